@@ -122,9 +122,8 @@ static int aggregate_make_room(tsr_aggregate *a, const aggregate_axis *by, aggre
   if (count >= NO_GROUP) return tsr__fail(error, TSR_TOOBIG, "more than %u groups", NO_GROUP);
   if (2 * (count + 1) <= n->slot_count) return TSR_OK;
   const uint64_t slots = TSR_MAX(64, 2 * n->slot_count);
-  void *memory;
-  TSR_TRY(tsr__alloc(&a->memory, slots * sizeof(uint32_t), &memory, error));
-  uint32_t *made = memory;
+  uint32_t *made;
+  TSR_TRY(TSR_ALLOC_RAW(&a->memory, slots, &made, error));
   memset(made, 0xFF, slots * sizeof(uint32_t));
   for (uint64_t i = 0; i < count; i++) {
     uint64_t at = aggregate_hash_of(a, by, i) & (slots - 1);
@@ -146,8 +145,8 @@ static int number_text(tsr_aggregate *a, aggregate_axis *by, const uint8_t *byte
     const text *t = aggregate_text_at(by, *number);
     if (t->size == size && (size == 0 || memcmp(t->bytes, bytes, size) == 0)) return TSR_OK;
   }
-  void *copy;
-  TSR_TRY(tsr__arena_copy(&a->arena, bytes, size, &copy, error));
+  uint8_t *copy;
+  TSR_TRY(TSR_ARENA_COPY(&a->arena, bytes, size, &copy, error));
   const text made = {.bytes = copy, .size = size};
   TSR_TRY(tsr__buffer_append(&by->texts, &made, sizeof made, error));
   by->numbers.slots[at] = (uint32_t)by->text_count;
@@ -375,10 +374,8 @@ static int choose_parts(tsr_aggregate *a, const tsr_batch *batch, uint64_t *part
   if (!a->direct || a->group_count > SHARED_FROM) return TSR_OK;
   *parts = TSR_MAX(1, TSR_MIN(TSR_MIN(a->reader->threads, AGGREGATE_THREADS_MAX), batch->count / AGGREGATE_PART_CELLS));
   for (uint64_t part = 1; part < *parts; part++) {
-    void *memory;
     if (a->tables[part]) continue;
-    TSR_TRY(tsr__arena_array(&a->arena, a->group_count, sizeof(tsr_sums), &memory, error));
-    a->tables[part] = memory;
+    TSR_TRY(TSR_ARENA_ARRAY(&a->arena, a->group_count, &a->tables[part], error));
     for (uint64_t g = 0; g < a->group_count; g++) tsr__sums_init(a->type, &a->tables[part][g]);
   }
   return TSR_OK;
@@ -676,9 +673,7 @@ static void aggregate_sort(const tsr_aggregate *a, uint32_t *rows, uint32_t *roo
 
 /* Lists the groups that have cells, in the order of their keys. Direct groups have that order already. */
 static int list_rows(tsr_aggregate *a, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_array(&a->arena, a->group_count, 2 * sizeof(uint32_t), &memory, error));
-  a->rows = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&a->arena, tsr__mul_sat(2, a->group_count), &a->rows, error));
   a->row_count = 0;
   for (uint64_t g = 0; g < a->group_count; g++)
     if (a->by_count == 0 || sums_of(a)[g].count + sums_of(a)[g].nulls > 0) a->rows[a->row_count++] = (uint32_t)g;
@@ -689,15 +684,13 @@ static int list_rows(tsr_aggregate *a, tsr_error *error) {
 static int choose_fields(tsr_aggregate *a, const tsr_aggregate_request *request, bool **fields, tsr_error *error) {
   const tsr_schema *schema = a->snapshot->schema;
   const uint32_t n = schema->dimension_count + schema->attribute_count;
-  void *memory;
   if (request->field >= n || !is_numbers(&schema->fields[request->field]))
     return tsr__fail(error, TSR_ERROR, "field %u cannot be summed", request->field);
   a->field_number = request->field;
   a->field = &schema->fields[request->field];
   a->type = tsr__datatype_physical(a->field->datatype);
   a->by_count = request->by_count;
-  TSR_TRY(tsr__alloc_array(&a->memory, n, sizeof(bool), &memory, error));
-  *fields = memory;
+  TSR_TRY(TSR_ALLOC_ARRAY(&a->memory, n, fields, error));
   (*fields)[request->field] = true;
   for (uint32_t k = 0; k < request->by_count; k++) {
     const uint32_t d = request->by[k];
@@ -732,9 +725,8 @@ static int aggregate_run(tsr_aggregate *a, const tsr_aggregate_request *request,
 int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *request, tsr_aggregate **aggregate,
                        tsr_error *error) {
   TSR_OWN_ERROR(error);
-  void *memory;
-  TSR_TRY(tsr__alloc_zero(&snapshot->array->memory, sizeof(tsr_aggregate), &memory, error));
-  tsr_aggregate *a = memory;
+  tsr_aggregate *a;
+  TSR_TRY(TSR_ALLOC(&snapshot->array->memory, &a, error));
   const uint64_t budget = request->memory_bytes ? request->memory_bytes : UINT64_C(1) << 30;
   a->snapshot = snapshot;
   tsr__snapshot_hold(snapshot);

@@ -95,7 +95,6 @@ static double real_of(const downsample_axis *a, const void *value) {
 static int open_axis(painter *p, uint32_t dimension, const tsr_interval *box, uint64_t places, downsample_axis *a,
                      tsr_error *error) {
   const tsr_schema *schema = p->reader->snapshot->schema;
-  void *memory;
   if (dimension >= schema->dimension_count || !schema->fields[dimension].cell_size)
     return tsr__fail(error, TSR_ERROR, "field %u is no dimension of numbers", dimension);
   *a = (downsample_axis){.dimension = dimension, .field = &schema->fields[dimension]};
@@ -120,8 +119,8 @@ static int open_axis(painter *p, uint32_t dimension, const tsr_interval *box, ui
   uint64_t product;
   while ((a->last >> a->shift) == UINT64_MAX || !tsr__mul((a->last >> a->shift) + 1, a->places, &product)) a->shift++;
   if (a->last >= MAPPED_MAX) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&p->arena, a->last + 1, sizeof(uint32_t), &memory, error));
-  uint32_t *map = memory;
+  uint32_t *map;
+  TSR_TRY(TSR_ARENA_ARRAY(&p->arena, a->last + 1, &map, error));
   for (uint64_t i = 0; i <= a->last; i++) map[i] = downsample_place_of(a, low + i);
   a->map = map;
   return TSR_OK;
@@ -216,9 +215,9 @@ static int downsample_add_part(void *argument, uint64_t part, tsr_error *error) 
 }
 
 static int downsample_make_table(painter *p, table *t, tsr_error *error) {
-  void *memory;
+  downsample_place *memory;
   if (t->places) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&p->arena, p->place_count, sizeof(downsample_place), &memory, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&p->arena, p->place_count, &memory, error));
   *t = (table){.places = memory, .min = INFINITY, .max = -INFINITY};
   return TSR_OK;
 }
@@ -261,7 +260,8 @@ static int downsample_choose_field(painter *p, const tsr_downsample_request *req
 static int downsample_start(painter *p, const tsr_downsample_request *request, tsr_error *error) {
   const tsr_schema *schema = p->reader->snapshot->schema;
   const uint32_t n = schema->dimension_count;
-  void *memory;
+  tsr_range *range;
+  tsr_ranges *ranges;
   TSR_TRY(downsample_choose_field(p, request, error));
   TSR_TRY(open_axis(p, request->row, request->box, request->height, &p->row, error));
   TSR_TRY(open_axis(p, request->column, request->box, request->width, &p->column, error));
@@ -271,9 +271,8 @@ static int downsample_start(painter *p, const tsr_downsample_request *request, t
   TSR_TRY(downsample_make_table(p, &p->tables[0], error));
   const uint64_t left = p->memory.limit - TSR_MIN(p->memory.limit, p->memory.used);
   p->table_max = (unsigned)TSR_MIN(DOWNSAMPLE_THREADS_MAX, 1 + left / 2 / (p->place_count * sizeof(downsample_place)));
-  TSR_TRY(tsr__arena_array(&p->arena, n, sizeof(tsr_range) + sizeof(tsr_ranges), &memory, error));
-  tsr_range *range = memory;
-  tsr_ranges *ranges = (tsr_ranges *)(void *)(range + n);
+  TSR_TRY(TSR_ARENA_ARRAY(&p->arena, n, &range, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&p->arena, n, &ranges, error));
   for (uint32_t d = 0; d < n; d++) {
     const tsr_interval *box = &request->box[d];
     const bool text = !schema->fields[d].cell_size;
@@ -283,8 +282,8 @@ static int downsample_start(painter *p, const tsr_downsample_request *request, t
                            .high_size = box->high_size};
     ranges[d] = (tsr_ranges){.ranges = &range[d], .count = 1};
   }
-  TSR_TRY(tsr__arena_array(&p->arena, n + schema->attribute_count, sizeof(bool), &memory, error));
-  bool *fields = memory;
+  bool *fields;
+  TSR_TRY(TSR_ARENA_ARRAY(&p->arena, n + schema->attribute_count, &fields, error));
   fields[request->field] = fields[request->row] = fields[request->column] = true;
   const tsr_request reading = {
       .dimensions = ranges, .fields = fields, .memory_bytes = p->memory.limit, .threads = request->threads};
@@ -327,7 +326,6 @@ static void downsample_finish(painter *p, tsr_downsample *downsample, double *me
 int tsr_downsample_open(tsr_snapshot *snapshot, const tsr_downsample_request *request, tsr_downsample **downsample,
                         tsr_error *error) {
   TSR_OWN_ERROR(error);
-  void *memory = NULL;
   painter p = {0};
   const uint64_t budget = request->memory_bytes ? request->memory_bytes : DOWNSAMPLE_DEFAULT_MEMORY;
   tsr__memory_init(&p.memory, &snapshot->array->environment->memory, budget / 2,
@@ -340,12 +338,9 @@ int tsr_downsample_open(tsr_snapshot *snapshot, const tsr_downsample_request *re
   if (rc >= 0) rc = paint(&p, request, error);
   tsr_work_end(snapshot->array->environment, &work);
   if (rc >= 0)
-    rc = tsr__alloc(&snapshot->array->environment->memory, sizeof(tsr_downsample) + p.place_count * sizeof(double),
-                    &memory, error);
-  if (rc >= 0) {
-    *downsample = memory;
-    downsample_finish(&p, *downsample, (double *)(void *)(*downsample + 1));
-  }
+    rc = TSR_ALLOC_RAW_BYTES(&snapshot->array->environment->memory,
+                             sizeof(tsr_downsample) + p.place_count * sizeof(double), downsample, error);
+  if (rc >= 0) { downsample_finish(&p, *downsample, (double *)(void *)(*downsample + 1)); }
   tsr_reader_close(p.reader);
   tsr__arena_release(&p.arena);
   tsr__memory_release(&p.memory, p.charged);

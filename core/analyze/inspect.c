@@ -127,9 +127,7 @@ bool tsr_fragment_has(const tsr_snapshot *snapshot, uint64_t fragment, uint32_t 
 /* Lists the slots of dimensions, then those of attributes: the order of columns. */
 static int list_slots(tsr_tiles *tiles, tsr_error *error) {
   const tsr_fragment_metadata *m = &tiles->fragment->metadata;
-  void *block;
-  TSR_TRY(tsr__arena_array(&tiles->arena, m->slot_count, sizeof(uint32_t), &block, error));
-  tiles->slots = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&tiles->arena, m->slot_count, &tiles->slots, error));
   for (int dimensions = 1; dimensions >= 0; dimensions--)
     for (uint32_t s = 0; s < m->slot_count; s++) {
       tsr_system_column system_column = TSR_SLOT_TIMES;
@@ -138,8 +136,7 @@ static int list_slots(tsr_tiles *tiles, tsr_error *error) {
       if (!m->slots[s].present || coordinates != (dimensions == 1) || (field < 0 && !coordinates)) continue;
       tiles->slots[tiles->slot_count++] = s;
     }
-  TSR_TRY(tsr__arena_array(&tiles->arena, m->schema->dimension_count, sizeof(tsr_interval), &block, error));
-  tiles->box = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&tiles->arena, m->schema->dimension_count, &tiles->box, error));
   return TSR_OK;
 }
 
@@ -148,9 +145,8 @@ int tsr_tiles_open(tsr_snapshot *snapshot, uint64_t number, tsr_tiles **tiles, t
   if (number >= snapshot->fragment_count)
     return tsr__fail(error, TSR_RANGE, "there are %llu fragments, and none with number %llu",
                      (unsigned long long)snapshot->fragment_count, (unsigned long long)number);
-  void *block;
-  TSR_TRY(tsr__alloc_zero(&snapshot->array->memory, sizeof(tsr_tiles), &block, error));
-  tsr_tiles *t = block;
+  tsr_tiles *t;
+  TSR_TRY(TSR_ALLOC(&snapshot->array->memory, &t, error));
   t->snapshot = snapshot;
   t->fragment = snapshot->fragments[number].fragment;
   t->box_tile = UINT64_MAX;

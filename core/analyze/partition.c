@@ -53,13 +53,10 @@ typedef struct partitions_result {
 
 static int copy_part(splitter *s, const partition_part *from, partition_part *to, tsr_error *error) {
   const uint32_t n = s->dimensions;
-  void *memory;
   *to = (partition_part){.share = from->share};
-  TSR_TRY(tsr__arena_copy(&s->arena, from->cuts, n * sizeof(tsr_cut), &memory, error));
-  to->cuts = memory;
+  TSR_TRY(TSR_ARENA_COPY(&s->arena, from->cuts, n * sizeof(tsr_cut), &to->cuts, error));
   if (!from->low) return TSR_OK;
-  TSR_TRY(tsr__arena_copy(&s->arena, from->low, 2 * n * sizeof(uint64_t), &memory, error));
-  to->low = memory;
+  TSR_TRY(TSR_ARENA_COPY(&s->arena, from->low, 2 * n * sizeof(uint64_t), &to->low, error));
   to->high = to->low + n;
   return TSR_OK;
 }
@@ -68,8 +65,8 @@ static int add_partition(splitter *s, const partition_part *p, uint64_t tiles, u
                          tsr_error *error) {
   if (s->partitions->count == s->capacity) {
     const uint64_t capacity = TSR_MAX(16, 2 * s->capacity);
-    void *memory;
-    TSR_TRY(tsr__arena_array(&s->arena, capacity, sizeof(tsr_partition), &memory, error));
+    tsr_partition *memory;
+    TSR_TRY(TSR_ARENA_ARRAY(&s->arena, capacity, &memory, error));
     if (s->partitions->count) memcpy(memory, s->partitions->partitions, s->partitions->count * sizeof(tsr_partition));
     s->partitions->partitions = memory;
     s->capacity = capacity;
@@ -187,9 +184,7 @@ static int split_dense(splitter *s, const partition_part *p, tsr_error *error) {
 }
 
 static int start_dense(splitter *s, partition_part *p, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_array(&s->arena, 2 * s->dimensions, sizeof(uint64_t), &memory, error));
-  p->low = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->arena, 2 * s->dimensions, &p->low, error));
   p->high = p->low + s->dimensions;
   for (uint32_t d = 0; d < s->dimensions; d++) {
     const tsr_dimension_selection *selected = &s->plan.selections[d];
@@ -403,8 +398,8 @@ static int set_cut(splitter *s, partition_part *a, partition_part *b, uint32_t d
   tsr_cut *first = &a->cuts[d], *second = &b->cuts[d];
   first->has_high = second->has_low = true;
   if (at->text) {
-    void *copy;
-    TSR_TRY(tsr__arena_copy(&s->arena, at->text, at->size, &copy, error));
+    uint8_t *copy;
+    TSR_TRY(TSR_ARENA_COPY(&s->arena, at->text, at->size, &copy, error));
     first->values.high_text = second->values.low_text = copy;
     first->values.high_size = second->values.low_size = at->size;
     second->low_after = true;
@@ -419,11 +414,8 @@ static int set_cut(splitter *s, partition_part *a, partition_part *b, uint32_t d
 /* Divides the items of a part; an item that reaches over the cut goes to both. */
 static int share_items(splitter *s, const partition_part *p, partition_part *a, partition_part *b, uint32_t d,
                        const box_end *at, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_array(&s->arena, p->item_count, sizeof(partition_item), &memory, error));
-  a->items = memory;
-  TSR_TRY(tsr__arena_array(&s->arena, p->item_count, sizeof(partition_item), &memory, error));
-  b->items = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->arena, p->item_count, &a->items, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&s->arena, p->item_count, &b->items, error));
   for (uint64_t i = 0; i < p->item_count; i++) {
     bool before, behind;
     partition_item first = p->items[i], second = p->items[i];
@@ -442,10 +434,10 @@ static int split_sparse(splitter *s, const partition_part *p, tsr_error *error) 
   double all = 0, least = INFINITY;
   box_end best = {0};
   uint32_t on = UINT32_MAX;
-  void *ranks;
+  partition_ranked *ranks;
   if (p->share <= 1 || p->item_count <= 1 || s->plan.lossy) return finish_sparse(s, p, error);
   for (uint64_t i = 0; i < p->item_count; i++) all += p->items[i].cells;
-  TSR_TRY(tsr__alloc_array(s->arena.memory, p->item_count, sizeof(partition_ranked), &ranks, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(s->arena.memory, p->item_count, &ranks, error));
   int rc = TSR_OK;
   for (uint32_t k = 0; k < s->dimensions && rc >= 0; k++) {
     rc = try_dimension(s, p, s->order[k], all, ranks, &best, &least, error);
@@ -468,9 +460,7 @@ static int split_sparse(splitter *s, const partition_part *p, tsr_error *error) 
 /* Begins with all tiles of the plan. A tile that the request selects only in part counts with all of its cells: how
  * many of them lie outside is not known. */
 static int start_sparse(splitter *s, partition_part *p, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_array(&s->arena, s->plan.tile_count, sizeof(partition_item), &memory, error));
-  p->items = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->arena, s->plan.tile_count, &p->items, error));
   p->item_count = s->plan.tile_count;
   for (uint64_t i = 0; i < p->item_count; i++) {
     const tsr_plan_tile *tile = &s->plan.tiles[i];
@@ -485,8 +475,8 @@ static int start_sparse(splitter *s, partition_part *p, tsr_error *error) {
 
 /* Finds the average stored bytes of each fragment's tiles. */
 static int find_bytes(splitter *s, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_array(&s->arena, s->snapshot->fragment_count, sizeof(uint64_t), &memory, error));
+  uint64_t *memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->arena, s->snapshot->fragment_count, &memory, error));
   s->fragment_bytes = memory;
   for (uint64_t f = 0; f < s->snapshot->fragment_count; f++) {
     tsr_fragment_info info;
@@ -500,13 +490,10 @@ static int find_bytes(splitter *s, tsr_error *error) {
 static int partition_split(splitter *s, const tsr_ranges *dimensions, uint64_t count, tsr_error *error) {
   const tsr_schema *schema = s->snapshot->schema;
   partition_part all = {.share = TSR_MIN(count, SLICES_MAX)};
-  void *memory;
   if (count < 1) return tsr__fail(error, TSR_RANGE, "no slices: one or more are possible");
   s->dimensions = schema->dimension_count;
-  TSR_TRY(tsr__arena_array(&s->arena, s->dimensions, sizeof(tsr_cut), &memory, error));
-  all.cuts = memory;
-  TSR_TRY(tsr__arena_array(&s->arena, s->dimensions, sizeof(uint32_t), &memory, error));
-  s->order = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->arena, s->dimensions, &all.cuts, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&s->arena, s->dimensions, &s->order, error));
   for (uint32_t k = 0; k < s->dimensions; k++)
     s->order[k] = schema->tile_order == TSR_ORDER_COL ? s->dimensions - 1 - k : k;
   TSR_TRY(tsr__plan_make(s->snapshot, dimensions, &s->arena, &s->plan, error));
@@ -518,9 +505,8 @@ static int partition_split(splitter *s, const tsr_ranges *dimensions, uint64_t c
 int tsr_partitions_open(tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t count,
                         tsr_partitions **partitions, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  void *memory;
-  TSR_TRY(tsr__alloc_zero(&snapshot->array->memory, sizeof(partitions_result), &memory, error));
-  partitions_result *made = memory;
+  partitions_result *made;
+  TSR_TRY(TSR_ALLOC(&snapshot->array->memory, &made, error));
   splitter *s = &made->splitter;
   s->snapshot = snapshot;
   s->partitions = &made->base;

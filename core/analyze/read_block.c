@@ -177,9 +177,9 @@ static bool read_block_meet(const read_block_block *b, const uint64_t *low, cons
 }
 
 static int new_copy(read_block_block *b, read_block_copy *c, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_alloc(&b->window, 2 * b->dimensions * sizeof(uint64_t), &memory, error));
-  *c = (read_block_copy){.request = NO_TILE, .low = memory, .high = (uint64_t *)memory + b->dimensions};
+  uint64_t *memory;
+  TSR_TRY(TSR_ARENA_RAW(&b->window, 2 * b->dimensions, &memory, error));
+  *c = (read_block_copy){.request = NO_TILE, .low = memory, .high = memory + b->dimensions};
   return TSR_OK;
 }
 
@@ -200,18 +200,15 @@ static int read_block_request_tile(read_block_block *b, const tsr_plan_box *box,
 /* Plans the space tile at b->at. Copies are found newest first, until one covers the requested part completely, and are
  * then reversed. */
 static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *error) {
-  void *memory;
   const uint32_t n = b->dimensions;
-  TSR_TRY(tsr__arena_alloc(&b->window, 3 * n * sizeof(uint64_t), &memory, error));
-  s->start = memory;
+  TSR_TRY(TSR_ARENA_RAW(&b->window, 3 * n, &s->start, error));
   uint64_t *low = s->start + n, *high = low + n;
   for (uint32_t d = 0; d < n; d++) {
     s->start[d] = b->at[d] * b->grid->extent[d];
     low[d] = TSR_MAX(s->start[d], b->low[d]);
     high[d] = TSR_MIN(tsr__add_sat(s->start[d], b->grid->extent[d] - 1), b->high[d]);
   }
-  TSR_TRY(tsr__arena_array(&b->window, b->plan.box_count + 1, sizeof(read_block_copy), &memory, error));
-  s->copies = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->window, b->plan.box_count + 1, &s->copies, error));
   s->count = 0;
   bool all = false;
   for (uint64_t i = b->plan.box_count; i-- > 0 && !all;) {
@@ -251,12 +248,10 @@ static int read_block_load_window(read_block_block *b, tsr_error *error) {
 static int read_block_read_window(read_block_block *b, tsr_error *error) {
   const uint64_t tile_max = (uint64_t)READ_BLOCK_TILES_FOR_A_THREAD * b->threads, budget = b->memory.limit / 4;
   uint64_t cost = 0;
-  void *memory;
   TSR_TRY(tsr__environment_cancelled(b->environment, error));
   tsr__arena_reset(&b->window);
   b->requests.size = 0;
-  TSR_TRY(tsr__arena_array(&b->window, tile_max, sizeof(space), &memory, error));
-  b->spaces = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->window, tile_max, &b->spaces, error));
   b->space_count = 0;
   while (!b->ended && b->space_count < tile_max && cost <= budget) {
     TSR_TRY(plan_space(b, &b->spaces[b->space_count++], &cost, error));
@@ -275,11 +270,10 @@ static int write_batch(read_block_block *b, tsr_reader *reader, const tsr_batch 
   const tsr_column *values, *column;
   const tsr_schema *schema = b->snapshot->schema;
   const uint64_t size = b->field->cell_size;
-  void *memory;
   TSR_TRY(tsr_reader_column(reader, b->field_index, &values, error));
   tsr__arena_reset(&b->window);
-  TSR_TRY(tsr__arena_array(&b->window, batch->count, sizeof(uint64_t), &memory, error));
-  uint64_t *to = memory;
+  uint64_t *to;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->window, batch->count, &to, error));
   memset(to, 0, batch->count * sizeof *to);
   for (uint32_t d = 0; d < b->dimensions; d++) {
     const tsr_field *f = &schema->fields[d];
@@ -341,8 +335,8 @@ static int read_block_prepare(read_block_block *b, const tsr_interval *box, uint
   const tsr_schema *schema = b->snapshot->schema;
   const uint32_t n = b->dimensions;
   uint64_t cells, bytes;
-  void *memory;
-  TSR_TRY(tsr__arena_alloc(&b->arena, 6 * n * sizeof(uint64_t), &memory, error));
+  uint64_t *memory;
+  TSR_TRY(TSR_ARENA_RAW(&b->arena, 6 * n, &memory, error));
   b->low = memory;
   b->high = b->low + n;
   b->stride = b->high + n;
@@ -371,10 +365,11 @@ static int read_block_prepare(read_block_block *b, const tsr_interval *box, uint
 }
 
 static int read_block(read_block_block *b, const tsr_interval *box, uint64_t size, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_array(&b->arena, b->dimensions, sizeof(tsr_ranges) + sizeof(tsr_range), &memory, error));
-  tsr_ranges *ranges = memory;
-  TSR_TRY(read_block_prepare(b, box, size, ranges, (tsr_range *)(void *)(ranges + b->dimensions), error));
+  tsr_ranges *ranges;
+  tsr_range *range;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, b->dimensions, &ranges, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, b->dimensions, &range, error));
+  TSR_TRY(read_block_prepare(b, box, size, ranges, range, error));
   TSR_TRY(tsr__plan_make(b->snapshot, ranges, &b->arena, &b->plan, error));
   if (b->plan.empty) b->plan.box_count = 0;
   for (uint64_t i = 0; i < b->plan.box_count; i++)

@@ -74,9 +74,9 @@ static int array_plain_path(tsr_memory *memory, const char *noun, const char *te
   if (!uri && has_scheme(text))
     return tsr__fail(error, TSR_UNSUPPORTED, "%s %s: only directories (paths and file:// URIs) can be opened", noun,
                      text);
-  void *block;
-  TSR_TRY(tsr__alloc(memory, strlen(from) + 1, &block, error));
-  char *out = block, *end = out;
+  char *out;
+  TSR_TRY(TSR_ALLOC_RAW(memory, strlen(from) + 1, &out, error));
+  char *end = out;
   for (; *from; from++) {
     *end = *from;
     if (uri && *from == '%') {
@@ -100,8 +100,8 @@ static int array_plain_path(tsr_memory *memory, const char *noun, const char *te
 static int host_path(const tsr_environment *environment, const tsr_scheme *scheme, const char *text, char **path,
                      tsr_store **store, tsr_error *error) {
   tsr_memory *memory = (tsr_memory *)&environment->memory;
-  void *copy;
-  TSR_TRY(tsr__alloc(memory, strlen(text) + 1, &copy, error));
+  char *copy;
+  TSR_TRY(TSR_ALLOC_RAW(memory, strlen(text) + 1, &copy, error));
   int rc = tsr__store_host_open(memory, scheme->host, scheme->argument, text, store, error);
   if (rc < 0) {
     tsr__free(copy);
@@ -188,8 +188,8 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
                           const tsr_array_options *options, tsr_array **array, tsr_error *error) {
   static const tsr_array_options none = {0};
   if (!options) options = &none;
-  void *block;
-  int rc = tsr__alloc_zero(&environment->memory, sizeof(tsr_array), &block, error);
+  tsr_array *block;
+  int rc = TSR_ALLOC(&environment->memory, &block, error);
   if (rc < 0) {
     tsr__store_close(store);
     return rc;
@@ -203,17 +203,14 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   array_take_options(a, options);
   link_array(a);
 
-  void *copy = NULL;
   const tsr_schema *schema;
-  rc = tsr__alloc(&a->memory, strlen(path) + 1, &copy, error);
+  rc = TSR_ALLOC_RAW(&a->memory, strlen(path) + 1, &a->path, error);
   if (rc < 0) goto done;
-  a->path = copy;
   memcpy(a->path, path, strlen(path) + 1);
   if (options->creation) {
     const char *name = tsr_creation_schema_name(options->creation);
-    rc = tsr__alloc(&a->memory, strlen(name) + 1, &copy, error);
+    rc = TSR_ALLOC_RAW(&a->memory, strlen(name) + 1, &a->pending, error);
     if (rc < 0) goto done;
-    a->pending = copy;
     memcpy(a->pending, name, strlen(name) + 1);
   }
   rc = tsr__cache_open(&a->memory, options->cache_bytes ? options->cache_bytes : CACHE_DEFAULT, &a->cache, error);
@@ -372,9 +369,7 @@ int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_sche
     return TSR_OK;
   }
   if (*name == '\0' || strchr(name, '/')) return tsr__fail(error, TSR_CORRUPT, "'%s' cannot be a schema's name", name);
-  void *block;
-  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof *entry, &block, error));
-  entry = block;
+  TSR_TRY(TSR_ALLOC(&array->memory, &entry, error));
   tsr__arena_init(&entry->arena, &array->memory);
   tsr_buffer path = {.memory = &array->memory};
   int rc = schema_path(array, name, &path, error);

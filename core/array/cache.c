@@ -28,9 +28,8 @@ struct tsr_cache {
 };
 
 int tsr__cache_open(tsr_memory *memory, uint64_t limit, tsr_cache **cache, tsr_error *error) {
-  void *block;
-  TSR_TRY(tsr__alloc_zero(memory, sizeof(tsr_cache), &block, error));
-  tsr_cache *c = block;
+  tsr_cache *c;
+  TSR_TRY(TSR_ALLOC(memory, &c, error));
   c->memory = memory;
   c->limit = limit;
   *cache = c;
@@ -116,14 +115,13 @@ tsr_tile *tsr__cache_get(tsr_cache *cache, uint64_t fragment, uint32_t slot, uin
 static bool cache_grow(tsr_cache *cache) {
   if (cache->capacity > UINT32_MAX / 2) return false;
   uint32_t capacity = cache->capacity ? cache->capacity * 2 : 64;
-  void *table = cache->entries, *buckets;
-  if (tsr__alloc_array(cache->memory, capacity, sizeof(uint32_t), &buckets, NULL) < 0) return false;
-  if (tsr__realloc(cache->memory, (uint64_t)capacity * sizeof(entry), &table, NULL) < 0) {
+  uint32_t *buckets;
+  if (TSR_ALLOC_ARRAY(cache->memory, capacity, &buckets, NULL) < 0) return false;
+  if (TSR_REALLOC_ARRAY(cache->memory, capacity, &cache->entries, NULL) < 0) {
     tsr__free(buckets);
     return false;
   }
   tsr__free(cache->buckets);
-  cache->entries = table;
   cache->buckets = buckets;
   cache->bucket_count = capacity;
   if (cache->capacity == 0) {

@@ -37,8 +37,8 @@ static int list_published(tsr_array *array, tsr_error *error) {
 }
 
 static int committed_keep(tsr_published *p, const char *name, uint64_t size, tsr_error *error) {
-  void *copy;
-  TSR_TRY(tsr__arena_copy(&p->arena, name, size, &copy, error));
+  char *copy;
+  TSR_TRY(TSR_ARENA_COPY(&p->arena, name, size, &copy, error));
   return tsr__map_put(&p->names, copy, copy, error);
 }
 

@@ -132,9 +132,8 @@ int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, u
 int tsr_environment_add_store(tsr_environment *environment, const char *scheme, const tsr_host_store *store,
                               void *argument, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  void *block;
-  TSR_TRY(tsr__alloc_zero(&environment->memory, sizeof(tsr_scheme), &block, error));
-  tsr_scheme *added = block;
+  tsr_scheme *added;
+  TSR_TRY(TSR_ALLOC(&environment->memory, &added, error));
   *added = (tsr_scheme){environment->schemes, scheme, store, argument};
   environment->schemes = added;
   return TSR_OK;
@@ -185,9 +184,8 @@ void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows) {
 int tsr__environment_rows(tsr_environment *environment, const char *path, const char *name, uint64_t rows,
                           int64_t *first, tsr_error *error) {
   uint64_t path_size = strlen(path), name_size = strlen(name);
-  void *block;
-  TSR_TRY(tsr__alloc(&environment->memory, sizeof(row_range) + path_size + name_size + 2, &block, error));
-  row_range *range = block;
+  row_range *range;
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(&environment->memory, sizeof(row_range) + path_size + name_size + 2, &range, error));
   memcpy(range->key, path, path_size);
   range->key[path_size] = '\n';
   memcpy(range->key + path_size + 1, name, name_size + 1);

@@ -160,7 +160,7 @@ static int fragment_keep(tsr_array *array, tsr_fragment *fragment, tsr_file **fi
 static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index, const char *name, uint64_t least,
                         tsr_error *error) {
   tsr_file *file = NULL;
-  void *block;
+  fragment_open_file *block;
   int rc = open_file_of(array, fragment, name, &file, error);
   if (rc == TSR_IO && tsr__array_files_make_room(array)) rc = open_file_of(array, fragment, name, &file, error);
   if (rc == TSR_NOT_FOUND) return fail_missing(array, fragment, error);
@@ -169,7 +169,7 @@ static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index
                    array->path, file->path, (unsigned long long)file->size, (unsigned long long)least);
   if (rc >= 0 && index + 1 == file_count(fragment)) rc = fragment_keep(array, fragment, &file, error);
   if (rc >= 0 && fragment->kept == file) return TSR_OK;
-  if (rc >= 0) rc = tsr__alloc(&array->memory, sizeof(fragment_open_file), &block, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(&array->memory, 1, &block, error);
   if (rc < 0) {
     tsr__store_close_file(file);
     return rc;
@@ -299,9 +299,9 @@ static int place_box(tsr_fragment *fragment, tsr_error *error) {
   tsr_fragment_metadata *m = &fragment->metadata;
   const tsr_grid *grid = &fragment->grid;
   uint32_t n = grid->dimensions;
-  void *block;
-  TSR_TRY(tsr__arena_array(&m->arena, (uint64_t)n * 4, sizeof(uint64_t), &block, error));
-  uint64_t *low = block, *high = low + n, *tile_low = high + n, *tile_count = tile_low + n, tiles = 1;
+  uint64_t *low;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, (uint64_t)n * 4, &low, error));
+  uint64_t *high = low + n, *tile_low = high + n, *tile_count = tile_low + n, tiles = 1;
   for (uint32_t d = 0; d < n; d++) {
     const tsr_interval *box = &m->non_empty_domain[d];
     tsr_datatype datatype = m->schema->fields[d].datatype;
@@ -325,9 +325,7 @@ static int place_box(tsr_fragment *fragment, tsr_error *error) {
 }
 
 int tsr__fragment_make_files(tsr_fragment *fragment, tsr_error *error) {
-  void *block;
-  TSR_TRY(tsr__arena_array(&fragment->metadata.arena, file_count(fragment), sizeof *fragment->files, &block, error));
-  fragment->files = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&fragment->metadata.arena, file_count(fragment), &fragment->files, error));
   return TSR_OK;
 }
 
@@ -428,12 +426,12 @@ void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment) {
 }
 
 int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **fragment, tsr_error *error) {
-  void *block, *copy;
-  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_fragment), &block, error));
-  tsr_fragment *f = block;
+  char *copy;
+  tsr_fragment *f;
+  TSR_TRY(TSR_ALLOC(&array->memory, &f, error));
   f->references = 1;
   f->id = array->environment->next_fragment++;
-  const int rc = tsr__alloc(&array->memory, strlen(name) + 1, &copy, error);
+  const int rc = TSR_ALLOC_RAW(&array->memory, strlen(name) + 1, &copy, error);
   if (rc < 0) {
     free_fragment(array, f);
     return rc;
@@ -502,10 +500,8 @@ static int read_together(reading *r, uint64_t count, tsr_error *error) {
 int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_error *error) {
   reading r = {.array = array};
   tsr_error unseen;
-  void *block;
   if (array->threads <= 1 || !array->store->workers_may_read) return TSR_OK;
-  TSR_TRY(tsr__alloc_array(&array->memory, count, sizeof *r.fragments, &block, error));
-  r.fragments = block;
+  TSR_TRY(TSR_ALLOC_ARRAY(&array->memory, count, &r.fragments, error));
   int rc = TSR_OK;
   for (uint64_t i = 0; i < count && rc >= 0; i++) rc = new_listed(array, items[i], &r.fragments[i], error);
   if (rc >= 0) rc = read_together(&r, count, error);

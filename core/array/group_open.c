@@ -29,7 +29,7 @@ typedef struct members_made {
 
 int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const char *path, const uint8_t *key,
                           tsr_group **group, tsr_error *error) {
-  void *block;
+  tsr_group *block;
   tsr_object_kind kind = TSR_OBJECT_NONE;
   bool exists = false;
   int rc = tsr__object_kind(store, "", &kind, error);
@@ -39,7 +39,7 @@ int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const 
   else if (rc >= 0 && kind == TSR_OBJECT_NONE)
     rc = tsr__fail(error, TSR_NOT_FOUND, "group not found: %s: %s", path,
                    exists ? "the directory is no group" : "no such directory");
-  if (rc >= 0) rc = tsr__alloc_zero(&environment->memory, sizeof(tsr_group), &block, error);
+  if (rc >= 0) rc = TSR_ALLOC(&environment->memory, &block, error);
   if (rc < 0) {
     tsr__store_close(store);
     return rc;
@@ -129,16 +129,14 @@ int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, t
 static int group_open_locate(const tsr_group *group, const tsr_member *member, tsr_arena *arena, const char **path,
                              tsr_error *error) {
   const char *root = group->store->name, *uri = member->uri;
-  void *block;
   if (!member->relative) {
     if (strncmp(uri, "file:///", 8) == 0) uri += 7;
-    TSR_TRY(tsr__arena_copy(arena, uri, strlen(uri), &block, error));
-    *path = block;
+    TSR_TRY(TSR_ARENA_COPY(arena, uri, strlen(uri), path, error));
     return TSR_OK;
   }
   uint64_t size = strlen(root), more = strlen(uri);
-  TSR_TRY(tsr__arena_alloc(arena, size + more + 2, &block, error));
-  char *text = block;
+  char *text;
+  TSR_TRY(TSR_ARENA_RAW(arena, size + more + 2, &text, error));
   memcpy(text, root, size);
   if (size > 0 && text[size - 1] != '/') text[size++] = '/';
   memcpy(text + size, uri, more + 1);
@@ -160,15 +158,14 @@ static int group_open_by_key(const void *a, const void *b) {
 }
 
 static int group_open_show(tsr_group *group, const tsr_map *map, members_made *made, tsr_error *error) {
-  void *block;
   uint64_t count = 0;
-  TSR_TRY(tsr__arena_array(&made->arena, map->count, sizeof(tsr_member *), &block, error));
-  const tsr_member **members = block;
+  const tsr_member **members;
+  TSR_TRY(TSR_ARENA_ARRAY(&made->arena, map->count, &members, error));
   for (uint64_t i = 0; i < map->capacity; i++)
     if (map->entries[i].key) members[count++] = map->entries[i].value;
   if (count > 1) qsort(members, count, sizeof *members, group_open_by_key);
-  TSR_TRY(tsr__arena_array(&made->arena, count, sizeof(tsr_group_member), &block, error));
-  tsr_group_member *shown = block;
+  tsr_group_member *shown;
+  TSR_TRY(TSR_ARENA_ARRAY(&made->arena, count, &shown, error));
   for (uint64_t i = 0; i < count; i++) {
     shown[i].name = members[i]->named ? members[i]->name : NULL;
     TSR_TRY(group_open_find_kind(group, members[i], &shown[i].kind, error));
@@ -192,9 +189,8 @@ static int group_open_fill(tsr_group *group, uint64_t since, uint64_t as_of, mem
 int tsr_group_members_open(tsr_group *group, uint64_t since, uint64_t as_of, tsr_group_members **members,
                            tsr_error *error) {
   TSR_OWN_ERROR(error);
-  void *block;
-  TSR_TRY(tsr__alloc_zero(&group->environment->memory, sizeof(members_made), &block, error));
-  members_made *made = block;
+  members_made *made;
+  TSR_TRY(TSR_ALLOC(&group->environment->memory, &made, error));
   tsr__arena_init(&made->arena, &group->environment->memory);
   int rc = TSR_OK;
   for (int i = 0; i < GROUP_OPEN_ATTEMPTS; i++) { /* a listed file that is gone has been vacuumed: list again */

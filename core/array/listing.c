@@ -164,18 +164,13 @@ int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_
     *file = known;
     return TSR_OK;
   }
-  void *block;
-  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof *known, &block, error));
-  tsr_commit_file *f = block;
+  tsr_commit_file *f;
+  TSR_TRY(TSR_ALLOC(&array->memory, &f, error));
   tsr__arena_init(&f->arena, &array->memory);
   f->content.memory = f->footers_by_name.memory = &array->memory;
   f->generation = array->listing ? array->listing->generation : 0;
-  void *copy;
-  int rc = tsr__arena_copy(&f->arena, path, strlen(path), &copy, error);
-  if (rc >= 0) {
-    f->path = copy;
-    rc = tsr__array_damage(decode_commit_file(array, f, error), error);
-  }
+  int rc = TSR_ARENA_COPY(&f->arena, path, strlen(path), &f->path, error);
+  if (rc >= 0) { rc = tsr__array_damage(decode_commit_file(array, f, error), error); }
   if (rc >= 0) rc = tsr__map_put(&array->files, f->path, f, error);
   if (rc < 0) {
     free_commit_file(f);
@@ -204,17 +199,14 @@ static void prune_files(tsr_array *array, uint64_t generation) {
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
 
 static int listing_copy_text(renewal *r, const char *text, uint64_t size, const char **copy) {
-  void *bytes;
-  TSR_TRY(tsr__arena_copy(&r->listing->arena, text, size, &bytes, r->error));
-  *copy = bytes;
+  TSR_TRY(TSR_ARENA_COPY(&r->listing->arena, text, size, copy, r->error));
   return TSR_OK;
 }
 
 static int listing_join_path(renewal *r, const char *directory, const char *name, const char **path) {
   uint64_t size = strlen(directory), more = strlen(name);
-  void *bytes;
-  TSR_TRY(tsr__arena_alloc(&r->listing->arena, size + more + 2, &bytes, r->error));
-  char *text = bytes;
+  char *text;
+  TSR_TRY(TSR_ARENA_RAW(&r->listing->arena, size + more + 2, &text, r->error));
   memcpy(text, directory, size);
   if (size > 0) text[size++] = '/';
   memcpy(text + size, name, more + 1);
@@ -225,8 +217,8 @@ static int listing_join_path(renewal *r, const char *directory, const char *name
 static int listing_append(renewal *r, tsr_commit_list *list, const tsr_committed *item) {
   if (list->count == list->capacity) {
     uint64_t capacity = list->capacity ? list->capacity * 2 : 16;
-    void *items;
-    TSR_TRY(tsr__arena_array(&r->listing->arena, capacity, sizeof *item, &items, r->error));
+    tsr_committed *items;
+    TSR_TRY(TSR_ARENA_ARRAY(&r->listing->arena, capacity, &items, r->error));
     if (list->count > 0) memcpy(items, list->items, list->count * sizeof *item);
     list->items = items;
     list->capacity = capacity;
@@ -822,9 +814,8 @@ static void free_listing(tsr_commit_listing *listing) {
  * whose age says whether the error may pass, or ''. */
 static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED], tsr_path *doubtful,
                  tsr_error *error) {
-  void *block;
-  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_commit_listing), &block, error));
-  tsr_commit_listing *listing = block;
+  tsr_commit_listing *listing;
+  TSR_TRY(TSR_ALLOC(&array->memory, &listing, error));
   tsr_memory *memory = &array->memory;
   renewal r = {.array = array, .listing = listing, .error = error};
   r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = r.settled.memory =

@@ -54,9 +54,8 @@ static int keep_last(tsr_buffer *all, metadata_made *made, tsr_error *error) {
   ranked_entry *entries = (ranked_entry *)all->data;
   uint64_t count = all->size / sizeof *entries;
   if (count > 1) qsort(entries, count, sizeof *entries, metadata_open_by_key);
-  void *block;
-  TSR_TRY(tsr__arena_array(&made->arena, count, sizeof(tsr_metadatum), &block, error));
-  tsr_metadatum *kept = block;
+  tsr_metadatum *kept;
+  TSR_TRY(TSR_ARENA_ARRAY(&made->arena, count, &kept, error));
   uint64_t n = 0;
   for (uint64_t i = 0; i < count; i++) {
     const tsr_metadata_entry *e = &entries[i].entry, *next = i + 1 < count ? &entries[i + 1].entry : NULL;
@@ -84,9 +83,8 @@ static int metadata_open_fill(tsr_environment *environment, tsr_store *store, co
 
 int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint64_t since,
                        uint64_t as_of, tsr_metadata **metadata, tsr_error *error) {
-  void *block;
-  TSR_TRY(tsr__alloc_zero(&environment->memory, sizeof(metadata_made), &block, error));
-  metadata_made *made = block;
+  metadata_made *made;
+  TSR_TRY(TSR_ALLOC(&environment->memory, &made, error));
   tsr__arena_init(&made->arena, &environment->memory);
   int rc = TSR_OK;
   for (int i = 0; i < METADATA_OPEN_ATTEMPTS; i++) { /* a listed file that is gone has been vacuumed: list again */

@@ -76,9 +76,8 @@ int tsr_object_find(tsr_environment *environment, const char *path, tsr_object_k
 static int objects_join(objects_walk *w, const char *directory, const char *name, const char **path) {
   uint64_t size = strlen(directory), more = strlen(name);
   bool slash = size > 0 && directory[size - 1] != '/';
-  void *block;
-  TSR_TRY(tsr__arena_alloc(&w->made->arena, size + more + 2, &block, w->error));
-  char *text = block;
+  char *text;
+  TSR_TRY(TSR_ARENA_RAW(&w->made->arena, size + more + 2, &text, w->error));
   memcpy(text, directory, size);
   if (slash) text[size++] = '/';
   memcpy(text + size, name, more + 1);
@@ -100,14 +99,14 @@ static bool objects_is_passed_over(int rc, const char *path) {
 static int visit(objects_walk *w, const char *path) {
   tsr_stamp stamp;
   char text[80];
-  void *key;
+  char *key;
   const int rc = tsr__store_stamp(w->store, path, &stamp, w->error);
   if (rc < 0) return objects_is_passed_over(rc, path) ? 0 : rc;
   if (stamp.c == 0) return stamp.a != 0; /* a store without links */
   int size = snprintf(text, sizeof text, "%llx %llx %llx", (unsigned long long)stamp.a, (unsigned long long)stamp.b,
                       (unsigned long long)stamp.c);
   if (tsr__map_get(&w->visited, text)) return 0;
-  TSR_TRY(tsr__arena_copy(&w->made->arena, text, (uint64_t)size, &key, w->error));
+  TSR_TRY(TSR_ARENA_COPY(&w->made->arena, text, (uint64_t)size, &key, w->error));
   TSR_TRY(tsr__map_put(&w->visited, key, key, w->error));
   return 1;
 }
@@ -159,9 +158,9 @@ static int walk_all(objects_walk *w) {
     if (i % 64 == 63) TSR_TRY(tsr__environment_cancelled(w->environment, w->error));
     TSR_TRY(visit_directory(w, path));
   }
-  void *objects;
+  tsr_object *objects;
   uint64_t count = w->found.size / sizeof(tsr_object);
-  TSR_TRY(tsr__arena_array(&w->made->arena, count, sizeof(tsr_object), &objects, w->error));
+  TSR_TRY(TSR_ARENA_ARRAY(&w->made->arena, count, &objects, w->error));
   if (count > 0) memcpy(objects, w->found.data, w->found.size);
   if (count > 1) qsort(objects, count, sizeof(tsr_object), by_path);
   w->made->shown = (tsr_objects){count, objects};
@@ -169,11 +168,11 @@ static int walk_all(objects_walk *w) {
 }
 
 static int open_in(tsr_environment *environment, tsr_store *store, tsr_objects **objects, tsr_error *error) {
-  void *block;
+  objects_made *block;
   bool exists;
   TSR_TRY(tsr__directory_find(store, "", &exists, error));
   if (!exists) return tsr__fail(error, TSR_NOT_FOUND, "directory not found: %s", store->name);
-  TSR_TRY(tsr__alloc_zero(&environment->memory, sizeof(objects_made), &block, error));
+  TSR_TRY(TSR_ALLOC(&environment->memory, &block, error));
   objects_walk w = {.environment = environment, .store = store, .made = block, .error = error};
   tsr__arena_init(&w.made->arena, &environment->memory);
   w.pending.memory = w.found.memory = w.visited.memory = &environment->memory;

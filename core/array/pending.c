@@ -94,13 +94,13 @@ int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *erro
 int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error) {
   const char *slash = strrchr(owner, '/');
   size_t size = slash ? (size_t)(slash - owner) : 0;
-  void *directory;
+  char *directory;
   tsr_store *store;
   tsr_error one = {0};
   if (!slash) return TSR_OK;
-  TSR_TRY(tsr__alloc(memory, size + 2, &directory, error));
+  TSR_TRY(TSR_ALLOC_RAW(memory, size + 2, &directory, error));
   memcpy(directory, size ? owner : "/", size ? size : 1);
-  ((char *)directory)[size ? size : 1] = 0;
+  directory[size ? size : 1] = 0;
   int rc = tsr__store_posix_open(memory, directory, &store, &one);
   if (rc >= 0) {
     rc = tsr__store_sync_directory(store, "", &one);
@@ -239,15 +239,13 @@ static void parse_owner(char *text, tsr_pending *pending) {
 static int parse_marker(char *text, uint64_t size, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
   const char *name;
   int name_size;
-  void *block;
   char *at = text, *line, *gap = strstr(text, "\n\n");
   if (size < 4 || strlen(text) != size || text[size - 1] != '\n' || !gap || gap + 2 == text + size) return 0;
   uint64_t lines = 0;
   for (const char *p = text; p <= gap; p++) lines += *p == '\n';
   *pending = (tsr_pending){.commit = pending_next_line(&at)};
   if (!pending->commit || pending_parse(pending->commit, &name, &name_size) == NO_COMMIT) return 0;
-  TSR_TRY(tsr__arena_array(arena, lines, sizeof *pending->fragments, &block, error));
-  pending->fragments = block;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, lines, &pending->fragments, error));
   while ((line = pending_next_line(&at)) != NULL) {
     tsr_name parsed;
     if (!tsr__name_parse(line, strlen(line), &parsed)) return 0;
@@ -275,9 +273,9 @@ int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, ts
   tsr_buffer text = {.memory = store->memory};
   tsr_error one = {0};
   int rc = tsr__store_read_all(store, marker, MARKER_MAX, &text, &one);
-  void *copy;
+  char *copy;
   if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
-  if (rc >= 0) rc = tsr__arena_copy(arena, text.data, text.size, &copy, &one);
+  if (rc >= 0) rc = TSR_ARENA_COPY(arena, text.data, text.size, &copy, &one);
   if (rc >= 0) rc = parse_marker(copy, text.size - 1, arena, pending, &one);
   tsr__buffer_release(&text);
   if (rc == TSR_NOT_FOUND || rc == TSR_TOOBIG) return 0;

@@ -70,7 +70,7 @@ void tsr__array_conditions_release(tsr_array *array) {
 static int decode_condition(tsr_array *array, const tsr_committed *item, condition_entry *entry, tsr_error *error) {
   tsr_generic_tile header;
   uint64_t consumed;
-  void *name;
+  char *name;
   int rc;
   if (item->bytes) {
     rc = tsr__generic_tile_decode(item->bytes, item->size, tsr__array_key(array), CONDITION_MAX, &entry->content,
@@ -78,7 +78,7 @@ static int decode_condition(tsr_array *array, const tsr_committed *item, conditi
     if (rc < 0) tsr__wrap(error, "%s", item->path);
   } else rc = tsr__array_read_tile(array, item->path, CONDITION_MAX, &entry->content, &header, error);
   if (rc < 0) return rc;
-  TSR_TRY(tsr__arena_copy(&entry->arena, item->name, strlen(item->name), &name, error));
+  TSR_TRY(TSR_ARENA_COPY(&entry->arena, item->name, strlen(item->name), &name, error));
   tsr_input in = tsr__input(entry->content.data, entry->content.size);
   rc = tsr__condition_decode(&in, name, item->parsed.start, &entry->arena, &entry->condition, error);
   if (rc < 0) tsr__wrap(error, "%s", item->path);
@@ -90,9 +90,7 @@ static int find_condition(tsr_array *array, const tsr_committed *item, const tsr
                           tsr_error *error) {
   condition_entry *entry = tsr__map_get(&array->conditions, item->name);
   if (!entry) {
-    void *block;
-    TSR_TRY(tsr__alloc_zero(&array->memory, sizeof *entry, &block, error));
-    entry = block;
+    TSR_TRY(TSR_ALLOC(&array->memory, &entry, error));
     tsr__arena_init(&entry->arena, &array->memory);
     entry->content.memory = &array->memory;
     int rc = tsr__array_damage(decode_condition(array, item, entry, error), error);
@@ -109,9 +107,7 @@ static int find_condition(tsr_array *array, const tsr_committed *item, const tsr
 static int select_conditions(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_commit_list *deletes = &s->array->listing->deletes;
-  void *block;
-  TSR_TRY(tsr__arena_array(&snapshot->arena, deletes->count, sizeof *snapshot->conditions, &block, s->error));
-  snapshot->conditions = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, deletes->count, &snapshot->conditions, s->error));
   for (uint64_t i = 0; i < deletes->count; i++) {
     const tsr_committed *item = &deletes->items[i];
     if (item->parsed.start < snapshot->since || item->parsed.end > snapshot->as_of) continue;
@@ -151,9 +147,8 @@ static int give_conditions(selection *s, tsr_snapshot_fragment *item) {
   TSR_TRY(tsr__fragment_processed(s->array, item->fragment, s->error));
   if (m->processed_count == 0) return TSR_OK;
 
-  void *block;
-  TSR_TRY(tsr__arena_array(&snapshot->arena, item->condition_count, sizeof *item->conditions, &block, s->error));
-  const tsr_condition **left = block;
+  const tsr_condition **left;
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, item->condition_count, &left, s->error));
   uint32_t count = 0;
   memcpy(left, item->conditions, item->condition_count * sizeof *left);
   TSR_TRY(number_conditions(s));
@@ -265,10 +260,7 @@ static int undo_merge(selection *s) {
 }
 
 static int select_fragments(selection *s) {
-  void *block = NULL;
-  TSR_TRY(
-      tsr__arena_array(&s->snapshot->arena, s->array->listing->fragments.count, sizeof *s->visible, &block, s->error));
-  s->visible = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, s->array->listing->fragments.count, &s->visible, s->error));
   TSR_TRY(choose_visible(s));
   const bool decided = !s->snapshot->schema->dense && s->snapshot->schema->allows_duplicates;
   if (!s->array->listing->counted || decided || s->vacuum_cut) return TSR_OK; /* vacuum_cut: sources are missing */
@@ -328,10 +320,8 @@ static uint64_t count_unread(const selection *s, const tsr_name *within) {
  * files. */
 static int select_footers(selection *s) {
   const tsr_commit_list *list = &s->array->listing->footers;
-  void *block;
   if (s->array->fragments.count >= s->array->listing->fragments.count) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&s->snapshot->arena, list->count, sizeof *s->footers, &block, s->error));
-  s->footers = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, list->count, &s->footers, s->error));
   for (uint64_t i = 0; i < 2 * list->count; i++) {
     const tsr_committed *item = &list->items[i % list->count];
     const bool known = tsr__map_get(&s->array->files, item->path);
@@ -394,10 +384,8 @@ static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
   const tsr_snapshot_fragment *last = snapshot->fragment_count > 1 ? item - 1 : NULL;
   if (last && same_slots(last->fragment, item->fragment)) item->slots = last->slots;
   else {
-    void *block;
     uint32_t fields = snapshot->schema->dimension_count + snapshot->schema->attribute_count;
-    TSR_TRY(tsr__arena_array(&snapshot->arena, fields, sizeof *item->slots, &block, s->error));
-    item->slots = block;
+    TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, fields, &item->slots, s->error));
     TSR_TRY(map_slots(s, item->fragment, item->slots));
   }
   return give_conditions(s, item);
@@ -408,10 +396,8 @@ static int read_unread(selection *s) {
   const tsr_committed **unread;
   const uint8_t *bytes;
   uint64_t count = 0;
-  void *block;
   if (s->array->fragments.count + READ_TOGETHER > s->array->listing->fragments.count) return TSR_OK;
-  TSR_TRY(tsr__alloc_array(&s->array->memory, s->count, sizeof *unread, &block, s->error));
-  unread = block;
+  TSR_TRY(TSR_ALLOC_ARRAY(&s->array->memory, s->count, &unread, s->error));
   for (uint64_t i = 0; i < s->count; i++)
     if (!tsr__map_get(&s->array->fragments, s->visible[i]->name) && !snapshot_find_footer(s, s->visible[i], &bytes))
       unread[count++] = s->visible[i];
@@ -421,9 +407,7 @@ static int read_unread(selection *s) {
 }
 
 static int add_fragments(selection *s) {
-  void *block;
-  TSR_TRY(tsr__arena_array(&s->snapshot->arena, s->count, sizeof *s->snapshot->fragments, &block, s->error));
-  s->snapshot->fragments = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, s->count, &s->snapshot->fragments, s->error));
   TSR_TRY(read_unread(s));
   for (uint64_t i = 0; i < s->count; i++) {
     if (i % 64 == 63) TSR_TRY(tsr__environment_cancelled(s->array->environment, s->error));
@@ -455,9 +439,7 @@ static void snapshot_widen(const tsr_field *dimension, tsr_interval *hull, const
 static int snapshot_find_domain(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   uint32_t n = snapshot->schema->dimension_count;
-  void *block;
-  TSR_TRY(tsr__arena_array(&snapshot->arena, n, sizeof(tsr_interval), &block, s->error));
-  snapshot->non_empty_domain = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, n, &snapshot->non_empty_domain, s->error));
   for (uint64_t i = 0; i < snapshot->fragment_count; i++) {
     const tsr_fragment_metadata *m = &snapshot->fragments[i].fragment->metadata;
     if (m->empty_domain || m->tile_count == 0) continue;
@@ -475,9 +457,7 @@ static int snapshot_find_box(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_grid *grid = &snapshot->grid;
   uint32_t n = grid->dimensions;
-  void *block;
-  TSR_TRY(tsr__arena_array(&snapshot->arena, (uint64_t)n * 2, sizeof(uint64_t), &block, s->error));
-  snapshot->box_low = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, (uint64_t)n * 2, &snapshot->box_low, s->error));
   snapshot->box_high = snapshot->box_low + n;
   for (uint32_t d = 0; d < n && snapshot->has_domain; d++) {
     tsr_datatype datatype = snapshot->schema->fields[d].datatype;
@@ -531,8 +511,8 @@ typedef struct snapshot_request { /* arguments of tsr_snapshot_open */
 
 static int snapshot_make(tsr_array *array, const snapshot_request *request, uint64_t as_of, bool vacuum_cut,
                          tsr_snapshot **snapshot, tsr_error *error) {
-  void *block;
-  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_snapshot), &block, error));
+  tsr_snapshot *block;
+  TSR_TRY(TSR_ALLOC(&array->memory, &block, error));
   selection s = {.array = array, .snapshot = block, .error = error};
   tsr__arena_init(&s.snapshot->arena, &array->memory);
   s.snapshot->array = array;
@@ -681,15 +661,13 @@ int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
 static int stack_run(selection *s, const tsr_snapshot_run *run) {
   tsr_snapshot_fragment *item = &s->snapshot->fragments[s->snapshot->fragment_count++];
   const tsr_schema *schema = s->snapshot->schema;
-  void *block;
   item->fragment = run->fragment;
   item->cut = run->cut;
   item->run_first = run->first;
   item->run_end = run->end;
   run->fragment->references++;
-  TSR_TRY(tsr__arena_array(&s->snapshot->arena, schema->dimension_count + schema->attribute_count, sizeof *item->slots,
-                           &block, s->error));
-  item->slots = block;
+  TSR_TRY(
+      TSR_ARENA_ARRAY(&s->snapshot->arena, schema->dimension_count + schema->attribute_count, &item->slots, s->error));
   return map_slots(s, item->fragment, item->slots);
 }
 
@@ -697,9 +675,7 @@ static int snapshot_stack(selection *s, bool alone, const tsr_snapshot_run *runs
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_snapshot *base = snapshot->base;
   const uint64_t below = alone ? 0 : base->fragment_count;
-  void *block;
-  TSR_TRY(tsr__arena_array(&snapshot->arena, below + count, sizeof *base->fragments, &block, s->error));
-  snapshot->fragments = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, below + count, &snapshot->fragments, s->error));
   for (uint64_t i = 0; i < below; i++) {
     snapshot->fragments[i] = base->fragments[i];
     snapshot->fragments[i].fragment->references++;
@@ -713,8 +689,8 @@ static int snapshot_stack(selection *s, bool alone, const tsr_snapshot_run *runs
 
 int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *runs, uint64_t count,
                         tsr_snapshot **snapshot, tsr_error *error) {
-  void *block;
-  TSR_TRY(tsr__alloc_zero(&base->array->memory, sizeof(tsr_snapshot), &block, error));
+  tsr_snapshot *block;
+  TSR_TRY(TSR_ALLOC(&base->array->memory, &block, error));
   selection s = {.array = base->array, .snapshot = block, .error = error};
   *s.snapshot = *base;
   s.snapshot->references = 1;

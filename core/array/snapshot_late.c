@@ -82,9 +82,9 @@ static int add_parts(narrowing *n, const tsr_snapshot_fragment *item, tsr_error 
   for (uint64_t b = 0; b < tsr__box_set_count(&n->set); b++) {
     const uint64_t *ends = (const uint64_t *)(const void *)n->set.ends.data + b * 2 * dimensions;
     tsr_snapshot_fragment part = *item;
-    void *room;
-    TSR_TRY(tsr__arena_array(&n->snapshot->arena, 2 * (uint64_t)dimensions, sizeof(uint64_t), &room, error));
-    uint64_t *low = room, *high = low + dimensions;
+    uint64_t *low;
+    TSR_TRY(TSR_ARENA_ARRAY(&n->snapshot->arena, 2 * (uint64_t)dimensions, &low, error));
+    uint64_t *high = low + dimensions;
     for (uint32_t d = 0; d < dimensions; d++) {
       low[d] = ends[2 * d];
       high[d] = ends[2 * d + 1];
@@ -100,9 +100,9 @@ static int add_parts(narrowing *n, const tsr_snapshot_fragment *item, tsr_error 
 static int replace_items(narrowing *n, tsr_error *error) {
   tsr_snapshot *snapshot = n->snapshot;
   const uint64_t count = n->items.size / sizeof *snapshot->fragments;
-  void *room;
-  TSR_TRY(tsr__arena_array(&snapshot->arena, count, sizeof *snapshot->fragments, &room, error));
-  tsr_snapshot_fragment *items = room, *old = snapshot->fragments;
+  tsr_snapshot_fragment *items;
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, count, &items, error));
+  tsr_snapshot_fragment *old = snapshot->fragments;
   const uint64_t old_count = snapshot->fragment_count;
   if (count) memcpy(items, n->items.data, n->items.size);
   for (uint64_t i = 0; i < count; i++) items[i].fragment->references++;

@@ -33,9 +33,8 @@ static int timed_files_by_time(const void *a, const void *b) {
 static int timed_files_join(tsr_arena *arena, const char *directory, const char *name, const char **path,
                             tsr_error *error) {
   uint64_t size = strlen(directory), more = strlen(name);
-  void *block;
-  TSR_TRY(tsr__arena_alloc(arena, size + more + 2, &block, error));
-  char *text = block;
+  char *text;
+  TSR_TRY(TSR_ARENA_RAW(arena, size + more + 2, &text, error));
   memcpy(text, directory, size);
   text[size] = '/';
   memcpy(text + size + 1, name, more + 1);
@@ -66,7 +65,7 @@ static int hide(tsr_store *store, const char *path, tsr_arena *arena, tsr_map *h
 static int timed_files_choose(tsr_store *store, const char *directory, const tsr_listing *entries, uint64_t since,
                               uint64_t as_of, tsr_arena *arena, tsr_map *hidden, tsr_timed_files *files,
                               tsr_error *error) {
-  void *block;
+  char *block;
   tsr_name parsed;
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name, *path;
@@ -76,19 +75,18 @@ static int timed_files_choose(tsr_store *store, const char *directory, const tsr
     TSR_TRY(timed_files_join(arena, directory, name, &path, error));
     TSR_TRY(hide(store, path, arena, hidden, error));
   }
-  TSR_TRY(tsr__arena_array(arena, entries->count, sizeof(timed_file), &block, error));
-  timed_file *chosen = block;
+  timed_file *chosen;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, entries->count, &chosen, error));
   uint64_t count = 0;
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_entry *entry = &entries->entries[i];
     if (entry->kind == TSR_ENTRY_DIRECTORY || tsr__map_get(hidden, entry->name)) continue;
     if (!timed_files_in_view(entry->name, strlen(entry->name), since, as_of, &parsed)) continue;
-    TSR_TRY(tsr__arena_copy(arena, entry->name, strlen(entry->name), &block, error));
+    TSR_TRY(TSR_ARENA_COPY(arena, entry->name, strlen(entry->name), &block, error));
     chosen[count++] = (timed_file){block, parsed};
   }
   if (count > 1) qsort(chosen, count, sizeof *chosen, timed_files_by_time);
-  TSR_TRY(tsr__arena_array(arena, count, sizeof(char *), &block, error));
-  files->paths = block;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, count, &files->paths, error));
   for (files->count = 0; files->count < count; files->count++)
     TSR_TRY(timed_files_join(arena, directory, chosen[files->count].name, &files->paths[files->count], error));
   return TSR_OK;

@@ -30,8 +30,8 @@ void *tsr__map_get(const tsr_map *map, const char *key) {
 
 static int map_grow(tsr_map *map, tsr_error *error) {
   uint64_t capacity = map->capacity ? map->capacity * 2 : 16;
-  void *table;
-  TSR_TRY(tsr__alloc_array(map->memory, capacity, sizeof(tsr_map_entry), &table, error));
+  tsr_map_entry *table;
+  TSR_TRY(TSR_ALLOC_ARRAY(map->memory, capacity, &table, error));
   tsr_map_entry *old = map->entries;
   uint64_t old_capacity = map->capacity;
   map->entries = table;

@@ -187,6 +187,12 @@ int tsr__alloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **p
   return memory_allocate(memory, bytes, true, pointer, error);
 }
 
+int tsr__alloc_raw(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
+  uint64_t bytes;
+  TSR_TRY(product(count, size, &bytes, error));
+  return memory_allocate(memory, bytes, false, pointer, error);
+}
+
 int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error) {
   if (!*pointer) return memory_allocate(memory, size, false, pointer, error);
   memory_block *old = (memory_block *)*pointer - 1;
@@ -206,6 +212,12 @@ int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *e
   b->size = size;
   *pointer = b + 1;
   return TSR_OK;
+}
+
+int tsr__realloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
+  uint64_t bytes;
+  TSR_TRY(product(count, size, &bytes, error));
+  return tsr__realloc(memory, bytes, pointer, error);
 }
 
 void tsr__free(void *pointer) {
@@ -271,9 +283,8 @@ void tsr__arena_reset(tsr_arena *arena) {
 static int arena_grow(tsr_arena *arena, uint64_t size, void **pointer, tsr_error *error) {
   uint64_t usual = arena->blocks ? TSR_MIN(2 * (arena->capacity + ARENA_OVERHEAD), ARENA_LARGEST) : ARENA_FIRST;
   uint64_t capacity = TSR_MAX(usual - ARENA_OVERHEAD, size);
-  void *memory;
-  TSR_TRY(tsr__alloc(arena->memory, tsr__add_sat(capacity, sizeof(arena_block)), &memory, error));
-  arena_block *b = memory;
+  arena_block *b;
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(arena->memory, tsr__add_sat(capacity, sizeof(arena_block)), &b, error));
   b->capacity = capacity;
   POISON(b + 1, capacity);
   *pointer = b + 1;
@@ -309,6 +320,12 @@ int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void **poi
   return TSR_OK;
 }
 
+int tsr__arena_raw(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
+  uint64_t bytes;
+  TSR_TRY(product(count, size, &bytes, error));
+  return tsr__arena_alloc(arena, bytes, pointer, error);
+}
+
 int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void **pointer, tsr_error *error) {
   TSR_TRY(tsr__arena_alloc(arena, tsr__add_sat(size, 1), pointer, error));
   if (size > 0) memcpy(*pointer, bytes, size);
@@ -324,12 +341,11 @@ int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
   if (more <= buffer->capacity - buffer->size) return TSR_OK;
   uint64_t need = tsr__add_sat(buffer->size, more);
   uint64_t generous = TSR_MAX(need, TSR_MAX(tsr__add_sat(buffer->capacity, buffer->capacity / 2), 64));
-  void *data = buffer->data;
-  if (generous == need || tsr__realloc(buffer->memory, generous, &data, NULL) < 0) {
-    TSR_TRY(tsr__realloc(buffer->memory, need, &data, error)); /* what is left of the budget may be just enough */
+  if (generous == need || TSR_REALLOC_ARRAY(buffer->memory, generous, &buffer->data, NULL) < 0) {
+    /* What is left of the budget may be just enough. */
+    TSR_TRY(TSR_REALLOC_ARRAY(buffer->memory, need, &buffer->data, error));
     generous = need;
   }
-  buffer->data = data;
   buffer->capacity = generous;
   return TSR_OK;
 }
@@ -369,13 +385,9 @@ int tsr__buffer_printf(tsr_buffer *buffer, tsr_error *error, const char *format,
 
 void tsr__buffer_shrink(tsr_buffer *buffer) {
   const uint64_t enough = tsr__mul_sat(2, TSR_MAX(buffer->size, ROOM_KEPT));
-  void *data = buffer->data;
-  if (buffer->size == 0) {
-    tsr__buffer_release(buffer);
-  } else if (buffer->capacity > enough && tsr__realloc(buffer->memory, enough, &data, NULL) >= 0) {
-    buffer->data = data;
+  if (buffer->size == 0) tsr__buffer_release(buffer);
+  else if (buffer->capacity > enough && TSR_REALLOC_ARRAY(buffer->memory, enough, &buffer->data, NULL) >= 0)
     buffer->capacity = enough;
-  }
 }
 
 void tsr__buffer_release(tsr_buffer *buffer) {

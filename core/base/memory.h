@@ -1,4 +1,6 @@
-/* memory.h: memory with a budget, arenas, growable buffers. */
+/* memory.h: memory with budgets, arenas and growable buffers. Every allocation names the tsr_memory that pays for it; the
+ * budgets nest, so that a query stays within its own budget and within that of its environment. Allocate through the typed
+ * macros (TSR_ALLOC and its family): they set a pointer of any type and take the size of an element from that type. */
 #ifndef TSR_MEMORY_H
 #define TSR_MEMORY_H
 
@@ -8,43 +10,40 @@
 
 typedef struct tsr_context_pool tsr_context_pool;
 
-/* Every allocation names the tsr_memory that pays for it. A child pays with its parent's money too, so a query's budget
- * stands within the environment's. Blocks remember who pays: tsr__free needs only the pointer. Thread-safe. */
+/* ---- Budgets --------------------------------------------------------------------------------- */
+
+/* A budget. What is charged to it is charged to each of its parents, too, and no level's `used` passes its `limit`. A
+ * tsr_memory outlives all blocks that it pays for. All operations are thread-safe, except that the fields without _Atomic
+ * are set before any other thread uses the tsr_memory. */
 typedef struct tsr_memory {
-  struct tsr_memory *parent;
-  void *(*reallocate)(void *argument, void *pointer, uint64_t size);
-  void *argument;
-  uint64_t limit; /* bytes; UINT64_MAX = none */
-  const char *name; /* of the limit, for messages: "memory_mb" */
-  uint64_t largest; /* bytes of a block that the allocator can give, at most */
-  _Atomic uint64_t used, peak;
-  bool (*relieve)(
-      void *argument); /* asked where a charge to this meets a limit: gives back what can be done without, on the
-                                      thread that charges; false: there is nothing. NULL: nobody is asked */
-  void *relieve_argument;
-  bool (*interrupted)(
-      void *argument); /* of a root: does its host want long work to end? NULL: never (tsr__cancelled) */
-  void *interrupted_argument;
-  _Atomic uint64_t work; /* of a root: done since its host was asked */
-  struct tsr_context_pool
-      *contexts; /* of a root: libraries' contexts that wait to be used again (filter.h); NULL: none is kept */
+  struct tsr_memory *parent; /* borrowed; NULL: this is a root */
+  void *(*reallocate)(void *argument, void *pointer, uint64_t size); /* as realloc; a size of 0 frees */
+  void *argument; /* of `reallocate`, borrowed */
+  uint64_t limit; /* in bytes; UINT64_MAX: none */
+  const char *name; /* of the limit in error messages, for example "memory_mb"; borrowed */
+  uint64_t largest; /* size of the largest block that `reallocate` can give, in bytes */
+  _Atomic uint64_t used, peak; /* in bytes */
+  /* Called on the charging thread when a charge to this budget, or through it to one of its parents, meets a limit.
+   * Releases memory that can be spared and returns true, or returns false if there is none. NULL: nothing can be spared. */
+  bool (*relieve)(void *argument);
+  void *relieve_argument; /* borrowed */
+  /* Of a root: returns true if the host wants long work to be cancelled (see tsr__cancelled). NULL: the host never does. */
+  bool (*interrupted)(void *argument);
+  void *interrupted_argument; /* borrowed */
+  _Atomic uint64_t work; /* of a root: bytes decoded since the host was last polled (see tsr__cancelled_after) */
+  /* Of a root: idle contexts of compression libraries (filter.h), borrowed. NULL: contexts are not kept. */
+  struct tsr_context_pool *contexts;
 } tsr_memory;
 
-/* A root: allocator (NULL: the C library's) and no limit. */
+/* Makes a root without a limit. `reallocate` must be thread-safe; NULL stands for the C library's allocator. */
 void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void *, uint64_t), void *argument);
+
+/* Makes a budget of `limit` bytes below `parent`, with the parent's allocator. `name` is borrowed. */
 void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name);
 
-/* TSR_OK; TSR_BUDGET past a limit, with a message that says how much was asked for and names the limit; or TSR_NOMEM where
- * the allocator has no more. `*pointer` is set only on success. A size of 0 gives a block that can be freed. */
-int tsr__alloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
-int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
-int tsr__alloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer,
-                     tsr_error *error); /* checked product, zeroed */
-int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer,
-                 tsr_error *error); /* *pointer may be NULL; unchanged on failure */
-void tsr__free(void *pointer); /* NULL is fine */
-
-/* Counts bytes that others hold for us (a pinned tile, a library's context) against the budget, without allocating. */
+/* Counts `size` bytes against the budget without allocating them: for memory that another owner holds on behalf of this
+ * budget, such as a pinned tile or a library's context. Release the same number of bytes later.
+ * Errors: TSR_BUDGET if a limit would be passed; nothing is charged then. */
 int tsr__memory_charge(tsr_memory *memory, uint64_t size, tsr_error *error);
 void tsr__memory_release(tsr_memory *memory, uint64_t size);
 
@@ -53,48 +52,124 @@ static inline tsr_memory *tsr__memory_root(tsr_memory *memory) {
   return memory;
 }
 
-/* Was there too little memory, by a budget or of the machine? Who can do with less tries again, whichever it was. */
+/* Returns true if `code` says that memory was short, by a budget or on the machine. A caller that can work with less
+ * memory tries again after either. */
 static inline bool tsr__lacks_memory(int code) { return code == TSR_BUDGET || code == TSR_NOMEM; }
 
-/* Zeroes memory in a way that no compiler removes. */
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+/* The typed allocations. `pointer` is the address of a pointer to T, where T is a complete type; the size of an element is
+ * sizeof(T). A product of count and size that overflows is an error, so a count may come from a file. Each macro is an
+ * expression with the value of the function that it calls, for TSR_TRY or `rc = ...`:
+ *
+ *   uint64_t *keys;
+ *   TSR_TRY(TSR_ALLOC_ARRAY(memory, count, &keys, error));
+ *
+ * The caller owns the block and frees it with tsr__free. `*pointer` is set only on success. A block of 0 bytes is valid.
+ * "BYTES" macros are for a structure that is followed by data of variable size: `bytes` counts both. RAW memory is not
+ * initialised; all other blocks are zeroed.
+ * Errors: TSR_BUDGET past a limit, with a message that says how much was requested and names the limit; TSR_NOMEM where
+ * the allocator has no more memory. */
+#define TSR_ALLOC(memory, pointer, error)                                                                              \
+  TSR_SET_BLOCK_(pointer, tsr__alloc_zero(memory, sizeof **(pointer), &tsr_block_, error))
+#define TSR_ALLOC_ARRAY(memory, count, pointer, error)                                                                 \
+  TSR_SET_BLOCK_(pointer, tsr__alloc_array(memory, count, sizeof **(pointer), &tsr_block_, error))
+#define TSR_ALLOC_BYTES(memory, bytes, pointer, error)                                                                 \
+  TSR_SET_BLOCK_(pointer, tsr__alloc_zero(memory, bytes, &tsr_block_, error))
+#define TSR_ALLOC_RAW(memory, count, pointer, error)                                                                   \
+  TSR_SET_BLOCK_(pointer, tsr__alloc_raw(memory, count, sizeof **(pointer), &tsr_block_, error))
+#define TSR_ALLOC_RAW_BYTES(memory, bytes, pointer, error)                                                             \
+  TSR_SET_BLOCK_(pointer, tsr__alloc(memory, bytes, &tsr_block_, error))
+
+/* Changes the number of elements of a block, which may be NULL before. Elements beyond the old number are not initialised.
+ * On failure the block and the pointer are unchanged. */
+#define TSR_REALLOC_ARRAY(memory, count, pointer, error)                                                               \
+  TSR_SET_BLOCK_(pointer,                                                                                              \
+                 (tsr_block_ = *(pointer), tsr__realloc_array(memory, count, sizeof **(pointer), &tsr_block_, error)))
+
+/* C converts a `void *` to a `T *`, but not a `void **` to a `T **`: hence the temporary. */
+#define TSR_SET_BLOCK_(pointer, call)                                                                                  \
+  __extension__({                                                                                                      \
+    void *tsr_block_ = NULL;                                                                                           \
+    const int tsr_result_ = (call);                                                                                    \
+    if (tsr_result_ >= 0) *(pointer) = tsr_block_;                                                                     \
+    tsr_result_;                                                                                                       \
+  })
+
+/* The functions behind the macros. Other files use the macros (test/lint/lint.py). */
+int tsr__alloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
+int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
+int tsr__alloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error);
+int tsr__alloc_raw(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error);
+int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
+int tsr__realloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error);
+
+/* Frees a block and releases its bytes from the budget that paid for it. NULL is allowed. */
+void tsr__free(void *pointer);
+
+/* Zeroes memory in a way that no compiler removes, for keys. */
 void tsr__wipe(void *pointer, uint64_t size);
 
-/* An arena: many small blocks that live as long as it does. `= {0}` then init; release frees all. Not thread-safe. */
+/* ---- Arenas ---------------------------------------------------------------------------------- */
+
+/* An arena gives out many small blocks that are all freed together. Not thread-safe. `= {0}` may be released. */
 typedef struct tsr_arena {
-  tsr_memory *memory;
-  struct tsr_arena_block *blocks;
-  uint64_t at, capacity;
+  tsr_memory *memory; /* borrowed */
+  struct tsr_arena_block *blocks; /* owned; the first is the one that is being filled */
+  uint64_t at, capacity; /* of the first block: bytes given out, bytes in all */
 } tsr_arena;
 
+/* Makes an empty arena whose blocks `memory` pays for. */
 void tsr__arena_init(tsr_arena *arena, tsr_memory *memory);
+
+/* Frees all blocks. The arena is empty then and can be used again. */
 void tsr__arena_release(tsr_arena *arena);
 
-/* Frees all but the largest block, which is used again. */
+/* Frees all blocks but the largest, which the arena uses again. Everything that it gave out before is invalid. */
 void tsr__arena_reset(tsr_arena *arena);
-int tsr__arena_alloc(tsr_arena *arena, uint64_t size, void **pointer,
-                     tsr_error *error); /* 16-byte aligned, not zeroed */
-int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer,
-                     tsr_error *error); /* checked, zeroed */
-int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void **pointer,
-                    tsr_error *error); /* plus a NUL byte behind */
 
-/* A growable buffer. `= {.memory = m}`; release frees. Growth is by half again at least. */
+/* The typed allocations of an arena: as TSR_ALLOC_ARRAY and so on, but the arena owns the memory. Results are aligned to 16
+ * bytes. TSR_ARENA_COPY copies `size` bytes and puts a NUL byte behind them, which `size` does not count. */
+#define TSR_ARENA_ARRAY(arena, count, pointer, error)                                                                  \
+  TSR_SET_BLOCK_(pointer, tsr__arena_array(arena, count, sizeof **(pointer), &tsr_block_, error))
+#define TSR_ARENA_RAW(arena, count, pointer, error)                                                                    \
+  TSR_SET_BLOCK_(pointer, tsr__arena_raw(arena, count, sizeof **(pointer), &tsr_block_, error))
+#define TSR_ARENA_RAW_BYTES(arena, bytes, pointer, error)                                                              \
+  TSR_SET_BLOCK_(pointer, tsr__arena_alloc(arena, bytes, &tsr_block_, error))
+#define TSR_ARENA_COPY(arena, bytes, size, pointer, error)                                                             \
+  TSR_SET_BLOCK_(pointer, tsr__arena_copy(arena, bytes, size, &tsr_block_, error))
+
+/* The functions behind the macros. */
+int tsr__arena_alloc(tsr_arena *arena, uint64_t size, void **pointer, tsr_error *error);
+int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer, tsr_error *error);
+int tsr__arena_raw(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer, tsr_error *error);
+int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void **pointer, tsr_error *error);
+
+/* ---- Buffers --------------------------------------------------------------------------------- */
+
+/* A growable array of bytes. `= {.memory = memory}` is an empty one. Its room grows by at least half each time. */
 typedef struct tsr_buffer {
-  tsr_memory *memory;
-  uint8_t *data;
-  uint64_t size, capacity;
+  tsr_memory *memory; /* borrowed */
+  uint8_t *data; /* owned; NULL as long as `capacity` is 0 */
+  uint64_t size, capacity; /* in bytes */
 } tsr_buffer;
 
-int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error); /* room for `more` bytes behind size */
+/* Makes room for `more` bytes behind the present `size`, which does not change. The data may move. */
+int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error);
+
+/* Each appends bytes; integers in little-endian order. On failure the buffer's content is unchanged. */
 int tsr__buffer_append(tsr_buffer *buffer, const void *bytes, uint64_t size, tsr_error *error);
 int tsr__buffer_append_u8(tsr_buffer *buffer, uint8_t value, tsr_error *error);
 int tsr__buffer_append_u32(tsr_buffer *buffer, uint32_t value, tsr_error *error);
 int tsr__buffer_append_u64(tsr_buffer *buffer, uint64_t value, tsr_error *error);
-int tsr__buffer_printf(tsr_buffer *buffer, tsr_error *error, const char *format, ...)
-    TSR_PRINTF(3, 4); /* no NUL counted */
 
-/* Gives back most of the room that its bytes do not need. */
+/* Appends text. A NUL byte follows it, which `size` does not count. */
+int tsr__buffer_printf(tsr_buffer *buffer, tsr_error *error, const char *format, ...) TSR_PRINTF(3, 4);
+
+/* Gives back most of the room that the bytes do not need. */
 void tsr__buffer_shrink(tsr_buffer *buffer);
+
+/* Frees the data. The buffer is empty then and can be used again. */
 void tsr__buffer_release(tsr_buffer *buffer);
 
 #endif

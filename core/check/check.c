@@ -234,13 +234,12 @@ typedef struct schema_tally { /* counts of schema files */
 static int add_schema(tsr_checker *c, const char *directory, const char *file, const char *name,
                       tsr_checked_schema **made) {
   tsr_check_path path;
-  void *block, *copy;
-  TSR_TRY(tsr__arena_array(&c->arena, 1, sizeof(tsr_checked_schema), &block, c->error));
-  tsr_checked_schema *schema = block;
+  char *copy;
+  tsr_checked_schema *schema;
+  TSR_TRY(TSR_ARENA_ARRAY(&c->arena, 1, &schema, c->error));
   tsr__check_join(&path, directory, file, "");
-  TSR_TRY(tsr__arena_copy(&c->arena, path.text, strlen(path.text), &copy, c->error));
-  schema->path = copy;
-  TSR_TRY(tsr__arena_copy(&c->arena, name, strlen(name), &copy, c->error));
+  TSR_TRY(TSR_ARENA_COPY(&c->arena, path.text, strlen(path.text), &schema->path, c->error));
+  TSR_TRY(TSR_ARENA_COPY(&c->arena, name, strlen(name), &copy, c->error));
   tsr__arena_init(&schema->arena, &c->memory);
   TSR_TRY(tsr__map_put(&c->schemas, copy, schema, c->error));
   *made = schema;

@@ -126,7 +126,7 @@ static tsr_part_kind failed_part(const opened_slot *s, const tsr_error *fault) {
 
 /* Reads the parts of a tile into blocks, which the caller frees. */
 static int read_parts(const check_cells_window *w, check_cells_job *j, tsr_tile_source *source,
-                      void *blocks[TSR_PART_COUNT]) {
+                      uint8_t *blocks[TSR_PART_COUNT]) {
   const opened_slot *s = j->source;
   const tsr_slot *slot = &w->f->metadata.slots[s->slot];
   source->cells = tsr__fragment_tile_cells(&w->f->metadata, j->number);
@@ -137,7 +137,7 @@ static int read_parts(const check_cells_window *w, check_cells_job *j, tsr_tile_
     j->failed = part;
     j->cut = end > s->files[part]->size;
     if (j->cut) return TSR_CORRUPT;
-    TSR_TRY(tsr__alloc(&w->f->c->memory, end - at, &blocks[part], &j->fault));
+    TSR_TRY(TSR_ALLOC_RAW(&w->f->c->memory, end - at, &blocks[part], &j->fault));
     TSR_TRY(tsr__store_read_at(s->files[part], at, blocks[part], end - at, &j->fault));
     TSR_TRY(check_end(blocks[part], end - at, &j->fault));
     source->bytes[part] = blocks[part];
@@ -151,7 +151,7 @@ static int check_cells_load_tile(void *argument, uint64_t index, tsr_error *erro
   const check_cells_window *w = argument;
   check_cells_job *j = &w->jobs[index];
   tsr_tile_source source = {0};
-  void *blocks[TSR_PART_COUNT] = {0};
+  uint8_t *blocks[TSR_PART_COUNT] = {0};
   if (read_parts(w, j, &source, blocks) >= 0 &&
       tsr__tile_decode(&j->source->format, &source, &w->f->c->memory, &j->tile, &j->fault) < 0)
     j->failed = failed_part(j->source, &j->fault);
@@ -174,7 +174,6 @@ static int report_job(tsr_fragment_check *f, const check_cells_job *j) {
 static int check_cells_load_window(check_cells_window *w, uint64_t first) {
   tsr_fragment_check *f = w->f;
   uint64_t bytes = 0, taken = 0;
-  void *block;
   TSR_TRY(tsr__environment_cancelled(f->c->environment, f->c->error));
   w->first = first;
   for (w->count = 0; w->count < CHECK_CELLS_WINDOW_TILES && first + w->count < f->metadata.tile_count; w->count++) {
@@ -184,8 +183,7 @@ static int check_cells_load_window(check_cells_window *w, uint64_t first) {
       break;
     taken = bytes;
   }
-  TSR_TRY(tsr__alloc_array(&f->c->memory, w->count * w->slot_count, sizeof(check_cells_job), &block, f->c->error));
-  w->jobs = block;
+  TSR_TRY(TSR_ALLOC_ARRAY(&f->c->memory, w->count * w->slot_count, &w->jobs, f->c->error));
   for (uint64_t i = 0; i < w->count * w->slot_count; i++) {
     w->jobs[i].source = &w->slots[i % w->slot_count];
     w->jobs[i].number = first + i / w->slot_count;
@@ -272,28 +270,24 @@ static int check_cells_prepare(coordinates_check *k, cell_block *b, tsr_error *f
   const tsr_schema *schema = k->schema;
   uint32_t n = schema->dimension_count;
   bool hilbert = schema->cell_order == TSR_ORDER_HILBERT;
-  void *block;
-  TSR_TRY(tsr__arena_array(&b->arena, n, 2 * sizeof(uint64_t *), &block, fault));
-  b->keys = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, tsr__mul_sat(2, n), &b->keys, fault));
   b->numbers = b->keys + n;
   for (uint32_t d = 0; d < n; d++) {
     const tsr_field *field = &schema->fields[d];
     if (field->values_per_cell == TSR_VARIABLE) continue;
-    TSR_TRY(tsr__arena_alloc(&b->arena, tsr__mul_sat(b->cells, 8), &block, fault));
-    b->keys[d] = block;
+    TSR_TRY(TSR_ARENA_RAW(&b->arena, b->cells, &b->keys[d], fault));
     tsr__keys(field->datatype, fixed_value(k, b, d, 0), b->cells, b->keys[d]);
     if (!field->has_extent || hilbert) continue;
-    TSR_TRY(tsr__arena_alloc(&b->arena, tsr__mul_sat(b->cells, 8), &block, fault));
-    b->numbers[d] = block;
+    TSR_TRY(TSR_ARENA_RAW(&b->arena, b->cells, &b->numbers[d], fault));
     for (uint64_t i = 0; i < b->cells; i++) b->numbers[d][i] = tsr__tile_number(field, fixed_value(k, b, d, i));
   }
   b->codes = NULL;
   if (!hilbert) return TSR_OK;
-  TSR_TRY(tsr__arena_alloc(&b->arena, tsr__mul_sat(b->cells, 8), &block, fault));
-  b->codes = block;
-  TSR_TRY(tsr__arena_array(&b->arena, n, 16, &block, fault));
-  const void **values = block;
-  uint64_t *sizes = (uint64_t *)(void *)(values + n);
+  TSR_TRY(TSR_ARENA_RAW(&b->arena, b->cells, &b->codes, fault));
+  const void **values;
+  uint64_t *sizes;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, n, &values, fault));
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, n, &sizes, fault));
   for (uint64_t i = 0; i < b->cells; i++) {
     for (uint32_t d = 0; d < n; d++) {
       tsr_check_bound bound = check_cells_bound_at(k, b, d, i);
@@ -415,9 +409,7 @@ static int check_tile_box(coordinates_check *k, const cell_block *b, uint32_t d,
                            tsr__check_show_bound(f, d, &should[end], &y)));
     kept[end].key = should[end].key;
     if (!text) continue;
-    void *copy;
-    TSR_TRY(tsr__arena_copy(&f->arena, should[end].text, should[end].key, &copy, f->c->error));
-    kept[end].text = copy;
+    TSR_TRY(TSR_ARENA_COPY(&f->arena, should[end].text, should[end].key, &kept[end].text, f->c->error));
   }
   return TSR_OK;
 }
@@ -531,9 +523,7 @@ static int check_coordinate_tile(coordinates_check *k, const check_cells_window 
   }
   for (uint32_t s = 0; s < k->slot_count; s++)
     if (!jobs[s].tile) return TSR_OK;
-  void *block;
-  TSR_TRY(tsr__arena_array(&b->arena, k->slot_count, sizeof(tsr_tile *), &block, k->f->c->error));
-  b->tiles = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, k->slot_count, &b->tiles, k->f->c->error));
   for (uint32_t s = 0; s < k->slot_count; s++) {
     b->tiles[s] = jobs[s].tile;
     tsr__tile_hold(jobs[s].tile);
@@ -598,14 +588,11 @@ static int open_coordinates(coordinates_check *k, bool *usable) {
   int64_t together = tsr__fragment_system_slot(&f->metadata, TSR_SLOT_COORDS);
   uint32_t dimensions = k->schema->dimension_count;
   bool opened = true;
-  void *block;
   *usable = true;
   k->together = together >= 0;
   k->old_order = has_old_order(k->schema, f->metadata.version);
-  TSR_TRY(tsr__arena_array(&f->arena, dimensions + 4, sizeof(opened_slot), &block, f->c->error));
-  k->slots = block;
-  TSR_TRY(tsr__arena_array(&f->arena, dimensions, sizeof(bool), &block, f->c->error));
-  k->dimension_lossy = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&f->arena, dimensions + 4, &k->slots, f->c->error));
+  TSR_TRY(TSR_ARENA_ARRAY(&f->arena, dimensions, &k->dimension_lossy, f->c->error));
   for (uint32_t d = 0; d < dimensions; d++) {
     k->dimension_lossy[d] = tsr__pipeline_is_lossy(tsr__schema_pipeline(k->schema, d));
     k->lossy = k->lossy || k->dimension_lossy[d];
@@ -662,12 +649,10 @@ struct dense_box { /* all lists are by dimension */
 
 static int check_cells_make_box(tsr_fragment_check *f, dense_box *box, tsr_error *fault) {
   const tsr_schema *schema = f->metadata.schema;
-  void *block;
   uint32_t n = schema->dimension_count;
   box->mask.memory = &f->c->memory;
   TSR_TRY(tsr__grid_make(schema, &f->arena, &box->grid, fault));
-  TSR_TRY(tsr__arena_array(&f->arena, n, 7 * sizeof(uint64_t), &block, fault));
-  box->low = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&f->arena, tsr__mul_sat(7, n), &box->low, fault));
   box->high = box->low + n;
   box->first = box->high + n;
   box->count = box->first + n;

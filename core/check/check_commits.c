@@ -39,18 +39,15 @@ int tsr__check_compare_fragments(const void *a, const void *b) {
 }
 
 static int check_commits_keep(tsr_checker *c, const char *text, uint64_t size, const char **kept) {
-  void *copy;
-  TSR_TRY(tsr__arena_copy(&c->arena, text, size, &copy, c->error));
-  *kept = copy;
+  TSR_TRY(TSR_ARENA_COPY(&c->arena, text, size, kept, c->error));
   return TSR_OK;
 }
 
 static int check_commits_add_fragment(tsr_checker *c, const char *name, const tsr_name *parsed, bool old_layout,
                                       const char *commit) {
-  void *block;
   if (tsr__map_get(&c->fragments, name)) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&c->arena, 1, sizeof(tsr_checked_fragment), &block, c->error));
-  tsr_checked_fragment *fragment = block;
+  tsr_checked_fragment *fragment;
+  TSR_TRY(TSR_ARENA_ARRAY(&c->arena, 1, &fragment, c->error));
   *fragment = (tsr_checked_fragment){.parsed = *parsed, .old_layout = old_layout};
   TSR_TRY(check_commits_keep(c, name, strlen(name), &fragment->name));
   TSR_TRY(check_commits_keep(c, commit, strlen(commit), &fragment->commit));
@@ -361,13 +358,13 @@ static int add_replacing(tsr_checker *c, const char *directory, const tsr_listin
     tsr_check_path path;
     tsr_buffer content = {.memory = &c->memory};
     tsr_error unseen;
-    void *room;
+    tsr_names *room;
     const char *name;
     uint64_t stem;
     if (entries->entries[i].kind != TSR_ENTRY_FILE ||
         !tsr__name_suffix(entries->entries[i].name, TSR_SUFFIX_VACUUM, &stem))
       continue;
-    TSR_TRY(tsr__arena_array(&c->arena, 1, sizeof(tsr_names), &room, c->error));
+    TSR_TRY(TSR_ARENA_ARRAY(&c->arena, 1, &room, c->error));
     TSR_TRY(check_commits_keep(c, entries->entries[i].name, stem, &name));
     tsr__check_join(&path, directory, entries->entries[i].name, "");
     int rc = tsr__store_read_all(c->store, path.text, TSR_CHECK_CONTENT_MAX, &content, &unseen);

@@ -100,10 +100,10 @@ static int check_footer(tsr_fragment_check *f) {
   const tsr_checked_fragment *fragment = f->fragment;
   const tsr_fragment_metadata *m = &f->metadata;
   tsr_error fault = {0};
-  void *own;
+  uint8_t *own;
   if (!fragment->footer || m->footer_at == 0 || m->footer_at >= m->file_size) return TSR_OK;
   uint64_t size = fragment->footer_size, left = m->file_size - m->footer_at;
-  if (tsr__arena_alloc(&f->arena, left, &own, &fault) < 0 ||
+  if (TSR_ARENA_RAW(&f->arena, left, &own, &fault) < 0 ||
       tsr__store_read_at(f->file, m->footer_at, own, left, &fault) < 0)
     return tsr__check_fault(c, f->metadata_path.text, &fault, "footer");
   if ((left == size || left == size + 8) && memcmp(own, fragment->footer, size) == 0) return TSR_OK;
@@ -214,10 +214,9 @@ static int list_metadata_tiles(tsr_fragment_check *f, metadata_tile **tiles, uin
       {offsetof(tsr_slot, null_count_at), 11, false, METADATA_LIST, "null counts"},
   };
   const tsr_fragment_metadata *m = &f->metadata;
-  void *block;
   uint64_t n = 0, capacity = (uint64_t)m->slot_count * (sizeof rows / sizeof *rows) + 3;
-  TSR_TRY(tsr__arena_array(&f->arena, capacity, sizeof(metadata_tile), &block, f->c->error));
-  metadata_tile *t = block;
+  metadata_tile *t;
+  TSR_TRY(TSR_ARENA_ARRAY(&f->arena, capacity, &t, f->c->error));
   t[n++] = (metadata_tile){.at = m->rtree_at, .slot = UINT32_MAX, .what = "R-tree"};
   for (uint32_t slot = 0; slot < m->slot_count; slot++)
     for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -368,14 +367,14 @@ static bool is_open_end(const tsr_field *field, uint64_t key) {
 static int load_boxes(tsr_fragment_check *f) {
   tsr_fragment_metadata *m = &f->metadata;
   tsr_error fault = {0};
-  void *block;
+  tsr_check_bound *block;
   if (m->dense || m->tile_count == 0 || !f->rtree_sound) return TSR_OK;
   if (tsr__fragment_metadata_load_rtree(m, f->file, f->c->key, &fault) < 0)
     return tsr__check_fault(f->c, f->metadata_path.text, &fault, NULL);
   const tsr_rtree *rtree = m->rtree;
   uint64_t ends = m->tile_count * rtree->dimensions * 2; /* the decoded R-tree has as many, so this cannot overflow */
-  if (tsr__arena_array(&f->arena, ends, 2 * sizeof(tsr_check_bound), &block, &fault) < 0 ||
-      tsr__arena_array(&f->arena, rtree->dimensions, sizeof(bool), (void **)&f->box_open, &fault) < 0)
+  if (TSR_ARENA_ARRAY(&f->arena, tsr__mul_sat(2, ends), &block, &fault) < 0 ||
+      TSR_ARENA_ARRAY(&f->arena, rtree->dimensions, &f->box_open, &fault) < 0)
     return tsr__check_fault(f->c, f->metadata_path.text, &fault, "R-tree");
   f->boxes = block;
   f->cell_boxes = f->boxes + ends;
@@ -589,10 +588,10 @@ static int check_tile_count(tsr_fragment_check *f, bool *sound) {
 
 /* Checks a fragment whose footer has been read. */
 static int check_opened(tsr_fragment_check *f) {
-  void *block;
+  bool *block;
   bool sound;
   uint32_t slots = f->metadata.slot_count;
-  TSR_TRY(tsr__arena_array(&f->arena, slots, 2 * sizeof(bool), &block, f->c->error));
+  TSR_TRY(TSR_ARENA_ARRAY(&f->arena, tsr__mul_sat(2, slots), &block, f->c->error));
   f->slot_sound = block;
   f->statistics_sound = f->slot_sound + slots;
   memset(block, true, 2 * slots * sizeof(bool));

@@ -340,11 +340,7 @@ static int widen_text(tsr_fragment_check *f, tsr_check_summary *s, tsr_check_bou
     int c = s->any ? check_statistics_compare_text(v, *kept) : 0;
     s->unknown = s->unknown || memchr(v.text ? v.text : (const uint8_t *)"", 0, v.key) != NULL;
     if (s->any && (end ? c <= 0 : c >= 0)) continue;
-    if (copy_texts) {
-      void *copy;
-      TSR_TRY(tsr__arena_copy(&f->arena, v.text, v.key, &copy, f->c->error));
-      v.text = copy;
-    }
+    if (copy_texts) { TSR_TRY(TSR_ARENA_COPY(&f->arena, v.text, v.key, &v.text, f->c->error)); }
     *kept = v;
   }
   return TSR_OK;
@@ -402,9 +398,7 @@ static int add_to_summary(tsr_fragment_check *f, tsr_check_summary *summary, uin
 }
 
 int tsr__check_summaries(tsr_fragment_check *f) {
-  void *block;
-  TSR_TRY(tsr__arena_array(&f->arena, f->metadata.slot_count, 2 * sizeof(tsr_check_summary), &block, f->c->error));
-  f->summaries = block;
+  TSR_TRY(TSR_ARENA_ARRAY(&f->arena, tsr__mul_sat(2, f->metadata.slot_count), &f->summaries, f->c->error));
   return TSR_OK;
 }
 

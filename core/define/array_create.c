@@ -50,9 +50,7 @@ static void complete_pipeline(tsr_pipeline *pipeline) {
 static int complete_fill(tsr_field *field, tsr_arena *arena, tsr_error *error) {
   if (field->fill || field->fill_size || field->is_dimension) return TSR_OK;
   uint64_t size = tsr_datatype_size(field->datatype), bytes = field->cell_size ? field->cell_size : size;
-  void *room;
-  TSR_TRY(tsr__arena_alloc(arena, bytes, &room, error));
-  field->fill = room;
+  TSR_TRY(TSR_ARENA_RAW(arena, bytes, &field->fill, error));
   field->fill_size = bytes;
   field->fill_validity = 0;
   for (uint64_t at = 0; size && at < bytes; at += size) tsr__datatype_fill(field->datatype, field->fill + at);
@@ -63,9 +61,8 @@ int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *
   tsr_schema made = *given;
   uint64_t count = (uint64_t)made.dimension_count + made.attribute_count;
   if (count > UINT32_MAX) return tsr__fail(error, TSR_UNSUPPORTED, "%llu fields", (unsigned long long)count);
-  void *room;
-  TSR_TRY(tsr__arena_array(arena, count, sizeof(tsr_field), &room, error));
-  made.fields = room;
+  tsr_enumeration *room;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, count, &made.fields, error));
   memcpy(made.fields, given->fields, count * sizeof(tsr_field));
   for (uint64_t i = 0; i < count; i++) {
     tsr_field *field = &made.fields[i];
@@ -76,7 +73,7 @@ int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *
     complete_pipeline(&field->filters);
     TSR_TRY(complete_fill(field, arena, error));
   }
-  TSR_TRY(tsr__arena_array(arena, made.enumeration_count, sizeof(tsr_enumeration), &room, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, made.enumeration_count, &room, error));
   if (made.enumeration_count) memcpy(room, given->enumerations, made.enumeration_count * sizeof(tsr_enumeration));
   made.enumerations = room;
   if (!made.version) made.version = TSR_FORMAT_WRITE_MAX;
@@ -105,12 +102,10 @@ static int array_create_new_name(uint64_t time, tsr_arena *arena, char **name, t
   uint8_t random[16];
   tsr_name parts;
   char text[128];
-  void *copy;
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__name_new(time, time, 0, &parts, random));
   tsr__name_print(&parts, text);
-  TSR_TRY(tsr__arena_copy(arena, text, strlen(text), &copy, error));
-  *name = copy;
+  TSR_TRY(TSR_ARENA_COPY(arena, text, strlen(text), name, error));
   return TSR_OK;
 }
 
@@ -119,23 +114,19 @@ static int name_enumeration(tsr_enumeration *e, tsr_arena *arena, tsr_error *err
   uint8_t random[16];
   tsr_name parts;
   char text[64] = "__";
-  void *copy;
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__name_new(0, 0, 0, &parts, random));
   memcpy(text + 2, parts.uuid, strlen(parts.uuid));
   memcpy(text + 2 + strlen(parts.uuid), "_0", 3);
-  TSR_TRY(tsr__arena_copy(arena, text, strlen(text), &copy, error));
-  e->file = copy;
+  TSR_TRY(TSR_ARENA_COPY(arena, text, strlen(text), &e->file, error));
   return TSR_OK;
 }
 
 static int name_schema(tsr_creation *c, uint64_t time, tsr_error *error) {
-  void *copy;
   c->schema.time = !layout_has_schema_folder(c->schema.version) ? 0 : time;
   if (layout_has_schema_folder(c->schema.version))
     return array_create_new_name(time, &c->arena, &c->schema.name, error);
-  TSR_TRY(tsr__arena_copy(&c->arena, TSR_FILE_OLD_SCHEMA, strlen(TSR_FILE_OLD_SCHEMA), &copy, error));
-  c->schema.name = copy;
+  TSR_TRY(TSR_ARENA_COPY(&c->arena, TSR_FILE_OLD_SCHEMA, strlen(TSR_FILE_OLD_SCHEMA), &c->schema.name, error));
   return TSR_OK;
 }
 
@@ -261,9 +252,9 @@ static bool cut_path(char *path) {
 /* Walks up from the array's directory, at most `count` directories. If `removing`, it removes them as long as they are
  * empty; otherwise it counts those that do not exist. Returns how many it removed or counted. */
 static uint32_t walk_parents(tsr_creation *c, uint32_t count, bool removing) {
-  void *block;
+  char *block;
   uint32_t n = 0;
-  if (tsr__alloc(&c->memory, strlen(c->path) + 1, &block, NULL) < 0) return 0;
+  if (TSR_ALLOC_RAW(&c->memory, strlen(c->path) + 1, &block, NULL) < 0) return 0;
   char *path = block;
   memcpy(path, c->path, strlen(c->path) + 1);
   for (bool more = true; more && n < count && cut_path(path);) {
@@ -408,9 +399,10 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
                          const tsr_create_options *options, tsr_creation **creation, tsr_error *error) {
   static const tsr_create_options none = {0};
   if (!options) options = &none;
-  void *block = NULL, *copy = NULL;
-  int rc = tsr__alloc_zero(&environment->memory, sizeof(tsr_creation), &block, error);
-  if (rc >= 0) rc = tsr__alloc(&environment->memory, strlen(path) + 1, &copy, error);
+  tsr_creation *block = NULL;
+  char *copy = NULL;
+  int rc = TSR_ALLOC(&environment->memory, &block, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(&environment->memory, strlen(path) + 1, &copy, error);
   if (rc < 0) {
     tsr__free(block);
     tsr__store_close(store);
@@ -422,8 +414,8 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
   c->durable = !options->unsynced;
   tsr__memory_init(&c->memory, &environment->memory, UINT64_MAX, "the creation");
   tsr__arena_init(&c->arena, &c->memory);
-  void *owner = NULL;
-  if (options->owner) rc = tsr__arena_copy(&c->arena, options->owner, strlen(options->owner) + 1, &owner, error);
+  char *owner = NULL;
+  if (options->owner) rc = TSR_ARENA_COPY(&c->arena, options->owner, strlen(options->owner) + 1, &owner, error);
   c->owner = owner;
   if (rc >= 0) rc = array_create_prepare(c, schema, options, error);
   if (rc >= 0) {

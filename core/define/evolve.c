@@ -86,16 +86,13 @@ static int evolve_begin(evolution *v, tsr_error *error) {
   }
   v->schema = *v->old;
   v->fresh = NULL;
-  void *room;
   uint64_t fields = (uint64_t)v->old->dimension_count + v->old->attribute_count;
   /* One field and one enumeration more than there are: a change may add one of each. */
-  TSR_TRY(tsr__arena_array(&v->arena, fields + 1, sizeof(tsr_field), &room, error));
-  memcpy(room, v->old->fields, fields * sizeof(tsr_field));
-  v->schema.fields = room;
-  TSR_TRY(tsr__arena_array(&v->arena, (uint64_t)v->old->enumeration_count + 1, sizeof(tsr_enumeration), &room, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&v->arena, fields + 1, &v->schema.fields, error));
+  memcpy(v->schema.fields, v->old->fields, fields * sizeof(tsr_field));
+  TSR_TRY(TSR_ARENA_ARRAY(&v->arena, (uint64_t)v->old->enumeration_count + 1, &v->schema.enumerations, error));
   if (v->old->enumeration_count)
-    memcpy(room, v->old->enumerations, v->old->enumeration_count * sizeof(tsr_enumeration));
-  v->schema.enumerations = room;
+    memcpy(v->schema.enumerations, v->old->enumerations, v->old->enumeration_count * sizeof(tsr_enumeration));
   return TSR_OK;
 }
 
@@ -103,11 +100,9 @@ static int evolve_begin(evolution *v, tsr_error *error) {
 static int write_enumeration(evolution *v, tsr_enumeration *e, tsr_error *error) {
   uint8_t random[16];
   tsr_name parts;
-  void *room;
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__name_new(0, 0, 0, &parts, random));
-  TSR_TRY(tsr__arena_alloc(&v->arena, 64, &room, error));
-  e->file = room;
+  TSR_TRY(TSR_ARENA_RAW(&v->arena, 64, &e->file, error));
   snprintf(e->file, 64, "__%s_0", parts.uuid);
   tsr_buffer content = {.memory = &v->array->memory};
   int rc = tsr__enumeration_encode(e, &content, error);
@@ -310,15 +305,16 @@ int tsr_array_drop_attribute(tsr_array *array, const char *name, tsr_error *erro
 
 static int append_labels(evolution *v, tsr_enumeration *e, const tsr_enumeration *more, tsr_error *error) {
   uint64_t size, count;
-  void *data, *offsets;
+  uint8_t *data;
+  uint64_t *offsets;
   if (more->datatype != e->datatype || more->values_per_label != e->values_per_label)
     return tsr__fail(error, TSR_MISMATCH, "its labels are %s", tsr_datatype_name(e->datatype));
   if (!tsr__add(e->data_size, more->data_size, &size) || !tsr__add(e->count, more->count, &count))
     return tsr__fail(error, TSR_RANGE, "too many labels");
-  TSR_TRY(tsr__arena_alloc(&v->arena, size, &data, error));
-  TSR_TRY(tsr__arena_array(&v->arena, count + 1, 8, &offsets, error));
+  TSR_TRY(TSR_ARENA_RAW(&v->arena, size, &data, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&v->arena, count + 1, &offsets, error));
   if (e->data_size) memcpy(data, e->data, e->data_size);
-  if (more->data_size) memcpy((uint8_t *)data + e->data_size, more->data, more->data_size);
+  if (more->data_size) memcpy(data + e->data_size, more->data, more->data_size);
   uint64_t *to = offsets;
   if (e->count) memcpy(to, e->offsets, e->count * 8);
   for (uint64_t i = 0; i <= more->count; i++) to[e->count + i] = e->data_size + more->offsets[i];

@@ -43,18 +43,18 @@ static bool uses_enumeration(const tsr_schema *schema, const char *enumeration) 
 /* Adds one attribute of one byte to a dense schema that has none. Its name is not the name of any field of `from`. */
 static int add_placeholder(const tsr_schema *from, tsr_schema *schema, tsr_arena *arena, tsr_error *error) {
   const size_t first = strlen(PLACEHOLDER), room = first + from->attribute_count + from->dimension_count + 1;
-  void *name;
-  TSR_TRY(tsr__arena_alloc(arena, room, &name, error));
+  char *name;
+  TSR_TRY(TSR_ARENA_RAW(arena, room, &name, error));
   memset(name, '_', room);
   memcpy(name, PLACEHOLDER, first);
   for (size_t size = first; size < room; size++) { /* append underscores until no field has the name */
     bool taken = false;
-    char kept = ((char *)name)[size];
-    ((char *)name)[size] = 0;
+    char kept = name[size];
+    name[size] = 0;
     for (uint32_t i = 0; i < from->dimension_count + from->attribute_count; i++)
       taken |= strcmp(from->fields[i].name, name) == 0;
     if (!taken) break;
-    ((char *)name)[size] = kept;
+    name[size] = kept;
   }
   schema->fields[schema->dimension_count + schema->attribute_count++] =
       (tsr_field){.name = name, .datatype = TSR_UINT8, .values_per_cell = 1, .filters = {.max_chunk_size = 65536}};
@@ -66,17 +66,14 @@ static int add_placeholder(const tsr_schema *from, tsr_schema *schema, tsr_arena
 
 static int evolve_without_make(tsr_array *array, const tsr_schema *from, const bool *lacking, tsr_schema *schema,
                                tsr_arena *arena, tsr_error *error) {
-  void *room;
   const uint64_t fields = (uint64_t)from->dimension_count + from->attribute_count;
   *schema = *from;
-  TSR_TRY(tsr__arena_array(arena, fields + 1, sizeof(tsr_field), &room, error));
-  schema->fields = room;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, fields + 1, &schema->fields, error));
   schema->attribute_count = schema->enumeration_count = 0;
   memcpy(schema->fields, from->fields, from->dimension_count * sizeof(tsr_field));
   for (uint64_t f = from->dimension_count; f < fields; f++)
     if (!lacking[f]) schema->fields[schema->dimension_count + schema->attribute_count++] = from->fields[f];
-  TSR_TRY(tsr__arena_array(arena, (uint64_t)from->enumeration_count + 1, sizeof(tsr_enumeration), &room, error));
-  schema->enumerations = room;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, (uint64_t)from->enumeration_count + 1, &schema->enumerations, error));
   for (uint32_t i = 0; i < from->enumeration_count; i++) {
     const tsr_enumeration *loaded;
     if (!uses_enumeration(schema, from->enumerations[i].name)) continue;

@@ -58,9 +58,9 @@ static uint64_t tree_copy_item_count(const copying *c) { return c->items.size / 
 
 static int tree_copy_add(copying *c, const char *directory, const char *name, bool is_directory, uint32_t depth) {
   tsr_buffer path = {.memory = &c->memory};
-  void *copy;
+  char *copy;
   int rc = tsr__buffer_printf(&path, c->error, "%s%s%s", directory, *directory ? "/" : "", name);
-  if (rc >= 0) rc = tsr__arena_copy(&c->arena, path.data, path.size, &copy, c->error);
+  if (rc >= 0) rc = TSR_ARENA_COPY(&c->arena, path.data, path.size, &copy, c->error);
   tsr__buffer_release(&path);
   if (rc < 0) return rc;
   const tree_copy_item one = {.path = copy, .directory = is_directory, .depth = depth};
@@ -200,7 +200,6 @@ static void remove_copy(copying *c, tsr_buffer *path) {
 static int copy_all(copying *c) {
   tsr_object_kind kind;
   tsr_buffer path = {.memory = &c->memory};
-  void *block;
   TSR_TRY(tsr__object_kind(c->from, "", &kind, c->error));
   if (kind != TSR_OBJECT_ARRAY) return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s", c->from->name);
   TSR_TRY(tree_copy_list_all(c));
@@ -208,8 +207,7 @@ static int copy_all(copying *c) {
   for (unsigned m = 0; m < SCHEMA_NAMES; m++) is_array |= c->has_schema[m];
   if (!is_array) return tsr__fail(c->error, TSR_ABORT, "%s: the array was removed while it was copied", c->from->name);
   TSR_TRY(tree_copy_measure(c));
-  TSR_TRY(tsr__alloc(&c->memory, TREE_COPY_BLOCK, &block, c->error));
-  c->block = block;
+  TSR_TRY(TSR_ALLOC_RAW(&c->memory, TREE_COPY_BLOCK, &c->block, c->error));
   int rc = tsr__store_make_directory(c->to, "", c->error);
   if (rc == TSR_EXISTS) return tsr__creation_in_the_way(c->to, c->error), tsr__wrap(c->error, "%s", c->to->name);
   TSR_TRY(rc);

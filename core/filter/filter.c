@@ -119,8 +119,8 @@ static int filter_open_run(filter_run *r, const tsr_pipeline *pipeline, const ts
   }
   if (encrypts && !shape->key) return tsr__fail(error, TSR_AUTH, "the tile is encrypted: a key is needed");
   uint32_t count = pipeline->count + (shape->key && !encrypts);
-  void *stages;
-  TSR_TRY(tsr__alloc_array(memory, count, sizeof(filter_stage), &stages, error));
+  filter_stage *stages;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, count, &stages, error));
   *r = (filter_run){
       .shape = shape, .strings = strings, .aes = {.type = TSR_FILTER_AES_256_GCM}, .stages = stages, .count = count};
   tsr__arena_init(&r->arena, memory);
@@ -157,17 +157,16 @@ int tsr__filter_room(const tsr_filter_context *context, uint64_t size, uint8_t *
   if (size > context->most)
     return tsr__fail(error, TSR_CORRUPT, "%llu bytes come out: at most %llu make sense", (unsigned long long)size,
                      (unsigned long long)context->most);
-  void *room;
-  TSR_TRY(tsr__arena_alloc(context->arena, size, &room, error));
-  *data = room;
+  TSR_TRY(TSR_ARENA_RAW(context->arena, size, data, error));
   return TSR_OK;
 }
 
 int tsr__filter_part(const tsr_filter_context *context, uint64_t size, tsr_part **parts, uint32_t *count,
                      tsr_error *error) {
-  void *part, *data;
-  TSR_TRY(tsr__arena_alloc(context->arena, sizeof(tsr_part), &part, error));
-  TSR_TRY(tsr__arena_alloc(context->arena, size, &data, error));
+  tsr_part *part;
+  uint8_t *data;
+  TSR_TRY(TSR_ARENA_RAW(context->arena, 1, &part, error));
+  TSR_TRY(TSR_ARENA_RAW(context->arena, size, &data, error));
   *parts = part;
   **parts = (tsr_part){data, size};
   *count = 1;
@@ -176,9 +175,10 @@ int tsr__filter_part(const tsr_filter_context *context, uint64_t size, tsr_part 
 
 int tsr__filter_prepend(const tsr_filter_context *context, const tsr_chunk *in, uint64_t size, tsr_chunk *out,
                         tsr_error *error) {
-  void *parts, *data;
-  TSR_TRY(tsr__arena_array(context->arena, (uint64_t)in->metadata_count + 1, sizeof(tsr_part), &parts, error));
-  TSR_TRY(tsr__arena_alloc(context->arena, size, &data, error));
+  tsr_part *parts;
+  uint8_t *data;
+  TSR_TRY(TSR_ARENA_ARRAY(context->arena, (uint64_t)in->metadata_count + 1, &parts, error));
+  TSR_TRY(TSR_ARENA_RAW(context->arena, size, &data, error));
   out->metadata = parts;
   out->metadata[0] = (tsr_part){data, size};
   for (uint32_t i = 0; i < in->metadata_count; i++) out->metadata[i + 1] = in->metadata[i];

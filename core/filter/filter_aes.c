@@ -29,9 +29,9 @@ static int aes_decode(const tsr_filter_context *context, tsr_input *metadata, ts
     return tsr__fail(error, TSR_CORRUPT, "the encrypted parts have %llu bytes, %llu are there",
                      (unsigned long long)tsr__add_sat(sizes[0], sizes[1]), (unsigned long long)data.size);
   uint8_t *out;
-  void *earlier;
+  uint8_t *earlier;
   TSR_TRY(tsr__filter_room(context, sizes[1], &out, error));
-  TSR_TRY(tsr__arena_alloc(context->arena, sizes[0], &earlier, error));
+  TSR_TRY(TSR_ARENA_RAW(context->arena, sizes[0], &earlier, error));
   uint8_t *to = earlier;
   for (uint64_t i = 0; i < parts; i++) {
     const uint8_t *r = records + i * RECORD;

@@ -17,8 +17,8 @@ typedef struct lender { /* of memory */
 
 static void *bzip2_allocate(void *argument, int count, int size) {
   lender *l = argument;
-  void *pointer;
-  return tsr__alloc(l->memory, (uint64_t)count * (uint64_t)size, &pointer, &l->trouble) == TSR_OK ? pointer : NULL;
+  uint8_t *pointer;
+  return TSR_ALLOC_RAW(l->memory, (uint64_t)count * (uint64_t)size, &pointer, &l->trouble) == TSR_OK ? pointer : NULL;
 }
 
 static void bzip2_deallocate(void *argument, void *pointer) { tsr__free(pointer); }

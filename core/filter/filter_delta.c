@@ -297,9 +297,8 @@ static uint32_t drop_empty(tsr_part *to, const tsr_part *parts, uint32_t count) 
 
 /* Without empty parts: TileDB writes those, and then refuses to read the chunk. */
 static int encode_compressed(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
-  void *parts;
-  TSR_TRY(
-      tsr__arena_array(context->arena, (uint64_t)in->metadata_count + in->data_count, sizeof(tsr_part), &parts, error));
+  tsr_part *parts;
+  TSR_TRY(TSR_ARENA_ARRAY(context->arena, (uint64_t)in->metadata_count + in->data_count, &parts, error));
   tsr_chunk full = {.metadata = parts};
   full.metadata_count = drop_empty(full.metadata, in->metadata, in->metadata_count);
   full.data = full.metadata + full.metadata_count;

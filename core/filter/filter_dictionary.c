@@ -67,9 +67,10 @@ static int read_dictionary(const tsr_filter_context *context, const dictionary_h
       return tsr__fail(error, TSR_CORRUPT, "entry %llu of the dictionary ends behind its %llu bytes",
                        (unsigned long long)count, (unsigned long long)bytes.size);
   }
-  void *starts, *sizes;
-  TSR_TRY(tsr__arena_array(context->arena, count, sizeof *d->starts, &starts, error));
-  TSR_TRY(tsr__arena_array(context->arena, count, sizeof *d->sizes, &sizes, error));
+  uint32_t *starts;
+  uint32_t *sizes;
+  TSR_TRY(TSR_ARENA_ARRAY(context->arena, count, &starts, error));
+  TSR_TRY(TSR_ARENA_ARRAY(context->arena, count, &sizes, error));
   *d = (dictionary){bytes.data, count, starts, sizes};
   in = bytes;
   for (uint64_t i = 0; i < count; i++) {
@@ -150,14 +151,10 @@ static void number_cell(builder *b, uint32_t cell) {
 static int build(const tsr_filter_context *context, const tsr_part *text, builder *b, tsr_error *error) {
   uint64_t cells = context->strings->cells, slots = 16;
   while (slots < 2 * cells) slots *= 2;
-  void *pointer;
   *b = (builder){.offsets = context->strings->offsets, .text = text->data, .mask = slots - 1};
-  TSR_TRY(tsr__arena_array(context->arena, slots, sizeof *b->slots, &pointer, error));
-  b->slots = pointer;
-  TSR_TRY(tsr__arena_array(context->arena, cells, sizeof *b->entries, &pointer, error));
-  b->entries = pointer;
-  TSR_TRY(tsr__arena_array(context->arena, cells, sizeof *b->numbers, &pointer, error));
-  b->numbers = pointer;
+  TSR_TRY(TSR_ARENA_ARRAY(context->arena, slots, &b->slots, error));
+  TSR_TRY(TSR_ARENA_ARRAY(context->arena, cells, &b->entries, error));
+  TSR_TRY(TSR_ARENA_ARRAY(context->arena, cells, &b->numbers, error));
   for (uint64_t i = 0; i < cells; i++) number_cell(b, (uint32_t)i);
   return TSR_OK;
 }

@@ -20,8 +20,8 @@ typedef struct gzip_state {
 
 static void *gzip_allocate(void *argument, unsigned count, unsigned size) {
   gzip_state *s = argument;
-  void *pointer;
-  return tsr__alloc(s->memory, (uint64_t)count * size, &pointer, &s->trouble) == TSR_OK ? pointer : Z_NULL;
+  uint8_t *pointer;
+  return TSR_ALLOC_RAW(s->memory, (uint64_t)count * size, &pointer, &s->trouble) == TSR_OK ? pointer : Z_NULL;
 }
 
 static void gzip_deallocate(void *argument, void *pointer) { tsr__free(pointer); }
@@ -40,9 +40,8 @@ static void gzip_release(void *pointer) {
 
 static int gzip_get_state(const tsr_filter_context *context, gzip_state **out, tsr_error *error) {
   if (!*context->state) {
-    void *pointer;
-    TSR_TRY(tsr__alloc_zero(context->arena->memory, sizeof(gzip_state), &pointer, error));
-    gzip_state *s = pointer;
+    gzip_state *s;
+    TSR_TRY(TSR_ALLOC(context->arena->memory, &s, error));
     s->inflater.zalloc = s->deflater.zalloc = gzip_allocate;
     s->inflater.zfree = s->deflater.zfree = gzip_deallocate;
     s->inflater.opaque = s->deflater.opaque = s;

@@ -100,8 +100,8 @@ int tsr__pipeline_read(tsr_input *in, uint32_t version, tsr_arena *arena, tsr_pi
   if (p.count > FILTERS_MAX || !tsr__input_fits(in, p.count, 5))
     return tsr__fail(error, TSR_CORRUPT, "filter pipeline: %u filters in %llu bytes, at most %u are taken", p.count,
                      (unsigned long long)tsr__input_left(in), FILTERS_MAX);
-  void *filters = NULL;
-  if (p.count > 0) TSR_TRY(tsr__arena_array(arena, p.count, sizeof(tsr_filter), &filters, error));
+  tsr_filter *filters = NULL;
+  if (p.count > 0) TSR_TRY(TSR_ARENA_ARRAY(arena, p.count, &filters, error));
   p.filters = filters;
   for (uint32_t i = 0; i < p.count; i++) {
     int rc = read_filter(in, version, &p.filters[i], error);

@@ -303,8 +303,8 @@ static int decode_bits(const tsr_filter_context *context, tsr_input *metadata, t
 }
 
 static int encode_bits(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
-  void *parts;
-  TSR_TRY(tsr__arena_array(context->arena, 2 * (uint64_t)in->data_count, sizeof(tsr_part), &parts, error));
+  tsr_part *parts;
+  TSR_TRY(TSR_ARENA_ARRAY(context->arena, 2 * (uint64_t)in->data_count, &parts, error));
   tsr_chunk cut = *in;
   cut.data = parts;
   cut.data_count = 0;

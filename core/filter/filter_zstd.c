@@ -105,10 +105,10 @@ static int fail_zstd(size_t said, int rc, tsr_error *error) {
 
 static int zstd_get_state(const tsr_filter_context *context, bool decoder, zstd_state **out, tsr_error *error) {
   if (!*context->state) {
-    void *pointer;
-    TSR_TRY(tsr__alloc_zero(context->arena->memory, sizeof(zstd_state), &pointer, error));
+    zstd_state *pointer;
+    TSR_TRY(TSR_ALLOC(context->arena->memory, &pointer, error));
     *context->state = pointer;
-    ((zstd_state *)pointer)->memory = context->arena->memory;
+    pointer->memory = context->arena->memory;
   }
   zstd_state *s = *context->state;
   if (decoder && !s->decoder) {

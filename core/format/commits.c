@@ -71,9 +71,7 @@ static uint64_t count_lines(const tsr_input *in) {
 }
 
 static int copy_name(tsr_arena *arena, const char *name, uint64_t size, char **copy, tsr_error *error) {
-  void *text;
-  TSR_TRY(tsr__arena_copy(arena, name, size, &text, error));
-  *copy = text;
+  TSR_TRY(TSR_ARENA_COPY(arena, name, size, copy, error));
   return TSR_OK;
 }
 
@@ -152,10 +150,8 @@ int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, t
   }
   const int rc = read_commits(*in, NULL, NULL, &all.count, &all.cut, error);
   if (rc < 0 && !all.cut) return rc;
-  void *room;
   tsr_error again;
-  TSR_TRY(tsr__arena_array(arena, all.count, sizeof(tsr_commit), &room, error));
-  all.commits = room;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, all.count, &all.commits, error));
   const int kept = read_commits(*in, arena, &all, &all.count, &all.cut, &again);
   if (kept < 0 && !(kept == TSR_CORRUPT && all.cut)) return *error = again, kept;
   in->at = in->size;
@@ -167,9 +163,7 @@ int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, t
 
 int tsr__names_decode(tsr_input *in, tsr_arena *arena, tsr_names *names, tsr_error *error) {
   tsr_names all = {0};
-  void *room;
-  TSR_TRY(tsr__arena_array(arena, count_lines(in), sizeof(char *), &room, error));
-  all.names = room;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, count_lines(in), &all.names, error));
   const char *line;
   uint64_t size;
   bool ended;
@@ -194,9 +188,7 @@ int tsr__names_decode(tsr_input *in, tsr_arena *arena, tsr_names *names, tsr_err
 static int read_footers(tsr_input *in, tsr_arena *arena, tsr_footers *all, tsr_error *error) {
   all->count = tsr__input_u32(in);
   if (!tsr__input_fits(in, all->count, 16)) return tsr__input_check(in, "the table", error);
-  void *room;
-  TSR_TRY(tsr__arena_array(arena, all->count, sizeof(tsr_footer), &room, error));
-  all->footers = room;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, all->count, &all->footers, error));
   for (uint64_t i = 0; i < all->count; i++) {
     tsr_footer *footer = all->footers + i;
     uint64_t size = tsr__input_u64(in);

@@ -86,22 +86,19 @@ static uint64_t load_key(const uint8_t *bytes, uint64_t width) {
 
 static int make_set(condition_decoder *d, tsr_condition_node *node) {
   uint64_t count = node->value_count, width = count ? node->value_offsets[1] - node->value_offsets[0] : 0;
-  void *room;
-  TSR_TRY(tsr__arena_array(d->arena, 1, sizeof(tsr_condition_set), &room, d->error));
-  tsr_condition_set *set = room;
+  tsr_condition_set *set;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, 1, &set, d->error));
   set->count = count;
   if (width != 1 && width != 2 && width != 4 && width != 8) width = 0;
   for (uint64_t i = 0; i < count; i++)
     if (node->value_offsets[i + 1] - node->value_offsets[i] != width) width = 0;
   set->width = width;
   if (width) {
-    TSR_TRY(tsr__arena_array(d->arena, count, 8, &room, d->error));
-    set->keys = room;
+    TSR_TRY(TSR_ARENA_ARRAY(d->arena, count, &set->keys, d->error));
     for (uint64_t i = 0; i < count; i++) set->keys[i] = load_key(node->value + node->value_offsets[i], width);
     qsort(set->keys, count, 8, compare_keys);
   } else {
-    TSR_TRY(tsr__arena_array(d->arena, count, sizeof(tsr_slice), &room, d->error));
-    set->slices = room;
+    TSR_TRY(TSR_ARENA_ARRAY(d->arena, count, &set->slices, d->error));
     for (uint64_t i = 0; i < count; i++) {
       uint64_t at = node->value_offsets[i];
       set->slices[i] = (tsr_slice){node->value + at, node->value_offsets[i + 1] - at};
@@ -120,9 +117,8 @@ static int read_set(condition_decoder *d, tsr_condition_node *node) {
   if (size % 8 || (!count && node->value_size))
     return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes of offsets for %llu bytes of values", (unsigned long long)size,
                      (unsigned long long)node->value_size);
-  void *room;
-  TSR_TRY(tsr__arena_array(d->arena, count + 1, 8, &room, d->error));
-  uint64_t *offsets = room;
+  uint64_t *offsets;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, count + 1, &offsets, d->error));
   offsets[count] = node->value_size;
   for (uint64_t i = 0; i < count; i++) offsets[i] = tsr__load64(stored + 8 * i);
   for (uint64_t i = 0; i < count; i++)
@@ -144,11 +140,8 @@ static int read_comparison(condition_decoder *d, tsr_condition_node *node) {
   if (node->op > TSR_NOT_IN && node->op != TSR_ALWAYS_TRUE && node->op != TSR_ALWAYS_FALSE)
     return tsr__fail(d->error, TSR_CORRUPT, "operator %u is unknown", node->op);
   if (memchr(name, 0, name_size)) return tsr__fail(d->error, TSR_CORRUPT, "a field's name holds a NUL byte");
-  void *copy;
-  TSR_TRY(tsr__arena_copy(d->arena, name, name_size, &copy, d->error));
-  node->field = copy;
-  TSR_TRY(tsr__arena_copy(d->arena, value, node->value_size, &copy, d->error));
-  node->value = copy;
+  TSR_TRY(TSR_ARENA_COPY(d->arena, name, name_size, &node->field, d->error));
+  TSR_TRY(TSR_ARENA_COPY(d->arena, value, node->value_size, &node->value, d->error));
   d->comparisons++;
   return is_set(node->op) ? read_set(d, node) : TSR_OK;
 }
@@ -171,9 +164,7 @@ static int read_node(condition_decoder *d, tsr_condition_node *node, uint32_t de
   if (count < 2 || count > UINT32_MAX || !tsr__input_fits(d->in, count, NODE_MIN))
     return tsr__fail(d->error, TSR_CORRUPT, "an expression of %llu nodes, with %llu bytes left",
                      (unsigned long long)count, (unsigned long long)tsr__input_left(d->in));
-  void *room;
-  TSR_TRY(tsr__arena_array(d->arena, count, sizeof *node, &room, d->error));
-  node->children = room;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, count, &node->children, d->error));
   node->child_count = (uint32_t)count;
   for (uint64_t i = 0; i < count; i++) TSR_TRY(read_node(d, node->children + i, depth + 1));
   return TSR_OK;
@@ -191,9 +182,9 @@ static int compare_fields(const void *a, const void *b) {
 
 /* Gives each comparison the number of its field, and lists the fields. */
 static int number_fields(condition_decoder *d, tsr_condition *condition) {
-  void *room;
-  TSR_TRY(tsr__alloc_array(d->arena->memory, d->comparisons, sizeof(tsr_condition_node *), &room, d->error));
-  tsr_condition_node **all = room, **next = all;
+  tsr_condition_node **all;
+  TSR_TRY(TSR_ALLOC_ARRAY(d->arena->memory, d->comparisons, &all, d->error));
+  tsr_condition_node **next = all;
   collect(&condition->root, &next);
   qsort(all, d->comparisons, sizeof *all, compare_fields);
   uint32_t number = 0;
@@ -202,9 +193,8 @@ static int number_fields(condition_decoder *d, tsr_condition *condition) {
     all[i]->field_number = number;
   }
   condition->field_count = number + 1;
-  int rc = tsr__arena_array(d->arena, condition->field_count, sizeof(char *), &room, d->error);
+  int rc = TSR_ARENA_ARRAY(d->arena, condition->field_count, &condition->fields, d->error);
   if (rc >= 0) {
-    condition->fields = room;
     for (uint64_t i = 0; i < d->comparisons; i++) condition->fields[all[i]->field_number] = all[i]->field;
   }
   tsr__free(all);
@@ -287,21 +277,16 @@ static uint64_t weigh_guards(const tsr_condition_node *node, uint32_t field, key
 static int fill_guards(condition_decoder *d, const tsr_condition_node *node, keyed *all, tsr_condition_guards *g) {
   uint32_t groups = 0;
   uint64_t slots = 64;
-  void *room;
-  TSR_TRY(tsr__arena_array(d->arena, (uint64_t)node->child_count + 1, 2 * sizeof(uint32_t), &room, d->error));
-  g->children = room;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, tsr__mul_sat(2, (uint64_t)node->child_count + 1), &g->children, d->error));
   g->others = g->children + node->child_count;
   const uint32_t count = sort_guards(node, g->field, all, g->others);
   g->other_count = node->child_count - count;
   for (uint32_t i = 0; i < count; i++) groups += !i || all[i].key != all[i - 1].key;
   while (slots < 2 * (uint64_t)groups) slots *= 2;
-  TSR_TRY(tsr__arena_array(d->arena, slots, sizeof(uint32_t), &room, d->error));
-  g->slots = room;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, slots, &g->slots, d->error));
   g->last_slot = slots - 1;
-  TSR_TRY(tsr__arena_array(d->arena, groups, sizeof(uint64_t), &room, d->error));
-  g->keys = room;
-  TSR_TRY(tsr__arena_array(d->arena, (uint64_t)groups + 1, sizeof(uint32_t), &room, d->error));
-  g->firsts = room;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, groups, &g->keys, d->error));
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, (uint64_t)groups + 1, &g->firsts, d->error));
   groups = 0;
   for (uint32_t i = 0; i < count; i++) {
     g->children[i] = all[i].child;
@@ -318,12 +303,11 @@ static int fill_guards(condition_decoder *d, const tsr_condition_node *node, key
 
 /* Makes the index over the field that leaves the fewest children to be evaluated, if an index pays at all. */
 static int make_guards(condition_decoder *d, tsr_condition_node *node, uint32_t fields) {
-  void *room, *all;
+  keyed *all;
   tsr_condition_guards *g;
   uint64_t least = UINT64_MAX;
-  TSR_TRY(tsr__arena_array(d->arena, 1, sizeof *g, &room, d->error));
-  g = room;
-  TSR_TRY(tsr__alloc_array(d->arena->memory, node->child_count, sizeof(keyed), &all, d->error));
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, 1, &g, d->error));
+  TSR_TRY(TSR_ALLOC_ARRAY(d->arena->memory, node->child_count, &all, d->error));
   for (uint32_t f = 0; f < fields && f < GUARD_FIELDS; f++) {
     const uint64_t weight = weigh_guards(node, f, all);
     if (weight < least) g->field = f;
@@ -344,9 +328,7 @@ static int guard_tree(condition_decoder *d, tsr_condition_node *node, uint32_t f
 }
 
 static int condition_decode(condition_decoder *d, const char *name, tsr_condition *condition) {
-  void *copy;
-  TSR_TRY(tsr__arena_copy(d->arena, name, strlen(name), &copy, d->error));
-  condition->name = copy;
+  TSR_TRY(TSR_ARENA_COPY(d->arena, name, strlen(name), &condition->name, d->error));
   TSR_TRY(read_node(d, &condition->root, 1));
   if (tsr__input_left(d->in))
     return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes follow its end", (unsigned long long)tsr__input_left(d->in));
@@ -774,15 +756,16 @@ int tsr__condition_evaluate(const tsr_condition *condition, tsr_column_getter co
                             const uint32_t *selection, uint64_t count, uint8_t *keep, tsr_memory *memory,
                             tsr_error *error) {
   evaluation e = {.operand_count = condition->field_count, .selection = selection, .error = error};
-  void *operands = NULL, *room = NULL;
+  operand *operands = NULL;
+  uint8_t *room = NULL;
   uint64_t masks = (uint64_t)condition->depth * CONDITION_BLOCK,
            gathered = (uint64_t)condition->field_count * 9 * CONDITION_BLOCK;
-  int rc = tsr__alloc_array(memory, condition->field_count, sizeof(operand), &operands, error);
-  if (rc >= 0) rc = tsr__alloc(memory, masks + gathered, &room, error);
+  int rc = TSR_ALLOC_ARRAY(memory, condition->field_count, &operands, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(memory, masks + gathered, &room, error);
   if (rc >= 0) {
     e.operands = operands;
     e.scratch = room;
-    rc = evaluate(condition, column, argument, &e, (uint8_t *)room + masks, count, keep);
+    rc = evaluate(condition, column, argument, &e, room + masks, count, keep);
   }
   if (rc < 0) tsr__wrap(error, "delete condition '%s'", condition->name);
   tsr__free(room);

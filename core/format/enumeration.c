@@ -17,9 +17,8 @@
 #include "model/datatype.h"
 
 int tsr__enumeration_unique(const tsr_enumeration *e, tsr_memory *memory, int wrong, tsr_error *error) {
-  void *room;
-  TSR_TRY(tsr__alloc_array(memory, e->count, sizeof(tsr_slice), &room, error));
-  tsr_slice *labels = room;
+  tsr_slice *labels;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, e->count, &labels, error));
   for (uint64_t i = 0; i < e->count; i++)
     labels[i] = (tsr_slice){e->data + e->offsets[i], e->offsets[i + 1] - e->offsets[i]};
   qsort(labels, e->count, sizeof *labels, tsr__slices_compare);
@@ -49,9 +48,7 @@ static int make_offsets(tsr_enumeration *e, const uint8_t *stored, uint64_t stor
       return tsr__fail(error, TSR_CORRUPT, "%llu bytes cannot be divided into labels of %llu bytes",
                        (unsigned long long)e->data_size, (unsigned long long)size);
   }
-  void *room;
-  TSR_TRY(tsr__arena_array(arena, e->count + 1, 8, &room, error));
-  e->offsets = room;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, e->count + 1, &e->offsets, error));
   e->offsets[e->count] = e->data_size;
   for (uint64_t i = 0; i < e->count; i++) e->offsets[i] = stored ? tsr__load64(stored + 8 * i) : i * size;
   for (uint64_t i = 0; i < e->count; i++)
@@ -88,9 +85,7 @@ static int enumeration_decode(tsr_input *in, tsr_arena *arena, tsr_enumeration *
     return tsr__fail(error, TSR_CORRUPT, "%llu bytes follow its end", (unsigned long long)tsr__input_left(in));
   e->datatype = (tsr_datatype)datatype;
   e->ordered = ordered;
-  void *copy;
-  TSR_TRY(tsr__arena_copy(arena, data, e->data_size, &copy, error));
-  e->data = copy;
+  TSR_TRY(TSR_ARENA_COPY(arena, data, e->data_size, &e->data, error));
   TSR_TRY(make_offsets(e, stored, stored_size, arena, error));
   TSR_TRY(tsr__enumeration_unique(e, arena->memory, TSR_CORRUPT, error));
   e->loaded = true;

@@ -77,9 +77,10 @@ static int read_text_interval(tsr_input *in, uint32_t version, tsr_arena *arena,
     high_bytes = tsr__top_text;
     high_size = TSR_TOP_TEXT_SIZE;
   }
-  void *low, *high;
-  TSR_TRY(tsr__arena_copy(arena, bytes, low_size, &low, error));
-  TSR_TRY(tsr__arena_copy(arena, high_bytes, high_size, &high, error));
+  uint8_t *low;
+  uint8_t *high;
+  TSR_TRY(TSR_ARENA_COPY(arena, bytes, low_size, &low, error));
+  TSR_TRY(TSR_ARENA_COPY(arena, high_bytes, high_size, &high, error));
   interval->low_text = low;
   interval->low_size = low_size;
   interval->high_text = high;
@@ -114,9 +115,7 @@ static int fragment_metadata_read_interval(tsr_input *in, const tsr_field *field
 /* Reads the non-empty domain. If it is empty, its bytes are present all the same and have no meaning. */
 static int read_domain(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
   const tsr_schema *schema = metadata->schema;
-  void *intervals;
-  TSR_TRY(tsr__arena_array(&metadata->arena, schema->dimension_count, sizeof(tsr_interval), &intervals, error));
-  metadata->non_empty_domain = intervals;
+  TSR_TRY(TSR_ARENA_ARRAY(&metadata->arena, schema->dimension_count, &metadata->non_empty_domain, error));
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_field *field = &schema->fields[d];
     tsr_interval *interval = &metadata->non_empty_domain[d];
@@ -210,9 +209,7 @@ int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error
   metadata->slot_count =
       schema->attribute_count + 1 + (metadata->has_times ? 1 : 0) + (metadata->has_delete_metadata ? 2 : 0);
   if (layout_has_dimension_files(metadata->version)) metadata->slot_count += schema->dimension_count;
-  void *slots;
-  TSR_TRY(tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(tsr_slot), &slots, error));
-  metadata->slots = slots;
+  TSR_TRY(TSR_ARENA_ARRAY(&metadata->arena, metadata->slot_count, &metadata->slots, error));
   return TSR_OK;
 }
 
@@ -229,9 +226,7 @@ static int read_schema_name(tsr_input *in, tsr_fragment_metadata *metadata, tsr_
       return tsr__fail(error, TSR_CORRUPT, "the schema's name is not a file name");
     }
   }
-  void *copy;
-  TSR_TRY(tsr__arena_copy(&metadata->arena, name, size, &copy, error));
-  metadata->schema_name = copy;
+  TSR_TRY(TSR_ARENA_COPY(&metadata->arena, name, size, &metadata->schema_name, error));
   return TSR_OK;
 }
 
@@ -391,8 +386,8 @@ static int decode_old(tsr_input *in, tsr_schema_finder find, void *argument, tsr
   metadata->sparse_tile_count = tsr__input_u64(in);
   metadata->dense = schema->dense && metadata->sparse_tile_count == 0;
   metadata->tile_count = metadata->sparse_tile_count;
-  void *rtree;
-  TSR_TRY(tsr__arena_array(&metadata->arena, 1, sizeof(tsr_rtree), &rtree, error));
+  tsr_rtree *rtree;
+  TSR_TRY(TSR_ARENA_ARRAY(&metadata->arena, 1, &rtree, error));
   TSR_TRY(tsr__rtree_single_level(in, metadata->sparse_tile_count, schema, &metadata->arena, rtree, error));
   metadata->rtree = rtree;
   uint64_t bounds = tsr__input_u64(in);
@@ -488,8 +483,8 @@ int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t 
   }
   uint64_t at = 0, size = 0;
   TSR_TRY(fragment_metadata_find_footer(file, version, find, argument, &at, &size, error));
-  void *bytes;
-  TSR_TRY(tsr__alloc(memory, size, &bytes, error));
+  uint8_t *bytes;
+  TSR_TRY(TSR_ALLOC_RAW(memory, size, &bytes, error));
   tsr_fragment_metadata made;
   int rc = tsr__store_read_at(file, at, bytes, size, error);
   if (rc == TSR_OK) {
@@ -539,9 +534,9 @@ int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file 
                                       tsr_error *error) {
   if (metadata->rtree) return TSR_OK;
   tsr_buffer content = {.memory = metadata->arena.memory};
-  void *made = NULL;
+  tsr_rtree *made = NULL;
   int rc = tsr__fragment_metadata_tile(metadata, file, metadata->rtree_at, key, rtree_max(metadata), &content, error);
-  if (rc == TSR_OK) rc = tsr__arena_array(&metadata->arena, 1, sizeof(tsr_rtree), &made, error);
+  if (rc == TSR_OK) rc = TSR_ARENA_ARRAY(&metadata->arena, 1, &made, error);
   if (rc == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
     rc = tsr__rtree_decode(&in, metadata->schema, metadata->version, &metadata->arena, made, error);
@@ -565,15 +560,14 @@ static int decode_processed(tsr_input *in, tsr_fragment_metadata *metadata, tsr_
   if (count > UINT32_MAX) {
     return tsr__fail(error, TSR_CORRUPT, "%llu processed conditions", (unsigned long long)count);
   }
-  void *names;
-  TSR_TRY(tsr__arena_array(&metadata->arena, count, sizeof(char *), &names, error));
-  char **processed = names;
+  char **processed;
+  TSR_TRY(TSR_ARENA_ARRAY(&metadata->arena, count, &processed, error));
   for (uint64_t i = 0; i < count; i++) {
     uint64_t size = tsr__input_u64(in);
     const uint8_t *marker = tsr__input_take(in, size);
     TSR_TRY(tsr__input_check(in, "processed conditions", error));
-    void *copy;
-    TSR_TRY(tsr__arena_copy(&metadata->arena, marker, size, &copy, error));
+    char *copy;
+    TSR_TRY(TSR_ARENA_COPY(&metadata->arena, marker, size, &copy, error));
     if (strlen(copy) != size)
       return tsr__fail(error, TSR_CORRUPT, "marker %llu has a NUL in it", (unsigned long long)i);
     char *slash = strrchr(copy, '/'), *name = slash ? slash + 1 : copy;

@@ -109,8 +109,8 @@ int tsr__fragment_file_name(const tsr_fragment_metadata *metadata, uint32_t slot
     stem = index;
   }
   bool escapes = field >= 0 && layout_has_escaped_files(metadata->version);
-  void *made;
-  TSR_TRY(tsr__arena_alloc(arena, strlen(stem) * 3 + sizeof TSR_SUFFIX_VALIDITY, &made, error));
+  char *made;
+  TSR_TRY(TSR_ARENA_RAW(arena, strlen(stem) * 3 + sizeof TSR_SUFFIX_VALIDITY, &made, error));
   char *to = made;
   for (const char *from = stem; *from; from++) {
     const char *code = escapes ? escape(*from) : NULL;
@@ -139,8 +139,8 @@ int tsr__fragment_list_read(tsr_input *in, uint64_t count, const char *what, tsr
     return tsr__fail(error, TSR_CORRUPT, "%s: %llu entries for %llu tiles", what, (unsigned long long)stored,
                      (unsigned long long)count);
   }
-  void *made;
-  TSR_TRY(tsr__arena_array(arena, count + 1, sizeof(uint64_t), &made, error));
+  uint64_t *made;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, count + 1, &made, error));
   memcpy(made, bytes, count * 8);
   *values = made;
   return TSR_OK;
@@ -228,13 +228,12 @@ static int decode_bounds(tsr_input *in, uint64_t count, uint64_t value_size, tsr
                      (unsigned long long)expected);
   }
   const uint8_t *values = tsr__input_take(in, size), *text = tsr__input_take(in, text_size);
-  void *copy;
-  TSR_TRY(tsr__arena_copy(arena, value_size ? values : text, value_size ? size : text_size, &copy, error));
+  uint8_t *copy;
+  TSR_TRY(TSR_ARENA_COPY(arena, value_size ? values : text, value_size ? size : text_size, &copy, error));
   *out = (bounds){.values = copy, .size = value_size ? size : text_size};
   if (value_size) return TSR_OK;
-  void *made;
-  TSR_TRY(tsr__arena_array(arena, count + 1, sizeof(uint64_t), &made, error));
-  uint64_t *offsets = made;
+  uint64_t *offsets;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, count + 1, &offsets, error));
   memcpy(offsets, values, size);
   offsets[count] = text_size;
   for (uint64_t i = 0; i < count; i++) {
@@ -290,9 +289,9 @@ int tsr__fragment_metadata_statistics(tsr_fragment_metadata *metadata, uint32_t 
                                       const uint8_t *key, tsr_statistics *statistics, tsr_error *error) {
   tsr_slot *slot = &metadata->slots[number];
   if (!slot->statistics) {
-    void *made;
-    TSR_TRY(tsr__arena_array(&metadata->arena, 1, sizeof(tsr_statistics), &made, error));
-    ((tsr_statistics *)made)->count = metadata->tile_count;
+    tsr_statistics *made;
+    TSR_TRY(TSR_ARENA_ARRAY(&metadata->arena, 1, &made, error));
+    made->count = metadata->tile_count;
     if (layout_has_tile_statistics(metadata->version) && slot->present) {
       int rc = load_statistics(metadata, number, file, key, made, error);
       if (rc < 0) return tsr__wrap(error, "statistics of '%s'", tsr__fragment_slot_name(metadata, number));
@@ -319,11 +318,8 @@ static int decode_own(const tsr_fragment_metadata *metadata, tsr_input *in, tsr_
     TSR_TRY(tsr__input_check(in, "fragment statistics", error));
     own[slot] = (tsr_statistics){.count = 1};
     if (value_size == 0 || min_size != value_size || max_size != value_size) continue;
-    void *copy;
-    TSR_TRY(tsr__arena_copy(arena, min, value_size, &copy, error));
-    own[slot].min = copy;
-    TSR_TRY(tsr__arena_copy(arena, max, value_size, &copy, error));
-    own[slot].max = copy;
+    TSR_TRY(TSR_ARENA_COPY(arena, min, value_size, &own[slot].min, error));
+    TSR_TRY(TSR_ARENA_COPY(arena, max, value_size, &own[slot].max, error));
     own[slot].value_size = own[slot].min_size = own[slot].max_size = value_size;
     own[slot].null_counts = &null_counts[slot];
   }
@@ -338,10 +334,10 @@ int tsr__fragment_metadata_own_statistics(tsr_fragment_metadata *metadata, uint3
   }
   if (!metadata->own_statistics) {
     tsr_buffer content = {.memory = metadata->arena.memory};
-    void *own = NULL, *null_counts = NULL;
-    int rc = tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(tsr_statistics), &own, error);
-    if (rc == TSR_OK)
-      rc = tsr__arena_array(&metadata->arena, metadata->slot_count, sizeof(uint64_t), &null_counts, error);
+    tsr_statistics *own = NULL;
+    uint64_t *null_counts = NULL;
+    int rc = TSR_ARENA_ARRAY(&metadata->arena, metadata->slot_count, &own, error);
+    if (rc == TSR_OK) rc = TSR_ARENA_ARRAY(&metadata->arena, metadata->slot_count, &null_counts, error);
     if (rc == TSR_OK)
       rc = tsr__fragment_metadata_tile(metadata, file, metadata->fragment_statistics_at, key, TSR_METADATA_MAX,
                                        &content, error);

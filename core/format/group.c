@@ -21,9 +21,7 @@ static int group_read_text(tsr_input *in, uint64_t size, tsr_arena *arena, char 
   TSR_TRY(tsr__input_check(in, "it", error));
   if (memchr(bytes, 0, size))
     return tsr__fail(error, TSR_CORRUPT, "a NUL byte stands before byte %llu", (unsigned long long)in->at);
-  void *copy;
-  TSR_TRY(tsr__arena_copy(arena, bytes, size, &copy, error));
-  *text = copy;
+  TSR_TRY(TSR_ARENA_COPY(arena, bytes, size, text, error));
   return TSR_OK;
 }
 
@@ -53,9 +51,7 @@ static int read_members(tsr_input *in, tsr_arena *arena, tsr_members *members, t
   if (!tsr__input_fits(in, members->count, MEMBER_MIN))
     return tsr__fail(error, TSR_CORRUPT, "%llu members do not fit into %llu bytes", (unsigned long long)members->count,
                      (unsigned long long)tsr__input_left(in));
-  void *room;
-  TSR_TRY(tsr__arena_array(arena, members->count, sizeof(tsr_member), &room, error));
-  members->members = room;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, members->count, &members->members, error));
   for (uint64_t i = 0; i < members->count; i++) {
     int rc = read_member(in, arena, members->members + i, error);
     if (rc < 0) {

@@ -13,7 +13,6 @@
 
 static int read_entry(tsr_input *in, tsr_arena *arena, tsr_metadata_entry *entry, tsr_error *error) {
   tsr_metadata_entry e = {0};
-  void *copy;
   e.key_size = tsr__input_u32(in);
   const uint8_t *key = tsr__input_take(in, e.key_size);
   e.deleted = tsr__input_u8(in) != 0;
@@ -28,12 +27,8 @@ static int read_entry(tsr_input *in, tsr_arena *arena, tsr_metadata_entry *entry
   }
   TSR_TRY(tsr__input_check(in, "it", error));
   if (!arena) return TSR_OK;
-  TSR_TRY(tsr__arena_copy(arena, key, e.key_size, &copy, error));
-  e.key = copy;
-  if (!e.deleted) {
-    TSR_TRY(tsr__arena_copy(arena, e.value, e.value_size, &copy, error));
-    e.value = copy;
-  }
+  TSR_TRY(TSR_ARENA_COPY(arena, key, e.key_size, &e.key, error));
+  if (!e.deleted) { TSR_TRY(TSR_ARENA_COPY(arena, e.value, e.value_size, &e.value, error)); }
   *entry = e;
   return TSR_OK;
 }
@@ -58,9 +53,7 @@ static int read_entries(tsr_input in, tsr_arena *arena, tsr_metadata_entry *entr
 int tsr__metadata_decode(tsr_input *in, tsr_arena *arena, tsr_metadata_entries *entries, tsr_error *error) {
   tsr_metadata_entries all = {0};
   TSR_TRY(read_entries(*in, NULL, NULL, &all.count, error));
-  void *room;
-  TSR_TRY(tsr__arena_array(arena, all.count, sizeof(tsr_metadata_entry), &room, error));
-  all.entries = room;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, all.count, &all.entries, error));
   TSR_TRY(read_entries(*in, arena, all.entries, &all.count, error));
   in->at = in->size;
   *entries = all;

@@ -91,9 +91,10 @@ static bool is_above(const tsr_rtree *rtree, bool text, uint32_t a_level, uint64
 /* Allocates `count` MBRs of a level. */
 static int allocate_level(tsr_rtree *rtree, uint32_t level, uint64_t count, tsr_arena *arena, tsr_error *error) {
   const uint64_t values = count * rtree->dimensions * 2;
-  void *keys, *sizes = NULL;
-  TSR_TRY(tsr__arena_array(arena, values, sizeof(uint64_t), &keys, error));
-  if (rtree->sizes) TSR_TRY(tsr__arena_array(arena, values, sizeof(uint64_t), &sizes, error));
+  uint64_t *keys;
+  uint64_t *sizes = NULL;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, values, &keys, error));
+  if (rtree->sizes) TSR_TRY(TSR_ARENA_ARRAY(arena, values, &sizes, error));
   rtree->counts[level] = count;
   rtree->keys[level] = keys;
   if (rtree->sizes) rtree->sizes[level] = sizes;
@@ -143,15 +144,18 @@ static void rtree_widen(const tsr_rtree *rtree, const tsr_schema *schema, uint32
 
 static int make_levels(tsr_input *in, const tsr_schema *schema, uint32_t levels, tsr_arena *arena, tsr_rtree *rtree,
                        tsr_error *error) {
-  void *counts, *keys, *sizes = NULL, *text = NULL;
-  TSR_TRY(tsr__arena_array(arena, levels, sizeof(uint64_t), &counts, error));
-  TSR_TRY(tsr__arena_array(arena, levels, sizeof(uint64_t *), &keys, error));
+  uint64_t *counts;
+  uint64_t **keys;
+  uint64_t **sizes = NULL;
+  uint8_t *text = NULL;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, levels, &counts, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, levels, &keys, error));
   if (rtree_has_text(schema)) {
     /* the text is a copy of the input, so offsets of strings are offsets in the input */
-    TSR_TRY(tsr__arena_array(arena, levels, sizeof(uint64_t *), &sizes, error));
-    TSR_TRY(tsr__arena_alloc(arena, tsr__add_sat(in->size, TSR_TOP_TEXT_SIZE), &text, error));
+    TSR_TRY(TSR_ARENA_ARRAY(arena, levels, &sizes, error));
+    TSR_TRY(TSR_ARENA_RAW(arena, tsr__add_sat(in->size, TSR_TOP_TEXT_SIZE), &text, error));
     if (in->size) memcpy(text, in->data, in->size);
-    memcpy((uint8_t *)text + in->size, tsr__top_text, TSR_TOP_TEXT_SIZE);
+    memcpy(text + in->size, tsr__top_text, TSR_TOP_TEXT_SIZE);
   }
   *rtree = (tsr_rtree){.dimensions = schema->dimension_count, .levels = levels};
   rtree->counts = counts;
@@ -290,15 +294,9 @@ int tsr__rtree_build(const tsr_schema *schema, uint64_t count, uint64_t *keys, u
   tsr_rtree made = {.dimensions = schema->dimension_count, .fanout = FANOUT, .text = text};
   if (count) made.levels = 1;
   for (uint64_t nodes = count; nodes > 1; nodes = (nodes + FANOUT - 1) / FANOUT) made.levels++;
-  void *room;
-  TSR_TRY(tsr__arena_array(arena, made.levels, sizeof(uint64_t), &room, error));
-  made.counts = room;
-  TSR_TRY(tsr__arena_array(arena, made.levels, sizeof(uint64_t *), &room, error));
-  made.keys = room;
-  if (sizes) {
-    TSR_TRY(tsr__arena_array(arena, made.levels, sizeof(uint64_t *), &room, error));
-    made.sizes = room;
-  }
+  TSR_TRY(TSR_ARENA_ARRAY(arena, made.levels, &made.counts, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, made.levels, &made.keys, error));
+  if (sizes) { TSR_TRY(TSR_ARENA_ARRAY(arena, made.levels, &made.sizes, error)); }
   if (count) {
     made.counts[made.levels - 1] = count;
     made.keys[made.levels - 1] = keys;

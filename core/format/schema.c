@@ -62,9 +62,7 @@ static int schema_read_text(schema_decoder *d, uint64_t size, const char *what, 
   const uint8_t *bytes = tsr__input_take(d->in, size);
   if (!bytes) return check_input(d);
   if (memchr(bytes, 0, size)) return tsr__fail(d->error, TSR_CORRUPT, "%s holds a NUL byte", what);
-  void *copy;
-  TSR_TRY(tsr__arena_copy(d->arena, bytes, size, &copy, d->error));
-  *text = copy;
+  TSR_TRY(TSR_ARENA_COPY(d->arena, bytes, size, text, d->error));
   return TSR_OK;
 }
 
@@ -195,9 +193,7 @@ static int read_dimensions(schema_decoder *d, tsr_field **fields) {
   if (s->dimension_count > TSR_MAX_DIMENSIONS)
     return tsr__fail(d->error, TSR_UNSUPPORTED, "%u dimensions are more than %d", s->dimension_count,
                      TSR_MAX_DIMENSIONS);
-  void *room;
-  TSR_TRY(tsr__arena_array(d->arena, s->dimension_count, sizeof(tsr_field), &room, d->error));
-  *fields = room;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, s->dimension_count, fields, d->error));
   for (uint32_t i = 0; i < s->dimension_count; i++) {
     tsr_field *field = *fields + i;
     field->is_dimension = true;
@@ -222,9 +218,7 @@ static int default_fill(schema_decoder *d, tsr_field *field) {
     return tsr__fail(d->error, TSR_UNSUPPORTED,
                      "cells of %llu bytes in version %u: its fill values take more than %llu bytes together",
                      (unsigned long long)bytes, d->version, (unsigned long long)NO_FILL_MAX);
-  void *room;
-  TSR_TRY(tsr__arena_alloc(d->arena, bytes, &room, d->error));
-  field->fill = room;
+  TSR_TRY(TSR_ARENA_RAW(d->arena, bytes, &field->fill, d->error));
   field->fill_size = bytes;
   tsr__datatype_fill(field->datatype, field->fill);
   for (uint64_t done = size; done < bytes; done *= 2)
@@ -240,9 +234,7 @@ static int read_fill(schema_decoder *d, tsr_field *field) {
   if (field->cell_size && size != field->cell_size)
     return tsr__fail(d->error, TSR_CORRUPT, "its fill value has %llu bytes, its cells %llu", (unsigned long long)size,
                      (unsigned long long)field->cell_size);
-  void *copy;
-  TSR_TRY(tsr__arena_copy(d->arena, bytes, size, &copy, d->error));
-  field->fill = copy;
+  TSR_TRY(TSR_ARENA_COPY(d->arena, bytes, size, &field->fill, d->error));
   field->fill_size = size;
   return TSR_OK;
 }
@@ -273,11 +265,9 @@ static int read_attribute_body(schema_decoder *d, tsr_field *field) {
 static int read_attributes(schema_decoder *d, tsr_field *dimensions) {
   tsr_schema *s = d->schema;
   TSR_TRY(read_count(d, 17, "attributes", &s->attribute_count));
-  void *room;
   uint64_t count = (uint64_t)s->dimension_count + s->attribute_count;
   if (count > UINT32_MAX) return tsr__fail(d->error, TSR_UNSUPPORTED, "%llu fields", (unsigned long long)count);
-  TSR_TRY(tsr__arena_array(d->arena, count, sizeof(tsr_field), &room, d->error));
-  s->fields = room;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, count, &s->fields, d->error));
   memcpy(s->fields, dimensions, s->dimension_count * sizeof(tsr_field));
   for (uint32_t i = 0; i < s->attribute_count; i++) {
     tsr_field *field = s->fields + s->dimension_count + i;
@@ -296,9 +286,7 @@ static int read_attributes(schema_decoder *d, tsr_field *dimensions) {
 static int read_labels(schema_decoder *d) {
   tsr_schema *s = d->schema;
   TSR_TRY(read_count(d, 28, "dimension labels", &s->label_count));
-  void *room;
-  TSR_TRY(tsr__arena_array(d->arena, s->label_count, sizeof(tsr_label), &room, d->error));
-  s->labels = room;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, s->label_count, &s->labels, d->error));
   for (uint32_t i = 0; i < s->label_count; i++) {
     tsr_label *label = s->labels + i;
     char *attribute;
@@ -323,9 +311,7 @@ static int read_labels(schema_decoder *d) {
 static int read_enumerations(schema_decoder *d) {
   tsr_schema *s = d->schema;
   TSR_TRY(read_count(d, 8, "enumerations", &s->enumeration_count));
-  void *room;
-  TSR_TRY(tsr__arena_array(d->arena, s->enumeration_count, sizeof(tsr_enumeration), &room, d->error));
-  s->enumerations = room;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, s->enumeration_count, &s->enumerations, d->error));
   for (uint32_t i = 0; i < s->enumeration_count; i++) {
     tsr_enumeration *e = s->enumerations + i;
     TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "an enumeration's name", &e->name));
@@ -347,10 +333,10 @@ static int schema_read_interval(schema_decoder *d, const tsr_field *field, tsr_i
                        (unsigned long long)both);
     if (tsr__bytes_compare(bytes, low, bytes + low, both - low) > 0)
       return tsr__fail(d->error, TSR_CORRUPT, "its low end is above its high end");
-    void *copy;
-    TSR_TRY(tsr__arena_copy(d->arena, bytes, both, &copy, d->error));
+    uint8_t *copy;
+    TSR_TRY(TSR_ARENA_COPY(d->arena, bytes, both, &copy, d->error));
     interval->low_text = copy;
-    interval->high_text = (uint8_t *)copy + low;
+    interval->high_text = copy + low;
     interval->low_size = low;
     interval->high_size = both - low;
     return TSR_OK;
@@ -379,9 +365,8 @@ static int read_current_domain(schema_decoder *d) {
   uint8_t type = tsr__input_u8(d->in);
   TSR_TRY(check_input(d));
   if (type) return tsr__fail(d->error, TSR_UNSUPPORTED, "current domain of type %u", type);
-  void *room;
-  TSR_TRY(tsr__arena_array(d->arena, s->dimension_count, sizeof(tsr_interval), &room, d->error));
-  tsr_interval *intervals = room;
+  tsr_interval *intervals;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, s->dimension_count, &intervals, d->error));
   for (uint32_t i = 0; i < s->dimension_count; i++) {
     int rc = schema_read_interval(d, s->fields + i, intervals + i);
     if (rc < 0) {
@@ -406,9 +391,8 @@ static int check_unique(schema_decoder *d, char **names, uint64_t count, const c
 static int schema_check_names(schema_decoder *d) {
   tsr_schema *s = d->schema;
   uint64_t fields = (uint64_t)s->dimension_count + s->attribute_count, most = TSR_MAX(fields, s->enumeration_count);
-  void *room;
-  TSR_TRY(tsr__alloc_array(d->arena->memory, most, sizeof(char *), &room, d->error));
-  char **names = room;
+  char **names;
+  TSR_TRY(TSR_ALLOC_ARRAY(d->arena->memory, most, &names, d->error));
   for (uint64_t i = 0; i < fields; i++) names[i] = s->fields[i].name;
   int rc = check_unique(d, names, fields, "fields are named");
   if (rc >= 0) {
@@ -504,10 +488,8 @@ int tsr__schema_decode(tsr_input *in, const char *name, tsr_arena *arena, tsr_sc
   tsr_schema s = {.key_value = !strcmp(name, TSR_FILE_KV_SCHEMA)};
   schema_decoder d = {.in = in, .arena = arena, .schema = &s, .error = error};
   tsr_name parsed;
-  void *copy;
-  int rc = tsr__arena_copy(arena, name, strlen(name), &copy, error);
+  int rc = TSR_ARENA_COPY(arena, name, strlen(name), &s.name, error);
   if (rc >= 0) {
-    s.name = copy;
     if (tsr__name_parse(name, strlen(name), &parsed)) s.time = parsed.end;
     rc = read_schema(&d);
   }

@@ -315,9 +315,8 @@ static int check_current(const tsr_field *field, const tsr_interval *interval, t
 
 static int schema_rules_check_names(const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
   uint64_t fields = (uint64_t)schema->dimension_count + schema->attribute_count;
-  void *room;
-  TSR_TRY(tsr__alloc_array(memory, TSR_MAX(fields, schema->enumeration_count), sizeof(char *), &room, error));
-  char **names = room;
+  char **names;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, TSR_MAX(fields, schema->enumeration_count), &names, error));
   int rc = TSR_OK;
   for (uint64_t i = 0; i < fields; i++) names[i] = schema->fields[i].name;
   qsort(names, fields, sizeof *names, tsr__names_compare);

@@ -130,8 +130,8 @@ static int decode_variable(const tsr_tile_format *format, const tsr_tile_source 
 /* Rearranges coordinates from cell after cell to dimension after dimension. */
 static int split_coordinates(tsr_tile *tile, uint64_t dimensions, tsr_memory *memory, tsr_error *error) {
   uint64_t size = tile->cell_size / dimensions;
-  void *copy;
-  TSR_TRY(tsr__alloc(memory, tile->values_size, &copy, error));
+  uint8_t *copy;
+  TSR_TRY(TSR_ALLOC_RAW(memory, tile->values_size, &copy, error));
   memcpy(copy, tile->values, tile->values_size);
   const uint8_t *from = copy;
   for (uint64_t cell = 0; cell < tile->cells; cell++) {
@@ -212,14 +212,13 @@ static int tile_make_tile(const tsr_tile_format *format, const tsr_tile_source *
   uint64_t bytes = tsr__add_sat((sizeof(tsr_tile) + 15) & ~UINT64_C(15), offsets_size);
   uint64_t values_at = tsr__add_sat(bytes, 15) & ~UINT64_C(15);
   bytes = tsr__add_sat(values_at, tsr__add_sat(values_room, format->nullable ? source->cells : 0));
-  void *block;
-  TSR_TRY(tsr__alloc(memory, bytes, &block, error));
-  tsr_tile *made = block;
+  tsr_tile *made;
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(memory, bytes, &made, error));
   *made = (tsr_tile){.cells = source->cells, .bytes = bytes, .cell_size = cell_size, .values_size = values_size};
   made->first = first;
   made->end = end;
   atomic_init(&made->references, 1);
-  uint8_t *base = block;
+  uint8_t *base = (uint8_t *)made;
   if (variable) made->offsets = (uint64_t *)(void *)(base + ((sizeof(tsr_tile) + 15) & ~UINT64_C(15)));
   made->values = base + values_at;
   if (format->nullable) made->validity = base + values_at + values_room;

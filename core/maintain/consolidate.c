@@ -73,10 +73,8 @@ static uint64_t item_count(const consolidation *c) { return c->items.size / size
 /* ---- The fragments of the array ---------------------------------------------------------------------------------- */
 
 static int add_item(consolidation *c, const char *name, const tsr_name *parsed, bool prepared, tsr_error *error) {
-  void *copy;
   consolidate_item one = {.parsed = *parsed, .index = -1, .prepared = prepared};
-  TSR_TRY(tsr__arena_copy(&c->arena, name, strlen(name), &copy, error));
-  one.name = copy;
+  TSR_TRY(TSR_ARENA_COPY(&c->arena, name, strlen(name), &one.name, error));
   return tsr__buffer_append(&c->items, &one, sizeof one, error);
 }
 
@@ -317,12 +315,12 @@ static int consolidate_write_sparse(merging *m, tsr_error *error) {
 static int consolidate_write_box(merging *m, const uint64_t *ends, tsr_error *error) {
   const tsr_grid *grid;
   const uint32_t n = m->schema->dimension_count;
-  void *room;
   TSR_TRY(tsr__array_grid(m->c->array, m->schema, &grid, error));
-  TSR_TRY(tsr__arena_array(&m->c->arena, 2 * (uint64_t)n, sizeof(uint64_t), &room, error));
-  uint64_t *low = room, *high = low + n;
-  TSR_TRY(tsr__arena_array(&m->c->arena, n, sizeof(tsr_interval), &room, error));
-  tsr_interval *box = room;
+  uint64_t *low;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->c->arena, 2 * (uint64_t)n, &low, error));
+  uint64_t *high = low + n;
+  tsr_interval *box;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->c->arena, n, &box, error));
   for (uint32_t d = 0; d < n; d++) {
     low[d] = ends[2 * d];
     high[d] = ends[2 * d + 1];
@@ -396,22 +394,19 @@ static int find_sources(merging *m, uint32_t *fragments, tsr_error *error) {
 /* Opens a snapshot of the sequence's schema and fills the plan and the replacement. */
 static int plan_merge(merging *m, tsr_error *error) {
   consolidation *c = m->c;
-  void *room;
   m->schema = choose_schema(c, &m->sequence);
   m->replacement.start = start_of(c, m->sequence.first);
   m->replacement.end = consolidate_end_of(c, &m->sequence);
   TSR_TRY(tsr_snapshot_open(c->array, m->schema, TSR_TIME_BEGIN, c->as_of, &m->plan.snapshot, error));
-  TSR_TRY(tsr__arena_array(&c->arena, m->sequence.count, sizeof(uint32_t), &room, error));
-  uint32_t *fragments = room;
-  TSR_TRY(tsr__arena_array(&c->arena, m->sequence.count, sizeof(tsr_fragment *), &room, error));
-  m->replacement.sources = room;
+  uint32_t *fragments;
+  TSR_TRY(TSR_ARENA_ARRAY(&c->arena, m->sequence.count, &fragments, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&c->arena, m->sequence.count, &m->replacement.sources, error));
   m->plan.fragments = fragments;
   TSR_TRY(find_sources(m, fragments, error));
   m->plan.count = m->replacement.source_count = (uint32_t)m->sequence.count;
   m->plan.keep_times = c->keep_times;
   m->plan.purge = may_purge(m);
-  TSR_TRY(tsr__arena_array(&c->arena, c->dense ? TSR_BOXES_MAX : 1, sizeof m->replacement.names[0], &room, error));
-  m->replacement.names = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&c->arena, c->dense ? TSR_BOXES_MAX : 1, &m->replacement.names, error));
   return tsr__merge_conditions(&m->plan, &c->arena, &m->conditions, error);
 }
 

@@ -390,11 +390,8 @@ static void add_number(merger *m, uint32_t d, bool tile) {
 static int choose_numbers(merger *m, tsr_error *error) {
   const tsr_schema *schema = m->o->schema;
   uint32_t n = m->dimensions;
-  void *room;
-  TSR_TRY(tsr__alloc_array(m->o->memory, 2 * (uint64_t)n + 1, sizeof(uint32_t), &room, error));
-  m->dimension_of = room;
-  TSR_TRY(tsr__alloc_array(m->o->memory, 2 * (uint64_t)n + 1, sizeof(bool), &room, error));
-  m->is_tile = room;
+  TSR_TRY(TSR_ALLOC_ARRAY(m->o->memory, 2 * (uint64_t)n + 1, &m->dimension_of, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(m->o->memory, 2 * (uint64_t)n + 1, &m->is_tile, error));
   m->hilbert = schema->cell_order == TSR_ORDER_HILBERT;
   if (m->hilbert) add_number(m, 0, false);
   for (uint32_t i = 0; i < n && !m->hilbert; i++) {
@@ -408,22 +405,17 @@ static int choose_numbers(merger *m, tsr_error *error) {
 
 static int merge_prepare(merger *m, tsr_merge_source *const *sources, tsr_fragment_writer *writer, tsr_error *error) {
   tsr_memory *memory = m->o->memory;
-  void *room;
   TSR_TRY(choose_numbers(m, error));
-  TSR_TRY(tsr__alloc_array(memory, m->count, sizeof(merge_cursor), &room, error));
-  m->cursors = room;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->count, &m->cursors, error));
   for (uint32_t i = 0; i < m->count; i++) {
     merge_cursor *c = &m->cursors[i];
     c->source = sources[i];
     c->number = i;
     c->rows.memory = c->order_room.memory = c->last_row.memory = c->last_text.memory = memory;
   }
-  TSR_TRY(tsr__alloc_array(memory, m->count, sizeof(merge_place), &room, error));
-  m->heap = room;
-  TSR_TRY(tsr__alloc_array(memory, m->count, sizeof(tsr_column *), &room, error));
-  m->columns = room;
-  TSR_TRY(tsr__alloc(memory, PICKS_MAX * sizeof(tsr_pick), &room, error));
-  m->picks = room;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->count, &m->heap, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->count, &m->columns, error));
+  TSR_TRY(TSR_ALLOC_RAW(memory, PICKS_MAX, &m->picks, error));
   uint32_t written = m->o->purge ? TSR_MIN(m->o->system_columns, 1) : m->o->system_columns;
   return tsr__interleaver_init(&m->interleaver, m->o->schema, written, false, memory, writer, error);
 }

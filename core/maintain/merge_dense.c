@@ -152,22 +152,15 @@ static int merge_dense_write_tiles(dense_merge *m, const tsr_schema *schema, tsr
 
 static int merge_dense_prepare(dense_merge *m, tsr_arena *arena, tsr_error *error) {
   const uint64_t n = m->grid->dimensions, count = m->plan->count;
-  void *room;
-  TSR_TRY(tsr__arena_array(arena, 4 * n, sizeof(uint64_t), &room, error));
-  m->tile = room;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 4 * n, &m->tile, error));
   m->from = m->tile + n;
   m->to = m->from + n;
   m->at = m->to + n;
-  TSR_TRY(tsr__arena_array(arena, m->grid->tile_cells, sizeof(tsr_pick), &room, error));
-  m->picks = room;
-  TSR_TRY(tsr__arena_array(arena, tsr__mul_sat(count, m->fields), sizeof(tsr_tile_request), &room, error));
-  m->requests = room;
-  TSR_TRY(tsr__arena_array(arena, tsr__mul_sat(count, m->fields), sizeof(tsr_column), &room, error));
-  m->columns = room;
-  TSR_TRY(tsr__arena_array(arena, count, sizeof(tsr_column *), &room, error));
-  m->sources = room;
-  TSR_TRY(tsr__arena_array(arena, count, sizeof(bool), &room, error));
-  m->used = room;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, m->grid->tile_cells, &m->picks, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, tsr__mul_sat(count, m->fields), &m->requests, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, tsr__mul_sat(count, m->fields), &m->columns, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, count, &m->sources, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, count, &m->used, error));
   return TSR_OK;
 }
 

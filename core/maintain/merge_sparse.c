@@ -157,8 +157,8 @@ static int merge_sparse_apply_condition(tile_source *s, uint32_t number, uint64_
                                         tsr_error *error) {
   const tsr_condition *condition = s->fragment->conditions[number];
   getter g = {.source = s, .condition = condition};
-  void *room;
-  TSR_TRY(tsr__alloc_array(s->merge->plan->memory, condition->field_count, sizeof(tsr_column), &room, error));
+  tsr_column *room;
+  TSR_TRY(TSR_ALLOC_ARRAY(s->merge->plan->memory, condition->field_count, &room, error));
   g.columns = room;
   int rc = tsr__condition_evaluate(condition, merge_sparse_condition_column, &g, NULL, cells, keep,
                                    s->merge->plan->memory, error);
@@ -204,8 +204,8 @@ static int find_deletes(tile_source *s, uint64_t cells, tsr_error *error) {
   for (uint64_t i = 0; i < cells; i++)
     delete_times[i] = stored.constant ? never : tsr__load64((const uint8_t *)stored.values + 8 * i);
   TSR_TRY(renumber(s, &by, cells, conditions, error));
-  void *keep;
-  TSR_TRY(tsr__alloc(s->merge->plan->memory, cells, &keep, error));
+  uint8_t *keep;
+  TSR_TRY(TSR_ALLOC_RAW(s->merge->plan->memory, cells, &keep, error));
   int rc = TSR_OK;
   for (uint32_t i = 0; i < s->fragment->condition_count && rc >= 0; i++)
     rc = merge_sparse_apply_condition(s, i, cells, keep, error);
@@ -272,7 +272,6 @@ static int add_source(sparse_merge *m, uint32_t index, uint64_t from, uint64_t e
   const tsr_snapshot_fragment *fragment = &m->plan->snapshot->fragments[m->plan->fragments[index]];
   const tsr_fragment_metadata *metadata = &fragment->fragment->metadata;
   const uint64_t dimensions = m->schema->dimension_count;
-  void *room;
   *s = (tile_source){.merge = m, .fragment = fragment, .index = index, .at = from, .end = end};
   s->renumbered = renumbered;
   s->base = (tsr_merge_source){.next = merge_sparse_next, .lower_bound = merge_sparse_lower_bound, .sort_blocks = true};
@@ -280,12 +279,9 @@ static int add_source(sparse_merge *m, uint32_t index, uint64_t from, uint64_t e
   s->time = fragment->fragment->parsed.start;
   s->delete_times.memory = s->conditions.memory = s->bound_bytes.memory = m->plan->memory;
   m->list[m->count++] = &s->base;
-  TSR_TRY(tsr__arena_array(&m->arena, metadata->slot_count, sizeof(tsr_tile_request), &room, error));
-  s->requests = room;
-  TSR_TRY(tsr__arena_array(&m->arena, m->fields + 3, sizeof(tsr_column), &room, error));
-  s->columns = room;
-  TSR_TRY(tsr__arena_array(&m->arena, dimensions, sizeof(tsr_column), &room, error));
-  s->bound = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, metadata->slot_count, &s->requests, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->fields + 3, &s->columns, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, dimensions, &s->bound, error));
   TSR_TRY(tsr__buffer_reserve(&s->bound_bytes, 2 * sizeof(uint64_t) * dimensions, error));
   return TSR_OK;
 }
@@ -295,15 +291,14 @@ static int merge_sparse_add_fragment(sparse_merge *m, uint32_t index, bool split
   const tsr_snapshot_fragment *fragment = &m->plan->snapshot->fragments[m->plan->fragments[index]];
   tsr_fragment_metadata *metadata = &fragment->fragment->metadata;
   const tsr_rtree *rtree;
-  void *room;
   TSR_TRY(tsr__fragment_rtree(m->plan->array, fragment->fragment, &rtree, error));
   TSR_TRY(tsr__fragment_processed(m->plan->array, fragment->fragment, error));
-  TSR_TRY(tsr__arena_array(&m->arena, metadata->processed_count, sizeof(uint32_t), &room, error));
-  uint32_t *renumbered = room;
+  uint32_t *renumbered;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, metadata->processed_count, &renumbered, error));
   for (uint32_t i = 0; i < metadata->processed_count; i++)
     renumbered[i] = merge_sparse_number_of(m->conditions, metadata->processed[i]);
-  TSR_TRY(tsr__arena_array(&m->arena, fragment->condition_count, sizeof(uint32_t), &room, error));
-  uint32_t *numbers = room;
+  uint32_t *numbers;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, fragment->condition_count, &numbers, error));
   for (uint32_t i = 0; i < fragment->condition_count; i++)
     numbers[i] = merge_sparse_number_of(m->conditions, fragment->conditions[i]->name);
   if (!split) return add_source(m, index, 0, metadata->tile_count, renumbered, numbers, error);
@@ -325,16 +320,13 @@ static void close_sources(sparse_merge *m) {
 
 static int open_sources(sparse_merge *m, const bool *split, tsr_error *error) {
   uint64_t count = 0;
-  void *room;
   for (uint32_t i = 0; i < m->plan->count; i++) {
     const tsr_fragment *f = m->plan->snapshot->fragments[m->plan->fragments[i]].fragment;
     count += split[i] ? f->metadata.tile_count : 1;
   }
   if (count >= UINT32_MAX) return tsr__fail(error, TSR_UNSUPPORTED, "too many tiles out of order");
-  TSR_TRY(tsr__arena_array(&m->arena, count, sizeof(tile_source), &room, error));
-  m->sources = room;
-  TSR_TRY(tsr__arena_array(&m->arena, count, sizeof(tsr_merge_source *), &room, error));
-  m->list = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, count, &m->sources, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, count, &m->list, error));
   for (uint32_t i = 0; i < m->plan->count; i++) {
     TSR_TRY(tsr__environment_cancelled(m->plan->array->environment, error));
     TSR_TRY(merge_sparse_add_fragment(m, i, split[i], error));
@@ -384,9 +376,9 @@ int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *co
   sparse_merge m = {.plan = plan, .conditions = conditions, .schema = schema};
   m.fields = schema->dimension_count + schema->attribute_count;
   m.system_columns = !plan->keep_times ? 0 : conditions->has_deletes ? 3 : 1;
-  void *split;
+  bool *split;
   TSR_TRY(tsr__array_schema_at(plan->array, UINT64_MAX, &m.newest, error));
-  TSR_TRY(tsr__alloc_array(plan->memory, plan->count, sizeof(bool), &split, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(plan->memory, plan->count, &split, error));
   tsr__arena_init(&m.arena, plan->memory);
   int rc = merge_sparse_attempt(&m, split, target, cells, error);
   tsr__arena_release(&m.arena);
@@ -401,8 +393,8 @@ static int add_name(tsr_merge_conditions *conditions, uint32_t *room, char *name
   if (tsr__map_get(&conditions->numbers, name)) return TSR_OK;
   if (conditions->count == *room) {
     uint32_t more = *room ? 2 * *room : 16;
-    void *names;
-    TSR_TRY(tsr__arena_array(arena, more, sizeof(char *), &names, error));
+    char **names;
+    TSR_TRY(TSR_ARENA_ARRAY(arena, more, &names, error));
     if (conditions->count) memcpy(names, conditions->names, conditions->count * sizeof(char *));
     conditions->names = names;
     *room = more;

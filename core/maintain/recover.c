@@ -65,10 +65,8 @@ static int find_markers(recovery *r, tsr_error *error) {
   const tsr_commit_list *prepared = &r->array->listing->prepared;
   for (uint64_t i = 0; i < prepared->count; i++) {
     recover_found one = {0};
-    void *copy;
     const char *path = prepared->items[i].path; /* belongs to the listing, which recovery renews */
-    TSR_TRY(tsr__arena_copy(&r->arena, path, strlen(path), &copy, error));
-    one.marker = copy;
+    TSR_TRY(TSR_ARENA_COPY(&r->arena, path, strlen(path), &one.marker, error));
     int rc = tsr__pending_read(r->array->store, one.marker, &r->arena, &one.pending, error);
     if (rc > 0) rc = find_writer(r, &one, error);
     if (rc > 0) rc = tsr__buffer_append(&r->markers, &one, sizeof one, error);

@@ -150,8 +150,8 @@ static int recover_late_open_present(late *l, tsr_error *error) {
   TSR_TRY(tsr__array_list(l->array, true, true, error));
   const tsr_commit_list *fragments = &l->array->listing->fragments;
   for (uint64_t i = 0; i < fragments->count; i++) {
-    void *name;
-    TSR_TRY(tsr__arena_copy(&l->arena, fragments->items[i].name, strlen(fragments->items[i].name), &name, error));
+    char *name;
+    TSR_TRY(TSR_ARENA_COPY(&l->arena, fragments->items[i].name, strlen(fragments->items[i].name), &name, error));
     TSR_TRY(tsr__map_put(&l->seen, name, name, error));
   }
   TSR_TRY(tsr_snapshot_open(l->array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error));
@@ -226,15 +226,15 @@ static bool is_own_batch(const late *l, const tsr_batch *batch) {
 static int recover_late_append_batch(late *l, tsr_reader *reader, const tsr_batch *batch, tsr_column *columns,
                                      tsr_writer *writer, tsr_error *error) {
   const uint32_t fields = l->schema->dimension_count + l->schema->attribute_count;
-  void *block = NULL;
+  uint32_t *block = NULL;
   for (uint32_t f = 0; f < fields; f++) {
     const tsr_column *column;
     TSR_TRY(tsr_reader_column(reader, f, &column, error));
     columns[f] = *column;
   }
   if (!batch->selection && batch->first) {
-    TSR_TRY(tsr__alloc_array(&l->memory, batch->count, sizeof(uint32_t), &block, error));
-    for (uint64_t i = 0; i < batch->count; i++) ((uint32_t *)block)[i] = (uint32_t)(batch->first + i);
+    TSR_TRY(TSR_ALLOC_ARRAY(&l->memory, batch->count, &block, error));
+    for (uint64_t i = 0; i < batch->count; i++) block[i] = (uint32_t)(batch->first + i);
   }
   const int rc = tsr_writer_append(writer, columns, block ? block : batch->selection, batch->count, error);
   tsr__free(block);
@@ -261,12 +261,12 @@ static int recover_late_copy_cells(late *l, tsr_writer *writer, tsr_error *error
   const uint32_t dimensions = l->schema->dimension_count, fields = dimensions + l->schema->attribute_count;
   tsr_reader *reader = NULL;
   const tsr_batch *batch;
-  void *room;
-  TSR_TRY(tsr__arena_array(&l->arena, fields, sizeof(tsr_column), &room, error));
-  tsr_column *columns = room;
-  TSR_TRY(tsr__arena_array(&l->arena, dimensions, sizeof(tsr_ranges), &room, error));
-  tsr_ranges *ranges = room;
-  TSR_TRY(tsr__arena_array(&l->arena, dimensions, sizeof(tsr_range), &room, error));
+  tsr_range *room;
+  tsr_column *columns;
+  TSR_TRY(TSR_ARENA_ARRAY(&l->arena, fields, &columns, error));
+  tsr_ranges *ranges;
+  TSR_TRY(TSR_ARENA_ARRAY(&l->arena, dimensions, &ranges, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&l->arena, dimensions, &room, error));
   recover_late_make_ranges(l, ranges, room);
   const tsr_request request = {.dimensions = ranges};
   int rc = tsr_reader_open(l->snapshot, &reader, error);
@@ -316,11 +316,11 @@ static int find_visible_boxes(late *l, uint64_t index, tsr_box_set *set, tsr_err
 static int recover_late_copy_box(late *l, uint64_t index, const uint64_t *ends, tsr_writer *writer, tsr_error *error) {
   const uint32_t n = l->schema->dimension_count;
   const tsr_grid *grid = &l->snapshot->grid;
-  void *room;
-  TSR_TRY(tsr__arena_array(&l->arena, 2 * (uint64_t)n, sizeof(uint64_t), &room, error));
-  recover_late_own_box b = {.l = l, .fragment = (uint32_t)index, .low = room, .high = (uint64_t *)room + n};
-  TSR_TRY(tsr__arena_array(&l->arena, n, sizeof(tsr_interval), &room, error));
-  tsr_interval *box = room;
+  uint64_t *room;
+  TSR_TRY(TSR_ARENA_ARRAY(&l->arena, 2 * (uint64_t)n, &room, error));
+  recover_late_own_box b = {.l = l, .fragment = (uint32_t)index, .low = room, .high = room + n};
+  tsr_interval *box;
+  TSR_TRY(TSR_ARENA_ARRAY(&l->arena, n, &box, error));
   for (uint32_t d = 0; d < n; d++) {
     b.low[d] = ends[2 * d];
     b.high[d] = ends[2 * d + 1];

@@ -69,11 +69,11 @@ static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     char *name = entries.entries[i].name, stem[128];
     uint64_t size;
-    void *copy;
+    char *copy;
     if (*name != '.' || !tsr__name_suffix(name, TSR_SUFFIX_STAGED_VACUUM, &size)) continue;
     name[size] = 0;
     if (!stem_of(name + 1, stem)) continue;
-    rc = tsr__arena_copy(arena, stem, strlen(stem), &copy, error);
+    rc = TSR_ARENA_COPY(arena, stem, strlen(stem), &copy, error);
     if (rc >= 0) rc = tsr__map_put(stems, copy, copy, error);
   }
   tsr__listing_release(&entries);
@@ -363,13 +363,12 @@ static int replace_commit(tsr_replacement *r, tsr_error *error) {
 }
 
 int tsr__replacement_commit(tsr_replacement *r, tsr_error *error) {
-  void *room;
-  TSR_TRY(tsr__alloc_array(r->memory, r->count, sizeof r->names[0], &room, error));
-  char(*names)[128] = room;
+  char(*names)[128];
+  TSR_TRY(TSR_ALLOC_ARRAY(r->memory, r->count, &names, error));
   int rc = replace_choose_names(r, names, error);
   if (rc >= 0) rc = stage_all(r, names, error);
   if (rc >= 0) rc = name_fragments(r, names, error);
-  tsr__free(room);
+  tsr__free(names);
   if (rc >= 0) rc = cancel_others(r, error);
   if (rc >= 0) rc = check_sources(r, error);
   return rc < 0 ? rc : replace_commit(r, error);

@@ -107,13 +107,10 @@ static int add_vacuums(vacuum *v, const char *directory, const tsr_listing *entr
     vacuum_file one = {0};
     uint64_t stem;
     const char *text = entries->entries[i].name;
-    void *copy;
     if (!tsr__name_suffix(text, TSR_SUFFIX_VACUUM, &stem) || !tsr__name_parse(text, stem, &one.parsed)) continue;
-    TSR_TRY(tsr__arena_copy(&v->arena, text, stem, &copy, error));
-    one.name = copy;
+    TSR_TRY(TSR_ARENA_COPY(&v->arena, text, stem, &one.name, error));
     tsr_path p = tsr__path_of(directory, text, "");
-    TSR_TRY(tsr__arena_copy(&v->arena, p.text, strlen(p.text), &copy, error));
-    one.path = copy;
+    TSR_TRY(TSR_ARENA_COPY(&v->arena, p.text, strlen(p.text), &one.path, error));
     tsr_error unread;
     int rc = read_vacuum(v, one.path, &one, &unread);
     if (rc == TSR_NOT_FOUND) continue; /* another vacuum has removed it */
@@ -496,9 +493,8 @@ static int has_sources(vacuum *v, const vacuum_file *file, bool *exists, tsr_err
 static int vacuum_find_covered(vacuum *v, const tsr_buffer *files, tsr_map *covered, tsr_error *error) {
   uint64_t count;
   const vacuum_file *all = vacuums_of(files, &count);
-  void *room;
-  TSR_TRY(tsr__arena_array(&v->arena, count, sizeof(tsr_replacing), &room, error));
-  tsr_replacing *replacing = room;
+  tsr_replacing *replacing;
+  TSR_TRY(TSR_ARENA_ARRAY(&v->arena, count, &replacing, error));
   for (uint64_t i = 0; i < count; i++) replacing[i] = (tsr_replacing){all[i].name, &all[i].names};
   return tsr__covered(replacing, count, &v->array->listing->names, covered, error);
 }
@@ -743,10 +739,9 @@ static bool vacuum_is_later(const consolidated *a, const consolidated *b) {
 
 /* Removes .con files without active entries, and those whose active entries a later .con has. */
 static int vacuum_consolidated(vacuum *v, const tsr_listing *entries, const tsr_map *ignored, tsr_error *error) {
-  void *room;
   uint64_t count = 0;
-  TSR_TRY(tsr__arena_array(&v->arena, entries->count, sizeof(consolidated), &room, error));
-  consolidated *files = room;
+  consolidated *files;
+  TSR_TRY(TSR_ARENA_ARRAY(&v->arena, entries->count, &files, error));
   for (uint64_t i = 0; i < entries->count; i++) {
     uint64_t stem;
     if (!tsr__name_suffix(entries->entries[i].name, TSR_SUFFIX_CONSOLIDATED, &stem)) continue;

@@ -81,9 +81,8 @@ static void leave_hole(tsr_datatype datatype, tsr_span *span) {
 
 static int make_fixed(const tsr_field *field, const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans,
                       tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_array(arena, ranges->count, sizeof(tsr_span), &memory, error));
-  tsr_span *list = memory;
+  tsr_span *list;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, ranges->count, &list, error));
   uint64_t count = 0, merged = 0;
   for (uint64_t i = 0; i < ranges->count; i++) {
     tsr_span span;
@@ -134,19 +133,17 @@ static bool ends_before(const tsr_text_span *a, const tsr_text_span *b) {
 }
 
 static int domain_make_text(const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_array(arena, ranges->count, sizeof(tsr_text_span), &memory, error));
-  tsr_text_span *list = memory;
+  tsr_text_span *list;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, ranges->count, &list, error));
   uint64_t count = 0, merged = 0;
   for (uint64_t i = 0; i < ranges->count; i++) {
     const tsr_range *range = &ranges->ranges[i];
     tsr_text_span span = {.high_open = !range->high, .high_exclusive = range->high && range->high_exclusive};
-    TSR_TRY(tsr__arena_copy(arena, range->low, range->low ? range->low_size : 0, &memory, error));
-    span.low = memory; /* has a NUL behind it: the least string above low */
+    TSR_TRY(TSR_ARENA_COPY(arena, range->low, range->low ? range->low_size : 0, &span.low,
+                           error)); /* has a NUL behind it: the least string above low */
     span.low_size = range->low ? range->low_size + range->low_exclusive : 0;
     if (range->high) {
-      TSR_TRY(tsr__arena_copy(arena, range->high, range->high_size, &memory, error));
-      span.high = memory;
+      TSR_TRY(TSR_ARENA_COPY(arena, range->high, range->high_size, &span.high, error));
       span.high_size = range->high_size;
     }
     if (domain_reaches(&span, span.low, span.low_size)) list[count++] = span;
@@ -220,12 +217,18 @@ static int intersect(tsr_spans *spans, const tsr_spans *others, tsr_arena *arena
     *spans = *others;
     return TSR_OK;
   }
-  void *memory;
-  uint64_t most = tsr__add_sat(spans->count, others->count); /* no more pieces than ends */
-  TSR_TRY(tsr__arena_array(arena, most, spans->text ? sizeof(tsr_text_span) : sizeof(tsr_span), &memory, error));
-  spans->count = spans->text ? intersect_text(spans, others, memory) : intersect_fixed(spans, others, memory);
-  if (spans->text) spans->texts = memory;
-  else spans->spans = memory;
+  const uint64_t most = tsr__add_sat(spans->count, others->count); /* no more pieces than ends */
+  if (spans->text) {
+    tsr_text_span *made;
+    TSR_TRY(TSR_ARENA_ARRAY(arena, most, &made, error));
+    spans->count = intersect_text(spans, others, made);
+    spans->texts = made;
+  } else {
+    tsr_span *made;
+    TSR_TRY(TSR_ARENA_ARRAY(arena, most, &made, error));
+    spans->count = intersect_fixed(spans, others, made);
+    spans->spans = made;
+  }
   return TSR_OK;
 }
 
@@ -243,9 +246,9 @@ int tsr__spans_make(const tsr_field *field, const tsr_ranges *ranges, tsr_arena 
 
 int tsr__spans_clip(const tsr_field *field, const tsr_spans *spans, uint64_t low, uint64_t high, tsr_arena *arena,
                     tsr_spans *out, tsr_error *error) {
-  void *memory;
+  tsr_span *memory;
   tsr_span range = {TSR_MAX(low, tsr__key_min(field->datatype)), TSR_MIN(high, tsr__key_max(field->datatype))};
-  TSR_TRY(tsr__arena_array(arena, 1, sizeof(tsr_span), &memory, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 1, &memory, error));
   *out = (tsr_spans){.floats = tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT, .spans = memory};
   if (out->floats && range.low <= range.high) leave_hole(field->datatype, &range);
   out->spans[0] = range;
@@ -498,9 +501,7 @@ int tsr__grid_make(const tsr_schema *schema, tsr_arena *arena, tsr_grid *grid, t
                    .col_major_cells = schema->cell_order == TSR_ORDER_COL,
                    .col_major_tiles = schema->tile_order == TSR_ORDER_COL,
                    .tile_cells = 1};
-  void *memory;
-  TSR_TRY(tsr__arena_array(arena, 3 * (uint64_t)n, sizeof(uint64_t), &memory, error));
-  made.last = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 3 * (uint64_t)n, &made.last, error));
   made.extent = made.last + n;
   made.low_key = made.extent + n;
   bool fits = true;

@@ -93,8 +93,8 @@ static int add_pieces(tsr_box_set *set, tsr_box_set *pieces, uint64_t *room, tsr
 
 int tsr__box_set_add(tsr_box_set *set, const uint64_t *low, const uint64_t *high, tsr_error *error) {
   tsr_box_set pieces = {.dimensions = set->dimensions, .ends.memory = set->ends.memory};
-  void *room;
-  TSR_TRY(tsr__alloc_array(set->ends.memory, 4 * (uint64_t)set->dimensions, sizeof(uint64_t), &room, error));
+  uint64_t *room;
+  TSR_TRY(TSR_ALLOC_ARRAY(set->ends.memory, 4 * (uint64_t)set->dimensions, &room, error));
   int rc = TSR_OK;
   for (uint32_t d = 0; d < set->dimensions && rc >= 0; d++) {
     rc = tsr__buffer_append_u64(&pieces.ends, low[d], error);
@@ -109,8 +109,8 @@ int tsr__box_set_add(tsr_box_set *set, const uint64_t *low, const uint64_t *high
 int tsr__box_set_cut(tsr_box_set *set, const uint64_t *low, const uint64_t *high, tsr_error *error) {
   const uint32_t n = set->dimensions;
   bool found = false;
-  void *memory;
-  TSR_TRY(tsr__alloc_array(set->ends.memory, 6 * (uint64_t)n, sizeof(uint64_t), &memory, error));
+  uint64_t *memory;
+  TSR_TRY(TSR_ALLOC_ARRAY(set->ends.memory, 6 * (uint64_t)n, &memory, error));
   uint64_t *box = memory, *room = box + 2 * n;
   int rc = TSR_OK;
   for (uint32_t d = 0; d < n; d++) {

@@ -33,15 +33,14 @@ typedef struct covers_list {
 static int covers_add(covers_list *l, uint64_t **low, uint64_t **high, tsr_error *error) {
   const uint32_t n = l->snapshot->grid.dimensions;
   tsr_plan *plan = l->plan;
-  void *memory;
+  tsr_cover *memory;
   if (plan->cover_count == l->capacity) { /* doubles: the old lists stay in the arena until it is reset */
     l->capacity = TSR_MAX(16, 2 * l->capacity);
-    TSR_TRY(tsr__arena_array(l->arena, l->capacity, sizeof(tsr_cover), &memory, error));
+    TSR_TRY(TSR_ARENA_ARRAY(l->arena, l->capacity, &memory, error));
     if (plan->cover_count) memcpy(memory, plan->covers, plan->cover_count * sizeof(tsr_cover));
     plan->covers = memory;
   }
-  TSR_TRY(tsr__arena_alloc(l->arena, 2 * n * sizeof(uint64_t), &memory, error));
-  *low = memory;
+  TSR_TRY(TSR_ARENA_RAW(l->arena, 2 * n, low, error));
   *high = *low + n;
   plan->covers[plan->cover_count++] = (tsr_cover){*low, *high};
   return TSR_OK;

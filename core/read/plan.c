@@ -22,9 +22,7 @@
 
 static int plan_make_spans(const tsr_schema *schema, const tsr_ranges *dimensions, tsr_arena *arena, tsr_spans **spans,
                            bool *empty, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_array(arena, schema->dimension_count, sizeof(tsr_spans), &memory, error));
-  *spans = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, schema->dimension_count, spans, error));
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     tsr_spans *s = &(*spans)[d];
     if (!dimensions || (dimensions[d].all && !dimensions[d].also)) {
@@ -70,9 +68,7 @@ static int plan_select_dimension(const tsr_spans *spans, uint64_t low_key, uint6
   }
   uint64_t to = from;
   while (to < end && all[to].low <= last) to++;
-  void *memory;
-  TSR_TRY(tsr__arena_alloc(arena, (to - from) * sizeof(tsr_span), &memory, error));
-  selected->spans = memory;
+  TSR_TRY(TSR_ARENA_RAW(arena, to - from, &selected->spans, error));
   selected->count = to - from;
   for (uint64_t i = from; i < to; i++)
     selected->spans[i - from] = (tsr_span){TSR_MAX(all[i].low, first) - low_key, TSR_MIN(all[i].high, last) - low_key};
@@ -120,12 +116,11 @@ static int add_tile(void *argument, uint64_t leaf, bool inside, tsr_error *error
   tile_list *list = argument;
   tsr_plan *plan = list->plan;
   if (plan->tile_count == list->capacity) { /* doubles: the old lists stay in the arena until it is reset */
-    uint64_t capacity = TSR_MAX(4, list->capacity * 2), bytes;
-    void *memory;
-    if (!tsr__mul(capacity, sizeof(tsr_plan_tile), &bytes)) bytes = UINT64_MAX;
-    TSR_TRY(tsr__arena_alloc(list->arena, bytes, &memory, error));
-    if (plan->tile_count) memcpy(memory, plan->tiles, plan->tile_count * sizeof(tsr_plan_tile));
-    plan->tiles = memory;
+    uint64_t capacity = TSR_MAX(4, list->capacity * 2);
+    tsr_plan_tile *tiles;
+    TSR_TRY(TSR_ARENA_RAW(list->arena, capacity, &tiles, error));
+    if (plan->tile_count) memcpy(tiles, plan->tiles, plan->tile_count * sizeof(tsr_plan_tile));
+    plan->tiles = tiles;
     list->capacity = capacity;
   }
   plan->tiles[plan->tile_count++] = (tsr_plan_tile){.fragment = list->fragment, .inside = inside, .tile = leaf};
@@ -194,9 +189,9 @@ static int plan_find_box(tsr_snapshot *snapshot, uint32_t f, tsr_arena *arena, t
     box->high = snapshot->fragments[f].box_high;
     return TSR_OK;
   }
-  void *memory;
-  TSR_TRY(tsr__arena_alloc(arena, 2 * sizeof(uint64_t) * grid->dimensions, &memory, error));
-  uint64_t *low = memory, *high = low + grid->dimensions;
+  uint64_t *low;
+  TSR_TRY(TSR_ARENA_RAW(arena, 2 * grid->dimensions, &low, error));
+  uint64_t *high = low + grid->dimensions;
   for (uint32_t d = 0; d < grid->dimensions; d++) {
     const tsr_datatype datatype = snapshot->schema->fields[d].datatype;
     const uint64_t a = tsr__key(datatype, fragment->metadata.non_empty_domain[d].low),
@@ -215,13 +210,11 @@ static int plan_find_box(tsr_snapshot *snapshot, uint32_t f, tsr_arena *arena, t
 static int plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_plan *plan, tsr_error *error) {
   const tsr_grid *grid = &snapshot->grid;
   tsr_environment *environment = snapshot->array->environment;
-  void *memory;
   if (!snapshot->has_domain) {
     plan->empty = true;
     return TSR_OK;
   }
-  TSR_TRY(tsr__arena_array(arena, grid->dimensions, sizeof(tsr_dimension_selection), &memory, error));
-  plan->selections = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, grid->dimensions, &plan->selections, error));
   for (uint32_t d = 0; d < grid->dimensions; d++) {
     TSR_TRY(plan_select_dimension(&plan->spans[d], grid->low_key[d], snapshot->box_low[d], snapshot->box_high[d], arena,
                                   &plan->selections[d], error));
@@ -229,8 +222,7 @@ static int plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_
   }
   uint64_t considered = 0, met = 0;
   if (!plan->empty) {
-    TSR_TRY(tsr__arena_alloc(arena, snapshot->fragment_count * sizeof(tsr_plan_box), &memory, error));
-    plan->boxes = memory;
+    TSR_TRY(TSR_ARENA_RAW(arena, snapshot->fragment_count, &plan->boxes, error));
     for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
       const tsr_fragment *fragment = snapshot->fragments[f].fragment;
       if (fragment->metadata.empty_domain) continue;

@@ -76,12 +76,10 @@ static int make_test(const tsr_schema *schema, const tsr_predicate *predicate, t
 }
 
 int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
-  void *memory;
   reader->test_count = 0;
   reader->fill_unwritten = request->fill_unwritten;
   if (request->predicate_count == 0) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&reader->arena, request->predicate_count, sizeof(tsr_test), &memory, error));
-  reader->tests = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, request->predicate_count, &reader->tests, error));
   for (uint32_t i = 0; i < request->predicate_count; i++) {
     tsr_test *test = &reader->tests[i];
     TSR_TRY(make_test(reader->snapshot->schema, &request->predicates[i], &reader->arena, test, error));

@@ -103,8 +103,8 @@ typedef struct dense_iterator {
 /* What is wanted of the tile at which the walk stands. */
 static int note_wanted(const dense_iterator *s, space_tile *tile, tsr_error *error) {
   const uint32_t n = s->dimensions;
-  void *memory;
-  TSR_TRY(tsr__arena_alloc(s->arena, 4 * n * sizeof(uint64_t), &memory, error));
+  uint64_t *memory;
+  TSR_TRY(TSR_ARENA_RAW(s->arena, 4 * n, &memory, error));
   *tile = (space_tile){.at = memory, .cells = 1};
   tile->first = tile->at + n;
   tile->low = tile->first + n;
@@ -149,9 +149,7 @@ static bool covers(const dense_iterator *s, const space_tile *tile, const tsr_pl
 /* The fragments that may own cells of the tile: those behind one that covers all do not. */
 static int find_candidates(dense_iterator *s, space_tile *tile, tsr_error *error) {
   const uint32_t met = s->walk.list_counts[s->dimensions];
-  void *memory;
-  TSR_TRY(tsr__arena_array(s->arena, met, sizeof(candidate), &memory, error));
-  tile->candidates = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(s->arena, met, &tile->candidates, error));
   for (uint32_t i = met; i-- > 0;) {
     const tsr_plan_box *box = &s->plan->boxes[s->walk.lists[s->dimensions][i]];
     if (!meets(s, tile, box)) continue;
@@ -316,14 +314,12 @@ static int read_dense_make_window(dense_iterator *s, read_dense_window *w, bool 
   tsr_reader *reader = s->reader;
   const uint64_t most = tsr__reader_window(reader), budget = reader->memory.limit / 4;
   const uint32_t attributes = reader->snapshot->schema->attribute_count;
-  void *memory;
   *w = (read_dense_window){0};
   *bytes = 0;
   s->arena = ahead ? &reader->ahead.arena : &reader->window;
   s->loads = memchr(reader->fields + s->dimensions, true, attributes) != NULL;
   tsr__arena_reset(s->arena);
-  TSR_TRY(tsr__arena_array(s->arena, most, sizeof(space_tile), &memory, error));
-  w->tiles = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(s->arena, most, &w->tiles, error));
   for (uint64_t looked = 0; w->count < most && looked < TILES_LOOKED_AT && !s->walk.ended; looked++) {
     space_tile *tile = &w->tiles[w->count];
     const uint64_t requests = reader->requests.size;
@@ -441,10 +437,10 @@ static int weigh_leaf(dense_iterator *s, sparse_tile *tile, tsr_error *error) {
 
 static int add_leaf(void *argument, uint64_t leaf, bool inside, tsr_error *error) {
   dense_iterator *s = ((leaf_list *)argument)->iterator;
-  void *memory;
+  sparse_tile *memory;
   (void)inside;
   if ((s->sparse_count & (s->sparse_count - 1)) == 0) { /* a power of two: double */
-    TSR_TRY(tsr__arena_array(&s->reader->window, TSR_MAX(1, 2 * s->sparse_count), sizeof(sparse_tile), &memory, error));
+    TSR_TRY(TSR_ARENA_ARRAY(&s->reader->window, TSR_MAX(1, 2 * s->sparse_count), &memory, error));
     if (s->sparse_count) memcpy(memory, s->sparse, s->sparse_count * sizeof(sparse_tile));
     s->sparse = memory;
   }
@@ -456,13 +452,13 @@ static int add_leaf(void *argument, uint64_t leaf, bool inside, tsr_error *error
 /* The tiles of sparse fragments around what is wanted of the present tile. */
 static int find_sparse(dense_iterator *s, const space_tile *tile, tsr_error *error) {
   tsr_snapshot *snapshot = s->reader->snapshot;
-  void *memory;
+  tsr_spans *spans;
+  tsr_span *around;
   bool any = false;
   for (uint32_t c = 0; c < tile->count; c++) any |= tile->candidates[c].box->sparse;
   if (!any) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&s->reader->window, s->dimensions, sizeof(tsr_spans) + sizeof(tsr_span), &memory, error));
-  tsr_spans *spans = memory;
-  tsr_span *around = (tsr_span *)(void *)(spans + s->dimensions);
+  TSR_TRY(TSR_ARENA_ARRAY(&s->reader->window, s->dimensions, &spans, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&s->reader->window, s->dimensions, &around, error));
   for (uint32_t d = 0; d < s->dimensions; d++) {
     around[d] = (tsr_span){s->grid->low_key[d] + tile->low[d], s->grid->low_key[d] + tile->high[d]};
     spans[d] = (tsr_spans){.count = 1, .spans = &around[d]};
@@ -512,12 +508,8 @@ static int want_leaf(dense_iterator *s, sparse_tile *tile, bool coordinates, boo
   const uint32_t f = read_dense_fragment_of(s, tile);
   const tsr_snapshot_fragment *item = &s->reader->snapshot->fragments[f];
   const uint64_t cells = tsr__fragment_tile_cells(&item->fragment->metadata, tile->number);
-  void *memory;
   if (!tile->pinned) TSR_TRY(tsr__reader_hold(s->reader, f, tile->number, cells, &tile->pinned, error));
-  if (!tile->cells) {
-    TSR_TRY(tsr__alloc(&s->reader->memory, cells * sizeof(uint32_t), &memory, error));
-    tile->cells = memory;
-  }
+  if (!tile->cells) { TSR_TRY(TSR_ALLOC_RAW(&s->reader->memory, cells, &tile->cells, error)); }
   for (uint32_t d = 0; d < s->dimensions && coordinates; d++)
     TSR_TRY(tsr__reader_request(s->reader, tile->pinned, item->slots[d], error));
   if (item->fragment->uncommitted)
@@ -600,8 +592,8 @@ static int read_dense_add_part(dense_iterator *s, read_dense_part p, tsr_error *
   if (p.count == 0) return TSR_OK;
   if (s->part_count == s->part_capacity) {
     const uint64_t capacity = TSR_MAX(4, 2 * s->part_capacity);
-    void *memory;
-    TSR_TRY(tsr__arena_array(&s->reader->arena, capacity, sizeof(read_dense_part), &memory, error));
+    read_dense_part *memory;
+    TSR_TRY(TSR_ARENA_ARRAY(&s->reader->arena, capacity, &memory, error));
     if (s->part_count) memcpy(memory, s->parts, s->part_count * sizeof(read_dense_part));
     s->parts = memory;
     s->part_capacity = capacity;
@@ -902,22 +894,18 @@ static int read_dense_exclude_fragments(tsr_reader *reader, tsr_error *error) {
 int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error) {
   const tsr_grid *grid = &reader->snapshot->grid;
   const uint32_t n = grid->dimensions;
-  void *memory;
-  TSR_TRY(tsr__arena_array(&reader->arena, 1, sizeof(dense_iterator), &memory, error));
-  dense_iterator *s = memory;
+  dense_iterator *s;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &s, error));
   s->base = (tsr_batch_iterator){
       .next = read_dense_next, .column = read_dense_column_of, .close = close_dense, .subtile = subtile_of};
   s->reader = reader;
   s->plan = &reader->plan;
   s->grid = grid;
   s->dimensions = n;
-  TSR_TRY(tsr__arena_array(&reader->arena, 3 * n, sizeof(uint64_t), &memory, error));
-  s->scratch = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 3 * n, &s->scratch, error));
   s->gap = s->scratch + n;
-  TSR_TRY(tsr__arena_array(&reader->arena, n, sizeof(tsr_coordinates), &memory, error));
-  s->coordinates = memory;
-  TSR_TRY(tsr__arena_array(&reader->arena, n, sizeof(bool), &memory, error));
-  s->values_ready = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &s->coordinates, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &s->values_ready, error));
   TSR_TRY(
       tsr__walk_open(s->plan, grid, reader->passes_unwritten, reader->take != NULL, &reader->arena, &s->walk, error));
   TSR_TRY(read_dense_exclude_fragments(reader, error));

@@ -207,10 +207,8 @@ static int read_ordered_clip(ordered_iterator *s, const level *v, tsr_spans *out
 /* The spans of the present key range: single values of the levels above, a part of this one's, all of the others'. */
 static int read_ordered_make_spans(ordered_iterator *s, uint32_t levels, tsr_error *error) {
   const uint32_t n = read_ordered_schema_of(s)->dimension_count;
-  void *memory;
   tsr__arena_reset(&s->key_range);
-  TSR_TRY(tsr__arena_array(&s->key_range, n, sizeof(tsr_spans), &memory, error));
-  s->spans = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->key_range, n, &s->spans, error));
   memcpy(s->spans, s->reader->plan.spans, n * sizeof(tsr_spans));
   for (uint32_t k = 0; k < levels; k++)
     TSR_TRY(read_ordered_clip(s, &s->levels[k], &s->spans[s->levels[k].dimension], error));
@@ -935,17 +933,14 @@ void tsr__read_ordered_free(tsr_reader *reader) {
 static int make_source(tsr_reader *reader, tsr_error *error) {
   const tsr_schema *schema = reader->snapshot->schema;
   const uint32_t n = schema->dimension_count;
-  void *memory;
-  TSR_TRY(tsr__alloc_zero(&reader->memory, sizeof(ordered_iterator), &memory, error));
-  ordered_iterator *s = memory;
+  ordered_iterator *s;
+  TSR_TRY(TSR_ALLOC(&reader->memory, &s, error));
   s->base = (tsr_batch_iterator){.next = read_ordered_next, .column = read_ordered_column_of, .close = close_ordered};
   s->reader = reader;
   tsr__arena_init(&s->key_range, &reader->memory);
   s->order.memory = s->pairs.memory = s->kept.memory = &reader->memory;
-  int rc = tsr__alloc_array(&reader->memory, n, sizeof(level), &memory, error);
-  if (rc >= 0) s->levels = memory;
-  if (rc >= 0) rc = tsr__alloc_array(&reader->memory, n, sizeof(tsr_buffer), &memory, error);
-  if (rc >= 0) s->keys = memory;
+  int rc = TSR_ALLOC_ARRAY(&reader->memory, n, &s->levels, error);
+  if (rc >= 0) rc = TSR_ALLOC_ARRAY(&reader->memory, n, &s->keys, error);
   if (rc >= 0) rc = tsr__row_block_init(&s->block, schema, &reader->memory, error);
   if (rc >= 0) rc = tsr__reader_open_within(reader->snapshot, &reader->memory, &s->inner, error);
   if (rc < 0) {

@@ -113,13 +113,11 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
                          tsr_error *error) {
   const tsr_snapshot *snapshot = reader->snapshot;
   const tsr_grid *grid = &snapshot->grid;
-  void *memory;
+  point_iterator *s;
   uint32_t owner = 0;
   if (!snapshot->schema->dense || !request->dimensions || reader->test_count > 0 || reader->take) return 0;
   if (!single_range(&request->dimensions[0])) return 0;
-  TSR_TRY(
-      tsr__arena_alloc(&reader->arena, sizeof(point_iterator) + grid->dimensions * sizeof(uint64_t), &memory, error));
-  point_iterator *s = memory;
+  TSR_TRY(TSR_ARENA_RAW_BYTES(&reader->arena, sizeof(point_iterator) + grid->dimensions * sizeof(uint64_t), &s, error));
   *s = (point_iterator){.base = {.next = read_point_next, .column = read_point_column_of, .close = close_point},
                         .reader = reader};
   if (read_point_find_ordinals(snapshot, request->dimensions, s->ordinals) <= 0 ||

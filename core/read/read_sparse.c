@@ -142,9 +142,8 @@ static int want_certain(sparse_iterator *s, tsr_sparse_tile *tile, bool swept, t
 
 /* Room for a selection, in place of "all". */
 static int own_selection(sparse_iterator *s, tsr_sparse_tile *tile, uint32_t **cells, tsr_error *error) {
-  void *memory = tile->cells;
-  if (!memory) TSR_TRY(tsr__arena_alloc(&s->reader->window, tile->pinned->cells * sizeof(uint32_t), &memory, error));
-  *cells = memory;
+  if (!tile->cells) return TSR_ARENA_RAW(&s->reader->window, tile->pinned->cells, cells, error);
+  *cells = tile->cells;
   return TSR_OK;
 }
 
@@ -221,9 +220,7 @@ static int apply_condition(sparse_iterator *s, tsr_sparse_tile *tile, const tsr_
   const tsr_snapshot_fragment *f = read_sparse_fragment_of(s, tile);
   condition_columns columns = {.iterator = s, .tile = tile, .condition = condition};
   uint8_t *keep = s->keep.data;
-  void *memory;
-  TSR_TRY(tsr__arena_array(&s->reader->window, condition->field_count, sizeof(tsr_column), &memory, error));
-  columns.columns = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->reader->window, condition->field_count, &columns.columns, error));
   if (tsr__condition_evaluate(condition, read_sparse_condition_column, &columns, tile->cells, tile->count, keep,
                               &s->reader->memory, error) < 0)
     return tsr__wrap(error, "fragment %s, tile %llu", f->fragment->name, (unsigned long long)tile->plan.tile);
@@ -330,12 +327,10 @@ static int read_sparse_make_window(sparse_iterator *s, read_sparse_window *w, ui
   const uint64_t most = tsr__reader_window(reader), budget = reader->memory.limit / 4;
   tsr_arena *arena = ahead ? &reader->ahead.arena : &reader->window;
   uint64_t cells = 0;
-  void *memory;
   *w = (read_sparse_window){0};
   *bytes = 0;
   tsr__arena_reset(arena);
-  TSR_TRY(tsr__arena_array(arena, most, sizeof(tsr_sparse_tile), &memory, error));
-  w->tiles = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, most, &w->tiles, error));
   for (; w->count < most && s->at < end; s->at++) {
     const tsr_plan_tile *planned = &reader->plan.tiles[s->order[s->at]];
     const tsr_fragment *fragment = reader->snapshot->fragments[planned->fragment].fragment;
@@ -501,11 +496,9 @@ static int read_sparse_exclude_fragments(sparse_iterator *s, tsr_error *error) {
   enum { UNKNOWN, READ, SWEPT, EXCLUDED };
   tsr_reader *reader = s->reader;
   uint8_t *verdicts;
-  void *memory;
   uint64_t fragments = 0, from = s->streams;
   if (reader->test_count == 0) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&reader->arena, reader->snapshot->fragment_count, 1, &memory, error));
-  verdicts = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, reader->snapshot->fragment_count, &verdicts, error));
   for (uint64_t i = s->streams; i < s->count; i++) verdicts[reader->plan.tiles[s->order[i]].fragment] = SWEPT;
   for (uint64_t i = s->streams;
        i-- > 0;) { /* what stays moves up to the version merge's, which has its own hold of them */
@@ -525,9 +518,8 @@ static int read_sparse_exclude_fragments(sparse_iterator *s, tsr_error *error) {
 }
 
 int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_array(&reader->arena, 1, sizeof(sparse_iterator), &memory, error));
-  sparse_iterator *s = memory;
+  sparse_iterator *s;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &s, error));
   s->base = (tsr_batch_iterator){.next = read_sparse_next, .column = read_sparse_column_of, .close = close_sparse};
   s->reader = reader;
   s->keep.memory = &reader->memory;

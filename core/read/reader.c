@@ -54,20 +54,12 @@ static void make_fills(tsr_reader *reader) {
 
 static int reader_allocate(tsr_reader *reader, tsr_error *error) {
   const uint32_t n = reader_field_count(reader->snapshot->schema);
-  void *memory;
-  TSR_TRY(tsr__alloc_array(&reader->memory, n, sizeof(bool), &memory, error));
-  reader->fields = memory;
-  TSR_TRY(tsr__alloc_array(&reader->memory, n, sizeof(bool), &memory, error));
-  reader->column_ready = memory;
-  TSR_TRY(tsr__alloc_array(&reader->memory, n, sizeof(tsr_column), &memory, error));
-  reader->columns = memory;
-  TSR_TRY(tsr__alloc_array(&reader->memory, n, sizeof(tsr_column), &memory, error));
-  reader->fills = memory;
-  TSR_TRY(tsr__alloc_array(&reader->memory, n, sizeof reader->fill_offsets[0], &memory, error));
-  reader->fill_offsets = memory;
-  TSR_TRY(
-      tsr__alloc_array(&reader->memory, reader->snapshot->schema->dimension_count, sizeof(tsr_buffer), &memory, error));
-  reader->values = memory;
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->fields, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->column_ready, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->columns, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->fills, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->fill_offsets, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, reader->snapshot->schema->dimension_count, &reader->values, error));
   for (uint32_t d = 0; d < reader->snapshot->schema->dimension_count; d++) reader->values[d].memory = &reader->memory;
   return TSR_OK;
 }
@@ -101,9 +93,8 @@ int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_error *erro
 }
 
 int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_reader **reader, tsr_error *error) {
-  void *block;
-  TSR_TRY(tsr__alloc_zero(memory, sizeof(tsr_reader), &block, error));
-  tsr_reader *r = block;
+  tsr_reader *r;
+  TSR_TRY(TSR_ALLOC(memory, &r, error));
   r->snapshot = snapshot;
   tsr__snapshot_hold(snapshot);
   tsr__memory_init(&r->memory, memory, READER_DEFAULT_MEMORY, "memory_mb");
@@ -269,9 +260,8 @@ static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_err
   const tsr_snapshot *snapshot = reader->snapshot;
   const uint32_t n = snapshot->schema->dimension_count;
   tsr_plan *plan = &reader->plan;
-  void *memory;
-  TSR_TRY(tsr__arena_array(&reader->arena, n, sizeof(tsr_spans), &memory, error));
-  tsr_spans *spans = memory;
+  tsr_spans *spans;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &spans, error));
   for (uint32_t d = 0; d < n; d++) {
     const uint64_t key = snapshot->grid.low_key[d] + plan->selections[d].spans[0].low;
     bool ordered = false;
@@ -407,9 +397,7 @@ int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uin
   if (h) {
     reader->free = h->next;
   } else {
-    void *memory;
-    TSR_TRY(tsr__alloc_zero(&reader->memory, sizeof *h + reader->slot_count * sizeof h->tiles[0], &memory, error));
-    h = memory;
+    TSR_TRY(TSR_ALLOC_BYTES(&reader->memory, sizeof *h + reader->slot_count * sizeof h->tiles[0], &h, error));
   }
   h->fragment = fragment;
   h->number = number;

@@ -128,12 +128,12 @@ static int find_own(found_source *s, int64_t row, tsr_error *error) {
 
 static int reader_find_find(tsr_reader *reader, int64_t row, tsr_error *error) {
   tsr_snapshot *snapshot = reader->snapshot;
-  void *memory;
+  uint64_t *memory;
   if (snapshot->view && snapshot->view->hides(snapshot->writer, row, snapshot->removed)) return 0;
   TSR_TRY(tsr__reader_start_nothing(reader, error));
-  TSR_TRY(tsr__arena_array(&reader->arena, 1, sizeof(found_source), &memory, error));
-  found_source *s = memory;
-  TSR_TRY(tsr__arena_array(&reader->arena, snapshot->schema->dimension_count, sizeof(uint64_t), &memory, error));
+  found_source *s;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &s, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, snapshot->schema->dimension_count, &memory, error));
   s->base = (tsr_batch_iterator){.next = no_more, .column = reader_find_column_of, .close = close_found};
   s->reader = reader;
   s->ordinals = snapshot->schema->dense ? memory : NULL;

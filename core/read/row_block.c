@@ -21,11 +21,9 @@ static void release_column(tsr_row_block_column *c) {
 }
 
 int tsr__row_block_init(tsr_row_block *g, const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
-  void *columns;
   *g = (tsr_row_block){.schema = schema};
   g->rowids.memory = g->times.memory = g->flags.memory = memory;
-  TSR_TRY(tsr__alloc_array(memory, row_block_field_count(g), sizeof(tsr_row_block_column), &columns, error));
-  g->columns = columns;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, row_block_field_count(g), &g->columns, error));
   for (uint32_t f = 0; f < row_block_field_count(g); f++)
     g->columns[f].values.memory = g->columns[f].offsets.memory = g->columns[f].validity.memory = memory;
   return TSR_OK;

@@ -26,9 +26,7 @@ static int make_axis(const tsr_grid *grid, const tsr_dimension_selection *select
   const uint64_t last = TSR_MIN(tsr__add_sat(axis->base, axis->extent - 1), grid->last[axis->dimension]);
   uint64_t end = first;
   while (end < selected->count && selected->spans[end].low <= last) end++;
-  void *memory;
-  TSR_TRY(tsr__arena_alloc(arena, (end - first) * sizeof(tsr_span), &memory, error));
-  axis->spans = memory;
+  TSR_TRY(TSR_ARENA_RAW(arena, end - first, &axis->spans, error));
   axis->span_count = end - first;
   for (uint64_t i = first; i < end; i++)
     axis->spans[i - first] = (tsr_span){TSR_MAX(selected->spans[i].low, axis->base) - axis->base,
@@ -61,13 +59,11 @@ int tsr__subtiles_init(const tsr_grid *grid, const tsr_dimension_selection *sele
                        const uint64_t *first, uint64_t most, tsr_arena *arena, tsr_subtiles *subtiles,
                        tsr_error *error) {
   const uint32_t n = grid->dimensions;
-  void *memory;
+  tsr_span *memory;
   *subtiles = (tsr_subtiles){.subtile = {.dimensions = n}};
-  TSR_TRY(tsr__arena_array(arena, 2 * n, sizeof(tsr_axis), &memory, error));
-  subtiles->whole = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 2 * n, &subtiles->whole, error));
   subtiles->subtile.axes = subtiles->whole + n;
-  TSR_TRY(tsr__arena_array(arena, 4 * n, sizeof(uint64_t), &memory, error));
-  subtiles->subtile.values = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 4 * n, &subtiles->subtile.values, error));
   subtiles->subtile.at = subtiles->subtile.values + n;
   subtiles->span_at = subtiles->subtile.at + n;
   subtiles->value = subtiles->span_at + n;
@@ -86,7 +82,7 @@ int tsr__subtiles_init(const tsr_grid *grid, const tsr_dimension_selection *sele
     const uint64_t spans = i <= subtiles->split ? subtiles->whole[i].span_count : 0;
     *axis = subtiles->whole[i];
     if (spans == 0) continue;
-    TSR_TRY(tsr__arena_alloc(arena, spans * sizeof(tsr_span), &memory, error)); /* of their own, since they change */
+    TSR_TRY(TSR_ARENA_RAW(arena, spans, &memory, error)); /* of their own, since they change */
     axis->spans = memory;
   }
   tsr__subtiles_rewind(subtiles);

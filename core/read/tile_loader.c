@@ -151,10 +151,8 @@ static int load_make_runs(tsr_load *l, unsigned threads, tsr_error *error) {
         return wrap_tile(request->fragment, request->slot, request->number, error);
       tsr__fragment_file_hold(request->fragment, request->slot, p);
     }
-    void *memory;
-    if (tsr__alloc(l->memory, bytes, &memory, error) < 0)
+    if (TSR_ALLOC_RAW(l->memory, bytes, &r->bytes, error) < 0)
       return wrap_tile(request->fragment, request->slot, request->number, error);
-    r->bytes = memory;
   }
   return TSR_OK;
 }
@@ -236,11 +234,8 @@ static int load_find_tiles(tsr_load *l, tsr_error *error) {
   l->found = l->count - missing;
   if (missing == 0) return TSR_OK;
 
-  void *memory;
-  TSR_TRY(tsr__alloc_array(l->memory, missing, sizeof(fetch), &memory, error));
-  l->fetches = memory;
-  TSR_TRY(tsr__alloc_array(l->memory, missing, sizeof(load_run), &memory, error));
-  l->runs = memory;
+  TSR_TRY(TSR_ALLOC_ARRAY(l->memory, missing, &l->fetches, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(l->memory, missing, &l->runs, error));
   for (uint64_t i = 0; i < l->count; i++) {
     tsr_tile_request *w = &l->requests[i];
     if (w->tile) continue;

@@ -181,9 +181,9 @@ static void tile_starts_sort(tsr_tile_starts *c) {
 /* Room for so many, and for sorting them. Twice as much as before, as what there was is not given back. */
 static bool tile_starts_reserve(tsr_tile_starts *c, uint64_t count) {
   const uint64_t capacity = TSR_MIN(TSR_MAX(count, 2 * c->capacity), c->reader->plan.tile_count);
-  void *memory;
+  tsr_pair *memory;
   if (count <= c->capacity) return true;
-  if (tsr__arena_array(&c->reader->arena, 2 * capacity, sizeof(tsr_pair), &memory, NULL) < 0) return false;
+  if (TSR_ARENA_ARRAY(&c->reader->arena, 2 * capacity, &memory, NULL) < 0) return false;
   c->starts = memory;
   c->capacity = capacity;
   return true;

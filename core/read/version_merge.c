@@ -130,9 +130,7 @@ static bool version_merge_has_times(const tsr_version_merge *s, const tsr_plan_t
 static int sort_corners(const tsr_version_merge *s, tsr_pair **sorted, tsr_error *error) {
   const tsr_plan *plan = &s->reader->plan;
   const uint32_t d = s->dimension[0];
-  void *memory;
-  TSR_TRY(tsr__arena_array(&s->reader->arena, tsr__mul_sat(2, plan->tile_count), sizeof(tsr_pair), &memory, error));
-  *sorted = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->reader->arena, tsr__mul_sat(2, plan->tile_count), sorted, error));
   for (uint64_t i = 0; i < plan->tile_count; i++) {
     const version_merge_box b = box_of(s, &plan->tiles[i]);
     (*sorted)[i].cell = (uint32_t)i;
@@ -178,9 +176,9 @@ static int make_order(tsr_version_merge *s, const tsr_pair *sorted, uint32_t *pa
                       uint64_t *streams, tsr_error *error) {
   const tsr_plan *plan = &s->reader->plan;
   const uint64_t n = plan->tile_count;
-  void *memory;
-  TSR_TRY(tsr__arena_array(&s->reader->arena, tsr__mul_sat(n, 3), sizeof(uint32_t), &memory, error));
-  uint32_t *sizes = memory, *ranks = sizes + n, *groups = ranks + n;
+  uint32_t *sizes;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->reader->arena, tsr__mul_sat(n, 3), &sizes, error));
+  uint32_t *ranks = sizes + n, *groups = ranks + n;
   for (uint64_t i = 0; i < n; i++) sizes[root_of(parents, (uint32_t)i)]++;
   uint64_t alone = 0;
   for (uint64_t i = 0; i < n; i++) /* in the plan's order, which is that of files */
@@ -188,8 +186,8 @@ static int make_order(tsr_version_merge *s, const tsr_pair *sorted, uint32_t *pa
   /* where each group begins, then where its next tile goes; ranks + 1, 0: not met yet */
   uint32_t group = 0;
   uint64_t place = alone;
-  TSR_TRY(tsr__arena_array(&s->reader->arena, n, sizeof(uint64_t), &memory, error));
-  uint64_t *places = memory;
+  uint64_t *places;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->reader->arena, n, &places, error));
   for (uint64_t i = 0; i < n; i++) {
     const uint32_t t = sorted[i].cell, root = root_of(parents, t);
     if (sizes[root] == 1 && !version_merge_has_times(s, &plan->tiles[t])) continue;
@@ -211,12 +209,9 @@ static int make_order(tsr_version_merge *s, const tsr_pair *sorted, uint32_t *pa
 /* Where the coordinates of all tiles of the version merge fit into one key. */
 static int find_exact(tsr_version_merge *s, tsr_error *error) {
   const tsr_plan *plan = &s->reader->plan;
-  void *memory;
   unsigned bits = 0;
-  TSR_TRY(tsr__arena_array(&s->reader->arena, s->dimensions, sizeof(uint64_t), &memory, error));
-  s->low = memory;
-  TSR_TRY(tsr__arena_array(&s->reader->arena, s->dimensions, sizeof(unsigned), &memory, error));
-  s->shift = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->reader->arena, s->dimensions, &s->low, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&s->reader->arena, s->dimensions, &s->shift, error));
   if (plan->lossy) return TSR_OK;
   for (uint32_t k = s->dimensions; k-- > 0;) { /* the last one lowest */
     const uint32_t d = s->dimension[k];
@@ -254,15 +249,12 @@ static int find_groups(tsr_version_merge *s, uint64_t *order, uint64_t *streams,
   tsr_reader *reader = s->reader;
   tsr_snapshot *snapshot = reader->snapshot;
   const tsr_plan *plan = &reader->plan;
-  void *memory;
   if (plan->tile_count >= UINT32_MAX)
     return tsr__fail(error, TSR_UNSUPPORTED, "%llu tiles to be merged at once", (unsigned long long)plan->tile_count);
-  TSR_TRY(tsr__arena_array(&reader->arena, s->dimensions, sizeof(uint32_t), &memory, error));
-  s->dimension = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, s->dimensions, &s->dimension, error));
   for (uint32_t k = 0; k < s->dimensions; k++)
     s->dimension[k] = snapshot->schema->cell_order == TSR_ORDER_COL ? s->dimensions - 1 - k : k;
-  TSR_TRY(tsr__arena_array(&reader->arena, snapshot->fragment_count, sizeof(tsr_rtree *), &memory, error));
-  s->rtrees = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, snapshot->fragment_count, &s->rtrees, error));
   for (uint64_t i = 0; i < plan->tile_count; i++) {
     const uint32_t f = plan->tiles[i].fragment;
     if (!s->rtrees[f])
@@ -270,8 +262,8 @@ static int find_groups(tsr_version_merge *s, uint64_t *order, uint64_t *streams,
   }
   tsr_pair *sorted;
   TSR_TRY(sort_corners(s, &sorted, error));
-  TSR_TRY(tsr__arena_array(&reader->arena, tsr__mul_sat(2, plan->tile_count), sizeof(uint32_t), &memory, error));
-  uint32_t *parents = memory;
+  uint32_t *parents;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, tsr__mul_sat(2, plan->tile_count), &parents, error));
   for (uint64_t i = 0; i < plan->tile_count; i++) parents[i] = (uint32_t)i;
   TSR_TRY(join_tiles(s, sorted, parents, parents + plan->tile_count, error));
   TSR_TRY(make_order(s, sorted, parents, order, streams, error));
@@ -281,17 +273,15 @@ static int find_groups(tsr_version_merge *s, uint64_t *order, uint64_t *streams,
 int tsr__version_merge_open(tsr_reader *reader, uint64_t **order, uint64_t *streams, tsr_version_merge **merge,
                             tsr_error *error) {
   const uint64_t n = reader->plan.tile_count;
-  void *memory;
-  TSR_TRY(tsr__arena_alloc(&reader->arena, tsr__mul_sat(n, sizeof(uint64_t)), &memory, error));
-  *order = memory;
+  TSR_TRY(TSR_ARENA_RAW(&reader->arena, n, order, error));
   *streams = n;
   *merge = NULL;
   if (!may_overlap(reader)) {
     for (uint64_t i = 0; i < n; i++) (*order)[i] = i;
     return TSR_OK;
   }
-  TSR_TRY(tsr__arena_array(&reader->arena, 1, sizeof(tsr_version_merge), &memory, error));
-  tsr_version_merge *s = memory;
+  tsr_version_merge *s;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &s, error));
   s->reader = reader;
   s->dimensions = reader->snapshot->schema->dimension_count;
   s->queue_end = &s->queue;
@@ -351,8 +341,8 @@ static int version_merge_sort_cells(const tsr_version_merge *s, swept_tile *t, t
     i++;
   if (i >= n) return TSR_OK;
 
-  void *memory;
-  TSR_TRY(tsr__alloc(&s->reader->memory, tsr__mul_sat(2 * n, sizeof(tsr_pair)), &memory, error));
+  tsr_pair *memory;
+  TSR_TRY(TSR_ALLOC_RAW(&s->reader->memory, 2 * n, &memory, error));
   tsr_pair *pairs = memory, *room = pairs + n;
   for (i = 0; i < n; i++) pairs[i] = (tsr_pair){.key = t->first[i], .cell = (uint32_t)i};
   tsr__pairs_sort_ties(pairs, room, n, s->exact ? NULL : version_merge_compare_ties,
@@ -432,9 +422,8 @@ static int allocate_tile(const tsr_version_merge *s, const tsr_sparse_tile *tile
   for (uint32_t d = 0; d < n && !s->exact; d++) columns += !version_merge_is_text(s, d);
   uint64_t bytes = sizeof(swept_tile) + n * (sizeof(uint64_t *) + sizeof(tsr_coordinates));
   bytes = tsr__add_sat(bytes, tsr__mul_sat(tile->count, columns * sizeof(uint64_t) + sizeof(uint32_t)));
-  void *memory;
-  TSR_TRY(tsr__alloc(&s->reader->memory, bytes, &memory, error));
-  swept_tile *t = memory;
+  swept_tile *t;
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(&s->reader->memory, bytes, &t, error));
   *t = (swept_tile){.tile = *tile};
   t->text = (tsr_coordinates *)(void *)(t + 1);
   t->keys = (uint64_t **)(void *)(t->text + n);
@@ -454,7 +443,7 @@ static int version_merge_make_tile(const tsr_version_merge *s, const tsr_sparse_
                                    tsr_error *error) {
   const tsr_fragment *fragment = s->reader->snapshot->fragments[tile->plan.fragment].fragment;
   swept_tile *t;
-  void *room = NULL;
+  uint64_t *room = NULL;
   TSR_TRY(allocate_tile(s, tile, &t, error));
   t->time = s->reader->snapshot->fragments[tile->plan.fragment].time;
   if (fragment->metadata.has_times && tile->count > 0) {
@@ -462,7 +451,7 @@ static int version_merge_make_tile(const tsr_version_merge *s, const tsr_sparse_
     t->times = (const uint64_t *)(const void *)tile->pinned->tiles[slot]->values;
   }
   int rc = TSR_OK;
-  if (s->exact) rc = tsr__alloc(&s->reader->memory, tsr__mul_sat(tile->count, sizeof(uint64_t)), &room, error);
+  if (s->exact) rc = TSR_ALLOC_RAW(&s->reader->memory, tile->count, &room, error);
   if (rc >= 0) rc = fill_keys(s, t, tile->cells, room, error);
   tsr__free(room);
   if (rc >= 0) rc = version_merge_sort_cells(s, t, error);
@@ -485,8 +474,8 @@ static int make_one(void *argument, uint64_t index, tsr_error *error) {
 int tsr__version_merge_add(tsr_version_merge *merge, const tsr_sparse_tile *tiles, uint64_t count, tsr_error *error) {
   tsr_reader *reader = merge->reader;
   uint64_t cells = 0;
-  void *memory;
-  TSR_TRY(tsr__arena_array(&reader->window, count, sizeof(swept_tile *), &memory, error));
+  swept_tile **memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->window, count, &memory, error));
   version_merge_making m = {.merge = merge, .tiles = tiles, .made = memory};
   for (uint64_t i = 0; i < count; i++) cells += tiles[i].count;
   const bool alone = cells < PARALLEL_CELLS || reader->snapshot->array->environment->single_threaded;
@@ -522,8 +511,8 @@ static void version_merge_sift_down(tsr_version_merge *s, heap_entry e) {
 static int version_merge_push(tsr_version_merge *s, swept_tile *t, tsr_error *error) {
   if (s->heap_count == s->heap_capacity) {
     const uint64_t capacity = TSR_MAX(16, 2 * s->heap_capacity);
-    void *memory;
-    TSR_TRY(tsr__arena_array(&s->reader->arena, capacity, sizeof(heap_entry), &memory, error));
+    heap_entry *memory;
+    TSR_TRY(TSR_ARENA_ARRAY(&s->reader->arena, capacity, &memory, error));
     if (s->heap_count) memcpy(memory, s->heap, s->heap_count * sizeof(heap_entry));
     s->heap = memory;
     s->heap_capacity = capacity;

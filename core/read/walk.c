@@ -17,15 +17,9 @@
 
 static int open_lists(uint64_t count, uint32_t dimensions, tsr_arena *arena, uint32_t ***lists, uint32_t **counts,
                       tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__arena_array(arena, dimensions + 1, sizeof(uint32_t), &memory, error));
-  *counts = memory;
-  TSR_TRY(tsr__arena_array(arena, dimensions + 1, sizeof(uint32_t *), &memory, error));
-  *lists = memory;
-  for (uint32_t k = 0; k <= dimensions; k++) {
-    TSR_TRY(tsr__arena_alloc(arena, count * sizeof(uint32_t), &memory, error));
-    (*lists)[k] = memory;
-  }
+  TSR_TRY(TSR_ARENA_ARRAY(arena, dimensions + 1, counts, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, dimensions + 1, lists, error));
+  for (uint32_t k = 0; k <= dimensions; k++) { TSR_TRY(TSR_ARENA_RAW(arena, count, &(*lists)[k], error)); }
   for (uint32_t i = 0; i < count; i++) (*lists)[0][i] = i;
   (*counts)[0] = (uint32_t)count;
   return TSR_OK;
@@ -103,10 +97,8 @@ static void walk_walk(tsr_walk *w, uint32_t k, bool begin) {
 
 int tsr__walk_open(const tsr_plan *plan, const tsr_grid *grid, bool gaps, bool offered, tsr_arena *arena, tsr_walk *w,
                    tsr_error *error) {
-  void *memory;
   *w = (tsr_walk){.plan = plan, .grid = grid, .gaps = gaps};
-  TSR_TRY(tsr__arena_array(arena, 2 * grid->dimensions, sizeof(uint64_t), &memory, error));
-  w->at = memory;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 2 * grid->dimensions, &w->at, error));
   w->first = w->at + grid->dimensions;
   TSR_TRY(open_lists(plan->box_count, grid->dimensions, arena, &w->lists, &w->list_counts, error));
   if (!gaps || offered)

@@ -20,24 +20,22 @@
 int tsr__store_allocate(const tsr_store_methods *methods, tsr_memory *memory, const char *name, uint64_t size,
                         void **store, tsr_error *error) {
   const size_t length = strlen(name);
-  void *block;
-  TSR_TRY(tsr__alloc_zero(memory, size + length + 1, &block, error));
-  tsr_store *s = block;
+  tsr_store *s;
+  TSR_TRY(TSR_ALLOC_BYTES(memory, size + length + 1, &s, error));
   s->methods = methods;
   s->memory = memory;
-  s->name = (char *)block + size;
+  s->name = (char *)s + size;
   memcpy(s->name, name, length + 1);
-  *store = block;
+  *store = s;
   return TSR_OK;
 }
 
 int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void **file, tsr_error *error) {
   size_t length = strlen(path);
-  void *memory;
-  TSR_TRY(tsr__alloc_zero(store->memory, size + length + 1, &memory, error));
-  tsr_file *f = memory;
+  tsr_file *f;
+  TSR_TRY(TSR_ALLOC_BYTES(store->memory, size + length + 1, &f, error));
   f->store = store;
-  f->path = (char *)memory + size;
+  f->path = (char *)f + size;
   memcpy(f->path, path, length + 1);
   *file = f;
   return TSR_OK;
@@ -47,13 +45,11 @@ int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind,
   TSR_OWN_ERROR(error);
   uint64_t count = listing->count;
   if ((count & (count - 1)) == 0) { /* 0, 1, 2, 4, ...: as many as there is room for */
-    void *entries = listing->entries;
-    TSR_TRY(tsr__realloc(listing->memory, TSR_MAX(2 * count, 1) * sizeof(tsr_entry), &entries, error));
-    listing->entries = entries;
+    TSR_TRY(TSR_REALLOC_ARRAY(listing->memory, TSR_MAX(2 * count, 1), &listing->entries, error));
   }
   size_t size = strlen(name) + 1;
-  void *copy;
-  TSR_TRY(tsr__alloc(listing->memory, size, &copy, error));
+  char *copy;
+  TSR_TRY(TSR_ALLOC_RAW(listing->memory, size, &copy, error));
   memcpy(copy, name, size);
   listing->entries[listing->count++] = (tsr_entry){copy, kind};
   return TSR_OK;
@@ -141,11 +137,10 @@ void tsr__store_close_file(tsr_file *file) {
 int tsr__store_keep_file(tsr_file **file, tsr_error *error) {
   const tsr_file *from = *file;
   uint64_t size;
-  void *block;
+  tsr_file *to;
   if (!tsr__add(sizeof(tsr_file) + strlen(from->path) + 1, from->size, &size))
     return tsr__fail(error, TSR_TOOBIG, "a file of %llu bytes", (unsigned long long)from->size);
-  TSR_TRY(tsr__alloc(from->store->memory, size, &block, error));
-  tsr_file *to = block;
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(from->store->memory, size, &to, error));
   *to = (tsr_file){.store = from->store, .path = (char *)(to + 1), .size = from->size};
   memcpy(to->path, from->path, strlen(from->path) + 1);
   uint8_t *bytes = (uint8_t *)to->path + strlen(from->path) + 1;

@@ -40,11 +40,11 @@ struct tsr_bound {
 static int bounds_text_of(tsr_memory *memory, const char *a, const char *b, const char *c, char **text,
                           tsr_error *error) {
   const size_t x = strlen(a), y = strlen(b), z = strlen(c);
-  void *block;
-  TSR_TRY(tsr__alloc(memory, x + y + z + 1, &block, error));
+  char *block;
+  TSR_TRY(TSR_ALLOC_RAW(memory, x + y + z + 1, &block, error));
   memcpy(block, a, x);
-  memcpy((char *)block + x, b, y);
-  memcpy((char *)block + x + y, c, z + 1);
+  memcpy(block + x, b, y);
+  memcpy(block + x + y, c, z + 1);
   *text = block;
   return TSR_OK;
 }
@@ -170,9 +170,8 @@ static int bounds_open_directory(const tsr_bound *wider, const char *path) {
 
 int tsr__bounds_set(tsr_bounds *bounds, tsr_memory *memory, const char *directory, tsr_error *error) {
   const size_t size = strlen(directory) + 1;
-  void *block;
-  TSR_TRY(tsr__alloc(memory, sizeof(tsr_bound) + size, &block, error));
-  tsr_bound *b = block;
+  tsr_bound *b;
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(memory, sizeof(tsr_bound) + size, &b, error));
   b->wider = tsr__bounds_get(bounds);
   memcpy(b->path, directory, size);
   b->directory = bounds_open_directory(b->wider, b->wider ? below(b->wider, directory) : directory);

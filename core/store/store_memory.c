@@ -93,10 +93,10 @@ static bool empty(const memory_store *s, const char *directory) {
 
 static int memory_copy_text(tsr_memory *memory, const char *a, const char *b, char **copy, tsr_error *error) {
   size_t head = strlen(a), tail = strlen(b);
-  void *text;
-  TSR_TRY(tsr__alloc(memory, head + tail + 1, &text, error));
+  char *text;
+  TSR_TRY(TSR_ALLOC_RAW(memory, head + tail + 1, &text, error));
   memcpy(text, a, head);
-  memcpy((char *)text + head, b, tail + 1);
+  memcpy(text + head, b, tail + 1);
   *copy = text;
   return TSR_OK;
 }
@@ -118,14 +118,11 @@ static int add_node(memory_store *s, const char *path, bool directory, node **ad
   TSR_TRY(check_parent(s, path, error));
   if (s->count == s->capacity) {
     uint64_t capacity = TSR_MAX(2 * s->capacity, 16);
-    void *nodes = s->nodes;
-    TSR_TRY(tsr__realloc(s->base.memory, capacity * sizeof *s->nodes, &nodes, error));
-    s->nodes = nodes;
+    TSR_TRY(TSR_REALLOC_ARRAY(s->base.memory, capacity, &s->nodes, error));
     s->capacity = capacity;
   }
-  void *memory;
-  TSR_TRY(tsr__alloc_zero(s->base.memory, sizeof(node), &memory, error));
-  node *n = memory;
+  node *n;
+  TSR_TRY(TSR_ALLOC(s->base.memory, &n, error));
   int rc = memory_copy_text(s->base.memory, path, "", &n->path, error);
   if (rc < 0) {
     tsr__free(n);
@@ -311,9 +308,8 @@ static int compare_nodes(const void *a, const void *b) {
 /* Gives the node and all inside of it new paths, in the place of `replaced` (or NULL): first all the texts are made,
  * then nothing can fail. */
 static int move_nodes(memory_store *s, const char *from, const char *to, node *replaced, tsr_error *error) {
-  void *memory;
-  TSR_TRY(tsr__alloc_array(s->base.memory, s->count, sizeof(char *), &memory, error));
-  char **paths = memory;
+  char **paths;
+  TSR_TRY(TSR_ALLOC_ARRAY(s->base.memory, s->count, &paths, error));
   int rc = TSR_OK;
   for (uint64_t i = 0; rc == TSR_OK && i < s->count; i++) {
     const char *path = s->nodes[i]->path;

@@ -130,11 +130,11 @@ static int fail_place(const posix_place *p, int number, const char *what, tsr_er
 static int find_root(posix_store *s, const tsr_bound *bound, const bound_root **found, tsr_error *error) {
   bound_root *known = atomic_load_explicit(&s->bound_root, memory_order_acquire);
   char *path = NULL;
-  void *block;
+  bound_root *block;
   *found = known;
   if (known && known->bound == bound) return TSR_OK;
   TSR_TRY(tsr__bound_permits(bound, s->base.memory, s->root_length ? s->root : "/", &path, error));
-  const int rc = tsr__alloc(s->base.memory, sizeof(bound_root), &block, error);
+  const int rc = TSR_ALLOC_RAW(s->base.memory, 1, &block, error);
   if (rc < 0) return tsr__free(path), rc;
   bound_root *made = block;
   *made = (bound_root){bound, known, path, strlen(path)};

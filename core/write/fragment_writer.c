@@ -25,8 +25,8 @@
 
 #define FRAGMENT_WRITER_WINDOW_BYTES (UINT64_C(4) << 20) /* of values, about, if that is more than one tile */
 /* of values: then whole tiles are written though the window has room; */
-#define PENDING_MAX                  (UINT64_C(64) << 20)
-#define PENDING_WINDOWS              2 /* the same in the bytes that are asked for */
+#define PENDING_MAX     (UINT64_C(64) << 20)
+#define PENDING_WINDOWS 2 /* the same in the bytes that are asked for */
 /* of the bytes that are asked for, at most, so that all threads have tiles to do */
 #define BUSY_WINDOWS                 4
 #define FRAGMENT_WRITER_WINDOW_TILES 256
@@ -94,9 +94,7 @@ static int make_inputs(tsr_fragment_writer *w, tsr_error *error) {
   uint32_t fields = schema->dimension_count + schema->attribute_count;
   uint32_t system_columns = (w->target.has_times ? 1 : 0) + (w->target.has_delete_metadata ? 2 : 0);
   w->input_count = fields + system_columns;
-  void *room;
-  TSR_TRY(tsr__arena_array(&w->metadata.arena, w->input_count, sizeof(input), &room, error));
-  w->inputs = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->input_count, &w->inputs, error));
   for (uint32_t i = 0; i < w->input_count; i++) {
     input *in = &w->inputs[i];
     in->field = i < fields ? &schema->fields[i] : NULL;
@@ -132,11 +130,8 @@ static int make_slot(tsr_fragment_writer *w, uint32_t number, tsr_error *error) 
 static int fragment_writer_make_slots(tsr_fragment_writer *w, tsr_error *error) {
   tsr_fragment_metadata *m = &w->metadata;
   TSR_TRY(tsr__fragment_metadata_make_slots(m, error));
-  void *room;
-  TSR_TRY(tsr__arena_array(&m->arena, m->slot_count, sizeof(fragment_writer_slot), &room, error));
-  w->slots = room;
-  TSR_TRY(tsr__arena_array(&m->arena, m->slot_count, sizeof(tsr_statistics_writer), &room, error));
-  w->statistics = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->slot_count, &w->slots, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->slot_count, &w->statistics, error));
   for (uint32_t n = 0; n < m->slot_count; n++) {
     tsr_system_column system_column = TSR_SLOT_COORDS;
     int64_t field = tsr__fragment_slot_field(m, n, &system_column);
@@ -168,12 +163,9 @@ static int fragment_writer_make_window(tsr_fragment_writer *w, tsr_error *error)
                                           : PENDING_MAX;
   const uint64_t out = w->target.window_bytes ? TSR_MIN(w->target.window_bytes, OUT_BYTES) : OUT_BYTES;
   w->out_max = TSR_MIN(TSR_MAX(out / parts, 16384), UINT64_C(1) << 20);
-  void *room;
-  TSR_TRY(tsr__arena_array(&w->metadata.arena, w->window_tiles + 1, sizeof(uint64_t), &room, error));
-  w->run_starts = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->window_tiles + 1, &w->run_starts, error));
   uint64_t tasks = w->window_tiles * w->slot_count;
-  TSR_TRY(tsr__arena_array(&w->metadata.arena, tasks, sizeof(encoded), &room, error));
-  w->encoded = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, tasks, &w->encoded, error));
   for (uint64_t i = 0; i < tasks; i++)
     for (int p = 0; p < TSR_PART_COUNT; p++) w->encoded[i].parts[p].memory = w->target.memory;
   return TSR_OK;
@@ -181,16 +173,13 @@ static int fragment_writer_make_window(tsr_fragment_writer *w, tsr_error *error)
 
 /* Where each input has a slot of its own, and tiles are no trifles, tasks may take their cells themselves. */
 static int make_taken(tsr_fragment_writer *w, tsr_error *error) {
-  void *room;
   if (!w->target.in_bulk || w->metadata.dense || w->slot_count != w->input_count || w->tile_cells < DIRECT_MIN)
     return TSR_OK;
   for (uint32_t s = 0; s < w->slot_count; s++)
     if (w->slots[s].inputs > 1 || w->slots[s].format.coordinate_dimensions) return TSR_OK;
-  TSR_TRY(tsr__arena_array(&w->metadata.arena, w->input_count, sizeof(uint32_t), &room, error));
-  w->slot_of = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->input_count, &w->slot_of, error));
   for (uint32_t s = 0; s < w->slot_count; s++) w->slot_of[w->slots[s].first] = s;
-  TSR_TRY(tsr__arena_array(&w->metadata.arena, w->window_tiles * w->slot_count, sizeof(input), &room, error));
-  w->taken = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->window_tiles * w->slot_count, &w->taken, error));
   for (uint64_t i = 0; i < w->window_tiles * w->slot_count; i++)
     w->taken[i] = w->inputs[w->slots[i % w->slot_count].first];
   return TSR_OK;
@@ -223,9 +212,8 @@ static int fragment_writer_prepare(tsr_fragment_writer *w, tsr_error *error) {
 }
 
 int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_writer **writer, tsr_error *error) {
-  void *room;
-  TSR_TRY(tsr__alloc_zero(target->memory, sizeof(tsr_fragment_writer), &room, error));
-  tsr_fragment_writer *w = room;
+  tsr_fragment_writer *w;
+  TSR_TRY(TSR_ALLOC(target->memory, &w, error));
   w->target = *target;
   tsr__arena_init(&w->metadata.arena, target->memory);
   w->written.memory = w->runs.memory = target->memory;
@@ -440,24 +428,23 @@ static int encode_variable(const fragment_writer_slot *s, const input *in, uint6
   tsr_tile_shape shape = {f->datatype, tsr_datatype_size(f->datatype), f->version, f->key};
   tsr_tile_shape offsets_shape = {TSR_UINT64, sizeof(uint64_t), f->version, f->key};
   const uint64_t *starts = (const uint64_t *)(const void *)in->starts.data;
-  void *room;
-  TSR_TRY(tsr__alloc(e->parts[0].memory, (cells + 1) * sizeof(uint64_t), &room, error));
-  uint64_t *offsets = room;
+  uint64_t *offsets;
+  TSR_TRY(TSR_ALLOC_RAW(e->parts[0].memory, cells + 1, &offsets, error));
   for (uint64_t i = 0; i < cells; i++) offsets[i] = starts[first + i] - starts[first];
   offsets[cells] = e->variable_size = starts[first + cells] - starts[first];
   int rc = TSR_OK;
   bool holds = tsr__pipeline_holds_offsets(f->values, f->datatype, f->values_per_cell, f->version);
   if (holds) rc = tsr__buffer_append_u64(&e->parts[TSR_PART_FIXED], 0, error); /* no chunks */
   else
-    rc = tsr__pipeline_encode(f->offsets, &offsets_shape, room, cells * sizeof(uint64_t), NULL, cells,
-                              &e->parts[TSR_PART_FIXED], error);
+    rc = tsr__pipeline_encode(f->offsets, &offsets_shape, (const uint8_t *)offsets, cells * sizeof(uint64_t), NULL,
+                              cells, &e->parts[TSR_PART_FIXED], error);
   if (rc < 0) rc = tsr__wrap(error, "offsets");
   /* Nor has a tile of no bytes: of an empty chunk TileDB cannot read back what some pipelines make. */
   else if (!holds && !e->variable_size) rc = tsr__buffer_append_u64(&e->parts[TSR_PART_VARIABLE], 0, error);
   else
     rc = tsr__pipeline_encode(f->values, &shape, in->values.data + starts[first], e->variable_size, offsets, cells,
                               &e->parts[TSR_PART_VARIABLE], error);
-  tsr__free(room);
+  tsr__free(offsets);
   return rc;
 }
 
@@ -767,19 +754,18 @@ static int finish_files(tsr_fragment_writer *w, tsr_error *error) {
 static int fragment_writer_find_domain(tsr_fragment_writer *w, tsr_error *error) {
   tsr_fragment_metadata *m = &w->metadata;
   uint32_t dimensions = m->schema->dimension_count;
-  void *room;
-  TSR_TRY(tsr__arena_array(&m->arena, dimensions, sizeof(tsr_interval), &room, error));
-  m->non_empty_domain = room;
+  tsr_rtree *rtree;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, dimensions, &m->non_empty_domain, error));
   if (m->dense) {
     memcpy(m->non_empty_domain, w->target.box, dimensions * sizeof(tsr_interval));
     return TSR_OK;
   }
-  TSR_TRY(tsr__arena_array(&m->arena, 1, sizeof(tsr_rtree), &room, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, 1, &rtree, error));
   uint64_t *sizes = w->leaf_sizes.size ? (uint64_t *)(void *)w->leaf_sizes.data : NULL;
-  uint8_t *text = w->leaf_text.data ? w->leaf_text.data : (uint8_t *)room;
+  uint8_t *text = w->leaf_text.data ? w->leaf_text.data : (uint8_t *)rtree;
   TSR_TRY(tsr__rtree_build(m->schema, m->tile_count, (uint64_t *)(void *)w->leaf_keys.data, sizes, text, &m->arena,
-                           room, error));
-  m->rtree = room;
+                           rtree, error));
+  m->rtree = rtree;
   m->empty_domain = m->tile_count == 0;
   for (uint32_t d = 0; d < dimensions && !m->empty_domain; d++) {
     const tsr_field *field = &m->schema->fields[d];

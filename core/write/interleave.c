@@ -19,15 +19,12 @@ typedef struct tsr_interleaved { /* a column in the making */
 int tsr__interleaver_init(tsr_interleaver *interleaver, const tsr_schema *schema, uint32_t system_columns, bool dense,
                           tsr_memory *memory, tsr_fragment_writer *writer, tsr_error *error) {
   uint32_t fields = schema->dimension_count + schema->attribute_count;
-  void *staged, *buffers;
   *interleaver =
       (tsr_interleaver){.schema = schema, .columns = fields + system_columns, .dense = dense, .memory = memory};
   interleaver->writer = writer;
   interleaver->order.memory = memory;
-  TSR_TRY(tsr__alloc_array(memory, interleaver->columns, sizeof(tsr_column), &staged, error));
-  interleaver->staged = staged;
-  TSR_TRY(tsr__alloc_array(memory, interleaver->columns, sizeof(interleaved), &buffers, error));
-  interleaver->buffers = buffers;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, interleaver->columns, &interleaver->staged, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, interleaver->columns, &interleaver->buffers, error));
   for (uint32_t i = 0; i < interleaver->columns; i++) {
     const tsr_field *field = i < fields ? &schema->fields[i] : NULL;
     interleaved *m = &interleaver->buffers[i];

@@ -25,12 +25,11 @@
 int tsr__run_schema(tsr_writer *writer, tsr_error *error) {
   const tsr_schema *schema = writer->schema;
   const tsr_pipeline none = {.max_chunk_size = 65536};
-  void *copy;
   if (writer->run_schema) return TSR_OK;
-  TSR_TRY(tsr__arena_copy(&writer->arena, schema, sizeof *schema, &copy, error));
-  tsr_schema *made = copy;
-  TSR_TRY(tsr__arena_copy(&writer->arena, schema->fields, writer->field_count * sizeof(tsr_field), &copy, error));
-  made->fields = copy;
+  tsr_schema *made;
+  TSR_TRY(TSR_ARENA_COPY(&writer->arena, schema, sizeof *schema, &made, error));
+  TSR_TRY(
+      TSR_ARENA_COPY(&writer->arena, schema->fields, writer->field_count * sizeof(tsr_field), &made->fields, error));
   for (uint32_t f = 0; f < writer->field_count; f++) made->fields[f].filters = none;
   made->coords_filters = made->offsets_filters = made->validity_filters = none;
   made->allows_duplicates = true;
@@ -54,9 +53,8 @@ static int new_tile(tsr_memory *memory, uint64_t cells, uint64_t cell_size, uint
                     tsr_tile **tile, tsr_error *error) {
   const uint64_t offsets = cell_size ? 0 : (cells + 1) * sizeof(uint64_t), whole = (values + 7) / 8 * 8;
   const uint64_t bytes = sizeof(tsr_tile) + offsets + whole + (nullable ? cells : 0);
-  void *block;
-  TSR_TRY(tsr__alloc(memory, bytes, &block, error));
-  tsr_tile *t = block;
+  tsr_tile *t;
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(memory, bytes, &t, error));
   uint8_t *at = (uint8_t *)(t + 1);
   *t = (tsr_tile){.references = 1, .cells = cells, .bytes = bytes, .cell_size = cell_size, .values_size = values};
   if (!cell_size) t->offsets = (uint64_t *)(void *)at;
@@ -188,20 +186,22 @@ static int make_rtree(const transaction_view_making *m, tsr_error *error) {
   const tsr_schema *schema = metadata->schema;
   const uint32_t n = schema->dimension_count;
   tsr_buffer text = {.memory = metadata->arena.memory};
-  void *keys = NULL, *sizes = NULL, *bytes = NULL, *room;
+  uint64_t *keys = NULL;
+  uint64_t *sizes = NULL;
+  uint8_t *bytes = NULL;
+  tsr_rtree *room;
   bool texts = false;
   for (uint32_t d = 0; d < n; d++) texts |= !schema->fields[d].cell_size;
-  TSR_TRY(tsr__arena_array(&metadata->arena, metadata->tile_count * n * 2, sizeof(uint64_t), &keys, error));
-  if (texts) TSR_TRY(tsr__arena_array(&metadata->arena, metadata->tile_count * n * 2, sizeof(uint64_t), &sizes, error));
-  TSR_TRY(tsr__arena_array(&metadata->arena, 1, sizeof(tsr_rtree), &room, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&metadata->arena, metadata->tile_count * n * 2, &keys, error));
+  if (texts) TSR_TRY(TSR_ARENA_ARRAY(&metadata->arena, metadata->tile_count * n * 2, &sizes, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&metadata->arena, 1, &room, error));
   int rc = find_leaves(m, keys, sizes, &text, error);
-  if (rc >= 0) rc = tsr__arena_copy(&metadata->arena, text.data ? text.data : (uint8_t *)"", text.size, &bytes, error);
+  if (rc >= 0) rc = TSR_ARENA_COPY(&metadata->arena, text.data ? text.data : (uint8_t *)"", text.size, &bytes, error);
   tsr__buffer_release(&text);
   TSR_TRY(rc);
   metadata->rtree = room;
   TSR_TRY(tsr__rtree_build(schema, metadata->tile_count, keys, sizes, bytes, &metadata->arena, metadata->rtree, error));
-  TSR_TRY(tsr__arena_array(&metadata->arena, n, sizeof(tsr_interval), &room, error));
-  metadata->non_empty_domain = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&metadata->arena, n, &metadata->non_empty_domain, error));
   for (uint32_t d = 0; d < n; d++) {
     tsr_interval *interval = &metadata->non_empty_domain[d];
     const uint64_t *root = metadata->rtree->keys[0] + 2 * d;
@@ -210,8 +210,8 @@ static int make_rtree(const transaction_view_making *m, tsr_error *error) {
       tsr__key_value(schema->fields[d].datatype, root[1], interval->high);
       continue;
     }
-    interval->low_text = (uint8_t *)bytes + root[0];
-    interval->high_text = (uint8_t *)bytes + root[1];
+    interval->low_text = bytes + root[0];
+    interval->high_text = bytes + root[1];
     interval->low_size = metadata->rtree->sizes[0][2 * d];
     interval->high_size = metadata->rtree->sizes[0][2 * d + 1];
   }
@@ -222,7 +222,6 @@ static int make_rtree(const transaction_view_making *m, tsr_error *error) {
 
 static int fill_run(transaction_view_making *m, tsr_error *error) {
   tsr_fragment_metadata *metadata = &m->fragment->metadata;
-  void *tiles;
   metadata->version = TSR_RUN_VERSION;
   metadata->schema = m->writer->run_schema;
   metadata->has_times = true;
@@ -235,17 +234,16 @@ static int fill_run(transaction_view_making *m, tsr_error *error) {
         tsr__fragment_slot_field(metadata, slot, &system_column) >= 0 || system_column == TSR_SLOT_TIMES;
   }
   TSR_TRY(tsr__fragment_make_files(m->fragment, error));
-  TSR_TRY(tsr__alloc_array(metadata->arena.memory, metadata->slot_count * metadata->tile_count, sizeof(tsr_tile *),
-                           &tiles, error));
-  m->fragment->tiles = tiles;
+  TSR_TRY(
+      TSR_ALLOC_ARRAY(metadata->arena.memory, metadata->slot_count * metadata->tile_count, &m->fragment->tiles, error));
   for (uint64_t t = 0; t < metadata->tile_count; t++) TSR_TRY(make_tiles(m, t, error));
   return make_rtree(m, error);
 }
 
 static int sort_run(tsr_writer *w, transaction_view_making *m, tsr_error *error) {
   uint64_t count = m->count;
-  void *order;
-  TSR_TRY(tsr__alloc(&w->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error));
+  uint32_t *order;
+  TSR_TRY(TSR_ALLOC_RAW(&w->memory, count, &order, error));
   int rc = tsr__order_cells(w->run_schema, m->columns, &w->memory, w->threads, NULL, order, &count, error);
   m->order = order;
   if (rc >= 0) rc = tsr__array_fragment_new(w->array, "(cells to be committed)", &m->fragment, error);
@@ -264,12 +262,12 @@ static int sort_run(tsr_writer *w, transaction_view_making *m, tsr_error *error)
 /* Cells first..end as a run in memory. */
 static int transaction_view_make_run(tsr_writer *w, uint64_t first, uint64_t end, tsr_fragment **fragment,
                                      tsr_error *error) {
-  void *columns;
+  tsr_column *columns;
   TSR_TRY(tsr__run_schema(w, error));
-  TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count, &columns, error));
   transaction_view_making m = {.writer = w, .columns = columns, .first = first, .count = end - first};
   for (uint32_t f = 0; f < w->field_count; f++)
-    ((tsr_column *)columns)[f] = tsr__buffered_column(&w->schema->fields[f], &w->columns[f], first - w->first);
+    columns[f] = tsr__buffered_column(&w->schema->fields[f], &w->columns[f], first - w->first);
   const int rc = sort_run(w, &m, error);
   tsr__free(columns);
   if (rc >= 0) *fragment = m.fragment;
@@ -282,10 +280,8 @@ int tsr__transaction_view_position(tsr_fragment *run, uint64_t first, uint64_t a
   if (!run->positions) {
     tsr_tile *const *times = run->tiles + (uint64_t)tsr__fragment_system_slot(m, TSR_SLOT_TIMES) * m->tile_count;
     const uint64_t cells = (m->tile_count - 1) * run->cells_per_tile + m->last_tile_cells;
-    void *positions;
     uint32_t place = 0;
-    TSR_TRY(tsr__alloc(m->arena.memory, cells * sizeof(uint32_t), &positions, error));
-    run->positions = positions;
+    TSR_TRY(TSR_ALLOC_RAW(m->arena.memory, cells, &run->positions, error));
     for (uint64_t t = 0; t < m->tile_count; t++) {
       const uint64_t *numbers = (const uint64_t *)(const void *)times[t]->values;
       for (uint64_t i = 0; i < times[t]->cells; i++)
@@ -327,13 +323,13 @@ static int transaction_view_make_runs(tsr_writer *w, tsr_error *error) {
 
 int tsr__transaction_view_stack(tsr_writer *writer, tsr_snapshot *base, bool alone, const tsr_sorted_run *own,
                                 uint64_t count, tsr_snapshot **snapshot, tsr_error *error) {
-  void *runs;
-  TSR_TRY(tsr__alloc_array(&writer->memory, count, sizeof(tsr_snapshot_run), &runs, error));
+  tsr_snapshot_run *runs;
+  TSR_TRY(TSR_ALLOC_ARRAY(&writer->memory, count, &runs, error));
   for (uint64_t i = 0; i < count; i++)
-    ((tsr_snapshot_run *)runs)[i] = (tsr_snapshot_run){.fragment = own[i].fragment,
-                                                       .first = own[i].first,
-                                                       .end = own[i].end,
-                                                       .cut = own[i].end - own[i].first < own[i].stored};
+    runs[i] = (tsr_snapshot_run){.fragment = own[i].fragment,
+                                 .first = own[i].first,
+                                 .end = own[i].end,
+                                 .cut = own[i].end - own[i].first < own[i].stored};
   const int rc = tsr__snapshot_stack(base, alone, runs, count, snapshot, error);
   tsr__free(runs);
   return rc;

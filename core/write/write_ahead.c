@@ -55,13 +55,11 @@ static int write_ahead_make_room(tsr_writer *w) {
   tsr_ahead *a = &w->ahead;
   const tsr_schema *schema = w->schema;
   uint64_t cell = sizeof(tsr_pair);
-  void *room;
   if (a->spare) return TSR_OK;
   for (uint32_t d = 0; d < schema->dimension_count; d++) cell += schema->fields[d].cell_size;
   const uint64_t bytes = TSR_ORDER_BLOCK * cell + schema->dimension_count * sizeof(tsr_column);
   if (bytes > w->memory.limit / 16) return TSR_BUDGET;
-  TSR_TRY(tsr__alloc_zero(&w->memory, bytes, &room, NULL));
-  a->spare = room;
+  TSR_TRY(TSR_ALLOC_BYTES(&w->memory, bytes, &a->spare, NULL));
   a->columns = (tsr_column *)(void *)(a->spare + TSR_ORDER_BLOCK);
   uint8_t *values = (uint8_t *)(a->columns + schema->dimension_count);
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
@@ -74,9 +72,9 @@ static int write_ahead_make_room(tsr_writer *w) {
 /* Gives a worker the cells `number` and on; not, where memory is short: the pairs are NULL. */
 static void write_ahead_start(tsr_writer *w, uint64_t number) {
   tsr_ahead *a = &w->ahead;
-  void *pairs = NULL;
+  tsr_pair *pairs = NULL;
   if (w->memory.used > w->memory.limit / 2 || write_ahead_make_room(w) < 0) return;
-  if (tsr__alloc(&w->memory, TSR_ORDER_BLOCK * sizeof(tsr_pair), &pairs, NULL) < 0) return;
+  if (TSR_ALLOC_RAW(&w->memory, TSR_ORDER_BLOCK, &pairs, NULL) < 0) return;
   for (uint32_t d = 0; d < w->schema->dimension_count; d++) {
     const uint64_t size = a->columns[d].cell_size;
     memcpy((void *)(uintptr_t)a->columns[d].values, w->columns[d].values.data + number * size, TSR_ORDER_BLOCK * size);

@@ -83,11 +83,11 @@ static void write_boxes_sort_cells(tsr_boxes *b, tsr_pair *spare, write_boxes_nu
 
 static int write_boxes_find_cells(tsr_boxes *b, tsr_error *error) {
   const uint64_t count = b->source.count;
-  void *pairs, *spare = NULL, *numbers = NULL;
-  TSR_TRY(tsr__arena_alloc(&b->arena, tsr__mul_sat(count, sizeof(tsr_pair)), &pairs, error));
-  b->cells = pairs;
-  int rc = tsr__alloc(b->source.memory, tsr__mul_sat(count, sizeof(tsr_pair)), &spare, error);
-  if (rc >= 0) rc = tsr__alloc_array(b->source.memory, 3 * count, sizeof(uint64_t), &numbers, error);
+  tsr_pair *spare = NULL;
+  uint64_t *numbers = NULL;
+  TSR_TRY(TSR_ARENA_RAW(&b->arena, count, &b->cells, error));
+  int rc = TSR_ALLOC_RAW(b->source.memory, count, &spare, error);
+  if (rc >= 0) rc = TSR_ALLOC_ARRAY(b->source.memory, 3 * count, &numbers, error);
   if (rc >= 0) {
     uint64_t *all = numbers;
     write_boxes_numbering n = {all, all + count, all + 2 * count, 0};
@@ -99,14 +99,11 @@ static int write_boxes_find_cells(tsr_boxes *b, tsr_error *error) {
 }
 
 static int write_boxes_find_tiles(tsr_boxes *b, tsr_error *error) {
-  void *room;
   const unsigned bits = b->place_bits;
   b->tile_count = 1;
   for (uint64_t i = 1; i < b->cell_count; i++) b->tile_count += b->cells[i].key >> bits != b->cells[i - 1].key >> bits;
-  TSR_TRY(tsr__arena_array(&b->arena, b->tile_count + 1, sizeof(uint64_t), &room, error));
-  b->tile_first = room;
-  TSR_TRY(tsr__arena_array(&b->arena, tsr__mul_sat(b->tile_count, b->dimensions), sizeof(uint64_t), &room, error));
-  b->tile_at = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, b->tile_count + 1, &b->tile_first, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, tsr__mul_sat(b->tile_count, b->dimensions), &b->tile_at, error));
   uint64_t tile = 0;
   for (uint64_t i = 0; i < b->cell_count; i++) {
     if (i && b->cells[i].key >> bits == b->cells[i - 1].key >> bits) continue;
@@ -214,10 +211,11 @@ static bool are_neighbours(const tsr_boxes *b, uint64_t *a, uint64_t *c, uint32_
 
 /* Boxes that are neighbours on an axis, with the same sides otherwise, become one. */
 int tsr__boxes_join(const tsr_boxes *b, tsr_box_list *list, uint32_t axis, bool in_tiles, tsr_error *error) {
-  void *pairs = NULL, *spare = NULL;
+  tsr_pair *pairs = NULL;
+  tsr_pair *spare = NULL;
   tsr_box_list joined = {.numbers.memory = b->source.memory, .width = list->width};
-  int rc = tsr__alloc(b->source.memory, list->count * sizeof(tsr_pair), &pairs, error);
-  if (rc >= 0) rc = tsr__alloc(b->source.memory, list->count * sizeof(tsr_pair), &spare, error);
+  int rc = TSR_ALLOC_RAW(b->source.memory, list->count, &pairs, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(b->source.memory, list->count, &spare, error);
   if (rc >= 0) {
     sort_boxes(b, list, axis, in_tiles, pairs, spare);
     const tsr_pair *sorted = pairs;
@@ -271,17 +269,17 @@ static void interval_of(const tsr_boxes *b, uint32_t d, uint64_t low, uint64_t h
 int tsr__boxes_read(tsr_boxes *b, tsr_reader *reader, const uint64_t *low, const uint64_t *high, bool attributes,
                     tsr_error *error) {
   tsr_arena arena;
-  void *room[4];
+  tsr_interval *ends;
+  tsr_range *one;
+  tsr_ranges *ranges;
+  bool *wanted;
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
-  const uint64_t sizes[] = {sizeof(tsr_interval), sizeof(tsr_range), sizeof(tsr_ranges), sizeof(bool)};
-  int rc = TSR_OK;
   tsr__arena_init(&arena, b->source.memory);
-  for (int i = 0; i < 4 && rc >= 0; i++) rc = tsr__arena_array(&arena, fields, sizes[i], &room[i], error);
+  int rc = TSR_ARENA_ARRAY(&arena, fields, &ends, error);
+  if (rc >= 0) rc = TSR_ARENA_ARRAY(&arena, fields, &one, error);
+  if (rc >= 0) rc = TSR_ARENA_ARRAY(&arena, fields, &ranges, error);
+  if (rc >= 0) rc = TSR_ARENA_ARRAY(&arena, fields, &wanted, error);
   if (rc >= 0) {
-    tsr_interval *ends = room[0];
-    tsr_range *one = room[1];
-    tsr_ranges *ranges = room[2];
-    bool *wanted = room[3];
     for (uint32_t d = 0; d < n; d++) {
       interval_of(b, d, low[d], high[d], &ends[d]);
       one[d] = (tsr_range){.low = ends[d].low, .high = ends[d].high};
@@ -430,10 +428,11 @@ static int join_block(tsr_boxes *b, const tsr_pair *sorted, uint64_t begin, uint
 }
 
 int tsr__boxes_join_blocks(tsr_boxes *b, unsigned level, uint64_t *blocks, tsr_error *error) {
-  void *sorted = NULL, *spare = NULL;
+  tsr_pair *sorted = NULL;
+  tsr_pair *spare = NULL;
   tsr_box_list out = {.numbers.memory = b->source.memory, .width = b->parts.width};
-  int rc = tsr__alloc(b->source.memory, b->parts.count * sizeof(tsr_pair), &sorted, error);
-  if (rc >= 0) rc = tsr__alloc(b->source.memory, b->parts.count * sizeof(tsr_pair), &spare, error);
+  int rc = TSR_ALLOC_RAW(b->source.memory, b->parts.count, &sorted, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(b->source.memory, b->parts.count, &spare, error);
   if (rc >= 0) sort_blocks(b, level, sorted, spare);
   const tsr_pair *pairs = sorted;
   *blocks = 0;
@@ -478,25 +477,21 @@ static int join_over_gaps(tsr_boxes *b, tsr_error *error) {
 static int write_boxes_prepare(tsr_boxes *b, tsr_error *error) {
   const tsr_schema *schema = b->source.schema;
   const uint32_t n = schema->dimension_count, fields = n + schema->attribute_count;
-  void *room;
   TSR_TRY(tsr__grid_make(schema, &b->arena, &b->grid, error));
   b->dimensions = n;
-  TSR_TRY(tsr__arena_array(&b->arena, 5 * (uint64_t)n, sizeof(uint64_t), &room, error));
-  b->scratch = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, 5 * (uint64_t)n, &b->scratch, error));
   b->stride = b->scratch + 4 * (uint64_t)n;
   uint64_t stride = 1;
   for (uint32_t i = 0; i < n; i++) {
     b->stride[tsr__box_axis(b, i)] = stride;
     stride *= b->grid.extent[tsr__box_axis(b, i)];
   }
-  TSR_TRY(tsr__arena_array(&b->arena, 3 * (uint64_t)fields, sizeof(tsr_buffer), &room, error));
-  b->values = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, 3 * (uint64_t)fields, &b->values, error));
   b->offsets = b->values + fields;
   b->validity = b->offsets + fields;
   for (uint32_t f = 0; f < 3 * fields; f++) b->values[f].memory = b->source.memory;
   b->taken.memory = b->source.memory;
-  TSR_TRY(tsr__arena_array(&b->arena, fields, sizeof(tsr_column), &room, error));
-  b->columns = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, fields, &b->columns, error));
   b->parts.width = b->boxes.width = 2 * (uint64_t)n + 1;
   b->parts.numbers.memory = b->boxes.numbers.memory = b->source.memory;
   if (b->source.spilled || b->source.count <= UINT32_MAX) return TSR_OK;
@@ -519,9 +514,7 @@ static int find_boxes(tsr_boxes *b, tsr_error *error) {
   TSR_TRY(b->source.spilled ? tsr__boxes_find_spilled(b, error) : find_parts(b, error));
   TSR_TRY(join_parts(b, error));
   if (b->source.most && b->boxes.count > b->source.most) TSR_TRY(join_over_gaps(b, error));
-  void *room;
-  TSR_TRY(tsr__arena_array(&b->arena, tsr__mul_sat(b->boxes.count, b->dimensions), sizeof(tsr_interval), &room, error));
-  b->intervals = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, tsr__mul_sat(b->boxes.count, b->dimensions), &b->intervals, error));
   for (uint64_t i = 0; i < b->boxes.count; i++) {
     uint64_t *box = tsr__box_at(&b->boxes, i);
     for (uint32_t d = 0; d < b->dimensions; d++)
@@ -531,9 +524,8 @@ static int find_boxes(tsr_boxes *b, tsr_error *error) {
 }
 
 int tsr__boxes_open(const tsr_boxes_source *source, tsr_boxes **boxes, tsr_error *error) {
-  void *block;
-  TSR_TRY(tsr__alloc_zero(source->memory, sizeof(tsr_boxes), &block, error));
-  tsr_boxes *b = block;
+  tsr_boxes *b;
+  TSR_TRY(TSR_ALLOC(source->memory, &b, error));
   b->source = *source;
   tsr__arena_init(&b->arena, source->memory);
   int rc = find_boxes(b, error);

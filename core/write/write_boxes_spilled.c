@@ -156,9 +156,8 @@ static int write_boxes_spilled_add_cells(stream *s, const tsr_tile_request *requ
 static int write_boxes_spilled_read_cells(stream *s, tsr_error *error) {
   tsr_boxes *b = s->boxes;
   const tsr_snapshot *snapshot = b->source.spilled;
-  void *room;
-  TSR_TRY(tsr__arena_array(&b->arena, b->dimensions, sizeof(tsr_tile_request), &room, error));
-  tsr_tile_request *requests = room;
+  tsr_tile_request *requests;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, b->dimensions, &requests, error));
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     const tsr_snapshot_fragment *item = &snapshot->fragments[f];
     for (uint64_t t = 0; t < item->fragment->metadata.tile_count; t++) {

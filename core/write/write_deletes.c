@@ -79,12 +79,10 @@ static const uint8_t *write_deletes_text_of(const maker *m, uint32_t d, uint64_t
 /* The pairs hold the cells, sorted by key: numbers[cell] becomes the symbol of its value. */
 static int number_values(maker *m, uint32_t d, uint64_t count, uint32_t *numbers) {
   write_deletes_side *s = &m->sides[d];
-  void *room;
   s->count = 1;
   for (uint64_t i = 1; i < count; i++) s->count += m->pairs[i].key != m->pairs[i - 1].key;
-  TSR_TRY(tsr__arena_array(&m->arena, s->count, write_deletes_is_text(s) ? 4 : 8, &room, m->error));
-  if (write_deletes_is_text(s)) s->cells = room;
-  else s->keys = room;
+  if (write_deletes_is_text(s)) TSR_TRY(TSR_ARENA_ARRAY(&m->arena, s->count, &s->cells, m->error));
+  else TSR_TRY(TSR_ARENA_ARRAY(&m->arena, s->count, &s->keys, m->error));
   uint64_t symbol = 0;
   for (uint64_t i = 0; i < count; i++) {
     symbol += i && m->pairs[i].key != m->pairs[i - 1].key;
@@ -120,9 +118,9 @@ static int write_deletes_number_dimension(maker *m, uint32_t d, const uint32_t *
 
 static int number_all(maker *m, const uint32_t *selection, uint64_t count) {
   uint64_t cells = count;
-  void *numbers = NULL;
+  uint32_t *numbers = NULL;
   for (uint64_t i = 0; i < count && selection; i++) cells = TSR_MAX(cells, (uint64_t)selection[i] + 1);
-  TSR_TRY(tsr__alloc(m->memory, cells * sizeof(uint32_t), &numbers, m->error));
+  TSR_TRY(TSR_ALLOC_RAW(m->memory, cells, &numbers, m->error));
   int rc = TSR_OK;
   for (uint32_t d = 0; d < m->dimensions && rc >= 0; d++)
     rc = write_deletes_number_dimension(m, d, selection, count, numbers);
@@ -132,8 +130,8 @@ static int number_all(maker *m, const uint32_t *selection, uint64_t count) {
 }
 
 static int allocate_terms(maker *m, terms *t, uint64_t capacity) {
-  void *room;
-  TSR_TRY(tsr__arena_array(&m->arena, tsr__mul_sat(capacity, m->dimensions), sizeof(uint32_t), &room, m->error));
+  uint32_t *room;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, tsr__mul_sat(capacity, m->dimensions), &room, m->error));
   *t = (terms){0, capacity, room};
   return TSR_OK;
 }
@@ -145,13 +143,9 @@ static int open_maker(maker *m, const tsr_schema *schema, const tsr_column *colu
   tsr__arena_init(&m->arena, memory);
   if (count > UINT32_MAX / 2) /* symbols of sets stand behind those of values */
     return tsr__fail(error, TSR_TOOBIG, "%" PRIu64 " cells are removed at once: %u at most", count, UINT32_MAX / 2);
-  void *room;
-  TSR_TRY(tsr__arena_array(&m->arena, m->dimensions, sizeof(write_deletes_side), &room, error));
-  m->sides = room;
-  TSR_TRY(tsr__arena_alloc(&m->arena, count * sizeof(tsr_pair), &room, error));
-  m->pairs = room;
-  TSR_TRY(tsr__arena_alloc(&m->arena, count * sizeof(tsr_pair), &room, error));
-  m->spare = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->dimensions, &m->sides, error));
+  TSR_TRY(TSR_ARENA_RAW(&m->arena, count, &m->pairs, error));
+  TSR_TRY(TSR_ARENA_RAW(&m->arena, count, &m->spare, error));
   TSR_TRY(allocate_terms(m, &m->all, count));
   TSR_TRY(allocate_terms(m, &m->now, count));
   return number_all(m, selection, count);
@@ -493,9 +487,9 @@ static int choose_terms(maker *m) {
   uint64_t best = UINT64_MAX;
   uint32_t best_first = 0, tried = TSR_MIN(m->dimensions, FIRST_MAX);
   terms scratch;
-  void *renamed;
+  uint32_t *renamed;
   TSR_TRY(allocate_terms(m, &scratch, m->all.count));
-  TSR_TRY(tsr__arena_alloc(&m->arena, m->all.count * sizeof(uint32_t), &renamed, m->error));
+  TSR_TRY(TSR_ARENA_RAW(&m->arena, m->all.count, &renamed, m->error));
   for (uint32_t first = 0; first < tried; first++) {
     TSR_TRY(join_all(m, first, &scratch, renamed));
     uint64_t cost = write_deletes_cost_of(m);
@@ -559,11 +553,11 @@ static int write_deletes_compare_rows(const void *a, const void *b) {
 static int write_deletes_make_ranges(maker *m, uint32_t d, tsr_ranges *ranges) {
   const write_deletes_side *s = &m->sides[d];
   uint64_t step = (s->count + RANGES_MAX - 1) / RANGES_MAX;
-  void *room, *ends;
-  TSR_TRY(tsr__arena_array(&m->arena, (s->count + step - 1) / step, sizeof(tsr_range), &room, m->error));
-  TSR_TRY(tsr__arena_array(&m->arena, (s->count + step - 1) / step, 16, &ends, m->error));
-  tsr_range *all = room;
-  uint8_t *value = ends;
+  const uint64_t range_count = (s->count + step - 1) / step;
+  tsr_range *all;
+  uint8_t *value; /* of each range both ends, 8 bytes each */
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, range_count, &all, m->error));
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, 16 * range_count, &value, m->error));
   *ranges = (tsr_ranges){.ranges = all};
   for (uint64_t at = 0; at < s->count; at += step, value += 16) {
     tsr_range *one = &all[ranges->count++];
@@ -641,11 +635,10 @@ static int check_batch(write_deletes_check *c) {
 
 static int check_cells(write_deletes_check *c, tsr_snapshot *snapshot, unsigned threads) {
   maker *m = c->maker;
-  void *room;
-  TSR_TRY(tsr__arena_array(&m->arena, m->dimensions, sizeof(tsr_ranges), &room, m->error));
-  tsr_ranges *ranges = room;
-  TSR_TRY(tsr__arena_array(&m->arena, m->dimensions + m->schema->attribute_count, sizeof(bool), &room, m->error));
-  bool *fields = room;
+  tsr_ranges *ranges;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->dimensions, &ranges, m->error));
+  bool *fields;
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->dimensions + m->schema->attribute_count, &fields, m->error));
   for (uint32_t d = 0; d < m->dimensions; d++) {
     TSR_TRY(write_deletes_make_ranges(m, d, &ranges[d]));
     fields[d] = true;
@@ -665,10 +658,10 @@ int tsr__deletes_check(tsr_snapshot *snapshot, const tsr_column *columns, const 
                        const uint32_t *selection, uint64_t count, tsr_memory *memory, unsigned threads,
                        tsr_error *error) {
   maker m;
-  void *sorted = NULL;
+  int64_t *sorted = NULL;
   if (!count) return TSR_OK;
   int rc = open_maker(&m, snapshot->schema, columns, selection, count, memory, error);
-  if (rc >= 0) rc = tsr__alloc(memory, count * sizeof *rows, &sorted, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(memory, count, &sorted, error);
   if (rc >= 0) {
     write_deletes_check c = {.maker = &m, .rows = sorted, .count = count};
     for (uint64_t i = 0; i < count; i++) c.rows[i] = rows[selection ? selection[i] : i];

@@ -22,9 +22,8 @@ typedef struct write_dense_box {
 static int write_dense_make_box(const tsr_schema *schema, const tsr_grid *grid, const tsr_interval *intervals,
                                 bool row_major, tsr_arena *arena, write_dense_box *b, tsr_error *error) {
   uint32_t n = grid->dimensions;
-  void *room;
-  TSR_TRY(tsr__arena_array(arena, 7 * (uint64_t)n, sizeof(uint64_t), &room, error));
-  uint64_t *numbers = room;
+  uint64_t *numbers;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 7 * (uint64_t)n, &numbers, error));
   *b = (write_dense_box){
       grid, numbers, numbers + n, numbers + 2 * n, numbers + 3 * n, numbers + 4 * n, numbers + 5 * n, numbers + 6 * n};
   for (uint32_t d = 0; d < n; d++) {
@@ -115,13 +114,14 @@ static int write_dense_write_dense(const tsr_fragment_target *target, bool array
   tsr_arena arena;
   tsr_grid grid;
   write_dense_box b;
-  void *order = NULL, *absolute = NULL;
+  uint64_t *order = NULL;
+  uint64_t *absolute = NULL;
   tsr__arena_init(&arena, target->memory);
   int rc = tsr__grid_make(target->schema, &arena, &grid, error);
   bool row_major = !array_order || !grid.col_major_cells;
   if (rc >= 0) rc = write_dense_make_box(target->schema, &grid, target->box, row_major, &arena, &b, error);
-  if (rc >= 0) rc = tsr__arena_array(&arena, grid.dimensions, sizeof(uint64_t), &absolute, error);
-  if (rc >= 0) rc = tsr__alloc(target->memory, grid.tile_cells * sizeof(uint64_t), &order, error);
+  if (rc >= 0) rc = TSR_ARENA_ARRAY(&arena, grid.dimensions, &absolute, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(target->memory, grid.tile_cells, &order, error);
   if (rc >= 0) {
     whole all = {&b, columns};
     rc = write_dense_write_tiles(target, &b, fill ? fill : fill_whole, fill ? argument : &all, absolute, order, error);

@@ -56,9 +56,9 @@ void tsr__order_block(const tsr_schema *schema, const tsr_column *columns, uint6
 static int write_hilbert_sort_block(void *argument, uint64_t index, tsr_error *error) {
   write_hilbert_sorter *s = argument;
   const uint64_t first = index * TSR_ORDER_BLOCK, count = write_hilbert_cells_of(s, index);
-  void *spare;
+  tsr_pair *spare;
   if (s->blocks[index] == s->given[index]) return TSR_OK;
-  TSR_TRY(tsr__alloc(s->memory, count * sizeof(tsr_pair), &spare, error));
+  TSR_TRY(TSR_ALLOC_RAW(s->memory, count, &spare, error));
   tsr__order_block(s->schema, s->columns, first, count, first, s->blocks[index], spare);
   tsr__free(spare);
   return TSR_OK;
@@ -68,9 +68,10 @@ static int write_hilbert_sort_block(void *argument, uint64_t index, tsr_error *e
 
 static int make_places(write_hilbert_sorter *s, tsr_error *error) {
   uint64_t samples = 0;
-  void *room, *taken, *spare;
-  TSR_TRY(tsr__arena_alloc(&s->arena, (s->count / WRITE_HILBERT_STEP + 1) * sizeof(tsr_pair), &taken, error));
-  TSR_TRY(tsr__arena_alloc(&s->arena, (s->count / WRITE_HILBERT_STEP + 1) * sizeof(tsr_pair), &spare, error));
+  tsr_pair *taken;
+  tsr_pair *spare;
+  TSR_TRY(TSR_ARENA_RAW(&s->arena, s->count / WRITE_HILBERT_STEP + 1, &taken, error));
+  TSR_TRY(TSR_ARENA_RAW(&s->arena, s->count / WRITE_HILBERT_STEP + 1, &spare, error));
   tsr_pair *sample = taken;
   for (uint64_t b = 0; b < s->block_count; b++)
     for (uint64_t i = WRITE_HILBERT_STEP - 1; i < write_hilbert_cells_of(s, b); i += WRITE_HILBERT_STEP)
@@ -78,13 +79,11 @@ static int make_places(write_hilbert_sorter *s, tsr_error *error) {
   tsr__pairs_sort(sample, spare, samples);
   const uint64_t steps = TSR_MAX(PLACE, s->block_count / 16); /* of many blocks each gives a place a few dozen pairs */
   s->place_count = samples ? (samples - 1) / steps + 1 : 1;
-  TSR_TRY(tsr__arena_array(&s->arena, 3 * (s->place_count + 1), sizeof(uint64_t), &room, error));
-  s->lows = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->arena, 3 * (s->place_count + 1), &s->lows, error));
   s->starts = s->lows + s->place_count + 1;
   s->kept = s->starts + s->place_count + 1;
   for (uint64_t p = 1; p < s->place_count; p++) s->lows[p] = sample[p * steps].key;
-  TSR_TRY(tsr__arena_array(&s->arena, s->block_count * (s->place_count + 1), sizeof(uint32_t), &room, error));
-  s->bounds = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->arena, s->block_count * (s->place_count + 1), &s->bounds, error));
   return TSR_OK;
 }
 
@@ -130,8 +129,8 @@ static int write_hilbert_sort_place(void *argument, uint64_t place, tsr_error *e
   const uint64_t count = s->starts[place + 1] - s->starts[place];
   const uint32_t *bounds = s->bounds + place;
   uint64_t at = 0, ties = 0;
-  void *room;
-  TSR_TRY(tsr__alloc(s->memory, 2 * count * sizeof(tsr_pair), &room, error));
+  tsr_pair *room;
+  TSR_TRY(TSR_ALLOC_RAW(s->memory, 2 * count, &room, error));
   tsr_pair *pairs = room, *spare = pairs + count;
   for (uint64_t b = 0; b < s->block_count; b++, bounds += s->place_count + 1) {
     memcpy(pairs + at, s->blocks[b] + bounds[0], (bounds[1] - bounds[0]) * sizeof *pairs);
@@ -172,10 +171,8 @@ static int sort_places(write_hilbert_sorter *s, unsigned threads, uint64_t *coun
 
 static int make_blocks(write_hilbert_sorter *s, unsigned threads, tsr_pair **made, tsr_error *error) {
   uint64_t missing = 0;
-  void *room;
   for (uint64_t b = 0; b < s->block_count; b++) missing += !s->blocks[b];
-  TSR_TRY(tsr__alloc(s->memory, missing * TSR_ORDER_BLOCK * sizeof(tsr_pair), &room, error));
-  *made = room;
+  TSR_TRY(TSR_ALLOC_RAW(s->memory, missing * TSR_ORDER_BLOCK, made, error));
   for (uint64_t b = 0, next = 0; b < s->block_count; b++)
     if (!s->blocks[b]) s->blocks[b] = *made + next++ * TSR_ORDER_BLOCK;
   return tsr__parallel_for(threads, s->block_count, write_hilbert_sort_block, s, error);
@@ -184,11 +181,11 @@ static int make_blocks(write_hilbert_sorter *s, unsigned threads, tsr_pair **mad
 int tsr__order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
                       const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error) {
   write_hilbert_sorter s = {.schema = schema, .columns = columns, .memory = memory, .count = *count, .order = order};
-  void *room;
+  tsr_pair **room;
   tsr_pair *made = NULL;
   s.block_count = (s.count + TSR_ORDER_BLOCK - 1) / TSR_ORDER_BLOCK;
   tsr__arena_init(&s.arena, memory);
-  int rc = tsr__arena_array(&s.arena, 2 * s.block_count, sizeof(tsr_pair *), &room, error);
+  int rc = TSR_ARENA_ARRAY(&s.arena, 2 * s.block_count, &room, error);
   if (rc >= 0) {
     tsr_pair **given = room;
     memcpy(given, ahead->blocks, TSR_MIN(ahead->count, s.block_count) * sizeof *given);

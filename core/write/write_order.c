@@ -266,10 +266,12 @@ int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *c
 
 /* All of them at once. */
 static int sort_whole(write_order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
-  void *pairs = NULL, *spare = NULL, *numbers = NULL;
-  int rc = tsr__alloc(s->memory, s->count * sizeof(tsr_pair), &pairs, error);
-  if (rc >= 0) rc = tsr__alloc(s->memory, s->count * sizeof(tsr_pair), &spare, error);
-  if (rc >= 0) rc = tsr__alloc(s->memory, s->count * sizeof(uint64_t), &numbers, error);
+  tsr_pair *pairs = NULL;
+  tsr_pair *spare = NULL;
+  uint64_t *numbers = NULL;
+  int rc = TSR_ALLOC_RAW(s->memory, s->count, &pairs, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(s->memory, s->count, &spare, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(s->memory, s->count, &numbers, error);
   s->pairs = pairs;
   s->spare = spare;
   s->numbers = numbers;

@@ -63,9 +63,7 @@ static int write_removed_grow(tsr_removed *r, tsr_error *error) {
 
 int tsr__removed_open(tsr_writer *writer, tsr_error *error) {
   tsr_removed *r = &writer->removed;
-  void *room;
-  TSR_TRY(tsr__arena_array(&writer->arena, writer->schema->dimension_count, sizeof(tsr_buffered), &room, error));
-  r->coordinates = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&writer->arena, writer->schema->dimension_count, &r->coordinates, error));
   r->rows.memory = r->slots.memory = &writer->memory;
   r->low = INT64_MAX;
   r->high = INT64_MIN;

@@ -19,7 +19,7 @@ static int write_cells(tsr_fragment_writer *writer, const tsr_column *columns, c
 
 int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *columns, const uint32_t *order,
                        uint64_t count, tsr_error *error) {
-  void *block = NULL;
+  uint64_t *block = NULL;
   tsr_fragment_writer *writer = NULL;
   tsr_fragment_target bulk = *target;
   bulk.in_bulk = true;
@@ -27,7 +27,7 @@ int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *colu
   const uint64_t window = tsr__fragment_writer_window(writer);
   const uint64_t most =
       TSR_MIN(count, window < WRITE_SPARSE_BLOCK ? WRITE_SPARSE_BLOCK / window * window : WRITE_SPARSE_BLOCK);
-  int rc = tsr__alloc(target->memory, most * sizeof(uint64_t), &block, error);
+  int rc = TSR_ALLOC_RAW(target->memory, most, &block, error);
   if (rc >= 0) rc = write_cells(writer, columns, order, count, block, most, error);
   tsr__fragment_writer_close(writer);
   tsr__free(block);

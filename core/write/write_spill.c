@@ -41,10 +41,10 @@
 static int write_positions(tsr_writer *w, const char *directory, const uint32_t *order, uint64_t count,
                            tsr_error *error) {
   char path[200];
-  void *positions;
+  uint32_t *positions;
   tsr_file *file = NULL;
-  TSR_TRY(tsr__alloc(&w->memory, count * sizeof(uint32_t), &positions, error));
-  for (uint64_t i = 0; i < count; i++) ((uint32_t *)positions)[order[i]] = (uint32_t)i;
+  TSR_TRY(TSR_ALLOC_RAW(&w->memory, count, &positions, error));
+  for (uint64_t i = 0; i < count; i++) positions[order[i]] = (uint32_t)i;
   snprintf(path, sizeof path, "%.160s/" POSITIONS, directory);
   int rc = tsr__store_create_exclusive(w->array->store, path, &file, error);
   if (rc >= 0) rc = tsr__store_append(file, positions, count * sizeof(uint32_t), error);
@@ -75,11 +75,12 @@ static tsr_fragment_target run_target(tsr_writer *w, const tsr_schema *schema, c
 
 static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, tsr_error *error) {
   uint64_t count = w->count - w->first;
-  void *order = NULL, *times = NULL;
+  uint32_t *order = NULL;
+  uint64_t *times = NULL;
   tsr_fragment_target target = run_target(w, w->run_schema, directory);
-  int rc = tsr__alloc(&w->memory, count * sizeof(uint32_t), &order, error);
-  if (rc >= 0) rc = tsr__alloc(&w->memory, count * sizeof(uint64_t), &times, error);
-  for (uint64_t i = 0; rc >= 0 && i < count; i++) ((uint64_t *)times)[i] = TSR_UNCOMMITTED_TIMES + w->first + i;
+  int rc = TSR_ALLOC_RAW(&w->memory, count, &order, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(&w->memory, count, &times, error);
+  for (uint64_t i = 0; rc >= 0 && i < count; i++) times[i] = TSR_UNCOMMITTED_TIMES + w->first + i;
   columns[w->field_count] = (tsr_column){.values = times, .cell_size = sizeof(uint64_t)};
   tsr_work work;
   tsr_work_begin(w->array->environment, &work, "spill", w->array->path, count);
@@ -136,14 +137,14 @@ static int write_spill_make_run(tsr_writer *w, tsr_column *columns, tsr_fragment
 
 int tsr__spill(tsr_writer *writer, tsr_error *error) {
   tsr_writer *w = writer;
-  void *columns;
+  tsr_column *columns;
   tsr_sorted_run run = {.first = w->first, .end = w->count, .stored = w->count - w->first};
   if (run.stored == 0) return TSR_OK;
   TSR_TRY(tsr__run_schema(w, error));
   tsr__transaction_view_rewind(w, 0); /* runs in memory are not needed any more */
   tsr__index_release(w);
   TSR_TRY(tsr__buffer_reserve(&w->runs, sizeof run, error));
-  TSR_TRY(tsr__alloc_array(&w->memory, w->field_count + 1, sizeof(tsr_column), &columns, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count + 1, &columns, error));
   int rc = new_run(w, &run.fragment, error);
   if (rc >= 0) {
     rc = write_spill_make_run(w, columns, run.fragment, error);
@@ -260,8 +261,8 @@ static void write_spill_drop_tile(write_spill_merge *m, write_spill_cursor *c) {
 
 static int load_lists(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
   if (c->cells > c->capacity) {
-    void *lists;
-    TSR_TRY(tsr__alloc(&m->w->memory, c->cells * m->list_count * sizeof(uint64_t), &lists, error));
+    uint64_t *lists;
+    TSR_TRY(TSR_ALLOC_RAW(&m->w->memory, c->cells * m->list_count, &lists, error));
     tsr__free(c->lists);
     c->lists = lists;
     c->capacity = c->cells;
@@ -424,14 +425,11 @@ static int open_cursors(write_spill_merge *m, tsr_error *error) {
   const tsr_sorted_run *run = m->runs, *end = m->runs + m->run_count;
   for (uint64_t i = 0; i < m->cursor_count; i++) {
     write_spill_cursor *c = &m->cursors[i];
-    void *room;
     c->run = run;
     while (run < end && run->first == c->run->first) run++;
     c->stop = run;
-    TSR_TRY(tsr__alloc_array(&m->w->memory, m->slots, sizeof(tsr_tile_request), &room, error));
-    c->requests = room;
-    TSR_TRY(tsr__alloc_array(&m->w->memory, m->slots, sizeof(tsr_column), &room, error));
-    c->columns = room;
+    TSR_TRY(TSR_ALLOC_ARRAY(&m->w->memory, m->slots, &c->requests, error));
+    TSR_TRY(TSR_ALLOC_ARRAY(&m->w->memory, m->slots, &c->columns, error));
     const int rc = write_spill_settle(m, c, error);
     if (rc < 0) return rc;
     if (rc > 0) m->heap[m->heap_count++] = c;
@@ -460,20 +458,13 @@ static int merge_all(write_spill_merge *m, tsr_error *error) {
 
 static int write_spill_allocate(write_spill_merge *m, tsr_error *error) {
   tsr_memory *memory = &m->w->memory;
-  void *room;
-  TSR_TRY(tsr__alloc_array(memory, m->list_count, sizeof(uint32_t), &room, error));
-  m->dimensions = room;
-  TSR_TRY(tsr__alloc_array(memory, m->list_count, sizeof(uint64_t), &room, error));
-  m->last = room;
-  TSR_TRY(tsr__alloc_array(memory, m->cursor_count, sizeof(write_spill_cursor *), &room, error));
-  m->heap = room;
-  TSR_TRY(tsr__alloc_array(memory, m->kept, sizeof(tsr_column), &room, error));
-  m->out_columns = room;
-  TSR_TRY(tsr__alloc_array(memory, m->kept, sizeof(tsr_buffered), &room, error));
-  m->out = room;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->list_count, &m->dimensions, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->list_count, &m->last, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->cursor_count, &m->heap, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->kept, &m->out_columns, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->kept, &m->out, error));
   for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_init(&m->out[f], memory);
-  TSR_TRY(tsr__alloc_array(memory, m->cursor_count, sizeof(write_spill_cursor), &room, error));
-  m->cursors = room;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->cursor_count, &m->cursors, error));
   return TSR_OK;
 }
 
@@ -636,9 +627,8 @@ static int merge_in_passes(sources *s, const tsr_fragment_target *target, tsr_bu
 
 static int merge_runs(tsr_writer *writer, const tsr_fragment_target *target, tsr_buffer *parts, uint64_t *cells,
                       tsr_error *error) {
-  void *copy = writer->part_schema;
-  if (!copy) TSR_TRY(tsr__arena_copy(&writer->arena, writer->run_schema, sizeof(tsr_schema), &copy, error));
-  writer->part_schema = copy;
+  if (!writer->part_schema)
+    TSR_TRY(TSR_ARENA_COPY(&writer->arena, writer->run_schema, sizeof(tsr_schema), &writer->part_schema, error));
   sources s = {.w = writer, .part_schema = writer->part_schema, .runs.memory = &writer->memory};
   for (uint32_t f = 0; f < writer->field_count; f++) { /* empty, but as large as they became */
     tsr__buffer_release(&writer->columns[f].values);

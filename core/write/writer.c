@@ -41,8 +41,8 @@
 
 #define WRITER_DEFAULT_MEMORY (UINT64_C(1) << 30)
 /* of memory_mb for each thread that encodes tiles: a codec takes some of it */
-#define THREAD_BYTES          (UINT64_C(2) << 20)
-#define UNWEIGHED_MAX         8192 /* bytes of single cells after which it is asked whether there are too many */
+#define THREAD_BYTES  (UINT64_C(2) << 20)
+#define UNWEIGHED_MAX 8192 /* bytes of single cells after which it is asked whether there are too many */
 
 typedef tsr_piece_on_disk writer_piece;
 
@@ -55,13 +55,10 @@ static void changed(tsr_writer *w) { w->prepared = w->reusable = false; }
 /* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
 static int prepare_columns(tsr_writer *w, tsr_error *error) {
-  void *room;
   w->field_count = w->schema->dimension_count + w->schema->attribute_count;
-  TSR_TRY(tsr__arena_array(&w->arena, w->field_count, sizeof(tsr_buffered), &room, error));
-  w->columns = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&w->arena, w->field_count, &w->columns, error));
   for (uint32_t i = 0; i < w->field_count; i++) tsr__buffered_init(&w->columns[i], &w->memory);
-  TSR_TRY(tsr__arena_array(&w->arena, w->field_count, sizeof(tsr_limit), &room, error));
-  w->limits = room;
+  TSR_TRY(TSR_ARENA_ARRAY(&w->arena, w->field_count, &w->limits, error));
   for (uint32_t f = 0; f < w->field_count; f++) tsr__limit_make(w->schema, f, &w->limits[f]);
   tsr__ahead_open(w);
   return tsr__removed_open(w, error);
@@ -79,14 +76,11 @@ static int writer_open_schema(tsr_writer *w, const tsr_schema *given, tsr_error 
 }
 
 static int copy_owner(tsr_writer *w, const char *owner, const char *file, tsr_error *error) {
-  void *copy;
   if (!owner) return TSR_OK;
   if (!tsr__pending_owner_valid(owner)) return tsr__fail(error, TSR_ERROR, "'%s' is no id of an owner", owner);
-  TSR_TRY(tsr__arena_copy(&w->arena, owner, strlen(owner), &copy, error));
-  w->owner = copy;
+  TSR_TRY(TSR_ARENA_COPY(&w->arena, owner, strlen(owner), &w->owner, error));
   if (!file) return TSR_OK;
-  TSR_TRY(tsr__arena_copy(&w->arena, file, strlen(file), &copy, error));
-  w->owner_file = copy;
+  TSR_TRY(TSR_ARENA_COPY(&w->arena, file, strlen(file), &w->owner_file, error));
   return TSR_OK;
 }
 
@@ -94,9 +88,8 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
   TSR_OWN_ERROR(error);
   static const tsr_writer_options none = {0};
   if (!options) options = &none;
-  void *block;
-  TSR_TRY(tsr__alloc_zero(&array->memory, sizeof(tsr_writer), &block, error));
-  tsr_writer *w = block;
+  tsr_writer *w;
+  TSR_TRY(TSR_ALLOC(&array->memory, &w, error));
   w->array = array;
   tsr__memory_init(&w->memory, &array->memory, options->memory_bytes ? options->memory_bytes : WRITER_DEFAULT_MEMORY,
                    "memory_mb");
@@ -388,13 +381,14 @@ static int write_spilled(tsr_writer *w, tsr_error *error) {
 }
 
 static int writer_write_sparse(tsr_writer *w, tsr_error *error) {
-  void *columns = NULL, *order = NULL;
+  tsr_column *columns = NULL;
+  uint32_t *order = NULL;
   uint64_t count = w->count - w->first;
   if (w->spilled) return write_spilled(w, error);
   if (!count) return TSR_OK;
-  TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
-  for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, (tsr_column *)columns + f);
-  int rc = tsr__alloc(&w->memory, tsr__mul_sat(count, sizeof(uint32_t)), &order, error);
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count, &columns, error));
+  for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, columns + f);
+  int rc = TSR_ALLOC_RAW(&w->memory, count, &order, error);
   if (rc >= 0) {
     const tsr_order_ahead ahead = tsr__ahead_blocks(w);
     rc = tsr__order_cells(w->schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
@@ -438,7 +432,7 @@ static int writer_check_box(const tsr_writer *w, const tsr_interval *box, tsr_er
 static int writer_write_box(tsr_writer *w, const tsr_interval *box, bool array_order, const tsr_column *columns,
                             tsr_error *error) {
   uint64_t cells = 0;
-  void *copy;
+  tsr_interval *copy;
   writer_piece *made = NULL;
   TSR_TRY(writer_check_box(w, box, error));
   TSR_TRY(tsr__box_cells(w->schema, box, &w->memory, &cells, error));
@@ -446,7 +440,7 @@ static int writer_write_box(tsr_writer *w, const tsr_interval *box, bool array_o
     TSR_TRY(tsr__check_nulls(&w->schema->fields[f], &columns[f], NULL, cells, error));
     TSR_TRY(tsr__check_scaled(w->schema, f, &columns[f], NULL, cells, error));
   }
-  TSR_TRY(tsr__arena_copy(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
+  TSR_TRY(TSR_ARENA_COPY(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
   TSR_TRY(new_piece(w, &made, error));
   made->box = copy;
   changed(w);
@@ -468,9 +462,9 @@ static int writer_write_box(tsr_writer *w, const tsr_interval *box, bool array_o
 int tsr__writer_add_piece(tsr_writer *writer, const tsr_interval *box, tsr_piece_writer write, void *argument,
                           tsr_error *error) {
   tsr_writer *w = writer;
-  void *copy;
+  tsr_interval *copy;
   writer_piece *made = NULL;
-  TSR_TRY(tsr__arena_copy(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
+  TSR_TRY(TSR_ARENA_COPY(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
   TSR_TRY(new_piece(w, &made, error));
   made->box = copy;
   changed(w);
@@ -555,9 +549,9 @@ static int write_boxes(tsr_writer *w, const tsr_column *columns, spilled *s, tsr
 }
 
 static int write_in_memory(tsr_writer *w, tsr_error *error) {
-  void *columns;
-  TSR_TRY(tsr__alloc_array(&w->memory, w->field_count, sizeof(tsr_column), &columns, error));
-  for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, (tsr_column *)columns + f);
+  tsr_column *columns;
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count, &columns, error));
+  for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, columns + f);
   const int rc = write_boxes(w, columns, NULL, NULL, error);
   tsr__free(columns);
   return rc;
@@ -707,14 +701,14 @@ static int choose_deletes(preparation *p, const tsr_column *coordinates, uint32_
 static int make_deletes(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   tsr_column coordinates[TSR_MAX_DIMENSIONS];
-  void *selection;
+  uint32_t *selection;
   uint64_t count = 0;
   if (w->removed.count == 0) return TSR_OK;
   if (w->removed.count > UINT32_MAX) return tsr__fail(error, TSR_TOOBIG, "too many rows are deleted at once");
   TSR_TRY(writer_open_present(w, &p->present, error));
   for (uint32_t d = 0; d < w->schema->dimension_count; d++)
     coordinates[d] = tsr__buffered_column(&w->schema->fields[d], &w->removed.coordinates[d], 0);
-  TSR_TRY(tsr__alloc(&w->memory, w->removed.count * sizeof(uint32_t), &selection, error));
+  TSR_TRY(TSR_ALLOC_RAW(&w->memory, w->removed.count, &selection, error));
   int rc = choose_deletes(p, coordinates, selection, &count, error);
   if (rc >= 0 && count > 0 && w->schema->allows_duplicates)
     rc = tsr__deletes_check(p->present, coordinates, (const int64_t *)(const void *)w->removed.rows.data, selection,
@@ -743,10 +737,8 @@ static int writer_choose_names(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   const uint64_t pieces = piece_count(w), count = pieces + p->deletes.count;
   const uint64_t more = w->schema->allows_duplicates && pieces > 0 && p->deletes.count > 0;
-  void *names;
   char name[128];
-  TSR_TRY(tsr__alloc_array(&w->memory, count, sizeof(commit_name), &names, error));
-  p->names = names;
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, count, &p->names, error));
   p->name_count = count;
   TSR_TRY(tsr__array_list(w->array, true, true, error));
   TSR_TRY(writer_choose_time(w, more, error));
@@ -775,12 +767,12 @@ static int writer_choose_names(preparation *p, tsr_error *error) {
 static int mark_pending(const preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
-  void *names;
+  const char **names;
   if (!w->owner) return TSR_OK;
   tsr__pending_paths(w->commit, marker, staged);
   if (!layout_has_commits_folder(w->version))
     snprintf(marker, sizeof marker, "%.120s/" TSR_FILE_OLD_PENDING, piece_at(w, 0)->name);
-  TSR_TRY(tsr__alloc_array(&w->memory, p->name_count, sizeof(char *), &names, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, p->name_count, &names, error));
   const char **fragments = names;
   for (uint64_t i = 0; i < piece_count(w); i++) fragments[i] = p->names[i].text;
   const tsr_pending pending = {.commit = w->commit,
@@ -938,8 +930,8 @@ const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit;
  * `gone`: what was prepared is not there, and a merged fragment that spans it is taken for one that has its cells. */
 static int writer_is_published(tsr_writer *w, bool gone, tsr_error *error) {
   tsr_published published;
-  void *names;
-  TSR_TRY(tsr__alloc_array(&w->memory, piece_count(w) + 1, sizeof(char *), &names, error));
+  const char **names;
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, piece_count(w) + 1, &names, error));
   const char **fragments = names;
   for (uint64_t i = 0; i < piece_count(w); i++) fragments[i] = piece_at(w, i)->name;
   const tsr_pending pending = {.commit = w->commit, .fragment_count = piece_count(w), .fragments = fragments};

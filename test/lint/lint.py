@@ -163,6 +163,17 @@ def check_layout(root, order):
                 fault(f"{where}: a format version is compared with a number: format/layout.h has a predicate for it")
 
 
+def check_allocations(root, order):
+    """Memory is allocated through the typed macros of base/memory.h, which know the size of an element and need no `void *`."""
+    for folder, name in files(root, "core", order):
+        if (folder, name[:-2]) == ("base", "memory"):
+            continue
+        for number, line in enumerate(lines(f"{root}/core/{folder}/{name}"), 1):
+            called = re.search(r"\btsr__(alloc|realloc|arena_(?:alloc|array|raw|copy))(\w*)\(", line)
+            if called:
+                fault(f"core/{folder}/{name}:{number}: {called.group(0)}...) takes a void *; use the macros of base/memory.h (TSR_ALLOC_ARRAY, TSR_ARENA_COPY, ...)")
+
+
 def check_circles(root, base, order):
     """No file reaches itself through the headers that it includes, where two folders take part."""
     seen = {}
@@ -263,6 +274,7 @@ def main():
     check_unit_tests(root, core)
     check_core_includes(root, core)
     check_extension_includes(root, ext)
+    check_allocations(root, core)
     check_names(root)
     check_layout(root, core)
     check_sizes(root)

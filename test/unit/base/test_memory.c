@@ -184,6 +184,51 @@ static void test_resizing(void **state) {
   assert_true(m.used == 0 && root.used == 0 && f.live == 0);
 }
 
+typedef struct with_tail {
+  uint64_t count;
+  uint32_t items[];
+} with_tail;
+
+static void test_typed_allocations_take_the_size_from_the_pointer(void **state) {
+  tsr_memory root, memory;
+  tsr_arena arena;
+  tsr_error error;
+  uint64_t *numbers = NULL, *same;
+  const char *text;
+  with_tail *tail = NULL;
+  tsr__memory_init_root(&root, NULL, NULL);
+  tsr__memory_init(&memory, &root, 4096, "query_mb");
+  tsr__arena_init(&arena, &memory);
+  assert_int_equal(TSR_ALLOC_ARRAY(&memory, 5, &numbers, &error), TSR_OK);
+  assert_int_equal(memory.used, 5 * sizeof(uint64_t) + HEADER);
+  for (int i = 0; i < 5; i++) assert_int_equal(numbers[i], 0);
+  numbers[4] = 7;
+  assert_int_equal(TSR_REALLOC_ARRAY(&memory, 9, &numbers, &error), TSR_OK);
+  assert_int_equal(memory.used, 9 * sizeof(uint64_t) + HEADER);
+  assert_int_equal(numbers[4], 7);
+  same = numbers;
+  assert_int_equal(TSR_REALLOC_ARRAY(&memory, UINT64_MAX / 4, &numbers, &error), TSR_BUDGET);
+  assert_int_equal(TSR_ALLOC_ARRAY(&memory, UINT64_MAX / 4, &numbers, &error), TSR_BUDGET);
+  assert_int_equal(TSR_ALLOC_RAW(&memory, UINT64_MAX / 4, &numbers, &error), TSR_BUDGET);
+  assert_int_equal(TSR_ALLOC_RAW(&memory, 4096, &numbers, &error), TSR_BUDGET);
+  assert_int_equal(TSR_ARENA_ARRAY(&arena, UINT64_MAX / 4, &numbers, &error), TSR_BUDGET);
+  assert_int_equal(TSR_ARENA_RAW(&arena, UINT64_MAX / 4, &numbers, &error), TSR_BUDGET);
+  assert_ptr_equal(numbers, same); /* a failure leaves the pointer as it was */
+  assert_int_equal(TSR_ALLOC_BYTES(&memory, sizeof(with_tail) + 3 * sizeof(uint32_t), &tail, &error), TSR_OK);
+  assert_true(tail->count == 0 && tail->items[2] == 0);
+  tsr__free(tail);
+  assert_int_equal(TSR_ALLOC(&memory, &tail, &error), TSR_OK);
+  assert_int_equal(tail->count, 0);
+  assert_int_equal(TSR_ARENA_COPY(&arena, "abc", 2, &text, &error), TSR_OK);
+  assert_string_equal(text, "ab");
+  assert_int_equal(TSR_ARENA_RAW_BYTES(&arena, 40, &same, &error), TSR_OK);
+  same[4] = 1;
+  tsr__free(tail);
+  tsr__free(numbers);
+  tsr__arena_release(&arena);
+  assert_int_equal(root.used, 0);
+}
+
 static void test_custom_zero(void **state) { /* zeroed by ourselves where the allocator is not the C library's */
   faulty f = {0};
   tsr_memory root;
@@ -384,10 +429,13 @@ static void test_wipe(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chain),   cmocka_unit_test(test_sizes),         cmocka_unit_test(test_which_code),
-      cmocka_unit_test(test_relief),  cmocka_unit_test(test_resizing),      cmocka_unit_test(test_custom_zero),
-      cmocka_unit_test(test_threads), cmocka_unit_test(test_arena),         cmocka_unit_test(test_arena_kinds),
-      cmocka_unit_test(test_buffer),  cmocka_unit_test(test_every_failure), cmocka_unit_test(test_wipe),
+      cmocka_unit_test(test_chain),       cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_which_code),  cmocka_unit_test(test_relief),
+      cmocka_unit_test(test_resizing),    cmocka_unit_test(test_typed_allocations_take_the_size_from_the_pointer),
+      cmocka_unit_test(test_custom_zero), cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_arena),       cmocka_unit_test(test_arena_kinds),
+      cmocka_unit_test(test_buffer),      cmocka_unit_test(test_every_failure),
+      cmocka_unit_test(test_wipe),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
