@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/map.h"
-#include "store/store_bounds.h"
+#include "store/store.h"
 #include "filter/filter.h"
 
 struct tsr_environment {

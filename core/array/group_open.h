@@ -5,7 +5,7 @@
 
 #include "base/map.h"
 #include "crypto/crypto.h"
-#include "store/store_bounds.h"
+#include "store/store.h"
 #include "format/group.h"
 
 typedef struct tsr_timed_files tsr_timed_files;

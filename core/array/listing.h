@@ -6,7 +6,7 @@
 #define TSR_LISTING_H
 
 #include "base/map.h"
-#include "store/store_bounds.h"
+#include "store/store.h"
 #include "model/name.h"
 #include "format/commits.h"
 

@@ -3,7 +3,7 @@
 #ifndef TSR_METADATA_OPEN_H
 #define TSR_METADATA_OPEN_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 /* Reads the metadata in the store's __meta. `since` and `as_of` are inclusive, in milliseconds since 1970. The caller
  * frees *metadata with tsr_metadata_close. */

@@ -3,7 +3,7 @@
 #ifndef TSR_OBJECTS_H
 #define TSR_OBJECTS_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 /* Gives the kind of the object at a path of a store; "" is the store's root. If the disk does not answer, that is an
  * error, not TSR_OBJECT_NONE. */

@@ -3,7 +3,7 @@
 #ifndef TSR_PATIENCE_H
 #define TSR_PATIENCE_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 typedef struct tsr_patience { /* state of the tries to read one file; {0} before the first try */
   bool begun, changed; /* the file has been looked at; it has changed between two looks */

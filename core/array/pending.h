@@ -5,7 +5,7 @@
 #ifndef TSR_PENDING_H
 #define TSR_PENDING_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 #define TSR_PENDING_PATH 160 /* bytes for a path that tsr__pending_path makes */
 

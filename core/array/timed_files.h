@@ -2,7 +2,7 @@
 #ifndef TSR_TIMED_FILES_H
 #define TSR_TIMED_FILES_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 typedef struct tsr_timed_files {
   uint64_t count;

@@ -3,7 +3,7 @@
 #ifndef TSR_TIMED_WRITE_H
 #define TSR_TIMED_WRITE_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 #define TSR_STAGED_SIZE 41 /* bytes for a provisional name */
 

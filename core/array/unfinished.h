@@ -4,7 +4,7 @@
 #define TSR_UNFINISHED_H
 
 #include "base/map.h"
-#include "store/store_bounds.h"
+#include "store/store.h"
 #include "format/commits.h"
 
 typedef struct tsr_commit_listing tsr_commit_listing;

@@ -1,5 +1,5 @@
-/* arithmetic.h: checked integers, and unaligned loads and stores. Every size that comes from a file is combined by the
- * checked functions before it is compared or allocated. */
+/* arithmetic.h: checked integer arithmetic, and loads and stores of integers at any alignment. Combine every size that
+ * comes from a file by the checked functions before you compare it with a limit or allocate memory for it. */
 #ifndef TSR_ARITHMETIC_H
 #define TSR_ARITHMETIC_H
 
@@ -8,15 +8,16 @@
 #include "tessera.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "tessera keeps decoded tiles as they stand in files: little-endian machines only"
+#error "tessera keeps decoded tiles in the byte order of the files: only little-endian machines are supported"
 #endif
 #define TSR_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TSR_MAX(a, b) ((a) > (b) ? (a) : (b))
 
+/* Sets *r to the sum or the product and returns true. Returns false on overflow; *r is not meaningful then. */
 static inline bool tsr__add(uint64_t a, uint64_t b, uint64_t *r) { return !__builtin_add_overflow(a, b, r); }
 static inline bool tsr__mul(uint64_t a, uint64_t b, uint64_t *r) { return !__builtin_mul_overflow(a, b, r); }
 
-/* a + b and a * b, or UINT64_MAX: for sizes that are compared with a limit next */
+/* The sum or the product, or UINT64_MAX on overflow. Use them only for a size that is compared with a limit next. */
 static inline uint64_t tsr__add_sat(uint64_t a, uint64_t b) {
   uint64_t r;
   return tsr__add(a, b, &r) ? r : UINT64_MAX;
@@ -26,10 +27,13 @@ static inline uint64_t tsr__mul_sat(uint64_t a, uint64_t b) {
   return tsr__mul(a, b, &r) ? r : UINT64_MAX;
 }
 
-/* The whole part of an estimate, within 0..UINT64_MAX; of NaN 0. A cast of what does not fit is not defined. */
+/* Truncates an estimate to an integer: values below 0 and NaN become 0, values that are too large become UINT64_MAX. A
+ * plain cast of such values is undefined behaviour. */
 static inline uint64_t tsr__whole(double value) {
   return value >= 18446744073709551616.0 ? UINT64_MAX : value > 0 ? (uint64_t)value : 0;
 }
+
+/* Little-endian loads and stores at any alignment. */
 static inline uint16_t tsr__load16(const void *p) {
   uint16_t v;
   memcpy(&v, p, 2);
@@ -49,7 +53,7 @@ static inline void tsr__store16(void *p, uint16_t v) { memcpy(p, &v, 2); }
 static inline void tsr__store32(void *p, uint32_t v) { memcpy(p, &v, 4); }
 static inline void tsr__store64(void *p, uint64_t v) { memcpy(p, &v, 8); }
 
-/* `width` bytes (1, 2, 4, 8), big-endian */
+/* Big-endian loads and stores of integers of `width` bytes: 1, 2, 4 or 8. */
 static inline uint64_t tsr__load_be(const uint8_t *p, unsigned width) {
   uint64_t v = 0;
   for (unsigned i = 0; i < width; i++) v = v << 8 | p[i];

@@ -1,8 +1,8 @@
-/* error.c: the names of the codes, and the one way in which a tsr_error is filled.
+/* error.c: the names of the codes, and the functions that fill a tsr_error.
  *
- * Invariants of a message: NUL-terminated, valid UTF-8, one line. Messages quote bytes of files, so what would move a
- * terminal's cursor or is no UTF-8 becomes '?', byte by byte. What is too long (the paths in it are) loses its middle,
- * never half a character: the front says where, the end says what.
+ * A message is always NUL-terminated, valid UTF-8 and one line. Messages quote bytes of files, so each byte of a
+ * control character or of invalid UTF-8 becomes '?'. A message that is too long, usually because of its paths, loses
+ * whole characters in its middle: the beginning says where the error happened, the end says what is wrong.
  */
 #include "base/error.h"
 
@@ -20,10 +20,10 @@ const char *tsr_code_name(int rc) {
   }
 }
 
-#define LONGER_SIZE (8 * TSR_MESSAGE_SIZE) /* of messages before they are shortened */
+#define LONGER_SIZE (8 * TSR_MESSAGE_SIZE) /* bytes of a message before it is shortened */
 
-/* Bytes of the printable character at p; 0 if there is none: a control, or no UTF-8. */
-static size_t character(const uint8_t *p, size_t left) {
+/* Returns the size in bytes of the printable character at p, or 0 if a control character or invalid UTF-8 is there. */
+static size_t printable_size(const uint8_t *p, size_t left) {
   static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
   size_t size = p[0] < 0x80 ? 1 : (p[0] & 0xe0) == 0xc0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : (p[0] & 0xf8) == 0xf0 ? 4 : 0;
   if (size == 0 || size > left) return 0;
@@ -34,26 +34,27 @@ static size_t character(const uint8_t *p, size_t left) {
     point = point << 6 | (p[i] & 0x3fu);
   }
   bool valid = point >= lowest[size] && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
-  return valid && point >= 0xa0 ? size : 0; /* 0x80 to 0x9f are controls, too */
+  return valid && point >= 0xa0 ? size : 0; /* 0x80 to 0x9f are control characters, too */
 }
 
 static void make_printable(char *text) {
   size_t size = strlen(text);
   for (size_t at = 0; at < size;) {
-    size_t step = character((const uint8_t *)text + at, size - at);
+    size_t step = printable_size((const uint8_t *)text + at, size - at);
     if (step == 0) text[at++] = '?';
     else at += step;
   }
 }
 
-static bool is_inside(char c) { return ((uint8_t)c & 0xc0) == 0x80; } /* a character of UTF-8 */
+/* Returns true for the second and any later byte of a character in UTF-8. */
+static bool is_continuation(char c) { return ((uint8_t)c & 0xc0) == 0x80; }
 
-/* Valid UTF-8 that is too long for a message becomes "front...end". */
+/* Shortens valid UTF-8 that is too long for a message to "front...end". */
 static void error_shorten(char *text) {
   size_t size = strlen(text), front = (TSR_MESSAGE_SIZE - 4) / 2, end = size - front;
   if (size < TSR_MESSAGE_SIZE) return;
-  while (front > 0 && is_inside(text[front])) front--;
-  while (is_inside(text[end])) end++;
+  while (front > 0 && is_continuation(text[front])) front--;
+  while (is_continuation(text[end])) end++;
   memcpy(text + front, "...", 3);
   memmove(text + front + 3, text + end, size - end + 1);
 }
@@ -67,7 +68,7 @@ static void print(char text[LONGER_SIZE], const char *format, va_list arguments)
 int tsr__fail(tsr_error *error, int rc, const char *format, ...) {
   if (rc >= 0) rc = TSR_ERROR;
   if (!error) return rc;
-  char text[LONGER_SIZE]; /* an argument may be the old message */
+  char text[LONGER_SIZE]; /* not error->message, because an argument may be the old message */
   va_list arguments;
   va_start(arguments, format);
   print(text, format, arguments);
@@ -89,7 +90,7 @@ int tsr__wrap(tsr_error *error, const char *format, ...) {
 
   size_t old = strnlen(error->message, TSR_MESSAGE_SIZE - 1);
   if (old > 0) {
-    error_shorten(text); /* first alone, so that there is room */
+    error_shorten(text); /* before the old message is appended, so that there is room for it */
     size_t size = strlen(text);
     memcpy(text + size, ": ", 2);
     memcpy(text + size + 2, error->message, old);

@@ -1,5 +1,5 @@
-/* error.h: errors with context. A function that fails sets the caller's tsr_error and returns its negative code. A lower
- * layer says what is wrong; each layer above puts in front where that was. */
+/* error.h: errors with context. A function that fails fills the caller's tsr_error and returns its negative code. The
+ * lowest layer says what is wrong (tsr__fail); each layer above puts in front where it happened (tsr__wrap). */
 #ifndef TSR_ERROR_H
 #define TSR_ERROR_H
 
@@ -7,15 +7,17 @@
 
 #define TSR_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-/* Sets the error and returns its code, for `return tsr__fail(error, TSR_CORRUPT, "...", ...)`. */
+/* Sets the error's code and message and returns the code, for `return tsr__fail(error, TSR_CORRUPT, "...", ...)`. With
+ * a NULL error it only returns the code. An `rc` that is not negative counts as TSR_ERROR. */
 int tsr__fail(tsr_error *error, int rc, const char *format, ...) TSR_PRINTF(3, 4);
 
-/* Puts "context: " before the message, keeps the code, returns it. Without an error (an internal call whose answer is not looked at) the code is
- * not known: TSR_ERROR. */
+/* Puts "context: " in front of the error's message and returns the error's code, which does not change. With a NULL
+ * error, in an internal call whose result is ignored, the code is not known and the result is TSR_ERROR. */
 int tsr__wrap(tsr_error *error, const char *format, ...) TSR_PRINTF(2, 3);
 
-/* The first statement of every public function that takes an error: behind it `error` is never NULL, so that whoever passes NULL gets the same
- * code, and what is done after a failure is the same (test_null_error.c calls each of them so). */
+/* The first statement of every public function that takes an error. It replaces a NULL error by a local one, so that
+ * the code below it behaves the same whether or not the caller passed an error (test_null_error.c calls each function
+ * both ways). */
 #define TSR_OWN_ERROR(error)                                                                                           \
   tsr_error tsr_unseen_;                                                                                               \
   if (!(error)) (error) = tsr__error_clear(&tsr_unseen_)
@@ -26,6 +28,7 @@ static inline tsr_error *tsr__error_clear(tsr_error *error) {
   return error;
 }
 
+/* Returns from the calling function with the code of `call` if that code is negative. */
 #define TSR_TRY(call)                                                                                                  \
   do {                                                                                                                 \
     int tsr_try_ = (call);                                                                                             \

@@ -1,15 +1,16 @@
-/* input.h: the bounded reader of bytes from files. */
+/* input.h: a bounded reader, the only way in which bytes of a file become values.
+ *
+ * The reader is sticky: a read past the end returns 0, sets `failed`, and so does every later read. A decoder therefore
+ * reads a whole record and checks once, with tsr__input_check. Check a count that comes from the file with
+ * tsr__input_fits before you allocate memory for that many records. */
 #ifndef TSR_INPUT_H
 #define TSR_INPUT_H
 
 #include "tessera.h"
 
-/* The only way by which bytes from a file become values. Sticky: past the end everything reads as 0 and `failed` stays
- * set, so a decoder reads a whole record and asks once. A count from a file is checked with tsr__input_fits before
- * memory is taken for it. */
 typedef struct tsr_input {
-  const uint8_t *data;
-  uint64_t size, at;
+  const uint8_t *data; /* borrowed */
+  uint64_t size, at; /* in bytes; `at` is the position of the next read */
   bool failed;
 } tsr_input;
 
@@ -18,17 +19,22 @@ static inline tsr_input tsr__input(const void *data, uint64_t size) {
 }
 static inline uint64_t tsr__input_left(const tsr_input *in) { return in->size - in->at; }
 
-const uint8_t *tsr__input_take(tsr_input *in,
-                               uint64_t size); /* borrowed from data; NULL and failed if there are fewer */
+/* Returns the next `size` bytes, borrowed from the input's data, and moves behind them. Returns NULL and sets `failed`
+ * if fewer bytes are left. */
+const uint8_t *tsr__input_take(tsr_input *in, uint64_t size);
+
+/* Each reads one little-endian value. */
 uint8_t tsr__input_u8(tsr_input *in);
 uint16_t tsr__input_u16(tsr_input *in);
 uint32_t tsr__input_u32(tsr_input *in);
 uint64_t tsr__input_u64(tsr_input *in);
 double tsr__input_f64(tsr_input *in);
-bool tsr__input_fits(tsr_input *in, uint64_t count,
-                     uint64_t size); /* can count records of at least size bytes be left? else failed */
 
-/* TSR_OK, or TSR_CORRUPT "WHAT ends early: byte AT of SIZE". */
+/* Returns true if the bytes that are left have room for `count` records of at least `size` bytes each; otherwise sets
+ * `failed` and returns false. */
+bool tsr__input_fits(tsr_input *in, uint64_t count, uint64_t size);
+
+/* Returns TSR_OK if no read has failed. Otherwise fails with TSR_CORRUPT and "WHAT ends early: byte AT of SIZE". */
 int tsr__input_check(const tsr_input *in, const char *what, tsr_error *error);
 
 #endif

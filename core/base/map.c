@@ -1,6 +1,7 @@
-/* map.c: names -> pointers. Open addressing with linear probing; a removal moves back what it would cut off, so there
- * are no marks of the dead. At most three quarters full. Hashes are seeded by the map's address: names come from
- * files. */
+/* map.c: a hash map with open addressing and linear probing, at most three quarters full.
+ *
+ * A removal moves later entries of the same chain back into the gap, so the table needs no tombstones. The address of
+ * the map seeds the hashes, because keys come from files: a file must not be able to make all its names collide. */
 #include "base/map.h"
 
 #include <string.h>
@@ -15,8 +16,8 @@ static uint64_t map_hash_of(const tsr_map *map, const char *key) {
   return h ^ h >> 29;
 }
 
-/* The key's place, or the free one where it would stand. */
-static uint64_t map_place_of(const tsr_map *map, const char *key, uint64_t hash) {
+/* Returns the index of the key's entry, or of the free entry where the key would be put. */
+static uint64_t map_index_of(const tsr_map *map, const char *key, uint64_t hash) {
   uint64_t mask = map->capacity - 1, i = hash & mask;
   while (map->entries[i].key && (map->entries[i].hash != hash || strcmp(map->entries[i].key, key) != 0))
     i = (i + 1) & mask;
@@ -25,7 +26,7 @@ static uint64_t map_place_of(const tsr_map *map, const char *key, uint64_t hash)
 
 void *tsr__map_get(const tsr_map *map, const char *key) {
   if (map->count == 0) return NULL;
-  return map->entries[map_place_of(map, key, map_hash_of(map, key))].value;
+  return map->entries[map_index_of(map, key, map_hash_of(map, key))].value;
 }
 
 static int map_grow(tsr_map *map, tsr_error *error) {
@@ -37,14 +38,14 @@ static int map_grow(tsr_map *map, tsr_error *error) {
   map->entries = table;
   map->capacity = capacity;
   for (uint64_t i = 0; i < old_capacity; i++)
-    if (old[i].key) map->entries[map_place_of(map, old[i].key, old[i].hash)] = old[i];
+    if (old[i].key) map->entries[map_index_of(map, old[i].key, old[i].hash)] = old[i];
   tsr__free(old);
   return TSR_OK;
 }
 
 int tsr__map_put(tsr_map *map, const char *key, void *value, tsr_error *error) {
   if (map->count >= map->capacity / 4 * 3) TSR_TRY(map_grow(map, error));
-  uint64_t hash = map_hash_of(map, key), i = map_place_of(map, key, hash);
+  uint64_t hash = map_hash_of(map, key), i = map_index_of(map, key, hash);
   map->count += map->entries[i].key == NULL;
   map->entries[i] = (tsr_map_entry){hash, key, value};
   return TSR_OK;
@@ -52,13 +53,13 @@ int tsr__map_put(tsr_map *map, const char *key, void *value, tsr_error *error) {
 
 void *tsr__map_remove(tsr_map *map, const char *key) {
   if (map->count == 0) return NULL;
-  uint64_t mask = map->capacity - 1, hole = map_place_of(map, key, map_hash_of(map, key));
+  uint64_t mask = map->capacity - 1, hole = map_index_of(map, key, map_hash_of(map, key));
   void *value = map->entries[hole].value;
   if (!map->entries[hole].key) return NULL;
   map->count--;
   for (uint64_t i = (hole + 1) & mask; map->entries[i].key; i = (i + 1) & mask) {
     uint64_t home = map->entries[i].hash & mask;
-    if (((i - home) & mask) < ((i - hole) & mask)) continue; /* it stands between its home and the hole */
+    if (((i - home) & mask) < ((i - hole) & mask)) continue; /* a search for this entry does not pass the hole */
     map->entries[hole] = map->entries[i];
     hole = i;
   }

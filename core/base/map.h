@@ -1,4 +1,5 @@
-/* map.h: names -> pointers. `= {.memory = m}`; release frees the table, not what it points to. */
+/* map.h: a hash map from strings to pointers. `= {.memory = memory}` is an empty map. It borrows keys and values: the
+ * caller keeps each key alive and unchanged while it is in the map. Not thread-safe. */
 #ifndef TSR_MAP_H
 #define TSR_MAP_H
 
@@ -8,21 +9,27 @@ typedef struct tsr_memory tsr_memory;
 
 typedef struct tsr_map_entry {
   uint64_t hash;
-  const char *key;
+  const char *key; /* NULL: the entry is free */
   void *value;
 } tsr_map_entry;
 
 typedef struct tsr_map {
-  tsr_memory *memory;
-  uint64_t count, capacity; /* capacity: 0 or a power of two */
-  tsr_map_entry *entries; /* all of 0..capacity-1; key NULL where there is none */
+  tsr_memory *memory; /* borrowed */
+  uint64_t count, capacity; /* of entries; the capacity is 0 or a power of two */
+  tsr_map_entry *entries; /* owned; `capacity` of them, to be iterated over by callers, too */
 } tsr_map;
 
-void *tsr__map_get(const tsr_map *map, const char *key); /* NULL if there is none */
+/* Returns the key's value, or NULL if the map does not have the key. */
+void *tsr__map_get(const tsr_map *map, const char *key);
 
-/* The key is borrowed until it is removed; the value is not NULL. An equal key is replaced. */
+/* Adds a key with its value, which is not NULL. If the map has an equal key, both that key and its value are
+ * replaced. */
 int tsr__map_put(tsr_map *map, const char *key, void *value, tsr_error *error);
-void *tsr__map_remove(tsr_map *map, const char *key); /* the value it had, or NULL */
+
+/* Removes a key and returns its value, or NULL if the map does not have the key. */
+void *tsr__map_remove(tsr_map *map, const char *key);
+
+/* Frees the table. The map is empty then and can be used again. */
 void tsr__map_release(tsr_map *map);
 
 #endif

@@ -1,8 +1,9 @@
-/* memory.c: the one allocator call, budgets, the arena and the growable buffer.
+/* memory.c: budgets, blocks, the arena and the growable buffer. This file alone calls an allocator.
  *
- * A block is preceded by 16 bytes {owner, size}: who pays, and the bytes behind the header. Header and bytes are
- * charged to the owner and to each of its parents; `used` never passes `limit` in any of them. An owner outlives its
- * blocks.
+ * A header of 16 bytes stands before each block: the tsr_memory that pays for the block, and the size of the block
+ * without the header. Header and block are charged to that tsr_memory and to each of its parents, and `used` never
+ * passes `limit` in any of them. A charge is made before the allocator is called and is taken back if the allocator
+ * fails.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 #define ADDRESS_SANITIZER 1
 #endif
 #endif
-#ifdef ADDRESS_SANITIZER /* so that it sees a write past a piece of an arena */
+#ifdef ADDRESS_SANITIZER /* so that the sanitizer sees a write past an allocation within an arena's block */
 #include <sanitizer/asan_interface.h>
 #define POISON(pointer, size)   __asan_poison_memory_region(pointer, size)
 #define UNPOISON(pointer, size) __asan_unpoison_memory_region(pointer, size)
@@ -35,7 +36,7 @@ typedef struct memory_block {
   tsr_memory *owner;
   uint64_t size;
 } memory_block;
-_Static_assert(sizeof(memory_block) == 16, "what follows the header is aligned as the allocator's own blocks");
+_Static_assert(sizeof(memory_block) == 16, "a block behind its header is aligned as the allocator's own blocks are");
 
 static void *reallocate_standard(void *argument, void *pointer, uint64_t size) {
   if (size > 0) return realloc(pointer, size);
@@ -77,10 +78,10 @@ void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, co
   atomic_init(&memory->peak, 0);
 }
 
-/* ---- The budget ------------------------------------------------------------------------------------------------ */
+/* ---- The budget ------------------------------------------------------------------------------ */
 
-/* One level. False, with what is in use, if it would pass the limit. */
-static bool memory_charge(tsr_memory *memory, uint64_t size, uint64_t *in_use) {
+/* Charges one level without its parents. Returns false, and sets *in_use, if the limit would be passed. */
+static bool memory_charge_level(tsr_memory *memory, uint64_t size, uint64_t *in_use) {
   uint64_t used = atomic_load_explicit(&memory->used, memory_order_relaxed), sum;
   do {
     if (!tsr__add(used, size, &sum) || sum > memory->limit) {
@@ -99,6 +100,7 @@ static void note_peak(tsr_memory *memory) {
                                                                memory_order_relaxed)) {}
 }
 
+/* Releases `size` bytes from `from` and from its parents below `end`; NULL: from all of them. */
 static void memory_release(tsr_memory *from, const tsr_memory *end, uint64_t size) {
   for (tsr_memory *m = from; m != end; m = m->parent) {
     uint64_t before = atomic_fetch_sub_explicit(&m->used, size, memory_order_relaxed);
@@ -107,7 +109,8 @@ static void memory_release(tsr_memory *from, const tsr_memory *end, uint64_t siz
   }
 }
 
-/* Between who charges and the level whose limit is met: has one of them given something back? */
+/* Asks the levels from `memory` up to `met`, whose limit was reached, to give memory back. Returns true as soon as one
+ * of them has. */
 static bool memory_relieve(tsr_memory *memory, const tsr_memory *met) {
   for (tsr_memory *m = memory;; m = m->parent) {
     if (m->relieve && m->relieve(m->relieve_argument)) return true;
@@ -118,22 +121,22 @@ static bool memory_relieve(tsr_memory *memory, const tsr_memory *met) {
 int tsr__memory_charge(tsr_memory *memory, uint64_t size, tsr_error *error) {
   for (tsr_memory *m = memory; m; m = m->parent) {
     uint64_t used;
-    if (memory_charge(m, size, &used)) continue;
+    if (memory_charge_level(m, size, &used)) continue;
     memory_release(memory, m, size);
     if (memory_relieve(memory, m)) return tsr__memory_charge(memory, size, error);
     return tsr__fail(
         error, TSR_BUDGET, "%llu bytes of memory asked for: %s allows %llu bytes, %llu are in use (raise %s)",
         (unsigned long long)size, m->name, (unsigned long long)m->limit, (unsigned long long)used, m->name);
   }
-  for (tsr_memory *m = memory; m; m = m->parent) note_peak(m); /* only now: what is undone was never in use */
+  for (tsr_memory *m = memory; m; m = m->parent) note_peak(m); /* not before: a charge that is taken back is no peak */
   return TSR_OK;
 }
 
 void tsr__memory_release(tsr_memory *memory, uint64_t size) { memory_release(memory, NULL, size); }
 
-/* ---- Blocks ---------------------------------------------------------------------------------------------------- */
+/* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* The whole size of a block, header included, charged. */
+/* Charges a block of `size` bytes and its header. */
 static int charge_block(tsr_memory *memory, uint64_t size, tsr_error *error) {
   if (size > PTRDIFF_MAX - sizeof(memory_block))
     return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory asked for: more than can be addressed",
@@ -143,7 +146,7 @@ static int charge_block(tsr_memory *memory, uint64_t size, tsr_error *error) {
 
 static int memory_fail_system(tsr_memory *memory, uint64_t size, tsr_error *error) {
   const uint64_t largest = memory->largest;
-  if (size > largest) /* it had none of this size, however much there is */
+  if (size > largest) /* the allocator never gives a block of this size, however much memory is free */
     return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory asked for: at most %llu can be had at once",
                      (unsigned long long)size, (unsigned long long)largest);
   return tsr__fail(error, TSR_NOMEM, "%llu bytes of memory asked for: the system has no more",
@@ -152,7 +155,7 @@ static int memory_fail_system(tsr_memory *memory, uint64_t size, tsr_error *erro
 
 static int memory_allocate(tsr_memory *memory, uint64_t size, bool zero, void **pointer, tsr_error *error) {
   TSR_TRY(charge_block(memory, size, error));
-  bool standard = memory->reallocate == reallocate_standard; /* calloc knows which pages are zero already */
+  bool standard = memory->reallocate == reallocate_standard; /* then calloc, which knows pages that are zero already */
   memory_block *b =
       zero && standard ? calloc(1, size + sizeof *b) : memory->reallocate(memory->argument, NULL, size + sizeof *b);
   if (!b) {
@@ -174,8 +177,8 @@ int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void **pointer, tsr_error
   return memory_allocate(memory, size, true, pointer, error);
 }
 
-/* Sizes of arrays come from files: the product is refused, not wrapped. */
-static int product(uint64_t count, uint64_t size, uint64_t *bytes, tsr_error *error) {
+/* Multiplies with a check: counts of elements come from files. */
+static int memory_product(uint64_t count, uint64_t size, uint64_t *bytes, tsr_error *error) {
   if (tsr__mul(count, size, bytes)) return TSR_OK;
   return tsr__fail(error, TSR_BUDGET, "memory for %llu times %llu bytes asked for: more than can be addressed",
                    (unsigned long long)count, (unsigned long long)size);
@@ -183,13 +186,13 @@ static int product(uint64_t count, uint64_t size, uint64_t *bytes, tsr_error *er
 
 int tsr__alloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
   uint64_t bytes;
-  TSR_TRY(product(count, size, &bytes, error));
+  TSR_TRY(memory_product(count, size, &bytes, error));
   return memory_allocate(memory, bytes, true, pointer, error);
 }
 
 int tsr__alloc_raw(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
   uint64_t bytes;
-  TSR_TRY(product(count, size, &bytes, error));
+  TSR_TRY(memory_product(count, size, &bytes, error));
   return memory_allocate(memory, bytes, false, pointer, error);
 }
 
@@ -203,7 +206,7 @@ int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *e
     TSR_TRY(tsr__memory_charge(memory, size - before, error));
   }
   memory_block *b = memory->reallocate(memory->argument, old, size + sizeof *b);
-  if (!b && size <= before) return TSR_OK; /* the old block will do */
+  if (!b && size <= before) return TSR_OK; /* the old block is large enough */
   if (!b) {
     memory_release(memory, NULL, size - before);
     return memory_fail_system(memory, size, error);
@@ -216,7 +219,7 @@ int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *e
 
 int tsr__realloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
   uint64_t bytes;
-  TSR_TRY(product(count, size, &bytes, error));
+  TSR_TRY(memory_product(count, size, &bytes, error));
   return tsr__realloc(memory, bytes, pointer, error);
 }
 
@@ -232,21 +235,23 @@ void tsr__free(void *pointer) {
 void tsr__wipe(void *pointer, uint64_t size) {
   if (size == 0) return;
   memset(pointer, 0, size);
-  __asm__ volatile("" : : "r"(pointer) : "memory"); /* someone may look: the stores stay */
+  __asm__ volatile("" : : "r"(pointer) : "memory"); /* the compiler must assume that the zeros are read */
 }
 
-/* ---- The arena ------------------------------------------------------------------------------------------------- */
+/* ---- The arena ------------------------------------------------------------------------------- */
 
-/* The first of the list is filled, up to arena->at; the others are full, or hold one large piece each. */
+/* Allocations are taken from the first block of the list, up to arena->at. The other blocks are full, or hold one large
+ * allocation each. */
 typedef struct tsr_arena_block {
   struct tsr_arena_block *next;
   uint64_t capacity; /* bytes behind this header */
 } arena_block;
-_Static_assert(sizeof(arena_block) == 16, "pieces are aligned to 16 bytes");
+_Static_assert(sizeof(arena_block) == 16, "allocations are aligned to 16 bytes");
 
-#define ARENA_FIRST    1024u
-#define ARENA_LARGEST  (256u * 1024)
-#define ARENA_OVERHEAD (sizeof(memory_block) + sizeof(arena_block)) /* so that the system is asked for powers of two */
+#define ARENA_FIRST   1024u /* bytes of the first block, with both headers */
+#define ARENA_LARGEST (256u * 1024) /* bytes at which blocks stop doubling, with both headers */
+/* Subtracted, so that the system allocates 2^n bytes. */
+#define ARENA_OVERHEAD (sizeof(memory_block) + sizeof(arena_block))
 
 void tsr__arena_init(tsr_arena *arena, tsr_memory *memory) { *arena = (tsr_arena){.memory = memory}; }
 
@@ -279,7 +284,7 @@ void tsr__arena_reset(tsr_arena *arena) {
   POISON(largest + 1, largest->capacity);
 }
 
-/* A block in which `size` bytes (a multiple of 16) fit; its first piece is given out at once. */
+/* Adds a block with room for at least `size` bytes, a multiple of 16, and gives out its first `size` bytes. */
 static int arena_grow(tsr_arena *arena, uint64_t size, void **pointer, tsr_error *error) {
   uint64_t usual = arena->blocks ? TSR_MIN(2 * (arena->capacity + ARENA_OVERHEAD), ARENA_LARGEST) : ARENA_FIRST;
   uint64_t capacity = TSR_MAX(usual - ARENA_OVERHEAD, size);
@@ -288,7 +293,8 @@ static int arena_grow(tsr_arena *arena, uint64_t size, void **pointer, tsr_error
   b->capacity = capacity;
   POISON(b + 1, capacity);
   *pointer = b + 1;
-  if (arena->blocks && arena->capacity - arena->at > capacity - size) { /* the present block has more room left */
+  if (arena->blocks &&
+      arena->capacity - arena->at > capacity - size) { /* the present block has more room left: keep filling it */
     b->next = arena->blocks->next;
     arena->blocks->next = b;
     return TSR_OK;
@@ -314,7 +320,7 @@ int tsr__arena_alloc(tsr_arena *arena, uint64_t size, void **pointer, tsr_error 
 
 int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
   uint64_t bytes;
-  TSR_TRY(product(count, size, &bytes, error));
+  TSR_TRY(memory_product(count, size, &bytes, error));
   TSR_TRY(tsr__arena_alloc(arena, bytes, pointer, error));
   memset(*pointer, 0, bytes);
   return TSR_OK;
@@ -322,7 +328,7 @@ int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void **poi
 
 int tsr__arena_raw(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
   uint64_t bytes;
-  TSR_TRY(product(count, size, &bytes, error));
+  TSR_TRY(memory_product(count, size, &bytes, error));
   return tsr__arena_alloc(arena, bytes, pointer, error);
 }
 
@@ -333,16 +339,16 @@ int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void **p
   return TSR_OK;
 }
 
-/* ---- The growable buffer --------------------------------------------------------------------------------------- */
+/* ---- The growable buffer --------------------------------------------------------------------- */
 
-#define ROOM_KEPT UINT64_C(2048) /* bytes */
+#define ROOM_KEPT UINT64_C(2048) /* bytes; a buffer with at most twice this room is not shrunk */
 
 int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
   if (more <= buffer->capacity - buffer->size) return TSR_OK;
   uint64_t need = tsr__add_sat(buffer->size, more);
   uint64_t generous = TSR_MAX(need, TSR_MAX(tsr__add_sat(buffer->capacity, buffer->capacity / 2), 64));
   if (generous == need || TSR_REALLOC_ARRAY(buffer->memory, generous, &buffer->data, NULL) < 0) {
-    /* What is left of the budget may be just enough. */
+    /* The budget may have room for the exact size, though not for the generous one. */
     TSR_TRY(TSR_REALLOC_ARRAY(buffer->memory, need, &buffer->data, error));
     generous = need;
   }

@@ -1,6 +1,7 @@
-/* memory.h: memory with budgets, arenas and growable buffers. Every allocation names the tsr_memory that pays for it; the
- * budgets nest, so that a query stays within its own budget and within that of its environment. Allocate through the typed
- * macros (TSR_ALLOC and its family): they set a pointer of any type and take the size of an element from that type. */
+/* memory.h: memory with budgets, arenas and growable buffers. Every allocation names the tsr_memory that pays for it;
+ * the budgets nest, so that a query stays within its own budget and within that of its environment. Allocate through
+ * the typed macros (TSR_ALLOC and its family): they set a pointer of any type and take the size of an element from that
+ * type. */
 #ifndef TSR_MEMORY_H
 #define TSR_MEMORY_H
 
@@ -13,8 +14,8 @@ typedef struct tsr_context_pool tsr_context_pool;
 /* ---- Budgets --------------------------------------------------------------------------------- */
 
 /* A budget. What is charged to it is charged to each of its parents, too, and no level's `used` passes its `limit`. A
- * tsr_memory outlives all blocks that it pays for. All operations are thread-safe, except that the fields without _Atomic
- * are set before any other thread uses the tsr_memory. */
+ * tsr_memory outlives all blocks that it pays for. All operations are thread-safe, except that the fields without
+ * _Atomic are set before any other thread uses the tsr_memory. */
 typedef struct tsr_memory {
   struct tsr_memory *parent; /* borrowed; NULL: this is a root */
   void *(*reallocate)(void *argument, void *pointer, uint64_t size); /* as realloc; a size of 0 frees */
@@ -24,10 +25,12 @@ typedef struct tsr_memory {
   uint64_t largest; /* size of the largest block that `reallocate` can give, in bytes */
   _Atomic uint64_t used, peak; /* in bytes */
   /* Called on the charging thread when a charge to this budget, or through it to one of its parents, meets a limit.
-   * Releases memory that can be spared and returns true, or returns false if there is none. NULL: nothing can be spared. */
+   * Releases memory that can be spared and returns true, or returns false if there is none. NULL: nothing can be
+   * spared. */
   bool (*relieve)(void *argument);
   void *relieve_argument; /* borrowed */
-  /* Of a root: returns true if the host wants long work to be cancelled (see tsr__cancelled). NULL: the host never does. */
+  /* Of a root: returns true if the host wants long work to be cancelled (see tsr__cancelled). NULL: the host never
+   * does. */
   bool (*interrupted)(void *argument);
   void *interrupted_argument; /* borrowed */
   _Atomic uint64_t work; /* of a root: bytes decoded since the host was last polled (see tsr__cancelled_after) */
@@ -58,18 +61,17 @@ static inline bool tsr__lacks_memory(int code) { return code == TSR_BUDGET || co
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* The typed allocations. `pointer` is the address of a pointer to T, where T is a complete type; the size of an element is
- * sizeof(T). A product of count and size that overflows is an error, so a count may come from a file. Each macro is an
- * expression with the value of the function that it calls, for TSR_TRY or `rc = ...`:
+/* The typed allocations. `pointer` is the address of a pointer to T, where T is a complete type; the size of an element
+ * is sizeof(T). A product of count and size that overflows is an error, so a count may come from a file. Each macro is
+ * an expression with the value of the function that it calls, for TSR_TRY or `rc = ...`:
  *
  *   uint64_t *keys;
  *   TSR_TRY(TSR_ALLOC_ARRAY(memory, count, &keys, error));
  *
- * The caller owns the block and frees it with tsr__free. `*pointer` is set only on success. A block of 0 bytes is valid.
- * "BYTES" macros are for a structure that is followed by data of variable size: `bytes` counts both. RAW memory is not
- * initialised; all other blocks are zeroed.
- * Errors: TSR_BUDGET past a limit, with a message that says how much was requested and names the limit; TSR_NOMEM where
- * the allocator has no more memory. */
+ * The caller owns the block and frees it with tsr__free. `*pointer` is set only on success. A block of 0 bytes is
+ * valid. "BYTES" macros are for a structure that is followed by data of variable size: `bytes` counts both. RAW memory
+ * is not initialised; all other blocks are zeroed. Errors: TSR_BUDGET past a limit, with a message that says how much
+ * was requested and names the limit; TSR_NOMEM where the allocator has no more memory. */
 #define TSR_ALLOC(memory, pointer, error)                                                                              \
   TSR_SET_BLOCK_(pointer, tsr__alloc_zero(memory, sizeof **(pointer), &tsr_block_, error))
 #define TSR_ALLOC_ARRAY(memory, count, pointer, error)                                                                 \
@@ -81,8 +83,8 @@ static inline bool tsr__lacks_memory(int code) { return code == TSR_BUDGET || co
 #define TSR_ALLOC_RAW_BYTES(memory, bytes, pointer, error)                                                             \
   TSR_SET_BLOCK_(pointer, tsr__alloc(memory, bytes, &tsr_block_, error))
 
-/* Changes the number of elements of a block, which may be NULL before. Elements beyond the old number are not initialised.
- * On failure the block and the pointer are unchanged. */
+/* Changes the number of elements of a block, which may be NULL before. Elements beyond the old number are not
+ * initialised. On failure the block and the pointer are unchanged. */
 #define TSR_REALLOC_ARRAY(memory, count, pointer, error)                                                               \
   TSR_SET_BLOCK_(pointer,                                                                                              \
                  (tsr_block_ = *(pointer), tsr__realloc_array(memory, count, sizeof **(pointer), &tsr_block_, error)))
@@ -128,8 +130,8 @@ void tsr__arena_release(tsr_arena *arena);
 /* Frees all blocks but the largest, which the arena uses again. Everything that it gave out before is invalid. */
 void tsr__arena_reset(tsr_arena *arena);
 
-/* The typed allocations of an arena: as TSR_ALLOC_ARRAY and so on, but the arena owns the memory. Results are aligned to 16
- * bytes. TSR_ARENA_COPY copies `size` bytes and puts a NUL byte behind them, which `size` does not count. */
+/* The typed allocations of an arena: as TSR_ALLOC_ARRAY and so on, but the arena owns the memory. Results are aligned
+ * to 16 bytes. TSR_ARENA_COPY copies `size` bytes and puts a NUL byte behind them, which `size` does not count. */
 #define TSR_ARENA_ARRAY(arena, count, pointer, error)                                                                  \
   TSR_SET_BLOCK_(pointer, tsr__arena_array(arena, count, sizeof **(pointer), &tsr_block_, error))
 #define TSR_ARENA_RAW(arena, count, pointer, error)                                                                    \

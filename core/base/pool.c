@@ -1,15 +1,16 @@
-/* pool.c: worker threads: one pool for the process, made on first use, made anew after a fork.
+/* pool.c: the process's pool of worker threads.
  *
- * A job lives in its caller's memory, and in the pool's list from its start to its finish. Callers and workers take the
- * next index of a job by one atomic addition until none is left or a task has failed. Indexes are handed out in order, so
- * all that are lower than a failed one have been handed out, too, and the lowest that fails is the same whatever the
- * number of threads. Only an interrupted job ends anyhow: whose host wants to stop is told so at once.
- * Invariants, under the pool's mutex: busy <= workers <= MAX_WORKERS; job.helpers counts the workers inside of run()
- * for it; a job is finished once it has been taken from the list and helpers is 0.
+ * A job lives in its caller's memory and is in the pool's list from its start to its end. The caller and the workers
+ * take the next index of a job by one atomic addition, until no index is left or a task has failed. Indexes are taken
+ * in order: when a task fails, all tasks with lower indexes have been started and will end, so the lowest index that
+ * fails does not depend on the number of threads. A cancelled job is the exception: it reports TSR_INTERRUPT at once.
+ * Invariants, under the pool's mutex: busy <= workers <= MAX_WORKERS; job.helpers is the number of workers inside
+ * pool_run() for the job; a job has ended once it is not in the list and helpers is 0.
  *
- * Workers may be at it while the host does something else, which may be fork(). They stand still meanwhile, between two
- * tasks: so no mutex of the host's allocator is left locked for ever in the child, and a job that the child inherits has no
- * task that was begun and not ended. The child finishes it alone.
+ * Workers run while the host does something else, and the host may call fork(). A handler that runs before the fork
+ * makes all workers pause between two tasks. So no worker holds a mutex of the host's allocator at that moment, which
+ * would stay locked in the child for ever, and a job that the child inherits has no half-finished task. The child has
+ * no workers and runs the tasks that are left itself.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "base/pool.h"
@@ -25,33 +26,34 @@
 #include "base/memory.h"
 
 #define MAX_WORKERS 63u
-#define PATIENCE    20000000 /* nanoseconds that a caller waits before it asks its host whether to go on */
-#define WORK_MAX    (UINT64_C(4) << 20) /* bytes decoded that it asks after ... */
-#define CELL_WORK   64u /* ... of which a cell counts for so many */
+/* Nanoseconds for which a caller waits before it polls its host for cancellation again. */
+#define POLL_INTERVAL 20000000
+#define WORK_MAX      (UINT64_C(4) << 20) /* bytes decoded between two polls of tsr__cancelled_after */
+#define CELL_WORK     64u /* bytes that a cell counts for, at least */
 
 typedef struct worker {
   pthread_t thread;
-  tsr_job *helped; /* what it is at, or NULL */
+  tsr_job *helped; /* the job whose tasks this worker runs, or NULL */
 } worker;
 
 /* One of the two mutable globals; progress.c has the other. */
 static struct {
-  _Atomic uint64_t state;
-  pthread_mutex_t mutex;
-  pthread_cond_t work;
-  tsr_job *jobs; /* first come, first served */
-  unsigned workers, busy;
-  _Atomic unsigned forking; /* threads that are: workers stand still until none is */
-  unsigned parked; /* of those that are busy */
-  pthread_cond_t quiet, resume;
-  worker at[MAX_WORKERS]; /* those that were started */
+  _Atomic uint64_t state; /* see tsr__process_enter */
+  pthread_mutex_t mutex; /* guards everything below but `forking` */
+  pthread_cond_t work; /* signalled when a job wants workers */
+  tsr_job *jobs; /* in the order of their starts, in which workers join them */
+  unsigned workers, busy; /* started workers; those that run tasks */
+  _Atomic unsigned forking; /* threads inside fork(); workers pause until it is 0 */
+  unsigned parked; /* busy workers that pause for a fork */
+  pthread_cond_t quiet, resume; /* signalled when a worker parks or becomes idle; when a fork is over */
+  worker at[MAX_WORKERS]; /* the first `workers` of them have been started */
 } pool;
 
 bool tsr__process_enter(_Atomic uint64_t *state) {
   uint64_t making = (uint64_t)getpid() * 2, now = atomic_load_explicit(state, memory_order_acquire);
   while (now != making + 1) {
     if (now == making) {
-      sched_yield(); /* another thread is at it */
+      sched_yield(); /* another thread creates the globals */
       now = atomic_load_explicit(state, memory_order_acquire);
     } else if (atomic_compare_exchange_strong(state, &now, making)) {
       return true;
@@ -64,7 +66,7 @@ void tsr__process_made(_Atomic uint64_t *state) {
   atomic_store_explicit(state, (uint64_t)getpid() * 2 + 1, memory_order_release);
 }
 
-/* ---- Forks ------------------------------------------------------------------------------------------------------ */
+/* ---- Forks ----------------------------------------------------------------------------------- */
 
 static void park(void) {
   pthread_mutex_lock(&pool.mutex);
@@ -87,7 +89,7 @@ static void after_fork(void) {
   pthread_mutex_unlock(&pool.mutex);
 }
 
-static void after_fork_in_child(void) { /* nobody is parked here; the pool is made anew when it is wanted */
+static void after_fork_in_child(void) { /* the child has no workers; it makes a pool of its own on first use */
   atomic_store_explicit(&pool.forking, 0, memory_order_relaxed);
   pthread_mutex_unlock(&pool.mutex);
 }
@@ -105,8 +107,8 @@ static void pool_enter(void) {
   tsr__process_made(&pool.state);
 }
 
-/* What this thread is at, if it is a worker. Not thread-local, as memory of libraries that are loaded late is not found by
- * all leak checkers. */
+/* Returns the job that the calling thread works for, or NULL if the thread is not a worker. The job is not kept in
+ * thread-local memory, because some leak checkers do not find that of a library that is loaded at run time. */
 static tsr_job *find_helped(void) {
   tsr_job *helped = NULL;
   pool_enter();
@@ -135,17 +137,19 @@ int tsr__cancelled_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr
   tsr_memory *root = tsr__memory_root(memory);
   const uint64_t before = atomic_fetch_add_explicit(&root->work, work, memory_order_relaxed);
   if (before + work < WORK_MAX) return TSR_OK;
-  TSR_TRY(tsr__cancelled(memory, error)); /* a worker's question leaves the work for the caller's */
+  /* On the caller's thread this sets the work to 0. On a worker the work stays, so that the caller's next call polls
+   * the host. */
+  TSR_TRY(tsr__cancelled(memory, error));
   atomic_fetch_add_explicit(&root->work, work, memory_order_relaxed);
   return TSR_OK;
 }
 
-/* ---- Running a job --------------------------------------------------------------------------------------------- */
+/* ---- Running a job --------------------------------------------------------------------------- */
 
 static void fail_job(tsr_job *j, uint64_t index, int rc, const tsr_error *error) {
   if (rc == TSR_INTERRUPT) atomic_store_explicit(&j->interrupted, true, memory_order_relaxed);
   atomic_store_explicit(&j->failed, true, memory_order_relaxed);
-  const bool shared = j->wanted > 0; /* else there may be no pool */
+  const bool shared = j->wanted > 0; /* otherwise the pool and its mutex may not exist */
   if (shared) pthread_mutex_lock(&pool.mutex);
   if (j->code >= 0 || index < j->failed_at) {
     j->code = rc;
@@ -155,6 +159,7 @@ static void fail_job(tsr_job *j, uint64_t index, int rc, const tsr_error *error)
   if (shared) pthread_mutex_unlock(&pool.mutex);
 }
 
+/* Runs tasks of the job until none is left or one has failed. A worker parks between two tasks while a thread forks. */
 static void pool_run(tsr_job *j, bool parks) {
   tsr_error error;
   while (!atomic_load_explicit(&j->failed, memory_order_relaxed)) {
@@ -168,15 +173,15 @@ static void pool_run(tsr_job *j, bool parks) {
   }
 }
 
-bool tsr__job_goes_on(const tsr_job *j) {
+bool tsr__job_has_tasks(const tsr_job *j) {
   return !atomic_load_explicit(&j->failed, memory_order_relaxed) &&
          atomic_load_explicit(&j->at, memory_order_relaxed) < j->count;
 }
 
-/* A job that wants one more worker, or NULL. */
+/* Returns the first job that one more worker may join, or NULL. */
 static tsr_job *pool_pick(void) {
   for (tsr_job *j = pool.jobs; j; j = j->next)
-    if (j->joined < j->wanted && tsr__job_goes_on(j)) return j;
+    if (j->joined < j->wanted && tsr__job_has_tasks(j)) return j;
   return NULL;
 }
 
@@ -205,7 +210,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* ---- Starting workers ------------------------------------------------------------------------------------------ */
+/* ---- Starting workers ------------------------------------------------------------------------ */
 
 static bool start_worker(worker *w) {
   pthread_attr_t attributes;
@@ -221,13 +226,13 @@ static bool start_worker(worker *w) {
   return started;
 }
 
-/* Enough workers for all that the listed jobs still want, if the system gives them. Workers are born with signals
- * blocked: the host's handlers run on the host's threads. Not so the signals of a thread's own faults, which would end
- * the process without the report that a host or a sanitizer makes of them. */
+/* Starts as many workers as the listed jobs still want, as far as the system can. Signals are blocked in workers, so
+ * that the host's handlers run on the host's threads. The signals of a thread's own faults are not blocked: they would
+ * end the process without the report that a host or a sanitizer makes of them. */
 static void start_workers(void) {
   uint64_t demand = 0;
   for (tsr_job *j = pool.jobs; j; j = j->next)
-    if (tsr__job_goes_on(j)) demand += j->wanted - j->joined;
+    if (tsr__job_has_tasks(j)) demand += j->wanted - j->joined;
   if (pool.workers - pool.busy >= demand || pool.workers == MAX_WORKERS) return;
   sigset_t all, before;
   sigfillset(&all);
@@ -254,7 +259,7 @@ static void unlink_job(tsr_job *j) {
   if (j->next) j->next->previous = j->previous;
 }
 
-/* Until no worker is at the job. The mutex is held, but while the host is asked. */
+/* Waits until no worker runs a task of the job. Call with the mutex held; it is released while the host is polled. */
 static void wait_for_workers(tsr_job *j, tsr_memory *memory) {
   while (j->helpers > 0) {
     if (!memory || atomic_load_explicit(&j->interrupted, memory_order_relaxed)) {
@@ -263,7 +268,7 @@ static void wait_for_workers(tsr_job *j, tsr_memory *memory) {
     }
     struct timespec until;
     timespec_get(&until, TIME_UTC);
-    until.tv_nsec += PATIENCE;
+    until.tv_nsec += POLL_INTERVAL;
     if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
     pthread_cond_timedwait(&j->done, &pool.mutex, &until);
     if (j->helpers == 0) return;
@@ -275,7 +280,7 @@ static void wait_for_workers(tsr_job *j, tsr_memory *memory) {
 }
 
 void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn, void *argument) {
-  job->next = job->previous = NULL; /* not the error's kilobyte */
+  job->next = job->previous = NULL; /* field by field: clearing the structure would clear the error's kilobyte, too */
   job->fn = fn;
   job->argument = argument;
   job->count = count;
@@ -297,12 +302,12 @@ void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn,
   pthread_mutex_unlock(&pool.mutex);
 }
 
-/* In a child the workers that were at it are not: their tasks are done, what is left is its own. */
+/* After a fork the child has no workers. Tasks that had started were finished first; the caller runs the rest. */
 static void adopt(tsr_job *job) {
   if (job->wanted > 0 && job->process != getpid()) job->wanted = 0;
 }
 
-/* From the list, and out of the hands of workers. */
+/* Removes the job from the pool's list and waits for its workers. */
 static void pool_take_back(tsr_job *job, tsr_memory *memory) {
   if (job->wanted == 0) return;
   pthread_mutex_lock(&pool.mutex);
@@ -339,7 +344,7 @@ int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argum
 
 unsigned tsr__cores(void) {
 #if defined(__linux__)
-  cpu_set_t set; /* a container's or taskset's share, not the machine's */
+  cpu_set_t set; /* the processors that a container or taskset allows, not all of the machine */
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return (unsigned)CPU_COUNT(&set);
 #endif
   long count = sysconf(_SC_NPROCESSORS_ONLN);

@@ -1,4 +1,5 @@
-/* pool.h: worker threads, and the question whether long work shall stop. */
+/* pool.h: worker threads for jobs of many tasks, and the check whether the host wants long work to be cancelled. The
+ * process has one pool. It starts on first use, and anew in a child process after a fork. */
 #ifndef TSR_POOL_H
 #define TSR_POOL_H
 
@@ -9,51 +10,65 @@
 
 typedef struct tsr_memory tsr_memory;
 
-/* One pool for the process, started on first use, started anew after fork. Calls fn(argument, i) for each i < count on
- * up to `threads` threads, the caller among them; returns when all have returned: TSR_OK, or the error of the lowest i
- * that failed (the others may not have run). threads <= 1 runs on the caller alone. Not to be called from within fn. */
+/* One task of a job: returns TSR_OK or a negative code with `error` set. */
 typedef int (*tsr_task)(void *argument, uint64_t index, tsr_error *error);
 
+/* Calls fn(argument, i) for each i < count on up to `threads` threads, the calling thread among them, and returns when
+ * all calls have returned. With threads <= 1 the calling thread runs all of them. fn must not call this function.
+ * Errors: those of the task with the lowest index that failed. Tasks with higher indexes may not have run then. */
 int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argument, tsr_error *error);
 
-/* TSR_INTERRUPT if the host to which this memory belongs wants to stop. Workers do not ask the host: they stop once the
- * caller of their job was told to. What takes long within a task asks this now and then. */
+/* Fails with TSR_INTERRUPT if the host that owns the root of `memory` wants to cancel. Call it now and then in long
+ * work, within tasks, too. On a worker thread it does not call the host: there it fails once the thread that finishes
+ * the job was told to cancel. */
 int tsr__cancelled(tsr_memory *memory, tsr_error *error);
 
-/* The same, but the host is asked only where so much decoding, with what was done since it was asked last, is more than it
- * waits for: 4 MiB or 65,536 cells. Asked before it is done. */
+/* Rate-limited tsr__cancelled: polls once per 4 MiB decoded or 65,536 cells. Call it before decoding `bytes` bytes or
+ * `cells` cells. */
 int tsr__cancelled_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr_error *error);
 
-/* tsr__parallel_for in two parts, so that workers are at it while the caller does something else. The caller's thread takes
- * no part before the finish, which does what is left and returns when all is done; while it waits it asks the host of
- * `memory` (NULL: nobody) whether to stop. Each job that was started is finished or cancelled, once, in the memory where
- * it was started. workers 0, or none to be had: the finish does all, and so it does in a child that was forked meanwhile. */
+/* A job whose tasks workers run while the caller does something else. The caller provides the structure, does not move
+ * it, and ends each job that it started with exactly one call of tsr__job_finish or tsr__job_cancel. */
 typedef struct tsr_job {
-  struct tsr_job *next, *previous;
+  struct tsr_job *next, *previous; /* in the pool's list */
   tsr_task fn;
-  void *argument;
-  uint64_t count;
-  _Atomic uint64_t at; /* the next index */
-  _Atomic bool failed; /* hand out no more */
-  _Atomic bool interrupted; /* and end what is at work */
-  unsigned wanted, joined; /* workers: how many at most, how many so far */
-  unsigned helpers;
-  int64_t process; /* that started it, where it wanted workers */
-  pthread_cond_t done; /* helpers has become 0 */
-  uint64_t failed_at;
-  int code;
-  tsr_error error;
+  void *argument; /* of `fn`, borrowed */
+  uint64_t count; /* tasks */
+  _Atomic uint64_t at; /* index of the next task to start; may pass `count` */
+  _Atomic bool failed; /* start no further task */
+  _Atomic bool interrupted; /* cancel the running tasks (tsr__cancelled), too */
+  unsigned wanted, joined; /* workers: the maximum, and how many have joined so far */
+  unsigned helpers; /* workers that run tasks of this job now */
+  int64_t process; /* id of the process that started the job; set if `wanted` is not 0 */
+  pthread_cond_t done; /* signalled when `helpers` becomes 0 */
+  uint64_t failed_at; /* lowest index that failed; valid if `code` is negative */
+  int code; /* TSR_OK, or that of the task `failed_at` */
+  tsr_error error; /* of the task `failed_at` */
 } tsr_job;
 
+/* Starts a job of `count` tasks on up to `workers` worker threads. The calling thread runs none of them now. If there
+ * are no worker threads, tsr__job_finish runs all tasks. */
 void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn, void *argument);
-int tsr__job_finish(tsr_job *job, tsr_memory *memory, tsr_error *error);
-void tsr__job_cancel(tsr_job *job); /* waits until what has begun has ended, by itself or because it asks */
-bool tsr__job_goes_on(const tsr_job *job); /* are there indexes that nobody has taken? */
-unsigned tsr__cores(void); /* at least 1 */
 
-/* Globals, made on first use in each process: after a fork the child finds its parent's, whose mutex may be locked for
- * ever. `state`, zero at first, is the process id * 2, + 1 once they are made. True: the caller makes them, and then
- * says so; others wait. */
+/* Runs the tasks that have not started, waits for the others and ends the job. While it waits, it polls the host of
+ * `memory` for cancellation; with a NULL memory it does not. In a child process that was forked since the start it runs
+ * all tasks that are left. Errors: as tsr__parallel_for. */
+int tsr__job_finish(tsr_job *job, tsr_memory *memory, tsr_error *error);
+
+/* Ends the job without starting further tasks. Waits until the running tasks have returned; those that call
+ * tsr__cancelled fail there. */
+void tsr__job_cancel(tsr_job *job);
+
+/* Returns true if the job has tasks that no thread has started, and no task has failed. */
+bool tsr__job_has_tasks(const tsr_job *job);
+
+/* Returns the number of processors that this process may use, at least 1. */
+unsigned tsr__cores(void);
+
+/* Guards the creation of global state once in each process. A child process inherits its parent's state, whose mutex
+ * may be locked for ever, so it creates its own. `state` is 0 at first, then twice the id of the process that creates
+ * the globals, plus 1 once they are complete. tsr__process_enter returns true if the caller must create them and then
+ * call tsr__process_made. Otherwise it returns false once they are complete. Thread-safe. */
 bool tsr__process_enter(_Atomic uint64_t *state);
 void tsr__process_made(_Atomic uint64_t *state);
 

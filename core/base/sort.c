@@ -1,7 +1,9 @@
-/* sort.c: sorts pairs of a number and an index, stably.
+/* sort.c: stable sorts of pairs of a key and an index.
  *
- * Numbers are sorted digit by digit, the least significant first, but digits in which all agree cost nothing. Pairs of
- * equal numbers are merged where something else tells them apart.
+ * The sort is a radix sort that takes the least significant digit first and skips the digits in which all keys agree.
+ * Few pairs are sorted by insertion. Many pairs are distributed by their highest digit first, so that each part fits
+ * into a core's cache and several threads can sort parts at once. Where a tie breaker is given, a merge sort orders
+ * each group of equal keys afterwards.
  */
 #include "base/sort.h"
 
@@ -10,11 +12,11 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 
-#define DIGIT       11u
-#define SORT_DIGITS (1u << DIGIT)
-#define FEW         48u /* pairs that are sorted by insertion */
-#define SORT_MANY   32768u /* pairs that are first dealt out by their highest digit, */
-#define DEALT       8192u /* about as many to a place: they stay in a core's cache */
+#define DIGIT_BITS     11u /* of a radix digit */
+#define SORT_DIGITS    (1u << DIGIT_BITS) /* values of a digit */
+#define INSERTION_MAX  48u /* pairs that are sorted by insertion */
+#define DISTRIBUTE_MIN 32768u /* pairs from which on they are distributed into parts first */
+#define PART_PAIRS     8192u /* about as many pairs as a part gets, so that they stay in a core's cache */
 
 static void insert_pairs(tsr_pair *pairs, uint64_t count) {
   for (uint64_t i = 1; i < count; i++) {
@@ -25,8 +27,8 @@ static void insert_pairs(tsr_pair *pairs, uint64_t count) {
   }
 }
 
-/* The bits in which keys differ; 0 as well if they are in order. */
-static uint64_t differing(const tsr_pair *pairs, uint64_t count) {
+/* Returns the bits in which the keys differ, or 0 if the pairs are in order already. */
+static uint64_t differing_bits(const tsr_pair *pairs, uint64_t count) {
   uint64_t all = pairs[0].key, any = pairs[0].key;
   bool sorted = true;
   for (uint64_t i = 1; i < count; i++) {
@@ -37,7 +39,8 @@ static uint64_t differing(const tsr_pair *pairs, uint64_t count) {
   return sorted ? 0 : all ^ any;
 }
 
-static void add_up(uint64_t *counts, uint64_t digits) {
+/* Replaces each count by the sum of the counts before it, which is where the pairs with that digit begin. */
+static void counts_to_starts(uint64_t *counts, uint64_t digits) {
   uint64_t sum = 0;
   for (uint64_t d = 0; d < digits; d++) {
     const uint64_t n = counts[d];
@@ -46,19 +49,18 @@ static void add_up(uint64_t *counts, uint64_t digits) {
   }
 }
 
-/* Least significant digit first; digits in which all keys agree cost one pass of counting for all of them. Stable. The
- * result is in one of the two, which is returned. */
+/* Sorts the pairs of `from` with `to` as the second buffer and returns the one of the two that holds the result. */
 static tsr_pair *sort_digits(tsr_pair *from, tsr_pair *to, uint64_t count) {
-  if (count <= FEW) {
+  if (count <= INSERTION_MAX) {
     insert_pairs(from, count);
     return from;
   }
-  const uint64_t differ = differing(from, count);
-  for (unsigned shift = 0; shift < 64; shift += DIGIT) {
+  const uint64_t differ = differing_bits(from, count);
+  for (unsigned shift = 0; shift < 64; shift += DIGIT_BITS) {
     if (!(differ >> shift & (SORT_DIGITS - 1))) continue;
     uint64_t starts[SORT_DIGITS] = {0};
     for (uint64_t i = 0; i < count; i++) starts[from[i].key >> shift & (SORT_DIGITS - 1)]++;
-    add_up(starts, SORT_DIGITS);
+    counts_to_starts(starts, SORT_DIGITS);
     for (uint64_t i = 0; i < count; i++) to[starts[from[i].key >> shift & (SORT_DIGITS - 1)]++] = from[i];
     tsr_pair *swap = from;
     from = to;
@@ -72,15 +74,15 @@ void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count) {
   if (sorted != pairs) memcpy(pairs, sorted, count * sizeof *pairs);
 }
 
-/* ---- Many ------------------------------------------------------------------------------------ */
+/* ---- Many pairs ------------------------------------------------------------------------------ */
 
-typedef struct dealt {
-  tsr_pair *pairs, *spare; /* they are in `spare` */
-  uint64_t starts[SORT_DIGITS + 1];
-} dealt;
+typedef struct sort_parts {
+  tsr_pair *pairs, *spare; /* the distributed pairs are in `spare`, the sorted ones go to `pairs` */
+  uint64_t starts[SORT_DIGITS + 1]; /* part i has the pairs from starts[i] to starts[i + 1] - 1 */
+} sort_parts;
 
-static int sort_sort_place(void *argument, uint64_t index, tsr_error *error) {
-  const dealt *d = argument;
+static int sort_one_part(void *argument, uint64_t index, tsr_error *error) {
+  const sort_parts *d = argument;
   (void)error;
   const uint64_t first = d->starts[index], count = d->starts[index + 1] - first;
   const tsr_pair *sorted = sort_digits(d->spare + first, d->pairs + first, count);
@@ -89,33 +91,33 @@ static int sort_sort_place(void *argument, uint64_t index, tsr_error *error) {
 }
 
 void tsr__pairs_sort_many(tsr_pair *pairs, tsr_pair *spare, uint64_t count, unsigned threads) {
-  if (count < SORT_MANY) {
+  if (count < DISTRIBUTE_MIN) {
     tsr__pairs_sort(pairs, spare, count);
     return;
   }
-  const uint64_t differ = differing(pairs, count);
+  const uint64_t differ = differing_bits(pairs, count);
   if (!differ) return;
-  unsigned digit = 1;
-  while (digit < DIGIT && count >> digit > DEALT) digit++;
+  unsigned digit = 1; /* bits of the digit by which the pairs are distributed */
+  while (digit < DIGIT_BITS && count >> digit > PART_PAIRS) digit++;
   const unsigned top = 64 - (unsigned)__builtin_clzll(differ), shift = top > digit ? top - digit : 0;
-  const uint64_t places = UINT64_C(1) << digit;
+  const uint64_t parts = UINT64_C(1) << digit;
   uint64_t at[SORT_DIGITS] = {0};
-  dealt d = {.pairs = pairs, .spare = spare};
-  for (uint64_t i = 0; i < count; i++) at[pairs[i].key >> shift & (places - 1)]++;
-  add_up(at, places);
-  memcpy(d.starts, at, places * sizeof *at);
-  d.starts[places] = count;
-  for (uint64_t i = 0; i < count; i++) spare[at[pairs[i].key >> shift & (places - 1)]++] = pairs[i];
-  (void)tsr__parallel_for(threads, places, sort_sort_place, &d, NULL);
+  sort_parts d = {.pairs = pairs, .spare = spare};
+  for (uint64_t i = 0; i < count; i++) at[pairs[i].key >> shift & (parts - 1)]++;
+  counts_to_starts(at, parts);
+  memcpy(d.starts, at, parts * sizeof *at);
+  d.starts[parts] = count;
+  for (uint64_t i = 0; i < count; i++) spare[at[pairs[i].key >> shift & (parts - 1)]++] = pairs[i];
+  (void)tsr__parallel_for(threads, parts, sort_one_part, &d, NULL);
 }
 
-/* ---- With ties ------------------------------------------------------------------------------- */
+/* ---- Ties ------------------------------------------------------------------------------------ */
 
 static inline bool follows(const tsr_pair *a, const tsr_pair *b, tsr_tie_breaker ties, const void *argument) {
   return a->key != b->key ? a->key > b->key : ties(argument, a->cell, b->cell) > 0;
 }
 
-/* A stable merge sort, bottom up; the result is in `pairs`. */
+/* A stable bottom-up merge sort. The result is in `pairs`. */
 static void merge_sort(tsr_pair *pairs, tsr_pair *room, uint64_t count, tsr_tie_breaker ties, const void *argument) {
   tsr_pair *from = pairs, *to = room;
   for (uint64_t run = 1; run < count; run *= 2) {

@@ -1,4 +1,5 @@
-/* sort.h: sorts pairs of a number and an index, stably. */
+/* sort.h: stable sorts of pairs of a 64-bit key and a 32-bit index. Callers sort cells this way: they pack the order of
+ * the cells into keys, sort the pairs, and then visit the cells in the order of the indexes. */
 #ifndef TSR_SORT_H
 #define TSR_SORT_H
 
@@ -6,18 +7,20 @@
 
 typedef struct tsr_pair {
   uint64_t key;
-  uint32_t cell; /* or what else is sorted */
+  uint32_t cell; /* the index of a cell, or of anything else that is sorted */
 } tsr_pair;
 
-/* By key; stable. The result is in `pairs`. */
+/* Sorts `count` pairs by key. Pairs with equal keys keep their order. `spare` has room for `count` pairs; what it holds
+ * afterwards is undefined. The other sorts have the same arguments. */
 void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count);
 
-/* The same, by several threads. */
+/* Sorts on up to `threads` threads, the calling thread among them. */
 void tsr__pairs_sort_many(tsr_pair *pairs, tsr_pair *spare, uint64_t count, unsigned threads);
 
-/* Equal keys as `ties` says: < 0, 0, > 0 for two of the pairs' cells; NULL: as they stand. */
+/* Compares two cells whose keys are equal: < 0, 0 or > 0, as for qsort. `argument` is that of the sort. */
 typedef int (*tsr_tie_breaker)(const void *argument, uint32_t a, uint32_t b);
 
+/* Sorts by key, and pairs with equal keys by `ties`. With a NULL `ties` they keep their order. */
 void tsr__pairs_sort_ties(tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_tie_breaker ties, const void *argument);
 
 #endif

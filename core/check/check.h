@@ -10,7 +10,7 @@
 #define TSR_CHECK_H
 
 #include "base/map.h"
-#include "store/store_bounds.h"
+#include "store/store.h"
 #include "model/name.h"
 
 #define TSR_CHECK_CONTENT_MAX (UINT64_C(1) << 30) /* bytes of an object of metadata, unfiltered */

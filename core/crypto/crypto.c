@@ -1,7 +1,7 @@
-/* crypto.c: MD5, SHA-256, AES-256-GCM and random bytes; the only file that includes mbedTLS.
+/* crypto.c: MD5, SHA-256, AES-256-GCM by mbedTLS, and random bytes of the operating system.
  *
- * mbedTLS 2.28 and 3.x are known: the digests that return an error are called ..._ret in the former and lost the suffix
- * in the latter. Random bytes come from the operating system, without mbedTLS's own generator.
+ * mbedTLS 2.28 and 3.x are supported. In 2.28 the digest functions that return an error have the suffix "_ret", in 3.x
+ * they have none.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@
 #define crypto_sha256 mbedtls_sha256_ret
 #endif
 
-_Static_assert(TSR_KEY_SIZE == 32 && TSR_IV_SIZE == 12 && TSR_TAG_SIZE == 16, "what AES-256-GCM of the format means");
+_Static_assert(TSR_KEY_SIZE == 32 && TSR_IV_SIZE == 12 && TSR_TAG_SIZE == 16, "the sizes of AES-256-GCM in the format");
 
 static int fail_library(const char *what, int result, tsr_error *error) {
   if (result == MBEDTLS_ERR_CIPHER_ALLOC_FAILED) return tsr__fail(error, TSR_NOMEM, "%s: out of memory", what);
@@ -52,7 +52,7 @@ int tsr__sha256(const void *bytes, uint64_t size, uint8_t digest[TSR_SHA256_SIZE
   return TSR_OK;
 }
 
-/* GCM's block counter has 32 bits, two of its values are taken. */
+/* In bytes: GCM's counter of 16-byte blocks has 32 bits, and two of its values are reserved. */
 #define GCM_MAX ((UINT64_C(1) << 36) - 32)
 
 static int open_gcm(mbedtls_gcm_context *gcm, const uint8_t *key, uint64_t size, tsr_error *error) {
@@ -88,7 +88,7 @@ int tsr__aes_decrypt(const uint8_t key[TSR_KEY_SIZE], const uint8_t iv[TSR_IV_SI
       rc = tsr__fail(error, TSR_AUTH, "the key is wrong or the encrypted data is damaged (%llu bytes)",
                      (unsigned long long)size);
     else if (result != 0) rc = fail_library("AES-256-GCM", result, error);
-    if (rc < 0) tsr__wipe(out, size); /* unauthenticated text goes nowhere */
+    if (rc < 0) tsr__wipe(out, size); /* unauthenticated data must not reach the caller */
   }
   mbedtls_gcm_free(&gcm);
   return rc;

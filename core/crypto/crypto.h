@@ -1,24 +1,30 @@
-/* crypto.h: digests, authenticated encryption, random bytes. crypto.c is the only file that includes mbedTLS (2.28
- * and 3.x). */
+/* crypto.h: digests, authenticated encryption and random bytes. crypto.c is the only file that includes mbedTLS. All
+ * functions may be called from any thread. */
 #ifndef TSR_CRYPTO_H
 #define TSR_CRYPTO_H
 
 #include "tessera.h"
 
+/* Sizes in bytes. */
 #define TSR_MD5_SIZE    16
 #define TSR_SHA256_SIZE 32
-#define TSR_KEY_SIZE    32
-#define TSR_IV_SIZE     12
-#define TSR_TAG_SIZE    16
+#define TSR_KEY_SIZE    32 /* of an AES-256 key */
+#define TSR_IV_SIZE     12 /* of an initialization vector of GCM */
+#define TSR_TAG_SIZE    16 /* of an authentication tag of GCM */
 
+/* Each computes the digest of `size` bytes. */
 int tsr__md5(const void *bytes, uint64_t size, uint8_t digest[TSR_MD5_SIZE], tsr_error *error);
 int tsr__sha256(const void *bytes, uint64_t size, uint8_t digest[TSR_SHA256_SIZE], tsr_error *error);
-/* AES-256-GCM without additional data; `out` has room for `size` bytes and may not overlap. TSR_AUTH where the tag does
- * not fit; then out is zeroed. */
+
+/* Encrypts or decrypts `size` bytes by AES-256-GCM without additional data. `out` has room for `size` bytes and does
+ * not overlap `in`. Never use an IV twice with the same key. Errors: TSR_TOOBIG past GCM's limit of 64 GiB. TSR_AUTH if
+ * the tag does not match the key, the IV and the encrypted bytes; `out` is zeroed then. */
 int tsr__aes_encrypt(const uint8_t key[TSR_KEY_SIZE], const uint8_t iv[TSR_IV_SIZE], const void *in, uint64_t size,
                      void *out, uint8_t tag[TSR_TAG_SIZE], tsr_error *error);
 int tsr__aes_decrypt(const uint8_t key[TSR_KEY_SIZE], const uint8_t iv[TSR_IV_SIZE], const uint8_t tag[TSR_TAG_SIZE],
                      const void *in, uint64_t size, void *out, tsr_error *error);
-int tsr__random(void *bytes, uint64_t size, tsr_error *error); /* from the operating system */
+
+/* Fills `bytes` with `size` random bytes of the operating system, fit for keys and IVs. */
+int tsr__random(void *bytes, uint64_t size, tsr_error *error);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef TSR_ARRAY_CREATE_H
 #define TSR_ARRAY_CREATE_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 /* Copies a schema that a caller filled in (tessera.h, "Writing") into `schema` and sets the members that the caller may
  * leave out: is_dimension, cell_size, fill values, chunk sizes of pipelines, version, and the capacity of dense arrays.

@@ -3,7 +3,7 @@
 #ifndef TSR_METADATA_WRITE_H
 #define TSR_METADATA_WRITE_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 #include "format/metadata.h"
 
 /* Writes one entry, a value or the deletion of a key, to a new file in __meta of `store`, an array's or a group's. The

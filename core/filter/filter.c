@@ -1,15 +1,16 @@
-/* filter.c: tiles through their filter pipelines, both ways.
+/* filter.c: encodes and decodes tiles by their filter pipelines.
  *
  * A tile is stored as u64 number of chunks, then for each chunk
  *   u32 original size | u32 filtered size | u32 metadata size | metadata | filtered data
- * A chunk runs through the pipeline alone. Forward, the first filter sees its bytes and no metadata, and each filter
- * gives metadata and data to the next; AES-256-GCM comes last if there is a key (generic tiles name it in their
- * pipeline, schemas do not). Backward the last filter begins; each
- * takes its own metadata from the front, and at the end no metadata is left. Without filters the data is the bytes.
+ * Each chunk passes the pipeline alone. To encode it, the first filter gets the chunk's bytes and no metadata, and each
+ * filter passes metadata and data to the next. If there is a key, AES-256-GCM comes last; generic tiles name it in
+ * their pipeline, schemas do not. To decode it, the last filter begins. Each filter reads its own metadata from the
+ * beginning of the metadata, and after the first filter no metadata is left. Without filters the filtered data are the
+ * chunk's bytes.
  *
- * Invariants: original sizes add up to the tile's size. Cells are not split from version 11 on. A chunk of original
- * size 0 is empty, whatever its data (some writers left half a stream there). A tile whose offsets live in its data is
- * one chunk; its offsets tile has no chunks.
+ * Invariants: The original sizes add up to the size of the tile. From version 11 on, chunks hold whole cells. A chunk
+ * of original size 0 is empty, even if it has data, because some writers left half a stream there. A tile whose offsets
+ * are within its data is one chunk, and its offsets tile has no chunks.
  */
 #include "filter/filter.h"
 #include "filter/filter_version.h"
@@ -19,13 +20,13 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 
-#define CHUNK_HEADER     12u
-#define ASK_CHUNKS       64u /* the host is asked whether to go on after so many chunks, however small, */
-#define FILTER_ASK_BYTES (4u << 20) /* or after so many bytes */
+#define CHUNK_HEADER      12u
+#define POLL_CHUNKS       64u /* chunks, of any size, after which the host is polled for cancellation, */
+#define FILTER_POLL_BYTES (4u << 20) /* or bytes */
 
-/* ---- Which filters there are ------------------------------------------------------------------------------------- */
+/* ---- The table of filters -------------------------------------------------------------------- */
 
-/* No filter, in older arrays also as one of a list. */
+/* TSR_FILTER_NONE passes the data unchanged. Older arrays may have it among other filters of a list. */
 static int decode_none(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
                        tsr_part *data_out, tsr_error *error) {
   *data_out = (tsr_part){(uint8_t *)data.data, data.size};
@@ -81,24 +82,24 @@ tsr_datatype tsr__filter_gives(const tsr_filter *filter, tsr_datatype datatype) 
   return size == 1 ? TSR_INT8 : size == 2 ? TSR_INT16 : size == 4 ? TSR_INT32 : TSR_INT64;
 }
 
-/* ---- A pipeline in use ------------------------------------------------------------------------------------------- */
+/* ---- A pipeline in use ----------------------------------------------------------------------- */
 
 typedef struct filter_stage {
   const tsr_filter *filter;
   const tsr_filter_methods *methods;
-  tsr_datatype datatype; /* of what goes into the filter, forward */
-  uint64_t most; /* bytes that can go into it, forward, of the present chunk */
+  tsr_datatype datatype; /* of the values that the filter gets when it encodes */
+  uint64_t most; /* upper limit for the bytes of the present chunk that the filter got when it encoded */
   void *state;
 } filter_stage;
 
 typedef struct filter_run {
   const tsr_tile_shape *shape;
-  tsr_strings *strings; /* of the first filter */
+  tsr_strings *strings; /* for the first filter, or NULL */
   tsr_filter aes;
   filter_stage *stages;
   uint32_t count;
-  tsr_arena arena; /* of the present chunk */
-  uint64_t chunks, bytes; /* decoded since the host was asked whether to go on */
+  tsr_arena arena; /* reset for each chunk */
+  uint64_t chunks, bytes; /* decoded since the host was polled */
 } filter_run;
 
 static void close_run(filter_run *r) {
@@ -108,7 +109,7 @@ static void close_run(filter_run *r) {
   tsr__arena_release(&r->arena);
 }
 
-/* On failure nothing is left to close. */
+/* Prepares a pipeline for one tile. After a failure there is nothing to close. */
 static int filter_open_run(filter_run *r, const tsr_pipeline *pipeline, const tsr_tile_shape *shape,
                            tsr_strings *strings, tsr_memory *memory, tsr_error *error) {
   bool encrypts = false;
@@ -186,27 +187,28 @@ int tsr__filter_prepend(const tsr_filter_context *context, const tsr_chunk *in, 
   return TSR_OK;
 }
 
-/* ---- Backward ---------------------------------------------------------------------------------------------------- */
+/* ---- Decoding -------------------------------------------------------------------------------- */
 
-/* How many bytes of metadata and data a filter can make of `total`, for the largest of writers: what is more is a
- * decompression bomb. */
+/* Returns the number of bytes of metadata and data that a filter of any correct writer can make of `total` bytes. A
+ * chunk with more is a decompression bomb. */
 static uint64_t most_after(const filter_run *r, const filter_stage *s, uint64_t total) {
-  uint64_t more = total / 16, size = TSR_MAX(r->shape->cell_size, 1); /* compressors add less than a sixteenth */
+  uint64_t more = total / 16, size = TSR_MAX(r->shape->cell_size, 1); /* a sixteenth: compressors add less than that */
   switch (s->filter->type) {
   case TSR_FILTER_RLE:
-  case TSR_FILTER_DICTIONARY: /* a run or a number of each cell, with lengths of 8 bytes; unknown cells: many */
+  /* Each cell a run or an entry with lengths of 8 bytes; the number of cells may be unknown. */
+  case TSR_FILTER_DICTIONARY:
     if (r->strings) more = tsr__mul_sat(r->strings->cells, 16);
     else if (s->datatype == TSR_ASCII || s->datatype == TSR_UTF8) more = tsr__add_sat(tsr__mul_sat(total, 16), 1 << 24);
     else more = tsr__mul_sat(total / size + 1, 2);
     break;
   case TSR_FILTER_BIT_WIDTH_REDUCTION:
-  case TSR_FILTER_POSITIVE_DELTA: /* up to 13 bytes for each window; windows are rounded down to whole values */
+  case TSR_FILTER_POSITIVE_DELTA: /* up to 13 bytes for each window of whole values */
     more = tsr__mul_sat(s->filter->window < 8 ? total : total / (s->filter->window / 2) + 1, 13);
     break;
-  case TSR_FILTER_SCALE_FLOAT: more = total; break; /* 4 bytes may become 8 */
+  case TSR_FILTER_SCALE_FLOAT: more = total; break; /* integers of 8 bytes for floats of 4 */
   default: break;
   }
-  return tsr__add_sat(tsr__add_sat(total, more), 4096 + 64 * (uint64_t)r->count); /* a record for each part */
+  return tsr__add_sat(tsr__add_sat(total, more), 4096 + 64 * (uint64_t)r->count); /* and a record for each part */
 }
 
 typedef struct stored_chunk {
@@ -243,7 +245,7 @@ static int check_chunk_end(const stored_chunk *chunk, tsr_error *error) {
   return TSR_OK;
 }
 
-/* One filter backward: chunk is what the next one sees. */
+/* Decodes a chunk by one filter. `chunk` is replaced by the input of the filter before it. */
 static int decode_stage(filter_run *r, uint32_t i, stored_chunk *chunk, uint8_t *target, tsr_error *error) {
   const filter_stage *s = &r->stages[i];
   tsr_filter_context context = context_of(r, i, target);
@@ -262,7 +264,7 @@ static int decode_stage(filter_run *r, uint32_t i, stored_chunk *chunk, uint8_t 
 
 static int decode_chunk(filter_run *r, stored_chunk chunk, uint8_t *out, tsr_error *error) {
   uint64_t most = chunk.original;
-  if (r->chunks >= ASK_CHUNKS || r->bytes >= FILTER_ASK_BYTES) {
+  if (r->chunks >= POLL_CHUNKS || r->bytes >= FILTER_POLL_BYTES) {
     TSR_TRY(tsr__cancelled(r->arena.memory, error));
     r->chunks = r->bytes = 0;
   }
@@ -273,7 +275,7 @@ static int decode_chunk(filter_run *r, stored_chunk chunk, uint8_t *out, tsr_err
     most = most_after(r, &r->stages[i], most);
   }
   for (uint32_t i = r->count; i-- > 0;) {
-    int rc = chunk.original >= FILTER_ASK_BYTES ? tsr__cancelled(r->arena.memory, error) : TSR_OK;
+    int rc = chunk.original >= FILTER_POLL_BYTES ? tsr__cancelled(r->arena.memory, error) : TSR_OK;
     if (rc == TSR_OK) rc = decode_stage(r, i, &chunk, i == 0 ? out : NULL, error);
     if (rc < 0) return tsr__wrap(error, "filter %s", r->stages[i].methods->name);
   }
@@ -378,7 +380,7 @@ int tsr__pipeline_decode_strings(const tsr_pipeline *pipeline, const tsr_tile_sh
                                  tsr_memory *memory, tsr_error *error) {
   tsr_strings strings = {offsets, cells};
   TSR_TRY(filter_decode(pipeline, shape, &strings, in, in_size, out, out_size, memory, error));
-  if (out_size == 0) /* then no filter ran */
+  if (out_size == 0) /* no filter ran, so the offsets are not set yet */
     for (uint64_t i = 0; i <= cells; i++) offsets[i] = 0;
   return TSR_OK;
 }
@@ -405,17 +407,18 @@ int tsr__pipeline_original_size(const uint8_t *in, uint64_t in_size, uint64_t *s
   return TSR_OK;
 }
 
-/* ---- Forward ----------------------------------------------------------------------------------------------------- */
+/* ---- Encoding -------------------------------------------------------------------------------- */
 
-/* A tile on its way into chunks. */
+/* The division of a tile into chunks. */
 typedef struct chunker {
   uint64_t size, chunk; /* bytes of the tile; bytes of a full chunk */
-  const uint64_t *offsets; /* NULL: cells of one size */
+  const uint64_t *offsets; /* of cells of variable size; NULL: cells of fixed size */
   uint64_t cell;
 } chunker;
 
-/* Where the chunk that begins at `start` ends. Cells of variable length: a chunk takes cells until the next one would
- * make it larger than full; takes that one too if it is not half full yet, or would be at most half as much again. */
+/* Returns the end of the chunk that begins at `start`. A chunk of variable-size cells takes cells until the next one
+ * would make it larger than a full chunk. It takes that cell, too, if it is less than half full, or if it would be at
+ * most one and a half times as large as a full chunk. */
 static uint64_t chunk_end(chunker *c, uint64_t start) {
   if (!c->offsets) return c->size - start <= c->chunk ? c->size : start + c->chunk;
   while (c->offsets[c->cell] < c->size) {
@@ -441,7 +444,7 @@ static int append_parts(tsr_buffer *out, const tsr_part *parts, uint32_t count, 
 }
 
 static int encode_chunk(filter_run *r, const uint8_t *in, uint64_t size, tsr_buffer *out, tsr_error *error) {
-  tsr_part first = {(uint8_t *)in, size}; /* filters do not write to their input */
+  tsr_part first = {(uint8_t *)in, size}; /* the cast is safe: filters do not write to their input */
   tsr_chunk chunk = {.data = &first, .data_count = 1};
   for (uint32_t i = 0; i < r->count; i++) {
     tsr_filter_context context = context_of(r, i, NULL);
@@ -467,7 +470,8 @@ static int encode_tile(filter_run *r, chunker *c, const uint8_t *in, tsr_buffer 
   TSR_TRY(tsr__buffer_append_u64(out, 0, error));
   do {
     uint64_t end = r->strings ? c->size : chunk_end(c, start);
-    int rc = encode_chunk(r, in ? in + start : NULL, end - start, out, error); /* an empty tile may be NULL */
+    int rc =
+        encode_chunk(r, in ? in + start : NULL, end - start, out, error); /* the bytes of an empty tile may be NULL */
     if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)chunks);
     tsr__arena_reset(&r->arena);
     start = end;
@@ -481,7 +485,7 @@ int tsr__pipeline_encode(const tsr_pipeline *pipeline, const tsr_tile_shape *sha
                          const uint64_t *offsets, uint64_t cells, tsr_buffer *out, tsr_error *error) {
   uint64_t cell = offsets ? 1 : TSR_MAX(shape->cell_size, 1), full = TSR_MIN(pipeline->max_chunk_size, UINT32_MAX);
   chunker c = {in_size, full == 0 ? TSR_MAX(in_size, 1) : TSR_MAX(full / cell * cell, cell), offsets, 0};
-  tsr_strings strings = {(uint64_t *)offsets, cells}; /* only read on this way */
+  tsr_strings strings = {(uint64_t *)offsets, cells}; /* the cast is safe: encoding only reads them */
   bool holds = offsets && tsr__pipeline_holds_offsets(pipeline, shape->datatype, TSR_VARIABLE, shape->version);
   uint64_t before = out->size;
   filter_run r;

@@ -1,8 +1,8 @@
-/* filter_aes.c: AES-256-GCM, the last filter of every pipeline of an encrypted array; it stands in no stored pipeline.
+/* filter_aes.c: AES-256-GCM, the last filter of every pipeline of an encrypted array. Schemas do not name it.
  *
- * Metadata: u32 parts of metadata, u32 parts of data, then for each part, metadata first: u32 plain size, u32 encrypted
- * size (equal), 12 bytes initialisation vector, 16 bytes tag. Data: the encrypted parts in that order. The metadata of
- * earlier filters is inside. All versions.
+ * Metadata: u32 number of metadata parts, u32 number of data parts, then for each part, those of metadata first: u32
+ * plain size, u32 encrypted size, which is equal, 12 bytes initialization vector, 16 bytes tag. Data: the encrypted
+ * parts in the same order. The metadata of earlier filters is encrypted with the data. All format versions.
  */
 #include "base/arithmetic.h"
 #include "crypto/crypto.h"

@@ -1,12 +1,16 @@
-/* filter_bitwidth.c: bit width reduction: windows of integers, less their least, in as many bytes as the largest needs.
+/* filter_bitwidth.c: bit width reduction. The data is divided into windows; each value is stored as its difference from
+ * the least value of its window, in as many bytes as the largest difference needs.
  *
- * Integers of 2, 4, 8 bytes; datetimes and times from version 20 on. Of other datatypes, and of datetimes and times
- * before version 20, data and metadata pass as they are. Metadata: u32 bytes of input, u32 windows, for each the offset
- * (a value of the datatype), u8 bits, u32 bytes before reduction. Data: in each window bits >= the datatype's, or bytes
- * that are no whole values    the bytes as they are; the offset says nothing else value - offset in 8, 16 or 32 bits,
- * signed if the datatype is Sums wrap around in the width of the datatype. Forward a window is the option's size
- * rounded down to whole values; signed differences are kept below 127, 32767... and unsigned ones below 255, 65535...,
- * for one more than the largest must fit too, as in TileDB.
+ * The filter works on integers of 2, 4 and 8 bytes, and from version 20 on also on datetimes and times. Data and
+ * metadata of all other types pass unchanged. Metadata: u32 size of the input in bytes, u32 number of windows, then for
+ * each window: the offset (a value of the datatype), u8 bits, u32 size in bytes before the reduction. Data of a window:
+ * if `bits` is at least that of the datatype, or the window's size is no multiple of the value's, the window's bytes
+ * unchanged; the offset is not used then. Otherwise value - offset in 8, 16 or 32 bits, signed if the datatype is
+ * signed. Sums wrap around in the width of the datatype.
+ *
+ * When encoding, a window has the size of the filter's option, rounded down to whole values. As in TileDB, one more
+ * than the largest difference must fit, too: signed differences stay below 127, 32767 and so on, unsigned ones below
+ * 255, 65535 and so on.
  */
 #include <string.h>
 
@@ -14,7 +18,7 @@
 #include "filter/filter_parts.h"
 #include "filter/filter_version.h"
 
-/* Bytes of a value; 0 where the filter does nothing. */
+/* Returns the size of a value in bytes, or 0 if the filter passes the data unchanged. */
 static unsigned reduced_width(const tsr_filter_context *context, bool *has_sign) {
   tsr_kind kind = tsr_datatype_kind(context->datatype);
   unsigned width = (unsigned)tsr_datatype_size(context->datatype);
@@ -28,9 +32,9 @@ static unsigned reduced_width(const tsr_filter_context *context, bool *has_sign)
   }
 }
 
-/* ---- One window -------------------------------------------------------------------------------------------------- */
+/* ---- One window ------------------------------------------------------------------------------ */
 
-/* widen: `count` narrow integers + offset -> wide ones; narrow: the way back */
+/* widen_*: adds the offset to `count` narrow integers and stores them as wide ones. narrow_*: the inverse. */
 #define DEFINE_WIDEN(wide, type, name)                                                                                 \
   static void widen_##name(const uint8_t *in, uint64_t count, uint64_t offset, uint8_t *out) {                         \
     type small;                                                                                                        \
@@ -62,7 +66,7 @@ DEFINE_WIDEN(uint64_t, uint32_t, 64_u32)
 DEFINE_WIDEN(uint64_t, int32_t, 64_i32)
 
 typedef void (*bitwidth_convert)(const uint8_t *in, uint64_t count, uint64_t offset, uint8_t *out);
-/* by signedness, bytes of the value (2, 4, 8) and of what is stored (1, 2, 4) */
+/* indexed by signedness, by the value's size (2, 4, 8 bytes) and by the stored size (1, 2, 4 bytes) */
 static const bitwidth_convert wideners[2][3][3] = {
     {{widen_16_u8}, {widen_32_u8, widen_32_u16}, {widen_64_u8, widen_64_u16, widen_64_u32}},
     {{widen_16_i8}, {widen_32_i8, widen_32_i16}, {widen_64_i8, widen_64_i16, widen_64_i32}}};
@@ -75,7 +79,7 @@ static bitwidth_convert bitwidth_choose(const bitwidth_convert table[2][3][3], b
   return table[has_sign][__builtin_ctz(width) - 1][__builtin_ctz(bits / 8)];
 }
 
-/* The least value, and how far the largest lies above it. */
+/* range_*: finds the least value, and the difference between the largest and the least. */
 #define DEFINE_RANGE(type, name)                                                                                       \
   static void range_##name(const uint8_t *in, uint64_t count, uint64_t *least, uint64_t *range) {                      \
     type low, high, value;                                                                                             \
@@ -106,12 +110,12 @@ static unsigned bitwidth_measure(unsigned width, bool has_sign, const uint8_t *i
   return bits;
 }
 
-/* ---- Backward ---------------------------------------------------------------------------------------------------- */
+/* ---- Decoding -------------------------------------------------------------------------------- */
 
 typedef struct bitwidth_window {
   uint64_t offset;
   unsigned bits;
-  uint32_t bytes; /* before reduction */
+  uint32_t bytes; /* before the reduction */
 } bitwidth_window;
 
 static bitwidth_window bitwidth_read_window(tsr_input *metadata, unsigned width) {
@@ -167,9 +171,9 @@ static int bitwidth_decode(const tsr_filter_context *context, tsr_input *metadat
   return TSR_OK;
 }
 
-/* ---- Forward ----------------------------------------------------------------------------------------------------- */
+/* ---- Encoding -------------------------------------------------------------------------------- */
 
-/* One window to *record and *to. */
+/* Encodes one window. Writes its metadata to *record and its data to *to, and advances both. */
 static void encode_window(unsigned width, bool has_sign, const uint8_t *in, uint64_t bytes, uint8_t **record,
                           uint8_t **to) {
   uint64_t least = 0, stored = bytes;

@@ -1,5 +1,5 @@
-/* filter_bzip2.c: bzip2 streams, one for each part, in the compressors' frame. A level (block size in units of 100,000
- * bytes) below 1 means 1. All versions.
+/* filter_bzip2.c: bzip2. Each part is one bzip2 stream (filter_compress.h). The level is the block size in units of
+ * 100,000 bytes; a level below 1 means 1. All format versions.
  */
 #include <bzlib.h>
 #include <limits.h>
@@ -8,29 +8,29 @@
 #include "base/pool.h"
 #include "filter/filter_compress.h"
 
-#define BZIP2_STEP (1u << 20) /* bytes in or out, then the host is asked whether to go on: a tenth of a second */
+#define BZIP2_STEP (1u << 20) /* bytes read or written between two polls for cancellation: a tenth of a second */
 
-typedef struct lender { /* of memory */
+typedef struct bzip2_memory {
   tsr_memory *memory;
-  tsr_error trouble; /* why there was none; code 0: there was */
-} lender;
+  tsr_error trouble; /* why an allocation failed; code 0: none failed */
+} bzip2_memory;
 
 static void *bzip2_allocate(void *argument, int count, int size) {
-  lender *l = argument;
+  bzip2_memory *l = argument;
   uint8_t *pointer;
   return TSR_ALLOC_RAW(l->memory, (uint64_t)count * (uint64_t)size, &pointer, &l->trouble) == TSR_OK ? pointer : NULL;
 }
 
 static void bzip2_deallocate(void *argument, void *pointer) { tsr__free(pointer); }
 
-static int bzip2_fail_memory(const lender *l, tsr_error *error) {
+static int bzip2_fail_memory(const bzip2_memory *l, tsr_error *error) {
   if (l->trouble.code < 0) return tsr__fail(error, l->trouble.code, "memory for bzip2: %s", l->trouble.message);
   return tsr__fail(error, TSR_ERROR, "bzip2 of version %s does not start", BZ2_bzlibVersion());
 }
 
 static int bzip2_decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                             uint64_t out_size, tsr_error *error) {
-  lender l = {.memory = context->arena->memory};
+  bzip2_memory l = {.memory = context->arena->memory};
   bz_stream bz = {.bzalloc = bzip2_allocate, .bzfree = bzip2_deallocate, .opaque = &l};
   if (BZ2_bzDecompressInit(&bz, 0, 0) != BZ_OK) return bzip2_fail_memory(&l, error);
   bz.next_in = (char *)in;
@@ -56,12 +56,12 @@ static int bzip2_decompress(const tsr_filter_context *context, const uint8_t *in
   return TSR_OK;
 }
 
-/* bzip2's manual: one part in a hundred and 600 bytes more */
+/* The manual of bzip2: output may be one percent and 600 bytes larger. */
 static uint64_t bzip2_bound(const tsr_filter_context *context, uint64_t size) { return size + size / 100 + 601; }
 
 static int bzip2_compress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                           uint64_t *out_size, tsr_error *error) {
-  lender l = {.memory = context->arena->memory};
+  bzip2_memory l = {.memory = context->arena->memory};
   bz_stream bz = {.bzalloc = bzip2_allocate, .bzfree = bzip2_deallocate, .opaque = &l};
   int level = TSR_MIN(TSR_MAX(context->filter->level, 1), 9);
   if (BZ2_bzCompressInit(&bz, level, 0, 0) != BZ_OK) return bzip2_fail_memory(&l, error);

@@ -1,19 +1,19 @@
-/* filter_compress.c: the frame around a codec: which parts were compressed, and how long each was before and after.
+/* filter_compress.c: the layout around a codec, which says how large each part was before and after its compression.
  *
- * Metadata: u32 parts of metadata, u32 parts of data, then for each part, metadata first: u32 original size, u32
- * compressed size. Data: the compressed parts in that order, nothing between them. The metadata of earlier filters is
- * inside, so backward it replaces what was there. All versions.
+ * Metadata: u32 number of metadata parts, u32 number of data parts, then for each part, those of metadata first: u32
+ * original size, u32 compressed size. Data: the compressed parts in the same order, without gaps. The metadata of
+ * earlier filters is compressed with the data, so decoding replaces the metadata. All format versions.
  */
 #include "filter/filter_compress.h"
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
 
-#define ASK_PARTS 64 /* the host is asked whether to go on after so many parts, however small */
+#define POLL_PARTS 64 /* parts, of any size, after which the host is polled for cancellation */
 
 typedef struct part_sizes {
-  uint32_t metadata_parts, parts; /* parts: of both kinds */
-  uint64_t metadata, data; /* original bytes of each kind */
+  uint32_t metadata_parts, parts; /* numbers of metadata parts, and of all parts */
+  uint64_t metadata, data; /* original sizes in bytes */
 } part_sizes;
 
 static int read_sizes(const tsr_filter_context *context, tsr_input *metadata, const tsr_input *data, part_sizes *sizes,
@@ -56,7 +56,7 @@ int tsr__compress_decode(const tsr_filter_context *context, tsr_input *metadata,
     uint32_t original = tsr__input_u32(&records), compressed = tsr__input_u32(&records);
     const uint8_t *from = tsr__input_take(&data, compressed);
     if (original == 0) continue;
-    if (i % ASK_PARTS == ASK_PARTS - 1) TSR_TRY(tsr__cancelled(context->arena->memory, error));
+    if (i % POLL_PARTS == POLL_PARTS - 1) TSR_TRY(tsr__cancelled(context->arena->memory, error));
     int rc = context->codec->decompress(context, from, compressed, to, original, error);
     if (rc < 0) return tsr__wrap(error, "part %u of %u", i, sizes.parts);
     to += original;

@@ -1,23 +1,25 @@
-/* filter_delta.c: delta, double delta and positive delta: integers as the steps between them.
+/* filter_delta.c: the filters delta, double delta and positive delta, which store the differences between successive
+ * integers.
  *
- * Arithmetic wraps around in the width of the values, so signed and unsigned values decode alike. Strings and bytes
- * are taken for single bytes, datetimes and times for 64-bit integers; delta and double delta may be told another
- * datatype (option "reinterpret"), and refuse floats.
+ * Arithmetic wraps around in the width of the values, so signed and unsigned values are decoded the same way. Strings
+ * and bytes are taken for single bytes, datetimes and times for 64-bit integers. Delta and double delta have an option
+ * "reinterpret" with another datatype, and refuse floats.
  *
- * Delta (in the compressors' frame): u64 n, then n values: the first, and the step to each next. TileDB 2.16 wrote the
- * bytes of one value more behind them, which say nothing.
+ * Delta (in the layout of filter_compress.h): u64 n, then n values: the first value, then each difference from the one
+ * before. TileDB 2.16 wrote one more value behind them, which has no meaning.
  *
- * Double delta (in the compressors' frame, all versions): u8 b, u64 n, then
- *   b >= bits of a value - 1   the bytes as they are, also where they are no whole values (n is rounded down)
- *   else                       the first two values (or the only one), then for each next one its step less the step
- *                              before, as a sign bit (1 = negative) and b bits of magnitude: a string of bits that
- *                              fills u64 words from their highest bit down; the last word is filled up with zeros
- * b has room for the first step too, and is 0 only if n <= 2.
+ * Double delta (in the layout of filter_compress.h, all format versions): u8 b, u64 n, then
+ *   b >= bits of a value - 1   the bytes unchanged, even if they are not whole values (n is rounded down then)
+ *   any other b                the first two values, or the only one; then for each further value its difference less
+ *                              the difference before, as a sign bit (1 = negative) and b bits of magnitude. These bits
+ *                              fill u64 words from their highest bit down; the last word is padded with zeros.
+ * b is large enough for the first difference, too, and is 0 only if n <= 2.
  *
- * Positive delta (metadata beside the data; before version 20 nothing is done to datetimes and times, and never to
- * CHAR, strings but GEOM_WKT, ANY, floats; then there is no metadata either). Metadata: u32 windows, for each the
- * first value and u32 bytes. Data: in each window the step to each value, 0 for the first. A window that is no whole
- * number of values holds them as they are, and its first value says nothing.
+ * Positive delta (data and metadata are separate): Metadata: u32 number of windows, then for each window its first
+ * value and its u32 size in bytes. Data: for each value of a window the difference from the one before, 0 for the
+ * first. A window whose size is no multiple of the value's is stored unchanged, and its first value has no meaning.
+ * Data of CHAR, strings except GEOM_WKT, ANY and floats pass unchanged without metadata, and so do datetimes and times
+ * before version 20.
  */
 #include <string.h>
 
@@ -26,7 +28,7 @@
 #include "filter/filter_parts.h"
 #include "filter/filter_version.h"
 
-/* sums: the running sums of `count` steps, from `value` on. steps: the way back. */
+/* sums*: computes the running sums of `count` differences, starting with `from`. steps*: the inverse. */
 #define DEFINE_STEPS(bits)                                                                                             \
   static void sums##bits(const uint8_t *in, uint64_t count, uint64_t from, uint8_t *out) {                             \
     uint##bits##_t value = (uint##bits##_t)from, step;                                                                 \
@@ -74,9 +76,9 @@ static uint64_t delta_load(unsigned width, const uint8_t *p) {
   return value;
 }
 
-/* ---- Delta ------------------------------------------------------------------------------------------------------- */
+/* ---- Delta ----------------------------------------------------------------------------------- */
 
-/* Bytes of the values that delta and double delta take, and whether they have a sign. */
+/* Sets the width in bytes of the values as delta and double delta see them, and whether they are signed. */
 static int value_width(const tsr_filter_context *context, int rc, unsigned *width, bool *has_sign, tsr_error *error) {
   tsr_datatype datatype = tsr__filter_gives(context->filter, context->datatype);
   tsr_kind kind = tsr_datatype_kind(datatype);
@@ -119,11 +121,12 @@ static int compress_delta(const tsr_filter_context *context, const uint8_t *in, 
 
 static const tsr_codec codec_delta = {.bound = bound_delta, .compress = compress_delta, .decompress = decompress_delta};
 
-/* ---- Double delta ------------------------------------------------------------------------------------------------ */
+/* ---- Double delta ---------------------------------------------------------------------------- */
 
 #define DOUBLE_DELTA_HEADER 9u
 
-/* Values 2 to count - 1, from the bits in `words`, of which there are enough: (count - 2) * (magnitude + 1) bits. */
+/* unpack*: decodes the values from number 2 to count - 1. `words` has the (count - 2) * (magnitude + 1) bits that are
+ * needed. */
 #define DEFINE_UNPACK(bits)                                                                                            \
   static void unpack##bits(const uint8_t *words, uint64_t count, unsigned magnitude, uint8_t *out) {                   \
     uint##bits##_t before, value;                                                                                      \
@@ -160,7 +163,7 @@ static int decompress_double_delta(const tsr_filter_context *context, const uint
   unsigned magnitude = tsr__input_u8(&input);
   uint64_t count = tsr__input_u64(&input), left = tsr__input_left(&input);
   bool plain = magnitude >= 8 * width - 1;
-  /* count is at most 2^32 once it agrees with out_size, so the sizes cannot overflow */
+  /* A count that agrees with out_size is at most 2^32, so the sizes cannot overflow. */
   if (input.failed || count != out_size / width || (!plain && out_size % width != 0) ||
       left != (plain ? out_size : packed_size(count, width, magnitude)))
     return tsr__fail(
@@ -179,11 +182,11 @@ static int decompress_double_delta(const tsr_filter_context *context, const uint
   return TSR_OK;
 }
 
-/* Bits filled into words from the highest down. */
+/* Writes bits into u64 words from the highest bit down. */
 typedef struct packer {
   uint8_t *to;
   uint64_t word;
-  unsigned room; /* bits of `word` still free: 1 to 64 */
+  unsigned room; /* free bits of `word`: 1 to 64 */
 } packer;
 
 static inline void delta_pack(packer *p, uint64_t value, unsigned bits) {
@@ -192,7 +195,7 @@ static inline void delta_pack(packer *p, uint64_t value, unsigned bits) {
     p->word |= value << p->room;
     return;
   }
-  unsigned rest = bits - p->room; /* at most 62: a field has 63 bits or less */
+  unsigned rest = bits - p->room; /* at most 62, as a field has at most 63 bits */
   tsr__store64(p->to, p->word | value >> rest);
   p->to += 8;
   p->room = 64 - rest;
@@ -207,7 +210,8 @@ static void pack_end(packer *p) {
 
 static uint64_t delta_size_of(int64_t value) { return value < 0 ? 0 - (uint64_t)value : (uint64_t)value; }
 
-/* measure: bits of the largest magnitude; 64 where a step, or the step of a step, leaves 64 bits. */
+/* measure_*: returns the bits of the largest magnitude, or 64 if a difference, or a difference of differences,
+ * overflows 64 bits. */
 #define DEFINE_PACK(name, type)                                                                                        \
   static unsigned measure_##name(const uint8_t *in, uint64_t count) {                                                  \
     type before, value;                                                                                                \
@@ -256,7 +260,7 @@ static packing packing_of(unsigned width, bool has_sign) {
   return table[has_sign][__builtin_ctz(width)];
 }
 
-/* Packed bits never pass the size of the values, but for the last word. */
+/* Packed bits take no more room than the values, except for the padding of the last word. */
 static uint64_t bound_double_delta(const tsr_filter_context *context, uint64_t size) {
   return tsr__add_sat(size, DOUBLE_DELTA_HEADER + 8);
 }
@@ -269,7 +273,7 @@ static int compress_double_delta(const tsr_filter_context *context, const uint8_
   uint64_t count = size / width;
   packing how = packing_of(width, has_sign);
   unsigned magnitude = count <= 2 ? 0 : how.measure(in, count), most = 8 * width - 1;
-  if (size % width != 0 || count == 0) magnitude = most; /* TileDB reads such parts, but does not write them */
+  if (size % width != 0 || count == 0) magnitude = most; /* TileDB reads such parts, though it never writes them */
   bool plain = magnitude >= most;
   out[0] = (uint8_t)magnitude;
   tsr__store64(out + 1, count);
@@ -286,7 +290,7 @@ static int compress_double_delta(const tsr_filter_context *context, const uint8_
 static const tsr_codec codec_double_delta = {
     .bound = bound_double_delta, .compress = compress_double_delta, .decompress = decompress_double_delta};
 
-/* ---- The compressors' frame -------------------------------------------------------------------------------------- */
+/* ---- Delta and double delta as filters ------------------------------------------------------- */
 
 static uint32_t drop_empty(tsr_part *to, const tsr_part *parts, uint32_t count) {
   uint32_t kept = 0;
@@ -295,7 +299,7 @@ static uint32_t drop_empty(tsr_part *to, const tsr_part *parts, uint32_t count) 
   return kept;
 }
 
-/* Without empty parts: TileDB writes those, and then refuses to read the chunk. */
+/* Encodes without the empty parts: TileDB writes them, but then refuses to read the chunk. */
 static int encode_compressed(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
   tsr_part *parts;
   TSR_TRY(TSR_ARENA_ARRAY(context->arena, (uint64_t)in->metadata_count + in->data_count, &parts, error));
@@ -306,9 +310,9 @@ static int encode_compressed(const tsr_filter_context *context, const tsr_chunk 
   return tsr__compress_encode(context, &full, out, error);
 }
 
-/* ---- Positive delta ---------------------------------------------------------------------------------------------- */
+/* ---- Positive delta -------------------------------------------------------------------------- */
 
-/* Bytes of a value; 0 where the filter does nothing. */
+/* Returns the size of a value in bytes, or 0 if the filter passes the data unchanged. */
 static unsigned positive_width(const tsr_filter_context *context) {
   switch (tsr_datatype_kind(context->datatype)) {
   case TSR_KIND_SIGNED:
@@ -349,7 +353,7 @@ static int decode_positive_delta(const tsr_filter_context *context, tsr_input *m
   return TSR_OK;
 }
 
-/* A step down is written as it wraps around, which every reader undoes; TileDB refuses to write it. */
+/* A negative difference is stored wrapped around, which every reader decodes; TileDB's writer refuses such values. */
 static int encode_positive_delta(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out,
                                  tsr_error *error) {
   unsigned width = positive_width(context);

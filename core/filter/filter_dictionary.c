@@ -1,10 +1,11 @@
-/* filter_dictionary.c: strings as numbers of the entries of a dictionary, together with their offsets. Variable ASCII
- * (from version 13 on) and UTF8 (from 17 on), first in its pipeline, one chunk.
+/* filter_dictionary.c: the dictionary filter, which stores each string as the number of an entry of a dictionary. It
+ * handles fields of variable-size ASCII (from version 13 on) and UTF8 (from 17 on), including their offsets. It is the
+ * first filter of its pipeline, and the tile is one chunk.
  *
- * Metadata: u32 0, u32 1, u32 bytes of text, u32 bytes of data, u32 bytes of offsets (8 for each cell), u8 width of an
- * entry's number, u8 width of an entry's size, u32 bytes of the dictionary, then for each entry its size (big-endian)
- * and text. Data: for each cell its entry's number, big-endian. Before those versions the offsets were stored as well;
- * then only the text is taken from here.
+ * Metadata: u32 0, u32 1, u32 size of the text in bytes, u32 size of the data, u32 size of the offsets (8 for each
+ * cell), u8 width of an entry's number, u8 width of an entry's size, u32 size of the dictionary, then for each entry
+ * its size (big-endian) and text. Data: for each cell the number of its entry, big-endian. Before those versions the
+ * offsets were stored in a tile of their own, too; the filter gives only the text then.
  */
 #include <string.h>
 
@@ -12,8 +13,9 @@
 #include "base/pool.h"
 #include "filter/filter.h"
 
-#define HEADER    26u
-#define ASK_CELLS 65536u /* then the host is asked whether to go on: all cells of a tile are in one chunk */
+#define HEADER 26u
+#define DICTIONARY_POLL_CELLS                                                                                          \
+  65536u /* cells between two polls for cancellation, as all cells of a tile are in one chunk */
 
 static bool dictionary_is_width(uint8_t width) { return width == 1 || width == 2 || width == 4 || width == 8; }
 
@@ -21,7 +23,7 @@ static unsigned dictionary_width_of(uint64_t most) {
   return most <= UINT8_MAX ? 1 : most <= UINT16_MAX ? 2 : most <= UINT32_MAX ? 4 : 8;
 }
 
-/* ---- Backward -------------------------------------------------------------------------------------------------- */
+/* ---- Decoding -------------------------------------------------------------------------------- */
 
 typedef struct dictionary_header {
   uint32_t text, data, offsets, dictionary;
@@ -31,7 +33,7 @@ typedef struct dictionary_header {
 typedef struct dictionary {
   const uint8_t *bytes;
   uint64_t count;
-  uint32_t *starts, *sizes; /* of the entries' text, in bytes */
+  uint32_t *starts, *sizes; /* position and size in bytes of each entry's text */
 } dictionary;
 
 static int read_header(const tsr_filter_context *context, tsr_input *metadata, const tsr_input *data,
@@ -93,7 +95,7 @@ static int dictionary_decode(const tsr_filter_context *context, tsr_input *metad
   TSR_TRY(tsr__filter_room(context, h.text, &out, error));
   uint64_t at = 0, cells = h.data / h.number_width, *offsets = context->strings ? context->strings->offsets : NULL;
   for (uint64_t i = 0; i < cells; i++) {
-    if (i % ASK_CELLS == ASK_CELLS - 1) TSR_TRY(tsr__cancelled(context->arena->memory, error));
+    if (i % DICTIONARY_POLL_CELLS == DICTIONARY_POLL_CELLS - 1) TSR_TRY(tsr__cancelled(context->arena->memory, error));
     uint64_t number = tsr__load_be(data.data + i * h.number_width, h.number_width);
     if (number >= d.count || d.sizes[number] > h.text - at)
       return tsr__fail(error, TSR_CORRUPT, "cell %llu is entry %llu: the dictionary has %llu, %llu bytes are left",
@@ -111,13 +113,15 @@ static int dictionary_decode(const tsr_filter_context *context, tsr_input *metad
   return TSR_OK;
 }
 
-/* ---- Forward --------------------------------------------------------------------------------------------------- */
+/* ---- Encoding -------------------------------------------------------------------------------- */
 
-/* A table with open addressing over the cells: slots hold the number of an entry plus 1. */
+/* A dictionary under construction: a hash table with open addressing. */
 typedef struct builder {
   const uint64_t *offsets;
   const uint8_t *text;
-  uint32_t *slots, *entries, *numbers; /* entries: a cell that has it; numbers: of each cell */
+  uint32_t *slots; /* the hash table: number of an entry plus 1, or 0 */
+  uint32_t *entries; /* for each entry a cell with its text */
+  uint32_t *numbers; /* for each cell the number of its entry */
   uint64_t mask, count, bytes, longest;
 } builder;
 

@@ -1,5 +1,5 @@
-/* filter_gzip.c: zlib streams (RFC 1950, not gzip's own file format), one for each part, in the compressors' frame. A
- * level below 0 is zlib's default. All versions.
+/* filter_gzip.c: the filter that TileDB calls gzip. Each part is one zlib stream (RFC 1950, filter_compress.h), not a
+ * gzip file. A level below 0 is zlib's default. All format versions.
  */
 #include <limits.h>
 #include <zlib.h>
@@ -8,14 +8,14 @@
 #include "base/pool.h"
 #include "filter/filter_compress.h"
 
-#define GZIP_STEP (4u << 20) /* bytes in or out, then the host is asked whether to go on */
+#define GZIP_STEP (4u << 20) /* bytes read or written between two polls for cancellation */
 
-/* zlib's streams are started once for a tile and reset for each part. */
+/* The zlib streams of one tile: initialised once and reset for each part. */
 typedef struct gzip_state {
   z_stream inflater, deflater;
   bool inflating, deflating;
   tsr_memory *memory;
-  tsr_error trouble; /* why zlib was given no memory; code 0: it was */
+  tsr_error trouble; /* why an allocation for zlib failed; code 0: none failed */
 } gzip_state;
 
 static void *gzip_allocate(void *argument, unsigned count, unsigned size) {

@@ -1,5 +1,5 @@
-/* filter_lz4.c: raw lz4 blocks (no lz4 frame), one for each part, in the compressors' frame; the level means nothing.
- * An empty part is one byte 0. All versions.
+/* filter_lz4.c: lz4. Each part is one raw lz4 block without an lz4 frame (filter_compress.h). The level is ignored. An
+ * empty part is stored as one zero byte. All format versions.
  */
 #include <limits.h>
 #include <lz4.h>
@@ -25,7 +25,7 @@ static int lz4_compress(const tsr_filter_context *context, const uint8_t *in, ui
   if (size > LZ4_MAX_INPUT_SIZE)
     return tsr__fail(error, TSR_TOOBIG, "%llu bytes in one part: lz4 takes %d at most", (unsigned long long)size,
                      LZ4_MAX_INPUT_SIZE);
-  /* lz4 wants a pointer also where there is nothing behind it */
+  /* lz4 requires a pointer even if the size is 0 */
   int got = LZ4_compress_default(size > 0 ? (const char *)in : "", (char *)out, (int)size, (int)*out_size);
   if (got <= 0) return tsr__fail(error, TSR_ERROR, "lz4 failed on %llu bytes", (unsigned long long)size);
   *out_size = (uint64_t)got;

@@ -1,6 +1,5 @@
-/* filter_parts.c: the list of part sizes in front of the data of byteshuffle, bitshuffle, xor and scale_float.
- *
- * Invariant: the sizes add up to the data.
+/* filter_parts.c: the layout of filter_parts.h, and the loop over its parts. The sizes of all parts add up to the size
+ * of the data.
  */
 #include "filter/filter_parts.h"
 

@@ -1,25 +1,29 @@
-/* filter_parts.h: the metadata that byteshuffle, bitshuffle, xor and scale_float share, and a run over its parts.
+/* filter_parts.h: the layout that byteshuffle, bitshuffle, xor and scale_float share, and the loop over its parts.
  *
- * u32 number of parts, then for each u32 bytes of it. Data: the parts, nothing between them. Writers give one part, but
- * bitshuffle two where the size is no multiple of 8.
+ * Metadata: u32 number of parts, then the u32 size in bytes of each. Data: the parts, without gaps. Writers make one
+ * part, except that bitshuffle makes two if the size is not a multiple of 8.
  */
 #ifndef TSR_FILTER_PARTS_H
 #define TSR_FILTER_PARTS_H
 
 #include "filter/filter.h"
 
-/* What happens to one part of `size` bytes, values of `width` bytes; as many bytes come out. */
+/* Transforms one part of `size` bytes, which are values of `width` bytes, into `size` bytes. */
 typedef int (*tsr_part_transform)(unsigned width, const uint8_t *in, uint64_t size, uint8_t *out, tsr_error *error);
 
-/* Both ways for filters that keep the size of each part. Forward, several parts become one piece of data. */
+/* The methods of a filter that transforms each part without changing its size. The encoded parts become one data
+ * part. */
 int tsr__parts_decode(const tsr_filter_context *context, tsr_part_transform transform, tsr_input *metadata,
                       tsr_input data, tsr_part *data_out, tsr_error *error);
 int tsr__parts_encode(const tsr_filter_context *context, tsr_part_transform transform, const tsr_chunk *in,
                       tsr_chunk *out, tsr_error *error);
 
-/* The sizes of the parts, which together are data_size: *sizes is `count` unaligned u32, borrowed from the metadata. */
+/* Reads the sizes of the parts. Sets *sizes to `count` unaligned u32, borrowed from the metadata. Fails with
+ * TSR_CORRUPT if their sum is not data_size. */
 int tsr__parts_read(tsr_input *metadata, uint64_t data_size, const uint8_t **sizes, uint32_t *count, tsr_error *error);
-/* The bytes of all data parts together; TSR_TOOBIG past the 32 bits that the format has for them. */
+
+/* Sets *size to the size in bytes of all data parts together. Fails with TSR_TOOBIG if it does not fit into the 32 bits
+ * that the format has for it. */
 int tsr__parts_size(const tsr_chunk *in, uint64_t *size, tsr_error *error);
 
 #endif

@@ -1,13 +1,14 @@
-/* filter_pipeline.c: pipelines as they are stored, and which filters a schema may name where.
+/* filter_pipeline.c: filter pipelines as schemas store them, and the rules which filters a pipeline may have.
  *
- * u32 largest chunk size, u32 filters, then for each u8 type, u32 bytes of options, options:
+ * A stored pipeline is the u32 size of the largest chunk in bytes, the u32 number of filters, then for each filter its
+ * u8 type, the u32 size of its options in bytes, and its options:
  *   gzip zstd lz4 rle bzip2 dictionary     u8 compressor, i32 level
- *   double delta (delta)                   the same, and from version 20 (19) on u8 datatype to take the values for
- *   bit width reduction, positive delta    u32 largest window, bytes
+ *   double delta, delta                    the same; from version 20, of delta 19, on also u8 datatype of the values
+ *   bit width reduction, positive delta    u32 largest window, in bytes
  *   scale float                            f64 scale, f64 offset, u64 bytes of the integer: 1, 2, 4 or 8
- *   none, shuffles, checksums, xor, AES    nothing
- * The compressor's number is the filter's type, but dictionary is 7 and delta 8. AES stands only in the pipelines of
- * encrypted generic tiles, never in a schema's. Types 17 (never used) and 18 (webp) are refused.
+ *   none, shuffles, checksums, xor, AES    no options
+ * The number of a compressor is its filter type, except 7 for dictionary and 8 for delta. Only the pipelines of
+ * encrypted generic tiles name AES, schemas never do. Types 17 (never used) and 18 (webp) are refused.
  */
 #include "filter/filter_pipeline.h"
 
@@ -23,7 +24,7 @@ static uint8_t compressor_of(tsr_filter_type type) {
   return type == TSR_FILTER_DICTIONARY ? 7 : type == TSR_FILTER_DELTA ? 8 : (uint8_t)type;
 }
 
-/* Bytes of a filter's options; -1 for what is not known. */
+/* Returns the size of a filter's options in bytes, or -1 for an unknown type. */
 static int options_size(uint8_t type, uint32_t version) {
   switch (type) {
   case TSR_FILTER_GZIP:
@@ -154,14 +155,14 @@ bool tsr__pipeline_is_lossy(const tsr_pipeline *pipeline) {
   return false;
 }
 
-/* ---- Rules of a schema ------------------------------------------------------------------------------------------- */
+/* ---- Rules of a schema ----------------------------------------------------------------------- */
 
 static bool pipeline_is_float(tsr_datatype datatype) { return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT; }
 static bool is_plain_text(tsr_datatype datatype) {
-  return tsr_datatype_kind(datatype) == TSR_KIND_TEXT && datatype != TSR_GEOM_WKT; /* that one counts as bytes */
+  return tsr_datatype_kind(datatype) == TSR_KIND_TEXT && datatype != TSR_GEOM_WKT; /* TileDB treats GEOM_WKT as bytes */
 }
 
-/* Does this filter, forward, leave data whose size is no multiple of a value's? */
+/* Returns true if the size of this filter's encoded data may not be a multiple of the size of a value. */
 static bool breaks_data(tsr_filter_type type) {
   switch (type) {
   case TSR_FILTER_GZIP:
@@ -172,12 +173,12 @@ static bool breaks_data(tsr_filter_type type) {
   case TSR_FILTER_DICTIONARY:
   case TSR_FILTER_DOUBLE_DELTA:
   case TSR_FILTER_BIT_WIDTH_REDUCTION: return true;
-  default: return false; /* delta: u64 and whole values */
+  default: return false; /* delta writes a u64 and whole values */
   }
 }
 
-/* Does this filter fail, backward, on bytes that were rounded behind it? */
-static bool needs_its_bytes(tsr_filter_type type) {
+/* Returns true if this filter cannot decode its data after a later filter has rounded them. */
+static bool needs_exact_bytes(tsr_filter_type type) {
   return type != TSR_FILTER_NONE && type != TSR_FILTER_BITSHUFFLE && type != TSR_FILTER_BYTESHUFFLE &&
          type != TSR_FILTER_XOR && type != TSR_FILTER_SCALE_FLOAT;
 }
@@ -187,7 +188,7 @@ static int pipeline_refuse(const tsr_filter *filter, tsr_datatype datatype, tsr_
                    tsr_datatype_name(datatype));
 }
 
-/* TileDB's rules for variable strings: their offsets are inside, so nothing may have touched the text before. */
+/* Checks TileDB's rules for variable-size strings: a filter that stores their offsets must be the first one. */
 static int check_strings(const tsr_pipeline *p, uint32_t place, tsr_datatype datatype, uint32_t values_per_cell,
                          tsr_error *error) {
   const tsr_filter *filter = &p->filters[place];
@@ -206,9 +207,10 @@ static int check_strings(const tsr_pipeline *p, uint32_t place, tsr_datatype dat
   return TSR_OK;
 }
 
-/* Not TileDB's rules, but tiles of such pipelines fail when they are written, or cannot be read back by TileDB: a
- * filter that takes whole values (RLE: whole cells) behind one that leaves other sizes. Those that compress take the
- * metadata of the filters before in the same units; it is a multiple of 8 bytes, but for the two with windows. */
+/* Checks that a filter which takes whole values (RLE: whole cells) does not follow one whose data may have another
+ * size. TileDB accepts such pipelines, but cannot write tiles with them, or cannot read them back. A compressor also
+ * takes the metadata of earlier filters in whole units; the size of that metadata is a multiple of 8 bytes, except for
+ * the two filters with windows. */
 static int check_sizes(const tsr_pipeline *p, uint32_t place, uint64_t unit, bool compresses, tsr_error *error) {
   if (unit == 1) return TSR_OK;
   for (uint32_t i = 0; i < place; i++) {
@@ -229,7 +231,8 @@ static int check_rle(const tsr_pipeline *p, uint32_t place, uint64_t cell_size, 
   return check_sizes(p, place, cell_size, true, error);
 }
 
-/* TileDB takes any factor; with one that is 0, or not finite in the values' own type, no value comes back. */
+/* Checks the scale, of which TileDB accepts any value. Nothing could be read back with a scale that is 0, or that is
+ * not finite in the type of the values. */
 static int check_scale(const tsr_pipeline *pipeline, uint32_t place, tsr_datatype datatype, tsr_error *error) {
   const tsr_filter *filter = &pipeline->filters[place];
   uint64_t size = tsr_datatype_size(datatype), width = filter->byte_width;
@@ -238,7 +241,7 @@ static int check_scale(const tsr_pipeline *pipeline, uint32_t place, tsr_datatyp
     return tsr__fail(error, TSR_CONSTRAINT, "filter scale_float to integers of %llu bytes: 1, 2, 4 or 8",
                      (unsigned long long)width);
   for (uint32_t i = 0; i < place; i++)
-    if (needs_its_bytes(pipeline->filters[i].type))
+    if (needs_exact_bytes(pipeline->filters[i].type))
       return tsr__fail(error, TSR_CONSTRAINT, "filter scale_float rounds: it cannot follow %s",
                        tsr__filter_name(pipeline->filters[i].type));
   const double scale = size == 4 ? (double)(float)filter->scale : filter->scale;

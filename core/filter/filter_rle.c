@@ -1,10 +1,11 @@
-/* filter_rle.c: run-length encoding, of cells and of strings. Integers are big-endian.
+/* filter_rle.c: run-length encoding of cells and of strings. The integers within the data are big-endian.
  *
- * Cells, in the compressors' frame: for each run the cell's bytes, then u16 length of the run.
- * Strings with their offsets (variable ASCII from version 12 on, UTF8 from 17 on; first in its pipeline, one chunk):
- * metadata is u32 0, u32 1, u32 bytes of text, u32 bytes of data, u32 bytes of offsets (8 for each cell), u8 width of
- * a run's length, u8 width of a string's size; data is for each run its length, the string's size, the string. Some
- * older writers did the same to UTF8 strings while the offsets were stored as well: the length of the metadata tells.
+ * Cells (in the layout of filter_compress.h): for each run the bytes of the cell, then the u16 length of the run.
+ * Strings including their offsets (variable-size ASCII from version 12 on, UTF8 from 17 on; the first filter of its
+ * pipeline, and the tile is one chunk): The metadata is u32 0, u32 1, u32 size of the text in bytes, u32 size of the
+ * data, u32 size of the offsets (8 for each cell), u8 width of a run's length, u8 width of a string's size. The data is
+ * for each run its length, the size of the string, and the string. Some older writers encoded UTF8 strings this way
+ * while the offsets had a tile of their own, too. The size of the metadata tells that layout from the one for cells.
  */
 #include <string.h>
 
@@ -14,12 +15,12 @@
 
 #define RUN_MAX        65535u
 #define STRINGS_HEADER 22u
-#define RLE_ASK_BYTES                                                                                                  \
-  (UINT64_C(4) << 20) /* of cells, or of text and offsets: then the host is asked whether to go on */
+/* Decoded bytes of cells, or of text and offsets, between two polls for cancellation. */
+#define RLE_POLL_BYTES (UINT64_C(4) << 20)
 
-/* ---- Cells ----------------------------------------------------------------------------------------------------- */
+/* ---- Cells ----------------------------------------------------------------------------------- */
 
-/* `count` cells like the one at `from` */
+/* fill*: writes `count` copies of the cell at `from`. */
 #define DEFINE_FILL(bits)                                                                                              \
   static void fill##bits(uint8_t *to, const uint8_t *from, uint64_t count) {                                           \
     uint##bits##_t value;                                                                                              \
@@ -43,7 +44,7 @@ static void rle_fill(uint8_t *to, const uint8_t *from, uint64_t cell, uint64_t c
 
 static int rle_decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                           uint64_t out_size, tsr_error *error) {
-  uint64_t cell = context->shape->cell_size, at = 0, ask = RLE_ASK_BYTES;
+  uint64_t cell = context->shape->cell_size, at = 0, poll_at = RLE_POLL_BYTES;
   if (cell == 0 || cell > size || size % (cell + 2) != 0)
     return tsr__fail(error, TSR_CORRUPT, "%llu bytes are no runs of cells of %llu bytes", (unsigned long long)size,
                      (unsigned long long)cell);
@@ -55,9 +56,9 @@ static int rle_decompress(const tsr_filter_context *context, const uint8_t *in, 
                        (unsigned long long)(out_size - at));
     rle_fill(out + at, in + i, cell, count);
     at += count * cell;
-    if (at < ask) continue;
+    if (at < poll_at) continue;
     TSR_TRY(tsr__cancelled(context->arena->memory, error));
-    ask = at + RLE_ASK_BYTES;
+    poll_at = at + RLE_POLL_BYTES;
   }
   if (at != out_size)
     return tsr__fail(error, TSR_CORRUPT, "the runs give %llu bytes, %llu are named", (unsigned long long)at,
@@ -90,7 +91,7 @@ static int rle_compress(const tsr_filter_context *context, const uint8_t *in, ui
 
 static const tsr_codec rle_codec = {rle_bound, rle_compress, rle_decompress};
 
-/* ---- Strings with their offsets -------------------------------------------------------------------------------- */
+/* ---- Strings with their offsets -------------------------------------------------------------- */
 
 static bool rle_is_width(uint8_t width) { return width == 1 || width == 2 || width == 4 || width == 8; }
 
@@ -98,7 +99,7 @@ static unsigned rle_width_of(uint64_t most) {
   return most <= UINT8_MAX ? 1 : most <= UINT16_MAX ? 2 : most <= UINT32_MAX ? 4 : 8;
 }
 
-/* Where the strings go. `cells` is counted; offsets are written if someone wants them. */
+/* The destination of decoded strings. */
 typedef struct rle_sink {
   uint8_t *out;
   uint64_t size, at; /* bytes of text: in all, given */
@@ -141,7 +142,7 @@ static int decode_strings(const tsr_filter_context *context, tsr_input *metadata
                      compressed, offsets, (unsigned long long)data.size,
                      (unsigned long long)(s.strings ? s.strings->cells * 8 : 0));
   TSR_TRY(tsr__filter_room(context, s.size, &s.out, error));
-  uint64_t ask = RLE_ASK_BYTES;
+  uint64_t poll_at = RLE_POLL_BYTES;
   while (tsr__input_left(&data) > 0) {
     const uint8_t *lengths = tsr__input_take(&data, (uint64_t)run_width + size_width);
     TSR_TRY(tsr__input_check(&data, "a run of strings", error));
@@ -149,9 +150,9 @@ static int decode_strings(const tsr_filter_context *context, tsr_input *metadata
     const uint8_t *text = tsr__input_take(&data, size);
     TSR_TRY(tsr__input_check(&data, "a run of strings", error));
     TSR_TRY(give_run(&s, text, size, run, error));
-    if (s.at + 8 * s.cell < ask) continue;
+    if (s.at + 8 * s.cell < poll_at) continue;
     TSR_TRY(tsr__cancelled(context->arena->memory, error));
-    ask = s.at + 8 * s.cell + RLE_ASK_BYTES;
+    poll_at = s.at + 8 * s.cell + RLE_POLL_BYTES;
   }
   if (s.at != s.size || (s.strings && s.cell != s.strings->cells))
     return tsr__fail(error, TSR_CORRUPT, "the runs give %llu bytes of text in %llu cells, not %llu bytes in %llu",
@@ -162,7 +163,7 @@ static int decode_strings(const tsr_filter_context *context, tsr_input *metadata
   return TSR_OK;
 }
 
-/* Cells from `cell` on that hold the same string. */
+/* Returns the number of cells from `cell` on that have the same string. */
 static uint64_t rle_run_at(const tsr_strings *strings, const uint8_t *text, uint64_t cell) {
   const uint64_t *o = strings->offsets;
   uint64_t size = o[cell + 1] - o[cell], end = cell + 1;
@@ -212,7 +213,7 @@ static int encode_strings(const tsr_filter_context *context, const tsr_chunk *in
   return TSR_OK;
 }
 
-/* ---- Both ------------------------------------------------------------------------------------------------------ */
+/* ---- The filter ------------------------------------------------------------------------------ */
 
 static bool looks_like_strings(const tsr_filter_context *context, const tsr_input *metadata) {
   return (context->datatype == TSR_ASCII || context->datatype == TSR_UTF8) &&

@@ -1,14 +1,16 @@
-/* filter_scale.c: floats stored as integers of fewer bytes; loses what the scale does not reach. Not in old versions.
+/* filter_scale.c: the filter scale_float, which stores floats as scaled integers of fewer bytes and thereby rounds
+ * them. Old format versions do not have it.
  *
- * Metadata as in filter_parts.h; sizes are those after scaling. Data: for each value v of the datatype (FLOAT32 or
- * FLOAT64; others of 4 or 8 bytes are taken for these) an integer s of 1, 2, 4 or 8 bytes (an option).
- *   forward    s = (v - offset) / scale, rounded, halves away from 0; subtraction and division in the float's type
- *   backward   v = scale * s + offset, in double; but s becomes a float of the type first: FLOAT32 sees 24 bits
+ * Metadata as in filter_parts.h, with the sizes after scaling. Data: for each value v (FLOAT32 or FLOAT64; other types
+ * of 4 or 8 bytes are taken for these) an integer s of 1, 2, 4 or 8 bytes, as an option says.
+ *   encode   s = (v - offset) / scale, rounded, halves away from 0; subtraction and division in the float's type
+ *   decode   v = scale * s + offset in double; but s is converted to the float's type first, so FLOAT32 has 24 bits of
+ *            it
  *
- * What lies outside the integer is undefined in TileDB; here it becomes the nearest integer, NaN the least. (Cells
- * outside a dense write are zero bytes and may lie outside, so this is no error: cells that are written are asked
- * before, tsr__check_scaled.) Several parts, which no writer
- * gives, stand in the file in backward order.
+ * A scaled value outside the range of the integer is undefined in TileDB. Here it becomes the nearest integer, and NaN
+ * the least one. It cannot be an error, because the cells of a tile outside the box of a dense write are zero bytes and
+ * may be out of range; the cells that are written are checked before (tsr__check_scaled). If there are several parts,
+ * which no known writer makes, they are stored in reverse order.
  */
 #include "filter/filter_scale.h"
 
@@ -18,7 +20,7 @@
 #include "base/arithmetic.h"
 #include "filter/filter_parts.h"
 
-/* a fused multiply and add would round otherwise than TileDB's two steps */
+/* A fused multiply-add would round differently from TileDB's two operations. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -26,7 +28,8 @@
 #pragma GCC optimize("fp-contract=off")
 #endif
 
-/* The nearest integer between low and high. Truncation and its rest are exact, and need no call of the C library. */
+/* Rounds to the nearest integer from `low` to `high`. Truncation and the remainder are exact and need no call of the C
+ * library. */
 static inline int64_t nearest(double value, int64_t low, int64_t high) {
   if (!(value > -9223372036854775808.0)) return low;
   if (value >= 9223372036854775808.0) return high;
@@ -70,13 +73,13 @@ DEFINE_SCALE(double, 64)
 #endif
 
 typedef void (*scale_convert)(const tsr_filter *filter, const uint8_t *in, uint64_t count, uint8_t *out);
-/* by the float's width and by the integer's */
+/* indexed by the width of the float (4, 8 bytes) and of the integer (1, 2, 4, 8 bytes) */
 static const scale_convert decoders[2][4] = {{decode_float8, decode_float16, decode_float32, decode_float64},
                                              {decode_double8, decode_double16, decode_double32, decode_double64}};
 static const scale_convert encoders[2][4] = {{encode_float8, encode_float16, encode_float32, encode_float64},
                                              {encode_double8, encode_double16, encode_double32, encode_double64}};
 
-/* Sets the widths and picks from a table. */
+/* Sets the widths of float and integer, and chooses the conversion from a table. */
 static int scale_choose(const tsr_filter_context *context, const scale_convert table[2][4], int rc, uint64_t *wide,
                         uint64_t *narrow, scale_convert *chosen, tsr_error *error) {
   *wide = tsr_datatype_size(context->datatype);
@@ -112,7 +115,7 @@ static int scale_decode(const tsr_filter_context *context, tsr_input *metadata, 
   return TSR_OK;
 }
 
-/* Parts are joined to one. */
+/* Encodes all parts into one. */
 static int scale_encode(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
   uint64_t wide = 1, narrow = 1, size = 0;
   scale_convert convert_part = NULL;
@@ -141,7 +144,7 @@ static int scale_encode(const tsr_filter_context *context, const tsr_chunk *in, 
   return TSR_OK;
 }
 
-/* Is the integer that a value becomes one of so many bytes? NaN becomes none. */
+/* Returns true if the scaled value is in the range of the filter's integer. NaN never is. */
 bool tsr__scale_fits(const tsr_filter *filter, uint64_t size, const void *value) {
   const double half = ldexp(1, (int)(8 * filter->byte_width - 1));
   double scaled;

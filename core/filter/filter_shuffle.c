@@ -1,17 +1,19 @@
-/* filter_shuffle.c: byteshuffle and bitshuffle, which put the like bytes, or bits, of many values together.
+/* filter_shuffle.c: byteshuffle and bitshuffle, which store the corresponding bytes, or bits, of many values next to
+ * each other.
  *
- * Metadata of both as in filter_parts.h. All versions.
- * Byteshuffle, a part of n values of w bytes: byte 0 of each value, then byte 1 of each, ... ; bytes behind the last
- * whole value follow as they are.
- * Bitshuffle: in blocks of 8,192 bytes; of a block of n values, n rounded down to a multiple of 8: for each byte j of
- * the value and each bit b of the byte, from the lowest on, a row of n / 8 bytes: bit i of byte k is bit b of byte j of
- * value 8k + i. The rest of the block follows as it is. A part whose size is no multiple of 8 or of w is not shuffled:
- * so the writer splits off the last size % 8 bytes as a part of their own, which may leave a part of 0 bytes before it.
+ * Metadata of both as in filter_parts.h. All format versions. Byteshuffle of a part of n values of w bytes: byte 0 of
+ * each value, then byte 1 of each value, and so on. Bytes behind the last whole value follow unchanged. Bitshuffle
+ * works on blocks of 8,192 bytes. Let n be the number of values in a block, rounded down to a multiple of 8. For each
+ * byte j of a value and each bit b of that byte, from the lowest on, there is a row of n / 8 bytes: bit i of byte k in
+ * it is bit b of byte j of value 8k + i. The rest of the block follows unchanged. A part whose size is no multiple of 8
+ * or of w is not shuffled. So the writer makes a part of its own of the last size % 8 bytes, and the part before it may
+ * have 0 bytes.
  *
- * How: a value's bytes are joined from planes by interleaving pairs of registers: each round moves one bit of the
- * register's number into the byte's place. 3 rounds join 8 planes; 4 rounds of the same interleaving split them
- * again (16 bytes have 4 bits of place). Bits are rows of bytes, joined as values of 8 bytes whose 8 x 8 bits are then
- * transposed, and this gives the planes of byteshuffle. AVX2 does two blocks of 16 values at once, one in each half.
+ * The SIMD variants join the planes of a value's bytes by interleaving pairs of registers. Each round moves one bit of
+ * the register's number into the position of the byte. 3 rounds join 8 planes. 4 rounds of the same interleaving split
+ * them again, because a register of 16 bytes has 4 bits of position. For bitshuffle the rows are joined as values of 8
+ * bytes, whose 8 x 8 bits are then transposed; the result is the planes of byteshuffle. AVX2 processes two blocks of 16
+ * values at once, one in each half of its registers.
  */
 #include "filter/filter_shuffle.h"
 
@@ -23,7 +25,7 @@
 
 #define SHUFFLE_BLOCK 8192u
 
-/* Transposes the 8 x 8 bits of each 8 bytes; for integers and vectors of them. Its own inverse. */
+/* Transposes the 8 x 8 bits of each 64-bit integer, or of each element of a vector of them. It is its own inverse. */
 #define TRANSPOSE_BITS(x, t)                                                                                           \
   do {                                                                                                                 \
     t = (x ^ x >> 7) & 0x00aa00aa00aa00aau;                                                                            \
@@ -34,7 +36,7 @@
     x ^= t ^ t << 28;                                                                                                  \
   } while (0)
 
-/* ---- Scalar ----------------------------------------------------------------------------------------------------- */
+/* ---- Scalar ---------------------------------------------------------------------------------- */
 
 static uint64_t join_none(unsigned width, bool bits, const uint8_t *planes, uint64_t stride, uint64_t count,
                           uint8_t *values) {
@@ -96,13 +98,13 @@ typedef uint64_t words16 __attribute__((vector_size(16)));
 
 #define LOW16(a, b)  PICK(bytes16, a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH16(a, b) PICK(bytes16, a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-/* `width` registers of values from `at`, or to it */
+/* Load `width` registers from `at`, or store them there. */
 #define LOAD16(v, width, at)                                                                                           \
   for (unsigned i = 0; i < (width); i++) memcpy(&v[i], (at) + 16 * i, 16)
 #define STORE16(v, width, at)                                                                                          \
   for (unsigned i = 0; i < (width); i++) memcpy((at) + 16 * i, &v[i], 16)
 
-/* One pair of loops for all vectors. `width` is a constant where these are called, so that v stays in registers. */
+/* The loops for one size of vectors. Callers pass a constant `width`, so that v stays in registers. */
 #define DEFINE_VARIANT(size, attributes, LOW, HIGH, LOAD, STORE)                                                       \
   attributes INLINE void interleave##size(bytes##size *v, unsigned width, unsigned bit) {                              \
     for (unsigned i = 0; i < width; i++)                                                                               \
@@ -140,7 +142,7 @@ typedef uint64_t words16 __attribute__((vector_size(16)));
       if (bits) transpose##size(v, width);                                                                             \
       for (unsigned round = 0, bit = width / 2; round < 4; round++, bit = bit == 1 ? width / 2 : bit / 2)              \
         interleave##size(v, width, bit);                                                                               \
-      /* after 4 rounds over 3 bits, the register's number is the plane's, turned by one bit */                        \
+      /* after 4 rounds over 3 bits the register's number is the plane's, rotated by one bit */                        \
       for (unsigned j = 0; j < width; j++)                                                                             \
         memcpy(planes + j * stride + e, &v[width == 8 ? j >> 1 | (j & 1) << 2 : j], size);                             \
     }                                                                                                                  \
@@ -172,7 +174,7 @@ static const tsr_shuffle_variant variant16 = {"neon", join16, split16};
 typedef uint8_t bytes32 __attribute__((vector_size(32)));
 typedef uint64_t words32 __attribute__((vector_size(32)));
 
-/* in each half apart, as the instructions do */
+/* Interleave within each half of the registers, as the AVX2 instructions do. */
 #define LOW32(a, b)                                                                                                    \
   PICK(bytes32, a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52,  \
        21, 53, 22, 54, 23, 55)
@@ -181,7 +183,7 @@ typedef uint64_t words32 __attribute__((vector_size(32)));
        28, 60, 29, 61, 30, 62, 31, 63)
 #define FIRST_HALVES(a, b)  (bytes32) PICK(words32, (words32)(a), (words32)(b), 0, 1, 4, 5)
 #define SECOND_HALVES(a, b) (bytes32) PICK(words32, (words32)(a), (words32)(b), 2, 3, 6, 7)
-/* The first halves of all registers are one block of 16 values, the second halves the next. */
+/* The first halves of all registers hold one block of 16 values, the second halves the next block. */
 #define LOAD32(v, width, at)                                                                                           \
   for (unsigned i = 0; i < (width); i += 2) {                                                                          \
     bytes32 a, b;                                                                                                      \
@@ -217,7 +219,7 @@ static const tsr_shuffle_variant *fastest(void) {
   return variants[tsr__shuffle_variants(variants) - 1];
 }
 
-/* ---- The shuffles ----------------------------------------------------------------------------------------------- */
+/* ---- The shuffles ---------------------------------------------------------------------------- */
 
 void tsr__byteshuffle(const tsr_shuffle_variant *variant, unsigned width, const uint8_t *in, uint64_t size,
                       uint8_t *out) {
@@ -262,7 +264,7 @@ void tsr__bitunshuffle(const tsr_shuffle_variant *variant, unsigned width, const
   }
 }
 
-/* ---- The filters ------------------------------------------------------------------------------------------------ */
+/* ---- The filters ----------------------------------------------------------------------------- */
 
 static int byteshuffle_part(unsigned width, const uint8_t *in, uint64_t size, uint8_t *out, tsr_error *error) {
   if (size > 0) tsr__byteshuffle(fastest(), width, in, size, out);

@@ -1,8 +1,9 @@
-/* filter_xor.c: each value becomes its difference in bits from the one before. Written by TileDB from 2.12 on.
+/* filter_xor.c: the xor filter, which stores the bits in which each value differs from the one before. TileDB writes it
+ * from 2.12 on.
  *
- * Metadata as in filter_parts.h. Data: in each part the first value as it is, then value ^ the value before it, as
- * integers as wide as the datatype (1, 2, 4, 8 bytes). Forward it gives INT8, INT16, INT32 or INT64.
- * Invariant: parts hold whole values.
+ * Metadata as in filter_parts.h. Data: in each part the first value unchanged, then each value ^ the value before it,
+ * as integers of the datatype's width of 1, 2, 4 or 8 bytes. Encoding gives values of INT8, INT16, INT32 or INT64.
+ * Parts hold whole values.
  */
 #include <string.h>
 
@@ -47,7 +48,8 @@ static int xor_decode_part(unsigned width, const uint8_t *in, uint64_t size, uin
   return TSR_OK;
 }
 
-/* Behind a filter that leaves other sizes: TileDB writes what it cannot read back. */
+/* Refuses parts that do not hold whole values, as they are behind some filters: TileDB writes them, but cannot read
+ * them back. */
 static int encode_part(unsigned width, const uint8_t *in, uint64_t size, uint8_t *out, tsr_error *error) {
   TSR_TRY(xor_check_whole(width, size, TSR_CONSTRAINT, error));
   switch (width) {

@@ -1,5 +1,5 @@
-/* filter_zstd.c: zstd frames, one for each part, in the compressors' frame. A level below -7 means 3; levels from -7 on
- * are zstd's own (so TileDB's default of -1 is its fast mode). All versions.
+/* filter_zstd.c: zstd. Each part is one zstd frame (filter_compress.h). A level below -7 means 3; other levels are
+ * zstd's own, so TileDB's default of -1 is one of zstd's fast modes. All format versions.
  */
 #include "filter/filter_zstd.h"
 
@@ -13,42 +13,46 @@
 
 #define DEFAULT_LEVEL 3
 #define MIN_LEVEL     (-7)
-#define SMALL_CHUNK   65536 /* bytes: those that are as large or smaller ... */
-#define ROOMY_FIRST   4 /* ... get tables from zstd, at these levels, with two places for each byte */
-#define ROOMY_LAST    12
-#define MIN_BITS      10
-#define ZSTD_STEP     (4u << 20) /* bytes that come out, then the host is asked whether to go on */
-#define WINDOW_MAX    (UINT64_C(1) << 27) /* that zstd takes in steps, by itself */
-#define STREAM_BYTES  (UINT64_C(1) << 19) /* that steps take beside the window */
-#define SPARE_BYTES   (192u << 10) /* a context that has become larger is not kept */
+/* The function table_bits chooses the size of zstd's hash table for chunks of at most so many bytes, at these
+ * levels. */
+#define TABLE_CHUNK_MAX   65536
+#define TABLE_LEVEL_FIRST 4
+#define TABLE_LEVEL_LAST  12
+#define TABLE_BITS_MIN    10
+#define ZSTD_STEP         (4u << 20) /* decoded bytes between two polls for cancellation */
+/* Bytes of the largest window that zstd's streaming decoder accepts by default. */
+#define WINDOW_MAX       (UINT64_C(1) << 27)
+#define STREAM_BYTES     (UINT64_C(1) << 19) /* bytes that the streaming decoder allocates beside the window, at most */
+#define IDLE_CONTEXT_MAX (192u << 10) /* bytes of the largest context that is kept for later */
 
-/* A context costs more than a small chunk does: one serves all chunks of a tile, and then waits for another tile. */
+/* The contexts of one tile. To make a context takes longer than to decode a small chunk, so one context serves all
+ * chunks of a tile and then goes to the context pool. */
 typedef struct zstd_state {
   tsr_memory *memory;
-  ZSTD_DCtx *decoder;
-  ZSTD_CCtx *encoder;
-  uint64_t charged;
+  ZSTD_DCtx *decoder; /* NULL until the first use */
+  ZSTD_CCtx *encoder; /* likewise */
+  uint64_t charged; /* bytes charged to `memory` for the context */
 } zstd_state;
 
-/* ---- Contexts that wait ----------------------------------------------------------------------------------------- */
+/* ---- Idle contexts --------------------------------------------------------------------------- */
 
 static void *take_context(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)(const void *)) {
   for (unsigned i = 0; i < TSR_CONTEXT_POOL_SLOTS; i++) {
     if (!atomic_load_explicit(&slots[i], memory_order_relaxed)) continue;
-    void *spare = atomic_exchange_explicit(&slots[i], NULL, memory_order_acq_rel);
-    if (!spare) continue;
-    tsr__memory_release(root, size(spare));
-    return spare;
+    void *context = atomic_exchange_explicit(&slots[i], NULL, memory_order_acq_rel);
+    if (!context) continue;
+    tsr__memory_release(root, size(context));
+    return context;
   }
   return NULL;
 }
 
-/* False: it is the caller's still. */
-static bool return_context(tsr_memory *root, _Atomic(void *) *slots, void *spare, uint64_t size) {
-  if (size > SPARE_BYTES || tsr__memory_charge(root, size, NULL) < 0) return false;
+/* Puts a context into the pool. Returns false if the caller must free it. */
+static bool return_context(tsr_memory *root, _Atomic(void *) *slots, void *context, uint64_t size) {
+  if (size > IDLE_CONTEXT_MAX || tsr__memory_charge(root, size, NULL) < 0) return false;
   for (unsigned i = 0; i < TSR_CONTEXT_POOL_SLOTS; i++) {
     void *none = NULL;
-    if (atomic_compare_exchange_strong_explicit(&slots[i], &none, spare, memory_order_acq_rel, memory_order_relaxed))
+    if (atomic_compare_exchange_strong_explicit(&slots[i], &none, context, memory_order_acq_rel, memory_order_relaxed))
       return true;
   }
   tsr__memory_release(root, size);
@@ -60,14 +64,14 @@ static size_t encoder_size(const void *encoder) { return ZSTD_sizeof_CCtx(encode
 
 static ZSTD_DCtx *make_decoder(tsr_memory *memory) {
   tsr_memory *root = tsr__memory_root(memory);
-  ZSTD_DCtx *spare = root->contexts ? take_context(root, root->contexts->decoders, decoder_size) : NULL;
-  return spare ? spare : ZSTD_createDCtx();
+  ZSTD_DCtx *context = root->contexts ? take_context(root, root->contexts->decoders, decoder_size) : NULL;
+  return context ? context : ZSTD_createDCtx();
 }
 
 static ZSTD_CCtx *make_encoder(tsr_memory *memory) {
   tsr_memory *root = tsr__memory_root(memory);
-  ZSTD_CCtx *spare = root->contexts ? take_context(root, root->contexts->encoders, encoder_size) : NULL;
-  return spare ? spare : ZSTD_createCCtx();
+  ZSTD_CCtx *context = root->contexts ? take_context(root, root->contexts->encoders, encoder_size) : NULL;
+  return context ? context : ZSTD_createCCtx();
 }
 
 static void zstd_release(void *pointer) {
@@ -83,14 +87,15 @@ static void zstd_release(void *pointer) {
 }
 
 void tsr__context_pool_release(tsr_memory *root) {
-  void *spare;
-  while ((spare = take_context(root, root->contexts->decoders, decoder_size))) ZSTD_freeDCtx(spare);
-  while ((spare = take_context(root, root->contexts->encoders, encoder_size))) ZSTD_freeCCtx(spare);
+  void *context;
+  while ((context = take_context(root, root->contexts->decoders, decoder_size))) ZSTD_freeDCtx(context);
+  while ((context = take_context(root, root->contexts->encoders, encoder_size))) ZSTD_freeCCtx(context);
 }
 
-/* ---- Contexts in use -------------------------------------------------------------------------------------------- */
+/* ---- Contexts in use ------------------------------------------------------------------------- */
 
-/* The contexts' memory is zstd's own, and grows with use: it is counted once it is there. */
+/* Charges the present size of a context. zstd allocates the memory itself and needs more in use, so it is charged
+ * afterwards. */
 static int zstd_charge(zstd_state *s, uint64_t size, tsr_error *error) {
   if (size <= s->charged) return TSR_OK;
   TSR_TRY(tsr__memory_charge(s->memory, size - s->charged, error));
@@ -124,7 +129,8 @@ static int zstd_get_state(const tsr_filter_context *context, bool decoder, zstd_
   return TSR_OK;
 }
 
-/* How far back a frame with so much content reaches (RFC 8878, 3.1.1.1); UINT64_MAX: it is another frame. */
+/* Returns the window size of a frame whose header announces `content` bytes (RFC 8878, 3.1.1.1), or UINT64_MAX for any
+ * other frame. */
 static uint64_t window_of(const uint8_t *in, uint64_t size, uint64_t content) {
   if (size < 6 || tsr__load32(in) != ZSTD_MAGICNUMBER || ZSTD_getFrameContentSize(in, size) != content)
     return UINT64_MAX;
@@ -133,15 +139,16 @@ static uint64_t window_of(const uint8_t *in, uint64_t size, uint64_t content) {
   return single_segment ? content : TSR_MIN(window, content);
 }
 
-/* In steps, between which the host is asked, there is a second copy of the window: only where there is memory for it. */
+/* Returns true if the budget has room for decoding in steps, between which the host is polled: the streaming decoder
+ * has a copy of the window. */
 static bool can_step(zstd_state *s, const uint8_t *in, uint64_t size, uint64_t out_size) {
   const uint64_t window = window_of(in, size, out_size);
   return window <= WINDOW_MAX && zstd_charge(s, ZSTD_sizeof_DCtx(s->decoder) + window + STREAM_BYTES, NULL) == TSR_OK;
 }
 
-/* False where what is there is not just one whole frame. */
-static int step_through(zstd_state *s, ZSTD_inBuffer in, uint8_t *out, uint64_t out_size, bool *whole,
-                        tsr_error *error) {
+/* Decodes in steps. Sets *whole to false if the input is not exactly one frame of out_size bytes. */
+static int decode_in_steps(zstd_state *s, ZSTD_inBuffer in, uint8_t *out, uint64_t out_size, bool *whole,
+                           tsr_error *error) {
   ZSTD_outBuffer to = {.dst = out};
   size_t left, before;
   ZSTD_DCtx_reset(s->decoder, ZSTD_reset_session_only);
@@ -161,9 +168,10 @@ static int zstd_decompress(const tsr_filter_context *context, const uint8_t *in,
   bool done = false;
   TSR_TRY(zstd_get_state(context, true, &s, error));
   if (out_size > ZSTD_STEP && can_step(s, in, size, out_size))
-    TSR_TRY(step_through(s, (ZSTD_inBuffer){.src = in, .size = size}, out, out_size, &done, error));
+    TSR_TRY(decode_in_steps(s, (ZSTD_inBuffer){.src = in, .size = size}, out, out_size, &done, error));
   if (done) return TSR_OK;
-  const size_t got = ZSTD_decompressDCtx(s->decoder, out, out_size, in, size); /* or says what is wrong */
+  const size_t got = ZSTD_decompressDCtx(s->decoder, out, out_size, in,
+                                         size); /* after a failed decode_in_steps, too: it finds the cause */
   if (ZSTD_isError(got)) return fail_zstd(got, TSR_CORRUPT, error);
   if (got != out_size)
     return tsr__fail(error, TSR_CORRUPT, "zstd gives %llu bytes, %llu are named", (unsigned long long)got,
@@ -173,11 +181,12 @@ static int zstd_decompress(const tsr_filter_context *context, const uint8_t *in,
 
 static uint64_t zstd_bound(const tsr_filter_context *context, uint64_t size) { return ZSTD_compressBound(size); }
 
-/* One place for each byte of a chunk finds what two find, and stays in the cache: the logarithm of how many there should be; 0:
- * zstd's own choice. */
+/* Returns the binary logarithm of the size of zstd's hash table, or 0 to let zstd choose. For small chunks at medium
+ * levels zstd chooses two entries for each byte. One entry for each byte compresses as well, and the table stays in the
+ * processor's cache. */
 static int table_bits(int level, uint64_t size) {
-  int bits = MIN_BITS;
-  if (level < ROOMY_FIRST || level > ROOMY_LAST || size > SMALL_CHUNK) return 0;
+  int bits = TABLE_BITS_MIN;
+  if (level < TABLE_LEVEL_FIRST || level > TABLE_LEVEL_LAST || size > TABLE_CHUNK_MAX) return 0;
   while (UINT64_C(1) << bits < size) bits++;
   return bits;
 }

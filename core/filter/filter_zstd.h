@@ -1,9 +1,10 @@
-/* filter_zstd.h: zstd frames, one for each part, in the compressors' frame. */
+/* filter_zstd.h: the idle zstd contexts of an environment. */
 #ifndef TSR_FILTER_ZSTD_H
 #define TSR_FILTER_ZSTD_H
 
 #include "base/memory.h"
 
-void tsr__context_pool_release(tsr_memory *root); /* of root->contexts */
+/* Frees all idle contexts in root->contexts. No thread may use the pool at this time. */
+void tsr__context_pool_release(tsr_memory *root);
 
 #endif

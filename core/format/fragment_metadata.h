@@ -5,7 +5,7 @@
 #ifndef TSR_FRAGMENT_METADATA_H
 #define TSR_FRAGMENT_METADATA_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 typedef struct tsr_rtree tsr_rtree;
 

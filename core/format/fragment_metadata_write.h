@@ -3,7 +3,7 @@
 #ifndef TSR_FRAGMENT_METADATA_WRITE_H
 #define TSR_FRAGMENT_METADATA_WRITE_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 typedef struct tsr_fragment_metadata tsr_fragment_metadata;
 typedef struct tsr_statistics_writer tsr_statistics_writer;

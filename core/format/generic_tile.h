@@ -10,7 +10,7 @@
 #ifndef TSR_GENERIC_TILE_H
 #define TSR_GENERIC_TILE_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 /* The header of a generic tile. */
 typedef struct tsr_generic_tile {

@@ -4,7 +4,7 @@
 #ifndef TSR_CONSOLIDATE_FILES_H
 #define TSR_CONSOLIDATE_FILES_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 typedef struct tsr_maintained { /* an array or a group whose files are consolidated; all members are borrowed */
   tsr_environment *environment;

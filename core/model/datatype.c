@@ -1,14 +1,15 @@
 /* datatype.c: the table of datatypes, and the order keys of their values.
  *
- * On disk a datatype is one byte, the code of TSR_DATATYPES in tessera_format.h; a value is little-endian. Default fill
- * values: the least value of signed, datetime and time types, the greatest of unsigned ones, a quiet NaN for floats,
- * 0x80 for CHAR, zero bytes for all else.
+ * On disk a datatype is one byte, the code of TSR_DATATYPES in tessera_format.h, and a value is little-endian. The
+ * default fill value is the least value of signed, datetime and time types, the greatest value of unsigned types, a
+ * quiet NaN for floats, 0x80 for CHAR, and zero bytes for all other types.
  *
- * Order keys (why they exist stands in model.h):
- *   signed, datetime, time   value + 2^63, so that differences of keys are differences of values
- *   unsigned, BOOL           the value; TEXT and BYTES, too, by one code unit
- *   floats                   the bits, with all flipped where the sign is set, else the sign; FLOAT32 by its 32 bits;
- *                            -0.0 as 0.0, so the key just below that of 0.0 belongs to no value; NaN TSR_KEY_NAN
+ * Order keys (datatype.h says what they are for):
+ *   signed, datetime, time   value + 2^63, so that the difference of two keys is the difference of their values
+ *   unsigned, BOOL           the value; for text and bytes, one code unit
+ *   floats                   the value's bits, 32 for FLOAT32: all of them inverted if the sign bit is set, otherwise
+ *                            the sign bit alone. -0.0 is taken as 0.0, so the key just below that of 0.0 belongs to no
+ *                            value. NaN has TSR_KEY_NAN.
  */
 #include "model/datatype.h"
 
@@ -29,7 +30,8 @@ static const struct datatype {
 
 bool tsr__datatype_valid(uint8_t code) { return code < TSR_DATATYPE_COUNT; }
 
-/* The enum is unsigned in gcc and clang, but a caller may have cast a negative number. */
+/* Returns true for a datatype of the table. A caller may have cast any number to the enum, which is unsigned in gcc and
+ * clang. */
 static bool known(tsr_datatype datatype) { return (uint32_t)datatype < TSR_DATATYPE_COUNT; }
 
 const char *tsr_datatype_name(tsr_datatype datatype) { return known(datatype) ? datatypes[datatype].name : "?"; }
@@ -62,7 +64,7 @@ tsr_physical_type tsr__datatype_physical(tsr_datatype datatype) {
   }
 }
 
-/* Takes `prefix` off the front of an upper-case text. */
+/* Skips `prefix` at the beginning of an upper-case text. Returns false if the text does not begin with it. */
 static bool strip(const char **text, const char *prefix) {
   size_t size = strlen(prefix);
   if (strncmp(*text, prefix, size) != 0) return false;
@@ -121,7 +123,7 @@ void tsr__datatype_fill(tsr_datatype datatype, void *value) {
 
 void tsr_datatype_fill(tsr_datatype datatype, void *value) { tsr__datatype_fill(datatype, value); }
 
-/* ---- Order keys ---- */
+/* ---- Order keys ------------------------------------------------------------------------------ */
 
 static inline uint64_t key_signed(int64_t value) { return (uint64_t)value ^ SIGN64; }
 static inline uint64_t key_unsigned(uint64_t value) { return value; }

@@ -1,10 +1,8 @@
-/* datatype.h: values and geometry. Pure functions: no I/O, no state.
+/* datatype.h: datatypes and their values: names, sizes, fill values and order keys. All functions are pure.
  *
- * Two ideas carry the engine:
- *  - An order key is a uint64 that sorts as the value does. Every fixed-size dimension, of whatever datatype, is
- * compared, sorted, pruned and merged by its keys; only strings are compared by bytes. -0.0 and 0.0 have one key; NaNs
- * lie above everything.
- *  - A dense dimension's coordinate is an ordinal: value - domain low, as uint64. All dense arithmetic is in ordinals.
+ * An order key is a uint64 that sorts as its value does. The engine compares, sorts, prunes and merges the values of
+ * every fixed-size dimension by their keys, whatever the datatype; only strings are compared as bytes. -0.0 and 0.0
+ * have the same key, and NaNs lie above all other values.
  */
 #ifndef TSR_DATATYPE_H
 #define TSR_DATATYPE_H
@@ -13,19 +11,21 @@
 
 #include "base/arithmetic.h"
 
+/* Returns true if `code`, a byte of a file, is the code of a datatype. */
 bool tsr__datatype_valid(uint8_t code);
 
-/* The code for a name without prefix, in any case ("uint16", "STRING_ASCII" also "ASCII"); -1 if there is none. */
+/* Returns the code of a datatype's name, or -1 if there is no such name. Case does not matter. The prefix "TILEDB_" is
+ * allowed, and so is "STRING_" for the types of strings. */
 int tsr__datatype_parse(const char *name, uint64_t size);
 
-/* May it be a dimension's: numbers, datetimes, times, ASCII (schema rules, format.md). */
+/* Returns true if a dimension may have this datatype: numbers, datetimes, times and ASCII (format.md, schema rules). */
 bool tsr__datatype_is_dimension(tsr_datatype datatype);
 
-/* TileDB's default fill value of one value: writes tsr_datatype_size bytes (e.g. INT32 0x80000000, FLOAT32 NaN, CHAR
- * 0x80, ASCII 0). */
+/* Writes TileDB's default fill value for one value, tsr_datatype_size bytes: for example 0x80000000 for INT32, NaN for
+ * FLOAT32, 0x80 for CHAR, 0 for ASCII. */
 void tsr__datatype_fill(tsr_datatype datatype, void *value);
 
-/* The machine's type of one value: what typed loops switch on. TEXT, BYTES and BOOL are unsigned. */
+/* The C type of one value, for loops over values of one type. Text, bytes and booleans are unsigned integers. */
 #define TSR_PHYSICAL_TYPES(X)                                                                                          \
   X(I8, int8_t)                                                                                                        \
   X(I16, int16_t)                                                                                                      \
@@ -40,9 +40,9 @@ typedef enum tsr_physical_type {
 
 tsr_physical_type tsr__datatype_physical(tsr_datatype datatype);
 
-/* One value, unaligned, as a double. */
-static inline double tsr__physical_double(tsr_physical_type machine, const void *value) {
-  switch (machine) {
+/* Returns one value, which need not be aligned, as a double. */
+static inline double tsr__physical_double(tsr_physical_type physical, const void *value) {
+  switch (physical) {
 #define X(name, type)                                                                                                  \
   case TSR_PHYSICAL_##name: {                                                                                          \
     type v;                                                                                                            \
@@ -62,41 +62,46 @@ static inline bool tsr__datatype_is_integral(tsr_datatype datatype) {
   return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED;
 }
 
-/* The order key of one value of a fixed-size dimension datatype, and of many. */
-#define TSR_KEY_NAN UINT64_MAX /* of floats: FLOAT32, too */
-uint64_t tsr__key(tsr_datatype datatype, const void *value);
-
-/* The tile extent of a dimension that is no float: its bytes are an unsigned number, of signed datatypes, too. */
+/* Returns the tile extent of a dimension whose datatype is not a float. The extent's bytes are an unsigned integer, for
+ * signed datatypes, too. */
 uint64_t tsr__extent(const tsr_field *dimension);
+
+#define TSR_KEY_NAN UINT64_MAX /* the key of all NaNs, of FLOAT32 and FLOAT64 */
+
+/* Returns the order key of one value, or sets those of `count` values, of the datatype of a fixed-size dimension. */
+uint64_t tsr__key(tsr_datatype datatype, const void *value);
 void tsr__keys(tsr_datatype datatype, const void *values, uint64_t count, uint64_t *keys);
 
-/* The value of a key (NaNs come back as one NaN; keys of no float as NaN, but the one below that of 0.0 as 0.0). */
+/* Writes the value of a key. For a float a key that belongs to no value gives NaN, except that the key just below that
+ * of 0.0, where -0.0 would be, gives 0.0. */
 void tsr__key_value(tsr_datatype datatype, uint64_t key, void *value);
 
-/* The keys of the datatype's least and greatest values; of floats the infinities. */
+/* Return the keys of the datatype's least and greatest values; for floats these are the infinities. */
 uint64_t tsr__key_min(tsr_datatype datatype);
 uint64_t tsr__key_max(tsr_datatype datatype);
 
-/* Unsigned byte order, shorter first where one is the other's beginning: < 0, 0, > 0. */
+/* Compares as unsigned bytes; a string that is the beginning of the other sorts first. Returns < 0, 0 or > 0. */
 static inline int tsr__bytes_compare(const void *a, uint64_t a_size, const void *b, uint64_t b_size) {
   int c = TSR_MIN(a_size, b_size) ? memcmp(a, b, TSR_MIN(a_size, b_size)) : 0;
   return c ? c : a_size < b_size ? -1 : a_size > b_size;
 }
 
-typedef struct tsr_slice { /* bytes of somebody else's */
-  const uint8_t *bytes;
+typedef struct tsr_slice {
+  const uint8_t *bytes; /* borrowed */
   uint64_t size;
 } tsr_slice;
 
-static inline int tsr__slices_compare(const void *a, const void *b) { /* likewise, for qsort */
+/* Compare two tsr_slice, or the strings of two `char *`, as tsr__bytes_compare does; for qsort. */
+static inline int tsr__slices_compare(const void *a, const void *b) {
   const tsr_slice *x = a, *y = b;
   return tsr__bytes_compare(x->bytes, x->size, y->bytes, y->size);
 }
-static inline int tsr__names_compare(const void *a, const void *b) { /* of char *, for qsort */
+static inline int tsr__names_compare(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* A string's first 8 bytes as a key: of strings with equal ones the rest decides. */
+/* Returns a string's first 8 bytes, padded with zeros, as a key that sorts as they do. Strings with equal keys must be
+ * compared by all their bytes. */
 static inline uint64_t tsr__text_prefix(const uint8_t *text, uint64_t size) {
   uint64_t key = 0;
   for (unsigned i = 0; i < 8; i++) key = key << 8 | (i < size ? text[i] : 0);

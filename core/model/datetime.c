@@ -1,10 +1,10 @@
 /* datetime.c: datetime and time values as ISO-8601 text, and back.
  *
- * A DATETIME value counts its unit from 1970-01-01T00:00 UTC, in the proleptic Gregorian calendar without leap seconds;
- * years and months are calendar years and months, weeks are 7 days each, beginning on Thursdays as 1970-01-01 did. A
- * TIME value counts its unit from midnight. INT64_MIN is no value (NaT). Only the years 0000 to 9999 have text.
+ * A DATETIME value counts units since 1970-01-01T00:00 UTC, in the proleptic Gregorian calendar without leap seconds.
+ * Years and months are those of the calendar. A week has 7 days and begins on a Thursday, as 1970-01-01 is one. A TIME
+ * value counts units since midnight. INT64_MIN is no time (NaT). Only the years 0000 to 9999 have a text.
  *
- * Text and value meet in a moment: whole seconds (since 1970, or midnight) and 10^-18 parts of one.
+ * Both conversions go through a moment: whole seconds, since 1970 or since midnight, and a fraction in 10^-18 seconds.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,15 +13,15 @@
 #include "base/error.h"
 
 #define SECONDS_PER_DAY INT64_C(86400)
-#define DAYS_TO_1970    INT64_C(719528) /* since 0000-01-01 */
+#define DAYS_TO_1970    INT64_C(719528) /* days from 0000-01-01 to 1970-01-01 */
 #define DAYS_TO_10000   INT64_C(3652425)
 
 typedef struct unit {
-  int64_t seconds; /* of one unit; 0 for years and months; 1 for units below a second */
-  int digits; /* of the fraction of a second */
+  int64_t seconds; /* of one unit; 0 for years and months; 1 for units shorter than a second */
+  int digits; /* decimal digits of the fraction of a second */
 } unit;
 
-/* DATETIME_YEAR to DATETIME_AS; TIME_HR to TIME_AS are the same as those from HR on. */
+/* From DATETIME_YEAR to DATETIME_AS. TIME_HR to TIME_AS have the units of DATETIME_HR to DATETIME_AS. */
 static const unit units[] = {{0, 0}, {0, 0}, {604800, 0}, {86400, 0}, {3600, 0}, {60, 0}, {1, 0},
                              {1, 3}, {1, 6}, {1, 9},      {1, 12},    {1, 15},   {1, 18}};
 
@@ -36,7 +36,7 @@ static int64_t power_of_10(int exponent) {
   return power;
 }
 
-/* ---- Calendar, for years 0 to 10000 ---- */
+/* ---- Calendar, for years 0 to 10000 ---------------------------------------------------------- */
 
 static bool is_leap(int64_t year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
 
@@ -50,7 +50,7 @@ static int64_t days_in_month(int64_t year, int64_t month) {
 }
 
 typedef struct date {
-  int64_t year, month, day; /* from 1 */
+  int64_t year, month, day; /* month and day begin with 1 */
 } date;
 
 static int64_t days_since_1970(date d) {
@@ -59,9 +59,9 @@ static int64_t days_since_1970(date d) {
   return days;
 }
 
-/* `days` since 0000-01-01, below DAYS_TO_10000 */
+/* Returns the date `days` days after 0000-01-01, for days below DAYS_TO_10000. */
 static date date_of(int64_t days) {
-  date d = {days * 400 / 146097, 1, 1}; /* off by one year at most */
+  date d = {days * 400 / 146097, 1, 1}; /* wrong by one year at most */
   while (days_before_year(d.year) > days) d.year--;
   while (days_before_year(d.year + 1) <= days) d.year++;
   days -= days_before_year(d.year);
@@ -70,11 +70,11 @@ static date date_of(int64_t days) {
   return d;
 }
 
-static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b < 0); } /* b > 0 */
+static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b < 0); } /* for b > 0 */
 
-/* ---- Value to text ---- */
+/* ---- Value to text --------------------------------------------------------------------------- */
 
-/* `second` of a day, and its fraction, as precise as the unit */
+/* Prints a second of the day and its fraction, as precisely as the unit. */
 static int print_clock(unit u, int64_t second, int64_t fraction, char *text) {
   int hour = (int)(second / 3600), minute = (int)(second / 60 % 60), size;
   if (u.seconds > 1) return sprintf(text, "%02d:%02d", hour, minute);
@@ -86,7 +86,7 @@ static int print_clock(unit u, int64_t second, int64_t fraction, char *text) {
 static int print_datetime(tsr_datatype datatype, int64_t value, char *text) {
   unit u = datetime_unit_of(datatype);
   if (u.seconds == 0) {
-    if (value < -1970 * 12 || value >= (10000 - 1970) * 12) return 0; /* months; far enough for years */
+    if (value < -1970 * 12 || value >= (10000 - 1970) * 12) return 0; /* so that the arithmetic below cannot overflow */
     int64_t months = datatype == TSR_DATETIME_YEAR ? (1970 + value) * 12 : 1970 * 12 + value;
     if (months < 0 || months >= 10000 * 12) return 0;
     if (datatype == TSR_DATETIME_YEAR) return sprintf(text, "%04d", (int)(months / 12));
@@ -121,14 +121,14 @@ int tsr_datetime_print(tsr_datatype datatype, int64_t value, char *text) {
   }
 }
 
-/* ---- Text to value ---- */
+/* ---- Text to value --------------------------------------------------------------------------- */
 
 typedef struct datetime_cursor {
   const char *at, *end;
-  const char *why; /* NULL while all is well */
+  const char *why; /* what is wrong with the text; NULL: nothing so far */
 } datetime_cursor;
 
-/* Exactly `count` digits, low to high. */
+/* Reads a number of exactly `count` digits from `low` to `high`; otherwise sets `why`. */
 static int64_t datetime_take_number(datetime_cursor *in, int count, int64_t low, int64_t high, const char *why) {
   int64_t value = 0;
   for (int i = 0; i < count && !in->why; i++) {
@@ -146,12 +146,12 @@ static bool datetime_take(datetime_cursor *in, char c) {
 }
 
 typedef struct moment {
-  int64_t second;
-  int64_t fraction; /* 10^-18 seconds */
-  bool beyond; /* there are digits behind the 18th that are not zero */
+  int64_t second; /* since midnight, or since 1970 */
+  int64_t fraction; /* in 10^-18 seconds */
+  bool beyond; /* the text has digits other than zero behind the 18th */
 } moment;
 
-/* HH[:MM[:SS[.fraction]]]; a TIME needs its minutes. */
+/* Reads HH[:MM[:SS[.fraction]]]. A TIME must have minutes. */
 static void take_clock(datetime_cursor *in, bool minutes, moment *m) {
   m->second += 3600 * datetime_take_number(in, 2, 0, 23, "the hour is not 00 to 23");
   if (!datetime_take(in, ':')) {
@@ -172,7 +172,7 @@ static void take_clock(datetime_cursor *in, bool minutes, moment *m) {
   if (in->at == first) in->why = "digits are missing behind the point";
 }
 
-/* YYYY[-MM[-DD]]; true if it goes down to the day, so that a time may follow. */
+/* Reads YYYY[-MM[-DD]]. Returns true if the text has a day, so that a time may follow. */
 static bool take_date(datetime_cursor *in, date *d) {
   *d = (date){datetime_take_number(in, 4, 0, 9999, "it does not begin with a year of four digits"), 1, 1};
   if (!datetime_take(in, '-')) return false;
@@ -183,7 +183,8 @@ static bool take_date(datetime_cursor *in, date *d) {
   return !in->why;
 }
 
-/* The count of units up to a moment: TSR_OK, TSR_MISMATCH with *why, or TSR_RANGE. */
+/* Counts the units up to a moment. Returns TSR_OK, TSR_MISMATCH with *why if the moment lies between two units, or
+ * TSR_RANGE. */
 static int count_units(unit u, moment m, int64_t *value, const char **why) {
   int64_t step = power_of_10(18 - u.digits);
   if (m.beyond || m.fraction % step != 0 || m.second % u.seconds != 0) {
@@ -211,12 +212,14 @@ static int count_calendar(tsr_datatype datatype, date d, moment m, int64_t *valu
 static int datetime_refuse(tsr_datatype datatype, const char *text, uint64_t size, int rc, const char *why,
                            tsr_error *error) {
   uint64_t shown = TSR_MIN(size, 64);
-  while (shown < size && shown > 0 && ((uint8_t)text[shown] & 0xc0) == 0x80) shown--; /* no half character */
+  while (shown < size && shown > 0 && ((uint8_t)text[shown] & 0xc0) == 0x80)
+    shown--; /* shorten by whole characters of UTF-8 */
   return tsr__fail(error, rc, "'%.*s%s' is no %s: %s", (int)shown, text, shown < size ? "..." : "",
                    tsr_datatype_name(datatype), why);
 }
 
-/* Text as a date, and the time of day from its beginning, or from midnight. Returns what is wrong, or NULL. */
+/* Parses text as a date with an optional time of day, or as a time since midnight for a TIME. Returns what is wrong, or
+ * NULL. */
 static const char *datetime_parse(tsr_kind kind, const char *text, uint64_t size, date *d, moment *m) {
   datetime_cursor in = {text, text + size, NULL};
   *d = (date){1970, 1, 1};
@@ -258,9 +261,9 @@ int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, i
   return TSR_OK;
 }
 
-/* ---- Text among the values ---- */
+/* ---- The place of a text among the values ---------------------------------------------------- */
 
-/* The first value that is not before the moment, perhaps past those of the type. */
+/* Returns the first value that is not before the moment; it may lie outside the range of the type. */
 static __int128 datetime_place(tsr_datatype datatype, date d, moment m, bool *exact) {
   const bool later = m.second || m.fraction || m.beyond;
   if (datatype == TSR_DATETIME_YEAR) {
@@ -288,6 +291,6 @@ tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t s
     return TSR_PLACE_NONE;
   const __int128 found = datetime_place(datatype, d, m, &exact);
   if (found > INT64_MAX) return TSR_PLACE_END;
-  *value = found > INT64_MIN ? (int64_t)found : INT64_MIN + 1; /* INT64_MIN is no time */
+  *value = found > INT64_MIN ? (int64_t)found : INT64_MIN + 1; /* INT64_MIN is NaT */
   return exact && found == *value ? TSR_PLACE_AT : TSR_PLACE_BEFORE;
 }

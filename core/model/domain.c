@@ -1,14 +1,15 @@
 /* domain.c: ranges of a dimension, and the geometry of dense arrays.
  *
- * Spans are what a query wants of one dimension. Invariants, of tsr__spans_make's result and relied on by all else:
- *   - sorted, none empty, disjoint; those that touch are one, as far as that is easily seen
- *   - keys lie between the datatype's least and greatest key, so no span of floats holds NaN; and none of floats begins
- *     or ends at the key below that of 0.0, which no value has
- *   - texts: low is inclusive, high is inclusive, exclusive or open
- *   - `all`: no spans, everything is wanted
+ * Spans are the values that a query selects on one dimension. All functions keep and rely on these invariants:
+ *   - The spans are sorted and disjoint, and none is empty. Neighbouring spans are joined where that is cheap to see.
+ *   - Keys lie between the datatype's least and greatest key, so no span of floats contains NaN. No span of floats
+ *     begins or ends at the key just below that of 0.0, which belongs to no value.
+ *   - The low bound of strings is inclusive; the high bound is inclusive, exclusive or open.
+ *   - If `all` is set, every value is selected and there are no spans.
  *
- * A grid is a dense array in ordinals. Invariants: extents are 1 and more, their product is below 2^32, so that a
- * cell's place in its tile is a uint32; a tile is stored whole, also where it overhangs the domain.
+ * A grid describes a dense array in ordinals. Each tile extent is at least 1 and their product is below 2^32, so the
+ * position of a cell in its tile is a uint32. A tile is always stored with all its cells, even if it extends beyond the
+ * domain.
  */
 #include "model/domain.h"
 
@@ -17,9 +18,10 @@
 
 #include "model/datatype.h"
 
-/* ---- Sorting ---- */
+/* ---- Sorting --------------------------------------------------------------------------------- */
 
-/* Heap sort, in place: libc's qsort takes memory that no budget knows. before(a, b) is a strict order. */
+/* Heap sort in place, because qsort of some C libraries allocates memory that no budget counts. before(a, b) is a
+ * strict order. */
 #define DEFINE_SORT(name, type, before)                                                                                \
   static void name##_sift(type *items, uint64_t root, uint64_t count) {                                                \
     type item = items[root];                                                                                           \
@@ -31,7 +33,7 @@
     items[root] = item;                                                                                                \
   }                                                                                                                    \
   static void name(type *items, uint64_t count) {                                                                      \
-    uint64_t sorted = 1; /* most lists come sorted */                                                                  \
+    uint64_t sorted = 1; /* most lists are sorted already */                                                           \
     while (sorted < count && !before(&items[sorted], &items[sorted - 1])) sorted++;                                    \
     if (sorted >= count) return;                                                                                       \
     for (uint64_t i = count / 2; i-- > 0;) name##_sift(items, i, count);                                               \
@@ -50,14 +52,14 @@ static bool text_before(const tsr_text_span *a, const tsr_text_span *b) {
 DEFINE_SORT(sort_spans, tsr_span, span_before)
 DEFINE_SORT(sort_texts, tsr_text_span, text_before)
 
-/* ---- Spans of fixed-size values ---- */
+/* ---- Spans of fixed-size values -------------------------------------------------------------- */
 
-/* One bound as a key; false if the range is empty for its sake. */
+/* Sets the low (the high) bound of a span from a range. Returns false if that bound makes the range empty. */
 static bool make_low(const tsr_field *field, const tsr_range *range, tsr_span *span) {
   span->low = tsr__key_min(field->datatype);
   if (!range->low) return true;
   uint64_t key = tsr__key(field->datatype, range->low), max = tsr__key_max(field->datatype);
-  if (key > max || (range->low_exclusive && key == max)) return false; /* NaN, or above everything */
+  if (key > max || (range->low_exclusive && key == max)) return false; /* NaN, or no value lies above the bound */
   span->low = key + range->low_exclusive;
   return true;
 }
@@ -71,8 +73,9 @@ static bool make_high(const tsr_field *field, const tsr_range *range, tsr_span *
   return true;
 }
 
-/* The key below that of 0.0 would become -0.0 when compared as a float, and let 0.0 in. */
-static void leave_hole(tsr_datatype datatype, tsr_span *span) {
+/* Moves a bound of floats away from the key just below that of 0.0. When that bound is compared as a float, it would be
+ * -0.0, which equals 0.0, and 0.0 would be selected wrongly. */
+static void avoid_key_of_minus_zero(tsr_datatype datatype, tsr_span *span) {
   const uint8_t zero[8] = {0};
   uint64_t hole = tsr__key(datatype, zero) - 1;
   if (span->low == hole) span->low++;
@@ -87,7 +90,7 @@ static int make_fixed(const tsr_field *field, const tsr_ranges *ranges, tsr_aren
   for (uint64_t i = 0; i < ranges->count; i++) {
     tsr_span span;
     if (!make_low(field, &ranges->ranges[i], &span) || !make_high(field, &ranges->ranges[i], &span)) continue;
-    if (spans->floats) leave_hole(field->datatype, &span);
+    if (spans->floats) avoid_key_of_minus_zero(field->datatype, &span);
     if (span.low <= span.high) list[count++] = span;
   }
   sort_spans(list, count);
@@ -104,21 +107,21 @@ static int make_fixed(const tsr_field *field, const tsr_ranges *ranges, tsr_aren
   return TSR_OK;
 }
 
-/* ---- Spans of strings ---- */
+/* ---- Spans of strings ------------------------------------------------------------------------ */
 
 static int compare_low(const tsr_text_span *span, const uint8_t *value, uint64_t size) {
   return tsr__bytes_compare(span->low, span->low_size, value, size);
 }
 
-/* Is the value not above the span? */
+/* Returns true if the value does not lie above the span. */
 static bool domain_reaches(const tsr_text_span *span, const uint8_t *value, uint64_t size) {
   if (span->high_open) return true;
   int c = tsr__bytes_compare(value, size, span->high, span->high_size);
   return span->high_exclusive ? c < 0 : c <= 0;
 }
 
-/* Does `next`, whose low is not before that of `span`, overlap it or begin where it ends? The value just above v is v
- * with a NUL behind it. */
+/* Returns true if `next`, whose low bound is not below that of `span`, overlaps `span` or begins where it ends. The
+ * string just above a string v is v with a NUL byte appended. */
 static bool adjoins(const tsr_text_span *span, const tsr_text_span *next) {
   if (domain_reaches(span, next->low, next->low_size)) return true;
   uint64_t size = span->high_size + !span->high_exclusive;
@@ -140,7 +143,7 @@ static int domain_make_text(const tsr_ranges *ranges, tsr_arena *arena, tsr_span
     const tsr_range *range = &ranges->ranges[i];
     tsr_text_span span = {.high_open = !range->high, .high_exclusive = range->high && range->high_exclusive};
     TSR_TRY(TSR_ARENA_COPY(arena, range->low, range->low ? range->low_size : 0, &span.low,
-                           error)); /* has a NUL behind it: the least string above low */
+                           error)); /* with the NUL byte behind the copy: the least string above low */
     span.low_size = range->low ? range->low_size + range->low_exclusive : 0;
     if (range->high) {
       TSR_TRY(TSR_ARENA_COPY(arena, range->high, range->high_size, &span.high, error));
@@ -165,7 +168,7 @@ static int domain_make_text(const tsr_ranges *ranges, tsr_arena *arena, tsr_span
   return TSR_OK;
 }
 
-/* One union of ranges, as spans. */
+/* Makes the spans of a union of ranges. */
 static int make_union(const tsr_field *field, const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans,
                       tsr_error *error) {
   tsr_spans made = {.text = field->values_per_cell == TSR_VARIABLE,
@@ -181,7 +184,7 @@ static int make_union(const tsr_field *field, const tsr_ranges *ranges, tsr_aren
   return TSR_OK;
 }
 
-/* ---- Intersections ----------------------------------------------------------------------------------------------- */
+/* ---- Intersections --------------------------------------------------------------------------- */
 
 static uint64_t intersect_fixed(const tsr_spans *a, const tsr_spans *b, tsr_span *out) {
   uint64_t n = 0;
@@ -199,7 +202,7 @@ static uint64_t intersect_text(const tsr_spans *a, const tsr_spans *b, tsr_text_
   for (uint64_t i = 0, j = 0; i < a->count && j < b->count;) {
     const tsr_text_span *x = &a->texts[i], *y = &b->texts[j];
     bool x_first = ends_before(x, y);
-    tsr_text_span both = x_first ? *x : *y; /* its end; the later beginning */
+    tsr_text_span both = x_first ? *x : *y; /* the end of the span that ends first; its low bound may be raised below */
     const tsr_text_span *later = tsr__bytes_compare(x->low, x->low_size, y->low, y->low_size) < 0 ? y : x;
     both.low = later->low;
     both.low_size = later->low_size;
@@ -210,14 +213,15 @@ static uint64_t intersect_text(const tsr_spans *a, const tsr_spans *b, tsr_text_
   return n;
 }
 
-/* Narrows `spans` to what lies in `others` too. */
+/* Intersects `spans` with `others`. */
 static int intersect(tsr_spans *spans, const tsr_spans *others, tsr_arena *arena, tsr_error *error) {
   if (others->all) return TSR_OK;
   if (spans->all) {
     *spans = *others;
     return TSR_OK;
   }
-  const uint64_t most = tsr__add_sat(spans->count, others->count); /* no more pieces than ends */
+  const uint64_t most =
+      tsr__add_sat(spans->count, others->count); /* each span of the result ends where a given one ends */
   if (spans->text) {
     tsr_text_span *made;
     TSR_TRY(TSR_ARENA_ARRAY(arena, most, &made, error));
@@ -250,7 +254,7 @@ int tsr__spans_clip(const tsr_field *field, const tsr_spans *spans, uint64_t low
   tsr_span range = {TSR_MAX(low, tsr__key_min(field->datatype)), TSR_MIN(high, tsr__key_max(field->datatype))};
   TSR_TRY(TSR_ARENA_ARRAY(arena, 1, &memory, error));
   *out = (tsr_spans){.floats = tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT, .spans = memory};
-  if (out->floats && range.low <= range.high) leave_hole(field->datatype, &range);
+  if (out->floats && range.low <= range.high) avoid_key_of_minus_zero(field->datatype, &range);
   out->spans[0] = range;
   out->count = range.low <= range.high;
   return intersect(out, spans, arena, error);
@@ -263,9 +267,9 @@ int tsr__spans_clip_text(const tsr_field *field, const tsr_spans *spans, const t
   return intersect(out, spans, arena, error);
 }
 
-/* ---- Boxes against spans ---- */
+/* ---- Boxes against spans --------------------------------------------------------------------- */
 
-/* The first span that ends at `key` or above; `count` if there is none. */
+/* Returns the index of the first span that ends at `key` or above it, or `count` if there is none. */
 static inline uint64_t find_span(const tsr_span *spans, uint64_t count, uint64_t key) {
   uint64_t low = 0, high = count;
   while (low < high) {
@@ -314,7 +318,7 @@ bool tsr__spans_contain_text(const tsr_spans *spans, const uint8_t *value, uint6
   return i < spans->count && compare_low(&spans->texts[i], value, size) <= 0;
 }
 
-/* ---- Columns of cells against spans ---- */
+/* ---- Columns of cells against spans ---------------------------------------------------------- */
 
 uint64_t tsr__select_all(const uint32_t *selection, uint64_t count, uint32_t *out) {
   if (selection && selection != out) memmove(out, selection, count * sizeof *out);
@@ -324,9 +328,10 @@ uint64_t tsr__select_all(const uint32_t *selection, uint64_t count, uint32_t *ou
 
 #define DOMAIN_BLOCK 64
 
-/* Is one of the block's 64-bit integers in low..low + width? Vectors of all machines have what this is made of: where the
- * width's highest bit is clear, that of `beyond` is set just for values that are not within. Else those are looked for that
- * lie in what is left out. */
+/* Returns true if one of the block's 64-bit integers lies between low and low + width. The loop uses only operations
+ * that compilers turn into vector code on every machine. If the highest bit of `width` is clear, the highest bit of
+ * `beyond` is set exactly for the integers outside. If it is set, the function looks for integers in the complement of
+ * the interval instead. */
 static bool any_within(uint64_t low, uint64_t width, const uint8_t *values) {
   uint64_t none = UINT64_MAX, flip = 0;
   if (width == UINT64_MAX) return true;
@@ -344,8 +349,8 @@ static bool any_within(uint64_t low, uint64_t width, const uint8_t *values) {
 
 #define IS_WHOLE64(type) (sizeof(type) == 8 && (type)0.5 == 0)
 
-/* One span: compared in the values' own type, where NaN is below and above nothing, and -0.0 is 0.0. Most spans are
- * narrow: a block in which no value lies is passed over by a loop that compilers turn into vector code. */
+/* Selects by one span. Values are compared in their own type, in which NaN fails every comparison and -0.0 equals 0.0.
+ * Most spans are narrow, so a loop that compilers turn into vector code skips the blocks without a selected value. */
 #define DEFINE_SELECT(name, type)                                                                                      \
   static bool any_##name(type low, type high, const uint8_t *values) {                                                 \
     type value;                                                                                                        \
@@ -387,7 +392,7 @@ static bool any_within(uint64_t low, uint64_t width, const uint8_t *values) {
   }
 TSR_PHYSICAL_TYPES(DEFINE_SELECT)
 
-/* Several spans: blocks of cells become keys, each key is looked up. */
+/* Selects by several spans: makes the keys of a block of cells and looks up each. */
 static uint64_t select_several(const tsr_spans *spans, tsr_datatype datatype, const uint8_t *values,
                                const uint32_t *selection, uint64_t count, uint32_t *out) {
   uint64_t size = tsr_datatype_size(datatype), kept = 0, keys[DOMAIN_BLOCK];
@@ -441,7 +446,7 @@ uint64_t tsr__spans_select(const tsr_spans *spans, tsr_datatype datatype, const 
   return 0;
 }
 
-/* One string, as WHERE name = 'x' gives it: sizes first. */
+/* Selects the cells that equal one string, as WHERE name = 'x' asks for. Compares the sizes first. */
 static uint64_t select_equal(const tsr_text_span *span, const uint8_t *values, const uint64_t *offsets,
                              const uint32_t *selection, uint64_t count, uint32_t *out) {
   uint64_t kept = 0;
@@ -472,7 +477,7 @@ uint64_t tsr__spans_select_text(const tsr_spans *spans, const uint8_t *values, c
   return kept;
 }
 
-/* ---- Dense geometry ---- */
+/* ---- Dense geometry -------------------------------------------------------------------------- */
 
 static int domain_boxes_make_span(const tsr_field *dimension, tsr_grid *grid, uint32_t d, tsr_error *error) {
   tsr_datatype datatype = dimension->datatype;

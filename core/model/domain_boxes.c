@@ -1,7 +1,7 @@
-/* domain_boxes.c: sets of boxes of a dense domain, in ordinals.
+/* domain_boxes.c: sets of disjoint boxes of a dense domain.
  *
- * The boxes of a set are kept apart from each other: of a new one only what is not there yet is added, in pieces; boxes
- * that agree on all sides but one, where they touch, become one again.
+ * A box that is added or removed is cut along the boxes of the set, one dimension after the other, so that the boxes
+ * stay disjoint. Two boxes that differ in one dimension only, and touch there, are joined.
  */
 #include "model/domain_boxes.h"
 
@@ -19,7 +19,7 @@ static void remove_box(tsr_box_set *set, uint64_t i) {
   set->ends.size -= size;
 }
 
-/* Do they make one box? Then `a` becomes it. */
+/* If both boxes together are a box, makes `a` that box and returns true. */
 static bool domain_boxes_join(uint32_t n, uint64_t *a, const uint64_t *b) {
   uint32_t differ = n;
   for (uint32_t d = 0; d < n; d++) {
@@ -36,7 +36,7 @@ static bool domain_boxes_join(uint32_t n, uint64_t *a, const uint64_t *b) {
   return true;
 }
 
-/* A box that overlaps none of the set; what can be joined is. */
+/* Adds a box that overlaps no box of the set, joined with those that it makes a box with. */
 static int put_box(tsr_box_set *set, uint64_t *box, tsr_error *error) {
   for (uint64_t i = 0; i < tsr__box_set_count(set);) {
     if (domain_boxes_join(set->dimensions, box, box_at(set, i))) {
@@ -55,54 +55,54 @@ static bool domain_boxes_meet(uint32_t n, const uint64_t *a, const uint64_t *b) 
   return true;
 }
 
-/* Replaces piece number `i` by what of it lies outside of `box`. */
-static int domain_boxes_cut(tsr_box_set *pieces, uint64_t i, const uint64_t *box, uint64_t *room, tsr_error *error) {
-  uint32_t n = pieces->dimensions;
-  uint64_t size = 2 * sizeof(uint64_t) * n, *rest = room, *part = room + 2 * n;
-  memcpy(rest, box_at(pieces, i), size);
-  remove_box(pieces, i);
+/* Replaces box number `i` of the set by its parts that lie outside `box`. The parts are appended to the set. */
+static int domain_boxes_cut(tsr_box_set *parts, uint64_t i, const uint64_t *box, uint64_t *scratch, tsr_error *error) {
+  uint32_t n = parts->dimensions;
+  uint64_t size = 2 * sizeof(uint64_t) * n, *rest = scratch, *part = scratch + 2 * n;
+  memcpy(rest, box_at(parts, i), size);
+  remove_box(parts, i);
   for (uint32_t d = 0; d < n; d++) {
     uint64_t low = box[2 * d], high = box[2 * d + 1];
     if (rest[2 * d] < low) {
       memcpy(part, rest, size);
       part[2 * d + 1] = low - 1;
-      TSR_TRY(tsr__buffer_append(&pieces->ends, part, size, error));
+      TSR_TRY(tsr__buffer_append(&parts->ends, part, size, error));
       rest[2 * d] = low;
     }
     if (rest[2 * d + 1] > high) {
       memcpy(part, rest, size);
       part[2 * d] = high + 1;
-      TSR_TRY(tsr__buffer_append(&pieces->ends, part, size, error));
+      TSR_TRY(tsr__buffer_append(&parts->ends, part, size, error));
       rest[2 * d + 1] = high;
     }
   }
   return TSR_OK;
 }
 
-static int add_pieces(tsr_box_set *set, tsr_box_set *pieces, uint64_t *room, tsr_error *error) {
+static int box_set_add_parts(tsr_box_set *set, tsr_box_set *parts, uint64_t *scratch, tsr_error *error) {
   uint32_t n = set->dimensions;
   for (uint64_t b = 0; b < tsr__box_set_count(set); b++)
-    for (uint64_t i = 0; i < tsr__box_set_count(pieces);) {
-      if (domain_boxes_meet(n, box_at(pieces, i), box_at(set, b)))
-        TSR_TRY(domain_boxes_cut(pieces, i, box_at(set, b), room, error));
+    for (uint64_t i = 0; i < tsr__box_set_count(parts);) {
+      if (domain_boxes_meet(n, box_at(parts, i), box_at(set, b)))
+        TSR_TRY(domain_boxes_cut(parts, i, box_at(set, b), scratch, error));
       else i++;
     }
-  for (uint64_t i = 0; i < tsr__box_set_count(pieces); i++) TSR_TRY(put_box(set, box_at(pieces, i), error));
+  for (uint64_t i = 0; i < tsr__box_set_count(parts); i++) TSR_TRY(put_box(set, box_at(parts, i), error));
   return TSR_OK;
 }
 
 int tsr__box_set_add(tsr_box_set *set, const uint64_t *low, const uint64_t *high, tsr_error *error) {
-  tsr_box_set pieces = {.dimensions = set->dimensions, .ends.memory = set->ends.memory};
-  uint64_t *room;
-  TSR_TRY(TSR_ALLOC_ARRAY(set->ends.memory, 4 * (uint64_t)set->dimensions, &room, error));
+  tsr_box_set parts = {.dimensions = set->dimensions, .ends.memory = set->ends.memory};
+  uint64_t *scratch;
+  TSR_TRY(TSR_ALLOC_ARRAY(set->ends.memory, 4 * (uint64_t)set->dimensions, &scratch, error));
   int rc = TSR_OK;
   for (uint32_t d = 0; d < set->dimensions && rc >= 0; d++) {
-    rc = tsr__buffer_append_u64(&pieces.ends, low[d], error);
-    if (rc >= 0) rc = tsr__buffer_append_u64(&pieces.ends, high[d], error);
+    rc = tsr__buffer_append_u64(&parts.ends, low[d], error);
+    if (rc >= 0) rc = tsr__buffer_append_u64(&parts.ends, high[d], error);
   }
-  if (rc >= 0) rc = add_pieces(set, &pieces, room, error);
-  tsr__buffer_release(&pieces.ends);
-  tsr__free(room);
+  if (rc >= 0) rc = box_set_add_parts(set, &parts, scratch, error);
+  tsr__buffer_release(&parts.ends);
+  tsr__free(scratch);
   return rc;
 }
 
@@ -111,7 +111,7 @@ int tsr__box_set_cut(tsr_box_set *set, const uint64_t *low, const uint64_t *high
   bool found = false;
   uint64_t *memory;
   TSR_TRY(TSR_ALLOC_ARRAY(set->ends.memory, 6 * (uint64_t)n, &memory, error));
-  uint64_t *box = memory, *room = box + 2 * n;
+  uint64_t *box = memory, *scratch = box + 2 * n;
   int rc = TSR_OK;
   for (uint32_t d = 0; d < n; d++) {
     box[2 * d] = low[d];
@@ -119,7 +119,8 @@ int tsr__box_set_cut(tsr_box_set *set, const uint64_t *low, const uint64_t *high
   }
   for (uint64_t i = 0; i < tsr__box_set_count(set) && rc >= 0;) {
     const bool meets = domain_boxes_meet(n, box_at(set, i), box);
-    if (meets) rc = domain_boxes_cut(set, i, box, room, error); /* what is left of it stands at the end */
+    if (meets)
+      rc = domain_boxes_cut(set, i, box, scratch, error); /* its parts outside the box are at the end of the set now */
     else i++;
     found |= meets;
   }

@@ -1,12 +1,14 @@
-/* name.c: names that carry times and a uuid.
+/* name.c: names that carry timestamps and a UUID.
  *
  *   __T1_T2_UUID[_V]   since format version 3: fragments, commits, schemas, metadata, consolidated files
  *   __UUID_T           format versions 1 and 2: fragments
- *   __UUID_T1_T2       the same, consolidated; TileDB takes T2 for the time of all of it, and T1 may be greater
+ *   __UUID_T1_T2       format versions 1 and 2: consolidated fragments. TileDB uses T2 as the time of all cells, and T1
+ *                      may be greater than T2.
  *
- * T are decimal milliseconds in 64 bits, UUID is one run of letters, digits and '-' (32 hex digits as everybody writes
- * it), V is decimal, 32 bits. '_' is never part of a uuid, so counting parts tells the forms apart; of three parts it
- * is the newer form if the first two are numbers. Only the text before a suffix (".wrt") is a name.
+ * T, T1 and T2 are decimal numbers of milliseconds below 2^64, and V is a decimal number below 2^32. UUID consists of
+ * letters, digits and '-'; all known writers use 32 hex digits. A UUID contains no '_', so the number of parts tells
+ * the forms apart. A name of three parts has the newer form if its first two parts are numbers. A suffix such as ".wrt"
+ * is not part of the name.
  */
 #include "model/name.h"
 

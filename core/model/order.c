@@ -1,15 +1,18 @@
-/* order.c: the numbers by which sparse cells are put in global order.
+/* order.c: tile numbers and Hilbert codes, by which the cells of a sparse array are put in global order.
  *
- * Row- and column-major arrays: cells go by the numbers of their space tiles, then by coordinate. Hilbert arrays: by
- * Hilbert code, then by coordinates in row-major order. Numbers and codes stand in no file, but the order of cells
- * does, so the arithmetic here is to the last bit that of the machine which wrote the reference's arrays:
+ * Cells of row- and column-major arrays are sorted by the numbers of their space tiles, then by their coordinates.
+ * Cells of Hilbert arrays are sorted by their Hilbert codes, then by their coordinates in row-major order. Files
+ * contain neither numbers nor codes, but they do contain the cells in this order. So the results here must equal
+ * TileDB's on x86-64 to the last bit:
  *
- *   tile number    integers: (v - low) / extent, unsigned; floats: the quotient in the dimension's own precision,
- *                  converted to 64 bits as x86-64 does (what 2^64 and more, infinities and NaN become matters)
- *   Hilbert bucket fixed types: (v - low) / (high - low) * (2^bits - 1) in double, converted likewise; strings: the
- * first 8 bytes, zero-padded, big-endian, the upper `bits`; a byte of 0x80 and more, as it is a signed char there, sets
- * all bits before it Hilbert code   Skilling's curve (Programming the Hilbert curve, AIP Conf. Proc. 707, 2004) through
- * the buckets; bits = floor(63 / dimensions) for each dimension, dimension 0 the most significant
+ *   tile number     Integers: (value - low) / extent, unsigned. Floats: the quotient in the dimension's own precision,
+ *                   converted to 64 bits as x86-64 code does it, also for 2^64 and more, infinities and NaN.
+ *   Hilbert bucket  Fixed-size types: (value - low) / (high - low) * (2^bits - 1) in double, converted likewise.
+ *                   Strings: the upper `bits` bits of the first 8 bytes, padded with zeros, big-endian. TileDB reads
+ *                   the bytes as signed char, so a byte from 0x80 on sets all bits before it.
+ *   Hilbert code    The position of the buckets on Skilling's curve (Programming the Hilbert curve, AIP Conf. Proc.
+ *                   707, 2004), with bits = floor(63 / dimensions) for each dimension. Dimension 0 is the most
+ *                   significant.
  */
 #include "model/order.h"
 
@@ -17,8 +20,9 @@
 
 #include "model/datatype.h"
 
-/* double -> uint64 in x86-64 code without AVX-512: through a signed conversion that gives 2^63 for all that it cannot
- * hold, on value - 2^63 if that is not negative. The cast alone would be undefined. */
+/* Converts a double to uint64 as x86-64 code without AVX-512 does: by a conversion to int64, whose result is 2^63 for
+ * every value out of range, applied to value - 2^63 if value is not less than 2^63. A plain cast would be undefined
+ * behaviour. */
 static uint64_t order_truncate(double value) {
   const double half = 9223372036854775808.0; /* 2^63 */
   const uint64_t sign = UINT64_C(1) << 63;
@@ -26,7 +30,7 @@ static uint64_t order_truncate(double value) {
     value -= half;
     return value < half ? (uint64_t)value + sign : 0;
   }
-  return value >= -half ? (uint64_t)(int64_t)value : sign; /* NaN: the latter */
+  return value >= -half ? (uint64_t)(int64_t)value : sign; /* NaN gives `sign` */
 }
 
 uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
@@ -48,7 +52,7 @@ uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
     return order_truncate((v - low) / extent);
   }
   default: {
-    /* differences of keys are differences of values; the extent is positive, so its bytes are its value */
+    /* Differences of keys are differences of values. The extent is positive, so its bytes are its value. */
     uint64_t extent = 0;
     memcpy(&extent, dimension->extent, tsr_datatype_size(dimension->datatype));
     uint64_t distance = tsr__key(dimension->datatype, value) - tsr__key(dimension->datatype, dimension->low);
@@ -58,11 +62,12 @@ uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
 }
 
 static uint64_t bucket_fixed(const tsr_field *dimension, const void *value, unsigned bits) {
-  tsr_physical_type machine = tsr__datatype_physical(dimension->datatype);
-  double low = tsr__physical_double(machine, dimension->low), high = tsr__physical_double(machine, dimension->high);
-  double share = (tsr__physical_double(machine, value) - low) / (high - low); /* NaN where low = high */
+  tsr_physical_type physical = tsr__datatype_physical(dimension->datatype);
+  double low = tsr__physical_double(physical, dimension->low), high = tsr__physical_double(physical, dimension->high);
+  double share = (tsr__physical_double(physical, value) - low) / (high - low); /* NaN if low equals high */
   uint64_t most = (UINT64_C(1) << bits) - 1, bucket = order_truncate(share * (double)most);
-  /* Only bits 0..bits-1 take part in a curve of several dimensions; of a line's 2^63 the curve makes its end. */
+  /* With several dimensions the curve uses only the lower `bits` bits. With one dimension a bucket of 2^63 is the end
+   * of the line. */
   return bits == 63 ? TSR_MIN(bucket, most) : bucket & most;
 }
 
@@ -75,16 +80,16 @@ static uint64_t bucket_text(const uint8_t *text, uint64_t size, unsigned bits) {
   return bucket >> (64 - bits);
 }
 
-/* The curve, from the highest bit down. At each level the point lies in one of 2^n cells, named by one bit per axis.
- * The part of the curve inside that cell is a mirrored and turned copy of the whole, so the lower bits are brought back
- * to the standard position: for each axis, a set bit mirrors axis 0, a clear one exchanges the axis with axis 0. The
- * names of the cells, one after the other, are the code in Gray code. */
+/* Computes the position of a point on the curve, from the highest bit down. At each level the point lies in one of 2^n
+ * subcubes, which one bit of each axis identifies. The curve inside that subcube is a mirrored and turned copy of the
+ * whole curve, so the lower bits are turned back: for each axis, a set bit mirrors axis 0, and a clear bit exchanges
+ * the axis with axis 0. The bits of the subcubes, level after level, are the code as a Gray code. */
 static inline __attribute__((always_inline)) uint64_t curve_of(uint64_t *axes, unsigned dimensions, unsigned bits) {
   uint64_t gray = 0;
   for (unsigned level = bits; level-- > 0;) {
     const uint64_t below = (UINT64_C(1) << level) - 1;
     for (unsigned i = 0; i < dimensions; i++) {
-      const uint64_t bit = axes[i] >> level & 1, set = 0 - bit; /* no branches: bits are as by chance */
+      const uint64_t bit = axes[i] >> level & 1, set = 0 - bit; /* no branches: a processor cannot predict these bits */
       const uint64_t differ = (axes[0] ^ axes[i]) & below & ~set;
       gray = gray << 1 | bit;
       axes[0] ^= differ | (below & set);
@@ -106,7 +111,7 @@ static uint64_t curve(uint64_t *axes, unsigned dimensions, unsigned bits) {
 uint64_t tsr__hilbert_code(const tsr_schema *schema, const void *const *values, const uint64_t *sizes) {
   uint64_t axes[63];
   unsigned dimensions = schema->dimension_count;
-  if (dimensions == 0 || dimensions > 63) return 0; /* no bits left: all cells have one code */
+  if (dimensions == 0 || dimensions > 63) return 0; /* no bits for a dimension: all cells have the same code */
   unsigned bits = 63 / dimensions;
   for (unsigned d = 0; d < dimensions; d++) {
     const tsr_field *dimension = &schema->fields[d];
@@ -116,15 +121,15 @@ uint64_t tsr__hilbert_code(const tsr_schema *schema, const void *const *values, 
   return curve(axes, dimensions, bits);
 }
 
-/* ---- Many cells of two dimensions ------------------------------------------------------------------------------- */
+/* ---- Many cells of two dimensions ------------------------------------------------------------ */
 
 #define ORDER_BATCH 64u
 #define ORDER_LANES 8u
 typedef uint32_t lanes __attribute__((vector_size(ORDER_LANES * sizeof(uint32_t))));
 _Static_assert(ORDER_BATCH % ORDER_LANES == 0, "a batch is whole vectors");
 
-/* The curve through two axes of 31 bits, LANES cells at once. Bits above the level are not touched any more, so in the
- * end the axes hold the bits by which the cells were named. */
+/* Follows the curve through two axes of 31 bits for ORDER_LANES points at once. A level does not change the bits above
+ * it, so at the end the axes hold the bits of the Gray code. */
 static void curve_lanes(lanes *first, lanes *second) {
   lanes x = *first, y = *second;
   for (unsigned level = 31; level-- > 0;) {
@@ -138,7 +143,7 @@ static void curve_lanes(lanes *first, lanes *second) {
   *second = y;
 }
 
-/* 31 bits, with a gap before each. */
+/* Spreads 31 bits so that a zero bit stands before each. */
 static uint64_t spread(uint64_t bits) {
   bits = (bits | bits << 16) & UINT64_C(0x0000FFFF0000FFFF);
   bits = (bits | bits << 8) & UINT64_C(0x00FF00FF00FF00FF);
@@ -148,11 +153,11 @@ static uint64_t spread(uint64_t bits) {
 }
 
 static void buckets_of(const tsr_field *dimension, const uint8_t *values, uint64_t count, uint32_t *buckets) {
-  const tsr_physical_type machine = tsr__datatype_physical(dimension->datatype);
-  const double low = tsr__physical_double(machine, dimension->low),
-               high = tsr__physical_double(machine, dimension->high);
+  const tsr_physical_type physical = tsr__datatype_physical(dimension->datatype);
+  const double low = tsr__physical_double(physical, dimension->low),
+               high = tsr__physical_double(physical, dimension->high);
   const uint32_t most = INT32_MAX;
-  switch (machine) {
+  switch (physical) {
 #define X(name, type)                                                                                                  \
   case TSR_PHYSICAL_##name:                                                                                            \
     for (uint64_t i = 0; i < count; i++) {                                                                             \

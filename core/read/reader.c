@@ -653,7 +653,7 @@ void tsr__reader_drop_ahead(tsr_reader *reader) {
 }
 
 unsigned tsr__reader_threads(const tsr_reader *reader) {
-  return reader->ahead.loading && tsr__job_goes_on(&reader->ahead.load.job) ? 1 : reader->threads;
+  return reader->ahead.loading && tsr__job_has_tasks(&reader->ahead.load.job) ? 1 : reader->threads;
 }
 
 int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t *bytes, tsr_error *error) {

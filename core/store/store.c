@@ -1,7 +1,5 @@
-/* store.c: the front of every store: it checks paths and ranges, counts, sorts listings, and says in errors which file.
- *
- * A path has parts separated by '/', none empty, "." or ".."; "" is the root. So no name that stands in an array's file
- * leads out of the array's directory.
+/* store.c: the functions of store.h, which are the same for every kind of store. They check paths and ranges, call the
+ * store's method, count files and bytes, sort listings, and put the full path in front of error messages.
  */
 #include "store/store.h"
 
@@ -13,9 +11,9 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 
-#define SYNCED_MAX 16u /* at once */
+#define SYNCED_MAX 16u /* files and directories that are synced concurrently */
 
-/* ---- For the methods ------------------------------------------------------------------------------------------- */
+/* ---- For the kinds of stores ----------------------------------------------------------------- */
 
 int tsr__store_allocate(const tsr_store_methods *methods, tsr_memory *memory, const char *name, uint64_t size,
                         void **store, tsr_error *error) {
@@ -44,7 +42,7 @@ int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void *
 int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error) {
   TSR_OWN_ERROR(error);
   uint64_t count = listing->count;
-  if ((count & (count - 1)) == 0) { /* 0, 1, 2, 4, ...: as many as there is room for */
+  if ((count & (count - 1)) == 0) { /* at 0, 1, 2, 4, ... entries the array is full: its size doubles */
     TSR_TRY(TSR_REALLOC_ARRAY(listing->memory, TSR_MAX(2 * count, 1), &listing->entries, error));
   }
   size_t size = strlen(name) + 1;
@@ -61,7 +59,7 @@ void tsr__listing_release(tsr_listing *listing) {
   *listing = (tsr_listing){0};
 }
 
-/* ---- Paths and errors ------------------------------------------------------------------------------------------ */
+/* ---- Paths and errors ------------------------------------------------------------------------ */
 
 tsr_path tsr__path_of(const char *directory, const char *name, const char *suffix) {
   const size_t length = strlen(directory);
@@ -71,14 +69,14 @@ tsr_path tsr__path_of(const char *directory, const char *name, const char *suffi
   return path;
 }
 
-/* What a host's database says of itself, whatever the file: it is read-only, or busy. */
-static bool of_all_files(const tsr_store *store, int rc) {
+/* Returns true for an error that concerns the whole store and not one file: a database that is read-only or busy. */
+static bool concerns_all_files(const tsr_store *store, int rc) {
   return store->is_one_file && (rc == TSR_READONLY || rc == TSR_BUSY);
 }
 
-/* Puts the full path before the message. The code comes as an argument because `error` may be NULL. */
-static int wrap(const tsr_store *store, const char *path, int rc, tsr_error *error) {
-  if (rc >= 0 || of_all_files(store, rc)) return rc;
+/* Puts the full path in front of the message and returns `rc`, which is an argument because `error` may be NULL. */
+static int store_wrap(const tsr_store *store, const char *path, int rc, tsr_error *error) {
+  if (rc >= 0 || concerns_all_files(store, rc)) return rc;
   size_t length = strlen(store->name);
   bool slash = *path && length > 0 && store->name[length - 1] != '/';
   tsr__wrap(error, "%s%s%s", store->name, slash ? "/" : "", path);
@@ -98,34 +96,36 @@ static bool path_valid(const char *path) {
 static int check_path(const tsr_store *store, const char *path, tsr_error *error) {
   if (path_valid(path)) return TSR_OK;
   int rc = tsr__fail(error, TSR_PERM, "'%s' is no path within an array: parts may not be empty, '.' or '..'", path);
-  return wrap(store, "", rc, error);
+  return store_wrap(store, "", rc, error);
 }
 
-/* A path that cannot be the root. */
-static int check_inner(const tsr_store *store, const char *path, tsr_error *error) {
-  if (!*path) return wrap(store, path, tsr__fail(error, TSR_PERM, "the root itself is no such file"), error);
+/* Checks a path that must not be the root. */
+static int check_path_below_root(const tsr_store *store, const char *path, tsr_error *error) {
+  if (!*path)
+    return store_wrap(store, path, tsr__fail(error, TSR_PERM, "the path is empty: it must name a file below the root"),
+                      error);
   return check_path(store, path, error);
 }
 
-/* ---- The front ------------------------------------------------------------------------------------------------- */
+/* ---- Stores and files ------------------------------------------------------------------------ */
 
 void tsr__store_close(tsr_store *store) {
   if (store) store->methods->close(store);
 }
 
 static int file_opened(tsr_store *store, const char *path, int rc, tsr_error *error) {
-  if (rc < 0) return wrap(store, path, rc, error);
+  if (rc < 0) return store_wrap(store, path, rc, error);
   atomic_fetch_add_explicit(&store->files_opened, 1, memory_order_relaxed);
   return TSR_OK;
 }
 
 int tsr__store_open_file(tsr_store *store, const char *path, tsr_file **file, tsr_error *error) {
-  TSR_TRY(check_inner(store, path, error));
+  TSR_TRY(check_path_below_root(store, path, error));
   return file_opened(store, path, store->methods->open_file(store, path, file, error), error);
 }
 
 int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **file, tsr_error *error) {
-  TSR_TRY(check_inner(store, path, error));
+  TSR_TRY(check_path_below_root(store, path, error));
   return file_opened(store, path, store->methods->create_exclusive(store, path, file, error), error);
 }
 
@@ -164,7 +164,7 @@ int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t s
                    (unsigned long long)size, (unsigned long long)offset, (unsigned long long)file->size);
   else if (file->kept) return size > 0 ? (void)memcpy(buffer, file->kept + offset, size), TSR_OK : TSR_OK;
   else if (size > 0) rc = store->methods->read_at(file, offset, buffer, size, error);
-  if (rc < 0) return wrap(store, file->path, rc, error);
+  if (rc < 0) return store_wrap(store, file->path, rc, error);
   atomic_fetch_add_explicit(&store->bytes_read, size, memory_order_relaxed);
   return TSR_OK;
 }
@@ -177,9 +177,9 @@ int tsr__store_read_all(tsr_store *store, const char *path, uint64_t most, tsr_b
   if (size > most) {
     rc = tsr__fail(error, TSR_TOOBIG, "the file has %llu bytes, at most %llu are allowed here",
                    (unsigned long long)size, (unsigned long long)most);
-    wrap(store, path, rc, error);
+    store_wrap(store, path, rc, error);
   } else if ((rc = tsr__buffer_reserve(buffer, size, error)) < 0) {
-    wrap(store, path, rc, error);
+    store_wrap(store, path, rc, error);
   } else if ((rc = tsr__store_read_at(file, 0, size > 0 ? buffer->data + buffer->size : NULL, size, error)) == TSR_OK) {
     buffer->size += size;
   }
@@ -197,7 +197,7 @@ int tsr__store_list_any(tsr_store *store, const char *path, tsr_listing *listing
   int rc = store->methods->list(store, path, &found, error);
   if (rc < 0) {
     tsr__listing_release(&found);
-    return wrap(store, path, rc, error);
+    return store_wrap(store, path, rc, error);
   }
   if (found.count > 1) qsort(found.entries, found.count, sizeof *found.entries, compare_entries);
   *listing = found;
@@ -216,7 +216,7 @@ int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, ts
                            "none within arrays",
                            found.link);
   tsr__listing_release(&found);
-  return wrap(store, path, rc, error);
+  return store_wrap(store, path, rc, error);
 }
 
 bool tsr__listing_has(const tsr_listing *listing, const char *name) {
@@ -232,45 +232,46 @@ bool tsr__listing_has(const tsr_listing *listing, const char *name) {
 
 int tsr__store_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));
-  return wrap(store, path, store->methods->stamp(store, path, stamp, error), error);
+  return store_wrap(store, path, store->methods->stamp(store, path, stamp, error), error);
 }
 
 int tsr__store_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));
-  return wrap(store, path, store->methods->modified(store, path, milliseconds, error), error);
+  return store_wrap(store, path, store->methods->modified(store, path, milliseconds, error), error);
 }
 
 int tsr__store_look(tsr_store *store, const char *path, tsr_look *look, tsr_error *error) {
   if (!store->methods->look) return 0;
   TSR_TRY(check_path(store, path, error));
   const int rc = store->methods->look(store, path, look, error);
-  return rc < 0 ? wrap(store, path, rc, error) : 1;
+  return rc < 0 ? store_wrap(store, path, rc, error) : 1;
 }
 
 int tsr__store_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error) {
   if (size == 0) return TSR_OK;
-  return wrap(file->store, file->path, file->store->methods->append(file, bytes, size, error), error);
+  return store_wrap(file->store, file->path, file->store->methods->append(file, bytes, size, error), error);
 }
 
 int tsr__store_sync(tsr_file *file, tsr_error *error) {
-  return wrap(file->store, file->path, file->store->methods->sync(file, error), error);
+  return store_wrap(file->store, file->path, file->store->methods->sync(file, error), error);
 }
 
 static int no_locks(tsr_error *error) { return tsr__fail(error, TSR_UNSUPPORTED, "there are no locks here"); }
 
 int tsr__store_lock(tsr_file *file, tsr_error *error) {
   const tsr_store_methods *methods = file->store->methods;
-  return wrap(file->store, file->path, methods->lock ? methods->lock(file, error) : no_locks(error), error);
+  return store_wrap(file->store, file->path, methods->lock ? methods->lock(file, error) : no_locks(error), error);
 }
 
 int tsr__store_locked(tsr_file *file, bool *locked, tsr_error *error) {
   const tsr_store_methods *methods = file->store->methods;
-  return wrap(file->store, file->path, methods->locked ? methods->locked(file, locked, error) : no_locks(error), error);
+  return store_wrap(file->store, file->path, methods->locked ? methods->locked(file, locked, error) : no_locks(error),
+                    error);
 }
 
 int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));
-  return wrap(store, path, store->methods->sync_directory(store, path, error), error);
+  return store_wrap(store, path, store->methods->sync_directory(store, path, error), error);
 }
 
 typedef struct syncing {
@@ -289,24 +290,25 @@ static int sync_one(void *argument, uint64_t index, tsr_error *error) {
 int tsr__store_sync_all(tsr_store *store, tsr_file *const *files, uint64_t file_count, const char *const *directories,
                         uint64_t directory_count, unsigned threads, tsr_error *error) {
   syncing s = {store, files, file_count, directories};
-  const uint64_t count = file_count + directory_count; /* each waits for the disk, none for a core */
+  const uint64_t count =
+      file_count + directory_count; /* a thread for each: threads wait for the disk, not for a core */
   return tsr__parallel_for(threads > 1 && store->workers_may_sync ? (unsigned)TSR_MIN(count, SYNCED_MAX) : 1, count,
                            sync_one, &s, error);
 }
 
-/* Either rename. A directory cannot become a part of itself. */
+/* Renames by either method, after a check that a directory is not moved into itself. */
 static int store_move(tsr_store *store, const char *from, const char *to, tsr_error *error,
                       int (*method)(tsr_store *, const char *, const char *, tsr_error *)) {
-  TSR_TRY(check_inner(store, from, error));
-  TSR_TRY(check_inner(store, to, error));
+  TSR_TRY(check_path_below_root(store, from, error));
+  TSR_TRY(check_path_below_root(store, to, error));
   size_t length = strlen(from);
   int rc;
   if (strncmp(from, to, length) == 0 && to[length] == '/')
     rc = tsr__fail(error, TSR_ERROR, "a directory cannot be moved into itself");
   else rc = method(store, from, to, error);
   if (rc == TSR_OK) return rc;
-  if (!of_all_files(store, rc)) tsr__wrap(error, "renaming to '%s'", to);
-  return wrap(store, from, rc, error);
+  if (!concerns_all_files(store, rc)) tsr__wrap(error, "renaming to '%s'", to);
+  return store_wrap(store, from, rc, error);
 }
 
 int tsr__store_rename(tsr_store *store, const char *from, const char *to, tsr_error *error) {
@@ -325,17 +327,21 @@ int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error 
 int tsr__directory_find(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
   tsr_stamp stamp;
   TSR_TRY(tsr__store_stamp(store, path, &stamp, error));
-  *exists = !stamp.known || stamp.a || stamp.b || stamp.c; /* what is not there has a stamp of zeros */
+  *exists =
+      !stamp.known || stamp.a || stamp.b || stamp.c; /* a directory that does not exist has a known stamp of zeros */
   return TSR_OK;
 }
 
+/* Returns true if it is certain that a file or directory with this path exists (`there`) or does not exist (not
+ * `there`). */
 static bool is_known(tsr_store *store, const char *path, bool there) {
   bool file = false, directory = false;
   return tsr__store_find(store, path, &file, NULL) >= 0 && tsr__directory_find(store, path, &directory, NULL) >= 0 &&
          (file || directory) == there;
 }
 
-/* A disk may say that a rename has failed which it has done: who took back then what was to appear would damage it. */
+/* A failing disk may report an error for a rename that took place. A caller that removed the target after such an error
+ * would damage the array, so after an I/O error the function looks at both paths before it believes the error. */
 int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error) {
   tsr_error one;
   const int rc = store_move(store, from, to, &one, store->methods->rename_exclusive);
@@ -346,18 +352,19 @@ int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *
 
 int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));
-  return wrap(store, path, store->methods->remove(store, path, error), error);
+  return store_wrap(store, path, store->methods->remove(store, path, error), error);
 }
 
 int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));
-  return wrap(store, path, store->methods->make_directory(store, path, error), error);
+  return store_wrap(store, path, store->methods->make_directory(store, path, error), error);
 }
 
 int tsr__store_own(tsr_store *store, const char *path, tsr_error *error) {
-  TSR_TRY(check_inner(store, path, error));
+  TSR_TRY(check_path_below_root(store, path, error));
   if (!store->methods->is_link || !store->methods->is_link(store, path)) return TSR_OK;
-  return wrap(store, path, tsr__fail(error, TSR_PERM, "is a symbolic link, behind which nothing is removed"), error);
+  return store_wrap(store, path,
+                    tsr__fail(error, TSR_PERM, "it is a symbolic link, and nothing behind a link is removed"), error);
 }
 
 bool tsr__store_exists(tsr_store *store, const char *path) {

@@ -1,58 +1,142 @@
-/* store.h: where bytes live. A store is one directory tree, the root of one array or group; every path is relative to
- * it, so nothing that an array file says can lead out of it. store_posix.c is a directory, store_memory.c its twin for
- * tests and fuzzers, store_host.c a tree that the host keeps.
+/* store.h: the store, the place of an array's files. A store is one directory tree, the root of one array or group, and
+ * every path is relative to that root, so that no name in an array's file can lead out of the array. store_posix.c
+ * keeps the tree in a directory of the file system, store_host.c in the host (an SQLite database), store_memory.c in
+ * memory for tests.
  *
- * Paths: parts separated by '/', no part empty, "." or ".."; "" is the root. Anything else is refused by the front
- * (store.c). Messages name full paths. Writing: a file appears by create_exclusive, grows by append, is durable after
- * sync of it and of its directory; nothing is ever overwritten in place.
- */
+ * A path consists of parts separated by '/'; no part is empty, "." or "..". The root is "". The functions below refuse
+ * any other path with TSR_PERM. Messages of errors begin with the full path. A file appears with
+ * tsr__store_create_exclusive, grows by tsr__store_append, and is durable after a sync of the file and of its
+ * directory. Nothing is ever overwritten in place. Only the environment's thread calls these functions, except that
+ * workers may read where `workers_may_read` is set and sync where `workers_may_sync` is set. */
 #ifndef TSR_STORE_H
 #define TSR_STORE_H
 
 #include "store/store_bounds.h"
 
 typedef struct tsr_file tsr_file;
-typedef struct tsr_look tsr_look;
-typedef struct tsr_stamp tsr_stamp;
 typedef struct tsr_store tsr_store;
-typedef struct tsr_store_methods tsr_store_methods;
 
-void tsr__listing_release(tsr_listing *listing);
-bool tsr__listing_has(const tsr_listing *listing, const char *name); /* one of tsr__store_list, which sorts them */
+/* ---- Types ----------------------------------------------------------------------------------- */
 
-/* For the kinds: a zeroed structure of `size` bytes that begins with a tsr_store, all set but what workers may do and
- * is_one_file, one block for tsr__free. */
+typedef struct tsr_entry {
+  char *name; /* owned by the listing */
+  tsr_entry_kind kind;
+} tsr_entry;
+
+/* The entries of a directory, sorted by name as bytes. `= {0}` is an empty listing. */
+struct tsr_listing {
+  tsr_memory *memory; /* borrowed */
+  tsr_entry *entries; /* owned */
+  uint64_t count;
+  const char *link; /* the name of an entry that is a symbolic link and is not followed (a TSR_ENTRY_OTHER), or NULL */
+};
+
+/* A fingerprint of a directory's entries. If two stamps are equal and both are `known`, no entry was added or removed
+ * between them. */
+typedef struct tsr_stamp {
+  bool known;
+  uint64_t a, b, c;
+} tsr_stamp;
+
+/* Size and time of the last change of a file, by the clock of the file system. If two looks at a file differ, it was
+ * written to between them. */
+typedef struct tsr_look {
+  uint64_t size; /* in bytes */
+  int64_t modified; /* in nanoseconds since 1970 */
+} tsr_look;
+
+/* The operations of one kind of store. The functions below check paths and ranges before they call a method, and put
+ * the full path in front of its message, so a method says only what is wrong. Methods set out-parameters only on
+ * success. */
+typedef struct tsr_store_methods {
+  void (*close)(tsr_store *store);
+  /* TSR_NOT_FOUND if the file does not exist */
+  int (*open_file)(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
+  void (*close_file)(tsr_file *file);
+  /* Reads all `size` bytes or fails. */
+  int (*read_at)(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
+  /* Adds the entries with tsr_listing_add, in any order. TSR_NOT_FOUND if the directory does not exist */
+  int (*list)(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error);
+  /* A directory that does not exist has a stamp, too: known, with a, b and c 0. */
+  int (*stamp)(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error);
+  int (*modified)(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error);
+  /* TSR_EXISTS if anything has this path */
+  int (*create_exclusive)(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
+  int (*append)(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error);
+  int (*sync)(tsr_file *file, tsr_error *error);
+  int (*sync_directory)(tsr_store *store, const char *path, tsr_error *error);
+  int (*rename)(tsr_store *store, const char *from, const char *to, tsr_error *error);
+  /* TSR_EXISTS if anything has the path `to` */
+  int (*rename_exclusive)(tsr_store *store, const char *from, const char *to, tsr_error *error);
+  /* Removes a file, an empty directory, or a symbolic link itself. */
+  int (*remove)(tsr_store *store, const char *path, tsr_error *error);
+  /* TSR_EXISTS if anything has this path. The parent must exist; for the root, missing parents are made. */
+  int (*make_directory)(tsr_store *store, const char *path, tsr_error *error);
+  bool (*is_link)(tsr_store *store, const char *path); /* NULL: the store has no symbolic links */
+  /* NULL: no other program writes to the store, so every file appears complete. */
+  int (*look)(tsr_store *store, const char *path, tsr_look *look, tsr_error *error);
+  /* See tsr__store_lock and tsr__store_locked. Both NULL: the store has no locks. */
+  int (*lock)(tsr_file *file, tsr_error *error);
+  int (*locked)(tsr_file *file, bool *locked, tsr_error *error);
+} tsr_store_methods;
+
+struct tsr_store {
+  const tsr_store_methods *methods;
+  tsr_memory *memory; /* borrowed */
+  char *name; /* the root's path as it was given, for messages */
+  const tsr_bounds *bounds; /* of the environment, for stores of directories; borrowed, or NULL */
+  bool workers_may_read; /* workers may call open_file, read_at and close_file */
+  bool workers_may_sync; /* workers may call sync and sync_directory */
+  bool is_one_file; /* all files are in one database, so READONLY and BUSY concern all of them */
+  _Atomic uint64_t files_opened, bytes_read; /* counters */
+};
+
+struct tsr_file {
+  tsr_store *store; /* borrowed */
+  char *path; /* relative to the store's root */
+  uint64_t size; /* in bytes, when the file was opened; tsr__store_append adds to it */
+  const uint8_t *kept; /* all bytes of a file that tsr__store_keep_file has taken into memory, or NULL */
+};
+
+/* A path made by tsr__path_of. */
+typedef struct tsr_path {
+  char text[640];
+} tsr_path;
+
+/* Returns "DIRECTORY/NAME" followed by the suffix. The directory may be "" or end in '/'. */
+tsr_path tsr__path_of(const char *directory, const char *name, const char *suffix);
+
+/* ---- For the kinds of stores ----------------------------------------------------------------- */
+
+/* Allocates a zeroed structure of `size` bytes that begins with a tsr_store, and sets methods, memory and name. The
+ * kind sets the flags and frees the structure with tsr__free. */
 int tsr__store_allocate(const tsr_store_methods *methods, tsr_memory *memory, const char *name, uint64_t size,
                         void **store, tsr_error *error);
 
-/* For the methods: a zeroed file structure of `size` bytes that begins with a tsr_file, store and path set, one block
- * for tsr__free. tsr_listing_add adds to a listing. */
+/* Allocates a zeroed structure of `size` bytes that begins with a tsr_file, and sets store and path. The method
+ * close_file frees it with tsr__free. */
 int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void **file, tsr_error *error);
-void tsr__store_close(tsr_store *store); /* after its files; NULL is fine */
-tsr_path tsr__path_of(const char *directory, const char *name, const char *suffix);
 
-/* The front: checks paths (TSR_PERM for what is none), counts, sorts listings, puts the full path before errors;
- * otherwise as the methods. */
+/* ---- Stores and files ------------------------------------------------------------------------ */
+
+/* Closes a store after all of its files. NULL is allowed. */
+void tsr__store_close(tsr_store *store);
+
+/* Opens a file for reading. Fails with TSR_NOT_FOUND if the file does not exist. */
 int tsr__store_open_file(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
-void tsr__store_close_file(tsr_file *file); /* NULL is fine */
+void tsr__store_close_file(tsr_file *file); /* NULL is allowed */
+
+/* Reads `size` bytes. Fails with TSR_CORRUPT if the range does not lie within the file. */
 int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
 
-/* Takes an open file into memory, as it is now, and closes it: `*file` becomes one that is read as any other. */
+/* Reads a whole open file into memory and closes it. *file becomes a file that is read from that memory. */
 int tsr__store_keep_file(tsr_file **file, tsr_error *error);
 
-/* The whole file, appended to `buffer`; TSR_TOOBIG past `most` bytes. */
+/* Appends a whole file to `buffer`. Fails with TSR_TOOBIG if the file has more than `most` bytes. */
 int tsr__store_read_all(tsr_store *store, const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error);
-int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error);
 
-/* The same where links that are not followed are no trouble; the first refuses them (TSR_PERM): what they stand for
- * would be missing without a word. */
-int tsr__store_list_any(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error);
-int tsr__store_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error);
-int tsr__store_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error);
+/* Creates an empty file for appending. Fails with TSR_EXISTS if anything has this path. */
 int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
-
-/* 1; 0 where the store has no such look, as all its files appear whole; TSR_NOT_FOUND. */
-int tsr__store_look(tsr_store *store, const char *path, tsr_look *look, tsr_error *error);
 int tsr__store_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error);
 int tsr__store_sync(tsr_file *file, tsr_error *error);
 
@@ -63,24 +147,59 @@ int tsr__store_lock(tsr_file *file, tsr_error *error);
 /* Says whether a file, opened by open_file, is locked through another tsr_file, of this process or another one.
  * TSR_UNSUPPORTED where that cannot be known. */
 int tsr__store_locked(tsr_file *file, bool *locked, tsr_error *error);
-int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error);
 
-/* The same for several files and directories; with `threads` > 1 all at once, as far as the store allows that: a file
- * system commits together what waits together. */
-int tsr__store_sync_all(tsr_store *store, tsr_file *const *files, uint64_t file_count, const char *const *directories,
-                        uint64_t directory_count, unsigned threads, tsr_error *error);
-int tsr__store_rename(tsr_store *store, const char *from, const char *to, tsr_error *error);
-int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error);
-int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error);
-int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *error);
+/* Reads the size and the time of the last change of a file. Returns 1 on success and 0 if files of this store always
+ * appear complete, so that there is nothing to look at. Fails with TSR_NOT_FOUND if the file does not exist. */
+int tsr__store_look(tsr_store *store, const char *path, tsr_look *look, tsr_error *error);
 
-/* TSR_PERM for a symbolic link: what lies behind it may be somebody else's, who removes asks before. */
-int tsr__store_own(tsr_store *store, const char *path, tsr_error *error);
-bool tsr__store_exists(tsr_store *store,
-                       const char *path); /* a file that can be opened: where not to know does no harm */
+/* Returns true if a file with this path can be opened. Use it only where a wrong "false" after a failure does no
+ * harm. */
+bool tsr__store_exists(tsr_store *store, const char *path);
 
-/* The same where a failure (of memory, of the disk) must not be taken for a file that is not there. */
+/* Each says whether a file or a directory exists. A failure of memory or of the disk is an error. */
 int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error *error);
 int tsr__directory_find(tsr_store *store, const char *path, bool *exists, tsr_error *error);
+
+/* ---- Directories ----------------------------------------------------------------------------- */
+
+/* Lists a directory. Fails with TSR_NOT_FOUND if the directory does not exist, and with TSR_PERM if an entry is a
+ * symbolic link that is not followed, because the files behind it would be missing silently. */
+int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error);
+
+/* As tsr__store_list, but symbolic links that are not followed are listed as TSR_ENTRY_OTHER. */
+int tsr__store_list_any(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error);
+
+void tsr__listing_release(tsr_listing *listing);
+
+/* Returns true if a listing of tsr__store_list or tsr__store_list_any has an entry with this name. */
+bool tsr__listing_has(const tsr_listing *listing, const char *name);
+
+/* Reads a directory's stamp. A directory that does not exist has a stamp, too. */
+int tsr__store_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error);
+
+/* Reads the time of the last change of a file or directory, in milliseconds since 1970. */
+int tsr__store_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error);
+
+int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error);
+
+/* Syncs several files and directories. With `threads` > 1 it syncs them concurrently if the store allows that: a file
+ * system then writes them to the disk in fewer transactions. */
+int tsr__store_sync_all(tsr_store *store, tsr_file *const *files, uint64_t file_count, const char *const *directories,
+                        uint64_t directory_count, unsigned threads, tsr_error *error);
+
+/* Renames a file or directory; the exclusive form fails with TSR_EXISTS if anything has the path `to`. */
+int tsr__store_rename(tsr_store *store, const char *from, const char *to, tsr_error *error);
+int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error);
+
+/* Removes a file, an empty directory, or a symbolic link itself. */
+int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error);
+
+/* Makes a directory. Fails with TSR_EXISTS if anything has this path. The parent must exist, but missing parents of the
+ * root are made. */
+int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *error);
+
+/* Fails with TSR_PERM if `path` is a symbolic link. Call before any recursive delete: the target may lie outside the
+ * array. */
+int tsr__store_own(tsr_store *store, const char *path, tsr_error *error);
 
 #endif

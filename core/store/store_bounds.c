@@ -1,12 +1,12 @@
-/* store_bounds.c: a directory that the stores of an environment may not leave.
+/* store_bounds.c: bounds, directories that the stores of an environment may not leave.
  *
- * What a store's root leads to is resolved, links and ".." of what is there, and compared with the directory: links above
- * a root may lead wherever they want to within it. But what was compared may be swapped for a link before it is opened. So
- * every call of the system begins at a descriptor of the directory itself, which was opened when the bound was set, and
- * goes down to the file part by part; none may be a symbolic link, neither of the root's resolved path nor below the root.
+ * The path of a store's root is resolved once, with its symbolic links and "..", and must lie below the bound's
+ * directory. A directory on that path may be replaced by a link between the check and a later open. So every system
+ * call starts from a descriptor of the bound's directory, which was opened when the bound was set, and walks down part
+ * by part. A symbolic link on the way is an error, in the root's resolved path as well as below the root.
  *
- * A bound is never changed and lives as long as its environment: a narrower one replaces it. Workers may look at it at any
- * time.
+ * A bound does not change and lives as long as its environment, because workers may use it at any time. A narrower
+ * bound replaces it and keeps it.
  */
 #define _FILE_OFFSET_BITS 64
 #define _GNU_SOURCE       /* O_PATH */
@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of a directory that is only gone through: it need not be readable where the system can do without. */
+/* How a directory on the way is opened: with O_PATH it need not be readable. */
 #if defined(O_PATH)
 #define BOUNDS_STEP (O_PATH | O_DIRECTORY)
 #elif defined(O_SEARCH)
@@ -30,12 +30,12 @@
 #endif
 
 struct tsr_bound {
-  const tsr_bound *wider; /* the one before it, or NULL */
-  int directory; /* descriptor; -1: the path is no directory, nothing lies below it */
+  const tsr_bound *wider; /* the bound before this one, owned, or NULL */
+  int directory; /* descriptor; -1: the path is no directory, so nothing lies below it */
   char path[]; /* resolved */
 };
 
-/* ---- Paths ------------------------------------------------------------------------------------------------------ */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 static int bounds_text_of(tsr_memory *memory, const char *a, const char *b, const char *c, char **text,
                           tsr_error *error) {
@@ -49,7 +49,7 @@ static int bounds_text_of(tsr_memory *memory, const char *a, const char *b, cons
   return TSR_OK;
 }
 
-/* Cuts the last part off a path that begins with a slash; false for ".." and where there is none left. */
+/* Cuts the last part off a path that begins with '/'. Returns false if that part is "..", or if no part was left. */
 static bool bounds_cut(char *head, size_t *size) {
   while (*size > 1 && head[*size - 1] == '/') --*size;
   const size_t end = *size;
@@ -62,16 +62,16 @@ static bool bounds_cut(char *head, size_t *size) {
 int tsr__path_resolve(tsr_memory *memory, const char *path, char **resolved, tsr_error *error) {
   char *whole = NULL, *head = NULL, *real = NULL, *here = NULL;
   if (*path != '/' && !(here = realpath(".", NULL)))
-    return tsr__fail(error, TSR_IO, "the present directory is not known");
+    return tsr__fail(error, TSR_IO, "the current directory is not known");
   int rc = bounds_text_of(memory, here ? here : "", here ? "/" : "", path, &whole, error);
   if (rc >= 0) rc = bounds_text_of(memory, whole, "", "", &head, error);
   if (rc >= 0) {
     size_t size = strlen(head);
-    bool clear = true; /* the last part goes, until the rest is there */
+    bool clear = true; /* cut parts off the end until the rest of the path exists and can be resolved */
     while (clear && !(real = realpath(head, NULL))) clear = bounds_cut(head, &size);
     const char *rest = whole + size;
     rest += strspn(rest, "/");
-    if (!real) rc = tsr__fail(error, TSR_PERM, "it cannot be said where %s leads", path);
+    if (!real) rc = tsr__fail(error, TSR_PERM, "the path %s cannot be resolved", path);
     else
       rc = bounds_text_of(memory, *rest && strcmp(real, "/") == 0 ? "" : real, *rest ? "/" : "", rest, resolved, error);
   }
@@ -88,7 +88,7 @@ bool tsr__path_is_below(const char *path, const char *directory) {
   return strncmp(path, directory, size) == 0 && (path[size] == '/' || !path[size]);
 }
 
-/* ---- The walk --------------------------------------------------------------------------------------------------- */
+/* ---- The walk -------------------------------------------------------------------------------- */
 
 int tsr__bound_open(int directory, const char *name, int flags) {
   int descriptor;
@@ -96,15 +96,16 @@ int tsr__bound_open(int directory, const char *name, int flags) {
   do descriptor = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC, 0666);
   while (descriptor < 0 && errno == EINTR);
   if (descriptor >= 0 || errno == ENOENT || errno == EEXIST) return descriptor;
-  const int number = errno; /* systems differ in what they say of a link, and with O_DIRECTORY it is no directory */
+  const int number = errno; /* for a link systems set different codes, and with O_DIRECTORY it may be ENOTDIR */
   const bool link = fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
   errno = link ? ELOOP : number;
   return -1;
 }
 
-/* Goes on from a directory, which it closes unless it is `keep`. */
+/* Opens the directory `part` within `directory`. Closes `directory` unless it is `keep`. Returns -1 with errno on
+ * failure. */
 static int bounds_step(int directory, int keep, const char *part, size_t size) {
-  char name[256]; /* no file system has longer ones */
+  char name[256]; /* no file system has longer names */
   int next = -1;
   errno = ENAMETOOLONG;
   if (size < sizeof name) {
@@ -118,7 +119,7 @@ static int bounds_step(int directory, int keep, const char *part, size_t size) {
   return next;
 }
 
-/* As tsr__bound_enter. */
+/* As tsr__bound_enter, from `directory` on, which stays open. */
 static int bounds_enter(int directory, const char *path, const char **name) {
   int at = directory;
   for (;;) {
@@ -143,25 +144,27 @@ void tsr__bound_leave(const tsr_bound *bound, int directory) {
   errno = number;
 }
 
-/* ---- Bounds ----------------------------------------------------------------------------------------------------- */
+/* ---- Bounds ---------------------------------------------------------------------------------- */
 
 const tsr_bound *tsr__bounds_get(const tsr_bounds *bounds) {
   return bounds ? atomic_load_explicit(&((tsr_bounds *)(uintptr_t)bounds)->bound, memory_order_acquire) : NULL;
 }
 
-/* Of a path that lies below the bound's directory: the part below it. */
+/* Returns the part of a resolved path that lies below the bound's directory. */
 static const char *below(const tsr_bound *bound, const char *resolved) {
   return resolved + (strcmp(bound->path, "/") == 0 ? 0 : strlen(bound->path));
 }
 
-/* -1 and errno. `path`: the path from the wider one's directory on, or from "/". */
+/* Opens the directory of a new bound. `path` starts at the directory of the bound before it, or at "/". Returns -1 with
+ * errno on failure; ENOTDIR says that `path` itself is no directory. */
 static int bounds_open_directory(const tsr_bound *wider, const char *path) {
   const char *name;
   if (wider && wider->directory < 0) return errno = *path ? ENOENT : ENOTDIR, -1;
   const int top = wider ? wider->directory : open("/", BOUNDS_STEP | O_CLOEXEC);
   const int above = top < 0 ? -1 : bounds_enter(top, path, &name);
   const int directory = above < 0 ? -1 : tsr__bound_open(above, name, BOUNDS_STEP);
-  const int number = above < 0 && errno == ENOTDIR ? ENOENT : errno; /* ENOTDIR: it is something else itself */
+  const int number =
+      above < 0 && errno == ENOTDIR ? ENOENT : errno; /* a part above it is no directory: it does not exist */
   if (above >= 0 && above != top) close(above);
   if (top >= 0 && !wider) close(top);
   errno = number;

@@ -1,5 +1,5 @@
-/* store_host.c: a store that the host keeps: its callbacks (tessera.h) behind the methods of all stores. Nothing but the
- * caller's thread may enter it.
+/* store_host.c: a store whose files the host keeps. Each method calls the host's callback (tsr_host_store in
+ * tessera.h). Only the environment's thread may call them, so workers neither read nor sync here.
  */
 #include "store/store_host.h"
 
@@ -13,13 +13,13 @@ typedef struct host_store {
 
 typedef struct host_file {
   tsr_file base;
-  void *file; /* the host's */
+  void *file; /* the host's handle, owned */
 } host_file;
 
 static const tsr_host_store *host_of(const tsr_store *store) { return ((const host_store *)store)->host; }
 static void *tree_of(const tsr_store *store) { return ((const host_store *)store)->tree; }
 
-/* The host's code: what it says beyond "not OK" is not trusted to be an error. */
+/* Returns the host's code if it is an error, and TSR_OK for every other value. */
 static int code_of(int rc) { return rc < 0 ? rc : TSR_OK; }
 
 static void host_close_store(tsr_store *store) {
@@ -27,7 +27,7 @@ static void host_close_store(tsr_store *store) {
   tsr__free(store);
 }
 
-/* ---- Files ----------------------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static int open_either(tsr_store *store, const char *path, bool create, tsr_file **file, tsr_error *error) {
   void *memory;
@@ -70,7 +70,7 @@ static int host_sync_file(tsr_file *file, tsr_error *error) {
   return code_of(host_of(file->store)->sync(((host_file *)file)->file, error));
 }
 
-/* ---- Names ----------------------------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static int host_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
   return code_of(host_of(store)->list(tree_of(store), path, listing, error));
@@ -105,7 +105,7 @@ static int host_make_directory(tsr_store *store, const char *path, tsr_error *er
   return code_of(host_of(store)->make_directory(tree_of(store), path, error));
 }
 
-/* ---- The store ------------------------------------------------------------------------------------------------- */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 static const tsr_store_methods host_methods = {
     .close = host_close_store,
@@ -129,7 +129,7 @@ int tsr__store_host_open(tsr_memory *memory, const tsr_host_store *host, void *a
                          tsr_store **store, tsr_error *error) {
   void *block;
   TSR_TRY(tsr__store_allocate(&host_methods, memory, path, sizeof(host_store), &block, error));
-  host_store *s = block; /* workers may not read */
+  host_store *s = block; /* workers_may_read stays false */
   s->base.is_one_file = true;
   s->host = host;
   int rc = host->open(argument, path, &s->tree, error);

@@ -1,4 +1,5 @@
-/* store_host.h: a store that the host keeps: its callbacks (tessera.h) behind the methods of all stores. */
+/* store_host.h: a store whose files the host keeps, such as the database of an SQLite connection. The host's callbacks
+ * are those of tsr_host_store in tessera.h. */
 #ifndef TSR_STORE_HOST_H
 #define TSR_STORE_HOST_H
 
@@ -6,7 +7,8 @@
 
 typedef struct tsr_store tsr_store;
 
-/* A tree of the host's (tessera.h), whose path begins with the scheme. */
+/* Opens the host's tree with the given path, which begins with the host's scheme. `host` is borrowed, `argument` is
+ * passed to its callbacks. The caller closes *store with tsr__store_close. */
 int tsr__store_host_open(tsr_memory *memory, const tsr_host_store *host, void *argument, const char *path,
                          tsr_store **store, tsr_error *error);
 

@@ -1,8 +1,9 @@
-/* store_memory.c: a store in memory, the twin of store_posix.c for tests and fuzzers.
+/* store_memory.c: a store in memory, for tests and fuzzers.
  *
- * A flat array of nodes sorted by path as bytes, so that the inside of a directory "a" is one run, from "a/" on; the
- * root is the node "". A node lives as long as the tree or an open file holds it: what is removed can still be read.
- * One mutex guards all. Every change of names counts the stamp of all directories up.
+ * The store is an array of nodes, sorted by path as bytes. The root is the node "". All nodes below a directory "a"
+ * follow each other, because their paths begin with "a/". Nodes count their references, so an open file can still be
+ * read after its removal. One mutex guards the store. A change of names changes the stamps of the directory and of all
+ * directories above it.
  */
 #include "store/store_memory.h"
 
@@ -17,8 +18,8 @@
 typedef struct node {
   char *path;
   bool directory;
-  uint32_t holders; /* the tree, and open files */
-  const struct memory_file *locker; /* the open file that has locked it, or NULL */
+  uint32_t holders; /* references: from the tree, and from open files */
+  const struct memory_file *locker; /* the open file that holds the lock, or NULL */
   uint64_t modified;
   tsr_buffer bytes;
 } node;
@@ -36,7 +37,7 @@ typedef struct memory_file {
   bool writable;
 } memory_file;
 
-/* ---- Nodes ----------------------------------------------------------------------------------------------------- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 static void memory_lock(tsr_store *store) { pthread_mutex_lock(&((memory_store *)store)->mutex); }
 static void memory_unlock(tsr_store *store) { pthread_mutex_unlock(&((memory_store *)store)->mutex); }
@@ -54,7 +55,7 @@ static void memory_let_go(node *n) {
   tsr__free(n);
 }
 
-/* The place of the first node whose path is not less. */
+/* Returns the index of the first node whose path is not less than `path`. */
 static uint64_t lower_bound(const memory_store *s, const char *path) {
   uint64_t low = 0, high = s->count;
   while (low < high) {
@@ -70,19 +71,19 @@ static node *memory_find(const memory_store *s, const char *path) {
   return at < s->count && strcmp(s->nodes[at]->path, path) == 0 ? s->nodes[at] : NULL;
 }
 
-/* Is `path` inside of the directory? Everything but the root is inside of the root. */
+/* Returns true if `path` lies below the directory. */
 static bool memory_inside(const char *path, const char *directory) {
   size_t length = strlen(directory);
   if (length == 0) return *path != 0;
   return strncmp(path, directory, length) == 0 && path[length] == '/';
 }
 
-/* The place of the first node inside of the directory. */
+/* Returns the index of the first node below the directory. */
 static uint64_t first_inside(const memory_store *s, const char *directory) {
   uint64_t at = lower_bound(s, directory);
   while (at < s->count && !memory_inside(s->nodes[at]->path, directory) &&
          strncmp(s->nodes[at]->path, directory, strlen(directory)) == 0)
-    at++; /* the directory itself, and "a-b" before "a/" */
+    at++; /* skip the directory itself, and names such as "a-b", which sort before "a/" */
   return at;
 }
 
@@ -101,7 +102,7 @@ static int memory_copy_text(tsr_memory *memory, const char *a, const char *b, ch
   return TSR_OK;
 }
 
-/* TSR_OK if something may be made at `path`: its parent is a directory. */
+/* Returns TSR_OK if the parent of `path` is a directory, so that `path` can be created. */
 static int check_parent(const memory_store *s, const char *path, tsr_error *error) {
   const char *slash = strrchr(path, '/');
   char *parent;
@@ -149,7 +150,7 @@ static void drop_node(memory_store *s, const char *path) {
   s->changes++;
 }
 
-/* ---- Files ----------------------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static int memory_file_new(tsr_store *store, node *n, bool writable, tsr_file **file, tsr_error *error) {
   void *memory;
@@ -216,7 +217,8 @@ static void memory_close_file(tsr_file *file) {
 
 static int memory_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error) {
   memory_lock(file->store);
-  memcpy(buffer, ((memory_file *)file)->node->bytes.data + offset, size); /* a file never shrinks, the front checked */
+  memcpy(buffer, ((memory_file *)file)->node->bytes.data + offset,
+         size); /* in range: store.c has checked it, and a file never shrinks */
   memory_unlock(file->store);
   return TSR_OK;
 }
@@ -236,7 +238,7 @@ static int memory_append(tsr_file *file, const void *bytes, uint64_t size, tsr_e
 
 static int memory_sync_file(tsr_file *file, tsr_error *error) { return TSR_OK; }
 
-/* ---- Directories ----------------------------------------------------------------------------------------------- */
+/* ---- Directories ----------------------------------------------------------------------------- */
 
 static int memory_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
   const memory_store *s = (const memory_store *)store;
@@ -299,14 +301,14 @@ static int memory_remove_path(tsr_store *store, const char *path, tsr_error *err
   return rc;
 }
 
-/* ---- Renaming -------------------------------------------------------------------------------------------------- */
+/* ---- Renaming -------------------------------------------------------------------------------- */
 
 static int compare_nodes(const void *a, const void *b) {
   return strcmp((*(node *const *)a)->path, (*(node *const *)b)->path);
 }
 
-/* Gives the node and all inside of it new paths, in the place of `replaced` (or NULL): first all the texts are made,
- * then nothing can fail. */
+/* Gives the node `from` and all nodes below it new paths, and removes the node `replaced`, or none if that is NULL. All
+ * memory is allocated before the first change, so that a failure changes nothing. */
 static int move_nodes(memory_store *s, const char *from, const char *to, node *replaced, tsr_error *error) {
   char **paths;
   TSR_TRY(TSR_ALLOC_ARRAY(s->base.memory, s->count, &paths, error));
@@ -361,7 +363,7 @@ static int memory_rename_exclusive(tsr_store *store, const char *from, const cha
   return memory_move(store, from, to, true, error);
 }
 
-/* ---- The store ------------------------------------------------------------------------------------------------- */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 static void memory_close_store(tsr_store *store) {
   memory_store *s = (memory_store *)store;

@@ -1,9 +1,9 @@
-/* store_posix.c: a store that is a directory of the file system.
+/* store_posix.c: a store in a directory of the file system.
  *
- * The root's path is made absolute once, so that a host's chdir changes nothing. Symbolic links are followed when files
- * are read and directories listed (users link their data), never when something is created or removed. Where the
- * environment has a bound (store_bounds.c) none is followed: each call begins at the bound's descriptor, and files of more
- * than one name are not read, since another name may stand outside.
+ * The root's path is made absolute once, so that a chdir of the host changes nothing. Reads and listings follow
+ * symbolic links, because users link their data; creations and removals never do. If the environment has a bound
+ * (store_bounds.c), no link is followed: each system call starts from the bound's descriptor. A file with several names
+ * (hard links) is not read then, because another of its names may lie outside the bound.
  */
 #define _FILE_OFFSET_BITS 64
 #define _GNU_SOURCE       /* F_OFD_SETLK */
@@ -34,40 +34,40 @@
 #define CTIME(s) ((s)->st_ctim)
 #endif
 
-/* The system's words for an error: POSIX's strerror_r returns 0 and writes them, GNU's returns them. */
-#define WORDS(number, room)                                                                                            \
+/* The system's description of an error. POSIX's strerror_r writes it and returns 0, GNU's returns it. */
+#define ERROR_TEXT(number, room)                                                                                       \
   _Generic(strerror_r(number, room, sizeof room),                                                                      \
       int: strerror_r(number, room, sizeof room) == 0 ? room : NULL,                                                   \
       char *: strerror_r(number, room, sizeof room))
 
-#define NAMES_PATIENCE 20 /* milliseconds */
-#define PIECE          (UINT64_C(1) << 30) /* of one system call: some systems refuse more than INT_MAX */
+#define LINKS_ATTEMPTS 20 /* looks at a file with several names, a millisecond apart (see open_and_look) */
+#define CALL_MAX       (UINT64_C(1) << 30) /* bytes of one system call: some systems refuse more than INT_MAX */
 
-typedef struct bound_root { /* what a root leads to within a bound */
+typedef struct bound_root { /* where the store's root lies within a bound */
   const tsr_bound *bound;
-  struct bound_root *earlier; /* of wider bounds: workers may be at them */
-  char *path; /* from the bound's directory on */
+  struct bound_root *earlier; /* that of the bound before, kept because workers may use it; owned */
+  char *path; /* from the bound's directory on, resolved */
   size_t length;
 } bound_root;
 
 typedef struct posix_store {
   tsr_store base;
-  char *root; /* absolute, without a slash at its end: "" is "/" */
+  char *root; /* absolute, without a slash at its end: "" stands for "/" */
   size_t root_length;
-  _Atomic(bound_root *) bound_root; /* of the bound that was met last; or NULL */
+  _Atomic(bound_root *) bound_root; /* that of the newest bound seen so far, or NULL; owned */
 } posix_store;
 
 typedef struct posix_file {
   tsr_file base;
   int descriptor;
-  pid_t locker; /* the process that has locked it; 0: it is not locked */
+  pid_t locker; /* the process that locked the file through this structure; 0: none did */
 } posix_file;
 
 typedef struct full_path {
   char text[4096];
 } full_path;
 
-/* ---- Errors and paths ------------------------------------------------------------------------------------------ */
+/* ---- Errors and paths ------------------------------------------------------------------------ */
 
 static int posix_fail_system(int number, const char *what, tsr_error *error) {
   int rc = TSR_IO;
@@ -91,7 +91,7 @@ static int posix_fail_system(int number, const char *what, tsr_error *error) {
   default: break;
   }
   char room[256];
-  const char *words = WORDS(number, room);
+  const char *words = ERROR_TEXT(number, room);
   return words ? tsr__fail(error, rc, "%s: %s", what, words) : tsr__fail(error, rc, "%s: error %d", what, number);
 }
 
@@ -108,15 +108,16 @@ static int posix_join(const char *root, size_t length, const char *path, full_pa
 
 /* ---- Places -----------------------------------------------------------------------------------------------------
  *
- * What a call of the system is given: a directory and a name in it. Without a bound these are the present directory and
- * the whole path. With one they are the directory that holds the last part, found without following links, and that part.
+ * A place is what a system call such as openat() takes: a directory and a name in it. Without a bound these are the
+ * current directory and the full path. With a bound they are the directory that holds the path's last part, found
+ * without following links, and that part.
  */
 
 typedef struct posix_place {
-  const tsr_bound *bound; /* or NULL */
-  int directory; /* AT_FDCWD, or what leave() closes */
-  const char *name; /* in `path` */
-  full_path path; /* with a bound: from its directory on */
+  const tsr_bound *bound; /* borrowed, or NULL */
+  int directory; /* AT_FDCWD, or a descriptor that leave() closes */
+  const char *name; /* within `path` */
+  full_path path; /* with a bound: from the bound's directory on */
 } posix_place;
 
 static int fail_place(const posix_place *p, int number, const char *what, tsr_error *error) {
@@ -126,7 +127,7 @@ static int fail_place(const posix_place *p, int number, const char *what, tsr_er
                    "follows none within arrays");
 }
 
-/* The store's root from the bound's directory on. */
+/* Finds where the store's root lies within the bound. */
 static int find_root(posix_store *s, const tsr_bound *bound, const bound_root **found, tsr_error *error) {
   bound_root *known = atomic_load_explicit(&s->bound_root, memory_order_acquire);
   char *path = NULL;
@@ -138,7 +139,8 @@ static int find_root(posix_store *s, const tsr_bound *bound, const bound_root **
   if (rc < 0) return tsr__free(path), rc;
   bound_root *made = block;
   *made = (bound_root){bound, known, path, strlen(path)};
-  while (!atomic_compare_exchange_weak(&s->bound_root, &made->earlier, made)) {} /* two threads may make it at once */
+  while (!atomic_compare_exchange_weak(&s->bound_root, &made->earlier, made)) {
+  } /* another thread may add one at the same time */
   *found = made;
   return TSR_OK;
 }
@@ -149,12 +151,12 @@ static int posix_enter(posix_place *p, const char *what, tsr_error *error) {
   return p->directory < 0 ? fail_place(p, errno, what, error) : TSR_OK;
 }
 
-/* Keeps errno. */
+/* Closes the place's directory. Keeps errno. */
 static void leave(const posix_place *p) {
   if (p->bound) tsr__bound_leave(p->bound, p->directory);
 }
 
-/* The path alone: nothing is opened. */
+/* Sets a place's path without opening its directory. */
 static int find_path(tsr_store *store, const char *path, posix_place *p, tsr_error *error) {
   posix_store *s = (posix_store *)store;
   const bound_root *root;
@@ -180,7 +182,8 @@ static int open_at(const posix_place *p, int flags) {
   return descriptor;
 }
 
-/* 0, or -1 and errno; of a link that is not followed ELOOP. */
+/* Reads the status of a file or directory. Returns 0, or -1 with errno: ELOOP for a symbolic link that is not
+ * followed. */
 static int posix_look(const posix_place *p, struct stat *status) {
   if (fstatat(p->directory, p->name, status, p->bound ? AT_SYMLINK_NOFOLLOW : 0) != 0) return -1;
   if (!p->bound || !S_ISLNK(status->st_mode)) return 0;
@@ -196,7 +199,7 @@ static const char *posix_kind_name(mode_t mode) {
   return "something else";
 }
 
-/* ---- Files ----------------------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static int posix_file_new(tsr_store *store, const char *path, int descriptor, uint64_t size, tsr_file **file,
                           tsr_error *error) {
@@ -213,16 +216,19 @@ static bool has_one_name(const posix_place *p, struct stat *status) {
   return fstatat(p->directory, p->name, status, AT_SYMLINK_NOFOLLOW) == 0 && status->st_nlink == 1;
 }
 
-/* Opens what is there and looks at it. With a bound a file has to have this name alone, before it is opened and after, else
- * EMLINK: other names may lie outside. One that is just renamed by steps has two for a moment. (While the kernel removes a
- * name it shows that name and one less: two looks make it unlikely that a name is taken for the only one then. Systems that
- * let nobody link others' files, as Linux does, need neither.) */
+/* Opens a file or directory and reads its status. With a bound a file must have one name alone, because other names may
+ * lie outside the bound; otherwise the result is EMLINK. A rename by steps (rename_exclusive_by_steps) gives a file two
+ * names for a moment, so a file with two is looked at again for a while. While the kernel removes a name, that name is
+ * still visible but no longer counted. The count is therefore read before the open and after it, which makes it
+ * unlikely that a name that is being removed passes for the only one. This matters only on systems where a user may
+ * link another user's file. */
 static int open_and_look(const posix_place *p, struct stat *status) {
   const struct timespec moment = {.tv_nsec = 1000000};
   for (int i = 0;; i++) {
     struct stat named;
     const bool before = !p->bound || has_one_name(p, &named);
-    const int descriptor = open_at(p, O_RDONLY | O_NONBLOCK); /* a pipe without a writer would wait for one */
+    const int descriptor =
+        open_at(p, O_RDONLY | O_NONBLOCK); /* not blocking: the open of a pipe would wait for a writer */
     if (descriptor < 0) return -1;
     int number = fstat(descriptor, status) == 0 ? 0 : errno;
     if (!number && (!p->bound || !S_ISREG(status->st_mode))) return descriptor;
@@ -230,7 +236,7 @@ static int open_and_look(const posix_place *p, struct stat *status) {
         named.st_dev == status->st_dev)
       return descriptor;
     close(descriptor);
-    if (!number && i == NAMES_PATIENCE) number = EMLINK;
+    if (!number && i == LINKS_ATTEMPTS) number = EMLINK;
     if (number) return errno = number, -1;
     nanosleep(&moment, NULL);
   }
@@ -271,17 +277,18 @@ static int posix_create_exclusive(tsr_store *store, const char *path, tsr_file *
 
 /* ---- Locks -----------------------------------------------------------------------------------------------------
  *
- * A lock belongs to the open file description, not to the process: POSIX's record locks would go when any descriptor of
- * the file is closed in the process, and would not tell two connections of one process apart. Where there are such
- * record locks (F_OFD_SETLK), one byte far behind the file's end is locked: SMB forbids reads of bytes that are locked,
- * NFS hands record locks to its server, where they meet those of the server's own processes. Elsewhere it is flock().
+ * A lock must belong to the open file description. POSIX's record locks belong to the process: they end when the
+ * process closes any descriptor of the file, and they do not exclude two connections within one process. On systems
+ * that have record locks of open file descriptions (F_OFD_SETLK) one byte far behind the file's end is locked. It lies
+ * there because SMB forbids reads of locked bytes. NFS passes such locks to its server, where they also exclude the
+ * server's own processes. Other systems use flock().
  *
- * A child that a fork makes shares the description, and keeps the lock until it closes the file or ends: the file then
- * looks locked for too long, which does no harm. The process that has locked the file unlocks it when it closes it; a
- * child that closes its copy does not. */
+ * After a fork the child shares the description and thereby holds the lock until it closes the file or ends. The file
+ * then looks locked for longer than necessary, which does no harm. The process that locked the file unlocks it
+ * explicitly on close; a child that closes its copy does not. */
 
 #define LOCK_BYTE     (INT64_C(1) << 40)
-#define LOCK_ATTEMPTS 1000 /* of a millisecond: without F_OFD_GETLK who looks at a lock has it for a moment */
+#define LOCK_ATTEMPTS 1000 /* a millisecond apart: without F_OFD_GETLK a look at a lock takes the lock for a moment */
 
 static bool has_no_locks(int number) {
   return number == ENOLCK || number == ENOSYS || number == EINVAL || number == EOPNOTSUPP || number == ENOTSUP;
@@ -311,7 +318,7 @@ static void posix_unlock(int descriptor) {
   (void)change_lock(descriptor, F_OFD_SETLK, F_UNLCK, &lock);
 }
 
-/* Looks, and takes nothing. */
+/* Reads the lock's state without taking the lock. */
 static int look_at_lock(int descriptor, bool *locked) {
   struct flock lock;
   if (change_lock(descriptor, F_OFD_GETLK, F_WRLCK, &lock) != 0) return -1;
@@ -365,7 +372,7 @@ static int posix_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t
   int descriptor = ((posix_file *)file)->descriptor;
   uint8_t *at = buffer;
   for (uint64_t done = 0; done < size;) {
-    ssize_t got = pread(descriptor, at + done, TSR_MIN(size - done, PIECE), (off_t)(offset + done));
+    ssize_t got = pread(descriptor, at + done, TSR_MIN(size - done, CALL_MAX), (off_t)(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return posix_fail_system(errno, "reading", error);
     if (got == 0)
@@ -380,11 +387,11 @@ static int posix_append(tsr_file *file, const void *bytes, uint64_t size, tsr_er
   int descriptor = ((posix_file *)file)->descriptor;
   const uint8_t *from = bytes;
   for (uint64_t done = 0; done < size;) {
-    ssize_t put = pwrite(descriptor, from + done, TSR_MIN(size - done, PIECE), (off_t)(file->size + done));
+    ssize_t put = pwrite(descriptor, from + done, TSR_MIN(size - done, CALL_MAX), (off_t)(file->size + done));
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) {
       int rc = posix_fail_system(put == 0 ? EIO : errno, "writing", error);
-      if (ftruncate(descriptor, (off_t)file->size) != 0) return rc; /* the first error is the one to tell */
+      if (ftruncate(descriptor, (off_t)file->size) != 0) return rc; /* report the failure of the write, not of this */
       return rc;
     }
     done += (uint64_t)put;
@@ -395,7 +402,7 @@ static int posix_append(tsr_file *file, const void *bytes, uint64_t size, tsr_er
 
 static int sync_retry(int descriptor) {
   int result;
-#ifdef F_FULLFSYNC /* fsync alone leaves the bytes in the drive's cache */
+#ifdef F_FULLFSYNC /* on macOS fsync() leaves the bytes in the drive's cache */
   do result = fcntl(descriptor, F_FULLFSYNC);
   while (result != 0 && errno == EINTR);
   if (result == 0) return 0;
@@ -410,13 +417,13 @@ static int posix_sync_file(tsr_file *file, tsr_error *error) {
   return posix_fail_system(errno, "syncing", error);
 }
 
-/* ---- Directories ----------------------------------------------------------------------------------------------- */
+/* ---- Directories ----------------------------------------------------------------------------- */
 
 static int sync_opened(const posix_place *p, int descriptor, tsr_error *error) {
-  if (descriptor < 0 && errno == EACCES) return TSR_OK; /* what cannot be opened cannot be synced */
+  if (descriptor < 0 && errno == EACCES) return TSR_OK; /* an unreadable directory cannot be synced */
   if (descriptor < 0) return fail_place(p, errno, "syncing the directory", error);
   int rc = TSR_OK;
-  if (sync_retry(descriptor) != 0 && errno != EINVAL) /* EINVAL: this file system has no syncing of directories */
+  if (sync_retry(descriptor) != 0 && errno != EINVAL) /* EINVAL: this file system cannot sync directories */
     rc = posix_fail_system(errno, "syncing the directory", error);
   close(descriptor);
   return rc;
@@ -433,7 +440,7 @@ static int posix_sync_directory(tsr_store *store, const char *path, tsr_error *e
 static int sync_above(const posix_place *p, tsr_error *error) {
   posix_place above = *p;
   above.name = ".";
-  if (!p->bound) { /* it is what stands before the slash, or "/" */
+  if (!p->bound) { /* the parent is the part before the last slash, or "/" */
     char *slash = strrchr(above.path.text, '/');
     slash[slash == above.path.text] = 0;
     above.name = above.path.text;
@@ -441,7 +448,7 @@ static int sync_above(const posix_place *p, tsr_error *error) {
   return sync_opened(&above, open_at(&above, O_RDONLY | O_DIRECTORY), error);
 }
 
-/* One of the directories of make_root, with which the path ends: durable in its parent. */
+/* Makes the directory with which the place's path ends, and syncs its parent. */
 static int make_part(posix_place *p, bool last, tsr_error *error) {
   struct stat status;
   int rc = TSR_OK;
@@ -454,8 +461,8 @@ static int make_part(posix_place *p, bool last, tsr_error *error) {
   return rc;
 }
 
-/* Makes the directory and its missing parents, each durable in its parent: no later sync_directory reaches above the
- * root. */
+/* Makes the store's root and its missing parents. Each is made durable at once, because later calls of sync_directory
+ * never reach above the root. */
 static int make_root(posix_place *p, tsr_error *error) {
   char *next = p->path.text;
   do {
@@ -495,7 +502,7 @@ static int posix_remove_path(tsr_store *store, const char *path, tsr_error *erro
   TSR_TRY(posix_find_place(store, path, &p, "removing", error));
   int result = unlinkat(p.directory, p.name, 0);
   const int number = errno;
-  if (result != 0 && (number == EISDIR || number == EPERM)) { /* EPERM: what POSIX says of a directory, too */
+  if (result != 0 && (number == EISDIR || number == EPERM)) { /* POSIX: unlink() of a directory fails with EPERM */
     result = unlinkat(p.directory, p.name, AT_REMOVEDIR);
     if (errno == ENOTDIR) errno = number;
   }
@@ -504,20 +511,22 @@ static int posix_remove_path(tsr_store *store, const char *path, tsr_error *erro
   return rc;
 }
 
-/* What an entry is; false if it is gone by now. *link: it is a link that is not followed. */
+/* Finds the kind of an entry. Returns false if the entry no longer exists. Sets *link if it is a symbolic link that is
+ * not followed. */
 static bool posix_find_kind(DIR *directory, const struct dirent *entry, bool follow, tsr_entry_kind *kind, bool *link) {
 #ifdef DT_REG
   switch (entry->d_type) {
   case DT_REG: *kind = TSR_ENTRY_FILE; return true;
   case DT_DIR: *kind = TSR_ENTRY_DIRECTORY; return true;
   case DT_LNK:
-  case DT_UNKNOWN: break; /* some file systems do not say */
+  case DT_UNKNOWN: break; /* some file systems do not know it */
   default: *kind = TSR_ENTRY_OTHER; return true;
   }
 #endif
   struct stat status;
   *kind = TSR_ENTRY_OTHER;
-  const int flags = follow ? 0 : AT_SYMLINK_NOFOLLOW; /* a link that leads nowhere is there nevertheless */
+  const int flags =
+      follow ? 0 : AT_SYMLINK_NOFOLLOW; /* of a broken link the second call says that the link itself exists */
   if (fstatat(dirfd(directory), entry->d_name, &status, flags) != 0)
     return fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0;
   if (S_ISREG(status.st_mode)) *kind = TSR_ENTRY_FILE;
@@ -561,14 +570,15 @@ static int posix_list(tsr_store *store, const char *path, tsr_listing *listing, 
 }
 
 static int64_t nanoseconds(struct timespec t) {
-  return (int64_t)((uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec); /* may wrap in a forged time */
+  return (int64_t)((uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec); /* wraps only for a forged time */
 }
 
-/* A directory's times move when an entry comes or goes, but only as finely as the clock behind them ticks: a change
- * within the tick in which we look would leave the same stamp. So a stamp counts only once its time has surely passed.
- * Kernels take times of files from a clock that ticks every 1 to 10 ms: 50 ms are enough. File systems that keep whole
- * seconds (FAT: even ones) show them as such, hence 2 s where there is no fraction. The later of both times is judged,
- * since programs that restore mtime cannot set ctime. A time of the future says nothing. */
+/* Returns true if a later change of the directory is certain to change its times. The times change when an entry is
+ * added or removed, but only with the resolution of the file system's clock: a change in the same tick as the last one
+ * leaves the same times. So a stamp is known only once that tick has surely passed. Kernels take file times from a
+ * clock that ticks every 1 to 10 ms, so 50 ms are enough. Some file systems keep whole seconds (FAT: even ones), so a
+ * time without a fraction needs 2 s. The later of mtime and ctime counts, because programs that restore mtime cannot
+ * set ctime. A time in the future is never settled. */
 static bool settled(const struct stat *status) {
   struct timespec now;
   if (clock_gettime(CLOCK_REALTIME, &now) != 0) return false;
@@ -578,7 +588,7 @@ static bool settled(const struct stat *status) {
   return latest <= present && present - patience >= latest;
 }
 
-/* 0, or errno. */
+/* Reads the status of a file or directory. Returns 0 or an errno. */
 static int find_status(posix_place *p, struct stat *status) {
   if (p->bound && (p->directory = tsr__bound_enter(p->bound, p->path.text, &p->name)) < 0) return errno;
   const int number = posix_look(p, status) == 0 ? 0 : errno;
@@ -623,9 +633,9 @@ static int posix_look_at(tsr_store *store, const char *path, tsr_look *look, tsr
   return TSR_OK;
 }
 
-/* ---- Renaming -------------------------------------------------------------------------------------------------- */
+/* ---- Renaming -------------------------------------------------------------------------------- */
 
-/* Both places of a rename; left by leave() each. */
+/* Finds both places of a rename. The caller calls leave() for each. */
 static int find_both(tsr_store *store, const char *from, const char *to, posix_place *a, posix_place *b,
                      tsr_error *error) {
   TSR_TRY(posix_find_place(store, from, a, "renaming", error));
@@ -640,7 +650,7 @@ static int posix_rename_path(tsr_store *store, const char *from, const char *to,
   TSR_TRY(find_both(store, from, to, &a, &b, error));
   if (renameat(a.directory, a.name, b.directory, b.name) != 0) {
     int number = errno;
-    struct stat status; /* a directory over a file, or a file over a directory: what is in the way is there */
+    struct stat status; /* a directory and a file in each other's way: these codes, too, mean that `to` exists */
     if (number == EISDIR || (number == ENOTDIR && fstatat(a.directory, a.name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
                              fstatat(b.directory, b.name, &status, AT_SYMLINK_NOFOLLOW) == 0))
       number = EEXIST;
@@ -651,8 +661,9 @@ static int posix_rename_path(tsr_store *store, const char *from, const char *to,
   return rc;
 }
 
-/* Where the system has no exclusive rename: a file is linked, then loses its old name; for a directory an empty one is
- * made, which fails if anything is there, and replaced. 0, or -1 with errno. */
+/* An exclusive rename on systems without a call for it. A file is linked under the new name and then loses the old one.
+ * For a directory an empty one is made, which fails if anything is there, and then replaced by the rename. Returns 0,
+ * or -1 with errno. */
 static int rename_exclusive_by_steps(const posix_place *from, const posix_place *to) {
   struct stat status;
   if (fstatat(from->directory, from->name, &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;
@@ -687,7 +698,7 @@ static int posix_rename_exclusive(tsr_store *store, const char *from, const char
   return rc;
 }
 
-/* ---- The store ------------------------------------------------------------------------------------------------- */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 static void posix_close_store(tsr_store *store) {
   bound_root *root = atomic_load_explicit(&((posix_store *)store)->bound_root, memory_order_acquire);

@@ -1,4 +1,4 @@
-/* store_posix.h: a store that is a directory of the file system. */
+/* store_posix.h: a store in a directory of the file system. */
 #ifndef TSR_STORE_POSIX_H
 #define TSR_STORE_POSIX_H
 
@@ -6,7 +6,8 @@
 
 typedef struct tsr_store tsr_store;
 
-/* The directory `path` (not looked at yet, need not exist; a relative path is taken from the present directory). */
+/* Opens the tree below the directory `path`, without looking at the directory, which need not exist. A relative path
+ * starts at the current directory of this moment. The caller closes *store with tsr__store_close. */
 int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
 
 #endif

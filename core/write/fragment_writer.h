@@ -2,7 +2,7 @@
 #ifndef TSR_FRAGMENT_WRITER_H
 #define TSR_FRAGMENT_WRITER_H
 
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 typedef struct tsr_fragment_target {
   tsr_environment *environment; /* asked for interrupts, once for each window of tiles; told of cells */

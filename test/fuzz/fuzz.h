@@ -14,7 +14,7 @@
 #include "base/arithmetic.h"
 #include "base/input.h"
 #include "crypto/crypto.h"
-#include "store/store_bounds.h"
+#include "store/store.h"
 
 #define FUZZ_MEMORY ((uint64_t)16 << 20) /* the memory budget for one input, in bytes */
 #define FUZZ_INPUT  ((size_t)64 << 10) /* larger inputs are truncated to this size */

@@ -1,4 +1,4 @@
-/* test_bytes.c: the bounded, sticky reader at its edges. */
+/* test_bytes.c: the bounded, sticky reader (input.h) and checked arithmetic at their limits. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 static const uint8_t record[] = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c,
                                  0x0d, 0x0e, 0x0f, 0,    0,    0,    0,    0,    0,    0xf8, 0xbf};
 
-static void test_values(void **state) {
+static void test_values_are_read_little_endian(void **state) {
   tsr_input in = tsr__input(record, sizeof record);
   assert_int_equal(tsr__input_u8(&in), 0x01);
   assert_int_equal(tsr__input_u16(&in), 0x0302);
@@ -28,7 +28,7 @@ static void test_values(void **state) {
 
 /* Cut before each byte: the check fails, nothing is read past the end, all after the cut reads as 0. The copy has the
  * exact size, so that a sanitizer sees a byte too many. */
-static void test_truncated(void **state) {
+static void test_input_cut_before_any_byte_fails_the_check(void **state) {
   for (size_t size = 0; size < sizeof record; size++) {
     uint8_t *copy = malloc(size + (size == 0));
     memcpy(copy, record, size);
@@ -50,12 +50,12 @@ static void test_truncated(void **state) {
   }
 }
 
-static void test_sticky(void **state) {
+static void test_all_reads_after_a_failure_return_zero(void **state) {
   tsr_input in = tsr__input(record, 5);
   tsr__input_u16(&in);
-  tsr__input_u32(&in); /* one byte too many */
+  tsr__input_u32(&in); /* one byte more than is left */
   assert_true(in.failed);
-  assert_int_equal(tsr__input_u8(&in), 0); /* though there are bytes left */
+  assert_int_equal(tsr__input_u8(&in), 0); /* because the reader has failed, although bytes are left */
   assert_null(tsr__input_take(&in, 0));
   assert_false(tsr__input_fits(&in, 0, 0));
   tsr_error error = {0};
@@ -63,19 +63,19 @@ static void test_sticky(void **state) {
   assert_string_equal(error.message, "the header ends early: byte 2 of 5");
 }
 
-static void test_take(void **state) {
+static void test_take_returns_borrowed_bytes_or_null(void **state) {
   tsr_input in = tsr__input(record, 4);
   assert_ptr_equal(tsr__input_take(&in, 3), record);
   assert_ptr_equal(tsr__input_take(&in, 0), record + 3);
   assert_null(tsr__input_take(&in, UINT64_MAX)); /* at + size would wrap */
   assert_true(in.failed);
   tsr_input empty = tsr__input(NULL, 0);
-  assert_non_null(tsr__input_take(&empty, 0)); /* nothing of nothing is there */
+  assert_non_null(tsr__input_take(&empty, 0)); /* 0 bytes can be taken from an empty input */
   assert_int_equal(tsr__input_check(&empty, "x", NULL), TSR_OK);
   assert_null(tsr__input_take(&empty, 1));
 }
 
-static void test_fits(void **state) {
+static void test_fits_compares_count_times_size_with_the_bytes_left(void **state) {
   static const struct {
     uint64_t count, size;
     bool fits;
@@ -85,14 +85,14 @@ static void test_fits(void **state) {
                {1, UINT64_MAX, false}, {6, 4, false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     tsr_input in = tsr__input(record, sizeof record);
-    tsr__input_take(&in, 3); /* 20 are left */
+    tsr__input_take(&in, 3); /* 20 bytes are left */
     assert_int_equal(tsr__input_fits(&in, cases[i].count, cases[i].size), cases[i].fits);
     assert_int_equal(in.failed, !cases[i].fits);
     assert_int_equal(in.at, 3);
   }
 }
 
-static void test_inline(void **state) {
+static void test_checked_arithmetic_and_unaligned_loads(void **state) {
   uint64_t r = 0;
   assert_true(tsr__add(UINT64_MAX - 1, 1, &r) && r == UINT64_MAX);
   assert_false(tsr__add(UINT64_MAX, 1, &r));
@@ -117,8 +117,12 @@ static void test_inline(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_values), cmocka_unit_test(test_truncated), cmocka_unit_test(test_sticky),
-      cmocka_unit_test(test_take),   cmocka_unit_test(test_fits),      cmocka_unit_test(test_inline),
+      cmocka_unit_test(test_values_are_read_little_endian),
+      cmocka_unit_test(test_input_cut_before_any_byte_fails_the_check),
+      cmocka_unit_test(test_all_reads_after_a_failure_return_zero),
+      cmocka_unit_test(test_take_returns_borrowed_bytes_or_null),
+      cmocka_unit_test(test_fits_compares_count_times_size_with_the_bytes_left),
+      cmocka_unit_test(test_checked_arithmetic_and_unaligned_loads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 
-static void test_names(void **state) {
+static void test_every_code_has_its_name(void **state) {
   assert_string_equal(tsr_code_name(TSR_OK), "OK");
   assert_string_equal(tsr_code_name(TSR_CORRUPT), "CORRUPT");
   assert_string_equal(tsr_code_name(-17), "UNSUPPORTED");
@@ -21,7 +21,7 @@ static void test_names(void **state) {
   assert_string_equal(tsr_code_name(1), "UNKNOWN");
 }
 
-static void test_fail(void **state) {
+static void test_fail_sets_code_and_message(void **state) {
   tsr_error error = {0};
   assert_int_equal(tsr__fail(&error, TSR_RANGE, "%d of %s", 7, "ten"), TSR_RANGE);
   assert_int_equal(error.code, TSR_RANGE);
@@ -29,12 +29,12 @@ static void test_fail(void **state) {
   assert_int_equal(tsr__fail(&error, TSR_IO, "again: %s", error.message), TSR_IO);
   assert_string_equal(error.message, "again: 7 of ten");
   assert_int_equal(tsr__fail(NULL, TSR_FULL, "nobody listens"), TSR_FULL);
-  assert_int_equal(tsr__fail(&error, 0, "no code"), TSR_ERROR); /* never success, never positive */
+  assert_int_equal(tsr__fail(&error, 0, "no code"), TSR_ERROR); /* a failure has a negative code */
   assert_int_equal(error.code, TSR_ERROR);
   assert_int_equal(tsr__fail(&error, 5, "no code"), TSR_ERROR);
 }
 
-static void test_wrap(void **state) {
+static void test_wrap_puts_the_context_in_front(void **state) {
   tsr_error error = {0};
   tsr__fail(&error, TSR_CORRUPT, "byte %d", 3);
   assert_int_equal(tsr__wrap(&error, "field '%s'", "a"), TSR_CORRUPT);
@@ -47,7 +47,7 @@ static void test_wrap(void **state) {
   assert_string_equal(empty.message, "context");
 }
 
-static void test_printable(void **state) {
+static void test_messages_are_printable_utf8(void **state) {
   static const struct {
     const char *in, *out;
   } cases[] = {
@@ -56,13 +56,13 @@ static void test_printable(void **state) {
       {"\xc3", "?"},
       {"\xc3(", "?("},
       {"a\x80z", "a?z"},
-      {"\xc0\xaf", "??"}, /* more bytes than it takes */
+      {"\xc0\xaf", "??"}, /* an overlong encoding */
       {"\xe0\x80\xaf", "???"},
-      {"\xed\xa0\x80", "???"}, /* half of a pair */
-      {"\xf4\x90\x80\x80", "????"}, /* past the last character */
+      {"\xed\xa0\x80", "???"}, /* half of a surrogate pair */
+      {"\xf4\x90\x80\x80", "????"}, /* past the last code point */
       {"\xf8\x88\x80\x80\x80", "?????"},
       {"\xff\xfe", "??"},
-      {"\xc2\x9b", "??"}, /* a control of 8 bits */
+      {"\xc2\x9b", "??"}, /* a control character above 0x7f */
       {"\xc2\xa0", "\xc2\xa0"},
       {"\xef\xbf\xbf", "\xef\xbf\xbf"},
       {"", ""},
@@ -78,7 +78,7 @@ static void test_printable(void **state) {
   }
 }
 
-/* Is it made of whole characters of `cycle` but for the "..." in its middle? */
+/* Returns true if the text consists of whole characters of `cycle`, except for the "..." in its middle. */
 static void check_cut(const char *message, const char *text, size_t size) {
   size_t length = strlen(message), front = 0;
   while (message[front] == text[front]) front++;
@@ -92,8 +92,8 @@ static void check_cut(const char *message, const char *text, size_t size) {
   assert_null(strchr(message, '?'));
 }
 
-/* Cut at every place of a text of characters of 1 to 4 bytes: only whole characters stay. */
-static void test_cut(void **state) {
+/* A text of characters of 1 to 4 bytes is shortened at every position: only whole characters are left. */
+static void test_long_messages_lose_whole_characters_in_the_middle(void **state) {
   static const char cycle[] = "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x9a\x80"; /* 10 bytes */
   char text[3030], both[4200];
   for (unsigned lead = 0; lead < 20; lead++) {
@@ -105,7 +105,7 @@ static void test_cut(void **state) {
     check_cut(error.message, text, strlen(text));
 
     tsr__fail(&error, TSR_IO, "inner");
-    assert_int_equal(tsr__wrap(&error, "%s", text), TSR_IO); /* a context that fills all */
+    assert_int_equal(tsr__wrap(&error, "%s", text), TSR_IO); /* a context that fills the message */
     assert_string_equal(error.message + strlen(error.message) - 7, ": inner");
     assert_memory_equal(error.message, text, 500);
 
@@ -116,8 +116,8 @@ static void test_cut(void **state) {
   }
 }
 
-/* Every length around the message's size. */
-static void test_edges(void **state) {
+/* Messages of every length near TSR_MESSAGE_SIZE. */
+static void test_messages_of_every_length_near_the_limit_fit(void **state) {
   char context[2000], whole[2100];
   memset(context, 'c', sizeof context);
   for (int length = 990; length < 2000; length += length < 1040 ? 1 : 100) {
@@ -138,8 +138,12 @@ static void test_edges(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_names),     cmocka_unit_test(test_fail), cmocka_unit_test(test_wrap),
-      cmocka_unit_test(test_printable), cmocka_unit_test(test_cut),  cmocka_unit_test(test_edges),
+      cmocka_unit_test(test_every_code_has_its_name),
+      cmocka_unit_test(test_fail_sets_code_and_message),
+      cmocka_unit_test(test_wrap_puts_the_context_in_front),
+      cmocka_unit_test(test_messages_are_printable_utf8),
+      cmocka_unit_test(test_long_messages_lose_whole_characters_in_the_middle),
+      cmocka_unit_test(test_messages_of_every_length_near_the_limit_fit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

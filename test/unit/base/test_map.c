@@ -1,4 +1,4 @@
-/* Maps: get, put, replace, remove with wrapped clusters, no memory. */
+/* test_map.c: maps: get, put, replace, remove within chains that wrap around the table, and a budget that ends. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static void make_names(void) {
   for (int i = 0; i < NAMES; i++) snprintf(names[i], sizeof names[i], "name %d", i);
 }
 
-static void test_empty(void **state) {
+static void test_an_empty_map_has_no_keys(void **state) {
   tsr_memory memory;
   tsr__memory_init_root(&memory, NULL, NULL);
   tsr_map map = {.memory = &memory};
@@ -26,10 +26,10 @@ static void test_empty(void **state) {
   assert_int_equal(memory.used, 0);
 }
 
-static void test_replace(void **state) {
+static void test_put_of_an_equal_key_replaces_key_and_value(void **state) {
   tsr_memory memory;
   int one, two;
-  char other[] = "a"; /* equal, but another pointer */
+  char other[] = "a"; /* an equal key at another address */
   tsr__memory_init_root(&memory, NULL, NULL);
   tsr_map map = {.memory = &memory};
   assert_int_equal(tsr__map_put(&map, "a", &one, NULL), TSR_OK);
@@ -42,7 +42,7 @@ static void test_replace(void **state) {
   tsr__map_release(&map);
 }
 
-static void test_many(void **state) {
+static void test_many_keys_are_found_until_they_are_removed(void **state) {
   tsr_memory memory;
   tsr__memory_init_root(&memory, NULL, NULL);
   tsr_map map = {.memory = &memory};
@@ -57,7 +57,7 @@ static void test_many(void **state) {
   assert_int_equal(memory.used, 0);
 }
 
-static void test_no_memory(void **state) {
+static void test_put_without_memory_leaves_the_map_unchanged(void **state) {
   tsr_memory root, memory;
   tsr_error error = {0};
   tsr__memory_init_root(&root, NULL, NULL);
@@ -77,10 +77,10 @@ static void test_no_memory(void **state) {
 int main(void) {
   make_names();
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_empty),
-      cmocka_unit_test(test_replace),
-      cmocka_unit_test(test_many),
-      cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_an_empty_map_has_no_keys),
+      cmocka_unit_test(test_put_of_an_equal_key_replaces_key_and_value),
+      cmocka_unit_test(test_many_keys_are_found_until_they_are_removed),
+      cmocka_unit_test(test_put_without_memory_leaves_the_map_unchanged),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

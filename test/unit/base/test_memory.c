@@ -14,11 +14,11 @@
 #include "base/arithmetic.h"
 #include "base/memory.h"
 
-#define HEADER 16u /* of a block, charged with it */
+#define HEADER 16u /* bytes of a block's header, which are charged, too */
 
-/* An allocator that counts, and fails at the call that is named. */
+/* An allocator that counts its calls and fails at the call number `fail_at`. */
 typedef struct faulty {
-  uint64_t calls, fail_at; /* from 1; 0: never */
+  uint64_t calls, fail_at; /* `fail_at` counts from 1; 0: no call fails */
   int64_t live;
 } faulty;
 
@@ -34,7 +34,7 @@ static void *faulty_reallocate(void *argument, void *pointer, uint64_t size) {
   return realloc(pointer, size);
 }
 
-static void test_chain(void **state) {
+static void test_a_block_is_charged_to_all_parents(void **state) {
   tsr_memory root, all, query;
   tsr__memory_init_root(&root, NULL, NULL);
   tsr__memory_init(&all, &root, 1000, "memory_mb");
@@ -45,16 +45,17 @@ static void test_chain(void **state) {
   assert_int_equal((uintptr_t)a % 16, 0);
   assert_true(query.used == 400 + HEADER && all.used == 400 + HEADER && root.used == 400 + HEADER);
 
-  assert_int_equal(tsr__alloc(&query, 300, &none, &error), TSR_BUDGET); /* the nearest limit */
+  assert_int_equal(tsr__alloc(&query, 300, &none, &error), TSR_BUDGET); /* past the child's limit */
   assert_string_equal(error.message,
                       "316 bytes of memory asked for: query_mb allows 600 bytes, 416 are in use (raise query_mb)");
   assert_ptr_equal(none, &root);
   assert_int_equal(tsr__alloc(&all, 500, &b, &error), TSR_OK);
-  assert_int_equal(tsr__alloc(&query, 100, &none, &error), TSR_BUDGET); /* the parent's: undone below */
+  /* Past the parent's limit: the charge of the child is taken back. */
+  assert_int_equal(tsr__alloc(&query, 100, &none, &error), TSR_BUDGET);
   assert_string_equal(error.message,
                       "116 bytes of memory asked for: memory_mb allows 1000 bytes, 932 are in use (raise memory_mb)");
   assert_true(query.used == 416 && all.used == 932 && root.used == 932);
-  assert_int_equal(tsr__memory_charge(&query, 68, NULL), TSR_OK); /* to the last byte */
+  assert_int_equal(tsr__memory_charge(&query, 68, NULL), TSR_OK); /* up to the limit exactly */
   assert_int_equal(tsr__memory_charge(&query, 1, NULL), TSR_BUDGET);
   tsr__memory_release(&query, 68);
   tsr__free(a);
@@ -65,7 +66,7 @@ static void test_chain(void **state) {
   assert_true(query.peak == 484 && all.peak == 1000 && root.peak == 1000);
 }
 
-static void test_sizes(void **state) {
+static void test_sizes_that_overflow_are_refused(void **state) {
   tsr_memory root, m;
   tsr__memory_init_root(&root, NULL, NULL);
   tsr__memory_init(&m, &root, UINT64_MAX, "none");
@@ -96,8 +97,8 @@ static void test_sizes(void **state) {
   assert_int_equal(m.used, 0);
 }
 
-/* Past a limit, or past what the allocator gives at once, is a budget's matter; what it has no more of is not. */
-static void test_which_code(void **state) {
+/* TSR_BUDGET: past a limit, or past the largest block of the allocator. TSR_NOMEM: the allocator has no more memory. */
+static void test_limits_give_budget_and_a_failing_allocator_nomem(void **state) {
   faulty f = {0};
   tsr_memory root, m;
   tsr_error error = {0};
@@ -115,7 +116,7 @@ static void test_which_code(void **state) {
   assert_true(m.used == 0 && root.used == 0 && f.live == 0);
 }
 
-typedef struct hoard { /* of what can be done without */
+typedef struct hoard { /* blocks that can be spared */
   tsr_memory *memory;
   void *blocks[3];
   unsigned count, asked;
@@ -129,7 +130,7 @@ static bool give_back(void *argument) {
   return true;
 }
 
-static void test_relief(void **state) {
+static void test_a_charge_past_a_limit_asks_for_relief(void **state) {
   tsr_memory root, m, child;
   tsr_error error = {0};
   void *p = NULL;
@@ -140,9 +141,10 @@ static void test_relief(void **state) {
   m.relieve = give_back;
   m.relieve_argument = &h;
   for (; h.count < 3; h.count++) assert_int_equal(tsr__alloc(&m, 184, &h.blocks[h.count], &error), TSR_OK);
-  assert_int_equal(tsr__alloc(&child, 484, &p, &error), TSR_OK); /* its parent gives one back */
+  assert_int_equal(tsr__alloc(&child, 484, &p, &error), TSR_OK); /* the parent gives one block back */
   assert_true(h.count == 2 && h.asked == 1 && m.used == 900);
-  assert_int_equal(tsr__alloc(&child, 484, &h.blocks[2], &error), TSR_BUDGET); /* its own limit: nobody can help */
+  /* Past the child's own limit: the parent cannot help. */
+  assert_int_equal(tsr__alloc(&child, 484, &h.blocks[2], &error), TSR_BUDGET);
   assert_true(h.count == 2 && h.asked == 1 && m.used == 900);
   assert_int_equal(tsr__realloc(&child, 684, &p, &error), TSR_OK);
   assert_true(h.count == 1 && m.used == 900);
@@ -152,7 +154,7 @@ static void test_relief(void **state) {
   assert_true(m.used == 0 && root.used == 0);
 }
 
-static void test_resizing(void **state) {
+static void test_realloc_charges_the_difference(void **state) {
   faulty f = {0};
   tsr_memory root, m;
   tsr__memory_init_root(&root, faulty_reallocate, &f);
@@ -229,7 +231,8 @@ static void test_typed_allocations_take_the_size_from_the_pointer(void **state) 
   assert_int_equal(root.used, 0);
 }
 
-static void test_custom_zero(void **state) { /* zeroed by ourselves where the allocator is not the C library's */
+/* Calloc is used with the C library's allocator only. */
+static void test_zeroed_blocks_of_a_custom_allocator_are_zero(void **state) {
   faulty f = {0};
   tsr_memory root;
   tsr__memory_init_root(&root, faulty_reallocate, &f);
@@ -254,10 +257,10 @@ static void *churn(void *argument) {
   return NULL;
 }
 
-static void test_threads(void **state) {
+static void test_budgets_are_exact_with_several_threads(void **state) {
   tsr_memory root, all, query[4];
   tsr__memory_init_root(&root, NULL, NULL);
-  tsr__memory_init(&all, &root, 250, "all"); /* so that some fail and are undone */
+  tsr__memory_init(&all, &root, 250, "all"); /* so that some allocations fail and are taken back */
   pthread_t threads[4];
   for (int i = 0; i < 4; i++) {
     tsr__memory_init(&query[i], &all, 200, "query");
@@ -268,13 +271,13 @@ static void test_threads(void **state) {
   for (int i = 0; i < 4; i++) assert_int_equal(query[i].used, 0);
 }
 
-static void test_arena(void **state) {
+static void test_arena_allocations_do_not_overlap(void **state) {
   faulty f = {0};
   tsr_memory root;
   tsr__memory_init_root(&root, faulty_reallocate, &f);
   tsr_arena arena = {0};
   tsr__arena_init(&arena, &root);
-  tsr__arena_release(&arena); /* of nothing */
+  tsr__arena_release(&arena); /* an empty arena */
   uint8_t *pieces[2000];
   for (int round = 0; round < 3; round++) {
     for (uint64_t i = 0; i < 2000; i++) {
@@ -284,7 +287,7 @@ static void test_arena(void **state) {
       memset(p, (int)(i & 0xff), i % 777);
       pieces[i] = p;
     }
-    for (uint64_t i = 0; i < 2000; i++) /* no two overlap */
+    for (uint64_t i = 0; i < 2000; i++) /* no two allocations overlap */
       for (uint64_t k = 0; k < i % 777; k++) assert_int_equal(pieces[i][k], i & 0xff);
     uint64_t calls = f.calls;
     assert_true(calls < 25); /* blocks grow */
@@ -295,11 +298,11 @@ static void test_arena(void **state) {
   }
   void *a, *big, *b;
   assert_int_equal(tsr__arena_alloc(&arena, 100, &a, NULL), TSR_OK);
-  assert_int_equal(tsr__arena_alloc(&arena, 1000000, &big, NULL), TSR_OK); /* beside the block in use */
+  assert_int_equal(tsr__arena_alloc(&arena, 1000000, &big, NULL), TSR_OK); /* in a block of its own */
   assert_int_equal(tsr__arena_alloc(&arena, 100, &b, NULL), TSR_OK);
   assert_ptr_equal((uint8_t *)a + 112, b);
   memset(big, 1, 1000000);
-  tsr__arena_reset(&arena); /* now the big one is kept */
+  tsr__arena_reset(&arena); /* the large block is kept now */
   assert_int_equal(f.live, 1);
   assert_int_equal(tsr__arena_alloc(&arena, 1000000, &a, NULL), TSR_OK);
   assert_ptr_equal(a, big);
@@ -308,7 +311,7 @@ static void test_arena(void **state) {
   tsr__arena_release(&arena);
 }
 
-static void test_arena_kinds(void **state) {
+static void test_arena_arrays_are_zeroed_and_copies_end_with_nul(void **state) {
   tsr_memory root, m;
   tsr__memory_init_root(&root, NULL, NULL);
   tsr__memory_init(&m, &root, 3000, "small");
@@ -341,12 +344,12 @@ static void test_arena_kinds(void **state) {
   }
   assert_int_equal(tsr__arena_array(&arena, UINT64_C(1) << 40, UINT64_C(1) << 40, &p, &error), TSR_BUDGET);
   assert_ptr_equal(p, before);
-  assert_int_equal(tsr__arena_alloc(&arena, 16, &p, &error), TSR_OK); /* still good */
+  assert_int_equal(tsr__arena_alloc(&arena, 16, &p, &error), TSR_OK); /* the arena can still be used */
   tsr__arena_release(&arena);
   assert_int_equal(m.used, 0);
 }
 
-static void test_buffer(void **state) {
+static void test_buffers_grow_shrink_and_print(void **state) {
   tsr_memory root, m;
   tsr__memory_init_root(&root, NULL, NULL);
   tsr__memory_init(&m, &root, 200000, "small");
@@ -391,8 +394,9 @@ static void test_buffer(void **state) {
   assert_int_equal(m.used, 0);
 }
 
-/* The same work with the n-th allocation failing, for every n: nothing leaks, nothing is charged in the end. */
-static void test_every_failure(void **state) {
+/* Does the same work with the n-th allocation failing, for every n: nothing leaks, and nothing is charged at the
+ * end. */
+static void test_no_failing_allocation_leaks(void **state) {
   bool finished = false;
   for (uint64_t n = 1; !finished; n++) {
     faulty f = {.fail_at = n};
@@ -418,7 +422,7 @@ static void test_every_failure(void **state) {
   }
 }
 
-static void test_wipe(void **state) {
+static void test_wipe_zeroes_exactly_its_range(void **state) {
   uint8_t secret[40];
   memset(secret, 7, sizeof secret);
   tsr__wipe(secret + 1, 38);
@@ -429,13 +433,19 @@ static void test_wipe(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chain),       cmocka_unit_test(test_sizes),
-      cmocka_unit_test(test_which_code),  cmocka_unit_test(test_relief),
-      cmocka_unit_test(test_resizing),    cmocka_unit_test(test_typed_allocations_take_the_size_from_the_pointer),
-      cmocka_unit_test(test_custom_zero), cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_arena),       cmocka_unit_test(test_arena_kinds),
-      cmocka_unit_test(test_buffer),      cmocka_unit_test(test_every_failure),
-      cmocka_unit_test(test_wipe),
+      cmocka_unit_test(test_a_block_is_charged_to_all_parents),
+      cmocka_unit_test(test_sizes_that_overflow_are_refused),
+      cmocka_unit_test(test_limits_give_budget_and_a_failing_allocator_nomem),
+      cmocka_unit_test(test_a_charge_past_a_limit_asks_for_relief),
+      cmocka_unit_test(test_realloc_charges_the_difference),
+      cmocka_unit_test(test_typed_allocations_take_the_size_from_the_pointer),
+      cmocka_unit_test(test_zeroed_blocks_of_a_custom_allocator_are_zero),
+      cmocka_unit_test(test_budgets_are_exact_with_several_threads),
+      cmocka_unit_test(test_arena_allocations_do_not_overlap),
+      cmocka_unit_test(test_arena_arrays_are_zeroed_and_copies_end_with_nul),
+      cmocka_unit_test(test_buffers_grow_shrink_and_print),
+      cmocka_unit_test(test_no_failing_allocation_leaks),
+      cmocka_unit_test(test_wipe_zeroes_exactly_its_range),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_pool.c: every index once, the lowest error, several callers at once, jobs in the background, and forked children. */
+/* test_pool.c: parallel loops, background jobs, cancellation, and forks while workers run. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -30,7 +30,8 @@ const char *__tsan_default_options(void) { return "die_after_fork=0"; }
 
 typedef struct tally {
   _Atomic uint64_t calls, sum;
-  uint8_t *seen; /* written by one task each, without atomics: the pool orders it before the return */
+  /* Each element is written by one task, without atomics: the pool orders the writes before its return. */
+  uint8_t *seen;
 } tally;
 
 static int count_up(void *argument, uint64_t index, tsr_error *error) {
@@ -38,10 +39,10 @@ static int count_up(void *argument, uint64_t index, tsr_error *error) {
   atomic_fetch_add(&t->calls, 1);
   atomic_fetch_add(&t->sum, index);
   if (t->seen) t->seen[index]++;
-  return 1; /* a positive answer is no error */
+  return 1; /* a positive result is no error */
 }
 
-static void test_every_index_once(void **state) {
+static void test_every_index_runs_once(void **state) {
   static const unsigned threads[] = {0, 1, 2, 3, 8, 64, 1000};
   static const uint64_t counts[] = {0, 1, 2, 3, 63, 64, 65, 10000};
   for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
@@ -59,7 +60,7 @@ static void test_every_index_once(void **state) {
   }
 }
 
-/* Tasks that wait for each other: only possible if there are as many threads. */
+/* Tasks that wait for each other, which end only if there is a thread for each. */
 typedef struct meeting {
   pthread_mutex_t mutex;
   pthread_cond_t all;
@@ -75,7 +76,7 @@ static int meet(void *argument, uint64_t index, tsr_error *error) {
   return TSR_OK;
 }
 
-static void test_runs_at_once(void **state) {
+static void test_as_many_tasks_run_at_once_as_there_are_threads(void **state) {
   for (unsigned threads = 2; threads <= 16; threads *= 2) {
     meeting m = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, threads};
     assert_int_equal(tsr__parallel_for(threads, threads, meet, &m, NULL), TSR_OK);
@@ -96,7 +97,7 @@ static int fail_some(void *argument, uint64_t index, tsr_error *error) {
   return TSR_OK;
 }
 
-static void test_lowest_error(void **state) {
+static void test_the_error_of_the_lowest_index_is_reported(void **state) {
   for (unsigned threads = 1; threads <= 8; threads++) {
     for (int round = 0; round < 200; round++) {
       bad b = {.first = 37, .step = 1 + (unsigned)round % 3};
@@ -125,7 +126,7 @@ static void *caller(void *argument) {
   return (void *)(uintptr_t)wrong;
 }
 
-static void test_many_callers(void **state) {
+static void test_several_threads_may_run_jobs_at_once(void **state) {
   pthread_t threads[8];
   for (int i = 0; i < 8; i++) assert_int_equal(pthread_create(&threads[i], NULL, caller, NULL), 0);
   for (int i = 0; i < 8; i++) {
@@ -135,7 +136,7 @@ static void test_many_callers(void **state) {
   }
 }
 
-/* The child has neither its parent's workers nor, perhaps, an open mutex: it must come through all the same. */
+/* The child has no workers, and the inherited mutex may be locked. It must run its loop all the same. */
 static void child_runs(void) {
   pid_t child = fork();
   assert_true(child >= 0);
@@ -162,14 +163,14 @@ static void *keep_busy(void *argument) {
   return NULL;
 }
 
-static void test_fork(void **state) {
+static void test_a_forked_child_gets_a_pool_of_its_own(void **state) {
   tally t = {0};
   assert_int_equal(tsr__parallel_for(4, 100, count_up, &t, NULL), TSR_OK); /* the parent has workers */
   for (int i = 0; i < 3; i++) child_runs();
   t = (tally){0};
   assert_int_equal(tsr__parallel_for(4, 100, count_up, &t, NULL), TSR_OK); /* and keeps them */
   assert_int_equal(t.calls, 100);
-#ifndef THREAD_SANITIZER /* its own locks do not survive a fork amid other threads' work */
+#ifndef THREAD_SANITIZER /* the sanitizer's own locks do not survive a fork while other threads run */
   pthread_t busy;
   assert_int_equal(pthread_create(&busy, NULL, keep_busy, NULL), 0);
   for (int i = 0; i < 30; i++) child_runs();
@@ -182,8 +183,8 @@ static void test_fork(void **state) {
 
 /* ---- Jobs in the background ---- */
 
-/* Workers do it while the caller waits for something else; without workers the finish does it all. */
-static void test_background(void **state) {
+/* Workers run the tasks while the caller waits for something else. Without workers tsr__job_finish runs all of them. */
+static void test_workers_run_a_started_job_before_its_finish(void **state) {
   static const uint64_t counts[] = {0, 1, 2, 100, 10000};
   for (unsigned workers = 0; workers <= 4; workers++)
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
@@ -201,8 +202,8 @@ static void test_background(void **state) {
       }
 }
 
-/* Several at once, and others' jobs in between; the error is that of the lowest index. */
-static void test_background_together(void **state) {
+/* Several jobs and loops at the same time. Each reports the error of its lowest index. */
+static void test_several_background_jobs_run_together(void **state) {
   for (int round = 0; round < 100; round++) {
     tally t[3] = {{0}, {0}, {0}};
     tsr_job jobs[3], failing;
@@ -220,8 +221,8 @@ static void test_background_together(void **state) {
   }
 }
 
-/* What has begun ends before the cancel returns; nothing is begun after it. */
-static void test_cancel(void **state) {
+/* Running tasks end before tsr__job_cancel returns, and no task starts after it. */
+static void test_cancel_waits_for_running_tasks_and_starts_no_more(void **state) {
   for (unsigned workers = 0; workers <= 3; workers++)
     for (int round = 0; round < 50; round++) {
       tally *t = calloc(1, sizeof *t);
@@ -235,7 +236,7 @@ static void test_cancel(void **state) {
       for (int i = 0; i < 100000; i++) seen += t->seen[i];
       assert_int_equal(seen, t->calls);
       free(t->seen);
-      free(t); /* the sanitizer sees who comes late */
+      free(t); /* the sanitizer reports a task that runs later */
     }
 }
 
@@ -244,7 +245,7 @@ static int take_long(void *argument, uint64_t index, tsr_error *error) {
   return count_up(argument, index, error);
 }
 
-/* Workers that end a job while the host waits for them to stand still are as good as those that do. */
+/* A fork waits for workers to pause. A worker that becomes idle meanwhile counts as one that pauses. */
 static void test_fork_at_the_end_of_a_job(void **state) {
   for (int round = 0; round < 100; round++) {
     tally t = {0};
@@ -260,7 +261,7 @@ static void test_fork_at_the_end_of_a_job(void **state) {
   }
 }
 
-/* A child has its parent's job without the workers that were at it: each index is done once, there as here. */
+/* A child inherits a job without its workers. Each task runs once in the parent and once in the child. */
 static void test_fork_amid_a_job(void **state) {
   for (int round = 0; round < 20; round++) {
     tally t = {.seen = calloc(200, 1)};
@@ -305,7 +306,7 @@ static void *fork_often(void *argument) {
   return NULL;
 }
 
-/* The first of two that fork at once does not wake the workers for which the second still waits. */
+/* Two threads fork at the same time. The first must not wake the workers that the second is waiting for. */
 static void test_forks_at_once_amid_a_job(void **state) {
   pthread_barrier_t together;
   pthread_t threads[2];
@@ -359,11 +360,11 @@ static void test_signals_stay_with_the_host(void **state) {
   assert_int_equal(sigismember(&before, SIGINT), sigismember(&after, SIGINT));
 }
 
-/* Tasks without an end of their own, while the host of the memory says stop at its third question. */
+/* Tasks that end only when they are cancelled; the host cancels at the third poll. */
 typedef struct endless {
   tsr_memory memory;
   pthread_t caller;
-  bool caller_waits; /* has no task that lasts, or asks itself */
+  bool caller_waits; /* the caller has no long task, or it polls itself */
   unsigned asked;
   _Atomic unsigned working, elsewhere;
 } endless;
@@ -379,11 +380,11 @@ static int last(void *argument, uint64_t index, tsr_error *error) {
   bool caller = pthread_equal(pthread_self(), e->caller);
   e->working++;
   while (caller && e->caller_waits)
-    if (e->working == 4) return TSR_OK; /* all the others are at theirs */
+    if (e->working == 4) return TSR_OK; /* all other tasks are running */
   for (;;) TSR_TRY(tsr__cancelled(&e->memory, error));
 }
 
-static void test_the_host_says_stop(void **state) {
+static void test_a_cancelling_host_ends_running_tasks(void **state) {
   for (int waits = 0; waits < 2; waits++) {
     endless e = {.caller = pthread_self(), .caller_waits = waits};
     tsr_error error = {0};
@@ -406,8 +407,8 @@ static bool never(void *argument) {
 
 static bool at_once(void *argument) { return true; }
 
-/* The host is asked once in 4 MiB or 65,536 cells, whoever has decoded them, and before a tile that is larger. */
-static void test_asked_by_work(void **state) {
+/* The host is polled once per 4 MiB or 65,536 cells of all threads together, and before a tile that is larger. */
+static void test_the_host_is_polled_once_per_amount_of_work(void **state) {
   tsr_memory root, one, other;
   tsr_error error = {0};
   unsigned asked = 0;
@@ -425,32 +426,32 @@ static void test_asked_by_work(void **state) {
   asked = 0;
   for (unsigned i = 0; i < 7; i++) assert_int_equal(tsr__cancelled_after(&one, UINT64_MAX, UINT64_MAX, &error), TSR_OK);
   assert_int_equal(asked, 7);
-  assert_int_equal(tsr__cancelled(&one, &error), TSR_OK); /* what was asked for another reason counts */
+  assert_int_equal(tsr__cancelled(&one, &error), TSR_OK); /* a poll for another reason counts, too */
   for (unsigned i = 0; i < 40; i++) assert_int_equal(tsr__cancelled_after(&one, 100 << 10, 10, &error), TSR_OK);
   assert_int_equal(asked, 8);
   root.interrupted = at_once;
   assert_int_equal(tsr__cancelled_after(&one, 200 << 10, 10, &error), TSR_INTERRUPT);
 }
 
-static void test_cores(void **state) { assert_true(tsr__cores() >= 1); }
+static void test_there_is_at_least_one_core(void **state) { assert_true(tsr__cores() >= 1); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_index_once),
-      cmocka_unit_test(test_runs_at_once),
-      cmocka_unit_test(test_lowest_error),
-      cmocka_unit_test(test_many_callers),
-      cmocka_unit_test(test_background),
-      cmocka_unit_test(test_background_together),
-      cmocka_unit_test(test_cancel),
-      cmocka_unit_test(test_fork),
+      cmocka_unit_test(test_every_index_runs_once),
+      cmocka_unit_test(test_as_many_tasks_run_at_once_as_there_are_threads),
+      cmocka_unit_test(test_the_error_of_the_lowest_index_is_reported),
+      cmocka_unit_test(test_several_threads_may_run_jobs_at_once),
+      cmocka_unit_test(test_workers_run_a_started_job_before_its_finish),
+      cmocka_unit_test(test_several_background_jobs_run_together),
+      cmocka_unit_test(test_cancel_waits_for_running_tasks_and_starts_no_more),
+      cmocka_unit_test(test_a_forked_child_gets_a_pool_of_its_own),
       cmocka_unit_test(test_fork_amid_a_job),
       cmocka_unit_test(test_forks_at_once_amid_a_job),
       cmocka_unit_test(test_fork_at_the_end_of_a_job),
       cmocka_unit_test(test_signals_stay_with_the_host),
-      cmocka_unit_test(test_the_host_says_stop),
-      cmocka_unit_test(test_asked_by_work),
-      cmocka_unit_test(test_cores),
+      cmocka_unit_test(test_a_cancelling_host_ends_running_tasks),
+      cmocka_unit_test(test_the_host_is_polled_once_per_amount_of_work),
+      cmocka_unit_test(test_there_is_at_least_one_core),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static size_t unhex(const char *text, uint8_t *bytes) {
   return size;
 }
 
-static void test_digests(void **state) {
+static void test_digests_match_published_vectors(void **state) {
   static const struct {
     const char *text, *md5, *sha256;
   } cases[] = {
@@ -63,7 +63,7 @@ static const struct {
      "b094dac5d93471bdec1a502270e3cc6c"},
 };
 
-static void test_gcm_vectors(void **state) {
+static void test_gcm_matches_published_vectors(void **state) {
   for (size_t i = 0; i < sizeof gcm_cases / sizeof *gcm_cases; i++) {
     uint8_t key[32], iv[12], text[64], encrypted[64], tag[16], out[64], made[16];
     unhex(gcm_cases[i].key, key);
@@ -81,7 +81,7 @@ static void test_gcm_vectors(void **state) {
 }
 
 /* Wherever a bit is wrong: TSR_AUTH, and not a byte of text. */
-static void test_gcm_flips(void **state) {
+static void test_every_flipped_bit_fails_authentication(void **state) {
   struct {
     uint8_t key[32], iv[12], tag[16], encrypted[40];
   } good, bad;
@@ -106,7 +106,7 @@ static void test_gcm_flips(void **state) {
   assert_memory_equal(out, text, 40);
 }
 
-static void test_gcm_limit(void **state) { /* refused before a byte is touched */
+static void test_gcm_refuses_more_than_its_limit(void **state) { /* refused before a byte is touched */
   uint8_t key[32] = {0}, iv[12] = {0}, tag[16] = {0}, one[1] = {0}, out[1];
   tsr_error error = {0};
   uint64_t past = (UINT64_C(1) << 36) - 31;
@@ -114,7 +114,7 @@ static void test_gcm_limit(void **state) { /* refused before a byte is touched *
   assert_int_equal(tsr__aes_encrypt(key, iv, one, UINT64_MAX, out, tag, NULL), TSR_TOOBIG);
 }
 
-static void test_random(void **state) {
+static void test_random_bytes_differ(void **state) {
   uint8_t a[4096] = {0}, b[4096] = {0};
   assert_int_equal(tsr__random(a, 0, NULL), TSR_OK);
   assert_int_equal(a[0], 0);
@@ -129,8 +129,11 @@ static void test_random(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_digests),   cmocka_unit_test(test_gcm_vectors), cmocka_unit_test(test_gcm_flips),
-      cmocka_unit_test(test_gcm_limit), cmocka_unit_test(test_random),
+      cmocka_unit_test(test_digests_match_published_vectors),
+      cmocka_unit_test(test_gcm_matches_published_vectors),
+      cmocka_unit_test(test_every_flipped_bit_fails_authentication),
+      cmocka_unit_test(test_gcm_refuses_more_than_its_limit),
+      cmocka_unit_test(test_random_bytes_differ),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

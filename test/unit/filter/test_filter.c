@@ -26,8 +26,8 @@ static int decode_hex(const char *pipeline, const char *tile_text, const char *e
   return rc;
 }
 
-static void test_chunks(void **state) {
-  /* none, one, three chunks, one of them empty */
+static void test_tiles_of_several_chunks_are_decoded(void **state) {
+  /* no chunk, one chunk, three chunks of which one is empty */
   assert_int_equal(decode_hex(EMPTY, "0000000000000000", "", NULL), TSR_OK);
   assert_int_equal(decode_hex(EMPTY, "0100000000000000000000000000000000000000", "", NULL), TSR_OK);
   assert_int_equal(decode_hex(EMPTY,
@@ -55,8 +55,8 @@ static void test_chunks(void **state) {
              "616263", true);
 }
 
-/* A chunk of no bytes is not decoded: TileDB 2.12 left half a zlib stream there. */
-static void test_empty_chunk(void **state) {
+/* A chunk of original size 0 is not decoded: TileDB 2.12 left half a zlib stream in such chunks. */
+static void test_an_empty_chunk_is_not_decoded(void **state) {
   const char *gzip = "0000010001000000010500000001ffffffff";
   assert_int_equal(decode_hex(gzip,
                               "0100000000000000"
@@ -74,7 +74,7 @@ static void test_empty_chunk(void **state) {
                    TSR_OK);
 }
 
-static void test_wrong_sizes(void **state) {
+static void test_wrong_sizes_are_damage(void **state) {
   static const struct {
     const char *tile, *message;
   } cases[] = {
@@ -114,7 +114,7 @@ static void test_wrong_sizes(void **state) {
   }
 }
 
-static void test_original_size(void **state) {
+static void test_the_original_size_is_the_sum_of_chunks(void **state) {
   tsr_error error;
   bytes tile = unhex("0200000000000000"
                      "ffffffff0100000002000000"
@@ -133,8 +133,8 @@ static void test_original_size(void **state) {
   free(tile.data);
 }
 
-/* 4 bytes in the schema's eyes, 64 MiB of zeros in zstd's: stopped before memory is taken. */
-static void test_bomb(void **state) {
+/* A tile of 4 bytes whose zstd frame holds 64 MiB of zeros: it is refused before memory is allocated. */
+static void test_decompression_bombs_are_stopped(void **state) {
   bench b;
   bench_open(&b, "ffffffff02000000020500000002ffffffff020500000002ffffffff", TSR_UINT8, 22);
   bytes zeros = {calloc(1 << 26, 1), 1 << 26}, tile, four = {calloc(4, 1), 4};
@@ -151,7 +151,7 @@ static void test_bomb(void **state) {
 
 /* ---- Cutting ---------------------------------------------------------------------------------------------------- */
 
-/* The original sizes of a tile's chunks, as they stand. */
+/* Returns the original sizes of a tile's chunks, in their order. */
 static void expect_chunks(bench *b, bytes in, const uint64_t *offsets, uint64_t cells, const uint32_t *sizes,
                           uint64_t count) {
   bytes tile;
@@ -165,7 +165,7 @@ static void expect_chunks(bench *b, bytes in, const uint64_t *offsets, uint64_t 
   free(tile.data);
 }
 
-static void test_cut_fixed(void **state) {
+static void test_chunks_hold_whole_fixed_cells(void **state) {
   static const struct {
     uint32_t largest;
     uint64_t cell, size;
@@ -187,7 +187,7 @@ static void test_cut_fixed(void **state) {
   }
 }
 
-static void test_cut_variable(void **state) {
+static void test_chunks_end_between_variable_cells(void **state) {
   static const struct {
     uint32_t largest;
     uint32_t cells;
@@ -196,14 +196,15 @@ static void test_cut_variable(void **state) {
   } cases[] = {
       {100, 0, {0}, 1, {0}},
       {100, 1, {0, 0}, 1, {0}},
-      {100, 3, {0, 40, 80, 100}, 1, {100}}, /* full exactly */
-      {100, 3, {0, 50, 201, 210}, 2, {201, 9}}, /* half full: the next one too, however long */
-      {100, 3, {0, 51, 150, 160}, 2, {150, 10}}, /* past half, up to 150 */
-      {100, 3, {0, 51, 151, 202}, 3, {51, 100, 51}}, /* past half, past 150: a new one */
-      {100, 2, {0, 51, 152}, 2, {51, 101}}, /* a long cell alone */
+      {100, 3, {0, 40, 80, 100}, 1, {100}}, /* exactly one full chunk */
+      {100, 3, {0, 50, 201, 210}, 2, {201, 9}}, /* half full: it takes the next cell, whatever its size */
+      {100, 3, {0, 51, 150, 160}, 2, {150, 10}}, /* more than half full: it takes a cell up to 150 bytes in all */
+      /* More than half full, and past 150 bytes with the next cell: a new chunk. */
+      {100, 3, {0, 51, 151, 202}, 3, {51, 100, 51}},
+      {100, 2, {0, 51, 152}, 2, {51, 101}}, /* a long cell gets a chunk of its own */
       {100, 4, {0, 500, 500, 500, 501}, 2, {500, 1}}, /* empty cells */
       {100, 4, {0, 60, 60, 60, 60}, 1, {60}},
-      {0, 3, {0, 51, 152, 999}, 1, {999}}, /* not cut */
+      {0, 3, {0, 51, 152, 999}, 1, {999}}, /* without a maximum: one chunk */
   };
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
     bench b;
@@ -216,8 +217,8 @@ static void test_cut_variable(void **state) {
   }
 }
 
-/* What was in the buffer stays when encoding fails. */
-static void test_encode_fails(void **state) {
+/* A failed encode leaves the buffer's old content. */
+static void test_a_failed_encode_leaves_the_buffer(void **state) {
   bench b;
   bench_open(&b, "0000010001000000040500000004ffffffff", TSR_INT32, 22);
   tsr_buffer out = {.memory = &b.memory};
@@ -243,7 +244,7 @@ static const tsr_filter_type all_types[] = {
 static void fill_cells(uint8_t *data, uint64_t size, tsr_datatype datatype, unsigned style, uint64_t *random) {
   for (uint64_t i = 0; i < size; i++) data[i] = style == 0 ? 0 : (uint8_t)next_random(random);
   uint64_t width = tsr_datatype_size(datatype), value = 3;
-  if (datatype == TSR_FLOAT64) /* what a factor of 1 keeps */
+  if (datatype == TSR_FLOAT64) /* values that a scale of 1 keeps */
     for (uint64_t i = 0; i + 8 <= size; i += 8) {
       double d = (double)(next_random(random) % 30000) - 15000;
       memcpy(data + i, &d, 8);
@@ -255,7 +256,7 @@ static void fill_cells(uint8_t *data, uint64_t size, tsr_datatype datatype, unsi
     }
 }
 
-static void test_compositions(void **state) {
+static void test_random_pipelines_round_trip(void **state) {
   static const tsr_datatype datatypes[] = {TSR_INT8,    TSR_UINT16, TSR_INT32,        TSR_UINT64, TSR_FLOAT32,
                                            TSR_FLOAT64, TSR_ASCII,  TSR_DATETIME_DAY, TSR_BLOB,   TSR_BOOL};
   static const uint64_t counts[] = {0, 1, 2, 3, 7, 64, 333, 1000, 5001};
@@ -293,7 +294,8 @@ static void test_compositions(void **state) {
       free(tile.data);
     } else {
       if (rc == TSR_BUDGET || rc == TSR_CORRUPT) fail_msg("round %u: %s", round, b.error.message);
-      /* of what a schema may say, only a delta that is not positive, and a float out of range, cannot be written */
+      /* of the pipelines that the rules allow, writing fails only for a negative difference and for a float out of
+       * range */
       if (allowed && !strstr(b.error.message, "positive_delta") && !strstr(b.error.message, "scale_float"))
         fail_msg("round %u: allowed, but %s", round, b.error.message);
     }
@@ -303,7 +305,7 @@ static void test_compositions(void **state) {
   assert_true(written > 1500);
 }
 
-static void test_compositions_of_strings(void **state) {
+static void test_random_pipelines_of_strings_round_trip(void **state) {
   static const tsr_filter_type behind[] = {TSR_FILTER_NONE, TSR_FILTER_GZIP, TSR_FILTER_ZSTD,        TSR_FILTER_LZ4,
                                            TSR_FILTER_MD5,  TSR_FILTER_XOR,  TSR_FILTER_BYTESHUFFLE, TSR_FILTER_SHA256};
   uint64_t random = 99;
@@ -365,13 +367,13 @@ static int read_stored(const char *text, uint32_t version, uint64_t cut, tsr_err
   return rc;
 }
 
-static void test_stored(void **state) {
+static void test_stored_pipelines_are_read_and_written(void **state) {
   static const struct {
     uint32_t version;
     const char *text;
   } cases[] = {
       {1, EMPTY},
-      {22, "00000100010000000000000000"}, /* none, as one of a list */
+      {22, "00000100010000000000000000"}, /* the filter none within a list */
       {22, "000001000500000001050000000109000000020500000002ffffffff0305000000030100000004050000000400000000"
            "050500000005ffffffff"},
       {13, "00000100010000000e0500000007ffffffff"}, /* dictionary is compressor 7 */
@@ -391,7 +393,7 @@ static void test_stored(void **state) {
   }
 }
 
-static void test_stored_wrong(void **state) {
+static void test_damaged_pipelines_are_refused(void **state) {
   static const struct {
     int code;
     uint32_t version;
@@ -419,7 +421,7 @@ static void test_stored_wrong(void **state) {
     if (rc != cases[i].code) fail_msg("case %u: %d: %s", i, rc, error.message);
     if (!strstr(error.message, cases[i].message)) fail_msg("'%s' instead of '%s'", error.message, cases[i].message);
   }
-  /* more than a thousand filters, though they are there */
+  /* more than a thousand filters, all of which are present */
   char *text = malloc(16 + 1001 * 10 + 1);
   tsr_error error = {0};
   strcpy(text, "00000100e9030000");
@@ -428,11 +430,12 @@ static void test_stored_wrong(void **state) {
   free(text);
 }
 
-static void test_write_refuses(void **state) {
+static void test_unsupported_pipelines_are_not_written(void **state) {
   bench b;
   bench_open(&b, "0000010001000000130600000008ffffffff01", TSR_INT32, 22);
   tsr_buffer out = {.memory = &b.memory};
-  assert_int_equal(tsr__pipeline_write(&b.pipeline, 18, &out, &b.error), TSR_UNSUPPORTED); /* delta of another type */
+  /* Delta with another datatype. */
+  assert_int_equal(tsr__pipeline_write(&b.pipeline, 18, &out, &b.error), TSR_UNSUPPORTED);
   assert_int_equal(out.size, 0);
   b.pipeline.filters[0].type = TSR_FILTER_WEBP;
   assert_int_equal(tsr__pipeline_write(&b.pipeline, 22, &out, &b.error), TSR_UNSUPPORTED);
@@ -442,7 +445,7 @@ static void test_write_refuses(void **state) {
   bench_close(&b);
 }
 
-static void test_names(void **state) {
+static void test_every_filter_has_its_name(void **state) {
   assert_string_equal(tsr__filter_name(TSR_FILTER_NONE), "none");
   assert_string_equal(tsr__filter_name(TSR_FILTER_BIT_WIDTH_REDUCTION), "bit_width_reduction");
   assert_string_equal(tsr__filter_name(TSR_FILTER_WEBP), "webp");
@@ -463,13 +466,13 @@ static void test_names(void **state) {
 #define AS(name, as)                                                                                                   \
   { .type = TSR_FILTER_##name, .reinterpret = TSR_##as }
 
-static void test_allowed(void **state) {
+static void test_the_rules_of_schemas(void **state) {
   static const struct {
     tsr_filter filters[3];
     uint32_t count;
     tsr_datatype datatype;
     uint32_t values;
-    int code; /* of the last */
+    int code; /* of the last filter */
   } cases[] = {
       {{F(ZSTD)}, 1, TSR_FLOAT64, 1, TSR_OK},
       {{F(DELTA)}, 1, TSR_FLOAT64, 1, TSR_CONSTRAINT},
@@ -545,14 +548,21 @@ static void test_allowed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_chunks),        cmocka_unit_test(test_empty_chunk),
-      cmocka_unit_test(test_wrong_sizes),   cmocka_unit_test(test_original_size),
-      cmocka_unit_test(test_bomb),          cmocka_unit_test(test_cut_fixed),
-      cmocka_unit_test(test_cut_variable),  cmocka_unit_test(test_encode_fails),
-      cmocka_unit_test(test_compositions),  cmocka_unit_test(test_compositions_of_strings),
-      cmocka_unit_test(test_stored),        cmocka_unit_test(test_stored_wrong),
-      cmocka_unit_test(test_write_refuses), cmocka_unit_test(test_names),
-      cmocka_unit_test(test_allowed),
+      cmocka_unit_test(test_tiles_of_several_chunks_are_decoded),
+      cmocka_unit_test(test_an_empty_chunk_is_not_decoded),
+      cmocka_unit_test(test_wrong_sizes_are_damage),
+      cmocka_unit_test(test_the_original_size_is_the_sum_of_chunks),
+      cmocka_unit_test(test_decompression_bombs_are_stopped),
+      cmocka_unit_test(test_chunks_hold_whole_fixed_cells),
+      cmocka_unit_test(test_chunks_end_between_variable_cells),
+      cmocka_unit_test(test_a_failed_encode_leaves_the_buffer),
+      cmocka_unit_test(test_random_pipelines_round_trip),
+      cmocka_unit_test(test_random_pipelines_of_strings_round_trip),
+      cmocka_unit_test(test_stored_pipelines_are_read_and_written),
+      cmocka_unit_test(test_damaged_pipelines_are_refused),
+      cmocka_unit_test(test_unsupported_pipelines_are_not_written),
+      cmocka_unit_test(test_every_filter_has_its_name),
+      cmocka_unit_test(test_the_rules_of_schemas),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,12 +15,16 @@ static const uint8_t *const key = (const uint8_t *)"0123456789abcdeF0123456789ab
   "3cbfd53e6c716111e62f66272afd"
 #define PLAIN_BYTES "010000020102"
 
-static void test_plain(void **state) { check_tile(PLAIN_PIPELINE, TSR_UINT8, 22, key, PLAIN_TILE, PLAIN_BYTES, false); }
+static void test_a_key_alone_decrypts(void **state) {
+  check_tile(PLAIN_PIPELINE, TSR_UINT8, 22, key, PLAIN_TILE, PLAIN_BYTES, false);
+}
 
-/* Generic tiles name AES in their pipeline; it runs once all the same. */
-static void test_named(void **state) { check_tile(AES_PIPELINE, TSR_UINT8, 22, key, PLAIN_TILE, PLAIN_BYTES, false); }
+/* Generic tiles name AES in their pipeline. It runs only once nevertheless. */
+static void test_aes_in_the_pipeline_runs_once(void **state) {
+  check_tile(AES_PIPELINE, TSR_UINT8, 22, key, PLAIN_TILE, PLAIN_BYTES, false);
+}
 
-static void test_metadata_inside(void **state) {
+static void test_metadata_of_earlier_filters_is_encrypted(void **state) {
   check_tile(ZSTD_PIPELINE, TSR_INT32, 22, key,
              "010000000000000018000000310000005000000001000000010000001000000010000000"
              "1144ac98d19205c30f062d3bfa505347f2092993b4ff012e8c8e0b572100000021000000"
@@ -40,14 +44,14 @@ static void expect_refused(const char *pipeline, const uint8_t *with, int code) 
   bench_close(&b);
 }
 
-static void test_wrong_key(void **state) {
+static void test_a_wrong_key_is_an_auth_error(void **state) {
   expect_refused(PLAIN_PIPELINE, (const uint8_t *)"0123456789abcdeF0123456789abcdeG", TSR_AUTH);
   expect_refused(AES_PIPELINE, NULL, TSR_AUTH);
   expect_refused(PLAIN_PIPELINE, NULL, TSR_CORRUPT);
 }
 
-/* Two encryptions of the same bytes share nothing. */
-static void test_fresh_vectors(void **state) {
+/* Two encryptions of the same bytes have different IVs and results. */
+static void test_each_encryption_has_a_fresh_iv(void **state) {
   bench b;
   bench_open(&b, PLAIN_PIPELINE, TSR_UINT8, 22);
   b.shape.key = key;
@@ -65,8 +69,11 @@ static void test_fresh_vectors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_plain),     cmocka_unit_test(test_named),         cmocka_unit_test(test_metadata_inside),
-      cmocka_unit_test(test_wrong_key), cmocka_unit_test(test_fresh_vectors),
+      cmocka_unit_test(test_a_key_alone_decrypts),
+      cmocka_unit_test(test_aes_in_the_pipeline_runs_once),
+      cmocka_unit_test(test_metadata_of_earlier_filters_is_encrypted),
+      cmocka_unit_test(test_a_wrong_key_is_an_auth_error),
+      cmocka_unit_test(test_each_encryption_has_a_fresh_iv),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

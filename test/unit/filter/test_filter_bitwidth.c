@@ -11,7 +11,7 @@ static void open(harness *h, tsr_datatype datatype, uint32_t window) {
   h->filter.window = window;
 }
 
-static void test_stored(void **state) {
+static void test_tiles_match_those_of_tiledb(void **state) {
   harness h;
   open(&h, TSR_INT32, 16); /* windows of 8 bits, of 32 as they are, of 8 */
   harness_same(&h, "2400000003000000e80300000810000000fbffffff2010000000090000000804000000",
@@ -32,8 +32,8 @@ static void test_stored(void **state) {
   harness_close(&h);
 }
 
-/* Behind another filter: a last window that is no whole number of values is as it is, whatever its bits say. */
-static void test_rest(void **state) {
+/* Behind another filter the last window may have a part of a value. It is stored unchanged, whatever its `bits` are. */
+static void test_a_rest_of_a_value_is_kept(void **state) {
   harness h;
   open(&h, TSR_INT32, 256);
   harness_stored(&h, "0700000001000000e80300000807000000", "01020304050607", "01020304050607");
@@ -50,7 +50,7 @@ static void test_rest(void **state) {
   harness_close(&h);
 }
 
-static void test_sizes(void **state) {
+static void test_all_sizes_round_trip(void **state) {
   static const tsr_datatype datatypes[] = {TSR_INT16, TSR_UINT16, TSR_INT32, TSR_UINT32, TSR_INT64, TSR_UINT64};
   static const uint32_t windows[] = {0, 1, 7, 16, 100, 256, UINT32_MAX};
   for (unsigned i = 0; i < 6; i++)
@@ -63,8 +63,8 @@ static void test_sizes(void **state) {
     }
 }
 
-/* Every range: the bits that TileDB would choose, and back. */
-static void test_ranges(void **state) {
+/* For every range: the bits are those that TileDB chooses, and the values come back. */
+static void test_all_ranges_get_the_bits_of_tiledb(void **state) {
   static const struct {
     tsr_datatype datatype;
     uint64_t range;
@@ -108,7 +108,7 @@ static void test_ranges(void **state) {
   }
 }
 
-static void test_passes(void **state) {
+static void test_other_datatypes_pass_unchanged(void **state) {
   static const tsr_datatype datatypes[] = {TSR_INT8,    TSR_UINT8, TSR_BOOL, TSR_BLOB,        TSR_UTF16,
                                            TSR_FLOAT64, TSR_CHAR,  TSR_ANY,  TSR_DATETIME_MS, TSR_TIME_AS};
   for (unsigned i = 0; i < 10; i++) {
@@ -119,7 +119,7 @@ static void test_passes(void **state) {
   }
 }
 
-static void test_damage(void **state) {
+static void test_damage_is_refused(void **state) {
   static const struct {
     const char *metadata, *data;
   } bad[] = {{"0800000001000000070000000908000000", "00fe"}, /* 9 bits */
@@ -142,7 +142,7 @@ static void test_damage(void **state) {
   }
 }
 
-static void test_out_of_budget(void **state) {
+static void test_no_memory_past_the_budget(void **state) {
   uint8_t bytes[8192] = {0};
   tsr_part m = {0}, d = {0}, part = {bytes, sizeof bytes};
   harness h;
@@ -154,9 +154,10 @@ static void test_out_of_budget(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_stored),        cmocka_unit_test(test_rest),   cmocka_unit_test(test_sizes),
-      cmocka_unit_test(test_ranges),        cmocka_unit_test(test_passes), cmocka_unit_test(test_damage),
-      cmocka_unit_test(test_out_of_budget),
+      cmocka_unit_test(test_tiles_match_those_of_tiledb),    cmocka_unit_test(test_a_rest_of_a_value_is_kept),
+      cmocka_unit_test(test_all_sizes_round_trip),           cmocka_unit_test(test_all_ranges_get_the_bits_of_tiledb),
+      cmocka_unit_test(test_other_datatypes_pass_unchanged), cmocka_unit_test(test_damage_is_refused),
+      cmocka_unit_test(test_no_memory_past_the_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

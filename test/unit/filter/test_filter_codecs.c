@@ -18,7 +18,7 @@
 #define RLE   "0000010001000000040500000004ffffffff"
 #define BZIP2 "000001000100000005050000000509000000"
 
-static void test_gzip(void **state) {
+static void test_gzip_matches_tiledb(void **state) {
   check_tile(
       GZIP, TSR_INT8, 22, NULL,
       "0100000000000000240000002c000000100000000000000001000000240000002c00000078da6b6cdc76a5b1a15ea3a1ee78637d7d"
@@ -26,7 +26,7 @@ static void test_gzip(void **state) {
       "8181b6d481807f28807ec7817f7f80807e2b7e7e81807e7e108180197e7fa2ba81808181", false);
 }
 
-static void test_zstd(void **state) {
+static void test_zstd_matches_tiledb(void **state) {
   check_tile(
       ZSTD, TSR_INT8, 22, NULL,
       "0100000000000000230000002c000000100000000000000001000000230000002c00000028b52ffd20231901007e7e9d7f814b1181"
@@ -34,7 +34,7 @@ static void test_zstd(void **state) {
       "7e7e9d7f814b11817fd62c7e7ff546558081647fe27f7f789e3b7e39ff804e9f801b2b", true);
 }
 
-static void test_lz4(void **state) {
+static void test_lz4_matches_tiledb(void **state) {
   check_tile(
       LZ4, TSR_INT8, 22, NULL,
       "010000000000000021000000230000001000000000000000010000002100000023000000f0127f807e801a7e7f80f3817e7f81503b"
@@ -42,7 +42,7 @@ static void test_lz4(void **state) {
       "7f807e801a7e7f80f3817e7f81503bebd92180f08180a280808081819d81807f7f", true);
 }
 
-static void test_bzip2(void **state) {
+static void test_bzip2_matches_tiledb(void **state) {
   check_tile(
       BZIP2, TSR_INT8, 22, NULL,
       "01000000000000001a0000004a0000001000000000000000010000001a0000004a000000425a6839314159265359f7cfd52a00000c"
@@ -51,7 +51,7 @@ static void test_bzip2(void **state) {
       "ed7e80a48181347e637e408081807ec37e5e7f7f5458907e807f", true);
 }
 
-static void test_rle(void **state) {
+static void test_rle_matches_tiledb(void **state) {
   check_tile(RLE, TSR_INT8, 22, NULL,
              "0100000000000000140000003300000010000000000000000100000014000000"
              "33000000ce00018000011b00018000017f00018100017e00011e0001810002c000018100018000017f00015d00018100017e0002"
@@ -68,8 +68,8 @@ static void test_rle(void **state) {
       true);
 }
 
-/* Run lengths behind zstd's frame: the metadata of RLE is inside. */
-static void test_rle_zstd(void **state) {
+/* RLE before zstd: zstd compresses the metadata of RLE, too. */
+static void test_rle_behind_zstd_matches_tiledb(void **state) {
   check_tile("0000010002000000040500000004ffffffff020500000002ffffffff", TSR_INT32, 22, NULL,
              "0100000000000000880000003a0000001800000001000000010000001000000019000000180000002100000028b52ffd2010"
              "8100000000000001000000880000001800000028b52ffd2018c1000000000000000901000000000802000000000803000000"
@@ -94,7 +94,7 @@ static void round_trip(const char *pipeline, tsr_datatype datatype, uint64_t cel
   bench_close(&b);
 }
 
-static void test_levels(void **state) {
+static void test_all_levels_round_trip(void **state) {
   enum { SIZE = 70001 };
   uint8_t *data = malloc(SIZE);
   uint64_t random = 7;
@@ -114,7 +114,7 @@ static void test_levels(void **state) {
   free(data);
 }
 
-/* What zstd makes of all chunks by its own choice. */
+/* Returns the compressed size of all chunks with zstd's own choice of parameters. */
 static uint64_t plain_size(const uint8_t *data, uint64_t size, uint64_t chunk, int level) {
   static uint8_t out[1 << 18];
   uint64_t sum = 0;
@@ -141,9 +141,9 @@ static uint64_t stored_size(const uint8_t *data, uint64_t size, uint64_t chunk, 
   return stored;
 }
 
-/* Smaller tables than zstd's own for small chunks, hardly less compression: labels, records that come again from afar, bytes of
- * a kind that stand together, and a walk. */
-static void test_zstd_sizes(void **state) {
+/* Smaller tables than zstd's own for small chunks, hardly less compression: labels, records that come again from afar,
+ * bytes of a kind that stand together, and a walk. */
+static void test_smaller_zstd_tables_compress_as_well(void **state) {
   enum { SIZE = 1 << 19, KINDS = 4 };
   uint8_t *data = malloc(SIZE);
   static uint8_t records[1200][40];
@@ -168,7 +168,7 @@ static void test_zstd_sizes(void **state) {
   free(data);
 }
 
-static void test_rle_cells(void **state) {
+static void test_runs_of_cells_of_every_size(void **state) {
   enum { CELLS = 140000 };
   uint8_t *data = calloc(CELLS, 16);
   static const uint64_t cells[] = {1, 2, 3, 4, 5, 7, 8, 12, 16};
@@ -196,8 +196,8 @@ static void test_rle_cells(void **state) {
   bench_close(&b);
 }
 
-/* The very bytes of a run that is too long for one record. */
-static void test_rle_longest_run(void **state) {
+/* The exact bytes of a run that is too long for one record. */
+static void test_a_run_too_long_for_one_record_is_split(void **state) {
   bench b;
   bench_open(&b, "ffffffff01000000040500000004ffffffff", TSR_INT16, 22);
   bytes in = {calloc(65537, 2), 65537 * 2}, tile,
@@ -219,13 +219,13 @@ static void expect_corrupt(const char *pipeline, const char *tile_text, uint64_t
   bytes tile = unhex(tile_text), expected = {calloc(size + 1, 1), size};
   assert_int_equal(bench_decode(&b, tile.data, tile.size, expected, NULL, 0), TSR_CORRUPT);
   if (!strstr(b.error.message, message)) fail_msg("'%s' instead of '%s'", b.error.message, message);
-  assert_true(b.memory.peak < 1 << 20); /* whatever sizes were named */
+  assert_true(b.memory.peak < 1 << 20); /* although the headers announce large sizes */
   free(tile.data);
   free(expected.data);
   bench_close(&b);
 }
 
-static void test_hostile_frames(void **state) {
+static void test_hostile_streams_are_refused(void **state) {
 #define ONE "0100000000000000"
   /* parts that are not there; so many that their records wrap around */
   expect_corrupt(LZ4,
@@ -267,7 +267,7 @@ static void test_hostile_frames(void **state) {
                      "ffffffff01000000"
                      "00",
                  1, "4294967295 bytes come out: at most");
-  /* metadata that nobody asked for, from a frame and behind one */
+  /* metadata that no filter reads, within a compressor's data and behind it */
   expect_corrupt(RLE,
                  ONE "010000000600000018000000"
                      "0100000001000000"
@@ -320,7 +320,7 @@ static void test_hostile_frames(void **state) {
 /* ---- Patience ---------------------------------------------------------------------------------------------------- */
 
 typedef struct patience {
-  uint64_t asked, stop; /* the call that is answered with yes; 0: none */
+  uint64_t asked, stop; /* the poll at which the host cancels; 0: it never does */
 } patience;
 
 static bool ask(void *argument) {
@@ -328,7 +328,7 @@ static bool ask(void *argument) {
   return ++p->asked == p->stop;
 }
 
-/* The tile is decoded to what it was made of, and the host asked so often, at least; then it is stopped at its second question. */
+/* Decodes the tile, and checks that the host was polled at least so often. Then the host cancels at the second poll. */
 static void expect_asked(bench *b, bytes tile, bytes in, uint64_t least) {
   patience p = {0};
   b->memory.interrupted = ask;
@@ -365,8 +365,9 @@ static bytes in_parts(bench *b, bytes in) {
   return tile;
 }
 
-/* Small chunks and parts, which cost time and give little, and large ones: the host is asked within a tile, too. */
-static void test_the_host_is_asked(void **state) {
+/* The host is polled within a tile: between small chunks and parts, which take time without much data, and within large
+ * ones. */
+static void test_the_host_is_polled_within_a_tile(void **state) {
   static const char *const pipelines[] = {GZIP, BZIP2, ZSTD, RLE};
   for (unsigned i = 0; i < 4; i++) {
     bench b;
@@ -411,8 +412,9 @@ static bytes in_one_part(const bytes *streams, unsigned count, uint64_t size) {
   return tile;
 }
 
-/* What zstd takes in steps is what it takes at once: where memory is short, several frames, damage. */
-static void test_large_zstd(void **state) {
+/* Decoding in steps gives the same as decoding at once: with too little memory, with several frames, and with
+ * damage. */
+static void test_large_zstd_frames_decode_in_steps(void **state) {
   enum { SIZE = 5 << 20 };
   bench b;
   bytes in = {malloc(2 * SIZE), SIZE}, tile, twice;
@@ -438,7 +440,7 @@ static void test_large_zstd(void **state) {
   twice = in_one_part((bytes[]){frame, frame}, 2, 2 * SIZE);
   assert_int_equal(bench_decode(&b, twice.data, twice.size, in, NULL, 0), TSR_OK);
   in.size = SIZE;
-  for (unsigned i = 0; i < 40; i++) { /* its header, and here and there */
+  for (unsigned i = 0; i < 40; i++) { /* damage in the header and at some other positions */
     const uint64_t at = 36 + (i < 20 ? i : frame.size / 20 * (i - 19) - 1);
     tile.data[at] ^= 0x41;
     uint8_t *other = malloc(SIZE);
@@ -485,7 +487,7 @@ static unsigned count_contexts(_Atomic(void *) *slots) {
   return count;
 }
 
-static void test_context_pool(void **state) {
+static void test_idle_contexts_are_used_again(void **state) {
   enum { LARGE = 5 << 20 };
   bench b;
   tsr_context_pool contexts = {.decoders = {NULL}};
@@ -494,7 +496,7 @@ static void test_context_pool(void **state) {
   bytes in = {calloc(LARGE, 1), LARGE};
   for (unsigned i = 0; i < SPARE_CELLS; i++) in.data[i] = (uint8_t)(i * i / 7);
   tsr_buffer tile = {.memory = &b.memory}, large = {.memory = &b.memory};
-  for (unsigned i = 0; i < 2; i++) { /* what has been used encodes to the same */
+  for (unsigned i = 0; i < 2; i++) { /* a context that was used before gives the same bytes */
     assert_int_equal(
         tsr__pipeline_encode(&b.pipeline, &b.shape, in.data, SPARE_CELLS, NULL, SPARE_CELLS, &tile, &b.error), TSR_OK);
     assert_int_equal(count_contexts(contexts.encoders), 1);
@@ -502,7 +504,7 @@ static void test_context_pool(void **state) {
   assert_memory_equal(tile.data, tile.data + tile.size / 2, tile.size / 2);
   tile.size /= 2;
 
-  /* Who uses one pays for it; while it waits, the root does. */
+  /* A context in use is charged to its user, an idle one to the root. */
   tsr_memory small;
   tsr__memory_init(&small, &b.memory, 50000, "small");
   decoding d = {&b, &b.memory, &tile, in.data};
@@ -529,7 +531,7 @@ static void test_context_pool(void **state) {
   assert_int_equal(tsr__parallel_for(8, 2000, decode_one, &d, &b.error), TSR_OK);
   assert_in_range(count_contexts(contexts.decoders), 1, 8);
 
-  /* What has become large is not kept. */
+  /* A context that has become large is not kept. */
   tsr__context_pool_release(&b.memory);
   assert_int_equal(count_contexts(contexts.decoders) + count_contexts(contexts.encoders), 0);
   assert_true(b.memory.used < used);
@@ -554,20 +556,20 @@ static void test_context_pool(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gzip),
-      cmocka_unit_test(test_zstd),
-      cmocka_unit_test(test_lz4),
-      cmocka_unit_test(test_bzip2),
-      cmocka_unit_test(test_rle),
-      cmocka_unit_test(test_rle_zstd),
-      cmocka_unit_test(test_levels),
-      cmocka_unit_test(test_rle_cells),
-      cmocka_unit_test(test_rle_longest_run),
-      cmocka_unit_test(test_zstd_sizes),
-      cmocka_unit_test(test_hostile_frames),
-      cmocka_unit_test(test_the_host_is_asked),
-      cmocka_unit_test(test_large_zstd),
-      cmocka_unit_test(test_context_pool),
+      cmocka_unit_test(test_gzip_matches_tiledb),
+      cmocka_unit_test(test_zstd_matches_tiledb),
+      cmocka_unit_test(test_lz4_matches_tiledb),
+      cmocka_unit_test(test_bzip2_matches_tiledb),
+      cmocka_unit_test(test_rle_matches_tiledb),
+      cmocka_unit_test(test_rle_behind_zstd_matches_tiledb),
+      cmocka_unit_test(test_all_levels_round_trip),
+      cmocka_unit_test(test_runs_of_cells_of_every_size),
+      cmocka_unit_test(test_a_run_too_long_for_one_record_is_split),
+      cmocka_unit_test(test_smaller_zstd_tables_compress_as_well),
+      cmocka_unit_test(test_hostile_streams_are_refused),
+      cmocka_unit_test(test_the_host_is_polled_within_a_tile),
+      cmocka_unit_test(test_large_zstd_frames_decode_in_steps),
+      cmocka_unit_test(test_idle_contexts_are_used_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "filter/filter.h"
 #include "filter_harness.h"
 
-static void test_delta_stored(void **state) {
+static void test_delta_matches_tiledb(void **state) {
   harness h;
   harness_open(&h, &tsr__filter_delta, TSR_INT32);
   harness_same(&h, "00000000010000001000000018000000", "040000000000000005000000feffffff6100000095ffffff",
@@ -34,8 +34,8 @@ static void test_delta_stored(void **state) {
   harness_close(&h);
 }
 
-/* TileDB 2.16: the bytes of one value more, but not of two, nor a part of one. */
-static void test_delta_one_too_many(void **state) {
+/* TileDB 2.16 wrote one value too many. Two more values, or a part of one, are damage. */
+static void test_delta_accepts_one_value_too_many(void **state) {
   static const struct {
     const char *metadata, *data;
     int code;
@@ -56,7 +56,7 @@ static void test_delta_one_too_many(void **state) {
   harness_close(&h);
 }
 
-static void test_delta_datatypes(void **state) {
+static void test_delta_of_all_datatypes(void **state) {
   static const tsr_datatype datatypes[] = {TSR_INT8, TSR_UINT16, TSR_INT32, TSR_UINT64, TSR_DATETIME_DAY, TSR_UTF16};
   static const unsigned widths[] = {1, 2, 4, 8, 8, 1};
   harness h;
@@ -70,7 +70,7 @@ static void test_delta_datatypes(void **state) {
   }
 }
 
-static void test_delta_refuses(void **state) {
+static void test_delta_refuses_floats_and_rests(void **state) {
   harness h;
   harness_open(&h, &tsr__filter_delta, TSR_FLOAT64);
   tsr_part m = {0}, d = {0}, out = {0}, left = {0}, bytes = harness_hex("0500000003000000");
@@ -97,8 +97,8 @@ static void test_delta_refuses(void **state) {
   harness_close(&h);
 }
 
-/* TileDB cannot read its own chunks of an empty part, but one without parts. */
-static void test_empty(void **state) {
+/* TileDB cannot read chunks with an empty part, which it writes itself, but it can read a chunk without parts. */
+static void test_chunks_without_parts_are_decoded(void **state) {
   const tsr_filter_methods *methods[] = {&tsr__filter_delta, &tsr__filter_double_delta};
   for (unsigned i = 0; i < 2; i++) {
     harness h;
@@ -108,7 +108,7 @@ static void test_empty(void **state) {
   }
 }
 
-static void test_double_delta_stored(void **state) {
+static void test_double_delta_matches_tiledb(void **state) {
   harness h;
   harness_open(&h, &tsr__filter_double_delta, TSR_INT32);
   harness_same(&h, "00000000010000001800000019000000", "0706000000000000000a0000001400000000000000c9068201",
@@ -134,8 +134,8 @@ static void test_double_delta_stored(void **state) {
   harness_close(&h);
 }
 
-/* Steps that leave 64 bits, and sizes that are no whole values, are kept as they are. */
-static void test_double_delta_plain(void **state) {
+/* Data are stored unchanged if a difference overflows 64 bits, or if the size is no multiple of a value's. */
+static void test_double_delta_keeps_what_does_not_fit(void **state) {
   const uint64_t values[] = {UINT64_MAX, 0, UINT64_MAX, 0, 77};
   tsr_part m = {0}, d = {0}, part = {(uint8_t *)(uintptr_t)values, sizeof values};
   tsr_chunk chunk = {.data = &part, .data_count = 1};
@@ -154,7 +154,7 @@ static void test_double_delta_plain(void **state) {
 }
 
 /* Every number of bits, and each place in a word where a field can begin. */
-static void test_double_delta_bits(void **state) {
+static void test_double_delta_of_every_number_of_bits(void **state) {
   int64_t values[70];
   for (unsigned bits = 1; bits < 63; bits++) {
     uint64_t random = bits * 2654435761u + 1, top = (uint64_t)1 << (bits - 1), change = top;
@@ -176,7 +176,7 @@ static void test_double_delta_bits(void **state) {
   }
 }
 
-static void test_positive_delta_stored(void **state) {
+static void test_positive_delta_matches_tiledb(void **state) {
   harness h;
   harness_open(&h, &tsr__filter_positive_delta, TSR_UINT16);
   h.filter.window = 8;
@@ -191,7 +191,7 @@ static void test_positive_delta_stored(void **state) {
   harness_close(&h);
 }
 
-static void test_positive_delta_sizes(void **state) {
+static void test_positive_delta_of_all_sizes(void **state) {
   static const tsr_datatype datatypes[] = {TSR_INT8, TSR_BOOL, TSR_BLOB, TSR_UINT16, TSR_INT32, TSR_INT64, TSR_TIME_NS};
   static const uint32_t windows[] = {0, 1, 7, 16, 100, 1024, UINT32_MAX};
   for (unsigned i = 0; i < 7; i++)
@@ -205,8 +205,8 @@ static void test_positive_delta_sizes(void **state) {
     }
 }
 
-/* The filters do nothing to these: bytes and metadata pass. */
-static void test_positive_delta_passes(void **state) {
+/* The filter passes the bytes and the metadata of these types unchanged. */
+static void test_positive_delta_passes_other_datatypes(void **state) {
   static const tsr_datatype datatypes[] = {TSR_CHAR, TSR_ASCII,       TSR_UTF8,   TSR_FLOAT32,
                                            TSR_ANY,  TSR_DATETIME_MS, TSR_TIME_AS};
   for (unsigned i = 0; i < 7; i++) {
@@ -218,7 +218,7 @@ static void test_positive_delta_passes(void **state) {
   }
 }
 
-static void test_positive_delta_windows(void **state) {
+static void test_positive_delta_checks_its_windows(void **state) {
   static const struct {
     const char *metadata, *data;
   } bad[] = {{"02000000010008000000e80304000000", "0000010002000000000003"}, /* a byte less than the windows say */
@@ -237,26 +237,26 @@ static void test_positive_delta_windows(void **state) {
   harness_close(&h);
 }
 
-static void test_out_of_budget(void **state) {
+static void test_no_memory_past_the_budget(void **state) {
   const tsr_filter_methods *methods[] = {&tsr__filter_delta, &tsr__filter_double_delta, &tsr__filter_positive_delta};
   for (unsigned i = 0; i < 3; i++) harness_out_of_budget(methods[i]);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_delta_stored),
-      cmocka_unit_test(test_delta_datatypes),
-      cmocka_unit_test(test_delta_one_too_many),
-      cmocka_unit_test(test_delta_refuses),
-      cmocka_unit_test(test_empty),
-      cmocka_unit_test(test_double_delta_stored),
-      cmocka_unit_test(test_double_delta_plain),
-      cmocka_unit_test(test_double_delta_bits),
-      cmocka_unit_test(test_positive_delta_stored),
-      cmocka_unit_test(test_positive_delta_sizes),
-      cmocka_unit_test(test_positive_delta_passes),
-      cmocka_unit_test(test_positive_delta_windows),
-      cmocka_unit_test(test_out_of_budget),
+      cmocka_unit_test(test_delta_matches_tiledb),
+      cmocka_unit_test(test_delta_of_all_datatypes),
+      cmocka_unit_test(test_delta_accepts_one_value_too_many),
+      cmocka_unit_test(test_delta_refuses_floats_and_rests),
+      cmocka_unit_test(test_chunks_without_parts_are_decoded),
+      cmocka_unit_test(test_double_delta_matches_tiledb),
+      cmocka_unit_test(test_double_delta_keeps_what_does_not_fit),
+      cmocka_unit_test(test_double_delta_of_every_number_of_bits),
+      cmocka_unit_test(test_positive_delta_matches_tiledb),
+      cmocka_unit_test(test_positive_delta_of_all_sizes),
+      cmocka_unit_test(test_positive_delta_passes_other_datatypes),
+      cmocka_unit_test(test_positive_delta_checks_its_windows),
+      cmocka_unit_test(test_no_memory_past_the_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

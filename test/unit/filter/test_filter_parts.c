@@ -23,7 +23,7 @@ static int encode(const tsr_filter_context *context, const tsr_chunk *in, tsr_ch
 static const tsr_filter_methods reverser = {
     .type = TSR_FILTER_XOR, .name = "reverse", .decode = decode, .encode = encode};
 
-static void test_parts(void **state) {
+static void test_parts_are_transformed_one_by_one(void **state) {
   harness h;
   harness_open(&h, &reverser, TSR_UINT8);
   harness_stored(&h, "03000000030000000000000001000000", "03020104", "01020304");
@@ -42,7 +42,7 @@ static void test_parts(void **state) {
   harness_close(&h);
 }
 
-static void test_damage(void **state) {
+static void test_damage_is_refused(void **state) {
   static const char *const bad[] = {
       "", "010000", "ffffffff04000000", "01000000", "0100000003000000", "0100000005000000", "02000000ffffffff05000000"};
   harness h;
@@ -58,7 +58,7 @@ static void test_damage(void **state) {
   harness_close(&h);
 }
 
-static void test_size(void **state) {
+static void test_sizes_past_32_bits_are_too_big(void **state) {
   uint64_t size = 7;
   tsr_error error;
   uint8_t byte = 0; /* sizes are looked at, bytes are not */
@@ -74,7 +74,8 @@ static void test_size(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_damage),
-                                     cmocka_unit_test(test_size)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts_are_transformed_one_by_one),
+                                     cmocka_unit_test(test_damage_is_refused),
+                                     cmocka_unit_test(test_sizes_past_32_bits_are_too_big)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static void open(harness *h, tsr_datatype datatype, double scale, double offset,
   h->filter.byte_width = byte_width;
 }
 
-/* Forward `given` is stored so, backward `read` comes out. */
+/* Checks that `given` is encoded to these bytes, and that they are decoded to `read`. */
 static void check(harness *h, const void *given, const void *read, uint64_t size, const char *metadata,
                   const char *data) {
   tsr_part part = {(uint8_t *)(uintptr_t)given, size}, expected[2] = {harness_hex(metadata), harness_hex(data)},
@@ -36,7 +36,7 @@ static void check(harness *h, const void *given, const void *read, uint64_t size
   free(expected[1].data);
 }
 
-static void test_stored(void **state) {
+static void test_tiles_match_those_of_tiledb(void **state) {
   harness h;
   open(&h, TSR_FLOAT64, 0.25, 10.0, 2); /* halves go away from 0 */
   const double given[] = {10.0, 10.25, 10.754, 11.0001, 9.875, 9.874};
@@ -54,8 +54,8 @@ static void test_stored(void **state) {
   harness_close(&h);
 }
 
-/* What the integer cannot hold: the nearest, and the least for NaN. */
-static void test_limits(void **state) {
+/* A value out of the integer's range becomes the nearest integer, NaN the least. */
+static void test_values_out_of_range_become_the_nearest(void **state) {
   static const struct {
     uint64_t width;
     int64_t low, high;
@@ -84,7 +84,7 @@ static void test_limits(void **state) {
 }
 
 /* All widths of both, over sizes that run through vectors and their rests. */
-static void test_widths(void **state) {
+static void test_all_widths_round_trip(void **state) {
   for (uint64_t width = 1; width <= 8; width *= 2)
     for (unsigned wide = 0; wide < 2; wide++)
       for (unsigned count = 0; count < 40; count++) {
@@ -100,7 +100,7 @@ static void test_widths(void **state) {
       }
 }
 
-static void test_parts(void **state) {
+static void test_several_parts_are_stored_in_reverse(void **state) {
   harness h;
   open(&h, TSR_FLOAT32, 1, 0, 2);
   float values[] = {1, 2, 3, 4, 5};
@@ -133,7 +133,7 @@ static void test_parts(void **state) {
   harness_close(&h);
 }
 
-static void test_options(void **state) {
+static void test_wrong_options_are_refused(void **state) {
   tsr_part m = harness_hex("0100000000000000"), d = {m.data, 0}, out = {0}, left = {0};
   static const tsr_datatype datatypes[] = {TSR_INT16, TSR_UINT8, TSR_FLOAT32, TSR_FLOAT64};
   static const uint64_t widths[] = {4, 4, 3, 0};
@@ -147,8 +147,8 @@ static void test_options(void **state) {
   free(m.data);
 }
 
-/* What comes back as another value than the nearest that the filter has. */
-static void test_fits(void **state) {
+/* Values that do not come back as the nearest value that the filter can store. */
+static void test_fits_says_which_values_are_kept(void **state) {
   static const struct {
     double value;
     uint64_t width;
@@ -178,7 +178,7 @@ static void test_fits(void **state) {
   }
 }
 
-static void test_out_of_budget(void **state) {
+static void test_no_memory_past_the_budget(void **state) {
   uint8_t bytes[8192] = {0};
   tsr_part m = {0}, d = {0}, part = {bytes, sizeof bytes};
   harness h;
@@ -190,9 +190,13 @@ static void test_out_of_budget(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_stored), cmocka_unit_test(test_limits),  cmocka_unit_test(test_widths),
-      cmocka_unit_test(test_parts),  cmocka_unit_test(test_options), cmocka_unit_test(test_out_of_budget),
-      cmocka_unit_test(test_fits),
+      cmocka_unit_test(test_tiles_match_those_of_tiledb),
+      cmocka_unit_test(test_values_out_of_range_become_the_nearest),
+      cmocka_unit_test(test_all_widths_round_trip),
+      cmocka_unit_test(test_several_parts_are_stored_in_reverse),
+      cmocka_unit_test(test_wrong_options_are_refused),
+      cmocka_unit_test(test_no_memory_past_the_budget),
+      cmocka_unit_test(test_fits_says_which_values_are_kept),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_filter_shuffle.c: byteshuffle and bitshuffle, against what TileDB 2.30 stored; each SIMD twin against plain
- * loops that say what the layout is. */
+/* test_filter_shuffle.c: byteshuffle and bitshuffle, against what TileDB 2.30 stored; each SIMD variant against plain
+ * loops that define the layout. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "filter/filter_shuffle.h"
 #include "filter_harness.h"
 
-static void test_byteshuffle_stored(void **state) {
+static void test_byteshuffle_matches_tiledb(void **state) {
   harness h;
   harness_open(&h, &tsr__filter_byteshuffle, TSR_INT32);
   harness_same(&h, "0100000014000000", "0004080c100105090d1102060a0e1203070b0f13",
@@ -25,7 +25,7 @@ static void test_byteshuffle_stored(void **state) {
   harness_close(&h);
 }
 
-static void test_bitshuffle_stored(void **state) {
+static void test_bitshuffle_matches_tiledb(void **state) {
   harness h;
   harness_open(&h, &tsr__filter_bitshuffle, TSR_UINT8);
   harness_same(&h, "020000000800000005000000", "0102040810204080ff01020304", "0102040810204080ff01020304");
@@ -51,7 +51,7 @@ static void test_bitshuffle_stored(void **state) {
   harness_close(&h);
 }
 
-static void test_sizes(void **state) {
+static void test_all_sizes_round_trip(void **state) {
   static const tsr_datatype datatypes[] = {TSR_CHAR, TSR_UINT16, TSR_FLOAT32, TSR_DATETIME_MS};
   const tsr_filter_methods *methods[] = {&tsr__filter_byteshuffle, &tsr__filter_bitshuffle};
   for (unsigned m = 0; m < 2; m++)
@@ -115,7 +115,7 @@ static tsr_part random_bytes(uint64_t *random, uint64_t size) {
   return part;
 }
 
-static void test_variants_every_size(void **state) {
+static void test_all_variants_agree_on_every_size(void **state) {
   uint64_t random = 88172645463325252u;
   for (unsigned width = 1; width <= 8; width *= 2)
     for (uint64_t size = 0; size <= 300; size++) {
@@ -125,7 +125,7 @@ static void test_variants_every_size(void **state) {
     }
 }
 
-static void test_variants_large(void **state) {
+static void test_all_variants_agree_on_large_parts(void **state) {
   uint64_t random = 1181783497276652981u;
   for (unsigned width = 1; width <= 8; width *= 2)
     for (unsigned i = 0; i < 20; i++) {
@@ -136,19 +136,19 @@ static void test_variants_large(void **state) {
     }
 }
 
-static void test_out_of_budget(void **state) {
+static void test_no_memory_past_the_budget(void **state) {
   harness_out_of_budget(&tsr__filter_byteshuffle);
   harness_out_of_budget(&tsr__filter_bitshuffle);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_byteshuffle_stored),
-      cmocka_unit_test(test_bitshuffle_stored),
-      cmocka_unit_test(test_sizes),
-      cmocka_unit_test(test_variants_every_size),
-      cmocka_unit_test(test_variants_large),
-      cmocka_unit_test(test_out_of_budget),
+      cmocka_unit_test(test_byteshuffle_matches_tiledb),
+      cmocka_unit_test(test_bitshuffle_matches_tiledb),
+      cmocka_unit_test(test_all_sizes_round_trip),
+      cmocka_unit_test(test_all_variants_agree_on_every_size),
+      cmocka_unit_test(test_all_variants_agree_on_large_parts),
+      cmocka_unit_test(test_no_memory_past_the_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

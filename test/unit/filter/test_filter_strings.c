@@ -1,4 +1,4 @@
-/* test_filter_strings.c: strings whose offsets live in their data: run lengths and dictionaries. Tiles written by
+/* test_filter_strings.c: strings whose offsets are within the data: RLE and dictionary. Tiles written by
  * TileDB 2.8 (format 12) and 2.30 (format 22).
  */
 
@@ -11,7 +11,7 @@
 #define RLE        "0000010001000000040500000004ffffffff"
 #define DICTIONARY "00000100010000000e0500000007ffffffff"
 
-/* Decodes with all kinds of damage; our encoder gives TileDB's very bytes. */
+/* Decodes the tile, also with all kinds of damage, and checks that the encoder gives exactly TileDB's bytes. */
 static void check_strings(const char *pipeline, uint32_t version, const char *tile_text, const char *text,
                           const uint64_t *offsets, uint64_t cells) {
   bench b;
@@ -25,11 +25,11 @@ static void check_strings(const char *pipeline, uint32_t version, const char *ti
   assert_int_equal(bench_encode(&b, expected, offsets, cells, &again), TSR_OK);
   assert_int_equal(again.size, tile.size);
   assert_memory_equal(again.data, tile.data, tile.size);
-  /* another number of cells */
+  /* a wrong number of cells */
   uint64_t *more = calloc(cells + 2, sizeof *more);
   assert_int_equal(bench_decode(&b, tile.data, tile.size, expected, more, cells + 1), TSR_CORRUPT);
   assert_int_equal(bench_decode(&b, tile.data, tile.size, expected, more, cells - 1), TSR_CORRUPT);
-  /* where the offsets are stored as well, the text is the same */
+  /* with offsets in a tile of their own the text is the same */
   assert_int_equal(bench_decode(&b, tile.data, tile.size, expected, NULL, 0), TSR_OK);
   free(more);
   free(again.data);
@@ -38,7 +38,7 @@ static void check_strings(const char *pipeline, uint32_t version, const char *ti
   bench_close(&b);
 }
 
-static void test_rle(void **state) {
+static void test_rle_of_strings_matches_tiledb(void **state) {
   check_strings(RLE, 12,
                 "0100000000000000250000000f000000160000000000000001000000250000000f000000500000000101010463687231080463"
                 "687232010178",
@@ -54,15 +54,15 @@ static void test_rle(void **state) {
       "1cb", (uint64_t[]){0, 0, 2, 3, 3, 3}, 5);
 }
 
-static void test_dictionary(void **state) {
+static void test_dictionary_matches_tiledb(void **state) {
   check_strings(DICTIONARY, 22,
                 "01000000000000001e0000000a0000004200000000000000010000001e0000000a000000500000000101280000000001200820"
                 "205831585a5a620220300520595f63310220610820625a30313061610130023059013100010203040506070809",
                 "   X1XZZb 0 Y_c1 a bZ010aa00Y1", (uint64_t[]){0, 0, 1, 9, 11, 16, 18, 26, 27, 29, 30}, 10);
 }
 
-/* Its metadata is inside zstd. */
-static void test_dictionary_zstd(void **state) {
+/* zstd compresses the metadata of the dictionary, too. */
+static void test_dictionary_behind_zstd_matches_tiledb(void **state) {
   bench b;
   bench_open(&b, "00000100020000000e0500000007ffffffff020500000002ffffffff", TSR_ASCII, 22);
   bytes tile =
@@ -103,7 +103,7 @@ static const char *const pipelines[] = {RLE, DICTIONARY, "0000010002000000040500
                                         "00000100030000000e0500000007ffffffff0c00000000010500000001ffffffff"};
 
 /* Widths of 1, 2 and 4 bytes: of runs, of sizes, of the dictionary's numbers. */
-static void test_widths(void **state) {
+static void test_numbers_of_every_width(void **state) {
   static const uint64_t counts[] = {0, 1, 2, 255, 256, 257, 65535, 65536, 70000};
   uint8_t *text = malloc(70000 * 5);
   uint64_t *offsets = malloc(70001 * sizeof *offsets);
@@ -142,7 +142,7 @@ static void expect_corrupt(const char *pipeline, const char *tile_text, uint64_t
   bench_close(&b);
 }
 
-static void test_hostile(void **state) {
+static void test_hostile_tiles_are_refused(void **state) {
 #define CHUNK "0100000000000000"
   /* a run of 2^64 - 1 empty strings, then of 255 with 2 cells */
   expect_corrupt(RLE,
@@ -159,14 +159,14 @@ static void test_hostile(void **state) {
                        "0000000000000001"
                        "61",
                  1, 2, "a run of 9223372036854775809 strings of 1 bytes");
-  /* a string longer than the data */
+  /* a string that is longer than the data */
   expect_corrupt(RLE,
                  CHUNK "010000000900000016000000"
                        "00000000010000000100000009000000080000000108"
                        "01"
                        "ffffffffffffffff",
                  1, 1, "a run of strings ends early");
-  /* widths that are none */
+  /* invalid widths */
   expect_corrupt(RLE,
                  CHUNK "010000000300000016000000"
                        "00000000010000000100000003000000080000000301"
@@ -202,7 +202,7 @@ static void test_hostile(void **state) {
 
 /* All strings empty: nothing to decode, but there are offsets. The tile of a field whose offsets are elsewhere has no
  * chunk at all. */
-static void test_empty(void **state) {
+static void test_empty_strings_have_offsets(void **state) {
   bench b;
   bench_open(&b, RLE, TSR_ASCII, 22);
   bytes nothing = {malloc(1), 0};
@@ -216,7 +216,7 @@ static void test_empty(void **state) {
   bench_close(&b);
 }
 
-static void test_holds(void **state) {
+static void test_which_pipelines_hold_offsets(void **state) {
   static const struct {
     const char *pipeline;
     tsr_datatype datatype;
@@ -246,8 +246,8 @@ static void test_holds(void **state) {
   }
 }
 
-/* A dictionary of something else cannot be written. */
-static void test_no_strings(void **state) {
+/* Dictionaries of other types cannot be written. */
+static void test_a_dictionary_of_other_types_is_refused(void **state) {
   bench b;
   bench_open(&b, DICTIONARY, TSR_INT32, 22);
   bytes in = copy_bytes("abcd", 4), tile;
@@ -261,8 +261,8 @@ static bool ask(void *argument) {
   return false;
 }
 
-/* All strings of a tile are one chunk: the host is asked within it. */
-static void test_the_host_is_asked(void **state) {
+/* All strings of a tile are one chunk, so the host is polled within it. */
+static void test_the_host_is_polled_within_a_tile(void **state) {
   static const char *const both[] = {RLE, DICTIONARY};
   enum { CELLS = 600000 };
   for (unsigned i = 0; i < 2; i++) {
@@ -287,15 +287,15 @@ static void test_the_host_is_asked(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_the_host_is_asked),
-      cmocka_unit_test(test_rle),
-      cmocka_unit_test(test_dictionary),
-      cmocka_unit_test(test_dictionary_zstd),
-      cmocka_unit_test(test_widths),
-      cmocka_unit_test(test_hostile),
-      cmocka_unit_test(test_empty),
-      cmocka_unit_test(test_holds),
-      cmocka_unit_test(test_no_strings),
+      cmocka_unit_test(test_the_host_is_polled_within_a_tile),
+      cmocka_unit_test(test_rle_of_strings_matches_tiledb),
+      cmocka_unit_test(test_dictionary_matches_tiledb),
+      cmocka_unit_test(test_dictionary_behind_zstd_matches_tiledb),
+      cmocka_unit_test(test_numbers_of_every_width),
+      cmocka_unit_test(test_hostile_tiles_are_refused),
+      cmocka_unit_test(test_empty_strings_have_offsets),
+      cmocka_unit_test(test_which_pipelines_hold_offsets),
+      cmocka_unit_test(test_a_dictionary_of_other_types_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

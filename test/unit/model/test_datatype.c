@@ -10,7 +10,7 @@
 
 #include "model/datatype.h"
 
-static void test_table(void **state) {
+static void test_every_datatype_has_name_size_and_kind(void **state) {
   assert_string_equal(tsr_datatype_name(TSR_UINT16), "UINT16");
   assert_string_equal(tsr_datatype_name(TSR_GEOM_WKT), "GEOM_WKT");
   assert_string_equal(tsr_datatype_name(TSR_DATETIME_HR), "DATETIME_HR");
@@ -27,7 +27,7 @@ static void test_table(void **state) {
 
 static int parse(const char *name) { return tsr__datatype_parse(name, strlen(name)); }
 
-static void test_parse(void **state) {
+static void test_names_are_parsed_in_any_case(void **state) {
   for (int d = 0; d < TSR_DATATYPE_COUNT; d++) assert_int_equal(parse(tsr_datatype_name(d)), d);
   assert_int_equal(parse("uint16"), TSR_UINT16);
   assert_int_equal(parse("string_Ascii"), TSR_ASCII);
@@ -49,7 +49,7 @@ static void test_parse(void **state) {
   assert_int_equal(tsr__datatype_parse("INT8xx", 4), TSR_INT8);
 }
 
-static void test_dimensions(void **state) {
+static void test_only_some_datatypes_are_for_dimensions(void **state) {
   static const tsr_datatype no[] = {TSR_CHAR, TSR_UTF8, TSR_UTF16, TSR_UTF32,    TSR_UCS2,    TSR_UCS4,
                                     TSR_ANY,  TSR_BLOB, TSR_BOOL,  TSR_GEOM_WKB, TSR_GEOM_WKT};
   int count = 0;
@@ -59,8 +59,8 @@ static void test_dimensions(void **state) {
   assert_false(tsr__datatype_is_dimension((tsr_datatype)44));
 }
 
-/* What TileDB 2.30 writes into a schema when no fill value is set. */
-static void test_fill(void **state) {
+/* The fill values that TileDB 2.30 writes into a schema that sets none. */
+static void test_fill_values_are_those_of_tiledb(void **state) {
   static const struct {
     tsr_datatype datatype;
     uint64_t bits;
@@ -94,13 +94,14 @@ static void test_fill(void **state) {
     uint64_t size = tsr_datatype_size(fills[i].datatype);
     value[size] = 0x5a;
     tsr__datatype_fill(fills[i].datatype, value);
-    assert_int_equal(value[size], 0x5a); /* no byte more */
+    assert_int_equal(value[size], 0x5a); /* the byte behind it is unchanged */
     value[size] = 0;
     assert_true(tsr__load64(value) == fills[i].bits);
   }
 }
 
-/* Values in order; their keys must be, too, must come back, and must be the same for one and for many. */
+/* For values in ascending order: their keys ascend, give the values back, and are the same one by one and all at
+ * once. */
 #define CHECK_ORDER(datatype, type, ...)                                                                               \
   do {                                                                                                                 \
     const type values[] = {__VA_ARGS__};                                                                               \
@@ -116,7 +117,7 @@ static void test_fill(void **state) {
     assert_true(keys[0] == tsr__key_min(datatype) && keys[count - 1] == tsr__key_max(datatype));                       \
   } while (0)
 
-static void test_keys(void **state) {
+static void test_keys_sort_as_their_values(void **state) {
   CHECK_ORDER(TSR_INT8, int8_t, INT8_MIN, -1, 0, 1, INT8_MAX);
   CHECK_ORDER(TSR_INT16, int16_t, INT16_MIN, -300, -1, 0, 1, 256, INT16_MAX);
   CHECK_ORDER(TSR_INT32, int32_t, INT32_MIN, -1, 0, 1, INT32_MAX);
@@ -132,14 +133,14 @@ static void test_keys(void **state) {
   CHECK_ORDER(TSR_FLOAT64, double, -INFINITY, -1e308, -1.5, -5e-324, 0.0, 5e-324, 1.0, 1.5, 1e308, INFINITY);
 }
 
-static void test_key_differences(void **state) {
+static void test_differences_of_integer_keys_are_those_of_values(void **state) {
   const int8_t a = -100, b = 100;
   assert_true(tsr__key(TSR_INT8, &b) - tsr__key(TSR_INT8, &a) == 200);
   const int64_t c = INT64_MIN, d = INT64_MAX;
   assert_true(tsr__key(TSR_DATETIME_DAY, &d) - tsr__key(TSR_DATETIME_DAY, &c) == UINT64_MAX);
 }
 
-static void test_float_keys(void **state) {
+static void test_float_keys_order_zeros_infinities_and_nans(void **state) {
   const float zero32 = 0, minus32 = -0.0f, nan32 = NAN, negative_nan32 = -NAN;
   assert_true(tsr__key(TSR_FLOAT32, &zero32) == tsr__key(TSR_FLOAT32, &minus32));
   assert_true(tsr__key(TSR_FLOAT32, &nan32) == TSR_KEY_NAN && tsr__key(TSR_FLOAT32, &negative_nan32) == TSR_KEY_NAN);
@@ -161,7 +162,7 @@ static void test_float_keys(void **state) {
   assert_memory_equal(&hole, &zero64, 8);
 }
 
-static void test_unaligned(void **state) {
+static void test_values_need_no_alignment(void **state) {
   uint8_t bytes[25] = {0};
   const int64_t values[] = {-5, 0, 7};
   memcpy(bytes + 1, values, sizeof values);
@@ -171,7 +172,7 @@ static void test_unaligned(void **state) {
   tsr__keys(TSR_INT64, NULL, 0, keys);
 }
 
-static void test_bytes_compare(void **state) {
+static void test_bytes_compare_as_unsigned(void **state) {
   assert_true(tsr__bytes_compare("a", 1, "b", 1) < 0);
   assert_true(tsr__bytes_compare("a", 1, "a\0", 2) < 0);
   assert_true(tsr__bytes_compare("\x80", 1, "a", 1) > 0);
@@ -181,9 +182,14 @@ static void test_bytes_compare(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_table),      cmocka_unit_test(test_parse),     cmocka_unit_test(test_dimensions),
-      cmocka_unit_test(test_fill),       cmocka_unit_test(test_keys),      cmocka_unit_test(test_key_differences),
-      cmocka_unit_test(test_float_keys), cmocka_unit_test(test_unaligned), cmocka_unit_test(test_bytes_compare)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_datatype_has_name_size_and_kind),
+                                     cmocka_unit_test(test_names_are_parsed_in_any_case),
+                                     cmocka_unit_test(test_only_some_datatypes_are_for_dimensions),
+                                     cmocka_unit_test(test_fill_values_are_those_of_tiledb),
+                                     cmocka_unit_test(test_keys_sort_as_their_values),
+                                     cmocka_unit_test(test_differences_of_integer_keys_are_those_of_values),
+                                     cmocka_unit_test(test_float_keys_order_zeros_infinities_and_nans),
+                                     cmocka_unit_test(test_values_need_no_alignment),
+                                     cmocka_unit_test(test_bytes_compare_as_unsigned)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_datetime.c: text of datetimes and times, and back; against a table of numpy's and a slow calendar. */
+/* test_datetime.c: datetimes and times as text, and back, compared with a table of numpy's and with a slow calendar. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include "tessera.h"
 
-/* numpy: str(datetime64(value, unit)), with a blank for its T and minutes for its hours */
+/* numpy's str(datetime64(value, unit)), with a blank instead of T, and with minutes where numpy prints only hours */
 static const struct {
   tsr_datatype datatype;
   int64_t value;
@@ -143,7 +143,7 @@ static void refuse(tsr_datatype datatype, const char *text, int code) {
   assert_int_equal(value, 77);
 }
 
-static void test_numpy(void **state) {
+static void test_texts_match_those_of_numpy(void **state) {
   char text[48];
   for (size_t i = 0; i < sizeof numpy / sizeof *numpy; i++) {
     assert_int_equal(tsr_datetime_print(numpy[i].datatype, numpy[i].value, text), strlen(numpy[i].text));
@@ -152,8 +152,8 @@ static void test_numpy(void **state) {
   }
 }
 
-/* Day by day through all years with text, counting as a child would. */
-static void test_every_day(void **state) {
+/* Goes day by day through all years that have a text, counting the days of each month. */
+static void test_every_day_matches_a_slow_calendar(void **state) {
   static const int months[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
   int64_t day = -719528;
   char text[48], expected[64];
@@ -162,7 +162,8 @@ static void test_every_day(void **state) {
     for (int month = 1; month <= 12; month++) {
       int days = months[month - 1] + (month == 2 && leap);
       for (int d = 1; d <= days; d++, day++) {
-        if (d > 1 && d < days && year % 100 > 4) continue; /* their edges will do */
+        /* In later years the first and last day of a month are enough. */
+        if (d > 1 && d < days && year % 100 > 4) continue;
         snprintf(expected, sizeof expected, "%04d-%02d-%02d", year, month, d);
         assert_int_equal(tsr_datetime_print(TSR_DATETIME_DAY, day, text), 10);
         assert_string_equal(text, expected);
@@ -181,7 +182,7 @@ static uint64_t next(uint64_t *state) {
   return *state ^= *state << 17;
 }
 
-static void test_round_trip(void **state) {
+static void test_values_come_back_from_their_text(void **state) {
   uint64_t random = 88172645463325252u;
   for (int datatype = TSR_DATETIME_YEAR; datatype <= TSR_TIME_AS; datatype++) {
     int printed = 0;
@@ -199,7 +200,7 @@ static void test_round_trip(void **state) {
   }
 }
 
-static void test_times(void **state) {
+static void test_times_of_day_are_printed_and_parsed(void **state) {
   static const struct {
     tsr_datatype datatype;
     int64_t value;
@@ -236,7 +237,7 @@ static void test_times(void **state) {
   refuse(TSR_TIME_AS, "23:59:59.999999999999999999", TSR_RANGE);
 }
 
-static void test_without_text(void **state) {
+static void test_values_outside_the_years_have_no_text(void **state) {
   char text[48];
   for (int datatype = TSR_DATETIME_YEAR; datatype <= TSR_TIME_AS; datatype++)
     assert_int_equal(tsr_datetime_print(datatype, INT64_MIN, text), 0);
@@ -274,7 +275,7 @@ static void test_without_text(void **state) {
   }
 }
 
-static void test_short_forms(void **state) {
+static void test_shorter_texts_are_accepted(void **state) {
   check(TSR_DATETIME_DAY, "2024-01", 19723);
   check(TSR_DATETIME_DAY, "2024", 19723);
   check(TSR_DATETIME_MS, "2024", 1704067200000);
@@ -286,7 +287,7 @@ static void test_short_forms(void **state) {
   check(TSR_DATETIME_AS, "1969-12-31 23:59:59.999999999999999999", -1);
 }
 
-static void test_finer_than_the_unit(void **state) {
+static void test_texts_finer_than_the_unit_are_refused(void **state) {
   check(TSR_DATETIME_DAY, "2024-01-31 00:00:00", 19753);
   check(TSR_DATETIME_DAY, "2024-01-31T00:00:00.000000000000000000000Z", 19753);
   check(TSR_DATETIME_YEAR, "2024-01-01 00:00", 54);
@@ -312,7 +313,7 @@ static void test_finer_than_the_unit(void **state) {
   refuse(TSR_DATETIME_WEEK, "1970-01-08 00:00:01", TSR_MISMATCH);
 }
 
-static void test_range(void **state) {
+static void test_texts_outside_the_type_are_out_of_range(void **state) {
   refuse(TSR_DATETIME_AS, "9999", TSR_RANGE);
   refuse(TSR_DATETIME_AS, "0000", TSR_RANGE);
   refuse(TSR_DATETIME_NS, "2262-04-11 23:47:16.854775808", TSR_RANGE);
@@ -323,7 +324,7 @@ static void test_range(void **state) {
   check(TSR_DATETIME_US, "9999-12-31 23:59:59.999999", 253402300799999999);
 }
 
-static void test_no_datetime(void **state) {
+static void test_other_datatypes_have_no_such_text(void **state) {
   static const char *const none[] = {"",
                                      " ",
                                      "2",
@@ -374,16 +375,18 @@ static void test_no_datetime(void **state) {
   check(TSR_DATETIME_DAY, "2000-02-29", 11016);
   int64_t value;
   assert_int_equal(tsr_datetime_parse(TSR_DATETIME_DAY, "2024\0-01", 8, &value, NULL), TSR_MISMATCH);
-  assert_int_equal(tsr_datetime_parse(TSR_DATETIME_DAY, "2024-01-31x", 10, &value, NULL), TSR_OK); /* bounded */
+  /* The size bounds the text. */
+  assert_int_equal(tsr_datetime_parse(TSR_DATETIME_DAY, "2024-01-31x", 10, &value, NULL), TSR_OK);
   assert_int_equal(tsr_datetime_parse(TSR_INT64, "2024", 4, &value, NULL), TSR_MISMATCH);
   assert_int_equal(tsr_datetime_parse((tsr_datatype)77, "2024", 4, &value, NULL), TSR_MISMATCH);
 }
 
-/* Cut everywhere, each byte changed: never past the end, and what is accepted is printed the same way. */
-static void test_damage(void **state) {
+/* Cuts the text at every position and changes each byte. Nothing is read past the end, and a text that is accepted is
+ * printed again as it was. */
+static void test_damaged_texts_are_refused(void **state) {
   const char whole[] = "2024-02-29T23:59:58.123456Z";
   for (size_t size = 0; size < sizeof whole; size++) {
-    char *copy = test_malloc(size + 1); /* guarded */
+    char *copy = test_malloc(size + 1); /* of exact size, so that the sanitizer reports a read past it */
     memcpy(copy, whole, size);
     for (size_t i = 0; i <= size; i++) {
       for (int c = 1; c < 256; c++) {
@@ -401,7 +404,7 @@ static void test_damage(void **state) {
   }
 }
 
-static void test_messages(void **state) {
+static void test_messages_say_what_is_wrong(void **state) {
   tsr_error error = {0};
   int64_t value;
   tsr_datetime_parse(TSR_DATETIME_DAY, "2023-02-29", 10, &value, &error);
@@ -413,15 +416,15 @@ static void test_messages(void **state) {
   assert_string_equal(error.message, "'9999' is no DATETIME_AS: it is outside the range of the type");
   char longer[200];
   memset(longer, 'x', sizeof longer);
-  memcpy(longer + 63, "\xc3\xa9", 2); /* a character across the 64th byte */
+  memcpy(longer + 63, "\xc3\xa9", 2); /* a character that begins before the 64th byte and ends behind it */
   tsr_datetime_parse(TSR_TIME_SEC, longer, sizeof longer, &value, &error);
   assert_string_equal(error.message,
                       "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' is no TIME_SEC: "
                       "the hour is not 00 to 23");
 }
 
-/* Text of any precision among the values of a unit. */
-static void test_place(void **state) {
+/* The place of texts of any precision among the values of a unit. */
+static void test_a_text_between_two_values_has_a_place(void **state) {
   static const struct {
     tsr_datatype datatype;
     const char *text;
@@ -465,11 +468,17 @@ static void test_place(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_numpy),       cmocka_unit_test(test_place),
-                                     cmocka_unit_test(test_every_day),   cmocka_unit_test(test_round_trip),
-                                     cmocka_unit_test(test_times),       cmocka_unit_test(test_without_text),
-                                     cmocka_unit_test(test_short_forms), cmocka_unit_test(test_finer_than_the_unit),
-                                     cmocka_unit_test(test_range),       cmocka_unit_test(test_no_datetime),
-                                     cmocka_unit_test(test_damage),      cmocka_unit_test(test_messages)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts_match_those_of_numpy),
+                                     cmocka_unit_test(test_a_text_between_two_values_has_a_place),
+                                     cmocka_unit_test(test_every_day_matches_a_slow_calendar),
+                                     cmocka_unit_test(test_values_come_back_from_their_text),
+                                     cmocka_unit_test(test_times_of_day_are_printed_and_parsed),
+                                     cmocka_unit_test(test_values_outside_the_years_have_no_text),
+                                     cmocka_unit_test(test_shorter_texts_are_accepted),
+                                     cmocka_unit_test(test_texts_finer_than_the_unit_are_refused),
+                                     cmocka_unit_test(test_texts_outside_the_type_are_out_of_range),
+                                     cmocka_unit_test(test_other_datatypes_have_no_such_text),
+                                     cmocka_unit_test(test_damaged_texts_are_refused),
+                                     cmocka_unit_test(test_messages_say_what_is_wrong)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

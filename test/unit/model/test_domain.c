@@ -1,4 +1,5 @@
-/* test_domain.c: spans of fixed-size values and of strings, what they say of boxes, cells they select, dense grids. */
+/* test_domain.c: spans of fixed-size values and of strings, their relation to intervals, the cells that they select,
+ * and the grids of dense arrays. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -87,7 +88,7 @@ static void check_int32(const tsr_spans *spans, uint64_t count, const int32_t *e
   }
 }
 
-static void test_integers(void **state) {
+static void test_ranges_of_integers_become_sorted_spans(void **state) {
   tsr_spans s = MAKE(TSR_INT32, IN(int32_t, -5, 10));
   check_int32(&s, 1, (const int32_t[]){-5, 10});
   s = MAKE(TSR_INT32, OPEN(int32_t, -5, 10));
@@ -98,7 +99,7 @@ static void test_integers(void **state) {
   check_int32(&s, 1, (const int32_t[]){INT32_MIN, 7});
 
   s = MAKE(TSR_INT32, IN(int32_t, 10, -5), OPEN(int32_t, 3, 3), OPEN(int32_t, 3, 4), ABOVE(int32_t, INT32_MAX),
-           BELOW(int32_t, INT32_MIN)); /* all empty */
+           BELOW(int32_t, INT32_MIN)); /* each of these ranges is empty */
   check_int32(&s, 0, NULL);
   s = make(state, TSR_INT32, NULL, 0);
   check_int32(&s, 0, NULL);
@@ -110,7 +111,7 @@ static void test_integers(void **state) {
   s = MAKE(TSR_INT32, BELOW(int32_t, 5), IN(int32_t, INT32_MIN, 2), FROM(int32_t, 5));
   check_int32(&s, 1, (const int32_t[]){INT32_MIN, INT32_MAX});
 
-  s = MAKE(TSR_INT32, IN(int32_t, 5, 6), {0}); /* one without bounds */
+  s = MAKE(TSR_INT32, IN(int32_t, 5, 6), {0}); /* a range without bounds */
   assert_true(s.all);
   tsr_field field = dimension(TSR_INT32);
   fixture *f = *state;
@@ -118,7 +119,7 @@ static void test_integers(void **state) {
   assert_true(s.all && s.count == 0);
 }
 
-static void test_extremes(void **state) {
+static void test_ranges_at_the_limits_of_a_type(void **state) {
   tsr_spans s = MAKE(TSR_UINT64, ABOVE(uint64_t, UINT64_MAX), BELOW(uint64_t, 0));
   assert_int_equal(s.count, 0);
   s = MAKE(TSR_UINT64, ABOVE(uint64_t, UINT64_MAX - 1), BELOW(uint64_t, 1));
@@ -131,7 +132,7 @@ static void test_extremes(void **state) {
   assert_true(s.count == 1 && s.spans[0].low == 0 && s.spans[0].high == UINT64_MAX);
 }
 
-static void test_floats(void **state) {
+static void test_ranges_of_floats_exclude_nan(void **state) {
   tsr_spans s = MAKE(TSR_FLOAT64, FROM(double, NAN), TO(double, NAN), IN(double, NAN, 5), IN(double, 5, NAN),
                      ABOVE(double, INFINITY), BELOW(double, -INFINITY));
   assert_true(s.floats);
@@ -144,13 +145,13 @@ static void test_floats(void **state) {
   tsr__key_value(TSR_FLOAT32, s.spans[0].low, &low);
   tsr__key_value(TSR_FLOAT32, s.spans[0].high, &high);
   assert_true(low == nextafterf(1, 2) && high == nextafterf(2, 1));
-  s = MAKE(TSR_FLOAT64, OPEN(double, -5e-324, 0.0)); /* no double between them */
+  s = MAKE(TSR_FLOAT64, OPEN(double, -5e-324, 0.0)); /* there is no double between the bounds */
   assert_int_equal(s.count, 0);
   s = MAKE(TSR_FLOAT64, IN(double, 0.0, -0.0));
   assert_int_equal(s.count, 1);
 }
 
-static void test_relate(void **state) {
+static void test_intervals_relate_to_spans(void **state) {
   tsr_spans s = MAKE(TSR_UINT64, IN(uint64_t, 10, 20), IN(uint64_t, 30, 40), IN(uint64_t, 50, 50));
   static const struct {
     uint64_t low, high;
@@ -169,12 +170,12 @@ static void test_relate(void **state) {
   assert_int_equal(tsr__spans_relate(&none, 9, 3), TSR_OUTSIDE);
 }
 
-static void test_relate_floats(void **state) {
+static void test_intervals_of_floats_may_hide_nans(void **state) {
   tsr_spans s = MAKE(TSR_FLOAT32, IN(float, 1, 5));
   const float one = 1, two = 2, six = 6, nan = NAN;
   uint64_t k1 = tsr__key(TSR_FLOAT32, &one), k2 = tsr__key(TSR_FLOAT32, &two), k6 = tsr__key(TSR_FLOAT32, &six),
            kn = tsr__key(TSR_FLOAT32, &nan);
-  assert_int_equal(tsr__spans_relate(&s, k1, k2), TSR_OVERLAP); /* the box may hide NaNs */
+  assert_int_equal(tsr__spans_relate(&s, k1, k2), TSR_OVERLAP); /* the interval may stand for NaNs, too */
   assert_int_equal(tsr__spans_relate(&s, k6, k6), TSR_OUTSIDE);
   assert_int_equal(tsr__spans_relate(&s, kn, kn), TSR_OVERLAP);
   assert_int_equal(tsr__spans_relate(&s, kn, k6), TSR_OVERLAP);
@@ -185,7 +186,8 @@ static void test_relate_floats(void **state) {
 
 /* ---- Selecting ---- */
 
-/* Against the plain question, for one span and several, with and without a selection, in place and not. */
+/* Compares the selection with a simple loop: for one span and several, with and without a given selection, in place and
+ * not. */
 #define CHECK_SELECT(name, datatype, type, make_value)                                                                 \
   static void name(void **state) {                                                                                     \
     enum { CELLS = 1000 };                                                                                             \
@@ -226,7 +228,7 @@ static void test_relate_floats(void **state) {
       assert_int_equal(tsr__spans_select(&spans, datatype, values, chosen, chosen_count, chosen), count);              \
       assert_memory_equal(chosen, expected, count * sizeof *out);                                                      \
     }                                                                                                                  \
-    for (int i = 0; i < 8; i++) { /* one value, which not all blocks have */                                           \
+    for (int i = 0; i < 8; i++) { /* a value that only some blocks have */                                             \
       const tsr_range one = {.low = &ends[i], .high = &ends[i]};                                                       \
       tsr_spans spans = make(state, datatype, &one, 1);                                                                \
       uint32_t expected[CELLS], out[CELLS], count = 0;                                                                 \
@@ -248,8 +250,8 @@ CHECK_SELECT(test_select_uint64, TSR_UINT64, uint64_t, (uint64_t)r *UINT64_C(900
 CHECK_SELECT(test_select_float32, TSR_FLOAT32, float, r % 11 ? (r - 100) / 7.0f : r % 2 ? -0.0f : 0.0f)
 CHECK_SELECT(test_select_float64, TSR_FLOAT64, double, r % 11 ? (r - 100) / 7.0 : r % 3 ? -0.0 : NAN)
 
-/* Spans of 64-bit integers of any width, and values at their ends, few of them in a block of others. */
-static void test_select_widths(void **state) {
+/* Spans of 64-bit integers of any width. Few values of a block lie at the ends of the span. */
+static void test_cells_of_every_width_are_selected(void **state) {
   enum { CELLS = 500 };
   uint64_t random = 4711;
   for (int round = 0; round < 3000; round++) {
@@ -270,7 +272,7 @@ static void test_select_widths(void **state) {
     }
     for (int i = 0; i < CELLS; i++) {
       random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
-      values[i] = round % 3 ? ends[0] - 1 - (random >> 40) : random; /* just out of the span, many of them */
+      values[i] = round % 3 ? ends[0] - 1 - (random >> 40) : random; /* most values lie just below the span */
       if (random % 70 == 0) values[i] = ends[random >> 32 & 1] + (random >> 33 & 1);
       if (random % 70 == 1) values[i] = ends[random >> 32 & 1] - (random >> 33 & 1);
       if (random % 70 == 2) values[i] = (random >> 32 & 1 ? UINT64_MAX : 0) ^ (random >> 33 & 1) << 63;
@@ -291,22 +293,22 @@ static void test_select_widths(void **state) {
   }
 }
 
-static void test_select_zero(void **state) {
+static void test_minus_zero_is_selected_with_zero(void **state) {
   const double values[] = {-0.0, 0.0, NAN, -5e-324, 5e-324, -NAN, INFINITY, -INFINITY};
   uint32_t out[8];
   tsr_spans s = MAKE(TSR_FLOAT64, IN(double, 0.0, 0.0));
   assert_int_equal(tsr__spans_select(&s, TSR_FLOAT64, values, NULL, 8, out), 2);
   s = MAKE(TSR_FLOAT64, IN(double, -0.0, -0.0), IN(double, 100, 101));
   assert_int_equal(tsr__spans_select(&s, TSR_FLOAT64, values, NULL, 8, out), 2);
-  s = MAKE(TSR_FLOAT64, BELOW(double, 0.0)); /* neither zero */
+  s = MAKE(TSR_FLOAT64, BELOW(double, 0.0)); /* selects neither zero */
   assert_int_equal(tsr__spans_select(&s, TSR_FLOAT64, values, NULL, 8, out), 2);
   assert_true(out[0] == 3 && out[1] == 7);
-  s = MAKE(TSR_FLOAT64, ABOVE(double, -5e-324)); /* both zeros */
+  s = MAKE(TSR_FLOAT64, ABOVE(double, -5e-324)); /* selects both zeros */
   assert_int_equal(tsr__spans_select(&s, TSR_FLOAT64, values, NULL, 8, out), 4);
   s = MAKE(TSR_FLOAT64, BELOW(double, -0.0), ABOVE(double, 0.0));
   assert_int_equal(s.count, 2);
   assert_int_equal(tsr__spans_select(&s, TSR_FLOAT64, values, NULL, 8, out), 4);
-  s = MAKE(TSR_FLOAT64, IN(double, -INFINITY, INFINITY)); /* no NaN */
+  s = MAKE(TSR_FLOAT64, IN(double, -INFINITY, INFINITY)); /* selects no NaN */
   assert_int_equal(tsr__spans_select(&s, TSR_FLOAT64, values, NULL, 8, out), 6);
   s = (tsr_spans){.all = true, .floats = true};
   assert_int_equal(tsr__spans_select(&s, TSR_FLOAT64, values, NULL, 8, out), 8);
@@ -336,7 +338,7 @@ static tsr_relation relate_text(const tsr_spans *s, const char *low, const char 
   return tsr__spans_relate_text(s, (const uint8_t *)low, strlen(low), (const uint8_t *)high, strlen(high));
 }
 
-static void test_text_bounds(void **state) {
+static void test_bounds_of_strings_are_exact(void **state) {
   tsr_spans s = MAKE(TSR_ASCII, T("b", "d"));
   assert_true(s.text && s.count == 1);
   assert_true(has(&s, "b") && has(&s, "bz") && has(&s, "d") && has(&s, "c\xff"));
@@ -362,7 +364,7 @@ static void test_text_bounds(void **state) {
   assert_true(s.all && has(&s, ""));
 }
 
-static void test_text_merged(void **state) {
+static void test_ranges_of_strings_are_merged(void **state) {
   tsr_spans s = MAKE(TSR_ASCII, T("x", "y"), T("b", "d"), T("c", "cc"), T("d", "e"), T("m", "m"));
   assert_int_equal(s.count, 3);
   assert_true(has(&s, "dz") && has(&s, "e") && has(&s, "m") && has(&s, "xx"));
@@ -377,21 +379,21 @@ static void test_text_merged(void **state) {
            {.low = "b", .low_size = 1, .high = "c", .high_size = 1, .low_exclusive = true});
   assert_int_equal(s.count, 2);
   assert_false(has(&s, "b"));
-  /* an inclusive end outlasts an exclusive one, an open one both */
+  /* when ranges are merged, an inclusive end is kept before an exclusive one, and an open end before both */
   s = MAKE(TSR_ASCII, {.low = "a", .low_size = 1, .high = "b", .high_size = 1, .high_exclusive = true}, T("a", "b"));
   assert_true(s.count == 1 && has(&s, "b"));
   s = MAKE(TSR_ASCII, T("a", "b"), {.low = "a", .low_size = 1}, T("q", "r"));
   assert_true(s.count == 1 && has(&s, "zz"));
 }
 
-static void test_text_copied(void **state) {
+static void test_strings_are_copied_into_the_arena(void **state) {
   char low[] = "b", high[] = "d";
   tsr_spans s = MAKE(TSR_ASCII, {.low = low, .low_size = 1, .high = high, .high_size = 1});
   low[0] = high[0] = 'z';
   assert_true(has(&s, "c"));
 }
 
-static void test_relate_text(void **state) {
+static void test_intervals_of_strings_relate_to_spans(void **state) {
   tsr_spans s =
       MAKE(TSR_ASCII, T("b", "d"), {.low = "m", .low_size = 1, .high = "p", .high_size = 1, .high_exclusive = true});
   assert_int_equal(relate_text(&s, "a", "az"), TSR_OUTSIDE);
@@ -411,7 +413,7 @@ static void test_relate_text(void **state) {
   assert_int_equal(relate_text(&none, "a", "b"), TSR_OUTSIDE);
 }
 
-static void test_select_text(void **state) {
+static void test_strings_are_selected(void **state) {
   const uint8_t values[] = "chr1chr10chr2chr1X";
   const uint64_t offsets[] = {0, 4, 9, 9, 13, 17, 18}; /* chr1 chr10 '' chr2 chr1 X */
   uint32_t out[6];
@@ -446,7 +448,7 @@ static tsr_spans make_chain(void **state, tsr_datatype datatype, const tsr_range
   return spans;
 }
 
-static void test_also(void **state) {
+static void test_intersections_of_ranges(void **state) {
   const tsr_ranges third = {LIST(BELOW(int32_t, 40))};
   const tsr_ranges second = {LIST(IN(int32_t, 5, 8), IN(int32_t, 10, 25), IN(int32_t, 30, 60)), .also = &third};
   const tsr_ranges first = {LIST(IN(int32_t, 0, 6), IN(int32_t, 8, 12), IN(int32_t, 20, 33), IN(int32_t, 35, 99)),
@@ -465,7 +467,7 @@ static void test_also(void **state) {
   check_int32(&s, 0, NULL);
 }
 
-static void test_also_text(void **state) {
+static void test_intersections_of_ranges_of_strings(void **state) {
   const tsr_ranges second = {LIST(T("c", "e"), T("k", "k"), {.low = "p", .low_size = 1})};
   const tsr_ranges first = {
       LIST(T("a", "c"), {.low = "d", .low_size = 1, .high = "k", .high_size = 1, .high_exclusive = true}, T("q", "r")),
@@ -478,7 +480,7 @@ static void test_also_text(void **state) {
 
 /* ---- Long lists, no memory ---- */
 
-static void test_long_list(void **state) {
+static void test_long_lists_of_ranges_are_sorted(void **state) {
   enum { COUNT = 5000 };
   static int32_t points[COUNT];
   static tsr_range ranges[COUNT];
@@ -494,7 +496,7 @@ static void test_long_list(void **state) {
   }
 }
 
-static void test_out_of_budget(void **state) {
+static void test_spans_past_the_budget_fail(void **state) {
   fixture *f = *state;
   const tsr_range ranges[] = {T("some text", "some text to copy"), T("z", "zz")};
   tsr_field field = dimension(TSR_ASCII);
@@ -510,7 +512,7 @@ static void test_out_of_budget(void **state) {
     if (code < 0) {
       failed++;
       assert_int_equal(code, TSR_BUDGET);
-      assert_int_equal(s.count, 99); /* untouched */
+      assert_int_equal(s.count, 99); /* unchanged */
     } else {
       assert_int_equal(s.count, 2);
     }
@@ -542,7 +544,7 @@ static int grid_of(void **state, tsr_field *fields, uint32_t count, tsr_grid *gr
   return tsr__grid_make(&schema, &f->arena, grid, error);
 }
 
-static void test_grid(void **state) {
+static void test_grids_number_cells_in_tiles(void **state) {
   fixture *f = *state;
   tsr_field fields[] = {SIDE(int32_t, TSR_INT32, -5, 4, 4), SIDE(int32_t, TSR_INT32, 1, 3, 2),
                         SIDE(int32_t, TSR_INT32, 0, 99, 0)};
@@ -551,7 +553,8 @@ static void test_grid(void **state) {
   assert_int_equal(tsr__grid_make(&schema, &f->arena, &grid, NULL), TSR_OK);
   assert_int_equal(grid.dimensions, 3);
   assert_true(grid.last[0] == 9 && grid.last[1] == 2 && grid.last[2] == 99);
-  assert_true(grid.extent[0] == 4 && grid.extent[1] == 2 && grid.extent[2] == 100); /* no extent: the whole domain */
+  /* Without an extent the domain is one tile. */
+  assert_true(grid.extent[0] == 4 && grid.extent[1] == 2 && grid.extent[2] == 100);
   assert_int_equal(grid.tile_cells, 800);
   const int32_t value = 2;
   assert_true(tsr__key(TSR_INT32, &value) == grid.low_key[0] + 7);
@@ -573,7 +576,7 @@ static void test_grid(void **state) {
   tsr_field wide = SIDE(int64_t, TSR_DATETIME_DAY, INT64_MIN, INT64_MAX, 1000);
   assert_int_equal(grid_of(state, &wide, 1, &grid, NULL), TSR_OK);
   assert_true(grid.last[0] == UINT64_MAX && grid.extent[0] == 1000);
-  tsr_field over = SIDE(uint16_t, TSR_UINT16, 5, 9, 100); /* larger than the domain */
+  tsr_field over = SIDE(uint16_t, TSR_UINT16, 5, 9, 100); /* an extent larger than the domain */
   assert_int_equal(grid_of(state, &over, 1, &grid, NULL), TSR_OK);
   assert_int_equal(grid.tile_cells, 100);
 }
@@ -586,7 +589,7 @@ static void refuse(void **state, tsr_field *fields, uint32_t count, int code, co
   assert_int_equal(grid.dimensions, 99);
 }
 
-static void test_grid_refused(void **state) {
+static void test_impossible_grids_are_refused(void **state) {
   tsr_field f[] = {SIDE(int32_t, TSR_INT32, 0, INT32_MAX, 65536), SIDE(int32_t, TSR_INT32, 0, INT32_MAX, 65536)};
   refuse(state, f, 2, TSR_UNSUPPORTED, "tiles of 4294967296 cells; no more than 4294967295 can be read");
   tsr_grid grid;
@@ -613,13 +616,33 @@ static void test_grid_refused(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(test_integers),      TEST(test_extremes),       TEST(test_floats),         TEST(test_relate),
-      TEST(test_relate_floats), TEST(test_select_int8),    TEST(test_select_int16),   TEST(test_select_int32),
-      TEST(test_select_int64),  TEST(test_select_uint8),   TEST(test_select_uint16),  TEST(test_select_uint32),
-      TEST(test_select_uint64), TEST(test_select_float32), TEST(test_select_float64), TEST(test_select_zero),
-      TEST(test_text_bounds),   TEST(test_text_merged),    TEST(test_text_copied),    TEST(test_relate_text),
-      TEST(test_select_text),   TEST(test_also),           TEST(test_also_text),      TEST(test_long_list),
-      TEST(test_out_of_budget), TEST(test_grid),           TEST(test_grid_refused),   TEST(test_select_widths)};
+  const struct CMUnitTest tests[] = {TEST(test_ranges_of_integers_become_sorted_spans),
+                                     TEST(test_ranges_at_the_limits_of_a_type),
+                                     TEST(test_ranges_of_floats_exclude_nan),
+                                     TEST(test_intervals_relate_to_spans),
+                                     TEST(test_intervals_of_floats_may_hide_nans),
+                                     TEST(test_select_int8),
+                                     TEST(test_select_int16),
+                                     TEST(test_select_int32),
+                                     TEST(test_select_int64),
+                                     TEST(test_select_uint8),
+                                     TEST(test_select_uint16),
+                                     TEST(test_select_uint32),
+                                     TEST(test_select_uint64),
+                                     TEST(test_select_float32),
+                                     TEST(test_select_float64),
+                                     TEST(test_minus_zero_is_selected_with_zero),
+                                     TEST(test_bounds_of_strings_are_exact),
+                                     TEST(test_ranges_of_strings_are_merged),
+                                     TEST(test_strings_are_copied_into_the_arena),
+                                     TEST(test_intervals_of_strings_relate_to_spans),
+                                     TEST(test_strings_are_selected),
+                                     TEST(test_intersections_of_ranges),
+                                     TEST(test_intersections_of_ranges_of_strings),
+                                     TEST(test_long_lists_of_ranges_are_sorted),
+                                     TEST(test_spans_past_the_budget_fail),
+                                     TEST(test_grids_number_cells_in_tiles),
+                                     TEST(test_impossible_grids_are_refused),
+                                     TEST(test_cells_of_every_width_are_selected)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_name.c: timestamped names, of all versions. */
+/* test_name.c: names with timestamps, of all format versions. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -22,16 +22,16 @@ static void check(const char *text, uint64_t start, uint64_t end, uint32_t versi
   assert_string_equal(name.uuid, uuid);
 }
 
-static void test_forms(void **state) {
+static void test_all_forms_are_parsed(void **state) {
   check("__10_20_4420c1f3c1444542afd4d33558189d61_22", 10, 20, 22);
   check("__10_20_4420c1f3c1444542afd4d33558189d61", 10, 20, 0);
   check("__0_18446744073709551615_4420c1f3c1444542afd4d33558189d61_4294967295", 0, UINT64_MAX, UINT32_MAX);
-  check("__20_10_4420c1f3c1444542afd4d33558189d61_9", 20, 10, 9); /* what is wrong with it is for others to say */
+  check("__20_10_4420c1f3c1444542afd4d33558189d61_9", 20, 10, 9); /* the parser does not compare the times */
   check("__4420c1f3c1444542afd4d33558189d61_1795232080236", 1795232080236, 1795232080236, 0);
   check("__4420c1f3c1444542afd4d33558189d61_1795232086594_1795232086588", 1795232086588, 1795232086588, 0);
 }
 
-static void test_refused(void **state) {
+static void test_other_texts_are_refused(void **state) {
   static const char *const none[] = {"",
                                      "_",
                                      "__",
@@ -65,16 +65,16 @@ static void test_refused(void **state) {
                                      "__fragment_metadata.tdb"};
   tsr_name name = {.start = 7};
   for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_false(parse(none[i], &name));
-  assert_true(parse("__10_20", &name) && name.start == 20); /* uuid "10" at 20: as good as any */
+  assert_true(parse("__10_20", &name) && name.start == 20); /* the UUID is "10", the time 20 */
   name.start = 7;
   assert_false(tsr__name_parse("__10_20_u\0_22", 13, &name));
-  assert_int_equal(name.start, 7); /* untouched */
-  assert_true(tsr__name_parse("__10_20_u_22", 9, &name)); /* bounded by size */
+  assert_int_equal(name.start, 7); /* unchanged */
+  assert_true(tsr__name_parse("__10_20_u_22", 9, &name)); /* the size bounds the text */
   assert_int_equal(name.version, 0);
 }
 
-/* No text may be read past its size, whatever it is: cut at every byte, each byte changed. */
-static void test_damage(void **state) {
+/* Cuts texts at every byte and changes each byte. No text may be read past its size. */
+static void test_no_text_is_read_past_its_size(void **state) {
   const char text[] = "__1795231923460_1795231923500_4420c1f3c1444542afd4d33558189d61_22";
   for (size_t size = 0; size < sizeof text; size++) {
     char *copy = test_malloc(size + 1);
@@ -92,7 +92,7 @@ static void test_damage(void **state) {
   }
 }
 
-static void test_print(void **state) {
+static void test_printed_names_are_parsed_again(void **state) {
   char text[128];
   tsr_name name = {.start = 10, .end = 20, .uuid = "ab-C9", .version = 0};
   tsr__name_print(&name, text);
@@ -107,7 +107,7 @@ static void test_print(void **state) {
   assert_memory_equal(&back, &name, sizeof name);
 }
 
-static void test_new(void **state) {
+static void test_new_names_have_32_hex_digits(void **state) {
   uint8_t random[16];
   for (int i = 0; i < 16; i++) random[i] = (uint8_t)(i * 17);
   tsr_name name;
@@ -117,7 +117,7 @@ static void test_new(void **state) {
   assert_string_equal(text, "__5_6_00112233445566778899aabbccddeeff_22");
 }
 
-static void test_suffix(void **state) {
+static void test_suffixes_are_found(void **state) {
   uint64_t stem = 99;
   assert_false(tsr__name_suffix("__1_1_u.ok", ".wrt", &stem));
   assert_false(tsr__name_suffix("rt", ".wrt", &stem));
@@ -129,8 +129,9 @@ static void test_suffix(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms),  cmocka_unit_test(test_refused),
-                                     cmocka_unit_test(test_damage), cmocka_unit_test(test_print),
-                                     cmocka_unit_test(test_new),    cmocka_unit_test(test_suffix)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_all_forms_are_parsed),          cmocka_unit_test(test_other_texts_are_refused),
+      cmocka_unit_test(test_no_text_is_read_past_its_size), cmocka_unit_test(test_printed_names_are_parsed_again),
+      cmocka_unit_test(test_new_names_have_32_hex_digits),  cmocka_unit_test(test_suffixes_are_found)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static void set(tsr_field *field, tsr_datatype datatype, const void *low, const 
 
 #define TILE(field, type, value) tsr__tile_number(field, &(const type){value})
 
-static void test_integer_tiles(void **state) {
+static void test_tile_numbers_of_integers(void **state) {
   tsr_field f;
   SET(&f, TSR_INT8, int8_t, -128, 126, 5);
   assert_true(TILE(&f, int8_t, -128) == 0 && TILE(&f, int8_t, -124) == 0 && TILE(&f, int8_t, -123) == 1);
@@ -44,7 +44,7 @@ static void test_integer_tiles(void **state) {
   assert_true(TILE(&f, uint64_t, 7) == 0 && TILE(&f, uint64_t, UINT64_MAX - 1) == UINT64_MAX - 8);
   SET(&f, TSR_DATETIME_DAY, int64_t, -10, 1000, 7);
   assert_true(TILE(&f, int64_t, -4) == 0 && TILE(&f, int64_t, -3) == 1);
-  SET(&f, TSR_INT32, int32_t, 0, 9, 0); /* no schema has it; no division by it either */
+  SET(&f, TSR_INT32, int32_t, 0, 9, 0); /* an extent of 0: no schema has it, but there must be no division by it */
   assert_true(TILE(&f, int32_t, 5) == 0);
   set(&f, TSR_INT32, &(int32_t){0}, &(int32_t){9}, NULL);
   assert_true(TILE(&f, int32_t, 5) == 0);
@@ -52,7 +52,7 @@ static void test_integer_tiles(void **state) {
   assert_true(tsr__tile_number(&f, "abc") == 0);
 }
 
-static void test_float_tiles(void **state) {
+static void test_tile_numbers_of_floats_match_x86_64(void **state) {
   tsr_field f;
   SET(&f, TSR_FLOAT64, double, 0, 1e300, 1);
   assert_true(TILE(&f, double, 0.99) == 0 && TILE(&f, double, 1) == 1 && TILE(&f, double, 5.5) == 5);
@@ -100,7 +100,7 @@ static uint64_t code_of(const tsr_field *fields, uint32_t count, const value *va
 #define S(text)                                                                                                        \
   { text, sizeof text - 1, 0 }
 
-static void test_two_integers(void **state) {
+static void test_hilbert_codes_of_two_integers(void **state) {
   tsr_field f[2];
   SET(&f[0], TSR_INT32, int32_t, -50, 49, 100);
   SET(&f[1], TSR_INT32, int32_t, 1, 64, 64);
@@ -117,7 +117,7 @@ static void test_two_integers(void **state) {
   for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) assert_true(code_of(f, 2, cells[i].v) == cells[i].code);
 }
 
-static void test_strings(void **state) {
+static void test_hilbert_codes_of_strings(void **state) {
   tsr_field f[2];
   set(&f[0], TSR_ASCII, NULL, NULL, NULL);
   SET(&f[1], TSR_FLOAT32, float, -1, 1, 2);
@@ -135,7 +135,7 @@ static void test_strings(void **state) {
                {{S("longer than eight"), N(-1)}, UINT64_C(0x053c053fc53fafaf)}};
   for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) assert_true(code_of(f, 2, cells[i].v) == cells[i].code);
 
-  /* alone: 63 bits; a byte of 0x80 and more sets all before it */
+  /* one dimension has 63 bits; a byte from 0x80 on sets all bits before it */
   static const struct {
     value v;
     uint64_t code;
@@ -147,18 +147,18 @@ static void test_strings(void **state) {
   for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) assert_true(code_of(f, 1, &alone[i].v) == alone[i].code);
 }
 
-static void test_one_dimension(void **state) {
+static void test_hilbert_codes_of_one_dimension(void **state) {
   tsr_field f;
   SET(&f, TSR_INT64, int64_t, 0, INT64_MAX - 1, 1);
   assert_true(code_of(&f, 1, &(value)N(0)) == 0 && code_of(&f, 1, &(value)N(5)) == 5);
   assert_true(code_of(&f, 1, &(value)N(4611686018427387904.0)) == UINT64_C(1) << 62);
-  const int64_t last = INT64_MAX - 1; /* its bucket is 2^63 */
+  const int64_t last = INT64_MAX - 1; /* the value's bucket is 2^63 */
   tsr_schema schema = {.dimension_count = 1, .fields = &f};
   assert_true(tsr__hilbert_code(&schema, (const void *const[]){&last}, NULL) == INT64_MAX);
 }
 
-/* Ranges of one value divide 0 by 0, ranges past the largest double divide by infinity. */
-static void test_degenerate(void **state) {
+/* A domain of one value makes a division of 0 by 0, a domain wider than the largest double one by infinity. */
+static void test_hilbert_codes_of_degenerate_domains(void **state) {
   tsr_field f[2];
   SET(&f[0], TSR_INT32, int32_t, 5, 5, 1);
   SET(&f[1], TSR_INT32, int32_t, 0, 100, 10);
@@ -179,7 +179,7 @@ static void test_degenerate(void **state) {
   assert_true(code_of(f, 2, (value[]){N(1e308), N(100)}) == cells[4].code);
 }
 
-static void test_four_types(void **state) {
+static void test_hilbert_codes_of_four_types(void **state) {
   tsr_field f[4];
   SET(&f[0], TSR_DATETIME_DAY, int64_t, 0, 20000, 10);
   SET(&f[1], TSR_INT16, int16_t, -100, 100, 10);
@@ -196,7 +196,7 @@ static void check_walk(uint32_t dimensions, unsigned level) {
   tsr_field f[16];
   for (uint32_t d = 0; d < dimensions; d++) SET(&f[d], TSR_FLOAT64, double, 0, 1, 1);
   unsigned side = 1u << level, cells = 1u << (level * dimensions), bits = 63 / dimensions * dimensions;
-  int *at = test_malloc(cells * sizeof *at); /* cell + 1 by place on the curve */
+  int *at = test_malloc(cells * sizeof *at); /* for each position on the curve the number of its cell + 1 */
   memset(at, 0, cells * sizeof *at);
   for (unsigned cell = 0; cell < cells; cell++) {
     value v[16] = {{0}};
@@ -215,17 +215,17 @@ static void check_walk(uint32_t dimensions, unsigned level) {
   test_free(at);
 }
 
-static void test_walk(void **state) {
+static void test_neighbours_on_the_curve_are_neighbours_in_space(void **state) {
   check_walk(1, 8);
   check_walk(2, 5);
   check_walk(3, 4);
   check_walk(4, 3);
   check_walk(7, 2);
   check_walk(12, 1);
-  check_walk(16, 1); /* 3 bits each */
+  check_walk(16, 1); /* 3 bits for each dimension */
 }
 
-static void test_too_many(void **state) {
+static void test_too_many_dimensions_have_one_code(void **state) {
   static tsr_field f[64];
   static const double half = 0.5;
   static const void *pointers[64];
@@ -241,8 +241,8 @@ static void test_too_many(void **state) {
   assert_true(tsr__hilbert_code(&schema, pointers, NULL) == 0);
 }
 
-/* Many codes at once are those of the cells one by one. */
-static void test_many(void **state) {
+/* Codes of many cells at once equal the codes of single cells. */
+static void test_many_codes_at_once_equal_single_codes(void **state) {
   static tsr_field f[3];
   static int64_t integers[200];
   static double reals[200];
@@ -276,10 +276,15 @@ static void test_many(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_integer_tiles), cmocka_unit_test(test_float_tiles),
-                                     cmocka_unit_test(test_two_integers),  cmocka_unit_test(test_strings),
-                                     cmocka_unit_test(test_one_dimension), cmocka_unit_test(test_degenerate),
-                                     cmocka_unit_test(test_four_types),    cmocka_unit_test(test_walk),
-                                     cmocka_unit_test(test_too_many),      cmocka_unit_test(test_many)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_tile_numbers_of_integers),
+                                     cmocka_unit_test(test_tile_numbers_of_floats_match_x86_64),
+                                     cmocka_unit_test(test_hilbert_codes_of_two_integers),
+                                     cmocka_unit_test(test_hilbert_codes_of_strings),
+                                     cmocka_unit_test(test_hilbert_codes_of_one_dimension),
+                                     cmocka_unit_test(test_hilbert_codes_of_degenerate_domains),
+                                     cmocka_unit_test(test_hilbert_codes_of_four_types),
+                                     cmocka_unit_test(test_neighbours_on_the_curve_are_neighbours_in_space),
+                                     cmocka_unit_test(test_too_many_dimensions_have_one_code),
+                                     cmocka_unit_test(test_many_codes_at_once_equal_single_codes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_store.c: all stores do the same, in memory, in a directory, and in one with a bound; what only a directory has
- * (links, pipes, times) comes behind. What a bound is for: test_store_bounds.c. */
+/* test_store.c: the same tests of a store in memory, in a directory, and in a directory within a bound; then tests of
+ * links, pipes and times, which only directories have. test_store_bounds.c tests what a bound refuses. */
 #define _GNU_SOURCE /* nftw */
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,8 +29,8 @@ typedef enum store_kind { MEMORY, DIRECTORY, BOUND, KINDS } store_kind;
 
 typedef struct fixture {
   tsr_memory root;
-  uint64_t calls, fail_at; /* allocations; the one to fail, from 1 */
-  char top[200], directory[300]; /* a new directory, and the store's in it, which is not there yet */
+  uint64_t calls, fail_at; /* allocations so far; the number of the one that fails, from 1 */
+  char top[200], directory[300]; /* a new directory, and the store's directory in it, which does not exist yet */
   tsr_store *store;
   tsr_bounds bounds;
 } fixture;
@@ -56,7 +56,7 @@ static void fixture_open(fixture *f, store_kind kind) {
     f->store->bounds = &f->bounds;
   } else {
     assert_int_equal(tsr__store_memory_open(&f->root, f->directory, &f->store, NULL), TSR_OK);
-    assert_int_equal(tsr__store_remove(f->store, "", NULL), TSR_OK); /* so that both begin without a root */
+    assert_int_equal(tsr__store_remove(f->store, "", NULL), TSR_OK); /* so that every store begins without a root */
   }
 }
 
@@ -134,7 +134,7 @@ static void paths(tsr_store *s) {
   assert_int_equal(tsr__store_open_file(s, "", &file, NULL), TSR_PERM);
   assert_int_equal(tsr__store_create_exclusive(s, "", &file, NULL), TSR_PERM);
   assert_int_equal(tsr__store_rename(s, "", "x", NULL), TSR_PERM);
-  put(s, "...", "dots"); /* a name as good as any */
+  put(s, "...", "dots"); /* a valid name */
   put(s, ".hidden", "");
   put(s, "a\\b \x01", "bytes");
   lists(s, "", "... .hidden a\\b \x01 ");
@@ -159,7 +159,7 @@ static void absent_root(tsr_store *s) {
   assert_int_equal(tsr__store_modified(s, "", &when, NULL), TSR_NOT_FOUND);
   assert_int_equal(tsr__store_remove(s, "", NULL), TSR_NOT_FOUND);
   assert_int_equal(tsr__store_sync_directory(s, "", NULL), TSR_NOT_FOUND);
-  assert_int_equal(tsr__store_make_directory(s, "", NULL), TSR_OK); /* with its parents */
+  assert_int_equal(tsr__store_make_directory(s, "", NULL), TSR_OK); /* its parents are made, too */
   assert_int_equal(tsr__store_make_directory(s, "", NULL), TSR_EXISTS);
   assert_int_equal(tsr__store_sync_directory(s, "", NULL), TSR_OK);
   lists(s, "", "");
@@ -178,7 +178,7 @@ static void files(tsr_store *s) {
   for (uint64_t offset = 0; offset <= 12; offset++) {
     for (uint64_t size = 0; size <= 12; size++) {
       memset(all, 'x', 10);
-      uint8_t *exact = malloc(size + (size == 0)); /* a byte too many is seen */
+      uint8_t *exact = malloc(size + (size == 0)); /* of exact size, so that the sanitizer reports a byte too many */
       int rc = tsr__store_read_at(file, offset, exact, size, &error);
       assert_int_equal(rc, offset + size <= 10 ? TSR_OK : TSR_CORRUPT);
       if (rc == TSR_OK) assert_memory_equal(exact, &"0123456789"[offset], size);
@@ -192,7 +192,7 @@ static void files(tsr_store *s) {
   assert_int_equal(tsr__store_read_at(file, UINT64_MAX, data, 2, NULL), TSR_CORRUPT);
   assert_int_equal(tsr__store_read_at(file, 2, data, UINT64_MAX, NULL), TSR_CORRUPT);
   assert_int_equal(tsr__store_append(file, "x", 1, NULL), TSR_IO); /* opened for reading */
-  assert_int_equal(tsr__store_remove(s, "f", NULL), TSR_OK); /* what is open can still be read */
+  assert_int_equal(tsr__store_remove(s, "f", NULL), TSR_OK); /* an open file can still be read */
   assert_int_equal(tsr__store_read_at(file, 0, data, 10, NULL), TSR_OK);
   assert_memory_equal(data, "0123456789", 10);
   tsr__store_close_file(file);
@@ -206,7 +206,7 @@ static void files(tsr_store *s) {
   assert_int_equal(tsr__store_append(file, "abc", 3, NULL), TSR_OK);
   assert_int_equal(tsr__store_append(file, NULL, 0, NULL), TSR_OK);
   assert_int_equal(tsr__store_append(file, "defg", 4, NULL), TSR_OK);
-  assert_true(file->size == 7 && second->size == 0); /* as it was when it was opened */
+  assert_true(file->size == 7 && second->size == 0); /* the size when it was opened */
   assert_int_equal(tsr__store_read_at(file, 2, data, 5, NULL), TSR_OK);
   assert_memory_equal(data, "cdefg", 5);
   assert_int_equal(tsr__store_read_at(second, 0, data, 1, NULL), TSR_CORRUPT);
@@ -268,7 +268,7 @@ static void directories(tsr_store *s) {
   assert_int_equal(tsr__store_remove(s, "a", NULL), TSR_EXISTS); /* not empty */
   assert_int_equal(tsr__store_sync_directory(s, "a/c", NULL), TSR_OK);
   assert_int_equal(tsr__store_sync_directory(s, "q", NULL), TSR_NOT_FOUND);
-  for (unsigned threads = 1; threads <= 3; threads++) { /* the first that fails is told, and that it failed */
+  for (unsigned threads = 1; threads <= 3; threads++) { /* the first failure is reported */
     const char *const directories[] = {"", "a", "a/c", "q", "a-b", "r"};
     tsr_file *files[2];
     assert_int_equal(tsr__store_open_file(s, "a0", &files[0], NULL), TSR_OK);
@@ -281,7 +281,7 @@ static void directories(tsr_store *s) {
     tsr__store_close_file(files[1]);
   }
 
-  for (int i = 0; i < 300; i++) { /* made in another order than listed */
+  for (int i = 0; i < 300; i++) { /* made in an order that is not sorted */
     char name[30];
     snprintf(name, sizeof name, "a-b/%03d", i * 7 % 300);
     put(s, name, "");
@@ -298,7 +298,7 @@ static void renames(tsr_store *s) { /* in the tree that directories() made */
   assert_int_equal(tsr__store_rename(s, "a/z", "a/y", NULL), TSR_OK);
   holds(s, "a/y", "1");
   assert_false(tsr__store_exists(s, "a/z"));
-  assert_int_equal(tsr__store_rename(s, "a/y", "a/B", NULL), TSR_OK); /* replaces */
+  assert_int_equal(tsr__store_rename(s, "a/y", "a/B", NULL), TSR_OK); /* replaces the file */
   holds(s, "a/B", "1");
   lists(s, "a", "B c/ ");
   assert_int_equal(tsr__store_rename(s, "a/B", "a/B", NULL), TSR_OK);
@@ -316,7 +316,7 @@ static void renames(tsr_store *s) { /* in the tree that directories() made */
   assert_int_equal(tsr__store_rename(s, "a", "a/c/a", NULL), TSR_ERROR);
   assert_int_equal(tsr__store_rename_exclusive(s, "a", "a/q", NULL), TSR_ERROR);
 
-  assert_int_equal(tsr__store_rename_exclusive(s, "a", "m", NULL), TSR_OK); /* with all that is inside */
+  assert_int_equal(tsr__store_rename_exclusive(s, "a", "m", NULL), TSR_OK); /* with everything in it */
   lists(s, "m", "c/ ");
   lists(s, "m/c", "d e ");
   holds(s, "m/c/d", "3");
@@ -325,13 +325,13 @@ static void renames(tsr_store *s) { /* in the tree that directories() made */
   assert_int_equal(tsr__store_rename_exclusive(s, "m", "empty", NULL), TSR_EXISTS);
   assert_int_equal(tsr__store_rename(s, "m", "empty", NULL), TSR_OK); /* an empty directory may be replaced */
   holds(s, "empty/c/d", "3");
-  assert_int_equal(tsr__store_rename(s, "a-b", "empty", NULL), TSR_EXISTS); /* not a full one */
+  assert_int_equal(tsr__store_rename(s, "a-b", "empty", NULL), TSR_EXISTS); /* one with entries may not */
   assert_int_equal(tsr__store_rename(s, "a-b", "a0", NULL), TSR_EXISTS);
   assert_int_equal(tsr__store_rename(s, "a0", "a-b", NULL), TSR_EXISTS);
   assert_int_equal(tsr__store_rename(s, "a0/q", "b", NULL), TSR_NOT_FOUND);
   lists(s, "", "a-b/ a0 empty/ \xc3\xa4 ");
 
-  tsr_file *file; /* an open file goes on under its new name */
+  tsr_file *file; /* an open file can be used after its renaming */
   char byte;
   assert_int_equal(tsr__store_open_file(s, "empty/c/d", &file, NULL), TSR_OK);
   assert_int_equal(tsr__store_rename(s, "empty", "moved", NULL), TSR_OK);
@@ -343,10 +343,10 @@ static void renames(tsr_store *s) { /* in the tree that directories() made */
 static void stamps(tsr_store *s) {
   tsr_stamp a, b;
   assert_int_equal(tsr__store_make_directory(s, "stamped", NULL), TSR_OK);
-  usleep(120000); /* a directory of which nothing is known in its first moments */
+  usleep(120000); /* until the directory's stamp is known */
   assert_int_equal(tsr__store_stamp(s, "stamped", &a, NULL), TSR_OK);
   assert_int_equal(tsr__store_stamp(s, "stamped", &b, NULL), TSR_OK);
-  if (!a.known) return; /* a file system of whole seconds */
+  if (!a.known) return; /* the file system keeps whole seconds */
   assert_true(b.known && a.a == b.a && a.b == b.b && a.c == b.c);
   put(s, "stamped/x", "");
   assert_int_equal(tsr__store_stamp(s, "stamped", &b, NULL), TSR_OK);
@@ -371,7 +371,7 @@ static bool is_locked(tsr_store *s, const char *path) {
   return locked;
 }
 
-/* A lock is that of one open file: who opens and closes another one of the same process does not end it. */
+/* A lock belongs to one open file: it does not end when the process opens and closes the same file again. */
 static void locks(tsr_store *s) {
   tsr_file *file, *again;
   assert_int_equal(tsr__store_create_exclusive(s, "lock", &file, NULL), TSR_OK);
@@ -403,9 +403,9 @@ static void all(store_kind kind) {
   fixture_close(&f);
 }
 
-static void test_memory(void **state) { all(MEMORY); }
-static void test_posix(void **state) { all(DIRECTORY); }
-static void test_bound(void **state) { all(BOUND); }
+static void test_the_memory_store_behaves_as_a_store(void **state) { all(MEMORY); }
+static void test_a_directory_behaves_as_a_store(void **state) { all(DIRECTORY); }
+static void test_a_directory_within_a_bound_behaves_as_a_store(void **state) { all(BOUND); }
 
 /* ---- Every allocation fails once ------------------------------------------------------------------------------- */
 
@@ -436,7 +436,7 @@ static int some_work(tsr_store *s, tsr_error *error) {
   return tsr__store_remove(s, "e/2", error);
 }
 
-static void test_every_failure(void **state) {
+static void test_no_failing_allocation_leaks(void **state) {
   for (store_kind kind = MEMORY; kind < KINDS; kind++) {
     int rc = TSR_NOMEM;
     for (uint64_t n = 1; rc != TSR_OK; n++) {
@@ -482,7 +482,7 @@ static void test_no_regular_files(void **state) {
   assert_int_equal(tsr__store_open_file(f.store, "dangling", &file, NULL), TSR_NOT_FOUND);
   assert_int_equal(tsr__store_open_file(f.store, "loop", &file, NULL), TSR_NOT_FOUND);
   assert_int_equal(tsr__store_create_exclusive(f.store, "dangling", &file, NULL), TSR_EXISTS);
-  assert_int_equal(tsr__store_remove(f.store, "linked", NULL), TSR_OK); /* the link, not what it points at */
+  assert_int_equal(tsr__store_remove(f.store, "linked", NULL), TSR_OK); /* the link, not its target */
   assert_int_equal(tsr__store_remove(f.store, "link", NULL), TSR_OK);
   holds(f.store, "dir/real", "data");
   lists(f.store, "", "dangling? dir/ loop? pipe? ");
@@ -491,7 +491,7 @@ static void test_no_regular_files(void **state) {
   fixture_close(&f);
 }
 
-static void test_shrinks(void **state) {
+static void test_a_file_that_shrinks_is_damage(void **state) {
   fixture f;
   char path[400], data[10];
   tsr_file *file;
@@ -509,7 +509,7 @@ static void test_shrinks(void **state) {
 }
 
 /* A write that fails in the middle leaves the file as it was. */
-static void test_failed_append(void **state) {
+static void test_a_failed_append_leaves_the_file_as_it_was(void **state) {
   fixture f;
   tsr_file *file;
   struct rlimit before, limit;
@@ -534,8 +534,8 @@ static void test_failed_append(void **state) {
   fixture_close(&f);
 }
 
-/* A root that is given relative, with slashes behind, stays where it was when the host goes elsewhere. */
-static void test_roots(void **state) {
+/* A relative root, with slashes at its end, stays where it was after a chdir of the host. */
+static void test_a_relative_root_stays_where_it_was(void **state) {
   fixture f;
   char here[4096], path[600];
   tsr_store *s;
@@ -577,8 +577,8 @@ static void test_roots(void **state) {
   fixture_close(&f);
 }
 
-/* Times that say nothing: of this moment, and of the future. */
-static void test_stamp_times(void **state) {
+/* Directories whose last change is of this moment or in the future. */
+static void test_a_stamp_of_a_recent_or_future_time_is_not_known(void **state) {
   fixture f;
   tsr_stamp stamp;
   fixture_open(&f, DIRECTORY);
@@ -588,7 +588,7 @@ static void test_stamp_times(void **state) {
   assert_int_equal(tsr__store_stamp(f.store, "", &stamp, NULL), TSR_OK);
   clock_gettime(CLOCK_MONOTONIC, &after);
   bool at_once = (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000 < 40;
-  if (at_once) assert_false(stamp.known); /* a busy machine may have let the moment pass */
+  if (at_once) assert_false(stamp.known); /* on a busy machine the moment may have passed */
   usleep(120000);
   struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 4000000000}};
   assert_int_equal(utimensat(AT_FDCWD, f.directory, times, 0), 0);
@@ -598,8 +598,9 @@ static void test_stamp_times(void **state) {
   fixture_close(&f);
 }
 
-/* A child shares its parent's lock: neither ends it alone, but for the one who took it, when he closes the file. */
-static void test_locks_and_forks(void **state) {
+/* A child shares its parent's lock. The lock ends when the process that took it closes the file, or when both have
+ * ended. */
+static void test_a_child_shares_the_lock_of_its_parent(void **state) {
   fixture f;
   tsr_file *file;
   int status;
@@ -618,7 +619,7 @@ static void test_locks_and_forks(void **state) {
   assert_true(is_locked(f.store, "lock"));
   tsr__store_close_file(file);
   assert_false(is_locked(f.store, "lock"));
-  child = fork(); /* who dies is heard of, and his lock goes */
+  child = fork(); /* the lock of a process that dies is released */
   if (child == 0) {
     tsr_file *own;
     _exit(tsr__store_create_exclusive(f.store, "own", &own, NULL) < 0 || tsr__store_lock(own, NULL) < 0);
@@ -631,11 +632,16 @@ static void test_locks_and_forks(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_locks_and_forks), cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_posix),           cmocka_unit_test(test_bound),
-      cmocka_unit_test(test_every_failure),   cmocka_unit_test(test_no_regular_files),
-      cmocka_unit_test(test_shrinks),         cmocka_unit_test(test_failed_append),
-      cmocka_unit_test(test_roots),           cmocka_unit_test(test_stamp_times),
+      cmocka_unit_test(test_a_child_shares_the_lock_of_its_parent),
+      cmocka_unit_test(test_the_memory_store_behaves_as_a_store),
+      cmocka_unit_test(test_a_directory_behaves_as_a_store),
+      cmocka_unit_test(test_a_directory_within_a_bound_behaves_as_a_store),
+      cmocka_unit_test(test_no_failing_allocation_leaks),
+      cmocka_unit_test(test_no_regular_files),
+      cmocka_unit_test(test_a_file_that_shrinks_is_damage),
+      cmocka_unit_test(test_a_failed_append_leaves_the_file_as_it_was),
+      cmocka_unit_test(test_a_relative_root_stays_where_it_was),
+      cmocka_unit_test(test_a_stamp_of_a_recent_or_future_time_is_not_known),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

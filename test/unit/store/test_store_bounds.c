@@ -1,5 +1,5 @@
-/* test_store_bounds.c: a bound that stores may not leave: links in the place of every part of a path and for every method,
- * swaps of directories and links while threads go through them, hard links, bounds that become narrower. */
+/* test_store_bounds.c: a bound that stores may not leave: links in the place of every part of a path and for every
+ * method, swaps of directories and links while threads go through them, hard links, bounds that become narrower. */
 #define _GNU_SOURCE /* nftw */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +15,10 @@
 #include "array/array.h"
 #include "inside_test.h"
 
-/* ---- Two directories: what is bound, and what lies outside -------------------------------------------------------- */
+/* ---- Two directories: what is bound, and what lies outside
+ * -------------------------------------------------------- */
 
-static _Atomic bool stop; /* of a thread that changes what is there */
+static _Atomic bool stop; /* ends the thread that changes the directories */
 static char top[200]; /* holds "in" and "out", each with "array/d/f", "in" also "link" -> "array" */
 
 static const char *at(const char *path) {
@@ -87,9 +88,10 @@ static void holds(tsr_store *s, const char *path, const char *wanted) {
   assert_string_equal(text, wanted);
 }
 
-/* ---- Links -------------------------------------------------------------------------------------------------------- */
+/* ---- Links
+ * -------------------------------------------------------------------------------------------------------- */
 
-/* Every method on a file f and a directory d, of which one, or what is above, is a link. */
+/* Calls every method on a file f and a directory d, one of which is a link or lies below one. */
 static void refuses(tsr_store *s, const char *directory, const char *file, const char *beside) {
   tsr_file *opened;
   tsr_listing listing;
@@ -129,10 +131,10 @@ static void swap_out(const char *path) {
   assert_int_equal(rename(aside, at(path)), 0);
 }
 
-static void test_links(void **state) {
+static void test_no_method_follows_a_link_within_a_bound(void **state) {
   write_file(at("in/array/own"), "own");
   bind("in");
-  tsr_store *s = open_store("in/link"); /* a link above a root may lead wherever it wants to within the bound */
+  tsr_store *s = open_store("in/link"); /* a link above a root may lead anywhere within the bound */
   holds(s, "d/f", "plain");
   static const struct {
     const char *path, *target, *beside;
@@ -140,11 +142,11 @@ static void test_links(void **state) {
                {"in/array/d", "out/array/d", "d/new"},
                {"in/array", "out/array", "d/new"}};
   for (unsigned i = 0; i < 3; i++)
-    for (int inside = 0; inside < 2; inside++) { /* where it leads to does not matter */
+    for (int inside = 0; inside < 2; inside++) { /* the target of the link does not matter */
       char aside[400];
       snprintf(aside, sizeof aside, "%s.aside", at(links[i].path));
       swap_in(links[i].path, inside ? aside : at(links[i].target));
-      if (i == 0) { /* the directory is none: the file is */
+      if (i == 0) { /* the file is the link, not the directory */
         tsr_listing listing;
         char text[20];
         tsr_file *file;
@@ -166,8 +168,8 @@ static void test_links(void **state) {
   tsr__store_close(s);
 }
 
-/* A link itself is removed and renamed, never what it leads to. */
-static void test_links_themselves(void **state) {
+/* Removals and renamings apply to the link itself, never to its target. */
+static void test_links_themselves_can_be_removed_and_renamed(void **state) {
   bind("in");
   tsr_store *s = open_store("in/array");
   assert_int_equal(symlink(at("out/array/d"), at("in/array/l")), 0);
@@ -178,8 +180,8 @@ static void test_links_themselves(void **state) {
   tsr__store_close(s);
 }
 
-/* Without a bound all of this is as ever. */
-static void test_unbound(void **state) {
+/* Without a bound links are followed; a bound that is set later applies to a store that is open. */
+static void test_a_bound_applies_to_stores_that_are_open(void **state) {
   tsr_store *s = open_store("in/array");
   tsr_listing listing;
   swap_in("in/array/d", at("out/array/d"));
@@ -187,12 +189,12 @@ static void test_unbound(void **state) {
   assert_int_equal(tsr__store_list(s, "d", &listing, NULL), TSR_OK);
   assert_int_equal(listing.count, 1);
   tsr__listing_release(&listing);
-  bind("in"); /* what is open already is bound, too */
+  bind("in"); /* the open store is bound, too */
   refuses(s, "d", "d/f", "d/new");
   tsr__store_close(s);
 }
 
-static void test_roots(void **state) {
+static void test_roots_must_lie_below_the_bound(void **state) {
   char *directory;
   tsr_store *s;
   tsr_object_kind kind;
@@ -202,8 +204,9 @@ static void test_roots(void **state) {
   assert_int_equal(tsr__path_open(environment, "array", at("in/away/array"), &directory, &s, NULL), TSR_PERM);
   assert_int_equal(tsr__path_open(environment, "array", at("in/../out/array"), &directory, &s, NULL), TSR_PERM);
   assert_int_equal(tsr__path_open(environment, "array", at("in/none/../../out"), &directory, &s, NULL), TSR_PERM);
-  assert_int_equal(tsr_object_find(environment, at("inside"), &kind, NULL), TSR_PERM); /* "in" is but its beginning */
-  s = open_store("out/back/array"); /* a way through the outside that comes back */
+  /* "in" is only the beginning of this name. */
+  assert_int_equal(tsr_object_find(environment, at("inside"), &kind, NULL), TSR_PERM);
+  s = open_store("out/back/array"); /* a path that leads out and back */
   holds(s, "d/f", "plain");
   tsr__store_close(s);
   s = open_store("in"); /* the directory itself */
@@ -216,16 +219,17 @@ static void test_roots(void **state) {
   assert_int_equal(access(at("in/new/deep/root"), F_OK), 0);
   assert_int_equal(tsr__store_remove(s, "", NULL), TSR_OK);
   tsr__store_close(s);
-  s = open_store("out/array"); /* opened past tsr__path_open's question: it is asked once more */
+  s = open_store("out/array"); /* opened without the check of tsr__path_open: the store checks, too */
   char text[20];
   assert_int_equal(read_text(s, "d/f", text), TSR_PERM);
   assert_non_null(strstr(error.message, "is not below"));
   tsr__store_close(s);
 }
 
-/* ---- Hard links --------------------------------------------------------------------------------------------------- */
+/* ---- Hard links
+ * --------------------------------------------------------------------------------------------------- */
 
-static void test_hard_links(void **state) {
+static void test_files_with_several_names_are_not_read(void **state) {
   char text[20];
   assert_int_equal(link(at("out/array/d/f"), at("in/array/d/g")), 0);
   tsr_store *s = open_store("in/array");
@@ -233,13 +237,13 @@ static void test_hard_links(void **state) {
   bind("in");
   assert_int_equal(read_text(s, "d/g", text), TSR_PERM);
   assert_non_null(strstr(error.message, "other names (hard links)"));
-  assert_int_equal(tsr__store_remove(s, "d/g", NULL), TSR_OK); /* a name of it, not the file */
+  assert_int_equal(tsr__store_remove(s, "d/g", NULL), TSR_OK); /* removes a name, not the file */
   holds(s, "d/f", "plain");
   tsr__store_close(s);
 }
 
-/* A name that goes again after the file was opened was one of it nevertheless. The kernel's own removal of a name is not seen
- * at once: once in some ten thousand times a name passes for the only one. */
+/* A name that goes again after the file was opened was one of it nevertheless. The kernel's own removal of a name is
+ * not seen at once: once in some ten thousand times a name passes for the only one. */
 static void *come_and_go(void *argument) {
   char from[400], to[400];
   (void)argument;
@@ -265,13 +269,14 @@ static void test_hard_links_that_come_and_go(void **state) {
   tsr__store_close(s);
 }
 
-/* ---- Bounds ------------------------------------------------------------------------------------------------------- */
+/* ---- Bounds
+ * ------------------------------------------------------------------------------------------------------- */
 
-static void test_narrower(void **state) {
+static void test_a_bound_can_only_become_narrower(void **state) {
   bind("in");
   tsr_store *s = open_store("in/array");
   holds(s, "d/f", "plain");
-  bind("in"); /* as wide as before */
+  bind("in"); /* the same bound again */
   holds(s, "d/f", "plain");
   bind("in/link/d"); /* links are resolved */
   char text[20];
@@ -293,8 +298,8 @@ static void test_narrower(void **state) {
   assert_int_equal(tsr_environment_confine(environment, at("in/array/d"), NULL), TSR_PERM);
 }
 
-/* A bound is the directory, not its path. */
-static void test_a_bound_that_moves(void **state) {
+/* A bound is a directory, which may be renamed, not a path. */
+static void test_a_bound_is_the_directory_not_its_path(void **state) {
   bind("in");
   tsr_store *s = open_store("in/array");
   holds(s, "d/f", "plain");
@@ -304,7 +309,7 @@ static void test_a_bound_that_moves(void **state) {
   tsr__store_close(s);
 }
 
-static void test_paths(void **state) {
+static void test_paths_are_resolved_and_compared(void **state) {
   char here[4096];
   assert_int_equal(tsr_path_lies_below(environment, at("in/array"), at("in"), NULL), 1);
   assert_int_equal(tsr_path_lies_below(environment, at("in"), at("in/"), NULL), 1);
@@ -316,7 +321,7 @@ static void test_paths(void **state) {
   assert_int_equal(tsr_path_lies_below(environment, at("in"), "/", NULL), 1);
   assert_int_equal(tsr_path_lies_below(environment, "/none/such", "/", NULL), 1);
   assert_int_equal(tsr_path_lies_below(environment, at("in/none/../.."), at("in"), &error), TSR_PERM);
-  assert_non_null(strstr(error.message, "cannot be said"));
+  assert_non_null(strstr(error.message, "cannot be resolved"));
   assert_non_null(getcwd(here, sizeof here));
   assert_int_equal(chdir(at("in")), 0);
   assert_int_equal(tsr_path_lies_below(environment, "link/d", at("in/array"), NULL), 1);
@@ -324,7 +329,7 @@ static void test_paths(void **state) {
   assert_int_equal(chdir(here), 0);
 }
 
-static void test_files(void **state) {
+static void test_files_of_the_system_are_read_within_the_bound(void **state) {
   char bytes[20];
   uint64_t size = 0;
   assert_int_equal(symlink("array/d/f", at("in/key")), 0);
@@ -342,7 +347,8 @@ static void test_files(void **state) {
   assert_int_equal(tsr_file_read(environment, at("in/array"), bytes, sizeof bytes, &size, NULL), TSR_NOT_FOUND);
 }
 
-/* ---- Swaps -------------------------------------------------------------------------------------------------------- */
+/* ---- Swaps
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void *swap(void *argument) {
   static const char *const parts[] = {"in/array/d/f", "in/array/d", "in/array"};
@@ -350,7 +356,7 @@ static void *swap(void *argument) {
   char path[400], target[400], aside[400];
   (void)argument;
   for (unsigned i = 0; !stop; i = (i + 1) % 3) {
-    snprintf(path, sizeof path, "%s/%s", top, parts[i]); /* at() is the other thread's */
+    snprintf(path, sizeof path, "%s/%s", top, parts[i]); /* not at(), which the other thread uses */
     snprintf(target, sizeof target, "%s/%s", top, targets[i]);
     snprintf(aside, sizeof aside, "%s/aside", top);
     if (rename(path, aside) != 0 || symlink(target, path) != 0 || unlink(path) != 0 || rename(aside, path) != 0)
@@ -359,8 +365,9 @@ static void *swap(void *argument) {
   return NULL;
 }
 
-/* A thread swaps directories for links while another goes through them: it meets what is inside, or an error. */
-static void test_swaps(void **state) {
+/* A thread replaces directories by links while another thread opens files below them. Each open finds the file inside
+ * or fails. */
+static void test_swapped_directories_never_lead_outside(void **state) {
   pthread_t thread;
   tsr_listing listing;
   tsr_file *file;
@@ -375,7 +382,7 @@ static void test_swaps(void **state) {
     if (tsr__store_create_exclusive(s, "d/new", &file, NULL) >= 0) tsr__store_close_file(file);
     (void)tsr__store_rename(s, "d/new", "d/newer", NULL);
     (void)tsr__store_remove(s, "d/newer", NULL);
-    if (i % 100 == 0) { /* a new look at where the root leads */
+    if (i % 100 == 0) { /* so that the root is resolved anew */
       tsr__store_close(s);
       s = open_store("in/array");
     }
@@ -393,11 +400,16 @@ static void test_swaps(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_tree, teardown_tree)
-  const struct CMUnitTest tests[] = {TEST(test_links),      TEST(test_links_themselves),
-                                     TEST(test_unbound),    TEST(test_roots),
-                                     TEST(test_hard_links), TEST(test_hard_links_that_come_and_go),
-                                     TEST(test_narrower),   TEST(test_paths),
-                                     TEST(test_files),      TEST(test_a_bound_that_moves),
-                                     TEST(test_swaps)};
+  const struct CMUnitTest tests[] = {TEST(test_no_method_follows_a_link_within_a_bound),
+                                     TEST(test_links_themselves_can_be_removed_and_renamed),
+                                     TEST(test_a_bound_applies_to_stores_that_are_open),
+                                     TEST(test_roots_must_lie_below_the_bound),
+                                     TEST(test_files_with_several_names_are_not_read),
+                                     TEST(test_hard_links_that_come_and_go),
+                                     TEST(test_a_bound_can_only_become_narrower),
+                                     TEST(test_paths_are_resolved_and_compared),
+                                     TEST(test_files_of_the_system_are_read_within_the_bound),
+                                     TEST(test_a_bound_is_the_directory_not_its_path),
+                                     TEST(test_swapped_directories_never_lead_outside)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_store_host.c: an array in a store that the host keeps is created, written, read and checked by its path alone, and
- * nothing but the caller's thread enters the host.
+/* test_store_host.c: an array in a store that the host keeps is created, written, read and checked by its path alone,
+ * and nothing but the caller's thread enters the host.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -254,7 +254,8 @@ static void written_and_read(void **state) {
   assert_string_equal(tsr_array_path(array), "here:it");
   assert_int_equal(read_all(array), 0);
   int allowed = 0;
-  for (appends_left = 0; write_all(array) < 0; appends_left = allowed = 2 * allowed + 1) { /* and leaves nothing */
+  /* A failure leaves nothing behind. */
+  for (appends_left = 0; write_all(array) < 0; appends_left = allowed = 2 * allowed + 1) {
     assert_int_equal(error.code, TSR_FULL);
     assert_non_null(strstr(error.message, "here:it/"));
     assert_int_equal(read_all(array), 0);
@@ -266,7 +267,7 @@ static void written_and_read(void **state) {
   ok(tsr_array_check(environment, "here:it", &check, found, NULL, &error));
 }
 
-/* Does it fail? Then because of the disk. */
+/* Returns true if the operation fails, which must be for the disk's error. */
 static bool is_blind(int code) {
   looks_left = -1;
   if (code >= 0) return false;
@@ -275,7 +276,7 @@ static bool is_blind(int code) {
   return true;
 }
 
-/* What the disk does not tell is an error, and nothing that is not there. */
+/* A file that the disk cannot read is an error, not a missing file. */
 static void looks_that_fail(void **state) {
   tsr_array *array = NULL;
   tsr_object_kind kind;
