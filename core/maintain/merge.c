@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "base/heap.h"
 #include "model/datatype.h"
 #include "model/domain.h"
 #include "model/order.h"
@@ -217,30 +218,7 @@ static merge_place merge_place_of(const merger *m, merge_cursor *c) {
   return (merge_place){merge_row_of(m, c, c->loaded ? merge_cell_of(c, c->at) : 0), c};
 }
 
-/* Returns the child of an entry that comes before the other child; the heap's end if the entry has no children. */
-static uint32_t merge_first_child(const merger *m, uint32_t at) {
-  const uint32_t child = 2 * at + 1;
-  if (child >= m->heap_count) return m->heap_count;
-  return child + (child + 1 < m->heap_count && merge_before(m, &m->heap[child + 1], &m->heap[child]));
-}
-
-/* Restores the heap's order below `top`, whose entry has changed. An entry that does not stay at the top mostly belongs
- * far down. So the loop moves it down to a leaf, which costs one comparison of the two children per level, and then up
- * again to its place. */
-static void merge_sink(merger *m, uint32_t top) {
-  const merge_place moved = m->heap[top];
-  uint32_t at = top, child = merge_first_child(m, at);
-  if (child == m->heap_count || merge_before(m, &moved, &m->heap[child])) return;
-  for (; child < m->heap_count; child = merge_first_child(m, at)) {
-    m->heap[at] = m->heap[child];
-    at = child;
-  }
-  while (at > top && merge_before(m, &moved, &m->heap[(at - 1) / 2])) {
-    m->heap[at] = m->heap[(at - 1) / 2];
-    at = (at - 1) / 2;
-  }
-  m->heap[at] = moved;
-}
+TSR_DEFINE_HEAP(merge_heap, merger, merge_place, merge_before)
 
 /* ---- Blocks --------------------------------------------------------------------------------- */
 
@@ -360,7 +338,7 @@ static int run_merge(merger *m, tsr_error *error) {
     TSR_TRY(merge_next_block(m, c, error));
     if (!c->ended) m->heap[m->heap_count++] = merge_place_of(m, c);
   }
-  for (uint32_t i = m->heap_count / 2; i-- > 0;) merge_sink(m, i);
+  merge_heap_build(m, m->heap, m->heap_count);
   while (m->heap_count) {
     merge_cursor *c = m->heap[0].source;
     if (!c->loaded) {
@@ -373,8 +351,8 @@ static int run_merge(merger *m, tsr_error *error) {
       if (m->pick_count == PICKS_MAX) TSR_TRY(merge_flush(m, error));
       TSR_TRY(merge_advance(m, c, error));
     }
-    m->heap[0] = c->ended ? m->heap[--m->heap_count] : merge_place_of(m, c);
-    if (m->heap_count) merge_sink(m, 0);
+    const merge_place moved = c->ended ? m->heap[--m->heap_count] : merge_place_of(m, c);
+    merge_heap_sink(m, m->heap, m->heap_count, 0, moved);
   }
   return merge_flush(m, error);
 }

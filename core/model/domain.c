@@ -16,41 +16,37 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "model/datatype.h"
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
-/* Heap sort in place, because qsort of some C libraries allocates memory that no budget counts. before(a, b) is a
- * strict order. */
-#define DEFINE_SORT(name, type, before)                                                                                \
-  static void name##_sift(type *items, uint64_t root, uint64_t count) {                                                \
-    type item = items[root];                                                                                           \
-    for (uint64_t child; (child = 2 * root + 1) < count; root = child) {                                               \
-      if (child + 1 < count && before(&items[child], &items[child + 1])) child++;                                      \
-      if (!before(&item, &items[child])) break;                                                                        \
-      items[root] = items[child];                                                                                      \
-    }                                                                                                                  \
-    items[root] = item;                                                                                                \
-  }                                                                                                                    \
+/* Heap sort in place, because qsort of some C libraries allocates memory that no budget counts. after(unused, a, b) is a
+ * strict order, true if *a belongs after *b: the first item of the heap is the last one of the sorted list. */
+#define DEFINE_SORT(name, type, after)                                                                                 \
+  TSR_DEFINE_HEAP(name##_heap, void, type, after)                                                                      \
   static void name(type *items, uint64_t count) {                                                                      \
     uint64_t sorted = 1; /* most lists are sorted already */                                                           \
-    while (sorted < count && !before(&items[sorted], &items[sorted - 1])) sorted++;                                    \
+    while (sorted < count && !after(NULL, &items[sorted - 1], &items[sorted])) sorted++;                               \
     if (sorted >= count) return;                                                                                       \
-    for (uint64_t i = count / 2; i-- > 0;) name##_sift(items, i, count);                                               \
+    name##_heap_build(NULL, items, count);                                                                             \
     for (uint64_t end = count - 1; end > 0; end--) {                                                                   \
-      type last = items[end];                                                                                          \
+      const type last = items[end];                                                                                    \
       items[end] = items[0];                                                                                           \
-      items[0] = last;                                                                                                 \
-      name##_sift(items, 0, end);                                                                                      \
+      name##_heap_sink(NULL, items, end, 0, last);                                                                     \
     }                                                                                                                  \
   }
 
-static bool span_before(const tsr_span *a, const tsr_span *b) { return a->low < b->low; }
-static bool text_before(const tsr_text_span *a, const tsr_text_span *b) {
-  return tsr__bytes_compare(a->low, a->low_size, b->low, b->low_size) < 0;
+static bool span_after(const void *unused, const tsr_span *a, const tsr_span *b) {
+  (void)unused;
+  return a->low > b->low;
 }
-DEFINE_SORT(sort_spans, tsr_span, span_before)
-DEFINE_SORT(sort_texts, tsr_text_span, text_before)
+static bool text_after(const void *unused, const tsr_text_span *a, const tsr_text_span *b) {
+  (void)unused;
+  return tsr__bytes_compare(a->low, a->low_size, b->low, b->low_size) > 0;
+}
+DEFINE_SORT(sort_spans, tsr_span, span_after)
+DEFINE_SORT(sort_texts, tsr_text_span, text_after)
 
 /* ---- Spans of fixed-size values -------------------------------------------------------------- */
 

@@ -23,6 +23,7 @@
 
 #include <string.h>
 
+#include "base/heap.h"
 #include "base/sort.h"
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
@@ -498,15 +499,7 @@ static inline bool version_merge_before(const tsr_version_merge *s, const heap_e
   return !s->exact && compare_rest(s, a->tile, a->tile->at, b->tile, b->tile->at) < 0;
 }
 
-static void version_merge_sift_down(tsr_version_merge *s, heap_entry e) {
-  uint64_t i = 0;
-  for (uint64_t child; (child = 2 * i + 1) < s->heap_count; i = child) {
-    if (child + 1 < s->heap_count && version_merge_before(s, &s->heap[child + 1], &s->heap[child])) child++;
-    if (!version_merge_before(s, &s->heap[child], &e)) break;
-    s->heap[i] = s->heap[child];
-  }
-  s->heap[i] = e;
-}
+TSR_DEFINE_HEAP(version_merge_heap, tsr_version_merge, heap_entry, version_merge_before)
 
 static int version_merge_push(tsr_version_merge *s, swept_tile *t, tsr_error *error) {
   if (s->heap_count == s->heap_capacity) {
@@ -517,11 +510,7 @@ static int version_merge_push(tsr_version_merge *s, swept_tile *t, tsr_error *er
     s->heap = memory;
     s->heap_capacity = capacity;
   }
-  const heap_entry e = {.key = t->first[t->at], .tile = t};
-  uint64_t i = s->heap_count++;
-  for (; i > 0 && version_merge_before(s, &e, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
-    s->heap[i] = s->heap[(i - 1) / 2];
-  s->heap[i] = e;
+  version_merge_heap_rise(s, s->heap, s->heap_count++, (heap_entry){.key = t->first[t->at], .tile = t});
   return TSR_OK;
 }
 
@@ -533,10 +522,9 @@ static inline void step_top(tsr_version_merge *s, swept_tile **finished) {
   } else {
     e.tile->next = *finished;
     *finished = e.tile;
-    if (--s->heap_count == 0) return;
-    e = s->heap[s->heap_count];
+    e = s->heap[--s->heap_count];
   }
-  version_merge_sift_down(s, e);
+  version_merge_heap_sink(s, s->heap, s->heap_count, 0, e);
 }
 
 /* Of two cells at one coordinate: is b's version the later one? In a merged fragment the later stands first. */

@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 
+#include "base/heap.h"
 #include "store/store.h"
 #include "format/fragment_slot.h"
 #include "format/layout.h"
@@ -212,6 +213,8 @@ typedef struct write_spill_cursor { /* a source, and the tile of it that is in m
   uint64_t capacity; /* cells that lists have room for */
 } write_spill_cursor;
 
+typedef write_spill_cursor *write_spill_place; /* in the heap */
+
 typedef struct
     /* of sources: runs, or fragments that others became, which have one `first` and follow each other */
     write_spill_merge {
@@ -226,7 +229,8 @@ typedef struct
   uint64_t part_cells, part_max;
   uint32_t list_count, slots, kept; /* slots: fields and the numbers; kept: as many of them go on */
   uint32_t *dimensions; /* [list]: whose coordinates it holds, or the number of dimensions */
-  write_spill_cursor *cursors, **heap;
+  write_spill_cursor *cursors;
+  write_spill_place *heap;
   uint64_t cursor_count, heap_count;
   tsr_fragment_writer *writer;
   tsr_buffered *out; /* merged cells that are not written yet */
@@ -336,15 +340,10 @@ static int write_spill_compare(const write_spill_merge *m, const write_spill_cur
   return a->run->first < b->run->first ? -1 : 1; /* runs follow each other */
 }
 
-static void write_spill_sift_down(write_spill_merge *m, uint64_t i) {
-  write_spill_cursor *c = m->heap[i];
-  for (uint64_t child; (child = 2 * i + 1) < m->heap_count; i = child) {
-    if (child + 1 < m->heap_count && write_spill_compare(m, m->heap[child + 1], m->heap[child]) < 0) child++;
-    if (write_spill_compare(m, m->heap[child], c) > 0) break;
-    m->heap[i] = m->heap[child];
-  }
-  m->heap[i] = c;
+static bool write_spill_before(const write_spill_merge *m, write_spill_cursor *const *a, write_spill_cursor *const *b) {
+  return write_spill_compare(m, *a, *b) < 0;
 }
+TSR_DEFINE_HEAP(write_spill_heap, write_spill_merge, write_spill_place, write_spill_before)
 
 static bool equals_last(const write_spill_merge *m, const write_spill_cursor *c) {
   if (m->out_count == 0 || m->w->schema->allows_duplicates) return false;
@@ -434,7 +433,7 @@ static int open_cursors(write_spill_merge *m, tsr_error *error) {
     if (rc < 0) return rc;
     if (rc > 0) m->heap[m->heap_count++] = c;
   }
-  for (uint64_t i = m->heap_count / 2; i-- > 0;) write_spill_sift_down(m, i);
+  write_spill_heap_build(m, m->heap, m->heap_count);
   return TSR_OK;
 }
 
@@ -447,8 +446,8 @@ static int merge_all(write_spill_merge *m, tsr_error *error) {
     top->at++;
     const int rc = write_spill_settle(m, top, error);
     if (rc < 0) return rc;
-    if (rc == 0) m->heap[0] = m->heap[--m->heap_count];
-    if (m->heap_count > 0) write_spill_sift_down(m, 0);
+    if (rc == 0) top = m->heap[--m->heap_count];
+    write_spill_heap_sink(m, m->heap, m->heap_count, 0, top);
   }
   if (m->out_count > 0 && m->last_removed) write_spill_take_back(m);
   TSR_TRY(write_spill_flush(m, error));

@@ -1,0 +1,57 @@
+/* heap.h: a binary heap in an array that its user owns, for merges of many sorted inputs and for sorting in place.
+ *
+ * TSR_DEFINE_HEAP defines the functions for one type of item, so that the compiler can inline the comparison. The item
+ * that comes out first is items[0]. To replace it by its successor, pass the successor to NAME_sink. To take it away,
+ * decrease the count and pass the item that was last.
+ */
+#ifndef TSR_HEAP_H
+#define TSR_HEAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TSR_HEAP_FUNCTION static inline __attribute__((unused))
+
+/* Defines three functions over items of the type `item`. `before(c, a, b)` gets pointers to two items and returns true
+ * if *a comes out before *b; it is a strict order. Its first argument is the const pointer to a `context` that the
+ * functions get.
+ *
+ * - void NAME_sink(const context *c, item *items, uint64_t count, uint64_t at, item moved)
+ *   fills the place `at`, whose item has been taken, with `moved`. Every item above that place must come out before
+ *   `moved`. The function writes items[0] even if count is 0.
+ * - void NAME_rise(const context *c, item *items, uint64_t at, item moved)
+ *   appends `moved` to a heap of `at` items.
+ * - void NAME_build(const context *c, item *items, uint64_t count)
+ *   makes a heap of items in any order.
+ *
+ * In a merge the new first item either stays where it is or belongs far below. NAME_sink compares it with the better
+ * one of its children once. If it does not stay, the empty place moves down to the bottom by comparisons of children
+ * alone, and the item rises from there: this takes about half the comparisons of a sink that compares the item on each
+ * level. The item is passed by value so that it stays in registers; measured with cheap comparisons, that is a fifth of
+ * the time. */
+#define TSR_DEFINE_HEAP(NAME, context, item, before)                                                                   \
+  TSR_HEAP_FUNCTION void NAME##_rise_below(const context *c, item *items, uint64_t top, uint64_t at, item moved) {     \
+    for (uint64_t parent; at > top; at = parent) {                                                                     \
+      parent = (at - 1) / 2;                                                                                           \
+      if (!before(c, &moved, &items[parent])) break;                                                                   \
+      items[at] = items[parent];                                                                                       \
+    }                                                                                                                  \
+    items[at] = moved;                                                                                                 \
+  }                                                                                                                    \
+  TSR_HEAP_FUNCTION void NAME##_sink(const context *c, item *items, uint64_t count, uint64_t at, item moved) {         \
+    const uint64_t top = at;                                                                                           \
+    for (uint64_t child; (child = 2 * at + 1) < count; at = child) {                                                   \
+      child += child + 1 < count && before(c, &items[child + 1], &items[child]);                                       \
+      if (at == top && !before(c, &items[child], &moved)) break;                                                       \
+      items[at] = items[child];                                                                                        \
+    }                                                                                                                  \
+    NAME##_rise_below(c, items, top, at, moved);                                                                       \
+  }                                                                                                                    \
+  TSR_HEAP_FUNCTION void NAME##_rise(const context *c, item *items, uint64_t at, item moved) {                         \
+    NAME##_rise_below(c, items, 0, at, moved);                                                                         \
+  }                                                                                                                    \
+  TSR_HEAP_FUNCTION void NAME##_build(const context *c, item *items, uint64_t count) {                                 \
+    for (uint64_t i = count / 2; i-- > 0;) NAME##_sink(c, items, count, i, items[i]);                                  \
+  }
+
+#endif
