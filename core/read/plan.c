@@ -1,8 +1,13 @@
-/* plan.c: which fragments and tiles a request can find cells in, for the reader and, as an estimate, for planners.
+/* plan.c: which fragments and tiles a request can find cells in, for the reader and, as an estimate, for SQLite's
+ * planner.
  *
- * Ranges become spans; a fragment counts if its non-empty domain meets them; of a sparse one, its R-tree gives the
- * tiles. A dense plan names no tiles, there may be 2^60 of them: it holds the ordinals that are wanted of each
- * dimension (sides) and the boxes of the fragments that meet them.
+ * Ranges become spans of order keys. A fragment counts if its non-empty domain meets the spans; the R-tree of a sparse
+ * one then gives the tiles. A dense plan names no tiles, since there may be 2^60 of them: it has the selected ordinals
+ * of each dimension and the boxes of the fragments that meet them.
+ *
+ * The estimate goes down each R-tree by levels: the cells of a node within the spans all count, and a node that the
+ * spans cut is looked into. Where a leaf is cut, its cells are taken to be spread evenly over its MBR. Of many nodes a
+ * sample stands for all, so that an estimate takes about the same time for any array.
  */
 #include "read/plan.h"
 
@@ -18,7 +23,8 @@
 #include "array/snapshot.h"
 #include "read/covers.h"
 
-/* ---- Spans, sides, boxes ---------------------------------------------------------------------------------------- */
+/* ---- Spans, selections, boxes
+ * ---------------------------------------------------------------------------------------- */
 
 static int plan_make_spans(const tsr_schema *schema, const tsr_ranges *dimensions, tsr_arena *arena, tsr_spans **spans,
                            bool *empty, tsr_error *error) {
@@ -45,7 +51,7 @@ static tsr_relation relate_interval(const tsr_field *dimension, const tsr_spans 
                            tsr__key(dimension->datatype, interval->high));
 }
 
-/* Does the fragment's non-empty domain meet the spans? */
+/* Returns true if the fragment's non-empty domain meets the spans. */
 static bool fragment_meets(const tsr_schema *schema, const tsr_fragment *fragment, const tsr_spans *spans) {
   if (fragment->metadata.empty_domain || !fragment->metadata.non_empty_domain) return false;
   for (uint32_t d = 0; d < schema->dimension_count; d++)
@@ -54,14 +60,14 @@ static bool fragment_meets(const tsr_schema *schema, const tsr_fragment *fragmen
   return true;
 }
 
-/* What the spans want of the box low..high of a dense array. */
+/* Makes the selection of a dimension: what the spans select between the ordinals low and high, as ordinals. */
 static int plan_select_dimension(const tsr_spans *spans, uint64_t low_key, uint64_t low, uint64_t high,
                                  tsr_arena *arena, tsr_dimension_selection *selected, tsr_error *error) {
   const uint64_t first = low_key + low, last = low_key + high;
-  const tsr_span whole = {first, last};
-  const tsr_span *all = spans->all ? &whole : spans->spans;
+  const tsr_span box = {first, last};
+  const tsr_span *all = spans->all ? &box : spans->spans;
   uint64_t from = 0, end = spans->all ? 1 : spans->count;
-  for (uint64_t a = 0, b = end; a < b;) { /* the first span that does not end before the box */
+  for (uint64_t a = 0, b = end; a < b;) { /* find the first span that does not end before the box */
     uint64_t middle = a + (b - a) / 2;
     if (all[middle].high < first) a = from = middle + 1;
     else b = middle;
@@ -84,7 +90,7 @@ uint64_t tsr__dimension_selection_values(const tsr_dimension_selection *selected
 
 uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected, uint64_t extent, uint64_t low,
                                         uint64_t high) {
-  uint64_t n = 0, next = 0; /* next: the first tile that has not been counted */
+  uint64_t n = 0, next = 0; /* next: the first tile that is not counted yet */
   for (uint64_t i = 0; i < selected->count; i++) {
     uint64_t a = TSR_MAX(selected->spans[i].low, low), b = TSR_MIN(selected->spans[i].high, high);
     if (a > b) continue;
@@ -97,7 +103,7 @@ uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected,
   return n;
 }
 
-static bool side_meets(const tsr_dimension_selection *selected, uint64_t low, uint64_t high) {
+static bool selection_meets(const tsr_dimension_selection *selected, uint64_t low, uint64_t high) {
   for (uint64_t i = 0; i < selected->count && selected->spans[i].low <= high; i++)
     if (selected->spans[i].high >= low) return true;
   return false;
@@ -115,7 +121,7 @@ typedef struct tile_list {
 static int add_tile(void *argument, uint64_t leaf, bool inside, tsr_error *error) {
   tile_list *list = argument;
   tsr_plan *plan = list->plan;
-  if (plan->tile_count == list->capacity) { /* doubles: the old lists stay in the arena until it is reset */
+  if (plan->tile_count == list->capacity) { /* doubles: the old array stays in the arena until it is reset */
     uint64_t capacity = TSR_MAX(4, list->capacity * 2);
     tsr_plan_tile *tiles;
     TSR_TRY(TSR_ARENA_RAW(list->arena, capacity, &tiles, error));
@@ -127,7 +133,8 @@ static int add_tile(void *argument, uint64_t leaf, bool inside, tsr_error *error
   return TSR_OK;
 }
 
-/* scale_float rounds. Boxes are of the values before it, so neither skips a tile nor contexts a look at its cells. */
+/* Returns true if a filter changes coordinates: scale_float rounds. MBRs are those of the values before it, so they
+ * neither exclude a tile nor make a look at its cells unnecessary. */
 static bool is_lossy(const tsr_schema *schema) {
   for (uint32_t d = 0; d < schema->dimension_count; d++)
     if (tsr__pipeline_is_lossy(tsr__schema_pipeline(schema, d))) return true;
@@ -176,7 +183,7 @@ bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragme
   return true;
 }
 
-/* The box of a fragment of a dense array in ordinals; a sparse fragment's comes from its non-empty domain. */
+/* Finds the box of a fragment of a dense array, in ordinals; a sparse fragment's box is its non-empty domain. */
 static int plan_find_box(tsr_snapshot *snapshot, uint32_t f, tsr_arena *arena, tsr_plan_box *box, tsr_error *error) {
   const tsr_fragment *fragment = snapshot->fragments[f].fragment;
   const tsr_grid *grid = &snapshot->grid;
@@ -231,7 +238,7 @@ static int plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_
       uint64_t tiles = 1;
       bool meets = true;
       for (uint32_t d = 0; d < grid->dimensions && meets; d++) {
-        meets = side_meets(&plan->selections[d], box->low[d], box->high[d]);
+        meets = selection_meets(&plan->selections[d], box->low[d], box->high[d]);
         if (meets && count)
           tiles = tsr__mul_sat(
               tiles, tsr__dimension_selection_tiles(&plan->selections[d], grid->extent[d], box->low[d], box->high[d]));
@@ -272,8 +279,8 @@ int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *a
 
 /* ---- Estimates -------------------------------------------------------------------------------------------------- */
 
-#define ESTIMATE_NODES 256 /* of an R-tree's level are looked at, evenly spread if there are more */
-#define ESTIMATE_SPANS 64 /* of a dimension, likewise the first ones */
+#define ESTIMATE_NODES 256 /* nodes of an R-tree's level that are looked at, evenly spread if there are more */
+#define ESTIMATE_SPANS 64 /* spans of a dimension that are looked at: the first ones */
 
 typedef struct estimator {
   const tsr_schema *schema;
@@ -291,17 +298,18 @@ static double plan_float_of(tsr_datatype datatype, uint64_t key) {
   return datatype == TSR_FLOAT32 ? (double)f32 : f64;
 }
 
-/* From the value of one key to that of another. */
+/* Returns the distance from the value of one key to that of another. */
 static double distance(tsr_datatype datatype, uint64_t from, uint64_t to) {
   if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) return plan_float_of(datatype, to) - plan_float_of(datatype, from);
   return (double)(to - from);
 }
 
-/* The part of low..high that the spans take, if cells are spread evenly; `least`: where they touch it at all. */
+/* Returns the part of the cells in low..high that the spans select, if cells are spread evenly, from 0 to 1. `least` is
+ * the part that a span of floats selects at least, however narrow it is. */
 static double part_fixed(tsr_datatype datatype, const tsr_spans *spans, uint64_t low, uint64_t high, double least) {
   const bool floats = tsr_datatype_kind(datatype) == TSR_KIND_FLOAT;
-  const double unit = floats ? 0 : 1, whole = distance(datatype, low, high) + unit;
-  if (low > high || !(whole > 0)) return 1;
+  const double unit = floats ? 0 : 1, width = distance(datatype, low, high) + unit;
+  if (low > high || !(width > 0)) return 1;
   uint64_t from = 0;
   for (uint64_t a = 0, b = spans->count; a < b;) {
     uint64_t middle = a + (b - a) / 2;
@@ -313,14 +321,15 @@ static double part_fixed(tsr_datatype datatype, const tsr_spans *spans, uint64_t
   for (; i < spans->count && i - from < ESTIMATE_SPANS && spans->spans[i].low <= high; i++) {
     const double taken =
         distance(datatype, TSR_MAX(spans->spans[i].low, low), TSR_MIN(spans->spans[i].high, high)) + unit;
-    part += TSR_MAX(taken / whole, floats ? least : 0);
+    part += TSR_MAX(taken / width, floats ? least : 0);
   }
-  if (i < spans->count && spans->spans[i].low <= high) /* more: as dense as those seen */
-    part *= whole / TSR_MAX(distance(datatype, low, spans->spans[i].low), 1e-300);
-  return part >= 0 && part < 1 ? part : 1; /* infinite bounds too */
+  if (i < spans->count && spans->spans[i].low <= high) /* the spans that are not looked at are taken to be as dense */
+    part *= width / TSR_MAX(distance(datatype, low, spans->spans[i].low), 1e-300);
+  return part >= 0 && part < 1 ? part : 1; /* 1 also if bounds are infinite */
 }
 
-/* Where `text` lies among strings that share `skip` bytes: its next bytes as a number. */
+/* Returns where `text` lies among strings with the same first `skip` bytes, from 0 to 1: its next bytes as a
+ * fraction. */
 static double plan_place_of(const uint8_t *text, uint64_t size, uint64_t skip) {
   double place = 0, unit = 1;
   for (uint64_t i = skip; i < skip + 8; i++) {
@@ -352,7 +361,8 @@ static double part_text(const tsr_spans *spans, const uint8_t *low, uint64_t low
   return TSR_MIN(part, 1);
 }
 
-/* How an MBR of a level stands to the spans, and which part of its cells they take. */
+/* Relates the MBR of an R-tree node with about `cells` cells to the spans, and estimates which part of the cells they
+ * select. */
 static tsr_relation plan_weigh(const estimator *e, uint32_t level, uint64_t node, double cells, double *part) {
   const uint32_t n = e->rtree->dimensions;
   const uint64_t *keys = e->rtree->keys[level] + node * n * 2;
@@ -376,7 +386,7 @@ static tsr_relation plan_weigh(const estimator *e, uint32_t level, uint64_t node
   return relation;
 }
 
-/* Leaves below a node, and their cells. */
+/* Returns the number of leaves below a node, and sets *cells to the number of their cells. */
 static double leaves_below(const estimator *e, uint32_t level, uint64_t node, double *cells) {
   const uint64_t leaves = e->rtree->counts[e->rtree->levels - 1];
   uint64_t each = 1;
@@ -389,14 +399,14 @@ static double leaves_below(const estimator *e, uint32_t level, uint64_t node, do
   return (double)n;
 }
 
-/* One of each `step` of many, not always at the same place in its step: boxes repeat. */
+/* Picks the i-th sample, one of each `step` nodes. Its place within the step varies, since MBRs may repeat at regular
+ * distances. */
 static uint64_t plan_pick(uint64_t i, double step, uint64_t count) {
   const double jitter = (double)(i * 40503 % 65536) / 65536;
   return TSR_MIN(tsr__whole(((double)i + (step > 1 ? jitter : 0)) * step), count - 1);
 }
 
-/* Down the tree by levels: what lies within the spans counts at once, what they cut is looked into. Of many nodes some
- * stand for all. */
+/* Adds the estimate for one fragment. `weight` is how many nodes each node that is looked at stands for. */
 static void estimate_fragment(estimator *e) {
   uint64_t nodes[ESTIMATE_NODES], cut[ESTIMATE_NODES];
   const tsr_rtree *rtree = e->rtree;
@@ -420,9 +430,9 @@ static void estimate_fragment(estimator *e) {
       e->rows += weight * cells * part;
     }
     if (leaf) break;
-    const uint64_t fanout = TSR_MAX(rtree->fanout, 1), most = TSR_MAX(1, ESTIMATE_NODES / fanout);
-    const double step = cuts > most ? (double)cuts / (double)most : 1;
-    const uint64_t kept = TSR_MIN(cuts, most);
+    const uint64_t fanout = TSR_MAX(rtree->fanout, 1), kept_max = TSR_MAX(1, ESTIMATE_NODES / fanout);
+    const double step = cuts > kept_max ? (double)cuts / (double)kept_max : 1;
+    const uint64_t kept = TSR_MIN(cuts, kept_max);
     count = 0;
     for (uint64_t i = 0; i < kept; i++) {
       const uint64_t child = cut[plan_pick(i, step, cuts)] * fanout;
@@ -433,7 +443,8 @@ static void estimate_fragment(estimator *e) {
   }
 }
 
-/* How many coordinates the spans name, where that is finite. */
+/* Returns how many coordinates the spans contain; INFINITY if that is not a small finite number. A sparse array without
+ * duplicates has no more rows than that. */
 static double coordinates_of(const tsr_schema *schema, const tsr_spans *spans) {
   double n = 1;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
@@ -478,8 +489,7 @@ static void estimate_dense(const tsr_snapshot *snapshot, const tsr_plan *plan, t
   estimate->rows = 1;
   for (uint32_t d = 0; d < grid->dimensions; d++)
     estimate->rows *= (double)tsr__dimension_selection_values(&plan->selections[d]);
-  for (uint64_t i = plan->box_count;
-       i-- > 0;) { /* the newest first; what lies behind one that covers all is not read */
+  for (uint64_t i = plan->box_count; i-- > 0;) { /* newest first; one that covers all hides older ones */
     const tsr_plan_box *box = &plan->boxes[i];
     bool covers = !box->sparse;
     double tiles = 1, cells = 1;

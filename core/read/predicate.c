@@ -1,24 +1,29 @@
-/* predicate.c: predicates on attributes: on the statistics of tiles, and on columns of cells.
+/* predicate.c: tests predicates on attributes against the statistics of tiles and against columns of cells.
  *
- * A predicate sees what the host shows: a null cell is null, so is NaN, so is NaT where the host says so, and so are
- * cells that were never written, or whose fragment lacks the attribute, unless the host shows their fill value.
+ * Nulls. A predicate sees the values that the host shows. A null cell is null, NaN is null, and NaT is null if the host
+ * says so. Cells that were never written, or whose fragment lacks the attribute, are null unless the host shows their
+ * fill value.
  *
- * Statistics say nothing, or too much, in many cases (errata.md, "Statistics"). A tile is passed over only where:
- * - its minimum and maximum are those of single numbers, datetimes or times, or of CHAR and ASCII from version 18 on
- *   (before, TileDB compared past their ends); no UTF8, no other variable or multi-valued attribute
- * - of floats the sum is less than SUM_MAX: a NaN resets bounds and makes the sum NaN, but for a sum that an infinity
- *   or too large values made stick, which leaves it at the greatest double; and the bounds are less than BOUND_MAX,
- *   so that nothing after that brought the sum down again
- * - text: compared up to the first NUL, so the bounds are widened by all that may stand behind it; in dense arrays
- * never where it is variable, and where it is nullable only from version 21 on
- * - the filters lose nothing: statistics are of the values before them
- * Of a whole fragment, only those of single integers, datetimes and times: sums of tiles that stuck at both ends make
- * an
- * innocent one, and TileDB skips values where it should skip tiles of null strings.
- * Null counts are right where minimum and maximum are, but NaN and NaT are nulls that they do not count. Padding of
- * dense tiles (versions 11 to 15) makes bounds wider and null counts greater, never the reverse. Who asks sees to it
- * that
- * no older version of a cell comes out from behind a tile that is passed over.
+ * Statistics. TileDB's statistics are missing or wrong in many cases (errata.md, "Statistics"). A tile is skipped only
+ * if all of this holds:
+ * - The attribute has one number, datetime or time per cell; or it is CHAR or ASCII and the format version is at least
+ *   18 (before, TileDB compared past the ends of strings). UTF8 and all other variable or multi-valued attributes are
+ *   read.
+ * - Floats: the sum is less than SUM_MAX, and the bounds are less than BOUND_MAX. A NaN resets the bounds and makes the
+ *   sum NaN, which the comparison finds. But a sum that has reached an infinity, or has overflowed, sticks at the
+ *   greatest double and hides a NaN; bounds below BOUND_MAX make sure that no later value brought such a sum down
+ *   again.
+ * - Strings: TileDB compares them up to the first NUL, so the bounds are widened by all that may follow it. In dense
+ *   arrays variable strings are read, and nullable ones before version 21.
+ * - The attribute has no lossy filter: statistics are of the values before the filters.
+ *
+ * The statistics of a whole fragment are used only for single integers, datetimes and times. The sums of tiles that
+ * stick at both ends can add up to a sum that looks right, and TileDB skips values where it should skip tiles of null
+ * strings.
+ *
+ * Null counts are right where minimum and maximum are, but they do not count NaN and NaT. The padding of dense tiles
+ * (format versions 11 to 15) makes bounds wider and null counts greater, never the reverse. The callers see to it that
+ * a skipped tile does not uncover older versions of its cells.
  */
 #include "read/predicate.h"
 
@@ -28,17 +33,17 @@
 #include "model/datatype.h"
 #include "filter/filter_pipeline.h"
 #include "format/fragment_slot.h"
-#include "format/schema.h"
 #include "format/layout.h"
+#include "format/schema.h"
 #include "array/array.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 
-#define SUM_MAX         1e300
+#define SUM_MAX         1e300 /* see above, "Floats" */
 #define BOUND_MAX       1e290
-#define PREDICATE_BLOCK 65536u /* cells that are looked at together */
-#define NEGATED         512u /* the same where a test is negated */
-#define TEXT_BOUND      256u /* bytes of a text bound that count */
+#define PREDICATE_BLOCK 65536u /* cells that are tested together */
+#define NEGATED         512u /* cells that are tested together if the test is negated */
+#define TEXT_BOUND      256u /* bytes of a bound of strings that are compared */
 
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
 
@@ -66,7 +71,7 @@ static int make_test(const tsr_schema *schema, const tsr_predicate *predicate, t
   if (predicate->kind != TSR_PREDICATE_WITHIN) return TSR_OK;
   if (!single && !predicate_is_text(field))
     return tsr__fail(error, TSR_ERROR, "attribute %s cannot be compared with ranges", field->name);
-  tsr_field plain = *field; /* text of fixed length is text, too */
+  tsr_field plain = *field; /* a string of fixed length is compared like one of variable length */
   if (predicate_is_text(field)) plain.values_per_cell = TSR_VARIABLE;
   if (tsr__spans_make(&plain, &predicate->ranges, arena, &test->spans, error) < 0)
     return tsr__wrap(error, "attribute %s", field->name);
@@ -76,24 +81,25 @@ static int make_test(const tsr_schema *schema, const tsr_predicate *predicate, t
 }
 
 int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
-  reader->test_count = 0;
-  reader->fill_unwritten = request->fill_unwritten;
+  reader->tests.count = 0;
+  reader->tests.fill_unwritten = request->fill_unwritten;
   if (request->predicate_count == 0) return TSR_OK;
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, request->predicate_count, &reader->tests, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, request->predicate_count, &reader->tests.list, error));
   for (uint32_t i = 0; i < request->predicate_count; i++) {
-    tsr_test *test = &reader->tests[i];
+    tsr_test *test = &reader->tests.list[i];
     TSR_TRY(make_test(reader->snapshot->schema, &request->predicates[i], &reader->arena, test, error));
     test->never = test->kind == TSR_PREDICATE_WITHIN && test->spans.count == 0 && !test->negated;
-    reader->test_count++;
+    reader->tests.count++;
   }
   return TSR_OK;
 }
 
 /* ---- Columns of cells -------------------------------------------------------------------------------------------- */
 
-/* Keeps those of selection[0..count) (NULL: all from 0 on) for which `TEST` of the cell's value v holds. */
+/* Defines a function that writes those of selection[0..count) (NULL: 0..count-1) to `out` for which TEST, of the cell's
+ * value v, is `expected`, and returns their number. */
 #define DEFINE_KEEP(name, type, TEST)                                                                                  \
-  static uint64_t keep_##name(const type *values, const uint32_t *selection, uint64_t count, bool wanted,              \
+  static uint64_t keep_##name(const type *values, const uint32_t *selection, uint64_t count, bool expected,            \
                               uint32_t *out) {                                                                         \
     uint64_t kept = 0;                                                                                                 \
     for (uint64_t i = 0; i < count; i++) {                                                                             \
@@ -101,7 +107,7 @@ int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *e
       type v;                                                                                                          \
       memcpy(&v, (const uint8_t *)values + cell * sizeof v, sizeof v);                                                 \
       out[kept] = cell;                                                                                                \
-      kept += (TEST) == wanted;                                                                                        \
+      kept += (TEST) == expected;                                                                                      \
     }                                                                                                                  \
     return kept;                                                                                                       \
   }
@@ -110,13 +116,13 @@ DEFINE_KEEP(number_f32, float, v == v)
 DEFINE_KEEP(number_f64, double, v == v)
 DEFINE_KEEP(time, int64_t, v != INT64_MIN)
 
-static uint64_t keep_numbers(const void *values, uint64_t size, const uint32_t *selection, uint64_t count, bool wanted,
-                             uint32_t *out) {
-  if (size == 4) return keep_number_f32(values, selection, count, wanted, out);
-  return keep_number_f64(values, selection, count, wanted, out);
+static uint64_t keep_numbers(const void *values, uint64_t size, const uint32_t *selection, uint64_t count,
+                             bool expected, uint32_t *out) {
+  if (size == 4) return keep_number_f32(values, selection, count, expected, out);
+  return keep_number_f64(values, selection, count, expected, out);
 }
 
-/* Nulls of any kind: NaN and NaT, too. */
+/* Selects nulls of any kind, NaN and NaT among them. */
 static uint64_t select_nulls(const tsr_test *test, const tsr_column *column, const uint32_t *selection, uint64_t count,
                              uint32_t *out) {
   if (!test->nan && !test->nat)
@@ -149,7 +155,7 @@ static uint64_t select_within(const tsr_test *test, tsr_datatype datatype, const
   return kept;
 }
 
-/* Keeps the cells that pass, negated or not; selection NULL: 0..count-1. `out` may be the selection. */
+/* Selects the cells that pass the test, as if it were not negated. `out` may be the selection. */
 static uint64_t select_plain(const tsr_test *test, tsr_datatype datatype, const tsr_column *column,
                              const uint32_t *selection, uint64_t count, uint32_t *out) {
   if (test->never) return 0;
@@ -185,17 +191,18 @@ static uint64_t predicate_select_cells(const tsr_test *test, tsr_datatype dataty
   return kept;
 }
 
-/* Do all cells of a column of one value pass? */
+/* Returns true if the cells of a constant column pass. */
 static bool constant_passes(const tsr_reader *reader, const tsr_test *test, const tsr_column *column) {
   uint32_t cell;
-  if (column->unwritten && !reader->fill_unwritten) return test->kind == TSR_PREDICATE_IS_NULL || test->negated;
+  if (column->unwritten && !reader->tests.fill_unwritten) return test->kind == TSR_PREDICATE_IS_NULL || test->negated;
   return predicate_select_cells(test, reader->snapshot->schema->fields[test->field].datatype, column, NULL, 1, &cell) ==
          1;
 }
 
 bool tsr__tests_pass_unwritten(const tsr_reader *reader) {
-  for (uint32_t i = 0; i < reader->test_count; i++)
-    if (!constant_passes(reader, &reader->tests[i], &reader->fills[reader->tests[i].field])) return false;
+  for (uint32_t i = 0; i < reader->tests.count; i++)
+    if (!constant_passes(reader, &reader->tests.list[i], &reader->columns.fills[reader->tests.list[i].field]))
+      return false;
   return true;
 }
 
@@ -207,29 +214,29 @@ uint64_t tsr__test_select(const tsr_reader *reader, const tsr_test *test, const 
   return tsr__select_all(selection, count, out);
 }
 
-/* ---- Tiles in hand ----------------------------------------------------------------------------------------------- */
+/* ---- Pinned tiles ----------------------------------------------------------------------------------------------- */
 
 int tsr__tests_request(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error) {
   const int64_t *slots = reader->snapshot->fragments[pinned->fragment].slots;
-  for (uint32_t i = 0; i < reader->test_count; i++)
-    TSR_TRY(tsr__reader_request(reader, pinned, slots[reader->tests[i].field], error));
+  for (uint32_t i = 0; i < reader->tests.count; i++)
+    TSR_TRY(tsr__reader_request(reader, pinned, slots[reader->tests.list[i].field], error));
   return TSR_OK;
 }
 
 int tsr__tests_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t first, const uint32_t *selection,
                       uint64_t *count, uint32_t *out, tsr_error *error) {
-  for (uint32_t i = 0; i<reader->test_count && * count> 0; i++) {
+  for (uint32_t i = 0; *count > 0 && i < reader->tests.count; i++) {
     tsr_column column;
-    if (pinned) TSR_TRY(tsr__reader_column(reader, pinned, reader->tests[i].field, first, &column, error));
-    else column = reader->fills[reader->tests[i].field];
-    *count = tsr__test_select(reader, &reader->tests[i], &column, selection, *count, out);
+    if (pinned) TSR_TRY(tsr__reader_column(reader, pinned, reader->tests.list[i].field, first, &column, error));
+    else column = reader->columns.fills[reader->tests.list[i].field];
+    *count = tsr__test_select(reader, &reader->tests.list[i], &column, selection, *count, out);
     selection = out;
   }
   return TSR_OK;
 }
 
 int tsr__tests_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error) {
-  tsr_buffer *room = &reader->chosen;
+  tsr_buffer *room = &reader->tests.passing;
   room->size = 0;
   TSR_TRY(tsr__buffer_reserve(room, TSR_MIN(pinned->end - pinned->first, PREDICATE_BLOCK) * sizeof(uint32_t), error));
   for (uint64_t first = pinned->first; first < pinned->end; first += PREDICATE_BLOCK) {
@@ -263,10 +270,10 @@ static bool text_outside(const tsr_spans *spans, const uint8_t *min, uint64_t mi
   if (nul) min_size = (uint64_t)(nul - min);
   nul = max_size ? memchr(max, 0, max_size) : NULL;
   if (nul) max_size = (uint64_t)(nul - max);
-  if (max_size == 0) return false; /* nothing but empty strings, or nulls, or nobody knows */
+  if (max_size == 0) return false; /* nothing but empty strings or nulls, or an unknown maximum */
   if (max_size < TEXT_BOUND) {
     memcpy(high, max, max_size);
-    high[max_size++] = 1; /* above all that has a NUL there */
+    high[max_size++] = 1; /* greater than all strings with a NUL at this place */
   } else {
     memcpy(high, max, TEXT_BOUND);
     max_size = TEXT_BOUND;
@@ -315,27 +322,28 @@ bool tsr__test_excludes(const tsr_test *test, const tsr_field *field, const tsr_
   return tsr__spans_relate(&test->spans, low, high) == (test->negated ? TSR_INSIDE : TSR_OUTSIDE);
 }
 
-int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot, bool own, tsr_statistics *statistics,
-                         tsr_error *error) {
+int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot, bool of_fragment,
+                         tsr_statistics *statistics, tsr_error *error) {
   tsr_fragment_metadata *m = &fragment->metadata;
   const uint8_t *key = tsr__array_key(array);
   tsr_file *file = NULL;
-  if (own ? !m->own_statistics : !m->slots[slot].statistics)
+  if (of_fragment ? !m->own_statistics : !m->slots[slot].statistics)
     TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
-  const int rc = own ? tsr__fragment_metadata_own_statistics(m, slot, file, key, statistics, error)
-                     : tsr__fragment_metadata_statistics(m, slot, file, key, statistics, error);
+  const int rc = of_fragment ? tsr__fragment_metadata_own_statistics(m, slot, file, key, statistics, error)
+                             : tsr__fragment_metadata_statistics(m, slot, file, key, statistics, error);
   if (file) tsr__array_files_done(array);
   if (rc >= 0) return TSR_OK;
   return tsr__array_damage(tsr__wrap(error, "fragment %s", fragment->name), error);
 }
 
-/* A test on a fragment that lacks the attribute, or can have no null where one is asked for. */
+/* Returns true if no cell of a fragment can pass: the fragment lacks the attribute (field NULL) and its fill value does
+ * not pass, or the test selects nulls of an attribute that has none. */
 static bool never_passes(const tsr_reader *reader, const tsr_test *test, const tsr_field *field) {
-  if (!field) return !constant_passes(reader, test, &reader->fills[test->field]);
+  if (!field) return !constant_passes(reader, test, &reader->columns.fills[test->field]);
   return test->kind == TSR_PREDICATE_IS_NULL && !field->nullable && !test->nan && !test->nat;
 }
 
-/* The field that a test looks at, in the fragment's schema; NULL if the fragment lacks it. */
+/* Returns the field that a test reads, in the fragment's schema; NULL if the fragment lacks it. */
 static const tsr_field *predicate_field_of(const tsr_reader *reader, const tsr_test *test, uint32_t fragment,
                                            uint32_t *number) {
   const tsr_fragment_metadata *m = &reader->snapshot->fragments[fragment].fragment->metadata;
@@ -349,14 +357,14 @@ static const tsr_field *predicate_field_of(const tsr_reader *reader, const tsr_t
 
 int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error) {
   tsr_fragment *f = reader->snapshot->fragments[fragment].fragment;
-  for (uint32_t i = 0; i < reader->test_count; i++) {
-    const tsr_test *test = &reader->tests[i];
+  for (uint32_t i = 0; i < reader->tests.count; i++) {
+    const tsr_test *test = &reader->tests.list[i];
     uint32_t number = 0;
     const tsr_field *field = predicate_field_of(reader, test, fragment, &number);
     tsr_statistics statistics;
     if (never_passes(reader, test, field)) return 1;
     if (!field || f->tiles || test->nan || predicate_is_text(field) || f->metadata.tile_count == 1)
-      continue; /* its tile says the same */
+      continue; /* of a single tile, its own statistics say the same */
     if (!tsr__statistics_believed(&f->metadata, number)) continue;
     TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,
                                  (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], true, &statistics,
@@ -368,8 +376,8 @@ int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error
 
 int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error) {
   tsr_fragment *f = reader->snapshot->fragments[fragment].fragment;
-  for (uint32_t i = 0; i < reader->test_count; i++) {
-    const tsr_test *test = &reader->tests[i];
+  for (uint32_t i = 0; i < reader->tests.count; i++) {
+    const tsr_test *test = &reader->tests.list[i];
     uint32_t number = 0;
     const tsr_field *field = predicate_field_of(reader, test, fragment, &number);
     tsr_statistics statistics;

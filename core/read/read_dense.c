@@ -1,12 +1,18 @@
-/* read_dense.c: batches of a dense array: each wanted cell from the newest fragment whose box covers it.
+/* read_dense.c: batches of a dense array. Each selected cell comes from its owner, the newest fragment that wrote it.
  *
- * The space tiles that hold wanted cells are walked lazily (walk.c), windows of them at once. One fragment that covers all
- * that is wanted of a tile gives its cells at once; where there are several, or gaps, a map of owners is made piece by piece.
- * Cells that no fragment covers form batches of their own (written = false), where such cells may satisfy the predicates.
+ * From top to bottom: windows of space tiles, sparse fragments, subtiles into batches, the iterator.
  *
- * A sparse fragment in a dense array, and a writer's run, owns the cells that it holds. Its tiles around a space tile are
- * loaded for the pieces that they reach into: of many rows in one space tile only some are in memory at once. Where memory
- * has no room for all fragments of a space tile, each is loaded for its batch alone.
+ * The space tiles with selected cells are walked lazily (walk.h), a window of them at once. The fragments whose boxes
+ * meet the selected cells of a space tile are its candidates. A single candidate that covers them gives its cells as
+ * they are. If there are several candidates, or some cells that none of them covers, the space tile is read subtile by
+ * subtile (subtile.h): a map of owners is made, and each owner's cells become a part, which becomes a batch. Cells
+ * without an owner were never written. They form parts of their own (written = false), if such cells satisfy the
+ * predicates.
+ *
+ * A sparse fragment in a dense array, such as the uncommitted cells of a transaction, owns the single cells that it
+ * holds. Its tiles are loaded for the subtiles that they reach into, so that of many rows in one space tile only some
+ * are in memory at once. If memory has no room for all candidates of a space tile, each is loaded for its own batch
+ * alone.
  */
 #include "read/read_dense.h"
 
@@ -22,53 +28,52 @@
 #include "read/reader.h"
 #include "read/walk.h"
 
-#define TILES_LOOKED_AT 1024 /* for a window, at most */
-#define SPARSE_PART     8 /* of the budget, for tiles of sparse fragments that are held for a piece */
-#define WAITING_PART    4 /* past this part of it their attributes wait until they are given out */
-#define SLOT_BYTES      512u /* that loading a slot of one takes beside its values, about */
-#define PIECE_MIN       256u /* cells of such a piece */
-#define CROWDED_EIGHTHS 5 /* of the budget: past them the dense fragments of one space tile are not held together */
+#define TILES_INSPECTED_MAX 1024 /* space tiles that are inspected for one window */
+#define SPARSE_TILES_PART   8 /* of the budget: the tiles of sparse fragments for a subtile should take at most this */
+#define DEFER_PART          4 /* of the budget: if they take more, each is loaded for its own batch alone */
+#define SLOT_OVERHEAD       512u /* bytes that loading a slot takes beside its values, about */
+#define SUBTILE_CELLS_MIN   256u /* selected cells of a subtile with tiles of sparse fragments, at least */
+#define CROWDED_EIGHTHS     5 /* eighths of the budget: if the candidates of a space tile take more, it is crowded */
 
-typedef struct candidate { /* a fragment for the cells of a space tile, newest first */
+typedef struct candidate { /* a fragment that may own cells of a space tile */
   const tsr_plan_box *box;
-  bool used; /* it owns cells */
-  bool excluded; /* and statistics say that none of them satisfies the predicates */
-  uint64_t number; /* dense: of its tile */
-  tsr_pinned_tile *pinned;
+  bool used; /* dense: it owns selected cells that may satisfy the predicates: its tile is to be loaded */
+  bool excluded; /* dense: it owns cells, but its statistics say that none of them satisfies the predicates */
+  uint64_t number; /* dense: number of its tile */
+  tsr_pinned_tile *pinned; /* owned; NULL: not loaded */
 } candidate;
 
 typedef struct space_tile {
-  uint64_t *at, *first; /* coordinates; the first span of each side that meets it */
-  uint64_t *low, *high; /* the box around what is wanted of it, in ordinals */
-  uint64_t cells; /* wanted */
+  uint64_t *at, *first; /* by dimension: its coordinates; the first span of the selection that meets it */
+  uint64_t *low, *high; /* the box around its selected cells, in ordinals, inclusive */
+  uint64_t cells; /* selected */
   uint32_t count;
-  candidate *candidates;
-  bool covered; /* the one candidate's box covers all that is wanted */
-  bool
-      crowded; /* memory has no room for all candidates at once: each is loaded for its batch, and let go of behind it */
+  candidate *candidates; /* newest first */
+  bool covered; /* there is one candidate, a dense one, whose box covers all selected cells */
+  bool crowded; /* memory has no room for all candidates at once: each is loaded for its batch, then dropped */
 } space_tile;
 
-typedef struct sparse_tile { /* of a sparse fragment, around the present space tile */
+typedef struct sparse_tile { /* a tile of a sparse fragment whose MBR meets the present space tile */
   uint32_t candidate;
   uint64_t number;
-  uint64_t bytes; /* that it takes in memory, about, with all of its fields, whichever are asked for */
-  bool reaches; /* into the present piece; else it is not loaded: */
-  tsr_pinned_tile *pinned;
-  uint32_t *cells; /* those that own cells of the piece */
+  uint64_t bytes; /* memory that it takes with all of its fields, about */
+  bool reaches; /* its MBR meets the present subtile; else it is not loaded */
+  tsr_pinned_tile *pinned; /* owned; NULL: not loaded */
+  uint32_t *cells; /* owned: its cells that own cells of the subtile */
   uint64_t count;
 } sparse_tile;
 
-typedef struct read_dense_part { /* a batch of the present piece */
-  tsr_pinned_tile *pinned; /* NULL: never written */
-  bool sparse;
-  uint64_t from; /* sparse: the tile's index; else the candidate's, if it is held */
-  const uint32_t *cells; /* NULL: one run */
-  uint64_t count, first;
+typedef struct read_dense_part { /* cells of the present subtile with one owner: one batch */
+  tsr_pinned_tile *pinned; /* borrowed; NULL: never written, or the tile of a sparse fragment is not loaded yet */
+  bool sparse; /* the owner is a sparse fragment */
+  uint64_t from; /* sparse: index in dense_iterator.sparse; else index of the candidate */
+  const uint32_t *cells; /* indices in the subtile, or in the sparse fragment's tile; NULL: they follow each other */
+  uint64_t count, first; /* cells; the first index, if they follow each other */
 } read_dense_part;
 
-typedef struct read_dense_window { /* of space tiles */
+typedef struct read_dense_window {
   space_tile *tiles;
-  uint64_t count, cells;
+  uint64_t count, cells; /* tiles; selected cells in them */
 } read_dense_window;
 
 typedef struct dense_iterator {
@@ -78,85 +83,87 @@ typedef struct dense_iterator {
   const tsr_grid *grid;
   uint32_t dimensions;
   tsr_walk walk;
-  uint64_t *scratch; /* one for each dimension */
-  uint64_t *gap; /* the ends of a box */
-  tsr_coordinates *coordinates;
-  /* the window, and the one behind it */
+  uint64_t *scratch; /* by dimension */
+  uint64_t *gap_box; /* scratch: low, then high ordinals by dimension */
+  tsr_coordinates *coordinates; /* scratch by dimension */
+  /* the present window, and the next one */
   read_dense_window now, next;
-  uint64_t tile_at; /* of now */
-  bool has_next; /* the walk has gone through it */
+  uint64_t tile_at; /* the present tile in `now` */
+  bool has_next; /* `next` has been made */
   bool loads; /* of the window that is being made: some attribute is loaded with it */
-  tsr_arena *arena; /* and where it lies */
-  /* the present tile and piece */
-  bool open; /* pieces stand in now.tiles[tile_at] */
+  tsr_arena *arena; /* of the window that is being made */
+  /* the present tile and subtile */
+  bool open; /* subtiles and sparse are those of now.tiles[tile_at] */
   tsr_subtiles subtiles;
   uint64_t sparse_count;
-  sparse_tile *sparse;
-  bool waiting; /* memory is short: they are loaded one by one, to see which cells are theirs, and for their batch */
+  sparse_tile *sparse; /* of all candidates; those of one candidate by number */
+  bool deferred; /* memory is short: a sparse tile is loaded to find its cells, and again for its batch */
   read_dense_part *parts;
   uint64_t part_count, part_at, part_capacity;
-  bool *values_ready; /* reader->values[d] is of this piece */
+  bool *values_ready; /* by dimension: reader->dense.coordinates has those of the present subtile */
 } dense_iterator;
 
 /* ---- The window ------------------------------------------------------------------------------------------------- */
 
-/* What is wanted of the tile at which the walk stands. */
-static int note_wanted(const dense_iterator *s, space_tile *tile, tsr_error *error) {
-  const uint32_t n = s->dimensions;
+/* Finds the selected cells of the tile at which the walk stands. */
+static int select_in_tile(const dense_iterator *it, space_tile *tile, tsr_error *error) {
+  const uint32_t n = it->dimensions;
   uint64_t *memory;
-  TSR_TRY(TSR_ARENA_RAW(s->arena, 4 * n, &memory, error));
+  TSR_TRY(TSR_ARENA_RAW(it->arena, 4 * n, &memory, error));
   *tile = (space_tile){.at = memory, .cells = 1};
   tile->first = tile->at + n;
   tile->low = tile->first + n;
   tile->high = tile->low + n;
-  memcpy(tile->at, s->walk.at, n * sizeof(uint64_t));
-  memcpy(tile->first, s->walk.first, n * sizeof(uint64_t));
+  memcpy(tile->at, it->walk.at, n * sizeof(uint64_t));
+  memcpy(tile->first, it->walk.first, n * sizeof(uint64_t));
   for (uint32_t d = 0; d < n; d++) {
-    const tsr_dimension_selection *selected = &s->plan->selections[d];
-    const uint64_t start = tsr__grid_start(s->grid, tile->at, d), end = tsr__grid_end(s->grid, tile->at, d);
+    const tsr_dimension_selection *selected = &it->plan->selections[d];
+    const uint64_t start = tsr__grid_start(it->grid, tile->at, d), end = tsr__grid_end(it->grid, tile->at, d);
     uint64_t values = 0, i = tile->first[d];
     tile->low[d] = TSR_MAX(selected->spans[i].low, start);
     for (; i < selected->count && selected->spans[i].low <= end; i++) {
       tile->high[d] = TSR_MIN(selected->spans[i].high, end);
       values += tile->high[d] - TSR_MAX(selected->spans[i].low, start) + 1;
     }
-    tile->cells *= values; /* no more than the tile has */
+    tile->cells *= values; /* at most the cells of a tile: cannot overflow */
   }
   return TSR_OK;
 }
 
-static uint64_t fragment_tile(const dense_iterator *s, const tsr_fragment *fragment, const uint64_t *at) {
+static uint64_t tile_number_in_fragment(const dense_iterator *it, const tsr_fragment *fragment, const uint64_t *at) {
   uint64_t number = 0;
-  for (uint32_t k = 0; k < s->dimensions; k++) {
-    const uint32_t d = tsr__grid_slowest(s->grid, k);
+  for (uint32_t k = 0; k < it->dimensions; k++) {
+    const uint32_t d = tsr__grid_slowest(it->grid, k);
     number = number * fragment->tile_count[d] + (at[d] - fragment->tile_low[d]);
   }
   return number;
 }
 
-static bool meets(const dense_iterator *s, const space_tile *tile, const tsr_plan_box *box) {
-  for (uint32_t d = 0; d < s->dimensions; d++)
+static bool box_meets(const dense_iterator *it, const space_tile *tile, const tsr_plan_box *box) {
+  for (uint32_t d = 0; d < it->dimensions; d++)
     if (box->low[d] > tile->high[d] || box->high[d] < tile->low[d]) return false;
   return true;
 }
 
-static bool covers(const dense_iterator *s, const space_tile *tile, const tsr_plan_box *box) {
-  for (uint32_t d = 0; d < s->dimensions; d++)
+static bool box_covers(const dense_iterator *it, const space_tile *tile, const tsr_plan_box *box) {
+  for (uint32_t d = 0; d < it->dimensions; d++)
     if (box->low[d] > tile->low[d] || box->high[d] < tile->high[d]) return false;
   return !box->sparse;
 }
 
-/* The fragments that may own cells of the tile: those behind one that covers all do not. */
-static int find_candidates(dense_iterator *s, space_tile *tile, tsr_error *error) {
-  const uint32_t met = s->walk.list_counts[s->dimensions];
-  TSR_TRY(TSR_ARENA_ARRAY(s->arena, met, &tile->candidates, error));
+/* Finds the candidates of a tile, from the newest fragment to the first that covers all selected cells: older fragments
+ * own none of them. */
+static int find_candidates(dense_iterator *it, space_tile *tile, tsr_error *error) {
+  const uint32_t met = it->walk.list_counts[it->dimensions];
+  TSR_TRY(TSR_ARENA_ARRAY(it->arena, met, &tile->candidates, error));
   for (uint32_t i = met; i-- > 0;) {
-    const tsr_plan_box *box = &s->plan->boxes[s->walk.lists[s->dimensions][i]];
-    if (!meets(s, tile, box)) continue;
+    const tsr_plan_box *box = &it->plan->boxes[it->walk.lists[it->dimensions][i]];
+    if (!box_meets(it, tile, box)) continue;
     candidate *c = &tile->candidates[tile->count++];
     c->box = box;
-    if (!box->sparse) c->number = fragment_tile(s, s->reader->snapshot->fragments[box->fragment].fragment, tile->at);
-    if (!covers(s, tile, box)) continue;
+    if (!box->sparse)
+      c->number = tile_number_in_fragment(it, it->reader->snapshot->fragments[box->fragment].fragment, tile->at);
+    if (!box_covers(it, tile, box)) continue;
     tile->covered = tile->count == 1;
     break;
   }
@@ -164,10 +171,11 @@ static int find_candidates(dense_iterator *s, space_tile *tile, tsr_error *error
   return TSR_OK;
 }
 
-/* Who of the candidates (dense ones) owns each cell of a piece; `count` stands for nobody. */
-static int own_subtile(dense_iterator *s, space_tile *tile, const tsr_subtile *subtile, uint32_t **owners,
-                       tsr_error *error) {
-  tsr_buffer *buffer = &s->reader->owners;
+/* Makes a map of owners for the cells of a subtile, by position, in which no cell has an owner yet: tile->count stands
+ * for that, an index of a candidate for an owner. */
+static int reset_owners(dense_iterator *it, space_tile *tile, const tsr_subtile *subtile, uint32_t **owners,
+                        tsr_error *error) {
+  tsr_buffer *buffer = &it->reader->dense.owners;
   buffer->size = 0;
   TSR_TRY(tsr__buffer_reserve(buffer, subtile->cells * sizeof(uint32_t), error));
   *owners = (uint32_t *)(void *)buffer->data;
@@ -175,27 +183,27 @@ static int own_subtile(dense_iterator *s, space_tile *tile, const tsr_subtile *s
   return TSR_OK;
 }
 
-static uint64_t read_dense_own_box(const tsr_subtile *subtile, const space_tile *tile, uint32_t c, uint32_t *owners) {
+static uint64_t claim_box(const tsr_subtile *subtile, const space_tile *tile, uint32_t c, uint32_t *owners) {
   const tsr_plan_box *box = tile->candidates[c].box;
-  return tsr__subtile_own(subtile, box->low, box->high, c, tile->count, owners);
+  return tsr__subtile_claim(subtile, box->low, box->high, c, tile->count, owners);
 }
 
-/* Finds out which candidates own cells, so that no other tile is decoded. */
-static int mark_used(dense_iterator *s, space_tile *tile, tsr_error *error) {
+/* Finds out which dense candidates own selected cells, so that no other tile is decoded. */
+static int mark_used(dense_iterator *it, space_tile *tile, tsr_error *error) {
   tsr_subtiles subtiles;
   uint32_t unused = 0;
   for (uint32_t c = 0; c < tile->count; c++) unused += !tile->candidates[c].box->sparse && !tile->candidates[c].used;
   if (unused == 0) return TSR_OK;
-  TSR_TRY(tsr__subtiles_init(s->grid, s->plan->selections, tile->at, tile->first, TSR_SUBTILE_CELLS, s->arena,
+  TSR_TRY(tsr__subtiles_init(it->grid, it->plan->selections, tile->at, tile->first, TSR_SUBTILE_CELLS, it->arena,
                              &subtiles, error));
   while (unused > 0 && tsr__subtiles_next(&subtiles)) {
     uint32_t *owners;
     uint64_t left = subtiles.subtile.cells;
-    TSR_TRY(tsr__environment_cancelled(s->reader->snapshot->array->environment, error));
-    TSR_TRY(own_subtile(s, tile, &subtiles.subtile, &owners, error));
+    TSR_TRY(tsr__environment_cancelled(it->reader->snapshot->array->environment, error));
+    TSR_TRY(reset_owners(it, tile, &subtiles.subtile, &owners, error));
     for (uint32_t c = 0; c < tile->count && left > 0; c++) {
       if (tile->candidates[c].box->sparse) continue;
-      const uint64_t owned = read_dense_own_box(&subtiles.subtile, tile, c, owners);
+      const uint64_t owned = claim_box(&subtiles.subtile, tile, c, owners);
       left -= owned;
       if (owned > 0 && !tile->candidates[c].used) {
         tile->candidates[c].used = true;
@@ -206,56 +214,59 @@ static int mark_used(dense_iterator *s, space_tile *tile, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Of its tile only what lies between the first and the last wanted cell is asked for. */
-static int hold(dense_iterator *s, const space_tile *tile, candidate *c, tsr_error *error) {
+/* Pins a dense candidate's tile, to be read from the first to the last selected cell. */
+static int pin_candidate(dense_iterator *it, const space_tile *tile, candidate *c, tsr_error *error) {
   if (c->pinned) return TSR_OK;
-  TSR_TRY(tsr__reader_hold(s->reader, c->box->fragment, c->number, s->grid->tile_cells, &c->pinned, error));
-  c->pinned->first = tsr__grid_cell(s->grid, tile->low);
-  c->pinned->end = tsr__grid_cell(s->grid, tile->high) + 1;
+  TSR_TRY(tsr__reader_pin(it->reader, c->box->fragment, c->number, it->grid->tile_cells, &c->pinned, error));
+  c->pinned->first = tsr__grid_cell(it->grid, tile->low);
+  c->pinned->end = tsr__grid_cell(it->grid, tile->high) + 1;
   return TSR_OK;
 }
 
-/* Bytes that the tile's used candidates will take. */
-static int read_dense_cost_of(dense_iterator *s, const space_tile *tile, uint64_t *bytes, tsr_error *error) {
+/* Computes the memory that the tile's used candidates will take, in bytes. */
+static int read_dense_cost_of(dense_iterator *it, const space_tile *tile, uint64_t *bytes, tsr_error *error) {
   *bytes = 0;
   for (uint32_t c = 0; c < tile->count; c++) {
     uint64_t cost;
     if (!tile->candidates[c].used) continue;
-    TSR_TRY(tsr__reader_cost(s->reader, tile->candidates[c].box->fragment, tile->candidates[c].number, &cost, error));
+    TSR_TRY(tsr__reader_cost(it->reader, tile->candidates[c].box->fragment, tile->candidates[c].number, &cost, error));
     *bytes = tsr__add_sat(*bytes, cost);
   }
   return TSR_OK;
 }
 
-/* Which tiles need not be decoded: their cells stay theirs, and are passed over. */
-static int exclude(dense_iterator *s, space_tile *tile, tsr_error *error) {
+/* Excludes candidates of whose cells none satisfies the predicates. Such a candidate still owns its cells; they come in
+ * no batch, and its tile is not decoded. */
+static int exclude_candidates(dense_iterator *it, space_tile *tile, tsr_error *error) {
   for (uint32_t c = 0; c < tile->count; c++) {
-    candidate *it = &tile->candidates[c];
-    if (!it->used) continue;
-    const int rc = it->box->excluded ? 1 : tsr__tests_exclude(s->reader, it->box->fragment, it->number, error);
+    candidate *owner = &tile->candidates[c];
+    if (!owner->used) continue;
+    const int rc =
+        owner->box->excluded ? 1 : tsr__tests_exclude(it->reader, owner->box->fragment, owner->number, error);
     if (rc < 0) return rc;
-    it->excluded = rc > 0;
-    it->used = !it->excluded;
+    owner->excluded = rc > 0;
+    owner->used = !owner->excluded;
   }
   return TSR_OK;
 }
 
-static void read_dense_drop_tile(dense_iterator *s, space_tile *tile) {
+static void read_dense_drop_tile(dense_iterator *it, space_tile *tile) {
   for (uint32_t c = 0; c < tile->count; c++) {
-    tsr__reader_drop(s->reader, tile->candidates[c].pinned);
+    tsr__reader_unpin(it->reader, tile->candidates[c].pinned);
     tile->candidates[c].pinned = NULL;
   }
 }
 
-/* Is the tile taken as a whole? Its box must be all that is wanted, and all that its one fragment has of it. */
-static int read_dense_offer(dense_iterator *s, const space_tile *tile, tsr_error *error) {
+/* Offers the tile to the whole-tile shortcut, if its selected cells are a box, and all that its one fragment wrote of
+ * the tile. Returns 1 if they are taken, 0, or < 0. */
+static int offer_whole_tile(dense_iterator *it, const space_tile *tile, tsr_error *error) {
   uint64_t cells = 1;
-  if (!s->reader->take || s->reader->test_count > 0 || (tile->count > 0 && !tile->covered)) return 0;
+  if (!it->reader->whole_tile_shortcut || it->reader->tests.count > 0 || (tile->count > 0 && !tile->covered)) return 0;
   const tsr_plan_box *box = tile->count > 0 ? tile->candidates[0].box : NULL;
-  for (uint32_t d = 0; d < s->dimensions; d++) {
+  for (uint32_t d = 0; d < it->dimensions; d++) {
     cells *= tile->high[d] - tile->low[d] + 1; /* no more than the tile has */
-    if (box && (tile->low[d] > TSR_MAX(box->low[d], tsr__grid_start(s->grid, tile->at, d)) ||
-                tile->high[d] < TSR_MIN(box->high[d], tsr__grid_end(s->grid, tile->at, d))))
+    if (box && (tile->low[d] > TSR_MAX(box->low[d], tsr__grid_start(it->grid, tile->at, d)) ||
+                tile->high[d] < TSR_MIN(box->high[d], tsr__grid_end(it->grid, tile->at, d))))
       return 0;
   }
   if (tile->cells != cells) return 0;
@@ -264,75 +275,78 @@ static int read_dense_offer(dense_iterator *s, const space_tile *tile, tsr_error
                                 .cells = cells,
                                 .low = tile->low,
                                 .high = tile->high};
-  return s->reader->take(s->reader->shortcut_argument, &whole, error);
+  return it->reader->whole_tile_shortcut(it->reader->shortcut_argument, &whole, error);
 }
 
-/* All tiles up to the next that a fragment meets, or a part of them, taken as one box: 1, and the walk stands behind them; 0;
- * < 0. */
-static int offer_gap(dense_iterator *s, tsr_error *error) {
-  tsr_whole_tile whole = {.fragment = TSR_NO_FRAGMENT, .low = s->gap, .high = s->gap + s->dimensions};
-  if (!s->reader->take || s->reader->test_count > 0) return 0;
-  if (!tsr__walk_gap(&s->walk, s->gap, s->gap + s->dimensions, &whole.cells)) return 0;
-  const int rc = s->reader->take(s->reader->shortcut_argument, &whole, error);
-  if (rc > 0) tsr__walk_pass(&s->walk);
+/* Offers the tiles before the next one that a cover meets, or some of them, to the whole-tile shortcut as one box.
+ * Returns 1 if they are taken, and the walk stands after them; 0; or < 0. */
+static int offer_gap(dense_iterator *it, tsr_error *error) {
+  tsr_whole_tile whole = {.fragment = TSR_NO_FRAGMENT, .low = it->gap_box, .high = it->gap_box + it->dimensions};
+  if (!it->reader->whole_tile_shortcut || it->reader->tests.count > 0) return 0;
+  if (!tsr__walk_gap(&it->walk, it->gap_box, it->gap_box + it->dimensions, &whole.cells)) return 0;
+  const int rc = it->reader->whole_tile_shortcut(it->reader->shortcut_argument, &whole, error);
+  if (rc > 0) tsr__walk_pass(&it->walk);
   return rc;
 }
 
-/* The tile at which the walk stands: 1: it goes into the window, for so many bytes; 0: it is taken as a whole, or nothing
- * of it is given out. */
-static int read_dense_look_at(dense_iterator *s, space_tile *tile, uint64_t *bytes, tsr_error *error) {
-  TSR_TRY(note_wanted(s, tile, error));
-  TSR_TRY(find_candidates(s, tile, error));
-  if (tile->count == 0 && !s->reader->passes_unwritten) return 0;
-  const int taken = read_dense_offer(s, tile, error);
+/* Inspects the tile at which the walk stands. Returns 1 if it goes into the window, and sets *bytes to the memory that
+ * it will take; 0 if the shortcut took it, or none of its cells can come in a batch; < 0: error. */
+static int inspect_tile(dense_iterator *it, space_tile *tile, uint64_t *bytes, tsr_error *error) {
+  TSR_TRY(select_in_tile(it, tile, error));
+  TSR_TRY(find_candidates(it, tile, error));
+  if (tile->count == 0 && !it->reader->gives_unwritten) return 0;
+  const int taken = offer_whole_tile(it, tile, error);
   if (taken != 0) return taken < 0 ? taken : 0;
   *bytes = 0;
-  if (s->loads) TSR_TRY(mark_used(s, tile, error));
-  if (s->reader->test_count > 0) TSR_TRY(exclude(s, tile, error));
-  if (s->loads) TSR_TRY(read_dense_cost_of(s, tile, bytes, error));
+  if (it->loads) TSR_TRY(mark_used(it, tile, error));
+  if (it->reader->tests.count > 0) TSR_TRY(exclude_candidates(it, tile, error));
+  if (it->loads) TSR_TRY(read_dense_cost_of(it, tile, bytes, error));
   return 1;
 }
 
-/* Asks for what is loaded with the window: that which the predicates look at comes first. */
-static int read_dense_request_tile(dense_iterator *s, space_tile *tile, tsr_error *error) {
-  tsr_reader *reader = s->reader;
-  for (uint32_t c = 0; c < tile->count && s->loads; c++) {
+/* Requests what is loaded with the window: with predicates only the fields that they read, else all requested
+ * fields. */
+static int read_dense_request_tile(dense_iterator *it, space_tile *tile, tsr_error *error) {
+  tsr_reader *reader = it->reader;
+  for (uint32_t c = 0; c < tile->count && it->loads; c++) {
     if (tile->candidates[c].excluded)
       tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
     if (!tile->candidates[c].used || tile->crowded) continue;
-    TSR_TRY(hold(s, tile, &tile->candidates[c], error));
-    if (reader->test_count > 0) TSR_TRY(tsr__tests_request(reader, tile->candidates[c].pinned, error));
+    TSR_TRY(pin_candidate(it, tile, &tile->candidates[c], error));
+    if (reader->tests.count > 0) TSR_TRY(tsr__tests_request(reader, tile->candidates[c].pinned, error));
     else TSR_TRY(tsr__reader_request_fields(reader, tile->candidates[c].pinned, error));
   }
   return TSR_OK;
 }
 
-/* The next tiles, and what is to be loaded of them. The first always goes in, unless it is `ahead`; others as the budget
- * and the limit allow. After an error the window is what it was before the tile at which the walk still stands. */
-static int read_dense_make_window(dense_iterator *s, read_dense_window *w, bool ahead, uint64_t *bytes,
+/* Fills a window with the next tiles, requests what is to be loaded of them, and sets *bytes to the memory that they
+ * will take. The first tile always goes in, unless the window is made `ahead`; others go in as the budget and the limit
+ * allow. After an error the window has the tiles before the one at which the walk still stands. */
+static int read_dense_make_window(dense_iterator *it, read_dense_window *w, bool ahead, uint64_t *bytes,
                                   tsr_error *error) {
-  tsr_reader *reader = s->reader;
-  const uint64_t most = tsr__reader_window(reader), budget = reader->memory.limit / 4;
+  tsr_reader *reader = it->reader;
+  const uint64_t tiles_max = tsr__reader_window(reader), budget = reader->memory.limit / 4;
   const uint32_t attributes = reader->snapshot->schema->attribute_count;
   *w = (read_dense_window){0};
   *bytes = 0;
-  s->arena = ahead ? &reader->ahead.arena : &reader->window;
-  s->loads = memchr(reader->fields + s->dimensions, true, attributes) != NULL;
-  tsr__arena_reset(s->arena);
-  TSR_TRY(TSR_ARENA_ARRAY(s->arena, most, &w->tiles, error));
-  for (uint64_t looked = 0; w->count < most && looked < TILES_LOOKED_AT && !s->walk.ended; looked++) {
+  it->arena = ahead ? &reader->ahead.arena : &reader->window;
+  it->loads = memchr(reader->fields + it->dimensions, true, attributes) != NULL;
+  tsr__arena_reset(it->arena);
+  TSR_TRY(TSR_ARENA_ARRAY(it->arena, tiles_max, &w->tiles, error));
+  for (uint64_t inspected = 0; w->count < tiles_max && inspected < TILES_INSPECTED_MAX && !it->walk.ended;
+       inspected++) {
     space_tile *tile = &w->tiles[w->count];
     const uint64_t requests = reader->requests.size;
     uint64_t cost;
-    int rc = offer_gap(s, error);
+    int rc = offer_gap(it, error);
     if (rc < 0) return rc;
     if (rc > 0) continue;
-    rc = read_dense_look_at(s, tile, &cost, error);
+    rc = inspect_tile(it, tile, &cost, error);
     if (rc > 0) {
       const uint64_t sum = tsr__add_sat(*bytes, cost);
-      if ((ahead || w->count > 0) && sum > budget) break; /* looked at again in the next window */
+      if ((ahead || w->count > 0) && sum > budget) break; /* the next window inspects it again */
       tile->crowded = tile->count > 1 && cost > reader->memory.limit / 8 * CROWDED_EIGHTHS;
-      rc = read_dense_request_tile(s, tile, error);
+      rc = read_dense_request_tile(it, tile, error);
       if (rc >= 0) {
         *bytes = sum;
         w->cells = tsr__add_sat(w->cells, tile->cells);
@@ -341,88 +355,89 @@ static int read_dense_make_window(dense_iterator *s, read_dense_window *w, bool 
     }
     if (rc < 0) {
       reader->requests.size = requests;
-      read_dense_drop_tile(s, tile);
+      read_dense_drop_tile(it, tile);
       return rc;
     }
-    tsr__walk_next(&s->walk);
+    tsr__walk_next(&it->walk);
     if (tsr__reader_suffices(reader, w->cells)) break;
   }
   return TSR_OK;
 }
 
-/* What the predicates do not look at, of tiles in which some cell satisfies them. */
-static int load_others(dense_iterator *s, tsr_error *error) {
-  for (uint64_t i = 0; i < s->now.count; i++)
-    for (uint32_t c = 0; c < s->now.tiles[i].count; c++) {
-      tsr_pinned_tile *pinned = s->now.tiles[i].candidates[c].pinned;
+/* Loads the fields that no predicate reads, of tiles in which some cell satisfies the predicates. */
+static int load_untested_fields(dense_iterator *it, tsr_error *error) {
+  for (uint64_t i = 0; i < it->now.count; i++)
+    for (uint32_t c = 0; c < it->now.tiles[i].count; c++) {
+      tsr_pinned_tile *pinned = it->now.tiles[i].candidates[c].pinned;
       if (!pinned) continue;
-      const int rc = tsr__tests_any(s->reader, pinned, error);
+      const int rc = tsr__tests_any(it->reader, pinned, error);
       if (rc < 0) return rc;
-      if (rc > 0) TSR_TRY(tsr__reader_request_fields(s->reader, pinned, error));
+      if (rc > 0) TSR_TRY(tsr__reader_request_fields(it->reader, pinned, error));
     }
-  return tsr__reader_load(s->reader, error);
+  return tsr__reader_load(it->reader, error);
 }
 
-/* The window that was begun while the last one was given out; fields may have been asked for since. */
-static int take_next(dense_iterator *s, tsr_error *error) {
-  s->now = s->next;
-  s->next = (read_dense_window){0};
-  s->has_next = false;
-  TSR_TRY(tsr__reader_take_ahead(s->reader, error));
-  if (s->reader->test_count > 0) return TSR_OK;
-  for (uint64_t i = 0; i < s->now.count; i++)
-    for (uint32_t c = 0; c < s->now.tiles[i].count; c++) {
-      tsr_pinned_tile *pinned = s->now.tiles[i].candidates[c].pinned;
-      if (pinned) TSR_TRY(tsr__reader_request_fields(s->reader, pinned, error));
+/* Makes the next window the present one. Loads fields that the caller has started to read since it was requested. */
+static int take_next_window(dense_iterator *it, tsr_error *error) {
+  it->now = it->next;
+  it->next = (read_dense_window){0};
+  it->has_next = false;
+  TSR_TRY(tsr__reader_take_ahead(it->reader, error));
+  if (it->reader->tests.count > 0) return TSR_OK;
+  for (uint64_t i = 0; i < it->now.count; i++)
+    for (uint32_t c = 0; c < it->now.tiles[i].count; c++) {
+      tsr_pinned_tile *pinned = it->now.tiles[i].candidates[c].pinned;
+      if (pinned) TSR_TRY(tsr__reader_request_fields(it->reader, pinned, error));
     }
-  return tsr__reader_load(s->reader, error);
+  return tsr__reader_load(it->reader, error);
 }
 
-/* Begins the next window. What fails there is met again, if it lasts, when its tiles are wanted. */
-static int read_dense_begin_next(dense_iterator *s, tsr_error *error) {
-  tsr_error trouble;
+/* Makes the next window and starts to load it. Errors are ignored: if they last, they are met again when the window
+ * becomes the present one. */
+static int read_dense_begin_next(dense_iterator *it, tsr_error *error) {
+  tsr_error ignored;
   uint64_t bytes;
-  if (s->walk.ended || !tsr__reader_may_ahead(s->reader)) return TSR_OK;
-  const int rc = read_dense_make_window(s, &s->next, true, &bytes, &trouble);
-  if (rc == TSR_INTERRUPT) return tsr__fail(error, rc, "%s", trouble.message);
-  s->has_next = s->next.count > 0;
-  return s->has_next ? tsr__reader_load_ahead(s->reader, bytes, error) : TSR_OK;
+  if (it->walk.ended || !tsr__reader_may_ahead(it->reader)) return TSR_OK;
+  const int rc = read_dense_make_window(it, &it->next, true, &bytes, &ignored);
+  if (rc == TSR_INTERRUPT) return tsr__fail(error, rc, "%s", ignored.message);
+  it->has_next = it->next.count > 0;
+  return it->has_next ? tsr__reader_load_ahead(it->reader, bytes, error) : TSR_OK;
 }
 
-static int read_dense_fill_window(dense_iterator *s, tsr_error *error) {
-  tsr_reader *reader = s->reader;
+static int read_dense_fill_window(dense_iterator *it, tsr_error *error) {
+  tsr_reader *reader = it->reader;
   uint64_t bytes;
-  if (reader->window_tiles > 1) /* else the caller has just begun */
+  if (reader->progress.window_tiles > 1) /* before the first window, the start has just checked */
     TSR_TRY(tsr__environment_cancelled(reader->snapshot->array->environment, error));
-  s->tile_at = 0;
-  s->now.count = 0;
-  if (s->has_next) {
-    TSR_TRY(take_next(s, error));
+  it->tile_at = 0;
+  it->now.count = 0;
+  if (it->has_next) {
+    TSR_TRY(take_next_window(it, error));
   } else {
-    TSR_TRY(read_dense_make_window(s, &s->now, false, &bytes, error));
+    TSR_TRY(read_dense_make_window(it, &it->now, false, &bytes, error));
     TSR_TRY(tsr__reader_load(reader, error));
   }
-  reader->given = tsr__add_sat(reader->given, s->now.cells);
-  TSR_TRY(read_dense_begin_next(s, error));
-  return reader->test_count > 0 && reader->others ? load_others(s, error) : TSR_OK;
+  reader->progress.given = tsr__add_sat(reader->progress.given, it->now.cells);
+  TSR_TRY(read_dense_begin_next(it, error));
+  return reader->tests.count > 0 && reader->tests.has_other_fields ? load_untested_fields(it, error) : TSR_OK;
 }
 
 /* ---- Sparse fragments ------------------------------------------------------------------------------------------- */
 
-typedef struct leaf_list {
+typedef struct sparse_tile_search {
   dense_iterator *iterator;
   uint32_t candidate;
-} leaf_list;
+} sparse_tile_search;
 
-/* The fragment of a sparse tile, of the present space tile. */
-static uint32_t read_dense_fragment_of(const dense_iterator *s, const sparse_tile *tile) {
-  return s->now.tiles[s->tile_at].candidates[tile->candidate].box->fragment;
+/* Returns the fragment of a sparse tile, as an index in the snapshot. */
+static uint32_t read_dense_fragment_of(const dense_iterator *it, const sparse_tile *tile) {
+  return it->now.tiles[it->tile_at].candidates[tile->candidate].box->fragment;
 }
 
-static int weigh_leaf(dense_iterator *s, sparse_tile *tile, tsr_error *error) {
-  tsr_snapshot *snapshot = s->reader->snapshot;
-  const tsr_snapshot_fragment *item = &snapshot->fragments[read_dense_fragment_of(s, tile)];
-  const uint32_t fields = s->dimensions + snapshot->schema->attribute_count;
+static int estimate_sparse_tile(dense_iterator *it, sparse_tile *tile, tsr_error *error) {
+  tsr_snapshot *snapshot = it->reader->snapshot;
+  const tsr_snapshot_fragment *item = &snapshot->fragments[read_dense_fragment_of(it, tile)];
+  const uint32_t fields = it->dimensions + snapshot->schema->attribute_count;
   const uint64_t cells = tsr__fragment_tile_cells(&item->fragment->metadata, tile->number);
   uint64_t bytes = cells * (sizeof(uint64_t) + sizeof(uint32_t)), one;
   for (uint32_t f = 0; f < fields; f++) {
@@ -431,174 +446,180 @@ static int weigh_leaf(dense_iterator *s, sparse_tile *tile, tsr_error *error) {
     else TSR_TRY(tsr__tile_cost(snapshot->array, item->fragment, (uint32_t)item->slots[f], tile->number, &one, error));
     bytes = tsr__add_sat(bytes, one);
   }
-  tile->bytes = tsr__add_sat(tsr__mul_sat(2, bytes), (fields + 1) * (uint64_t)SLOT_BYTES); /* stored, and decoded */
+  tile->bytes = tsr__add_sat(tsr__mul_sat(2, bytes), (fields + 1) * (uint64_t)SLOT_OVERHEAD);
   return TSR_OK;
 }
 
-static int add_leaf(void *argument, uint64_t leaf, bool inside, tsr_error *error) {
-  dense_iterator *s = ((leaf_list *)argument)->iterator;
+static int add_sparse_tile(void *argument, uint64_t leaf, bool inside, tsr_error *error) {
+  dense_iterator *it = ((sparse_tile_search *)argument)->iterator;
   sparse_tile *memory;
   (void)inside;
-  if ((s->sparse_count & (s->sparse_count - 1)) == 0) { /* a power of two: double */
-    TSR_TRY(TSR_ARENA_ARRAY(&s->reader->window, TSR_MAX(1, 2 * s->sparse_count), &memory, error));
-    if (s->sparse_count) memcpy(memory, s->sparse, s->sparse_count * sizeof(sparse_tile));
-    s->sparse = memory;
+  if ((it->sparse_count & (it->sparse_count - 1)) == 0) { /* the array is full at powers of two */
+    TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window, TSR_MAX(1, 2 * it->sparse_count), &memory, error));
+    if (it->sparse_count) memcpy(memory, it->sparse, it->sparse_count * sizeof(sparse_tile));
+    it->sparse = memory;
   }
-  sparse_tile *tile = &s->sparse[s->sparse_count++];
-  *tile = (sparse_tile){.candidate = ((leaf_list *)argument)->candidate, .number = leaf};
-  return weigh_leaf(s, tile, error);
+  sparse_tile *tile = &it->sparse[it->sparse_count++];
+  *tile = (sparse_tile){.candidate = ((sparse_tile_search *)argument)->candidate, .number = leaf};
+  return estimate_sparse_tile(it, tile, error);
 }
 
-/* The tiles of sparse fragments around what is wanted of the present tile. */
-static int find_sparse(dense_iterator *s, const space_tile *tile, tsr_error *error) {
-  tsr_snapshot *snapshot = s->reader->snapshot;
+/* Finds the tiles of sparse fragments whose MBRs meet the box around the selected cells of the present tile. */
+static int find_sparse_tiles(dense_iterator *it, const space_tile *tile, tsr_error *error) {
+  tsr_snapshot *snapshot = it->reader->snapshot;
   tsr_spans *spans;
   tsr_span *around;
   bool any = false;
   for (uint32_t c = 0; c < tile->count; c++) any |= tile->candidates[c].box->sparse;
   if (!any) return TSR_OK;
-  TSR_TRY(TSR_ARENA_ARRAY(&s->reader->window, s->dimensions, &spans, error));
-  TSR_TRY(TSR_ARENA_ARRAY(&s->reader->window, s->dimensions, &around, error));
-  for (uint32_t d = 0; d < s->dimensions; d++) {
-    around[d] = (tsr_span){s->grid->low_key[d] + tile->low[d], s->grid->low_key[d] + tile->high[d]};
+  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window, it->dimensions, &spans, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window, it->dimensions, &around, error));
+  for (uint32_t d = 0; d < it->dimensions; d++) {
+    around[d] = (tsr_span){it->grid->low_key[d] + tile->low[d], it->grid->low_key[d] + tile->high[d]};
     spans[d] = (tsr_spans){.count = 1, .spans = &around[d]};
   }
   for (uint32_t c = 0; c < tile->count; c++) {
     if (!tile->candidates[c].box->sparse) continue;
     const tsr_rtree *rtree;
-    leaf_list list = {.iterator = s, .candidate = c};
+    sparse_tile_search list = {.iterator = it, .candidate = c};
     TSR_TRY(tsr__fragment_rtree(snapshot->array, snapshot->fragments[tile->candidates[c].box->fragment].fragment,
                                 &rtree, error));
-    TSR_TRY(tsr__rtree_query(rtree, spans, add_leaf, &list, error));
+    TSR_TRY(tsr__rtree_query(rtree, spans, add_sparse_tile, &list, error));
   }
   return TSR_OK;
 }
 
-/* May the tile of a sparse fragment hold cells of the piece, by its box? */
-static bool read_dense_reaches(const dense_iterator *s, const tsr_subtile *subtile, const sparse_tile *tile) {
-  const tsr_rtree *rtree = s->reader->snapshot->fragments[read_dense_fragment_of(s, tile)].fragment->metadata.rtree;
-  const uint64_t *keys = rtree->keys[rtree->levels - 1] + tile->number * s->dimensions * 2;
-  for (uint32_t i = 0; i < s->dimensions; i++) {
+/* Returns true if the MBR of a sparse tile meets the subtile. */
+static bool read_dense_reaches(const dense_iterator *it, const tsr_subtile *subtile, const sparse_tile *tile) {
+  const tsr_rtree *rtree = it->reader->snapshot->fragments[read_dense_fragment_of(it, tile)].fragment->metadata.rtree;
+  const uint64_t *keys = rtree->keys[rtree->levels - 1] + tile->number * it->dimensions * 2;
+  for (uint32_t i = 0; i < it->dimensions; i++) {
     const tsr_axis *axis = &subtile->axes[i];
     const uint32_t d = axis->dimension;
     const uint64_t low = axis->base + axis->spans[0].low, high = axis->base + axis->spans[axis->span_count - 1].high;
-    if (keys[2 * d] - s->grid->low_key[d] > high || keys[2 * d + 1] - s->grid->low_key[d] < low) return false;
+    if (keys[2 * d] - it->grid->low_key[d] > high || keys[2 * d + 1] - it->grid->low_key[d] < low) return false;
   }
   return true;
 }
 
-static void drop_pinned(dense_iterator *s, sparse_tile *tile) {
-  tsr__reader_drop(s->reader, tile->pinned);
+static void unpin_sparse_tile(dense_iterator *it, sparse_tile *tile) {
+  tsr__reader_unpin(it->reader, tile->pinned);
   tile->pinned = NULL;
 }
 
-static void drop_leaf(dense_iterator *s, sparse_tile *tile) {
-  drop_pinned(s, tile);
+static void drop_sparse_tile(dense_iterator *it, sparse_tile *tile) {
+  unpin_sparse_tile(it, tile);
   tsr__free(tile->cells);
   tile->cells = NULL;
 }
 
-static void drop_sparse(dense_iterator *s) {
-  for (uint64_t i = 0; i < s->sparse_count; i++) drop_leaf(s, &s->sparse[i]);
-  s->sparse_count = 0;
+static void drop_sparse_tiles(dense_iterator *it) {
+  for (uint64_t i = 0; i < it->sparse_count; i++) drop_sparse_tile(it, &it->sparse[i]);
+  it->sparse_count = 0;
 }
 
-/* Asks for what a tile is needed for: its coordinates, with room for those of its cells that count; what is wanted of them. */
-static int want_leaf(dense_iterator *s, sparse_tile *tile, bool coordinates, bool fields, tsr_error *error) {
-  const uint32_t f = read_dense_fragment_of(s, tile);
-  const tsr_snapshot_fragment *item = &s->reader->snapshot->fragments[f];
+/* Requests slots of a sparse tile: its coordinates, the requested fields, or both. Allocates room for the cells that it
+ * owns. */
+static int request_sparse_tile(dense_iterator *it, sparse_tile *tile, bool coordinates, bool fields, tsr_error *error) {
+  const uint32_t f = read_dense_fragment_of(it, tile);
+  const tsr_snapshot_fragment *item = &it->reader->snapshot->fragments[f];
   const uint64_t cells = tsr__fragment_tile_cells(&item->fragment->metadata, tile->number);
-  if (!tile->pinned) TSR_TRY(tsr__reader_hold(s->reader, f, tile->number, cells, &tile->pinned, error));
-  if (!tile->cells) { TSR_TRY(TSR_ALLOC_RAW(&s->reader->memory, cells, &tile->cells, error)); }
-  for (uint32_t d = 0; d < s->dimensions && coordinates; d++)
-    TSR_TRY(tsr__reader_request(s->reader, tile->pinned, item->slots[d], error));
+  if (!tile->pinned) TSR_TRY(tsr__reader_pin(it->reader, f, tile->number, cells, &tile->pinned, error));
+  if (!tile->cells) { TSR_TRY(TSR_ALLOC_RAW(&it->reader->memory, cells, &tile->cells, error)); }
+  for (uint32_t d = 0; d < it->dimensions && coordinates; d++)
+    TSR_TRY(tsr__reader_request(it->reader, tile->pinned, item->slots[d], error));
   if (item->fragment->uncommitted)
-    TSR_TRY(tsr__reader_request(s->reader, tile->pinned,
+    TSR_TRY(tsr__reader_request(it->reader, tile->pinned,
                                 tsr__fragment_system_slot(&item->fragment->metadata, TSR_SLOT_TIMES), error));
-  return fields ? tsr__reader_request_fields(s->reader, tile->pinned, error) : TSR_OK;
+  return fields ? tsr__reader_request_fields(it->reader, tile->pinned, error) : TSR_OK;
 }
 
-/* Which tiles of sparse fragments reach into a piece? They are in hand, unless memory is short, and no others. */
-static int load_sparse(dense_iterator *s, const tsr_subtile *subtile, tsr_error *error) {
+/* Loads the sparse tiles that reach into a subtile, unless memory is too short for all of them, and drops all
+ * others. */
+static int load_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, tsr_error *error) {
   bool any = false;
   uint64_t bytes = 0;
-  for (uint64_t i = 0; i < s->sparse_count; i++) {
-    s->sparse[i].count = 0;
-    s->sparse[i].reaches = read_dense_reaches(s, subtile, &s->sparse[i]);
-    if (s->sparse[i].reaches) bytes = tsr__add_sat(bytes, s->sparse[i].bytes);
-    else drop_leaf(s, &s->sparse[i]);
+  for (uint64_t i = 0; i < it->sparse_count; i++) {
+    it->sparse[i].count = 0;
+    it->sparse[i].reaches = read_dense_reaches(it, subtile, &it->sparse[i]);
+    if (it->sparse[i].reaches) bytes = tsr__add_sat(bytes, it->sparse[i].bytes);
+    else drop_sparse_tile(it, &it->sparse[i]);
   }
-  s->waiting = bytes > s->reader->memory.limit / WAITING_PART;
-  for (uint64_t i = 0; i < s->sparse_count; i++) {
-    if (s->waiting) drop_pinned(s, &s->sparse[i]);
-    if (!s->sparse[i].reaches || s->sparse[i].pinned || s->waiting) continue;
-    TSR_TRY(want_leaf(s, &s->sparse[i], true, true, error));
+  it->deferred = bytes > it->reader->memory.limit / DEFER_PART;
+  for (uint64_t i = 0; i < it->sparse_count; i++) {
+    if (it->deferred) unpin_sparse_tile(it, &it->sparse[i]);
+    if (!it->sparse[i].reaches || it->sparse[i].pinned || it->deferred) continue;
+    TSR_TRY(request_sparse_tile(it, &it->sparse[i], true, true, error));
     any = true;
   }
-  return any ? tsr__reader_load(s->reader, error) : TSR_OK;
+  return any ? tsr__reader_load(it->reader, error) : TSR_OK;
 }
 
-/* Of a run that the writer was rewound into, cells from this number on do not count; else NULL. */
-static const uint64_t *numbers_of(const dense_iterator *s, const sparse_tile *tile, uint64_t *end) {
-  const tsr_snapshot_fragment *item = &s->reader->snapshot->fragments[tile->pinned->fragment];
+/* Returns the numbers of the cells of an uncommitted fragment that a rollback to a savepoint has cut: cells whose
+ * number is *end or more do not exist. NULL for all other fragments. */
+static const uint64_t *rewound_numbers(const dense_iterator *it, const sparse_tile *tile, uint64_t *end) {
+  const tsr_snapshot_fragment *item = &it->reader->snapshot->fragments[tile->pinned->fragment];
   if (!item->fragment->uncommitted || !item->cut) return NULL;
   *end = TSR_UNCOMMITTED_TIMES + item->run_end;
   const int64_t slot = tsr__fragment_system_slot(&item->fragment->metadata, TSR_SLOT_TIMES);
   return (const uint64_t *)(const void *)tile->pinned->tiles[slot]->values;
 }
 
-/* The cells of a tile in hand take what nobody newer has: the last stored first. */
-static void own_leaf(dense_iterator *s, const tsr_subtile *subtile, sparse_tile *tile, uint32_t none,
-                     uint32_t *owners) {
-  const tsr_schema *schema = s->reader->snapshot->schema;
+/* Claims, for a loaded sparse tile, the cells of the subtile that have no owner yet. Of equal coordinates the one that
+ * is stored last wins. */
+static void claim_sparse_tile(dense_iterator *it, const tsr_subtile *subtile, sparse_tile *tile, uint32_t none,
+                              uint32_t *owners) {
+  const tsr_schema *schema = it->reader->snapshot->schema;
   uint64_t end = 0;
-  const uint64_t *numbers = numbers_of(s, tile, &end);
-  for (uint32_t d = 0; d < s->dimensions; d++) s->coordinates[d] = tsr__pinned_coordinates(s->reader, tile->pinned, d);
+  const uint64_t *numbers = rewound_numbers(it, tile, &end);
+  for (uint32_t d = 0; d < it->dimensions; d++)
+    it->coordinates[d] = tsr__pinned_coordinates(it->reader, tile->pinned, d);
   for (uint64_t cell = tile->pinned->cells; cell-- > 0;) {
     if (numbers && numbers[cell] >= end) continue;
-    for (uint32_t d = 0; d < s->dimensions; d++) {
+    for (uint32_t d = 0; d < it->dimensions; d++) {
       const tsr_field *f = &schema->fields[d];
-      const uint8_t *value = s->coordinates[d].values + cell * f->cell_size;
-      s->scratch[d] = tsr__key(f->datatype, value) - s->grid->low_key[d];
+      const uint8_t *value = it->coordinates[d].values + cell * f->cell_size;
+      it->scratch[d] = tsr__key(f->datatype, value) - it->grid->low_key[d];
     }
-    const int64_t position = tsr__subtile_find(subtile, s->scratch);
+    const int64_t position = tsr__subtile_find(subtile, it->scratch);
     if (position < 0 || owners[position] != none) continue;
     owners[position] = tile->candidate;
     tile->cells[tile->count++] = (uint32_t)cell;
   }
 }
 
-/* The same of a candidate's tiles; *left: cells of the piece that have no owner yet. */
-static int own_cells(dense_iterator *s, const tsr_subtile *subtile, uint32_t c, uint32_t none, uint32_t *owners,
-                     uint64_t *left, tsr_error *error) {
-  for (uint64_t i = s->sparse_count; i-- > 0 && *left > 0;) {
-    sparse_tile *tile = &s->sparse[i];
+/* Claims cells for all tiles of a sparse candidate. *left is the number of cells without an owner. */
+static int claim_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, uint32_t c, uint32_t none,
+                              uint32_t *owners, uint64_t *left, tsr_error *error) {
+  for (uint64_t i = it->sparse_count; i-- > 0 && *left > 0;) {
+    sparse_tile *tile = &it->sparse[i];
     if (tile->candidate != c || !tile->reaches) continue;
-    if (s->waiting) {
-      TSR_TRY(want_leaf(s, tile, true, false, error));
-      TSR_TRY(tsr__reader_load(s->reader, error));
+    if (it->deferred) {
+      TSR_TRY(request_sparse_tile(it, tile, true, false, error));
+      TSR_TRY(tsr__reader_load(it->reader, error));
     }
-    own_leaf(s, subtile, tile, none, owners);
+    claim_sparse_tile(it, subtile, tile, none, owners);
     *left -= tile->count;
-    if (s->waiting) drop_pinned(s, tile);
-    if (s->waiting && tile->count == 0) drop_leaf(s, tile);
+    if (it->deferred) unpin_sparse_tile(it, tile);
+    if (it->deferred && tile->count == 0) drop_sparse_tile(it, tile);
   }
   return TSR_OK;
 }
 
-/* ---- Pieces into batches ---------------------------------------------------------------------------------------- */
+/* ---- Subtiles into batches
+ * ---------------------------------------------------------------------------------------- */
 
-static int read_dense_add_part(dense_iterator *s, read_dense_part p, tsr_error *error) {
+static int read_dense_add_part(dense_iterator *it, read_dense_part p, tsr_error *error) {
   if (p.count == 0) return TSR_OK;
-  if (s->part_count == s->part_capacity) {
-    const uint64_t capacity = TSR_MAX(4, 2 * s->part_capacity);
+  if (it->part_count == it->part_capacity) {
+    const uint64_t capacity = TSR_MAX(4, 2 * it->part_capacity);
     read_dense_part *memory;
-    TSR_TRY(TSR_ARENA_ARRAY(&s->reader->arena, capacity, &memory, error));
-    if (s->part_count) memcpy(memory, s->parts, s->part_count * sizeof(read_dense_part));
-    s->parts = memory;
-    s->part_capacity = capacity;
+    TSR_TRY(TSR_ARENA_ARRAY(&it->reader->arena, capacity, &memory, error));
+    if (it->part_count) memcpy(memory, it->parts, it->part_count * sizeof(read_dense_part));
+    it->parts = memory;
+    it->part_capacity = capacity;
   }
-  s->parts[s->part_count++] = p;
+  it->parts[it->part_count++] = p;
   return TSR_OK;
 }
 
@@ -610,48 +631,49 @@ static int read_dense_select_cells(tsr_buffer *buffer, const tsr_subtile *subtil
   return TSR_OK;
 }
 
-/* Behind the cells from `i` on that have one owner: neighbours mostly do. */
-static uint64_t run_of_owner(const uint32_t *owners, uint64_t i, uint64_t cells) {
+/* Returns the end of the positions from `i` on that have the same owner. Neighbours mostly do. */
+static uint64_t end_of_owner(const uint32_t *owners, uint64_t i, uint64_t cells) {
   const uint32_t owner = owners[i];
   while (++i < cells && owners[i] == owner) {}
   return i;
 }
 
-/* Sorts cells by owner, one part for each; owner `count` is nobody. */
-static int split_by_owner(dense_iterator *s, space_tile *tile, const tsr_subtile *subtile, const uint32_t *owners,
+/* Sorts the cells of a subtile by owner and makes a part for each dense candidate, and one for cells without an
+ * owner. */
+static int split_by_owner(dense_iterator *it, space_tile *tile, const tsr_subtile *subtile, const uint32_t *owners,
                           tsr_error *error) {
-  tsr_reader *reader = s->reader;
+  tsr_reader *reader = it->reader;
   uint32_t *cells;
-  TSR_TRY(read_dense_select_cells(&reader->selection, subtile, &cells, error));
-  reader->sorted.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&reader->sorted, subtile->cells * sizeof(uint32_t), error));
-  uint32_t *sorted = (uint32_t *)(void *)reader->sorted.data;
-  reader->numbers.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&reader->numbers, (tile->count + 2) * sizeof(uint64_t), error));
-  uint64_t *ends = (uint64_t *)(void *)reader->numbers.data; /* of each owner's cells, once they are all in place */
+  TSR_TRY(read_dense_select_cells(&reader->dense.selection, subtile, &cells, error));
+  reader->dense.sorted.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&reader->dense.sorted, subtile->cells * sizeof(uint32_t), error));
+  uint32_t *sorted = (uint32_t *)(void *)reader->dense.sorted.data;
+  reader->rowids.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&reader->rowids, (tile->count + 2) * sizeof(uint64_t), error));
+  uint64_t *ends = (uint64_t *)(void *)reader->rowids.data; /* by owner: where its sorted cells end */
   memset(ends, 0, (tile->count + 2) * sizeof(uint64_t));
   for (uint64_t i = 0, end; i < subtile->cells; i = end) {
-    end = run_of_owner(owners, i, subtile->cells);
+    end = end_of_owner(owners, i, subtile->cells);
     ends[owners[i] + 1] += end - i;
   }
   for (uint32_t c = 0; c <= tile->count; c++) ends[c + 1] += ends[c];
   for (uint64_t i = 0; i < subtile->cells;) {
     const uint32_t owner = owners[i];
     uint64_t to = ends[owner];
-    for (const uint64_t end = run_of_owner(owners, i, subtile->cells); i < end; i++) sorted[to++] = cells[i];
+    for (const uint64_t end = end_of_owner(owners, i, subtile->cells); i < end; i++) sorted[to++] = cells[i];
     ends[owner] = to;
   }
   for (uint32_t c = 0; c <= tile->count; c++) {
     const uint64_t from = c ? ends[c - 1] : 0, n = ends[c] - from;
     if (n == 0 || (c < tile->count ? tile->candidates[c].box->sparse || tile->candidates[c].excluded
-                                   : !s->reader->passes_unwritten))
+                                   : !it->reader->gives_unwritten))
       continue;
-    if (c < tile->count) TSR_TRY(hold(s, tile, &tile->candidates[c], error));
-    const bool run = sorted[from + n - 1] - sorted[from] == n - 1;
-    TSR_TRY(read_dense_add_part(s,
+    if (c < tile->count) TSR_TRY(pin_candidate(it, tile, &tile->candidates[c], error));
+    const bool contiguous = sorted[from + n - 1] - sorted[from] == n - 1;
+    TSR_TRY(read_dense_add_part(it,
                                 (read_dense_part){.pinned = c < tile->count ? tile->candidates[c].pinned : NULL,
                                                   .from = c,
-                                                  .cells = run ? NULL : sorted + from,
+                                                  .cells = contiguous ? NULL : sorted + from,
                                                   .first = sorted[from],
                                                   .count = n},
                                 error));
@@ -659,36 +681,36 @@ static int split_by_owner(dense_iterator *s, space_tile *tile, const tsr_subtile
   return TSR_OK;
 }
 
-static int make_parts(dense_iterator *s, space_tile *tile, tsr_error *error) {
-  const tsr_subtile *subtile = &s->subtiles.subtile;
-  s->part_count = s->part_at = 0;
-  memset(s->values_ready, 0, s->dimensions * sizeof(bool));
+static int make_parts(dense_iterator *it, space_tile *tile, tsr_error *error) {
+  const tsr_subtile *subtile = &it->subtiles.subtile;
+  it->part_count = it->part_at = 0;
+  memset(it->values_ready, 0, it->dimensions * sizeof(bool));
   if (tile->covered && tile->candidates[0].excluded) return TSR_OK;
   if (tile->covered || tile->count == 0) {
     read_dense_part p = {.count = subtile->cells};
     uint32_t *cells = NULL;
     if (tile->covered) {
-      TSR_TRY(hold(s, tile, &tile->candidates[0], error));
+      TSR_TRY(pin_candidate(it, tile, &tile->candidates[0], error));
       p.pinned = tile->candidates[0].pinned;
     }
     if (!tsr__subtile_is_contiguous(subtile))
-      TSR_TRY(read_dense_select_cells(&s->reader->selection, subtile, &cells, error));
+      TSR_TRY(read_dense_select_cells(&it->reader->dense.selection, subtile, &cells, error));
     p.cells = cells;
-    return read_dense_add_part(s, p, error);
+    return read_dense_add_part(it, p, error);
   }
   uint32_t *owners;
   uint64_t left = subtile->cells;
-  TSR_TRY(load_sparse(s, subtile, error));
-  TSR_TRY(own_subtile(s, tile, subtile, &owners, error));
+  TSR_TRY(load_sparse_tiles(it, subtile, error));
+  TSR_TRY(reset_owners(it, tile, subtile, &owners, error));
   for (uint32_t c = 0; c < tile->count && left > 0; c++) {
-    if (tile->candidates[c].box->sparse) TSR_TRY(own_cells(s, subtile, c, tile->count, owners, &left, error));
-    else left -= read_dense_own_box(subtile, tile, c, owners);
+    if (tile->candidates[c].box->sparse) TSR_TRY(claim_sparse_tiles(it, subtile, c, tile->count, owners, &left, error));
+    else left -= claim_box(subtile, tile, c, owners);
   }
-  TSR_TRY(split_by_owner(s, tile, subtile, owners, error));
-  for (uint64_t i = 0; i < s->sparse_count; i++) {
-    const sparse_tile *t = &s->sparse[i];
+  TSR_TRY(split_by_owner(it, tile, subtile, owners, error));
+  for (uint64_t i = 0; i < it->sparse_count; i++) {
+    const sparse_tile *t = &it->sparse[i];
     TSR_TRY(read_dense_add_part(
-        s, (read_dense_part){.pinned = t->pinned, .sparse = true, .from = i, .cells = t->cells, .count = t->count},
+        it, (read_dense_part){.pinned = t->pinned, .sparse = true, .from = i, .cells = t->cells, .count = t->count},
         error));
   }
   return TSR_OK;
@@ -696,189 +718,191 @@ static int make_parts(dense_iterator *s, space_tile *tile, tsr_error *error) {
 
 /* ---- The source ------------------------------------------------------------------------------------------------- */
 
-/* Rowids of cells that were never written: by row-major ordinal in the domain, or tile by tile where there are too many
- * of those. */
-static int read_dense_number_unwritten(dense_iterator *s, const space_tile *tile, tsr_batch *batch, tsr_error *error) {
-  const tsr_subtile *subtile = &s->subtiles.subtile;
-  tsr_reader *reader = s->reader;
+/* Sets the rowids of cells that were never written: by row-major ordinal in the domain, or, if there are too many of
+ * those, the environment gives a range of rowids to each tile on demand. */
+static int read_dense_number_unwritten(dense_iterator *it, const space_tile *tile, tsr_batch *batch, tsr_error *error) {
+  const tsr_subtile *subtile = &it->subtiles.subtile;
+  tsr_reader *reader = it->reader;
   const tsr_snapshot *snapshot = reader->snapshot;
   if (snapshot->unwritten_row_base >= 0) {
-    tsr_buffer *buffer = &reader->numbers;
+    tsr_buffer *buffer = &reader->rowids;
     uint64_t stride = 1;
     buffer->size = 0;
     TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(subtile->reach, sizeof(int64_t)), error));
-    for (uint32_t d = s->dimensions; d-- > 0; stride *= s->grid->last[d] + 1) s->scratch[d] = stride;
-    tsr__subtile_numbers(subtile, s->scratch, snapshot->unwritten_row_base, (int64_t *)(void *)buffer->data);
+    for (uint32_t d = it->dimensions; d-- > 0; stride *= it->grid->last[d] + 1) it->scratch[d] = stride;
+    tsr__subtile_numbers(subtile, it->scratch, snapshot->unwritten_row_base, (int64_t *)(void *)buffer->data);
     batch->rowids = (const int64_t *)(const void *)buffer->data;
     return TSR_OK;
   }
   tsr_buffer name = {.memory = &reader->memory};
   int rc = tsr__buffer_printf(&name, error, "never written in tile");
-  for (uint32_t d = 0; d < s->dimensions && rc >= 0; d++)
+  for (uint32_t d = 0; d < it->dimensions && rc >= 0; d++)
     rc = tsr__buffer_printf(&name, error, " %llu", (unsigned long long)tile->at[d]);
   if (rc >= 0) rc = tsr__buffer_append_u8(&name, 0, error);
   if (rc >= 0)
     rc = tsr__environment_rows(snapshot->array->environment, snapshot->array->path, (const char *)name.data,
-                               s->grid->tile_cells, &batch->row_base, error);
+                               it->grid->tile_cells, &batch->row_base, error);
   tsr__buffer_release(&name);
   batch->row_base += (int64_t)subtile->origin;
   return rc;
 }
 
-static int give_part(dense_iterator *s, const read_dense_part *p, tsr_batch *batch, tsr_error *error) {
+static int fill_batch(dense_iterator *it, const read_dense_part *p, tsr_batch *batch, tsr_error *error) {
   batch->count = p->count;
   batch->selection = p->cells;
   batch->first = p->cells ? 0 : p->first;
-  batch->written = p->pinned != NULL; /* of a sparse tile it is here by now */
-  if (!p->pinned) return read_dense_number_unwritten(s, &s->now.tiles[s->tile_at], batch, error);
+  batch->written = p->pinned != NULL; /* a sparse tile has been loaded by now */
+  if (!p->pinned) return read_dense_number_unwritten(it, &it->now.tiles[it->tile_at], batch, error);
   batch->fragment = p->pinned->fragment;
-  const tsr_fragment *fragment = s->reader->snapshot->fragments[p->pinned->fragment].fragment;
+  const tsr_fragment *fragment = it->reader->snapshot->fragments[p->pinned->fragment].fragment;
   batch->time = tsr__fragment_time(fragment);
-  if (fragment->uncommitted) return tsr__uncommitted_rowids(s->reader, p->pinned, p->cells, p->count, batch, error);
+  if (fragment->uncommitted) return tsr__uncommitted_rowids(it->reader, p->pinned, p->cells, p->count, batch, error);
   batch->row_base = fragment->row_base + (int64_t)(p->pinned->number * fragment->cells_per_tile);
-  if (!p->sparse) batch->row_base += (int64_t)s->subtiles.subtile.origin;
+  if (!p->sparse) batch->row_base += (int64_t)it->subtiles.subtile.origin;
   return TSR_OK;
 }
 
-/* Keeps the cells of the present part that satisfy the predicates. */
-static int test_part(dense_iterator *s, tsr_error *error) {
-  read_dense_part *p = &s->parts[s->part_at];
-  tsr_buffer *room = &s->reader->chosen;
-  if (s->reader->test_count == 0) return TSR_OK;
+/* Selects the cells of the present part that satisfy the predicates. */
+static int test_part(dense_iterator *it, tsr_error *error) {
+  read_dense_part *p = &it->parts[it->part_at];
+  tsr_buffer *room = &it->reader->tests.passing;
+  if (it->reader->tests.count == 0) return TSR_OK;
   const uint64_t first = p->cells ? 0 : p->first;
   room->size = 0;
   TSR_TRY(tsr__buffer_reserve(room, tsr__mul_sat(p->count, sizeof(uint32_t)), error));
   uint32_t *cells = (uint32_t *)(void *)room->data;
-  TSR_TRY(tsr__tests_select(s->reader, p->pinned, (p->sparse ? 0 : s->subtiles.subtile.origin) + first, p->cells,
+  TSR_TRY(tsr__tests_select(it->reader, p->pinned, (p->sparse ? 0 : it->subtiles.subtile.origin) + first, p->cells,
                             &p->count, cells, error));
   for (uint64_t i = 0; first > 0 && i < p->count; i++) cells[i] += (uint32_t)first;
   p->cells = cells;
   return TSR_OK;
 }
 
-/* To the part behind the present one. */
-static void pass_part(dense_iterator *s) {
-  const read_dense_part *p = &s->parts[s->part_at++];
-  space_tile *tile = &s->now.tiles[s->tile_at];
-  if (p->sparse && s->waiting) drop_leaf(s, &s->sparse[p->from]);
+/* Steps to the next part. Drops the tile that only the present part needed. */
+static void leave_part(dense_iterator *it) {
+  const read_dense_part *p = &it->parts[it->part_at++];
+  space_tile *tile = &it->now.tiles[it->tile_at];
+  if (p->sparse && it->deferred) drop_sparse_tile(it, &it->sparse[p->from]);
   if (p->sparse || !p->pinned || !tile->crowded) return;
-  tsr__reader_drop(s->reader, p->pinned);
+  tsr__reader_unpin(it->reader, p->pinned);
   tile->candidates[p->from].pinned = NULL;
 }
 
-/* What a part has waited for, where memory is short. */
-static int take_part(dense_iterator *s, read_dense_part *p, tsr_error *error) {
+/* Loads what was not loaded with the subtile, or with the window, because memory is short. */
+static int load_deferred_part(dense_iterator *it, read_dense_part *p, tsr_error *error) {
   if (p->sparse && !p->pinned) {
-    sparse_tile *tile = &s->sparse[p->from];
-    TSR_TRY(want_leaf(s, tile, false, s->reader->test_count == 0, error));
-    TSR_TRY(tsr__reader_load(s->reader, error));
+    sparse_tile *tile = &it->sparse[p->from];
+    TSR_TRY(request_sparse_tile(it, tile, false, it->reader->tests.count == 0, error));
+    TSR_TRY(tsr__reader_load(it->reader, error));
     p->pinned = tile->pinned;
-  } else if (!p->sparse && p->pinned && s->now.tiles[s->tile_at].crowded && s->reader->test_count == 0) {
-    TSR_TRY(tsr__reader_request_fields(s->reader, p->pinned, error));
-    TSR_TRY(tsr__reader_load(s->reader, error));
+  } else if (!p->sparse && p->pinned && it->now.tiles[it->tile_at].crowded && it->reader->tests.count == 0) {
+    TSR_TRY(tsr__reader_request_fields(it->reader, p->pinned, error));
+    TSR_TRY(tsr__reader_load(it->reader, error));
   }
   return TSR_OK;
 }
 
-/* From the present part to the first that has cells. */
-static int find_part(dense_iterator *s, tsr_error *error) {
-  for (; s->part_at < s->part_count; pass_part(s)) {
-    TSR_TRY(take_part(s, &s->parts[s->part_at], error));
-    TSR_TRY(test_part(s, error));
-    if (s->parts[s->part_at].count > 0) break;
+/* Steps to the first part, from the present one on, that has cells which satisfy the predicates. */
+static int find_part(dense_iterator *it, tsr_error *error) {
+  for (; it->part_at < it->part_count; leave_part(it)) {
+    TSR_TRY(load_deferred_part(it, &it->parts[it->part_at], error));
+    TSR_TRY(test_part(it, error));
+    if (it->parts[it->part_at].count > 0) break;
   }
   return TSR_OK;
 }
 
-/* How many cells a piece may have: fewer where there are many cells of sparse fragments, whose tiles are held for it. Whatever
- * fields are asked for, for rows that are read again come as before. */
-static uint64_t subtile_cells(const dense_iterator *s, const space_tile *tile) {
+/* Chooses how many cells a subtile may have: fewer if many cells of sparse fragments are in memory for it. The answer
+ * must not depend on the requested fields, since read_ordered.c reads the same rows again for other fields, in the same
+ * batches. */
+static uint64_t choose_subtile_cells(const dense_iterator *it, const space_tile *tile) {
   uint64_t bytes = 0;
-  if (s->sparse_count == 0) return TSR_SUBTILE_CELLS;
-  for (uint64_t i = 0; i < s->sparse_count; i++) bytes = tsr__add_sat(bytes, s->sparse[i].bytes);
+  if (it->sparse_count == 0) return TSR_SUBTILE_CELLS;
+  for (uint64_t i = 0; i < it->sparse_count; i++) bytes = tsr__add_sat(bytes, it->sparse[i].bytes);
   const uint64_t each = tsr__add_sat(bytes / TSR_MAX(tile->cells, 1), 1); /* for a cell of the tile */
-  return TSR_MIN(TSR_SUBTILE_CELLS, TSR_MAX(s->reader->memory.limit / SPARSE_PART / each, PIECE_MIN));
+  return TSR_MIN(TSR_SUBTILE_CELLS, TSR_MAX(it->reader->memory.limit / SPARSE_TILES_PART / each, SUBTILE_CELLS_MIN));
 }
 
 static int read_dense_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
-  dense_iterator *s = (dense_iterator *)iterator;
-  if (s->part_at < s->part_count) pass_part(s);
-  TSR_TRY(find_part(s, error));
-  while (s->part_at == s->part_count) {
-    const bool first = !s->subtiles.started;
-    if (s->open && tsr__subtiles_next(&s->subtiles)) {
-      if (!first) TSR_TRY(tsr__environment_cancelled(s->reader->snapshot->array->environment, error));
-      TSR_TRY(make_parts(s, &s->now.tiles[s->tile_at], error));
-      TSR_TRY(find_part(s, error));
+  dense_iterator *it = (dense_iterator *)iterator;
+  if (it->part_at < it->part_count) leave_part(it);
+  TSR_TRY(find_part(it, error));
+  while (it->part_at == it->part_count) {
+    const bool first = !it->subtiles.started;
+    if (it->open && tsr__subtiles_next(&it->subtiles)) {
+      if (!first) TSR_TRY(tsr__environment_cancelled(it->reader->snapshot->array->environment, error));
+      TSR_TRY(make_parts(it, &it->now.tiles[it->tile_at], error));
+      TSR_TRY(find_part(it, error));
       continue;
     }
-    if (s->open) {
-      drop_sparse(s);
-      read_dense_drop_tile(s, &s->now.tiles[s->tile_at++]);
-      s->open = false;
+    if (it->open) {
+      drop_sparse_tiles(it);
+      read_dense_drop_tile(it, &it->now.tiles[it->tile_at++]);
+      it->open = false;
     }
-    if (s->tile_at == s->now.count) {
-      if (s->walk.ended && !s->has_next) return 0;
-      TSR_TRY(read_dense_fill_window(s, error));
-      if (s->now.count == 0) continue; /* all taken */
+    if (it->tile_at == it->now.count) {
+      if (it->walk.ended && !it->has_next) return 0;
+      TSR_TRY(read_dense_fill_window(it, error));
+      if (it->now.count == 0) continue; /* the shortcut took all tiles */
     }
-    const space_tile *tile = &s->now.tiles[s->tile_at];
-    TSR_TRY(find_sparse(s, tile, error));
-    TSR_TRY(tsr__subtiles_init(s->grid, s->plan->selections, tile->at, tile->first, subtile_cells(s, tile),
-                               &s->reader->window, &s->subtiles, error));
-    s->open = true;
+    const space_tile *tile = &it->now.tiles[it->tile_at];
+    TSR_TRY(find_sparse_tiles(it, tile, error));
+    TSR_TRY(tsr__subtiles_init(it->grid, it->plan->selections, tile->at, tile->first, choose_subtile_cells(it, tile),
+                               &it->reader->window, &it->subtiles, error));
+    it->open = true;
   }
-  TSR_TRY(give_part(s, &s->parts[s->part_at], batch, error));
+  TSR_TRY(fill_batch(it, &it->parts[it->part_at], batch, error));
   return 1;
 }
 
-/* A dimension of a dense batch: made of the piece once, when it is first asked for. */
-static int dimension_column(dense_iterator *s, uint32_t d, tsr_column *column, tsr_error *error) {
-  const tsr_subtile *subtile = &s->subtiles.subtile;
-  const tsr_field *field = &s->reader->snapshot->schema->fields[d];
-  const uint32_t axis = s->grid->col_major_cells ? s->dimensions - 1 - d : d;
-  tsr_buffer *buffer = &s->reader->values[d];
+/* Makes the column of a dimension, once for each subtile. */
+static int dimension_column(dense_iterator *it, uint32_t d, tsr_column *column, tsr_error *error) {
+  const tsr_subtile *subtile = &it->subtiles.subtile;
+  const tsr_field *field = &it->reader->snapshot->schema->fields[d];
+  const uint32_t axis = it->grid->col_major_cells ? it->dimensions - 1 - d : d;
+  tsr_buffer *buffer = &it->reader->dense.coordinates[d];
   const bool constant = subtile->axes[axis].count == 1;
-  if (!s->values_ready[d]) {
+  if (!it->values_ready[d]) {
     buffer->size = 0;
     TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(constant ? 1 : subtile->reach, field->cell_size), error));
     if (constant)
-      tsr__key_value(field->datatype, s->grid->low_key[d] + subtile->axes[axis].base + subtile->axes[axis].spans[0].low,
-                     buffer->data);
+      tsr__key_value(field->datatype,
+                     it->grid->low_key[d] + subtile->axes[axis].base + subtile->axes[axis].spans[0].low, buffer->data);
     else tsr__subtile_values(subtile, axis, field->low, field->cell_size, buffer->data);
-    s->values_ready[d] = true;
+    it->values_ready[d] = true;
   }
   *column = (tsr_column){.values = buffer->data, .cell_size = field->cell_size, .constant = constant};
   return TSR_OK;
 }
 
 static int read_dense_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
-  dense_iterator *s = (dense_iterator *)iterator;
-  const read_dense_part *p = &s->parts[s->part_at];
-  if (p->sparse) return tsr__reader_column(s->reader, p->pinned, field, 0, column, error);
-  if (field < s->dimensions) return dimension_column(s, field, column, error);
-  if (p->pinned) return tsr__reader_column(s->reader, p->pinned, field, s->subtiles.subtile.origin, column, error);
-  *column = s->reader->fills[field];
+  dense_iterator *it = (dense_iterator *)iterator;
+  const read_dense_part *p = &it->parts[it->part_at];
+  if (p->sparse) return tsr__reader_column(it->reader, p->pinned, field, 0, column, error);
+  if (field < it->dimensions) return dimension_column(it, field, column, error);
+  if (p->pinned) return tsr__reader_column(it->reader, p->pinned, field, it->subtiles.subtile.origin, column, error);
+  *column = it->reader->columns.fills[field];
   return TSR_OK;
 }
 
 static const tsr_subtile *subtile_of(tsr_batch_iterator *iterator) {
-  const dense_iterator *s = (const dense_iterator *)iterator;
-  return s->parts[s->part_at].sparse ? NULL : &s->subtiles.subtile;
+  const dense_iterator *it = (const dense_iterator *)iterator;
+  return it->parts[it->part_at].sparse ? NULL : &it->subtiles.subtile;
 }
 
 static void close_dense(tsr_batch_iterator *iterator) {
-  dense_iterator *s = (dense_iterator *)iterator;
-  tsr__reader_drop_ahead(s->reader);
-  drop_sparse(s);
-  for (uint64_t i = s->tile_at; i < s->now.count; i++) read_dense_drop_tile(s, &s->now.tiles[i]);
-  for (uint64_t i = 0; i < s->next.count; i++) read_dense_drop_tile(s, &s->next.tiles[i]);
+  dense_iterator *it = (dense_iterator *)iterator;
+  tsr__reader_drop_ahead(it->reader);
+  drop_sparse_tiles(it);
+  for (uint64_t i = it->tile_at; i < it->now.count; i++) read_dense_drop_tile(it, &it->now.tiles[i]);
+  for (uint64_t i = 0; i < it->next.count; i++) read_dense_drop_tile(it, &it->next.tiles[i]);
 }
 
-/* Whole fragments of which no cell satisfies the predicates: they still own their cells. */
+/* Excludes dense fragments of which no cell satisfies the predicates by their own statistics. They still own their
+ * cells. */
 static int read_dense_exclude_fragments(tsr_reader *reader, tsr_error *error) {
   uint64_t excluded = 0;
-  if (reader->test_count == 0) return TSR_OK;
+  if (reader->tests.count == 0) return TSR_OK;
   for (uint64_t i = 0; i < reader->plan.box_count; i++) {
     tsr_plan_box *box = &reader->plan.boxes[i];
     if (box->sparse) continue;
@@ -887,28 +911,28 @@ static int read_dense_exclude_fragments(tsr_reader *reader, tsr_error *error) {
     box->excluded = rc > 0;
     excluded += box->excluded;
   }
-  if (!reader->part) tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, excluded);
+  if (!reader->is_part) tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, excluded);
   return TSR_OK;
 }
 
 int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error) {
   const tsr_grid *grid = &reader->snapshot->grid;
   const uint32_t n = grid->dimensions;
-  dense_iterator *s;
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &s, error));
-  s->base = (tsr_batch_iterator){
+  dense_iterator *it;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
+  it->base = (tsr_batch_iterator){
       .next = read_dense_next, .column = read_dense_column_of, .close = close_dense, .subtile = subtile_of};
-  s->reader = reader;
-  s->plan = &reader->plan;
-  s->grid = grid;
-  s->dimensions = n;
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 3 * n, &s->scratch, error));
-  s->gap = s->scratch + n;
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &s->coordinates, error));
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &s->values_ready, error));
-  TSR_TRY(
-      tsr__walk_open(s->plan, grid, reader->passes_unwritten, reader->take != NULL, &reader->arena, &s->walk, error));
+  it->reader = reader;
+  it->plan = &reader->plan;
+  it->grid = grid;
+  it->dimensions = n;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 3 * n, &it->scratch, error));
+  it->gap_box = it->scratch + n;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->coordinates, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->values_ready, error));
+  TSR_TRY(tsr__walk_open(it->plan, grid, reader->gives_unwritten, reader->whole_tile_shortcut != NULL, &reader->arena,
+                         &it->walk, error));
   TSR_TRY(read_dense_exclude_fragments(reader, error));
-  *iterator = &s->base;
+  *iterator = &it->base;
   return TSR_OK;
 }

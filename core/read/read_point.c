@@ -1,8 +1,9 @@
-/* read_point.c: one cell of a dense array, as lookups and joins ask for it.
+/* read_point.c: one cell of a dense array, as lookups and joins request it.
  *
- * Where each dimension is to have one value, no plan is made and no window: the newest fragment whose box holds the cell
- * owns it, and says which tile it is in and where. A tile is looked for when a column of it is asked for. Cells that were
- * never written, arrays with sparse fragments and predicates are left to read_dense.c.
+ * If the request has a single value of each dimension, neither a plan nor a window is made. The newest fragment whose
+ * box contains the cell owns it; tile and place follow from the fragment's grid. The tile is loaded when a column of it
+ * is read. Cells that were never written, arrays with sparse fragments, and requests with predicates are left to
+ * read_dense.c.
  */
 #include "read/read_point.h"
 
@@ -15,12 +16,12 @@
 typedef struct point_iterator {
   tsr_batch_iterator base;
   tsr_reader *reader;
-  tsr_pinned_tile *pinned;
-  bool given;
+  tsr_pinned_tile *pinned; /* owned */
+  bool given; /* the one batch has been given out */
   uint64_t ordinals[]; /* by dimension */
 } point_iterator;
 
-/* The one range of a dimension that is one value, or NULL. */
+/* Returns the range of a dimension if there is just one, with both bounds inclusive; else NULL. */
 static const tsr_range *single_range(const tsr_ranges *ranges) {
   if (ranges->all) ranges = ranges->also;
   if (!ranges || ranges->all || ranges->also || ranges->count != 1) return NULL;
@@ -29,7 +30,8 @@ static const tsr_range *single_range(const tsr_ranges *ranges) {
   return range;
 }
 
-/* 1 and the cell's ordinals; 0 where it is not one cell; -1 where it lies outside of all that has been written. */
+/* Computes the ordinals of the requested cell: 1; 0 if the request is not a single cell; -1 if the cell lies outside of
+ * the array's non-empty domain. */
 static int read_point_find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t *ordinals) {
   bool outside = !snapshot->has_domain;
   for (uint32_t d = 0; d < snapshot->grid.dimensions; d++) {
@@ -38,14 +40,14 @@ static int read_point_find_ordinals(const tsr_snapshot *snapshot, const tsr_rang
     const tsr_datatype datatype = snapshot->schema->fields[d].datatype;
     const uint64_t key = tsr__key(datatype, range->low);
     if (key != tsr__key(datatype, range->high)) return 0;
-    ordinals[d] = key - snapshot->grid.low_key[d]; /* below the domain: wraps, and lies above every box */
+    ordinals[d] = key - snapshot->grid.low_key[d]; /* a key below the domain wraps to an ordinal above every box */
     outside = outside || ordinals[d] < snapshot->box_low[d] || ordinals[d] > snapshot->box_high[d];
   }
   return outside ? -1 : 1;
 }
 
-/* 1 and the newest fragment that has the cell, counted as a plan would; 0 where there is none, or read_dense.c is
- * wanted. */
+/* Finds the newest fragment that wrote the cell: 1, and counts fragments and tiles as a plan would; 0 if there is none,
+ * or if a sparse fragment might own the cell. */
 static int read_point_find_owner(const tsr_snapshot *snapshot, const uint64_t *ordinals, uint32_t *owner) {
   uint64_t met = 0, tiles = 0;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
@@ -57,7 +59,7 @@ static int read_point_find_owner(const tsr_snapshot *snapshot, const uint64_t *o
     for (uint32_t d = 0; d < snapshot->grid.dimensions && meets; d++)
       meets = ordinals[d] >= item->box_low[d] && ordinals[d] <= item->box_high[d];
     if (!meets) continue;
-    if (!tsr__fragment_fits(snapshot, fragment)) return 0; /* which says what is wrong */
+    if (!tsr__fragment_fits(snapshot, fragment)) return 0; /* the plan reports what is wrong */
     *owner = (uint32_t)f;
     tiles += fragment->metadata.tile_count;
     met++;
@@ -72,66 +74,68 @@ static int read_point_find_owner(const tsr_snapshot *snapshot, const uint64_t *o
 }
 
 static int read_point_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
-  point_iterator *s = (point_iterator *)iterator;
+  point_iterator *it = (point_iterator *)iterator;
   (void)error;
-  if (s->given) return 0;
-  const tsr_fragment *fragment = s->reader->snapshot->fragments[s->pinned->fragment].fragment;
-  s->given = true;
+  if (it->given) return 0;
+  const tsr_fragment *fragment = it->reader->snapshot->fragments[it->pinned->fragment].fragment;
+  it->given = true;
   batch->count = 1;
-  batch->row_base = fragment->row_base + (int64_t)(s->pinned->number * fragment->cells_per_tile + s->pinned->first);
+  batch->row_base = fragment->row_base + (int64_t)(it->pinned->number * fragment->cells_per_tile + it->pinned->first);
   batch->written = true;
-  batch->fragment = s->pinned->fragment;
+  batch->fragment = it->pinned->fragment;
   batch->time = tsr__fragment_time(fragment);
   return 1;
 }
 
 static int read_point_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
-  point_iterator *s = (point_iterator *)iterator;
-  const tsr_snapshot *snapshot = s->reader->snapshot;
+  point_iterator *it = (point_iterator *)iterator;
+  const tsr_snapshot *snapshot = it->reader->snapshot;
   if (field < snapshot->grid.dimensions) {
     const tsr_field *f = &snapshot->schema->fields[field];
-    tsr_buffer *buffer = &s->reader->values[field];
+    tsr_buffer *buffer = &it->reader->dense.coordinates[field];
     buffer->size = 0;
     TSR_TRY(tsr__buffer_reserve(buffer, sizeof(uint64_t), error));
-    tsr__key_value(f->datatype, snapshot->grid.low_key[field] + s->ordinals[field], buffer->data);
+    tsr__key_value(f->datatype, snapshot->grid.low_key[field] + it->ordinals[field], buffer->data);
     *column = (tsr_column){.values = buffer->data, .cell_size = f->cell_size, .constant = true};
     return TSR_OK;
   }
-  const int64_t slot = snapshot->fragments[s->pinned->fragment].slots[field];
-  if (slot >= 0 && !s->pinned->tiles[slot])
-    TSR_TRY(tsr__reader_request_fields(s->reader, s->pinned, error)); /* all at once */
-  return tsr__reader_column(s->reader, s->pinned, field, s->pinned->first, column, error);
+  const int64_t slot = snapshot->fragments[it->pinned->fragment].slots[field];
+  if (slot >= 0 && !it->pinned->tiles[slot])
+    TSR_TRY(tsr__reader_request_fields(it->reader, it->pinned, error)); /* all requested fields at once, in parallel */
+  return tsr__reader_column(it->reader, it->pinned, field, it->pinned->first, column, error);
 }
 
 static void close_point(tsr_batch_iterator *iterator) {
-  point_iterator *s = (point_iterator *)iterator;
-  tsr__reader_drop(s->reader, s->pinned);
-  s->pinned = NULL;
+  point_iterator *it = (point_iterator *)iterator;
+  tsr__reader_unpin(it->reader, it->pinned);
+  it->pinned = NULL;
 }
 
 int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_batch_iterator **iterator,
                          tsr_error *error) {
   const tsr_snapshot *snapshot = reader->snapshot;
   const tsr_grid *grid = &snapshot->grid;
-  point_iterator *s;
+  point_iterator *it;
   uint32_t owner = 0;
-  if (!snapshot->schema->dense || !request->dimensions || reader->test_count > 0 || reader->take) return 0;
+  if (!snapshot->schema->dense || !request->dimensions || reader->tests.count > 0 || reader->whole_tile_shortcut)
+    return 0;
   if (!single_range(&request->dimensions[0])) return 0;
-  TSR_TRY(TSR_ARENA_RAW_BYTES(&reader->arena, sizeof(point_iterator) + grid->dimensions * sizeof(uint64_t), &s, error));
-  *s = (point_iterator){.base = {.next = read_point_next, .column = read_point_column_of, .close = close_point},
-                        .reader = reader};
-  if (read_point_find_ordinals(snapshot, request->dimensions, s->ordinals) <= 0 ||
-      !read_point_find_owner(snapshot, s->ordinals, &owner))
+  TSR_TRY(
+      TSR_ARENA_RAW_BYTES(&reader->arena, sizeof(point_iterator) + grid->dimensions * sizeof(uint64_t), &it, error));
+  *it = (point_iterator){.base = {.next = read_point_next, .column = read_point_column_of, .close = close_point},
+                         .reader = reader};
+  if (read_point_find_ordinals(snapshot, request->dimensions, it->ordinals) <= 0 ||
+      !read_point_find_owner(snapshot, it->ordinals, &owner))
     return 0;
   const tsr_fragment *fragment = snapshot->fragments[owner].fragment;
   uint64_t number = 0;
   for (uint32_t k = 0; k < grid->dimensions; k++) {
     const uint32_t d = grid->col_major_tiles ? grid->dimensions - 1 - k : k;
-    number = number * fragment->tile_count[d] + (s->ordinals[d] / grid->extent[d] - fragment->tile_low[d]);
+    number = number * fragment->tile_count[d] + (it->ordinals[d] / grid->extent[d] - fragment->tile_low[d]);
   }
-  TSR_TRY(tsr__reader_hold(reader, owner, number, grid->tile_cells, &s->pinned, error));
-  s->pinned->first = tsr__grid_cell(grid, s->ordinals);
-  s->pinned->end = s->pinned->first + 1;
-  *iterator = &s->base;
+  TSR_TRY(tsr__reader_pin(reader, owner, number, grid->tile_cells, &it->pinned, error));
+  it->pinned->first = tsr__grid_cell(grid, it->ordinals);
+  it->pinned->end = it->pinned->first + 1;
+  *iterator = &it->base;
   return 1;
 }

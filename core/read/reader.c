@@ -1,7 +1,8 @@
-/* reader.c: readers as callers see them, and what both kinds of reading share: pinned tiles, columns, windows.
+/* reader.c: the public functions of readers, and what all iterators share: pinned tiles, columns, windows.
  *
- * A reader keeps its memory from start to start: its arenas keep their largest block, tiles in hand come from a free
- * list, so that a join can start it for each outer row.
+ * A join starts its reader for each outer row, so a reader keeps its memory from start to start: its arenas keep their
+ * largest block, and pinned tiles come from a free list. From the second start on it also keeps the decoded tiles that
+ * it unpinned last.
  */
 #include "read/reader.h"
 
@@ -22,30 +23,28 @@
 #include "read/read_sparse.h"
 
 #define READER_DEFAULT_MEMORY     (UINT64_C(1) << 30)
-#define READER_TILES_FOR_A_THREAD 4 /* in the largest window */
-#define KEPT_PART                 8 /* of the budget: tiles that are kept from start to start */
-#define FREE_BYTES                                                                                                     \
-  (UINT64_C(16)                                                                                                        \
-   << 20) /* of the budget, and half of it, are left to the present window where there is one ahead of it */
+#define READER_TILES_FOR_A_THREAD 4 /* tiles of the largest window, for each thread */
+#define KEPT_PART                 8 /* kept tiles take at most this part of the budget */
+#define FREE_BYTES                (UINT64_C(16) << 20) /* the next window leaves so much free, and half of the budget */
 
 static uint32_t reader_field_count(const tsr_schema *schema) {
   return schema->dimension_count + schema->attribute_count;
 }
 
-/* ---- Open and close ---------------------------------------------------------------------------------------------- */
+/* ---- Open and close --------------------------------------------------------------------------------------------- */
 
-/* The columns of fields that a fragment lacks, and of cells that were never written. */
+/* Makes the columns of attributes that a fragment lacks, and of cells that were never written. */
 static void make_fills(tsr_reader *reader) {
   const tsr_schema *schema = reader->snapshot->schema;
   for (uint32_t f = schema->dimension_count; f < reader_field_count(schema); f++) {
     const tsr_field *field = &schema->fields[f];
-    tsr_column *c = &reader->fills[f];
+    tsr_column *c = &reader->columns.fills[f];
     c->values = field->fill;
     c->constant = c->unwritten = true;
     if (field->nullable) c->validity = &field->fill_validity;
     if (field->values_per_cell == TSR_VARIABLE) {
-      reader->fill_offsets[f][1] = field->fill_size;
-      c->offsets = reader->fill_offsets[f];
+      reader->columns.fill_offsets[f][1] = field->fill_size;
+      c->offsets = reader->columns.fill_offsets[f];
     } else {
       c->cell_size = field->cell_size;
     }
@@ -55,24 +54,26 @@ static void make_fills(tsr_reader *reader) {
 static int reader_allocate(tsr_reader *reader, tsr_error *error) {
   const uint32_t n = reader_field_count(reader->snapshot->schema);
   TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->fields, error));
-  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->column_ready, error));
-  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->columns, error));
-  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->fills, error));
-  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->fill_offsets, error));
-  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, reader->snapshot->schema->dimension_count, &reader->values, error));
-  for (uint32_t d = 0; d < reader->snapshot->schema->dimension_count; d++) reader->values[d].memory = &reader->memory;
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->columns.ready, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->columns.current, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->columns.fills, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->columns.fill_offsets, error));
+  TSR_TRY(
+      TSR_ALLOC_ARRAY(&reader->memory, reader->snapshot->schema->dimension_count, &reader->dense.coordinates, error));
+  for (uint32_t d = 0; d < reader->snapshot->schema->dimension_count; d++)
+    reader->dense.coordinates[d].memory = &reader->memory;
   return TSR_OK;
 }
 
-/* Lets go of the oldest until no more than `bytes` are kept. */
+/* Gives back kept tiles, the oldest first, until those that are left have at most `bytes` bytes. */
 static void forget_kept(tsr_reader *reader, uint64_t bytes) {
   uint32_t i = 0;
-  for (; i < reader->kept_count && reader->kept_bytes > bytes; i++) {
-    reader->kept_bytes -= reader->kept[i].tile->bytes;
-    tsr__tile_return(reader->kept[i].tile, &reader->memory);
+  for (; i < reader->kept.count && reader->kept.bytes > bytes; i++) {
+    reader->kept.bytes -= reader->kept.tiles[i].tile->bytes;
+    tsr__tile_return(reader->kept.tiles[i].tile, &reader->memory);
   }
-  reader->kept_count -= i;
-  memmove(reader->kept, reader->kept + i, reader->kept_count * sizeof reader->kept[0]);
+  reader->kept.count -= i;
+  memmove(reader->kept.tiles, reader->kept.tiles + i, reader->kept.count * sizeof reader->kept.tiles[0]);
 }
 
 void tsr__reader_forget(tsr_reader *reader) {
@@ -82,7 +83,7 @@ void tsr__reader_forget(tsr_reader *reader) {
 
 static bool reader_relieve(void *argument) {
   tsr_reader *reader = argument;
-  const bool some = reader->kept_count > 0;
+  const bool some = reader->kept.count > 0;
   forget_kept(reader, 0);
   return some;
 }
@@ -103,9 +104,9 @@ int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_read
   tsr__arena_init(&r->arena, &r->memory);
   tsr__arena_init(&r->window, &r->memory);
   tsr__arena_init(&r->ahead.arena, &r->memory);
-  r->ahead.requests.memory = r->requests.memory = r->selection.memory = r->owners.memory = r->sorted.memory =
-      r->numbers.memory = &r->memory;
-  r->chosen.memory = &r->memory;
+  r->ahead.requests.memory = r->requests.memory = r->dense.selection.memory = r->dense.owners.memory =
+      r->dense.sorted.memory = r->rowids.memory = &r->memory;
+  r->tests.passing.memory = &r->memory;
   r->done = true;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++)
     r->slot_count = TSR_MAX(r->slot_count, snapshot->fragments[f].fragment->metadata.slot_count);
@@ -118,21 +119,21 @@ int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_read
   return TSR_OK;
 }
 
-static void close_source(tsr_reader *reader) {
+static void close_iterator(tsr_reader *reader) {
   if (reader->iterator) reader->iterator->close(reader->iterator);
   reader->iterator = NULL;
   reader->done = true;
 }
 
 uint64_t tsr_reader_rest(tsr_reader *reader, bool forget) {
-  close_source(reader);
+  close_iterator(reader);
   if (forget) tsr__reader_forget(reader);
-  return atomic_load_explicit(&reader->memory.used, memory_order_relaxed) - reader->kept_bytes;
+  return atomic_load_explicit(&reader->memory.used, memory_order_relaxed) - reader->kept.bytes;
 }
 
 void tsr_reader_close(tsr_reader *reader) {
   if (!reader) return;
-  close_source(reader);
+  close_iterator(reader);
   forget_kept(reader, 0);
   tsr__read_ordered_free(reader);
   while (reader->free) {
@@ -140,21 +141,21 @@ void tsr_reader_close(tsr_reader *reader) {
     reader->free = pinned->next;
     tsr__free(pinned);
   }
-  for (uint32_t d = 0; reader->values && d < reader->snapshot->schema->dimension_count; d++)
-    tsr__buffer_release(&reader->values[d]);
-  tsr__free(reader->values);
+  for (uint32_t d = 0; reader->dense.coordinates && d < reader->snapshot->schema->dimension_count; d++)
+    tsr__buffer_release(&reader->dense.coordinates[d]);
+  tsr__free(reader->dense.coordinates);
   tsr__buffer_release(&reader->requests);
   tsr__buffer_release(&reader->ahead.requests);
-  tsr__buffer_release(&reader->selection);
-  tsr__buffer_release(&reader->owners);
-  tsr__buffer_release(&reader->sorted);
-  tsr__buffer_release(&reader->numbers);
-  tsr__buffer_release(&reader->chosen);
+  tsr__buffer_release(&reader->dense.selection);
+  tsr__buffer_release(&reader->dense.owners);
+  tsr__buffer_release(&reader->dense.sorted);
+  tsr__buffer_release(&reader->rowids);
+  tsr__buffer_release(&reader->tests.passing);
   tsr__free(reader->fields);
-  tsr__free(reader->column_ready);
-  tsr__free(reader->columns);
-  tsr__free(reader->fills);
-  tsr__free(reader->fill_offsets);
+  tsr__free(reader->columns.ready);
+  tsr__free(reader->columns.current);
+  tsr__free(reader->columns.fills);
+  tsr__free(reader->columns.fill_offsets);
   tsr__arena_release(&reader->window);
   tsr__arena_release(&reader->ahead.arena);
   tsr__arena_release(&reader->arena);
@@ -163,99 +164,102 @@ void tsr_reader_close(tsr_reader *reader) {
   tsr_snapshot_close(snapshot);
 }
 
-/* ---- Batches ----------------------------------------------------------------------------------------------------- */
+/* ---- Batches ---------------------------------------------------------------------------------------------------- */
 
-/* The tests' fields are decoded ahead, too: first of all. */
+/* Adds the fields of the tests to the decoded ones, and notes whether there are others: those wait until it is known
+ * which tiles have cells that pass. */
 static void note_fields(tsr_reader *reader) {
   const tsr_schema *schema = reader->snapshot->schema;
-  for (uint32_t i = 0; i < reader->test_count; i++) reader->fields[reader->tests[i].field] = false;
-  reader->others = false;
+  for (uint32_t i = 0; i < reader->tests.count; i++) reader->fields[reader->tests.list[i].field] = false;
+  reader->tests.has_other_fields = false;
   for (uint32_t f = schema->dense ? schema->dimension_count : 0; f < reader_field_count(schema); f++)
-    reader->others |= reader->fields[f];
-  for (uint32_t i = 0; i < reader->test_count; i++) reader->fields[reader->tests[i].field] = true;
+    reader->tests.has_other_fields |= reader->fields[f];
+  for (uint32_t i = 0; i < reader->tests.count; i++) reader->fields[reader->tests.list[i].field] = true;
 }
 
 static void rewind_reader(tsr_reader *reader) {
-  close_source(reader);
-  reader->again = reader->started;
-  reader->started = true;
+  close_iterator(reader);
+  reader->kept.restarted = reader->kept.started;
+  reader->kept.started = true;
   tsr__arena_reset(&reader->window);
   tsr__arena_reset(&reader->arena);
   reader->requests.size = 0;
-  reader->window_tiles = 1;
-  reader->given = 0;
+  reader->progress.window_tiles = 1;
+  reader->progress.given = 0;
   reader->distinct = false;
 }
 
-/* What was never written is not looked at where nothing of it is wanted, or all of it at once. */
+/* Makes covers where the space tiles without any written cell can be skipped: the request selects no such cell, or the
+ * whole-tile shortcut takes them as boxes. */
 static int make_covers(tsr_reader *reader, tsr_error *error) {
   tsr_plan *plan = &reader->plan;
-  if (!reader->snapshot->schema->dense || plan->empty || (reader->passes_unwritten && !reader->take)) return TSR_OK;
+  if (!reader->snapshot->schema->dense || plan->empty || (reader->gives_unwritten && !reader->whole_tile_shortcut))
+    return TSR_OK;
   TSR_TRY(tsr__covers_make(reader->snapshot, &reader->arena, plan, error));
-  plan->empty = plan->cover_count == 0 && !reader->passes_unwritten;
+  plan->empty = plan->cover_count == 0 && !reader->gives_unwritten;
   return TSR_OK;
 }
 
-static int open_source(tsr_reader *reader, tsr_error *error) {
+static int open_iterator(tsr_reader *reader, tsr_error *error) {
   if (reader->snapshot->schema->dense) return tsr__read_dense_open(reader, &reader->iterator, error);
   return tsr__read_sparse_open(reader, &reader->iterator, error);
 }
 
-int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *whole, tsr_spans *spans, tsr_error *error) {
+int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spans *spans, tsr_error *error) {
   rewind_reader(reader);
-  reader->part = true;
-  reader->threads = whole->threads;
-  reader->limit = 0;
-  reader->times = whole->times;
-  reader->fill_unwritten = whole->fill_unwritten;
-  reader->passes_unwritten = whole->passes_unwritten;
-  reader->tests = whole->tests;
-  reader->test_count = whole->test_count;
+  reader->is_part = true;
+  reader->threads = parent->threads;
+  reader->progress.limit = 0;
+  reader->times = parent->times;
+  reader->tests.fill_unwritten = parent->tests.fill_unwritten;
+  reader->gives_unwritten = parent->gives_unwritten;
+  reader->tests.list = parent->tests.list;
+  reader->tests.count = parent->tests.count;
   note_fields(reader);
   TSR_TRY(tsr__plan_make_within(reader->snapshot, spans, &reader->arena, &reader->plan, error));
   TSR_TRY(make_covers(reader, error));
-  if (!reader->plan.empty) TSR_TRY(open_source(reader, error));
+  if (!reader->plan.empty) TSR_TRY(open_iterator(reader, error));
   reader->done = reader->plan.empty;
   return TSR_OK;
 }
 
 int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error) {
   rewind_reader(reader);
-  memset(reader->column_ready, 0, reader_field_count(reader->snapshot->schema) * sizeof(bool));
-  reader->test_count = 0;
-  reader->limit = 0;
+  memset(reader->columns.ready, 0, reader_field_count(reader->snapshot->schema) * sizeof(bool));
+  reader->tests.count = 0;
+  reader->progress.limit = 0;
   reader->times = false;
   if (reader->threads == 0) reader->threads = 1;
   return tsr__environment_cancelled(reader->snapshot->array->environment, error);
 }
 
-/* Does the plain order of a dense array serve? One fragment, tiles one after the other along the slowest dimension
- * that has more than one value. */
+/* Returns true if the cells come in the requested order without sorting. One dense fragment must cover all that is
+ * selected, and only the slowest dimension that has more than one selected value may cross tiles. */
 static bool is_ordered(const tsr_reader *reader, const tsr_request *request) {
   const tsr_grid *grid = &reader->snapshot->grid;
   const tsr_plan *plan = &reader->plan;
   if (!reader->snapshot->schema->dense || grid->col_major_cells != grid->col_major_tiles ||
       request->order_count > grid->dimensions || plan->box_count != 1 || plan->boxes[0].sparse)
     return false;
-  bool single = true; /* so far the request has one value of each dimension */
-  uint32_t asked = 0;
+  bool single = true; /* the request selects one value of each dimension before this one */
+  uint32_t matched = 0;
   for (uint32_t k = 0; k < grid->dimensions; k++) {
     const uint32_t d = grid->col_major_cells ? grid->dimensions - 1 - k : k;
     const uint64_t low = plan->selections[d].spans[0].low,
                    high = plan->selections[d].spans[plan->selections[d].count - 1].high;
-    const bool is_next = asked < request->order_count && request->order[asked].dimension == d;
-    if (asked < request->order_count && low != high && (!is_next || request->order[asked].descending)) return false;
-    asked += is_next;
+    const bool is_next = matched < request->order_count && request->order[matched].dimension == d;
+    if (matched < request->order_count && low != high && (!is_next || request->order[matched].descending)) return false;
+    matched += is_next;
     if (!single && low / grid->extent[d] != high / grid->extent[d]) return false;
     single = single && low == high;
     if (low < plan->boxes[0].low[d] || high > plan->boxes[0].high[d]) return false;
   }
-  if (asked < request->order_count) return false;
+  if (matched < request->order_count) return false;
   return true;
 }
 
-/* In a dense array each combination of values has a cell: for those of some dimensions, one value of the others is
- * enough. */
+/* Narrows a distinct request on a dense array. Each combination of coordinates has a cell, so one value of each
+ * dimension that is not in the order is enough. */
 static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   const tsr_snapshot *snapshot = reader->snapshot;
   const uint32_t n = snapshot->schema->dimension_count;
@@ -274,9 +278,9 @@ static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_err
   return tsr__plan_make_within(reader->snapshot, spans, &reader->arena, plan, error);
 }
 
-/* What `distinct` allows: of a dense array a smaller plan, of a sparse one repeats are dropped by read_ordered.c. */
+/* Starts a distinct request: a dense array gets a smaller plan; of a sparse one, read_ordered.c drops the repeats. */
 static int start_distinct(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
-  if (reader->test_count > 0) return TSR_OK; /* which look at more than the dimensions */
+  if (reader->tests.count > 0) return TSR_OK; /* equal rows may differ in whether they pass */
   reader->distinct = !reader->snapshot->schema->dense;
   return reader->distinct ? TSR_OK : reader_narrow(reader, request, error);
 }
@@ -289,13 +293,13 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   rewind_reader(reader);
   reader->memory.limit = request->memory_bytes ? request->memory_bytes : READER_DEFAULT_MEMORY;
   reader->threads = TSR_MAX(1, request->threads ? request->threads : snapshot->array->threads);
-  reader->limit = request->limit;
+  reader->progress.limit = request->limit;
   reader->times = request->times;
   const uint32_t n = reader_field_count(snapshot->schema);
   if (request->fields) memcpy(reader->fields, request->fields, n * sizeof(bool));
   else memset(reader->fields, 0, n * sizeof(bool));
   int rc = tsr__tests_make(reader, request, error);
-  reader->passes_unwritten = rc >= 0 && !reader->written_only && tsr__tests_pass_unwritten(reader);
+  reader->gives_unwritten = rc >= 0 && !reader->written_only && tsr__tests_pass_unwritten(reader);
   note_fields(reader);
   if (rc >= 0 && (rc = tsr__read_point_open(reader, request, &reader->iterator, error)) > 0) {
     reader->plan = (tsr_plan){0};
@@ -303,13 +307,13 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
     return TSR_OK;
   }
   if (rc >= 0) rc = tsr__plan_make(snapshot, request->dimensions, &reader->arena, &reader->plan, error);
-  for (uint32_t i = 0; rc >= 0 && i < reader->test_count; i++) reader->plan.empty |= reader->tests[i].never;
+  for (uint32_t i = 0; rc >= 0 && i < reader->tests.count; i++) reader->plan.empty |= reader->tests.list[i].never;
   if (rc >= 0 && request->distinct && request->order_count > 0 && !reader->plan.empty)
     rc = start_distinct(reader, request, error);
   if (rc >= 0) rc = make_covers(reader, error);
   if (rc >= 0 && !reader->plan.empty)
     rc = request->order_count == 0 || is_ordered(reader, request)
-             ? open_source(reader, error)
+             ? open_iterator(reader, error)
              : tsr__read_ordered_open(reader, request->order, request->order_count, request->limit, &reader->iterator,
                                       error);
   if (rc < 0) return tsr__wrap(error, "%s", snapshot->array->path);
@@ -320,7 +324,7 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
 int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *error) {
   TSR_OWN_ERROR(error);
   if (reader->done) return 0;
-  memset(reader->column_ready, 0, reader_field_count(reader->snapshot->schema) * sizeof(bool));
+  memset(reader->columns.ready, 0, reader_field_count(reader->snapshot->schema) * sizeof(bool));
   reader->batch = (tsr_batch){.fragment = TSR_FRAGMENT_NONE};
   const int rc = reader->iterator->next(reader->iterator, &reader->batch, error);
   reader->done = rc <= 0;
@@ -332,18 +336,18 @@ int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *erro
 int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **column, tsr_error *error) {
   TSR_OWN_ERROR(error);
   if (field >= reader_field_count(reader->snapshot->schema))
-    return tsr__fail(error, TSR_ERROR, "%s: field %u asked for, it has %u", reader->snapshot->array->path, field,
+    return tsr__fail(error, TSR_ERROR, "%s: no field %u: the array has %u fields", reader->snapshot->array->path, field,
                      reader_field_count(reader->snapshot->schema));
-  if (reader->done) return tsr__fail(error, TSR_ERROR, "a column asked for where there is no batch");
-  if (!reader->column_ready[field]) {
+  if (reader->done) return tsr__fail(error, TSR_ERROR, "a column was requested while there is no batch");
+  if (!reader->columns.ready[field]) {
     tsr_column c = {0};
     if (reader->iterator->column(reader->iterator, field, &c, error) < 0)
       return tsr__wrap(error, "%s", reader->snapshot->array->path);
-    reader->columns[field] = c;
-    reader->column_ready[field] = true;
-    reader->fields[field] = true; /* and the next windows decode it ahead */
+    reader->columns.current[field] = c;
+    reader->columns.ready[field] = true;
+    reader->fields[field] = true; /* the next windows decode it in parallel */
   }
-  *column = &reader->columns[field];
+  *column = &reader->columns.current[field];
   return TSR_OK;
 }
 
@@ -353,7 +357,7 @@ uint64_t tsr__reader_cells(const tsr_reader *reader) {
   uint64_t cells = 1;
   if (plan->empty) return 0;
   if (!schema->dense) return tsr__mul_sat(plan->tile_count, schema->capacity);
-  if (!plan->selections) return 1; /* a single cell, for which there is no plan: read_point.c */
+  if (!plan->selections) return 1; /* read_point.c reads a single cell without a plan */
   for (uint32_t d = 0; d < schema->dimension_count; d++)
     cells = tsr__mul_sat(cells, tsr__dimension_selection_values(&plan->selections[d]));
   return cells;
@@ -372,15 +376,15 @@ void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datat
   if (batch->selection) {
     const uint32_t *cells = batch->selection + from;
     switch (size) {
-#define GATHER(bytes)                                                                                                  \
+#define COPY_CELLS(bytes)                                                                                              \
   case bytes:                                                                                                          \
     for (uint64_t r = 0; r < count; r++) memcpy(block + r * (bytes), values + (uint64_t)cells[r] * (bytes), (bytes));  \
     break;
-      GATHER(1)
-      GATHER(2)
-      GATHER(4)
-      GATHER(8)
-#undef GATHER
+      COPY_CELLS(1)
+      COPY_CELLS(2)
+      COPY_CELLS(4)
+      COPY_CELLS(8)
+#undef COPY_CELLS
     }
     values = block;
   } else {
@@ -389,23 +393,23 @@ void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datat
   tsr__keys(datatype, values, count, keys);
 }
 
-/* ---- Tiles in hand ----------------------------------------------------------------------------------------------- */
+/* ---- Pinned tiles ------------------------------------------------------------------------------------------------ */
 
-int tsr__reader_hold(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_pinned_tile **pinned,
-                     tsr_error *error) {
-  tsr_pinned_tile *h = reader->free;
-  if (h) {
-    reader->free = h->next;
+int tsr__reader_pin(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_pinned_tile **pinned,
+                    tsr_error *error) {
+  tsr_pinned_tile *tile = reader->free;
+  if (tile) {
+    reader->free = tile->next;
   } else {
-    TSR_TRY(TSR_ALLOC_BYTES(&reader->memory, sizeof *h + reader->slot_count * sizeof h->tiles[0], &h, error));
+    TSR_TRY(TSR_ALLOC_BYTES(&reader->memory, sizeof *tile + reader->slot_count * sizeof tile->tiles[0], &tile, error));
   }
-  h->fragment = fragment;
-  h->number = number;
-  h->cells = h->end = cells;
-  h->first = 0;
-  h->counted = false;
-  h->next = NULL;
-  *pinned = h;
+  tile->fragment = fragment;
+  tile->number = number;
+  tile->cells = tile->end = cells;
+  tile->first = 0;
+  tile->counted = false;
+  tile->next = NULL;
+  *pinned = tile;
   return TSR_OK;
 }
 
@@ -414,45 +418,47 @@ static tsr_tile_request *requests_of(const tsr_buffer *buffer, uint64_t *count) 
   return (tsr_tile_request *)(void *)buffer->data;
 }
 
-/* A reader that is started again and again is likely to want the same tiles: they stay, whatever the cache has room
- * for, as
- * long as nothing else wants their memory. False: the tile is the caller's still. */
+/* Keeps a tile that is being unpinned for the next start. A reader that is started again and again is likely to read
+ * the same tiles, so it keeps them even if the cache has no room, until something else needs the memory
+ * (reader_relieve). Returns false if the tile is not kept: it is the caller's still. */
 static bool keep_tile(tsr_reader *reader, const tsr_pinned_tile *pinned, uint32_t slot) {
   const tsr_fragment *fragment = reader->snapshot->fragments[pinned->fragment].fragment;
   tsr_tile *tile = pinned->tiles[slot];
-  const uint64_t most = reader->memory.limit / KEPT_PART;
-  if (!reader->again || fragment->tiles || tile->bytes > most) return false;
-  forget_kept(reader, most - tile->bytes);
-  if (reader->kept_count == TSR_KEPT_MAX) forget_kept(reader, reader->kept_bytes - reader->kept[0].tile->bytes);
-  reader->kept[reader->kept_count++] = (tsr_kept_tile){fragment->id, slot, pinned->number, tile};
-  reader->kept_bytes += tile->bytes;
+  const uint64_t max_bytes = reader->memory.limit / KEPT_PART;
+  if (!reader->kept.restarted || fragment->tiles || tile->bytes > max_bytes) return false;
+  forget_kept(reader, max_bytes - tile->bytes);
+  if (reader->kept.count == TSR_KEPT_MAX) forget_kept(reader, reader->kept.bytes - reader->kept.tiles[0].tile->bytes);
+  reader->kept.tiles[reader->kept.count++] = (tsr_kept_tile){fragment->id, slot, pinned->number, tile};
+  reader->kept.bytes += tile->bytes;
   return true;
 }
 
-/* What is wanted and was kept is in hand again. */
+/* Serves requests from the kept tiles, and removes these requests from the list. */
 static void take_kept(tsr_reader *reader) {
   uint64_t count, left = 0, found = 0;
   tsr_tile_request *requests = requests_of(&reader->requests, &count);
   for (uint64_t i = 0; i < count; i++) {
-    tsr_tile_request *w = &requests[i];
-    uint32_t k = reader->kept_count;
-    while (k > 0 && (reader->kept[k - 1].number != w->number || reader->kept[k - 1].slot != w->slot ||
-                     reader->kept[k - 1].fragment != w->fragment->id))
+    tsr_tile_request *request = &requests[i];
+    uint32_t k = reader->kept.count;
+    while (k > 0 &&
+           (reader->kept.tiles[k - 1].number != request->number || reader->kept.tiles[k - 1].slot != request->slot ||
+            reader->kept.tiles[k - 1].fragment != request->fragment->id))
       k--;
-    if (k > 0 && tsr__tile_request_fits(w, reader->kept[k - 1].tile)) {
-      w->pinned->tiles[w->slot] = reader->kept[k - 1].tile;
-      reader->kept_bytes -= reader->kept[k - 1].tile->bytes;
-      memmove(&reader->kept[k - 1], &reader->kept[k], (--reader->kept_count - (k - 1)) * sizeof reader->kept[0]);
+    if (k > 0 && tsr__tile_request_fits(request, reader->kept.tiles[k - 1].tile)) {
+      request->pinned->tiles[request->slot] = reader->kept.tiles[k - 1].tile;
+      reader->kept.bytes -= reader->kept.tiles[k - 1].tile->bytes;
+      memmove(&reader->kept.tiles[k - 1], &reader->kept.tiles[k],
+              (--reader->kept.count - (k - 1)) * sizeof reader->kept.tiles[0]);
       found++;
     } else {
-      requests[left++] = *w;
+      requests[left++] = *request;
     }
   }
   reader->requests.size = left * sizeof(tsr_tile_request);
   tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_cached, found);
 }
 
-void tsr__reader_drop(tsr_reader *reader, tsr_pinned_tile *pinned) {
+void tsr__reader_unpin(tsr_reader *reader, tsr_pinned_tile *pinned) {
   if (!pinned) return;
   const uint32_t slots = reader->snapshot->fragments[pinned->fragment].fragment->metadata.slot_count;
   for (uint32_t s = 0; s < slots; s++) {
@@ -477,7 +483,7 @@ int tsr__reader_request(tsr_reader *reader, tsr_pinned_tile *pinned, int64_t slo
   return tsr__buffer_append(&reader->requests, &request, sizeof request, error);
 }
 
-/* The first field that has data: a dense fragment has none of dimensions. */
+/* Returns the first field that has slots: a dense fragment stores no coordinates. */
 static uint32_t first_stored(const tsr_reader *reader, uint32_t fragment) {
   return reader->snapshot->fragments[fragment].fragment->metadata.dense ? reader->snapshot->schema->dimension_count : 0;
 }
@@ -489,8 +495,8 @@ int tsr__reader_request_fields(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_
   return TSR_OK;
 }
 
-/* The tiles of wants that were loaded are held. */
-static void hold_tiles(tsr_reader *reader, const tsr_tile_request *requests, uint64_t count) {
+/* Puts the tiles of loaded requests into their pinned tiles. */
+static void pin_tiles(tsr_reader *reader, const tsr_tile_request *requests, uint64_t count) {
   uint64_t cells = 0;
   for (uint64_t i = 0; i < count; i++) {
     tsr_pinned_tile *pinned = requests[i].pinned;
@@ -509,7 +515,7 @@ static int load_requests(tsr_reader *reader, tsr_buffer *buffer, tsr_error *erro
   if (count == 0) return TSR_OK;
   buffer->size = 0;
   TSR_TRY(tsr__tiles_load(reader->snapshot->array, reader->threads, requests, count, &reader->memory, error));
-  hold_tiles(reader, requests, count);
+  pin_tiles(reader, requests, count);
   return TSR_OK;
 }
 
@@ -519,16 +525,17 @@ static void cancel_ahead(tsr_reader *reader) {
 }
 
 int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
-  if (reader->kept_count > 0) take_kept(reader);
+  if (reader->kept.count > 0) take_kept(reader);
   const uint64_t size = reader->requests.size;
   const int rc = load_requests(reader, &reader->requests, error);
   if (!tsr__lacks_memory(rc) || !reader->ahead.loading) return rc;
-  cancel_ahead(reader); /* what is wanted now goes before what will be */
+  cancel_ahead(reader); /* the present window needs the memory first */
   reader->requests.size = size;
   return load_requests(reader, &reader->requests, error);
 }
 
-/* Below version 5 one slot holds all dimensions, one after the other. */
+/* Returns where the coordinates of a dimension begin in a tile, in bytes: below format version 5 one slot holds the
+ * coordinates of all dimensions, one dimension after the other. */
 static uint64_t coordinates_at(const tsr_reader *reader, const tsr_pinned_tile *pinned, const tsr_field *field,
                                int64_t slot) {
   const tsr_fragment *fragment = reader->snapshot->fragments[pinned->fragment].fragment;
@@ -553,7 +560,7 @@ int tsr__reader_column(tsr_reader *reader, tsr_pinned_tile *pinned, uint32_t fie
                        tsr_error *error) {
   const int64_t slot = reader->snapshot->fragments[pinned->fragment].slots[field];
   if (slot < 0) {
-    *column = reader->fills[field];
+    *column = reader->columns.fills[field];
     return TSR_OK;
   }
   if (!pinned->tiles[slot]) {
@@ -576,7 +583,7 @@ int tsr__uncommitted_rowids(tsr_reader *reader, const tsr_pinned_tile *pinned, c
   const tsr_fragment_metadata *m = &reader->snapshot->fragments[pinned->fragment].fragment->metadata;
   const tsr_tile *tile = pinned->tiles[tsr__fragment_system_slot(m, TSR_SLOT_TIMES)];
   const uint64_t *times = (const uint64_t *)(const void *)tile->values;
-  tsr_buffer *buffer = &reader->numbers;
+  tsr_buffer *buffer = &reader->rowids;
   buffer->size = 0;
   TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(pinned->cells, sizeof(int64_t)), error));
   int64_t *rows = (int64_t *)(void *)buffer->data;
@@ -588,25 +595,27 @@ int tsr__uncommitted_rowids(tsr_reader *reader, const tsr_pinned_tile *pinned, c
   return TSR_OK;
 }
 
-/* ---- Windows ----------------------------------------------------------------------------------------------------- */
+/* ---- Windows ---------------------------------------------------------------------------------------------------- */
 
 uint64_t tsr__reader_window(tsr_reader *reader) {
-  const uint64_t n = reader->window_tiles;
-  if (reader->limit > 0 && reader->given >= reader->limit) /* more is taken than was likely: as much once more */
-    reader->limit = tsr__mul_sat(2, reader->given);
-  reader->window_tiles = TSR_MIN(2 * n, (uint64_t)READER_TILES_FOR_A_THREAD * reader->threads);
+  const uint64_t n = reader->progress.window_tiles;
+  if (reader->progress.limit > 0 &&
+      reader->progress.given >= reader->progress.limit) /* the caller takes more: expect as many again */
+    reader->progress.limit = tsr__mul_sat(2, reader->progress.given);
+  reader->progress.window_tiles = TSR_MIN(2 * n, (uint64_t)READER_TILES_FOR_A_THREAD * reader->threads);
   return n;
 }
 
 bool tsr__reader_suffices(const tsr_reader *reader, uint64_t cells) {
-  return reader->limit > 0 && tsr__add_sat(reader->given, cells) >= reader->limit;
+  return reader->progress.limit > 0 && tsr__add_sat(reader->progress.given, cells) >= reader->progress.limit;
 }
 
-/* ---- The window behind the present one --------------------------------------------------------------------------- */
+/* ---- The next window
+ * ---------------------------------------------------------------------------------------------- */
 
 bool tsr__reader_may_ahead(const tsr_reader *reader) {
-  return reader->threads > 1 && !reader->snapshot->array->environment->single_threaded && reader->window_tiles > 2 &&
-         !tsr__reader_suffices(reader, 0);
+  return reader->threads > 1 && !reader->snapshot->array->environment->single_threaded &&
+         reader->progress.window_tiles > 2 && !tsr__reader_suffices(reader, 0);
 }
 
 int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error) {
@@ -621,28 +630,28 @@ int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error)
   if (used > reader->memory.limit / 2 || reader->memory.limit - used < FREE_BYTES) return TSR_OK;
   tsr_tile_request *list = requests_of(&ahead->requests, &count);
   if (count == 0) return TSR_OK;
-  tsr_error trouble; /* which the take meets again, if it lasts */
+  tsr_error ignored; /* tsr__reader_take_ahead tries again, and reports what lasts */
   const int rc = tsr__load_start(&ahead->load, reader->snapshot->array, reader->threads - 1, true, list, count,
-                                 &reader->memory, &trouble);
+                                 &reader->memory, &ignored);
   ahead->loading = rc >= 0;
-  return rc == TSR_INTERRUPT ? tsr__fail(error, rc, "%s", trouble.message) : TSR_OK;
+  return rc == TSR_INTERRUPT ? tsr__fail(error, rc, "%s", ignored.message) : TSR_OK;
 }
 
 int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error) {
   tsr_read_ahead *ahead = &reader->ahead;
   const tsr_arena arena = reader->window;
-  tsr_error trouble;
+  tsr_error ignored;
   uint64_t count;
   int rc = TSR_ERROR;
   reader->window = ahead->arena;
   ahead->arena = arena;
-  if (ahead->loading) rc = tsr__load_finish(&ahead->load, &trouble);
+  if (ahead->loading) rc = tsr__load_finish(&ahead->load, &ignored);
   ahead->loading = false;
-  if (rc == TSR_INTERRUPT) return tsr__fail(error, rc, "%s", trouble.message);
-  if (rc < 0)
-    return load_requests(reader, &ahead->requests, error); /* it was not begun, or it failed: now it may say why */
+  if (rc == TSR_INTERRUPT) return tsr__fail(error, rc, "%s", ignored.message);
+  if (rc < 0) /* the load was not started, or has failed: do it now, and report errors */
+    return load_requests(reader, &ahead->requests, error);
   const tsr_tile_request *requests = requests_of(&ahead->requests, &count);
-  hold_tiles(reader, requests, count);
+  pin_tiles(reader, requests, count);
   ahead->requests.size = 0;
   return TSR_OK;
 }

@@ -1,8 +1,9 @@
-/* reader_find.c: one row by its rowid.
+/* reader_find.c: finds one row by its rowid.
  *
- * Rowids say where a cell stands: each fragment has a range, tile by tile; cells of a dense array that were never
- * written have theirs by ordinal; a writer's own have their numbers, and their runs know where each stands. So one
- * tile of each field that is asked for is decoded.
+ * A rowid says where its cell stands. Each committed fragment has a range of rowids, tile by tile. Cells of a dense
+ * array that were never written follow, by their row-major ordinal. Negative rowids are the numbers of a transaction's
+ * own cells; its uncommitted fragments know where each number stands. So no search is needed, and one tile of each
+ * requested field is decoded.
  */
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
@@ -10,32 +11,32 @@
 #include "array/snapshot.h"
 #include "read/reader.h"
 
-typedef struct found_source {
+typedef struct found_iterator {
   tsr_batch_iterator base;
   tsr_reader *reader;
-  tsr_pinned_tile *pinned; /* NULL: never written */
-  uint64_t cell;
-  uint64_t *ordinals; /* in dense arrays */
-} found_source;
+  tsr_pinned_tile *pinned; /* NULL: the cell was never written */
+  uint64_t cell; /* index in the tile */
+  uint64_t *ordinals; /* by dimension; NULL if the cell lies in a sparse fragment */
+} found_iterator;
 
 /* ---- Columns -------------------------------------------------------------------------------- */
 
-static int ordinal_column(const found_source *s, uint32_t d, tsr_column *column, tsr_error *error) {
-  const tsr_field *field = &s->reader->snapshot->schema->fields[d];
-  tsr_buffer *buffer = &s->reader->values[d];
+static int ordinal_column(const found_iterator *it, uint32_t d, tsr_column *column, tsr_error *error) {
+  const tsr_field *field = &it->reader->snapshot->schema->fields[d];
+  tsr_buffer *buffer = &it->reader->dense.coordinates[d];
   buffer->size = 0;
   TSR_TRY(tsr__buffer_reserve(buffer, sizeof(uint64_t), error));
-  tsr__key_value(field->datatype, s->reader->snapshot->grid.low_key[d] + s->ordinals[d], buffer->data);
+  tsr__key_value(field->datatype, it->reader->snapshot->grid.low_key[d] + it->ordinals[d], buffer->data);
   *column = (tsr_column){.values = buffer->data, .cell_size = field->cell_size, .constant = true};
   return TSR_OK;
 }
 
 static int reader_find_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
-  const found_source *s = (found_source *)iterator;
-  if (s->ordinals && field < s->reader->snapshot->schema->dimension_count)
-    return ordinal_column(s, field, column, error);
-  if (s->pinned) return tsr__reader_column(s->reader, s->pinned, field, 0, column, error);
-  *column = s->reader->fills[field];
+  const found_iterator *it = (found_iterator *)iterator;
+  if (it->ordinals && field < it->reader->snapshot->schema->dimension_count)
+    return ordinal_column(it, field, column, error);
+  if (it->pinned) return tsr__reader_column(it->reader, it->pinned, field, 0, column, error);
+  *column = it->reader->columns.fills[field];
   return TSR_OK;
 }
 
@@ -45,14 +46,15 @@ static int no_more(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *er
 }
 
 static void close_found(tsr_batch_iterator *iterator) {
-  found_source *s = (found_source *)iterator;
-  tsr__reader_drop(s->reader, s->pinned);
+  found_iterator *it = (found_iterator *)iterator;
+  tsr__reader_unpin(it->reader, it->pinned);
 }
 
-/* ---- Where it is ---------------------------------------------------------------------------- */
+/* ---- Where the cell stands ---------------------------------------------------------------------------- */
 
-/* Ordinals of a cell of a dense fragment's tile; false where it is padding. */
-static bool reader_find_find_ordinals(const tsr_fragment *fragment, uint64_t tile, uint64_t cell, uint64_t *ordinals) {
+/* Computes the ordinals of a cell of a dense fragment's tile. Returns false if the cell is padding: outside of the
+ * fragment's box. */
+static bool reader_find_ordinals(const tsr_fragment *fragment, uint64_t tile, uint64_t cell, uint64_t *ordinals) {
   const tsr_grid *grid = &fragment->grid;
   const uint32_t n = grid->dimensions;
   for (uint32_t k = n; k-- > 0;) {
@@ -70,87 +72,88 @@ static bool reader_find_find_ordinals(const tsr_fragment *fragment, uint64_t til
   return true;
 }
 
-static int hold_cell(found_source *s, uint32_t f, uint64_t at, tsr_error *error) {
-  const tsr_fragment *fragment = s->reader->snapshot->fragments[f].fragment;
+static int pin_cell(found_iterator *it, uint32_t f, uint64_t at, tsr_error *error) {
+  const tsr_fragment *fragment = it->reader->snapshot->fragments[f].fragment;
   const uint64_t tile = at / fragment->cells_per_tile;
-  s->cell = at % fragment->cells_per_tile;
+  it->cell = at % fragment->cells_per_tile;
   if (fragment->metadata.dense) {
-    if (!reader_find_find_ordinals(fragment, tile, s->cell, s->ordinals)) return 0;
+    if (!reader_find_ordinals(fragment, tile, it->cell, it->ordinals)) return 0;
   } else {
-    s->ordinals = NULL;
+    it->ordinals = NULL;
   }
-  TSR_TRY(tsr__reader_hold(s->reader, f, tile, tsr__fragment_tile_cells(&fragment->metadata, tile), &s->pinned, error));
-  s->reader->batch.time = tsr__fragment_time(fragment);
+  TSR_TRY(
+      tsr__reader_pin(it->reader, f, tile, tsr__fragment_tile_cells(&fragment->metadata, tile), &it->pinned, error));
+  it->reader->batch.time = tsr__fragment_time(fragment);
   return 1;
 }
 
-static int find_committed(found_source *s, int64_t row, tsr_error *error) {
-  const tsr_snapshot *snapshot = s->reader->snapshot;
+static int find_committed(found_iterator *it, int64_t row, tsr_error *error) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     const tsr_fragment *fragment = snapshot->fragments[f].fragment;
     const tsr_fragment_metadata *m = &fragment->metadata;
     if (fragment->uncommitted || m->tile_count == 0 || row < fragment->row_base) continue;
     const uint64_t at = (uint64_t)(row - fragment->row_base);
     const uint64_t last = m->dense ? fragment->cells_per_tile : m->last_tile_cells;
-    if (at < (m->tile_count - 1) * fragment->cells_per_tile + last) return hold_cell(s, (uint32_t)f, at, error);
+    if (at < (m->tile_count - 1) * fragment->cells_per_tile + last) return pin_cell(it, (uint32_t)f, at, error);
   }
   return 0;
 }
 
-static int find_unwritten(found_source *s, int64_t row) {
-  const tsr_snapshot *snapshot = s->reader->snapshot;
+static int find_unwritten(found_iterator *it, int64_t row) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
   const tsr_grid *grid = &snapshot->grid;
   if (!snapshot->schema->dense || snapshot->unwritten_row_base < 0 || row < snapshot->unwritten_row_base) return 0;
   uint64_t left = (uint64_t)(row - snapshot->unwritten_row_base);
   for (uint32_t d = grid->dimensions; d-- > 0;) {
-    const uint64_t values = grid->last[d] + 1; /* not the whole of 2^64: such domains have no base */
-    s->ordinals[d] = left % values;
+    const uint64_t values = grid->last[d] + 1; /* not 0: domains of 2^64 values have no unwritten_row_base */
+    it->ordinals[d] = left % values;
     left /= values;
   }
-  s->reader->batch.written = false;
+  it->reader->batch.written = false;
   return left == 0;
 }
 
-static int find_own(found_source *s, int64_t row, tsr_error *error) {
-  const tsr_snapshot *snapshot = s->reader->snapshot;
+static int find_uncommitted(found_iterator *it, int64_t row, tsr_error *error) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
   const uint64_t number = (uint64_t)(-2 - row);
   if (!snapshot->writer || row > -2) return 0;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
-    const tsr_snapshot_fragment *run = &snapshot->fragments[f];
+    const tsr_snapshot_fragment *item = &snapshot->fragments[f];
     uint64_t at;
-    if (!run->fragment->uncommitted || number >= run->run_end || number < run->run_first) continue;
-    TSR_TRY(
-        snapshot->view->position(snapshot->array, run->fragment, run->run_first, number - run->run_first, &at, error));
-    return hold_cell(s, (uint32_t)f, at, error);
+    if (!item->fragment->uncommitted || number >= item->run_end || number < item->run_first) continue;
+    TSR_TRY(snapshot->view->position(snapshot->array, item->fragment, item->run_first, number - item->run_first, &at,
+                                     error));
+    return pin_cell(it, (uint32_t)f, at, error);
   }
   return 0;
 }
 
-static int reader_find_find(tsr_reader *reader, int64_t row, tsr_error *error) {
+static int find_row_by_id(tsr_reader *reader, int64_t row, tsr_error *error) {
   tsr_snapshot *snapshot = reader->snapshot;
   uint64_t *memory;
   if (snapshot->view && snapshot->view->hides(snapshot->writer, row, snapshot->removed)) return 0;
   TSR_TRY(tsr__reader_start_nothing(reader, error));
-  found_source *s;
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &s, error));
+  found_iterator *it;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, snapshot->schema->dimension_count, &memory, error));
-  s->base = (tsr_batch_iterator){.next = no_more, .column = reader_find_column_of, .close = close_found};
-  s->reader = reader;
-  s->ordinals = snapshot->schema->dense ? memory : NULL;
+  it->base = (tsr_batch_iterator){.next = no_more, .column = reader_find_column_of, .close = close_found};
+  it->reader = reader;
+  it->ordinals = snapshot->schema->dense ? memory : NULL;
   reader->batch = (tsr_batch){.count = 1, .row_base = row, .written = true, .fragment = TSR_FRAGMENT_NONE};
-  int rc = row < 0 ? find_own(s, row, error) : find_committed(s, row, error);
-  if (rc == 0 && row >= 0) rc = find_unwritten(s, row);
+  int rc = row < 0 ? find_uncommitted(it, row, error) : find_committed(it, row, error);
+  if (rc == 0 && row >= 0) rc = find_unwritten(it, row);
   if (rc <= 0) return rc;
-  if (s->pinned) reader->batch.first = s->cell; /* other columns are of one value */
+  if (it->pinned) reader->batch.first = it->cell; /* columns of the tile are indexed by cell; others are constant */
   reader->batch.row_base = row - (int64_t)reader->batch.first;
-  reader->iterator = &s->base;
+  reader->iterator = &it->base;
   reader->done = false;
   return 1;
 }
 
 int tsr_reader_find(tsr_reader *reader, int64_t row, const tsr_batch **batch, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const int rc = reader_find_find(reader, row, error);
+  const int rc = find_row_by_id(reader, row, error);
   if (rc < 0) return tsr__wrap(error, "%s", reader->snapshot->array->path);
   if (rc > 0) *batch = &reader->batch;
   return rc;

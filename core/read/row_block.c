@@ -1,7 +1,8 @@
-/* row_block.c: rows of many batches as columns of their own, which stay when the tiles they came from are gone.
+/* row_block.c: rows of many batches, copied into columns of their own, which stay when the tiles of the batches are
+ * gone.
  *
- * Row r of each column is the row that came as number r. A column that was not known to be wanted can be added by one
- * who has the same batches again.
+ * Row r of each column is the row that was appended as number r. A column that was not ready when the rows were
+ * appended can be added later by reading the same batches again.
  */
 #include "read/row_block.h"
 
@@ -10,8 +11,8 @@
 #include "base/arithmetic.h"
 #include "read/reader.h"
 
-static uint32_t row_block_field_count(const tsr_row_block *g) {
-  return g->schema->dimension_count + g->schema->attribute_count;
+static uint32_t row_block_field_count(const tsr_row_block *block) {
+  return block->schema->dimension_count + block->schema->attribute_count;
 }
 
 static void release_column(tsr_row_block_column *c) {
@@ -20,46 +21,46 @@ static void release_column(tsr_row_block_column *c) {
   tsr__buffer_release(&c->validity);
 }
 
-int tsr__row_block_init(tsr_row_block *g, const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
-  *g = (tsr_row_block){.schema = schema};
-  g->rowids.memory = g->times.memory = g->flags.memory = memory;
-  TSR_TRY(TSR_ALLOC_ARRAY(memory, row_block_field_count(g), &g->columns, error));
-  for (uint32_t f = 0; f < row_block_field_count(g); f++)
-    g->columns[f].values.memory = g->columns[f].offsets.memory = g->columns[f].validity.memory = memory;
+int tsr__row_block_init(tsr_row_block *block, const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
+  *block = (tsr_row_block){.schema = schema};
+  block->rowids.memory = block->times.memory = block->flags.memory = memory;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, row_block_field_count(block), &block->columns, error));
+  for (uint32_t f = 0; f < row_block_field_count(block); f++)
+    block->columns[f].values.memory = block->columns[f].offsets.memory = block->columns[f].validity.memory = memory;
   return TSR_OK;
 }
 
-void tsr__row_block_empty(tsr_row_block *g) {
-  for (uint32_t f = 0; g->columns && f < row_block_field_count(g); f++) release_column(&g->columns[f]);
-  tsr__buffer_release(&g->rowids);
-  tsr__buffer_release(&g->times);
-  tsr__buffer_release(&g->flags);
-  g->rows = 0;
+void tsr__row_block_empty(tsr_row_block *block) {
+  for (uint32_t f = 0; block->columns && f < row_block_field_count(block); f++) release_column(&block->columns[f]);
+  tsr__buffer_release(&block->rowids);
+  tsr__buffer_release(&block->times);
+  tsr__buffer_release(&block->flags);
+  block->rows = 0;
 }
 
-void tsr__row_block_release(tsr_row_block *g) {
-  tsr__row_block_empty(g);
-  tsr__free(g->columns);
-  g->columns = NULL;
+void tsr__row_block_release(tsr_row_block *block) {
+  tsr__row_block_empty(block);
+  tsr__free(block->columns);
+  block->columns = NULL;
 }
 
-void tsr__row_block_clear(tsr_row_block *g) {
-  g->rows = 0;
-  g->written = g->unwritten = false;
-  g->rowids.size = g->times.size = g->flags.size = 0;
-  for (uint32_t f = 0; f < row_block_field_count(g); f++) {
-    tsr_row_block_column *c = &g->columns[f];
+void tsr__row_block_clear(tsr_row_block *block) {
+  block->rows = 0;
+  block->written = block->unwritten = false;
+  block->rowids.size = block->times.size = block->flags.size = 0;
+  for (uint32_t f = 0; f < row_block_field_count(block); f++) {
+    tsr_row_block_column *c = &block->columns[f];
     c->ready = c->nulls = false;
     c->values.size = c->offsets.size = c->validity.size = 0;
   }
 }
 
-void tsr__row_block_drop_others(tsr_row_block *g, uint32_t field) {
-  for (uint32_t f = 0; f < row_block_field_count(g); f++)
-    if (f != field) release_column(&g->columns[f]);
+void tsr__row_block_drop_others(tsr_row_block *block, uint32_t field) {
+  for (uint32_t f = 0; f < row_block_field_count(block); f++)
+    if (f != field) release_column(&block->columns[f]);
 }
 
-#define GATHER_GATHER(type)                                                                                            \
+#define ROW_BLOCK_COPY(type)                                                                                           \
   for (uint64_t r = 0; r < batch->count; r++)                                                                          \
     memcpy(out + r * sizeof(type), (const uint8_t *)column->values + tsr_batch_index(batch, r) * sizeof(type),         \
            sizeof(type));
@@ -70,10 +71,10 @@ static void row_block_values(const tsr_batch *batch, const tsr_column *column, u
     return;
   }
   switch (size) {
-  case 1: GATHER_GATHER(uint8_t) break;
-  case 2: GATHER_GATHER(uint16_t) break;
-  case 4: GATHER_GATHER(uint32_t) break;
-  case 8: GATHER_GATHER(uint64_t) break;
+  case 1: ROW_BLOCK_COPY(uint8_t) break;
+  case 2: ROW_BLOCK_COPY(uint16_t) break;
+  case 4: ROW_BLOCK_COPY(uint32_t) break;
+  case 8: ROW_BLOCK_COPY(uint64_t) break;
   default:
     for (uint64_t r = 0; r < batch->count; r++)
       memcpy(out + r * size, (const uint8_t *)column->values + tsr_batch_index(batch, r) * size, size);
@@ -100,10 +101,11 @@ static int row_block_text(tsr_row_block_column *c, const tsr_batch *batch, const
   return TSR_OK;
 }
 
-/* Where there are nulls at all, every row gets its byte. `before`: rows gathered before this batch. */
-static int row_block_nulls(const tsr_row_block *g, tsr_row_block_column *c, uint64_t before, const tsr_batch *batch,
+/* Appends validity bytes. The column gets them with its first null: then the `before` rows that were appended earlier
+ * get theirs, too. */
+static int row_block_nulls(const tsr_row_block *block, tsr_row_block_column *c, uint64_t before, const tsr_batch *batch,
                            const tsr_column *column, tsr_error *error) {
-  const bool absent = column->unwritten && !g->fill_unwritten;
+  const bool absent = column->unwritten && !block->fill_unwritten;
   if (!c->nulls && !absent && !column->validity) return TSR_OK;
   if (!c->nulls) {
     TSR_TRY(tsr__buffer_reserve(&c->validity, before, error));
@@ -119,14 +121,14 @@ static int row_block_nulls(const tsr_row_block *g, tsr_row_block_column *c, uint
   return TSR_OK;
 }
 
-int tsr__row_block_append_column(tsr_row_block *g, tsr_batch_iterator *iterator, uint32_t field, uint64_t before,
+int tsr__row_block_append_column(tsr_row_block *block, tsr_batch_iterator *iterator, uint32_t field, uint64_t before,
                                  const tsr_batch *batch, tsr_error *error) {
-  tsr_row_block_column *c = &g->columns[field];
+  tsr_row_block_column *c = &block->columns[field];
   tsr_column column = {0};
   TSR_TRY(iterator->column(iterator, field, &column, error));
   c->variable = column.offsets != NULL;
   c->cell_size = column.cell_size;
-  TSR_TRY(row_block_nulls(g, c, before, batch, &column, error));
+  TSR_TRY(row_block_nulls(block, c, before, batch, &column, error));
   if (c->variable) return row_block_text(c, batch, &column, error);
   TSR_TRY(tsr__buffer_reserve(&c->values, tsr__mul_sat(batch->count, c->cell_size), error));
   row_block_values(batch, &column, c->values.data + c->values.size);
@@ -134,37 +136,38 @@ int tsr__row_block_append_column(tsr_row_block *g, tsr_batch_iterator *iterator,
   return TSR_OK;
 }
 
-/* Rowids, times, and whether the rows were written. */
-static int row_block_marks(tsr_row_block *g, const tsr_batch *batch, tsr_error *error) {
-  TSR_TRY(tsr__buffer_reserve(&g->rowids, tsr__mul_sat(batch->count, 8), error));
-  TSR_TRY(tsr__buffer_reserve(&g->times, tsr__mul_sat(batch->count, 8), error));
-  TSR_TRY(tsr__buffer_reserve(&g->flags, batch->count, error));
-  int64_t *rowids = (int64_t *)(void *)(g->rowids.data + g->rowids.size);
-  uint64_t *times = (uint64_t *)(void *)(g->times.data + g->times.size);
+/* Appends rowids, times, and whether the cells were written. */
+static int row_block_marks(tsr_row_block *block, const tsr_batch *batch, tsr_error *error) {
+  TSR_TRY(tsr__buffer_reserve(&block->rowids, tsr__mul_sat(batch->count, 8), error));
+  TSR_TRY(tsr__buffer_reserve(&block->times, tsr__mul_sat(batch->count, 8), error));
+  TSR_TRY(tsr__buffer_reserve(&block->flags, batch->count, error));
+  int64_t *rowids = (int64_t *)(void *)(block->rowids.data + block->rowids.size);
+  uint64_t *times = (uint64_t *)(void *)(block->times.data + block->times.size);
   for (uint64_t r = 0; r < batch->count; r++) {
     const uint64_t i = tsr_batch_index(batch, r);
     rowids[r] = tsr_batch_rowid(batch, i);
     times[r] = batch->times ? batch->times[i] : batch->time;
   }
-  memset(g->flags.data + g->flags.size, batch->written, batch->count);
-  g->rowids.size += batch->count * 8;
-  g->times.size += batch->count * 8;
-  g->flags.size += batch->count;
-  g->written |= batch->written;
-  g->unwritten |= !batch->written;
+  memset(block->flags.data + block->flags.size, batch->written, batch->count);
+  block->rowids.size += batch->count * 8;
+  block->times.size += batch->count * 8;
+  block->flags.size += batch->count;
+  block->written |= batch->written;
+  block->unwritten |= !batch->written;
   return TSR_OK;
 }
 
-int tsr__row_block_append(tsr_row_block *g, tsr_batch_iterator *iterator, const tsr_batch *batch, tsr_error *error) {
-  for (uint32_t f = 0; f < row_block_field_count(g); f++)
-    if (g->columns[f].ready) TSR_TRY(tsr__row_block_append_column(g, iterator, f, g->rows, batch, error));
-  TSR_TRY(row_block_marks(g, batch, error));
-  g->rows += batch->count;
+int tsr__row_block_append(tsr_row_block *block, tsr_batch_iterator *iterator, const tsr_batch *batch,
+                          tsr_error *error) {
+  for (uint32_t f = 0; f < row_block_field_count(block); f++)
+    if (block->columns[f].ready) TSR_TRY(tsr__row_block_append_column(block, iterator, f, block->rows, batch, error));
+  TSR_TRY(row_block_marks(block, batch, error));
+  block->rows += batch->count;
   return TSR_OK;
 }
 
-tsr_column tsr__row_block_column(const tsr_row_block *g, uint32_t field) {
-  const tsr_row_block_column *c = &g->columns[field];
+tsr_column tsr__row_block_column(const tsr_row_block *block, uint32_t field) {
+  const tsr_row_block_column *c = &block->columns[field];
   return (tsr_column){.values = c->values.data,
                       .offsets = c->variable ? (const uint64_t *)(const void *)c->offsets.data : NULL,
                       .validity = c->nulls ? c->validity.data : NULL,

@@ -1,4 +1,4 @@
-/* row_block.h: rows of many batches as columns of their own. */
+/* row_block.h: rows of many batches, copied into columns of their own. */
 #ifndef TSR_ROW_BLOCK_H
 #define TSR_ROW_BLOCK_H
 
@@ -7,40 +7,44 @@
 typedef struct tsr_batch_iterator tsr_batch_iterator;
 
 typedef struct tsr_row_block_column {
-  bool ready; /* it has all rows; batches that come are added to it */
-  bool variable, nulls;
-  uint64_t cell_size;
+  bool ready; /* holds all rows of the block; tsr__row_block_append adds to ready columns. Set by the user */
+  bool variable, nulls; /* has offsets; has a validity byte for each row */
+  uint64_t cell_size; /* in bytes; 0 if variable */
   tsr_buffer values, offsets, validity;
 } tsr_row_block_column;
 
 typedef struct tsr_row_block {
-  const tsr_schema *schema;
-  bool fill_unwritten; /* as in a request: false: what was never written is null */
-  tsr_row_block_column *columns; /* [field] */
+  const tsr_schema *schema; /* borrowed */
+  bool fill_unwritten; /* as in a request; false: cells that were never written are null */
+  tsr_row_block_column *columns; /* by field */
   uint64_t rows;
-  bool written, unwritten; /* some of the rows are */
-  tsr_buffer rowids, times, flags; /* by row; flags: a byte, was it written? */
+  bool written, unwritten; /* the block holds rows of written cells; of cells that were never written */
+  tsr_buffer rowids, times, flags; /* by row: int64_t; uint64_t; a byte, 1 if the cell was written */
 } tsr_row_block;
 
-/* The schema is borrowed. After a failure, too, release is fine. */
+/* Makes an empty block whose memory is charged to `memory`. Borrows the schema. tsr__row_block_release may be called
+ * after a failure, too. */
 int tsr__row_block_init(tsr_row_block *block, const tsr_schema *schema, tsr_memory *memory, tsr_error *error);
 void tsr__row_block_release(tsr_row_block *block);
 
-/* No rows, and no column is ready; memory is kept. */
+/* Removes all rows, and makes no column ready. Keeps the memory for the next rows. */
 void tsr__row_block_clear(tsr_row_block *block);
-void tsr__row_block_empty(tsr_row_block *block); /* and neither */
+
+/* Removes all rows and gives back their memory. */
+void tsr__row_block_empty(tsr_row_block *block);
 
 /* Gives back the memory of all columns but one. */
 void tsr__row_block_drop_others(tsr_row_block *block, uint32_t field);
 
-/* The source's batch goes behind the rows that are there. After a failure `rows` is what it was. */
+/* Appends the rows of the iterator's present batch to the ready columns. After a failure block->rows is unchanged. */
 int tsr__row_block_append(tsr_row_block *block, tsr_batch_iterator *iterator, const tsr_batch *batch, tsr_error *error);
 
-/* One column of a batch, `before` rows of which came already. */
+/* Appends one column of the iterator's present batch, of whose rows `before` have been appended to this column already.
+ * For columns that are read after the block was filled. */
 int tsr__row_block_append_column(tsr_row_block *block, tsr_batch_iterator *iterator, uint32_t field, uint64_t before,
                                  const tsr_batch *batch, tsr_error *error);
 
-/* Borrowed until rows are added or cleared; `unwritten` is left to the caller. */
+/* Returns a column of the block, borrowed until rows are added or removed. The caller sets its `unwritten`. */
 tsr_column tsr__row_block_column(const tsr_row_block *block, uint32_t field);
 
 #endif

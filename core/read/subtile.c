@@ -1,8 +1,12 @@
-/* subtile.c: what is wanted of a space tile, in pieces: products of spans on each axis, small enough that a selection, a
- * map of owners and columns of coordinates can be made of them.
+/* subtile.c: divides the selected cells of a space tile into subtiles: products of spans, one set of spans on each
+ * axis.
  *
- * A tile may have 2^32 - 1 cells. A piece has at most as many wanted cells as are asked for, and from its first to its last
- * cell it is no longer than TSR_SUBTILE_REACH, since columns of coordinates are indexed as the tile's cells are.
+ * A tile may have 2^32 - 1 cells. A subtile has a bounded number of selected cells, so that its selection and its map
+ * of owners are small. From its first to its last cell it is no longer than TSR_SUBTILE_REACH, since columns of
+ * coordinates are indexed by the distance from the first cell.
+ *
+ * The division: one axis is split. On the faster axes a subtile has all selected values, on the slower axes one value.
+ * A row is a combination of values on all axes but the fastest ones; its cells are found without arithmetic per cell.
  */
 #include "read/subtile.h"
 
@@ -20,7 +24,8 @@ static uint64_t subtile_width(const tsr_axis *axis) {
   return axis->spans[axis->span_count - 1].high - axis->spans[0].low;
 }
 
-/* What a side wants of the tile that begins at axis->base. */
+/* Sets the axis to what a selection has of the tile that begins at axis->base. `first` is its first span that meets the
+ * tile. */
 static int make_axis(const tsr_grid *grid, const tsr_dimension_selection *selected, uint64_t first, tsr_arena *arena,
                      tsr_axis *axis, tsr_error *error) {
   const uint64_t last = TSR_MIN(tsr__add_sat(axis->base, axis->extent - 1), grid->last[axis->dimension]);
@@ -35,34 +40,34 @@ static int make_axis(const tsr_grid *grid, const tsr_dimension_selection *select
   return TSR_OK;
 }
 
-/* How far the fastest axes go into one piece. */
-static void choose_split(tsr_subtiles *subtiles, uint64_t most) {
+/* Chooses the axis to be split: the axes that are faster fit into one subtile with all of their selected values. */
+static void choose_split(tsr_subtiles *subtiles, uint64_t cells_max) {
   uint64_t cells = 1, reach = 0;
   for (uint32_t i = subtiles->subtile.dimensions; i-- > 0;) {
-    const tsr_axis *axis = &subtiles->whole[i];
+    const tsr_axis *axis = &subtiles->tile_axes[i];
     const uint64_t far = subtile_width(axis) * axis->stride; /* less than the tile's cells */
-    if (axis->count <= most / cells && (far < TSR_SUBTILE_REACH - reach || axis->count == 1)) {
+    if (axis->count <= cells_max / cells && (far < TSR_SUBTILE_REACH - reach || axis->count == 1)) {
       cells *= axis->count;
       reach += far;
       continue;
     }
     subtiles->split = i;
-    subtiles->rows_max = TSR_MAX(1, most / cells);
+    subtiles->rows_max = TSR_MAX(1, cells_max / cells);
     subtiles->width_max = (TSR_SUBTILE_REACH - 1 - reach) / axis->stride;
     return;
   }
-  subtiles->split = 0; /* all in one */
+  subtiles->split = 0; /* the tile is one subtile */
   subtiles->rows_max = subtiles->width_max = UINT64_MAX;
 }
 
 int tsr__subtiles_init(const tsr_grid *grid, const tsr_dimension_selection *selections, const uint64_t *tile,
-                       const uint64_t *first, uint64_t most, tsr_arena *arena, tsr_subtiles *subtiles,
+                       const uint64_t *first, uint64_t cells_max, tsr_arena *arena, tsr_subtiles *subtiles,
                        tsr_error *error) {
   const uint32_t n = grid->dimensions;
   tsr_span *memory;
   *subtiles = (tsr_subtiles){.subtile = {.dimensions = n}};
-  TSR_TRY(TSR_ARENA_ARRAY(arena, 2 * n, &subtiles->whole, error));
-  subtiles->subtile.axes = subtiles->whole + n;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 2 * n, &subtiles->tile_axes, error));
+  subtiles->subtile.axes = subtiles->tile_axes + n;
   TSR_TRY(TSR_ARENA_ARRAY(arena, 4 * n, &subtiles->subtile.values, error));
   subtiles->subtile.at = subtiles->subtile.values + n;
   subtiles->span_at = subtiles->subtile.at + n;
@@ -70,19 +75,20 @@ int tsr__subtiles_init(const tsr_grid *grid, const tsr_dimension_selection *sele
   uint64_t stride = 1;
   for (uint32_t i = n; i-- > 0;) {
     const uint32_t d = grid->col_major_cells ? n - 1 - i : i;
-    tsr_axis *axis = &subtiles->whole[i];
+    tsr_axis *axis = &subtiles->tile_axes[i];
     *axis = (tsr_axis){.dimension = d, .extent = grid->extent[d], .stride = stride};
     axis->base = tile[d] * grid->extent[d];
     TSR_TRY(make_axis(grid, &selections[d], first[d], arena, axis, error));
     stride *= grid->extent[d];
   }
-  choose_split(subtiles, most);
+  choose_split(subtiles, cells_max);
   for (uint32_t i = 0; i < n; i++) {
     tsr_axis *axis = &subtiles->subtile.axes[i];
-    const uint64_t spans = i <= subtiles->split ? subtiles->whole[i].span_count : 0;
-    *axis = subtiles->whole[i];
+    const uint64_t spans = i <= subtiles->split ? subtiles->tile_axes[i].span_count : 0;
+    *axis = subtiles->tile_axes[i];
     if (spans == 0) continue;
-    TSR_TRY(TSR_ARENA_RAW(arena, spans, &memory, error)); /* of their own, since they change */
+    /* the subtile needs its own spans on these axes, since they change from subtile to subtile */
+    TSR_TRY(TSR_ARENA_RAW(arena, spans, &memory, error));
     axis->spans = memory;
   }
   tsr__subtiles_rewind(subtiles);
@@ -93,11 +99,11 @@ void tsr__subtiles_rewind(tsr_subtiles *subtiles) {
   subtiles->started = false;
   for (uint32_t i = 0; i <= subtiles->split; i++) {
     subtiles->span_at[i] = 0;
-    subtiles->value[i] = subtiles->whole[i].spans[0].low;
+    subtiles->value[i] = subtiles->tile_axes[i].spans[0].low;
   }
 }
 
-/* Steps axis i to the value after `value`; false, and back at the first one, where there is none. */
+/* Steps to the next selected value of an axis. After the last one, returns to the first one: false. */
 static bool subtile_step(const tsr_axis *axis, uint64_t *span, uint64_t *value) {
   if (*value < axis->spans[*span].high) {
     ++*value;
@@ -112,16 +118,17 @@ static bool subtile_step(const tsr_axis *axis, uint64_t *span, uint64_t *value) 
   return false;
 }
 
-/* Fills the split axis of the piece from where it stands, and steps behind what it took. */
+/* Sets the spans of the split axis for the next subtile, and steps to the first value after them. Returns false if that
+ * was the last value. */
 static bool subtile_take_rows(tsr_subtiles *subtiles) {
   const uint32_t k = subtiles->split;
-  const tsr_axis *whole = &subtiles->whole[k];
+  const tsr_axis *tile_axis = &subtiles->tile_axes[k];
   tsr_axis *axis = &subtiles->subtile.axes[k];
   uint64_t span = subtiles->span_at[k], from = subtiles->value[k], left = subtiles->rows_max;
   const uint64_t last = tsr__add_sat(from, subtiles->width_max);
   axis->span_count = 0;
-  for (; span < whole->span_count && left > 0; span++) {
-    const uint64_t low = TSR_MAX(from, whole->spans[span].low), end = whole->spans[span].high;
+  for (; span < tile_axis->span_count && left > 0; span++) {
+    const uint64_t low = TSR_MAX(from, tile_axis->spans[span].low), end = tile_axis->spans[span].high;
     if (low > last) break;
     const uint64_t high = TSR_MIN(TSR_MIN(end, last), tsr__add_sat(low, left - 1));
     axis->spans[axis->span_count++] = (tsr_span){low, high};
@@ -131,15 +138,15 @@ static bool subtile_take_rows(tsr_subtiles *subtiles) {
     if (high < end) break;
   }
   finish_axis(axis);
-  return subtile_step(whole, &subtiles->span_at[k], &subtiles->value[k]);
+  return subtile_step(tile_axis, &subtiles->span_at[k], &subtiles->value[k]);
 }
 
 bool tsr__subtiles_next(tsr_subtiles *subtiles) {
   tsr_subtile *subtile = &subtiles->subtile;
   const uint32_t k = subtiles->split;
-  if (subtiles->started && subtiles->span_at[k] == 0 && subtiles->value[k] == subtiles->whole[k].spans[0].low) {
-    uint32_t i = k; /* the split axis has come round */
-    while (i > 0 && !subtile_step(&subtiles->whole[i - 1], &subtiles->span_at[i - 1], &subtiles->value[i - 1])) i--;
+  if (subtiles->started && subtiles->span_at[k] == 0 && subtiles->value[k] == subtiles->tile_axes[k].spans[0].low) {
+    uint32_t i = k; /* the split axis has returned to its first value: step the slower ones */
+    while (i > 0 && !subtile_step(&subtiles->tile_axes[i - 1], &subtiles->span_at[i - 1], &subtiles->value[i - 1])) i--;
     if (i == 0) return false;
   }
   subtiles->started = true;
@@ -160,9 +167,10 @@ bool tsr__subtiles_next(tsr_subtiles *subtiles) {
   return true;
 }
 
-/* ---- Walking a piece -------------------------------------------------------------------------------------------- */
+/* ---- Walking the rows of a subtile
+ * -------------------------------------------------------------------------------------------- */
 
-/* The axis along which runs lie: those behind it are wanted whole. */
+/* Returns the axis along which consecutive cells lie: on all faster axes every value of the tile is selected. */
 static uint32_t run_axis(const tsr_subtile *subtile) {
   uint32_t i = subtile->dimensions - 1;
   while (i > 0 && subtile->axes[i].count == subtile->axes[i].extent) i--;
@@ -171,8 +179,8 @@ static uint32_t run_axis(const tsr_subtile *subtile) {
 
 bool tsr__subtile_is_contiguous(const tsr_subtile *subtile) { return subtile->cells == subtile->reach; }
 
-/* Rows: combinations of the values of the first `outer` axes. row_start gives the index at value 0 of the other axes,
- * modulo 2^64. */
+/* Steps to the first row: a row is a combination of values on the first `outer` axes. Returns the index that the row
+ * would have at value 0 of the other axes, modulo 2^64. */
 static uint64_t rows_begin(const tsr_subtile *subtile, uint32_t outer) {
   uint64_t start = 0 - subtile->origin;
   for (uint32_t i = 0; i < outer; i++) {
@@ -207,8 +215,8 @@ void tsr__subtile_select(const tsr_subtile *subtile, uint32_t *cells) {
   } while (rows_step(subtile, outer, &start));
 }
 
-uint64_t tsr__subtile_own(const tsr_subtile *subtile, const uint64_t *low, const uint64_t *high, uint32_t owner,
-                          uint32_t none, uint32_t *owners) {
+uint64_t tsr__subtile_claim(const tsr_subtile *subtile, const uint64_t *low, const uint64_t *high, uint32_t owner,
+                            uint32_t none, uint32_t *owners) {
   const uint32_t outer = subtile->dimensions - 1;
   const tsr_axis *axis = &subtile->axes[outer];
   uint64_t owned = 0, start = rows_begin(subtile, outer);
@@ -237,7 +245,7 @@ int64_t tsr__subtile_find(const tsr_subtile *subtile, const uint64_t *ordinals) 
   uint64_t position = 0;
   for (uint32_t i = 0; i < subtile->dimensions; i++) {
     const tsr_axis *axis = &subtile->axes[i];
-    const uint64_t value = ordinals[axis->dimension] - axis->base; /* a lower one wraps and is in no span */
+    const uint64_t value = ordinals[axis->dimension] - axis->base; /* wraps before the tile: in no span */
     uint64_t rank = 0, s = 0;
     for (; s < axis->span_count && axis->spans[s].high < value; s++)
       rank += axis->spans[s].high - axis->spans[s].low + 1;
@@ -247,9 +255,11 @@ int64_t tsr__subtile_find(const tsr_subtile *subtile, const uint64_t *ordinals) 
   return (int64_t)position;
 }
 
-/* ---- Values of its cells ---------------------------------------------------------------------------------------- */
+/* ---- Coordinates of the cells
+ * ---------------------------------------------------------------------------------------- */
 
-/* Along the fastest axis values rise by one, on the others a row has one value. */
+/* Defines tsr__subtile_values for one type. Along the fastest axis values rise by one; on the others a row has one
+ * value. */
 #define DEFINE_VALUES(type)                                                                                            \
   static void values_##type(const tsr_subtile *subtile, uint32_t axis, type low, type *values) {                       \
     const uint32_t outer = subtile->dimensions - 1;                                                                    \

@@ -1,4 +1,10 @@
-/* subtile.h: parts of a space tile, small enough for selections and maps of owners. */
+/* subtile.h: parts of a space tile, small enough for a selection, a map of owners and columns of coordinates.
+ *
+ * The cells that a dense request selects in a space tile are the product of one set of spans per dimension.
+ * tsr__subtiles_init divides this product into subtiles, products as well, and tsr__subtiles_next steps through them.
+ * The cells of a subtile have two numbers: the index is the distance from the subtile's first cell in the tile's cell
+ * order (with gaps where cells are not selected); the position counts selected cells alone.
+ */
 #ifndef TSR_SUBTILE_H
 #define TSR_SUBTILE_H
 
@@ -6,62 +12,71 @@
 
 typedef struct tsr_dimension_selection tsr_dimension_selection;
 
-#define TSR_SUBTILE_CELLS 65536u /* wanted cells of a piece, usually */
-#define TSR_SUBTILE_REACH (UINT64_C(1) << 20) /* from its first to its last cell, where it has more than one row */
+#define TSR_SUBTILE_CELLS 65536u /* selected cells of a subtile, usually at most */
+#define TSR_SUBTILE_REACH (UINT64_C(1) << 20) /* indices of a subtile, at most, if it has more than one row */
 
-typedef struct tsr_axis { /* of a tile; axes stand from the slowest to the fastest in cell order */
+typedef struct tsr_axis { /* a dimension of a tile; axes stand from the slowest to the fastest in cell order */
   uint32_t dimension;
   uint64_t base; /* ordinal of the tile's first value */
-  uint64_t extent, stride;
-  uint64_t count; /* wanted values */
+  uint64_t extent; /* values in the tile */
+  uint64_t stride; /* distance in cells between two neighbours along this axis */
+  uint64_t count; /* selected values */
   uint64_t span_count;
-  tsr_span *spans; /* wanted values, counted from base */
+  tsr_span *spans; /* selected values, counted from base, inclusive */
 } tsr_axis;
 
 typedef struct tsr_subtile { /* the product of its axes */
   uint32_t dimensions;
   tsr_axis *axes;
-  uint64_t cells, origin, reach; /* origin: its first cell's index in the tile; indices below count from there */
-  uint64_t *values, *at; /* scratch of the walk over its rows */
+  uint64_t cells; /* selected cells */
+  uint64_t origin; /* number in the tile of the first selected cell, which has index 0 */
+  uint64_t reach; /* number of indices: the last selected cell's index plus 1 */
+  uint64_t *values, *at; /* scratch of the walk over rows: value, and its span, by axis */
 } tsr_subtile;
 
-typedef struct tsr_subtiles { /* what is wanted of a tile, piece by piece */
-  tsr_axis *whole;
+typedef struct tsr_subtiles { /* the subtiles of one tile */
+  tsr_axis *tile_axes; /* of all that is selected in the tile */
   tsr_subtile subtile; /* the present one */
-  uint32_t split; /* axes before it have one value in a piece, it has some, those behind have all */
-  uint64_t rows_max; /* values of the split axis in a piece */
-  uint64_t width_max; /* and how far apart */
-  bool started;
-  uint64_t *span_at, *value; /* where the next piece begins on the axes to `split` */
+  uint32_t split; /* a subtile has one value on each axis before this one, some on this one, all on those after it */
+  uint64_t rows_max; /* selected values of the split axis in a subtile, at most */
+  uint64_t width_max; /* the largest distance between two values of the split axis in a subtile */
+  bool started; /* `subtile` is valid */
+  uint64_t *span_at, *value; /* by axis up to `split`: where the next subtile begins */
 } tsr_subtiles;
 
-/* The tile at `tile` (coordinates by dimension) in pieces of at most `most` cells; `first` is the first span of each side that
- * meets it. All of it lies in `arena`. */
+/* Prepares the subtiles of the tile at coordinates `tile` (by dimension), of at most `cells_max` selected cells each.
+ * first[d] is the first span of selections[d] that meets the tile. All memory comes from `arena`. */
 int tsr__subtiles_init(const tsr_grid *grid, const tsr_dimension_selection *selections, const uint64_t *tile,
-                       const uint64_t *first, uint64_t most, tsr_arena *arena, tsr_subtiles *subtiles,
+                       const uint64_t *first, uint64_t cells_max, tsr_arena *arena, tsr_subtiles *subtiles,
                        tsr_error *error);
+
+/* Steps to the next subtile, in cell order of the split axes; false after the last one. */
 bool tsr__subtiles_next(tsr_subtiles *subtiles);
+
+/* Starts again before the first subtile. */
 void tsr__subtiles_rewind(tsr_subtiles *subtiles);
 
-/* Are its cells one run in the tile? */
+/* Returns true if all indices of the subtile are selected: its cells follow each other in the tile. */
 bool tsr__subtile_is_contiguous(const tsr_subtile *subtile);
 
-/* The indices of its cells, in cell order. */
+/* Writes the indices of the subtile's cells, in cell order. `cells` has room for subtile->cells. */
 void tsr__subtile_select(const tsr_subtile *subtile, uint32_t *cells);
 
-/* owners[position] = owner where it is `none` and the cell lies in the box low..high (ordinals by dimension); returns
- * how many. Positions are those of tsr__subtile_select. */
-uint64_t tsr__subtile_own(const tsr_subtile *subtile, const uint64_t *low, const uint64_t *high, uint32_t owner,
-                          uint32_t none, uint32_t *owners);
+/* Sets owners[position] to `owner` for each cell that has the owner `none` so far and lies in the box low..high
+ * (ordinals by dimension, inclusive). Returns how many cells these are. */
+uint64_t tsr__subtile_claim(const tsr_subtile *subtile, const uint64_t *low, const uint64_t *high, uint32_t owner,
+                            uint32_t none, uint32_t *owners);
 
-/* The position of the cell at these ordinals; -1 if it is not of the piece. */
+/* Returns the position of the cell at these ordinals (by dimension); -1 if the subtile does not select it. */
 int64_t tsr__subtile_find(const tsr_subtile *subtile, const uint64_t *ordinals);
 
-/* values[index] of each cell: what the axis's ordinal stands for in a datatype of `size` bytes, whose ordinal 0 is
- * `low`. */
+/* Sets values[index] of each cell to its coordinate on an axis, in an integer datatype of `size` bytes. `low` is the
+ * coordinate with ordinal 0. `values` has room for subtile->reach values; those of cells that are not selected stay as
+ * they are. */
 void tsr__subtile_values(const tsr_subtile *subtile, uint32_t axis, const uint8_t *low, uint64_t size, void *values);
 
-/* values[index] = base + the cell's row-major ordinal in a domain of these strides (by dimension) */
+/* Sets numbers[index] of each cell to base + sum of ordinal * strides[dimension]: its row-major ordinal in a domain of
+ * these strides. `numbers` has room for subtile->reach numbers. */
 void tsr__subtile_numbers(const tsr_subtile *subtile, const uint64_t *strides, int64_t base, int64_t *numbers);
 
 #endif

@@ -1,13 +1,16 @@
-/* tile_loader.c: decoded tiles of fragments, from the cache or from the store.
+/* tile_loader.c: loads decoded tiles of fragments, from the cache or from the store.
  *
- * What is missing in the cache is read (neighbours in a file by one read, on workers where the store allows it) and decoded
- * on the pool, a run of neighbours by one task. A load is started and finished: in between the workers are at it, and the
- * caller may do something else; what is left at the finish it does itself. Decoded tiles belong to the array, since the
- * cache may keep them; their bytes are charged to the query that holds them before any memory is taken, so one that cannot
- * fit is refused by its sizes in the metadata.
+ * A tile that is not in the cache is fetched. Fetches of tiles that stand together in a file form a group: one read, by
+ * a worker if the store allows that, and one task of the pool that decodes them. A load is started and finished. In
+ * between workers take groups, and the caller may do something else; the caller's thread takes what is left at the
+ * finish.
  *
- * Until the finish workers touch the fetches, the runs, their own wants' `tile`, and the files of the runs, which are held
- * open; all else (cache, budgets, counters, the question whether to stop) is the caller's.
+ * Memory. Decoded tiles are allocated from the array's memory, since the cache may keep them. Their bytes are charged
+ * to the query's budget before any memory is taken: a tile that cannot fit is refused by its sizes in the metadata.
+ *
+ * Threads. Until the finish workers touch only the fetches, the groups, the `tile` of the requests, and the files of
+ * the groups, which are held open. The cache, budgets, counters, and the check for cancellation belong to the caller's
+ * thread.
  */
 #include "read/tile_loader.h"
 
@@ -20,35 +23,34 @@
 #include "array/cache.h"
 #include "array/environment.h"
 
-#define RUN_BYTES                                                                                                      \
-  (UINT64_C(4) << 20) /* stored bytes that are read at once, at most, where there is more than one tile */
-#define RUNS_FOR_A_THREAD 2 /* at least, where there are so many tiles */
+#define GROUP_BYTES       (UINT64_C(4) << 20) /* stored bytes of a group, at most, unless it is a single tile */
+#define GROUPS_PER_THREAD 2 /* at least, if there are enough tiles */
 
-#define LOAD_PART 4 /* this part of a tile, or less, is decoded alone */
+#define PARTIAL_DECODE_PART 4 /* if at most this part of a tile is needed, only that part is decoded */
 
 typedef struct tsr_fetch { /* a tile that is not in the cache */
   tsr_tile_request *request;
-  uint64_t cost; /* charged */
+  uint64_t cost; /* bytes that are charged to the query for it */
   tsr_tile_format format;
   tsr_tile_source source;
-} fetch;
+} tile_fetch;
 
 typedef struct tsr_fetch_group { /* fetches whose stored bytes stand together in each of the slot's files */
-  uint64_t first, end;
-  bool read; /* its bytes are there */
-  tsr_file *files[TSR_PART_COUNT]; /* NULL: the slot has no such part, or it is empty */
+  uint64_t first, end; /* fetches first..end-1 of the load */
+  bool read; /* `bytes` has been read */
+  tsr_file *files[TSR_PART_COUNT]; /* held open; NULL: the slot has no such part, or it is empty */
   uint64_t offsets[TSR_PART_COUNT], sizes[TSR_PART_COUNT];
-  uint8_t *bytes; /* the parts one after the other */
-} load_run;
+  uint8_t *bytes; /* owned: the stored bytes, the parts one after the other */
+} fetch_group;
 
-/* ---- What a tile is, for sizes and messages --------------------------------------------------------------------- */
+/* ---- Sizes and messages --------------------------------------------------------------------- */
 
 static int wrap_tile(const tsr_fragment *fragment, uint32_t slot, uint64_t number, tsr_error *error) {
   return tsr__wrap(error, "fragment %s, field %s, tile %llu", fragment->name,
                    tsr__fragment_slot_name(&fragment->metadata, slot), (unsigned long long)number);
 }
 
-/* The slot's offsets are loaded. */
+/* Returns the bytes that a decoded tile takes. The slot's metadata is loaded. */
 static uint64_t load_cost_of(const tsr_tile_format *format, const tsr_slot *slot, uint64_t number, uint64_t cells) {
   uint64_t size = tsr_datatype_size(format->datatype), bytes;
   if (format->coordinate_dimensions > 0) bytes = tsr__mul_sat(tsr__mul_sat(cells, size), format->coordinate_dimensions);
@@ -74,115 +76,118 @@ int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
-/* What the fetch needs to know of its tile, and its bytes in memory, charged. */
-static int prepare_fetch(tsr_load *l, fetch *j, tsr_error *error) {
-  tsr_fragment *fragment = j->request->fragment;
-  const uint32_t slot = j->request->slot;
-  const uint64_t number = j->request->number;
+/* Finds where the stored bytes of a fetch stand and how they are decoded, and charges the memory of the decoded
+ * tile. */
+static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
+  tsr_fragment *fragment = fetch->request->fragment;
+  const uint32_t slot = fetch->request->slot;
+  const uint64_t number = fetch->request->number;
   if (slot >= fragment->metadata.slot_count || number >= fragment->metadata.tile_count)
     return tsr__fail(error, TSR_CORRUPT, "the fragment has %u slots and %llu tiles", fragment->metadata.slot_count,
                      (unsigned long long)fragment->metadata.tile_count);
-  TSR_TRY(tsr__fragment_load_slot(l->array, fragment, slot, error));
-  TSR_TRY(tsr__tile_format(&fragment->metadata, slot, tsr__array_key(l->array), &j->format, error));
+  TSR_TRY(tsr__fragment_load_slot(load->array, fragment, slot, error));
+  TSR_TRY(tsr__tile_format(&fragment->metadata, slot, tsr__array_key(load->array), &fetch->format, error));
   const tsr_slot *s = &fragment->metadata.slots[slot];
-  j->source.cells = tsr__fragment_tile_cells(&fragment->metadata, number);
-  if (j->format.values_per_cell == TSR_VARIABLE) {
+  fetch->source.cells = tsr__fragment_tile_cells(&fragment->metadata, number);
+  if (fetch->format.values_per_cell == TSR_VARIABLE) {
     if (!s->var_sizes) return tsr__fail(error, TSR_CORRUPT, "the fragment has no sizes of its variable-length tiles");
-    j->source.variable_size = s->var_sizes[number];
+    fetch->source.variable_size = s->var_sizes[number];
   }
   for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
     if (!tsr__fragment_slot_has_part(&fragment->metadata, slot, p)) continue;
     if (!s->offsets[p] || s->offsets[p][number + 1] < s->offsets[p][number])
       return tsr__fail(error, TSR_CORRUPT, "the fragment has no offsets of its tiles");
-    j->source.sizes[p] = s->offsets[p][number + 1] - s->offsets[p][number];
+    fetch->source.sizes[p] = s->offsets[p][number + 1] - s->offsets[p][number];
   }
-  uint64_t cost = load_cost_of(&j->format, s, number, j->source.cells);
-  const uint64_t wanted = j->request->end - j->request->first;
-  if (j->request->end > 0 && wanted <= j->source.cells / LOAD_PART && !j->format.values->uncut &&
-      tsr__tile_divides(&j->format)) {
-    const uint64_t chunks = tsr__mul_sat(2, j->format.values->max_chunk_size),
-                   size = tsr__mul_sat(tsr_datatype_size(j->format.datatype), j->format.values_per_cell);
-    j->source.first = j->request->first;
-    j->source.end = j->request->end;
-    cost = TSR_MIN(
-        cost, tsr__add_sat(tsr__add_sat(chunks, tsr__mul_sat(wanted, size)), j->format.nullable ? j->source.cells : 0));
+  uint64_t cost = load_cost_of(&fetch->format, s, number, fetch->source.cells);
+  const uint64_t needed = fetch->request->end - fetch->request->first;
+  if (fetch->request->end > 0 && needed <= fetch->source.cells / PARTIAL_DECODE_PART && !fetch->format.values->uncut &&
+      tsr__tile_divides(&fetch->format)) {
+    const uint64_t chunks = tsr__mul_sat(2, fetch->format.values->max_chunk_size),
+                   size = tsr__mul_sat(tsr_datatype_size(fetch->format.datatype), fetch->format.values_per_cell);
+    fetch->source.first = fetch->request->first;
+    fetch->source.end = fetch->request->end;
+    cost = TSR_MIN(cost, tsr__add_sat(tsr__add_sat(chunks, tsr__mul_sat(needed, size)),
+                                      fetch->format.nullable ? fetch->source.cells : 0));
   }
-  TSR_TRY(tsr__memory_charge(l->memory, cost, error));
-  j->cost = cost;
+  TSR_TRY(tsr__memory_charge(load->memory, cost, error));
+  fetch->cost = cost;
   return TSR_OK;
 }
 
 static int compare_fetches(const void *a, const void *b) {
-  const tsr_tile_request *x = ((const fetch *)a)->request, *y = ((const fetch *)b)->request;
+  const tsr_tile_request *x = ((const tile_fetch *)a)->request, *y = ((const tile_fetch *)b)->request;
   if (x->fragment != y->fragment) return x->fragment->id < y->fragment->id ? -1 : 1;
   if (x->slot != y->slot) return x->slot < y->slot ? -1 : 1;
   return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static uint64_t stored_bytes(const fetch *j) {
+static uint64_t stored_bytes(const tile_fetch *fetch) {
   uint64_t bytes = 0;
-  for (unsigned p = 0; p < TSR_PART_COUNT; p++) bytes = tsr__add_sat(bytes, j->source.sizes[p]);
+  for (unsigned p = 0; p < TSR_PART_COUNT; p++) bytes = tsr__add_sat(bytes, fetch->source.sizes[p]);
   return bytes;
 }
 
-/* Runs of fetches that stand together, their files open, and held open: none so long that threads have nothing to do. */
-static int load_make_runs(tsr_load *l, unsigned threads, tsr_error *error) {
-  const uint64_t most =
-      threads > 1 ? TSR_MAX(1, l->fetch_count / ((uint64_t)RUNS_FOR_A_THREAD * threads)) : l->fetch_count;
-  for (uint64_t i = 0; i < l->fetch_count;) {
-    load_run *r = &l->runs[l->run_count++];
-    const tsr_tile_request *request = l->fetches[i].request;
+/* Divides the sorted fetches into groups that stand together, opens and holds their files. No group is so long that
+ * threads would have nothing to do. */
+static int load_make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
+  const uint64_t fetches_max =
+      threads > 1 ? TSR_MAX(1, load->fetch_count / ((uint64_t)GROUPS_PER_THREAD * threads)) : load->fetch_count;
+  for (uint64_t i = 0; i < load->fetch_count;) {
+    fetch_group *group = &load->groups[load->group_count++];
+    const tsr_tile_request *request = load->fetches[i].request;
     const tsr_slot *slot = &request->fragment->metadata.slots[request->slot];
     uint64_t bytes = 0;
-    r->first = i;
+    group->first = i;
     do {
-      bytes = tsr__add_sat(bytes, stored_bytes(&l->fetches[i]));
+      bytes = tsr__add_sat(bytes, stored_bytes(&load->fetches[i]));
       i++;
-    } while (i < l->fetch_count && i - r->first < most && l->fetches[i].request->fragment == request->fragment &&
-             l->fetches[i].request->slot == request->slot &&
-             l->fetches[i].request->number == l->fetches[i - 1].request->number + 1 &&
-             tsr__add_sat(bytes, stored_bytes(&l->fetches[i])) <= RUN_BYTES);
-    r->end = i;
+    } while (i < load->fetch_count && i - group->first < fetches_max &&
+             load->fetches[i].request->fragment == request->fragment &&
+             load->fetches[i].request->slot == request->slot &&
+             load->fetches[i].request->number == load->fetches[i - 1].request->number + 1 &&
+             tsr__add_sat(bytes, stored_bytes(&load->fetches[i])) <= GROUP_BYTES);
+    group->end = i;
     for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
-      for (uint64_t k = r->first; k < r->end; k++) r->sizes[p] += l->fetches[k].source.sizes[p];
-      if (r->sizes[p] == 0) continue;
-      r->offsets[p] = slot->offsets[p][request->number];
-      if (tsr__fragment_file(l->array, request->fragment, request->slot, p, &r->files[p], error) < 0)
+      for (uint64_t k = group->first; k < group->end; k++) group->sizes[p] += load->fetches[k].source.sizes[p];
+      if (group->sizes[p] == 0) continue;
+      group->offsets[p] = slot->offsets[p][request->number];
+      if (tsr__fragment_file(load->array, request->fragment, request->slot, p, &group->files[p], error) < 0)
         return wrap_tile(request->fragment, request->slot, request->number, error);
       tsr__fragment_file_hold(request->fragment, request->slot, p);
     }
-    if (TSR_ALLOC_RAW(l->memory, bytes, &r->bytes, error) < 0)
+    if (TSR_ALLOC_RAW(load->memory, bytes, &group->bytes, error) < 0)
       return wrap_tile(request->fragment, request->slot, request->number, error);
   }
   return TSR_OK;
 }
 
-static int read_run(tsr_load *l, load_run *r, tsr_error *error) {
-  uint8_t *at = r->bytes;
+static int read_group(tsr_load *load, fetch_group *group, tsr_error *error) {
+  uint8_t *at = group->bytes;
   for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
-    if (r->sizes[p] > 0 && tsr__store_read_at(r->files[p], r->offsets[p], at, r->sizes[p], error) < 0) {
-      const tsr_tile_request *request = l->fetches[r->first].request;
+    if (group->sizes[p] > 0 && tsr__store_read_at(group->files[p], group->offsets[p], at, group->sizes[p], error) < 0) {
+      const tsr_tile_request *request = load->fetches[group->first].request;
       return wrap_tile(request->fragment, request->slot, request->number, error);
     }
-    for (uint64_t k = r->first; k < r->end; k++) {
-      l->fetches[k].source.bytes[p] = at;
-      at += l->fetches[k].source.sizes[p];
+    for (uint64_t k = group->first; k < group->end; k++) {
+      load->fetches[k].source.bytes[p] = at;
+      at += load->fetches[k].source.sizes[p];
     }
   }
-  r->read = true;
+  group->read = true;
   return TSR_OK;
 }
 
-static int fetch_run(void *argument, uint64_t index, tsr_error *error) {
-  tsr_load *l = argument;
-  load_run *r = &l->runs[index];
-  if (!r->read) TSR_TRY(read_run(l, r, error));
-  for (uint64_t i = r->first; i < r->end; i++) {
-    fetch *j = &l->fetches[i];
-    const uint64_t cells = j->source.end > 0 ? j->source.end - j->source.first : j->source.cells;
-    TSR_TRY(tsr__cancelled_after(l->memory, j->cost, cells, error));
-    if (tsr__tile_decode(&j->format, &j->source, &l->array->memory, &j->request->tile, error) < 0)
-      return wrap_tile(j->request->fragment, j->request->slot, j->request->number, error);
+static int fetch_one_group(void *argument, uint64_t index, tsr_error *error) {
+  tsr_load *load = argument;
+  fetch_group *group = &load->groups[index];
+  if (!group->read) TSR_TRY(read_group(load, group, error));
+  for (uint64_t i = group->first; i < group->end; i++) {
+    tile_fetch *fetch = &load->fetches[i];
+    const uint64_t cells = fetch->source.end > 0 ? fetch->source.end - fetch->source.first : fetch->source.cells;
+    TSR_TRY(tsr__cancelled_after(load->memory, fetch->cost, cells, error));
+    if (tsr__tile_decode(&fetch->format, &fetch->source, &load->array->memory, &fetch->request->tile, error) < 0)
+      return wrap_tile(fetch->request->fragment, fetch->request->slot, fetch->request->number, error);
   }
   return TSR_OK;
 }
@@ -195,7 +200,7 @@ void tsr__tile_return(tsr_tile *tile, tsr_memory *memory) {
   tsr__tile_drop(tile);
 }
 
-/* A tile that is in memory. */
+/* Returns a reference to a tile that is in memory: in the cache, or of an uncommitted fragment; else NULL. */
 static tsr_tile *load_find_tile(tsr_array *array, const tsr_tile_request *request) {
   if (!request->fragment->tiles)
     return tsr__cache_get(array->cache, request->fragment->id, request->slot, request->number);
@@ -207,17 +212,17 @@ static tsr_tile *load_find_tile(tsr_array *array, const tsr_tile_request *reques
 bool tsr__tile_request_fits(tsr_tile_request *request, const tsr_tile *tile) {
   if (tile->end == 0) return true;
   if (request->end > 0 && tile->first <= request->first && request->end <= tile->end) return true;
-  request->end = 0; /* the second time, the whole tile is worth it */
+  request->end = 0; /* needed in parts for the second time: decode the whole tile */
   return false;
 }
 
-/* What is not in memory is to be fetched. */
-static int load_find_tiles(tsr_load *l, tsr_error *error) {
+/* Serves requests from memory, and makes sorted fetches of the others. */
+static int load_find_tiles(tsr_load *load, tsr_error *error) {
   uint64_t missing = 0;
-  for (uint64_t i = 0; i < l->count; i++) {
-    tsr_tile_request *w = &l->requests[i];
-    tsr_tile *tile = load_find_tile(l->array, w);
-    if (tile && !tsr__tile_request_fits(w, tile)) {
+  for (uint64_t i = 0; i < load->count; i++) {
+    tsr_tile_request *request = &load->requests[i];
+    tsr_tile *tile = load_find_tile(load->array, request);
+    if (tile && !tsr__tile_request_fits(request, tile)) {
       tsr__tile_drop(tile);
       tile = NULL;
     }
@@ -225,95 +230,97 @@ static int load_find_tiles(tsr_load *l, tsr_error *error) {
       missing++;
       continue;
     }
-    if (tsr__memory_charge(l->memory, tile->bytes, error) < 0) {
+    if (tsr__memory_charge(load->memory, tile->bytes, error) < 0) {
       tsr__tile_drop(tile);
-      return wrap_tile(w->fragment, w->slot, w->number, error);
+      return wrap_tile(request->fragment, request->slot, request->number, error);
     }
-    w->tile = tile;
+    request->tile = tile;
   }
-  l->found = l->count - missing;
+  load->cached_count = load->count - missing;
   if (missing == 0) return TSR_OK;
 
-  TSR_TRY(TSR_ALLOC_ARRAY(l->memory, missing, &l->fetches, error));
-  TSR_TRY(TSR_ALLOC_ARRAY(l->memory, missing, &l->runs, error));
-  for (uint64_t i = 0; i < l->count; i++) {
-    tsr_tile_request *w = &l->requests[i];
-    if (w->tile) continue;
-    fetch *j = &l->fetches[l->fetch_count];
-    j->request = w;
-    if (prepare_fetch(l, j, error) < 0) return wrap_tile(w->fragment, w->slot, w->number, error);
-    l->fetch_count++;
+  TSR_TRY(TSR_ALLOC_ARRAY(load->memory, missing, &load->fetches, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(load->memory, missing, &load->groups, error));
+  for (uint64_t i = 0; i < load->count; i++) {
+    tsr_tile_request *request = &load->requests[i];
+    if (request->tile) continue;
+    tile_fetch *fetch = &load->fetches[load->fetch_count];
+    fetch->request = request;
+    if (prepare_fetch(load, fetch, error) < 0)
+      return wrap_tile(request->fragment, request->slot, request->number, error);
+    load->fetch_count++;
   }
-  if (l->fetch_count > 1) qsort(l->fetches, l->fetch_count, sizeof(fetch), compare_fetches);
+  if (load->fetch_count > 1) qsort(load->fetches, load->fetch_count, sizeof(tile_fetch), compare_fetches);
   return TSR_OK;
 }
 
-/* Of tiles that have been decoded: from what they were to cost to what they do. */
-static int load_settle(tsr_load *l, tsr_error *error) {
-  for (uint64_t i = 0; i < l->fetch_count; i++) {
-    fetch *j = &l->fetches[i];
-    if (!j->request->tile) continue; /* cancelled before it was begun */
-    const uint64_t cost = j->request->tile->bytes;
-    if (cost > j->cost && tsr__memory_charge(l->memory, cost - j->cost, error) < 0)
-      return wrap_tile(j->request->fragment, j->request->slot, j->request->number, error);
-    if (cost < j->cost) tsr__memory_release(l->memory, j->cost - cost);
-    j->cost = cost;
-    j->request->decoded = true;
+/* Corrects the charges of decoded tiles from the expected bytes to the actual ones. */
+static int load_settle(tsr_load *load, tsr_error *error) {
+  for (uint64_t i = 0; i < load->fetch_count; i++) {
+    tile_fetch *fetch = &load->fetches[i];
+    if (!fetch->request->tile) continue; /* the load was cancelled before this fetch began */
+    const uint64_t cost = fetch->request->tile->bytes;
+    if (cost > fetch->cost && tsr__memory_charge(load->memory, cost - fetch->cost, error) < 0)
+      return wrap_tile(fetch->request->fragment, fetch->request->slot, fetch->request->number, error);
+    if (cost < fetch->cost) tsr__memory_release(load->memory, fetch->cost - cost);
+    fetch->cost = cost;
+    fetch->request->decoded = true;
   }
   return TSR_OK;
 }
 
-/* Into the cache, and into the counters. */
-static void load_keep(tsr_load *l) {
+/* Puts decoded tiles into the cache, and counts them. */
+static void load_keep(tsr_load *load) {
   uint64_t tiles = 0, bytes = 0;
-  for (uint64_t i = 0; i < l->fetch_count; i++) {
-    const tsr_tile_request *w = l->fetches[i].request;
-    if (!w->tile) continue;
+  for (uint64_t i = 0; i < load->fetch_count; i++) {
+    const tsr_tile_request *request = load->fetches[i].request;
+    if (!request->tile) continue;
     tiles++;
-    bytes += w->tile->bytes;
-    if (!l->array->uncached) tsr__cache_put(l->array->cache, w->fragment->id, w->slot, w->number, w->tile);
+    bytes += request->tile->bytes;
+    if (!load->array->uncached)
+      tsr__cache_put(load->array->cache, request->fragment->id, request->slot, request->number, request->tile);
   }
-  tsr__count(l->array->environment, TSR_COUNT_tiles_read, tiles);
-  tsr__count(l->array->environment, TSR_COUNT_bytes_decoded, bytes);
-  if (l->ahead) tsr__count(l->array->environment, TSR_COUNT_tiles_ahead, tiles);
+  tsr__count(load->array->environment, TSR_COUNT_tiles_read, tiles);
+  tsr__count(load->array->environment, TSR_COUNT_bytes_decoded, bytes);
+  if (load->ahead) tsr__count(load->array->environment, TSR_COUNT_tiles_ahead, tiles);
 }
 
-/* Ends a load: all but the tiles goes back, and these, too, where it has failed. */
-static int load_end(tsr_load *l, int rc, tsr_error *error) {
-  for (uint64_t i = 0; i < l->run_count; i++) {
-    const tsr_tile_request *w = l->fetches[l->runs[i].first].request;
+/* Ends a load: gives back everything but the tiles, and after a failure (rc < 0) the tiles, too. */
+static int load_end(tsr_load *load, int rc, tsr_error *error) {
+  for (uint64_t i = 0; i < load->group_count; i++) {
+    const tsr_tile_request *request = load->fetches[load->groups[i].first].request;
     for (unsigned p = 0; p < TSR_PART_COUNT; p++)
-      if (l->runs[i].files[p]) tsr__fragment_file_drop(w->fragment, w->slot, p);
-    tsr__free(l->runs[i].bytes);
+      if (load->groups[i].files[p]) tsr__fragment_file_drop(request->fragment, request->slot, p);
+    tsr__free(load->groups[i].bytes);
   }
   if (rc < 0) {
-    for (uint64_t i = 0; i < l->fetch_count; i++) { /* what a fetch has charged, its tile has not */
-      tsr__memory_release(l->memory, l->fetches[i].cost);
-      tsr__tile_drop(l->fetches[i].request->tile);
-      l->fetches[i].request->tile = NULL;
+    for (uint64_t i = 0; i < load->fetch_count; i++) { /* charged by the fetch, not by the tile */
+      tsr__memory_release(load->memory, load->fetches[i].cost);
+      tsr__tile_drop(load->fetches[i].request->tile);
+      load->fetches[i].request->tile = NULL;
     }
-    for (uint64_t i = 0; i < l->count; i++) {
-      tsr__tile_return(l->requests[i].tile, l->memory);
-      l->requests[i].tile = NULL;
-      l->requests[i].decoded = false;
+    for (uint64_t i = 0; i < load->count; i++) {
+      tsr__tile_return(load->requests[i].tile, load->memory);
+      load->requests[i].tile = NULL;
+      load->requests[i].decoded = false;
     }
   }
-  if (l->fetches) tsr__array_files_done(l->array);
-  tsr__free(l->fetches);
-  tsr__free(l->runs);
+  if (load->fetches) tsr__array_files_done(load->array);
+  tsr__free(load->fetches);
+  tsr__free(load->groups);
   return rc < 0 ? tsr__array_damage(rc, error) : rc;
 }
 
 int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahead, tsr_tile_request *requests,
                     uint64_t count, tsr_memory *memory, tsr_error *error) {
-  load->array = array; /* one by one: the job is large */
+  load->array = array; /* field by field, since tsr_job is large */
   load->memory = memory;
   load->requests = requests;
   load->count = count;
   load->ahead = ahead;
   load->fetches = NULL;
-  load->runs = NULL;
-  load->fetch_count = load->run_count = load->found = 0;
+  load->groups = NULL;
+  load->fetch_count = load->group_count = load->cached_count = 0;
   for (uint64_t i = 0; i < count; i++) {
     requests[i].tile = NULL;
     requests[i].decoded = false;
@@ -321,26 +328,26 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
   int rc = load_find_tiles(load, error);
   if (array->environment->single_threaded) workers = 0;
   if (rc >= 0 && load->fetch_count > 0) {
-    rc = load_make_runs(load, workers + !ahead, error);
+    rc = load_make_groups(load, workers + !ahead, error);
     if (rc >= 0) rc = tsr__environment_cancelled(array->environment, error);
-    for (uint64_t i = 0; i < load->run_count && rc >= 0 && !array->store->workers_may_read; i++)
-      rc = read_run(load, &load->runs[i], error);
+    for (uint64_t i = 0; i < load->group_count && rc >= 0 && !array->store->workers_may_read; i++)
+      rc = read_group(load, &load->groups[i], error);
   }
   if (rc < 0) return load_end(load, rc, error);
-  const uint64_t mine = !ahead && load->run_count > 0; /* runs that the caller will take at once */
-  workers = (unsigned)TSR_MIN(workers, load->run_count - mine);
-  tsr__job_start(&load->job, workers, load->run_count, fetch_run, load);
+  const uint64_t mine = !ahead && load->group_count > 0; /* the caller takes one group at once */
+  workers = (unsigned)TSR_MIN(workers, load->group_count - mine);
+  tsr__job_start(&load->job, workers, load->group_count, fetch_one_group, load);
   return TSR_OK;
 }
 
 int tsr__load_finish(tsr_load *load, tsr_error *error) {
-  if (load->fetch_count == 0) { /* as for most lookups */
-    tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->found);
+  if (load->fetch_count == 0) { /* the case of most lookups */
+    tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->cached_count);
     return TSR_OK;
   }
   int rc = tsr__job_finish(&load->job, load->memory, error);
   if (rc >= 0) rc = load_settle(load, error);
-  if (rc >= 0) tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->found);
+  if (rc >= 0) tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->cached_count);
   if (rc >= 0) load_keep(load);
   return load_end(load, rc, error);
 }

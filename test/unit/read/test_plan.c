@@ -5,7 +5,7 @@
 #include "read/plan.h"
 #include "made_array.h"
 
-static void test_sides(void **state) {
+static void test_values_and_tiles_of_selections_are_counted(void **state) {
   (void)state;
   for (unsigned round = 0; round < 2000; round++) {
     tsr_span spans[5];
@@ -34,7 +34,7 @@ static void test_sides(void **state) {
 
 static tsr_range between(const int32_t *low, const int32_t *high) { return (tsr_range){.low = low, .high = high}; }
 
-/* 100 x 100 cells, each tile 10 of one x. */
+/* Opens an array of 100 x 100 cells. Each tile has 10 cells of one x. */
 static void open_square(made_array *m, uint64_t fragments) {
   static made_cell cells[10000];
   made_open(m, false, 2, false, 0, 99, NULL);
@@ -45,7 +45,7 @@ static void open_square(made_array *m, uint64_t fragments) {
   }
 }
 
-static void test_sparse_plan(void **state) {
+static void test_a_sparse_plan_has_the_tiles_that_meet_the_request(void **state) {
   (void)state;
   made_array m;
   tsr_arena arena;
@@ -66,7 +66,7 @@ static void test_sparse_plan(void **state) {
   assert_true(plan.tiles[1].inside);
   assert_int_equal(plan.tiles[3].tile, 42);
 
-  /* Two sets of ranges that must hold together, and a set that no value is in. */
+  /* Two sets of ranges that must both hold, and a set without any value. */
   const tsr_ranges also = {.ranges = &ys, .count = 1};
   ranges[1] = (tsr_ranges){.all = true, .also = &also};
   assert_int_equal(tsr__plan_make(&m.snapshot, ranges, &arena, &plan, NULL), TSR_OK);
@@ -78,7 +78,7 @@ static void test_sparse_plan(void **state) {
   assert_int_equal(tsr__plan_make(&m.snapshot, ranges, &arena, &plan, NULL), TSR_OK);
   assert_true(plan.empty);
 
-  /* A filter that moves coordinates: no tile is skipped. */
+  /* A lossy filter moves coordinates, so no tile is skipped. */
   tsr_filter lossy = {.type = TSR_FILTER_SCALE_FLOAT};
   m.fields[0].filters.filters = &lossy;
   m.fields[0].filters.count = 1;
@@ -98,7 +98,7 @@ static double estimate_rows(made_array *m, const tsr_ranges *ranges, tsr_estimat
 
 static bool near(double a, double b, double part) { return a >= b * (1 - part) && a <= b * (1 + part); }
 
-static void test_sparse_estimate(void **state) {
+static void test_estimates_of_sparse_arrays_are_near_the_truth(void **state) {
   (void)state;
   for (uint64_t fragments = 1; fragments <= 2; fragments++) {
     made_array m;
@@ -110,7 +110,7 @@ static void test_sparse_estimate(void **state) {
     const int32_t x[2] = {10, 29}, y[2] = {5, 64}, one = 7, far = 200;
     tsr_range xs = between(&x[0], &x[1]), ys = between(&y[0], &y[1]);
     tsr_ranges ranges[2] = {{.ranges = &xs, .count = 1}, {.ranges = &ys, .count = 1}};
-    /* no more rows than coordinates, though both fragments hold all */
+    /* the estimate is no more than the number of coordinates, though both fragments have all cells */
     assert_true(near(estimate_rows(&m, ranges, &e), 1200, 0.1));
     assert_true(near(e.tiles, 20 * 7 * n, 0.15));
     xs = ys = between(&one, &one);
@@ -123,7 +123,7 @@ static void test_sparse_estimate(void **state) {
   }
 }
 
-static void test_text_estimate(void **state) {
+static void test_estimates_of_string_ranges_are_near_the_truth(void **state) {
   (void)state;
   static made_cell cells[676];
   made_array m;
@@ -149,7 +149,7 @@ static void test_text_estimate(void **state) {
 
 static int32_t zero(uint64_t start, const uint64_t *ordinals) { return 0; }
 
-static void test_dense(void **state) {
+static void test_a_dense_plan_has_the_boxes_that_meet_the_request(void **state) {
   (void)state;
   made_array m;
   tsr_arena arena;
@@ -181,7 +181,7 @@ static void test_dense(void **state) {
   assert_int_equal(plan.selections[0].spans[1].low, 25);
   assert_int_equal(plan.selections[1].spans[0].low, 32);
   assert_int_equal(plan.selections[1].spans[0].high, 39);
-  /* One that covers all that is wanted hides what is older. */
+  /* A box that covers all selected cells hides older ones. */
   const int32_t in[2] = {5, 12};
   const tsr_range a = between(&in[0], &in[0]), b = between(&in[1], &in[1]);
   const tsr_ranges point[2] = {{.ranges = &a, .count = 1}, {.ranges = &b, .count = 1}};
@@ -192,8 +192,12 @@ static void test_dense(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sides), cmocka_unit_test(test_sparse_plan),
-                                     cmocka_unit_test(test_sparse_estimate), cmocka_unit_test(test_text_estimate),
-                                     cmocka_unit_test(test_dense)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_values_and_tiles_of_selections_are_counted),
+      cmocka_unit_test(test_a_sparse_plan_has_the_tiles_that_meet_the_request),
+      cmocka_unit_test(test_estimates_of_sparse_arrays_are_near_the_truth),
+      cmocka_unit_test(test_estimates_of_string_ranges_are_near_the_truth),
+      cmocka_unit_test(test_a_dense_plan_has_the_boxes_that_meet_the_request),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Tests of predicates on attributes: what statistics may be believed to say, case by case; columns of each kind; whole
- * reads of random arrays with statistics, against the same reads without predicates. */
+/* Tests of predicates on attributes: which statistics are trusted, case by case; columns of each kind; reads of random
+ * arrays with statistics, compared with the same reads without predicates. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "read/reader.h"
 #include "made_array.h"
 
-/* ---- What a tile's statistics say ---- */
-typedef struct told { /* one attribute, one tile */
+/* ---- Statistics of a tile ---- */
+typedef struct tile_statistics { /* of one attribute, and one tile */
   tsr_field field;
   tsr_schema schema;
   tsr_fragment_metadata metadata;
@@ -23,9 +23,10 @@ typedef struct told { /* one attribute, one tile */
   tsr_environment *environment;
   tsr_memory memory;
   tsr_arena arena;
-} told;
+} tile_statistics;
 
-static void tell(told *t, tsr_datatype datatype, uint32_t values, bool nullable, bool dense, uint32_t version) {
+static void tell(tile_statistics *t, tsr_datatype datatype, uint32_t values, bool nullable, bool dense,
+                 uint32_t version) {
   memset(t, 0, sizeof *t);
   t->field = (tsr_field){.name = "a", .datatype = datatype, .values_per_cell = values, .nullable = nullable};
   t->field.cell_size = values == TSR_VARIABLE ? 0 : values * tsr_datatype_size(datatype);
@@ -38,12 +39,12 @@ static void tell(told *t, tsr_datatype datatype, uint32_t values, bool nullable,
   tsr__arena_init(&t->arena, &t->memory);
 }
 
-static void done(told *t) {
+static void done(tile_statistics *t) {
   tsr__arena_release(&t->arena);
   tsr_environment_close(t->environment);
 }
 
-static void bounds(told *t, const void *min, uint64_t min_size, const void *max, uint64_t max_size) {
+static void bounds(tile_statistics *t, const void *min, uint64_t min_size, const void *max, uint64_t max_size) {
   t->statistics.min = min;
   t->statistics.max = max;
   t->min_offsets[1] = min_size;
@@ -52,7 +53,7 @@ static void bounds(told *t, const void *min, uint64_t min_size, const void *max,
   t->statistics.max_offsets = t->max_offsets;
 }
 
-static bool excludes(told *t, tsr_predicate_kind kind, const void *low, uint64_t low_size, const void *high,
+static bool excludes(tile_statistics *t, tsr_predicate_kind kind, const void *low, uint64_t low_size, const void *high,
                      uint64_t high_size) {
   const tsr_range range = {.low = low, .high = high, .low_size = low_size, .high_size = high_size};
   const tsr_ranges ranges = {.ranges = &range, .count = 1};
@@ -65,13 +66,13 @@ static bool excludes(told *t, tsr_predicate_kind kind, const void *low, uint64_t
   return tsr__statistics_believed(&t->metadata, 0) && tsr__test_excludes(&test, &t->field, &t->statistics, 0, 10);
 }
 
-static bool excludes_int(told *t, int32_t low, int32_t high) {
+static bool excludes_int(tile_statistics *t, int32_t low, int32_t high) {
   return excludes(t, TSR_PREDICATE_WITHIN, &low, 0, &high, 0);
 }
 
-static void test_integers(void **state) {
+static void test_bounds_of_integers_exclude_tiles(void **state) {
   (void)state;
-  told t;
+  tile_statistics t;
   const int32_t min = 10, max = 20;
   for (uint32_t version = 10; version <= 22; version++) {
     tell(&t, TSR_INT32, 1, false, version % 2 == 0, version);
@@ -85,26 +86,26 @@ static void test_integers(void **state) {
     assert_false(excludes_int(&t, 21, 30));
     done(&t);
   }
-  tell(&t, TSR_INT32, 2, false, true, 22); /* several values: never */
+  tell(&t, TSR_INT32, 2, false, true, 22); /* several values per cell: never trusted */
   bounds(&t, &min, 4, &max, 4);
   assert_false(tsr__statistics_believed(&t.metadata, 0));
   t.field.values_per_cell = TSR_VARIABLE;
   assert_false(tsr__statistics_believed(&t.metadata, 0));
   t.field.values_per_cell = 1;
   assert_true(tsr__statistics_believed(&t.metadata, 0));
-  tsr_filter scale = {.type = TSR_FILTER_SCALE_FLOAT}; /* rounds after the statistics are made */
+  tsr_filter scale = {.type = TSR_FILTER_SCALE_FLOAT}; /* lossy: rounds the values that the statistics are of */
   t.field.filters = (tsr_pipeline){.count = 1, .filters = &scale};
   assert_false(tsr__statistics_believed(&t.metadata, 0));
   done(&t);
 }
 
-static void test_nulls(void **state) {
+static void test_null_counts_exclude_tiles(void **state) {
   (void)state;
-  told t;
+  tile_statistics t;
   const int32_t min = 0, max = 0;
   tell(&t, TSR_INT32, 1, true, false, 22);
   bounds(&t, &min, 4, &max, 4);
-  t.nulls = 10; /* all: the bounds are zeros then */
+  t.nulls = 10; /* all cells are null: TileDB writes zeros as bounds */
   assert_true(excludes_int(&t, 0, 0));
   assert_true(excludes(&t, TSR_PREDICATE_NOT_NULL, NULL, 0, NULL, 0));
   assert_false(excludes(&t, TSR_PREDICATE_IS_NULL, NULL, 0, NULL, 0));
@@ -126,18 +127,18 @@ static void test_nulls(void **state) {
   done(&t);
 }
 
-static void set_sum(told *t, double sum) { memcpy(&t->sum, &sum, sizeof sum); }
+static void set_sum(tile_statistics *t, double sum) { memcpy(&t->sum, &sum, sizeof sum); }
 
-static void test_floats(void **state) {
+static void test_bounds_of_floats_are_trusted_if_the_sum_is_plain(void **state) {
   (void)state;
-  told t;
+  tile_statistics t;
   const double min = 5, max = 5, low = 1, high = 1;
   tell(&t, TSR_FLOAT64, 1, false, true, 22);
-  bounds(&t, &min, 8, &max, 8); /* what [1, NaN, 5] leaves */
+  bounds(&t, &min, 8, &max, 8); /* the bounds that TileDB writes for [1, NaN, 5] */
   set_sum(&t, NAN);
   assert_false(excludes(&t, TSR_PREDICATE_WITHIN, &low, 0, &high, 0));
   assert_false(excludes(&t, TSR_PREDICATE_IS_NULL, NULL, 0, NULL, 0));
-  set_sum(&t, DBL_MAX); /* [infinity, NaN, 1] */
+  set_sum(&t, DBL_MAX); /* the sum that TileDB writes for [infinity, NaN, 1] */
   assert_false(excludes(&t, TSR_PREDICATE_WITHIN, &low, 0, &high, 0));
   set_sum(&t, -1e300);
   assert_false(excludes(&t, TSR_PREDICATE_WITHIN, &low, 0, &high, 0));
@@ -149,30 +150,30 @@ static void test_floats(void **state) {
   t.statistics.sums = NULL;
   assert_false(excludes(&t, TSR_PREDICATE_WITHIN, &low, 0, &high, 0));
   done(&t);
-  const float nan = NAN, one = 1, two = 2; /* a bound that is NaN says nothing, whatever the sum */
+  const float nan = NAN, one = 1, two = 2; /* a NaN bound is not trusted, whatever the sum */
   tell(&t, TSR_FLOAT32, 1, false, true, 22);
   bounds(&t, &one, 4, &nan, 4);
   assert_false(excludes(&t, TSR_PREDICATE_WITHIN, &two, 0, &two, 0));
   done(&t);
 }
 
-/* What brings an innocent sum about although bounds were reset, and what a whole fragment's statistics hide. */
-static void test_float_traps(void **state) {
+/* Values whose sum looks right although a NaN has reset the bounds. */
+static void test_float_sums_that_look_right_are_not_trusted_with_huge_bounds(void **state) {
   (void)state;
-  told t;
+  tile_statistics t;
   const double low = 1, high = 1, five = 5, huge = -1e295;
   tell(&t, TSR_FLOAT64, 1, true, false, 22);
-  bounds(&t, &huge, 8, &five, 8); /* one run stuck at the top and lost a NaN, the next brought the sum down again */
+  bounds(&t, &huge, 8, &five, 8); /* the sum stuck at the top and hid a NaN, then later values brought it down again */
   set_sum(&t, 0);
   assert_false(excludes(&t, TSR_PREDICATE_IS_NULL, NULL, 0, NULL, 0));
   assert_false(excludes(&t, TSR_PREDICATE_WITHIN, (double[]){6}, 0, (double[]){7}, 0));
   bounds(&t, &five, 8, &five, 8);
   assert_true(excludes(&t, TSR_PREDICATE_WITHIN, &low, 0, &high, 0));
-  assert_true(excludes(&t, TSR_PREDICATE_IS_NULL, NULL, 0, NULL, 0)); /* null count 0, and the sum knows of no NaN */
+  assert_true(excludes(&t, TSR_PREDICATE_IS_NULL, NULL, 0, NULL, 0)); /* null count 0, and a sum without NaN */
   t.nulls = 1;
   assert_false(excludes(&t, TSR_PREDICATE_IS_NULL, NULL, 0, NULL, 0));
   t.nulls = 0;
-  set_sum(&t, NAN); /* null count 0, and yet there are NULLs */
+  set_sum(&t, NAN); /* null count 0, but NaNs are nulls */
   assert_false(excludes(&t, TSR_PREDICATE_IS_NULL, NULL, 0, NULL, 0));
   assert_false(excludes(&t, TSR_PREDICATE_NOT_NULL, NULL, 0, NULL, 0));
   t.nulls = 10;
@@ -188,7 +189,7 @@ static void test_float_traps(void **state) {
   done(&t);
 }
 
-static bool excludes_negated(told *t, int32_t low, int32_t high) {
+static bool excludes_negated(tile_statistics *t, int32_t low, int32_t high) {
   const tsr_range range = {.low = &low, .high = &high};
   tsr_test test = {.kind = TSR_PREDICATE_WITHIN, .negated = true};
   assert_int_equal(
@@ -196,40 +197,41 @@ static bool excludes_negated(told *t, int32_t low, int32_t high) {
   return tsr__test_excludes(&test, &t->field, &t->statistics, 0, 10);
 }
 
-static void test_negated(void **state) {
+static void test_negated_tests_exclude_tiles_that_lie_within(void **state) {
   (void)state;
-  told t;
+  tile_statistics t;
   const int32_t min = 4, max = 6;
   tell(&t, TSR_INT32, 1, true, false, 22);
   bounds(&t, &min, 4, &max, 4);
-  assert_true(excludes_negated(&t, 4, 6)); /* all are within, none is null */
+  assert_true(excludes_negated(&t, 4, 6)); /* all cells lie within the range, none is null */
   assert_false(excludes_negated(&t, 4, 5));
   assert_false(excludes_negated(&t, 7, 9));
   t.nulls = 1;
   assert_false(excludes_negated(&t, 4, 6));
-  t.nulls = 10; /* the bounds say nothing then */
+  t.nulls = 10; /* all cells are null: the bounds mean nothing */
   assert_false(excludes_negated(&t, 4, 6));
   done(&t);
 }
 
-static bool excludes_text(told *t, const char *low, uint64_t low_size, const char *high, uint64_t high_size) {
+static bool excludes_text(tile_statistics *t, const char *low, uint64_t low_size, const char *high,
+                          uint64_t high_size) {
   return excludes(t, TSR_PREDICATE_WITHIN, low, low_size, high, high_size);
 }
 
-static void test_text(void **state) {
+static void test_bounds_of_strings_end_at_the_first_NUL(void **state) {
   (void)state;
-  told t;
+  tile_statistics t;
   tell(&t, TSR_ASCII, TSR_VARIABLE, false, false, 22);
   bounds(&t, "bb", 2, "dd", 2);
   assert_true(excludes_text(&t, "a", 1, "az", 2));
   assert_true(excludes_text(&t, "e", 1, NULL, 0));
   assert_false(excludes_text(&t, "cc", 2, "cc", 2));
   assert_false(excludes_text(&t, "dd", 2, "dd", 2));
-  assert_false(excludes_text(&t, "dd\0z", 4, "dd\0z", 4)); /* behind a NUL nothing is compared */
+  assert_false(excludes_text(&t, "dd\0z", 4, "dd\0z", 4)); /* TileDB compares nothing after a NUL */
   assert_true(excludes_text(&t, "dd!", 3, "dd!", 3));
   bounds(&t, "bb\0x", 4, "dd", 2);
   assert_false(excludes_text(&t, "bb\0a", 4, "bb\0a", 4));
-  bounds(&t, "", 0, "", 0); /* all are null, or nobody knows */
+  bounds(&t, "", 0, "", 0); /* all cells are null, or the bounds are unknown */
   assert_false(excludes_text(&t, "x", 1, "x", 1));
   char longest[400];
   memset(longest, 'q', sizeof longest);
@@ -268,8 +270,8 @@ static void test_text(void **state) {
 /* ---- Tiles and fragments of a reader ---- */
 static tsr_statistics own_statistics[2];
 
-/* 1 where the tile, 2 where the fragment (of two tiles) is passed over, 3 both. */
-static int excluded(told *t, const tsr_test *made) {
+/* Returns 1 if the tile is excluded, 2 if the fragment (of two tiles) is, 3 if both are. */
+static int excluded(tile_statistics *t, const tsr_test *made) {
   tsr_slot slots[2] = {{.present = true, .statistics = &t->statistics}};
   tsr_fragment fragment = {.metadata = t->metadata};
   int64_t numbers[1] = {0};
@@ -278,7 +280,7 @@ static int excluded(told *t, const tsr_test *made) {
   tsr_array array = {.environment = t->environment};
   tsr_column fill = {.constant = true, .unwritten = true};
   tsr_test test = *made;
-  tsr_reader reader = {.snapshot = &snapshot, .tests = &test, .test_count = 1, .fills = &fill};
+  tsr_reader reader = {.snapshot = &snapshot, .tests = {.count = 1, .list = &test}, .columns = {.fills = &fill}};
   snapshot.array = &array;
   fragment.metadata.slots = slots;
   fragment.metadata.slot_count = 2;
@@ -296,16 +298,16 @@ static int excluded(told *t, const tsr_test *made) {
   return tile + 2 * whole;
 }
 
-static void test_null_tests(void **state) {
+static void test_tests_for_nulls_know_NaN_NaT_and_missing_attributes(void **state) {
   (void)state;
-  told t;
+  tile_statistics t;
   const int32_t i[2] = {1, 1};
   tell(&t, TSR_INT32, 1, false, false, 22);
   bounds(&t, i, 4, i, 4);
   assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_IS_NULL}), 3);
   assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_NOT_NULL}), 0);
   done(&t);
-  /* A float that is NOT NULL may be NaN, and that is NULL. */
+  /* A float attribute that is not nullable may have NaN, which is null. */
   const double d[2] = {1, 1};
   uint64_t sums[2];
   tell(&t, TSR_FLOAT64, 1, false, false, 22);
@@ -314,10 +316,11 @@ static void test_null_tests(void **state) {
   memcpy(&sums[0], &(double){NAN}, 8);
   assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_IS_NULL, .nan = true}), 0);
   assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_NOT_NULL, .nan = true}), 0);
-  memcpy(&sums[0], &(double){10}, 8); /* of the tile alone: the fragment's sum may be of two that stuck */
+  memcpy(&sums[0], &(double){10},
+         8); /* excludes the tile alone: the fragment's sum may be that of two sums that stuck */
   assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_IS_NULL, .nan = true}), 1);
   done(&t);
-  /* So may a datetime be NaT. */
+  /* A datetime attribute may have NaT. */
   const int64_t days[2] = {5, 5}, nats[2] = {INT64_MIN, INT64_MIN};
   tell(&t, TSR_DATETIME_DAY, 1, false, false, 22);
   bounds(&t, nats, 8, days, 8);
@@ -327,7 +330,7 @@ static void test_null_tests(void **state) {
   done(&t);
 }
 
-static int excluded_within(told *t, const void *low, const void *high, bool nan) {
+static int excluded_within(tile_statistics *t, const void *low, const void *high, bool nan) {
   const tsr_range range = {.low = low, .high = high, .low_size = 1, .high_size = 1};
   tsr_test test = {.kind = TSR_PREDICATE_WITHIN, .nan = nan};
   tsr_field plain = t->field;
@@ -337,26 +340,25 @@ static int excluded_within(told *t, const void *low, const void *high, bool nan)
   return excluded(t, &test);
 }
 
-/* What a whole fragment's statistics say, by datatype. */
-static void test_own(void **state) {
+static void test_statistics_of_whole_fragments_are_trusted_for_integers_and_times(void **state) {
   (void)state;
-  told t;
+  tile_statistics t;
   const int32_t i[2] = {5, 5}, none[2] = {INT32_MAX, INT32_MIN};
   tell(&t, TSR_INT32, 1, false, false, 22);
   bounds(&t, i, 4, i, 4);
   assert_int_equal(excluded_within(&t, (int32_t[]){6}, (int32_t[]){7}, false), 3);
   assert_int_equal(excluded_within(&t, (int32_t[]){5}, (int32_t[]){7}, false), 0);
-  bounds(&t, &none[0], 4, &none[1], 4); /* TileDB, where all tiles are null */
+  bounds(&t, &none[0], 4, &none[1], 4); /* what TileDB writes if all tiles are null */
   assert_int_equal(excluded_within(&t, (int32_t[]){6}, (int32_t[]){7}, false), 0);
   done(&t);
-  const double d[2] = {5, 5}; /* sums of +DBL_MAX and -DBL_MAX give 0 */
+  const double d[2] = {5, 5}; /* the sums of its tiles may be +DBL_MAX and -DBL_MAX, which add up to 0 */
   uint64_t sums[2] = {0};
   tell(&t, TSR_FLOAT64, 1, false, false, 22);
   bounds(&t, d, 8, d, 8);
   t.statistics.sums = sums;
   assert_int_equal(excluded_within(&t, (double[]){6}, (double[]){7}, true), 1);
   done(&t);
-  tell(&t, TSR_CHAR, 1, true, false, 22); /* TileDB takes the wrong tiles' where one is all null */
+  tell(&t, TSR_CHAR, 1, true, false, 22); /* TileDB takes bounds of the wrong tiles if one is all null */
   bounds(&t, "mm", 1, "mm", 1);
   t.statistics.null_counts = (uint64_t[]){0, 0};
   assert_int_equal(excluded_within(&t, "a", "b", false), 1);
@@ -364,7 +366,7 @@ static void test_own(void **state) {
 }
 
 /* ---- Columns ---- */
-static void test_columns(void **state) {
+static void test_cells_of_each_kind_of_column_are_selected(void **state) {
   (void)state;
   const float values[6] = {1, NAN, 2, 3, -0.0f, 5};
   const uint8_t validity[6] = {1, 1, 0, 1, 1, 1};
@@ -384,7 +386,7 @@ static void test_columns(void **state) {
   assert_int_equal(tsr__test_select(&reader, &test, &column, some, 4, out), 2);
   assert_int_equal(out[0], 4);
   assert_int_equal(out[1], 5);
-  test.nan = false; /* and without nulls of any kind all are copied */
+  test.nan = false; /* without nulls of any kind all indices are copied */
   assert_int_equal(tsr__test_select(&reader, &test, &(tsr_column){.values = values, .cell_size = 4}, some, 4, out), 4);
   assert_memory_equal(out, some, sizeof some);
   test = (tsr_test){.kind = TSR_PREDICATE_WITHIN, .nan = true, .spans = {.floats = true, .count = 1, .spans = &span}};
@@ -392,7 +394,7 @@ static void test_columns(void **state) {
   assert_int_equal(out[2], 4);
   const tsr_column unwritten = {.values = values, .cell_size = 4, .constant = true, .unwritten = true};
   assert_int_equal(tsr__test_select(&reader, &test, &unwritten, some, 4, out), 0);
-  reader.fill_unwritten = true;
+  reader.tests.fill_unwritten = true;
   assert_int_equal(tsr__test_select(&reader, &test, &unwritten, some, 4, out), 4);
   assert_memory_equal(out, some, sizeof some);
   test.negated = true; /* NaN, null, 5 */
@@ -404,12 +406,12 @@ static void test_columns(void **state) {
   assert_int_equal(tsr__test_select(&reader, &test, &column, out, 4, out), 3);
   assert_int_equal(out[2], 5);
   assert_int_equal(tsr__test_select(&reader, &test, &unwritten, some, 4, out), 0);
-  reader.fill_unwritten = false;
+  reader.tests.fill_unwritten = false;
   assert_int_equal(tsr__test_select(&reader, &test, &unwritten, some, 4, out), 4);
 }
 
-/* More cells than a block, and every pattern of those that pass. */
-static void test_negated_columns(void **state) {
+/* With more cells than a block, and every pattern of cells that pass. */
+static void test_negated_tests_select_the_other_cells(void **state) {
   (void)state;
   enum { CELLS = 2000 };
   static int32_t values[CELLS];
@@ -439,7 +441,7 @@ static void test_negated_columns(void **state) {
   }
 }
 
-/* ---- Whole reads ---- */
+/* ---- Reads of arrays ---- */
 static void give_own_statistics(tsr_fragment *fragment, const int32_t *min, const int32_t *max, uint64_t tiles) {
   int32_t *both = made_array_of(fragment, 2, 4);
   both[0] = INT32_MAX, both[1] = INT32_MIN;
@@ -463,7 +465,7 @@ static void give_statistics(made_array *m) {
 
 static uint64_t fragments_skipped;
 
-/* Random predicates: on `a` within a range or null, on `s` null or not. Returns tiles that were skipped. */
+/* Reads with random predicates: `a` within a range or null, `s` null or not. Returns the number of skipped tiles. */
 static uint64_t check_predicates(made_array *m, tsr_reader *reader, int32_t most) {
   static made_row all[5000], some[5000];
   const uint32_t n = m->schema.dimension_count;
@@ -517,7 +519,7 @@ static uint64_t check_predicates(made_array *m, tsr_reader *reader, int32_t most
   return after.tiles_skipped_by_value - before.tiles_skipped_by_value;
 }
 
-static void test_dense_reads(void **state) {
+static void test_dense_reads_with_predicates_give_the_same_rows(void **state) {
   (void)state;
   uint64_t skipped = 0;
   for (unsigned round = 0; round < 60; round++) {
@@ -534,8 +536,7 @@ static void test_dense_reads(void **state) {
   assert_true(fragments_skipped > 10);
 }
 
-/* A newer version that fails a predicate still hides the older one that satisfies it. */
-static void test_sparse_reads(void **state) {
+static void test_a_newer_version_that_fails_a_predicate_hides_the_older_one(void **state) {
   (void)state;
   uint64_t skipped = 0;
   fragments_skipped = 0;
@@ -556,7 +557,7 @@ static void test_sparse_reads(void **state) {
   assert_true(fragments_skipped > 10);
 }
 
-static void test_refused(void **state) {
+static void test_predicates_that_make_no_sense_are_refused(void **state) {
   (void)state;
   made_array m;
   tsr_error error = {0};
@@ -569,25 +570,33 @@ static void test_refused(void **state) {
   const tsr_request ask = {.predicates = &p, .predicate_count = 1};
   assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_ERROR); /* a dimension */
   p.field = 3;
-  assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_ERROR); /* nobody's */
-  p = (tsr_predicate){.field = 1, .kind = TSR_PREDICATE_WITHIN}; /* no range: nothing is within */
+  assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_ERROR); /* no field */
+  p = (tsr_predicate){.field = 1, .kind = TSR_PREDICATE_WITHIN}; /* no range: no cell lies within */
   assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_OK);
   const tsr_batch *batch;
   assert_int_equal(tsr_reader_next(reader, &batch, &error), 0);
   m.fields[1].values_per_cell = 2;
-  assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_ERROR); /* vectors have no ranges */
+  assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_ERROR); /* several values per cell have no order */
   m.fields[1].values_per_cell = 1;
   tsr_reader_close(reader);
   made_close(&m);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_integers),        cmocka_unit_test(test_nulls),
-                                     cmocka_unit_test(test_floats),          cmocka_unit_test(test_text),
-                                     cmocka_unit_test(test_float_traps),     cmocka_unit_test(test_negated),
-                                     cmocka_unit_test(test_negated_columns), cmocka_unit_test(test_own),
-                                     cmocka_unit_test(test_null_tests),      cmocka_unit_test(test_columns),
-                                     cmocka_unit_test(test_dense_reads),     cmocka_unit_test(test_sparse_reads),
-                                     cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_bounds_of_integers_exclude_tiles),
+      cmocka_unit_test(test_null_counts_exclude_tiles),
+      cmocka_unit_test(test_bounds_of_floats_are_trusted_if_the_sum_is_plain),
+      cmocka_unit_test(test_bounds_of_strings_end_at_the_first_NUL),
+      cmocka_unit_test(test_float_sums_that_look_right_are_not_trusted_with_huge_bounds),
+      cmocka_unit_test(test_negated_tests_exclude_tiles_that_lie_within),
+      cmocka_unit_test(test_negated_tests_select_the_other_cells),
+      cmocka_unit_test(test_statistics_of_whole_fragments_are_trusted_for_integers_and_times),
+      cmocka_unit_test(test_tests_for_nulls_know_NaN_NaT_and_missing_attributes),
+      cmocka_unit_test(test_cells_of_each_kind_of_column_are_selected),
+      cmocka_unit_test(test_dense_reads_with_predicates_give_the_same_rows),
+      cmocka_unit_test(test_a_newer_version_that_fails_a_predicate_hides_the_older_one),
+      cmocka_unit_test(test_predicates_that_make_no_sense_are_refused),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

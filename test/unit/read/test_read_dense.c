@@ -1,5 +1,5 @@
-/* Tests of dense reading: against the rule itself (the newest fragment whose box covers a cell owns it), on random
- * boxes and ranges; rowids; gaps; budgets; memory that fails. */
+/* Tests of dense reads. Random boxes and ranges are compared with a model of the rule: the newest fragment whose box
+ * has a cell owns it. Then rowids, gaps, budgets, and failing allocations. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void random_box(const tsr_grid *grid, uint64_t *low, uint64_t *high) {
   }
 }
 
-/* A sparse fragment, as formats to 10 wrote into dense arrays, of cells that differ in their coordinates. */
+/* Adds a sparse fragment, as format versions up to 10 wrote into dense arrays, of cells with different coordinates. */
 static void add_sparse(made_array *m, uint64_t start, int32_t low, int32_t high, made_cell *cells, uint64_t *count) {
   *count = 1 + made_random(12);
   for (uint64_t i = 0; i < *count; i++) {
@@ -37,7 +37,7 @@ static void add_sparse(made_array *m, uint64_t start, int32_t low, int32_t high,
   const int64_t a = m->slots[m->schema.dimension_count];
   tsr_fragment *f = made_sparse(m, start, start, cells, *count, false, false);
   assert_int_equal(a >= 0, 1);
-  /* its own slots: dimensions have data */
+  /* a sparse fragment has slots for dimensions, too */
   void *memory;
   assert_int_equal(tsr__arena_array(&m->snapshot.arena, 8, sizeof(int64_t), &memory, NULL), TSR_OK);
   memcpy(memory, m->slots, sizeof m->slots);
@@ -52,7 +52,7 @@ typedef struct model { /* what was written */
   uint64_t sparse_count[8]; /* 0: dense */
 } model;
 
-/* The value of a cell, and the time of the fragment that it is of; false if nobody wrote it. */
+/* Finds the value of a cell and the time of its fragment; false if it was never written. */
 static bool look_up(const made_array *m, const model *w, const int32_t *at, int32_t *value, uint64_t *time) {
   uint64_t ordinals[3] = {0};
   const uint32_t n = m->schema.dimension_count;
@@ -111,7 +111,7 @@ static void check_read(made_array *m, const model *w, tsr_reader *reader, const 
   for (int64_t i = 1; i < count; i++) assert_true(rows[i].rowid > rows[i - 1].rowid);
 }
 
-static void test_newest_owns(void **state) {
+static void test_the_newest_fragment_whose_box_has_a_cell_owns_it(void **state) {
   unsigned short_ways = 0;
   (void)state;
   for (unsigned round = 0; round < 150; round++) {
@@ -142,7 +142,7 @@ static void test_newest_owns(void **state) {
       made_random_request(&request, n, false, low, high);
       check_read(&m, &w, reader, &request, low, high);
     }
-    for (unsigned i = 0; i < 12; i++) { /* single cells: those that dense fragments have take the short way */
+    for (unsigned i = 0; i < 12; i++) { /* single cells: read_point.c reads those that dense fragments own */
       made_request request;
       made_random_request(&request, n, false, low, high);
       for (uint32_t d = 0; d < n; d++) {
@@ -159,8 +159,7 @@ static void test_newest_owns(void **state) {
   assert_in_range(short_ways, 100, 150 * 12 - 100);
 }
 
-/* The same cell has the same rowid however it is asked for. */
-static void test_rowids_stay(void **state) {
+static void test_a_cell_has_the_same_rowid_in_all_requests(void **state) {
   (void)state;
   static made_row all[4096], some[4096];
   made_array m;
@@ -198,8 +197,9 @@ static void test_rowids_stay(void **state) {
   made_close(&m);
 }
 
-/* Counting needs no tile; asking for one field reads that one; what is behind a newer fragment is not read. */
-static void test_reads_what_it_needs(void **state) {
+/* Counting decodes no tile, one field decodes that field alone, and cells that a newer fragment hides are not
+ * decoded. */
+static void test_only_needed_tiles_are_decoded(void **state) {
   (void)state;
   static made_row rows[4096];
   made_array m;
@@ -218,7 +218,7 @@ static void test_reads_what_it_needs(void **state) {
   assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK);
   uint64_t cells = 0;
   while (tsr_reader_next(reader, &batch, NULL) > 0) {
-    assert_int_equal(tsr_reader_column(reader, 0, &column, NULL), TSR_OK); /* a dimension is no data */
+    assert_int_equal(tsr_reader_column(reader, 0, &column, NULL), TSR_OK); /* coordinates are not stored */
     cells += batch->count;
   }
   assert_int_equal(cells, 400);
@@ -240,9 +240,9 @@ static void test_reads_what_it_needs(void **state) {
   assert_int_equal(made_read(reader, &m, rows, 4096, NULL), 400);
   tsr_environment_counters(m.environment, &counters);
   assert_int_equal(counters.tiles_cached, 16);
-  assert_int_equal(counters.tiles_read, 16); /* of the other attribute, when it was asked for */
+  assert_int_equal(counters.tiles_read, 16); /* of the other attribute, when it is read */
 
-  /* A box in one tile, outside the newer fragment. */
+  /* A range in one tile, outside of the newer fragment. */
   const int32_t at = 12;
   const tsr_range range = {.low = &at, .high = &at};
   const tsr_ranges ranges[2] = {{.ranges = &range, .count = 1}, {.ranges = &range, .count = 1}};
@@ -258,8 +258,8 @@ static void test_reads_what_it_needs(void **state) {
   made_close(&m);
 }
 
-/* A domain of 2^60 and more tiles, of which two cells were written far apart: rows come one by one, at once. */
-static void test_huge_gap(void **state) {
+/* Two cells were written in a domain of more than 2^60 tiles. */
+static void test_cells_far_apart_in_a_huge_domain_are_found_at_once(void **state) {
   (void)state;
   made_array m;
   const int32_t extents[3] = {1, 1, 1};
@@ -295,7 +295,7 @@ static bool stop(void *argument) {
   return --*calls <= 0;
 }
 
-static void test_budget_and_interrupt(void **state) {
+static void test_budgets_and_cancellation_are_errors(void **state) {
   (void)state;
   static made_row rows[12000];
   made_array m;
@@ -317,7 +317,7 @@ static void test_budget_and_interrupt(void **state) {
   assert_non_null(strstr(error.message, "fragment __1_1_0_22, field a, tile 0"));
   assert_int_equal(tsr_reader_next(reader, &batch, &error), 0);
   ask.memory_bytes = 0;
-  int calls = 0; /* the first time that anybody asks */
+  int calls = 0; /* the first check for cancellation */
   m.environment->memory.interrupted = stop;
   m.environment->memory.interrupted_argument = &calls;
   assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_OK);
@@ -329,8 +329,8 @@ static void test_budget_and_interrupt(void **state) {
   made_close(&m);
 }
 
-/* Every allocation fails once: an error, no crash, nothing lost, and the reader works afterwards. */
-static void test_memory_fails(void **state) {
+/* Every allocation fails once. No memory is lost, and the reader works afterwards. */
+static void test_each_failing_allocation_is_an_error(void **state) {
   (void)state;
   static made_row rows[1000];
   for (long left = 0;; left++) {
@@ -370,8 +370,13 @@ static void test_memory_fails(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_newest_owns),          cmocka_unit_test(test_rowids_stay),
-                                     cmocka_unit_test(test_reads_what_it_needs),  cmocka_unit_test(test_huge_gap),
-                                     cmocka_unit_test(test_budget_and_interrupt), cmocka_unit_test(test_memory_fails)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_the_newest_fragment_whose_box_has_a_cell_owns_it),
+      cmocka_unit_test(test_a_cell_has_the_same_rowid_in_all_requests),
+      cmocka_unit_test(test_only_needed_tiles_are_decoded),
+      cmocka_unit_test(test_cells_far_apart_in_a_huge_domain_are_found_at_once),
+      cmocka_unit_test(test_budgets_and_cancellation_are_errors),
+      cmocka_unit_test(test_each_failing_allocation_is_an_error),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Tests of orders of dimensions: random arrays, requests, orders and budgets, against the same rows read in any order;
- * what does not fit into a slab, or beside the tiles; columns that are asked for late; NaN; failing allocations. */
+/* Tests of ordered reads. Random arrays, requests, orders and budgets are compared with the same rows read without an
+ * order. Then rows that do not fit into a key range, or beside the tiles; columns that are first read late; NaN;
+ * failing allocations. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,12 +25,12 @@ static int compare(const made_array *m, const tsr_sort *order, uint32_t count, c
 }
 
 static void make_order(uint32_t dimensions, tsr_sort *order, uint32_t *count) {
-  *count = 1 + made_random(dimensions + 1); /* sometimes one twice */
+  *count = 1 + made_random(dimensions + 1); /* sometimes one dimension twice */
   for (uint32_t k = 0; k < *count; k++)
     order[k] = (tsr_sort){.dimension = made_random(dimensions), .descending = made_random(2)};
 }
 
-/* None: there is no file to be asked for them. */
+/* Gives the fragments empty statistics: they have no metadata file to load them from. */
 static void no_statistics(made_array *m) {
   for (uint64_t f = 0; f < m->snapshot.fragment_count; f++) {
     tsr_fragment_metadata *d = &m->fragments[f].fragment->metadata;
@@ -38,7 +39,7 @@ static void no_statistics(made_array *m) {
   }
 }
 
-/* The dimensions of the order, of all rows. */
+/* Reads the dimensions of the order, of all rows. */
 static int64_t read_tuples(tsr_reader *reader, const made_array *m, const tsr_sort *order, uint32_t count,
                            made_row *rows, tsr_error *error) {
   const tsr_batch *batch;
@@ -70,7 +71,7 @@ static const tsr_sort *sorted_order;
 static uint32_t sorted_count;
 static int by_tuple(const void *a, const void *b) { return compare(sorted_array, sorted_order, sorted_count, a, b); }
 
-/* Of all rows that are equal in the order's dimensions just one comes, in order. */
+/* Checks that a distinct read gives one of all rows that are equal in the order's dimensions, in order. */
 static void check_distinct(tsr_reader *reader, const made_array *m, tsr_request request, made_row *all, int64_t total) {
   static made_row some[ROWS];
   bool fields[MADE_DIMENSIONS + MADE_ATTRIBUTES] = {false};
@@ -150,7 +151,7 @@ static void check_orders(made_array *m, unsigned rounds) {
   tsr_reader_close(reader);
 }
 
-static void test_dense(void **state) {
+static void test_rows_of_dense_arrays_come_in_any_order(void **state) {
   (void)state;
   for (unsigned round = 0; round < 60; round++) {
     made_array m;
@@ -176,7 +177,7 @@ static void test_dense(void **state) {
   }
 }
 
-static void test_sparse(void **state) {
+static void test_rows_of_sparse_arrays_come_in_any_order(void **state) {
   (void)state;
   for (unsigned round = 0; round < 120; round++) {
     made_array m;
@@ -197,7 +198,7 @@ static void test_sparse(void **state) {
         }
         cells[i].value = (int32_t)made_random(400);
       }
-      if (!m.schema.allows_duplicates) { /* one of each coordinate */
+      if (!m.schema.allows_duplicates) { /* one cell for each coordinate */
         uint64_t kept = 0;
         for (uint64_t i = 0; i < count; i++) {
           bool again = false;
@@ -215,8 +216,8 @@ static void test_sparse(void **state) {
   }
 }
 
-/* More equal values than a slab takes, on one dimension and on all of the order. */
-static void test_equal_values(void **state) {
+/* On one dimension of the order, and on all of them. */
+static void test_more_equal_values_than_a_key_range_holds(void **state) {
   (void)state;
   static made_cell cells[5000];
   static made_row rows[ROWS];
@@ -245,8 +246,7 @@ static void test_equal_values(void **state) {
   }
 }
 
-/* The first rows of an order cost little: few tiles are decoded for them. */
-static void test_few(void **state) {
+static void test_the_first_rows_of_an_order_decode_few_tiles(void **state) {
   (void)state;
   static made_cell cells[5000];
   made_array m;
@@ -265,14 +265,14 @@ static void test_few(void **state) {
     assert_int_equal(tsr_reader_start(reader, &request, NULL), TSR_OK);
     assert_int_equal(tsr_reader_next(reader, &batch, NULL), 1);
     tsr_environment_counters(m.environment, &after);
-    assert_true(after.tiles_read - before.tiles_read <= 24); /* of 100 */
+    assert_true(after.tiles_read - before.tiles_read <= 24); /* of 100 tiles */
   }
   tsr_reader_close(reader);
   made_close(&m);
 }
 
-/* The same where the first dimension has few values, strings or numbers, each of many tiles; with one or both in the order. */
-static void test_few_of_a_value(void **state) {
+/* The first dimension has few values, strings or numbers. The order has one dimension, or both. */
+static void test_the_first_rows_of_a_value_with_many_tiles_decode_few_tiles(void **state) {
   (void)state;
   static made_cell cells[5000];
   for (unsigned kind = 0; kind < 2; kind++) {
@@ -297,7 +297,7 @@ static void test_few_of_a_value(void **state) {
       for (int r; rows < 5000 && (r = tsr_reader_next(reader, &batch, NULL)) == 1;) {
         if (rows == 0) {
           tsr_environment_counters(m.environment, &after);
-          if (after.tiles_read - before.tiles_read > 48) /* of 200 and more */
+          if (after.tiles_read - before.tiles_read > 48) /* of at least 200 tiles */
             fail_msg("kind %u, round %u: %u tiles are read", kind, round,
                      (unsigned)(after.tiles_read - before.tiles_read));
         }
@@ -305,7 +305,7 @@ static void test_few_of_a_value(void **state) {
         assert_int_equal(tsr_reader_column(reader, 2, &values, NULL), TSR_OK);
         for (uint64_t k = 0; k < batch->count; k++, rows++) {
           const int32_t value = (int32_t)tsr__load32((const uint8_t *)values->values + 4 * tsr_batch_index(batch, k));
-          if (round & 4) { /* those of one value may come in any order */
+          if (round & 4) { /* rows with the same value may come in any sequence */
             assert_int_equal(value / 2500, (rows < 2500) == !(round & 1) ? 0 : 1);
             continue;
           }
@@ -331,8 +331,8 @@ static int by_order(const void *a, const void *b) {
   return compare(sorting.array, sorting.request->order, sorting.request->order_count, a, b);
 }
 
-/* Starts a request in an order, takes the first `wanted` rows, checks them against the whole of `cells`, sorted; gives how
- * many came at once. */
+/* Starts a request in an order, takes the first `wanted` rows, and compares them with all `cells`, sorted. Returns how
+ * many rows the first batch has. */
 static uint64_t take_first(made_array *m, tsr_reader *reader, const tsr_request *request, const made_cell *cells,
                            uint64_t count, uint64_t wanted) {
   static made_row sorted[ROWS];
@@ -368,9 +368,9 @@ static uint64_t take_first(made_array *m, tsr_reader *reader, const tsr_request 
   return first;
 }
 
-/* The first rows where tiles overlap along the order, as those of a space-filling curve do; where rows lie unevenly in
- * them; where many are equal; in parts of the domain; from the middle on, as OFFSET wants them; with small budgets. */
-static void test_first_of_many(void **state) {
+/* Tiles overlap along the order, as those of a space-filling curve do; or rows lie unevenly in them; or many rows are
+ * equal. Reads parts of the domain, and from the middle on as OFFSET does, with small budgets. */
+static void test_the_first_rows_come_in_order_wherever_tiles_and_rows_lie(void **state) {
   (void)state;
   static made_cell cells[5000];
   for (unsigned kind = 0; kind < 5; kind++) {
@@ -379,11 +379,11 @@ static void test_first_of_many(void **state) {
     made_open(&m, false, 2, false, -1000000, 1000000, NULL);
     m.schema.capacity = 50;
     m.schema.allows_duplicates = kind == 4;
-    for (int32_t i = 0; i < 5000; i++) { /* by rows of tiles: 10 x 10 of them */
+    for (int32_t i = 0; i < 5000; i++) { /* tile by tile: 10 x 10 tiles */
       const int32_t tile = i / 50, x = tile % 10 * 1000 + (int32_t)made_random(1000), y = tile / 10;
       cells[i] = (made_cell){.at = {x, y * 1000 + i % 500}, .value = i};
-      if (kind == 1) cells[i].at[0] = i % 50 ? x % 7 : 999999 - i; /* nearly all where the boxes begin */
-      if (kind == 2) cells[i].at[0] = i % 50 ? 999999 - x % 7 : -i; /* or where they end */
+      if (kind == 1) cells[i].at[0] = i % 50 ? x % 7 : 999999 - i; /* nearly all rows lie where the boxes begin */
+      if (kind == 2) cells[i].at[0] = i % 50 ? 999999 - x % 7 : -i; /* nearly all rows lie where the boxes end */
       if (kind == 3) cells[i].at[0] = tile % 10; /* one value for each tile */
       if (kind == 4) cells[i] = (made_cell){.at = {x % 3, y % 2}, .value = i}; /* duplicates */
     }
@@ -405,8 +405,7 @@ static void test_first_of_many(void **state) {
   }
 }
 
-/* NaN, which is in no span, comes before all numbers. */
-static void test_nan(void **state) {
+static void test_NaN_comes_before_all_numbers(void **state) {
   (void)state;
   static made_cell cells[40];
   static const float values[40] = {1, NAN, 3, -2, INFINITY, NAN, 0, -0.0f, -INFINITY, 7};
@@ -458,7 +457,7 @@ static void test_nan(void **state) {
   }
 }
 
-/* All rows, or the error. */
+/* Reads all rows. Returns their number, or the error. */
 static int64_t read_within(made_array *m, tsr_request *request, uint64_t bytes, made_row *rows) {
   tsr_reader *reader;
   tsr_error error = {0};
@@ -471,8 +470,8 @@ static int64_t read_within(made_array *m, tsr_request *request, uint64_t bytes, 
   return r;
 }
 
-/* Where tiles of several fragments overlap, an order needs little more memory than the same rows without. */
-static void test_memory_of_tiles(void **state) {
+/* The tiles of several fragments overlap. */
+static void test_an_order_needs_little_more_memory_than_the_same_rows_without(void **state) {
   (void)state;
   static made_cell cells[ROWS];
   static made_row rows[ROWS];
@@ -506,8 +505,8 @@ static void test_memory_of_tiles(void **state) {
   }
 }
 
-/* What is known of where tiles begin takes memory where there is some, and no order fails for the want of it. */
-static void test_memory_of_corners(void **state) {
+/* The starts of tiles are only kept if there is memory for them. */
+static void test_no_order_fails_for_want_of_memory_for_tile_starts(void **state) {
   (void)state;
   static made_cell cells[ROWS];
   static made_row rows[ROWS];
@@ -542,8 +541,8 @@ static bool count_question(void *argument) {
   return false;
 }
 
-/* A schema that claims any number of cells for a tile, and a box of it where there is none: slabs grow all the same. */
-static void test_claimed_cells(void **state) {
+/* The schema claims any number of cells for a tile, and the box of the tile has none at most places. */
+static void test_key_ranges_grow_if_a_schema_claims_too_many_cells(void **state) {
   (void)state;
   static made_row rows[ROWS];
   const made_cell cells[] = {{.at = {0}, .value = 1}, {.at = {1000000}, .value = 2}, {.at = {1000001}, .value = 3}};
@@ -574,9 +573,9 @@ static void test_claimed_cells(void **state) {
 
 static bool stop_after_many(void *argument) { return ++*(unsigned *)argument > 2000; }
 
-/* Boxes in an R-tree that are not true: a slab that has too many of their cells is not cut before its own beginning, or value by
- * value, for ever. */
-static void test_cells_outside_their_boxes(void **state) {
+/* If boxes in an R-tree are wrong, a key range with too many of their cells must neither be cut before its own
+ * beginning nor become shorter value by value, for ever. */
+static void test_cells_outside_their_boxes_are_an_error(void **state) {
   (void)state;
   static made_cell cells[400];
   static made_row rows[ROWS];
@@ -594,7 +593,7 @@ static void test_cells_outside_their_boxes(void **state) {
       if (text) cells[i].text[0] = (char)('a' + i / 100);
     }
     tsr_rtree *rtree = made_sparse(&m, 1, 1, cells, 400, false, false)->metadata.rtree;
-    for (uint64_t t = 1; t < 3; t++) /* those in the middle have the box of the first or the last */
+    for (uint64_t t = 1; t < 3; t++) /* the tiles in the middle get the box of the first or the last one */
       for (uint64_t end = 0; end < 2; end++) {
         const uint64_t other = (round & 2 ? 3 : 0) * 4 + end;
         rtree->keys[0][t * 4 + end] = rtree->keys[0][other];
@@ -618,7 +617,7 @@ static void test_cells_outside_their_boxes(void **state) {
   assert_true(damaged > 0);
 }
 
-static void test_failing_memory(void **state) {
+static void test_failing_allocations_lose_nothing(void **state) {
   (void)state;
   static made_row rows[ROWS];
   static made_cell cells[200];
@@ -649,7 +648,7 @@ static void test_failing_memory(void **state) {
   made_close(&m);
 }
 
-static void test_refused(void **state) {
+static void test_an_order_by_an_attribute_is_refused(void **state) {
   (void)state;
   made_array m;
   tsr_reader *reader;
@@ -667,19 +666,19 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dense),
-      cmocka_unit_test(test_sparse),
-      cmocka_unit_test(test_equal_values),
-      cmocka_unit_test(test_few),
-      cmocka_unit_test(test_few_of_a_value),
-      cmocka_unit_test(test_nan),
-      cmocka_unit_test(test_failing_memory),
-      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_first_of_many),
-      cmocka_unit_test(test_memory_of_tiles),
-      cmocka_unit_test(test_memory_of_corners),
-      cmocka_unit_test(test_claimed_cells),
-      cmocka_unit_test(test_cells_outside_their_boxes),
+      cmocka_unit_test(test_rows_of_dense_arrays_come_in_any_order),
+      cmocka_unit_test(test_rows_of_sparse_arrays_come_in_any_order),
+      cmocka_unit_test(test_more_equal_values_than_a_key_range_holds),
+      cmocka_unit_test(test_the_first_rows_of_an_order_decode_few_tiles),
+      cmocka_unit_test(test_the_first_rows_of_a_value_with_many_tiles_decode_few_tiles),
+      cmocka_unit_test(test_NaN_comes_before_all_numbers),
+      cmocka_unit_test(test_failing_allocations_lose_nothing),
+      cmocka_unit_test(test_an_order_by_an_attribute_is_refused),
+      cmocka_unit_test(test_the_first_rows_come_in_order_wherever_tiles_and_rows_lie),
+      cmocka_unit_test(test_an_order_needs_little_more_memory_than_the_same_rows_without),
+      cmocka_unit_test(test_no_order_fails_for_want_of_memory_for_tile_starts),
+      cmocka_unit_test(test_key_ranges_grow_if_a_schema_claims_too_many_cells),
+      cmocka_unit_test(test_cells_outside_their_boxes_are_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

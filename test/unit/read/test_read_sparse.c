@@ -1,5 +1,6 @@
-/* Tests of sparse reading: against the rule itself (of the versions of a coordinate in view the latest, if no delete
- * takes it), on random fragments with and without times of cells, ranges, orders of cells; budgets; damage. */
+/* Tests of sparse reads. Random fragments with and without cell times, ranges and orders of cells are compared with a
+ * model of the rule: of the visible versions of a coordinate the latest one counts, unless it is deleted. Then budgets
+ * and damage. */
 
 #include <math.h>
 #include <string.h>
@@ -30,7 +31,8 @@ static int compare_places(const made_array *m, const made_cell *a, const made_ce
   return c;
 }
 
-/* Cells at random places of a small domain. In a merged fragment several have one place, the latest first. */
+/* Adds cells at random coordinates of a small domain. A consolidated fragment may have several versions of a
+ * coordinate, the latest first. */
 static void random_cells(const made_array *m, written *w, uint64_t start, uint64_t end, int32_t high, bool sorted) {
   const bool text = m->fields[0].values_per_cell == TSR_VARIABLE;
   w->count = 0;
@@ -65,7 +67,8 @@ static bool deleted(const made_array *m, const written *w, uint64_t f, const mad
   for (uint32_t i = 0; i < sf->condition_count; i++) {
     const tsr_condition *condition = sf->conditions[i];
     if (w->times && c->time > condition->time) continue;
-    if (c->value < (int32_t)tsr__load32(condition->root.value)) return true; /* those from it on are kept */
+    if (c->value < (int32_t)tsr__load32(condition->root.value))
+      return true; /* the condition keeps values from here on */
   }
   return false;
 }
@@ -74,7 +77,7 @@ static bool in_view(const made_array *m, const written *w, const made_cell *c) {
   return !w->times || (c->time >= m->snapshot.since && c->time <= m->snapshot.as_of);
 }
 
-/* Is this version of its coordinate one to be given? */
+/* Returns true if this version of its coordinate is the one that a read gives. */
 static bool wins(const made_array *m, const written *all, uint64_t f, uint64_t i) {
   const made_cell *c = &all[f].cells[i];
   if (!in_view(m, &all[f], c) || deleted(m, &all[f], f, c)) return false;
@@ -121,7 +124,7 @@ static void check_read(made_array *m, const written *all, tsr_reader *reader, co
   assert_int_equal(count, expected);
 }
 
-/* "a >= limit is kept" at a time. */
+/* Adds a delete condition of a given time that keeps the cells with a >= limit. */
 static void add_condition(made_array *m, unsigned i, uint64_t time, int32_t *limit) {
   static char *fields[] = {"a"};
   m->conditions[i] = (tsr_condition){.name = "condition", .time = time, .depth = 1, .field_count = 1, .fields = fields};
@@ -136,7 +139,7 @@ static void give_conditions(made_array *m, uint64_t f, unsigned count) {
   m->fragments[f].condition_count = count - first;
 }
 
-static void test_latest_wins(void **state) {
+static void test_the_latest_version_that_is_not_deleted_wins(void **state) {
   (void)state;
   static written all[6];
   for (unsigned round = 0; round < 300; round++) {
@@ -174,8 +177,9 @@ static void test_latest_wins(void **state) {
   }
 }
 
-/* Equal times at one place: the later fragment; in one fragment the last stored, in a merged one the first. */
-static void test_ties(void **state) {
+/* Of equal coordinates with equal times, the later fragment wins; in one fragment the one stored last, in a
+ * consolidated fragment the one stored first. */
+static void test_equal_times_are_decided_by_fragment_and_place(void **state) {
   (void)state;
   made_row rows[10];
   made_array m;
@@ -184,7 +188,7 @@ static void test_ties(void **state) {
                               {.at = {4}, .value = 3, .time = 5},
                               {.at = {4}, .value = 4, .time = 6}};
   made_open(&m, false, 1, false, 0, 9, NULL);
-  m.schema.capacity = 1; /* in different tiles, too */
+  m.schema.capacity = 1; /* so that the versions are in different tiles */
   for (int round = 0; round < 2; round++) {
     made_sparse(&m, 5, 10, cells, 4, true, false);
     tsr_reader *reader;
@@ -197,7 +201,7 @@ static void test_ties(void **state) {
     tsr_reader_close(reader);
     m.schema.capacity = 4;
     if (round == 1) continue;
-    tsr__array_fragment_drop(&m.array, m.fragments[0].fragment); /* the same in one tile */
+    tsr__array_fragment_drop(&m.array, m.fragments[0].fragment); /* the same with both versions in one tile */
     m.snapshot.fragment_count = 0;
     made_sparse(&m, 4, 10, cells, 4, true, false);
   }
@@ -215,8 +219,9 @@ static void test_ties(void **state) {
   made_close(&m);
 }
 
-/* What a fragment wrote before an attribute was added reads as the fill value; a condition on it keeps nothing. */
-static void test_lacking_attribute(void **state) {
+/* The fragment was written before the attribute was added. A delete condition on the attribute keeps none of its
+ * cells. */
+static void test_an_attribute_that_a_fragment_lacks_has_the_fill_value(void **state) {
   (void)state;
   made_array m;
   written w = {.count = 3};
@@ -225,7 +230,7 @@ static void test_lacking_attribute(void **state) {
   made_sparse(&m, 1, 1, w.cells, w.count, false, false);
   int64_t slots[3] = {m.slots[0], -1, m.slots[2]};
   m.fragments[0].slots = slots;
-  tsr_commit_listing listing = {.complete = true}; /* of no more schemas */
+  tsr_commit_listing listing = {.complete = true}; /* without further schemas */
   m.array.listing = &listing;
   tsr_field fields_then[3] = {m.fields[0], m.fields[1], m.fields[2]};
   fields_then[1].name = "before";
@@ -249,7 +254,7 @@ static void test_lacking_attribute(void **state) {
   give_conditions(&m, 0, 1);
   assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK);
   assert_int_equal(tsr_reader_next(reader, &batch, NULL), 0);
-  /* A field that nobody has is an error. */
+  /* A condition on a field that no schema has is an error. */
   char *fields[] = {"z"};
   m.conditions[0].fields = fields;
   tsr_error error = {0};
@@ -260,8 +265,8 @@ static void test_lacking_attribute(void **state) {
   made_close(&m);
 }
 
-/* A cell outside its tile's box: found where boxes decide what is final. */
-static void test_false_box(void **state) {
+/* Only merges rely on boxes, to know which cells are final. */
+static void test_a_cell_outside_its_tile_s_box_is_found(void **state) {
   (void)state;
   for (uint32_t d = 0; d < 2; d++)
     for (int end = 0; end < 2; end++) {
@@ -287,15 +292,15 @@ static void test_false_box(void **state) {
     }
 }
 
-/* Dimensions are decoded only for tiles that the box cuts, fields only for tiles that have cells of it. */
-static void test_reads_what_it_needs(void **state) {
+/* Dimensions are decoded only for tiles that the request cuts, fields only for tiles with selected cells. */
+static void test_only_needed_slots_are_decoded(void **state) {
   (void)state;
   static made_row rows[200];
   made_array m;
   written w = {.count = 40};
   for (int i = 0; i < 40; i++) w.cells[i] = (made_cell){.at = {i / 10, i % 10}, .value = i};
   made_open(&m, false, 2, false, 0, 9, NULL);
-  m.schema.capacity = 10; /* a tile for each x */
+  m.schema.capacity = 10; /* one tile for each x */
   made_sparse(&m, 1, 1, w.cells, w.count, false, false);
   tsr_reader *reader;
   const tsr_batch *batch;
@@ -329,13 +334,13 @@ static void test_reads_what_it_needs(void **state) {
   assert_int_equal(tsr_reader_start(reader, &ask, NULL), TSR_OK);
   assert_int_equal(made_read(reader, &m, rows, 200, NULL), 2);
   tsr_environment_counters(m.environment, &c);
-  assert_int_equal(c.tiles_read, 2 + 2 + 2); /* y for the ranges; then what made_read asks for: x and s */
+  assert_int_equal(c.tiles_read, 2 + 2 + 2); /* y for the ranges; then x and s, which made_read reads */
   assert_int_equal(c.tiles_cached, 2); /* a */
   tsr_reader_close(reader);
   made_close(&m);
 }
 
-static void test_budget(void **state) {
+static void test_any_budget_is_an_error_or_gives_all_rows(void **state) {
   (void)state;
   static made_row rows[200];
   static written w[2];
@@ -352,7 +357,7 @@ static void test_budget(void **state) {
   assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
   const bool fields[3] = {true, true, true};
   bool passed = false;
-  for (uint64_t budget = 2000; !passed; budget += 50) { /* from too little to enough */
+  for (uint64_t budget = 2000; !passed; budget += 50) { /* from too little to enough memory */
     const tsr_request ask = {.fields = fields, .memory_bytes = budget, .threads = 1};
     int64_t r = tsr_reader_start(reader, &ask, &error);
     if (r >= 0) r = made_read(reader, &m, rows, 200, &error);
@@ -370,7 +375,7 @@ static void test_budget(void **state) {
 }
 
 /* Every allocation fails once. */
-static void test_memory_fails(void **state) {
+static void test_each_failing_allocation_is_an_error(void **state) {
   (void)state;
   static made_row rows[200];
   static written w[3];
@@ -413,8 +418,7 @@ static void test_memory_fails(void **state) {
   }
 }
 
-/* A file cut short at each byte: an error or, where it cannot be seen, the rows. */
-static void test_damage(void **state) {
+static void test_a_file_cut_at_any_byte_is_an_error_or_gives_all_rows(void **state) {
   (void)state;
   made_array m;
   written w = {.count = 8};
@@ -453,10 +457,14 @@ static void test_damage(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_latest_wins),         cmocka_unit_test(test_ties),
-      cmocka_unit_test(test_lacking_attribute),   cmocka_unit_test(test_false_box),
-      cmocka_unit_test(test_reads_what_it_needs), cmocka_unit_test(test_budget),
-      cmocka_unit_test(test_memory_fails),        cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_the_latest_version_that_is_not_deleted_wins),
+      cmocka_unit_test(test_equal_times_are_decided_by_fragment_and_place),
+      cmocka_unit_test(test_an_attribute_that_a_fragment_lacks_has_the_fill_value),
+      cmocka_unit_test(test_a_cell_outside_its_tile_s_box_is_found),
+      cmocka_unit_test(test_only_needed_slots_are_decoded),
+      cmocka_unit_test(test_any_budget_is_an_error_or_gives_all_rows),
+      cmocka_unit_test(test_each_failing_allocation_is_an_error),
+      cmocka_unit_test(test_a_file_cut_at_any_byte_is_an_error_or_gives_all_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Tests of readers as callers see them: starting again, stopping early, what needs no memory, what is refused. */
+/* Tests of the public functions of readers: starting again, stopping early, reads without allocations, windows. */
 
 #include <math.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void open_both(made_array *m, bool dense) {
   made_sparse(m, 1, 1, cells, 400, false, false);
 }
 
-static void test_again(void **state) {
+static void test_a_reader_can_be_started_again_at_any_time(void **state) {
   (void)state;
   static made_row rows[400];
   for (int dense = 0; dense < 2; dense++) {
@@ -36,7 +36,7 @@ static void test_again(void **state) {
     open_both(&m, dense);
     assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
     assert_int_equal(m.snapshot.references, 2);
-    assert_int_equal(tsr_reader_next(reader, &batch, &error), 0); /* not started */
+    assert_int_equal(tsr_reader_next(reader, &batch, &error), 0); /* it has not been started */
     assert_int_equal(tsr_reader_column(reader, 0, &column, &error), TSR_ERROR);
     assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK);
     assert_int_equal(tsr_reader_next(reader, &batch, &error), 1);
@@ -59,8 +59,7 @@ static void test_again(void **state) {
   }
 }
 
-/* Two readers at once. */
-static void test_two(void **state) {
+static void test_two_readers_work_at_once(void **state) {
   (void)state;
   for (int dense = 0; dense < 2; dense++) {
     made_array m;
@@ -81,8 +80,8 @@ static void test_two(void **state) {
   }
 }
 
-/* Once warm, a reader that is started for points asks nobody for memory. */
-static void test_points_take_no_memory(void **state) {
+/* After some starts the reader has all the memory that lookups need. */
+static void test_repeated_lookups_allocate_nothing(void **state) {
   (void)state;
   for (int dense = 0; dense < 2; dense++) {
     made_array m;
@@ -110,8 +109,8 @@ static void test_points_take_no_memory(void **state) {
   }
 }
 
-/* Windows grow from one tile; a limit keeps them small until more is taken than was likely. */
-static void test_limit(void **state) {
+/* Windows grow from one tile. A limit keeps them small until more cells are taken than were likely. */
+static void test_windows_grow_unless_a_limit_keeps_them_small(void **state) {
   (void)state;
   for (int dense = 0; dense < 2; dense++) {
     uint64_t read[2];
@@ -141,7 +140,11 @@ static void test_limit(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_again), cmocka_unit_test(test_two),
-                                     cmocka_unit_test(test_points_take_no_memory), cmocka_unit_test(test_limit)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_a_reader_can_be_started_again_at_any_time),
+      cmocka_unit_test(test_two_readers_work_at_once),
+      cmocka_unit_test(test_repeated_lookups_allocate_nothing),
+      cmocka_unit_test(test_windows_grow_unless_a_limit_keeps_them_small),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

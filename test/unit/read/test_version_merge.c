@@ -1,4 +1,4 @@
-/* Tests of the sweep: which tiles are taken together, and what it gives of them. */
+/* Tests of the version merge: which tiles are merged together, and which version of each coordinate is left. */
 
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "read/version_merge.h"
 #include "made_array.h"
 
-/* A fragment of cells on a line from `low`, `step` apart. */
+/* Adds a fragment of cells on a line from `low` on, `step` apart. */
 static void add_line(made_array *m, uint64_t start, int32_t low, int32_t step, int count, bool times) {
   made_cell cells[64];
   for (int i = 0; i < count; i++)
@@ -14,15 +14,15 @@ static void add_line(made_array *m, uint64_t start, int32_t low, int32_t step, i
   made_sparse(m, start, start, cells, (uint64_t)count, times, false);
 }
 
-static uint64_t count_streams(made_array *m, uint64_t *swept) {
+static uint64_t count_streams(made_array *m, uint64_t *merged) {
   tsr_reader *reader;
   tsr_version_merge *merge;
   uint64_t *order, streams, seen = 0;
   assert_int_equal(tsr_reader_open(&m->snapshot, &reader, NULL), TSR_OK);
   assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK);
   assert_int_equal(tsr__version_merge_open(reader, &order, &streams, &merge, NULL), TSR_OK);
-  *swept = reader->plan.tile_count - streams;
-  assert_int_equal(merge != NULL, *swept > 0);
+  *merged = reader->plan.tile_count - streams;
+  assert_int_equal(merge != NULL, *merged > 0);
   for (uint64_t i = 0; i < reader->plan.tile_count; i++) { /* each tile once */
     assert_true(order[i] < reader->plan.tile_count && order[i] < 64);
     assert_false(seen >> order[i] & 1);
@@ -33,31 +33,31 @@ static uint64_t count_streams(made_array *m, uint64_t *swept) {
   return streams;
 }
 
-static void test_who_streams(void **state) {
+static void test_tiles_that_share_no_coordinate_are_streams(void **state) {
   (void)state;
   made_array m;
-  uint64_t swept;
+  uint64_t merged;
   made_open(&m, false, 1, false, 0, 999, NULL);
   m.schema.capacity = 4;
   add_line(&m, 1, 0, 1, 40, false); /* tiles 0-3, 4-7, ... 36-39 */
-  assert_int_equal(count_streams(&m, &swept), 10);
+  assert_int_equal(count_streams(&m, &merged), 10);
   add_line(&m, 2, 100, 1, 8, false);
-  assert_int_equal(count_streams(&m, &swept), 12);
+  assert_int_equal(count_streams(&m, &merged), 12);
   add_line(&m, 3, 13, 1, 4, false); /* 13-16 meets 12-15 and 16-19 */
-  assert_int_equal(count_streams(&m, &swept), 10);
-  assert_int_equal(swept, 3);
-  add_line(&m, 4, 104, 2, 2, true); /* times: swept also where it is alone */
-  assert_int_equal(count_streams(&m, &swept), 9);
+  assert_int_equal(count_streams(&m, &merged), 10);
+  assert_int_equal(merged, 3);
+  add_line(&m, 4, 104, 2, 2, true); /* cell times: merged even if it is alone */
+  assert_int_equal(count_streams(&m, &merged), 9);
   add_line(&m, 5, 500, 1, 4, true);
-  assert_int_equal(count_streams(&m, &swept), 9);
-  assert_int_equal(swept, 6);
+  assert_int_equal(count_streams(&m, &merged), 9);
+  assert_int_equal(merged, 6);
   m.schema.allows_duplicates = true;
-  assert_int_equal(count_streams(&m, &swept), 15);
+  assert_int_equal(count_streams(&m, &merged), 15);
   made_close(&m);
 }
 
-/* Coordinates too wide for one key: the full int32 range in three dimensions. */
-static void test_wide_keys(void **state) {
+/* The full range of int32 in up to three dimensions. */
+static void test_coordinates_that_do_not_fit_one_key_are_merged(void **state) {
   (void)state;
   static made_row rows[100];
   const int32_t ends[3] = {INT32_MIN, 0, INT32_MAX - 1};
@@ -69,7 +69,7 @@ static void test_wide_keys(void **state) {
     made_open(&m, false, n, false, INT32_MIN, INT32_MAX - 1, NULL);
     for (uint64_t f = 0; f < 2; f++) {
       for (uint64_t i = 0; i < count; i++) {
-        uint64_t rest = f ? i : count - 1 - i; /* one of them backwards */
+        uint64_t rest = f ? i : count - 1 - i; /* the second fragment backwards */
         cells[i] = (made_cell){.value = (int32_t)(1000 * f + rest)};
         for (uint32_t d = n; d-- > 0; rest /= 3) cells[i].at[d] = ends[rest % 3];
       }
@@ -89,8 +89,8 @@ static void test_wide_keys(void **state) {
   }
 }
 
-/* Tiles of many cells in no order: the radix sort, and ties that keys cannot tell. */
-static void test_large_tiles(void **state) {
+/* The cells of a tile are in no order: the radix sort, and ties that keys do not decide. */
+static void test_unsorted_tiles_with_equal_keys_are_merged(void **state) {
   (void)state;
   enum { CELLS = 60, FRAGMENTS = 12 };
   static made_row rows[CELLS * FRAGMENTS];
@@ -103,9 +103,9 @@ static void test_large_tiles(void **state) {
       for (int i = 0; i < CELLS; i++) {
         const int32_t k = (i * 37) % CELLS;
         cells[i] = (made_cell){.at = {text ? 0 : k / 6, k}, .value = (int32_t)f * 100 + k};
-        memcpy(cells[i].text, "aaaaaaa", 7); /* strings that differ behind their first bytes */
+        memcpy(cells[i].text, "aaaaaaa", 7); /* strings that differ after their first bytes */
         cells[i].text[6] = (char)('a' + k / 6);
-        if (k % 12 == 0) cells[i].at[1] = 100 + (int32_t)f; /* one that the others lack */
+        if (k % 12 == 0) cells[i].at[1] = 100 + (int32_t)f; /* a coordinate that other fragments lack */
       }
       made_sparse(&m, f + 1, f + 1, cells, CELLS, false, false);
     }
@@ -121,7 +121,10 @@ static void test_large_tiles(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_who_streams), cmocka_unit_test(test_wide_keys),
-                                     cmocka_unit_test(test_large_tiles)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_tiles_that_share_no_coordinate_are_streams),
+      cmocka_unit_test(test_coordinates_that_do_not_fit_one_key_are_merged),
+      cmocka_unit_test(test_unsorted_tiles_with_equal_keys_are_merged),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_ahead.c: tiles that are loaded while the window before them is given out: that they are, and when not; readers that
- * are closed meanwhile, damage, budgets, interrupts, memory that fails, forks. */
+/* Tests of reading ahead: tiles are loaded while the window before them is given out. Covers when that happens and when
+ * it does not, readers that are closed during a load, damage, budgets, cancellation, failing allocations, and forks. */
 
 #include <math.h>
 #include <stdio.h>
@@ -17,15 +17,16 @@
 
 #define CELLS 400
 
-typedef enum kind { DENSE, STREAM, SWEPT, KINDS } kind;
+typedef enum kind { DENSE, STREAM, MERGED, KINDS } kind;
 
 static int32_t value_of(uint64_t start, const uint64_t *ordinals) {
   (void)start;
   return (int32_t)(ordinals[0] * 20 + ordinals[1]);
 }
 
-/* 400 cells of two dimensions, in 16 tiles (dense), 40 tiles of one fragment (that stream), or of two, each of which has
- * every other cell of a tile (that are swept). A cell's value is its number. */
+/* Opens an array of 400 cells in two dimensions. DENSE: 16 space tiles. STREAM: 40 tiles of one sparse fragment.
+ * MERGED: two sparse fragments, each with every other cell, so that their tiles overlap. The value of a cell is its
+ * number. */
 static void open_kind(made_array *m, kind k) {
   static made_cell cells[CELLS];
   const int32_t extents[2] = {5, 5};
@@ -38,7 +39,7 @@ static void open_kind(made_array *m, kind k) {
     made_finish_dense(m);
     return;
   }
-  const int parts = k == SWEPT ? 2 : 1;
+  const int parts = k == MERGED ? 2 : 1;
   for (int part = 0; part < parts; part++) {
     int n = 0;
     for (int i = part; i < CELLS; i += parts) cells[n++] = (made_cell){.at = {i / 20, i % 20}, .value = i};
@@ -52,7 +53,7 @@ static tsr_counters counters_of(const made_array *m) {
   return c;
 }
 
-/* Each value once; for who has not asked for all of them, those that came are different. */
+/* Checks that no value comes twice. */
 static void check_rows(const made_row *rows, int64_t count) {
   bool seen[CELLS] = {false};
   for (int64_t i = 0; i < count; i++) {
@@ -66,11 +67,11 @@ static void check_rows(const made_row *rows, int64_t count) {
 static const bool all_fields[4] = {true, true, true, true};
 static made_row rows[CELLS];
 
-static void test_happens(void **state) {
+static void test_tiles_of_the_next_window_are_loaded_ahead(void **state) {
   (void)state;
   for (kind k = 0; k < KINDS; k++)
     for (unsigned threads = 1; threads <= 4; threads++)
-      for (int lazy = 0; lazy < 2; lazy++) { /* it is not known which fields will be asked for */
+      for (int lazy = 0; lazy < 2; lazy++) { /* lazy: the request does not say which fields will be read */
         made_array m;
         tsr_reader *reader;
         tsr_error error = {0};
@@ -78,7 +79,7 @@ static void test_happens(void **state) {
         const tsr_request ask = {.fields = lazy ? none : all_fields, .threads = threads};
         open_kind(&m, k);
         assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
-        for (int round = 0; round < 2; round++) { /* from files, from the cache */
+        for (int round = 0; round < 2; round++) { /* first from files, then from the cache */
           tsr_environment_reset_counters(m.environment);
           assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_OK);
           assert_int_equal(made_read(reader, &m, rows, CELLS, &error), CELLS);
@@ -95,8 +96,7 @@ static void test_happens(void **state) {
       }
 }
 
-/* Behind the first window nothing is begun; nor past a limit, as long as no more is taken. */
-static void test_limit(void **state) {
+static void test_nothing_is_loaded_ahead_in_the_first_window_or_past_the_limit(void **state) {
   (void)state;
   const tsr_batch *batch;
   for (kind k = 0; k < KINDS; k++)
@@ -113,13 +113,13 @@ static void test_limit(void **state) {
       tsr_reader_close(reader);
       const uint64_t wanted = (limit + tile - 1) / tile, read = counters_of(&m).tiles_read / slots;
       assert_true(read >= wanted);
-      assert_true(read <= (k == SWEPT ? 2 * wanted : wanted)); /* swept tiles need others before they are given out */
+      assert_true(read <= (k == MERGED ? 2 * wanted : wanted)); /* merged tiles need others before they are given out */
       made_close(&m);
     }
 }
 
-/* Closed, or started again, after each number of batches. */
-static void test_closed_meanwhile(void **state) {
+/* After each number of batches. */
+static void test_a_reader_can_be_closed_or_restarted_during_a_load(void **state) {
   (void)state;
   for (kind k = 0; k < KINDS; k++)
     for (int after = 0; after < 41; after++)
@@ -143,8 +143,8 @@ static void test_closed_meanwhile(void **state) {
       }
 }
 
-/* A tile that is damaged is an error when its window is wanted, not before; the rows of others come first. */
-static void test_damage(void **state) {
+/* The rows of the tiles before it come first. */
+static void test_a_damaged_tile_fails_when_its_window_is_read(void **state) {
   (void)state;
   for (kind k = 0; k < KINDS; k++) {
     made_array m;
@@ -154,7 +154,7 @@ static void test_damage(void **state) {
     const tsr_request ask = {.fields = all_fields, .threads = 2};
     open_kind(&m, k);
     tsr_fragment_metadata *d = &m.fragments[m.snapshot.fragment_count - 1].fragment->metadata;
-    uint64_t *offsets = d->slots[0].offsets[TSR_PART_FIXED]; /* of a */
+    uint64_t *offsets = d->slots[0].offsets[TSR_PART_FIXED]; /* of attribute a */
     uint64_t taken = 0;
     char name[32];
     snprintf(name, sizeof name, "tile %d", (int)d->tile_count - 1);
@@ -167,7 +167,7 @@ static void test_damage(void **state) {
         taken += batch->count;
       assert_int_equal(r, stop ? 1 : TSR_CORRUPT);
       if (!stop) assert_non_null(strstr(error.message, name));
-      if (k != SWEPT && !stop) assert_true(taken >= CELLS - 8 * 25 && taken < CELLS);
+      if (k != MERGED && !stop) assert_true(taken >= CELLS - 8 * 25 && taken < CELLS);
     }
     offsets[d->tile_count] -= 1000;
     assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_OK);
@@ -177,8 +177,7 @@ static void test_damage(void **state) {
   }
 }
 
-/* A budget that has not room for both windows reads without; what is wanted now goes before what will be. */
-static void test_budget(void **state) {
+static void test_without_room_for_two_windows_the_present_one_goes_first(void **state) {
   (void)state;
   for (kind k = 0; k < KINDS; k++) {
     made_array m;
@@ -229,8 +228,8 @@ static bool stop(void *argument) {
   return --a->left == 0;
 }
 
-/* Stopped at each question once: only the caller is asked, and what it says is not lost. */
-static void test_interrupt(void **state) {
+/* The host cancels at each of its checks in turn. Only the caller's thread asks the host. */
+static void test_a_cancellation_at_any_check_is_reported(void **state) {
   (void)state;
   for (kind k = 0; k < KINDS; k++)
     for (int at = 1, done = 0; !done; at++) {
@@ -252,8 +251,9 @@ static void test_interrupt(void **state) {
     }
 }
 
-/* One in so many allocations fails, on any thread: an error or all rows, nothing lost, and the reader works afterwards. */
-static void test_memory_fails(void **state) {
+/* One of every few allocations fails, on any thread. The result is an error or all rows, no memory is lost, and the
+ * reader works afterwards. */
+static void test_failing_allocations_lose_nothing(void **state) {
   (void)state;
   int failed = 0, passed = 0;
   for (kind k = 0; k < KINDS; k++)
@@ -280,8 +280,8 @@ static void test_memory_fails(void **state) {
   assert_true(failed > 0 && passed > 0);
 }
 
-/* A child that is forked while workers are at it goes on alone, and so does its parent. */
-static void test_fork(void **state) {
+/* The fork happens while workers decode. */
+static void test_parent_and_child_go_on_after_a_fork(void **state) {
   (void)state;
   for (kind k = 0; k < KINDS; k++)
     for (int round = 0; round < 10; round++) {
@@ -299,7 +299,7 @@ static void test_fork(void **state) {
       }
       const pid_t child = fork();
       assert_true(child >= 0);
-      if (child == 0) alarm(20); /* a hang is a failure */
+      if (child == 0) alarm(20); /* so that a hang fails the test */
       if (child > 0 || round % 2)
         while (tsr_reader_next(reader, &batch, NULL) > 0) taken += batch->count;
       tsr_reader_close(reader);
@@ -312,8 +312,8 @@ static void test_fork(void **state) {
     }
 }
 
-/* Files that workers are to read stay open, however many others are opened meanwhile. */
-static void test_files(void **state) {
+/* Meanwhile so many other files are opened that all idle ones are closed. */
+static void test_files_stay_open_until_workers_have_read_them(void **state) {
   (void)state;
   made_array m;
   tsr_memory budget;
@@ -327,7 +327,8 @@ static void test_files(void **state) {
   }
   tsr__memory_init(&budget, &m.array.memory, 1 << 20, "memory_mb");
   tsr_tile_request first[2] = {{.fragment = f[0], .slot = 0}, {.fragment = f[0], .slot = 1}};
-  assert_int_equal(tsr__load_start(&load, &m.array, 0, true, first, 2, &budget, NULL), TSR_OK); /* read at the finish */
+  assert_int_equal(tsr__load_start(&load, &m.array, 0, true, first, 2, &budget, NULL),
+                   TSR_OK); /* without workers: its files are read at the finish */
   for (int i = 1; i < 60; i++) {
     tsr_tile_request others[2] = {{.fragment = f[i], .slot = 0}, {.fragment = f[i], .slot = 1}};
     assert_int_equal(tsr__tiles_load(&m.array, 1, others, 2, &budget, NULL), TSR_OK);
@@ -340,7 +341,7 @@ static void test_files(void **state) {
   for (int w = 0; w < 2; w++) tsr__tile_return(first[w].tile, &budget);
   for (int i = 1; i < 40; i++) tsr__array_files_done(&m.array);
   assert_int_equal(m.array.open_files, TSR_FILES_KEPT);
-  /* A load that is cancelled gives everything back; what it had decoded is in the cache. */
+  /* A cancelled load gives everything back. What it has decoded is in the cache. */
   tsr__cache_forget(m.array.cache, f[0]->id);
   assert_int_equal(tsr__load_start(&load, &m.array, 2, true, first, 2, &budget, NULL), TSR_OK);
   tsr__load_cancel(&load);
@@ -351,9 +352,15 @@ static void test_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_happens),      cmocka_unit_test(test_limit),  cmocka_unit_test(test_closed_meanwhile),
-      cmocka_unit_test(test_damage),       cmocka_unit_test(test_budget), cmocka_unit_test(test_interrupt),
-      cmocka_unit_test(test_memory_fails), cmocka_unit_test(test_fork),   cmocka_unit_test(test_files),
+      cmocka_unit_test(test_tiles_of_the_next_window_are_loaded_ahead),
+      cmocka_unit_test(test_nothing_is_loaded_ahead_in_the_first_window_or_past_the_limit),
+      cmocka_unit_test(test_a_reader_can_be_closed_or_restarted_during_a_load),
+      cmocka_unit_test(test_a_damaged_tile_fails_when_its_window_is_read),
+      cmocka_unit_test(test_without_room_for_two_windows_the_present_one_goes_first),
+      cmocka_unit_test(test_a_cancellation_at_any_check_is_reported),
+      cmocka_unit_test(test_failing_allocations_lose_nothing),
+      cmocka_unit_test(test_parent_and_child_go_on_after_a_fork),
+      cmocka_unit_test(test_files_stay_open_until_workers_have_read_them),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Tests of loading tiles: cache and store, budgets, neighbours read together, damage. */
+/* Tests of loading tiles: from cache and store, neighbours with one read, parts of tiles, budgets, damage. */
 
 #include <math.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void check_tile(const tsr_tile_request *w) {
   assert_int_equal(tsr__load32(w->tile->values + 4), w->number * 8 + 1);
 }
 
-static void test_cache(void **state) {
+static void test_tiles_come_from_the_store_then_from_the_cache(void **state) {
   (void)state;
   made_array m;
   tsr_memory budget;
@@ -33,7 +33,7 @@ static void test_cache(void **state) {
   tsr__memory_init(&budget, &m.array.memory, 100000, "memory_mb");
   tsr_tile_request requests[TILES];
   for (unsigned threads = 1; threads <= 4; threads += 3)
-    for (int round = 0; round < 2; round++) { /* from the store, from the cache */
+    for (int round = 0; round < 2; round++) { /* first from the store, then from the cache */
       for (unsigned i = 0; i < TILES; i++) /* out of order */
         requests[i] = (tsr_tile_request){.fragment = f, .slot = 0, .number = (i * 5) % TILES};
       tsr_environment_reset_counters(m.environment);
@@ -71,13 +71,13 @@ static tsr_tile load_cells(made_array *m, tsr_fragment *f, uint64_t first, uint6
   return tile;
 }
 
-/* A few cells come with their chunk; when others are wanted of the tile, it is decoded as a whole. */
-static void test_part(void **state) {
+/* When other cells of the same tile are requested, the whole tile is decoded. */
+static void test_few_cells_are_decoded_with_their_chunks_alone(void **state) {
   (void)state;
   made_array m;
   made_cell cells[8 * TILES];
   made_open(&m, false, 1, false, 0, 99, NULL);
-  m.chunk = 8; /* two cells */
+  m.chunk = 8; /* bytes: two cells */
   for (int i = 0; i < 8 * TILES; i++) cells[i] = (made_cell){.at = {i}, .value = i};
   tsr_fragment *f = made_sparse(&m, 1, 1, cells, 8 * TILES, false, false);
   tsr_tile tile = load_cells(&m, f, 3, 4, true);
@@ -90,12 +90,12 @@ static void test_part(void **state) {
   load_cells(&m, f, 3, 4, false);
   load_cells(&m, f, 0, 0, false);
   tsr__cache_forget(m.array.cache, f->id);
-  tile = load_cells(&m, f, 1, 4, true); /* no few */
+  tile = load_cells(&m, f, 1, 4, true); /* too many cells for a part */
   assert_int_equal(tile.end, 0);
   made_close(&m);
 }
 
-static void test_cost(void **state) {
+static void test_costs_are_the_bytes_of_decoded_tiles(void **state) {
   (void)state;
   made_array m;
   uint64_t bytes;
@@ -107,8 +107,7 @@ static void test_cost(void **state) {
   made_close(&m);
 }
 
-/* All or none, and nothing stays charged. */
-static void test_budget(void **state) {
+static void test_a_load_past_the_budget_loads_and_charges_nothing(void **state) {
   (void)state;
   made_array m;
   tsr_error error = {0};
@@ -135,8 +134,7 @@ static void test_budget(void **state) {
   made_close(&m);
 }
 
-/* Sizes from the metadata decide before any memory is taken. */
-static void test_monster(void **state) {
+static void test_sizes_in_the_metadata_are_checked_before_memory_is_taken(void **state) {
   (void)state;
   made_array m;
   tsr_memory budget;
@@ -156,7 +154,7 @@ static void test_monster(void **state) {
   made_close(&m);
 }
 
-static void test_damage(void **state) {
+static void test_damage_is_an_error(void **state) {
   (void)state;
   made_array m;
   tsr_memory budget;
@@ -171,9 +169,9 @@ static void test_damage(void **state) {
   uint64_t *offsets = f->metadata.slots[1].offsets[TSR_PART_VALIDITY];
   const uint64_t keep = offsets[2];
   offsets[2] = offsets[1] - 1;
-  assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 2, &budget, &error), TSR_CORRUPT); /* offsets fall */
+  assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 2, &budget, &error), TSR_CORRUPT); /* the offsets decrease */
   offsets[2] = offsets[1];
-  assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 2, &budget, &error), TSR_CORRUPT); /* nothing is stored */
+  assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 2, &budget, &error), TSR_CORRUPT); /* no byte is stored */
   offsets[2] = offsets[TILES] + 1000;
   assert_int_equal(tsr__tiles_load(&m.array, 1, requests, 2, &budget, &error), TSR_CORRUPT); /* past the file's end */
   assert_non_null(strstr(error.message, f->name));
@@ -186,8 +184,13 @@ static void test_damage(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_cache),   cmocka_unit_test(test_cost),
-                                     cmocka_unit_test(test_part),    cmocka_unit_test(test_budget),
-                                     cmocka_unit_test(test_monster), cmocka_unit_test(test_damage)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_tiles_come_from_the_store_then_from_the_cache),
+      cmocka_unit_test(test_costs_are_the_bytes_of_decoded_tiles),
+      cmocka_unit_test(test_few_cells_are_decoded_with_their_chunks_alone),
+      cmocka_unit_test(test_a_load_past_the_budget_loads_and_charges_nothing),
+      cmocka_unit_test(test_sizes_in_the_metadata_are_checked_before_memory_is_taken),
+      cmocka_unit_test(test_damage_is_an_error),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

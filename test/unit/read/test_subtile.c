@@ -1,4 +1,5 @@
-/* Tests of pieces: every wanted cell of a tile stands in one piece, at its own index, position and value. */
+/* Tests of subtiles: each selected cell of a tile lies in one subtile, with the right index, position and
+ * coordinates. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "read/plan.h"
 #include "made_array.h"
 
-typedef struct plane { /* a grid of two dimensions with ten values each, and what is wanted of them */
+typedef struct plane { /* a grid of two dimensions with ten values each, and the selections of a request */
   tsr_memory memory;
   tsr_arena arena;
   tsr_grid grid;
@@ -30,7 +31,7 @@ static void open_plane(plane *p, uint32_t dimensions, bool col_major) {
                        .tile_cells = 1};
 }
 
-static void random_sides(plane *p, uint64_t last) {
+static void random_selections(plane *p, uint64_t last) {
   p->grid.tile_cells = 1;
   for (uint32_t d = 0; d < p->grid.dimensions; d++) {
     p->last[d] = last;
@@ -52,7 +53,7 @@ static bool is_wanted(const plane *p, uint32_t d, uint64_t ordinal) {
   return false;
 }
 
-/* Where a cell stands in its tile. */
+/* Returns the number of a cell in its tile. */
 static uint64_t index_of(const plane *p, const uint64_t *ordinals) {
   uint64_t index = 0;
   for (uint32_t k = 0; k < p->grid.dimensions; k++) {
@@ -72,8 +73,8 @@ static void check_piece(const plane *p, const tsr_subtile *subtile, uint32_t *se
   uint64_t owned = 0;
   tsr__subtile_select(subtile, cells);
   memset(owners, 0xff, subtile->cells * 4);
-  const uint64_t given = tsr__subtile_own(subtile, low, high, 7, UINT32_MAX, owners);
-  assert_int_equal(tsr__subtile_own(subtile, low, high, 8, UINT32_MAX, owners), 0);
+  const uint64_t given = tsr__subtile_claim(subtile, low, high, 7, UINT32_MAX, owners);
+  assert_int_equal(tsr__subtile_claim(subtile, low, high, 8, UINT32_MAX, owners), 0);
   tsr__subtile_numbers(subtile, strides, 5, numbers);
   for (uint32_t axis = 0; axis < n; axis++) {
     values[subtile->axes[axis].dimension] = malloc(subtile->reach * 4);
@@ -116,11 +117,12 @@ static void check_tile(plane *p, const uint64_t *tile) {
     const uint64_t start = tile[d] * p->extent[d], end = TSR_MIN(start + p->extent[d] - 1, p->last[d]);
     first[d] = 0;
     while (first[d] < p->selections[d].count && p->spans[d][first[d]].high < start) first[d]++;
-    if (first[d] == p->selections[d].count || p->spans[d][first[d]].low > end) return; /* nothing is wanted of it */
+    if (first[d] == p->selections[d].count || p->spans[d][first[d]].low > end)
+      return; /* nothing is selected in the tile */
   }
   assert_int_equal(
       tsr__subtiles_init(&p->grid, p->selections, tile, first, TSR_SUBTILE_CELLS, &p->arena, &subtiles, NULL), TSR_OK);
-  for (int round = 0; round < 2; round++) { /* the second after a rewind */
+  for (int round = 0; round < 2; round++) { /* the second time after a rewind */
     uint32_t *seen = calloc(p->grid.tile_cells, 4);
     wanted = 0;
     while (tsr__subtiles_next(&subtiles)) {
@@ -128,7 +130,7 @@ static void check_tile(plane *p, const uint64_t *tile) {
       check_piece(p, &subtiles.subtile, seen);
     }
     uint64_t cells = 1;
-    for (uint32_t d = 0; d < n; d++) cells *= subtiles.whole[n - 1 - d].count;
+    for (uint32_t d = 0; d < n; d++) cells *= subtiles.tile_axes[n - 1 - d].count;
     assert_int_equal(wanted, cells);
     for (uint64_t i = 0; i < p->grid.tile_cells; i++) assert_true(seen[i] <= 1);
     free(seen);
@@ -136,12 +138,12 @@ static void check_tile(plane *p, const uint64_t *tile) {
   }
 }
 
-static void test_all_cells_once(void **state) {
+static void test_each_selected_cell_lies_in_one_subtile(void **state) {
   (void)state;
   for (unsigned round = 0; round < 300; round++) {
     plane p;
     open_plane(&p, 1 + made_random(3), made_random(2));
-    random_sides(&p, 9);
+    random_selections(&p, 9);
     uint64_t tile[3] = {0};
     for (;;) {
       check_tile(&p, tile);
@@ -153,8 +155,8 @@ static void test_all_cells_once(void **state) {
   }
 }
 
-/* A tile of `rows` by `columns`, of which spans are wanted: counts pieces, checks their limits, and that they add up.
- */
+/* Counts the subtiles of a tile of `rows` by `columns` cells in which a span of each is selected. Checks their limits,
+ * and that their cells add up. */
 static uint64_t count_subtiles(uint64_t rows, uint64_t columns, tsr_span row_span, tsr_span column_span) {
   plane p;
   const uint64_t tile[2] = {0}, first[2] = {0};
@@ -186,7 +188,7 @@ static uint64_t count_subtiles(uint64_t rows, uint64_t columns, tsr_span row_spa
   return count;
 }
 
-static void test_limits(void **state) {
+static void test_subtiles_keep_to_their_limits(void **state) {
   (void)state;
   assert_int_equal(count_subtiles(100, 100, (tsr_span){0, 99}, (tsr_span){0, 99}), 1);
   assert_int_equal(count_subtiles(256, 256, (tsr_span){0, 255}, (tsr_span){0, 255}), 1);
@@ -198,6 +200,9 @@ static void test_limits(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_cells_once), cmocka_unit_test(test_limits)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_each_selected_cell_lies_in_one_subtile),
+      cmocka_unit_test(test_subtiles_keep_to_their_limits),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
