@@ -175,7 +175,7 @@ void tsx_path_changed(tsx_connection *connection, const char *path) {
   if (tsx_array_key(connection, path, &key, &ignored) < 0) return; /* then no array is open at this path */
   for (tsx_array *array = connection->arrays; array; array = array->next)
     if (!strcmp(array->path, key)) {
-      tsx_transaction_rest(array);
+      tsx_transaction_end_unchanged(array);
       tsx_array_changed(array);
     }
   sqlite3_free(key);

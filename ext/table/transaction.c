@@ -1,21 +1,22 @@
-/* transaction.c: what the open transaction does to arrays. All of its changes to an array go into one writer of the
- * core, whatever tables they come through; xSync prepares it, where all that can fail happens, xCommit publishes it in
- * one step, xRollback takes it back.
+/* transaction.c: the changes that the open transaction makes to arrays, and the transaction methods of array tables.
  *
- * What SQLite calls, and what it does not tell:
+ * All changes to an array go into one writer of the core, whatever tables they come through. xSync prepares the
+ * writer's commit, and everything that can fail happens there. xCommit publishes the commit in one step, xRollback
+ * takes it back. The methods must cope with what SQLite does, and with what it does not tell:
  *
- *   xBegin       before a statement that writes the table, but not after CREATE in the same transaction: then rows come
- *                without it, and savepoints that were open at the CREATE are never named
- *   xSavepoint   may come twice with one number; of those that were open at xBegin only the innermost comes
- *   xRollbackTo  may name a savepoint that was never heard of, -1 is one: everything goes back. It does not come for a
- *                table whose CREATE it takes back; such a table is found missing later, by its id in NAME_config
- *   xSync        before every commit, once for each table; after it the commit may fail, which no call tells, and the
- *                transaction go on and come here again: so what comes to a table for the second time is another COMMIT
- *   xRollback    after an xSync the database may have committed nevertheless: journal.c decides
- *   xDestroy     refused while there are rows: none of the other calls would come for the table
+ *   xBegin       Comes before a statement that writes the table. It does not come after CREATE in the same transaction;
+ *                then rows come without it, and savepoints that were open at the CREATE are never named.
+ *   xSavepoint   May come twice with one number. Of the savepoints that were open at xBegin only the innermost comes.
+ *   xRollbackTo  May name a savepoint for which xSavepoint never came, such as -1. That savepoint is older than the
+ *                first write, so all changes go. xRollbackTo does not come for a table whose CREATE it takes back. Such
+ *                a table is found to be missing later, by its id in NAME_config (drop_vanished).
+ *   xSync        Comes before every commit, once for each table. The commit may fail after it, and the transaction may
+ *                go on; no call tells that. So a second xSync of one table belongs to another COMMIT.
+ *   xRollback    May come after an xSync although the database has committed. journal.c decides then.
+ *   xDestroy     Is refused while the transaction has changed the array: no other call would come for the table.
  *
- * Invariants: `savepoints` rise by number and by mark. From its first write to its end the transaction sees one state of
- * the array (tsr_array_freeze), with its own changes on top.
+ * Invariants: the savepoints rise by number and by mark. From its first write to its end the transaction sees one state
+ * of the array (tsr_array_freeze), with its own changes on top.
  */
 #include "table/transaction.h"
 
@@ -29,14 +30,14 @@
 #include "table/module.h"
 #include "table/update.h"
 
-struct tsx_savepoint { /* where it began */
+struct tsx_savepoint {
   int number;
-  tsr_mark mark;
+  tsr_mark mark; /* of the writer when the savepoint was opened */
 };
 
-struct tsx_created_array { /* a table that the transaction has made, and that writes without xBegin */
-  tsx_created_array *next;
-  tsr_mark mark; /* when it began to write */
+struct tsx_created_table { /* a table that the transaction has created, which is written without xBegin */
+  tsx_created_table *next;
+  tsr_mark mark; /* of the writer when the table was first written */
   char id[TSX_ID_SIZE];
 };
 
@@ -45,7 +46,7 @@ void tsx_transaction_drop(tsx_transaction *transaction) {
   tsr_snapshot_close(transaction->base);
   tsr_writer_close(transaction->writer);
   while (transaction->created) {
-    tsx_created_array *one = transaction->created;
+    tsx_created_table *one = transaction->created;
     transaction->created = one->next;
     sqlite3_free(one);
   }
@@ -56,8 +57,8 @@ void tsx_transaction_drop(tsx_transaction *transaction) {
   sqlite3_free(transaction);
 }
 
-/* Ends it: what was prepared is published by now, or is removed if `abandon`, or stays for recovery to decide. Cursors
- * may still read what it showed. */
+/* Ends the transaction of an array. A prepared commit is removed with `abandon`; else it has been published, or stays
+ * for recovery. Cursors may still read snapshots that show the changes. */
 static void transaction_end(tsx_array *array, bool abandon) {
   tsx_transaction *transaction = array->transaction;
   if (!transaction) return;
@@ -69,7 +70,7 @@ static void transaction_end(tsx_array *array, bool abandon) {
   tsx_array_trim(array);
 }
 
-void tsx_transaction_rest(tsx_array *array) {
+void tsx_transaction_end_unchanged(tsx_array *array) {
   const tsx_transaction *t = array->transaction;
   if (t && !tsr_writer_changed(t->writer) && !t->synced && !t->published) transaction_end(array, true);
 }
@@ -86,7 +87,8 @@ static int fail_database(const tsx_table *table, const tsx_transaction *transact
                   table->path, transaction->schema_name, table->schema_name);
 }
 
-/* The writer's cells have the array's latest schema: if that is not the table's, is there the table's still? */
+/* Fails if the array has the table's schema no more: then another array has taken its place. The writer goes by the
+ * array's latest schema, which may be newer than the table's. */
 static int transaction_check_schema(const tsx_table *table, tsr_error *error) {
   const tsx_transaction *transaction = table->array->transaction;
   if (tsr_writer_schema(transaction->writer) == table->schema) return TSR_OK;
@@ -95,8 +97,7 @@ static int transaction_check_schema(const tsx_table *table, tsr_error *error) {
 
 static int transaction_begin(tsx_table *table, tsr_error *error) {
   tsx_array *array = table->array;
-  if (!array
-           ->in_database) { /* it may have been opened before tessera_restrict, which waits for the transaction's end */
+  if (!array->in_database) { /* the array may have been opened before tessera_restrict was called */
     int permitted = tsr_path_permitted(table->connection->environment, array->path, error);
     if (permitted < 0) return permitted;
   }
@@ -121,12 +122,13 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
   return code;
 }
 
-/* Savepoints that were open when it was created are not told of, and what takes back the CREATE, neither. */
+/* Notes where a table that is written without xBegin began to write: SQLite does not tell when the table's CREATE is
+ * taken back. */
 static int note_created(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = table->array->transaction;
-  for (const tsx_created_array *one = transaction->created; one; one = one->next)
+  for (const tsx_created_table *one = transaction->created; one; one = one->next)
     if (!strcmp(one->id, table->id)) return TSR_OK;
-  tsx_created_array *one = sqlite3_malloc64(sizeof *one);
+  tsx_created_table *one = sqlite3_malloc64(sizeof *one);
   if (!one) return tsx_out_of_memory(error);
   memcpy(one->id, table->id, sizeof one->id);
   one->mark = tsr_writer_mark(transaction->writer);
@@ -135,14 +137,15 @@ static int note_created(tsx_table *table, tsr_error *error) {
   return TSR_OK;
 }
 
-/* In the database xSync has published, in a transaction that goes on: ROLLBACK TO may have taken that back. */
+/* Lets the writer prepare again where xSync has published within a transaction of the database that goes on: ROLLBACK
+ * TO may have taken the publication back. */
 static void reopen(tsx_transaction *transaction) {
   if (transaction->published) tsr_writer_reopen(transaction->writer);
   transaction->published = false;
 }
 
-/* A COMMIT that is tried again takes place now: others may have committed since the first try, and read the array. What
- * was prepared then, or in the database published, gets a new time. */
+/* A COMMIT that is tried again takes place now, because others may have committed and read the array since the first
+ * try. So a commit that was prepared then, or published in the database, gets a new time. */
 static void note_attempt(tsx_transaction *transaction, uint64_t attempt) {
   if (transaction->synced && transaction->attempt != attempt) tsr_writer_reopen(transaction->writer);
   if (transaction->attempt != attempt) transaction->published = false;
@@ -156,11 +159,12 @@ static int transaction_rewind_to(tsx_transaction *transaction, tsr_mark mark, ts
   return tsr_writer_rewind(transaction->writer, mark, error);
 }
 
-/* The CREATE of a created array may have been taken back, and with it all that came after. */
+/* Looks for tables whose CREATE was taken back, by their ids, and rewinds the writer to where they began to write: all
+ * later changes were taken back with the CREATE. */
 static int drop_vanished(tsx_connection *connection, tsx_transaction *transaction, tsr_error *error) {
-  tsx_created_array **link = &transaction->created;
+  tsx_created_table **link = &transaction->created;
   while (*link) {
-    tsx_created_array *one = *link;
+    tsx_created_table *one = *link;
     int code = tsx_config_find(connection->db, transaction->schema_name, "id", one->id, NULL);
     if (code == SQLITE_ROW) {
       link = &one->next;
@@ -219,10 +223,11 @@ bool tsx_transaction_open_on(tsx_connection *connection, const char *path) {
 int tsx_transaction_leave(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = table->array ? table->array->transaction : NULL;
   if (!transaction) return TSR_OK;
-  bool kept = table->in_database && transaction->savepoint_count <= 1; /* no savepoint but DROP's own: all of it goes */
-  if (tsr_writer_changed(transaction->writer) && !kept)
+  /* In the database the changes go with the array, unless a savepoint other than DROP's own may bring both back. */
+  bool may_go = table->in_database && transaction->savepoint_count <= 1;
+  if (tsr_writer_changed(transaction->writer) && !may_go)
     return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit or roll back first", table->path);
-  transaction_end(table->array, true); /* no call may come for it any more; other tables begin it again */
+  transaction_end(table->array, true); /* the last call for this table; another table begins the transaction again */
   return TSR_OK;
 }
 
@@ -251,11 +256,11 @@ int tsx_begin(sqlite3_vtab *vtab) {
   int code = tsx_transactions_check(table->connection, &error);
   if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, &error);
   if (code == TSR_OK && (code = tsx_watch_end(&watch, table->connection->db, table->schema_name, &error)) < 0)
-    tsx_transaction_close(table->array); /* SQLite has called its tables, and not this one */
+    tsx_transaction_close(table->array); /* SQLite's rollback did not call this table, since xBegin has not returned */
   if (code == TSR_OK)
-    code = transaction_check_schema(table, &error); /* where another table began the transaction, that goes on */
+    code = transaction_check_schema(table, &error); /* a failure leaves a transaction alone that another table began */
   if (code == TSR_OK) return SQLITE_OK;
-  table->begun = false; /* SQLite does not take it among those that are written */
+  table->begun = false; /* SQLite makes no further calls for a table whose xBegin failed */
   return tsx_vtab_error(vtab, &error);
 }
 
@@ -275,7 +280,8 @@ int tsx_savepoint(sqlite3_vtab *vtab, int number) {
   tsx_transaction *transaction = transaction_of(vtab);
   if (!transaction) return SQLITE_OK;
   uint32_t count = transaction->savepoint_count;
-  if (count && transaction->savepoints[count - 1].number >= number) return SQLITE_OK; /* through another table */
+  if (count && transaction->savepoints[count - 1].number >= number)
+    return SQLITE_OK; /* it came through another table */
   if (count == transaction->savepoint_room) {
     uint32_t room = count ? count * 2 : 8;
     struct tsx_savepoint *more = sqlite3_realloc64(transaction->savepoints, room * sizeof *more);
@@ -298,7 +304,8 @@ int tsx_release(sqlite3_vtab *vtab, int number) {
   return SQLITE_OK;
 }
 
-/* The savepoint stays open. One that was never heard of was open before the first write: back to nothing. */
+/* The savepoint itself stays open. A savepoint for which xSavepoint never came is older than the first write, so all
+ * changes go. */
 int tsx_rollback_to(sqlite3_vtab *vtab, int number) {
   tsx_transaction *transaction = transaction_of(vtab);
   tsr_error error = {0};
@@ -320,11 +327,11 @@ static int sync_table(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = array ? array->transaction : NULL;
   if (!transaction) return TSR_OK;
   int code = drop_vanished(table->connection, transaction, error);
-  if (code < 0 || (array->creation && !array->table_exists)) return code; /* its CREATE has been taken back */
+  if (code < 0 || (array->creation && !array->table_exists)) return code; /* the table's CREATE was taken back */
   note_attempt(transaction, table->attempt);
   transaction->synced = true;
   transaction->data_version = tsx_data_version(table);
-  if (transaction->published) return TSR_OK; /* and nothing has changed since */
+  if (transaction->published) return TSR_OK; /* by another table's xSync in the same COMMIT */
   if (!tsr_writer_changed(transaction->writer)) return tsr_writer_abandon(transaction->writer, error);
   if ((code = tsr_writer_prepare(transaction->writer, error)) < 0) return code;
   if (!array->in_database) return tsx_journal_write(table, error);
@@ -337,17 +344,19 @@ int tsx_sync(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_connection *connection = table->connection;
   tsr_error error = {0};
-  if (table->attempt == connection->attempt) connection->attempt++; /* its last xSync was of a COMMIT that failed */
+  if (table->attempt == connection->attempt)
+    connection->attempt++; /* the last COMMIT failed after this table's xSync */
   table->attempt = connection->attempt;
-  tsx_store_rest(connection, true); /* a renaming may have been rolled back */
+  tsx_store_rest(connection, true); /* names of tables may have changed, since a rename may have been rolled back */
   int code = tsx_creation_sync(vtab);
   if (code != SQLITE_OK) return code;
   return sync_table(table, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
 }
 
-/* SQLite does not look at what this returns: what cannot be published now, the next write or tessera_recover does, and
- * readers of this database see it already. What is lost is told by the next statement. The cells go first: a created
- * array appears with them. */
+/* SQLite ignores what xCommit returns. A commit that cannot be published now is published by the next write or by
+ * tessera_recover, and readers of this database see it all the same. A commit that is lost is reported by the next
+ * statement (tsx_journal_unpublished). The cells are published before a created array, so that the array appears with
+ * them. */
 int tsx_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
@@ -363,7 +372,7 @@ int tsx_commit(sqlite3_vtab *vtab) {
       tsx_journal_unpublished(table, &error);
     }
     transaction_end(array, discard);
-    tsx_array_changed(array); /* what opens now sees it, though others have cursors open */
+    tsx_array_changed(array); /* a cursor that opens now sees the commit, although other cursors may still be open */
   }
   return tsx_creation_commit(vtab);
 }

@@ -1,4 +1,4 @@
-/* transaction.h: what the open transaction does to arrays. */
+/* transaction.h: the changes that the open transaction makes to arrays, and the transaction methods of array tables. */
 #ifndef TSX_TRANSACTION_H
 #define TSX_TRANSACTION_H
 
@@ -7,61 +7,74 @@
 #include "table/open_array.h"
 
 typedef struct tsx_table tsx_table;
+typedef struct tsx_created_table tsx_created_table;
 
-/* What the open transaction does to an array. It belongs to the array, not to a table: one table may have two
- * sqlite3_vtab objects in a transaction, and several tables may show one array. */
-typedef struct tsx_created_array tsx_created_array;
-
+/* The changes that the open transaction makes to one array. They belong to the array, not to a table: one table may
+ * have two sqlite3_vtab objects in a transaction, and several tables may show one array. */
 typedef struct tsx_transaction {
-  tsx_array *array; /* NULL once it has ended: cursors may still read what it showed */
-  uint32_t references;
-  tsr_writer *writer; /* all that changes: appended cells, removed rows */
+  tsx_array *array; /* NULL once the transaction has ended; snapshots may still refer to its writer */
+  uint32_t references; /* of the array, of snapshots, of a running xUpdate */
+  tsr_writer *writer; /* all changes: appended cells, removed rows */
   tsr_snapshot *base; /* the array without these changes, as it was when the transaction first wrote it */
   char *schema_name; /* the database whose tables write it */
-  char *owner, *owner_file; /* whose its commits are: the id of that database's file, and its path; or NULL */
-  char owner_place
-      [TSX_ID_SIZE]; /* "": the table that began it has this owner in its record already, or cannot keep it */
-  char owner_table[TSX_ID_SIZE]; /* the id of that table */
+  char *owner, *owner_file; /* who owns its commits: the id of that database's file, and its path; or NULL */
+  char owner_place[TSX_ID_SIZE]; /* the place of that file if NAME_config has to get the owner at xSync, else "" */
+  char owner_table[TSX_ID_SIZE]; /* the id of the table that chose the owner, which keeps it */
   struct tsx_savepoint *savepoints;
   uint32_t savepoint_count, savepoint_room;
-  uint64_t rewinds; /* counts ways back */
-  tsx_created_array *created;
-  bool synced; /* xSync has run, */
-  uint64_t attempt; /* last in this attempt of the connection to commit */
-  bool published; /* in the database: by xSync, in SQLite's own transaction */
-  bool alone; /* no other database file was written then */
-  unsigned data_version; /* of the database file, then */
+  uint64_t rewinds; /* counts how often the writer was rewound */
+  tsx_created_table *created; /* tables that this transaction has created */
+  bool synced; /* xSync has run */
+  uint64_t attempt; /* the connection's count of attempts when xSync ran last */
+  bool published; /* only in the database: xSync has published, within SQLite's own transaction */
+  bool alone; /* no other database file was written at xSync */
+  unsigned data_version; /* of the database file, at xSync */
 } tsx_transaction;
 
-/* The array's; begun if there is none. Borrowed until the transaction ends. Fails where the table is read-only (as_of)
- * or its array missing, and where tables of another database write the array in this transaction. */
+/* Returns the transaction of the table's array, and begins it if there is none. Borrowed until the transaction ends.
+ * TSR_READONLY where the table has the option as_of. Fails where the array is missing, and where tables of another
+ * database write the array in this transaction. */
 int tsx_transaction_of(tsx_table *table, tsx_transaction **transaction, tsr_error *error);
 
-/* Has the open transaction rows for the array at this path? */
+/* Returns true if the open transaction has changed the array at this path. */
 bool tsx_transaction_open_on(tsx_connection *connection, const char *path);
 
-/* Rows of tables whose CREATE has been taken back go: before anybody looks at what is written. */
+/* Takes the changes back that were made through tables whose CREATE a ROLLBACK TO has taken back. SQLite does not tell
+ * of that, so call this before uncommitted changes are read or written. */
 int tsx_transactions_check(tsx_connection *connection, tsr_error *error);
 
-/* The table is to be dropped: fails if the transaction has rows for its array. */
+/* Call before the table is dropped: ends the transaction of its array. Fails if the transaction has changed the
+ * array. */
 int tsx_transaction_leave(tsx_table *table, tsr_error *error);
-void tsx_transaction_close(tsx_array *array); /* when the array is closed or was not made: what is not synced goes */
 
-/* One that has no rows yet lets go of the state that it has pinned: a function is about to change the array, which the next
- * row, that begins it again, is to be written on. */
-void tsx_transaction_rest(tsx_array *array);
-void tsx_transaction_drop(tsx_transaction *transaction); /* a reference */
-int tsx_begin(sqlite3_vtab *vtab);
+/* Call before the array is closed, and where it was not made after all: ends its transaction. A commit that xSync has
+ * prepared stays for recovery. */
+void tsx_transaction_close(tsx_array *array);
 
-/* SQLite's transaction as a callback found it. A statement of ours that runs out of memory, or meets a disk that fails,
- * is fatal to it, even where we can do without its answer; SQLite must not go on as if nothing had happened. */
+/* Ends the transaction of an array if it has no changes yet, and with it the state of the array that it keeps. Call it
+ * before a function changes the array: the next row begins the transaction again, on the new state. */
+void tsx_transaction_end_unchanged(tsx_array *array);
+
+/* Gives a reference back. */
+void tsx_transaction_drop(tsx_transaction *transaction);
+
+/* SQLite's transaction at the beginning of a callback. Where a statement that a callback runs meets a lack of memory or
+ * a failure of the disk, SQLite may roll the whole transaction back, even if the callback can do without the statement.
+ * The callback must then fail, too: SQLite would go on as if the transaction were still open. */
 typedef struct tsx_watch {
-  bool open, writes;
+  bool open, writes; /* a transaction is open; it has written the database */
 } tsx_watch;
 
 tsx_watch tsx_watch_begin(sqlite3 *db, const char *schema_name);
-int tsx_fail_rolled_back(sqlite3 *db, tsr_error *error);
+
+/* Returns TSR_OK if the transaction is as it was at tsx_watch_begin, else the error of tsx_fail_rolled_back. */
 int tsx_watch_end(const tsx_watch *watch, sqlite3 *db, const char *schema_name, tsr_error *error);
+
+/* Sets the error: SQLite has rolled the transaction back. Returns TSR_NOMEM or TSR_IO. */
+int tsx_fail_rolled_back(sqlite3 *db, tsr_error *error);
+
+/* The methods xBegin, xSync, xCommit, xRollback, xSavepoint, xRelease and xRollbackTo. */
+int tsx_begin(sqlite3_vtab *vtab);
 int tsx_sync(sqlite3_vtab *vtab);
 int tsx_commit(sqlite3_vtab *vtab);
 int tsx_rollback(sqlite3_vtab *vtab);

@@ -1,13 +1,16 @@
 /* update.c: xUpdate: INSERT, UPDATE and DELETE of rows, as cells and removals of the open transaction's writer.
  *
- * An UPDATE that changes dimensions moves cells as a set: what it moves away is in nobody's way. SQLite calls xUpdate for
- * one row after the other, but when it begins to, its scan is over: so the cursor remembers the rows that the scan chose
- * (tsx_update_touch), and a cell that stands where a row wants to go is no conflict while it is one of them and still to
- * come. Where such a row then cannot go after all and the statement goes on (OR IGNORE), or ends but keeps its rows (OR
- * FAIL), what has taken its place goes back, and so on down the chain.
+ * An UPDATE that changes dimensions moves cells, and it moves them as a set: a cell that the statement itself will move
+ * away is no conflict (UPDATE t SET x = x + 1). SQLite calls xUpdate for one row after the other, but only after its
+ * scan is over. So the cursor has remembered the rows that the scan chose (tsx_update_touch). If a cell stands at the
+ * destination of a row, it is no conflict as long as it is one of these rows and xUpdate has not been called for it
+ * yet. It may turn out later that such a row cannot be moved. If the statement goes on (OR IGNORE), or ends but keeps
+ * its changes (OR FAIL), the row that has taken its place goes back to where it came from, and so on along the chain
+ * (restore_row).
  *
- * A statement begins at the first xUpdate after a cursor was opened. What it reads of old rows, it reads as they were
- * then: a rowid names a version of a cell, and own versions come to stand above others in the course of it.
+ * SQLite does not tell when a statement begins. A statement begins at the first xUpdate after a cursor was opened. It
+ * reads old rows from the state at that moment: a rowid names one version of a cell, and the statement writes newer
+ * versions above the old ones.
  */
 #include "table/update.h"
 
@@ -20,43 +23,45 @@
 #include "table/transaction.h"
 #include "table/value_in.h"
 
-typedef enum fate { FATE_NONE, FATE_PENDING, FATE_DONE } fate; /* of a row: not touched, to come, been here */
+/* What a statement does with a row: nothing; xUpdate has not come for it yet; xUpdate has come. */
+typedef enum fate { FATE_NONE, FATE_PENDING, FATE_DONE } fate;
 
-typedef struct touched { /* a slot of the set; fate NONE: free */
+typedef struct touched { /* a slot of the hash table of rows; free with FATE_NONE */
   int64_t row;
   fate fate;
 } touched;
 
-typedef struct update_move { /* of a cell: in the order of their own cells' numbers */
+typedef struct update_move { /* a cell that the statement has moved */
   int64_t from; /* the old row */
-  uint64_t cell; /* the new own cell */
-  int64_t over; /* a row to come that stood where it went */
+  uint64_t cell; /* the number of the new cell in the writer */
+  int64_t over; /* with is_over: the pending row that stood at the destination */
   bool is_over, undone;
 } update_move;
 
 struct tsx_changes {
-  bool busy, ended; /* at work; the transaction has ended meanwhile */
+  bool busy; /* xUpdate is running */
+  bool ended; /* the transaction has ended while xUpdate was running */
   tsx_table *table;
-  tsx_row *row;
-  /* what a cursor has remembered */
-  uint64_t cursor;
+  tsx_row *row; /* the row that is being written */
+  /* the rows that the scan has chosen */
+  uint64_t cursor; /* the number of its cursor */
   int64_t *rows;
   uint64_t row_count, row_room;
   bool scanned; /* the cursor is closed */
-  bool incomplete; /* out of memory */
+  bool incomplete; /* there was no memory for all rows */
   /* the statement */
-  uint64_t opened; /* cursors of the table, when it began */
-  tsx_transaction *transaction;
-  tsx_snapshot *view; /* as it was then, or NULL */
-  tsr_reader *reader;
-  uint64_t first; /* its first own cell */
-  touched *slots; /* of rows, made when first asked */
+  uint64_t opened; /* tsx_table.opened when the statement began */
+  tsx_transaction *transaction; /* NULL: no statement has begun */
+  tsx_snapshot *view; /* the state when the statement began, or NULL */
+  tsr_reader *reader; /* of the view */
+  uint64_t first; /* the number of the first cell that the statement may have written */
+  touched *slots; /* hash table of `rows`, or NULL until it is needed */
   uint64_t slot_mask;
-  update_move *moves;
+  update_move *moves; /* in the order of `cell` */
   uint64_t move_count, move_room;
-  /* the row */
-  int conflict; /* SQLITE_ABORT, ... of the OR clause */
-  int code; /* SQLite's, where it says more than the core's */
+  /* the present call */
+  int conflict; /* the OR clause: SQLITE_ABORT, SQLITE_IGNORE, ... */
+  int code; /* SQLite's extended code, where it says more than the core's, or 0 */
 };
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
@@ -107,7 +112,7 @@ void tsx_update_free(tsx_table *table) {
 
 void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
   tsx_changes *u = update_of(table);
-  if (!u) return; /* out of memory: xUpdate finds that, too */
+  if (!u) return; /* out of memory: xUpdate will fail for the same reason */
   if (u->cursor != cursor) {
     u->cursor = cursor;
     u->scanned = false;
@@ -185,7 +190,7 @@ static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_err
   return TSR_OK;
 }
 
-/* An old row becomes the reader's batch: `index` is its cell. */
+/* Makes an old row the reader's batch. *index is the index of its cell. */
 static int update_find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_error *error) {
   const tsr_batch *batch;
   int code = tsr_reader_find(u->reader, row, &batch, error);
@@ -203,7 +208,7 @@ static int keep_field(tsx_changes *u, uint32_t field, uint64_t index, tsr_error 
   return code;
 }
 
-/* The first `fields` of an old row. */
+/* Sets the first `fields` fields of u->row to those of an old row. */
 static int keep_fields(tsx_changes *u, int64_t row, uint32_t fields, tsr_error *error) {
   uint64_t index;
   int code = update_find_old(u, row, &index, error);
@@ -217,6 +222,7 @@ static int fail_field(const tsx_changes *u, int code, uint32_t column, const cha
   return tsx_fail(error, code, "%s.%s: %s", u->table->name, u->table->columns[column].name, why);
 }
 
+/* Sets u->row to the values of an INSERT. */
 static int update_take_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   if (tsx_row_is_complete(u->row)) return tsx_row_set_all(u->row, values, error);
@@ -240,14 +246,15 @@ static int update_take_values(tsx_changes *u, sqlite3_value **values, tsr_error 
   return TSR_OK;
 }
 
-/* In an UPDATE ... FROM older releases of SQLite do not say which columns are unchanged: a NULL in a column that cannot
- * be NULL is taken for unchanged where the old cell reads so, as NaN does. */
+/* Returns true if SQLite says of no column that it is unchanged. In an UPDATE ... FROM, releases before 3.41 never say
+ * it. A NULL for a column that cannot be null then counts as unchanged if the old cell reads as NULL, as NaN does. */
 static bool all_given(const tsx_changes *u, sqlite3_value **values) {
   for (uint32_t c = 0; c < u->table->column_count + 3; c++)
     if (sqlite3_value_nochange(values[c])) return false;
   return true;
 }
 
+/* Returns 1 if a column of the reader's row reads as NULL, 0 if not, or an error. */
 static int update_reads_as_null(const tsx_changes *u, uint32_t column, uint32_t field, uint64_t index,
                                 tsr_error *error) {
   const tsr_column *cells;
@@ -256,6 +263,7 @@ static int update_reads_as_null(const tsx_changes *u, uint32_t column, uint32_t 
   return tsx_column_is_null(&u->table->columns[column], cells, index, u->table->options.fill_unwritten);
 }
 
+/* Sets u->row to the values of an UPDATE; unchanged fields keep the bytes of the reader's row at `index`. */
 static int change_values(tsx_changes *u, sqlite3_value **values, uint64_t index, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   bool blind = all_given(u, values);
@@ -286,7 +294,8 @@ static bool same_cell(const tsr_column *a, uint64_t i, const tsr_column *b, uint
          !memcmp((const uint8_t *)a->values + a->offsets[i], (const uint8_t *)b->values + b->offsets[j], size);
 }
 
-/* The first dimension whose value is not the old row's: 1, else 0. */
+/* Returns 1 if some dimension of u->row differs from the old row, and the first such *dimension; else 0, or an
+ * error. */
 static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, uint32_t *dimension, tsr_error *error) {
   const tsr_column *columns = tsx_row_columns(u->row), *old;
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
@@ -302,7 +311,8 @@ static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, ui
 
 /* ---- Conflicts --------------------------------------------------------------------------------------------------- */
 
-/* May a cell be replaced that exists? SQLite does not tell a plain statement from OR ABORT. */
+/* Returns true if the statement may replace an existing cell. SQLite does not tell a statement without an OR clause
+ * from one with OR ABORT, so the option conflict decides for both. */
 static bool replaces(const tsx_changes *u) {
   return u->conflict == SQLITE_REPLACE || (u->conflict == SQLITE_ABORT && !u->table->options.conflict_abort);
 }
@@ -328,14 +338,15 @@ static int fail_exists(tsx_changes *u, tsr_error *error) {
   return TSR_CONSTRAINT;
 }
 
-/* What stands at the row's coordinates: 1 and its rowid, 0 if nothing does. */
-static int find_there(tsx_changes *u, tsx_transaction *transaction, int64_t *row, tsr_error *error) {
+/* Returns 1 and the rowid of the cell at the coordinates of u->row, 0 if there is none, or an error. */
+static int find_at_coordinates(tsx_changes *u, tsx_transaction *transaction, int64_t *row, tsr_error *error) {
   return tsr_writer_find(transaction->writer, transaction->base, tsx_row_columns(u->row), 0, row, error);
 }
 
-static bool is_ours(const tsx_changes *u, int64_t row) { return row < -1 && (uint64_t)(-2 - row) >= u->first; }
+/* Returns true if the statement has written this row. */
+static bool is_of_statement(const tsx_changes *u, int64_t row) { return row < -1 && (uint64_t)(-2 - row) >= u->first; }
 
-/* The move that made an own cell, or NULL. */
+/* Returns the move that has written an uncommitted row, or NULL. */
 static update_move *move_of(tsx_changes *u, int64_t row) {
   uint64_t cell = (uint64_t)(-2 - row), low = 0, high = u->move_count;
   while (low < high) {
@@ -346,19 +357,20 @@ static update_move *move_of(tsx_changes *u, int64_t row) {
   return low < u->move_count && u->moves[low].cell == cell && !u->moves[low].undone ? &u->moves[low] : NULL;
 }
 
-/* An old row keeps its place and its values. What the statement has moved there goes back, and so on. */
-static int let_stay(tsx_changes *u, int64_t row, tsr_error *error) {
+/* Gives an old row its place and its values back. If the statement has moved another row to that place, that row goes
+ * back to its own place, and so on. */
+static int restore_row(tsx_changes *u, int64_t row, tsr_error *error) {
   tsr_writer *writer = u->transaction->writer;
   const tsr_schema *schema = tsx_row_schema(u->row);
   for (bool moved_away = false;;) {
     int64_t there = 0;
     int code = keep_fields(u, row, schema->dimension_count + schema->attribute_count, error);
-    if (code == TSR_OK) code = find_there(u, u->transaction, &there, error);
+    if (code == TSR_OK) code = find_at_coordinates(u, u->transaction, &there, error);
     if (code < 0) return code;
     const tsr_column *columns = tsx_row_columns(u->row);
-    update_move *back = code && is_ours(u, there) ? move_of(u, there) : NULL;
+    update_move *back = code && is_of_statement(u, there) ? move_of(u, there) : NULL;
     if (back && (code = tsr_writer_remove(writer, there, columns, 0, error)) < 0) return code;
-    code = back && !moved_away ? find_there(u, u->transaction, &there, error) : 1;
+    code = back && !moved_away ? find_at_coordinates(u, u->transaction, &there, error) : 1;
     if (code < 0 || ((!code || moved_away) && (code = tsr_writer_append(writer, columns, NULL, 1, error)) < 0))
       return code;
     set_done(u, row);
@@ -369,16 +381,18 @@ static int let_stay(tsx_changes *u, int64_t row, tsr_error *error) {
   }
 }
 
-/* The row cannot be changed, for the reason in `error`, and stays. A statement that ends here, but keeps its rows, may
- * have moved some to the places of others that it has not come to. */
-static int give_way(tsx_changes *u, int64_t row, tsr_error *error) {
-  if (u->conflict != SQLITE_IGNORE && u->conflict != SQLITE_FAIL) return error->code; /* all of it is taken back */
+/* Leaves a row unchanged that cannot be changed, for the reason in `error`. Returns the code of `error`. With OR FAIL
+ * the statement ends here and keeps its changes: it may have moved rows to the places of others for which xUpdate will
+ * not come now, and these are restored. */
+static int leave_unchanged(tsx_changes *u, int64_t row, tsr_error *error) {
+  if (u->conflict != SQLITE_IGNORE && u->conflict != SQLITE_FAIL)
+    return error->code; /* SQLite takes all changes back */
   if (!u->slots) return error->code;
   tsr_error trouble = {0};
-  int code = let_stay(u, row, &trouble);
+  int code = restore_row(u, row, &trouble);
   for (uint64_t i = 0; i < u->move_count && u->conflict == SQLITE_FAIL && code == TSR_OK; i++)
     if (!u->moves[i].undone && u->moves[i].is_over && fate_of(u, u->moves[i].over) == FATE_PENDING)
-      code = let_stay(u, u->moves[i].over, &trouble);
+      code = restore_row(u, u->moves[i].over, &trouble);
   if (code < 0) *error = trouble;
   return error->code;
 }
@@ -404,14 +418,14 @@ static int insert_row(tsx_changes *u, tsx_transaction *transaction, sqlite3_valu
   if (code < 0) return code;
   if (!tsx_row_schema(u->row)->allows_duplicates && !replaces(u)) {
     int64_t there;
-    if ((code = find_there(u, transaction, &there, error)) < 0) return code;
+    if ((code = find_at_coordinates(u, transaction, &there, error)) < 0) return code;
     if (code) return fail_exists(u, error);
   }
   *rowid = -2 - (int64_t)tsr_writer_mark(transaction->writer).cells;
   return tsr_writer_append(transaction->writer, tsx_row_columns(u->row), NULL, 1, error);
 }
 
-/* The coordinates of the reader's row, as columns of which the index is the row's. Room for them is made once. */
+/* Copies the columns of the reader's dimensions. The index of the row is the one that update_find_old gave. */
 static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error) {
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     const tsr_column *column;
@@ -422,15 +436,16 @@ static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error
   return TSR_OK;
 }
 
-/* Is the place free that the row wants? 1 if a row to come stands there, 0 if nothing is in the way; TSR_CONSTRAINT. */
-static int look_ahead(tsx_changes *u, int64_t row, int64_t *over, tsr_error *error) {
+/* Looks what stands at the destination of a row. Returns 0 if nothing is in the way, 1 if a pending row is there, which
+ * *over names; TSR_CONSTRAINT if another cell is. */
+static int check_destination(tsx_changes *u, int64_t row, int64_t *over, tsr_error *error) {
   int64_t there;
-  int code = find_there(u, u->transaction, &there, error);
+  int code = find_at_coordinates(u, u->transaction, &there, error);
   if (code <= 0 || there == row) return code < 0 ? code : 0;
   *over = there;
-  if (!is_ours(u, there) && fate_of(u, there) == FATE_PENDING) return 1;
+  if (!is_of_statement(u, there) && fate_of(u, there) == FATE_PENDING) return 1;
   fail_exists(u, error);
-  return give_way(u, row, error);
+  return leave_unchanged(u, row, error);
 }
 
 static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
@@ -441,12 +456,13 @@ static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
   return false;
 }
 
-/* Where the array has duplicates: a delete condition takes all committed cells at its coordinates along, and so all must
- * be among those that the statement has chosen. COMMIT asks again. */
-static int check_variants(tsx_changes *u, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
+/* Checks a removal in an array with duplicates. Cells are deleted by their coordinates (a delete condition), so all
+ * committed cells at these coordinates must be among the rows that the statement has chosen. COMMIT checks that
+ * again. */
+static int check_duplicates(tsx_changes *u, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
   int64_t there;
   if (!tsx_row_schema(u->row)->allows_duplicates || u->incomplete) return TSR_OK;
-  if (u->cursor != u->table->opened) return TSR_OK; /* the rows remembered may be those of another statement */
+  if (u->cursor != u->table->opened) return TSR_OK; /* the rows that are remembered may belong to another statement */
   if (!u->slots && update_make_slots(u, error) < 0) return error->code;
   int code = tsr_writer_find(u->transaction->writer, u->transaction->base, coordinates, index, &there, error);
   if (code > 0 && there >= 0 && !fate_of(u, there))
@@ -461,17 +477,19 @@ static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *er
   if (!coordinates) return tsx_out_of_memory(error);
   int code = old_coordinates(u, coordinates, error);
   if (code == TSR_OK) code = tsr_writer_remove(u->transaction->writer, row, coordinates, index, error);
-  if (code == TSR_OK) code = check_variants(u, coordinates, index, error);
+  if (code == TSR_OK) code = check_duplicates(u, coordinates, index, error);
   sqlite3_free(coordinates);
   return code;
 }
 
+/* Writes u->row in place of an old row; `moved` is whether their coordinates differ. */
 static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index, tsr_error *error) {
   tsr_writer *writer = u->transaction->writer;
   bool duplicates = tsx_row_schema(u->row)->allows_duplicates;
   update_move made = {.from = row, .cell = tsr_writer_mark(writer).cells};
   int code = TSR_OK;
-  if (u->slots && !duplicates && !replaces(u) && (moved || u->move_count)) code = look_ahead(u, row, &made.over, error);
+  if (u->slots && !duplicates && !replaces(u) && (moved || u->move_count))
+    code = check_destination(u, row, &made.over, error);
   made.is_over = code > 0;
   if (code >= 0 && (moved || duplicates)) code = remove_old(u, row, index, error);
   if (code >= 0) code = tsr_writer_append(writer, tsx_row_columns(u->row), NULL, 1, error);
@@ -480,16 +498,16 @@ static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index
   return moved ? note_move(u, &made, error) : TSR_OK;
 }
 
-/* The row that keeps its place has more right to it than one that the statement has moved there: where rows that are in
- * the way are passed over, that one goes back. */
+/* With OR IGNORE, a row that is changed and stays at its place has precedence over a row that the statement has moved
+ * there: that row goes back. *cleared is true if that was so; u->row has to be set again then. */
 static int clear_place(tsx_changes *u, int64_t row, bool *cleared, tsr_error *error) {
   int64_t there;
   *cleared = false;
   if (!u->move_count || u->conflict != SQLITE_IGNORE) return TSR_OK;
-  int code = find_there(u, u->transaction, &there, error);
-  if (code <= 0 || !is_ours(u, there) || !move_of(u, there)) return code < 0 ? code : TSR_OK;
+  int code = find_at_coordinates(u, u->transaction, &there, error);
+  if (code <= 0 || !is_of_statement(u, there) || !move_of(u, there)) return code < 0 ? code : TSR_OK;
   *cleared = true;
-  return let_stay(u, row, error);
+  return restore_row(u, row, error);
 }
 
 static int set_row(tsx_changes *u, int64_t row, sqlite3_value **values, uint64_t *index, tsr_error *error) {
@@ -504,11 +522,11 @@ static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_e
   bool cleared = false, moved, sets = sets_dimension(u, values) || schema->allows_duplicates;
   int code = sets && !schema->dense && !u->slots ? update_make_slots(u, error) : TSR_OK;
   if (code < 0) return code;
-  if (u->slots && fate_of(u, row) == FATE_DONE) return TSR_OK; /* UPDATE ... FROM has found it twice */
+  if (u->slots && fate_of(u, row) == FATE_DONE) return TSR_OK; /* UPDATE ... FROM has found the row twice */
   code = set_row(u, row, values, &index, error);
   if (code == TSR_CONSTRAINT) {
     u->code = SQLITE_CONSTRAINT_NOTNULL;
-    return give_way(u, row, error);
+    return leave_unchanged(u, row, error);
   }
   if (code == TSR_OK) code = find_moved(u, values, index, &dimension, error);
   if (code < 0) return code;
@@ -528,11 +546,12 @@ static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
   const tsr_column *columns = tsx_row_columns(u->row);
   int code = keep_fields(u, row, schema->dimension_count, error);
   if (code == TSR_OK) code = tsr_writer_remove(u->transaction->writer, row, columns, 0, error);
-  return code < 0 ? code : check_variants(u, columns, 0, error);
+  return code < 0 ? code : check_duplicates(u, columns, 0, error);
 }
 
 /* ---- xUpdate ----------------------------------------------------------------------------------------------------- */
 
+/* Fails where the statement sets the rowid or a hidden column. */
 static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values, tsr_error *error) {
   const tsx_table *table = u->table;
   bool is_update = sqlite3_value_type(values[0]) != SQLITE_NULL;
@@ -545,7 +564,7 @@ static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values,
     if (sqlite3_value_nochange(value)) continue;
     if (is_update && all_given(u, values + 2) &&
         (c == TSX_WRITTEN_AT(table) || sqlite3_value_type(value) == SQLITE_NULL))
-      continue; /* as it is */
+      continue; /* the present value, since SQLite does not say what is unchanged */
     return tsx_fail(error, TSR_ERROR, "%s: the column %s cannot be set", table->name,
                     table->hidden[c - (int)table->column_count]);
   }
@@ -564,7 +583,7 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
     if ((code = tsx_row_make(table, schema, &u->row, error)) < 0) return code;
   }
   if (count > 1 && sqlite3_value_type(values[0]) == SQLITE_NULL)
-    return insert_row(u, transaction, values + 2, rowid, error); /* which is one cell, or none */
+    return insert_row(u, transaction, values + 2, rowid, error); /* appends one cell or none: nothing to rewind */
   if (table->read_at_other_time)
     return tsx_fail(error, TSR_ERROR, "%s: %s and %s are not possible in UPDATE and DELETE", table->name,
                     table->hidden[0], table->hidden[1]);
@@ -573,8 +592,9 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
   code = begin_statement(u, transaction, error);
   if (code == TSR_OK) code = count > 1 ? update_row(u, row, values + 2, error) : delete_row(u, row, error);
   const tsr_mark now = tsr_writer_mark(transaction->writer);
-  if (code < 0 && transaction->array && code != TSR_CONSTRAINT &&
-      memcmp(&mark, &now, sizeof mark) != 0) { /* whatever its OR clause */
+  /* What a row has done before it failed is taken back, whatever the OR clause; after TSR_CONSTRAINT it is what
+   * leave_unchanged has restored, which stays. */
+  if (code < 0 && transaction->array && code != TSR_CONSTRAINT && memcmp(&mark, &now, sizeof mark) != 0) {
     tsr_error unseen;
     transaction->rewinds++;
     tsr_writer_rewind(transaction->writer, mark, &unseen);
@@ -582,8 +602,8 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
   return code;
 }
 
-/* What fails in the database under us may roll the transaction back there and then, and xRollback is called: what we are at
- * work with stays until we are out of it. */
+/* A statement that the change runs in the database may fail, and SQLite may roll the transaction back at once and call
+ * xRollback. So `busy` and a reference keep what the change uses until it has returned. */
 static int update_change(tsx_changes *u, int count, sqlite3_value **values, sqlite3_int64 *rowid, tsr_error *error) {
   tsx_table *table = u->table;
   tsx_transaction *transaction;
@@ -613,8 +633,10 @@ int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_in
   if (code >= 0) return SQLITE_OK;
   code = tsx_sqlite_code(error.code);
   if (code == SQLITE_CONSTRAINT && u->code) code = u->code;
-  if ((code & 0xFF) == SQLITE_CONSTRAINT && u->conflict == SQLITE_IGNORE) return code; /* no message is wanted */
+  if ((code & 0xFF) == SQLITE_CONSTRAINT && u->conflict == SQLITE_IGNORE)
+    return code; /* SQLite ignores the row and needs no message */
   if (!strncmp(error.message, "array ", 6))
-    return tsx_vtab_fail(vtab, code, "%s: %s", table->name, error.message); /* the core does not know the table */
+    return tsx_vtab_fail(vtab, code, "%s: %s", table->name,
+                         error.message); /* the core's message does not name the table */
   return tsx_vtab_fail(vtab, code, "%s", error.message);
 }

@@ -1,10 +1,10 @@
--- tessera_advise: findings, and what their statements do.
+-- tessera_advise: its findings, and that the statements which it proposes mend them.
 .load ./tessera
 .headers on
 SELECT * FROM tessera_advise('sql/data/relief');
 SELECT * FROM tessera_advise('arrays/new/consolidated/sparse_fragments');
 SELECT finding, statement FROM tessera_advise('arrays/old/lib1.7_py0.5.9/sparse2d');
--- Many small commits, and deletes: merging mends both, then its sources are to be vacuumed.
+-- Many small commits, and deletes: merging mends both; then the merged fragments can be vacuumed.
 CREATE VIRTUAL TABLE m USING tessera('many', x INT32 DIMENSION(0, 1000000, 1000), a INT64 NOT NULL);
 INSERT INTO m VALUES (1, 1); INSERT INTO m VALUES (2, 2); INSERT INTO m VALUES (3, 3); INSERT INTO m VALUES (4, 4); INSERT INTO m VALUES (5, 5); INSERT INTO m VALUES (6, 6);
 INSERT INTO m VALUES (7, 1); INSERT INTO m VALUES (8, 2); INSERT INTO m VALUES (9, 3); INSERT INTO m VALUES (10, 4); INSERT INTO m VALUES (11, 5); INSERT INTO m VALUES (12, 6);
@@ -17,13 +17,13 @@ SELECT finding, statement FROM tessera_advise('many');
 SELECT tessera_vacuum('many') > 0;
 SELECT * FROM tessera_advise('db:m');
 SELECT count(*), sum(a) FROM m;
--- Filters: of numbers that do not shrink, and none at all.
+-- Filters: a codec that does not shrink numbers, and no filter at all.
 CREATE VIRTUAL TABLE f USING tessera('filters', x INT32 DIMENSION(0, 1000000, 1000), noise INT64 NOT NULL FILTERS(zstd), plain INT64 NOT NULL FILTERS(none), good INT64 NOT NULL);
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) INSERT INTO f SELECT i, random(), i, i FROM n;
 SELECT finding, statement FROM tessera_advise('filters') ORDER BY 1;
 SELECT * FROM tessera_advise('nowhere');
 SELECT * FROM tessera_advise(NULL);
--- What merging does not mend is not said: cells that are scattered in a dense array, and format version 3, of which a copy is the mend.
+-- Merging is not proposed where it does not help: cells that are scattered in a dense array, and format version 3, which a copy mends.
 CREATE VIRTUAL TABLE d USING tessera(kind=dense, x INT32 DIMENSION(0, 99999, 1000), v FLOAT64);
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) INSERT INTO d SELECT i * 2, i FROM n;
 SELECT fragments FROM tessera_array('db:d');
@@ -38,7 +38,7 @@ SELECT finding, statement FROM tessera_advise('db:"old one"');
 SELECT tessera_consolidate('db:"old one"');
 SELECT tessera_copy('db:"old one"', 'db:"main"."old one_new"', '{"format_version":22}');
 SELECT * FROM tessera_advise('db:"old one_new"');
--- A copy stands beside the array: of a table over a directory in that directory, of one in the database as a table there.
+-- A copy is made beside the array: in the same directory for a table over a directory, as a table in the database for an array in the database.
 ATTACH 'other.db' AS other;
 CREATE VIRTUAL TABLE other.t USING tessera(x INT32 DIMENSION(0, 99999, 5), v FLOAT64, capacity=2);
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) INSERT INTO t SELECT i, i / 7.0 FROM n;

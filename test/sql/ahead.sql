@@ -1,4 +1,4 @@
--- Tiles that are read while SQLite is given those before them: not behind the first window, nor past a LIMIT, nor with one thread.
+-- Read-ahead of tiles: not after the first window, not past a LIMIT, and not with one thread.
 .load ./tessera
 CREATE VIRTUAL TABLE one USING tessera('sql/data/relief', threads=1, cache_mb=0);
 CREATE VIRTUAL TABLE two USING tessera('sql/data/relief', threads=2, cache_mb=0);
@@ -17,7 +17,7 @@ SELECT * FROM counted;
 SELECT tessera_reset_stats();
 SELECT sum(elevation) FROM small;
 SELECT * FROM counted;
--- Columns of the predicate first, the others of tiles with such cells.
+-- The columns of the predicate are read first, other columns only of tiles in which cells satisfy the predicate.
 SELECT tessera_reset_stats();
 SELECT count(*), min(y), max(x) FROM two WHERE elevation > 5000;
 SELECT * FROM counted;

@@ -23,13 +23,13 @@ SELECT * FROM kept;
 SELECT * FROM inside;
 SELECT count(*) FROM tessera_check('db:kept') WHERE severity <> 'note';
 
--- With rows in the transaction: not now.
+-- They are refused while the transaction has changed the array.
 BEGIN;
 INSERT INTO kept VALUES (7, 70);
 SELECT tessera_consolidate('db:kept');
 SELECT tessera_vacuum('kept');
 COMMIT;
--- In the database a rollback takes it back.
+-- In the database a rollback takes them back.
 INSERT INTO inside VALUES (8, 80);
 BEGIN;
 SELECT tessera_consolidate('db:inside'), tessera_vacuum('db:inside') > 0;
@@ -38,7 +38,7 @@ ROLLBACK;
 SELECT count(*) FROM tessera_fragments('db:inside');
 SELECT * FROM inside;
 
--- Purged
+-- With purge_deleted the deleted cells are gone.
 SELECT tessera_consolidate('db:kept', 'fragments', '{"purge_deleted": true, "memory_mb": 64}');
 SELECT * FROM kept;
 

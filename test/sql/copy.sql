@@ -1,4 +1,4 @@
--- tessera_copy: the same cells in a new array, with other tiles, filters, orders.
+-- tessera_copy: a new array with the same cells and other tiles, filters and orders.
 .load ./tessera
 .mode list
 .headers off
@@ -18,7 +18,7 @@ SELECT tessera_ddl('s2');
 SELECT count(*) FROM tessera_fragments('s2');
 SELECT count(*) FROM tessera_check('s2');
 
--- Dense: what was never written stays so.
+-- Dense arrays: cells that were never written are not written in the copy either.
 CREATE VIRTUAL TABLE d USING tessera('d', kind=dense, y INT32 DIMENSION(1, 8, 4), x INT32 DIMENSION(1, 8, 4), v INT32, t VARCHAR);
 INSERT INTO d SELECT y.value, x.value, y.value * 10 + x.value, 'n' || x.value FROM generate_series(1, 3) y, generate_series(2, 7) x;
 INSERT INTO d VALUES (7, 7, NULL, NULL), (8, 1, 81, '');
@@ -38,7 +38,7 @@ SELECT count(*) FROM tessera_fragments('whole2');
 CREATE VIRTUAL TABLE whole2 USING tessera('whole2');
 SELECT group_concat(y || ':' || v, ' ') FROM whole2;
 
--- Empty ones; from the database; with a key.
+-- Empty arrays; a copy from the database; a copy with a key.
 CREATE VIRTUAL TABLE inside USING tessera(kind=sparse, x INT32 DIMENSION(0, 99), v INT64);
 SELECT tessera_copy('db:inside', 'inside2');
 SELECT count(*) FROM tessera_fragments('inside2');
@@ -53,7 +53,7 @@ SELECT * FROM locked2;
 SELECT tessera_set_key('locked2', NULL);
 SELECT count(*) FROM tessera_array('locked2');
 
--- Into the database: a table of that name, in the transaction.
+-- A copy into the database: a table of that name, made in the open transaction.
 SELECT tessera_copy('s', 'db:s3', '{"capacity":1000,"cell_order":"col","filters":{"v":"byteshuffle, zstd(5)"}}');
 SELECT * FROM s3 ORDER BY x;
 SELECT count(*) FROM (SELECT * FROM s EXCEPT SELECT * FROM s3);
@@ -73,7 +73,7 @@ SELECT count(*) FROM sqlite_schema WHERE name LIKE 'gone%';
 SELECT tessera_copy('locked', 'db:locked3');
 SELECT * FROM locked3;
 
--- What is refused, and leaves nothing.
+-- Copies that are refused, and that leave nothing behind.
 SELECT tessera_copy('s', 's2');
 SELECT tessera_copy('s', 'no', '{"what":1}');
 SELECT tessera_copy('s', 'no', '{"extents":{"name":10}}');

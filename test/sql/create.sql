@@ -1,4 +1,4 @@
--- Arrays made by CREATE VIRTUAL TABLE: every word of the definitions, what is refused and why, and that nothing is left behind.
+-- Arrays made by CREATE VIRTUAL TABLE: every word of the definitions; which definitions are refused and why; that a failure leaves nothing behind.
 .load ./tessera
 .mode list
 -- The examples of the manual
@@ -17,7 +17,7 @@ SELECT tessera_ddl('db:variants');
 SELECT count(*) FROM weather;
 SELECT * FROM variants;
 SELECT code, label FROM tessera_enumeration('data/variants', 'genotype');
--- Every datatype by its own name, as an attribute
+-- Every datatype of an attribute, by its own name
 CREATE VIRTUAL TABLE types USING tessera('types', d INT32 DIMENSION,
   a1 INT8, a2 INT16, a3 INT32, a4 INT64, a5 UINT8, a6 UINT16, a7 UINT32, a8 UINT64, a9 FLOAT32, a10 FLOAT64,
   b1 CHAR, b2 CHAR[], b3 CHAR[3], b4 ASCII, b5 UTF8, b6 UTF16, b7 UTF32, b8 UCS2, b9 UCS4, b10 UTF8[5], b11 UTF16[2], b12 ASCII[],
@@ -26,16 +26,16 @@ CREATE VIRTUAL TABLE types USING tessera('types', d INT32 DIMENSION,
   d8 DATETIME_MS, d9 DATETIME_US, d10 DATETIME_NS, d11 DATETIME_PS, d12 DATETIME_FS, d13 DATETIME_AS,
   e1 TIME_HR, e2 TIME_MIN, e3 TIME_SEC, e4 TIME_MS, e5 TIME_US, e6 TIME_NS, e7 TIME_PS, e8 TIME_FS, e9 TIME_AS);
 SELECT name, datatype, cell_val_num, nullable, fill FROM tessera_schema('types') WHERE role = 'attribute';
--- SQL's names
+-- Names of types that SQL uses
 CREATE VIRTUAL TABLE names USING tessera('names', d int dimension, a text, b varchar(20), c VarChar, e integer, f INT, g bigint, h smallint,
   i tinyint, j real, k double, l float, m boolean, n date, o datetime, p timestamp);
 SELECT group_concat(name || ' ' || datatype, ', ') FROM tessera_schema('names');
--- Every datatype of a dimension, without bounds: the widest domain
+-- Every datatype of a dimension, without bounds: it gets the widest domain
 CREATE VIRTUAL TABLE wide USING tessera('wide', a INT8 DIMENSION, b INT16 DIMENSION, c INT32 DIMENSION, d INT64 DIMENSION, e UINT8 DIMENSION,
   f UINT16 DIMENSION, g UINT32 DIMENSION, h UINT64 DIMENSION, i FLOAT32 DIMENSION, j FLOAT64 DIMENSION, k DATETIME_DAY DIMENSION,
   l TIME_NS DIMENSION, m ASCII DIMENSION, n UTF8 DIMENSION, o UTF16 DIMENSION);
 SELECT name, datatype, domain, tile FROM tessera_schema('wide');
--- Bounds, tiles and current domains as they may be written
+-- All forms of bounds, tile extents and current domains
 CREATE VIRTUAL TABLE bounds USING tessera('bounds', a INT64 DIMENSION(-9223372036854775808, 9223372036854775806), b UINT64 DIMENSION(0, '18446744073709551614'),
   c FLOAT32 DIMENSION(-1.5, 1e3, 0.25), d DATETIME_MS DIMENSION('2024-01', '2024-12-31T23:59:59.999', 86400000), e DATETIME_YEAR DIMENSION(-5000, 20000, 100) CURRENT('1000', '2024'),
   f TIME_MIN DIMENSION('00:00', '23:59', 60), g TEXT DIMENSION CURRENT('a', 'zz'), h INT32 DIMENSION( + 1 , 1e2 , 10 ) CURRENT(1, 50));
@@ -59,7 +59,7 @@ CREATE VIRTUAL TABLE filters USING tessera('filters', d INT32 DIMENSION(0, 99, 1
   coords_filters=(gzip, rle), offsets_filters='positive_delta, bit_width_reduction', validity_filters = none);
 SELECT name, filters FROM tessera_schema('filters');
 SELECT coords_filters, offsets_filters, validity_filters FROM tessera_array('filters');
--- Orders, capacity, versions, options of reading beside those of creating; columns in any order, names as SQL quotes them, comments
+-- Orders, capacity, format versions; options of reading beside those of creating; columns in any order, quoted names, comments
 CREATE VIRTUAL TABLE options USING tessera('options', kind = SPARSE, "a ""b"" c" INT32 /* not null */ NOT NULL, CAPACITY='7', [x y] FLOAT64 dimension(0, 1), -- here
   `z` uint8 DiMeNsIoN, cell_order=hilbert, tile_order=col, datetimes=integer, format_version=12);
 SELECT tessera_ddl('options');
@@ -79,7 +79,7 @@ SELECT tessera_set_key('nokey', x'000102030405060708090a0b0c0d0e0f10111213141516
 CREATE VIRTUAL TABLE nokey USING tessera('nokey', x INT32 DIMENSION, encryption=aes_256_gcm);
 SELECT encryption FROM tessera_array('nokey');
 
--- What is wrong with each of these definitions
+-- Each of these definitions is refused, and the message says why
 CREATE VIRTUAL TABLE x USING tessera('x', kind=dense);
 CREATE VIRTUAL TABLE x USING tessera('x', capacity=5, datetimes=iso);
 CREATE VIRTUAL TABLE x USING tessera('x', a);
@@ -197,7 +197,7 @@ CREATE VIRTUAL TABLE x USING tessera('weather', x INT DIMENSION, 'again');
 .shell test ! -e x || echo something is left
 SELECT count(*) FROM sqlite_schema WHERE name LIKE 'x%';
 
--- Something is there already
+-- Something exists at the path already
 CREATE VIRTUAL TABLE x USING tessera('data/weather', x INT DIMENSION);
 CREATE VIRTUAL TABLE x USING tessera('data', x INT DIMENSION);
 CREATE VIRTUAL TABLE x USING tessera('key', x INT DIMENSION);
@@ -246,12 +246,12 @@ ROLLBACK TO s;
 CREATE VIRTUAL TABLE again USING tessera('again', y INT DIMENSION);
 COMMIT;
 SELECT name FROM tessera_schema('again');
--- After the array is made, definitions are not looked at any more; options are
+-- After the array is made, definitions have no effect any more; options still have
 CREATE VIRTUAL TABLE kept USING tessera('kept', x INT DIMENSION(1, 100), d DATE, datetimes=integer);
 PRAGMA table_info(kept);
 VACUUM;
 PRAGMA table_info(kept);
--- A process that died between commit and publishing: the next connection to the table publishes
+-- A process died between the commit and the publication: the next connection to the table publishes the array
 .shell cd kept && mv __schema .pending$(cd __schema && ls -d __[0-9]*)
 SELECT count(*) FROM tessera_array('kept');
 .open t.db

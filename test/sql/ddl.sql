@@ -1,4 +1,4 @@
--- tessera_ddl: the statement that would make such an array.
+-- tessera_ddl: the CREATE VIRTUAL TABLE statement that would make such an array.
 .load ./tessera
 SELECT tessera_ddl('arrays/new/timetravel/dense');
 SELECT tessera_ddl('arrays/new/sparse/mixed_hilbert');

@@ -1,4 +1,4 @@
--- Groups and directories: members, metadata, objects; at times, missing, outside, in circles.
+-- Groups and directories: members, metadata, objects; at earlier times, missing, outside of the directory, in circles.
 .load ./tessera
 .headers on
 .system cp -r arrays/new/groups g && chmod -R u+w g
@@ -17,13 +17,13 @@ SELECT * FROM tessera_metadata('g/meta_vac');
 SELECT * FROM tessera_metadata('g/meta_vac') WHERE as_of = 12;
 SELECT * FROM tessera_objects('g');
 SELECT * FROM tessera_objects('g/top/sub/');
--- a member that is gone, and one that is something else now
+-- a member that is gone, and a member that is something else now
 .system rm -r g/top/arr1 && rm -r g/top/sub/* && mkdir -p g/top/sub/__schema
 SELECT * FROM tessera_members('g/top');
--- links in circles and to the same place twice; a directory of that name that is a file; what may not be looked into
+-- links that form a circle, and two links to one place; a file with the name of a directory; a link that leads nowhere
 .system mkdir -p d/a/b d/c && cp -r arrays/new/groups/outside d/a/b/x && ln -s .. d/a/up && ln -s ../a d/c/a && ln -s ../.. d/a/b/root && ln -s nowhere d/lost && touch d/a/__schema
 SELECT * FROM tessera_objects('d');
 SELECT * FROM tessera_objects('d/c');
--- every type of metadata value
+-- metadata values of every type
 SELECT key, datatype, num, typeof(value), CASE typeof(value) WHEN 'blob' THEN hex(value) ELSE substr(value, 1, 60) END FROM tessera_metadata('arrays/new/metadata/all_types') WHERE key GLOB 'one_*' OR key GLOB 'str_*' OR key GLOB 'empty*';
 SELECT sum(j.value) FROM tessera_metadata('arrays/new/metadata/all_types') m, json_each(m.value) j WHERE m.key = 'long_f64';

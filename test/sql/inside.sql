@@ -1,4 +1,4 @@
--- The tables that look inside arrays: what they show, their arguments, times, keys, joins, db: addresses, errors.
+-- The tables that look inside arrays: their columns, arguments, times, keys, joins, db: addresses and errors.
 .load ./tessera
 .headers on
 SELECT name, arguments FROM (SELECT m.name, (SELECT group_concat(CASE hidden WHEN 1 THEN '-' ELSE '' END || x.name, ' ') FROM pragma_table_xinfo(m.name) x) AS arguments
@@ -17,7 +17,7 @@ SELECT code, label, typeof(label) FROM tessera_enumeration('arrays/new/enums/spa
 SELECT kind, format_version, start_time, end_time, cells, tiles, non_empty_domain FROM tessera_fragments('arrays/new/timetravel/dense');
 SELECT tile, field, cells, decoded_bytes, domain, min, max, sum, null_count FROM tessera_tiles('arrays/new/timetravel/dense') WHERE as_of = 100;
 SELECT tile, field, cells, domain, min, max, sum, null_count FROM tessera_tiles('arrays/old/lib1.7_py0.5.9/sparse2d') WHERE tile = 0 AND field IN ('__coords', 'a');
--- times: arguments behind the key, and hidden columns
+-- times: as arguments after the key, and as hidden columns
 SELECT fragments, cells, first_write, last_write, non_empty_domain FROM tessera_array('arrays/new/timetravel/dense', NULL, 300);
 SELECT fragments, cells, first_write, last_write, non_empty_domain FROM tessera_array('arrays/new/timetravel/dense', NULL, 300, 200);
 SELECT fragments, cells, bytes, first_write, non_empty_domain FROM tessera_array('arrays/new/timetravel/dense') WHERE as_of = '1970-01-01';
@@ -25,12 +25,12 @@ SELECT as_of, fragments FROM tessera_array('arrays/new/timetravel/dense') WHERE 
 SELECT key, value, _key FROM tessera_metadata('arrays/new/timetravel/dense') WHERE as_of = 300 AND since = 250;
 SELECT name FROM tessera_schema('arrays/new/evolution/add_drop_sparse') WHERE as_of = 1;
 SELECT name FROM tessera_schema('arrays/new/evolution/add_drop_sparse');
--- joins give arguments from the left or from the right
+-- joins: the arguments come from the table on the left or on the right
 SELECT o.path, a.kind, a.cells FROM tessera_objects('arrays/new/groups/top') o, tessera_array(o.path) a WHERE o.kind = 'array';
 SELECT o.path, a.cells FROM tessera_array a JOIN tessera_objects('arrays/new/groups/readd') o ON a.path = o.path WHERE o.kind = 'array';
 SELECT m.name, t.field, sum(t.bytes) > 0 FROM tessera_members('arrays/new/groups/readd') m LEFT JOIN tessera_tiles(m.path) t GROUP BY 1, 2;
 SELECT p.column1, (SELECT cells FROM tessera_array(p.column1)) FROM (VALUES ('arrays/new/groups/outside'), (NULL)) p;
--- db: addresses bring a table's times; SQL's quoting and search order
+-- db: addresses: the times of the table apply; names may be quoted, and databases are searched in SQL's order
 CREATE VIRTUAL TABLE "old one" USING tessera('arrays/new/timetravel/dense', as_of=200);
 CREATE VIRTUAL TABLE temp.t USING tessera('arrays/new/timetravel/dense');
 CREATE TABLE plain(x);
@@ -65,7 +65,7 @@ SELECT cells FROM tessera_array('arrays/new/encrypted/dense');
 SELECT tessera_set_key('arrays/new/encrypted/dense', 'short');
 CREATE VIEW v AS SELECT tessera_set_key('x', zeroblob(32));
 SELECT * FROM v;
--- what is wrong
+-- calls that are refused
 SELECT * FROM tessera_array;
 SELECT * FROM tessera_enumeration('arrays/new/enums/sparse');
 SELECT * FROM tessera_enumeration('arrays/new/enums/sparse', 'none');
@@ -79,5 +79,5 @@ SELECT * FROM tessera_tiles('arrays/new/timetravel/dense') WHERE as_of = 'noon';
 SELECT count(*) FROM tessera_array(NULL);
 SELECT fragments FROM tessera_array('arrays/new/timetravel/dense') WHERE as_of < 200;
 DELETE FROM tessera_array;
--- By an attribute's name, too.
+-- One attribute, chosen by its name.
 SELECT * FROM tessera_enumeration('arrays/new/enums/sparse', 'N_UTF');

@@ -1,4 +1,4 @@
--- What is said to those who write what SQL or other libraries would take.
+-- The messages for statements that SQL or other libraries would accept, and tessera does not.
 .load ./tessera
 CREATE VIRTUAL TABLE st USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32, w TEXT);
 CREATE VIRTUAL TABLE block USING tessera('block', kind=dense, x INT32 DIMENSION(0, 9, 5), v INT32);
@@ -13,16 +13,16 @@ CREATE VIRTUAL TABLE t USING tessera(x INT32 PRIMARY KEY, v INT32);
 CREATE VIRTUAL TABLE t USING tessera(x INT32, v INT32, PRIMARY KEY(x));
 CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v STRING);
 CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(zlib));
--- attributes that are not there
+-- attributes that do not exist
 SELECT * FROM tessera_aggregate('db:st', 'nope');
 SELECT tessera_npy('db:block', 'nope');
 SELECT tessera_npy('block', 'x');
 SELECT tessera_write_npy('block', 'nope', x'00');
--- blocks that are no blocks
+-- values that are not .npy blocks
 SELECT tessera_write_npy('block', 'v', 'v.npy');
 SELECT tessera_write_npy('block', 'v', readfile('nowhere.npy'));
 SELECT tessera_write_npy('block', 'v', 7);
--- tables where a path is wanted
+-- names of tables in place of paths
 SELECT * FROM tessera_array('st');
 SELECT * FROM tessera_metadata('st');
 SELECT * FROM tessera_check('st');
@@ -40,11 +40,11 @@ INSERT INTO d VALUES('2024-01-01T00:00-05:00', 1);
 INSERT INTO d VALUES('2024-01-01T00:00Z', 1), ('2024-01-02 noon', 1);
 INSERT INTO d VALUES('2024-01-01T00:00Z', 1);
 SELECT "when" FROM d;
--- slices of what SQL takes for numbers
+-- slices with values that SQL takes for numbers
 SELECT tessera_npy('db:block', 'v', '{"x":[true,1]}');
 SELECT tessera_npy('db:block', 'v', '{"x":false}');
 SELECT hex(substr(tessera_npy('db:block', 'v', '{"x":[0,1]}'), -8)), length(tessera_npy('db:block', 'v', '{"x":1}'));
--- slices, origins and domains of another form
+-- slices, origins and domains that are not JSON objects of the right form
 SELECT tessera_npy('db:block', 'v', 5);
 SELECT tessera_npy('db:block', 'v', '[1,2]');
 SELECT tessera_png('db:block', 'v', '"x"');
@@ -57,7 +57,7 @@ CREATE VIRTUAL TABLE c USING tessera(x INT32 DIMENSION(0, 99, 5) CURRENT(0, 9), 
 SELECT tessera_expand_domain('db:c', '{"x":40}');
 SELECT tessera_expand_domain('db:c', '{}');
 SELECT tessera_expand_domain('db:c', 40);
--- attributes that are there, or two at once
+-- attributes that exist already, and two changes at once
 SELECT tessera_add_attribute('db:st', 'v FLOAT32');
 SELECT tessera_add_attribute('db:st', 'V FLOAT32');
 SELECT tessera_add_attribute('db:st', 'X FLOAT32');
@@ -93,7 +93,7 @@ SELECT count(*) FROM st(1795349925408);
 -- broken JSON in a cell
 CREATE VIRTUAL TABLE l USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32[]);
 INSERT INTO l VALUES(1, '[1, 2');
--- filters that do not go together, and levels that no codec has; -1 is the level that is left out
+-- filters that do not go together, and levels that a codec does not have; -1 stands for the default level
 CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(none, zstd));
 CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(zstd, chunk(100)));
 CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32 FILTERS(zstd(99)));
@@ -107,18 +107,18 @@ CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), a INT32 FILTERS
 INSERT INTO t VALUES(1, 2, 3, 4, 1000);
 SELECT * FROM t;
 SELECT name, filters FROM tessera_schema('db:t');
--- types by other names
+-- types by the names that other systems give them
 CREATE VIRTUAL TABLE u USING tessera(x INT32 DIMENSION(0, 9, 5), v NUMERIC);
 CREATE VIRTUAL TABLE u USING tessera(x INT32 DIMENSION(0, 9, 5), v TEXT(20), w VARCHAR(20));
 SELECT name, datatype FROM tessera_schema('db:u');
 -- colours
 SELECT tessera_png('db:block', 'v', NULL, '{"nodata":"red"}');
--- a database that is not to be written
+-- a database that cannot be written
 PRAGMA query_only = 1;
 SELECT tessera_set_metadata('db:st', 'a', 1);
 SELECT tessera_add_attribute('db:st', 'z INT32');
 PRAGMA query_only = 0;
--- The check takes the array's path out of its messages, not its letters
+-- tessera_check removes the array's path from its messages, and not every occurrence of the path's letters
 CREATE VIRTUAL TABLE e USING tessera('e', x INT32 DIMENSION(0, 9, 1), v INT32);
 INSERT INTO e VALUES(1, 1);
 .shell for f in e/__fragments/*/a0.tdb; do printf x >> $f; done

@@ -1,4 +1,4 @@
--- The mistakes that newcomers are most likely to make, and what they are told: each says what to do instead.
+-- The mistakes that new users are most likely to make. Each message says what to do instead.
 .load ./tessera
 .mode list
 .headers off

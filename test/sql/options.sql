@@ -1,4 +1,4 @@
--- The options of a table: each value, and each way to get one wrong.
+-- The options of a table: each value, and the errors that each option has.
 .load ./tessera
 .headers on
 CREATE VIRTUAL TABLE a USING tessera('arrays/new/dtype/sparse_datetime_sec');
@@ -22,7 +22,7 @@ SELECT * FROM u1 LIMIT 3;
 CREATE VIRTUAL TABLE u2 USING tessera('arrays/new/dense/fill_values', unwritten=fill);
 SELECT * FROM u2 LIMIT 3;
 
--- What is wrong with each of these
+-- Each of these is refused
 CREATE VIRTUAL TABLE x USING tessera;
 CREATE VIRTUAL TABLE x USING tessera();
 CREATE VIRTUAL TABLE x USING tessera('');

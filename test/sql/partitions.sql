@@ -1,4 +1,4 @@
--- tessera_partitions: slices of about equal work, their conditions, and what is refused.
+-- tessera_partitions: slices of about equal work, the conditions that select them, and the calls that are refused.
 .load ./tessera
 .headers on
 CREATE VIRTUAL TABLE r USING tessera('sql/data/relief');
@@ -7,10 +7,10 @@ SELECT part, slice, condition, tiles, cells FROM tessera_partitions('sql/data/re
 SELECT part, slice, condition, tiles, cells FROM tessera_partitions('sql/data/relief', 3, '{"y":[-100,119],"x":[0,null]}');
 SELECT part, slice, condition, tiles, cells FROM tessera_partitions('sql/data/relief', 1);
 SELECT count(*), sum(cells) FROM tessera_partitions('sql/data/relief', 100000);
--- The parts' answers together are the whole's.
+-- The answers of the parts add up to the answer of the whole array.
 SELECT sum(a.sum), sum(a.count) FROM tessera_partitions('sql/data/relief', 5) p, tessera_aggregate('sql/data/relief', 'elevation', p.slice) a;
 SELECT sum(elevation), count(*) FROM r;
--- Sparse arrays, and strings: a slice begins behind the last one's end.
+-- Sparse arrays and strings: a slice begins after the end of the one before.
 SELECT count(*), sum(cells) FROM tessera_partitions('sql/data/airports', 6);
 SELECT part, slice, condition FROM tessera_partitions('arrays/new/dimtype/sparse_string_ascii', 3);
 SELECT sum(a.count + a.nulls) FROM tessera_partitions('arrays/new/dimtype/sparse_string_ascii', 3) p, tessera_aggregate('arrays/new/dimtype/sparse_string_ascii', 'a', p.slice) a;

@@ -1,4 +1,4 @@
--- What is pushed down, in words and in counts.
+-- Constraints that are pushed down: idxStr in EXPLAIN QUERY PLAN, and the counters.
 .load ./tessera
 .headers on
 CREATE VIRTUAL TABLE r USING tessera('sql/data/relief');
@@ -24,11 +24,11 @@ SELECT tessera_reset_stats();
 SELECT p.name, r.elevation FROM places p JOIN r ON r.y = p.y AND r.x = p.x;
 SELECT p.name, r.elevation FROM places p JOIN r ON r.y = p.y AND r.x = p.x;
 SELECT name, value FROM tessera_stats WHERE name IN ('tiles_read', 'tiles_cached', 'rows_returned', 'fragments_considered');
--- Only columns in use are read.
+-- Only columns that the statement uses are read.
 SELECT tessera_reset_stats();
 SELECT count(*) FROM r;
 SELECT value FROM tessera_stats WHERE name = 'tiles_read';
--- Sparse: the R-tree chooses the tiles.
+-- Sparse arrays: the R-tree chooses the tiles.
 SELECT tessera_reset_stats();
 SELECT count(*), min(iata), max(iata) FROM a WHERE lat BETWEEN 40 AND 41 AND lon BETWEEN -105 AND -104;
 SELECT name, value FROM tessera_stats WHERE name IN ('tiles_considered', 'tiles_skipped_by_domain', 'tiles_read', 'rows_returned');

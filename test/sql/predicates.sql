@@ -1,4 +1,4 @@
--- Predicates on attributes: the plan, the tiles that their statistics spare, and the same answers as without.
+-- Predicates on attributes: the plan, the tiles that are skipped by their statistics, and the same answers as without predicates.
 .load ./tessera
 .headers on
 CREATE VIRTUAL TABLE r USING tessera('sql/data/relief');
@@ -8,15 +8,15 @@ EXPLAIN QUERY PLAN SELECT * FROM r WHERE y = 5 AND elevation BETWEEN 5 AND 7;
 EXPLAIN QUERY PLAN SELECT * FROM r WHERE elevation IN (1, 2, 3);
 EXPLAIN QUERY PLAN SELECT * FROM a WHERE iata IS NULL;
 EXPLAIN QUERY PLAN SELECT * FROM a WHERE iata >= 'X';
--- Not with another collation, nor for what is no plain comparison.
+-- No predicate for another collation, nor for anything that is not a plain comparison.
 EXPLAIN QUERY PLAN SELECT * FROM a WHERE iata = 'zrh' COLLATE NOCASE;
 EXPLAIN QUERY PLAN SELECT * FROM r WHERE +elevation > 5;
--- Only tiles with such a maximum are read.
+-- Only tiles whose maximum reaches the value are read.
 SELECT tessera_reset_stats();
 SELECT count(*), max(elevation) FROM r WHERE elevation > 5000;
 SELECT name, value FROM tessera_stats WHERE name IN ('tiles_skipped_by_value', 'tiles_read', 'rows_returned');
 SELECT count(*), max(elevation) FROM r WHERE +elevation > 5000;
--- Nothing is.
+-- No tile is read.
 SELECT tessera_reset_stats();
 SELECT count(*) FROM r WHERE elevation > 20000;
 SELECT name, value FROM tessera_stats WHERE name IN ('tiles_skipped_by_value', 'tiles_read', 'rows_returned');
@@ -25,11 +25,11 @@ SELECT count(*) FROM r WHERE elevation IS NOT NULL AND elevation <> 0;
 SELECT count(*) FROM r WHERE +elevation <> 0;
 SELECT count(*) FROM a WHERE iata BETWEEN 'X' AND 'Z';
 SELECT count(*) FROM a WHERE +iata BETWEEN 'X' AND 'Z';
--- IS NOT lets nulls pass, <> does not.
+-- IS NOT accepts nulls, <> does not.
 SELECT count(*), count(iata) FROM a WHERE iata IS NOT 'ZRH';
 SELECT count(*), count(iata) FROM a WHERE +iata IS NOT 'ZRH';
 SELECT count(*), count(iata) FROM a WHERE iata <> 'ZRH';
--- The right side of a LEFT JOIN.
+-- The right table of a LEFT JOIN.
 CREATE TABLE n(e INT);
 INSERT INTO n SELECT -20000 UNION ALL SELECT NULL UNION ALL SELECT elevation FROM r WHERE y = 5 AND x = 5;
 SELECT n.e, count(r.y) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 GROUP BY n.e ORDER BY n.e;
@@ -39,7 +39,7 @@ SELECT count(*) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 WHERE r.elev
 SELECT count(*) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 WHERE r.elevation IS NOT -4509;
 SELECT count(*) FROM n LEFT JOIN r ON r.elevation = n.e AND r.y = 5 WHERE r.elevation IS NOT NULL AND r.elevation IS NOT -4509;
 SELECT n.e, count(*), count(r.y) FROM n LEFT JOIN r ON r.elevation IS NOT -4509 AND r.y = 5 AND r.x = 5 GROUP BY n.e ORDER BY n.e;
--- A list that is a subquery of numbers is compared as numbers, as SQLite does it: rows that are no member are not found, changed or removed.
+-- SQLite compares with the members of a subquery of numbers as numbers: rows that are not members are not found, changed or removed.
 CREATE TABLE m(i INTEGER, r REAL, b, t TEXT);
 INSERT INTO m VALUES(1, 1.5, 1, '1'), (20, 20, '20', '20'), (2001, 2001, 'x', 'x');
 CREATE VIRTUAL TABLE days USING tessera(day DATE DIMENSION('2000-01-01', '2010-01-01', 100), v INT32);
@@ -58,7 +58,7 @@ DELETE FROM days WHERE day IN (SELECT r FROM m);
 DELETE FROM words WHERE text IN (SELECT i FROM m WHERE i = 1) OR label IN (SELECT i FROM m WHERE i = 7);
 SELECT * FROM days ORDER BY day;
 SELECT word FROM words ORDER BY word;
--- Text in a column of numbers: what looks like a number is compared as one, and is less.
+-- Comparisons with a numeric column that holds texts: a text that looks like a number is compared as a number, which is less than all texts.
 CREATE TABLE odd(i INTEGER, c TEXT COLLATE NOCASE);
 INSERT INTO odd VALUES('', ''), ('!', '!'), ('12a', '12a'), ('a', 'a');
 CREATE VIRTUAL TABLE numbers USING tessera(k TEXT DIMENSION, v TEXT, label TEXT ENUM('5', ' 7', 'z'), year DATETIME_YEAR);
@@ -69,7 +69,7 @@ SELECT i, group_concat(v) FROM odd CROSS JOIN numbers ON v <= i GROUP BY i;
 SELECT i, group_concat(v) FROM odd CROSS JOIN numbers ON +v <= i GROUP BY i;
 SELECT i, group_concat(label) FROM odd CROSS JOIN numbers ON label < i GROUP BY i;
 SELECT i, group_concat(label) FROM odd CROSS JOIN numbers ON +label < i GROUP BY i;
--- (A datetime column compares with text that is no date by its own text, whatever column that text stands in.)
+-- (A datetime compares with a text that is not a date as its own ISO text, whatever column that text comes from.)
 SELECT i, group_concat(year) FROM odd CROSS JOIN numbers ON year < i GROUP BY i;
 SELECT i, group_concat(year) FROM odd CROSS JOIN numbers ON +year < i GROUP BY i;
 SELECT i, group_concat(k) FROM odd CROSS JOIN numbers ON k COLLATE NOCASE < i GROUP BY i;

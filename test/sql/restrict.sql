@@ -10,7 +10,7 @@ INSERT INTO dense_before VALUES(1, 1);
 SELECT tessera_restrict('nowhere');
 SELECT tessera_restrict(1);
 SELECT tessera_restrict('sql') IS NULL;
--- a table that is open already is bound, too
+-- A table that is open already is restricted, too
 SELECT count(*) FROM before;
 INSERT INTO before VALUES(2, 2);
 INSERT INTO before SELECT 2, 2;
@@ -32,14 +32,14 @@ SELECT count(*) FROM tessera_check('sql/../t.db');
 CREATE VIRTUAL TABLE locked USING tessera('sql/x', key_file='key');
 CREATE VIRTUAL TABLE inside USING tessera('sql/inside', x INT32 DIMENSION(0, 9), v INT8);
 SELECT count(*) FROM inside;
--- links that lead out, and one that does not: the walk takes none, but what is named is found behind it
+-- links out of the directory, and a link within it: searches follow no link, a path that is named may lead through the link within
 .shell mkdir -p sql/links/within && ln -s ../../outside sql/links/array && ln -s ../.. sql/links/up && ln -s ../inside sql/links/array_within
 SELECT count(*) FROM tessera_objects('sql/links/array');
 SELECT count(*) FROM tessera_objects('sql/links/up');
 SELECT path, kind FROM tessera_objects('sql/links');
 SELECT count(*), sum(fragments) FROM tessera_array('sql/links/array_within');
 SELECT count(*) FROM tessera_objects('sql') WHERE path LIKE '%/links/up%' OR path LIKE '%outside%';
--- the repository's own data are such a link
+-- the repository's own data are behind such a link
 SELECT count(*) FROM tessera_objects('sql/data') WHERE path = 'sql/data/airports';
--- narrower, not wider
+-- a narrower directory is accepted, a wider one is not
 SELECT tessera_restrict('.');

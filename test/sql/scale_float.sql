@@ -1,4 +1,4 @@
--- scale_float: a factor with which no value comes back is refused, and so are values that its integers do not hold.
+-- scale_float: a factor that no value survives is refused, and so are values that do not fit its integers.
 .load ./tessera
 .nullvalue NULL
 CREATE VIRTUAL TABLE t USING tessera('t', x INT DIMENSION(0, 9), v FLOAT64 FILTERS(scale_float(8, 0, 0)));
@@ -22,7 +22,7 @@ INSERT INTO d VALUES(0, 5), (3, -128);
 INSERT INTO d VALUES(1, 128);
 SELECT tessera_write_npy('d', 'v', x'934e554d5059010076007b276465736372273a20273c6634272c2027666f727472616e5f6f72646572273a2046616c73652c20277368617065273a2028322c292c207d2020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020202020200a0000803f00000043', '{"x":0}');
 SELECT * FROM d;
--- An attribute that comes back is what it was: fragments keep what was written under its name.
+-- An attribute that is added again must have its old type: fragments keep what was written under its name.
 CREATE VIRTUAL TABLE h USING tessera('h', x INT DIMENSION(0, 9), v INT, e INT8);
 INSERT INTO h VALUES(1, 2, 3);
 SELECT tessera_drop_attribute('h', 'e');

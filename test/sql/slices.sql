@@ -1,4 +1,4 @@
--- One slice, and what each function that takes slices says of it: open ends are those of the non-empty range.
+-- One slice in all functions that take slices: open ends become those of the non-empty domain.
 .load ./tessera
 .mode list
 .headers off
@@ -7,11 +7,11 @@ CREATE VIRTUAL TABLE none USING tessera(kind=dense, d INT32 DIMENSION(0, 9, 5), 
 INSERT INTO v VALUES(5, 0, 1), (5, 1, 2), (6, 0, 3), (6, 1, 4);
 CREATE TEMP TABLE slices(s);
 INSERT INTO slices VALUES(NULL), ('{}'), ('{"d":[0,9]}'), ('{"d":[null,5]}'), ('{"d":[6,null]}'), ('{"d":[null,3]}'), ('{"d":[8,null]}'), ('{"d":[null,4],"e":[0,1]}'), ('{"d":[7,null],"e":1}');
--- as cells of the block; as values that were written; as parts
+-- the cells of a block; the values that were written; the partitions
 SELECT s, hex(substr(tessera_npy('db:v', 'a', s), 129)), (SELECT count FROM tessera_aggregate('db:v', 'a', s)), (SELECT count(*) FROM tessera_partitions('db:v', 2, s)) FROM slices;
 SELECT s, hex(substr(tessera_npy('db:none', 'a', s), 129)), (SELECT count FROM tessera_aggregate('db:none', 'a', s)), (SELECT count(*) FROM tessera_partitions('db:none', 2, s)) FROM slices;
 SELECT substr(tessera_npy('db:v', 'a', '{"d":[null,3]}'), 11) = substr(tessera_npy('db:none', 'a'), 11), instr(tessera_npy('db:v', 'a', '{"d":[8,null]}'), CAST('(0, 0)' AS BLOB)) > 0;
--- there is nothing to show
+-- an empty result
 SELECT tessera_png('db:v', 'a', '{"d":[null,3]}');
 SELECT tessera_preview('db:v', 'a', '{"d":[8,null]}');
 SELECT tessera_preview('db:none', 'a');

@@ -1,4 +1,4 @@
--- Tables come and go: dropped, renamed, with an array that is missing, with names that are taken, in several databases.
+-- Tables that are dropped, renamed, without their array, with names that are taken, in several databases.
 .load ./tessera
 .headers on
 .shell mkdir box && cp -R sql/data/climate box/climate && cp -R sql/data/relief box/relief
@@ -14,7 +14,7 @@ CREATE VIRTUAL TABLE missing USING tessera('t.db');
 CREATE TABLE r_config(x);
 CREATE VIRTUAL TABLE r USING tessera('box/relief');
 SELECT name FROM sqlite_schema ORDER BY name;
--- The array goes; columns are known, reads say so, the table can be renamed and dropped; when the array is back, so is the table.
+-- The array disappears: columns stay, reads report it, and the table can be renamed and dropped. When the array is back, the table works again.
 .shell mv box/climate box/away
 .open t.db
 .load ./tessera
@@ -30,13 +30,13 @@ SELECT count(*) FROM w2 WHERE month = 3;
 PRAGMA integrity_check;
 DROP TABLE w2;
 SELECT name FROM sqlite_schema ORDER BY name;
--- Writing is refused for what it is.
+-- Writing is refused, with the reason.
 CREATE VIRTUAL TABLE rel USING tessera('box/relief');
 DELETE FROM rel;
 CREATE VIRTUAL TABLE past USING tessera('box/relief', as_of='2100-01-01');
 INSERT INTO past(y, x, elevation) VALUES(0, 0, 1);
 DROP TABLE past;
--- Rolled back, dropped within a transaction, in temp and in an attached database, next to whose file the array is looked for
+-- Rolled back; dropped within a transaction; in temp and in an attached database, whose file's directory relative paths start from
 BEGIN;
 CREATE VIRTUAL TABLE rolled USING tessera('box/relief');
 ROLLBACK;
@@ -53,7 +53,7 @@ SELECT count(*) FROM earth WHERE y = 0;
 DETACH second;
 VACUUM;
 SELECT count(*) FROM rel WHERE y BETWEEN 0 AND 1;
--- Shadow tables are closed to users in defensive mode.
+-- In defensive mode users cannot write shadow tables.
 .dbconfig defensive on
 UPDATE rel_config SET value = 'CREATE TABLE x(a)';
 SELECT key, value FROM rel_config WHERE key NOT IN ('id', 'owner');

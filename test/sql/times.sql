@@ -1,4 +1,4 @@
--- Time travel: options, arguments, hidden columns; what each table shows and what it refuses.
+-- Time travel: options, arguments, hidden columns; the rows of each table at each time, and the statements that are refused.
 .load ./tessera
 .headers on
 CREATE VIRTUAL TABLE t USING tessera('arrays/new/timetravel/sparse');
@@ -26,7 +26,7 @@ CREATE VIRTUAL TABLE o USING tessera('arrays/new/timetravel/sparse', as_of=200, 
 SELECT count(*), min(written_at), max(written_at) FROM o;
 SELECT count(*) FROM o(NULL, 0);
 SELECT count(*) FROM o(300);
--- Columns are those of the option's time, else the latest; a query's time changes cells only.
+-- The columns are those of the option's time, else of the latest schema; a time in the query changes the cells only.
 CREATE VIRTUAL TABLE e USING tessera('arrays/new/evolution/add_drop_sparse');
 SELECT group_concat(name) FROM pragma_table_info('e');
 SELECT count(*), count(b), count(c), count(a2) FROM e;
@@ -34,7 +34,7 @@ SELECT count(*), count(b), count(c), count(a2) FROM e(12);
 CREATE VIRTUAL TABLE e12 USING tessera('arrays/new/evolution/add_drop_sparse', as_of=12);
 SELECT group_concat(name) FROM pragma_table_info('e12');
 SELECT count(*), count(a), count(b) FROM e12;
--- Dense: the box around what had been written
+-- Dense arrays: the box around all cells that had been written by then
 CREATE VIRTUAL TABLE d USING tessera('arrays/new/timetravel/dense');
 SELECT min(r), max(r), min(c), max(c), count(*), count(a), count(written_at) FROM d(200);
 SELECT min(r), max(r), min(c), max(c), count(*), count(a), count(written_at) FROM d;

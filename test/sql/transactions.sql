@@ -1,11 +1,11 @@
--- Transactions: what a statement, a savepoint, a rollback and a commit do to arrays and ordinary tables together.
+-- Transactions: the effect of a statement, a savepoint, a rollback and a commit on arrays and ordinary tables together.
 .load ./tessera
 .mode list
 CREATE TABLE o(x);
 CREATE VIRTUAL TABLE t USING tessera('t', x INT DIMENSION(0, 1000), a INT, s TEXT);
 CREATE VIRTUAL TABLE u USING tessera('./t');
 CREATE VIRTUAL TABLE d USING tessera('d', kind=dense, x INT DIMENSION(1, 8, 2), y INT DIMENSION(1, 8, 2), a INT);
--- A transaction sees its own rows, in any order and through any table on the array; they were written at no time yet
+-- A transaction sees its uncommitted rows, in any order and through any table on the array; they have no time yet
 BEGIN;
 INSERT INTO t VALUES(3, 30, 'c'), (1, 10, 'a'), (2, 20, 'b');
 INSERT INTO o VALUES(1);
@@ -56,7 +56,7 @@ ROLLBACK TO outer;
 INSERT INTO t VALUES(21, 2, 'stays');
 RELEASE outer;
 SELECT x, s FROM t WHERE x >= 20;
--- A table first written below two savepoints
+-- A table that is first written within two savepoints
 BEGIN;
 SAVEPOINT p; SAVEPOINT q;
 INSERT INTO t VALUES(22, 2, 'gone');
@@ -65,7 +65,7 @@ SELECT count(*) FROM t WHERE x = 22;
 INSERT INTO t VALUES(23, 2, 'stays');
 COMMIT;
 SELECT x, s FROM t WHERE x >= 20 ORDER BY x;
--- A statement that fails takes all of itself back, and nothing else
+-- A statement that fails takes all of its own changes back, and no others
 BEGIN;
 INSERT INTO t VALUES(30, 3, 'kept');
 INSERT INTO t SELECT 31 + value, value, 'gone' FROM (SELECT 1 AS value UNION ALL SELECT 2 UNION ALL SELECT 3000);
@@ -75,7 +75,7 @@ SELECT x, s FROM t WHERE x >= 30;
 COMMIT;
 INSERT INTO t VALUES(34, 3, 'gone'), (-1, 3, 'gone');
 SELECT x, s FROM t WHERE x >= 30;
--- INSERT ... SELECT from the array itself, through both tables: what it adds it does not see
+-- INSERT ... SELECT from the same array, through either table: it does not see the rows that it adds
 BEGIN;
 INSERT INTO t SELECT x + 500, a, s FROM u;
 SELECT count(*) FROM t;
@@ -83,7 +83,7 @@ INSERT INTO u SELECT t.x + 200, t.a, t.s FROM t JOIN t AS other ON other.x = t.x
 SELECT count(*) FROM t;
 ROLLBACK;
 SELECT count(*) FROM t;
--- Triggers of ordinary tables write arrays in their transaction
+-- Triggers of ordinary tables write arrays in the same transaction
 CREATE TRIGGER copy AFTER INSERT ON o BEGIN INSERT INTO t VALUES(new.x, new.x, 'by a trigger'); END;
 BEGIN;
 INSERT INTO o VALUES(900), (901);
@@ -114,7 +114,7 @@ INSERT INTO n VALUES(9, 9);
 ROLLBACK;
 SELECT * FROM n;
 SELECT path FROM tessera_objects('.') WHERE path LIKE '%/m';
--- CREATE within a savepoint that is rolled back: its rows go, those of other tables on the array stay
+-- CREATE within a savepoint that is rolled back: the rows of that table go, those of other tables on the array stay
 BEGIN;
 SAVEPOINT s;
 CREATE VIRTUAL TABLE w USING tessera('n');
@@ -125,7 +125,7 @@ SELECT x FROM n ORDER BY x;
 INSERT INTO n VALUES(6, 6);
 COMMIT;
 SELECT x FROM n ORDER BY x;
--- Renamed in the middle, and the renaming taken back
+-- The table is renamed within the transaction, and the rename is rolled back
 BEGIN;
 INSERT INTO n VALUES(7, 7);
 SAVEPOINT s;
@@ -137,7 +137,7 @@ ALTER TABLE n RENAME TO k;
 INSERT INTO k VALUES(4, 4);
 COMMIT;
 SELECT x FROM k ORDER BY x;
--- Refused
+-- Statements that are refused
 BEGIN;
 INSERT INTO k VALUES(0, 0);
 DROP TABLE k;
@@ -149,7 +149,7 @@ INSERT INTO past VALUES(1, 1);
 DROP TABLE k;
 CREATE VIRTUAL TABLE k USING tessera('n');
 SELECT count(*) FROM k;
--- Nothing is pending
+-- No commit is pending at the end
 SELECT tessera_recover('n'), tessera_recover('db:t');
 SELECT severity, file, message FROM tessera_check('t') UNION ALL SELECT severity, file, message FROM tessera_check('n');
 PRAGMA integrity_check;

@@ -6,7 +6,7 @@ INSERT INTO s VALUES('9223372036854775900', 0, '9223372036854775900'), ('9223372
   ('0000000000000000000000000000000000008', 4, '09223372036854775808'), (9223372036854775807, 5, '9223372036854775807');
 SELECT id, typeof(id), v, u, typeof(u) FROM s ORDER BY id;
 SELECT group_concat(name || ' ' || type, ', ') FROM pragma_table_info('s');
--- Exact, and by numbers, however many zeros stand before them.
+-- Comparisons with numbers are exact, however many zeros a text of digits begins with.
 SELECT v FROM s WHERE id = '9223372036854775900';
 SELECT v FROM s WHERE id = '0000009223372036854775900';
 SELECT v FROM s WHERE id = 7;
@@ -23,7 +23,7 @@ SELECT v FROM s WHERE u < 6 ORDER BY v;
 .param set $p "'9223372036854775900'"
 SELECT v FROM s WHERE id = $p;
 SELECT v FROM s WHERE id > $p ORDER BY v;
--- More digits than any of them has; text that is no number is behind all integers, a BLOB behind all texts, a REAL before all texts.
+-- A text with more digits than any value has; a text that is not a number, which is greater than all integers; a BLOB, which is greater than all texts; a REAL, which is less than all texts.
 SELECT count(*) FROM s WHERE id < '18446744073709551616';
 SELECT count(*) FROM s WHERE id < '100000000000000000000000000000000000000000000';
 SELECT v FROM s WHERE id > '' ORDER BY v;
@@ -34,7 +34,7 @@ SELECT v FROM s WHERE id > 9223372036854775807 ORDER BY v;
 SELECT v FROM s WHERE id > 9223372036854775900 ORDER BY v;
 SELECT v FROM s WHERE id = 18446744073709551614;
 SELECT v FROM s WHERE id > 7.5 AND id <= 9.2e18 ORDER BY v;
--- max, min, GROUP BY, joins with themselves and with a column of text, UPDATE and DELETE.
+-- max, min, GROUP BY, joins with the array itself and with a column of text, UPDATE and DELETE.
 SELECT min(id), max(id), min(u), max(u) FROM s;
 SELECT u, count(*) FROM s GROUP BY u ORDER BY u DESC;
 SELECT a.v, b.v FROM s AS a JOIN s AS b ON a.id = b.u ORDER BY 1, 2;
@@ -47,14 +47,14 @@ DELETE FROM s WHERE id = '9223372036854776000';
 DELETE FROM s WHERE u = '9223372036854775807';
 SELECT id, v, u FROM s ORDER BY id DESC;
 EXPLAIN QUERY PLAN SELECT * FROM s WHERE id > '9' ORDER BY id LIMIT 2;
--- The seventeenth constraint, and those behind it, SQLite tests itself: as it compares.
+-- From the seventeenth constraint on SQLite tests constraints itself, by its own rules.
 SELECT count(*) FROM s WHERE v > -1 AND v > -2 AND v > -3 AND v > -4 AND v > -5 AND v > -6 AND v > -7 AND v > -8 AND v > -9 AND v > -10 AND v > -11 AND v > -12 AND v > -13 AND v > -14 AND v > -15 AND v > -16
   AND id = '9223372036854775901';
 SELECT count(*) FROM s WHERE v > -1 AND v > -2 AND v > -3 AND v > -4 AND v > -5 AND v > -6 AND v > -7 AND v > -8 AND v > -9 AND v > -10 AND v > -11 AND v > -12 AND v > -13 AND v > -14 AND v > -15 AND v > -16
   AND id = '09223372036854775901';
 SELECT count(*) FROM s WHERE v > -1 AND v > -2 AND v > -3 AND v > -4 AND v > -5 AND v > -6 AND v > -7 AND v > -8 AND v > -9 AND v > -10 AND v > -11 AND v > -12 AND v > -13 AND v > -14 AND v > -15 AND v > -16
   AND id > '7';
--- Labels, several values, defaults, what looks inside.
+-- Labels, cells of several values, defaults, the tables that look inside arrays.
 CREATE VIRTUAL TABLE e USING tessera('e', x INT32 DIMENSION, l UINT64 ENUM('9223372036854775809', 3, '18446744073709551615'), w UINT64[], d UINT64 NOT NULL DEFAULT '9223372036854775809');
 INSERT INTO e VALUES(1, '9223372036854775809', '[1,"9223372036854775809"]', NULL), (2, '00018446744073709551615', '[18446744073709551615]', 4), (3, 3, '[]', '00000000000000000009');
 SELECT x, l, w, d FROM e;
@@ -70,11 +70,11 @@ SELECT min, max, count FROM tessera_aggregate('s', 'u');
 CREATE VIRTUAL TABLE p USING tessera('p', id UINT64 DIMENSION(0, '18446744073709551614'), v INT32, capacity=2);
 INSERT INTO p VALUES(1, 1), (2, 2), (3, 3), (4, 4), ('9223372036854775809', 5), ('9223372036854775810', 6), ('9223372036854775811', 7), ('18446744073709551614', 8);
 SELECT condition, slice FROM tessera_partitions('p', 3);
--- A dimension whose domain ends before has an INTEGER column as ever.
+-- A dimension whose domain ends within the signed range has an INTEGER column.
 CREATE VIRTUAL TABLE small USING tessera('small', id UINT64 DIMENSION(0, 9223372036854775807, 1000), v INT32);
 INSERT INTO small VALUES('0012', 1);
 SELECT typeof(id) FROM small WHERE id = '12' OR +id = '12.0';
--- uint64=signed: the 64 bits as INTEGER, in their order.
+-- uint64=signed: the 64 bits appear as INTEGER, and sort so.
 CREATE VIRTUAL TABLE n USING tessera('p', uint64=signed);
 SELECT id, typeof(id), v FROM n ORDER BY id;
 SELECT id FROM n WHERE id < 2 ORDER BY id;

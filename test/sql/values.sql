@@ -1,4 +1,4 @@
--- How cells of every datatype appear.
+-- How the cells of every datatype appear in SQL.
 .load ./tessera
 .headers on
 .mode quote
@@ -26,8 +26,8 @@ SELECT * FROM s_int64 ORDER BY 1, 2 LIMIT 3;
 CREATE VIRTUAL TABLE s_uint64 USING tessera('arrays/new/dtype/sparse_uint64');
 SELECT group_concat(name || ' ' || type, ', ') AS columns FROM pragma_table_info('s_uint64');
 SELECT * FROM s_uint64 ORDER BY 1, 2 LIMIT 3;
--- In this mode the shell writes 20 digits of a number, more than a double has: what comes of that depends on the machine's long double.
--- So does a half in the 16th digit, which SQLite rounds to 15 (the cell at 26).
+-- In this mode the shell writes 20 digits of a number, more than a double has: the last ones depend on the machine's long double.
+-- So does a half in the 16th digit, which SQLite rounds to 15 digits (the cell at 26).
 .mode list
 .nullvalue NULL
 CREATE VIRTUAL TABLE s_float32 USING tessera('arrays/new/dtype/sparse_float32');
@@ -132,7 +132,7 @@ CREATE VIRTUAL TABLE t_fs USING tessera('arrays/new/dimtype/sparse_time_fs');
 SELECT * FROM t_fs ORDER BY 1 LIMIT 2;
 CREATE VIRTUAL TABLE t_as USING tessera('arrays/new/dimtype/sparse_time_as');
 SELECT * FROM t_as ORDER BY 1 LIMIT 2;
--- Whole numbers with an exponent or a fraction, exactly: doubles would not tell them apart
+-- Integers with an exponent or a fraction are read exactly: as doubles they would be equal
 CREATE VIRTUAL TABLE whole USING tessera('whole', x INT64 DIMENSION(0, 1e16, 1000), v INT64[], u UINT64[]);
 INSERT INTO whole VALUES(9007199254740993, '[1e17, 9007199254740993.0, -9.223372036854775808e18, 10e-1]', '[18446744073709551615.0, 1.8e19]');
 SELECT * FROM whole;

@@ -1,4 +1,4 @@
--- INSERT, UPDATE and DELETE: every form of a value, every refusal with its message, OR clauses, moves.
+-- INSERT, UPDATE and DELETE: every form of a value, every refusal with its message, OR clauses, moved cells.
 .load ./tessera
 .mode list
 .nullvalue NULL
@@ -13,7 +13,7 @@ SELECT d, i8, u8, i64, u64, f32, f64, b FROM t WHERE d < 4 ORDER BY d;
 SELECT d, s, s16, s2, length(CAST(s4 AS BLOB)), hex(c), quote(bl), quote(b2) FROM t WHERE d BETWEEN 4 AND 6 ORDER BY d;
 SELECT d, y, dt, ts, w, tm, typeof(dt), typeof(tm) FROM t WHERE d BETWEEN 7 AND 10 ORDER BY d;
 SELECT d, v, v3, vd, vb, e, en FROM t WHERE d > 10 ORDER BY d;
--- What does not fit: the kind is wrong (20), or it is outside of its limits (25), whatever the OR clause
+-- Values that do not fit: of the wrong kind (SQLITE_MISMATCH, 20) or out of range (SQLITE_RANGE, 25), under every OR clause
 .mode quote
 CREATE TABLE bad(name, value);
 INSERT INTO t(d) VALUES(1000);
@@ -67,10 +67,10 @@ INSERT INTO t(d, vb) VALUES(50, x'02');
 INSERT INTO t(d, e) VALUES(50, 'z');
 INSERT INTO t(d, en) VALUES(50, 15);
 INSERT INTO t(d, en) VALUES(50, 'abc');
--- A value that does not fit takes the rows before it along, under every clause
+-- A value that does not fit takes back the rows before it, under every OR clause
 INSERT OR FAIL INTO t(d, i8) VALUES(51, 1), (52, 300);
 SELECT count(*) FROM t WHERE d >= 50;
--- Hidden columns and rowids are not set
+-- Hidden columns and rowids cannot be set
 INSERT INTO t(d, as_of) VALUES(50, 1);
 INSERT INTO t(d, since) VALUES(50, 1);
 INSERT INTO t(d, written_at) VALUES(50, 1);
@@ -98,7 +98,7 @@ UPDATE n SET b = NULL WHERE d = 1;
 UPDATE OR IGNORE n SET b = NULL, a = 5;
 UPDATE n SET d = NULL WHERE d = 1;
 SELECT * FROM n ORDER BY d;
--- Of an array that is opened again: a fill value that is not the datatype's own was declared
+-- In an array that is opened again, a fill value other than the datatype's own counts as a DEFAULT
 CREATE VIRTUAL TABLE n2 USING tessera('n');
 INSERT INTO n2(d, b, h) VALUES(9, 1, 1);
 INSERT INTO n2(d, h) VALUES(9, 1);
@@ -140,7 +140,7 @@ SELECT * FROM r WHERE x > 7 ORDER BY x;
 INSERT OR ROLLBACK INTO r VALUES(9, 'i', 9);
 COMMIT;
 SELECT * FROM r ORDER BY x, y;
--- Moves: as a set, as far as nothing else stands there
+-- Moved cells: they move as a set, and only to places where no other cell is
 DELETE FROM r;
 INSERT INTO r VALUES(1, 'a', 1), (2, 'a', 2), (3, 'a', 3), (9, 'a', 9);
 UPDATE ra SET x = x + 1 WHERE x < 9;
@@ -159,14 +159,14 @@ UPDATE r SET x = x + 95;
 UPDATE r SET y = x'00';
 UPDATE r SET a = 2 FROM (SELECT 'b' AS z) WHERE z = y;
 SELECT * FROM r ORDER BY x, y;
--- Bytes that SQL does not show stay as they are: NaN, a code without label, half a character
+-- Bytes that SQL does not show stay as they are: NaN, a code without a label, half a character
 CREATE VIRTUAL TABLE odd USING tessera('odd', d INT32 DIMENSION(0, 9, 10), f FLOAT64[], g FLOAT64 NOT NULL DEFAULT NULL, e TEXT NOT NULL ENUM('a'), s TEXT, z INT32);
 CREATE VIRTUAL TABLE codes USING tessera('odd', enums=code, vectors=blob);
 INSERT INTO codes VALUES(1, x'010000000000f87f', 0, 77, CAST(x'ff00' AS TEXT), 1);
 UPDATE odd SET z = 2;
 SELECT *, CAST(s AS BLOB) FROM odd;
 SELECT *, CAST(s AS BLOB) FROM codes;
--- Dense
+-- Dense arrays
 CREATE VIRTUAL TABLE g USING tessera('g', kind=dense, x INT32 DIMENSION(0, 9, 5), y INT32 DIMENSION(0, 9, 5), a INT32 NOT NULL DEFAULT 5, b TEXT);
 INSERT INTO g VALUES(1, 1, 1, 'a'), (3, 2, 2, 'b');
 SELECT * FROM g ORDER BY x, y;
@@ -179,7 +179,7 @@ UPDATE g SET x = 5 WHERE x = 1;
 DELETE FROM g WHERE x = 1;
 DELETE FROM g;
 SELECT * FROM g ORDER BY x, y;
--- Duplicates
+-- Arrays with duplicates
 CREATE VIRTUAL TABLE u USING tessera('u', x INT32 DIMENSION(0, 9, 5), a INT32, duplicates=yes);
 INSERT OR IGNORE INTO u VALUES(1, 1), (1, 2), (2, 3);
 INSERT OR FAIL INTO u VALUES(1, 3);
@@ -197,7 +197,7 @@ COMMIT;
 SELECT * FROM u ORDER BY x, a;
 DELETE FROM u WHERE x = 6;
 SELECT * FROM u ORDER BY x, a;
--- What an old format lacks
+-- Operations that an old format does not have
 CREATE VIRTUAL TABLE o3 USING tessera('o3', x INT32 DIMENSION(0, 9, 5), a INT32 NOT NULL, format_version=3);
 CREATE VIRTUAL TABLE o12 USING tessera('o12', x INT32 DIMENSION(0, 9, 5), a INT32, format_version=12);
 INSERT INTO o3 VALUES(1, 1), (2, 2);
@@ -208,7 +208,7 @@ DELETE FROM o3 WHERE x = 1;
 DELETE FROM o12 WHERE x = 1;
 UPDATE o12 SET x = 3 WHERE x = 1;
 SELECT * FROM o3, o12 USING (x) ORDER BY x;
--- The shell's .import: all fields are text, an empty one is no number
+-- The shell's .import: all fields are text, and an empty text is not a number
 .shell echo 1,a,10 > rows.csv
 .shell echo 2,b,20 >> rows.csv
 .shell echo 3,c, > empty.csv
@@ -216,9 +216,9 @@ DELETE FROM r;
 .import --csv rows.csv r
 .import --csv empty.csv r
 SELECT * FROM r ORDER BY x, y;
--- Nothing is wrong with any of them
+-- tessera_check finds no error in any of these arrays
 SELECT path, severity, message FROM (SELECT 't' AS path UNION ALL SELECT 'n' UNION ALL SELECT 'r' UNION ALL SELECT 'odd' UNION ALL SELECT 'g' UNION ALL SELECT 'u' UNION ALL SELECT 'o3' UNION ALL SELECT 'o12'), tessera_check(path) WHERE severity <> 'note';
--- labels that an enumeration gets show in tables that are open already
+-- Labels that are added to an enumeration appear in tables that are open already
 CREATE VIRTUAL TABLE grows USING tessera('grows', x INT32 DIMENSION(0, 9), g TEXT ENUM('a', 'b'), h INT8 ENUM(1) NOT NULL);
 INSERT INTO grows VALUES(1, 'a', 1), (2, NULL, 1);
 SELECT tessera_extend_enumeration('grows', 'g', 'c'), tessera_extend_enumeration('grows', 'h', 7);
@@ -227,7 +227,7 @@ SELECT * FROM grows;
 SELECT x FROM grows WHERE g = 'c' OR h = 7;
 UPDATE grows SET g = g || '' WHERE x = 3;
 SELECT x, g FROM grows WHERE g IS NOT NULL;
--- UPDATE ... FROM: a NULL for what cannot be NULL is an error, also where SQLite (before 3.41) does not say which columns are unchanged; what reads as NULL stays
+-- UPDATE ... FROM: a NULL for a column that cannot be NULL is an error, also where SQLite (before 3.41) does not say which columns are unchanged; a value that reads as NULL stays
 CREATE VIRTUAL TABLE strict USING tessera('strict', x INT32 DIMENSION(0, 3, 4), a INT32 NOT NULL, f FLOAT64 NOT NULL, g TEXT ENUM('a', 'b') NOT NULL, d DATETIME_SEC NOT NULL, kind=dense);
 CREATE VIRTUAL TABLE raw USING tessera('strict', datetimes=integer, enums=code);
 INSERT INTO raw VALUES(1, 10, 1.5, 0, -9223372036854775808), (2, 20, 2.5, 7, 0);
@@ -239,7 +239,7 @@ UPDATE strict SET f = v FROM source WHERE source.x = strict.x AND strict.x = 2;
 UPDATE strict SET a = 11 FROM source WHERE source.x = strict.x AND strict.x < 2;
 UPDATE strict SET a = 21 FROM source WHERE source.x = strict.x AND strict.x = 2;
 SELECT * FROM raw WHERE x IN (1, 2) ORDER BY x;
--- A table whose array and whose declaration are gone can be dropped
+-- A table whose array is missing and whose declaration is gone can be dropped
 CREATE VIRTUAL TABLE gone USING tessera('gone', x INT32 DIMENSION(0, 9), a INT32);
 UPDATE gone_config SET value = 'nothing' WHERE key = 'declaration';
 .shell rm -r gone
@@ -248,7 +248,7 @@ UPDATE gone_config SET value = 'nothing' WHERE key = 'declaration';
 SELECT * FROM gone;
 DROP TABLE gone;
 SELECT count(*) FROM sqlite_schema WHERE name LIKE 'gone%';
--- A capacity of all of 64 bits: one tile, whatever comes
+-- The greatest capacity, 2^64 - 1: all cells are in one tile
 CREATE VIRTUAL TABLE whole USING tessera('whole', x INT32 DIMENSION(0, 99), a INT32, capacity='18446744073709551615');
 INSERT INTO whole VALUES(1, 10), (2, 20);
 SELECT *, (SELECT cells FROM tessera_fragments('whole')) AS cells FROM whole;
@@ -256,7 +256,7 @@ UPDATE whole SET a = a + 1;
 SELECT tessera_consolidate('whole');
 SELECT * FROM whole WHERE x > 1;
 SELECT count(*) FROM tessera_check('whole') WHERE severity <> 'note';
--- Both sides of an OR are one scan: cells go as a set, twins go together
+-- The operands of an OR are one scan: cells move as a set, and duplicates are deleted together
 CREATE VIRTUAL TABLE parts USING tessera('parts', kind=sparse, x INT32 DIMENSION(0, 5, 2), y INT32 DIMENSION(0, 5, 3), m INT32 NOT NULL, on_conflict=abort);
 INSERT INTO parts VALUES(1, 1, 1), (2, 1, 2), (3, 1, 3), (0, 5, 4), (5, 0, 5);
 EXPLAIN QUERY PLAN UPDATE parts SET x = x + 1 WHERE (x BETWEEN 1 AND 3 AND y = 1) OR m = 4;

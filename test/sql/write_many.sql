@@ -1,4 +1,4 @@
--- Cells by the ten thousand, in any order: whole tiles and the rest of one, every order of cells, ties of Hilbert codes.
+-- Tens of thousands of cells in any order: full tiles and a last one that is not full, every cell order, equal Hilbert codes.
 .load ./tessera
 .mode list
 CREATE TABLE source(x INTEGER, y INTEGER, s TEXT, v REAL, t TEXT, n INTEGER);
@@ -25,7 +25,7 @@ SELECT 'd', (SELECT count(*) FROM (SELECT * FROM d EXCEPT SELECT * FROM source))
 SELECT 'e', (SELECT count(*) FROM (SELECT * FROM e EXCEPT SELECT * FROM source)), (SELECT count(*) FROM (SELECT * FROM source EXCEPT SELECT * FROM e)), (SELECT count(*) FROM e);
 SELECT 'f', (SELECT count(*) FROM (SELECT * FROM f EXCEPT SELECT * FROM source)), (SELECT count(*) FROM f) - (SELECT count(*) FROM source WHERE n < 3000);
 SELECT p, (SELECT count(*) FROM tessera_check(p)) FROM (SELECT 'a' AS p UNION SELECT 'b' UNION SELECT 'c' UNION SELECT 'd' UNION SELECT 'e' UNION SELECT 'f');
--- Of equal coordinates in one transaction the last counts: few, where codes alone nearly suffice, and many
+-- Of equal coordinates in one transaction the last one wins: few of them, where Hilbert codes alone nearly suffice, and many
 BEGIN;
 INSERT INTO c SELECT x, y, s, -v, t, n FROM source;
 INSERT INTO c SELECT x, y, s, -2 * v, t, n FROM source WHERE n % 100 = 1;
@@ -37,7 +37,7 @@ INSERT INTO c SELECT x, y, s, v + 1, t, n FROM source;
 INSERT INTO c SELECT x, y, s, v + 2, t, n FROM source ORDER BY v DESC;
 COMMIT;
 SELECT count(*), sum(c.v = s.v + 2) FROM c JOIN source s USING(x, y);
--- INSERT OR IGNORE finds the cells that are there, of one value in many
+-- INSERT OR IGNORE finds existing cells, one value among many
 INSERT OR IGNORE INTO c SELECT x, y, s, 0, t, n FROM source WHERE rowid % 5 = 0;
 SELECT changes();
 INSERT OR IGNORE INTO c SELECT x + 1, y, s, 0, t, n FROM source WHERE rowid % 5 = 0;
