@@ -536,6 +536,12 @@ typedef struct tsr_writer_options {
   const char *owner_file; /* with an owner: the path of its database file, for messages, whose directory is forced to
                              disk before the commit is published; or NULL */
   const tsr_schema *schema; /* NULL: the newest; or one of tsr_array_schema_without: then cells are appended, no more */
+  const struct tsr_host_store
+      *scratch; /* NULL, or where cells go that memory has no room for, instead of to the array's
+                                           store: of arrays in a store of the host's, whose savepoints may take back
+                                           what is written there, and not the cells. A tree of it is opened with the
+                                           path "scratch" when the first cells go there, and closed with the writer */
+  void *scratch_argument;
 } tsr_writer_options;
 
 /* Writes by the array's newest schema, or the one that is given, in its format version where that is 3 or 7 to 22, else in 22; TSR_READONLY for
@@ -563,9 +569,6 @@ TSR_API int tsr_writer_remove(tsr_writer *writer, int64_t row, const tsr_column 
 typedef struct tsr_mark {
   uint64_t cells, removed, boxes;
 } tsr_mark;
-/* While `keep` is true, no cells go to disk before prepare, however many: where the host may take back what is written,
- * and not the cells (savepoints of its transaction). Past the budget there is TSR_BUDGET. */
-TSR_API void tsr_writer_keep(tsr_writer *writer, bool keep);
 TSR_API tsr_mark tsr_writer_mark(const tsr_writer *writer);
 TSR_API int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error);
 TSR_API bool tsr_writer_changed(const tsr_writer *writer); /* is there anything to commit? */

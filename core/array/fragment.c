@@ -110,8 +110,7 @@ void tsr__array_files_done(tsr_array *array) {
 
 static int fragment_join_path(const tsr_fragment *fragment, const char *file, tsr_buffer *path, tsr_error *error) {
   path->size = 0;
-  TSR_TRY(tsr__buffer_printf(path, error, "%s%s/%s", fragment->old_layout ? "" : TSR_DIR_FRAGMENTS "/", fragment->name,
-                             file));
+  TSR_TRY(tsr__buffer_printf(path, error, "%s%s/%s", tsr__fragment_parent(fragment), fragment->name, file));
   return tsr__buffer_append_u8(path, 0, error);
 }
 
@@ -127,7 +126,7 @@ static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const ch
   int rc = TSR_NOT_FOUND;
   for (int i = 0; i < (may_be_prepared ? 3 : 1) && rc == TSR_NOT_FOUND; i++) {
     rc = fragment_join_path(fragment, names[i], &path, error);
-    if (rc >= 0) rc = tsr__store_open_file(array->store, (const char *)path.data, file, error);
+    if (rc >= 0) rc = tsr__store_open_file(tsr__fragment_store(array, fragment), (const char *)path.data, file, error);
   }
   tsr__buffer_release(&path);
   return rc;
@@ -397,8 +396,8 @@ int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *err
 static void remove_files(tsr_array *array, const tsr_fragment *fragment) {
   char path[160];
   tsr_error ignored;
-  snprintf(path, sizeof path, "%s%.120s", fragment->old_layout ? "" : TSR_DIR_FRAGMENTS "/", fragment->name);
-  (void)tsr__fragment_remove(array->store, path, &ignored);
+  snprintf(path, sizeof path, "%s%.120s", tsr__fragment_parent(fragment), fragment->name);
+  (void)tsr__fragment_remove(tsr__fragment_store(array, fragment), path, &ignored);
 }
 
 static void drop_tiles(tsr_fragment *fragment) {

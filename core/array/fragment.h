@@ -6,8 +6,10 @@
 #define TSR_FRAGMENT_H
 
 #include "model/name.h"
+#include "format/layout.h"
 #include "format/rtree.h"
 #include "format/tile.h"
+#include "array/array.h"
 
 typedef struct tsr_committed tsr_committed;
 
@@ -28,10 +30,21 @@ typedef struct tsr_fragment {
   /* The following fields are for sorted runs of a writer's uncommitted cells, which are in no registry. */
   bool
       uncommitted; /* the fragment is a sorted run: the times of its cells are their numbers plus TSR_UNCOMMITTED_TIMES */
+  tsr_store *scratch; /* the store in whose root the fragment's directory lies; NULL: the array's store has it */
   bool provisional; /* the fragment's files are removed together with its last reference */
   tsr_tile **tiles; /* run in memory: [slot * tile count + tile], owned; NULL: the tiles are in files */
   uint32_t *positions; /* by cell number: where the cell stands in the run; NULL until it is needed */
 } tsr_fragment;
+
+/* Returns the store in which the fragment's directory lies. */
+static inline tsr_store *tsr__fragment_store(const tsr_array *array, const tsr_fragment *fragment) {
+  return fragment->scratch ? fragment->scratch : array->store;
+}
+
+/* Returns the directory above the fragment's in that store: "", or a path that ends in '/'. */
+static inline const char *tsr__fragment_parent(const tsr_fragment *fragment) {
+  return fragment->old_layout || fragment->scratch ? "" : TSR_DIR_FRAGMENTS "/";
+}
 
 #define TSR_UNCOMMITTED_TIMES (UINT64_C(1) << 63) /* later than every time of a committed cell */
 

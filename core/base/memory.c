@@ -56,6 +56,7 @@ void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void 
   memory->interrupted = NULL;
   memory->interrupted_argument = NULL;
   memory->contexts = NULL;
+  atomic_init(&memory->lent, 0);
   atomic_init(&memory->work, 0);
   atomic_init(&memory->used, 0);
   atomic_init(&memory->peak, 0);
@@ -73,6 +74,7 @@ void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, co
   memory->interrupted = NULL;
   memory->interrupted_argument = NULL;
   memory->contexts = NULL;
+  atomic_init(&memory->lent, 0);
   atomic_init(&memory->work, 0);
   atomic_init(&memory->used, 0);
   atomic_init(&memory->peak, 0);
@@ -82,9 +84,10 @@ void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, co
 
 /* Charges one level without its parents. Returns false, and sets *in_use, if the limit would be passed. */
 static bool memory_charge_level(tsr_memory *memory, uint64_t size, uint64_t *in_use) {
+  const uint64_t lent = atomic_load_explicit(&memory->lent, memory_order_relaxed);
   uint64_t used = atomic_load_explicit(&memory->used, memory_order_relaxed), sum;
   do {
-    if (!tsr__add(used, size, &sum) || sum > memory->limit) {
+    if (!tsr__add(used, size, &sum) || sum > tsr__add_sat(memory->limit, lent)) {
       *in_use = used;
       return false;
     }
@@ -353,6 +356,16 @@ int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
     generous = need;
   }
   buffer->capacity = generous;
+  return TSR_OK;
+}
+
+int tsr__buffer_reserve_exactly(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
+  void *data = buffer->data;
+  if (more <= buffer->capacity - buffer->size) return TSR_OK;
+  const uint64_t need = tsr__add_sat(buffer->size, more);
+  TSR_TRY(tsr__realloc(buffer->memory, need, &data, error));
+  buffer->data = data;
+  buffer->capacity = need;
   return TSR_OK;
 }
 

@@ -21,6 +21,7 @@ typedef struct tsr_memory {
   void *(*reallocate)(void *argument, void *pointer, uint64_t size); /* as realloc; a size of 0 frees */
   void *argument; /* of `reallocate`, borrowed */
   uint64_t limit; /* in bytes; UINT64_MAX: none */
+  _Atomic uint64_t lent; /* bytes past the limit that may be used for a while; plans made by `limit` leave them out */
   const char *name; /* of the limit in error messages, for example "memory_mb"; borrowed */
   uint64_t largest; /* size of the largest block that `reallocate` can give, in bytes */
   _Atomic uint64_t used, peak; /* in bytes */
@@ -158,6 +159,9 @@ typedef struct tsr_buffer {
 
 /* Makes room for `more` bytes behind the present `size`, which does not change. The data may move. */
 int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error);
+
+/* The same without room for growth, where the size is known. */
+int tsr__buffer_reserve_exactly(tsr_buffer *buffer, uint64_t more, tsr_error *error);
 
 /* Each appends bytes; integers in little-endian order. On failure the buffer's content is unchanged. */
 int tsr__buffer_append(tsr_buffer *buffer, const void *bytes, uint64_t size, tsr_error *error);

@@ -537,14 +537,23 @@ static int flush_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr
   return TSR_OK;
 }
 
+/* A tile that is as large as what may wait for the file does not wait: there is no second copy of it. */
+static int append_stored(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
+                         fragment_writer_part *p, const tsr_buffer *stored, tsr_error *error) {
+  const bool large = stored->size >= w->out_max;
+  if (large) TSR_TRY(flush_part(w, s, kind, p, error));
+  TSR_TRY(large ? tsr__store_append(p->file, stored->data, stored->size, error)
+                : tsr__buffer_append(&p->out, stored->data, stored->size, error));
+  p->size += stored->size;
+  return p->out.size >= w->out_max ? flush_part(w, s, kind, p, error) : TSR_OK;
+}
+
 static int append_tile(tsr_fragment_writer *w, fragment_writer_slot *s, const encoded *e, tsr_error *error) {
   for (int kind = 0; kind < TSR_PART_COUNT; kind++) {
     if (!s->used[kind]) continue;
     fragment_writer_part *p = &s->parts[kind];
     TSR_TRY(tsr__buffer_append_u64(&p->offsets, p->size, error));
-    TSR_TRY(tsr__buffer_append(&p->out, e->parts[kind].data, e->parts[kind].size, error));
-    p->size += e->parts[kind].size;
-    if (p->out.size >= w->out_max) TSR_TRY(flush_part(w, s, kind, p, error));
+    TSR_TRY(append_stored(w, s, kind, p, &e->parts[kind], error));
   }
   if (s->used[TSR_PART_VARIABLE]) TSR_TRY(tsr__buffer_append_u64(&s->var_sizes, e->variable_size, error));
   tsr_statistics_writer *statistics = &w->statistics[s->number];
@@ -618,6 +627,25 @@ static int fragment_writer_find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr
   return TSR_OK;
 }
 
+static uint64_t pending_bytes(const tsr_fragment_writer *w) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < w->input_count; i++) bytes += w->inputs[i].values.size + w->inputs[i].starts.size;
+  return bytes;
+}
+
+/* The window is empty. The memory of a tile that is larger than a window should be is not kept for the next one: who gathers
+ * that has it meanwhile. */
+static void empty_window(tsr_fragment_writer *w) {
+  const bool large = w->target.window_bytes && w->window_tiles == 1 && pending_bytes(w) > w->target.window_bytes;
+  for (uint32_t i = 0; i < w->input_count; i++) {
+    w->inputs[i].values.size = w->inputs[i].starts.size = w->inputs[i].validity.size = 0;
+    if (large) release_input(&w->inputs[i]);
+  }
+  for (uint32_t s = 0; large && s < w->slot_count; s++)
+    for (int p = 0; p < TSR_PART_COUNT; p++) tsr__buffer_release(&w->encoded[s].parts[p]);
+  w->pending = w->written.size = 0;
+}
+
 static int write_window(tsr_fragment_writer *w, tsr_error *error) {
   const uint64_t tiles =
       w->pending / w->tile_cells + (w->pending % w->tile_cells != 0); /* tile_cells may be all of 64 bits */
@@ -634,16 +662,8 @@ static int write_window(tsr_fragment_writer *w, tsr_error *error) {
     TSR_TRY(note_box(w, tile, w->metadata.last_tile_cells, error));
   }
   w->metadata.tile_count += tiles;
-  for (uint32_t i = 0; i < w->input_count; i++)
-    w->inputs[i].values.size = w->inputs[i].starts.size = w->inputs[i].validity.size = 0;
-  w->pending = w->written.size = 0;
+  empty_window(w);
   return TSR_OK;
-}
-
-static uint64_t pending_bytes(const tsr_fragment_writer *w) {
-  uint64_t bytes = 0;
-  for (uint32_t i = 0; i < w->input_count; i++) bytes += w->inputs[i].values.size + w->inputs[i].starts.size;
-  return bytes;
 }
 
 /* Bytes of the variable cells of a tile that starts at cell `from` of the present call. */

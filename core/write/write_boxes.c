@@ -19,7 +19,8 @@
 #include "read/reader.h"
 #include "write/write_boxes_spilled.h"
 
-#define ROUNDS 3 /* of joining across tiles */
+#define ROUNDS     3 /* of joining across tiles */
+#define READ_LEAST (UINT64_C(1) << 20) /* bytes for what reads a tile's cells */
 
 /* ---- Cells by tile -------------------------------------------------------------------------- */
 
@@ -266,6 +267,12 @@ static void interval_of(const tsr_boxes *b, uint32_t d, uint64_t low, uint64_t h
   tsr__key_value(datatype, b->grid.low_key[d] + high, interval->high);
 }
 
+/* Half of the budget, but not more than half of what is left beside what has been gathered. */
+static uint64_t memory_left(const tsr_memory *memory) {
+  const uint64_t most = tsr__add_sat(memory->limit, memory->lent), left = most - TSR_MIN(most, memory->used);
+  return TSR_MIN(left / 2, TSR_MAX(memory->limit / 2, READ_LEAST));
+}
+
 int tsr__boxes_read(tsr_boxes *b, tsr_reader *reader, const uint64_t *low, const uint64_t *high, bool attributes,
                     tsr_error *error) {
   tsr_arena arena;
@@ -288,7 +295,7 @@ int tsr__boxes_read(tsr_boxes *b, tsr_reader *reader, const uint64_t *low, const
     for (uint32_t f = n; f < fields; f++) wanted[f] = true;
     const tsr_request request = {.dimensions = ranges,
                                  .fields = attributes ? wanted : NULL,
-                                 .memory_bytes = b->source.spilled ? b->source.memory->limit / 2 : 0,
+                                 .memory_bytes = b->source.spilled ? memory_left(b->source.memory) : 0,
                                  .threads = b->source.threads};
     rc = tsr_reader_start(reader, &request, error);
   }

@@ -109,12 +109,24 @@ static uint64_t find_corners(const filler *f, const uint64_t *tile) {
   return cells;
 }
 
-static int begin_values(tsr_boxes *b, tsr_error *error) {
+/* What is known of a tile's size is not left to growth, which takes half as much again. */
+static int reserve_known(tsr_boxes *b, uint64_t cells, tsr_error *error) {
+  const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
+  for (uint32_t i = n; i < fields; i++) {
+    const tsr_field *field = &b->source.schema->fields[i];
+    const uint64_t size = tsr__mul_sat(cells, field->cell_size ? field->cell_size : sizeof(uint64_t));
+    TSR_TRY(tsr__buffer_reserve_exactly(field->cell_size ? &b->values[i] : &b->offsets[i], size, error));
+    if (field->nullable) TSR_TRY(tsr__buffer_reserve_exactly(&b->validity[i], cells, error));
+  }
+  return TSR_OK;
+}
+
+static int begin_values(tsr_boxes *b, uint64_t cells, tsr_error *error) {
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
   for (uint32_t i = 0; i < 3 * fields; i++) b->values[i].size = 0;
   for (uint32_t i = n; i < fields; i++)
     if (!b->source.schema->fields[i].cell_size) TSR_TRY(tsr__buffer_append_u64(&b->offsets[i], 0, error));
-  return TSR_OK;
+  return reserve_known(b, cells, error);
 }
 
 static const tsr_column *end_values(tsr_boxes *b) {
@@ -135,7 +147,7 @@ static int fill_tile(void *argument, const uint64_t *tile, uint64_t *order, cons
   uint64_t next = 0;
   *columns = b->source.columns;
   if (placed == wanted) return TSR_OK;
-  TSR_TRY(begin_values(b, error));
+  TSR_TRY(begin_values(b, wanted, error));
   for (uint64_t i = 0; i < b->grid.tile_cells; i++) {
     if (order[i] == TSR_NO_CELL) continue;
     TSR_TRY(write_boxes_fill_copy_cells(b, b->source.columns, order[i], error));
@@ -155,7 +167,7 @@ static int fill_spilled(void *argument, const uint64_t *tile, uint64_t *order, c
   const uint64_t wanted = find_corners(f, tile);
   uint64_t next = 0;
   for (uint64_t i = 0; i < b->grid.tile_cells; i++) order[i] = TSR_NO_CELL;
-  TSR_TRY(begin_values(b, error));
+  TSR_TRY(begin_values(b, wanted, error));
   TSR_TRY(write_boxes_fill_add_rows(b, b->own, order, &next, error));
   if (next < wanted) {
     TSR_TRY(tsr__boxes_present(b, error));

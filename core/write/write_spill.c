@@ -17,6 +17,7 @@
 
 #include "base/heap.h"
 #include "store/store.h"
+#include "store/store_host.h"
 #include "format/fragment_slot.h"
 #include "format/layout.h"
 #include "array/array.h"
@@ -32,12 +33,15 @@
 #define POSITIONS         "positions"
 #define SORT_BYTES        80u /* that a cell takes while it is sorted and written, about */
 #define FIXED_BYTES       (UINT64_C(1) << 20) /* that codecs take, however few the cells are */
+#define SOURCES_WANTED    8u /* that are merged at once */
 #define CELLS_MIN         1024u /* fewer are not worth a run */
 #define WRITE_SPILL_BATCH 4096u /* merged cells that go to the fragment's writer at once */
 #define TILES_MIN         512u /* as many tiles of a part as memory_mb would hold */
 #define TILE_BYTES        64u /* that the metadata of one take, for each of its fields, about */
 
 /* ---- Spilling ---------------------------------------------------------------------------------------------------- */
+
+static tsr_store *write_spill_store(const tsr_writer *w) { return w->scratch ? w->scratch : w->array->store; }
 
 static int write_positions(tsr_writer *w, const char *directory, const uint32_t *order, uint64_t count,
                            tsr_error *error) {
@@ -47,7 +51,7 @@ static int write_positions(tsr_writer *w, const char *directory, const uint32_t 
   TSR_TRY(TSR_ALLOC_RAW(&w->memory, count, &positions, error));
   for (uint64_t i = 0; i < count; i++) positions[order[i]] = (uint32_t)i;
   snprintf(path, sizeof path, "%.160s/" POSITIONS, directory);
-  int rc = tsr__store_create_exclusive(w->array->store, path, &file, error);
+  int rc = tsr__store_create_exclusive(write_spill_store(w), path, &file, error);
   if (rc >= 0) rc = tsr__store_append(file, positions, count * sizeof(uint32_t), error);
   tsr__store_close_file(file);
   tsr__free(positions);
@@ -58,14 +62,15 @@ typedef struct run_path {
   char text[160];
 } run_path;
 
-static run_path write_spill_path_of(const tsr_writer *w, const tsr_fragment *fragment) {
+static run_path write_spill_path_of(const tsr_fragment *fragment) {
   run_path path;
-  snprintf(path.text, sizeof path.text, "%s%.120s", tsr__writer_fragments(w), fragment->name);
+  snprintf(path.text, sizeof path.text, "%s%.120s", tsr__fragment_parent(fragment), fragment->name);
   return path;
 }
 
 static tsr_fragment_target run_target(tsr_writer *w, const tsr_schema *schema, const char *directory) {
   tsr_fragment_target target = tsr__writer_target(w, directory, NULL);
+  target.store = write_spill_store(w);
   target.metadata_name = TSR_FILE_FRAGMENT_METADATA;
   target.schema = schema;
   target.version = TSR_RUN_VERSION;
@@ -108,7 +113,7 @@ static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const c
   char path[200];
   tsr_file *file = NULL;
   snprintf(path, sizeof path, "%.160s/" TSR_FILE_FRAGMENT_METADATA, directory);
-  TSR_TRY(tsr__store_open_file(w->array->store, path, &file, error));
+  TSR_TRY(tsr__store_open_file(write_spill_store(w), path, &file, error));
   const int rc = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), write_spill_find_schema,
                                              &schema, &w->array->memory, &fragment->metadata, error);
   tsr__store_close_file(file);
@@ -120,8 +125,12 @@ static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const c
 /* One to be written, its directory there. */
 static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
   char name[128];
-  TSR_TRY(tsr__writer_directory(w, name, error));
+  if (w->scratch_host && !w->scratch)
+    TSR_TRY(
+        tsr__store_host_open(&w->array->memory, w->scratch_host, w->scratch_argument, "scratch", &w->scratch, error));
+  TSR_TRY(tsr__writer_directory(w, w->scratch, name, error));
   TSR_TRY(tsr__array_fragment_new(w->array, name, fragment, error));
+  (*fragment)->scratch = w->scratch;
   (*fragment)->uncommitted = (*fragment)->provisional = true;
   (*fragment)->old_layout = !layout_has_commits_folder(w->version);
   (*fragment)->parsed.start = (*fragment)->parsed.end = UINT64_MAX;
@@ -129,14 +138,14 @@ static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
 }
 
 static int write_spill_make_run(tsr_writer *w, tsr_column *columns, tsr_fragment *fragment, tsr_error *error) {
-  const run_path directory = write_spill_path_of(w, fragment);
+  const run_path directory = write_spill_path_of(fragment);
   for (uint32_t f = 0; f < w->field_count; f++)
     columns[f] = tsr__buffered_column(&w->schema->fields[f], &w->columns[f], 0);
   TSR_TRY(write_run(w, directory.text, columns, error));
   return write_spill_open_run(w, w->run_schema, directory.text, fragment, error);
 }
 
-int tsr__spill(tsr_writer *writer, tsr_error *error) {
+static int spill(tsr_writer *writer, tsr_error *error) {
   tsr_writer *w = writer;
   tsr_column *columns;
   tsr_sorted_run run = {.first = w->first, .end = w->count, .stored = w->count - w->first};
@@ -145,6 +154,7 @@ int tsr__spill(tsr_writer *writer, tsr_error *error) {
   tsr__transaction_view_rewind(w, 0); /* runs in memory are not needed any more */
   tsr__index_release(w);
   TSR_TRY(tsr__buffer_reserve(&w->runs, sizeof run, error));
+  TSR_TRY(tsr__need_reserve(w, error));
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count + 1, &columns, error));
   int rc = new_run(w, &run.fragment, error);
   if (rc >= 0) {
@@ -155,9 +165,19 @@ int tsr__spill(tsr_writer *writer, tsr_error *error) {
   if (rc < 0) return tsr__wrap(error, "writing cells that memory_mb has no room for");
   (void)tsr__buffer_append(&w->runs, &run, sizeof run, error); /* there is room */
   w->spilled++;
+  tsr__need_spilled(w);
   for (uint32_t f = 0; f < w->field_count; f++) tsr__buffered_truncate(&w->schema->fields[f], &w->columns[f], 0);
   w->first = w->count;
   return TSR_OK;
+}
+
+/* A statement's spilling may take what a commit may: what it has no room for could not be committed either. */
+int tsr__spill(tsr_writer *writer, tsr_error *error) {
+  const bool lent = writer->memory.lent > 0;
+  if (!lent) tsr__need_lend(writer, true);
+  const int rc = spill(writer, error);
+  if (!lent) tsr__need_lend(writer, false);
+  return rc;
 }
 
 int tsr__spill_if_full(tsr_writer *writer, tsr_error *error) {
@@ -169,7 +189,7 @@ int tsr__spill_if_full(tsr_writer *writer, tsr_error *error) {
     bytes += c->values.size + c->offsets.size + c->validity.size;
     room += tsr__buffered_bytes(c);
   }
-  if (w->kept || (cells < CELLS_MIN && bytes < limit / 64)) return TSR_OK;
+  if (cells < CELLS_MIN && bytes < limit / 64) return TSR_OK;
   const uint64_t used = w->memory.used, other = used - TSR_MIN(used, room);
   const uint64_t need = tsr__add_sat(tsr__add_sat(bytes / 2 * 5, cells * SORT_BYTES), other);
   return need > limit / 4 * 3 - TSR_MIN(limit / 2, FIXED_BYTES) ? tsr__spill(writer, error) : TSR_OK;
@@ -185,6 +205,7 @@ void tsr__spill_rewind(tsr_writer *writer, uint64_t count) {
       return;
     }
     tsr__array_fragment_drop(writer->array, last->fragment);
+    tsr__need_drop_run(writer);
     writer->runs.size -= sizeof(tsr_sorted_run); /* those in memory are gone by now */
     writer->spilled--;
   }
@@ -194,8 +215,8 @@ int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64
   char path[200];
   uint8_t bytes[sizeof(uint32_t)];
   tsr_file *file;
-  snprintf(path, sizeof path, "%s%.120s/" POSITIONS, run->old_layout ? "" : TSR_DIR_FRAGMENTS "/", run->name);
-  TSR_TRY(tsr__store_open_file(array->store, path, &file, error));
+  snprintf(path, sizeof path, "%s%.120s/" POSITIONS, tsr__fragment_parent(run), run->name);
+  TSR_TRY(tsr__store_open_file(tsr__fragment_store(array, run), path, &file, error));
   const int rc = tsr__store_read_at(file, at * sizeof bytes, bytes, sizeof bytes, error);
   tsr__store_close_file(file);
   if (rc >= 0) *position = tsr__load32(bytes);
@@ -368,7 +389,7 @@ static void write_spill_take_back(write_spill_merge *m) {
 
 static int write_spill_open_part(write_spill_merge *m, tsr_error *error) {
   TSR_TRY(new_run(m->w, &m->part.fragment, error));
-  m->part_path = write_spill_path_of(m->w, m->part.fragment);
+  m->part_path = write_spill_path_of(m->part.fragment);
   const tsr_fragment_target target = run_target(m->w, m->part_schema, m->part_path.text);
   return tsr__fragment_writer_open(&target, &m->writer, error);
 }
@@ -585,12 +606,19 @@ static int write_spill_pass(sources *from, uint64_t most, sources *to, tsr_error
 }
 
 /* How many sources may be merged at once, beside a tile of the fragment, which is gathered, filtered and written. */
-static uint64_t most_sources(const tsr_writer *w, const weight *sum) {
+static uint64_t sources_within(const tsr_writer *w, const weight *sum, uint64_t limit) {
   const uint64_t cells = TSR_MAX(sum->cells, 1), tile = TSR_MIN(w->schema->capacity, cells);
   const uint64_t fragment = tsr__mul_sat(4, tsr__mul_sat(tile, sum->bytes / cells + 1));
-  const uint64_t taken = tsr__add_sat(tsr__add_sat(fragment, FIXED_BYTES / 2), w->memory.used), limit = w->memory.limit;
+  const uint64_t taken = tsr__add_sat(tsr__add_sat(fragment, FIXED_BYTES / 2), w->memory.used);
   const uint64_t room = TSR_MAX((limit - TSR_MIN(limit, taken)) / 2, limit / 32);
   return TSR_MAX(room / TSR_MAX(sum->largest, 1), 2);
+}
+
+/* Few at once take many passes: a commit may take more memory for these. */
+static uint64_t most_sources(const tsr_writer *w, const weight *sum) {
+  const uint64_t most = sources_within(w, sum, w->memory.limit);
+  if (most >= SOURCES_WANTED) return most;
+  return TSR_MIN(sources_within(w, sum, tsr__add_sat(w->memory.limit, w->memory.lent / 2)), SOURCES_WANTED);
 }
 
 static int weigh_all(const sources *s, weight *sum, tsr_error *error) {

@@ -61,7 +61,8 @@ static int prepare_columns(tsr_writer *w, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&w->arena, w->field_count, &w->limits, error));
   for (uint32_t f = 0; f < w->field_count; f++) tsr__limit_make(w->schema, f, &w->limits[f]);
   tsr__ahead_open(w);
-  return tsr__removed_open(w, error);
+  TSR_TRY(tsr__removed_open(w, error));
+  return tsr__need_open(w, error);
 }
 
 /* The last schema of all: writing does not look at times. */
@@ -99,6 +100,8 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
   w->threads = options->threads && !array->environment->single_threaded ? options->threads : array->threads;
   w->durable = !options->unsynced;
   w->asked_time = options->time;
+  w->scratch_host = array->store->workers_may_read ? NULL : options->scratch;
+  w->scratch_argument = options->scratch_argument;
   int rc = copy_owner(w, options->owner, options->owner_file, error);
   if (rc >= 0) rc = writer_open_schema(w, options->schema, error);
   if (rc >= 0) rc = prepare_columns(w, error);
@@ -181,11 +184,13 @@ void tsr__writer_drop(tsr_writer *writer) {
   if (--w->references > 0) return;
   for (uint32_t i = 0; w->columns && i < w->field_count; i++) tsr__buffered_release(&w->columns[i]);
   tsr__removed_release(w);
+  tsr__need_release(w);
   tsr__buffer_release(&w->index.heads);
   tsr__buffer_release(&w->index.next);
   tsr__buffer_release(&w->runs);
   tsr__buffer_release(&w->pieces);
   tsr__buffer_release(&w->withdrawn);
+  tsr__store_close(w->scratch);
   tsr__arena_release(&w->arena);
   tsr__free(w);
 }
@@ -213,6 +218,12 @@ static void truncate_columns(tsr_writer *w, uint64_t count) {
   w->count = count;
 }
 
+/* The last cells go, down to so many, which are in memory or are those that were before. */
+static void take_back(tsr_writer *w, uint64_t count) {
+  tsr__need_take(w, TSR_MAX(count, w->first) - w->first, w->count - w->first);
+  truncate_columns(w, count);
+}
+
 static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t *selection, uint64_t count,
                         tsr_error *error) {
   for (uint32_t f = 0; f < w->field_count; f++) {
@@ -231,6 +242,12 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
     }
   }
   w->count += count;
+  tsr__need_add(w, w->count - w->first - count, w->count - w->first);
+  const int rc = tsr__need_check_cells(w, error);
+  if (rc < 0) {
+    take_back(w, w->count - count);
+    return rc;
+  }
   if (w->count - w->first >= w->ahead.next) tsr__ahead_more(w);
   changed(w);
   return TSR_OK;
@@ -243,6 +260,7 @@ static bool append_cell(tsr_writer *w, const tsr_column *columns) {
   if (!tsr__buffered_append_cell(w->limits, w->field_count, w->columns, columns, &bytes)) return false;
   w->unweighed += bytes;
   w->count++;
+  tsr__need_add(w, w->count - w->first - 1, w->count - w->first);
   if (w->count - w->first >= w->ahead.next) tsr__ahead_more(w);
   changed(w);
   return true;
@@ -269,9 +287,12 @@ static int remove_row(tsr_writer *w, int64_t row, const tsr_column *coordinates,
                      w->version);
   if (row < 0 && (row > -2 || (uint64_t)(-2 - row) >= w->count))
     return tsr__fail(error, TSR_ERROR, "%lld is no row", (long long)row);
+  const uint64_t before = w->removed.count;
   TSR_TRY(tsr__removed_add(w, row, coordinates, index, error));
   changed(w);
-  return TSR_OK;
+  const int rc = tsr__need_check_removed(w, error);
+  if (rc < 0) tsr__removed_rewind(w, before);
+  return rc;
 }
 
 int tsr_writer_remove(tsr_writer *writer, int64_t row, const tsr_column *coordinates, uint64_t index,
@@ -306,8 +327,12 @@ static int provisional_name(char name[128], tsr_error *error) {
   return TSR_OK;
 }
 
-int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error) {
+int tsr__writer_directory(tsr_writer *writer, tsr_store *scratch, char name[128], tsr_error *error) {
   tsr_writer *w = writer;
+  if (scratch) {
+    TSR_TRY(provisional_name(name, error));
+    return tsr__store_make_directory(scratch, name, error);
+  }
   if (layout_has_commits_folder(w->version)) {
     TSR_TRY(make_if_absent(w, TSR_DIR_FRAGMENTS, error));
     TSR_TRY(make_if_absent(w, TSR_DIR_COMMITS, error));
@@ -321,7 +346,7 @@ int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error) 
 static int new_piece(tsr_writer *w, writer_piece **made, tsr_error *error) {
   writer_piece one = {.name = "."};
   TSR_TRY(tsr__buffer_reserve(&w->pieces, sizeof one, error));
-  TSR_TRY(tsr__writer_directory(w, one.name, error));
+  TSR_TRY(tsr__writer_directory(w, NULL, one.name, error));
   TSR_TRY(tsr__buffer_append(&w->pieces, &one, sizeof one, error));
   *made = piece_at(w, piece_count(w) - 1);
   return TSR_OK;
@@ -380,12 +405,10 @@ static int write_spilled(tsr_writer *w, tsr_error *error) {
   return cells > 0 ? TSR_OK : remove_pieces(w, piece_count(w) - 1, error);
 }
 
-static int writer_write_sparse(tsr_writer *w, tsr_error *error) {
+static int write_from_memory(tsr_writer *w, tsr_error *error) {
   tsr_column *columns = NULL;
   uint32_t *order = NULL;
   uint64_t count = w->count - w->first;
-  if (w->spilled) return write_spilled(w, error);
-  if (!count) return TSR_OK;
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count, &columns, error));
   for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, columns + f);
   int rc = TSR_ALLOC_RAW(&w->memory, count, &order, error);
@@ -399,6 +422,16 @@ static int writer_write_sparse(tsr_writer *w, tsr_error *error) {
   if (rc >= 0 && count > 0) rc = write_piece(w, columns, order, count, error);
   tsr__free(order);
   tsr__free(columns);
+  return rc;
+}
+
+static int writer_write_sparse(tsr_writer *w, tsr_error *error) {
+  tsr_error trouble = {0};
+  if (w->spilled) return write_spilled(w, error);
+  if (w->count == w->first) return TSR_OK;
+  const int rc = write_from_memory(w, &trouble);
+  if (rc == TSR_BUDGET) return write_spilled(w, error); /* the cells themselves may leave memory */
+  if (rc < 0) *error = trouble;
   return rc;
 }
 
@@ -588,8 +621,6 @@ static int writer_write_dense(tsr_writer *w, tsr_error *error) {
 
 /* ---- Marks ------------------------------------------------------------------------------------------------------- */
 
-void tsr_writer_keep(tsr_writer *writer, bool keep) { writer->kept = keep; }
-
 tsr_mark tsr_writer_mark(const tsr_writer *writer) {
   return (tsr_mark){.cells = writer->count, .removed = writer->removed.count, .boxes = writer->boxes};
 }
@@ -610,6 +641,7 @@ static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
     w->boxes = mark.boxes;
     TSR_TRY(remove_pieces(w, mark.boxes, error));
   }
+  if (mark.cells < now.cells) tsr__need_take(w, TSR_MAX(mark.cells, w->first) - w->first, now.cells - w->first);
   tsr__transaction_view_rewind(w, mark.cells);
   tsr__spill_rewind(w, mark.cells);
   tsr__index_rewind(w, mark.cells);
@@ -904,12 +936,14 @@ static int writer_prepare(tsr_writer *w, tsr_error *error) {
   tsr_work work;
   p.deletes.bytes.memory = p.deletes.ends.memory = &w->memory;
   tsr_work_begin(w->array->environment, &work, "commit", w->array->path, w->count);
+  tsr__need_lend(w, true);
   int rc = prepare_all(&p, error);
   tsr_work_end(w->array->environment, &work);
   tsr__deletes_release(&p.deletes);
   tsr__free(p.names);
   tsr__index_release(w); /* it holds the present */
   tsr_snapshot_close(p.present);
+  tsr__need_lend(w, false);
   return rc;
 }
 

@@ -22,6 +22,7 @@
 #include "array/fragment.h"
 #include "array/pending.h"
 #include "write/fragment_writer.h"
+#include "write/write_need.h"
 #include "write/write_removed.h"
 
 typedef struct tsr_limit tsr_limit;
@@ -72,7 +73,9 @@ struct tsr_writer {
   bool durable;
   char *owner, *owner_file; /* or NULL */
   tsr_file *lock; /* the marker of `commit`, locked by this writer; or NULL */
-  bool kept; /* in memory: tsr_writer_keep */
+  const tsr_host_store *scratch_host; /* or NULL: runs on disk lie in the array's store */
+  void *scratch_argument;
+  tsr_store *scratch; /* once it is open */
   const tsr_commits *carried; /* delete conditions that are committed as they are, under their own names; or NULL */
   bool listed; /* from version 12 on the commit is a list, also of one fragment: so its publication is a rename */
   uint64_t asked_time, time;
@@ -83,6 +86,7 @@ struct tsr_writer {
   uint64_t unweighed; /* bytes since tsr__spill_if_full was asked */
   tsr_ahead ahead;
   tsr_removed removed;
+  tsr_need need;
   tsr_schema *run_schema; /* without filters, with duplicates */
   tsr_schema *
       /* the same, of what runs are merged into before they become a fragment: its capacity is the last merge's */
@@ -119,8 +123,9 @@ static inline tsr_sorted_run *tsr__writer_run(const tsr_writer *writer, uint64_t
 }
 static inline uint64_t tsr__writer_runs(const tsr_writer *writer) { return writer->runs.size / sizeof(tsr_sorted_run); }
 
-/* A new directory for a fragment, under a provisional name. */
-int tsr__writer_directory(tsr_writer *writer, char name[128], tsr_error *error);
+/* A new directory for a fragment, under a provisional name: among the array's fragments, or in the root of `scratch`, if that
+ * is not NULL. */
+int tsr__writer_directory(tsr_writer *writer, tsr_store *scratch, char name[128], tsr_error *error);
 
 static inline const char *tsr__writer_fragments(const tsr_writer *writer) {
   return layout_has_commits_folder(writer->version) ? TSR_DIR_FRAGMENTS "/" : "";

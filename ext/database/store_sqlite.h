@@ -20,6 +20,9 @@ bool tsx_store_is(const char *path);
  * memory. */
 char *tsx_store_path(const char *schema, const char *name);
 
+/* The store for cells of an array in the database that memory has no room for. Its argument is the connection. */
+extern const tsr_host_store tsx_scratch;
+
 #define TSX_TREE_ROOT      1 /* id of the root */
 #define TSX_TREE_FILES_MAX ((sqlite3_int64)1 << 31) /* ids are below this */
 
@@ -42,6 +45,8 @@ typedef enum tsx_tree_statement {
 struct tsx_tree {
   tsx_tree *next; /* in the connection's list */
   tsx_connection *connection;
+  sqlite3 *db; /* the connection's; a scratch tree has one of its own */
+  bool scratch; /* it is in no list */
   char *schema, *name; /* of the virtual table; owned */
   char identity[TSX_ID_SIZE]; /* the root's name, or "" while it is not known */
   bool known; /* the shadow tables have been checked, and `statements` are for their present names */

@@ -52,7 +52,7 @@ int tsx_tree_fail(const tsx_tree *tree, int code, tsr_error *error) {
   /* SQLITE_CANTOPEN concerns a file of the database, such as its journal. TSR_NOT_FOUND would mean a file of the
    * array. */
   const int core = (code & 0xff) == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code);
-  return tsx_fail(error, core, "%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(tree->connection->db));
+  return tsx_fail(error, core, "%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(tree->db));
 }
 
 int tsx_tree_missing(tsr_error *error) { return tsx_fail(error, TSR_NOT_FOUND, "there is no such file"); }
@@ -87,7 +87,7 @@ static int check_table(const tsx_tree *tree, const char *name, const char *suffi
   char *sql = sqlite3_mprintf("SELECT sql FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = '%q_%s' "
                               "COLLATE NOCASE",
                               tree->schema, name, suffix);
-  int code = run_query(tree->connection->db, sql, &statement), result = code == SQLITE_ROW;
+  int code = run_query(tree->db, sql, &statement), result = code == SQLITE_ROW;
   if (code == SQLITE_ROW) {
     const char *text = (const char *)sqlite3_column_text(statement, 0);
     size_t length = text ? strlen(text) : 0, body_length = strlen(body);
@@ -107,7 +107,7 @@ static int read_identity(const tsx_tree *tree, const char *name, char identity[T
   if (result <= 0) return result;
   char *sql = sqlite3_mprintf("SELECT name FROM \"%w\".\"%w_files\" WHERE id = %d AND parent = 0 AND size IS NULL",
                               tree->schema, name, TSX_TREE_ROOT);
-  int code = run_query(tree->connection->db, sql, &statement);
+  int code = run_query(tree->db, sql, &statement);
   const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
   if (code == SQLITE_DONE || (code == SQLITE_ROW && (!text || strlen(text) != TSX_ID_SIZE - 1)))
     result = tsx_fail(error, TSR_CORRUPT, "the table %s_files has no root", name);
@@ -119,7 +119,7 @@ static int read_identity(const tsx_tree *tree, const char *name, char identity[T
 
 /* Puts the names of this tree's tables into a statement's text; sqlite3_malloc'ed. */
 static char *store_tables_expand(const tsx_tree *tree, const char *text) {
-  sqlite3_str *out = sqlite3_str_new(tree->connection->db);
+  sqlite3_str *out = sqlite3_str_new(tree->db);
   for (const char *dollar; (dollar = strchr(text, '$')); text = dollar + 1 + strcspn(dollar + 1, "( ")) {
     const char *suffix = dollar + 1;
     sqlite3_str_append(out, text, (int)(dollar - text));
@@ -138,7 +138,7 @@ void tsx_tree_close_blob(tsx_tree *tree) {
 }
 
 /* Closes the blob, finalizes all statements, and has the tables looked up anew. */
-static void store_tables_forget(tsx_tree *tree) {
+void tsx_tree_forget(tsx_tree *tree) {
   tsx_tree_close_blob(tree);
   tree->busy++;
   for (int i = 0; i < TSX_TREE_STATEMENTS; i++) {
@@ -153,7 +153,7 @@ static void store_tables_forget(tsx_tree *tree) {
 /* Does the same now, or as soon as no call of SQLite for this tree is running. */
 static void store_tables_forget_soon(tsx_tree *tree) {
   if (tree->busy) tree->stale = true;
-  else store_tables_forget(tree);
+  else tsx_tree_forget(tree);
 }
 
 int tsx_tree_step(tsx_tree *tree, sqlite3_stmt *statement) {
@@ -170,7 +170,7 @@ static int search_tables(tsx_tree *tree, tsr_error *error) {
   char *sql = sqlite3_mprintf("SELECT substr(name, 1, length(name) - 6) FROM \"%w\".sqlite_schema WHERE type = 'table' "
                               "AND name LIKE '%%\\_files' ESCAPE '\\'",
                               tree->schema);
-  int code = run_query(tree->connection->db, sql, &statement), result = 0;
+  int code = run_query(tree->db, sql, &statement), result = 0;
   for (; code == SQLITE_ROW && !result; code = result ? SQLITE_DONE : sqlite3_step(statement)) {
     const char *name = (const char *)sqlite3_column_text(statement, 0);
     char identity[TSX_ID_SIZE];
@@ -192,8 +192,8 @@ static int search_tables(tsx_tree *tree, tsr_error *error) {
 
 int tsx_tree_look(tsx_tree *tree, tsr_error *error) {
   char identity[TSX_ID_SIZE];
-  if (tree->connection->quiet) return 0;
-  if (tree->stale && !tree->busy) store_tables_forget(tree);
+  if (tree->connection->quiet && !tree->scratch) return 0;
+  if (tree->stale && !tree->busy) tsx_tree_forget(tree);
   if (tree->known) return 1;
   int there = read_identity(tree, tree->name, identity, error);
   if (there < 0) return there;
@@ -215,10 +215,9 @@ int tsx_tree_prepare(tsx_tree *tree, tsx_tree_statement one, sqlite3_int64 first
   if (!there) return tsx_tree_missing(error);
   if (!tree->statements[one]) {
     char *sql = store_tables_expand(tree, statement_texts[one]);
-    int code =
-        sql ? sqlite3_prepare_v3(tree->connection->db, sql, -1, SQLITE_PREPARE_PERSISTENT | SQLITE_PREPARE_NO_VTAB,
-                                 &tree->statements[one], NULL)
-            : SQLITE_NOMEM;
+    int code = sql ? sqlite3_prepare_v3(tree->db, sql, -1, SQLITE_PREPARE_PERSISTENT | SQLITE_PREPARE_NO_VTAB,
+                                        &tree->statements[one], NULL)
+                   : SQLITE_NOMEM;
     sqlite3_free(sql);
     if (code != SQLITE_OK) return tsx_tree_fail(tree, code, error);
   }
@@ -237,7 +236,7 @@ void tsx_tree_done(tsx_tree *tree, sqlite3_stmt *statement) {
 }
 
 int tsx_tree_change(tsx_tree *tree, sqlite3_stmt *statement, sqlite3_int64 *added, tsr_error *error) {
-  sqlite3 *db = tree->connection->db;
+  sqlite3 *db = tree->db;
   sqlite3_int64 last = sqlite3_last_insert_rowid(db);
   int code = tsx_tree_step(tree, statement);
   if (added) *added = sqlite3_last_insert_rowid(db);
@@ -275,7 +274,7 @@ int tsx_tree_room(const tsx_tree *tree, uint64_t *bytes, tsr_error *error) {
   for (int i = 0; i < 2; i++) {
     sqlite3_stmt *statement;
     char *sql = sqlite3_mprintf("PRAGMA \"%w\".%s", tree->schema, i ? "page_count" : "page_size");
-    int code = run_query(tree->connection->db, sql, &statement);
+    int code = run_query(tree->db, sql, &statement);
     if (code == SQLITE_ROW) *bytes *= (uint64_t)sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
     if (code != SQLITE_ROW) return tsx_tree_fail(tree, code, error);
@@ -285,7 +284,7 @@ int tsx_tree_room(const tsx_tree *tree, uint64_t *bytes, tsr_error *error) {
 
 /* Moves the blob handle to a row. */
 static int move_blob(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
-  sqlite3 *db = tree->connection->db;
+  sqlite3 *db = tree->db;
   tree->busy++;
   int code = tree->blob ? sqlite3_blob_reopen(tree->blob, id) : SQLITE_ABORT;
   if ((code & 0xff) == SQLITE_ABORT) { /* the handle is not open, or the row under it has changed */
@@ -299,7 +298,7 @@ static int move_blob(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
   int result = (code & 0xff) == SQLITE_ERROR
                    ? tsx_fail(error, TSR_CORRUPT, "row %lld of %s_chunks: %s", id, tree->name, sqlite3_errmsg(db))
                    : tsx_tree_fail(tree, code, error);
-  if (tree->stale) store_tables_forget(tree);
+  if (tree->stale) tsx_tree_forget(tree);
   else tsx_tree_close_blob(tree);
   return result;
 }
@@ -315,7 +314,7 @@ int tsx_tree_read(tsx_tree *tree, sqlite3_int64 row, uint64_t length, uint64_t o
   int step = sqlite3_blob_read(tree->blob, buffer, (int)size, (int)offset);
   tree->busy--;
   code = step == SQLITE_OK ? TSR_OK : tsx_tree_fail(tree, step, error);
-  if (tree->stale) store_tables_forget(tree);
+  if (tree->stale) tsx_tree_forget(tree);
   return code;
 }
 
@@ -334,6 +333,7 @@ int tsx_tree_open(void *argument, const char *path, void **out, tsr_error *error
   }
   memset(tree, 0, sizeof *tree);
   tree->connection = connection;
+  tree->db = connection->db;
   tree->schema = schema;
   tree->name = name;
   tree->next = connection->trees;
@@ -347,7 +347,7 @@ void tsx_tree_close(void *it) {
   tsx_tree **link = &tree->connection->trees;
   while (*link != tree) link = &(*link)->next;
   *link = tree->next;
-  store_tables_forget(tree);
+  tsx_tree_forget(tree);
   sqlite3_free(tree->schema);
   sqlite3_free(tree->name);
   sqlite3_free(tree);
@@ -369,9 +369,9 @@ void tsx_store_rolled_back(tsx_connection *connection) {
 }
 
 /* Runs SQL and frees its text. */
-static int store_tables_run(tsx_connection *connection, char *sql, tsr_error *error) {
-  const tsx_tree tree = {.connection = connection};
-  int code = sql ? sqlite3_exec(connection->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+static int store_tables_run(sqlite3 *db, char *sql, tsr_error *error) {
+  const tsx_tree tree = {.db = db};
+  int code = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
   sqlite3_free(sql);
   return code == SQLITE_OK ? TSR_OK : tsx_tree_fail(&tree, code, error);
 }
@@ -388,34 +388,34 @@ int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *erro
   sqlite3_free(schema);
   sqlite3_free(name);
   if ((code & 0xff) != SQLITE_BUSY && (code & 0xff) != SQLITE_LOCKED && code != SQLITE_NOMEM) return TSR_OK;
-  const tsx_tree tree = {.connection = connection};
+  const tsx_tree tree = {.db = connection->db};
   return tsx_tree_fail(&tree, code, error);
 }
 
-int tsx_store_create(tsx_connection *connection, const char *schema, const char *name, tsr_error *error) {
-  sqlite3_int64 last = sqlite3_last_insert_rowid(connection->db);
+int tsx_store_create(sqlite3 *db, const char *schema, const char *name, tsr_error *error) {
+  sqlite3_int64 last = sqlite3_last_insert_rowid(db);
   unsigned char identity[16];
   char text[33];
   sqlite3_randomness(sizeof identity, identity);
   for (int i = 0; i < 16; i++) sqlite3_snprintf(3, text + 2 * i, "%02x", identity[i]);
-  int code = store_tables_run(connection,
-                              sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_files\"%s", schema, name, files_body), error);
+  int code =
+      store_tables_run(db, sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_files\"%s", schema, name, files_body), error);
   if (code == TSR_OK)
-    code = store_tables_run(connection,
-                            sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_chunks\"%s", schema, name, chunks_body), error);
+    code =
+        store_tables_run(db, sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_chunks\"%s", schema, name, chunks_body), error);
   if (code == TSR_OK)
-    code = store_tables_run(connection,
+    code = store_tables_run(db,
                             sqlite3_mprintf("INSERT INTO \"%w\".\"%w_files\" VALUES(%d, 0, '%s', NULL, %lld, %lld)",
                                             schema, name, TSX_TREE_ROOT, text, (sqlite3_int64)tsx_tree_now(),
                                             tsx_tree_stamp()),
                             error);
-  sqlite3_set_last_insert_rowid(connection->db, last);
+  sqlite3_set_last_insert_rowid(db, last);
   return code;
 }
 
 int tsx_store_identity(tsx_connection *connection, const char *path, char **out, tsr_error *error) {
   char identity[TSX_ID_SIZE];
-  tsx_tree tree = {.connection = connection};
+  tsx_tree tree = {.connection = connection, .db = connection->db};
   int code = tsx_table_name_parse(path + strlen("db:"), &tree.schema, &tree.name, error);
   if (code < 0) return code;
   code = read_identity(&tree, tree.name, identity, error);

@@ -16,7 +16,7 @@ typedef struct tsx_tree tsx_tree;
 int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *error);
 
 /* Makes the shadow tables of an array, with an empty root. */
-int tsx_store_create(tsx_connection *connection, const char *schema, const char *name, tsr_error *error);
+int tsx_store_create(sqlite3 *db, const char *schema, const char *name, tsr_error *error);
 
 /* Returns the identity of an array, "db:SCHEMA#" and the name of its root, which stays when its table is renamed;
  * sqlite3_malloc'ed. TSR_NOT_FOUND if there is no array. */
@@ -68,5 +68,8 @@ int tsx_tree_read(tsx_tree *tree, sqlite3_int64 row, uint64_t length, uint64_t o
 
 /* Closes the blob, and with it the read transaction that it keeps open. */
 void tsx_tree_close_blob(tsx_tree *tree);
+
+/* Closes the blob and finalizes the statements of the tree. */
+void tsx_tree_forget(tsx_tree *tree);
 
 #endif

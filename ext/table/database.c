@@ -27,7 +27,7 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
   const tsx_options *options = &table->options;
   tsr_create_options create = {.key = key};
   if (!schema) schema = connection->making->schema;
-  int code = tsx_store_create(connection, table->schema_name, table->name, error);
+  int code = tsx_store_create(table->connection->db, table->schema_name, table->name, error);
   if (code == TSR_OK && schema) code = tsr_array_create(connection->environment, table->path, schema, &create, error);
   else if (code == TSR_OK)
     code = tsr_array_copy_files(connection->environment, connection->making->files, table->path, false, NULL, error);

@@ -24,6 +24,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "database/store_sqlite.h"
 #include "database/store_tables.h"
 #include "table/creation.h"
 #include "table/journal.h"
@@ -109,6 +110,10 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
   transaction->schema_name = sqlite3_mprintf("%s", table->schema_name);
   array->transaction = transaction;
   tsr_writer_options options = {.memory_bytes = table->options.memory_bytes, .threads = table->options.threads};
+  if (array->in_database) { /* whose files go back with a savepoint, while rows from before it stay */
+    options.scratch = &tsx_scratch;
+    options.scratch_argument = table->connection;
+  }
   int code = transaction->schema_name ? TSR_OK : tsx_out_of_memory(error);
   if (code == TSR_OK && !array->in_database) code = tsx_journal_recover(table, error);
   if (code == TSR_OK) code = tsr_array_freeze(array->core, true, error);
@@ -271,11 +276,6 @@ static tsx_transaction *transaction_of(sqlite3_vtab *vtab) {
   return array ? array->transaction : NULL;
 }
 
-/* Files in the database go back with a savepoint, rows from before it do not: they stay in memory. */
-static void keep_rows(const tsx_transaction *transaction) {
-  if (transaction->array->in_database) tsr_writer_keep(transaction->writer, transaction->savepoint_count > 0);
-}
-
 int tsx_savepoint(sqlite3_vtab *vtab, int number) {
   tsx_transaction *transaction = transaction_of(vtab);
   if (!transaction) return SQLITE_OK;
@@ -291,7 +291,6 @@ int tsx_savepoint(sqlite3_vtab *vtab, int number) {
   }
   transaction->savepoints[transaction->savepoint_count++] =
       (struct tsx_savepoint){.number = number, .mark = tsr_writer_mark(transaction->writer)};
-  keep_rows(transaction);
   return SQLITE_OK;
 }
 
@@ -300,7 +299,6 @@ int tsx_release(sqlite3_vtab *vtab, int number) {
   while (transaction && transaction->savepoint_count &&
          transaction->savepoints[transaction->savepoint_count - 1].number >= number)
     transaction->savepoint_count--;
-  if (transaction) keep_rows(transaction);
   return SQLITE_OK;
 }
 
@@ -316,7 +314,6 @@ int tsx_rollback_to(sqlite3_vtab *vtab, int number) {
   if (keep && transaction->savepoints[keep - 1].number == number) mark = transaction->savepoints[keep - 1].mark;
   else keep = 0;
   transaction->savepoint_count = keep;
-  keep_rows(transaction);
   return transaction_rewind_to(transaction, mark, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
 }
 

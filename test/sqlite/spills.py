@@ -162,6 +162,33 @@ def test_scattered_cells_over_written_ones_become_one_box():
     db.close()
 
 
+def test_space_tiles_that_are_a_good_part_of_the_budget():
+    """Space tiles that are a good part of memory_mb, with many attributes, with texts, with nulls: a commit writes them tile by tile. In directories and in the database."""
+    for place in (lambda: "", lambda: f"'{new()}', "):
+        for tile, attributes, values in ((150, "v INT64 NOT NULL", "i"), (100, "v INT64", "nullif(i % 3, 0)"),
+                                         (60, ", ".join(f"a{k} INT64" for k in range(20)), ", ".join(f"i + {k}" for k in range(20))),
+                                         (100, "v INT64, s TEXT", "i, substr('abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz', 1, i % 50)")):
+            db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
+            declared = f"kind=dense, y INT32 DIMENSION(0, 999, {tile}), x INT32 DIMENSION(0, 999, {tile}), {attributes}, memory_mb=1"
+            tables = ("t", "u") if "s TEXT" in attributes else ("t",)   # two in one transaction
+            for t in tables:
+                db.query(f"CREATE VIRTUAL TABLE {t} USING tessera({place()}{declared})")
+            db.query("CREATE TABLE o(y INT, x INT, %s, PRIMARY KEY(y, x))" % attributes)
+            width = tile + 20
+            insert = f"INSERT OR REPLACE INTO {{t}} WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {width * width - 1}) SELECT i / {width}, i % {width}, {values} FROM n"
+            db.query("BEGIN")
+            for t in (*tables, "o"):
+                db.query(insert.format(t=t))
+            db.query("SAVEPOINT one")
+            db.query(insert.format(t="t"))
+            db.query("ROLLBACK TO one")
+            db.query("COMMIT")
+            wanted = db.query("SELECT * FROM o ORDER BY y, x")
+            for t in tables:
+                same(db.query(f"SELECT * FROM {t} WHERE y < {width} AND x < {width} ORDER BY y, x"), wanted, declared)
+            db.close()
+
+
 def test_a_tile_with_more_fragments_than_memory_has_room_for():
     """Forty fragments have some rows each of a space tile: together they exceed `memory_mb`, one by one they do not."""
     path = new()
