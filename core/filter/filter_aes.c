@@ -46,8 +46,8 @@ static int aes_decode(const tsr_filter_context *context, tsr_input *metadata, ts
   return TSR_OK;
 }
 
-static int encrypt(const tsr_filter_context *context, const tsr_part *parts, uint32_t count, uint8_t **record,
-                   uint8_t **to, tsr_error *error) {
+static int aes_encrypt(const tsr_filter_context *context, const tsr_part *parts, uint32_t count, uint8_t **record,
+                       uint8_t **to, tsr_error *error) {
   for (uint32_t i = 0; i < count; i++) {
     uint8_t *r = *record;
     tsr__store32(r, (uint32_t)parts[i].size);
@@ -75,8 +75,8 @@ static int aes_encode(const tsr_filter_context *context, const tsr_chunk *in, ts
   tsr__store32(record, in->metadata_count);
   tsr__store32(record + 4, in->data_count);
   record += 8;
-  TSR_TRY(encrypt(context, in->metadata, in->metadata_count, &record, &to, error));
-  TSR_TRY(encrypt(context, in->data, in->data_count, &record, &to, error));
+  TSR_TRY(aes_encrypt(context, in->metadata, in->metadata_count, &record, &to, error));
+  TSR_TRY(aes_encrypt(context, in->data, in->data_count, &record, &to, error));
   *out = made;
   return TSR_OK;
 }
