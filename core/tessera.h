@@ -569,6 +569,10 @@ TSR_API int tsr_writer_remove(tsr_writer *writer, int64_t row, const tsr_column 
 typedef struct tsr_mark {
   uint64_t cells, removed, boxes;
 } tsr_mark;
+/* While `keep` is true, all cells stay in memory until prepare, however many they are: for hosts whose savepoints may
+ * take back what is written to the store, and not the cells. Cells that do not fit are TSR_BUDGET. A host that gives a
+ * `scratch` store does not need it. */
+TSR_API void tsr_writer_keep(tsr_writer *writer, bool keep);
 TSR_API tsr_mark tsr_writer_mark(const tsr_writer *writer);
 TSR_API int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error);
 TSR_API bool tsr_writer_changed(const tsr_writer *writer); /* is there anything to commit? */

@@ -44,13 +44,14 @@ static void *reallocate_standard(void *argument, void *pointer, uint64_t size) {
   return NULL;
 }
 
-void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void *, uint64_t), void *argument) {
-  memory->parent = NULL;
-  memory->reallocate = reallocate ? reallocate : reallocate_standard;
-  memory->argument = argument;
-  memory->limit = UINT64_MAX;
-  memory->largest = UINT64_MAX;
-  memory->name = "the machine";
+/* Makes a budget without users. `parent` is NULL for a root. */
+static void memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name) {
+  memory->parent = parent;
+  memory->reallocate = parent ? parent->reallocate : reallocate_standard;
+  memory->argument = parent ? parent->argument : NULL;
+  memory->limit = limit;
+  memory->largest = parent ? parent->largest : UINT64_MAX;
+  memory->name = name;
   memory->relieve = NULL;
   memory->relieve_argument = NULL;
   memory->interrupted = NULL;
@@ -62,22 +63,15 @@ void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void 
   atomic_init(&memory->peak, 0);
 }
 
+void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void *, uint64_t), void *argument) {
+  memory_init(memory, NULL, UINT64_MAX, "the machine");
+  if (!reallocate) return;
+  memory->reallocate = reallocate;
+  memory->argument = argument;
+}
+
 void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name) {
-  memory->parent = parent;
-  memory->reallocate = parent->reallocate;
-  memory->argument = parent->argument;
-  memory->limit = limit;
-  memory->largest = parent->largest;
-  memory->name = name;
-  memory->relieve = NULL;
-  memory->relieve_argument = NULL;
-  memory->interrupted = NULL;
-  memory->interrupted_argument = NULL;
-  memory->contexts = NULL;
-  atomic_init(&memory->lent, 0);
-  atomic_init(&memory->work, 0);
-  atomic_init(&memory->used, 0);
-  atomic_init(&memory->peak, 0);
+  memory_init(memory, parent, limit, name);
 }
 
 /* ---- The budget ------------------------------------------------------------------------------ */
@@ -156,7 +150,11 @@ static int memory_fail_system(tsr_memory *memory, uint64_t size, tsr_error *erro
                    (unsigned long long)size);
 }
 
-static int memory_allocate(tsr_memory *memory, uint64_t size, bool zero, void **pointer, tsr_error *error) {
+/* Stores a pointer to a block in a pointer of any type. memcpy keeps C's rules of aliasing: a `T *` must not be written
+ * as a `void *`. */
+static void set_pointer(void *pointer, void *block) { memcpy(pointer, &block, sizeof block); }
+
+static int memory_allocate(tsr_memory *memory, uint64_t size, bool zero, void *pointer, tsr_error *error) {
   TSR_TRY(charge_block(memory, size, error));
   bool standard = memory->reallocate == reallocate_standard; /* then calloc, which knows pages that are zero already */
   memory_block *b =
@@ -168,15 +166,15 @@ static int memory_allocate(tsr_memory *memory, uint64_t size, bool zero, void **
   if (zero && !standard) memset(b, 0, size + sizeof *b);
   b->owner = memory;
   b->size = size;
-  *pointer = b + 1;
+  set_pointer(pointer, b + 1);
   return TSR_OK;
 }
 
-int tsr__alloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error) {
+int tsr__alloc(tsr_memory *memory, uint64_t size, void *pointer, tsr_error *error) {
   return memory_allocate(memory, size, false, pointer, error);
 }
 
-int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error) {
+int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void *pointer, tsr_error *error) {
   return memory_allocate(memory, size, true, pointer, error);
 }
 
@@ -187,21 +185,23 @@ static int memory_product(uint64_t count, uint64_t size, uint64_t *bytes, tsr_er
                    (unsigned long long)count, (unsigned long long)size);
 }
 
-int tsr__alloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
+int tsr__alloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void *pointer, tsr_error *error) {
   uint64_t bytes;
   TSR_TRY(memory_product(count, size, &bytes, error));
   return memory_allocate(memory, bytes, true, pointer, error);
 }
 
-int tsr__alloc_raw(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
+int tsr__alloc_raw(tsr_memory *memory, uint64_t count, uint64_t size, void *pointer, tsr_error *error) {
   uint64_t bytes;
   TSR_TRY(memory_product(count, size, &bytes, error));
   return memory_allocate(memory, bytes, false, pointer, error);
 }
 
-int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error) {
-  if (!*pointer) return memory_allocate(memory, size, false, pointer, error);
-  memory_block *old = (memory_block *)*pointer - 1;
+int tsr__realloc(tsr_memory *memory, uint64_t size, void *pointer, tsr_error *error) {
+  memory_block *old;
+  memcpy(&old, pointer, sizeof old);
+  if (!old) return memory_allocate(memory, size, false, pointer, error);
+  old--;
   uint64_t before = old->size;
   assert(old->owner == memory);
   if (size > before) {
@@ -216,11 +216,11 @@ int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *e
   }
   if (size < before) memory_release(memory, NULL, before - size);
   b->size = size;
-  *pointer = b + 1;
+  set_pointer(pointer, b + 1);
   return TSR_OK;
 }
 
-int tsr__realloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
+int tsr__realloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void *pointer, tsr_error *error) {
   uint64_t bytes;
   TSR_TRY(memory_product(count, size, &bytes, error));
   return tsr__realloc(memory, bytes, pointer, error);
@@ -288,14 +288,14 @@ void tsr__arena_reset(tsr_arena *arena) {
 }
 
 /* Adds a block with room for at least `size` bytes, a multiple of 16, and gives out its first `size` bytes. */
-static int arena_grow(tsr_arena *arena, uint64_t size, void **pointer, tsr_error *error) {
+static int arena_grow(tsr_arena *arena, uint64_t size, void **bytes, tsr_error *error) {
   uint64_t usual = arena->blocks ? TSR_MIN(2 * (arena->capacity + ARENA_OVERHEAD), ARENA_LARGEST) : ARENA_FIRST;
   uint64_t capacity = TSR_MAX(usual - ARENA_OVERHEAD, size);
   arena_block *b;
   TSR_TRY(TSR_ALLOC_RAW_BYTES(arena->memory, tsr__add_sat(capacity, sizeof(arena_block)), &b, error));
   b->capacity = capacity;
   POISON(b + 1, capacity);
-  *pointer = b + 1;
+  *bytes = b + 1;
   if (arena->blocks &&
       arena->capacity - arena->at > capacity - size) { /* the present block has more room left: keep filling it */
     b->next = arena->blocks->next;
@@ -309,36 +309,42 @@ static int arena_grow(tsr_arena *arena, uint64_t size, void **pointer, tsr_error
   return TSR_OK;
 }
 
-int tsr__arena_alloc(tsr_arena *arena, uint64_t size, void **pointer, tsr_error *error) {
+int tsr__arena_alloc(tsr_arena *arena, uint64_t size, void *pointer, tsr_error *error) {
   uint64_t rounded = tsr__add_sat(TSR_MAX(size, 1), 15) & ~UINT64_C(15);
+  void *bytes;
   if (rounded <= arena->capacity - arena->at) {
-    *pointer = (uint8_t *)(arena->blocks + 1) + arena->at;
+    bytes = (uint8_t *)(arena->blocks + 1) + arena->at;
     arena->at += rounded;
   } else {
-    TSR_TRY(arena_grow(arena, rounded, pointer, error));
+    TSR_TRY(arena_grow(arena, rounded, &bytes, error));
   }
-  UNPOISON(*pointer, size);
+  UNPOISON(bytes, size);
+  set_pointer(pointer, bytes);
   return TSR_OK;
 }
 
-int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
+int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void *pointer, tsr_error *error) {
   uint64_t bytes;
   TSR_TRY(memory_product(count, size, &bytes, error));
-  TSR_TRY(tsr__arena_alloc(arena, bytes, pointer, error));
-  memset(*pointer, 0, bytes);
+  void *zeroed;
+  TSR_TRY(tsr__arena_alloc(arena, bytes, &zeroed, error));
+  memset(zeroed, 0, bytes);
+  set_pointer(pointer, zeroed);
   return TSR_OK;
 }
 
-int tsr__arena_raw(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer, tsr_error *error) {
+int tsr__arena_raw(tsr_arena *arena, uint64_t count, uint64_t size, void *pointer, tsr_error *error) {
   uint64_t bytes;
   TSR_TRY(memory_product(count, size, &bytes, error));
   return tsr__arena_alloc(arena, bytes, pointer, error);
 }
 
-int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void **pointer, tsr_error *error) {
-  TSR_TRY(tsr__arena_alloc(arena, tsr__add_sat(size, 1), pointer, error));
-  if (size > 0) memcpy(*pointer, bytes, size);
-  ((uint8_t *)*pointer)[size] = 0;
+int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void *pointer, tsr_error *error) {
+  uint8_t *copy;
+  TSR_TRY(tsr__arena_alloc(arena, tsr__add_sat(size, 1), &copy, error));
+  if (size > 0) memcpy(copy, bytes, size);
+  copy[size] = 0;
+  set_pointer(pointer, copy);
   return TSR_OK;
 }
 

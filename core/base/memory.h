@@ -73,39 +73,30 @@ static inline bool tsr__lacks_memory(int code) { return code == TSR_BUDGET || co
  * valid. "BYTES" macros are for a structure that is followed by data of variable size: `bytes` counts both. RAW memory
  * is not initialised; all other blocks are zeroed. Errors: TSR_BUDGET past a limit, with a message that says how much
  * was requested and names the limit; TSR_NOMEM where the allocator has no more memory. */
-#define TSR_ALLOC(memory, pointer, error)                                                                              \
-  TSR_SET_BLOCK_(pointer, tsr__alloc_zero(memory, sizeof **(pointer), &tsr_block_, error))
+#define TSR_ALLOC(memory, pointer, error) tsr__alloc_zero(memory, sizeof **(pointer), TSR_ADDRESS_(pointer), error)
 #define TSR_ALLOC_ARRAY(memory, count, pointer, error)                                                                 \
-  TSR_SET_BLOCK_(pointer, tsr__alloc_array(memory, count, sizeof **(pointer), &tsr_block_, error))
-#define TSR_ALLOC_BYTES(memory, bytes, pointer, error)                                                                 \
-  TSR_SET_BLOCK_(pointer, tsr__alloc_zero(memory, bytes, &tsr_block_, error))
+  tsr__alloc_array(memory, count, sizeof **(pointer), TSR_ADDRESS_(pointer), error)
+#define TSR_ALLOC_BYTES(memory, bytes, pointer, error) tsr__alloc_zero(memory, bytes, TSR_ADDRESS_(pointer), error)
 #define TSR_ALLOC_RAW(memory, count, pointer, error)                                                                   \
-  TSR_SET_BLOCK_(pointer, tsr__alloc_raw(memory, count, sizeof **(pointer), &tsr_block_, error))
-#define TSR_ALLOC_RAW_BYTES(memory, bytes, pointer, error)                                                             \
-  TSR_SET_BLOCK_(pointer, tsr__alloc(memory, bytes, &tsr_block_, error))
+  tsr__alloc_raw(memory, count, sizeof **(pointer), TSR_ADDRESS_(pointer), error)
+#define TSR_ALLOC_RAW_BYTES(memory, bytes, pointer, error) tsr__alloc(memory, bytes, TSR_ADDRESS_(pointer), error)
 
 /* Changes the number of elements of a block, which may be NULL before. Elements beyond the old number are not
  * initialised. On failure the block and the pointer are unchanged. */
 #define TSR_REALLOC_ARRAY(memory, count, pointer, error)                                                               \
-  TSR_SET_BLOCK_(pointer,                                                                                              \
-                 (tsr_block_ = *(pointer), tsr__realloc_array(memory, count, sizeof **(pointer), &tsr_block_, error)))
+  tsr__realloc_array(memory, count, sizeof **(pointer), TSR_ADDRESS_(pointer), error)
 
-/* C converts a `void *` to a `T *`, but not a `void **` to a `T **`: hence the temporary. */
-#define TSR_SET_BLOCK_(pointer, call)                                                                                  \
-  __extension__({                                                                                                      \
-    void *tsr_block_ = NULL;                                                                                           \
-    const int tsr_result_ = (call);                                                                                    \
-    if (tsr_result_ >= 0) *(pointer) = tsr_block_;                                                                     \
-    tsr_result_;                                                                                                       \
-  })
+/* C converts a `T **` to a `void *`, but not to a `void **`. The sizeof refuses what is not the address of a pointer. */
+#define TSR_ADDRESS_(pointer) ((void)sizeof **(pointer), (void *)(pointer))
 
-/* The functions behind the macros. Other files use the macros (test/lint/lint.py). */
-int tsr__alloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
-int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
-int tsr__alloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error);
-int tsr__alloc_raw(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error);
-int tsr__realloc(tsr_memory *memory, uint64_t size, void **pointer, tsr_error *error);
-int tsr__realloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void **pointer, tsr_error *error);
+/* The functions behind the macros. `pointer` is the address of a pointer of any type. Other files use the macros
+ * (test/lint/lint.py). */
+int tsr__alloc(tsr_memory *memory, uint64_t size, void *pointer, tsr_error *error);
+int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void *pointer, tsr_error *error);
+int tsr__alloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void *pointer, tsr_error *error);
+int tsr__alloc_raw(tsr_memory *memory, uint64_t count, uint64_t size, void *pointer, tsr_error *error);
+int tsr__realloc(tsr_memory *memory, uint64_t size, void *pointer, tsr_error *error);
+int tsr__realloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void *pointer, tsr_error *error);
 
 /* Frees a block and releases its bytes from the budget that paid for it. NULL is allowed. */
 void tsr__free(void *pointer);
@@ -134,19 +125,18 @@ void tsr__arena_reset(tsr_arena *arena);
 /* The typed allocations of an arena: as TSR_ALLOC_ARRAY and so on, but the arena owns the memory. Results are aligned
  * to 16 bytes. TSR_ARENA_COPY copies `size` bytes and puts a NUL byte behind them, which `size` does not count. */
 #define TSR_ARENA_ARRAY(arena, count, pointer, error)                                                                  \
-  TSR_SET_BLOCK_(pointer, tsr__arena_array(arena, count, sizeof **(pointer), &tsr_block_, error))
+  tsr__arena_array(arena, count, sizeof **(pointer), TSR_ADDRESS_(pointer), error)
 #define TSR_ARENA_RAW(arena, count, pointer, error)                                                                    \
-  TSR_SET_BLOCK_(pointer, tsr__arena_raw(arena, count, sizeof **(pointer), &tsr_block_, error))
-#define TSR_ARENA_RAW_BYTES(arena, bytes, pointer, error)                                                              \
-  TSR_SET_BLOCK_(pointer, tsr__arena_alloc(arena, bytes, &tsr_block_, error))
+  tsr__arena_raw(arena, count, sizeof **(pointer), TSR_ADDRESS_(pointer), error)
+#define TSR_ARENA_RAW_BYTES(arena, bytes, pointer, error) tsr__arena_alloc(arena, bytes, TSR_ADDRESS_(pointer), error)
 #define TSR_ARENA_COPY(arena, bytes, size, pointer, error)                                                             \
-  TSR_SET_BLOCK_(pointer, tsr__arena_copy(arena, bytes, size, &tsr_block_, error))
+  tsr__arena_copy(arena, bytes, size, TSR_ADDRESS_(pointer), error)
 
 /* The functions behind the macros. */
-int tsr__arena_alloc(tsr_arena *arena, uint64_t size, void **pointer, tsr_error *error);
-int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer, tsr_error *error);
-int tsr__arena_raw(tsr_arena *arena, uint64_t count, uint64_t size, void **pointer, tsr_error *error);
-int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void **pointer, tsr_error *error);
+int tsr__arena_alloc(tsr_arena *arena, uint64_t size, void *pointer, tsr_error *error);
+int tsr__arena_array(tsr_arena *arena, uint64_t count, uint64_t size, void *pointer, tsr_error *error);
+int tsr__arena_raw(tsr_arena *arena, uint64_t count, uint64_t size, void *pointer, tsr_error *error);
+int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void *pointer, tsr_error *error);
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 

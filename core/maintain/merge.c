@@ -352,7 +352,7 @@ static int run_merge(merger *m, tsr_error *error) {
       TSR_TRY(merge_advance(m, c, error));
     }
     const merge_place moved = c->ended ? m->heap[--m->heap_count] : merge_place_of(m, c);
-    merge_heap_sink(m, m->heap, m->heap_count, 0, moved);
+    merge_heap_sink_deep(m, m->heap, m->heap_count, 0, moved);
   }
   return merge_flush(m, error);
 }

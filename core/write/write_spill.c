@@ -189,7 +189,7 @@ int tsr__spill_if_full(tsr_writer *writer, tsr_error *error) {
     bytes += c->values.size + c->offsets.size + c->validity.size;
     room += tsr__buffered_bytes(c);
   }
-  if (cells < CELLS_MIN && bytes < limit / 64) return TSR_OK;
+  if (w->kept || (cells < CELLS_MIN && bytes < limit / 64)) return TSR_OK;
   const uint64_t used = w->memory.used, other = used - TSR_MIN(used, room);
   const uint64_t need = tsr__add_sat(tsr__add_sat(bytes / 2 * 5, cells * SORT_BYTES), other);
   return need > limit / 4 * 3 - TSR_MIN(limit / 2, FIXED_BYTES) ? tsr__spill(writer, error) : TSR_OK;

@@ -621,6 +621,8 @@ static int writer_write_dense(tsr_writer *w, tsr_error *error) {
 
 /* ---- Marks ------------------------------------------------------------------------------------------------------- */
 
+void tsr_writer_keep(tsr_writer *writer, bool keep) { writer->kept = keep; }
+
 tsr_mark tsr_writer_mark(const tsr_writer *writer) {
   return (tsr_mark){.cells = writer->count, .removed = writer->removed.count, .boxes = writer->boxes};
 }

@@ -83,6 +83,7 @@ struct tsr_writer {
   tsr_buffered *columns;
   tsr_limit *limits; /* by field */
   uint64_t first, count; /* see above */
+  bool kept; /* see tsr_writer_keep */
   uint64_t unweighed; /* bytes since tsr__spill_if_full was asked */
   tsr_ahead ahead;
   tsr_removed removed;

@@ -384,39 +384,16 @@ static int sqlite_rename_path(void *it, const char *from, const char *to, bool e
   return code;
 }
 
-static const tsr_host_store store = {
-    .open = tsx_tree_open,
-    .close = tsx_tree_close,
-    .open_file = sqlite_open_file,
-    .create_exclusive = sqlite_create_exclusive,
-    .close_file = sqlite_close_file,
-    .read_at = sqlite_read_at,
-    .append = sqlite_append,
-    .sync = sqlite_sync_file,
-    .list = sqlite_list,
-    .stamp = sqlite_stamp,
-    .modified = sqlite_modified,
-    .rename = sqlite_rename_path,
-    .remove = sqlite_remove_path,
-    .make_directory = sqlite_make_directory,
-};
+/* What both stores do with the files of a tree; they differ in where the tree lies. */
+#define TREE_METHODS                                                                                                   \
+  .open_file = sqlite_open_file, .create_exclusive = sqlite_create_exclusive, .close_file = sqlite_close_file,         \
+  .read_at = sqlite_read_at, .append = sqlite_append, .sync = sqlite_sync_file, .list = sqlite_list,                   \
+  .stamp = sqlite_stamp, .modified = sqlite_modified, .rename = sqlite_rename_path, .remove = sqlite_remove_path,      \
+  .make_directory = sqlite_make_directory
 
-const tsr_host_store tsx_scratch = {
-    .open = tsx_scratch_open,
-    .close = tsx_scratch_close,
-    .open_file = sqlite_open_file,
-    .create_exclusive = sqlite_create_exclusive,
-    .close_file = sqlite_close_file,
-    .read_at = sqlite_read_at,
-    .append = sqlite_append,
-    .sync = sqlite_sync_file,
-    .list = sqlite_list,
-    .stamp = sqlite_stamp,
-    .modified = sqlite_modified,
-    .rename = sqlite_rename_path,
-    .remove = sqlite_remove_path,
-    .make_directory = sqlite_make_directory,
-};
+static const tsr_host_store store = {.open = tsx_tree_open, .close = tsx_tree_close, TREE_METHODS};
+
+const tsr_host_store tsx_scratch = {.open = tsx_scratch_open, .close = tsx_scratch_close, TREE_METHODS};
 
 /* ---- The store --------------------------------------------------------------------------------------------------- */
 

@@ -30,13 +30,17 @@ static int ascending(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
+typedef void (*sink_function)(const order *o, uint32_t *heap, uint64_t count, uint64_t at, uint32_t moved);
+static const sink_function sinks[] = {numbers_sink, numbers_sink_deep};
+
 /* Takes all items out of the heap and compares them with the sorted `expected`. */
-static void assert_comes_out_sorted(const order *o, uint32_t *heap, uint64_t count, uint32_t *expected) {
+static void assert_comes_out_sorted(const order *o, uint32_t *heap, uint64_t count, uint32_t *expected,
+                                    sink_function sink) {
   qsort(expected, count, sizeof *expected, ascending);
   for (uint64_t i = 0, left = count; i < count; i++) {
     assert_int_equal(heap[0], expected[o->descending ? count - 1 - i : i]);
     left--;
-    numbers_sink(o, heap, left, 0, heap[left]);
+    sink(o, heap, left, 0, heap[left]);
   }
 }
 
@@ -47,7 +51,7 @@ static void test_items_of_a_built_heap_come_out_in_order(void **state) {
       const order o = {.descending = pass % 2};
       for (uint64_t i = 0; i < count; i++) heap[i] = expected[i] = random_number(&seed) % (pass < 10 ? 8 : 65536);
       numbers_build(&o, heap, count);
-      assert_comes_out_sorted(&o, heap, count, expected);
+      assert_comes_out_sorted(&o, heap, count, expected, sinks[pass / 2 % 2]);
     }
 }
 
@@ -55,15 +59,17 @@ static void test_appended_items_come_out_in_order(void **state) {
   static uint32_t heap[ITEMS], expected[ITEMS];
   const order o = {0};
   uint32_t seed = 2;
-  for (uint64_t i = 0; i < ITEMS; i++) {
-    expected[i] = random_number(&seed) % 500;
-    numbers_rise(&o, heap, i, expected[i]);
+  for (int s = 0; s < 2; s++) {
+    for (uint64_t i = 0; i < ITEMS; i++) {
+      expected[i] = random_number(&seed) % 500;
+      numbers_rise(&o, heap, i, expected[i]);
+    }
+    assert_comes_out_sorted(&o, heap, ITEMS, expected, sinks[s]);
   }
-  assert_comes_out_sorted(&o, heap, ITEMS, expected);
 }
 
 /* As a merge does: the first item is replaced by a later one of the same input. */
-static void test_a_merge_of_sorted_inputs_is_sorted(void **state) {
+static void assert_merge_is_sorted(sink_function sink) {
   enum { INPUTS = 7, EACH = 100 };
   uint32_t heap[INPUTS], next[INPUTS], seed = 3, last = 0;
   const order o = {0};
@@ -78,9 +84,13 @@ static void test_a_merge_of_sorted_inputs_is_sorted(void **state) {
     taken++;
     uint32_t moved = heap[0] + INPUTS * (random_number(&seed) % 3);
     if (++next[input] == EACH) moved = heap[--left];
-    numbers_sink(&o, heap, left, 0, moved);
+    sink(&o, heap, left, 0, moved);
   }
   assert_int_equal(taken, INPUTS * EACH);
+}
+
+static void test_a_merge_of_sorted_inputs_is_sorted(void **state) {
+  for (int s = 0; s < 2; s++) assert_merge_is_sorted(sinks[s]);
 }
 
 int main(void) {

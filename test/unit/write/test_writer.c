@@ -383,6 +383,34 @@ static void test_budget_of_removed(void **state) {
   tsr_array_close(array);
 }
 
+/* A writer that keeps its cells writes none of them to disk: cells past the budget are refused. When it keeps them no
+ * longer, the next ones go to disk. */
+static void test_kept_cells_stay_in_memory(void **state) {
+  made m;
+  make(&m, false, 22);
+  create(&m, NULL);
+  tsr_array *array = open_array(NULL);
+  const tsr_writer_options options = {.memory_bytes = 4 << 20, .unsynced = true, .threads = 1};
+  tsr_writer *writer = NULL;
+  ok(tsr_writer_open(array, &options, &writer, &error));
+  start();
+  for (int i = 0; i < 2000; i++) add(i % 60 - 5, i / 60 - 5, i, true);
+  tsr_writer_keep(writer, true);
+  int code = TSR_OK;
+  for (int i = 0; i < 1000 && code >= 0; i++) code = tsr_writer_append(writer, b.columns, NULL, b.count, &error);
+  assert_int_equal(code, TSR_BUDGET);
+  assert_int_equal(writer->spilled, 0);
+  ok(tsr_writer_rewind(writer, (tsr_mark){.cells = writer->count / 2}, &error));
+  tsr_writer_keep(writer, false);
+  for (int i = 0; i < 100; i++) ok(tsr_writer_append(writer, b.columns, NULL, b.count, &error));
+  assert_true(writer->spilled > 0);
+  ok(tsr_writer_prepare(writer, &error));
+  ok(tsr_writer_publish(writer, &error));
+  tsr_writer_close(writer);
+  assert_int_equal(entries_of("__fragments"), 1);
+  tsr_array_close(array);
+}
+
 /* ---- Dense ---------------------------------------------------------------------------------- */
 
 static void set_box(tsr_interval *box, int32_t x0, int32_t x1, int32_t y0, int32_t y1) {
@@ -551,6 +579,7 @@ int main(void) {
       cmocka_unit_test(test_times),
       cmocka_unit_test(test_budgets),
       cmocka_unit_test(test_budget_of_removed),
+      cmocka_unit_test(test_kept_cells_stay_in_memory),
       cmocka_unit_test(test_dense),
       cmocka_unit_test(test_boxes),
       cmocka_unit_test(test_creation),
