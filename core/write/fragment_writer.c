@@ -1,15 +1,14 @@
-/* fragment_writer.c: cells that come in their final order become the files of one fragment, window by window.
+/* fragment_writer.c: writes cells that come in their final order as the files of one fragment, window by window.
  *
- * A window is a few whole tiles, kept as plain columns. When it is full, each (tile, slot) is a task for the pool:
- * filters forward, statistics; where cells come in bulk the tasks take those of whole tiles themselves, each of its
- * tile and field; then the stored tiles are appended to their files in order, and what the metadata will
- * say of them is noted. So memory is bounded by a window and by the metadata, and files are written from front to end.
- * A file is created when its first bytes are due, which for small fragments is at the end. Files are made durable
- * several at a time, which costs little more than one.
+ * A window is a few whole tiles, kept as plain columns. When it is full, each (tile, slot) is a task for the worker
+ * threads: it filters the tile and finds its statistics. If cells come in bulk, the tasks also gather the cells of
+ * whole tiles, each those of its own tile and field. Then the stored tiles are appended to their files in order, and
+ * the metadata of the tiles is noted. So memory is bounded by a window and by the metadata, and files are written from
+ * front to end. A file is created when its first bytes are written, for small fragments at the end. Files are made
+ * durable several at a time, which costs little more than one.
  *
- * Invariants: all inputs hold `pending` cells (while `direct`, none do); pending is below tile_cells * window_tiles
- * between calls.
- */
+ * Invariants: all inputs hold `pending` cells (none while `direct`). Between calls `pending` is below tile_cells *
+ * window_tiles. */
 #include "write/fragment_writer.h"
 
 #include <string.h>
@@ -23,41 +22,43 @@
 #include "array/environment.h"
 #include "write/writer.h"
 
-#define FRAGMENT_WRITER_WINDOW_BYTES (UINT64_C(4) << 20) /* of values, about, if that is more than one tile */
-/* of values: then whole tiles are written though the window has room; */
+/* bytes of values in a window, about, unless one tile has more */
+#define FRAGMENT_WRITER_WINDOW_BYTES (UINT64_C(4) << 20)
+/* bytes of values at which complete tiles are written although the window has room */
 #define PENDING_MAX     (UINT64_C(64) << 20)
-#define PENDING_WINDOWS 2 /* the same in the bytes that are asked for */
-/* of the bytes that are asked for, at most, so that all threads have tiles to do */
+#define PENDING_WINDOWS 2 /* the same as a multiple of target.window_bytes */
+/* multiple of target.window_bytes that a window may have, so that all threads have tiles to encode */
 #define BUSY_WINDOWS                 4
 #define FRAGMENT_WRITER_WINDOW_TILES 256
-#define OUT_BYTES                    (UINT64_C(32) << 20) /* of all files' buffers together, about */
-#define DIRECT_MIN                   1024 /* cells of a tile */
-#define ENDING_MAX                   32 /* files that are written to their ends and still open */
+#define OUT_BYTES                    (UINT64_C(32) << 20) /* bytes of all files' buffers together, about */
+#define DIRECT_MIN                   1024 /* cells of a tile from which on tasks gather cells themselves */
+#define ENDING_MAX                   32 /* complete files that may be open at once */
 
 typedef struct input { /* a column of the window */
-  const tsr_field *field; /* NULL: times */
-  uint64_t cell_size; /* 0: variable */
+  const tsr_field *field; /* NULL: a system column */
+  uint64_t cell_size; /* 0: variable size */
   bool nullable, taken;
-  tsr_buffer values, starts, validity; /* starts: u64 of each variable cell in values; behind them, not counted in its
-                                          size, where the last one ends */
+  /* starts: u64, the place in `values` of each variable cell; behind them, not counted in its size, the end of the last
+   * one */
+  tsr_buffer values, starts, validity;
 } input;
 
 typedef struct fragment_writer_part {
   tsr_file *file;
-  tsr_buffer out, offsets; /* what is not in the file yet; u64 of each tile */
+  tsr_buffer out, offsets; /* bytes that are not in the file yet; u64 of each tile */
   uint64_t size;
 } fragment_writer_part;
 
 typedef struct fragment_writer_slot {
-  uint32_t number; /* in the metadata */
-  uint32_t first, inputs; /* whose values it holds: one, or all dimensions (__coords) */
+  uint32_t number; /* number in the metadata */
+  uint32_t first, inputs; /* inputs whose values it holds: one, or all dimensions (__coords) */
   tsr_tile_format format;
   fragment_writer_part parts[TSR_PART_COUNT];
   tsr_buffer var_sizes;
   bool used[TSR_PART_COUNT];
 } fragment_writer_slot;
 
-typedef struct encoded { /* what a task makes of a tile of a slot */
+typedef struct encoded { /* the result of a task: a tile of a slot */
   tsr_buffer parts[TSR_PART_COUNT];
   uint64_t variable_size;
   tsr_cell_statistics statistics;
@@ -65,23 +66,23 @@ typedef struct encoded { /* what a task makes of a tile of a slot */
 
 struct tsr_fragment_writer {
   tsr_fragment_target target;
-  tsr_fragment_metadata metadata; /* filled as tiles are written */
+  tsr_fragment_metadata metadata; /* filled in as tiles are written */
   tsr_statistics_writer *statistics; /* by slot of the metadata */
   uint32_t input_count, slot_count;
   input *inputs;
-  fragment_writer_slot *slots; /* those with files */
+  fragment_writer_slot *slots; /* slots that have files */
   uint64_t tile_cells, window_tiles, pending, pending_max, out_max;
-  tsr_buffer written; /* dense: u8 of each pending cell, 0 = padding */
-  tsr_buffer runs; /* tsr_cell_range of the window's tiles */
-  uint64_t *run_starts; /* window_tiles + 1 */
-  encoded *encoded; /* window_tiles * slot_count */
-  input *taken; /* by encoded: what tasks take themselves; NULL: they do not */
-  uint32_t *slot_of; /* of each input, if they do */
+  tsr_buffer written; /* dense: u8 for each pending cell; 0: padding */
+  tsr_buffer runs; /* tsr_cell_range: cells of the window's tiles that are not padding */
+  uint64_t *run_starts; /* window_tiles + 1: the first of `runs` of each tile */
+  encoded *encoded; /* [tile * slot_count + slot] */
+  input *taken; /* [tile * slot_count + slot]: cells that tasks gather themselves; NULL: they do not */
+  uint32_t *slot_of; /* slot of each input, if tasks gather cells */
   bool direct; /* the window's cells are whole tiles of the present call */
   tsr_buffer leaf_keys, leaf_sizes, leaf_text; /* sparse: MBRs, as tsr__rtree_build takes them */
-  tsr_file *ending[ENDING_MAX]; /* to be made durable, and closed */
+  tsr_file *ending[ENDING_MAX]; /* complete files, to be made durable and closed */
   uint32_t ending_count;
-  /* the present call of add */
+  /* The present call of tsr__fragment_writer_add: */
   const tsr_column *columns;
   const uint64_t *order;
   uint64_t from, count;
@@ -171,7 +172,7 @@ static int fragment_writer_make_window(tsr_fragment_writer *w, tsr_error *error)
   return TSR_OK;
 }
 
-/* Where each input has a slot of its own, and tiles are no trifles, tasks may take their cells themselves. */
+/* Lets tasks gather their cells if each input has a slot of its own and tiles are large enough. */
 static int make_taken(tsr_fragment_writer *w, tsr_error *error) {
   if (!w->target.in_bulk || w->metadata.dense || w->slot_count != w->input_count || w->tile_cells < DIRECT_MIN)
     return TSR_OK;
@@ -197,7 +198,7 @@ static int fragment_writer_prepare(tsr_fragment_writer *w, tsr_error *error) {
   m->processed_count = w->target.processed_count;
   m->processed = w->target.processed;
   if (m->has_times && (!layout_has_cell_times(m->version) || m->dense))
-    return tsr__fail(error, TSR_UNSUPPORTED, "a fragment of version %u has no times of cells", m->version);
+    return tsr__fail(error, TSR_UNSUPPORTED, "a fragment of format version %u cannot have times of cells", m->version);
   if (m->dense) {
     tsr_grid grid;
     TSR_TRY(tsr__grid_make(schema, &m->arena, &grid, error));
@@ -267,7 +268,7 @@ void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
 
 /* ---- Cells into the window --------------------------------------------------------------------------------------- */
 
-#define AHEAD 24 /* cells whose values are fetched before their turn: they lie anywhere */
+#define AHEAD 24 /* how many cells ahead values are prefetched, since they lie anywhere */
 
 static inline void fetch_ahead(const void *from, uint64_t size, const uint64_t *order, uint64_t i, uint64_t count) {
   if (i + AHEAD < count && order[i + AHEAD] != TSR_NO_CELL)
@@ -281,7 +282,7 @@ static inline void fetch_ahead(const void *from, uint64_t size, const uint64_t *
     else ((type *)(void *)to)[i] = 0;                                                                                  \
   }
 
-/* Cells of one size; the buffer has room. */
+/* Gathers cells of a fixed size; the buffer has room. */
 static void fragment_writer_gather_fixed(const uint8_t *from, uint64_t size, const uint64_t *order, uint64_t count,
                                          uint8_t *to) {
   bool aligned = ((uintptr_t)from | (uintptr_t)to) % size == 0;
@@ -319,7 +320,7 @@ static int take_fixed(input *in, const tsr_column *column, uint64_t first, const
   return TSR_OK;
 }
 
-/* Most strings are short: no call for those. */
+/* Most strings are short: they are copied without a call. */
 static inline void copy_short(uint8_t *to, const uint8_t *from, uint64_t size) {
   if (size > 16) memcpy(to, from, size);
   else if (size >= 8) {
@@ -346,8 +347,8 @@ static int take_variable(input *in, const tsr_column *column, uint64_t first, co
     if (order && !column->constant) fetch_ahead(offsets, 8, order, i, count);
     total += at == TSR_NO_CELL ? padding : offsets[cell + 1] - offsets[cell];
   }
-  TSR_TRY(
-      tsr__buffer_reserve(&in->values, TSR_MAX(total, 1), error)); /* strings that are all empty have a place, too */
+  /* there is a place for the bytes even if all strings are empty */
+  TSR_TRY(tsr__buffer_reserve(&in->values, TSR_MAX(total, 1), error));
   TSR_TRY(tsr__buffer_reserve(&in->starts, (count + 1) * 8, error));
   uint64_t *starts = (uint64_t *)(void *)(in->starts.data + in->starts.size);
   uint64_t start = in->values.size;
@@ -383,7 +384,7 @@ static int take_validity(input *in, const tsr_column *column, uint64_t first, co
   return TSR_OK;
 }
 
-/* `count` cells of the present call, from `from` on. */
+/* Takes `count` cells of the present call, from `from` on. */
 static int fragment_writer_take(const tsr_fragment_writer *w, uint32_t number, uint64_t from, uint64_t count, input *in,
                                 tsr_error *error) {
   const tsr_column *column = &w->columns[number];
@@ -399,14 +400,14 @@ static int take_task(void *argument, uint64_t index, tsr_error *error) {
   return in->taken ? fragment_writer_take(w, (uint32_t)index, w->from, w->count, in, error) : TSR_OK;
 }
 
-/* Where an input's cells of a tile of the window are: from *first on. */
+/* Returns the column that has an input's cells of a tile of the window; they begin at *first. */
 static const input *fragment_writer_cells_of(const tsr_fragment_writer *w, uint64_t tile, uint32_t number,
                                              uint64_t *first) {
   *first = w->direct ? 0 : tile * w->tile_cells;
   return w->direct ? &w->taken[tile * w->slot_count + w->slot_of[number]] : &w->inputs[number];
 }
 
-/* Which cells of a dense tile are no padding; *cells: how many. */
+/* Notes which cells of a dense tile are not padding. Sets *cells to their number. */
 static int take_written(tsr_fragment_writer *w, uint64_t *cells, tsr_error *error) {
   *cells = w->count;
   if (!w->metadata.dense) return TSR_OK;
@@ -434,12 +435,13 @@ static int encode_variable(const fragment_writer_slot *s, const input *in, uint6
   offsets[cells] = e->variable_size = starts[first + cells] - starts[first];
   int rc = TSR_OK;
   bool holds = tsr__pipeline_holds_offsets(f->values, f->datatype, f->values_per_cell, f->version);
-  if (holds) rc = tsr__buffer_append_u64(&e->parts[TSR_PART_FIXED], 0, error); /* no chunks */
+  if (holds) rc = tsr__buffer_append_u64(&e->parts[TSR_PART_FIXED], 0, error); /* a tile of no chunks */
   else
     rc = tsr__pipeline_encode(f->offsets, &offsets_shape, (const uint8_t *)offsets, cells * sizeof(uint64_t), NULL,
                               cells, &e->parts[TSR_PART_FIXED], error);
   if (rc < 0) rc = tsr__wrap(error, "offsets");
-  /* Nor has a tile of no bytes: of an empty chunk TileDB cannot read back what some pipelines make. */
+  /* A tile of no bytes has no chunks either: with some pipelines TileDB cannot read what they make of an empty
+   * chunk. */
   else if (!holds && !e->variable_size) rc = tsr__buffer_append_u64(&e->parts[TSR_PART_VARIABLE], 0, error);
   else
     rc = tsr__pipeline_encode(f->values, &shape, in->values.data + starts[first], e->variable_size, offsets, cells,
@@ -448,7 +450,7 @@ static int encode_variable(const fragment_writer_slot *s, const input *in, uint6
   return rc;
 }
 
-/* Coordinates of all dimensions, one dimension after the other. */
+/* Encodes the coordinates of all dimensions, one dimension after the other. */
 static int encode_coordinates(const tsr_fragment_writer *w, const fragment_writer_slot *s, uint64_t first,
                               uint64_t cells, encoded *e, tsr_error *error) {
   tsr_buffer zipped = {.memory = w->target.memory};
@@ -537,7 +539,7 @@ static int flush_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr
   return TSR_OK;
 }
 
-/* A tile that is as large as what may wait for the file does not wait: there is no second copy of it. */
+/* A tile that is as large as the file's buffer is written at once, so that no second copy of it is in memory. */
 static int append_stored(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
                          fragment_writer_part *p, const tsr_buffer *stored, tsr_error *error) {
   const bool large = stored->size >= w->out_max;
@@ -561,7 +563,7 @@ static int append_tile(tsr_fragment_writer *w, fragment_writer_slot *s, const en
   return tsr__statistics_writer_add(statistics, &e->statistics, error);
 }
 
-/* The MBR of the cells of a tile of the window. */
+/* Notes the MBR of a tile of the window. */
 static int note_box(tsr_fragment_writer *w, uint64_t tile, uint64_t cells, tsr_error *error) {
   bool texts = false;
   uint32_t dimensions = w->target.schema->dimension_count;
@@ -602,7 +604,7 @@ static int note_box(tsr_fragment_writer *w, uint64_t tile, uint64_t cells, tsr_e
   return TSR_OK;
 }
 
-/* The runs of cells of each tile of the window that statistics count. */
+/* Finds the runs of cells in each tile of the window that are not padding: statistics count them. */
 static int fragment_writer_find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
   w->runs.size = 0;
   for (uint64_t tile = 0; tile < tiles; tile++) {
@@ -633,8 +635,8 @@ static uint64_t pending_bytes(const tsr_fragment_writer *w) {
   return bytes;
 }
 
-/* The window is empty. The memory of a tile that is larger than a window should be is not kept for the next one: who gathers
- * that has it meanwhile. */
+/* Empties the window. If its tile was larger than a window should be, its memory is freed: the caller needs it to
+ * gather the next tile. */
 static void empty_window(tsr_fragment_writer *w) {
   const bool large = w->target.window_bytes && w->window_tiles == 1 && pending_bytes(w) > w->target.window_bytes;
   for (uint32_t i = 0; i < w->input_count; i++) {
@@ -647,13 +649,13 @@ static void empty_window(tsr_fragment_writer *w) {
 }
 
 static int write_window(tsr_fragment_writer *w, tsr_error *error) {
-  const uint64_t tiles =
-      w->pending / w->tile_cells + (w->pending % w->tile_cells != 0); /* tile_cells may be all of 64 bits */
+  /* rounded up without an overflow: tile_cells may be any 64-bit number */
+  const uint64_t tiles = w->pending / w->tile_cells + (w->pending % w->tile_cells != 0);
   if (!tiles) return TSR_OK;
   TSR_TRY(tsr__environment_cancelled(w->target.environment, error));
   TSR_TRY(fragment_writer_find_runs(w, tiles, error));
   int rc = tsr__parallel_for(w->target.threads, tiles * w->slot_count, encode_task, w, error);
-  if (rc < 0) return tsr__wrap(error, "tile %llu and on", (unsigned long long)w->metadata.tile_count);
+  if (rc < 0) return tsr__wrap(error, "tiles from %llu on", (unsigned long long)w->metadata.tile_count);
   for (uint64_t tile = 0; tile < tiles; tile++) {
     for (uint32_t s = 0; s < w->slot_count; s++)
       TSR_TRY(append_tile(w, &w->slots[s], &w->encoded[tile * w->slot_count + s], error));
@@ -666,7 +668,7 @@ static int write_window(tsr_fragment_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Bytes of the variable cells of a tile that starts at cell `from` of the present call. */
+/* Returns the bytes of the variable cells of a tile that starts at cell `from` of the present call. */
 static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < w->input_count; i++) {
@@ -683,7 +685,8 @@ static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
   return bytes;
 }
 
-/* How many whole tiles from cell `from` on, of `cells` left, the tasks take for themselves; 0: too few. */
+/* Returns how many whole tiles from cell `from` on the tasks gather themselves, of `cells` cells left; 0 if there are
+ * too few. */
 static uint64_t direct_tiles(const tsr_fragment_writer *w, uint64_t from, uint64_t cells) {
   uint64_t tiles = 0, bytes = 0;
   const uint64_t most = TSR_MIN(cells / w->tile_cells, w->window_tiles);
@@ -733,7 +736,7 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
 
 /* ---- The end ----------------------------------------------------------------------------------------------------- */
 
-/* Makes the files that end here durable, at last the directory, too. */
+/* Makes the complete files durable, and at last the directory. */
 static int fragment_writer_settle(tsr_fragment_writer *w, bool last, tsr_error *error) {
   if (w->target.durable)
     TSR_TRY(tsr__store_sync_all(w->target.store, w->ending, w->ending_count, &w->target.directory, last,
@@ -742,7 +745,7 @@ static int fragment_writer_settle(tsr_fragment_writer *w, bool last, tsr_error *
   return TSR_OK;
 }
 
-/* Takes over a file that is written to its end. */
+/* Takes over a complete file. */
 static int end_file(tsr_fragment_writer *w, tsr_file *file, tsr_error *error) {
   const int rc = w->ending_count == ENDING_MAX ? fragment_writer_settle(w, false, error) : TSR_OK;
   if (rc < 0) tsr__store_close_file(file);
@@ -770,7 +773,7 @@ static int finish_files(tsr_fragment_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* The non-empty domain: the box as given, or the root of the R-tree. */
+/* Sets the non-empty domain: the box, or the root of the R-tree. */
 static int fragment_writer_find_domain(tsr_fragment_writer *w, tsr_error *error) {
   tsr_fragment_metadata *m = &w->metadata;
   uint32_t dimensions = m->schema->dimension_count;

@@ -1,45 +1,48 @@
-/* fragment_writer.h: cells in global order, or dense tiles -> the files of one fragment. */
+/* fragment_writer.h: writes cells in global order, or dense tiles, as the files of one fragment. */
 #ifndef TSR_FRAGMENT_WRITER_H
 #define TSR_FRAGMENT_WRITER_H
 
 #include "store/store.h"
 
 typedef struct tsr_fragment_target {
-  tsr_environment *environment; /* asked for interrupts, once for each window of tiles; told of cells */
+  tsr_environment *environment; /* polled for cancellation once for each window; counts cells of progress */
   tsr_store *store;
-  const char *directory; /* of the fragment: exists, is empty */
-  const char *metadata_name; /* __fragment_metadata.tdb, or what is to be renamed to it */
+  const char *directory; /* the fragment's directory, which exists and is empty */
+  const char *metadata_name; /* __fragment_metadata.tdb, or a name that will be renamed to it */
   const tsr_schema *schema;
-  uint32_t version; /* of the fragment */
+  uint32_t version; /* format version of the fragment */
   const uint8_t *key; /* NULL: not encrypted */
-  const tsr_interval *box; /* of a dense fragment; NULL: a sparse one */
-  bool has_times, has_delete_metadata; /* columns behind the fields': times; times and numbers of deletion (u64) */
-  uint32_t processed_count; /* delete conditions that its cells have been through: names */
+  const tsr_interval *box; /* box of a dense fragment; NULL: a sparse fragment */
+  /* system columns after those of the fields: times; times and condition numbers of deletion (u64) */
+  bool has_times, has_delete_metadata;
+  uint32_t processed_count; /* names of delete conditions that were applied to its cells */
   char **processed;
   tsr_memory *memory;
-  uint64_t window_bytes; /* of cells that are gathered, about; 0: some MiB */
+  uint64_t window_bytes; /* bytes of cells in a window, about; 0: some MiB */
   unsigned threads;
   bool durable; /* files and directory are synced */
-  bool in_bulk; /* most cells come in calls of tsr__fragment_writer_window */
+  bool in_bulk; /* most cells come in calls of tsr__fragment_writer_window cells */
 } tsr_fragment_target;
 
 typedef struct tsr_fragment_writer tsr_fragment_writer;
 #define TSR_NO_CELL UINT64_MAX
 
-/* The target's pointers are borrowed until the writer is closed. */
+/* Opens a writer. The target's pointers are borrowed until it is closed. */
 int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_writer **writer, tsr_error *error);
 
-/* Appends cells order[0..count) of `columns` (NULL: the first `count`): one column for each field, those of dimensions
- * not looked at in dense fragments, then the special ones. Sparse: in global order. Dense: tile after tile in tile
- * order, each whole and in cell order, TSR_NO_CELL where the box does not reach. Values are copied. */
+/* Appends cells order[0..count) of `columns`; if `order` is NULL, the first `count`. There is one column for each
+ * field, then the system columns. Values are copied. Sparse fragments get cells in global order. Dense fragments get
+ * tile after tile in tile order, each complete and in cell order, with TSR_NO_CELL where the box does not reach;
+ * columns of dimensions are not read then. */
 int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *columns, const uint64_t *order,
                              uint64_t count, tsr_error *error);
 
-/* How many cells are best given to it at once, or a multiple: in bulk they are written without being copied first. */
+/* Returns the number of cells that a call should append, or a multiple of it: in bulk the writer encodes such cells
+ * without copying them first. */
 uint64_t tsr__fragment_writer_window(const tsr_fragment_writer *writer);
 
-/* The rest of the files, and the metadata; after it the fragment only lacks its name. */
+/* Writes the rest of the files and the metadata. After it the fragment lacks only its final name. */
 int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error);
-void tsr__fragment_writer_close(tsr_fragment_writer *writer); /* NULL is fine; leaves the files */
+void tsr__fragment_writer_close(tsr_fragment_writer *writer); /* NULL is allowed; leaves the files */
 
 #endif

@@ -1,8 +1,7 @@
-/* interleave.c: cells of several sources become one stream into a fragment.
+/* interleave.c: appends cells of several sources, in any order, to one fragment.
  *
- * Where all cells at hand come from one source they go straight to the fragment's writer; else they are gathered,
- * column by column, into staging buffers.
- */
+ * If all cells at hand come from one source, they go straight to the fragment's writer. Else they are gathered, column
+ * by column, in staging buffers. */
 #include "write/interleave.h"
 
 #include <string.h>
@@ -10,8 +9,8 @@
 #include "base/arithmetic.h"
 #include "write/fragment_writer.h"
 
-typedef struct tsr_interleaved { /* a column in the making */
-  uint64_t cell_size; /* 0: variable */
+typedef struct tsr_interleaved { /* a column that is being gathered */
+  uint64_t cell_size; /* 0: variable size */
   bool nullable, taken;
   tsr_buffer values, offsets, validity;
 } interleaved;

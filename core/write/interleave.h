@@ -1,4 +1,4 @@
-/* interleave.h: cells of several sources, in an order of their own, into a fragment. */
+/* interleave.h: appends cells of several sources, in any order, to one fragment. */
 #ifndef TSR_INTERLEAVE_H
 #define TSR_INTERLEAVE_H
 
@@ -12,21 +12,21 @@ typedef struct tsr_pick {
   uint32_t source, cell;
 } tsr_pick;
 
-typedef struct tsr_interleaver { /* `= {0}`; release frees */
+typedef struct tsr_interleaver { /* `= {0}` may be released */
   const tsr_schema *schema;
-  uint32_t columns; /* of a source: one for each field, then u64 ones */
-  bool dense; /* columns of dimensions are not looked at */
+  uint32_t columns; /* columns of a source: one for each field, then system columns (u64) */
+  bool dense; /* columns of dimensions are not read */
   tsr_memory *memory;
   tsr_fragment_writer *writer;
   tsr_buffer order;
-  tsr_column *staged; /* what comes from several sources */
+  tsr_column *staged; /* by column: cells at hand, if they come from several sources */
   struct tsr_interleaved *buffers;
 } tsr_interleaver;
 
 int tsr__interleaver_init(tsr_interleaver *interleaver, const tsr_schema *schema, uint32_t system_columns, bool dense,
                           tsr_memory *memory, tsr_fragment_writer *writer, tsr_error *error);
 
-/* Appends the cells in the order of the picks; sources[s] are the columns of source s. */
+/* Appends cells in the order of the picks; sources[s] has the columns of source s. */
 int tsr__interleaver_write(tsr_interleaver *interleaver, const tsr_column *const *sources, const tsr_pick *picks,
                            uint64_t count, tsr_error *error);
 void tsr__interleaver_release(tsr_interleaver *interleaver);

@@ -1,10 +1,10 @@
-/* transaction view.c: a snapshot with a writer's changes on top.
+/* transaction_view.c: makes snapshots with a writer's uncommitted changes on top.
  *
- * Own cells in memory become runs, as sparse fragments whose decoded tiles stand in memory: sorted, cut into tiles,
- * boxes found. A new snapshot needs a run of the cells that came since the last one only; two neighbours of which the
- * later is not much smaller are made one, so that each cell is sorted a logarithmic number of times. The reader does
- * the rest: runs stand last in the list of fragments, the numbers of cells are their times.
- */
+ * Cells in memory become sorted runs: sparse fragments whose decoded tiles stand in memory. The cells are sorted, cut
+ * into tiles, and the boxes of the tiles are found. A new snapshot needs a run of the cells that came since the last
+ * one only. If the later of two neighbouring runs is not much smaller, one run is made of both, so that each cell is
+ * sorted a logarithmic number of times. The reader does the rest: runs stand last in the list of fragments, and the
+ * numbers of cells are their times. */
 #include "write/transaction_view.h"
 
 #include <string.h>
@@ -17,10 +17,8 @@
 #include "write/write_spill.h"
 #include "write/writer.h"
 
-#define LIMIT_PER_CELL                                                                                                 \
-  65536u /* a tile has fewer cells where memory is short: merging has a tile of each spilled run in hand */
-
-/* ---- The schema of runs --------------------------------------------------------------------- */
+/* A tile of a run has one cell for each so many bytes of the budget: merging holds a tile of each spilled run. */
+#define LIMIT_PER_CELL 65536u
 
 int tsr__run_schema(tsr_writer *writer, tsr_error *error) {
   const tsr_schema *schema = writer->schema;
@@ -41,12 +39,12 @@ int tsr__run_schema(tsr_writer *writer, tsr_error *error) {
 
 /* ---- Tiles ---------------------------------------------------------------------------------- */
 
-typedef struct transaction_view_making { /* a run */
+typedef struct transaction_view_making { /* a run in the making */
   const tsr_writer *writer;
   tsr_fragment *fragment;
   const tsr_column *columns; /* its cells */
   const uint32_t *order;
-  uint64_t first, count; /* its first cell's number, how many */
+  uint64_t first, count; /* number of its first cell; how many cells */
 } transaction_view_making;
 
 static int new_tile(tsr_memory *memory, uint64_t cells, uint64_t cell_size, uint64_t values, bool nullable,
@@ -142,7 +140,7 @@ static void find_ends(tsr_datatype datatype, const tsr_tile *tile, uint64_t *low
   }
 }
 
-/* The least and the greatest string, as cells. */
+/* Finds the least and the greatest string, as cells. */
 static void find_text_ends(const tsr_tile *tile, uint64_t *low, uint64_t *high) {
   const uint64_t *o = tile->offsets;
   *low = *high = 0;
@@ -161,7 +159,7 @@ static int transaction_view_append_text(tsr_buffer *text, const tsr_tile *tile, 
   return tsr__buffer_append(text, tile->values + tile->offsets[cell], *size, error);
 }
 
-/* The leaves of the R-tree. */
+/* Fills in the leaves of the R-tree: the box of each tile. */
 static int find_leaves(const transaction_view_making *m, uint64_t *keys, uint64_t *sizes, tsr_buffer *text,
                        tsr_error *error) {
   const tsr_schema *schema = m->fragment->metadata.schema;
@@ -259,7 +257,7 @@ static int sort_run(tsr_writer *w, transaction_view_making *m, tsr_error *error)
   return rc;
 }
 
-/* Cells first..end as a run in memory. */
+/* Makes a run in memory of cells first..end. */
 static int transaction_view_make_run(tsr_writer *w, uint64_t first, uint64_t end, tsr_fragment **fragment,
                                      tsr_error *error) {
   tsr_column *columns;
@@ -299,7 +297,7 @@ static void drop_runs(tsr_writer *w, uint64_t from) {
   }
 }
 
-/* All cells in memory are in runs after this. */
+/* Brings all cells in memory into runs. */
 static int transaction_view_make_runs(tsr_writer *w, tsr_error *error) {
   uint64_t kept = tsr__writer_runs(w);
   uint64_t first = kept > w->spilled ? tsr__writer_run(w, kept - 1)->end : w->first;

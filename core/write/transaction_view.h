@@ -1,4 +1,5 @@
-/* transaction view.h: a snapshot with a writer's changes on top. */
+/* transaction_view.h: snapshots with a writer's uncommitted changes on top of what is committed, so that a
+ * transaction's statements see them. */
 #ifndef TSR_TRANSACTION_VIEW_H
 #define TSR_TRANSACTION_VIEW_H
 
@@ -6,22 +7,28 @@
 
 typedef struct tsr_sorted_run tsr_sorted_run;
 
-/* Makes the schema of runs, once. */
+/* Makes the schema of the writer's sorted runs: the array's without filters, with duplicates and with small tiles. Does
+ * nothing if it exists. */
 int tsr__run_schema(tsr_writer *writer, tsr_error *error);
 
-/* Before cells from `count` on go: the runs in memory that hold them, the snapshot that is kept. */
+/* Drops the runs in memory that have cells from number `count` on, and the snapshot that the writer keeps. Call before
+ * these cells go. */
 void tsr__transaction_view_rewind(tsr_writer *writer, uint64_t count);
-void tsr__transaction_view_release(tsr_writer *writer); /* all that holds references */
+/* Drops all runs and the kept snapshot: everything that holds a reference to fragments or to the writer. */
+void tsr__transaction_view_release(tsr_writer *writer);
 
-/* Where the cell that came as number `at` of a run in memory, whose first is number `first`, stands in it. */
+/* Sets *position to the place of a cell in a run in memory. `first` is the number of the run's first cell, `first + at`
+ * the number of the cell. */
 int tsr__transaction_view_position(tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position,
                                    tsr_error *error);
 
-/* The base with runs on top, the later ones last; or these runs alone. */
+/* Opens a snapshot of `base` with the runs on top of it, later runs last; `alone`: of the runs without the fragments of
+ * `base`. The snapshot holds references to base and runs. The caller closes it. */
 int tsr__transaction_view_stack(tsr_writer *writer, tsr_snapshot *base, bool alone, const tsr_sorted_run *runs,
                                 uint64_t count, tsr_snapshot **snapshot, tsr_error *error);
 
-/* The base with the spilled runs on top alone. */
+/* Opens a snapshot of `base` with the spilled runs on top; this is `base` itself if there are none. The caller closes
+ * it. */
 int tsr__transaction_view_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_snapshot **snapshot, tsr_error *error);
 
 #endif

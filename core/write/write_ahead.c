@@ -1,13 +1,12 @@
-/* write_ahead.c: the Hilbert order of cells in memory, found block by block while others come.
+/* write_ahead.c: sorts the writer's cells in memory into Hilbert order, block by block, while the caller appends more.
  *
- * The host makes rows on one thread. Whenever TSR_ORDER_BLOCK cells more are in memory, a worker gets a copy of their
- * coordinates (columns move when they grow), finds their codes and sorts them; preparing and spilling go on from there.
- * One block is in work at a time: where the last one has not been finished yet, or memory is short, a block is left out,
- * and sorted with the others at the end.
+ * The host makes rows on one thread. Whenever TSR_ORDER_BLOCK more cells are in memory, a worker gets a copy of their
+ * coordinates (the columns move when they grow), computes their Hilbert codes and sorts them. Preparing and spilling go
+ * on from there. One block is in work at a time. If the last one is not finished yet, or memory is short, a block is
+ * left out and sorted with the others in the end.
  *
- * Invariants: block i is of the cells i * TSR_ORDER_BLOCK and on, in memory; `next` is where the block ends that comes
- * after the last one, or UINT64_MAX; `working` only for the last one.
- */
+ * Invariants: block i has the cells from index i * TSR_ORDER_BLOCK on. `next` is the end of the block after the last
+ * one, or UINT64_MAX. `working` concerns the last block only. */
 #include "write/write_ahead.h"
 
 #include <stdatomic.h>
@@ -40,7 +39,7 @@ static int write_ahead_sort_block(void *argument, uint64_t index, tsr_error *err
   return TSR_OK;
 }
 
-/* Waits for the block in work; one that another process had begun is dropped. */
+/* Waits for the block in work. A block that another process had begun (before a fork) is left out. */
 static void write_ahead_finish(tsr_writer *w) {
   tsr_ahead *a = &w->ahead;
   if (!a->working) return;
@@ -50,7 +49,7 @@ static void write_ahead_finish(tsr_writer *w) {
   *block_at(w, block_count(w) - 1) = NULL;
 }
 
-/* Room for what a worker needs besides the pairs: made once. */
+/* Makes room for what a worker needs besides the pairs, once. */
 static int write_ahead_make_room(tsr_writer *w) {
   tsr_ahead *a = &w->ahead;
   const tsr_schema *schema = w->schema;
@@ -69,7 +68,7 @@ static int write_ahead_make_room(tsr_writer *w) {
   return TSR_OK;
 }
 
-/* Gives a worker the cells `number` and on; not, where memory is short: the pairs are NULL. */
+/* Gives a worker the cells from index `number` on. If memory is short the block is left out: its pairs stay NULL. */
 static void write_ahead_start(tsr_writer *w, uint64_t number) {
   tsr_ahead *a = &w->ahead;
   tsr_pair *pairs = NULL;
@@ -95,7 +94,7 @@ void tsr__ahead_more(tsr_writer *writer) {
   if (a->working && atomic_load_explicit(&a->sorted, memory_order_acquire)) write_ahead_finish(writer);
   for (; cells >= a->next; a->next += TSR_ORDER_BLOCK) {
     if (tsr__buffer_append(&a->blocks, &none, sizeof none, NULL) < 0) {
-      a->next = UINT64_MAX; /* until there are fewer cells again */
+      a->next = UINT64_MAX; /* until the writer is rewound to fewer cells */
       return;
     }
     if (!a->working && cells < a->next + TSR_ORDER_BLOCK) write_ahead_start(writer, a->next - TSR_ORDER_BLOCK);
@@ -112,7 +111,8 @@ void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells) {
   }
   for (; block_count(writer) > whole; a->blocks.size -= sizeof(tsr_pair *))
     tsr__free(*block_at(writer, block_count(writer) - 1));
-  a->next = (block_count(writer) + 1) * TSR_ORDER_BLOCK; /* there may be fewer than whole ones: memory was short */
+  /* memory may have been short for some of the complete blocks */
+  a->next = (block_count(writer) + 1) * TSR_ORDER_BLOCK;
 }
 
 tsr_order_ahead tsr__ahead_blocks(tsr_writer *writer) {

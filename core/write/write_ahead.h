@@ -1,4 +1,7 @@
-/* write_ahead.h: the Hilbert order of cells in memory, found block by block while others come. */
+/* write_ahead.h: sorts the writer's cells in memory into Hilbert order, block by block on worker threads, while the
+ * caller appends more.
+ *
+ * All functions do nothing for arrays that have another order, and if the writer has one thread. */
 #ifndef TSR_WRITE_AHEAD_H
 #define TSR_WRITE_AHEAD_H
 
@@ -6,10 +9,13 @@
 
 void tsr__ahead_open(tsr_writer *writer);
 void tsr__ahead_release(tsr_writer *writer);
-void tsr__ahead_more(tsr_writer *writer); /* there are ahead.next cells in memory, or more */
-void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells); /* those in memory from there on go */
+/* Starts the next block, if no worker is busy. Call when ahead.next cells or more are in memory. */
+void tsr__ahead_more(tsr_writer *writer);
+/* Drops the blocks that have cells from index `cells` in memory on. */
+void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells);
 
-/* What is sorted, when all is: of cells in memory, from the first on. */
+/* Waits for the block in work and returns all blocks, from the first cell in memory on. They stay valid until the next
+ * call that changes the writer's cells. */
 tsr_order_ahead tsr__ahead_blocks(tsr_writer *writer);
 uint64_t tsr__ahead_bytes(const tsr_writer *writer);
 

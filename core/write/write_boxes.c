@@ -1,14 +1,16 @@
-/* write_boxes.c: cells of a dense array, of any shape, become boxes; each becomes a dense fragment.
+/* write_boxes.c: finds boxes for the cells of a dense commit, which may have any shape; each box becomes a dense
+ * fragment.
  *
- * Cells are sorted by space tile, then by their place in it. In each tile, neighbours in a row are a box; boxes that are
- * neighbours, with the same sides otherwise, are joined, axis by axis; then across tiles. So a box of cells is one box,
- * and no cell but those given is touched. Past the number that a commit may have, boxes are joined over gaps: all those
- * of a tile, then of 2 x 2 x ... tiles, 4 x 4 ..., to the box around them, where all that lies between has been written
- * with all attributes (a snapshot says so); such cells are written again, as they are.
+ * Cells are sorted by space tile, then by their place in it. In each tile, neighbours in a row are a box. Boxes that
+ * are neighbours and have the same sides otherwise are joined, axis by axis; then across tiles. So a box of cells is
+ * found as one box, and no cell but those given is written.
  *
- * Invariants: `cells` are sorted by key, each key once; a key is the number of the cell's tile, above its place in the
- * tile. Boxes are apart; `parts` each lie in one tile, or in one block of tiles.
- */
+ * Past the number of boxes that a commit may have, boxes are joined over gaps: all boxes of a tile, then of 2 x 2 x ...
+ * tiles, 4 x 4 ..., become the box around them, if a snapshot shows that everything between them has been written with
+ * all attributes. The cells of the gaps are written again with the values that they have.
+ *
+ * Invariants: `cells` are sorted by key, and each key occurs once. A key is the number of the cell's tile, above its
+ * place in the tile. Boxes are disjoint. Each of `parts` lies in one tile, or in one block of tiles. */
 #include "write/write_boxes.h"
 
 #include <math.h>
@@ -19,8 +21,8 @@
 #include "read/reader.h"
 #include "write/write_boxes_spilled.h"
 
-#define ROUNDS     3 /* of joining across tiles */
-#define READ_LEAST (UINT64_C(1) << 20) /* bytes for what reads a tile's cells */
+#define ROUNDS     3 /* rounds of joining across tiles */
+#define READ_LEAST (UINT64_C(1) << 20) /* bytes for the reader of a tile's cells */
 
 /* ---- Cells by tile -------------------------------------------------------------------------- */
 
@@ -33,7 +35,7 @@ static uint64_t write_boxes_ordinal_of(const tsr_boxes *b, uint32_t d, uint64_t 
 
 static unsigned bits_of(uint64_t most) { return most ? 64 - (unsigned)__builtin_clzll(most) : 0; }
 
-/* Numbers become ranks: 32 bits are enough. */
+/* Replaces numbers by their ranks, which need 32 bits. */
 static unsigned rank(tsr_pair *pairs, tsr_pair *spare, uint64_t count, uint64_t *numbers) {
   for (uint64_t i = 0; i < count; i++) pairs[i] = (tsr_pair){numbers[i], (uint32_t)i};
   tsr__pairs_sort(pairs, spare, count);
@@ -45,7 +47,7 @@ static unsigned rank(tsr_pair *pairs, tsr_pair *spare, uint64_t count, uint64_t 
   return bits_of(next);
 }
 
-typedef struct write_boxes_numbering { /* of the cells: keys grow dimension by dimension */
+typedef struct write_boxes_numbering { /* numbers of the cells; keys grow dimension by dimension */
   uint64_t *keys, *tiles, *places;
   unsigned bits;
 } write_boxes_numbering;
@@ -68,7 +70,7 @@ static void write_boxes_number_dimension(tsr_boxes *b, uint32_t d, tsr_pair *spa
   n->bits += bits;
 }
 
-/* Sorts the cells; of equals the last stays. */
+/* Sorts the cells. Of equal cells the last one stays. */
 static void write_boxes_sort_cells(tsr_boxes *b, tsr_pair *spare, write_boxes_numbering *n) {
   const uint64_t count = b->source.count;
   for (uint32_t d = 0; d < b->dimensions; d++) write_boxes_number_dimension(b, d, spare, n);
@@ -117,7 +119,6 @@ static int write_boxes_find_tiles(tsr_boxes *b, tsr_error *error) {
   return TSR_OK;
 }
 
-/* A place in a tile as ordinals of the array. */
 void tsr__boxes_ordinals(const tsr_boxes *b, const uint64_t *tile, uint64_t place, uint64_t *ordinals) {
   for (uint32_t i = b->dimensions; i-- > 0;) { /* the slowest axis first */
     uint32_t d = tsr__box_axis(b, i);
@@ -127,7 +128,6 @@ void tsr__boxes_ordinals(const tsr_boxes *b, const uint64_t *tile, uint64_t plac
   }
 }
 
-/* The tile's number among those that have cells; tile_count if it has none. */
 uint64_t tsr__boxes_find_tile(const tsr_boxes *b, const uint64_t *tile) {
   uint64_t low = 0, high = b->tile_count;
   while (low < high) {
@@ -169,7 +169,7 @@ static int copy_boxes(const tsr_box_list *from, tsr_box_list *to, tsr_error *err
   return TSR_OK;
 }
 
-/* Cells that follow each other on the fastest axis. */
+/* Finds runs of cells that follow each other on the fastest axis. */
 static int write_boxes_find_runs(tsr_boxes *b, tsr_error *error) {
   const uint32_t fast = tsr__box_axis(b, 0);
   const uint64_t row = b->grid.extent[fast];
@@ -189,7 +189,7 @@ static int write_boxes_find_runs(tsr_boxes *b, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Sorts by the numbers `from`, `from` + 1 .. of the boxes, but for those of `axis`, whose low end counts least. */
+/* Sorts boxes by all of their numbers except those of `axis`, whose low end is the least significant. */
 static void sort_boxes(const tsr_boxes *b, const tsr_box_list *list, uint32_t axis, bool in_tiles, tsr_pair *pairs,
                        tsr_pair *spare) {
   const uint32_t n = b->dimensions;
@@ -210,7 +210,6 @@ static bool are_neighbours(const tsr_boxes *b, uint64_t *a, uint64_t *c, uint32_
   return tsr__box_high(b, a)[axis] + 1 == tsr__box_low(c)[axis];
 }
 
-/* Boxes that are neighbours on an axis, with the same sides otherwise, become one. */
 int tsr__boxes_join(const tsr_boxes *b, tsr_box_list *list, uint32_t axis, bool in_tiles, tsr_error *error) {
   tsr_pair *pairs = NULL;
   tsr_pair *spare = NULL;
@@ -252,7 +251,7 @@ int tsr__boxes_join_all(const tsr_boxes *b, tsr_box_list *list, tsr_error *error
   return TSR_OK;
 }
 
-/* boxes = parts, joined where they are neighbours. */
+/* Sets `boxes` to the parts, with neighbours joined. */
 static int join_parts(tsr_boxes *b, tsr_error *error) {
   TSR_TRY(copy_boxes(&b->parts, &b->boxes, error));
   return tsr__boxes_join_all(b, &b->boxes, error);
@@ -267,7 +266,7 @@ static void interval_of(const tsr_boxes *b, uint32_t d, uint64_t low, uint64_t h
   tsr__key_value(datatype, b->grid.low_key[d] + high, interval->high);
 }
 
-/* Half of the budget, but not more than half of what is left beside what has been gathered. */
+/* Returns half of the budget, or half of what is left of it and of the loan, if that is less. */
 static uint64_t memory_left(const tsr_memory *memory) {
   const uint64_t most = tsr__add_sat(memory->limit, memory->lent), left = most - TSR_MIN(most, memory->used);
   return TSR_MIN(left / 2, TSR_MAX(memory->limit / 2, READ_LEAST));
@@ -303,7 +302,6 @@ int tsr__boxes_read(tsr_boxes *b, tsr_reader *reader, const uint64_t *low, const
   return rc;
 }
 
-/* The ordinals, tile and place of a row. */
 void tsr__boxes_locate(const tsr_boxes *b, const tsr_column *const *columns, uint64_t index, uint64_t *tile,
                        uint64_t *place) {
   *place = 0;
@@ -329,7 +327,7 @@ int tsr__boxes_present(tsr_boxes *b, tsr_error *error) {
   return tsr_reader_open(b->snapshot, &b->reader, error);
 }
 
-/* How many cells of the box are given, but lie where a snapshot has nothing: outside its non-empty domain. */
+/* Counts the cells to be written that lie in the box and outside of the snapshot's non-empty domain. */
 static uint64_t write_boxes_count_outside(const tsr_boxes *b, const uint64_t *low, const uint64_t *high) {
   const tsr_snapshot *snapshot = b->snapshot;
   uint64_t outside = 0, *at = b->scratch;
@@ -351,7 +349,8 @@ static uint64_t write_boxes_count_outside(const tsr_boxes *b, const uint64_t *lo
   return outside;
 }
 
-/* Has a fragment all attributes? Cells of one that lacks some would get them if they were written again. */
+/* Returns true if a fragment has all attributes. Cells of a fragment that lacks some would get them if they were
+ * written again. */
 static bool write_boxes_is_whole(const tsr_boxes *b, uint64_t fragment) {
   bool whole = true;
   for (uint32_t f = b->dimensions; f < b->dimensions + b->source.schema->attribute_count; f++)
@@ -361,7 +360,7 @@ static bool write_boxes_is_whole(const tsr_boxes *b, uint64_t fragment) {
 
 int tsr__boxes_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, tsr_error *error) {
   const tsr_column *columns[TSR_MAX_DIMENSIONS];
-  uint64_t left = 1; /* cells that were not met */
+  uint64_t left = 1; /* cells that the reader has not given yet */
   for (uint32_t d = 0; d < b->dimensions; d++) left = tsr__mul_sat(left, high[d] - low[d] + 1);
   TSR_TRY(tsr__boxes_present(b, error));
   TSR_TRY(tsr__boxes_read(b, b->reader, low, high, false, error));
@@ -372,7 +371,7 @@ int tsr__boxes_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, 
     if (!rc) return left == (left && !b->source.spilled ? write_boxes_count_outside(b, low, high) : 0);
     left -= batch->count;
     if (batch->written && write_boxes_is_whole(b, batch->fragment)) continue;
-    if (b->source.spilled) return 0; /* the cells are in the snapshot */
+    if (b->source.spilled) return 0; /* the cells to be written are in the snapshot */
     TSR_TRY(tsr__boxes_coordinates(b, b->reader, columns, error));
     for (uint64_t r = 0; r < batch->count; r++) {
       uint64_t place, *tile = b->scratch;
@@ -383,7 +382,7 @@ int tsr__boxes_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, 
   }
 }
 
-/* Parts in one block of 2^level tiles a side stand together: sorted[]; their last number is the block's. */
+/* Sorts the parts by blocks of 2^level tiles a side. */
 static void sort_blocks(tsr_boxes *b, unsigned level, tsr_pair *sorted, tsr_pair *spare) {
   for (uint64_t i = 0; i < b->parts.count; i++) sorted[i].cell = (uint32_t)i;
   for (uint32_t d = 0; d < b->dimensions; d++) {
@@ -400,8 +399,9 @@ static bool in_one_block(const tsr_boxes *b, unsigned level, uint64_t *a, uint64
   return true;
 }
 
-/* sorted[begin..end) become one box if nothing in it is unwritten; else they are `hopeless`, and so is all around. */
-#define HOPELESS UINT64_MAX /* in place of the tile */
+/* Joins the parts sorted[begin..end) of a block to one box if no cell in it is unwritten. Else it marks them as
+ * hopeless, and larger blocks around them are not tried. */
+#define HOPELESS UINT64_MAX /* stands in place of the tile */
 static int join_block(tsr_boxes *b, const tsr_pair *sorted, uint64_t begin, uint64_t end, tsr_box_list *out,
                       tsr_error *error) {
   const uint32_t n = b->dimensions;
@@ -506,7 +506,7 @@ static int write_boxes_prepare(tsr_boxes *b, tsr_error *error) {
                    UINT32_MAX);
 }
 
-/* Parts, of cells in memory. */
+/* Finds the parts of cells in memory. */
 static int find_parts(tsr_boxes *b, tsr_error *error) {
   TSR_TRY(write_boxes_find_cells(b, error));
   TSR_TRY(write_boxes_find_tiles(b, error));

@@ -1,4 +1,7 @@
-/* write_boxes.h: cells of a dense array, of any shape -> exact boxes. */
+/* write_boxes.h: finds boxes for the cells of a dense commit, which may have any shape: each box becomes one dense
+ * fragment.
+ *
+ * The second half of this header is shared by write_boxes.c, write_boxes_spilled.c and write_boxes_fill.c. */
 #ifndef TSR_WRITE_BOXES_H
 #define TSR_WRITE_BOXES_H
 
@@ -6,33 +9,37 @@
 #include "model/domain.h"
 
 typedef struct tsr_boxes tsr_boxes;
-#define TSR_BOXES_MAX 1000 /* in a commit; one below format version 12 */
+#define TSR_BOXES_MAX 1000 /* in one commit; below format version 12 a commit has one box */
 
 typedef struct tsr_boxes_source {
   const tsr_schema *schema;
-  const tsr_column *columns; /* of all fields, borrowed until close; cells in any order, of equals the last counts */
+  /* of all fields, borrowed until close; cells in any order; of equal coordinates the last one counts */
+  const tsr_column *columns;
   uint64_t count;
-  /* NULL, or a snapshot of nothing but the cells, which are not in columns: sparse fragments in which they follow each other in
-   * the array's order, one of each coordinate. Borrowed until close; then open_snapshot gives a snapshot with them on top. */
+  /* NULL, or a snapshot of the cells alone, which are not in `columns` then: sparse fragments that follow each other in
+   * the array's order, with one cell for each coordinate. Borrowed until close. open_snapshot gives a snapshot with
+   * these cells on top then. */
   tsr_snapshot *spilled;
-  uint64_t most; /* boxes; 0: none but what there are */
-  /* The present state, listed anew: asked for where there are more boxes; closed by the boxes. */
+  uint64_t most; /* boxes at most; 0: as many as it takes, never joined over gaps */
+  /* Opens a snapshot of the array's present state, listed anew; called if boxes must be joined over gaps. The boxes
+   * close it. NULL: gaps cannot be joined. */
   int (*open_snapshot)(void *argument, tsr_snapshot **snapshot, tsr_error *error);
   void *argument;
   tsr_memory *memory;
   unsigned threads;
 } tsr_boxes_source;
 
-/* The boxes of these cells, apart from each other. Past `most` they are joined over gaps whose cells are all written;
- * such cells are written again as they are. TSR_FULL if too many are left. */
+/* Finds disjoint boxes that hold the cells. If there are more than `most`, it joins boxes over gaps in which all cells
+ * are written; these cells are written again with the values that they have. Errors: TSR_FULL if too many boxes are
+ * left. */
 int tsr__boxes_open(const tsr_boxes_source *source, tsr_boxes **boxes, tsr_error *error);
 uint64_t tsr__boxes_count(const tsr_boxes *boxes);
 
-/* One interval for each dimension; borrowed. */
+/* Returns one interval for each dimension; borrowed from `boxes`. */
 const tsr_interval *tsr__boxes_box(const tsr_boxes *boxes, uint64_t index);
-void tsr__boxes_close(tsr_boxes *boxes); /* NULL is fine */
+void tsr__boxes_close(tsr_boxes *boxes); /* NULL is allowed */
 
-typedef struct tsr_box_list { /* `width` numbers each: low and high ordinals by dimension, and a tile */
+typedef struct tsr_box_list { /* boxes of `width` numbers: low and high ordinals by dimension, and the tile */
   tsr_buffer numbers;
   uint64_t width, count;
 } tsr_box_list;
@@ -42,23 +49,23 @@ struct tsr_boxes {
   tsr_arena arena;
   tsr_grid grid;
   uint32_t dimensions;
-  uint64_t *stride; /* in a tile, by dimension */
-  /* cells in memory */
-  unsigned place_bits; /* of a key: the place in the tile */
+  uint64_t *stride; /* by how much a step on a dimension changes the place in the tile */
+  /* Cells in memory: */
+  unsigned place_bits; /* low bits of a key: the place in the tile; the bits above number the tile */
   tsr_pair *cells;
   uint64_t cell_count;
   uint64_t tile_count;
-  uint64_t *tile_first; /* tile_count + 1: their first cells */
-  uint64_t *tile_at; /* [tile * dimensions + d], rising */
-  /* spilled ones */
+  uint64_t *tile_first; /* tile_count + 1: the first of `cells` in each tile */
+  uint64_t *tile_at; /* [tile * dimensions + d]: coordinates of the tile, in units of tiles, in rising order of tiles */
+  /* Spilled cells: a reader over `source.spilled` */
   tsr_reader *own;
-  /* boxes */
+  /* Boxes: `parts` lie in one tile or block of tiles each, `boxes` are what is written */
   tsr_box_list parts, boxes;
   tsr_interval *intervals;
-  tsr_snapshot *snapshot; /* the present state; of spilled cells: with them on top */
+  tsr_snapshot *snapshot; /* the present state; if cells are spilled, with them on top */
   tsr_reader *reader;
-  uint64_t *scratch; /* ordinals: 4 by dimension */
-  tsr_buffer *values, *offsets, *validity; /* a tile's cells, where some come from a snapshot */
+  uint64_t *scratch; /* 4 ordinals for each dimension, for the functions at work */
+  tsr_buffer *values, *offsets, *validity; /* a tile's cells by field, if some of them come from a snapshot */
   tsr_buffer taken;
   tsr_column *columns;
 };
@@ -70,47 +77,50 @@ static inline uint64_t *tsr__box_low(uint64_t *box) { return box; }
 static inline uint64_t *tsr__box_high(const tsr_boxes *b, uint64_t *box) { return box + b->dimensions; }
 static inline uint64_t *tsr__box_tile(const tsr_boxes *b, uint64_t *box) { return box + 2 * (uint64_t)b->dimensions; }
 
-/* Axes from the fastest to the slowest in cell order. */
+/* Returns the i-th axis in cell order; the fastest is 0. */
 static inline uint32_t tsr__box_axis(const tsr_boxes *b, uint32_t i) {
   return b->grid.col_major_cells ? i : b->dimensions - 1 - i;
 }
 
-int tsr__box_add(tsr_box_list *list, uint64_t **box, tsr_error *error); /* all zero */
+int tsr__box_add(tsr_box_list *list, uint64_t **box, tsr_error *error); /* Appends a box of zeros. */
 
-/* Boxes that are neighbours on an axis, with the same sides otherwise, and in the same tile if `in_tiles`, become one. */
+/* Joins boxes that are neighbours on an axis and have the same sides on all others; if `in_tiles`, only boxes of the
+ * same tile. */
 int tsr__boxes_join(const tsr_boxes *boxes, tsr_box_list *list, uint32_t axis, bool in_tiles, tsr_error *error);
 
-/* The same on all axes, a few times, whatever the tiles. */
+/* Joins neighbours on all axes, whatever their tiles, in a few rounds. */
 int tsr__boxes_join_all(const tsr_boxes *boxes, tsr_box_list *list, tsr_error *error);
 
-/* Joins the parts in each block of 2^level tiles a side to the box around them, where nothing in it is unwritten; *blocks: how
- * many blocks there are. */
+/* Joins the parts in each block of 2^level tiles a side to the box around them, if no cell in that box is unwritten.
+ * Sets *blocks to the number of blocks that have parts. */
 int tsr__boxes_join_blocks(tsr_boxes *boxes, unsigned level, uint64_t *blocks, tsr_error *error);
 
-/* TSR_FULL. */
+/* Fails with TSR_FULL: `count` boxes are more than a commit may have. */
 int tsr__boxes_too_many(const tsr_boxes *boxes, uint64_t count, tsr_error *error);
 
-/* Opens the snapshot and its reader, once. */
+/* Opens the snapshot of the present state and its reader, if they are not open. */
 int tsr__boxes_present(tsr_boxes *boxes, tsr_error *error);
 
-/* 1 if all cells of the box have been written, with all attributes, or are about to be; 0 if not. */
+/* Returns 1 if each cell of the box has been written with all attributes or is one of the cells to be written; 0 if
+ * not. */
 int tsr__boxes_covered(tsr_boxes *boxes, const uint64_t *low, const uint64_t *high, tsr_error *error);
 
-/* A place in a tile as ordinals of the array. */
+/* Converts a place in a tile to ordinals of the array, by dimension. */
 void tsr__boxes_ordinals(const tsr_boxes *boxes, const uint64_t *tile, uint64_t place, uint64_t *ordinals);
 
-/* The tile's number among those that have cells in memory; tile_count if it has none. */
+/* Returns the number of a tile among the tiles that have cells in memory; tile_count if it has none. */
 uint64_t tsr__boxes_find_tile(const tsr_boxes *boxes, const uint64_t *tile);
 
 static inline uint64_t tsr__boxes_place(const tsr_boxes *b, uint64_t cell) {
   return b->cells[cell].key & ((UINT64_C(1) << b->place_bits) - 1);
 }
 
-/* Starts a reader on what lies between two corners. */
+/* Starts a reader on the cells between two corners, given as ordinals; without `attributes` it reads coordinates
+ * only. */
 int tsr__boxes_read(tsr_boxes *boxes, tsr_reader *reader, const uint64_t *low, const uint64_t *high, bool attributes,
                     tsr_error *error);
 
-/* The tile of a row, and its place there; `columns` are its coordinates. */
+/* Sets the tile of a row, in units of tiles, and its place in that tile. `columns` are its coordinates. */
 void tsr__boxes_locate(const tsr_boxes *boxes, const tsr_column *const *columns, uint64_t index, uint64_t *tile,
                        uint64_t *place);
 int tsr__boxes_coordinates(const tsr_boxes *boxes, tsr_reader *reader, const tsr_column **columns, tsr_error *error);

@@ -1,8 +1,8 @@
-/* write_boxes_fill.c: boxes of the cells of a dense commit become fragments, tile by tile.
+/* write_boxes_fill.c: writes the boxes of a dense commit as fragments, tile by tile.
  *
- * Where the cells are in memory and fill the box, the fragment's writer takes them from their columns. Else a tile's values are
- * gathered: spilled cells by a reader of them alone, then, in gaps over which boxes were joined, what the present state has.
- */
+ * If the cells are in memory and fill a tile of the box, the fragment's writer takes them from their columns. Else the
+ * tile's values are gathered: from the cells in memory or, if cells are spilled, by a reader over these alone; then, in
+ * gaps over which boxes were joined, from the present state. */
 #include "write/write_boxes_fill.h"
 
 #include "base/arithmetic.h"
@@ -16,7 +16,8 @@ typedef struct filler {
   uint64_t *box;
 } filler;
 
-/* order[] = the numbers of the given cells of this tile that lie in the box; how many. */
+/* Sets `order` to the numbers of the cells in memory that lie in this tile and in the box; returns how many there
+ * are. */
 static uint64_t place_cells(const filler *f, const uint64_t *tile, uint64_t *order) {
   const tsr_boxes *b = f->boxes;
   uint64_t number = tsr__boxes_find_tile(b, tile), placed = 0;
@@ -39,7 +40,7 @@ static uint64_t place_cells(const filler *f, const uint64_t *tile, uint64_t *ord
   return placed;
 }
 
-/* Appends a cell of a column to those of the tile. */
+/* Appends a cell of a column to the values of the tile. */
 static int copy_cell(tsr_boxes *b, uint32_t f, const tsr_column *column, uint64_t index, tsr_error *error) {
   const tsr_field *field = &b->source.schema->fields[f];
   const uint8_t *values = column->values;
@@ -61,7 +62,8 @@ static int write_boxes_fill_copy_cells(tsr_boxes *b, const tsr_column *columns, 
   return TSR_OK;
 }
 
-/* The rows of a batch that stand where no cell is yet: their indices in `taken`, their places numbered from `next`. */
+/* Takes the rows of a batch at places that have no cell yet: their indices go to `taken`, and `order` numbers them from
+ * *next on. */
 static int write_boxes_fill_take_rows(tsr_boxes *b, tsr_reader *reader, const tsr_batch *batch, uint64_t *order,
                                       uint64_t *next, tsr_error *error) {
   const tsr_column *coordinates[TSR_MAX_DIMENSIONS];
@@ -77,7 +79,7 @@ static int write_boxes_fill_take_rows(tsr_boxes *b, tsr_reader *reader, const ts
   return TSR_OK;
 }
 
-/* What a reader has between the corners in scratch, but where there are cells already. */
+/* Adds the rows that a reader gives between the corners in `scratch`, at places that have no cell yet. */
 static int write_boxes_fill_add_rows(tsr_boxes *b, tsr_reader *reader, uint64_t *order, uint64_t *next,
                                      tsr_error *error) {
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
@@ -96,7 +98,7 @@ static int write_boxes_fill_add_rows(tsr_boxes *b, tsr_reader *reader, uint64_t 
   }
 }
 
-/* Puts the corners of what the box has of a tile into scratch; returns how many cells these are. */
+/* Sets the corners in `scratch` to the part of the box in a tile; returns how many cells it has. */
 static uint64_t find_corners(const filler *f, const uint64_t *tile) {
   const tsr_boxes *b = f->boxes;
   uint64_t *low = b->scratch + 2 * (uint64_t)b->dimensions, *high = low + b->dimensions, cells = 1;
@@ -109,7 +111,7 @@ static uint64_t find_corners(const filler *f, const uint64_t *tile) {
   return cells;
 }
 
-/* What is known of a tile's size is not left to growth, which takes half as much again. */
+/* Reserves the part of a tile's size that is known: growing buffers would take half as much again. */
 static int reserve_known(tsr_boxes *b, uint64_t cells, tsr_error *error) {
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
   for (uint32_t i = n; i < fields; i++) {
@@ -159,7 +161,7 @@ static int fill_tile(void *argument, const uint64_t *tile, uint64_t *order, cons
   return TSR_OK;
 }
 
-/* The same of spilled cells. */
+/* The same for spilled cells. */
 static int fill_spilled(void *argument, const uint64_t *tile, uint64_t *order, const tsr_column **columns,
                         tsr_error *error) {
   filler *f = argument;

@@ -1,4 +1,4 @@
-/* write_boxes_fill.h: boxes of the cells of a dense commit become fragments, tile by tile. */
+/* write_boxes_fill.h: writes the boxes of a dense commit as fragments, tile by tile. */
 #ifndef TSR_WRITE_BOXES_FILL_H
 #define TSR_WRITE_BOXES_FILL_H
 
@@ -7,7 +7,7 @@
 typedef struct tsr_boxes tsr_boxes;
 typedef struct tsr_fragment_target tsr_fragment_target;
 
-/* Writes box `index` as one fragment, tile by tile. target->box is that box. */
+/* Writes box `index` as one fragment. target->box is that box. */
 int tsr__boxes_write(tsr_boxes *boxes, uint64_t index, const tsr_fragment_target *target, tsr_error *error);
 
 #endif

@@ -1,13 +1,12 @@
-/* write_boxes_spilled.c: parts of boxes from spilled cells, as they come in the array's order, in bounded memory.
+/* write_boxes_spilled.c: finds parts of boxes among spilled cells, which come in the array's order, in bounded memory.
  *
- * A tile's cells come one after the other: neighbours in a row are a box, boxes of a tile are joined when the next tile begins.
- * Where there are more parts than memory has room for, those that are neighbours are joined across tiles; if that is not enough,
- * over gaps in which all has been written, in blocks of tiles that grow, as write_boxes.c does it at last. What is left past that
- * cannot become as few boxes as a commit may have: a box of the commit, cut to the tiles that have come, is one box for each
- * dimension at most.
+ * The cells of a tile come one after the other. Neighbours in a row are a box, and the boxes of a tile are joined when
+ * the next tile begins. If there are more parts than memory has room for, neighbours are joined across tiles. If that
+ * is not enough, parts are joined over gaps in which all cells are written, in blocks of tiles that grow, as
+ * write_boxes.c does in the end. If too many are left after that, they cannot become as few boxes as a commit may have:
+ * a box of the commit, cut to the tiles that have come, is one box for each dimension at most.
  *
- * Boxes that were joined over gaps may overlap those of tiles that came later; both have the same values there.
- */
+ * Boxes that were joined over gaps may overlap boxes of tiles that came later; both have the same values there. */
 #include "write/write_boxes_spilled.h"
 
 #include <string.h>
@@ -20,20 +19,20 @@
 #include "read/reader.h"
 #include "write/write_boxes.h"
 
-#define PARTS_MIN  (4u * TSR_BOXES_MAX) /* that there is always room for */
-#define PART_BYTES 160u /* that a part takes while parts are joined, about */
+#define PARTS_MIN  (4u * TSR_BOXES_MAX) /* parts that there is always room for */
+#define PART_BYTES 160u /* bytes that a part takes while parts are joined, about */
 
 typedef struct stream {
   tsr_boxes *boxes;
-  uint64_t most; /* parts, of a tile and of all */
+  uint64_t most; /* parts at most, of a tile and of all */
   bool open; /* there is a present tile: */
   uint64_t tile[TSR_MAX_DIMENSIONS];
-  tsr_box_list parts; /* of it */
-  bool extends; /* the last of these ends with the cell that came last, at: */
+  tsr_box_list parts; /* parts of this tile */
+  bool extends; /* the last one ends with the cell that came last, at `place`: */
   uint64_t place;
-  bool crowded; /* it has too many: what is known of it is a box around its cells */
+  bool crowded; /* this tile has too many parts: all that is known is a box around its cells */
   uint64_t low[TSR_MAX_DIMENSIONS], high[TSR_MAX_DIMENSIONS];
-  uint64_t tile_parts; /* it had so many then */
+  uint64_t tile_parts; /* parts of the tile at that moment */
 } stream;
 
 /* ---- All parts ------------------------------------------------------------------------------ */
@@ -85,7 +84,7 @@ static void begin_tile(stream *s, const uint64_t *tile) {
   s->open = true;
 }
 
-/* The tile has as many parts as there may be: fewer, or a box around them. */
+/* The present tile has `most` parts: joins them, or replaces them by a box around them. */
 static int thin_out(stream *s, tsr_error *error) {
   const tsr_boxes *b = s->boxes;
   s->extends = false;
@@ -152,7 +151,7 @@ static int write_boxes_spilled_add_cells(stream *s, const tsr_tile_request *requ
   return TSR_OK;
 }
 
-/* Tile by tile of the runs, coordinates alone. */
+/* Reads the runs tile by tile, coordinates alone. */
 static int write_boxes_spilled_read_cells(stream *s, tsr_error *error) {
   tsr_boxes *b = s->boxes;
   const tsr_snapshot *snapshot = b->source.spilled;

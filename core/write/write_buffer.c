@@ -1,4 +1,4 @@
-/* write_buffer.c: columns of cells in the order in which they come, and what they may hold. */
+/* write_buffer.c: keeps columns of cells in the order in which they are appended, and checks what they may hold. */
 #include "write/write_buffer.h"
 
 #include <inttypes.h>
@@ -65,7 +65,7 @@ static int check_texts(const tsr_schema *schema, uint32_t d, const tsr_column *c
   return TSR_OK;
 }
 
-/* Outside of the domain itself it is no use to expand the current one. */
+/* Names the current domain only if expanding it would help: not if the coordinate lies outside the domain itself. */
 static int refuse_coordinate(const tsr_schema *schema, uint32_t d, const uint8_t *value, tsr_error *error) {
   const tsr_field *field = &schema->fields[d];
   const uint64_t key = tsr__key(field->datatype, value);
@@ -148,7 +148,8 @@ int tsr__check_scaled(const tsr_schema *schema, uint32_t field, const tsr_column
 
 /* ---- Columns that grow ---------------------------------------------------------------------- */
 
-/* Columns that grow are copied, and all new memory is touched for the first time: so they double, where there is room. */
+/* Doubles the room of a column, if memory allows: growing copies the column and touches all of its new memory for the
+ * first time. */
 static int write_buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
   if (more <= buffer->capacity - buffer->size) return TSR_OK;
   if (more < buffer->size && tsr__buffer_reserve(buffer, buffer->size, NULL) >= 0) return TSR_OK;
@@ -296,7 +297,7 @@ void tsr__buffered_shrink(tsr_buffered *column) {
 }
 
 tsr_column tsr__buffered_column(const tsr_field *field, const tsr_buffered *column, uint64_t first) {
-  /* strings that are all empty have no bytes, but a place */
+  /* if all strings are empty there are no bytes, but `values` must not be NULL */
   tsr_column out = {.values = column->values.data ? column->values.data : (const uint8_t *)"",
                     .cell_size = field->cell_size};
   if (field->cell_size) out.values = (const uint8_t *)out.values + first * field->cell_size;

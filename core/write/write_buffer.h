@@ -1,4 +1,4 @@
-/* write_buffer.h: columns of cells in the order in which they come, and what they may hold. */
+/* write_buffer.h: columns of cells in the order in which they are appended, and the checks of what they may hold. */
 #ifndef TSR_WRITE_BUFFER_H
 #define TSR_WRITE_BUFFER_H
 
@@ -10,41 +10,45 @@ typedef struct tsr_buffered tsr_buffered;
 void tsr__buffered_init(tsr_buffered *column, tsr_memory *memory);
 void tsr__buffered_release(tsr_buffered *column);
 
-/* Appends cells selection[0..count) of a column (NULL: the first `count`). */
+/* Appends cells selection[0..count) of a column; if `selection` is NULL, its first `count` cells. After an error the
+ * column may have parts of them: truncate it. */
 int tsr__buffered_append(const tsr_field *field, tsr_buffered *to, const tsr_column *column, const uint32_t *selection,
                          uint64_t count, tsr_error *error);
 
-typedef struct tsr_limit { /* what the cells of a field may be */
-  uint64_t size; /* 0: variable */
-  uint64_t low, high; /* keys, where it is bounded */
+typedef struct tsr_limit { /* what a single cell of a field must keep to, for tsr__buffered_append_cell */
+  uint64_t size; /* bytes; 0: variable size */
+  uint64_t low, high; /* order keys, if `bounded` */
   tsr_physical_type machine;
   tsr_datatype datatype;
   bool bounded, nullable;
-  bool general; /* the checks below alone know */
+  bool general; /* only the checks for many cells below can tell */
 } tsr_limit;
 
 void tsr__limit_make(const tsr_schema *schema, uint32_t field, tsr_limit *limit);
 
-/* Appends the first cell of `columns`, of all fields, where there is room and nothing to object: false leaves all as it
- * was, and the functions here that take many cells say why, or make room. *bytes: what the cell takes. */
+/* Appends the first cell of `columns`, which are those of all fields, if each column has room and the cell keeps to the
+ * limits; sets *bytes to what it takes. Returns false and changes nothing otherwise: the functions for many cells make
+ * room, or say what is wrong. */
 bool tsr__buffered_append_cell(const tsr_limit *limits, uint32_t fields, tsr_buffered *to, const tsr_column *columns,
                                uint64_t *bytes);
 void tsr__buffered_truncate(const tsr_field *field, tsr_buffered *column, uint64_t count);
 
-/* Gives back most of the room that its cells do not need. */
+/* Gives back most of the memory that the column's cells do not need. */
 void tsr__buffered_shrink(tsr_buffered *column);
 
-/* Its cells from `first` on. */
+/* Returns the cells from index `first` on as a column, borrowed until the next change. */
 tsr_column tsr__buffered_column(const tsr_field *field, const tsr_buffered *column, uint64_t first);
 uint64_t tsr__buffered_bytes(const tsr_buffered *column);
 
-/* Are coordinates within the domain, and values not null where they cannot be? */
+/* Check cells selection[0..count) of a column as above. Errors: TSR_RANGE if a coordinate lies outside the domain or
+ * the current domain; TSR_CONSTRAINT if a field that is not nullable gets a null. */
 int tsr__check_coordinates(const tsr_schema *schema, uint32_t dimension, const tsr_column *column,
                            const uint32_t *selection, uint64_t count, tsr_error *error);
 int tsr__check_nulls(const tsr_field *field, const tsr_column *column, const uint32_t *selection, uint64_t count,
                      tsr_error *error);
 
-/* Do floats that are there fit the integers of a filter scale_float, if that is the field's first? */
+/* Checks that floats fit the integers of a filter scale_float, if that is the field's first filter; nulls are passed
+ * over. Errors: TSR_RANGE. */
 int tsr__check_scaled(const tsr_schema *schema, uint32_t field, const tsr_column *column, const uint32_t *selection,
                       uint64_t count, tsr_error *error);
 

@@ -1,16 +1,18 @@
-/* write_deletes.c: the coordinates of removed cells become delete conditions that say just that.
+/* write_deletes.c: turns the coordinates of removed cells into delete conditions that delete just these cells.
  *
- * A condition holds what is kept. One cell removed at (a, b): x <> a OR y <> b; several cells: an AND of such terms.
- * Every reader evaluates every node on every cell, so nodes are what counts. Coordinates that agree in all dimensions
- * but one become one term with a set in that dimension; terms that agree in all but one of the others, sets included,
- * become one again, and so on: the removed cells are covered by products of sets. With which dimension to begin is
- * tried. A set is written as the values that are not it (x <> 1 AND x <> 5), as ranges where values are neighbours
- * (x < 1 OR x > 9), or, from format version 20 on, as NOT IN where there are many: TileDB looks values up by hash,
- * which costs as much as some thirty comparisons of numbers.
+ * A condition states which cells are kept. One cell removed at (a, b): x <> a OR y <> b. Several cells: an AND of such
+ * terms. Every reader evaluates every node on every cell, so the number of nodes is the cost.
  *
- * Values are numbered, in their order, dimension by dimension: symbols. Sets have numbers behind those; equal sets have
- * one number, as a rule.
- */
+ * Coordinates that are equal in all dimensions but one become one term with a set in that dimension. Terms that are
+ * equal in all dimensions but another one, sets included, become one again, and so on. So products of sets cover the
+ * removed cells. The code tries several dimensions as the first one and takes the cheapest result.
+ *
+ * A set is written as the values that are not in it (x <> 1 AND x <> 5), as ranges if values are neighbours (x < 1 OR x
+ * > 9) or, from format version 20 on, as NOT IN if there are many: TileDB looks values up by hash, which costs as much
+ * as some thirty comparisons of numbers.
+ *
+ * The values of each dimension are numbered in their order: symbols. Sets have the symbols behind those. As a rule,
+ * equal sets have one symbol. */
 #include "write/write_deletes.h"
 
 #include <inttypes.h>
@@ -25,26 +27,26 @@
 #include "read/reader.h"
 #include "write/write_rank.h"
 
-#define SETS_FROM     20 /* format version */
-#define SET_COST      32 /* comparisons of numbers */
-#define TEXT_SET_COST 4 /* of strings */
-#define LONG_RUN      4096 /* neighbours that are a range in any case */
+#define SETS_FROM     20 /* format version from which NOT IN can be used */
+#define SET_COST      32 /* cost of a NOT IN, in comparisons of numbers */
+#define TEXT_SET_COST 4 /* in comparisons of strings */
+#define LONG_RUN      4096 /* neighbours that become a range in any case */
 #define SET_MAX       (1u << 20) /* values of a NOT IN */
 #define CONTENT_MAX   (UINT64_C(32) << 20) /* bytes of a condition; a term is never cut */
-#define FIRST_MAX     8 /* dimensions that are tried as the first */
-#define RANGES_MAX    2000 /* of a dimension, where cells are looked for */
+#define FIRST_MAX     8 /* dimensions that are tried as the first one */
+#define RANGES_MAX    2000 /* ranges of a dimension in which cells are looked for */
 
 typedef struct set {
-  uint64_t first, count; /* among members */
+  uint64_t first, count; /* places in `members` */
 } set;
 
 typedef struct write_deletes_side { /* a dimension */
   const tsr_field *field;
-  bool neighbours; /* values have some */
-  uint64_t count; /* of different values */
-  uint64_t *keys; /* fixed size */
-  uint32_t *cells; /* strings: a cell that has it */
-  tsr_buffer sets, members; /* u32 symbols of values, rising */
+  bool neighbours; /* neighbouring values exist: not for strings and floats */
+  uint64_t count; /* different values */
+  uint64_t *keys; /* [symbol], fixed size: order keys */
+  uint32_t *cells; /* [symbol], strings: a cell that has the value */
+  tsr_buffer sets, members; /* sets; their u32 symbols of values, in rising order */
 } write_deletes_side;
 
 typedef struct terms { /* symbols[d * capacity + t] */
@@ -61,7 +63,7 @@ typedef struct maker {
   tsr_arena arena;
   write_deletes_side *sides;
   tsr_pair *pairs, *spare;
-  terms all, now; /* the coordinates; what they have become */
+  terms all, now; /* the coordinates; the terms that they have become */
   tsr_error *error;
 } maker;
 
@@ -76,7 +78,7 @@ static const uint8_t *write_deletes_text_of(const maker *m, uint32_t d, uint64_t
   return (const uint8_t *)column->values + column->offsets[cell];
 }
 
-/* The pairs hold the cells, sorted by key: numbers[cell] becomes the symbol of its value. */
+/* The pairs hold the cells, sorted by key. Sets numbers[cell] to the symbol of the cell's value. */
 static int number_values(maker *m, uint32_t d, uint64_t count, uint32_t *numbers) {
   write_deletes_side *s = &m->sides[d];
   s->count = 1;
@@ -161,11 +163,11 @@ static void close_maker(maker *m) {
 
 /* ---- Terms ---------------------------------------------------------------------------------- */
 
-/* Sorts the pairs, whose cells are terms, by all dimensions, `last` the least. */
+/* Sorts the pairs, whose cells are terms, by all dimensions; dimension `last` is the least significant. */
 static void sort_terms(maker *m, const terms *t, uint32_t last) {
   const uint32_t n = m->dimensions;
   for (uint64_t i = 0; i < t->count; i++) m->pairs[i].cell = (uint32_t)i;
-  for (uint32_t i = 0; i < n; i += 2) { /* two of them in a key */
+  for (uint32_t i = 0; i < n; i += 2) { /* two dimensions in a key */
     const uint32_t *low = t->symbols + (last + n - i) % n * t->capacity;
     const uint32_t *high = i + 1 < n ? t->symbols + (last + n - i - 1) % n * t->capacity : NULL;
     for (uint64_t p = 0; p < t->count; p++) {
@@ -187,7 +189,7 @@ static const uint32_t *members_of(const write_deletes_side *s, const set *one) {
   return (const uint32_t *)(const void *)s->members.data + one->first;
 }
 
-/* Equal sets get the number of the first of them: renamed[set] of those from `first` on. */
+/* Gives equal sets the number of the first of them: sets renamed[set]. */
 static int unite_sets(maker *m, write_deletes_side *s, uint32_t *renamed) {
   uint64_t count = s->sets.size / sizeof(set);
   for (uint64_t i = 0; i < count; i++) {
@@ -206,7 +208,7 @@ static int unite_sets(maker *m, write_deletes_side *s, uint32_t *renamed) {
   return TSR_OK;
 }
 
-/* One term of those that agree in all dimensions but d: pairs[begin..end). */
+/* Makes one term of pairs[begin..end), which are equal in all dimensions but d. */
 static int join_run(maker *m, uint32_t d, uint64_t begin, uint64_t end, terms *out) {
   write_deletes_side *s = &m->sides[d];
   const uint32_t *symbols = m->now.symbols + d * m->now.capacity;
@@ -228,7 +230,7 @@ static int join_run(maker *m, uint32_t d, uint64_t begin, uint64_t end, terms *o
   return TSR_OK;
 }
 
-/* Terms that agree in all dimensions but d become one. */
+/* Joins terms that are equal in all dimensions but d. */
 static int write_deletes_join(maker *m, uint32_t d, terms *scratch, uint32_t *renamed) {
   write_deletes_side *s = &m->sides[d];
   s->sets.size = s->members.size = scratch->count = 0;
@@ -260,7 +262,7 @@ static int join_all(maker *m, uint32_t first, terms *scratch, uint32_t *renamed)
 
 /* ---- Sets as nodes -------------------------------------------------------------------------- */
 
-typedef struct members { /* a symbol's values */
+typedef struct members { /* values of a symbol */
   const uint32_t *symbols;
   uint64_t count;
 } members;
@@ -271,18 +273,18 @@ static members members_at(const write_deletes_side *s, const uint32_t *symbol) {
   return (members){members_of(s, one), one->count};
 }
 
-/* How many values from `at` on are neighbours. */
+/* Returns how many values from `at` on are neighbours. */
 static uint64_t write_deletes_run_at(const write_deletes_side *s, members all, uint64_t at) {
   uint64_t end = at + 1;
   while (s->neighbours && end < all.count && s->keys[all.symbols[end]] - s->keys[all.symbols[end - 1]] == 1) end++;
   return end - at;
 }
 
-typedef struct shape { /* how a set is written: pieces are joined by AND */
-  bool set; /* what is not in long runs is NOT IN */
+typedef struct shape { /* how a set is written: as an AND of pieces */
+  bool set; /* values outside of long runs are written as NOT IN */
   uint64_t pieces; /* single values, ranges, sets */
   uint64_t cost;
-  bool range; /* one piece, a range */
+  bool range; /* the only piece is a range */
 } shape;
 
 static shape shape_of(const maker *m, const write_deletes_side *s, members all) {
@@ -324,7 +326,7 @@ static int put_value(const maker *m, uint32_t d, tsr_condition_op op, uint64_t s
   return tsr__condition_put_comparison(op, s->field->name, value, size, out, m->error);
 }
 
-/* Two nodes, to stand in an OR. */
+/* Appends two nodes that stand in an OR. */
 static int put_range(const maker *m, uint32_t d, uint32_t low, uint32_t high, tsr_buffer *out) {
   TSR_TRY(put_value(m, d, TSR_LT, low, out));
   return put_value(m, d, TSR_GT, high, out);
@@ -346,7 +348,7 @@ static int write_deletes_gather(const maker *m, uint32_t d, uint64_t symbol, wri
   if (tsr_datatype_kind(s->field->datatype) != TSR_KIND_FLOAT ||
       s->keys[symbol] != tsr__key(s->field->datatype, (const double[1]){0}))
     return TSR_OK;
-  memset(fixed, 0, sizeof fixed); /* sets are compared bit by bit: both zeros */
+  memset(fixed, 0, sizeof fixed); /* sets are compared bit by bit, so they need both zeros */
   fixed[size - 1] = g->values.data[g->values.size - 1] ^ 0x80;
   TSR_TRY(tsr__buffer_append_u64(&g->offsets, g->values.size, m->error));
   return tsr__buffer_append(&g->values, fixed, size, m->error);
@@ -359,10 +361,10 @@ static int put_gathered(const maker *m, uint32_t d, write_deletes_gathered *g, t
   return rc;
 }
 
-/* Where pieces go: one after the other, or each ended for itself. */
+/* Receives pieces: one after the other, or each completed by a call of its own. */
 typedef struct write_deletes_sink {
   tsr_buffer *out;
-  int (*ended)(struct write_deletes_sink *to, tsr_error *error); /* NULL is fine */
+  int (*ended)(struct write_deletes_sink *to, tsr_error *error); /* NULL is allowed */
 } write_deletes_sink;
 static int end_piece(const maker *m, write_deletes_sink *to) { return to->ended ? to->ended(to, m->error) : TSR_OK; }
 
@@ -401,7 +403,7 @@ static int put_set(const maker *m, uint32_t d, members all, write_deletes_sink *
   return end_piece(m, to);
 }
 
-/* The pieces of a set: "not in it" is their AND. */
+/* Appends the pieces of a set; their AND says "not in the set". */
 static int put_pieces(const maker *m, uint32_t d, members all, shape how, write_deletes_sink *to) {
   if (how.set) {
     write_deletes_gathered g = {{.memory = m->memory}, {.memory = m->memory}};
@@ -417,7 +419,7 @@ static int put_pieces(const maker *m, uint32_t d, members all, shape how, write_
   return TSR_OK;
 }
 
-/* x is not in its set OR y is not in its own ... */
+/* Appends a term: x is not in its set OR y is not in its own ... */
 static int put_term(const maker *m, uint64_t term, tsr_buffer *out) {
   write_deletes_sink to = {out, NULL};
   uint64_t count = 0;
@@ -439,8 +441,8 @@ static int put_term(const maker *m, uint64_t term, tsr_buffer *out) {
 
 /* ---- Conditions ----------------------------------------------------------------------------- */
 
-typedef struct write_deletes_writer { /* joins what comes by AND, until it is large enough */
-  write_deletes_sink sink; /* the nodes of the condition at hand */
+typedef struct write_deletes_writer { /* joins nodes by AND until the condition is large enough */
+  write_deletes_sink sink; /* nodes of the condition at hand */
   const maker *maker;
   const uint8_t *key;
   tsr_buffer nodes;
@@ -482,7 +484,7 @@ static int write_terms(write_deletes_writer *w) {
   return w->count ? end_condition(w, m->error) : TSR_OK;
 }
 
-/* The way with the fewest nodes. */
+/* Chooses the first dimension that gives the fewest nodes. */
 static int choose_terms(maker *m) {
   uint64_t best = UINT64_MAX;
   uint32_t best_first = 0, tried = TSR_MIN(m->dimensions, FIRST_MAX);
@@ -539,7 +541,7 @@ typedef struct write_deletes_check {
   maker *maker;
   tsr_reader *reader;
   const tsr_batch *batch;
-  int64_t *rows; /* removed, sorted */
+  int64_t *rows; /* removed rowids, sorted */
   uint64_t count;
   const tsr_column *columns[TSR_MAX_DIMENSIONS];
 } write_deletes_check;
@@ -549,13 +551,13 @@ static int write_deletes_compare_rows(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* The ranges that hold all values of a dimension; where these are many, others lie in them, too. */
+/* Makes ranges that hold all values of a dimension. If there are many values, other values lie in the ranges, too. */
 static int write_deletes_make_ranges(maker *m, uint32_t d, tsr_ranges *ranges) {
   const write_deletes_side *s = &m->sides[d];
   uint64_t step = (s->count + RANGES_MAX - 1) / RANGES_MAX;
   const uint64_t range_count = (s->count + step - 1) / step;
   tsr_range *all;
-  uint8_t *value; /* of each range both ends, 8 bytes each */
+  uint8_t *value; /* both ends of each range, 8 bytes each */
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, range_count, &all, m->error));
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, 16 * range_count, &value, m->error));
   *ranges = (tsr_ranges){.ranges = all};
@@ -588,7 +590,7 @@ static int compare_symbol(const maker *m, uint32_t d, const tsr_column *column, 
   return key < s->keys[symbol] ? -1 : key > s->keys[symbol];
 }
 
-/* Is the cell's coordinate one of the terms, which are sorted with the pairs? */
+/* Returns true if a cell's coordinates are among the terms. The pairs hold the terms in sorted order. */
 static bool is_removed(const write_deletes_check *c, uint64_t cell) {
   const maker *m = c->maker;
   uint64_t begin = 0, end = m->all.count;
@@ -603,7 +605,7 @@ static bool is_removed(const write_deletes_check *c, uint64_t cell) {
     }
     if (order) return false;
     const uint32_t *symbols = m->all.symbols + d * m->all.capacity;
-    uint64_t first = begin, last = end; /* those whose symbol is not below it; those whose symbol is above it */
+    uint64_t first = begin, last = end; /* from `first` on no symbol is below it; from `last` on all are above it */
     while (first < last) {
       uint64_t middle = first + (last - first) / 2;
       if (symbols[m->pairs[middle].cell] < high) first = middle + 1;

@@ -1,9 +1,8 @@
-/* write_dense.c: the cells of an exact box become a dense fragment: every tile that the box touches, in tile order,
- * each whole; where a tile reaches beyond the box, its cells are padding.
+/* write_dense.c: writes the cells of a box as a dense fragment: every tile that the box touches, in tile order, each
+ * complete. Where a tile reaches beyond the box, its cells are padding.
  *
- * The box's cells come in row-major order of the box, or in the array's cell order (the same, or column-major); or tile
- * by tile, as a function gives them.
- */
+ * The cells come in row-major order of the box or in the array's cell order (which may be column-major), or a function
+ * gives them tile by tile. */
 #include "write/write_dense.h"
 
 #include <string.h>
@@ -15,8 +14,8 @@
 typedef struct write_dense_box {
   const tsr_grid *grid;
   uint64_t *low, *count,
-      *stride; /* of the box: ordinals; cells; by how much a step changes the place among its cells */
-  uint64_t *tile_low, *tile_count, *tile, *at; /* tiles it touches; the present one; a cell in it, by dimension */
+      *stride; /* of the box: ordinals; cells; by how much a step on a dimension changes a cell's place in it */
+  uint64_t *tile_low, *tile_count, *tile, *at; /* tiles that it touches; the present tile; a cell in that tile */
 } write_dense_box;
 
 static int write_dense_make_box(const tsr_schema *schema, const tsr_grid *grid, const tsr_interval *intervals,
@@ -41,12 +40,13 @@ static int write_dense_make_box(const tsr_schema *schema, const tsr_grid *grid, 
     uint32_t d = row_major ? n - 1 - i : i;
     b->stride[d] = stride;
     if (!tsr__mul(stride, b->count[d], &stride))
-      return tsr__fail(error, TSR_TOOBIG, "a box of more cells than 64 bits can count");
+      return tsr__fail(error, TSR_TOOBIG, "the box has more cells than 64 bits can count");
   }
   return TSR_OK;
 }
 
-/* Counts coordinates on, the last dimension (or, column-major, the first) fastest; false after the last. */
+/* Moves to the next coordinates, the last dimension fastest, or the first if `col_major`. Returns false after the last
+ * ones. */
 static bool write_dense_step(uint64_t *at, const uint64_t *count, uint32_t n, bool col_major, uint32_t but) {
   for (uint32_t i = but; i < n; i++) {
     uint32_t d = col_major ? i : n - 1 - i;
@@ -56,7 +56,7 @@ static bool write_dense_step(uint64_t *at, const uint64_t *count, uint32_t n, bo
   return false;
 }
 
-/* order[cell of the present tile] = its place among the box's cells. */
+/* Sets order[cell of the present tile] to the cell's place in the box. */
 static void find_order(const write_dense_box *b, uint64_t *order) {
   const tsr_grid *grid = b->grid;
   uint32_t n = grid->dimensions, fast = grid->col_major_cells ? 0 : n - 1;
@@ -108,7 +108,7 @@ static int fill_whole(void *argument, const uint64_t *tile, uint64_t *order, con
   return TSR_OK;
 }
 
-/* By `fill`, or from all cells in `columns`. */
+/* Takes the cells from `fill`, or all from `columns` if it is NULL. */
 static int write_dense_write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns,
                                    tsr_tile_filler fill, void *argument, tsr_error *error) {
   tsr_arena arena;

@@ -1,8 +1,9 @@
-/* write_find.c: is there a cell at some coordinates: among a writer's own, then in what it stands on.
+/* write_find.c: finds the cell at some coordinates: first among a writer's cells in memory, then in its spilled runs
+ * and in the snapshot below.
  *
- * Own cells in memory are in a hash table of chains, the newest first; it grows when it is asked, and is taken back cell
- * by cell when the writer is rewound. Spilled cells, and those of the base, are found by a reader of the one point.
- */
+ * Cells in memory are in a hash table of chains, the newest cell first. The table takes in new cells when it is used
+ * next. Rewinding the writer takes them out again, one by one. A reader of the one point finds spilled cells and those
+ * of the snapshot. */
 #include "write/write_find.h"
 
 #include <string.h>
@@ -81,7 +82,9 @@ static int catch_up(tsr_writer *w, const tsr_column *columns, tsr_error *error) 
   tsr_coordinate_index *x = &w->index;
   const uint64_t cells = w->count - w->first;
   if (x->count == cells && x->heads.size > 0) return TSR_OK;
-  if (cells > UINT32_MAX - 1) return tsr__fail(error, TSR_TOOBIG, "%llu cells", (unsigned long long)cells);
+  if (cells > UINT32_MAX - 1)
+    return tsr__fail(error, TSR_TOOBIG, "%llu uncommitted cells in memory: %u at most", (unsigned long long)cells,
+                     UINT32_MAX - 1);
   if (cells > x->heads.size / sizeof(uint32_t) || x->heads.size == 0) {
     uint64_t heads = TSR_MAX(x->heads.size / sizeof(uint32_t), HEADS_MIN);
     while (heads < cells) heads *= 4;
@@ -103,7 +106,7 @@ void tsr__index_rewind(tsr_writer *writer, uint64_t count) {
   tsr_column columns[TSR_MAX_DIMENSIONS];
   if (left >= x->count) return;
   if (left < x->count / 2) {
-    x->count = 0; /* to be made anew */
+    x->count = 0; /* the table is made anew when it is used next */
     tsr__buffer_release(&x->heads);
     tsr__buffer_release(&x->next);
     return;
@@ -129,8 +132,8 @@ void tsr__index_release(tsr_writer *writer) {
   tsr__finder_close(writer);
 }
 
-/* The newest in memory that the caller wants: 1 and its number, or 0. Where the array has duplicates, `live` ones only.
- */
+/* Finds the newest cell in memory at these coordinates; if `live`, the newest that was not removed, for arrays with
+ * duplicates. Returns 1 and its number, or 0. */
 static int find_in_memory(tsr_writer *w, const tsr_column *coordinates, uint64_t index, bool live, uint64_t *number,
                           tsr_error *error) {
   tsr_column columns[TSR_MAX_DIMENSIONS];
@@ -165,7 +168,7 @@ static int start_point(tsr_writer *w, tsr_reader *reader, const tsr_column *coor
   return tsr_reader_start(reader, &request, error);
 }
 
-/* The row that a reader finds there: 1, or 0. Removed ones are passed over, but if `any`. */
+/* Finds the row that a reader has there; passes over removed rows unless `any`. Returns 1, or 0. */
 static int find_row(tsr_writer *w, tsr_reader *reader, const tsr_column *coordinates, uint64_t index, bool any,
                     int64_t *row, tsr_error *error) {
   const tsr_batch *batch;
@@ -182,7 +185,7 @@ static int find_row(tsr_writer *w, tsr_reader *reader, const tsr_column *coordin
   return rc;
 }
 
-/* The reader over the base and the spilled runs. */
+/* Opens the reader over `base` and the spilled runs, unless it is open. */
 static int open_finder(tsr_writer *w, tsr_snapshot *base, tsr_error *error) {
   tsr_snapshot *snapshot;
   if (w->finder && w->finder_base == base && w->finder_spilled == w->spilled) return TSR_OK;
@@ -218,7 +221,7 @@ int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_column *co
   int rc = find_in_memory(writer, coordinates, index, duplicates, &number, error);
   if (rc > 0) {
     const int64_t found = tsr__uncommitted_rowid(number);
-    if (tsr__writer_hides(writer, found, writer->removed.count)) return 0; /* the newest has been removed */
+    if (tsr__writer_hides(writer, found, writer->removed.count)) return 0; /* the newest version was removed */
     *row = found;
     return 1;
   }

@@ -1,13 +1,12 @@
-/* write_hilbert.c: sparse cells into Hilbert order, where blocks of them have been sorted by their codes before.
+/* write_hilbert.c: sorts sparse cells into Hilbert order, if blocks of them have been sorted by their codes before.
  *
- * Blocks are sorted while more cells come (write_ahead.c); those that were not are sorted first. Then the codes are cut
- * into places of about as many cells as stay in a core's cache. A place takes its part of each block, in the order of
- * blocks, and sorts them again, stably: it costs what merging them would, whatever the number of blocks. Equal codes
- * are in one place, so that each settles its ties by itself. Places are tasks.
+ * Blocks are sorted while more cells come (write_ahead.c); the others are sorted first. Then the codes are cut into
+ * places of about as many cells as stay in a core's cache. A place takes its part of each block, in the order of
+ * blocks, and sorts them again, stably. This costs what merging them would, whatever the number of blocks. Equal codes
+ * are in one place, so each place settles its ties by itself. Places are tasks for worker threads.
  *
- * Invariants: bounds[block][place] is the first pair of a block with a code that is not below the place's; starts[place]
- * the sum of these.
- */
+ * Invariants: bounds[block][place] is the first pair of a block with a code not below that of the place. starts[place]
+ * is the sum of these. */
 #include "write/write_hilbert.h"
 
 #include <stdatomic.h>
@@ -17,7 +16,7 @@
 #include "base/pool.h"
 #include "write/write_order.h"
 
-#define CODES              256u /* at once */
+#define CODES              256u /* codes that are computed at once */
 #define WRITE_HILBERT_STEP 1024u /* one code of so many is looked at to find places */
 #define PLACE              8u /* steps of a place, at least */
 
@@ -29,9 +28,9 @@ typedef struct write_hilbert_sorter {
   uint64_t count, block_count, place_count;
   tsr_pair *const *given;
   tsr_pair **blocks;
-  uint64_t *lows; /* of places */
-  uint32_t *bounds; /* place_count + 1 of each block */
-  uint64_t *starts, *kept; /* of each place: its first cell, and how many are left in it */
+  uint64_t *lows; /* by place: its lowest code */
+  uint32_t *bounds; /* place_count + 1 for each block */
+  uint64_t *starts, *kept; /* by place: its first cell; how many cells are left in it */
   uint32_t *order;
   _Atomic uint64_t ties;
 } write_hilbert_sorter;
@@ -77,7 +76,8 @@ static int make_places(write_hilbert_sorter *s, tsr_error *error) {
     for (uint64_t i = WRITE_HILBERT_STEP - 1; i < write_hilbert_cells_of(s, b); i += WRITE_HILBERT_STEP)
       sample[samples++] = (tsr_pair){s->blocks[b][i].key, 0};
   tsr__pairs_sort(sample, spare, samples);
-  const uint64_t steps = TSR_MAX(PLACE, s->block_count / 16); /* of many blocks each gives a place a few dozen pairs */
+  /* if there are many blocks, each gives a place a few dozen pairs */
+  const uint64_t steps = TSR_MAX(PLACE, s->block_count / 16);
   s->place_count = samples ? (samples - 1) / steps + 1 : 1;
   TSR_TRY(TSR_ARENA_ARRAY(&s->arena, 3 * (s->place_count + 1), &s->lows, error));
   s->starts = s->lows + s->place_count + 1;
@@ -106,7 +106,7 @@ static int find_bounds(void *argument, uint64_t block, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Cells of a place in their order; where the schema has no duplicates, the last of equals. */
+/* Sets the order of the cells of a place. If the schema has no duplicates, only the last of equal cells is left. */
 static void write_hilbert_leave_out(const write_hilbert_sorter *s, uint64_t place, const tsr_pair *pairs,
                                     uint64_t count) {
   uint32_t *order = s->order + s->starts[place];

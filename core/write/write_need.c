@@ -1,13 +1,13 @@
-/* write_need.c: what a writer's commit will take of memory, known as cells come, so that the statement that brings too much is
- * refused, and never the commit.
+/* write_need.c: counts, as cells and removed rows come, the memory that a writer's commit will need. So the statement
+ * that brings too much is refused, and never the commit.
  *
- * What a commit takes, whatever the number of cells, is a tile: of a dense array a space tile, of a sparse one `capacity` cells.
- * It is gathered, copied into the window of the fragment's writer and encoded there, so it is in memory up to three times. Cells
- * of variable size are counted by classes of sizes: no tile has more bytes than as many of the largest cells have together.
- * Rows that are removed become delete conditions all at once.
+ * Whatever the number of cells, a commit needs memory for a tile: for a space tile of a dense array, for `capacity`
+ * cells of a sparse one. The tile is gathered, copied into the window of the fragment's writer and encoded there, so it
+ * is in memory up to three times. Cells of variable size are counted by classes of sizes: no tile has more bytes than
+ * the same number of the largest cells has together. Removed rows become delete conditions all at once.
  *
- * A commit gets TSR_COMMIT_BYTES past the budget, so that codecs and small tiles have room however little memory_mb is.
- */
+ * A commit gets TSR_COMMIT_BYTES past the budget, so that codecs and small tiles have room however small memory_mb
+ * is. */
 #include "write/write_need.h"
 
 #include "base/arithmetic.h"
@@ -15,9 +15,9 @@
 #include "write/writer.h"
 
 #define CHUNK_USUAL  65536u
-#define DELETE_BYTES 72u /* that a removed row takes while conditions are made, about, */
-#define DELETE_SIDE  32u /* and for each dimension, beside three copies of its coordinate */
-#define SMALL_BYTES  65536u /* that a writer has in small things */
+#define DELETE_BYTES 72u /* bytes that a removed row takes while conditions are made, about, and */
+#define DELETE_SIDE  32u /* bytes for each of its dimensions, beside three copies of the coordinate */
+#define SMALL_BYTES  65536u /* bytes that a writer has in small things */
 #define ZSTD_HIGH    13 /* from this level on zstd's tables are several times as large as a chunk */
 #define BZIP2_BYTES  (UINT64_C(8) << 20)
 
@@ -71,7 +71,7 @@ void tsr__need_release(tsr_writer *writer) { tsr__buffer_release(&writer->need.r
 
 /* ---- Sizes of cells ------------------------------------------------------------------------- */
 
-/* `sign` of 1 counts a cell, of -1 takes it back; unsigned arithmetic wraps. */
+/* Counts cells with a `sign` of 1, takes them back with UINT64_MAX: unsigned arithmetic wraps. */
 static void write_need_count_cells(tsr_writer *w, uint64_t first, uint64_t end, uint64_t sign) {
   tsr_sizes *sizes = &w->need.memory;
   if (!w->need.variable) return;
@@ -120,7 +120,7 @@ void tsr__need_drop_run(tsr_writer *writer) {
   }
 }
 
-/* Bytes that so many cells have at most. */
+/* Returns the bytes that so many cells have at most. */
 static uint64_t most_bytes(const tsr_need *n, uint64_t cells) {
   uint64_t sum = 0;
   for (uint32_t k = TSR_SIZE_CLASSES; k-- > 0 && cells > 0;) {
@@ -136,7 +136,7 @@ static uint64_t most_bytes(const tsr_need *n, uint64_t cells) {
 
 static uint64_t allowed(const tsr_writer *w) { return tsr__add_sat(w->memory.limit, TSR_COMMIT_BYTES); }
 
-/* What stays in memory while a commit is prepared. */
+/* Returns the bytes that stay in memory while a commit is prepared. */
 static uint64_t bytes_beside(const tsr_writer *w) {
   const tsr_removed *r = &w->removed;
   uint64_t bytes = r->rows.capacity + r->slots.capacity + w->runs.capacity + w->pieces.capacity + SMALL_BYTES;

@@ -1,15 +1,16 @@
-/* write_order.c: sparse cells into global order.
+/* write_order.c: finds the global order of sparse cells.
  *
- * What decides is a list of numbers for each cell, the most significant first: row- and column-major: the numbers of
- * its space tile by tile order, then the order keys of its coordinates by cell order; Hilbert: its code, then its
+ * A list of numbers for each cell decides, the most significant first. Row- and column-major order: the numbers of its
+ * space tile in tile order, then the order keys of its coordinates in cell order. Hilbert order: its code, then its
  * coordinates in row-major order. A string counts as its rank among all strings of its dimension (unsigned bytes), so
- * that there is only one kind of number. Each list of numbers is brought down to the bits that its values differ in,
- * and as many lists as fit are packed into one word of 64 bits: most arrays need one word, and its sort is a radix
- * sort. Sorting is stable, so equal coordinates keep the order of their numbers.
+ * that there is only one kind of number.
  *
- * Most Hilbert codes stand for one cell each: cells are sorted by them alone, and only equal ones looked at. Where blocks
- * of cells have been sorted ahead, write_hilbert.c goes on from there.
- */
+ * Each list of numbers is reduced to the bits in which its values differ, and as many lists as fit are packed into one
+ * word of 64 bits. Most arrays need one word, and a radix sort sorts it. Sorting is stable, so equal coordinates keep
+ * the order of their numbers.
+ *
+ * Most Hilbert codes stand for one cell each, so cells are sorted by the codes alone, and only cells with equal codes
+ * are compared. If blocks of cells have been sorted ahead, write_hilbert.c goes on from there. */
 #include "write/write_order.h"
 
 #include <string.h>
@@ -29,8 +30,8 @@ typedef struct write_order_sorter {
   uint64_t count;
   tsr_pair *pairs, *spare;
   uint64_t *numbers; /* of the list at hand */
-  tsr_buffer words; /* `count` u64 each, the least significant first */
-  unsigned used; /* bits of the last word */
+  tsr_buffer words; /* words of `count` u64 each, the least significant first */
+  unsigned used; /* bits of the last word that are used */
 } write_order_sorter;
 
 /* ---- Lists of numbers ----------------------------------------------------------------------- */
@@ -115,7 +116,7 @@ static int list_hilbert(write_order_sorter *s, tsr_error *error) {
 
 /* ---- Words ---------------------------------------------------------------------------------- */
 
-/* Puts the list at hand above those that are packed already. */
+/* Puts the list at hand above the lists that are packed already. */
 static int write_order_pack(write_order_sorter *s, tsr_error *error) {
   uint64_t low = UINT64_MAX, high = 0;
   for (uint64_t i = 0; i < s->count; i++) {
@@ -136,7 +137,7 @@ static int write_order_pack(write_order_sorter *s, tsr_error *error) {
   return TSR_OK;
 }
 
-/* The least significant list first. */
+/* Packs all lists, the least significant first. */
 static int pack_all(write_order_sorter *s, tsr_error *error) {
   const tsr_schema *schema = s->schema;
   uint32_t n = schema->dimension_count;
@@ -184,7 +185,7 @@ static int write_order_compare_cells(const void *argument, uint32_t a, uint32_t 
   return tsr__order_compare(s->schema, s->columns, a, b);
 }
 
-/* By Hilbert codes, where few are equal: 1, else 0. */
+/* Sorts by Hilbert codes. Returns 1; or 0 if too many codes are equal. */
 static int sort_by_codes(write_order_sorter *s, tsr_error *error) {
   uint64_t ties = 0;
   TSR_TRY(list_hilbert(s, error));
@@ -208,7 +209,7 @@ static int sort_by_words(write_order_sorter *s, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Have two neighbours the same coordinates? */
+/* Returns true if two neighbours have the same coordinates. */
 static bool is_equal(const write_order_sorter *s, bool by_codes, const tsr_pair *a, const tsr_pair *b) {
   if (a->key != b->key) return false; /* the most significant word */
   if (by_codes) return write_order_compare_cells(s, a->cell, b->cell) == 0;
@@ -244,7 +245,7 @@ int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *c
                     uint64_t *numbers, uint32_t *dimension, tsr_error *error) {
   const uint32_t n = schema->dimension_count;
   write_order_sorter s = {.schema = schema, .columns = columns, .threads = 1, .count = count, .numbers = numbers};
-  uint32_t before = 0; /* lists that stand in front of the coordinates */
+  uint32_t before = 0; /* lists in front of those of the coordinates */
   if (schema->cell_order == TSR_ORDER_HILBERT) {
     before = 1;
     if (list == 0) {
@@ -264,7 +265,7 @@ int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *c
   return write_order_is_text(&s, *dimension) ? TSR_OK : list_coordinates(&s, *dimension, error);
 }
 
-/* All of them at once. */
+/* Sorts all cells at once. */
 static int sort_whole(write_order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
   tsr_pair *pairs = NULL;
   tsr_pair *spare = NULL;

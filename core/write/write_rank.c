@@ -1,8 +1,7 @@
-/* write_rank.c: the ranks of strings, which make numbers of them.
+/* write_rank.c: ranks strings, so that numbers stand for them in a sort.
  *
- * Strings are sorted by words of 8 bytes, those with equal words by the next ones; no string is looked at further than
- * it takes to tell it from the others. Stable.
- */
+ * Strings are sorted by words of 8 bytes; strings with equal words are sorted by their next words. No string is read
+ * further than it takes to tell it from the others. The sort is stable. */
 #include "write/write_rank.h"
 
 #include <string.h>
@@ -15,7 +14,7 @@ typedef struct write_rank_sorter {
   tsr_pair *pairs, *spare;
 } write_rank_sorter;
 
-typedef struct group { /* pairs whose strings agree in the first `depth` bytes */
+typedef struct group { /* pairs whose strings are equal in the first `depth` bytes */
   uint64_t first, count, depth;
 } group;
 
@@ -27,7 +26,7 @@ static inline const uint8_t *write_rank_text_of(const tsr_column *column, uint32
   return (const uint8_t *)column->values + column->offsets[column->constant ? 0 : cell];
 }
 
-/* The next 8 bytes, zeros behind the end, so that their order as a number is that of the bytes. */
+/* Returns the next 8 bytes, with zeros behind the end, so that words sort as their bytes do. */
 static inline uint64_t text_word(const tsr_column *column, uint32_t cell, uint64_t depth) {
   uint64_t size = text_size(column, cell), left = size > depth ? size - depth : 0;
   const uint8_t *text = write_rank_text_of(column, cell) + depth;
@@ -37,14 +36,14 @@ static inline uint64_t text_word(const tsr_column *column, uint32_t cell, uint64
   return word;
 }
 
-/* What is left of a string behind `depth`, up to 9: 8 and less are over with the next word. */
+/* Returns how many bytes a string has behind `depth`, up to 9: with 8 or fewer it ends in the next word. */
 static inline uint64_t text_left(const tsr_column *column, uint32_t cell, uint64_t depth) {
   uint64_t size = text_size(column, cell);
   return size > depth ? TSR_MIN(size - depth, 9) : 0;
 }
 
-/* Splits equal words by length: "a" before "a" and a NUL, which have the same word; those that go on are a group to
- * come. */
+/* Splits strings with equal words by length: "a" comes before "a" and a NUL, which have the same word. Strings that are
+ * longer become a group for later. */
 static int split_equal(write_rank_sorter *s, const tsr_column *column, uint64_t first, uint64_t count, uint64_t depth,
                        tsr_buffer *groups, tsr_error *error) {
   tsr_pair *pairs = s->pairs + first;

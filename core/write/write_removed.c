@@ -1,8 +1,8 @@
-/* write_removed.c: the rows that a writer has removed: a log with their coordinates, and a hash table of their rowids.
+/* write_removed.c: keeps the rows that a writer has removed, as a log with their coordinates and a hash table of their
+ * rowids.
  *
- * The table holds positions in the log. Rewinding the log leaves them there: one that is past the end, or at which
- * another row stands by now, is passed over like any other that is not looked for.
- */
+ * The table holds positions in the log. Rewinding the log leaves them in the table: a search passes over a position
+ * past the log's end, or at which another row stands by then. */
 #include "write/write_removed.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static uint64_t write_removed_hash_of(int64_t row) {
   return h ^ h >> 29;
 }
 
-/* Its position + 1, or 0. */
+/* Returns the row's position in the log + 1; 0 if it is not in the log. */
 static uint64_t write_removed_find(const tsr_removed *r, int64_t row) {
   const uint64_t n = slot_count(r), *slots = write_removed_slots_of(r);
   if (n == 0) return 0;
@@ -40,7 +40,7 @@ static void put(tsr_removed *r, int64_t row, uint64_t position) {
   r->used++;
 }
 
-/* All rows into `n` slots, for which there is room. */
+/* Puts all rows into `n` slots, for which there is room. */
 static void fill_slots(tsr_removed *r, uint64_t n) {
   memset(r->slots.data, 0, n * sizeof(uint64_t));
   r->slots.size = n * sizeof(uint64_t);
@@ -48,12 +48,12 @@ static void fill_slots(tsr_removed *r, uint64_t n) {
   for (uint64_t i = 0; i < r->count; i++) put(r, write_removed_row_at(r, i), i);
 }
 
-/* Room for one more, half of the slots staying free. */
+/* Makes room for one more row, so that half of the slots stay free. */
 static int write_removed_grow(tsr_removed *r, tsr_error *error) {
   if (2 * (r->used + 1) <= slot_count(r)) return TSR_OK;
   uint64_t n = TSR_MAX(slot_count(r), SLOTS_MIN);
   while (n < 4 * (r->count + 1)) n *= 2;
-  tsr_buffer larger = {.memory = r->slots.memory}; /* the table stays as it is where there is no memory */
+  tsr_buffer larger = {.memory = r->slots.memory}; /* after an error the table is as it was */
   TSR_TRY(tsr__buffer_reserve(&larger, n * sizeof(uint64_t), error));
   tsr__buffer_release(&r->slots);
   r->slots = larger;
@@ -92,7 +92,9 @@ static void write_removed_truncate(tsr_writer *writer, uint64_t count) {
 int tsr__removed_add(tsr_writer *writer, int64_t row, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
   tsr_removed *r = &writer->removed;
   const uint32_t cell = (uint32_t)index;
-  if (index > UINT32_MAX) return tsr__fail(error, TSR_TOOBIG, "cell %llu of a column", (unsigned long long)index);
+  if (index > UINT32_MAX)
+    return tsr__fail(error, TSR_TOOBIG, "a removed row has cell %llu of a column: %u at most",
+                     (unsigned long long)index, UINT32_MAX);
   if (write_removed_find(r, row)) return TSR_OK;
   int rc = write_removed_grow(r, error);
   if (rc >= 0) rc = tsr__buffer_append_u64(&r->rows, (uint64_t)row, error);

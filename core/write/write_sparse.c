@@ -1,10 +1,10 @@
-/* write_sparse.c: cells in global order become a sparse fragment. */
+/* write_sparse.c: writes cells in global order as a sparse fragment. */
 #include "write/write_sparse.h"
 
 #include "base/arithmetic.h"
 #include "write/fragment_writer.h"
 
-#define WRITE_SPARSE_BLOCK 262144u /* cells that go to the fragment's writer at once, about */
+#define WRITE_SPARSE_BLOCK 262144u /* cells that the fragment's writer gets at once, about */
 
 static int write_cells(tsr_fragment_writer *writer, const tsr_column *columns, const uint32_t *order, uint64_t count,
                        uint64_t *block, uint64_t most, tsr_error *error) {

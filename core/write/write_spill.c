@@ -1,16 +1,18 @@
-/* write_spill.c: runs on disk, for what a writer cannot keep in memory, and their merge into one fragment.
+/* write_spill.c: writes sorted runs to disk for cells that a writer cannot keep in memory, and merges them into
+ * fragments.
  *
- * A run is a fragment under a provisional name, unfiltered (but encrypted, where the array is), all versions of a
- * coordinate kept, the oldest first, with the numbers of its cells as their times. Beside its files stands
+ * A run is a fragment under a provisional name: unfiltered, encrypted if the array is, with all versions of a
+ * coordinate, the oldest first, and with the numbers of its cells as their times. Beside its files lies one more, by
+ * which rowids lead to cells:
  *
- *   positions    u32 each: where the cell that came as number i of the run stands in it
+ *   positions    u32 each: the place in the run of the cell that came as number i of it
  *
- * so that own rows are found by their rowids. The merge goes through all runs at once, a tile of each in memory, by a
- * heap: in global order, then by number; of equal coordinates the last is taken, where the array has no duplicates.
- * Where there are more runs than memory has room for tiles of, groups of them are merged before: into fragments like
- * runs, but without positions, several one after the other, since memory bounds the metadata of one. They are the
- * merge's own and go with it: what the transaction reads, and is rewound by, stays the runs.
- */
+ * The merge holds one tile of each run in memory. A heap gives out the cells in global order, equal coordinates in the
+ * order of their numbers. If the array has no duplicates, the last of equals is taken.
+ *
+ * If memory has no room for a tile of each run, groups of runs are merged before, in passes. A group becomes parts:
+ * fragments like runs, but without positions, several one after the other, since memory bounds the metadata of one.
+ * Parts belong to the merge and go with it. The runs stay, since snapshots and rewinding need them. */
 #include "write/write_spill.h"
 
 #include <stdio.h>
@@ -31,13 +33,13 @@
 #include "write/writer.h"
 
 #define POSITIONS         "positions"
-#define SORT_BYTES        80u /* that a cell takes while it is sorted and written, about */
-#define FIXED_BYTES       (UINT64_C(1) << 20) /* that codecs take, however few the cells are */
-#define SOURCES_WANTED    8u /* that are merged at once */
-#define CELLS_MIN         1024u /* fewer are not worth a run */
-#define WRITE_SPILL_BATCH 4096u /* merged cells that go to the fragment's writer at once */
-#define TILES_MIN         512u /* as many tiles of a part as memory_mb would hold */
-#define TILE_BYTES        64u /* that the metadata of one take, for each of its fields, about */
+#define SORT_BYTES        80u /* bytes that a cell takes while it is sorted and written, about */
+#define FIXED_BYTES       (UINT64_C(1) << 20) /* bytes that codecs take, however few cells there are */
+#define SOURCES_WANTED    8u /* sources that are worth merging at once */
+#define CELLS_MIN         1024u /* fewer cells in memory are not worth a run */
+#define WRITE_SPILL_BATCH 4096u /* merged cells that the fragment's writer gets at once */
+#define TILES_MIN         512u /* memory_mb holds at least so many tiles of a part */
+#define TILE_BYTES        64u /* bytes of metadata for each field of a tile, about */
 
 /* ---- Spilling ---------------------------------------------------------------------------------------------------- */
 
@@ -107,7 +109,7 @@ static int write_spill_find_schema(void *argument, const char *name, const tsr_s
   return TSR_OK;
 }
 
-/* What was written, opened. The schema, of runs the writer's, lives as long as snapshots with it. */
+/* Opens a run that was written. Its schema belongs to the writer, and lives as long as snapshots that have the run. */
 static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const char *directory, tsr_fragment *fragment,
                                 tsr_error *error) {
   char path[200];
@@ -122,7 +124,7 @@ static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const c
   return tsr__fragment_make_files(fragment, error);
 }
 
-/* One to be written, its directory there. */
+/* Makes a run without cells, with its directory. */
 static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
   char name[128];
   if (w->scratch_host && !w->scratch)
@@ -171,7 +173,7 @@ static int spill(tsr_writer *writer, tsr_error *error) {
   return TSR_OK;
 }
 
-/* A statement's spilling may take what a commit may: what it has no room for could not be committed either. */
+/* A statement that spills may use what a commit may: cells that it has no room for could not be committed either. */
 int tsr__spill(tsr_writer *writer, tsr_error *error) {
   const bool lent = writer->memory.lent > 0;
   if (!lent) tsr__need_lend(writer, true);
@@ -206,7 +208,7 @@ void tsr__spill_rewind(tsr_writer *writer, uint64_t count) {
     }
     tsr__array_fragment_drop(writer->array, last->fragment);
     tsr__need_drop_run(writer);
-    writer->runs.size -= sizeof(tsr_sorted_run); /* those in memory are gone by now */
+    writer->runs.size -= sizeof(tsr_sorted_run); /* runs in memory were dropped before */
     writer->spilled--;
   }
 }
@@ -225,40 +227,40 @@ int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64
 
 /* ---- Merging ----------------------------------------------------------------------------------------------------- */
 
-typedef struct write_spill_cursor { /* a source, and the tile of it that is in memory */
-  const tsr_sorted_run *run, *stop; /* the fragment that it is in; behind the source's last */
+typedef struct write_spill_cursor { /* a source, and its tile that is in memory */
+  const tsr_sorted_run *run, *stop; /* the run that it is in; the end of the source's runs */
   uint64_t tile, cells, at;
-  tsr_tile_request *requests; /* by field, then the numbers */
+  tsr_tile_request *requests; /* by field, then of the cells' numbers */
   tsr_column *columns;
-  uint64_t *lists; /* [list * cells + cell] */
-  uint64_t capacity; /* cells that lists have room for */
+  uint64_t *lists; /* [list * cells + cell]: numbers to sort by (tsr__order_list) */
+  uint64_t capacity; /* cells that `lists` has room for */
 } write_spill_cursor;
 
 typedef write_spill_cursor *write_spill_place; /* in the heap */
 
-typedef struct
-    /* of sources: runs, or fragments that others became, which have one `first` and follow each other */
-    write_spill_merge {
+/* A merge of sources. A source is a run, or several parts in succession that a group of runs has become; parts of a
+ * group have the same `first`. */
+typedef struct write_spill_merge {
   tsr_writer *w;
   const tsr_sorted_run *runs; /* of all sources */
   uint64_t run_count;
-  const tsr_fragment_target *target; /* where the cells go at last; NULL: */
-  tsr_buffer *parts; /* tsr_sorted_run that are made of them */
-  tsr_sorted_run part; /* the one that is written, if it has a fragment */
+  const tsr_fragment_target *target; /* the fragment that the cells become; NULL: they become parts */
+  tsr_buffer *parts; /* tsr_sorted_run of each part that is complete */
+  tsr_sorted_run part; /* the part that is being written, if it has a fragment */
   const tsr_schema *part_schema;
   run_path part_path;
   uint64_t part_cells, part_max;
-  uint32_t list_count, slots, kept; /* slots: fields and the numbers; kept: as many of them go on */
-  uint32_t *dimensions; /* [list]: whose coordinates it holds, or the number of dimensions */
+  uint32_t list_count, slots, kept; /* slots: fields and numbers; kept: the first ones of them that are written */
+  uint32_t *dimensions; /* [list]: the dimension whose coordinates it holds, or the number of dimensions */
   write_spill_cursor *cursors;
   write_spill_place *heap;
   uint64_t cursor_count, heap_count;
   tsr_fragment_writer *writer;
   tsr_buffered *out; /* merged cells that are not written yet */
   tsr_column *out_columns;
-  uint64_t *last; /* the lists of the last of them */
+  uint64_t *last; /* [list]: numbers of the last of these cells */
   uint64_t out_count, written;
-  bool last_removed; /* whether it is to be taken back */
+  bool last_removed; /* the last of these cells was removed by the writer */
 } write_spill_merge;
 
 static const tsr_field *field_at(const write_spill_merge *m, uint32_t slot) {
@@ -298,7 +300,7 @@ static int load_lists(write_spill_merge *m, write_spill_cursor *c, tsr_error *er
   return TSR_OK;
 }
 
-/* The next tile: 1, or 0 after the last. */
+/* Loads the next tile. Returns 1, or 0 after the last one. */
 static int write_spill_load_tile(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
   write_spill_drop_tile(m, c);
   if (c->tile == c->run->fragment->metadata.tile_count) {
@@ -328,7 +330,7 @@ static uint64_t number_at(const write_spill_merge *m, const write_spill_cursor *
   return ((const uint64_t *)c->columns[m->w->field_count].values)[c->at] - TSR_UNCOMMITTED_TIMES;
 }
 
-/* To the next cell that counts: 1, or 0 at the end. */
+/* Moves to the next cell that was not rewound. Returns 1, or 0 at the end. */
 static int write_spill_settle(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
   for (;; c->at++) {
     if (c->at == c->cells) {
@@ -358,7 +360,7 @@ static int write_spill_compare(const write_spill_merge *m, const write_spill_cur
                                             : x > y;
     if (c) return c;
   }
-  return a->run->first < b->run->first ? -1 : 1; /* runs follow each other */
+  return a->run->first < b->run->first ? -1 : 1; /* runs have consecutive numbers */
 }
 
 static bool write_spill_before(const write_spill_merge *m, write_spill_cursor *const *a, write_spill_cursor *const *b) {
@@ -413,7 +415,7 @@ static int write_spill_flush(write_spill_merge *m, tsr_error *error) {
   m->written += m->out_count;
   m->part_cells += m->out_count;
   m->out_count = 1;
-  write_spill_take_back(m); /* all of them */
+  write_spill_take_back(m); /* all cells are written */
   return m->parts && m->part_cells >= m->part_max ? end_part(m, error) : TSR_OK;
 }
 
@@ -423,8 +425,8 @@ static bool is_full(const write_spill_merge *m) {
   return m->out_count == WRITE_SPILL_BATCH || bytes > m->w->memory.limit / 32;
 }
 
-/* The cell at which a cursor stands: in place of the last one, if that has its coordinates. What has been removed hides
- * those before it, so it goes with the last merge only. */
+/* Takes the cell at which a cursor stands, in place of the last one if their coordinates are equal. A removed cell
+ * hides the cells before it, so only the merge into the final fragment leaves it out. */
 static int write_spill_take(write_spill_merge *m, const write_spill_cursor *c, tsr_error *error) {
   const uint32_t cell = (uint32_t)c->at;
   const bool again = equals_last(m, c);
@@ -507,10 +509,10 @@ static void write_spill_release(write_spill_merge *m) {
   if (m->part.fragment) tsr__array_fragment_drop(m->w->array, m->part.fragment);
 }
 
-typedef struct sources { /* of a merge, in the order of their numbers */
+typedef struct sources { /* sources of a merge, in the order of their numbers */
   tsr_writer *w;
-  tsr_schema *part_schema; /* of runs, but with tiles for this merge */
-  tsr_buffer runs; /* tsr_sorted_run, a reference to each one's fragment, if it has one */
+  tsr_schema *part_schema; /* the schema of runs with the tile capacity for this merge */
+  tsr_buffer runs; /* tsr_sorted_run, with a reference to each fragment that is not NULL */
 } sources;
 
 static tsr_sorted_run *write_spill_run_at(const sources *s, uint64_t i) {
@@ -518,7 +520,7 @@ static tsr_sorted_run *write_spill_run_at(const sources *s, uint64_t i) {
 }
 static uint64_t write_spill_run_count(const sources *s) { return s->runs.size / sizeof(tsr_sorted_run); }
 
-/* Sources of a list into a fragment, or, without a target, into parts that are appended to another. */
+/* Merges runs of a list into a fragment or, without a target, into parts that are appended to `parts`. */
 static int merge_sources(const sources *s, uint64_t first, uint64_t count, const tsr_fragment_target *target,
                          tsr_buffer *parts, uint64_t *cells, tsr_error *error) {
   tsr_writer *w = s->w;
@@ -547,11 +549,11 @@ static void drop_sources(sources *s) {
 }
 
 typedef struct weight { /* of all runs */
-  uint64_t cells, bytes; /* decoded */
-  uint64_t largest; /* that one takes while it is merged: its largest tile, and what stands beside it */
+  uint64_t cells, bytes; /* decoded bytes */
+  uint64_t largest; /* bytes that one run takes while it is merged: its largest tile, and what stands beside it */
 } weight;
 
-/* Adds a run, by what its metadata says of its tiles. */
+/* Adds the weight of a run, by what its metadata says of its tiles. */
 static int write_spill_weigh(tsr_writer *w, const tsr_sorted_run *run, weight *sum, tsr_error *error) {
   const tsr_fragment_metadata *metadata = &run->fragment->metadata;
   const uint64_t beside = sizeof(tsr_tile_request) + sizeof(tsr_column) + sizeof(write_spill_cursor);
@@ -571,7 +573,7 @@ static int write_spill_weigh(tsr_writer *w, const tsr_sorted_run *run, weight *s
   return TSR_OK;
 }
 
-/* Runs that are several sources become one. */
+/* Merges runs of several sources into one source. */
 static int merge_group(const sources *from, uint64_t first, uint64_t count, sources *to, tsr_error *error) {
   const tsr_array *array = from->w->array;
   uint64_t cells;
@@ -583,7 +585,7 @@ static int merge_group(const sources *from, uint64_t first, uint64_t count, sour
   return rc;
 }
 
-/* Groups of at most `most` sources become one each, as many as it takes that there are no more than that. */
+/* Merges groups of at most `most` sources, as few groups as it takes to have no more than `most` sources left. */
 static int write_spill_pass(sources *from, uint64_t most, sources *to, tsr_error *error) {
   uint64_t left = count_sources(write_spill_run_at(from, 0), write_spill_run_count(from)), made = 0;
   for (uint64_t i = 0, end; i < write_spill_run_count(from); i = end, made++) {
@@ -605,7 +607,8 @@ static int write_spill_pass(sources *from, uint64_t most, sources *to, tsr_error
   return TSR_OK;
 }
 
-/* How many sources may be merged at once, beside a tile of the fragment, which is gathered, filtered and written. */
+/* Returns how many sources can be merged at once, beside a tile of the fragment, which is gathered, filtered and
+ * written. */
 static uint64_t sources_within(const tsr_writer *w, const weight *sum, uint64_t limit) {
   const uint64_t cells = TSR_MAX(sum->cells, 1), tile = TSR_MIN(w->schema->capacity, cells);
   const uint64_t fragment = tsr__mul_sat(4, tsr__mul_sat(tile, sum->bytes / cells + 1));
@@ -614,7 +617,7 @@ static uint64_t sources_within(const tsr_writer *w, const weight *sum, uint64_t 
   return TSR_MAX(room / TSR_MAX(sum->largest, 1), 2);
 }
 
-/* Few at once take many passes: a commit may take more memory for these. */
+/* Merging few sources at once takes many passes, so a commit may use part of its loan for more sources. */
 static uint64_t most_sources(const tsr_writer *w, const weight *sum) {
   const uint64_t most = sources_within(w, sum, w->memory.limit);
   if (most >= SOURCES_WANTED) return most;
@@ -628,7 +631,7 @@ static int weigh_all(const sources *s, weight *sum, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Until all that is left can be merged at once: into the target's fragment, or into parts. */
+/* Merges in passes until the sources that are left can be merged at once, into the target's fragment or into parts. */
 static int merge_in_passes(sources *s, const tsr_fragment_target *target, tsr_buffer *parts, uint64_t *cells,
                            tsr_error *error) {
   weight sum;
@@ -657,7 +660,7 @@ static int merge_runs(tsr_writer *writer, const tsr_fragment_target *target, tsr
   if (!writer->part_schema)
     TSR_TRY(TSR_ARENA_COPY(&writer->arena, writer->run_schema, sizeof(tsr_schema), &writer->part_schema, error));
   sources s = {.w = writer, .part_schema = writer->part_schema, .runs.memory = &writer->memory};
-  for (uint32_t f = 0; f < writer->field_count; f++) { /* empty, but as large as they became */
+  for (uint32_t f = 0; f < writer->field_count; f++) { /* empty columns still have the room that they grew to */
     tsr__buffer_release(&writer->columns[f].values);
     tsr__buffer_release(&writer->columns[f].offsets);
     tsr__buffer_release(&writer->columns[f].validity);

@@ -1,20 +1,20 @@
-/* writer.c: one commit: cells and removed rows in hand, prepared, published.
+/* writer.c: a writer takes the cells and removed rows of one commit, prepares the commit and publishes it.
  *
- * A fragment is first written under a name that nobody takes for one: ".UUID", below __fragments (before version 12 in
- * the array's directory). Preparing chooses the time and gives the fragments their names; publishing is one step:
+ * A fragment is first written under a name that no reader takes for a fragment's: ".UUID", below __fragments (before
+ * format version 12 in the array's directory). Preparing chooses the time and gives the fragments their names.
+ * Publishing is one step:
  *
- *   from 12 on   one fragment alone: __commits/NAME.wrt is created. Deletes alone, if one: its content, staged as
- *                __commits/.NAME, is renamed to NAME.del. Several of them: a list of all, with the contents of deletes,
- *                staged likewise, is renamed to __commits/__T_T_UUID_V.con
- *   7 to 11      NAME.ok is created
- *   3            the metadata file, written as ".metadata", is renamed to __fragment_metadata.tdb
+ *    from 12 on   one fragment alone: __commits/NAME.wrt is created. Conditions alone, in one file: its content, staged
+ *                 as __commits/.NAME, is renamed to NAME.del. Several of either: a list of all, with the content of the
+ *                 conditions, is staged likewise and renamed to __commits/__T_T_UUID_V.con
+ *    7 to 11      NAME.ok is created
+ *    3            the metadata file, written as ".metadata", is renamed to __fragment_metadata.tdb
  *
- * Conditions and cells have one time, since they name no coordinate in common; in arrays with duplicates they may, and
- * the cells' time is one later.
+ * Conditions and cells have the same time, since they have no coordinate in common. In arrays with duplicates they may
+ * have, so the cells' time is one later there.
  *
- * Invariants: `columns` hold cells first..count; fragments are `piece_count` pieces, each on disk: `boxes` that were
- * appended as such, then those that were made of cells.
- */
+ * Invariants: `columns` hold cells first..count. `pieces` are the fragments on disk: first the `boxes` that were
+ * appended as boxes, then those that were made of cells. */
 #include "write/writer.h"
 
 #include <stdio.h>
@@ -40,16 +40,16 @@
 #include "write/write_spill.h"
 
 #define WRITER_DEFAULT_MEMORY (UINT64_C(1) << 30)
-/* of memory_mb for each thread that encodes tiles: a codec takes some of it */
+/* bytes of memory_mb for each thread that encodes tiles, since a codec takes some of it */
 #define THREAD_BYTES  (UINT64_C(2) << 20)
-#define UNWEIGHED_MAX 8192 /* bytes of single cells after which it is asked whether there are too many */
+#define UNWEIGHED_MAX 8192 /* bytes of single cells after which the writer weighs its memory again */
 
 typedef tsr_piece_on_disk writer_piece;
 
 static writer_piece *piece_at(const tsr_writer *w, uint64_t i) { return (writer_piece *)(void *)w->pieces.data + i; }
 static uint64_t piece_count(const tsr_writer *w) { return w->pieces.size / sizeof(writer_piece); }
 
-/* What the pieces on disk hold is no longer what is to be committed. */
+/* The pieces on disk no longer hold what is to be committed. */
 static void changed(tsr_writer *w) { w->prepared = w->reusable = false; }
 
 /* ---- Open and close ---------------------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static int prepare_columns(tsr_writer *w, tsr_error *error) {
   return tsr__need_open(w, error);
 }
 
-/* The last schema of all: writing does not look at times. */
+/* Takes the newest schema: a writer does not look at times. */
 static int writer_open_schema(tsr_writer *w, const tsr_schema *given, tsr_error *error) {
   TSR_TRY(tsr__array_list(w->array, false, false, error));
   TSR_TRY(tsr__array_schema_at(w->array, UINT64_MAX, &w->schema, error));
@@ -78,7 +78,7 @@ static int writer_open_schema(tsr_writer *w, const tsr_schema *given, tsr_error 
 
 static int copy_owner(tsr_writer *w, const char *owner, const char *file, tsr_error *error) {
   if (!owner) return TSR_OK;
-  if (!tsr__pending_owner_valid(owner)) return tsr__fail(error, TSR_ERROR, "'%s' is no id of an owner", owner);
+  if (!tsr__pending_owner_valid(owner)) return tsr__fail(error, TSR_ERROR, "'%s' is not a valid owner id", owner);
   TSR_TRY(TSR_ARENA_COPY(&w->arena, owner, strlen(owner), &w->owner, error));
   if (!file) return TSR_OK;
   TSR_TRY(TSR_ARENA_COPY(&w->arena, file, strlen(file), &w->owner_file, error));
@@ -124,9 +124,8 @@ static int remove_pieces(tsr_writer *w, uint64_t from, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Takes back the commits that were published before the writer went on: all of them again, for a savepoint of the
- * host's
- * may have undone that. */
+/* Takes back the commits that were published before the writer was reopened. It takes back all of them each time, since
+ * a savepoint of the host's may have undone an earlier withdrawal. */
 static int withdraw(tsr_writer *w, tsr_error *error) {
   if (w->reopened && *w->commit) TSR_TRY(tsr__buffer_append(&w->withdrawn, w->commit, TSR_COMMIT_PATH, error));
   w->reopened = false;
@@ -142,13 +141,13 @@ static int withdraw(tsr_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Lets go of the marker, which is removed, or left to recovery. */
+/* Closes the marker, which was removed or is left to recovery. */
 static void unlock_marker(tsr_writer *w) {
   tsr__store_close_file(w->lock);
   w->lock = NULL;
 }
 
-/* Forgets the commit: its marker and its file with content, which are not published. The marker goes last. */
+/* Removes what is staged for the commit, then its marker. The marker goes last: recovery finds the rest by it. */
 static int writer_remove_commit(tsr_writer *w, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   tsr_error one;
@@ -218,7 +217,7 @@ static void truncate_columns(tsr_writer *w, uint64_t count) {
   w->count = count;
 }
 
-/* The last cells go, down to so many, which are in memory or are those that were before. */
+/* Takes the last cells back, so that `count` are left. These end in memory, or where the cells in memory begin. */
 static void take_back(tsr_writer *w, uint64_t count) {
   tsr__need_take(w, TSR_MAX(count, w->first) - w->first, w->count - w->first);
   truncate_columns(w, count);
@@ -253,7 +252,7 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
   return TSR_OK;
 }
 
-/* One cell, where nothing but its values is to be done: false, and nothing is done. */
+/* Appends one cell if that takes no more than copying its values. Returns false and does nothing otherwise. */
 static bool append_cell(tsr_writer *w, const tsr_column *columns) {
   uint64_t bytes;
   if (w->published || w->boxes > 0 || w->unweighed > UNWEIGHED_MAX) return false;
@@ -286,7 +285,7 @@ static int remove_row(tsr_writer *w, int64_t row, const tsr_column *coordinates,
                      "its format version is %u: rows can be deleted from version 16 on (consolidate it first)",
                      w->version);
   if (row < 0 && (row > -2 || (uint64_t)(-2 - row) >= w->count))
-    return tsr__fail(error, TSR_ERROR, "%lld is no row", (long long)row);
+    return tsr__fail(error, TSR_ERROR, "row %lld does not exist", (long long)row);
   const uint64_t before = w->removed.count;
   TSR_TRY(tsr__removed_add(w, row, coordinates, index, error));
   changed(w);
@@ -342,7 +341,7 @@ int tsr__writer_directory(tsr_writer *writer, tsr_store *scratch, char name[128]
   return tsr__store_make_directory(w->array->store, p.text, error);
 }
 
-/* A new directory, listed in pieces: so it is removed whatever happens. */
+/* Makes a directory and lists it in `pieces`, so that it is removed if anything fails. */
 static int new_piece(tsr_writer *w, writer_piece **made, tsr_error *error) {
   writer_piece one = {.name = "."};
   TSR_TRY(tsr__buffer_reserve(&w->pieces, sizeof one, error));
@@ -368,7 +367,7 @@ tsr_fragment_target tsr__writer_target(tsr_writer *w, const char *directory, con
                                .durable = w->durable};
 }
 
-/* Takes what has been removed out of the order. */
+/* Leaves removed cells out of the order; returns how many cells are left. */
 static uint64_t writer_leave_out(const tsr_writer *w, uint32_t *order, uint64_t count) {
   uint64_t kept = 0;
   if (w->removed.own == 0) return count;
@@ -393,7 +392,7 @@ static int write_piece(tsr_writer *w, const tsr_column *columns, const uint32_t 
   return rc;
 }
 
-/* Runs on disk: merged, with what is in memory as one more of them. */
+/* Merges the runs on disk. The cells in memory become one more run first. */
 static int write_spilled(tsr_writer *w, tsr_error *error) {
   writer_piece *made = NULL;
   uint64_t cells = 0;
@@ -417,7 +416,7 @@ static int write_from_memory(tsr_writer *w, tsr_error *error) {
     rc = tsr__order_cells(w->schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
     if (rc < 0) rc = tsr__wrap(error, "sorting cells");
   }
-  if (rc >= 0) tsr__ahead_rewind(w, 0); /* writing needs the memory */
+  if (rc >= 0) tsr__ahead_rewind(w, 0); /* frees memory for writing */
   if (rc >= 0) count = writer_leave_out(w, order, count);
   if (rc >= 0 && count > 0) rc = write_piece(w, columns, order, count, error);
   tsr__free(order);
@@ -513,15 +512,15 @@ int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool arra
   TSR_OWN_ERROR(error);
   int rc = TSR_OK;
   if (writer->published) rc = tsr__fail(error, TSR_ERROR, "the writer has published its commit");
-  else if (!writer->schema->dense) rc = tsr__fail(error, TSR_ERROR, "boxes are for dense arrays");
+  else if (!writer->schema->dense) rc = tsr__fail(error, TSR_ERROR, "boxes can be appended to dense arrays only");
   else rc = writer_write_box(writer, box, array_order, columns, error);
   return wrapped(writer, rc, error);
 }
 
 /* ---- The present ------------------------------------------------------------------------------------------------- */
 
-/* The array as it is now, whatever the transaction sees: not frozen, so that no time is chosen before what is listed
- * for it. */
+/* Opens the array's present state, whatever the transaction sees. The listing is not frozen, so that the time of the
+ * commit is chosen later than everything that it shows. */
 static int writer_open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   tsr_writer *w = argument;
   const uint64_t frozen = w->array->frozen;
@@ -534,15 +533,15 @@ static int writer_open_present(void *argument, tsr_snapshot **snapshot, tsr_erro
 
 /* ---- Cells of a dense array -------------------------------------------------------------------------------------- */
 
-typedef struct spilled { /* cells that went to disk, for their boxes */
+typedef struct spilled { /* spilled cells whose boxes are looked for */
   tsr_writer *w;
-  tsr_buffer runs; /* tsr_sorted_run: in the array's order, each coordinate once */
+  tsr_buffer runs; /* tsr_sorted_run in the array's order, with each coordinate once */
 } spilled;
 
 static const tsr_sorted_run *runs_of(const spilled *s) { return (const tsr_sorted_run *)(const void *)s->runs.data; }
 static uint64_t writer_run_count(const spilled *s) { return s->runs.size / sizeof(tsr_sorted_run); }
 
-/* The present with the cells on top. */
+/* Opens the present state with the spilled cells on top. */
 static int open_with_spilled(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   const spilled *s = argument;
   tsr_snapshot *present;
@@ -561,7 +560,7 @@ static int write_one(tsr_writer *w, tsr_boxes *boxes, uint64_t index, tsr_error 
   return tsr__boxes_write(boxes, index, &target, error); /* what is left is removed with the other pieces */
 }
 
-/* The boxes of the cells in memory, or of spilled ones. */
+/* Writes the boxes of the cells in memory, or of spilled cells. */
 static int write_boxes(tsr_writer *w, const tsr_column *columns, spilled *s, tsr_snapshot *alone, tsr_error *error) {
   tsr_boxes *boxes = NULL;
   const tsr_boxes_source source = {.schema = w->schema,
@@ -590,7 +589,7 @@ static int write_in_memory(tsr_writer *w, tsr_error *error) {
   return rc;
 }
 
-/* Runs on disk, with what is in memory as one more of them: brought into one order first. */
+/* Writes the boxes of runs on disk, which are brought into one order first. The cells in memory become one more run. */
 static int write_from_disk(tsr_writer *w, tsr_error *error) {
   spilled s = {.w = w, .runs.memory = &w->memory};
   tsr_snapshot *present = NULL, *alone = NULL;
@@ -660,7 +659,8 @@ int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error) {
 
 /* ---- Time -------------------------------------------------------------------------------------------------------- */
 
-/* Later than what this environment has prepared and than all that is committed and not in the future. */
+/* Chooses a time later than all that this environment has prepared, and than all that is committed and does not lie in
+ * the future. */
 static int writer_choose_time(tsr_writer *w, uint64_t more, tsr_error *error) {
   if (w->asked_time) {
     w->time = w->asked_time;
@@ -685,9 +685,9 @@ typedef struct commit_name {
 
 typedef struct preparation {
   tsr_writer *w;
-  tsr_snapshot *present; /* the array, listed anew: of commits that remove rows */
+  tsr_snapshot *present; /* the array's present state, for commits that remove rows */
   tsr_deletes deletes;
-  commit_name *names; /* of pieces, then of deletes */
+  commit_name *names; /* of the pieces, then of the conditions */
   uint64_t name_count;
 } preparation;
 
@@ -700,8 +700,8 @@ static int writer_new_name(const tsr_writer *w, uint64_t start, uint64_t end, ch
   return TSR_OK;
 }
 
-/* Must row `i` of the log be part of a condition: it is committed, or hides what is, and no own cell that stays is
- * there. */
+/* Returns 1 if row `i` of the log must become part of a condition: it is committed or hides a committed row, and no
+ * uncommitted cell that stays has its coordinates. Else 0. */
 static int must_delete(const preparation *p, const tsr_column *coordinates, uint64_t i, tsr_error *error) {
   tsr_writer *w = p->w;
   const int64_t row = (int64_t)tsr__load64(w->removed.rows.data + 8 * i);
@@ -738,7 +738,9 @@ static int make_deletes(preparation *p, tsr_error *error) {
   uint32_t *selection;
   uint64_t count = 0;
   if (w->removed.count == 0) return TSR_OK;
-  if (w->removed.count > UINT32_MAX) return tsr__fail(error, TSR_TOOBIG, "too many rows are deleted at once");
+  if (w->removed.count > UINT32_MAX)
+    return tsr__fail(error, TSR_TOOBIG, "%llu rows are deleted at once: %u at most",
+                     (unsigned long long)w->removed.count, UINT32_MAX);
   TSR_TRY(writer_open_present(w, &p->present, error));
   for (uint32_t d = 0; d < w->schema->dimension_count; d++)
     coordinates[d] = tsr__buffered_column(&w->schema->fields[d], &w->removed.coordinates[d], 0);
@@ -766,7 +768,7 @@ static bool writer_is_list(const preparation *p) {
   return p->name_count > 1 || carried_count(w) > 0 || (w->listed && layout_has_commits_folder(w->version));
 }
 
-/* Names for all that is committed, and the commit's. */
+/* Chooses the names of all fragments and conditions, and of the commit. */
 static int writer_choose_names(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   const uint64_t pieces = piece_count(w), count = pieces + p->deletes.count;
@@ -796,8 +798,8 @@ static int writer_choose_names(preparation *p, tsr_error *error) {
   return TSR_OK;
 }
 
-/* The marker, before anything has a name that others could look at. Where it lies in the fragment's directory, that is
- * still under its provisional name. */
+/* Writes the marker, before anything gets a name that others could look at. Below format version 12 the marker lies in
+ * the fragment's directory, which still has its provisional name. */
 static int mark_pending(const preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
@@ -834,7 +836,7 @@ static int name_pieces(const preparation *p, tsr_error *error) {
   return tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error);
 }
 
-/* What a .del or .con holds. */
+/* Makes the content of a .del or .con file. */
 static int encode_commit(const preparation *p, tsr_buffer *content, tsr_error *error) {
   const tsr_writer *w = p->w;
   const uint64_t pieces = piece_count(w);
@@ -871,8 +873,8 @@ static int write_staged(const preparation *p, tsr_error *error) {
   return rc;
 }
 
-/* Schemas are never removed: if that of the cells is not there, another array stands at the path by now. Below version
- * 10 they all have one name, which says nothing. */
+/* Schemas are never removed: if the schema of the cells has gone, another array has taken the array's path. Below
+ * format version 10 all schemas have one name, which tells nothing. */
 static int writer_check_schema(const tsr_writer *w, tsr_error *error) {
   char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
   bool exists = false;
@@ -889,8 +891,7 @@ static int writer_check_schema(const tsr_writer *w, tsr_error *error) {
 }
 
 /* Gives the pieces that stay provisional names again, before the marker and the commit that know them by their old
- * names
- * go. The present names say the time of a commit that failed. */
+ * names go: the present names tell the time of a commit that failed. */
 static int take_names_back(tsr_writer *w, tsr_error *error) {
   for (uint64_t i = 0; i < piece_count(w); i++) {
     writer_piece *one = piece_at(w, i);
@@ -903,27 +904,26 @@ static int take_names_back(tsr_writer *w, tsr_error *error) {
     memcpy(one->name, name, sizeof one->name);
     if (layout_has_commits_folder(w->version)) continue;
     tsr_path marker = tsr__path_of(to.text, TSR_FILE_OLD_PENDING, "");
-    TSR_TRY(tsr__pending_unmark(w->array->store, marker.text, error)); /* it has moved with the fragment */
+    TSR_TRY(tsr__pending_unmark(w->array->store, marker.text, error)); /* it was moved with the fragment */
   }
   return TSR_OK;
 }
 
-/* Of a commit that failed and is tried again the sparse fragment stays as it is. Delete conditions are made again,
- * since
- * others may have written meanwhile, and so are the boxes of dense cells, which may repeat cells of others. */
+/* If a commit failed and is tried again, its sparse fragment stays as it is. Delete conditions are made again, since
+ * others may have written meanwhile; so are the boxes of dense cells, which may repeat cells of others. */
 static int prepare_all(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   const bool reuse = w->reusable && !w->schema->dense;
   if (!reuse) TSR_TRY(remove_pieces(w, w->boxes, error));
   TSR_TRY(take_names_back(w, error));
-  TSR_TRY(writer_remove_commit(w, error)); /* the marker goes after all that it knows of */
+  TSR_TRY(writer_remove_commit(w, error)); /* removes the marker, after all that it names */
   w->reusable = false;
   if (!reuse) TSR_TRY(w->schema->dense ? writer_write_dense(w, error) : writer_write_sparse(w, error));
   TSR_TRY(make_deletes(p, error));
   if (piece_count(w) + p->deletes.count + carried_count(w) > 0) {
     TSR_TRY(writer_check_schema(w, error));
     TSR_TRY(writer_choose_names(p, error));
-    TSR_TRY(write_staged(p, error)); /* durable with the marker, which syncs their directory */
+    TSR_TRY(write_staged(p, error)); /* becomes durable with the marker, which syncs the directory */
     TSR_TRY(mark_pending(p, error));
     TSR_TRY(name_pieces(p, error));
   }
@@ -943,7 +943,7 @@ static int writer_prepare(tsr_writer *w, tsr_error *error) {
   tsr_work_end(w->array->environment, &work);
   tsr__deletes_release(&p.deletes);
   tsr__free(p.names);
-  tsr__index_release(w); /* it holds the present */
+  tsr__index_release(w); /* it holds the present state */
   tsr_snapshot_close(p.present);
   tsr__need_lend(w, false);
   return rc;
@@ -961,9 +961,9 @@ const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit;
 
 /* ---- Publish ----------------------------------------------------------------------------------------------------- */
 
-/* Without locks another process of the same owner may have published the commit, and others merged and removed it
- * since.
- * `gone`: what was prepared is not there, and a merged fragment that spans it is taken for one that has its cells. */
+/* Returns 1 if the commit is published. Without locks, another process of the same owner may have published it, and
+ * others may have merged and removed it since. `gone`: the prepared files do not exist, so a merged fragment that spans
+ * the commit counts as one that has its cells. */
 static int writer_is_published(tsr_writer *w, bool gone, tsr_error *error) {
   tsr_published published;
   const char **names;
@@ -985,7 +985,7 @@ static int writer_publish(tsr_writer *w, tsr_error *error) {
   tsr_store *store = w->array->store;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   if (w->published) return TSR_OK;
-  if (!w->prepared) return tsr__fail(error, TSR_ERROR, "nothing was prepared");
+  if (!w->prepared) return tsr__fail(error, TSR_ERROR, "the commit was not prepared");
   if (*w->commit) {
     if (w->owner_file && w->durable) TSR_TRY(tsr__pending_settle(&w->memory, w->owner_file, error));
     const int before = w->owner && !w->lock ? writer_is_published(w, false, error) : 0;
@@ -1003,7 +1003,7 @@ static int writer_publish(tsr_writer *w, tsr_error *error) {
       }
     }
     w->published = true;
-    if (rc < 0) return rc; /* it is visible, but may not last, or others may miss its deletes */
+    if (rc < 0) return rc; /* the commit is visible, but may not last, or others may miss its deletes */
     tsr__pending_paths(w->commit, marker, staged);
     if (w->owner) TSR_TRY(tsr__pending_unmark(store, marker, error));
     unlock_marker(w);
@@ -1012,7 +1012,7 @@ static int writer_publish(tsr_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* What a database keeps may have gone back with a savepoint: there nothing is reused. */
+/* A savepoint may undo changes to an array in the database, so nothing of such an array is reused. */
 void tsr_writer_reopen(tsr_writer *writer) {
   const bool reusable = writer->prepared && !writer->published && !writer->array->store->is_one_file;
   writer->reopened |= writer->published;

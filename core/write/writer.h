@@ -1,15 +1,13 @@
-/* writer.h: a writer from inside: what write_buffer.c, write_removed.c, write_ahead.c, transaction_view.c,
- * write_spill.c and writer.c share.
+/* writer.h: the structure of a writer, for the files that take its changes in, show them to readers and commit them.
  *
- * Cells are numbered 0, 1, ... as they are appended, removed rows as they are removed; nothing is changed in place, so
- * that a mark is two counts. Cells from `first` on are in memory, in columns; those before are in spilled runs. A run
- * is
- * a sparse fragment (also in a dense array) of some consecutive cells that only this writer knows: sorted, all versions
- * of a
- * coordinate kept, the times of its cells being their numbers plus TSR_UNCOMMITTED_TIMES. Runs in memory are made when a
- * snapshot with the
- * writer's changes is asked for; runs on disk when the buffer is full.
- */
+ * A writer numbers cells 0, 1, ... as the caller appends them, and removed rows as the caller removes them. It changes
+ * nothing in place, so two counts (and one of boxes) are a mark to which it can be rewound. Cells from number `first`
+ * on are in memory, as columns; the cells before them are in spilled runs.
+ *
+ * A sorted run is a sparse fragment (in a dense array, too) of cells with consecutive numbers that only this writer
+ * knows. It is sorted, keeps all versions of a coordinate, and the times of its cells are their numbers plus
+ * TSR_UNCOMMITTED_TIMES. The writer makes runs in memory when a statement wants a snapshot with the writer's changes,
+ * and runs on disk when the cells in memory take too much of its budget. */
 #ifndef TSR_WRITER_H
 #define TSR_WRITER_H
 
@@ -27,37 +25,38 @@
 
 typedef struct tsr_limit tsr_limit;
 
-#define TSR_RUN_VERSION  22 /* of the format: runs are no part of an array */
-#define TSR_RUN_CAPACITY 4096u /* cells of a tile, at most */
+#define TSR_RUN_VERSION  22 /* format version of runs, which are no part of an array */
+#define TSR_RUN_CAPACITY 4096u /* cells in a tile of a run, at most */
 
-typedef struct tsr_buffered { /* a column of cells in the order in which they came */
-  tsr_buffer values, offsets, validity; /* variable: count + 1 offsets, none before the first append */
+typedef struct tsr_buffered { /* a column of cells in the order in which they were appended */
+  tsr_buffer values, offsets, validity; /* variable size: count + 1 offsets; none before the first append */
 } tsr_buffered;
 
-typedef struct tsr_piece_on_disk { /* a fragment on disk, not published */
-  char name[128]; /* ".UUID", or its own */
-  tsr_interval *box; /* dense */
+typedef struct tsr_piece_on_disk { /* a fragment on disk that no commit names yet */
+  char name[128]; /* provisional (".UUID") until the commit is prepared */
+  tsr_interval *box; /* of a dense fragment; borrowed from the writer's arena */
 } tsr_piece_on_disk;
 
 typedef struct tsr_sorted_run {
-  uint64_t first, end; /* numbers of its cells; `end` falls when the writer is rewound into a spilled one */
-  uint64_t stored; /* cells that it holds */
+  uint64_t first, end; /* numbers of its cells; `end` falls if the writer is rewound to a number within a spilled run */
+  uint64_t stored; /* cells in the fragment: more than end - first after such a rewind */
   tsr_fragment *fragment;
 } tsr_sorted_run;
 
-typedef struct tsr_coordinate_index { /* of cells in memory: chains of those whose hash ends the same, newest first */
-  uint64_t count; /* cells that are in it */
-  tsr_buffer heads, next; /* u32: index of a cell + 1 */
+/* hash table over the coordinates of cells in memory: chains, newest cell first */
+typedef struct tsr_coordinate_index {
+  uint64_t count; /* cells in the table, from the first one in memory on */
+  tsr_buffer heads, next; /* u32: a cell's index in memory + 1; 0: end of the chain */
 } tsr_coordinate_index;
 
-typedef struct tsr_ahead { /* cells in memory whose order is found while others come: see write_ahead.c */
-  uint64_t next; /* cells that make one more block whole; UINT64_MAX: there are none */
-  tsr_buffer blocks; /* tsr_pair *: NULL where it was left out */
-  bool working; /* on the last one: the job, of */
+typedef struct tsr_ahead { /* the order of cells in memory, found by workers while others come (write_ahead.c) */
+  uint64_t next; /* number of cells in memory at which the next block is complete; UINT64_MAX: no block is made */
+  tsr_buffer blocks; /* tsr_pair * for each block: its sorted pairs; NULL: a block that was left out */
+  bool working; /* a worker sorts the last block: */
   tsr_job job;
-  uint64_t number; /* its first cell's */
+  uint64_t number; /* index in memory of the block's first cell */
   tsr_pair *pairs, *spare;
-  tsr_column *columns; /* its coordinates */
+  tsr_column *columns; /* copies of the block's coordinates, by dimension */
   _Atomic bool sorted;
 } tsr_ahead;
 
@@ -89,9 +88,8 @@ struct tsr_writer {
   tsr_removed removed;
   tsr_need need;
   tsr_schema *run_schema; /* without filters, with duplicates */
-  tsr_schema *
-      /* the same, of what runs are merged into before they become a fragment: its capacity is the last merge's */
-      part_schema;
+  /* the same, of what runs are merged into before they become a fragment: its capacity is the last merge's */
+  tsr_schema *part_schema;
   tsr_buffer runs; /* tsr_sorted_run, by number: `spilled` ones, then those in memory */
   uint64_t spilled;
   tsr_snapshot *view; /* the last one that was asked for, of this state: */
@@ -110,10 +108,12 @@ struct tsr_writer {
   char commit[TSR_COMMIT_PATH]; /* what publishes, or '' */
 };
 
-void tsr__writer_drop(tsr_writer *writer); /* one of its references */
+/* Releases one reference to the writer; the last one frees it. Snapshots hold references: their fragments and schema
+ * belong to the writer. */
+void tsr__writer_drop(tsr_writer *writer);
 
-/* As tsr_writer_append_box, but `write` makes the fragment of the box, which is within the domain and meets no
- * other. */
+/* Adds a fragment to the commit, as tsr_writer_append_box does, but `write` makes its files. The box lies within the
+ * domain and meets no other box of the commit. `write` gets the fragment's target, which is borrowed for the call. */
 typedef int (*tsr_piece_writer)(void *argument, const tsr_fragment_target *target, tsr_error *error);
 
 int tsr__writer_add_piece(tsr_writer *writer, const tsr_interval *box, tsr_piece_writer write, void *argument,
@@ -124,15 +124,15 @@ static inline tsr_sorted_run *tsr__writer_run(const tsr_writer *writer, uint64_t
 }
 static inline uint64_t tsr__writer_runs(const tsr_writer *writer) { return writer->runs.size / sizeof(tsr_sorted_run); }
 
-/* A new directory for a fragment, under a provisional name: among the array's fragments, or in the root of `scratch`, if that
- * is not NULL. */
+/* Makes a directory for a fragment under a provisional name, in the root of `scratch`, or among the array's fragments
+ * if `scratch` is NULL. */
 int tsr__writer_directory(tsr_writer *writer, tsr_store *scratch, char name[128], tsr_error *error);
 
 static inline const char *tsr__writer_fragments(const tsr_writer *writer) {
   return layout_has_commits_folder(writer->version) ? TSR_DIR_FRAGMENTS "/" : "";
 }
 
-/* Where a fragment's files are written; the name is of a directory that exists. */
+/* Returns the target for a fragment's files in an existing directory. `directory` and `box` are borrowed. */
 tsr_fragment_target tsr__writer_target(tsr_writer *writer, const char *directory, const tsr_interval *box);
 
 #endif

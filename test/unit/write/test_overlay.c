@@ -1,7 +1,6 @@
-/* test_overlay.c: random histories of a writer against a naive model: cells appended, rows removed, marks and rewinds,
- * snapshots with the changes on top, points that are asked for, rows by their rowids, commits. Arrays of all orders,
- * with and without duplicates, of strings, dense; buffers that are large enough, and such that spill.
- */
+/* test_overlay.c: random histories of a writer agree with a naive model. A history appends cells, removes rows, sets
+ * marks and rewinds to them, opens snapshots with the changes on top, looks up points and rowids, and commits. Arrays
+ * have all orders, duplicates or none, strings, or are dense; the memory suffices, or the writer spills. */
 
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +22,8 @@
 typedef enum kind { ROW, COL, HILBERT, DUPLICATES, STRINGS, OLD, DENSE, DENSE_COL, KINDS } kind;
 static const char *const kind_names[] = {"row", "col", "hilbert", "duplicates", "strings", "old", "dense", "dense col"};
 static kind present_kind;
-static bool spills; /* memory is short */
-static uint64_t spilled; /* how often something was on disk */
+static bool spills; /* the memory is short */
+static uint64_t spilled; /* how often cells were on disk */
 
 static bool is_dense(void) { return present_kind == DENSE || present_kind == DENSE_COL; }
 
@@ -57,7 +56,7 @@ static void create(uint64_t capacity) {
 
 typedef struct cell {
   int x, y; /* 0..SIDE - 1 */
-  int64_t value; /* what its attributes are made of */
+  int64_t value; /* its attributes are made of it */
   int64_t row;
 } cell;
 
@@ -77,7 +76,7 @@ static void see(const cell *c) {
   if (!is_removed(c->row)) visible[visible_count++] = *c;
 }
 
-/* What counts now. */
+/* Finds the rows that are visible now. */
 static void look(void) {
   static bool taken[SIDE][SIDE];
   memset(taken, 0, sizeof taken);
@@ -105,7 +104,7 @@ static int x_of(const char *name, uint64_t size) {
   return 0;
 }
 
-/* Columns of cells, in batches. */
+/* A batch of cells as columns. */
 typedef struct batch {
   int32_t x[300], y[300];
   int64_t a[300];
@@ -170,7 +169,7 @@ static cell cell_at(tsr_reader *reader, const tsr_batch *got, uint64_t i) {
   return c;
 }
 
-typedef struct wish { /* low > high: all */
+typedef struct wish { /* selected coordinates and values; order of the rows */
   int x_low, x_high, y_low, y_high;
   int64_t a_low, a_high;
   tsr_sort order[2];
@@ -202,7 +201,7 @@ static int start_reader(tsr_reader *reader, const wish *w) {
   return tsr_reader_start(reader, &request, &error);
 }
 
-static int text_rank(int x) { /* names stand in the order of their bytes */
+static int text_rank(int x) { /* names sort as their bytes do */
   char own_name[16], other[16];
   int rank = 0;
   name_of(x, own_name);
@@ -289,12 +288,12 @@ static void check_row_by_id(tsr_snapshot *snapshot) {
   tsr_reader_close(reader);
 }
 
-/* A view that was opened earlier, as a statement has one while others go on: its rows are as they were, though cells
- * have come since, were spilled, or were taken back and replaced by others of the same numbers. */
+/* A snapshot that was opened earlier, as a statement has one while others go on. Its rows stay as they were when cells
+ * have come since, were spilled, or were taken back and replaced by others with the same numbers. */
 typedef struct aged {
   tsr_snapshot *view;
   cell rows[20];
-  uint64_t count, removed; /* so many rows had been removed */
+  uint64_t count, removed; /* so many rows were removed then */
 } aged;
 
 static void renew_aged(aged *a, tsr_snapshot *base, tsr_writer *writer) {
@@ -392,7 +391,7 @@ static void check_view(tsr_writer *writer, tsr_snapshot *base) {
   tsr_snapshot_close(view);
 }
 
-/* The committed rows are what was visible, under new rowids. */
+/* The committed rows are the rows that were visible, with new rowids. */
 static void take_committed(tsr_snapshot *snapshot) {
   tsr_reader *reader = NULL;
   const tsr_batch *got;
@@ -416,7 +415,7 @@ static void take_committed(tsr_snapshot *snapshot) {
   tsr_reader_close(reader);
 }
 
-/* A condition deletes all cells at its coordinates: where the array has duplicates, all of them must be removed. */
+/* A condition deletes all cells at its coordinates: in an array with duplicates all of them must be removed. */
 static void take_away_all(tsr_writer *writer) {
   for (uint64_t i = 0; i < removed_count; i++)
     for (uint64_t k = 0; k < committed_count; k++) {
@@ -467,7 +466,7 @@ static void history(tsr_array *array, uint64_t memory, unsigned steps) {
       for (int i = 0; i < 20; i++) check_point(writer, base);
       if (chance(10) == 0 && present_kind != DUPLICATES) ok(tsr_writer_prepare(writer, &error));
     }
-    if (removed_count < earlier.removed) { /* which rows it lacks is the writer's to know, and was taken back */
+    if (removed_count < earlier.removed) { /* the writer's log knows which rows it lacks, and was rewound */
       tsr_snapshot_close(earlier.view);
       earlier = (aged){0};
     }
@@ -537,8 +536,8 @@ static void test_spill_dense_col(void **state) { run(DENSE_COL, 1000000); }
 static void test_dense(void **state) { run(DENSE, 0); }
 static void test_dense_col(void **state) { run(DENSE_COL, 0); }
 
-/* Far more cells than there is memory for: one commit, and memory stays within its limit, but for `known`, what is known
- * of fragments and tiles. */
+/* A commit of far more cells than memory has room for succeeds. Its memory stays within the limit and `known` bytes for
+ * fragments and tiles that are known. */
 static void write_many(uint64_t cells, uint64_t memory, uint64_t known) {
   enum { BATCH = 300, CACHE = 1 << 20 };
   tsr_environment *outer = environment;
@@ -578,7 +577,7 @@ static void write_many(uint64_t cells, uint64_t memory, uint64_t known) {
   while ((code = tsr_reader_next(reader, &got, &error)) > 0)
     for (uint64_t r = 0; r < got->count; r++, rows++) {
       const cell c = cell_at(reader, got, got->selection ? got->selection[r] : got->first + r);
-      assert_true((uint64_t)c.value >= cells - SIDE * SIDE); /* the last of each coordinate */
+      assert_true((uint64_t)c.value >= cells - SIDE * SIDE); /* the last version of each coordinate */
       assert_int_equal((uint64_t)c.value * 7919 % (SIDE * SIDE), c.x * SIDE + c.y);
     }
   ok(code);
@@ -592,7 +591,7 @@ static void write_many(uint64_t cells, uint64_t memory, uint64_t known) {
 
 static void test_bounded(void **state) { write_many(300000, 4 << 20, 1 << 20); }
 
-/* More runs than could be merged at once. */
+/* More runs than memory can merge at once are merged in passes. */
 static void test_passes(void **state) { write_many(300000, 600000, 16 << 20); }
 
 int main(void) {

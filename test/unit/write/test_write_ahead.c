@@ -1,7 +1,6 @@
-/* test_write_ahead.c: cells that come one by one into an array in Hilbert order, whose blocks workers sort meanwhile: with
- * workers and without, rewound in the middle of a block, read and spilled on the way, out of memory; what is committed is
- * what came last at each coordinate.
- */
+/* test_write_ahead.c: cells come one by one into an array in Hilbert order, and workers sort blocks of them meanwhile.
+ * With workers and without, rewound in the middle of a block, read and spilled on the way, without memory: the commit
+ * has the last version of each coordinate. */
 
 #include <string.h>
 
@@ -16,7 +15,7 @@
 #define SIDE 1024
 
 static counted_memory counted = {.left = -1};
-static int64_t expected[SIDE * SIDE]; /* 0: nothing is there */
+static int64_t expected[SIDE * SIDE]; /* 0: no cell */
 static tsr_array *array;
 
 static int setup_counted(void **state) {
@@ -50,7 +49,7 @@ static tsr_writer *open_writer(unsigned threads, uint64_t memory) {
   return writer;
 }
 
-/* `counts`: they stay. */
+/* `counts`: the cells will be committed. */
 static void append(tsr_writer *writer, uint64_t cells, bool counts) {
   static int64_t number;
   for (uint64_t i = 0; i < cells; i++) {
@@ -62,7 +61,7 @@ static void append(tsr_writer *writer, uint64_t cells, bool counts) {
   }
 }
 
-/* Reads what is committed, or with the writer's cells on top. */
+/* Reads what is committed or, with a writer, its cells on top. */
 static void check(tsr_writer *writer) {
   tsr_snapshot *base = NULL, *snapshot = NULL;
   tsr_reader *reader = NULL;
@@ -105,7 +104,8 @@ static uint64_t sorted_ahead(tsr_writer *writer) {
   return sorted;
 }
 
-/* Rewound to the middle of a block, to its beginning, to nothing; with no worker there are no blocks. */
+/* A writer can be rewound to the middle of a block, to its beginning and to nothing. Without workers there are no
+ * blocks. */
 static void test_rewinding(void **state) {
   (void)state;
   for (unsigned threads = 1; threads <= 3; threads += 2) {
@@ -129,7 +129,7 @@ static void test_rewinding(void **state) {
   }
 }
 
-/* Prepared, and gone on with; abandoned with a block in work. */
+/* A writer can be closed while a block is in work, and can go on after it was prepared. */
 static void test_going_on(void **state) {
   (void)state;
   create();
@@ -141,11 +141,11 @@ static void test_going_on(void **state) {
   ok(tsr_writer_prepare(writer, &error));
   assert_int_equal(sorted_ahead(writer), 0);
   append(writer, TSR_ORDER_BLOCK, true);
-  assert_in_range(sorted_ahead(writer), 1, 2); /* not the first one, any more */
+  assert_in_range(sorted_ahead(writer), 1, 2); /* preparing has dropped the first block */
   commit(writer);
 }
 
-/* Many cells at once: their blocks are left to the end, but for the last whole one. */
+/* If many cells come at once, only their last complete block is sorted ahead. */
 static void test_batches(void **state) {
   static int32_t x[3 * TSR_ORDER_BLOCK], y[3 * TSR_ORDER_BLOCK];
   static int64_t v[3 * TSR_ORDER_BLOCK];
@@ -166,7 +166,7 @@ static void test_batches(void **state) {
   commit(writer);
 }
 
-/* Budgets in which blocks are not sorted ahead, are, and are spilled. */
+/* Commits are right with budgets that leave blocks out, sort them ahead, and spill. */
 static void test_spilling(void **state) {
   (void)state;
   for (uint64_t megabytes = 4; megabytes <= 32; megabytes *= 2) {
@@ -182,7 +182,7 @@ static void test_spilling(void **state) {
   }
 }
 
-/* Memory that runs out where a block is begun is no error: it is left out. */
+/* If memory runs out when a block begins, the block is left out, without an error. */
 static void test_no_memory(void **state) {
   (void)state;
   for (long left = 0; left < 4; left++) {
@@ -190,7 +190,7 @@ static void test_no_memory(void **state) {
     tsr_writer *writer = open_writer(2, 0);
     append(writer, TSR_ORDER_BLOCK - 1, true);
     for (uint32_t f = 0; f < 3; f++) ok(tsr__buffer_reserve(&writer->columns[f].values, 8, &error));
-    writer->unweighed = 0; /* for the next cell nothing else is asked for */
+    writer->unweighed = 0; /* the next cell needs no other memory */
     counted.left = left;
     append(writer, 1, true);
     counted.left = -1;
@@ -201,7 +201,8 @@ static void test_no_memory(void **state) {
   assert_true(counted.failed);
 }
 
-/* Nor is it where the list of blocks cannot grow: what is rewound then and goes on is of the cells that it says. */
+/* If memory runs out when the list of blocks grows, that is no error either: blocks after the next rewind have the
+ * cells that they claim. */
 static void test_no_memory_for_the_list(void **state) {
   (void)state;
   create();

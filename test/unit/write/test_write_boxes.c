@@ -1,6 +1,5 @@
-/* test_write_boxes.c: cells of any shape become boxes that hold just them; written, they change nothing else; joined over
- * gaps, what lies in the gaps stays as it was.
- */
+/* test_write_boxes.c: cells of any shape become boxes that hold just these cells. Writing them changes no other cell;
+ * cells in gaps over which boxes are joined stay as they were. */
 
 #include <math.h>
 #include <stdio.h>
@@ -103,7 +102,7 @@ static int opened(uint64_t most, int (*snapshot)(void *, tsr_snapshot **, tsr_er
 
 /* ---- Boxes ---------------------------------------------------------------------------------- */
 
-#define SIDE 40 /* domain 0..39 in each dimension */
+#define SIDE 40 /* the domain of each dimension is 0..39 */
 static uint64_t slot_of(const int64_t *at) {
   uint64_t slot = 0;
   for (uint32_t d = 0; d < schema.dimension_count; d++) slot = slot * SIDE + (uint64_t)at[d];
@@ -121,7 +120,7 @@ static int64_t end_of(const uint8_t *bytes) {
   return value;
 }
 
-/* Each cell lies in one box, and nothing else does. */
+/* Each cell lies in exactly one box, and no other cell lies in any. */
 static void check_boxes(tsr_boxes *boxes, const uint8_t *wanted) {
   static uint8_t found[SIDE * SIDE * SIDE];
   memset(found, 0, sizeof found);
@@ -161,7 +160,7 @@ static void exact(void **state) {
         add(at, 1);
       } while (next_point(at, low, high));
     }
-    for (uint64_t i = c.count; i > 1; i--) /* in any order; what overlaps is there twice */
+    for (uint64_t i = c.count; i > 1; i--) /* in any order; cells in which parts overlap occur twice */
       for (uint32_t d = 0, other = (uint32_t)chance(i); d < n; d++) {
         int64_t swap = c.at[d][i - 1];
         c.at[d][i - 1] = c.at[d][other];
@@ -194,7 +193,7 @@ static void none_and_one(void **state) {
   assert_non_null(strstr(error.message, "tessera_write_npy"));
 }
 
-/* Tiles that 64 bits cannot number. */
+/* Tiles whose numbers do not fit into 64 bits have exact boxes, too. */
 static void far_apart(void **state) {
   const int64_t low = INT64_MIN + 5, high = INT64_MAX - 2000;
   for (int round = 0; round < 10; round++) {
@@ -206,7 +205,7 @@ static void far_apart(void **state) {
       for (uint64_t j = 0; j < 6; j++)
         for (uint64_t k = 0; k < 6; k++) {
           if (chance(2)) continue;
-          corners++; /* a box of 2 x 3 x 2 cells at each, but -1 and 0 touch */
+          corners++; /* a box of 2 x 3 x 2 cells at each, but those at -1 and 0 touch */
           for (int64_t cell = 0; cell < 12; cell++)
             add((int64_t[]){sides[i == 2 ? 3 : i] + cell % 2, sides[j == 2 ? 3 : j] + cell / 2 % 3,
                             sides[k == 2 ? 3 : k] + cell / 6},
@@ -230,7 +229,7 @@ static void far_apart(void **state) {
 
 /* ---- Arrays --------------------------------------------------------------------------------- */
 
-static int32_t expected[SIDE * SIDE]; /* a cell's number, -1 if it was never written */
+static int32_t expected[SIDE * SIDE]; /* a cell's number; -1: never written */
 
 static tsr_array *make_array(uint32_t version) {
   tsr_array *array = NULL;
@@ -250,7 +249,7 @@ static int present(void *argument, tsr_snapshot **snapshot, tsr_error *e) {
   return tsr_snapshot_open(argument, NULL, 0, TSR_TIME_NOW, snapshot, e);
 }
 
-/* Commits the boxes, as fragments of one time. */
+/* Commits the boxes as fragments of one time. */
 static void commit(tsr_array *array, tsr_boxes *boxes, uint64_t time) {
   tsr_store *store = array->store;
   for (int i = 0; i < 2; i++) {
@@ -295,7 +294,7 @@ static void check_row(tsr_reader *reader, const tsr_batch *batch, uint64_t i) {
   char text[8];
   text_of(number, text);
   uint64_t begin = columns[3]->offsets[i], size = columns[3]->offsets[i + 1] - begin;
-  assert_int_equal(size, strlen(text)); /* of nulls, too */
+  assert_int_equal(size, strlen(text)); /* nulls have values, too */
   assert_memory_equal((const uint8_t *)columns[3]->values + begin, text, size);
   float f[2];
   memcpy(f, (const uint8_t *)columns[4]->values + 8 * i, 8);
@@ -370,7 +369,7 @@ static void written(void **state) {
   assert_true(joined > 4 && refused > 2);
 }
 
-/* A million cells in any order are one box; whether that is found fast enough, the time limit of all tests says. */
+/* A million cells in any order are found to be one box, within the time limit of all tests. */
 static void many(void **state) {
   const uint64_t side = 1000, count = side * side;
   make_schema(2, 0, 9999, (int64_t[]){100, 150}, false);

@@ -1,6 +1,5 @@
-/* test_write_deletes.c: removed coordinates become conditions: evaluated on all coordinates around, exactly the removed
- * ones go; and there are no more nodes than it takes.
- */
+/* test_write_deletes.c: removed coordinates become conditions. Evaluated on all coordinates around, they delete exactly
+ * the removed ones, with no more nodes than necessary. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -56,7 +55,7 @@ static void make_schema(uint32_t dimensions, const tsr_datatype *datatypes) {
   removed.count = around.count = 0;
 }
 
-/* The value with number n of a dimension: integers around zero, halves, strings of letters. */
+/* Makes value n of a dimension: integers around zero, halves, strings of letters. */
 static uint64_t value_of(uint32_t d, uint64_t n, uint8_t *value) {
   tsr_datatype datatype = fields[d].datatype;
   int64_t number = (int64_t)n - 20;
@@ -115,7 +114,7 @@ static void count_nodes(const tsr_condition_node *node, bool root) {
   for (uint32_t i = 0; i < node->child_count; i++) count_nodes(&node->children[i], false);
 }
 
-/* Makes conditions of `removed` and says what of `around` is left. */
+/* Makes conditions of the cells in `removed` and evaluates on `around` which cells they keep. */
 static void evaluate(uint32_t version, const uint8_t *key, const uint32_t *selection, uint64_t count, uint8_t *keep) {
   tsr_deletes deletes = {0};
   ok(tsr__deletes_make(&schema, version, key, removed.columns, selection, count, &memory, &deletes, &error));
@@ -150,7 +149,7 @@ static void evaluate(uint32_t version, const uint8_t *key, const uint32_t *selec
   if (version < 20) assert_int_equal(sets, 0);
 }
 
-/* All cells of a grid of `sides` values; those that `choose` says are removed, some of them twice. */
+/* Checks all cells of a grid of `sides` values: the cells that `choose` names are removed, some of them twice. */
 static uint8_t expected[MAX];
 static void run(const uint64_t *sides, bool (*choose)(const uint64_t *numbers), uint32_t version, const uint8_t *key) {
   static uint8_t keep[MAX];
@@ -163,7 +162,7 @@ static void run(const uint64_t *sides, bool (*choose)(const uint64_t *numbers), 
     for (uint32_t d = schema.dimension_count; d-- > 0; rest /= sides[d]) numbers[d] = rest % sides[d];
     expected[i] = !choose(numbers);
     add(&around, numbers);
-    if (!expected[i] || chance(3) == 0) { /* others are not selected */
+    if (!expected[i] || chance(3) == 0) { /* cells that are not selected stand between */
       if (!expected[i]) selection[selected++] = (uint32_t)removed.count;
       if (!expected[i] && chance(10) == 0) selection[selected++] = (uint32_t)removed.count;
       add(&removed, numbers);
@@ -238,7 +237,7 @@ static void one_dimension(void **state) {
   assert_int_equal(nodes, 2);
 }
 
-/* Zeros have two signs: both go, in sets, too. */
+/* Both zeros of a float are deleted, in sets, too. */
 static void zeros(void **state) {
   for (int kind = 0; kind < 2; kind++) {
     make_schema(1, kind ? (tsr_datatype[]){TSR_FLOAT32} : (tsr_datatype[]){TSR_FLOAT64});
@@ -275,7 +274,7 @@ static void any_kind(void **state) {
   }
 }
 
-/* Large conditions are several. */
+/* A condition that is too large becomes several. */
 static void several(void **state) {
   const uint64_t count = 2500000;
   make_schema(1, (tsr_datatype[]){TSR_INT64});
@@ -292,7 +291,7 @@ static void several(void **state) {
   free(values);
 }
 
-/* Damage is none of this; too little memory is. */
+/* With too little memory the only error is TSR_BUDGET, and all memory is released. */
 static void little_memory(void **state) {
   tsr_memory small;
   make_schema(2, (tsr_datatype[]){TSR_ASCII, TSR_INT32});

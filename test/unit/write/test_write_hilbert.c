@@ -1,4 +1,5 @@
-/* test_write_hilbert.c: Hilbert order from blocks that were sorted ahead, all of them, some or none: the same as without. */
+/* test_write_hilbert.c: Hilbert order from blocks that were sorted ahead, all of them, some or none, is the same as
+ * without blocks. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -21,7 +22,8 @@ static const tsr_column columns[2] = {{.values = x, .cell_size = 4}, {.values = 
 static tsr_pair pairs[4][TSR_ORDER_BLOCK], spare[TSR_ORDER_BLOCK];
 static uint32_t order[MAX], wanted[MAX];
 
-/* Scattered; with some equal; with many equal codes, so that codes alone do not do; all close together; in order. */
+/* Shapes: 0 scattered; 1 with some equal cells; 2 with many equal codes, so that codes alone do not suffice; 3 all
+ * close together; 4 in order. */
 static void make(int shape, uint64_t count) {
   const int32_t low = -1000000, high = 1000000;
   const int64_t wide = shape == 3 ? INT64_C(1) << 50 : high;
@@ -75,7 +77,7 @@ static void test_blocks(void **state) {
   assert_int_equal(memory.used, 0);
 }
 
-/* Too small a budget is an error that leaves nothing. */
+/* With too small a budget the error is TSR_BUDGET, and all memory is released. */
 static void test_budgets(void **state) {
   tsr_memory memory, small;
   tsr_error error;

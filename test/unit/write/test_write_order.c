@@ -1,4 +1,4 @@
-/* test_write_order.c: cells in global order, against the definition of that order, comparison by comparison. */
+/* test_write_order.c: sorted cells are in global order, by the definition of that order, comparison by comparison. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #define MAX 3000
 
-typedef struct cells { /* up to three dimensions of any kind */
+typedef struct cells { /* up to three dimensions of any datatype */
   tsr_field fields[3];
   tsr_schema schema;
   tsr_column columns[3];
@@ -52,7 +52,7 @@ static uint64_t hilbert_of(uint64_t i) {
   return tsr__hilbert_code(&c.schema, values, sizes);
 }
 
-/* The definition. */
+/* The definition of global order. */
 static int compare_cells(uint64_t a, uint64_t b) {
   uint32_t n = c.schema.dimension_count;
   uint64_t size;
@@ -139,7 +139,7 @@ static void test_against_definition(void **state) {
         fail_msg("round %d: cells %u and %u at %llu", round, order[i - 1], order[i], (unsigned long long)i);
     }
     if (c.schema.allows_duplicates) assert_int_equal(count, c.count);
-    /* what is missing has an equal with a greater number that stayed */
+    /* a cell that is left out has an equal cell with a greater number that stayed */
     for (uint64_t i = 0; i < c.count && !c.schema.allows_duplicates; i++) {
       if (seen[i]) continue;
       bool later = false;
@@ -150,7 +150,7 @@ static void test_against_definition(void **state) {
   assert_int_equal(memory.used, 0);
 }
 
-/* One cell, none; too small a budget. */
+/* No cells and one cell are sorted; with too small a budget the error is TSR_BUDGET, and all memory is released. */
 static void test_edges(void **state) {
   tsr_memory memory, small;
   uint32_t order[MAX];
@@ -177,7 +177,7 @@ static void test_edges(void **state) {
   }
 }
 
-/* Many pairs: in order, and those with equal keys as they stood. */
+/* Many pairs are sorted, by many threads, too; pairs with equal keys keep their order. */
 static void test_many(void **state) {
   enum { COUNT = 100000 };
   static tsr_pair pairs[COUNT], spare[COUNT];
@@ -187,7 +187,7 @@ static void test_many(void **state) {
   (void)state;
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
     for (unsigned threads = 1; threads <= 3; threads++)
-      for (int shape = 0; shape < 4; shape++) { /* random; a few far from the others; sorted; but for one */
+      for (int shape = 0; shape < 4; shape++) { /* random; a few keys far from the others; sorted; sorted but for one */
         const uint64_t count = chance(3) ? COUNT : 30000 + chance(5000);
         for (uint64_t i = 0; i < count; i++) {
           uint64_t key = (chance(UINT64_C(1) << 31) << 31 | chance(UINT64_C(1) << 31)) % kinds[k].values;

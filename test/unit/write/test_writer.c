@@ -1,6 +1,5 @@
-/* test_writer.c: arrays created and written, and read back through the reader: sparse batches, dense boxes, versions,
- * keys, marks, times; and what is refused or abandoned leaves nothing.
- */
+/* test_writer.c: arrays that are created and written are read back: sparse batches, dense boxes, versions, keys, marks,
+ * times. Commits that are refused or abandoned leave nothing. */
 
 #include <math.h>
 #include <stdio.h>
@@ -58,7 +57,7 @@ static tsr_writer *open_writer(tsr_array *array, uint64_t time) {
   return writer;
 }
 
-/* A cell's attributes are made of a number, so that one number says what a cell must hold. */
+/* A cell's attributes are made of one number, which tells what the cell must hold. */
 typedef struct batch {
   int32_t x[4000], y[4000];
   int64_t a[4000];
@@ -95,7 +94,7 @@ static void add(int32_t x, int32_t y, int64_t number, bool nullable) {
   b.valid[i] = !nullable || number % 3 != 0;
 }
 
-/* expected[y + 5][x + 5]: a cell's number, or -1 */
+/* expected[y + 5][x + 5]: a cell's number; -1: no cell */
 typedef struct grid {
   int64_t at[60][60];
 } grid;
@@ -133,7 +132,7 @@ static void check_cell(tsr_reader *reader, const tsr_batch *got, uint64_t i, boo
   *wanted = -1; /* found */
 }
 
-/* All cells that are expected are there, and no others. */
+/* The array has all expected cells and no others. */
 static void check_array(tsr_array *array, bool dense, bool nullable) {
   tsr_snapshot *snapshot = NULL;
   tsr_reader *reader = NULL;
@@ -186,7 +185,7 @@ static void test_sparse(void **state) {
             int32_t x = (int32_t)chance(60) - 5, y = (int32_t)chance(60) - 5;
             int64_t number = (int64_t)chance(1000000);
             add(x, y, number, nullable);
-            expected.at[y + 5][x + 5] = number; /* the last counts */
+            expected.at[y + 5][x + 5] = number; /* the last version counts */
           }
           ok(tsr_writer_append(writer, b.columns, NULL, b.count, &error));
         }
@@ -200,7 +199,8 @@ static void test_sparse(void **state) {
     }
 }
 
-/* Selections and constant columns; rewinding to a mark; preparing twice. */
+/* Selections and constant columns are appended; rewinding takes cells back, prepared ones, too; preparing twice is
+ * allowed. */
 static void test_marks(void **state) {
   made m;
   make(&m, false, 22);
@@ -270,7 +270,7 @@ static void test_sparse_refused(void **state) {
   tsr_array_close(array);
 }
 
-/* Nothing is seen before publish, and nothing stays of what is abandoned or not prepared. */
+/* No cell is visible before publish. An abandoned commit, and one that was not prepared, leave nothing. */
 static void test_invisible(void **state) {
   made m;
   make(&m, false, 22);
@@ -287,9 +287,10 @@ static void test_invisible(void **state) {
     check_array(array, false, true);
     if (way == 1) ok(tsr_writer_abandon(writer, &error));
     tsr_writer_close(writer);
-    assert_int_equal(entries_of("__fragments"), way == 2); /* what is prepared stays: it may be about to be published */
+    /* a prepared commit stays: it may be about to be published */
+    assert_int_equal(entries_of("__fragments"), way == 2);
   }
-  /* a commit of nothing is none */
+  /* a commit without cells publishes nothing */
   tsr_writer *writer = open_writer(array, 0);
   ok(tsr_writer_append(writer, b.columns, NULL, 0, &error));
   ok(tsr_writer_prepare(writer, &error));
@@ -300,7 +301,7 @@ static void test_invisible(void **state) {
   tsr_array_close(array);
 }
 
-/* Times rise from commit to commit, also past a commit of this millisecond; not past one in the future. */
+/* Times rise from commit to commit, also past a commit of this millisecond, but not past one in the future. */
 static void test_times(void **state) {
   made m;
   make(&m, false, 22);
@@ -327,7 +328,7 @@ static void test_times(void **state) {
   tsr_array_close(array);
 }
 
-/* A budget too small is an error that names it, at any point; what was there stays whole. */
+/* Too small a budget is an error at any point, and leaves nothing. */
 static void test_budgets(void **state) {
   made m;
   make(&m, false, 22);
@@ -353,7 +354,7 @@ static void test_budgets(void **state) {
   tsr_array_close(array);
 }
 
-/* Where rows are removed until memory ends, those that were stay removed; a rewind gives the memory back. */
+/* When memory for removed rows ends, the rows removed so far stay removed; a rewind gives the memory back. */
 static void test_budget_of_removed(void **state) {
   made m;
   make(&m, false, 22);
@@ -383,8 +384,8 @@ static void test_budget_of_removed(void **state) {
   tsr_array_close(array);
 }
 
-/* A writer that keeps its cells writes none of them to disk: cells past the budget are refused. When it keeps them no
- * longer, the next ones go to disk. */
+/* A writer that keeps its cells spills none of them: cells past the budget are refused. When it keeps them no longer,
+ * the next cells are spilled. */
 static void test_kept_cells_stay_in_memory(void **state) {
   made m;
   make(&m, false, 22);
@@ -419,7 +420,7 @@ static void set_box(tsr_interval *box, int32_t x0, int32_t x1, int32_t y0, int32
   memcpy(box[1].low, &y0, 4), memcpy(box[1].high, &y1, 4);
 }
 
-/* Cells of a box by chance, in row-major order or in the array's, which is column-major then. */
+/* Fills a box with random cells, in row-major order or in the array's cell order, which is column-major then. */
 static void fill_box(int32_t x0, int32_t x1, int32_t y0, int32_t y1, bool column_major, bool nullable) {
   start();
   int32_t wide = x1 - x0 + 1, high = y1 - y0 + 1;
@@ -462,7 +463,7 @@ static void test_dense(void **state) {
     }
 }
 
-/* Several boxes appear at once, through one consolidated commits file. */
+/* Several boxes become visible at once, by one consolidated commits file. */
 static void test_boxes(void **state) {
   made m;
   tsr_interval box[2];
@@ -495,7 +496,7 @@ static void test_boxes(void **state) {
   check_array(array, true, true);
   tsr_array_close(array);
 
-  make(&m, true, 3); /* versions without such a file commit one */
+  make(&m, true, 3); /* older versions commit one box */
   create(&m, NULL);
   array = open_array(NULL);
   writer = open_writer(array, 0);
@@ -527,7 +528,7 @@ static void test_creation(void **state) {
   ok(tsr_schema_check(environment, &m.schema, &error));
 
   for (uint32_t version = 3; version <= 22;
-       version += 19) { /* no array before it is published, nothing after abandon */
+       version += 19) { /* no array exists before it is published, nothing after abandon */
     tsr_creation *creation = NULL;
     tsr_array *array = NULL;
     make(&m, false, version);
@@ -539,7 +540,7 @@ static void test_creation(void **state) {
     assert_int_not_equal(access(path, F_OK), 0);
     ok(tsr_creation_prepare(environment, path, &m.schema, &options, &creation, &error));
     ok(tsr_creation_publish(creation, &error));
-    ok(tsr_creation_abandon(creation, &error)); /* too late: it stays */
+    ok(tsr_creation_abandon(creation, &error)); /* too late: the array stays */
     tsr_creation_close(creation);
     array = open_array(NULL);
     const tsr_schema *schema;
