@@ -61,6 +61,7 @@ typedef enum tsr_code {
 typedef struct tsr_error {
   int code;
   char message[TSR_MESSAGE_SIZE];
+  uint64_t subject; /* used by the library alone: what the error is about (base/error.h) */
 } tsr_error;
 
 /* The name of a code, "CORRUPT" for TSR_CORRUPT; "UNKNOWN" for others. */

@@ -26,7 +26,6 @@
  */
 #include "array/listing.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -767,7 +766,8 @@ static const char *why_no_array(const tsr_listing *root) {
 static int listing_list_root(renewal *r, tsr_listing *root) {
   int rc = list_state(r, ROOT, root);
   if (rc != TSR_NOT_FOUND) return rc;
-  if (r->error && strstr(r->error->message, strerror(ENOTDIR)))
+  uint64_t when;
+  if (tsr__store_modified(r->array->store, "", &when, NULL) >= 0) /* something is there, but it cannot be listed */
     return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: it is no directory", r->array->path);
   return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s", r->array->path);
 }

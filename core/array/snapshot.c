@@ -549,15 +549,17 @@ static uint64_t present(const tsr_array *array) {
 static int make_with_retries(tsr_array *array, const snapshot_request *request, tsr_snapshot **snapshot,
                              tsr_error *error) {
   char before[TSR_MESSAGE_SIZE] = "";
+  uint64_t missing = 0;
   bool vacuum_cut = false;
   for (int i = 0;; i++) {
     int rc = snapshot_make(array, request, request->as_of == TSR_TIME_NOW ? present(array) : request->as_of, vacuum_cut,
                            snapshot, error);
     if ((rc != TSR_NOT_FOUND && rc != TSR_ABORT) || i == SNAPSHOT_ATTEMPTS) return rc;
-    const bool again = rc == TSR_NOT_FOUND && strcmp(before, error->message) == 0;
+    const bool again = rc == TSR_NOT_FOUND && *before && error->subject == missing;
     if (again && vacuum_cut) return tsr__fail(error, TSR_CORRUPT, "committed, but missing: %s", before);
     vacuum_cut |= again;
     memcpy(before, error->message, sizeof before);
+    missing = error->subject;
     TSR_TRY(tsr__array_list(array, true, true, error));
   }
 }

@@ -75,6 +75,7 @@ int tsr__fail(tsr_error *error, int rc, const char *format, ...) {
   va_end(arguments);
   error_shorten(text);
   error->code = rc;
+  error->subject = 0;
   memcpy(error->message, text, strlen(text) + 1);
   return rc;
 }

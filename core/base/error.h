@@ -25,7 +25,14 @@ int tsr__wrap(tsr_error *error, const char *format, ...) TSR_PRINTF(2, 3);
 static inline tsr_error *tsr__error_clear(tsr_error *error) {
   error->code = TSR_OK;
   error->message[0] = 0;
+  error->subject = 0;
   return error;
+}
+
+/* Says what an error is about, for callers that treat objects differently: no code branches on the text of a message.
+ * tsr__fail sets the subject to 0 (unknown), and tsr__wrap keeps it. The function that sets a subject documents it. */
+static inline void tsr__error_about(tsr_error *error, uint64_t subject) {
+  if (error) error->subject = subject;
 }
 
 /* Returns from the calling function with the code of `call` if that code is negative. */

@@ -166,8 +166,7 @@ static void pool_run(tsr_job *j, bool parks) {
     if (parks && atomic_load_explicit(&pool.forking, memory_order_relaxed)) park();
     uint64_t index = atomic_fetch_add_explicit(&j->at, 1, memory_order_relaxed);
     if (index >= j->count) return;
-    error.code = TSR_OK;
-    error.message[0] = 0;
+    tsr__error_clear(&error);
     int rc = j->fn(j->argument, index, &error);
     if (rc < 0) fail_job(j, index, rc, &error);
   }

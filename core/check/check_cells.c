@@ -117,11 +117,10 @@ static int check_end(const uint8_t *bytes, uint64_t size, tsr_error *error) {
                    (unsigned long long)tsr__input_left(&in), (unsigned long long)size);
 }
 
-/* Tells from the message which part of a tile could not be decoded. */
+/* Returns which part of a tile could not be decoded. If the decoder does not say so, it failed on the values. */
 static tsr_part_kind failed_part(const opened_slot *s, const tsr_error *fault) {
-  if (strncmp(fault->message, "validity", 8) == 0) return TSR_PART_VALIDITY;
-  if (s->files[TSR_PART_VARIABLE] && strncmp(fault->message, "offsets", 7) != 0) return TSR_PART_VARIABLE;
-  return TSR_PART_FIXED;
+  if (fault->subject > 0) return (tsr_part_kind)(fault->subject - 1);
+  return s->files[TSR_PART_VARIABLE] ? TSR_PART_VARIABLE : TSR_PART_FIXED;
 }
 
 /* Reads the parts of a tile into blocks, which the caller frees. */

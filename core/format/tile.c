@@ -84,6 +84,13 @@ int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const
   return TSR_OK;
 }
 
+/* Puts the name of a part before the message of its error, and makes the part the error's subject. */
+static int tile_wrap_part(tsr_part_kind part, tsr_error *error) {
+  const int rc = tsr__wrap(error, part == TSR_PART_VALIDITY ? "validity" : "offsets");
+  tsr__error_about(error, (uint64_t)part + 1);
+  return rc;
+}
+
 /* Fails unless the chunks of a part hold `expected` bytes. */
 static int check_size(const tsr_tile_source *source, tsr_part_kind part, uint64_t expected, tsr_error *error) {
   uint64_t size = 0;
@@ -120,11 +127,11 @@ static int decode_variable(const tsr_tile_format *format, const tsr_tile_source 
     int rc =
         tsr__pipeline_decode(format->offsets, &offsets, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
                              (uint8_t *)tile->offsets, tile->cells * sizeof(uint64_t), memory, error);
-    if (rc < 0) return tsr__wrap(error, "offsets");
+    if (rc < 0) return tile_wrap_part(TSR_PART_FIXED, error);
     TSR_TRY(tsr__pipeline_decode(format->values, &shape, in, in_size, tile->values, tile->values_size, memory, error));
   }
   int rc = tile_check_offsets(tile, error);
-  return rc < 0 ? tsr__wrap(error, "offsets") : TSR_OK;
+  return rc < 0 ? tile_wrap_part(TSR_PART_FIXED, error) : TSR_OK;
 }
 
 /* Rearranges coordinates from cell after cell to dimension after dimension. */
@@ -167,7 +174,7 @@ static int decode_validity(const tsr_tile_format *format, const tsr_tile_source 
   tsr_tile_shape shape = {TSR_UINT8, 1, format->version, format->key};
   int rc = tsr__pipeline_decode(format->validity, &shape, source->bytes[TSR_PART_VALIDITY],
                                 source->sizes[TSR_PART_VALIDITY], tile->validity, tile->cells, memory, error);
-  return rc < 0 ? tsr__wrap(error, "validity") : TSR_OK;
+  return rc < 0 ? tile_wrap_part(TSR_PART_VALIDITY, error) : TSR_OK;
 }
 
 /* Finds the cells in the chunks that hold the requested cells: *first to *end - 1. *end is 0 if all cells are to be
@@ -199,11 +206,11 @@ static int tile_make_tile(const tsr_tile_format *format, const tsr_tile_source *
     bool in_values =
         tsr__pipeline_holds_offsets(format->values, format->datatype, format->values_per_cell, format->version);
     int rc = check_size(source, TSR_PART_FIXED, in_values ? 0 : tsr__mul_sat(source->cells, sizeof(uint64_t)), error);
-    if (rc < 0) return tsr__wrap(error, "offsets");
+    if (rc < 0) return tile_wrap_part(TSR_PART_FIXED, error);
   }
   if (format->nullable) {
     int rc = check_size(source, TSR_PART_VALIDITY, source->cells, error);
-    if (rc < 0) return tsr__wrap(error, "validity");
+    if (rc < 0) return tile_wrap_part(TSR_PART_VALIDITY, error);
   }
   uint64_t first, end;
   TSR_TRY(tile_find_cells(format, source, cell_size, &first, &end, error));

@@ -53,7 +53,8 @@ bool tsr__tile_divides(const tsr_tile_format *format);
 
 /* Decodes a tile. If only some cells are requested and tsr__tile_divides, only the chunks that hold these cells are
  * decoded. Coordinates of __coords are always decoded to dimension after dimension. `memory` pays for the tile and for
- * temporary memory. The caller gets a reference. Thread-safe. */
+ * temporary memory. The caller gets a reference. Thread-safe. On failure the subject of the error is the part that could
+ * not be decoded, a tsr_part_kind, plus 1; or 0 if that is not known. */
 int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
                      tsr_error *error);
 

@@ -74,12 +74,21 @@ static bool concerns_all_files(const tsr_store *store, int rc) {
   return store->is_one_file && (rc == TSR_READONLY || rc == TSR_BUSY);
 }
 
-/* Puts the full path in front of the message and returns `rc`, which is an argument because `error` may be NULL. */
+/* Makes a number from a path (FNV-1a): errors about different files have different subjects. */
+static uint64_t path_number(const char *path) {
+  uint64_t h = UINT64_C(0xcbf29ce484222325);
+  for (; *path; path++) h = (h ^ (uint8_t)*path) * UINT64_C(0x100000001b3);
+  return h;
+}
+
+/* Puts the full path in front of the message, makes the path the error's subject, and returns `rc`, which is an
+ * argument because `error` may be NULL. */
 static int store_wrap(const tsr_store *store, const char *path, int rc, tsr_error *error) {
   if (rc >= 0 || concerns_all_files(store, rc)) return rc;
   size_t length = strlen(store->name);
   bool slash = *path && length > 0 && store->name[length - 1] != '/';
   tsr__wrap(error, "%s%s%s", store->name, slash ? "/" : "", path);
+  tsr__error_about(error, path_number(path));
   return rc;
 }
 

@@ -4,7 +4,8 @@
  * memory for tests.
  *
  * A path consists of parts separated by '/'; no part is empty, "." or "..". The root is "". The functions below refuse
- * any other path with TSR_PERM. Messages of errors begin with the full path. A file appears with
+ * any other path with TSR_PERM. Messages of errors begin with the full path, and the subject of an error is a number made
+ * from the path. A file appears with
  * tsr__store_create_exclusive, grows by tsr__store_append, and is durable after a sync of the file and of its
  * directory. Nothing is ever overwritten in place. Only the environment's thread calls these functions, except that
  * workers may read where `workers_may_read` is set and sync where `workers_may_sync` is set. */

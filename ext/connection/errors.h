@@ -9,6 +9,7 @@
 static inline void tsx_error_init(tsr_error *error) {
   error->code = 0;
   error->message[0] = 0;
+  error->subject = 0;
 }
 
 int tsx_sqlite_code(int code); /* returns SQLite's code for a TSR code */

@@ -47,6 +47,17 @@ static void test_wrap_puts_the_context_in_front(void **state) {
   assert_string_equal(empty.message, "context");
 }
 
+static void test_the_subject_lasts_until_the_next_failure(void **state) {
+  tsr_error error = {0};
+  tsr__fail(&error, TSR_CORRUPT, "byte %d", 3);
+  tsr__error_about(&error, 7);
+  tsr__wrap(&error, "field '%s'", "a");
+  assert_int_equal(error.subject, 7);
+  tsr__fail(&error, TSR_CORRUPT, "another");
+  assert_int_equal(error.subject, 0);
+  tsr__error_about(NULL, 7); /* is allowed */
+}
+
 static void test_messages_are_printable_utf8(void **state) {
   static const struct {
     const char *in, *out;
@@ -141,6 +152,7 @@ int main(void) {
       cmocka_unit_test(test_every_code_has_its_name),
       cmocka_unit_test(test_fail_sets_code_and_message),
       cmocka_unit_test(test_wrap_puts_the_context_in_front),
+      cmocka_unit_test(test_the_subject_lasts_until_the_next_failure),
       cmocka_unit_test(test_messages_are_printable_utf8),
       cmocka_unit_test(test_long_messages_lose_whole_characters_in_the_middle),
       cmocka_unit_test(test_messages_of_every_length_near_the_limit_fit),

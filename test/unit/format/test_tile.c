@@ -89,6 +89,8 @@ static void refuse(fixture *f, int code, const char *message) {
   assert_int_equal(tsr__tile_decode(&f->format, &f->source, &f->memory, &tile, &error), code);
   assert_null(tile);
   if (!strstr(error.message, message)) fail_msg("'%s' is not '%s'", error.message, message);
+  const uint64_t offsets = TSR_PART_FIXED + 1, validity = TSR_PART_VALIDITY + 1;
+  assert_int_equal(error.subject, strstr(message, "offsets") ? offsets : strstr(message, "validity") ? validity : 0);
   assert_int_equal(f->memory.used, used);
 }
 
