@@ -39,6 +39,7 @@
 #include "array/snapshot.h"
 #include "array/snapshot_late.h"
 #include "read/reader.h"
+#include "write/write_pieces.h"
 #include "write/writer.h"
 #include "maintain/merge_dense.h"
 #include "maintain/merge_sparse.h"
@@ -327,7 +328,7 @@ static int recover_late_copy_box(late *l, uint64_t index, const uint64_t *ends, 
     tsr__key_value(l->schema->fields[d].datatype, grid->low_key[d] + b.low[d], box[d].low);
     tsr__key_value(l->schema->fields[d].datatype, grid->low_key[d] + b.high[d], box[d].high);
   }
-  return tsr__writer_add_piece(writer, box, recover_late_write_box, &b, error);
+  return tsr__pieces_add_box(writer, box, recover_late_write_box, &b, error);
 }
 
 /* Counts the visible boxes of the prepared commit and, if `writer` is not NULL, copies them. Returns 1; 0 if they are
@@ -402,8 +403,8 @@ static int write_late_commit(late *l, tsr_error *error) {
   options.schema = l->schema;
   if (rc >= 0) rc = tsr_writer_open(l->array, &options, &writer, error);
   if (rc >= 0) {
-    writer->carried = &l->carried;
-    writer->listed = true;
+    writer->commit.options.carried = &l->carried;
+    writer->commit.options.listed = true;
     if (l->schema)
       rc = l->schema->dense ? recover_late_copy_dense(l, writer, error) : recover_late_copy_cells(l, writer, error);
   }

@@ -13,14 +13,17 @@
 
 #include <string.h>
 
+#include "base/pool.h"
 #include "store/store.h"
 #include "model/datatype.h"
+#include "model/domain.h"
 #include "format/fragment_metadata_write.h"
 #include "format/fragment_slot.h"
 #include "format/fragment_statistics.h"
 #include "format/layout.h"
+#include "format/rtree.h"
+#include "format/tile.h"
 #include "array/environment.h"
-#include "write/writer.h"
 
 /* bytes of values in a window, about, unless one tile has more */
 #define FRAGMENT_WRITER_WINDOW_BYTES (UINT64_C(4) << 20)

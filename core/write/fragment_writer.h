@@ -43,6 +43,8 @@ uint64_t tsr__fragment_writer_window(const tsr_fragment_writer *writer);
 
 /* Writes the rest of the files and the metadata. After it the fragment lacks only its final name. */
 int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error);
-void tsr__fragment_writer_close(tsr_fragment_writer *writer); /* NULL is allowed; leaves the files */
+
+/* Frees the writer and leaves the files. NULL is allowed. */
+void tsr__fragment_writer_close(tsr_fragment_writer *writer);
 
 #endif

@@ -23,6 +23,8 @@ typedef struct tsr_interleaver { /* `= {0}` may be released */
   struct tsr_interleaved *buffers;
 } tsr_interleaver;
 
+/* Makes an interleaver that appends to `writer`. Release it after an error, too. `system_columns` stand behind the
+ * fields of each source. */
 int tsr__interleaver_init(tsr_interleaver *interleaver, const tsr_schema *schema, uint32_t system_columns, bool dense,
                           tsr_memory *memory, tsr_fragment_writer *writer, tsr_error *error);
 

@@ -23,7 +23,7 @@
 int tsr__run_schema(tsr_writer *writer, tsr_error *error) {
   const tsr_schema *schema = writer->schema;
   const tsr_pipeline none = {.max_chunk_size = 65536};
-  if (writer->run_schema) return TSR_OK;
+  if (writer->runs.schema) return TSR_OK;
   tsr_schema *made;
   TSR_TRY(TSR_ARENA_COPY(&writer->arena, schema, sizeof *schema, &made, error));
   TSR_TRY(
@@ -33,7 +33,7 @@ int tsr__run_schema(tsr_writer *writer, tsr_error *error) {
   made->allows_duplicates = true;
   made->capacity = TSR_MIN(made->dense ? TSR_RUN_CAPACITY : schema->capacity, TSR_RUN_CAPACITY);
   made->capacity = TSR_MAX(TSR_MIN(made->capacity, writer->memory.limit / LIMIT_PER_CELL), 1);
-  writer->run_schema = made;
+  writer->runs.schema = made;
   return TSR_OK;
 }
 
@@ -221,7 +221,7 @@ static int make_rtree(const transaction_view_making *m, tsr_error *error) {
 static int fill_run(transaction_view_making *m, tsr_error *error) {
   tsr_fragment_metadata *metadata = &m->fragment->metadata;
   metadata->version = TSR_RUN_VERSION;
-  metadata->schema = m->writer->run_schema;
+  metadata->schema = m->writer->runs.schema;
   metadata->has_times = true;
   metadata->tile_count = (m->count + metadata->schema->capacity - 1) / metadata->schema->capacity;
   metadata->last_tile_cells = m->count - (metadata->tile_count - 1) * metadata->schema->capacity;
@@ -242,13 +242,13 @@ static int sort_run(tsr_writer *w, transaction_view_making *m, tsr_error *error)
   uint64_t count = m->count;
   uint32_t *order;
   TSR_TRY(TSR_ALLOC_RAW(&w->memory, count, &order, error));
-  int rc = tsr__order_cells(w->run_schema, m->columns, &w->memory, w->threads, NULL, order, &count, error);
+  int rc = tsr__order_cells(w->runs.schema, m->columns, &w->memory, w->threads, NULL, order, &count, error);
   m->order = order;
   if (rc >= 0) rc = tsr__array_fragment_new(w->array, "(cells to be committed)", &m->fragment, error);
   if (rc >= 0) {
     m->fragment->uncommitted = true;
     m->fragment->parsed.start = m->fragment->parsed.end = UINT64_MAX;
-    m->fragment->cells_per_tile = w->run_schema->capacity;
+    m->fragment->cells_per_tile = w->runs.schema->capacity;
     tsr__arena_init(&m->fragment->metadata.arena, &w->memory);
     rc = fill_run(m, error);
     if (rc < 0) tsr__array_fragment_drop(w->array, m->fragment);
@@ -265,15 +265,16 @@ static int transaction_view_make_run(tsr_writer *w, uint64_t first, uint64_t end
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count, &columns, error));
   transaction_view_making m = {.writer = w, .columns = columns, .first = first, .count = end - first};
   for (uint32_t f = 0; f < w->field_count; f++)
-    columns[f] = tsr__buffered_column(&w->schema->fields[f], &w->columns[f], first - w->first);
+    columns[f] = tsr__buffered_column(&w->schema->fields[f], &w->cells.columns[f], first - w->cells.first);
   const int rc = sort_run(w, &m, error);
   tsr__free(columns);
   if (rc >= 0) *fragment = m.fragment;
   return rc;
 }
 
-int tsr__transaction_view_position(tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position,
-                                   tsr_error *error) {
+/* Sets *position to the place of a cell in a run in memory. `first` is the number of the run's first cell, `first + at`
+ * the number of the cell. */
+static int position_in_memory(tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position, tsr_error *error) {
   const tsr_fragment_metadata *m = &run->metadata;
   if (!run->positions) {
     tsr_tile *const *times = run->tiles + (uint64_t)tsr__fragment_system_slot(m, TSR_SLOT_TIMES) * m->tile_count;
@@ -291,30 +292,30 @@ int tsr__transaction_view_position(tsr_fragment *run, uint64_t first, uint64_t a
 }
 
 static void drop_runs(tsr_writer *w, uint64_t from) {
-  while (tsr__writer_runs(w) > from) {
-    tsr__array_fragment_drop(w->array, tsr__writer_run(w, tsr__writer_runs(w) - 1)->fragment);
-    w->runs.size -= sizeof(tsr_sorted_run);
+  while (tsr__run_count(&w->runs) > from) {
+    tsr__array_fragment_drop(w->array, tsr__run_at(&w->runs, tsr__run_count(&w->runs) - 1)->fragment);
+    w->runs.list.size -= sizeof(tsr_sorted_run);
   }
 }
 
 /* Brings all cells in memory into runs. */
 static int transaction_view_make_runs(tsr_writer *w, tsr_error *error) {
-  uint64_t kept = tsr__writer_runs(w);
-  uint64_t first = kept > w->spilled ? tsr__writer_run(w, kept - 1)->end : w->first;
-  tsr_sorted_run run = {.end = w->count, .stored = 0};
-  if (first == w->count) return TSR_OK;
-  while (kept > w->spilled) {
-    const tsr_sorted_run *last = tsr__writer_run(w, kept - 1);
-    if (last->end - last->first >= 2 * (w->count - first)) break;
+  uint64_t kept = tsr__run_count(&w->runs);
+  uint64_t first = kept > w->runs.spilled ? tsr__run_at(&w->runs, kept - 1)->end : w->cells.first;
+  tsr_sorted_run run = {.end = w->cells.count, .stored = 0};
+  if (first == w->cells.count) return TSR_OK;
+  while (kept > w->runs.spilled) {
+    const tsr_sorted_run *last = tsr__run_at(&w->runs, kept - 1);
+    if (last->end - last->first >= 2 * (w->cells.count - first)) break;
     first = last->first;
     kept--;
   }
   run.first = first;
   run.stored = run.end - run.first;
-  TSR_TRY(tsr__buffer_reserve(&w->runs, sizeof run, error));
-  TSR_TRY(transaction_view_make_run(w, first, w->count, &run.fragment, error));
+  TSR_TRY(tsr__buffer_reserve(&w->runs.list, sizeof run, error));
+  TSR_TRY(transaction_view_make_run(w, first, w->cells.count, &run.fragment, error));
   drop_runs(w, kept);
-  return tsr__buffer_append(&w->runs, &run, sizeof run, error);
+  return tsr__buffer_append(&w->runs.list, &run, sizeof run, error);
 }
 
 /* ---- Snapshots ------------------------------------------------------------------------------ */
@@ -335,30 +336,38 @@ int tsr__transaction_view_stack(tsr_writer *writer, tsr_snapshot *base, bool alo
 
 static int transaction_view_stack(tsr_writer *w, tsr_snapshot *base, uint64_t count, tsr_snapshot **snapshot,
                                   tsr_error *error) {
-  return tsr__transaction_view_stack(w, base, false, tsr__writer_run(w, 0), count, snapshot, error);
+  return tsr__transaction_view_stack(w, base, false, tsr__run_at(&w->runs, 0), count, snapshot, error);
 }
 
 int tsr__transaction_view_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_snapshot **snapshot, tsr_error *error) {
-  if (writer->spilled) return transaction_view_stack(writer, base, writer->spilled, snapshot, error);
+  if (writer->runs.spilled) return transaction_view_stack(writer, base, writer->runs.spilled, snapshot, error);
   tsr__snapshot_hold(base);
   *snapshot = base;
   return TSR_OK;
 }
 
 static void drop_view(tsr_writer *w) {
-  tsr_snapshot *view = w->view;
-  w->view = NULL;
+  tsr_snapshot *view = w->view.snapshot;
+  w->view.snapshot = NULL;
   tsr_snapshot_close(view);
 }
 
 static int transaction_view_position(tsr_array *array, tsr_fragment *run, uint64_t first, uint64_t at,
                                      uint64_t *position, tsr_error *error) {
-  if (run->tiles) return tsr__transaction_view_position(run, first, at, position, error);
+  if (run->tiles) return position_in_memory(run, first, at, position, error);
   return tsr__spill_position(array, run, at, position, error);
 }
 
-static const tsr_writer_view writer_view = {.hides = tsr__writer_hides,
-                                            .hides_some = tsr__writer_hides_some,
+static bool transaction_view_hides(const tsr_writer *writer, int64_t row, uint64_t removed) {
+  return tsr__removed_has(&writer->removed, row, removed);
+}
+
+static bool transaction_view_hides_some(const tsr_writer *writer, int64_t low, int64_t high) {
+  return tsr__removed_meets(&writer->removed, low, high);
+}
+
+static const tsr_writer_view writer_view = {.hides = transaction_view_hides,
+                                            .hides_some = transaction_view_hides_some,
                                             .position = transaction_view_position,
                                             .release = tsr__writer_drop};
 
@@ -367,13 +376,13 @@ static bool is_same(tsr_mark a, tsr_mark b) { return a.cells == b.cells && a.rem
 static int make_view(tsr_writer *w, tsr_snapshot *base, tsr_mark mark, tsr_snapshot **snapshot, tsr_error *error) {
   TSR_TRY(transaction_view_make_runs(w, error));
   drop_view(w);
-  TSR_TRY(transaction_view_stack(w, base, tsr__writer_runs(w), &w->view, error));
-  w->view->writer = w;
+  TSR_TRY(transaction_view_stack(w, base, tsr__run_count(&w->runs), &w->view.snapshot, error));
+  w->view.snapshot->writer = w;
   w->references++;
-  w->view->removed = mark.removed;
-  w->view->view = &writer_view;
-  w->view_mark = mark;
-  *snapshot = w->view;
+  w->view.snapshot->removed = mark.removed;
+  w->view.snapshot->view = &writer_view;
+  w->view.mark = mark;
+  *snapshot = w->view.snapshot;
   return TSR_OK;
 }
 
@@ -382,8 +391,8 @@ int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapshot **sna
   const tsr_mark mark = tsr_writer_mark(writer);
   if (mark.cells == 0 && mark.removed == 0) {
     *snapshot = base;
-  } else if (writer->view && writer->view->base == base && is_same(mark, writer->view_mark)) {
-    *snapshot = writer->view;
+  } else if (writer->view.snapshot && writer->view.snapshot->base == base && is_same(mark, writer->view.mark)) {
+    *snapshot = writer->view.snapshot;
   } else if (make_view(writer, base, mark, snapshot, error) < 0) {
     return tsr__wrap(error, "array %s", writer->array->path);
   }
@@ -393,8 +402,8 @@ int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapshot **sna
 
 void tsr__transaction_view_rewind(tsr_writer *writer, uint64_t count) {
   drop_view(writer);
-  uint64_t kept = tsr__writer_runs(writer);
-  while (kept > writer->spilled && tsr__writer_run(writer, kept - 1)->end > count) kept--;
+  uint64_t kept = tsr__run_count(&writer->runs);
+  while (kept > writer->runs.spilled && tsr__run_at(&writer->runs, kept - 1)->end > count) kept--;
   drop_runs(writer, kept);
 }
 

@@ -7,6 +7,11 @@
 
 typedef struct tsr_sorted_run tsr_sorted_run;
 
+typedef struct tsr_kept_view { /* the last snapshot with the writer's changes */
+  tsr_snapshot *snapshot; /* a reference; NULL: none */
+  tsr_mark mark; /* what the writer had when it was opened */
+} tsr_kept_view;
+
 /* Makes the schema of the writer's sorted runs: the array's without filters, with duplicates and with small tiles. Does
  * nothing if it exists. */
 int tsr__run_schema(tsr_writer *writer, tsr_error *error);
@@ -14,13 +19,9 @@ int tsr__run_schema(tsr_writer *writer, tsr_error *error);
 /* Drops the runs in memory that have cells from number `count` on, and the snapshot that the writer keeps. Call before
  * these cells go. */
 void tsr__transaction_view_rewind(tsr_writer *writer, uint64_t count);
+
 /* Drops all runs and the kept snapshot: everything that holds a reference to fragments or to the writer. */
 void tsr__transaction_view_release(tsr_writer *writer);
-
-/* Sets *position to the place of a cell in a run in memory. `first` is the number of the run's first cell, `first + at`
- * the number of the cell. */
-int tsr__transaction_view_position(tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position,
-                                   tsr_error *error);
 
 /* Opens a snapshot of `base` with the runs on top of it, later runs last; `alone`: of the runs without the fragments of
  * `base`. The snapshot holds references to base and runs. The caller closes it. */

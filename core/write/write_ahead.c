@@ -15,24 +15,26 @@
 #include "write/write_hilbert.h"
 #include "write/writer.h"
 
-static tsr_pair **block_at(const tsr_writer *w, uint64_t i) { return (tsr_pair **)(void *)w->ahead.blocks.data + i; }
-static uint64_t block_count(const tsr_writer *w) { return w->ahead.blocks.size / sizeof(tsr_pair *); }
+static tsr_pair **block_at(const tsr_writer *w, uint64_t i) {
+  return (tsr_pair **)(void *)w->cells.ahead.blocks.data + i;
+}
+static uint64_t block_count(const tsr_writer *w) { return w->cells.ahead.blocks.size / sizeof(tsr_pair *); }
 
 void tsr__ahead_open(tsr_writer *writer) {
   const tsr_schema *schema = writer->schema;
   bool numbers = true;
   for (uint32_t d = 0; d < schema->dimension_count; d++) numbers = numbers && schema->fields[d].cell_size > 0;
-  writer->ahead.blocks.memory = &writer->memory;
-  writer->ahead.next = UINT64_MAX;
+  writer->cells.ahead.blocks.memory = &writer->memory;
+  writer->cells.ahead.next = UINT64_MAX;
   if (!schema->dense && schema->cell_order == TSR_ORDER_HILBERT && numbers && writer->threads > 1)
-    writer->ahead.next = TSR_ORDER_BLOCK;
+    writer->cells.ahead.next = TSR_ORDER_BLOCK;
 }
 
 /* ---- The block in work ----------------------------------------------------------------------- */
 
 static int write_ahead_sort_block(void *argument, uint64_t index, tsr_error *error) {
   tsr_writer *w = argument;
-  tsr_ahead *a = &w->ahead;
+  tsr_ahead *a = &w->cells.ahead;
   (void)index, (void)error;
   tsr__order_block(w->schema, a->columns, 0, TSR_ORDER_BLOCK, a->number, a->pairs, a->spare);
   atomic_store_explicit(&a->sorted, true, memory_order_release);
@@ -41,7 +43,7 @@ static int write_ahead_sort_block(void *argument, uint64_t index, tsr_error *err
 
 /* Waits for the block in work. A block that another process had begun (before a fork) is left out. */
 static void write_ahead_finish(tsr_writer *w) {
-  tsr_ahead *a = &w->ahead;
+  tsr_ahead *a = &w->cells.ahead;
   if (!a->working) return;
   a->working = false;
   if (tsr__job_finish(&a->job, NULL, NULL) >= 0) return;
@@ -51,7 +53,7 @@ static void write_ahead_finish(tsr_writer *w) {
 
 /* Makes room for what a worker needs besides the pairs, once. */
 static int write_ahead_make_room(tsr_writer *w) {
-  tsr_ahead *a = &w->ahead;
+  tsr_ahead *a = &w->cells.ahead;
   const tsr_schema *schema = w->schema;
   uint64_t cell = sizeof(tsr_pair);
   if (a->spare) return TSR_OK;
@@ -70,13 +72,14 @@ static int write_ahead_make_room(tsr_writer *w) {
 
 /* Gives a worker the cells from index `number` on. If memory is short the block is left out: its pairs stay NULL. */
 static void write_ahead_start(tsr_writer *w, uint64_t number) {
-  tsr_ahead *a = &w->ahead;
+  tsr_ahead *a = &w->cells.ahead;
   tsr_pair *pairs = NULL;
   if (w->memory.used > w->memory.limit / 2 || write_ahead_make_room(w) < 0) return;
   if (TSR_ALLOC_RAW(&w->memory, TSR_ORDER_BLOCK, &pairs, NULL) < 0) return;
   for (uint32_t d = 0; d < w->schema->dimension_count; d++) {
     const uint64_t size = a->columns[d].cell_size;
-    memcpy((void *)(uintptr_t)a->columns[d].values, w->columns[d].values.data + number * size, TSR_ORDER_BLOCK * size);
+    memcpy((void *)(uintptr_t)a->columns[d].values, w->cells.columns[d].values.data + number * size,
+           TSR_ORDER_BLOCK * size);
   }
   a->number = number;
   a->pairs = *block_at(w, block_count(w) - 1) = pairs;
@@ -88,9 +91,9 @@ static void write_ahead_start(tsr_writer *w, uint64_t number) {
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
 void tsr__ahead_more(tsr_writer *writer) {
-  tsr_ahead *a = &writer->ahead;
+  tsr_ahead *a = &writer->cells.ahead;
   tsr_pair *none = NULL;
-  const uint64_t cells = writer->count - writer->first;
+  const uint64_t cells = tsr__writer_in_memory(writer);
   if (a->working && atomic_load_explicit(&a->sorted, memory_order_acquire)) write_ahead_finish(writer);
   for (; cells >= a->next; a->next += TSR_ORDER_BLOCK) {
     if (tsr__buffer_append(&a->blocks, &none, sizeof none, NULL) < 0) {
@@ -102,7 +105,7 @@ void tsr__ahead_more(tsr_writer *writer) {
 }
 
 void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells) {
-  tsr_ahead *a = &writer->ahead;
+  tsr_ahead *a = &writer->cells.ahead;
   const uint64_t whole = cells / TSR_ORDER_BLOCK;
   if (a->next == UINT64_MAX && !a->blocks.size) return;
   if (block_count(writer) > whole && a->working) {
@@ -129,8 +132,8 @@ uint64_t tsr__ahead_bytes(const tsr_writer *writer) {
 
 void tsr__ahead_release(tsr_writer *writer) {
   tsr__ahead_rewind(writer, 0);
-  tsr__buffer_release(&writer->ahead.blocks);
-  tsr__free(writer->ahead.spare);
-  writer->ahead.spare = NULL;
-  writer->ahead.next = UINT64_MAX;
+  tsr__buffer_release(&writer->cells.ahead.blocks);
+  tsr__free(writer->cells.ahead.spare);
+  writer->cells.ahead.spare = NULL;
+  writer->cells.ahead.next = UINT64_MAX;
 }

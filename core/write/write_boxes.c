@@ -210,7 +210,9 @@ static bool are_neighbours(const tsr_boxes *b, uint64_t *a, uint64_t *c, uint32_
   return tsr__box_high(b, a)[axis] + 1 == tsr__box_low(c)[axis];
 }
 
-int tsr__boxes_join(const tsr_boxes *b, tsr_box_list *list, uint32_t axis, bool in_tiles, tsr_error *error) {
+/* Joins boxes that are neighbours on an axis and have the same sides on all others; if `in_tiles`, only boxes of the
+ * same tile. */
+static int join_neighbours(const tsr_boxes *b, tsr_box_list *list, uint32_t axis, bool in_tiles, tsr_error *error) {
   tsr_pair *pairs = NULL;
   tsr_pair *spare = NULL;
   tsr_box_list joined = {.numbers.memory = b->source.memory, .width = list->width};
@@ -245,7 +247,7 @@ int tsr__boxes_join_all(const tsr_boxes *b, tsr_box_list *list, tsr_error *error
   for (uint32_t round = 0; round < ROUNDS; round++) {
     uint64_t before = list->count;
     for (uint32_t i = 0; i < b->dimensions && list->count > 1; i++)
-      TSR_TRY(tsr__boxes_join(b, list, tsr__box_axis(b, i), false, error));
+      TSR_TRY(join_neighbours(b, list, tsr__box_axis(b, i), false, error));
     if (list->count == before) break;
   }
   return TSR_OK;
@@ -511,7 +513,7 @@ static int find_parts(tsr_boxes *b, tsr_error *error) {
   TSR_TRY(write_boxes_find_cells(b, error));
   TSR_TRY(write_boxes_find_tiles(b, error));
   TSR_TRY(write_boxes_find_runs(b, error));
-  for (uint32_t i = 1; i < b->dimensions; i++) TSR_TRY(tsr__boxes_join(b, &b->parts, tsr__box_axis(b, i), true, error));
+  for (uint32_t i = 1; i < b->dimensions; i++) TSR_TRY(join_neighbours(b, &b->parts, tsr__box_axis(b, i), true, error));
   return TSR_OK;
 }
 

@@ -33,11 +33,15 @@ typedef struct tsr_boxes_source {
  * are written; these cells are written again with the values that they have. Errors: TSR_FULL if too many boxes are
  * left. */
 int tsr__boxes_open(const tsr_boxes_source *source, tsr_boxes **boxes, tsr_error *error);
+
+/* Returns the number of boxes. */
 uint64_t tsr__boxes_count(const tsr_boxes *boxes);
 
 /* Returns one interval for each dimension; borrowed from `boxes`. */
 const tsr_interval *tsr__boxes_box(const tsr_boxes *boxes, uint64_t index);
-void tsr__boxes_close(tsr_boxes *boxes); /* NULL is allowed */
+
+/* Frees the boxes. NULL is allowed. */
+void tsr__boxes_close(tsr_boxes *boxes);
 
 typedef struct tsr_box_list { /* boxes of `width` numbers: low and high ordinals by dimension, and the tile */
   tsr_buffer numbers;
@@ -82,11 +86,8 @@ static inline uint32_t tsr__box_axis(const tsr_boxes *b, uint32_t i) {
   return b->grid.col_major_cells ? i : b->dimensions - 1 - i;
 }
 
-int tsr__box_add(tsr_box_list *list, uint64_t **box, tsr_error *error); /* Appends a box of zeros. */
-
-/* Joins boxes that are neighbours on an axis and have the same sides on all others; if `in_tiles`, only boxes of the
- * same tile. */
-int tsr__boxes_join(const tsr_boxes *boxes, tsr_box_list *list, uint32_t axis, bool in_tiles, tsr_error *error);
+/* Appends a box of zeros. */
+int tsr__box_add(tsr_box_list *list, uint64_t **box, tsr_error *error);
 
 /* Joins neighbours on all axes, whatever their tiles, in a few rounds. */
 int tsr__boxes_join_all(const tsr_boxes *boxes, tsr_box_list *list, tsr_error *error);
@@ -123,6 +124,8 @@ int tsr__boxes_read(tsr_boxes *boxes, tsr_reader *reader, const uint64_t *low, c
 /* Sets the tile of a row, in units of tiles, and its place in that tile. `columns` are its coordinates. */
 void tsr__boxes_locate(const tsr_boxes *boxes, const tsr_column *const *columns, uint64_t index, uint64_t *tile,
                        uint64_t *place);
+
+/* Sets the coordinate columns of a reader's batch, by dimension; borrowed until the next batch. */
 int tsr__boxes_coordinates(const tsr_boxes *boxes, tsr_reader *reader, const tsr_column **columns, tsr_error *error);
 
 #endif

@@ -7,7 +7,6 @@
 
 #include "filter/filter_scale.h"
 #include "format/schema.h"
-#include "write/writer.h"
 
 /* ---- What columns may hold ------------------------------------------------------------------ */
 
@@ -218,15 +217,15 @@ void tsr__limit_make(const tsr_schema *schema, uint32_t f, tsr_limit *limit) {
                        .bounded = dimension && field->cell_size,
                        .general = (current && !field->cell_size) || scale_of(schema, f)};
   if (!limit->bounded) return;
-  limit->machine = tsr__datatype_physical(field->datatype);
+  limit->physical = tsr__datatype_physical(field->datatype);
   limit->low = tsr__key(field->datatype, current ? current->low : field->low);
   limit->high = tsr__key(field->datatype, current ? current->high : field->high);
 }
 
 static inline bool write_buffer_is_within(const tsr_limit *limit, const void *value) {
   uint64_t key;
-  if (limit->machine == TSR_PHYSICAL_I64) key = tsr__load64(value) ^ UINT64_C(1) << 63;
-  else if (limit->machine == TSR_PHYSICAL_I32) key = (uint64_t)(int64_t)(int32_t)tsr__load32(value) ^ UINT64_C(1) << 63;
+  if (limit->physical == TSR_PHYSICAL_I64) key = tsr__load64(value) ^ UINT64_C(1) << 63;
+  else if (limit->physical == TSR_PHYSICAL_I32) key = (uint64_t)(int64_t)(int32_t)tsr__load32(value) ^ UINT64_C(1) << 63;
   else key = tsr__key(limit->datatype, value);
   return key >= limit->low && key <= limit->high;
 }

@@ -10,6 +10,7 @@ typedef struct tsr_deletes { /* `= {0}` may be released */
   tsr_buffer ends; /* u64: where each file ends in `bytes` */
 } tsr_deletes;
 
+/* Frees the conditions. */
 void tsr__deletes_release(tsr_deletes *deletes);
 
 /* Makes as few conditions as say that exactly the cells at these coordinates are deleted: cells selection[0..count) of

@@ -64,7 +64,7 @@ static bool are_equal(const tsr_schema *schema, const tsr_column *a, uint64_t i,
 
 static void own_coordinates(const tsr_writer *w, tsr_column *columns) {
   for (uint32_t d = 0; d < w->schema->dimension_count; d++)
-    columns[d] = tsr__buffered_column(&w->schema->fields[d], &w->columns[d], 0);
+    columns[d] = tsr__buffered_column(&w->schema->fields[d], &w->cells.columns[d], 0);
 }
 
 static uint32_t *heads_of(const tsr_coordinate_index *x) { return (uint32_t *)(void *)x->heads.data; }
@@ -79,8 +79,8 @@ static void insert(tsr_coordinate_index *x, uint64_t hash) {
 
 /* Takes in all cells in memory. */
 static int catch_up(tsr_writer *w, const tsr_column *columns, tsr_error *error) {
-  tsr_coordinate_index *x = &w->index;
-  const uint64_t cells = w->count - w->first;
+  tsr_coordinate_index *x = &w->cells.index;
+  const uint64_t cells = tsr__writer_in_memory(w);
   if (x->count == cells && x->heads.size > 0) return TSR_OK;
   if (cells > UINT32_MAX - 1)
     return tsr__fail(error, TSR_TOOBIG, "%llu uncommitted cells in memory: %u at most", (unsigned long long)cells,
@@ -101,8 +101,8 @@ static int catch_up(tsr_writer *w, const tsr_column *columns, tsr_error *error) 
 }
 
 void tsr__index_rewind(tsr_writer *writer, uint64_t count) {
-  tsr_coordinate_index *x = &writer->index;
-  const uint64_t left = count > writer->first ? count - writer->first : 0;
+  tsr_coordinate_index *x = &writer->cells.index;
+  const uint64_t left = count > writer->cells.first ? count - writer->cells.first : 0;
   tsr_column columns[TSR_MAX_DIMENSIONS];
   if (left >= x->count) return;
   if (left < x->count / 2) {
@@ -119,16 +119,16 @@ void tsr__index_rewind(tsr_writer *writer, uint64_t count) {
 }
 
 void tsr__finder_close(tsr_writer *writer) {
-  tsr_reader_close(writer->finder);
-  tsr_snapshot_close(writer->finder_base);
-  writer->finder = NULL;
-  writer->finder_base = NULL;
+  tsr_reader_close(writer->finder.reader);
+  tsr_snapshot_close(writer->finder.base);
+  writer->finder.reader = NULL;
+  writer->finder.base = NULL;
 }
 
 void tsr__index_release(tsr_writer *writer) {
-  writer->index.count = 0;
-  tsr__buffer_release(&writer->index.heads);
-  tsr__buffer_release(&writer->index.next);
+  writer->cells.index.count = 0;
+  tsr__buffer_release(&writer->cells.index.heads);
+  tsr__buffer_release(&writer->cells.index.next);
   tsr__finder_close(writer);
 }
 
@@ -137,15 +137,15 @@ void tsr__index_release(tsr_writer *writer) {
 static int find_in_memory(tsr_writer *w, const tsr_column *coordinates, uint64_t index, bool live, uint64_t *number,
                           tsr_error *error) {
   tsr_column columns[TSR_MAX_DIMENSIONS];
-  if (w->count == w->first) return 0;
+  if (w->cells.count == w->cells.first) return 0;
   own_coordinates(w, columns);
   TSR_TRY(catch_up(w, columns, error));
-  const tsr_coordinate_index *x = &w->index;
+  const tsr_coordinate_index *x = &w->cells.index;
   for (uint32_t i = heads_of(x)[write_find_hash_of(w->schema, coordinates, index) & write_find_mask_of(x)]; i;
        i = next_of(x)[i - 1]) {
     if (!are_equal(w->schema, columns, i - 1, coordinates, index)) continue;
-    *number = w->first + i - 1;
-    if (!live || !tsr__writer_hides(w, tsr__uncommitted_rowid(*number), w->removed.count)) return 1;
+    *number = w->cells.first + i - 1;
+    if (!live || !tsr__removed_has(&w->removed, tsr__uncommitted_rowid(*number), w->removed.count)) return 1;
   }
   return 0;
 }
@@ -177,7 +177,7 @@ static int find_row(tsr_writer *w, tsr_reader *reader, const tsr_column *coordin
     for (uint64_t i = 0; i < batch->count && batch->written; i++) {
       const uint64_t at = batch->selection ? batch->selection[i] : batch->first + i;
       const int64_t found = batch->rowids ? batch->rowids[at] : batch->row_base + (int64_t)at;
-      if (!any && tsr__writer_hides(w, found, w->removed.count)) continue;
+      if (!any && tsr__removed_has(&w->removed, found, w->removed.count)) continue;
       *row = found;
       return 1;
     }
@@ -188,15 +188,15 @@ static int find_row(tsr_writer *w, tsr_reader *reader, const tsr_column *coordin
 /* Opens the reader over `base` and the spilled runs, unless it is open. */
 static int open_finder(tsr_writer *w, tsr_snapshot *base, tsr_error *error) {
   tsr_snapshot *snapshot;
-  if (w->finder && w->finder_base == base && w->finder_spilled == w->spilled) return TSR_OK;
-  tsr_reader_close(w->finder);
-  w->finder = NULL;
-  tsr_snapshot_close(w->finder_base);
-  w->finder_base = base;
-  w->finder_spilled = w->spilled;
+  if (w->finder.reader && w->finder.base == base && w->finder.spilled == w->runs.spilled) return TSR_OK;
+  tsr_reader_close(w->finder.reader);
+  w->finder.reader = NULL;
+  tsr_snapshot_close(w->finder.base);
+  w->finder.base = base;
+  w->finder.spilled = w->runs.spilled;
   tsr__snapshot_hold(base);
   TSR_TRY(tsr__transaction_view_spilled(w, base, &snapshot, error));
-  const int rc = tsr_reader_open(snapshot, &w->finder, error);
+  const int rc = tsr_reader_open(snapshot, &w->finder.reader, error);
   tsr_snapshot_close(snapshot);
   return rc;
 }
@@ -208,9 +208,9 @@ int tsr__find_uncommitted(tsr_writer *writer, const tsr_column *coordinates, uin
 
 int tsr__find_elsewhere(tsr_writer *writer, tsr_snapshot *base, const tsr_column *coordinates, uint64_t index, bool any,
                         int64_t *row, tsr_error *error) {
-  if (base->fragment_count == 0 && writer->spilled == 0) return 0;
+  if (base->fragment_count == 0 && writer->runs.spilled == 0) return 0;
   TSR_TRY(open_finder(writer, base, error));
-  return find_row(writer, writer->finder, coordinates, index, any, row, error);
+  return find_row(writer, writer->finder.reader, coordinates, index, any, row, error);
 }
 
 int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_column *coordinates, uint64_t index, int64_t *row,
@@ -221,7 +221,7 @@ int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_column *co
   int rc = find_in_memory(writer, coordinates, index, duplicates, &number, error);
   if (rc > 0) {
     const int64_t found = tsr__uncommitted_rowid(number);
-    if (tsr__writer_hides(writer, found, writer->removed.count)) return 0; /* the newest version was removed */
+    if (tsr__removed_has(&writer->removed, found, writer->removed.count)) return 0; /* the newest version was removed */
     *row = found;
     return 1;
   }

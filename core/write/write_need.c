@@ -79,7 +79,7 @@ static void write_need_count_cells(tsr_writer *w, uint64_t first, uint64_t end, 
     uint64_t bytes = 0;
     for (uint32_t f = 0; f < w->field_count; f++) {
       if (w->schema->fields[f].cell_size) continue;
-      const uint64_t *offsets = (const uint64_t *)(const void *)w->columns[f].offsets.data;
+      const uint64_t *offsets = (const uint64_t *)(const void *)w->cells.columns[f].offsets.data;
       bytes += offsets[i + 1] - offsets[i];
     }
     if (!bytes) continue;
@@ -139,7 +139,8 @@ static uint64_t allowed(const tsr_writer *w) { return tsr__add_sat(w->memory.lim
 /* Returns the bytes that stay in memory while a commit is prepared. */
 static uint64_t bytes_beside(const tsr_writer *w) {
   const tsr_removed *r = &w->removed;
-  uint64_t bytes = r->rows.capacity + r->slots.capacity + w->runs.capacity + w->pieces.capacity + SMALL_BYTES;
+  uint64_t bytes =
+      r->rows.capacity + r->slots.capacity + w->runs.list.capacity + w->commit.pieces.capacity + SMALL_BYTES;
   for (uint32_t d = 0; d < w->schema->dimension_count; d++)
     bytes += r->coordinates[d].values.capacity + r->coordinates[d].offsets.capacity;
   return bytes;
@@ -148,7 +149,7 @@ static uint64_t bytes_beside(const tsr_writer *w) {
 int tsr__need_check_cells(const tsr_writer *writer, tsr_error *error) {
   const tsr_need *n = &writer->need;
   const bool dense = writer->schema->dense;
-  const uint64_t cells = dense ? n->tile_cells : TSR_MIN(n->tile_cells, writer->count);
+  const uint64_t cells = dense ? n->tile_cells : TSR_MIN(n->tile_cells, writer->cells.count);
   const uint64_t tile = tsr__add_sat(tsr__mul_sat(cells, n->row), most_bytes(n, cells));
   const uint64_t copies = tsr__add_sat(tsr__mul_sat(tile, dense ? 3 : 2), tile / 8);
   const uint64_t order = dense ? tsr__mul_sat(cells, sizeof(uint64_t) + 1) : 0;

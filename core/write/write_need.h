@@ -26,22 +26,29 @@ typedef struct tsr_need {
   tsr_buffer runs; /* tsr_sizes of each run on disk */
 } tsr_need;
 
+/* Finds what the schema says of a tile's size. */
 int tsr__need_open(tsr_writer *writer, tsr_error *error);
 void tsr__need_release(tsr_writer *writer);
 
-/* Count cells first..end of the columns (indices in memory) that were appended; take back those that are about to
- * go. */
+/* Counts cells first..end, which were appended. They are indices in memory. */
 void tsr__need_add(tsr_writer *writer, uint64_t first, uint64_t end);
+
+/* Takes back the count of cells first..end, which are about to go. */
 void tsr__need_take(tsr_writer *writer, uint64_t first, uint64_t end);
 
-/* Reserves room to count one more run; counts the cells in memory as that run; forgets the last run. */
+/* Reserves the memory that tsr__need_spilled takes. */
 int tsr__need_reserve(tsr_writer *writer, tsr_error *error);
+
+/* Counts the cells in memory as a run on disk. */
 void tsr__need_spilled(tsr_writer *writer);
+
+/* Takes back the count of the last run on disk. */
 void tsr__need_drop_run(tsr_writer *writer);
 
-/* Check that a commit of the writer's cells, or of its removed rows, fits its budget and TSR_COMMIT_BYTES. Errors:
- * TSR_BUDGET. */
+/* Checks that a commit of the writer's cells fits its budget and TSR_COMMIT_BYTES. Errors: TSR_BUDGET. */
 int tsr__need_check_cells(const tsr_writer *writer, tsr_error *error);
+
+/* Checks the same of a commit of its removed rows. */
 int tsr__need_check_removed(const tsr_writer *writer, tsr_error *error);
 
 /* Lends the writer TSR_COMMIT_BYTES past its budget, or ends the loan. */

@@ -29,11 +29,13 @@ int tsr__order_compare(const tsr_schema *schema, const tsr_column *columns, uint
 /* Returns true if so few codes equal others that sorting by them alone pays off. */
 static inline bool tsr__order_few_ties(uint64_t ties, uint64_t count) { return ties <= count / 8; }
 
-/* The order as lists of numbers, the most significant list first. tsr__order_lists returns how many there are.
- * tsr__order_list sets numbers[0..count) to those of one list, and *dimension to the dimension whose coordinates they
- * are; to the number of dimensions if they are none (tiles, Hilbert codes). A string dimension has no numbers: compare
- * its values as bytes. */
+/* The global order as lists of numbers, one number for each cell, the most significant list first. Returns how many
+ * lists there are. */
 uint32_t tsr__order_lists(const tsr_schema *schema);
+
+/* Sets numbers[0..count) to the numbers of one list, and *dimension to the dimension whose coordinates they are, or to
+ * the number of dimensions if they are none (tiles, Hilbert codes). The list of a string dimension has no numbers:
+ * compare its values as bytes. */
 int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *columns, uint64_t count,
                     uint64_t *numbers, uint32_t *dimension, tsr_error *error);
 

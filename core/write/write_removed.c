@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "write/write_buffer.h"
-#include "write/writer.h"
+#include "format/schema.h"
 
 #define SLOTS_MIN 64u
 
@@ -61,36 +61,36 @@ static int write_removed_grow(tsr_removed *r, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsr__removed_open(tsr_writer *writer, tsr_error *error) {
-  tsr_removed *r = &writer->removed;
-  TSR_TRY(TSR_ARENA_ARRAY(&writer->arena, writer->schema->dimension_count, &r->coordinates, error));
-  r->rows.memory = r->slots.memory = &writer->memory;
+int tsr__removed_open(tsr_removed *removed, const tsr_schema *schema, tsr_arena *arena, tsr_memory *memory,
+                      tsr_error *error) {
+  tsr_removed *r = removed;
+  r->schema = schema;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, schema->dimension_count, &r->coordinates, error));
+  r->rows.memory = r->slots.memory = memory;
   r->low = INT64_MAX;
   r->high = INT64_MIN;
-  for (uint32_t d = 0; d < writer->schema->dimension_count; d++)
-    tsr__buffered_init(&r->coordinates[d], &writer->memory);
+  for (uint32_t d = 0; d < schema->dimension_count; d++) tsr__buffered_init(&r->coordinates[d], memory);
   return TSR_OK;
 }
 
-void tsr__removed_release(tsr_writer *writer) {
-  tsr_removed *r = &writer->removed;
-  for (uint32_t d = 0; r->coordinates && d < writer->schema->dimension_count; d++)
-    tsr__buffered_release(&r->coordinates[d]);
+void tsr__removed_release(tsr_removed *removed) {
+  tsr_removed *r = removed;
+  for (uint32_t d = 0; r->coordinates && d < r->schema->dimension_count; d++) tsr__buffered_release(&r->coordinates[d]);
   tsr__buffer_release(&r->rows);
   tsr__buffer_release(&r->slots);
 }
 
-static void write_removed_truncate(tsr_writer *writer, uint64_t count) {
-  tsr_removed *r = &writer->removed;
+static void write_removed_truncate(tsr_removed *r, uint64_t count) {
   for (uint64_t i = count; i < r->count; i++) r->own -= write_removed_row_at(r, i) < 0;
-  for (uint32_t d = 0; d < writer->schema->dimension_count; d++)
-    tsr__buffered_truncate(&writer->schema->fields[d], &r->coordinates[d], count);
+  for (uint32_t d = 0; d < r->schema->dimension_count; d++)
+    tsr__buffered_truncate(&r->schema->fields[d], &r->coordinates[d], count);
   r->rows.size = count * sizeof(int64_t);
   r->count = count;
 }
 
-int tsr__removed_add(tsr_writer *writer, int64_t row, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
-  tsr_removed *r = &writer->removed;
+int tsr__removed_add(tsr_removed *removed, int64_t row, const tsr_column *coordinates, uint64_t index,
+                     tsr_error *error) {
+  tsr_removed *r = removed;
   const uint32_t cell = (uint32_t)index;
   if (index > UINT32_MAX)
     return tsr__fail(error, TSR_TOOBIG, "a removed row has cell %llu of a column: %u at most",
@@ -98,10 +98,10 @@ int tsr__removed_add(tsr_writer *writer, int64_t row, const tsr_column *coordina
   if (write_removed_find(r, row)) return TSR_OK;
   int rc = write_removed_grow(r, error);
   if (rc >= 0) rc = tsr__buffer_append_u64(&r->rows, (uint64_t)row, error);
-  for (uint32_t d = 0; rc >= 0 && d < writer->schema->dimension_count; d++)
-    rc = tsr__buffered_append(&writer->schema->fields[d], &r->coordinates[d], &coordinates[d], &cell, 1, error);
+  for (uint32_t d = 0; rc >= 0 && d < r->schema->dimension_count; d++)
+    rc = tsr__buffered_append(&r->schema->fields[d], &r->coordinates[d], &coordinates[d], &cell, 1, error);
   if (rc < 0) {
-    write_removed_truncate(writer, r->count);
+    write_removed_truncate(r, r->count);
     return rc;
   }
   put(r, row, r->count++);
@@ -111,24 +111,24 @@ int tsr__removed_add(tsr_writer *writer, int64_t row, const tsr_column *coordina
   return TSR_OK;
 }
 
-void tsr__removed_rewind(tsr_writer *writer, uint64_t count) {
-  tsr_removed *r = &writer->removed;
+void tsr__removed_rewind(tsr_removed *removed, uint64_t count) {
+  tsr_removed *r = removed;
   uint64_t slots = SLOTS_MIN;
   if (count >= r->count) return;
-  write_removed_truncate(writer, count);
+  write_removed_truncate(r, count);
   while (slots < 4 * (r->count + 1)) slots *= 2;
   if (slots < slot_count(r)) fill_slots(r, slots);
   tsr__buffer_shrink(&r->slots); /* room that a failed statement took is not missing later */
   tsr__buffer_shrink(&r->rows);
-  for (uint32_t d = 0; d < writer->schema->dimension_count; d++) tsr__buffered_shrink(&r->coordinates[d]);
+  for (uint32_t d = 0; d < r->schema->dimension_count; d++) tsr__buffered_shrink(&r->coordinates[d]);
 }
 
-bool tsr__writer_hides(const tsr_writer *writer, int64_t row, uint64_t removed) {
-  const uint64_t position = write_removed_find(&writer->removed, row);
-  return position > 0 && position <= removed;
+bool tsr__removed_has(const tsr_removed *removed, int64_t row, uint64_t first) {
+  const uint64_t position = write_removed_find(removed, row);
+  return position > 0 && position <= first;
 }
 
-bool tsr__writer_hides_some(const tsr_writer *writer, int64_t low, int64_t high) {
-  const tsr_removed *r = &writer->removed;
+bool tsr__removed_meets(const tsr_removed *removed, int64_t low, int64_t high) {
+  const tsr_removed *r = removed;
   return r->count > 0 && r->low <= high && r->high >= low;
 }

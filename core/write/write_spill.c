@@ -25,6 +25,7 @@
 #include "array/array.h"
 #include "array/environment.h"
 #include "read/reader.h"
+#include "write/provisional.h"
 #include "write/transaction_view.h"
 #include "write/write_ahead.h"
 #include "write/write_buffer.h"
@@ -43,7 +44,9 @@
 
 /* ---- Spilling ---------------------------------------------------------------------------------------------------- */
 
-static tsr_store *write_spill_store(const tsr_writer *w) { return w->scratch ? w->scratch : w->array->store; }
+static tsr_store *write_spill_store(const tsr_writer *w) {
+  return w->runs.scratch.store ? w->runs.scratch.store : w->array->store;
+}
 
 static int write_positions(tsr_writer *w, const char *directory, const uint32_t *order, uint64_t count,
                            tsr_error *error) {
@@ -71,7 +74,7 @@ static run_path write_spill_path_of(const tsr_fragment *fragment) {
 }
 
 static tsr_fragment_target run_target(tsr_writer *w, const tsr_schema *schema, const char *directory) {
-  tsr_fragment_target target = tsr__writer_target(w, directory, NULL);
+  tsr_fragment_target target = tsr__provisional_target(w, directory, NULL);
   target.store = write_spill_store(w);
   target.metadata_name = TSR_FILE_FRAGMENT_METADATA;
   target.schema = schema;
@@ -82,18 +85,18 @@ static tsr_fragment_target run_target(tsr_writer *w, const tsr_schema *schema, c
 }
 
 static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, tsr_error *error) {
-  uint64_t count = w->count - w->first;
+  uint64_t count = tsr__writer_in_memory(w);
   uint32_t *order = NULL;
   uint64_t *times = NULL;
-  tsr_fragment_target target = run_target(w, w->run_schema, directory);
+  tsr_fragment_target target = run_target(w, w->runs.schema, directory);
   int rc = TSR_ALLOC_RAW(&w->memory, count, &order, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW(&w->memory, count, &times, error);
-  for (uint64_t i = 0; rc >= 0 && i < count; i++) times[i] = TSR_UNCOMMITTED_TIMES + w->first + i;
+  for (uint64_t i = 0; rc >= 0 && i < count; i++) times[i] = TSR_UNCOMMITTED_TIMES + w->cells.first + i;
   columns[w->field_count] = (tsr_column){.values = times, .cell_size = sizeof(uint64_t)};
   tsr_work work;
   tsr_work_begin(w->array->environment, &work, "spill", w->array->path, count);
   const tsr_order_ahead ahead = tsr__ahead_blocks(w);
-  if (rc >= 0) rc = tsr__order_cells(w->run_schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
+  if (rc >= 0) rc = tsr__order_cells(w->runs.schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
   tsr__ahead_rewind(w, 0);
   if (rc >= 0) rc = tsr__write_ordered(&target, columns, order, count, error);
   tsr_work_end(w->array->environment, &work);
@@ -127,12 +130,12 @@ static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const c
 /* Makes a run without cells, with its directory. */
 static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
   char name[128];
-  if (w->scratch_host && !w->scratch)
-    TSR_TRY(
-        tsr__store_host_open(&w->array->memory, w->scratch_host, w->scratch_argument, "scratch", &w->scratch, error));
-  TSR_TRY(tsr__writer_directory(w, w->scratch, name, error));
+  if (w->runs.scratch.host && !w->runs.scratch.store)
+    TSR_TRY(tsr__store_host_open(&w->array->memory, w->runs.scratch.host, w->runs.scratch.argument, "scratch",
+                                 &w->runs.scratch.store, error));
+  TSR_TRY(tsr__provisional_directory(w, w->runs.scratch.store, name, error));
   TSR_TRY(tsr__array_fragment_new(w->array, name, fragment, error));
-  (*fragment)->scratch = w->scratch;
+  (*fragment)->scratch = w->runs.scratch.store;
   (*fragment)->uncommitted = (*fragment)->provisional = true;
   (*fragment)->old_layout = !layout_has_commits_folder(w->version);
   (*fragment)->parsed.start = (*fragment)->parsed.end = UINT64_MAX;
@@ -142,20 +145,20 @@ static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
 static int write_spill_make_run(tsr_writer *w, tsr_column *columns, tsr_fragment *fragment, tsr_error *error) {
   const run_path directory = write_spill_path_of(fragment);
   for (uint32_t f = 0; f < w->field_count; f++)
-    columns[f] = tsr__buffered_column(&w->schema->fields[f], &w->columns[f], 0);
+    columns[f] = tsr__buffered_column(&w->schema->fields[f], &w->cells.columns[f], 0);
   TSR_TRY(write_run(w, directory.text, columns, error));
-  return write_spill_open_run(w, w->run_schema, directory.text, fragment, error);
+  return write_spill_open_run(w, w->runs.schema, directory.text, fragment, error);
 }
 
 static int spill(tsr_writer *writer, tsr_error *error) {
   tsr_writer *w = writer;
   tsr_column *columns;
-  tsr_sorted_run run = {.first = w->first, .end = w->count, .stored = w->count - w->first};
+  tsr_sorted_run run = {.first = w->cells.first, .end = w->cells.count, .stored = tsr__writer_in_memory(w)};
   if (run.stored == 0) return TSR_OK;
   TSR_TRY(tsr__run_schema(w, error));
   tsr__transaction_view_rewind(w, 0); /* runs in memory are not needed any more */
   tsr__index_release(w);
-  TSR_TRY(tsr__buffer_reserve(&w->runs, sizeof run, error));
+  TSR_TRY(tsr__buffer_reserve(&w->runs.list, sizeof run, error));
   TSR_TRY(tsr__need_reserve(w, error));
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count + 1, &columns, error));
   int rc = new_run(w, &run.fragment, error);
@@ -165,11 +168,11 @@ static int spill(tsr_writer *writer, tsr_error *error) {
   }
   tsr__free(columns);
   if (rc < 0) return tsr__wrap(error, "writing cells that memory_mb has no room for");
-  (void)tsr__buffer_append(&w->runs, &run, sizeof run, error); /* there is room */
-  w->spilled++;
+  (void)tsr__buffer_append(&w->runs.list, &run, sizeof run, error); /* there is room */
+  w->runs.spilled++;
   tsr__need_spilled(w);
-  for (uint32_t f = 0; f < w->field_count; f++) tsr__buffered_truncate(&w->schema->fields[f], &w->columns[f], 0);
-  w->first = w->count;
+  for (uint32_t f = 0; f < w->field_count; f++) tsr__buffered_truncate(&w->schema->fields[f], &w->cells.columns[f], 0);
+  w->cells.first = w->cells.count;
   return TSR_OK;
 }
 
@@ -184,32 +187,32 @@ int tsr__spill(tsr_writer *writer, tsr_error *error) {
 
 int tsr__spill_if_full(tsr_writer *writer, tsr_error *error) {
   const tsr_writer *w = writer;
-  const uint64_t cells = w->count - w->first, limit = w->memory.limit;
+  const uint64_t cells = tsr__writer_in_memory(w), limit = w->memory.limit;
   uint64_t bytes = 0, room = tsr__ahead_bytes(w);
   for (uint32_t f = 0; f < w->field_count; f++) {
-    const tsr_buffered *c = &w->columns[f];
+    const tsr_buffered *c = &w->cells.columns[f];
     bytes += c->values.size + c->offsets.size + c->validity.size;
     room += tsr__buffered_bytes(c);
   }
-  if (w->kept || (cells < CELLS_MIN && bytes < limit / 64)) return TSR_OK;
+  if (w->cells.kept || (cells < CELLS_MIN && bytes < limit / 64)) return TSR_OK;
   const uint64_t used = w->memory.used, other = used - TSR_MIN(used, room);
   const uint64_t need = tsr__add_sat(tsr__add_sat(bytes / 2 * 5, cells * SORT_BYTES), other);
   return need > limit / 4 * 3 - TSR_MIN(limit / 2, FIXED_BYTES) ? tsr__spill(writer, error) : TSR_OK;
 }
 
 void tsr__spill_rewind(tsr_writer *writer, uint64_t count) {
-  if (count >= writer->first) return;
+  if (count >= writer->cells.first) return;
   tsr__finder_close(writer);
-  while (writer->spilled > 0) {
-    tsr_sorted_run *last = tsr__writer_run(writer, writer->spilled - 1);
+  while (writer->runs.spilled > 0) {
+    tsr_sorted_run *last = tsr__run_at(&writer->runs, writer->runs.spilled - 1);
     if (last->first < count) {
       last->end = TSR_MIN(last->end, count);
       return;
     }
     tsr__array_fragment_drop(writer->array, last->fragment);
     tsr__need_drop_run(writer);
-    writer->runs.size -= sizeof(tsr_sorted_run); /* runs in memory were dropped before */
-    writer->spilled--;
+    writer->runs.list.size -= sizeof(tsr_sorted_run); /* runs in memory were dropped before */
+    writer->runs.spilled--;
   }
 }
 
@@ -296,7 +299,7 @@ static int load_lists(write_spill_merge *m, write_spill_cursor *c, tsr_error *er
   }
   for (uint32_t k = 0; k < m->list_count; k++)
     TSR_TRY(
-        tsr__order_list(m->w->run_schema, k, c->columns, c->cells, c->lists + k * c->cells, &m->dimensions[k], error));
+        tsr__order_list(m->w->runs.schema, k, c->columns, c->cells, c->lists + k * c->cells, &m->dimensions[k], error));
   return TSR_OK;
 }
 
@@ -437,7 +440,7 @@ static int write_spill_take(write_spill_merge *m, const write_spill_cursor *c, t
   m->out_count++;
   for (uint32_t k = 0; k < m->list_count; k++) m->last[k] = c->lists[k * c->cells + c->at];
   m->last_removed = m->target && m->w->removed.own > 0 &&
-                    tsr__writer_hides(m->w, tsr__uncommitted_rowid(number_at(m, c)), m->w->removed.count);
+                    tsr__removed_has(&m->w->removed, tsr__uncommitted_rowid(number_at(m, c)), m->w->removed.count);
   return TSR_OK;
 }
 
@@ -529,7 +532,7 @@ static int merge_sources(const sources *s, uint64_t first, uint64_t count, const
       .w = w, .runs = runs, .run_count = count, .target = target, .parts = parts, .part_schema = s->part_schema};
   m.slots = w->field_count + 1;
   m.kept = target ? w->field_count : m.slots;
-  m.list_count = tsr__order_lists(w->run_schema);
+  m.list_count = tsr__order_lists(w->runs.schema);
   m.cursor_count = count_sources(runs, count);
   m.part = (tsr_sorted_run){.first = runs[0].first, .end = runs[count - 1].end};
   m.part_max = w->memory.limit / 16 / ((uint64_t)TILE_BYTES * m.slots) * s->part_schema->capacity;
@@ -560,7 +563,7 @@ static int write_spill_weigh(tsr_writer *w, const tsr_sorted_run *run, weight *s
   TSR_TRY(tsr__environment_cancelled(w->array->environment, error));
   for (uint64_t t = 0; t < metadata->tile_count; t++) {
     const uint64_t cells = tsr__fragment_tile_cells(metadata, t);
-    uint64_t bytes = cells * tsr__order_lists(w->run_schema) * sizeof(uint64_t);
+    uint64_t bytes = cells * tsr__order_lists(w->runs.schema) * sizeof(uint64_t);
     sum->cells += cells;
     for (uint32_t i = 0; i <= w->field_count; i++) {
       uint64_t one;
@@ -635,8 +638,8 @@ static int weigh_all(const sources *s, weight *sum, tsr_error *error) {
 static int merge_in_passes(sources *s, const tsr_fragment_target *target, tsr_buffer *parts, uint64_t *cells,
                            tsr_error *error) {
   weight sum;
-  for (uint64_t i = 0; i < s->w->spilled; i++) {
-    TSR_TRY(tsr__buffer_append(&s->runs, tsr__writer_run(s->w, i), sizeof(tsr_sorted_run), error));
+  for (uint64_t i = 0; i < s->w->runs.spilled; i++) {
+    TSR_TRY(tsr__buffer_append(&s->runs, tsr__run_at(&s->w->runs, i), sizeof(tsr_sorted_run), error));
     write_spill_run_at(s, i)->fragment->references++;
   }
   TSR_TRY(weigh_all(s, &sum, error));
@@ -657,17 +660,17 @@ static int merge_in_passes(sources *s, const tsr_fragment_target *target, tsr_bu
 
 static int merge_runs(tsr_writer *writer, const tsr_fragment_target *target, tsr_buffer *parts, uint64_t *cells,
                       tsr_error *error) {
-  if (!writer->part_schema)
-    TSR_TRY(TSR_ARENA_COPY(&writer->arena, writer->run_schema, sizeof(tsr_schema), &writer->part_schema, error));
-  sources s = {.w = writer, .part_schema = writer->part_schema, .runs.memory = &writer->memory};
+  if (!writer->runs.part_schema)
+    TSR_TRY(TSR_ARENA_COPY(&writer->arena, writer->runs.schema, sizeof(tsr_schema), &writer->runs.part_schema, error));
+  sources s = {.w = writer, .part_schema = writer->runs.part_schema, .runs.memory = &writer->memory};
   for (uint32_t f = 0; f < writer->field_count; f++) { /* empty columns still have the room that they grew to */
-    tsr__buffer_release(&writer->columns[f].values);
-    tsr__buffer_release(&writer->columns[f].offsets);
-    tsr__buffer_release(&writer->columns[f].validity);
-    tsr__buffered_init(&writer->columns[f], &writer->memory);
+    tsr__buffer_release(&writer->cells.columns[f].values);
+    tsr__buffer_release(&writer->cells.columns[f].offsets);
+    tsr__buffer_release(&writer->cells.columns[f].validity);
+    tsr__buffered_init(&writer->cells.columns[f], &writer->memory);
   }
   int rc = merge_in_passes(&s, target, parts, cells, error);
-  if (rc < 0) rc = tsr__wrap(error, "merging %llu runs of cells", (unsigned long long)writer->spilled);
+  if (rc < 0) rc = tsr__wrap(error, "merging %llu runs of cells", (unsigned long long)writer->runs.spilled);
   drop_sources(&s);
   return rc;
 }

@@ -371,12 +371,12 @@ static void test_budget_of_removed(void **state) {
     while (tsr_writer_remove(writer, 1000 + removed, b.columns, 0, &error) >= 0) removed++;
     assert_int_equal(error.code, TSR_BUDGET);
     assert_in_range(removed, 400, 2000);
-    for (int64_t i = 0; i < removed; i++) assert_true(tsr__writer_hides(writer, 1000 + i, (uint64_t)removed));
-    assert_false(tsr__writer_hides(writer, 1000 + removed, (uint64_t)removed + 1));
+    for (int64_t i = 0; i < removed; i++) assert_true(tsr__removed_has(&writer->removed, 1000 + i, (uint64_t)removed));
+    assert_false(tsr__removed_has(&writer->removed, 1000 + removed, (uint64_t)removed + 1));
     const tsr_mark some = {.removed = 5};
     ok(tsr_writer_rewind(writer, round == 1 ? before : some, &error));
     for (int64_t i = 0; i < removed; i++)
-      assert_int_equal(tsr__writer_hides(writer, 1000 + i, (uint64_t)removed), round != 1 && i < 5);
+      assert_int_equal(tsr__removed_has(&writer->removed, 1000 + i, (uint64_t)removed), round != 1 && i < 5);
     assert_true(writer->memory.used < 20000);
     ok(tsr_writer_rewind(writer, before, &error));
   }
@@ -400,11 +400,11 @@ static void test_kept_cells_stay_in_memory(void **state) {
   int code = TSR_OK;
   for (int i = 0; i < 1000 && code >= 0; i++) code = tsr_writer_append(writer, b.columns, NULL, b.count, &error);
   assert_int_equal(code, TSR_BUDGET);
-  assert_int_equal(writer->spilled, 0);
-  ok(tsr_writer_rewind(writer, (tsr_mark){.cells = writer->count / 2}, &error));
+  assert_int_equal(writer->runs.spilled, 0);
+  ok(tsr_writer_rewind(writer, (tsr_mark){.cells = writer->cells.count / 2}, &error));
   tsr_writer_keep(writer, false);
   for (int i = 0; i < 100; i++) ok(tsr_writer_append(writer, b.columns, NULL, b.count, &error));
-  assert_true(writer->spilled > 0);
+  assert_true(writer->runs.spilled > 0);
   ok(tsr_writer_prepare(writer, &error));
   ok(tsr_writer_publish(writer, &error));
   tsr_writer_close(writer);
