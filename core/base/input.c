@@ -24,11 +24,6 @@ uint8_t tsr__input_u8(tsr_input *in) {
   return bytes ? bytes[0] : 0;
 }
 
-uint16_t tsr__input_u16(tsr_input *in) {
-  const uint8_t *bytes = tsr__input_take(in, 2);
-  return bytes ? tsr__load16(bytes) : 0;
-}
-
 uint32_t tsr__input_u32(tsr_input *in) {
   const uint8_t *bytes = tsr__input_take(in, 4);
   return bytes ? tsr__load32(bytes) : 0;

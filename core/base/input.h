@@ -25,7 +25,6 @@ const uint8_t *tsr__input_take(tsr_input *in, uint64_t size);
 
 /* Each reads one little-endian value. */
 uint8_t tsr__input_u8(tsr_input *in);
-uint16_t tsr__input_u16(tsr_input *in);
 uint32_t tsr__input_u32(tsr_input *in);
 uint64_t tsr__input_u64(tsr_input *in);
 double tsr__input_f64(tsr_input *in);

@@ -64,32 +64,6 @@ tsr_physical_type tsr__datatype_physical(tsr_datatype datatype) {
   }
 }
 
-/* Skips `prefix` at the beginning of an upper-case text. Returns false if the text does not begin with it. */
-static bool strip(const char **text, const char *prefix) {
-  size_t size = strlen(prefix);
-  if (strncmp(*text, prefix, size) != 0) return false;
-  *text += size;
-  return true;
-}
-
-int tsr__datatype_parse(const char *name, uint64_t size) {
-  char upper[32];
-  if (size == 0 || size >= sizeof upper) return -1;
-  for (uint64_t i = 0; i < size; i++) {
-    if (name[i] == 0) return -1;
-    upper[i] = name[i] >= 'a' && name[i] <= 'z' ? (char)(name[i] - 'a' + 'A') : name[i];
-  }
-  upper[size] = 0;
-  const char *text = upper;
-  strip(&text, "TILEDB_");
-  bool string = strip(&text, "STRING_");
-  for (int rc = 0; rc < TSR_DATATYPE_COUNT; rc++) {
-    if (strcmp(text, datatypes[rc].name) != 0) continue;
-    return string && (rc < TSR_ASCII || rc > TSR_UCS4) ? -1 : rc;
-  }
-  return -1;
-}
-
 bool tsr__datatype_is_dimension(tsr_datatype datatype) {
   if (!known(datatype)) return false;
   switch (tsr_datatype_kind(datatype)) {

@@ -14,10 +14,6 @@
 /* Returns true if `code`, a byte of a file, is the code of a datatype. */
 bool tsr__datatype_valid(uint8_t code);
 
-/* Returns the code of a datatype's name, or -1 if there is no such name. Case does not matter. The prefix "TILEDB_" is
- * allowed, and so is "STRING_" for the types of strings. */
-int tsr__datatype_parse(const char *name, uint64_t size);
-
 /* Returns true if a dimension may have this datatype: numbers, datetimes, times and ASCII (format.md, schema rules). */
 bool tsr__datatype_is_dimension(tsr_datatype datatype);
 

@@ -1,7 +1,6 @@
 /* store.h: the store, the place of an array's files. A store is one directory tree, the root of one array or group, and
  * every path is relative to that root, so that no name in an array's file can lead out of the array. store_posix.c
- * keeps the tree in a directory of the file system, store_host.c in the host (an SQLite database), store_memory.c in
- * memory for tests.
+ * keeps the tree in a directory of the file system, store_host.c in the host (an SQLite database).
  *
  * A path consists of parts separated by '/'; no part is empty, "." or "..". The root is "". The functions below refuse
  * any other path with TSR_PERM. Messages of errors begin with the full path, and the subject of an error is a number made

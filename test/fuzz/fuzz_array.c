@@ -10,7 +10,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/group_open.h"

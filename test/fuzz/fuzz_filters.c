@@ -129,6 +129,12 @@ static void append_parts(tsr_buffer *out, const tsr_part *parts, uint32_t count)
   for (uint32_t p = 0; p < count; p++) CHECK(tsr__buffer_append(out, parts[p].data, parts[p].size, NULL) == TSR_OK);
 }
 
+/* Takes a number of two bytes. At the end of the input it is 0. */
+static uint16_t take_number(input *i) {
+  const uint8_t *bytes = tsr__input_take(&i->in, 2);
+  return bytes ? tsr__load16(bytes) : 0;
+}
+
 static tsr_part take_part(input *i, uint64_t most) {
   uint64_t size;
   const uint8_t *bytes = fuzz_take(&i->in, most, &size);
@@ -138,7 +144,7 @@ static tsr_part take_part(input *i, uint64_t most) {
 /* Appends one chunk whose stored form under the filters from `from` on is taken from the input: u16 metadata size, metadata,
  * data. Returns false if an encoder refuses it. */
 static bool wrap(input *i, uint32_t from, uint32_t original, uint64_t data_max, tsr_buffer *out) {
-  tsr_part metadata = take_part(i, tsr__input_u16(&i->in)), data = take_part(i, data_max);
+  tsr_part metadata = take_part(i, take_number(i)), data = take_part(i, data_max);
   tsr_chunk chunk = {.metadata = &metadata, .metadata_count = metadata.size > 0, .data = &data, .data_count = 1};
   tsr_datatype datatype = i->shape.datatype;
   tsr_filter aes = {.type = TSR_FILTER_AES_256_GCM};
@@ -189,7 +195,7 @@ static bool wrap_tile(input *i, uint32_t from, tsr_buffer *out) {
   CHECK(tsr__buffer_append_u64(out, chunks, NULL) == TSR_OK);
   for (uint64_t c = 0; c < chunks; c++) {
     uint32_t original = tsr__input_u32(&i->in);
-    uint64_t size = tsr__input_u16(&i->in);
+    uint64_t size = take_number(i);
     if (!wrap(i, from, original, size, out)) return false;
   }
   return true;
@@ -207,7 +213,7 @@ static void run_wrapped(input *i) {
 static void run_strings(input *i) {
   tsr_buffer tile;
   uint32_t from = tsr__input_u8(&i->in) % (FILTERS_MAX + 1);
-  uint64_t cells = tsr__input_u16(&i->in);
+  uint64_t cells = take_number(i);
   i->shape.datatype = i->shape.datatype & 1 ? TSR_UTF8 : TSR_ASCII;
   if (wrap_tile(i, from, &tile) &&
       tsr__pipeline_holds_offsets(&i->pipeline, i->shape.datatype, TSR_VARIABLE, i->shape.version))
@@ -314,7 +320,7 @@ static void run_tile(input *i) {
   uint8_t flags = tsr__input_u8(&i->in);
   bool variable = flags & 1;
   uint32_t values = (uint32_t)(i->shape.cell_size / tsr_datatype_size(i->shape.datatype));
-  tsr_tile_source source = {.cells = tsr__input_u16(&i->in)};
+  tsr_tile_source source = {.cells = take_number(i)};
   source.variable_size = tsr__input_u32(&i->in);
   tsr_tile_format format = {.datatype = i->shape.datatype,
                             .values_per_cell = variable ? TSR_VARIABLE : values,

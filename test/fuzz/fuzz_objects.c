@@ -11,7 +11,7 @@
 
 #include "crypto/crypto.h"
 #include "store/store.h"
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "model/datatype.h"
 #include "model/name.h"
 #include "format/commits.h"

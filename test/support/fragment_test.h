@@ -13,7 +13,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "format/fragment_metadata.h"
 
 #define TILES    3

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "store/store.h"
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "array/environment.h"
 #include "tiny_array.h"
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "store/store.h"
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
 #include "array/array.h"

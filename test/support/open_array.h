@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "tiny_array.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "store/store.h"
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "store/store_posix.h"
 #include "array/array.h"
 #include "array/environment.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "store/store.h"
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "array/group_open.h"
 #include "inside_test.h"
 

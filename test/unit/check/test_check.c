@@ -12,7 +12,7 @@
 #include "base/arithmetic.h"
 #include "crypto/crypto.h"
 #include "store/store.h"
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "array/environment.h"
 #include "check/check.h"
 #include "tiny_array.h"

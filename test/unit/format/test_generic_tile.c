@@ -5,7 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "filter/filter.h"
 #include "filter/filter_pipeline.h"
 #include "format/generic_tile.h"

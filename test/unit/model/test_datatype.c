@@ -25,30 +25,6 @@ static void test_every_datatype_has_name_size_and_kind(void **state) {
   for (int d = 0; d < TSR_DATATYPE_COUNT; d++) assert_true(tsr_datatype_size(d) > 0 && tsr_datatype_size(d) <= 8);
 }
 
-static int parse(const char *name) { return tsr__datatype_parse(name, strlen(name)); }
-
-static void test_names_are_parsed_in_any_case(void **state) {
-  for (int d = 0; d < TSR_DATATYPE_COUNT; d++) assert_int_equal(parse(tsr_datatype_name(d)), d);
-  assert_int_equal(parse("uint16"), TSR_UINT16);
-  assert_int_equal(parse("string_Ascii"), TSR_ASCII);
-  assert_int_equal(parse("TILEDB_STRING_UCS4"), TSR_UCS4);
-  assert_int_equal(parse("tiledb_float32"), TSR_FLOAT32);
-  static const char *const none[] = {"",
-                                     "STRING_INT32",
-                                     "STRING_CHAR",
-                                     "STRING_ANY",
-                                     "STRING_",
-                                     "TILEDB_",
-                                     "UINT1",
-                                     "UINT160",
-                                     "STRING_TILEDB_ASCII",
-                                     "INT32 ",
-                                     "datetime_dayssssssssssssssssssssss"};
-  for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(parse(none[i]), -1);
-  assert_int_equal(tsr__datatype_parse("INT8\0", 5), -1);
-  assert_int_equal(tsr__datatype_parse("INT8xx", 4), TSR_INT8);
-}
-
 static void test_only_some_datatypes_are_for_dimensions(void **state) {
   static const tsr_datatype no[] = {TSR_CHAR, TSR_UTF8, TSR_UTF16, TSR_UTF32,    TSR_UCS2,    TSR_UCS4,
                                     TSR_ANY,  TSR_BLOB, TSR_BOOL,  TSR_GEOM_WKB, TSR_GEOM_WKT};
@@ -183,7 +159,6 @@ static void test_bytes_compare_as_unsigned(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_datatype_has_name_size_and_kind),
-                                     cmocka_unit_test(test_names_are_parsed_in_any_case),
                                      cmocka_unit_test(test_only_some_datatypes_are_for_dimensions),
                                      cmocka_unit_test(test_fill_values_are_those_of_tiledb),
                                      cmocka_unit_test(test_keys_sort_as_their_values),

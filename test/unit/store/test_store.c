@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "store/store.h"
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "store/store_posix.h"
 
 /* ---- A store of each kind --------------------------------------------------------------------------------------- */

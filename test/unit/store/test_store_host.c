@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "store/store.h"
-#include "store/store_memory.h"
+#include "store_memory.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/snapshot.h"

@@ -5,7 +5,7 @@
  * read after its removal. One mutex guards the store. A change of names changes the stamps of the directory and of all
  * directories above it.
  */
-#include "store/store_memory.h"
+#include "store_memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>
