@@ -82,7 +82,8 @@ static void best_index_append_name(sqlite3_str *out, const char *name) {
   sqlite3_str_appendf(out, best_index_is_plain(name) ? "%w" : "\"%w\"", name);
 }
 
-char *tsx_access_encode(const tsx_table *table, const tsx_access *access) {
+/* Returns the plan as text for idxStr, from sqlite3_malloc, or NULL if there is no memory. */
+static char *encode_access(const tsx_table *table, const tsx_access *access) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   for (uint32_t i = 0; i < access->count; i++) {
     const tsx_term *term = &access->terms[i];
@@ -671,7 +672,7 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     if (c.access.distinct) expect_distinct(&c, &total);
   }
   info->idxNum = (int)tsx_access_arguments(&c.access);
-  info->idxStr = tsx_access_encode(table, &c.access);
+  info->idxStr = encode_access(table, &c.access);
   if (!info->idxStr) return SQLITE_NOMEM;
   info->needToFreeIdxStr = 1;
   info->estimatedCost = cost_of_plan(&c, as_of, total);

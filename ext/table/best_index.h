@@ -43,9 +43,6 @@ int tsx_time_misused(tsx_table *table, int which);
  * table. */
 int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *access);
 
-/* Returns the plan as text, from sqlite3_malloc; NULL where there is no memory. */
-char *tsx_access_encode(const tsx_table *table, const tsx_access *access);
-
 /* Returns how many arguments xFilter gets with this plan. */
 uint32_t tsx_access_arguments(const tsx_access *access);
 

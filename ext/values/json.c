@@ -86,8 +86,8 @@ void tsx_json_text(sqlite3_str *out, const void *text, uint64_t size) {
 
 /* ---- Intervals and boxes ----------------------------------------------------------------------------------------- */
 
-void tsx_json_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool high,
-                  bool uint64_signed) {
+static void append_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool high,
+                       bool uint64_signed) {
   if (dimension->values_per_cell != TSR_VARIABLE)
     tsx_json_value(out, tsx_datatype_shown(dimension->datatype, uint64_signed), high ? interval->high : interval->low,
                    false);
@@ -98,9 +98,9 @@ void tsx_json_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interv
 
 void tsx_json_interval(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool uint64_signed) {
   sqlite3_str_appendchar(out, 1, '[');
-  tsx_json_end(out, dimension, interval, false, uint64_signed);
+  append_end(out, dimension, interval, false, uint64_signed);
   sqlite3_str_appendchar(out, 1, ',');
-  tsx_json_end(out, dimension, interval, true, uint64_signed);
+  append_end(out, dimension, interval, true, uint64_signed);
   sqlite3_str_appendchar(out, 1, ']');
 }
 

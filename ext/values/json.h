@@ -16,12 +16,8 @@ void tsx_json_value(sqlite3_str *out, tsr_datatype datatype, const void *value, 
 /* Appends `size` bytes as a JSON string. A byte that is not part of valid UTF-8 becomes %XX. */
 void tsx_json_text(sqlite3_str *out, const void *text, uint64_t size);
 
-/* Appends the low or the high end of an interval of `dimension`, or null if that end is open. If `uint64_signed` is set,
- * here and in the functions below, UINT64 values appear as with the table option uint64=signed. */
-void tsx_json_end(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool high,
-                  bool uint64_signed);
-
-/* Appends [low, high]. */
+/* Appends an interval of `dimension` as [low, high], with null for an open end. If `uint64_signed` is set, here and in
+ * the functions below, UINT64 values appear as with the table option uint64=signed. */
 void tsx_json_interval(sqlite3_str *out, const tsr_field *dimension, const tsr_interval *interval, bool uint64_signed);
 
 /* Appends an object like {"day":[1,366]} with one interval for each dimension of the schema. `names` are the fields'
