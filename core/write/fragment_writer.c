@@ -1,14 +1,14 @@
 /* fragment_writer.c: writes cells that come in their final order as the files of one fragment, window by window.
  *
  * A window is a few whole tiles, kept as plain columns. When it is full, each (tile, slot) is a task for the worker
- * threads: it filters the tile and finds its statistics. If cells come in bulk, the tasks also gather the cells of
- * whole tiles, each those of its own tile and field. Then the stored tiles are appended to their files in order, and
- * the metadata of the tiles is noted. So memory is bounded by a window and by the metadata, and files are written from
- * front to end. A file is created when its first bytes are written, for small fragments at the end. Files are made
- * durable several at a time, which costs little more than one.
+ * threads: the task filters the tile and finds its statistics. If cells come in bulk, a task also gathers the cells of
+ * its tile and field. Then the stored tiles are appended to their files in order, and the metadata of the tiles is
+ * noted. So memory is bounded by a window and by the metadata, and files are written from front to end. A file is
+ * created when its first bytes are written, for small fragments at the end. Files are made durable several at a time,
+ * which costs little more than one.
  *
- * Invariants: all inputs hold `pending` cells (none while `direct`). Between calls `pending` is below tile_cells *
- * window_tiles. */
+ * Invariants: all inputs hold `window.pending` cells (none while `direct.active`). Between calls that is less than
+ * window.tile_cells * window.tiles. */
 #include "write/fragment_writer.h"
 
 #include <string.h>
@@ -67,6 +67,37 @@ typedef struct encoded { /* the result of a task: a tile of a slot */
   tsr_cell_statistics statistics;
 } encoded;
 
+typedef struct fragment_writer_window {
+  uint64_t tile_cells, tiles; /* cells of a tile; tiles of the window at most */
+  uint64_t pending; /* cells in the window */
+  uint64_t pending_max; /* bytes at which complete tiles are written although the window has room */
+  tsr_buffer written; /* dense: u8 for each pending cell; 0: padding */
+  tsr_buffer runs; /* tsr_cell_range: cells of the window's tiles that are not padding */
+  uint64_t *run_starts; /* tiles + 1: the first of `runs` of each tile */
+  encoded *encoded; /* [tile * slot_count + slot] */
+} fragment_writer_window;
+
+typedef struct fragment_writer_direct { /* tasks gather the cells of their tiles themselves */
+  input *taken; /* [tile * slot_count + slot]: the cells; NULL: tasks never do that */
+  uint32_t *slot_of; /* slot of each input */
+  bool active; /* the window's cells are whole tiles of the present call */
+} fragment_writer_direct;
+
+typedef struct fragment_writer_leaves { /* MBRs of a sparse fragment, as tsr__rtree_build takes them */
+  tsr_buffer keys, sizes, text;
+} fragment_writer_leaves;
+
+typedef struct fragment_writer_ending { /* complete files, to be made durable and closed */
+  tsr_file *files[ENDING_MAX];
+  uint32_t count;
+} fragment_writer_ending;
+
+typedef struct fragment_writer_call { /* of tsr__fragment_writer_add: `count` cells from `from` on are taken at once */
+  const tsr_column *columns;
+  const uint64_t *order;
+  uint64_t from, count;
+} fragment_writer_call;
+
 struct tsr_fragment_writer {
   tsr_fragment_target target;
   tsr_fragment_metadata metadata; /* filled in as tiles are written */
@@ -74,21 +105,12 @@ struct tsr_fragment_writer {
   uint32_t input_count, slot_count;
   input *inputs;
   fragment_writer_slot *slots; /* slots that have files */
-  uint64_t tile_cells, window_tiles, pending, pending_max, out_max;
-  tsr_buffer written; /* dense: u8 for each pending cell; 0: padding */
-  tsr_buffer runs; /* tsr_cell_range: cells of the window's tiles that are not padding */
-  uint64_t *run_starts; /* window_tiles + 1: the first of `runs` of each tile */
-  encoded *encoded; /* [tile * slot_count + slot] */
-  input *taken; /* [tile * slot_count + slot]: cells that tasks gather themselves; NULL: they do not */
-  uint32_t *slot_of; /* slot of each input, if tasks gather cells */
-  bool direct; /* the window's cells are whole tiles of the present call */
-  tsr_buffer leaf_keys, leaf_sizes, leaf_text; /* sparse: MBRs, as tsr__rtree_build takes them */
-  tsr_file *ending[ENDING_MAX]; /* complete files, to be made durable and closed */
-  uint32_t ending_count;
-  /* The present call of tsr__fragment_writer_add: */
-  const tsr_column *columns;
-  const uint64_t *order;
-  uint64_t from, count;
+  uint64_t out_max; /* bytes of a file that wait for it at most */
+  fragment_writer_window window;
+  fragment_writer_direct direct;
+  fragment_writer_leaves leaves;
+  fragment_writer_ending ending;
+  fragment_writer_call call;
 };
 
 /* ---- Open and close ---------------------------------------------------------------------------------------------- */
@@ -157,35 +179,36 @@ static int fragment_writer_make_window(tsr_fragment_writer *w, tsr_error *error)
     for (int p = 0; p < TSR_PART_COUNT; p++) parts += w->slots[s].used[p];
   const uint64_t window = w->target.window_bytes ? TSR_MIN(w->target.window_bytes, FRAGMENT_WRITER_WINDOW_BYTES)
                                                  : FRAGMENT_WRITER_WINDOW_BYTES;
-  const uint64_t tile = tsr__mul_sat(cell, w->tile_cells);
+  const uint64_t tile = tsr__mul_sat(cell, w->window.tile_cells);
   uint64_t fit = window / TSR_MAX(tile, 1);
   uint64_t busy = (2 * (uint64_t)w->target.threads + w->slot_count - 1) / w->slot_count;
   if (w->target.window_bytes)
     busy = TSR_MIN(busy, tsr__mul_sat(BUSY_WINDOWS, w->target.window_bytes) / TSR_MAX(tile, 1));
-  w->window_tiles = TSR_MIN(TSR_MAX(TSR_MAX(fit, busy), 1), FRAGMENT_WRITER_WINDOW_TILES);
-  w->pending_max = w->target.window_bytes ? TSR_MIN(tsr__mul_sat(PENDING_WINDOWS, w->target.window_bytes), PENDING_MAX)
-                                          : PENDING_MAX;
+  w->window.tiles = TSR_MIN(TSR_MAX(TSR_MAX(fit, busy), 1), FRAGMENT_WRITER_WINDOW_TILES);
+  w->window.pending_max = w->target.window_bytes
+                              ? TSR_MIN(tsr__mul_sat(PENDING_WINDOWS, w->target.window_bytes), PENDING_MAX)
+                              : PENDING_MAX;
   const uint64_t out = w->target.window_bytes ? TSR_MIN(w->target.window_bytes, OUT_BYTES) : OUT_BYTES;
   w->out_max = TSR_MIN(TSR_MAX(out / parts, 16384), UINT64_C(1) << 20);
-  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->window_tiles + 1, &w->run_starts, error));
-  uint64_t tasks = w->window_tiles * w->slot_count;
-  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, tasks, &w->encoded, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->window.tiles + 1, &w->window.run_starts, error));
+  uint64_t tasks = w->window.tiles * w->slot_count;
+  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, tasks, &w->window.encoded, error));
   for (uint64_t i = 0; i < tasks; i++)
-    for (int p = 0; p < TSR_PART_COUNT; p++) w->encoded[i].parts[p].memory = w->target.memory;
+    for (int p = 0; p < TSR_PART_COUNT; p++) w->window.encoded[i].parts[p].memory = w->target.memory;
   return TSR_OK;
 }
 
 /* Lets tasks gather their cells if each input has a slot of its own and tiles are large enough. */
 static int make_taken(tsr_fragment_writer *w, tsr_error *error) {
-  if (!w->target.in_bulk || w->metadata.dense || w->slot_count != w->input_count || w->tile_cells < DIRECT_MIN)
+  if (!w->target.in_bulk || w->metadata.dense || w->slot_count != w->input_count || w->window.tile_cells < DIRECT_MIN)
     return TSR_OK;
   for (uint32_t s = 0; s < w->slot_count; s++)
     if (w->slots[s].inputs > 1 || w->slots[s].format.coordinate_dimensions) return TSR_OK;
-  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->input_count, &w->slot_of, error));
-  for (uint32_t s = 0; s < w->slot_count; s++) w->slot_of[w->slots[s].first] = s;
-  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->window_tiles * w->slot_count, &w->taken, error));
-  for (uint64_t i = 0; i < w->window_tiles * w->slot_count; i++)
-    w->taken[i] = w->inputs[w->slots[i % w->slot_count].first];
+  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->input_count, &w->direct.slot_of, error));
+  for (uint32_t s = 0; s < w->slot_count; s++) w->direct.slot_of[w->slots[s].first] = s;
+  TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->window.tiles * w->slot_count, &w->direct.taken, error));
+  for (uint64_t i = 0; i < w->window.tiles * w->slot_count; i++)
+    w->direct.taken[i] = w->inputs[w->slots[i % w->slot_count].first];
   return TSR_OK;
 }
 
@@ -205,9 +228,9 @@ static int fragment_writer_prepare(tsr_fragment_writer *w, tsr_error *error) {
   if (m->dense) {
     tsr_grid grid;
     TSR_TRY(tsr__grid_make(schema, &m->arena, &grid, error));
-    w->tile_cells = m->last_tile_cells = grid.tile_cells;
+    w->window.tile_cells = m->last_tile_cells = grid.tile_cells;
   } else {
-    w->tile_cells = schema->capacity;
+    w->window.tile_cells = schema->capacity;
   }
   TSR_TRY(make_inputs(w, error));
   TSR_TRY(fragment_writer_make_slots(w, error));
@@ -220,8 +243,8 @@ int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_wr
   TSR_TRY(TSR_ALLOC(target->memory, &w, error));
   w->target = *target;
   tsr__arena_init(&w->metadata.arena, target->memory);
-  w->written.memory = w->runs.memory = target->memory;
-  w->leaf_keys.memory = w->leaf_sizes.memory = w->leaf_text.memory = target->memory;
+  w->window.written.memory = w->window.runs.memory = target->memory;
+  w->leaves.keys.memory = w->leaves.sizes.memory = w->leaves.text.memory = target->memory;
   int rc = fragment_writer_prepare(w, error);
   if (rc < 0) {
     tsr__fragment_writer_close(w);
@@ -238,7 +261,7 @@ static void release_input(input *in) {
 }
 
 static void close_ending(tsr_fragment_writer *w) {
-  while (w->ending_count > 0) tsr__store_close_file(w->ending[--w->ending_count]);
+  while (w->ending.count > 0) tsr__store_close_file(w->ending.files[--w->ending.count]);
 }
 
 void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
@@ -256,15 +279,15 @@ void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
   }
   for (uint32_t n = 0; w->statistics && n < w->metadata.slot_count; n++)
     tsr__statistics_writer_release(&w->statistics[n]);
-  for (uint64_t i = 0; w->encoded && i < w->window_tiles * w->slot_count; i++) {
-    for (int p = 0; p < TSR_PART_COUNT; p++) tsr__buffer_release(&w->encoded[i].parts[p]);
-    if (w->taken) release_input(&w->taken[i]);
+  for (uint64_t i = 0; w->window.encoded && i < w->window.tiles * w->slot_count; i++) {
+    for (int p = 0; p < TSR_PART_COUNT; p++) tsr__buffer_release(&w->window.encoded[i].parts[p]);
+    if (w->direct.taken) release_input(&w->direct.taken[i]);
   }
-  tsr__buffer_release(&w->written);
-  tsr__buffer_release(&w->runs);
-  tsr__buffer_release(&w->leaf_keys);
-  tsr__buffer_release(&w->leaf_sizes);
-  tsr__buffer_release(&w->leaf_text);
+  tsr__buffer_release(&w->window.written);
+  tsr__buffer_release(&w->window.runs);
+  tsr__buffer_release(&w->leaves.keys);
+  tsr__buffer_release(&w->leaves.sizes);
+  tsr__buffer_release(&w->leaves.text);
   tsr__arena_release(&w->metadata.arena);
   tsr__free(w);
 }
@@ -390,8 +413,8 @@ static int take_validity(input *in, const tsr_column *column, uint64_t first, co
 /* Takes `count` cells of the present call, from `from` on. */
 static int fragment_writer_take(const tsr_fragment_writer *w, uint32_t number, uint64_t from, uint64_t count, input *in,
                                 tsr_error *error) {
-  const tsr_column *column = &w->columns[number];
-  const uint64_t *order = w->order ? w->order + from : NULL;
+  const tsr_column *column = &w->call.columns[number];
+  const uint64_t *order = w->call.order ? w->call.order + from : NULL;
   TSR_TRY(in->cell_size ? take_fixed(in, column, from, order, count, error)
                         : take_variable(in, column, from, order, count, error));
   return in->nullable ? take_validity(in, column, from, order, count, error) : TSR_OK;
@@ -400,27 +423,27 @@ static int fragment_writer_take(const tsr_fragment_writer *w, uint32_t number, u
 static int take_task(void *argument, uint64_t index, tsr_error *error) {
   tsr_fragment_writer *w = argument;
   input *in = &w->inputs[index];
-  return in->taken ? fragment_writer_take(w, (uint32_t)index, w->from, w->count, in, error) : TSR_OK;
+  return in->taken ? fragment_writer_take(w, (uint32_t)index, w->call.from, w->call.count, in, error) : TSR_OK;
 }
 
 /* Returns the column that has an input's cells of a tile of the window; they begin at *first. */
 static const input *fragment_writer_cells_of(const tsr_fragment_writer *w, uint64_t tile, uint32_t number,
                                              uint64_t *first) {
-  *first = w->direct ? 0 : tile * w->tile_cells;
-  return w->direct ? &w->taken[tile * w->slot_count + w->slot_of[number]] : &w->inputs[number];
+  *first = w->direct.active ? 0 : tile * w->window.tile_cells;
+  return w->direct.active ? &w->direct.taken[tile * w->slot_count + w->direct.slot_of[number]] : &w->inputs[number];
 }
 
 /* Notes which cells of a dense tile are not padding. Sets *cells to their number. */
 static int take_written(tsr_fragment_writer *w, uint64_t *cells, tsr_error *error) {
-  *cells = w->count;
+  *cells = w->call.count;
   if (!w->metadata.dense) return TSR_OK;
-  TSR_TRY(tsr__buffer_reserve(&w->written, w->count, error));
-  uint8_t *to = w->written.data + w->written.size;
-  for (uint64_t i = 0; i < w->count; i++) {
-    to[i] = !w->order || w->order[w->from + i] != TSR_NO_CELL;
+  TSR_TRY(tsr__buffer_reserve(&w->window.written, w->call.count, error));
+  uint8_t *to = w->window.written.data + w->window.written.size;
+  for (uint64_t i = 0; i < w->call.count; i++) {
+    to[i] = !w->call.order || w->call.order[w->call.from + i] != TSR_NO_CELL;
     *cells -= !to[i];
   }
-  w->written.size += w->count;
+  w->window.written.size += w->call.count;
   return TSR_OK;
 }
 
@@ -443,8 +466,7 @@ static int encode_variable(const fragment_writer_slot *s, const input *in, uint6
     rc = tsr__pipeline_encode(f->offsets, &offsets_shape, (const uint8_t *)offsets, cells * sizeof(uint64_t), NULL,
                               cells, &e->parts[TSR_PART_FIXED], error);
   if (rc < 0) rc = tsr__wrap(error, "offsets");
-  /* A tile of no bytes has no chunks either: with some pipelines TileDB cannot read what they make of an empty
-   * chunk. */
+  /* A tile of no bytes has no chunks either: of an empty chunk some pipelines make bytes that TileDB cannot read. */
   else if (!holds && !e->variable_size) rc = tsr__buffer_append_u64(&e->parts[TSR_PART_VARIABLE], 0, error);
   else
     rc = tsr__pipeline_encode(f->values, &shape, in->values.data + starts[first], e->variable_size, offsets, cells,
@@ -482,8 +504,8 @@ static void fragment_writer_find_statistics(const tsr_fragment_writer *w, const 
                                             const input *in, uint64_t tile, uint64_t first, encoded *e) {
   const tsr_field *field = w->statistics[s->number].field;
   if (!field) return;
-  const tsr_cell_range *runs = (const tsr_cell_range *)(const void *)w->runs.data + w->run_starts[tile];
-  uint64_t count = w->run_starts[tile + 1] - w->run_starts[tile];
+  const tsr_cell_range *runs = (const tsr_cell_range *)(const void *)w->window.runs.data + w->window.run_starts[tile];
+  uint64_t count = w->window.run_starts[tile + 1] - w->window.run_starts[tile];
   const uint8_t *validity = in->nullable ? in->validity.data + first : NULL;
   if (in->cell_size) {
     tsr__statistics_of_tile(field, in->values.data + first * in->cell_size, NULL, validity, runs, count,
@@ -497,15 +519,15 @@ static void fragment_writer_find_statistics(const tsr_fragment_writer *w, const 
 static int encode_task(void *argument, uint64_t index, tsr_error *error) {
   tsr_fragment_writer *w = argument;
   uint64_t tile = index / w->slot_count, first;
-  uint64_t cells = TSR_MIN(w->tile_cells, w->pending - tile * w->tile_cells);
+  uint64_t cells = TSR_MIN(w->window.tile_cells, w->window.pending - tile * w->window.tile_cells);
   const fragment_writer_slot *s = &w->slots[index % w->slot_count];
-  encoded *e = &w->encoded[index];
+  encoded *e = &w->window.encoded[index];
   for (int p = 0; p < TSR_PART_COUNT; p++) e->parts[p].size = 0;
   int rc = TSR_OK;
-  if (w->direct) {
-    input *taken = &w->taken[index];
+  if (w->direct.active) {
+    input *taken = &w->direct.taken[index];
     taken->values.size = taken->starts.size = taken->validity.size = 0;
-    rc = fragment_writer_take(w, s->first, w->from + tile * w->tile_cells, cells, taken, error);
+    rc = fragment_writer_take(w, s->first, w->call.from + tile * w->window.tile_cells, cells, taken, error);
   }
   const input *in = fragment_writer_cells_of(w, tile, s->first, &first);
   if (rc >= 0) rc = encode_values(w, s, in, first, cells, e, error);
@@ -542,7 +564,7 @@ static int flush_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr
   return TSR_OK;
 }
 
-/* A tile that is as large as the file's buffer is written at once, so that no second copy of it is in memory. */
+/* A tile that is as large as the file's buffer is written at once, so that memory holds it once. */
 static int append_stored(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
                          fragment_writer_part *p, const tsr_buffer *stored, tsr_error *error) {
   const bool large = stored->size >= w->out_max;
@@ -593,27 +615,27 @@ static int note_box(tsr_fragment_writer *w, uint64_t tile, uint64_t cells, tsr_e
         if (!least || tsr__bytes_compare(value, size, least, low_size) < 0) least = value, low_size = size;
         if (!most || tsr__bytes_compare(value, size, most, high_size) > 0) most = value, high_size = size;
       }
-      low = w->leaf_text.size;
-      TSR_TRY(tsr__buffer_append(&w->leaf_text, least, low_size, error));
-      high = w->leaf_text.size;
-      TSR_TRY(tsr__buffer_append(&w->leaf_text, most, high_size, error));
+      low = w->leaves.text.size;
+      TSR_TRY(tsr__buffer_append(&w->leaves.text, least, low_size, error));
+      high = w->leaves.text.size;
+      TSR_TRY(tsr__buffer_append(&w->leaves.text, most, high_size, error));
     }
-    TSR_TRY(tsr__buffer_append_u64(&w->leaf_keys, low, error));
-    TSR_TRY(tsr__buffer_append_u64(&w->leaf_keys, high, error));
+    TSR_TRY(tsr__buffer_append_u64(&w->leaves.keys, low, error));
+    TSR_TRY(tsr__buffer_append_u64(&w->leaves.keys, high, error));
     if (!texts) continue;
-    TSR_TRY(tsr__buffer_append_u64(&w->leaf_sizes, low_size, error));
-    TSR_TRY(tsr__buffer_append_u64(&w->leaf_sizes, high_size, error));
+    TSR_TRY(tsr__buffer_append_u64(&w->leaves.sizes, low_size, error));
+    TSR_TRY(tsr__buffer_append_u64(&w->leaves.sizes, high_size, error));
   }
   return TSR_OK;
 }
 
 /* Finds the runs of cells in each tile of the window that are not padding: statistics count them. */
 static int fragment_writer_find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
-  w->runs.size = 0;
+  w->window.runs.size = 0;
   for (uint64_t tile = 0; tile < tiles; tile++) {
-    uint64_t first = tile * w->tile_cells, cells = TSR_MIN(w->tile_cells, w->pending - first);
-    const uint8_t *written = w->metadata.dense ? w->written.data + first : NULL;
-    w->run_starts[tile] = w->runs.size / sizeof(tsr_cell_range);
+    uint64_t first = tile * w->window.tile_cells, cells = TSR_MIN(w->window.tile_cells, w->window.pending - first);
+    const uint8_t *written = w->metadata.dense ? w->window.written.data + first : NULL;
+    w->window.run_starts[tile] = w->window.runs.size / sizeof(tsr_cell_range);
     for (uint64_t i = 0; i < cells;) {
       uint64_t begin = i, end = cells;
       if (written) {
@@ -624,11 +646,11 @@ static int fragment_writer_find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr
         end = stop ? (uint64_t)(stop - written) : cells;
       }
       tsr_cell_range run = {begin, end - begin};
-      TSR_TRY(tsr__buffer_append(&w->runs, &run, sizeof run, error));
+      TSR_TRY(tsr__buffer_append(&w->window.runs, &run, sizeof run, error));
       i = end;
     }
   }
-  w->run_starts[tiles] = w->runs.size / sizeof(tsr_cell_range);
+  w->window.run_starts[tiles] = w->window.runs.size / sizeof(tsr_cell_range);
   return TSR_OK;
 }
 
@@ -641,19 +663,19 @@ static uint64_t pending_bytes(const tsr_fragment_writer *w) {
 /* Empties the window. If its tile was larger than a window should be, its memory is freed: the caller needs it to
  * gather the next tile. */
 static void empty_window(tsr_fragment_writer *w) {
-  const bool large = w->target.window_bytes && w->window_tiles == 1 && pending_bytes(w) > w->target.window_bytes;
+  const bool large = w->target.window_bytes && w->window.tiles == 1 && pending_bytes(w) > w->target.window_bytes;
   for (uint32_t i = 0; i < w->input_count; i++) {
     w->inputs[i].values.size = w->inputs[i].starts.size = w->inputs[i].validity.size = 0;
     if (large) release_input(&w->inputs[i]);
   }
   for (uint32_t s = 0; large && s < w->slot_count; s++)
-    for (int p = 0; p < TSR_PART_COUNT; p++) tsr__buffer_release(&w->encoded[s].parts[p]);
-  w->pending = w->written.size = 0;
+    for (int p = 0; p < TSR_PART_COUNT; p++) tsr__buffer_release(&w->window.encoded[s].parts[p]);
+  w->window.pending = w->window.written.size = 0;
 }
 
 static int write_window(tsr_fragment_writer *w, tsr_error *error) {
   /* rounded up without an overflow: tile_cells may be any 64-bit number */
-  const uint64_t tiles = w->pending / w->tile_cells + (w->pending % w->tile_cells != 0);
+  const uint64_t tiles = w->window.pending / w->window.tile_cells + (w->window.pending % w->window.tile_cells != 0);
   if (!tiles) return TSR_OK;
   TSR_TRY(tsr__environment_cancelled(w->target.environment, error));
   TSR_TRY(fragment_writer_find_runs(w, tiles, error));
@@ -661,9 +683,9 @@ static int write_window(tsr_fragment_writer *w, tsr_error *error) {
   if (rc < 0) return tsr__wrap(error, "tiles from %llu on", (unsigned long long)w->metadata.tile_count);
   for (uint64_t tile = 0; tile < tiles; tile++) {
     for (uint32_t s = 0; s < w->slot_count; s++)
-      TSR_TRY(append_tile(w, &w->slots[s], &w->encoded[tile * w->slot_count + s], error));
+      TSR_TRY(append_tile(w, &w->slots[s], &w->window.encoded[tile * w->slot_count + s], error));
     if (w->metadata.dense) continue;
-    w->metadata.last_tile_cells = TSR_MIN(w->tile_cells, w->pending - tile * w->tile_cells);
+    w->metadata.last_tile_cells = TSR_MIN(w->window.tile_cells, w->window.pending - tile * w->window.tile_cells);
     TSR_TRY(note_box(w, tile, w->metadata.last_tile_cells, error));
   }
   w->metadata.tile_count += tiles;
@@ -675,13 +697,13 @@ static int write_window(tsr_fragment_writer *w, tsr_error *error) {
 static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < w->input_count; i++) {
-    const uint64_t *offsets = w->columns[i].offsets, *order = w->order;
+    const uint64_t *offsets = w->call.columns[i].offsets, *order = w->call.order;
     if (w->inputs[i].cell_size) continue;
-    if (w->columns[i].constant) bytes += tsr__mul_sat(offsets[1] - offsets[0], w->tile_cells);
-    else if (!order) bytes += offsets[from + w->tile_cells] - offsets[from];
+    if (w->call.columns[i].constant) bytes += tsr__mul_sat(offsets[1] - offsets[0], w->window.tile_cells);
+    else if (!order) bytes += offsets[from + w->window.tile_cells] - offsets[from];
     else
-      for (uint64_t c = 0; c < w->tile_cells; c++) {
-        fetch_ahead(offsets, sizeof *offsets, order + from, c, w->tile_cells);
+      for (uint64_t c = 0; c < w->window.tile_cells; c++) {
+        fetch_ahead(offsets, sizeof *offsets, order + from, c, w->window.tile_cells);
         bytes += offsets[order[from + c] + 1] - offsets[order[from + c]];
       }
   }
@@ -692,46 +714,48 @@ static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
  * too few. */
 static uint64_t direct_tiles(const tsr_fragment_writer *w, uint64_t from, uint64_t cells) {
   uint64_t tiles = 0, bytes = 0;
-  const uint64_t most = TSR_MIN(cells / w->tile_cells, w->window_tiles);
-  if (!w->taken || w->pending > 0) return 0;
-  while (tiles < most && bytes <= w->pending_max) bytes += variable_bytes(w, from + tiles++ * w->tile_cells);
+  const uint64_t most = TSR_MIN(cells / w->window.tile_cells, w->window.tiles);
+  if (!w->direct.taken || w->window.pending > 0) return 0;
+  while (tiles < most && bytes <= w->window.pending_max)
+    bytes += variable_bytes(w, from + tiles++ * w->window.tile_cells);
   return tiles;
 }
 
 static int write_directly(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
-  w->count = w->pending = tiles * w->tile_cells;
-  w->direct = true;
+  w->call.count = w->window.pending = tiles * w->window.tile_cells;
+  w->direct.active = true;
   const int rc = write_window(w, error);
-  tsr_work_done(w->target.environment, w->count);
-  w->direct = false;
-  w->pending = 0;
+  tsr_work_done(w->target.environment, w->call.count);
+  w->direct.active = false;
+  w->window.pending = 0;
   return rc;
 }
 
 uint64_t tsr__fragment_writer_window(const tsr_fragment_writer *writer) {
-  return tsr__mul_sat(writer->tile_cells, writer->window_tiles);
+  return tsr__mul_sat(writer->window.tile_cells, writer->window.tiles);
 }
 
 int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *columns, const uint64_t *order,
                              uint64_t count, tsr_error *error) {
   tsr_fragment_writer *w = writer;
-  w->columns = columns;
-  w->order = order;
-  for (uint64_t done = 0; done < count; done += w->count) {
-    w->from = done;
+  w->call.columns = columns;
+  w->call.order = order;
+  for (uint64_t done = 0; done < count; done += w->call.count) {
+    w->call.from = done;
     const uint64_t tiles = direct_tiles(w, done, count - done);
     if (tiles > 0) {
       TSR_TRY(write_directly(w, tiles, error));
       continue;
     }
-    w->count = TSR_MIN(count - done, w->tile_cells - w->pending % w->tile_cells);
-    TSR_TRY(tsr__parallel_for(w->count < 1024 ? 1 : w->target.threads, w->input_count, take_task, w, error));
+    w->call.count = TSR_MIN(count - done, w->window.tile_cells - w->window.pending % w->window.tile_cells);
+    TSR_TRY(tsr__parallel_for(w->call.count < 1024 ? 1 : w->target.threads, w->input_count, take_task, w, error));
     uint64_t cells;
     TSR_TRY(take_written(w, &cells, error));
     tsr_work_done(w->target.environment, cells);
-    w->pending += w->count;
-    bool whole = w->pending % w->tile_cells == 0;
-    if (whole && (w->pending == w->tile_cells * w->window_tiles || pending_bytes(w) > w->pending_max))
+    w->window.pending += w->call.count;
+    bool whole = w->window.pending % w->window.tile_cells == 0;
+    if (whole &&
+        (w->window.pending == w->window.tile_cells * w->window.tiles || pending_bytes(w) > w->window.pending_max))
       TSR_TRY(write_window(w, error));
   }
   return TSR_OK;
@@ -742,7 +766,7 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
 /* Makes the complete files durable, and at last the directory. */
 static int fragment_writer_settle(tsr_fragment_writer *w, bool last, tsr_error *error) {
   if (w->target.durable)
-    TSR_TRY(tsr__store_sync_all(w->target.store, w->ending, w->ending_count, &w->target.directory, last,
+    TSR_TRY(tsr__store_sync_all(w->target.store, w->ending.files, w->ending.count, &w->target.directory, last,
                                 w->target.threads, error));
   close_ending(w);
   return TSR_OK;
@@ -750,9 +774,9 @@ static int fragment_writer_settle(tsr_fragment_writer *w, bool last, tsr_error *
 
 /* Takes over a complete file. */
 static int end_file(tsr_fragment_writer *w, tsr_file *file, tsr_error *error) {
-  const int rc = w->ending_count == ENDING_MAX ? fragment_writer_settle(w, false, error) : TSR_OK;
+  const int rc = w->ending.count == ENDING_MAX ? fragment_writer_settle(w, false, error) : TSR_OK;
   if (rc < 0) tsr__store_close_file(file);
-  else w->ending[w->ending_count++] = file;
+  else w->ending.files[w->ending.count++] = file;
   return rc;
 }
 
@@ -787,9 +811,9 @@ static int fragment_writer_find_domain(tsr_fragment_writer *w, tsr_error *error)
     return TSR_OK;
   }
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, 1, &rtree, error));
-  uint64_t *sizes = w->leaf_sizes.size ? (uint64_t *)(void *)w->leaf_sizes.data : NULL;
-  uint8_t *text = w->leaf_text.data ? w->leaf_text.data : (uint8_t *)rtree;
-  TSR_TRY(tsr__rtree_build(m->schema, m->tile_count, (uint64_t *)(void *)w->leaf_keys.data, sizes, text, &m->arena,
+  uint64_t *sizes = w->leaves.sizes.size ? (uint64_t *)(void *)w->leaves.sizes.data : NULL;
+  uint8_t *text = w->leaves.text.data ? w->leaves.text.data : (uint8_t *)rtree;
+  TSR_TRY(tsr__rtree_build(m->schema, m->tile_count, (uint64_t *)(void *)w->leaves.keys.data, sizes, text, &m->arena,
                            rtree, error));
   m->rtree = rtree;
   m->empty_domain = m->tile_count == 0;

@@ -13,7 +13,7 @@ typedef struct tsr_fragment_target {
   uint32_t version; /* format version of the fragment */
   const uint8_t *key; /* NULL: not encrypted */
   const tsr_interval *box; /* box of a dense fragment; NULL: a sparse fragment */
-  /* system columns after those of the fields: times; times and condition numbers of deletion (u64) */
+  /* system columns behind the fields: times of cells; times and condition numbers of deletion (u64) */
   bool has_times, has_delete_metadata;
   uint32_t processed_count; /* names of delete conditions that were applied to its cells */
   char **processed;
@@ -37,11 +37,11 @@ int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_wr
 int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *columns, const uint64_t *order,
                              uint64_t count, tsr_error *error);
 
-/* Returns the number of cells that a call should append, or a multiple of it: in bulk the writer encodes such cells
- * without copying them first. */
+/* Returns the number of cells that a call should append, or a multiple of this number: in bulk the writer encodes such
+ * cells without copying them first. */
 uint64_t tsr__fragment_writer_window(const tsr_fragment_writer *writer);
 
-/* Writes the rest of the files and the metadata. After it the fragment lacks only its final name. */
+/* Writes all that is left of the files, and the metadata. After this call the fragment lacks only its final name. */
 int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error);
 
 /* Frees the writer and leaves the files. NULL is allowed. */

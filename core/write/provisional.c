@@ -5,7 +5,7 @@
 
 #include "array/array.h"
 
-/* bytes of memory_mb for each thread that encodes tiles, since a codec takes some of it */
+/* bytes of memory_mb for each thread that encodes tiles, since codecs need memory */
 #define THREAD_BYTES (UINT64_C(2) << 20)
 
 int tsr__provisional_folder(tsr_writer *writer, const char *folder, tsr_error *error) {

@@ -1,4 +1,4 @@
-/* transaction_view.h: snapshots with a writer's uncommitted changes on top of what is committed, so that a
+/* transaction_view.h: snapshots with a writer's uncommitted changes on top of the committed state, so that a
  * transaction's statements see them. */
 #ifndef TSR_TRANSACTION_VIEW_H
 #define TSR_TRANSACTION_VIEW_H
@@ -9,7 +9,7 @@ typedef struct tsr_sorted_run tsr_sorted_run;
 
 typedef struct tsr_kept_view { /* the last snapshot with the writer's changes */
   tsr_snapshot *snapshot; /* a reference; NULL: none */
-  tsr_mark mark; /* what the writer had when it was opened */
+  tsr_mark mark; /* the writer's mark when it was opened */
 } tsr_kept_view;
 
 /* Makes the schema of the writer's sorted runs: the array's without filters, with duplicates and with small tiles. Does
@@ -23,13 +23,13 @@ void tsr__transaction_view_rewind(tsr_writer *writer, uint64_t count);
 /* Drops all runs and the kept snapshot: everything that holds a reference to fragments or to the writer. */
 void tsr__transaction_view_release(tsr_writer *writer);
 
-/* Opens a snapshot of `base` with the runs on top of it, later runs last; `alone`: of the runs without the fragments of
- * `base`. The snapshot holds references to base and runs. The caller closes it. */
+/* Opens a snapshot of `base` with the runs on top, later runs last. `alone`: the snapshot has the runs and no fragment
+ * of `base`. The snapshot holds references to base and runs. The caller closes it. */
 int tsr__transaction_view_stack(tsr_writer *writer, tsr_snapshot *base, bool alone, const tsr_sorted_run *runs,
                                 uint64_t count, tsr_snapshot **snapshot, tsr_error *error);
 
-/* Opens a snapshot of `base` with the spilled runs on top; this is `base` itself if there are none. The caller closes
- * it. */
+/* Opens a snapshot of `base` with the spilled runs on top; returns `base` itself, with a reference, if no run is
+ * spilled. The caller closes it. */
 int tsr__transaction_view_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_snapshot **snapshot, tsr_error *error);
 
 #endif

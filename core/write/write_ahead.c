@@ -51,7 +51,7 @@ static void write_ahead_finish(tsr_writer *w) {
   *block_at(w, block_count(w) - 1) = NULL;
 }
 
-/* Makes room for what a worker needs besides the pairs, once. */
+/* Makes room for the coordinates and the second array of pairs that a worker needs, once. */
 static int write_ahead_make_room(tsr_writer *w) {
   tsr_ahead *a = &w->cells.ahead;
   const tsr_schema *schema = w->schema;

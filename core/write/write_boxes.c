@@ -9,7 +9,7 @@
  * tiles, 4 x 4 ..., become the box around them, if a snapshot shows that everything between them has been written with
  * all attributes. The cells of the gaps are written again with the values that they have.
  *
- * Invariants: `cells` are sorted by key, and each key occurs once. A key is the number of the cell's tile, above its
+ * Invariants: `cells.pairs` are sorted by key, and each key occurs once. A key is the number of the cell's tile, above its
  * place in the tile. Boxes are disjoint. Each of `parts` lies in one tile, or in one block of tiles. */
 #include "write/write_boxes.h"
 
@@ -64,8 +64,8 @@ static void write_boxes_number_dimension(tsr_boxes *b, uint32_t d, tsr_pair *spa
   }
   for (uint64_t i = 0; i < count; i++) n->tiles[i] -= low;
   unsigned bits = bits_of(high - low);
-  if (n->bits + bits > 64 && n->bits > 32) n->bits = rank(b->cells, spare, count, n->keys);
-  if (n->bits + bits > 64) bits = rank(b->cells, spare, count, n->tiles);
+  if (n->bits + bits > 64 && n->bits > 32) n->bits = rank(b->cells.pairs, spare, count, n->keys);
+  if (n->bits + bits > 64) bits = rank(b->cells.pairs, spare, count, n->tiles);
   for (uint64_t i = 0; i < count; i++) n->keys[i] = bits < 64 ? n->keys[i] << bits | n->tiles[i] : n->tiles[i];
   n->bits += bits;
 }
@@ -74,21 +74,22 @@ static void write_boxes_number_dimension(tsr_boxes *b, uint32_t d, tsr_pair *spa
 static void write_boxes_sort_cells(tsr_boxes *b, tsr_pair *spare, write_boxes_numbering *n) {
   const uint64_t count = b->source.count;
   for (uint32_t d = 0; d < b->dimensions; d++) write_boxes_number_dimension(b, d, spare, n);
-  b->place_bits = bits_of(b->grid.tile_cells - 1);
-  if (n->bits + b->place_bits > 64) rank(b->cells, spare, count, n->keys);
+  b->cells.place_bits = bits_of(b->grid.tile_cells - 1);
+  if (n->bits + b->cells.place_bits > 64) rank(b->cells.pairs, spare, count, n->keys);
   for (uint64_t i = 0; i < count; i++)
-    b->cells[i] = (tsr_pair){n->keys[i] << b->place_bits | n->places[i], (uint32_t)i};
-  tsr__pairs_sort(b->cells, spare, count);
-  b->cell_count = 0;
+    b->cells.pairs[i] = (tsr_pair){n->keys[i] << b->cells.place_bits | n->places[i], (uint32_t)i};
+  tsr__pairs_sort(b->cells.pairs, spare, count);
+  b->cells.count = 0;
   for (uint64_t i = 0; i < count; i++)
-    if (i + 1 == count || b->cells[i].key != b->cells[i + 1].key) b->cells[b->cell_count++] = b->cells[i];
+    if (i + 1 == count || b->cells.pairs[i].key != b->cells.pairs[i + 1].key)
+      b->cells.pairs[b->cells.count++] = b->cells.pairs[i];
 }
 
 static int write_boxes_find_cells(tsr_boxes *b, tsr_error *error) {
   const uint64_t count = b->source.count;
   tsr_pair *spare = NULL;
   uint64_t *numbers = NULL;
-  TSR_TRY(TSR_ARENA_RAW(&b->arena, count, &b->cells, error));
+  TSR_TRY(TSR_ARENA_RAW(&b->arena, count, &b->cells.pairs, error));
   int rc = TSR_ALLOC_RAW(b->source.memory, count, &spare, error);
   if (rc >= 0) rc = TSR_ALLOC_ARRAY(b->source.memory, 3 * count, &numbers, error);
   if (rc >= 0) {
@@ -102,20 +103,22 @@ static int write_boxes_find_cells(tsr_boxes *b, tsr_error *error) {
 }
 
 static int write_boxes_find_tiles(tsr_boxes *b, tsr_error *error) {
-  const unsigned bits = b->place_bits;
-  b->tile_count = 1;
-  for (uint64_t i = 1; i < b->cell_count; i++) b->tile_count += b->cells[i].key >> bits != b->cells[i - 1].key >> bits;
-  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, b->tile_count + 1, &b->tile_first, error));
-  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, tsr__mul_sat(b->tile_count, b->dimensions), &b->tile_at, error));
+  const unsigned bits = b->cells.place_bits;
+  b->cells.tile_count = 1;
+  for (uint64_t i = 1; i < b->cells.count; i++)
+    b->cells.tile_count += b->cells.pairs[i].key >> bits != b->cells.pairs[i - 1].key >> bits;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, b->cells.tile_count + 1, &b->cells.tile_first, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, tsr__mul_sat(b->cells.tile_count, b->dimensions), &b->cells.tile_at, error));
   uint64_t tile = 0;
-  for (uint64_t i = 0; i < b->cell_count; i++) {
-    if (i && b->cells[i].key >> bits == b->cells[i - 1].key >> bits) continue;
-    b->tile_first[tile] = i;
+  for (uint64_t i = 0; i < b->cells.count; i++) {
+    if (i && b->cells.pairs[i].key >> bits == b->cells.pairs[i - 1].key >> bits) continue;
+    b->cells.tile_first[tile] = i;
     for (uint32_t d = 0; d < b->dimensions; d++)
-      b->tile_at[tile * b->dimensions + d] = write_boxes_ordinal_of(b, d, b->cells[i].cell) / b->grid.extent[d];
+      b->cells.tile_at[tile * b->dimensions + d] =
+          write_boxes_ordinal_of(b, d, b->cells.pairs[i].cell) / b->grid.extent[d];
     tile++;
   }
-  b->tile_first[tile] = b->cell_count;
+  b->cells.tile_first[tile] = b->cells.count;
   return TSR_OK;
 }
 
@@ -129,21 +132,21 @@ void tsr__boxes_ordinals(const tsr_boxes *b, const uint64_t *tile, uint64_t plac
 }
 
 uint64_t tsr__boxes_find_tile(const tsr_boxes *b, const uint64_t *tile) {
-  uint64_t low = 0, high = b->tile_count;
+  uint64_t low = 0, high = b->cells.tile_count;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
-    const uint64_t *at = b->tile_at + middle * b->dimensions;
+    const uint64_t *at = b->cells.tile_at + middle * b->dimensions;
     uint32_t d = 0;
     while (d + 1 < b->dimensions && at[d] == tile[d]) d++;
     if (at[d] == tile[d]) return middle;
     if (at[d] < tile[d]) low = middle + 1;
     else high = middle;
   }
-  return b->tile_count;
+  return b->cells.tile_count;
 }
 
 static bool has_cell(const tsr_boxes *b, uint64_t tile, uint64_t place) {
-  uint64_t low = b->tile_first[tile], high = b->tile_first[tile + 1], end = high;
+  uint64_t low = b->cells.tile_first[tile], high = b->cells.tile_first[tile + 1], end = high;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
     if (tsr__boxes_place(b, middle) < place) low = middle + 1;
@@ -173,14 +176,14 @@ static int copy_boxes(const tsr_box_list *from, tsr_box_list *to, tsr_error *err
 static int write_boxes_find_runs(tsr_boxes *b, tsr_error *error) {
   const uint32_t fast = tsr__box_axis(b, 0);
   const uint64_t row = b->grid.extent[fast];
-  for (uint64_t tile = 0; tile < b->tile_count; tile++)
-    for (uint64_t i = b->tile_first[tile]; i < b->tile_first[tile + 1];) {
+  for (uint64_t tile = 0; tile < b->cells.tile_count; tile++)
+    for (uint64_t i = b->cells.tile_first[tile]; i < b->cells.tile_first[tile + 1];) {
       uint64_t first = tsr__boxes_place(b, i), end = (first / row + 1) * row, count = 1, *box;
-      while (i + count < b->tile_first[tile + 1] && first + count < end &&
+      while (i + count < b->cells.tile_first[tile + 1] && first + count < end &&
              tsr__boxes_place(b, i + count) == first + count)
         count++;
       TSR_TRY(tsr__box_add(&b->parts, &box, error));
-      tsr__boxes_ordinals(b, b->tile_at + tile * b->dimensions, first, tsr__box_low(box));
+      tsr__boxes_ordinals(b, b->cells.tile_at + tile * b->dimensions, first, tsr__box_low(box));
       memcpy(tsr__box_high(b, box), tsr__box_low(box), b->dimensions * sizeof(uint64_t));
       tsr__box_high(b, box)[fast] += count - 1;
       *tsr__box_tile(b, box) = tile;
@@ -189,7 +192,7 @@ static int write_boxes_find_runs(tsr_boxes *b, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Sorts boxes by all of their numbers except those of `axis`, whose low end is the least significant. */
+/* Sorts boxes by all of their numbers except the two of `axis`; the low end on that axis is the least significant. */
 static void sort_boxes(const tsr_boxes *b, const tsr_box_list *list, uint32_t axis, bool in_tiles, tsr_pair *pairs,
                        tsr_pair *spare) {
   const uint32_t n = b->dimensions;
@@ -268,7 +271,7 @@ static void interval_of(const tsr_boxes *b, uint32_t d, uint64_t low, uint64_t h
   tsr__key_value(datatype, b->grid.low_key[d] + high, interval->high);
 }
 
-/* Returns half of the budget, or half of what is left of it and of the loan, if that is less. */
+/* Returns half of the budget, or half of the memory that budget and loan have left, if that is less. */
 static uint64_t memory_left(const tsr_memory *memory) {
   const uint64_t most = tsr__add_sat(memory->limit, memory->lent), left = most - TSR_MIN(most, memory->used);
   return TSR_MIN(left / 2, TSR_MAX(memory->limit / 2, READ_LEAST));
@@ -333,12 +336,12 @@ int tsr__boxes_present(tsr_boxes *b, tsr_error *error) {
 static uint64_t write_boxes_count_outside(const tsr_boxes *b, const uint64_t *low, const uint64_t *high) {
   const tsr_snapshot *snapshot = b->snapshot;
   uint64_t outside = 0, *at = b->scratch;
-  for (uint64_t tile = 0; tile < b->tile_count; tile++) {
-    const uint64_t *tile_at = b->tile_at + tile * b->dimensions;
+  for (uint64_t tile = 0; tile < b->cells.tile_count; tile++) {
+    const uint64_t *tile_at = b->cells.tile_at + tile * b->dimensions;
     bool meets = true;
     for (uint32_t d = 0; d < b->dimensions; d++)
       meets = meets && tile_at[d] >= low[d] / b->grid.extent[d] && tile_at[d] <= high[d] / b->grid.extent[d];
-    for (uint64_t i = b->tile_first[tile]; i < b->tile_first[tile + 1] && meets; i++) {
+    for (uint64_t i = b->cells.tile_first[tile]; i < b->cells.tile_first[tile + 1] && meets; i++) {
       bool in_box = true, in_domain = snapshot->has_domain;
       tsr__boxes_ordinals(b, tile_at, tsr__boxes_place(b, i), at);
       for (uint32_t d = 0; d < b->dimensions; d++) {
@@ -379,7 +382,7 @@ int tsr__boxes_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, 
       uint64_t place, *tile = b->scratch;
       tsr__boxes_locate(b, columns, tsr_batch_index(batch, r), tile, &place);
       uint64_t number = tsr__boxes_find_tile(b, tile);
-      if (number == b->tile_count || !has_cell(b, number, place)) return 0;
+      if (number == b->cells.tile_count || !has_cell(b, number, place)) return 0;
     }
   }
 }
@@ -495,12 +498,12 @@ static int write_boxes_prepare(tsr_boxes *b, tsr_error *error) {
     b->stride[tsr__box_axis(b, i)] = stride;
     stride *= b->grid.extent[tsr__box_axis(b, i)];
   }
-  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, 3 * (uint64_t)fields, &b->values, error));
-  b->offsets = b->values + fields;
-  b->validity = b->offsets + fields;
-  for (uint32_t f = 0; f < 3 * fields; f++) b->values[f].memory = b->source.memory;
-  b->taken.memory = b->source.memory;
-  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, fields, &b->columns, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, 3 * (uint64_t)fields, &b->fill.values, error));
+  b->fill.offsets = b->fill.values + fields;
+  b->fill.validity = b->fill.offsets + fields;
+  for (uint32_t f = 0; f < 3 * fields; f++) b->fill.values[f].memory = b->source.memory;
+  b->fill.taken.memory = b->source.memory;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, fields, &b->fill.columns, error));
   b->parts.width = b->boxes.width = 2 * (uint64_t)n + 1;
   b->parts.numbers.memory = b->boxes.numbers.memory = b->source.memory;
   if (b->source.spilled || b->source.count <= UINT32_MAX) return TSR_OK;
@@ -555,13 +558,13 @@ const tsr_interval *tsr__boxes_box(const tsr_boxes *boxes, uint64_t index) {
 void tsr__boxes_close(tsr_boxes *boxes) {
   if (!boxes) return;
   tsr_reader_close(boxes->reader);
-  tsr_reader_close(boxes->own);
+  tsr_reader_close(boxes->spilled);
   tsr_snapshot_close(boxes->snapshot);
-  if (boxes->values) {
+  if (boxes->fill.values) {
     const uint32_t fields = boxes->dimensions + boxes->source.schema->attribute_count;
-    for (uint32_t i = 0; i < 3 * fields; i++) tsr__buffer_release(&boxes->values[i]);
+    for (uint32_t i = 0; i < 3 * fields; i++) tsr__buffer_release(&boxes->fill.values[i]);
   }
-  tsr__buffer_release(&boxes->taken);
+  tsr__buffer_release(&boxes->fill.taken);
   tsr__buffer_release(&boxes->parts.numbers);
   tsr__buffer_release(&boxes->boxes.numbers);
   tsr__arena_release(&boxes->arena);

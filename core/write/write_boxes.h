@@ -48,30 +48,35 @@ typedef struct tsr_box_list { /* boxes of `width` numbers: low and high ordinals
   uint64_t width, count;
 } tsr_box_list;
 
+typedef struct tsr_box_cells { /* cells in memory, sorted by key */
+  unsigned place_bits; /* low bits of a key: the place in the tile; the bits above number the tile */
+  tsr_pair *pairs;
+  uint64_t count, tile_count;
+  uint64_t *tile_first; /* tile_count + 1: the first of `pairs` in each tile */
+  uint64_t *tile_at; /* [tile * dimensions + d]: coordinates of the tile, in units of tiles, in rising order of tiles */
+} tsr_box_cells;
+
+typedef struct tsr_box_fill { /* the cells of one tile, if some of them come from a snapshot (write_boxes_fill.c) */
+  tsr_buffer *values, *offsets, *validity; /* by field */
+  tsr_buffer taken; /* u64: rows of a batch that are taken */
+  tsr_column *columns; /* by field */
+} tsr_box_fill;
+
 struct tsr_boxes {
   tsr_boxes_source source;
   tsr_arena arena;
   tsr_grid grid;
   uint32_t dimensions;
   uint64_t *stride; /* by how much a step on a dimension changes the place in the tile */
-  /* Cells in memory: */
-  unsigned place_bits; /* low bits of a key: the place in the tile; the bits above number the tile */
-  tsr_pair *cells;
-  uint64_t cell_count;
-  uint64_t tile_count;
-  uint64_t *tile_first; /* tile_count + 1: the first of `cells` in each tile */
-  uint64_t *tile_at; /* [tile * dimensions + d]: coordinates of the tile, in units of tiles, in rising order of tiles */
-  /* Spilled cells: a reader over `source.spilled` */
-  tsr_reader *own;
-  /* Boxes: `parts` lie in one tile or block of tiles each, `boxes` are what is written */
-  tsr_box_list parts, boxes;
-  tsr_interval *intervals;
-  tsr_snapshot *snapshot; /* the present state; if cells are spilled, with them on top */
-  tsr_reader *reader;
+  tsr_box_cells cells;
+  tsr_reader *spilled; /* over source.spilled; NULL: the cells are in memory */
+  tsr_box_list parts; /* boxes that lie in one tile or block of tiles each */
+  tsr_box_list boxes; /* the boxes that are written */
+  tsr_interval *intervals; /* by box of `boxes`, then by dimension */
+  tsr_snapshot *snapshot; /* the present state; if cells are spilled, with them on top; NULL: not open */
+  tsr_reader *reader; /* over `snapshot`; NULL: not open */
   uint64_t *scratch; /* 4 ordinals for each dimension, for the functions at work */
-  tsr_buffer *values, *offsets, *validity; /* a tile's cells by field, if some of them come from a snapshot */
-  tsr_buffer taken;
-  tsr_column *columns;
+  tsr_box_fill fill;
 };
 
 static inline uint64_t *tsr__box_at(const tsr_box_list *list, uint64_t i) {
@@ -89,7 +94,7 @@ static inline uint32_t tsr__box_axis(const tsr_boxes *b, uint32_t i) {
 /* Appends a box of zeros. */
 int tsr__box_add(tsr_box_list *list, uint64_t **box, tsr_error *error);
 
-/* Joins neighbours on all axes, whatever their tiles, in a few rounds. */
+/* Joins neighbours on all axes, in the same tile or not, in a few rounds. */
 int tsr__boxes_join_all(const tsr_boxes *boxes, tsr_box_list *list, tsr_error *error);
 
 /* Joins the parts in each block of 2^level tiles a side to the box around them, if no cell in that box is unwritten.
@@ -113,7 +118,7 @@ void tsr__boxes_ordinals(const tsr_boxes *boxes, const uint64_t *tile, uint64_t 
 uint64_t tsr__boxes_find_tile(const tsr_boxes *boxes, const uint64_t *tile);
 
 static inline uint64_t tsr__boxes_place(const tsr_boxes *b, uint64_t cell) {
-  return b->cells[cell].key & ((UINT64_C(1) << b->place_bits) - 1);
+  return b->cells.pairs[cell].key & ((UINT64_C(1) << b->cells.place_bits) - 1);
 }
 
 /* Starts a reader on the cells between two corners, given as ordinals; without `attributes` it reads coordinates

@@ -22,19 +22,19 @@ static uint64_t place_cells(const filler *f, const uint64_t *tile, uint64_t *ord
   const tsr_boxes *b = f->boxes;
   uint64_t number = tsr__boxes_find_tile(b, tile), placed = 0;
   for (uint64_t i = 0; i < b->grid.tile_cells; i++) order[i] = TSR_NO_CELL;
-  if (number == b->tile_count) return 0;
+  if (number == b->cells.tile_count) return 0;
   bool all = true;
   for (uint32_t d = 0; d < b->dimensions; d++)
     all = all && tsr__box_low(f->box)[d] <= tile[d] * b->grid.extent[d] &&
           tsr__box_high(b, f->box)[d] - tile[d] * b->grid.extent[d] >= b->grid.extent[d] - 1;
-  for (uint64_t i = b->tile_first[number]; i < b->tile_first[number + 1]; i++) {
+  for (uint64_t i = b->cells.tile_first[number]; i < b->cells.tile_first[number + 1]; i++) {
     bool inside = true;
     if (!all) {
       tsr__boxes_ordinals(b, tile, tsr__boxes_place(b, i), b->scratch);
       for (uint32_t d = 0; d < b->dimensions; d++)
         inside = inside && b->scratch[d] >= tsr__box_low(f->box)[d] && b->scratch[d] <= tsr__box_high(b, f->box)[d];
     }
-    if (inside) order[tsr__boxes_place(b, i)] = b->cells[i].cell;
+    if (inside) order[tsr__boxes_place(b, i)] = b->cells.pairs[i].cell;
     placed += inside;
   }
   return placed;
@@ -46,14 +46,14 @@ static int copy_cell(tsr_boxes *b, uint32_t f, const tsr_column *column, uint64_
   const uint8_t *values = column->values;
   if (column->constant) index = 0;
   if (field->cell_size)
-    TSR_TRY(tsr__buffer_append(&b->values[f], values + index * field->cell_size, field->cell_size, error));
+    TSR_TRY(tsr__buffer_append(&b->fill.values[f], values + index * field->cell_size, field->cell_size, error));
   else {
     uint64_t at = column->offsets[index];
-    TSR_TRY(tsr__buffer_append(&b->values[f], values + at, column->offsets[index + 1] - at, error));
-    TSR_TRY(tsr__buffer_append_u64(&b->offsets[f], b->values[f].size, error));
+    TSR_TRY(tsr__buffer_append(&b->fill.values[f], values + at, column->offsets[index + 1] - at, error));
+    TSR_TRY(tsr__buffer_append_u64(&b->fill.offsets[f], b->fill.values[f].size, error));
   }
   if (!field->nullable) return TSR_OK;
-  return tsr__buffer_append_u8(&b->validity[f], !column->validity || column->validity[index], error);
+  return tsr__buffer_append_u8(&b->fill.validity[f], !column->validity || column->validity[index], error);
 }
 
 static int write_boxes_fill_copy_cells(tsr_boxes *b, const tsr_column *columns, uint64_t index, tsr_error *error) {
@@ -68,13 +68,13 @@ static int write_boxes_fill_take_rows(tsr_boxes *b, tsr_reader *reader, const ts
                                       uint64_t *next, tsr_error *error) {
   const tsr_column *coordinates[TSR_MAX_DIMENSIONS];
   TSR_TRY(tsr__boxes_coordinates(b, reader, coordinates, error));
-  b->taken.size = 0;
+  b->fill.taken.size = 0;
   for (uint64_t r = 0; r < batch->count; r++) {
     uint64_t place, index = tsr_batch_index(batch, r);
     tsr__boxes_locate(b, coordinates, index, b->scratch, &place);
     if (order[place] != TSR_NO_CELL) continue;
     order[place] = (*next)++;
-    TSR_TRY(tsr__buffer_append_u64(&b->taken, index, error));
+    TSR_TRY(tsr__buffer_append_u64(&b->fill.taken, index, error));
   }
   return TSR_OK;
 }
@@ -90,10 +90,10 @@ static int write_boxes_fill_add_rows(tsr_boxes *b, tsr_reader *reader, uint64_t 
     int rc = tsr_reader_next(reader, &batch, error);
     if (rc <= 0) return rc;
     TSR_TRY(write_boxes_fill_take_rows(b, reader, batch, order, next, error));
-    for (uint32_t f = n; f < fields && b->taken.size; f++) {
+    for (uint32_t f = n; f < fields && b->fill.taken.size; f++) {
       TSR_TRY(tsr_reader_column(reader, f, &column, error));
-      for (uint64_t at = 0; at < b->taken.size; at += 8)
-        TSR_TRY(copy_cell(b, f, column, tsr__load64(b->taken.data + at), error));
+      for (uint64_t at = 0; at < b->fill.taken.size; at += 8)
+        TSR_TRY(copy_cell(b, f, column, tsr__load64(b->fill.taken.data + at), error));
     }
   }
 }
@@ -117,28 +117,29 @@ static int reserve_known(tsr_boxes *b, uint64_t cells, tsr_error *error) {
   for (uint32_t i = n; i < fields; i++) {
     const tsr_field *field = &b->source.schema->fields[i];
     const uint64_t size = tsr__mul_sat(cells, field->cell_size ? field->cell_size : sizeof(uint64_t));
-    TSR_TRY(tsr__buffer_reserve_exactly(field->cell_size ? &b->values[i] : &b->offsets[i], size, error));
-    if (field->nullable) TSR_TRY(tsr__buffer_reserve_exactly(&b->validity[i], cells, error));
+    TSR_TRY(tsr__buffer_reserve_exactly(field->cell_size ? &b->fill.values[i] : &b->fill.offsets[i], size, error));
+    if (field->nullable) TSR_TRY(tsr__buffer_reserve_exactly(&b->fill.validity[i], cells, error));
   }
   return TSR_OK;
 }
 
 static int begin_values(tsr_boxes *b, uint64_t cells, tsr_error *error) {
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
-  for (uint32_t i = 0; i < 3 * fields; i++) b->values[i].size = 0;
+  for (uint32_t i = 0; i < 3 * fields; i++) b->fill.values[i].size = 0;
   for (uint32_t i = n; i < fields; i++)
-    if (!b->source.schema->fields[i].cell_size) TSR_TRY(tsr__buffer_append_u64(&b->offsets[i], 0, error));
+    if (!b->source.schema->fields[i].cell_size) TSR_TRY(tsr__buffer_append_u64(&b->fill.offsets[i], 0, error));
   return reserve_known(b, cells, error);
 }
 
 static const tsr_column *end_values(tsr_boxes *b) {
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
   for (uint32_t i = n; i < fields; i++)
-    b->columns[i] = (tsr_column){.values = b->values[i].data ? b->values[i].data : (const uint8_t *)"",
-                                 .offsets = (const uint64_t *)(const void *)b->offsets[i].data,
-                                 .validity = b->source.schema->fields[i].nullable ? b->validity[i].data : NULL,
-                                 .cell_size = b->source.schema->fields[i].cell_size};
-  return b->columns;
+    b->fill.columns[i] =
+        (tsr_column){.values = b->fill.values[i].data ? b->fill.values[i].data : (const uint8_t *)"",
+                     .offsets = (const uint64_t *)(const void *)b->fill.offsets[i].data,
+                     .validity = b->source.schema->fields[i].nullable ? b->fill.validity[i].data : NULL,
+                     .cell_size = b->source.schema->fields[i].cell_size};
+  return b->fill.columns;
 }
 
 static int fill_tile(void *argument, const uint64_t *tile, uint64_t *order, const tsr_column **columns,
@@ -170,7 +171,7 @@ static int fill_spilled(void *argument, const uint64_t *tile, uint64_t *order, c
   uint64_t next = 0;
   for (uint64_t i = 0; i < b->grid.tile_cells; i++) order[i] = TSR_NO_CELL;
   TSR_TRY(begin_values(b, wanted, error));
-  TSR_TRY(write_boxes_fill_add_rows(b, b->own, order, &next, error));
+  TSR_TRY(write_boxes_fill_add_rows(b, b->spilled, order, &next, error));
   if (next < wanted) {
     TSR_TRY(tsr__boxes_present(b, error));
     TSR_TRY(write_boxes_fill_add_rows(b, b->reader, order, &next, error));

@@ -225,7 +225,8 @@ void tsr__limit_make(const tsr_schema *schema, uint32_t f, tsr_limit *limit) {
 static inline bool write_buffer_is_within(const tsr_limit *limit, const void *value) {
   uint64_t key;
   if (limit->physical == TSR_PHYSICAL_I64) key = tsr__load64(value) ^ UINT64_C(1) << 63;
-  else if (limit->physical == TSR_PHYSICAL_I32) key = (uint64_t)(int64_t)(int32_t)tsr__load32(value) ^ UINT64_C(1) << 63;
+  else if (limit->physical == TSR_PHYSICAL_I32)
+    key = (uint64_t)(int64_t)(int32_t)tsr__load32(value) ^ UINT64_C(1) << 63;
   else key = tsr__key(limit->datatype, value);
   return key >= limit->low && key <= limit->high;
 }

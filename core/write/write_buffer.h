@@ -14,11 +14,11 @@ void tsr__buffered_init(tsr_buffered *column, tsr_memory *memory);
 void tsr__buffered_release(tsr_buffered *column);
 
 /* Appends cells selection[0..count) of a column; if `selection` is NULL, its first `count` cells. After an error the
- * column may have parts of them: truncate it. */
+ * column may have some of these cells in parts: truncate it. */
 int tsr__buffered_append(const tsr_field *field, tsr_buffered *to, const tsr_column *column, const uint32_t *selection,
                          uint64_t count, tsr_error *error);
 
-typedef struct tsr_limit { /* what a single cell of a field must keep to, for tsr__buffered_append_cell */
+typedef struct tsr_limit { /* the limits of a field's cells, for tsr__buffered_append_cell */
   uint64_t size; /* bytes; 0: variable size */
   uint64_t low, high; /* order keys, if `bounded` */
   tsr_physical_type physical;
@@ -31,8 +31,8 @@ typedef struct tsr_limit { /* what a single cell of a field must keep to, for ts
 void tsr__limit_make(const tsr_schema *schema, uint32_t field, tsr_limit *limit);
 
 /* Appends the first cell of `columns`, which are those of all fields, if each column has room and the cell keeps to the
- * limits; sets *bytes to what it takes. Returns false and changes nothing otherwise: the functions for many cells make
- * room, or say what is wrong. */
+ * limits; sets *bytes to the bytes that the cell takes. Otherwise returns false and changes nothing: the functions for
+ * many cells make room, or tell the error. */
 bool tsr__buffered_append_cell(const tsr_limit *limits, uint32_t fields, tsr_buffered *to, const tsr_column *columns,
                                uint64_t *bytes);
 

@@ -44,8 +44,8 @@ void tsr__commit_release(tsr_commit_state *commit) {
 
 /* ---- Taking a commit back --------------------------------------------------------------------------------------- */
 
-/* Takes back the commits that were published before the writer was reopened. It takes back all of them each time, since
- * a savepoint of the host's may have undone an earlier withdrawal. */
+/* Takes back the commits that were published before the writer was reopened: each time all of these commits, since a
+ * savepoint of the host's may have undone an earlier withdrawal. */
 static int withdraw_published(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   if (c->reopened && *c->path) TSR_TRY(tsr__buffer_append(&c->withdrawn, c->path, TSR_COMMIT_PATH, error));
@@ -62,7 +62,8 @@ static int withdraw_published(tsr_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Withdraws published commits, removes what is staged for the present one, then its marker. The marker goes last: recovery finds the rest by it. */
+/* Withdraws published commits, then removes the staged file and the marker of the present one. The marker goes last:
+ * recovery finds the other files by it. */
 static int take_staged_back(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];

@@ -18,7 +18,8 @@ typedef struct tsr_commit_options { /* how the writer commits: from tsr_writer_o
 
 typedef struct tsr_commit_state {
   tsr_commit_options options;
-  tsr_buffer pieces; /* tsr_piece of each fragment on disk: `boxes` that were appended, then those made of cells */
+  /* tsr_piece of each fragment on disk: first `boxes` pieces that were appended as boxes, then pieces made of cells */
+  tsr_buffer pieces;
   uint64_t boxes;
   uint64_t time; /* of the prepared commit */
   char path[TSR_COMMIT_PATH]; /* the file whose creation publishes the commit; "": none */
@@ -30,10 +31,10 @@ typedef struct tsr_commit_state {
   tsr_buffer withdrawn; /* char[TSR_COMMIT_PATH]: commits that were withdrawn; the host may have brought one back */
 } tsr_commit_state;
 
-/* Notes that the pieces on disk no longer hold what is to be committed. */
+/* Notes a change: the pieces on disk no longer hold all cells to be committed. */
 static inline void tsr__commit_outdate(tsr_commit_state *commit) { commit->prepared = commit->reusable = false; }
 
-/* Frees the state. The files stay: recovery finds what was prepared by its marker. */
+/* Frees the state. Files of a prepared commit stay: recovery finds them by the marker. */
 void tsr__commit_release(tsr_commit_state *commit);
 
 /* Closes the marker, which was removed or is left to recovery. */

@@ -1,7 +1,7 @@
 /* write_deletes.c: turns the coordinates of removed cells into delete conditions that delete just these cells.
  *
- * A condition states which cells are kept. One cell removed at (a, b): x <> a OR y <> b. Several cells: an AND of such
- * terms. Every reader evaluates every node on every cell, so the number of nodes is the cost.
+ * A condition states which cells are kept. One cell removed at (a, b): x <> a OR y <> b. Several cells: an AND of terms
+ * of this kind. Every reader evaluates every node on every cell, so the number of nodes is the cost.
  *
  * Coordinates that are equal in all dimensions but one become one term with a set in that dimension. Terms that are
  * equal in all dimensions but another one, sets included, become one again, and so on. So products of sets cover the
@@ -11,8 +11,8 @@
  * > 9) or, from format version 20 on, as NOT IN if there are many: TileDB looks values up by hash, which costs as much
  * as some thirty comparisons of numbers.
  *
- * The values of each dimension are numbered in their order: symbols. Sets have the symbols behind those. As a rule,
- * equal sets have one symbol. */
+ * The values of each dimension are numbered in their order; these numbers are symbols. Sets have symbols, too, behind
+ * those of the values. As a rule, equal sets have one symbol. */
 #include "write/write_deletes.h"
 
 #include <inttypes.h>
@@ -189,7 +189,7 @@ static const uint32_t *members_of(const write_deletes_side *s, const set *one) {
   return (const uint32_t *)(const void *)s->members.data + one->first;
 }
 
-/* Gives equal sets the number of the first of them: sets renamed[set]. */
+/* Gives equal sets the number of the first one: renamed[set] is the new number of a set. */
 static int unite_sets(maker *m, write_deletes_side *s, uint32_t *renamed) {
   uint64_t count = s->sets.size / sizeof(set);
   for (uint64_t i = 0; i < count; i++) {

@@ -2,8 +2,8 @@
  * and in the snapshot below.
  *
  * Cells in memory are in a hash table of chains, the newest cell first. The table takes in new cells when it is used
- * next. Rewinding the writer takes them out again, one by one. A reader of the one point finds spilled cells and those
- * of the snapshot. */
+ * next. Rewinding the writer takes them out again, one by one. For spilled cells and the snapshot a reader looks up the
+ * one point. */
 #include "write/write_find.h"
 
 #include <string.h>

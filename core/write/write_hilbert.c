@@ -1,9 +1,9 @@
-/* write_hilbert.c: sorts sparse cells into Hilbert order, if blocks of them have been sorted by their codes before.
+/* write_hilbert.c: sorts sparse cells into Hilbert order, if blocks of cells have been sorted by their codes before.
  *
  * Blocks are sorted while more cells come (write_ahead.c); the others are sorted first. Then the codes are cut into
  * places of about as many cells as stay in a core's cache. A place takes its part of each block, in the order of
- * blocks, and sorts them again, stably. This costs what merging them would, whatever the number of blocks. Equal codes
- * are in one place, so each place settles its ties by itself. Places are tasks for worker threads.
+ * blocks, and sorts them again, stably. That costs as much as a merge, for any number of blocks. Equal codes are in one
+ * place, so each place settles its ties by itself. Places are tasks for worker threads.
  *
  * Invariants: bounds[block][place] is the first pair of a block with a code not below that of the place. starts[place]
  * is the sum of these. */

@@ -1,5 +1,5 @@
-/* write_need.h: counts, as cells and removed rows come, the memory that a writer's commit will need, so that a commit
- * never fails for lack of it. */
+/* write_need.h: counts, as cells and removed rows come, the memory that a writer's commit will need, so that no commit
+ * fails because memory is short. */
 #ifndef TSR_WRITE_NEED_H
 #define TSR_WRITE_NEED_H
 
@@ -19,14 +19,14 @@ typedef struct tsr_sizes {
 typedef struct tsr_need {
   bool variable; /* a field has variable size */
   uint64_t row; /* bytes of a cell in a tile of the array, without values of variable size */
-  uint64_t coordinates; /* bytes of them that a removed row has, too */
+  uint64_t coordinates; /* bytes of `row` that a removed row has, too */
   uint64_t tile_cells; /* cells of a tile of the array, at most */
   uint64_t codecs; /* bytes that filters take beside a tile */
   tsr_sizes memory, spilled; /* of the cells in memory; of all runs on disk together */
   tsr_buffer runs; /* tsr_sizes of each run on disk */
 } tsr_need;
 
-/* Finds what the schema says of a tile's size. */
+/* Finds the size of a tile as far as the schema tells it. */
 int tsr__need_open(tsr_writer *writer, tsr_error *error);
 void tsr__need_release(tsr_writer *writer);
 

@@ -245,7 +245,7 @@ int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *c
                     uint64_t *numbers, uint32_t *dimension, tsr_error *error) {
   const uint32_t n = schema->dimension_count;
   write_order_sorter s = {.schema = schema, .columns = columns, .threads = 1, .count = count, .numbers = numbers};
-  uint32_t before = 0; /* lists in front of those of the coordinates */
+  uint32_t before = 0; /* lists in front of the coordinates' lists */
   if (schema->cell_order == TSR_ORDER_HILBERT) {
     before = 1;
     if (list == 0) {

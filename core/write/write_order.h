@@ -15,7 +15,8 @@ typedef struct tsr_order_ahead {
 
 /* Sets order[0..*count) to the numbers of the cells in the schema's global order; cells with equal coordinates stand in
  * the order of their numbers. If the schema has no duplicates, only the last of equal cells is left, and *count falls.
- * `columns` holds the dimensions. `ahead` has blocks of an array in Hilbert order; NULL: there are none. */
+ * `columns` holds the dimensions. `ahead` has blocks that were sorted ahead, of an array in Hilbert order; NULL:
+ * none. */
 int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
                      const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error);
 

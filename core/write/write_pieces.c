@@ -79,7 +79,7 @@ static int write_spilled(tsr_writer *w, tsr_error *error) {
   TSR_TRY(new_piece(w, &made, error));
   tsr_path p = tsr__writer_path(w, made->name);
   tsr_fragment_target target = tsr__provisional_target(w, p.text, NULL);
-  TSR_TRY(tsr__spill_merge(w, &target, &cells, error)); /* what is left is removed with the other pieces */
+  TSR_TRY(tsr__spill_merge(w, &target, &cells, error)); /* after an error the files are removed with the other pieces */
   return cells > 0 ? TSR_OK : tsr__pieces_remove(w, tsr__piece_count(&w->commit) - 1, error);
 }
 
@@ -181,7 +181,7 @@ int tsr__pieces_add_box(tsr_writer *writer, const tsr_interval *box, tsr_piece_w
   tsr__commit_outdate(&w->commit);
   tsr_path p = tsr__writer_path(w, made->name);
   const tsr_fragment_target target = tsr__provisional_target(w, p.text, copy);
-  TSR_TRY(write(argument, &target, error)); /* what is left is removed with the other pieces */
+  TSR_TRY(write(argument, &target, error)); /* after an error the files are removed with the other pieces */
   w->commit.boxes++;
   return TSR_OK;
 }
@@ -197,8 +197,7 @@ int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool arra
 
 /* ---- The array's present state ---------------------------------------------------------------------------------- */
 
-/* Opens the array's present state, whatever the transaction sees. The listing is not frozen, so that the time of the
- * commit is chosen later than everything that it shows. */
+/* The listing is not frozen, so that the time of the commit is chosen later than everything in the snapshot. */
 int tsr__pieces_open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   tsr_writer *w = argument;
   const uint64_t frozen = w->array->frozen;
@@ -238,7 +237,8 @@ static int write_found_box(tsr_writer *w, tsr_boxes *boxes, uint64_t index, tsr_
   TSR_TRY(new_piece(w, &made, error));
   tsr_path p = tsr__writer_path(w, made->name);
   tsr_fragment_target target = tsr__provisional_target(w, p.text, box);
-  return tsr__boxes_write(boxes, index, &target, error); /* what is left is removed with the other pieces */
+  /* after an error the files are removed with the other pieces */
+  return tsr__boxes_write(boxes, index, &target, error);
 }
 
 /* Writes the boxes of the cells in memory, or of spilled cells. */

@@ -26,8 +26,8 @@ int tsr__pieces_write(tsr_writer *writer, tsr_error *error);
 /* Removes the pieces from number `from` on, with their files. */
 int tsr__pieces_remove(tsr_writer *writer, uint64_t from, tsr_error *error);
 
-/* Opens a snapshot of the array's present state, whatever the transaction sees. The caller closes it. `argument` is the
- * writer. */
+/* Opens a snapshot of the array's present state, which the transaction itself may not see. The caller closes it.
+ * `argument` is the writer. */
 int tsr__pieces_open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error);
 
 /* Adds a fragment to the commit, as tsr_writer_append_box does, but `write` makes its files. The box lies within the

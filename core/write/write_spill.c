@@ -176,7 +176,7 @@ static int spill(tsr_writer *writer, tsr_error *error) {
   return TSR_OK;
 }
 
-/* A statement that spills may use what a commit may: cells that it has no room for could not be committed either. */
+/* A statement that spills may use as much memory as a commit: cells that need more could not be committed either. */
 int tsr__spill(tsr_writer *writer, tsr_error *error) {
   const bool lent = writer->memory.lent > 0;
   if (!lent) tsr__need_lend(writer, true);
@@ -241,6 +241,22 @@ typedef struct write_spill_cursor { /* a source, and its tile that is in memory 
 
 typedef write_spill_cursor *write_spill_place; /* in the heap */
 
+typedef struct write_spill_part { /* the part that is being written, if there is no target */
+  tsr_buffer *list; /* tsr_sorted_run of each part that is complete */
+  tsr_sorted_run run; /* the present one; without a fragment: it has no cells yet */
+  const tsr_schema *schema;
+  run_path path;
+  uint64_t cells, max; /* that it has; at which it is complete */
+} write_spill_part;
+
+typedef struct write_spill_out { /* merged cells that are not written yet */
+  tsr_buffered *columns; /* by slot */
+  tsr_column *views; /* of `columns`, while they are written */
+  uint64_t *last; /* [list]: numbers of the last of these cells */
+  uint64_t count, written; /* cells here; cells that were written before */
+  bool last_removed; /* the last of these cells was removed by the writer */
+} write_spill_out;
+
 /* A merge of sources. A source is a run, or several parts in succession that a group of runs has become; parts of a
  * group have the same `first`. */
 typedef struct write_spill_merge {
@@ -248,22 +264,14 @@ typedef struct write_spill_merge {
   const tsr_sorted_run *runs; /* of all sources */
   uint64_t run_count;
   const tsr_fragment_target *target; /* the fragment that the cells become; NULL: they become parts */
-  tsr_buffer *parts; /* tsr_sorted_run of each part that is complete */
-  tsr_sorted_run part; /* the part that is being written, if it has a fragment */
-  const tsr_schema *part_schema;
-  run_path part_path;
-  uint64_t part_cells, part_max;
-  uint32_t list_count, slots, kept; /* slots: fields and numbers; kept: the first ones of them that are written */
+  uint32_t list_count, slots, kept; /* slots: fields and numbers; kept: the first slots, which are written */
   uint32_t *dimensions; /* [list]: the dimension whose coordinates it holds, or the number of dimensions */
-  write_spill_cursor *cursors;
-  write_spill_place *heap;
+  write_spill_cursor *cursors; /* by source */
+  write_spill_place *heap; /* cursors that have a cell */
   uint64_t cursor_count, heap_count;
-  tsr_fragment_writer *writer;
-  tsr_buffered *out; /* merged cells that are not written yet */
-  tsr_column *out_columns;
-  uint64_t *last; /* [list]: numbers of the last of these cells */
-  uint64_t out_count, written;
-  bool last_removed; /* the last of these cells was removed by the writer */
+  tsr_fragment_writer *writer; /* of the target or the present part; NULL: none */
+  write_spill_part part;
+  write_spill_out out;
 } write_spill_merge;
 
 static const tsr_field *field_at(const write_spill_merge *m, uint32_t slot) {
@@ -372,15 +380,15 @@ static bool write_spill_before(const write_spill_merge *m, write_spill_cursor *c
 TSR_DEFINE_HEAP(write_spill_heap, write_spill_merge, write_spill_place, write_spill_before)
 
 static bool equals_last(const write_spill_merge *m, const write_spill_cursor *c) {
-  if (m->out_count == 0 || m->w->schema->allows_duplicates) return false;
+  if (m->out.count == 0 || m->w->schema->allows_duplicates) return false;
   for (uint32_t k = m->list_count; k-- > 0;) {
     const uint32_t d = m->dimensions[k];
     if (!write_spill_is_text(m, k)) {
-      if (m->last[k] != c->lists[k * c->cells + c->at]) return false;
+      if (m->out.last[k] != c->lists[k * c->cells + c->at]) return false;
       continue;
     }
-    const tsr_column last = tsr__buffered_column(&m->w->schema->fields[d], &m->out[d], 0);
-    if (write_spill_compare_text(&last, m->out_count - 1, &c->columns[d], c->at) != 0) return false;
+    const tsr_column last = tsr__buffered_column(&m->w->schema->fields[d], &m->out.columns[d], 0);
+    if (write_spill_compare_text(&last, m->out.count - 1, &c->columns[d], c->at) != 0) return false;
   }
   return true;
 }
@@ -388,14 +396,14 @@ static bool equals_last(const write_spill_merge *m, const write_spill_cursor *c)
 /* ---- What comes out ---------------------------------------------------------------------------------------------- */
 
 static void write_spill_take_back(write_spill_merge *m) {
-  m->out_count--;
-  for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_truncate(field_at(m, f), &m->out[f], m->out_count);
+  m->out.count--;
+  for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_truncate(field_at(m, f), &m->out.columns[f], m->out.count);
 }
 
 static int write_spill_open_part(write_spill_merge *m, tsr_error *error) {
-  TSR_TRY(new_run(m->w, &m->part.fragment, error));
-  m->part_path = write_spill_path_of(m->part.fragment);
-  const tsr_fragment_target target = run_target(m->w, m->part_schema, m->part_path.text);
+  TSR_TRY(new_run(m->w, &m->part.run.fragment, error));
+  m->part.path = write_spill_path_of(m->part.run.fragment);
+  const tsr_fragment_target target = run_target(m->w, m->part.schema, m->part.path.text);
   return tsr__fragment_writer_open(&target, &m->writer, error);
 }
 
@@ -403,29 +411,29 @@ static int end_part(write_spill_merge *m, tsr_error *error) {
   TSR_TRY(tsr__fragment_writer_finish(m->writer, error));
   tsr__fragment_writer_close(m->writer);
   m->writer = NULL;
-  TSR_TRY(write_spill_open_run(m->w, m->part_schema, m->part_path.text, m->part.fragment, error));
-  TSR_TRY(tsr__buffer_append(m->parts, &m->part, sizeof m->part, error));
-  m->part.fragment = NULL;
-  m->part_cells = 0;
+  TSR_TRY(write_spill_open_run(m->w, m->part.schema, m->part.path.text, m->part.run.fragment, error));
+  TSR_TRY(tsr__buffer_append(m->part.list, &m->part.run, sizeof m->part.run, error));
+  m->part.run.fragment = NULL;
+  m->part.cells = 0;
   return TSR_OK;
 }
 
 static int write_spill_flush(write_spill_merge *m, tsr_error *error) {
-  if (m->out_count == 0) return TSR_OK;
+  if (m->out.count == 0) return TSR_OK;
   if (!m->writer) TSR_TRY(write_spill_open_part(m, error));
-  for (uint32_t f = 0; f < m->kept; f++) m->out_columns[f] = tsr__buffered_column(field_at(m, f), &m->out[f], 0);
-  TSR_TRY(tsr__fragment_writer_add(m->writer, m->out_columns, NULL, m->out_count, error));
-  m->written += m->out_count;
-  m->part_cells += m->out_count;
-  m->out_count = 1;
+  for (uint32_t f = 0; f < m->kept; f++) m->out.views[f] = tsr__buffered_column(field_at(m, f), &m->out.columns[f], 0);
+  TSR_TRY(tsr__fragment_writer_add(m->writer, m->out.views, NULL, m->out.count, error));
+  m->out.written += m->out.count;
+  m->part.cells += m->out.count;
+  m->out.count = 1;
   write_spill_take_back(m); /* all cells are written */
-  return m->parts && m->part_cells >= m->part_max ? end_part(m, error) : TSR_OK;
+  return m->part.list && m->part.cells >= m->part.max ? end_part(m, error) : TSR_OK;
 }
 
 static bool is_full(const write_spill_merge *m) {
   uint64_t bytes = 0;
-  for (uint32_t f = 0; f < m->kept; f++) bytes += m->out[f].values.size + m->out[f].offsets.size;
-  return m->out_count == WRITE_SPILL_BATCH || bytes > m->w->memory.limit / 32;
+  for (uint32_t f = 0; f < m->kept; f++) bytes += m->out.columns[f].values.size + m->out.columns[f].offsets.size;
+  return m->out.count == WRITE_SPILL_BATCH || bytes > m->w->memory.limit / 32;
 }
 
 /* Takes the cell at which a cursor stands, in place of the last one if their coordinates are equal. A removed cell
@@ -433,14 +441,14 @@ static bool is_full(const write_spill_merge *m) {
 static int write_spill_take(write_spill_merge *m, const write_spill_cursor *c, tsr_error *error) {
   const uint32_t cell = (uint32_t)c->at;
   const bool again = equals_last(m, c);
-  if (m->out_count > 0 && (again || m->last_removed)) write_spill_take_back(m);
+  if (m->out.count > 0 && (again || m->out.last_removed)) write_spill_take_back(m);
   if (!again && is_full(m)) TSR_TRY(write_spill_flush(m, error));
   for (uint32_t f = 0; f < m->kept; f++)
-    TSR_TRY(tsr__buffered_append(field_at(m, f), &m->out[f], &c->columns[f], &cell, 1, error));
-  m->out_count++;
-  for (uint32_t k = 0; k < m->list_count; k++) m->last[k] = c->lists[k * c->cells + c->at];
-  m->last_removed = m->target && m->w->removed.own > 0 &&
-                    tsr__removed_has(&m->w->removed, tsr__uncommitted_rowid(number_at(m, c)), m->w->removed.count);
+    TSR_TRY(tsr__buffered_append(field_at(m, f), &m->out.columns[f], &c->columns[f], &cell, 1, error));
+  m->out.count++;
+  for (uint32_t k = 0; k < m->list_count; k++) m->out.last[k] = c->lists[k * c->cells + c->at];
+  m->out.last_removed = m->target && m->w->removed.own > 0 &&
+                        tsr__removed_has(&m->w->removed, tsr__uncommitted_rowid(number_at(m, c)), m->w->removed.count);
   return TSR_OK;
 }
 
@@ -475,7 +483,7 @@ static int merge_all(write_spill_merge *m, tsr_error *error) {
     if (rc == 0) top = m->heap[--m->heap_count];
     write_spill_heap_sink(m, m->heap, m->heap_count, 0, top);
   }
-  if (m->out_count > 0 && m->last_removed) write_spill_take_back(m);
+  if (m->out.count > 0 && m->out.last_removed) write_spill_take_back(m);
   TSR_TRY(write_spill_flush(m, error));
   if (m->target) return tsr__fragment_writer_finish(m->writer, error);
   return m->writer ? end_part(m, error) : TSR_OK;
@@ -484,11 +492,11 @@ static int merge_all(write_spill_merge *m, tsr_error *error) {
 static int write_spill_allocate(write_spill_merge *m, tsr_error *error) {
   tsr_memory *memory = &m->w->memory;
   TSR_TRY(TSR_ALLOC_ARRAY(memory, m->list_count, &m->dimensions, error));
-  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->list_count, &m->last, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->list_count, &m->out.last, error));
   TSR_TRY(TSR_ALLOC_ARRAY(memory, m->cursor_count, &m->heap, error));
-  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->kept, &m->out_columns, error));
-  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->kept, &m->out, error));
-  for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_init(&m->out[f], memory);
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->kept, &m->out.views, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->kept, &m->out.columns, error));
+  for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_init(&m->out.columns[f], memory);
   TSR_TRY(TSR_ALLOC_ARRAY(memory, m->cursor_count, &m->cursors, error));
   return TSR_OK;
 }
@@ -502,14 +510,14 @@ static void write_spill_release(write_spill_merge *m) {
     tsr__free(c->columns);
     tsr__free(c->lists);
   }
-  for (uint32_t f = 0; m->out && f < m->kept; f++) tsr__buffered_release(&m->out[f]);
+  for (uint32_t f = 0; m->out.columns && f < m->kept; f++) tsr__buffered_release(&m->out.columns[f]);
   tsr__free(m->cursors);
-  tsr__free(m->out);
-  tsr__free(m->out_columns);
+  tsr__free(m->out.columns);
+  tsr__free(m->out.views);
   tsr__free(m->heap);
-  tsr__free(m->last);
+  tsr__free(m->out.last);
   tsr__free(m->dimensions);
-  if (m->part.fragment) tsr__array_fragment_drop(m->w->array, m->part.fragment);
+  if (m->part.run.fragment) tsr__array_fragment_drop(m->w->array, m->part.run.fragment);
 }
 
 typedef struct sources { /* sources of a merge, in the order of their numbers */
@@ -528,17 +536,19 @@ static int merge_sources(const sources *s, uint64_t first, uint64_t count, const
                          tsr_buffer *parts, uint64_t *cells, tsr_error *error) {
   tsr_writer *w = s->w;
   const tsr_sorted_run *runs = write_spill_run_at(s, first);
-  write_spill_merge m = {
-      .w = w, .runs = runs, .run_count = count, .target = target, .parts = parts, .part_schema = s->part_schema};
+  write_spill_merge m = {.w = w, .runs = runs, .run_count = count, .target = target};
   m.slots = w->field_count + 1;
   m.kept = target ? w->field_count : m.slots;
   m.list_count = tsr__order_lists(w->runs.schema);
   m.cursor_count = count_sources(runs, count);
-  m.part = (tsr_sorted_run){.first = runs[0].first, .end = runs[count - 1].end};
-  m.part_max = w->memory.limit / 16 / ((uint64_t)TILE_BYTES * m.slots) * s->part_schema->capacity;
+  m.part =
+      (write_spill_part){.list = parts,
+                         .run = {.first = runs[0].first, .end = runs[count - 1].end},
+                         .schema = s->part_schema,
+                         .max = w->memory.limit / 16 / ((uint64_t)TILE_BYTES * m.slots) * s->part_schema->capacity};
   int rc = write_spill_allocate(&m, error);
   if (rc >= 0) rc = merge_all(&m, error);
-  if (rc >= 0) *cells = m.written;
+  if (rc >= 0) *cells = m.out.written;
   write_spill_release(&m);
   return rc;
 }
@@ -553,10 +563,10 @@ static void drop_sources(sources *s) {
 
 typedef struct weight { /* of all runs */
   uint64_t cells, bytes; /* decoded bytes */
-  uint64_t largest; /* bytes that one run takes while it is merged: its largest tile, and what stands beside it */
+  uint64_t largest; /* bytes that one run takes while it is merged: its largest tile and the structures beside it */
 } weight;
 
-/* Adds the weight of a run, by what its metadata says of its tiles. */
+/* Adds the weight of a run, by the sizes of tiles in its metadata. */
 static int write_spill_weigh(tsr_writer *w, const tsr_sorted_run *run, weight *sum, tsr_error *error) {
   const tsr_fragment_metadata *metadata = &run->fragment->metadata;
   const uint64_t beside = sizeof(tsr_tile_request) + sizeof(tsr_column) + sizeof(write_spill_cursor);

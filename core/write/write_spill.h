@@ -11,11 +11,11 @@ typedef struct tsr_fragment_target tsr_fragment_target;
 
 typedef struct tsr_sorted_run {
   uint64_t first, end; /* numbers of its cells; `end` falls if the writer is rewound to a number within a spilled run */
-  uint64_t stored; /* cells in the fragment: more than end - first after such a rewind */
+  uint64_t stored; /* cells in the fragment; more than end - first after a rewind */
   tsr_fragment *fragment;
 } tsr_sorted_run;
 
-typedef struct tsr_scratch { /* where runs on disk lie */
+typedef struct tsr_scratch { /* the store of runs on disk */
   const tsr_host_store *host; /* borrowed; NULL: in the array's store */
   void *argument; /* of `host`, borrowed */
   tsr_store *store; /* owned; NULL: not open */

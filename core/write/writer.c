@@ -127,7 +127,7 @@ static void truncate_columns(tsr_writer *w, uint64_t count) {
   w->cells.count = count;
 }
 
-/* Takes the last cells back, so that `count` are left. These end in memory, or where the cells in memory begin. */
+/* Takes the last cells, which are in memory, back, so that `count` are left. */
 static void take_back(tsr_writer *w, uint64_t count) {
   tsr__need_take(w, TSR_MAX(count, w->cells.first) - w->cells.first, tsr__writer_in_memory(w));
   truncate_columns(w, count);

@@ -31,13 +31,13 @@ typedef struct tsr_cell_buffer { /* cells in memory: numbers first..count */
 } tsr_cell_buffer;
 
 struct tsr_writer {
-  uint32_t references; /* the caller's, and those of snapshots */
+  uint32_t references; /* 1 of the caller, and 1 of each snapshot */
   tsr_array *array; /* borrowed */
   const tsr_schema *schema; /* of the cells */
   uint32_t field_count;
   uint32_t version; /* format version of the commit */
   tsr_memory memory; /* the budget, memory_mb */
-  tsr_arena arena; /* what lives as long as the writer: columns, boxes, the schema of runs */
+  tsr_arena arena; /* memory that lives as long as the writer: columns, boxes, the schema of runs */
   unsigned threads;
   tsr_cell_buffer cells;
   tsr_removed removed;

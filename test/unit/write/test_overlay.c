@@ -56,7 +56,7 @@ static void create(uint64_t capacity) {
 
 typedef struct cell {
   int x, y; /* 0..SIDE - 1 */
-  int64_t value; /* its attributes are made of it */
+  int64_t value; /* the number from which its attributes are made */
   int64_t row;
 } cell;
 
@@ -415,7 +415,7 @@ static void take_committed(tsr_snapshot *snapshot) {
   tsr_reader_close(reader);
 }
 
-/* A condition deletes all cells at its coordinates: in an array with duplicates all of them must be removed. */
+/* A condition deletes all cells at its coordinates, so a test of an array with duplicates removes them all. */
 static void take_away_all(tsr_writer *writer) {
   for (uint64_t i = 0; i < removed_count; i++)
     for (uint64_t k = 0; k < committed_count; k++) {
@@ -521,20 +521,20 @@ static void run(kind which, uint64_t memory) {
   assert_int_equal(spilled > 0, spills);
 }
 
-static void test_row(void **state) { run(ROW, 0); }
-static void test_col(void **state) { run(COL, 0); }
-static void test_hilbert(void **state) { run(HILBERT, 0); }
-static void test_duplicates(void **state) { run(DUPLICATES, 0); }
-static void test_strings(void **state) { run(STRINGS, 0); }
-static void test_old(void **state) { run(OLD, 0); }
-static void test_spill_row(void **state) { run(ROW, 1000000); }
-static void test_spill_hilbert(void **state) { run(HILBERT, 1000000); }
-static void test_spill_duplicates(void **state) { run(DUPLICATES, 1000000); }
-static void test_spill_strings(void **state) { run(STRINGS, 1000000); }
-static void test_spill_dense(void **state) { run(DENSE, 1000000); }
-static void test_spill_dense_col(void **state) { run(DENSE_COL, 1000000); }
-static void test_dense(void **state) { run(DENSE, 0); }
-static void test_dense_col(void **state) { run(DENSE_COL, 0); }
+static void test_histories_agree_in_row_order(void **state) { run(ROW, 0); }
+static void test_histories_agree_in_column_order(void **state) { run(COL, 0); }
+static void test_histories_agree_in_hilbert_order(void **state) { run(HILBERT, 0); }
+static void test_histories_agree_with_duplicates(void **state) { run(DUPLICATES, 0); }
+static void test_histories_agree_with_strings(void **state) { run(STRINGS, 0); }
+static void test_histories_agree_in_version_17(void **state) { run(OLD, 0); }
+static void test_spilled_histories_agree_in_row_order(void **state) { run(ROW, 1000000); }
+static void test_spilled_histories_agree_in_hilbert_order(void **state) { run(HILBERT, 1000000); }
+static void test_spilled_histories_agree_with_duplicates(void **state) { run(DUPLICATES, 1000000); }
+static void test_spilled_histories_agree_with_strings(void **state) { run(STRINGS, 1000000); }
+static void test_spilled_histories_agree_in_dense_arrays(void **state) { run(DENSE, 1000000); }
+static void test_spilled_histories_agree_in_dense_column_order(void **state) { run(DENSE_COL, 1000000); }
+static void test_histories_agree_in_dense_arrays(void **state) { run(DENSE, 0); }
+static void test_histories_agree_in_dense_column_order(void **state) { run(DENSE_COL, 0); }
 
 /* A commit of far more cells than memory has room for succeeds. Its memory stays within the limit and `known` bytes for
  * fragments and tiles that are known. */
@@ -589,27 +589,27 @@ static void write_many(uint64_t cells, uint64_t memory, uint64_t known) {
   environment = outer;
 }
 
-static void test_bounded(void **state) { write_many(300000, 4 << 20, 1 << 20); }
+static void test_large_commit_stays_within_memory(void **state) { write_many(300000, 4 << 20, 1 << 20); }
 
 /* More runs than memory can merge at once are merged in passes. */
-static void test_passes(void **state) { write_many(300000, 600000, 16 << 20); }
+static void test_many_runs_are_merged_in_passes(void **state) { write_many(300000, 600000, 16 << 20); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_row),
-                                     cmocka_unit_test(test_col),
-                                     cmocka_unit_test(test_hilbert),
-                                     cmocka_unit_test(test_duplicates),
-                                     cmocka_unit_test(test_strings),
-                                     cmocka_unit_test(test_old),
-                                     cmocka_unit_test(test_dense),
-                                     cmocka_unit_test(test_dense_col),
-                                     cmocka_unit_test(test_spill_row),
-                                     cmocka_unit_test(test_spill_hilbert),
-                                     cmocka_unit_test(test_spill_duplicates),
-                                     cmocka_unit_test(test_spill_strings),
-                                     cmocka_unit_test(test_spill_dense),
-                                     cmocka_unit_test(test_spill_dense_col),
-                                     cmocka_unit_test(test_bounded),
-                                     cmocka_unit_test(test_passes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_histories_agree_in_row_order),
+                                     cmocka_unit_test(test_histories_agree_in_column_order),
+                                     cmocka_unit_test(test_histories_agree_in_hilbert_order),
+                                     cmocka_unit_test(test_histories_agree_with_duplicates),
+                                     cmocka_unit_test(test_histories_agree_with_strings),
+                                     cmocka_unit_test(test_histories_agree_in_version_17),
+                                     cmocka_unit_test(test_histories_agree_in_dense_arrays),
+                                     cmocka_unit_test(test_histories_agree_in_dense_column_order),
+                                     cmocka_unit_test(test_spilled_histories_agree_in_row_order),
+                                     cmocka_unit_test(test_spilled_histories_agree_in_hilbert_order),
+                                     cmocka_unit_test(test_spilled_histories_agree_with_duplicates),
+                                     cmocka_unit_test(test_spilled_histories_agree_with_strings),
+                                     cmocka_unit_test(test_spilled_histories_agree_in_dense_arrays),
+                                     cmocka_unit_test(test_spilled_histories_agree_in_dense_column_order),
+                                     cmocka_unit_test(test_large_commit_stays_within_memory),
+                                     cmocka_unit_test(test_many_runs_are_merged_in_passes)};
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,4 +1,4 @@
-/* test_write_ahead.c: cells come one by one into an array in Hilbert order, and workers sort blocks of them meanwhile.
+/* test_write_ahead.c: cells come one by one into an array in Hilbert order, and workers sort blocks of cells meanwhile.
  * With workers and without, rewound in the middle of a block, read and spilled on the way, without memory: the commit
  * has the last version of each coordinate. */
 
@@ -106,7 +106,7 @@ static uint64_t sorted_ahead(tsr_writer *writer) {
 
 /* A writer can be rewound to the middle of a block, to its beginning and to nothing. Without workers there are no
  * blocks. */
-static void test_rewinding(void **state) {
+static void test_rewinding_drops_blocks(void **state) {
   (void)state;
   for (unsigned threads = 1; threads <= 3; threads += 2) {
     create();
@@ -130,7 +130,7 @@ static void test_rewinding(void **state) {
 }
 
 /* A writer can be closed while a block is in work, and can go on after it was prepared. */
-static void test_going_on(void **state) {
+static void test_writer_goes_on_after_prepare(void **state) {
   (void)state;
   create();
   tsr_writer *writer = open_writer(3, 0);
@@ -146,7 +146,7 @@ static void test_going_on(void **state) {
 }
 
 /* If many cells come at once, only their last complete block is sorted ahead. */
-static void test_batches(void **state) {
+static void test_batches_leave_blocks_to_the_end(void **state) {
   static int32_t x[3 * TSR_ORDER_BLOCK], y[3 * TSR_ORDER_BLOCK];
   static int64_t v[3 * TSR_ORDER_BLOCK];
   const tsr_column columns[] = {{.values = x}, {.values = y}, {.values = v}};
@@ -167,7 +167,7 @@ static void test_batches(void **state) {
 }
 
 /* Commits are right with budgets that leave blocks out, sort them ahead, and spill. */
-static void test_spilling(void **state) {
+static void test_commits_are_right_with_small_budgets(void **state) {
   (void)state;
   for (uint64_t megabytes = 4; megabytes <= 32; megabytes *= 2) {
     create();
@@ -183,7 +183,7 @@ static void test_spilling(void **state) {
 }
 
 /* If memory runs out when a block begins, the block is left out, without an error. */
-static void test_no_memory(void **state) {
+static void test_block_without_memory_is_left_out(void **state) {
   (void)state;
   for (long left = 0; left < 4; left++) {
     create();
@@ -203,7 +203,7 @@ static void test_no_memory(void **state) {
 
 /* If memory runs out when the list of blocks grows, that is no error either: blocks after the next rewind have the
  * cells that they claim. */
-static void test_no_memory_for_the_list(void **state) {
+static void test_blocks_stay_right_without_memory_for_their_list(void **state) {
   (void)state;
   create();
   tsr_writer *writer = open_writer(2, 0);
@@ -230,8 +230,11 @@ static void test_no_memory_for_the_list(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rewinding), cmocka_unit_test(test_going_on),
-                                     cmocka_unit_test(test_batches),   cmocka_unit_test(test_spilling),
-                                     cmocka_unit_test(test_no_memory), cmocka_unit_test(test_no_memory_for_the_list)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rewinding_drops_blocks),
+                                     cmocka_unit_test(test_writer_goes_on_after_prepare),
+                                     cmocka_unit_test(test_batches_leave_blocks_to_the_end),
+                                     cmocka_unit_test(test_commits_are_right_with_small_budgets),
+                                     cmocka_unit_test(test_block_without_memory_is_left_out),
+                                     cmocka_unit_test(test_blocks_stay_right_without_memory_for_their_list)};
   return cmocka_run_group_tests(tests, setup_counted, teardown);
 }

@@ -138,7 +138,7 @@ static void check_boxes(tsr_boxes *boxes, const uint8_t *wanted) {
   assert_memory_equal(found, wanted, sizeof found);
 }
 
-static void exact(void **state) {
+static void boxes_hold_exactly_the_cells(void **state) {
   static uint8_t wanted[SIDE * SIDE * SIDE];
   for (int round = 0; round < 120; round++) {
     uint32_t n = 1 + (uint32_t)chance(3);
@@ -174,7 +174,7 @@ static void exact(void **state) {
   }
 }
 
-static void none_and_one(void **state) {
+static void no_cell_has_no_box_and_one_has_one(void **state) {
   tsr_boxes *boxes = NULL;
   make_schema(2, 0, SIDE - 1, (int64_t[]){10, 10}, false);
   clear();
@@ -194,7 +194,7 @@ static void none_and_one(void **state) {
 }
 
 /* Tiles whose numbers do not fit into 64 bits have exact boxes, too. */
-static void far_apart(void **state) {
+static void distant_tiles_have_exact_boxes(void **state) {
   const int64_t low = INT64_MIN + 5, high = INT64_MAX - 2000;
   for (int round = 0; round < 10; round++) {
     make_schema(3, low, high, (int64_t[]){1 + (int64_t)chance(3), 1 + (int64_t)chance(1000), 16}, round % 2);
@@ -327,7 +327,7 @@ static void add_expected(const int64_t *at, int32_t number) {
   expected[slot_of(at)] = number;
 }
 
-static void written(void **state) {
+static void writing_changes_the_given_cells_alone(void **state) {
   int joined = 0, refused = 0;
   for (int round = 0; round < 16; round++) {
     make_schema(2, 0, SIDE - 1, (int64_t[]){1 + (int64_t)chance(20), 1 + (int64_t)chance(20)}, chance(2));
@@ -370,7 +370,7 @@ static void written(void **state) {
 }
 
 /* A million cells in any order are found to be one box, within the time limit of all tests. */
-static void many(void **state) {
+static void a_million_cells_are_one_box(void **state) {
   const uint64_t side = 1000, count = side * side;
   make_schema(2, 0, 9999, (int64_t[]){100, 150}, false);
   clear();
@@ -397,8 +397,9 @@ static void many(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(exact),   cmocka_unit_test(none_and_one), cmocka_unit_test(far_apart),
-      cmocka_unit_test(written), cmocka_unit_test(many),
+      cmocka_unit_test(boxes_hold_exactly_the_cells),   cmocka_unit_test(no_cell_has_no_box_and_one_has_one),
+      cmocka_unit_test(distant_tiles_have_exact_boxes), cmocka_unit_test(writing_changes_the_given_cells_alone),
+      cmocka_unit_test(a_million_cells_are_one_box),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -191,13 +191,13 @@ static bool columns_of_some(const uint64_t *n) { return n[1] % 3 == 1; }
 static uint64_t one_of = 2;
 static bool by_chance(const uint64_t *n) { return chance(one_of) == 0; }
 
-static void nothing(void **state) {
+static void no_cells_make_no_condition(void **state) {
   make_schema(2, (tsr_datatype[]){TSR_INT32, TSR_INT32});
   run((uint64_t[]){4, 4}, none, 22, NULL);
   assert_int_equal(conditions, 0);
 }
 
-static void few_nodes(void **state) {
+static void conditions_have_few_nodes(void **state) {
   make_schema(2, (tsr_datatype[]){TSR_INT32, TSR_INT64});
   run((uint64_t[]){14, 14}, first, 22, NULL);
   assert_int_equal(nodes, 2);
@@ -224,7 +224,7 @@ static void few_nodes(void **state) {
   assert_int_equal(nodes, 2 + 67);
 }
 
-static void one_dimension(void **state) {
+static void exact_cells_go_in_one_dimension(void **state) {
   static const tsr_datatype all[] = {TSR_INT8,   TSR_UINT8,   TSR_INT16,   TSR_INT32, TSR_INT64,
                                      TSR_UINT64, TSR_FLOAT32, TSR_FLOAT64, TSR_ASCII, TSR_DATETIME_MS};
   for (uint64_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -238,7 +238,7 @@ static void one_dimension(void **state) {
 }
 
 /* Both zeros of a float are deleted, in sets, too. */
-static void zeros(void **state) {
+static void both_zeros_go(void **state) {
   for (int kind = 0; kind < 2; kind++) {
     make_schema(1, kind ? (tsr_datatype[]){TSR_FLOAT32} : (tsr_datatype[]){TSR_FLOAT64});
     for (uint64_t side = 8; side < 300; side += 200) {
@@ -255,7 +255,7 @@ static void zeros(void **state) {
   }
 }
 
-static void any_kind(void **state) {
+static void exact_cells_go_in_any_dimensions(void **state) {
   static const tsr_datatype kinds[] = {TSR_INT8, TSR_INT32, TSR_UINT64, TSR_FLOAT64, TSR_ASCII, TSR_DATETIME_DAY};
   static const uint8_t key[TSR_KEY_SIZE] = {1, 2, 3};
   for (int round = 0; round < 150; round++) {
@@ -275,7 +275,7 @@ static void any_kind(void **state) {
 }
 
 /* A condition that is too large becomes several. */
-static void several(void **state) {
+static void large_conditions_are_cut(void **state) {
   const uint64_t count = 2500000;
   make_schema(1, (tsr_datatype[]){TSR_INT64});
   int64_t *values = malloc(count * 8);
@@ -292,7 +292,7 @@ static void several(void **state) {
 }
 
 /* With too little memory the only error is TSR_BUDGET, and all memory is released. */
-static void little_memory(void **state) {
+static void too_little_memory_is_an_error(void **state) {
   tsr_memory small;
   make_schema(2, (tsr_datatype[]){TSR_ASCII, TSR_INT32});
   for (uint64_t i = 0; i < 500; i++) add(&removed, (uint64_t[]){chance(100), chance(100)});
@@ -309,8 +309,10 @@ static void little_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing),  cmocka_unit_test(few_nodes), cmocka_unit_test(one_dimension), cmocka_unit_test(zeros),
-      cmocka_unit_test(any_kind), cmocka_unit_test(several),   cmocka_unit_test(little_memory),
+      cmocka_unit_test(no_cells_make_no_condition),       cmocka_unit_test(conditions_have_few_nodes),
+      cmocka_unit_test(exact_cells_go_in_one_dimension),  cmocka_unit_test(both_zeros_go),
+      cmocka_unit_test(exact_cells_go_in_any_dimensions), cmocka_unit_test(large_conditions_are_cut),
+      cmocka_unit_test(too_little_memory_is_an_error),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

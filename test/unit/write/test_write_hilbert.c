@@ -48,7 +48,7 @@ static void make(int shape, uint64_t count) {
   }
 }
 
-static void test_blocks(void **state) {
+static void test_blocks_give_the_same_order(void **state) {
   tsr_memory memory;
   tsr_error error;
   (void)state;
@@ -78,7 +78,7 @@ static void test_blocks(void **state) {
 }
 
 /* With too small a budget the error is TSR_BUDGET, and all memory is released. */
-static void test_budgets(void **state) {
+static void test_small_budget_is_an_error(void **state) {
   tsr_memory memory, small;
   tsr_error error;
   bool worked = false;
@@ -101,6 +101,7 @@ static void test_budgets(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks), cmocka_unit_test(test_budgets)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks_give_the_same_order),
+                                     cmocka_unit_test(test_small_budget_is_an_error)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,7 +115,7 @@ static void make_dimension(uint32_t d) {
   }
 }
 
-static void test_against_definition(void **state) {
+static void test_order_agrees_with_its_definition(void **state) {
   tsr_memory memory;
   tsr__memory_init_root(&memory, NULL, NULL);
   for (int round = 0; round < 400; round++) {
@@ -151,7 +151,7 @@ static void test_against_definition(void **state) {
 }
 
 /* No cells and one cell are sorted; with too small a budget the error is TSR_BUDGET, and all memory is released. */
-static void test_edges(void **state) {
+static void test_no_cell_one_cell_and_small_budgets(void **state) {
   tsr_memory memory, small;
   uint32_t order[MAX];
   tsr__memory_init_root(&memory, NULL, NULL);
@@ -178,7 +178,7 @@ static void test_edges(void **state) {
 }
 
 /* Many pairs are sorted, by many threads, too; pairs with equal keys keep their order. */
-static void test_many(void **state) {
+static void test_many_pairs_are_sorted_stably(void **state) {
   enum { COUNT = 100000 };
   static tsr_pair pairs[COUNT], spare[COUNT];
   static const struct {
@@ -210,7 +210,8 @@ static void test_many(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_definition), cmocka_unit_test(test_edges),
-                                     cmocka_unit_test(test_many)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_order_agrees_with_its_definition),
+                                     cmocka_unit_test(test_no_cell_one_cell_and_small_budgets),
+                                     cmocka_unit_test(test_many_pairs_are_sorted_stably)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

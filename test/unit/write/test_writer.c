@@ -161,7 +161,7 @@ static const uint8_t secret[TSR_KEY_SIZE] = "0123456789abcdef0123456789abcdef";
 
 /* ---- Sparse --------------------------------------------------------------------------------- */
 
-static void test_sparse(void **state) {
+static void test_sparse_cells_are_read_back(void **state) {
   static const uint32_t versions[] = {3, 12, 14, 17, 21, 22};
   for (unsigned v = 0; v < 6; v++)
     for (unsigned variant = 0; variant < 6; variant++) {
@@ -201,7 +201,7 @@ static void test_sparse(void **state) {
 
 /* Selections and constant columns are appended; rewinding takes cells back, prepared ones, too; preparing twice is
  * allowed. */
-static void test_marks(void **state) {
+static void test_rewinding_takes_cells_back(void **state) {
   made m;
   make(&m, false, 22);
   create(&m, NULL);
@@ -236,7 +236,7 @@ static void test_marks(void **state) {
   tsr_array_close(array);
 }
 
-static void test_sparse_refused(void **state) {
+static void test_wrong_cells_are_refused(void **state) {
   made m;
   make(&m, false, 22);
   create(&m, NULL);
@@ -271,7 +271,7 @@ static void test_sparse_refused(void **state) {
 }
 
 /* No cell is visible before publish. An abandoned commit, and one that was not prepared, leave nothing. */
-static void test_invisible(void **state) {
+static void test_nothing_is_visible_before_publish(void **state) {
   made m;
   make(&m, false, 22);
   create(&m, NULL);
@@ -302,7 +302,7 @@ static void test_invisible(void **state) {
 }
 
 /* Times rise from commit to commit, also past a commit of this millisecond, but not past one in the future. */
-static void test_times(void **state) {
+static void test_times_rise(void **state) {
   made m;
   make(&m, false, 22);
   create(&m, NULL);
@@ -329,7 +329,7 @@ static void test_times(void **state) {
 }
 
 /* Too small a budget is an error at any point, and leaves nothing. */
-static void test_budgets(void **state) {
+static void test_small_budget_leaves_nothing(void **state) {
   made m;
   make(&m, false, 22);
   create(&m, NULL);
@@ -355,7 +355,7 @@ static void test_budgets(void **state) {
 }
 
 /* When memory for removed rows ends, the rows removed so far stay removed; a rewind gives the memory back. */
-static void test_budget_of_removed(void **state) {
+static void test_removed_rows_stay_when_memory_ends(void **state) {
   made m;
   make(&m, false, 22);
   create(&m, NULL);
@@ -432,7 +432,7 @@ static void fill_box(int32_t x0, int32_t x1, int32_t y0, int32_t y1, bool column
   }
 }
 
-static void test_dense(void **state) {
+static void test_dense_boxes_are_read_back(void **state) {
   static const uint32_t versions[] = {3, 12, 22};
   for (unsigned v = 0; v < 3; v++)
     for (unsigned variant = 0; variant < 4; variant++) {
@@ -464,7 +464,7 @@ static void test_dense(void **state) {
 }
 
 /* Several boxes become visible at once, by one consolidated commits file. */
-static void test_boxes(void **state) {
+static void test_boxes_appear_at_once(void **state) {
   made m;
   tsr_interval box[2];
   make(&m, true, 22);
@@ -512,7 +512,7 @@ static void test_boxes(void **state) {
 
 /* ---- Creation ------------------------------------------------------------------------------- */
 
-static void test_creation(void **state) {
+static void test_array_exists_from_publish_on(void **state) {
   made m;
   make(&m, false, 22);
   create(&m, NULL);
@@ -552,7 +552,7 @@ static void test_creation(void **state) {
   }
 }
 
-static void test_enumerations(void **state) {
+static void test_enumerations_are_read_back(void **state) {
   made m;
   tsr_enumeration colours = LABELS("colours", TSR_UTF8, "redblue", 0, 3, 7);
   make(&m, false, 22);
@@ -573,18 +573,18 @@ static void test_enumerations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sparse),
-      cmocka_unit_test(test_marks),
-      cmocka_unit_test(test_sparse_refused),
-      cmocka_unit_test(test_invisible),
-      cmocka_unit_test(test_times),
-      cmocka_unit_test(test_budgets),
-      cmocka_unit_test(test_budget_of_removed),
+      cmocka_unit_test(test_sparse_cells_are_read_back),
+      cmocka_unit_test(test_rewinding_takes_cells_back),
+      cmocka_unit_test(test_wrong_cells_are_refused),
+      cmocka_unit_test(test_nothing_is_visible_before_publish),
+      cmocka_unit_test(test_times_rise),
+      cmocka_unit_test(test_small_budget_leaves_nothing),
+      cmocka_unit_test(test_removed_rows_stay_when_memory_ends),
       cmocka_unit_test(test_kept_cells_stay_in_memory),
-      cmocka_unit_test(test_dense),
-      cmocka_unit_test(test_boxes),
-      cmocka_unit_test(test_creation),
-      cmocka_unit_test(test_enumerations),
+      cmocka_unit_test(test_dense_boxes_are_read_back),
+      cmocka_unit_test(test_boxes_appear_at_once),
+      cmocka_unit_test(test_array_exists_from_publish_on),
+      cmocka_unit_test(test_enumerations_are_read_back),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
