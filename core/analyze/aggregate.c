@@ -694,7 +694,7 @@ static int choose_fields(tsr_aggregate *a, const tsr_aggregate_request *request,
   (*fields)[request->field] = true;
   for (uint32_t k = 0; k < request->by_count; k++) {
     const uint32_t d = request->by[k];
-    if (d >= schema->dimension_count) return tsr__fail(error, TSR_ERROR, "field %u is no dimension", d);
+    if (d >= schema->dimension_count) return tsr__fail(error, TSR_ERROR, "field %u is not a dimension", d);
     a->by[k].dimension = d;
     a->by[k].field = &schema->fields[d];
     a->by[k].is_text = schema->fields[d].values_per_cell == TSR_VARIABLE;

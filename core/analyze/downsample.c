@@ -96,7 +96,7 @@ static int open_axis(painter *p, uint32_t dimension, const tsr_interval *box, ui
                      tsr_error *error) {
   const tsr_schema *schema = p->reader->snapshot->schema;
   if (dimension >= schema->dimension_count || !schema->fields[dimension].cell_size)
-    return tsr__fail(error, TSR_ERROR, "field %u is no dimension of numbers", dimension);
+    return tsr__fail(error, TSR_ERROR, "field %u is not a dimension of numbers", dimension);
   *a = (downsample_axis){.dimension = dimension, .field = &schema->fields[dimension]};
   const uint64_t low = tsr__key(a->field->datatype, box[dimension].low);
   const uint64_t high = tsr__key(a->field->datatype, box[dimension].high);
@@ -244,7 +244,7 @@ static int downsample_choose_field(painter *p, const tsr_downsample_request *req
   const tsr_schema *schema = p->reader->snapshot->schema;
   const uint32_t n = schema->dimension_count + schema->attribute_count;
   if (request->field < schema->dimension_count || request->field >= n)
-    return tsr__fail(error, TSR_ERROR, "field %u is no attribute", request->field);
+    return tsr__fail(error, TSR_ERROR, "field %u is not an attribute", request->field);
   const tsr_field *field = &schema->fields[request->field];
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   if (field->values_per_cell != 1 || kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES)

@@ -397,7 +397,8 @@ int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *b
                         .dimensions = snapshot->schema->dimension_count,
                         .out = out};
   if (b.field->is_dimension || !b.field->cell_size)
-    return tsr__fail(error, TSR_ERROR, "array %s: '%s' is no attribute of fixed length", array->path, b.field->name);
+    return tsr__fail(error, TSR_ERROR, "array %s: '%s' is not an attribute of fixed length", array->path,
+                     b.field->name);
   tsr__memory_init(&b.memory, &array->environment->memory, memory_bytes ? memory_bytes : READ_BLOCK_DEFAULT_MEMORY,
                    "memory_mb");
   tsr__arena_init(&b.arena, &b.memory);

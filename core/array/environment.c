@@ -40,7 +40,7 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   if (!options) options = &none;
   /* no tsr_memory pays for this block: the first tsr_memory is in it */
   tsr_environment *e = reallocate_environment(options, NULL, sizeof *e);
-  if (!e) return tsr__fail(error, TSR_NOMEM, "%zu bytes of memory asked for an environment", sizeof *e);
+  if (!e) return tsr__fail(error, TSR_NOMEM, "%zu bytes of memory requested for an environment", sizeof *e);
   memset(e, 0, sizeof *e);
   tsr__memory_init_root(&e->memory, options->reallocate, options->reallocate_argument);
   if (options->largest_block) e->memory.largest = options->largest_block;

@@ -38,7 +38,7 @@ int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const 
     rc = tsr__fail(error, TSR_NOT_FOUND, "group not found: %s: it is an array", path);
   else if (rc >= 0 && kind == TSR_OBJECT_NONE)
     rc = tsr__fail(error, TSR_NOT_FOUND, "group not found: %s: %s", path,
-                   exists ? "the directory is no group" : "no such directory");
+                   exists ? "the directory is not a group" : "no such directory");
   if (rc >= 0) rc = TSR_ALLOC(&environment->memory, &block, error);
   if (rc < 0) {
     tsr__store_close(store);

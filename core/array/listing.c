@@ -768,7 +768,7 @@ static int listing_list_root(renewal *r, tsr_listing *root) {
   if (rc != TSR_NOT_FOUND) return rc;
   uint64_t when;
   if (tsr__store_modified(r->array->store, "", &when, NULL) >= 0) /* something is there, but it cannot be listed */
-    return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: it is no directory", r->array->path);
+    return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: it is not a directory", r->array->path);
   return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s", r->array->path);
 }
 

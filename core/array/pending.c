@@ -387,7 +387,7 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
   if (!error) error = &unseen;
   commit_form form = pending_parse(commit, &name, &size);
   if (form == NO_COMMIT || !tsr__pending_paths(commit, marker, staged))
-    return tsr__fail(error, TSR_ERROR, "'%s' is no commit", commit);
+    return tsr__fail(error, TSR_ERROR, "'%s' is not the path of a commit", commit);
   bool con = form == STAGED && strcmp(name + size, TSR_SUFFIX_CONSOLIDATED) == 0;
   int rc = is_there(store, commit, error);
   if (rc < 0) return rc;

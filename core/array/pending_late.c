@@ -80,7 +80,7 @@ int tsr__late_read(tsr_store *store, const char *commit, tsr_late *late, tsr_err
 int tsr__late_write(tsr_store *store, const char *commit, const tsr_late *late, tsr_error *error) {
   char path[TSR_COMMIT_PATH];
   tsr_buffer text = {.memory = store->memory};
-  if (!tsr__late_path(commit, path)) return tsr__fail(error, TSR_ERROR, "'%s' is no commit", commit);
+  if (!tsr__late_path(commit, path)) return tsr__fail(error, TSR_ERROR, "'%s' is not the path of a commit", commit);
   int rc = tsr__buffer_printf(&text, error, "%s\n%llu of %llu\nend\n", *late->commit ? late->commit : NOTHING,
                               (unsigned long long)late->dropped, (unsigned long long)late->total);
   if (rc >= 0) rc = tsr__write_claim(store, path, &text, error);

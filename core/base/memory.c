@@ -122,7 +122,7 @@ int tsr__memory_charge(tsr_memory *memory, uint64_t size, tsr_error *error) {
     memory_release(memory, m, size);
     if (memory_relieve(memory, m)) return tsr__memory_charge(memory, size, error);
     return tsr__fail(
-        error, TSR_BUDGET, "%llu bytes of memory asked for: %s allows %llu bytes, %llu are in use (raise %s)",
+        error, TSR_BUDGET, "%llu bytes of memory requested: %s allows %llu bytes, %llu are in use (raise %s)",
         (unsigned long long)size, m->name, (unsigned long long)m->limit, (unsigned long long)used, m->name);
   }
   for (tsr_memory *m = memory; m; m = m->parent) note_peak(m); /* not before: a charge that is taken back is no peak */
@@ -136,7 +136,7 @@ void tsr__memory_release(tsr_memory *memory, uint64_t size) { memory_release(mem
 /* Charges a block of `size` bytes and its header. */
 static int charge_block(tsr_memory *memory, uint64_t size, tsr_error *error) {
   if (size > PTRDIFF_MAX - sizeof(memory_block))
-    return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory asked for: more than can be addressed",
+    return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory requested: more than can be addressed",
                      (unsigned long long)size);
   return tsr__memory_charge(memory, size + sizeof(memory_block), error);
 }
@@ -144,9 +144,9 @@ static int charge_block(tsr_memory *memory, uint64_t size, tsr_error *error) {
 static int memory_fail_system(tsr_memory *memory, uint64_t size, tsr_error *error) {
   const uint64_t largest = memory->largest;
   if (size > largest) /* the allocator never gives a block of this size, however much memory is free */
-    return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory asked for: at most %llu can be had at once",
+    return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory requested: one block can have at most %llu",
                      (unsigned long long)size, (unsigned long long)largest);
-  return tsr__fail(error, TSR_NOMEM, "%llu bytes of memory asked for: the system has no more",
+  return tsr__fail(error, TSR_NOMEM, "%llu bytes of memory requested: the system has no more",
                    (unsigned long long)size);
 }
 
@@ -181,7 +181,7 @@ int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void *pointer, tsr_error 
 /* Multiplies with a check: counts of elements come from files. */
 static int memory_product(uint64_t count, uint64_t size, uint64_t *bytes, tsr_error *error) {
   if (tsr__mul(count, size, bytes)) return TSR_OK;
-  return tsr__fail(error, TSR_BUDGET, "memory for %llu times %llu bytes asked for: more than can be addressed",
+  return tsr__fail(error, TSR_BUDGET, "memory for %llu times %llu bytes requested: more than can be addressed",
                    (unsigned long long)count, (unsigned long long)size);
 }
 

@@ -74,7 +74,7 @@ static int drop_array(tsr_environment *environment, tsr_store *store, tsr_error 
     TSR_TRY(tsr__directory_find(store, "", &exists, error));
     return tsr__fail(error, TSR_NOT_FOUND, "%s",
                      kind == TSR_OBJECT_GROUP ? "it is a group, not an array: it is deleted by deleting its directory"
-                     : exists                 ? "the directory is no array"
+                     : exists                 ? "the directory is not an array"
                                               : "no such directory");
   }
   TSR_TRY(hide_schema(store, TSR_FILE_KV_SCHEMA, error));

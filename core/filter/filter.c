@@ -346,7 +346,7 @@ static int filter_decode_part(filter_run *r, const uint8_t *in, uint64_t in_size
     at += chunk.original;
   }
   if (at == last) return TSR_OK;
-  return tsr__fail(error, TSR_CORRUPT, "%llu chunks hold %llu bytes, %llu are wanted", (unsigned long long)chunks,
+  return tsr__fail(error, TSR_CORRUPT, "%llu chunks hold %llu bytes instead of %llu", (unsigned long long)chunks,
                    (unsigned long long)at, (unsigned long long)last);
 }
 

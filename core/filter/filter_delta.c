@@ -111,7 +111,7 @@ static int compress_delta(const tsr_filter_context *context, const uint8_t *in, 
   bool has_sign = false;
   TSR_TRY(value_width(context, TSR_CONSTRAINT, &width, &has_sign, error));
   if (size % width != 0)
-    return tsr__fail(error, TSR_CONSTRAINT, "%llu bytes are no whole values of %u bytes", (unsigned long long)size,
+    return tsr__fail(error, TSR_CONSTRAINT, "%llu bytes are not whole values of %u bytes", (unsigned long long)size,
                      width);
   tsr__store64(out, size / width);
   steps(width, in, size / width, 0, out + 8);

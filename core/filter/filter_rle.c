@@ -46,7 +46,7 @@ static int rle_decompress(const tsr_filter_context *context, const uint8_t *in, 
                           uint64_t out_size, tsr_error *error) {
   uint64_t cell = context->shape->cell_size, at = 0, poll_at = RLE_POLL_BYTES;
   if (cell == 0 || cell > size || size % (cell + 2) != 0)
-    return tsr__fail(error, TSR_CORRUPT, "%llu bytes are no runs of cells of %llu bytes", (unsigned long long)size,
+    return tsr__fail(error, TSR_CORRUPT, "%llu bytes are not runs of cells of %llu bytes", (unsigned long long)size,
                      (unsigned long long)cell);
   for (uint64_t i = 0; i < size; i += cell + 2) {
     uint64_t count = tsr__load_be(in + i + cell, 2);
@@ -75,7 +75,7 @@ static int rle_compress(const tsr_filter_context *context, const uint8_t *in, ui
                         uint64_t *out_size, tsr_error *error) {
   uint64_t cell = context->shape->cell_size, at = 0;
   if (cell == 0 || size % cell != 0)
-    return tsr__fail(error, TSR_CONSTRAINT, "%llu bytes are no whole cells of %llu bytes", (unsigned long long)size,
+    return tsr__fail(error, TSR_CONSTRAINT, "%llu bytes are not whole cells of %llu bytes", (unsigned long long)size,
                      (unsigned long long)cell);
   for (uint64_t i = 0; i < size;) {
     uint64_t end = i + cell, run = 1;

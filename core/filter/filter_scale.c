@@ -107,7 +107,7 @@ static int scale_decode(const tsr_filter_context *context, tsr_input *metadata, 
   for (uint32_t i = 0; i < count; i++) {
     uint32_t part = tsr__load32(sizes + 4 * (uint64_t)i);
     if (part % narrow != 0)
-      return tsr__fail(error, TSR_CORRUPT, "part %u of %u: %u bytes are no whole integers of %llu bytes", i, count,
+      return tsr__fail(error, TSR_CORRUPT, "part %u of %u: %u bytes are not whole integers of %llu bytes", i, count,
                        part, (unsigned long long)narrow);
     left -= part / narrow * wide;
     convert_part(context->filter, tsr__input_take(&data, part), part / narrow, out + left);
@@ -124,7 +124,7 @@ static int scale_encode(const tsr_filter_context *context, const tsr_chunk *in, 
   TSR_TRY(tsr__parts_size(in, &size, error));
   for (uint32_t i = 0; i < in->data_count; i++)
     if (in->data[i].size % wide != 0)
-      return tsr__fail(error, TSR_CONSTRAINT, "%llu bytes are no whole values of %llu bytes",
+      return tsr__fail(error, TSR_CONSTRAINT, "%llu bytes are not whole values of %llu bytes",
                        (unsigned long long)in->data[i].size, (unsigned long long)wide);
   size = size / wide * narrow;
   if (size > UINT32_MAX)

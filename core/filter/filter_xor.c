@@ -34,7 +34,7 @@ DEFINE_XOR(64)
 
 static int xor_check_whole(unsigned width, uint64_t size, int rc, tsr_error *error) {
   if (size % width == 0) return TSR_OK;
-  return tsr__fail(error, rc, "%llu bytes are no whole values of %u bytes", (unsigned long long)size, width);
+  return tsr__fail(error, rc, "%llu bytes are not whole values of %u bytes", (unsigned long long)size, width);
 }
 
 static int xor_decode_part(unsigned width, const uint8_t *in, uint64_t size, uint8_t *out, tsr_error *error) {

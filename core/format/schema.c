@@ -318,7 +318,8 @@ static int read_enumerations(schema_decoder *d) {
     TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "an enumeration's file name", &e->file));
     if (!e->name[0]) return tsr__fail(d->error, TSR_CORRUPT, "enumeration %u has no name", i);
     if (!e->file[0] || strchr(e->file, '/') || !strcmp(e->file, ".") || !strcmp(e->file, ".."))
-      return tsr__fail(d->error, TSR_CORRUPT, "enumeration '%s' is in '%s', which is no file name", e->name, e->file);
+      return tsr__fail(d->error, TSR_CORRUPT, "enumeration '%s' is in '%s', which is not a file name", e->name,
+                       e->file);
   }
   return TSR_OK;
 }

@@ -331,7 +331,7 @@ int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error)
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   bool exists = false;
   if (!tsr__pending_paths(commit, marker, staged))
-    return tsr__fail(error, TSR_RANGE, "'%s' is no commit's path", commit);
+    return tsr__fail(error, TSR_RANGE, "'%s' is not the path of a commit", commit);
   const int rc = tsr__store_find(array->store, marker, &exists, error);
   return rc < 0 ? tsr__wrap(error, "array %s", array->path) : exists;
 }

@@ -214,7 +214,7 @@ static int datetime_refuse(tsr_datatype datatype, const char *text, uint64_t siz
   uint64_t shown = TSR_MIN(size, 64);
   while (shown < size && shown > 0 && ((uint8_t)text[shown] & 0xc0) == 0x80)
     shown--; /* shorten by whole characters of UTF-8 */
-  return tsr__fail(error, rc, "'%.*s%s' is no %s: %s", (int)shown, text, shown < size ? "..." : "",
+  return tsr__fail(error, rc, "'%.*s%s' is not a valid %s: %s", (int)shown, text, shown < size ? "..." : "",
                    tsr_datatype_name(datatype), why);
 }
 

@@ -59,7 +59,7 @@ static int make_test(const tsr_schema *schema, const tsr_predicate *predicate, t
                      tsr_error *error) {
   if (predicate->field < schema->dimension_count ||
       predicate->field >= schema->dimension_count + schema->attribute_count)
-    return tsr__fail(error, TSR_ERROR, "a predicate on field %u, which is no attribute", predicate->field);
+    return tsr__fail(error, TSR_ERROR, "a predicate on field %u, which is not an attribute", predicate->field);
   const tsr_field *field = &schema->fields[predicate->field];
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   const bool single = field->values_per_cell == 1 && kind != TSR_KIND_BYTES && kind != TSR_KIND_TEXT;

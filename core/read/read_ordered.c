@@ -1011,7 +1011,7 @@ int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t c
   for (uint32_t i = 0; i < count; i++) {
     bool repeated = false;
     if (order[i].dimension >= schema->dimension_count)
-      return tsr__fail(error, TSR_ERROR, "an order by field %u, which is no dimension", order[i].dimension);
+      return tsr__fail(error, TSR_ERROR, "an order by field %u, which is not a dimension", order[i].dimension);
     for (uint32_t k = 0; k < it->level_count; k++) repeated |= it->levels[k].dimension == order[i].dimension;
     if (repeated) continue;
     it->levels[it->level_count].dimension = order[i].dimension;

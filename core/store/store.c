@@ -104,7 +104,7 @@ static bool path_valid(const char *path) {
 
 static int check_path(const tsr_store *store, const char *path, tsr_error *error) {
   if (path_valid(path)) return TSR_OK;
-  int rc = tsr__fail(error, TSR_PERM, "'%s' is no path within an array: parts may not be empty, '.' or '..'", path);
+  int rc = tsr__fail(error, TSR_PERM, "'%s' is not a path within an array: parts may not be empty, '.' or '..'", path);
   return store_wrap(store, "", rc, error);
 }
 

@@ -278,7 +278,7 @@ static int sqlite_list(void *it, const char *path, tsr_listing *listing, tsr_err
     if (step != SQLITE_ROW) code = tsx_tree_fail(tree, step, error);
     else if (!name) code = tsx_out_of_memory(error);
     else if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
-      code = tsx_fail(error, TSR_CORRUPT, "'%.60s' in %s_files is no name", name, tree->name);
+      code = tsx_fail(error, TSR_CORRUPT, "'%.60s' in %s_files is not a file name", name, tree->name);
     else
       code = tsr_listing_add(listing, name, sqlite3_column_int(statement, 1) ? TSR_ENTRY_DIRECTORY : TSR_ENTRY_FILE,
                              error);

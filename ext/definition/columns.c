@@ -109,7 +109,7 @@ static int parse_literal(tsx_parser *p, tsx_literal *value) {
 
 int tsx_literal_number(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what) {
   if (value->kind == TSX_TOKEN_BLOB || strlen(value->text) != value->size)
-    return tsx_parser_fail(p, TSR_MISMATCH, "%s: bytes are no %s", what, tsr_datatype_name(datatype));
+    return tsx_parser_fail(p, TSR_MISMATCH, "%s: bytes are not a valid %s", what, tsr_datatype_name(datatype));
   if (tsx_number_parse(datatype, value->text, value->kind == TSX_TOKEN_STRING, out, p->error) < 0)
     return tsx_parser_wrap(p, what);
   return TSR_OK;
@@ -181,7 +181,7 @@ static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count,
   case TSR_FILTER_DOUBLE_DELTA: {
     max_count = 1;
     int datatype = count == 1 ? columns_find_datatype(arguments->text, arguments->size) : TSR_ANY;
-    if (datatype < 0) return tsx_parser_fail(p, TSR_ERROR, "%s: %.60s is no datatype", name, arguments->text);
+    if (datatype < 0) return tsx_parser_fail(p, TSR_ERROR, "%s: %.60s is not a datatype", name, arguments->text);
     filter->reinterpret = (uint8_t)datatype;
     break;
   }
@@ -224,7 +224,7 @@ static int parse_filter(tsx_parser *p, tsr_filter *filter) {
   if (!type) return unknown_filter(p);
   if (type == TSR_FILTER_AES_256_GCM)
     return tsx_parser_fail(p, TSR_ERROR,
-                           "aes_256_gcm is no filter of a column: the option encryption=aes_256_gcm encrypts all");
+                           "aes_256_gcm is not a filter of a column: the option encryption=aes_256_gcm encrypts all");
   if (type == TSR_FILTER_WEBP) return tsx_parser_fail(p, TSR_UNSUPPORTED, "filter webp is not supported");
   tsx_tokens_next(&p->in);
   *filter = TSX_FILTER((tsr_filter_type)type);
@@ -378,7 +378,7 @@ static int parse_labels(tsx_parser *p, tsx_column_text *c) {
   do {
     if ((code = parse_literal(p, &c->labels[c->label_count])) < 0) return code;
     if (tsx_literal_is_null(&c->labels[c->label_count++]))
-      return tsx_parser_fail(p, TSR_ERROR, "ENUM: NULL is no label");
+      return tsx_parser_fail(p, TSR_ERROR, "ENUM: NULL is not a label");
   } while (tsx_parser_accept(p, ","));
   return tsx_parser_expect(p, ")");
 }

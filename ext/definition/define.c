@@ -57,7 +57,7 @@ static int raw_cell(tsx_parser *p, const tsx_literal *value, tsr_datatype dataty
   if (!out) return TSR_NOMEM;
   if (value->kind == TSX_TOKEN_BLOB) {
     if (value->size % value_size)
-      return tsx_parser_fail(p, TSR_MISMATCH, "%s: %llu bytes are no %s values of %llu bytes each", what,
+      return tsx_parser_fail(p, TSR_MISMATCH, "%s: %llu bytes are not %s values of %llu bytes each", what,
                              (unsigned long long)value->size, tsr_datatype_name(datatype),
                              (unsigned long long)value_size);
     memcpy(out, value->text, value->size);
@@ -278,7 +278,7 @@ static int set_label_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enu
       memcpy(field->fill, &i, field->fill_size);
       return TSR_OK;
     }
-  return tsx_parser_fail(p, TSR_MISMATCH, "DEFAULT: %.60s is no label of its ENUM", c->fill.text);
+  return tsx_parser_fail(p, TSR_MISMATCH, "DEFAULT: %.60s is not a label of its ENUM", c->fill.text);
 }
 
 static int set_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumeration *e, tsr_field *field) {

@@ -59,7 +59,7 @@ static int change_find_datatype(const char *name, tsr_datatype *datatype, tsr_er
   char *text = is_word ? sqlite3_mprintf("value %s", name) : NULL;
   int code = text ? tsx_column_parse(&parser, text, true, &column) : is_word ? TSR_NOMEM : TSR_ERROR;
   if (code == TSR_NOMEM) code = tsx_out_of_memory(error);
-  else if (code < 0) code = tsx_fail(error, TSR_MISMATCH, "'%.60s' is no datatype", name);
+  else if (code < 0) code = tsx_fail(error, TSR_MISMATCH, "'%.60s' is not a datatype", name);
   *datatype = column.datatype;
   tsx_definition_release(&definition);
   sqlite3_free(text);
@@ -209,7 +209,7 @@ static int change_find_enumeration(tsx_address *address, const char *name, const
 /* Writes the bytes of a label to `out`, which has room for 4 bytes for each byte of the value's text, and 64 more. */
 static int convert_label(sqlite3_value *value, const tsr_enumeration *e, uint8_t *out, uint64_t *size,
                          tsr_error *error) {
-  if (sqlite3_value_type(value) == SQLITE_NULL) return tsx_fail(error, TSR_MISMATCH, "NULL is no label");
+  if (sqlite3_value_type(value) == SQLITE_NULL) return tsx_fail(error, TSR_MISMATCH, "NULL is not a label");
   uint8_t *bytes = NULL;
   int code = tsx_bytes_convert(value, e->datatype, &bytes, size, error);
   if (code == TSR_OK && e->values_per_label != TSR_VARIABLE &&
@@ -327,7 +327,7 @@ static int member_uri(const char *group, const char *member, char **uri, bool *r
   int code = TSR_OK;
   size_t size = from ? strlen(from) : 0;
   if (!from || !to) code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", from ? member : group);
-  else if (!strcmp(from, to)) code = tsx_fail(error, TSR_ERROR, "a group is no member of itself");
+  else if (!strcmp(from, to)) code = tsx_fail(error, TSR_ERROR, "a group cannot be a member of itself");
   else {
     *relative = !strncmp(from, to, size) && to[size] == '/';
     *uri = *relative ? sqlite3_mprintf("%s", to + size + 1) : sqlite3_mprintf("file://%s", to);

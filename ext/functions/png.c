@@ -112,7 +112,7 @@ int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error) {
   }
   if (!good)
     return tsx_fail(error, TSR_MISMATCH,
-                    "'nodata': '%.64s' is no colour: transparent, black, white, gray, #rrggbb or #rrggbbaa", text);
+                    "'nodata': '%.64s' is not a colour: transparent, black, white, gray, #rrggbb or #rrggbbaa", text);
   memcpy(colour, made, 4);
   return TSR_OK;
 }

@@ -87,7 +87,7 @@ static int prefix(tsr_error *error, const char *what) {
 static int value_in_no_value(tsr_datatype datatype, sqlite3_value *value, tsr_error *error) {
   char text[96];
   value_in_describe(value, text);
-  return tsx_fail(error, TSR_MISMATCH, "%s is no %s", text, tsr_datatype_name(datatype));
+  return tsx_fail(error, TSR_MISMATCH, "%s is not a valid %s", text, tsr_datatype_name(datatype));
 }
 
 static int value_in_outside(tsr_datatype datatype, sqlite3_value *value, value_in_wide low, value_in_wide high,
@@ -336,7 +336,7 @@ static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per
     if (!text || strlen(text) != size || text[strspn(text, " \t\r\n")] != '[') {
       char given[96];
       value_in_describe(value, given);
-      return tsx_fail(error, TSR_MISMATCH, "%s is no JSON array of %s", given, tsr_datatype_name(datatype));
+      return tsx_fail(error, TSR_MISMATCH, "%s is not a JSON array of %s", given, tsr_datatype_name(datatype));
     }
     if ((code = need_room(f, size * 4 + 8, error)) < 0) return code;
     if ((code = tsx_vector_parse(datatype, text, integers, f->room, &count, error)) < 0) {

@@ -59,7 +59,7 @@ int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uin
                      tsr_error *error) {
   uint64_t n = 0, value_size = tsr_datatype_size(datatype);
   const char *p = json_in_skip_blanks(text);
-  if (*p != '[') return tsx_fail(error, TSR_MISMATCH, "'%.60s' is no JSON array", text);
+  if (*p != '[') return tsx_fail(error, TSR_MISMATCH, "'%.60s' is not a JSON array", text);
   p = json_in_skip_blanks(p + 1);
   while (*p != ']') {
     if (!(p = parse_element(datatype, p, integers, values + n * value_size, error))) return error->code;

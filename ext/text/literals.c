@@ -19,7 +19,7 @@
 #define LITERALS_NUMBER_MAX 400 /* characters of a number */
 
 static int fail_mismatch(tsr_datatype datatype, const char *text, tsr_error *error) {
-  return tsx_fail(error, TSR_MISMATCH, "'%.60s' is no %s", text, tsr_datatype_name(datatype));
+  return tsx_fail(error, TSR_MISMATCH, "'%.60s' is not a valid %s", text, tsr_datatype_name(datatype));
 }
 
 /* ---- Numbers ---------------------------------------------------------------------------------------------------- */
@@ -157,7 +157,8 @@ int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_
     return TSR_OK;
   }
   if (!is_year)
-    return tsx_fail(error, TSR_MISMATCH, "%lld is no %s: expected ISO-8601 text, or the option datetimes=integer",
+    return tsx_fail(error, TSR_MISMATCH,
+                    "%lld is not a valid %s: expected ISO-8601 text, or the option datetimes=integer",
                     (long long)number, tsr_datatype_name(datatype));
   sqlite3_snprintf(sizeof text, text, "%lld", (long long)number);
   return tsx_number_parse(datatype, text, true, value, error);
@@ -183,7 +184,7 @@ int tsx_text_convert(tsr_datatype datatype, const char *text, uint64_t size, uin
   }
   for (uint64_t i = 0; i < size;) {
     unsigned bytes = tsx_utf8_size(p + i, size - i);
-    if (!bytes) return tsx_fail(error, TSR_MISMATCH, "byte %llu of the text is no UTF-8", (unsigned long long)i);
+    if (!bytes) return tsx_fail(error, TSR_MISMATCH, "byte %llu of the text is not UTF-8", (unsigned long long)i);
     uint32_t c = decode_character(p + i, bytes);
     i += bytes;
     if (unit == 2 && c > 0xFFFF && datatype == TSR_UCS2)

@@ -223,7 +223,7 @@ def check_drop(s):
     s(f"SELECT tessera_drop_array('{path}')")
     equal("gone", (os.path.exists(path), os.listdir(kept)), (False, ["file"]))
     s.fails(f"SELECT tessera_drop_array('{path}')", "no such directory")
-    s.fails(f"SELECT tessera_drop_array('{kept}')", "no array")
+    s.fails(f"SELECT tessera_drop_array('{kept}')", "not an array")
 
 
 def main():

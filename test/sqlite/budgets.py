@@ -15,18 +15,18 @@ from host import Database, same
 TOOBIG = 18
 
 
-def holds(e, what):
+def check_toobig(e, what):
     same(e.code, TOOBIG, f"{what}: the code of {e.text!r}")
     assert e.text and "memory_mb" in e.text, f"{what}: {e.text!r} does not name memory_mb"
 
 
-def new(name="a"):
+def new_path(name="a"):
     return os.path.join(tempfile.mkdtemp(dir=host.FOLDER), name)
 
 
-def large(filters, rows=20000):
+def make_large(filters, rows=20000):
     """Makes an array of one tile whose strings are some 12 MB. The options follow the filter."""
-    path = new()
+    path = new_path()
     db = Database()
     db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', x INT64 DIMENSION(0, 1000000), s TEXT NOT NULL FILTERS({filters}), v INT32 NOT NULL, capacity=100000)")
     db.query(f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {rows - 1}) INSERT INTO t SELECT i, hex(zeroblob(300)) || i, i FROM n")
@@ -34,16 +34,16 @@ def large(filters, rows=20000):
     return path
 
 
-def goes_on(db, sql, what):
+def check_fails_alone(db, sql, what):
     """Checks that the statement fails with TOOBIG, within a transaction that writes to an ordinary table and an array before and after it."""
-    array = new()
+    array = new_path()
     db.query("CREATE TABLE IF NOT EXISTS o(a)")
     db.query(f"CREATE VIRTUAL TABLE beside USING tessera('{array}', x INT32 DIMENSION(0, 9), v INT32)")
     db.query("BEGIN")
     db.query("INSERT INTO o VALUES('before')")
     db.query("INSERT INTO beside VALUES(1, 1)")
     e = db.error(sql)
-    holds(e, what)
+    check_toobig(e, what)
     assert not host.autocommit(db), f"{what}: the transaction is gone"
     db.query("INSERT INTO beside VALUES(2, 2)")
     db.query("INSERT INTO o VALUES('after')")
@@ -57,18 +57,18 @@ def goes_on(db, sql, what):
 
 def test_a_select_beyond_the_budget_ends_alone():
     for filters in ("none", "zstd", "gzip", "bzip2", "lz4"):
-        path = large(filters)
+        path = make_large(filters)
         db = Database()
         db.table("t", path, ", memory_mb=1, cache_mb=0")
-        e = goes_on(db, "SELECT max(s) FROM t", filters)
-        assert re.search(r"\d+ bytes of memory asked for: memory_mb allows 1048576 bytes", e.text), e.text
+        e = check_fails_alone(db, "SELECT max(s) FROM t", filters)
+        assert re.search(r"\d+ bytes of memory requested: memory_mb allows 1048576 bytes", e.text), e.text
         same(db.value("SELECT max(v) FROM t"), 19999, "what fits is read")
         db.close()
 
 
 def test_a_commit_has_room_for_codecs():
     """A commit has room for codecs, however small memory_mb is: bzip2 needs 3.7 MB for its largest blocks."""
-    path = new()
+    path = new_path()
     db = Database()
     db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', x INT64 DIMENSION(0, 1000000), v INT64 NOT NULL FILTERS(bzip2(9)))")
     db.query("INSERT INTO t VALUES(1, 1)")
@@ -83,17 +83,17 @@ def test_a_commit_has_room_for_codecs():
 
 
 def test_functions_and_tables_beyond_the_budget_end_alone():
-    path = large("zstd", 50000)
+    path = make_large("zstd", 50000)
     db = Database()
     db.table("t", path, ", memory_mb=1")
-    goes_on(db, "SELECT count(*) FROM tessera_aggregate('db:t', 'v', NULL, 'x')", "groups")
-    goes_on(db, "SELECT x, count(s) FROM t GROUP BY x", "an order")
+    check_fails_alone(db, "SELECT count(*) FROM tessera_aggregate('db:t', 'v', NULL, 'x')", "groups")
+    check_fails_alone(db, "SELECT x, count(s) FROM t GROUP BY x", "an order")
     db.close()
 
 
-def places():
-    """What stands before the columns of an array in the database, of one in a directory."""
-    return "", f"'{new()}', "
+def path_arguments():
+    """Returns the text before the columns of a declaration: for an array in the database, and for one in a directory."""
+    return "", f"'{new_path()}', "
 
 
 def test_a_statement_on_an_array_in_the_database_spills():
@@ -103,45 +103,45 @@ def test_a_statement_on_an_array_in_the_database_spills():
     db.query("CREATE VIRTUAL TABLE t USING tessera(x INT64 DIMENSION(0, 1000000), s TEXT, capacity=1000, memory_mb=1)")
     db.query("CREATE TABLE o(x INTEGER PRIMARY KEY, s TEXT)")
 
-    def both(sql, parameters=()):
+    def on_both(sql, parameters=()):
         for t in ("t", "o"):
             db.query(sql.format(t=t), parameters)
 
-    def look(what):
+    def check_rows(what):
         same(db.query("SELECT x, s FROM t ORDER BY x"), db.query("SELECT x, s FROM o ORDER BY x"), what)
 
-    both(fill, (0,))
-    look("a transaction of its own")
+    on_both(fill, (0,))
+    check_rows("a transaction of its own")
     db.query("BEGIN")
-    both("INSERT INTO {t} VALUES(900000, 'before')")
+    on_both("INSERT INTO {t} VALUES(900000, 'before')")
     db.query("SAVEPOINT one")
-    both(fill, (100000,))
+    on_both(fill, (100000,))
     db.query("SAVEPOINT two")
-    both(fill, (200000,))
-    both("UPDATE {t} SET s = 'changed' WHERE x BETWEEN 100000 AND 101000")
+    on_both(fill, (200000,))
+    on_both("UPDATE {t} SET s = 'changed' WHERE x BETWEEN 100000 AND 101000")
     db.query("ROLLBACK TO two")
-    look("a savepoint back")
-    both("DELETE FROM {t} WHERE x % 5 = 0 AND x < 110000")
+    check_rows("a savepoint back")
+    on_both("DELETE FROM {t} WHERE x % 5 = 0 AND x < 110000")
     db.query("RELEASE two")
     db.query("SAVEPOINT three")
-    both(fill, (300000,))
+    on_both(fill, (300000,))
     db.query("ROLLBACK TO one")
-    both(fill, (400000,))
-    look("the first savepoint back")
-    both("UPDATE {t} SET s = x WHERE x BETWEEN 410000 AND 415000")
+    on_both(fill, (400000,))
+    check_rows("the first savepoint back")
+    on_both("UPDATE {t} SET s = x WHERE x BETWEEN 410000 AND 415000")
     db.query("COMMIT")
-    look("committed")
+    check_rows("committed")
     db.query("BEGIN")
     db.query(fill.format(t="t"), (500000,))
     db.query("ROLLBACK")
-    look("rolled back")
+    check_rows("rolled back")
     same(db.query("SELECT severity, message FROM tessera_check('db:t') WHERE severity = 'error'"), [], "the array is sound")
     db.close()
 
 
 def test_what_a_commit_could_not_publish_is_refused_when_it_comes():
     """A cell or a space tile that no commit has room for is refused when it comes; the statement is undone, its budget is given back, and COMMIT succeeds."""
-    for place in places():
+    for place in path_arguments():
         db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
         db.query(f"CREATE VIRTUAL TABLE t USING tessera({place}x INT64 DIMENSION(0, 1000000), s TEXT, memory_mb=1)")
         db.query("CREATE TABLE o(a)")
@@ -150,33 +150,33 @@ def test_what_a_commit_could_not_publish_is_refused_when_it_comes():
         db.query("INSERT INTO t VALUES(1, 'before')")
         for attempt in range(3):
             e = db.error("WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) INSERT INTO t SELECT i, printf('%.*c', 100000, 'a') FROM n")
-            holds(e, "a tile of large cells")
+            check_toobig(e, "a tile of large cells")
             db.query("INSERT INTO t VALUES(?, printf('%.*c', 100000, 'b'))", (20 + attempt,))
         db.query("COMMIT")
         same(db.query("SELECT x, length(s) FROM t"), [(1, 6), (20, 100000), (21, 100000), (22, 100000)], "committed")
         same(db.value("SELECT count(*) FROM o"), 1, "the ordinary table")
         db.close()
-    for place in places():
+    for place in path_arguments():
         db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
         db.query(f"CREATE VIRTUAL TABLE t USING tessera({place}kind=dense, y INT32 DIMENSION(0, 3999, 2000), x INT32 DIMENSION(0, 3999, 2000), v INT64 NOT NULL, memory_mb=1)")
         db.query("CREATE TABLE o(a)")
         db.query("BEGIN")
         db.query("INSERT INTO o VALUES(1)")
-        holds(db.error("INSERT INTO t VALUES(1, 1, 1)"), "a space tile of 32 MB")
+        check_toobig(db.error("INSERT INTO t VALUES(1, 1, 1)"), "a space tile of 32 MB")
         db.query("COMMIT")
         same(db.value("SELECT count(*) FROM o"), 1, "the ordinary table")
         db.close()
 
 
 def test_deletes_beyond_the_budget_end_alone():
-    """Rows that are deleted past the budget are refused, and what was deleted before can be committed."""
-    for place in places():
+    """Deletes that exceed the budget are refused, and earlier ones can be committed."""
+    for place in path_arguments():
         db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
         db.query(f"CREATE VIRTUAL TABLE t USING tessera({place}x INT64 DIMENSION(0, 1000000), v INT64, capacity=1000, memory_mb=1)")
         db.query("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 79999) INSERT INTO t SELECT i, i FROM n")
         db.query("BEGIN")
         db.query("DELETE FROM t WHERE x % 2 = 0 AND x < 56000")
-        holds(db.error("DELETE FROM t WHERE x % 2 = 1"), "too many rows")
+        check_toobig(db.error("DELETE FROM t WHERE x % 2 = 1"), "too many rows")
         db.query("COMMIT")
         same(db.query("SELECT count(*), min(x) FROM t"), [(52000, 1)], "committed")
         db.close()

@@ -81,7 +81,7 @@ static void test_paths_and_uris(void **state) {
   snprintf(text, sizeof text, "%s/nothing", root);
   expect_open(text, TSR_NOT_FOUND, "array not found: tessera_test_", "nothing");
   snprintf(text, sizeof text, "%s/__schema/__1_1_00000000000000000000000000000001", path);
-  expect_open(text, TSR_NOT_FOUND, "array not found: tessera_test_", ": it is no directory");
+  expect_open(text, TSR_NOT_FOUND, "array not found: tessera_test_", ": it is not a directory");
   expect_open(root, TSR_NOT_FOUND, "array not found: tessera_test_", "holds no schema");
 
   assert_int_equal(tsr__store_remove(store, "__schema/__1_1_00000000000000000000000000000001", NULL), TSR_OK);

@@ -47,13 +47,13 @@ static void test_a_block_is_charged_to_all_parents(void **state) {
 
   assert_int_equal(tsr__alloc(&query, 300, &none, &error), TSR_BUDGET); /* past the child's limit */
   assert_string_equal(error.message,
-                      "316 bytes of memory asked for: query_mb allows 600 bytes, 416 are in use (raise query_mb)");
+                      "316 bytes of memory requested: query_mb allows 600 bytes, 416 are in use (raise query_mb)");
   assert_ptr_equal(none, &root);
   assert_int_equal(tsr__alloc(&all, 500, &b, &error), TSR_OK);
   /* Past the parent's limit: the charge of the child is taken back. */
   assert_int_equal(tsr__alloc(&query, 100, &none, &error), TSR_BUDGET);
   assert_string_equal(error.message,
-                      "116 bytes of memory asked for: memory_mb allows 1000 bytes, 932 are in use (raise memory_mb)");
+                      "116 bytes of memory requested: memory_mb allows 1000 bytes, 932 are in use (raise memory_mb)");
   assert_true(query.used == 416 && all.used == 932 && root.used == 932);
   assert_int_equal(tsr__memory_charge(&query, 68, NULL), TSR_OK); /* up to the limit exactly */
   assert_int_equal(tsr__memory_charge(&query, 1, NULL), TSR_BUDGET);
@@ -108,7 +108,7 @@ static void test_limits_give_budget_and_a_failing_allocator_nomem(void **state) 
   tsr__memory_init(&m, &root, 10000, "memory_mb");
   f.fail_at = f.calls + 1;
   assert_int_equal(tsr__alloc(&m, 1001, &p, &error), TSR_BUDGET);
-  assert_string_equal(error.message, "1001 bytes of memory asked for: at most 1000 can be had at once");
+  assert_string_equal(error.message, "1001 bytes of memory requested: one block can have at most 1000");
   f.fail_at = f.calls + 1;
   assert_int_equal(tsr__alloc(&m, 1000, &p, &error), TSR_NOMEM);
   assert_int_equal(tsr__alloc(&m, 10000, &p, &error), TSR_BUDGET);

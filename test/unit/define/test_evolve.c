@@ -400,7 +400,7 @@ static void test_drop_finishes_interrupted_drop(void **state) {
   assert_int_equal(kind, TSR_OBJECT_NONE);
   tsr__store_close(store);
   drop(array);
-  refused(tsr_array_drop(environment, top, &error), TSR_NOT_FOUND, "no array");
+  refused(tsr_array_drop(environment, top, &error), TSR_NOT_FOUND, "not an array");
 }
 
 int main(void) {

@@ -226,7 +226,7 @@ static void test_a_failed_encode_leaves_the_buffer(void **state) {
   assert_int_equal(tsr__pipeline_encode(&b.pipeline, &b.shape, (const uint8_t *)"12345", 5, NULL, 0, &out, &b.error),
                    TSR_CONSTRAINT);
   assert_int_equal(out.size, 3);
-  assert_string_equal(b.error.message, "chunk 0: filter rle: 5 bytes are no whole cells of 4 bytes");
+  assert_string_equal(b.error.message, "chunk 0: filter rle: 5 bytes are not whole cells of 4 bytes");
   tsr__buffer_release(&out);
   bench_close(&b);
 }

@@ -301,12 +301,12 @@ static void test_hostile_streams_are_refused(void **state) {
                      "0000000001000000"
                      "0100000002000000"
                      "4100",
-                 1, "are no runs");
+                 1, "are not runs");
   expect_corrupt(RLE,
                  ONE "010000000000000010000000"
                      "0000000001000000"
                      "0100000000000000",
-                 1, "are no runs");
+                 1, "are not runs");
   /* bytes behind a stream */
   expect_corrupt(GZIP,
                  ONE "010000000a00000010000000"

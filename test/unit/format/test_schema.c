@@ -338,7 +338,7 @@ static void test_broken_schemas_are_refused(void **state) {
       {true, 22, AT(a_at), 5, 1, TSR_UTF16, TSR_CORRUPT, "no single integer"},
       {true, 22, AT(label_at), 0, 4, 2, TSR_CORRUPT, "dimension 2 of 2"},
       {true, 22, AT(enumerations_at), 8, 1, 'f', TSR_CORRUPT, "two enumerations are named 'f'"},
-      {true, 22, AT(file_at), 2, 1, '/', TSR_CORRUPT, "no file name"},
+      {true, 22, AT(file_at), 2, 1, '/', TSR_CORRUPT, "not a file name"},
       {true, 22, AT(current_at), 0, 4, 2, TSR_UNSUPPORTED, "version 2"},
       {true, 22, AT(current_at), 4, 1, 2, TSR_CORRUPT, "no current domain"},
       {true, 22, AT(current_at), 5, 1, 1, TSR_UNSUPPORTED, "type 1"},

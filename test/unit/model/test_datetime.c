@@ -408,18 +408,19 @@ static void test_messages_say_what_is_wrong(void **state) {
   tsr_error error = {0};
   int64_t value;
   tsr_datetime_parse(TSR_DATETIME_DAY, "2023-02-29", 10, &value, &error);
-  assert_string_equal(error.message, "'2023-02-29' is no DATETIME_DAY: the month has no such day");
+  assert_string_equal(error.message, "'2023-02-29' is not a valid DATETIME_DAY: the month has no such day");
   tsr_datetime_parse(TSR_DATETIME_WEEK, "2024-01-31", 10, &value, &error);
-  assert_string_equal(error.message,
-                      "'2024-01-31' is no DATETIME_WEEK: it is not on the grid of weeks, which begin on Thursdays");
+  assert_string_equal(
+      error.message,
+      "'2024-01-31' is not a valid DATETIME_WEEK: it is not on the grid of weeks, which begin on Thursdays");
   tsr_datetime_parse(TSR_DATETIME_AS, "9999", 4, &value, &error);
-  assert_string_equal(error.message, "'9999' is no DATETIME_AS: it is outside the range of the type");
+  assert_string_equal(error.message, "'9999' is not a valid DATETIME_AS: it is outside the range of the type");
   char longer[200];
   memset(longer, 'x', sizeof longer);
   memcpy(longer + 63, "\xc3\xa9", 2); /* a character that begins before the 64th byte and ends behind it */
   tsr_datetime_parse(TSR_TIME_SEC, longer, sizeof longer, &value, &error);
   assert_string_equal(error.message,
-                      "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' is no TIME_SEC: "
+                      "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' is not a valid TIME_SEC: "
                       "the hour is not 00 to 23");
 }
 
