@@ -19,7 +19,7 @@ ROUND = [["sqlite/histories.py", "ROUNDS=2"], ["sqlite/statements.py", "ROUNDS=2
 
 
 def start(build, words, seed, **files):
-    """A program of the build, or a script with the sanitizer's library; words with = are its environment, and so is the seed. ctest: all tests of clang's build."""
+    """Starts a program of the build, or a script with the sanitizer's library. Words with = go to its environment, the seed too. ctest: all tests of clang's build."""
     if words[0] == "ctest":
         line = ["ctest", "--test-dir", CLANG, "--output-on-failure", "--no-tests=error", "-E", "^lint$"]  # the build with gcc has run it
         return subprocess.Popen(line, start_new_session=True, **files)
@@ -48,7 +48,7 @@ def stop(process):
 
 
 class Whole:
-    """The parts that have an end, one after the other; what each prints lies in build/soak."""
+    """Runs the parts that have an end, one after the other. The output of each is in build/soak."""
 
     def __init__(self, build):
         self.build, self.left, self.process, self.ended, self.failed = build, list(WHOLE), None, [], []

@@ -153,7 +153,7 @@ FILLS = {"a": -2**31, "s": {"hex": "80"}, "n": -2**63, "o": None}
 
 
 def put_in(kind, writes, schemas, timestamps, corners):
-    """The read that must come of it, between these times; None if `corners`, a non-empty domain, is another."""
+    """Returns the expected result of a read between these times; None if the non-empty domain is not `corners`."""
     start, end = timestamps or (0, 2**64)
     attributes = [a["name"] for time, attributes in schemas for a in attributes if time <= end and
                   attributes is max((s for s in schemas if s[0] <= end), key=lambda s: s[0])[1]]

@@ -181,7 +181,7 @@ class Tessera(Sqlite):
 
 
 class TesseraFunctions(Tessera):
-    """The same arrays, asked through tessera_npy and tessera_aggregate."""
+    """The same arrays, read through tessera_npy and tessera_aggregate."""
     name, title = "function", "tessera function"
     borrows = True
 

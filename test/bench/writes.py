@@ -106,7 +106,7 @@ class Writes:
         return {name: case for name, case in found.items() if name in self.available}
 
     def many_fragments(self):
-        """An array of many fragments of 1,000 cells each, written by TileDB where it is there, so that both read the same."""
+        """Makes an array of many fragments of 1,000 cells each. TileDB writes it if it is installed, so that both libraries read the same."""
         path = self.path("fragments")
         random = np.random.default_rng(5)
         declared = f"x INT64 DIMENSION(0, {made.SIDE - 1}, {made.SIDE // 10}), y INT64 DIMENSION(0, {made.SIDE - 1}, {made.SIDE // 10}), v FLOAT64 NOT NULL FILTERS(zstd(5))"
@@ -128,7 +128,7 @@ class Writes:
     BOX = (400_000, 430_000)
 
     def opening(self, path, boxed):
-        """A new connection, the array opened, what fragments hold asked for: nothing lies at the corner. Or a small box is read."""
+        """Opens a new connection and the array, and reads a corner without cells, so that only the fragments' boxes are examined; or reads a small box."""
         corner = (0, 0)
         box = self.BOX if boxed else corner
 

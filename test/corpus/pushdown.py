@@ -23,7 +23,7 @@ OPERATORS = ["=", "<", "<=", ">", ">=", "IS", "<>", "IS NOT"]
 OPTIONS = ["", ", datetimes=integer", ", unwritten=fill", ", unwritten=fill, enums=code, vectors=blob"]
 
 
-def bend(value, rng):
+def vary(value, rng):
     """Returns a value near this one, or an unrelated one."""
     odd = [None, 0, -1, 0.5, "", "7", "abc", b"", b"abc", 2**63 - 1, -2**63, 1e300, -1e300, 9.3e18, 1.5, "2024-01", "1e3", " 5 ", "0x10"]
     if value is None or rng.random() < 0.25:
@@ -37,13 +37,13 @@ def bend(value, rng):
     return rng.choice([text, half, text + "\0", text + "a", half + "~", text.upper(), value])
 
 
-def clamp(value):
+def bindable(value):
     """Returns the value in a form that the Python module can bind: integers of more than 64 bits become floats."""
     return float(value) if isinstance(value, int) and not -2**63 <= value < 2**63 else value
 
 
 def literal(value):
-    """The value as a literal, for half of the queries: SQLite plans those otherwise than parameters."""
+    """Returns the value as a literal, or None if it has none. Half of the queries use literals, which SQLite plans differently from parameters."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
@@ -101,14 +101,14 @@ class Column:
 
 
 def fill_other(db, rows, rng):
-    """The table `other`: ten odd values and bent cells, each in a column of every affinity, all of them and without some."""
+    """The table `other`: ten odd values and varied values of cells, each in a column of every affinity, all of them and without some."""
     db.execute("DROP TABLE IF EXISTS other")
     kinds = ("all", "no_digits", "no_iso")
     db.execute(f"CREATE TABLE other({', '.join(f'{kind}_{affinity} {declared}' for kind in kinds for affinity, declared in AFFINITIES.items())})")
     places = ", ".join(f"?{1 + k}" for k in range(len(kinds)) for _ in AFFINITIES)
     cells = [value for row in rows[:20] for value in row] or [None]
-    for value in [None, 7, 1.5, "", "!", "7", "12a", "~", b"abc", 1e300] + [bend(rng.choice(cells), rng) for _ in range(20)]:
-        value = clamp(value)
+    for value in [None, 7, 1.5, "", "!", "7", "12a", "~", b"abc", 1e300] + [vary(rng.choice(cells), rng) for _ in range(20)]:
+        value = bindable(value)
         db.execute(f"INSERT INTO other VALUES({places})", [value, None if is_digits(value) else value, None if is_iso(value) else value])
 
 
@@ -117,9 +117,9 @@ def comparison(column, rng, joined):
     samples, others = column.values[:20] or [None], column.others
 
     def right():
-        value = clamp(bend(rng.choice(samples), rng))
+        value = bindable(vary(rng.choice(samples), rng))
         while not column.takes(value):
-            value = clamp(bend(rng.choice(samples), rng))
+            value = bindable(vary(rng.choice(samples), rng))
         text = literal(value) if rng.random() < 0.5 else None
         return (text, []) if text is not None else ("?", [value])
     kind = rng.random()

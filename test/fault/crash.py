@@ -74,7 +74,7 @@ SCENARIOS = {
 
 
 def with_rows(sql):
-    """n(1, 40) stands for a table of the numbers from 1 to 40."""
+    """Replaces n(1, 40) by a table of the numbers from 1 to 40."""
     if "n(" not in sql or "FROM n(" not in sql:
         return sql
     head, tail = sql.split("FROM n(")
@@ -103,14 +103,14 @@ def rows(db, table):
     return sorted(db.query(f"SELECT * FROM {table}"), key=repr)
 
 
-def through(db, scenario):
-    """What the database shows: the rows of each table; None if there is no such table."""
+def rows_through_database(db, scenario):
+    """Returns the rows of each table as the database shows them; None for a table that does not exist."""
     there = {row[0] for row in db.query("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     return {name: rows(db, name) if name in there else None for name in ["o", *scenario.tables, *scenario.created]}
 
 
-def beside(folder, scenario):
-    """What other programs see of the arrays."""
+def rows_of_others(folder, scenario):
+    """Returns the rows of each array as other programs see them; None for an array that does not exist."""
     seen = {}
     db = Database()
     for name in [*scenario.tables, *scenario.created]:
@@ -124,9 +124,9 @@ def beside(folder, scenario):
     return seen
 
 
-def unfinished(folder, scenario):
-    """What the next transaction should have published or removed. Markers that were not written to their end, and what has no name
-    yet, is for tessera_vacuum; in a fragment that its .ok has committed nobody looks for one."""
+def unfinished_files(folder, scenario):
+    """Returns the markers that the next transaction should have settled. Left out are markers that were not written to their end and those without
+    a final name, which tessera_vacuum removes, and markers in a fragment that its .ok has committed, which no reader opens."""
     left = []
     for d, _, names in os.walk(folder):
         for name in names:
@@ -150,38 +150,38 @@ def check_arrays(folder, scenario):
     db.close()
 
 
-def examine(folder, scenario, before, after):
+def check_after_fault(folder, scenario, before, after):
     """Examines the arrays and the table after the fault. Returns whether the transaction is there."""
-    outside = beside(folder, scenario)
+    outside = rows_of_others(folder, scenario)
     db = Database(os.path.join(folder, "t.db"))
-    seen = through(db, scenario)
+    seen = rows_through_database(db, scenario)
     assert seen in (before, after), f"neither before nor after, but {seen}"
     for name, got in outside.items():
         allowed = (before[name],) if seen == before else (before[name], after[name])
         assert got in allowed, f"others see of {name}: {got}, here it is {seen[name]}"
     assert db.query("PRAGMA integrity_check") == [("ok",)]
     check_arrays(folder, scenario)
-    assert through(db, scenario) == seen, "a second look sees something else"
+    assert rows_through_database(db, scenario) == seen, "a second look sees something else"
     # The next transaction
     db.query("BEGIN")
     wanted = dict(seen)
     for name in [n for n in wanted if n != "o" and wanted[n] is not None]:
         db.query(f"INSERT INTO {name} VALUES({', '.join('?' * len(scenario.row))})", scenario.row)
     db.query("INSERT INTO o VALUES('next')")
-    during = through(db, scenario)
+    during = rows_through_database(db, scenario)
     db.query("COMMIT")
-    last = through(db, scenario)
+    last = rows_through_database(db, scenario)
     assert last == during, f"the next transaction saw {during}, left {last}"
-    assert beside(folder, scenario) == {n: r for n, r in last.items() if n != "o"}, "others do not see what is here"
+    assert rows_of_others(folder, scenario) == {n: r for n, r in last.items() if n != "o"}, "others do not see what is here"
     for name in [n for n in wanted if n != "o" and wanted[n] is not None]:
-        left = unfinished(os.path.join(folder, name), scenario)
+        left = unfinished_files(os.path.join(folder, name), scenario)
         assert not left, f"left: {left}"
     check_arrays(folder, scenario)
     db.close()
     return seen == after
 
 
-def transact(db, scenario):
+def run_transaction(db, scenario):
     db.query("BEGIN")
     execute(db, scenario.then)
     db.query("COMMIT")
@@ -211,18 +211,18 @@ def in_child(function):
 def with_fault(folder, scenario, fault, at, before, after):
     """Runs the transaction with a fault, in the child. If the process lives on, the same connection examines the result."""
     db = Database(os.path.join(folder, "t.db"))
-    through(db, scenario)
+    rows_through_database(db, scenario)
     there = files(folder)
     inject.inject_arm(fault, ctypes.c_long(at))
     error = None
     try:
-        transact(db, scenario)
+        run_transaction(db, scenario)
     except Error as e:
         error = e
         if db.raw.in_transaction:
             db.query("ROLLBACK")
     inject.inject_disarm()
-    seen = through(db, scenario)
+    seen = rows_through_database(db, scenario)
     if error is None:
         assert seen == after, f"COMMIT succeeded, but here is {seen}"
     else:
@@ -248,14 +248,14 @@ def run(name, scenario, mode, samples, rng):
 
         fresh()
         db = Database(os.path.join(work, "t.db"))
-        before = through(db, scenario)
+        before = rows_through_database(db, scenario)
         inject.inject_arm(NOTHING, ctypes.c_long(0))
-        transact(db, scenario)
+        run_transaction(db, scenario)
         calls = inject.inject_disarm()
-        after = through(db, scenario)
+        after = rows_through_database(db, scenario)
         db.close()
         assert before != after and calls > 10, (calls, before, after)
-        assert examine(work, scenario, before, after)
+        assert check_after_fault(work, scenario, before, after)
         points = [(fault, at) for fault in FAULTS for at in range(1, calls + 3)]
         if samples:
             points = sorted(rng.sample(points, min(samples, len(points))))
@@ -265,7 +265,7 @@ def run(name, scenario, mode, samples, rng):
             status, text = in_child(lambda: with_fault(work, scenario, fault, at, before, after))
             try:
                 assert status in (0, KILLED), f"exit status {status}: {text}"
-                there += examine(work, scenario, before, after)
+                there += check_after_fault(work, scenario, before, after)
                 cuts += 1
             except Exception as e:
                 failed += 1

@@ -176,7 +176,7 @@ def shape(folder):
 
 
 def allowed(key, before, after, old):
-    """Files of metadata go one by one, the newest first: meanwhile there is what was there earlier. Fragments below version 12, too."""
+    """Files of metadata are removed one by one, the newest first, so that in between an earlier state is visible. The same holds for fragments below version 12."""
     name, what, t = key
     values = [before.get(key), after.get(key)]
     if what == ("rows" if old else "metadata") and t is not None:

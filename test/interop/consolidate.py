@@ -35,7 +35,7 @@ def dimensions(kind):
 
 
 def attributes(sparse):
-    """The package does not write strings into boxes of two dimensions: the corpus has such."""
+    """The package cannot write strings into boxes of two dimensions; the corpus has such arrays."""
     text = [tiledb.Attr("s", dtype="U0", var=True)] if sparse else []
     return [tiledb.Attr("a", dtype=np.int32, filters=[tiledb.ZstdFilter()]), *text, tiledb.Attr("n", dtype=np.float64)]
 

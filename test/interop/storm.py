@@ -67,9 +67,10 @@ def kill(order, alive):
                 os.kill(order["kill"], signal.SIGKILL)
 
 
-def nurse():
-    """Lines of orders come in: {"name", "role", "config"}, or {"kill": pid, "lock"}; out go {"name", "pid"} and, as they end, {"pid", "status"}. Only the
-    parent may kill by number: a number is nobody else's as long as the parent has not asked how its child ended."""
+def serve_processes():
+    """The fork server: reads orders from standard input, one a line, {"name", "role", "config"} or {"kill": pid, "lock"}. Writes {"name", "pid"} for each
+    process that it has started, and {"pid", "status"} when one has ended. Only the parent may kill by number: no other process gets the number before
+    the parent has waited for its child."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
@@ -106,12 +107,12 @@ def nurse():
                 os.write(1, (json.dumps({"name": order["name"], "pid": pid}) + "\n").encode())
 
 
-class Nursery:
+class ProcessServer:
     def __init__(self, preload):
         environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0", PYTHONDONTWRITEBYTECODE="1")
         if preload:
             environment["LD_PRELOAD"] = preload
-        self.process = subprocess.Popen([sys.executable, "-X", "faulthandler", os.path.abspath(__file__), "--nurse"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        self.process = subprocess.Popen([sys.executable, "-X", "faulthandler", os.path.abspath(__file__), "--server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self.text, self.running, self.ended = b"", {}, []
 
     def order(self, **what):
@@ -130,7 +131,7 @@ class Nursery:
                 return False
             more = os.read(self.process.stdout.fileno(), 65536)
             if not more:
-                raise Violation("a nursery has died")
+                raise Violation("a process server has died")
             *lines, self.text = (self.text + more).split(b"\n")
             for line in map(json.loads, lines):
                 if "name" in line:
@@ -172,9 +173,9 @@ def make_arrays(folder):
 
 
 class Storm:
-    def __init__(self, extension, folder, seed, seconds, nurseries, namespaces):
+    def __init__(self, extension, folder, seed, seconds, servers, namespaces):
         self.extension, self.folder, self.random, self.seconds = extension, folder, random.Random(seed), seconds
-        self.ours, self.theirs = nurseries
+        self.ours, self.theirs = servers
         self.kills = self.deaths = self.started = 0
         self.commits = self.unknown = 0
         self.checked, self.roles = collections.Counter(), {}
@@ -194,8 +195,8 @@ class Storm:
         self.roles[name] = (role, more, config)
         return name
 
-    # An owner keeps its database and its host for good: its commits are in that database's record.
-    def place(self, owner):
+    # An owner always has the same database and the same host: its commits are in that database's record.
+    def home_of(self, owner):
         return {"database": f"d{owner % 2}.db", "namespace": self.machines[owner % len(self.machines)]}
 
     def begin_round(self):
@@ -203,11 +204,11 @@ class Storm:
         writers = []
         for owner in range(OWNERS):
             if self.random.random() < 0.5:
-                writers.append(("tessera_writer", {"owner": owner, **self.place(owner)}))
+                writers.append(("tessera_writer", {"owner": owner, **self.home_of(owner)}))
             else:
                 writers.append(("tiledb_writer", {"owner": owner}))
         if all(role == writers[0][0] for role, _ in writers):  # both libraries must take part
-            writers[0] = ("tiledb_writer", {"owner": 0}) if writers[0][0] == "tessera_writer" else ("tessera_writer", {"owner": 0, **self.place(0)})
+            writers[0] = ("tiledb_writer", {"owner": 0}) if writers[0][0] == "tessera_writer" else ("tessera_writer", {"owner": 0, **self.home_of(0)})
         upkeep = [("tessera_maintainer", {"database": "upkeep.db", "namespace": None}), ("tiledb_maintainer", {}),
                   self.random.choice([("evolver", {}), ("tessera_evolver", {"database": "evolver.db", "namespace": None})])]
         for role, more in writers + upkeep:
@@ -215,15 +216,16 @@ class Storm:
         return writers
 
     def ended(self):
-        """Processes that have ended; what they found. A death that we did not cause is the reference library's, or a fault of ours."""
+        """Returns the (role, config) of processes that must be started again, because they were killed or have died. A violation that one has found is raised. A
+        death that this script did not cause is a crash of the reference library, or a fault of ours, which is raised, too."""
         again = []
-        for nursery in (self.ours, self.theirs):
-            for name, status in nursery.take_ended():
+        for server in (self.ours, self.theirs):
+            for name, status in server.take_ended():
                 if name not in self.roles:
                     raise Violation(f"an unknown process has ended: {name}")
                 role, more, _ = self.roles.pop(name)
                 code = os.waitstatus_to_exitcode(status)
-                if code in (3, 4) or (code and nursery is self.ours and code != -signal.SIGKILL):
+                if code in (3, 4) or (code and server is self.ours and code != -signal.SIGKILL):
                     raise Violation(f"{name} {more}: exit code {code}: {self.log_of(name)}")
                 self.kills += code == -signal.SIGKILL
                 self.deaths += code < 0 and code != -signal.SIGKILL
@@ -240,12 +242,12 @@ class Storm:
         return "\n".join(texts)
 
     def kill_one(self):
-        candidates = [(nursery, pid, name) for nursery in (self.ours, self.theirs) for pid, name in nursery.running.items() if name in self.roles]
+        candidates = [(server, pid, name) for server in (self.ours, self.theirs) for pid, name in server.running.items() if name in self.roles]
         if candidates:
-            nursery, pid, name = self.random.choice(candidates)
-            nursery.order(kill=pid, lock=self.roles[name][2]["lock"])
+            server, pid, name = self.random.choice(candidates)
+            server.order(kill=pid, lock=self.roles[name][2]["lock"])
 
-    def blow(self):
+    def run_round(self):
         end = time.time() + self.seconds
         while time.time() < end:
             time.sleep(self.random.uniform(0.05, 0.6))
@@ -278,7 +280,7 @@ class Storm:
         raise Violation(f"{role} has no answer")
 
     def settle(self, writers):
-        """Owners whose last process was killed look at what became of its commit, and nobody else is at work."""
+        """Lets each owner find out whether the last commit of its killed process was published; one at a time, with no other process at work."""
         for role, more in writers:
             self.start(role, settle=True, **more)
             self.wait()
@@ -318,11 +320,11 @@ class Storm:
             if number and time.time() > until:
                 break
             writers = self.begin_round()
-            self.blow()
+            self.run_round()
             self.settle(writers)
             self.compare()
 
-    def tell(self):
+    def report(self):
         errors = collections.Counter()
         for name in os.listdir(os.path.join(self.folder, "errors")):
             try:
@@ -337,8 +339,8 @@ class Storm:
 
 
 def main():
-    if sys.argv[1:2] == ["--nurse"]:
-        return nurse()
+    if sys.argv[1:2] == ["--server"]:
+        return serve_processes()
     if not tiledb:
         print("skipped: the package `tiledb` is not installed")
         return 77
@@ -353,9 +355,9 @@ def main():
     while not storms or time.time() < until:
         folder = os.path.join(top, f"storm{seed}")
         os.makedirs(folder)
-        nurseries = Nursery(os.environ.get("TESSERA_PRELOAD")), Nursery(None)
+        servers = ProcessServer(os.environ.get("TESSERA_PRELOAD")), ProcessServer(None)
         length = max(5, min(20, seconds / ROUNDS))
-        storm = Storm(extension, folder, seed, length, nurseries, namespaces)
+        storm = Storm(extension, folder, seed, length, servers, namespaces)
         print(f"storm with seed {seed}, rounds of {length:.0f} s", flush=True)
         try:
             pid = os.fork()  # the parent never calls the library
@@ -366,13 +368,13 @@ def main():
                 raise Violation("the arrays cannot be made")
             storm.run(ROUNDS, until)
         except Violation as violation:
-            storm.tell()
+            storm.report()
             print(f"FAILED: seed {seed}: {violation}\nsee {folder}")
             return 1
         finally:
-            for nursery in nurseries:
-                nursery.close()
-        storm.tell()
+            for server in servers:
+                server.close()
+        storm.report()
         shutil.rmtree(folder)
         storms, seed = storms + 1, seed + 1
     print(f"{storms} storms, nothing lost, doubled or resurrected")

@@ -165,7 +165,7 @@ def one_merge(config, array, kind):
 # ---- tessera
 
 class Tessera:
-    """A connection that is made anew where the columns of a table have changed; what others do meanwhile is asked again."""
+    """A connection that is opened again if the columns of a table have changed; statements that others' work has stopped are tried again."""
 
     def __init__(self, config, path, errors):
         self.config, self.path, self.errors, self.db = config, path, errors, None

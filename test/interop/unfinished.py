@@ -50,18 +50,18 @@ def vacuum(path, mode):
     tiledb.vacuum(path, config=config(mode))
 
 
-def theirs(path):
+def tiledb_rows(path):
     with tiledb.open(path) as array:
         return sorted(array[:]["x"].tolist())
 
 
-def ask(path, *statements):
+def run_sql(path, *statements):
     table = f"CREATE VIRTUAL TABLE t USING tessera({literal(path)})"
     return sql(SHELL, EXTENSION, [table, *(s.replace("PATH", literal(path)) for s in statements)])
 
 
-def ours(path):
-    return [row["x"] for row in ask(path, "SELECT x FROM t ORDER BY x")]
+def tessera_rows(path):
+    return [row["x"] for row in run_sql(path, "SELECT x FROM t ORDER BY x")]
 
 
 def files(path, suffix, directory="__commits"):
@@ -73,19 +73,19 @@ def expect(what, found, wanted):
         raise Failed(f"{what}: {str(found)[:600]}; expected {str(wanted)[:300]}")
 
 
-def both(what, path, wanted):
-    expect(what + ", TileDB", theirs(path), wanted)
-    expect(what + ", tessera", ours(path), wanted)
+def expect_rows(what, path, wanted):
+    expect(what + ", TileDB", tiledb_rows(path), wanted)
+    expect(what + ", tessera", tessera_rows(path), wanted)
 
 
-def sound(what, path, *notes):
-    found = ask(path, "SELECT severity, message FROM tessera_check(PATH)")
+def expect_sound(what, path, *notes):
+    found = run_sql(path, "SELECT severity, message FROM tessera_check(PATH)")
     wrong = [f for f in found if f["severity"] != "note"] or [n for n in notes if not any(n in f["message"] for f in found)]
     expect(what + ", the check", wrong and (wrong, found), [])
 
 
 def killed_while_it_wrote_commits(path):
-    """At whatever byte: a reader sees all, each way to mend it does, and TileDB's own upkeep works afterwards."""
+    """A .con file cut at several bytes: readers see all rows, each way of repairing the array works, and TileDB's own maintenance works afterwards."""
     make(path)
     write(path, 1, 2, 3)
     delete(path, 2)
@@ -96,30 +96,30 @@ def killed_while_it_wrote_commits(path):
         copy = f"{path}_{i}"
         shutil.copytree(path, copy)
         os.truncate(con.replace(path, copy), size)
-        expect(f"cut to {size}", ours(copy), [1, 3])
-        sound(f"cut to {size}", copy, "the file is cut")
+        expect(f"cut to {size}", tessera_rows(copy), [1, 3])
+        expect_sound(f"cut to {size}", copy, "the file is cut")
         mend = "SELECT tessera_vacuum(PATH)" if i % 2 else "SELECT tessera_consolidate(PATH, 'commits')"
-        ask(copy, mend)
-        sound(f"cut to {size}, mended", copy)
-        both(f"cut to {size}, mended", copy, [1, 3])
+        run_sql(copy, mend)
+        expect_sound(f"cut to {size}, mended", copy)
+        expect_rows(f"cut to {size}, mended", copy, [1, 3])
         write(copy, 4)
         consolidate(copy, "commits")
         vacuum(copy, "commits")
-        both(f"cut to {size}, TileDB goes on", copy, [1, 3, 4])
+        expect_rows(f"cut to {size}, TileDB goes on", copy, [1, 3, 4])
 
 
 def its_second_consolidation_of_commits(path):
-    """TileDB fails there once a .del was consolidated and vacuumed. After tessera's it goes on; after its own when tessera has
-    put the files back."""
+    """TileDB fails here if a .del was consolidated and vacuumed before. After a consolidation by tessera it succeeds; after one of
+    its own, once tessera has restored the files."""
     make(path)
     write(path, 1, 2, 3)
     delete(path, 1)
-    ask(path, "SELECT tessera_consolidate(PATH, 'commits')", "SELECT tessera_vacuum(PATH)")
+    run_sql(path, "SELECT tessera_consolidate(PATH, 'commits')", "SELECT tessera_vacuum(PATH)")
     expect(".del files", len(files(path, ".del")), 1)
     write(path, 4)
     delete(path, 2)
     consolidate(path, "commits")
-    both("TileDB's consolidation after tessera's", path, [3, 4])
+    expect_rows("TileDB's consolidation after tessera's", path, [3, 4])
     vacuum(path, "commits")
     expect(".del files that TileDB leaves", len(files(path, ".del")), 0)
     write(path, 5)
@@ -129,12 +129,12 @@ def its_second_consolidation_of_commits(path):
     except tiledb.TileDBError as error:
         if "Cannot get file size" not in str(error):
             raise
-    ask(path, "SELECT tessera_consolidate(PATH, 'commits')", "SELECT tessera_vacuum(PATH)")
+    run_sql(path, "SELECT tessera_consolidate(PATH, 'commits')", "SELECT tessera_vacuum(PATH)")
     expect(".del files that are back", len(files(path, ".del")), 2)
-    sound("put back", path)
+    expect_sound("put back", path)
     write(path, 6)
     consolidate(path, "commits")
-    both("TileDB goes on", path, [3, 4, 5, 6])
+    expect_rows("TileDB goes on", path, [3, 4, 5, 6])
 
 
 def killed_while_it_vacuumed(path):
@@ -148,12 +148,12 @@ def killed_while_it_vacuumed(path):
         consolidate(array, "fragments")
         shutil.rmtree(next(f for f in files(array, "", "__fragments") if "/__10_10_" in f))
         rows = "SELECT group_concat(v) AS v FROM t WHERE v > 0 ORDER BY x"
-        expect("now", ask(array, rows)[0]["v"], "1,2,3")
-        ask(array, "SELECT sum(v) FROM t(20)", "SELECT sum(v) FROM t(10)")
-        sound("killed", array, "a vacuum was cut off")
-        ask(array, "SELECT tessera_vacuum(PATH)")
-        sound("mended", array)
-        expect("mended", ask(array, rows)[0]["v"], "1,2,3")
+        expect("now", run_sql(array, rows)[0]["v"], "1,2,3")
+        run_sql(array, "SELECT sum(v) FROM t(20)", "SELECT sum(v) FROM t(10)")
+        expect_sound("killed", array, "a vacuum was cut off")
+        run_sql(array, "SELECT tessera_vacuum(PATH)")
+        expect_sound("mended", array)
+        expect("mended", run_sql(array, rows)[0]["v"], "1,2,3")
         with tiledb.open(array) as a:
             expect("mended, TileDB", (a[:]["v"] if sparse else a[1:4]["v"]).tolist(), [1, 2, 3])
 
@@ -177,14 +177,14 @@ def staged_names(path):
     os.makedirs(f"{path}/__schema/__enumerations", exist_ok=True)
     for name in ("__schema/__enumerations/__1_1_a0000000000000000000000000000000_0.tmp", "__1_1_a0000000000000000000000000000000_7.ok.tmp", "__array_schema.tdb.tmp"):
         open(f"{path}/{name}", "wb").write(b"half")
-    expect("rows", ours(path), [1, 2])
-    expect("metadata", [r["value"] for r in ask(path, "SELECT value FROM tessera_metadata(PATH)")], ["value"])
-    sound("staged names", path)
+    expect("rows", tessera_rows(path), [1, 2])
+    expect("metadata", [r["value"] for r in run_sql(path, "SELECT value FROM tessera_metadata(PATH)")], ["value"])
+    expect_sound("staged names", path)
     for statement in ("SELECT tessera_consolidate(PATH)", "SELECT tessera_consolidate(PATH, 'array_meta')", "SELECT tessera_consolidate(PATH, 'commits')",
                       "SELECT tessera_consolidate(PATH, 'fragment_meta')", "SELECT tessera_vacuum(PATH)", "SELECT tessera_add_attribute(PATH, 'n INT32')"):
-        ask(path, statement)
-        expect(statement, ours(path), [1, 2])
-        sound(statement, path)
+        run_sql(path, statement)
+        expect(statement, tessera_rows(path), [1, 2])
+        expect_sound(statement, path)
 
 
 def staged_names_of_groups(path):
@@ -231,7 +231,7 @@ def beside_writers(path):
         for i in range(STATEMENTS):
             counts = [f"SELECT count(*) AS n FROM t WHERE x < 3 AND {k} = {k}" for k in range(20)]
             try:
-                expect("beside writers", ask(path, *counts)[0]["n"], 2)
+                expect("beside writers", run_sql(path, *counts)[0]["n"], 2)
             except Failed as error:
                 if "malformed" in str(error) or "damaged" in str(error) or "locked" not in str(error) and "try again" not in str(error) and "vacuumed" not in str(error):
                     raise

@@ -138,7 +138,7 @@ def coordinates(ends, order="row"):
 
 
 def write_boxes(r, s, tessera, path, time, boxes):
-    """Each box with cells by chance; returns what each point holds then."""
+    """Writes random cells into each box. Returns the values of each point afterwards."""
     batches, written = [], {}
     for ends in boxes:
         array_order = r.random() < 0.5

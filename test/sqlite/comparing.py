@@ -21,7 +21,7 @@ UNITS = {"YEAR": None, "MONTH": None, "WEEK": 604800 * ATTO, "DAY": 86400 * ATTO
 
 
 def operators(db):
-    """Before SQLite 3.51 the table does not take <> and IS NOT: SQLite offers it those from the ON of an outer join for the wrong side."""
+    """Before SQLite 3.51 the table does not handle <> and IS NOT: SQLite offers such terms from the ON of an outer join to the wrong table."""
     return {name: f for name, f in OPERATORS.items() if db.version() >= (3, 51) or f is not operator.ne}
 
 

@@ -18,7 +18,7 @@ import time
 import traceback
 
 import host
-from host import Database, Error, holds, same
+from host import Database, Error, check_contains, same
 
 SECONDS = 5.0
 WRITERS = 3
@@ -36,7 +36,7 @@ class Reader:
     def __init__(self, db):
         self.db, self.seen = db, [0] * WRITERS
 
-    def look(self, chance):
+    def check_snapshot(self, chance):
         columns = "w, n, g, c"
         order = chance.choice(("", " ORDER BY w, n", " ORDER BY n DESC, w"))
         rows = self.db.query(f"SELECT {columns} FROM t{order}")
@@ -55,7 +55,7 @@ class Reader:
             self.seen[w] = len(found)
 
 
-def again(function):
+def retried(function):
     """Runs a statement, and tries it again if another's lock or vacuum has stopped it. Returns None if it gives up."""
     for _ in range(2000):
         try:
@@ -88,7 +88,7 @@ def write(db, w, chance, until):
                 except Error:
                     pass
                 raise
-        if not again(commit):
+        if not retried(commit):
             continue
         number, group = number + size, group + 1
         time.sleep(chance.random() * 0.01)
@@ -98,27 +98,27 @@ def write(db, w, chance, until):
 def read_outside(db, w, chance, until):
     reader, count = Reader(db), 0
     while time.time() < until:
-        count += again(lambda: reader.look(chance)) or 0
+        count += retried(lambda: reader.check_snapshot(chance)) or 0
     return count
 
 
 def read_inside(db, w, chance, until):
     reader, count = Reader(db), 0
     while time.time() < until:
-        count += again(lambda: reader.look(chance)) or 0
+        count += retried(lambda: reader.check_snapshot(chance)) or 0
         both = []
-        if again(lambda: both.extend(db.query("SELECT (SELECT count(*) FROM log), (SELECT count(*) FROM t)")[0])):
+        if retried(lambda: both.extend(db.query("SELECT (SELECT count(*) FROM log), (SELECT count(*) FROM t)")[0])):
             same(both[0], both[1], "rows of the log and of the array, in one statement")
     return count
 
 
-def tend(path):
+def maintain(path):
     def work(db, w, chance, until):
         count = 0
         while time.time() < until:
             time.sleep(0.2 * chance.random())
             what = chance.choice(("tessera_consolidate(?)", "tessera_consolidate(?, 'commits')", "tessera_consolidate(?, 'fragment_meta')", "tessera_vacuum(?)"))
-            count += again(lambda: db.query(f"SELECT {what}", (path,))) is not None
+            count += retried(lambda: db.query(f"SELECT {what}", (path,))) is not None
         return count
     return work
 
@@ -172,7 +172,7 @@ def crowd(inside, mode, processes):
         assert name != "failed", f"{w}: {result}"
     written = {w: result for name, w, result in results if name == "write"}
     reader = Reader(db)
-    reader.look(random.Random(1))
+    reader.check_snapshot(random.Random(1))
     same([reader.seen[w] for w in sorted(written)], [written[w] for w in sorted(written)], "all that was written")
     same(db.query("SELECT * FROM t ORDER BY w, n"), db.query("SELECT * FROM log ORDER BY w, n"), "the array and the log")
     path = "db:t" if inside else os.path.join(folder, "array")
@@ -185,7 +185,7 @@ def crowd(inside, mode, processes):
 
 
 def jobs_of(inside):
-    keep, read = tend("db:t"), read_inside if inside else read_outside
+    keep, read = maintain("db:t"), read_inside if inside else read_outside
     writers = [(write, w, 10 + w) for w in range(WRITERS)]
     return writers, [(read, 0, 20), (read, 1, 21)], [(keep, 0, 30)]
 
@@ -212,8 +212,8 @@ def extend(folder, w, outside, queue):
             db.table("t", os.path.join(folder, "array"))
         for i in range(10):
             label = f"{w}.{i}"
-            assert again(lambda: db.query("SELECT tessera_extend_enumeration('db:t', 'e', ?)", (label,)))
-            assert again(lambda: db.query("INSERT INTO t VALUES(?, ?, ?)", (100 * w + i, label, label)))
+            assert retried(lambda: db.query("SELECT tessera_extend_enumeration('db:t', 'e', ?)", (label,)))
+            assert retried(lambda: db.query("INSERT INTO t VALUES(?, ?, ?)", (100 * w + i, label, label)))
             same(db.query("SELECT e FROM t WHERE x = ?", (100 * w + i,)), [(label,)])
         db.close()
         queue.put("")

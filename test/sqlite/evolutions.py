@@ -167,7 +167,7 @@ class History:
             rows.append((at, values, given))
         error = self.attempt(table.db, "INSERT INTO t VALUES " + ", ".join(["(" + ", ".join("?" * (2 + len(table.schema))) + ")"] * len(rows)),
                              [v for at, _, given in rows for v in list(at) + given])
-        dropped = {f.name for f in table.schema if not self.has(f)}
+        dropped = {f.name for f in table.schema if not self.has_now(f)}
         wanted = [n for n in dropped if any(values[n] is not None for _, values, _ in rows)]
         missing = [f.name for f in self.schema if not f.nullable and f.default is None and (not self.shows(table, f) or any(values[f.name] is None for _, values, _ in rows))]
         if wanted or missing:
@@ -186,12 +186,12 @@ class History:
                 if v is not None and f.labels:
                     v = f.labels.index(find(table.schema, f.name).labels[v])
                 stored[f.name] = (f, f.default if v is None and not f.nullable else v)
-            self.put((at, stored))
+            self.put_cell((at, stored))
 
-    def put(self, cell):
+    def put_cell(self, cell):
         self.cells = [c for c in self.cells if self.duplicates or c[0] != cell[0]] + [cell]
 
-    def has(self, field):
+    def has_now(self, field):
         now = find(self.schema, field.name)
         return now is not None and now.is_same(field)
 
@@ -215,7 +215,7 @@ class History:
         condition, chosen = self.condition()
         f = self.r.choice(table.schema)
         value = self.r.randrange(1000) if f.name == "m" else f.value(self.r)
-        now = find(self.schema, f.name) if self.has(f) else None
+        now = find(self.schema, f.name) if self.has_now(f) else None
         error = self.attempt(table.db, f"UPDATE t SET {f.name} = ? WHERE {condition}", (f.show(value),))
         if chosen and not now:
             assert error and "has been dropped" in error, f"{f.name} is gone: {error}"
@@ -261,7 +261,7 @@ class History:
                 field.default = None
         return field
 
-    def on_schema(self, sql, *parameters):
+    def change_schema(self, sql, *parameters):
         self.run(self.r.choice(self.tables).db, "SELECT " + sql, parameters)
 
     def add(self):
@@ -277,7 +277,7 @@ class History:
         if olds:
             old = self.r.choice(olds)
             field = Field(name, old.kind, old.nullable, old.default if self.r.random() < 0.5 else field.default if field.kind == old.kind and not old.labels else None, old.labels)
-        self.on_schema("tessera_add_attribute('db:t', ?)", field.ddl())
+        self.change_schema("tessera_add_attribute('db:t', ?)", field.ddl())
         self.schema = self.schema + [field]
         self.fields.append(field)
 
@@ -285,7 +285,7 @@ class History:
         if len(self.schema) < 2:
             return self.add()
         name = self.r.choice(self.schema[1:]).name
-        self.on_schema("tessera_drop_attribute('db:t', ?)", name)
+        self.change_schema("tessera_drop_attribute('db:t', ?)", name)
         self.schema = [f for f in self.schema if f.name != name]
 
     def extend(self):
@@ -294,7 +294,7 @@ class History:
             return self.add()
         f = self.r.choice(fields)
         more = self.r.sample([n for n in LABELS if n not in f.labels], 1)
-        self.on_schema(f"tessera_extend_enumeration('db:t', ?, {', '.join(map(literal, more))})", f.name)
+        self.change_schema(f"tessera_extend_enumeration('db:t', ?, {', '.join(map(literal, more))})", f.name)
         self.schema = [Field(g.name, g.kind, g.nullable, g.default, g.labels + more) if g is f else g for g in self.schema]
         self.fields.append(find(self.schema, f.name))
 
@@ -306,7 +306,7 @@ class History:
             outside = [self.current[0], 0] + [f.show(f.value(self.r)) for f in table.schema]
             assert self.attempt(table.db, f"INSERT INTO t VALUES ({', '.join('?' * len(outside))})", outside), "a cell outside of the current domain was taken"
         self.current = [self.r.randint(n, SIDE) for n in self.current]
-        self.on_schema("tessera_expand_domain('db:t', ?)", json.dumps({"x": [0, self.current[0] - 1], "y": [0, self.current[1] - 1]}))
+        self.change_schema("tessera_expand_domain('db:t', ?)", json.dumps({"x": [0, self.current[0] - 1], "y": [0, self.current[1] - 1]}))
 
     # ---- Maintenance ----
 
@@ -315,10 +315,10 @@ class History:
         options = {}
         if what == "fragments" and self.r.random() < 0.3 and self.states:
             options[self.r.choice(["as_of", "since"])] = self.r.choice(self.states)[0]
-        self.on_schema("tessera_consolidate('db:t', ?, ?)", what, json.dumps(options)) if options else self.on_schema("tessera_consolidate('db:t', ?)", what)
+        self.change_schema("tessera_consolidate('db:t', ?, ?)", what, json.dumps(options)) if options else self.change_schema("tessera_consolidate('db:t', ?)", what)
 
     def vacuum(self):
-        self.on_schema("tessera_vacuum('db:t')" if self.r.random() < 0.7 else f"tessera_vacuum('db:t', '{self.r.choice(['fragments', 'commits', 'fragment_meta'])}')")
+        self.change_schema("tessera_vacuum('db:t')" if self.r.random() < 0.7 else f"tessera_vacuum('db:t', '{self.r.choice(['fragments', 'commits', 'fragment_meta'])}')")
         if self.dense:
             self.emptied = self.run(self.tables[0].db, "SELECT start_time, end_time FROM tessera_fragments('db:t') WHERE start_time < end_time")
 
@@ -343,7 +343,7 @@ class History:
 
     def check_open(self, table):
         """Checks that remaining columns have their values, and that dropped ones are an error."""
-        there = [f for f in table.schema if self.has(f)]
+        there = [f for f in table.schema if self.has_now(f)]
         labelled = [Field(f.name, f.kind, f.nullable, f.default, find(self.schema, f.name).labels) for f in there]
         self.compare(table.db, [f.name for f in there], self.cells, labelled, table.unwritten, "a table that stayed open")
         for f in table.schema:
@@ -369,7 +369,8 @@ class History:
                 then.db.close()
         now.db.close()
 
-    def go(self):
+    def play(self):
+        """Runs random steps, and compares the array after each."""
         steps = [self.insert] * 6 + [self.update] * 4 + [self.delete] * 2 + [self.rolled_back] + [self.add] * 4 + [self.drop] * 3 + [self.extend, self.expand]
         steps += [self.consolidate] * 3 + [self.vacuum] * 2 + [self.reopen] * 2
         for _ in range(STEPS):
@@ -378,9 +379,9 @@ class History:
             time.sleep(0.004)   # so that the next commit is later
             self.states.append((now, self.schema, self.cells))
             self.check()
-        self.finish()
+        self.check_all_states()
 
-    def finish(self):
+    def check_all_states(self):
         """Checks the array with all states, and after a vacuum with the last one only."""
         db = Open(self).db
         same(db.query("SELECT severity, message FROM tessera_check('db:t') WHERE severity <> 'note'"), [], "tessera_check")
@@ -405,7 +406,7 @@ class History:
             table.db.close()
         db.close()
 
-    def shining_through(self):
+    def cells_with_older_values(self):
         """Returns the coordinates of cells that lack an attribute which an earlier version of the cell has."""
         lacking = {(at, f) for at, values in self.cells for f in self.schema if f.name not in values or not f.is_same(values[f.name][0])}
         return {at for _, _, cells in self.states for at, values in cells for f in self.schema if (at, f) in lacking and f.name in values and f.is_same(values[f.name][0])}
@@ -418,7 +419,7 @@ class History:
             db.query("SELECT tessera_expand_domain('db:t', ?)", (json.dumps({"x": [0, SIDE - 1], "y": [0, SIDE - 1]}),))
         rows = db.query(f"SELECT x, y, {', '.join(f.name for f in self.schema)} FROM t WHERE m >= 0")
         if self.dense:   # where the newest fragment lacks an attribute, TileDB shows what an older one has (docs/errata.md)
-            through = self.shining_through()
+            through = self.cells_with_older_values()
             rows = [row for row in rows if row[:2] not in through]
         rows = [[{"bytes": v.hex()} if isinstance(v, bytes) else repr(v) if isinstance(v, float) else v for v in row] for row in rows]
         fields = db.query("SELECT name, role, datatype, cell_val_num, nullable FROM tessera_schema('db:t')")
@@ -441,7 +442,7 @@ def main():
                 name, history = f"{kind} {seed} {i}", None
                 try:
                     history = History(random.Random(name), kind, folder)
-                    history.go()
+                    history.play()
                 except Exception:
                     failed += 1
                     print(f"FAILED {name!r}")

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import host
-from host import Database, Error, copy, corpus, holds, same
+from host import Database, Error, copy, corpus, check_contains, same
 
 GRID = "new/timetravel/dense"        # r and c, a; three writes
 CELLS = "new/timetravel/sparse"      # r and c, a
@@ -64,7 +64,7 @@ def test_time_that_cannot_be_used_is_never_dropped():
                 "SELECT at, count(*) FROM times JOIN t ON t.as_of = +times.at AND t.r >= -99999 GROUP BY at"):
         same(db.query(sql), want, sql)
     # CROSS JOIN fixes the order, and SQLite does not offer the constraint at all: the result is an error, never a wrong row.
-    holds(db.error("SELECT at, count(*) FROM t CROSS JOIN times WHERE t.as_of = times.at GROUP BY at").text, "as_of is an argument")
+    check_contains(db.error("SELECT at, count(*) FROM t CROSS JOIN times WHERE t.as_of = times.at GROUP BY at").text, "as_of is an argument")
 
 
 def test_time_after_many_constraints():
@@ -92,7 +92,7 @@ def test_times_arrive_as_they_were_written():
     same(db.query("SELECT DISTINCT as_of, typeof(as_of) FROM t(?)", (text,)), [(text, "text")])
     same(db.query("SELECT as_of, typeof(as_of), count(a) FROM t WHERE as_of IN ('1971', '1972') GROUP BY 1"),
          [(y, "text", db.value("SELECT count(a) FROM t")) for y in ("1971", "1972")])
-    holds(db.error("SELECT count(*) FROM t WHERE as_of = '200'").text, "as_of: expected ISO-8601 text (UTC) or an integer, milliseconds since 1970: '200'")   # text is a date, never milliseconds
+    check_contains(db.error("SELECT count(*) FROM t WHERE as_of = '200'").text, "as_of: expected ISO-8601 text (UTC) or an integer, milliseconds since 1970: '200'")   # text is a date, never milliseconds
 
 
 def test_null_time_means_not_given():
@@ -108,10 +108,10 @@ def test_times_are_no_filters():
     for where in ("as_of > 100", "as_of < 100", "as_of BETWEEN 1 AND 100", "as_of <> 100", "as_of IS NOT 100", "as_of IS NOT NULL", "as_of LIKE '2%'",
                   "since >= 5", "as_of = 100 AND since < 5", "as_of = 5 OR a = 1", "as_of + 0 = 100", "as_of IS NOT since"):
         error = db.error(f"SELECT count(*) FROM t WHERE {where}")
-        holds(error.text, "is an argument, not a column of values: give it in the call, FROM t(")
-    holds(db.error("SELECT as_of FROM t").text, "as_of is an argument")
-    holds(db.error("SELECT since FROM t(100)").text, "since is an argument")
-    holds(db.error("SELECT count(*) FROM o LEFT JOIN t ON o.r = t.r WHERE t.as_of IS NULL").text, "as_of is an argument")
+        check_contains(error.text, "is an argument, not a column of values: give it in the call, FROM t(")
+    check_contains(db.error("SELECT as_of FROM t").text, "as_of is an argument")
+    check_contains(db.error("SELECT since FROM t(100)").text, "since is an argument")
+    check_contains(db.error("SELECT count(*) FROM o LEFT JOIN t ON o.r = t.r WHERE t.as_of IS NULL").text, "as_of is an argument")
     same(db.query("SELECT DISTINCT as_of, since FROM t(NULL, 100)"), [(None, 100)])
     same(db.query("SELECT count(*) FROM (SELECT r, as_of FROM t)"), db.query("SELECT count(*) FROM t"))   # the column is not read
 
@@ -290,9 +290,9 @@ def test_like_with_a_prefix_is_a_range_of_bytes():
     db = Database()
     db.table("t", corpus(TEXTS))
     name = db.query("PRAGMA table_info(t)")[0][1]
-    holds(db.plan(f'SELECT * FROM t WHERE "{name}" LIKE \'ab%\''), f"{name}>=? COLLATE NOCASE AND {name}<? COLLATE NOCASE")
-    holds(db.plan(f'SELECT * FROM t WHERE "{name}" GLOB \'ab*\''), f"{name}>=? AND {name}<?")
-    holds(db.plan(f'SELECT * FROM t WHERE "{name}" = \'ab\' COLLATE NOCASE'), f"{name}=? COLLATE NOCASE")
+    check_contains(db.plan(f'SELECT * FROM t WHERE "{name}" LIKE \'ab%\''), f"{name}>=? COLLATE NOCASE AND {name}<? COLLATE NOCASE")
+    check_contains(db.plan(f'SELECT * FROM t WHERE "{name}" GLOB \'ab*\''), f"{name}>=? AND {name}<?")
+    check_contains(db.plan(f'SELECT * FROM t WHERE "{name}" = \'ab\' COLLATE NOCASE'), f"{name}=? COLLATE NOCASE")
     # Characters between Z and a: compared with a capital letter they are less without case, and greater by bytes.
     db = Database()
     db.query("CREATE VIRTUAL TABLE t USING tessera(d TEXT DIMENSION, label TEXT ENUM('a[b', 'AZB', 'azb', 'a_b', 'Ab', 'aB'))")
@@ -342,8 +342,8 @@ def test_equal_values_stand_together_in_the_arrays_own_order():
     db = Database()
     db.table("t", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "sql", "data", "relief"))
     own = "ORDER BY y, x" if db.version() >= (3, 54) else "ORDER BY x, y"
-    holds(db.plan("SELECT x, y, count(*) FROM t GROUP BY x, y"), own)
-    holds(db.plan("SELECT DISTINCT x, y FROM t"), own)
+    check_contains(db.plan("SELECT x, y, count(*) FROM t GROUP BY x, y"), own)
+    check_contains(db.plan("SELECT DISTINCT x, y FROM t"), own)
     for sql in ("SELECT x, y, count(*) FROM t WHERE y BETWEEN 3 AND 5 GROUP BY x, y", "SELECT DISTINCT x, y FROM t WHERE y BETWEEN 3 AND 5"):
         rows = db.query(sql + " ORDER BY x, y DESC")   # SQLite uses the order of the groups
         same(rows, sorted(rows, key=lambda row: (row[0], -row[1])))
@@ -371,7 +371,7 @@ def test_labels_that_are_numbers():
             if not any(isinstance(v, (int, float)) for v in values):
                 continue
             seen |= {type(v) for v in values}
-            holds(db.plan(f'SELECT * FROM t WHERE "{name}" > 1'), f"{name}>?")
+            check_contains(db.plan(f'SELECT * FROM t WHERE "{name}" > 1'), f"{name}>?")
             for right in values + [0, -1, 0.5, 1e300, 2**62, "1", "x", b"", None]:
                 for op in ("=", "<", "<=", ">", ">=", "IS", "<>", "IS NOT"):
                     agree(db, f'WHERE "{name}" {op} ?', (right,), columns)
@@ -521,7 +521,7 @@ def commits_by_time(path):
 
 def test_plans_for_a_unique_key():
     db = open_grid()
-    holds(db.plan("SELECT * FROM t WHERE r = 1 AND c = 2"), "r=? AND c=?")
+    check_contains(db.plan("SELECT * FROM t WHERE r = 1 AND c = 2"), "r=? AND c=?")
     same(len(db.query("SELECT * FROM t WHERE r = 3 AND c = 2")), 1)
     # With duplicates all rows come, whatever the plan.
     db.table("d", corpus("new/sparse/i2_row_row_dups"))
@@ -553,7 +553,7 @@ def test_join_orders():
 def test_plans_name_columns_that_are_no_words():
     db = Database()
     db.table("n", corpus("new/odd/names"))
-    holds(db.plan("SELECT * FROM n WHERE x = 0 AND __as_of = 1"), "INDEX 2:__as_of=? AND x=?")
+    check_contains(db.plan("SELECT * FROM n WHERE x = 0 AND __as_of = 1"), "INDEX 2:__as_of=? AND x=?")
 
 
 def test_schema_with_odd_names():
@@ -578,7 +578,7 @@ def test_schema_with_odd_names():
 def test_more_attributes_than_columns():
     db = Database()
     e = db.error(f"CREATE VIRTUAL TABLE w USING tessera({host.literal(corpus('new/odd/wide'))})")
-    holds(e.text, "columns='a,b,c'")
+    check_contains(e.text, "columns='a,b,c'")
     db.table("w", corpus("new/odd/wide"), ", columns='a2099, x, A0'")
     same(db.query("SELECT * FROM w ORDER BY x"), [(1, 0, 99), (2, 250, 250)])
     names = ",".join(f"a{i}" for i in range(1996))
@@ -586,7 +586,7 @@ def test_more_attributes_than_columns():
     row = db.query("SELECT * FROM w2 WHERE x = 1")[0]
     same(row, (1,) + tuple(i % 250 for i in range(1996)))
     e = db.error(f"CREATE VIRTUAL TABLE w3 USING tessera({host.literal(corpus('new/odd/wide'))}, columns='x,{names},a1996')")
-    holds(e.text, "columns")
+    check_contains(e.text, "columns")
 
 
 # ---- The schema changes ----------------------------------------------------------------------------------------------
@@ -598,17 +598,17 @@ def test_schema_changes_while_a_statement_is_open():
     rows = db.value("SELECT count(*) FROM t")
     cursor = db.cursor("SELECT rowid FROM t")
     first = db.next(cursor)
-    holds(db.error("DROP TABLE t").text, "locked")
+    check_contains(db.error("DROP TABLE t").text, "locked")
     for sql in ("CREATE TABLE other(x)", "ALTER TABLE other RENAME TO o2", "PRAGMA user_version = 7", "DROP TABLE o2"):
         try:
             db.query(sql)
         except Error as e:
-            holds(e.text, "locked")
+            check_contains(e.text, "locked")
     try:
         db.query("ALTER TABLE t RENAME TO u")
         name = "u"
     except Error as e:
-        holds(e.text, "locked")
+        check_contains(e.text, "locked")
         name = "t"
     got = [first]
     while (row := db.next(cursor)) is not None:
@@ -637,7 +637,7 @@ def test_vacuum_copies_and_reopening():
     db.query("DETACH more")
     same(sorted(db.query("SELECT * FROM t")), want)
     same(db.value("PRAGMA integrity_check"), "ok")
-    holds(repr(db.query("SELECT name FROM pragma_table_list WHERE type = 'virtual'")), "'t'")
+    check_contains(repr(db.query("SELECT name FROM pragma_table_list WHERE type = 'virtual'")), "'t'")
 
 
 def test_rollback_of_create_and_drop():
@@ -646,7 +646,7 @@ def test_rollback_of_create_and_drop():
     db.table("t", corpus(CELLS))
     want = db.value("SELECT count(*) FROM t")
     db.query("ROLLBACK")
-    holds(db.error("SELECT * FROM t").text, "no such table")
+    check_contains(db.error("SELECT * FROM t").text, "no such table")
     db.query("BEGIN")
     db.query("SAVEPOINT s")
     db.table("t", corpus(CELLS))
@@ -672,7 +672,7 @@ def test_without_the_module():
     db.table("t", corpus(CELLS))
     db.close()
     db = Database(path, load=False)
-    holds(db.error("SELECT * FROM t").text, "no such module")
+    check_contains(db.error("SELECT * FROM t").text, "no such module")
     same(db.value("SELECT count(*) FROM t_config") > 0, True)
     # Without the module the shadow tables can be changed: their contents are validated.
     for value in ("nonsense", "CREATE TABLE x(", "CREATE TABLE x(a); DROP TABLE t", "", "SELECT 1", "CREATE TABLE x(a, b, as_of HIDDEN) WITHOUT ROWID", "x" * 100000):
@@ -692,7 +692,7 @@ def test_schema_that_is_not_trusted():
     db.table("t", corpus(CELLS))
     db.query("CREATE VIEW v AS SELECT count(*) FROM t")
     db.query("PRAGMA trusted_schema = OFF")
-    holds(db.error("SELECT * FROM v").text, "unsafe use of virtual table")
+    check_contains(db.error("SELECT * FROM v").text, "unsafe use of virtual table")
     assert db.value("SELECT count(*) FROM t") > 0
     db.query("PRAGMA trusted_schema = ON")
     assert db.value("SELECT * FROM v") > 0
@@ -705,15 +705,15 @@ def test_triggers_and_temp_tables_read_arrays():
     db.query("CREATE TEMP TRIGGER tr AFTER INSERT ON log BEGIN UPDATE log SET n = (SELECT count(*) FROM t) WHERE rowid = new.rowid; END")
     db.query("INSERT INTO log VALUES(0)")
     same(db.query("SELECT n FROM log"), db.query("SELECT count(*) FROM t"))
-    holds(db.error("CREATE INDEX i ON t(a)").text, "virtual tables may not be indexed")
-    holds(db.error("ALTER TABLE t ADD COLUMN z").text, "virtual tables may not be altered")
+    check_contains(db.error("CREATE INDEX i ON t(a)").text, "virtual tables may not be indexed")
+    check_contains(db.error("ALTER TABLE t ADD COLUMN z").text, "virtual tables may not be altered")
 
 
 def test_writes_to_the_past_are_refused():
     db = Database()
     db.table("t", corpus(CELLS), ", as_of='2100-01-01'")
     for sql in ("INSERT INTO t(r, c, a) VALUES(1, 1, 1)", "UPDATE t SET a = 1", "DELETE FROM t"):
-        holds(db.error(sql).text, "it is read-only")
+        check_contains(db.error(sql).text, "it is read-only")
 
 
 if __name__ == "__main__":

@@ -35,19 +35,19 @@ def unsigned64(r):
     return n if n < 2**63 else f"{n:020}"
 
 
-def single(r):
+def float32(r):
     return struct.unpack("<f", struct.pack("<f", r.choice([0.0, 1.5, -1e30, r.gauss(0, 100), float("inf")])))[0]
 
 
-def digits(n):
+def fraction_digits(n):
     """Seconds with a fraction of n digits."""
     return lambda r: f".{r.randrange(10 ** n):0{n}d}"
 
 
-def clock(parts, fraction=0):
+def time_text(parts, fraction=0):
     def make(r):
         text = ":".join(f"{r.randrange(m):02d}" for m in (24, 60, 60)[:max(2, parts)]) if parts > 1 else f"{r.randrange(24):02d}:00"
-        return text + (digits(fraction)(r) if fraction else "")
+        return text + (fraction_digits(fraction)(r) if fraction else "")
     return make
 
 
@@ -55,32 +55,32 @@ def date(r):
     return f"{r.randrange(1970, 1979)}-{r.randrange(1, 13):02d}-{r.randrange(1, 29):02d}"
 
 
-def stamp(parts, fraction=0):
-    return lambda r: ("1970-01-01 " + clock(parts, fraction)(r)) if fraction > 9 else date(r) + " " + clock(parts, fraction)(r)
+def datetime_text(parts, fraction=0):
+    return lambda r: ("1970-01-01 " + time_text(parts, fraction)(r)) if fraction > 9 else date(r) + " " + time_text(parts, fraction)(r)
 
 
 # TYPE, values as the column shows them
 TYPES = {
     "INT8": integers(-128, 127), "INT16": integers(-2**15, 2**15 - 1), "INT32": integers(-2**31, 2**31 - 1), "INT64": integers(-2**63, 2**63 - 1),
     "UINT8": integers(0, 255), "UINT16": integers(0, 2**16 - 1), "UINT32": integers(0, 2**32 - 1), "UINT64": unsigned64,
-    "FLOAT32": single, "FLOAT64": lambda r: r.choice([0.0, 0.1, -1e300, r.gauss(0, 1), float("inf"), float("-inf")]), "BOOL": integers(0, 1),
+    "FLOAT32": float32, "FLOAT64": lambda r: r.choice([0.0, 0.1, -1e300, r.gauss(0, 1), float("inf"), float("-inf")]), "BOOL": integers(0, 1),
     "UTF8": lambda r: r.choice(TEXTS), "ASCII": lambda r: r.choice(["", "a", "Zz"]), "UTF16": lambda r: r.choice(TEXTS), "UTF32": lambda r: r.choice(TEXTS),
     "UCS2": lambda r: r.choice(["", "é€"]), "UCS4": lambda r: r.choice(TEXTS), "CHAR": lambda r: r.choice("abc"), "CHAR[]": lambda r: r.choice(TEXTS),
     "CHAR[3]": lambda r: r.choice(["abc", "xyz"]), "GEOM_WKT": lambda r: "POINT (1 2)",
     "BLOB": lambda r: bytes(r.randrange(256) for _ in range(r.choice([0, 1, 9, 200]))), "GEOM_WKB": lambda r: r.randbytes(9), "ANY": lambda r: r.randbytes(3), "BLOB[4]": lambda r: r.randbytes(4),
     "DATETIME_YEAR": lambda r: f"{r.randrange(10000):04d}", "DATETIME_MONTH": lambda r: f"{r.randrange(10000):04d}-{r.randrange(1, 13):02d}",
-    "DATETIME_WEEK": lambda r: r.choice(["1970-01-01", "1970-01-08", "1969-12-25"]), "DATETIME_DAY": lambda r: r.choice([date(r), 3000000]), "DATETIME_HR": stamp(1),
-    "DATETIME_MIN": stamp(2), "DATETIME_SEC": stamp(3), "DATETIME_MS": stamp(3, 3), "DATETIME_US": stamp(3, 6), "DATETIME_NS": stamp(3, 9),
-    "DATETIME_PS": lambda r: "1970-01-01 " + clock(3, 12)(r), "DATETIME_FS": lambda r: "1970-01-01 00:" + clock(3, 15)(r)[3:], "DATETIME_AS": lambda r: f"1970-01-01 00:00:0{r.randrange(9)}" + digits(18)(r),
-    "TIME_HR": clock(1), "TIME_MIN": clock(2), "TIME_SEC": clock(3), "TIME_MS": clock(3, 3), "TIME_US": clock(3, 6), "TIME_NS": clock(3, 9), "TIME_PS": clock(3, 12),
-    "TIME_FS": lambda r: "00:" + clock(3, 15)(r)[3:], "TIME_AS": lambda r: f"00:00:0{r.randrange(9)}" + digits(18)(r),
+    "DATETIME_WEEK": lambda r: r.choice(["1970-01-01", "1970-01-08", "1969-12-25"]), "DATETIME_DAY": lambda r: r.choice([date(r), 3000000]), "DATETIME_HR": datetime_text(1),
+    "DATETIME_MIN": datetime_text(2), "DATETIME_SEC": datetime_text(3), "DATETIME_MS": datetime_text(3, 3), "DATETIME_US": datetime_text(3, 6), "DATETIME_NS": datetime_text(3, 9),
+    "DATETIME_PS": lambda r: "1970-01-01 " + time_text(3, 12)(r), "DATETIME_FS": lambda r: "1970-01-01 00:" + time_text(3, 15)(r)[3:], "DATETIME_AS": lambda r: f"1970-01-01 00:00:0{r.randrange(9)}" + fraction_digits(18)(r),
+    "TIME_HR": time_text(1), "TIME_MIN": time_text(2), "TIME_SEC": time_text(3), "TIME_MS": time_text(3, 3), "TIME_US": time_text(3, 6), "TIME_NS": time_text(3, 9), "TIME_PS": time_text(3, 12),
+    "TIME_FS": lambda r: "00:" + time_text(3, 15)(r)[3:], "TIME_AS": lambda r: f"00:00:0{r.randrange(9)}" + fraction_digits(18)(r),
     "INT16[]": lambda r: "[" + ",".join(str(r.randint(-9, 9)) for _ in range(r.randrange(4))) + "]", "FLOAT64[2]": lambda r: r.choice(["[0.5,null]", "[1.0,9e999]", "[-2.5,0.0]"]),
     "UINT64[]": lambda r: r.choice(["[]", '["18446744073709551615",7]']), "DATETIME_DAY[]": lambda r: r.choice(["[]", '["2024-02-29",null,3000000]']),
     "TEXT ENUM('x','y','')": lambda r: r.choice(["x", "y", ""]), "INT32 ENUM(10,20)": lambda r: r.choice([10, 20]),
 }
 
 
-class Twins:
+class TablePair:
     """The tessera table t and the ordinary table o."""
 
     def __init__(self, r, kind="sparse", options="", types=None, dimensions=("INT32", "INT32"), place="'array'"):
@@ -357,7 +357,7 @@ def histories(name, **options):
     for i in range(ROUNDS):
         seed = f"{name} {SEED} {i}"
         try:
-            Twins(random.Random(seed), **options).history()
+            TablePair(random.Random(seed), **options).history()
         except AssertionError as e:
             raise AssertionError(f"seed {seed!r}: {e}") from None
 

@@ -126,10 +126,10 @@ def uncommit(path, names):
     for name in names:
         os.rename(os.path.join(path, "__commits", name), os.path.join(away, name))
 
-    def back():
+    def restore():
         for name in names:
             os.rename(os.path.join(away, name), os.path.join(path, "__commits", name))
-    return back
+    return restore
 
 
 def multiply(path, count):
@@ -144,20 +144,20 @@ def multiply(path, count):
             open(os.path.join(path, "__commits", new + ".wrt"), "w").close()
 
 
-def same(got, wanted, what=""):
-    if got != wanted:
-        raise AssertionError(f"{what}\n  got:      {str(got)[:600]}\n  expected: {str(wanted)[:600]}")
+def same(got, expected, what=""):
+    if got != expected:
+        raise AssertionError(f"{what}\n  got:      {str(got)[:600]}\n  expected: {str(expected)[:600]}")
 
 
-def holds(text, part):
-    """`text` is None if it is not known."""
+def check_contains(text, part):
+    """Checks that a text contains a part. `text` is None if the binding does not give it; then nothing is checked."""
     if text is not None and part not in text:
         raise AssertionError(f"{part!r} is not in {text!r}")
 
 
 def main(module):
-    """Runs a module's tests with each binding, or the one that the variable BINDING names; or those whose names hold the words behind the
-    two paths."""
+    """Runs a module's tests with each binding, or with the one that the variable BINDING names. Words after the two paths select the tests whose
+    names contain one of them."""
     global EXTENSION, CORPUS, FOLDER, binding
     EXTENSION, CORPUS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     words, only = sys.argv[3:], os.environ.get("BINDING")

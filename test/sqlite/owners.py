@@ -14,7 +14,7 @@ import tempfile
 import time
 
 import host
-from host import Database, Error, holds, literal, same
+from host import Database, Error, check_contains, literal, same
 
 BUSY, CORRUPT = 5, 11
 SPARSE = "x INT DIMENSION(0, 100000), v INT"
@@ -62,14 +62,14 @@ def owner(path):
     return found.groups()
 
 
-def age(place, seconds):
+def make_older(place, seconds):
     then = time.time() - seconds
     for where, folders, files in os.walk(os.path.join(place, "a")):
         for name in folders + files:
             os.utime(os.path.join(where, name), (then, then))
 
 
-# A process whose COMMIT fails because of a reader: its commit stays prepared until the process goes on or dies.
+# A process whose COMMIT fails because of a reader: its commit stays prepared until the process continues or dies.
 WRITER = """
 import os, sqlite3, sys, time
 extension, database, array, row, what = sys.argv[1:6]
@@ -113,7 +113,7 @@ class Writer:
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.said = self.process.stdout.readline().strip()
 
-    def go(self):
+    def let_go(self):
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         said = self.process.stdout.readline().strip()
@@ -131,7 +131,7 @@ def other_place(place, name):
 
 # ---- Identities ------------------------------------------------------------------------------------------------------
 
-def config(db):
+def owner_config(db):
     return dict(db.query("SELECT key, value FROM t_config WHERE key LIKE 'owner%'"))
 
 
@@ -139,32 +139,32 @@ def test_a_marker_has_the_id_of_the_database_file():
     """The marker has the id of the record. A copy of the file gets another id, and keeps the earlier ones."""
     place = folder()
     db = open_array(place)
-    before = config(db)
+    before = owner_config(db)
     same(len(before), 1)
     writer = Writer(place, os.path.join(place, "my.db"), 5)
     same(writer.said, "prepared")
     (marker,) = markers(place)
     got, lock, file = owner(marker)
     same((got, lock, file), (before["owner"].split()[0], "locked", os.path.join(place, "my.db")))
-    same(writer.go(), "committed")
-    same((rows(place), markers(place), config(db)), ([5], [], before))
+    same(writer.let_go(), "committed")
+    same((rows(place), markers(place), owner_config(db)), ([5], [], before))
     db.close()
     copy = other_place(place, "copy")
     shutil.copy(os.path.join(place, "my.db"), copy)
     db = Database(copy)
-    same(config(db), before, "nothing was written yet")
+    same(owner_config(db), before, "nothing was written yet")
     db.query("INSERT INTO t VALUES(6, 6)")
-    after = config(db)
+    after = owner_config(db)
     same(len(after), 2)
     same(after["owner " + before["owner"].split()[0]], before["owner"].split()[1])
     same(after["owner"].split()[0] != before["owner"].split()[0], True)
     db.query("INSERT INTO t VALUES(7, 7)")
-    same(config(db), after)
+    same(owner_config(db), after)
     db.close()
     os.rename(copy, copy + "2")   # the file gets another path
     db = Database(copy + "2")
     db.query("INSERT INTO t VALUES(8, 8)")
-    same(len(config(db)), 3)
+    same(len(owner_config(db)), 3)
     same(rows(place), [5, 6, 7, 8])
 
 
@@ -175,7 +175,7 @@ def test_the_record_of_an_earlier_version():
     db.query("INSERT INTO t VALUES(1, 1)")
     db.query("DELETE FROM t_config WHERE key LIKE 'owner%'")
     db.query("INSERT INTO t VALUES(2, 2)")
-    same(list(config(db)), ["owner"])
+    same(list(owner_config(db)), ["owner"])
     same(rows(place), [1, 2])
 
 
@@ -185,14 +185,14 @@ def two_databases(one, two, place, command_one=(), command_two=()):
     """The first writer has prepared a commit while the second one prepares, commits, recovers and disowns; then the first one commits, too."""
     writer = Writer(place, one, 1, command=command_one)
     same(writer.said, "prepared")
-    same(Writer(place, two, 2, command=command_two).go(), "committed")
+    same(Writer(place, two, 2, command=command_two).let_go(), "committed")
     db = Database(two)
     if not db.query("SELECT 1 FROM sqlite_schema WHERE name = 't'"):
         db.table("t", os.path.join(place, "a"))
     same(db.query("SELECT tessera_recover('db:t')"), [(0,)])
     same(db.error("SELECT tessera_recover('db:t', 'disown')").code in (None, BUSY), True)
     same((len(markers(place)), len(fragments(place))), (1, 2))
-    same(writer.go(), "committed")
+    same(writer.let_go(), "committed")
     same((rows(place), markers(place)), ([1, 2], []))
     same(db.query("SELECT tessera_recover('db:t', 'disown')"), [(0,)])
     db.close()
@@ -232,9 +232,9 @@ def test_two_hosts_do_not_settle_each_others_commits():
         writer = Writer(place, database, 10 + first, command=commands[first])
         same(writer.said, "prepared")
         same(owner(markers(place)[0])[2], database)
-        same(Writer(place, database, 20 + second, command=commands[second]).go(), "committed")
+        same(Writer(place, database, 20 + second, command=commands[second]).let_go(), "committed")
         same(len(markers(place)), 1)
-        same(writer.go(), "committed")
+        same(writer.let_go(), "committed")
         same(markers(place), [])
     same(rows(place), [10, 11, 20, 21])
 
@@ -244,7 +244,7 @@ def test_the_next_write_removes_the_commit_of_a_dead_writer():
     place = folder()
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
-    same(Writer(place, os.path.join(place, "my.db"), 2, "die").go(), "")
+    same(Writer(place, os.path.join(place, "my.db"), 2, "die").let_go(), "")
     same((len(markers(place)), len(fragments(place))), (1, 2))
     db.query("INSERT INTO t VALUES(3, 3)")
     same((markers(place), len(fragments(place)), rows(place)), ([], 2, [1, 3]))
@@ -272,7 +272,7 @@ def test_a_child_keeps_the_lock():
 
 
 def left_to_its_writer(place):
-    """Makes a commit whose writer lives and has not published it. Returns the database and the pid of the lock's holder."""
+    """Makes a commit whose writer lives and has not published it. Returns the database and the pid of the process that holds the lock."""
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
     writer = Writer(place, os.path.join(place, "my.db"), 2, "child")
@@ -307,7 +307,7 @@ def test_drop_waits_for_a_writer_that_publishes():
     db, child = left_to_its_writer(place)
     error = db.error("DROP TABLE t")
     os.kill(child, 9)
-    holds(error.text, "locked")   # SQLite's own message: for a DROP it shows no other
+    check_contains(error.text, "locked")   # SQLite's own message: for a DROP it shows no other
     same(error.code in (None, BUSY), True)
     time.sleep(0.1)
     db.query("DROP TABLE t")
@@ -316,7 +316,7 @@ def test_drop_waits_for_a_writer_that_publishes():
 
 # ---- Markers of earlier versions -------------------------------------------------------------------------------------
 
-def earlier(place, db, forget):
+def make_earlier_version(place, db, forget):
     """Restores the state of the last commit that a crash of an earlier version of tessera leaves."""
     (commit,), = db.query("SELECT name FROM t_commits")
     stem = os.path.basename(commit)[:-4]
@@ -332,17 +332,17 @@ def test_an_old_marker_with_this_path_is_published_by_the_record():
     place = folder()
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
-    earlier(place, db, False)
+    make_earlier_version(place, db, False)
     db.query("INSERT INTO t VALUES(2, 2)")
     same((rows(place), markers(place)), ([1, 2], []))
-    earlier(place, db, True)
+    make_earlier_version(place, db, True)
     db.query("INSERT INTO t VALUES(3, 3)")
     same(db.query("SELECT tessera_recover('db:t')"), [(0,)])
     same((rows(place), len(markers(place)), len(fragments(place))), ([1, 3], 1, 3))
     error = db.error("SELECT tessera_recover('db:t', 'disown')")
-    holds(error.text, "24 hours")
+    check_contains(error.text, "24 hours")
     same(error.code in (None, BUSY), True)
-    age(place, DAY + 60)
+    make_older(place, DAY + 60)
     same(db.query("SELECT tessera_recover('db:t', 'disown')"), [(1,)])
     same((rows(place), markers(place), len(fragments(place))), ([1, 3], [], 2))
 
@@ -354,21 +354,21 @@ def test_disown_removes_what_no_database_can_commit():
     gone = os.path.join(place, "gone.db")
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
-    same(Writer(place, gone, 2, "die").go(), "")
+    same(Writer(place, gone, 2, "die").let_go(), "")
     for file in glob.glob(gone + "*"):
         os.remove(file)
     path = os.path.join(place, "a")
     statement = f"SELECT tessera_recover('{path}', 'disown')"
     said = db.value("SELECT message FROM tessera_check(?) WHERE file LIKE '%.pending'", (path,))
-    holds(said, "tessera_recover(path, 'disown')")
-    holds(said, gone)
+    check_contains(said, "tessera_recover(path, 'disown')")
+    check_contains(said, gone)
     same([r for r in db.query("SELECT finding FROM tessera_advise(?)", (path,)) if "prepared" in r[0]], [], "it is young")
-    holds(db.error(statement).text, "24 hours")
+    check_contains(db.error(statement).text, "24 hours")
     same(len(markers(place)), 1)
-    age(place, DAY + 60)
+    make_older(place, DAY + 60)
     (detail, advised), = [r[1:] for r in db.query("SELECT finding, detail, statement FROM tessera_advise(?)", (path,)) if "prepared" in r[0]]
     same(advised, statement)
-    holds(detail, gone)
+    check_contains(detail, gone)
     same([r for r in db.query("SELECT finding FROM tessera_advise(?)", (path,)) if r[0] == "debris"], [], "a vacuum would not remove it")
     same(db.query("SELECT tessera_recover(?)", (path,)), [(0,)])
     same(db.query("SELECT tessera_vacuum(?)", (path,)), [(0,)])
@@ -376,14 +376,14 @@ def test_disown_removes_what_no_database_can_commit():
     same((rows(place), markers(place), len(fragments(place))), ([1], [], 1))
     same(db.query(advised), [(0,)])
     same(db.query("SELECT * FROM tessera_check(?)", (path,)), [])
-    holds(db.error("SELECT tessera_recover('db:t', 'all')").text, "'disown'")
+    check_contains(db.error("SELECT tessera_recover('db:t', 'all')").text, "'disown'")
     db.query("BEGIN")
-    holds(db.error(statement).text, "within a transaction")
+    check_contains(db.error(statement).text, "within a transaction")
     db.query("ROLLBACK")
     same(db.query("SELECT tessera_recover('db:t', NULL)"), [(0,)])
 
 
-def owed(place, db, name="t"):
+def make_unpublished(place, db, name="t"):
     """Restores the state of the last commit that a crash between the database's commit and the array's leaves."""
     (commit,), = db.query(f"SELECT name FROM {name}_commits")
     stem = os.path.basename(commit)[:-4]
@@ -399,8 +399,8 @@ def test_disown_spares_commits_of_the_record():
     place = folder()
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
-    owed(place, db)
-    age(place, 3 * DAY)
+    make_unpublished(place, db)
+    make_older(place, 3 * DAY)
     same(db.query("SELECT tessera_recover('db:t', 'disown')"), [(0,)])
     same((len(markers(place)), len(fragments(place))), (1, 1))
     (advised,), = [r[1:] for r in db.query("SELECT finding, statement FROM tessera_advise('db:t')") if "prepared" in r[0]]
@@ -419,7 +419,7 @@ def test_a_published_commit_that_was_consolidated_stays():
         db.query("INSERT INTO t VALUES(1, 1)")
         (commit,), = db.query("SELECT name FROM t_commits")
         stem = os.path.basename(commit)[:-4]
-        identity = config(db)["owner"].split()[0]
+        identity = owner_config(db)["owner"].split()[0]
         db.query("INSERT INTO t VALUES(2, 2)")   # the record names another commit now
         marker = os.path.join(place, "a", "__commits", stem + ".pending")
         if vacuum == "all":
@@ -458,12 +458,12 @@ def test_a_lost_commit_is_an_error_until_it_is_disowned():
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
     db.query("INSERT INTO t VALUES(2, 2)")
-    _, stem, _ = owed(place, db)
+    _, stem, _ = make_unpublished(place, db)
     shutil.rmtree(os.path.join(place, "a", "__fragments", stem))
     again = Database(os.path.join(place, "my.db"))
     for sql in ("SELECT * FROM t", "INSERT INTO t VALUES(3, 3)", "SELECT tessera_recover('db:t')"):
         error = again.error(sql)
-        holds(error.text, "disown")
+        check_contains(error.text, "disown")
         same(error.code in (None, CORRUPT), True)
     same(rows(place), [1])
     same(again.query("SELECT tessera_recover('db:t', 'disown')"), [(1,)])
@@ -495,7 +495,7 @@ def test_a_commit_that_is_lost_during_commit_fails_the_next_statement():
             db.query("INSERT INTO t VALUES(2, 2)")
             db.raw.set_trace_callback(None)
         error = db.error("SELECT * FROM t")
-        holds(error.text, "rows are lost")
+        check_contains(error.text, "rows are lost")
         same(error.code in (None, CORRUPT), True)
         if file:
             same(db.query("SELECT tessera_recover('db:t', 'disown')"), [(1,)])
@@ -509,7 +509,7 @@ def test_a_read_only_connection_settles_nothing():
     place = folder()
     db = open_array(place)
     db.query("INSERT INTO t VALUES(1, 1)")
-    owed(place, db)
+    make_unpublished(place, db)
     db.close()
     db = Database(os.path.join(place, "my.db"))
     db.query("PRAGMA query_only = 1")

@@ -19,9 +19,9 @@ def path(name):
     return os.path.join(host.FOLDER, name)
 
 
-def watch(db, other, action, stop_at=None):
-    """Runs it; returns how often the progress handler was called, and all that the other connection saw then, by operation. The
-    handler may stop it when it is called for the stop_at-th time."""
+def run_watched(db, other, action, stop_at=None):
+    """Runs an action. Returns the number of calls of the progress handler, and all rows that the other connection saw in these calls, by operation.
+    The handler stops the action at call number `stop_at`."""
     calls, seen = [0], {}
 
     def handler():
@@ -55,10 +55,10 @@ def check_rows(rows, where, began, steps):
         raise AssertionError(f"{len(rows)} rows, {rows[:3]} ... {rows[-3:]}")
 
 
-def shows(db, other, operation, where, steps, action, calls=10):
-    """Checks that an action is shown, and that after an interrupt it fails and is not shown any more."""
+def check_shown(db, other, operation, where, steps, action, calls=10):
+    """Checks that an action is shown with at least `steps` values of `done`, and polls the handler at least `calls` times."""
     began = time.time()
-    count, seen = watch(db, other, action)
+    count, seen = run_watched(db, other, action)
     same(operation in seen, True, f"{operation} among {list(seen)}")
     check_rows(seen[operation], where, began, steps)
     if count < calls:
@@ -66,16 +66,17 @@ def shows(db, other, operation, where, steps, action, calls=10):
     return count
 
 
-def stops(db, other, action, at):
+def check_stopped(db, other, action, at):
+    """Checks that the action fails if the handler stops it at call number `at`, and that it is not shown afterwards."""
     try:
-        watch(db, other, action, at)
+        run_watched(db, other, action, at)
     except host.Error as e:
         same(e.code in (INTERRUPT, None), True, f"{e.text}: code {e.code}")
         return
     raise AssertionError("it was not stopped")
 
 
-def sparse(db, where, fragments=6, cells=4000):
+def make_sparse(db, where, fragments=6, cells=4000):
     db.query(f"CREATE VIRTUAL TABLE t USING tessera({literal(where)}, x INT64 DIMENSION(0, 9999999), v INT32, s TEXT, capacity=100)")
     for f in range(fragments):
         fill(db, "t", f, cells)
@@ -88,21 +89,21 @@ def fill(db, table, first, cells):
 
 def test_maintenance_is_shown():
     db, other, where = Database(path("main.db")), Database(), path("sparse")
-    sparse(db, where)
+    make_sparse(db, where)
     do = lambda sql: lambda: db.query(sql, (where,))
-    stops(db, other, do("SELECT tessera_consolidate(?)"), 40)
-    shows(db, other, "consolidate", where, 3, do("SELECT tessera_consolidate(?)"))
-    stops(db, other, do("SELECT tessera_vacuum(?)"), 4)
-    shows(db, other, "vacuum", where, 4, do("SELECT tessera_vacuum(?)"), 5)
-    stops(db, other, do("SELECT count(*) FROM tessera_check(?)"), 30)
-    shows(db, other, "check", where, 5, do("SELECT count(*) FROM tessera_check(?)"))
+    check_stopped(db, other, do("SELECT tessera_consolidate(?)"), 40)
+    check_shown(db, other, "consolidate", where, 3, do("SELECT tessera_consolidate(?)"))
+    check_stopped(db, other, do("SELECT tessera_vacuum(?)"), 4)
+    check_shown(db, other, "vacuum", where, 4, do("SELECT tessera_vacuum(?)"), 5)
+    check_stopped(db, other, do("SELECT count(*) FROM tessera_check(?)"), 30)
+    check_shown(db, other, "check", where, 5, do("SELECT count(*) FROM tessera_check(?)"))
     same(db.value("SELECT count(*) FROM tessera_check(?) WHERE severity = 'error'", (where,)), 0, "errors")
     for i in range(3):
         db.query("SELECT tessera_set_metadata(?, ?, 1)", (where, f"key{i}"))
-    shows(db, other, "consolidate", where, 2, do("SELECT tessera_consolidate(?, 'array_meta')"), 2)
+    check_shown(db, other, "consolidate", where, 2, do("SELECT tessera_consolidate(?, 'array_meta')"), 2)
     fill(db, "t", 3, 10)
-    shows(db, other, "consolidate", where, 1, do("SELECT tessera_consolidate(?, 'commits')"), 1)
-    shows(db, other, "consolidate", where, 2, do("SELECT tessera_consolidate(?, 'fragment_meta')"), 2)
+    check_shown(db, other, "consolidate", where, 1, do("SELECT tessera_consolidate(?, 'commits')"), 1)
+    check_shown(db, other, "consolidate", where, 2, do("SELECT tessera_consolidate(?, 'fragment_meta')"), 2)
 
 
 def test_dense_arrays_are_merged_cell_by_cell():
@@ -112,23 +113,23 @@ def test_dense_arrays_are_merged_cell_by_cell():
         db.query("WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n WHERE i < 4999) "
                  f"INSERT INTO d SELECT {part} * 50 + i / 100, i % 100, i FROM n")
     began = time.time()
-    _, seen = watch(db, other, lambda: db.query("SELECT tessera_consolidate(?)", (where,)))
+    _, seen = run_watched(db, other, lambda: db.query("SELECT tessera_consolidate(?)", (where,)))
     check_rows(seen["consolidate"], where, began, 2)
     same(seen["consolidate"][-1][2], 20000, "all of its cells")
 
 
 def test_commits_show_the_number_of_cells():
     db, other, where = Database(), Database(), path("commit")
-    sparse(db, where, 0)
+    make_sparse(db, where, 0)
     db.query("BEGIN")
     fill(db, "t", 0, 60000)
     began = time.time()
-    _, seen = watch(db, other, lambda: db.query("COMMIT"))
+    _, seen = run_watched(db, other, lambda: db.query("COMMIT"))
     check_rows(seen["commit"], where, began, 3)
     same(seen["commit"][-1][2], 60000, "total")
     db.query("BEGIN")
     fill(db, "t", 1, 60000)
-    stops(db, other, lambda: db.query("COMMIT"), 3)
+    check_stopped(db, other, lambda: db.query("COMMIT"), 3)
     try:
         db.query("ROLLBACK")
     except host.Error:
@@ -138,27 +139,27 @@ def test_commits_show_the_number_of_cells():
 
 def test_copies_and_blocks_are_shown():
     db, other, where = Database(path("main.db")), Database(), path("sparse")
-    sparse(db, where, 3, 20000)
-    shows(db, other, "copy", where, 3, lambda: db.query("SELECT tessera_copy(?, ?)", (where, path("copied"))))
-    shows(db, other, "import", where, 3, lambda: db.query("SELECT tessera_import('inside', ?)", (where,)))
-    shows(db, other, "export", "db:main.inside", 3, lambda: db.query("SELECT tessera_export('inside', ?)", (path("out"),)))
-    stops(db, other, lambda: db.query("SELECT tessera_export('inside', ?)", (path("again"),)), 20)
+    make_sparse(db, where, 3, 20000)
+    check_shown(db, other, "copy", where, 3, lambda: db.query("SELECT tessera_copy(?, ?)", (where, path("copied"))))
+    check_shown(db, other, "import", where, 3, lambda: db.query("SELECT tessera_import('inside', ?)", (where,)))
+    check_shown(db, other, "export", "db:main.inside", 3, lambda: db.query("SELECT tessera_export('inside', ?)", (path("out"),)))
+    check_stopped(db, other, lambda: db.query("SELECT tessera_export('inside', ?)", (path("again"),)), 20)
     same(os.path.exists(path("again")), False, "what an interrupted export leaves")
     relief = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "sql", "data", "relief")
     for operation, sql in (("read", "SELECT length(tessera_npy(?, 'elevation'))"), ("draw", "SELECT length(tessera_png(?, 'elevation'))"),
                            ("aggregate", "SELECT max(max) FROM tessera_aggregate(?, 'elevation', NULL, 'y')")):
         fresh = Database()
-        shows(fresh, other, operation, relief, 2, lambda: fresh.query(sql, (relief,)), 3)
+        check_shown(fresh, other, operation, relief, 2, lambda: fresh.query(sql, (relief,)), 3)
     npy = db.value("SELECT tessera_npy(?, 'elevation')", (relief,))
     big = path("big")
     db.query(f"CREATE VIRTUAL TABLE h USING tessera({literal(big)}, kind=dense, y INT32 DIMENSION(0, 539, 20), x INT32 DIMENSION(0, 1079, 20), elevation INT16)")
-    shows(db, other, "write", big, 2, lambda: db.query("SELECT tessera_write_npy(?, 'elevation', ?)", (big, npy)), 2)
+    check_shown(db, other, "write", big, 2, lambda: db.query("SELECT tessera_write_npy(?, 'elevation', ?)", (big, npy)), 2)
 
 
 def test_errors_end_the_progress():
     db, other = Database(), Database()
     where = path("broken")
-    sparse(db, where, 2)
+    make_sparse(db, where, 2)
     folder = os.path.join(where, "__fragments")
     for name in os.listdir(folder):
         file = os.path.join(folder, name, "a0.tdb")
@@ -166,7 +167,7 @@ def test_errors_end_the_progress():
             f.truncate(os.path.getsize(file) // 2)
     for sql in ("SELECT tessera_consolidate(?)", "SELECT tessera_copy(?, '" + path("nowhere") + "')", "SELECT * FROM tessera_aggregate(?, 'v', '{\"x\":[0,50]}')"):
         try:
-            watch(Database(), other, lambda: db.query(sql, (where,)))
+            run_watched(Database(), other, lambda: db.query(sql, (where,)))
             raise AssertionError(f"{sql}: no error")
         except host.Error:
             pass
@@ -175,7 +176,7 @@ def test_errors_end_the_progress():
 
 def test_another_thread_sees_the_progress():
     db, where = Database(), path("threads")
-    sparse(db, where, 6, 20000)
+    make_sparse(db, where, 6, 20000)
     seen, done = [], threading.Event()
 
     def look():
@@ -199,7 +200,7 @@ def test_a_child_does_not_see_its_parents_work():
     if host.binding != "sqlite3":
         return
     db, where = Database(), path("forked")
-    sparse(db, where)
+    make_sparse(db, where)
     found = []
 
     def handler():   # the process forks during the work; the child opens other connections and sees none of its parent's work

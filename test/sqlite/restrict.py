@@ -111,8 +111,8 @@ def statements(path, other):
 
 
 def check_nothing_leads_out(source, inside, path, what):
-    """All statements on an array in which a link stands for something of `source`: at least one is refused, none reads or changes what
-    lies outside."""
+    """Runs all statements on an array in which a link replaces a part of `source`: at least one is refused, and none reads or
+    changes anything outside."""
     db, refusals, before = bound(inside), 0, tree(source)
     other = os.path.join(inside, f"other{next(NUMBERS)}")
     for sql in statements(path, other):
@@ -224,7 +224,7 @@ def test_an_array_that_is_open_already_is_restricted():
 
 
 def test_restricting_while_a_statement_reads():
-    """The statement and its worker threads go on."""
+    """The running statement and its worker threads continue."""
     inside, _ = fresh("reading")
     path = os.path.join(inside, "a")
     db = Database()
@@ -409,8 +409,8 @@ def test_files_with_hard_links_are_refused():
 
 
 def test_links_that_are_swapped_in_are_never_followed():
-    """A thread swaps directories for links to such outside, and back, while statements look and open: what lies outside is never read
-    or changed."""
+    """A thread replaces directories by links to the outside, and back, while statements run: nothing outside is ever read or
+    changed."""
     inside, outside = fresh("swap")
     source, path = os.path.join(outside, "a"), os.path.join(inside, "deep", "a")
     make(source)

@@ -39,7 +39,7 @@ class History:
         if filled:
             self.insert((-10, SIDE - 11, 5, SIDE + 4))
 
-    def both(self, sql, parameters=()):
+    def on_both(self, sql, parameters=()):
         self.last = sql
         for t in ("o", "t"):
             self.db.query(sql.format(t=t), parameters)
@@ -56,11 +56,11 @@ class History:
         seed = self.rng.randrange(1000)
         text = "CASE (y * 7 + x + {seed}) % 5 WHEN 0 THEN NULL ELSE substr('abcdefghijklmnopqrstuvwxyz', 1, (y * x + {seed}) % 26) END"
         order = self.rng.choice(["", " ORDER BY x, y", " ORDER BY y DESC, x", " ORDER BY (y * 31 + x * 17) % 97"])
-        self.both(f"""INSERT OR {clause} INTO {{t}} WITH RECURSIVE ys(y) AS (SELECT {a} UNION ALL SELECT y + 1 FROM ys WHERE y < {b}), xs(x) AS (SELECT {c} UNION ALL SELECT x + 1 FROM xs WHERE x < {d})
+        self.on_both(f"""INSERT OR {clause} INTO {{t}} WITH RECURSIVE ys(y) AS (SELECT {a} UNION ALL SELECT y + 1 FROM ys WHERE y < {b}), xs(x) AS (SELECT {c} UNION ALL SELECT x + 1 FROM xs WHERE x < {d})
                       SELECT y, x, y * 1000 + x + {seed}, {text.format(seed=seed)}, (y + x) * 0.5 + {seed} FROM ys CROSS JOIN xs{order}""")
 
-    def scatter(self):
-        """Writes single cells at random places: where all cells have been written before, or few of them."""
+    def insert_cells(self):
+        """Writes single cells at random coordinates: many of them if the domain is filled, else few."""
         n = self.rng.randrange(1, 3000 if self.filled else 6)
         cells = [(self.rng.randrange(-10, SIDE - 10), self.rng.randrange(5, SIDE + 5), self.rng.randrange(10**6)) for _ in range(n)]
         for y, x, v in cells:
@@ -71,19 +71,19 @@ class History:
         a, b, c, d = self.box()
         change = self.rng.choice(["v = v + 1", "s = NULL", "s = 'changed', f = f * 2", "v = v * 2 % 100000, s = y || ' ' || x"])
         where = self.rng.choice([f"y BETWEEN {a} AND {b}", f"x BETWEEN {c} AND {d} AND y > {a}", f"v % 3 = {self.rng.randrange(3)} AND y BETWEEN {a} AND {b}" if self.filled else f"y = {a}"])
-        self.both(f"UPDATE {{t}} SET {change} WHERE v IS NOT NULL AND {where}")
+        self.on_both(f"UPDATE {{t}} SET {change} WHERE v IS NOT NULL AND {where}")
 
     def savepoint(self):
         self.savepoints += 1
         self.db.query(f"SAVEPOINT p{self.savepoints}")
 
-    def back(self):
+    def rollback_to(self):
         if self.savepoints:
             self.savepoints = self.rng.randrange(1, self.savepoints + 1)   # later savepoints are released with it
             self.db.query(f"ROLLBACK TO p{self.savepoints}")
-            self.look()
+            self.compare()
 
-    def look(self):
+    def compare(self):
         what = self.rng.randrange(4)
         a, b, c, d = self.box()
         for sql in (("SELECT y, x, v, s, f FROM {t} WHERE v IS NOT NULL ORDER BY y, x",), (f"SELECT * FROM {{t}} WHERE v IS NOT NULL AND y BETWEEN {a} AND {b} AND x > {c} ORDER BY x DESC, y",),
@@ -94,10 +94,10 @@ class History:
     def transaction(self):
         self.db.query("BEGIN")
         self.savepoints = 0
-        steps = [self.insert] * 4 + [self.scatter] + [self.update] * 2 + [self.savepoint] * 2 + [self.back, self.look]
+        steps = [self.insert] * 4 + [self.insert_cells] + [self.update] * 2 + [self.savepoint] * 2 + [self.rollback_to, self.compare]
         for _ in range(self.rng.randrange(2, 9)):
             self.rng.choice(steps)()
-        self.look()
+        self.compare()
         self.db.query(self.rng.choice(["COMMIT", "COMMIT", "ROLLBACK"]))
         same(directories(self.path)[1], [], "nothing is left of the transaction")
         same(self.db.query("SELECT * FROM t WHERE v IS NOT NULL ORDER BY y, x"), self.db.query("SELECT * FROM o ORDER BY y, x"), "after the transaction")

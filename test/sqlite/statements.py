@@ -1,18 +1,18 @@
 """Random SELECTs on tessera tables, and the same on ordinary tables with the same rows: joins, subqueries, windows, row values, compound
-SELECTs, DISTINCT, aggregates, LIMIT and OFFSET, the arguments as_of and since. The answers must be equal; and equal to those of the
-tessera tables behind a subquery that lets no comparison, order or limit through.
+SELECTs, DISTINCT, aggregates, LIMIT and OFFSET, the arguments as_of and since. The rows must be equal, and equal to those of the
+tessera tables behind a subquery through which no comparison, order or limit is pushed down.
 
-A statement is made once, of pieces that have a text for each of the three. Everything that decides an answer is made so that the answer
-is one: LIMIT stands behind an order of all columns, sums are of numbers that add up exactly.
+Each statement is made of pieces that have a text for each of the three. A statement has one right result only: LIMIT comes with an
+order of all columns, and sums are of numbers that add up exactly.
 
-What the grammar leaves out, since there SQLite's own answers are wrong or are none:
-- RIGHT and FULL JOIN before SQLite 3.51, and with a called table: an argument of the call is tested like a filter, also of rows that
-  stand alone, and NULL equals nothing.
+The grammar leaves out cases in which SQLite's own results are wrong or undefined:
+- RIGHT and FULL JOIN before SQLite 3.51, and with a called table: SQLite tests an argument of the call like a filter, also for rows
+  without a partner, and NULL equals nothing.
 - (text, number) IN (SELECT number, ...): SQLite compares such pairs of a virtual table without the affinity that it applies to those
   of an ordinary one. Both sides have columns of one kind here.
-- A called table and sixteen other comparisons: SQLite tests a NULL argument behind them again.
-- Times other than NULL in a transaction that has written: they show what is committed.
-- A rowid, which is another one in each table; and LIMIT without an order, where the number of rows is all that is compared.
+- A called table with sixteen other comparisons: SQLite tests a NULL argument again after them.
+- Times other than NULL in a transaction that has written: they show the committed state.
+- A rowid, which differs between the tables. Of LIMIT without an order, only the number of rows is compared.
 
 usage: statements.py EXTENSION CORPUS
 environment: ROUNDS (sets of tables), STATEMENTS (of each), SEED
