@@ -163,16 +163,15 @@ int tsr_array_open(tsr_environment *environment, const char *path, const tsr_arr
 static void array_take_options(tsr_array *array, const tsr_array_options *options) {
   unsigned cores = array->environment->single_threaded ? 1 : TSR_MIN(tsr__cores(), ARRAY_THREADS_MAX);
   array->threads = options->threads && !array->environment->single_threaded ? options->threads : cores;
-  array->has_key = options->key != NULL;
-  if (options->key) memcpy(array->key, options->key, TSR_KEY_SIZE);
-  array->committed = options->committed;
-  array->committed_argument = options->committed_argument;
+  array->key.given = options->key != NULL;
+  if (options->key) memcpy(array->key.bytes, options->key, TSR_KEY_SIZE);
+  array->host = (tsr_array_host){options->committed, options->committed_argument};
 }
 
 static void link_array(tsr_array *array) {
   array->next = array->environment->arrays;
-  array->counted_files = array->store->files_opened; /* files and bytes read before the array was opened do not count */
-  array->counted_bytes = array->store->bytes_read;
+  array->counted.files = array->store->files_opened; /* files and bytes read before the array was opened do not count */
+  array->counted.bytes = array->store->bytes_read;
   array->environment->arrays = array;
 }
 
@@ -180,8 +179,8 @@ static void unlink_array(tsr_array *array) {
   tsr_array **link = &array->environment->arrays;
   while (*link && *link != array) link = &(*link)->next;
   if (*link) *link = array->next;
-  tsr__count(array->environment, TSR_COUNT_files_opened, array->store->files_opened - array->counted_files);
-  tsr__count(array->environment, TSR_COUNT_bytes_read, array->store->bytes_read - array->counted_bytes);
+  tsr__count(array->environment, TSR_COUNT_files_opened, array->store->files_opened - array->counted.files);
+  tsr__count(array->environment, TSR_COUNT_bytes_read, array->store->bytes_read - array->counted.bytes);
 }
 
 int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
@@ -198,8 +197,9 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   a->environment = environment;
   a->store = store;
   tsr__memory_init(&a->memory, &environment->memory, UINT64_MAX, "the array");
-  a->schemas.memory = a->conditions.memory = a->files.memory = a->fragments.memory = &a->memory;
-  a->file_epoch = 1;
+  a->schemas.by_name.memory = a->commit_files.by_path.memory = &a->memory;
+  a->registry.fragments.memory = a->snapshots.conditions.memory = &a->memory;
+  a->open_files.epoch = 1;
   array_take_options(a, options);
   link_array(a);
 
@@ -209,9 +209,9 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   memcpy(a->path, path, strlen(path) + 1);
   if (options->creation) {
     const char *name = tsr_creation_schema_name(options->creation);
-    rc = TSR_ALLOC_RAW(&a->memory, strlen(name) + 1, &a->pending, error);
+    rc = TSR_ALLOC_RAW(&a->memory, strlen(name) + 1, &a->schemas.pending, error);
     if (rc < 0) goto done;
-    memcpy(a->pending, name, strlen(name) + 1);
+    memcpy(a->schemas.pending, name, strlen(name) + 1);
   }
   rc = tsr__cache_open(&a->memory, options->cache_bytes ? options->cache_bytes : CACHE_DEFAULT, &a->cache, error);
   if (rc < 0) goto done;
@@ -232,25 +232,25 @@ done:
 
 void tsr_array_close(tsr_array *array) {
   if (!array) return;
-  for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) tsr_snapshot_close(array->recent[i]);
+  for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) tsr_snapshot_close(array->snapshots.recent[i]);
   tsr__cache_close(array->cache);
   array->cache = NULL;
   tsr__array_listing_release(array);
   tsr__array_fragments_prune(array);
   tsr__array_conditions_release(array);
-  for (uint64_t i = 0; i < array->schemas.capacity; i++) {
-    schema_entry *entry = array->schemas.entries[i].value;
+  for (uint64_t i = 0; i < array->schemas.by_name.capacity; i++) {
+    schema_entry *entry = array->schemas.by_name.entries[i].value;
     if (!entry) continue;
     tsr__arena_release(&entry->arena);
     tsr__free(entry);
   }
-  tsr__map_release(&array->schemas);
-  tsr__map_release(&array->fragments);
+  tsr__map_release(&array->schemas.by_name);
+  tsr__map_release(&array->registry.fragments);
   unlink_array(array);
   tsr__store_close(array->store);
   tsr__free(array->path);
-  tsr__free(array->pending);
-  tsr__wipe(array->key, sizeof array->key);
+  tsr__free(array->schemas.pending);
+  tsr__wipe(array->key.bytes, sizeof array->key.bytes);
   tsr__free(array);
 }
 
@@ -301,8 +301,8 @@ int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_
 /* Explains TSR_AUTH: the array is encrypted and there is no key, the key is wrong, or the array is not encrypted. Once
  * a schema has been loaded the key is known to be right, so TSR_AUTH is damage. */
 static int array_check_key(const tsr_array *array, int rc, const tsr_generic_tile *header, tsr_error *error) {
-  if (rc == TSR_AUTH && array->schemas.count > 0) return tsr__array_damage(rc, error);
-  if (rc == TSR_AUTH && !array->has_key)
+  if (rc == TSR_AUTH && array->schemas.by_name.count > 0) return tsr__array_damage(rc, error);
+  if (rc == TSR_AUTH && !array->key.given)
     return tsr__fail(error, TSR_AUTH, "array %s is encrypted: a key is needed", array->path);
   if (rc == TSR_AUTH)
     return tsr__fail(error, TSR_AUTH, "the key does not fit array %s%s", array->path,
@@ -331,8 +331,8 @@ static bool lies_in_root(const char *name) {
 
 int tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH], tsr_error *error) {
   bool exists = false;
-  if (array->pending) {
-    tsr__pending_path(array->pending, path);
+  if (array->schemas.pending) {
+    tsr__pending_path(array->schemas.pending, path);
     TSR_TRY(tsr__directory_find(array->store, path, &exists, error));
   }
   if (!exists) memcpy(path, TSR_DIR_SCHEMA, sizeof TSR_DIR_SCHEMA);
@@ -341,8 +341,8 @@ int tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PA
 
 int tsr__array_committed(const tsr_array *array, tsr_error *error) {
   char path[TSR_PENDING_PATH];
-  if (!array->pending) return TSR_OK;
-  tsr__pending_path(array->pending, path);
+  if (!array->schemas.pending) return TSR_OK;
+  tsr__pending_path(array->schemas.pending, path);
   bool exists;
   TSR_TRY(tsr__directory_find(array->store, path, &exists, error));
   if (!exists) TSR_TRY(tsr__store_find(array->store, path, &exists, error));
@@ -356,14 +356,14 @@ static int schema_path(const tsr_array *array, const char *name, tsr_buffer *pat
     TSR_TRY(tsr__array_schema_directory(array, directory, error));
     return tsr__buffer_printf(path, error, "%s/%s", directory, name);
   }
-  if (array->pending) tsr__pending_path(name, directory);
+  if (array->schemas.pending) tsr__pending_path(name, directory);
   bool pending = false;
-  if (array->pending) TSR_TRY(tsr__store_find(array->store, directory, &pending, error));
+  if (array->schemas.pending) TSR_TRY(tsr__store_find(array->store, directory, &pending, error));
   return tsr__buffer_printf(path, error, "%s", pending ? directory : name);
 }
 
 int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_schema **schema, tsr_error *error) {
-  schema_entry *entry = tsr__map_get(&array->schemas, name);
+  schema_entry *entry = tsr__map_get(&array->schemas.by_name, name);
   if (entry) {
     *schema = &entry->schema;
     return TSR_OK;
@@ -375,7 +375,7 @@ int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_sche
   int rc = schema_path(array, name, &path, error);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
   if (rc >= 0) rc = array_load_schema(array, name, (const char *)path.data, &entry->arena, &entry->schema, error);
-  if (rc >= 0) rc = tsr__map_put(&array->schemas, entry->schema.name, entry, error);
+  if (rc >= 0) rc = tsr__map_put(&array->schemas.by_name, entry->schema.name, entry, error);
   tsr__buffer_release(&path);
   if (rc < 0) {
     tsr__arena_release(&entry->arena);
@@ -387,11 +387,11 @@ int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_sche
 }
 
 static schema_entry *array_entry_of(const tsr_array *array, const tsr_schema *schema) {
-  return tsr__map_get(&array->schemas, schema->name);
+  return tsr__map_get(&array->schemas.by_name, schema->name);
 }
 
 uint32_t tsr__array_schema_version(const tsr_array *array, const char *name) {
-  const schema_entry *entry = tsr__map_get(&array->schemas, name);
+  const schema_entry *entry = tsr__map_get(&array->schemas.by_name, name);
   return entry ? entry->schema.version : 0;
 }
 

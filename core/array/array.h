@@ -15,42 +15,78 @@ typedef struct tsr_cache tsr_cache;
 typedef struct tsr_commit_file tsr_commit_file;
 typedef struct tsr_commit_listing tsr_commit_listing;
 
+typedef struct tsr_array_key {
+  bool given; /* false: the array is not encrypted */
+  uint8_t bytes[TSR_KEY_SIZE];
+} tsr_array_key;
+
+/* Values of the store's counters when they were last added to the environment's, or reset (environment.c). */
+typedef struct tsr_counted {
+  uint64_t files, bytes;
+} tsr_counted;
+
+typedef struct tsr_array_host { /* what the host decides about prepared commits; NULL function: none counts */
+  /* Returns 1 if a prepared commit counts, 0 if not, < 0 on an error. */
+  int (*committed)(void *argument, const char *commit, tsr_error *error);
+  void *argument;
+} tsr_array_host;
+
+typedef struct tsr_array_schemas { /* array.c loads them when they are first needed */
+  tsr_map by_name; /* -> schema_entry; kept until the array is closed */
+  char *pending; /* name of the schema, if the array was opened before its creation was published; else NULL */
+} tsr_array_schemas;
+
+typedef struct tsr_commit_files { /* decoded files of __commits and of consolidated footers (listing.c) */
+  tsr_map by_path; /* -> tsr_commit_file */
+  tsr_commit_file *outdated; /* a list of files that have changed on disk; the last listing points into them */
+  uint64_t fresh_until; /* tsr__moment until which each statement checks lists that were read lately for changes */
+} tsr_commit_files;
+
+typedef struct tsr_registry { /* of the listed fragments that have been needed (fragment.c) */
+  tsr_map fragments; /* name -> tsr_fragment */
+  _Atomic uint64_t kept_bytes; /* size of the fragments' metadata files in memory, in bytes */
+} tsr_registry;
+
+typedef struct tsr_open_files { /* data files of fragments, most recently used first (fragment.c) */
+  struct tsr_open_file *newest, *oldest;
+  uint64_t count;
+  uint64_t epoch; /* counts up when no file is in use */
+} tsr_open_files;
+
 #define TSR_SNAPSHOTS_KEPT 4 /* snapshots that an array keeps for sharing */
+
+typedef struct tsr_array_snapshots { /* what snapshots of the array share (snapshot.c) */
+  tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* snapshots that may be shared; newest first */
+  uint64_t pruned; /* generation of the listing whose predecessors' snapshots and fragments were dropped */
+  tsr_map conditions; /* name -> condition_entry; decoded when first needed, kept until the array is closed */
+  uint64_t frozen; /* time as of which snapshots of the present are made, in milliseconds since 1970; 0: the clock */
+  uint64_t frozen_generation; /* generation of the listing when the array was frozen */
+} tsr_array_snapshots;
 
 struct tsr_array {
   tsr_environment *environment;
   tsr_array *next; /* in environment->arrays */
-  uint64_t counted_files, counted_bytes; /* values of the store's counters when the environment's were last reset */
   tsr_memory memory; /* pays for all that the array keeps */
   tsr_store *store; /* owned */
+  tsr_counted counted;
   char *path; /* for messages and rowids */
-  char *pending; /* name of the schema, if the array was opened before its creation was published; else NULL */
-  bool has_key;
-  uint8_t key[TSR_KEY_SIZE];
+  tsr_array_key key;
+  tsr_array_host host;
   unsigned threads; /* at most so many threads work for one statement, the caller's included */
   bool uncached; /* decoded tiles do not go to the cache: each is needed once */
   tsr_cache *cache;
-  tsr_map schemas; /* name -> struct tsr_schema_entry; loaded when first needed, kept until the array is closed */
-  tsr_map conditions; /* name -> struct tsr_condition_entry; the same */
-  tsr_map files; /* path -> tsr_commit_file: decoded files of __commits and of consolidated footers */
-  struct tsr_commit_file *outdated; /* decoded files that have changed on disk; the last listing points into them */
-  uint64_t fresh_until; /* tsr__moment until which each statement checks lists that were read lately for changes */
-  struct tsr_commit_listing *listing; /* the last one */
-  tsr_map fragments; /* the registry: name -> tsr_fragment, of the listed fragments that have been needed */
-  struct tsr_open_file *newest_file, *oldest_file; /* open data files, most recently used first (fragment.c) */
-  uint64_t open_files, file_epoch; /* file_epoch: incremented when no file is in use (fragment.c) */
-  _Atomic uint64_t kept_bytes; /* size of the metadata files in memory, in bytes */
-  uint64_t pruned; /* generation of the listing for which the registry was last pruned */
-  /* Returns 1 if the host says that a prepared commit counts, 0 if not, < 0 on an error. NULL: none counts. */
-  int (*committed)(void *argument, const char *commit, tsr_error *error);
-  void *committed_argument;
-  uint64_t frozen; /* time as of which snapshots of the present are made, in milliseconds since 1970; 0: the clock */
-  uint64_t frozen_generation; /* generation of the listing when the array was frozen */
-  tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* snapshots that may be shared; newest first */
+  tsr_array_schemas schemas;
+  tsr_commit_listing *listing; /* the last one */
+  tsr_commit_files commit_files;
+  tsr_registry registry;
+  tsr_open_files open_files;
+  tsr_array_snapshots snapshots;
 };
 
 /* Returns the key, or NULL if the array is not encrypted. */
-static inline const uint8_t *tsr__array_key(const tsr_array *array) { return array->has_key ? array->key : NULL; }
+static inline const uint8_t *tsr__array_key(const tsr_array *array) {
+  return array->key.given ? array->key.bytes : NULL;
+}
 
 /* Opens the store that `text` names: a directory (a path, or a file:// URI, whose percent-escapes are decoded), or a
  * tree of one of the host's stores. *path: the directory or tree without the parts that only URIs have and without

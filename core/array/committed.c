@@ -29,10 +29,10 @@ static const char commits[] = TSR_DIR_COMMITS;
 
 /* Lists the array without prepared commits, some of which the host may count as committed. */
 static int list_published(tsr_array *array, tsr_error *error) {
-  int (*const committed)(void *, const char *, tsr_error *) = array->committed;
-  array->committed = NULL;
+  int (*const committed)(void *, const char *, tsr_error *) = array->host.committed;
+  array->host.committed = NULL;
   const int rc = tsr__array_list(array, true, true, error);
-  array->committed = committed;
+  array->host.committed = committed;
   return rc;
 }
 

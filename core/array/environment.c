@@ -158,8 +158,8 @@ void tsr_environment_counters(const tsr_environment *environment, tsr_counters *
   for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
     values[i] = atomic_load_explicit(&environment->counters[i], memory_order_relaxed);
   for (const tsr_array *a = environment->arrays; a; a = a->next) { /* stores count for themselves */
-    values[TSR_COUNT_files_opened] += a->store->files_opened - a->counted_files;
-    values[TSR_COUNT_bytes_read] += a->store->bytes_read - a->counted_bytes;
+    values[TSR_COUNT_files_opened] += a->store->files_opened - a->counted.files;
+    values[TSR_COUNT_bytes_read] += a->store->bytes_read - a->counted.bytes;
   }
 #define X(name) counters->name = values[TSR_COUNT_##name];
   TSR_COUNTERS(X)
@@ -170,8 +170,8 @@ void tsr_environment_reset_counters(tsr_environment *environment) {
   for (size_t i = 0; i < sizeof environment->counters / sizeof environment->counters[0]; i++)
     atomic_store_explicit(&environment->counters[i], 0, memory_order_relaxed);
   for (tsr_array *a = environment->arrays; a; a = a->next) {
-    a->counted_files = a->store->files_opened;
-    a->counted_bytes = a->store->bytes_read;
+    a->counted.files = a->store->files_opened;
+    a->counted.bytes = a->store->bytes_read;
   }
 }
 

@@ -32,7 +32,7 @@ typedef struct tsr_open_file {
   tsr_file *file;
   tsr_fragment *fragment;
   uint64_t index; /* in fragment->files */
-  uint64_t epoch; /* array->file_epoch when the file was last given out: it is in use while that is the present one */
+  uint64_t epoch; /* open_files.epoch when the file was last given out: it is in use while that is the present one */
   uint32_t holders; /* pins: > 0: the file is in use in any epoch */
   struct tsr_open_file *newer, *older;
 } fragment_open_file;
@@ -43,39 +43,38 @@ static uint64_t file_count(const tsr_fragment *fragment) {
 
 /* ---- Open files -------------------------------------------------------------------------------------------------- */
 
-static void unlink_file(tsr_array *array, fragment_open_file *node) {
+static void unlink_file(tsr_open_files *files, fragment_open_file *node) {
   if (node->newer) node->newer->older = node->older;
-  else array->newest_file = node->older;
+  else files->newest = node->older;
   if (node->older) node->older->newer = node->newer;
-  else array->oldest_file = node->newer;
+  else files->oldest = node->newer;
 }
 
-static void link_newest(tsr_array *array, fragment_open_file *node) {
+static void link_newest(tsr_open_files *files, fragment_open_file *node) {
   node->newer = NULL;
-  node->older = array->newest_file;
+  node->older = files->newest;
   if (node->older) node->older->newer = node;
-  else array->oldest_file = node;
-  array->newest_file = node;
-  node->epoch = array->file_epoch;
+  else files->oldest = node;
+  files->newest = node;
+  node->epoch = files->epoch;
 }
 
-static void fragment_close_file(tsr_array *array, fragment_open_file *node) {
-  unlink_file(array, node);
-  array->open_files--;
+static void fragment_close_file(tsr_open_files *files, fragment_open_file *node) {
+  unlink_file(files, node);
+  files->count--;
   node->fragment->files[node->index] = NULL;
   tsr__store_close_file(node->file);
   tsr__free(node);
 }
 
-/* Closes up to `count` files of an array that are not in use, the least recently used first. Returns how many were
- * closed. */
-static uint64_t close_some(tsr_array *array, uint64_t count) {
+/* Closes up to `count` files that are not in use, the least recently used first. Returns how many were closed. */
+static uint64_t close_some(tsr_open_files *files, uint64_t count) {
   uint64_t closed = 0;
-  fragment_open_file *node = array->oldest_file;
-  while (closed < count && node && node->epoch < array->file_epoch) {
+  fragment_open_file *node = files->oldest;
+  while (closed < count && node && node->epoch < files->epoch) {
     fragment_open_file *newer = node->newer;
     if (node->holders == 0) {
-      fragment_close_file(array, node);
+      fragment_close_file(files, node);
       closed++;
     }
     node = newer;
@@ -86,25 +85,26 @@ static uint64_t close_some(tsr_array *array, uint64_t count) {
 /* Closes unused files of the environment's other arrays until all arrays together have at most `most` open files. A
  * process may open a limited number of files, and the host needs some, too. Returns how many were closed. */
 static uint64_t close_others(tsr_array *array, uint64_t most) {
-  uint64_t all = array->open_files, closed = 0;
-  for (const tsr_array *a = array->environment->arrays; a; a = a->next) all += a == array ? 0 : a->open_files;
+  uint64_t all = array->open_files.count, closed = 0;
+  for (const tsr_array *a = array->environment->arrays; a; a = a->next) all += a == array ? 0 : a->open_files.count;
   for (tsr_array *a = array->environment->arrays; a && all - closed > most; a = a->next)
-    if (a != array) closed += close_some(a, all - closed - most);
+    if (a != array) closed += close_some(&a->open_files, all - closed - most);
   return closed;
 }
 
 static void close_unused(tsr_array *array) {
-  if (array->open_files > TSR_FILES_KEPT) close_some(array, array->open_files - TSR_FILES_KEPT);
+  tsr_open_files *files = &array->open_files;
+  if (files->count > TSR_FILES_KEPT) close_some(files, files->count - TSR_FILES_KEPT);
   close_others(array, TSR_FILES_KEPT_IN_ALL);
 }
 
 bool tsr__array_files_make_room(tsr_array *array) {
   const uint64_t closed = close_others(array, 0);
-  return close_some(array, array->open_files) + closed > 0;
+  return close_some(&array->open_files, array->open_files.count) + closed > 0;
 }
 
 void tsr__array_files_done(tsr_array *array) {
-  array->file_epoch++;
+  array->open_files.epoch++;
   close_unused(array);
 }
 
@@ -147,9 +147,9 @@ static int fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_erro
 
 /* Reads a small metadata file into memory, where it is kept. */
 static int fragment_keep(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
-  if ((*file)->size > KEPT_MAX || array->kept_bytes + (*file)->size > KEPT_ALL) return TSR_OK;
+  if ((*file)->size > KEPT_MAX || array->registry.kept_bytes + (*file)->size > KEPT_ALL) return TSR_OK;
   TSR_TRY(tsr__store_keep_file(file, error));
-  array->kept_bytes += (*file)->size;
+  array->registry.kept_bytes += (*file)->size;
   fragment->kept = *file;
   return TSR_OK;
 }
@@ -176,16 +176,16 @@ static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index
   fragment_open_file *node = block;
   *node = (fragment_open_file){.file = file, .fragment = fragment, .index = index};
   fragment->files[index] = node;
-  link_newest(array, node);
-  array->open_files++;
+  link_newest(&array->open_files, node);
+  array->open_files.count++;
   close_unused(array);
   return TSR_OK;
 }
 
 /* Marks the file as given out in the present epoch. */
 static tsr_file *fragment_mark_used(tsr_array *array, fragment_open_file *node) {
-  unlink_file(array, node);
-  link_newest(array, node);
+  unlink_file(&array->open_files, node);
+  link_newest(&array->open_files, node);
   return node->file;
 }
 
@@ -409,11 +409,11 @@ static void drop_tiles(tsr_fragment *fragment) {
 
 static void free_fragment(tsr_array *array, tsr_fragment *fragment) {
   for (uint64_t i = 0; fragment->files && i < file_count(fragment); i++)
-    if (fragment->files[i]) fragment_close_file(array, fragment->files[i]);
+    if (fragment->files[i]) fragment_close_file(&array->open_files, fragment->files[i]);
   if (array->cache) tsr__cache_forget(array->cache, fragment->id);
   if (fragment->provisional) remove_files(array, fragment);
   if (fragment->tiles) drop_tiles(fragment);
-  if (fragment->kept) array->kept_bytes -= fragment->kept->size;
+  if (fragment->kept) array->registry.kept_bytes -= fragment->kept->size;
   tsr__store_close_file(fragment->kept);
   tsr__fragment_metadata_release(&fragment->metadata);
   tsr__free(fragment->name);
@@ -450,11 +450,11 @@ static int new_listed(tsr_array *array, const tsr_committed *item, tsr_fragment 
 
 int tsr__array_fragment(tsr_array *array, const tsr_committed *item, const uint8_t *footer, uint64_t footer_size,
                         tsr_fragment **fragment, tsr_error *error) {
-  tsr_fragment *f = tsr__map_get(&array->fragments, item->name);
+  tsr_fragment *f = tsr__map_get(&array->registry.fragments, item->name);
   if (!f) {
     TSR_TRY(new_listed(array, item, &f, error));
     int rc = fragment_load(array, f, footer, footer_size, error);
-    if (rc >= 0) rc = tsr__map_put(&array->fragments, f->name, f, error);
+    if (rc >= 0) rc = tsr__map_put(&array->registry.fragments, f->name, f, error);
     if (rc < 0) {
       free_fragment(array, f);
       return rc;
@@ -507,7 +507,7 @@ int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *item
   for (uint64_t i = 0; i < count && r.fragments[i]; i++) {
     tsr_fragment *f = r.fragments[i];
     if (rc < 0 || !f->metadata.schema || fragment_settle(array, f, &unseen) < 0 ||
-        tsr__map_put(&array->fragments, f->name, f, &unseen) < 0)
+        tsr__map_put(&array->registry.fragments, f->name, f, &unseen) < 0)
       free_fragment(array, f);
   }
   tsr__free(r.fragments);
@@ -515,10 +515,11 @@ int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *item
 }
 
 void tsr__array_fragments_prune(tsr_array *array) {
-  for (uint64_t i = 0; i < array->fragments.capacity;) {
-    tsr_fragment *fragment = array->fragments.entries[i].value;
+  tsr_map *fragments = &array->registry.fragments;
+  for (uint64_t i = 0; i < fragments->capacity;) {
+    tsr_fragment *fragment = fragments->entries[i].value;
     if (fragment && (!array->listing || !tsr__map_get(&array->listing->names, fragment->name))) {
-      tsr__map_remove(&array->fragments, fragment->name); /* another entry may move into this place: look at it again */
+      tsr__map_remove(fragments, fragment->name); /* another entry may move into this place: look at it again */
       tsr__array_fragment_drop(array, fragment);
     } else i++;
   }

@@ -118,7 +118,7 @@ static int decode_commit_file(tsr_array *array, tsr_commit_file *file, tsr_error
   if (rc < 0 && file->commits.cut) return treat_as_unwritten(file);
   if (rc < 0) return tsr__wrap(error, "%s", file->path), rc;
   if (!con) tsr__buffer_release(&file->content);
-  if (looked) array->fresh_until = tsr__moment() + FRESH;
+  if (looked) array->commit_files.fresh_until = tsr__moment() + FRESH;
   return TSR_OK;
 }
 
@@ -133,30 +133,31 @@ static int has_grown(tsr_array *array, const tsr_commit_file *file, tsr_error *e
 }
 
 /* Marks a decoded file as outdated. It is freed with the next listing, since the last one may point into it. */
-static void outdate(tsr_array *array, tsr_commit_file *file) {
-  tsr__map_remove(&array->files, file->path);
-  file->next = array->outdated;
-  array->outdated = file;
+static void outdate(tsr_commit_files *files, tsr_commit_file *file) {
+  tsr__map_remove(&files->by_path, file->path);
+  file->next = files->outdated;
+  files->outdated = file;
 }
 
 /* Marks all lists as outdated that have changed on disk since they were read. */
 static int outdate_grown(tsr_array *array, tsr_error *error) {
-  for (uint64_t i = 0; i < array->files.capacity;) {
-    tsr_commit_file *file = array->files.entries[i].value;
+  tsr_commit_files *files = &array->commit_files;
+  for (uint64_t i = 0; i < files->by_path.capacity;) {
+    tsr_commit_file *file = files->by_path.entries[i].value;
     const int grown = file ? has_grown(array, file, error) : 0;
     if (grown < 0) return grown;
-    if (grown) outdate(array, file); /* another entry may move into this place: look at it again */
+    if (grown) outdate(files, file); /* another entry may move into this place: look at it again */
     else i++;
   }
   return TSR_OK;
 }
 
 int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_file **file, tsr_error *error) {
-  tsr_commit_file *known = tsr__map_get(&array->files, path);
+  tsr_commit_file *known = tsr__map_get(&array->commit_files.by_path, path);
   if (known && known->rest.cut) { /* a cut .con: its writer may have continued */
     const int grown = has_grown(array, known, error);
     if (grown < 0) return grown;
-    if (grown) outdate(array, known);
+    if (grown) outdate(&array->commit_files, known);
     known = grown ? NULL : known;
   }
   if (known) {
@@ -170,7 +171,7 @@ int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_
   f->generation = array->listing ? array->listing->generation : 0;
   int rc = TSR_ARENA_COPY(&f->arena, path, strlen(path), &f->path, error);
   if (rc >= 0) { rc = tsr__array_damage(decode_commit_file(array, f, error), error); }
-  if (rc >= 0) rc = tsr__map_put(&array->files, f->path, f, error);
+  if (rc >= 0) rc = tsr__map_put(&array->commit_files.by_path, f->path, f, error);
   if (rc < 0) {
     free_commit_file(f);
     return rc;
@@ -180,16 +181,16 @@ int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_
 }
 
 /* Frees outdated files and files that the present listing does not have. */
-static void prune_files(tsr_array *array, uint64_t generation) {
-  while (array->outdated) {
-    tsr_commit_file *file = array->outdated;
-    array->outdated = file->next;
+static void prune_files(tsr_commit_files *files, uint64_t generation) {
+  while (files->outdated) {
+    tsr_commit_file *file = files->outdated;
+    files->outdated = file->next;
     free_commit_file(file);
   }
-  for (uint64_t i = 0; i < array->files.capacity;) {
-    tsr_commit_file *file = array->files.entries[i].value;
+  for (uint64_t i = 0; i < files->by_path.capacity;) {
+    tsr_commit_file *file = files->by_path.entries[i].value;
     if (file && file->generation != generation) {
-      tsr__map_remove(&array->files, file->path); /* another entry may move into this place: look at it again */
+      tsr__map_remove(&files->by_path, file->path); /* another entry may move into this place: look at it again */
       free_commit_file(file);
     } else i++;
   }
@@ -252,7 +253,7 @@ static int parse_entry(renewal *r, const char *directory, const char *text, cons
     return tsr__fail(r->error, TSR_CORRUPT, "%s/%s: not a timestamped name", directory, text);
   TSR_TRY(listing_copy_text(r, text, stem, &item->name));
   TSR_TRY(listing_join_path(r, directory, text, &item->path));
-  tsr_commit_file *known = tsr__map_get(&r->array->files, item->path);
+  tsr_commit_file *known = tsr__map_get(&r->array->commit_files.by_path, item->path);
   if (known) known->generation = r->listing->generation;
   return 1;
 }
@@ -314,7 +315,7 @@ static int listing_read_file(renewal *r, const char *name, const tsr_commit_file
   const char *path;
   TSR_TRY(listing_join_path(r, listing_directories[LISTING_COMMITS], name, &path));
   TSR_TRY(tsr__array_commit_file(r->array, path, file, r->error));
-  ((tsr_commit_file *)tsr__map_get(&r->array->files, path))->generation = r->listing->generation;
+  ((tsr_commit_file *)tsr__map_get(&r->array->commit_files.by_path, path))->generation = r->listing->generation;
   return TSR_OK;
 }
 
@@ -370,7 +371,7 @@ static const tsr_commit_file *read_paired_footers(renewal *r, const char *con) {
   name[stem] = 0;
   const char *path = tsr__map_get(&r->metas, name);
   if (!path || tsr__array_commit_file(r->array, path, &file, &unseen) < 0 || file->footers.partial) return NULL;
-  ((tsr_commit_file *)tsr__map_get(&r->array->files, path))->generation = r->listing->generation;
+  ((tsr_commit_file *)tsr__map_get(&r->array->commit_files.by_path, path))->generation = r->listing->generation;
   return file;
 }
 
@@ -489,7 +490,7 @@ static int count_prepared(renewal *r, const tsr_pending *pending, const char *pa
 
 /* Returns 1 if the host says that a prepared commit counts, else 0. */
 static int host_has_committed(const tsr_array *array, const char *commit, tsr_error *error) {
-  return array->committed ? array->committed(array->committed_argument, commit, error) : 0;
+  return array->host.committed ? array->host.committed(array->host.argument, commit, error) : 0;
 }
 
 static int fail_outdated(renewal *r, const char *marker) {
@@ -551,7 +552,7 @@ static int add_listed_marker(renewal *r, const char *marker, const tsr_listing *
 /* Returns true if the host has committed a prepared commit that did not count when the array was listed. */
 static bool has_newly_committed(const tsr_array *array) {
   const tsr_commit_listing *listing = array->listing;
-  if (!listing->undecided || !array->committed) return false;
+  if (!listing->undecided || !array->host.committed) return false;
   for (uint64_t i = 0; i < listing->prepared.count; i++) {
     const tsr_committed *item = &listing->prepared.items[i];
     bool exists, published;
@@ -577,7 +578,7 @@ static int add_staged_vacuums(renewal *r, int which, const tsr_listing *entries)
     TSR_TRY(listing_copy_text(r, text + 1, stem, &item.name));
     if (!tsr__map_get(&r->listing->names, item.name)) continue;
     TSR_TRY(listing_join_path(r, listing_directories[which], text, &item.path));
-    tsr_commit_file *known = tsr__map_get(&r->array->files, item.path);
+    tsr_commit_file *known = tsr__map_get(&r->array->commit_files.by_path, item.path);
     if (known) known->generation = r->listing->generation;
     TSR_TRY(listing_append(r, &r->listing->vacuums, &item));
   }
@@ -685,7 +686,7 @@ static int list_footers(renewal *r) {
 
 /* Lists the schema of an array whose creation is not published, for the environment that has created it. */
 static int list_pending(renewal *r, const tsr_listing *root) {
-  const char *name = r->array->pending;
+  const char *name = r->array->schemas.pending;
   char path[TSR_PENDING_PATH];
   tsr_committed item = {.name = name};
   tsr__pending_path(name, path);
@@ -713,7 +714,7 @@ static int list_schemas(renewal *r, const tsr_listing *root) {
     if (rc >= 0) rc = listing_append(r, &r->listing->schemas, &item);
   }
   tsr__listing_release(&entries);
-  if (rc >= 0 && r->listing->schemas.count == 0 && r->array->pending) rc = list_pending(r, root);
+  if (rc >= 0 && r->listing->schemas.count == 0 && r->array->schemas.pending) rc = list_pending(r, root);
   return rc;
 }
 
@@ -845,7 +846,7 @@ static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED]
   listing_sort(&listing->footers, newest_first);
   if (array->listing) free_listing(array->listing);
   array->listing = listing;
-  prune_files(array, listing->generation);
+  prune_files(&array->commit_files, listing->generation);
   return TSR_OK;
 }
 
@@ -868,8 +869,9 @@ static int take_stamp(tsr_array *array, int which, tsr_stamp *stamp, tsr_error *
 }
 
 static int any_has_grown(tsr_array *array, tsr_error *error) {
-  for (uint64_t i = 0; i < array->files.capacity; i++) {
-    const tsr_commit_file *file = array->files.entries[i].value;
+  const tsr_map *files = &array->commit_files.by_path;
+  for (uint64_t i = 0; i < files->capacity; i++) {
+    const tsr_commit_file *file = files->entries[i].value;
     const int grown = file ? has_grown(array, file, error) : 0;
     if (grown) return grown;
   }
@@ -889,7 +891,7 @@ static int listing_has_changed(tsr_array *array, bool commits, tsr_error *error)
     if (!b.known || a->a != b.a || a->b != b.b || a->c != b.c) return 1;
   }
   if (commits && has_newly_committed(array)) return 1;
-  if (commits && array->fresh_until > 0 && tsr__moment() < array->fresh_until)
+  if (commits && array->commit_files.fresh_until > 0 && tsr__moment() < array->commit_files.fresh_until)
     TSR_TRY(rc = any_has_grown(array, error));
   if (rc > 0) return 1;
   bool exists;
@@ -904,7 +906,7 @@ int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error
   tsr_error unseen;
   int rc = TSR_OK;
   if (!error) error = &unseen;
-  if (array->frozen && !force && array->listing && array->listing->complete) return TSR_OK;
+  if (array->snapshots.frozen && !force && array->listing && array->listing->complete) return TSR_OK;
   for (int i = 0; i < RENEWALS; i++) {
     const int changed = force ? 1 : listing_has_changed(array, commits, error);
     tsr_path doubtful = {""};
@@ -925,6 +927,6 @@ int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error
 void tsr__array_listing_release(tsr_array *array) {
   if (array->listing) free_listing(array->listing);
   array->listing = NULL;
-  prune_files(array, UINT64_MAX);
-  tsr__map_release(&array->files);
+  prune_files(&array->commit_files, UINT64_MAX);
+  tsr__map_release(&array->commit_files.by_path);
 }

@@ -15,7 +15,7 @@
  * checked for changes whenever the array is listed again, and for 2 seconds after they were read also if no directory
  * has changed. */
 typedef struct tsr_commit_file {
-  struct tsr_commit_file *next; /* in tsr_array.outdated */
+  struct tsr_commit_file *next; /* in tsr_commit_files.outdated */
   char *path;
   tsr_look look; /* list: size and time of change before it was read; zeros if the store does not know them */
   uint64_t generation; /* of the last listing that has the file */

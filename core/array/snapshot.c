@@ -62,9 +62,10 @@ static void free_condition(condition_entry *entry) {
 }
 
 void tsr__array_conditions_release(tsr_array *array) {
-  for (uint64_t i = 0; i < array->conditions.capacity; i++)
-    if (array->conditions.entries[i].value) free_condition(array->conditions.entries[i].value);
-  tsr__map_release(&array->conditions);
+  tsr_map *conditions = &array->snapshots.conditions;
+  for (uint64_t i = 0; i < conditions->capacity; i++)
+    if (conditions->entries[i].value) free_condition(conditions->entries[i].value);
+  tsr__map_release(conditions);
 }
 
 static int decode_condition(tsr_array *array, const tsr_committed *item, condition_entry *entry, tsr_error *error) {
@@ -88,13 +89,13 @@ static int decode_condition(tsr_array *array, const tsr_committed *item, conditi
 /* Gives a delete condition, decoding it the first time. It is kept until the array is closed. */
 static int find_condition(tsr_array *array, const tsr_committed *item, const tsr_condition **condition,
                           tsr_error *error) {
-  condition_entry *entry = tsr__map_get(&array->conditions, item->name);
+  condition_entry *entry = tsr__map_get(&array->snapshots.conditions, item->name);
   if (!entry) {
     TSR_TRY(TSR_ALLOC(&array->memory, &entry, error));
     tsr__arena_init(&entry->arena, &array->memory);
     entry->content.memory = &array->memory;
     int rc = tsr__array_damage(decode_condition(array, item, entry, error), error);
-    if (rc >= 0) rc = tsr__map_put(&array->conditions, entry->condition.name, entry, error);
+    if (rc >= 0) rc = tsr__map_put(&array->snapshots.conditions, entry->condition.name, entry, error);
     if (rc < 0) {
       free_condition(entry);
       return rc;
@@ -310,7 +311,7 @@ static uint64_t count_unread(const selection *s, const tsr_name *within) {
     if (item->parsed.start < within->start || item->parsed.end > within->end) continue;
     /* footers of these versions are not used from such files (commits.c) */
     if (layout_miscounts_footers(item->parsed.version)) continue;
-    if (!tsr__map_get(&s->array->fragments, item->name) && !snapshot_find_footer(s, item, &bytes)) count++;
+    if (!tsr__map_get(&s->array->registry.fragments, item->name) && !snapshot_find_footer(s, item, &bytes)) count++;
   }
   return count;
 }
@@ -320,11 +321,11 @@ static uint64_t count_unread(const selection *s, const tsr_name *within) {
  * files. */
 static int select_footers(selection *s) {
   const tsr_commit_list *list = &s->array->listing->footers;
-  if (s->array->fragments.count >= s->array->listing->fragments.count) return TSR_OK;
+  if (s->array->registry.fragments.count >= s->array->listing->fragments.count) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, list->count, &s->footers, s->error));
   for (uint64_t i = 0; i < 2 * list->count; i++) {
     const tsr_committed *item = &list->items[i % list->count];
-    const bool known = tsr__map_get(&s->array->files, item->path);
+    const bool known = tsr__map_get(&s->array->commit_files.by_path, item->path);
     if (known != (i < list->count) || count_unread(s, &item->parsed) < (known ? 1 : 2)) continue;
     int rc = tsr__array_commit_file(s->array, item->path, &s->footers[s->footer_files], s->error);
     if (rc >= 0) s->footer_files++;
@@ -396,10 +397,11 @@ static int read_unread(selection *s) {
   const tsr_committed **unread;
   const uint8_t *bytes;
   uint64_t count = 0;
-  if (s->array->fragments.count + READ_TOGETHER > s->array->listing->fragments.count) return TSR_OK;
+  if (s->array->registry.fragments.count + READ_TOGETHER > s->array->listing->fragments.count) return TSR_OK;
   TSR_TRY(TSR_ALLOC_ARRAY(&s->array->memory, s->count, &unread, s->error));
   for (uint64_t i = 0; i < s->count; i++)
-    if (!tsr__map_get(&s->array->fragments, s->visible[i]->name) && !snapshot_find_footer(s, s->visible[i], &bytes))
+    if (!tsr__map_get(&s->array->registry.fragments, s->visible[i]->name) &&
+        !snapshot_find_footer(s, s->visible[i], &bytes))
       unread[count++] = s->visible[i];
   int rc = count < READ_TOGETHER ? TSR_OK : tsr__array_fragments_read(s->array, unread, count, s->error);
   tsr__free(unread);
@@ -539,7 +541,7 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
 /* Returns the present, or the moment at which the array was frozen. Call it after the array has been listed: a listed
  * merged fragment, whose sources may be gone, can be that young. */
 static uint64_t present(const tsr_array *array) {
-  return array->frozen ? array->frozen : tsr__environment_present(array->environment);
+  return array->snapshots.frozen ? array->snapshots.frozen : tsr__environment_present(array->environment);
 }
 
 /* Makes a snapshot although others may vacuum meanwhile. If a listed file is missing, the array is listed again: the
@@ -568,7 +570,7 @@ static int make_with_retries(tsr_array *array, const snapshot_request *request, 
  * ones and vacuumed. */
 static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_error *error) {
   const tsr_commit_list *fragments = &array->listing->fragments;
-  if (!array->frozen || array->listing->generation == array->frozen_generation) return TSR_OK;
+  if (!array->snapshots.frozen || array->listing->generation == array->snapshots.frozen_generation) return TSR_OK;
   for (uint64_t i = 0; i < fragments->count; i++) {
     bool all;
     if (fragments->items[i].parsed.start > snapshot->as_of || snapshot_in_view(snapshot, &fragments->items[i].parsed))
@@ -593,31 +595,32 @@ static bool may_share(const tsr_snapshot *snapshot, const snapshot_request *requ
 }
 
 /* Moves recent[i] to the front and returns it. */
-static tsr_snapshot *take_recent(tsr_array *array, int i) {
-  tsr_snapshot *snapshot = array->recent[i];
-  memmove(&array->recent[1], &array->recent[0], (size_t)i * sizeof array->recent[0]);
-  array->recent[0] = snapshot;
+static tsr_snapshot *take_recent(tsr_array_snapshots *kept, int i) {
+  tsr_snapshot *snapshot = kept->recent[i];
+  memmove(&kept->recent[1], &kept->recent[0], (size_t)i * sizeof kept->recent[0]);
+  kept->recent[0] = snapshot;
   return snapshot;
 }
 
-static void keep_recent(tsr_array *array, tsr_snapshot *snapshot) {
-  tsr_snapshot_close(array->recent[TSR_SNAPSHOTS_KEPT - 1]);
-  memmove(&array->recent[1], &array->recent[0], (TSR_SNAPSHOTS_KEPT - 1) * sizeof array->recent[0]);
-  array->recent[0] = snapshot;
+static void keep_recent(tsr_array_snapshots *kept, tsr_snapshot *snapshot) {
+  tsr_snapshot_close(kept->recent[TSR_SNAPSHOTS_KEPT - 1]);
+  memmove(&kept->recent[1], &kept->recent[0], (TSR_SNAPSHOTS_KEPT - 1) * sizeof kept->recent[0]);
+  kept->recent[0] = snapshot;
   tsr__snapshot_hold(snapshot);
 }
 
 /* Drops kept snapshots and registered fragments of older listings. */
 static void forget_outdated(tsr_array *array) {
-  if (array->pruned == array->listing->generation) return;
+  tsr_array_snapshots *kept = &array->snapshots;
+  if (kept->pruned == array->listing->generation) return;
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
-    if (array->recent[i] && array->recent[i]->generation != array->listing->generation) {
-      tsr_snapshot_close(array->recent[i]);
-      array->recent[i] = NULL;
+    if (kept->recent[i] && kept->recent[i]->generation != array->listing->generation) {
+      tsr_snapshot_close(kept->recent[i]);
+      kept->recent[i] = NULL;
     }
   }
   tsr__array_fragments_prune(array);
-  array->pruned = array->listing->generation;
+  kept->pruned = array->listing->generation;
 }
 
 int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
@@ -628,8 +631,8 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
   forget_outdated(array);
   const uint64_t now = present(array);
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
-    if (!array->recent[i] || !may_share(array->recent[i], &request, now)) continue;
-    *snapshot = take_recent(array, i);
+    if (!array->snapshots.recent[i] || !may_share(array->snapshots.recent[i], &request, now)) continue;
+    *snapshot = take_recent(&array->snapshots, i);
     tsr__snapshot_hold(*snapshot);
     return TSR_OK;
   }
@@ -641,19 +644,20 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
     return rc;
   }
   forget_outdated(array);
-  keep_recent(array, made);
+  keep_recent(&array->snapshots, made);
   *snapshot = made;
   return TSR_OK;
 }
 
 int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  if (frozen && !array->frozen) {
+  tsr_array_snapshots *kept = &array->snapshots;
+  if (frozen && !kept->frozen) {
     TSR_TRY(tsr__array_list(array, true, false, error));
-    array->frozen = tsr__environment_present(array->environment);
-    array->frozen_generation = array->listing->generation;
+    kept->frozen = tsr__environment_present(array->environment);
+    kept->frozen_generation = array->listing->generation;
   } else if (!frozen) {
-    array->frozen = 0;
+    kept->frozen = 0;
   }
   return TSR_OK;
 }

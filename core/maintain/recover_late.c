@@ -55,9 +55,7 @@ typedef struct late {
   uint64_t time; /* of its fragments */
   tsr_memory memory;
   tsr_arena arena;
-  int (*committed)(void *argument, const char *commit,
-                   tsr_error *error); /* the array's callback, restored at the end */
-  void *committed_argument;
+  tsr_array_host host; /* the array's, restored at the end */
   const tsr_schema *schema; /* of the commit's fragments; NULL: they are all replaced */
   tsr_snapshot *snapshot; /* of the present, in that schema; the prepared commit counts in it */
   tsr_map seen; /* names of all fragments that are committed in that snapshot */
@@ -84,7 +82,7 @@ static bool recover_late_is_own(const late *l, const char *name) {
 static int counts_as_committed(void *argument, const char *commit, tsr_error *error) {
   const late *l = argument;
   if (strcmp(commit, l->pending->commit) == 0) return 1;
-  return l->committed ? l->committed(l->committed_argument, commit, error) : 0;
+  return l->host.committed ? l->host.committed(l->host.argument, commit, error) : 0;
 }
 
 /* Returns 1 if a committed fragment spans the commit's time and does not store the times of its cells, 0 if not. Sparse
@@ -146,8 +144,7 @@ static int is_late(late *l, tsr_error *error) {
 /* Opens the snapshot in which the prepared commit counts. Sets seen, schema and snapshot. */
 static int recover_late_open_present(late *l, tsr_error *error) {
   tsr_snapshot *all;
-  l->array->committed = counts_as_committed;
-  l->array->committed_argument = l;
+  l->array->host = (tsr_array_host){counts_as_committed, l};
   TSR_TRY(tsr__array_list(l->array, true, true, error));
   const tsr_commit_list *fragments = &l->array->listing->fragments;
   for (uint64_t i = 0; i < fragments->count; i++) {
@@ -421,8 +418,7 @@ static void recover_late_release(late *l) {
   tsr__buffer_release(&l->staged);
   tsr__map_release(&l->seen);
   tsr__arena_reset(&l->arena);
-  l->array->committed = l->committed;
-  l->array->committed_argument = l->committed_argument;
+  l->array->host = l->host;
 }
 
 /* ---- The record of an earlier attempt
@@ -485,11 +481,7 @@ static int recover_late_publish(late *l, tsr_error *error) {
 }
 
 int tsr__publish_late(tsr_array *array, const tsr_pending *pending, const char *file, tsr_error *error) {
-  late l = {.array = array,
-            .pending = pending,
-            .file = file,
-            .committed = array->committed,
-            .committed_argument = array->committed_argument};
+  late l = {.array = array, .pending = pending, .file = file, .host = array->host};
   tsr__memory_init(&l.memory, &array->memory, UINT64_MAX, "late");
   tsr__arena_init(&l.arena, &l.memory);
   l.seen.memory = l.staged.memory = &l.memory;

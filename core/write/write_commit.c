@@ -323,8 +323,8 @@ static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
   char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
   bool exists = false;
   if (!strcmp(w->schema->name, TSR_FILE_OLD_SCHEMA)) return TSR_OK;
-  if (w->array->pending) {
-    tsr__pending_path(w->array->pending, directory);
+  if (w->array->schemas.pending) {
+    tsr__pending_path(w->array->schemas.pending, directory);
     snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
     TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
   }

@@ -200,11 +200,11 @@ int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool arra
 /* The listing is not frozen, so that the time of the commit is chosen later than everything in the snapshot. */
 int tsr__pieces_open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   tsr_writer *w = argument;
-  const uint64_t frozen = w->array->frozen;
-  w->array->frozen = 0;
+  const uint64_t frozen = w->array->snapshots.frozen;
+  w->array->snapshots.frozen = 0;
   int rc = tsr__array_list(w->array, true, true, error);
   if (rc >= 0) rc = tsr_snapshot_open(w->array, w->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, snapshot, error);
-  w->array->frozen = frozen;
+  w->array->snapshots.frozen = frozen;
   return rc;
 }
 

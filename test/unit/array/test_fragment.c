@@ -57,7 +57,7 @@ static void test_dense_geometry_and_rowids(void **state) {
   assert_int_equal(environment->next_row, next);
   tsr__array_fragment_drop(array, again);
   tsr__array_fragment_drop(array, fragment);
-  assert_int_equal(array->fragments.count, 1); /* it is listed */
+  assert_int_equal(array->registry.fragments.count, 1); /* it is listed */
 }
 
 static void test_sparse_geometry(void **state) {
@@ -84,7 +84,7 @@ static void test_sparse_geometry(void **state) {
   assert_int_equal(tsr__store_remove(store, "__commits/__7_7" U "_22.wrt", NULL), TSR_OK);
   assert_int_equal(tsr__array_list(array, true, false, &error), TSR_OK);
   tsr__array_fragments_prune(array);
-  assert_int_equal(array->fragments.count, 1);
+  assert_int_equal(array->registry.fragments.count, 1);
   commit(f.name);
   assert_int_equal(load(f.name, &fragment), TSR_OK);
   assert_int_equal(fragment->row_base, base);
@@ -100,7 +100,7 @@ static void test_referenced_fragment_outlives_the_registry(void **state) {
   assert_int_equal(tsr__store_remove(store, "__commits/__7_7" U "_22.wrt", NULL), TSR_OK);
   assert_int_equal(tsr__array_list(array, true, false, &error), TSR_OK);
   tsr__array_fragments_prune(array);
-  assert_int_equal(array->fragments.count, 0);
+  assert_int_equal(array->registry.fragments.count, 0);
   assert_int_equal(fragment->references, 1);
   assert_string_equal(fragment->name, f.name);
   commit(f.name);
@@ -128,7 +128,7 @@ static void test_bad_fragments_are_refused(void **state) {
   expect_bad(&(tiny_fragment){"__9_9" U "_22", DENSE, 1, true, false, -1, 10, 0, 0, NULL}, "domain");
   expect_bad(&(tiny_fragment){"__10_10" U "_22", SPARSE, 1, true, false, 1, 10, 0, 0, NULL}, "dense");
   assert_int_equal(load("__11_11" U "_22", &fragment), TSR_NOT_FOUND); /* the caller then lists the array again */
-  assert_int_equal(array->fragments.count, 0);
+  assert_int_equal(array->registry.fragments.count, 0);
 }
 
 static void test_damaged_metadata_leaks_nothing(void **state) {
@@ -152,7 +152,7 @@ static void test_damaged_metadata_leaks_nothing(void **state) {
     if (rc < 0) continue;
     (void)tsr__fragment_processed(array, fragment, &error);
     tsr__array_files_done(array);
-    tsr__map_remove(&array->fragments, f.name); /* so that it is loaded anew */
+    tsr__map_remove(&array->registry.fragments, f.name); /* so that it is loaded anew */
     tsr__array_fragment_drop(array, fragment);
     tsr__array_fragment_drop(array, fragment);
   }
@@ -180,9 +180,9 @@ static void test_missing_files_are_told_from_vacuumed_ones(void **state) {
   const uint64_t opened = store->files_opened; /* a small metadata file is in memory, and not opened a second time */
   assert_int_equal(tsr__fragment_metadata_file(array, fragment, &again, &error), TSR_OK);
   assert_ptr_equal(again, fragment->kept);
-  assert_int_equal(array->open_files, 1);
+  assert_int_equal(array->open_files.count, 1);
   assert_int_equal(store->files_opened, opened);
-  assert_int_equal(array->kept_bytes, again->size);
+  assert_int_equal(array->registry.kept_bytes, again->size);
 
   /* vacuumed while a reader has it */
   assert_int_equal(tsr__store_remove(store, "__commits/__7_7" U "_22.wrt", NULL), TSR_OK);
@@ -190,8 +190,8 @@ static void test_missing_files_are_told_from_vacuumed_ones(void **state) {
   assert_non_null(strstr(error.message, "vacuumed"));
   tsr__array_fragments_prune(array);
   tsr__array_fragment_drop(array, fragment);
-  assert_int_equal(array->open_files, 0);
-  assert_int_equal(array->kept_bytes, 0);
+  assert_int_equal(array->open_files.count, 0);
+  assert_int_equal(array->registry.kept_bytes, 0);
 }
 
 /* At most TSR_FILES_KEPT files stay open, but files that have been given out since the last tsr__array_files_done are
@@ -200,7 +200,7 @@ static void test_open_files_are_bounded(void **state) {
   enum { COUNT = TSR_FILES_KEPT + 50 };
   static tsr_fragment *fragments[COUNT];
   tsr_file *file;
-  array->kept_bytes = UINT64_C(16) << 20; /* no room for more in memory */
+  array->registry.kept_bytes = UINT64_C(16) << 20; /* no room for more in memory */
   for (int i = 0; i < COUNT; i++) {
     char name[128];
     snprintf(name, sizeof name, "__%d_%d" U "_22", i + 1, i + 1);
@@ -209,21 +209,21 @@ static void test_open_files_are_bounded(void **state) {
     commit(name);
     assert_int_equal(load(name, &fragments[i]), TSR_OK);
   }
-  assert_int_equal(array->open_files, 0); /* footers are read and their files closed */
+  assert_int_equal(array->open_files.count, 0); /* footers are read and their files closed */
   for (int i = 0; i < COUNT; i++)
     assert_int_equal(tsr__fragment_metadata_file(array, fragments[i], &file, &error), TSR_OK);
-  assert_int_equal(array->open_files, COUNT);
+  assert_int_equal(array->open_files.count, COUNT);
   uint64_t last = (uint64_t)fragments[0]->metadata.slot_count * TSR_PART_COUNT;
   assert_int_equal(tsr__fragment_metadata_file(array, fragments[0], &file, &error), TSR_OK); /* the newest now */
   tsr__array_files_done(array);
-  assert_int_equal(array->open_files, TSR_FILES_KEPT);
+  assert_int_equal(array->open_files.count, TSR_FILES_KEPT);
   assert_non_null(fragments[0]->files[last]);
   assert_null(fragments[1]->files[last]);
   assert_non_null(fragments[COUNT - 1]->files[last]);
   assert_int_equal(tsr__fragment_metadata_file(array, fragments[1], &file, &error), TSR_OK);
-  assert_int_equal(array->open_files, TSR_FILES_KEPT);
+  assert_int_equal(array->open_files.count, TSR_FILES_KEPT);
   for (int i = 0; i < COUNT; i++) tsr__array_fragment_drop(array, fragments[i]);
-  array->kept_bytes = 0;
+  array->registry.kept_bytes = 0;
 }
 
 /* ---- Many at once ------------------------------------------------------------------------------------------------ */
@@ -263,7 +263,7 @@ static void test_fragments_load_together_as_alone(void **state) {
   tsr_fragment *fragment;
   put_together();
   assert_int_equal(tsr__array_fragments_read(array, together_items, TOGETHER, &error), TSR_OK);
-  assert_int_equal(array->fragments.count, TOGETHER - 3);
+  assert_int_equal(array->registry.fragments.count, TOGETHER - 3);
   for (int i = 0; i < TOGETHER; i++) {
     const uint64_t opened = store->files_opened;
     const int rc = load(together_names[i], &fragment);
@@ -297,7 +297,7 @@ static void test_together_in_one_thread(void **state) {
   store->workers_may_read = true;
   array->threads = 1;
   assert_int_equal(tsr__array_fragments_read(array, together_items, TOGETHER, &error), TSR_OK);
-  assert_int_equal(array->fragments.count, 0);
+  assert_int_equal(array->registry.fragments.count, 0);
 }
 
 static bool stop(void *argument) { return true; }
@@ -311,16 +311,16 @@ static void test_together_interrupted(void **state) {
     environment->memory.interrupted = stop;
     rc = tsr__array_fragments_read(array, together_items, TOGETHER, &error);
     environment->memory.interrupted = NULL;
-    assert_int_equal(array->fragments.count, rc < 0 ? 0 : TOGETHER - 3);
-    while (array->fragments.count > 0) {
-      for (uint64_t e = 0; e < array->fragments.capacity; e++) {
-        tsr_fragment *fragment = array->fragments.entries[e].value;
+    assert_int_equal(array->registry.fragments.count, rc < 0 ? 0 : TOGETHER - 3);
+    while (array->registry.fragments.count > 0) {
+      for (uint64_t e = 0; e < array->registry.fragments.capacity; e++) {
+        tsr_fragment *fragment = array->registry.fragments.entries[e].value;
         if (!fragment) continue;
-        tsr__map_remove(&array->fragments, fragment->name);
+        tsr__map_remove(&array->registry.fragments, fragment->name);
         tsr__array_fragment_drop(array, fragment);
       }
     }
-    assert_int_equal(array->kept_bytes, 0);
+    assert_int_equal(array->registry.kept_bytes, 0);
   }
   assert_int_equal(rc, TSR_INTERRUPT);
 }
@@ -328,13 +328,13 @@ static void test_together_interrupted(void **state) {
 static void test_together_without_memory(void **state) {
   tsr_fragment *fragment;
   put_together();
-  for (uint64_t limit = 0; array->fragments.count < TOGETHER - 3; limit += 1024) {
+  for (uint64_t limit = 0; array->registry.fragments.count < TOGETHER - 3; limit += 1024) {
     environment->memory.limit = environment->memory.used + limit;
     const int rc = tsr__array_fragments_read(array, together_items, TOGETHER, &error);
     environment->memory.limit = UINT64_MAX;
     if (rc < 0) assert_int_equal(rc, TSR_BUDGET);
-    for (int i = 0; i < TOGETHER && array->fragments.count < TOGETHER - 3; i++) {
-      fragment = tsr__map_remove(&array->fragments, together_names[i]);
+    for (int i = 0; i < TOGETHER && array->registry.fragments.count < TOGETHER - 3; i++) {
+      fragment = tsr__map_remove(&array->registry.fragments, together_names[i]);
       if (fragment) tsr__array_fragment_drop(array, fragment);
     }
     assert_true(limit < 1 << 20);

@@ -174,7 +174,7 @@ static void test_files_are_decoded_once(void **state) {
   tsr_counters counters;
   tiny_text(store, "__commits/c.con", "__commits/__1_1" U "_22.wrt\n");
   assert_string_equal(fragments(), "1-1 ");
-  assert_int_equal(array->files.count, 1);
+  assert_int_equal(array->commit_files.by_path.count, 1);
   tiny_text(store, "__commits/__2_2" U "_22.wrt", "");
   tsr_environment_reset_counters(environment);
   assert_string_equal(fragments(), "1-1 2-2 ");
@@ -182,7 +182,7 @@ static void test_files_are_decoded_once(void **state) {
   assert_int_equal(counters.files_opened, 0);
   assert_int_equal(tsr__store_remove(store, "__commits/c.con", NULL), TSR_OK);
   assert_string_equal(fragments(), "2-2 ");
-  assert_int_equal(array->files.count, 0);
+  assert_int_equal(array->commit_files.by_path.count, 0);
 }
 
 /* A fragment of version 3 is committed by a file one level down: no listed directory changes. */

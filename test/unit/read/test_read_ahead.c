@@ -335,12 +335,12 @@ static void test_files_stay_open_until_workers_have_read_them(void **state) {
     for (int w = 0; w < 2; w++) tsr__tile_return(others[w].tile, &budget);
   }
   assert_true(m.array.store->files_opened > TSR_FILES_KEPT);
-  assert_int_equal(m.array.open_files, TSR_FILES_KEPT);
+  assert_int_equal(m.array.open_files.count, TSR_FILES_KEPT);
   assert_int_equal(tsr__load_finish(&load, NULL), TSR_OK);
   assert_int_equal(tsr__load32(first[0].tile->values + 4), 1);
   for (int w = 0; w < 2; w++) tsr__tile_return(first[w].tile, &budget);
   for (int i = 1; i < 40; i++) tsr__array_files_done(&m.array);
-  assert_int_equal(m.array.open_files, TSR_FILES_KEPT);
+  assert_int_equal(m.array.open_files.count, TSR_FILES_KEPT);
   /* A cancelled load gives everything back. What it has decoded is in the cache. */
   tsr__cache_forget(m.array.cache, f[0]->id);
   assert_int_equal(tsr__load_start(&load, &m.array, 2, true, first, 2, &budget, NULL), TSR_OK);
