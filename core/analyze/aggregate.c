@@ -616,8 +616,8 @@ static int read_once(tsr_aggregate *a, const tsr_aggregate_request *request, con
   uint64_t groups;
   int rc;
   aggregate_clear(a);
-  a->reader->whole_tile_shortcut = statistics ? use_statistics : NULL;
-  a->reader->shortcut_argument = a;
+  a->reader->shortcut.take = statistics ? use_statistics : NULL;
+  a->reader->shortcut.argument = a;
   TSR_TRY(tsr_reader_start(a->reader, &reading, error));
   a->direct = choose_direct(a, &groups) && (direct || a->by_count == 0);
   if (a->direct) TSR_TRY(aggregate_make_table(a, groups, error));

@@ -334,7 +334,7 @@ int tsr_downsample_open(tsr_snapshot *snapshot, const tsr_downsample_request *re
   tsr_work work;
   tsr_work_begin(snapshot->array->environment, &work, "draw", snapshot->array->path, 0);
   int rc = tsr_reader_open(snapshot, &p.reader, error);
-  if (rc >= 0) p.reader->written_only = true;
+  if (rc >= 0) p.reader->request.written_only = true;
   if (rc >= 0) rc = paint(&p, request, error);
   tsr_work_end(snapshot->array->environment, &work);
   if (rc >= 0)

@@ -66,17 +66,17 @@ typedef struct tsr_array_snapshots { /* what snapshots of the array share (snaps
 struct tsr_array {
   tsr_environment *environment;
   tsr_array *next; /* in environment->arrays */
-  tsr_memory memory; /* pays for all that the array keeps */
   tsr_store *store; /* owned */
-  tsr_counted counted;
   char *path; /* for messages and rowids */
+  tsr_commit_listing *listing; /* the last one */
+  tsr_cache *cache;
+  bool uncached; /* decoded tiles do not go to the cache: each is needed once */
+  unsigned threads; /* at most so many threads work for one statement, the caller's included */
+  tsr_memory memory; /* pays for all that the array keeps */
+  tsr_counted counted;
   tsr_array_key key;
   tsr_array_host host;
-  unsigned threads; /* at most so many threads work for one statement, the caller's included */
-  bool uncached; /* decoded tiles do not go to the cache: each is needed once */
-  tsr_cache *cache;
   tsr_array_schemas schemas;
-  tsr_commit_listing *listing; /* the last one */
   tsr_commit_files commit_files;
   tsr_registry registry;
   tsr_open_files open_files;

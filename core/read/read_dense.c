@@ -261,7 +261,7 @@ static void read_dense_drop_tile(dense_iterator *it, space_tile *tile) {
  * the tile. Returns 1 if they are taken, 0, or < 0. */
 static int offer_whole_tile(dense_iterator *it, const space_tile *tile, tsr_error *error) {
   uint64_t cells = 1;
-  if (!it->reader->whole_tile_shortcut || it->reader->tests.count > 0 || (tile->count > 0 && !tile->covered)) return 0;
+  if (!it->reader->shortcut.take || it->reader->tests.count > 0 || (tile->count > 0 && !tile->covered)) return 0;
   const tsr_plan_box *box = tile->count > 0 ? tile->candidates[0].box : NULL;
   for (uint32_t d = 0; d < it->dimensions; d++) {
     cells *= tile->high[d] - tile->low[d] + 1; /* no more than the tile has */
@@ -275,16 +275,16 @@ static int offer_whole_tile(dense_iterator *it, const space_tile *tile, tsr_erro
                                 .cells = cells,
                                 .low = tile->low,
                                 .high = tile->high};
-  return it->reader->whole_tile_shortcut(it->reader->shortcut_argument, &whole, error);
+  return it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
 }
 
 /* Offers the tiles before the next one that a cover meets, or some of them, to the whole-tile shortcut as one box.
  * Returns 1 if they are taken, and the walk stands after them; 0; or < 0. */
 static int offer_gap(dense_iterator *it, tsr_error *error) {
   tsr_whole_tile whole = {.fragment = TSR_NO_FRAGMENT, .low = it->gap_box, .high = it->gap_box + it->dimensions};
-  if (!it->reader->whole_tile_shortcut || it->reader->tests.count > 0) return 0;
+  if (!it->reader->shortcut.take || it->reader->tests.count > 0) return 0;
   if (!tsr__walk_gap(&it->walk, it->gap_box, it->gap_box + it->dimensions, &whole.cells)) return 0;
-  const int rc = it->reader->whole_tile_shortcut(it->reader->shortcut_argument, &whole, error);
+  const int rc = it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
   if (rc > 0) tsr__walk_pass(&it->walk);
   return rc;
 }
@@ -294,7 +294,7 @@ static int offer_gap(dense_iterator *it, tsr_error *error) {
 static int inspect_tile(dense_iterator *it, space_tile *tile, uint64_t *bytes, tsr_error *error) {
   TSR_TRY(select_in_tile(it, tile, error));
   TSR_TRY(find_candidates(it, tile, error));
-  if (tile->count == 0 && !it->reader->gives_unwritten) return 0;
+  if (tile->count == 0 && !it->reader->request.gives_unwritten) return 0;
   const int taken = offer_whole_tile(it, tile, error);
   if (taken != 0) return taken < 0 ? taken : 0;
   *bytes = 0;
@@ -329,14 +329,14 @@ static int read_dense_make_window(dense_iterator *it, read_dense_window *w, bool
   const uint32_t attributes = reader->snapshot->schema->attribute_count;
   *w = (read_dense_window){0};
   *bytes = 0;
-  it->arena = ahead ? &reader->ahead.arena : &reader->window;
-  it->loads = memchr(reader->fields + it->dimensions, true, attributes) != NULL;
+  it->arena = ahead ? &reader->window.ahead.arena : &reader->window.arena;
+  it->loads = memchr(reader->request.fields + it->dimensions, true, attributes) != NULL;
   tsr__arena_reset(it->arena);
   TSR_TRY(TSR_ARENA_ARRAY(it->arena, tiles_max, &w->tiles, error));
   for (uint64_t inspected = 0; w->count < tiles_max && inspected < TILES_INSPECTED_MAX && !it->walk.ended;
        inspected++) {
     space_tile *tile = &w->tiles[w->count];
-    const uint64_t requests = reader->requests.size;
+    const uint64_t requests = reader->window.requests.size;
     uint64_t cost;
     int rc = offer_gap(it, error);
     if (rc < 0) return rc;
@@ -354,7 +354,7 @@ static int read_dense_make_window(dense_iterator *it, read_dense_window *w, bool
       }
     }
     if (rc < 0) {
-      reader->requests.size = requests;
+      reader->window.requests.size = requests;
       read_dense_drop_tile(it, tile);
       return rc;
     }
@@ -455,7 +455,7 @@ static int add_sparse_tile(void *argument, uint64_t leaf, bool inside, tsr_error
   sparse_tile *memory;
   (void)inside;
   if ((it->sparse_count & (it->sparse_count - 1)) == 0) { /* the array is full at powers of two */
-    TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window, TSR_MAX(1, 2 * it->sparse_count), &memory, error));
+    TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, TSR_MAX(1, 2 * it->sparse_count), &memory, error));
     if (it->sparse_count) memcpy(memory, it->sparse, it->sparse_count * sizeof(sparse_tile));
     it->sparse = memory;
   }
@@ -472,8 +472,8 @@ static int find_sparse_tiles(dense_iterator *it, const space_tile *tile, tsr_err
   bool any = false;
   for (uint32_t c = 0; c < tile->count; c++) any |= tile->candidates[c].box->sparse;
   if (!any) return TSR_OK;
-  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window, it->dimensions, &spans, error));
-  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window, it->dimensions, &around, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, it->dimensions, &spans, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, it->dimensions, &around, error));
   for (uint32_t d = 0; d < it->dimensions; d++) {
     around[d] = (tsr_span){it->grid->low_key[d] + tile->low[d], it->grid->low_key[d] + tile->high[d]};
     spans[d] = (tsr_spans){.count = 1, .spans = &around[d]};
@@ -648,9 +648,9 @@ static int split_by_owner(dense_iterator *it, space_tile *tile, const tsr_subtil
   reader->dense.sorted.size = 0;
   TSR_TRY(tsr__buffer_reserve(&reader->dense.sorted, subtile->cells * sizeof(uint32_t), error));
   uint32_t *sorted = (uint32_t *)(void *)reader->dense.sorted.data;
-  reader->rowids.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&reader->rowids, (tile->count + 2) * sizeof(uint64_t), error));
-  uint64_t *ends = (uint64_t *)(void *)reader->rowids.data; /* by owner: where its sorted cells end */
+  reader->columns.rowids.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&reader->columns.rowids, (tile->count + 2) * sizeof(uint64_t), error));
+  uint64_t *ends = (uint64_t *)(void *)reader->columns.rowids.data; /* by owner: where its sorted cells end */
   memset(ends, 0, (tile->count + 2) * sizeof(uint64_t));
   for (uint64_t i = 0, end; i < subtile->cells; i = end) {
     end = end_of_owner(owners, i, subtile->cells);
@@ -666,7 +666,7 @@ static int split_by_owner(dense_iterator *it, space_tile *tile, const tsr_subtil
   for (uint32_t c = 0; c <= tile->count; c++) {
     const uint64_t from = c ? ends[c - 1] : 0, n = ends[c] - from;
     if (n == 0 || (c < tile->count ? tile->candidates[c].box->sparse || tile->candidates[c].excluded
-                                   : !it->reader->gives_unwritten))
+                                   : !it->reader->request.gives_unwritten))
       continue;
     if (c < tile->count) TSR_TRY(pin_candidate(it, tile, &tile->candidates[c], error));
     const bool contiguous = sorted[from + n - 1] - sorted[from] == n - 1;
@@ -725,7 +725,7 @@ static int read_dense_number_unwritten(dense_iterator *it, const space_tile *til
   tsr_reader *reader = it->reader;
   const tsr_snapshot *snapshot = reader->snapshot;
   if (snapshot->unwritten_row_base >= 0) {
-    tsr_buffer *buffer = &reader->rowids;
+    tsr_buffer *buffer = &reader->columns.rowids;
     uint64_t stride = 1;
     buffer->size = 0;
     TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(subtile->reach, sizeof(int64_t)), error));
@@ -848,7 +848,7 @@ static int read_dense_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_e
     const space_tile *tile = &it->now.tiles[it->tile_at];
     TSR_TRY(find_sparse_tiles(it, tile, error));
     TSR_TRY(tsr__subtiles_init(it->grid, it->plan->selections, tile->at, tile->first, choose_subtile_cells(it, tile),
-                               &it->reader->window, &it->subtiles, error));
+                               &it->reader->window.arena, &it->subtiles, error));
     it->open = true;
   }
   TSR_TRY(fill_batch(it, &it->parts[it->part_at], batch, error));
@@ -911,7 +911,7 @@ static int read_dense_exclude_fragments(tsr_reader *reader, tsr_error *error) {
     box->excluded = rc > 0;
     excluded += box->excluded;
   }
-  if (!reader->is_part) tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, excluded);
+  if (!reader->request.is_part) tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, excluded);
   return TSR_OK;
 }
 
@@ -930,7 +930,7 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_
   it->gap_box = it->scratch + n;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->coordinates, error));
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->values_ready, error));
-  TSR_TRY(tsr__walk_open(it->plan, grid, reader->gives_unwritten, reader->whole_tile_shortcut != NULL, &reader->arena,
+  TSR_TRY(tsr__walk_open(it->plan, grid, reader->request.gives_unwritten, reader->shortcut.take != NULL, &reader->arena,
                          &it->walk, error));
   TSR_TRY(read_dense_exclude_fragments(reader, error));
   *iterator = &it->base;

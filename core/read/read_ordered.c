@@ -476,7 +476,7 @@ static int choose_key_range(ordered_iterator *it, tsr_error *error) {
   if (read_ordered_schema_of(it)->dense) {
     const uint64_t cells = cells_of_value(it);
     const bool streamed = is_streamed(it), single = cells > it->target || streamed;
-    if (!it->reader->gives_unwritten && !streamed) {
+    if (!it->reader->request.gives_unwritten && !streamed) {
       const int rc = choose_covered(it, v);
       if (rc != 0) return rc;
     } else if (read_ordered_take_values(it, v, single ? 1 : it->target / TSR_MAX(1, cells))) {
@@ -583,17 +583,18 @@ static int read_rows(ordered_iterator *it, tsr_error *error) {
   const uint64_t most = TSR_MIN(it->rows_max, TSR_MAX(ROWS_SPARE, tsr__mul_sat(2, it->target)));
   tsr_batch batch;
   clear_rows(it);
-  for (uint32_t f = 0; f < n; f++) it->block.columns[f].ready = it->inner->fields[f] = it->reader->fields[f];
+  for (uint32_t f = 0; f < n; f++)
+    it->block.columns[f].ready = it->inner->request.fields[f] = it->reader->request.fields[f];
   for (uint32_t k = 0; k < it->level_count; k++) {
     const uint32_t d = it->levels[k].dimension;
-    it->inner->fields[d] = true;
-    if (it->levels[k].text || it->reader->distinct) it->block.columns[d].ready = true;
+    it->inner->request.fields[d] = true;
+    if (it->levels[k].text || it->reader->request.distinct) it->block.columns[d].ready = true;
   }
   TSR_TRY(start_inner(it, error));
   for (;;) {
     const int rc = next_inner(it, &batch, error);
     if (rc <= 0) return rc < 0 ? rc : 1;
-    if (it->reader->distinct) TSR_TRY(drop_repeats(it, &batch, error));
+    if (it->reader->request.distinct) TSR_TRY(drop_repeats(it, &batch, error));
     if (it->block.rows > 0 && it->block.rows + batch.count > most) return 0;
     const bool large = batch.count > it->rows_max; /* then some of its rows tell where to cut */
     if (large) batch.count = it->rows_max;
@@ -608,7 +609,7 @@ static int read_late_column(ordered_iterator *it, uint32_t field, tsr_error *err
   const uint64_t *rowids = as_u64(&it->block.rowids);
   uint64_t rows = 0;
   tsr_batch batch;
-  for (uint32_t f = 0; f < n; f++) it->inner->fields[f] = f == field;
+  for (uint32_t f = 0; f < n; f++) it->inner->request.fields[f] = f == field;
   tsr__buffer_release(&it->pairs); /* sorting is done: give back its memory */
   TSR_TRY(start_inner(it, error));
   for (;;) {
@@ -739,13 +740,13 @@ static int descend(ordered_iterator *it, tsr_error *error) {
     return TSR_OK;
   }
   TSR_TRY(read_ordered_make_spans(it, it->depth, error));
-  memcpy(it->inner->fields, it->reader->fields,
+  memcpy(it->inner->request.fields, it->reader->request.fields,
          read_ordered_schema_of(it)->dimension_count + read_ordered_schema_of(it)->attribute_count);
   it->streaming = true;
   it->streamed = 0;
   TSR_TRY(start_inner(it, error));
-  it->inner->progress.limit =
-      it->reader->distinct ? 1 : it->reader->progress.limit; /* the caller takes rows as the inner reader gives them */
+  /* the caller takes rows as the inner reader gives them */
+  it->inner->progress.limit = it->reader->request.distinct ? 1 : it->reader->progress.limit;
   return TSR_OK;
 }
 
@@ -802,7 +803,7 @@ static int sort_rows(ordered_iterator *it, tsr_error *error) {
   it->row_count = 0;
   for (i = 0; i < it->block.rows; i++) {
     const uint32_t row = pairs[i].cell;
-    if (!it->reader->distinct || i == 0 || read_ordered_compare_rows(it, 0, order[it->row_count - 1], row) != 0)
+    if (!it->reader->request.distinct || i == 0 || read_ordered_compare_rows(it, 0, order[it->row_count - 1], row) != 0)
       order[it->row_count++] = row;
   }
   for (uint32_t k = 0; k <= it->depth; k++) { /* sorted, so all rows between these two lie there, too */
@@ -894,7 +895,7 @@ static int read_ordered_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr
   for (;;) {
     if (it->streaming) {
       const int rc = it->distinct_given ? 0 : next_inner(it, batch, error);
-      if (rc > 0 && it->reader->distinct) { /* all rows of the stream are equal in the order */
+      if (rc > 0 && it->reader->request.distinct) { /* all rows of the stream are equal in the order */
         batch->count = 1;
         it->distinct_given = true;
       }
@@ -919,7 +920,7 @@ static int read_ordered_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr
 static int read_ordered_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   ordered_iterator *it = (ordered_iterator *)iterator;
   if (it->streaming) return it->inner->iterator->column(it->inner->iterator, field, column, error);
-  if (!it->block.columns[field].ready && it->reader->distinct)
+  if (!it->block.columns[field].ready && it->reader->request.distinct)
     return tsr__fail(error, TSR_ERROR, "field %u was requested of distinct rows, which are not ordered by it", field);
   if (!it->block.columns[field].ready) TSR_TRY(read_late_column(it, field, error));
   *column = tsr__row_block_column(&it->block, field);
@@ -986,7 +987,7 @@ static void choose_target(ordered_iterator *it, uint64_t limit) {
   const tsr_schema *schema = read_ordered_schema_of(it);
   uint64_t bytes = 3 * sizeof(uint64_t) + 2 * sizeof(tsr_pair) + it->level_count * sizeof(uint64_t), most = ROWS_MAX;
   for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
-    const bool wanted = reader->fields[f] || f >= schema->dimension_count; /* any attribute may be read later */
+    const bool wanted = reader->request.fields[f] || f >= schema->dimension_count; /* any attribute may be read later */
     if (wanted) bytes = tsr__add_sat(bytes, schema->fields[f].cell_size ? schema->fields[f].cell_size : TEXT_GUESS);
   }
   if (schema->dense) {

@@ -90,7 +90,8 @@ static int request_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, bool 
   const tsr_fragment_metadata *m = &f->fragment->metadata;
   for (uint32_t d = 0; d < it->reader->snapshot->schema->dimension_count; d++)
     if (merged || must_compare(it, tile, d)) TSR_TRY(tsr__reader_request(it->reader, tile->pinned, f->slots[d], error));
-  if (m->has_times && (merged || f->cut || it->reader->times || f->fragment->uncommitted || conditions_have_times(f)))
+  if (m->has_times &&
+      (merged || f->cut || it->reader->request.times || f->fragment->uncommitted || conditions_have_times(f)))
     TSR_TRY(tsr__reader_request(it->reader, tile->pinned, system_slot(f, TSR_SLOT_TIMES), error));
   if (m->has_delete_metadata)
     TSR_TRY(tsr__reader_request(it->reader, tile->pinned, system_slot(f, TSR_SLOT_DELETE_TIMES), error));
@@ -146,7 +147,7 @@ static int request_certain(sparse_iterator *it, tsr_sparse_tile *tile, bool merg
 
 /* Gets the tile's selection to be written, or allocates one if all cells are selected so far. */
 static int writable_selection(sparse_iterator *it, tsr_sparse_tile *tile, uint32_t **cells, tsr_error *error) {
-  if (!tile->cells) return TSR_ARENA_RAW(&it->reader->window, tile->pinned->cells, cells, error);
+  if (!tile->cells) return TSR_ARENA_RAW(&it->reader->window.arena, tile->pinned->cells, cells, error);
   *cells = tile->cells;
   return TSR_OK;
 }
@@ -224,7 +225,7 @@ static int apply_condition(sparse_iterator *it, tsr_sparse_tile *tile, const tsr
   const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
   condition_columns columns = {.iterator = it, .tile = tile, .condition = condition};
   uint8_t *keep = it->keep.data;
-  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window, condition->field_count, &columns.columns, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, condition->field_count, &columns.columns, error));
   if (tsr__condition_evaluate(condition, read_sparse_condition_column, &columns, tile->cells, tile->count, keep,
                               &it->reader->memory, error) < 0)
     return tsr__wrap(error, "fragment %s, tile %llu", f->fragment->name, (unsigned long long)tile->plan.tile);
@@ -297,12 +298,11 @@ static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *err
 static int read_sparse_offer_whole_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint64_t cells,
                                         tsr_error *error) {
   const tsr_snapshot_fragment *f = &it->reader->snapshot->fragments[planned->fragment];
-  if (!it->reader->whole_tile_shortcut || !planned->inside || f->cut || f->condition_count > 0 ||
-      it->reader->tests.count > 0)
+  if (!it->reader->shortcut.take || !planned->inside || f->cut || f->condition_count > 0 || it->reader->tests.count > 0)
     return 0;
   if (f->fragment->metadata.has_delete_metadata || it->reader->snapshot->removed > 0) return 0;
   const tsr_whole_tile whole = {.fragment = planned->fragment, .tile = planned->tile, .cells = cells};
-  return it->reader->whole_tile_shortcut(it->reader->shortcut_argument, &whole, error);
+  return it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
 }
 
 /* Inspects a planned tile. Returns 1 if it goes into the window, and sets *bytes to the memory that it will take; 0 if
@@ -335,7 +335,7 @@ static int read_sparse_make_window(sparse_iterator *it, read_sparse_window *w, u
                                    uint64_t *bytes, tsr_error *error) {
   tsr_reader *reader = it->reader;
   const uint64_t tiles_max = tsr__reader_window(reader), budget = reader->memory.limit / 4;
-  tsr_arena *arena = ahead ? &reader->ahead.arena : &reader->window;
+  tsr_arena *arena = ahead ? &reader->window.ahead.arena : &reader->window.arena;
   uint64_t cells = 0;
   *w = (read_sparse_window){0};
   *bytes = 0;
@@ -344,7 +344,8 @@ static int read_sparse_make_window(sparse_iterator *it, read_sparse_window *w, u
   for (; w->count < tiles_max && it->at < end; it->at++) {
     const tsr_plan_tile *planned = &reader->plan.tiles[it->order[it->at]];
     const tsr_fragment *fragment = reader->snapshot->fragments[planned->fragment].fragment;
-    const uint64_t n = tsr__fragment_tile_cells(&fragment->metadata, planned->tile), requests = reader->requests.size;
+    const uint64_t n = tsr__fragment_tile_cells(&fragment->metadata, planned->tile),
+                   requests = reader->window.requests.size;
     uint64_t cost;
     int rc = read_sparse_inspect_tile(it, planned, n, merged, &cost, error);
     if (rc < 0) return rc;
@@ -357,7 +358,7 @@ static int read_sparse_make_window(sparse_iterator *it, read_sparse_window *w, u
     rc = request_coordinates(it, tile, merged, error);
     if (rc >= 0) rc = request_certain(it, tile, merged, error);
     if (rc < 0) {
-      reader->requests.size = requests;
+      reader->window.requests.size = requests;
       read_sparse_drop(it, tile);
       return rc;
     }
@@ -484,7 +485,7 @@ static int read_sparse_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_
     rc = tsr__uncommitted_rowids(it->reader, tile->pinned, tile->cells, tile->count, batch, error);
     return rc < 0 ? rc : 1;
   }
-  if (fragment->metadata.has_times && it->reader->times) batch->times = system_values(it, tile, TSR_SLOT_TIMES);
+  if (fragment->metadata.has_times && it->reader->request.times) batch->times = system_values(it, tile, TSR_SLOT_TIMES);
   return 1;
 }
 
@@ -524,7 +525,8 @@ static int read_sparse_exclude_fragments(sparse_iterator *it, tsr_error *error) 
     }
     if (decisions[f] != EXCLUDED) it->order[--from] = it->order[i];
   }
-  if (!reader->is_part) tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, fragments);
+  if (!reader->request.is_part)
+    tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, fragments);
   tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, from);
   it->at = from;
   return TSR_OK;

@@ -53,7 +53,7 @@ static void make_fills(tsr_reader *reader) {
 
 static int reader_allocate(tsr_reader *reader, tsr_error *error) {
   const uint32_t n = reader_field_count(reader->snapshot->schema);
-  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->fields, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->request.fields, error));
   TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->columns.ready, error));
   TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->columns.current, error));
   TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->columns.fills, error));
@@ -67,13 +67,14 @@ static int reader_allocate(tsr_reader *reader, tsr_error *error) {
 
 /* Gives back kept tiles, the oldest first, until those that are left have at most `bytes` bytes. */
 static void forget_kept(tsr_reader *reader, uint64_t bytes) {
+  tsr_kept_tiles *kept = &reader->tiles.kept;
   uint32_t i = 0;
-  for (; i < reader->kept.count && reader->kept.bytes > bytes; i++) {
-    reader->kept.bytes -= reader->kept.tiles[i].tile->bytes;
-    tsr__tile_return(reader->kept.tiles[i].tile, &reader->memory);
+  for (; i < kept->count && kept->bytes > bytes; i++) {
+    kept->bytes -= kept->tiles[i].tile->bytes;
+    tsr__tile_return(kept->tiles[i].tile, &reader->memory);
   }
-  reader->kept.count -= i;
-  memmove(reader->kept.tiles, reader->kept.tiles + i, reader->kept.count * sizeof reader->kept.tiles[0]);
+  kept->count -= i;
+  memmove(kept->tiles, kept->tiles + i, kept->count * sizeof kept->tiles[0]);
 }
 
 void tsr__reader_forget(tsr_reader *reader) {
@@ -83,7 +84,7 @@ void tsr__reader_forget(tsr_reader *reader) {
 
 static bool reader_relieve(void *argument) {
   tsr_reader *reader = argument;
-  const bool some = reader->kept.count > 0;
+  const bool some = reader->tiles.kept.count > 0;
   forget_kept(reader, 0);
   return some;
 }
@@ -102,14 +103,14 @@ int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_read
   r->memory.relieve = reader_relieve;
   r->memory.relieve_argument = r;
   tsr__arena_init(&r->arena, &r->memory);
-  tsr__arena_init(&r->window, &r->memory);
-  tsr__arena_init(&r->ahead.arena, &r->memory);
-  r->ahead.requests.memory = r->requests.memory = r->dense.selection.memory = r->dense.owners.memory =
-      r->dense.sorted.memory = r->rowids.memory = &r->memory;
+  tsr__arena_init(&r->window.arena, &r->memory);
+  tsr__arena_init(&r->window.ahead.arena, &r->memory);
+  r->window.ahead.requests.memory = r->window.requests.memory = r->dense.selection.memory = r->dense.owners.memory =
+      r->dense.sorted.memory = r->columns.rowids.memory = &r->memory;
   r->tests.passing.memory = &r->memory;
   r->done = true;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++)
-    r->slot_count = TSR_MAX(r->slot_count, snapshot->fragments[f].fragment->metadata.slot_count);
+    r->tiles.slot_count = TSR_MAX(r->tiles.slot_count, snapshot->fragments[f].fragment->metadata.slot_count);
   if (reader_allocate(r, error) < 0) {
     tsr_reader_close(r);
     return tsr__wrap(error, "%s", snapshot->array->path);
@@ -128,7 +129,7 @@ static void close_iterator(tsr_reader *reader) {
 uint64_t tsr_reader_rest(tsr_reader *reader, bool forget) {
   close_iterator(reader);
   if (forget) tsr__reader_forget(reader);
-  return atomic_load_explicit(&reader->memory.used, memory_order_relaxed) - reader->kept.bytes;
+  return atomic_load_explicit(&reader->memory.used, memory_order_relaxed) - reader->tiles.kept.bytes;
 }
 
 void tsr_reader_close(tsr_reader *reader) {
@@ -136,28 +137,28 @@ void tsr_reader_close(tsr_reader *reader) {
   close_iterator(reader);
   forget_kept(reader, 0);
   tsr__read_ordered_free(reader);
-  while (reader->free) {
-    tsr_pinned_tile *pinned = reader->free;
-    reader->free = pinned->next;
+  while (reader->tiles.free) {
+    tsr_pinned_tile *pinned = reader->tiles.free;
+    reader->tiles.free = pinned->next;
     tsr__free(pinned);
   }
   for (uint32_t d = 0; reader->dense.coordinates && d < reader->snapshot->schema->dimension_count; d++)
     tsr__buffer_release(&reader->dense.coordinates[d]);
   tsr__free(reader->dense.coordinates);
-  tsr__buffer_release(&reader->requests);
-  tsr__buffer_release(&reader->ahead.requests);
+  tsr__buffer_release(&reader->window.requests);
+  tsr__buffer_release(&reader->window.ahead.requests);
   tsr__buffer_release(&reader->dense.selection);
   tsr__buffer_release(&reader->dense.owners);
   tsr__buffer_release(&reader->dense.sorted);
-  tsr__buffer_release(&reader->rowids);
+  tsr__buffer_release(&reader->columns.rowids);
   tsr__buffer_release(&reader->tests.passing);
-  tsr__free(reader->fields);
+  tsr__free(reader->request.fields);
   tsr__free(reader->columns.ready);
   tsr__free(reader->columns.current);
   tsr__free(reader->columns.fills);
   tsr__free(reader->columns.fill_offsets);
-  tsr__arena_release(&reader->window);
-  tsr__arena_release(&reader->ahead.arena);
+  tsr__arena_release(&reader->window.arena);
+  tsr__arena_release(&reader->window.ahead.arena);
   tsr__arena_release(&reader->arena);
   tsr_snapshot *snapshot = reader->snapshot;
   tsr__free(reader);
@@ -170,33 +171,33 @@ void tsr_reader_close(tsr_reader *reader) {
  * which tiles have cells that pass. */
 static void note_fields(tsr_reader *reader) {
   const tsr_schema *schema = reader->snapshot->schema;
-  for (uint32_t i = 0; i < reader->tests.count; i++) reader->fields[reader->tests.list[i].field] = false;
+  for (uint32_t i = 0; i < reader->tests.count; i++) reader->request.fields[reader->tests.list[i].field] = false;
   reader->tests.has_other_fields = false;
   for (uint32_t f = schema->dense ? schema->dimension_count : 0; f < reader_field_count(schema); f++)
-    reader->tests.has_other_fields |= reader->fields[f];
-  for (uint32_t i = 0; i < reader->tests.count; i++) reader->fields[reader->tests.list[i].field] = true;
+    reader->tests.has_other_fields |= reader->request.fields[f];
+  for (uint32_t i = 0; i < reader->tests.count; i++) reader->request.fields[reader->tests.list[i].field] = true;
 }
 
 static void rewind_reader(tsr_reader *reader) {
   close_iterator(reader);
-  reader->kept.restarted = reader->kept.started;
-  reader->kept.started = true;
-  tsr__arena_reset(&reader->window);
+  reader->tiles.kept.restarted = reader->tiles.kept.started;
+  reader->tiles.kept.started = true;
+  tsr__arena_reset(&reader->window.arena);
   tsr__arena_reset(&reader->arena);
-  reader->requests.size = 0;
+  reader->window.requests.size = 0;
   reader->progress.window_tiles = 1;
   reader->progress.given = 0;
-  reader->distinct = false;
+  reader->request.distinct = false;
 }
 
 /* Makes covers where the space tiles without any written cell can be skipped: the request selects no such cell, or the
  * whole-tile shortcut takes them as boxes. */
 static int make_covers(tsr_reader *reader, tsr_error *error) {
   tsr_plan *plan = &reader->plan;
-  if (!reader->snapshot->schema->dense || plan->empty || (reader->gives_unwritten && !reader->whole_tile_shortcut))
+  if (!reader->snapshot->schema->dense || plan->empty || (reader->request.gives_unwritten && !reader->shortcut.take))
     return TSR_OK;
   TSR_TRY(tsr__covers_make(reader->snapshot, &reader->arena, plan, error));
-  plan->empty = plan->cover_count == 0 && !reader->gives_unwritten;
+  plan->empty = plan->cover_count == 0 && !reader->request.gives_unwritten;
   return TSR_OK;
 }
 
@@ -207,12 +208,12 @@ static int open_iterator(tsr_reader *reader, tsr_error *error) {
 
 int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spans *spans, tsr_error *error) {
   rewind_reader(reader);
-  reader->is_part = true;
+  reader->request.is_part = true;
   reader->threads = parent->threads;
   reader->progress.limit = 0;
-  reader->times = parent->times;
+  reader->request.times = parent->request.times;
   reader->tests.fill_unwritten = parent->tests.fill_unwritten;
-  reader->gives_unwritten = parent->gives_unwritten;
+  reader->request.gives_unwritten = parent->request.gives_unwritten;
   reader->tests.list = parent->tests.list;
   reader->tests.count = parent->tests.count;
   note_fields(reader);
@@ -228,7 +229,7 @@ int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error) {
   memset(reader->columns.ready, 0, reader_field_count(reader->snapshot->schema) * sizeof(bool));
   reader->tests.count = 0;
   reader->progress.limit = 0;
-  reader->times = false;
+  reader->request.times = false;
   if (reader->threads == 0) reader->threads = 1;
   return tsr__environment_cancelled(reader->snapshot->array->environment, error);
 }
@@ -281,8 +282,8 @@ static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_err
 /* Starts a distinct request: a dense array gets a smaller plan; of a sparse one, read_ordered.c drops the repeats. */
 static int start_distinct(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   if (reader->tests.count > 0) return TSR_OK; /* equal rows may differ in whether they pass */
-  reader->distinct = !reader->snapshot->schema->dense;
-  return reader->distinct ? TSR_OK : reader_narrow(reader, request, error);
+  reader->request.distinct = !reader->snapshot->schema->dense;
+  return reader->request.distinct ? TSR_OK : reader_narrow(reader, request, error);
 }
 
 int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
@@ -294,12 +295,12 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   reader->memory.limit = request->memory_bytes ? request->memory_bytes : READER_DEFAULT_MEMORY;
   reader->threads = TSR_MAX(1, request->threads ? request->threads : snapshot->array->threads);
   reader->progress.limit = request->limit;
-  reader->times = request->times;
+  reader->request.times = request->times;
   const uint32_t n = reader_field_count(snapshot->schema);
-  if (request->fields) memcpy(reader->fields, request->fields, n * sizeof(bool));
-  else memset(reader->fields, 0, n * sizeof(bool));
+  if (request->fields) memcpy(reader->request.fields, request->fields, n * sizeof(bool));
+  else memset(reader->request.fields, 0, n * sizeof(bool));
   int rc = tsr__tests_make(reader, request, error);
-  reader->gives_unwritten = rc >= 0 && !reader->written_only && tsr__tests_pass_unwritten(reader);
+  reader->request.gives_unwritten = rc >= 0 && !reader->request.written_only && tsr__tests_pass_unwritten(reader);
   note_fields(reader);
   if (rc >= 0 && (rc = tsr__read_point_open(reader, request, &reader->iterator, error)) > 0) {
     reader->plan = (tsr_plan){0};
@@ -345,7 +346,7 @@ int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **col
       return tsr__wrap(error, "%s", reader->snapshot->array->path);
     reader->columns.current[field] = c;
     reader->columns.ready[field] = true;
-    reader->fields[field] = true; /* the next windows decode it in parallel */
+    reader->request.fields[field] = true; /* the next windows decode it in parallel */
   }
   *column = &reader->columns.current[field];
   return TSR_OK;
@@ -397,11 +398,12 @@ void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datat
 
 int tsr__reader_pin(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_pinned_tile **pinned,
                     tsr_error *error) {
-  tsr_pinned_tile *tile = reader->free;
+  tsr_pinned_tile *tile = reader->tiles.free;
   if (tile) {
-    reader->free = tile->next;
+    reader->tiles.free = tile->next;
   } else {
-    TSR_TRY(TSR_ALLOC_BYTES(&reader->memory, sizeof *tile + reader->slot_count * sizeof tile->tiles[0], &tile, error));
+    TSR_TRY(TSR_ALLOC_BYTES(&reader->memory, sizeof *tile + reader->tiles.slot_count * sizeof tile->tiles[0], &tile,
+                            error));
   }
   tile->fragment = fragment;
   tile->number = number;
@@ -422,39 +424,39 @@ static tsr_tile_request *requests_of(const tsr_buffer *buffer, uint64_t *count) 
  * the same tiles, so it keeps them even if the cache has no room, until something else needs the memory
  * (reader_relieve). Returns false if the tile is not kept: it is the caller's still. */
 static bool keep_tile(tsr_reader *reader, const tsr_pinned_tile *pinned, uint32_t slot) {
+  tsr_kept_tiles *kept = &reader->tiles.kept;
   const tsr_fragment *fragment = reader->snapshot->fragments[pinned->fragment].fragment;
   tsr_tile *tile = pinned->tiles[slot];
   const uint64_t max_bytes = reader->memory.limit / KEPT_PART;
-  if (!reader->kept.restarted || fragment->tiles || tile->bytes > max_bytes) return false;
+  if (!kept->restarted || fragment->tiles || tile->bytes > max_bytes) return false;
   forget_kept(reader, max_bytes - tile->bytes);
-  if (reader->kept.count == TSR_KEPT_MAX) forget_kept(reader, reader->kept.bytes - reader->kept.tiles[0].tile->bytes);
-  reader->kept.tiles[reader->kept.count++] = (tsr_kept_tile){fragment->id, slot, pinned->number, tile};
-  reader->kept.bytes += tile->bytes;
+  if (kept->count == TSR_KEPT_MAX) forget_kept(reader, kept->bytes - kept->tiles[0].tile->bytes);
+  kept->tiles[kept->count++] = (tsr_kept_tile){fragment->id, slot, pinned->number, tile};
+  kept->bytes += tile->bytes;
   return true;
 }
 
 /* Serves requests from the kept tiles, and removes these requests from the list. */
 static void take_kept(tsr_reader *reader) {
+  tsr_kept_tiles *kept = &reader->tiles.kept;
   uint64_t count, left = 0, found = 0;
-  tsr_tile_request *requests = requests_of(&reader->requests, &count);
+  tsr_tile_request *requests = requests_of(&reader->window.requests, &count);
   for (uint64_t i = 0; i < count; i++) {
     tsr_tile_request *request = &requests[i];
-    uint32_t k = reader->kept.count;
-    while (k > 0 &&
-           (reader->kept.tiles[k - 1].number != request->number || reader->kept.tiles[k - 1].slot != request->slot ||
-            reader->kept.tiles[k - 1].fragment != request->fragment->id))
+    uint32_t k = kept->count;
+    while (k > 0 && (kept->tiles[k - 1].number != request->number || kept->tiles[k - 1].slot != request->slot ||
+                     kept->tiles[k - 1].fragment != request->fragment->id))
       k--;
-    if (k > 0 && tsr__tile_request_fits(request, reader->kept.tiles[k - 1].tile)) {
-      request->pinned->tiles[request->slot] = reader->kept.tiles[k - 1].tile;
-      reader->kept.bytes -= reader->kept.tiles[k - 1].tile->bytes;
-      memmove(&reader->kept.tiles[k - 1], &reader->kept.tiles[k],
-              (--reader->kept.count - (k - 1)) * sizeof reader->kept.tiles[0]);
+    if (k > 0 && tsr__tile_request_fits(request, kept->tiles[k - 1].tile)) {
+      request->pinned->tiles[request->slot] = kept->tiles[k - 1].tile;
+      kept->bytes -= kept->tiles[k - 1].tile->bytes;
+      memmove(&kept->tiles[k - 1], &kept->tiles[k], (--kept->count - (k - 1)) * sizeof kept->tiles[0]);
       found++;
     } else {
       requests[left++] = *request;
     }
   }
-  reader->requests.size = left * sizeof(tsr_tile_request);
+  reader->window.requests.size = left * sizeof(tsr_tile_request);
   tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_cached, found);
 }
 
@@ -465,14 +467,15 @@ void tsr__reader_unpin(tsr_reader *reader, tsr_pinned_tile *pinned) {
     if (pinned->tiles[s] && !keep_tile(reader, pinned, s)) tsr__tile_return(pinned->tiles[s], &reader->memory);
     pinned->tiles[s] = NULL;
   }
-  pinned->next = reader->free;
-  reader->free = pinned;
+  pinned->next = reader->tiles.free;
+  reader->tiles.free = pinned;
 }
 
 int tsr__reader_request(tsr_reader *reader, tsr_pinned_tile *pinned, int64_t slot, tsr_error *error) {
   if (slot < 0 || pinned->tiles[slot]) return TSR_OK;
-  const tsr_tile_request *requests = (const tsr_tile_request *)(const void *)reader->requests.data;
-  for (uint64_t i = reader->requests.size / sizeof(tsr_tile_request); i > 0 && requests[i - 1].pinned == pinned; i--)
+  const tsr_tile_request *requests = (const tsr_tile_request *)(const void *)reader->window.requests.data;
+  for (uint64_t i = reader->window.requests.size / sizeof(tsr_tile_request); i > 0 && requests[i - 1].pinned == pinned;
+       i--)
     if (requests[i - 1].slot == (uint32_t)slot) return TSR_OK;
   const tsr_tile_request request = {.fragment = reader->snapshot->fragments[pinned->fragment].fragment,
                                     .slot = (uint32_t)slot,
@@ -480,7 +483,7 @@ int tsr__reader_request(tsr_reader *reader, tsr_pinned_tile *pinned, int64_t slo
                                     .first = pinned->first,
                                     .end = pinned->end,
                                     .pinned = pinned};
-  return tsr__buffer_append(&reader->requests, &request, sizeof request, error);
+  return tsr__buffer_append(&reader->window.requests, &request, sizeof request, error);
 }
 
 /* Returns the first field that has slots: a dense fragment stores no coordinates. */
@@ -491,7 +494,7 @@ static uint32_t first_stored(const tsr_reader *reader, uint32_t fragment) {
 int tsr__reader_request_fields(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error) {
   const int64_t *slots = reader->snapshot->fragments[pinned->fragment].slots;
   for (uint32_t f = first_stored(reader, pinned->fragment); f < reader_field_count(reader->snapshot->schema); f++)
-    if (reader->fields[f]) TSR_TRY(tsr__reader_request(reader, pinned, slots[f], error));
+    if (reader->request.fields[f]) TSR_TRY(tsr__reader_request(reader, pinned, slots[f], error));
   return TSR_OK;
 }
 
@@ -520,18 +523,18 @@ static int load_requests(tsr_reader *reader, tsr_buffer *buffer, tsr_error *erro
 }
 
 static void cancel_ahead(tsr_reader *reader) {
-  if (reader->ahead.loading) tsr__load_cancel(&reader->ahead.load);
-  reader->ahead.loading = false;
+  if (reader->window.ahead.loading) tsr__load_cancel(&reader->window.ahead.load);
+  reader->window.ahead.loading = false;
 }
 
 int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
-  if (reader->kept.count > 0) take_kept(reader);
-  const uint64_t size = reader->requests.size;
-  const int rc = load_requests(reader, &reader->requests, error);
-  if (!tsr__lacks_memory(rc) || !reader->ahead.loading) return rc;
+  if (reader->tiles.kept.count > 0) take_kept(reader);
+  const uint64_t size = reader->window.requests.size;
+  const int rc = load_requests(reader, &reader->window.requests, error);
+  if (!tsr__lacks_memory(rc) || !reader->window.ahead.loading) return rc;
   cancel_ahead(reader); /* the present window needs the memory first */
-  reader->requests.size = size;
-  return load_requests(reader, &reader->requests, error);
+  reader->window.requests.size = size;
+  return load_requests(reader, &reader->window.requests, error);
 }
 
 /* Returns where the coordinates of a dimension begin in a tile, in bytes: below format version 5 one slot holds the
@@ -583,7 +586,7 @@ int tsr__uncommitted_rowids(tsr_reader *reader, const tsr_pinned_tile *pinned, c
   const tsr_fragment_metadata *m = &reader->snapshot->fragments[pinned->fragment].fragment->metadata;
   const tsr_tile *tile = pinned->tiles[tsr__fragment_system_slot(m, TSR_SLOT_TIMES)];
   const uint64_t *times = (const uint64_t *)(const void *)tile->values;
-  tsr_buffer *buffer = &reader->rowids;
+  tsr_buffer *buffer = &reader->columns.rowids;
   buffer->size = 0;
   TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(pinned->cells, sizeof(int64_t)), error));
   int64_t *rows = (int64_t *)(void *)buffer->data;
@@ -619,13 +622,13 @@ bool tsr__reader_may_ahead(const tsr_reader *reader) {
 }
 
 int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error) {
-  tsr_read_ahead *ahead = &reader->ahead;
+  tsr_read_ahead *ahead = &reader->window.ahead;
   const tsr_buffer requests = ahead->requests;
   const uint64_t used = tsr__add_sat(atomic_load_explicit(&reader->memory.used, memory_order_relaxed), bytes);
   uint64_t count;
-  ahead->requests = reader->requests;
-  reader->requests = requests;
-  reader->requests.size = 0;
+  ahead->requests = reader->window.requests;
+  reader->window.requests = requests;
+  reader->window.requests.size = 0;
   ahead->loading = false;
   if (used > reader->memory.limit / 2 || reader->memory.limit - used < FREE_BYTES) return TSR_OK;
   tsr_tile_request *list = requests_of(&ahead->requests, &count);
@@ -638,12 +641,12 @@ int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error)
 }
 
 int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error) {
-  tsr_read_ahead *ahead = &reader->ahead;
-  const tsr_arena arena = reader->window;
+  tsr_read_ahead *ahead = &reader->window.ahead;
+  const tsr_arena arena = reader->window.arena;
   tsr_error ignored;
   uint64_t count;
   int rc = TSR_ERROR;
-  reader->window = ahead->arena;
+  reader->window.arena = ahead->arena;
   ahead->arena = arena;
   if (ahead->loading) rc = tsr__load_finish(&ahead->load, &ignored);
   ahead->loading = false;
@@ -658,11 +661,11 @@ int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error) {
 
 void tsr__reader_drop_ahead(tsr_reader *reader) {
   cancel_ahead(reader);
-  reader->ahead.requests.size = 0;
+  reader->window.ahead.requests.size = 0;
 }
 
 unsigned tsr__reader_threads(const tsr_reader *reader) {
-  return reader->ahead.loading && tsr__job_has_tasks(&reader->ahead.load.job) ? 1 : reader->threads;
+  return reader->window.ahead.loading && tsr__job_has_tasks(&reader->window.ahead.load.job) ? 1 : reader->threads;
 }
 
 int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t *bytes, tsr_error *error) {
@@ -670,7 +673,7 @@ int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uin
   uint64_t sum = 0;
   for (uint32_t i = first_stored(reader, fragment); i < reader_field_count(reader->snapshot->schema); i++) {
     uint64_t cost;
-    if (!reader->fields[i] || f->slots[i] < 0) continue;
+    if (!reader->request.fields[i] || f->slots[i] < 0) continue;
     TSR_TRY(tsr__tile_cost(reader->snapshot->array, f->fragment, (uint32_t)f->slots[i], number, &cost, error));
     sum = tsr__add_sat(sum, cost);
   }

@@ -27,7 +27,7 @@ struct tsr_pinned_tile {
   bool counted; /* its cells are in the counter cells_decoded */
   uint64_t number, cells; /* number in the fragment; how many cells it has */
   uint64_t first, end; /* only the cells first..end-1 are read: values of other cells may be missing */
-  struct tsr_pinned_tile *next; /* in the reader's free list */
+  struct tsr_pinned_tile *next; /* in tsr_reader_tiles.free */
   tsr_tile *tiles[]; /* by slot; owned; NULL where not loaded */
 };
 
@@ -47,6 +47,12 @@ typedef struct tsr_kept_tiles {
   uint64_t bytes; /* of all of them, decoded */
   tsr_kept_tile tiles[TSR_KEPT_MAX]; /* the one that was unpinned last comes last */
 } tsr_kept_tiles;
+
+typedef struct tsr_reader_tiles { /* memory of pinned tiles, and tiles that were unpinned */
+  uint32_t slot_count; /* of the fragment that has the most */
+  tsr_pinned_tile *free; /* a list, for the next tiles that are pinned */
+  tsr_kept_tiles kept;
+} tsr_reader_tiles;
 
 typedef struct tsr_batch_iterator { /* makes the batches of a started reader */
   /* Sets the fields of *batch: 1; 0 at the end; < 0: error. A batch is valid until the next call. */
@@ -74,13 +80,33 @@ typedef struct tsr_whole_tile {
  * 0: read it; < 0: error. May load statistics: no borrowed file is in use during the call. */
 typedef int (*tsr_whole_tile_shortcut)(void *argument, const tsr_whole_tile *whole, tsr_error *error);
 
+typedef struct tsr_reader_shortcut { /* set between open and start */
+  tsr_whole_tile_shortcut take; /* NULL: all selected cells come in batches */
+  void *argument;
+} tsr_reader_shortcut;
+
+typedef struct tsr_reader_request { /* which cells and columns the start has requested, beside the plan and the tests */
+  bool *fields; /* by field: decoded with the window, in parallel */
+  bool times; /* batches have the times of cells */
+  bool distinct; /* sparse: of rows that are equal in the order's dimensions, one is enough */
+  bool written_only; /* set between open and start: cells of a dense array that were never written are left out */
+  bool gives_unwritten; /* cells that were never written come in batches: they are selected, and pass all tests */
+  bool is_part; /* the request is a part of another reader's, which has counted its fragments */
+} tsr_reader_request;
+
 /* The window after the present one. Its tiles are loaded while the batches of the present window are given out. */
 typedef struct tsr_read_ahead {
-  tsr_arena arena; /* becomes reader->window when the window becomes the present one */
+  tsr_arena arena; /* becomes reader->window.arena when the window becomes the present one */
   tsr_buffer requests; /* array of tsr_tile_request */
   bool loading; /* `load` has been started with these requests */
   tsr_load load;
 } tsr_read_ahead;
+
+typedef struct tsr_read_window { /* the tiles that the iterator loads at once */
+  tsr_arena arena; /* reset by the iterator for each window */
+  tsr_buffer requests; /* array of tsr_tile_request that tsr__reader_load is to load */
+  tsr_read_ahead ahead;
+} tsr_read_window;
 
 typedef struct tsr_reader_tests { /* the request's predicates (predicate.h) */
   uint32_t count;
@@ -96,11 +122,12 @@ typedef struct tsr_reader_progress { /* decides how large the next window is */
   uint64_t window_tiles; /* tiles in the next window, at most */
 } tsr_reader_progress;
 
-typedef struct tsr_reader_columns { /* by field */
+typedef struct tsr_reader_columns { /* by field, and the rowids */
   tsr_column *current; /* of the present batch */
   bool *ready; /* `current` has been filled */
   tsr_column *fills; /* of cells that were never written, or whose fragment lacks the attribute */
   uint64_t (*fill_offsets)[2]; /* of variable fill values */
+  tsr_buffer rowids; /* scratch: int64_t row numbers of a batch, or uint64_t counts */
 } tsr_reader_columns;
 
 /* Scratch of reads of dense arrays. It lies in the reader so that its memory is used again at the next start. */
@@ -115,35 +142,20 @@ struct tsr_reader {
   tsr_snapshot *snapshot; /* held */
   tsr_memory memory; /* the query's budget */
   tsr_arena arena; /* reset at each start */
-  tsr_arena window; /* reset by the iterator for each window */
   tsr_plan plan;
   tsr_batch_iterator *iterator; /* NULL: not started, or nothing can be found */
   tsr_batch_iterator *ordered; /* owned; kept from start to start; NULL until an order is requested */
   bool done; /* after the last batch, or an error */
-  /* Set between open and start: */
-  tsr_whole_tile_shortcut whole_tile_shortcut; /* NULL: all selected cells come in batches */
-  void *shortcut_argument;
-  bool written_only; /* leave out the cells of a dense array that were never written */
-  /* Of the request: */
-  bool *fields; /* by field: decoded with the window, in parallel */
-  bool times; /* batches have the times of cells */
-  bool distinct; /* sparse: of rows that are equal in the order's dimensions, one is enough */
-  bool gives_unwritten; /* cells that were never written come in batches: they are selected, and pass all tests */
-  bool is_part; /* the request is a part of another reader's, which has counted its fragments */
   unsigned threads; /* at least 1 */
+  tsr_reader_shortcut shortcut;
+  tsr_reader_request request;
   tsr_reader_tests tests;
   tsr_reader_progress progress;
-  /* Of the present window and batch: */
-  tsr_batch batch;
+  tsr_batch batch; /* the present one */
   tsr_reader_columns columns;
-  tsr_buffer requests; /* array of tsr_tile_request that tsr__reader_load is to load */
-  tsr_read_ahead ahead;
-  tsr_buffer rowids; /* scratch: int64_t row numbers of a batch, or uint64_t counts */
+  tsr_read_window window;
   tsr_dense_scratch dense;
-  /* Pinned tiles: */
-  uint32_t slot_count; /* of the fragment that has the most */
-  tsr_pinned_tile *free; /* a list, for the next tiles that are pinned */
-  tsr_kept_tiles kept;
+  tsr_reader_tiles tiles;
 };
 
 /* Gives back the tiles that the reader keeps for its next start. */
@@ -156,8 +168,8 @@ int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error);
 int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_reader **reader, tsr_error *error);
 
 /* Starts a reader on a part of what `parent`, a reader of the same snapshot, has been started on: on the cells within
- * `spans` (one per dimension). The caller sets reader->fields before. The spans are borrowed until the next start, and
- * so are the parent's tests. */
+ * `spans` (one per dimension). The caller sets reader->request.fields before. The spans are borrowed until the next
+ * start, and so are the parent's tests. */
 int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spans *spans, tsr_error *error);
 
 /* Returns an upper bound of the number of cells that the started reader can give; UINT64_MAX: that many or more. */
@@ -180,7 +192,7 @@ void tsr__reader_unpin(tsr_reader *reader, tsr_pinned_tile *pinned); /* NULL is 
  * loaded or requested already. */
 int tsr__reader_request(tsr_reader *reader, tsr_pinned_tile *pinned, int64_t slot, tsr_error *error);
 
-/* Requests the slots of all of reader->fields. */
+/* Requests the slots of all of reader->request.fields. */
 int tsr__reader_request_fields(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
 
 /* Loads all that was requested, or nothing of it. If memory ends, cancels the window that is being loaded ahead and
@@ -223,12 +235,12 @@ bool tsr__reader_suffices(const tsr_reader *reader, uint64_t cells);
  * past the limit, and only with more than one thread. */
 bool tsr__reader_may_ahead(const tsr_reader *reader);
 
-/* Starts to load what was requested as the next window, whose memory is reader->ahead.arena, and whose tiles take
+/* Starts to load what was requested as the next window, whose memory is window.ahead.arena, and whose tiles take
  * `bytes` when decoded. If the load cannot be started, for want of memory or by a failure, tsr__reader_take_ahead does
  * all of it; only TSR_INTERRUPT is an error here. */
 int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error);
 
-/* Makes the next window the present one: finishes its load, and makes its arena reader->window. */
+/* Makes the next window the present one: finishes its load, and makes its arena reader->window.arena. */
 int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error);
 
 /* Cancels the next window. */

@@ -487,7 +487,7 @@ int tsr__version_merge_add(tsr_version_merge *merge, const tsr_sparse_tile *tile
   tsr_reader *reader = merge->reader;
   uint64_t cells = 0;
   merging_tile **memory;
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->window, count, &memory, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->window.arena, count, &memory, error));
   tile_preparation m = {.merge = merge, .tiles = tiles, .made = memory};
   for (uint64_t i = 0; i < count; i++) cells += tiles[i].count;
   const bool alone = cells < PARALLEL_CELLS || reader->snapshot->array->environment->single_threaded;

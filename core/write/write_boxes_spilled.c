@@ -177,7 +177,7 @@ int tsr__boxes_find_spilled(tsr_boxes *boxes, tsr_error *error) {
   stream s = {.boxes = boxes, .parts = {.width = boxes->parts.width, .numbers.memory = boxes->source.memory}};
   s.most = TSR_MAX(PARTS_MIN, boxes->source.memory->limit / 8 / PART_BYTES);
   TSR_TRY(tsr__reader_open_within(boxes->source.spilled, boxes->source.memory, &boxes->spilled, error));
-  boxes->spilled->written_only = true;
+  boxes->spilled->request.written_only = true;
   const int rc = write_boxes_spilled_read_cells(&s, error);
   tsr__buffer_release(&s.parts.numbers);
   return rc;

@@ -200,7 +200,7 @@ static void test_without_room_for_two_windows_the_present_one_goes_first(void **
     tsr__cache_set_limit(m.array.cache, 0);
     assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_OK);
     uint64_t taken = 0;
-    while (!reader->ahead.loading) {
+    while (!reader->window.ahead.loading) {
       assert_int_equal(tsr_reader_next(reader, &batch, &error), 1);
       taken += batch->count;
     }
@@ -208,7 +208,7 @@ static void test_without_room_for_two_windows_the_present_one_goes_first(void **
     const uint64_t limit = reader->memory.limit;
     reader->memory.limit = reader->memory.used + 64;
     assert_int_equal(tsr_reader_column(reader, 3, &column, &error), TSR_OK);
-    assert_false(reader->ahead.loading);
+    assert_false(reader->window.ahead.loading);
     reader->memory.limit = limit;
     while (tsr_reader_next(reader, &batch, &error) > 0) taken += batch->count;
     assert_int_equal(taken, CELLS);
@@ -293,7 +293,7 @@ static void test_parent_and_child_go_on_after_a_fork(void **state) {
       open_kind(&m, k);
       assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
       assert_int_equal(tsr_reader_start(reader, &ask, NULL), TSR_OK);
-      while (!reader->ahead.loading) {
+      while (!reader->window.ahead.loading) {
         assert_int_equal(tsr_reader_next(reader, &batch, NULL), 1);
         taken += batch->count;
       }
