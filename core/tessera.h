@@ -56,14 +56,14 @@ typedef enum tsr_code {
 #undef X
 } tsr_code;
 
-#define TSR_MESSAGE_SIZE 1024
+#define TSR_MESSAGE_SIZE 1020
 
 /* The caller owns it; `= {0}` is no error. The message is UTF-8. It begins with the outermost context ("array PATH:
  * ..."). A message that is too long has "..." in its middle. */
 typedef struct tsr_error {
   int code;
   char message[TSR_MESSAGE_SIZE];
-  uint64_t subject; /* used by the library alone: what the error is about (base/error.h) */
+  uint32_t subject; /* used by the library alone: what the error is about (base/error.h) */
 } tsr_error;
 
 /* Returns the name of a code, for example "CORRUPT" for TSR_CORRUPT; "UNKNOWN" if there is no such code. */

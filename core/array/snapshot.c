@@ -551,7 +551,7 @@ static uint64_t present(const tsr_array *array) {
 static int make_with_retries(tsr_array *array, const snapshot_request *request, tsr_snapshot **snapshot,
                              tsr_error *error) {
   char before[TSR_MESSAGE_SIZE] = "";
-  uint64_t missing = 0;
+  uint32_t missing = 0;
   bool vacuum_cut = false;
   for (int i = 0;; i++) {
     int rc = snapshot_make(array, request, request->as_of == TSR_TIME_NOW ? present(array) : request->as_of, vacuum_cut,

@@ -20,6 +20,10 @@ const char *tsr_code_name(int rc) {
   }
 }
 
+/* Callers allocate a tsr_error, some of them by declarations of their own (FFI). So its size stays what it was before it
+ * had a subject. */
+_Static_assert(sizeof(tsr_error) == 1028, "the size of a tsr_error is part of the binary interface");
+
 #define LONGER_SIZE (8 * TSR_MESSAGE_SIZE) /* bytes of a message before it is shortened */
 
 /* Returns the size in bytes of the printable character at p, or 0 if a control character or invalid UTF-8 is there. */

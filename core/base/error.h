@@ -31,7 +31,7 @@ static inline tsr_error *tsr__error_clear(tsr_error *error) {
 
 /* Says what an error is about, for callers that treat objects differently: no code branches on the text of a message.
  * tsr__fail sets the subject to 0 (unknown), and tsr__wrap keeps it. The function that sets a subject documents it. */
-static inline void tsr__error_about(tsr_error *error, uint64_t subject) {
+static inline void tsr__error_about(tsr_error *error, uint32_t subject) {
   if (error) error->subject = subject;
 }
 

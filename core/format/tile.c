@@ -87,7 +87,7 @@ int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const
 /* Puts the name of a part before the message of its error, and makes the part the error's subject. */
 static int tile_wrap_part(tsr_part_kind part, tsr_error *error) {
   const int rc = tsr__wrap(error, part == TSR_PART_VALIDITY ? "validity" : "offsets");
-  tsr__error_about(error, (uint64_t)part + 1);
+  tsr__error_about(error, (uint32_t)part + 1);
   return rc;
 }
 

@@ -75,10 +75,10 @@ static bool concerns_all_files(const tsr_store *store, int rc) {
 }
 
 /* Makes a number from a path (FNV-1a): errors about different files have different subjects. */
-static uint64_t path_number(const char *path) {
+static uint32_t path_number(const char *path) {
   uint64_t h = UINT64_C(0xcbf29ce484222325);
   for (; *path; path++) h = (h ^ (uint8_t)*path) * UINT64_C(0x100000001b3);
-  return h;
+  return (uint32_t)(h ^ h >> 32);
 }
 
 /* Puts the full path in front of the message, makes the path the error's subject, and returns `rc`, which is an

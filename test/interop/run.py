@@ -4,6 +4,7 @@ first use. If it cannot be made (no network, no wheel for this Python), the exit
 
 usage: run.py [--apsw] ENVIRONMENT SCRIPT ARGUMENT...
 """
+import fcntl
 import os
 import subprocess
 import sys
@@ -31,6 +32,14 @@ def make(folder, modules, wanted):
     return None
 
 
+def make_alone(folder, modules, wanted):
+    """As make(). Tests that start together take turns, so that none of them imports what another is still installing."""
+    os.makedirs(folder, exist_ok=True)
+    with open(folder + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return make(folder, modules, wanted)
+
+
 def main():
     arguments = sys.argv[1:]
     modules, wanted = TILEDB
@@ -38,7 +47,7 @@ def main():
         modules, wanted = APSW
         del arguments[0]
     folder, script = arguments[:2]
-    python = sys.executable if has(sys.executable, modules) else make(folder, modules, wanted)
+    python = sys.executable if has(sys.executable, modules) else make_alone(folder, modules, wanted)
     if not python:
         print(f"skipped: the Python package `{wanted[-1][0]}`, which brings what is compared with, could not be installed")
         return 77

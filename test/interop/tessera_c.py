@@ -34,7 +34,7 @@ VARIABLE = 0xFFFFFFFF
 
 
 class Error(C.Structure):
-    _fields_ = [("code", C.c_int), ("message", C.c_char * 1024)]
+    _fields_ = [("code", C.c_int), ("message", C.c_char * 1020), ("subject", C.c_uint32)]
 
 
 class Filter(C.Structure):

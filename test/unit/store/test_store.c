@@ -232,7 +232,7 @@ static void files(tsr_store *s) {
   assert_int_equal(tsr__store_modified(s, "grows", &modified, NULL), TSR_OK);
   assert_true(modified <= now + 5000 && modified + 60000 > now);
   assert_int_equal(tsr__store_modified(s, "nothing", &modified, &error), TSR_NOT_FOUND);
-  const uint64_t subject = error.subject;
+  const uint32_t subject = error.subject;
   assert_int_equal(tsr__store_open_file(s, "nothing", &file, &error), TSR_NOT_FOUND);
   assert_true(subject != 0 && error.subject == subject); /* the same file */
   assert_int_equal(tsr__store_open_file(s, "nothing2", &file, &error), TSR_NOT_FOUND);
