@@ -36,22 +36,23 @@ static const char *const poll_texts[] = {
 
 /* Returns true if the longer statement must run. */
 static bool long_poll_is_due(tsx_connection *connection) {
+  tsx_cancellation *cancellation = &connection->cancellation;
   tsr_counters counters;
   tsr_environment_counters(connection->environment, &counters);
-  uint64_t bytes = counters.bytes_decoded -
-                   connection->polled_bytes; /* wraps around after a reset of the counters, which is harmless */
-  if (++connection->questions < POLL_QUESTIONS && bytes < POLL_BYTES) return false;
-  connection->questions = 0;
-  connection->polled_bytes = counters.bytes_decoded;
+  /* wraps around after a reset of the counters, which is harmless */
+  const uint64_t bytes = counters.bytes_decoded - cancellation->polled_bytes;
+  if (++cancellation->questions < POLL_QUESTIONS && bytes < POLL_BYTES) return false;
+  cancellation->questions = 0;
+  cancellation->polled_bytes = counters.bytes_decoded;
   return true;
 }
 
 bool tsx_connection_cancelled(void *argument) {
   tsx_connection *connection = argument;
-  for (int i = 0; i < 2 && connection->tables; i++)
-    if (!connection->polls[i])
-      sqlite3_prepare_v3(connection->db, poll_texts[i], -1, SQLITE_PREPARE_PERSISTENT, &connection->polls[i], NULL);
-  sqlite3_stmt *poll = connection->polls[long_poll_is_due(connection) && connection->polls[1] ? 1 : 0];
+  sqlite3_stmt **polls = connection->cancellation.polls;
+  for (int i = 0; i < 2 && connection->tables.count; i++)
+    if (!polls[i]) sqlite3_prepare_v3(connection->db, poll_texts[i], -1, SQLITE_PREPARE_PERSISTENT, &polls[i], NULL);
+  sqlite3_stmt *poll = polls[long_poll_is_due(connection) && polls[1] ? 1 : 0];
   if (!poll) return false;
   int code = sqlite3_step(poll);
   sqlite3_reset(poll);
@@ -103,43 +104,45 @@ void tsx_connection_drop(void *argument) {
   if (--connection->references) return;
   connection->hooks->closing(connection);
   tsr_environment_close(connection->environment);
-  sqlite3_free(connection->lost);
+  sqlite3_free(connection->lost.message);
   sqlite3_free(connection);
 }
 
 void tsx_connection_keep_lost(tsx_connection *connection, const tsr_error *error) {
-  sqlite3_free(connection->lost);
-  connection->lost = sqlite3_mprintf("an earlier COMMIT was done in the database alone: %s", error->message);
-  connection->lost_code = error->code;
+  tsx_lost *lost = &connection->lost;
+  sqlite3_free(lost->message);
+  lost->message = sqlite3_mprintf("an earlier COMMIT was done in the database alone: %s", error->message);
+  lost->code = error->code;
 }
 
 int tsx_connection_tell_lost(tsx_connection *connection, tsr_error *error) {
-  if (!connection->lost) return TSR_OK;
-  const int code = tsx_fail(error, connection->lost_code, "%s", connection->lost);
-  sqlite3_free(connection->lost);
-  connection->lost = NULL;
+  tsx_lost *lost = &connection->lost;
+  if (!lost->message) return TSR_OK;
+  const int code = tsx_fail(error, lost->code, "%s", lost->message);
+  sqlite3_free(lost->message);
+  lost->message = NULL;
   return code;
 }
 
-void tsx_connection_add_table(tsx_connection *connection) { connection->tables++; }
+void tsx_connection_add_table(tsx_connection *connection) { connection->tables.count++; }
 
 /* sqlite3_close() fails if statements are open, but disconnects all tables first. So the last table finalizes the
  * connection's own statements. */
 void tsx_connection_remove_table(tsx_connection *connection) {
-  if (--connection->tables) return;
+  if (--connection->tables.count) return;
   connection->hooks->tables_gone(connection);
   for (int i = 0; i < 2; i++) {
-    sqlite3_finalize(connection->polls[i]);
-    connection->polls[i] = NULL;
+    sqlite3_finalize(connection->cancellation.polls[i]);
+    connection->cancellation.polls[i] = NULL;
   }
 }
 
 void tsx_connection_add_cursor(tsx_connection *connection) {
-  if (!connection->cursors++) connection->statement++;
+  if (!connection->statement.cursors++) connection->statement.number++;
 }
 
 void tsx_connection_remove_cursor(tsx_connection *connection) {
-  if (--connection->cursors) return;
+  if (--connection->statement.cursors) return;
   connection->hooks->cursors_closed(connection);
 }
 

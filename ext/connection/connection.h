@@ -29,33 +29,61 @@ typedef struct tsx_connection_hooks {
   void (*closing)(tsx_connection *connection); /* called before the environment is closed */
 } tsx_connection_hooks;
 
+typedef struct tsx_cancellation { /* how tsx_connection_cancelled finds out (connection.c) */
+  sqlite3_stmt *polls[2]; /* a short and a longer statement */
+  uint32_t questions; /* checks since the longer one ran */
+  uint64_t polled_bytes; /* decoded bytes when it ran */
+} tsx_cancellation;
+
+typedef struct tsx_lost { /* a COMMIT that could not be published, until a statement reports it (connection.c) */
+  char *message; /* NULL: none */
+  int code; /* its TSR code */
+} tsx_lost;
+
+typedef struct tsx_statement { /* the running statement, or the last one */
+  uint32_t cursors; /* open ones */
+  uint64_t number; /* counts up when a cursor opens while none is open */
+  bool tiles_kept; /* idle cursors may keep tiles until the last open cursor is closed (open_array.c) */
+} tsx_statement;
+
+typedef struct tsx_open_arrays { /* open_array.c */
+  tsx_array *list; /* in use or idle */
+  uint64_t clock; /* counts released arrays */
+} tsx_open_arrays;
+
+typedef struct tsx_tables { /* connected tables */
+  uint32_t count; /* sqlite3_vtab objects, and running functions; `polls` exist only while it is not 0 */
+  tsx_table *arrays; /* tables of arrays, the newest first (module.c) */
+} tsx_tables;
+
+typedef struct tsx_stored { /* arrays in the database */
+  tsx_tree *trees; /* open ones (store_tables.c) */
+  const struct tsx_making *making; /* the table that tsx_database_create makes, while its CREATE runs; else NULL */
+} tsx_stored;
+
+typedef struct tsx_function_savepoint { /* savepoint.c */
+  bool open; /* tsx_function_begin has opened one */
+  bool alone; /* it is a transaction of its own */
+} tsx_function_savepoint;
+
 struct tsx_connection {
   sqlite3 *db;
   const tsx_connection_hooks *hooks;
   uint32_t references; /* modules and functions that point here */
-  tsr_environment *environment;
-  tsx_array *arrays; /* open ones, in use or idle */
-  uint32_t tables; /* sqlite3_vtab objects, and running functions; `polls` exist only as long as there is one */
-  uint32_t cursors; /* open cursors */
-  bool tiles_kept; /* idle cursors may keep tiles until the last open cursor is closed */
-  uint64_t statement; /* number of the running statement: counts up when a cursor opens while none is open */
-  uint64_t clock; /* counts released arrays */
-  uint64_t attempt; /* counts COMMITs and ROLLBACKs, failed ones included (transaction.c) */
-  sqlite3_stmt *polls[2]; /* a short and a longer statement (tsx_connection_cancelled) */
-  uint32_t questions; /* checks for cancellation since the longer one ran */
-  uint64_t polled_bytes; /* decoded bytes when it ran */
   int utf16; /* the database's text encoding as flags (tsx_connection_text); -1: not known yet */
-  struct tsx_table *array_tables; /* connected tables, the newest first */
+  tsr_environment *environment;
+  tsx_cancellation cancellation;
+  tsx_lost lost;
+  tsx_statement statement;
+  tsx_open_arrays arrays;
+  tsx_tables tables;
+  tsx_stored stored;
+  tsx_function_savepoint savepoint;
   tsx_key *keys;
-  struct tsx_tree *trees; /* open trees of arrays in the database (store_tables.c) */
-  bool in_function; /* tsx_function_begin has opened a savepoint */
-  bool function_alone; /* this savepoint is a transaction of its own */
-  bool quiet; /* a rollback is running: the database must not be used */
-  const struct tsx_making *making; /* the table that tsx_database_create makes, while its CREATE runs; else NULL */
   bool restricted; /* tessera_restrict has bound the connection to a directory */
-  char by_chance[TSX_ID_SIZE]; /* random; the place of a database file that has no other (journal.c) */
-  char *lost; /* message about a COMMIT that could not be published, until a statement reports it; or NULL */
-  int lost_code; /* its TSR code */
+  bool quiet; /* a rollback is running: the database must not be used */
+  uint64_t attempt; /* counts COMMITs and ROLLBACKs, failed ones included (transaction.c) */
+  char random_place[TSX_ID_SIZE]; /* the place of a database file that has no other (journal.c) */
   struct tsx_scan *cells_for; /* set for a moment: the next scan shows the cells of this scan on tessera_aggregate */
 };
 

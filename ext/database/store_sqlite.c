@@ -187,7 +187,7 @@ static int sqlite_read_at(void *it, uint64_t offset, void *buffer, uint64_t size
     offset += part;
     size -= part;
   }
-  if (!f->tree->connection->cursors) tsx_tree_close_blob(f->tree);
+  if (!f->tree->connection->statement.cursors) tsx_tree_close_blob(f->tree);
   return code;
 }
 

@@ -231,7 +231,7 @@ void tsx_tree_done(tsx_tree *tree, sqlite3_stmt *statement) {
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
   tree->busy--;
-  if (tree->stale || !tree->connection->tables)
+  if (tree->stale || !tree->connection->tables.count)
     store_tables_forget_soon(tree); /* without a table, no later call would finalize them before sqlite3_close() */
 }
 
@@ -336,15 +336,15 @@ int tsx_tree_open(void *argument, const char *path, void **out, tsr_error *error
   tree->db = connection->db;
   tree->schema = schema;
   tree->name = name;
-  tree->next = connection->trees;
-  connection->trees = tree;
+  tree->next = connection->stored.trees;
+  connection->stored.trees = tree;
   *out = tree;
   return TSR_OK;
 }
 
 void tsx_tree_close(void *it) {
   tsx_tree *tree = it;
-  tsx_tree **link = &tree->connection->trees;
+  tsx_tree **link = &tree->connection->stored.trees;
   while (*link != tree) link = &(*link)->next;
   *link = tree->next;
   tsx_tree_forget(tree);
@@ -356,14 +356,14 @@ void tsx_tree_close(void *it) {
 /* ---- The store --------------------------------------------------------------------------------------------------- */
 
 void tsx_store_rest(tsx_connection *connection, bool all) {
-  for (tsx_tree *tree = connection->trees; tree; tree = tree->next) {
+  for (tsx_tree *tree = connection->stored.trees; tree; tree = tree->next) {
     if (all) store_tables_forget_soon(tree);
     else if (!tree->busy) tsx_tree_close_blob(tree);
   }
 }
 
 void tsx_store_rolled_back(tsx_connection *connection) {
-  for (tsx_tree *tree = connection->trees; tree; tree = tree->next)
+  for (tsx_tree *tree = connection->stored.trees; tree; tree = tree->next)
     tree->failure.code = 0; /* the rollback has removed the file */
   tsx_store_rest(connection, true);
 }
@@ -421,7 +421,7 @@ int tsx_store_identity(tsx_connection *connection, const char *path, char **out,
   code = read_identity(&tree, tree.name, identity, error);
   if (code == 0) code = tsx_fail(error, TSR_NOT_FOUND, "array not found: %s", path);
   if (code > 0 && !(*out = sqlite3_mprintf("db:%s#%s", tree.schema, identity))) code = tsx_out_of_memory(error);
-  for (tsx_tree *t = connection->trees; t && code > 0; t = t->next) /* the table may have been renamed */
+  for (tsx_tree *t = connection->stored.trees; t && code > 0; t = t->next) /* the table may have been renamed */
     if (!strcmp(t->identity, identity) && !sqlite3_stricmp(t->schema, tree.schema)) store_tables_forget_soon(t);
   sqlite3_free(tree.schema);
   sqlite3_free(tree.name);

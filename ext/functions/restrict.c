@@ -14,7 +14,7 @@
 /* Fails if the open transaction changes or creates an array outside of the directory: its commit would be refused. */
 static int restrict_check_open(const tsx_connection *connection, const char *directory, tsr_error *error) {
   int code = 1;
-  for (const tsx_array *array = connection->arrays; array && code > 0; array = array->next) {
+  for (const tsx_array *array = connection->arrays.list; array && code > 0; array = array->next) {
     if (array->in_database || (!array->transaction && !array->creation)) continue;
     code = tsr_path_lies_below(connection->environment, array->path, directory, error);
     if (code == 0)

@@ -184,7 +184,7 @@ static tsx_table *find_table(tsx_connection *connection, const char *schema, con
   int code = sql ? sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
   note_stop(code, stopped);
   sqlite3_free(sql);
-  tsx_table *table = statement ? connection->array_tables : NULL;
+  tsx_table *table = statement ? connection->tables.arrays : NULL;
   while (table && (sqlite3_stricmp(table->schema_name, schema) || sqlite3_stricmp(table->name, name)))
     table = table->next;
   sqlite3_finalize(statement);

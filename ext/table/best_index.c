@@ -436,7 +436,7 @@ static cost estimate(choice *c) {
   tsx_snapshot *snapshot = NULL;
   tsr_estimate estimate;
   /* An error that is kept for the next statement must not be used up here: xFilter is to return it. */
-  if (!dimensions || !terms || !values || table->connection->lost) goto done;
+  if (!dimensions || !terms || !values || table->connection->lost.message) goto done;
   for (uint32_t d = 0; d < dimension_count; d++) dimensions[d] = (tsr_ranges){.all = true};
   known_ranges(c, dimensions, terms, values, known);
   tsr_request request = {.dimensions = dimensions};

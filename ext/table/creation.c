@@ -58,7 +58,7 @@ static int creation_check_key(const tsx_table *table, const tsx_definition *defi
 }
 
 static tsx_array *next_unchecked(const tsx_connection *connection) {
-  tsx_array *array = connection->arrays;
+  tsx_array *array = connection->arrays.list;
   while (array && (array->checked || !array->creation || !array->creation_name)) array = array->next;
   return array;
 }
@@ -70,7 +70,7 @@ static tsx_array *next_unchecked(const tsx_connection *connection) {
 static int forget_orphans(tsx_connection *connection, tsr_error *error) {
   int found = 0, answer = SQLITE_DONE;
   tsx_array *array;
-  for (array = connection->arrays; array; array = array->next) array->checked = false;
+  for (array = connection->arrays.list; array; array = array->next) array->checked = false;
   while (answer != SQLITE_NOMEM && (array = next_unchecked(connection))) {
     array->checked = true;
     array->references++;
@@ -113,7 +113,7 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   const tsx_options *options = &table->options;
   tsx_definition definition;
   tsr_creation *creation = NULL;
-  if (table->connection->making) return tsx_database_make(table, NULL, key, error);
+  if (table->connection->stored.making) return tsx_database_make(table, NULL, key, error);
   int code = tsx_define(options, &definition, error);
   if (code < 0) return code;
   code = creation_check_key(table, &definition, key, error);

@@ -154,11 +154,11 @@ static void clear_request(array_cursor *c) {
  * again: the reader keeps the tiles that it used last until the statement ends. */
 static bool may_become_idle(const array_cursor *c) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  const bool goes_on = table->connection->cursors > 1;
+  const bool goes_on = table->connection->statement.cursors > 1;
   if (table->idle) return false;
   if (!c->reader) return true;
   if (!c->snapshot || c->snapshot->transaction || tsr_reader_rest(c->reader, !goes_on) > IDLE_MAX) return false;
-  table->connection->tiles_kept |= goes_on;
+  table->connection->statement.tiles_kept |= goes_on;
   return true;
 }
 

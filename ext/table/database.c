@@ -2,8 +2,8 @@
  *
  * tessera_import runs a CREATE VIRTUAL TABLE whose xCreate copies the files of a directory; tessera_copy runs one whose
  * xCreate makes an array of the changed schema. So the table and its array come with one statement, and a statement
- * that fails leaves nothing. connection->making hands over to xCreate what to make. The text of the statement is what
- * tessera_ddl gives, so that it stays in sqlite_schema as a definition that could make such an array again.
+ * that fails leaves nothing. connection->stored.making hands over to xCreate what to make. The text of the statement is
+ * what tessera_ddl gives, so that it stays in sqlite_schema as a definition that could make such an array again.
  */
 #include "table/database.h"
 
@@ -26,11 +26,12 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
   tsx_connection *connection = table->connection;
   const tsx_options *options = &table->options;
   tsr_create_options create = {.key = key};
-  if (!schema) schema = connection->making->schema;
+  if (!schema) schema = connection->stored.making->schema;
   int code = tsx_store_create(table->connection->db, table->schema_name, table->name, error);
   if (code == TSR_OK && schema) code = tsr_array_create(connection->environment, table->path, schema, &create, error);
   else if (code == TSR_OK)
-    code = tsr_array_copy_files(connection->environment, connection->making->files, table->path, false, NULL, error);
+    code = tsr_array_copy_files(connection->environment, connection->stored.making->files, table->path, false, NULL,
+                                error);
   if (code == TSR_OK)
     code = tsx_array_open(connection, table->path, key, options->cache_bytes, options->threads, &table->array, error);
   return code;
@@ -49,9 +50,9 @@ static int run_create(tsx_connection *connection, const char *schema, const char
   /* The savepoint comes after the statement is made, which reads the source, and before the caller writes cells. */
   if (code == TSR_OK && making->schema) code = tsx_savepoint_begin(connection, "db:", error);
   if (code == TSR_OK) {
-    connection->making = making;
+    connection->stored.making = making;
     int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
-    connection->making = NULL;
+    connection->stored.making = NULL;
     if (result != SQLITE_OK) code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(connection->db));
   }
   sqlite3_free(sql);

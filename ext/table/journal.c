@@ -193,7 +193,7 @@ static int journal_find_place(const tsx_connection *connection, const char *sche
   int moved = 0; /* another file may be at its path by now; a VFS that cannot tell leaves this at 0 */
   sqlite3_file_control(connection->db, schema, SQLITE_FCNTL_HAS_MOVED, &moved);
   const int found = file && !moved ? tsr_place_find(file, place, error) : 0;
-  if (found == 0) memcpy(place, connection->by_chance, TSX_ID_SIZE);
+  if (found == 0) memcpy(place, connection->random_place, TSX_ID_SIZE);
   return found;
 }
 
@@ -388,7 +388,7 @@ static int ask_commits(void *argument, const char *schema, const char *name) {
 /* Returns true if the open transaction has prepared this commit. Recovery leaves it alone, and readers see it as the
  * transaction's changes. */
 static bool is_of_open_transaction(const tsx_connection *connection, const char *commit) {
-  for (const tsx_array *array = connection->arrays; array; array = array->next)
+  for (const tsx_array *array = connection->arrays.list; array; array = array->next)
     if (array->transaction && array->transaction->writer &&
         !strcmp(tsr_writer_commit(array->transaction->writer), commit))
       return true;

@@ -313,7 +313,7 @@ int tsx_table_ready(tsx_table *table, tsr_error *error) {
 
 static int module_disconnect(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
-  tsx_table **link = &table->connection->array_tables;
+  tsx_table **link = &table->connection->tables.arrays;
   while (*link && *link != table) link = &(*link)->next;
   if (*link) *link = table->next;
   tsx_update_free(table);
@@ -341,8 +341,8 @@ static int module_make_table(sqlite3 *db, tsx_connection *connection, int count,
   table->connection = connection;
   tsx_connection_hold(connection);
   tsx_connection_add_table(connection);
-  table->next = connection->array_tables;
-  connection->array_tables = table;
+  table->next = connection->tables.arrays;
+  connection->tables.arrays = table;
   table->schema_name = sqlite3_mprintf("%s", arguments[1]);
   table->name = sqlite3_mprintf("%s", arguments[2]);
   int code = table->schema_name && table->name ? TSR_OK : tsx_out_of_memory(error);

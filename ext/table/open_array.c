@@ -1,8 +1,8 @@
 /* open_array.c: the arrays that a connection has open, and the state of each array that a statement sees.
  *
  * SQLite does not tell a virtual table when a statement begins. So a cursor that opens while no other cursor of the
- * connection is open begins a statement (connection->statement counts them). All cursors that open before the last of
- * them is closed see the same state of each array. The exception is an array that the connection itself changes
+ * connection is open begins a statement (connection->statement.number counts them). All cursors that open before the
+ * last of them is closed see the same state of each array. The exception is an array that the connection itself changes
  * meanwhile: cursors that open later see its new state. A function that reads an array counts as a cursor while it
  * runs.
  */
@@ -89,7 +89,7 @@ static int find_or_open_array(tsx_connection *connection, const char *path, cons
   char *identity = NULL;
   int code = tsx_array_key(connection, path, &identity, error);
   if (code < 0) return code;
-  tsx_array *array = creation ? NULL : connection->arrays;
+  tsx_array *array = creation ? NULL : connection->arrays.list;
   while (array && (array->gone || strcmp(array->path, identity) || !same_key(array, key))) array = array->next;
   if (array) {
     sqlite3_free(identity);
@@ -103,8 +103,8 @@ static int find_or_open_array(tsx_connection *connection, const char *path, cons
     }
     array->path = identity;
     array->creation = creation;
-    array->next = connection->arrays; /* before another array that was at this path earlier */
-    connection->arrays = array;
+    array->next = connection->arrays.list; /* before another array that was at this path earlier */
+    connection->arrays.list = array;
   }
   array->references++;
   if (cache_bytes != TSX_CACHE_AS_IS) tsr_array_set_cache(array->core, cache_bytes);
@@ -124,11 +124,11 @@ int tsx_array_open_created(tsx_connection *connection, const char *path, const u
 
 void tsx_array_release(tsx_connection *connection, tsx_array *array) {
   if (!array || --array->references) return;
-  array->used = ++connection->clock;
+  array->used = ++connection->arrays.clock;
   tsx_array_trim(array);
   uint32_t idle = 0;
   tsx_array **oldest = NULL;
-  for (tsx_array **p = &connection->arrays; *p; p = &(*p)->next)
+  for (tsx_array **p = &connection->arrays.list; *p; p = &(*p)->next)
     if (!(*p)->references && !(*p)->creation && !(*p)->transaction) {
       idle++;
       if (!oldest || (*p)->gone || (!(*oldest)->gone && (*p)->used < (*oldest)->used)) oldest = p;
@@ -173,7 +173,7 @@ void tsx_path_changed(tsx_connection *connection, const char *path) {
   char *key = NULL;
   tsr_error ignored;
   if (tsx_array_key(connection, path, &key, &ignored) < 0) return; /* then no array is open at this path */
-  for (tsx_array *array = connection->arrays; array; array = array->next)
+  for (tsx_array *array = connection->arrays.list; array; array = array->next)
     if (!strcmp(array->path, key)) {
       tsx_transaction_end_unchanged(array);
       tsx_array_changed(array);
@@ -186,12 +186,12 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
   const int told = tsx_connection_tell_lost(connection, error);
   if (told < 0) return told;
   tsx_transaction *changes = with_changes && as_of == TSR_TIME_NOW ? array->transaction : NULL;
-  if (array->statement != connection->statement || array->snapshot_count >= IDLE_SNAPSHOTS) {
+  if (array->statement != connection->statement.number || array->snapshot_count >= IDLE_SNAPSHOTS) {
     tsx_array_trim(array); /* the cursors of a statement that has ended are closed, so this closes its snapshots */
-    array->statement = connection->statement;
+    array->statement = connection->statement.number;
   }
   for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next)
-    if (snapshot->statement == connection->statement && snapshot->schema == schema && snapshot->since == since &&
+    if (snapshot->statement == connection->statement.number && snapshot->schema == schema && snapshot->since == since &&
         snapshot->as_of == as_of && shows_changes(snapshot, changes)) {
       snapshot->cursors++;
       *out = snapshot;
@@ -204,7 +204,7 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
   tsx_snapshot *snapshot = sqlite3_malloc64(sizeof *snapshot);
   if (!snapshot) return tsx_out_of_memory(error);
   *snapshot = (tsx_snapshot){
-      .schema = schema, .since = since, .as_of = as_of, .statement = connection->statement, .cursors = 1};
+      .schema = schema, .since = since, .as_of = as_of, .statement = connection->statement.number, .cursors = 1};
   int code = open_snapshot(array, snapshot, changes, error);
   if (code < 0) {
     sqlite3_free(snapshot);
@@ -230,22 +230,23 @@ void tsx_snapshot_release(tsx_snapshot *snapshot) {
  * -------------------------------------------------------------------------------------- */
 
 static int open_array_opened(tsx_connection *connection, tsr_error *error) {
-  tsx_journal_make_id(connection->by_chance);
+  tsx_journal_make_id(connection->random_place);
   return tsx_store_register(connection, error);
 }
 
 static void open_array_cursors_closed(tsx_connection *connection) {
-  for (tsx_table *t = connection->array_tables; t && connection->tiles_kept; t = t->next) tsx_cursor_forget_tiles(t);
-  connection->tiles_kept = false;
+  for (tsx_table *t = connection->tables.arrays; t && connection->statement.tiles_kept; t = t->next)
+    tsx_cursor_forget_tiles(t);
+  connection->statement.tiles_kept = false;
   tsx_store_rest(connection, false);
 }
 
 static void open_array_tables_gone(tsx_connection *connection) { tsx_store_rest(connection, true); }
 
 static void open_array_closing(tsx_connection *connection) {
-  while (connection->arrays) {
-    tsx_array *array = connection->arrays;
-    connection->arrays = array->next;
+  while (connection->arrays.list) {
+    tsx_array *array = connection->arrays.list;
+    connection->arrays.list = array->next;
     close_array(array);
   }
   tsx_keys_free(connection);

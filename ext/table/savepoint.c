@@ -17,17 +17,18 @@
 
 int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error *error) {
   tsx_path_changed(connection, path);
-  if (!tsx_store_is(path) || connection->in_function) return TSR_OK;
+  if (!tsx_store_is(path) || connection->savepoint.open) return TSR_OK;
   tsx_store_rest(connection, false); /* statements of earlier reads are still open, and would be that first read */
-  connection->function_alone = sqlite3_get_autocommit(connection->db);
-  connection->in_function = sqlite3_exec(connection->db, "SAVEPOINT tessera_function", NULL, NULL, NULL) == SQLITE_OK;
+  connection->savepoint.alone = sqlite3_get_autocommit(connection->db);
+  connection->savepoint.open =
+      sqlite3_exec(connection->db, "SAVEPOINT tessera_function", NULL, NULL, NULL) == SQLITE_OK;
   return tsx_store_lock(connection, path, error);
 }
 
 int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error) {
   sqlite3 *db = connection->db;
-  if (!connection->in_function) return code;
-  connection->in_function = false;
+  if (!connection->savepoint.open) return code;
+  connection->savepoint.open = false;
   tsx_store_rest(connection, false);
   if (code >= 0) {
     int result = sqlite3_exec(db, "RELEASE tessera_function", NULL, NULL, NULL);
@@ -37,6 +38,6 @@ int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error) {
   sqlite3_exec(db, "ROLLBACK TO tessera_function; RELEASE tessera_function", NULL, NULL, NULL);
   /* RELEASE fails to commit where readers are in the way, and leaves the transaction open that the SAVEPOINT began. The
    * host's next statements would be part of that transaction. */
-  if (connection->function_alone && !sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+  if (connection->savepoint.alone && !sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
   return code;
 }

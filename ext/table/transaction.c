@@ -188,7 +188,7 @@ static int drop_vanished(tsx_connection *connection, tsx_transaction *transactio
 }
 
 int tsx_transactions_check(tsx_connection *connection, tsr_error *error) {
-  for (tsx_array *array = connection->arrays; array; array = array->next)
+  for (tsx_array *array = connection->arrays.list; array; array = array->next)
     if (array->transaction && array->transaction->created) {
       int code = drop_vanished(connection, array->transaction, error);
       if (code < 0) return code;
@@ -218,7 +218,7 @@ bool tsx_transaction_open_on(tsx_connection *connection, const char *path) {
   tsr_error ignored;
   bool found = false;
   if (tsx_array_key(connection, path, &canonical, &ignored) < 0) return false;
-  for (const tsx_array *array = connection->arrays; array && !found; array = array->next)
+  for (const tsx_array *array = connection->arrays.list; array && !found; array = array->next)
     found = array->transaction && !array->gone && tsr_writer_changed(array->transaction->writer) &&
             !strcmp(array->path, canonical);
   sqlite3_free(canonical);
