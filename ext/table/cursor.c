@@ -34,37 +34,55 @@ typedef struct batch_column { /* one column of the table in the present batch */
   const uint8_t *numbers; /* the values, where all cells have one and it is a number; else NULL */
 } batch_column;
 
-typedef struct tsx_cursor {
-  sqlite3_vtab_cursor base;
-  tsx_snapshot *snapshot; /* the state that the cursor reads; released at xClose */
+typedef struct cursor_state { /* the state of the array that the cursor reads */
+  tsx_snapshot *snapshot; /* released at xClose */
   tsr_snapshot *core; /* the state that `reader` reads, which keeps it alive */
-  tsr_reader *reader; /* or NULL */
-  tsx_snapshot
-      *opened; /* in a transaction that has written the array: what the table showed at xOpen, since xFilter may
-                           be called again when more has been written; else NULL */
-  tsr_ranges *dimensions; /* one for each dimension */
-  sqlite3_value *times[2]; /* as_of and since as they were given, for xColumn; owned */
-  bool *dropped; /* for each column: the array has its attribute no more */
-  const tsr_schema *newest; /* the schema that `dropped` was made for */
-  bool *fields; /* fields that the statement has used: the reader decodes them ahead */
-  uint64_t number; /* among the table's cursors */
-  unsigned requested; /* of the present row: bits of the hidden columns and REQUESTED_ROWID */
-  /* the position */
+  /* in a transaction that has written the array: what the table showed at xOpen, since xFilter may be called again when
+   * more has been written; else NULL */
+  tsx_snapshot *opened;
+} cursor_state;
+
+typedef struct cursor_dropped { /* attributes that the array has no more (find_dropped) */
+  bool *columns; /* for each column: its attribute was dropped */
+  const tsr_schema *newest; /* the schema that `columns` was made for */
+} cursor_dropped;
+
+typedef struct cursor_position { /* the present row */
   const tsr_batch *batch; /* NULL at the end */
   uint64_t row; /* in the batch */
   uint64_t first; /* the batch's first row that is returned: those before it belong to OFFSET */
   uint64_t skip; /* rows that are still to be left out, for OFFSET */
   batch_column *columns;
-  /* the decoded plan, kept as long as the same idxStr comes */
-  char *text;
-  tsx_access access; /* of the arrays below, one element for each term is in use */
+  unsigned requested; /* of the present row: bits of the hidden columns and REQUESTED_ROWID */
+} cursor_position;
+
+typedef struct cursor_plan { /* the decoded plan, kept as long as the same idxStr comes */
+  char *text; /* the idxStr */
+  tsx_access access; /* its terms are those of the request */
+} cursor_plan;
+
+typedef struct cursor_request { /* what xFilter makes of the plan and its arguments */
+  tsr_ranges *dimensions; /* one for each dimension */
+  sqlite3_value *times[2]; /* as_of and since as they were given, for xColumn; owned */
   uint32_t predicate_count;
-  /* the request, by terms; not initialized before the term is set */
+  /* by terms; not initialized before the term is set */
   in_list lists[TSX_TERMS_MAX];
   tsr_ranges sets[TSX_TERMS_MAX];
   tsx_ranges values[TSX_TERMS_MAX];
   tsr_predicate predicates[TSX_TERMS_MAX]; /* on attributes */
   tsr_sort order[TSX_TERMS_MAX];
+} cursor_request;
+
+typedef struct tsx_cursor {
+  sqlite3_vtab_cursor base;
+  tsr_reader *reader; /* or NULL */
+  cursor_position position;
+  cursor_state state;
+  cursor_dropped dropped;
+  bool *fields; /* fields that the statement has used: the reader decodes them ahead */
+  uint64_t number; /* among the table's cursors */
+  cursor_plan plan;
+  cursor_request request; /* the last member: most of it is not initialized when the cursor is made */
 } array_cursor;
 #define IDLE_MAX (256u << 10) /* bytes that the reader of an idle cursor may keep */
 
@@ -76,19 +94,19 @@ static int cursor_make(const tsx_table *table, array_cursor **out) {
   uint64_t more = dimensions * sizeof(tsr_ranges) + columns * (sizeof(batch_column) + 1) + fields;
   array_cursor *c = sqlite3_malloc64(sizeof(array_cursor) + more);
   if (!c) return SQLITE_NOMEM;
-  memset(c, 0, offsetof(array_cursor, lists));
+  memset(c, 0, offsetof(array_cursor, request.lists));
   memset(c + 1, 0, more);
-  c->dimensions = (tsr_ranges *)(c + 1);
-  c->columns = (batch_column *)(c->dimensions + dimensions);
-  c->dropped = (bool *)(c->columns + columns);
-  c->fields = c->dropped + columns;
+  c->request.dimensions = (tsr_ranges *)(c + 1);
+  c->position.columns = (batch_column *)(c->request.dimensions + dimensions);
+  c->dropped.columns = (bool *)(c->position.columns + columns);
+  c->fields = c->dropped.columns + columns;
   *out = c;
   return SQLITE_OK;
 }
 
 static void cursor_destroy(array_cursor *c) {
   tsr_reader_close(c->reader);
-  sqlite3_free(c->text);
+  sqlite3_free(c->plan.text);
   sqlite3_free(c);
 }
 
@@ -110,7 +128,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   table->idle = NULL;
   tsx_connection_add_cursor(table->connection);
   int code = tsx_transactions_check(table->connection, &error);
-  if (code == TSR_OK && table->array->transaction) code = tsx_table_snapshot(table, &c->opened, &error);
+  if (code == TSR_OK && table->array->transaction) code = tsx_table_snapshot(table, &c->state.opened, &error);
   if (code < 0) {
     tsx_connection_remove_cursor(table->connection);
     cursor_destroy(c);
@@ -127,9 +145,10 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
 
 /* Adds the rows that SQLite has seen of the present batch to the environment's counters. */
 static void count_rows(array_cursor *c) {
-  if (c->batch)
+  const cursor_position *p = &c->position;
+  if (p->batch)
     tsr_environment_count_rows(((tsx_table *)c->base.pVtab)->connection->environment,
-                               (c->row < c->batch->count ? c->row + 1 : c->batch->count) - c->first);
+                               (p->row < p->batch->count ? p->row + 1 : p->batch->count) - p->first);
 }
 
 static void clear_list(in_list *list) {
@@ -141,12 +160,12 @@ static void clear_list(in_list *list) {
 
 /* Frees the memory of the last request. */
 static void clear_request(array_cursor *c) {
-  for (uint32_t i = 0; i < c->access.count; i++) clear_list(&c->lists[i]);
+  for (uint32_t i = 0; i < c->plan.access.count; i++) clear_list(&c->request.lists[i]);
   for (int i = 0; i < 2; i++) {
-    sqlite3_value_free(c->times[i]);
-    c->times[i] = NULL;
+    sqlite3_value_free(c->request.times[i]);
+    c->request.times[i] = NULL;
   }
-  c->batch = NULL;
+  c->position.batch = NULL;
 }
 
 /* Returns true if a cursor that is closed may become the table's idle cursor. A reader of a transaction's rows may not,
@@ -157,7 +176,8 @@ static bool may_become_idle(const array_cursor *c) {
   const bool goes_on = table->connection->statement.cursors > 1;
   if (table->idle) return false;
   if (!c->reader) return true;
-  if (!c->snapshot || c->snapshot->transaction || tsr_reader_rest(c->reader, !goes_on) > IDLE_MAX) return false;
+  if (!c->state.snapshot || c->state.snapshot->transaction || tsr_reader_rest(c->reader, !goes_on) > IDLE_MAX)
+    return false;
   table->connection->statement.tiles_kept |= goes_on;
   return true;
 }
@@ -173,9 +193,9 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   clear_request(c);
   tsx_update_scanned(table, c->number);
   const bool becomes_idle = may_become_idle(c);
-  tsx_snapshot_release(c->snapshot);
-  tsx_snapshot_release(c->opened);
-  c->snapshot = c->opened = NULL;
+  tsx_snapshot_release(c->state.snapshot);
+  tsx_snapshot_release(c->state.opened);
+  c->state.snapshot = c->state.opened = NULL;
   if (becomes_idle) table->idle = c;
   else cursor_destroy(c);
   tsx_connection_remove_cursor(table->connection);
@@ -186,9 +206,9 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
 static int cursor_take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t *time) {
   tsr_error error = {0};
   const char *name = which ? "since" : "as_of";
-  sqlite3_value_free(c->times[which]);
-  c->times[which] = sqlite3_value_dup(value);
-  if (!c->times[which]) return SQLITE_NOMEM;
+  sqlite3_value_free(c->request.times[which]);
+  c->request.times[which] = sqlite3_value_dup(value);
+  if (!c->request.times[which]) return SQLITE_NOMEM;
   switch (sqlite3_value_type(value)) {
   case SQLITE_NULL: return SQLITE_OK;
   case SQLITE_INTEGER: {
@@ -249,7 +269,7 @@ static bool cursor_add_member(in_list *list, const tsx_ranges *member) {
 }
 
 static int take_list(array_cursor *c, uint32_t term, const tsx_column *column, sqlite3_value *value, unsigned how) {
-  in_list *list = &c->lists[term];
+  in_list *list = &c->request.lists[term];
   sqlite3_value *member = NULL;
   tsx_ranges ranges;
   int code = SQLITE_OK;
@@ -265,7 +285,7 @@ static int take_list(array_cursor *c, uint32_t term, const tsx_column *column, s
  * integers. */
 static int take_labels(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
                        unsigned how) {
-  in_list *list = &c->lists[term];
+  in_list *list = &c->request.lists[term];
   tsx_codes codes = {0};
   sqlite3_value *member = NULL;
   int code;
@@ -280,7 +300,7 @@ static int take_labels(array_cursor *c, uint32_t term, tsx_op op, const tsx_colu
     }
     if (code == SQLITE_DONE) code = SQLITE_OK;
   } else {
-    const tsx_term *taken = &c->access.terms[term];
+    const tsx_term *taken = &c->plan.access.terms[term];
     code = tsx_codes_add(column, op, taken->nocase, taken->numeric, value, how, &codes);
   }
   list->everything = codes.everything;
@@ -300,7 +320,7 @@ static int take_labels(array_cursor *c, uint32_t term, tsx_op op, const tsx_colu
 
 /* Takes a comparison under NOCASE: a range of bytes that holds all texts which satisfy it. */
 static int take_nocase(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
-  in_list *list = &c->lists[term];
+  in_list *list = &c->request.lists[term];
   tsr_range range;
   void *memory;
   if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK; /* no range: no row */
@@ -311,7 +331,7 @@ static int take_nocase(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value 
   }
   list->everything = count == TSX_EVERYTHING;
   if (count <= 0) return SQLITE_OK;
-  if (c->access.terms[term].numeric) tsx_numeric_range(&range);
+  if (c->plan.access.terms[term].numeric) tsx_numeric_range(&range);
   list->values[0] = memory;
   list->ranges[0] = range;
   list->count = 1;
@@ -321,7 +341,7 @@ static int take_nocase(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value 
 /* Takes a comparison of a datetime with a text that sees values shown as integers as texts, too (tsx_times_as_text). */
 static int take_decimals(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
                          unsigned how) {
-  in_list *list = &c->lists[term];
+  in_list *list = &c->request.lists[term];
   tsx_ranges ranges;
   tsx_ranges_make(column, op, value, how, &ranges);
   for (int part = 0; part <= TSX_DECIMAL_PARTS; part++) {
@@ -334,10 +354,10 @@ static int take_decimals(array_cursor *c, uint32_t term, tsx_op op, const tsx_co
 /* Makes the ranges of a term, of which sets[term] is the union. */
 static int take_set(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  const tsx_column *column = &table->columns[c->access.terms[term].column];
-  tsr_ranges *set = &c->sets[term];
-  const bool nocase = c->access.terms[term].nocase;
-  const unsigned how = tsx_connection_text(table->connection) | (c->access.terms[term].plainly ? TSX_PLAINLY : 0);
+  const tsx_column *column = &table->columns[c->plan.access.terms[term].column];
+  tsr_ranges *set = &c->request.sets[term];
+  const bool nocase = c->plan.access.terms[term].nocase;
+  const unsigned how = tsx_connection_text(table->connection) | (c->plan.access.terms[term].plainly ? TSX_PLAINLY : 0);
   const bool decimals = tsx_times_as_text(column, op, value, how);
   if (column->form == TSX_LABEL || op == TSX_IN || nocase || decimals) {
     int code = decimals                    ? take_decimals(c, term, op, column, value, how)
@@ -345,13 +365,14 @@ static int take_set(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *va
                : nocase                    ? take_nocase(c, term, op, value)
                                            : take_list(c, term, column, value, how);
     if (code != SQLITE_OK) return code;
-    *set =
-        (tsr_ranges){.ranges = c->lists[term].ranges, .count = c->lists[term].count, .all = c->lists[term].everything};
+    *set = (tsr_ranges){.ranges = c->request.lists[term].ranges,
+                        .count = c->request.lists[term].count,
+                        .all = c->request.lists[term].everything};
   } else {
-    tsx_ranges *ranges = &c->values[term];
+    tsx_ranges *ranges = &c->request.values[term];
     tsx_ranges_make(column, op, value, how, ranges);
     if (ranges->count == TSX_NO_MEMORY) return SQLITE_NOMEM;
-    for (int i = 0; i < ranges->count && c->access.terms[term].numeric; i++) tsx_numeric_range(&ranges->ranges[i]);
+    for (int i = 0; i < ranges->count && c->plan.access.terms[term].numeric; i++) tsx_numeric_range(&ranges->ranges[i]);
     bool everything = ranges->count == TSX_EVERYTHING;
     *set = (tsr_ranges){.ranges = ranges->ranges, .count = everything ? 0 : (uint64_t)ranges->count, .all = everything};
   }
@@ -360,24 +381,26 @@ static int take_set(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *va
 
 static int take_dimension(array_cursor *c, uint32_t term, sqlite3_value *value) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  tsr_ranges *first = &c->dimensions[table->columns[c->access.terms[term].column].field];
-  int code = take_set(c, term, c->access.terms[term].op, value);
+  tsr_ranges *first = &c->request.dimensions[table->columns[c->plan.access.terms[term].column].field];
+  int code = take_set(c, term, c->plan.access.terms[term].op, value);
   if (code != SQLITE_OK) return code;
-  c->sets[term].also = first->also;
-  first->also = &c->sets[term];
+  c->request.sets[term].also = first->also;
+  first->also = &c->request.sets[term];
   return SQLITE_OK;
 }
 
 /* Takes a term on an attribute as a predicate. All ranges of one attribute become one predicate. */
 static int take_attribute(array_cursor *c, uint32_t term, sqlite3_value *value, bool utf16) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  const tsx_column *column = &table->columns[c->access.terms[term].column];
-  tsx_op op = c->access.terms[term].op;
+  cursor_request *r = &c->request;
+  const tsx_term *taken = &c->plan.access.terms[term];
+  const tsx_column *column = &table->columns[taken->column];
+  tsx_op op = taken->op;
   tsr_predicate p = {.field = column->field, .nat_is_null = column->form == TSX_DATETIME};
   if (op == TSX_IS && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_ISNULL;
   if (op == TSX_ISNOT && sqlite3_value_type(value) == SQLITE_NULL) op = TSX_NOTNULL;
   if (op == TSX_ISNOT) { /* the negation of equality, if that is exact; else SQLite tests the term */
-    const bool own_comparison = tsx_has_own_comparison(column) && !c->access.terms[term].plainly;
+    const bool own_comparison = tsx_has_own_comparison(column) && !taken->plainly;
     if (!own_comparison && !tsx_ranges_exact(column, TSX_EQ, value, utf16)) return SQLITE_OK;
     op = TSX_EQ;
     p.negated = true;
@@ -388,29 +411,29 @@ static int take_attribute(array_cursor *c, uint32_t term, sqlite3_value *value, 
   }
   if (column->form != TSX_LABEL && (op == TSX_ISNULL || op == TSX_NOTNULL)) {
     p.kind = op == TSX_ISNULL ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
-    c->predicates[c->predicate_count++] = p;
+    r->predicates[r->predicate_count++] = p;
     return SQLITE_OK;
   }
   int code = take_set(c, term, op, value);
   if (code != SQLITE_OK) return code;
-  if (c->sets[term].all) return SQLITE_OK; /* the term excludes nothing, not even null: no predicate */
-  for (uint32_t i = 0; i < c->predicate_count && !p.negated; i++)
-    if (c->predicates[i].field == p.field && c->predicates[i].kind == TSR_PREDICATE_WITHIN &&
-        !c->predicates[i].negated) {
-      c->sets[term].also = c->predicates[i].ranges.also;
-      c->predicates[i].ranges.also = &c->sets[term];
+  if (r->sets[term].all) return SQLITE_OK; /* the term excludes nothing, not even null: no predicate */
+  for (uint32_t i = 0; i < r->predicate_count && !p.negated; i++)
+    if (r->predicates[i].field == p.field && r->predicates[i].kind == TSR_PREDICATE_WITHIN &&
+        !r->predicates[i].negated) {
+      r->sets[term].also = r->predicates[i].ranges.also;
+      r->predicates[i].ranges.also = &r->sets[term];
       return SQLITE_OK;
     }
   p.kind = TSR_PREDICATE_WITHIN;
-  p.ranges = c->sets[term];
-  c->predicates[c->predicate_count++] = p;
+  p.ranges = r->sets[term];
+  r->predicates[r->predicate_count++] = p;
   return SQLITE_OK;
 }
 
 static int take_times(array_cursor *c, sqlite3_value **values, uint64_t *since, uint64_t *as_of) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
-  for (uint32_t i = 0; i < c->access.count; i++) {
-    const int column = c->access.terms[i].column;
+  for (uint32_t i = 0; i < c->plan.access.count; i++) {
+    const int column = c->plan.access.terms[i].column;
     int code = SQLITE_OK;
     if (column == TSX_AS_OF(table)) code = cursor_take_time(c, 0, values[i], as_of);
     else if (column == TSX_SINCE(table)) code = cursor_take_time(c, 1, values[i], since);
@@ -424,10 +447,10 @@ static int take_times(array_cursor *c, sqlite3_value **values, uint64_t *since, 
 static int take_terms(array_cursor *c, sqlite3_value **values) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   bool utf16 = tsx_connection_utf16(table->connection);
-  c->predicate_count = 0;
-  for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->dimensions[d] = (tsr_ranges){.all = true};
-  for (uint32_t i = 0; i < c->access.count; i++) {
-    const int column = c->access.terms[i].column;
+  c->request.predicate_count = 0;
+  for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->request.dimensions[d] = (tsr_ranges){.all = true};
+  for (uint32_t i = 0; i < c->plan.access.count; i++) {
+    const int column = c->plan.access.terms[i].column;
     if (column >= (int)table->column_count) continue;
     const int code = table->columns[column].description->is_dimension ? take_dimension(c, i, values[i])
                                                                       : take_attribute(c, i, values[i], utf16);
@@ -446,12 +469,12 @@ static int find_dropped(array_cursor *c, tsr_error *error) {
     int code = tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &newest, error);
     if (code < 0) return code;
   }
-  if (newest == c->newest) return TSR_OK;
-  c->newest = newest;
+  if (newest == c->dropped.newest) return TSR_OK;
+  c->dropped.newest = newest;
   for (uint32_t i = 0; i < table->column_count; i++) {
-    c->dropped[i] = newest != table->schema;
-    for (uint32_t f = 0; c->dropped[i] && f < newest->dimension_count + newest->attribute_count; f++)
-      if (tsx_column_shows(&table->columns[i], &newest->fields[f])) c->dropped[i] = false;
+    c->dropped.columns[i] = newest != table->schema;
+    for (uint32_t f = 0; c->dropped.columns[i] && f < newest->dimension_count + newest->attribute_count; f++)
+      if (tsx_column_shows(&table->columns[i], &newest->fields[f])) c->dropped.columns[i] = false;
   }
   return TSR_OK;
 }
@@ -464,69 +487,74 @@ static int fail_dropped(array_cursor *c, int column) {
 
 /* Sets the order of the request, and how many rows are likely to be taken. */
 static void cursor_take_order(array_cursor *c, sqlite3_value **values, tsr_request *request) {
+  const tsx_access *access = &c->plan.access;
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
-  for (uint32_t i = 0; i < c->access.order_count; i++)
-    c->order[i] = (tsr_sort){.dimension = table->columns[c->access.order[i].column].field,
-                             .descending = c->access.order[i].descending};
-  request->order = c->order;
-  request->order_count = c->access.order_count;
-  if (!c->access.limit) return;
-  sqlite3_int64 limit = sqlite3_value_int64(values[c->access.count]), offset = 0;
-  if (c->access.offset) offset = sqlite3_value_int64(values[c->access.count + 1]);
+  for (uint32_t i = 0; i < access->order_count; i++)
+    c->request.order[i] = (tsr_sort){.dimension = table->columns[access->order[i].column].field,
+                                     .descending = access->order[i].descending};
+  request->order = c->request.order;
+  request->order_count = access->order_count;
+  if (!access->limit) return;
+  sqlite3_int64 limit = sqlite3_value_int64(values[access->count]), offset = 0;
+  if (access->offset) offset = sqlite3_value_int64(values[access->count + 1]);
   if (limit > 0 && limit <= INT32_MAX && offset <= INT32_MAX) /* a greater limit is as good as none */
     request->limit = (uint64_t)limit + (offset > 0 ? (uint64_t)offset : 0);
-  if (c->access.skip && offset > 0) c->skip = (uint64_t)offset;
+  if (access->skip && offset > 0) c->position.skip = (uint64_t)offset;
 }
 
 /* Takes the next batch that has rows behind those of OFFSET. */
 static int cursor_advance(array_cursor *c) {
+  cursor_position *p = &c->position;
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsr_error error;
   tsx_error_init(&error);
   int code;
-  while ((code = tsr_reader_next(c->reader, &c->batch, &error)) > 0 && c->skip >= c->batch->count)
-    c->skip -= c->batch->count;
-  c->row = c->first = c->skip;
-  c->skip = 0;
-  c->requested = 0;
-  memset(c->columns, 0, table->column_count * sizeof *c->columns);
-  if (code <= 0) c->batch = NULL;
+  while ((code = tsr_reader_next(c->reader, &p->batch, &error)) > 0 && p->skip >= p->batch->count)
+    p->skip -= p->batch->count;
+  p->row = p->first = p->skip;
+  p->skip = 0;
+  p->requested = 0;
+  memset(p->columns, 0, table->column_count * sizeof *p->columns);
+  if (code <= 0) p->batch = NULL;
   return code < 0 ? cursor_fail(c, &error) : SQLITE_OK;
 }
 
 /* Finds the state to read. A cursor never shows what this transaction has written since xOpen, nor what others have
  * committed since the first xFilter. */
 static int find_snapshot(array_cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error) {
+  const cursor_state *state = &c->state;
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  if (c->opened && since == table->options.since && as_of == table->options.as_of) {
-    *snapshot = c->opened;
-    c->opened->cursors++;
+  if (state->opened && since == table->options.since && as_of == table->options.as_of) {
+    *snapshot = state->opened;
+    state->opened->cursors++;
     return TSR_OK;
   }
-  if (c->snapshot && c->snapshot->since == since && c->snapshot->as_of == as_of) {
-    *snapshot = c->snapshot;
-    c->snapshot->cursors++;
+  if (state->snapshot && state->snapshot->since == since && state->snapshot->as_of == as_of) {
+    *snapshot = state->snapshot;
+    state->snapshot->cursors++;
     return TSR_OK;
   }
-  return tsx_array_snapshot(table->connection, table->array, table->schema, since, as_of, c->opened != NULL, snapshot,
-                            error);
+  return tsx_array_snapshot(table->connection, table->array, table->schema, since, as_of, state->opened != NULL,
+                            snapshot, error);
 }
 
 /* Decodes the plan, unless it is the same text as last time. */
 static int take_plan(array_cursor *c, const char *text, int count) {
+  cursor_plan *plan = &c->plan;
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   if (!text) text = "";
-  if (c->text && !strcmp(c->text, text)) return SQLITE_OK;
-  sqlite3_free(c->text);
-  c->access.count = 0;
-  if (!(c->text = sqlite3_mprintf("%s", text))) return SQLITE_NOMEM;
-  if (tsx_access_decode(table, text, &c->access) != SQLITE_OK || tsx_access_arguments(&c->access) != (uint32_t)count) {
-    sqlite3_free(c->text);
-    c->text = NULL;
-    c->access.count = 0;
+  if (plan->text && !strcmp(plan->text, text)) return SQLITE_OK;
+  sqlite3_free(plan->text);
+  plan->access.count = 0;
+  if (!(plan->text = sqlite3_mprintf("%s", text))) return SQLITE_NOMEM;
+  if (tsx_access_decode(table, text, &plan->access) != SQLITE_OK ||
+      tsx_access_arguments(&plan->access) != (uint32_t)count) {
+    sqlite3_free(plan->text);
+    plan->text = NULL;
+    plan->access.count = 0;
     return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the plan does not fit the table: %s", table->path, text);
   }
-  memset(c->lists, 0, c->access.count * sizeof *c->lists);
+  memset(c->request.lists, 0, plan->access.count * sizeof *c->request.lists);
   return SQLITE_OK;
 }
 
@@ -535,20 +563,21 @@ static int take_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_erro
   tsx_snapshot *snapshot = NULL;
   int code = find_snapshot(c, since, as_of, &snapshot, error);
   if (code < 0) return code;
-  tsx_snapshot_release(c->snapshot);
-  c->snapshot = snapshot;
-  if (c->reader && c->core == snapshot->core) return TSR_OK;
+  tsx_snapshot_release(c->state.snapshot);
+  c->state.snapshot = snapshot;
+  if (c->reader && c->state.core == snapshot->core) return TSR_OK;
   tsr_reader_close(c->reader);
   c->reader = NULL;
   if ((code = tsx_table_labels((tsx_table *)c->base.pVtab, error)) < 0 || (code = find_dropped(c, error)) < 0)
     return code;
-  c->core = snapshot->core;
-  return tsr_reader_open(c->core, &c->reader, error);
+  c->state.core = snapshot->core;
+  return tsr_reader_open(c->state.core, &c->reader, error);
 }
 
 int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count, sqlite3_value **values) {
   array_cursor *c = (array_cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
+  const tsx_access *access = &c->plan.access;
   tsr_error error;
   tsx_error_init(&error);
   if (c->number > table->filtered) table->filtered = c->number;
@@ -560,19 +589,19 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   if (code != SQLITE_OK) return code;
   if (take_reader(c, since, as_of, &error) < 0) return cursor_fail(c, &error);
   if ((code = take_terms(c, values)) != SQLITE_OK) return code;
-  for (uint32_t i = 0; i < c->access.count; i++)
-    if (c->access.terms[i].column < (int)table->column_count && c->dropped[c->access.terms[i].column])
-      return fail_dropped(c, c->access.terms[i].column);
-  tsr_request request = {.dimensions = c->dimensions,
+  for (uint32_t i = 0; i < access->count; i++)
+    if (access->terms[i].column < (int)table->column_count && c->dropped.columns[access->terms[i].column])
+      return fail_dropped(c, access->terms[i].column);
+  tsr_request request = {.dimensions = c->request.dimensions,
                          .fields = c->fields,
-                         .predicates = c->predicates,
-                         .predicate_count = c->predicate_count,
-                         .distinct = c->access.distinct,
+                         .predicates = c->request.predicates,
+                         .predicate_count = c->request.predicate_count,
+                         .distinct = access->distinct,
                          .fill_unwritten = table->options.fill_unwritten,
                          .times = true,
                          .memory_bytes = table->options.memory_bytes,
                          .threads = table->options.threads};
-  c->skip = 0;
+  c->position.skip = 0;
   cursor_take_order(c, values, &request);
   if (tsr_reader_start(c->reader, &request, &error) < 0) return cursor_fail(c, &error);
   return cursor_advance(c);
@@ -582,21 +611,21 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
 
 int tsx_cursor_next(sqlite3_vtab_cursor *base) {
   array_cursor *c = (array_cursor *)base;
-  c->requested = 0;
-  if (++c->row < c->batch->count) return SQLITE_OK;
+  c->position.requested = 0;
+  if (++c->position.row < c->position.batch->count) return SQLITE_OK;
   count_rows(c);
   return cursor_advance(c);
 }
 
-int tsx_cursor_eof(sqlite3_vtab_cursor *base) { return !((array_cursor *)base)->batch; }
+int tsx_cursor_eof(sqlite3_vtab_cursor *base) { return !((array_cursor *)base)->position.batch; }
 
-static uint64_t cell_index(const array_cursor *c) {
-  return c->batch->selection ? c->batch->selection[c->row] : c->batch->first + c->row;
+static uint64_t cell_index(const cursor_position *p) {
+  return p->batch->selection ? p->batch->selection[p->row] : p->batch->first + p->row;
 }
 
-static int64_t cursor_row_of(const array_cursor *c) {
-  uint64_t i = cell_index(c);
-  return c->batch->rowids ? c->batch->rowids[i] : c->batch->row_base + (int64_t)i;
+static int64_t cursor_row_of(const cursor_position *p) {
+  uint64_t i = cell_index(p);
+  return p->batch->rowids ? p->batch->rowids[i] : p->batch->row_base + (int64_t)i;
 }
 
 /* Notes which hidden columns of a row, and whether its rowid, SQLite has requested. A statement that requests all of
@@ -606,13 +635,14 @@ static int64_t cursor_row_of(const array_cursor *c) {
 #define REQUESTED_ROWID 8u
 #define REQUESTED_ALL   15u
 static void note_requested(array_cursor *c, unsigned what) {
+  cursor_position *p = &c->position;
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  if (c->requested == REQUESTED_ALL) return;
-  c->requested |= what;
+  if (p->requested == REQUESTED_ALL) return;
+  p->requested |= what;
   if (what == REQUESTED_ROWID && table->schema->allows_duplicates && !sqlite3_get_autocommit(table->connection->db))
-    c->requested = REQUESTED_ALL;
-  if (c->requested != REQUESTED_ALL) return;
-  if (!table->schema->dense) tsx_update_touch(table, c->number, cursor_row_of(c));
+    p->requested = REQUESTED_ALL;
+  if (p->requested != REQUESTED_ALL) return;
+  if (!table->schema->dense) tsx_update_touch(table, c->number, cursor_row_of(p));
 }
 
 /* as_of and since return exactly the value that was given, because SQLite may test the comparison again. */
@@ -621,12 +651,13 @@ static int hidden_column(array_cursor *c, sqlite3_context *context, int column) 
   note_requested(c, 1u << (column - TSX_AS_OF(table)));
   if (sqlite3_vtab_nochange(context)) return SQLITE_OK;
   if (column == TSX_WRITTEN_AT(table)) {
-    uint64_t time = c->batch->times ? c->batch->times[cell_index(c)] : c->batch->time;
-    if (c->batch->written && time != UINT64_MAX) /* UINT64_MAX: this transaction's own, which has no time yet */
+    const tsr_batch *batch = c->position.batch;
+    uint64_t time = batch->times ? batch->times[cell_index(&c->position)] : batch->time;
+    if (batch->written && time != UINT64_MAX) /* UINT64_MAX: this transaction's own, which has no time yet */
       sqlite3_result_int64(context, (sqlite3_int64)time);
-  } else if (c->times[column - TSX_AS_OF(table)]) {
-    sqlite3_result_value(context, c->times[column - TSX_AS_OF(table)]);
-  } else if (c->access.missing) {
+  } else if (c->request.times[column - TSX_AS_OF(table)]) {
+    sqlite3_result_value(context, c->request.times[column - TSX_AS_OF(table)]);
+  } else if (c->plan.access.missing) {
     return tsx_time_misused(table, column - TSX_AS_OF(table));
   }
   return SQLITE_OK;
@@ -635,10 +666,10 @@ static int hidden_column(array_cursor *c, sqlite3_context *context, int column) 
 static int take_column(array_cursor *c, int column) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   const tsx_column *shows = &table->columns[column];
-  batch_column *current = &c->columns[column];
+  batch_column *current = &c->position.columns[column];
   tsr_error error;
   tsx_error_init(&error);
-  if (c->dropped[column]) return fail_dropped(c, column);
+  if (c->dropped.columns[column]) return fail_dropped(c, column);
   if (tsr_reader_column(c->reader, shows->field, &current->cells, &error) < 0) return cursor_fail(c, &error);
   c->fields[shows->field] = true;
   const tsr_column *cells = current->cells;
@@ -652,17 +683,17 @@ int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int c
   tsx_table *table = (tsx_table *)base->pVtab;
   if (column >= (int)table->column_count) return hidden_column(c, context, column);
   if (sqlite3_vtab_nochange(context)) return SQLITE_OK; /* xUpdate keeps the cell's bytes */
-  const batch_column *current = &c->columns[column];
+  const batch_column *current = &c->position.columns[column];
   const tsx_column *shows = &table->columns[column];
   if (current->numbers) {
-    tsx_number_result(context, shows->form, current->numbers, cell_index(c));
+    tsx_number_result(context, shows->form, current->numbers, cell_index(&c->position));
     return SQLITE_OK;
   }
   if (!current->cells) {
     const int code = take_column(c, column);
     if (code != SQLITE_OK) return code;
   }
-  tsx_column_result(context, shows, current->cells, cell_index(c), table->options.fill_unwritten);
+  tsx_column_result(context, shows, current->cells, cell_index(&c->position), table->options.fill_unwritten);
   return SQLITE_OK;
 }
 
@@ -670,14 +701,15 @@ static bool cursor_is_given(sqlite3_value *time) { return time && sqlite3_value_
 
 int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
   array_cursor *c = (array_cursor *)base;
-  if (c->access.distinct) /* SQLite said that one of equal rows is enough, but their rowids differ */
+  if (c->plan.access.distinct) /* SQLite said that one of equal rows is enough, but their rowids differ */
     return tsx_vtab_fail(
         base->pVtab, SQLITE_ERROR,
         "%s: SELECT DISTINCT with a rowid in its WHERE: put SELECT DISTINCT around a subquery that has the WHERE, "
         "and LIMIT -1 behind it",
         ((tsx_table *)base->pVtab)->path);
-  ((tsx_table *)base->pVtab)->read_at_other_time = cursor_is_given(c->times[0]) || cursor_is_given(c->times[1]);
-  *rowid = cursor_row_of(c);
+  ((tsx_table *)base->pVtab)->read_at_other_time =
+      cursor_is_given(c->request.times[0]) || cursor_is_given(c->request.times[1]);
+  *rowid = cursor_row_of(&c->position);
   note_requested(c, REQUESTED_ROWID);
   return SQLITE_OK;
 }
