@@ -66,7 +66,7 @@ typedef struct sparse_tile { /* a tile of a sparse fragment whose MBR meets the 
 typedef struct read_dense_part { /* cells of the present subtile with one owner: one batch */
   tsr_pinned_tile *pinned; /* borrowed; NULL: never written, or the tile of a sparse fragment is not loaded yet */
   bool sparse; /* the owner is a sparse fragment */
-  uint64_t from; /* sparse: index in dense_iterator.sparse; else index of the candidate */
+  uint64_t from; /* sparse: index in read_dense_sparse.tiles; else index of the candidate */
   const uint32_t *cells; /* indices in the subtile, or in the sparse fragment's tile; NULL: they follow each other */
   uint64_t count, first; /* cells; the first index, if they follow each other */
 } read_dense_part;
@@ -76,31 +76,45 @@ typedef struct read_dense_window {
   uint64_t count, cells; /* tiles; selected cells in them */
 } read_dense_window;
 
+typedef struct read_dense_making { /* the window that is being made */
+  bool loads; /* some attribute is loaded with it */
+  tsr_arena *arena; /* its memory */
+} read_dense_making;
+
+typedef struct read_dense_sparse { /* the sparse tiles of the present space tile */
+  uint64_t count;
+  sparse_tile *tiles; /* of all candidates; those of one candidate by number */
+  bool deferred; /* memory is short: a sparse tile is loaded to find its cells, and again for its batch */
+} read_dense_sparse;
+
+typedef struct read_dense_parts { /* the parts of the present subtile */
+  read_dense_part *list;
+  uint64_t count, at, capacity; /* at: the present part */
+} read_dense_parts;
+
+typedef struct read_dense_scratch { /* by dimension */
+  uint64_t *ordinals;
+  uint64_t *gap_box; /* low, then high ordinals */
+  tsr_coordinates *coordinates;
+} read_dense_scratch;
+
 typedef struct dense_iterator {
   tsr_batch_iterator base;
   tsr_reader *reader;
   const tsr_plan *plan;
   const tsr_grid *grid;
   uint32_t dimensions;
-  tsr_walk walk;
-  uint64_t *scratch; /* by dimension */
-  uint64_t *gap_box; /* scratch: low, then high ordinals by dimension */
-  tsr_coordinates *coordinates; /* scratch by dimension */
-  /* the present window, and the next one */
-  read_dense_window now, next;
-  uint64_t tile_at; /* the present tile in `now` */
   bool has_next; /* `next` has been made */
-  bool loads; /* of the window that is being made: some attribute is loaded with it */
-  tsr_arena *arena; /* of the window that is being made */
-  /* the present tile and subtile */
-  bool open; /* subtiles and sparse are those of now.tiles[tile_at] */
-  tsr_subtiles subtiles;
-  uint64_t sparse_count;
-  sparse_tile *sparse; /* of all candidates; those of one candidate by number */
-  bool deferred; /* memory is short: a sparse tile is loaded to find its cells, and again for its batch */
-  read_dense_part *parts;
-  uint64_t part_count, part_at, part_capacity;
+  bool open; /* `subtiles` and `sparse` are those of the present space tile */
+  tsr_walk walk;
+  read_dense_window now, next; /* the present window, and the next one */
+  uint64_t tile_at; /* the present space tile in `now` */
+  tsr_subtiles subtiles; /* of the present space tile */
   bool *values_ready; /* by dimension: reader->dense.coordinates has those of the present subtile */
+  read_dense_parts parts;
+  read_dense_sparse sparse;
+  read_dense_making making;
+  read_dense_scratch scratch;
 } dense_iterator;
 
 /* ---- The window ------------------------------------------------------------------------------------------------- */
@@ -109,7 +123,7 @@ typedef struct dense_iterator {
 static int select_in_tile(const dense_iterator *it, space_tile *tile, tsr_error *error) {
   const uint32_t n = it->dimensions;
   uint64_t *memory;
-  TSR_TRY(TSR_ARENA_RAW(it->arena, 4 * n, &memory, error));
+  TSR_TRY(TSR_ARENA_RAW(it->making.arena, 4 * n, &memory, error));
   *tile = (space_tile){.at = memory, .cells = 1};
   tile->first = tile->at + n;
   tile->low = tile->first + n;
@@ -155,7 +169,7 @@ static bool box_covers(const dense_iterator *it, const space_tile *tile, const t
  * own none of them. */
 static int find_candidates(dense_iterator *it, space_tile *tile, tsr_error *error) {
   const uint32_t met = it->walk.list_counts[it->dimensions];
-  TSR_TRY(TSR_ARENA_ARRAY(it->arena, met, &tile->candidates, error));
+  TSR_TRY(TSR_ARENA_ARRAY(it->making.arena, met, &tile->candidates, error));
   for (uint32_t i = met; i-- > 0;) {
     const tsr_plan_box *box = &it->plan->boxes[it->walk.lists[it->dimensions][i]];
     if (!box_meets(it, tile, box)) continue;
@@ -194,7 +208,7 @@ static int mark_used(dense_iterator *it, space_tile *tile, tsr_error *error) {
   uint32_t unused = 0;
   for (uint32_t c = 0; c < tile->count; c++) unused += !tile->candidates[c].box->sparse && !tile->candidates[c].used;
   if (unused == 0) return TSR_OK;
-  TSR_TRY(tsr__subtiles_init(it->grid, it->plan->selections, tile->at, tile->first, TSR_SUBTILE_CELLS, it->arena,
+  TSR_TRY(tsr__subtiles_init(it->grid, it->plan->selections, tile->at, tile->first, TSR_SUBTILE_CELLS, it->making.arena,
                              &subtiles, error));
   while (unused > 0 && tsr__subtiles_next(&subtiles)) {
     uint32_t *owners;
@@ -281,9 +295,10 @@ static int offer_whole_tile(dense_iterator *it, const space_tile *tile, tsr_erro
 /* Offers the tiles before the next one that a cover meets, or some of them, to the whole-tile shortcut as one box.
  * Returns 1 if they are taken, and the walk stands after them; 0; or < 0. */
 static int offer_gap(dense_iterator *it, tsr_error *error) {
-  tsr_whole_tile whole = {.fragment = TSR_NO_FRAGMENT, .low = it->gap_box, .high = it->gap_box + it->dimensions};
+  tsr_whole_tile whole = {
+      .fragment = TSR_NO_FRAGMENT, .low = it->scratch.gap_box, .high = it->scratch.gap_box + it->dimensions};
   if (!it->reader->shortcut.take || it->reader->tests.count > 0) return 0;
-  if (!tsr__walk_gap(&it->walk, it->gap_box, it->gap_box + it->dimensions, &whole.cells)) return 0;
+  if (!tsr__walk_gap(&it->walk, it->scratch.gap_box, it->scratch.gap_box + it->dimensions, &whole.cells)) return 0;
   const int rc = it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
   if (rc > 0) tsr__walk_pass(&it->walk);
   return rc;
@@ -298,9 +313,9 @@ static int inspect_tile(dense_iterator *it, space_tile *tile, uint64_t *bytes, t
   const int taken = offer_whole_tile(it, tile, error);
   if (taken != 0) return taken < 0 ? taken : 0;
   *bytes = 0;
-  if (it->loads) TSR_TRY(mark_used(it, tile, error));
+  if (it->making.loads) TSR_TRY(mark_used(it, tile, error));
   if (it->reader->tests.count > 0) TSR_TRY(exclude_candidates(it, tile, error));
-  if (it->loads) TSR_TRY(read_dense_cost_of(it, tile, bytes, error));
+  if (it->making.loads) TSR_TRY(read_dense_cost_of(it, tile, bytes, error));
   return 1;
 }
 
@@ -308,7 +323,7 @@ static int inspect_tile(dense_iterator *it, space_tile *tile, uint64_t *bytes, t
  * fields. */
 static int read_dense_request_tile(dense_iterator *it, space_tile *tile, tsr_error *error) {
   tsr_reader *reader = it->reader;
-  for (uint32_t c = 0; c < tile->count && it->loads; c++) {
+  for (uint32_t c = 0; c < tile->count && it->making.loads; c++) {
     if (tile->candidates[c].excluded)
       tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
     if (!tile->candidates[c].used || tile->crowded) continue;
@@ -329,10 +344,10 @@ static int read_dense_make_window(dense_iterator *it, read_dense_window *w, bool
   const uint32_t attributes = reader->snapshot->schema->attribute_count;
   *w = (read_dense_window){0};
   *bytes = 0;
-  it->arena = ahead ? &reader->window.ahead.arena : &reader->window.arena;
-  it->loads = memchr(reader->request.fields + it->dimensions, true, attributes) != NULL;
-  tsr__arena_reset(it->arena);
-  TSR_TRY(TSR_ARENA_ARRAY(it->arena, tiles_max, &w->tiles, error));
+  it->making.arena = ahead ? &reader->window.ahead.arena : &reader->window.arena;
+  it->making.loads = memchr(reader->request.fields + it->dimensions, true, attributes) != NULL;
+  tsr__arena_reset(it->making.arena);
+  TSR_TRY(TSR_ARENA_ARRAY(it->making.arena, tiles_max, &w->tiles, error));
   for (uint64_t inspected = 0; w->count < tiles_max && inspected < TILES_INSPECTED_MAX && !it->walk.ended;
        inspected++) {
     space_tile *tile = &w->tiles[w->count];
@@ -454,12 +469,12 @@ static int add_sparse_tile(void *argument, uint64_t leaf, bool inside, tsr_error
   dense_iterator *it = ((sparse_tile_search *)argument)->iterator;
   sparse_tile *memory;
   (void)inside;
-  if ((it->sparse_count & (it->sparse_count - 1)) == 0) { /* the array is full at powers of two */
-    TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, TSR_MAX(1, 2 * it->sparse_count), &memory, error));
-    if (it->sparse_count) memcpy(memory, it->sparse, it->sparse_count * sizeof(sparse_tile));
-    it->sparse = memory;
+  if ((it->sparse.count & (it->sparse.count - 1)) == 0) { /* the array is full at powers of two */
+    TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, TSR_MAX(1, 2 * it->sparse.count), &memory, error));
+    if (it->sparse.count) memcpy(memory, it->sparse.tiles, it->sparse.count * sizeof(sparse_tile));
+    it->sparse.tiles = memory;
   }
-  sparse_tile *tile = &it->sparse[it->sparse_count++];
+  sparse_tile *tile = &it->sparse.tiles[it->sparse.count++];
   *tile = (sparse_tile){.candidate = ((sparse_tile_search *)argument)->candidate, .number = leaf};
   return estimate_sparse_tile(it, tile, error);
 }
@@ -514,8 +529,8 @@ static void drop_sparse_tile(dense_iterator *it, sparse_tile *tile) {
 }
 
 static void drop_sparse_tiles(dense_iterator *it) {
-  for (uint64_t i = 0; i < it->sparse_count; i++) drop_sparse_tile(it, &it->sparse[i]);
-  it->sparse_count = 0;
+  for (uint64_t i = 0; i < it->sparse.count; i++) drop_sparse_tile(it, &it->sparse.tiles[i]);
+  it->sparse.count = 0;
 }
 
 /* Requests slots of a sparse tile: its coordinates, the requested fields, or both. Allocates room for the cells that it
@@ -539,17 +554,17 @@ static int request_sparse_tile(dense_iterator *it, sparse_tile *tile, bool coord
 static int load_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, tsr_error *error) {
   bool any = false;
   uint64_t bytes = 0;
-  for (uint64_t i = 0; i < it->sparse_count; i++) {
-    it->sparse[i].count = 0;
-    it->sparse[i].reaches = read_dense_reaches(it, subtile, &it->sparse[i]);
-    if (it->sparse[i].reaches) bytes = tsr__add_sat(bytes, it->sparse[i].bytes);
-    else drop_sparse_tile(it, &it->sparse[i]);
+  for (uint64_t i = 0; i < it->sparse.count; i++) {
+    it->sparse.tiles[i].count = 0;
+    it->sparse.tiles[i].reaches = read_dense_reaches(it, subtile, &it->sparse.tiles[i]);
+    if (it->sparse.tiles[i].reaches) bytes = tsr__add_sat(bytes, it->sparse.tiles[i].bytes);
+    else drop_sparse_tile(it, &it->sparse.tiles[i]);
   }
-  it->deferred = bytes > it->reader->memory.limit / DEFER_PART;
-  for (uint64_t i = 0; i < it->sparse_count; i++) {
-    if (it->deferred) unpin_sparse_tile(it, &it->sparse[i]);
-    if (!it->sparse[i].reaches || it->sparse[i].pinned || it->deferred) continue;
-    TSR_TRY(request_sparse_tile(it, &it->sparse[i], true, true, error));
+  it->sparse.deferred = bytes > it->reader->memory.limit / DEFER_PART;
+  for (uint64_t i = 0; i < it->sparse.count; i++) {
+    if (it->sparse.deferred) unpin_sparse_tile(it, &it->sparse.tiles[i]);
+    if (!it->sparse.tiles[i].reaches || it->sparse.tiles[i].pinned || it->sparse.deferred) continue;
+    TSR_TRY(request_sparse_tile(it, &it->sparse.tiles[i], true, true, error));
     any = true;
   }
   return any ? tsr__reader_load(it->reader, error) : TSR_OK;
@@ -573,15 +588,15 @@ static void claim_sparse_tile(dense_iterator *it, const tsr_subtile *subtile, sp
   uint64_t end = 0;
   const uint64_t *numbers = rewound_numbers(it, tile, &end);
   for (uint32_t d = 0; d < it->dimensions; d++)
-    it->coordinates[d] = tsr__pinned_coordinates(it->reader, tile->pinned, d);
+    it->scratch.coordinates[d] = tsr__pinned_coordinates(it->reader, tile->pinned, d);
   for (uint64_t cell = tile->pinned->cells; cell-- > 0;) {
     if (numbers && numbers[cell] >= end) continue;
     for (uint32_t d = 0; d < it->dimensions; d++) {
       const tsr_field *f = &schema->fields[d];
-      const uint8_t *value = it->coordinates[d].values + cell * f->cell_size;
-      it->scratch[d] = tsr__key(f->datatype, value) - it->grid->low_key[d];
+      const uint8_t *value = it->scratch.coordinates[d].values + cell * f->cell_size;
+      it->scratch.ordinals[d] = tsr__key(f->datatype, value) - it->grid->low_key[d];
     }
-    const int64_t position = tsr__subtile_find(subtile, it->scratch);
+    const int64_t position = tsr__subtile_find(subtile, it->scratch.ordinals);
     if (position < 0 || owners[position] != none) continue;
     owners[position] = tile->candidate;
     tile->cells[tile->count++] = (uint32_t)cell;
@@ -591,17 +606,17 @@ static void claim_sparse_tile(dense_iterator *it, const tsr_subtile *subtile, sp
 /* Claims cells for all tiles of a sparse candidate. *left is the number of cells without an owner. */
 static int claim_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, uint32_t c, uint32_t none,
                               uint32_t *owners, uint64_t *left, tsr_error *error) {
-  for (uint64_t i = it->sparse_count; i-- > 0 && *left > 0;) {
-    sparse_tile *tile = &it->sparse[i];
+  for (uint64_t i = it->sparse.count; i-- > 0 && *left > 0;) {
+    sparse_tile *tile = &it->sparse.tiles[i];
     if (tile->candidate != c || !tile->reaches) continue;
-    if (it->deferred) {
+    if (it->sparse.deferred) {
       TSR_TRY(request_sparse_tile(it, tile, true, false, error));
       TSR_TRY(tsr__reader_load(it->reader, error));
     }
     claim_sparse_tile(it, subtile, tile, none, owners);
     *left -= tile->count;
-    if (it->deferred) unpin_sparse_tile(it, tile);
-    if (it->deferred && tile->count == 0) drop_sparse_tile(it, tile);
+    if (it->sparse.deferred) unpin_sparse_tile(it, tile);
+    if (it->sparse.deferred && tile->count == 0) drop_sparse_tile(it, tile);
   }
   return TSR_OK;
 }
@@ -611,15 +626,15 @@ static int claim_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, ui
 
 static int read_dense_add_part(dense_iterator *it, read_dense_part p, tsr_error *error) {
   if (p.count == 0) return TSR_OK;
-  if (it->part_count == it->part_capacity) {
-    const uint64_t capacity = TSR_MAX(4, 2 * it->part_capacity);
+  if (it->parts.count == it->parts.capacity) {
+    const uint64_t capacity = TSR_MAX(4, 2 * it->parts.capacity);
     read_dense_part *memory;
     TSR_TRY(TSR_ARENA_ARRAY(&it->reader->arena, capacity, &memory, error));
-    if (it->part_count) memcpy(memory, it->parts, it->part_count * sizeof(read_dense_part));
-    it->parts = memory;
-    it->part_capacity = capacity;
+    if (it->parts.count) memcpy(memory, it->parts.list, it->parts.count * sizeof(read_dense_part));
+    it->parts.list = memory;
+    it->parts.capacity = capacity;
   }
-  it->parts[it->part_count++] = p;
+  it->parts.list[it->parts.count++] = p;
   return TSR_OK;
 }
 
@@ -683,7 +698,7 @@ static int split_by_owner(dense_iterator *it, space_tile *tile, const tsr_subtil
 
 static int make_parts(dense_iterator *it, space_tile *tile, tsr_error *error) {
   const tsr_subtile *subtile = &it->subtiles.subtile;
-  it->part_count = it->part_at = 0;
+  it->parts.count = it->parts.at = 0;
   memset(it->values_ready, 0, it->dimensions * sizeof(bool));
   if (tile->covered && tile->candidates[0].excluded) return TSR_OK;
   if (tile->covered || tile->count == 0) {
@@ -707,8 +722,8 @@ static int make_parts(dense_iterator *it, space_tile *tile, tsr_error *error) {
     else left -= claim_box(subtile, tile, c, owners);
   }
   TSR_TRY(split_by_owner(it, tile, subtile, owners, error));
-  for (uint64_t i = 0; i < it->sparse_count; i++) {
-    const sparse_tile *t = &it->sparse[i];
+  for (uint64_t i = 0; i < it->sparse.count; i++) {
+    const sparse_tile *t = &it->sparse.tiles[i];
     TSR_TRY(read_dense_add_part(
         it, (read_dense_part){.pinned = t->pinned, .sparse = true, .from = i, .cells = t->cells, .count = t->count},
         error));
@@ -729,8 +744,8 @@ static int read_dense_number_unwritten(dense_iterator *it, const space_tile *til
     uint64_t stride = 1;
     buffer->size = 0;
     TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(subtile->reach, sizeof(int64_t)), error));
-    for (uint32_t d = it->dimensions; d-- > 0; stride *= it->grid->last[d] + 1) it->scratch[d] = stride;
-    tsr__subtile_numbers(subtile, it->scratch, snapshot->unwritten_row_base, (int64_t *)(void *)buffer->data);
+    for (uint32_t d = it->dimensions; d-- > 0; stride *= it->grid->last[d] + 1) it->scratch.ordinals[d] = stride;
+    tsr__subtile_numbers(subtile, it->scratch.ordinals, snapshot->unwritten_row_base, (int64_t *)(void *)buffer->data);
     batch->rowids = (const int64_t *)(const void *)buffer->data;
     return TSR_OK;
   }
@@ -764,7 +779,7 @@ static int fill_batch(dense_iterator *it, const read_dense_part *p, tsr_batch *b
 
 /* Selects the cells of the present part that satisfy the predicates. */
 static int test_part(dense_iterator *it, tsr_error *error) {
-  read_dense_part *p = &it->parts[it->part_at];
+  read_dense_part *p = &it->parts.list[it->parts.at];
   tsr_buffer *room = &it->reader->tests.passing;
   if (it->reader->tests.count == 0) return TSR_OK;
   const uint64_t first = p->cells ? 0 : p->first;
@@ -780,9 +795,9 @@ static int test_part(dense_iterator *it, tsr_error *error) {
 
 /* Steps to the next part. Drops the tile that only the present part needed. */
 static void leave_part(dense_iterator *it) {
-  const read_dense_part *p = &it->parts[it->part_at++];
+  const read_dense_part *p = &it->parts.list[it->parts.at++];
   space_tile *tile = &it->now.tiles[it->tile_at];
-  if (p->sparse && it->deferred) drop_sparse_tile(it, &it->sparse[p->from]);
+  if (p->sparse && it->sparse.deferred) drop_sparse_tile(it, &it->sparse.tiles[p->from]);
   if (p->sparse || !p->pinned || !tile->crowded) return;
   tsr__reader_unpin(it->reader, p->pinned);
   tile->candidates[p->from].pinned = NULL;
@@ -791,7 +806,7 @@ static void leave_part(dense_iterator *it) {
 /* Loads what was not loaded with the subtile, or with the window, because memory is short. */
 static int load_deferred_part(dense_iterator *it, read_dense_part *p, tsr_error *error) {
   if (p->sparse && !p->pinned) {
-    sparse_tile *tile = &it->sparse[p->from];
+    sparse_tile *tile = &it->sparse.tiles[p->from];
     TSR_TRY(request_sparse_tile(it, tile, false, it->reader->tests.count == 0, error));
     TSR_TRY(tsr__reader_load(it->reader, error));
     p->pinned = tile->pinned;
@@ -804,10 +819,10 @@ static int load_deferred_part(dense_iterator *it, read_dense_part *p, tsr_error 
 
 /* Steps to the first part, from the present one on, that has cells which satisfy the predicates. */
 static int find_part(dense_iterator *it, tsr_error *error) {
-  for (; it->part_at < it->part_count; leave_part(it)) {
-    TSR_TRY(load_deferred_part(it, &it->parts[it->part_at], error));
+  for (; it->parts.at < it->parts.count; leave_part(it)) {
+    TSR_TRY(load_deferred_part(it, &it->parts.list[it->parts.at], error));
     TSR_TRY(test_part(it, error));
-    if (it->parts[it->part_at].count > 0) break;
+    if (it->parts.list[it->parts.at].count > 0) break;
   }
   return TSR_OK;
 }
@@ -817,17 +832,17 @@ static int find_part(dense_iterator *it, tsr_error *error) {
  * batches. */
 static uint64_t choose_subtile_cells(const dense_iterator *it, const space_tile *tile) {
   uint64_t bytes = 0;
-  if (it->sparse_count == 0) return TSR_SUBTILE_CELLS;
-  for (uint64_t i = 0; i < it->sparse_count; i++) bytes = tsr__add_sat(bytes, it->sparse[i].bytes);
+  if (it->sparse.count == 0) return TSR_SUBTILE_CELLS;
+  for (uint64_t i = 0; i < it->sparse.count; i++) bytes = tsr__add_sat(bytes, it->sparse.tiles[i].bytes);
   const uint64_t each = tsr__add_sat(bytes / TSR_MAX(tile->cells, 1), 1); /* for a cell of the tile */
   return TSR_MIN(TSR_SUBTILE_CELLS, TSR_MAX(it->reader->memory.limit / SPARSE_TILES_PART / each, SUBTILE_CELLS_MIN));
 }
 
 static int read_dense_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
   dense_iterator *it = (dense_iterator *)iterator;
-  if (it->part_at < it->part_count) leave_part(it);
+  if (it->parts.at < it->parts.count) leave_part(it);
   TSR_TRY(find_part(it, error));
-  while (it->part_at == it->part_count) {
+  while (it->parts.at == it->parts.count) {
     const bool first = !it->subtiles.started;
     if (it->open && tsr__subtiles_next(&it->subtiles)) {
       if (!first) TSR_TRY(tsr__environment_cancelled(it->reader->snapshot->array->environment, error));
@@ -851,7 +866,7 @@ static int read_dense_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_e
                                &it->reader->window.arena, &it->subtiles, error));
     it->open = true;
   }
-  TSR_TRY(fill_batch(it, &it->parts[it->part_at], batch, error));
+  TSR_TRY(fill_batch(it, &it->parts.list[it->parts.at], batch, error));
   return 1;
 }
 
@@ -877,7 +892,7 @@ static int dimension_column(dense_iterator *it, uint32_t d, tsr_column *column, 
 
 static int read_dense_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   dense_iterator *it = (dense_iterator *)iterator;
-  const read_dense_part *p = &it->parts[it->part_at];
+  const read_dense_part *p = &it->parts.list[it->parts.at];
   if (p->sparse) return tsr__reader_column(it->reader, p->pinned, field, 0, column, error);
   if (field < it->dimensions) return dimension_column(it, field, column, error);
   if (p->pinned) return tsr__reader_column(it->reader, p->pinned, field, it->subtiles.subtile.origin, column, error);
@@ -887,7 +902,7 @@ static int read_dense_column_of(tsr_batch_iterator *iterator, uint32_t field, ts
 
 static const tsr_subtile *subtile_of(tsr_batch_iterator *iterator) {
   const dense_iterator *it = (const dense_iterator *)iterator;
-  return it->parts[it->part_at].sparse ? NULL : &it->subtiles.subtile;
+  return it->parts.list[it->parts.at].sparse ? NULL : &it->subtiles.subtile;
 }
 
 static void close_dense(tsr_batch_iterator *iterator) {
@@ -926,9 +941,9 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_
   it->plan = &reader->plan;
   it->grid = grid;
   it->dimensions = n;
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 3 * n, &it->scratch, error));
-  it->gap_box = it->scratch + n;
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->coordinates, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 3 * n, &it->scratch.ordinals, error));
+  it->scratch.gap_box = it->scratch.ordinals + n;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->scratch.coordinates, error));
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->values_ready, error));
   TSR_TRY(tsr__walk_open(it->plan, grid, reader->request.gives_unwritten, reader->shortcut.take != NULL, &reader->arena,
                          &it->walk, error));
