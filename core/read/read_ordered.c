@@ -70,27 +70,39 @@ typedef struct level { /* a dimension of the order: what is left of it, and its 
   tsr_tile_starts starts; /* sparse: of the tiles that may hold the single values of the levels above */
 } level;
 
+typedef struct ordered_key_range { /* the present key range, and how large the next one should be */
+  tsr_arena arena; /* memory of `spans` */
+  tsr_spans *spans; /* by dimension */
+  unsigned restarts; /* how often the present key range has been cut */
+  uint64_t target, rows_max; /* rows that the next key range should have; that any key range may have */
+  uint64_t overestimate; /* sparse: factor by which the tile starts predict more rows than come */
+} ordered_key_range;
+
+typedef struct ordered_rows { /* the sequence in which the block's rows are given out */
+  tsr_buffer *keys; /* by level: uint64_t directed keys of the block's rows; none for strings */
+  tsr_buffer order; /* uint32_t: rows of the block, sorted */
+  tsr_buffer pairs; /* scratch of sorting */
+  uint64_t at, count; /* in `order`: the next row to be given out; the number of rows */
+} ordered_rows;
+
+typedef struct ordered_stream { /* rows that come in order from the inner reader and are not sorted */
+  bool active; /* rows are given out as the inner reader gives them */
+  bool distinct_given; /* a distinct read has given out one row of the present stream, which is enough */
+  uint64_t given; /* rows of the present stream so far */
+} ordered_stream;
+
 typedef struct ordered_iterator {
   tsr_batch_iterator base;
   tsr_reader *reader, *inner; /* inner: owned; its budget lies within the reader's */
-  tsr_arena key_range; /* memory of `spans` */
-  tsr_spans *spans; /* of the present key range, by dimension */
   uint32_t level_count, depth; /* depth: the level along which key ranges are cut now */
   level *levels; /* room for all dimensions */
-  tsr_buffer *keys; /* by level: uint64_t directed keys of the block's rows; none for strings */
   tsr_row_block block; /* the key range's rows, in the sequence in which they came */
-  uint64_t target, rows_max; /* rows that the next key range should have; that any key range may have */
-  uint64_t overestimate; /* sparse: factor by which the tile starts predict more rows than come */
-  unsigned restarts; /* how often the present key range has been cut */
-  bool streaming; /* rows are given out as the inner reader gives them */
-  uint64_t streamed; /* rows of the present stream so far */
-  bool distinct_given; /* a distinct read has given out one row of the present stream, which is enough */
-  bool cached; /* dense: the tiles that hold one value of the slowest dimension stay in the cache */
-  uint64_t row_at, row_count; /* in `order`: the next row to be given out; the number of rows */
+  ordered_key_range key_range;
+  ordered_rows rows;
+  ordered_stream stream;
   tsr_buffer distinct_cells; /* scratch: the rows of a batch without repeats */
+  bool cached; /* dense: the tiles that hold one value of the slowest dimension stay in the cache */
   bool given_unwritten; /* the rows of the present batch were never written */
-  tsr_buffer order; /* uint32_t: rows of the block, sorted */
-  tsr_buffer pairs; /* scratch of sorting */
 } ordered_iterator;
 
 static const tsr_schema *read_ordered_schema_of(const ordered_iterator *it) { return it->reader->snapshot->schema; }
@@ -135,7 +147,7 @@ static int read_ordered_compare_rows(const ordered_iterator *it, uint32_t from, 
     if (v->text) {
       c = read_ordered_compare_text(v, read_ordered_text_of(it, v, a), read_ordered_text_of(it, v, b));
     } else {
-      const uint64_t *keys = as_u64(&it->keys[k]);
+      const uint64_t *keys = as_u64(&it->rows.keys[k]);
       c = keys[a] < keys[b] ? -1 : keys[a] > keys[b];
     }
     if (c) return c;
@@ -184,7 +196,7 @@ static int read_ordered_clip(ordered_iterator *it, const level *v, tsr_spans *ou
   if (!v->text) {
     const uint64_t from = v->single ? v->end : v->from;
     const uint64_t low = v->descending ? ~v->end : from, high = v->descending ? ~from : v->end;
-    return tsr__spans_clip(field, all, low, high, &it->key_range, out, error);
+    return tsr__spans_clip(field, all, low, high, &it->key_range.arena, out, error);
   }
   tsr_range begin = {0}, range;
   if (v->single) {
@@ -208,18 +220,18 @@ static int read_ordered_clip(ordered_iterator *it, const level *v, tsr_spans *ou
                         .high = begin.low,
                         .high_size = begin.low_size,
                         .high_exclusive = begin.low_exclusive};
-  return tsr__spans_clip_text(field, all, &range, &it->key_range, out, error);
+  return tsr__spans_clip_text(field, all, &range, &it->key_range.arena, out, error);
 }
 
 /* Makes the spans of the present key range: the key ranges of the first `levels` levels, and all that the request
  * selects in the other dimensions. */
 static int read_ordered_make_spans(ordered_iterator *it, uint32_t levels, tsr_error *error) {
   const uint32_t n = read_ordered_schema_of(it)->dimension_count;
-  tsr__arena_reset(&it->key_range);
-  TSR_TRY(TSR_ARENA_ARRAY(&it->key_range, n, &it->spans, error));
-  memcpy(it->spans, it->reader->plan.spans, n * sizeof(tsr_spans));
+  tsr__arena_reset(&it->key_range.arena);
+  TSR_TRY(TSR_ARENA_ARRAY(&it->key_range.arena, n, &it->key_range.spans, error));
+  memcpy(it->key_range.spans, it->reader->plan.spans, n * sizeof(tsr_spans));
   for (uint32_t k = 0; k < levels; k++)
-    TSR_TRY(read_ordered_clip(it, &it->levels[k], &it->spans[it->levels[k].dimension], error));
+    TSR_TRY(read_ordered_clip(it, &it->levels[k], &it->key_range.spans[it->levels[k].dimension], error));
   return TSR_OK;
 }
 
@@ -383,16 +395,17 @@ static covered read_ordered_find_covered(const ordered_iterator *it, const level
   return found;
 }
 
-/* Returns the last directed key of a key range that begins at `at` and has about it->target rows, at most v->end. */
+/* Returns the last directed key of a key range that begins at `at` and has about key_range.target rows, at most
+ * v->end. */
 static uint64_t find_end(const ordered_iterator *it, const level *v, uint64_t at) {
   uint64_t rows = 0, end = at;
   for (uint32_t steps = 0; steps < COVER_STEPS_MAX; steps++) {
     const covered here = read_ordered_find_covered(it, v, at);
-    const uint64_t fit = here.cells > 0 ? (it->target - rows) / here.cells : UINT64_MAX;
+    const uint64_t fit = here.cells > 0 ? (it->key_range.target - rows) / here.cells : UINT64_MAX;
     if (!here.any || fit == 0) break;
     end = TSR_MIN(here.until, tsr__add_sat(at, fit - 1));
     rows = tsr__add_sat(rows, tsr__mul_sat(end - at + 1, here.cells));
-    if (end < here.until || end >= v->end || rows >= it->target) break;
+    if (end < here.until || end >= v->end || rows >= it->key_range.target) break;
     at = end + 1;
   }
   return TSR_MIN(end, v->end);
@@ -406,7 +419,7 @@ static int choose_covered(const ordered_iterator *it, level *v) {
     v->from = here.next;
     if (!here.any || !read_ordered_take_values(it, v, UINT64_MAX)) return 0;
   } while (v->from != here.next); /* the request selects nothing there: its next value lies further on */
-  if (read_ordered_find_covered(it, v, v->from).cells > it->target) {
+  if (read_ordered_find_covered(it, v, v->from).cells > it->key_range.target) {
     v->end = v->from;
     return 2;
   }
@@ -429,9 +442,10 @@ static void skip_unselected(const ordered_iterator *it, level *v) {
   }
 }
 
-/* Chooses a key range of about it->target rows by the starts of tiles. Returns as choose_key_range does. */
+/* Chooses a key range of about key_range.target rows by the starts of tiles. Returns as choose_key_range does. */
 static int choose_by_tile_starts(ordered_iterator *it, level *v, tsr_error *error) {
-  const uint64_t rows = tsr__mul_sat(it->target, it->overestimate), many = tsr__mul_sat(rows, ROWS_GROWTH);
+  const uint64_t rows = tsr__mul_sat(it->key_range.target, it->key_range.overestimate),
+                 many = tsr__mul_sat(rows, ROWS_GROWTH);
   uint64_t size = 0;
   bool single;
   if (!v->text) {
@@ -452,8 +466,9 @@ static int choose_by_tile_starts(ordered_iterator *it, level *v, tsr_error *erro
  * says, or deletes and tests drop most of them, and the next key ranges are made wider. Else a damaged schema that
  * claims any number of cells would make a key range of each value. */
 static void update_overestimate(ordered_iterator *it, uint64_t rows) {
-  if (it->restarts == 0 && !it->levels[it->depth].nan && (rows == 0 || rows < it->target / ROWS_FEW))
-    it->overestimate = tsr__mul_sat(it->overestimate, ROWS_GROWTH);
+  if (it->key_range.restarts == 0 && !it->levels[it->depth].nan &&
+      (rows == 0 || rows < it->key_range.target / ROWS_FEW))
+    it->key_range.overestimate = tsr__mul_sat(it->key_range.overestimate, ROWS_GROWTH);
 }
 
 /* ---- The next key range
@@ -461,7 +476,8 @@ static void update_overestimate(ordered_iterator *it, uint64_t rows) {
 
 /* Returns the largest target. In sparse arrays the number of rows is a guess, so the target leaves a margin. */
 static uint64_t largest_target(const ordered_iterator *it) {
-  return read_ordered_schema_of(it)->dense ? it->rows_max : it->rows_max - it->rows_max / 4;
+  return read_ordered_schema_of(it)->dense ? it->key_range.rows_max
+                                           : it->key_range.rows_max - it->key_range.rows_max / 4;
 }
 
 /* Chooses the next key range of the present level. Returns 1; 0 if nothing is left of the level; 2 if the key range is
@@ -475,11 +491,11 @@ static int choose_key_range(ordered_iterator *it, tsr_error *error) {
   v->end_set = v->end_exclusive = false;
   if (read_ordered_schema_of(it)->dense) {
     const uint64_t cells = cells_of_value(it);
-    const bool streamed = is_streamed(it), single = cells > it->target || streamed;
+    const bool streamed = is_streamed(it), single = cells > it->key_range.target || streamed;
     if (!it->reader->request.gives_unwritten && !streamed) {
       const int rc = choose_covered(it, v);
       if (rc != 0) return rc;
-    } else if (read_ordered_take_values(it, v, single ? 1 : it->target / TSR_MAX(1, cells))) {
+    } else if (read_ordered_take_values(it, v, single ? 1 : it->key_range.target / TSR_MAX(1, cells))) {
       return single ? 2 : 1;
     }
     v->numbers = false;
@@ -493,18 +509,18 @@ static int choose_key_range(ordered_iterator *it, tsr_error *error) {
 
 static void clear_rows(ordered_iterator *it) {
   tsr__row_block_clear(&it->block);
-  it->row_at = it->row_count = 0;
-  for (uint32_t d = 0; d < read_ordered_schema_of(it)->dimension_count; d++) it->keys[d].size = 0;
+  it->rows.at = it->rows.count = 0;
+  for (uint32_t d = 0; d < read_ordered_schema_of(it)->dimension_count; d++) it->rows.keys[d].size = 0;
 }
 
 /* Removes all rows and gives back their memory. */
 static void release_rows(ordered_iterator *it) {
   tsr__row_block_empty(&it->block);
-  tsr__buffer_release(&it->order);
-  tsr__buffer_release(&it->pairs);
-  for (uint32_t d = 0; it->keys && d < read_ordered_schema_of(it)->dimension_count; d++)
-    tsr__buffer_release(&it->keys[d]);
-  it->row_at = it->row_count = 0;
+  tsr__buffer_release(&it->rows.order);
+  tsr__buffer_release(&it->rows.pairs);
+  for (uint32_t d = 0; it->rows.keys && d < read_ordered_schema_of(it)->dimension_count; d++)
+    tsr__buffer_release(&it->rows.keys[d]);
+  it->rows.at = it->rows.count = 0;
 }
 
 static int append_keys(ordered_iterator *it, uint32_t k, const tsr_batch *batch, tsr_error *error) {
@@ -512,14 +528,14 @@ static int append_keys(ordered_iterator *it, uint32_t k, const tsr_batch *batch,
   const tsr_datatype datatype = read_ordered_field_of(it, v)->datatype;
   tsr_column column = {0};
   TSR_TRY(it->inner->iterator->column(it->inner->iterator, v->dimension, &column, error));
-  TSR_TRY(tsr__buffer_reserve(&it->keys[k], tsr__mul_sat(batch->count, 8), error));
-  uint64_t *out = (uint64_t *)(void *)(it->keys[k].data + it->keys[k].size);
+  TSR_TRY(tsr__buffer_reserve(&it->rows.keys[k], tsr__mul_sat(batch->count, 8), error));
+  uint64_t *out = (uint64_t *)(void *)(it->rows.keys[k].data + it->rows.keys[k].size);
   for (uint64_t r = 0; r < batch->count; r++) {
     const uint64_t j = column.constant ? 0 : tsr_batch_index(batch, r);
     const uint64_t key = tsr__key(datatype, (const uint8_t *)column.values + j * column.cell_size);
     out[r] = read_ordered_directed(v, key == TSR_KEY_NAN && tsr_datatype_kind(datatype) == TSR_KIND_FLOAT ? 0 : key);
   }
-  it->keys[k].size += batch->count * 8;
+  it->rows.keys[k].size += batch->count * 8;
   return TSR_OK;
 }
 
@@ -567,7 +583,7 @@ static int drop_repeats(ordered_iterator *it, tsr_batch *batch, tsr_error *error
 
 static int start_inner(ordered_iterator *it, tsr_error *error) {
   it->inner->memory.limit = it->reader->memory.limit;
-  return tsr__reader_start_part(it->inner, it->reader, it->spans, error);
+  return tsr__reader_start_part(it->inner, it->reader, it->key_range.spans, error);
 }
 
 static int next_inner(ordered_iterator *it, tsr_batch *batch, tsr_error *error) {
@@ -580,7 +596,7 @@ static int next_inner(ordered_iterator *it, tsr_batch *batch, tsr_error *error) 
 static int read_rows(ordered_iterator *it, tsr_error *error) {
   const tsr_schema *schema = read_ordered_schema_of(it);
   const uint32_t n = schema->dimension_count + schema->attribute_count;
-  const uint64_t most = TSR_MIN(it->rows_max, TSR_MAX(ROWS_SPARE, tsr__mul_sat(2, it->target)));
+  const uint64_t most = TSR_MIN(it->key_range.rows_max, TSR_MAX(ROWS_SPARE, tsr__mul_sat(2, it->key_range.target)));
   tsr_batch batch;
   clear_rows(it);
   for (uint32_t f = 0; f < n; f++)
@@ -596,8 +612,8 @@ static int read_rows(ordered_iterator *it, tsr_error *error) {
     if (rc <= 0) return rc < 0 ? rc : 1;
     if (it->reader->request.distinct) TSR_TRY(drop_repeats(it, &batch, error));
     if (it->block.rows > 0 && it->block.rows + batch.count > most) return 0;
-    const bool large = batch.count > it->rows_max; /* then some of its rows tell where to cut */
-    if (large) batch.count = it->rows_max;
+    const bool large = batch.count > it->key_range.rows_max; /* then some of its rows tell where to cut */
+    if (large) batch.count = it->key_range.rows_max;
     TSR_TRY(append_batch(it, &batch, error));
     if (large) return 0;
   }
@@ -610,7 +626,7 @@ static int read_late_column(ordered_iterator *it, uint32_t field, tsr_error *err
   uint64_t rows = 0;
   tsr_batch batch;
   for (uint32_t f = 0; f < n; f++) it->inner->request.fields[f] = f == field;
-  tsr__buffer_release(&it->pairs); /* sorting is done: give back its memory */
+  tsr__buffer_release(&it->rows.pairs); /* sorting is done: give back its memory */
   TSR_TRY(start_inner(it, error));
   for (;;) {
     const int rc = next_inner(it, &batch, error);
@@ -660,7 +676,7 @@ static bool lies_in_key_range(const ordered_iterator *it, uint32_t k, uint64_t r
   const level *v = &it->levels[k];
   if (v->nan) return true;
   if (!v->text) {
-    const uint64_t key = as_u64(&it->keys[k])[row];
+    const uint64_t key = as_u64(&it->rows.keys[k])[row];
     return key >= (v->single ? v->end : v->from) && key <= v->end;
   }
   const tsr_slice text = read_ordered_text_of(it, v, row), at = {v->at.data, v->at.size},
@@ -685,7 +701,7 @@ static int check_row(const ordered_iterator *it, uint32_t k, uint64_t row, tsr_e
  * value. */
 static int cut_key_range(ordered_iterator *it, const tsr_pair *pairs, tsr_error *error) {
   level *v = &it->levels[it->depth];
-  uint64_t i = it->block.rows >> TSR_MIN(it->restarts, 63);
+  uint64_t i = it->block.rows >> TSR_MIN(it->key_range.restarts, 63);
   for (i = TSR_MIN(i, it->block.rows - 1); i > 0 && compare_end(it, v, &pairs[i]) >= 0;) i--;
   const int order = compare_end(it, v, &pairs[i]);
   if (order >= 0 && begins_at_end(v)) return 0;
@@ -710,17 +726,17 @@ static int read_ordered_shrink(ordered_iterator *it, tsr_error *error) {
   const read_ordered_tie_context context = {it, v};
   if (v->nan) return 0;
   tsr__row_block_drop_others(&it->block, v->dimension); /* makes room for the pairs */
-  it->pairs.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&it->pairs, tsr__mul_sat(2 * it->block.rows, sizeof(tsr_pair)), error));
-  tsr_pair *pairs = (tsr_pair *)(void *)it->pairs.data;
+  it->rows.pairs.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&it->rows.pairs, tsr__mul_sat(2 * it->block.rows, sizeof(tsr_pair)), error));
+  tsr_pair *pairs = (tsr_pair *)(void *)it->rows.pairs.data;
   for (uint64_t i = 0; i < it->block.rows; i++)
-    pairs[i] =
-        (tsr_pair){.key = v->text ? prefix_key(v, read_ordered_text_of(it, v, i)) : as_u64(&it->keys[it->depth])[i],
-                   .cell = (uint32_t)i};
+    pairs[i] = (tsr_pair){.key = v->text ? prefix_key(v, read_ordered_text_of(it, v, i))
+                                         : as_u64(&it->rows.keys[it->depth])[i],
+                          .cell = (uint32_t)i};
   tsr__pairs_sort_ties(pairs, pairs + it->block.rows, it->block.rows, v->text ? compare_values : NULL, &context);
   TSR_TRY(check_row(it, it->depth, pairs[0].cell, error));
   TSR_TRY(check_row(it, it->depth, pairs[it->block.rows - 1].cell, error));
-  it->restarts++;
+  it->key_range.restarts++;
   return cut_key_range(it, pairs, error);
 }
 
@@ -729,7 +745,7 @@ static int read_ordered_shrink(ordered_iterator *it, tsr_error *error) {
 static int descend(ordered_iterator *it, tsr_error *error) {
   level *v = &it->levels[it->depth];
   v->single = true;
-  it->restarts = 0;
+  it->key_range.restarts = 0;
   it->depth++;
   if (!comes_in_order(it, it->depth)) {
     level *next = &it->levels[it->depth];
@@ -742,8 +758,8 @@ static int descend(ordered_iterator *it, tsr_error *error) {
   TSR_TRY(read_ordered_make_spans(it, it->depth, error));
   memcpy(it->inner->request.fields, it->reader->request.fields,
          read_ordered_schema_of(it)->dimension_count + read_ordered_schema_of(it)->attribute_count);
-  it->streaming = true;
-  it->streamed = 0;
+  it->stream.active = true;
+  it->stream.given = 0;
   TSR_TRY(start_inner(it, error));
   /* the caller takes rows as the inner reader gives them */
   it->inner->progress.limit = it->reader->request.distinct ? 1 : it->reader->progress.limit;
@@ -768,7 +784,7 @@ static uint32_t pack_keys(const ordered_iterator *it, tsr_pair *pairs) {
   uint32_t k = 0;
   for (uint64_t i = 0; i < it->block.rows; i++) pairs[i] = (tsr_pair){.cell = (uint32_t)i};
   for (; k < it->level_count && !it->levels[k].text; k++) {
-    const uint64_t *keys = as_u64(&it->keys[k]);
+    const uint64_t *keys = as_u64(&it->rows.keys[k]);
     uint64_t low = UINT64_MAX, high = 0;
     for (uint64_t i = 0; i < it->block.rows; i++) {
       low = TSR_MIN(low, keys[i]);
@@ -787,11 +803,11 @@ static uint32_t pack_keys(const ordered_iterator *it, tsr_pair *pairs) {
 }
 
 static int sort_rows(ordered_iterator *it, tsr_error *error) {
-  it->pairs.size = it->order.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&it->pairs, tsr__mul_sat(2 * it->block.rows, sizeof(tsr_pair)), error));
-  TSR_TRY(tsr__buffer_reserve(&it->order, tsr__mul_sat(it->block.rows, sizeof(uint32_t)), error));
-  tsr_pair *pairs = (tsr_pair *)(void *)it->pairs.data;
-  uint32_t *order = (uint32_t *)(void *)it->order.data;
+  it->rows.pairs.size = it->rows.order.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&it->rows.pairs, tsr__mul_sat(2 * it->block.rows, sizeof(tsr_pair)), error));
+  TSR_TRY(tsr__buffer_reserve(&it->rows.order, tsr__mul_sat(it->block.rows, sizeof(uint32_t)), error));
+  tsr_pair *pairs = (tsr_pair *)(void *)it->rows.pairs.data;
+  uint32_t *order = (uint32_t *)(void *)it->rows.order.data;
   const sorting how = {it, pack_keys(it, pairs)};
   const tsr_tie_breaker ties = how.from < it->level_count ? read_ordered_compare_ties : NULL;
   uint64_t i = 1;
@@ -800,15 +816,16 @@ static int sort_rows(ordered_iterator *it, tsr_error *error) {
           (pairs[i - 1].key == pairs[i].key && (!ties || ties(&how, pairs[i - 1].cell, pairs[i].cell) <= 0))))
     i++;
   if (i < it->block.rows) tsr__pairs_sort_ties(pairs, pairs + it->block.rows, it->block.rows, ties, &how);
-  it->row_count = 0;
+  it->rows.count = 0;
   for (i = 0; i < it->block.rows; i++) {
     const uint32_t row = pairs[i].cell;
-    if (!it->reader->request.distinct || i == 0 || read_ordered_compare_rows(it, 0, order[it->row_count - 1], row) != 0)
-      order[it->row_count++] = row;
+    if (!it->reader->request.distinct || i == 0 ||
+        read_ordered_compare_rows(it, 0, order[it->rows.count - 1], row) != 0)
+      order[it->rows.count++] = row;
   }
   for (uint32_t k = 0; k <= it->depth; k++) { /* sorted, so all rows between these two lie there, too */
     TSR_TRY(check_row(it, k, order[0], error));
-    TSR_TRY(check_row(it, k, order[it->row_count - 1], error));
+    TSR_TRY(check_row(it, k, order[it->rows.count - 1], error));
   }
   return TSR_OK;
 }
@@ -822,23 +839,25 @@ static int sort_rows(ordered_iterator *it, tsr_error *error) {
 static int shrink_for_memory(ordered_iterator *it, tsr_error *error) {
   const uint64_t inner = atomic_load_explicit(&it->inner->memory.used, memory_order_relaxed),
                  rows = atomic_load_explicit(&it->reader->memory.used, memory_order_relaxed) - inner;
-  if (it->rows_max <= ROWS_FLOOR && (it->rows_max == 1 || rows < it->reader->memory.limit / FLOOR_PART))
+  if (it->key_range.rows_max <= ROWS_FLOOR &&
+      (it->key_range.rows_max == 1 || rows < it->reader->memory.limit / FLOOR_PART))
     return TSR_BUDGET;
   tsr_reader_rest(it->inner, true);
-  it->target = it->rows_max = TSR_MAX(1, TSR_MIN(it->rows_max, it->target) / ROWS_GROWTH);
+  it->key_range.target = it->key_range.rows_max =
+      TSR_MAX(1, TSR_MIN(it->key_range.rows_max, it->key_range.target) / ROWS_GROWTH);
   int rc = 1;
-  if (it->block.rows < 2) it->restarts = 0; /* choose_key_range chooses it again, by the smaller target */
+  if (it->block.rows < 2) it->key_range.restarts = 0; /* choose_key_range chooses it again, by the smaller target */
   else rc = read_ordered_shrink(it, error);
   release_rows(it);
   return rc;
 }
 
-/* Reads the next key range that has rows, or starts a stream (it->streaming): 1; 0 at the end; < 0: error. */
+/* Reads the next key range that has rows, or starts a stream (stream.active): 1; 0 at the end; < 0: error. */
 static int read_key_range(ordered_iterator *it, tsr_error *error) {
   for (;;) {
     tsr_error failure = {0};
     TSR_TRY(tsr__environment_cancelled(it->reader->snapshot->array->environment, error));
-    int rc = it->restarts > 0 ? 1 : choose_key_range(it, error);
+    int rc = it->key_range.restarts > 0 ? 1 : choose_key_range(it, error);
     TSR_TRY(rc);
     if (rc == 0) {
       if (it->depth == 0) return 0;
@@ -852,13 +871,13 @@ static int read_key_range(ordered_iterator *it, tsr_error *error) {
       if (rc == 1 && it->block.rows > 0 && sort_rows(it, &failure) < 0) rc = failure.code;
       if (rc == 1) {
         update_overestimate(it, it->block.rows);
-        it->restarts = 0;
-        it->target = TSR_MIN(tsr__mul_sat(it->target, ROWS_GROWTH), largest_target(it));
+        it->key_range.restarts = 0;
+        it->key_range.target = TSR_MIN(tsr__mul_sat(it->key_range.target, ROWS_GROWTH), largest_target(it));
         TSR_TRY(pass_key_range(&it->levels[it->depth], error));
         if (it->block.rows > 0) return 1;
         continue;
       }
-      it->overestimate = 1;
+      it->key_range.overestimate = 1;
       rc = tsr__lacks_memory(rc) ? shrink_for_memory(it, NULL) : rc == 0 ? read_ordered_shrink(it, &failure) : rc;
       if (rc < 0) {
         if (error) *error = failure;
@@ -868,15 +887,15 @@ static int read_key_range(ordered_iterator *it, tsr_error *error) {
       rc = 0;
     }
     if (rc == 0) TSR_TRY(descend(it, error));
-    if (it->streaming) return 1;
+    if (it->stream.active) return 1;
   }
 }
 
 /* Fills a batch with the next rows that were all written, or all never written. */
 static void fill_ordered_batch(ordered_iterator *it, tsr_batch *batch) {
-  const uint32_t *order = (const uint32_t *)(const void *)it->order.data + it->row_at;
+  const uint32_t *order = (const uint32_t *)(const void *)it->rows.order.data + it->rows.at;
   const bool written = it->block.flags.data[order[0]];
-  uint64_t count = it->row_count - it->row_at;
+  uint64_t count = it->rows.count - it->rows.at;
   if (it->block.written && it->block.unwritten)
     for (uint64_t i = 0; i < count; i++)
       if (it->block.flags.data[order[i]] != written) count = i;
@@ -887,30 +906,30 @@ static void fill_ordered_batch(ordered_iterator *it, tsr_batch *batch) {
   batch->fragment = TSR_FRAGMENT_NONE;
   it->given_unwritten = !written;
   if (written) batch->times = as_u64(&it->block.times);
-  it->row_at += count;
+  it->rows.at += count;
 }
 
 static int read_ordered_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
   ordered_iterator *it = (ordered_iterator *)iterator;
   for (;;) {
-    if (it->streaming) {
-      const int rc = it->distinct_given ? 0 : next_inner(it, batch, error);
+    if (it->stream.active) {
+      const int rc = it->stream.distinct_given ? 0 : next_inner(it, batch, error);
       if (rc > 0 && it->reader->request.distinct) { /* all rows of the stream are equal in the order */
         batch->count = 1;
-        it->distinct_given = true;
+        it->stream.distinct_given = true;
       }
-      if (rc > 0) it->streamed += batch->count;
+      if (rc > 0) it->stream.given += batch->count;
       if (rc != 0) return rc;
       it->depth--;
-      if (!it->distinct_given) update_overestimate(it, it->streamed);
-      it->streaming = it->distinct_given = false;
+      if (!it->stream.distinct_given) update_overestimate(it, it->stream.given);
+      it->stream.active = it->stream.distinct_given = false;
       TSR_TRY(pass_key_range(&it->levels[it->depth], error));
-      it->block.rows = it->row_at = it->row_count = 0;
+      it->block.rows = it->rows.at = it->rows.count = 0;
     }
-    if (it->row_at == it->row_count) {
+    if (it->rows.at == it->rows.count) {
       const int rc = read_key_range(it, error);
       if (rc <= 0) return rc;
-      if (it->streaming) continue;
+      if (it->stream.active) continue;
     }
     fill_ordered_batch(it, batch);
     return 1;
@@ -919,7 +938,7 @@ static int read_ordered_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr
 
 static int read_ordered_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   ordered_iterator *it = (ordered_iterator *)iterator;
-  if (it->streaming) return it->inner->iterator->column(it->inner->iterator, field, column, error);
+  if (it->stream.active) return it->inner->iterator->column(it->inner->iterator, field, column, error);
   if (!it->block.columns[field].ready && it->reader->request.distinct)
     return tsr__fail(error, TSR_ERROR, "field %u was requested of distinct rows, which are not ordered by it", field);
   if (!it->block.columns[field].ready) TSR_TRY(read_late_column(it, field, error));
@@ -943,8 +962,8 @@ static void read_ordered_release(ordered_iterator *it) {
     tsr__buffer_release(&it->levels[d].end_text);
   }
   tsr__free(it->levels);
-  tsr__free(it->keys);
-  tsr__arena_release(&it->key_range);
+  tsr__free(it->rows.keys);
+  tsr__arena_release(&it->key_range.arena);
   tsr_reader_close(it->inner);
   tsr__free(it);
 }
@@ -965,10 +984,10 @@ static int make_ordered(tsr_reader *reader, tsr_error *error) {
   TSR_TRY(TSR_ALLOC(&reader->memory, &it, error));
   it->base = (tsr_batch_iterator){.next = read_ordered_next, .column = read_ordered_column_of, .close = close_ordered};
   it->reader = reader;
-  tsr__arena_init(&it->key_range, &reader->memory);
-  it->order.memory = it->pairs.memory = it->distinct_cells.memory = &reader->memory;
+  tsr__arena_init(&it->key_range.arena, &reader->memory);
+  it->rows.order.memory = it->rows.pairs.memory = it->distinct_cells.memory = &reader->memory;
   int rc = TSR_ALLOC_ARRAY(&reader->memory, n, &it->levels, error);
-  if (rc >= 0) rc = TSR_ALLOC_ARRAY(&reader->memory, n, &it->keys, error);
+  if (rc >= 0) rc = TSR_ALLOC_ARRAY(&reader->memory, n, &it->rows.keys, error);
   if (rc >= 0) rc = tsr__row_block_init(&it->block, schema, &reader->memory, error);
   if (rc >= 0) rc = tsr__reader_open_within(reader->snapshot, &reader->memory, &it->inner, error);
   if (rc < 0) {
@@ -976,7 +995,7 @@ static int make_ordered(tsr_reader *reader, tsr_error *error) {
     return rc;
   }
   for (uint32_t d = 0; d < n; d++)
-    it->levels[d].at.memory = it->levels[d].end_text.memory = it->keys[d].memory = &reader->memory;
+    it->levels[d].at.memory = it->levels[d].end_text.memory = it->rows.keys[d].memory = &reader->memory;
   reader->ordered = &it->base;
   return TSR_OK;
 }
@@ -994,11 +1013,12 @@ static void choose_target(ordered_iterator *it, uint64_t limit) {
     const uint64_t row = tsr__mul_sat(cells_of_value(it), reader->snapshot->grid.extent[it->levels[0].dimension]);
     if (row > most && row <= TILES_MAX) most = row;
   }
-  it->rows_max = TSR_MAX(1, TSR_MIN(most, reader->memory.limit / 4 / bytes));
-  it->target = ROWS_FIRST;
+  it->key_range.rows_max = TSR_MAX(1, TSR_MIN(most, reader->memory.limit / 4 / bytes));
+  it->key_range.target = ROWS_FIRST;
   if (limit > 0)
-    it->target = schema->dense && reader->tests.count == 0 ? limit : TSR_MAX(ROWS_MIN, tsr__mul_sat(limit, 4));
-  it->target = TSR_MIN(TSR_MAX(it->target, 16), largest_target(it));
+    it->key_range.target =
+        schema->dense && reader->tests.count == 0 ? limit : TSR_MAX(ROWS_MIN, tsr__mul_sat(limit, 4));
+  it->key_range.target = TSR_MIN(TSR_MAX(it->key_range.target, 16), largest_target(it));
 }
 
 int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t count, uint64_t limit,
@@ -1006,9 +1026,9 @@ int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t c
   const tsr_schema *schema = reader->snapshot->schema;
   if (!reader->ordered) TSR_TRY(make_ordered(reader, error));
   ordered_iterator *it = (ordered_iterator *)reader->ordered;
-  it->level_count = it->depth = it->restarts = 0;
-  it->overestimate = 1;
-  it->streaming = it->distinct_given = false;
+  it->level_count = it->depth = it->key_range.restarts = 0;
+  it->key_range.overestimate = 1;
+  it->stream.active = it->stream.distinct_given = false;
   for (uint32_t i = 0; i < count; i++) {
     bool repeated = false;
     if (order[i].dimension >= schema->dimension_count)
