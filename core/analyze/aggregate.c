@@ -554,8 +554,8 @@ static void find_range(const tsr_aggregate *a, uint32_t d, uint64_t *low, uint64
     *high = snapshot->grid.low_key[d] + selected->spans[selected->count - 1].high;
     return;
   }
-  *low = tsr__key(snapshot->schema->fields[d].datatype, snapshot->non_empty_domain[d].low);
-  *high = tsr__key(snapshot->schema->fields[d].datatype, snapshot->non_empty_domain[d].high);
+  *low = tsr__key(snapshot->schema->fields[d].datatype, snapshot->domain.intervals[d].low);
+  *high = tsr__key(snapshot->schema->fields[d].datatype, snapshot->domain.intervals[d].high);
   if (plan->spans[d].all) return;
   *low = TSR_MAX(*low, plan->spans[d].spans[0].low);
   *high = TSR_MIN(*high, plan->spans[d].spans[plan->spans[d].count - 1].high);
@@ -565,7 +565,7 @@ static void find_range(const tsr_aggregate *a, uint32_t d, uint64_t *low, uint64
 static bool choose_direct(tsr_aggregate *a, uint64_t *groups) {
   *groups = 1;
   if (a->by_count == 0) return true;
-  if (a->reader->plan.empty || a->reader->plan.lossy || !a->snapshot->has_domain) return false;
+  if (a->reader->plan.empty || a->reader->plan.lossy || !a->snapshot->domain.exists) return false;
   if (a->snapshot->schema->dense && !a->reader->plan.selections)
     return false; /* read_point.c reads a single cell without a plan */
   for (uint32_t k = a->by_count; k-- > 0;) {

@@ -275,14 +275,15 @@ static int select_fragments(selection *s) {
 static void note_change(tsr_snapshot *snapshot, const tsr_commit_list *list) {
   for (uint64_t i = 0; i < list->count; i++) {
     const tsr_name *name = &list->items[i].parsed;
-    if (name->start > snapshot->as_of) snapshot->next_change = TSR_MIN(snapshot->next_change, name->start);
+    if (name->start > snapshot->as_of)
+      snapshot->request.next_change = TSR_MIN(snapshot->request.next_change, name->start);
     /* its cells may have any time up to its end, so each later moment may show others */
-    else if (name->end > snapshot->as_of) snapshot->next_change = snapshot->as_of + 1;
+    else if (name->end > snapshot->as_of) snapshot->request.next_change = snapshot->as_of + 1;
   }
 }
 
 static void find_next_change(tsr_snapshot *snapshot, const tsr_commit_listing *listing) {
-  snapshot->next_change = UINT64_MAX;
+  snapshot->request.next_change = UINT64_MAX;
   note_change(snapshot, &listing->fragments);
   note_change(snapshot, &listing->deletes);
   note_change(snapshot, &listing->vacuums);
@@ -441,16 +442,16 @@ static void snapshot_widen(const tsr_field *dimension, tsr_interval *hull, const
 static int snapshot_find_domain(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   uint32_t n = snapshot->schema->dimension_count;
-  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, n, &snapshot->non_empty_domain, s->error));
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, n, &snapshot->domain.intervals, s->error));
   for (uint64_t i = 0; i < snapshot->fragment_count; i++) {
     const tsr_fragment_metadata *m = &snapshot->fragments[i].fragment->metadata;
     if (m->empty_domain || m->tile_count == 0) continue;
     for (uint32_t d = 0; d < n; d++) {
-      if (snapshot->has_domain)
-        snapshot_widen(&snapshot->schema->fields[d], &snapshot->non_empty_domain[d], &m->non_empty_domain[d]);
-      else snapshot->non_empty_domain[d] = m->non_empty_domain[d];
+      if (snapshot->domain.exists)
+        snapshot_widen(&snapshot->schema->fields[d], &snapshot->domain.intervals[d], &m->non_empty_domain[d]);
+      else snapshot->domain.intervals[d] = m->non_empty_domain[d];
     }
-    snapshot->has_domain = true;
+    snapshot->domain.exists = true;
   }
   return TSR_OK;
 }
@@ -459,15 +460,15 @@ static int snapshot_find_box(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_grid *grid = &snapshot->grid;
   uint32_t n = grid->dimensions;
-  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, (uint64_t)n * 2, &snapshot->box_low, s->error));
-  snapshot->box_high = snapshot->box_low + n;
-  for (uint32_t d = 0; d < n && snapshot->has_domain; d++) {
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, (uint64_t)n * 2, &snapshot->domain.box_low, s->error));
+  snapshot->domain.box_high = snapshot->domain.box_low + n;
+  for (uint32_t d = 0; d < n && snapshot->domain.exists; d++) {
     tsr_datatype datatype = snapshot->schema->fields[d].datatype;
     uint64_t zero = grid->low_key[d], end = zero + grid->last[d];
-    uint64_t low = tsr__key(datatype, snapshot->non_empty_domain[d].low);
-    uint64_t high = tsr__key(datatype, snapshot->non_empty_domain[d].high);
-    snapshot->box_low[d] = TSR_MIN(TSR_MAX(low, zero), end) - zero;
-    snapshot->box_high[d] = TSR_MIN(TSR_MAX(high, zero), end) - zero;
+    uint64_t low = tsr__key(datatype, snapshot->domain.intervals[d].low);
+    uint64_t high = tsr__key(datatype, snapshot->domain.intervals[d].high);
+    snapshot->domain.box_low[d] = TSR_MIN(TSR_MAX(low, zero), end) - zero;
+    snapshot->domain.box_high[d] = TSR_MIN(TSR_MAX(high, zero), end) - zero;
   }
   return TSR_OK;
 }
@@ -486,7 +487,7 @@ static int snapshot_number_unwritten(selection *s) {
 
 static int snapshot_fill(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
-  snapshot->schema = snapshot->requested_schema;
+  snapshot->schema = snapshot->request.schema;
   if (snapshot->schema) TSR_TRY(tsr__array_has_schema(s->array, snapshot->schema, s->error));
   else TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
   find_next_change(snapshot, s->array->listing);
@@ -521,9 +522,9 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
   s.snapshot->references = 1;
   s.snapshot->since = request->since;
   s.snapshot->as_of = as_of;
-  s.snapshot->requested_as_of = request->as_of;
-  s.snapshot->requested_schema = request->schema;
-  s.snapshot->generation = array->listing->generation;
+  s.snapshot->request.as_of = request->as_of;
+  s.snapshot->request.schema = request->schema;
+  s.snapshot->request.generation = array->listing->generation;
   s.numbers.memory = s.covered.memory = s.undone.memory = &array->memory;
   s.vacuum_cut = vacuum_cut;
   int rc = snapshot_fill(&s);
@@ -587,11 +588,11 @@ static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_erro
 /* ---- Sharing ----------------------------------------------------------------------------------------------------- */
 
 static bool may_share(const tsr_snapshot *snapshot, const snapshot_request *request, uint64_t now) {
-  if (snapshot->generation != snapshot->array->listing->generation) return false;
-  if (snapshot->since != request->since || snapshot->requested_as_of != request->as_of ||
-      snapshot->requested_schema != request->schema)
+  if (snapshot->request.generation != snapshot->array->listing->generation) return false;
+  if (snapshot->since != request->since || snapshot->request.as_of != request->as_of ||
+      snapshot->request.schema != request->schema)
     return false;
-  return request->as_of != TSR_TIME_NOW || (now >= snapshot->as_of && now < snapshot->next_change);
+  return request->as_of != TSR_TIME_NOW || (now >= snapshot->as_of && now < snapshot->request.next_change);
 }
 
 /* Moves recent[i] to the front and returns it. */
@@ -614,7 +615,7 @@ static void forget_outdated(tsr_array *array) {
   tsr_array_snapshots *kept = &array->snapshots;
   if (kept->pruned == array->listing->generation) return;
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
-    if (kept->recent[i] && kept->recent[i]->generation != array->listing->generation) {
+    if (kept->recent[i] && kept->recent[i]->request.generation != array->listing->generation) {
       tsr_snapshot_close(kept->recent[i]);
       kept->recent[i] = NULL;
     }
@@ -679,7 +680,7 @@ static int stack_run(selection *s, const tsr_snapshot_run *run) {
 
 static int snapshot_stack(selection *s, bool alone, const tsr_snapshot_run *runs, uint64_t count) {
   tsr_snapshot *snapshot = s->snapshot;
-  const tsr_snapshot *base = snapshot->base;
+  const tsr_snapshot *base = snapshot->view.base;
   const uint64_t below = alone ? 0 : base->fragment_count;
   TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, below + count, &snapshot->fragments, s->error));
   for (uint64_t i = 0; i < below; i++) {
@@ -688,7 +689,7 @@ static int snapshot_stack(selection *s, bool alone, const tsr_snapshot_run *runs
   }
   snapshot->fragment_count = below;
   for (uint64_t i = 0; i < count; i++) TSR_TRY(stack_run(s, &runs[i]));
-  snapshot->has_domain = false;
+  snapshot->domain.exists = false;
   TSR_TRY(snapshot_find_domain(s));
   return snapshot->schema->dense ? snapshot_find_box(s) : TSR_OK;
 }
@@ -701,9 +702,9 @@ int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *
   *s.snapshot = *base;
   s.snapshot->references = 1;
   s.snapshot->fragment_count = 0;
-  s.snapshot->base = base;
-  s.snapshot->writer = NULL;
-  s.snapshot->view = NULL;
+  s.snapshot->view.base = base;
+  s.snapshot->view.writer = NULL;
+  s.snapshot->view.functions = NULL;
   tsr__snapshot_hold(base);
   tsr__arena_init(&s.snapshot->arena, &base->array->memory);
   const int rc = snapshot_stack(&s, alone, runs, count);
@@ -718,8 +719,8 @@ void tsr_snapshot_close(tsr_snapshot *snapshot) {
   if (!snapshot || --snapshot->references > 0) return;
   for (uint64_t i = 0; i < snapshot->fragment_count; i++)
     tsr__array_fragment_drop(snapshot->array, snapshot->fragments[i].fragment);
-  if (snapshot->view) snapshot->view->release(snapshot->writer);
-  tsr_snapshot *base = snapshot->base;
+  if (snapshot->view.functions) snapshot->view.functions->release(snapshot->view.writer);
+  tsr_snapshot *base = snapshot->view.base;
   tsr__arena_release(&snapshot->arena);
   tsr__free(snapshot);
   tsr_snapshot_close(base);
@@ -730,7 +731,7 @@ const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot) { return sna
 int tsr_snapshot_non_empty_domain(tsr_snapshot *snapshot, const tsr_interval **intervals, tsr_error *error) {
   TSR_OWN_ERROR(error);
   (void)error;
-  if (!snapshot->has_domain) return 0;
-  *intervals = snapshot->non_empty_domain;
+  if (!snapshot->domain.exists) return 0;
+  *intervals = snapshot->domain.intervals;
   return 1;
 }

@@ -57,30 +57,41 @@ typedef struct tsr_writer_view {
   void (*release)(struct tsr_writer *writer);
 } tsr_writer_view;
 
+typedef struct tsr_snapshot_request { /* who may share the snapshot, and for how long (snapshot.c) */
+  uint64_t as_of; /* may be TSR_TIME_NOW */
+  const tsr_schema *schema; /* NULL: the schema in force at as_of */
+  uint64_t generation; /* of the listing from which the snapshot was made */
+  uint64_t next_change; /* first time after the snapshot's as_of at which a committed name comes into view */
+} tsr_snapshot_request;
+
+typedef struct tsr_snapshot_domain { /* the non-empty domain of all fragments together */
+  bool exists; /* false: no fragment has cells */
+  tsr_interval *intervals; /* by dimension */
+  uint64_t *box_low, *box_high; /* dense: the same in ordinals, inclusive */
+} tsr_snapshot_domain;
+
+typedef struct tsr_snapshot_view { /* of a transaction view (write/transaction_view.c): the changes on top */
+  tsr_snapshot *base; /* the snapshot below, which this one holds; else NULL */
+  struct tsr_writer *writer; /* NULL: no writer's changes are on top */
+  const tsr_writer_view *functions; /* of the writer; NULL if there is none */
+  uint64_t removed; /* the first so many rows that the writer has removed are hidden */
+} tsr_snapshot_view;
+
 struct tsr_snapshot {
   tsr_array *array;
   uint32_t references;
   uint64_t since, as_of; /* inclusive, in milliseconds since 1970; as_of: the clock if TSR_TIME_NOW was requested */
-  uint64_t requested_as_of; /* may be TSR_TIME_NOW */
-  uint64_t generation; /* of the listing that it was made from */
-  uint64_t next_change; /* first time after as_of at which a committed name comes into view */
-  const tsr_schema *requested_schema; /* NULL: the schema in force at as_of */
   const tsr_schema *schema; /* whose fields the snapshot shows */
-  tsr_arena arena;
-  tsr_grid grid; /* dense arrays */
   uint64_t fragment_count;
   tsr_snapshot_fragment *fragments; /* oldest first: by (start time, name); of equal coordinates the later one counts */
+  tsr_arena arena;
+  tsr_grid grid; /* dense arrays */
   const tsr_condition **conditions; /* delete conditions in view, by time; fragments share the array */
   uint64_t condition_count;
-  bool has_domain; /* false: no fragment has cells */
-  tsr_interval *non_empty_domain; /* of all fragments together */
-  uint64_t *box_low, *box_high; /* dense: the same in ordinals, inclusive */
   int64_t unwritten_row_base; /* rowids of never-written dense cells, by row-major ordinal; -1: numbered on demand */
-  /* The following fields are for transaction views (write/transaction_view.c). */
-  tsr_snapshot *base; /* the snapshot below, which this one holds; else NULL */
-  struct tsr_writer *writer; /* NULL: no writer's changes are on top */
-  const tsr_writer_view *view; /* functions of the writer; NULL if there is none */
-  uint64_t removed; /* the first so many rows that the writer has removed are hidden */
+  tsr_snapshot_request request;
+  tsr_snapshot_domain domain;
+  tsr_snapshot_view view;
 };
 
 typedef struct tsr_snapshot_run { /* a sorted run of a transaction view */
@@ -91,7 +102,6 @@ typedef struct tsr_snapshot_run { /* a sorted run of a transaction view */
 
 /* Makes a snapshot of `base` with sorted runs on top, the latest last; if `alone` is true, of the runs without the
  * fragments of `base`. The snapshot takes references to `base` and to the runs. */
-
 int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *runs, uint64_t count,
                         tsr_snapshot **snapshot, tsr_error *error);
 

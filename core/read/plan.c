@@ -217,14 +217,14 @@ static int plan_find_box(tsr_snapshot *snapshot, uint32_t f, tsr_arena *arena, t
 static int plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_plan *plan, tsr_error *error) {
   const tsr_grid *grid = &snapshot->grid;
   tsr_environment *environment = snapshot->array->environment;
-  if (!snapshot->has_domain) {
+  if (!snapshot->domain.exists) {
     plan->empty = true;
     return TSR_OK;
   }
   TSR_TRY(TSR_ARENA_ARRAY(arena, grid->dimensions, &plan->selections, error));
   for (uint32_t d = 0; d < grid->dimensions; d++) {
-    TSR_TRY(plan_select_dimension(&plan->spans[d], grid->low_key[d], snapshot->box_low[d], snapshot->box_high[d], arena,
-                                  &plan->selections[d], error));
+    TSR_TRY(plan_select_dimension(&plan->spans[d], grid->low_key[d], snapshot->domain.box_low[d],
+                                  snapshot->domain.box_high[d], arena, &plan->selections[d], error));
     if (plan->selections[d].count == 0) plan->empty = true;
   }
   uint64_t considered = 0, met = 0;

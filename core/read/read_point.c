@@ -33,7 +33,7 @@ static const tsr_range *single_range(const tsr_ranges *ranges) {
 /* Computes the ordinals of the requested cell: 1; 0 if the request is not a single cell; -1 if the cell lies outside of
  * the array's non-empty domain. */
 static int read_point_find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t *ordinals) {
-  bool outside = !snapshot->has_domain;
+  bool outside = !snapshot->domain.exists;
   for (uint32_t d = 0; d < snapshot->grid.dimensions; d++) {
     const tsr_range *range = single_range(&dimensions[d]);
     if (!range) return 0;
@@ -41,7 +41,7 @@ static int read_point_find_ordinals(const tsr_snapshot *snapshot, const tsr_rang
     const uint64_t key = tsr__key(datatype, range->low);
     if (key != tsr__key(datatype, range->high)) return 0;
     ordinals[d] = key - snapshot->grid.low_key[d]; /* a key below the domain wraps to an ordinal above every box */
-    outside = outside || ordinals[d] < snapshot->box_low[d] || ordinals[d] > snapshot->box_high[d];
+    outside = outside || ordinals[d] < snapshot->domain.box_low[d] || ordinals[d] > snapshot->domain.box_high[d];
   }
   return outside ? -1 : 1;
 }

@@ -138,7 +138,7 @@ static int request_certain(sparse_iterator *it, tsr_sparse_tile *tile, bool merg
   TSR_TRY(request_conditions(it, tile, error));
   TSR_TRY(tsr__tests_request(it->reader, tile->pinned, error));
   if (it->reader->tests.count > 0 || f->condition_count > 0 || f->fragment->metadata.has_delete_metadata) return TSR_OK;
-  return it->reader->snapshot->removed > 0 || must_defer_fields(it, merged)
+  return it->reader->snapshot->view.removed > 0 || must_defer_fields(it, merged)
              ? TSR_OK
              : tsr__reader_request_fields(it->reader, tile->pinned, error);
 }
@@ -247,15 +247,16 @@ static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
   const bool uncommitted = read_sparse_fragment_of(it, tile)->fragment->uncommitted;
   const uint64_t *times = uncommitted ? system_values(it, tile, TSR_SLOT_TIMES) : NULL;
   const int64_t first = first_row(it, tile);
-  if (snapshot->removed == 0 || tile->count == 0) return TSR_OK;
-  if (!uncommitted && !snapshot->view->hides_some(snapshot->writer, first, first + (int64_t)tile->pinned->cells - 1))
+  if (snapshot->view.removed == 0 || tile->count == 0) return TSR_OK;
+  if (!uncommitted &&
+      !snapshot->view.functions->hides_some(snapshot->view.writer, first, first + (int64_t)tile->pinned->cells - 1))
     return TSR_OK;
   it->keep.size = 0;
   TSR_TRY(tsr__buffer_reserve(&it->keep, tile->count, error));
   for (uint64_t i = 0; i < tile->count; i++) {
     const uint32_t cell = tile->cells ? tile->cells[i] : (uint32_t)i;
     const int64_t row = uncommitted ? tsr__uncommitted_rowid(times[cell] - TSR_UNCOMMITTED_TIMES) : first + cell;
-    it->keep.data[i] = !snapshot->view->hides(snapshot->writer, row, snapshot->removed);
+    it->keep.data[i] = !snapshot->view.functions->hides(snapshot->view.writer, row, snapshot->view.removed);
   }
   return read_sparse_compress(it, tile, it->keep.data, error);
 }
@@ -264,7 +265,7 @@ static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
 static int drop_deleted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
   const bool dated = f->fragment->metadata.has_delete_metadata;
-  if (it->reader->snapshot->writer) TSR_TRY(drop_removed(it, tile, error));
+  if (it->reader->snapshot->view.writer) TSR_TRY(drop_removed(it, tile, error));
   if ((!dated && f->condition_count == 0) || tile->count == 0) return TSR_OK;
   it->keep.size = 0;
   TSR_TRY(tsr__buffer_reserve(&it->keep, tile->count, error));
@@ -300,7 +301,7 @@ static int read_sparse_offer_whole_tile(sparse_iterator *it, const tsr_plan_tile
   const tsr_snapshot_fragment *f = &it->reader->snapshot->fragments[planned->fragment];
   if (!it->reader->shortcut.take || !planned->inside || f->cut || f->condition_count > 0 || it->reader->tests.count > 0)
     return 0;
-  if (f->fragment->metadata.has_delete_metadata || it->reader->snapshot->removed > 0) return 0;
+  if (f->fragment->metadata.has_delete_metadata || it->reader->snapshot->view.removed > 0) return 0;
   const tsr_whole_tile whole = {.fragment = planned->fragment, .tile = planned->tile, .cells = cells};
   return it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
 }

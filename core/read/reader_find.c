@@ -117,13 +117,13 @@ static int find_unwritten(found_iterator *it, int64_t row) {
 static int find_uncommitted(found_iterator *it, int64_t row, tsr_error *error) {
   const tsr_snapshot *snapshot = it->reader->snapshot;
   const uint64_t number = (uint64_t)(-2 - row);
-  if (!snapshot->writer || row > -2) return 0;
+  if (!snapshot->view.writer || row > -2) return 0;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     const tsr_snapshot_fragment *item = &snapshot->fragments[f];
     uint64_t at;
     if (!item->fragment->uncommitted || number >= item->run_end || number < item->run_first) continue;
-    TSR_TRY(snapshot->view->position(snapshot->array, item->fragment, item->run_first, number - item->run_first, &at,
-                                     error));
+    TSR_TRY(snapshot->view.functions->position(snapshot->array, item->fragment, item->run_first,
+                                               number - item->run_first, &at, error));
     return pin_cell(it, (uint32_t)f, at, error);
   }
   return 0;
@@ -132,7 +132,8 @@ static int find_uncommitted(found_iterator *it, int64_t row, tsr_error *error) {
 static int find_row_by_id(tsr_reader *reader, int64_t row, tsr_error *error) {
   tsr_snapshot *snapshot = reader->snapshot;
   uint64_t *memory;
-  if (snapshot->view && snapshot->view->hides(snapshot->writer, row, snapshot->removed)) return 0;
+  if (snapshot->view.functions && snapshot->view.functions->hides(snapshot->view.writer, row, snapshot->view.removed))
+    return 0;
   TSR_TRY(tsr__reader_start_nothing(reader, error));
   found_iterator *it;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));

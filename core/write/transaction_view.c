@@ -377,10 +377,10 @@ static int make_view(tsr_writer *w, tsr_snapshot *base, tsr_mark mark, tsr_snaps
   TSR_TRY(transaction_view_make_runs(w, error));
   drop_view(w);
   TSR_TRY(transaction_view_stack(w, base, tsr__run_count(&w->runs), &w->view.snapshot, error));
-  w->view.snapshot->writer = w;
+  w->view.snapshot->view.writer = w;
   w->references++;
-  w->view.snapshot->removed = mark.removed;
-  w->view.snapshot->view = &writer_view;
+  w->view.snapshot->view.removed = mark.removed;
+  w->view.snapshot->view.functions = &writer_view;
   w->view.mark = mark;
   *snapshot = w->view.snapshot;
   return TSR_OK;
@@ -391,7 +391,7 @@ int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapshot **sna
   const tsr_mark mark = tsr_writer_mark(writer);
   if (mark.cells == 0 && mark.removed == 0) {
     *snapshot = base;
-  } else if (writer->view.snapshot && writer->view.snapshot->base == base && is_same(mark, writer->view.mark)) {
+  } else if (writer->view.snapshot && writer->view.snapshot->view.base == base && is_same(mark, writer->view.mark)) {
     *snapshot = writer->view.snapshot;
   } else if (make_view(writer, base, mark, snapshot, error) < 0) {
     return tsr__wrap(error, "array %s", writer->array->path);

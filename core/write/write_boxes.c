@@ -342,11 +342,11 @@ static uint64_t write_boxes_count_outside(const tsr_boxes *b, const uint64_t *lo
     for (uint32_t d = 0; d < b->dimensions; d++)
       meets = meets && tile_at[d] >= low[d] / b->grid.extent[d] && tile_at[d] <= high[d] / b->grid.extent[d];
     for (uint64_t i = b->cells.tile_first[tile]; i < b->cells.tile_first[tile + 1] && meets; i++) {
-      bool in_box = true, in_domain = snapshot->has_domain;
+      bool in_box = true, in_domain = snapshot->domain.exists;
       tsr__boxes_ordinals(b, tile_at, tsr__boxes_place(b, i), at);
       for (uint32_t d = 0; d < b->dimensions; d++) {
         in_box = in_box && at[d] >= low[d] && at[d] <= high[d];
-        in_domain = in_domain && at[d] >= snapshot->box_low[d] && at[d] <= snapshot->box_high[d];
+        in_domain = in_domain && at[d] >= snapshot->domain.box_low[d] && at[d] <= snapshot->domain.box_high[d];
       }
       outside += in_box && !in_domain;
     }

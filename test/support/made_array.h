@@ -396,17 +396,17 @@ static inline void made_finish_dense(made_array *m) {
   const uint32_t n = s->grid.dimensions;
   void *memory;
   assert_int_equal(tsr__arena_array(&s->arena, 2 * n, 8, &memory, NULL), TSR_OK);
-  s->box_low = memory;
-  s->box_high = s->box_low + n;
+  s->domain.box_low = memory;
+  s->domain.box_high = s->domain.box_low + n;
   for (uint64_t f = 0; f < s->fragment_count; f++)
     for (uint32_t d = 0; d < n; d++) {
       const tsr_interval *i = &s->fragments[f].fragment->metadata.non_empty_domain[d];
       const uint64_t low = tsr__key(TSR_INT32, i->low) - s->grid.low_key[d],
                      high = tsr__key(TSR_INT32, i->high) - s->grid.low_key[d];
-      s->box_low[d] = f ? TSR_MIN(s->box_low[d], low) : low;
-      s->box_high[d] = f ? TSR_MAX(s->box_high[d], high) : high;
+      s->domain.box_low[d] = f ? TSR_MIN(s->domain.box_low[d], low) : low;
+      s->domain.box_high[d] = f ? TSR_MAX(s->domain.box_high[d], high) : high;
     }
-  s->has_domain = s->fragment_count > 0;
+  s->domain.exists = s->fragment_count > 0;
 }
 
 /* ---- Requests and rows ---- */

@@ -159,8 +159,8 @@ static unsigned check_sparse(unsigned rounds) {
     made_set32(domain[1].high,
                made_random(2) ? 63
                               : 2); /* a non-empty domain that lacks cells: the aggregate notices it and reads again */
-    m.snapshot.non_empty_domain = domain;
-    m.snapshot.has_domain = made_random(3) > 0;
+    m.snapshot.domain.intervals = domain;
+    m.snapshot.domain.exists = made_random(3) > 0;
     give_statistics(&m);
     lies += check_some(&m, text, 29);
     made_close(&m);

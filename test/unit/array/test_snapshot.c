@@ -160,8 +160,8 @@ static void test_non_empty_domain(void **state) {
   memcpy(&high, intervals[0].high, 4);
   assert_int_equal(low, 5);
   assert_int_equal(high, 39);
-  assert_int_equal(s->box_low[0], 5);
-  assert_int_equal(s->box_high[0], 39);
+  assert_int_equal(s->domain.box_low[0], 5);
+  assert_int_equal(s->domain.box_high[0], 39);
   assert_int_equal(s->grid.last[0], 99);
   assert_true(s->unwritten_row_base > 0);
   int64_t base = s->unwritten_row_base, row = s->fragments[0].fragment->row_base;
@@ -255,21 +255,21 @@ static void test_future_comes_into_view(void **state) {
   write_fragment(name, false, false, 0, 9);
   tsr_snapshot *s = open_at(0, TSR_TIME_NOW), *t;
   assert_int_equal(s->fragment_count, 1);
-  assert_int_equal(s->next_change, soon);
+  assert_int_equal(s->request.next_change, soon);
   t = open_at(0, soon); /* an end in the future is taken at its word */
   assert_int_equal(t->fragment_count, 2);
   tsr_snapshot_close(t);
   while (tsr__environment_now() <= soon) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
   t = open_at(0, TSR_TIME_NOW);
   assert_int_equal(t->fragment_count, 2);
-  assert_int_equal(t->next_change, UINT64_MAX);
+  assert_int_equal(t->request.next_change, UINT64_MAX);
   tsr_snapshot_close(s);
   tsr_snapshot_close(t);
   snprintf(name, sizeof name, "__20_%llu" U "_22", (unsigned long long)FAR); /* cut by now: its cells have any time */
   write_fragment(name, false, true, 0, 9);
   s = open_at(0, TSR_TIME_NOW);
   assert_true(s->fragments[1].cut);
-  assert_int_equal(s->next_change, s->as_of + 1);
+  assert_int_equal(s->request.next_change, s->as_of + 1);
   tsr_snapshot_close(s);
 }
 

@@ -159,7 +159,7 @@ static void test_a_dense_plan_has_the_boxes_that_meet_the_request(void **state) 
   const uint64_t low[3] = {0, 0}, high[3] = {39, 39}, part_low[3] = {20, 30}, part_high[3] = {29, 39};
   made_open(&m, true, 2, false, -20, 19, extents);
   made_finish_grid(&m);
-  m.snapshot.has_domain = false;
+  m.snapshot.domain.exists = false;
   assert_true(estimate_rows(&m, NULL, &e) == 0);
   made_dense(&m, 1, low, high, zero);
   made_dense(&m, 2, part_low, part_high, zero);

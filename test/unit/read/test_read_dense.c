@@ -99,8 +99,8 @@ static void check_read(made_array *m, const model *w, tsr_reader *reader, const 
   const tsr_snapshot *s = &m->snapshot;
   int32_t from[3] = {0}, to[3] = {0};
   for (uint32_t d = 0; d < n; d++) {
-    from[d] = low + (int32_t)s->box_low[d];
-    to[d] = low + (int32_t)s->box_high[d];
+    from[d] = low + (int32_t)s->domain.box_low[d];
+    to[d] = low + (int32_t)s->domain.box_high[d];
     assert_true(to[d] <= high);
   }
   for (c.at[0] = from[0]; c.at[0] <= to[0]; c.at[0]++)
