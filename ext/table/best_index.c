@@ -67,7 +67,7 @@ static const char MISSING[] = " ARGUMENT MISSING";
 
 static const char *column_name(const tsx_table *table, int column) {
   int shown = (int)table->column_count;
-  return column < shown ? table->columns[column].name : table->hidden[column - shown];
+  return column < shown ? table->columns[column].name : table->declared.hidden[column - shown];
 }
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
@@ -236,7 +236,7 @@ static void best_index_take(choice *c, int i, int column, tsx_op op, sqlite3_val
 }
 
 int tsx_time_misused(tsx_table *table, int which) {
-  const char *name = table->array ? table->hidden[which] : which ? "since" : "as_of";
+  const char *name = table->array ? table->declared.hidden[which] : which ? "since" : "as_of";
   return tsx_vtab_fail(
       &table->base, SQLITE_ERROR,
       "%s: %s is an argument, not a column of values: give it in the call, FROM %s(%s), or by =, IS or IN", table->path,

@@ -111,8 +111,8 @@ static void cursor_destroy(array_cursor *c) {
 }
 
 void tsx_cursor_forget(tsx_table *table) {
-  if (table->idle) cursor_destroy(table->idle);
-  table->idle = NULL;
+  if (table->cursors.idle) cursor_destroy(table->cursors.idle);
+  table->cursors.idle = NULL;
 }
 
 int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
@@ -120,12 +120,12 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   tsr_error error;
   tsx_error_init(&error);
   if (tsx_table_ready(table, &error) < 0) return tsx_vtab_error(vtab, &error);
-  array_cursor *c = table->idle;
+  array_cursor *c = table->cursors.idle;
   if (!c) {
     int code = cursor_make(table, &c);
     if (code != SQLITE_OK) return code;
   }
-  table->idle = NULL;
+  table->cursors.idle = NULL;
   tsx_connection_add_cursor(table->connection);
   int code = tsx_transactions_check(table->connection, &error);
   if (code == TSR_OK && table->array->transaction) code = tsx_table_snapshot(table, &c->state.opened, &error);
@@ -135,7 +135,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
     return tsx_vtab_error(vtab, &error);
   }
   memset(c->fields, 0, table->schema->dimension_count + table->schema->attribute_count); /* of the last statement */
-  c->number = ++table->opened;
+  c->number = ++table->cursors.opened;
   tsx_update_forget(table);
   *out = &c->base;
   return SQLITE_OK;
@@ -174,7 +174,7 @@ static void clear_request(array_cursor *c) {
 static bool may_become_idle(const array_cursor *c) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const bool goes_on = table->connection->statement.cursors > 1;
-  if (table->idle) return false;
+  if (table->cursors.idle) return false;
   if (!c->reader) return true;
   if (!c->state.snapshot || c->state.snapshot->transaction || tsr_reader_rest(c->reader, !goes_on) > IDLE_MAX)
     return false;
@@ -183,7 +183,7 @@ static bool may_become_idle(const array_cursor *c) {
 }
 
 void tsx_cursor_forget_tiles(tsx_table *table) {
-  if (table->idle && table->idle->reader) (void)tsr_reader_rest(table->idle->reader, true);
+  if (table->cursors.idle && table->cursors.idle->reader) (void)tsr_reader_rest(table->cursors.idle->reader, true);
 }
 
 int tsx_cursor_close(sqlite3_vtab_cursor *base) {
@@ -196,7 +196,7 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   tsx_snapshot_release(c->state.snapshot);
   tsx_snapshot_release(c->state.opened);
   c->state.snapshot = c->state.opened = NULL;
-  if (becomes_idle) table->idle = c;
+  if (becomes_idle) table->cursors.idle = c;
   else cursor_destroy(c);
   tsx_connection_remove_cursor(table->connection);
   return SQLITE_OK;
@@ -580,7 +580,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   const tsx_access *access = &c->plan.access;
   tsr_error error;
   tsx_error_init(&error);
-  if (c->number > table->filtered) table->filtered = c->number;
+  if (c->number > table->cursors.filtered) table->cursors.filtered = c->number;
   count_rows(c);
   clear_request(c);
   uint64_t since = table->options.since, as_of = table->options.as_of;
@@ -707,7 +707,7 @@ int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
         "%s: SELECT DISTINCT with a rowid in its WHERE: put SELECT DISTINCT around a subquery that has the WHERE, "
         "and LIMIT -1 behind it",
         ((tsx_table *)base->pVtab)->path);
-  ((tsx_table *)base->pVtab)->read_at_other_time =
+  ((tsx_table *)base->pVtab)->cursors.read_at_other_time =
       cursor_is_given(c->request.times[0]) || cursor_is_given(c->request.times[1]);
   *rowid = cursor_row_of(&c->position);
   note_requested(c, REQUESTED_ROWID);

@@ -132,13 +132,13 @@ void tsx_journal_make_id(char id[TSX_ID_SIZE]) {
 int tsx_journal_find_id(tsx_table *table, tsr_error *error) {
   sqlite3 *db = table->connection->db;
   sqlite3_stmt *statement = NULL;
-  if (*table->id) return TSR_OK;
+  if (*table->commit.id) return TSR_OK;
   char *sql =
       sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = 'id'", table->schema_name, table->name);
   int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
   if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
     const char *id = (const char *)sqlite3_column_text(statement, 0);
-    if (id) sqlite3_snprintf(TSX_ID_SIZE, table->id, "%s", id);
+    if (id) sqlite3_snprintf(TSX_ID_SIZE, table->commit.id, "%s", id);
   }
   const bool failed =
       code != SQLITE_ROW && code != SQLITE_DONE && code != SQLITE_ERROR; /* SQLITE_ERROR: there is no such table */
@@ -152,8 +152,8 @@ int tsx_journal_find_id(tsx_table *table, tsr_error *error) {
  * the name from sqlite3_malloc; SQLITE_DONE if the table is gone; else SQLite's error. */
 static int present_name(const tsx_table *table, char **name) {
   sqlite3 *db = table->connection->db;
-  if (*table->id && has_config(db, table->schema_name, table->name, "id", table->id) != SQLITE_ROW)
-    return tsx_config_find(db, table->schema_name, "id", table->id, name);
+  if (*table->commit.id && has_config(db, table->schema_name, table->name, "id", table->commit.id) != SQLITE_ROW)
+    return tsx_config_find(db, table->schema_name, "id", table->commit.id, name);
   *name = sqlite3_mprintf("%s", table->name);
   return *name ? SQLITE_ROW : SQLITE_NOMEM;
 }
@@ -247,7 +247,7 @@ static int choose_owner(const tsx_table *table, tsx_transaction *transaction, ts
   if (code == SQLITE_DONE) tsx_journal_make_id(owner); /* NAME_config is not ours: a random id, which nothing undoes */
   else if (code != SQLITE_ROW) return fail_sql(table->connection->db, code, table, error);
   if (kept || placed == 0 || code == SQLITE_DONE) *transaction->owner_place = 0;
-  memcpy(transaction->owner_table, table->id, TSX_ID_SIZE);
+  memcpy(transaction->owner_table, table->commit.id, TSX_ID_SIZE);
   transaction->owner = sqlite3_mprintf("%s", owner);
   transaction->owner_file = sqlite3_mprintf("%s", file_of(table));
   return transaction->owner && transaction->owner_file ? TSR_OK : tsx_out_of_memory(error);
@@ -271,7 +271,7 @@ int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, ts
 static int keep_owner(const tsx_table *table, const char *name) {
   const tsx_transaction *t = table->array->transaction;
   sqlite3 *db = table->connection->db;
-  if (!t->owner || !*t->owner_place || strcmp(t->owner_table, table->id) != 0) return SQLITE_OK;
+  if (!t->owner || !*t->owner_place || strcmp(t->owner_table, table->commit.id) != 0) return SQLITE_OK;
   int code = journal_run(
       db, sqlite3_mprintf("INSERT OR IGNORE INTO \"%w\".\"%w_config\" SELECT 'owner ' || substr(value, 1, 32), "
                           "substr(value, 34) FROM \"%w\".\"%w_config\" WHERE key = 'owner' AND "

@@ -21,7 +21,7 @@ int tsx_config_find(sqlite3 *db, const char *schema, const char *key, const char
 /* Makes a random id. */
 void tsx_journal_make_id(char id[TSX_ID_SIZE]);
 
-/* Reads table->id from NAME_config, unless it has been read; it stays "" where NAME_config has none. */
+/* Reads table->commit.id from NAME_config, unless it has been read; it stays "" where NAME_config has none. */
 int tsx_journal_find_id(tsx_table *table, tsr_error *error);
 
 /* Returns SQLITE_FCNTL_DATA_VERSION of the table's database file. It changes with each commit that reaches its second

@@ -42,8 +42,8 @@ static bool name_taken(const tsx_table *table, uint32_t count, const char *name)
 static void free_columns(tsx_table *table) {
   for (uint32_t i = 0; i < table->column_count; i++) sqlite3_free(table->columns[i].name);
   for (int i = 0; i < 3; i++) {
-    sqlite3_free(table->hidden[i]);
-    table->hidden[i] = NULL;
+    sqlite3_free(table->declared.hidden[i]);
+    table->declared.hidden[i] = NULL;
   }
   sqlite3_free(table->columns);
   table->columns = NULL;
@@ -80,7 +80,7 @@ static bool name_hidden(tsx_table *table) {
       sqlite3_free(text);
       text = longer;
     }
-    if (!(table->hidden[i] = text)) return false;
+    if (!(table->declared.hidden[i] = text)) return false;
   }
   return true;
 }
@@ -112,7 +112,7 @@ static int make_columns(tsx_table *table, tsr_error *error) {
     tsx_column_choose(field, enumeration, &table->options, column);
     tsx_column_prepare(column);
   }
-  table->schema = table->labels = schema;
+  table->schema = table->declared.labels = schema;
   if ((code = keep_chosen(table, error)) < 0) return code;
   int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3;
   if (table->column_count > (uint32_t)most)
@@ -132,15 +132,15 @@ static char *declaration(const tsx_table *table, bool not_null) {
   for (uint32_t i = 0; i < table->column_count; i++)
     sqlite3_str_appendf(out, "\"%w\" %s%s, ", table->columns[i].name, table->columns[i].declared,
                         not_null && tsx_column_never_null(&table->columns[i]) ? " NOT NULL" : "");
-  sqlite3_str_appendf(out, "\"%w\" BLOB HIDDEN, \"%w\" BLOB HIDDEN, \"%w\" INTEGER HIDDEN)", table->hidden[0],
-                      table->hidden[1], table->hidden[2]);
+  sqlite3_str_appendf(out, "\"%w\" BLOB HIDDEN, \"%w\" BLOB HIDDEN, \"%w\" INTEGER HIDDEN)", table->declared.hidden[0],
+                      table->declared.hidden[1], table->declared.hidden[2]);
   return sqlite3_str_finish(out);
 }
 
 /* SQLITE_VTAB_CONSTRAINT_SUPPORT: when xUpdate returns SQLITE_CONSTRAINT, SQLite acts by the statement's OR clause. */
 static int module_declare(const tsx_table *table) {
-  if (!table->declaration) return SQLITE_NOMEM;
-  int code = tsx_declare(table->connection->db, table->declaration);
+  if (!table->declared.declaration) return SQLITE_NOMEM;
+  int code = tsx_declare(table->connection->db, table->declared.declaration);
   return code == SQLITE_OK ? sqlite3_vtab_config(table->connection->db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1) : code;
 }
 
@@ -160,11 +160,11 @@ static int write_config(const tsx_table *table, const char *owner, char **messag
   if (code == SQLITE_OK)
     code = module_run(db, message,
                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
-                                      table->name, table->declaration));
+                                      table->name, table->declared.declaration));
   if (code == SQLITE_OK)
     code = module_run(db, message,
                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('id', %Q)", table->schema_name,
-                                      table->name, table->id));
+                                      table->name, table->commit.id));
   if (code == SQLITE_OK && owner)
     code = module_run(db, message,
                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('owner', %Q)", table->schema_name,
@@ -256,7 +256,7 @@ int tsx_table_visible_columns(const tsx_table *table) {
   int commas = 0;
   bool quoted = false;
   if (table->array) return (int)table->column_count;
-  for (const char *p = table->declaration; *p; p++) {
+  for (const char *p = table->declared.declaration; *p; p++) {
     if (*p == '"') quoted = !quoted;
     else if (*p == ',' && !quoted) commas++;
   }
@@ -280,15 +280,15 @@ static int renew_labels(tsx_table *table, tsx_column *column, const tsr_schema *
 }
 
 int tsx_table_labels(tsx_table *table, tsr_error *error) {
-  const tsr_schema *schema = table->labels;
+  const tsr_schema *schema = table->declared.labels;
   bool any = false;
   for (uint32_t i = 0; i < table->column_count && !any; i++) any = table->columns[i].enumeration != NULL;
   if (!any) return TSR_OK;
   int code = tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &schema, error);
-  if (code < 0 || schema == table->labels) return code;
+  if (code < 0 || schema == table->declared.labels) return code;
   for (uint32_t i = 0; i < table->column_count && code == TSR_OK; i++)
     if (table->columns[i].enumeration) code = renew_labels(table, &table->columns[i], schema, error);
-  if (code == TSR_OK) table->labels = schema;
+  if (code == TSR_OK) table->declared.labels = schema;
   return code;
 }
 
@@ -299,7 +299,7 @@ int tsx_table_ready(tsx_table *table, tsr_error *error) {
   bool same = false;
   for (int not_null = 0; not_null < 2 && !same; not_null++) { /* an earlier version of tessera declared no NOT NULL */
     char *now = declaration(table, not_null);
-    same = now && !strcmp(now, table->declaration);
+    same = now && !strcmp(now, table->declared.declaration);
     sqlite3_free(now);
   }
   if (same) return TSR_OK;
@@ -323,7 +323,7 @@ static int module_disconnect(sqlite3_vtab *vtab) {
   tsx_connection_remove_table(table->connection);
   tsx_connection_drop(table->connection);
   tsx_options_release(&table->options);
-  sqlite3_free(table->declaration);
+  sqlite3_free(table->declared.declaration);
   sqlite3_free(table->path);
   sqlite3_free(table->schema_name);
   sqlite3_free(table->name);
@@ -374,8 +374,8 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
   if (tsx_transactions_check(table->connection, &error) < 0) return module_fail(table, &error, message);
   if (module_open_array(table, table->options.definition_count > 0, &error) < 0)
     return module_fail(table, &error, message);
-  tsx_journal_make_id(table->id);
-  table->declaration = declaration(table, true);
+  tsx_journal_make_id(table->commit.id);
+  table->declared.declaration = declaration(table, true);
   char *owner = NULL;
   int code = module_declare(table);
   if (code == SQLITE_OK && !table->in_database && tsx_journal_first_owner(table, &owner, &error) < 0) {
@@ -413,12 +413,12 @@ static int open_or_recall(tsx_table *table, char **message) {
   sqlite3_stmt *reading = NULL;
   int code = table->in_database ? begin_reading(table, &reading) : SQLITE_OK;
   if (code == SQLITE_OK && module_open_array(table, false, &error) == TSR_OK) {
-    table->declaration = declaration(table, true);
+    table->declared.declaration = declaration(table, true);
   } else {
     if (!reading) code = begin_reading(table, &reading);
     if (code != SQLITE_OK) {
       *message = sqlite3_mprintf("%s", sqlite3_errmsg(table->connection->db));
-    } else if (!(table->declaration = read_config(table, "declaration"))) {
+    } else if (!(table->declared.declaration = read_config(table, "declaration"))) {
       *message = sqlite3_mprintf("%s", error.message);
       code = tsx_sqlite_code(error.code);
     }
@@ -441,8 +441,8 @@ static int module_connect(sqlite3 *db, void *argument, int count, const char *co
   if (tsx_watch_end(&watch, db, table->schema_name, &error) < 0) return module_fail(table, &error, message);
   code = module_declare(table);
   if (code == SQLITE_ERROR && !table->array) { /* NAME_config has no valid declaration: connect, so that DROP works */
-    sqlite3_free(table->declaration);
-    table->declaration =
+    sqlite3_free(table->declared.declaration);
+    table->declared.declaration =
         sqlite3_mprintf("CREATE TABLE x(as_of BLOB HIDDEN, since BLOB HIDDEN, written_at INTEGER HIDDEN)");
     code = module_declare(table);
   }

@@ -10,29 +10,41 @@
 
 typedef struct tsx_changes tsx_changes;
 
+typedef struct tsx_table_columns { /* the columns that SQLite was told of */
+  char *declaration; /* the CREATE TABLE statement */
+  const tsr_schema *labels; /* the schema that enumerated columns have their labels of: the newest that was seen */
+  char *hidden[3]; /* names of the hidden columns as_of, since and written_at, which come after all others */
+} tsx_table_columns;
+
+typedef struct tsx_table_cursors { /* cursor.c; update.c tells by the numbers which rows a scan has chosen */
+  uint64_t opened; /* counts cursors: the number of the newest */
+  uint64_t filtered; /* the number of the newest cursor for which xFilter was called */
+  struct tsx_cursor *idle; /* a closed cursor that the next xOpen takes again, or NULL; owned */
+  bool read_at_other_time; /* the row whose rowid was read last came from a query with as_of or since */
+} tsx_table_cursors;
+
+typedef struct tsx_table_commit { /* the table's part in the connection's transactions (transaction.c, journal.c) */
+  char id[TSX_ID_SIZE]; /* belongs to this table alone, from NAME_config; "" until tsx_journal_find_id */
+  bool begun; /* xBegin was called in this transaction */
+  uint64_t attempt; /* the connection's count of attempts when xSync was called last */
+} tsx_table_commit;
+
 typedef struct tsx_table {
   sqlite3_vtab base;
   struct tsx_table *next; /* in the connection's list */
   tsx_connection *connection;
   char *schema_name, *name; /* of the SQL table: its database, as SQL names it, and its name */
-  tsx_options options;
   char *path; /* of the array: as tsx_path_resolve gives it, or db:SCHEMA.NAME in the database */
   bool in_database;
-  tsx_array *array; /* one reference; NULL if the array could not be opened */
-  const tsr_schema *schema; /* whose fields the columns show; borrowed from the array */
-  const tsr_schema *labels; /* the schema that enumerated columns have their labels of: the newest that was seen */
   uint32_t column_count; /* without the hidden columns */
   tsx_column *columns;
-  char *declaration; /* the CREATE TABLE statement that SQLite was given */
-  char *hidden[3]; /* names of the hidden columns as_of, since and written_at, which come after all others */
-  uint64_t opened; /* counts cursors: the number of the newest */
-  uint64_t filtered; /* the number of the newest cursor for which xFilter was called */
-  struct tsx_cursor *idle; /* a closed cursor that the next xOpen takes again, or NULL; owned */
-  bool read_at_other_time; /* the row whose rowid was read last came from a query with as_of or since */
+  tsx_array *array; /* one reference; NULL if the array could not be opened */
+  const tsr_schema *schema; /* whose fields the columns show; borrowed from the array */
+  tsx_options options;
+  tsx_table_columns declared;
+  tsx_table_cursors cursors;
+  tsx_table_commit commit;
   struct tsx_changes *changes; /* of statements that write the table (update.c), or NULL; owned */
-  char id[TSX_ID_SIZE]; /* belongs to this table alone, from NAME_config; "" until tsx_journal_find_id */
-  bool begun; /* xBegin was called in this transaction */
-  uint64_t attempt; /* the connection's count of attempts when xSync was called last */
 } tsx_table;
 
 /* Numbers of the hidden columns. */

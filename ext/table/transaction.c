@@ -132,10 +132,10 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
 static int note_created(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = table->array->transaction;
   for (const tsx_created_table *one = transaction->created; one; one = one->next)
-    if (!strcmp(one->id, table->id)) return TSR_OK;
+    if (!strcmp(one->id, table->commit.id)) return TSR_OK;
   tsx_created_table *one = sqlite3_malloc64(sizeof *one);
   if (!one) return tsx_out_of_memory(error);
-  memcpy(one->id, table->id, sizeof one->id);
+  memcpy(one->id, table->commit.id, sizeof one->id);
   one->mark = tsr_writer_mark(transaction->writer);
   one->next = transaction->created;
   transaction->created = one;
@@ -207,7 +207,7 @@ int tsx_transaction_of(tsx_table *table, tsx_transaction **out, tsr_error *error
     return fail_database(table, transaction, error);
   if ((code = tsx_journal_find_id(table, error)) < 0) return code;
   if (!transaction && (code = transaction_begin(table, error)) < 0) return code;
-  if (!table->begun && (code = note_created(table, error)) < 0) return code;
+  if (!table->commit.begun && (code = note_created(table, error)) < 0) return code;
   reopen(table->array->transaction);
   *out = table->array->transaction;
   return TSR_OK;
@@ -257,7 +257,7 @@ int tsx_begin(sqlite3_vtab *vtab) {
   tsx_transaction *transaction;
   tsr_error error = {0};
   const tsx_watch watch = tsx_watch_begin(table->connection->db, table->schema_name);
-  table->begun = true;
+  table->commit.begun = true;
   int code = tsx_transactions_check(table->connection, &error);
   if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, &error);
   if (code == TSR_OK && (code = tsx_watch_end(&watch, table->connection->db, table->schema_name, &error)) < 0)
@@ -265,7 +265,7 @@ int tsx_begin(sqlite3_vtab *vtab) {
   if (code == TSR_OK)
     code = transaction_check_schema(table, &error); /* a failure leaves a transaction alone that another table began */
   if (code == TSR_OK) return SQLITE_OK;
-  table->begun = false; /* SQLite makes no further calls for a table whose xBegin failed */
+  table->commit.begun = false; /* SQLite makes no further calls for a table whose xBegin failed */
   return tsx_vtab_error(vtab, &error);
 }
 
@@ -325,7 +325,7 @@ static int sync_table(tsx_table *table, tsr_error *error) {
   if (!transaction) return TSR_OK;
   int code = drop_vanished(table->connection, transaction, error);
   if (code < 0 || (array->creation && !array->table_exists)) return code; /* the table's CREATE was taken back */
-  note_attempt(transaction, table->attempt);
+  note_attempt(transaction, table->commit.attempt);
   transaction->synced = true;
   transaction->data_version = tsx_data_version(table);
   if (transaction->published) return TSR_OK; /* by another table's xSync in the same COMMIT */
@@ -341,9 +341,9 @@ int tsx_sync(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_connection *connection = table->connection;
   tsr_error error = {0};
-  if (table->attempt == connection->attempt)
+  if (table->commit.attempt == connection->attempt)
     connection->attempt++; /* the last COMMIT failed after this table's xSync */
-  table->attempt = connection->attempt;
+  table->commit.attempt = connection->attempt;
   tsx_store_rest(connection, true); /* names of tables may have changed, since a rename may have been rolled back */
   int code = tsx_creation_sync(vtab);
   if (code != SQLITE_OK) return code;
@@ -357,7 +357,7 @@ int tsx_sync(sqlite3_vtab *vtab) {
 int tsx_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
-  table->begun = false;
+  table->commit.begun = false;
   table->connection->attempt++;
   tsx_update_end(table);
   if (array && array->transaction) {
@@ -377,7 +377,7 @@ int tsx_commit(sqlite3_vtab *vtab) {
 int tsx_rollback(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_transaction *transaction = transaction_of(vtab);
-  table->begun = false;
+  table->commit.begun = false;
   table->connection->attempt++;
   tsx_update_end(table);
   tsx_store_rolled_back(table->connection);

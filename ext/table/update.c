@@ -135,7 +135,8 @@ void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
 void tsx_update_scanned(tsx_table *table, uint64_t cursor) {
   tsx_changes *u = table->changes;
   if (!u || u->cursor != cursor) return;
-  if (table->filtered < table->opened && cursor < table->opened) u->cursor = table->opened;
+  if (table->cursors.filtered < table->cursors.opened && cursor < table->cursors.opened)
+    u->cursor = table->cursors.opened;
   else u->scanned = true;
 }
 
@@ -175,7 +176,7 @@ static void set_done(tsx_changes *u, int64_t row) {
 
 static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_error *error) {
   tsx_table *table = u->table;
-  if (u->view && u->opened == table->opened && u->transaction == transaction) return TSR_OK;
+  if (u->view && u->opened == table->cursors.opened && u->transaction == transaction) return TSR_OK;
   end_statement(u);
   int code = tsx_array_snapshot(table->connection, table->array, tsr_writer_schema(transaction->writer),
                                 table->options.since, TSR_TIME_NOW, true, &u->view, error);
@@ -185,7 +186,7 @@ static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_err
     return code;
   }
   u->transaction = transaction;
-  u->opened = table->opened;
+  u->opened = table->cursors.opened;
   u->first = tsr_writer_mark(transaction->writer).cells;
   return TSR_OK;
 }
@@ -462,7 +463,8 @@ static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
 static int check_duplicates(tsx_changes *u, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
   int64_t there;
   if (!tsx_row_schema(u->row)->allows_duplicates || u->incomplete) return TSR_OK;
-  if (u->cursor != u->table->opened) return TSR_OK; /* the rows that are remembered may belong to another statement */
+  if (u->cursor != u->table->cursors.opened)
+    return TSR_OK; /* the rows that are remembered may belong to another statement */
   if (!u->slots && update_make_slots(u, error) < 0) return error->code;
   int code = tsr_writer_find(u->transaction->writer, u->transaction->base, coordinates, index, &there, error);
   if (code > 0 && there >= 0 && !fate_of(u, there))
@@ -566,7 +568,7 @@ static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values,
         (c == TSX_WRITTEN_AT(table) || sqlite3_value_type(value) == SQLITE_NULL))
       continue; /* the present value, since SQLite does not say what is unchanged */
     return tsx_fail(error, TSR_ERROR, "%s: the column %s cannot be set", table->name,
-                    table->hidden[c - (int)table->column_count]);
+                    table->declared.hidden[c - (int)table->column_count]);
   }
   return TSR_OK;
 }
@@ -584,9 +586,9 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
   }
   if (count > 1 && sqlite3_value_type(values[0]) == SQLITE_NULL)
     return insert_row(u, transaction, values + 2, rowid, error); /* appends one cell or none: nothing to rewind */
-  if (table->read_at_other_time)
+  if (table->cursors.read_at_other_time)
     return tsx_fail(error, TSR_ERROR, "%s: %s and %s are not possible in UPDATE and DELETE", table->name,
-                    table->hidden[0], table->hidden[1]);
+                    table->declared.hidden[0], table->declared.hidden[1]);
   const tsr_mark mark = tsr_writer_mark(transaction->writer);
   const int64_t row = sqlite3_value_int64(values[0]);
   code = begin_statement(u, transaction, error);
