@@ -43,26 +43,38 @@ typedef struct merge_place { /* an entry of the heap */
   merge_cursor *source;
 } merge_place;
 
-typedef struct merger {
-  const tsr_merge_options *o;
-  uint32_t dimensions, fields;
-  uint32_t number_count; /* how many numbers a row has */
+typedef struct merge_numbers { /* what a row of sort numbers consists of */
+  uint32_t count; /* how many numbers a row has */
   uint32_t *dimension_of; /* [number]: the dimension that the number represents */
   bool *is_tile; /* [number]: the number is that of a space tile, not of a coordinate */
   bool hilbert; /* number 0 is the Hilbert code */
   bool texts; /* some dimensions are strings: equal rows do not mean equal cells */
-  merge_cursor *cursors; /* [count] */
-  uint32_t count; /* sources */
-  merge_place *heap;
-  uint32_t heap_count;
+} merge_numbers;
+
+typedef struct merge_output { /* cells that are chosen and not written yet */
   tsr_interleaver interleaver;
   const tsr_column **columns; /* [source]: of the loaded block */
-  tsr_pick *picks; /* cells that are chosen and not written yet */
-  uint64_t pick_count, written;
-  bool has_previous; /* the next four members describe the last cell that left the heap */
-  tsr_buffer previous_row, previous_text;
-  uint64_t previous_time;
+  tsr_pick *picks;
+  uint64_t count, written; /* picks; cells that were written before */
+} merge_output;
+
+typedef struct merge_previous { /* the last cell that left the heap */
+  bool exists;
   bool purging; /* older cells of its coordinates are dropped, too */
+  tsr_buffer row, text;
+  uint64_t time;
+} merge_previous;
+
+typedef struct merger {
+  const tsr_merge_options *o;
+  uint32_t dimensions, fields;
+  uint32_t count; /* sources */
+  uint32_t heap_count;
+  merge_cursor *cursors; /* [count] */
+  merge_place *heap;
+  merge_numbers numbers;
+  merge_output output;
+  merge_previous previous;
   uint32_t unsorted; /* a source whose blocks overlap, or UINT32_MAX */
 } merger;
 
@@ -87,13 +99,13 @@ static void make_codes(const merger *m, const tsr_column *columns, uint64_t coun
   for (uint64_t i = 0; i < count; i++) {
     for (uint32_t d = 0; d < m->dimensions; d++)
       values[d] = merge_is_text(m, d) ? merge_text_of(&columns[d], i, &sizes[d]) : merge_value_of(m, columns, d, i);
-    rows[i * m->number_count] = tsr__hilbert_code(m->o->schema, values, sizes);
+    rows[i * m->numbers.count] = tsr__hilbert_code(m->o->schema, values, sizes);
   }
 }
 
 /* Fills number k of the rows. */
 static void make_number(const merger *m, const tsr_column *columns, uint64_t count, uint32_t k, uint64_t *rows) {
-  uint32_t d = m->dimension_of[k];
+  uint32_t d = m->numbers.dimension_of[k];
   const tsr_field *field = &m->o->schema->fields[d];
   bool integers = tsr_datatype_kind(field->datatype) != TSR_KIND_FLOAT;
   uint64_t keys[256], extent = 0, low = 0;
@@ -101,16 +113,16 @@ static void make_number(const merger *m, const tsr_column *columns, uint64_t cou
     for (uint64_t i = 0; i < count; i++) {
       uint64_t size;
       const uint8_t *text = merge_text_of(&columns[d], i, &size);
-      rows[i * m->number_count + k] = tsr__text_prefix(text, size);
+      rows[i * m->numbers.count + k] = tsr__text_prefix(text, size);
     }
     return;
   }
-  if (m->is_tile[k] && (!integers || columns[d].constant)) {
+  if (m->numbers.is_tile[k] && (!integers || columns[d].constant)) {
     for (uint64_t i = 0; i < count; i++)
-      rows[i * m->number_count + k] = tsr__tile_number(field, merge_value_of(m, columns, d, i));
+      rows[i * m->numbers.count + k] = tsr__tile_number(field, merge_value_of(m, columns, d, i));
     return;
   }
-  if (m->is_tile[k]) {
+  if (m->numbers.is_tile[k]) {
     memcpy(&extent, field->extent, field->cell_size);
     low = tsr__key(field->datatype, field->low);
   }
@@ -122,22 +134,22 @@ static void make_number(const merger *m, const tsr_column *columns, uint64_t cou
       tsr__keys(field->datatype, merge_value_of(m, columns, d, done), n, keys);
     }
     for (uint64_t i = 0; i < n; i++)
-      rows[(done + i) * m->number_count + k] = m->is_tile[k] ? (keys[i] - low) / extent : keys[i];
+      rows[(done + i) * m->numbers.count + k] = m->numbers.is_tile[k] ? (keys[i] - low) / extent : keys[i];
     done += n;
   }
 }
 
 static int make_rows(const merger *m, const tsr_column *columns, uint64_t count, tsr_buffer *rows, tsr_error *error) {
   rows->size = 0;
-  TSR_TRY(tsr__buffer_reserve(rows, tsr__mul_sat(count, m->number_count * sizeof(uint64_t)), error));
+  TSR_TRY(tsr__buffer_reserve(rows, tsr__mul_sat(count, m->numbers.count * sizeof(uint64_t)), error));
   uint64_t *numbers = (uint64_t *)(void *)rows->data;
-  if (m->hilbert) make_codes(m, columns, count, numbers);
-  for (uint32_t k = m->hilbert ? 1 : 0; k < m->number_count; k++) make_number(m, columns, count, k, numbers);
+  if (m->numbers.hilbert) make_codes(m, columns, count, numbers);
+  for (uint32_t k = m->numbers.hilbert ? 1 : 0; k < m->numbers.count; k++) make_number(m, columns, count, k, numbers);
   return TSR_OK;
 }
 
 static const uint64_t *merge_row_of(const merger *m, const merge_cursor *c, uint64_t cell) {
-  return (const uint64_t *)(const void *)c->rows.data + cell * m->number_count;
+  return (const uint64_t *)(const void *)c->rows.data + cell * m->numbers.count;
 }
 
 /* The index in its block of the cell at a sorted position. */
@@ -145,12 +157,14 @@ static uint64_t merge_cell_of(const merge_cursor *c, uint64_t at) { return c->or
 
 static int merge_compare_cells(const merger *m, const merge_cursor *a, uint64_t i, const merge_cursor *b, uint64_t j) {
   const uint64_t *x = merge_row_of(m, a, i), *y = merge_row_of(m, b, j);
-  for (uint32_t l = 0; l < m->number_count; l++) {
+  for (uint32_t l = 0; l < m->numbers.count; l++) {
     if (x[l] != y[l]) return x[l] < y[l] ? -1 : 1;
-    if (!m->texts || (m->hilbert && l == 0) || !merge_is_text(m, m->dimension_of[l])) continue;
+    if (!m->numbers.texts || (m->numbers.hilbert && l == 0)) continue;
+    const uint32_t d = m->numbers.dimension_of[l];
+    if (!merge_is_text(m, d)) continue;
     uint64_t x_size, y_size;
-    const uint8_t *x_text = merge_text_of(&a->coordinates[m->dimension_of[l]], i, &x_size),
-                  *y_text = merge_text_of(&b->coordinates[m->dimension_of[l]], j, &y_size);
+    const uint8_t *x_text = merge_text_of(&a->coordinates[d], i, &x_size),
+                  *y_text = merge_text_of(&b->coordinates[d], j, &y_size);
     int c = tsr__bytes_compare(x_text, x_size, y_text, y_size);
     if (c) return c;
   }
@@ -161,7 +175,7 @@ static int merge_compare_cells(const merger *m, const merge_cursor *a, uint64_t 
 static int keep_cell(const merger *m, const merge_cursor *c, uint64_t cell, tsr_buffer *row, tsr_buffer *text,
                      tsr_error *error) {
   row->size = text->size = 0;
-  TSR_TRY(tsr__buffer_append(row, merge_row_of(m, c, cell), m->number_count * sizeof(uint64_t), error));
+  TSR_TRY(tsr__buffer_append(row, merge_row_of(m, c, cell), m->numbers.count * sizeof(uint64_t), error));
   for (uint32_t d = 0; d < m->dimensions; d++) {
     if (!merge_is_text(m, d)) continue;
     uint64_t size;
@@ -176,14 +190,15 @@ static int keep_cell(const merger *m, const merge_cursor *c, uint64_t cell, tsr_
 static int compare_kept(const merger *m, const tsr_buffer *row, const tsr_buffer *text, const merge_cursor *c,
                         uint64_t cell) {
   const uint64_t *x = (const uint64_t *)(const void *)row->data, *y = merge_row_of(m, c, cell);
-  for (uint32_t l = 0; l < m->number_count; l++) {
+  for (uint32_t l = 0; l < m->numbers.count; l++) {
     if (x[l] != y[l]) return x[l] < y[l] ? -1 : 1;
-    if ((m->hilbert && l == 0) || !merge_is_text(m, m->dimension_of[l])) continue;
+    const uint32_t dimension = m->numbers.dimension_of[l];
+    if ((m->numbers.hilbert && l == 0) || !merge_is_text(m, dimension)) continue;
     const uint8_t *kept = text->data;
     uint64_t size;
-    for (uint32_t d = 0; d < m->dimension_of[l]; d++)
+    for (uint32_t d = 0; d < dimension; d++)
       if (merge_is_text(m, d)) kept += sizeof(uint64_t) + tsr__load64(kept);
-    const uint8_t *bytes = merge_text_of(&c->coordinates[m->dimension_of[l]], cell, &size);
+    const uint8_t *bytes = merge_text_of(&c->coordinates[dimension], cell, &size);
     int order = tsr__bytes_compare(kept + sizeof(uint64_t), tsr__load64(kept), bytes, size);
     if (order) return order;
   }
@@ -201,7 +216,7 @@ static uint64_t system_column_find(const merger *m, const merge_cursor *c, uint6
  * because its block may hold a newer cell of the same coordinates. */
 static bool merge_before(const merger *m, const merge_place *first, const merge_place *second) {
   const merge_cursor *a = first->source, *b = second->source;
-  for (uint32_t l = 0; l < m->number_count && !m->texts; l++)
+  for (uint32_t l = 0; l < m->numbers.count && !m->numbers.texts; l++)
     if (first->row[l] != second->row[l]) return first->row[l] < second->row[l];
   uint64_t i = a->loaded ? merge_cell_of(a, a->at) : 0, j = b->loaded ? merge_cell_of(b, b->at) : 0;
   int order = merge_compare_cells(m, a, i, b, j);
@@ -269,7 +284,7 @@ static int merge_load(merger *m, merge_cursor *c, tsr_error *error) {
     return TSR_OK;
   }
   c->coordinates = c->block.columns;
-  m->columns[c->number] = c->block.columns;
+  m->output.columns[c->number] = c->block.columns;
   TSR_TRY(make_rows(m, c->coordinates, c->block.count, &c->rows, error));
   c->loaded = true;
   TSR_TRY(merge_sort_block(m, c, error));
@@ -284,7 +299,7 @@ static int merge_load(merger *m, merge_cursor *c, tsr_error *error) {
  * lower bound of coordinates says nothing about Hilbert codes. */
 static int merge_next_block(merger *m, merge_cursor *c, tsr_error *error) {
   const tsr_column *bound = c->source->lower_bound ? c->source->lower_bound(c->source) : NULL;
-  if (!bound || m->hilbert) return merge_load(m, c, error);
+  if (!bound || m->numbers.hilbert) return merge_load(m, c, error);
   c->loaded = false;
   c->coordinates = bound;
   return make_rows(m, bound, 1, &c->rows, error);
@@ -293,34 +308,36 @@ static int merge_next_block(merger *m, merge_cursor *c, tsr_error *error) {
 /* ---- Writing -------------------------------------------------------------------------------- */
 
 static int merge_flush(merger *m, tsr_error *error) {
-  TSR_TRY(tsr__interleaver_write(&m->interleaver, m->columns, m->picks, m->pick_count, error));
-  m->written += m->pick_count;
-  m->pick_count = 0;
+  merge_output *output = &m->output;
+  TSR_TRY(tsr__interleaver_write(&output->interleaver, output->columns, output->picks, output->count, error));
+  output->written += output->count;
+  output->count = 0;
   return TSR_OK;
 }
 
 /* Sets *chosen if the cell at the top of the heap is written. */
 static int merge_choose(merger *m, const merge_cursor *c, uint64_t cell, bool *chosen, tsr_error *error) {
   const tsr_merge_options *o = m->o;
+  merge_previous *previous = &m->previous;
   uint64_t time = o->system_columns ? system_column_find(m, c, cell, 0) : 0;
   bool purged = o->purge && o->system_columns == 3 && system_column_find(m, c, cell, 1) != UINT64_MAX;
   if (o->schema->allows_duplicates) {
     *chosen = !purged;
     return TSR_OK;
   }
-  int order = m->has_previous ? compare_kept(m, &m->previous_row, &m->previous_text, c, cell) : -1;
+  int order = previous->exists ? compare_kept(m, &previous->row, &previous->text, c, cell) : -1;
   if (order > 0) {
     m->unsorted = c->number;
     return tsr__fail(error, TSR_CORRUPT, "cells are not in global order");
   }
   bool is_new = order < 0; /* other coordinates than those of the previous cell */
-  if (is_new) m->purging = false;
-  *chosen = is_new || (o->system_columns && time != m->previous_time);
-  m->purging = m->purging || (*chosen && purged);
-  *chosen = *chosen && !m->purging;
-  m->previous_time = time;
-  m->has_previous = true;
-  return is_new ? keep_cell(m, c, cell, &m->previous_row, &m->previous_text, error) : TSR_OK;
+  if (is_new) previous->purging = false;
+  *chosen = is_new || (o->system_columns && time != previous->time);
+  previous->purging = previous->purging || (*chosen && purged);
+  *chosen = *chosen && !previous->purging;
+  previous->time = time;
+  previous->exists = true;
+  return is_new ? keep_cell(m, c, cell, &previous->row, &previous->text, error) : TSR_OK;
 }
 
 static int merge_advance(merger *m, merge_cursor *c, tsr_error *error) {
@@ -347,8 +364,8 @@ static int run_merge(merger *m, tsr_error *error) {
       uint64_t cell = merge_cell_of(c, c->at);
       bool chosen = false;
       TSR_TRY(merge_choose(m, c, cell, &chosen, error));
-      if (chosen) m->picks[m->pick_count++] = (tsr_pick){c->number, (uint32_t)cell};
-      if (m->pick_count == PICKS_MAX) TSR_TRY(merge_flush(m, error));
+      if (chosen) m->output.picks[m->output.count++] = (tsr_pick){c->number, (uint32_t)cell};
+      if (m->output.count == PICKS_MAX) TSR_TRY(merge_flush(m, error));
       TSR_TRY(merge_advance(m, c, error));
     }
     const merge_place moved = c->ended ? m->heap[--m->heap_count] : merge_place_of(m, c);
@@ -359,25 +376,26 @@ static int run_merge(merger *m, tsr_error *error) {
 
 /* ---- Open and close ------------------------------------------------------------------------- */
 
-static void add_number(merger *m, uint32_t d, bool tile) {
-  m->dimension_of[m->number_count] = d;
-  m->is_tile[m->number_count++] = tile;
+static void add_number(merge_numbers *numbers, uint32_t d, bool tile) {
+  numbers->dimension_of[numbers->count] = d;
+  numbers->is_tile[numbers->count++] = tile;
 }
 
 /* Chooses the numbers of a row, the most significant first. */
 static int choose_numbers(merger *m, tsr_error *error) {
+  merge_numbers *numbers = &m->numbers;
   const tsr_schema *schema = m->o->schema;
   uint32_t n = m->dimensions;
-  TSR_TRY(TSR_ALLOC_ARRAY(m->o->memory, 2 * (uint64_t)n + 1, &m->dimension_of, error));
-  TSR_TRY(TSR_ALLOC_ARRAY(m->o->memory, 2 * (uint64_t)n + 1, &m->is_tile, error));
-  m->hilbert = schema->cell_order == TSR_ORDER_HILBERT;
-  if (m->hilbert) add_number(m, 0, false);
-  for (uint32_t i = 0; i < n && !m->hilbert; i++) {
+  TSR_TRY(TSR_ALLOC_ARRAY(m->o->memory, 2 * (uint64_t)n + 1, &numbers->dimension_of, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(m->o->memory, 2 * (uint64_t)n + 1, &numbers->is_tile, error));
+  numbers->hilbert = schema->cell_order == TSR_ORDER_HILBERT;
+  if (numbers->hilbert) add_number(numbers, 0, false);
+  for (uint32_t i = 0; i < n && !numbers->hilbert; i++) {
     uint32_t d = schema->tile_order == TSR_ORDER_COL ? n - 1 - i : i;
-    if (schema->fields[d].has_extent) add_number(m, d, true);
+    if (schema->fields[d].has_extent) add_number(numbers, d, true);
   }
-  for (uint32_t d = 0; d < n; d++) m->texts = m->texts || merge_is_text(m, d);
-  for (uint32_t i = 0; i < n; i++) add_number(m, schema->cell_order == TSR_ORDER_COL ? n - 1 - i : i, false);
+  for (uint32_t d = 0; d < n; d++) numbers->texts = numbers->texts || merge_is_text(m, d);
+  for (uint32_t i = 0; i < n; i++) add_number(numbers, schema->cell_order == TSR_ORDER_COL ? n - 1 - i : i, false);
   return TSR_OK;
 }
 
@@ -392,17 +410,17 @@ static int merge_prepare(merger *m, tsr_merge_source *const *sources, tsr_fragme
     c->rows.memory = c->order_room.memory = c->last_row.memory = c->last_text.memory = memory;
   }
   TSR_TRY(TSR_ALLOC_ARRAY(memory, m->count, &m->heap, error));
-  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->count, &m->columns, error));
-  TSR_TRY(TSR_ALLOC_RAW(memory, PICKS_MAX, &m->picks, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, m->count, &m->output.columns, error));
+  TSR_TRY(TSR_ALLOC_RAW(memory, PICKS_MAX, &m->output.picks, error));
   uint32_t written = m->o->purge ? TSR_MIN(m->o->system_columns, 1) : m->o->system_columns;
-  return tsr__interleaver_init(&m->interleaver, m->o->schema, written, false, memory, writer, error);
+  return tsr__interleaver_init(&m->output.interleaver, m->o->schema, written, false, memory, writer, error);
 }
 
 int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *sources, uint32_t count,
                tsr_fragment_writer *writer, uint64_t *cells, uint32_t *unsorted, tsr_error *error) {
   merger m = {.o = options, .dimensions = options->schema->dimension_count, .count = count, .unsorted = UINT32_MAX};
   m.fields = m.dimensions + options->schema->attribute_count;
-  m.previous_row.memory = m.previous_text.memory = options->memory;
+  m.previous.row.memory = m.previous.text.memory = options->memory;
   int rc = merge_prepare(&m, sources, writer, error);
   if (rc >= 0) rc = run_merge(&m, error);
   for (uint32_t i = 0; m.cursors && i < count; i++) {
@@ -411,16 +429,16 @@ int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *source
     tsr__buffer_release(&m.cursors[i].last_row);
     tsr__buffer_release(&m.cursors[i].last_text);
   }
-  tsr__buffer_release(&m.previous_row);
-  tsr__buffer_release(&m.previous_text);
-  tsr__interleaver_release(&m.interleaver);
+  tsr__buffer_release(&m.previous.row);
+  tsr__buffer_release(&m.previous.text);
+  tsr__interleaver_release(&m.output.interleaver);
   tsr__free(m.cursors);
   tsr__free(m.heap);
-  tsr__free(m.columns);
-  tsr__free(m.picks);
-  tsr__free(m.dimension_of);
-  tsr__free(m.is_tile);
+  tsr__free(m.output.columns);
+  tsr__free(m.output.picks);
+  tsr__free(m.numbers.dimension_of);
+  tsr__free(m.numbers.is_tile);
   *unsorted = m.unsorted;
-  if (rc >= 0) *cells = m.written;
+  if (rc >= 0) *cells = m.output.written;
   return rc;
 }
