@@ -38,30 +38,47 @@ typedef struct update_move { /* a cell that the statement has moved */
   bool is_over, undone;
 } update_move;
 
+typedef struct update_scan { /* the rows that the scan has chosen */
+  uint64_t cursor; /* the number of its cursor */
+  int64_t *rows;
+  uint64_t count, room;
+  bool ended; /* the cursor is closed */
+  bool incomplete; /* there was no memory for all rows */
+} update_scan;
+
+typedef struct update_statement {
+  uint64_t opened; /* tsx_table_cursors.opened when the statement began */
+  tsx_transaction *transaction; /* NULL: no statement has begun */
+  tsx_snapshot *view; /* the state when the statement began, or NULL */
+  tsr_reader *reader; /* of the view */
+  uint64_t first; /* the number of the first cell that the statement may have written */
+} update_statement;
+
+typedef struct update_fates { /* what the statement does with the rows of the scan */
+  touched *slots; /* hash table, or NULL until it is needed */
+  uint64_t mask;
+} update_fates;
+
+typedef struct update_moves { /* cells that the statement has moved */
+  update_move *list; /* in the order of `cell` */
+  uint64_t count, room;
+} update_moves;
+
+typedef struct update_call { /* the present call of xUpdate */
+  int conflict; /* the OR clause: SQLITE_ABORT, SQLITE_IGNORE, ... */
+  int code; /* SQLite's extended code, where it says more than the core's, or 0 */
+} update_call;
+
 struct tsx_changes {
   bool busy; /* xUpdate is running */
   bool ended; /* the transaction has ended while xUpdate was running */
   tsx_table *table;
   tsx_row *row; /* the row that is being written */
-  /* the rows that the scan has chosen */
-  uint64_t cursor; /* the number of its cursor */
-  int64_t *rows;
-  uint64_t row_count, row_room;
-  bool scanned; /* the cursor is closed */
-  bool incomplete; /* there was no memory for all rows */
-  /* the statement */
-  uint64_t opened; /* tsx_table.opened when the statement began */
-  tsx_transaction *transaction; /* NULL: no statement has begun */
-  tsx_snapshot *view; /* the state when the statement began, or NULL */
-  tsr_reader *reader; /* of the view */
-  uint64_t first; /* the number of the first cell that the statement may have written */
-  touched *slots; /* hash table of `rows`, or NULL until it is needed */
-  uint64_t slot_mask;
-  update_move *moves; /* in the order of `cell` */
-  uint64_t move_count, move_room;
-  /* the present call */
-  int conflict; /* the OR clause: SQLITE_ABORT, SQLITE_IGNORE, ... */
-  int code; /* SQLite's extended code, where it says more than the core's, or 0 */
+  update_scan scan;
+  update_statement statement;
+  update_fates fates;
+  update_moves moves;
+  update_call call;
 };
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
@@ -77,14 +94,15 @@ static tsx_changes *update_of(tsx_table *table) {
 }
 
 static void end_statement(tsx_changes *u) {
-  tsr_reader_close(u->reader);
-  tsx_snapshot_release(u->view);
-  sqlite3_free(u->slots);
-  u->reader = NULL;
-  u->view = NULL;
-  u->slots = NULL;
-  u->transaction = NULL;
-  u->move_count = 0;
+  update_statement *statement = &u->statement;
+  tsr_reader_close(statement->reader);
+  tsx_snapshot_release(statement->view);
+  sqlite3_free(u->fates.slots);
+  statement->reader = NULL;
+  statement->view = NULL;
+  u->fates.slots = NULL;
+  statement->transaction = NULL;
+  u->moves.count = 0;
 }
 
 void tsx_update_end(tsx_table *table) {
@@ -93,11 +111,11 @@ void tsx_update_end(tsx_table *table) {
   u->ended = true;
   if (u->busy) return;
   end_statement(u);
-  sqlite3_free(u->rows);
-  sqlite3_free(u->moves);
-  u->rows = NULL;
-  u->moves = NULL;
-  u->row_count = u->row_room = u->move_room = u->opened = u->cursor = 0;
+  sqlite3_free(u->scan.rows);
+  sqlite3_free(u->moves.list);
+  u->scan.rows = NULL;
+  u->moves.list = NULL;
+  u->scan.count = u->scan.room = u->moves.room = u->statement.opened = u->scan.cursor = 0;
 }
 
 void tsx_update_free(tsx_table *table) {
@@ -113,62 +131,65 @@ void tsx_update_free(tsx_table *table) {
 void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
   tsx_changes *u = update_of(table);
   if (!u) return; /* out of memory: xUpdate will fail for the same reason */
-  if (u->cursor != cursor) {
-    u->cursor = cursor;
-    u->scanned = false;
-    u->row_count = 0;
-    u->incomplete = false;
+  update_scan *scan = &u->scan;
+  if (scan->cursor != cursor) {
+    scan->cursor = cursor;
+    scan->ended = false;
+    scan->count = 0;
+    scan->incomplete = false;
   }
-  if (u->row_count == u->row_room) {
-    uint64_t room = u->row_room ? u->row_room * 2 : 64;
-    int64_t *rows = sqlite3_realloc64(u->rows, room * sizeof *rows);
+  if (scan->count == scan->room) {
+    uint64_t room = scan->room ? scan->room * 2 : 64;
+    int64_t *rows = sqlite3_realloc64(scan->rows, room * sizeof *rows);
     if (!rows) {
-      u->incomplete = true;
+      scan->incomplete = true;
       return;
     }
-    u->rows = rows;
-    u->row_room = room;
+    scan->rows = rows;
+    scan->room = room;
   }
-  u->rows[u->row_count++] = row;
+  scan->rows[scan->count++] = row;
 }
 
 void tsx_update_scanned(tsx_table *table, uint64_t cursor) {
   tsx_changes *u = table->changes;
-  if (!u || u->cursor != cursor) return;
+  if (!u || u->scan.cursor != cursor) return;
   if (table->cursors.filtered < table->cursors.opened && cursor < table->cursors.opened)
-    u->cursor = table->cursors.opened;
-  else u->scanned = true;
+    u->scan.cursor = table->cursors.opened;
+  else u->scan.ended = true;
 }
 
 void tsx_update_forget(tsx_table *table) {
   tsx_changes *u = table->changes;
-  if (!u || !u->scanned || u->transaction) return;
-  sqlite3_free(u->rows);
-  u->rows = NULL;
-  u->row_count = u->row_room = 0;
+  if (!u || !u->scan.ended || u->statement.transaction) return;
+  sqlite3_free(u->scan.rows);
+  u->scan.rows = NULL;
+  u->scan.count = u->scan.room = 0;
 }
 
-static touched *update_slot_of(const tsx_changes *u, int64_t row) {
-  uint64_t h = (uint64_t)row * UINT64_C(0x9E3779B97F4A7C15), at = (h ^ h >> 32) & u->slot_mask;
-  while (u->slots[at].fate && u->slots[at].row != row) at = (at + 1) & u->slot_mask;
-  return &u->slots[at];
+static touched *update_slot_of(const update_fates *fates, int64_t row) {
+  uint64_t h = (uint64_t)row * UINT64_C(0x9E3779B97F4A7C15), at = (h ^ h >> 32) & fates->mask;
+  while (fates->slots[at].fate && fates->slots[at].row != row) at = (at + 1) & fates->mask;
+  return &fates->slots[at];
 }
 
 static int update_make_slots(tsx_changes *u, tsr_error *error) {
+  update_fates *fates = &u->fates;
   uint64_t count = 16;
-  if (u->incomplete) return tsx_out_of_memory(error);
-  while (count < u->row_count * 2) count *= 2;
-  if (!(u->slots = sqlite3_malloc64(count * sizeof *u->slots))) return tsx_out_of_memory(error);
-  memset(u->slots, 0, count * sizeof *u->slots);
-  u->slot_mask = count - 1;
-  for (uint64_t i = 0; i < u->row_count; i++) *update_slot_of(u, u->rows[i]) = (touched){u->rows[i], FATE_PENDING};
+  if (u->scan.incomplete) return tsx_out_of_memory(error);
+  while (count < u->scan.count * 2) count *= 2;
+  if (!(fates->slots = sqlite3_malloc64(count * sizeof *fates->slots))) return tsx_out_of_memory(error);
+  memset(fates->slots, 0, count * sizeof *fates->slots);
+  fates->mask = count - 1;
+  for (uint64_t i = 0; i < u->scan.count; i++)
+    *update_slot_of(fates, u->scan.rows[i]) = (touched){u->scan.rows[i], FATE_PENDING};
   return TSR_OK;
 }
 
-static fate fate_of(const tsx_changes *u, int64_t row) { return update_slot_of(u, row)->fate; }
+static fate fate_of(const tsx_changes *u, int64_t row) { return update_slot_of(&u->fates, row)->fate; }
 
 static void set_done(tsx_changes *u, int64_t row) {
-  touched *slot = update_slot_of(u, row);
+  touched *slot = update_slot_of(&u->fates, row);
   if (slot->fate) slot->fate = FATE_DONE;
 }
 
@@ -176,25 +197,27 @@ static void set_done(tsx_changes *u, int64_t row) {
 
 static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_error *error) {
   tsx_table *table = u->table;
-  if (u->view && u->opened == table->cursors.opened && u->transaction == transaction) return TSR_OK;
+  update_statement *statement = &u->statement;
+  if (statement->view && statement->opened == table->cursors.opened && statement->transaction == transaction)
+    return TSR_OK;
   end_statement(u);
   int code = tsx_array_snapshot(table->connection, table->array, tsr_writer_schema(transaction->writer),
-                                table->options.since, TSR_TIME_NOW, true, &u->view, error);
-  if (code == TSR_OK) code = tsr_reader_open(u->view->core, &u->reader, error);
+                                table->options.since, TSR_TIME_NOW, true, &statement->view, error);
+  if (code == TSR_OK) code = tsr_reader_open(statement->view->core, &statement->reader, error);
   if (code < 0) {
     end_statement(u);
     return code;
   }
-  u->transaction = transaction;
-  u->opened = table->cursors.opened;
-  u->first = tsr_writer_mark(transaction->writer).cells;
+  statement->transaction = transaction;
+  statement->opened = table->cursors.opened;
+  statement->first = tsr_writer_mark(transaction->writer).cells;
   return TSR_OK;
 }
 
 /* Makes an old row the reader's batch. *index is the index of its cell. */
 static int update_find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_error *error) {
   const tsr_batch *batch;
-  int code = tsr_reader_find(u->reader, row, &batch, error);
+  int code = tsr_reader_find(u->statement.reader, row, &batch, error);
   if (code == 0)
     code = tsx_fail(error, TSR_ERROR, "%s: row %lld is not there any more", u->table->name, (long long)row);
   if (code < 0) return code;
@@ -204,7 +227,7 @@ static int update_find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_err
 
 static int keep_field(tsx_changes *u, uint32_t field, uint64_t index, tsr_error *error) {
   const tsr_column *cells;
-  int code = tsr_reader_column(u->reader, field, &cells, error);
+  int code = tsr_reader_column(u->statement.reader, field, &cells, error);
   if (code == TSR_OK) tsx_row_keep(u->row, field, cells, index);
   return code;
 }
@@ -259,7 +282,7 @@ static bool all_given(const tsx_changes *u, sqlite3_value **values) {
 static int update_reads_as_null(const tsx_changes *u, uint32_t column, uint32_t field, uint64_t index,
                                 tsr_error *error) {
   const tsr_column *cells;
-  int code = tsr_reader_column(u->reader, field, &cells, error);
+  int code = tsr_reader_column(u->statement.reader, field, &cells, error);
   if (code < 0) return code;
   return tsx_column_is_null(&u->table->columns[column], cells, index, u->table->options.fill_unwritten);
 }
@@ -302,7 +325,7 @@ static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, ui
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     int c = tsx_row_column(u->row, d);
     if (c < 0 || sqlite3_value_nochange(values[c])) continue;
-    int code = tsr_reader_column(u->reader, d, &old, error);
+    int code = tsr_reader_column(u->statement.reader, d, &old, error);
     if (code < 0) return code;
     *dimension = d;
     if (!same_cell(&columns[d], 0, old, index)) return 1;
@@ -315,7 +338,7 @@ static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, ui
 /* Returns true if the statement may replace an existing cell. SQLite does not tell a statement without an OR clause
  * from one with OR ABORT, so the option conflict decides for both. */
 static bool replaces(const tsx_changes *u) {
-  return u->conflict == SQLITE_REPLACE || (u->conflict == SQLITE_ABORT && !u->table->options.conflict_abort);
+  return u->call.conflict == SQLITE_REPLACE || (u->call.conflict == SQLITE_ABORT && !u->table->options.conflict_abort);
 }
 
 static int fail_exists(tsx_changes *u, tsr_error *error) {
@@ -333,7 +356,7 @@ static int fail_exists(tsx_changes *u, tsr_error *error) {
                           (const char *)columns[d].values);
   }
   char *place = sqlite3_str_finish(text);
-  u->code = SQLITE_CONSTRAINT_UNIQUE;
+  u->call.code = SQLITE_CONSTRAINT_UNIQUE;
   tsx_fail(error, TSR_CONSTRAINT, "%s: there is a cell already at %.600s", u->table->name, place ? place : "");
   sqlite3_free(place);
   return TSR_CONSTRAINT;
@@ -345,33 +368,36 @@ static int find_at_coordinates(tsx_changes *u, tsx_transaction *transaction, int
 }
 
 /* Returns true if the statement has written this row. */
-static bool is_of_statement(const tsx_changes *u, int64_t row) { return row < -1 && (uint64_t)(-2 - row) >= u->first; }
+static bool is_of_statement(const tsx_changes *u, int64_t row) {
+  return row < -1 && (uint64_t)(-2 - row) >= u->statement.first;
+}
 
 /* Returns the move that has written an uncommitted row, or NULL. */
-static update_move *move_of(tsx_changes *u, int64_t row) {
-  uint64_t cell = (uint64_t)(-2 - row), low = 0, high = u->move_count;
+static update_move *move_of(const update_moves *moves, int64_t row) {
+  uint64_t cell = (uint64_t)(-2 - row), low = 0, high = moves->count;
   while (low < high) {
     uint64_t middle = (low + high) / 2;
-    if (u->moves[middle].cell < cell) low = middle + 1;
+    if (moves->list[middle].cell < cell) low = middle + 1;
     else high = middle;
   }
-  return low < u->move_count && u->moves[low].cell == cell && !u->moves[low].undone ? &u->moves[low] : NULL;
+  update_move *move = low < moves->count ? &moves->list[low] : NULL;
+  return move && move->cell == cell && !move->undone ? move : NULL;
 }
 
 /* Gives an old row its place and its values back. If the statement has moved another row to that place, that row goes
  * back to its own place, and so on. */
 static int restore_row(tsx_changes *u, int64_t row, tsr_error *error) {
-  tsr_writer *writer = u->transaction->writer;
+  tsr_writer *writer = u->statement.transaction->writer;
   const tsr_schema *schema = tsx_row_schema(u->row);
   for (bool moved_away = false;;) {
     int64_t there = 0;
     int code = keep_fields(u, row, schema->dimension_count + schema->attribute_count, error);
-    if (code == TSR_OK) code = find_at_coordinates(u, u->transaction, &there, error);
+    if (code == TSR_OK) code = find_at_coordinates(u, u->statement.transaction, &there, error);
     if (code < 0) return code;
     const tsr_column *columns = tsx_row_columns(u->row);
-    update_move *back = code && is_of_statement(u, there) ? move_of(u, there) : NULL;
+    update_move *back = code && is_of_statement(u, there) ? move_of(&u->moves, there) : NULL;
     if (back && (code = tsr_writer_remove(writer, there, columns, 0, error)) < 0) return code;
-    code = back && !moved_away ? find_at_coordinates(u, u->transaction, &there, error) : 1;
+    code = back && !moved_away ? find_at_coordinates(u, u->statement.transaction, &there, error) : 1;
     if (code < 0 || ((!code || moved_away) && (code = tsr_writer_append(writer, columns, NULL, 1, error)) < 0))
       return code;
     set_done(u, row);
@@ -386,27 +412,27 @@ static int restore_row(tsx_changes *u, int64_t row, tsr_error *error) {
  * the statement ends here and keeps its changes: it may have moved rows to the places of others for which xUpdate will
  * not come now, and these are restored. */
 static int leave_unchanged(tsx_changes *u, int64_t row, tsr_error *error) {
-  if (u->conflict != SQLITE_IGNORE && u->conflict != SQLITE_FAIL)
+  if (u->call.conflict != SQLITE_IGNORE && u->call.conflict != SQLITE_FAIL)
     return error->code; /* SQLite takes all changes back */
-  if (!u->slots) return error->code;
+  if (!u->fates.slots) return error->code;
   tsr_error trouble = {0};
   int code = restore_row(u, row, &trouble);
-  for (uint64_t i = 0; i < u->move_count && u->conflict == SQLITE_FAIL && code == TSR_OK; i++)
-    if (!u->moves[i].undone && u->moves[i].is_over && fate_of(u, u->moves[i].over) == FATE_PENDING)
-      code = restore_row(u, u->moves[i].over, &trouble);
+  for (uint64_t i = 0; i < u->moves.count && u->call.conflict == SQLITE_FAIL && code == TSR_OK; i++)
+    if (!u->moves.list[i].undone && u->moves.list[i].is_over && fate_of(u, u->moves.list[i].over) == FATE_PENDING)
+      code = restore_row(u, u->moves.list[i].over, &trouble);
   if (code < 0) *error = trouble;
   return error->code;
 }
 
-static int note_move(tsx_changes *u, const update_move *made, tsr_error *error) {
-  if (u->move_count == u->move_room) {
-    uint64_t room = u->move_room ? u->move_room * 2 : 64;
-    update_move *moves = sqlite3_realloc64(u->moves, room * sizeof *moves);
-    if (!moves) return tsx_out_of_memory(error);
-    u->moves = moves;
-    u->move_room = room;
+static int note_move(update_moves *moves, const update_move *made, tsr_error *error) {
+  if (moves->count == moves->room) {
+    uint64_t room = moves->room ? moves->room * 2 : 64;
+    update_move *list = sqlite3_realloc64(moves->list, room * sizeof *list);
+    if (!list) return tsx_out_of_memory(error);
+    moves->list = list;
+    moves->room = room;
   }
-  u->moves[u->move_count++] = *made;
+  moves->list[moves->count++] = *made;
   return TSR_OK;
 }
 
@@ -415,7 +441,7 @@ static int note_move(tsx_changes *u, const update_move *made, tsr_error *error) 
 static int insert_row(tsx_changes *u, tsx_transaction *transaction, sqlite3_value **values, sqlite3_int64 *rowid,
                       tsr_error *error) {
   int code = update_take_values(u, values, error);
-  if (code == TSR_CONSTRAINT) u->code = SQLITE_CONSTRAINT_NOTNULL;
+  if (code == TSR_CONSTRAINT) u->call.code = SQLITE_CONSTRAINT_NOTNULL;
   if (code < 0) return code;
   if (!tsx_row_schema(u->row)->allows_duplicates && !replaces(u)) {
     int64_t there;
@@ -430,7 +456,7 @@ static int insert_row(tsx_changes *u, tsx_transaction *transaction, sqlite3_valu
 static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error) {
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     const tsr_column *column;
-    int code = tsr_reader_column(u->reader, d, &column, error);
+    int code = tsr_reader_column(u->statement.reader, d, &column, error);
     if (code < 0) return code;
     columns[d] = *column;
   }
@@ -441,7 +467,7 @@ static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error
  * *over names; TSR_CONSTRAINT if another cell is. */
 static int check_destination(tsx_changes *u, int64_t row, int64_t *over, tsr_error *error) {
   int64_t there;
-  int code = find_at_coordinates(u, u->transaction, &there, error);
+  int code = find_at_coordinates(u, u->statement.transaction, &there, error);
   if (code <= 0 || there == row) return code < 0 ? code : 0;
   *over = there;
   if (!is_of_statement(u, there) && fate_of(u, there) == FATE_PENDING) return 1;
@@ -462,11 +488,12 @@ static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
  * again. */
 static int check_duplicates(tsx_changes *u, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
   int64_t there;
-  if (!tsx_row_schema(u->row)->allows_duplicates || u->incomplete) return TSR_OK;
-  if (u->cursor != u->table->cursors.opened)
+  if (!tsx_row_schema(u->row)->allows_duplicates || u->scan.incomplete) return TSR_OK;
+  if (u->scan.cursor != u->table->cursors.opened)
     return TSR_OK; /* the rows that are remembered may belong to another statement */
-  if (!u->slots && update_make_slots(u, error) < 0) return error->code;
-  int code = tsr_writer_find(u->transaction->writer, u->transaction->base, coordinates, index, &there, error);
+  if (!u->fates.slots && update_make_slots(u, error) < 0) return error->code;
+  int code = tsr_writer_find(u->statement.transaction->writer, u->statement.transaction->base, coordinates, index,
+                             &there, error);
   if (code > 0 && there >= 0 && !fate_of(u, there))
     return tsx_fail(error, TSR_ERROR,
                     "%s: cells are deleted by their coordinates: another one has the same, and would go, too",
@@ -478,7 +505,7 @@ static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *er
   tsr_column *coordinates = sqlite3_malloc64(tsx_row_schema(u->row)->dimension_count * sizeof *coordinates);
   if (!coordinates) return tsx_out_of_memory(error);
   int code = old_coordinates(u, coordinates, error);
-  if (code == TSR_OK) code = tsr_writer_remove(u->transaction->writer, row, coordinates, index, error);
+  if (code == TSR_OK) code = tsr_writer_remove(u->statement.transaction->writer, row, coordinates, index, error);
   if (code == TSR_OK) code = check_duplicates(u, coordinates, index, error);
   sqlite3_free(coordinates);
   return code;
@@ -486,18 +513,18 @@ static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *er
 
 /* Writes u->row in place of an old row; `moved` is whether their coordinates differ. */
 static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index, tsr_error *error) {
-  tsr_writer *writer = u->transaction->writer;
+  tsr_writer *writer = u->statement.transaction->writer;
   bool duplicates = tsx_row_schema(u->row)->allows_duplicates;
   update_move made = {.from = row, .cell = tsr_writer_mark(writer).cells};
   int code = TSR_OK;
-  if (u->slots && !duplicates && !replaces(u) && (moved || u->move_count))
+  if (u->fates.slots && !duplicates && !replaces(u) && (moved || u->moves.count))
     code = check_destination(u, row, &made.over, error);
   made.is_over = code > 0;
   if (code >= 0 && (moved || duplicates)) code = remove_old(u, row, index, error);
   if (code >= 0) code = tsr_writer_append(writer, tsx_row_columns(u->row), NULL, 1, error);
   if (code < 0) return code;
-  if (u->slots) set_done(u, row);
-  return moved ? note_move(u, &made, error) : TSR_OK;
+  if (u->fates.slots) set_done(u, row);
+  return moved ? note_move(&u->moves, &made, error) : TSR_OK;
 }
 
 /* With OR IGNORE, a row that is changed and stays at its place has precedence over a row that the statement has moved
@@ -505,9 +532,9 @@ static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index
 static int clear_place(tsx_changes *u, int64_t row, bool *cleared, tsr_error *error) {
   int64_t there;
   *cleared = false;
-  if (!u->move_count || u->conflict != SQLITE_IGNORE) return TSR_OK;
-  int code = find_at_coordinates(u, u->transaction, &there, error);
-  if (code <= 0 || !is_of_statement(u, there) || !move_of(u, there)) return code < 0 ? code : TSR_OK;
+  if (!u->moves.count || u->call.conflict != SQLITE_IGNORE) return TSR_OK;
+  int code = find_at_coordinates(u, u->statement.transaction, &there, error);
+  if (code <= 0 || !is_of_statement(u, there) || !move_of(&u->moves, there)) return code < 0 ? code : TSR_OK;
   *cleared = true;
   return restore_row(u, row, error);
 }
@@ -522,12 +549,12 @@ static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_e
   uint64_t index;
   uint32_t dimension = 0;
   bool cleared = false, moved, sets = sets_dimension(u, values) || schema->allows_duplicates;
-  int code = sets && !schema->dense && !u->slots ? update_make_slots(u, error) : TSR_OK;
+  int code = sets && !schema->dense && !u->fates.slots ? update_make_slots(u, error) : TSR_OK;
   if (code < 0) return code;
-  if (u->slots && fate_of(u, row) == FATE_DONE) return TSR_OK; /* UPDATE ... FROM has found the row twice */
+  if (u->fates.slots && fate_of(u, row) == FATE_DONE) return TSR_OK; /* UPDATE ... FROM has found the row twice */
   code = set_row(u, row, values, &index, error);
   if (code == TSR_CONSTRAINT) {
-    u->code = SQLITE_CONSTRAINT_NOTNULL;
+    u->call.code = SQLITE_CONSTRAINT_NOTNULL;
     return leave_unchanged(u, row, error);
   }
   if (code == TSR_OK) code = find_moved(u, values, index, &dimension, error);
@@ -547,7 +574,7 @@ static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
     return tsx_fail(error, TSR_ERROR, "%s: cells of a dense array cannot be deleted; update them", u->table->name);
   const tsr_column *columns = tsx_row_columns(u->row);
   int code = keep_fields(u, row, schema->dimension_count, error);
-  if (code == TSR_OK) code = tsr_writer_remove(u->transaction->writer, row, columns, 0, error);
+  if (code == TSR_OK) code = tsr_writer_remove(u->statement.transaction->writer, row, columns, 0, error);
   return code < 0 ? code : check_duplicates(u, columns, 0, error);
 }
 
@@ -629,13 +656,13 @@ int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_in
   tsr_error error;
   tsx_error_init(&error);
   if (!u) return SQLITE_NOMEM;
-  u->conflict = sqlite3_vtab_on_conflict(table->connection->db);
-  u->code = 0;
+  u->call.conflict = sqlite3_vtab_on_conflict(table->connection->db);
+  u->call.code = 0;
   int code = update_change(u, count, values, rowid, &error);
   if (code >= 0) return SQLITE_OK;
   code = tsx_sqlite_code(error.code);
-  if (code == SQLITE_CONSTRAINT && u->code) code = u->code;
-  if ((code & 0xFF) == SQLITE_CONSTRAINT && u->conflict == SQLITE_IGNORE)
+  if (code == SQLITE_CONSTRAINT && u->call.code) code = u->call.code;
+  if ((code & 0xFF) == SQLITE_CONSTRAINT && u->call.conflict == SQLITE_IGNORE)
     return code; /* SQLite ignores the row and needs no message */
   if (!strncmp(error.message, "array ", 6))
     return tsx_vtab_fail(vtab, code, "%s: %s", table->name,
