@@ -915,7 +915,8 @@ TSR_API int tsr_group_add(tsr_group *group, const char *name, const char *uri, b
 /* Removes a member by its name; a member without a name by its URI. */
 TSR_API int tsr_group_remove(tsr_group *group, const char *name, tsr_error *error);
 
-/* Deletes the directory of an array with everything in it. TSR_NOT_FOUND: there is no array. */
+/* Deletes the directory of an array with everything in it. TSR_NOT_FOUND: there is no array. TSR_PERM: the path is a
+ * symbolic link. */
 TSR_API int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *error);
 
 /* ---- Checking ---------------------------------------------------------------------------------------------------- */

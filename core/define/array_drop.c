@@ -3,12 +3,14 @@
  * A drop first renames __schema (and __array_schema.tdb and __kv_schema.tdb of old versions) to ".dropped" with the old
  * name behind it. From then on the directory is an array for no reader. Then everything in the directory is removed,
  * including files that are not the array's. The renamed schemas are removed last: if a drop is cut off, a later drop of
- * the same path finds them and goes on. Symbolic links are removed, never followed.
+ * the same path finds them and goes on. Symbolic links in the directory are removed, never followed. A path
+ * that is itself a symbolic link is refused: whoever has made the link may not mean the array behind it.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "store/store.h"
+#include "store/store_posix.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
@@ -89,7 +91,9 @@ int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *er
   tsr_store *store;
   char *directory;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int rc = drop_array(environment, store, error);
+  int rc = !tsr__environment_scheme(environment, path) && tsr__path_is_link(directory)
+               ? tsr__fail(error, TSR_PERM, "it is a symbolic link: drop the array by the path to which the link leads")
+               : drop_array(environment, store, error);
   tsr__store_close(store);
   if (rc < 0) tsr__wrap(error, "array %s", directory);
   tsr__free(directory);

@@ -733,6 +733,11 @@ static const tsr_store_methods posix_methods = {
     .locked = posix_is_locked,
 };
 
+bool tsr__path_is_link(const char *path) {
+  struct stat status;
+  return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
 int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {
   full_path here;
   if (!*path) return tsr__fail(error, TSR_ERROR, "the path of a directory is empty");

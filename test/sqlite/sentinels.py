@@ -279,6 +279,27 @@ def test_links_and_drop():
     place.drop("links below a dropped array")
 
 
+def test_a_link_to_an_array_is_not_dropped():
+    """The path of a drop is itself a symbolic link: neither the link nor the array behind it changes, restricted or not."""
+    for restricted in (False, True):
+        place = Place()
+        before = tree(place.array)
+        link = os.path.join(place.folder, "link")
+        os.symlink("array", link)
+        db = Database(":memory:")
+        if restricted:
+            db.query("SELECT tessera_restrict(?)", (place.folder,))
+        for path in (link, link + "/"):
+            try:
+                db.query("SELECT tessera_drop_array(?)", (path,))
+                raise AssertionError("a link was dropped")
+            except Error as e:
+                assert "it is a symbolic link: drop the array by the path to which the link leads" in e.text, e.text
+        db.close()
+        same(tree(place.array), before, "the array behind the link")
+        assert os.path.islink(link)
+
+
 def test_names_of_schemas_and_enumerations():
     """Bytes of files whose names are replaced by others of the same length: an array whose fragment names a schema outside, and whose
     schema names such a file of labels."""
