@@ -80,7 +80,7 @@ struct tsx_connection {
   tsx_stored stored;
   tsx_function_savepoint savepoint;
   tsx_key *keys;
-  bool restricted; /* tessera_restrict has bound the connection to a directory */
+  uint64_t restrictions; /* counts the directories that tessera_restrict has bound the connection to; 0: not bound */
   bool quiet; /* a rollback is running: the database must not be used */
   uint64_t attempt; /* counts COMMITs and ROLLBACKs, failed ones included (transaction.c) */
   char random_place[TSX_ID_SIZE]; /* the place of a database file that has no other (journal.c) */

@@ -30,6 +30,6 @@ void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values) {
   const char *path = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : "";
   if (code == TSR_OK) code = restrict_check_open(connection, path, &error);
   if (code == TSR_OK) code = tsr_environment_confine(connection->environment, path, &error);
-  if (code == TSR_OK) connection->restricted = true;
+  if (code == TSR_OK) connection->restrictions++;
   tsx_function_end(context, "tessera_restrict", code, &error);
 }

@@ -210,6 +210,7 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
     code = tsx_fail(error, TSR_ERROR, "db:%s cannot be opened: %.500s", text, sqlite3_errmsg(connection->db));
   else if ((code = tsx_table_ready(table, error)) == TSR_AUTH && has_key)
     code = TSR_OK; /* the argument may be the key */
+  else if (code == TSR_OK) code = tsx_array_permitted(connection, table->array, error);
   sqlite3_free(schema);
   sqlite3_free(name);
   if (code < 0) return code;

@@ -119,7 +119,8 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   tsx_table *table = (tsx_table *)vtab;
   tsr_error error;
   tsx_error_init(&error);
-  if (tsx_table_ready(table, &error) < 0) return tsx_vtab_error(vtab, &error);
+  if (tsx_table_ready(table, &error) < 0 || tsx_array_permitted(table->connection, table->array, &error) < 0)
+    return tsx_vtab_error(vtab, &error);
   array_cursor *c = table->cursors.idle;
   if (!c) {
     int code = cursor_make(table, &c);

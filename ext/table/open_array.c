@@ -181,6 +181,14 @@ void tsx_path_changed(tsx_connection *connection, const char *path) {
   sqlite3_free(key);
 }
 
+int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error *error) {
+  if (array->in_database || array->permitted == connection->restrictions) return TSR_OK;
+  const int code = tsr_path_permitted(connection->environment, array->path, error);
+  if (code < 0) return code;
+  array->permitted = connection->restrictions;
+  return TSR_OK;
+}
+
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
                        uint64_t as_of, bool with_changes, tsx_snapshot **out, tsr_error *error) {
   const int told = tsx_connection_tell_lost(connection, error);
@@ -197,7 +205,7 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
       *out = snapshot;
       return TSR_OK;
     }
-  if (connection->restricted && !array->in_database) {
+  if (connection->restrictions && !array->in_database) {
     int permitted = tsr_path_permitted(connection->environment, array->path, error);
     if (permitted < 0) return permitted;
   }

@@ -28,6 +28,7 @@ struct tsx_array { /* an array that this connection has open */
   struct tsx_array *next;
   char *path; /* what tsx_array_key gives */
   bool in_database; /* it lives in shadow tables: its commits are part of SQLite's own */
+  uint64_t permitted; /* the connection's restrictions when tsx_array_permitted last allowed the path */
   bool has_key;
   uint8_t key[32];
   tsr_array *core;
@@ -69,6 +70,11 @@ void tsx_array_release(tsx_connection *connection, tsx_array *array);
 /* Finds the text by which open arrays are told apart: the canonical path, or the identity of an array in the database.
  * *key is from sqlite3_malloc. */
 int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_error *error);
+
+/* Fails with TSR_PERM if tessera_restrict has bound the connection to a directory and the array lies outside. Call it
+ * when a statement begins to use an array that is open already: its snapshots and cached tiles need no more files. Looks
+ * at the path once after each call of tessera_restrict. */
+int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error *error);
 
 /* Returns the state between two times, inclusive, that the running statement sees; all cursors of the statement get the
  * same one. With `with_changes`, and where as_of is TSR_TIME_NOW, the open transaction's changes are on top. The caller

@@ -245,6 +245,41 @@ def test_restricting_while_a_statement_reads():
     db.close()
 
 
+def test_new_statements_are_refused_while_an_old_one_reads():
+    """What the connection has in memory of an array outside is not shown to statements that begin after the restriction,
+    even while an older statement holds it open; the older statement reads on, also where a join starts a cursor again."""
+    inside, outside = fresh("alive")
+    path = os.path.join(outside, "a")
+    make(path)
+    os.mkdir(os.path.join(inside, "narrow"))
+    new = ("SELECT count(*) FROM o", "SELECT v FROM o WHERE x = 1", "SELECT v, written_at FROM o WHERE x IN (1, 2)", "SELECT i FROM n, o WHERE x = i", "SELECT x FROM o(0)",
+           "SELECT count(*) FROM tessera_aggregate('db:o', 'n')", "SELECT count(*) FROM tessera_schema('db:o')", "SELECT count(*) FROM tessera_metadata('db:o')", "SELECT tessera_ddl('db:o')",
+           "SELECT count(*) FROM tessera_enumeration('db:o', 'e')", "SELECT count(*) FROM tessera_fragments('db:o')", "SELECT tessera_npy('db:o', 'n')", "SELECT count(*) FROM tessera_check('db:o')",
+           "INSERT INTO o(x) VALUES(9)", "DELETE FROM o", "UPDATE o SET n = 1", "SELECT tessera_set_metadata('db:o', 'k', 2)")
+    for old in ("SELECT x FROM o", "SELECT x FROM o WHERE x > 0", "SELECT i FROM n CROSS JOIN o WHERE x = i", "SELECT 1 FROM n CROSS JOIN o WHERE i = 1"):
+        db = Database()
+        db.table("o", path)
+        db.query("CREATE TABLE n(i)")
+        db.query("INSERT INTO n VALUES(1), (2), (3), (4), (5), (6)")
+        rows = len(db.query(old))
+        for sql in new[:2] + new[6:9]:
+            db.query(sql)
+        reading = db.cursor(old)
+        assert db.next(reading)
+        for directory in (inside, os.path.join(inside, "narrow")):
+            db.query("SELECT tessera_restrict(?)", (directory,))
+            for sql in new:
+                refused(db, sql, "is not below")
+            assert db.next(reading), old
+        seen = 3
+        while db.next(reading):
+            seen += 1
+        same(seen, rows, f"{old}: the rows of the older statement")
+        for sql in new:
+            refused(db, sql, "is not below")
+        db.close()
+
+
 # ---- Paths ---------------------------------------------------------------------------------------------------------------------------
 
 
