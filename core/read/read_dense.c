@@ -793,14 +793,27 @@ static int test_part(dense_iterator *it, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Steps to the next part. Drops the tile that only the present part needed. */
+static void drop_dense_part(dense_iterator *it, space_tile *tile, const read_dense_part *p) {
+  if (p->sparse || !p->pinned) return;
+  tsr__reader_unpin(it->reader, tile->candidates[p->from].pinned);
+  tile->candidates[p->from].pinned = NULL;
+}
+
+/* Steps to the next part. Drops the tile that only the present part needed.
+ *
+ * Columns that the caller first asks for when it has the batch were not foreseen when the window was made. If their
+ * tiles take half of the budget, the space tile is crowded after all, and the tiles of all parts before are dropped.
+ * Thus the next part finds half of the budget free, or all that the parts before it took. */
 static void leave_part(dense_iterator *it) {
   const read_dense_part *p = &it->parts.list[it->parts.at++];
   space_tile *tile = &it->now.tiles[it->tile_at];
   if (p->sparse && it->sparse.deferred) drop_sparse_tile(it, &it->sparse.tiles[p->from]);
-  if (p->sparse || !p->pinned || !tile->crowded) return;
-  tsr__reader_unpin(it->reader, p->pinned);
-  tile->candidates[p->from].pinned = NULL;
+  if (tile->crowded) {
+    drop_dense_part(it, tile, p);
+  } else if (tile->count > 1 && it->reader->memory.used > it->reader->memory.limit / 2) {
+    tile->crowded = true;
+    for (uint64_t i = 0; i < it->parts.at; i++) drop_dense_part(it, tile, &it->parts.list[i]);
+  }
 }
 
 /* Loads what was not loaded with the subtile, or with the window, because memory is short. */

@@ -82,6 +82,21 @@ def test_a_commit_has_room_for_codecs():
     db.close()
 
 
+def test_many_small_commits_in_one_tile_are_read_within_the_budget():
+    """Each commit writes one cell of the same space tile, so its fragment has a whole tile of each column: of 40 commits these take twice
+    the budget. SQLite asks for the columns of a batch one by one, so the reader does not know them when it plans the memory."""
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{new_path()}', kind=dense, x INT32 DIMENSION(0, 99, 100), y INT32 DIMENSION(0, 19, 20), a INT64, b FLOAT64, c INT64, "
+             "d FLOAT64, memory_mb=1)")
+    for n in range(40):
+        db.query("INSERT INTO t VALUES(?, ?, ?, ?, ?, ?)", (n * 7 % 100, n * 3 % 20, n, n + 0.5, -n, n * 2.0))
+    wanted = sorted((n * 7 % 100, n * 3 % 20, n, n + 0.5, -n, n * 2.0) for n in range(40))
+    columns = "x, y, a, b, c, d"
+    same(sorted(db.query(f"SELECT {columns} FROM t WHERE a IS NOT NULL")), wanted, "cells of an indexed predicate")
+    same(sorted(db.query(f"SELECT {columns} FROM t WHERE +a IS NOT NULL")), wanted, "cells of a predicate that SQLite tests")
+    same(db.query(f"SELECT {columns} FROM t WHERE +a IS NOT NULL ORDER BY y, x"), sorted(wanted, key=lambda r: (r[1], r[0])), "cells in order")
+
+
 def test_functions_and_tables_beyond_the_budget_end_alone():
     path = make_large("zstd", 50000)
     db = Database()
