@@ -5,6 +5,9 @@
  * domain, fill their tile's MBR exactly, follow each other in global order, and differ unless duplicates are allowed.
  * Then the statistics of each field are checked (check_statistics.c); of dense fragments only these.
  *
+ * If memory is short, a window goes on with the tiles that fit, at last with one tile, whose fields are decoded one after
+ * the other. Only what does not fit then is reported as not checked.
+ *
  * TileDB is known to break some rules (errata.md), and these cases are not reported as errors: strings in the order of
  * signed bytes; NaN coordinates, which stand anywhere; dimensions behind lossy filters, whose order and boxes are those
  * of the values before filtering.
@@ -29,6 +32,7 @@
 #include "check/check_statistics.h"
 
 #define CHECK_CELLS_WINDOW_BYTES (UINT64_C(4) << 20) /* decoded bytes of a window with several tiles */
+#define CHECK_CELLS_SHARE        4 /* a window with several tiles has this part of the memory at most */
 #define CHECK_CELLS_WINDOW_TILES 64 /* tiles of a window, counted for each slot */
 
 typedef struct dense_box dense_box;
@@ -168,27 +172,62 @@ static int report_job(tsr_fragment_check *f, const check_cells_job *j) {
   return tsr__check_fault(f->c, path.text, &j->fault, what.text);
 }
 
-/* Loads as many of the tiles from `first` on as fit into a window, at least one, and reports tiles that cannot be
- * decoded. */
-static int check_cells_load_window(check_cells_window *w, uint64_t first) {
-  tsr_fragment_check *f = w->f;
-  uint64_t bytes = 0, taken = 0;
-  TSR_TRY(tsr__environment_cancelled(f->c->environment, f->c->error));
+/* Chooses how many tiles from `first` on a window loads: at least one. */
+static void plan_window(check_cells_window *w, uint64_t first) {
+  const tsr_fragment_check *f = w->f;
+  const uint64_t most = TSR_MIN(CHECK_CELLS_WINDOW_BYTES, f->c->memory.limit / CHECK_CELLS_SHARE);
+  uint64_t bytes = 0;
   w->first = first;
   for (w->count = 0; w->count < CHECK_CELLS_WINDOW_TILES && first + w->count < f->metadata.tile_count; w->count++) {
     for (uint32_t s = 0; s < w->slot_count; s++)
       bytes = tsr__add_sat(bytes, decoded_bytes(f, &w->slots[s], first + w->count));
-    if (w->count > 0 && (bytes > CHECK_CELLS_WINDOW_BYTES || (w->count + 1) * w->slot_count > CHECK_CELLS_WINDOW_TILES))
-      break;
-    taken = bytes;
+    if (w->count > 0 && (bytes > most || (w->count + 1) * w->slot_count > CHECK_CELLS_WINDOW_TILES)) break;
   }
+}
+
+/* Returns true if there was not enough memory to decode a tile. */
+static bool job_lacks_memory(const check_cells_job *j) {
+  return !j->tile && !j->cut && tsr__lacks_memory(j->fault.code);
+}
+
+/* Frees the tiles of a window from `keep` on; the next window loads them. */
+static void shorten_window(check_cells_window *w, uint64_t keep) {
+  for (uint64_t i = keep * w->slot_count; i < w->count * w->slot_count; i++) tsr__tile_drop(w->jobs[i].tile);
+  w->count = keep;
+}
+
+/* Shortens a window to its first tiles that fit into memory. If not even the first one fits, its fields are decoded
+ * again, one after the other. */
+static void fit_window(check_cells_window *w) {
+  uint64_t fitting = 0;
+  while (fitting < w->count * w->slot_count && !job_lacks_memory(&w->jobs[fitting])) fitting++;
+  fitting /= w->slot_count;
+  shorten_window(w, TSR_MAX(fitting, 1));
+  if (fitting > 0) return;
+  for (uint32_t s = 0; s < w->slot_count; s++) {
+    if (!job_lacks_memory(&w->jobs[s])) continue;
+    w->jobs[s].fault = (tsr_error){0};
+    (void)check_cells_load_tile(w, s, NULL);
+  }
+}
+
+/* Loads as many of the tiles from `first` on as fit into a window, at least one, and reports tiles that cannot be
+ * decoded. */
+static int check_cells_load_window(check_cells_window *w, uint64_t first) {
+  tsr_fragment_check *f = w->f;
+  uint64_t decoded = 0;
+  TSR_TRY(tsr__environment_cancelled(f->c->environment, f->c->error));
+  plan_window(w, first);
   TSR_TRY(TSR_ALLOC_ARRAY(&f->c->memory, w->count * w->slot_count, &w->jobs, f->c->error));
   for (uint64_t i = 0; i < w->count * w->slot_count; i++) {
     w->jobs[i].source = &w->slots[i % w->slot_count];
     w->jobs[i].number = first + i / w->slot_count;
   }
   TSR_TRY(tsr__parallel_for(f->c->threads, w->count * w->slot_count, check_cells_load_tile, w, f->c->error));
-  tsr__count(f->c->environment, TSR_COUNT_bytes_decoded, taken);
+  fit_window(w);
+  for (uint64_t i = 0; i < w->count * w->slot_count; i++)
+    decoded = tsr__add_sat(decoded, decoded_bytes(f, w->jobs[i].source, w->jobs[i].number));
+  tsr__count(f->c->environment, TSR_COUNT_bytes_decoded, decoded);
   for (uint64_t i = 0; i < w->count * w->slot_count; i++)
     if (!w->jobs[i].tile && !w->jobs[i].cut) TSR_TRY(report_job(f, &w->jobs[i]));
   return TSR_OK;
@@ -206,6 +245,15 @@ static void report_progress(check_cells_window *w) {
                     f->c->fragments_done * TSR_CHECK_PARTS + (uint64_t)((double)f->tiles_done / all * TSR_CHECK_PARTS));
 }
 
+/* Frees the tiles of a window that has been checked up to `index`. */
+static void drop_checked(check_cells_window *w, uint64_t index) {
+  for (uint32_t s = 0; s < w->slot_count; s++) {
+    check_cells_job *j = &w->jobs[index * w->slot_count + s];
+    tsr__tile_drop(j->tile);
+    j->tile = NULL;
+  }
+}
+
 static void drop_window(check_cells_window *w) {
   report_progress(w);
   for (uint64_t i = 0; w->jobs && i < w->count * w->slot_count; i++) tsr__tile_drop(w->jobs[i].tile);
@@ -215,10 +263,11 @@ static void drop_window(check_cells_window *w) {
 
 /* ---- Coordinates ------------------------------------------------------------------------------------------------- */
 
-typedef struct cell_block { /* the coordinates of one tile */
+typedef struct cell_block { /* the coordinates of one tile, or of the last cell of one */
   tsr_arena arena;
   uint64_t number, cells;
-  tsr_tile **tiles; /* [slot], pinned */
+  tsr_tile **tiles; /* [slot], borrowed; NULL for a last cell */
+  tsr_check_bound *texts; /* [dimension]: strings of a last cell; NULL for a tile */
   uint64_t **keys; /* [dimension][cell]: order keys; NULL for strings */
   uint64_t **numbers; /* [dimension][cell]: space tile numbers; NULL for dimensions without a tile extent */
   uint64_t *codes; /* [cell]: Hilbert codes; NULL for other orders */
@@ -238,7 +287,8 @@ typedef struct coordinates_check {
   bool old_order; /* the library that wrote the fragment had another global order */
   bool *dimension_lossy; /* [dimension] */
   bool reported_signed, reported_old_order; /* once per fragment */
-  cell_block blocks[2]; /* the current tile and the one before */
+  cell_block block; /* the current tile */
+  cell_block last; /* the last cell of the tile before */
 } coordinates_check;
 
 /* A coordinate of a dimension of fixed size. */
@@ -250,6 +300,7 @@ static const uint8_t *fixed_value(const coordinates_check *k, const cell_block *
 static tsr_check_bound check_cells_bound_at(const coordinates_check *k, const cell_block *b, uint32_t d,
                                             uint64_t cell) {
   if (b->keys[d]) return (tsr_check_bound){.key = b->keys[d][cell]};
+  if (b->texts) return b->texts[d];
   const tsr_tile *tile = b->tiles[d];
   return (tsr_check_bound){tile->offsets[cell + 1] - tile->offsets[cell], tile->values + tile->offsets[cell]};
 }
@@ -491,47 +542,79 @@ static int check_times(coordinates_check *k, const cell_block *b) {
 
 /* ---- Sparse fragments -------------------------------------------------------------------------------------------- */
 
-static void drop_block(coordinates_check *k, cell_block *b) {
-  for (uint32_t s = 0; b->tiles && s < k->slot_count; s++) tsr__tile_drop(b->tiles[s]);
-  b->tiles = NULL;
-  b->loaded = false;
-  tsr__arena_reset(&b->arena);
-}
-
-/* Checks the coordinates and times of a tile; `before` is the tile before it. */
-static int check_block(coordinates_check *k, cell_block *b, const cell_block *before) {
-  tsr_error fault = {0};
-  if (check_cells_prepare(k, b, &fault) < 0) {
-    tsr_check_label what;
-    snprintf(what.text, sizeof what.text, "coordinates of tile %llu", (unsigned long long)b->number);
-    b->loaded = false;
-    return tsr__check_fault(k->f->c, k->f->directory.text, &fault, what.text);
+/* Copies the last cell of a tile, which the first cell of the next one is compared with. */
+static int copy_last(coordinates_check *k, const cell_block *b, tsr_error *fault) {
+  cell_block *last = &k->last;
+  const uint32_t n = k->schema->dimension_count;
+  const uint64_t cell = b->cells - 1;
+  uint64_t *value;
+  tsr__arena_release(&last->arena);
+  last->loaded = false;
+  TSR_TRY(TSR_ARENA_ARRAY(&last->arena, tsr__mul_sat(2, n), &last->keys, fault));
+  TSR_TRY(TSR_ARENA_ARRAY(&last->arena, n, &last->texts, fault));
+  TSR_TRY(TSR_ARENA_ARRAY(&last->arena, tsr__mul_sat(2, n) + 2, &value, fault));
+  last->numbers = last->keys + n;
+  for (uint32_t d = 0; d < n; d++) {
+    const tsr_check_bound bound = check_cells_bound_at(k, b, d, cell);
+    if (b->keys[d]) *(last->keys[d] = value++) = bound.key;
+    else TSR_TRY(TSR_ARENA_COPY(&last->arena, bound.text, bound.key, &last->texts[d].text, fault));
+    last->texts[d].key = bound.key;
+    if (b->numbers[d]) *(last->numbers[d] = value++) = b->numbers[d][cell];
   }
-  for (uint32_t d = 0; d < k->schema->dimension_count; d++) TSR_TRY(check_dimension(k, b, d));
-  TSR_TRY(check_order(k, b, before));
-  return check_times(k, b);
+  last->codes = NULL;
+  last->times = NULL;
+  if (b->codes) *(last->codes = value++) = b->codes[cell];
+  if (b->times) {
+    *value = b->times[cell];
+    last->times = value;
+  }
+  last->number = b->number;
+  last->cells = 1;
+  last->loaded = true;
+  return TSR_OK;
 }
 
-static int check_coordinate_tile(coordinates_check *k, const check_cells_window *w, uint64_t index) {
+/* Reports that something about a tile's coordinates was not checked. */
+static int report_unchecked(coordinates_check *k, const cell_block *b, const char *part, const tsr_error *fault) {
+  tsr_check_label what;
+  snprintf(what.text, sizeof what.text, "%s of tile %llu", part, (unsigned long long)b->number);
+  return tsr__check_fault(k->f->c, k->f->directory.text, fault, what.text);
+}
+
+/* Checks the coordinates and times of the tile `index` of a window. If memory is short, it drops the tiles that
+ * follow. */
+static int check_block(coordinates_check *k, check_cells_window *w, uint64_t index) {
+  cell_block *b = &k->block;
+  tsr_error fault = {0};
+  int rc = check_cells_prepare(k, b, &fault);
+  if (tsr__lacks_memory(rc) && w->count > index + 1) {
+    shorten_window(w, index + 1);
+    tsr__arena_release(&b->arena);
+    rc = check_cells_prepare(k, b, &fault);
+  }
+  if (rc < 0) return report_unchecked(k, b, "coordinates", &fault);
+  for (uint32_t d = 0; d < k->schema->dimension_count; d++) TSR_TRY(check_dimension(k, b, d));
+  TSR_TRY(check_order(k, b, &k->last));
+  TSR_TRY(check_times(k, b));
+  return copy_last(k, b, &fault) < 0 ? report_unchecked(k, b, "order behind the last cell", &fault) : TSR_OK;
+}
+
+static int check_coordinate_tile(coordinates_check *k, check_cells_window *w, uint64_t index) {
   const check_cells_job *jobs = &w->jobs[index * w->slot_count];
-  cell_block *b = &k->blocks[jobs->number % 2], *before = &k->blocks[(jobs->number + 1) % 2];
-  drop_block(k, b);
+  cell_block *b = &k->block;
   for (uint32_t s = 0; s < k->slot_count; s++) {
     if (s >= k->dimension_slots)
       TSR_TRY(tsr__check_tile_statistics(k->f, k->slots[s].slot, jobs->number, jobs[s].tile, NULL));
   }
   for (uint32_t s = 0; s < k->slot_count; s++)
     if (!jobs[s].tile) return TSR_OK;
-  TSR_TRY(TSR_ARENA_ARRAY(&b->arena, k->slot_count, &b->tiles, k->f->c->error));
-  for (uint32_t s = 0; s < k->slot_count; s++) {
-    b->tiles[s] = jobs[s].tile;
-    tsr__tile_hold(jobs[s].tile);
-  }
+  for (uint32_t s = 0; s < k->slot_count; s++) b->tiles[s] = jobs[s].tile;
   b->number = jobs->number;
   b->cells = jobs->tile->cells;
   b->times = values_of(b, k->times);
-  b->loaded = true;
-  return check_block(k, b, before);
+  const int rc = check_block(k, w, index);
+  tsr__arena_release(&b->arena);
+  return rc;
 }
 
 static int walk_coordinates(coordinates_check *k) {
@@ -539,7 +622,10 @@ static int walk_coordinates(coordinates_check *k) {
   int rc = TSR_OK;
   for (uint64_t tile = 0; rc >= 0 && tile < k->f->metadata.tile_count; tile += w.count) {
     rc = check_cells_load_window(&w, tile);
-    for (uint64_t i = 0; rc >= 0 && i < w.count; i++) rc = check_coordinate_tile(k, &w, i);
+    for (uint64_t i = 0; rc >= 0 && i < w.count; i++) {
+      rc = check_coordinate_tile(k, &w, i);
+      drop_checked(&w, i);
+    }
     drop_window(&w);
   }
   return rc;
@@ -591,6 +677,7 @@ static int open_coordinates(coordinates_check *k, bool *usable) {
   k->together = together >= 0;
   k->old_order = has_old_order(k->schema, f->metadata.version);
   TSR_TRY(TSR_ARENA_ARRAY(&f->arena, dimensions + 4, &k->slots, f->c->error));
+  TSR_TRY(TSR_ARENA_ARRAY(&f->arena, dimensions + 4, &k->block.tiles, f->c->error));
   TSR_TRY(TSR_ARENA_ARRAY(&f->arena, dimensions, &k->dimension_lossy, f->c->error));
   for (uint32_t d = 0; d < dimensions; d++) {
     k->dimension_lossy[d] = tsr__pipeline_is_lossy(tsr__schema_pipeline(k->schema, d));
@@ -619,13 +706,12 @@ static int check_coordinates(tsr_fragment_check *f) {
   coordinates_check k = {
       .f = f, .schema = f->metadata.schema, .times = -1, .delete_times = -1, .delete_conditions = -1};
   bool usable = false;
-  for (int i = 0; i < 2; i++) tsr__arena_init(&k.blocks[i].arena, &f->c->memory);
+  tsr__arena_init(&k.block.arena, &f->c->memory);
+  tsr__arena_init(&k.last.arena, &f->c->memory);
   int rc = open_coordinates(&k, &usable);
   if (rc >= 0 && usable) rc = walk_coordinates(&k);
-  for (int i = 0; i < 2; i++) {
-    drop_block(&k, &k.blocks[i]);
-    tsr__arena_release(&k.blocks[i].arena);
-  }
+  tsr__arena_release(&k.block.arena);
+  tsr__arena_release(&k.last.arena);
   for (uint32_t s = 0; s < k.slot_count; s++) close_slot(&k.slots[s]);
   if (rc < 0 || usable) return rc;
   for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) { /* at least decode the slots that exist */
@@ -717,12 +803,21 @@ static int check_validity(tsr_fragment_check *f, uint32_t slot, uint64_t number,
                         tsr__check_field(f, slot, &label), (unsigned long long)number, (unsigned long long)odd);
 }
 
-static int check_tile(tsr_fragment_check *f, uint32_t slot, dense_box *box, const check_cells_job *j) {
+/* Checks the tile `index` of a window of one slot. If memory is short, it drops the tiles that follow. */
+static int check_tile(check_cells_window *w, dense_box *box, uint64_t index) {
+  tsr_fragment_check *f = w->f;
+  const check_cells_job *j = &w->jobs[index];
+  const uint32_t slot = j->source->slot;
   const uint8_t *mask = NULL;
   tsr_error fault = {0};
+  int rc = TSR_OK;
   if (j->tile) TSR_TRY(check_validity(f, slot, j->number, j->tile));
-  if (j->tile && box && make_mask(box, j->number, &mask, &fault) < 0)
-    return tsr__check_fault(f->c, f->directory.text, &fault, "statistics");
+  if (j->tile && box) rc = make_mask(box, j->number, &mask, &fault);
+  if (tsr__lacks_memory(rc) && w->count > index + 1) {
+    shorten_window(w, index + 1);
+    rc = make_mask(box, j->number, &mask, &fault);
+  }
+  if (rc < 0) return tsr__check_fault(f->c, f->directory.text, &fault, "statistics");
   return tsr__check_tile_statistics(f, slot, j->number, j->tile, mask);
 }
 
@@ -735,7 +830,10 @@ static int check_slot(tsr_fragment_check *f, uint32_t slot, dense_box *box) {
   int rc = TSR_OK;
   for (uint64_t tile = 0; rc >= 0 && tile < f->metadata.tile_count; tile += w.count) {
     rc = check_cells_load_window(&w, tile);
-    for (uint64_t i = 0; rc >= 0 && i < w.count; i++) rc = check_tile(f, slot, box, &w.jobs[i]);
+    for (uint64_t i = 0; rc >= 0 && i < w.count; i++) {
+      rc = check_tile(&w, box, i);
+      drop_checked(&w, i);
+    }
     drop_window(&w);
   }
   close_slot(&opened);

@@ -106,6 +106,34 @@ def test_functions_and_tables_beyond_the_budget_end_alone():
     db.close()
 
 
+def test_the_check_works_on_with_fewer_tiles():
+    """tessera_check reads as many tiles at once as memory_mb has room for, at last a single one; it only leaves out a tile of a field that does not fit alone."""
+    number = "INT64 DIMENSION(0, 199999)"
+    for declaration in (f"y {number}, x {number}, v FLOAT64, s TEXT, capacity=10000", f"y TEXT DIMENSION, x {number}, v FLOAT64, s TEXT, capacity=5000",
+                        f"y {number}, x {number}, v INT32, s TEXT, capacity=10000, cell_order=hilbert"):
+        path = new_path()
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', {declaration})")
+        db.query("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99999) INSERT INTO t SELECT i, i * 7 % 200000, i, 'text ' || i FROM n")
+        db.close()
+        db = Database()
+        db.table("t", path, ", memory_mb=1")
+        same(db.query("SELECT severity, message FROM tessera_check('db:t')"), [], declaration)
+        db.close()
+    db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
+    db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT32 DIMENSION(0, 999, 100), x INT32 DIMENSION(0, 1999, 100), v FLOAT64, memory_mb=2)")
+    db.query("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 999) INSERT INTO t SELECT a.i, b.i, a.i * 1000 + b.i FROM n a, n b")
+    same(db.query("SELECT severity, message FROM tessera_check('db:t')"), [], "dense, in the database")
+    db.close()
+    path = make_large("zstd")
+    db = Database()
+    db.table("t", path, ", memory_mb=1")
+    found = db.query("SELECT severity, message FROM tessera_check('db:t')")
+    same([severity for severity, _ in found], ["warning"], str(found))
+    assert "field 's', tile 0: not checked: " in found[0][1] and "memory_mb allows" in found[0][1], found
+    db.close()
+
+
 def path_arguments():
     """Returns the text before the columns of a declaration: for an array in the database, and for one in a directory."""
     return "", f"'{new_path()}', "
