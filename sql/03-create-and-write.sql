@@ -1,4 +1,4 @@
--- 03: arrays of your own, written in SQLite's transactions.
+-- 03: arrays of your own, written in SQLite's transactions. Run it in the directory of tessera.so. It leaves the directories weather and variants there: remove them before you run it again. The three errors that it prints are meant.
 .load ./tessera
 CREATE VIRTUAL TABLE weather USING tessera('weather', kind=dense,
   day INT32 DIMENSION(1, 366, 30), lat INT32 DIMENSION(-90, 89, 30), lon INT32 DIMENSION(-180, 179, 60),

@@ -1,4 +1,4 @@
--- 04: every commit stays readable.
+-- 04: every commit stays readable. Run it in the directory of tessera.so. It leaves the directory prices there: remove it before you run it again.
 .load ./tessera
 CREATE VIRTUAL TABLE prices USING tessera('prices', item TEXT DIMENSION, price INTEGER);
 CREATE TABLE moments(what TEXT, at INTEGER);

@@ -1,4 +1,4 @@
--- 05: an array that lives in the database file, and the way out and in.
+-- 05: an array that lives in the database file, and the way out and in. Run it in the directory of tessera.so. It leaves the directory exported there: remove it before you run it again.
 .load ./tessera
 CREATE VIRTUAL TABLE stations USING tessera(id INT32 DIMENSION(0, 99999, 1000), name TEXT, height FLOAT32);
 INSERT INTO stations VALUES(1, 'Zermatt', 1638), (2, 'Sion', 482), (3, 'Bern', NULL);

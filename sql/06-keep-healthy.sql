@@ -1,4 +1,4 @@
--- 06: many small commits, and what to do about them.
+-- 06: many small commits, and what to do about them. Run it in the directory of tessera.so. It leaves the directory log there: remove it before you run it again.
 .load ./tessera
 CREATE VIRTUAL TABLE log USING tessera('log', at INT64 DIMENSION(0, 1000000, 1000), level TEXT ENUM('info', 'error'), line TEXT);
 CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT i FROM n;

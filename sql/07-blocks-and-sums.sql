@@ -1,4 +1,4 @@
--- 07: whole blocks, sums without rows, pictures, and work for many.
+-- 07: whole blocks, sums without rows, pictures, and work for many. Run it in the directory of tessera.so. It leaves the directory heights there: remove it before you run it again.
 .load ./tessera
 CREATE VIRTUAL TABLE relief USING tessera('sql/data/relief');
 

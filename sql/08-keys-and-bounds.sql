@@ -1,4 +1,4 @@
--- 08: encrypted arrays, and a connection that stays within a directory.
+-- 08: encrypted arrays, and a connection that stays within a directory. Run it in the directory of tessera.so. It leaves the directories secret and open there: remove them before you run it again. The four errors that it prints are meant.
 .load ./tessera
 SELECT tessera_set_key('secret', '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f');
 CREATE VIRTUAL TABLE secret USING tessera('secret', encryption=aes_256_gcm, id INT32 DIMENSION(0, 99), what TEXT);

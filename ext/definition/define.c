@@ -364,7 +364,8 @@ static int set_numbers(tsx_parser *p, char *const *given, tsr_schema *schema) {
   schema->capacity = CAPACITY_DEFAULT;
   schema->version = TSX_FORMAT_DEFAULT;
   if (capacity && (tsx_number_parse(TSR_UINT64, capacity, false, &schema->capacity, p->error) < 0 || !schema->capacity))
-    return tsx_fail(p->error, TSR_ERROR, "option capacity=%.60s: expected a number of cells above 0", capacity);
+    return tsx_fail(p->error, TSR_ERROR, "option capacity=%.60s: expected a number of cells, from 1 to %llu", capacity,
+                    (unsigned long long)UINT64_MAX);
   if (version && (tsx_number_parse(TSR_UINT32, version, false, &schema->version, p->error) < 0 ||
                   (schema->version != 3 && (schema->version < 12 || schema->version > TSX_FORMAT_DEFAULT))))
     return tsx_fail(p->error, TSR_ERROR, "option format_version=%.60s: expected 3 or 12 to %d", version,

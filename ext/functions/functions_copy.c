@@ -115,8 +115,10 @@ static int copy_read_option(void *argument, const tsx_json_option *o, tsr_error 
                     "format_version",
                     o->key);
   const sqlite3_int64 number = sqlite3_value_int64(o->value);
-  if (strcmp(o->type, "integer") != 0 || number <= 0)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number above 0", o->key);
+  /* a JSON integer that does not fit into 64 bits comes as a REAL */
+  if (strcmp(o->type, "integer") != 0 || sqlite3_value_type(o->value) != SQLITE_INTEGER || number <= 0)
+    return tsx_fail(error, TSR_MISMATCH, "'%s': expected an integer from 1 to %lld", o->key,
+                    capacity ? (long long)INT64_MAX : (long long)TSR_FORMAT_WRITE_MAX);
   if (capacity) schema->capacity = (uint64_t)number;
   else if (number > TSR_FORMAT_WRITE_MAX)
     return tsx_fail(error, TSR_UNSUPPORTED, "'%s': %lld: %d is the last version that can be written", o->key,
