@@ -21,13 +21,13 @@
 #include "format/schema.h"
 #include "format/layout.h"
 #include "array/array.h"
+#include "array/delete_file.h"
 #include "array/environment.h"
 #include "array/fragment.h"
 #include "array/listing.h"
 #include "array/snapshot_late.h"
 #include "array/unfinished.h"
 
-#define CONDITION_MAX      (1u << 30) /* largest delete condition, unfiltered, in bytes */
 #define UNWRITTEN_MAX      ((uint64_t)1 << 60) /* smaller domains get a rowid for each never-written cell, ... */
 #define ROWS_FOR_FRAGMENTS ((uint64_t)1 << 62) /* ... if about half of all rowids remain for fragments */
 #define READ_TOGETHER      16 /* from so many unread fragments on, all threads read their files */
@@ -69,19 +69,11 @@ void tsr__array_conditions_release(tsr_array *array) {
 }
 
 static int decode_condition(tsr_array *array, const tsr_committed *item, condition_entry *entry, tsr_error *error) {
-  tsr_generic_tile header;
-  uint64_t consumed;
   char *name;
-  int rc;
-  if (item->bytes) {
-    rc = tsr__generic_tile_decode(item->bytes, item->size, tsr__array_key(array), CONDITION_MAX, &entry->content,
-                                  &header, &consumed, error);
-    if (rc < 0) tsr__wrap(error, "%s", item->path);
-  } else rc = tsr__array_read_tile(array, item->path, CONDITION_MAX, &entry->content, &header, error);
-  if (rc < 0) return rc;
+  TSR_TRY(tsr__delete_read(array, item, NULL, &entry->content, error));
   TSR_TRY(TSR_ARENA_COPY(&entry->arena, item->name, strlen(item->name), &name, error));
   tsr_input in = tsr__input(entry->content.data, entry->content.size);
-  rc = tsr__condition_decode(&in, name, item->parsed.start, &entry->arena, &entry->condition, error);
+  int rc = tsr__condition_decode(&in, name, item->parsed.start, &entry->arena, &entry->condition, error);
   if (rc < 0) tsr__wrap(error, "%s", item->path);
   return rc;
 }

@@ -90,6 +90,18 @@ static int check_condition_fields(tsr_checker *c, const char *path, const tsr_co
   return TSR_OK;
 }
 
+/* Reports a delete condition that cannot be decoded. If it is a copy in a .con, readers take the condition from the .del
+ * file, which is checked by itself. */
+static int report_delete(tsr_checker *c, const char *name, const char *path, bool is_copy, const tsr_error *fault) {
+  const tsr_path original = tsr__path_of(TSR_DIR_COMMITS, name, TSR_SUFFIX_DELETE);
+  if (fault->code != TSR_CORRUPT || !is_copy || !tsr__store_exists(c->store, original.text))
+    return tsr__check_fault(c, path, fault, name);
+  return tsr__check_say(c, TSR_SEVERITY_NOTE, path,
+                        "its copy of %s cannot be decoded, so readers use that file; tessera_consolidate(path, "
+                        "'commits') writes a sound copy",
+                        original.text);
+}
+
 /* Checks a delete condition: the generic tile `bytes` of an entry of a .con, or if that is NULL, the file `path`. */
 static int check_delete(commits_check *k, const char *name, const char *path, const uint8_t *bytes, uint64_t size) {
   tsr_checker *c = k->c;
@@ -110,7 +122,7 @@ static int check_delete(commits_check *k, const char *name, const char *path, co
     decoded = tsr__condition_decode(&in, name, parsed.start, &arena, &condition, &fault);
     if (decoded >= 0 && !tsr__map_get(&k->deletes, name)) rc = check_condition_fields(c, path, &condition);
   }
-  if (rc >= 0 && decoded < 0) rc = tsr__check_fault(c, path, &fault, name);
+  if (rc >= 0 && decoded < 0) rc = report_delete(c, name, path, bytes != NULL, &fault);
   const char *kept;
   if (rc >= 0) rc = check_commits_keep(c, name, strlen(name), &kept);
   if (rc >= 0) rc = tsr__map_put(&k->deletes, kept, (void *)(uintptr_t)kept, c->error);

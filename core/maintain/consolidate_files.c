@@ -23,6 +23,7 @@
 #include "format/schema.h"
 #include "format/layout.h"
 #include "array/array.h"
+#include "array/delete_file.h"
 #include "array/environment.h"
 #include "array/group_open.h"
 #include "array/listing.h"
@@ -225,12 +226,14 @@ static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidat
   return rc;
 }
 
+/* Appends a delete with its condition, which has been decoded: what a reader could not decode must not be copied, since
+ * it would make the array unreadable. */
 static int put_delete(tsr_array *array, const tsr_committed *item, tsr_buffer *out, tsr_error *error) {
-  if (item->bytes) return tsr__commits_encode_delete(item->name, item->bytes, item->size, out, error);
-  tsr_buffer bytes = {.memory = &array->memory};
-  int rc = tsr__store_read_all(array->store, item->path, FILE_MAX, &bytes, error);
-  if (rc >= 0) rc = tsr__commits_encode_delete(item->name, bytes.data, bytes.size, out, error);
-  tsr__buffer_release(&bytes);
+  tsr_buffer stored = {.memory = &array->memory}, content = {.memory = &array->memory};
+  int rc = tsr__delete_read(array, item, &stored, &content, error);
+  if (rc >= 0) rc = tsr__commits_encode_delete(item->name, stored.data, stored.size, out, error);
+  tsr__buffer_release(&stored);
+  tsr__buffer_release(&content);
   return rc;
 }
 
@@ -344,15 +347,41 @@ static int consolidate_files_write_all(tsr_array *array, uint32_t version, bool 
   return rc;
 }
 
+/* Fails with TSR_CORRUPT if the copy of a delete in a .con cannot be decoded. */
+static int check_copy(tsr_array *array, const tsr_committed *item, tsr_error *error) {
+  tsr_buffer content = {.memory = &array->memory};
+  uint64_t consumed;
+  const int rc = tsr__generic_tile_decode(item->bytes, item->size, tsr__array_key(array), FILE_MAX, &content, NULL,
+                                          &consumed, error);
+  tsr__buffer_release(&content);
+  return rc;
+}
+
+/* Sets *damaged if a .con has a copy of a delete that cannot be decoded. A new .con takes the condition from the .del
+ * file (delete_file.h). */
+static int find_damaged_copy(tsr_array *array, bool *damaged, tsr_error *error) {
+  const tsr_commit_list *deletes = &array->listing->deletes;
+  *damaged = false;
+  for (uint64_t i = 0; i < deletes->count && !*damaged; i++) {
+    if (!deletes->items[i].bytes) continue;
+    const int rc = check_copy(array, &deletes->items[i], error);
+    if (rc < 0 && rc != TSR_CORRUPT) return rc;
+    *damaged = rc < 0;
+  }
+  return TSR_OK;
+}
+
 /* Writes the .del file of a delete that a .con holds, if it is missing. When TileDB consolidates commits it opens these
  * files, and fails if a vacuum has removed one. Readers count a delete once although both files have it. */
-static int restore_delete(tsr_store *store, const tsr_committed *item, bool *restored, tsr_error *error) {
+static int restore_delete(tsr_array *array, const tsr_committed *item, bool *restored, tsr_error *error) {
+  tsr_store *store = array->store;
   const tsr_path path = tsr__path_of(TSR_DIR_COMMITS, item->name, TSR_SUFFIX_DELETE);
   char staged[STAGED_SIZE];
   tsr_error one;
   bool exists;
   TSR_TRY(tsr__store_find(store, path.text, &exists, error));
   if (exists) return TSR_OK;
+  TSR_TRY(check_copy(array, item, error));
   int rc = consolidate_files_stage(store, path.text, item->bytes, item->size, staged, &one);
   if (rc == TSR_EXISTS) return TSR_OK; /* another process writes the same file */
   if (rc >= 0 && (rc = tsr__store_rename_exclusive(store, staged, path.text, &one)) < 0) unstage(store, staged);
@@ -365,7 +394,7 @@ static int restore_deletes(tsr_array *array, tsr_error *error) {
   const tsr_commit_list *deletes = &array->listing->deletes;
   bool restored = false;
   for (uint64_t i = 0; i < deletes->count; i++)
-    if (deletes->items[i].bytes) TSR_TRY(restore_delete(array->store, &deletes->items[i], &restored, error));
+    if (deletes->items[i].bytes) TSR_TRY(restore_delete(array, &deletes->items[i], &restored, error));
   return restored ? tsr__store_sync_directory(array->store, TSR_DIR_COMMITS, error) : TSR_OK;
 }
 
@@ -406,7 +435,11 @@ int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merge
   if (array->listing->unfinished.count) {
     TSR_TRY(tsr__mend_commits(array, version, &mended, error));
     written = true;
-  } else if (loose + consolidated >= 2) TSR_TRY(consolidate_files_write_all(array, version, &written, error));
+  } else {
+    bool damaged = false;
+    if (loose + consolidated == 1) TSR_TRY(find_damaged_copy(array, &damaged, error));
+    if (loose + consolidated >= 2 || damaged) TSR_TRY(consolidate_files_write_all(array, version, &written, error));
+  }
   if (written) *merged = loose + consolidated;
   return restore_deletes(array, error);
 }

@@ -452,6 +452,81 @@ def test_an_incomplete_copy_is_no_array():
     same(db.query("SELECT * FROM copied"), rows)
 
 
+def files_of(path, suffix):
+    folder = os.path.join(path, "__commits")
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(suffix))
+
+
+def set_age(file, seconds):
+    os.utime(file, (time.time() - seconds,) * 2)
+
+
+def make_deleted(path):
+    """Makes an array of three rows, of which one is deleted. Returns the database and the path of the .del file."""
+    db, _ = database(f"CREATE VIRTUAL TABLE t USING tessera({literal(path)}, x INT32 DIMENSION(0, 9), v INT32)", "INSERT INTO t VALUES(1, 1), (2, 2), (3, 3)",
+                     "DELETE FROM t WHERE v = 2")
+    (deleted,) = files_of(path, ".del")
+    return db, deleted
+
+
+def test_consolidated_commits_have_no_copy_of_an_unfinished_delete():
+    """TileDB writes a .del file in place. A consolidation of commits that meets one without its bytes waits, then fails, and writes no
+    .con: its copy would make the array unreadable for good."""
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    db, deleted = make_deleted(path)
+    with open(deleted, "rb") as f:
+        content = f.read()
+    for size, age, code in ((0, 0, 5), (len(content) // 2, 0, 5), (0, 60, 11)):
+        os.truncate(deleted, size)
+        set_age(deleted, age)
+        same(db.error("SELECT tessera_consolidate('db:t', 'commits')").code, code, f"a .del of {size} bytes, {age} s old")
+        same(files_of(path, ".con"), [], "consolidated commits")
+    with open(deleted, "wb") as f:
+        f.write(content)
+    db.query("SELECT tessera_consolidate('db:t', 'commits')")
+    same(db.query("SELECT x FROM t ORDER BY x"), [(1,), (3,)], "rows")
+
+
+def test_a_bad_copy_of_a_delete_in_consolidated_commits():
+    """A .con of TileDB may have a copy of a .del file that was not complete yet. Readers take the file then, and a consolidation of
+    commits writes a sound copy. Without the file it is damage."""
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    db, deleted = make_deleted(path)
+    db.query("SELECT tessera_consolidate('db:t', 'commits')")
+    db.query("SELECT tessera_vacuum('db:t', 'commits')")
+    db.close()
+    (bad,) = files_of(path, ".con")
+    with open(bad, "rb") as f:
+        content = f.read()
+    line = b"__commits/" + os.path.basename(deleted).encode() + b"\n"
+    at = content.index(line) + len(line)
+    size = int.from_bytes(content[at:at + 8], "little")
+    with open(deleted, "rb") as f:
+        same(content[at + 8:at + 8 + size], f.read(), "the copy")
+    with open(bad, "wb") as f:
+        f.write(content[:at] + bytes(8) + content[at + 8 + size:])
+    set_age(bad, 60)
+    table = f"CREATE VIRTUAL TABLE t USING tessera({literal(path)})"
+    db, _ = database(table)
+    same(db.query("SELECT x FROM t ORDER BY x"), [(1,), (3,)], "rows beside a bad copy")
+    ((severity, _, text),) = db.query("SELECT severity, file, message FROM tessera_check('db:t')")
+    same(severity, "note", "severity")
+    check_contains(text, "its copy of __commits/" + os.path.basename(deleted) + " cannot be decoded")
+    os.rename(deleted, deleted + "away")
+    other, _ = database(table)
+    same(other.error("SELECT x FROM t").code, 11, "without the file")
+    other.close()
+    os.rename(deleted + "away", deleted)
+    db.query("SELECT tessera_consolidate('db:t', 'commits')")
+    db.query("SELECT tessera_vacuum('db:t', 'commits')")
+    db.close()
+    same(len(files_of(path, ".con")), 1, "consolidated commits")
+    os.unlink(deleted)
+    db, _ = database(table)
+    same(db.query("SELECT x FROM t ORDER BY x"), [(1,), (3,)], "rows with a sound copy alone")
+    same(db.query("SELECT * FROM tessera_check('db:t')"), [], "check")
+
+
 def test_unencrypted_files_of_an_encrypted_array_are_not_believed():
     """Someone without the key adds metadata or a commit of deletes: reads, merges and the check say that it is not encrypted."""
     folder = tempfile.mkdtemp(dir=host.FOLDER)
