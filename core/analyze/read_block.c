@@ -54,8 +54,7 @@ typedef struct read_block_block {
   tsr_buffer requests; /* tsr_tile_request */
 } read_block_block;
 
-/* ---- Copying
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Copying ----------------------------------------------------------------------------------------------------- */
 
 static void fill_row(const read_block_block *b, uint8_t *to, uint64_t count) {
   const uint64_t size = b->field->cell_size;
@@ -135,8 +134,7 @@ static int write_space(void *argument, uint64_t index, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- Windows
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Windows ----------------------------------------------------------------------------------------------------- */
 
 /* The dimension at place k in tile order, the slowest first. */
 static uint32_t dimension_at(const read_block_block *b, uint32_t k) {
@@ -262,8 +260,7 @@ static int read_block_read_window(read_block_block *b, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- Single cells
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Single cells ------------------------------------------------------------------------------------------------ */
 
 /* Copies the cells of a batch to their places in the block. */
 static int write_batch(read_block_block *b, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
@@ -307,8 +304,7 @@ static int read_block_read_cells(read_block_block *b, const tsr_ranges *ranges, 
   return rc;
 }
 
-/* ---- Entry
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Entry ------------------------------------------------------------------------------------------------------- */
 
 int tsr_block_cells(const tsr_snapshot *snapshot, const tsr_interval *box, uint64_t *counts, uint64_t *cells,
                     tsr_error *error) {

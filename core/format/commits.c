@@ -182,8 +182,7 @@ int tsr__names_decode(tsr_input *in, tsr_arena *arena, tsr_names *names, tsr_err
   return TSR_OK;
 }
 
-/* ---- Consolidated footers
- * -------------------------------------------------------------------------------------------- */
+/* ---- Consolidated footers ---------------------------------------------------------------------------------------- */
 
 static int read_footers(tsr_input *in, tsr_arena *arena, tsr_footers *all, tsr_error *error) {
   all->count = tsr__input_u32(in);

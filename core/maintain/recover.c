@@ -44,8 +44,7 @@ typedef struct recovery {
   char why[256]; /* the first of these, and the reason */
 } recovery;
 
-/* ---- Markers
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Markers ----------------------------------------------------------------------------------------------------- */
 
 /* Sets f->writer. Returns 1; 0 if the marker is gone; an error. */
 static int find_writer(const recovery *r, recover_found *f, tsr_error *error) {
@@ -100,8 +99,7 @@ static tsr_prepared recover_describe(const recover_found *f, bool published, uin
                         .age = age};
 }
 
-/* ---- Publish and undo
- * --------------------------------------------------------------------------------------------- */
+/* ---- Publish and undo -------------------------------------------------------------------------------------------- */
 
 /* Removes the staged file and the fragments of a prepared commit. The caller removes the marker afterwards: as long as
  * it exists, an undo that was cut off can be repeated. */
@@ -235,8 +233,7 @@ int tsr_array_recover(tsr_array *array, const char *file,
   return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }
 
-/* ---- Commits whose database is gone
- * ------------------------------------------------------------------------------- */
+/* ---- Commits whose database is gone ------------------------------------------------------------------------------ */
 
 static void recover_refuse(recovery *r, const char *marker, const char *why) {
   if (!r->refused++) snprintf(r->why, sizeof r->why, "%.127s %s", marker, why);
@@ -336,8 +333,7 @@ int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error)
   return rc < 0 ? tsr__wrap(error, "array %s", array->path) : exists;
 }
 
-/* ---- Listing prepared commits
- * -------------------------------------------------------------------------------------- */
+/* ---- Listing prepared commits ------------------------------------------------------------------------------------ */
 
 static int show_all(recovery *r, int (*show)(void *argument, const tsr_prepared *prepared), tsr_error *error) {
   TSR_TRY(tsr__published_open(r->array, &r->published, error));

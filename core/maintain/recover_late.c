@@ -67,8 +67,7 @@ typedef struct late {
   bool in_progress; /* a writer has an uncommitted fragment of a later time */
 } late;
 
-/* ---- Whether a commit is late
- * --------------------------------------------------------------------------------------- */
+/* ---- Whether a commit is late ------------------------------------------------------------------------------------ */
 
 /* Returns true if the fragment belongs to the prepared commit. */
 static bool recover_late_is_own(const late *l, const char *name) {
@@ -138,8 +137,7 @@ static int is_late(late *l, tsr_error *error) {
   return l->spanned;
 }
 
-/* ---- The commit's visible cells
- * ------------------------------------------------------------------------------------- */
+/* ---- The commit's visible cells ---------------------------------------------------------------------------------- */
 
 /* Opens the snapshot in which the prepared commit counts. Sets seen, schema and snapshot. */
 static int recover_late_open_present(late *l, tsr_error *error) {
@@ -197,8 +195,7 @@ static int read_carried(late *l, tsr_error *error) {
   return tsr__commits_decode(&in, &l->arena, &l->carried, error);
 }
 
-/* ---- Copying cells
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Copying cells ----------------------------------------------------------------------------------------------- */
 
 /* Returns how many rowids a fragment has (fragment.c). */
 static uint64_t rows_of(const tsr_fragment *f) {
@@ -275,8 +272,7 @@ static int recover_late_copy_cells(late *l, tsr_writer *writer, tsr_error *error
   return rc;
 }
 
-/* ---- Copying boxes
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Copying boxes ----------------------------------------------------------------------------------------------- */
 
 typedef struct recover_late_own_box { /* a box of one fragment; argument of recover_late_write_box */
   late *l;
@@ -360,8 +356,7 @@ static int recover_late_copy_dense(late *l, tsr_writer *writer, tsr_error *error
   return recover_late_copy_boxes(l, writer, &count, error);
 }
 
-/* ---- The late commit
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The late commit --------------------------------------------------------------------------------------------- */
 
 /* Returns true if a fragment has been committed since the snapshot was opened. The writer has listed the array anew to
  * choose its time. */
@@ -421,8 +416,7 @@ static void recover_late_release(late *l) {
   l->array->host = l->host;
 }
 
-/* ---- The record of an earlier attempt
- * ------------------------------------------------------------------------------- */
+/* ---- The record of an earlier attempt ---------------------------------------------------------------------------- */
 
 /* Returns 1 if any file says that the late commit is published: its own may have been consolidated and vacuumed. */
 static int recover_late_is_published(late *l, const char *commit, const tsr_pending *pending, tsr_error *error) {

@@ -23,8 +23,7 @@
 #include "array/snapshot.h"
 #include "read/covers.h"
 
-/* ---- Spans, selections, boxes
- * ---------------------------------------------------------------------------------------- */
+/* ---- Spans, selections, boxes ------------------------------------------------------------------------------------ */
 
 static int plan_make_spans(const tsr_schema *schema, const tsr_ranges *dimensions, tsr_arena *arena, tsr_spans **spans,
                            bool *empty, tsr_error *error) {

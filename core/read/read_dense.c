@@ -621,8 +621,7 @@ static int claim_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, ui
   return TSR_OK;
 }
 
-/* ---- Subtiles into batches
- * ---------------------------------------------------------------------------------------- */
+/* ---- Subtiles into batches --------------------------------------------------------------------------------------- */
 
 static int read_dense_add_part(dense_iterator *it, read_dense_part p, tsr_error *error) {
   if (p.count == 0) return TSR_OK;

@@ -121,8 +121,7 @@ static int set_text(tsr_buffer *buffer, const void *bytes, uint64_t size, tsr_er
   return tsr__buffer_append(buffer, bytes, size, error);
 }
 
-/* ---- Comparing rows of the block
- * ---------------------------------------------------------------------------------- */
+/* ---- Comparing rows of the block --------------------------------------------------------------------------------- */
 
 static tsr_slice read_ordered_text_of(const ordered_iterator *it, const level *v, uint64_t row) {
   const tsr_row_block_column *c = &it->block.columns[v->dimension];
@@ -235,8 +234,7 @@ static int read_ordered_make_spans(ordered_iterator *it, uint32_t levels, tsr_er
   return TSR_OK;
 }
 
-/* ---- Key ranges of dense arrays
- * --------------------------------------------------------------------------------------- */
+/* ---- Key ranges of dense arrays ---------------------------------------------------------------------------------- */
 
 /* Returns the number of selected cells that have one value of the present level, and of the levels above. */
 static uint64_t cells_of_value(const ordered_iterator *it) {
@@ -428,8 +426,7 @@ static int choose_covered(const ordered_iterator *it, level *v) {
   return 1;
 }
 
-/* ---- Key ranges of sparse arrays
- * -------------------------------------------------------------------------------------- */
+/* ---- Key ranges of sparse arrays --------------------------------------------------------------------------------- */
 
 /* Steps v->from to the first value that the request selects. */
 static void skip_unselected(const ordered_iterator *it, level *v) {
@@ -471,8 +468,7 @@ static void update_overestimate(ordered_iterator *it, uint64_t rows) {
     it->key_range.overestimate = tsr__mul_sat(it->key_range.overestimate, ROWS_GROWTH);
 }
 
-/* ---- The next key range
- * ----------------------------------------------------------------------------------------------- */
+/* ---- The next key range ------------------------------------------------------------------------------------------ */
 
 /* Returns the largest target. In sparse arrays the number of rows is a guess, so the target leaves a margin. */
 static uint64_t largest_target(const ordered_iterator *it) {
@@ -504,8 +500,7 @@ static int choose_key_range(ordered_iterator *it, tsr_error *error) {
   return v->starts.known ? choose_by_tile_starts(it, v, error) : 1;
 }
 
-/* ---- Reading a key range
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Reading a key range ----------------------------------------------------------------------------------------- */
 
 static void clear_rows(ordered_iterator *it) {
   tsr__row_block_clear(&it->block);
@@ -644,8 +639,7 @@ static int read_late_column(ordered_iterator *it, uint32_t field, tsr_error *err
   return TSR_OK;
 }
 
-/* ---- Key ranges that are too large
- * ------------------------------------------------------------------------------------ */
+/* ---- Key ranges that are too large ------------------------------------------------------------------------------- */
 
 typedef struct read_ordered_tie_context {
   const ordered_iterator *iterator;
@@ -830,8 +824,7 @@ static int sort_rows(ordered_iterator *it, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- The iterator
- * -------------------------------------------------------------------------------------------------- */
+/* ---- The iterator ------------------------------------------------------------------------------------------------ */
 
 /* Makes the key range smaller after memory has ended while it was read. Returns 1; 0 if it has a single value, which is
  * to be cut along the next level; < 0 if the memory is not taken by rows, but by tiles: then the error of the read

@@ -424,8 +424,7 @@ static int read_sparse_fill_window(sparse_iterator *it, uint64_t end, bool merge
   return load_fields(reader, error); /* fields that are read since the window was made ahead may lack memory */
 }
 
-/* ---- The iterator
- * ------------------------------------------------------------------------------------------------- */
+/* ---- The iterator ------------------------------------------------------------------------------------------------ */
 
 /* Steps to the next stream that has cells: 1; 0 at the end; < 0: error. */
 static int next_stream(sparse_iterator *it, tsr_error *error) {

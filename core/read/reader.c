@@ -613,8 +613,7 @@ bool tsr__reader_suffices(const tsr_reader *reader, uint64_t cells) {
   return reader->progress.limit > 0 && tsr__add_sat(reader->progress.given, cells) >= reader->progress.limit;
 }
 
-/* ---- The next window
- * ---------------------------------------------------------------------------------------------- */
+/* ---- The next window --------------------------------------------------------------------------------------------- */
 
 bool tsr__reader_may_ahead(const tsr_reader *reader) {
   return reader->threads > 1 && !reader->snapshot->array->environment->single_threaded &&

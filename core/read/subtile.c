@@ -167,8 +167,7 @@ bool tsr__subtiles_next(tsr_subtiles *subtiles) {
   return true;
 }
 
-/* ---- Walking the rows of a subtile
- * -------------------------------------------------------------------------------------------- */
+/* ---- Walking the rows of a subtile ------------------------------------------------------------------------------- */
 
 /* Returns the axis along which consecutive cells lie: on all faster axes every value of the tile is selected. */
 static uint32_t run_axis(const tsr_subtile *subtile) {
@@ -255,8 +254,7 @@ int64_t tsr__subtile_find(const tsr_subtile *subtile, const uint64_t *ordinals) 
   return (int64_t)position;
 }
 
-/* ---- Coordinates of the cells
- * ---------------------------------------------------------------------------------------- */
+/* ---- Coordinates of the cells ------------------------------------------------------------------------------------ */
 
 /* Defines tsr__subtile_values for one type. Along the fastest axis values rise by one; on the others a row has one
  * value. */

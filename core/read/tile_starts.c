@@ -168,8 +168,7 @@ bool tsr__tile_starts_expect(const tsr_tile_starts *starts, uint64_t key, uint64
   return expect(starts, starts->count - starts->at, key, key) > (double)rows;
 }
 
-/* ---- Collecting
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Collecting -------------------------------------------------------------------------------------------------- */
 
 static void tile_starts_add(tsr_tile_starts *starts, uint32_t tile) {
   tsr_pair *tile_start = &starts->tiles[starts->count++];

@@ -234,8 +234,7 @@ void tsx_snapshot_release(tsx_snapshot *snapshot) {
   if (snapshot) snapshot->cursors--;
 }
 
-/* ---- The life of a connection
- * -------------------------------------------------------------------------------------- */
+/* ---- The life of a connection ------------------------------------------------------------------------------------ */
 
 static int open_array_opened(tsx_connection *connection, tsr_error *error) {
   tsx_journal_make_id(connection->random_place);

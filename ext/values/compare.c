@@ -130,8 +130,7 @@ static void integer_ranges(const tsx_column *column, tsx_op op, sqlite3_value *v
   compare_add_compared(column, op, at, above, ranges);
 }
 
-/* ---- UINT64 past the signed range, which is shown as text
- * --------------------------------------------------------- */
+/* ---- UINT64 past the signed range, which is shown as text -------------------------------------------------------- */
 
 #define TEXT_MIN ((compare_wide)1 << 63) /* the first number that is shown as text */
 #define TEXT_END ((compare_wide)1 << 64) /* one more than the last */

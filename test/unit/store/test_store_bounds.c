@@ -15,8 +15,7 @@
 #include "array/array.h"
 #include "inside_test.h"
 
-/* ---- Two directories: what is bound, and what lies outside
- * -------------------------------------------------------- */
+/* ---- Two directories: what is bound, and what lies outside ------------------------------------------------------- */
 
 static _Atomic bool stop; /* ends the thread that changes the directories */
 static char top[200]; /* holds "in" and "out", each with "array/d/f", "in" also "link" -> "array" */
@@ -88,8 +87,7 @@ static void holds(tsr_store *s, const char *path, const char *wanted) {
   assert_string_equal(text, wanted);
 }
 
-/* ---- Links
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Links ------------------------------------------------------------------------------------------------------- */
 
 /* Calls every method on a file f and a directory d, one of which is a link or lies below one. */
 static void refuses(tsr_store *s, const char *directory, const char *file, const char *beside) {
@@ -226,8 +224,7 @@ static void test_roots_must_lie_below_the_bound(void **state) {
   tsr__store_close(s);
 }
 
-/* ---- Hard links
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Hard links -------------------------------------------------------------------------------------------------- */
 
 static void test_files_with_several_names_are_not_read(void **state) {
   char text[20];
@@ -269,8 +266,7 @@ static void test_hard_links_that_come_and_go(void **state) {
   tsr__store_close(s);
 }
 
-/* ---- Bounds
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Bounds ------------------------------------------------------------------------------------------------------ */
 
 static void test_a_bound_can_only_become_narrower(void **state) {
   bind("in");
@@ -347,8 +343,7 @@ static void test_files_of_the_system_are_read_within_the_bound(void **state) {
   assert_int_equal(tsr_file_read(environment, at("in/array"), bytes, sizeof bytes, &size, NULL), TSR_NOT_FOUND);
 }
 
-/* ---- Swaps
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Swaps ------------------------------------------------------------------------------------------------------- */
 
 static void *swap(void *argument) {
   static const char *const parts[] = {"in/array/d/f", "in/array/d", "in/array"};
