@@ -48,7 +48,7 @@ static int copy_read_extent(void *argument, const tsx_json_option *o, tsr_error 
     return tsx_fail(error, TSR_MISMATCH, "'extents': dimension '%s': expected a number", o->key);
   tsr_error why = {0};
   uint8_t extent[8] = {0};
-  code = tsx_number_parse(tsx_extent_datatype(field->datatype), copy_text_of(o), false, extent, &why);
+  code = tsx_given_parse(tsx_extent_datatype(field->datatype), o->text, false, extent, &why);
   if (code < 0) return tsx_fail(error, code, "'extents': dimension '%s': %s", o->key, why.message);
   memcpy(field->extent, extent, sizeof extent);
   field->has_extent = true;

@@ -63,8 +63,7 @@ static int read_size(const tsx_json_option *o, uint64_t *size, tsr_error *error)
   if (strcmp(o->type, "integer") != 0 && strcmp(o->type, "real") != 0)
     return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number", o->key);
   if (sqlite3_value_double(o->value) > PIXELS_MAX)
-    return tsx_fail(error, TSR_TOOBIG, "'%s': %s is more than %d", o->key, (const char *)sqlite3_value_text(o->value),
-                    PIXELS_MAX);
+    return tsx_fail(error, TSR_TOOBIG, "'%s': %.60s is more than %d", o->key, o->text, PIXELS_MAX);
   if (strcmp(o->type, "integer") != 0) return tsx_fail(error, TSR_MISMATCH, "'%s': expected an integer", o->key);
   if (number < 1) return tsx_fail(error, TSR_RANGE, "'%s': expected a number above 0", o->key);
   *size = (uint64_t)number;

@@ -134,18 +134,17 @@ static void limits(tsr_datatype datatype, value_in_wide *low, value_in_wide *hig
   }
 }
 
-/* Takes a REAL without a fraction as an integer. From 2^63 on it is refused: one REAL stands for many integers there,
- * and SQLite turns a literal that is too long for an INTEGER into a REAL. */
+/* Takes a REAL without a fraction as an integer. From 2^63 on, and down from -2^63, it is refused: one REAL stands for
+ * many integers there, and SQLite turns a literal that is too long for an INTEGER into a REAL. */
 static int integer_of_real(tsr_datatype datatype, sqlite3_value *value, double d, value_in_wide low, value_in_wide high,
                            value_in_wide *number, tsr_error *error) {
   if (d != floor(d)) return value_in_no_value(datatype, value, error);
   if (d < -VALUE_IN_TWO63 || d > 18446744073709551615.0) return value_in_outside(datatype, value, low, high, error);
   *number = (value_in_wide)d;
-  if (d < VALUE_IN_TWO63 || *number > high) return TSR_OK;
+  if (fabs(d) < VALUE_IN_TWO63 || *number < low || *number > high) return TSR_OK;
   char text[96];
   value_in_describe(value, text);
-  return tsx_fail(error, TSR_RANGE,
-                  "%s is a REAL, which is not exact past 9223372036854775807: give all digits as text", text);
+  return tsx_fail_inexact(text, d < 0, error);
 }
 
 /* Takes a text as an integer. Digits are read exactly; other texts are read as a REAL first, as in an INTEGER

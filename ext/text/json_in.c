@@ -2,7 +2,7 @@
  *
  * The values of a cell are parsed here, because SQLite's JSON functions would turn large integers into floats. Elements
  * are numbers, true, false, null (NaN or NaT), and strings that hold datetimes or numbers. Options are read by SQLite's
- * json_each.
+ * json_each, and a walk over the same JSON goes along with its rows, so that the digits of numbers are known.
  */
 #include "text/json_in.h"
 
@@ -75,19 +75,75 @@ int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uin
   return TSR_OK;
 }
 
+/* ---- The text of members ----------------------------------------------------------------------------------------- */
+
+int tsx_json_walk_open(sqlite3 *db, sqlite3_value *json, tsx_json_walk *walk) {
+  sqlite3_stmt *statement = NULL;
+  int rc = sqlite3_prepare_v2(db, "SELECT json(?1)", -1, &statement, NULL);
+  if (rc == SQLITE_OK) rc = sqlite3_bind_value(statement, 1, json);
+  if (rc == SQLITE_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+    const char *text = (const char *)sqlite3_column_text(statement, 0);
+    walk->text = walk->at = text ? sqlite3_mprintf("%s", text) : NULL;
+    rc = walk->text ? SQLITE_OK : SQLITE_NOMEM;
+  }
+  sqlite3_finalize(statement);
+  return rc;
+}
+
+/* Returns the end of a JSON value that json() wrote: the first comma or closing bracket outside of it, or the NUL. With
+ * `is_key` set the end is the colon. */
+static char *skip_value(char *p, bool is_key) {
+  uint64_t depth = 0;
+  for (; *p; p++) {
+    if (*p == '"') {
+      for (p++; *p && *p != '"'; p++)
+        if (*p == '\\' && p[1]) p++;
+      if (!*p) break;
+    } else if (*p == '{' || *p == '[') {
+      depth++;
+    } else if (depth == 0 && (*p == ',' || *p == '}' || *p == ']' || (is_key && *p == ':'))) {
+      break;
+    } else if (*p == '}' || *p == ']') {
+      depth--;
+    }
+  }
+  return p;
+}
+
+const char *tsx_json_walk_next(tsx_json_walk *walk) {
+  char *p = walk->at;
+  if (walk->cut) *p = walk->cut;
+  if (*p == '{' || *p == '[' || *p == ',') p++;
+  if (*walk->text == '{' && *(p = skip_value(p, true)) == ':') p++;
+  walk->at = skip_value(p, false);
+  walk->cut = *walk->at;
+  *walk->at = 0;
+  return p;
+}
+
+void tsx_json_walk_close(tsx_json_walk *walk) {
+  sqlite3_free(walk->text);
+  *walk = (tsx_json_walk){0};
+}
+
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
+
 static int read_each(sqlite3 *db, sqlite3_value *json, bool array, const char *what, tsx_option_reader read,
                      void *argument, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
+  tsx_json_walk walk = {0};
   const char *text = (const char *)sqlite3_value_text(json);
   int code = TSR_OK, rc;
   if (!text || *json_in_skip_blanks(text) != (array ? '[' : '{'))
     return tsx_fail(error, TSR_MISMATCH, "%s: expected a JSON %s", what, array ? "array" : "object");
-  rc = sqlite3_prepare_v2(db, "SELECT key, type, value FROM json_each(?1)", -1, &statement, NULL);
+  rc = tsx_json_walk_open(db, json, &walk);
+  if (rc == SQLITE_OK) rc = sqlite3_prepare_v2(db, "SELECT key, type, value FROM json_each(?1)", -1, &statement, NULL);
   if (rc == SQLITE_OK) rc = sqlite3_bind_value(statement, 1, json);
   while (rc == SQLITE_OK && code == TSR_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
     tsx_json_option o = {.key = (const char *)sqlite3_column_text(statement, 0),
                          .type = (const char *)sqlite3_column_text(statement, 1),
-                         .value = sqlite3_value_dup(sqlite3_column_value(statement, 2))};
+                         .value = sqlite3_value_dup(sqlite3_column_value(statement, 2)),
+                         .text = tsx_json_walk_next(&walk)};
     if (!o.value || !o.type || !o.key) code = tsx_out_of_memory(error);
     else code = read(argument, &o, error);
     sqlite3_value_free(o.value);
@@ -100,6 +156,7 @@ static int read_each(sqlite3 *db, sqlite3_value *json, bool array, const char *w
                                              : TSR_MISMATCH,
                     "%s: %s", what, sqlite3_errmsg(db));
   sqlite3_finalize(statement);
+  tsx_json_walk_close(&walk);
   return code;
 }
 

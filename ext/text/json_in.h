@@ -1,5 +1,6 @@
 /* json_in.h: reads JSON that SQL statements pass in: arrays as the values of one cell (tsx_vector_parse), objects and
- * arrays as the options of a function (tsx_options_each, tsx_elements_each). */
+ * arrays as the options of a function (tsx_options_each, tsx_elements_each), and the text of each member, which has the
+ * digits of large integers (tsx_json_walk_open). */
 #ifndef TSX_JSON_IN_H
 #define TSX_JSON_IN_H
 
@@ -13,10 +14,26 @@
 int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uint8_t *values, uint64_t *count,
                      tsr_error *error);
 
+typedef struct tsx_json_walk { /* `= {0}` may be closed */
+  char *text; /* the JSON as SQLite's json() writes it; owned */
+  char *at; /* the end of the member that was returned last */
+  char cut; /* the character at this end, which a NUL replaces; 0 before the first member */
+} tsx_json_walk;
+
+/* Starts a walk over the members of a JSON object or the elements of a JSON array, in the order of json_each's rows.
+ * SQLite's JSON functions make a REAL of an integer that is too large for an INTEGER; the walk gives its digits. Returns
+ * one of SQLite's result codes; sqlite3_errmsg has the message. The caller closes the walk, after a failure too. */
+int tsx_json_walk_open(sqlite3 *db, sqlite3_value *json, tsx_json_walk *walk);
+
+/* Returns the JSON text of the next member's value, which is valid until the next call; after the last one "". */
+const char *tsx_json_walk_next(tsx_json_walk *walk);
+void tsx_json_walk_close(tsx_json_walk *walk);
+
 typedef struct tsx_json_option { /* a member of an object or an element of an array; valid during the callback */
   const char *key; /* of an array: the element's index as text */
   const char *type; /* the type that json_each reports: 'integer', 'text', 'true', ... */
   sqlite3_value *value;
+  const char *text; /* the value as JSON: all digits of an integer, which may be a REAL in `value` */
 } tsx_json_option;
 
 /* Returns TSR_OK to go on; any other code ends the iteration, which then returns this code. */

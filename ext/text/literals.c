@@ -17,6 +17,7 @@
 #include "text/names.h"
 
 #define LITERALS_NUMBER_MAX 400 /* characters of a number */
+#define LITERALS_TWO63      9223372036854775808.0
 
 static int fail_mismatch(tsr_datatype datatype, const char *text, tsr_error *error) {
   return tsx_fail(error, TSR_MISMATCH, "'%.60s' is not a valid %s", text, tsr_datatype_name(datatype));
@@ -142,6 +143,23 @@ int tsx_number_parse(tsr_datatype datatype, const char *text, bool quoted, void 
   case TSR_KIND_UNSIGNED: return literals_parse_integer(datatype, text, value, error);
   default: return fail_mismatch(datatype, text, error);
   }
+}
+
+int tsx_fail_inexact(const char *text, bool negative, tsr_error *error) {
+  return tsx_fail(error, TSR_RANGE,
+                  "%.60s is a REAL, which is not exact past %s9223372036854775807: give all digits as text", text,
+                  negative ? "-" : "");
+}
+
+int tsx_given_parse(tsr_datatype datatype, const char *text, bool quoted, void *value, tsr_error *error) {
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  const bool is_time = kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+  const int code = tsx_number_parse(datatype, text, quoted, value, error);
+  double number;
+  if (code < 0 || kind == TSR_KIND_FLOAT || (is_time && quoted) || !text[strspn(text, "+-0123456789")]) return code;
+  if (parse_float(TSR_FLOAT64, text, &number, NULL) < 0 || fabs(number) < LITERALS_TWO63) return code;
+  if (number > 0 && kind != TSR_KIND_UNSIGNED) return fail_outside(datatype, text, INT64_MAX, error);
+  return tsx_fail_inexact(text, number < 0, error);
 }
 
 int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_error *error) {

@@ -11,6 +11,14 @@
  * Returns TSR_MISMATCH if the text is not a value of the datatype, TSR_RANGE if its value lies outside of it. */
 int tsx_number_parse(tsr_datatype datatype, const char *text, bool quoted, void *value, tsr_error *error);
 
+/* Does the same for a number that an SQL statement gives as a REAL, in JSON or as text, where JSON may come from a REAL,
+ * too. A REAL past 2^63 stands for many integers, so a number there that has a fraction or an exponent is no integer:
+ * TSR_RANGE. INSERT has the same rule (tsx_fail_inexact). */
+int tsx_given_parse(tsr_datatype datatype, const char *text, bool quoted, void *value, tsr_error *error);
+
+/* Refuses a REAL, which messages show as `text`, in place of an integer. Returns TSR_RANGE. */
+int tsx_fail_inexact(const char *text, bool negative, tsr_error *error);
+
 /* Interprets an SQL integer that stands where ISO-8601 text of a datetime or time belongs. If tsr_datetime_print has no
  * text for the number as a raw value, the number is that raw value. Otherwise digits from 1000 to 9999 are a year.
  * Returns TSR_MISMATCH for any other number, and for one that can be read in both ways. */

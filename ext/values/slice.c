@@ -3,11 +3,13 @@
  *   {"lat":[-30,30],"day":"2024-05-01","x":[null,9]}
  *
  * Bounds are inclusive. A scalar means one value, null an open end. Datetimes are ISO text; UINT64 past the signed
- * range is text, too. A query with SQLite's json_each and json_extract parses the JSON, so whatever SQLite takes for
- * JSON is accepted.
+ * range may be text, too. A query with SQLite's json_each and json_extract parses the JSON, so whatever SQLite takes for
+ * JSON is accepted. Numbers are read from the JSON's own text, because SQLite gives a REAL for an integer past the signed
+ * range.
  */
 #include "values/slice.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "connection/errors.h"
@@ -22,26 +24,26 @@
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
 /* Converts one number or a JSON array of numbers. `bytes` has room for 8 bytes and four times the text's size. */
-static int convert_numbers(sqlite3_value *value, tsr_datatype datatype, const char *text, uint8_t *bytes,
-                           uint64_t *count, tsr_error *error) {
-  bool quoted = sqlite3_value_type(value) == SQLITE_TEXT;
+static int convert_numbers(bool quoted, tsr_datatype datatype, const char *text, uint8_t *bytes, uint64_t *count,
+                           tsr_error *error) {
   if (quoted && text[strspn(text, " \t\n")] == '[') return tsx_vector_parse(datatype, text, true, bytes, count, error);
   *count = 1;
-  return tsx_number_parse(datatype, text, quoted, bytes, error);
+  return tsx_given_parse(datatype, text, quoted, bytes, error);
 }
 
-int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **bytes, uint64_t *size, tsr_error *error) {
+/* Does what tsx_bytes_convert does. A `number` that is not NULL is the text of the value, which is a number. */
+static int convert_value(sqlite3_value *value, const char *number, tsr_datatype datatype, uint8_t **bytes,
+                         uint64_t *size, tsr_error *error) {
   int type = sqlite3_value_type(value);
   uint64_t each = tsr_datatype_size(datatype);
-  char *real = type == SQLITE_FLOAT ? sqlite3_mprintf("%!.17g", sqlite3_value_double(value)) : NULL;
   const void *source = type == SQLITE_BLOB ? sqlite3_value_blob(value)
-                       : real              ? real
+                       : number            ? number
                                            : (const void *)sqlite3_value_text(value);
-  uint64_t source_size = real ? strlen(real) : (uint64_t)sqlite3_value_bytes(value), result_size = source_size;
+  uint64_t source_size = number ? strlen(number) : (uint64_t)sqlite3_value_bytes(value), result_size = source_size;
   int code = TSR_OK;
   if (!source) source = "";
   *bytes = sqlite3_malloc64(4 * source_size + 8);
-  if (!*bytes || (type == SQLITE_FLOAT && !real)) code = tsx_out_of_memory(error);
+  if (!*bytes) code = tsx_out_of_memory(error);
   else if (type == SQLITE_BLOB) {
     if (source_size) memcpy(*bytes, source, source_size);
     if (source_size % each)
@@ -51,11 +53,27 @@ int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **byt
     code = tsx_text_convert(datatype, source, source_size, *bytes, &result_size, error);
   } else {
     uint64_t count = 0;
-    code = convert_numbers(value, datatype, source, *bytes, &count, error);
+    code = convert_numbers(type == SQLITE_TEXT, datatype, source, *bytes, &count, error);
     result_size = count * each;
   }
-  sqlite3_free(real);
   *size = result_size;
+  return code;
+}
+
+/* Prints a REAL with 17 digits. Integers below 2^63 may need more, so they have all digits, unless the datatype is one of
+ * strings. */
+static char *print_real(double number, tsr_datatype datatype) {
+  const bool is_long = number == floor(number) && fabs(number) >= 1e17 && fabs(number) < 9223372036854775808.0;
+  if (is_long && !tsx_datatype_is_bytes(datatype)) return sqlite3_mprintf("%lld.0", (sqlite3_int64)number);
+  return sqlite3_mprintf("%!.17g", number);
+}
+
+int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **bytes, uint64_t *size, tsr_error *error) {
+  *bytes = NULL;
+  if (sqlite3_value_type(value) != SQLITE_FLOAT) return convert_value(value, NULL, datatype, bytes, size, error);
+  char *real = print_real(sqlite3_value_double(value), datatype);
+  const int code = real ? convert_value(value, real, datatype, bytes, size, error) : tsx_out_of_memory(error);
+  sqlite3_free(real);
   return code;
 }
 
@@ -85,7 +103,7 @@ static int slice_compare(tsr_datatype datatype, const uint8_t *a, const uint8_t 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------- */
 
 static int slice_check_domain(const tsr_field *field, tsr_datatype shown, const uint8_t *value, const char *name,
-                              sqlite3_value *given, tsr_error *error) {
+                              const char *given, tsr_error *error) {
   if (!field->has_domain || (slice_compare(field->datatype, value, field->low) >= 0 &&
                              slice_compare(field->datatype, value, field->high) <= 0))
     return TSR_OK;
@@ -94,17 +112,19 @@ static int slice_check_domain(const tsr_field *field, tsr_datatype shown, const 
   sqlite3_str_appendall(text, " to ");
   tsx_json_value(text, shown, field->high, false);
   char *domain = sqlite3_str_finish(text);
-  int code = tsx_fail(error, TSR_RANGE, "dimension '%s': %s is outside the domain, %s", name,
-                      (const char *)sqlite3_value_text(given), domain ? domain : "");
+  int code = tsx_fail(error, TSR_RANGE, "dimension '%s': %.60s is outside the domain, %s", name, given ? given : "",
+                      domain ? domain : "");
   sqlite3_free(domain);
   return code;
 }
 
+/* Sets one end of a dimension. `json` is the value's JSON text. */
 static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char *name, sqlite3_value *value,
-                         uint8_t *number, uint8_t **text, uint64_t *text_size, tsr_error *error) {
+                         const char *json, uint8_t *number, uint8_t **text, uint64_t *text_size, tsr_error *error) {
   uint8_t *bytes = NULL;
   uint64_t size;
-  int code = tsx_bytes_convert(value, shown, &bytes, &size, error);
+  if (sqlite3_value_type(value) == SQLITE_TEXT) json = NULL;
+  int code = convert_value(value, json, shown, &bytes, &size, error);
   if (code < 0) {
     tsr_error inner = *error;
     tsx_fail(error, code, "dimension '%s': %s", name, inner.message);
@@ -118,7 +138,7 @@ static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char 
     code = tsx_fail(error, TSR_MISMATCH, "dimension '%s': expected one value", name);
   if (code == TSR_OK) {
     memcpy(number, bytes, size);
-    code = slice_check_domain(field, shown, number, name, value, error);
+    code = slice_check_domain(field, shown, number, name, json ? json : (const char *)sqlite3_value_text(value), error);
   }
   sqlite3_free(bytes);
   return code;
@@ -168,15 +188,16 @@ static const char *const use_examples[] = {"{\"day\":[1,366]}", "{\"day\":1}", "
 
 /* Takes the bounds of one dimension from a row of the query in slice_parse. Its columns are: 0 the key, 1 the type, 2
  * the number of elements, 3 the value, 4 and 5 the first two elements, 6 and 7 these two as JSON; all but 0, 1 and 3
- * are NULL unless the value is an array. */
-static int set_bounds(sqlite3_stmt *row, const tsr_field *field, tsr_datatype shown, const char *name,
+ * are NULL unless the value is an array. `json` is the value as JSON. */
+static int set_bounds(sqlite3_stmt *row, const char *json, const tsr_field *field, tsr_datatype shown, const char *name,
                       tsx_slice_use use, tsx_bound *bound, tsr_interval *box, tsr_error *error) {
   const char *type = (const char *)sqlite3_column_text(row, 1);
   bool pair = type && !strcmp(type, "array");
   if (!type || !strcmp(type, "object") || (pair && sqlite3_column_int(row, 2) != 2) || (!pair && use == TSX_DOMAIN))
     return tsx_fail(error, TSR_MISMATCH, "%s: dimension '%s': expected %s", use_names[use], name, use_forms[use]);
-  const char *ends[2] = {pair ? (const char *)sqlite3_column_text(row, 6) : NULL,
-                         pair ? (const char *)sqlite3_column_text(row, 7) : NULL};
+  const char *ends[2] = {pair ? (const char *)sqlite3_column_text(row, 6) : json,
+                         pair ? (const char *)sqlite3_column_text(row, 7) : json};
+  if (!ends[0] || !ends[1]) return tsx_out_of_memory(error);
   if (is_json_boolean(type) || is_json_boolean(ends[0]) || is_json_boolean(ends[1]))
     return tsx_fail(error, TSR_MISMATCH, "dimension '%s': true and false are not coordinates", name);
   sqlite3_value *low = sqlite3_column_value(row, pair ? 4 : 3), *high = sqlite3_column_value(row, pair ? 5 : 3);
@@ -185,9 +206,9 @@ static int set_bounds(sqlite3_stmt *row, const tsr_field *field, tsr_datatype sh
   int code = TSR_OK;
   const bool strings = !field->cell_size;
   if (bound->low_given && !(strings && unescape(ends[0], &box->low_text, &box->low_size)))
-    code = slice_set_end(field, shown, name, low, box->low, &box->low_text, &box->low_size, error);
+    code = slice_set_end(field, shown, name, low, ends[0], box->low, &box->low_text, &box->low_size, error);
   if (code == TSR_OK && bound->high_given && !(strings && unescape(ends[1], &box->high_text, &box->high_size)))
-    code = slice_set_end(field, shown, name, high, box->high, &box->high_text, &box->high_size, error);
+    code = slice_set_end(field, shown, name, high, ends[1], box->high, &box->high_text, &box->high_size, error);
   if (code == TSR_OK && field->cell_size && bound->low_given && bound->high_given &&
       slice_compare(field->datatype, box->low, box->high) > 0)
     code = tsx_fail(
@@ -228,19 +249,22 @@ static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schem
       "json_extract(value, '$[0]') END, CASE type WHEN 'array' THEN json_extract(value, '$[1]') END, CASE type WHEN "
       "'array' THEN value -> '$[0]' END, CASE type WHEN 'array' THEN value -> '$[1]' END FROM json_each(?1)";
   sqlite3_stmt *row = NULL;
+  tsx_json_walk walk = {0};
   int code = check_object(json, use, error), step = SQLITE_DONE;
   if (code < 0) return code;
   if (sqlite3_prepare_v2(db, query, -1, &row, NULL) != SQLITE_OK)
     return tsx_fail(error, TSR_ERROR, "SQLite's JSON functions: %s", sqlite3_errmsg(db));
   if (sqlite3_bind_value(row, 1, json) != SQLITE_OK) code = tsx_out_of_memory(error);
   while (code == TSR_OK && (step = sqlite3_step(row)) == SQLITE_ROW) {
+    if (!walk.text && (step = tsx_json_walk_open(db, json, &walk)) != SQLITE_OK) break;
+    const char *text = tsx_json_walk_next(&walk);
     const char *key = sqlite3_column_type(row, 0) == SQLITE_TEXT ? (const char *)sqlite3_column_text(row, 0) : NULL;
     uint32_t d = 0;
     code = find_dimension(schema, names, key, slice->bounds, &d, error);
     if (code < 0) break;
     slice->bounds[d].given = true;
     const tsr_datatype shown = tsx_datatype_shown(schema->fields[d].datatype, uint64_signed);
-    code = set_bounds(row, &schema->fields[d], shown, names[d], use, &slice->bounds[d], &slice->box[d], error);
+    code = set_bounds(row, text, &schema->fields[d], shown, names[d], use, &slice->bounds[d], &slice->box[d], error);
   }
   if (code == TSR_OK && step != SQLITE_DONE)
     code = tsx_fail(error,
@@ -249,6 +273,7 @@ static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schem
                                                : TSR_MISMATCH,
                     "the %s is not JSON like %s: %s", use_names[use], use_examples[use], sqlite3_errmsg(db));
   sqlite3_finalize(row);
+  tsx_json_walk_close(&walk);
   return code;
 }
 

@@ -74,6 +74,18 @@ SELECT condition, slice FROM tessera_partitions('p', 3);
 CREATE VIRTUAL TABLE small USING tessera('small', id UINT64 DIMENSION(0, 9223372036854775807, 1000), v INT32);
 INSERT INTO small VALUES('0012', 1);
 SELECT typeof(id) FROM small WHERE id = '12' OR +id = '12.0';
+-- JSON keeps all digits of an integer; a REAL past the signed range is no integer.
+SELECT count, sum FROM tessera_aggregate('p', 'v', '{"id":9223372036854775809}');
+SELECT count, sum FROM tessera_aggregate('p', 'v', '{"id":[9223372036854775810,18446744073709551614]}');
+SELECT count, sum FROM tessera_aggregate('p', 'v', '{"id":[0,9223372036854775810]}');
+SELECT count FROM tessera_aggregate('p', 'v', '{"id":[0,18446744073709551616]}');
+SELECT count FROM tessera_aggregate('p', 'v', '{"id":[0,18446744073709551615]}');
+SELECT count FROM tessera_aggregate('p', 'v', '{"id":[0,1.8e19]}');
+SELECT count FROM tessera_aggregate('p', 'v', '{"id":[0,"1.8e19"]}');
+SELECT tessera_extend_enumeration('e', 'l', 9223372036854775811);
+SELECT tessera_set_metadata('e', 'm', 9223372036854775811, 'UINT64');
+SELECT tessera_set_metadata('e', 'm', 9223372036854774784.0, 'UINT64');
+SELECT key, value FROM tessera_metadata('e');
 -- uint64=signed: the 64 bits appear as INTEGER, and sort so.
 CREATE VIRTUAL TABLE n USING tessera('p', uint64=signed);
 SELECT id, typeof(id), v FROM n ORDER BY id;

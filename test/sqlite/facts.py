@@ -448,6 +448,79 @@ def test_unsigned_values_past_the_signed_range():
         agree(db, f"WHERE {first} IN ({', '.join(rights)})", (), columns)
 
 
+def make_far(db, path):
+    """Makes a dense array with 5 and 6 at the first two coordinates past the signed range."""
+    db.query(f"CREATE VIRTUAL TABLE b USING tessera('{path}', kind=dense, id UINT64 DIMENSION(0, 18446744073709551605, 10), v INT32 NOT NULL)")
+    db.query("INSERT INTO b VALUES('9223372036854775808', 5), ('9223372036854775809', 6)")
+
+
+def test_slices_take_the_digits_of_integers_past_the_signed_range():
+    db = Database()
+    path = os.path.join(host.FOLDER, "digits")
+    make_far(db, path)
+    slices = [('{"id":9223372036854775808}', [5]), ('{"id":9223372036854775809}', [6]), (' { "id" : [ 9223372036854775809 , null ] } ', [6]),
+              ('{"id":[0,9223372036854775808]}', [5]), ('{"id":[9223372036854775807,9223372036854775809]}', [5, 6]), ('{"id":["9223372036854775809",18446744073709551605]}', [6])]
+    version = tuple(map(int, db.value("SELECT sqlite_version()").split(".")))
+    if version >= (3, 42):   # JSON5
+        slices += [("{id:0x8000000000000001}", [6]), ("{/* first */ 'id':+9223372036854775808,}", [5]), ("{id:[+9223372036854775809,0x8000000000000009,],}", [6])]
+    if version >= (3, 45):   # binary JSON
+        slices += [(db.value("SELECT jsonb(?)", (text,)), values) for text, values in slices]
+    for text, values in slices:
+        same(db.query("SELECT count, sum FROM tessera_aggregate(?, 'v', ?)", (path, text)), [(len(values), sum(values))], text)
+        same(db.value("SELECT sum(cells) > 0 FROM tessera_partitions(?, 2, ?)", (path, text)), 1, text)
+    for last in (8, 9):
+        text = f'{{"id":922337203685477580{last}}}'
+        same(db.value("SELECT hex(substr(tessera_npy(?, 'v', ?), -4))", (path, text)), f"0{last - 3}000000", text)
+        db.query("SELECT tessera_write_npy(?, 'v', tessera_npy(?, 'v', ?), ?)", (path, path, text, f'{{"id":1844674407370955150{last}}}'))
+        same(db.query("SELECT v FROM b WHERE id = ?", (f"1844674407370955150{last}",)), [(last - 3,)])
+    for text, part in (('{"id":18446744073709551616}', "18446744073709551616 is outside UINT64"), ('{"id":[0,18446744073709551606]}', "18446744073709551606 is outside the domain"),
+                       ('{"id":[9223372036854775809,9223372036854775808]}', "its low end is above its high end"),
+                       ('{"id":1e19}', "1e19 is a REAL"), ('{"id":"9.3e18"}', "9.3e18 is a REAL"), (db.value("SELECT json_object('id', 9223372036854775809)"), "is a REAL")):
+        for sql in ("SELECT count FROM tessera_aggregate(?, 'v', ?)", "SELECT tessera_npy(?, 'v', ?)", "SELECT * FROM tessera_partitions(?, 2, ?)"):
+            check_contains(db.error(sql, (path, text)).text, part)
+
+
+def test_functions_take_no_real_for_an_integer_past_the_signed_range():
+    db = Database()
+    path = os.path.join(host.FOLDER, "reals")
+    db.query(f"CREATE VIRTUAL TABLE c USING tessera('{path}', id UINT64 DIMENSION(0, 18446744073709551605, 10) CURRENT(0, 9), e UINT64 ENUM(1), i INT64)")
+    metadata = lambda: db.value("SELECT value FROM tessera_metadata(?)", (path,))
+    for last in (8, 9):
+        text = f"922337203685477580{last}"
+        db.query("SELECT tessera_expand_domain(?, ?)", (path, f'{{"id":[0,{text}]}}'))
+        same(db.value("SELECT current_domain FROM tessera_schema(?) WHERE name = 'id'", (path,)), f'[0,"0{text}"]')
+        db.query("SELECT tessera_extend_enumeration(?, 'e', ?)", (path, text))
+        db.query("SELECT tessera_set_metadata(?, 'm', ?, 'UINT64')", (path, text))
+        same(metadata(), "0" + text)
+        for call in (f"tessera_extend_enumeration(?, 'e', {text})", f"tessera_set_metadata(?, 'm', {text}, 'UINT64')"):
+            error = db.error(f"SELECT {call}", (path,))
+            check_contains(error.text, "is a REAL, which is not exact past 9223372036854775807: give all digits as text")
+            assert error.code in (None, 25), error.code
+    same(db.query("SELECT label FROM tessera_enumeration(?, 'e')", (path,)), [(1,), ("09223372036854775808",), ("09223372036854775809",)])
+    for value, stored in ((2.0**53, 2**53), (2.0**63 - 1024, 2**63 - 1024), (1e18, 10**18)):
+        db.query("SELECT tessera_set_metadata(?, 'm', ?, 'UINT64')", (path, value))
+        same(metadata(), stored)
+    check_contains(db.error("SELECT tessera_set_metadata(?, 'm', 1e19, 'INT64')", (path,)).text, "1.0e+19 is outside INT64")
+    check_contains(db.error("SELECT tessera_set_metadata(?, 'm', 9223372036854775808, 'INT64')", (path,)).text, "is outside INT64")
+    for sql in ("SELECT tessera_set_metadata(?, 'm', {}, 'INT64')", "INSERT INTO c VALUES(length(?), NULL, {})"):
+        check_contains(db.error(sql.format("-9223372036854775809"), (path,)).text, "is a REAL, which is not exact past -9223372036854775807")
+        db.query(sql.format("-9223372036854775808"), (path,))
+    same((metadata(), db.value("SELECT i FROM c")), (-2**63, -2**63))
+
+
+def test_options_take_the_digits_of_integers_past_the_signed_range():
+    db = Database()
+    path = os.path.join(host.FOLDER, "options")
+    db.query(f"CREATE VIRTUAL TABLE s USING tessera('{path}', kind=sparse, id UINT64 DIMENSION(0, 9223372036854775808), v INT32)")
+    for last in (8, 9):
+        text = f"922337203685477580{last}"
+        db.query("SELECT tessera_copy(?, ?, ?)", (path, f"{path}_{last}", f'{{"extents":{{"id":{text}}}}}'))
+        same(db.value("SELECT tile FROM tessera_schema(?) WHERE name = 'id'", (f"{path}_{last}",)), "0" + text)
+    for options, part in (('{"extents":{"id":9.3e18}}', "9.3e18 is a REAL"), ('{"extents":{"id":18446744073709551616}}', "18446744073709551616 is outside UINT64"),
+                          ('{"capacity":9223372036854775808}', "expected an integer from 1 to 9223372036854775807")):
+        check_contains(db.error("SELECT tessera_copy(?, ?, ?)", (path, path + "_x", options)).text, part)
+
+
 def test_floats_compare_as_in_a_table():
     for array in ("new/dimtype/sparse_float32", "new/dimtype/sparse_float64", "new/sparse/float64_2d", "new/odd/nan"):
         db = Database()
