@@ -1,0 +1,160 @@
+"""The built site in a browser: `./run docs check`.
+
+usage: browser.py SITE BROWSER [FOLDER FOR PICTURES [PAGE ...]]
+Opens each page of the site in Chromium without a window, from its file, at the width of a desktop and of a phone. A page must have no
+messages of errors on the console, no broken pictures, and nothing that makes it scroll sideways. Its links must lead to pages and anchors
+that exist. The search must find `tessera_png`. With a folder, it gets a picture of the given pages at both widths.
+"""
+import base64
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+
+WIDTHS = {"desktop": (1280, 900, False), "phone": (390, 844, True)}
+QUERY = "tessera_png"
+LOOK = """(() => ({
+  width: document.documentElement.scrollWidth,
+  wide: [...document.querySelectorAll('article *')].filter(e => e.getBoundingClientRect().right > %d && !e.closest('.table-wrapper, pre'))
+    .slice(0, 3).map(e => e.outerHTML.slice(0, 100)),
+  broken: [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.currentSrc || i.src),
+  links: [...document.querySelectorAll('a[href]')].map(a => a.href),
+  ids: [...document.querySelectorAll('[id]')].map(e => e.id),
+}))()"""
+
+
+class Browser:
+    """Chromium, driven by the DevTools protocol over two pipes, which it reads and writes as its files 3 and 4."""
+
+    def __init__(self, program, profile):
+        there, self.writer = os.pipe()
+        self.reader, back = os.pipe()
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        self.process = subprocess.Popen(
+            ["sh", "-c", f'exec "$@" 3<&{there} 4>&{back}', "sh", program, "--headless=new", *sandbox, "--disable-gpu", "--no-first-run",
+             "--disable-dev-shm-usage", "--hide-scrollbars", f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"],
+            pass_fds=(there, back), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(there)
+        os.close(back)
+        self.buffer, self.last, self.session, self.events = b"", 0, None, []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def read(self):
+        while b"\0" not in self.buffer:
+            part = os.read(self.reader, 1 << 20)
+            if not part:
+                sys.exit("the browser has ended")
+            self.buffer += part
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(message)
+
+    def call(self, method, **parameters):
+        self.last += 1
+        message = {"id": self.last, "method": method, "params": parameters, **({"sessionId": self.session} if self.session else {})}
+        os.write(self.writer, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.read()
+            if answer.get("id") == self.last:
+                if "error" in answer:
+                    sys.exit(f"{method}: {answer['error']}")
+                return answer["result"]
+            self.events.append(answer)
+
+    def evaluate(self, script):
+        return self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)["result"].get("value")
+
+    def open(self, address, kind):
+        """Opens a page, and returns what went wrong meanwhile."""
+        width, height, mobile = WIDTHS[kind]
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
+        self.events.clear()
+        self.call("Page.navigate", url=address)
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self.read())
+        return address
+
+    def messages(self):
+        """The errors and warnings on the console since the page was opened."""
+        for event in self.events:
+            method, facts = event.get("method"), event.get("params", {})
+            if method == "Runtime.exceptionThrown":
+                yield facts["exceptionDetails"].get("exception", {}).get("description") or facts["exceptionDetails"]["text"]
+            elif method == "Runtime.consoleAPICalled" and facts["type"] in ("error", "warning", "assert"):
+                yield " ".join(str(argument.get("value", argument.get("description"))) for argument in facts["args"])
+            elif method == "Log.entryAdded" and facts["entry"]["level"] in ("error", "warning"):
+                yield f"{facts['entry']['text']} {facts['entry'].get('url', '')}"
+            elif method == "Network.loadingFailed" and not facts.get("canceled"):
+                yield f"not loaded: {facts['errorText']}"
+
+    def picture(self, path):
+        with open(path, "wb") as f:
+            f.write(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+
+    def close(self):
+        os.close(self.writer)
+        self.process.wait(timeout=30)
+
+
+def search(browser, site):
+    """What is wrong with the search."""
+    browser.open(f"{site.as_uri()}/search.html?q={QUERY}", "desktop")
+    end = time.monotonic() + 20
+    found = []
+    while not found and time.monotonic() < end:
+        time.sleep(0.1)
+        found = browser.evaluate("[...document.querySelectorAll('#search-results ul.search li a')].map(a => a.href)")
+    wrong = [f"search.html: {message}" for message in browser.messages()]
+    pages = {urllib.parse.unquote(urllib.parse.urlsplit(address).path) for address in found}
+    right = [page for page in pages if QUERY in pathlib.Path(page).read_text(encoding="utf-8")]
+    if not right:
+        wrong.append(f"the search finds {QUERY} nowhere; it finds {sorted(pages)}")
+    return wrong, len(right)
+
+
+def main():
+    site, program = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    folder, wanted = (sys.argv[3] if len(sys.argv) > 3 else None), sys.argv[4:]
+    faults, ids, links = [], {}, {}
+    documents = sorted(path for path in site.rglob("*.html") if "_static" not in path.parts and path != site / "index.html")
+    with tempfile.TemporaryDirectory() as profile:
+        browser = Browser(program, profile)
+        for path in documents:
+            name = str(path.relative_to(site))
+            for kind, (width, _, _) in WIDTHS.items():
+                browser.open(path.as_uri(), kind)
+                look = browser.evaluate(LOOK % width)
+                faults += [f"{name}: {kind}: {message}" for message in browser.messages()]
+                faults += [f"{name}: {kind}: broken picture {picture}" for picture in look["broken"]]
+                if look["width"] > width:
+                    faults.append(f"{name}: {kind}: {look['width']} pixels wide on a screen of {width}: {look['wide']}")
+                ids[str(path)], links[name] = set(look["ids"]), look["links"]
+                if folder and name in wanted:
+                    os.makedirs(folder, exist_ok=True)
+                    browser.picture(os.path.join(folder, f"{name.replace('/', '-')[:-5]}-{kind}.png"))
+        wrong, count = search(browser, site)
+        if folder:
+            browser.picture(os.path.join(folder, "search.png"))
+        browser.open((site / "index.html").as_uri(), "desktop")
+        browser.close()
+    for name, targets in links.items():
+        for target in sorted(set(targets)):
+            parts = urllib.parse.urlsplit(target)
+            path = urllib.parse.unquote(parts.path)
+            if parts.scheme == "file" and path not in ids and not (os.path.isfile(path) and not parts.fragment):
+                faults.append(f"{name}: a link to {target}, which does not exist")
+            elif parts.scheme == "file" and parts.fragment and urllib.parse.unquote(parts.fragment) not in ids[path]:
+                faults.append(f"{name}: a link to {target}: no such anchor")
+    faults += wrong
+    print("\n".join([*faults, f"{len(documents)} pages at {len(WIDTHS)} widths; {count} pages found by the search; {len(faults)} faults"]))
+    return bool(faults) or not documents
+
+
+if __name__ == "__main__":
+    sys.exit(main())
