@@ -53,8 +53,9 @@ SELECT kind, cells, tiles, format_version FROM tessera_fragments('airports');
 SELECT count(*) AS faults FROM tessera_check('airports') WHERE severity <> 'note';
 
 .print
-.print A picture of the Earth, relief.png, and the same as text: slices of arrays are averaged into pixels
-SELECT writefile('relief.png', tessera_png('sql/data/relief', 'elevation', NULL, '{"colormap":"terrain","flip":true}')) > 0 AS written;
+.print A picture of Asia, relief.png, and the whole Earth as text
+SELECT writefile('relief.png', tessera_png('sql/data/relief', 'elevation', '{"y":[0,179],"x":[60,419]}',
+                                           '{"colormap":"terrain","flip":true,"width":720}')) > 0 AS written;
 .mode list
 .headers off
 SELECT tessera_preview('sql/data/relief', 'elevation', NULL, '{"flip":true,"min":-500,"max":2500}');

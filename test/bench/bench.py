@@ -1,5 +1,6 @@
 """Measures tessera against other systems on the same data, in one run: for each query the systems take turns, several times, and the median
-counts. Prints a table of ratios of time, tessera's to the other's, beside the goals, and compares all answers: one that differs is a failure.
+counts. Prints a table with tessera's time, and with how many times faster or slower it is than each other system, beside the goals.
+Compares all answers: one that differs is a failure.
 
 usage: bench.py EXTENSION FOLDER [smoke|quick|full] [--only TEXT] [--turns N] [--json FILE]
 
@@ -20,8 +21,8 @@ ENOUGH = 0.05  # seconds of repetitions in one turn
 
 TOO_LONG = 30  # seconds of one system with one write: two turns of it will do
 
-# What is asked, of which workload, by which of tessera's two ways, and the goals: at most so many times as long as the other. Of TileDB's
-# arrays of points the goals name the faster one: what was a goal against the row-major one is no goal against the slower.
+# The query, its workload, which of tessera's two ways answers it, and the goals: tessera's time as a multiple of the other's, at most. The
+# table prints a goal of 1 / 90 as "90 times faster". Of TileDB's arrays of points the goals name the faster one.
 ROWS = [
     ("point", "raster", "tessera", "point lookup", {"tiledb": 1 / 90, "duckdb": 1 / 45, "sqlite": 1.5}),
     ("tile", "raster", "tessera", "box of one tile, by rows", {"sqlite": 1 / 15, "tiledb": 2}),
@@ -228,14 +229,16 @@ class Bench:
         print("\n| query | tessera | " + " | ".join(s.title for s in others) + " |\n|---|---|" + "---|" * len(others))
         for title, values, goals in self.measured:
             own = values["tessera"]
-            cells = [ratio(own / values[s.name], goals.get(s.name)) if s.name in values else "" for s in others]
+            cells = [compared(title, own / values[s.name], goals.get(s.name)) if s.name in values else "" for s in others]
             print(f"| {title} | {amount(title, own)} | " + " | ".join(cells) + " |")
-        missed = [(values["tessera"] / values[n] / goal, title, n) for title, values, goals in self.measured for n, goal in goals.items() if n in values]
+        names = {s.name: s.title for s in others}
+        missed = [(values["tessera"] / values[n] / goal, title, n, values["tessera"] / values[n], goal)
+                  for title, values, goals in self.measured for n, goal in goals.items() if n in values]
         missed = sorted((m for m in missed if m[0] > 1), reverse=True)
         goals = sum(n in values for _, values, goals in self.measured for n in goals)
         print(f"\n{goals - len(missed)} of {goals} goals reached." + (" Missed, the farthest first:" if missed else ""))
-        for factor, title, name in missed:
-            print(f"- {title}, against {name}: {factor:.2f} times the goal")
+        for _, title, name, value, goal in missed:
+            print(f"- {title}, beside {names[name]}: {told(title, value)}; the goal is {told(title, goal)}")
         if self.arguments.json:
             with open(self.arguments.json, "w", encoding="utf-8") as file:
                 json.dump([{"query": t, "values": v, "goals": g} for t, v, g in self.measured], file, indent=1)
@@ -246,15 +249,27 @@ def amount(title, value):
         return f"{value / 1e6:.1f} MB"
     if "memory" in title:
         return f"{value:.0f} MiB"
-    return f"{value * 1e3:.3g} ms"
+    if value < 1e-4:
+        return f"{value * 1e6:.3g} µs"
+    return f"{value * 1e3:.3g} ms" if value < 0.9995 else f"{value:.3g} s"
 
 
-def ratio(value, goal):
-    def text(number):
-        return f"{number:.2g}" if number >= 0.95 else f"1/{1 / number:.2g}" if number > 0.0101 else f"1/{1 / number:.0f}"
+def told(title, value):
+    """Tells tessera's time, size or memory as a multiple of the other's in words: 1 / 24 is "24 times faster"."""
+    less, more, same_as = ("smaller", "larger", "as large") if title.startswith("size") or "memory" in title else ("faster", "slower", "as fast")
+    factor = max(value, 1 / value)
+    if factor < 1.005:
+        return same_as
+    digits = f"{factor:,.0f}" if factor >= 99.5 else f"{factor:.3g}" if factor < 1.095 else f"{factor:.2g}"
+    return f"{digits} times {less if value < 1 else more}"
+
+
+def compared(title, value, goal):
+    """The cell of the table: the comparison and its goal, bold where the goal is missed."""
+    text = told(title, value)
     if goal is None:
-        return text(value)
-    return f"{text(value)} ({text(goal)})" if value <= goal else f"**{text(value)}** ({text(goal)})"
+        return text
+    return f"{text} (goal: {told(title, goal)})" if value <= goal else f"**{text}** (goal: {told(title, goal)})"
 
 
 def main():

@@ -1,5 +1,5 @@
 """tessera_png and tessera_preview: pixels compared with the means of rows, over random arrays, slices and sizes;
-arguments that are refused; arrays that are encrypted, in the database, or opened at an earlier time.
+arguments that are refused; arrays that are encrypted, in the database, or opened at an earlier time; the picture of README.md.
 
 usage: pictures.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import struct
 import sys
 import zlib
@@ -22,8 +23,11 @@ def path(name):
     return os.path.join(host.FOLDER, name)
 
 
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+
 def data(name):
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "sql", "data", name)
+    return os.path.join(ROOT, "sql", "data", name)
 
 
 def decode(png):
@@ -362,6 +366,16 @@ def test_wrong_arguments_are_refused():
     if host.binding == "sqlite3" and hasattr(db.raw, "setlimit"):
         db.raw.setlimit(0, 2000)
         check_contains(db.error("SELECT tessera_png(?, 'elevation')", (relief,)).text, "540 x 270 pixels are more than a value of SQLite holds (2000 bytes)")
+
+
+def test_the_picture_of_the_readme_is_the_demos():
+    """The demo's call of tessera_png makes the pixels of docs/pictures/relief.png. Their compressed bytes may differ between releases of zlib."""
+    with open(os.path.join(ROOT, "sql", "demo_write.sql"), encoding="utf-8") as script:
+        call, = re.findall(r"writefile\('relief\.png', (tessera_png\(.*?\))\) > 0", script.read(), re.S)
+    with open(os.path.join(ROOT, "docs", "pictures", "relief.png"), "rb") as picture:
+        shown = picture.read()
+    made = Database().value("SELECT " + call.replace("'sql/data/relief'", literal(data("relief"))))
+    same(decode(made) == decode(shown), True, "the pixels of docs/pictures/relief.png")
 
 
 def test_the_progress_handler_stops_it():
