@@ -42,15 +42,23 @@ pygments_style = "tango"
 # own titles. A page that is on no list is reported by Sphinx, which then fails.
 NAVIGATION = [
     ("Learn", ["Tutorial <docs/tutorial>", "Recipes <docs/recipes>"]),
-    ("Look up", ["Reference <docs/reference/README>", "Manual <docs/sql>", "Building and installing <docs/building>",
-                 "In your language <docs/hosts/README>", "Several processes <docs/cluster>", "Performance <docs/performance>"]),
-    ("Understand", ["docs/explained/a-query", "docs/explained/a-commit", "docs/explained/time-travel", "docs/explained/*"]),
-    ("Coming from", ["docs/coming-from/*"]),
-    ("Develop", ["Design <docs/design>", "Decisions <docs/decisions/README>", "docs/decisions/*", "Commits <docs/commits>", "File format <docs/format>",
-                 "Errata <docs/errata>", "C API <docs/c-api>", "Testing <docs/testing>", "Glossary <docs/glossary>"]),
+    ("Look up", ["Manual <docs/sql>", "Reference <docs/reference/README>"]),
+    ("Coming from", ["DuckDB <docs/coming-from/duckdb>", "MyTile <docs/coming-from/mytile>",
+                     "PostGIS raster <docs/coming-from/postgis-raster>", "TileDB-Py <docs/coming-from/tiledb-py>",
+                     "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
+    ("Understand", ["docs/explained/a-query", "docs/explained/a-commit", "docs/explained/time-travel", "docs/explained/*",
+                    "Performance <docs/performance>"]),
+    ("Install and embed", ["Building <docs/building>", "Host languages <docs/hosts/README>", "Several processes <docs/cluster>"]),
+    ("Develop", ["Design <docs/design>", "Commits <docs/commits>", "File format <docs/format>", "Errata <docs/errata>",
+                 "Testing <docs/testing>", "C API <docs/c-api>", "Glossary <docs/glossary>"]),
 ]
-REFERENCE = ["tables", "options", "types", "functions", "time", "writing", "transactions", "maintenance", "security",
-             "errors", "limits", "caveats"]
+# Pages that the navigation shows below another page.
+BELOW = {
+    "docs/reference/README": [f"docs/reference/{page}" for page in (
+        "tables", "options", "types", "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits",
+        "caveats", "[!R]*")],
+    "docs/design": ["docs/decisions/*"],
+}
 
 
 def entries(pages):
@@ -74,8 +82,8 @@ def toctree(caption, pages):
 def add_navigation(app, document, source):
     if document == root_doc:
         source[0] += "".join(toctree(caption, pages) for caption, pages in NAVIGATION)
-    elif document == "docs/reference/README":
-        source[0] += toctree(None, [f"docs/reference/{page}" for page in [*REFERENCE, "[!R]*"]])
+    elif document in BELOW:
+        source[0] += toctree(None, BELOW[document])
 
 
 def link_files(app, tree):

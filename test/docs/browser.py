@@ -3,7 +3,8 @@
 usage: browser.py SITE BROWSER [FOLDER FOR PICTURES [PAGE ...]]
 Opens each page of the site in Chromium without a window, from its file, at the width of a desktop and of a phone. A page must have no
 messages of errors on the console, no broken pictures, and nothing that makes it scroll sideways. Its links must lead to pages and anchors
-that exist. The search must find `tessera_png`. With a folder, it gets a picture of the given pages at both widths.
+that exist. The search must find `tessera_png`. With a folder, it gets pictures of the given pages at both widths.
+At last a broken page proves that these faults are found.
 """
 import base64
 import json
@@ -71,14 +72,13 @@ class Browser:
         return self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)["result"].get("value")
 
     def open(self, address, kind):
-        """Opens a page, and returns what went wrong meanwhile."""
+        """Opens a page and waits until it is loaded."""
         width, height, mobile = WIDTHS[kind]
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
         self.events.clear()
         self.call("Page.navigate", url=address)
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self.read())
-        return address
 
     def messages(self):
         """The errors and warnings on the console since the page was opened."""
@@ -112,48 +112,67 @@ def search(browser, site):
         found = browser.evaluate("[...document.querySelectorAll('#search-results ul.search li a')].map(a => a.href)")
     wrong = [f"search.html: {message}" for message in browser.messages()]
     pages = {urllib.parse.unquote(urllib.parse.urlsplit(address).path) for address in found}
-    right = [page for page in pages if QUERY in pathlib.Path(page).read_text(encoding="utf-8")]
+    right = [page for page in pages if os.path.isfile(page) and QUERY in pathlib.Path(page).read_text(encoding="utf-8")]
     if not right:
         wrong.append(f"the search finds {QUERY} nowhere; it finds {sorted(pages)}")
     return wrong, len(right)
 
 
-def main():
-    site, program = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
-    folder, wanted = (sys.argv[3] if len(sys.argv) > 3 else None), sys.argv[4:]
+BROKEN = """<!DOCTYPE html><img src="none.png"><div style="width:3000px">wide</div><a href="none.html"></a><a href="#none"></a>
+<script>console.error("on the console"); throw new Error("thrown")</script>"""
+FAULTS = ("thrown", "on the console", "broken picture", "pixels wide on a screen", "none.html, which does not exist", "#none: no such anchor")
+
+
+def check(browser, site, folder=None, wanted=()):
+    """The faults of the pages of a site, and how many pages it has. Pictures of the wanted pages go to a folder."""
     faults, ids, links = [], {}, {}
     documents = sorted(path for path in site.rglob("*.html") if "_static" not in path.parts and path != site / "index.html")
-    with tempfile.TemporaryDirectory() as profile:
-        browser = Browser(program, profile)
-        for path in documents:
-            name = str(path.relative_to(site))
-            for kind, (width, _, _) in WIDTHS.items():
-                browser.open(path.as_uri(), kind)
-                look = browser.evaluate(LOOK % width)
-                faults += [f"{name}: {kind}: {message}" for message in browser.messages()]
-                faults += [f"{name}: {kind}: broken picture {picture}" for picture in look["broken"]]
-                if look["width"] > width:
-                    faults.append(f"{name}: {kind}: {look['width']} pixels wide on a screen of {width}: {look['wide']}")
-                ids[str(path)], links[name] = set(look["ids"]), look["links"]
-                if folder and name in wanted:
-                    os.makedirs(folder, exist_ok=True)
-                    browser.picture(os.path.join(folder, f"{name.replace('/', '-')[:-5]}-{kind}.png"))
-        wrong, count = search(browser, site)
-        if folder:
-            browser.picture(os.path.join(folder, "search.png"))
-        browser.open((site / "index.html").as_uri(), "desktop")
-        browser.close()
+    for path in documents:
+        name = str(path.relative_to(site))
+        for kind, (width, _, _) in WIDTHS.items():
+            browser.open(path.as_uri(), kind)
+            look = browser.evaluate(LOOK % width)
+            faults += [f"{name}: {kind}: {message}" for message in browser.messages()]
+            faults += [f"{name}: {kind}: broken picture {picture}" for picture in look["broken"]]
+            if look["width"] > width:
+                faults.append(f"{name}: {kind}: {look['width']} pixels wide on a screen of {width}: {look['wide']}")
+            ids[str(path)], links[name] = set(look["ids"]), look["links"]
+            if folder and name in wanted:
+                os.makedirs(folder, exist_ok=True)
+                browser.picture(os.path.join(folder, f"{name.replace('/', '-')[:-5]}-{kind}.png"))
     for name, targets in links.items():
         for target in sorted(set(targets)):
             parts = urllib.parse.urlsplit(target)
-            path = urllib.parse.unquote(parts.path)
-            if parts.scheme == "file" and path not in ids and not (os.path.isfile(path) and not parts.fragment):
+            path, anchor = urllib.parse.unquote(parts.path), urllib.parse.unquote(parts.fragment)
+            if parts.scheme == "file" and not os.path.isfile(path):
                 faults.append(f"{name}: a link to {target}, which does not exist")
-            elif parts.scheme == "file" and parts.fragment and urllib.parse.unquote(parts.fragment) not in ids[path]:
+            elif parts.scheme == "file" and anchor and anchor not in ids.get(path, ()):
                 faults.append(f"{name}: a link to {target}: no such anchor")
-    faults += wrong
-    print("\n".join([*faults, f"{len(documents)} pages at {len(WIDTHS)} widths; {count} pages found by the search; {len(faults)} faults"]))
-    return bool(faults) or not documents
+    return faults, len(documents)
+
+
+def self_test(browser):
+    with tempfile.TemporaryDirectory() as folder:
+        page = pathlib.Path(folder).resolve() / "broken.html"
+        page.write_text(BROKEN, encoding="utf-8")
+        found = check(browser, page.parent)[0]
+    return [f"self-test: a broken page has no fault {fault!r}" for fault in FAULTS if not any(fault in text for text in found)]
+
+
+def main():
+    site, program = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    folder, wanted = (sys.argv[3] if len(sys.argv) > 3 else None), sys.argv[4:]
+    with tempfile.TemporaryDirectory() as profile:
+        browser = Browser(program, profile)
+        faults, count = check(browser, site, folder, wanted)
+        wrong, found = search(browser, site)
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+            browser.picture(os.path.join(folder, "search.png"))
+        faults += wrong + self_test(browser)
+        browser.close()
+    print("\n".join([*faults, f"{count} pages at {len(WIDTHS)} widths; the search finds {found} pages; {len(faults)} faults"]))
+    return bool(faults) or not count
 
 
 if __name__ == "__main__":
