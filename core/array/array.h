@@ -36,7 +36,7 @@ typedef struct tsr_array_schemas { /* array.c loads them when they are first nee
   char *pending; /* name of the schema, if the array was opened before its creation was published; else NULL */
 } tsr_array_schemas;
 
-typedef struct tsr_commit_files { /* decoded files of __commits and of consolidated footers (listing.c) */
+typedef struct tsr_commit_files { /* decoded files of __commits and of consolidated footers (commit_file.c) */
   tsr_map by_path; /* -> tsr_commit_file */
   tsr_commit_file *outdated; /* a list of files that have changed on disk; the last listing points into them */
   uint64_t fresh_until; /* tsr__moment until which each statement checks lists that were read lately for changes */

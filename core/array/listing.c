@@ -32,6 +32,7 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
+#include "array/commit_file.h"
 #include "array/committed.h"
 #include "array/environment.h"
 #include "array/fragment.h"
@@ -41,10 +42,8 @@
 
 enum { ROOT, SCHEMA, LISTING_COMMITS, STAMPED, FOOTERS = STAMPED };
 static const char *const listing_directories[] = {"", TSR_DIR_SCHEMA, TSR_DIR_COMMITS, TSR_DIR_FOOTERS};
-#define RENEWALS        64 /* tries to list the array, since others may publish and vacuum meanwhile */
-#define LISTINGS        1000 /* tries to list one directory, since others may commit or vacuum meanwhile */
-#define FRESH           2000 /* milliseconds after which a list that was read is taken to be complete */
-#define COMMIT_FILE_MAX (1u << 30) /* bytes */
+#define RENEWALS 64 /* tries to list the array, since others may publish and vacuum meanwhile */
+#define LISTINGS 1000 /* tries to list one directory, since others may commit or vacuum meanwhile */
 
 typedef struct renewal { /* a listing that is being made */
   tsr_array *array;
@@ -61,140 +60,6 @@ typedef struct renewal { /* a listing that is being made */
   bool counting; /* fragments that are added belong to a prepared commit */
   tsr_error *error;
 } renewal;
-
-/* ---- Decoded files ----------------------------------------------------------------------------------------------- */
-
-static void free_commit_file(tsr_commit_file *file) {
-  tsr__map_release(&file->footers_by_name);
-  tsr__buffer_release(&file->content);
-  tsr__arena_release(&file->arena);
-  tsr__free(file);
-}
-
-static bool ends_in(const char *text, const char *suffix) {
-  uint64_t stem;
-  return tsr__name_suffix(text, suffix, &stem);
-}
-
-/* Decodes a .meta file. A damaged one counts as empty, because each fragment has its footer in its own file, too.
- * TileDB writes .meta files in place, so it leaves a cut one if it dies. */
-static int decode_footers(tsr_array *array, tsr_commit_file *file, tsr_error *error) {
-  tsr_generic_tile header;
-  tsr_error one;
-  int rc = tsr__array_read_tile(array, file->path, COMMIT_FILE_MAX, &file->content, &header, &one);
-  if (rc >= 0) rc = tsr__footers_decode(file->content.data, file->content.size, &file->arena, &file->footers, &one);
-  if (rc == TSR_CORRUPT) {
-    file->footers = (tsr_footers){.partial = true};
-    file->damaged = true;
-    return TSR_OK;
-  }
-  if (rc < 0) return *error = one, rc;
-  for (uint64_t i = 0; i < file->footers.count; i++) {
-    tsr_footer *footer = &file->footers.footers[i];
-    TSR_TRY(tsr__map_put(&file->footers_by_name, footer->name, footer, error));
-  }
-  return TSR_OK;
-}
-
-static bool listing_is_list(const tsr_commit_file *file) { return !ends_in(file->path, TSR_SUFFIX_FOOTERS); }
-
-/* Treats a .con that is cut as not written yet. listing_check_unfinished finds out whether anything is lost by that. */
-static int treat_as_unwritten(tsr_commit_file *file) {
-  file->rest = file->commits;
-  file->commits = (tsr_commits){0};
-  return TSR_OK;
-}
-
-static int decode_commit_file(tsr_array *array, tsr_commit_file *file, tsr_error *error) {
-  if (!listing_is_list(file)) return decode_footers(array, file, error);
-  const int looked = tsr__store_look(array->store, file->path, &file->look, error);
-  if (looked < 0) return looked;
-  TSR_TRY(tsr__store_read_all(array->store, file->path, COMMIT_FILE_MAX, &file->content, error));
-  tsr_input in = tsr__input(file->content.data, file->content.size);
-  bool con = !ends_in(file->path, TSR_SUFFIX_IGNORED) && !ends_in(file->path, TSR_SUFFIX_VACUUM) &&
-             !ends_in(file->path, TSR_SUFFIX_STAGED_VACUUM);
-  int rc = con ? tsr__commits_decode(&in, &file->arena, &file->commits, error)
-               : tsr__names_decode(&in, &file->arena, &file->names, error);
-  if (rc < 0 && file->commits.cut) return treat_as_unwritten(file);
-  if (rc < 0) return tsr__wrap(error, "%s", file->path), rc;
-  if (!con) tsr__buffer_release(&file->content);
-  if (looked) array->commit_files.fresh_until = tsr__moment() + FRESH;
-  return TSR_OK;
-}
-
-/* Returns 1 if a list has changed on disk since it was read. A list that has been removed has not changed: code that
- * reads it gets the error. */
-static int has_grown(tsr_array *array, const tsr_commit_file *file, tsr_error *error) {
-  tsr_look look;
-  if (!listing_is_list(file)) return 0;
-  const int rc = tsr__store_look(array->store, file->path, &look, error);
-  if (rc == TSR_NOT_FOUND) return 0;
-  return rc <= 0 ? rc : !tsr__same_look(&look, &file->look);
-}
-
-/* Marks a decoded file as outdated. It is freed with the next listing, since the last one may point into it. */
-static void outdate(tsr_commit_files *files, tsr_commit_file *file) {
-  tsr__map_remove(&files->by_path, file->path);
-  file->next = files->outdated;
-  files->outdated = file;
-}
-
-/* Marks all lists as outdated that have changed on disk since they were read. */
-static int outdate_grown(tsr_array *array, tsr_error *error) {
-  tsr_commit_files *files = &array->commit_files;
-  for (uint64_t i = 0; i < files->by_path.capacity;) {
-    tsr_commit_file *file = files->by_path.entries[i].value;
-    const int grown = file ? has_grown(array, file, error) : 0;
-    if (grown < 0) return grown;
-    if (grown) outdate(files, file); /* another entry may move into this place: look at it again */
-    else i++;
-  }
-  return TSR_OK;
-}
-
-int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_file **file, tsr_error *error) {
-  tsr_commit_file *known = tsr__map_get(&array->commit_files.by_path, path);
-  if (known && known->rest.cut) { /* a cut .con: its writer may have continued */
-    const int grown = has_grown(array, known, error);
-    if (grown < 0) return grown;
-    if (grown) outdate(&array->commit_files, known);
-    known = grown ? NULL : known;
-  }
-  if (known) {
-    *file = known;
-    return TSR_OK;
-  }
-  tsr_commit_file *f;
-  TSR_TRY(TSR_ALLOC(&array->memory, &f, error));
-  tsr__arena_init(&f->arena, &array->memory);
-  f->content.memory = f->footers_by_name.memory = &array->memory;
-  f->generation = array->listing ? array->listing->generation : 0;
-  int rc = TSR_ARENA_COPY(&f->arena, path, strlen(path), &f->path, error);
-  if (rc >= 0) { rc = tsr__array_damage(decode_commit_file(array, f, error), error); }
-  if (rc >= 0) rc = tsr__map_put(&array->commit_files.by_path, f->path, f, error);
-  if (rc < 0) {
-    free_commit_file(f);
-    return rc;
-  }
-  *file = f;
-  return TSR_OK;
-}
-
-/* Frees outdated files and files that the present listing does not have. */
-static void prune_files(tsr_commit_files *files, uint64_t generation) {
-  while (files->outdated) {
-    tsr_commit_file *file = files->outdated;
-    files->outdated = file->next;
-    free_commit_file(file);
-  }
-  for (uint64_t i = 0; i < files->by_path.capacity;) {
-    tsr_commit_file *file = files->by_path.entries[i].value;
-    if (file && file->generation != generation) {
-      tsr__map_remove(&files->by_path, file->path); /* another entry may move into this place: look at it again */
-      free_commit_file(file);
-    } else i++;
-  }
-}
 
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
 
@@ -253,8 +118,7 @@ static int parse_entry(renewal *r, const char *directory, const char *text, cons
     return tsr__fail(r->error, TSR_CORRUPT, "%s/%s: not a timestamped name", directory, text);
   TSR_TRY(listing_copy_text(r, text, stem, &item->name));
   TSR_TRY(listing_join_path(r, directory, text, &item->path));
-  tsr_commit_file *known = tsr__map_get(&r->array->commit_files.by_path, item->path);
-  if (known) known->generation = r->listing->generation;
+  tsr__commit_file_keep(r->array, item->path, r->listing->generation);
   return 1;
 }
 
@@ -315,14 +179,14 @@ static int listing_read_file(renewal *r, const char *name, const tsr_commit_file
   const char *path;
   TSR_TRY(listing_join_path(r, listing_directories[LISTING_COMMITS], name, &path));
   TSR_TRY(tsr__array_commit_file(r->array, path, file, r->error));
-  ((tsr_commit_file *)tsr__map_get(&r->array->commit_files.by_path, path))->generation = r->listing->generation;
+  tsr__commit_file_keep(r->array, path, r->listing->generation);
   return TSR_OK;
 }
 
 static int listing_read_ignored(renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_commit_file *file;
-    if (!ends_in(entries->entries[i].name, TSR_SUFFIX_IGNORED)) continue;
+    if (!tsr__name_ends_in(entries->entries[i].name, TSR_SUFFIX_IGNORED)) continue;
     TSR_TRY(listing_read_file(r, entries->entries[i].name, &file));
     for (uint64_t n = 0; n < file->names.count; n++)
       TSR_TRY(tsr__map_put(&r->ignored, file->names.names[n], file->names.names[n], r->error));
@@ -371,14 +235,14 @@ static const tsr_commit_file *read_paired_footers(renewal *r, const char *con) {
   name[stem] = 0;
   const char *path = tsr__map_get(&r->metas, name);
   if (!path || tsr__array_commit_file(r->array, path, &file, &unseen) < 0 || file->footers.partial) return NULL;
-  ((tsr_commit_file *)tsr__map_get(&r->array->commit_files.by_path, path))->generation = r->listing->generation;
+  tsr__commit_file_keep(r->array, path, r->listing->generation);
   return file;
 }
 
 static int listing_read_consolidated(renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name;
-    if (!ends_in(name, TSR_SUFFIX_CONSOLIDATED)) continue;
+    if (!tsr__name_ends_in(name, TSR_SUFFIX_CONSOLIDATED)) continue;
     const tsr_commit_file *file = read_paired_footers(r, name);
     for (uint64_t n = 0; file && n < file->footers.count; n++)
       TSR_TRY(
@@ -435,7 +299,7 @@ static int count_staged(renewal *r, const tsr_pending *pending, const char *mark
     TSR_TRY(tsr__store_find(r->array->store, commit, &published, r->error));
     return published ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit) : keep_gone(r, pending, marker);
   }
-  if (ends_in(commit, TSR_SUFFIX_CONSOLIDATED)) {
+  if (tsr__name_ends_in(commit, TSR_SUFFIX_CONSOLIDATED)) {
     TSR_TRY(listing_read_file(r, name, &file));
     if (file->rest.cut) /* damage: the file was complete and durable before its marker was written */
       return tsr__fail(r->error, TSR_CORRUPT, "%s: the commit was prepared, but its file ends early", staged);
@@ -571,15 +435,14 @@ static int add_staged_vacuums(renewal *r, int which, const tsr_listing *entries)
   for (uint64_t i = 0; i < entries->count; i++) {
     tsr_committed item;
     const char *text = entries->entries[i].name;
-    if (text[0] != '.' || !ends_in(text, TSR_SUFFIX_STAGED_VACUUM)) continue;
+    if (text[0] != '.' || !tsr__name_ends_in(text, TSR_SUFFIX_STAGED_VACUUM)) continue;
     item = (tsr_committed){0};
     uint64_t stem = strlen(text) - 1 - strlen(TSR_SUFFIX_STAGED_VACUUM);
     if (!tsr__name_parse(text + 1, stem, &item.parsed)) continue;
     TSR_TRY(listing_copy_text(r, text + 1, stem, &item.name));
     if (!tsr__map_get(&r->listing->names, item.name)) continue;
     TSR_TRY(listing_join_path(r, listing_directories[which], text, &item.path));
-    tsr_commit_file *known = tsr__map_get(&r->array->commit_files.by_path, item.path);
-    if (known) known->generation = r->listing->generation;
+    tsr__commit_file_keep(r->array, item.path, r->listing->generation);
     TSR_TRY(listing_append(r, &r->listing->vacuums, &item));
   }
   return TSR_OK;
@@ -599,11 +462,11 @@ static int listing_list_commits(renewal *r) {
       rc = listing_add_delete(r, &item);
     else if (rc == 0 && (rc = parse_entry(r, listing_directories[LISTING_COMMITS], name, TSR_SUFFIX_VACUUM, &item)) > 0)
       rc = listing_append(r, &r->listing->vacuums, &item);
-    else if (rc == 0 && ends_in(name, TSR_SUFFIX_PENDING)) {
+    else if (rc == 0 && tsr__name_ends_in(name, TSR_SUFFIX_PENDING)) {
       const char *path;
       rc = listing_join_path(r, listing_directories[LISTING_COMMITS], name, &path);
       if (rc >= 0) rc = add_listed_marker(r, path, &entries);
-    } else if (rc == 0 && ends_in(name, TSR_SUFFIX_UPDATE))
+    } else if (rc == 0 && tsr__name_ends_in(name, TSR_SUFFIX_UPDATE))
       rc = tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported",
                      listing_directories[LISTING_COMMITS], name);
   }
@@ -827,7 +690,7 @@ static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED]
   listing->complete = commits;
   memcpy(listing->stamps, stamps, sizeof listing->stamps);
 
-  int rc = outdate_grown(array, error);
+  int rc = tsr__commit_files_outdate(array, error);
   if (rc >= 0) rc = listing_list_all(&r, commits);
   *doubtful = r.doubtful;
   tsr__map_release(&r.ignored);
@@ -846,7 +709,7 @@ static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED]
   listing_sort(&listing->footers, newest_first);
   if (array->listing) free_listing(array->listing);
   array->listing = listing;
-  prune_files(&array->commit_files, listing->generation);
+  tsr__commit_files_prune(&array->commit_files, listing->generation);
   return TSR_OK;
 }
 
@@ -868,16 +731,6 @@ static int take_stamp(tsr_array *array, int which, tsr_stamp *stamp, tsr_error *
   return TSR_OK;
 }
 
-static int any_has_grown(tsr_array *array, tsr_error *error) {
-  const tsr_map *files = &array->commit_files.by_path;
-  for (uint64_t i = 0; i < files->capacity; i++) {
-    const tsr_commit_file *file = files->entries[i].value;
-    const int grown = file ? has_grown(array, file, error) : 0;
-    if (grown) return grown;
-  }
-  return 0;
-}
-
 /* Returns 1 if the listing must be renewed, 0 if not. */
 static int listing_has_changed(tsr_array *array, bool commits, tsr_error *error) {
   const tsr_commit_listing *listing = array->listing;
@@ -891,8 +744,7 @@ static int listing_has_changed(tsr_array *array, bool commits, tsr_error *error)
     if (!b.known || a->a != b.a || a->b != b.b || a->c != b.c) return 1;
   }
   if (commits && has_newly_committed(array)) return 1;
-  if (commits && array->commit_files.fresh_until > 0 && tsr__moment() < array->commit_files.fresh_until)
-    TSR_TRY(rc = any_has_grown(array, error));
+  if (commits) TSR_TRY(rc = tsr__commit_files_grown(array, error));
   if (rc > 0) return 1;
   bool exists;
   for (uint64_t i = 0; commits && i < listing->pending.count; i++)
@@ -927,6 +779,6 @@ int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error
 void tsr__array_listing_release(tsr_array *array) {
   if (array->listing) free_listing(array->listing);
   array->listing = NULL;
-  prune_files(&array->commit_files, UINT64_MAX);
+  tsr__commit_files_prune(&array->commit_files, UINT64_MAX);
   tsr__map_release(&array->commit_files.by_path);
 }

@@ -8,28 +8,8 @@
 #include "base/map.h"
 #include "store/store.h"
 #include "model/name.h"
-#include "format/commits.h"
 
-/* A decoded .con, .ign, .vac or .meta file. These files never change once they are written. But TileDB writes them in
- * place, and a list (.con, .ign, .vac) that is cut between two lines cannot be told from a complete one. So lists are
- * checked for changes whenever the array is listed again, and for 2 seconds after they were read also if no directory
- * has changed. */
-typedef struct tsr_commit_file {
-  struct tsr_commit_file *next; /* in tsr_commit_files.outdated */
-  char *path;
-  tsr_look look; /* list: size and time of change before it was read; zeros if the store does not know them */
-  uint64_t generation; /* of the last listing that has the file */
-  tsr_arena arena;
-  tsr_buffer content; /* kept if the fields below point into it */
-  tsr_commits commits; /* .con; none if the file is cut, which counts as not written yet */
-  tsr_commits rest; /* .con that is cut: the entries before its end */
-  tsr_names names; /* .ign, .vac */
-  tsr_footers footers; /* .meta */
-  bool damaged; /* .meta: no footer can be read */
-  tsr_map footers_by_name; /* .meta: name -> tsr_footer */
-} tsr_commit_file;
-
-/* a name in a listing; pointers are borrowed from the listing or from a tsr_commit_file */
+/* a name in a listing; pointers are borrowed from the listing or from a tsr_commit_file (commit_file.h) */
 typedef struct tsr_committed {
   const char *name; /* without suffix */
   tsr_name parsed;
@@ -74,9 +54,5 @@ typedef struct tsr_commit_listing {
  * be listed. */
 int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error);
 void tsr__array_listing_release(tsr_array *array);
-
-/* Gives the decoded .con, .ign, .vac or .meta file at `path`, reading it the first time. It is borrowed until the
- * listing is renewed. */
-int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_file **file, tsr_error *error);
 
 #endif

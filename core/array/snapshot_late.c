@@ -25,6 +25,7 @@
 #include "model/domain_boxes.h"
 #include "format/layout.h"
 #include "array/array.h"
+#include "array/commit_file.h"
 #include "array/fragment.h"
 #include "array/listing.h"
 #include "array/snapshot.h"

@@ -21,6 +21,7 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
+#include "array/commit_file.h"
 #include "array/listing.h"
 
 /* ---- Fragments that merged fragments replace --------------------------------------------------------------------- */

@@ -23,6 +23,7 @@
 #include "format/schema.h"
 #include "format/layout.h"
 #include "array/array.h"
+#include "array/commit_file.h"
 #include "array/delete_file.h"
 #include "array/environment.h"
 #include "array/group_open.h"

@@ -26,6 +26,7 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
+#include "array/commit_file.h"
 #include "array/environment.h"
 #include "array/listing.h"
 #include "array/pending.h"

@@ -4,7 +4,7 @@
  *
  * The files of this folder: consolidate.c chooses fragments to merge; merge_sparse.c and merge_dense.c write a merged
  * fragment (merge.c merges sorted sources for the first); replace.c commits it; consolidate_files.c consolidates
- * commits, footers and metadata; vacuum.c removes what was replaced; recover.c and recover_late.c settle prepared
+ * commits, footers and metadata; the vacuum files remove what was replaced; recover.c and recover_late.c settle prepared
  * commits.
  */
 #ifndef TSR_REPLACE_H

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "format/commits.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/listing.h"

@@ -1,0 +1,57 @@
+/* vacuum_files.h: a running vacuum, what its parts share, and the .vac files that it works through. */
+#ifndef TSR_VACUUM_FILES_H
+#define TSR_VACUUM_FILES_H
+
+#include "base/map.h"
+#include "store/store.h"
+#include "model/name.h"
+#include "format/commits.h"
+
+typedef struct tsr_vacuum { /* pointers are borrowed */
+  tsr_environment *environment;
+  tsr_store *store;
+  tsr_array *array; /* NULL: a group */
+  tsr_arena arena; /* of one kind of objects: fragments, commits, footers or metadata */
+  uint64_t removed; /* files and fragments */
+} tsr_vacuum;
+
+typedef struct tsr_vacuum_file { /* a .vac */
+  const char *name; /* of the merged fragment or metadata file that it belongs to */
+  const char *path; /* its own */
+  tsr_name parsed; /* `name` */
+  tsr_names names; /* the names in it */
+  bool done; /* tsr__vacuum_files_next has returned it */
+} tsr_vacuum_file;
+
+/* Removes a file, without counting it in `removed`. Returns 1 if it existed, 0 if not, < 0 on error. */
+int tsr__vacuum_remove(tsr_vacuum *v, const char *name, tsr_error *error);
+
+/* Makes removals from a directory durable. Does nothing if there is no such directory. */
+int tsr__vacuum_sync(tsr_vacuum *v, const char *directory, tsr_error *error);
+
+/* Lists a directory; one that is missing is empty. The caller releases `entries` in any case. */
+int tsr__vacuum_list(tsr_vacuum *v, const char *directory, tsr_listing *entries, tsr_error *error);
+
+/* Reads the .vac files among the entries of a directory and appends them to `files`, a list of tsr_vacuum_file whose
+ * texts lie in the vacuum's arena. */
+int tsr__vacuum_files_read(tsr_vacuum *v, const char *directory, const tsr_listing *entries, tsr_buffer *files,
+                           tsr_error *error);
+
+/* Returns the .vac files of a list, and sets *count to their number. They are borrowed from the list. */
+tsr_vacuum_file *tsr__vacuum_files_of(const tsr_buffer *files, uint64_t *count);
+
+/* Fills `waiting`, an empty map, with what tsr__vacuum_files_next needs: merged object's name -> its .vac file. */
+int tsr__vacuum_files_map(const tsr_buffer *files, tsr_map *waiting, tsr_error *error);
+
+/* Returns the next .vac to process, or NULL at the end. A .vac that names the merged object of another .vac comes after
+ * that one. Files that name each other in a circle are never returned. */
+tsr_vacuum_file *tsr__vacuum_files_next(const tsr_buffer *files, tsr_map *waiting);
+
+/* Returns true if `name` may be a source of the merged object: its times lie within those of the merged object, and it
+ * is not the merged object itself. Other names in a .vac are ignored. */
+bool tsr__vacuum_is_source(const tsr_vacuum_file *file, const char *name);
+
+/* Removes the .vac file itself, and counts it. */
+int tsr__vacuum_file_remove(tsr_vacuum *v, const tsr_vacuum_file *file, tsr_error *error);
+
+#endif

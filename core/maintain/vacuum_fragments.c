@@ -1,0 +1,283 @@
+/* vacuum_fragments.c: removes fragments that a merged fragment has replaced, and debris: what unfinished writes have left
+ * behind. */
+#include "maintain/vacuum_fragments.h"
+
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "store/store.h"
+#include "format/layout.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/fragment.h"
+#include "array/listing.h"
+#include "array/progress.h"
+#include "array/unfinished.h"
+#include "maintain/vacuum_commits.h"
+
+#define VACUUM_OLD (UINT64_C(24) * 3600 * 1000) /* ms since its last change after which debris is removed */
+
+/* ---- Sources of merged fragments --------------------------------------------------------------------------------- */
+
+/* Renames staged vacuum files of committed fragments to .vac, for consolidations that were cut off before that. */
+static int finish_staged(tsr_vacuum *v, const char *directory, tsr_error *error) {
+  tsr_listing entries;
+  bool finished = false;
+  int rc = tsr__vacuum_list(v, directory, &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+    char *text = entries.entries[i].name;
+    uint64_t stem;
+    tsr_name parsed;
+    if (text[0] != '.' || !tsr__name_suffix(text, TSR_SUFFIX_STAGED_VACUUM, &stem)) continue;
+    tsr_path from = tsr__path_of(directory, text, "");
+    text[stem] = 0;
+    if (!tsr__name_parse(text + 1, strlen(text + 1), &parsed)) continue;
+    if (!tsr__map_get(&v->array->listing->names, text + 1)) continue;
+    tsr_path to = tsr__path_of(directory, text + 1, TSR_SUFFIX_VACUUM);
+    tsr_error one;
+    finished = true;
+    rc = tsr__store_rename_exclusive(v->store, from.text, to.text, &one);
+    if (rc == TSR_EXISTS) rc = tsr__vacuum_remove(v, from.text, &one);
+    if (rc == TSR_NOT_FOUND) rc = TSR_OK;
+    if (rc < 0) *error = one;
+  }
+  tsr__listing_release(&entries);
+  return rc < 0 || !finished ? rc : tsr__vacuum_sync(v, directory, error);
+}
+
+/* Removes a fragment's directory. *root is set to true if it was a directory of the array's root. */
+static int remove_directory(tsr_vacuum *v, const char *name, bool *root, tsr_error *error) {
+  for (int old = 0; old < 2; old++) {
+    tsr_path p = tsr__path_of(old ? "" : TSR_DIR_FRAGMENTS, name, "");
+    bool exists;
+    TSR_TRY(tsr__directory_find(v->store, p.text, &exists, error));
+    if (!exists) continue;
+    TSR_TRY(tsr__fragment_remove(v->store, p.text, error));
+    *root |= old;
+    v->removed++;
+  }
+  return TSR_OK;
+}
+
+/* Sets *timed if the merged fragment stores the times of its cells. Then readers of times within its range do not need
+ * the sources. */
+static int vacuum_has_times(tsr_vacuum *v, const tsr_vacuum_file *file, bool *timed, tsr_error *error) {
+  const tsr_schema *schema;
+  TSR_TRY(tsr__array_schema_at(v->array, UINT64_MAX, &schema, error));
+  *timed = !schema->dense && layout_has_timed_merges(file->parsed.version);
+  return TSR_OK;
+}
+
+/* Uncommits and removes the sources of all .vac files. */
+static int vacuum_sources(tsr_vacuum *v, bool at_once, const tsr_buffer *sources, tsr_error *error) {
+  const char *const *names = (const char *const *)(const void *)sources->data;
+  bool root = false;
+  TSR_TRY(tsr__vacuum_uncommit(v, sources, at_once, error));
+  TSR_TRY(tsr__vacuum_remove_staged_con(v, error));
+  TSR_TRY(tsr__vacuum_cancel_new_commits(v, sources, error));
+  for (uint64_t i = 0; i < sources->size / sizeof *names; i++) {
+    TSR_TRY(tsr__environment_cancelled(v->environment, error));
+    TSR_TRY(remove_directory(v, names[i], &root, error));
+    tsr_work_done(v->environment, 1);
+  }
+  TSR_TRY(tsr__vacuum_sync(v, TSR_DIR_FRAGMENTS, error));
+  if (root) TSR_TRY(tsr__store_sync_directory(v->store, "", error));
+  return tsr__vacuum_cancel_new_commits(v, sources, error);
+}
+
+/* Sets *exists if any source of the .vac still exists. */
+static int has_sources(tsr_vacuum *v, const tsr_vacuum_file *file, bool *exists, tsr_error *error) {
+  *exists = false;
+  for (uint64_t n = 0; n < file->names.count && !*exists; n++) {
+    if (!tsr__vacuum_is_source(file, file->names.names[n])) continue;
+    tsr_path a = tsr__path_of(TSR_DIR_FRAGMENTS, file->names.names[n], ""),
+             b = tsr__path_of("", file->names.names[n], "");
+    TSR_TRY(tsr__directory_find(v->store, a.text, exists, error));
+    if (!*exists) TSR_TRY(tsr__directory_find(v->store, b.text, exists, error));
+  }
+  return TSR_OK;
+}
+
+/* Finds the fragments whose cells a committed fragment has (tsr__covered). */
+static int vacuum_find_covered(tsr_vacuum *v, const tsr_buffer *files, tsr_map *covered, tsr_error *error) {
+  uint64_t count;
+  const tsr_vacuum_file *all = tsr__vacuum_files_of(files, &count);
+  tsr_replacing *replacing;
+  TSR_TRY(TSR_ARENA_ARRAY(&v->arena, count, &replacing, error));
+  for (uint64_t i = 0; i < count; i++) replacing[i] = (tsr_replacing){all[i].name, &all[i].names};
+  return tsr__covered(replacing, count, &v->array->listing->names, covered, error);
+}
+
+/* Sets *goes if the sources of the .vac may be removed. If the merged fragment is neither committed nor replaced by
+ * another one, the sources may be the only fragments with these cells, and stay. */
+static int may_remove_sources(tsr_vacuum *v, const tsr_vacuum_file *file, const tsr_map *covered, bool *goes,
+                              tsr_error *error) {
+  bool needed = false;
+  if (!tsr__map_get(&v->array->listing->names, file->name) && !tsr__map_get(covered, file->name))
+    TSR_TRY(has_sources(v, file, &needed, error));
+  *goes = !needed;
+  return TSR_OK;
+}
+
+typedef struct replaced { /* the sources of all .vac files that may be removed */
+  tsr_buffer sources; /* const char *, in the order in which their commits are removed */
+  tsr_buffer files; /* tsr_vacuum_file *: these .vac files */
+  bool at_once; /* the sources must stop being committed in one step */
+} replaced;
+
+static int vacuum_add_replaced(tsr_vacuum *v, tsr_vacuum_file *file, const tsr_map *covered, replaced *all,
+                               tsr_error *error) {
+  bool goes, timed;
+  TSR_TRY(may_remove_sources(v, file, covered, &goes, error));
+  if (!goes) return TSR_OK;
+  TSR_TRY(vacuum_has_times(v, file, &timed, error));
+  all->at_once |= !timed;
+  for (uint64_t n = file->names.count; n-- > 0;) /* newest first: the order in which their commits are removed */
+    if (tsr__vacuum_is_source(file, file->names.names[n]))
+      TSR_TRY(tsr__buffer_append(&all->sources, &file->names.names[n], sizeof(char *), error));
+  return tsr__buffer_append(&all->files, &file, sizeof file, error);
+}
+
+static int vacuum_replaced(tsr_vacuum *v, const tsr_buffer *files, tsr_error *error) {
+  tsr_memory *memory = v->store->memory;
+  replaced all = {.sources.memory = memory, .files.memory = memory};
+  tsr_map waiting = {.memory = memory}, covered = {.memory = memory};
+  tsr_vacuum_file *file;
+  int rc = tsr__vacuum_files_map(files, &waiting, error);
+  if (rc >= 0) rc = vacuum_find_covered(v, files, &covered, error);
+  while (rc >= 0 && (file = tsr__vacuum_files_next(files, &waiting)))
+    rc = vacuum_add_replaced(v, file, &covered, &all, error);
+  if (rc >= 0 && all.files.size) rc = vacuum_sources(v, all.at_once, &all.sources, error);
+  const tsr_vacuum_file *const *done = (const tsr_vacuum_file *const *)(const void *)all.files.data;
+  for (uint64_t i = 0; i < all.files.size / sizeof *done && rc >= 0; i++)
+    rc = tsr__vacuum_file_remove(v, done[i], error);
+  tsr__map_release(&waiting);
+  tsr__map_release(&covered);
+  tsr__buffer_release(&all.sources);
+  tsr__buffer_release(&all.files);
+  return rc;
+}
+
+/* ---- Debris ------------------------------------------------------------------------------------------------------ */
+
+/* Reads the names and contents of all markers of prepared commits into one text. */
+static int read_markers(tsr_vacuum *v, tsr_buffer *texts, tsr_error *error) {
+  tsr_listing entries;
+  int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+    uint64_t stem;
+    if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_PENDING, &stem)) continue;
+    tsr_path p = tsr__path_of(TSR_DIR_COMMITS, entries.entries[i].name, "");
+    rc = tsr__buffer_append(texts, entries.entries[i].name, stem, error);
+    if (rc >= 0) rc = tsr__buffer_append_u8(texts, '\n', error);
+    if (rc >= 0) rc = tsr__store_read_all(v->store, p.text, UINT64_C(1) << 24, texts, error);
+    if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* its commit was published or undone meanwhile */
+    if (rc >= 0) rc = tsr__buffer_append_u8(texts, '\n', error);
+  }
+  tsr__listing_release(&entries);
+  if (rc >= 0) rc = tsr__buffer_append_u8(texts, 0, error);
+  return rc;
+}
+
+/* Returns true if a name occurs in the text of the markers. */
+static bool is_marked(const tsr_buffer *texts, const char *name) {
+  for (uint64_t at = 0, size = strlen(name); at + size <= texts->size; at++)
+    if (memcmp(texts->data + at, name, size) == 0) return true;
+  return false;
+}
+
+/* Returns true if a file, or a directory and all files in it, was last changed a day ago or earlier. A directory with a
+ * marker (.pending) or with a subdirectory never counts as old. */
+static bool vacuum_is_old(tsr_vacuum *v, const char *name, bool directory) {
+  uint64_t modified;
+  tsr_error unseen;
+  tsr_listing entries;
+  if (tsr__store_modified(v->store, name, &modified, &unseen) < 0) return false;
+  bool old = tsr__add_sat(modified, VACUUM_OLD) <= tsr__environment_now();
+  if (!directory || !old) return old;
+  if (tsr__vacuum_list(v, name, &entries, &unseen) < 0) return false;
+  for (uint64_t i = 0; i < entries.count && old; i++) {
+    tsr_path p = tsr__path_of(name, entries.entries[i].name, "");
+    old = strcmp(entries.entries[i].name, TSR_FILE_OLD_PENDING) != 0 && entries.entries[i].kind == TSR_ENTRY_FILE &&
+          vacuum_is_old(v, p.text, false);
+  }
+  tsr__listing_release(&entries);
+  return old;
+}
+
+static bool vacuum_is_provisional(const char *name) { /* .UUID */
+  return name[0] == '.' && strlen(name) == 33 && strspn(name + 1, "0123456789abcdef") == 32;
+}
+
+/* Removes the fragment directories of a directory that are not committed, not named by a marker, and old. */
+static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_buffer *markers, tsr_error *error) {
+  tsr_listing entries;
+  int rc = tsr__vacuum_list(v, directory, &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+    const char *name = entries.entries[i].name;
+    tsr_name parsed;
+    bool named = tsr__name_parse(name, strlen(name), &parsed);
+    if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || (!named && !vacuum_is_provisional(name))) continue;
+    if (named &&
+        (tsr__map_get(&v->array->listing->names, name) || (*directory && !layout_has_commits_folder(parsed.version))))
+      continue;
+    tsr_path p = tsr__path_of(directory, name, "");
+    if (is_marked(markers, name) || !vacuum_is_old(v, p.text, true)) continue;
+    rc = tsr__fragment_remove(v->store, p.text, error);
+    v->removed += rc >= 0;
+  }
+  tsr__listing_release(&entries);
+  return rc;
+}
+
+/* Removes old staged files of a directory that no marker names: ".NAME..." was to become a commit, a vacuum file or a
+ * consolidated file; ".UUID" a schema or metadata. */
+static int remove_staged(tsr_vacuum *v, const char *directory, const tsr_buffer *markers, tsr_error *error) {
+  tsr_listing entries;
+  int rc = tsr__vacuum_list(v, directory, &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+    const char *name = entries.entries[i].name, *end = strchr(name + 1, '.');
+    const uint64_t size = end ? (uint64_t)(end - name) - 1 : strlen(name) - (*name != 0);
+    char stem[160];
+    tsr_name parsed;
+    if (entries.entries[i].kind != TSR_ENTRY_FILE || name[0] != '.' || size >= sizeof stem) continue;
+    memcpy(stem, name + 1, size);
+    stem[size] = 0;
+    tsr_path p = tsr__path_of(directory, name, "");
+    if (!vacuum_is_provisional(name) && !tsr__name_parse(stem, size, &parsed)) continue;
+    if (is_marked(markers, stem) || !vacuum_is_old(v, p.text, false)) continue;
+    rc = tsr__vacuum_remove(v, p.text, error);
+    if (rc >= 0) v->removed += (uint64_t)rc;
+  }
+  tsr__listing_release(&entries);
+  return rc < 0 ? rc : TSR_OK;
+}
+
+/* ---- The entry point --------------------------------------------------------------------------------------------- */
+
+int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
+  tsr_listing commits = {0}, root = {0};
+  tsr_buffer files = {.memory = v->store->memory}, markers = {.memory = v->store->memory};
+  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  TSR_TRY(tsr__vacuum_mend(v, error));
+  TSR_TRY(finish_staged(v, TSR_DIR_COMMITS, error));
+  TSR_TRY(finish_staged(v, "", error));
+  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &commits, error);
+  if (rc >= 0) rc = tsr__vacuum_files_read(v, TSR_DIR_COMMITS, &commits, &files, error);
+  if (rc >= 0) rc = tsr__vacuum_list(v, "", &root, error);
+  if (rc >= 0) rc = tsr__vacuum_files_read(v, "", &root, &files, error);
+  if (rc >= 0) rc = vacuum_replaced(v, &files, error);
+  if (rc >= 0) rc = tsr__array_list(v->array, true, true, error);
+  if (rc >= 0) rc = read_markers(v, &markers, error);
+  if (rc >= 0) rc = remove_debris(v, TSR_DIR_FRAGMENTS, &markers, error);
+  if (rc >= 0) rc = remove_debris(v, "", &markers, error);
+  if (rc >= 0) rc = remove_staged(v, TSR_DIR_COMMITS, &markers, error);
+  if (rc >= 0) rc = remove_staged(v, "", &markers, error);
+  if (rc >= 0) rc = tsr__array_list(v->array, true, true, error);
+  tsr__buffer_release(&files);
+  tsr__buffer_release(&markers);
+  tsr__listing_release(&commits);
+  tsr__listing_release(&root);
+  return rc;
+}
