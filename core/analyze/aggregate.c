@@ -57,6 +57,24 @@ typedef struct aggregate_axis { /* a dimension in `by` */
   aggregate_numbering numbers; /* of the strings */
 } aggregate_axis;
 
+typedef struct aggregate_direct { /* groups whose numbers are computed from the keys */
+  bool used;
+  bool outside; /* a cell lay outside of its fragment's non-empty domain, so it has no place in the table */
+  tsr_sums *tables[AGGREGATE_THREADS_MAX]; /* sums of the threads except the first; NULL until needed */
+} aggregate_direct;
+
+typedef struct aggregate_hashed { /* groups that are numbered as they appear */
+  tsr_buffer tuples; /* by_count keys per group */
+  aggregate_numbering numbers;
+  uint32_t last; /* the group that was found last, or NO_GROUP */
+} aggregate_hashed;
+
+typedef struct aggregate_result {
+  uint64_t count;
+  uint32_t *rows; /* groups with cells, in the order of their keys */
+  uint8_t keys[TSR_BY_MAX][8]; /* of the row that the caller has got last */
+} aggregate_result;
+
 struct tsr_aggregate {
   tsr_snapshot *snapshot;
   tsr_reader *reader;
@@ -67,17 +85,11 @@ struct tsr_aggregate {
   tsr_physical_type type;
   uint32_t by_count;
   aggregate_axis by[TSR_BY_MAX];
-  bool direct;
-  bool outside; /* direct: a cell lay outside of its fragment's non-empty domain, so it has no place in the table */
   uint64_t group_count;
   tsr_buffer sums; /* of tsr_sums, by group */
-  tsr_sums *tables[AGGREGATE_THREADS_MAX]; /* direct: sums of the threads except the first; NULL until needed */
-  tsr_buffer tuples; /* hashed: by_count keys per group */
-  aggregate_numbering numbers; /* hashed: of the groups */
-  uint32_t last; /* hashed: the group that was found last, or NO_GROUP */
-  uint64_t row_count;
-  uint32_t *rows; /* groups with cells, in the order of their keys */
-  uint8_t keys[TSR_BY_MAX][8]; /* of the row that the caller has got last */
+  aggregate_direct direct;
+  aggregate_hashed hashed;
+  aggregate_result result;
 };
 
 static tsr_sums *sums_of(const tsr_aggregate *a) { return (tsr_sums *)(void *)a->sums.data; }
@@ -107,7 +119,7 @@ static const text *aggregate_text_at(const aggregate_axis *by, uint64_t number) 
 }
 
 static const uint64_t *tuple_at(const tsr_aggregate *a, uint64_t group) {
-  return (const uint64_t *)(const void *)a->tuples.data + group * a->by_count;
+  return (const uint64_t *)(const void *)a->hashed.tuples.data + group * a->by_count;
 }
 
 static uint64_t aggregate_hash_of(const tsr_aggregate *a, const aggregate_axis *by, uint64_t number) {
@@ -157,25 +169,25 @@ static int number_text(tsr_aggregate *a, aggregate_axis *by, const uint8_t *byte
 /* Finds or makes the group of a tuple of keys. */
 static int number_tuple(tsr_aggregate *a, const uint64_t *keys, uint32_t *group, tsr_error *error) {
   const uint64_t size = a->by_count * sizeof(uint64_t);
-  if (a->last != NO_GROUP && memcmp(tuple_at(a, a->last), keys, size) == 0) {
-    *group = a->last;
+  if (a->hashed.last != NO_GROUP && memcmp(tuple_at(a, a->hashed.last), keys, size) == 0) {
+    *group = a->hashed.last;
     return TSR_OK;
   }
-  TSR_TRY(aggregate_make_room(a, NULL, &a->numbers, a->group_count, error));
-  uint64_t at = hash_tuple(keys, a->by_count) & (a->numbers.slot_count - 1);
-  for (; a->numbers.slots[at] != NO_GROUP; at = (at + 1) & (a->numbers.slot_count - 1)) {
-    *group = a->numbers.slots[at];
+  TSR_TRY(aggregate_make_room(a, NULL, &a->hashed.numbers, a->group_count, error));
+  uint64_t at = hash_tuple(keys, a->by_count) & (a->hashed.numbers.slot_count - 1);
+  for (; a->hashed.numbers.slots[at] != NO_GROUP; at = (at + 1) & (a->hashed.numbers.slot_count - 1)) {
+    *group = a->hashed.numbers.slots[at];
     if (memcmp(tuple_at(a, *group), keys, size) == 0) {
-      a->last = *group;
+      a->hashed.last = *group;
       return TSR_OK;
     }
   }
   tsr_sums sums;
   tsr__sums_init(a->type, &sums);
-  TSR_TRY(tsr__buffer_append(&a->tuples, keys, size, error));
+  TSR_TRY(tsr__buffer_append(&a->hashed.tuples, keys, size, error));
   TSR_TRY(tsr__buffer_append(&a->sums, &sums, sizeof sums, error));
-  a->numbers.slots[at] = (uint32_t)a->group_count;
-  *group = a->last = (uint32_t)a->group_count++;
+  a->hashed.numbers.slots[at] = (uint32_t)a->group_count;
+  *group = a->hashed.last = (uint32_t)a->group_count++;
   return TSR_OK;
 }
 
@@ -299,7 +311,7 @@ static const tsr_axis *axis_of(const aggregate_job *j, uint32_t k) {
  * not be read. The cells come in stretches of one group, whose length is the smallest stride of a dimension in `by`. */
 static void choose_stretches(aggregate_job *j) {
   tsr_batch_iterator *iterator = j->aggregate->reader->iterator;
-  if (!j->aggregate->direct || j->aggregate->by_count == 0 || j->batch->selection || !iterator->subtile) return;
+  if (!j->aggregate->direct.used || j->aggregate->by_count == 0 || j->batch->selection || !iterator->subtile) return;
   j->subtile = iterator->subtile(iterator);
   if (!j->subtile) return;
   j->stretch = UINT64_MAX;
@@ -346,17 +358,17 @@ static int aggregate_add_part(void *argument, uint64_t part, tsr_error *error) {
   uint32_t groups[AGGREGATE_BLOCK];
   uint8_t room[AGGREGATE_BLOCK * sizeof(uint64_t)];
   if (j->subtile) {
-    add_stretches(j, j->batch->count * part / j->parts, end, part == 0 ? sums_of(a) : a->tables[part]);
+    add_stretches(j, j->batch->count * part / j->parts, end, part == 0 ? sums_of(a) : a->direct.tables[part]);
     return TSR_OK;
   }
   for (uint64_t n, from = j->batch->count * part / j->parts; from < end; from += n) {
     n = TSR_MIN(end - from, j->field.constant || a->by_count > 0 ? AGGREGATE_BLOCK : TSR_SUMS_CELLS);
-    if (a->by_count > 0 && a->direct && !find_direct(j, from, n, groups)) {
+    if (a->by_count > 0 && a->direct.used && !find_direct(j, from, n, groups)) {
       j->outside[part] = true;
       return TSR_OK;
     }
-    if (a->by_count > 0 && !a->direct) TSR_TRY(find_hashed(j, from, n, groups, error));
-    tsr_sums *sums = part == 0 ? sums_of(a) : a->tables[part]; /* find_hashed may have moved the sums */
+    if (a->by_count > 0 && !a->direct.used) TSR_TRY(find_hashed(j, from, n, groups, error));
+    tsr_sums *sums = part == 0 ? sums_of(a) : a->direct.tables[part]; /* find_hashed may have moved the sums */
     if (null) {
       for (uint64_t r = 0; r < n; r++) sums[a->by_count > 0 ? groups[r] : 0].nulls++;
       continue;
@@ -371,12 +383,12 @@ static int aggregate_add_part(void *argument, uint64_t part, tsr_error *error) {
 /* Chooses how many threads share the batch. Each except the first gets its own table. */
 static int choose_parts(tsr_aggregate *a, const tsr_batch *batch, uint64_t *parts, tsr_error *error) {
   *parts = 1;
-  if (!a->direct || a->group_count > SHARED_FROM) return TSR_OK;
+  if (!a->direct.used || a->group_count > SHARED_FROM) return TSR_OK;
   *parts = TSR_MAX(1, TSR_MIN(TSR_MIN(a->reader->threads, AGGREGATE_THREADS_MAX), batch->count / AGGREGATE_PART_CELLS));
   for (uint64_t part = 1; part < *parts; part++) {
-    if (a->tables[part]) continue;
-    TSR_TRY(TSR_ARENA_ARRAY(&a->arena, a->group_count, &a->tables[part], error));
-    for (uint64_t g = 0; g < a->group_count; g++) tsr__sums_init(a->type, &a->tables[part][g]);
+    if (a->direct.tables[part]) continue;
+    TSR_TRY(TSR_ARENA_ARRAY(&a->arena, a->group_count, &a->direct.tables[part], error));
+    for (uint64_t g = 0; g < a->group_count; g++) tsr__sums_init(a->type, &a->direct.tables[part][g]);
   }
   return TSR_OK;
 }
@@ -393,7 +405,7 @@ static int aggregate_add_batch(tsr_aggregate *a, const tsr_batch *batch, tsr_err
   }
   TSR_TRY(choose_parts(a, batch, &j.parts, error));
   TSR_TRY(tsr__parallel_for(tsr__reader_threads(a->reader), j.parts, aggregate_add_part, &j, error));
-  for (uint64_t part = 0; part < j.parts; part++) a->outside |= j.outside[part];
+  for (uint64_t part = 0; part < j.parts; part++) a->direct.outside |= j.outside[part];
   return TSR_OK;
 }
 
@@ -423,7 +435,7 @@ static bool has_one_group(const tsr_aggregate *a, const tsr_whole_tile *tile) {
     if (tsr_datatype_kind(by->field->datatype) == TSR_KIND_FLOAT) return false; /* an MBR does not show NaN */
     keys = ends_of(a, tile, by, ends, &sizes);
     if (by->is_text ? tsr__bytes_compare(ends[0], sizes[0], ends[1], sizes[1]) != 0 : keys[0] != keys[1]) return false;
-    if (a->direct && keys[0] - by->low >= by->extent) return false;
+    if (a->direct.used && keys[0] - by->low >= by->extent) return false;
   }
   return true;
 }
@@ -441,10 +453,10 @@ static int find_tile_group(tsr_aggregate *a, const tsr_whole_tile *tile, uint32_
       tuple[k] = ends_of(a, tile, by, ends, &sizes)[0];
       if (by->is_text) TSR_TRY(number_text(a, by, ends[0], sizes[0], &tuple[k], error));
     }
-    index += a->direct ? (tuple[k] - by->low) * by->stride : 0;
+    index += a->direct.used ? (tuple[k] - by->low) * by->stride : 0;
   }
   *group = (uint32_t)index;
-  return a->direct ? TSR_OK : number_tuple(a, tuple, group, error);
+  return a->direct.used ? TSR_OK : number_tuple(a, tuple, group, error);
 }
 
 /* Returns true if no sum of `count` integers between the minimum and maximum of `ends` can exceed 64 bits. */
@@ -507,14 +519,14 @@ static int add_unwritten(tsr_aggregate *a, const tsr_whole_tile *tile, tsr_error
   for (;;) {
     uint64_t index = 0;
     uint32_t group = 0, k = a->by_count;
-    for (uint32_t i = 0; a->direct && i < a->by_count; i++) index += (tuple[i] - a->by[i].low) * a->by[i].stride;
+    for (uint32_t i = 0; a->direct.used && i < a->by_count; i++) index += (tuple[i] - a->by[i].low) * a->by[i].stride;
     group = (uint32_t)index;
-    if (!a->direct) TSR_TRY(number_tuple(a, tuple, &group, error));
+    if (!a->direct.used) TSR_TRY(number_tuple(a, tuple, &group, error));
     sums_of(a)[group].nulls += each;
     while (k > 0 && tuple[k - 1] == high[k - 1]) k--, tuple[k] = low[k];
     if (k == 0) break;
     tuple[k - 1]++;
-    if (++done % UNWRITTEN_GROUPS == 0) TSR_TRY(tsr__environment_cancelled(a->snapshot->array->environment, error));
+    if (++done % UNWRITTEN_GROUPS == 0) TSR_TRY(tsr__cancelled(&a->snapshot->array->environment->memory, error));
   }
   tsr_work_done(a->snapshot->array->environment, tile->cells);
   return 1;
@@ -588,13 +600,13 @@ static void aggregate_clear(tsr_aggregate *a) {
     a->by[k].numbers = (aggregate_numbering){0};
     a->by[k].texts.size = a->by[k].text_count = 0;
   }
-  tsr__free(a->numbers.slots);
-  a->numbers = (aggregate_numbering){0};
-  a->sums.size = a->tuples.size = a->group_count = 0;
-  memset(a->tables, 0, sizeof a->tables);
+  tsr__free(a->hashed.numbers.slots);
+  a->hashed.numbers = (aggregate_numbering){0};
+  a->sums.size = a->hashed.tuples.size = a->group_count = 0;
+  memset(a->direct.tables, 0, sizeof a->direct.tables);
   tsr__arena_reset(&a->arena);
-  a->last = NO_GROUP;
-  a->outside = false;
+  a->hashed.last = NO_GROUP;
+  a->direct.outside = false;
 }
 
 static int aggregate_make_table(tsr_aggregate *a, uint64_t groups, tsr_error *error) {
@@ -619,16 +631,16 @@ static int read_once(tsr_aggregate *a, const tsr_aggregate_request *request, con
   a->reader->shortcut.take = statistics ? use_statistics : NULL;
   a->reader->shortcut.argument = a;
   TSR_TRY(tsr_reader_start(a->reader, &reading, error));
-  a->direct = choose_direct(a, &groups) && (direct || a->by_count == 0);
-  if (a->direct) TSR_TRY(aggregate_make_table(a, groups, error));
+  a->direct.used = choose_direct(a, &groups) && (direct || a->by_count == 0);
+  if (a->direct.used) TSR_TRY(aggregate_make_table(a, groups, error));
   tsr__work_more(a->snapshot->array->environment, tsr__reader_cells(a->reader));
-  while ((rc = tsr_reader_next(a->reader, &batch, error)) > 0 && !a->outside) {
+  while ((rc = tsr_reader_next(a->reader, &batch, error)) > 0 && !a->direct.outside) {
     TSR_TRY(aggregate_add_batch(a, batch, error));
     tsr_work_done(a->snapshot->array->environment, batch->count);
   }
   for (uint32_t part = 1; rc >= 0 && part < AGGREGATE_THREADS_MAX; part++)
-    for (uint64_t g = 0; a->tables[part] && g < a->group_count; g++)
-      tsr__sums_merge(a->type, &sums_of(a)[g], &a->tables[part][g]);
+    for (uint64_t g = 0; a->direct.tables[part] && g < a->group_count; g++)
+      tsr__sums_merge(a->type, &sums_of(a)[g], &a->direct.tables[part][g]);
   return rc;
 }
 
@@ -673,11 +685,12 @@ static void aggregate_sort(const tsr_aggregate *a, uint32_t *rows, uint32_t *roo
 
 /* Lists the groups that have cells, in the order of their keys. Direct groups have that order already. */
 static int list_rows(tsr_aggregate *a, tsr_error *error) {
-  TSR_TRY(TSR_ARENA_ARRAY(&a->arena, tsr__mul_sat(2, a->group_count), &a->rows, error));
-  a->row_count = 0;
+  TSR_TRY(TSR_ARENA_ARRAY(&a->arena, tsr__mul_sat(2, a->group_count), &a->result.rows, error));
+  a->result.count = 0;
   for (uint64_t g = 0; g < a->group_count; g++)
-    if (a->by_count == 0 || sums_of(a)[g].count + sums_of(a)[g].nulls > 0) a->rows[a->row_count++] = (uint32_t)g;
-  if (!a->direct) aggregate_sort(a, a->rows, a->rows + a->group_count, a->row_count);
+    if (a->by_count == 0 || sums_of(a)[g].count + sums_of(a)[g].nulls > 0)
+      a->result.rows[a->result.count++] = (uint32_t)g;
+  if (!a->direct.used) aggregate_sort(a, a->result.rows, a->result.rows + a->group_count, a->result.count);
   return TSR_OK;
 }
 
@@ -712,7 +725,7 @@ static int aggregate_run(tsr_aggregate *a, const tsr_aggregate_request *request,
   if (rc >= 0) rc = tsr_reader_open(a->snapshot, &a->reader, error);
   while (rc >= 0 && !done) {
     rc = read_once(a, request, fields, statistics, direct, error);
-    if (rc >= 0 && a->outside) direct = false;
+    if (rc >= 0 && a->direct.outside) direct = false;
     else if (rc >= 0 && statistics && aggregate_is_doubtful(a)) statistics = false;
     else done = true;
   }
@@ -732,7 +745,7 @@ int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *requ
   tsr__snapshot_hold(snapshot);
   tsr__memory_init(&a->memory, &snapshot->array->memory, budget / 2, "memory_mb"); /* the reader has the other half */
   tsr__arena_init(&a->arena, &a->memory);
-  a->sums.memory = a->tuples.memory = &a->memory;
+  a->sums.memory = a->hashed.tuples.memory = &a->memory;
   for (uint32_t k = 0; k < TSR_BY_MAX; k++) a->by[k].texts.memory = &a->memory;
   tsr_work work;
   tsr_work_begin(snapshot->array->environment, &work, "aggregate", snapshot->array->path, 0);
@@ -752,13 +765,13 @@ void tsr_aggregate_close(tsr_aggregate *aggregate) {
   aggregate_clear(aggregate);
   for (uint32_t k = 0; k < TSR_BY_MAX; k++) tsr__buffer_release(&aggregate->by[k].texts);
   tsr__buffer_release(&aggregate->sums);
-  tsr__buffer_release(&aggregate->tuples);
+  tsr__buffer_release(&aggregate->hashed.tuples);
   tsr__arena_release(&aggregate->arena);
   tsr__free(aggregate);
   tsr_snapshot_close(snapshot);
 }
 
-uint64_t tsr_aggregate_count(const tsr_aggregate *aggregate) { return aggregate->row_count; }
+uint64_t tsr_aggregate_count(const tsr_aggregate *aggregate) { return aggregate->result.count; }
 
 /* Writes a minimum or maximum in the field's datatype. */
 static void aggregate_set_end(const tsr_aggregate *a, uint64_t bits, uint8_t out[8]) {
@@ -771,7 +784,7 @@ static void aggregate_set_end(const tsr_aggregate *a, uint64_t bits, uint8_t out
 
 void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_row *row) {
   tsr_aggregate *a = aggregate;
-  const uint32_t group = a->rows[index];
+  const uint32_t group = a->result.rows[index];
   const tsr_sums *sums = &sums_of(a)[group];
   *row = (tsr_aggregate_row){.count = sums->count, .nulls = sums->nulls};
   row->real_sum = tsr__sums_real(a->type, sums);
@@ -786,14 +799,14 @@ void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_r
   }
   for (uint32_t k = 0; k < a->by_count; k++) {
     const aggregate_axis *by = &a->by[k];
-    const uint64_t key = a->direct ? by->low + group / by->stride % by->extent : tuple_at(a, group)[k];
-    row->keys[k] = a->keys[k];
+    const uint64_t key = a->direct.used ? by->low + group / by->stride % by->extent : tuple_at(a, group)[k];
+    row->keys[k] = a->result.keys[k];
     row->key_sizes[k] = by->field->cell_size;
     if (by->is_text) {
       row->keys[k] = aggregate_text_at(by, key)->bytes;
       row->key_sizes[k] = aggregate_text_at(by, key)->size;
     } else {
-      tsr__key_value(by->field->datatype, key, a->keys[k]);
+      tsr__key_value(by->field->datatype, key, a->result.keys[k]);
     }
   }
 }

@@ -46,24 +46,31 @@ typedef struct table { /* sums of one thread */
   double min, max; /* of finite values */
 } table;
 
+typedef struct painted { /* the attribute whose means are painted */
+  const tsr_field *field;
+  uint32_t number;
+  tsr_physical_type type;
+  uint32_t skip_count; /* how many of the next are used */
+  uint8_t skips[2][8]; /* values that count as null: the fill value, NaT */
+} painted;
+
+typedef struct painter_batch { /* the current batch, and its columns */
+  const tsr_batch *batch;
+  tsr_column values, rows, columns;
+  uint64_t parts; /* how many threads share it */
+} painter_batch;
+
 typedef struct painter {
   tsr_reader *reader;
   tsr_memory memory;
   tsr_arena arena;
-  const tsr_field *field;
-  uint32_t field_number;
-  tsr_physical_type type;
+  painted painted;
   downsample_axis row, column;
   uint64_t place_count;
-  uint32_t skip_count; /* how many of the next are used */
-  uint8_t skips[2][8]; /* values that count as null: the fill value, NaT */
-  unsigned table_max; /* how many tables the budget has room for */
   uint64_t charged; /* bytes charged to `memory` for the means, which are allocated elsewhere */
+  unsigned table_max; /* how many tables the budget has room for */
   table tables[DOWNSAMPLE_THREADS_MAX];
-  /* the current batch */
-  const tsr_batch *batch;
-  tsr_column values, rows, columns;
-  uint64_t parts; /* how many threads share it */
+  painter_batch now;
 } painter;
 
 /* ---- Places ------------------------------------------------------------------------------------------------------ */
@@ -131,14 +138,14 @@ static void find_places(const painter *p, const downsample_axis *a, const tsr_co
                         uint64_t count, uint32_t *places) {
   if (a->real) {
     for (uint64_t r = 0; r < count; r++) {
-      const uint64_t i = p->batch->selection ? p->batch->selection[from + r] : p->batch->first + from + r;
+      const uint64_t i = p->now.batch->selection ? p->now.batch->selection[from + r] : p->now.batch->first + from + r;
       const uint8_t *value = (const uint8_t *)column->values + (column->constant ? 0 : i) * column->cell_size;
       places[r] = place_of_real(a, real_of(a, value));
     }
     return;
   }
   uint64_t keys[TSR_KEYS_MAX];
-  tsr__batch_keys(p->batch, column, a->field->datatype, from, count, keys);
+  tsr__batch_keys(p->now.batch, column, a->field->datatype, from, count, keys);
   for (uint64_t r = 0; r < count; r++)
     places[r] = r > 0 && keys[r] == keys[r - 1] ? places[r - 1] : downsample_place_of(a, keys[r]);
 }
@@ -156,9 +163,9 @@ typedef struct stretch { /* some rows of a batch, with their places */
 #define DEFINE_ADD(name, type)                                                                                         \
   static void add_##name(const painter *p, const stretch *s, table *t) {                                               \
     type skip = 0, skip2 = 0;                                                                                          \
-    if (p->skip_count > 0) memcpy(&skip, p->skips[0], sizeof skip);                                                    \
-    if (p->skip_count > 0) memcpy(&skip2, p->skips[p->skip_count - 1], sizeof skip2);                                  \
-    const bool skips = p->skip_count > 0;                                                                              \
+    if (p->painted.skip_count > 0) memcpy(&skip, p->painted.skips[0], sizeof skip);                                    \
+    if (p->painted.skip_count > 0) memcpy(&skip2, p->painted.skips[p->painted.skip_count - 1], sizeof skip2);          \
+    const bool skips = p->painted.skip_count > 0;                                                                      \
     double min = t->min, max = t->max;                                                                                 \
     for (uint64_t r = 0; r < s->count; r++) {                                                                          \
       const uint64_t i = s->constant ? 0 : s->selection ? s->selection[r] : s->first + r;                              \
@@ -180,7 +187,7 @@ TSR_PHYSICAL_TYPES(DEFINE_ADD)
 #undef DEFINE_ADD
 
 static void add_stretch(const painter *p, const stretch *s, table *t) {
-  switch (p->type) {
+  switch (p->painted.type) {
 #define X(name, type)                                                                                                  \
   case TSR_PHYSICAL_##name: add_##name(p, s, t); break;
     TSR_PHYSICAL_TYPES(X)
@@ -191,24 +198,24 @@ static void add_stretch(const painter *p, const stretch *s, table *t) {
 /* Adds one part of the batch, on a worker thread. */
 static int downsample_add_part(void *argument, uint64_t part, tsr_error *error) {
   painter *p = argument;
-  const uint64_t end = p->batch->count * (part + 1) / p->parts;
+  const uint64_t end = p->now.batch->count * (part + 1) / p->now.parts;
   uint32_t rows[TSR_KEYS_MAX], columns[TSR_KEYS_MAX];
   uint64_t places[TSR_KEYS_MAX];
   table *t = &p->tables[part];
   (void)error;
-  for (uint64_t n, from = p->batch->count * part / p->parts; from < end; from += n) {
+  for (uint64_t n, from = p->now.batch->count * part / p->now.parts; from < end; from += n) {
     n = TSR_MIN(end - from, TSR_KEYS_MAX);
-    find_places(p, &p->row, &p->rows, from, n, rows);
-    find_places(p, &p->column, &p->columns, from, n, columns);
+    find_places(p, &p->row, &p->now.rows, from, n, rows);
+    find_places(p, &p->column, &p->now.columns, from, n, columns);
     for (uint64_t r = 0; r < n; r++)
       places[r] = rows[r] == NO_PLACE || columns[r] == NO_PLACE ? NOWHERE : rows[r] * p->column.places + columns[r];
-    const stretch s = {.values = p->values.values,
-                       .validity = p->values.validity,
-                       .selection = p->batch->selection ? p->batch->selection + from : NULL,
+    const stretch s = {.values = p->now.values.values,
+                       .validity = p->now.values.validity,
+                       .selection = p->now.batch->selection ? p->now.batch->selection + from : NULL,
                        .places = places,
-                       .first = p->batch->first + from,
+                       .first = p->now.batch->first + from,
                        .count = n,
-                       .constant = p->values.constant};
+                       .constant = p->now.values.constant};
     add_stretch(p, &s, t);
   }
   return TSR_OK;
@@ -225,17 +232,17 @@ static int downsample_make_table(painter *p, table *t, tsr_error *error) {
 static int downsample_add_batch(painter *p, const tsr_batch *batch, tsr_error *error) {
   const tsr_column *column;
   if (!batch->written) return TSR_OK;
-  p->batch = batch;
-  TSR_TRY(tsr_reader_column(p->reader, p->field_number, &column, error));
-  p->values = *column;
+  p->now.batch = batch;
+  TSR_TRY(tsr_reader_column(p->reader, p->painted.number, &column, error));
+  p->now.values = *column;
   if (column->unwritten) return TSR_OK;
   TSR_TRY(tsr_reader_column(p->reader, p->row.dimension, &column, error));
-  p->rows = *column;
+  p->now.rows = *column;
   TSR_TRY(tsr_reader_column(p->reader, p->column.dimension, &column, error));
-  p->columns = *column;
-  p->parts = TSR_MAX(1, TSR_MIN(TSR_MIN(p->reader->threads, p->table_max), batch->count / DOWNSAMPLE_PART_CELLS));
-  for (uint64_t part = 0; part < p->parts; part++) TSR_TRY(downsample_make_table(p, &p->tables[part], error));
-  return tsr__parallel_for(tsr__reader_threads(p->reader), p->parts, downsample_add_part, p, error);
+  p->now.columns = *column;
+  p->now.parts = TSR_MAX(1, TSR_MIN(TSR_MIN(p->reader->threads, p->table_max), batch->count / DOWNSAMPLE_PART_CELLS));
+  for (uint64_t part = 0; part < p->now.parts; part++) TSR_TRY(downsample_make_table(p, &p->tables[part], error));
+  return tsr__parallel_for(tsr__reader_threads(p->reader), p->now.parts, downsample_add_part, p, error);
 }
 
 /* ---- The request ------------------------------------------------------------------------------------------------- */
@@ -249,11 +256,13 @@ static int downsample_choose_field(painter *p, const tsr_downsample_request *req
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   if (field->values_per_cell != 1 || kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES)
     return tsr__fail(error, TSR_ERROR, "'%s' has no single number in a cell", field->name);
-  p->field = field;
-  p->field_number = request->field;
-  p->type = tsr__datatype_physical(field->datatype);
-  if (request->skip_fill && field->fill) memcpy(p->skips[p->skip_count++], field->fill, field->cell_size);
-  if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) tsr__store64(p->skips[p->skip_count++], UINT64_C(1) << 63);
+  p->painted.field = field;
+  p->painted.number = request->field;
+  p->painted.type = tsr__datatype_physical(field->datatype);
+  if (request->skip_fill && field->fill)
+    memcpy(p->painted.skips[p->painted.skip_count++], field->fill, field->cell_size);
+  if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME)
+    tsr__store64(p->painted.skips[p->painted.skip_count++], UINT64_C(1) << 63);
   return TSR_OK;
 }
 

@@ -278,7 +278,7 @@ int tsr_tiles_describe(tsr_tiles *tiles, uint32_t index, uint64_t tile, tsr_tile
   if (index >= tiles->slot_count || tile >= m->tile_count)
     return tsr__fail(error, TSR_RANGE, "fragment %s has %u fields with %llu tiles each", tiles->fragment->name,
                      tiles->slot_count, (unsigned long long)m->tile_count);
-  if (++tiles->calls % 4096 == 0) TSR_TRY(tsr__environment_cancelled(array->environment, error));
+  if (++tiles->calls % 4096 == 0) TSR_TRY(tsr__cancelled(&array->environment->memory, error));
   tsr_tile_info made = {0};
   int rc = find_sizes(tiles, tiles->slots[index], tile, &made, error);
   if (rc >= 0) rc = inspect_find_statistics(tiles, tiles->slots[index], tile, &made, error);

@@ -157,7 +157,7 @@ static int split_dense(splitter *s, const partition_part *p, tsr_error *error) {
   uint64_t best = 0;
   uint32_t on = 0;
   double least = 2;
-  TSR_TRY(tsr__environment_cancelled(s->snapshot->array->environment, error));
+  TSR_TRY(tsr__cancelled(&s->snapshot->array->environment->memory, error));
   for (uint32_t k = 0; k < s->dimensions && p->share > 1; k++) {
     double miss = 2;
     const uint64_t cut = find_cut(s, p, s->order[k], (double)first_share / (double)p->share, &miss);
@@ -364,7 +364,7 @@ static int try_dimension(splitter *s, const partition_part *p, uint32_t d, doubl
   const double target = all * (double)(p->share / 2) / (double)p->share;
   box_end ends[CANDIDATES];
   int better = 0;
-  TSR_TRY(tsr__environment_cancelled(s->snapshot->array->environment, error));
+  TSR_TRY(tsr__cancelled(&s->snapshot->array->environment->memory, error));
   for (uint64_t i = 0; i < p->item_count; i++)
     ranks[i] = (partition_ranked){.low = partition_end_of(s, p, &p->items[i], d, false),
                                   .high = partition_end_of(s, p, &p->items[i], d, true),

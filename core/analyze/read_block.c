@@ -32,6 +32,19 @@ typedef struct space { /* a space tile of the window */
   uint32_t count;
 } space;
 
+typedef struct read_block_box { /* the box that is read; by dimension */
+  uint64_t *low, *high; /* ordinals, inclusive */
+  uint64_t *stride; /* in `out`, in cells */
+  uint64_t *tile_stride; /* in a tile, in cells */
+} read_block_box;
+
+typedef struct read_block_window { /* the space tiles that are read at once */
+  tsr_arena arena; /* memory of `spaces` */
+  space *spaces;
+  uint64_t count;
+  tsr_buffer requests; /* tsr_tile_request */
+} read_block_window;
+
 typedef struct read_block_block {
   tsr_snapshot *snapshot;
   tsr_environment *environment;
@@ -39,19 +52,14 @@ typedef struct read_block_block {
   const tsr_field *field;
   uint32_t field_index, dimensions;
   tsr_memory memory;
-  tsr_arena arena, window;
+  tsr_arena arena;
   unsigned threads;
   tsr_plan plan;
-  uint64_t *low, *high; /* the box: ordinals, inclusive */
-  uint64_t *stride; /* [dimension]: of `out`, in cells */
-  uint64_t *tile_stride; /* [dimension]: of a tile, in cells */
+  read_block_box box;
   uint8_t *out; /* the caller's memory */
   uint64_t *at; /* the next space tile: coordinates in the tile grid */
   bool ended; /* there is no next space tile */
-  /* the current window */
-  space *spaces;
-  uint64_t space_count;
-  tsr_buffer requests; /* tsr_tile_request */
+  read_block_window window;
 } read_block_block;
 
 /* ---- Copying ----------------------------------------------------------------------------------------------------- */
@@ -97,28 +105,28 @@ static void write_copy(const read_block_block *b, const space *s, const read_blo
   const uint64_t size = b->field->cell_size, count = c->high[last] - c->low[last] + 1;
   uint64_t from = 0, to = 0;
   for (uint32_t d = 0; d < b->dimensions; d++) {
-    from += (c->low[d] - s->start[d]) * b->tile_stride[d];
-    to += (c->low[d] - b->low[d]) * b->stride[d];
+    from += (c->low[d] - s->start[d]) * b->box.tile_stride[d];
+    to += (c->low[d] - b->box.low[d]) * b->box.stride[d];
   }
   uint64_t row[TSR_MAX_DIMENSIONS];
   memcpy(row, c->low, b->dimensions * sizeof *row);
   while (true) {
     if (!tile) fill_row(b, b->out + to * size, count);
     else {
-      copy_row(b, tile->values + from * size, b->tile_stride[last], b->out + to * size, count);
-      if (tile->validity) null_row(b, tile->validity + from, b->tile_stride[last], b->out + to * size, count);
+      copy_row(b, tile->values + from * size, b->box.tile_stride[last], b->out + to * size, count);
+      if (tile->validity) null_row(b, tile->validity + from, b->box.tile_stride[last], b->out + to * size, count);
     }
     uint32_t d = last;
     while (d-- > 0) {
       if (row[d]++ < c->high[d]) {
-        from += b->tile_stride[d];
-        to += b->stride[d];
+        from += b->box.tile_stride[d];
+        to += b->box.stride[d];
         break;
       }
       const uint64_t back = c->high[d] - c->low[d];
       row[d] = c->low[d];
-      from -= back * b->tile_stride[d];
-      to -= back * b->stride[d];
+      from -= back * b->box.tile_stride[d];
+      to -= back * b->box.stride[d];
     }
     if (d == UINT32_MAX) return;
   }
@@ -127,8 +135,8 @@ static void write_copy(const read_block_block *b, const space *s, const read_blo
 /* Makes all copies of a space tile, on a worker thread. Space tiles do not overlap in `out`. */
 static int write_space(void *argument, uint64_t index, tsr_error *error) {
   const read_block_block *b = argument;
-  const space *s = &b->spaces[index];
-  const tsr_tile_request *requests = (const tsr_tile_request *)(const void *)b->requests.data;
+  const space *s = &b->window.spaces[index];
+  const tsr_tile_request *requests = (const tsr_tile_request *)(const void *)b->window.requests.data;
   for (uint32_t i = 0; i < s->count; i++)
     write_copy(b, s, &s->copies[i], s->copies[i].request == NO_TILE ? NULL : requests[s->copies[i].request].tile);
   return TSR_OK;
@@ -144,8 +152,8 @@ static uint32_t dimension_at(const read_block_block *b, uint32_t k) {
 static void read_block_advance(read_block_block *b) {
   for (uint32_t k = b->dimensions; k-- > 0;) {
     const uint32_t d = dimension_at(b, k);
-    if (b->at[d]++ < b->high[d] / b->grid->extent[d]) return;
-    b->at[d] = b->low[d] / b->grid->extent[d];
+    if (b->at[d]++ < b->box.high[d] / b->grid->extent[d]) return;
+    b->at[d] = b->box.low[d] / b->grid->extent[d];
   }
   b->ended = true;
 }
@@ -176,7 +184,7 @@ static bool read_block_meet(const read_block_block *b, const uint64_t *low, cons
 
 static int new_copy(read_block_block *b, read_block_copy *c, tsr_error *error) {
   uint64_t *memory;
-  TSR_TRY(TSR_ARENA_RAW(&b->window, 2 * b->dimensions, &memory, error));
+  TSR_TRY(TSR_ARENA_RAW(&b->window.arena, 2 * b->dimensions, &memory, error));
   *c = (read_block_copy){.request = NO_TILE, .low = memory, .high = memory + b->dimensions};
   return TSR_OK;
 }
@@ -190,23 +198,23 @@ static int read_block_request_tile(read_block_block *b, const tsr_plan_box *box,
   const tsr_tile_request request = {
       .fragment = f->fragment, .slot = (uint32_t)slot, .number = read_block_tile_number(b, f->fragment)};
   TSR_TRY(tsr__tile_cost(b->snapshot->array, request.fragment, request.slot, request.number, &bytes, error));
-  c->request = b->requests.size / sizeof request;
+  c->request = b->window.requests.size / sizeof request;
   *cost = tsr__add_sat(*cost, bytes);
-  return tsr__buffer_append(&b->requests, &request, sizeof request, error);
+  return tsr__buffer_append(&b->window.requests, &request, sizeof request, error);
 }
 
 /* Plans the space tile at b->at. Copies are found newest first, until one covers the requested part completely, and are
  * then reversed. */
 static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *error) {
   const uint32_t n = b->dimensions;
-  TSR_TRY(TSR_ARENA_RAW(&b->window, 3 * n, &s->start, error));
+  TSR_TRY(TSR_ARENA_RAW(&b->window.arena, 3 * n, &s->start, error));
   uint64_t *low = s->start + n, *high = low + n;
   for (uint32_t d = 0; d < n; d++) {
     s->start[d] = b->at[d] * b->grid->extent[d];
-    low[d] = TSR_MAX(s->start[d], b->low[d]);
-    high[d] = TSR_MIN(tsr__add_sat(s->start[d], b->grid->extent[d] - 1), b->high[d]);
+    low[d] = TSR_MAX(s->start[d], b->box.low[d]);
+    high[d] = TSR_MIN(tsr__add_sat(s->start[d], b->grid->extent[d] - 1), b->box.high[d]);
   }
-  TSR_TRY(TSR_ARENA_ARRAY(&b->window, b->plan.box_count + 1, &s->copies, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&b->window.arena, b->plan.box_count + 1, &s->copies, error));
   s->count = 0;
   bool all = false;
   for (uint64_t i = b->plan.box_count; i-- > 0 && !all;) {
@@ -230,13 +238,13 @@ static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *
 }
 
 static int read_block_load_window(read_block_block *b, tsr_error *error) {
-  tsr_tile_request *requests = (tsr_tile_request *)(void *)b->requests.data;
-  const uint64_t count = b->requests.size / sizeof *requests;
+  tsr_tile_request *requests = (tsr_tile_request *)(void *)b->window.requests.data;
+  const uint64_t count = b->window.requests.size / sizeof *requests;
   TSR_TRY(tsr__tiles_load(b->snapshot->array, b->threads, requests, count, &b->memory, error));
   uint64_t cells = 0;
   for (uint64_t i = 0; i < count; i++) cells += requests[i].decoded ? requests[i].tile->cells : 0;
   tsr__count(b->environment, TSR_COUNT_cells_decoded, cells);
-  int rc = tsr__parallel_for(b->threads, b->space_count, write_space, b, error);
+  int rc = tsr__parallel_for(b->threads, b->window.count, write_space, b, error);
   for (uint64_t i = 0; i < count; i++) tsr__tile_return(requests[i].tile, &b->memory);
   tsr__array_files_done(b->snapshot->array);
   return rc;
@@ -246,17 +254,17 @@ static int read_block_load_window(read_block_block *b, tsr_error *error) {
 static int read_block_read_window(read_block_block *b, tsr_error *error) {
   const uint64_t tile_max = (uint64_t)READ_BLOCK_TILES_FOR_A_THREAD * b->threads, budget = b->memory.limit / 4;
   uint64_t cost = 0;
-  TSR_TRY(tsr__environment_cancelled(b->environment, error));
-  tsr__arena_reset(&b->window);
-  b->requests.size = 0;
-  TSR_TRY(TSR_ARENA_ARRAY(&b->window, tile_max, &b->spaces, error));
-  b->space_count = 0;
-  while (!b->ended && b->space_count < tile_max && cost <= budget) {
-    TSR_TRY(plan_space(b, &b->spaces[b->space_count++], &cost, error));
+  TSR_TRY(tsr__cancelled(&b->environment->memory, error));
+  tsr__arena_reset(&b->window.arena);
+  b->window.requests.size = 0;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->window.arena, tile_max, &b->window.spaces, error));
+  b->window.count = 0;
+  while (!b->ended && b->window.count < tile_max && cost <= budget) {
+    TSR_TRY(plan_space(b, &b->window.spaces[b->window.count++], &cost, error));
     read_block_advance(b);
   }
   TSR_TRY(read_block_load_window(b, error));
-  tsr_work_done(b->environment, b->space_count);
+  tsr_work_done(b->environment, b->window.count);
   return TSR_OK;
 }
 
@@ -268,9 +276,9 @@ static int write_batch(read_block_block *b, tsr_reader *reader, const tsr_batch 
   const tsr_schema *schema = b->snapshot->schema;
   const uint64_t size = b->field->cell_size;
   TSR_TRY(tsr_reader_column(reader, b->field_index, &values, error));
-  tsr__arena_reset(&b->window);
+  tsr__arena_reset(&b->window.arena);
   uint64_t *to;
-  TSR_TRY(TSR_ARENA_ARRAY(&b->window, batch->count, &to, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&b->window.arena, batch->count, &to, error));
   memset(to, 0, batch->count * sizeof *to);
   for (uint32_t d = 0; d < b->dimensions; d++) {
     const tsr_field *f = &schema->fields[d];
@@ -278,7 +286,7 @@ static int write_batch(read_block_block *b, tsr_reader *reader, const tsr_batch 
     for (uint64_t r = 0; r < batch->count; r++) {
       const uint64_t i = column->constant ? 0 : batch->selection ? batch->selection[r] : batch->first + r;
       const uint64_t key = tsr__key(f->datatype, (const uint8_t *)column->values + i * f->cell_size);
-      to[r] += (key - b->grid->low_key[d] - b->low[d]) * b->stride[d];
+      to[r] += (key - b->grid->low_key[d] - b->box.low[d]) * b->box.stride[d];
     }
   }
   for (uint64_t r = 0; r < batch->count; r++) {
@@ -294,7 +302,7 @@ static int read_block_read_cells(read_block_block *b, const tsr_ranges *ranges, 
   const tsr_batch *batch;
   const tsr_request request = {.dimensions = ranges, .memory_bytes = b->memory.limit, .threads = b->threads};
   uint64_t cells = 1;
-  for (uint32_t d = 0; d < b->dimensions; d++) cells *= b->high[d] - b->low[d] + 1;
+  for (uint32_t d = 0; d < b->dimensions; d++) cells *= b->box.high[d] - b->box.low[d] + 1;
   fill_row(b, b->out, cells);
   TSR_TRY(tsr_reader_open(b->snapshot, &reader, error));
   int rc = tsr_reader_start(reader, &request, error);
@@ -333,28 +341,28 @@ static int read_block_prepare(read_block_block *b, const tsr_interval *box, uint
   uint64_t cells, bytes;
   uint64_t *memory;
   TSR_TRY(TSR_ARENA_RAW(&b->arena, 6 * n, &memory, error));
-  b->low = memory;
-  b->high = b->low + n;
-  b->stride = b->high + n;
-  b->tile_stride = b->stride + n;
-  b->at = b->tile_stride + n;
+  b->box.low = memory;
+  b->box.high = b->box.low + n;
+  b->box.stride = b->box.high + n;
+  b->box.tile_stride = b->box.stride + n;
+  b->at = b->box.tile_stride + n;
   TSR_TRY(tsr_block_cells(b->snapshot, box, b->at + n, &cells, error));
   if (!tsr__mul(cells, b->field->cell_size, &bytes) || bytes != size)
     return tsr__fail(error, TSR_RANGE, "the block has %llu cells of %llu bytes, the memory %llu bytes",
                      (unsigned long long)cells, (unsigned long long)b->field->cell_size, (unsigned long long)size);
   for (uint32_t d = 0; d < n; d++) {
     const tsr_field *f = &schema->fields[d];
-    b->low[d] = tsr__key(f->datatype, box[d].low) - b->grid->low_key[d];
-    b->high[d] = tsr__key(f->datatype, box[d].high) - b->grid->low_key[d];
-    b->at[d] = b->low[d] / b->grid->extent[d];
+    b->box.low[d] = tsr__key(f->datatype, box[d].low) - b->grid->low_key[d];
+    b->box.high[d] = tsr__key(f->datatype, box[d].high) - b->grid->low_key[d];
+    b->at[d] = b->box.low[d] / b->grid->extent[d];
     range[d] = (tsr_range){.low = box[d].low, .high = box[d].high};
     ranges[d] = (tsr_ranges){.ranges = &range[d], .count = 1};
   }
   uint64_t out = 1, tile = 1;
-  for (uint32_t i = n; i-- > 0; out *= b->high[i] - b->low[i] + 1) b->stride[i] = out;
+  for (uint32_t i = n; i-- > 0; out *= b->box.high[i] - b->box.low[i] + 1) b->box.stride[i] = out;
   for (uint32_t i = 0; i < n; i++) {
     const uint32_t d = b->grid->col_major_cells ? i : n - 1 - i;
-    b->tile_stride[d] = tile;
+    b->box.tile_stride[d] = tile;
     tile *= b->grid->extent[d];
   }
   return TSR_OK;
@@ -372,7 +380,7 @@ static int read_block(read_block_block *b, const tsr_interval *box, uint64_t siz
     if (b->plan.boxes[i].sparse) return read_block_read_cells(b, ranges, error);
   uint64_t spaces = 1;
   for (uint32_t d = 0; d < b->dimensions; d++)
-    spaces = tsr__mul_sat(spaces, b->high[d] / b->grid->extent[d] - b->low[d] / b->grid->extent[d] + 1);
+    spaces = tsr__mul_sat(spaces, b->box.high[d] / b->grid->extent[d] - b->box.low[d] / b->grid->extent[d] + 1);
   tsr__work_more(b->environment, spaces);
   while (!b->ended) TSR_TRY(read_block_read_window(b, error));
   return TSR_OK;
@@ -398,15 +406,15 @@ int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *b
   tsr__memory_init(&b.memory, &array->environment->memory, memory_bytes ? memory_bytes : READ_BLOCK_DEFAULT_MEMORY,
                    "memory_mb");
   tsr__arena_init(&b.arena, &b.memory);
-  tsr__arena_init(&b.window, &b.memory);
-  b.requests.memory = &b.memory;
+  tsr__arena_init(&b.window.arena, &b.memory);
+  b.window.requests.memory = &b.memory;
   b.threads = TSR_MAX(1, threads && !array->environment->single_threaded ? threads : array->threads);
   tsr_work work;
   tsr_work_begin(b.environment, &work, "read", array->path, 0);
   int rc = read_block(&b, box, size, error);
   tsr_work_end(b.environment, &work);
-  tsr__buffer_release(&b.requests);
-  tsr__arena_release(&b.window);
+  tsr__buffer_release(&b.window.requests);
+  tsr__arena_release(&b.window.arena);
   tsr__arena_release(&b.arena);
   return rc < 0 ? tsr__wrap(error, "%s", array->path) : TSR_OK;
 }

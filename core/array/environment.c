@@ -44,8 +44,8 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   memset(e, 0, sizeof *e);
   tsr__memory_init_root(&e->memory, options->reallocate, options->reallocate_argument);
   if (options->largest_block) e->memory.largest = options->largest_block;
-  e->memory.interrupted = options->interrupted;
-  e->memory.interrupted_argument = options->interrupted_argument;
+  e->memory.cancel.requested = options->interrupted;
+  e->memory.cancel.argument = options->interrupted_argument;
   e->memory.contexts = &e->contexts;
   e->single_threaded = options->single_threaded;
   e->permits = options->permits;
@@ -147,10 +147,6 @@ const tsr_scheme *tsr__environment_scheme(const tsr_environment *environment, co
   return NULL;
 }
 
-int tsr__environment_cancelled(tsr_environment *environment, tsr_error *error) {
-  return tsr__cancelled(&environment->memory, error);
-}
-
 /* ---- Counters ---------------------------------------------------------------------------------------------------- */
 
 void tsr_environment_counters(const tsr_environment *environment, tsr_counters *counters) {
@@ -235,7 +231,7 @@ int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t
   for (uint64_t seen = now; now < chosen + more && now >= seen;) { /* ends if the clock is set back meanwhile */
     const struct timespec moment = {.tv_nsec = 200000};
     nanosleep(&moment, NULL);
-    TSR_TRY(tsr__environment_cancelled(environment, error));
+    TSR_TRY(tsr__cancelled(&environment->memory, error));
     seen = now;
     now = tsr__environment_now();
   }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/map.h"
+#include "base/pool.h"
 #include "store/store.h"
 #include "filter/filter.h"
 
@@ -45,10 +46,6 @@ typedef enum tsr_counter {
 static inline void tsr__count(tsr_environment *environment, tsr_counter counter, uint64_t n) {
   atomic_fetch_add_explicit(&environment->counters[counter], n, memory_order_relaxed);
 }
-
-/* Returns TSR_INTERRUPT if the host cancels the statement (tsr__cancelled). Call it at least once for every 4 MiB
- * decoded or 65,536 rows. */
-int tsr__environment_cancelled(tsr_environment *environment, tsr_error *error);
 
 /* Gives the first of `rows` rowids for the fragment `name` of the array at `path`. The range is the same as long as the
  * environment lives, and no other fragment ever gets a rowid in it. Returns TSR_RANGE when all 63-bit rowids are used

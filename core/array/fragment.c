@@ -275,7 +275,7 @@ static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, 
   tsr_error fault = {0};
   if (m->dense || m->tile_count == 0 || m->tile_count > EAGER_TILES) return TSR_OK;
   int rc = tsr__fragment_metadata_load_rtree(m, file, tsr__array_key(array), &fault);
-  return rc == TSR_INTERRUPT ? tsr__fail(error, rc, "%s", fault.message) : TSR_OK;
+  return tsr__only_cancelled(rc, &fault, error);
 }
 
 static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument,

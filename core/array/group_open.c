@@ -119,7 +119,7 @@ int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, t
   TSR_TRY(group_open_read_file(group, files->paths[files->count - 1], arena, &newest, error));
   *alone = newest.version == TSR_GROUP_LISTS_MEMBERS;
   for (uint64_t i = *alone && !all ? files->count - 1 : 0; i < files->count; i++) {
-    TSR_TRY(tsr__environment_cancelled(group->environment, error));
+    TSR_TRY(tsr__cancelled(&group->environment->memory, error));
     TSR_TRY(apply_file(group, files->paths[i], arena, map, error));
   }
   return TSR_OK;

@@ -73,7 +73,7 @@ static int metadata_open_fill(tsr_environment *environment, tsr_store *store, co
   tsr_buffer all = {.memory = &environment->memory};
   int rc = tsr__timed_files(environment, store, TSR_DIR_META, since, as_of, &made->arena, &files, error);
   for (uint64_t i = 0; rc >= 0 && i < files.count; i++) {
-    rc = tsr__environment_cancelled(environment, error);
+    rc = tsr__cancelled(&environment->memory, error);
     if (rc >= 0) rc = add_file(store, key, files.paths[i], &made->arena, &all, error);
   }
   if (rc >= 0) rc = keep_last(&all, made, error);

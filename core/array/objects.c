@@ -155,7 +155,7 @@ static int walk_all(objects_walk *w) {
   for (uint64_t i = 0; i < w->pending.size / sizeof(char *); i++) {
     const char *path;
     memcpy(&path, w->pending.data + i * sizeof path, sizeof path);
-    if (i % 64 == 63) TSR_TRY(tsr__environment_cancelled(w->environment, w->error));
+    if (i % 64 == 63) TSR_TRY(tsr__cancelled(&w->environment->memory, w->error));
     TSR_TRY(visit_directory(w, path));
   }
   tsr_object *objects;

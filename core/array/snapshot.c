@@ -406,7 +406,7 @@ static int add_fragments(selection *s) {
   TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, s->count, &s->snapshot->fragments, s->error));
   TSR_TRY(read_unread(s));
   for (uint64_t i = 0; i < s->count; i++) {
-    if (i % 64 == 63) TSR_TRY(tsr__environment_cancelled(s->array->environment, s->error));
+    if (i % 64 == 63) TSR_TRY(tsr__cancelled(&s->array->environment->memory, s->error));
     TSR_TRY(snapshot_add_fragment(s, s->visible[i]));
   }
   return TSR_OK;

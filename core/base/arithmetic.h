@@ -49,7 +49,6 @@ static inline uint64_t tsr__load64(const void *p) {
   memcpy(&v, p, 8);
   return v;
 }
-static inline void tsr__store16(void *p, uint16_t v) { memcpy(p, &v, 2); }
 static inline void tsr__store32(void *p, uint32_t v) { memcpy(p, &v, 4); }
 static inline void tsr__store64(void *p, uint64_t v) { memcpy(p, &v, 8); }
 

@@ -54,11 +54,11 @@ static void memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, 
   memory->name = name;
   memory->relieve = NULL;
   memory->relieve_argument = NULL;
-  memory->interrupted = NULL;
-  memory->interrupted_argument = NULL;
+  memory->cancel.requested = NULL;
+  memory->cancel.argument = NULL;
   memory->contexts = NULL;
   atomic_init(&memory->lent, 0);
-  atomic_init(&memory->work, 0);
+  atomic_init(&memory->cancel.decoded, 0);
   atomic_init(&memory->used, 0);
   atomic_init(&memory->peak, 0);
 }

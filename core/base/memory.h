@@ -13,6 +13,13 @@ typedef struct tsr_context_pool tsr_context_pool;
 
 /* ---- Budgets --------------------------------------------------------------------------------- */
 
+/* How tsr__cancelled (pool.h) finds out whether the host wants long work to be cancelled. */
+typedef struct tsr_cancel {
+  bool (*requested)(void *argument); /* NULL: the host never cancels */
+  void *argument; /* borrowed */
+  _Atomic uint64_t decoded; /* bytes decoded since the host was last polled (tsr__cancelled_after) */
+} tsr_cancel;
+
 /* A budget. What is charged to it is charged to each of its parents, too, and no level's `used` passes its `limit`. A
  * tsr_memory outlives all blocks that it pays for. All operations are thread-safe, except that the fields without
  * _Atomic are set before any other thread uses the tsr_memory. */
@@ -30,11 +37,7 @@ typedef struct tsr_memory {
    * spared. */
   bool (*relieve)(void *argument);
   void *relieve_argument; /* borrowed */
-  /* Of a root: returns true if the host wants long work to be cancelled (see tsr__cancelled). NULL: the host never
-   * does. */
-  bool (*interrupted)(void *argument);
-  void *interrupted_argument; /* borrowed */
-  _Atomic uint64_t work; /* of a root: bytes decoded since the host was last polled (see tsr__cancelled_after) */
+  tsr_cancel cancel; /* of a root */
   /* Of a root: idle contexts of compression libraries (filter.h), borrowed. NULL: contexts are not kept. */
   struct tsr_context_pool *contexts;
 } tsr_memory;

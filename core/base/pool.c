@@ -28,8 +28,8 @@
 #define MAX_WORKERS 63u
 /* Nanoseconds for which a caller waits before it polls its host for cancellation again. */
 #define POLL_INTERVAL 20000000
-#define WORK_MAX      (UINT64_C(4) << 20) /* bytes decoded between two polls of tsr__cancelled_after */
-#define CELL_WORK     64u /* bytes that a cell counts for, at least */
+#define DECODED_MAX   (UINT64_C(4) << 20) /* bytes decoded between two polls of tsr__cancelled_after */
+#define CELL_BYTES    64u /* bytes that a cell counts for, at least */
 
 typedef struct worker {
   pthread_t thread;
@@ -119,35 +119,43 @@ static tsr_job *find_helped(void) {
   return helped;
 }
 
+/* ---- Cancellation ---------------------------------------------------------------------------- */
+
 int tsr__cancelled(tsr_memory *memory, tsr_error *error) {
   tsr_job *helped = find_helped();
   bool stop;
   if (helped) {
-    stop = atomic_load_explicit(&helped->interrupted, memory_order_relaxed);
+    stop = atomic_load_explicit(&helped->cancelled, memory_order_relaxed);
   } else {
     tsr_memory *root = tsr__memory_root(memory);
-    atomic_store_explicit(&root->work, 0, memory_order_relaxed);
-    stop = root->interrupted && root->interrupted(root->interrupted_argument);
+    atomic_store_explicit(&root->cancel.decoded, 0, memory_order_relaxed);
+    stop = root->cancel.requested && root->cancel.requested(root->cancel.argument);
   }
-  return stop ? tsr__fail(error, TSR_INTERRUPT, "interrupted") : TSR_OK;
+  return stop ? tsr__fail_cancelled(error) : TSR_OK;
+}
+
+int tsr__fail_cancelled(tsr_error *error) { return tsr__fail(error, TSR_INTERRUPT, "interrupted"); }
+
+int tsr__only_cancelled(int rc, const tsr_error *failure, tsr_error *error) {
+  return rc == TSR_INTERRUPT ? tsr__fail(error, rc, "%s", failure->message) : TSR_OK;
 }
 
 int tsr__cancelled_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr_error *error) {
-  const uint64_t work = TSR_MIN(TSR_MAX(bytes, tsr__mul_sat(cells, CELL_WORK)), WORK_MAX);
+  const uint64_t decoded = TSR_MIN(TSR_MAX(bytes, tsr__mul_sat(cells, CELL_BYTES)), DECODED_MAX);
   tsr_memory *root = tsr__memory_root(memory);
-  const uint64_t before = atomic_fetch_add_explicit(&root->work, work, memory_order_relaxed);
-  if (before + work < WORK_MAX) return TSR_OK;
-  /* On the caller's thread this sets the work to 0. On a worker the work stays, so that the caller's next call polls
+  const uint64_t before = atomic_fetch_add_explicit(&root->cancel.decoded, decoded, memory_order_relaxed);
+  if (before + decoded < DECODED_MAX) return TSR_OK;
+  /* On the caller's thread this sets the count to 0. On a worker the count stays, so that the caller's next call polls
    * the host. */
   TSR_TRY(tsr__cancelled(memory, error));
-  atomic_fetch_add_explicit(&root->work, work, memory_order_relaxed);
+  atomic_fetch_add_explicit(&root->cancel.decoded, decoded, memory_order_relaxed);
   return TSR_OK;
 }
 
 /* ---- Running a job --------------------------------------------------------------------------- */
 
 static void fail_job(tsr_job *j, uint64_t index, int rc, const tsr_error *error) {
-  if (rc == TSR_INTERRUPT) atomic_store_explicit(&j->interrupted, true, memory_order_relaxed);
+  if (rc == TSR_INTERRUPT) atomic_store_explicit(&j->cancelled, true, memory_order_relaxed);
   atomic_store_explicit(&j->failed, true, memory_order_relaxed);
   const bool shared = j->wanted > 0; /* otherwise the pool and its mutex may not exist */
   if (shared) pthread_mutex_lock(&pool.mutex);
@@ -261,7 +269,7 @@ static void unlink_job(tsr_job *j) {
 /* Waits until no worker runs a task of the job. Call with the mutex held; it is released while the host is polled. */
 static void wait_for_workers(tsr_job *j, tsr_memory *memory) {
   while (j->helpers > 0) {
-    if (!memory || atomic_load_explicit(&j->interrupted, memory_order_relaxed)) {
+    if (!memory || atomic_load_explicit(&j->cancelled, memory_order_relaxed)) {
       pthread_cond_wait(&j->done, &pool.mutex);
       continue;
     }
@@ -285,7 +293,7 @@ void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn,
   job->count = count;
   atomic_init(&job->at, 0);
   atomic_init(&job->failed, false);
-  atomic_init(&job->interrupted, false);
+  atomic_init(&job->cancelled, false);
   job->wanted = (unsigned)TSR_MIN(TSR_MIN(workers, MAX_WORKERS), count);
   job->joined = job->helpers = 0;
   job->code = TSR_OK;
@@ -326,7 +334,7 @@ int tsr__job_finish(tsr_job *job, tsr_memory *memory, tsr_error *error) {
 
 void tsr__job_cancel(tsr_job *job) {
   adopt(job);
-  atomic_store_explicit(&job->interrupted, true, memory_order_relaxed);
+  atomic_store_explicit(&job->cancelled, true, memory_order_relaxed);
   atomic_store_explicit(&job->failed, true, memory_order_relaxed);
   pool_take_back(job, NULL);
 }

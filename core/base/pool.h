@@ -18,14 +18,22 @@ typedef int (*tsr_task)(void *argument, uint64_t index, tsr_error *error);
  * Errors: those of the task with the lowest index that failed. Tasks with higher indexes may not have run then. */
 int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argument, tsr_error *error);
 
-/* Fails with TSR_INTERRUPT if the host that owns the root of `memory` wants to cancel. Call it now and then in long
- * work, within tasks, too. On a worker thread it does not call the host: there it fails once the thread that finishes
- * the job was told to cancel. */
+/* Fails with TSR_INTERRUPT if the host that owns the root of `memory` wants to cancel. Call it in all long work, within
+ * tasks, too, at least once for every 4 MiB decoded or 65,536 rows. On a worker thread it does not call the host: there
+ * it fails once the thread that finishes the job was told to cancel. */
 int tsr__cancelled(tsr_memory *memory, tsr_error *error);
 
 /* Rate-limited tsr__cancelled: polls once per 4 MiB decoded or 65,536 cells. Call it before decoding `bytes` bytes or
  * `cells` cells. */
 int tsr__cancelled_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr_error *error);
+
+/* Sets the error that all cancelled work fails with. Returns TSR_INTERRUPT. */
+int tsr__fail_cancelled(tsr_error *error);
+
+/* Call it with the result of work whose failures are ignored, because they are met again later: a cancellation is not,
+ * since the host reports it once. Returns TSR_INTERRUPT, with `error` set from `failure`, if rc is TSR_INTERRUPT; else
+ * TSR_OK. */
+int tsr__only_cancelled(int rc, const tsr_error *failure, tsr_error *error);
 
 /* A job whose tasks workers run while the caller does something else. The caller provides the structure, does not move
  * it, and ends each job that it started with exactly one call of tsr__job_finish or tsr__job_cancel. */
@@ -36,7 +44,7 @@ typedef struct tsr_job {
   uint64_t count; /* tasks */
   _Atomic uint64_t at; /* index of the next task to start; may pass `count` */
   _Atomic bool failed; /* start no further task */
-  _Atomic bool interrupted; /* cancel the running tasks (tsr__cancelled), too */
+  _Atomic bool cancelled; /* cancel the running tasks (tsr__cancelled), too */
   unsigned wanted, joined; /* workers: the maximum, and how many have joined so far */
   unsigned helpers; /* workers that run tasks of this job now */
   int64_t process; /* id of the process that started the job; set if `wanted` is not 0 */

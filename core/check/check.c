@@ -74,7 +74,7 @@ int tsr__check_say(tsr_checker *c, tsr_severity severity, const char *file, cons
 int tsr__check_fault(tsr_checker *c, const char *file, const tsr_error *fault, const char *what) {
   const char *colon = what ? ": " : "";
   if (!what) what = "";
-  if (fault->code == TSR_INTERRUPT) return tsr__fail(c->error, TSR_INTERRUPT, "%s", fault->message);
+  TSR_TRY(tsr__only_cancelled(fault->code, fault, c->error));
   tsr_error plain = *fault;
   check_shorten(c, file, plain.message);
   if (tsr__lacks_memory(fault->code) || fault->code == TSR_TOOBIG)
@@ -216,7 +216,7 @@ int tsr__check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, 
   tsr_generic_tile header;
   tsr_error fault = {0};
   uint64_t behind;
-  TSR_TRY(tsr__environment_cancelled(c->environment, c->error));
+  TSR_TRY(tsr__cancelled(&c->environment->memory, c->error));
   *sound = check_read_tile(c, path, content, &header, &behind, &fault) >= 0;
   if (*sound) return report_behind(c, path, behind);
   return tsr__check_fault(c, path, &fault, NULL);
@@ -254,7 +254,7 @@ static int check_load_schema(tsr_checker *c, tsr_checked_schema *schema, const c
   tsr_generic_tile header = {0};
   tsr_error fault = {0};
   uint64_t behind = 0;
-  int stop = tsr__environment_cancelled(c->environment, c->error);
+  int stop = tsr__cancelled(&c->environment->memory, c->error);
   if (stop < 0) return stop;
   int rc = note_cancel(c, check_read_tile(c, schema->path, &content, &header, &behind, &fault));
   tally->files++;
@@ -289,7 +289,7 @@ static int prove_in(tsr_checker *c, const char *directory, const char *suffix, u
                                                     &(tsr_error){0})) >= 0;
     tsr__store_close_file(file);
     tsr__buffer_release(&content);
-    rc = tsr__environment_cancelled(c->environment, c->error);
+    rc = tsr__cancelled(&c->environment->memory, c->error);
   }
   if (found) tsr__listing_release(&entries);
   return rc;
@@ -652,7 +652,7 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
   tsr_work_begin(environment, &work, "check", store->name, 0);
   int rc = check_list_root(&c);
   if (rc >= 0) rc = check_all(&c);
-  if (c.cancelled && rc != TSR_INTERRUPT) rc = tsr__fail(error, TSR_INTERRUPT, "interrupted");
+  if (c.cancelled && rc != TSR_INTERRUPT) rc = tsr__fail_cancelled(error);
   tsr_work_end(environment, &work);
   check_release(&c);
   tsr__count(environment, TSR_COUNT_files_opened, store->files_opened);

@@ -216,7 +216,7 @@ static void fit_window(check_cells_window *w) {
 static int check_cells_load_window(check_cells_window *w, uint64_t first) {
   tsr_fragment_check *f = w->f;
   uint64_t decoded = 0;
-  TSR_TRY(tsr__environment_cancelled(f->c->environment, f->c->error));
+  TSR_TRY(tsr__cancelled(&f->c->environment->memory, f->c->error));
   plan_window(w, first);
   TSR_TRY(TSR_ALLOC_ARRAY(&f->c->memory, w->count * w->slot_count, &w->jobs, f->c->error));
   for (uint64_t i = 0; i < w->count * w->slot_count; i++) {
@@ -844,7 +844,7 @@ static int check_slot(tsr_fragment_check *f, uint32_t slot, dense_box *box) {
 static int check_quickly(tsr_fragment_check *f) {
   for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++)
     for (uint64_t tile = 0; f->metadata.slots[slot].present && tile < f->metadata.tile_count; tile++) {
-      if (tile % 65536 == 65535) TSR_TRY(tsr__environment_cancelled(f->c->environment, f->c->error));
+      if (tile % 65536 == 65535) TSR_TRY(tsr__cancelled(&f->c->environment->memory, f->c->error));
       TSR_TRY(tsr__check_tile_statistics(f, slot, tile, NULL, NULL));
     }
   return TSR_OK;

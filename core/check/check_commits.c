@@ -216,7 +216,7 @@ static int check_consolidated(commits_check *k, const char *path) {
   else if (rc < 0) rc = tsr__check_fault(c, path, &fault, NULL);
   else
     for (uint64_t i = 0; rc >= 0 && i < commits.count; i++) {
-      rc = tsr__environment_cancelled(c->environment, c->error);
+      rc = tsr__cancelled(&c->environment->memory, c->error);
       if (rc >= 0) rc = add_entry(k, path, &commits.commits[i]);
     }
   tsr__arena_release(&arena);
@@ -285,7 +285,7 @@ static int check_commits_list_commits(commits_check *k) {
       tsr_check_path path;
       uint64_t stem;
       const tsr_entry *entry = &entries.entries[i];
-      rc = tsr__environment_cancelled(k->c->environment, k->c->error);
+      rc = tsr__cancelled(&k->c->environment->memory, k->c->error);
       if (rc < 0) break;
       if (pass == 1) rc = check_commit(k, entry);
       else if (tsr__name_suffix(entry->name, TSR_SUFFIX_CONSOLIDATED, &stem) && entry->kind == TSR_ENTRY_FILE)

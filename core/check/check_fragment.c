@@ -303,7 +303,7 @@ static int check_metadata_tiles(tsr_fragment_check *f) {
   TSR_TRY(list_metadata_tiles(f, &tiles, &count));
   qsort(tiles, count, sizeof *tiles, by_place);
   for (uint64_t i = 0; i < count; i++) {
-    if (i % 64 == 63) TSR_TRY(tsr__environment_cancelled(f->c->environment, f->c->error));
+    if (i % 64 == 63) TSR_TRY(tsr__cancelled(&f->c->environment->memory, f->c->error));
     TSR_TRY(check_metadata_tile(f, &tiles[i]));
   }
   /* In version 23 optional sections may have further tiles. If the footer came from a .meta, its place in the metadata
@@ -617,7 +617,7 @@ int tsr__check_fragment(tsr_checker *c, const tsr_checked_fragment *fragment) {
   tsr__check_join(&f.directory, fragment->old_layout ? "" : TSR_DIR_FRAGMENTS, fragment->name, "");
   tsr__check_join(&f.metadata_path, f.directory.text, TSR_FILE_FRAGMENT_METADATA, "");
   tsr__arena_init(&f.arena, &c->memory);
-  int rc = tsr__environment_cancelled(c->environment, c->error);
+  int rc = tsr__cancelled(&c->environment->memory, c->error);
   if (rc >= 0) rc = check_fragment_open_metadata(&f, &opened);
   if (rc >= 0 && opened) rc = check_opened(&f);
   tsr__fragment_metadata_release(&f.metadata);

@@ -25,7 +25,7 @@ static int remove_tree(tsr_environment *environment, tsr_store *store, const cha
 static int remove_entry(tsr_environment *environment, tsr_store *store, const char *directory, const tsr_entry *entry,
                         unsigned depth, tsr_error *error) {
   tsr_buffer path = {.memory = store->memory};
-  TSR_TRY(tsr__environment_cancelled(environment, error));
+  TSR_TRY(tsr__cancelled(&environment->memory, error));
   int rc = tsr__buffer_printf(&path, error, "%s%s%s", directory, *directory ? "/" : "", entry->name);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
   if (rc >= 0) {

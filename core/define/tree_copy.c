@@ -78,7 +78,7 @@ static int add_entries(copying *c, const char *directory, uint32_t depth) {
   tsr_listing entries = {0};
   if (depth > TREE_COPY_DEPTH_MAX)
     return tsr__fail(c->error, TSR_CORRUPT, "%s: directories lie more than %d deep", directory, TREE_COPY_DEPTH_MAX);
-  TSR_TRY(tsr__environment_cancelled(c->environment, c->error));
+  TSR_TRY(tsr__cancelled(&c->environment->memory, c->error));
   TSR_TRY(tsr__store_list(c->from, directory, &entries, c->error));
   int rc = TSR_OK;
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
@@ -127,7 +127,7 @@ static int tree_copy_target_of(copying *c, const tree_copy_item *one, tsr_buffer
 static int copy_bytes(copying *c, tsr_file *from, tsr_file *to) {
   for (uint64_t at = 0; at < from->size; at += TREE_COPY_BLOCK) {
     uint64_t part = TSR_MIN(from->size - at, TREE_COPY_BLOCK);
-    TSR_TRY(tsr__environment_cancelled(c->environment, c->error));
+    TSR_TRY(tsr__cancelled(&c->environment->memory, c->error));
     TSR_TRY(tsr__store_read_at(from, at, c->block, part, c->error));
     TSR_TRY(tsr__store_append(to, c->block, part, c->error));
     tsr_work_done(c->environment, part);
@@ -140,7 +140,7 @@ static int tree_copy_measure(copying *c) {
   for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
     tsr_file *file = NULL;
     if (tree_copy_item_at(c, i)->directory) continue;
-    if (i % 64 == 63) TSR_TRY(tsr__environment_cancelled(c->environment, c->error));
+    if (i % 64 == 63) TSR_TRY(tsr__cancelled(&c->environment->memory, c->error));
     TSR_TRY(tsr__store_open_file(c->from, tree_copy_item_at(c, i)->path, &file, c->error));
     tsr__work_more(c->environment, file->size);
     tsr__store_close_file(file);

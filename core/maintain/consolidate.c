@@ -152,7 +152,7 @@ static int find_items(consolidation *c, tsr_error *error) {
     const tsr_snapshot_fragment *found = tsr__map_get(&by_name, one->name);
     if (found && !one->prepared && may_merge(c, found->fragment)) one->index = found - c->snapshot->fragments;
     if (one->index >= 0) rc = consolidate_measure(c, one, error);
-    if (rc >= 0 && i % 64 == 63) rc = tsr__environment_cancelled(c->array->environment, error);
+    if (rc >= 0 && i % 64 == 63) rc = tsr__cancelled(&c->array->environment->memory, error);
   }
   tsr__map_release(&by_name);
   return rc;
@@ -482,7 +482,7 @@ static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
       i++;
       continue;
     }
-    TSR_TRY(tsr__environment_cancelled(c->array->environment, error));
+    TSR_TRY(tsr__cancelled(&c->array->environment->memory, error));
     fragment_sequence sequence = find_sequence(c, i);
     if (c->dense && sequence.count) TSR_TRY(cut_dense(c, &sequence, error));
     if (named) TSR_TRY(check_named(c, &sequence, error));

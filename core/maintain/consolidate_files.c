@@ -252,14 +252,14 @@ static int encode_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, ui
   for (uint64_t i = 0; i < listing->fragments.count && rc >= 0; i++) {
     const tsr_committed *item = &listing->fragments.items[i];
     tsr_work_done(array->environment, 1);
-    rc = tsr__environment_cancelled(array->environment, error);
+    rc = tsr__cancelled(&array->environment->memory, error);
     if (rc < 0 || item->old_layout || tsr__map_get(&replaced, item->name)) continue;
     note_times(&item->parsed, start, end);
     rc = tsr__commits_encode_write(item->name, out, error);
   }
   for (uint64_t i = 0; i < listing->deletes.count && rc >= 0; i++) {
     note_times(&listing->deletes.items[i].parsed, start, end);
-    rc = tsr__environment_cancelled(array->environment, error);
+    rc = tsr__cancelled(&array->environment->memory, error);
     if (rc >= 0) rc = put_delete(array, &listing->deletes.items[i], out, error);
     tsr_work_done(array->environment, 1);
   }
@@ -495,7 +495,7 @@ static int collect_footers(tsr_array *array, uint64_t since, uint64_t as_of, foo
     tsr_work_done(array->environment, 1);
     if (fragment->parsed.start < since || fragment->parsed.end > as_of || !has_footer(fragment)) continue;
     note_times(&fragment->parsed, &f->start, &f->end);
-    rc = tsr__environment_cancelled(array->environment, error);
+    rc = tsr__cancelled(&array->environment->memory, error);
     if (rc >= 0) rc = tsr__buffer_append_u64(&f->starts, f->bytes.size, error);
     if (rc >= 0) rc = tsr__buffer_append(&f->names, &fragment->name, sizeof fragment->name, error);
     if (rc >= 0) rc = consolidate_files_read_footer(array, fragment, &f->bytes, error);
@@ -634,7 +634,7 @@ static int consolidate_files_write_metadata(const tsr_maintained *object, const 
     const char *name = strrchr(files->paths[i], '/') + 1;
     tsr_work_done(object->environment, 1);
     tsr_name parsed;
-    rc = tsr__environment_cancelled(object->environment, error);
+    rc = tsr__cancelled(&object->environment->memory, error);
     if (rc >= 0) rc = read_metadata(object, files->paths[i], arena, &all, error);
     if (rc >= 0) rc = tsr__vacuum_line(object, TSR_DIR_META, name, lines, error);
     if (rc >= 0 && tsr__name_parse(name, strlen(name), &parsed)) note_times(&parsed, &start, &end);

@@ -343,7 +343,7 @@ static int merge_choose(merger *m, const merge_cursor *c, uint64_t cell, bool *c
 static int merge_advance(merger *m, merge_cursor *c, tsr_error *error) {
   if (++c->at < c->block.count) return TSR_OK;
   TSR_TRY(merge_flush(m, error)); /* the picks point into the block, which the next one replaces */
-  TSR_TRY(tsr__environment_cancelled(m->o->environment, error));
+  TSR_TRY(tsr__cancelled(&m->o->environment->memory, error));
   TSR_TRY(keep_cell(m, c, merge_cell_of(c, c->block.count - 1), &c->last_row, &c->last_text, error));
   c->has_last = true;
   return merge_next_block(m, c, error);

@@ -138,7 +138,7 @@ static int merge_dense_write_tiles(dense_merge *m, const tsr_schema *schema, tsr
   const tsr_grid *grid = m->grid;
   for (uint32_t d = 0; d < grid->dimensions; d++) m->tile[d] = m->low[d] / grid->extent[d];
   for (bool more = true; more;) {
-    TSR_TRY(tsr__environment_cancelled(m->plan->array->environment, error));
+    TSR_TRY(tsr__cancelled(&m->plan->array->environment->memory, error));
     TSR_TRY(merge_dense_write_tile(m, schema, error));
     more = false;
     for (uint32_t i = 0; i < grid->dimensions && !more; i++) {

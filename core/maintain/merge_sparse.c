@@ -328,7 +328,7 @@ static int open_sources(sparse_merge *m, const bool *split, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, count, &m->sources, error));
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, count, &m->list, error));
   for (uint32_t i = 0; i < m->plan->count; i++) {
-    TSR_TRY(tsr__environment_cancelled(m->plan->array->environment, error));
+    TSR_TRY(tsr__cancelled(&m->plan->array->environment->memory, error));
     TSR_TRY(merge_sparse_add_fragment(m, i, split[i], error));
   }
   return TSR_OK;
@@ -410,7 +410,7 @@ int tsr__merge_conditions(const tsr_merge_plan *plan, tsr_arena *arena, tsr_merg
   for (uint32_t i = 0; i < plan->count; i++) {
     const tsr_snapshot_fragment *item = &plan->snapshot->fragments[plan->fragments[i]];
     tsr_fragment_metadata *m = &item->fragment->metadata;
-    TSR_TRY(tsr__environment_cancelled(plan->array->environment, error));
+    TSR_TRY(tsr__cancelled(&plan->array->environment->memory, error));
     TSR_TRY(tsr__fragment_processed(plan->array, item->fragment, error));
     for (uint32_t p = 0; p < m->processed_count; p++)
       TSR_TRY(add_name(conditions, &room, m->processed[p], arena, error));

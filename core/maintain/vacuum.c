@@ -40,7 +40,7 @@ static int vacuum_metadata_of(tsr_vacuum *v, const tsr_listing *entries, const t
   /* The newest first: if the vacuum is cut off, reads at earlier times still find all files up to that time. */
   for (uint64_t n = file->names.count; n-- > 0;) {
     tsr_work_done(v->environment, 1);
-    TSR_TRY(tsr__environment_cancelled(v->environment, error));
+    TSR_TRY(tsr__cancelled(&v->environment->memory, error));
     if (!tsr__vacuum_is_source(file, file->names.names[n])) continue;
     tsr_path p = tsr__path_of(TSR_DIR_META, file->names.names[n], "");
     int found = tsr__vacuum_remove(v, p.text, error);

@@ -373,7 +373,7 @@ int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error) {
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     uint64_t stem;
     tsr_work_done(v->environment, 1);
-    if ((rc = tsr__environment_cancelled(v->environment, error)) < 0) break;
+    if ((rc = tsr__cancelled(&v->environment->memory, error)) < 0) break;
     if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_WRITE, &stem)) continue;
     tsr_path name = tsr__path_of("", entries.entries[i].name, "");
     name.text[stem] = 0;

@@ -76,7 +76,7 @@ static int vacuum_sources(tsr_vacuum *v, bool at_once, const tsr_buffer *sources
   TSR_TRY(tsr__vacuum_remove_staged_con(v, error));
   TSR_TRY(tsr__vacuum_cancel_new_commits(v, sources, error));
   for (uint64_t i = 0; i < sources->size / sizeof *names; i++) {
-    TSR_TRY(tsr__environment_cancelled(v->environment, error));
+    TSR_TRY(tsr__cancelled(&v->environment->memory, error));
     TSR_TRY(remove_directory(v, names[i], &root, error));
     tsr_work_done(v->environment, 1);
   }

@@ -213,7 +213,7 @@ static int mark_used(dense_iterator *it, space_tile *tile, tsr_error *error) {
   while (unused > 0 && tsr__subtiles_next(&subtiles)) {
     uint32_t *owners;
     uint64_t left = subtiles.subtile.cells;
-    TSR_TRY(tsr__environment_cancelled(it->reader->snapshot->array->environment, error));
+    TSR_TRY(tsr__cancelled(&it->reader->snapshot->array->environment->memory, error));
     TSR_TRY(reset_owners(it, tile, &subtiles.subtile, &owners, error));
     for (uint32_t c = 0; c < tile->count && left > 0; c++) {
       if (tile->candidates[c].box->sparse) continue;
@@ -414,7 +414,7 @@ static int read_dense_begin_next(dense_iterator *it, tsr_error *error) {
   uint64_t bytes;
   if (it->walk.ended || !tsr__reader_may_ahead(it->reader)) return TSR_OK;
   const int rc = read_dense_make_window(it, &it->next, true, &bytes, &ignored);
-  if (rc == TSR_INTERRUPT) return tsr__fail(error, rc, "%s", ignored.message);
+  TSR_TRY(tsr__only_cancelled(rc, &ignored, error));
   it->has_next = it->next.count > 0;
   return it->has_next ? tsr__reader_load_ahead(it->reader, bytes, error) : TSR_OK;
 }
@@ -423,7 +423,7 @@ static int read_dense_fill_window(dense_iterator *it, tsr_error *error) {
   tsr_reader *reader = it->reader;
   uint64_t bytes;
   if (reader->progress.window_tiles > 1) /* before the first window, the start has just checked */
-    TSR_TRY(tsr__environment_cancelled(reader->snapshot->array->environment, error));
+    TSR_TRY(tsr__cancelled(&reader->snapshot->array->environment->memory, error));
   it->tile_at = 0;
   it->now.count = 0;
   if (it->has_next) {
@@ -857,7 +857,7 @@ static int read_dense_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_e
   while (it->parts.at == it->parts.count) {
     const bool first = !it->subtiles.started;
     if (it->open && tsr__subtiles_next(&it->subtiles)) {
-      if (!first) TSR_TRY(tsr__environment_cancelled(it->reader->snapshot->array->environment, error));
+      if (!first) TSR_TRY(tsr__cancelled(&it->reader->snapshot->array->environment->memory, error));
       TSR_TRY(make_parts(it, &it->now.tiles[it->tile_at], error));
       TSR_TRY(find_part(it, error));
       continue;

@@ -849,7 +849,7 @@ static int shrink_for_memory(ordered_iterator *it, tsr_error *error) {
 static int read_key_range(ordered_iterator *it, tsr_error *error) {
   for (;;) {
     tsr_error failure = {0};
-    TSR_TRY(tsr__environment_cancelled(it->reader->snapshot->array->environment, error));
+    TSR_TRY(tsr__cancelled(&it->reader->snapshot->array->environment->memory, error));
     int rc = it->key_range.restarts > 0 ? 1 : choose_key_range(it, error);
     TSR_TRY(rc);
     if (rc == 0) {

@@ -382,7 +382,7 @@ static int read_sparse_begin_next(sparse_iterator *it, uint64_t end, bool merged
   uint64_t bytes;
   if (it->at >= end || it->has_next || !tsr__reader_may_ahead(it->reader)) return TSR_OK;
   const int rc = read_sparse_make_window(it, &it->next, end, merged, true, &bytes, &ignored);
-  if (rc == TSR_INTERRUPT) return tsr__fail(error, rc, "%s", ignored.message);
+  TSR_TRY(tsr__only_cancelled(rc, &ignored, error));
   it->has_next = it->next.count > 0;
   return it->has_next ? tsr__reader_load_ahead(it->reader, bytes, error) : TSR_OK;
 }
@@ -393,7 +393,7 @@ static int read_sparse_fill_window(sparse_iterator *it, uint64_t end, bool merge
   tsr_reader *reader = it->reader;
   uint64_t bytes;
   if (reader->progress.window_tiles > 1) /* before the first window, the start has just checked */
-    TSR_TRY(tsr__environment_cancelled(reader->snapshot->array->environment, error));
+    TSR_TRY(tsr__cancelled(&reader->snapshot->array->environment->memory, error));
   it->tile_at = 0;
   it->now.count = 0;
   if (it->has_next) {

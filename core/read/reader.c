@@ -231,7 +231,7 @@ int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error) {
   reader->progress.limit = 0;
   reader->request.times = false;
   if (reader->threads == 0) reader->threads = 1;
-  return tsr__environment_cancelled(reader->snapshot->array->environment, error);
+  return tsr__cancelled(&reader->snapshot->array->environment->memory, error);
 }
 
 /* Returns true if the cells come in the requested order without sorting. One dense fragment must cover all that is
@@ -636,7 +636,7 @@ int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error)
   const int rc = tsr__load_start(&ahead->load, reader->snapshot->array, reader->threads - 1, true, list, count,
                                  &reader->memory, &ignored);
   ahead->loading = rc >= 0;
-  return rc == TSR_INTERRUPT ? tsr__fail(error, rc, "%s", ignored.message) : TSR_OK;
+  return tsr__only_cancelled(rc, &ignored, error);
 }
 
 int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error) {
@@ -647,9 +647,11 @@ int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error) {
   int rc = TSR_ERROR;
   reader->window.arena = ahead->arena;
   ahead->arena = arena;
-  if (ahead->loading) rc = tsr__load_finish(&ahead->load, &ignored);
-  ahead->loading = false;
-  if (rc == TSR_INTERRUPT) return tsr__fail(error, rc, "%s", ignored.message);
+  if (ahead->loading) {
+    ahead->loading = false;
+    rc = tsr__load_finish(&ahead->load, &ignored);
+    TSR_TRY(tsr__only_cancelled(rc, &ignored, error));
+  }
   if (rc < 0) /* the load was not started, or has failed: do it now, and report errors */
     return load_requests(reader, &ahead->requests, error);
   const tsr_tile_request *requests = requests_of(&ahead->requests, &count);

@@ -91,16 +91,12 @@ int tsr__subtiles_init(const tsr_grid *grid, const tsr_dimension_selection *sele
     TSR_TRY(TSR_ARENA_RAW(arena, spans, &memory, error));
     axis->spans = memory;
   }
-  tsr__subtiles_rewind(subtiles);
-  return TSR_OK;
-}
-
-void tsr__subtiles_rewind(tsr_subtiles *subtiles) {
   subtiles->started = false;
   for (uint32_t i = 0; i <= subtiles->split; i++) {
     subtiles->span_at[i] = 0;
     subtiles->value[i] = subtiles->tile_axes[i].spans[0].low;
   }
+  return TSR_OK;
 }
 
 /* Steps to the next selected value of an axis. After the last one, returns to the first one: false. */

@@ -53,9 +53,6 @@ int tsr__subtiles_init(const tsr_grid *grid, const tsr_dimension_selection *sele
 /* Steps to the next subtile, in cell order of the split axes; false after the last one. */
 bool tsr__subtiles_next(tsr_subtiles *subtiles);
 
-/* Starts again before the first subtile. */
-void tsr__subtiles_rewind(tsr_subtiles *subtiles);
-
 /* Returns true if all indices of the subtile are selected: its cells follow each other in the tile. */
 bool tsr__subtile_is_contiguous(const tsr_subtile *subtile);
 

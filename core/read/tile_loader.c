@@ -329,7 +329,7 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
   if (array->environment->single_threaded) workers = 0;
   if (rc >= 0 && load->fetch_count > 0) {
     rc = load_make_groups(load, workers + !ahead, error);
-    if (rc >= 0) rc = tsr__environment_cancelled(array->environment, error);
+    if (rc >= 0) rc = tsr__cancelled(&array->environment->memory, error);
     for (uint64_t i = 0; i < load->group_count && rc >= 0 && !array->store->workers_may_read; i++)
       rc = read_group(load, &load->groups[i], error);
   }

@@ -55,21 +55,33 @@ typedef struct heap_entry {
   merging_tile *tile;
 } heap_entry;
 
-struct tsr_version_merge {
-  tsr_reader *reader;
-  uint32_t dimensions;
-  uint32_t *dimension; /* [k]: the dimensions in the order of comparison */
-  const tsr_rtree **rtrees; /* by fragment */
-  const uint64_t *order; /* tiles to be merged, as indices in the plan: group by group, by low corner */
-  const uint32_t *groups; /* the group of each of them */
-  uint64_t count, entered; /* tiles to be merged; those that have left the queue for the heap */
-  uint32_t group; /* of the tile that entered last */
+typedef struct merge_keys { /* how coordinates are compared; by number k of the dimension in the order of comparison */
+  uint32_t *dimension; /* [k] */
   bool exact; /* one key holds all coordinates */
   uint64_t *low; /* [k], exact: the common low corner */
   unsigned *shift; /* [k], exact: the lowest bit in the key of the distance from `low` */
+} merge_keys;
+
+typedef struct merge_plan { /* the tiles to be merged: group by group, by low corner */
+  const uint64_t *order; /* indices in the reader's plan */
+  const uint32_t *groups; /* the group of each of them */
+  uint64_t count, entered; /* tiles; those that have left the queue for the heap */
+  uint32_t group; /* of the tile that entered last */
+} merge_plan;
+
+typedef struct merge_heap { /* tiles that have entered, by their next cell */
+  heap_entry *entries;
+  uint64_t count, capacity;
+} merge_heap;
+
+struct tsr_version_merge {
+  tsr_reader *reader;
+  uint32_t dimensions;
+  const tsr_rtree **rtrees; /* by fragment */
+  merge_keys key;
+  merge_plan plan;
+  merge_heap heap;
   merging_tile *queue, **queue_end; /* tiles that were passed in and have not entered, in order */
-  heap_entry *heap; /* tiles that have entered, by their next cell */
-  uint64_t heap_count, heap_capacity;
   merging_tile *finished; /* tiles whose cells are all decided: a list */
   merging_tile *returned; /* the tile that the caller has until the next call */
 };
@@ -114,7 +126,7 @@ static int version_merge_compare_corners(const void *argument, uint32_t a, uint3
   const tsr_plan_tile *tiles = merge->reader->plan.tiles;
   const version_merge_box x = box_of(merge, &tiles[a]), y = box_of(merge, &tiles[b]);
   for (uint32_t k = 0; k < merge->dimensions; k++) {
-    const int c = version_merge_compare_ends(merge, &x, 0, &y, 0, merge->dimension[k]);
+    const int c = version_merge_compare_ends(merge, &x, 0, &y, 0, merge->key.dimension[k]);
     if (c) return c;
   }
   return 0;
@@ -134,7 +146,7 @@ static bool version_merge_has_times(const tsr_version_merge *merge, const tsr_pl
 /* Sorts all tiles of the plan by the low corners of their boxes. */
 static int sort_corners(const tsr_version_merge *merge, tsr_pair **sorted, tsr_error *error) {
   const tsr_plan *plan = &merge->reader->plan;
-  const uint32_t d = merge->dimension[0];
+  const uint32_t d = merge->key.dimension[0];
   TSR_TRY(TSR_ARENA_ARRAY(&merge->reader->arena, tsr__mul_sat(2, plan->tile_count), sorted, error));
   for (uint64_t i = 0; i < plan->tile_count; i++) {
     const version_merge_box b = box_of(merge, &plan->tiles[i]);
@@ -151,7 +163,7 @@ static int sort_corners(const tsr_version_merge *merge, tsr_pair **sorted, tsr_e
 static int join_tiles(const tsr_version_merge *merge, const tsr_pair *sorted, uint32_t *parents, uint32_t *active,
                       tsr_error *error) {
   const tsr_plan_tile *tiles = merge->reader->plan.tiles;
-  const uint32_t d = merge->dimension[0];
+  const uint32_t d = merge->key.dimension[0];
   uint64_t reaching = 0, compared = 0;
   for (uint64_t i = 0; i < merge->reader->plan.tile_count; i++) {
     const uint32_t t = sorted[i].cell;
@@ -171,7 +183,7 @@ static int join_tiles(const tsr_version_merge *merge, const tsr_pair *sorted, ui
     active[reaching++] = t;
     if (compared >= POLL_CELLS) {
       compared = 0;
-      TSR_TRY(tsr__environment_cancelled(merge->reader->snapshot->array->environment, error));
+      TSR_TRY(tsr__cancelled(&merge->reader->snapshot->array->environment->memory, error));
     }
   }
   return TSR_OK;
@@ -207,9 +219,9 @@ static int make_order(tsr_version_merge *merge, const tsr_pair *sorted, uint32_t
     groups[places[root] - alone] = ranks[root];
     order[places[root]++] = t;
   }
-  merge->order = order + alone;
-  merge->groups = groups;
-  merge->count = n - alone;
+  merge->plan.order = order + alone;
+  merge->plan.groups = groups;
+  merge->plan.count = n - alone;
   *streams = alone;
   return TSR_OK;
 }
@@ -218,27 +230,27 @@ static int make_order(tsr_version_merge *merge, const tsr_pair *sorted, uint32_t
 static int choose_exact_keys(tsr_version_merge *merge, tsr_error *error) {
   const tsr_plan *plan = &merge->reader->plan;
   unsigned bits = 0;
-  TSR_TRY(TSR_ARENA_ARRAY(&merge->reader->arena, merge->dimensions, &merge->low, error));
-  TSR_TRY(TSR_ARENA_ARRAY(&merge->reader->arena, merge->dimensions, &merge->shift, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&merge->reader->arena, merge->dimensions, &merge->key.low, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&merge->reader->arena, merge->dimensions, &merge->key.shift, error));
   if (plan->lossy) return TSR_OK;
   for (uint32_t k = merge->dimensions; k-- > 0;) { /* the last dimension takes the lowest bits */
-    const uint32_t d = merge->dimension[k];
+    const uint32_t d = merge->key.dimension[k];
     uint64_t low = UINT64_MAX, high = 0;
     if (version_merge_is_text(merge, d) ||
         tsr_datatype_kind(merge->reader->snapshot->schema->fields[d].datatype) == TSR_KIND_FLOAT)
       return TSR_OK;
-    for (uint64_t i = 0; i < merge->count; i++) {
-      const version_merge_box b = box_of(merge, &plan->tiles[merge->order[i]]);
+    for (uint64_t i = 0; i < merge->plan.count; i++) {
+      const version_merge_box b = box_of(merge, &plan->tiles[merge->plan.order[i]]);
       low = TSR_MIN(low, b.keys[2 * d]);
       high = TSR_MAX(high, b.keys[2 * d + 1]);
     }
     if (low > high) return TSR_OK;
-    merge->low[k] = low;
-    merge->shift[k] = bits % 64; /* with 64 bits used up, the dimension must have a single value */
+    merge->key.low[k] = low;
+    merge->key.shift[k] = bits % 64; /* with 64 bits used up, the dimension must have a single value */
     if (high > low) bits += 64 - (unsigned)__builtin_clzll(high - low);
     if (bits > 64) return TSR_OK;
   }
-  merge->exact = true;
+  merge->key.exact = true;
   return TSR_OK;
 }
 
@@ -259,9 +271,9 @@ static int find_groups(tsr_version_merge *merge, uint64_t *order, uint64_t *stre
   const tsr_plan *plan = &reader->plan;
   if (plan->tile_count >= UINT32_MAX)
     return tsr__fail(error, TSR_UNSUPPORTED, "%llu tiles to be merged at once", (unsigned long long)plan->tile_count);
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, merge->dimensions, &merge->dimension, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, merge->dimensions, &merge->key.dimension, error));
   for (uint32_t k = 0; k < merge->dimensions; k++)
-    merge->dimension[k] = snapshot->schema->cell_order == TSR_ORDER_COL ? merge->dimensions - 1 - k : k;
+    merge->key.dimension[k] = snapshot->schema->cell_order == TSR_ORDER_COL ? merge->dimensions - 1 - k : k;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, snapshot->fragment_count, &merge->rtrees, error));
   for (uint64_t i = 0; i < plan->tile_count; i++) {
     const uint32_t f = plan->tiles[i].fragment;
@@ -294,7 +306,7 @@ int tsr__version_merge_open(tsr_reader *reader, uint64_t **order, uint64_t *stre
   merge->dimensions = reader->snapshot->schema->dimension_count;
   merge->queue_end = &merge->queue;
   TSR_TRY(find_groups(merge, *order, streams, error));
-  if (merge->count > 0) *out = merge;
+  if (merge->plan.count > 0) *out = merge;
   return TSR_OK;
 }
 
@@ -319,7 +331,7 @@ static tsr_slice version_merge_text_at(const merging_tile *t, uint32_t k, uint64
 /* Compares the coordinates of two cells, by position, whose keys are equal. */
 static int compare_rest(const tsr_version_merge *merge, const merging_tile *a, uint64_t i, const merging_tile *b,
                         uint64_t j) {
-  for (uint32_t k = 0; k < merge->dimensions && !merge->exact; k++) {
+  for (uint32_t k = 0; k < merge->dimensions && !merge->key.exact; k++) {
     if (a->keys[k]) {
       if (a->keys[k][i] != b->keys[k][j]) return a->keys[k][i] < b->keys[k][j] ? -1 : 1;
       continue;
@@ -354,10 +366,10 @@ static int version_merge_sort_cells(const tsr_version_merge *merge, merging_tile
   TSR_TRY(TSR_ALLOC_RAW(&merge->reader->memory, 2 * n, &memory, error));
   tsr_pair *pairs = memory, *room = pairs + n;
   for (i = 0; i < n; i++) pairs[i] = (tsr_pair){.key = t->first[i], .cell = (uint32_t)i};
-  tsr__pairs_sort_ties(pairs, room, n, merge->exact ? NULL : version_merge_compare_ties,
+  tsr__pairs_sort_ties(pairs, room, n, merge->key.exact ? NULL : version_merge_compare_ties,
                        &(version_merge_tie_context){.merge = merge, .tile = t});
   uint64_t *keys = (uint64_t *)(void *)room;
-  for (uint32_t k = 0; k < merge->dimensions && !merge->exact; k++) {
+  for (uint32_t k = 0; k < merge->dimensions && !merge->key.exact; k++) {
     if (!t->keys[k] || t->keys[k] == t->first) continue;
     for (i = 0; i < n; i++) keys[i] = t->keys[k][pairs[i].cell];
     memcpy(t->keys[k], keys, n * sizeof(uint64_t));
@@ -397,9 +409,9 @@ static int fill_keys(const tsr_version_merge *merge, merging_tile *t, const uint
   const uint64_t n = t->tile.count;
   const version_merge_box b = box_of(merge, &t->tile.plan);
   for (uint64_t i = 0; i < n; i++) t->tile.cells[i] = cells ? cells[i] : (uint32_t)i;
-  if (merge->exact) memset(t->first, 0, n * sizeof(uint64_t));
+  if (merge->key.exact) memset(t->first, 0, n * sizeof(uint64_t));
   for (uint32_t k = 0; k < merge->dimensions; k++) {
-    const uint32_t d = merge->dimension[k];
+    const uint32_t d = merge->key.dimension[k];
     const tsr_field *field = &schema->fields[d];
     const tsr_coordinates c = tsr__pinned_coordinates(merge->reader, t->tile.pinned, d);
     uint64_t outside;
@@ -411,11 +423,12 @@ static int fill_keys(const tsr_version_merge *merge, merging_tile *t, const uint
         t->first[i] = tsr__text_prefix(x.bytes, x.size);
       }
     } else {
-      uint64_t *keys = merge->exact ? room : t->keys[k];
+      uint64_t *keys = merge->key.exact ? room : t->keys[k];
       version_merge_cell_keys(field, c.values, cells, n, keys);
       outside = version_merge_count_outside(keys, n, b.keys[2 * d], b.keys[2 * d + 1],
                                             tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT);
-      for (uint64_t i = 0; merge->exact && i < n; i++) t->first[i] |= (keys[i] - merge->low[k]) << merge->shift[k];
+      for (uint64_t i = 0; merge->key.exact && i < n; i++)
+        t->first[i] |= (keys[i] - merge->key.low[k]) << merge->key.shift[k];
     }
     if (outside > 0 && !merge->reader->plan.lossy)
       return tsr__fail(error, TSR_CORRUPT, "fragment %s, tile %llu: %llu cells lie outside its box on dimension %s",
@@ -429,9 +442,9 @@ static int fill_keys(const tsr_version_merge *merge, merging_tile *t, const uint
 static int allocate_tile(const tsr_version_merge *merge, const tsr_sparse_tile *tile, merging_tile **out,
                          tsr_error *error) {
   const uint32_t n = merge->dimensions;
-  const bool text_first = version_merge_is_text(merge, merge->dimension[0]);
-  uint64_t columns = merge->exact || text_first; /* of u64 */
-  for (uint32_t d = 0; d < n && !merge->exact; d++) columns += !version_merge_is_text(merge, d);
+  const bool text_first = version_merge_is_text(merge, merge->key.dimension[0]);
+  uint64_t columns = merge->key.exact || text_first; /* of u64 */
+  for (uint32_t d = 0; d < n && !merge->key.exact; d++) columns += !version_merge_is_text(merge, d);
   uint64_t bytes = sizeof(merging_tile) + n * (sizeof(uint64_t *) + sizeof(tsr_coordinates));
   bytes = tsr__add_sat(bytes, tsr__mul_sat(tile->count, columns * sizeof(uint64_t) + sizeof(uint32_t)));
   merging_tile *t;
@@ -441,9 +454,9 @@ static int allocate_tile(const tsr_version_merge *merge, const tsr_sparse_tile *
   t->keys = (uint64_t **)(void *)(t->text + n);
   uint64_t *keys = (uint64_t *)(void *)(t->keys + n);
   t->first = keys;
-  if (merge->exact || text_first) keys += tile->count;
-  for (uint32_t k = 0; k < n && !merge->exact; k++) {
-    t->keys[k] = version_merge_is_text(merge, merge->dimension[k]) ? NULL : keys;
+  if (merge->key.exact || text_first) keys += tile->count;
+  for (uint32_t k = 0; k < n && !merge->key.exact; k++) {
+    t->keys[k] = version_merge_is_text(merge, merge->key.dimension[k]) ? NULL : keys;
     if (t->keys[k]) keys += tile->count;
   }
   t->tile.cells = (uint32_t *)(void *)keys;
@@ -463,7 +476,7 @@ static int version_merge_make_tile(const tsr_version_merge *merge, const tsr_spa
     t->times = (const uint64_t *)(const void *)tile->pinned->tiles[slot]->values;
   }
   int rc = TSR_OK;
-  if (merge->exact) rc = TSR_ALLOC_RAW(&merge->reader->memory, tile->count, &room, error);
+  if (merge->key.exact) rc = TSR_ALLOC_RAW(&merge->reader->memory, tile->count, &room, error);
   if (rc >= 0) rc = fill_keys(merge, t, tile->cells, room, error);
   tsr__free(room);
   if (rc >= 0) rc = version_merge_sort_cells(merge, t, error);
@@ -507,35 +520,36 @@ int tsr__version_merge_add(tsr_version_merge *merge, const tsr_sparse_tile *tile
 
 static inline bool version_merge_before(const tsr_version_merge *merge, const heap_entry *a, const heap_entry *b) {
   if (a->key != b->key) return a->key < b->key;
-  return !merge->exact && compare_rest(merge, a->tile, a->tile->at, b->tile, b->tile->at) < 0;
+  return !merge->key.exact && compare_rest(merge, a->tile, a->tile->at, b->tile, b->tile->at) < 0;
 }
 
 TSR_DEFINE_HEAP(version_merge_heap, tsr_version_merge, heap_entry, version_merge_before)
 
 static int version_merge_push(tsr_version_merge *merge, merging_tile *t, tsr_error *error) {
-  if (merge->heap_count == merge->heap_capacity) {
-    const uint64_t capacity = TSR_MAX(16, 2 * merge->heap_capacity);
+  if (merge->heap.count == merge->heap.capacity) {
+    const uint64_t capacity = TSR_MAX(16, 2 * merge->heap.capacity);
     heap_entry *memory;
     TSR_TRY(TSR_ARENA_ARRAY(&merge->reader->arena, capacity, &memory, error));
-    if (merge->heap_count) memcpy(memory, merge->heap, merge->heap_count * sizeof(heap_entry));
-    merge->heap = memory;
-    merge->heap_capacity = capacity;
+    if (merge->heap.count) memcpy(memory, merge->heap.entries, merge->heap.count * sizeof(heap_entry));
+    merge->heap.entries = memory;
+    merge->heap.capacity = capacity;
   }
-  version_merge_heap_rise(merge, merge->heap, merge->heap_count++, (heap_entry){.key = t->first[t->at], .tile = t});
+  version_merge_heap_rise(merge, merge->heap.entries, merge->heap.count++,
+                          (heap_entry){.key = t->first[t->at], .tile = t});
   return TSR_OK;
 }
 
 /* Steps past the present cell of the tile at the top. A tile without further cells leaves the heap for `finished`. */
 static inline void advance_top(tsr_version_merge *merge, merging_tile **finished) {
-  heap_entry e = merge->heap[0];
+  heap_entry e = merge->heap.entries[0];
   if (++e.tile->at < e.tile->tile.count) {
     e.key = e.tile->first[e.tile->at];
   } else {
     e.tile->next = *finished;
     *finished = e.tile;
-    e = merge->heap[--merge->heap_count];
+    e = merge->heap.entries[--merge->heap.count];
   }
-  version_merge_heap_sink(merge, merge->heap, merge->heap_count, 0, e);
+  version_merge_heap_sink(merge, merge->heap.entries, merge->heap.count, 0, e);
 }
 
 /* Returns true if, of two cells with the same coordinates, b's is the later version. In a consolidated fragment the
@@ -552,12 +566,12 @@ static bool version_merge_is_later(const merging_tile *a, uint64_t i, const merg
 /* Decides the coordinate at the top of the heap. The winner is moved to the front of its tile's cells, over cells that
  * are decided already. */
 static void version_merge_decide(tsr_version_merge *merge) {
-  const uint64_t key = merge->heap[0].key;
-  merging_tile *best = merge->heap[0].tile, *finished = NULL;
+  const uint64_t key = merge->heap.entries[0].key;
+  merging_tile *best = merge->heap.entries[0].tile, *finished = NULL;
   uint64_t at = best->at;
   advance_top(merge, &finished);
-  while (merge->heap_count > 0 && merge->heap[0].key == key) {
-    merging_tile *t = merge->heap[0].tile;
+  while (merge->heap.count > 0 && merge->heap.entries[0].key == key) {
+    merging_tile *t = merge->heap.entries[0].tile;
     if (compare_rest(merge, best, at, t, t->at) != 0) break;
     if (version_merge_is_later(best, at, t, t->at)) {
       best = t;
@@ -578,13 +592,13 @@ static void version_merge_decide(tsr_version_merge *merge) {
 
 /* Compares the cell at the top of the heap with the low corner of a box. */
 static int compare_corner(const tsr_version_merge *merge, const version_merge_box *b) {
-  const merging_tile *t = merge->heap[0].tile;
+  const merging_tile *t = merge->heap.entries[0].tile;
   uint64_t corner = 0;
   for (uint32_t k = 0; k < merge->dimensions; k++) {
-    const uint32_t d = merge->dimension[k];
+    const uint32_t d = merge->key.dimension[k];
     int c;
-    if (merge->exact) {
-      corner |= (b->keys[2 * d] - merge->low[k]) << merge->shift[k];
+    if (merge->key.exact) {
+      corner |= (b->keys[2 * d] - merge->key.low[k]) << merge->key.shift[k];
       continue;
     }
     if (t->keys[k]) {
@@ -595,15 +609,15 @@ static int compare_corner(const tsr_version_merge *merge, const version_merge_bo
     }
     if (c) return c;
   }
-  return !merge->exact ? 0 : merge->heap[0].key < corner ? -1 : merge->heap[0].key > corner;
+  return !merge->key.exact ? 0 : merge->heap.entries[0].key < corner ? -1 : merge->heap.entries[0].key > corner;
 }
 
 /* Returns true if the next tile must enter the heap before the top cell can be decided. */
 static bool must_enter_next(const tsr_version_merge *merge) {
-  if (merge->entered == merge->count) return false;
-  if (merge->heap_count == 0 || merge->reader->plan.lossy) return true;
-  if (merge->groups[merge->entered] != merge->group) return false;
-  const version_merge_box b = box_of(merge, &merge->reader->plan.tiles[merge->order[merge->entered]]);
+  if (merge->plan.entered == merge->plan.count) return false;
+  if (merge->heap.count == 0 || merge->reader->plan.lossy) return true;
+  if (merge->plan.groups[merge->plan.entered] != merge->plan.group) return false;
+  const version_merge_box b = box_of(merge, &merge->reader->plan.tiles[merge->plan.order[merge->plan.entered]]);
   return compare_corner(merge, &b) >= 0;
 }
 
@@ -611,7 +625,7 @@ static int version_merge_enter_next(tsr_version_merge *merge, tsr_error *error) 
   merging_tile *t = merge->queue;
   merge->queue = t->next;
   if (!merge->queue) merge->queue_end = &merge->queue;
-  merge->group = merge->groups[merge->entered++];
+  merge->plan.group = merge->plan.groups[merge->plan.entered++];
   const int rc = t->tile.count > 0 ? version_merge_push(merge, t, error) : TSR_OK;
   if (t->tile.count == 0 || rc < 0) { /* no cell is left to decide; after an error, so that it is freed */
     t->next = merge->finished;
@@ -632,14 +646,13 @@ int tsr__version_merge_next(tsr_version_merge *merge, tsr_sparse_tile *tile, tsr
       *tile = t->tile;
       return TSR_VERSION_MERGE_TILE;
     }
-    if (decided % POLL_CELLS == 0)
-      TSR_TRY(tsr__environment_cancelled(merge->reader->snapshot->array->environment, error));
+    if (decided % POLL_CELLS == 0) TSR_TRY(tsr__cancelled(&merge->reader->snapshot->array->environment->memory, error));
     if (must_enter_next(merge)) {
       if (!merge->queue) return TSR_VERSION_MERGE_NEEDS;
       TSR_TRY(version_merge_enter_next(merge, error));
       continue;
     }
-    if (merge->heap_count == 0) return TSR_VERSION_MERGE_END;
+    if (merge->heap.count == 0) return TSR_VERSION_MERGE_END;
     version_merge_decide(merge);
   }
 }
@@ -655,9 +668,9 @@ static void drop_merging_tiles(tsr_version_merge *merge, merging_tile *list) {
 
 void tsr__version_merge_close(tsr_version_merge *merge) {
   if (!merge) return;
-  for (uint64_t i = 0; i < merge->heap_count; i++) {
-    merge->heap[i].tile->next = NULL;
-    drop_merging_tiles(merge, merge->heap[i].tile);
+  for (uint64_t i = 0; i < merge->heap.count; i++) {
+    merge->heap.entries[i].tile->next = NULL;
+    drop_merging_tiles(merge, merge->heap.entries[i].tile);
   }
   drop_merging_tiles(merge, merge->queue);
   drop_merging_tiles(merge, merge->finished);

@@ -677,7 +677,7 @@ static int write_window(tsr_fragment_writer *w, tsr_error *error) {
   /* rounded up without an overflow: tile_cells may be any 64-bit number */
   const uint64_t tiles = w->window.pending / w->window.tile_cells + (w->window.pending % w->window.tile_cells != 0);
   if (!tiles) return TSR_OK;
-  TSR_TRY(tsr__environment_cancelled(w->target.environment, error));
+  TSR_TRY(tsr__cancelled(&w->target.environment->memory, error));
   TSR_TRY(fragment_writer_find_runs(w, tiles, error));
   int rc = tsr__parallel_for(w->target.threads, tiles * w->slot_count, encode_task, w, error);
   if (rc < 0) return tsr__wrap(error, "tiles from %llu on", (unsigned long long)w->metadata.tile_count);

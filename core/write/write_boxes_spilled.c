@@ -162,7 +162,7 @@ static int write_boxes_spilled_read_cells(stream *s, tsr_error *error) {
     for (uint64_t t = 0; t < item->fragment->metadata.tile_count; t++) {
       for (uint32_t d = 0; d < b->dimensions; d++)
         requests[d] = (tsr_tile_request){.fragment = item->fragment, .slot = (uint32_t)item->slots[d], .number = t};
-      TSR_TRY(tsr__environment_cancelled(snapshot->array->environment, error));
+      TSR_TRY(tsr__cancelled(&snapshot->array->environment->memory, error));
       TSR_TRY(tsr__tiles_load(snapshot->array, b->source.threads, requests, b->dimensions, b->source.memory, error));
       const int rc =
           write_boxes_spilled_add_cells(s, requests, tsr__fragment_tile_cells(&item->fragment->metadata, t), error);

@@ -321,7 +321,7 @@ static int write_spill_load_tile(write_spill_merge *m, write_spill_cursor *c, ts
   }
   tsr_fragment *fragment = c->run->fragment;
   const tsr_fragment_metadata *metadata = &fragment->metadata;
-  TSR_TRY(tsr__environment_cancelled(m->w->array->environment, error));
+  TSR_TRY(tsr__cancelled(&m->w->array->environment->memory, error));
   for (uint32_t i = 0; i < m->slots; i++)
     c->requests[i] =
         (tsr_tile_request){.fragment = fragment, .slot = slot_number(m->w, metadata, i), .number = c->tile};
@@ -570,7 +570,7 @@ typedef struct weight { /* of all runs */
 static int write_spill_weigh(tsr_writer *w, const tsr_sorted_run *run, weight *sum, tsr_error *error) {
   const tsr_fragment_metadata *metadata = &run->fragment->metadata;
   const uint64_t beside = sizeof(tsr_tile_request) + sizeof(tsr_column) + sizeof(write_spill_cursor);
-  TSR_TRY(tsr__environment_cancelled(w->array->environment, error));
+  TSR_TRY(tsr__cancelled(&w->array->environment->memory, error));
   for (uint64_t t = 0; t < metadata->tile_count; t++) {
     const uint64_t cells = tsr__fragment_tile_cells(metadata, t);
     uint64_t bytes = cells * tsr__order_lists(w->runs.schema) * sizeof(uint64_t);

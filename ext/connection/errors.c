@@ -76,6 +76,8 @@ void tsx_result_error(sqlite3_context *context, const tsr_error *error) {
   sqlite3_result_error_code(context, tsx_sqlite_code(error->code));
 }
 
+int tsx_fail_cancelled(tsr_error *error) { return tsx_fail(error, TSR_INTERRUPT, "interrupted"); }
+
 int tsx_out_of_memory(tsr_error *error) { return tsx_fail(error, TSR_NOMEM, "out of memory"); }
 
 int tsx_fail(tsr_error *error, int code, const char *format, ...) {

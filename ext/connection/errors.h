@@ -29,5 +29,6 @@ void tsx_result_error(sqlite3_context *context, const tsr_error *error);
 /* Sets the error, which may be NULL, and returns its TSR code. */
 int tsx_fail(tsr_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int tsx_out_of_memory(tsr_error *error);
+int tsx_fail_cancelled(tsr_error *error); /* TSR_INTERRUPT: the one error of cancelled work */
 
 #endif

@@ -26,7 +26,7 @@
 #define TEXT_WIDTH       72
 #define TEXT_HEIGHT      24
 #define PIXELS_MAX       65535 /* on a side: viewers accept no more, and a row stays small */
-#define CANCEL_BYTES     (1u << 20) /* of a picture, between two checks for an interrupt */
+#define CANCEL_BYTES     (1u << 20) /* of a picture, between two checks for cancellation */
 static const char shades[] = ".:-=+*#%@"; /* from low to high; a place without data is blank */
 #define SHADES ((int)sizeof shades - 1)
 
@@ -326,7 +326,7 @@ static const double *picture_row_at(const picture *p, uint64_t y) {
   return p->downsample->means + y * p->downsample->height / p->height * p->downsample->width;
 }
 
-/* Returns true if the host has interrupted the statement. Rate-limited: checks once per CANCEL_BYTES of rows, at the
+/* Returns true if the host cancels the statement. Rate-limited: checks once per CANCEL_BYTES of rows, at the
  * latest after 64 rows. */
 static bool is_cancelled(const picture *p, uint64_t y, uint64_t row_bytes) {
   const uint64_t rows = row_bytes < CANCEL_BYTES / 64 ? 64 : CANCEL_BYTES / row_bytes;
@@ -338,7 +338,7 @@ static bool is_cancelled(const picture *p, uint64_t y, uint64_t row_bytes) {
 static int paint_row(void *argument, uint64_t y, uint8_t *row, tsr_error *error) {
   const picture *p = argument;
   const double *means = picture_row_at(p, y);
-  if (is_cancelled(p, y, 4 * p->width)) return tsx_fail(error, TSR_INTERRUPT, "interrupted");
+  if (is_cancelled(p, y, 4 * p->width)) return tsx_fail_cancelled(error);
   for (uint64_t x = 0; x < p->width; x++)
     memcpy(row + 4 * x, tsx_colour_of(&p->colours, means[x * p->downsample->width / p->width]), 4);
   return TSR_OK;
@@ -389,7 +389,7 @@ static int picture_make_text(picture *p, sqlite3_context *context, tsr_error *er
   int code = TSR_OK;
   for (uint64_t y = 0; y < p->height && code == TSR_OK; y++) {
     const double *means = picture_row_at(p, y);
-    if (is_cancelled(p, y, p->width + 1)) code = tsx_fail(error, TSR_INTERRUPT, "interrupted");
+    if (is_cancelled(p, y, p->width + 1)) code = tsx_fail_cancelled(error);
     for (uint64_t x = 0; x < p->width; x++)
       sqlite3_str_appendchar(out, 1, shade_of(p, means[x * p->downsample->width / p->width]));
     sqlite3_str_appendchar(out, 1, '\n');

@@ -120,8 +120,8 @@ void tsx_keys_free(tsx_connection *connection) {
 static void note_stop(int code, int *stopped) {
   if (code == SQLITE_NOMEM || code == SQLITE_INTERRUPT) *stopped = code;
 }
-static int fail_cancelled(int stopped, tsr_error *error) {
-  if (stopped == SQLITE_INTERRUPT) return tsx_fail(error, TSR_INTERRUPT, "interrupted");
+static int fail_stopped(int stopped, tsr_error *error) {
+  if (stopped == SQLITE_INTERRUPT) return tsx_fail_cancelled(error);
   return tsx_out_of_memory(error);
 }
 
@@ -201,7 +201,7 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
   bool exists = schema && table_exists(connection->db, schema, name, &stopped);
   tsx_table *table = exists ? find_table(connection, schema, name, &stopped) : NULL;
   if (!table) note_stop(sqlite3_errcode(connection->db), &stopped);
-  if (stopped) code = fail_cancelled(stopped, error); /* the search may have missed a table of that name */
+  if (stopped) code = fail_stopped(stopped, error); /* the search may have missed a table of that name */
   else if (!exists && sqlite3_strnicmp(name, "sqlite_", 7))
     code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
   else if (!table && sqlite3_errcode(connection->db) == SQLITE_OK)
@@ -249,7 +249,7 @@ int tsx_address_path(tsx_connection *connection, const char *text, char **path, 
   *path = table ? sqlite3_mprintf("%s", table->path) : schema ? tsx_store_path(schema, name) : NULL;
   sqlite3_free(schema);
   sqlite3_free(name);
-  return *path && !stopped ? TSR_OK : fail_cancelled(stopped, error);
+  return *path && !stopped ? TSR_OK : fail_stopped(stopped, error);
 }
 
 /* ---- Addresses --------------------------------------------------------------------------------------------------- */

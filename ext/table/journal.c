@@ -238,19 +238,19 @@ int tsx_journal_first_owner(const tsx_table *table, char **value, tsr_error *err
 static int choose_owner(const tsx_table *table, tsx_transaction *transaction, tsr_error *error) {
   char owner[TSX_ID_SIZE], *name = NULL;
   bool kept = false;
-  const int placed = journal_find_place(table->connection, table->schema_name, transaction->owner_place, error);
+  const int placed = journal_find_place(table->connection, table->schema_name, transaction->owner.place, error);
   if (placed < 0) return placed;
   int code = present_name(table, &name);
   if (code == SQLITE_ROW)
-    code = journal_find_owner(table->connection->db, table->schema_name, name, transaction->owner_place, owner, &kept);
+    code = journal_find_owner(table->connection->db, table->schema_name, name, transaction->owner.place, owner, &kept);
   sqlite3_free(name);
   if (code == SQLITE_DONE) tsx_journal_make_id(owner); /* NAME_config is not ours: a random id, which nothing undoes */
   else if (code != SQLITE_ROW) return fail_sql(table->connection->db, code, table, error);
-  if (kept || placed == 0 || code == SQLITE_DONE) *transaction->owner_place = 0;
-  memcpy(transaction->owner_table, table->commit.id, TSX_ID_SIZE);
-  transaction->owner = sqlite3_mprintf("%s", owner);
-  transaction->owner_file = sqlite3_mprintf("%s", file_of(table));
-  return transaction->owner && transaction->owner_file ? TSR_OK : tsx_out_of_memory(error);
+  if (kept || placed == 0 || code == SQLITE_DONE) *transaction->owner.place = 0;
+  memcpy(transaction->owner.table, table->commit.id, TSX_ID_SIZE);
+  transaction->owner.id = sqlite3_mprintf("%s", owner);
+  transaction->owner.file = sqlite3_mprintf("%s", file_of(table));
+  return transaction->owner.id && transaction->owner.file ? TSR_OK : tsx_out_of_memory(error);
 }
 
 /* With synchronous=OFF nothing need survive a loss of power, so nothing is forced to disk. temp always has it, so a
@@ -262,8 +262,8 @@ int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, ts
   if (!file_of(table)) return TSR_OK;
   const int code = choose_owner(table, transaction, error);
   if (code < 0) return code;
-  options->owner = transaction->owner;
-  options->owner_file = transaction->owner_file;
+  options->owner = transaction->owner.id;
+  options->owner_file = transaction->owner.file;
   return TSR_OK;
 }
 
@@ -271,15 +271,15 @@ int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, ts
 static int keep_owner(const tsx_table *table, const char *name) {
   const tsx_transaction *t = table->array->transaction;
   sqlite3 *db = table->connection->db;
-  if (!t->owner || !*t->owner_place || strcmp(t->owner_table, table->commit.id) != 0) return SQLITE_OK;
+  if (!t->owner.id || !*t->owner.place || strcmp(t->owner.table, table->commit.id) != 0) return SQLITE_OK;
   int code = journal_run(
       db, sqlite3_mprintf("INSERT OR IGNORE INTO \"%w\".\"%w_config\" SELECT 'owner ' || substr(value, 1, 32), "
                           "substr(value, 34) FROM \"%w\".\"%w_config\" WHERE key = 'owner' AND "
                           "substr(value, 1, 32) <> %Q",
-                          table->schema_name, name, table->schema_name, name, t->owner));
+                          table->schema_name, name, table->schema_name, name, t->owner.id));
   if (code == SQLITE_OK)
     code = journal_run(db, sqlite3_mprintf("INSERT OR REPLACE INTO \"%w\".\"%w_config\" VALUES('owner', '%q %q')",
-                                           table->schema_name, name, t->owner, t->owner_place));
+                                           table->schema_name, name, t->owner.id, t->owner.place));
   return code;
 }
 
@@ -337,7 +337,7 @@ int tsx_journal_write(tsx_table *table, tsr_error *error) {
   sqlite3 *db = table->connection->db;
   const char *commit = tsr_writer_commit(transaction->writer);
   char *name = NULL;
-  transaction->alone = is_alone(table);
+  transaction->sync.alone = is_alone(table);
   int code = present_name(table, &name);
   if (code == SQLITE_DONE)
     return TSR_OK; /* its CREATE was rolled back; xSync of another table on the array writes it */
@@ -358,7 +358,8 @@ void tsx_journal_unpublished(const tsx_table *table, const tsr_error *error) {
   tsr_error told = {.code = error->code};
   sqlite3_log(tsx_sqlite_code(error->code), "tessera: %s.%s has committed, and the array does not show it: %s",
               table->schema_name, table->name, error->message);
-  if (transaction->owner && error->code != TSR_NOT_FOUND) return; /* the record names it: the next write publishes it */
+  if (transaction->owner.id && error->code != TSR_NOT_FOUND)
+    return; /* the record names it: the next write publishes it */
   /* There is no owner, or the prepared files are gone: this is the last chance. */
   if (tsr_writer_publish(transaction->writer, &told) >= 0) return;
   if (told.code == TSR_NOT_FOUND) told.code = TSR_CORRUPT;
@@ -367,7 +368,7 @@ void tsx_journal_unpublished(const tsx_table *table, const tsr_error *error) {
 
 bool tsx_journal_untouched(const tsx_table *table) {
   const tsx_transaction *transaction = table->array->transaction;
-  return transaction->alone && transaction->data_version == tsx_data_version(table);
+  return transaction->sync.alone && transaction->sync.data_version == tsx_data_version(table);
 }
 
 /* ---- Recovery ---------------------------------------------------------------------------------------------------- */
@@ -406,7 +407,7 @@ int tsx_journal_committed(void *argument, const char *commit, tsr_error *error) 
     answer = ask_tables(db, schema, "_commits", ask_commits, &q);
   if (code == SQLITE_ROW || code == SQLITE_DONE) code = answer;
   int result = code == SQLITE_ROW;
-  if (code == SQLITE_INTERRUPT) result = tsx_fail(error, TSR_INTERRUPT, "interrupted");
+  if (code == SQLITE_INTERRUPT) result = tsx_fail_cancelled(error);
   else if (code != SQLITE_ROW && code != SQLITE_DONE)
     result = tsx_fail(error, tsx_core_code(code), "cannot find out whether this database has committed '%s': %s",
                       commit, code == SQLITE_NOMEM ? "out of memory" : sqlite3_errstr(code));

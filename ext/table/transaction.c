@@ -52,9 +52,9 @@ void tsx_transaction_drop(tsx_transaction *transaction) {
     sqlite3_free(one);
   }
   sqlite3_free(transaction->schema_name);
-  sqlite3_free(transaction->owner);
-  sqlite3_free(transaction->owner_file);
-  sqlite3_free(transaction->savepoints);
+  sqlite3_free(transaction->owner.id);
+  sqlite3_free(transaction->owner.file);
+  sqlite3_free(transaction->savepoints.list);
   sqlite3_free(transaction);
 }
 
@@ -73,11 +73,11 @@ static void transaction_end(tsx_array *array, bool abandon) {
 
 void tsx_transaction_end_unchanged(tsx_array *array) {
   const tsx_transaction *t = array->transaction;
-  if (t && !tsr_writer_changed(t->writer) && !t->synced && !t->published) transaction_end(array, true);
+  if (t && !tsr_writer_changed(t->writer) && !t->sync.done && !t->sync.published) transaction_end(array, true);
 }
 
 void tsx_transaction_close(tsx_array *array) {
-  transaction_end(array, array->transaction && !array->transaction->synced && !array->in_database);
+  transaction_end(array, array->transaction && !array->transaction->sync.done && !array->in_database);
 }
 
 /* ---- Begin ------------------------------------------------------------------------------------------------------- */
@@ -145,16 +145,16 @@ static int note_created(tsx_table *table, tsr_error *error) {
 /* Lets the writer prepare again where xSync has published within a transaction of the database that goes on: ROLLBACK
  * TO may have taken the publication back. */
 static void reopen(tsx_transaction *transaction) {
-  if (transaction->published) tsr_writer_reopen(transaction->writer);
-  transaction->published = false;
+  if (transaction->sync.published) tsr_writer_reopen(transaction->writer);
+  transaction->sync.published = false;
 }
 
 /* A COMMIT that is tried again takes place now, because others may have committed and read the array since the first
  * try. So a commit that was prepared then, or published in the database, gets a new time. */
 static void note_attempt(tsx_transaction *transaction, uint64_t attempt) {
-  if (transaction->synced && transaction->attempt != attempt) tsr_writer_reopen(transaction->writer);
-  if (transaction->attempt != attempt) transaction->published = false;
-  transaction->attempt = attempt;
+  if (transaction->sync.done && transaction->sync.attempt != attempt) tsr_writer_reopen(transaction->writer);
+  if (transaction->sync.attempt != attempt) transaction->sync.published = false;
+  transaction->sync.attempt = attempt;
 }
 
 static int transaction_rewind_to(tsx_transaction *transaction, tsr_mark mark, tsr_error *error) {
@@ -229,7 +229,7 @@ int tsx_transaction_leave(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = table->array ? table->array->transaction : NULL;
   if (!transaction) return TSR_OK;
   /* In the database the changes go with the array, unless a savepoint other than DROP's own may bring both back. */
-  bool may_go = table->in_database && transaction->savepoint_count <= 1;
+  bool may_go = table->in_database && transaction->savepoints.count <= 1;
   if (tsr_writer_changed(transaction->writer) && !may_go)
     return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit or roll back first", table->path);
   transaction_end(table->array, true); /* the last call for this table; another table begins the transaction again */
@@ -279,26 +279,26 @@ static tsx_transaction *transaction_of(sqlite3_vtab *vtab) {
 int tsx_savepoint(sqlite3_vtab *vtab, int number) {
   tsx_transaction *transaction = transaction_of(vtab);
   if (!transaction) return SQLITE_OK;
-  uint32_t count = transaction->savepoint_count;
-  if (count && transaction->savepoints[count - 1].number >= number)
+  uint32_t count = transaction->savepoints.count;
+  if (count && transaction->savepoints.list[count - 1].number >= number)
     return SQLITE_OK; /* it came through another table */
-  if (count == transaction->savepoint_room) {
+  if (count == transaction->savepoints.room) {
     uint32_t room = count ? count * 2 : 8;
-    struct tsx_savepoint *more = sqlite3_realloc64(transaction->savepoints, room * sizeof *more);
+    struct tsx_savepoint *more = sqlite3_realloc64(transaction->savepoints.list, room * sizeof *more);
     if (!more) return SQLITE_NOMEM;
-    transaction->savepoints = more;
-    transaction->savepoint_room = room;
+    transaction->savepoints.list = more;
+    transaction->savepoints.room = room;
   }
-  transaction->savepoints[transaction->savepoint_count++] =
+  transaction->savepoints.list[transaction->savepoints.count++] =
       (struct tsx_savepoint){.number = number, .mark = tsr_writer_mark(transaction->writer)};
   return SQLITE_OK;
 }
 
 int tsx_release(sqlite3_vtab *vtab, int number) {
   tsx_transaction *transaction = transaction_of(vtab);
-  while (transaction && transaction->savepoint_count &&
-         transaction->savepoints[transaction->savepoint_count - 1].number >= number)
-    transaction->savepoint_count--;
+  while (transaction && transaction->savepoints.count &&
+         transaction->savepoints.list[transaction->savepoints.count - 1].number >= number)
+    transaction->savepoints.count--;
   return SQLITE_OK;
 }
 
@@ -309,11 +309,12 @@ int tsx_rollback_to(sqlite3_vtab *vtab, int number) {
   tsr_error error = {0};
   if (!transaction) return SQLITE_OK;
   tsr_mark mark = {0};
-  uint32_t keep = transaction->savepoint_count;
-  while (keep && transaction->savepoints[keep - 1].number > number) keep--;
-  if (keep && transaction->savepoints[keep - 1].number == number) mark = transaction->savepoints[keep - 1].mark;
+  uint32_t keep = transaction->savepoints.count;
+  while (keep && transaction->savepoints.list[keep - 1].number > number) keep--;
+  if (keep && transaction->savepoints.list[keep - 1].number == number)
+    mark = transaction->savepoints.list[keep - 1].mark;
   else keep = 0;
-  transaction->savepoint_count = keep;
+  transaction->savepoints.count = keep;
   return transaction_rewind_to(transaction, mark, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
 }
 
@@ -326,14 +327,14 @@ static int sync_table(tsx_table *table, tsr_error *error) {
   int code = drop_vanished(table->connection, transaction, error);
   if (code < 0 || (array->creation && !array->table_exists)) return code; /* the table's CREATE was taken back */
   note_attempt(transaction, table->commit.attempt);
-  transaction->synced = true;
-  transaction->data_version = tsx_data_version(table);
-  if (transaction->published) return TSR_OK; /* by another table's xSync in the same COMMIT */
+  transaction->sync.done = true;
+  transaction->sync.data_version = tsx_data_version(table);
+  if (transaction->sync.published) return TSR_OK; /* by another table's xSync in the same COMMIT */
   if (!tsr_writer_changed(transaction->writer)) return tsr_writer_abandon(transaction->writer, error);
   if ((code = tsr_writer_prepare(transaction->writer, error)) < 0) return code;
   if (!array->in_database) return tsx_journal_write(table, error);
   code = tsr_writer_publish(transaction->writer, error);
-  transaction->published = code >= 0;
+  transaction->sync.published = code >= 0;
   return code;
 }
 
@@ -383,7 +384,8 @@ int tsx_rollback(sqlite3_vtab *vtab) {
   tsx_store_rolled_back(table->connection);
   table->connection->quiet = true;
   if (transaction)
-    transaction_end(table->array, !table->array->in_database && (!transaction->synced || tsx_journal_untouched(table)));
+    transaction_end(table->array,
+                    !table->array->in_database && (!transaction->sync.done || tsx_journal_untouched(table)));
   int code = tsx_creation_rollback(vtab);
   table->connection->quiet = false;
   return code;

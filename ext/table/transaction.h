@@ -11,24 +11,36 @@ typedef struct tsx_created_table tsx_created_table;
 
 /* The changes that the open transaction makes to one array. They belong to the array, not to a table: one table may
  * have two sqlite3_vtab objects in a transaction, and several tables may show one array. */
+typedef struct tsx_transaction_owner { /* who owns the transaction's commits (journal.c) */
+  char *id, *file; /* the id of that database's file, and its path; or NULL */
+  char place[TSX_ID_SIZE]; /* the place of that file if NAME_config has to get the owner at xSync, else "" */
+  char table[TSX_ID_SIZE]; /* the id of the table that chose the owner, which keeps it */
+} tsx_transaction_owner;
+
+typedef struct tsx_savepoints {
+  struct tsx_savepoint *list;
+  uint32_t count, room;
+} tsx_savepoints;
+
+typedef struct tsx_transaction_sync { /* what xSync has done, and has found */
+  bool done; /* xSync has run */
+  uint64_t attempt; /* the connection's count of attempts when it ran last */
+  bool published; /* only in the database: it has published, within SQLite's own transaction */
+  bool alone; /* no other database file was written */
+  unsigned data_version; /* of the database file */
+} tsx_transaction_sync;
+
 typedef struct tsx_transaction {
   tsx_array *array; /* NULL once the transaction has ended; snapshots may still refer to its writer */
   uint32_t references; /* of the array, of snapshots, of a running xUpdate */
   tsr_writer *writer; /* all changes: appended cells, removed rows */
   tsr_snapshot *base; /* the array without these changes, as it was when the transaction first wrote it */
   char *schema_name; /* the database whose tables write it */
-  char *owner, *owner_file; /* who owns its commits: the id of that database's file, and its path; or NULL */
-  char owner_place[TSX_ID_SIZE]; /* the place of that file if NAME_config has to get the owner at xSync, else "" */
-  char owner_table[TSX_ID_SIZE]; /* the id of the table that chose the owner, which keeps it */
-  struct tsx_savepoint *savepoints;
-  uint32_t savepoint_count, savepoint_room;
+  tsx_transaction_owner owner;
+  tsx_savepoints savepoints;
   uint64_t rewinds; /* counts how often the writer was rewound */
   tsx_created_table *created; /* tables that this transaction has created */
-  bool synced; /* xSync has run */
-  uint64_t attempt; /* the connection's count of attempts when xSync ran last */
-  bool published; /* only in the database: xSync has published, within SQLite's own transaction */
-  bool alone; /* no other database file was written at xSync */
-  unsigned data_version; /* of the database file, at xSync */
+  tsx_transaction_sync sync;
 } tsx_transaction;
 
 /* Returns the transaction of the table's array, and begins it if there is none. Borrowed until the transaction ends.

@@ -46,13 +46,13 @@ static void test_host_cancels(void **state) {
   tsr_error error = {0};
   tsr_environment_options options = {.interrupted = stop, .interrupted_argument = &flag};
   assert_int_equal(tsr_environment_open(&options, &environment, NULL), TSR_OK);
-  assert_int_equal(tsr__environment_cancelled(environment, &error), TSR_OK);
+  assert_int_equal(tsr__cancelled(&environment->memory, &error), TSR_OK);
   flag = true;
-  assert_int_equal(tsr__environment_cancelled(environment, &error), TSR_INTERRUPT);
+  assert_int_equal(tsr__cancelled(&environment->memory, &error), TSR_INTERRUPT);
   assert_int_equal(error.code, TSR_INTERRUPT);
   tsr_environment_close(environment);
   assert_int_equal(tsr_environment_open(NULL, &environment, NULL), TSR_OK);
-  assert_int_equal(tsr__environment_cancelled(environment, &error), TSR_OK);
+  assert_int_equal(tsr__cancelled(&environment->memory, &error), TSR_OK);
   tsr_environment_close(environment);
 }
 

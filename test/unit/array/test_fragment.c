@@ -308,9 +308,9 @@ static void test_together_interrupted(void **state) {
   int rc = TSR_OK;
   put_together();
   for (int i = 0; i < 1000 && rc == TSR_OK; i++) {
-    environment->memory.interrupted = stop;
+    environment->memory.cancel.requested = stop;
     rc = tsr__array_fragments_read(array, together_items, TOGETHER, &error);
-    environment->memory.interrupted = NULL;
+    environment->memory.cancel.requested = NULL;
     assert_int_equal(array->registry.fragments.count, rc < 0 ? 0 : TOGETHER - 3);
     while (array->registry.fragments.count > 0) {
       for (uint64_t e = 0; e < array->registry.fragments.capacity; e++) {

@@ -374,9 +374,9 @@ static void test_host_cancels(void **state) {
     snprintf(name, sizeof name, "__%d_%d" U "_22", i, i);
     write_fragment(name, false, false, 0, 9);
   }
-  environment->memory.interrupted = stop;
+  environment->memory.cancel.requested = stop;
   assert_int_equal(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &s, &error), TSR_INTERRUPT);
-  environment->memory.interrupted = NULL;
+  environment->memory.cancel.requested = NULL;
   assert_int_equal(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &s, &error), TSR_OK);
   assert_int_equal(s->fragment_count, 100);
   tsr_snapshot_close(s);

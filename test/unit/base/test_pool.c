@@ -389,8 +389,8 @@ static void test_a_cancelling_host_ends_running_tasks(void **state) {
     endless e = {.caller = pthread_self(), .caller_waits = waits};
     tsr_error error = {0};
     tsr__memory_init_root(&e.memory, NULL, NULL);
-    e.memory.interrupted = stop_at_third;
-    e.memory.interrupted_argument = &e;
+    e.memory.cancel.requested = stop_at_third;
+    e.memory.cancel.argument = &e;
     tsr_job job;
     tsr__job_start(&job, 3, 4, last, &e);
     assert_int_equal(tsr__job_finish(&job, &e.memory, &error), TSR_INTERRUPT);
@@ -413,8 +413,8 @@ static void test_the_host_is_polled_once_per_amount_of_work(void **state) {
   tsr_error error = {0};
   unsigned asked = 0;
   tsr__memory_init_root(&root, NULL, NULL);
-  root.interrupted = never;
-  root.interrupted_argument = &asked;
+  root.cancel.requested = never;
+  root.cancel.argument = &asked;
   tsr__memory_init(&one, &root, UINT64_MAX, "one");
   tsr__memory_init(&other, &root, UINT64_MAX, "other");
   for (unsigned i = 0; i < 400; i++)
@@ -429,7 +429,7 @@ static void test_the_host_is_polled_once_per_amount_of_work(void **state) {
   assert_int_equal(tsr__cancelled(&one, &error), TSR_OK); /* a poll for another reason counts, too */
   for (unsigned i = 0; i < 40; i++) assert_int_equal(tsr__cancelled_after(&one, 100 << 10, 10, &error), TSR_OK);
   assert_int_equal(asked, 8);
-  root.interrupted = at_once;
+  root.cancel.requested = at_once;
   assert_int_equal(tsr__cancelled_after(&one, 200 << 10, 10, &error), TSR_INTERRUPT);
 }
 

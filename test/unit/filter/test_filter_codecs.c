@@ -331,15 +331,15 @@ static bool ask(void *argument) {
 /* Decodes the tile, and checks that the host was polled at least so often. Then the host cancels at the second poll. */
 static void expect_asked(bench *b, bytes tile, bytes in, uint64_t least) {
   patience p = {0};
-  b->memory.interrupted = ask;
-  b->memory.interrupted_argument = &p;
+  b->memory.cancel.requested = ask;
+  b->memory.cancel.argument = &p;
   if (bench_decode(b, tile.data, tile.size, in, NULL, 0) != TSR_OK) fail_msg("%s", b->error.message);
   if (p.asked < least) fail_msg("asked %llu times, not %llu", (unsigned long long)p.asked, (unsigned long long)least);
   p = (patience){0, 2};
   assert_int_equal(bench_decode(b, tile.data, tile.size, in, NULL, 0), TSR_INTERRUPT);
   assert_int_equal(p.asked, 2);
   assert_non_null(strstr(b->error.message, "interrupted"));
-  b->memory.interrupted = NULL;
+  b->memory.cancel.requested = NULL;
 }
 
 /* One chunk of as many parts as there are bytes in `in`, each a stream of its own. */

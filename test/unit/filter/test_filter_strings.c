@@ -272,8 +272,8 @@ static void test_the_host_is_polled_within_a_tile(void **state) {
     for (uint64_t j = 0; j <= CELLS; j++) offsets[j] = j;
     for (uint64_t j = 0; j < CELLS; j++) in.data[j] = "ab"[j / 3 % 2];
     bench_open(&b, both[i], TSR_ASCII, 22);
-    b.memory.interrupted = ask;
-    b.memory.interrupted_argument = &asked;
+    b.memory.cancel.requested = ask;
+    b.memory.cancel.argument = &asked;
     assert_int_equal(bench_encode(&b, in, offsets, CELLS, &tile), TSR_OK);
     asked = 0;
     assert_int_equal(bench_decode(&b, tile.data, tile.size, in, offsets, CELLS), TSR_OK);

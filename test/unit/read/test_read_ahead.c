@@ -239,8 +239,8 @@ static void test_a_cancellation_at_any_check_is_reported(void **state) {
       asking a = {.caller = pthread_self(), .left = at};
       const tsr_request ask = {.fields = all_fields, .threads = 2};
       open_kind(&m, k);
-      m.environment->memory.interrupted = stop;
-      m.environment->memory.interrupted_argument = &a;
+      m.environment->memory.cancel.requested = stop;
+      m.environment->memory.cancel.argument = &a;
       assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
       int64_t r = tsr_reader_start(reader, &ask, &error);
       if (r >= 0) r = made_read(reader, &m, rows, CELLS, &error);

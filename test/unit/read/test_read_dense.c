@@ -318,8 +318,8 @@ static void test_budgets_and_cancellation_are_errors(void **state) {
   assert_int_equal(tsr_reader_next(reader, &batch, &error), 0);
   ask.memory_bytes = 0;
   int calls = 0; /* the first check for cancellation */
-  m.environment->memory.interrupted = stop;
-  m.environment->memory.interrupted_argument = &calls;
+  m.environment->memory.cancel.requested = stop;
+  m.environment->memory.cancel.argument = &calls;
   assert_int_equal(tsr_reader_start(reader, &ask, &error), TSR_OK);
   assert_int_equal(tsr_reader_next(reader, &batch, &error), TSR_INTERRUPT);
   calls = 1000;

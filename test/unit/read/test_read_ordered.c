@@ -552,8 +552,8 @@ static void test_key_ranges_grow_if_a_schema_claims_too_many_cells(void **state)
     tsr_error error = {0};
     unsigned questions = 0;
     made_open(&m, false, 1, false, 0, 1000001, NULL);
-    m.environment->memory.interrupted = count_question;
-    m.environment->memory.interrupted_argument = &questions;
+    m.environment->memory.cancel.requested = count_question;
+    m.environment->memory.cancel.argument = &questions;
     m.schema.capacity = 2;
     tsr_fragment *f = made_sparse(&m, 1, 1, cells, 3, false, false);
     made_set32(f->metadata.non_empty_domain[0].low, 1000001);
@@ -603,8 +603,8 @@ static void test_cells_outside_their_boxes_are_an_error(void **state) {
     const tsr_sort order[2] = {{.descending = round & 4}, {.dimension = 1}};
     const tsr_request request = {
         .order = order, .order_count = round & 8 ? 2 : 1, .memory_bytes = 14000 + round / 16 * 6000, .threads = 1};
-    m.environment->memory.interrupted = stop_after_many;
-    m.environment->memory.interrupted_argument = &questions;
+    m.environment->memory.cancel.requested = stop_after_many;
+    m.environment->memory.cancel.argument = &questions;
     assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
     int64_t r = tsr_reader_start(reader, &request, &error);
     if (r >= 0) r = made_read(reader, &m, rows, ROWS, &error);
