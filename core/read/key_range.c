@@ -1,0 +1,460 @@
+/* key_range.c: cuts an ordered request into key ranges (read_ordered.c says why).
+ *
+ * A key range should have about `target` rows. In a dense array their number is that of the selected cells, or of those
+ * within the covers if cells that were never written are not given out; the range ends with a space tile if it can. In
+ * a sparse array it is a guess by the starts of the tiles (tile_starts.c). A value that alone has too many cells, or
+ * that is better streamed, is cut along the next level.
+ */
+#include "read/key_range.h"
+
+#include <string.h>
+
+#include "base/sort.h"
+#include "model/datatype.h"
+#include "array/array.h"
+#include "array/cache.h"
+#include "array/snapshot.h"
+#include "read/covers.h"
+#include "read/reader.h"
+
+#define ROWS_FIRST      4096u /* rows of the first key range, if the request has no limit */
+#define ROWS_MIN        256u /* rows that the first key range of a sparse array is meant to have, at least */
+#define ROWS_MAX        (UINT64_C(1) << 20) /* rows of any key range, except for a dense array's row of space tiles */
+#define TILES_MAX       (UINT64_C(1) << 22) /* cells of such a row of space tiles, at most */
+#define ROWS_GROWTH     4u /* factor by which key ranges grow, and shrink if memory ends */
+#define ROWS_FEW        64u /* a key range with less than this part of its target has few rows */
+#define TEXT_GUESS      40u /* expected bytes of a variable value */
+#define COVER_STEPS_MAX 64u /* steps from cover to cover for one key range */
+#define STREAM_CELLS    256u /* cells of one value that are worth a start of the inner reader for a stream */
+
+static const tsr_schema *key_range_schema(const tsr_key_ranges *r) { return r->reader->snapshot->schema; }
+
+static const tsr_field *key_range_field_of(const tsr_key_ranges *r, const tsr_key_level *v) {
+  return &key_range_schema(r)->fields[v->dimension];
+}
+
+/* ---- Levels ------------------------------------------------------------------------------------------------------ */
+
+int tsr__key_text_set(tsr_buffer *buffer, const void *bytes, uint64_t size, tsr_error *error) {
+  buffer->size = 0;
+  TSR_TRY(tsr__buffer_reserve(buffer, size + 1, error)); /* the bytes of an empty string must not be NULL, either */
+  return tsr__buffer_append(buffer, bytes, size, error);
+}
+
+static void begin_level(tsr_key_ranges *r, uint32_t k) {
+  tsr_key_level *v = &r->levels[k];
+  const tsr_field *field = key_range_field_of(r, v);
+  v->text = field->values_per_cell == TSR_VARIABLE;
+  v->nans = r->reader->plan.spans[v->dimension].all && tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT;
+  v->numbers = true;
+  v->from = tsr__directed_key(v, v->descending ? tsr__key_max(field->datatype) : tsr__key_min(field->datatype));
+  v->at_set = v->nan = v->single = false;
+}
+
+int tsr__key_ranges_pass(tsr_key_ranges *r, tsr_error *error) {
+  tsr_key_level *v = &r->levels[r->depth];
+  v->single = false;
+  if (v->nan) {
+    v->nan = v->nans = false;
+  } else if (v->text) {
+    v->numbers = v->end_set;
+    if (v->end_set) TSR_TRY(tsr__key_text_set(&v->at, v->end_text.data, v->end_text.size, error));
+    v->at_set = v->end_set;
+    v->at_exclusive = !v->end_exclusive;
+  } else if (v->end == UINT64_MAX) {
+    v->numbers = false;
+  } else {
+    v->from = v->end + 1;
+  }
+  return TSR_OK;
+}
+
+/* Makes the spans of a level's key range in its dimension. */
+static int key_range_clip(tsr_key_ranges *r, const tsr_key_level *v, tsr_spans *out, tsr_error *error) {
+  const tsr_field *field = key_range_field_of(r, v);
+  const tsr_spans *all = &r->reader->plan.spans[v->dimension];
+  if (v->nan) {
+    *out = (tsr_spans){.floats = true, .nans = true};
+    return TSR_OK;
+  }
+  if (!v->text) {
+    const uint64_t from = v->single ? v->end : v->from;
+    const uint64_t low = v->descending ? ~v->end : from, high = v->descending ? ~from : v->end;
+    return tsr__spans_clip(field, all, low, high, &r->arena, out, error);
+  }
+  tsr_range begin = {0}, range;
+  if (v->single) {
+    begin.low = v->end_text.data;
+    begin.low_size = v->end_text.size;
+  } else if (v->at_set) {
+    begin.low = v->at.data;
+    begin.low_size = v->at.size;
+    begin.low_exclusive = v->at_exclusive;
+  }
+  if (v->end_set) {
+    begin.high = v->end_text.data;
+    begin.high_size = v->end_text.size;
+    begin.high_exclusive = v->end_exclusive;
+  }
+  range = begin;
+  if (v->descending)
+    range = (tsr_range){.low = begin.high,
+                        .low_size = begin.high_size,
+                        .low_exclusive = begin.high_exclusive,
+                        .high = begin.low,
+                        .high_size = begin.low_size,
+                        .high_exclusive = begin.low_exclusive};
+  return tsr__spans_clip_text(field, all, &range, &r->arena, out, error);
+}
+
+int tsr__key_ranges_spans(tsr_key_ranges *r, uint32_t levels, tsr_error *error) {
+  const uint32_t n = key_range_schema(r)->dimension_count;
+  tsr__arena_reset(&r->arena);
+  TSR_TRY(TSR_ARENA_ARRAY(&r->arena, n, &r->spans, error));
+  memcpy(r->spans, r->reader->plan.spans, n * sizeof(tsr_spans));
+  for (uint32_t k = 0; k < levels; k++)
+    TSR_TRY(key_range_clip(r, &r->levels[k], &r->spans[r->levels[k].dimension], error));
+  return TSR_OK;
+}
+
+/* ---- Key ranges of dense arrays ---------------------------------------------------------------------------------- */
+
+/* Returns the number of selected cells that have one value of the present level, and of the levels above. */
+static uint64_t cells_of_value(const tsr_key_ranges *r) {
+  uint64_t cells = 1;
+  for (uint32_t d = 0; d < key_range_schema(r)->dimension_count; d++) {
+    bool fixed = false;
+    for (uint32_t k = 0; k <= r->depth; k++) fixed |= r->levels[k].dimension == d;
+    if (!fixed) cells = tsr__mul_sat(cells, tsr__dimension_selection_values(&r->reader->plan.selections[d]));
+  }
+  return cells;
+}
+
+/* Returns the rank of a dimension in the order of cells, 0 for the slowest, if the order of tiles is the same. */
+static uint32_t key_range_place_of(const tsr_key_ranges *r, uint32_t d) {
+  const tsr_grid *grid = &r->reader->snapshot->grid;
+  return grid->col_major_cells ? grid->dimensions - 1 - d : d;
+}
+
+/* Returns true if, within single values of the levels before `from`, cells come in the order of the other levels
+ * without sorting. The single values must be those of the slowest dimensions, and only the next slower dimension may
+ * cross tiles. */
+static bool comes_in_order(const tsr_key_ranges *r, uint32_t from) {
+  const tsr_grid *grid = &r->reader->snapshot->grid;
+  const tsr_plan *plan = &r->reader->plan;
+  if (from == r->level_count) return true;
+  if (!key_range_schema(r)->dense || grid->col_major_cells != grid->col_major_tiles || plan->box_count != 1 ||
+      plan->boxes[0].sparse)
+    return false;
+  for (uint32_t k = 0; k < r->level_count; k++)
+    if (k < from ? key_range_place_of(r, r->levels[k].dimension) >= from
+                 : key_range_place_of(r, r->levels[k].dimension) != k || r->levels[k].descending)
+      return false;
+  for (uint32_t d = 0; d < grid->dimensions; d++) {
+    const tsr_dimension_selection *selected = &plan->selections[d];
+    const uint64_t low = selected->spans[0].low, high = selected->spans[selected->count - 1].high;
+    if (low < plan->boxes[0].low[d] || high > plan->boxes[0].high[d]) return false;
+    if (key_range_place_of(r, d) > from && low / grid->extent[d] != high / grid->extent[d]) return false;
+  }
+  return true;
+}
+
+/* Returns true if each value of the present level is better streamed by itself. */
+static bool is_streamed(const tsr_key_ranges *r) {
+  if (!r->cached || r->depth + 1 == key_range_schema(r)->dimension_count || cells_of_value(r) < STREAM_CELLS)
+    return false;
+  for (uint32_t k = 0; k <= r->depth; k++)
+    if (key_range_place_of(r, r->levels[k].dimension) > r->depth) return false;
+  return comes_in_order(r, r->depth + 1);
+}
+
+/* Returns true if the tiles that one value of the slowest dimension needs take at most half of the cache. */
+static bool fits_cache(const tsr_key_ranges *r) {
+  const tsr_schema *schema = key_range_schema(r);
+  const tsr_array *array = r->reader->snapshot->array;
+  const tsr_grid *grid = &r->reader->snapshot->grid;
+  uint64_t bytes = 0;
+  if (!schema->dense || array->uncached || grid->col_major_cells != grid->col_major_tiles) return false;
+  for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++)
+    bytes = tsr__add_sat(bytes, schema->fields[f].cell_size ? schema->fields[f].cell_size : TEXT_GUESS);
+  bytes = tsr__mul_sat(tsr__mul_sat(bytes, grid->tile_cells), TSR_MAX(1, r->reader->plan.box_count));
+  for (uint32_t d = 0; d < grid->dimensions; d++) {
+    const tsr_dimension_selection *selected = &r->reader->plan.selections[d];
+    const uint64_t tiles =
+        selected->spans[selected->count - 1].high / grid->extent[d] - selected->spans[0].low / grid->extent[d];
+    if (key_range_place_of(r, d) > 0) bytes = tsr__mul_sat(bytes, tiles + 1);
+  }
+  return bytes <= tsr__cache_limit(array->cache) / 2;
+}
+
+/* If the key range meets more than one space tile, shortens it so that it ends with a tile. */
+static void end_with_tile(const tsr_key_ranges *r, tsr_key_level *v) {
+  const tsr_grid *grid = &r->reader->snapshot->grid;
+  const uint64_t base = grid->low_key[v->dimension], extent = grid->extent[v->dimension];
+  const uint64_t a = tsr__directed_key(v, v->from) - base, b = tsr__directed_key(v, v->end) - base; /* ordinals */
+  if (!v->descending && b / extent > a / extent && (b + 1) % extent != 0)
+    v->end = tsr__directed_key(v, base + b / extent * extent - 1);
+  if (v->descending && a / extent > b / extent && b % extent != 0)
+    v->end = tsr__directed_key(v, base + (b / extent + 1) * extent);
+}
+
+/* Makes a key range of the next `values` selected values from v->from on, rounded down to whole tiles if it meets more
+ * than one. Returns false if none is left. */
+static bool key_range_take_values(const tsr_key_ranges *r, tsr_key_level *v, uint64_t values) {
+  const tsr_grid *grid = &r->reader->snapshot->grid;
+  const tsr_dimension_selection *selected = &r->reader->plan.selections[v->dimension];
+  const uint64_t base = grid->low_key[v->dimension];
+  uint64_t first = 0, end = 0;
+  bool any = false;
+  for (uint64_t i = 0; i < selected->count && values > 0; i++) {
+    const tsr_span *span = &selected->spans[v->descending ? selected->count - 1 - i : i];
+    const uint64_t low = base + span->low, high = base + span->high; /* keys */
+    uint64_t from = tsr__directed_key(v, v->descending ? high : low),
+             to = tsr__directed_key(v, v->descending ? low : high);
+    if (to < v->from) continue;
+    from = TSR_MAX(from, v->from);
+    if (!any) first = from;
+    any = true;
+    end = TSR_MIN(to, tsr__add_sat(from, values - 1));
+    values -= end - from + 1;
+  }
+  if (!any) return false;
+  v->from = first;
+  v->end = end;
+  end_with_tile(r, v);
+  return true;
+}
+
+/* Returns true if a cover contains the single values of the levels above. */
+static bool meets_single_values(const tsr_key_ranges *r, const tsr_cover *cover) {
+  for (uint32_t k = 0; k < r->depth; k++) {
+    const tsr_key_level *v = &r->levels[k];
+    const uint64_t ordinal = tsr__directed_key(v, v->end) - r->reader->snapshot->grid.low_key[v->dimension];
+    if (ordinal < cover->low[v->dimension] || ordinal > cover->high[v->dimension]) return false;
+  }
+  return true;
+}
+
+/* Returns the number of selected cells that a cover has of one value of the present level. */
+static uint64_t cells_of_cover(const tsr_key_ranges *r, const tsr_cover *cover) {
+  uint64_t cells = 1;
+  for (uint32_t d = 0; d < key_range_schema(r)->dimension_count; d++) {
+    bool fixed = false;
+    for (uint32_t k = 0; k <= r->depth; k++) fixed |= r->levels[k].dimension == d;
+    if (!fixed)
+      cells = tsr__mul_sat(
+          cells, tsr__dimension_selection_values_within(&r->reader->plan.selections[d], cover->low[d], cover->high[d]));
+  }
+  return cells;
+}
+
+/* What the covers hold of the present level, from a directed key on. */
+typedef struct covered {
+  bool any; /* some cover holds this key, or a later one */
+  uint64_t next; /* the first directed key that a cover holds */
+  uint64_t cells; /* cells that covers hold of one value, at the given key */
+  uint64_t until; /* `cells` is the same up to this directed key */
+} covered;
+
+static covered key_range_find_covered(const tsr_key_ranges *r, const tsr_key_level *v, uint64_t at) {
+  const tsr_plan *plan = &r->reader->plan;
+  const uint64_t base = r->reader->snapshot->grid.low_key[v->dimension];
+  covered found = {.next = UINT64_MAX, .until = UINT64_MAX};
+  for (uint64_t i = 0; i < plan->cover_count; i++) {
+    const tsr_cover *cover = &plan->covers[i];
+    const uint64_t low = base + cover->low[v->dimension], high = base + cover->high[v->dimension];
+    const uint64_t from = tsr__directed_key(v, v->descending ? high : low),
+                   to = tsr__directed_key(v, v->descending ? low : high);
+    if (to < at || !meets_single_values(r, cover)) continue;
+    found.any = true;
+    found.next = TSR_MIN(found.next, TSR_MAX(from, at));
+    found.until = TSR_MIN(found.until, from > at ? from - 1 : to);
+    if (from <= at) found.cells = tsr__add_sat(found.cells, cells_of_cover(r, cover));
+  }
+  found.cells = TSR_MIN(found.cells, cells_of_value(r)); /* covers may overlap */
+  return found;
+}
+
+/* Returns the last directed key of a key range that begins at `at` and has about key_range.target rows, at most
+ * v->end. */
+static uint64_t find_end(const tsr_key_ranges *r, const tsr_key_level *v, uint64_t at) {
+  uint64_t rows = 0, end = at;
+  for (uint32_t steps = 0; steps < COVER_STEPS_MAX; steps++) {
+    const covered here = key_range_find_covered(r, v, at);
+    const uint64_t fit = here.cells > 0 ? (r->target - rows) / here.cells : UINT64_MAX;
+    if (!here.any || fit == 0) break;
+    end = TSR_MIN(here.until, tsr__add_sat(at, fit - 1));
+    rows = tsr__add_sat(rows, tsr__mul_sat(end - at + 1, here.cells));
+    if (end < here.until || end >= v->end || rows >= r->target) break;
+    at = end + 1;
+  }
+  return TSR_MIN(end, v->end);
+}
+
+/* Chooses the next key range if cells that were never written are not given out. Returns as tsr__key_ranges_choose does. */
+static int choose_covered(const tsr_key_ranges *r, tsr_key_level *v) {
+  covered here;
+  do {
+    here = key_range_find_covered(r, v, v->from);
+    v->from = here.next;
+    if (!here.any || !key_range_take_values(r, v, UINT64_MAX)) return 0;
+  } while (v->from != here.next); /* the request selects nothing there: its next value lies further on */
+  if (key_range_find_covered(r, v, v->from).cells > r->target) {
+    v->end = v->from;
+    return 2;
+  }
+  v->end = find_end(r, v, v->from);
+  end_with_tile(r, v);
+  return 1;
+}
+
+/* ---- Key ranges of sparse arrays --------------------------------------------------------------------------------- */
+
+/* Steps v->from to the first value that the request selects. */
+static void skip_unselected(const tsr_key_ranges *r, tsr_key_level *v) {
+  const tsr_spans *spans = &r->reader->plan.spans[v->dimension];
+  for (uint64_t i = 0; !spans->all && i < spans->count; i++) {
+    const tsr_span *span = &spans->spans[v->descending ? spans->count - 1 - i : i];
+    if (tsr__directed_key(v, v->descending ? span->low : span->high) < v->from) continue;
+    v->from = TSR_MAX(v->from, tsr__directed_key(v, v->descending ? span->high : span->low));
+    return;
+  }
+}
+
+/* Chooses a key range of about key_range.target rows by the starts of tiles. Returns as tsr__key_ranges_choose does. */
+static int choose_by_tile_starts(tsr_key_ranges *r, tsr_key_level *v, tsr_error *error) {
+  const uint64_t rows = tsr__mul_sat(r->target, r->overestimate), many = tsr__mul_sat(rows, ROWS_GROWTH);
+  uint64_t size = 0;
+  bool single;
+  if (!v->text) {
+    v->from = tsr__tile_starts_begin(&v->starts, v->from);
+    skip_unselected(r, v);
+    v->end = tsr__tile_starts_next(&v->starts, v->from, rows);
+    return v->end == v->from && tsr__tile_starts_expect(&v->starts, v->end, many) ? 2 : 1;
+  }
+  const uint8_t *text =
+      tsr__tile_starts_next_text(&v->starts, v->at_set ? &v->at : NULL, v->at_exclusive, rows, many, &size, &single);
+  v->end_set = text != NULL;
+  v->end_exclusive = text && !single;
+  if (text) TSR_TRY(tsr__key_text_set(&v->end_text, text, size, error));
+  return single ? 2 : 1;
+}
+
+void tsr__key_ranges_note(tsr_key_ranges *r, uint64_t rows) {
+  if (r->restarts == 0 && !r->levels[r->depth].nan && (rows == 0 || rows < r->target / ROWS_FEW))
+    r->overestimate = tsr__mul_sat(r->overestimate, ROWS_GROWTH);
+}
+
+/* ---- The next key range ------------------------------------------------------------------------------------------ */
+
+/* Returns the largest target. In sparse arrays the number of rows is a guess, so the target leaves a margin. */
+static uint64_t largest_target(const tsr_key_ranges *r) {
+  return key_range_schema(r)->dense ? r->rows_max : r->rows_max - r->rows_max / 4;
+}
+
+int tsr__key_ranges_choose(tsr_key_ranges *r, tsr_error *error) {
+  tsr_key_level *v = &r->levels[r->depth];
+  v->nan = v->nans && (!v->descending || !v->numbers);
+  if (v->nan) return 1;
+  if (!v->numbers) return 0;
+  v->end = UINT64_MAX;
+  v->end_set = v->end_exclusive = false;
+  if (key_range_schema(r)->dense) {
+    const uint64_t cells = cells_of_value(r);
+    const bool streamed = is_streamed(r), single = cells > r->target || streamed;
+    if (!r->reader->request.gives_unwritten && !streamed) {
+      const int rc = choose_covered(r, v);
+      if (rc != 0) return rc;
+    } else if (key_range_take_values(r, v, single ? 1 : r->target / TSR_MAX(1, cells))) {
+      return single ? 2 : 1;
+    }
+    v->numbers = false;
+    return 0;
+  }
+  return v->starts.known ? choose_by_tile_starts(r, v, error) : 1;
+}
+
+/* ---- Targets and levels ------------------------------------------------------------------------------------------ */
+
+void tsr__key_ranges_shrink(tsr_key_ranges *r) {
+  r->target = r->rows_max = TSR_MAX(1, TSR_MIN(r->rows_max, r->target) / ROWS_GROWTH);
+}
+
+void tsr__key_ranges_grow(tsr_key_ranges *r) {
+  r->restarts = 0;
+  r->target = TSR_MIN(tsr__mul_sat(r->target, ROWS_GROWTH), largest_target(r));
+}
+
+bool tsr__key_ranges_descend(tsr_key_ranges *r) {
+  tsr_key_level *v = &r->levels[r->depth];
+  v->single = true;
+  r->restarts = 0;
+  r->depth++;
+  if (comes_in_order(r, r->depth)) return true;
+  tsr_key_level *next = &r->levels[r->depth];
+  begin_level(r, r->depth);
+  next->starts.known = false;
+  if (v->starts.known && !v->nan)
+    tsr__tile_starts_within(&v->starts, v->end, &v->end_text, next->dimension, next->descending, &next->starts);
+  return false;
+}
+
+/* ---- A request --------------------------------------------------------------------------------------------------- */
+
+/* Chooses how many rows a key range may have, and how many the first one should have. */
+static void choose_target(tsr_key_ranges *r, uint64_t limit) {
+  const tsr_reader *reader = r->reader;
+  const tsr_schema *schema = key_range_schema(r);
+  uint64_t bytes = 3 * sizeof(uint64_t) + 2 * sizeof(tsr_pair) + r->level_count * sizeof(uint64_t), most = ROWS_MAX;
+  for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
+    const bool counts = reader->request.fields[f] || f >= schema->dimension_count; /* any attribute may be read later */
+    if (counts) bytes = tsr__add_sat(bytes, schema->fields[f].cell_size ? schema->fields[f].cell_size : TEXT_GUESS);
+  }
+  if (schema->dense) {
+    const uint64_t row = tsr__mul_sat(cells_of_value(r), reader->snapshot->grid.extent[r->levels[0].dimension]);
+    if (row > most && row <= TILES_MAX) most = row;
+  }
+  r->rows_max = TSR_MAX(1, TSR_MIN(most, reader->memory.limit / 4 / bytes));
+  r->target = ROWS_FIRST;
+  if (limit > 0)
+    r->target = schema->dense && reader->tests.count == 0 ? limit : TSR_MAX(ROWS_MIN, tsr__mul_sat(limit, 4));
+  r->target = TSR_MIN(TSR_MAX(r->target, 16), largest_target(r));
+}
+
+int tsr__key_ranges_init(tsr_key_ranges *r, tsr_reader *reader, tsr_error *error) {
+  const uint32_t n = reader->snapshot->schema->dimension_count;
+  *r = (tsr_key_ranges){.reader = reader};
+  tsr__arena_init(&r->arena, &reader->memory);
+  TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &r->levels, error));
+  for (uint32_t d = 0; d < n; d++) r->levels[d].at.memory = r->levels[d].end_text.memory = &reader->memory;
+  return TSR_OK;
+}
+
+void tsr__key_ranges_release(tsr_key_ranges *r) {
+  for (uint32_t d = 0; r->levels && d < key_range_schema(r)->dimension_count; d++) {
+    tsr__buffer_release(&r->levels[d].at);
+    tsr__buffer_release(&r->levels[d].end_text);
+  }
+  tsr__free(r->levels);
+  tsr__arena_release(&r->arena);
+}
+
+int tsr__key_ranges_begin(tsr_key_ranges *r, const tsr_sort *order, uint32_t count, uint64_t limit, tsr_error *error) {
+  r->level_count = r->depth = r->restarts = 0;
+  r->overestimate = 1;
+  for (uint32_t i = 0; i < count; i++) {
+    bool repeated = false;
+    if (order[i].dimension >= key_range_schema(r)->dimension_count)
+      return tsr__fail(error, TSR_ERROR, "an order by field %u, which is not a dimension", order[i].dimension);
+    for (uint32_t k = 0; k < r->level_count; k++) repeated |= r->levels[k].dimension == order[i].dimension;
+    if (repeated) continue;
+    r->levels[r->level_count].dimension = order[i].dimension;
+    r->levels[r->level_count++].descending = order[i].descending;
+  }
+  for (uint32_t k = 0; k < r->level_count; k++) begin_level(r, k);
+  for (uint32_t k = 0; k < r->level_count; k++) r->levels[k].starts = (tsr_tile_starts){0};
+  tsr__tile_starts_make(r->reader, r->levels[0].dimension, r->levels[0].descending, &r->levels[0].starts);
+  r->cached = r->reader->tests.count == 0 && fits_cache(r);
+  choose_target(r, limit);
+  return TSR_OK;
+}
