@@ -1,9 +1,9 @@
 /* read_dense.c: batches of a dense array. Each selected cell comes from its owner, the newest fragment that wrote it.
  *
- * From top to bottom: windows of space tiles, sparse fragments, subtiles into batches, the iterator.
+ * From top to bottom: sparse fragments, subtiles into batches, the iterator. dense_window.c gives the space tiles with
+ * selected cells.
  *
- * The space tiles with selected cells are walked lazily (walk.h), a window of them at once. The fragments whose boxes
- * meet the selected cells of a space tile are its candidates. A single candidate that covers them gives its cells as
+ * The fragments whose boxes meet the selected cells of a space tile are its candidates. A single candidate that covers them gives its cells as
  * they are. If there are several candidates, or some cells that none of them covers, the space tile is read subtile by
  * subtile (subtile.h): a map of owners is made, and each owner's cells become a part, which becomes a batch. Cells
  * without an owner were never written. They form parts of their own (written = false), if such cells satisfy the
@@ -23,35 +23,15 @@
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/snapshot.h"
+#include "read/dense_window.h"
 #include "read/subtile.h"
 #include "read/predicate.h"
 #include "read/reader.h"
-#include "read/walk.h"
 
-#define TILES_INSPECTED_MAX 1024 /* space tiles that are inspected for one window */
-#define SPARSE_TILES_PART   8 /* of the budget: the tiles of sparse fragments for a subtile should take at most this */
-#define DEFER_PART          4 /* of the budget: if they take more, each is loaded for its own batch alone */
-#define SLOT_OVERHEAD       512u /* bytes that loading a slot takes beside its values, about */
-#define SUBTILE_CELLS_MIN   256u /* selected cells of a subtile with tiles of sparse fragments, at least */
-#define CROWDED_EIGHTHS     5 /* eighths of the budget: if the candidates of a space tile take more, it is crowded */
-
-typedef struct candidate { /* a fragment that may own cells of a space tile */
-  const tsr_plan_box *box;
-  bool used; /* dense: it owns selected cells that may satisfy the predicates: its tile is to be loaded */
-  bool excluded; /* dense: it owns cells, but its statistics say that none of them satisfies the predicates */
-  uint64_t number; /* dense: number of its tile */
-  tsr_pinned_tile *pinned; /* owned; NULL: not loaded */
-} candidate;
-
-typedef struct space_tile {
-  uint64_t *at, *first; /* by dimension: its coordinates; the first span of the selection that meets it */
-  uint64_t *low, *high; /* the box around its selected cells, in ordinals, inclusive */
-  uint64_t cells; /* selected */
-  uint32_t count;
-  candidate *candidates; /* newest first */
-  bool covered; /* there is one candidate, a dense one, whose box covers all selected cells */
-  bool crowded; /* memory has no room for all candidates at once: each is loaded for its batch, then dropped */
-} space_tile;
+#define SPARSE_TILES_PART 8 /* of the budget: the tiles of sparse fragments for a subtile should take at most this */
+#define DEFER_PART        4 /* of the budget: if they take more, each is loaded for its own batch alone */
+#define SLOT_OVERHEAD     512u /* bytes that loading a slot takes beside its values, about */
+#define SUBTILE_CELLS_MIN 256u /* selected cells of a subtile with tiles of sparse fragments, at least */
 
 typedef struct sparse_tile { /* a tile of a sparse fragment whose MBR meets the present space tile */
   uint32_t candidate;
@@ -71,16 +51,6 @@ typedef struct read_dense_part { /* cells of the present subtile with one owner:
   uint64_t count, first; /* cells; the first index, if they follow each other */
 } read_dense_part;
 
-typedef struct read_dense_window {
-  space_tile *tiles;
-  uint64_t count, cells; /* tiles; selected cells in them */
-} read_dense_window;
-
-typedef struct read_dense_making { /* the window that is being made */
-  bool loads; /* some attribute is loaded with it */
-  tsr_arena *arena; /* its memory */
-} read_dense_making;
-
 typedef struct read_dense_sparse { /* the sparse tiles of the present space tile */
   uint64_t count;
   sparse_tile *tiles; /* of all candidates; those of one candidate by number */
@@ -94,350 +64,24 @@ typedef struct read_dense_parts { /* the parts of the present subtile */
 
 typedef struct read_dense_scratch { /* by dimension */
   uint64_t *ordinals;
-  uint64_t *gap_box; /* low, then high ordinals */
   tsr_coordinates *coordinates;
 } read_dense_scratch;
 
 typedef struct dense_iterator {
   tsr_batch_iterator base;
   tsr_reader *reader;
-  const tsr_plan *plan;
   const tsr_grid *grid;
   uint32_t dimensions;
-  bool has_next; /* `next` has been made */
+  tsr_dense_windows windows;
   bool open; /* `subtiles` and `sparse` are those of the present space tile */
-  tsr_walk walk;
-  read_dense_window now, next; /* the present window, and the next one */
-  uint64_t tile_at; /* the present space tile in `now` */
   tsr_subtiles subtiles; /* of the present space tile */
   bool *values_ready; /* by dimension: reader->dense.coordinates has those of the present subtile */
   read_dense_parts parts;
   read_dense_sparse sparse;
-  read_dense_making making;
   read_dense_scratch scratch;
 } dense_iterator;
 
-/* ---- The window ------------------------------------------------------------------------------------------------- */
-
-/* Finds the selected cells of the tile at which the walk stands. */
-static int select_in_tile(const dense_iterator *it, space_tile *tile, tsr_error *error) {
-  const uint32_t n = it->dimensions;
-  uint64_t *memory;
-  TSR_TRY(TSR_ARENA_RAW(it->making.arena, 4 * n, &memory, error));
-  *tile = (space_tile){.at = memory, .cells = 1};
-  tile->first = tile->at + n;
-  tile->low = tile->first + n;
-  tile->high = tile->low + n;
-  memcpy(tile->at, it->walk.at, n * sizeof(uint64_t));
-  memcpy(tile->first, it->walk.first, n * sizeof(uint64_t));
-  for (uint32_t d = 0; d < n; d++) {
-    const tsr_dimension_selection *selected = &it->plan->selections[d];
-    const uint64_t start = tsr__grid_start(it->grid, tile->at, d), end = tsr__grid_end(it->grid, tile->at, d);
-    uint64_t values = 0, i = tile->first[d];
-    tile->low[d] = TSR_MAX(selected->spans[i].low, start);
-    for (; i < selected->count && selected->spans[i].low <= end; i++) {
-      tile->high[d] = TSR_MIN(selected->spans[i].high, end);
-      values += tile->high[d] - TSR_MAX(selected->spans[i].low, start) + 1;
-    }
-    tile->cells *= values; /* at most the cells of a tile: cannot overflow */
-  }
-  return TSR_OK;
-}
-
-static uint64_t tile_number_in_fragment(const dense_iterator *it, const tsr_fragment *fragment, const uint64_t *at) {
-  uint64_t number = 0;
-  for (uint32_t k = 0; k < it->dimensions; k++) {
-    const uint32_t d = tsr__grid_slowest(it->grid, k);
-    number = number * fragment->tile_count[d] + (at[d] - fragment->tile_low[d]);
-  }
-  return number;
-}
-
-static bool box_meets(const dense_iterator *it, const space_tile *tile, const tsr_plan_box *box) {
-  for (uint32_t d = 0; d < it->dimensions; d++)
-    if (box->low[d] > tile->high[d] || box->high[d] < tile->low[d]) return false;
-  return true;
-}
-
-static bool box_covers(const dense_iterator *it, const space_tile *tile, const tsr_plan_box *box) {
-  for (uint32_t d = 0; d < it->dimensions; d++)
-    if (box->low[d] > tile->low[d] || box->high[d] < tile->high[d]) return false;
-  return !box->sparse;
-}
-
-/* Finds the candidates of a tile, from the newest fragment to the first that covers all selected cells: older fragments
- * own none of them. */
-static int find_candidates(dense_iterator *it, space_tile *tile, tsr_error *error) {
-  const uint32_t met = it->walk.list_counts[it->dimensions];
-  TSR_TRY(TSR_ARENA_ARRAY(it->making.arena, met, &tile->candidates, error));
-  for (uint32_t i = met; i-- > 0;) {
-    const tsr_plan_box *box = &it->plan->boxes[it->walk.lists[it->dimensions][i]];
-    if (!box_meets(it, tile, box)) continue;
-    candidate *c = &tile->candidates[tile->count++];
-    c->box = box;
-    if (!box->sparse)
-      c->number = tile_number_in_fragment(it, it->reader->snapshot->fragments[box->fragment].fragment, tile->at);
-    if (!box_covers(it, tile, box)) continue;
-    tile->covered = tile->count == 1;
-    break;
-  }
-  if (tile->count == 1) tile->candidates[0].used = !tile->candidates[0].box->sparse;
-  return TSR_OK;
-}
-
-/* Makes a map of owners for the cells of a subtile, by position, in which no cell has an owner yet: tile->count stands
- * for that, an index of a candidate for an owner. */
-static int reset_owners(dense_iterator *it, space_tile *tile, const tsr_subtile *subtile, uint32_t **owners,
-                        tsr_error *error) {
-  tsr_buffer *buffer = &it->reader->dense.owners;
-  buffer->size = 0;
-  TSR_TRY(tsr__buffer_reserve(buffer, subtile->cells * sizeof(uint32_t), error));
-  *owners = (uint32_t *)(void *)buffer->data;
-  for (uint64_t i = 0; i < subtile->cells; i++) (*owners)[i] = tile->count;
-  return TSR_OK;
-}
-
-static uint64_t claim_box(const tsr_subtile *subtile, const space_tile *tile, uint32_t c, uint32_t *owners) {
-  const tsr_plan_box *box = tile->candidates[c].box;
-  return tsr__subtile_claim(subtile, box->low, box->high, c, tile->count, owners);
-}
-
-/* Finds out which dense candidates own selected cells, so that no other tile is decoded. */
-static int mark_used(dense_iterator *it, space_tile *tile, tsr_error *error) {
-  tsr_subtiles subtiles;
-  uint32_t unused = 0;
-  for (uint32_t c = 0; c < tile->count; c++) unused += !tile->candidates[c].box->sparse && !tile->candidates[c].used;
-  if (unused == 0) return TSR_OK;
-  TSR_TRY(tsr__subtiles_init(it->grid, it->plan->selections, tile->at, tile->first, TSR_SUBTILE_CELLS, it->making.arena,
-                             &subtiles, error));
-  while (unused > 0 && tsr__subtiles_next(&subtiles)) {
-    uint32_t *owners;
-    uint64_t left = subtiles.subtile.cells;
-    TSR_TRY(tsr__cancelled(&it->reader->snapshot->array->environment->memory, error));
-    TSR_TRY(reset_owners(it, tile, &subtiles.subtile, &owners, error));
-    for (uint32_t c = 0; c < tile->count && left > 0; c++) {
-      if (tile->candidates[c].box->sparse) continue;
-      const uint64_t owned = claim_box(&subtiles.subtile, tile, c, owners);
-      left -= owned;
-      if (owned > 0 && !tile->candidates[c].used) {
-        tile->candidates[c].used = true;
-        unused--;
-      }
-    }
-  }
-  return TSR_OK;
-}
-
-/* Pins a dense candidate's tile, to be read from the first to the last selected cell. */
-static int pin_candidate(dense_iterator *it, const space_tile *tile, candidate *c, tsr_error *error) {
-  if (c->pinned) return TSR_OK;
-  TSR_TRY(tsr__reader_pin(it->reader, c->box->fragment, c->number, it->grid->tile_cells, &c->pinned, error));
-  c->pinned->first = tsr__grid_cell(it->grid, tile->low);
-  c->pinned->end = tsr__grid_cell(it->grid, tile->high) + 1;
-  return TSR_OK;
-}
-
-/* Computes the memory that the tile's used candidates will take, in bytes. */
-static int read_dense_cost_of(dense_iterator *it, const space_tile *tile, uint64_t *bytes, tsr_error *error) {
-  *bytes = 0;
-  for (uint32_t c = 0; c < tile->count; c++) {
-    uint64_t cost;
-    if (!tile->candidates[c].used) continue;
-    TSR_TRY(tsr__reader_cost(it->reader, tile->candidates[c].box->fragment, tile->candidates[c].number, &cost, error));
-    *bytes = tsr__add_sat(*bytes, cost);
-  }
-  return TSR_OK;
-}
-
-/* Excludes candidates of whose cells none satisfies the predicates. Such a candidate still owns its cells; they come in
- * no batch, and its tile is not decoded. */
-static int exclude_candidates(dense_iterator *it, space_tile *tile, tsr_error *error) {
-  for (uint32_t c = 0; c < tile->count; c++) {
-    candidate *owner = &tile->candidates[c];
-    if (!owner->used) continue;
-    const int rc =
-        owner->box->excluded ? 1 : tsr__tests_exclude(it->reader, owner->box->fragment, owner->number, error);
-    if (rc < 0) return rc;
-    owner->excluded = rc > 0;
-    owner->used = !owner->excluded;
-  }
-  return TSR_OK;
-}
-
-static void read_dense_drop_tile(dense_iterator *it, space_tile *tile) {
-  for (uint32_t c = 0; c < tile->count; c++) {
-    tsr__reader_unpin(it->reader, tile->candidates[c].pinned);
-    tile->candidates[c].pinned = NULL;
-  }
-}
-
-/* Offers the tile to the whole-tile shortcut, if its selected cells are a box, and all that its one fragment wrote of
- * the tile. Returns 1 if they are taken, 0, or < 0. */
-static int offer_whole_tile(dense_iterator *it, const space_tile *tile, tsr_error *error) {
-  uint64_t cells = 1;
-  if (!it->reader->shortcut.take || it->reader->tests.count > 0 || (tile->count > 0 && !tile->covered)) return 0;
-  const tsr_plan_box *box = tile->count > 0 ? tile->candidates[0].box : NULL;
-  for (uint32_t d = 0; d < it->dimensions; d++) {
-    cells *= tile->high[d] - tile->low[d] + 1; /* no more than the tile has */
-    if (box && (tile->low[d] > TSR_MAX(box->low[d], tsr__grid_start(it->grid, tile->at, d)) ||
-                tile->high[d] < TSR_MIN(box->high[d], tsr__grid_end(it->grid, tile->at, d))))
-      return 0;
-  }
-  if (tile->cells != cells) return 0;
-  const tsr_whole_tile whole = {.fragment = box ? box->fragment : TSR_NO_FRAGMENT,
-                                .tile = box ? tile->candidates[0].number : 0,
-                                .cells = cells,
-                                .low = tile->low,
-                                .high = tile->high};
-  return it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
-}
-
-/* Offers the tiles before the next one that a cover meets, or some of them, to the whole-tile shortcut as one box.
- * Returns 1 if they are taken, and the walk stands after them; 0; or < 0. */
-static int offer_gap(dense_iterator *it, tsr_error *error) {
-  tsr_whole_tile whole = {
-      .fragment = TSR_NO_FRAGMENT, .low = it->scratch.gap_box, .high = it->scratch.gap_box + it->dimensions};
-  if (!it->reader->shortcut.take || it->reader->tests.count > 0) return 0;
-  if (!tsr__walk_gap(&it->walk, it->scratch.gap_box, it->scratch.gap_box + it->dimensions, &whole.cells)) return 0;
-  const int rc = it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
-  if (rc > 0) tsr__walk_pass(&it->walk);
-  return rc;
-}
-
-/* Inspects the tile at which the walk stands. Returns 1 if it goes into the window, and sets *bytes to the memory that
- * it will take; 0 if the shortcut took it, or none of its cells can come in a batch; < 0: error. */
-static int inspect_tile(dense_iterator *it, space_tile *tile, uint64_t *bytes, tsr_error *error) {
-  TSR_TRY(select_in_tile(it, tile, error));
-  TSR_TRY(find_candidates(it, tile, error));
-  if (tile->count == 0 && !it->reader->request.gives_unwritten) return 0;
-  const int taken = offer_whole_tile(it, tile, error);
-  if (taken != 0) return taken < 0 ? taken : 0;
-  *bytes = 0;
-  if (it->making.loads) TSR_TRY(mark_used(it, tile, error));
-  if (it->reader->tests.count > 0) TSR_TRY(exclude_candidates(it, tile, error));
-  if (it->making.loads) TSR_TRY(read_dense_cost_of(it, tile, bytes, error));
-  return 1;
-}
-
-/* Requests what is loaded with the window: with predicates only the fields that they read, else all requested
- * fields. */
-static int read_dense_request_tile(dense_iterator *it, space_tile *tile, tsr_error *error) {
-  tsr_reader *reader = it->reader;
-  for (uint32_t c = 0; c < tile->count && it->making.loads; c++) {
-    if (tile->candidates[c].excluded)
-      tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
-    if (!tile->candidates[c].used || tile->crowded) continue;
-    TSR_TRY(pin_candidate(it, tile, &tile->candidates[c], error));
-    if (reader->tests.count > 0) TSR_TRY(tsr__tests_request(reader, tile->candidates[c].pinned, error));
-    else TSR_TRY(tsr__reader_request_fields(reader, tile->candidates[c].pinned, error));
-  }
-  return TSR_OK;
-}
-
-/* Fills a window with the next tiles, requests what is to be loaded of them, and sets *bytes to the memory that they
- * will take. The first tile always goes in, unless the window is made `ahead`; others go in as the budget and the limit
- * allow. After an error the window has the tiles before the one at which the walk still stands. */
-static int read_dense_make_window(dense_iterator *it, read_dense_window *w, bool ahead, uint64_t *bytes,
-                                  tsr_error *error) {
-  tsr_reader *reader = it->reader;
-  const uint64_t tiles_max = tsr__reader_window(reader), budget = reader->memory.limit / 4;
-  const uint32_t attributes = reader->snapshot->schema->attribute_count;
-  *w = (read_dense_window){0};
-  *bytes = 0;
-  it->making.arena = ahead ? &reader->window.ahead.arena : &reader->window.arena;
-  it->making.loads = memchr(reader->request.fields + it->dimensions, true, attributes) != NULL;
-  tsr__arena_reset(it->making.arena);
-  TSR_TRY(TSR_ARENA_ARRAY(it->making.arena, tiles_max, &w->tiles, error));
-  for (uint64_t inspected = 0; w->count < tiles_max && inspected < TILES_INSPECTED_MAX && !it->walk.ended;
-       inspected++) {
-    space_tile *tile = &w->tiles[w->count];
-    const uint64_t requests = reader->window.requests.size;
-    uint64_t cost;
-    int rc = offer_gap(it, error);
-    if (rc < 0) return rc;
-    if (rc > 0) continue;
-    rc = inspect_tile(it, tile, &cost, error);
-    if (rc > 0) {
-      const uint64_t sum = tsr__add_sat(*bytes, cost);
-      if ((ahead || w->count > 0) && sum > budget) break; /* the next window inspects it again */
-      tile->crowded = tile->count > 1 && cost > reader->memory.limit / 8 * CROWDED_EIGHTHS;
-      rc = read_dense_request_tile(it, tile, error);
-      if (rc >= 0) {
-        *bytes = sum;
-        w->cells = tsr__add_sat(w->cells, tile->cells);
-        w->count++;
-      }
-    }
-    if (rc < 0) {
-      reader->window.requests.size = requests;
-      read_dense_drop_tile(it, tile);
-      return rc;
-    }
-    tsr__walk_next(&it->walk);
-    if (tsr__reader_suffices(reader, w->cells)) break;
-  }
-  return TSR_OK;
-}
-
-/* Loads the fields that no predicate reads, of tiles in which some cell satisfies the predicates. */
-static int load_untested_fields(dense_iterator *it, tsr_error *error) {
-  for (uint64_t i = 0; i < it->now.count; i++)
-    for (uint32_t c = 0; c < it->now.tiles[i].count; c++) {
-      tsr_pinned_tile *pinned = it->now.tiles[i].candidates[c].pinned;
-      if (!pinned) continue;
-      const int rc = tsr__tests_any(it->reader, pinned, error);
-      if (rc < 0) return rc;
-      if (rc > 0) TSR_TRY(tsr__reader_request_fields(it->reader, pinned, error));
-    }
-  return tsr__reader_load(it->reader, error);
-}
-
-/* Makes the next window the present one. Loads fields that the caller has started to read since it was requested. */
-static int take_next_window(dense_iterator *it, tsr_error *error) {
-  it->now = it->next;
-  it->next = (read_dense_window){0};
-  it->has_next = false;
-  TSR_TRY(tsr__reader_take_ahead(it->reader, error));
-  if (it->reader->tests.count > 0) return TSR_OK;
-  for (uint64_t i = 0; i < it->now.count; i++)
-    for (uint32_t c = 0; c < it->now.tiles[i].count; c++) {
-      tsr_pinned_tile *pinned = it->now.tiles[i].candidates[c].pinned;
-      if (pinned) TSR_TRY(tsr__reader_request_fields(it->reader, pinned, error));
-    }
-  return tsr__reader_load(it->reader, error);
-}
-
-/* Makes the next window and starts to load it. Errors are ignored: if they last, they are met again when the window
- * becomes the present one. */
-static int read_dense_begin_next(dense_iterator *it, tsr_error *error) {
-  tsr_error ignored;
-  uint64_t bytes;
-  if (it->walk.ended || !tsr__reader_may_ahead(it->reader)) return TSR_OK;
-  const int rc = read_dense_make_window(it, &it->next, true, &bytes, &ignored);
-  TSR_TRY(tsr__only_cancelled(rc, &ignored, error));
-  it->has_next = it->next.count > 0;
-  return it->has_next ? tsr__reader_load_ahead(it->reader, bytes, error) : TSR_OK;
-}
-
-static int read_dense_fill_window(dense_iterator *it, tsr_error *error) {
-  tsr_reader *reader = it->reader;
-  uint64_t bytes;
-  if (reader->progress.window_tiles > 1) /* before the first window, the start has just checked */
-    TSR_TRY(tsr__cancelled(&reader->snapshot->array->environment->memory, error));
-  it->tile_at = 0;
-  it->now.count = 0;
-  if (it->has_next) {
-    TSR_TRY(take_next_window(it, error));
-  } else {
-    TSR_TRY(read_dense_make_window(it, &it->now, false, &bytes, error));
-    TSR_TRY(tsr__reader_load(reader, error));
-  }
-  reader->progress.given = tsr__add_sat(reader->progress.given, it->now.cells);
-  TSR_TRY(read_dense_begin_next(it, error));
-  return reader->tests.count > 0 && reader->tests.has_other_fields ? load_untested_fields(it, error) : TSR_OK;
-}
-
-/* ---- Sparse fragments ------------------------------------------------------------------------------------------- */
+/* ---- Sparse fragments -------------------------------------------------------------------------------------------- */
 
 typedef struct sparse_tile_search {
   dense_iterator *iterator;
@@ -446,7 +90,7 @@ typedef struct sparse_tile_search {
 
 /* Returns the fragment of a sparse tile, as an index in the snapshot. */
 static uint32_t read_dense_fragment_of(const dense_iterator *it, const sparse_tile *tile) {
-  return it->now.tiles[it->tile_at].candidates[tile->candidate].box->fragment;
+  return it->windows.now.tiles[it->windows.tile_at].candidates[tile->candidate].box->fragment;
 }
 
 static int estimate_sparse_tile(dense_iterator *it, sparse_tile *tile, tsr_error *error) {
@@ -480,7 +124,7 @@ static int add_sparse_tile(void *argument, uint64_t leaf, bool inside, tsr_error
 }
 
 /* Finds the tiles of sparse fragments whose MBRs meet the box around the selected cells of the present tile. */
-static int find_sparse_tiles(dense_iterator *it, const space_tile *tile, tsr_error *error) {
+static int find_sparse_tiles(dense_iterator *it, const tsr_space_tile *tile, tsr_error *error) {
   tsr_snapshot *snapshot = it->reader->snapshot;
   tsr_spans *spans;
   tsr_span *around;
@@ -654,7 +298,7 @@ static uint64_t end_of_owner(const uint32_t *owners, uint64_t i, uint64_t cells)
 
 /* Sorts the cells of a subtile by owner and makes a part for each dense candidate, and one for cells without an
  * owner. */
-static int split_by_owner(dense_iterator *it, space_tile *tile, const tsr_subtile *subtile, const uint32_t *owners,
+static int split_by_owner(dense_iterator *it, tsr_space_tile *tile, const tsr_subtile *subtile, const uint32_t *owners,
                           tsr_error *error) {
   tsr_reader *reader = it->reader;
   uint32_t *cells;
@@ -682,7 +326,7 @@ static int split_by_owner(dense_iterator *it, space_tile *tile, const tsr_subtil
     if (n == 0 || (c < tile->count ? tile->candidates[c].box->sparse || tile->candidates[c].excluded
                                    : !it->reader->request.gives_unwritten))
       continue;
-    if (c < tile->count) TSR_TRY(pin_candidate(it, tile, &tile->candidates[c], error));
+    if (c < tile->count) TSR_TRY(tsr__dense_pin(&it->windows, tile, &tile->candidates[c], error));
     const bool contiguous = sorted[from + n - 1] - sorted[from] == n - 1;
     TSR_TRY(read_dense_add_part(it,
                                 (read_dense_part){.pinned = c < tile->count ? tile->candidates[c].pinned : NULL,
@@ -695,7 +339,7 @@ static int split_by_owner(dense_iterator *it, space_tile *tile, const tsr_subtil
   return TSR_OK;
 }
 
-static int make_parts(dense_iterator *it, space_tile *tile, tsr_error *error) {
+static int make_parts(dense_iterator *it, tsr_space_tile *tile, tsr_error *error) {
   const tsr_subtile *subtile = &it->subtiles.subtile;
   it->parts.count = it->parts.at = 0;
   memset(it->values_ready, 0, it->dimensions * sizeof(bool));
@@ -704,7 +348,7 @@ static int make_parts(dense_iterator *it, space_tile *tile, tsr_error *error) {
     read_dense_part p = {.count = subtile->cells};
     uint32_t *cells = NULL;
     if (tile->covered) {
-      TSR_TRY(pin_candidate(it, tile, &tile->candidates[0], error));
+      TSR_TRY(tsr__dense_pin(&it->windows, tile, &tile->candidates[0], error));
       p.pinned = tile->candidates[0].pinned;
     }
     if (!tsr__subtile_is_contiguous(subtile))
@@ -715,10 +359,10 @@ static int make_parts(dense_iterator *it, space_tile *tile, tsr_error *error) {
   uint32_t *owners;
   uint64_t left = subtile->cells;
   TSR_TRY(load_sparse_tiles(it, subtile, error));
-  TSR_TRY(reset_owners(it, tile, subtile, &owners, error));
+  TSR_TRY(tsr__dense_owners_reset(&it->windows, tile, subtile, &owners, error));
   for (uint32_t c = 0; c < tile->count && left > 0; c++) {
     if (tile->candidates[c].box->sparse) TSR_TRY(claim_sparse_tiles(it, subtile, c, tile->count, owners, &left, error));
-    else left -= claim_box(subtile, tile, c, owners);
+    else left -= tsr__dense_claim_box(subtile, tile, c, owners);
   }
   TSR_TRY(split_by_owner(it, tile, subtile, owners, error));
   for (uint64_t i = 0; i < it->sparse.count; i++) {
@@ -730,11 +374,12 @@ static int make_parts(dense_iterator *it, space_tile *tile, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- The source ------------------------------------------------------------------------------------------------- */
+/* ---- The iterator ------------------------------------------------------------------------------------------------ */
 
 /* Sets the rowids of cells that were never written: by row-major ordinal in the domain, or, if there are too many of
  * those, the environment gives a range of rowids to each tile on demand. */
-static int read_dense_number_unwritten(dense_iterator *it, const space_tile *tile, tsr_batch *batch, tsr_error *error) {
+static int read_dense_number_unwritten(dense_iterator *it, const tsr_space_tile *tile, tsr_batch *batch,
+                                       tsr_error *error) {
   const tsr_subtile *subtile = &it->subtiles.subtile;
   tsr_reader *reader = it->reader;
   const tsr_snapshot *snapshot = reader->snapshot;
@@ -766,7 +411,7 @@ static int fill_batch(dense_iterator *it, const read_dense_part *p, tsr_batch *b
   batch->selection = p->cells;
   batch->first = p->cells ? 0 : p->first;
   batch->written = p->pinned != NULL; /* a sparse tile has been loaded by now */
-  if (!p->pinned) return read_dense_number_unwritten(it, &it->now.tiles[it->tile_at], batch, error);
+  if (!p->pinned) return read_dense_number_unwritten(it, &it->windows.now.tiles[it->windows.tile_at], batch, error);
   batch->fragment = p->pinned->fragment;
   const tsr_fragment *fragment = it->reader->snapshot->fragments[p->pinned->fragment].fragment;
   batch->time = tsr__fragment_time(fragment);
@@ -792,7 +437,7 @@ static int test_part(dense_iterator *it, tsr_error *error) {
   return TSR_OK;
 }
 
-static void drop_dense_part(dense_iterator *it, space_tile *tile, const read_dense_part *p) {
+static void drop_dense_part(dense_iterator *it, tsr_space_tile *tile, const read_dense_part *p) {
   if (p->sparse || !p->pinned) return;
   tsr__reader_unpin(it->reader, tile->candidates[p->from].pinned);
   tile->candidates[p->from].pinned = NULL;
@@ -805,7 +450,7 @@ static void drop_dense_part(dense_iterator *it, space_tile *tile, const read_den
  * Thus the next part finds half of the budget free, or all that the parts before it took. */
 static void leave_part(dense_iterator *it) {
   const read_dense_part *p = &it->parts.list[it->parts.at++];
-  space_tile *tile = &it->now.tiles[it->tile_at];
+  tsr_space_tile *tile = &it->windows.now.tiles[it->windows.tile_at];
   if (p->sparse && it->sparse.deferred) drop_sparse_tile(it, &it->sparse.tiles[p->from]);
   if (tile->crowded) {
     drop_dense_part(it, tile, p);
@@ -822,7 +467,8 @@ static int load_deferred_part(dense_iterator *it, read_dense_part *p, tsr_error 
     TSR_TRY(request_sparse_tile(it, tile, false, it->reader->tests.count == 0, error));
     TSR_TRY(tsr__reader_load(it->reader, error));
     p->pinned = tile->pinned;
-  } else if (!p->sparse && p->pinned && it->now.tiles[it->tile_at].crowded && it->reader->tests.count == 0) {
+  } else if (!p->sparse && p->pinned && it->windows.now.tiles[it->windows.tile_at].crowded &&
+             it->reader->tests.count == 0) {
     TSR_TRY(tsr__reader_request_fields(it->reader, p->pinned, error));
     TSR_TRY(tsr__reader_load(it->reader, error));
   }
@@ -842,7 +488,7 @@ static int find_part(dense_iterator *it, tsr_error *error) {
 /* Chooses how many cells a subtile may have: fewer if many cells of sparse fragments are in memory for it. The answer
  * must not depend on the requested fields, since read_ordered.c reads the same rows again for other fields, in the same
  * batches. */
-static uint64_t choose_subtile_cells(const dense_iterator *it, const space_tile *tile) {
+static uint64_t choose_subtile_cells(const dense_iterator *it, const tsr_space_tile *tile) {
   uint64_t bytes = 0;
   if (it->sparse.count == 0) return TSR_SUBTILE_CELLS;
   for (uint64_t i = 0; i < it->sparse.count; i++) bytes = tsr__add_sat(bytes, it->sparse.tiles[i].bytes);
@@ -858,24 +504,24 @@ static int read_dense_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_e
     const bool first = !it->subtiles.started;
     if (it->open && tsr__subtiles_next(&it->subtiles)) {
       if (!first) TSR_TRY(tsr__cancelled(&it->reader->snapshot->array->environment->memory, error));
-      TSR_TRY(make_parts(it, &it->now.tiles[it->tile_at], error));
+      TSR_TRY(make_parts(it, &it->windows.now.tiles[it->windows.tile_at], error));
       TSR_TRY(find_part(it, error));
       continue;
     }
     if (it->open) {
       drop_sparse_tiles(it);
-      read_dense_drop_tile(it, &it->now.tiles[it->tile_at++]);
+      tsr__dense_drop_tile(&it->windows, &it->windows.now.tiles[it->windows.tile_at++]);
       it->open = false;
     }
-    if (it->tile_at == it->now.count) {
-      if (it->walk.ended && !it->has_next) return 0;
-      TSR_TRY(read_dense_fill_window(it, error));
-      if (it->now.count == 0) continue; /* the shortcut took all tiles */
+    if (it->windows.tile_at == it->windows.now.count) {
+      if (it->windows.walk.ended && !it->windows.has_next) return 0;
+      TSR_TRY(tsr__dense_windows_fill(&it->windows, error));
+      if (it->windows.now.count == 0) continue; /* the shortcut took all tiles */
     }
-    const space_tile *tile = &it->now.tiles[it->tile_at];
+    const tsr_space_tile *tile = &it->windows.now.tiles[it->windows.tile_at];
     TSR_TRY(find_sparse_tiles(it, tile, error));
-    TSR_TRY(tsr__subtiles_init(it->grid, it->plan->selections, tile->at, tile->first, choose_subtile_cells(it, tile),
-                               &it->reader->window.arena, &it->subtiles, error));
+    TSR_TRY(tsr__subtiles_init(it->grid, it->windows.plan->selections, tile->at, tile->first,
+                               choose_subtile_cells(it, tile), &it->reader->window.arena, &it->subtiles, error));
     it->open = true;
   }
   TSR_TRY(fill_batch(it, &it->parts.list[it->parts.at], batch, error));
@@ -921,25 +567,7 @@ static void close_dense(tsr_batch_iterator *iterator) {
   dense_iterator *it = (dense_iterator *)iterator;
   tsr__reader_drop_ahead(it->reader);
   drop_sparse_tiles(it);
-  for (uint64_t i = it->tile_at; i < it->now.count; i++) read_dense_drop_tile(it, &it->now.tiles[i]);
-  for (uint64_t i = 0; i < it->next.count; i++) read_dense_drop_tile(it, &it->next.tiles[i]);
-}
-
-/* Excludes dense fragments of which no cell satisfies the predicates by their own statistics. They still own their
- * cells. */
-static int read_dense_exclude_fragments(tsr_reader *reader, tsr_error *error) {
-  uint64_t excluded = 0;
-  if (reader->tests.count == 0) return TSR_OK;
-  for (uint64_t i = 0; i < reader->plan.box_count; i++) {
-    tsr_plan_box *box = &reader->plan.boxes[i];
-    if (box->sparse) continue;
-    const int rc = tsr__tests_exclude_fragment(reader, box->fragment, error);
-    if (rc < 0) return rc;
-    box->excluded = rc > 0;
-    excluded += box->excluded;
-  }
-  if (!reader->request.is_part) tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, excluded);
-  return TSR_OK;
+  tsr__dense_windows_close(&it->windows);
 }
 
 int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error) {
@@ -950,16 +578,12 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_
   it->base = (tsr_batch_iterator){
       .next = read_dense_next, .column = read_dense_column_of, .close = close_dense, .subtile = subtile_of};
   it->reader = reader;
-  it->plan = &reader->plan;
   it->grid = grid;
   it->dimensions = n;
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 3 * n, &it->scratch.ordinals, error));
-  it->scratch.gap_box = it->scratch.ordinals + n;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->scratch.ordinals, error));
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->scratch.coordinates, error));
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->values_ready, error));
-  TSR_TRY(tsr__walk_open(it->plan, grid, reader->request.gives_unwritten, reader->shortcut.take != NULL, &reader->arena,
-                         &it->walk, error));
-  TSR_TRY(read_dense_exclude_fragments(reader, error));
+  TSR_TRY(tsr__dense_windows_open(&it->windows, reader, error));
   *iterator = &it->base;
   return TSR_OK;
 }
