@@ -355,26 +355,8 @@ static const tsr_field *predicate_field_of(const tsr_reader *reader, const tsr_t
   return &m->schema->fields[field];
 }
 
-int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error) {
-  tsr_fragment *f = reader->snapshot->fragments[fragment].fragment;
-  for (uint32_t i = 0; i < reader->tests.count; i++) {
-    const tsr_test *test = &reader->tests.list[i];
-    uint32_t number = 0;
-    const tsr_field *field = predicate_field_of(reader, test, fragment, &number);
-    tsr_statistics statistics;
-    if (never_passes(reader, test, field)) return 1;
-    if (!field || f->tiles || test->nan || predicate_is_text(field) || f->metadata.tile_count == 1)
-      continue; /* of a single tile, its own statistics say the same */
-    if (!tsr__statistics_believed(&f->metadata, number)) continue;
-    TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,
-                                 (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], true, &statistics,
-                                 error));
-    if (tsr__test_excludes(test, field, &statistics, 0, UINT64_MAX)) return 1;
-  }
-  return 0;
-}
-
-int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error) {
+/* Returns 1 if the statistics of a fragment, or of one tile of it, say that no cell satisfies some test, 0 if not. */
+static int tests_exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint64_t tile, tsr_error *error) {
   tsr_fragment *f = reader->snapshot->fragments[fragment].fragment;
   for (uint32_t i = 0; i < reader->tests.count; i++) {
     const tsr_test *test = &reader->tests.list[i];
@@ -383,10 +365,21 @@ int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr
     tsr_statistics statistics;
     if (never_passes(reader, test, field)) return 1;
     if (!field || f->tiles || !tsr__statistics_believed(&f->metadata, number)) continue;
+    if (whole && (test->nan || predicate_is_text(field) || f->metadata.tile_count == 1))
+      continue; /* of a single tile, its own statistics say the same */
     TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,
-                                 (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], false, &statistics,
+                                 (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], whole, &statistics,
                                  error));
-    if (tsr__test_excludes(test, field, &statistics, tile, tsr__fragment_tile_cells(&f->metadata, tile))) return 1;
+    const uint64_t cells = whole ? UINT64_MAX : tsr__fragment_tile_cells(&f->metadata, tile);
+    if (tsr__test_excludes(test, field, &statistics, whole ? 0 : tile, cells)) return 1;
   }
   return 0;
+}
+
+int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error) {
+  return tests_exclude(reader, fragment, true, 0, error);
+}
+
+int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error) {
+  return tests_exclude(reader, fragment, false, tile, error);
 }

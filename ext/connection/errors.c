@@ -53,6 +53,10 @@ int tsx_core_code(int code) {
   }
 }
 
+int tsx_input_code(int code) {
+  return code == SQLITE_NOMEM ? TSR_NOMEM : code == SQLITE_INTERRUPT ? TSR_INTERRUPT : TSR_MISMATCH;
+}
+
 int tsx_vtab_error(sqlite3_vtab *vtab, const tsr_error *error) {
   return tsx_vtab_fail(vtab, tsx_sqlite_code(error->code), "%s", error->message);
 }

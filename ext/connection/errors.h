@@ -15,6 +15,10 @@ static inline void tsx_error_init(tsr_error *error) {
 int tsx_sqlite_code(int code); /* returns SQLite's code for a TSR code */
 int tsx_core_code(int code); /* returns the TSR code for SQLite's code, extended codes included */
 
+/* Returns the TSR code for SQLite's code of a statement that reads a caller's text: TSR_NOMEM or TSR_INTERRUPT, else
+ * TSR_MISMATCH, because then the text is at fault. */
+int tsx_input_code(int code);
+
 /* Sets the virtual table's zErrMsg, and returns the SQLite code. */
 int tsx_vtab_error(sqlite3_vtab *vtab, const tsr_error *error);
 int tsx_vtab_fail(sqlite3_vtab *vtab, int code, const char *format, ...);

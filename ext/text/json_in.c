@@ -150,11 +150,7 @@ static int read_each(sqlite3 *db, sqlite3_value *json, bool array, const char *w
     rc = SQLITE_OK;
   }
   if (code == TSR_OK && rc != SQLITE_DONE && rc != SQLITE_OK)
-    code = tsx_fail(error,
-                    rc == SQLITE_NOMEM       ? TSR_NOMEM
-                    : rc == SQLITE_INTERRUPT ? TSR_INTERRUPT
-                                             : TSR_MISMATCH,
-                    "%s: %s", what, sqlite3_errmsg(db));
+    code = tsx_fail(error, tsx_input_code(rc), "%s: %s", what, sqlite3_errmsg(db));
   sqlite3_finalize(statement);
   tsx_json_walk_close(&walk);
   return code;

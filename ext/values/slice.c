@@ -267,11 +267,8 @@ static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schem
     code = set_bounds(row, text, &schema->fields[d], shown, names[d], use, &slice->bounds[d], &slice->box[d], error);
   }
   if (code == TSR_OK && step != SQLITE_DONE)
-    code = tsx_fail(error,
-                    step == SQLITE_NOMEM       ? TSR_NOMEM
-                    : step == SQLITE_INTERRUPT ? TSR_INTERRUPT
-                                               : TSR_MISMATCH,
-                    "the %s is not JSON like %s: %s", use_names[use], use_examples[use], sqlite3_errmsg(db));
+    code = tsx_fail(error, tsx_input_code(step), "the %s is not JSON like %s: %s", use_names[use], use_examples[use],
+                    sqlite3_errmsg(db));
   sqlite3_finalize(row);
   tsx_json_walk_close(&walk);
   return code;

@@ -1,6 +1,6 @@
-"""A statement that needs more than `memory_mb` fails with SQLITE_TOOBIG: the statement ends, the transaction around it
-goes on, and the message names `memory_mb` and the memory that was needed. (SQLITE_NOMEM, on which SQLite rolls the
-whole transaction back, means that memory could not be allocated: heap.py.)
+"""A statement that needs more than `memory_mb` fails with SQLITE_TOOBIG: only the statement is undone, its transaction
+stays open, and the message names `memory_mb` and the number of bytes that were requested. (SQLITE_NOMEM, after which
+SQLite rolls the whole transaction back, means that memory could not be allocated: heap.py.)
 
 usage: budgets.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
@@ -24,14 +24,32 @@ def new_path(name="a"):
     return os.path.join(tempfile.mkdtemp(dir=host.FOLDER), name)
 
 
-def make_large(filters, rows=20000):
-    """Makes an array of one tile whose strings are some 12 MB. The options follow the filter."""
+def open_file():
+    """Returns a connection to a new database file."""
+    return Database(new_path("x.db"))
+
+
+def make_array(declaration, insert):
+    """Makes an array in a directory, within the default budget, by one INSERT. Returns its path."""
     path = new_path()
     db = Database()
-    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', x INT64 DIMENSION(0, 1000000), s TEXT NOT NULL FILTERS({filters}), v INT32 NOT NULL, capacity=100000)")
-    db.query(f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {rows - 1}) INSERT INTO t SELECT i, hex(zeroblob(300)) || i, i FROM n")
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', {declaration})")
+    db.query(insert)
     db.close()
     return path
+
+
+def open_array(path, options=""):
+    """Returns a connection whose table `t` is the array, with a budget of 1 MiB."""
+    db = Database()
+    db.table("t", path, f", memory_mb=1{options}")
+    return db
+
+
+def make_large(filters, rows=20000):
+    """Makes an array of one tile whose strings take 600 bytes a row before they are filtered: 12 MB in 20,000 rows."""
+    return make_array(f"x INT64 DIMENSION(0, 1000000), s TEXT NOT NULL FILTERS({filters}), v INT32 NOT NULL, capacity=100000",
+                      f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {rows - 1}) INSERT INTO t SELECT i, hex(zeroblob(300)) || i, i FROM n")
 
 
 def check_fails_alone(db, sql, what):
@@ -57,24 +75,17 @@ def check_fails_alone(db, sql, what):
 
 def test_a_select_beyond_the_budget_ends_alone():
     for filters in ("none", "zstd", "gzip", "bzip2", "lz4"):
-        path = make_large(filters)
-        db = Database()
-        db.table("t", path, ", memory_mb=1, cache_mb=0")
+        db = open_array(make_large(filters), ", cache_mb=0")
         e = check_fails_alone(db, "SELECT max(s) FROM t", filters)
         assert re.search(r"\d+ bytes of memory requested: memory_mb allows 1048576 bytes", e.text), e.text
-        same(db.value("SELECT max(v) FROM t"), 19999, "what fits is read")
+        same(db.value("SELECT max(v) FROM t"), 19999, "a column that fits is read")
         db.close()
 
 
 def test_a_commit_has_room_for_codecs():
     """A commit has room for codecs, however small memory_mb is: bzip2 needs 3.7 MB for its largest blocks."""
-    path = new_path()
-    db = Database()
-    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', x INT64 DIMENSION(0, 1000000), v INT64 NOT NULL FILTERS(bzip2(9)))")
-    db.query("INSERT INTO t VALUES(1, 1)")
-    db.close()
-    db = Database()
-    db.table("t", path, ", memory_mb=1")
+    path = make_array("x INT64 DIMENSION(0, 1000000), v INT64 NOT NULL FILTERS(bzip2(9))", "INSERT INTO t VALUES(1, 1)")
+    db = open_array(path)
     db.query("BEGIN")
     db.query("INSERT INTO t VALUES(2, 2)")
     db.query("COMMIT")
@@ -98,36 +109,27 @@ def test_many_small_commits_in_one_tile_are_read_within_the_budget():
 
 
 def test_functions_and_tables_beyond_the_budget_end_alone():
-    path = make_large("zstd", 50000)
-    db = Database()
-    db.table("t", path, ", memory_mb=1")
+    db = open_array(make_large("zstd", 50000))
     check_fails_alone(db, "SELECT count(*) FROM tessera_aggregate('db:t', 'v', NULL, 'x')", "groups")
     check_fails_alone(db, "SELECT x, count(s) FROM t GROUP BY x", "an order")
     db.close()
 
 
-def test_the_check_works_on_with_fewer_tiles():
-    """tessera_check reads as many tiles at once as memory_mb has room for, at last a single one; it only leaves out a tile of a field that does not fit alone."""
+def test_the_check_reads_fewer_tiles_at_once():
+    """tessera_check reads as many tiles at once as memory_mb has room for, down to a single one. It leaves out only a tile that does not fit alone."""
     number = "INT64 DIMENSION(0, 199999)"
     for declaration in (f"y {number}, x {number}, v FLOAT64, s TEXT, capacity=10000", f"y TEXT DIMENSION, x {number}, v FLOAT64, s TEXT, capacity=5000",
                         f"y {number}, x {number}, v INT32, s TEXT, capacity=10000, cell_order=hilbert"):
-        path = new_path()
-        db = Database()
-        db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', {declaration})")
-        db.query("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99999) INSERT INTO t SELECT i, i * 7 % 200000, i, 'text ' || i FROM n")
-        db.close()
-        db = Database()
-        db.table("t", path, ", memory_mb=1")
+        db = open_array(make_array(declaration, "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99999) "
+                                   "INSERT INTO t SELECT i, i * 7 % 200000, i, 'text ' || i FROM n"))
         same(db.query("SELECT severity, message FROM tessera_check('db:t')"), [], declaration)
         db.close()
-    db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
+    db = open_file()
     db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT32 DIMENSION(0, 999, 100), x INT32 DIMENSION(0, 1999, 100), v FLOAT64, memory_mb=2)")
     db.query("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 999) INSERT INTO t SELECT a.i, b.i, a.i * 1000 + b.i FROM n a, n b")
     same(db.query("SELECT severity, message FROM tessera_check('db:t')"), [], "dense, in the database")
     db.close()
-    path = make_large("zstd")
-    db = Database()
-    db.table("t", path, ", memory_mb=1")
+    db = open_array(make_large("zstd"))
     found = db.query("SELECT severity, message FROM tessera_check('db:t')")
     same([severity for severity, _ in found], ["warning"], str(found))
     assert "field 's', tile 0: not checked: " in found[0][1] and "memory_mb allows" in found[0][1], found
@@ -140,9 +142,9 @@ def path_arguments():
 
 
 def test_a_statement_on_an_array_in_the_database_spills():
-    """A statement with more rows than memory_mb has room for, alone and within savepoints: its rows go to disk, and COMMIT publishes them."""
+    """A statement inserts more rows than memory_mb has room for, alone and within savepoints: the rows are spilled to disk, and COMMIT publishes them."""
     fill = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 19999) INSERT INTO {t} SELECT i * 7919 % 20011 + ?1, hex(zeroblob(i % 40)) FROM n"
-    db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
+    db = open_file()
     db.query("CREATE VIRTUAL TABLE t USING tessera(x INT64 DIMENSION(0, 1000000), s TEXT, capacity=1000, memory_mb=1)")
     db.query("CREATE TABLE o(x INTEGER PRIMARY KEY, s TEXT)")
 
@@ -178,14 +180,14 @@ def test_a_statement_on_an_array_in_the_database_spills():
     db.query(fill.format(t="t"), (500000,))
     db.query("ROLLBACK")
     check_rows("rolled back")
-    same(db.query("SELECT severity, message FROM tessera_check('db:t') WHERE severity = 'error'"), [], "the array is sound")
+    same(db.query("SELECT severity, message FROM tessera_check('db:t') WHERE severity = 'error'"), [], "the array has no fault")
     db.close()
 
 
-def test_what_a_commit_could_not_publish_is_refused_when_it_comes():
-    """A cell or a space tile that no commit has room for is refused when it comes; the statement is undone, its budget is given back, and COMMIT succeeds."""
+def test_an_insert_that_no_commit_could_write_is_refused():
+    """An INSERT fails if no commit would have room for its cell or space tile. The statement is undone, its memory is free again, and COMMIT succeeds."""
     for place in path_arguments():
-        db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
+        db = open_file()
         db.query(f"CREATE VIRTUAL TABLE t USING tessera({place}x INT64 DIMENSION(0, 1000000), s TEXT, memory_mb=1)")
         db.query("CREATE TABLE o(a)")
         db.query("BEGIN")
@@ -200,7 +202,7 @@ def test_what_a_commit_could_not_publish_is_refused_when_it_comes():
         same(db.value("SELECT count(*) FROM o"), 1, "the ordinary table")
         db.close()
     for place in path_arguments():
-        db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
+        db = open_file()
         db.query(f"CREATE VIRTUAL TABLE t USING tessera({place}kind=dense, y INT32 DIMENSION(0, 3999, 2000), x INT32 DIMENSION(0, 3999, 2000), v INT64 NOT NULL, memory_mb=1)")
         db.query("CREATE TABLE o(a)")
         db.query("BEGIN")
@@ -214,7 +216,7 @@ def test_what_a_commit_could_not_publish_is_refused_when_it_comes():
 def test_deletes_beyond_the_budget_end_alone():
     """Deletes that exceed the budget are refused, and earlier ones can be committed."""
     for place in path_arguments():
-        db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
+        db = open_file()
         db.query(f"CREATE VIRTUAL TABLE t USING tessera({place}x INT64 DIMENSION(0, 1000000), v INT64, capacity=1000, memory_mb=1)")
         db.query("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 79999) INSERT INTO t SELECT i, i FROM n")
         db.query("BEGIN")
