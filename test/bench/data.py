@@ -62,7 +62,7 @@ def genes(count):
 
 
 def columns(workload, data):
-    """Name and values of each column, one value for each cell, in row-major order where there is one."""
+    """Returns {name: values} of all columns, one value for each cell; the cells of a dense array in row-major order."""
     if workload in TILES:
         grids = np.meshgrid(*[np.arange(n, dtype=np.int32) for n in data.shape], indexing="ij")
         return dict(zip(DIMENSIONS[workload], [g.ravel() for g in grids]), v=data.ravel())
@@ -70,7 +70,7 @@ def columns(workload, data):
 
 
 def tile_order(workload, data):
-    """The order of cells in which a columnar system prunes best: tiles of the dense ones, Z-order of the points."""
+    """Returns the order of cells in which a columnar system can skip most of them: tile by tile for dense arrays, Z-order for the points."""
     cells = columns(workload, data)
     if workload in TILES:
         coordinates = [cells[d] for d in DIMENSIONS[workload]]
@@ -91,7 +91,7 @@ def make(workload, size):
 
 
 def parameters(workload, data):
-    """Of the queries: `point`, boxes as (low, high) of each dimension, the threshold that one value in a thousand exceeds."""
+    """Returns the parameters of the queries: `point`, boxes as (low, high) of each dimension, and the threshold that one value in a thousand exceeds."""
     values = data if workload in TILES else data["v"]
     found = {"threshold": float(np.quantile(values, 0.999))}
     if workload == "raster":

@@ -1,7 +1,7 @@
-"""The systems of the bench. Each builds its copy of a workload in a folder, opens it, and answers the queries of it.
+"""The systems of the bench. Each builds its copy of a workload in a folder, opens the copy, and answers the workload's queries.
 
-A query's answer is a list of rows or a numpy array; answers of all systems are compared. What a system cannot be asked in a way that its
-users would ask it, is left out: `queries` says what it has.
+The answer to a query is a list of rows or a numpy array; the answers of all systems are compared. `queries` lists what a system can answer;
+it leaves out a query for which the system has no form that its users would write.
 """
 import json
 
@@ -15,7 +15,7 @@ GROUPED = {"raster": "y", "genes": "contig"}
 
 
 def sql_queries(workload, p):
-    """SQL and arguments of each query that the workload has. All systems with SQL get the same text."""
+    """Returns the SQL and the arguments of each query of the workload. All systems with SQL get the same text."""
     dimensions = DIMENSIONS[workload]
     found = {"rare": (f"SELECT count(*), sum(v) FROM r WHERE v > ?", [p["threshold"]]), "total": ("SELECT sum(v) FROM r", [])}
     if "point" in p:
@@ -47,7 +47,7 @@ def fill_pairs(execute_many, execute, p):
 
 
 class Sqlite:
-    """The dimensions as primary key of a table without rowid, its cells stored in that order."""
+    """A table WITHOUT ROWID whose primary key is the dimensions, so that it stores its cells in that order."""
     name, title, suffix = "sqlite", "SQLite key", ".db"
     needs = ["apsw"]
     borrows = False  # another one's copy
@@ -91,7 +91,7 @@ class Sqlite:
 
 
 class Covering(Sqlite):
-    """An ordinary table in the order of arrival, with an index of dimensions and value."""
+    """An ordinary table, in the order in which the cells were inserted, with an index on the dimensions and the value."""
     name, title, suffix = "covering", "SQLite index", ".covering.db"
 
     def has(self, workload):
@@ -149,7 +149,7 @@ def npy(array):
 
 
 class Tessera(Sqlite):
-    """This extension, over an array that it has written itself, with the tiles and filters of TileDB's."""
+    """This extension, over an array that it has written itself, with the same tiles and filters as TileDB's array."""
     name, title, suffix = "tessera", "tessera", ".tessera"
     library = None
 
@@ -253,7 +253,7 @@ class Tiledb:
         handle.close()
 
     def dense(self, workload, p, read):
-        """Queries as numpy answers them from blocks; `read` takes slices. Shared with zarr."""
+        """Returns the queries that numpy answers from blocks of a dense array. `read(slices)` reads a block. Zarr uses this function, too."""
         box = {name: tuple(slice(low, high + 1) for low, high in p[name]) for name in ("tile", "tenth") if name in p}
 
         def rare(values):
@@ -300,7 +300,7 @@ class Tiledb:
 
 
 class TiledbRows(Tiledb):
-    """The points where TileDB reads them fastest: row-major, with duplicates allowed, so that nothing is compared."""
+    """The points in the form that TileDB reads fastest: row-major, with duplicates allowed, so that TileDB compares no cells."""
     name, title, suffix = "tiledb_rows", "TileDB, row-major with duplicates", ".rows.tiledb"
     duplicates, cell_order = True, "row-major"
 
@@ -309,7 +309,7 @@ class TiledbRows(Tiledb):
 
 
 class TiledbAggregates(Tiledb):
-    """TileDB's own sums and counts, which it takes of whole tiles from their statistics, over the same array as above."""
+    """TileDB's own sums and counts over the array of Tiledb. For whole tiles TileDB takes them from the tiles' statistics."""
     name, title = "tiledb_aggregates", "TileDB, aggregates"
     borrows = True
 
@@ -327,7 +327,7 @@ class TiledbAggregates(Tiledb):
 
 
 class Duckdb:
-    """DuckDB's own table, filled in the order of tiles."""
+    """A table of DuckDB, filled in the order of the array's tiles."""
     name, title, suffix = "duckdb", "DuckDB", ".duckdb"
     borrows = False
     needs = ["duckdb", "pyarrow"]
@@ -369,7 +369,7 @@ class Duckdb:
 
 
 class Parquet(Duckdb):
-    """The same rows in a Parquet file, zstd, which DuckDB reads."""
+    """The same rows in a Parquet file with zstd, which DuckDB reads."""
     name, title, suffix = "parquet", "Parquet", ".parquet"
 
     def build(self, workload, data, path):

@@ -1,5 +1,5 @@
-"""The writing part of the bench: cells by INSERT ... SELECT, a dense block, and arrays of many fragments. Each case is measured from opening
-to a closed file; each makes its files anew.
+"""The writing part of the bench: cells by INSERT ... SELECT, a dense block, and arrays of many fragments. Each case makes new files, and its
+time is from opening them until they are closed.
 
 usage: writes.py consolidate SYSTEM PATH [LIBRARY]     in a process of its own: prints seconds and the peak of its memory in MiB
 """
@@ -54,7 +54,7 @@ class Writes:
         return count
 
     def million(self):
-        """System name -> what inserts the cells and answers how many there are."""
+        """Returns {system: function that inserts the cells and returns their number}."""
         def tiledb_rows(path):
             import tiledb
             tiledb.Array.create(path, Tiledb().schema("points"))
@@ -80,7 +80,7 @@ class Writes:
         return cases
 
     def dense(self):
-        """The block through tessera_write_npy, and from numpy in the others."""
+        """Writes the block: through tessera_write_npy here, from numpy in the other systems."""
         def tessera(path):
             connection = Tessera().connect(":memory:")
             connection.execute(f"CREATE VIRTUAL TABLE r USING tessera('{path}', {tessera_columns('raster', (4000, 4000))})")
@@ -143,13 +143,13 @@ class Writes:
             import tiledb
             with tiledb.open(path, ctx=tiledb.Ctx()) as array:
                 if not boxed:
-                    return 0  # it has looked at the fragments by now
+                    return 0  # the reader has opened the fragments by now
                 return len(array.query(attrs=["v"]).multi_index[box[0]:box[1], box[0]:box[1]]["v"])
 
         return {"tessera": tessera, **({"tiledb": tiledb} if "tiledb" in self.available else {})}
 
     def consolidating(self, path):
-        """System name -> (seconds, MiB) of consolidating a copy of the array in a process of its own; what it does, not its start."""
+        """Returns {system: (seconds, MiB)} of consolidating a copy of the array in a process of its own, without the start of the process."""
         found = {}
         for name in ("tessera", "tiledb"):
             if name not in self.available:
@@ -165,7 +165,7 @@ class Writes:
 
 
 def peak():
-    """MiB. Linux counts in ru_maxrss what the process was before it began this program: as large as the bench that started it."""
+    """Returns the peak of the process's memory in MiB. (ru_maxrss would include the size of the bench that started this process.)"""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) / 1024

@@ -201,7 +201,7 @@ def check_array(db, directory, description, count, rng, keys):
             how, on = rng.choice([("CROSS", "WHERE"), ("LEFT", "ON")])
             what = f"SELECT other.rowid, count(*), min(t.rowid), max(t.rowid) FROM other {how} JOIN t {on} "
             tail = f" {'AND' if on == 'WHERE' else 'WHERE'} other.rowid % 5 = {rng.randrange(5)} GROUP BY other.rowid"
-            # Not a subquery: SQLite keeps that one's rows with the affinity of their columns, which integers beside ISO texts do not have.
+            # The CASE keeps the comparison from the table. A subquery would, too, but SQLite gives its rows the affinity of their columns, which changes integers beside ISO texts.
             pushed, plain = f"{what}{where}{tail}", f"{what}CASE WHEN {where} THEN 1 END{tail}"
         elif head:
             pushed, plain = f"{head}({pushed})", f"{head}({plain})"

@@ -106,8 +106,8 @@ def uses_webp(description):
 
 
 def questions(count, but=None):
-    """For tests that ask generated questions, EXTENSION CORPUS [COUNT [SEED [PATTERN]]], of every array that TileDB can read, but those with
-    `but` in their names: (name, what a check is called with: db, directory, description, count, random, directory for keys)."""
+    """For tests with the arguments EXTENSION CORPUS [COUNT [SEED [PATTERN]]] that run generated queries on every array that TileDB can read, except those with
+    `but` in their names: (name, the arguments of the check: db, directory, description, count, random, directory for keys)."""
     extension, corpus = sys.argv[1:3]
     count = int(sys.argv[3]) if len(sys.argv) > 3 else count
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1

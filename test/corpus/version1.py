@@ -96,7 +96,7 @@ def interleave_fragment(folder, filters, dimensions, size, attributes, shuffle):
 
 
 def make(source, target, description, kind):
-    """Converts an array. kind "split" keeps the dimensions of coordinates apart. Returns False if the array cannot be converted so."""
+    """Converts an array. kind "split" keeps the dimensions of coordinates apart. Returns False if this array has no such form."""
     shutil.copytree(source, target)
     schema_path, = (os.path.join(target, n) for n in ("__array_schema.tdb", "__kv_schema.tdb") if os.path.exists(os.path.join(target, n)))
     with open(schema_path, "rb") as f:

@@ -904,7 +904,7 @@ def by_name(db, corpus):
 
 
 def interrupted(db, corpus):
-    """The check asks the host for interrupts."""
+    """The check polls the host for cancellation."""
     db.set_progress_handler(lambda: 1, 50)
     try:
         return expect_error(db, "interrupt", os.path.join(corpus, TREE))

@@ -62,13 +62,13 @@ def attempt(function, arguments):
 
 class Cases:
     def __init__(self, what, after_death=None):
-        """`after_death` is called before a case is tried again: what the process shared with others may be in the midst of something."""
+        """`after_death` is called before a case is tried again, because a process that it shared with others may be in the middle of a request."""
         self.what, self.after_death, self.count, self.wrong = what, after_death, 0, []
         self.deaths, self.undecided, self.tally = [], [], collections.Counter()
 
     def run(self, name, function, *arguments):
         """Calls function(folder, *arguments) in a process. What it returns, which must be a dict of numbers or None, is added to the tally; what it raises
-        is told, and counts as wrong."""
+        is printed, and counts as wrong."""
         self.count += 1
         for _ in range(TRIES):
             kind, said = attempt(function, arguments)
@@ -99,7 +99,7 @@ class Cases:
 # ---- Self-test
 
 def die_until(folder, path, times):
-    """Dies so many times, each time after it has written something: the folder must be new each time."""
+    """A case that dies so many times, each time after it has written a file. Each try must get a new folder."""
     assert os.listdir(folder) == []
     open(os.path.join(folder, "begun"), "w").close()
     with open(path, "a+") as f:

@@ -15,8 +15,8 @@ try:
 except ImportError:
     tiledb = None
 
-EACH = 15  # one array in so many of the corpus
-# Labels and nulls the package does not read, key-value stores the library does not; sparse fragments in dense arrays it reads wrong (errata.md, 30).
+EACH = 15  # one of so many arrays of the corpus is taken
+# The package does not read labels and nulls. The library does not read key-value stores, and reads sparse fragments in dense arrays wrong (errata.md, 30).
 LEFT_OUT = ("/labels/", "nullable", "/kv/", "sparse_in_dense", "mixed/")
 
 
@@ -58,7 +58,7 @@ def compare(folder, shell, extension, path, key):
 
 
 def make_evolved(path, sparse, again):
-    """Fragments with a, with a and b, with b alone, and where `again` with a once more; apart, since of overlapping dense ones the library takes
+    """Makes fragments with a, with a and b, with b alone, and if `again` with a once more. They do not overlap: of overlapping dense fragments the library takes
     an attribute that the newest lacks from an older one (errata.md, 94)."""
     dimension = tiledb.Dim("x", domain=(0, 99), tile=10, dtype=numpy.int32)
     attributes = [tiledb.Attr("a", dtype=numpy.int32)]

@@ -104,7 +104,7 @@ def wrong_now(tessera, tiledb, path, s, rows):
 # ---- Dense
 
 def points_of(r, s):
-    """A box, several, single cells, a box with holes."""
+    """Returns the points of one box, of several boxes, of single cells, or of a box with holes."""
     points = set()
     for _ in range(r.choice([1, 1, 2, 4])):
         ends = generate.box(r, s)

@@ -93,7 +93,7 @@ def box(r, most=SIDE):
 
 
 def written(rows):
-    """Of a dense array: there are cells that nobody has written, and TileDB's merges fill the gaps in their boxes."""
+    """Returns the cells with values. In a dense array others were never written, or hold the fill value because TileDB's merges fill the gaps in their boxes."""
     return [row for row in rows if row[2] not in (None, FILL)]
 
 

@@ -96,7 +96,7 @@ def check_one(folder, shell, extension, seed):
     for _ in range(rng.randint(0, 4)):
         b = box(rng, domain)
         block = values(rng, dtype, shape_of(b) + ((cells,) if cells > 1 else ()))
-        if rng.random() < 0.5 and cells == 1 and min(low for low, _ in domain) >= 0:  # the package takes negative ones to count from the end
+        if rng.random() < 0.5 and cells == 1 and min(low for low, _ in domain) >= 0:  # the package counts negative coordinates from the end
             with tiledb.open(path, "w") as a:
                 a[index(b)] = block
             continue

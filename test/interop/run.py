@@ -33,7 +33,7 @@ def make(folder, modules, wanted):
 
 
 def make_alone(folder, modules, wanted):
-    """As make(). Tests that start together take turns, so that none of them imports what another is still installing."""
+    """Calls make() while no other test does. So no test imports a package that another one is still installing."""
     os.makedirs(folder, exist_ok=True)
     with open(folder + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -51,7 +51,7 @@ def main():
     if not python:
         print(f"skipped: the Python package `{wanted[-1][0]}`, which brings what is compared with, could not be installed")
         return 77
-    return subprocess.run([python, "-X", "faulthandler", script] + arguments[2:]).returncode # the reference library has died before: where?
+    return subprocess.run([python, "-X", "faulthandler", script] + arguments[2:]).returncode # the reference library has crashed before: print where
 
 
 if __name__ == "__main__":

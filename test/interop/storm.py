@@ -216,7 +216,7 @@ class Storm:
         return writers
 
     def ended(self):
-        """Returns the (role, config) of processes that must be started again, because they were killed or have died. A violation that one has found is raised. A
+        """Returns the (role, config) of processes that must be started again, because they were killed or have died. A violation that a process has found is raised. A
         death that this script did not cause is a crash of the reference library, or a fault of ours, which is raised, too."""
         again = []
         for server in (self.ours, self.theirs):

@@ -77,7 +77,7 @@ class Journal:
         self.add(seq=self.next, set=change, what=what)
 
     def settle(self, found, logged=None):
-        """What became of the open commit: `found` is what the owner's cells hold now; `logged` says whether the database has it, where that is known."""
+        """Finds out what became of the open commit. `found`: the owner's cells now. `logged`: whether the database has the commit, or None if that is not known."""
         without, with_it = self.state, fold(copy_of(self.state), self.open["set"])
         if found not in (without, with_it):
             raise Violation(f"owner {self.owner}, commit {self.open['seq']} ({self.open['what']}): neither there nor absent: {differences(found, without, 'without it')}; "
@@ -101,7 +101,7 @@ def differences(found, wanted, what):
 # ---- Shared by all processes
 
 def own_files(config):
-    """In a mount namespace of its own the process finds another directory at the path of the databases: so several machines have databases of one name."""
+    """Gives the process a mount namespace with its own directory at the path of the databases, so that it stands for a machine whose databases have the same names as others'."""
     hidden = config.get("namespace")
     if not hidden:
         return
@@ -143,7 +143,7 @@ class Errors:
 
 @contextlib.contextmanager
 def not_to_be_killed(config):
-    """For what TileDB does not survive: the storm kills a process only while it does not hold this lock."""
+    """The lock to hold during work after whose interruption TileDB cannot open the array: the storm kills no process that holds it."""
     with open(config["lock"], "w") as f:
         fcntl.flock(f, fcntl.LOCK_SH)
         yield
@@ -165,7 +165,7 @@ def one_merge(config, array, kind):
 # ---- tessera
 
 class Tessera:
-    """A connection that is opened again if the columns of a table have changed; statements that others' work has stopped are tried again."""
+    """A connection that is opened again if the columns of a table have changed; statements that fail because of other processes are tried again."""
 
     def __init__(self, config, path, errors):
         self.config, self.path, self.errors, self.db = config, path, errors, None
@@ -290,7 +290,7 @@ def tessera_writer(config):
     if journal.open:
         journal.settle(t.rows(journal.owner), t.logged(journal.owner, journal.open["seq"]))
     check_own(journal, t.rows(journal.owner), "tessera, at its beginning")
-    if config.get("settle"):  # what a kill has left between its COMMIT and its publication becomes visible to everybody
+    if config.get("settle"):  # a commit that was killed between its COMMIT and its publication is published here
         for array in ARRAYS:
             t.again(lambda db: db.execute("SELECT tessera_recover(?)", (os.path.join(config["folder"], array),)).fetchall())
     while not stopped(config) and not config.get("settle"):
@@ -374,7 +374,7 @@ def tiledb_write(config, owner, array, cells):
 
 def tiledb_delete(config, owner, array, keys):
     import tiledb
-    with not_to_be_killed(config):  # it writes a .del in place, and a .del that is cut makes each of its own opens fail
+    with not_to_be_killed(config):  # TileDB writes a .del in place, and cannot open an array with a .del that is cut
         with tiledb.open(os.path.join(config["folder"], array), "d") as a:
             a.query(cond=f"owner == {owner} and k in [{', '.join(map(str, keys))}]").submit()
     time.sleep(0.005)  # a delete is for all cells of its own millisecond, also for those that are written after it
@@ -425,8 +425,8 @@ def tiledb_maintainer(config):
         path, settings = os.path.join(config["folder"], array), tiledb.Config({"sm.consolidation.mode": kind, "sm.vacuum.mode": kind})
         try:
             if r.random() < 0.6:
-                # Its second consolidation of commits fails where a .del was consolidated and is gone; that is an error of its own, and nothing is lost.
-                # Killed while it writes consolidated footers or metadata, in place, it leaves an array that it does not open any more.
+                # TileDB's second consolidation of commits fails if a .del was consolidated and vacuumed. That is its own error, and nothing is lost.
+                # TileDB writes consolidated footers and metadata in place: if it is killed meanwhile, it cannot open the array any more.
                 with not_to_be_killed(config) if kind in ("fragment_meta", "array_meta") else one_merge(config, array, kind):
                     tiledb.consolidate(path, config=settings)
             else:
@@ -438,7 +438,7 @@ def tiledb_maintainer(config):
 
 
 def evolver(config):
-    """One process alone changes the schema, by turns with tessera and with TileDB: TileDB's evolutions know no lock, the last one wins."""
+    """Changes the schema, by turns with tessera and with TileDB. Only one process does so: TileDB's evolutions take no lock, so the last one would win."""
     import tiledb
     own_files(config)
     r, errors = random.Random(config["seed"]), Errors(config, "evolver")
@@ -477,7 +477,7 @@ def tessera_evolver(config):
 # ---- Reading everything while no process writes
 
 def tessera_look(config):
-    """{array: [[owner, k, v, extras...]]}, and what the check says."""
+    """Returns {array: [[owner, k, v, extras...]]}, and the findings of the check."""
     t = Tessera(config, ":memory:", Errors(config, "tessera-look"))
     t.prepare()
     found = {"rows": {}, "check": []}

@@ -216,7 +216,7 @@ class Tessera:
         self.call("tsr_schema_check", self.environment, C.byref(made))
 
     def write(self, path, schema, batches, time=0, threads=0):
-        """One commit: batches of (columns, count) of a sparse array, of (columns, box, array's order) of a dense one."""
+        """Writes one commit: batches of (columns, count) of a sparse array, of (columns, box, array's order) of a dense one."""
         array, writer, kept = C.c_void_p(), C.c_void_p(), []
         options = ArrayOptions(key=schema.get("key"))
         fields = schema["dims"] + schema["attrs"]
@@ -241,7 +241,7 @@ class Tessera:
             self.library.tsr_array_close(array)
 
     def change(self, path, schema, removed, columns, count, time=0, threads=0):
-        """One commit of single cells: rows are removed, (rowid, coordinates) each, then cells are appended."""
+        """Writes one commit of single cells: removes rows, (rowid, coordinates) each, then appends cells."""
         array, writer, kept = C.c_void_p(), C.c_void_p(), []
         options = ArrayOptions(key=schema.get("key"))
         self.call("tsr_array_open", self.environment, path.encode(), C.byref(options), C.byref(array))
@@ -263,7 +263,7 @@ class Tessera:
             self.library.tsr_array_close(array)
 
     def read(self, path, schema, as_of=2**64 - 1):
-        """All rows: a list of (rowid, was it written, cells as bytes, None for null)."""
+        """Returns all rows: a list of (rowid, whether it was written, cells as bytes, None for null)."""
         array, snapshot, reader, rows = C.c_void_p(), C.c_void_p(), C.c_void_p(), []
         options = ArrayOptions(key=schema.get("key"))
         self.call("tsr_array_open", self.environment, path.encode(), C.byref(options), C.byref(array))
@@ -309,7 +309,7 @@ class Remote:
         self.restart()
 
     def restart(self):
-        """Closes the process, also if a client has died during a request."""
+        """Closes the process, even if a client has died during a request."""
         if self.process:
             self.process.kill()
             self.process.wait()

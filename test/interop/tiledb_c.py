@@ -172,7 +172,7 @@ class TileDB:
         self.close_array(array)
 
     def read(self, path, s, cells, times=None, box=None):
-        """All cells, at most so many, as a dict of columns: dense in row-major order of the box, sparse in any order."""
+        """Returns all cells, at most so many, as a dict of columns: of a dense array in row-major order of the box, of a sparse one in any order."""
         array = self.open(path, 0, times)
         query = self.handle("tiledb_query_alloc", array, 0)
         self.call("tiledb_query_set_layout", query, 0 if s["dense"] else 3)

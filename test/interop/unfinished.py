@@ -109,7 +109,7 @@ def killed_while_it_wrote_commits(path):
 
 
 def its_second_consolidation_of_commits(path):
-    """TileDB fails here if a .del was consolidated and vacuumed before. After a consolidation by tessera it succeeds; after one of
+    """TileDB's second consolidation fails if a .del was consolidated and vacuumed before. After a consolidation by tessera it succeeds; after one of
     its own, once tessera has restored the files."""
     make(path)
     write(path, 1, 2, 3)
@@ -159,7 +159,7 @@ def killed_while_it_vacuumed(path):
 
 
 def staged_names(path):
-    """Later versions write under names that end in .tmp: whatever is in them, they are passed over, by each function."""
+    """Later versions write files under names that end in .tmp: every function ignores them, whatever they contain."""
     make(path)
     write(path, 1, 2)
     with tiledb.open(path, "w") as array:
@@ -219,7 +219,7 @@ def writer(path, seed):
             else:
                 write(path, step * seed % 900 + 50)
         except tiledb.TileDBError:
-            pass  # TileDB's own write may fail beside the vacuum
+            pass  # TileDB's own write may fail while the vacuum runs
 
 
 def beside_writers(path):

@@ -93,7 +93,7 @@ def run_sparse(r, s, tessera, tiledb, path):
 
 
 def wrong_when_merged(tiledb, path, compare):
-    """Consolidated by TileDB, is the array the same? Merged cells stand in another order, or beside padding: there are pipelines
+    """Consolidates the array by TileDB. Returns how it differs then, or None, also if TileDB fails: merged cells are in another order, or beside padding, and there are pipelines
     with which TileDB cannot write that, or cannot read what it has written."""
     try:
         tiledb.consolidate(path)
@@ -190,7 +190,7 @@ def run_dense(r, s, tessera, tiledb, path):
     return None
 
 
-# TileDB does not fill the padding of a dense tile in: what such filters make of it fails, or crashes it, now and then.
+# TileDB does not initialise the padding of a dense tile, and such filters then sometimes fail or crash.
 OF_PADDING = {"delta", "double_delta", "positive_delta", "bit_width_reduction"}
 
 

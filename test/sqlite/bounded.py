@@ -76,7 +76,7 @@ def consolidate(path, memory):
 
 
 def transact(path, memory, cells):
-    """One transaction of so many cells of some 230 bytes, in no order, a part of them twice: bytes that the allocator, and that the process took while they
+    """Runs one transaction that writes so many cells of some 230 bytes in random order, a part of them twice. Returns the bytes that the allocator and the process used while the cells
     were written, while they were read, and for the commit."""
     db = Database()
     db.query(f"""CREATE VIRTUAL TABLE t USING tessera({host.literal(path)}, kind=dense, y INT64 DIMENSION(0, 9999, 20), x INT64 DIMENSION(0, 99, 20),
@@ -103,7 +103,7 @@ def transact(path, memory, cells):
 
 
 def in_process(library, *arguments):
-    """Runs one of these functions in a process of its own, without the sanitizers that are preloaded here."""
+    """Runs one of these functions in a process of its own, without the sanitizers that this process has preloaded."""
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     done = subprocess.run([sys.executable, __file__, "--do", host.binding, library, *map(str, arguments)], env=environment, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)

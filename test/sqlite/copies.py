@@ -53,7 +53,7 @@ def write(db, random_, path, dense, duplicates):
     db.table(table, path)
     columns = [row[0] for row in db.query("SELECT name FROM tessera_schema(?)", (path,))]
     db.query("BEGIN")
-    if dense and random_.random() < 0.5:   # a box that gives tiles with several fragments
+    if dense and random_.random() < 0.5:   # a box whose tiles have cells of several fragments
         x, y = random_.randrange(6), random_.randrange(14)
         places = [(i, j) for i in range(x, random_.randrange(x, 16) + 1) for j in range(y, random_.randrange(y, 16) + 1)]
     else:
@@ -68,7 +68,7 @@ def write(db, random_, path, dense, duplicates):
 
 
 def evolved(random_, dense):
-    """Makes an array with a random history of writes, deletes, consolidations, and attributes that are added and dropped."""
+    """Makes an array by random writes, deletes and consolidations, and by adding and dropping attributes."""
     path, db = fresh(), Database()
     duplicates = not dense and random_.random() < 0.3
     kind = "kind=dense" if dense else "capacity=5" + (", duplicates=yes" if duplicates else "")

@@ -1,5 +1,5 @@
-"""Arrays that CREATE VIRTUAL TABLE makes in SQLite's transactions: commits that fail and go on, savepoints, connections
-and processes that end in between, several databases.
+"""Arrays that CREATE VIRTUAL TABLE makes in SQLite's transactions: commits that fail and are tried again, savepoints,
+connections and processes that end before the commit, several databases.
 
 usage: create.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """

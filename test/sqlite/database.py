@@ -451,8 +451,8 @@ def test_functions_that_fail_because_of_a_reader_leave_no_transaction():
 
 
 def test_functions_wait_for_the_lock():
-    """A function that changes an array in the database waits for another writer as an INSERT does, as long as the busy timeout lets it,
-    and goes on from what that one has committed; without a timeout it fails at once."""
+    """A function that changes an array in the database waits for another writer as an INSERT does, for as long as the busy timeout allows,
+    and then works on what that writer has committed; without a timeout it fails at once."""
     head = "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }"
     npy = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + (head + " " * (117 - len(head)) + "\n").encode() + struct.pack("<d", 1)
     calls = [("SELECT tessera_consolidate('db:t')", ()), ("SELECT tessera_consolidate('db:t', 'commits')", ()), ("SELECT tessera_vacuum('db:t')", ()),

@@ -1,5 +1,5 @@
-"""sqlite3_interrupt and the progress handler during all long work: how often the extension asks them, and what a
-stopped statement leaves.
+"""sqlite3_interrupt and the progress handler during all long work: how often the extension polls them, and what a
+cancelled statement leaves.
 
 With a progress handler at each step of SQLite's bytecode, and one thread, a statement is stopped at its k-th call, for
 several k, each time on a fresh copy. Between two successive calls no more than 4 MiB or 65,536 cells may be decoded,
@@ -21,7 +21,7 @@ INTERRUPT = 9
 BYTES, CELLS = 4 << 20, 65536
 SIDE = 400             # cells of the dense array are SIDE x SIDE, its tiles 100 x 100
 ROWS, TILE = 20000, 1000   # cells of each of three fragments of the sparse array, and of its tiles
-POINTS = int(os.environ.get("POINTS", "2"))   # a statement is stopped at so many of its questions, beside the first and the last
+POINTS = int(os.environ.get("POINTS", "2"))   # a statement is stopped at so many of its polls, besides the first and the last
 FIELDS = 3
 
 

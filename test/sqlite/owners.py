@@ -54,7 +54,7 @@ def fragments(place):
 
 
 def owner(path):
-    """Returns what a marker says: the ID, "locked" or "unlocked", and the database."""
+    """Returns the fields of a marker: the id, "locked" or "unlocked", and the path of the database."""
     with open(path) as f:
         line = f.read().split("\n\n")[1]
     found = re.fullmatch(r"owner ([0-9a-f]{32}) (locked|unlocked) \S+\n(.*)\n", line)

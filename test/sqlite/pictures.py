@@ -119,7 +119,7 @@ def random_value(rng, datatype):
 
 
 def look(db, rng, where, table, dims, box, fixed, real=False):
-    """dims: the names of the two axes; box: their ranges (low, high) in the slice; fixed: the values of the other dimensions."""
+    """Compares a picture with the rows. dims: the names of the two axes; box: their ranges (low, high) in the slice; fixed: the values of the other dimensions."""
     slice_ = {d: list(b) for d, b in zip(dims, box)} | fixed
     condition = " AND ".join([f'"{d}" BETWEEN ? AND ?' for d in dims] + [f'"{d}" = ?' for d in fixed])
     parameters = [v for b in box for v in b] + list(fixed.values())

@@ -29,7 +29,7 @@ def fresh(name):
 
 
 def make(path, kind="sparse"):
-    """An array with what there can be: several fragments and a merged one, a delete, metadata, an enumeration, consolidated files; the
+    """Makes an array with all kinds of files: several fragments and a merged one, a delete, metadata, an enumeration, consolidated files. The
     texts of `v` stand in its files as they are."""
     db = Database()
     db.table("t", path, f", kind={kind}, x INT DIMENSION(0, 99, 10), n INT, v TEXT FILTERS(none), e TEXT ENUM('a', 'b')")
@@ -247,7 +247,7 @@ def test_restricting_while_a_statement_reads():
 
 def test_new_statements_are_refused_while_an_old_one_reads():
     """What the connection has in memory of an array outside is not shown to statements that begin after the restriction,
-    even while an older statement holds it open; the older statement reads on, also where a join starts a cursor again."""
+    even while an older statement keeps it open. The older statement continues to read, also if a join starts a cursor again."""
     inside, outside = fresh("alive")
     path = os.path.join(outside, "a")
     make(path)

@@ -220,7 +220,7 @@ def test_circles_of_groups_end():
     for group in (a, b):
         same(db.query("SELECT name, kind FROM tessera_members(?)", (group,)),
              [("absolute", "group"), ("deep", "group"), ("inside", "group"), ("itself", "group"), ("partner", "group")])
-        same(db.query("SELECT count(*) FROM tessera_objects(?)", (group,)), [(1,)])   # the other one, once
+        same(db.query("SELECT count(*) FROM tessera_objects(?)", (group,)), [(1,)])   # the other group, once
         db.query("SELECT tessera_consolidate(?)", (group,)), db.query("SELECT tessera_vacuum(?)", (group,))
     same(sorted(os.path.basename(p) for p, in db.query("SELECT path FROM tessera_objects(?) WHERE kind = 'group'", (place.folder,))), ["a", "b"])
     db.close()

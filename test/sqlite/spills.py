@@ -163,7 +163,7 @@ def test_scattered_cells_over_written_ones_become_one_box():
 
 
 def test_space_tiles_that_are_a_good_part_of_the_budget():
-    """Space tiles that are a good part of memory_mb, with many attributes, with texts, with nulls: a commit writes them tile by tile. In directories and in the database."""
+    """Space tiles that take a large part of memory_mb, with many attributes, with texts, with nulls: a commit writes them tile by tile. In directories and in the database."""
     for place in (lambda: "", lambda: f"'{new()}', "):
         for tile, attributes, values in ((150, "v INT64 NOT NULL", "i"), (100, "v INT64", "nullif(i % 3, 0)"),
                                          (60, ", ".join(f"a{k} INT64" for k in range(20)), ", ".join(f"i + {k}" for k in range(20))),
