@@ -172,7 +172,7 @@ static void write_rows(worker *w) {
              (long long)written, (long long)written + COMMIT - 1, id, id);
     bool done = run(w->db, insert, NULL, NULL);
     if (!done) {
-      if (!run(w->db, count, take_number, &found)) { /* who cannot ask now asks later */
+      if (!run(w->db, count, take_number, &found)) { /* if the query fails now, another one follows later */
         while (now() < p->until + 20 && !run(w->db, count, take_number, &found)) nap(w, 2000);
       }
       CHECK(found == written || found == written + COMMIT, "%lld rows after an interrupted commit of %d on %lld",

@@ -42,7 +42,7 @@ static sqlite3_int64 ask(sqlite3 *db, const char *sql) {
   return value;
 }
 
-/* sqlite3_close refuses while a statement is open, and all goes on; sqlite3_close_v2 waits for the last of them. */
+/* sqlite3_close fails while a statement is open, and the connection still works; sqlite3_close_v2 closes it with the last statement. */
 static void close_early(const char *relief) {
   sqlite3 *db = open_database(relief);
   sqlite3_stmt *statement = NULL;
@@ -67,7 +67,7 @@ static void close_early(const char *relief) {
 
 static int stop(void *argument) { return ++*(int *)argument > 100; }
 
-/* Stopped by the handler, the statement fails, the connection goes on. */
+/* The handler cancels the statement; the connection still works. */
 static void stop_by_handler(const char *relief) {
   sqlite3 *db = open_database(relief);
   int calls = 0;

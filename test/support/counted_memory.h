@@ -12,7 +12,7 @@ typedef struct counted_memory {
   _Atomic long calls; /* calls that returned memory */
   long left; /* this many calls succeed, then all fail (for tests without workers); < 0: no limit */
   _Atomic long each; /* every each-th call fails; 0: none */
-  _Atomic long asked; /* calls counted for `each` */
+  _Atomic long counted; /* calls counted for `each` */
   _Atomic bool failed; /* a call has failed */
 } counted_memory;
 
@@ -24,7 +24,7 @@ static inline void *counted_reallocate(void *argument, void *pointer, uint64_t s
     free(pointer);
     return NULL;
   }
-  if (m->left == 0 || (m->each > 0 && ++m->asked % m->each == 0)) {
+  if (m->left == 0 || (m->each > 0 && ++m->counted % m->each == 0)) {
     m->failed = true;
     return NULL;
   }

@@ -214,7 +214,7 @@ static int own_stamp(tsr_store *s, const char *path, tsr_stamp *stamp, tsr_error
   *stamp = (tsr_stamp){.known = true, .a = rc < 0 ? 0 : sum};
   return TSR_OK;
 }
-static const char *looked(void) { /* and what is committed, or why not */
+static const char *looked(void) { /* the committed names as well, or the error */
   static char text[2100];
   memset(looks, 0, sizeof looks);
   const int rc = list();
@@ -242,7 +242,8 @@ static void test_only_needed_directories_are_checked(void **state) {
   tiny_text(store, "__commits/__3_3" U "_22.del", "");
   looked();
   assert_int_equal(array->listing->deletes.count, 1);
-  tiny_text(store, "__fragment_meta/__1_2" U "_22.meta", ""); /* a help, found when the rest is listed */
+  tiny_text(store, "__fragment_meta/__1_2" U "_22.meta",
+            ""); /* consolidated footers save reading; they are found when the array is listed for another reason */
   assert_string_equal(looked(), "0110 1-1 2-2 ");
   assert_int_equal(array->listing->footers.count, 0);
   tiny_text(store, "__commits/__1_2" U "_22.vac", "");

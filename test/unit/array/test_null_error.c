@@ -573,7 +573,7 @@ CASE(tsr_array_recover) {
   TELL(tsr_array_recover(sparse, "/owner.db", publish_it, NULL, NULL, e));
 }
 
-CASE(tsr_array_disown) { /* what is young is not removed */
+CASE(tsr_array_disown) { /* young files are not removed */
   leave_prepared();
   TELL(tsr_array_disown(sparse, wrong ? undo_it : publish_it, NULL, NULL, e));
 }

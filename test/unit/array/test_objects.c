@@ -85,7 +85,7 @@ static void test_walk_lists_arrays_and_groups(void **state) {
   touch("file");
   assert_string_equal(walked(""), "/a:a /d-:a /d/e/g:g /d/e/g/x:a");
   assert_string_equal(walked("d/e/g"), "/d/e/g/x:a"); /* without itself */
-  assert_string_equal(walked("a"), "/a/__labels/l0:a"); /* asked for, it is entered */
+  assert_string_equal(walked("a"), "/a/__labels/l0:a"); /* the walk enters a folder that it was given as its root */
 }
 
 /* Each directory is visited once, under the path that is first by depth, then by name. */

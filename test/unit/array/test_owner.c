@@ -55,7 +55,7 @@ static void test_copies_have_other_places(void **state) {
   place(file_at("a"), a);
   place(file_at("b"), b);
   assert_string_not_equal(a, b);
-  FILE *file = fopen(file_at("a"), "w"); /* what is in it does not matter */
+  FILE *file = fopen(file_at("a"), "w"); /* its content does not matter */
   assert_non_null(file);
   fputs("more", file);
   fclose(file);

@@ -173,7 +173,7 @@ static void test_committed_con_counts(void **state) {
       TSR_OK);
   mark("__commits/__7_7" U "_22.pending", commit, "here", "__7_7_00000000000000000000000000000002_22");
   assert_string_equal(fragments(), "");
-  counts = commit; /* it is staged before its marker is written: what is not there was removed */
+  counts = commit; /* the file is staged before its marker is written, so a missing file was removed */
   assert_int_equal(tsr__array_list(array, true, true, &error), TSR_CORRUPT);
   assert_non_null(strstr(error.message, "disown"));
   tiny_put(store, staged, lines.data, lines.size);
@@ -555,7 +555,7 @@ static void test_disown_goes_on_where_a_marker_goes_meanwhile(void **state) {
   assert_non_null(strstr(error.message, "0 prepared commits were removed, 3 are left"));
 }
 
-/* The writer published the commit and died before it removed the marker: the host is not asked. */
+/* The writer published the commit and died before it removed the marker: the array does not call the host. */
 static void test_marker_of_a_published_commit_goes(void **state) {
   uint64_t changed = 0;
   prepare_all();

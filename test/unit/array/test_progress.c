@@ -145,7 +145,7 @@ static void test_child_of_a_fork_starts_empty(void **state) {
   tsr_work work, own;
   tsr_work_begin(e, &work, "check", "a", 50);
   const pid_t child = fork();
-  if (child == 0) { /* its parent's work is not its own, and does not disturb what is */
+  if (child == 0) { /* the child does not see its parent's work, and its own work is shown beside it */
     bool good = tsr_progress_list(entries, 9) == 0;
     tsr_environment *mine = environment_new();
     tsr_work_begin(mine, &own, "vacuum", "b", 2);

@@ -318,7 +318,7 @@ static void test_consolidated_footers_save_files(void **state) {
     tiny_bytes(&content, names[i], strlen(names[i]));
     tiny_u64(&content, at + footers.size);
     tiny_footer(&footers, &f);
-    commit(names[i]); /* their own metadata files are not there: they are not asked for */
+    commit(names[i]); /* without a metadata file of its own: the snapshot must not open one */
   }
   tiny_bytes(&content, footers.data, footers.size);
   tiny_put_generic(store, "__fragment_meta/__10_30" U "_22.meta", &content);

@@ -1,4 +1,4 @@
-/* test_error.c: codes and their names, context in front, printable UTF-8 whatever goes in. */
+/* test_error.c: codes have names, tsr__wrap puts context in front, and messages are printable UTF-8 for any input. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -23,7 +23,7 @@
 #define THREAD_SANITIZER 1
 #endif
 #endif
-#ifdef THREAD_SANITIZER /* threads of a forked child are what is tested */
+#ifdef THREAD_SANITIZER /* the tests start threads in a forked child, which it does not support */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return "die_after_fork=0"; }
 #endif

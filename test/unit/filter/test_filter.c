@@ -197,7 +197,7 @@ static void test_chunks_end_between_variable_cells(void **state) {
       {100, 0, {0}, 1, {0}},
       {100, 1, {0, 0}, 1, {0}},
       {100, 3, {0, 40, 80, 100}, 1, {100}}, /* exactly one full chunk */
-      {100, 3, {0, 50, 201, 210}, 2, {201, 9}}, /* half full: it takes the next cell, whatever its size */
+      {100, 3, {0, 50, 201, 210}, 2, {201, 9}}, /* half full: it takes the next cell of any size */
       {100, 3, {0, 51, 150, 160}, 2, {150, 10}}, /* more than half full: it takes a cell up to 150 bytes in all */
       /* More than half full, and past 150 bytes with the next cell: a new chunk. */
       {100, 3, {0, 51, 151, 202}, 3, {51, 100, 51}},

@@ -32,7 +32,7 @@ static void test_tiles_match_those_of_tiledb(void **state) {
   harness_close(&h);
 }
 
-/* Behind another filter the last window may have a part of a value. It is stored unchanged, whatever its `bits` are. */
+/* Behind another filter the last window may have a part of a value. It is stored unchanged for every value of `bits`. */
 static void test_a_rest_of_a_value_is_kept(void **state) {
   harness h;
   open(&h, TSR_INT32, 256);

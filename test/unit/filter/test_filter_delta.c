@@ -186,7 +186,7 @@ static void test_positive_delta_matches_tiledb(void **state) {
   h.filter.window = 1024;
   harness_same(&h, "01000000fbffffff10000000", "00000000000000000500000070110100", "fbfffffffbffffff0000000070110100");
   harness_same(&h, "00000000", "", "");
-  /* 11 bytes behind another filter: kept as they are, whatever the window's first value says */
+  /* 11 bytes behind another filter: kept as they are for every first value of the window */
   harness_stored(&h, "01000000030609080b000000", "000306090c0f1215181b1e", "000306090c0f1215181b1e");
   harness_close(&h);
 }

@@ -83,7 +83,7 @@ static void test_values_out_of_range_become_the_nearest(void **state) {
   }
 }
 
-/* All widths of both, over sizes that run through vectors and their rests. */
+/* All widths of both types, over sizes with whole vectors and with values left over. */
 static void test_all_widths_round_trip(void **state) {
   for (uint64_t width = 1; width <= 8; width *= 2)
     for (unsigned wide = 0; wide < 2; wide++)

@@ -33,7 +33,7 @@ static uint64_t files_opened(void) {
   return opened;
 }
 
-/* Returns the path of the nth file with a suffix, "" if there is none. */
+/* Returns the path of the nth file with a suffix, or "" if there are fewer. */
 static tsr_path file_of(tsr_array *array, const char *directory, const char *suffix, int n) {
   tsr_listing entries = {0};
   tsr_path found = {""};

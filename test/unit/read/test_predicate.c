@@ -150,7 +150,7 @@ static void test_bounds_of_floats_are_trusted_if_the_sum_is_plain(void **state) 
   t.statistics.sums = NULL;
   assert_false(excludes(&t, TSR_PREDICATE_WITHIN, &low, 0, &high, 0));
   done(&t);
-  const float nan = NAN, one = 1, two = 2; /* a NaN bound is not trusted, whatever the sum */
+  const float nan = NAN, one = 1, two = 2; /* a NaN bound is not trusted, also beside a sum that is a number */
   tell(&t, TSR_FLOAT32, 1, false, true, 22);
   bounds(&t, &one, 4, &nan, 4);
   assert_false(excludes(&t, TSR_PREDICATE_WITHIN, &two, 0, &two, 0));

@@ -228,7 +228,7 @@ static bool stop(void *argument) {
   return --a->left == 0;
 }
 
-/* The host cancels at each of its checks in turn. Only the caller's thread asks the host. */
+/* The host cancels at each of its checks in turn. Only the caller's thread calls the host. */
 static void test_a_cancellation_at_any_check_is_reported(void **state) {
   (void)state;
   for (kind k = 0; k < KINDS; k++)

@@ -15,7 +15,7 @@
 #include "array/array.h"
 #include "inside_test.h"
 
-/* ---- Two directories: what is bound, and what lies outside ------------------------------------------------------- */
+/* ---- Two directories: the bound, and one outside of it ----------------------------------------------------------- */
 
 static _Atomic bool stop; /* ends the thread that changes the directories */
 static char top[200]; /* holds "in" and "out", each with "array/d/f", "in" also "link" -> "array" */

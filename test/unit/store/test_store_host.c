@@ -20,7 +20,7 @@
 #include "read/reader.h"
 #include "write/writer.h"
 
-/* ---- A host: a tree in memory, which counts what is open ------------------------------------------------------- */
+/* ---- A host: a tree in memory, which counts its open files ------------------------------------------------------- */
 
 static tsr_store *tree;
 static tsr_memory memory;

@@ -61,7 +61,7 @@ static void append(tsr_writer *writer, uint64_t cells, bool counts) {
   }
 }
 
-/* Reads what is committed or, with a writer, its cells on top. */
+/* Reads the committed cells, or with a writer the transaction view: its uncommitted cells on top of them. */
 static void check(tsr_writer *writer) {
   tsr_snapshot *base = NULL, *snapshot = NULL;
   tsr_reader *reader = NULL;
@@ -129,7 +129,7 @@ static void test_rewinding_drops_blocks(void **state) {
   }
 }
 
-/* A writer can be closed while a block is in work, and can go on after it was prepared. */
+/* A writer can be closed while workers still encode a block, and can take more cells after it was prepared. */
 static void test_writer_goes_on_after_prepare(void **state) {
   (void)state;
   create();
