@@ -54,9 +54,9 @@ NAVIGATION = [
 ]
 # Pages that the navigation shows below another page.
 BELOW = {
-    "docs/reference/README": [f"docs/reference/{page}" for page in (
+    "docs/reference/README": [*(f"{page.capitalize()} <docs/reference/{page}>" for page in (
         "tables", "options", "types", "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits",
-        "caveats", "[!R]*")],
+        "caveats")), "docs/reference/[!R]*"],
     "docs/design": ["docs/decisions/*"],
 }
 
