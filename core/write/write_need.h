@@ -8,7 +8,7 @@
 typedef struct tsr_buffered tsr_buffered;
 typedef struct tsr_writer tsr_writer;
 
-#define TSR_COMMIT_BYTES (UINT64_C(16) << 20) /* bytes past memory_mb for spilling and preparing (docs/sql.md) */
+#define TSR_COMMIT_BYTES (UINT64_C(16) << 20) /* bytes past memory_mb to spill and prepare (docs/reference/limits.md) */
 #define TSR_SIZE_CLASSES 40
 
 /* bytes of cells in fields of variable size, by classes: class k counts cells of 2^k to 2^(k + 1) - 1 bytes */

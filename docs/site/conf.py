@@ -42,7 +42,7 @@ pygments_style = "tango"
 # own titles. A page that is on no list is reported by Sphinx, which then fails.
 NAVIGATION = [
     ("Learn", ["Tutorial <docs/tutorial>", "Recipes <docs/recipes>"]),
-    ("Look up", ["Manual <docs/sql>", "Reference <docs/reference/README>"]),
+    ("Look up", ["Reference <docs/reference/README>"]),
     ("Coming from", ["DuckDB <docs/coming-from/duckdb>", "MyTile <docs/coming-from/mytile>",
                      "PostGIS raster <docs/coming-from/postgis-raster>", "TileDB-Py <docs/coming-from/tiledb-py>",
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),

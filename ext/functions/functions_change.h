@@ -1,5 +1,5 @@
-/* functions_change.h: the functions that change metadata, schemas and groups, and tessera_drop_array; docs/sql.md describes
- * each of them in "Change what describes data". */
+/* functions_change.h: the functions that change metadata, schemas and groups, and tessera_drop_array;
+ * docs/reference/functions.md describes each of them in "Change what describes data". */
 #ifndef TSX_FUNCTIONS_CHANGE_H
 #define TSX_FUNCTIONS_CHANGE_H
 

@@ -1,5 +1,5 @@
 /* value_in.c: SQL values become the cells of one row that is to be written. A value may have the forms in which its
- * column shows values, and a few others that mean the same (docs/sql.md, "Values"). A value that does not fit is an
+ * column shows values, and a few others that mean the same (docs/reference/types.md). A value that does not fit is an
  * error that names table, column, value and limit; it is never replaced by a value nearby.
  *
  * Rows reuse memory. Texts and blobs are borrowed from SQLite. A value that must be converted goes into memory of its

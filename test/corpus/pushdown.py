@@ -6,7 +6,7 @@ in comparisons are taken from the cells of the array and changed: to neighbours,
 NULL. They appear as literals, parameters, or columns of a table with each affinity, in lists, in subqueries and in
 joins.
 
-Not generated are comparisons that mean more to the table than to SQLite (docs/sql.md, "Comparing"): UINT64 columns,
+Not generated are comparisons that mean more to the table than to SQLite (docs/reference/types.md, "Comparing"): UINT64 columns,
 which have no affinity, with text of digits in another form than theirs, or with columns whose affinity would apply to
 them; datetimes with ISO text of another precision than the column's, or with any text if some values of the column have
 no text. sqlite/comparing.py tests these.

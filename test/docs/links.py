@@ -14,8 +14,6 @@ import urllib.parse
 
 import pages
 
-SKIPPED = ("docs/sql.md",)  # until its last fact has moved to docs/reference
-
 
 def missing_case(root, path):
     """The name that exists instead if only the case of a path differs, "" if nothing exists, None if the path exists."""
@@ -68,14 +66,14 @@ def check(root):
             if path and os.path.isdir(os.path.join(root, path)):
                 path = posixpath.join(path, "README.md")
             leads[page].add(path)
-            if fault and page not in SKIPPED:
+            if fault:
                 faults.append(f"{page}:{line}: ({target}): {fault}")
     while waiting:
         for path in leads[waiting.pop()]:
             if path in leads and path not in reached:
                 reached.add(path)
                 waiting.append(path)
-    faults += [f"{page}: no chain of links leads there from README.md" for page in documents if page not in reached and page not in SKIPPED]
+    faults += [f"{page}: no chain of links leads there from README.md" for page in documents if page not in reached]
     return faults, count
 
 

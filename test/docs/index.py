@@ -1,0 +1,72 @@
+"""The index of docs/reference/README.md has each name that the extension registers, in alphabetical order.
+
+usage: index.py EXTENSION ROOT
+The names come from the extension itself: SQLite's lists of functions and modules, the columns of the tessera_* tables, the
+counters, and the messages that list all options of a table, of a function, and all filters. The error codes come from
+ext/connection/errors.c.
+"""
+import os
+import re
+import sqlite3
+import sys
+
+RELIEF = "sql/data/relief"
+LISTS = [  # statements whose message lists all names of a kind, and what stands around the list
+    (f"CREATE VIRTUAL TABLE x USING tessera('{RELIEF}', nothing=1)", r"\(options are (.*)\)"),
+    (f"SELECT tessera_copy('{RELIEF}', 'db:x', '{{\"filters\":{{\"elevation\":\"nothing\"}}}}')", r"\(filters are (.*)\)"),
+    (f"SELECT tessera_copy('{RELIEF}', 'db:x', '{{\"nothing\":1}}')", r"'nothing': (.*)"),
+    (f"SELECT tessera_consolidate('db:made', 'fragments', '{{\"nothing\":1}}')", r"'nothing': (.*)"),
+    (f"SELECT tessera_consolidate('db:made', 'nothing')", r"expected (.*)"),
+    (f"SELECT tessera_png('{RELIEF}', 'elevation', NULL, '{{\"nothing\":1}}')", r"'nothing': (.*)"),
+    (f"SELECT tessera_png('{RELIEF}', 'elevation', NULL, '{{\"colormap\":\"nothing\"}}')", r"'nothing': (.*)"),
+]
+
+
+def message(db, statement):
+    try:
+        db.execute(statement).fetchall()
+    except sqlite3.Error as error:
+        return str(error)
+    raise AssertionError(f"{statement} has no error")
+
+
+def registered(extension, root):
+    db = sqlite3.connect(":memory:")
+    db.enable_load_extension(True)
+    db.load_extension(extension)
+    os.chdir(root)
+    db.execute(f"CREATE VIRTUAL TABLE relief USING tessera('{RELIEF}')")
+    db.execute("CREATE VIRTUAL TABLE made USING tessera(x INT32 DIMENSION, a INT8)")
+    names = {row[0] for row in db.execute("SELECT DISTINCT name FROM pragma_function_list WHERE name LIKE 'tessera%'")}
+    modules = [row[0] for row in db.execute("SELECT name FROM pragma_module_list WHERE name LIKE 'tessera_%'")]
+    assert len(names) > 20 and len(modules) > 10, (names, modules)
+    for table in modules:
+        names.add(table)
+        names.update(row[0] for row in db.execute("SELECT name FROM pragma_table_xinfo(?)", (table,)))
+    names.update(row[0] for row in db.execute("SELECT name FROM pragma_table_xinfo('relief') WHERE hidden"))
+    names.update(row[0] for row in db.execute("SELECT name FROM tessera_stats"))
+    for statement, pattern in LISTS:
+        found = re.search(pattern, message(db, statement))
+        assert found, statement
+        names.update(re.split(r", and for new arrays |, | or ", found.group(1)))
+    names.discard("no others")
+    with open("ext/connection/errors.c", encoding="utf-8") as f:
+        translation = f.read().split("int tsx_core_code")[0]
+    names.update(code for code in re.findall(r"return (SQLITE_\w+)", translation) if code not in ("SQLITE_OK", "SQLITE_CORRUPT_VTAB"))
+    return names
+
+
+def main():
+    extension, root = os.path.abspath(sys.argv[1]), sys.argv[2]
+    names = registered(extension, root)
+    with open("docs/reference/README.md", encoding="utf-8") as f:
+        rows = re.findall(r"^\| `([^`]+)` \|", f.read(), re.M)
+    faults = [f"docs/reference/README.md does not have {name}" for name in sorted(names - set(rows))]
+    keys = [(row.lower().lstrip("_"), row) for row in rows]
+    faults += [f"docs/reference/README.md has {b[1]} behind {a[1]}" for a, b in zip(keys, keys[1:]) if a >= b]
+    print("\n".join(faults + [f"{len(names)} names, {len(rows)} rows, {len(faults)} faults"]))
+    return len(faults) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
