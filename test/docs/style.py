@@ -26,7 +26,7 @@ EXCEPTIONS = []
 def documents_that_run(root):
     """The pages whose examples test/CMakeLists.txt runs."""
     found = re.findall(r"foreach\(document\s+([^)]*)\)", pages.read(root, "test/CMakeLists.txt"))
-    return {name for names in found for name in names.split()}
+    return [name for names in found for name in names.split()]
 
 
 def check_lines(page, text):
@@ -74,6 +74,9 @@ def check(root, places=PLACES, exceptions=()):
         text = pages.read(root, page)
         faults += [*check_lines(page, text), *check_sentences(page, text, unused), *check_headings(page, text),
                    *check_examples(page, text, run)]
+    names = [os.path.basename(page) for page in run]
+    faults += [f"{page}: another page whose examples run has the same name, so both have one file in test/docs"
+               for page in run if names.count(os.path.basename(page)) > 1]
     faults += [f"EXCEPTIONS: no long sentence of {page} begins with {begin!r}" for page, begin in unused if page in documents]
     return faults, len(documents)
 
@@ -125,7 +128,7 @@ def self_test():
     with tempfile.TemporaryDirectory() as root:
         os.mkdir(os.path.join(root, "test"))
         with open(os.path.join(root, "test", "CMakeLists.txt"), "w", encoding="utf-8") as f:
-            f.write("foreach(document other.md)\n")
+            f.write("foreach(document other.md)\nforeach(document docs/this.md)\n")
         for text, fault in FAULTS:
             with open(os.path.join(root, "README.md"), "w", encoding="utf-8") as f:
                 f.write(text + "\n")
@@ -134,6 +137,10 @@ def self_test():
                 wrong.append(f"self-test: {text!r} should have the fault {fault!r}, but has {found}")
         if len(check(root, exceptions=[("README.md", "a")])[0]) != 1:
             wrong.append("self-test: an exception without its sentence is no fault")
+        with open(os.path.join(root, "test", "CMakeLists.txt"), "a", encoding="utf-8") as f:
+            f.write("foreach(document docs/deeper/other.md)\n")
+        if len([text for text in check(root)[0] if "has the same name" in text]) != 2:
+            wrong.append("self-test: two pages of one name are no fault")
     return wrong
 
 
