@@ -248,7 +248,7 @@ static int say_prepared(tsr_checker *c, const char *path) {
 static int check_commit(commits_check *k, const tsr_entry *entry) {
   static const char *const suffixes[] = {TSR_SUFFIX_WRITE, TSR_SUFFIX_DELETE, TSR_SUFFIX_UPDATE, TSR_SUFFIX_VACUUM,
                                          TSR_SUFFIX_PENDING};
-  enum { WRITE, DELETE, UPDATE, VACUUM, PENDING, NONE };
+  enum { WRITES, DELETES, UPDATES, VACUUMS, PENDINGS, NONE };
   tsr_checker *c = k->c;
   tsr_check_path path;
   tsr_name parsed;
@@ -267,10 +267,12 @@ static int check_commit(commits_check *k, const tsr_entry *entry) {
   if (!tsr__name_parse(name, stem, &parsed))
     return tsr__check_say(c, TSR_SEVERITY_ERROR, path.text, "'%s' is not a timestamped name", name);
   switch (kind) {
-  case WRITE: TSR_TRY(check_empty(c, path.text)); return check_commits_add_fragment(c, name, &parsed, false, path.text);
-  case DELETE: return check_delete(k, name, path.text, NULL, 0);
-  case UPDATE: return tsr__check_say(c, TSR_SEVERITY_WARNING, path.text, "not checked: an update condition");
-  case PENDING: return say_prepared(c, path.text);
+  case WRITES:
+    TSR_TRY(check_empty(c, path.text));
+    return check_commits_add_fragment(c, name, &parsed, false, path.text);
+  case DELETES: return check_delete(k, name, path.text, NULL, 0);
+  case UPDATES: return tsr__check_say(c, TSR_SEVERITY_WARNING, path.text, "not checked: an update condition");
+  case PENDINGS: return say_prepared(c, path.text);
   default: return TSR_OK; /* check_vacuums checks vacuum files when all fragments are known */
   }
 }

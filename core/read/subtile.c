@@ -45,10 +45,10 @@ static void choose_split(tsr_subtiles *subtiles, uint64_t cells_max) {
   uint64_t cells = 1, reach = 0;
   for (uint32_t i = subtiles->subtile.dimensions; i-- > 0;) {
     const tsr_axis *axis = &subtiles->tile_axes[i];
-    const uint64_t far = subtile_width(axis) * axis->stride; /* less than the tile's cells */
-    if (axis->count <= cells_max / cells && (far < TSR_SUBTILE_REACH - reach || axis->count == 1)) {
+    const uint64_t width = subtile_width(axis) * axis->stride; /* less than the tile's cells */
+    if (axis->count <= cells_max / cells && (width < TSR_SUBTILE_REACH - reach || axis->count == 1)) {
       cells *= axis->count;
-      reach += far;
+      reach += width;
       continue;
     }
     subtiles->split = i;
