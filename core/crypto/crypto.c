@@ -1,4 +1,4 @@
-/* crypto.c: MD5, SHA-256, AES-256-GCM by mbedTLS, and random bytes of the operating system.
+/* crypto.c: MD5, SHA-256, HMAC, AES-256-GCM by mbedTLS, and random bytes of the operating system.
  *
  * mbedTLS 2.28 and 3.x are supported. In 2.28 the digest functions that return an error have the suffix "_ret", in 3.x
  * they have none.
@@ -12,6 +12,7 @@
 #include <mbedtls/version.h>
 #include <mbedtls/cipher.h>
 #include <mbedtls/gcm.h>
+#include <mbedtls/md.h>
 #include <mbedtls/md5.h>
 #include <mbedtls/sha256.h>
 
@@ -49,6 +50,16 @@ int tsr__sha256(const void *bytes, uint64_t size, uint8_t digest[TSR_SHA256_SIZE
   int rc = crypto_sha256(bytes, size, result, 0);
   if (rc != 0) return fail_library("SHA-256", rc, error);
   memcpy(digest, result, sizeof result);
+  return TSR_OK;
+}
+
+int tsr__hmac_sha256(const void *key, uint64_t key_size, const void *bytes, uint64_t size, uint8_t mac[TSR_SHA256_SIZE],
+                     tsr_error *error) {
+  uint8_t result[TSR_SHA256_SIZE];
+  int rc = mbedtls_md_hmac(mbedtls_md_info_from_type(MBEDTLS_MD_SHA256), key, key_size, bytes, size, result);
+  if (rc != 0) return fail_library("HMAC-SHA-256", rc, error);
+  memcpy(mac, result, sizeof result);
+  tsr__wipe(result, sizeof result);
   return TSR_OK;
 }
 

@@ -16,6 +16,10 @@
 int tsr__md5(const void *bytes, uint64_t size, uint8_t digest[TSR_MD5_SIZE], tsr_error *error);
 int tsr__sha256(const void *bytes, uint64_t size, uint8_t digest[TSR_SHA256_SIZE], tsr_error *error);
 
+/* Computes HMAC-SHA-256 (RFC 2104) of `size` bytes under a key of any length. `mac` may overlap `key`. */
+int tsr__hmac_sha256(const void *key, uint64_t key_size, const void *bytes, uint64_t size, uint8_t mac[TSR_SHA256_SIZE],
+                     tsr_error *error);
+
 /* Encrypts or decrypts `size` bytes by AES-256-GCM without additional data. `out` has room for `size` bytes and does
  * not overlap `in`. Never use an IV twice with the same key. Errors: TSR_TOOBIG past GCM's limit of 64 GiB. TSR_AUTH if
  * the tag does not match the key, the IV and the encrypted bytes; `out` is zeroed then. */

@@ -1,0 +1,110 @@
+/* http.h: an HTTP client over libcurl. One I/O thread of the process runs all transfers; requests are started, waited
+ * for and cancelled by any thread. The client knows nothing of object stores: it repeats nothing, follows no redirect,
+ * and sends no header but those that it is given, Host, Accept and Content-Length.
+ *
+ * The I/O thread allocates nothing through a tsr_memory. A body of unknown size grows on the thread that waits for the
+ * request, so the transfer pauses as long as nobody waits and the buffer is full. */
+#ifndef TSR_HTTP_H
+#define TSR_HTTP_H
+
+#include <stdatomic.h>
+
+#include "base/memory.h"
+
+/* How to reach a server. All pointers are borrowed until the requests that use them are finished. */
+typedef struct tsr_http_transport {
+  uint32_t connect_ms; /* for name, connection and TLS together; 0: 10,000 */
+  uint32_t stall_ms; /* a transfer fails if no byte moves for so long; 0: 30,000 */
+  const char *ca_file; /* PEM file of the only certificates that are trusted; NULL: those of the system */
+  const char *proxy; /* URL; NULL: none. No environment variable counts */
+  bool plain_http; /* allows http:// to other hosts than the loopback interface */
+} tsr_http_transport;
+
+/* Why a request has no whole answer. */
+typedef enum tsr_http_failure {
+  TSR_HTTP_WHOLE, /* it has one; its status may be any */
+  TSR_HTTP_REFUSED, /* the request is wrong and was not sent: scheme, user name in the URL, header with a line end */
+  TSR_HTTP_NO_LIBRARY, /* no libcurl: TSR_UNSUPPORTED */
+  TSR_HTTP_UNREACHED, /* no name, no connection, or none in connect_ms: the server has not seen the request */
+  TSR_HTTP_TLS, /* no TLS connection: certificate, name or protocol. The server has not seen the request */
+  TSR_HTTP_STALLED, /* no byte for stall_ms: the server may have carried out the request */
+  TSR_HTTP_CUT, /* reset, closed, a body that ends early, no HTTP; in a forked child: the parent has it. As STALLED */
+  TSR_HTTP_TOO_LARGE, /* the body has more than `most` bytes: TSR_TOOBIG */
+  TSR_HTTP_NO_MEMORY, /* TSR_BUDGET or TSR_NOMEM */
+  TSR_HTTP_CANCELLED /* by tsr__http_cancel: TSR_INTERRUPT */
+} tsr_http_failure;
+
+/* The headers of an answer. Texts are empty if the header is missing or longer than its room. */
+typedef struct tsr_http_answer {
+  uint32_t status; /* 0: no status line arrived */
+  bool has_length, has_range; /* content_length; range_* are known */
+  uint64_t content_length; /* in bytes */
+  uint64_t range_first, range_last; /* of Content-Range, both inclusive; UINT64_MAX both if it says that none fits */
+  uint64_t range_size; /* of the whole object; UINT64_MAX: not known */
+  uint32_t retry_after; /* in seconds; 0: none */
+  int64_t date, last_modified; /* in milliseconds since 1970; INT64_MIN: none */
+  char etag[136]; /* with its quotes */
+  char content_type[96];
+  char request_id[136]; /* x-amz-request-id */
+  char bucket_region[64]; /* x-amz-bucket-region */
+} tsr_http_answer;
+
+typedef struct tsr_http_transfer tsr_http_transfer;
+
+/* A request. The caller provides the structure, fills the first part (the rest `= {0}`), starts it, and neither moves
+ * nor changes it until it is finished. */
+typedef struct tsr_http_request {
+  const char *method; /* "GET", "HEAD", "PUT", "POST", "DELETE" */
+  const char *url; /* sent as it is: percent-encoded, no dot segments removed. Copied by tsr__http_start */
+  const char *const *headers; /* "Name: value", without line ends. Copied by tsr__http_start */
+  uint32_t header_count;
+  bool fresh; /* use no connection that was used before */
+  const tsr_http_transport *transport;
+  const void *body; /* of a PUT or POST; borrowed until the request is finished */
+  uint64_t body_size; /* in bytes */
+  uint64_t most; /* bytes that the answer's body may have */
+  /* Where the answer's body goes: to `into`, which has room for `most` bytes and is borrowed until the request is
+   * finished; or, if `into` is NULL, behind the content of `received`, whose memory the caller sets and which the
+   * caller releases. If the status is not 2xx, the body goes to `received` in any case, if that has a memory (at most
+   * TSR_HTTP_ERROR_MAX bytes of it: the rest is dropped); otherwise it is dropped. */
+  void *into;
+  tsr_buffer received;
+
+  /* The result; valid once the request is finished. */
+  int rc; /* TSR_OK if `failure` is TSR_HTTP_WHOLE; TSR_IO if the table above names no other code */
+  tsr_http_failure failure;
+  tsr_http_answer answer; /* what of it arrived */
+  uint64_t size; /* bytes of the body that arrived in `into` or `received`; also of a body that was cut short */
+  uint64_t bytes_sent, bytes_received; /* of bodies, over the wire */
+  tsr_error error; /* names host and cause; never a path, a query, a header or a body */
+
+  /* Used by http.c alone. */
+  _Atomic uint32_t state;
+  int64_t process; /* that started it */
+  tsr_http_transfer *transfer;
+} tsr_http_request;
+
+#define TSR_HTTP_ERROR_MAX (UINT64_C(64) << 10)
+
+/* Starts a request. Returns TSR_OK, and the request runs or is finished already (with a failure of its own in
+ * request->rc); never fails otherwise, so that a caller has one place for failures: after the wait. */
+void tsr__http_start(tsr_http_request *request);
+
+/* Returns true if the request is finished: the caller may look at the result, change and reuse the structure. A request
+ * that was never started counts as finished. */
+bool tsr__http_finished(tsr_http_request *request);
+
+/* Waits until at least one of the requests is finished. Entries may be NULL. Returns 1 then, at once if one of them is
+ * finished already; 0 after `timeout_ms` (UINT64_MAX: never), or if all entries are NULL. While it waits, it polls the
+ * host of `memory` for cancellation (NULL: it does not), and gives memory to those of `requests` that need it. Errors:
+ * TSR_INTERRUPT; the requests run on, and the caller cancels them. */
+int tsr__http_wait(tsr_http_request *const *requests, uint64_t count, uint64_t timeout_ms, tsr_memory *memory,
+                   tsr_error *error);
+
+/* Makes a request finish at once, if it is not finished. On return no thread uses the structure or the body. */
+void tsr__http_cancel(tsr_http_request *request);
+
+/* Returns how many transfers of the process run or are queued; for tests. */
+uint32_t tsr__http_running(void);
+
+#endif
