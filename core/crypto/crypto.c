@@ -33,7 +33,8 @@
 _Static_assert(TSR_KEY_SIZE == 32 && TSR_IV_SIZE == 12 && TSR_TAG_SIZE == 16, "the sizes of AES-256-GCM in the format");
 
 static int fail_library(const char *what, int result, tsr_error *error) {
-  if (result == MBEDTLS_ERR_CIPHER_ALLOC_FAILED) return tsr__fail(error, TSR_NOMEM, "%s: out of memory", what);
+  if (result == MBEDTLS_ERR_CIPHER_ALLOC_FAILED || result == MBEDTLS_ERR_MD_ALLOC_FAILED)
+    return tsr__fail(error, TSR_NOMEM, "%s: out of memory", what);
   return tsr__fail(error, TSR_ERROR, "%s: error -0x%04x of mbedTLS", what, (unsigned)-result);
 }
 

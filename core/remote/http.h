@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/memory.h"
+#include "remote/http_answer.h"
 
 /* How to reach a server. All pointers are borrowed until the requests that use them are finished. */
 typedef struct tsr_http_transport {
@@ -25,8 +26,8 @@ typedef enum tsr_http_failure {
   TSR_HTTP_WHOLE, /* it has one; its status may be any */
   TSR_HTTP_REFUSED, /* the request is wrong and was not sent: scheme, user name in the URL, header with a line end */
   TSR_HTTP_NO_LIBRARY, /* no libcurl: TSR_UNSUPPORTED */
-  TSR_HTTP_UNREACHED, /* no name, no connection, or none in connect_ms: the server has not seen the request */
-  TSR_HTTP_TLS, /* no TLS connection: certificate, name or protocol. The server has not seen the request */
+  TSR_HTTP_UNREACHED, /* no name, no connection, no TLS, or not in connect_ms: the server has not seen the request */
+  TSR_HTTP_TLS, /* the server's certificate is not trusted, or the CA file is unusable: it will not help to repeat */
   TSR_HTTP_STALLED, /* no byte for stall_ms: the server may have carried out the request */
   TSR_HTTP_CUT, /* reset, closed, a body that ends early, no HTTP; in a forked child: the parent has it. As STALLED */
   TSR_HTTP_TOO_LARGE, /* the body has more than `most` bytes: TSR_TOOBIG */
@@ -34,22 +35,22 @@ typedef enum tsr_http_failure {
   TSR_HTTP_CANCELLED /* by tsr__http_cancel: TSR_INTERRUPT */
 } tsr_http_failure;
 
-/* The headers of an answer. Texts are empty if the header is missing or longer than its room. */
-typedef struct tsr_http_answer {
-  uint32_t status; /* 0: no status line arrived */
-  bool has_length, has_range; /* content_length; range_* are known */
-  uint64_t content_length; /* in bytes */
-  uint64_t range_first, range_last; /* of Content-Range, both inclusive; UINT64_MAX both if it says that none fits */
-  uint64_t range_size; /* of the whole object; UINT64_MAX: not known */
-  uint32_t retry_after; /* in seconds; 0: none */
-  int64_t date, last_modified; /* in milliseconds since 1970; INT64_MIN: none */
-  char etag[136]; /* with its quotes */
-  char content_type[96];
-  char request_id[136]; /* x-amz-request-id */
-  char bucket_region[64]; /* x-amz-bucket-region */
-} tsr_http_answer;
-
-typedef struct tsr_http_transfer tsr_http_transfer;
+/* Used by http.c alone. */
+typedef struct tsr_http_transfer {
+  struct tsr_http_request *next, *previous; /* in the list of its stage */
+  struct tsr_curl_easy *easy; /* owned by the I/O thread once the request is queued */
+  struct tsr_curl_list *lines; /* headers, owned like `easy` */
+  int64_t process; /* id of the process that started it */
+  int64_t started, moved; /* ms of the monotonic clock: when it was handed to libcurl, when a byte moved last */
+  uint64_t body_at; /* bytes of the body that libcurl has taken */
+  uint64_t head_size; /* bytes of headers */
+  uint64_t dropped; /* bytes of an error's body that were not kept */
+  bool paused; /* the I/O thread waits for `grown` */
+  bool cancel, grown; /* requests to the I/O thread, under the mutex */
+  uint64_t wants; /* bytes of room that `received` needs, under the mutex; 0: none */
+  char host[128]; /* of the URL, with the port, for messages */
+  char message[256]; /* libcurl writes here why a transfer failed */
+} tsr_http_transfer;
 
 /* A request. The caller provides the structure, fills the first part (the rest `= {0}`), starts it, and neither moves
  * nor changes it until it is finished. */
@@ -79,9 +80,8 @@ typedef struct tsr_http_request {
   tsr_error error; /* names host and cause; never a path, a query, a header or a body */
 
   /* Used by http.c alone. */
-  _Atomic uint32_t state;
-  int64_t process; /* that started it */
-  tsr_http_transfer *transfer;
+  _Atomic bool running;
+  tsr_http_transfer transfer;
 } tsr_http_request;
 
 #define TSR_HTTP_ERROR_MAX (UINT64_C(64) << 10)

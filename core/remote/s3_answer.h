@@ -10,9 +10,6 @@
 
 #include "base/memory.h"
 
-#define TSR_S3_TEXT_MAX  8192u /* bytes of one text: keys have at most 1,024, tokens are longer */
-#define TSR_S3_DEPTH_MAX 16u
-
 /* An <Error>. Texts that are missing are "". */
 typedef struct tsr_s3_failure {
   const char *code; /* for example "NoSuchKey"; never empty */

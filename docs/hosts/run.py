@@ -105,7 +105,7 @@ class Hosts:
             if not os.path.exists(os.path.join(library, "libtessera_sqlite.a")):
                 raise Skip("libtessera_sqlite.a is not beside the extension")
             self.run([compiler, os.path.join(HERE, "host.c"), f"-L{library}", "-ltessera_sqlite", "-ltessera_core", "-lsqlite3", "-lzstd", "-llz4",
-                      "-lbz2", "-lz", "-lmbedcrypto", "-lm", "-pthread", "-o", program])
+                      "-lbz2", "-lz", "-lmbedcrypto", "-lm", "-ldl", "-pthread", "-o", program])
         return self.run([program, DATA])
 
     def apsw(self):

@@ -161,7 +161,7 @@ def amalgamation(place, folder):
     if not compiler:
         raise Skip("there is no cc")
     run([compiler, "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "tessera.c", "-o", "tessera.so", "-lzstd", "-llz4", "-lbz2", "-lz",
-         "-lmbedcrypto", "-lm", "-pthread"], cwd=inside)
+         "-lmbedcrypto", "-lm", "-ldl", "-pthread"], cwd=inside)
     check_library(f"{inside}/tessera.so", bundled=False)
     check_shell(f"{inside}/tessera.so", folder)
     return "compiled without a warning, loaded by the sqlite3 shell"

@@ -9,7 +9,7 @@ python=$1 root=$2 place=$3 shell=$4 arrays=$5
 "$python" "$root/ext/package/amalgamate.py" "$root" "$place"
 cd "$place"
 flags="-fno-strict-aliasing -Wall -Wextra -Werror -I$place"
-libraries="-lzstd -llz4 -lbz2 -lz -lmbedcrypto -lm -pthread"
+libraries="-lzstd -llz4 -lbz2 -lz -lmbedcrypto -lm -ldl -pthread"
 # shellcheck disable=SC2086
 for compiler in gcc clang; do
   if ! command -v "$compiler" > /dev/null; then

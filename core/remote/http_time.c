@@ -1,0 +1,122 @@
+/* http_time.c: days are counted in the proleptic Gregorian calendar, as <time.h> does, but without the locale and the
+ * time zone of the process. */
+#include "remote/http_time.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DAY_MS INT64_C(86400000)
+
+/* A time that is being read. */
+typedef struct http_clock {
+  int64_t year, month, day, hour, minute, second;
+  int64_t ms; /* to add: a fraction of a second, less the distance from UTC */
+} http_clock;
+
+/* Days from 1970-01-01 to a date. Years are counted from March, so that a leap day is the last one of its year. */
+static int64_t count_days(int64_t year, int64_t month, int64_t day) {
+  const int64_t y = year - (month <= 2), m = (month + 9) % 12;
+  return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
+}
+
+static bool clock_is_valid(const http_clock *c) {
+  static const int8_t days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  if (c->year < 1 || c->month < 1 || c->month > 12 || c->day < 1 || c->day > days[c->month - 1]) return false;
+  const bool leap = c->year % 4 == 0 && (c->year % 100 != 0 || c->year % 400 == 0);
+  return (c->month != 2 || c->day < 29 || leap) && c->hour < 24 && c->minute < 60 && c->second <= 60;
+}
+
+/* Reads exactly `count` digits. */
+static bool take_digits(const char **at, int count, int64_t *value) {
+  *value = 0;
+  for (int i = 0; i < count; i++, (*at)++) {
+    if (**at < '0' || **at > '9') return false;
+    *value = *value * 10 + (**at - '0');
+  }
+  return true;
+}
+
+static bool take_char(const char **at, char wanted) {
+  if (**at != wanted) return false;
+  (*at)++;
+  return true;
+}
+
+static bool take_clock(const char **at, http_clock *c) {
+  return take_digits(at, 2, &c->hour) && take_char(at, ':') && take_digits(at, 2, &c->minute) && take_char(at, ':') &&
+         take_digits(at, 2, &c->second);
+}
+
+/* Reads "Z", "+hh:mm" or "-hh:mm". */
+static bool take_zone(const char **at, http_clock *c) {
+  int64_t hours, minutes;
+  const char sign = **at;
+  if (take_char(at, 'Z')) return true;
+  if (sign != '+' && sign != '-') return false;
+  (*at)++;
+  if (!take_digits(at, 2, &hours) || !take_char(at, ':') || !take_digits(at, 2, &minutes)) return false;
+  if (hours > 23 || minutes > 59) return false;
+  c->ms += (sign == '+' ? -1 : 1) * (hours * 60 + minutes) * 60000;
+  return true;
+}
+
+static bool take_iso(const char *at, http_clock *c) {
+  if (!take_digits(&at, 4, &c->year) || !take_char(&at, '-') || !take_digits(&at, 2, &c->month) ||
+      !take_char(&at, '-') || !take_digits(&at, 2, &c->day) || !take_char(&at, 'T') || !take_clock(&at, c))
+    return false;
+  if (take_char(&at, '.')) {
+    int64_t unit = 100;
+    if (*at < '0' || *at > '9') return false;
+    for (; *at >= '0' && *at <= '9'; at++, unit /= 10) c->ms += unit * (*at - '0');
+  }
+  return take_zone(&at, c) && *at == 0;
+}
+
+static bool take_imf(const char *at, http_clock *c) {
+  static const char days[] = "Mon Tue Wed Thu Fri Sat Sun ", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  char name[4];
+  if (strlen(at) != strlen("Sun, 06 Nov 1994 08:49:37 GMT") || at[3] != ',' || at[4] != ' ') return false;
+  memcpy(name, at, 3);
+  name[3] = 0;
+  if (!strstr(days, name)) return false;
+  at += 5;
+  if (!take_digits(&at, 2, &c->day) || !take_char(&at, ' ')) return false;
+  for (c->month = 1; c->month <= 12 && memcmp(at, months + 3 * (c->month - 1), 3) != 0;) c->month++;
+  at += 3;
+  return take_char(&at, ' ') && take_digits(&at, 4, &c->year) && take_char(&at, ' ') && take_clock(&at, c) &&
+         strcmp(at, " GMT") == 0;
+}
+
+bool tsr__http_time_parse(const char *text, int64_t *ms) {
+  http_clock c = {0};
+  const bool digit = *text >= '0' && *text <= '9';
+  if (!(digit ? take_iso(text, &c) : take_imf(text, &c)) || !clock_is_valid(&c)) return false;
+  *ms = count_days(c.year, c.month, c.day) * DAY_MS + ((c.hour * 60 + c.minute) * 60 + c.second) * 1000 + c.ms;
+  return true;
+}
+
+/* The date of a number of days since 1970-01-01, the inverse of count_days. */
+static void find_date(int64_t days, int64_t *year, int64_t *month, int64_t *day) {
+  const int64_t since = days + 719468; /* since 0000-03-01 */
+  const int64_t era = since / 146097, of_era = since - era * 146097;
+  const int64_t y = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+  const int64_t of_year = of_era - (365 * y + y / 4 - y / 100), m = (5 * of_year + 2) / 153;
+  *day = of_year - (153 * m + 2) / 5 + 1;
+  *month = m < 10 ? m + 3 : m - 9;
+  *year = y + era * 400 + (*month <= 2);
+}
+
+void tsr__http_time_stamp(int64_t ms, char stamp[TSR_HTTP_STAMP_SIZE]) {
+  const int64_t first = count_days(1, 1, 1) * DAY_MS, last = count_days(10000, 1, 1) * DAY_MS - 1;
+  int64_t year, month, day;
+  ms = ms < first ? first : ms > last ? last : ms;
+  int64_t days = ms / DAY_MS, rest = ms % DAY_MS;
+  if (rest < 0) days--, rest += DAY_MS;
+  find_date(days, &year, &month, &day);
+  rest /= 1000;
+  char text[64];
+  snprintf(text, sizeof text, "%04d%02d%02dT%02d%02d%02dZ", (int)year, (int)month, (int)day, (int)(rest / 3600),
+           (int)(rest / 60 % 60), (int)(rest % 60));
+  memcpy(stamp, text, TSR_HTTP_STAMP_SIZE - 1);
+  stamp[TSR_HTTP_STAMP_SIZE - 1] = 0;
+}
