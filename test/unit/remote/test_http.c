@@ -360,7 +360,9 @@ static void test_a_server_that_is_not_there_is_an_error(void **state) {
   assert_failed(&a, TSR_HTTP_UNREACHED, TSR_IO);
   assert_null(strstr(a.request.error.message, "secret"));
   drop(&a);
-  prepare(&a, "GET", "/"); /* plain HTTP where TLS is expected */
+  static const tsr_http_transport hasty = {.connect_ms = 500};
+  prepare(&a, "GET", "/"); /* plain HTTP where TLS is expected: the handshake gets no answer */
+  a.request.transport = &hasty;
   snprintf(a.url, sizeof a.url, "https://127.0.0.1:%u/bytes/1", server.port);
   run(&a);
   assert_failed(&a, TSR_HTTP_UNREACHED, TSR_IO);
@@ -730,25 +732,40 @@ static void test_a_child_asks_by_itself(void **state) {
   }
 }
 
+/* A program of its own, because a forked child has leaks: what its parent's threads had. */
+static int exit_while_requests_run(const char *port) {
+  static ask asks[20];
+  alarm(30);
+  server.port = (uint16_t)atoi(port);
+  tsr__memory_init_root(&root, NULL, NULL);
+  for (unsigned i = 0; i < 20; i++) {
+    prepare(&asks[i], "GET", i % 2 ? "/endless/200" : "/silent");
+    asks[i].request.most = UINT64_MAX;
+    asks[i].request.into = NULL;
+    asks[i].request.received.memory = NULL;
+    if (i % 2) snprintf(asks[i].url, sizeof asks[i].url, "http://127.0.0.1:%u/endless/500", server.port);
+    tsr__http_start(&asks[i].request);
+  }
+  usleep(30000);
+  return tsr__http_running() > 0 ? 0 : 5;
+}
+
 static void test_a_process_may_exit_while_requests_run(void **state) {
+  char port[20], name[] = "/proc/self/exe", *arguments[] = {name, port, NULL};
+  snprintf(port, sizeof port, "%u", server.port);
   const pid_t child = fork();
   if (child == 0) {
-    static ask asks[20];
-    alarm(30);
-    for (unsigned i = 0; i < 20; i++) {
-      prepare(&asks[i], "GET", "/endless/200");
-      asks[i].request.most = UINT64_MAX;
-      tsr__http_start(&asks[i].request);
-    }
-    usleep(20000);
-    exit(0); /* runs the handlers of libcurl's TLS library, too */
+    execv(name, arguments);
+    _exit(77);
   }
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == 77) skip(); /* no /proc */
   assert_int_equal(status, 0);
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+  if (count > 1) return exit_while_requests_run(arguments[1]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_a_body_arrives_whole),
       cmocka_unit_test(test_headers_are_read),
