@@ -14,7 +14,8 @@
  * libcurl and of its TLS library is held. The child has no I/O thread: it makes one of its own on first use, with
  * connections of its own, because two processes cannot share a TLS connection. The parent's are left as they are;
  * closing them in the child would say goodbye to the server in the parent's name. In the same way the thread pauses for
- * ever when the process exits, before the TLS library cleans up underneath it. */
+ * ever when the process exits, before the TLS library cleans up underneath it. Requests that run then are ended by those
+ * who wait for them. */
 #include "remote/http.h"
 
 #include <errno.h>
@@ -39,7 +40,7 @@
 #define FIRST_ROOM       (UINT64_C(64) << 10) /* bytes of `received` at the start */
 #define HEAD_MAX         (UINT64_C(256) << 10) /* bytes of headers of one answer */
 #define DROPPED_MAX      (UINT64_C(1) << 20) /* bytes of an error's body that are read without being kept */
-#define LINES_MAX        64u /* headers of a request */
+#define HTTP_LINES_MAX   64u /* headers of a request */
 #define LOOK_MS          1000 /* at the latest the I/O thread looks for stalled transfers after so long */
 #define CANCEL_MS        20 /* time between two polls of the host */
 #define EXIT_MS          2000 /* for which the end of the process waits for the I/O thread */
@@ -58,6 +59,7 @@ static struct {
   uint32_t unfinished; /* queued or running */
   unsigned forking; /* threads inside fork(); the I/O thread pauses until it is 0 */
   bool parked, started; /* the I/O thread pauses; exists */
+  _Atomic bool exiting; /* the process ends, and the I/O thread pauses for ever */
 } http;
 
 static int64_t read_clock(void) {
@@ -257,7 +259,7 @@ static const char *find_fault(const tsr_http_request *request) {
   for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
     if (strcmp(request->method, methods[i]) == 0) known = true;
   if (!known) return "a method that cannot be used";
-  if (request->header_count > LINES_MAX) return "too many headers";
+  if (request->header_count > HTTP_LINES_MAX) return "too many headers";
   for (uint32_t i = 0; i < request->header_count; i++) {
     const char *line = request->headers[i], *colon = strchr(line, ':');
     if (!colon || colon == line) return "a header without a name";
@@ -304,32 +306,32 @@ typedef struct option_setter {
   int result;
 } option_setter;
 
-static void set_number(option_setter *s, int option, long value) {
+static void set_curl_number(option_setter *s, int option, long value) {
   const int result = s->curl->easy_setopt(s->easy, option, value);
   if (s->result == TSR_CURLE_OK) s->result = result;
 }
 
-static void set_size(option_setter *s, int option, uint64_t value) {
+static void set_curl_size(option_setter *s, int option, uint64_t value) {
   const int result = s->curl->easy_setopt(s->easy, option, (int64_t)value);
   if (s->result == TSR_CURLE_OK) s->result = result;
 }
 
-static void set_pointer(option_setter *s, int option, const void *value) {
+static void set_curl_pointer(option_setter *s, int option, const void *value) {
   const int result = s->curl->easy_setopt(s->easy, option, value);
   if (s->result == TSR_CURLE_OK) s->result = result;
 }
 
 static void set_method(option_setter *s, const tsr_http_request *request) {
   const char *method = request->method;
-  if (strcmp(method, "GET") == 0) set_number(s, TSR_CURLOPT_HTTPGET, 1);
-  else if (strcmp(method, "HEAD") == 0) set_number(s, TSR_CURLOPT_NOBODY, 1);
-  else if (strcmp(method, "DELETE") == 0) set_pointer(s, TSR_CURLOPT_CUSTOMREQUEST, "DELETE");
+  if (strcmp(method, "GET") == 0) set_curl_number(s, TSR_CURLOPT_HTTPGET, 1);
+  else if (strcmp(method, "HEAD") == 0) set_curl_number(s, TSR_CURLOPT_NOBODY, 1);
+  else if (strcmp(method, "DELETE") == 0) set_curl_pointer(s, TSR_CURLOPT_CUSTOMREQUEST, "DELETE");
   else if (strcmp(method, "PUT") == 0) {
-    set_number(s, TSR_CURLOPT_UPLOAD, 1);
-    set_size(s, TSR_CURLOPT_INFILESIZE_LARGE, request->body_size);
+    set_curl_number(s, TSR_CURLOPT_UPLOAD, 1);
+    set_curl_size(s, TSR_CURLOPT_INFILESIZE_LARGE, request->body_size);
   } else {
-    set_number(s, TSR_CURLOPT_POST, 1);
-    set_size(s, TSR_CURLOPT_POSTFIELDSIZE_LARGE, request->body_size);
+    set_curl_number(s, TSR_CURLOPT_POST, 1);
+    set_curl_size(s, TSR_CURLOPT_POSTFIELDSIZE_LARGE, request->body_size);
   }
 }
 
@@ -339,23 +341,23 @@ static void set_functions(option_setter *s, tsr_http_request *request) {
   (void)s->curl->easy_setopt(s->easy, TSR_CURLOPT_READFUNCTION, on_send);
   (void)s->curl->easy_setopt(s->easy, TSR_CURLOPT_SEEKFUNCTION, on_seek);
   (void)s->curl->easy_setopt(s->easy, TSR_CURLOPT_SOCKOPTFUNCTION, on_socket);
-  set_pointer(s, TSR_CURLOPT_WRITEDATA, request);
-  set_pointer(s, TSR_CURLOPT_HEADERDATA, request);
-  set_pointer(s, TSR_CURLOPT_READDATA, request);
-  set_pointer(s, TSR_CURLOPT_SEEKDATA, request);
-  set_pointer(s, TSR_CURLOPT_PRIVATE, request);
-  set_pointer(s, TSR_CURLOPT_ERRORBUFFER, request->transfer.message);
+  set_curl_pointer(s, TSR_CURLOPT_WRITEDATA, request);
+  set_curl_pointer(s, TSR_CURLOPT_HEADERDATA, request);
+  set_curl_pointer(s, TSR_CURLOPT_READDATA, request);
+  set_curl_pointer(s, TSR_CURLOPT_SEEKDATA, request);
+  set_curl_pointer(s, TSR_CURLOPT_PRIVATE, request);
+  set_curl_pointer(s, TSR_CURLOPT_ERRORBUFFER, request->transfer.message);
 }
 
 /* A proxy is always set, if only to none, because libcurl looks at environment variables otherwise. */
 static void set_transport(option_setter *s, const tsr_http_transport *transport) {
-  set_pointer(s, TSR_CURLOPT_PROXY, transport->proxy ? transport->proxy : "");
-  set_pointer(s, TSR_CURLOPT_NOPROXY, "");
-  set_number(s, TSR_CURLOPT_CONNECTTIMEOUT_MS, (long)(transport->connect_ms ? transport->connect_ms : CONNECT_MS));
-  set_number(s, TSR_CURLOPT_SSL_VERIFYPEER, 1);
-  set_number(s, TSR_CURLOPT_SSL_VERIFYHOST, 2);
+  set_curl_pointer(s, TSR_CURLOPT_PROXY, transport->proxy ? transport->proxy : "");
+  set_curl_pointer(s, TSR_CURLOPT_NOPROXY, "");
+  set_curl_number(s, TSR_CURLOPT_CONNECTTIMEOUT_MS, (long)(transport->connect_ms ? transport->connect_ms : CONNECT_MS));
+  set_curl_number(s, TSR_CURLOPT_SSL_VERIFYPEER, 1);
+  set_curl_number(s, TSR_CURLOPT_SSL_VERIFYHOST, 2);
   if (transport->ca_file) {
-    set_pointer(s, TSR_CURLOPT_CAINFO, transport->ca_file);
+    set_curl_pointer(s, TSR_CURLOPT_CAINFO, transport->ca_file);
     (void)s->curl->easy_setopt(s->easy, TSR_CURLOPT_CAPATH, (const char *)NULL); /* some TLS libraries have none */
   }
 }
@@ -368,17 +370,17 @@ static int prepare_transfer(const tsr_curl *curl, tsr_http_request *request) {
   set_functions(&s, request);
   set_transport(&s, request->transport);
   set_method(&s, request);
-  set_pointer(&s, TSR_CURLOPT_URL, request->url);
-  set_pointer(&s, TSR_CURLOPT_HTTPHEADER, request->transfer.lines);
-  set_number(&s, TSR_CURLOPT_NOSIGNAL, 1);
-  set_number(&s, TSR_CURLOPT_NOPROGRESS, 1);
-  set_number(&s, TSR_CURLOPT_FOLLOWLOCATION, 0);
-  set_number(&s, TSR_CURLOPT_PROTOCOLS, TSR_CURL_PROTOCOL_HTTP | TSR_CURL_PROTOCOL_HTTPS);
-  set_number(&s, TSR_CURLOPT_HTTP_VERSION, TSR_CURL_HTTP_1_1);
-  set_number(&s, TSR_CURLOPT_PATH_AS_IS, 1);
-  set_number(&s, TSR_CURLOPT_TCP_KEEPALIVE, 1);
-  set_number(&s, TSR_CURLOPT_BUFFERSIZE, 64L << 10);
-  if (request->fresh) set_number(&s, TSR_CURLOPT_FRESH_CONNECT, 1);
+  set_curl_pointer(&s, TSR_CURLOPT_URL, request->url);
+  set_curl_pointer(&s, TSR_CURLOPT_HTTPHEADER, request->transfer.lines);
+  set_curl_number(&s, TSR_CURLOPT_NOSIGNAL, 1);
+  set_curl_number(&s, TSR_CURLOPT_NOPROGRESS, 1);
+  set_curl_number(&s, TSR_CURLOPT_FOLLOWLOCATION, 0);
+  set_curl_number(&s, TSR_CURLOPT_PROTOCOLS, TSR_CURL_PROTOCOL_HTTP | TSR_CURL_PROTOCOL_HTTPS);
+  set_curl_number(&s, TSR_CURLOPT_HTTP_VERSION, TSR_CURL_HTTP_1_1);
+  set_curl_number(&s, TSR_CURLOPT_PATH_AS_IS, 1);
+  set_curl_number(&s, TSR_CURLOPT_TCP_KEEPALIVE, 1);
+  set_curl_number(&s, TSR_CURLOPT_BUFFERSIZE, 64L << 10);
+  if (request->fresh) set_curl_number(&s, TSR_CURLOPT_FRESH_CONNECT, 1);
   (void)curl->easy_setopt(s.easy, TSR_CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* not in the oldest versions */
   return s.result;
 }
@@ -593,7 +595,7 @@ static void http_after_fork_in_child(void) {
   pthread_mutex_unlock(&http.mutex);
 }
 
-/* The thread stays paused: `forking` is never taken back. */
+/* The thread stays paused: `forking` is never taken back. Other handlers may close what uses requests after this one. */
 static void http_at_exit(void) {
   struct timespec until;
   timespec_get(&until, TIME_UTC);
@@ -602,6 +604,8 @@ static void http_at_exit(void) {
   http.forking++;
   if (http.started) wake_thread();
   while (http.started && !http.parked && pthread_cond_timedwait(&http.quiet, &http.mutex, &until) != ETIMEDOUT) {}
+  http.exiting = http.parked || !http.started;
+  pthread_cond_broadcast(&http.changed);
   pthread_mutex_unlock(&http.mutex);
 }
 
@@ -622,7 +626,7 @@ static void http_enter(void) {
   http.queue_end = &http.queue;
   http.running_count = http.unfinished = 0;
   http.forking = 0;
-  http.parked = http.started = false;
+  http.parked = http.started = http.exiting = false;
   if (first) pthread_atfork(http_before_fork, http_after_fork, http_after_fork_in_child);
   tsr__process_made(&http.state);
 }
@@ -702,7 +706,8 @@ static bool make_first_room(tsr_http_request *request) {
 static const char *enqueue_request(tsr_http_request *request) {
   const char *fault = NULL;
   pthread_mutex_lock(&http.mutex);
-  if (!http.started) fault = start_io();
+  if (http.exiting) fault = "the process ends";
+  else if (!http.started) fault = start_io();
   if (!fault) {
     atomic_store_explicit(&request->running, true, memory_order_relaxed);
     *http.queue_end = request;
@@ -745,17 +750,18 @@ void tsr__http_start(tsr_http_request *request) {
   }
 }
 
-/* In a child process no thread runs the parent's requests: they end here. Their handles are left to the parent. */
-static void end_inherited(tsr_http_request *request) {
-  if (!atomic_load_explicit(&request->running, memory_order_relaxed) || request->transfer.process == getpid()) return;
+/* Ends a request that no thread runs: that of a parent process, or when the process ends. Its handle is left alone. */
+static void end_orphan(tsr_http_request *request) {
+  const bool inherited = request->transfer.process != getpid();
+  if (!atomic_load_explicit(&request->running, memory_order_acquire) || (!inherited && !http.exiting)) return;
   request->transfer.easy = NULL;
   request->transfer.lines = NULL;
-  set_failure(request, TSR_HTTP_CUT, "the request belongs to the parent process");
+  set_failure(request, TSR_HTTP_CUT, inherited ? "the request belongs to the parent process" : "the process ends");
   atomic_store_explicit(&request->running, false, memory_order_relaxed);
 }
 
 bool tsr__http_finished(tsr_http_request *request) {
-  end_inherited(request);
+  end_orphan(request);
   return !atomic_load_explicit(&request->running, memory_order_acquire);
 }
 
@@ -793,7 +799,7 @@ static int look_at_requests(tsr_http_request *const *requests, uint64_t count) {
   int found = 2;
   for (uint64_t i = 0; i < count; i++) {
     if (!requests[i]) continue;
-    if (!atomic_load_explicit(&requests[i]->running, memory_order_acquire)) return 1;
+    if (tsr__http_finished(requests[i])) return 1;
     if (requests[i]->transfer.wants > 0) give_room(requests[i]);
     found = 0;
   }
@@ -804,8 +810,6 @@ int tsr__http_wait(tsr_http_request *const *requests, uint64_t count, uint64_t t
                    tsr_error *error) {
   const int64_t begin = read_clock();
   int rc;
-  for (uint64_t i = 0; i < count; i++)
-    if (requests[i] && tsr__http_finished(requests[i])) return 1;
   http_enter();
   pthread_mutex_lock(&http.mutex);
   while ((rc = look_at_requests(requests, count)) == 0) {
@@ -827,7 +831,7 @@ void tsr__http_cancel(tsr_http_request *request) {
   pthread_mutex_lock(&http.mutex);
   request->transfer.cancel = true;
   wake_thread();
-  while (atomic_load_explicit(&request->running, memory_order_acquire)) pthread_cond_wait(&http.changed, &http.mutex);
+  while (!tsr__http_finished(request)) pthread_cond_wait(&http.changed, &http.mutex);
   pthread_mutex_unlock(&http.mutex);
 }
 

@@ -95,7 +95,7 @@ static int64_t read_date(head_text text) {
   return tsr__http_time_parse(copy, &ms) ? ms : INT64_MIN;
 }
 
-static void read_header(tsr_http_answer *answer, head_text name, head_text value) {
+static void read_known_header(tsr_http_answer *answer, head_text name, head_text value) {
   head_text number = value;
   uint64_t count;
   if (head_is(name, "content-length")) {
@@ -123,5 +123,5 @@ void tsr__http_answer_line(tsr_http_answer *answer, const void *line, uint64_t s
   const char *colon = size > 0 ? memchr(line, ':', size) : NULL;
   if (!colon) return;
   const uint64_t name = (uint64_t)(colon - text.at);
-  read_header(answer, (head_text){text.at, name}, head_trim((head_text){colon + 1, size - name - 1}));
+  read_known_header(answer, (head_text){text.at, name}, head_trim((head_text){colon + 1, size - name - 1}));
 }

@@ -27,7 +27,7 @@ static bool clock_is_valid(const http_clock *c) {
 }
 
 /* Reads exactly `count` digits. */
-static bool take_digits(const char **at, int count, int64_t *value) {
+static bool take_time_digits(const char **at, int count, int64_t *value) {
   *value = 0;
   for (int i = 0; i < count; i++, (*at)++) {
     if (**at < '0' || **at > '9') return false;
@@ -42,9 +42,9 @@ static bool take_char(const char **at, char wanted) {
   return true;
 }
 
-static bool take_clock(const char **at, http_clock *c) {
-  return take_digits(at, 2, &c->hour) && take_char(at, ':') && take_digits(at, 2, &c->minute) && take_char(at, ':') &&
-         take_digits(at, 2, &c->second);
+static bool take_http_clock(const char **at, http_clock *c) {
+  return take_time_digits(at, 2, &c->hour) && take_char(at, ':') && take_time_digits(at, 2, &c->minute) &&
+         take_char(at, ':') && take_time_digits(at, 2, &c->second);
 }
 
 /* Reads "Z", "+hh:mm" or "-hh:mm". */
@@ -54,15 +54,15 @@ static bool take_zone(const char **at, http_clock *c) {
   if (take_char(at, 'Z')) return true;
   if (sign != '+' && sign != '-') return false;
   (*at)++;
-  if (!take_digits(at, 2, &hours) || !take_char(at, ':') || !take_digits(at, 2, &minutes)) return false;
+  if (!take_time_digits(at, 2, &hours) || !take_char(at, ':') || !take_time_digits(at, 2, &minutes)) return false;
   if (hours > 23 || minutes > 59) return false;
   c->ms += (sign == '+' ? -1 : 1) * (hours * 60 + minutes) * 60000;
   return true;
 }
 
-static bool take_iso(const char *at, http_clock *c) {
-  if (!take_digits(&at, 4, &c->year) || !take_char(&at, '-') || !take_digits(&at, 2, &c->month) ||
-      !take_char(&at, '-') || !take_digits(&at, 2, &c->day) || !take_char(&at, 'T') || !take_clock(&at, c))
+static bool take_iso_time(const char *at, http_clock *c) {
+  if (!take_time_digits(&at, 4, &c->year) || !take_char(&at, '-') || !take_time_digits(&at, 2, &c->month) ||
+      !take_char(&at, '-') || !take_time_digits(&at, 2, &c->day) || !take_char(&at, 'T') || !take_http_clock(&at, c))
     return false;
   if (take_char(&at, '.')) {
     int64_t unit = 100;
@@ -72,7 +72,7 @@ static bool take_iso(const char *at, http_clock *c) {
   return take_zone(&at, c) && *at == 0;
 }
 
-static bool take_imf(const char *at, http_clock *c) {
+static bool take_imf_time(const char *at, http_clock *c) {
   static const char days[] = "Mon Tue Wed Thu Fri Sat Sun ", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
   char name[4];
   if (strlen(at) != strlen("Sun, 06 Nov 1994 08:49:37 GMT") || at[3] != ',' || at[4] != ' ') return false;
@@ -80,17 +80,17 @@ static bool take_imf(const char *at, http_clock *c) {
   name[3] = 0;
   if (!strstr(days, name)) return false;
   at += 5;
-  if (!take_digits(&at, 2, &c->day) || !take_char(&at, ' ')) return false;
+  if (!take_time_digits(&at, 2, &c->day) || !take_char(&at, ' ')) return false;
   for (c->month = 1; c->month <= 12 && memcmp(at, months + 3 * (c->month - 1), 3) != 0;) c->month++;
   at += 3;
-  return take_char(&at, ' ') && take_digits(&at, 4, &c->year) && take_char(&at, ' ') && take_clock(&at, c) &&
+  return take_char(&at, ' ') && take_time_digits(&at, 4, &c->year) && take_char(&at, ' ') && take_http_clock(&at, c) &&
          strcmp(at, " GMT") == 0;
 }
 
 bool tsr__http_time_parse(const char *text, int64_t *ms) {
   http_clock c = {0};
   const bool digit = *text >= '0' && *text <= '9';
-  if (!(digit ? take_iso(text, &c) : take_imf(text, &c)) || !clock_is_valid(&c)) return false;
+  if (!(digit ? take_iso_time(text, &c) : take_imf_time(text, &c)) || !clock_is_valid(&c)) return false;
   *ms = count_days(c.year, c.month, c.day) * DAY_MS + ((c.hour * 60 + c.minute) * 60 + c.second) * 1000 + c.ms;
   return true;
 }

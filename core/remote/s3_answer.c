@@ -48,7 +48,7 @@ static int parse_size(const tsr_s3_xml *xml, const char *text, uint64_t *size, t
   return TSR_OK;
 }
 
-static int64_t parse_time(const char *text) {
+static int64_t parse_answer_time(const char *text) {
   int64_t ms;
   return text && tsr__http_time_parse(text, &ms) ? ms : INT64_MIN;
 }
@@ -139,7 +139,7 @@ typedef struct listing_reader {
   uint64_t entry_room, prefix_room;
 } listing_reader;
 
-static int read_entry(tsr_s3_xml *xml, void *into, tsr_error *error) {
+static int read_listing_entry(tsr_s3_xml *xml, void *into, tsr_error *error) {
   listing_reader *reader = into;
   tsr_s3_listing *listing = reader->listing;
   const char *key = NULL, *etag = NULL, *size = NULL, *modified = NULL;
@@ -153,13 +153,13 @@ static int read_entry(tsr_s3_xml *xml, void *into, tsr_error *error) {
   TSR_TRY(parse_size(xml, size, &entry.size, error));
   entry.key = key;
   entry.etag = text_or_empty(etag);
-  entry.modified = parse_time(modified);
+  entry.modified = parse_answer_time(modified);
   TSR_TRY(GROW_LIST(xml->arena, &listing->entries, listing->entry_count, &reader->entry_room, error));
   listing->entries[listing->entry_count++] = entry;
   return TSR_OK;
 }
 
-static int read_prefix(tsr_s3_xml *xml, void *into, tsr_error *error) {
+static int read_listing_prefix(tsr_s3_xml *xml, void *into, tsr_error *error) {
   listing_reader *reader = into;
   tsr_s3_listing *listing = reader->listing;
   const char *prefix = NULL;
@@ -184,8 +184,8 @@ int tsr__s3_answer_listing(const void *bytes, uint64_t size, tsr_arena *arena, t
   tsr_s3_listing read = {0};
   listing_reader reader = {.listing = &read};
   const char *truncated = NULL, *next = NULL;
-  const answer_field fields[] = {{"Contents", NULL, read_entry, &reader},
-                                 {"CommonPrefixes", NULL, read_prefix, &reader},
+  const answer_field fields[] = {{"Contents", NULL, read_listing_entry, &reader},
+                                 {"CommonPrefixes", NULL, read_listing_prefix, &reader},
                                  {"IsTruncated", &truncated, NULL, NULL},
                                  {"NextContinuationToken", &next, NULL, NULL}};
   tsr_s3_xml xml;
@@ -236,7 +236,7 @@ int tsr__s3_answer_copied(const void *bytes, uint64_t size, tsr_arena *arena, co
   const int rc = read_answer(bytes, size, arena, kind, &xml, fields, 2, failure, error);
   if (rc != 0) return rc;
   *etag = text_or_empty(read);
-  *modified = parse_time(time);
+  *modified = parse_answer_time(time);
   return TSR_OK;
 }
 
@@ -254,7 +254,7 @@ static int read_upload(tsr_s3_xml *xml, void *into, tsr_error *error) {
   TSR_TRY(read_fields(xml, fields, sizeof fields / sizeof *fields, error));
   if (!key || !*key || !id || !*id) return tsr__s3_xml_fail(xml, "an upload without a key or an id", error);
   TSR_TRY(GROW_LIST(xml->arena, &uploads->uploads, uploads->upload_count, &reader->room, error));
-  uploads->uploads[uploads->upload_count++] = (tsr_s3_upload){key, id, parse_time(initiated)};
+  uploads->uploads[uploads->upload_count++] = (tsr_s3_upload){key, id, parse_answer_time(initiated)};
   return TSR_OK;
 }
 
@@ -324,7 +324,7 @@ static int read_credentials(tsr_s3_xml *xml, void *into, tsr_error *error) {
   return read_fields(xml, fields, sizeof fields / sizeof *fields, error);
 }
 
-static int read_identity(tsr_s3_xml *xml, void *into, tsr_error *error) {
+static int read_answer_identity(tsr_s3_xml *xml, void *into, tsr_error *error) {
   const answer_field fields[] = {{"Credentials", NULL, read_credentials, into}};
   return read_fields(xml, fields, 1, error);
 }
@@ -332,12 +332,12 @@ static int read_identity(tsr_s3_xml *xml, void *into, tsr_error *error) {
 int tsr__s3_answer_identity(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_identity *identity,
                             tsr_s3_failure *failure, tsr_error *error) {
   identity_texts texts = {0};
-  const answer_field fields[] = {{"AssumeRoleWithWebIdentityResult", NULL, read_identity, &texts}};
+  const answer_field fields[] = {{"AssumeRoleWithWebIdentityResult", NULL, read_answer_identity, &texts}};
   tsr_s3_xml xml;
   const int rc = read_answer(bytes, size, arena, "AssumeRoleWithWebIdentityResponse", &xml, fields, 1, failure, error);
   if (rc != 0) return rc;
   if (!*text_or_empty(texts.key_id) || !*text_or_empty(texts.secret) || !*text_or_empty(texts.session_token))
     return tsr__s3_xml_fail(&xml, "credentials that are not complete", error);
-  *identity = (tsr_s3_identity){texts.key_id, texts.secret, texts.session_token, parse_time(texts.expiration)};
+  *identity = (tsr_s3_identity){texts.key_id, texts.secret, texts.session_token, parse_answer_time(texts.expiration)};
   return TSR_OK;
 }

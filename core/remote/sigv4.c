@@ -236,7 +236,7 @@ static int collect_headers(const tsr_sigv4_request *request, const tsr_sigv4_sig
 }
 
 /* Appends a value without spaces at its ends, and with one space for several. */
-static int append_value(tsr_buffer *out, const char *value, tsr_error *error) {
+static int append_header_value(tsr_buffer *out, const char *value, tsr_error *error) {
   while (*value == ' ') value++;
   while (*value) {
     uint64_t word = strcspn(value, " "), spaces = strspn(value + word, " ");
@@ -276,7 +276,7 @@ static int append_canonical(const tsr_sigv4_request *request, const sigv4_header
   for (uint32_t i = 0; i < headers->count; i++) {
     TSR_TRY(append_lower(out, headers->at[i].name, error));
     TSR_TRY(append_text(out, ":", error));
-    TSR_TRY(append_value(out, headers->at[i].value, error));
+    TSR_TRY(append_header_value(out, headers->at[i].value, error));
     TSR_TRY(append_text(out, "\n", error));
   }
   TSR_TRY(append_text(out, "\n", error));
@@ -309,8 +309,8 @@ static int compute_signature(const tsr_sigv4_request *request, const tsr_sigv4_s
 }
 
 /* An upper bound for the bytes of the canonical request, and of all lines. */
-static uint64_t bound_text(const tsr_sigv4_request *request, const tsr_sigv4_signer *signer,
-                           const sigv4_headers *headers) {
+static uint64_t bound_signed_text(const tsr_sigv4_request *request, const tsr_sigv4_signer *signer,
+                                  const sigv4_headers *headers) {
   uint64_t size = 2048 + strlen(request->method) + 3 * strlen(request->path);
   for (uint32_t i = 0; i < request->query_count; i++)
     size += 3 * (strlen(request->query[i].name) + strlen(request->query[i].value ? request->query[i].value : "")) + 2;
@@ -370,7 +370,7 @@ int tsr__sigv4_sign(const tsr_sigv4_request *request, const tsr_sigv4_signer *si
   for (const char *c = signer ? signer->key_id : ""; *c; c++)
     if ((uint8_t)*c < 0x21 || *c == 0x7f || *c == ',')
       return tsr__fail(error, TSR_RANGE, "an access key id has characters that are not allowed there");
-  const uint64_t room = bound_text(request, signer, &headers);
+  const uint64_t room = bound_signed_text(request, signer, &headers);
   tsr__buffer_release(&lines->text); /* it is empty and wiped: growing it would copy it */
   int rc = tsr__buffer_reserve_exactly(&lines->text, room, error);
   if (rc >= 0) rc = tsr__buffer_reserve_exactly(&scratch, room, error);

@@ -44,9 +44,9 @@ def unpack(target, folder):
 def seeds(fuzz, dev):
     """Makes inputs from the corpus of arrays and from the SQL of tests, once."""
     folder = os.path.join(fuzz, "seeds")
+    for target in TARGETS:
+        os.makedirs(os.path.join(folder, target), exist_ok=True)
     if not os.path.exists(os.path.join(folder, "made")):
-        for target in TARGETS:
-            os.makedirs(os.path.join(folder, target), exist_ok=True)
         subprocess.run([os.path.join(dev, "test/fuzz/fuzz_seeds"), os.path.join(dev, "arrays"), folder], check=True)
         subprocess.run([sys.executable, os.path.join(HERE, "texts.py"), ROOT, os.path.join(folder, "create")], check=True)
         open(os.path.join(folder, "made"), "w").close()

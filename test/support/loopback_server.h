@@ -37,6 +37,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#ifndef POLLRDHUP
+#define POLLRDHUP POLLIN
+#endif
+#ifndef SOCK_CLOEXEC
+#define SOCK_CLOEXEC 0
+#endif
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0
+#endif
+
 typedef struct loopback_server {
   int listener;
   uint16_t port;

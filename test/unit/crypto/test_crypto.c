@@ -1,4 +1,4 @@
-/* test_crypto.c: published vectors of MD5 (RFC 1321), SHA-256 (FIPS 180-4) and AES-256-GCM (the GCM specification's
+/* test_crypto.c: published vectors of MD5 (RFC 1321), SHA-256 (FIPS 180-4), HMAC (RFC 4231) and AES-256-GCM (the GCM specification's
  * test cases 13 to 15), and every bit of a tag, a key, an IV and a text flipped. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,6 +44,33 @@ static void test_digests_match_published_vectors(void **state) {
   assert_int_equal(tsr__sha256("", 0, b, NULL), TSR_OK);
   assert_memory_equal(a, b, sizeof a);
   assert_int_equal(tsr__md5(NULL, 0, a, NULL), TSR_OK);
+}
+
+static void test_hmac_matches_rfc_4231(void **state) {
+  uint8_t keys[4][131], wanted[TSR_SHA256_SIZE], mac[TSR_SHA256_SIZE];
+  memset(keys[0], 0x0b, 20);
+  memcpy(keys[1], "Jefe", 4);
+  memset(keys[2], 0xaa, 131);
+  const struct {
+    const uint8_t *key;
+    uint64_t size;
+    const char *text, *mac;
+  } cases[] = {
+      {keys[0], 20, "Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"},
+      {keys[1], 4, "what do ya want for nothing?", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"},
+      {keys[2], 131, "Test Using Larger Than Block-Size Key - Hash Key First",
+       "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"},
+      {NULL, 0, "", "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    unhex(cases[i].mac, wanted);
+    assert_int_equal(tsr__hmac_sha256(cases[i].key, cases[i].size, cases[i].text, strlen(cases[i].text), mac, NULL),
+                     TSR_OK);
+    assert_memory_equal(mac, wanted, sizeof mac);
+  }
+  memset(mac, 0x0b, sizeof mac); /* the key and the result in one place */
+  assert_int_equal(tsr__hmac_sha256(mac, 20, "Hi There", 8, mac, NULL), TSR_OK);
+  unhex(cases[0].mac, wanted);
+  assert_memory_equal(mac, wanted, sizeof mac);
 }
 
 static const struct {
@@ -130,6 +157,7 @@ static void test_random_bytes_differ(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_digests_match_published_vectors),
+      cmocka_unit_test(test_hmac_matches_rfc_4231),
       cmocka_unit_test(test_gcm_matches_published_vectors),
       cmocka_unit_test(test_every_flipped_bit_fails_authentication),
       cmocka_unit_test(test_gcm_refuses_more_than_its_limit),

@@ -16,7 +16,7 @@
 #include "remote/http.h"
 
 #if defined(__SANITIZE_THREAD__)
-const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return "die_after_fork=0"; }
 #endif
 
