@@ -62,12 +62,12 @@ BELOW = {
 
 
 def entries(pages):
-    """The pages that exist, with patterns replaced by the pages that match them and were not named before."""
+    """The pages, with patterns replaced by the pages that match them and were not named before."""
     found, seen = [], set()
     for page in pages:
         name = page.split("<")[-1].rstrip(">")
-        for path in sorted(glob.glob(os.path.join(ROOT, name + ".md"))):
-            document = os.path.relpath(path, ROOT)[:-3]
+        paths = sorted(glob.glob(os.path.join(ROOT, name + ".md")))
+        for document in [os.path.relpath(path, ROOT)[:-3] for path in paths] if "*" in name else [name]:
             if document not in seen:
                 seen.add(document)
                 found.append(page.replace(name, "/" + document))
