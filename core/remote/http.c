@@ -626,7 +626,8 @@ static void http_enter(void) {
   http.queue_end = &http.queue;
   http.running_count = http.unfinished = 0;
   http.forking = 0;
-  http.parked = http.started = http.exiting = false;
+  http.parked = http.started = false;
+  http.exiting = false;
   if (first) pthread_atfork(http_before_fork, http_after_fork, http_after_fork_in_child);
   tsr__process_made(&http.state);
 }
