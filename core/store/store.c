@@ -10,8 +10,11 @@
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
+#include "crypto/crypto.h"
 
-#define SYNCED_MAX 16u /* files and directories that are synced concurrently */
+#define SYNCED_MAX        16u /* files and directories that are synced concurrently */
+#define STORE_STAGED_SIZE 34 /* bytes for a staged file's path: '.', 32 hex digits, NUL */
+#define STORE_DEPTH_MAX   64u /* of the directories below a tree that is removed */
 
 /* ---- For the kinds of stores ----------------------------------------------------------------- */
 
@@ -39,8 +42,7 @@ int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void *
   return TSR_OK;
 }
 
-int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error) {
-  TSR_OWN_ERROR(error);
+static int store_add_entry(tsr_listing *listing, const char *name, const tsr_entry *entry, tsr_error *error) {
   uint64_t count = listing->count;
   if ((count & (count - 1)) == 0) { /* at 0, 1, 2, 4, ... entries the array is full: its size doubles */
     TSR_TRY(TSR_REALLOC_ARRAY(listing->memory, TSR_MAX(2 * count, 1), &listing->entries, error));
@@ -49,8 +51,19 @@ int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind,
   char *copy;
   TSR_TRY(TSR_ALLOC_RAW(listing->memory, size, &copy, error));
   memcpy(copy, name, size);
-  listing->entries[listing->count++] = (tsr_entry){copy, kind};
+  listing->entries[listing->count] = *entry;
+  listing->entries[listing->count++].name = copy;
   return TSR_OK;
+}
+
+int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return store_add_entry(listing, name, &(tsr_entry){.kind = kind}, error);
+}
+
+int tsr__listing_add_file(tsr_listing *listing, const char *name, uint64_t size, uint64_t modified, tsr_error *error) {
+  const tsr_entry entry = {.kind = TSR_ENTRY_FILE, .known = true, .size = size, .modified = modified};
+  return store_add_entry(listing, name, &entry, error);
 }
 
 void tsr__listing_release(tsr_listing *listing) {
@@ -133,6 +146,22 @@ int tsr__store_open_file(tsr_store *store, const char *path, tsr_file **file, ts
   return file_opened(store, path, store->methods->open_file(store, path, file, error), error);
 }
 
+int tsr__store_open_sized(tsr_store *store, const char *path, uint64_t size, tsr_file **file, tsr_error *error) {
+  if (!store->methods->open_sized) return tsr__store_open_file(store, path, file, error);
+  TSR_TRY(check_path_below_root(store, path, error));
+  return file_opened(store, path, store->methods->open_sized(store, path, size, file, error), error);
+}
+
+void tsr__store_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count) {
+  if (!store->methods->expect || count == 0) return;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t end;
+    if (!*wishes[i].path || !path_valid(wishes[i].path)) return;
+    if (!wishes[i].tail && wishes[i].size != TSR_WHOLE && !tsr__add(wishes[i].offset, wishes[i].size, &end)) return;
+  }
+  store->methods->expect(store, wishes, count);
+}
+
 int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **file, tsr_error *error) {
   TSR_TRY(check_path_below_root(store, path, error));
   return file_opened(store, path, store->methods->create_exclusive(store, path, file, error), error);
@@ -178,26 +207,40 @@ int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t s
   return TSR_OK;
 }
 
+static int read_opened(tsr_file *file, uint64_t most, tsr_buffer *buffer, tsr_error *error) {
+  const uint64_t size = file->size;
+  if (size > most) {
+    int rc = tsr__fail(error, TSR_TOOBIG, "the file has %llu bytes, at most %llu are allowed here",
+                       (unsigned long long)size, (unsigned long long)most);
+    return store_wrap(file->store, file->path, rc, error);
+  }
+  TSR_TRY(store_wrap(file->store, file->path, tsr__buffer_reserve(buffer, size, error), error));
+  TSR_TRY(tsr__store_read_at(file, 0, size > 0 ? buffer->data + buffer->size : NULL, size, error));
+  buffer->size += size;
+  return TSR_OK;
+}
+
 int tsr__store_read_all(tsr_store *store, const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error) {
+  if (store->methods->read_whole) {
+    const uint64_t before = buffer->size;
+    TSR_TRY(check_path_below_root(store, path, error));
+    TSR_TRY(file_opened(store, path, store->methods->read_whole(store, path, most, buffer, error), error));
+    atomic_fetch_add_explicit(&store->bytes_read, buffer->size - before, memory_order_relaxed);
+    return TSR_OK;
+  }
   tsr_file *file;
   TSR_TRY(tsr__store_open_file(store, path, &file, error));
-  uint64_t size = file->size;
-  int rc;
-  if (size > most) {
-    rc = tsr__fail(error, TSR_TOOBIG, "the file has %llu bytes, at most %llu are allowed here",
-                   (unsigned long long)size, (unsigned long long)most);
-    store_wrap(store, path, rc, error);
-  } else if ((rc = tsr__buffer_reserve(buffer, size, error)) < 0) {
-    store_wrap(store, path, rc, error);
-  } else if ((rc = tsr__store_read_at(file, 0, size > 0 ? buffer->data + buffer->size : NULL, size, error)) == TSR_OK) {
-    buffer->size += size;
-  }
+  const int rc = read_opened(file, most, buffer, error);
   tsr__store_close_file(file);
   return rc;
 }
 
 static int compare_entries(const void *a, const void *b) {
   return strcmp(((const tsr_entry *)a)->name, ((const tsr_entry *)b)->name);
+}
+
+static void sort_listing(tsr_listing *listing) {
+  if (listing->count > 1) qsort(listing->entries, listing->count, sizeof *listing->entries, compare_entries);
 }
 
 int tsr__store_list_any(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
@@ -208,24 +251,59 @@ int tsr__store_list_any(tsr_store *store, const char *path, tsr_listing *listing
     tsr__listing_release(&found);
     return store_wrap(store, path, rc, error);
   }
-  if (found.count > 1) qsort(found.entries, found.count, sizeof *found.entries, compare_entries);
+  sort_listing(&found);
   *listing = found;
   return TSR_OK;
+}
+
+/* Fails if the listing has a symbolic link that is not followed. */
+static int store_check_links(const tsr_store *store, const char *path, const tsr_listing *listing, tsr_error *error) {
+  if (!listing->link) return TSR_OK;
+  const int rc = tsr__fail(error, TSR_PERM,
+                           "%s in it is a symbolic link; tessera_restrict has bound this connection, and it follows "
+                           "none within arrays",
+                           listing->link);
+  return store_wrap(store, path, rc, error);
 }
 
 int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
   tsr_listing found;
   TSR_TRY(tsr__store_list_any(store, path, &found, error));
-  if (!found.link) {
-    *listing = found;
-    return TSR_OK;
+  const int rc = store_check_links(store, path, &found, error);
+  if (rc < 0) tsr__listing_release(&found);
+  else *listing = found;
+  return rc;
+}
+
+/* Lists directories one after the other; each stamp is taken before its listing. */
+static int list_each(tsr_store *store, const char *const *paths, uint64_t count, tsr_listing *listings,
+                     tsr_stamp *stamps, tsr_error *error) {
+  for (uint64_t i = 0; i < count; i++) {
+    TSR_TRY(tsr__store_stamp(store, paths[i], &stamps[i], error));
+    const int rc = tsr__store_list(store, paths[i], &listings[i], error);
+    listings[i].missing = rc == TSR_NOT_FOUND;
+    if (rc < 0 && rc != TSR_NOT_FOUND) return rc;
   }
-  const int rc = tsr__fail(error, TSR_PERM,
-                           "%s in it is a symbolic link; tessera_restrict has bound this connection, and it follows "
-                           "none within arrays",
-                           found.link);
-  tsr__listing_release(&found);
-  return store_wrap(store, path, rc, error);
+  return TSR_OK;
+}
+
+static int list_together(tsr_store *store, const char *const *paths, uint64_t count, tsr_listing *listings,
+                         tsr_stamp *stamps, tsr_error *error) {
+  for (uint64_t i = 0; i < count; i++) TSR_TRY(check_path(store, paths[i], error));
+  TSR_TRY(store_wrap(store, "", store->methods->list_many(store, paths, count, listings, stamps, error), error));
+  for (uint64_t i = 0; i < count; i++) {
+    sort_listing(&listings[i]);
+    TSR_TRY(store_check_links(store, paths[i], &listings[i], error));
+  }
+  return TSR_OK;
+}
+
+int tsr__store_list_many(tsr_store *store, const char *const *paths, uint64_t count, tsr_listing *listings,
+                         tsr_stamp *stamps, tsr_error *error) {
+  for (uint64_t i = 0; i < count; i++) listings[i] = (tsr_listing){.memory = store->memory};
+  const int rc = (store->methods->list_many ? list_together : list_each)(store, paths, count, listings, stamps, error);
+  for (uint64_t i = 0; rc < 0 && i < count; i++) tsr__listing_release(&listings[i]);
+  return rc;
 }
 
 bool tsr__listing_has(const tsr_listing *listing, const char *name) {
@@ -242,6 +320,20 @@ bool tsr__listing_has(const tsr_listing *listing, const char *name) {
 int tsr__store_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));
   return store_wrap(store, path, store->methods->stamp(store, path, stamp, error), error);
+}
+
+int tsr__store_stamp_many(tsr_store *store, const char *const *paths, uint64_t count, tsr_stamp *stamps,
+                          tsr_error *error) {
+  if (!store->methods->stamp_many) {
+    for (uint64_t i = 0; i < count; i++) TSR_TRY(tsr__store_stamp(store, paths[i], &stamps[i], error));
+    return TSR_OK;
+  }
+  for (uint64_t i = 0; i < count; i++) TSR_TRY(check_path(store, paths[i], error));
+  return store_wrap(store, "", store->methods->stamp_many(store, paths, count, stamps, error), error);
+}
+
+bool tsr__same_stamp(const tsr_stamp *a, const tsr_stamp *b) {
+  return a->known && b->known && a->a == b->a && a->b == b->b && a->c == b->c;
 }
 
 int tsr__store_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error) {
@@ -369,6 +461,12 @@ int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *err
   return store_wrap(store, path, store->methods->make_directory(store, path, error), error);
 }
 
+int tsr__store_make_provisional(tsr_store *store, const char *path, tsr_error *error) {
+  if (!store->methods->make_provisional) return tsr__store_make_directory(store, path, error);
+  TSR_TRY(check_path_below_root(store, path, error));
+  return store_wrap(store, path, store->methods->make_provisional(store, path, error), error);
+}
+
 int tsr__store_own(tsr_store *store, const char *path, tsr_error *error) {
   TSR_TRY(check_path_below_root(store, path, error));
   if (!store->methods->is_link || !store->methods->is_link(store, path)) return TSR_OK;
@@ -379,4 +477,90 @@ int tsr__store_own(tsr_store *store, const char *path, tsr_error *error) {
 bool tsr__store_exists(tsr_store *store, const char *path) {
   bool exists = false;
   return tsr__store_find(store, path, &exists, NULL) >= 0 && exists;
+}
+
+/* ---- New files and removals, made of the calls above ----------------------------------------- */
+
+static int write_new_file(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
+                          tsr_error *error) {
+  tsr_file *file = NULL;
+  TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
+  int rc = tsr__store_append(file, bytes, size, error);
+  if (rc >= 0 && durable && size > 0) rc = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  if (rc < 0) (void)tsr__store_remove(store, path, NULL);
+  return rc;
+}
+
+/* Chooses the path of a staged file: '.' and 32 hex digits in the root, where readers ignore it. A vacuum removes such
+ * files of writers that died. */
+static int choose_staged(char staged[STORE_STAGED_SIZE], tsr_error *error) {
+  uint8_t random[16];
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  *staged = '.';
+  for (unsigned i = 0; i < sizeof random; i++) snprintf(staged + 1 + i * 2, 3, "%02x", random[i]);
+  return TSR_OK;
+}
+
+/* An empty file is complete once it is created, and all files of a store that is one file appear with the commit of that
+ * file. Other files are written under another name and then renamed. */
+int tsr__store_put_new(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
+                       tsr_error *error) {
+  char staged[STORE_STAGED_SIZE];
+  TSR_TRY(check_path_below_root(store, path, error));
+  if (store->methods->put_new)
+    return store_wrap(store, path, store->methods->put_new(store, path, bytes, size, durable, error), error);
+  if (store->is_one_file || size == 0) return write_new_file(store, path, bytes, size, durable, error);
+  TSR_TRY(choose_staged(staged, error));
+  TSR_TRY(write_new_file(store, staged, bytes, size, durable, error));
+  const int rc = tsr__store_rename_exclusive(store, staged, path, error);
+  if (rc < 0) (void)tsr__store_remove(store, staged, NULL);
+  return rc;
+}
+
+/* As tsr__store_remove, but a path that does not exist is no error. */
+static int remove_if_there(tsr_store *store, const char *path, tsr_error *error) {
+  tsr_error one;
+  const int rc = tsr__store_remove(store, path, &one);
+  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
+  if (error) *error = one;
+  return rc;
+}
+
+int tsr__store_remove_many(tsr_store *store, const char *const *paths, uint64_t count, tsr_error *error) {
+  if (!store->methods->remove_many) {
+    for (uint64_t i = 0; i < count; i++) TSR_TRY(remove_if_there(store, paths[i], error));
+    return TSR_OK;
+  }
+  for (uint64_t i = 0; i < count; i++) TSR_TRY(check_path_below_root(store, paths[i], error));
+  return store_wrap(store, "", store->methods->remove_many(store, paths, count, error), error);
+}
+
+static int remove_below(tsr_store *store, const char *path, unsigned depth, tsr_error *error) {
+  tsr_listing entries;
+  tsr_error one;
+  int rc = tsr__store_remove(store, path, &one); /* removes a link to a directory, not its target */
+  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
+  rc = tsr__store_list_any(store, path, &entries, error);
+  if (rc == TSR_NOT_FOUND && error) *error = one;
+  if (rc < 0) return rc == TSR_NOT_FOUND ? one.code : rc;
+  if (depth == STORE_DEPTH_MAX)
+    rc = store_wrap(store, path, tsr__fail(error, TSR_TOOBIG, "its directories are nested too deeply"), error);
+  tsr_buffer below = {.memory = store->memory};
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+    below.size = 0;
+    rc = tsr__buffer_printf(&below, error, "%s/%s", path, entries.entries[i].name);
+    if (rc >= 0) rc = tsr__buffer_append_u8(&below, 0, error);
+    if (rc >= 0) rc = remove_below(store, (const char *)below.data, depth + 1, error);
+  }
+  tsr__buffer_release(&below);
+  tsr__listing_release(&entries);
+  return rc < 0 ? rc : remove_if_there(store, path, error);
+}
+
+int tsr__store_remove_tree(tsr_store *store, const char *path, tsr_error *error) {
+  TSR_TRY(check_path_below_root(store, path, error));
+  if (store->methods->remove_tree)
+    return store_wrap(store, path, store->methods->remove_tree(store, path, error), error);
+  return remove_below(store, path, 0, error);
 }

@@ -21,6 +21,9 @@ typedef struct tsr_store tsr_store;
 typedef struct tsr_entry {
   char *name; /* owned by the listing */
   tsr_entry_kind kind;
+  bool known; /* a file whose size and time of the last change came with the listing */
+  uint64_t size; /* in bytes, if `known` */
+  uint64_t modified; /* in milliseconds since 1970, if `known` */
 } tsr_entry;
 
 /* The entries of a directory, sorted by name as bytes. `= {0}` is an empty listing. */
@@ -29,6 +32,7 @@ struct tsr_listing {
   tsr_entry *entries; /* owned */
   uint64_t count;
   const char *link; /* the name of an entry that is a symbolic link and is not followed (a TSR_ENTRY_OTHER), or NULL */
+  bool missing; /* of tsr__store_list_many: the directory does not exist */
 };
 
 /* A fingerprint of a directory's entries. If two stamps are equal and both are `known`, no entry was added or removed
@@ -44,6 +48,17 @@ typedef struct tsr_look {
   uint64_t size; /* in bytes */
   int64_t modified; /* in nanoseconds since 1970 */
 } tsr_look;
+
+/* A file, or a part of one, that the caller will soon read (tsr__store_expect). */
+typedef struct tsr_wish {
+  const char *path; /* borrowed during the call */
+  uint64_t offset; /* in bytes; not used if `tail` */
+  uint64_t size; /* in bytes; TSR_WHOLE: the whole file */
+  bool tail; /* the last `size` bytes of the file, or the whole file if it is smaller */
+} tsr_wish;
+
+#define TSR_WHOLE        UINT64_MAX /* the size of a wish for a whole file */
+#define TSR_SIZE_UNKNOWN UINT64_MAX /* for tsr__store_open_sized */
 
 /* The operations of one kind of store. The functions below check paths and ranges before they call a method, and put
  * the full path in front of its message, so a method says only what is wrong. Methods set out-parameters only on
@@ -78,6 +93,27 @@ typedef struct tsr_store_methods {
   /* See tsr__store_lock and tsr__store_locked. Both NULL: the store has no locks. */
   int (*lock)(tsr_file *file, tsr_error *error);
   int (*locked)(tsr_file *file, bool *locked, tsr_error *error);
+
+  /* The methods below may be NULL: store.c then does the same with the methods above. A store to which a call is a
+   * request implements them. */
+  /* Appends a whole file to `buffer`. TSR_TOOBIG if it has more than `most` bytes */
+  int (*read_whole)(tsr_store *store, const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error);
+  /* See tsr__store_open_sized. Sets file->size to the file's size, or to `size` if that is given. */
+  int (*open_sized)(tsr_store *store, const char *path, uint64_t size, tsr_file **file, tsr_error *error);
+  /* See tsr__store_expect. The paths and ranges are valid. */
+  void (*expect)(tsr_store *store, const tsr_wish *wishes, uint64_t count);
+  /* Lists several directories; `listings` are empty and have their memory. A directory that does not exist is marked
+   * `missing`. stamps[i] is the state that listings[i] has, or an earlier one. */
+  int (*list_many)(tsr_store *store, const char *const *paths, uint64_t count, tsr_listing *listings, tsr_stamp *stamps,
+                   tsr_error *error);
+  int (*stamp_many)(tsr_store *store, const char *const *paths, uint64_t count, tsr_stamp *stamps, tsr_error *error);
+  /* TSR_EXISTS if anything has this path */
+  int (*put_new)(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable, tsr_error *error);
+  int (*make_provisional)(tsr_store *store, const char *path, tsr_error *error);
+  /* Removes files; a file that does not exist is no error. */
+  int (*remove_many)(tsr_store *store, const char *const *paths, uint64_t count, tsr_error *error);
+  /* Removes a directory with everything in it; a path that does not exist is no error. */
+  int (*remove_tree)(tsr_store *store, const char *path, tsr_error *error);
 } tsr_store_methods;
 
 struct tsr_store {
@@ -87,6 +123,8 @@ struct tsr_store {
   const tsr_bounds *bounds; /* of the environment, for stores of directories; borrowed, or NULL */
   bool workers_may_read; /* workers may call open_file, read_at and close_file */
   bool workers_may_sync; /* workers may call sync and sync_directory */
+  bool listings_are_states; /* each listing is the state of its directory at one moment */
+  bool stamps_are_listings; /* a stamp takes as long as a listing, so callers that may need both list at once */
   bool is_one_file; /* all files are in one database, so READONLY and BUSY concern all of them */
   _Atomic uint64_t files_opened, bytes_read; /* counters */
 };
@@ -113,6 +151,9 @@ tsr_path tsr__path_of(const char *directory, const char *name, const char *suffi
 int tsr__store_allocate(const tsr_store_methods *methods, tsr_memory *memory, const char *name, uint64_t size,
                         void **store, tsr_error *error);
 
+/* As tsr_listing_add, for a file whose size and time of the last change (in milliseconds since 1970) are known. */
+int tsr__listing_add_file(tsr_listing *listing, const char *name, uint64_t size, uint64_t modified, tsr_error *error);
+
 /* Allocates a zeroed structure of `size` bytes that begins with a tsr_file, and sets store and path. The method
  * close_file frees it with tsr__free. */
 int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void **file, tsr_error *error);
@@ -125,6 +166,15 @@ void tsr__store_close(tsr_store *store);
 /* Opens a file for reading. Fails with TSR_NOT_FOUND if the file does not exist. */
 int tsr__store_open_file(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
 void tsr__store_close_file(tsr_file *file); /* NULL is allowed */
+
+/* As tsr__store_open_file, for a file whose size the caller knows from metadata. The store need not look for the file:
+ * if it is missing or smaller, the first read may fail instead, with TSR_NOT_FOUND or TSR_CORRUPT. TSR_SIZE_UNKNOWN
+ * says that the caller will read the end of the file first; file->size is the file's size then, too. */
+int tsr__store_open_sized(tsr_store *store, const char *path, uint64_t size, tsr_file **file, tsr_error *error);
+
+/* Tells the store what the caller will read soon, so that it can fetch all of it at once. The reads follow as usual,
+ * whatever becomes of this hint. Ask only for files that do not change. */
+void tsr__store_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count);
 
 /* Reads `size` bytes. Fails with TSR_CORRUPT if the range does not lie within the file. */
 int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
@@ -139,6 +189,11 @@ int tsr__store_read_all(tsr_store *store, const char *path, uint64_t most, tsr_b
 int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
 int tsr__store_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error);
 int tsr__store_sync(tsr_file *file, tsr_error *error);
+
+/* Writes a new file, which appears complete or not at all. Fails with TSR_EXISTS if anything has this path. `durable`:
+ * its bytes are on the disk before it appears; its name is there after tsr__store_sync_directory, as after a rename. */
+int tsr__store_put_new(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
+                       tsr_error *error);
 
 /* Locks a file that create_exclusive has made. The file stays locked until it is closed, or until the process dies: the
  * operating system releases the lock then. TSR_UNSUPPORTED where the store or the file system has no locks. */
@@ -169,6 +224,12 @@ int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, ts
 /* As tsr__store_list, but symbolic links that are not followed are listed as TSR_ENTRY_OTHER. */
 int tsr__store_list_any(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error);
 
+/* Lists several directories, in this order or all at once, each as tsr__store_list does. A directory that does not exist
+ * has an empty listing marked `missing`. stamps[i] is equal to a later stamp of the directory only if it has not changed
+ * since it was listed. On an error there are no listings to release. */
+int tsr__store_list_many(tsr_store *store, const char *const *paths, uint64_t count, tsr_listing *listings,
+                         tsr_stamp *stamps, tsr_error *error);
+
 void tsr__listing_release(tsr_listing *listing);
 
 /* Returns true if a listing of tsr__store_list or tsr__store_list_any has an entry with this name. */
@@ -176,6 +237,13 @@ bool tsr__listing_has(const tsr_listing *listing, const char *name);
 
 /* Reads a directory's stamp. A directory that does not exist has a stamp, too. */
 int tsr__store_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error);
+
+/* Reads the stamps of several directories. */
+int tsr__store_stamp_many(tsr_store *store, const char *const *paths, uint64_t count, tsr_stamp *stamps,
+                          tsr_error *error);
+
+/* Returns true if both stamps are known and equal: the directory has not changed between them. */
+bool tsr__same_stamp(const tsr_stamp *a, const tsr_stamp *b);
 
 /* Reads the time of the last change of a file or directory, in milliseconds since 1970. */
 int tsr__store_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error);
@@ -194,9 +262,22 @@ int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *
 /* Removes a file, an empty directory, or a symbolic link itself. */
 int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error);
 
+/* Removes several files, in this order or all at once. A file that does not exist is no error. After an error some of
+ * the files may remain. */
+int tsr__store_remove_many(tsr_store *store, const char *const *paths, uint64_t count, tsr_error *error);
+
+/* Removes a file, a directory with everything in it, or a symbolic link itself. It follows no link. A path that does not
+ * exist is no error. */
+int tsr__store_remove_tree(tsr_store *store, const char *path, tsr_error *error);
+
 /* Makes a directory. Fails with TSR_EXISTS if anything has this path. The parent must exist, but missing parents of the
  * root are made. */
 int tsr__store_make_directory(tsr_store *store, const char *path, tsr_error *error);
+
+/* Makes a directory as tsr__store_make_directory does, for files that are written before their directory gets its name
+ * by a rename. The store may keep such a directory where no other process sees it, and may fail in the rename for what
+ * it could not write. Whoever made the directory renames or removes it through the same store. */
+int tsr__store_make_provisional(tsr_store *store, const char *path, tsr_error *error);
 
 /* Fails with TSR_PERM if `path` is a symbolic link. Call before any recursive delete: the target may lie outside the
  * array. */
