@@ -395,6 +395,65 @@ static void locks(tsr_store *s) {
   assert_int_equal(tsr__store_remove(s, "locked", NULL), TSR_OK);
 }
 
+/* Calls that a store may answer in one request. */
+static void in_one_call(tsr_store *s) {
+  const char *const paths[] = {"many", "many/none", "many/c"}, *const bad[] = {"many", "../many"};
+  const char *const gone[] = {"many/a", "many/none", "many/c/d"};
+  tsr_listing listings[3];
+  tsr_stamp stamps[3], again[3];
+  tsr_file *file;
+  uint8_t bytes[3];
+  tsr_error error;
+  assert_int_equal(tsr__store_make_provisional(s, "many", NULL), TSR_OK);
+  assert_int_equal(tsr__store_make_provisional(s, "many", NULL), TSR_EXISTS);
+  assert_int_equal(tsr__store_make_directory(s, "many/c", NULL), TSR_OK);
+  assert_int_equal(tsr__store_put_new(s, "many/a", "abc", 3, true, NULL), TSR_OK);
+  assert_int_equal(tsr__store_put_new(s, "many/b", "", 0, true, NULL), TSR_OK);
+  assert_int_equal(tsr__store_put_new(s, "many/c/d", "d", 1, false, NULL), TSR_OK);
+  assert_int_equal(tsr__store_put_new(s, "many/a", "xyz!", 4, true, NULL), TSR_EXISTS);
+  assert_int_equal(tsr__store_put_new(s, "many/b", "", 0, true, NULL), TSR_EXISTS);
+  assert_int_equal(tsr__store_put_new(s, "many/c", "x", 1, true, NULL), TSR_EXISTS);
+  assert_int_equal(tsr__store_put_new(s, "many/none/x", "x", 1, true, &error), TSR_NOT_FOUND);
+  assert_int_equal(tsr__store_put_new(s, "../x", "x", 1, true, NULL), TSR_PERM);
+  holds(s, "many/a", "abc");
+  holds(s, "many/b", "");
+
+  assert_int_equal(tsr__store_list_many(s, paths, 3, listings, stamps, NULL), TSR_OK);
+  assert_int_equal(listings[0].count, 3);
+  assert_int_equal(listings[2].count, 1);
+  assert_true(!listings[0].missing && listings[1].missing && !listings[2].missing && listings[1].count == 0);
+  assert_int_equal(tsr__store_stamp_many(s, paths, 3, again, NULL), TSR_OK);
+  assert_true(tsr__same_stamp(&stamps[1], &again[1]));
+  assert_true(!stamps[0].known || !again[0].known || tsr__same_stamp(&stamps[0], &again[0]));
+  for (int i = 0; i < 3; i++) tsr__listing_release(&listings[i]);
+  assert_int_equal(tsr__store_list_many(s, bad, 2, listings, stamps, NULL), TSR_PERM);
+  assert_int_equal(tsr__store_stamp_many(s, bad, 2, stamps, NULL), TSR_PERM);
+  assert_int_equal(listings[0].count, 0);
+
+  const tsr_wish wishes[] = {{"many/a", 0, TSR_WHOLE, false}, {"many/a", 1, 2, false}, {"many/none", 0, 9, true}};
+  tsr__store_expect(s, wishes, 3);
+  tsr__store_expect(s, &(tsr_wish){"../many", 0, TSR_WHOLE, false}, 1);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(tsr__store_open_sized(s, "many/a", i ? TSR_SIZE_UNKNOWN : 3, &file, NULL), TSR_OK);
+    assert_int_equal(file->size, 3);
+    assert_int_equal(tsr__store_read_at(file, 1, bytes, 2, NULL), TSR_OK);
+    assert_memory_equal(bytes, "bc", 2);
+    tsr__store_close_file(file);
+  }
+
+  assert_int_equal(tsr__store_remove_many(s, gone, 3, NULL), TSR_OK);
+  assert_int_equal(tsr__store_remove_many(s, bad, 2, NULL) < 0, true);
+  lists(s, "many", "b c/ ");
+  put(s, "many/c/e", "e");
+  assert_int_equal(tsr__store_make_directory(s, "many/c/f", NULL), TSR_OK);
+  put(s, "many/c/f/g", "g");
+  assert_int_equal(tsr__store_remove_tree(s, "many/b", NULL), TSR_OK); /* a file */
+  assert_int_equal(tsr__store_remove_tree(s, "many", NULL), TSR_OK);
+  assert_int_equal(tsr__store_remove_tree(s, "many", NULL), TSR_OK);
+  assert_int_equal(tsr__store_remove_tree(s, "", NULL), TSR_PERM);
+  assert_int_equal(tsr__store_list(s, "many", listings, NULL), TSR_NOT_FOUND);
+}
+
 static void all(store_kind kind) {
   fixture f;
   fixture_open(&f, kind);
@@ -405,6 +464,7 @@ static void all(store_kind kind) {
   renames(f.store);
   stamps(f.store);
   locks(f.store);
+  in_one_call(f.store);
   fixture_close(&f);
 }
 
@@ -438,7 +498,13 @@ static int some_work(tsr_store *s, tsr_error *error) {
   right = b.size == 3;
   tsr__buffer_release(&b);
   assert_true(right);
-  return tsr__store_remove(s, "e/2", error);
+  TSR_TRY(tsr__store_put_new(s, "e/new", "abc", 3, true, error));
+  tsr_listing two[2];
+  tsr_stamp stamps[2];
+  TSR_TRY(tsr__store_list_many(s, (const char *const[]){"e", ""}, 2, two, stamps, error));
+  for (int i = 0; i < 2; i++) tsr__listing_release(&two[i]);
+  TSR_TRY(tsr__store_remove(s, "e/2", error));
+  return tsr__store_remove_tree(s, "e", error);
 }
 
 static void test_no_failing_allocation_leaks(void **state) {
