@@ -32,6 +32,7 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
+#include "array/array_directories.h"
 #include "array/commit_file.h"
 #include "array/committed.h"
 #include "array/environment.h"
@@ -40,13 +41,11 @@
 #include "array/pending_late.h"
 #include "array/unfinished.h"
 
-enum { ROOT, SCHEMA, LISTING_COMMITS, STAMPED, FOOTERS = STAMPED };
-static const char *const listing_directories[] = {"", TSR_DIR_SCHEMA, TSR_DIR_COMMITS, TSR_DIR_FOOTERS};
 #define RENEWALS 64 /* tries to list the array, since others may publish and vacuum meanwhile */
-#define LISTINGS 1000 /* tries to list one directory, since others may commit or vacuum meanwhile */
 
 typedef struct renewal { /* a listing that is being made */
   tsr_array *array;
+  tsr_array_directories *directories; /* some of them may be listed already */
   tsr_commit_listing *listing;
   tsr_map ignored; /* names with suffix, from .ign files */
   tsr_map in_con; /* names of fragments in .con files */
@@ -57,6 +56,7 @@ typedef struct renewal { /* a listing that is being made */
   /* if the listing fails because of a cut .con: the file whose age says whether that may pass; else '' */
   tsr_path doubtful;
   tsr_buffer gone; /* gone_commit: prepared commits that count but whose fragment or staged file is missing */
+  bool need_root; /* the array's own directory is listed in any case */
   bool counting; /* fragments that are added belong to a prepared commit */
   tsr_error *error;
 } renewal;
@@ -132,52 +132,11 @@ static int listing_add_fragment(renewal *r, const char *name, const tsr_name *pa
 
 /* ---- __commits --------------------------------------------------------------------------------------------------- */
 
-static int list_directory(renewal *r, int which, tsr_listing *out) {
-  *out = (tsr_listing){.memory = &r->array->memory};
-  int rc = tsr__store_list(r->array->store, listing_directories[which], out, r->error);
-  return rc == TSR_NOT_FOUND && which != ROOT ? TSR_OK : rc;
-}
-
-/* Returns true if the listings are equal; both are sorted by name, as all listings are. */
-static bool same_entries(const tsr_listing *a, const tsr_listing *b) {
-  if (a->count != b->count) return false;
-  for (uint64_t i = 0; i < a->count; i++)
-    if (a->entries[i].kind != b->entries[i].kind || strcmp(a->entries[i].name, b->entries[i].name) != 0) return false;
-  return true;
-}
-
-/* Returns 1 if the directory has not changed since before it was listed. */
-static int is_steady(const renewal *r, int which) {
-  const tsr_stamp *a = &r->listing->stamps[which];
-  tsr_stamp b;
-  if (!a->known) return 0;
-  TSR_TRY(tsr__store_stamp(r->array->store, listing_directories[which], &b, r->error));
-  return b.known && a->a == b.a && a->b == b.b && a->c == b.c;
-}
-
-/* Lists a directory in a state that it had at one moment. A listing takes time: it may lack a file that was created
- * meanwhile, and also the file that the new one replaces, which was removed meanwhile. If the directory's stamp has not
- * changed, the listing is such a state. Otherwise the directory is listed until two listings in a row are equal. */
-static int list_state(renewal *r, int which, tsr_listing *out) {
-  TSR_TRY(list_directory(r, which, out));
-  int rc = is_steady(r, which);
-  for (int i = 0; rc == 0 && i < LISTINGS; i++) {
-    tsr_listing last = *out;
-    rc = list_directory(r, which, out);
-    if (rc >= 0) rc = same_entries(&last, out);
-    tsr__listing_release(&last);
-  }
-  if (rc == 0)
-    rc = tsr__fail(r->error, TSR_BUSY, "%s changes faster than it can be listed", listing_directories[which]);
-  if (rc < 0) tsr__listing_release(out);
-  return rc < 0 ? rc : TSR_OK;
-}
-
 /* Reads a .con or .ign, whose name need not be timestamped, or a .con under the name that it has while it is
  * prepared. */
 static int listing_read_file(renewal *r, const char *name, const tsr_commit_file **file) {
   const char *path;
-  TSR_TRY(listing_join_path(r, listing_directories[LISTING_COMMITS], name, &path));
+  TSR_TRY(listing_join_path(r, TSR_DIR_COMMITS, name, &path));
   TSR_TRY(tsr__array_commit_file(r->array, path, file, r->error));
   tsr__commit_file_keep(r->array, path, r->listing->generation);
   return TSR_OK;
@@ -291,7 +250,7 @@ static int count_staged(renewal *r, const tsr_pending *pending, const char *mark
   const char *commit = pending->commit;
   tsr_committed item = {0};
   uint64_t stem;
-  const char *name = staged + strlen(listing_directories[LISTING_COMMITS]) + 1;
+  const char *name = staged + strlen(TSR_DIR_COMMITS) + 1;
   const tsr_commit_file *file;
   bool exists, published;
   TSR_TRY(tsr__store_find(r->array->store, staged, &exists, r->error));
@@ -307,7 +266,7 @@ static int count_staged(renewal *r, const tsr_pending *pending, const char *mark
     return TSR_OK;
   }
   tsr__name_suffix(commit, TSR_SUFFIX_DELETE, &stem);
-  stem -= strlen(listing_directories[LISTING_COMMITS]) + 1;
+  stem -= strlen(TSR_DIR_COMMITS) + 1;
   tsr__name_parse(name + 1, stem, &item.parsed);
   TSR_TRY(listing_copy_text(r, name + 1, stem, &item.name));
   TSR_TRY(listing_copy_text(r, staged, strlen(staged), &item.path));
@@ -342,10 +301,9 @@ static int count_prepared(renewal *r, const tsr_pending *pending, const char *pa
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   tsr_name parsed;
   uint64_t stem;
-  const char *commit = pending->commit, *name = commit + strlen(listing_directories[LISTING_COMMITS]) + 1, *copy;
+  const char *commit = pending->commit, *name = commit + strlen(TSR_DIR_COMMITS) + 1, *copy;
   if (!tsr__pending_paths(commit, marker, staged)) return TSR_OK;
-  if (strncmp(commit, listing_directories[LISTING_COMMITS], strlen(listing_directories[LISTING_COMMITS])) != 0)
-    return count_old(r, commit);
+  if (strncmp(commit, TSR_DIR_COMMITS, strlen(TSR_DIR_COMMITS)) != 0) return count_old(r, commit);
   if (*staged) return count_staged(r, pending, path, staged);
   if (!tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem) || !tsr__name_parse(name, stem, &parsed)) return TSR_OK;
   TSR_TRY(listing_copy_text(r, name, stem, &copy));
@@ -431,7 +389,7 @@ static bool has_newly_committed(const tsr_array *array) {
 
 /* Adds the staged vacuum files of committed fragments: .NAME.vac.new counts as soon as NAME is committed, so one commit
  * publishes a merged fragment and hides its sources. */
-static int add_staged_vacuums(renewal *r, int which, const tsr_listing *entries) {
+static int add_staged_vacuums(renewal *r, tsr_directory which, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     tsr_committed item;
     const char *text = entries->entries[i].name;
@@ -441,7 +399,7 @@ static int add_staged_vacuums(renewal *r, int which, const tsr_listing *entries)
     if (!tsr__name_parse(text + 1, stem, &item.parsed)) continue;
     TSR_TRY(listing_copy_text(r, text + 1, stem, &item.name));
     if (!tsr__map_get(&r->listing->names, item.name)) continue;
-    TSR_TRY(listing_join_path(r, listing_directories[which], text, &item.path));
+    TSR_TRY(listing_join_path(r, tsr__directory_path(which), text, &item.path));
     tsr__commit_file_keep(r->array, item.path, r->listing->generation);
     TSR_TRY(listing_append(r, &r->listing->vacuums, &item));
   }
@@ -449,30 +407,28 @@ static int add_staged_vacuums(renewal *r, int which, const tsr_listing *entries)
 }
 
 static int listing_list_commits(renewal *r) {
-  tsr_listing entries;
-  int rc = list_state(r, LISTING_COMMITS, &entries);
-  if (rc >= 0) rc = listing_read_ignored(r, &entries);
-  if (rc >= 0) rc = listing_read_consolidated(r, &entries);
-  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
-    const char *name = entries.entries[i].name;
+  const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
+  int rc = tsr__directory_settle(r->directories, TSR_IN_COMMITS, r->error);
+  if (rc >= 0) rc = listing_read_ignored(r, entries);
+  if (rc >= 0) rc = listing_read_consolidated(r, entries);
+  for (uint64_t i = 0; rc >= 0 && i < entries->count; i++) {
+    const char *name = entries->entries[i].name;
     tsr_committed item;
-    if ((rc = parse_entry(r, listing_directories[LISTING_COMMITS], name, TSR_SUFFIX_WRITE, &item)) > 0)
+    if ((rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_WRITE, &item)) > 0)
       rc = listing_add_fragment(r, item.name, &item.parsed, false);
-    else if (rc == 0 && (rc = parse_entry(r, listing_directories[LISTING_COMMITS], name, TSR_SUFFIX_DELETE, &item)) > 0)
+    else if (rc == 0 && (rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_DELETE, &item)) > 0)
       rc = listing_add_delete(r, &item);
-    else if (rc == 0 && (rc = parse_entry(r, listing_directories[LISTING_COMMITS], name, TSR_SUFFIX_VACUUM, &item)) > 0)
+    else if (rc == 0 && (rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_VACUUM, &item)) > 0)
       rc = listing_append(r, &r->listing->vacuums, &item);
     else if (rc == 0 && tsr__name_ends_in(name, TSR_SUFFIX_PENDING)) {
       const char *path;
-      rc = listing_join_path(r, listing_directories[LISTING_COMMITS], name, &path);
-      if (rc >= 0) rc = add_listed_marker(r, path, &entries);
+      rc = listing_join_path(r, TSR_DIR_COMMITS, name, &path);
+      if (rc >= 0) rc = add_listed_marker(r, path, entries);
     } else if (rc == 0 && tsr__name_ends_in(name, TSR_SUFFIX_UPDATE))
-      rc = tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported",
-                     listing_directories[LISTING_COMMITS], name);
+      rc = tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported", TSR_DIR_COMMITS, name);
   }
-  if (rc >= 0) rc = add_staged_vacuums(r, LISTING_COMMITS, &entries);
-  tsr__count(r->array->environment, TSR_COUNT_commits_listed, entries.count);
-  tsr__listing_release(&entries);
+  if (rc >= 0) rc = add_staged_vacuums(r, TSR_IN_COMMITS, entries);
+  tsr__count(r->array->environment, TSR_COUNT_commits_listed, entries->count);
   return rc;
 }
 
@@ -509,12 +465,17 @@ static int add_footers(renewal *r, const char *directory, const char *text) {
   return listing_append(r, &r->listing->footers, &item);
 }
 
+/* Finds out whether the array's directory has names of the old layout. */
+static void find_old_names(renewal *r, const tsr_listing *root) {
+  tsr_name parsed;
+  for (uint64_t i = 0; i < root->count && !r->listing->old_layout; i++)
+    r->listing->old_layout = tsr__name_parse(root->entries[i].name, strcspn(root->entries[i].name, "."), &parsed);
+}
+
 static int list_old_layout(renewal *r, const tsr_listing *root) {
   for (uint64_t i = 0; i < root->count; i++) {
     const char *text = root->entries[i].name, *stem;
     uint64_t size;
-    tsr_name parsed;
-    r->listing->old_layout |= tsr__name_parse(text, strcspn(text, "."), &parsed);
     if (!tsr__name_suffix(text, TSR_SUFFIX_OLD_WRITE, &size)) continue;
     TSR_TRY(listing_copy_text(r, text, size, &stem));
     TSR_TRY(tsr__map_put(&r->ok, stem, (void *)(uintptr_t)stem, r->error));
@@ -524,27 +485,25 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
     tsr_committed item;
     int rc = TSR_OK;
     if (entry->kind != TSR_ENTRY_FILE) rc = listing_add_old_fragment(r, root, entry->name);
-    else if ((rc = parse_entry(r, listing_directories[ROOT], entry->name, TSR_SUFFIX_VACUUM, &item)) > 0)
+    else if ((rc = parse_entry(r, "", entry->name, TSR_SUFFIX_VACUUM, &item)) > 0)
       rc = listing_append(r, &r->listing->vacuums, &item);
-    else if (rc == 0) rc = add_footers(r, listing_directories[ROOT], entry->name);
+    else if (rc == 0) rc = add_footers(r, "", entry->name);
     if (rc < 0) return rc;
   }
-  return add_staged_vacuums(r, ROOT, root);
+  return add_staged_vacuums(r, TSR_IN_ROOT, root);
 }
 
 static int list_footers(renewal *r) {
-  tsr_listing entries;
-  int rc = list_directory(r, FOOTERS, &entries);
-  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
+  const tsr_listing *entries = &r->directories->lists[TSR_IN_FOOTERS];
+  for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_commit_list *footers = &r->listing->footers;
     const uint64_t before = footers->count;
-    rc = add_footers(r, listing_directories[FOOTERS], entries.entries[i].name);
-    if (rc < 0 || footers->count == before) continue;
+    TSR_TRY(add_footers(r, TSR_DIR_FOOTERS, entries->entries[i].name));
+    if (footers->count == before) continue;
     const tsr_committed *item = &footers->items[before];
-    rc = tsr__map_put(&r->metas, item->name, (void *)(uintptr_t)item->path, r->error);
+    TSR_TRY(tsr__map_put(&r->metas, item->name, (void *)(uintptr_t)item->path, r->error));
   }
-  tsr__listing_release(&entries);
-  return rc;
+  return TSR_OK;
 }
 
 /* Lists the schema of an array whose creation is not published, for the environment that has created it. */
@@ -560,25 +519,26 @@ static int list_pending(renewal *r, const tsr_listing *root) {
   return rc < 0 ? rc : listing_append(r, &r->listing->schemas, &item);
 }
 
+static bool is_schema(const tsr_entry *entry, tsr_name *parsed) {
+  return entry->kind != TSR_ENTRY_DIRECTORY && tsr__name_parse(entry->name, strlen(entry->name), parsed);
+}
+
 static int list_schemas(renewal *r, const tsr_listing *root) {
-  tsr_listing entries;
-  int rc = list_directory(r, SCHEMA, &entries);
+  const tsr_listing *entries = &r->directories->lists[TSR_IN_SCHEMAS];
   const char *old = tsr__listing_has(root, TSR_FILE_OLD_SCHEMA)  ? TSR_FILE_OLD_SCHEMA
                     : tsr__listing_has(root, TSR_FILE_KV_SCHEMA) ? TSR_FILE_KV_SCHEMA
                                                                  : NULL;
   r->listing->old_layout |= old != NULL;
-  if (rc >= 0 && old) rc = listing_append(r, &r->listing->schemas, &(tsr_committed){.name = old, .path = old});
-  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) { /* sorted by name */
+  if (old) TSR_TRY(listing_append(r, &r->listing->schemas, &(tsr_committed){.name = old, .path = old}));
+  for (uint64_t i = 0; i < entries->count; i++) { /* sorted by name */
     tsr_committed item = {0};
-    const char *text = entries.entries[i].name;
-    if (entries.entries[i].kind == TSR_ENTRY_DIRECTORY || !tsr__name_parse(text, strlen(text), &item.parsed)) continue;
-    rc = listing_copy_text(r, text, strlen(text), &item.name);
-    if (rc >= 0) rc = listing_join_path(r, listing_directories[SCHEMA], text, &item.path);
-    if (rc >= 0) rc = listing_append(r, &r->listing->schemas, &item);
+    const char *text = entries->entries[i].name;
+    if (!is_schema(&entries->entries[i], &item.parsed)) continue;
+    TSR_TRY(listing_copy_text(r, text, strlen(text), &item.name));
+    TSR_TRY(listing_join_path(r, TSR_DIR_SCHEMA, text, &item.path));
+    TSR_TRY(listing_append(r, &r->listing->schemas, &item));
   }
-  tsr__listing_release(&entries);
-  if (rc >= 0 && r->listing->schemas.count == 0 && r->array->schemas.pending) rc = list_pending(r, root);
-  return rc;
+  return r->listing->schemas.count == 0 && r->array->schemas.pending ? list_pending(r, root) : TSR_OK;
 }
 
 /* ---- Unfinished .con files --------------------------------------------------------------------------------------- */
@@ -626,46 +586,90 @@ static const char *why_no_array(const tsr_listing *root) {
   return "the directory holds no schema; tessera_objects lists the arrays below one";
 }
 
-/* Lists the array's directory. If it is missing, the message gives a reason only if a file is in its place. */
-static int listing_list_root(renewal *r, tsr_listing *root) {
-  int rc = list_state(r, ROOT, root);
-  if (rc != TSR_NOT_FOUND) return rc;
+/* Returns true if no commit and no schema can appear in the array's own directory. That is certain once all schemas
+ * have been loaded and are of version 12 or later, because no library writes fragments of a version older than the
+ * schema's. */
+static bool is_new_layout(const tsr_array *array) {
+  tsr_commit_listing *listing = array->listing;
+  if (listing->new_layout) return true;
+  if (listing->old_layout) return false;
+  for (uint64_t i = 0; i < listing->schemas.count; i++)
+    if (!layout_has_commits_folder(tsr__array_schema_version(array, listing->schemas.items[i].name))) return false;
+  return listing->new_layout = true;
+}
+
+/* Fails if the array's directory is missing. The message gives a reason only if a file is in its place. */
+static int check_root_exists(renewal *r) {
   uint64_t when;
+  if (!r->directories->lists[TSR_IN_ROOT].missing) return TSR_OK;
   if (tsr__store_modified(r->array->store, "", &when, NULL) >= 0) /* something is there, but it cannot be listed */
     return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: it is not a directory", r->array->path);
   return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s", r->array->path);
 }
 
+/* Returns true if the listed directory __schema has exactly the schemas of the last listing. */
+static bool has_same_schemas(const renewal *r) {
+  const tsr_listing *entries = &r->directories->lists[TSR_IN_SCHEMAS];
+  const tsr_commit_list *last = &r->array->listing->schemas;
+  uint64_t same = 0;
+  tsr_name parsed;
+  for (uint64_t i = 0; i < entries->count; i++) {
+    if (!is_schema(&entries->entries[i], &parsed)) continue;
+    if (same == last->count || strcmp(last->items[same].name, entries->entries[i].name) != 0) return false;
+    same++;
+  }
+  return same == last->count && same > 0;
+}
+
+/* Lists the array's directories in one call. The array's own directory is left out if it was seen before: in the new
+ * layout nothing in it matters as long as the schemas are the same. In the old layout, __commits must be listed after it: a
+ * vacuum in between may remove fragments that the first listing has, and it removes them after it has made the commit
+ * that replaces them. */
+static int list_directories(renewal *r, bool commits) {
+  static const tsr_directory order[] = {TSR_IN_ROOT, TSR_IN_SCHEMAS, TSR_IN_FOOTERS, TSR_IN_COMMITS};
+  tsr_array_directories *d = r->directories;
+  const unsigned end = commits ? 4 : 2;
+  const tsr_commit_listing *last = r->array->listing;
+  const bool seen = last && (last->complete || r->array->store->stamps_are_listings);
+  if (seen && !r->need_root && !r->array->schemas.pending && !d->listed[TSR_IN_ROOT] && is_new_layout(r->array)) {
+    TSR_TRY(tsr__directories_list(d, order + 1, end - 1, r->error));
+    if (has_same_schemas(r)) return TSR_OK;
+    tsr__directories_release(d);
+  }
+  TSR_TRY(tsr__directories_list(d, order, end, r->error));
+  TSR_TRY(check_root_exists(r));
+  const int again = tsr__directory_settle(d, TSR_IN_ROOT, r->error);
+  TSR_TRY(check_root_exists(r));
+  if (again <= 0 || !commits) return again;
+  tsr__directory_forget(d, TSR_IN_FOOTERS);
+  tsr__directory_forget(d, TSR_IN_COMMITS);
+  return tsr__directories_list(d, order + 2, 2, r->error);
+}
+
 /* Fails with TSR_ABORT if the array's directory has changed since it was listed. __commits is listed after it, and a
  * vacuum in between may have removed fragments that the first listing has, and the vacuum file that would hide them in
  * the second. Call only if the directory has committed names (old layout). */
-static int listing_check_root(renewal *r, const tsr_listing *root) {
-  tsr_listing again;
-  int rc = is_steady(r, ROOT);
-  if (rc) return rc < 0 ? rc : TSR_OK;
-  TSR_TRY(list_directory(r, ROOT, &again));
-  const bool same = same_entries(root, &again);
-  tsr__listing_release(&again);
-  return same ? TSR_OK : tsr__fail(r->error, TSR_ABORT, "it changes while it is listed");
+static int listing_check_root(renewal *r) {
+  const int same = tsr__directory_is_same(r->directories, TSR_IN_ROOT, r->error);
+  if (same) return same < 0 ? same : TSR_OK;
+  return tsr__fail(r->error, TSR_ABORT, "it changes while it is listed");
 }
 
 static int listing_list_all(renewal *r, bool commits) {
-  tsr_listing root;
-  int rc = listing_list_root(r, &root);
-  if (rc >= 0) rc = list_schemas(r, &root);
-  if (rc >= 0 && r->listing->schemas.count == 0)
-    rc = tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: %s", r->array->path, why_no_array(&root));
-  if (rc >= 0 && commits) {
-    rc = list_footers(r); /* first: listing_list_commits needs the names */
-    if (rc >= 0) rc = listing_list_commits(r);
-    if (rc >= 0) rc = list_old_layout(r, &root);
-    if (rc >= 0) rc = listing_check_unfinished(r, &root);
-    if (rc >= 0) rc = check_gone(r);
-    if (rc >= 0 && r->listing->old_layout) rc = listing_check_root(r, &root);
-    if (rc == TSR_NOT_FOUND) rc = TSR_ABORT; /* a listed file is gone: list again */
-  }
-  tsr__listing_release(&root);
-  return rc;
+  const tsr_listing *root = &r->directories->lists[TSR_IN_ROOT];
+  TSR_TRY(list_directories(r, commits));
+  TSR_TRY(list_schemas(r, root));
+  if (r->listing->schemas.count == 0)
+    return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: %s", r->array->path, why_no_array(root));
+  find_old_names(r, root);
+  if (!commits) return TSR_OK;
+  int rc = list_footers(r); /* first: listing_list_commits needs the names */
+  if (rc >= 0) rc = listing_list_commits(r);
+  if (rc >= 0) rc = list_old_layout(r, root);
+  if (rc >= 0) rc = listing_check_unfinished(r, root);
+  if (rc >= 0) rc = check_gone(r);
+  if (rc >= 0 && r->listing->old_layout) rc = listing_check_root(r);
+  return rc == TSR_NOT_FOUND ? TSR_ABORT : rc; /* a listed file is gone: list again */
 }
 
 static void free_listing(tsr_commit_listing *listing) {
@@ -674,24 +678,23 @@ static void free_listing(tsr_commit_listing *listing) {
   tsr__free(listing);
 }
 
-/* Replaces the array's listing by a new one. On an error the last listing stays, and *doubtful is the path of a file
+/* Replaces the array's listing by a new one. `directories` may have some that are listed already. On an error the last listing stays, and *doubtful is the path of a file
  * whose age says whether the error may pass, or ''. */
-static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED], tsr_path *doubtful,
+static int renew(tsr_array *array, bool commits, bool force, tsr_array_directories *directories, tsr_path *doubtful,
                  tsr_error *error) {
   tsr_commit_listing *listing;
   TSR_TRY(TSR_ALLOC(&array->memory, &listing, error));
   tsr_memory *memory = &array->memory;
-  renewal r = {.array = array, .listing = listing, .error = error};
+  renewal r = {.array = array, .directories = directories, .listing = listing, .need_root = force, .error = error};
   r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = r.settled.memory =
       r.gone.memory = memory;
   listing->names.memory = memory;
   tsr__arena_init(&listing->arena, memory);
   listing->generation = array->listing ? array->listing->generation + 1 : 1;
   listing->complete = commits;
-  memcpy(listing->stamps, stamps, sizeof listing->stamps);
-
   int rc = tsr__commit_files_outdate(array, error);
   if (rc >= 0) rc = listing_list_all(&r, commits);
+  for (int i = 0; i < TSR_LISTING_STAMPS; i++) listing->stamps[i] = directories->stamps[i];
   *doubtful = r.doubtful;
   tsr__map_release(&r.ignored);
   tsr__map_release(&r.in_con);
@@ -713,36 +716,34 @@ static int renew(tsr_array *array, bool commits, const tsr_stamp stamps[STAMPED]
   return TSR_OK;
 }
 
-/* Returns true if no commit and no schema can appear in the array's own directory. That is certain once all schemas
- * have been loaded and are of version 12 or later, because no library writes fragments of a version older than the
- * schema's. */
-static bool is_new_layout(const tsr_array *array) {
-  tsr_commit_listing *listing = array->listing;
-  if (listing->new_layout) return true;
-  if (listing->old_layout) return false;
-  for (uint64_t i = 0; i < listing->schemas.count; i++)
-    if (!layout_has_commits_folder(tsr__array_schema_version(array, listing->schemas.items[i].name))) return false;
-  return listing->new_layout = true;
-}
-
-static int take_stamp(tsr_array *array, int which, tsr_stamp *stamp, tsr_error *error) {
-  int rc = tsr__store_stamp(array->store, listing_directories[which], stamp, error);
-  if (rc < 0) return tsr__wrap(error, "array %s", array->path), rc;
-  return TSR_OK;
+/* Returns 1 if one of the directories has changed in which a commit or a schema may appear, else 0. If a stamp takes as
+ * long as a listing, it lists them, so that a renewal need not do it again. */
+static int has_changed_directory(tsr_array *array, bool commits, tsr_array_directories *directories, tsr_error *error) {
+  static const tsr_directory order[] = {TSR_IN_ROOT, TSR_IN_SCHEMAS, TSR_IN_COMMITS};
+  const unsigned first = is_new_layout(array) ? 1 : 0, count = (commits ? 3 : 2) - first;
+  const char *paths[TSR_LISTING_STAMPS];
+  tsr_stamp now[TSR_LISTING_STAMPS];
+  for (unsigned i = 0; i < count; i++) {
+    if (!array->listing->stamps[order[first + i]].known) return 1;
+    paths[i] = tsr__directory_path(order[first + i]);
+  }
+  if (!array->store->stamps_are_listings) TSR_TRY(tsr__store_stamp_many(array->store, paths, count, now, error));
+  else TSR_TRY(tsr__directories_list(directories, order + first, count, error));
+  for (unsigned i = 0; i < count; i++) {
+    const tsr_directory which = order[first + i];
+    const tsr_stamp *stamp = array->store->stamps_are_listings ? &directories->stamps[which] : &now[i];
+    if (!tsr__same_stamp(&array->listing->stamps[which], stamp)) return 1;
+  }
+  return 0;
 }
 
 /* Returns 1 if the listing must be renewed, 0 if not. */
-static int listing_has_changed(tsr_array *array, bool commits, tsr_error *error) {
+static int listing_has_changed(tsr_array *array, bool commits, tsr_array_directories *directories, tsr_error *error) {
   const tsr_commit_listing *listing = array->listing;
-  int rc = 0;
   if (!listing || (commits && !listing->complete)) return 1;
-  for (int i = is_new_layout(array) ? SCHEMA : ROOT; i < (commits ? STAMPED : LISTING_COMMITS); i++) {
-    const tsr_stamp *a = &listing->stamps[i];
-    tsr_stamp b;
-    if (!a->known) return 1;
-    TSR_TRY(take_stamp(array, i, &b, error));
-    if (!b.known || a->a != b.a || a->b != b.b || a->c != b.c) return 1;
-  }
+  int rc = has_changed_directory(array, commits, directories, error);
+  if (rc < 0) tsr__wrap(error, "array %s", array->path);
+  if (rc) return rc;
   if (commits && has_newly_committed(array)) return 1;
   if (commits) TSR_TRY(rc = tsr__commit_files_grown(array, error));
   if (rc > 0) return 1;
@@ -752,28 +753,38 @@ static int listing_has_changed(tsr_array *array, bool commits, tsr_error *error)
   return 0;
 }
 
+/* Renews the listing once if that is necessary. Returns 0 if it is not, or if it has been done; 1 if a file that may
+ * still be written is in the way. */
+static int renew_once(tsr_array *array, bool commits, bool force, tsr_patience *patience, bool *last,
+                      tsr_error *error) {
+  tsr_array_directories directories = {.store = array->store};
+  tsr_path doubtful = {""};
+  *last = true;
+  int rc = force ? 1 : listing_has_changed(array, commits, &directories, error);
+  if (rc > 0) {
+    rc = renew(array, commits || (array->listing && array->listing->complete), force, &directories, &doubtful, error);
+    if (*doubtful.text) rc = tsr__patience(patience, array->store, doubtful.text, rc, error);
+    *last = rc != 1 && rc != TSR_ABORT && (rc != TSR_IO || !tsr__array_files_make_room(array));
+    if (rc < 0 && rc != TSR_NOT_FOUND && *last) tsr__wrap(error, "array %s", array->path);
+  }
+  tsr__directories_release(&directories);
+  return rc;
+}
+
 int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error) {
-  tsr_stamp stamps[STAMPED];
   tsr_patience patience = {0};
   tsr_error unseen;
   int rc = TSR_OK;
+  bool last = false;
   if (!error) error = &unseen;
   if (array->snapshots.frozen && !force && array->listing && array->listing->complete) return TSR_OK;
-  for (int i = 0; i < RENEWALS; i++) {
-    const int changed = force ? 1 : listing_has_changed(array, commits, error);
-    tsr_path doubtful = {""};
-    if (changed <= 0) return changed;
-    for (int which = 0; which < STAMPED; which++) TSR_TRY(take_stamp(array, which, &stamps[which], error));
-    rc = renew(array, commits || (array->listing && array->listing->complete), stamps, &doubtful, error);
-    if (*doubtful.text) rc = tsr__patience(&patience, array->store, doubtful.text, rc, error);
-    if (rc != 1 && rc != TSR_ABORT && (rc != TSR_IO || !tsr__array_files_make_room(array))) break;
-  }
+  for (int i = 0; i < RENEWALS && !last; i++) rc = renew_once(array, commits, force, &patience, &last, error);
+  if (last) return rc;
   if (rc > 0) { /* the doubtful file kept changing */
     const tsr_error before = *error;
     rc = tsr__fail(error, TSR_BUSY, "%s", before.message);
   }
-  if (rc < 0 && rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s", array->path);
-  return rc;
+  return tsr__wrap(error, "array %s", array->path), rc;
 }
 
 void tsr__array_listing_release(tsr_array *array) {

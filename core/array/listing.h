@@ -25,11 +25,14 @@ typedef struct tsr_commit_list {
   uint64_t count, capacity;
 } tsr_commit_list;
 
+#define TSR_LISTING_STAMPS 3
+
 typedef struct tsr_commit_listing {
   tsr_arena arena;
   uint64_t generation; /* 1 for the first listing of the array, then 2, 3, ... */
   bool complete; /* false: only schemas are listed */
-  tsr_stamp stamps[3]; /* of the array's directory, __schema and __commits, before they were listed */
+  /* of the array's directory, __schema and __commits (tsr_directory), before they were listed */
+  tsr_stamp stamps[TSR_LISTING_STAMPS];
   bool old_layout; /* the array's directory itself has committed names, or an old schema */
   /* all schemas are version 12 or newer, so no commit can appear in the array's directory: it need not be checked for
    * changes */

@@ -272,6 +272,53 @@ static void test_only_needed_directories_are_checked(void **state) {
   array->store->methods = plain;
 }
 
+/* A store in which a stamp is a listing, as in a bucket: what has been listed to find a change is not listed again. */
+static unsigned lists[5]; /* of the array's directory, __schema, __commits, others; and the calls */
+static int list_together(tsr_store *s, const char *const *paths, uint64_t count, tsr_listing *listings,
+                         tsr_stamp *stamps, tsr_error *e) {
+  lists[4]++;
+  for (uint64_t i = 0; i < count; i++) {
+    const char *path = paths[i];
+    lists[!*path ? 0 : !strcmp(path, "__schema") ? 1 : !strcmp(path, "__commits") ? 2 : 3]++;
+    TSR_TRY(own_stamp(s, path, &stamps[i], e));
+    const int rc = plain->list(s, path, &listings[i], e);
+    listings[i].missing = rc == TSR_NOT_FOUND;
+    if (rc < 0 && rc != TSR_NOT_FOUND) return rc;
+  }
+  return TSR_OK;
+}
+static const char *listed_as(void) {
+  static char text[100];
+  memset(lists, 0, sizeof lists);
+  const int rc = list();
+  snprintf(text, sizeof text, "%u%u%u%u in %u: %s", lists[0], lists[1], lists[2], lists[3], lists[4],
+           rc < 0 ? "failed" : names(&array->listing->fragments));
+  return text;
+}
+static void test_a_stamp_that_is_a_listing_is_not_taken_twice(void **state) {
+  static tsr_store_methods methods;
+  plain = array->store->methods;
+  methods = *plain;
+  methods.list_many = list_together;
+  methods.stamp = own_stamp;
+  array->store->methods = &methods;
+  array->store->listings_are_states = array->store->stamps_are_listings = true;
+  tiny_text(store, "__commits/__1_1" U "_22.wrt", "");
+  assert_string_equal(listed_as(), "0111 in 1: 1-1 "); /* opening the array has listed its own directory */
+  assert_string_equal(listed_as(), "0110 in 1: 1-1 ");
+  tiny_text(store, "__commits/__2_2" U "_22.wrt", "");
+  assert_string_equal(listed_as(), "0111 in 2: 1-1 2-2 ");
+  assert_string_equal(listed_as(), "0110 in 1: 1-1 2-2 ");
+  tiny_schema(store, "__schema/__9_9" U, false, 1, a_only);
+  assert_string_equal(listed_as(), "1222 in 3: 1-1 2-2 "); /* it may be one of the old layout */
+  assert_string_equal(listed_as(), "1110 in 1: 1-1 2-2 ");
+  assert_int_equal(tsr__store_remove(store, "__schema/__1_1" U, NULL), TSR_OK);
+  assert_int_equal(tsr__store_remove(store, "__schema/__9_9" U, NULL), TSR_OK);
+  assert_non_null(strstr(listed_as(), "failed"));
+  array->store->listings_are_states = array->store->stamps_are_listings = false;
+  array->store->methods = plain;
+}
+
 /* While __commits is listed, a merge commits and a vacuum removes its source: the first listing has neither of them. */
 static int torn_list(tsr_store *s, const char *path, tsr_listing *out, tsr_error *e) {
   static const char source[] = "__commits/__1_1" U "_22.wrt", merged[] = "__commits/__1_2" U "_22.wrt";
@@ -358,6 +405,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_listing_is_a_state_of_the_directory, setup, teardown),
       cmocka_unit_test_setup_teardown(test_vacuum_between_two_directories_is_noticed, setup, teardown),
       cmocka_unit_test_setup_teardown(test_only_needed_directories_are_checked, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_stamp_that_is_a_listing_is_not_taken_twice, setup, teardown),
       cmocka_unit_test_setup_teardown(test_missing_array_is_not_found, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
