@@ -26,6 +26,7 @@
 #define KEPT_ALL (UINT64_C(16) << 20) /* largest sum of these of one array, in bytes */
 /* fragments of at most so many tiles have their R-tree read together with their footer */
 #define EAGER_TILES     4096
+#define EXPECTED_TAIL   65536 /* bytes at the end of a metadata file that a store may fetch ahead */
 #define CANCEL_INTERVAL 32 /* fragments that are read between two checks for cancellation */
 
 typedef struct tsr_open_file {
@@ -114,11 +115,11 @@ static int fragment_join_path(const tsr_fragment *fragment, const char *file, ts
   return tsr__buffer_append_u8(path, 0, error);
 }
 
-/* Opens a file of a fragment. Below version 5 the metadata file of a prepared fragment has a provisional name, and the
+/* Opens a file of a fragment, of a size that its metadata says (or TSR_SIZE_UNKNOWN). Below version 5 the metadata file of a prepared fragment has a provisional name, and the
  * commit may already count. Publishing renames the file, maybe between two tries. So the final name is tried once more
  * after the provisional one. */
-static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const char *name, tsr_file **file,
-                        tsr_error *error) {
+static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const char *name, uint64_t size,
+                        tsr_file **file, tsr_error *error) {
   tsr_buffer path = {.memory = &array->memory};
   const bool may_be_prepared =
       !layout_has_commit_files(fragment->parsed.version) && strcmp(name, TSR_FILE_FRAGMENT_METADATA) == 0;
@@ -126,15 +127,14 @@ static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const ch
   int rc = TSR_NOT_FOUND;
   for (int i = 0; i < (may_be_prepared ? 3 : 1) && rc == TSR_NOT_FOUND; i++) {
     rc = fragment_join_path(fragment, names[i], &path, error);
-    if (rc >= 0) rc = tsr__store_open_file(tsr__fragment_store(array, fragment), (const char *)path.data, file, error);
+    if (rc >= 0)
+      rc = tsr__store_open_sized(tsr__fragment_store(array, fragment), (const char *)path.data, size, file, error);
   }
   tsr__buffer_release(&path);
   return rc;
 }
 
-/* Fails for a missing file of a committed fragment: TSR_ABORT if the fragment has been vacuumed meanwhile, TSR_CORRUPT
- * if it is still listed. */
-static int fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error) {
+int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error) {
   tsr_error before = {0};
   if (error) before = *error;
   TSR_TRY(tsr__array_list(array, true, true, error));
@@ -160,9 +160,10 @@ static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index
                         tsr_error *error) {
   tsr_file *file = NULL;
   fragment_open_file *block;
-  int rc = open_file_of(array, fragment, name, &file, error);
-  if (rc == TSR_IO && tsr__array_files_make_room(array)) rc = open_file_of(array, fragment, name, &file, error);
-  if (rc == TSR_NOT_FOUND) return fail_missing(array, fragment, error);
+  const uint64_t size = least > 0 ? least : TSR_SIZE_UNKNOWN;
+  int rc = open_file_of(array, fragment, name, size, &file, error);
+  if (rc == TSR_IO && tsr__array_files_make_room(array)) rc = open_file_of(array, fragment, name, size, &file, error);
+  if (rc == TSR_NOT_FOUND) return tsr__fragment_fail_missing(array, fragment, error);
   if (rc >= 0 && file->size < least)
     rc = tsr__fail(error, TSR_CORRUPT, "array %s: %s has %llu bytes, but its fragment's metadata says %llu",
                    array->path, file->path, (unsigned long long)file->size, (unsigned long long)least);
@@ -281,7 +282,7 @@ static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, 
 static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument,
                                 tsr_error *error) {
   tsr_file *file = NULL;
-  int rc = open_file_of(array, fragment, TSR_FILE_FRAGMENT_METADATA, &file, error);
+  int rc = open_file_of(array, fragment, TSR_FILE_FRAGMENT_METADATA, TSR_SIZE_UNKNOWN, &file, error);
   if (rc < 0) return rc;
   rc = fragment_keep(array, fragment, &file, error);
   if (rc >= 0)
@@ -365,30 +366,6 @@ static int fragment_load(tsr_array *array, tsr_fragment *fragment, const uint8_t
   return tsr__array_damage(rc, error);
 }
 
-/* ---- Removing ---------------------------------------------------------------------------------------------------- */
-
-int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error) {
-  tsr_listing entries = {0};
-  tsr_buffer path = {.memory = store->memory};
-  tsr_error unseen;
-  int rc = tsr__store_remove(store, directory, &unseen); /* removes a link to a directory, not its target */
-  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
-  rc = tsr__store_list(store, directory, &entries, error);
-  if (rc == TSR_NOT_FOUND) return TSR_OK;
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    path.size = 0;
-    rc = tsr__buffer_printf(&path, error, "%s/%s", directory, entries.entries[i].name);
-    if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
-    if (rc >= 0) rc = tsr__store_remove(store, (const char *)path.data, error);
-    if (rc == TSR_NOT_FOUND) rc = TSR_OK;
-  }
-  if (rc >= 0) rc = tsr__store_remove(store, directory, error);
-  if (rc == TSR_NOT_FOUND) rc = TSR_OK;
-  tsr__listing_release(&entries);
-  tsr__buffer_release(&path);
-  return rc;
-}
-
 /* ---- The registry ------------------------------------------------------------------------------------------------ */
 
 /* Removes the files of a provisional fragment. Files that cannot be removed remain as debris, which is never taken for
@@ -397,7 +374,7 @@ static void remove_files(tsr_array *array, const tsr_fragment *fragment) {
   char path[160];
   tsr_error ignored;
   snprintf(path, sizeof path, "%s%.120s", tsr__fragment_parent(fragment), fragment->name);
-  (void)tsr__fragment_remove(tsr__fragment_store(array, fragment), path, &ignored);
+  (void)tsr__store_remove_tree(tsr__fragment_store(array, fragment), path, &ignored);
 }
 
 static void drop_tiles(tsr_fragment *fragment) {
@@ -512,6 +489,24 @@ int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *item
   }
   tsr__free(r.fragments);
   return rc;
+}
+
+void tsr__array_fragments_expect(tsr_array *array, const tsr_committed *const *items, uint64_t count) {
+  tsr_wish *wishes;
+  tsr_arena arena;
+  uint64_t n = 0;
+  if (count == 0 || !tsr__store_expects(array->store)) return;
+  tsr__arena_init(&arena, &array->memory);
+  int rc = TSR_ARENA_ARRAY(&arena, count, &wishes, NULL);
+  while (rc >= 0 && n < count) {
+    const tsr_path path =
+        tsr__path_of(items[n]->old_layout ? "" : TSR_DIR_FRAGMENTS, items[n]->name, "/" TSR_FILE_FRAGMENT_METADATA);
+    char *copy;
+    rc = TSR_ARENA_COPY(&arena, path.text, strlen(path.text), &copy, NULL);
+    if (rc >= 0) wishes[n++] = (tsr_wish){.path = copy, .size = EXPECTED_TAIL, .tail = true};
+  }
+  if (n > 0) tsr__store_expect(array->store, wishes, n);
+  tsr__arena_release(&arena);
 }
 
 void tsr__array_fragments_prune(tsr_array *array) {

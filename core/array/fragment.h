@@ -60,6 +60,9 @@ int tsr__array_fragment(tsr_array *array, const tsr_committed *item, const uint8
  * cancellation (TSR_INTERRUPT). */
 int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_error *error);
 
+/* Tells the store that the metadata files of these fragments will be read soon. */
+void tsr__array_fragments_expect(tsr_array *array, const tsr_committed *const *items, uint64_t count);
+
 /* Removes a reference; the last one frees the fragment. */
 void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment);
 
@@ -69,10 +72,6 @@ int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **f
 
 /* Allocates the array of open files, all closed. The footer must have been decoded. */
 int tsr__fragment_make_files(tsr_fragment *fragment, tsr_error *error);
-
-/* Removes a fragment's directory and the files in it. Missing files are no error. A symbolic link in place of the
- * directory is removed; its target stays. */
-int tsr__fragment_remove(tsr_store *store, const char *directory, tsr_error *error);
 
 /* Removes the fragments from the registry that the last listing does not have. */
 void tsr__array_fragments_prune(tsr_array *array);
@@ -86,6 +85,10 @@ void tsr__array_fragments_prune(tsr_array *array);
 int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error);
 int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_part_kind part, tsr_file **file,
                        tsr_error *error);
+
+/* Fails for a missing file of a committed fragment, which the array's listing shows; `error` says what is missing. It
+ * lists the array again: TSR_ABORT if the fragment has been vacuumed meanwhile, TSR_CORRUPT if it is still listed. */
+int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error);
 
 /* Ends the use of all files that were given out, except pinned ones (tsr__fragment_file_hold), and closes the least
  * recently used files beyond the limits above. Call it before or after each window of tiles. For the caller's thread

@@ -388,15 +388,18 @@ static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
 
 /* Loads all visible fragments that have no footer yet, by all threads if there are enough of them. */
 static int read_unread(selection *s) {
+  const uint64_t known = s->array->registry.fragments.count, all = s->array->listing->fragments.count;
+  const uint64_t least = tsr__store_expects(s->array->store) ? 1 : READ_TOGETHER;
   const tsr_committed **unread;
   const uint8_t *bytes;
   uint64_t count = 0;
-  if (s->array->registry.fragments.count + READ_TOGETHER > s->array->listing->fragments.count) return TSR_OK;
+  if (known + least > all) return TSR_OK;
   TSR_TRY(TSR_ALLOC_ARRAY(&s->array->memory, s->count, &unread, s->error));
   for (uint64_t i = 0; i < s->count; i++)
     if (!tsr__map_get(&s->array->registry.fragments, s->visible[i]->name) &&
         !snapshot_find_footer(s, s->visible[i], &bytes))
       unread[count++] = s->visible[i];
+  tsr__array_fragments_expect(s->array, unread, count);
   int rc = count < READ_TOGETHER ? TSR_OK : tsr__array_fragments_read(s->array, unread, count, s->error);
   tsr__free(unread);
   return rc;

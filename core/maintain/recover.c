@@ -113,7 +113,7 @@ static int undo_commit(const recovery *r, const tsr_pending *pending, tsr_error 
   if (new_layout && *staged) TSR_TRY(tsr__pending_unmark(store, staged, error));
   for (uint64_t i = 0; i < pending->fragment_count; i++) {
     snprintf(path, sizeof path, "%s%.127s", new_layout ? TSR_DIR_FRAGMENTS "/" : "", pending->fragments[i]);
-    TSR_TRY(tsr__fragment_remove(store, path, error));
+    TSR_TRY(tsr__store_remove_tree(store, path, error));
   }
   return TSR_OK;
 }

@@ -445,7 +445,7 @@ static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
   if ((rc = tsr__pending_published(store, commit, error)) != 0) return rc; /* another process has renamed it first */
   for (uint64_t i = 0; i < pending.fragment_count; i++) {
     snprintf(path, sizeof path, "%s%.127s", new_layout ? TSR_DIR_FRAGMENTS "/" : "", pending.fragments[i]);
-    TSR_TRY(tsr__fragment_remove(store, path, error));
+    TSR_TRY(tsr__store_remove_tree(store, path, error));
   }
   TSR_TRY(tsr__pending_unmark(store, marker, error));
   return tsr__late_remove(store, l->pending->commit, error);

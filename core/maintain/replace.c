@@ -201,7 +201,7 @@ static int replace_cancel(const tsr_replacement *r, const char *name, tsr_error 
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     if (!stem_of(entries.entries[i].name, other) || strcmp(stem, other) != 0) continue;
     tsr_path p = replace_path_of(replace_fragments_directory(r), "", entries.entries[i].name, "");
-    (void)tsr__fragment_remove(store, p.text, &one); /* the process of that merge may be removing it, too */
+    (void)tsr__store_remove_tree(store, p.text, &one); /* the process of that merge may be removing it, too */
   }
   tsr__listing_release(&entries);
   if (rc >= 0) (void)tsr__store_remove(store, vacuum.text, &one);
@@ -381,7 +381,7 @@ void tsr__replacement_end(tsr_replacement *r) {
   if (*r->staged) (void)tsr__store_remove(store, r->staged, &unseen);
   for (uint32_t i = 0; i < r->count; i++) {
     tsr_path p = replace_path_of(replace_fragments_directory(r), "", r->names[i], "");
-    (void)tsr__fragment_remove(store, p.text, &unseen);
+    (void)tsr__store_remove_tree(store, p.text, &unseen);
   }
   if (*r->vacuum) (void)tsr__store_remove(store, r->vacuum, &unseen);
   r->count = 0;

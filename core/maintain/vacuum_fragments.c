@@ -52,7 +52,7 @@ static int remove_directory(tsr_vacuum *v, const char *name, bool *root, tsr_err
     bool exists;
     TSR_TRY(tsr__directory_find(v->store, p.text, &exists, error));
     if (!exists) continue;
-    TSR_TRY(tsr__fragment_remove(v->store, p.text, error));
+    TSR_TRY(tsr__store_remove_tree(v->store, p.text, error));
     *root |= old;
     v->removed++;
   }
@@ -223,7 +223,7 @@ static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_buffer 
       continue;
     tsr_path p = tsr__path_of(directory, name, "");
     if (is_marked(markers, name) || !vacuum_is_old(v, p.text, true)) continue;
-    rc = tsr__fragment_remove(v->store, p.text, error);
+    rc = tsr__store_remove_tree(v->store, p.text, error);
     v->removed += rc >= 0;
   }
   tsr__listing_release(&entries);

@@ -22,6 +22,7 @@
 #include "array/array.h"
 #include "array/cache.h"
 #include "array/environment.h"
+#include "array/listing.h"
 
 #define GROUP_BYTES       (UINT64_C(4) << 20) /* stored bytes of a group, at most, unless it is a single tile */
 #define GROUPS_PER_THREAD 2 /* at least, if there are enough tiles */
@@ -160,6 +161,29 @@ static int load_make_groups(tsr_load *load, unsigned threads, tsr_error *error) 
       return wrap_tile(request->fragment, request->slot, request->number, error);
   }
   return TSR_OK;
+}
+
+/* Tells the stores which ranges the groups will read. Fragments of one load may lie in several stores. */
+static void expect_groups(tsr_load *load) {
+  tsr_wish *wishes;
+  tsr_store *store = NULL;
+  uint64_t count = 0;
+  if (!tsr__store_expects(load->array->store) ||
+      TSR_ALLOC_RAW(load->memory, load->group_count * TSR_PART_COUNT, &wishes, NULL) < 0)
+    return;
+  for (uint64_t i = 0; i < load->group_count; i++)
+    for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
+      const fetch_group *group = &load->groups[i];
+      if (group->sizes[p] == 0) continue;
+      if (store && group->files[p]->store != store) {
+        tsr__store_expect(store, wishes, count);
+        count = 0;
+      }
+      store = group->files[p]->store;
+      wishes[count++] = (tsr_wish){.path = group->files[p]->path, .offset = group->offsets[p], .size = group->sizes[p]};
+    }
+  if (store) tsr__store_expect(store, wishes, count);
+  tsr__free(wishes);
 }
 
 static int read_group(tsr_load *load, fetch_group *group, tsr_error *error) {
@@ -329,6 +353,7 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
   if (array->environment->single_threaded) workers = 0;
   if (rc >= 0 && load->fetch_count > 0) {
     rc = load_make_groups(load, workers + !ahead, error);
+    if (rc >= 0) expect_groups(load);
     if (rc >= 0) rc = tsr__cancelled(&array->environment->memory, error);
     for (uint64_t i = 0; i < load->group_count && rc >= 0 && !array->store->workers_may_read; i++)
       rc = read_group(load, &load->groups[i], error);
@@ -340,12 +365,27 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
   return TSR_OK;
 }
 
+/* Fails for a file that a read did not find. A store that opens files without a request notices only then that a
+ * fragment has been vacuumed. */
+static int load_fail_missing(tsr_load *load, tsr_error *error) {
+  const tsr_fragment *missing = load->fetches[0].request->fragment;
+  const tsr_error found = *error;
+  TSR_TRY(tsr__array_list(load->array, true, true, error));
+  for (uint64_t i = 0; i < load->fetch_count; i++) {
+    const tsr_fragment *fragment = load->fetches[i].request->fragment;
+    if (!tsr__map_get(&load->array->listing->names, fragment->name)) missing = fragment;
+  }
+  *error = found;
+  return tsr__fragment_fail_missing(load->array, missing, error);
+}
+
 int tsr__load_finish(tsr_load *load, tsr_error *error) {
   if (load->fetch_count == 0) { /* the case of most lookups */
     tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->cached_count);
     return TSR_OK;
   }
   int rc = tsr__job_finish(&load->job, load->memory, error);
+  if (rc == TSR_NOT_FOUND && error) rc = load_fail_missing(load, error);
   if (rc >= 0) rc = load_settle(load, error);
   if (rc >= 0) tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->cached_count);
   if (rc >= 0) load_keep(load);

@@ -152,6 +152,8 @@ int tsr__store_open_sized(tsr_store *store, const char *path, uint64_t size, tsr
   return file_opened(store, path, store->methods->open_sized(store, path, size, file, error), error);
 }
 
+bool tsr__store_expects(const tsr_store *store) { return store->methods->expect != NULL; }
+
 void tsr__store_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count) {
   if (!store->methods->expect || count == 0) return;
   for (uint64_t i = 0; i < count; i++) {

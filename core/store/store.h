@@ -176,6 +176,9 @@ int tsr__store_open_sized(tsr_store *store, const char *path, uint64_t size, tsr
  * whatever becomes of this hint. Ask only for files that do not change. */
 void tsr__store_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count);
 
+/* Returns false if tsr__store_expect does nothing, so that the caller need not collect wishes. */
+bool tsr__store_expects(const tsr_store *store);
+
 /* Reads `size` bytes. Fails with TSR_CORRUPT if the range does not lie within the file. */
 int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
 

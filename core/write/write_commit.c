@@ -57,7 +57,7 @@ static int withdraw_published(tsr_writer *w, tsr_error *error) {
     TSR_TRY(tsr__pending_withdraw(w->array->store, commit, error));
     if (!name || !tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem)) continue;
     snprintf(directory, sizeof directory, TSR_DIR_FRAGMENTS "%.*s", (int)stem, name);
-    TSR_TRY(tsr__fragment_remove(w->array->store, directory, error));
+    TSR_TRY(tsr__store_remove_tree(w->array->store, directory, error));
   }
   return TSR_OK;
 }

@@ -38,7 +38,7 @@ int tsr__pieces_remove(tsr_writer *writer, uint64_t from, tsr_error *error) {
   tsr_writer *w = writer;
   while (tsr__piece_count(&w->commit) > from) {
     tsr_path p = tsr__writer_path(w, tsr__piece_at(&w->commit, tsr__piece_count(&w->commit) - 1)->name);
-    TSR_TRY(tsr__fragment_remove(w->array->store, p.text, error));
+    TSR_TRY(tsr__store_remove_tree(w->array->store, p.text, error));
     w->commit.pieces.size -= sizeof(tsr_piece);
   }
   return TSR_OK;

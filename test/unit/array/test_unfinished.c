@@ -400,7 +400,7 @@ static void test_interrupted_vacuum_is_tolerated(void **state) {
   for (uint64_t i = 0; i < entries.count; i++) {
     if (strncmp(entries.entries[i].name, "__10_10_", 8) != 0) continue;
     const tsr_path gone = tsr__path_of("__fragments", entries.entries[i].name, "");
-    ok(tsr__fragment_remove(array->store, gone.text, &error));
+    ok(tsr__store_remove_tree(array->store, gone.text, &error));
   }
   tsr__listing_release(&entries);
   assert_seen(THREE);
@@ -421,7 +421,7 @@ static void test_missing_fragment_without_vac_is_damage(void **state) {
   make_three(true);
   assert_string_equal(cells_of(array, TSR_TIME_NOW), THREE);
   const tsr_path first = tsr__path_of("__fragments", array->listing->fragments.items[0].name, "");
-  ok(tsr__fragment_remove(array->store, first.text, &error));
+  ok(tsr__store_remove_tree(array->store, first.text, &error));
   assert_refused("CORRUPT", "committed, but missing");
   check(1, 0);
   done();
