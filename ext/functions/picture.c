@@ -30,6 +30,13 @@
 static const char shades[] = ".:-=+*#%@"; /* from low to high; a place without data is blank */
 #define SHADES ((int)sizeof shades - 1)
 
+typedef struct picture_options { /* as they were given; then sizes and ends that were not given are chosen */
+  uint64_t width, height; /* pixels or characters; 0: not given */
+  bool has_min, has_max, flip;
+  double min, max;
+  char *colormap;
+} picture_options;
+
 typedef struct picture {
   tsx_connection *connection;
   tsx_address address;
@@ -40,11 +47,7 @@ typedef struct picture {
   tsx_slice slice;
   uint32_t row, column; /* the dimension that runs down, and the one that runs right */
   bool is_text;
-  /* options */
-  uint64_t width, height; /* pixels or characters; 0: not given */
-  bool has_min, has_max, flip;
-  double min, max;
-  char *colormap;
+  picture_options options;
   tsx_colours colours;
   tsr_downsample *downsample;
 } picture;
@@ -115,13 +118,13 @@ static int read_end(const picture *p, const tsx_json_option *o, double *end, boo
 static int picture_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
   picture *p = argument;
   const char *text = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
-  if (!strcmp(o->key, "width")) return read_size(o, &p->width, error);
-  if (!strcmp(o->key, "height")) return read_size(o, &p->height, error);
-  if (!strcmp(o->key, "min")) return read_end(p, o, &p->min, &p->has_min, error);
-  if (!strcmp(o->key, "max")) return read_end(p, o, &p->max, &p->has_max, error);
+  if (!strcmp(o->key, "width")) return read_size(o, &p->options.width, error);
+  if (!strcmp(o->key, "height")) return read_size(o, &p->options.height, error);
+  if (!strcmp(o->key, "min")) return read_end(p, o, &p->options.min, &p->options.has_min, error);
+  if (!strcmp(o->key, "max")) return read_end(p, o, &p->options.max, &p->options.has_max, error);
   if (!strcmp(o->key, "flip")) {
-    p->flip = !strcmp(o->type, "true");
-    if (p->flip || !strcmp(o->type, "false")) return TSR_OK;
+    p->options.flip = !strcmp(o->type, "true");
+    if (p->options.flip || !strcmp(o->type, "false")) return TSR_OK;
     return tsx_fail(error, TSR_MISMATCH, "'flip': expected true or false");
   }
   const bool is_map = !strcmp(o->key, "colormap");
@@ -131,15 +134,15 @@ static int picture_read_option(void *argument, const tsx_json_option *o, tsr_err
   if (!text)
     return tsx_fail(error, TSR_MISMATCH, "'%s': expected the name of a %s", o->key, is_map ? "colour map" : "colour");
   if (!is_map) return tsx_colour_parse(text, p->colours.nodata, error);
-  sqlite3_free(p->colormap);
-  if (!(p->colormap = sqlite3_mprintf("%s", text))) return tsx_out_of_memory(error);
-  return tsx_colours_make(p->colormap, 0, 1, &p->colours, error);
+  sqlite3_free(p->options.colormap);
+  if (!(p->options.colormap = sqlite3_mprintf("%s", text))) return tsx_out_of_memory(error);
+  return tsx_colours_make(p->options.colormap, 0, 1, &p->colours, error);
 }
 
 static int picture_read_options(picture *p, sqlite3_value *json, tsr_error *error) {
   if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
   int code = tsx_options_each(p->connection->db, json, "options", picture_read_option, p, error);
-  if (code == TSR_OK && p->has_min && p->has_max && p->min >= p->max)
+  if (code == TSR_OK && p->options.has_min && p->options.has_max && p->options.min >= p->options.max)
     code = tsx_fail(error, TSR_RANGE, "'min' is not below 'max'");
   return code;
 }
@@ -230,7 +233,7 @@ static void close_picture(picture *p) {
   tsx_snapshot_release(p->snapshot);
   tsx_slice_release(&p->slice);
   if (p->names) tsx_names_free(p->names, p->schema);
-  sqlite3_free(p->colormap);
+  sqlite3_free(p->options.colormap);
   tsx_address_close(&p->address);
 }
 
@@ -256,22 +259,22 @@ static void choose_size(picture *p) {
   const double rows = length_of(p, p->row), columns = length_of(p, p->column), longer = rows > columns ? rows : columns;
   const bool shaped = rows > 0 && columns > 0 && isfinite(rows) && isfinite(columns);
   const double ratio = (shaped ? rows / columns : 1) / (p->is_text ? 2 : 1); /* a character is twice as high as wide */
-  if (p->is_text && !p->width && !p->height) {
-    p->width = clamp(floor(ratio > 0 ? TEXT_HEIGHT / ratio : TEXT_WIDTH), 1, TEXT_WIDTH);
-    p->height = clamp(round((double)p->width * ratio), 1, TEXT_HEIGHT);
-  } else if (p->width && p->height) {
+  if (p->is_text && !p->options.width && !p->options.height) {
+    p->options.width = clamp(floor(ratio > 0 ? TEXT_HEIGHT / ratio : TEXT_WIDTH), 1, TEXT_WIDTH);
+    p->options.height = clamp(round((double)p->options.width * ratio), 1, TEXT_HEIGHT);
+  } else if (p->options.width && p->options.height) {
     return;
-  } else if (p->width) {
-    p->height = clamp(round((double)p->width * ratio), 1, PIXELS_MAX);
-  } else if (p->height) {
-    p->width = clamp(round((double)p->height / ratio), 1, PIXELS_MAX);
+  } else if (p->options.width) {
+    p->options.height = clamp(round((double)p->options.width * ratio), 1, PIXELS_MAX);
+  } else if (p->options.height) {
+    p->options.width = clamp(round((double)p->options.height / ratio), 1, PIXELS_MAX);
   } else if (!shaped) {
-    p->width = p->height = LENGTH_MIN;
+    p->options.width = p->options.height = LENGTH_MIN;
   } else {
     const double max = picture_field_of(p)->enumeration && longer <= LENGTH_EXACT_MAX ? LENGTH_EXACT_MAX : LENGTH_MAX;
     const double factor = real ? longer / max : ceil(longer / max);
-    p->width = clamp(ceil(columns / factor), real || columns > LENGTH_MIN ? LENGTH_MIN : columns, max);
-    p->height = clamp(ceil(rows / factor), real || rows > LENGTH_MIN ? LENGTH_MIN : rows, max);
+    p->options.width = clamp(ceil(columns / factor), real || columns > LENGTH_MIN ? LENGTH_MIN : columns, max);
+    p->options.height = clamp(ceil(rows / factor), real || rows > LENGTH_MIN ? LENGTH_MIN : rows, max);
   }
 }
 
@@ -290,20 +293,20 @@ static int read_downsample(picture *p, sqlite3_context *context, tsr_error *erro
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
   const uint64_t pixel_size = p->is_text ? 1 : 4;
   choose_size(p);
-  if (p->height > limit / pixel_size / (p->width + p->is_text))
+  if (p->options.height > limit / pixel_size / (p->options.width + p->is_text))
     return tsx_fail(error, TSR_TOOBIG, "%llu x %llu %s are more than a value of SQLite holds (%llu bytes)",
-                    (unsigned long long)p->width, (unsigned long long)p->height, p->is_text ? "characters" : "pixels",
-                    (unsigned long long)limit);
-  if (p->is_text && p->address.memory_bytes && p->height * (p->width + 1) > p->address.memory_bytes)
+                    (unsigned long long)p->options.width, (unsigned long long)p->options.height,
+                    p->is_text ? "characters" : "pixels", (unsigned long long)limit);
+  if (p->is_text && p->address.memory_bytes && p->options.height * (p->options.width + 1) > p->address.memory_bytes)
     return tsx_fail(error, TSR_BUDGET, "%llu x %llu characters are more than memory_mb allows (%llu MiB)",
-                    (unsigned long long)p->width, (unsigned long long)p->height,
+                    (unsigned long long)p->options.width, (unsigned long long)p->options.height,
                     (unsigned long long)(p->address.memory_bytes >> 20));
   const tsr_downsample_request request = {.box = p->slice.box,
                                           .field = p->field,
                                           .row = p->row,
                                           .column = p->column,
-                                          .height = p->height,
-                                          .width = p->width,
+                                          .height = p->options.height,
+                                          .width = p->options.width,
                                           .skip_fill = skips_fill(picture_field_of(p)),
                                           .memory_bytes = p->address.memory_bytes};
   int code = tsr_downsample_open(p->snapshot->core, &request, &p->downsample, error);
@@ -313,17 +316,17 @@ static int read_downsample(picture *p, sqlite3_context *context, tsr_error *erro
                     "attribute '%s' is enumerated, and labels have no mean: %llu cells would be one %s; take a smaller "
                     "slice, or a larger width and height",
                     p->names[p->field], (unsigned long long)p->downsample->most, p->is_text ? "character" : "pixel");
-  if (!p->has_min) p->min = p->downsample->min <= p->downsample->max ? p->downsample->min : 0;
-  if (!p->has_max) p->max = p->downsample->min <= p->downsample->max ? p->downsample->max : 0;
-  if (p->min > p->max && p->has_min) p->max = p->min;
-  if (p->min > p->max) p->min = p->max;
+  if (!p->options.has_min) p->options.min = p->downsample->min <= p->downsample->max ? p->downsample->min : 0;
+  if (!p->options.has_max) p->options.max = p->downsample->min <= p->downsample->max ? p->downsample->max : 0;
+  if (p->options.min > p->options.max && p->options.has_min) p->options.max = p->options.min;
+  if (p->options.min > p->options.max) p->options.min = p->options.max;
   return TSR_OK;
 }
 
 /* Returns the means that row y of the picture shows; row 0 is at the top. */
 static const double *picture_row_at(const picture *p, uint64_t y) {
-  if (p->flip) y = p->height - 1 - y;
-  return p->downsample->means + y * p->downsample->height / p->height * p->downsample->width;
+  if (p->options.flip) y = p->options.height - 1 - y;
+  return p->downsample->means + y * p->downsample->height / p->options.height * p->downsample->width;
 }
 
 /* Returns true if the host cancels the statement. Rate-limited: checks once per CANCEL_BYTES of rows, at the
@@ -338,9 +341,9 @@ static bool is_cancelled(const picture *p, uint64_t y, uint64_t row_bytes) {
 static int paint_row(void *argument, uint64_t y, uint8_t *row, tsr_error *error) {
   const picture *p = argument;
   const double *means = picture_row_at(p, y);
-  if (is_cancelled(p, y, 4 * p->width)) return tsx_fail_cancelled(error);
-  for (uint64_t x = 0; x < p->width; x++)
-    memcpy(row + 4 * x, tsx_colour_of(&p->colours, means[x * p->downsample->width / p->width]), 4);
+  if (is_cancelled(p, y, 4 * p->options.width)) return tsx_fail_cancelled(error);
+  for (uint64_t x = 0; x < p->options.width; x++)
+    memcpy(row + 4 * x, tsx_colour_of(&p->colours, means[x * p->downsample->width / p->options.width]), 4);
   return TSR_OK;
 }
 
@@ -349,9 +352,11 @@ static int make_png(picture *p, sqlite3_context *context, tsr_error *error) {
   const uint64_t memory = p->address.memory_bytes, max_size = memory && memory < limit ? memory : limit;
   uint8_t *file = NULL;
   uint64_t size = 0;
-  int code = tsx_colours_make(p->colormap ? p->colormap : "viridis", p->min, p->max, &p->colours, error);
+  int code = tsx_colours_make(p->options.colormap ? p->options.colormap : "viridis", p->options.min, p->options.max,
+                              &p->colours, error);
   if (code == TSR_OK)
-    code = tsx_png_encode((uint32_t)p->width, (uint32_t)p->height, paint_row, p, max_size, &file, &size, error);
+    code = tsx_png_encode((uint32_t)p->options.width, (uint32_t)p->options.height, paint_row, p, max_size, &file, &size,
+                          error);
   if (code == TSR_OK) sqlite3_result_blob64(context, file, size, sqlite3_free);
   return code;
 }
@@ -378,32 +383,32 @@ static void append_range(sqlite3_str *out, const picture *p, uint32_t d, bool re
 
 static char shade_of(const picture *p, double value) {
   if (isnan(value)) return ' ';
-  if (value >= p->max) return shades[p->min < p->max ? SHADES - 1 : SHADES / 2];
-  if (value <= p->min) return shades[0];
-  const int step = (int)(tsx_share(value, p->min, p->max) * SHADES);
+  if (value >= p->options.max) return shades[p->options.min < p->options.max ? SHADES - 1 : SHADES / 2];
+  if (value <= p->options.min) return shades[0];
+  const int step = (int)(tsx_share(value, p->options.min, p->options.max) * SHADES);
   return shades[step < SHADES ? step : SHADES - 1];
 }
 
 static int picture_make_text(picture *p, sqlite3_context *context, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
   int code = TSR_OK;
-  for (uint64_t y = 0; y < p->height && code == TSR_OK; y++) {
+  for (uint64_t y = 0; y < p->options.height && code == TSR_OK; y++) {
     const double *means = picture_row_at(p, y);
-    if (is_cancelled(p, y, p->width + 1)) code = tsx_fail_cancelled(error);
-    for (uint64_t x = 0; x < p->width; x++)
-      sqlite3_str_appendchar(out, 1, shade_of(p, means[x * p->downsample->width / p->width]));
+    if (is_cancelled(p, y, p->options.width + 1)) code = tsx_fail_cancelled(error);
+    for (uint64_t x = 0; x < p->options.width; x++)
+      sqlite3_str_appendchar(out, 1, shade_of(p, means[x * p->downsample->width / p->options.width]));
     sqlite3_str_appendchar(out, 1, '\n');
   }
   sqlite3_str_appendf(out, "%s: ", p->names[p->field]);
   if (!p->downsample->cells) sqlite3_str_appendall(out, "no data");
   else {
-    append_value(out, picture_field_of(p), p->min);
+    append_value(out, picture_field_of(p), p->options.min);
     sqlite3_str_appendf(out, " (%c) to ", shades[0]);
-    append_value(out, picture_field_of(p), p->max);
+    append_value(out, picture_field_of(p), p->options.max);
     sqlite3_str_appendf(out, " (%c)", shades[SHADES - 1]);
   }
   sqlite3_str_appendall(out, "; down ");
-  append_range(out, p, p->row, p->flip);
+  append_range(out, p, p->row, p->options.flip);
   sqlite3_str_appendall(out, ", right ");
   append_range(out, p, p->column, false);
   const int failed = sqlite3_str_errcode(out), size = sqlite3_str_length(out);
