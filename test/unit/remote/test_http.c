@@ -626,8 +626,8 @@ static void test_waiting_ends_by_time_and_by_the_host(void **state) {
   tsr_memory host;
   tsr_error error = {0};
   tsr__memory_init_root(&host, NULL, NULL);
-  host.interrupted = say_stop;
-  host.interrupted_argument = &when;
+  host.cancel.requested = say_stop;
+  host.cancel.argument = &when;
   begin = seconds();
   assert_int_equal(tsr__http_wait(&one, 1, UINT64_MAX, &host, &error), TSR_INTERRUPT);
   assert_true(seconds() - begin < 2);
