@@ -419,7 +419,9 @@ static int set_fields(tsx_parser *p, const tsx_column_text *columns, uint32_t co
     enumerations += columns[i].has_enum;
     has_current |= columns[i].is_dimension && columns[i].current_low.kind;
   }
-  if (!schema->dimension_count) return tsx_fail(p->error, TSR_CONSTRAINT, "no column is a DIMENSION");
+  if (!schema->dimension_count)
+    return tsx_fail(p->error, TSR_CONSTRAINT,
+                    "no column is a DIMENSION: write DIMENSION behind the type of each column that names a cell");
   schema->attribute_count = count - schema->dimension_count;
   schema->fields = tsx_parser_alloc(p, count * sizeof *schema->fields);
   schema->enumerations = tsx_parser_alloc(p, enumerations * sizeof *schema->enumerations);

@@ -87,7 +87,9 @@ static int prefix(tsr_error *error, const char *what) {
 static int value_in_no_value(tsr_datatype datatype, sqlite3_value *value, tsr_error *error) {
   char text[96];
   value_in_describe(value, text);
-  return tsx_fail(error, TSR_MISMATCH, "%s is not a valid %s", text, tsr_datatype_name(datatype));
+  bool empty = sqlite3_value_type(value) == SQLITE_TEXT && !sqlite3_value_bytes(value);
+  return tsx_fail(error, TSR_MISMATCH, "%s is not a valid %s%s", text, tsr_datatype_name(datatype),
+                  empty ? ": empty text is not NULL, but nullif(x, '') makes it NULL" : "");
 }
 
 static int value_in_outside(tsr_datatype datatype, sqlite3_value *value, value_in_wide low, value_in_wide high,
