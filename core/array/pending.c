@@ -120,22 +120,6 @@ static void directory_of(const char *path, char directory[TSR_COMMIT_PATH]) {
   snprintf(directory, TSR_COMMIT_PATH, "%.*s", slash ? (int)(slash - path) : 0, path);
 }
 
-/* Writes a new file. `durable`: it is on disk when the function returns; `directories`: 1 if its directory must be,
- * too. */
-static int write_new(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
-                     uint64_t directories, unsigned threads, tsr_error *error) {
-  tsr_file *file;
-  char directory[TSR_COMMIT_PATH];
-  const char *const name = directory;
-  directory_of(path, directory);
-  TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
-  int rc = tsr__store_append(file, bytes, size, error);
-  if (rc >= 0 && durable) rc = tsr__store_sync_all(store, &file, 1, &name, directories, threads, error);
-  tsr__store_close_file(file);
-  if (rc < 0) (void)tsr__store_remove(store, path, NULL);
-  return rc;
-}
-
 bool tsr__pending_owner_valid(const char *owner) {
   const size_t size = strlen(owner);
   for (size_t i = 0; i < size; i++)
@@ -160,6 +144,19 @@ static int print_marker(const tsr_pending *pending, bool locked, tsr_buffer *tex
     TSR_TRY(tsr__buffer_printf(text, error, "%s\n", pending->fragments[i]));
   return tsr__buffer_printf(text, error, "\n" OWNER_WORD "%s %s %s\n%s\n", pending->owner,
                             locked ? "locked" : "unlocked", host, pending->file);
+}
+
+/* Writes a marker that cannot be locked. */
+static int put_marker(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable,
+                      tsr_error *error) {
+  tsr_buffer text = {.memory = store->memory};
+  char directory[TSR_COMMIT_PATH];
+  directory_of(marker, directory);
+  int rc = print_marker(pending, false, &text, error);
+  if (rc >= 0) rc = tsr__store_put_new(store, marker, text.data, text.size, durable, error);
+  if (rc >= 0 && durable) rc = tsr__store_sync_directory(store, directory, error);
+  tsr__buffer_release(&text);
+  return rc;
 }
 
 /* Writes the marker into a new file. The file is locked before its first byte is written: no other process looks at an
@@ -188,6 +185,7 @@ int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *p
   bool locked = false;
   if (!error) error = &unseen;
   *lock = NULL;
+  if (!tsr__store_has_locks(store)) return put_marker(store, marker, pending, durable, error);
   TSR_TRY(tsr__store_create_exclusive(store, marker, &file, error));
   const int rc = write_marker(store, file, marker, pending, durable, threads, &locked, error);
   if (rc < 0) (void)tsr__store_remove(store, marker, NULL);
@@ -285,34 +283,14 @@ int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, ts
 
 /* ---- Publishing -------------------------------------------------------------------------------------------------- */
 
-static int create_empty(tsr_store *store, const char *path, tsr_error *error) {
-  tsr_file *file;
-  TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
-  tsr__store_close_file(file);
-  return 1;
-}
-
-/* Writes a file that appears completely or not at all. A file that exists already is left alone: another process is
- * publishing the same commit. */
-static int pending_write_atomically(tsr_store *store, const char *path, const tsr_commit *commit, bool durable,
-                                    tsr_error *error) {
-  uint8_t random[16];
-  char provisional[TSR_COMMIT_PATH]; /* unique: another process may be publishing the same commit */
-  tsr_name name;
-  TSR_TRY(tsr__random(random, sizeof random, error));
-  TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
-  snprintf(provisional, sizeof provisional, TSR_DIR_COMMITS "/.%.120s.%s", commit->name, name.uuid);
-  int rc = write_new(store, provisional, commit->bytes, commit->size, durable, 0, 1, error);
-  if (rc >= 0) rc = tsr__store_rename_exclusive(store, provisional, path, error);
-  if (rc < 0 && rc != TSR_EXISTS) (void)tsr__store_remove(store, provisional, NULL);
-  return rc == TSR_EXISTS || rc == TSR_NOT_FOUND ? TSR_OK : rc; /* another process was faster */
-}
-
 static int pending_add_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
   char path[TSR_COMMIT_PATH];
   snprintf(path, sizeof path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, commit->name);
-  int rc = is_there(store, path, error);
-  return rc ? (rc < 0 ? rc : TSR_OK) : pending_write_atomically(store, path, commit, durable, error);
+  tsr_error one;
+  const int rc = tsr__store_put_new(store, path, commit->bytes, commit->size, durable, &one);
+  if (rc >= 0 || rc == TSR_EXISTS) return TSR_OK; /* another process is publishing the same commit */
+  if (error) *error = one;
+  return rc;
 }
 
 static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
@@ -389,19 +367,21 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
   if (form == NO_COMMIT || !tsr__pending_paths(commit, marker, staged))
     return tsr__fail(error, TSR_ERROR, "'%s' is not the path of a commit", commit);
   bool con = form == STAGED && strcmp(name + size, TSR_SUFFIX_CONSOLIDATED) == 0;
-  int rc = is_there(store, commit, error);
+  int rc = pending_has_content(store, form, name, size, staged, error);
   if (rc < 0) return rc;
-  if (rc > 0)
-    return con ? each_delete(store, commit, durable, pending_add_delete, error)
-               : TSR_OK; /* the process that published it may have died before it wrote these */
-  rc = pending_has_content(store, form, name, size, staged, error);
-  if (rc <= 0) return rc;
-  rc = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one) : create_empty(store, commit, &one);
-  /* another process has published it */
-  if (rc == TSR_EXISTS || (rc == TSR_NOT_FOUND && is_there(store, commit, NULL) > 0)) return 0;
-  if (rc < 0) {
-    *error = one;
-    return rc;
+  bool made = rc > 0;
+  if (made) {
+    rc = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one)
+                 : tsr__store_put_new(store, commit, NULL, 0, durable, &one);
+    made = rc >= 0;
+    if (rc < 0 && rc != TSR_EXISTS && rc != TSR_NOT_FOUND) return *error = one, rc;
+  }
+  if (!made) { /* another process has published it, or removed it */
+    const int published = is_there(store, commit, error);
+    if (published < 0) return published;
+    if (published == 0) return rc < 0 ? (*error = one, rc) : 0;
+    /* the process that published it may have died before it wrote these */
+    return con ? each_delete(store, commit, durable, pending_add_delete, error) : 0;
   }
   if (con) TSR_TRY(each_delete(store, commit, durable, pending_add_delete, error));
   char directory[TSR_COMMIT_PATH];

@@ -24,17 +24,6 @@ static int timed_write_durably(tsr_store *store, const char *path, const tsr_buf
   return rc;
 }
 
-/* Makes a directory if it is missing, as it may be in arrays of old versions. */
-static int need_directory(tsr_store *store, const char *path, tsr_error *error) {
-  bool exists;
-  TSR_TRY(tsr__directory_find(store, path, &exists, error));
-  if (exists) return TSR_OK;
-  int rc = tsr__store_make_directory(store, path, error);
-  if (rc == TSR_EXISTS) return TSR_OK;
-  TSR_TRY(rc);
-  return tsr__store_sync_directory(store, "", error);
-}
-
 /* Writes a durable file under a new name in the root. */
 static int timed_write_stage(tsr_store *store, const tsr_buffer *bytes, char staged[TSR_STAGED_SIZE],
                              tsr_error *error) {
@@ -58,23 +47,35 @@ int tsr__write_staged(tsr_store *store, const uint8_t *key, uint32_t version, co
 }
 
 int tsr__write_claim(tsr_store *store, const char *path, const tsr_buffer *content, tsr_error *error) {
-  char staged[TSR_STAGED_SIZE];
-  TSR_TRY(timed_write_stage(store, content, staged, error));
-  int rc = tsr__store_rename_exclusive(store, staged, path, error);
-  if (rc < 0) (void)tsr__store_remove(store, staged, NULL);
-  return rc;
+  return tsr__store_put_new(store, path, content->data, content->size, true, error);
+}
+
+/* Writes a file into a directory, which may be missing in arrays of old versions: then it is made. */
+static int put_into(tsr_store *store, const char *directory, const char *path, const tsr_buffer *tile,
+                    tsr_error *error) {
+  tsr_error one;
+  int rc = tsr__store_put_new(store, path, tile->data, tile->size, true, &one);
+  if (rc == TSR_NOT_FOUND) {
+    rc = tsr__store_make_directory(store, directory, error);
+    if (rc >= 0) TSR_TRY(tsr__store_sync_directory(store, "", error));
+    if (rc < 0 && rc != TSR_EXISTS) return rc;
+    rc = tsr__store_put_new(store, path, tile->data, tile->size, true, &one);
+  }
+  if (rc < 0) return *error = one, rc;
+  return tsr__store_sync_directory(store, directory, error);
 }
 
 int tsr__write_named(tsr_store *store, const char *directory, const char *name, const uint8_t *key, uint32_t version,
                      const tsr_buffer *content, tsr_error *error) {
-  char staged[TSR_STAGED_SIZE], path[320];
-  TSR_TRY(need_directory(store, directory, error));
+  tsr_buffer tile = {.memory = store->memory};
+  tsr_error unseen;
+  char path[320];
+  if (!error) error = &unseen;
   if ((uint64_t)snprintf(path, sizeof path, "%s/%s", directory, name) >= sizeof path)
     return tsr__fail(error, TSR_RANGE, "the name %s is too long", name);
-  TSR_TRY(tsr__write_staged(store, key, version, content, staged, error));
-  int rc = tsr__store_rename_exclusive(store, staged, path, error);
-  if (rc >= 0) rc = tsr__store_sync_directory(store, directory, error);
-  else (void)tsr__store_remove(store, staged, NULL);
+  int rc = tsr__generic_tile_encode(content->data, content->size, version, key, &tile, error);
+  if (rc >= 0) rc = put_into(store, directory, path, &tile, error);
+  tsr__buffer_release(&tile);
   return rc;
 }
 

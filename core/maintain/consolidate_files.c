@@ -80,9 +80,11 @@ static int name_staged(tsr_store *store, const char staged[STAGED_SIZE], const c
 }
 
 int tsr__file_publish(tsr_store *store, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
-  char staged[STAGED_SIZE];
-  TSR_TRY(consolidate_files_stage(store, path, bytes, size, staged, error));
-  return name_staged(store, staged, path, error);
+  char directory[160];
+  const char *name;
+  consolidate_files_split(path, directory, &name);
+  TSR_TRY(tsr__store_put_new(store, path, bytes, size, true, error));
+  return tsr__store_sync_directory(store, directory, error);
 }
 
 int tsr__con_publish(tsr_store *store, const char *path, const tsr_buffer *lines, tsr_con_check check, void *argument,

@@ -352,7 +352,7 @@ static int write_merged(sparse_merge *m, const tsr_fragment_target *target, uint
 /* Removes the directory of an attempt with its files, and makes it again, empty. */
 static int merge_sparse_clear(const tsr_fragment_target *target, tsr_error *error) {
   TSR_TRY(tsr__store_remove_tree(target->store, target->directory, error));
-  return tsr__store_make_directory(target->store, target->directory, error);
+  return tsr__store_make_provisional(target->store, target->directory, error);
 }
 
 /* Merges, and starts again with one fragment split each time the merge finds a fragment whose tiles overlap. */

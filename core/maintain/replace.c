@@ -245,7 +245,7 @@ int tsr__replacement_add(tsr_replacement *r, char directory[160], tsr_error *err
     TSR_TRY(tsr__store_sync_directory(store, "", error));
   }
   snprintf(directory, 160, "%s%.128s", replace_fragments_directory(r), r->names[r->count]);
-  TSR_TRY(tsr__store_make_directory(store, directory, error));
+  TSR_TRY(tsr__store_make_provisional(store, directory, error));
   r->count++;
   return TSR_OK;
 }

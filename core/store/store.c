@@ -361,6 +361,8 @@ int tsr__store_sync(tsr_file *file, tsr_error *error) {
 
 static int no_locks(tsr_error *error) { return tsr__fail(error, TSR_UNSUPPORTED, "there are no locks here"); }
 
+bool tsr__store_has_locks(const tsr_store *store) { return store->methods->lock != NULL; }
+
 int tsr__store_lock(tsr_file *file, tsr_error *error) {
   const tsr_store_methods *methods = file->store->methods;
   return store_wrap(file->store, file->path, methods->lock ? methods->lock(file, error) : no_locks(error), error);

@@ -202,6 +202,9 @@ int tsr__store_put_new(tsr_store *store, const char *path, const void *bytes, ui
  * operating system releases the lock then. TSR_UNSUPPORTED where the store or the file system has no locks. */
 int tsr__store_lock(tsr_file *file, tsr_error *error);
 
+/* Returns false if no file of the store can be locked. */
+bool tsr__store_has_locks(const tsr_store *store);
+
 /* Says whether a file, opened by open_file, is locked through another tsr_file, of this process or another one.
  * TSR_UNSUPPORTED where that cannot be known. */
 int tsr__store_locked(tsr_file *file, bool *locked, tsr_error *error);

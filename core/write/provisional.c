@@ -31,7 +31,7 @@ int tsr__provisional_name(char name[128], tsr_error *error) {
 int tsr__provisional_directory(tsr_writer *writer, tsr_store *scratch, char name[128], tsr_error *error) {
   if (scratch) {
     TSR_TRY(tsr__provisional_name(name, error));
-    return tsr__store_make_directory(scratch, name, error);
+    return tsr__store_make_provisional(scratch, name, error);
   }
   if (layout_has_commits_folder(writer->version)) {
     TSR_TRY(tsr__provisional_folder(writer, TSR_DIR_FRAGMENTS, error));
@@ -39,7 +39,7 @@ int tsr__provisional_directory(tsr_writer *writer, tsr_store *scratch, char name
   }
   TSR_TRY(tsr__provisional_name(name, error));
   const tsr_path p = tsr__writer_path(writer, name);
-  return tsr__store_make_directory(writer->array->store, p.text, error);
+  return tsr__store_make_provisional(writer->array->store, p.text, error);
 }
 
 tsr_fragment_target tsr__provisional_target(tsr_writer *writer, const char *directory, const tsr_interval *box) {

@@ -207,6 +207,26 @@ static bool write_commit_is_list(const preparation *p) {
          (w->commit.options.listed && layout_has_commits_folder(w->version));
 }
 
+/* Schemas are never removed: if the schema of the cells has gone, another array has taken the array's path. Below
+ * format version 10 all schemas have one name, which tells nothing. */
+static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
+  char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
+  bool exists = false;
+  const tsr_commit_list *listed = &w->array->listing->schemas;
+  if (!strcmp(w->schema->name, TSR_FILE_OLD_SCHEMA)) return TSR_OK;
+  for (uint64_t i = 0; i < listed->count; i++)
+    if (!strcmp(w->schema->name, listed->items[i].name)) return TSR_OK;
+  if (w->array->schemas.pending) {
+    tsr__pending_path(w->array->schemas.pending, directory);
+    snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
+    TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
+  }
+  snprintf(file, sizeof file, TSR_DIR_SCHEMA "/%s", w->schema->name);
+  if (!exists) TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
+  if (exists) return TSR_OK;
+  return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
+}
+
 /* Chooses the names of all fragments and conditions, and of the commit. */
 static int write_commit_choose_names(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
@@ -216,7 +236,8 @@ static int write_commit_choose_names(preparation *p, tsr_error *error) {
   char name[128];
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, count, &p->names, error));
   p->name_count = count;
-  TSR_TRY(tsr__array_list(w->array, true, true, error));
+  TSR_TRY(tsr__array_list(w->array, true, !w->array->store->stamps_are_listings, error));
+  TSR_TRY(write_commit_check_schema(w, error));
   TSR_TRY(write_commit_choose_time(w, more, error));
   for (uint64_t i = 0; i < count; i++) {
     const uint64_t time = i < pieces ? c->time + more : c->time;
@@ -317,23 +338,6 @@ static int write_staged(const preparation *p, tsr_error *error) {
   return rc;
 }
 
-/* Schemas are never removed: if the schema of the cells has gone, another array has taken the array's path. Below
- * format version 10 all schemas have one name, which tells nothing. */
-static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
-  char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
-  bool exists = false;
-  if (!strcmp(w->schema->name, TSR_FILE_OLD_SCHEMA)) return TSR_OK;
-  if (w->array->schemas.pending) {
-    tsr__pending_path(w->array->schemas.pending, directory);
-    snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
-    TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
-  }
-  snprintf(file, sizeof file, TSR_DIR_SCHEMA "/%s", w->schema->name);
-  if (!exists) TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
-  if (exists) return TSR_OK;
-  return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
-}
-
 /* Gives the pieces that stay provisional names again, before the marker and the commit that know them by their old
  * names go: the present names tell the time of a commit that failed. */
 static int take_names_back(tsr_writer *w, tsr_error *error) {
@@ -365,7 +369,6 @@ static int prepare_all(preparation *p, tsr_error *error) {
   if (!reuse) TSR_TRY(tsr__pieces_write(w, error));
   TSR_TRY(make_deletes(p, error));
   if (tsr__piece_count(c) + p->deletes.count + carried_count(w) > 0) {
-    TSR_TRY(write_commit_check_schema(w, error));
     TSR_TRY(write_commit_choose_names(p, error));
     TSR_TRY(write_staged(p, error)); /* becomes durable with the marker, which syncs the directory */
     TSR_TRY(mark_pending(p, error));
