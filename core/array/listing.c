@@ -406,9 +406,54 @@ static int add_staged_vacuums(renewal *r, tsr_directory which, const tsr_listing
   return TSR_OK;
 }
 
+/* Returns true if listing the array, or opening a snapshot of it, will read a file of __commits for the first time. */
+static bool will_read(renewal *r, const char *name, const char *path) {
+  static const char *const suffixes[] = {TSR_SUFFIX_IGNORED, TSR_SUFFIX_CONSOLIDATED, TSR_SUFFIX_VACUUM};
+  tsr_path condition = tsr__path_of("", name, "");
+  uint64_t stem;
+  if (tsr__name_ends_in(name, TSR_SUFFIX_PENDING)) return true;
+  if (tsr__name_suffix(name, TSR_SUFFIX_DELETE, &stem) && stem < sizeof condition.text) {
+    condition.text[stem] = 0;
+    return !tsr__map_get(&r->array->snapshots.conditions, condition.text);
+  }
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+    if (tsr__name_ends_in(name, suffixes[i])) return !tsr__map_get(&r->array->commit_files.by_path, path);
+  return false;
+}
+
+/* Tells the store which files of __commits will be read, and the newest file of footers. */
+static int expect_commit_files(renewal *r, const tsr_listing *entries) {
+  const tsr_commit_list *footers = &r->listing->footers;
+  const char **paths;
+  uint64_t count = 0;
+  if (!tsr__store_expects(r->array->store)) return TSR_OK;
+  TSR_TRY(TSR_ARENA_ARRAY(&r->listing->arena, entries->count + 1, &paths, r->error));
+  for (uint64_t i = 0; i < entries->count; i++) {
+    const char *name = entries->entries[i].name, *path, *paired;
+    uint64_t stem;
+    TSR_TRY(listing_join_path(r, TSR_DIR_COMMITS, name, &path));
+    if (!will_read(r, name, path)) continue;
+    if (tsr__name_suffix(name, TSR_SUFFIX_CONSOLIDATED, &stem)) { /* the .meta of that name is read in its place */
+      TSR_TRY(listing_copy_text(r, name, stem, &paired));
+      paired = tsr__map_get(&r->metas, paired);
+      if (paired) path = paired;
+    }
+    if (!tsr__map_get(&r->array->commit_files.by_path, path)) paths[count++] = path;
+  }
+  const tsr_committed *newest = footers->count > 0 ? &footers->items[0] : NULL;
+  for (uint64_t i = 1; i < footers->count; i++)
+    if (newest_first(&footers->items[i], newest) < 0) newest = &footers->items[i];
+  bool listed = !newest || tsr__map_get(&r->array->commit_files.by_path, newest->path);
+  for (uint64_t i = 0; i < count && !listed; i++) listed = !strcmp(paths[i], newest->path);
+  if (!listed) paths[count++] = newest->path;
+  tsr__store_expect_files(r->array->store, paths, count);
+  return TSR_OK;
+}
+
 static int listing_list_commits(renewal *r) {
   const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
   int rc = tsr__directory_settle(r->directories, TSR_IN_COMMITS, r->error);
+  if (rc >= 0) rc = expect_commit_files(r, entries);
   if (rc >= 0) rc = listing_read_ignored(r, entries);
   if (rc >= 0) rc = listing_read_consolidated(r, entries);
   for (uint64_t i = 0; rc >= 0 && i < entries->count; i++) {

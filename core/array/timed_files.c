@@ -103,6 +103,7 @@ int tsr__timed_files(const tsr_environment *environment, tsr_store *store, const
     rc = timed_files_choose(store, directory, &entries, since,
                             as_of == TSR_TIME_NOW ? tsr__environment_present(environment) : as_of, arena, &hidden,
                             files, error);
+  if (rc >= 0) tsr__store_expect_files(store, files->paths, files->count);
   tsr__listing_release(&entries);
   tsr__map_release(&hidden);
   return rc;

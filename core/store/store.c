@@ -164,6 +164,14 @@ void tsr__store_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count)
   store->methods->expect(store, wishes, count);
 }
 
+void tsr__store_expect_files(tsr_store *store, const char *const *paths, uint64_t count) {
+  tsr_wish *wishes;
+  if (!tsr__store_expects(store) || count == 0 || TSR_ALLOC_ARRAY(store->memory, count, &wishes, NULL) < 0) return;
+  for (uint64_t i = 0; i < count; i++) wishes[i] = (tsr_wish){.path = paths[i], .size = TSR_WHOLE};
+  tsr__store_expect(store, wishes, count);
+  tsr__free(wishes);
+}
+
 int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **file, tsr_error *error) {
   TSR_TRY(check_path_below_root(store, path, error));
   return file_opened(store, path, store->methods->create_exclusive(store, path, file, error), error);

@@ -176,6 +176,9 @@ int tsr__store_open_sized(tsr_store *store, const char *path, uint64_t size, tsr
  * whatever becomes of this hint. Ask only for files that do not change. */
 void tsr__store_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count);
 
+/* tsr__store_expect for whole files. */
+void tsr__store_expect_files(tsr_store *store, const char *const *paths, uint64_t count);
+
 /* Returns false if tsr__store_expect does nothing, so that the caller need not collect wishes. */
 bool tsr__store_expects(const tsr_store *store);
 

@@ -319,6 +319,40 @@ static void test_a_stamp_that_is_a_listing_is_not_taken_twice(void **state) {
   array->store->methods = plain;
 }
 
+/* The store is told which files will be read: those that have not been read before. */
+static char wished[600];
+static void note_wishes(tsr_store *s, const tsr_wish *wishes, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++) {
+    const char *slash = strrchr(wishes[i].path, '/');
+    assert_true(wishes[i].size == TSR_WHOLE && !wishes[i].tail);
+    strcat(strcat(wished, slash ? slash + 1 : wishes[i].path), " ");
+  }
+}
+static const char *expected_files(void) {
+  *wished = 0;
+  assert_int_equal(tsr__array_list(array, true, true, &error), TSR_OK);
+  return wished;
+}
+static void test_the_store_is_told_what_is_read(void **state) {
+  static tsr_store_methods methods;
+  plain = array->store->methods;
+  methods = *plain;
+  methods.expect = note_wishes;
+  array->store->methods = &methods;
+  tiny_text(store, "__commits/__1_1" U "_22.wrt", "");
+  assert_string_equal(expected_files(), "");
+  tiny_text(store, "__commits/c.con", "__commits/__2_2" U "_22.wrt\n");
+  tiny_text(store, "__commits/__1_2" U "_22.ign", "");
+  tiny_text(store, "__commits/__1_2" U "_22.vac", "");
+  tiny_text(store, "__fragment_meta/__1_2" U "_22.meta", "");
+  tiny_text(store, "__fragment_meta/__1_3" U "_22.meta", "");
+  assert_string_equal(expected_files(), "__1_2" U "_22.ign __1_2" U "_22.vac c.con __1_3" U "_22.meta ");
+  assert_string_equal(expected_files(), "__1_2" U "_22.vac __1_3" U "_22.meta ");
+  tiny_text(store, "__commits/__1_3" U "_22.con", "__commits/__2_2" U "_22.wrt\n");
+  assert_string_equal(expected_files(), "__1_2" U "_22.vac __1_3" U "_22.meta "); /* in place of the .con */
+  array->store->methods = plain;
+}
+
 /* While __commits is listed, a merge commits and a vacuum removes its source: the first listing has neither of them. */
 static int torn_list(tsr_store *s, const char *path, tsr_listing *out, tsr_error *e) {
   static const char source[] = "__commits/__1_1" U "_22.wrt", merged[] = "__commits/__1_2" U "_22.wrt";
@@ -406,6 +440,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_vacuum_between_two_directories_is_noticed, setup, teardown),
       cmocka_unit_test_setup_teardown(test_only_needed_directories_are_checked, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_stamp_that_is_a_listing_is_not_taken_twice, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_the_store_is_told_what_is_read, setup, teardown),
       cmocka_unit_test_setup_teardown(test_missing_array_is_not_found, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
