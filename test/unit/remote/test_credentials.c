@@ -1,0 +1,451 @@
+/* test_credentials.c: where keys come from: options, the environment, the files of a temporary HOME, and services that a
+ * thread of this test plays on loopback. Each test sees which requests came; no variable leads to another machine. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "counted_memory.h"
+#include "remote/credentials.h"
+
+static counted_memory counted;
+static tsr_memory memory;
+static tsr_error error;
+static char home[64];
+
+/* ---- A server on loopback -------------------------------------------------------------------- */
+
+static struct {
+  int listener;
+  unsigned port;
+  pthread_t thread;
+  struct {
+    const char *begins; /* of the request: "GET /path" */
+    unsigned status;
+    char body[2048];
+  } answers[8];
+  unsigned count;
+  char log[8192]; /* everything that came */
+} server;
+
+static void serve_one(int client) {
+  char request[4096], answer[4096];
+  size_t size = 0;
+  ssize_t got;
+  while (size < sizeof request - 1 && (got = recv(client, request + size, sizeof request - 1 - size, 0)) > 0) {
+    size += (size_t)got;
+    request[size] = 0;
+    const char *end = strstr(request, "\r\n\r\n"), *length = strstr(request, "Content-Length: ");
+    if (end && (!length || size >= (size_t)(end + 4 - request) + strtoull(length + 16, NULL, 10))) break;
+  }
+  strncat(server.log, request, sizeof server.log - strlen(server.log) - 2);
+  strcat(server.log, "\n");
+  unsigned status = 404;
+  const char *body = "";
+  for (unsigned i = 0; i < server.count; i++)
+    if (strncmp(request, server.answers[i].begins, strlen(server.answers[i].begins)) == 0)
+      status = server.answers[i].status, body = server.answers[i].body;
+  const int n = snprintf(answer, sizeof answer, "HTTP/1.1 %u X\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
+                         status, strlen(body), body);
+  (void)!send(client, answer, (size_t)n, MSG_NOSIGNAL);
+}
+
+static void *serve(void *argument) {
+  for (int client; (client = accept(server.listener, NULL, NULL)) >= 0; close(client)) serve_one(client);
+  return NULL;
+}
+
+static int start_server(void **state) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof address;
+  server.listener = socket(AF_INET, SOCK_STREAM, 0);
+  if (bind(server.listener, (struct sockaddr *)&address, size) || listen(server.listener, 8)) return 1;
+  if (getsockname(server.listener, (struct sockaddr *)&address, &size)) return 1;
+  server.port = ntohs(address.sin_port);
+  return pthread_create(&server.thread, NULL, serve, NULL);
+}
+
+static int stop_server(void **state) {
+  shutdown(server.listener, SHUT_RDWR);
+  close(server.listener);
+  return pthread_join(server.thread, NULL);
+}
+
+static void answer_with(const char *begins, unsigned status, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(server.answers[server.count].body, sizeof server.answers[0].body, format, arguments);
+  va_end(arguments);
+  server.answers[server.count].status = status;
+  server.answers[server.count++].begins = begins;
+}
+
+/* ---- Fixtures -------------------------------------------------------------------------------- */
+
+static const char *const variables[] = {"AWS_ACCESS_KEY_ID",
+                                        "AWS_SECRET_ACCESS_KEY",
+                                        "AWS_SESSION_TOKEN",
+                                        "AWS_REGION",
+                                        "AWS_DEFAULT_REGION",
+                                        "AWS_PROFILE",
+                                        "AWS_SHARED_CREDENTIALS_FILE",
+                                        "AWS_CONFIG_FILE",
+                                        "AWS_WEB_IDENTITY_TOKEN_FILE",
+                                        "AWS_ROLE_ARN",
+                                        "AWS_ROLE_SESSION_NAME",
+                                        "AWS_ENDPOINT_URL_STS",
+                                        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+                                        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                                        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+                                        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+                                        "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
+
+static void set_url(const char *variable, const char *path) {
+  char url[200];
+  (void)snprintf(url, sizeof url, "http://127.0.0.1:%u%s", server.port, path);
+  setenv(variable, url, 1);
+}
+
+static int setup(void **state) {
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) unsetenv(variables[i]);
+  setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+  strcpy(home, "/tmp/tessera-home-XXXXXX");
+  if (!mkdtemp(home)) return 1;
+  setenv("HOME", home, 1);
+  server.count = 0;
+  server.log[0] = 0;
+  error = (tsr_error){0};
+  counted = (counted_memory){.left = -1};
+  tsr__memory_init_root(&memory, counted_reallocate, &counted);
+  return 0;
+}
+
+static int teardown(void **state) {
+  char command[200];
+  (void)snprintf(command, sizeof command, "rm -rf '%s'", home);
+  return system(command) != 0 || counted.blocks != 0;
+}
+
+static void write_file(const char *name, const char *text) {
+  char path[200];
+  (void)snprintf(path, sizeof path, "%s/.aws", home);
+  (void)mkdir(path, 0700);
+  (void)snprintf(path, sizeof path, "%s/%s", home, name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_true(fputs(text, file) >= 0);
+  assert_int_equal(fclose(file), 0);
+}
+
+static const char *time_text(int seconds) { /* of now and so many seconds */
+  static char text[32];
+  const time_t when = time(NULL) + seconds;
+  struct tm parts;
+  (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&when, &parts));
+  return text;
+}
+
+static tsr_provider provider_of(tsr_provider_kind kind) {
+  tsr_provider provider;
+  const tsr_provider_options options = {.kind = kind};
+  assert_int_equal(tsr__provider_open(&provider, &memory, &options, &error), TSR_OK);
+  return provider;
+}
+
+/* Gets keys and compares them: "id secret token region". */
+static void expect(tsr_provider *provider, uint64_t refused, const char *expected) {
+  tsr_credentials c = {0};
+  char text[300];
+  const int rc = tsr__credentials_get(provider, refused, &c, &error);
+  if (rc < 0) print_error("%s\n", error.message);
+  assert_int_equal(rc, TSR_OK);
+  (void)snprintf(text, sizeof text, "%s %s %s %s", c.key_id, c.secret, c.token, c.region);
+  assert_string_equal(text, expected);
+  tsr__credentials_release(&c);
+  assert_null(c.key_id);
+}
+
+static void expect_failure(tsr_provider *provider, int code, const char *says) {
+  tsr_credentials c = {0};
+  assert_int_equal(tsr__credentials_get(provider, 0, &c, &error), code);
+  if (!strstr(error.message, says)) print_error("%s\nlacks: %s\n", error.message, says);
+  assert_non_null(strstr(error.message, says));
+  assert_null(strstr(error.message, "HIDDEN"));
+}
+
+/* ---- Tests ----------------------------------------------------------------------------------- */
+
+static void test_keys_of_options(void **state) {
+  tsr_provider provider;
+  tsr_provider_options options = {
+      .kind = TSR_PROVIDER_KEYS, .key_id = "ID", .secret = "HIDDEN", .session_token = "TOKEN"};
+  assert_int_equal(tsr__provider_open(&provider, &memory, &options, &error), TSR_OK);
+  setenv("AWS_ACCESS_KEY_ID", "other", 1);
+  expect(&provider, 0, "ID HIDDEN TOKEN ");
+  expect(&provider, 1, "ID HIDDEN TOKEN "); /* refused, but there are no others: the number stays */
+  tsr__provider_wipe(&provider);
+  expect_failure(&provider, TSR_PERM, "forgotten");
+  tsr__provider_release(&provider);
+  tsr__provider_release(&provider);
+  const char *wrong[][2] = {{"", "HIDDEN"}, {"ID", ""}, {"I D", "HIDDEN"}, {"ID", "HIDDEN\n"}};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    options.key_id = wrong[i][0], options.secret = wrong[i][1];
+    assert_int_equal(tsr__provider_open(&provider, &memory, &options, &error), TSR_AUTH);
+    assert_null(strstr(error.message, "HIDDEN"));
+  }
+  provider = provider_of(TSR_PROVIDER_ANONYMOUS);
+  expect(&provider, 0, "   ");
+  tsr__provider_release(&provider);
+}
+
+static void test_environment(void **state) {
+  tsr_provider provider = provider_of(TSR_PROVIDER_ENV);
+  expect_failure(&provider, TSR_AUTH, "AWS_ACCESS_KEY_ID is not set");
+  setenv("AWS_ACCESS_KEY_ID", "ID", 1);
+  expect_failure(&provider, TSR_AUTH, "AWS_SECRET_ACCESS_KEY is not set");
+  setenv("AWS_SECRET_ACCESS_KEY", "HIDDEN", 1);
+  setenv("AWS_DEFAULT_REGION", "eu-west-1", 1);
+  expect(&provider, 0, "ID HIDDEN  eu-west-1");
+  setenv("AWS_SESSION_TOKEN", "TOKEN", 1);
+  setenv("AWS_REGION", "eu-west-2", 1);
+  expect(&provider, 0, "ID HIDDEN  eu-west-1"); /* kept */
+  expect(&provider, 1, "ID HIDDEN TOKEN eu-west-2"); /* refused: looked for again */
+  assert_int_equal(provider.now.number, 2);
+  expect(&provider, 2, "ID HIDDEN TOKEN eu-west-2"); /* the same ones: the number stays */
+  assert_int_equal(provider.now.number, 2);
+  setenv("AWS_REGION", "evil.example/", 1);
+  expect(&provider, 2, "ID HIDDEN TOKEN ");
+  tsr__provider_release(&provider);
+}
+
+static void test_profiles(void **state) {
+  tsr_provider provider = provider_of(TSR_PROVIDER_PROFILE);
+  expect_failure(&provider, TSR_AUTH, "no profile 'default' in ~/.aws");
+  write_file(".aws/credentials",
+             "# a comment\r\n[ default ]\r\n  aws_access_key_id = nested\r\naws_access_key_id = ID1\r\n"
+             ";x\naws_secret_access_key=HIDDEN1\n[b]\naws_access_key_id=ID2\naws_secret_access_key = HIDDEN/=2\n"
+             "aws_session_token = TOKEN2\n[empty]\n[broken\naws_access_key_id=no\n[late]\naws_access_key_id=ID3");
+  write_file(".aws/config", "[default]\nregion = eu-west-1\n[profile b]\nregion=eu-west-2\n[profile late]\n"
+                            "aws_access_key_id = ID4\naws_secret_access_key = HIDDEN4\n"
+                            "[profile tool]\ncredential_process = /bin/false\n[b]\nregion = wrong\n");
+  expect(&provider, 0, "ID1 HIDDEN1  eu-west-1");
+  setenv("AWS_PROFILE", "b", 1);
+  expect(&provider, 1, "ID2 HIDDEN/=2 TOKEN2 eu-west-2");
+  setenv("AWS_PROFILE", "late", 1); /* without a secret in the first file */
+  expect(&provider, 2, "ID4 HIDDEN4  ");
+  tsr__provider_release(&provider);
+  provider = provider_of(TSR_PROVIDER_PROFILE);
+  setenv("AWS_PROFILE", "empty", 1);
+  expect_failure(&provider, TSR_AUTH, "profile 'empty' has no aws_access_key_id");
+  setenv("AWS_PROFILE", "tool", 1);
+  expect_failure(&provider, TSR_UNSUPPORTED, "profile 'tool' has credential_process");
+  setenv("AWS_PROFILE", "none", 1);
+  expect_failure(&provider, TSR_AUTH, "no profile 'none'");
+  unsetenv("AWS_PROFILE");
+  setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/zero", 1);
+  expect_failure(&provider, TSR_PERM, "/dev/zero: not an ordinary file");
+  setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent", 1);
+  expect_failure(&provider, TSR_AUTH, "no aws_access_key_id");
+  tsr__provider_release(&provider);
+}
+
+static void test_auto_takes_the_first_place_with_keys(void **state) {
+  tsr_provider provider = provider_of(TSR_PROVIDER_AUTO);
+  expect_failure(
+      &provider, TSR_AUTH,
+      "no keys: environment: AWS_ACCESS_KEY_ID is not set; no profile 'default' in ~/.aws; web identity: "
+      "AWS_WEB_IDENTITY_TOKEN_FILE is not set; container: none; instance metadata: AWS_EC2_METADATA_DISABLED is set");
+  write_file(".aws/credentials", "[default]\naws_access_key_id=ID1\naws_secret_access_key=HIDDEN1\n");
+  expect(&provider, 0, "ID1 HIDDEN1  ");
+  setenv("AWS_ACCESS_KEY_ID", "ID", 1);
+  setenv("AWS_SECRET_ACCESS_KEY", "HIDDEN", 1);
+  expect(&provider, 1, "ID HIDDEN  ");
+  tsr__provider_release(&provider);
+  assert_string_equal(server.log, "");
+}
+
+static void test_container(void **state) {
+  tsr_provider provider = provider_of(TSR_PROVIDER_AUTO);
+  set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", "/keys?id=1");
+  setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "pass", 1);
+  answer_with(
+      "GET /keys?id=1 ", 200,
+      "{\"RoleArn\":\"x\", \"more\": {\"AccessKeyId\": [1, -2.5e3, null, {\"a\":\"\\\"}\"}]}, \"AccessKeyId\" : \"ID\","
+      "\"SecretAccessKey\":\"HIDDEN\\/1\",\"Token\":\"TOKEN\",\"Expiration\":\"%s\"}",
+      time_text(3600));
+  expect(&provider, 0, "ID HIDDEN/1 TOKEN ");
+  expect(&provider, 0, "ID HIDDEN/1 TOKEN ");
+  assert_non_null(strstr(server.log, "Authorization: pass\r\n"));
+  assert_null(strstr(strstr(server.log, "GET /keys") + 1, "GET /keys")); /* one request */
+  write_file("token", "from a file\n");
+  char path[100];
+  (void)snprintf(path, sizeof path, "%s/token", home);
+  setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path, 1);
+  server.count = 0;
+  answer_with("GET /keys?id=1 ", 200, "{\"AccessKeyId\":\"ID2\",\"SecretAccessKey\":\"HIDDEN2\"}");
+  expect(&provider, 1, "ID2 HIDDEN2  ");
+  assert_non_null(strstr(server.log, "Authorization: from a file\r\n"));
+  tsr__provider_release(&provider);
+  provider = provider_of(TSR_PROVIDER_AUTO);
+  static const char *const bad[] = {
+      "",
+      "[]",
+      "{",
+      "{\"AccessKeyId\":\"HIDDEN\"",
+      "{\"AccessKeyId\":1}",
+      "{\"a\":{{{{{{{{{{{{",
+      "{\"AccessKeyId\":\"ID\",\"SecretAccessKey\":\"HIDDEN\\u0041\",\"Expiration\":\"soon\"}",
+      "{\"AccessKeyId\":\"I\\u0041\\n\",\"SecretAccessKey\":\"HIDDEN"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    server.count = 0;
+    answer_with("GET /keys?id=1 ", 200, "%s", bad[i]);
+    expect_failure(&provider, TSR_AUTH, "container: the answer");
+  }
+  server.count = 0;
+  answer_with("GET /keys?id=1 ", 403, "HIDDEN");
+  expect_failure(&provider, TSR_AUTH, "container: status 403");
+  setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://store.example/keys", 1);
+  expect_failure(&provider, TSR_AUTH, "neither https nor local");
+  setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1.example/keys", 1);
+  expect_failure(&provider, TSR_AUTH, "neither https nor local");
+  atomic_store(&provider.no_metadata, true);
+  expect_failure(&provider, TSR_PERM, "refused");
+  tsr__provider_release(&provider);
+}
+
+static void answer_as_instance(const char *id, int seconds) {
+  server.count = 0;
+  answer_with("PUT /latest/api/token ", 200, "SESSION");
+  answer_with("GET /latest/meta-data/iam/security-credentials/ ", 200, "the-role\n");
+  answer_with("GET /latest/meta-data/iam/security-credentials/the-role ", 200,
+              "{\"Code\":\"Success\",\"AccessKeyId\":\"%s\",\"SecretAccessKey\":\"HIDDEN\",\"Token\":\"TOKEN\","
+              "\"Expiration\":\"%s\"}",
+              id, time_text(seconds));
+  answer_with("GET /latest/meta-data/placement/region ", 200, "eu-west-3");
+}
+
+static void test_instance_metadata(void **state) {
+  tsr_provider provider = provider_of(TSR_PROVIDER_AUTO);
+  unsetenv("AWS_EC2_METADATA_DISABLED");
+  set_url("AWS_EC2_METADATA_SERVICE_ENDPOINT", "/");
+  answer_as_instance("ID1", 3600);
+  expect(&provider, 0, "ID1 HIDDEN TOKEN eu-west-3");
+  assert_non_null(strstr(server.log, "X-aws-ec2-metadata-token-ttl-seconds: 21600\r\n"));
+  assert_non_null(strstr(strstr(server.log, "the-role "), "X-aws-ec2-metadata-token: SESSION\r\n"));
+  server.log[0] = 0;
+  answer_as_instance("ID2", 3600);
+  expect(&provider, 0, "ID1 HIDDEN TOKEN eu-west-3");
+  assert_string_equal(server.log, ""); /* kept for an hour */
+  expect(&provider, 1, "ID2 HIDDEN TOKEN eu-west-3");
+  tsr__provider_release(&provider);
+
+  provider = provider_of(TSR_PROVIDER_AUTO);
+  answer_as_instance("ID3", 200); /* expires soon: looked for again at each call */
+  expect(&provider, 0, "ID3 HIDDEN TOKEN eu-west-3");
+  answer_as_instance("ID4", 200);
+  expect(&provider, 0, "ID4 HIDDEN TOKEN eu-west-3");
+  server.count = 0;
+  answer_with("PUT /latest/api/token ", 500, "");
+  expect(&provider, 0, "ID4 HIDDEN TOKEN eu-west-3"); /* the service fails: the old ones are good for minutes */
+  server.log[0] = 0;
+  expect(&provider, 0, "ID4 HIDDEN TOKEN eu-west-3");
+  assert_string_equal(server.log, ""); /* and it is not asked again at once */
+  tsr__provider_release(&provider);
+
+  provider = provider_of(TSR_PROVIDER_AUTO);
+  answer_as_instance("ID5", -10);
+  expect_failure(&provider, TSR_AUTH, "expired");
+  server.count = 0;
+  answer_with("PUT /latest/api/token ", 403, "");
+  expect_failure(&provider, TSR_AUTH, "instance metadata: status 403");
+  server.count = 0;
+  answer_with("PUT /latest/api/token ", 200, "SESSION");
+  answer_with("GET /latest/meta-data/iam/security-credentials/ ", 200, "../../role");
+  expect_failure(&provider, TSR_AUTH, "the instance has no role");
+  atomic_store(&provider.no_metadata, true);
+  server.log[0] = 0;
+  expect_failure(&provider, TSR_PERM, "refused");
+  assert_string_equal(server.log, "");
+  setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1", 1);
+  atomic_store(&provider.no_metadata, false);
+  expect_failure(&provider, TSR_AUTH, "instance metadata: no service");
+  tsr__provider_release(&provider);
+}
+
+static void test_web_identity(void **state) {
+  tsr_provider provider = provider_of(TSR_PROVIDER_AUTO);
+  char path[100];
+  (void)snprintf(path, sizeof path, "%s/jwt", home);
+  setenv("AWS_WEB_IDENTITY_TOKEN_FILE", path, 1);
+  setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/a b", 1);
+  set_url("AWS_ENDPOINT_URL_STS", "/sts");
+  expect_failure(&provider, TSR_AUTH, "web identity: no token in");
+  write_file("jwt", "ey.J/w+t\n");
+  answer_with(
+      "POST /sts ", 200,
+      "<AssumeRoleWithWebIdentityResponse "
+      "xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><AssumeRoleWithWebIdentityResult>"
+      "<Credentials><AccessKeyId>ID</AccessKeyId><SecretAccessKey>HIDDEN</SecretAccessKey><SessionToken>TOKEN</"
+      "SessionToken>"
+      "<Expiration>%s</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>",
+      time_text(3600));
+  expect(&provider, 0, "ID HIDDEN TOKEN ");
+  assert_non_null(
+      strstr(server.log,
+             "RoleSessionName=tessera&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fa%20b&WebIdentityToken=ey.J%2Fw%2Bt"));
+  tsr__provider_release(&provider);
+  provider = provider_of(TSR_PROVIDER_AUTO);
+  server.count = 0;
+  answer_with("POST /sts ", 400, "<ErrorResponse><Error><Code>InvalidIdentityToken</Code></Error></ErrorResponse>");
+  expect_failure(&provider, TSR_AUTH, "web identity: status 400");
+  server.count = 0;
+  answer_with("POST /sts ", 200, "<a>HIDDEN</a>");
+  expect_failure(&provider, TSR_AUTH, "web identity: ");
+  setenv("AWS_ENDPOINT_URL_STS", "http://sts.example", 1);
+  expect_failure(&provider, TSR_AUTH, "neither https nor local");
+  tsr__provider_release(&provider);
+}
+
+static void test_failing_allocations_leave_nothing(void **state) {
+  write_file(".aws/credentials", "[default]\naws_access_key_id=ID1\naws_secret_access_key=HIDDEN1\n");
+  int failures = 0;
+  for (long left = 0; left < 40; left++) {
+    tsr_provider provider;
+    tsr_credentials c = {0};
+    const tsr_provider_options options = {.kind = TSR_PROVIDER_AUTO, .region = "r", .ca_file = "c", .proxy = "p"};
+    counted.left = left;
+    int rc = tsr__provider_open(&provider, &memory, &options, &error);
+    if (rc >= 0) {
+      rc = tsr__credentials_get(&provider, 0, &c, &error);
+      tsr__credentials_release(&c);
+      tsr__provider_release(&provider);
+    }
+    if (rc < 0) assert_int_equal(rc, TSR_NOMEM);
+    failures += rc < 0;
+    assert_int_equal(counted.blocks, 0);
+  }
+  assert_in_range(failures, 5, 39);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(test_keys_of_options), TEST(test_environment),
+      TEST(test_profiles),        TEST(test_auto_takes_the_first_place_with_keys),
+      TEST(test_container),       TEST(test_instance_metadata),
+      TEST(test_web_identity),    TEST(test_failing_allocations_leave_nothing),
+  };
+  return cmocka_run_group_tests(tests, start_server, stop_server);
+}
