@@ -1,8 +1,8 @@
-"""Runs a test that needs TileDB, or the newest SQLite (the package apsw), in a virtual environment, which is made on
+"""Runs a test that needs TileDB, the newest SQLite (the package apsw) or a server of objects (moto) in a virtual environment, which is made on
 first use. If it cannot be made (no network, no wheel for this Python), the exit code is 77, which ctest takes for
 "skipped".
 
-usage: run.py [--apsw] ENVIRONMENT SCRIPT ARGUMENT...
+usage: run.py [--apsw | --moto] ENVIRONMENT SCRIPT ARGUMENT...
 """
 import fcntl
 import os
@@ -11,6 +11,7 @@ import sys
 
 TILEDB = "tiledb, numpy", [["tiledb==0.36.1"], ["tiledb"]]  # the first one is the version that the corpus was compared with
 APSW = "apsw", [["apsw"]]
+MOTO = "moto.server, boto3; assert moto.__version__ == '5.2.5'", [["moto[server,s3]==5.2.5"]]  # 5.2.1 names an answer wrongly
 
 
 def has(python, modules):
@@ -46,10 +47,13 @@ def main():
     if arguments[0] == "--apsw":
         modules, wanted = APSW
         del arguments[0]
+    elif arguments[0] == "--moto":
+        modules, wanted = MOTO
+        del arguments[0]
     folder, script = arguments[:2]
     python = sys.executable if has(sys.executable, modules) else make_alone(folder, modules, wanted)
     if not python:
-        print(f"skipped: the Python package `{wanted[-1][0]}`, which brings what is compared with, could not be installed")
+        print(f"skipped: the Python package `{wanted[-1][0]}`, which the test needs, could not be installed")
         return 77
     return subprocess.run([python, "-X", "faulthandler", script] + arguments[2:]).returncode # the reference library has crashed before: print where
 

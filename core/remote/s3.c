@@ -1,0 +1,392 @@
+/* s3.c: clients of buckets, and how their calls run.
+ *
+ * A call is a small machine: it waits until its next request is due, the request flies, its answer is taken, and the
+ * verdict says what comes next (s3_state.h). The caller's thread drives all calls of a tsr__s3_run; the transfers run on
+ * the I/O thread of http.h. So retries, pages and what follows a cut answer happen while the caller waits, and a call
+ * that was started ahead makes no second request before it is finished.
+ */
+#include "remote/s3.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+#include "remote/curl.h"
+#include "remote/s3_state.h"
+
+#define KEY_BYTES_MAX 1024u
+#define POLL_MS       20u /* between two questions to the host whether to stop, while nothing flies */
+#define AHEAD_MS      1000 /* the server's clock counts as ours up to this difference */
+
+struct tsr_s3 {
+  tsr_s3_scopes *scopes; /* borrowed */
+  tsr_memory *memory; /* borrowed */
+  tsr_arena texts;
+  const char *uri, *bucket, *prefix;
+};
+
+/* ---- Clients --------------------------------------------------------------------------------- */
+
+static int open_client(tsr_s3 *s3, const char *uri, tsr_error *error) {
+  char *name;
+  TSR_TRY(tsr__s3_uri_parse(uri, &s3->texts, &s3->bucket, &s3->prefix, error));
+  const size_t size = 6 + strlen(s3->bucket) + strlen(s3->prefix);
+  TSR_TRY(TSR_ARENA_RAW(&s3->texts, size + 1, &name, error));
+  (void)snprintf(name, size + 1, "s3://%s%s%s", s3->bucket, *s3->prefix ? "/" : "", s3->prefix);
+  s3->uri = name;
+  tsr_s3_scope *scope = s3->scopes ? tsr__s3_scope_find(s3->scopes, name) : NULL;
+  tsr__s3_scope_leave(scope);
+  if (!scope) return tsr__fail(error, TSR_NOT_FOUND, "no scope for %.200s: call tessera_s3 first", name);
+  const tsr_curl *curl;
+  return tsr__curl_load(&curl, error);
+}
+
+int tsr__s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *uri, tsr_s3 **s3, tsr_error *error) {
+  tsr_s3 *made;
+  TSR_TRY(TSR_ALLOC(memory, &made, error));
+  made->scopes = scopes;
+  made->memory = memory;
+  tsr__arena_init(&made->texts, memory);
+  const int rc = open_client(made, uri, error);
+  if (rc < 0) tsr__s3_close(made);
+  else *s3 = made;
+  return rc;
+}
+
+void tsr__s3_close(tsr_s3 *s3) {
+  if (!s3) return;
+  tsr__arena_release(&s3->texts);
+  tsr__free(s3);
+}
+
+const char *tsr__s3_bucket(const tsr_s3 *s3) { return s3->bucket; }
+const char *tsr__s3_prefix(const tsr_s3 *s3) { return s3->prefix; }
+
+/* Gives the options of the client's scope, without their texts; the defaults after it was forgotten. */
+static tsr_s3_options client_options(const tsr_s3 *s3) {
+  tsr_s3_options options = {.parallel = 32, .part_mb = 8};
+  tsr_s3_scope *scope = tsr__s3_scope_find(s3->scopes, s3->uri);
+  if (!scope) return options;
+  options.parallel = scope->options.parallel;
+  options.part_mb = scope->options.part_mb;
+  options.refresh_ms = scope->options.refresh_ms;
+  tsr__s3_scope_leave(scope);
+  return options;
+}
+
+uint64_t tsr__s3_part_size(const tsr_s3 *s3) { return (uint64_t)client_options(s3).part_mb << 20; }
+uint32_t tsr__s3_parallel(const tsr_s3 *s3) { return client_options(s3).parallel; }
+uint32_t tsr__s3_refresh_ms(const tsr_s3 *s3) { return client_options(s3).refresh_ms; }
+
+uint64_t tsr__s3_now(const tsr_s3 *s3) {
+  tsr_s3_scope *scope = tsr__s3_scope_find(s3->scopes, s3->uri);
+  const int64_t ahead = scope ? atomic_load(&scope->ahead) : 0;
+  tsr__s3_scope_leave(scope);
+  return (uint64_t)TSR_MAX(tsr__s3_clock() + ahead, 0);
+}
+
+/* ---- Beginning and ending a call ------------------------------------------------------------- */
+
+static int check_key(const tsr_s3_scope *scope, const char *key, bool listing, tsr_error *error) {
+  const size_t size = key ? strlen(key) : 0, prefix = strlen(scope->prefix);
+  if (!key || (size == 0 && !listing) || size > KEY_BYTES_MAX)
+    return tsr__fail(error, TSR_ERROR, "s3://%s: a key of %zu bytes", scope->bucket, size);
+  for (const char *part = key; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) {
+    const size_t length = strcspn(part, "/");
+    if ((length == 1 && *part == '.') || (length == 2 && memcmp(part, "..", 2) == 0))
+      return tsr__fail(error, TSR_PERM, "s3://%s/%.300s: a part of the key is '.' or '..'", scope->bucket, key);
+  }
+  /* a listing of "prefix" would list the keys of "prefix2", too */
+  const bool below = prefix == 0 || (listing ? strncmp(key, scope->prefix, prefix) == 0 && key[prefix] == '/'
+                                             : tsr__s3_key_is_below(key, scope->prefix));
+  return below ? TSR_OK
+               : tsr__fail(error, TSR_PERM, "s3://%s/%.300s lies outside the scope %.200s", scope->bucket, key,
+                           scope->name);
+}
+
+static int check_call(const tsr_s3_scope *scope, const tsr_s3_call *call, tsr_error *error) {
+  const bool listing = call->kind == TSR_S3_LIST || call->kind == TSR_S3_UPLOAD_LIST;
+  if (call->kind != TSR_S3_DELETE_MANY) TSR_TRY(check_key(scope, call->key, listing, error));
+  for (uint64_t i = 0; call->kind == TSR_S3_DELETE_MANY && i < call->key_count; i++)
+    TSR_TRY(check_key(scope, call->keys[i], false, error));
+  return call->kind == TSR_S3_COPY ? check_key(scope, call->source, false, error) : TSR_OK;
+}
+
+static int make_state(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error) {
+  tsr_s3_scope *scope = tsr__s3_scope_find(s3->scopes, s3->uri);
+  if (!scope) return tsr__fail(error, TSR_PERM, "the scope of %.200s was forgotten: call tessera_s3 again", s3->uri);
+  int rc = check_call(scope, call, error);
+  if (rc >= 0) rc = TSR_ALLOC(s3->memory, &call->state, error);
+  if (rc < 0) {
+    tsr__s3_scope_leave(scope);
+    return rc;
+  }
+  tsr_s3_state *state = call->state;
+  state->call = call;
+  state->memory = s3->memory;
+  state->scope = scope;
+  state->base = call->kind == TSR_S3_GET && call->buffer ? call->buffer->size : 0;
+  state->token.memory = state->token_id.memory = state->body.memory = state->answer.memory = s3->memory;
+  state->made.url.memory = state->made.lines.text.memory = state->http.received.memory = s3->memory;
+  tsr__arena_init(&state->arena, s3->memory);
+  if (call->objects && !call->objects->texts.memory) tsr__arena_init(&call->objects->texts, call->objects->memory);
+  return TSR_OK;
+}
+
+static void end_call(tsr_s3_call *call, int rc) {
+  tsr_s3_state *state = call->state;
+  call->rc = rc;
+  if (!state) return;
+  call->state = NULL;
+  tsr__buffer_release(&state->token);
+  tsr__buffer_release(&state->token_id);
+  tsr__buffer_release(&state->body);
+  tsr__buffer_release(&state->answer);
+  tsr__buffer_release(&state->http.received);
+  tsr__buffer_release(&state->made.url);
+  tsr__sigv4_lines_release(&state->made.lines);
+  tsr__arena_release(&state->arena);
+  tsr__s3_scope_leave(state->scope);
+  tsr__free(state);
+}
+
+/* Prepares a call. If that fails, or if there is nothing to do, the call has ended. */
+static void begin_call(tsr_s3 *s3, tsr_s3_call *call) {
+  call->state = NULL;
+  call->rc = TSR_OK;
+  tsr__error_clear(&call->error);
+  call->received = call->object_size = 0;
+  call->modified = 0;
+  call->etag.text[0] = call->id[0] = 0;
+  if (call->kind == TSR_S3_DELETE_MANY && call->key_count == 0) return;
+  const int rc = make_state(s3, call, &call->error);
+  if (rc < 0) end_call(call, rc);
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+static void count_request(const tsr_s3_state *state) {
+  tsr_s3_counters *counters = &state->scope->scopes->counters;
+  _Atomic uint64_t *const by_kind[] = {&counters->gets,    &counters->heads,   &counters->lists,   &counters->puts,
+                                       &counters->deletes, &counters->deletes, &counters->puts,    &counters->puts,
+                                       &counters->puts,    &counters->puts,    &counters->deletes, &counters->lists};
+  _Atomic uint64_t *counter = by_kind[state->call->kind];
+  if (state->step == TSR_S3_STEP_LOOK) counter = &counters->heads;
+  if (state->step == TSR_S3_STEP_COMPARE) counter = &counters->gets;
+  atomic_fetch_add(counter, 1);
+  if (atomic_fetch_add(&state->scope->scopes->outstanding, 1) == 0) atomic_fetch_add(&counters->round_trips, 1);
+}
+
+/* Sends the next request. Returns false if the call has ended. */
+static bool send_request(tsr_s3_call *call) {
+  tsr_s3_state *state = call->state;
+  tsr_error error = {0};
+  int rc = TSR_OK;
+  if (atomic_load(&state->scope->forgotten))
+    rc = tsr__fail(&error, TSR_PERM, "the scope %.200s was forgotten or replaced", state->scope->name);
+  if (rc >= 0) rc = tsr__s3_request_make(state, &error);
+  if (rc < 0) {
+    call->error = error;
+    end_call(call, rc);
+    return false;
+  }
+  count_request(state);
+  state->phase = TSR_S3_FLIES;
+  tsr__http_start(&state->http);
+  return true;
+}
+
+/* Notes what a finished request has cost, and the server's clock. */
+static void account(tsr_s3_state *state) {
+  tsr_s3_counters *counters = &state->scope->scopes->counters;
+  const int64_t date = state->http.answer.date;
+  atomic_fetch_sub(&state->scope->scopes->outstanding, 1);
+  atomic_fetch_add(&counters->bytes_sent, state->http.bytes_sent);
+  atomic_fetch_add(&counters->bytes_received, state->http.bytes_received);
+  if (state->http.answer.status == 0 || date == INT64_MIN) return;
+  const int64_t ahead = date - tsr__s3_clock(); /* a Date is rounded down to seconds */
+  atomic_store(&state->scope->ahead, ahead > AHEAD_MS || ahead < -2 * AHEAD_MS ? ahead : 0);
+}
+
+/* Takes the answer of a finished request. The call has ended then, or waits for its next request. */
+static void settle(tsr_s3_call *call) {
+  tsr_s3_state *state = call->state;
+  account(state);
+  state->phase = TSR_S3_WAITS;
+  state->fresh = false;
+  const tsr_s3_verdict verdict = tsr__s3_take(state);
+  switch (verdict) {
+  case TSR_S3_DONE:
+    tsr__error_clear(&call->error);
+    end_call(call, TSR_OK);
+    return;
+  case TSR_S3_FAILED: end_call(call, call->error.code < 0 ? call->error.code : TSR_ERROR); return;
+  case TSR_S3_NEXT:
+    state->due = 0;
+    if (state->step == TSR_S3_STEP_CALL && call->kind != TSR_S3_GET) state->tries = 0;
+    return;
+  case TSR_S3_SOON:
+  case TSR_S3_AGAIN: break;
+  }
+  if (tsr__s3_plan_retry(state, verdict)) atomic_fetch_add(&state->scope->scopes->counters.retries, 1);
+  else end_call(call, call->error.code < 0 ? call->error.code : TSR_ERROR);
+}
+
+/* Ends a call without a result. */
+static void drop_call(tsr_s3_call *call) {
+  tsr_s3_state *state = call->state;
+  if (!state) return;
+  if (state->phase == TSR_S3_FLIES) {
+    tsr__http_cancel(&state->http);
+    atomic_fetch_sub(&state->scope->scopes->outstanding, 1);
+    if (state->step == TSR_S3_STEP_CALL && call->kind == TSR_S3_GET) tsr__s3_get_return(state);
+  }
+  tsr__error_clear(&call->error);
+  end_call(call, tsr__fail_cancelled(&call->error));
+}
+
+/* ---- Driving --------------------------------------------------------------------------------- */
+
+typedef struct driver {
+  tsr_memory *memory;
+  tsr_s3_call **calls; /* that run: at most `room` */
+  tsr_http_request **requests; /* of those that fly */
+  uint64_t room, count;
+} driver;
+
+/* Waits for less than `ms` milliseconds while nothing flies. */
+static int sleep_polling(tsr_memory *memory, uint64_t ms, tsr_error *error) {
+  TSR_TRY(tsr__cancelled(memory, error));
+  const struct timespec pause = {.tv_nsec = (long)TSR_MIN(ms, POLL_MS) * 1000000};
+  (void)nanosleep(&pause, NULL);
+  return TSR_OK;
+}
+
+/* Sends what is due, waits until something happens, and takes the answers. */
+static int step_calls(driver *d, tsr_error *error) {
+  const uint64_t now = tsr__s3_ticks();
+  uint64_t flying = 0, pause = UINT64_MAX, kept = 0;
+  for (uint64_t i = 0; i < d->count; i++) {
+    tsr_s3_call *call = d->calls[i];
+    if (call->state->phase == TSR_S3_WAITS && call->state->due <= now && !send_request(call)) continue;
+    d->calls[kept++] = call;
+    if (call->state->phase == TSR_S3_FLIES) d->requests[flying++] = &call->state->http;
+    else pause = TSR_MIN(pause, call->state->due - now);
+  }
+  d->count = kept;
+  if (kept == 0) return TSR_OK;
+  if (flying == 0) return sleep_polling(d->memory, pause, error);
+  TSR_TRY(tsr__http_wait(d->requests, flying, pause, d->memory, error));
+  kept = 0;
+  for (uint64_t i = 0; i < d->count; i++) {
+    tsr_s3_call *call = d->calls[i];
+    if (call->state->phase == TSR_S3_FLIES && tsr__http_finished(&call->state->http)) settle(call);
+    if (call->state) d->calls[kept++] = call;
+  }
+  d->count = kept;
+  return TSR_OK;
+}
+
+/* Runs calls to their ends. Those that have a state have begun. */
+static int drive(tsr_s3 *s3, driver *d, tsr_s3_call *calls, uint64_t count, bool begun, tsr_error *error) {
+  uint64_t next = 0;
+  int rc = TSR_OK;
+  while (rc >= 0 && (next < count || d->count > 0)) {
+    while (next < count && d->count < d->room) {
+      tsr_s3_call *call = &calls[next++];
+      if (!begun) begin_call(s3, call);
+      if (call->state) d->calls[d->count++] = call;
+    }
+    rc = step_calls(d, error);
+  }
+  if (rc >= 0) return TSR_OK;
+  for (uint64_t i = 0; i < d->count; i++) drop_call(d->calls[i]);
+  for (; next < count; next++) {
+    calls[next].state = NULL;
+    tsr__error_clear(&calls[next].error);
+    calls[next].rc = tsr__fail(&calls[next].error, rc, "interrupted");
+  }
+  return rc;
+}
+
+static int first_failure(const tsr_s3_call *calls, uint64_t count, tsr_error *error) {
+  for (uint64_t i = 0; i < count; i++)
+    if (calls[i].rc < 0) {
+      if (error) *error = calls[i].error;
+      return calls[i].rc;
+    }
+  return TSR_OK;
+}
+
+int tsr__s3_one(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error) {
+  tsr_s3_call *running[1];
+  tsr_http_request *requests[1];
+  driver d = {s3->memory, running, requests, 1, 0};
+  TSR_TRY(drive(s3, &d, call, 1, false, error));
+  return first_failure(call, 1, error);
+}
+
+int tsr__s3_run(tsr_s3 *s3, tsr_s3_call *calls, uint64_t count, tsr_error *error) {
+  if (count == 1) return tsr__s3_one(s3, calls, error);
+  driver d = {.memory = s3->memory, .room = TSR_MIN(count, tsr__s3_parallel(s3))};
+  int rc = TSR_ALLOC_ARRAY(s3->memory, d.room, &d.calls, error);
+  if (rc >= 0) rc = TSR_ALLOC_ARRAY(s3->memory, d.room, &d.requests, error);
+  for (uint64_t i = 0; i < count && rc < 0; i++) calls[i].rc = rc;
+  if (rc >= 0) rc = drive(s3, &d, calls, count, false, error);
+  tsr__free(d.calls);
+  tsr__free(d.requests);
+  return rc < 0 ? rc : first_failure(calls, count, error);
+}
+
+void tsr__s3_start(tsr_s3 *s3, tsr_s3_call *call) {
+  begin_call(s3, call);
+  if (call->state) (void)send_request(call);
+}
+
+int tsr__s3_finish(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error) {
+  tsr_s3_call *running[1];
+  tsr_http_request *requests[1];
+  driver d = {s3->memory, running, requests, 1, 0};
+  if (call->state) TSR_TRY(drive(s3, &d, call, 1, true, error));
+  return first_failure(call, 1, error);
+}
+
+void tsr__s3_cancel(tsr_s3 *s3, tsr_s3_call *call) { drop_call(call); }
+
+/* ---- The proof ------------------------------------------------------------------------------- */
+
+/* Puts an object of two different contents under one name. */
+static int prove(tsr_s3 *s3, const char *key, tsr_error *error) {
+  tsr_s3_call first = {.kind = TSR_S3_PUT, .key = key, .bytes = "1", .size = 1, .new_only = true};
+  tsr_s3_call second = {.kind = TSR_S3_PUT, .key = key, .bytes = "2", .size = 1, .new_only = true};
+  tsr_s3_call removal = {.kind = TSR_S3_DELETE, .key = key};
+  TSR_TRY(tsr__s3_one(s3, &first, error));
+  tsr_error ignored = {0};
+  const int rc = tsr__s3_one(s3, &second, &ignored);
+  TSR_TRY(tsr__s3_one(s3, &removal, error));
+  if (rc == TSR_EXISTS) return TSR_OK;
+  if (rc < 0) return tsr__fail(error, rc, "%s", ignored.message);
+  return tsr__fail(
+      error, TSR_READONLY,
+      "s3://%s: the server ignores If-None-Match, so two writers would overwrite each other: it can only be read",
+      s3->bucket);
+}
+
+int tsr__s3_prove(tsr_s3 *s3, const char *key_prefix, tsr_error *error) {
+  tsr_s3_scope *scope = tsr__s3_scope_find(s3->scopes, s3->uri);
+  if (!scope) return tsr__fail(error, TSR_PERM, "the scope of %.200s was forgotten: call tessera_s3 again", s3->uri);
+  int rc = TSR_OK;
+  if (atomic_load(&scope->proof) != TSR_S3_PROVEN) {
+    char key[KEY_BYTES_MAX + 1];
+    uint64_t chance = 0;
+    rc = tsr__random(&chance, sizeof chance, error);
+    const int size = snprintf(key, sizeof key, "%s.tessera_proof_%016llx", key_prefix, (unsigned long long)chance);
+    if (rc >= 0 && (size_t)size >= sizeof key) rc = tsr__fail(error, TSR_TOOBIG, "the key is too long");
+    if (rc >= 0) rc = prove(s3, key, error);
+    if (rc >= 0) atomic_store(&scope->proof, TSR_S3_PROVEN);
+  }
+  tsr__s3_scope_leave(scope);
+  return rc;
+}

@@ -1,0 +1,226 @@
+/* s3.h: objects in buckets of S3 and of servers that speak its protocol. Nothing leaves the
+ * machine before a scope has been declared for the bucket. A scope has the options for all keys below one prefix; a
+ * tsr_s3 is a client of one bucket under one scope; a tsr_s3_call is one operation on it. The client signs requests,
+ * tries them again, goes on where an answer was cut, and classifies what a server says.
+ *
+ * All functions may be called from any thread, unless their contract says otherwise. */
+#ifndef TSR_S3_H
+#define TSR_S3_H
+
+#include "base/memory.h"
+
+/* ---- Scopes ---------------------------------------------------------------------------------- */
+
+typedef enum tsr_url_style {
+  TSR_URL_AUTO, /* virtual on AWS unless the bucket's name has a dot, else path */
+  TSR_URL_PATH, /* https://endpoint/bucket/key */
+  TSR_URL_VIRTUAL /* https://bucket.endpoint/key */
+} tsr_url_style;
+
+/* The options of a scope. `= {0}` is the default of each; all texts are borrowed, and NULL stands for "". */
+typedef struct tsr_s3_options {
+  const char *provider; /* keys, env, profile, anonymous, auto; NULL: `keys` if key_id is set, else `auto` */
+  const char *key_id, *secret, *session_token; /* of the provider `keys` */
+  const char *region; /* NULL: the provider's, or us-east-1 */
+  bool requester_pays;
+  const char *endpoint; /* "http://127.0.0.1:9000", "https://minio.example"; NULL: AWS */
+  bool plain_http; /* allow http:// to other hosts than loopback */
+  tsr_url_style url_style;
+  const char *ca_file; /* certificates that are trusted, PEM; NULL: the system's */
+  const char *proxy; /* "http://host:port"; NULL: none; the environment's variables are never used */
+  const char *sse; /* "AES256", "aws:kms"; NULL: what the bucket says */
+  const char *kms_key_id;
+  const char *storage_class;
+  uint32_t connect_ms; /* 0: 5,000 */
+  uint32_t stall_ms; /* longest time without a byte; 0: 15,000 */
+  uint32_t retries; /* of one request, 0: 6; TSR_S3_NO_RETRIES: none */
+  uint32_t parallel; /* requests in flight, 0: 32 */
+  uint32_t part_mb; /* size of the parts of large objects, 0: 8; at least 5, the server's minimum */
+  uint32_t refresh_ms; /* how long a listing counts as fresh; used by the store above */
+} tsr_s3_options;
+
+#define TSR_S3_NO_RETRIES UINT32_MAX
+
+/* What all clients of a registry have done so far. */
+#define TSR_S3_COUNTERS(X)                                                                                             \
+  X(gets)                                                                                                              \
+  X(heads)                                                                                                             \
+  X(lists) /* each page */                                                                                             \
+  X(puts) /* each part, copies and what begins and completes an upload in parts, too */                                \
+  X(deletes) /* a request that deletes many objects counts once */                                                     \
+  X(retries) /* requests that were sent again; not counted above a second time */                                      \
+  X(round_trips) /* requests that left while no other one was outstanding */                                           \
+  X(bytes_sent) X(bytes_received) /* of bodies, again for each try */
+
+typedef struct tsr_s3_counters {
+#define X(name) _Atomic uint64_t name;
+  TSR_S3_COUNTERS(X)
+#undef X
+} tsr_s3_counters;
+
+/* The scopes of one environment. */
+typedef struct tsr_s3_scopes tsr_s3_scopes;
+int tsr__s3_scopes_open(tsr_memory *memory, tsr_s3_scopes **scopes, tsr_error *error);
+
+/* Forgets all scopes. Clients are closed before. NULL is allowed. */
+void tsr__s3_scopes_close(tsr_s3_scopes *scopes);
+
+/* Declares the options for "s3://bucket" or "s3://bucket/prefix", in place of those that were declared before for the
+ * same text. Clients that are open continue with the new options. Sends nothing. Errors: TSR_ERROR for a scope or an
+ * option that cannot be, with a message that names it; TSR_PERM after tsr__s3_scopes_confine. */
+int tsr__s3_scopes_set(tsr_s3_scopes *scopes, const char *scope, const tsr_s3_options *options, tsr_error *error);
+
+/* Forgets a scope and wipes its keys. Calls of clients under it fail with TSR_PERM from now on. Returns 1 if the scope
+ * was declared, else 0. */
+int tsr__s3_scopes_forget(tsr_s3_scopes *scopes, const char *scope, tsr_error *error);
+
+/* Refuses from now on, with TSR_PERM, each new scope that does not lie below `uri` or has an endpoint that no scope has
+ * now, and all use of instance metadata. */
+int tsr__s3_scopes_confine(tsr_s3_scopes *scopes, const char *uri, tsr_error *error);
+
+/* Returns true if `path` begins with "s3://". */
+bool tsr__is_s3(const char *path);
+
+/* Returns the counters of the registry; valid until it is closed. */
+tsr_s3_counters *tsr__s3_scopes_counters(tsr_s3_scopes *scopes);
+
+/* ---- Clients --------------------------------------------------------------------------------- */
+
+typedef struct tsr_s3 tsr_s3;
+
+/* Opens a client for "s3://bucket[/prefix]" under the scope that matches most of its whole path parts. `scopes` outlives
+ * it. Sends nothing. Errors: TSR_NOT_FOUND "no scope for s3://...: call tessera_s3 first"; TSR_UNSUPPORTED without
+ * libcurl. */
+int tsr__s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *uri, tsr_s3 **s3, tsr_error *error);
+void tsr__s3_close(tsr_s3 *s3); /* after all of its calls are finished; NULL is allowed */
+
+const char *tsr__s3_bucket(const tsr_s3 *s3);
+
+/* Returns the part of the uri behind "s3://bucket/", without a '/' at its end; "" for the bucket itself. */
+const char *tsr__s3_prefix(const tsr_s3 *s3);
+
+uint64_t tsr__s3_part_size(const tsr_s3 *s3); /* bytes of the parts of large objects */
+uint32_t tsr__s3_parallel(const tsr_s3 *s3);
+uint32_t tsr__s3_refresh_ms(const tsr_s3 *s3);
+
+/* Returns the server's time in milliseconds since 1970: the clock, corrected by the Date of the latest answer if the
+ * two differ by more than a second. */
+uint64_t tsr__s3_now(const tsr_s3 *s3);
+
+/* Proves once for each scope that the server honours `If-None-Match: *`, by an object of its own below `key_prefix`
+ * ("" or ending in '/'), which it removes. Errors: TSR_READONLY if the server overwrites objects all the same. */
+int tsr__s3_prove(tsr_s3 *s3, const char *key_prefix, tsr_error *error);
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+typedef enum tsr_s3_kind {
+  TSR_S3_GET, /* an object or a part of it */
+  TSR_S3_HEAD, /* size, time and ETag of an object */
+  TSR_S3_LIST, /* keys that begin with `key`, all pages */
+  TSR_S3_PUT,
+  TSR_S3_DELETE, /* also succeeds if the object does not exist */
+  TSR_S3_DELETE_MANY, /* the same for many keys: 1,000 in a request */
+  TSR_S3_COPY, /* by the server, within the bucket: from `source` to `key` */
+  TSR_S3_UPLOAD_CREATE, /* begins an object that is uploaded in parts */
+  TSR_S3_UPLOAD_PART,
+  TSR_S3_UPLOAD_COMPLETE, /* the object appears */
+  TSR_S3_UPLOAD_ABORT, /* also succeeds if the upload does not exist */
+  TSR_S3_UPLOAD_LIST /* uploads, neither completed nor aborted, whose keys begin with `key` */
+} tsr_s3_kind;
+
+typedef enum tsr_s3_range {
+  TSR_S3_WHOLE,
+  TSR_S3_RANGE, /* bytes [offset, offset + size); the object's end may cut it */
+  TSR_S3_SUFFIX /* the last `size` bytes, or the whole object if it has less */
+} tsr_s3_range;
+
+/* An ETag as the server wrote it, with its quotes. */
+typedef struct tsr_etag {
+  char text[136];
+} tsr_etag;
+
+typedef struct tsr_s3_object {
+  const char *key; /* of a prefix that the delimiter made: up to the delimiter, with it */
+  uint64_t size; /* in bytes */
+  int64_t modified; /* in milliseconds since 1970; of an upload: when it began */
+  const char *etag; /* or the id of an upload */
+  bool is_prefix; /* the keys that begin with `key` are not listed one by one */
+} tsr_s3_object;
+
+/* Answers of LIST and UPLOAD_LIST, sorted by key as bytes. `= {0}` with a memory is an empty one. */
+typedef struct tsr_s3_objects {
+  tsr_memory *memory; /* borrowed; set by the caller */
+  tsr_s3_object *at; /* owned */
+  uint64_t count, capacity;
+  tsr_arena texts; /* of all of them */
+} tsr_s3_objects;
+void tsr__s3_objects_release(tsr_s3_objects *objects);
+
+/* One operation. The caller provides the structure, zeroed but for what its kind takes, and does not move it before it
+ * is finished; everything that it points to is borrowed for as long. Keys are whole keys of the bucket (UTF-8, at most
+ * 1,024 bytes, not encoded) and lie within the scope: others fail with TSR_PERM, and nothing is sent. */
+typedef struct tsr_s3_call {
+  tsr_s3_kind kind;
+  const char *key; /* LIST, UPLOAD_LIST: the prefix, which may be "" */
+
+  /* GET */
+  tsr_s3_range range;
+  uint64_t offset, size;
+  uint64_t most; /* more bytes are TSR_TOOBIG; 0: `room` with `into`, else no limit */
+  void *into; /* room for `room` bytes, or NULL: the bytes are appended to `buffer` */
+  uint64_t room;
+  tsr_buffer *buffer;
+
+  /* LIST: keys are grouped at this character behind the prefix; 0: not. Keys come after `start_after`; NULL: all. More
+   * than `most` are TSR_TOOBIG; 0: no limit. UPLOAD_LIST: `most` only. */
+  char delimiter;
+  const char *start_after;
+  tsr_s3_objects *objects;
+
+  /* PUT, UPLOAD_PART. With new_only a PUT or an UPLOAD_COMPLETE fails with TSR_EXISTS if the key exists, unless the
+   * object is what this call has put there itself: its answer was lost. */
+  const void *bytes; /* `size` of them */
+  bool new_only;
+
+  const char *source; /* COPY: the key that is copied */
+  const char *const *keys; /* DELETE_MANY: `key_count` keys */
+  uint64_t key_count;
+
+  /* UPLOAD_PART, _COMPLETE, _ABORT. Parts are numbered from 1; `etags` are those of parts 1 to `part_count`. */
+  const char *upload_id;
+  uint32_t part, part_count;
+  const tsr_etag *etags;
+
+  /* The answer, valid if `rc` is TSR_OK. */
+  int rc; /* of this call */
+  tsr_error error;
+  uint64_t received; /* GET: bytes written */
+  uint64_t object_size; /* GET, HEAD: of the whole object */
+  int64_t modified; /* GET, HEAD: in milliseconds since 1970 */
+  tsr_etag etag; /* GET, HEAD, PUT, COPY, UPLOAD_PART, UPLOAD_COMPLETE */
+  char id[1032]; /* UPLOAD_CREATE: the new upload's id */
+
+  struct tsr_s3_state *state; /* of the client, between start and finish; NULL before and after */
+} tsr_s3_call;
+
+/* Runs calls, at most `parallel` at a time, and returns when all of them are finished. Every call has its own rc and
+ * error. Returns TSR_OK or the rc of the first call that failed, with its error. When the host cancels, all return
+ * TSR_INTERRUPT; requests that change something may have been carried out then.
+ *
+ * Codes of calls: TSR_NOT_FOUND: no such object, or no such upload. TSR_AUTH: the server refuses, the keys are wrong or
+ * missing; never taken for "absent". TSR_EXISTS: see new_only. TSR_CORRUPT: a range outside the object. TSR_TOOBIG: see
+ * `most`. TSR_PERM: outside the scope, or the scope was forgotten. TSR_IO: no answer, or no usable one, after all
+ * retries. TSR_ERROR: anything else that the server said: no such bucket, another region ... */
+int tsr__s3_run(tsr_s3 *s3, tsr_s3_call *calls, uint64_t count, tsr_error *error);
+
+/* Runs one call. */
+int tsr__s3_one(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error);
+
+/* For reading ahead: sends the first request of a call and returns. tsr__s3_finish waits for its end, with retries as
+ * tsr__s3_run has them; tsr__s3_cancel ends it without a result. Each call that was started is finished or cancelled
+ * once. A failed start is reported by finish. */
+void tsr__s3_start(tsr_s3 *s3, tsr_s3_call *call);
+int tsr__s3_finish(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error);
+void tsr__s3_cancel(tsr_s3 *s3, tsr_s3_call *call);
+
+#endif

@@ -1,0 +1,97 @@
+"""Servers of object stores for tests, on loopback with free ports:
+
+  moto       in memory, from the Python package moto; checks neither signatures nor clocks. This script runs in an environment that has it
+             (test/interop/run.py --moto).
+  versitygw  a gateway over a directory, from the Go module github.com/versity/versitygw; checks signatures, regions, clocks. It is built into
+             a folder on first use, which takes some minutes: versitygw(folder) returns the program, or None where there is no Go.
+
+  with Server("moto", folder) as server:
+      server.client().create_bucket(Bucket="b")     # boto3
+"""
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+KEY_ID, SECRET, REGION = "tesseratestkey", "tesseratestsecret", "us-east-1"
+VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+
+
+def versitygw(folder):
+    """The program, built into the folder if it is not there yet; None if it cannot be built."""
+    program = os.path.join(folder, "bin", "versitygw")
+    if os.path.exists(program):
+        return program
+    go = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
+    if not go:
+        return None
+    os.makedirs(folder, exist_ok=True)
+    environment = dict(os.environ, GOBIN=os.path.join(folder, "bin"), GOCACHE=os.path.join(folder, "cache"),
+                       GOMODCACHE=os.path.join(folder, "mod"), GOFLAGS="-modcacherw")
+    for name in ("LD_PRELOAD", "ASAN_OPTIONS"):
+        environment.pop(name, None)
+    print("building versitygw; this takes some minutes", flush=True)
+    subprocess.run([go, "install", VERSITYGW], env=environment, check=False)
+    for name in ("cache", "mod"): # half a gigabyte that is not needed any more
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    return program if os.path.exists(program) else None
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+class Server:
+    def __init__(self, kind, folder, program=None):
+        self.kind, self.folder, self.program = kind, os.path.abspath(folder), program
+
+    def command(self):
+        if self.kind == "moto":
+            return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        return [self.program, "--port", f"127.0.0.1:{self.port}", "--region", REGION, "posix", "--sidecar", f"{self.folder}/meta", f"{self.folder}/data"]
+
+    def __enter__(self):
+        for attempt in range(3): # another program may take the port before the server does
+            self.port = free_port()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            for name in ("data", "meta"):
+                os.makedirs(os.path.join(self.folder, name))
+            environment = dict(os.environ, ROOT_ACCESS_KEY=KEY_ID, ROOT_SECRET_KEY=SECRET, HOME=self.folder, NO_PROXY="127.0.0.1",
+                               S3_IGNORE_SUBDOMAIN_BUCKETNAME="true")
+            for name in ("LD_PRELOAD", "ASAN_OPTIONS"):
+                environment.pop(name, None)
+            self.log = open(os.path.join(self.folder, "log.txt"), "ab")
+            self.process = subprocess.Popen(self.command(), env=environment, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+            if self.is_ready():
+                return self
+            self.__exit__()
+        raise RuntimeError(f"{self.kind} does not start: see {self.folder}/log.txt")
+
+    def is_ready(self):
+        end = time.monotonic() + 60
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                self.client().list_buckets()
+                return True
+            except Exception: # not listening, or not ready yet
+                time.sleep(0.1)
+        return False
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+
+    def client(self):
+        import boto3
+        from botocore.config import Config
+        return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self.port}", aws_access_key_id=KEY_ID, aws_secret_access_key=SECRET, region_name=REGION,
+                            config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, connect_timeout=2, read_timeout=20, proxies={}))
