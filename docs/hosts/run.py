@@ -151,6 +151,10 @@ class Hosts:
     def cluster(self):
         return self.run([self.python("cluster", "dask", "distributed"), os.path.join(HERE, "cluster.py"), self.extension, DATA])
 
+    def xarray(self):
+        python = self.python("xarray", "xarray", "pandas", "netcdf4")
+        return self.run([python, os.path.join(HERE, "xarray_page.py"), self.extension, DATA, os.path.join(self.folder("xarray"), "work")])
+
     def litestream(self):
         folder = self.folder("litestream")
         program = shutil.which("litestream") or os.path.join(folder, "litestream")
@@ -161,7 +165,7 @@ class Hosts:
 
 
 # Those that need nothing but the system, the first three, are also in ./run test.
-ALL = ["shell", "sqlite3", "c", "apsw", "pandas", "node", "go", "rust", "java", "datasette", "cluster", "litestream"]
+ALL = ["shell", "sqlite3", "c", "apsw", "pandas", "node", "go", "rust", "java", "datasette", "cluster", "xarray", "litestream"]
 
 
 def expected_of(name):
