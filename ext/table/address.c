@@ -260,6 +260,10 @@ static int take_key(sqlite3_value *value, tsx_address *address, tsr_error *error
   const void *bytes = sqlite3_value_type(value) == SQLITE_BLOB ? sqlite3_value_blob(value) : sqlite3_value_text(value);
   int code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(value), address->key, error);
   if (code == TSR_OK) address->has_key = true;
+  else /* who gave one argument too many did not mean a key */
+    tsx_fail(error, code,
+             "argument key, behind those of the table: a key is 32 bytes or 64 hex digits; this one has %d bytes",
+             sqlite3_value_bytes(value));
   tsr_object_kind kind;
   if (code < 0 && !address->is_table && /* where nothing is at the path, that is the better message */
       tsr_object_find(address->connection->environment, address->path, &kind, NULL) >= 0 && kind == TSR_OBJECT_NONE)

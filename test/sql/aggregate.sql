@@ -56,3 +56,5 @@ CREATE VIRTUAL TABLE small USING tessera('sql/data/relief', memory_mb=1);
 SELECT count(*) FROM tessera_aggregate('db:small', 'elevation', '{}', '["y","x"]');
 SELECT count(*), sum(sum) FROM tessera_aggregate('db:small', 'elevation', '{"y":[0,1]}', '["y","x"]');
 SELECT sum(elevation) FROM small WHERE y BETWEEN 0 AND 1;
+-- A second dimension belongs into the JSON array: the argument behind the last one would be a key.
+SELECT * FROM tessera_aggregate('sql/data/relief', 'elevation', NULL, 'y', 'x');
