@@ -341,6 +341,15 @@ static bool replaces(const tsx_changes *u) {
   return u->call.conflict == SQLITE_REPLACE || (u->call.conflict == SQLITE_ABORT && !u->table->options.conflict_abort);
 }
 
+/* Appends a coordinate of fixed size as SQL writes it: in JSON a datetime has double quotes. */
+static void append_coordinate(sqlite3_str *text, tsr_datatype datatype, const void *value) {
+  int begin = sqlite3_str_length(text);
+  tsx_json_value(text, datatype, value, false);
+  char *written = sqlite3_str_value(text);
+  for (int i = begin; i < sqlite3_str_length(text); i++)
+    if (written[i] == '"') written[i] = '\'';
+}
+
 static int fail_exists(tsx_changes *u, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   const tsr_column *columns = tsx_row_columns(u->row);
@@ -349,8 +358,8 @@ static int fail_exists(tsx_changes *u, tsr_error *error) {
     int c = tsx_row_column(u->row, d);
     sqlite3_str_appendf(text, "%s%s=", d ? ", " : "", c >= 0 ? u->table->columns[c].name : schema->fields[d].name);
     if (columns[d].cell_size)
-      tsx_json_value(text, tsx_datatype_shown(schema->fields[d].datatype, u->table->options.uint64_signed),
-                     columns[d].values, false);
+      append_coordinate(text, tsx_datatype_shown(schema->fields[d].datatype, u->table->options.uint64_signed),
+                        columns[d].values);
     else
       sqlite3_str_appendf(text, "'%.*s'", (int)(columns[d].offsets[1] < 60 ? columns[d].offsets[1] : 60),
                           (const char *)columns[d].values);

@@ -87,3 +87,8 @@ SELECT tessera_export('weather', 'out');
 SELECT tessera_import('weather', 'weather');
 SELECT tessera_set_key('weather', 'secret');
 SELECT tessera_nosuch('weather');
+-- A cell that exists is named as SQL would write its coordinates.
+CREATE VIRTUAL TABLE levels USING tessera(station TEXT DIMENSION, day DATE DIMENSION, metres REAL);
+INSERT INTO levels VALUES('Bern', '2024-06-05', '');
+INSERT INTO levels VALUES('Bern', '2024-06-05', 3);
+INSERT OR FAIL INTO levels VALUES('Bern', '2024-06-05', 4);
