@@ -149,27 +149,33 @@ static int join_loose(tsr_vacuum *v, const tsr_buffer *sources, const commits_of
   return tsr__con_publish(v->store, con, &found->con, still_loose, &look, error);
 }
 
-/* Removes the commit file of a fragment. */
-static int vacuum_remove_commit(tsr_vacuum *v, const char *name, tsr_error *error) {
-  tsr_path p = tsr__path_of(TSR_DIR_COMMITS, name, TSR_SUFFIX_WRITE);
-  TSR_TRY(tsr__vacuum_remove(v, p.text, error));
-  p = tsr__path_of("", name, TSR_SUFFIX_OLD_WRITE);
-  TSR_TRY(tsr__vacuum_remove(v, p.text, error));
-  tsr_name parsed;
-  if (!tsr__name_parse(name, strlen(name), &parsed) || layout_has_commit_files(parsed.version)) return TSR_OK;
-  p = tsr__path_of(name, TSR_FILE_FRAGMENT_METADATA, ""); /* in versions 1 to 4 this file is the commit */
-  TSR_TRY(tsr__vacuum_remove(v, p.text, error));
+static int vacuum_add_path(tsr_vacuum *v, const char *directory, const char *name, const char *suffix,
+                           const char **paths, uint64_t *count, tsr_error *error) {
+  const tsr_path p = tsr__path_of(directory, name, suffix);
+  char *copy;
+  TSR_TRY(TSR_ARENA_COPY(&v->arena, p.text, strlen(p.text), &copy, error));
+  paths[(*count)++] = copy;
   return TSR_OK;
 }
 
+/* Removes the commit files of the sources in one call. */
 static int remove_all_commits(tsr_vacuum *v, const tsr_buffer *sources, tsr_error *error) {
   const char *const *names = (const char *const *)(const void *)sources->data;
+  const uint64_t source_count = sources->size / sizeof *names;
+  const char **paths;
+  uint64_t count = 0;
   bool root = false;
-  for (uint64_t i = 0; i < sources->size / sizeof *names; i++) {
+  TSR_TRY(TSR_ARENA_ARRAY(&v->arena, tsr__mul_sat(source_count, 3), &paths, error));
+  for (uint64_t i = 0; i < source_count; i++) {
     tsr_name parsed;
-    TSR_TRY(vacuum_remove_commit(v, names[i], error));
-    root |= !tsr__name_parse(names[i], strlen(names[i]), &parsed) || !layout_has_commits_folder(parsed.version);
+    const bool named = tsr__name_parse(names[i], strlen(names[i]), &parsed);
+    root |= !named || !layout_has_commits_folder(parsed.version);
+    TSR_TRY(vacuum_add_path(v, TSR_DIR_COMMITS, names[i], TSR_SUFFIX_WRITE, paths, &count, error));
+    TSR_TRY(vacuum_add_path(v, "", names[i], TSR_SUFFIX_OLD_WRITE, paths, &count, error));
+    if (named && !layout_has_commit_files(parsed.version)) /* in versions 1 to 4 this file is the commit */
+      TSR_TRY(vacuum_add_path(v, names[i], TSR_FILE_FRAGMENT_METADATA, "", paths, &count, error));
   }
+  TSR_TRY(tsr__store_remove_many(v->store, paths, count, error));
   TSR_TRY(tsr__vacuum_sync(v, TSR_DIR_COMMITS, error));
   return root ? tsr__store_sync_directory(v->store, "", error) : TSR_OK;
 }
