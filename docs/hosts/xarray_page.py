@@ -40,14 +40,14 @@ names = {}
 blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
 for block in blocks:
     exec(block.replace("/path/to/tessera/sql/data", data), names)
-print(f"{len(blocks)} blocks of Python")
+assert len(blocks) > 5
 
 db, model = names["db"], names["ds"]
 climate = pd.read_sql_query("SELECT * FROM climate", db).set_index(["month", "j", "i"]).to_xarray()
 selects = [sql for sql in re.findall(r"`(SELECT [^`]*)`", text) if "..." not in sql]
 for sql in selects:
     db.execute(sql).fetchall()
-print(f"{len(selects)} SELECTs")
+assert len(selects) > 15
 
 july = climate.sst.sel(month=7)
 assert names["july"].sst.equals(july.sel(j=slice(60, 69)).drop_vars("month"))
