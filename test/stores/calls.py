@@ -176,6 +176,8 @@ def test_parallel(client, boto, strict, port):
         print(f"  100 GETs: {answer.ms} ms")
         answer, spent = client.spent("many", "ahead", "m/", 40, 2000)
         assert answer.rc == "OK" and answer.wrong == "0" and spent["gets"] == 40, (answer.line, spent)
+        answer, spent = client.spent("many", "threads", "m/", 100, 2000)
+        assert answer.rc == "OK" and answer.wrong == "0" and spent["gets"] == 100, (answer.line, spent)
         client.good("cancel_after", 200)
         proxy.fault("delay", kind="GET", ms=5000, times=1000)
         started = time.monotonic()

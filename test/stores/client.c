@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/memory.h"
+#include "base/pool.h"
 #include "crypto/crypto.h"
 #include "remote/s3.h"
 #include "counted_memory.h"
@@ -215,10 +216,16 @@ static void run_complete(void) { /* complete KEY ID new|- ETAG ... */
   run_simple(&call);
 }
 
-/* many get|put|ahead PREFIX COUNT SIZE: objects PREFIX00000 and so on, at once; object i has the seed i. */
+static int run_task(void *argument, uint64_t index, tsr_error *e) {
+  return tsr__s3_one(s3, (tsr_s3_call *)argument + index, e);
+}
+
+/* many get|put|ahead|threads PREFIX COUNT SIZE: objects PREFIX00000 and so on, at once; object i has the seed i. With
+ * "threads" eight threads get one object at a time. */
 static void run_many(void) {
   const uint64_t count = number(3), size = number(4);
   const bool put = strcmp(word(1), "put") == 0, ahead = strcmp(word(1), "ahead") == 0;
+  const bool threads = strcmp(word(1), "threads") == 0;
   tsr_s3_call *calls = calloc(count, sizeof *calls);
   char(*keys)[80] = calloc(count, sizeof *keys);
   uint64_t wrong = 0;
@@ -234,7 +241,8 @@ static void run_many(void) {
   for (uint64_t i = 0; i < count && ahead; i++)
     if (rc >= 0) rc = tsr__s3_finish(s3, &calls[i], &error);
     else tsr__s3_cancel(s3, &calls[i]);
-  if (!ahead) rc = tsr__s3_run(s3, calls, count, &error);
+  if (threads) rc = tsr__parallel_for(8, count, run_task, calls, &error);
+  else if (!ahead) rc = tsr__s3_run(s3, calls, count, &error);
   const uint64_t taken = ticks() - start;
   for (uint64_t i = 0; i < count; i++) {
     uint8_t *expected = make_bytes(size, i);
