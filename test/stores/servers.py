@@ -21,6 +21,7 @@ VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 
 def versitygw(folder):
     """The program, built into the folder if it is not there yet; None if it cannot be built."""
+    folder = os.path.abspath(folder) # Go refuses relative ones
     program = os.path.join(folder, "bin", "versitygw")
     if os.path.exists(program):
         return program
@@ -34,9 +35,11 @@ def versitygw(folder):
         environment.pop(name, None)
     print("building versitygw; this takes some minutes", flush=True)
     subprocess.run([go, "install", VERSITYGW], env=environment, check=False)
-    for name in ("cache", "mod"): # half a gigabyte that is not needed any more
+    if not os.path.exists(program):
+        return None
+    for name in ("cache", "mod"): # most of a gigabyte that is not needed any more
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
-    return program if os.path.exists(program) else None
+    return program
 
 
 def free_port():
