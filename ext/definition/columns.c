@@ -329,7 +329,16 @@ static int parse_count(tsx_parser *p, tsx_column_text *c) {
 }
 
 static int no_key(tsx_parser *p) {
-  return tsx_parser_fail(p, TSR_ERROR, "the key of an array is its dimensions: write DIMENSION(low, high, extent)");
+  return tsx_parser_fail(p, TSR_ERROR,
+                         "the key of an array is its dimensions: write DIMENSION, or DIMENSION(low, high, extent)");
+}
+
+/* Fails at a clause that SQLite's own tables have and arrays lack. */
+static int fail_lacking(tsx_parser *p) {
+  static const char *const lacking[] = {"UNIQUE", "CHECK", "REFERENCES", "COLLATE", "GENERATED", "AS", "AUTOINCREMENT"};
+  for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
+    if (tsx_token_is(&p->in.token, lacking[i])) return tsx_parser_fail(p, TSR_ERROR, "arrays have no %s", lacking[i]);
+  return tsx_parser_unexpected(p, "DIMENSION, CURRENT, NOT NULL, DEFAULT, FILTERS, ENUM, a comma or the end");
 }
 
 static int parse_type(tsx_parser *p, tsx_column_text *c) {
@@ -426,7 +435,7 @@ static int parse_clause(tsx_parser *p, tsx_column_text *c) {
     return code;
   }
   if (tsx_token_is(&p->in.token, "PRIMARY")) return no_key(p);
-  return tsx_parser_unexpected(p, "DIMENSION, CURRENT, NOT NULL, DEFAULT, FILTERS, ENUM, a comma or the end");
+  return fail_lacking(p);
 }
 
 int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_text *c) {
