@@ -80,6 +80,19 @@ void tsx_result_error(sqlite3_context *context, const tsr_error *error) {
   sqlite3_result_error_code(context, tsx_sqlite_code(error->code));
 }
 
+void tsx_result_error_of(sqlite3_context *context, const char *function, const tsr_error *error) {
+  tsr_error named = *error;
+  tsx_fail_in(function, &named);
+  tsx_result_error(context, &named);
+}
+
+int tsx_fail_in(const char *name, tsr_error *error) {
+  char message[sizeof error->message];
+  memcpy(message, error->message, sizeof message);
+  sqlite3_snprintf((int)sizeof error->message, error->message, "%s: %s", name, message);
+  return error->code;
+}
+
 int tsx_fail_cancelled(tsr_error *error) { return tsx_fail(error, TSR_INTERRUPT, "interrupted"); }
 
 int tsx_out_of_memory(tsr_error *error) { return tsx_fail(error, TSR_NOMEM, "out of memory"); }

@@ -30,6 +30,12 @@ int tsx_declare(sqlite3 *db, const char *text);
 /* Makes an error the result of an SQL function. */
 void tsx_result_error(sqlite3_context *context, const tsr_error *error);
 
+/* Does the same, with the function's name before the message. */
+void tsx_result_error_of(sqlite3_context *context, const char *function, const tsr_error *error);
+
+/* Puts the name of a function or table before the error's message. Returns the error's code. */
+int tsx_fail_in(const char *name, tsr_error *error);
+
 /* Sets the error, which may be NULL, and returns its TSR code. */
 int tsx_fail(tsr_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int tsx_out_of_memory(tsr_error *error);

@@ -59,14 +59,21 @@ int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_
   return TSR_OK;
 }
 
+bool tsx_whole_number(sqlite3_value *value) {
+  const int type = sqlite3_value_type(value);
+  if (type != SQLITE_FLOAT) return type == SQLITE_INTEGER;
+  const double number = sqlite3_value_double(value);
+  return number > -0x1p53 && number < 0x1p53 && (double)(int64_t)number == number;
+}
+
 int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *milliseconds, tsr_error *error) {
-  int type = sqlite3_value_type(value);
-  if (type == SQLITE_INTEGER) {
+  if (tsx_whole_number(value)) {
     int64_t v = sqlite3_value_int64(value);
     *milliseconds = v < 0 ? 0 : (uint64_t)v;
     return TSR_OK;
   }
-  const char *text = type == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+  const bool is_text = sqlite3_value_type(value) == SQLITE_TEXT;
+  const char *text = is_text ? (const char *)sqlite3_value_text(value) : NULL;
   tsr_error why = {0};
   if (text && tsx_time_parse(text, (uint64_t)sqlite3_value_bytes(value), milliseconds, &why) == TSR_OK) return TSR_OK;
   return tsx_fail(error, TSR_MISMATCH, "%s: expected ISO-8601 text (UTC) or integer milliseconds%s%s", name,

@@ -68,7 +68,11 @@ void tsx_options_release(tsx_options *options);
  * before 1970 gives 0. */
 int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error);
 
-/* Reads a time from an SQL value that is ISO-8601 text or integer milliseconds. `name` is the argument's name in
+/* Says whether an SQL value is an INTEGER, or a REAL that sqlite3_value_int64 gives without a loss: hosts that bind all
+ * numbers as REAL, such as better-sqlite3 of Node, have no other. */
+bool tsx_whole_number(sqlite3_value *value);
+
+/* Reads a time from an SQL value that is ISO-8601 text or whole milliseconds. `name` is the argument's name in
  * messages. */
 int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *milliseconds, tsr_error *error);
 

@@ -60,9 +60,8 @@ void tsx_function_end(sqlite3_context *context, const char *function, int code, 
   tsr_error named = *error;
   code = tsx_savepoint_end(sqlite3_user_data(context), code, &named);
   if (code >= 0) return;
-  tsr_error told = {.code = code};
-  sqlite3_snprintf((int)sizeof told.message, told.message, "%s: %s", function, named.message);
-  tsx_result_error(context, &told);
+  named.code = code;
+  tsx_result_error_of(context, function, &named);
 }
 
 int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error) {
@@ -91,7 +90,7 @@ static void set_key(sqlite3_context *context, int count, sqlite3_value **values)
   uint8_t key[32];
   const char *path = sqlite3_value_type(values[0]) == SQLITE_TEXT ? (const char *)sqlite3_value_text(values[0]) : NULL;
   bool forget = sqlite3_value_type(values[1]) == SQLITE_NULL;
-  int code = path ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "tessera_set_key: expected the path of a directory");
+  int code = path ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "expected the path of a directory");
   if (code == TSR_OK && !forget) {
     const void *bytes =
         sqlite3_value_type(values[1]) == SQLITE_BLOB ? sqlite3_value_blob(values[1]) : sqlite3_value_text(values[1]);
@@ -102,7 +101,7 @@ static void set_key(sqlite3_context *context, int count, sqlite3_value **values)
   if (code == TSR_OK) code = tsx_key_set(connection, place, forget ? NULL : key, &error);
   sqlite3_free(place);
   tsx_wipe(key, sizeof key);
-  if (code < 0) tsx_result_error(context, &error);
+  if (code < 0) tsx_result_error_of(context, "tessera_set_key", &error);
 }
 
 typedef struct function {

@@ -10,6 +10,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "definition/arguments.h"
 #include "values/json.h"
 #include "text/names.h"
 #include "values/slice.h"
@@ -27,14 +28,14 @@ typedef struct table_partitions_state {
 
 enum { PARTITIONS_PART, PARTITIONS_SLICE, PARTITIONS_CONDITION, PARTITIONS_TILES, PARTITIONS_CELLS, PARTITIONS_BYTES };
 
-static int partitions_open(tsx_scan *scan, tsr_error *error) {
+static int partitions_begin(tsx_scan *scan, tsr_error *error) {
   table_partitions_state *s = scan->state;
   int code = tsx_inside_open(scan, 3, true, error);
   if (code < 0) return code;
   const tsr_schema *schema = s->in.schema;
   sqlite3_value *count = tsx_scan_argument(scan, 1);
-  if (sqlite3_value_numeric_type(count) != SQLITE_INTEGER)
-    return tsx_fail(error, TSR_MISMATCH, "expected an integer as the number of slices");
+  sqlite3_value_numeric_type(count); /* makes numbers of text */
+  if (!tsx_whole_number(count)) return tsx_fail(error, TSR_MISMATCH, "expected an integer as the number of slices");
   if (sqlite3_value_int64(count) < 1)
     return tsx_fail(error, TSR_RANGE, "expected one slice or more, not %lld", (long long)sqlite3_value_int64(count));
   code = tsx_slice_parse(scan->connection->db, tsx_scan_argument(scan, 2), schema, s->in.address.uint64_signed,
@@ -46,6 +47,11 @@ static int partitions_open(tsx_scan *scan, tsr_error *error) {
   tsx_slice_ranges(&s->slice, schema, s->ranges, s->dimensions);
   return tsr_partitions_open(s->in.snapshot->core, s->dimensions, (uint64_t)sqlite3_value_int64(count), &s->partitions,
                              error);
+}
+
+static int partitions_open(tsx_scan *scan, tsr_error *error) {
+  const int code = partitions_begin(scan, error);
+  return code < 0 ? tsx_fail_in("tessera_partitions", error) : code;
 }
 
 static int partitions_next(tsx_scan *scan, tsr_error *error) {

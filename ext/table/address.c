@@ -41,27 +41,36 @@ static char *address_plain_path(const char *path) {
   return text;
 }
 
-/* Where the directory itself does not exist, its parent is resolved. */
-char *tsx_path_canonical(const char *path) {
-  char *plain = address_plain_path(path), *copy = NULL;
-  if (tsx_store_is(path)) return plain;
-  size_t n = plain ? strlen(plain) : 0;
-  while (n > 1 && plain[n - 1] == '/') plain[--n] = 0;
-  char *real = plain ? realpath(plain, NULL) : NULL;
-  if (real) {
-    copy = sqlite3_mprintf("%s", real);
-  } else if (plain) {
-    char *slash = strrchr(plain, '/');
-    if (slash) *slash = 0;
-    real = realpath(!slash ? "." : *plain ? plain : "/", NULL);
-    if (slash) *slash = '/';
-    const char *last = slash ? slash + 1 : plain;
-    if (real) copy = sqlite3_mprintf("%s%s%s", real, strcmp(real, "/") ? "/" : "", last);
-    else copy = sqlite3_mprintf("%s", plain);
+/* Appends the components of a path below a directory: without '.' and without empty ones. */
+static void append_components(sqlite3_str *out, const char *rest) {
+  while (*rest) {
+    const size_t n = strcspn(rest, "/");
+    if (n && !(n == 1 && *rest == '.')) sqlite3_str_appendf(out, "/%.*s", (int)n, rest);
+    rest += n + (rest[n] == '/');
   }
+}
+
+/* Where the directory itself does not exist, the nearest one above it that does is resolved. */
+char *tsx_path_canonical(const char *path) {
+  char *plain = address_plain_path(path);
+  if (!plain || tsx_store_is(path)) return plain;
+  char *rest = plain + strlen(plain), *real = realpath(plain, NULL);
+  while (!real && rest > plain) {
+    do rest--;
+    while (rest > plain && rest[-1] != '/');
+    const char first = *rest;
+    *rest = 0;
+    real = realpath(*plain ? plain : ".", NULL);
+    *rest = first;
+  }
+  if (!real) return plain;
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  if (strcmp(real, "/")) sqlite3_str_appendall(out, real);
+  append_components(out, rest);
+  if (!sqlite3_str_length(out)) sqlite3_str_appendchar(out, 1, '/');
   free(real);
   sqlite3_free(plain);
-  return copy;
+  return sqlite3_str_finish(out);
 }
 
 bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]) {

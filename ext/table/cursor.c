@@ -210,13 +210,13 @@ static int cursor_take_time(array_cursor *c, int which, sqlite3_value *value, ui
   sqlite3_value_free(c->request.times[which]);
   c->request.times[which] = sqlite3_value_dup(value);
   if (!c->request.times[which]) return SQLITE_NOMEM;
-  switch (sqlite3_value_type(value)) {
-  case SQLITE_NULL: return SQLITE_OK;
-  case SQLITE_INTEGER: {
+  if (tsx_whole_number(value)) {
     sqlite3_int64 v = sqlite3_value_int64(value);
     *time = v < 0 ? 0 : (uint64_t)v;
     return SQLITE_OK;
   }
+  switch (sqlite3_value_type(value)) {
+  case SQLITE_NULL: return SQLITE_OK;
   case SQLITE_TEXT:
     if (tsx_time_parse((const char *)sqlite3_value_text(value), (uint64_t)sqlite3_value_bytes(value), time, &error) ==
         TSR_OK)

@@ -384,5 +384,5 @@ void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values) {
     return;
   }
   sqlite3_free(sqlite3_str_finish(out));
-  tsx_result_error(context, &error);
+  tsx_result_error_of(context, "tessera_ddl", &error);
 }

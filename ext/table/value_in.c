@@ -17,6 +17,7 @@
 #include "text/json_in.h"
 #include "text/literals.h"
 #include "text/names.h"
+#include "definition/arguments.h"
 #include "definition/columns.h"
 #include "table/open_array.h"
 
@@ -255,7 +256,7 @@ static int value_in_take_time(tsr_datatype datatype, bool integers, sqlite3_valu
     if (code != TSR_MISMATCH || type != SQLITE_TEXT) return code;
   }
   if (type == SQLITE_TEXT) return take_iso(datatype, value, out, error);
-  if (type == SQLITE_INTEGER) return tsx_time_of_integer(datatype, sqlite3_value_int64(value), out, error);
+  if (tsx_whole_number(value)) return tsx_time_of_integer(datatype, sqlite3_value_int64(value), out, error);
   return value_in_no_value(datatype, value, error);
 }
 

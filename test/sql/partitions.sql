@@ -20,3 +20,6 @@ SELECT * FROM tessera_partitions('sql/data/relief', 0);
 SELECT * FROM tessera_partitions('sql/data/relief', 'many');
 SELECT * FROM tessera_partitions('sql/data/relief', 2, '{"z":1}');
 SELECT * FROM tessera_partitions('sql/data/relief');
+SELECT count(*) FROM tessera_partitions('sql/data/relief', 2.0);                    -- as JavaScript binds 2
+SELECT count(*) FROM tessera_partitions('sql/data/relief', 2.5);
+SELECT count(*) FROM tessera_partitions('nowhere', 2);

@@ -38,3 +38,8 @@ SELECT count(*), count(a), count(b) FROM e12;
 CREATE VIRTUAL TABLE d USING tessera('arrays/new/timetravel/dense');
 SELECT min(r), max(r), min(c), max(c), count(*), count(a), count(written_at) FROM d(200);
 SELECT min(r), max(r), min(c), max(c), count(*), count(a), count(written_at) FROM d;
+-- A REAL without a fraction, as JavaScript binds all numbers, is an integer
+SELECT (SELECT count(*) FROM t(100)) = (SELECT count(*) FROM t(100.0)) AS same, (SELECT count(*) FROM t(-1e15)) AS none;
+SELECT count(*) FROM tessera_fragments('arrays/new/timetravel/sparse') WHERE as_of = 99.0;
+SELECT count(*) FROM t(1e300);
+SELECT count(*) FROM tessera_fragments('arrays/new/timetravel/sparse') WHERE as_of = 99.5;

@@ -107,6 +107,25 @@ def test_relative_paths_are_the_databases():
         os.chdir(before)
 
 
+def test_key_of_a_path_whose_parents_are_missing():
+    folder, key = tempfile.mkdtemp(dir=host.FOLDER), "ab" * 32
+    db = Database(os.path.join(folder, "x.db"))
+    db.query("CREATE TABLE there(x)")   # so that the database's file exists
+    before = os.getcwd()
+    try:
+        os.chdir(folder)
+        for given, made in (("new/s", "new/s"), ("a/b/c", "./a//b/./c/"), ("./d//./e/", "d/e"),
+                            (os.path.join(folder, "f/g"), "f/g"), ("h", "h")):
+            db.query("SELECT tessera_set_key(?, ?)", (given, key))
+            db.query(f"CREATE VIRTUAL TABLE s USING tessera('{made}', encryption=aes_256_gcm, id INT32 DIMENSION, v TEXT)")
+            db.query("INSERT INTO s VALUES(1, 'one')")
+            same(db.query("SELECT v FROM s"), [("one",)])
+            same(os.path.exists(os.path.join(folder, made)), True)
+            db.query("DROP TABLE s")
+    finally:
+        os.chdir(before)
+
+
 def test_arrays_that_go_and_come_back():
     path = copy(CELLS, "a")
     file = os.path.join(host.FOLDER, "g.db")
