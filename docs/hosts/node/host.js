@@ -29,6 +29,8 @@ try {
 } catch (error) {
   if (error.message !== 'thought better of it') throw error;
 }
+// better-sqlite3 binds every number as a REAL; times take it.
+if (db.prepare('SELECT count(*) FROM peaks(?)').pluck().get(Date.now()) !== 3) throw new Error('a time that is a number');
 const written = db.prepare('SELECT count(*) AS count, max(metres) AS highest FROM peaks').get();
 console.log(`written: ${written.count} peaks, highest ${written.highest} m`);
 db.close();
