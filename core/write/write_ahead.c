@@ -2,11 +2,11 @@
  *
  * The host makes rows on one thread. Whenever TSR_ORDER_BLOCK more cells are in memory, a worker gets a copy of their
  * coordinates (the columns move when they grow), computes their Hilbert codes and sorts them. Preparing and spilling go
- * on from there. One block is in work at a time. If the last one is not finished yet, or memory is short, a block is
- * left out and sorted with the others in the end.
+ * on from there. One block is in work at a time. If it is not finished yet when the next one is complete, or memory is
+ * short, a block is left out and sorted with the others in the end.
  *
  * Invariants: block i has the cells from index i * TSR_ORDER_BLOCK on. `next` is the end of the block after the last
- * one, or UINT64_MAX. `working` concerns the last block only. */
+ * one, or UINT64_MAX. The block in work is one of the blocks; blocks behind it were left out. */
 #include "write/write_ahead.h"
 
 #include <stdatomic.h>
@@ -19,6 +19,8 @@ static tsr_pair **block_at(const tsr_writer *w, uint64_t i) {
   return (tsr_pair **)(void *)w->cells.ahead.blocks.data + i;
 }
 static uint64_t block_count(const tsr_writer *w) { return w->cells.ahead.blocks.size / sizeof(tsr_pair *); }
+/* Returns the number of the block in work. */
+static uint64_t block_in_work(const tsr_writer *w) { return w->cells.ahead.number / TSR_ORDER_BLOCK; }
 
 void tsr__ahead_open(tsr_writer *writer) {
   const tsr_schema *schema = writer->schema;
@@ -48,7 +50,7 @@ static void write_ahead_finish(tsr_writer *w) {
   a->working = false;
   if (tsr__job_finish(&a->job, NULL, NULL) >= 0) return;
   tsr__free(a->pairs);
-  *block_at(w, block_count(w) - 1) = NULL;
+  *block_at(w, block_in_work(w)) = NULL;
 }
 
 /* Makes room for the coordinates and the second array of pairs that a worker needs, once. */
@@ -82,7 +84,7 @@ static void write_ahead_start(tsr_writer *w, uint64_t number) {
            TSR_ORDER_BLOCK * size);
   }
   a->number = number;
-  a->pairs = *block_at(w, block_count(w) - 1) = pairs;
+  a->pairs = *block_at(w, block_in_work(w)) = pairs;
   a->working = true;
   atomic_store_explicit(&a->sorted, false, memory_order_relaxed);
   tsr__job_start(&a->job, 1, 1, write_ahead_sort_block, w);
@@ -108,7 +110,7 @@ void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells) {
   tsr_ahead *a = &writer->cells.ahead;
   const uint64_t whole = cells / TSR_ORDER_BLOCK;
   if (a->next == UINT64_MAX && !a->blocks.size) return;
-  if (block_count(writer) > whole && a->working) {
+  if (a->working && block_in_work(writer) >= whole) { /* an earlier block stays, and its worker goes on */
     tsr__job_cancel(&a->job);
     a->working = false;
   }

@@ -13,7 +13,7 @@
 typedef struct tsr_ahead { /* the order of cells in memory, found by workers while others come (write_ahead.c) */
   uint64_t next; /* number of cells in memory at which the next block is complete; UINT64_MAX: no block is made */
   tsr_buffer blocks; /* tsr_pair * for each block: its sorted pairs; NULL: a block that was left out */
-  bool working; /* a worker sorts the last block: */
+  bool working; /* a worker sorts a block: */
   tsr_job job;
   uint64_t number; /* index in memory of the block's first cell */
   tsr_pair *pairs, *spare;
@@ -30,7 +30,7 @@ void tsr__ahead_release(tsr_writer *writer);
 /* Starts the next block, if no worker is busy. Call when ahead.next cells or more are in memory. */
 void tsr__ahead_more(tsr_writer *writer);
 
-/* Drops the blocks that have cells from index `cells` in memory on. */
+/* Drops the blocks that have cells from index `cells` in memory on. A worker goes on with an earlier block. */
 void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells);
 
 /* Waits for the block in work and returns all blocks, from the first cell in memory on. They stay valid until the next

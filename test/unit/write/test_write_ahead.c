@@ -2,12 +2,17 @@
  * With workers and without, rewound in the middle of a block, read and spilled on the way, without memory: the commit
  * has the last version of each coordinate. */
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "base/pool.h"
 #include "array/array.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/write_ahead.h"
+#include "write/write_hilbert.h"
 #include "write/writer.h"
 #include "counted_memory.h"
 #include "disk_test.h"
@@ -129,6 +134,83 @@ static void test_rewinding_drops_blocks(void **state) {
   }
 }
 
+/* ---- Workers that are busy ------------------------------------------------------------------- */
+
+static tsr_job occupation;
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic unsigned occupied;
+static bool shut;
+
+static int wait_at_gate(void *argument, uint64_t index, tsr_error *failure) {
+  (void)argument, (void)index, (void)failure;
+  occupied++;
+  pthread_mutex_lock(&gate);
+  pthread_mutex_unlock(&gate);
+  return TSR_OK;
+}
+
+/* Gives all workers that the pool may have a task that does not end, so that later jobs wait for a worker. */
+static void occupy_workers(void) {
+  pthread_mutex_lock(&gate);
+  shut = true;
+  occupied = 0;
+  tsr__job_start(&occupation, 1000, 1000, wait_at_gate, NULL);
+  while (occupied < occupation.wanted) sched_yield();
+}
+
+static int free_workers(void **state) {
+  (void)state;
+  if (!shut) return 0;
+  shut = false;
+  pthread_mutex_unlock(&gate);
+  tsr__job_cancel(&occupation);
+  return 0;
+}
+
+/* Fails unless the blocks that were sorted ahead have all of their cells, in order. Returns how many there are. */
+static uint64_t check_blocks(tsr_writer *writer) {
+  static tsr_pair pairs[TSR_ORDER_BLOCK], spare[TSR_ORDER_BLOCK];
+  const tsr_order_ahead ahead = tsr__ahead_blocks(writer);
+  uint64_t sorted = 0;
+  tsr_column columns[2];
+  for (uint32_t d = 0; d < 2; d++) tsr_writer_column(writer, d, &columns[d]);
+  for (uint64_t b = 0; b < ahead.count; b++) {
+    const uint64_t first = b * TSR_ORDER_BLOCK;
+    if (!ahead.blocks[b]) continue;
+    tsr__order_block(writer->schema, columns, first, TSR_ORDER_BLOCK, first, pairs, spare);
+    for (uint64_t i = 0; i < TSR_ORDER_BLOCK; i++) {
+      assert_int_equal(ahead.blocks[b][i].key, pairs[i].key);
+      assert_int_equal(ahead.blocks[b][i].cell, pairs[i].cell);
+    }
+    sorted++;
+  }
+  return sorted;
+}
+
+/* No worker is free to sort the first block, so the second one is left out. Rewinding to the middle of the second block
+ * keeps the first one; rewinding to the middle of the first one drops both. */
+static void test_rewinding_keeps_an_earlier_block_in_work(void **state) {
+  (void)state;
+  create();
+  tsr_writer *writer = open_writer(2, 0);
+  occupy_workers();
+  append(writer, TSR_ORDER_BLOCK / 2, true);
+  const tsr_mark half = tsr_writer_mark(writer);
+  append(writer, 2 * TSR_ORDER_BLOCK, false);
+  ok(tsr_writer_rewind(writer, half, &error));
+  assert_int_equal(check_blocks(writer), 0);
+  append(writer, TSR_ORDER_BLOCK, true);
+  const tsr_mark middle = tsr_writer_mark(writer);
+  append(writer, TSR_ORDER_BLOCK, false);
+  ok(tsr_writer_rewind(writer, middle, &error));
+  assert_int_equal(check_blocks(writer), 1);
+  append(writer, TSR_ORDER_BLOCK, true);
+  append(writer, TSR_ORDER_BLOCK, true);
+  free_workers(NULL);
+  assert_int_equal(check_blocks(writer), 2); /* the third block was left out */
+  commit(writer);
+}
+
 /* A writer can be closed while workers still encode a block, and can take more cells after it was prepared. */
 static void test_writer_goes_on_after_prepare(void **state) {
   (void)state;
@@ -230,11 +312,13 @@ static void test_blocks_stay_right_without_memory_for_their_list(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rewinding_drops_blocks),
-                                     cmocka_unit_test(test_writer_goes_on_after_prepare),
-                                     cmocka_unit_test(test_batches_leave_blocks_to_the_end),
-                                     cmocka_unit_test(test_commits_are_right_with_small_budgets),
-                                     cmocka_unit_test(test_block_without_memory_is_left_out),
-                                     cmocka_unit_test(test_blocks_stay_right_without_memory_for_their_list)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rewinding_drops_blocks),
+      cmocka_unit_test_teardown(test_rewinding_keeps_an_earlier_block_in_work, free_workers),
+      cmocka_unit_test(test_writer_goes_on_after_prepare),
+      cmocka_unit_test(test_batches_leave_blocks_to_the_end),
+      cmocka_unit_test(test_commits_are_right_with_small_budgets),
+      cmocka_unit_test(test_block_without_memory_is_left_out),
+      cmocka_unit_test(test_blocks_stay_right_without_memory_for_their_list)};
   return cmocka_run_group_tests(tests, setup_counted, teardown);
 }
