@@ -48,7 +48,8 @@ extern "C" {
   X(EXISTS, -16, "something is already there")                                                                         \
   X(UNSUPPORTED, -17, "a format version or filter that this library does not know")                                    \
   X(BUSY, -18, "somebody else holds a lock")                                                                           \
-  X(BUDGET, -19, "past the memory budget that was set (memory_mb); there may be more memory")
+  X(BUDGET, -19, "past the memory budget that was set (memory_mb); there may be more memory")                          \
+  X(DENIED, -20, "a server refuses: keys, rights or clock are wrong")
 
 typedef enum tsr_code {
 #define X(name, code, text) TSR_##name = code,
@@ -123,7 +124,9 @@ TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, t
   X(files_opened) X(fragments_considered) X(fragments_skipped) X(tiles_considered) \
   X(tiles_skipped_by_domain) X(tiles_skipped_by_value) X(tiles_read) X(tiles_cached) \
   X(bytes_read) X(bytes_decoded) X(cells_decoded) X(rows_returned) \
-  X(commits_listed) X(tiles_ahead)
+  X(commits_listed) X(tiles_ahead) \
+  X(store_gets) X(store_heads) X(store_lists) X(store_puts) X(store_deletes) X(store_retries) \
+  X(store_round_trips) X(store_bytes_sent)
 /* clang-format on */
 typedef struct tsr_counters {
 #define X(name) uint64_t name;
@@ -134,6 +137,49 @@ TSR_API void tsr_environment_counters(const tsr_environment *environment, tsr_co
 TSR_API void tsr_environment_reset_counters(tsr_environment *environment);
 /* Adds to rows_returned, for hosts that hand out rows themselves. */
 TSR_API void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows);
+
+/* ---- Object stores ----------------------------------------------------------------------------------------------- */
+
+/* A path that begins with "s3://" leads to objects in a bucket of S3, or of a server that speaks its protocol. Every
+ * function that takes a path takes such paths, as soon as a scope has been declared for them. Before that nothing is
+ * sent. libcurl is loaded at run time; without it such a path fails with TSR_UNSUPPORTED. */
+
+typedef enum tsr_url_style {
+  TSR_URL_AUTO, /* virtual on AWS unless the bucket's name has a dot, else path */
+  TSR_URL_PATH, /* https://endpoint/bucket/key */
+  TSR_URL_VIRTUAL /* https://bucket.endpoint/key */
+} tsr_url_style;
+
+/* The options of a scope. `= {0}` is the default of each; all texts are borrowed, and NULL stands for "". */
+typedef struct tsr_s3_options {
+  const char *provider; /* keys, env, profile, anonymous, auto; NULL: `keys` if key_id is set, else `auto` */
+  const char *key_id, *secret, *session_token; /* of the provider `keys` */
+  const char *region; /* NULL: the provider's, or us-east-1 */
+  bool requester_pays;
+  const char *endpoint; /* "http://127.0.0.1:9000", "https://minio.example"; NULL: AWS */
+  bool plain_http; /* allow http:// to other hosts than loopback */
+  tsr_url_style url_style;
+  const char *ca_file; /* certificates that are trusted, PEM; NULL: the system's */
+  const char *proxy; /* "http://host:port"; NULL: none; the environment's variables are never used */
+  const char *sse; /* "AES256", "aws:kms"; NULL: what the bucket says */
+  const char *kms_key_id;
+  const char *storage_class;
+  uint32_t connect_ms; /* 0: 5,000 */
+  uint32_t stall_ms; /* longest time without a byte; 0: 15,000 */
+  uint32_t retries; /* of one request, 0: 6; TSR_S3_NO_RETRIES: none */
+  uint32_t parallel; /* requests in flight, 0: 32 */
+  uint32_t part_mb; /* size of the parts of large objects, 0: 8; at least 5, the server's minimum */
+  uint32_t refresh_ms; /* how long a listing counts as fresh; used by the store above */
+} tsr_s3_options;
+
+#define TSR_S3_NO_RETRIES UINT32_MAX
+
+/* Declares the options for "s3://bucket" or "s3://bucket/prefix", in place of those declared before for the same text;
+ * the longest scope that a path lies in counts. Sends nothing. `options` are copied; NULL forgets the scope and wipes
+ * its keys. Errors: TSR_ERROR for a scope or an option that cannot be; TSR_PERM where tsr_environment_confine forbids
+ * it. */
+TSR_API int tsr_environment_s3(tsr_environment *environment, const char *scope, const tsr_s3_options *options,
+                               tsr_error *error);
 
 /* ---- Progress ---------------------------------------------------------------------------------------------------- */
 
@@ -271,6 +317,11 @@ typedef struct tsr_snapshot tsr_snapshot;
  * array. */
 TSR_API int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                               tsr_snapshot **snapshot, tsr_error *error);
+/* Gives a snapshot that was opened before with the same arguments, without looking whether the array has changed: for
+ * estimates. Returns 1 and a snapshot, which the caller closes, or 0 if there is none, or if a look costs so little that
+ * the caller should open one. */
+TSR_API int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
+                                tsr_snapshot **snapshot);
 TSR_API void tsr_snapshot_close(tsr_snapshot *snapshot);
 /* Freezes the array, or ends that. While it is frozen, all its snapshots show the state and the clock of the moment of
  * freezing, as one transaction needs it. If others have merged fragments of that state with later commits and vacuumed

@@ -16,6 +16,7 @@
 #include "store/store.h"
 #include "store/store_host.h"
 #include "store/store_posix.h"
+#include "store/store_s3.h"
 #include "format/enumeration.h"
 #include "format/schema.h"
 #include "format/layout.h"
@@ -71,9 +72,9 @@ static int array_plain_path(tsr_memory *memory, const char *noun, const char *te
   bool uri = strncmp(text, "file:", 5) == 0 && (text[5] == '/');
   const char *from = uri ? uri_path(text) : text;
   if (!from) return not_found(noun, text, "a file:// URI has no host: file:///directory", error);
-  if (!uri && has_scheme(text))
-    return tsr__fail(error, TSR_UNSUPPORTED, "%s %s: only directories (paths and file:// URIs) can be opened", noun,
-                     text);
+  if (!uri && has_scheme(text) && !tsr__is_s3(text))
+    return tsr__fail(error, TSR_UNSUPPORTED, "%s %s: only directories (paths and file:// URIs) and s3:// can be opened",
+                     noun, text);
   char *out;
   TSR_TRY(TSR_ALLOC_RAW(memory, strlen(from) + 1, &out, error));
   char *end = out;
@@ -112,18 +113,13 @@ static int host_path(const tsr_environment *environment, const tsr_scheme *schem
   return TSR_OK;
 }
 
-static int permitted(tsr_environment *environment, const char *directory, tsr_error *error) {
-  if (environment->permits) TSR_TRY(environment->permits(environment->permits_argument, directory, error));
-  return tsr__bound_permits(tsr__bounds_get(&environment->bounds), &environment->memory, directory, NULL, error);
-}
-
 int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error *error) {
   TSR_OWN_ERROR(error);
   char *directory;
   if (tsr__environment_scheme(environment, path)) return TSR_OK;
-  if (!environment->permits && !tsr__bounds_get(&environment->bounds)) return TSR_OK;
+  if (!environment->permits && !tsr__bounds_get(&environment->bounds) && !environment->bucket_bound) return TSR_OK;
   TSR_TRY(array_plain_path(&environment->memory, "directory", path, &directory, error));
-  int rc = permitted(environment, directory, error);
+  int rc = tsr__environment_permits(environment, directory, error);
   tsr__free(directory);
   return rc;
 }
@@ -134,14 +130,22 @@ int tsr__directory_open(tsr_environment *environment, const char *directory, tsr
   return TSR_OK;
 }
 
+static int open_bucket(tsr_environment *environment, const char *uri, tsr_store **store, tsr_error *error) {
+  if (!environment->scopes)
+    return tsr__fail(error, TSR_NOT_FOUND, "no scope for %s: call tessera_s3 first", uri);
+  return tsr__store_s3_open(environment->scopes, &environment->memory, uri, store, error);
+}
+
 int tsr__path_open(tsr_environment *environment, const char *noun, const char *text, char **path, tsr_store **store,
                    tsr_error *error) {
   const tsr_scheme *scheme = tsr__environment_scheme(environment, text);
   if (scheme) return host_path(environment, scheme, text, path, store, error);
   char *directory;
   TSR_TRY(array_plain_path(&environment->memory, noun, text, &directory, error));
-  int rc = permitted(environment, directory, error);
-  if (rc >= 0) rc = tsr__directory_open(environment, directory, store, error);
+  int rc = tsr__environment_permits(environment, directory, error);
+  if (rc >= 0)
+    rc = tsr__is_s3(directory) ? open_bucket(environment, directory, store, error)
+                               : tsr__directory_open(environment, directory, store, error);
   if (rc < 0) tsr__free(directory);
   else *path = directory;
   return rc;

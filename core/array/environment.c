@@ -67,6 +67,8 @@ void tsr_environment_close(tsr_environment *environment) {
   }
   for (uint64_t i = 0; i < environment->row_ranges.capacity; i++) tsr__free(environment->row_ranges.entries[i].value);
   tsr__map_release(&environment->row_ranges);
+  tsr__s3_scopes_close(environment->scopes);
+  tsr__free(environment->bucket_bound);
   tsr__bounds_release(&environment->bounds);
   tsr__context_pool_release(&environment->memory);
   environment->memory.reallocate(environment->memory.argument, environment, 0);
@@ -74,9 +76,64 @@ void tsr_environment_close(tsr_environment *environment) {
 
 /* ---- Bounds ------------------------------------------------------------------------------------------------------ */
 
+/* Returns true if the uri `path` is `bound` or lies below it, by whole parts. */
+static bool uri_lies_below(const char *path, const char *bound) {
+  size_t length = strlen(bound);
+  while (length > 0 && bound[length - 1] == '/') length--;
+  return strncmp(path, bound, length) == 0 && (!path[length] || path[length] == '/');
+}
+
+static int environment_scopes(tsr_environment *environment, tsr_s3_scopes **scopes, tsr_error *error) {
+  if (!environment->scopes) TSR_TRY(tsr__s3_scopes_open(&environment->memory, &environment->scopes, error));
+  *scopes = environment->scopes;
+  return TSR_OK;
+}
+
+static int confine_to_bucket(tsr_environment *environment, const char *uri, tsr_error *error) {
+  tsr_s3_scopes *scopes;
+  char *copy;
+  if (tsr__bounds_get(&environment->bounds))
+    return tsr__fail(error, TSR_PERM, "%s: the connection is bound to a directory", uri);
+  if (environment->bucket_bound && !uri_lies_below(uri, environment->bucket_bound))
+    return tsr__fail(error, TSR_PERM, "%s does not lie below %s", uri, environment->bucket_bound);
+  TSR_TRY(environment_scopes(environment, &scopes, error));
+  TSR_TRY(TSR_ALLOC_RAW(&environment->memory, strlen(uri) + 1, &copy, error));
+  strcpy(copy, uri);
+  const int rc = tsr__s3_scopes_confine(scopes, uri, error);
+  if (rc < 0) return tsr__free(copy), rc;
+  tsr__free(environment->bucket_bound);
+  environment->bucket_bound = copy;
+  return TSR_OK;
+}
+
+int tsr__environment_permits(tsr_environment *environment, const char *path, tsr_error *error) {
+  const bool remote = tsr__is_s3(path);
+  if (environment->permits) TSR_TRY(environment->permits(environment->permits_argument, path, error));
+  if (environment->bucket_bound && (!remote || !uri_lies_below(path, environment->bucket_bound)))
+    return tsr__fail(error, TSR_PERM, "%s lies outside of %s, to which tessera_restrict has bound this connection", path,
+                     environment->bucket_bound);
+  const tsr_bound *bound = tsr__bounds_get(&environment->bounds);
+  if (!remote) return tsr__bound_permits(bound, &environment->memory, path, NULL, error);
+  return bound ? tsr__fail(error, TSR_PERM, "%s: tessera_restrict has bound this connection to a directory", path)
+               : TSR_OK;
+}
+
+int tsr_environment_s3(tsr_environment *environment, const char *scope, const tsr_s3_options *options,
+                       tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_s3_scopes *scopes;
+  TSR_TRY(environment_scopes(environment, &scopes, error));
+  const int rc = options ? tsr__s3_scopes_set(scopes, scope, options, error)
+                         : tsr__s3_scopes_forget(scopes, scope, error);
+  return TSR_MIN(rc, TSR_OK);
+}
+
 int tsr_environment_confine(tsr_environment *environment, const char *directory, tsr_error *error) {
   TSR_OWN_ERROR(error);
   char *resolved = NULL;
+  if (tsr__is_s3(directory)) return confine_to_bucket(environment, directory, error);
+  if (environment->bucket_bound)
+    return tsr__fail(error, TSR_PERM, "%s: the connection is bound to %s", directory, environment->bucket_bound);
   if (!*directory) return tsr__fail(error, TSR_NOT_FOUND, "no such directory: ''");
   int rc = tsr__path_resolve(&environment->memory, directory, &resolved, error);
   if (rc >= 0) rc = tsr_path_permitted(environment, resolved, error);
@@ -89,6 +146,7 @@ int tsr_environment_confine(tsr_environment *environment, const char *directory,
 int tsr_path_lies_below(tsr_environment *environment, const char *path, const char *directory, tsr_error *error) {
   TSR_OWN_ERROR(error);
   char *inner = NULL, *outer = NULL;
+  if (tsr__is_s3(path) || tsr__is_s3(directory)) return uri_lies_below(path, directory);
   int rc = tsr__path_resolve(&environment->memory, path, &inner, error);
   if (rc >= 0) rc = tsr__path_resolve(&environment->memory, directory, &outer, error);
   if (rc >= 0) rc = tsr__path_is_below(inner, outer);
@@ -139,6 +197,10 @@ int tsr_environment_add_store(tsr_environment *environment, const char *scheme, 
   return TSR_OK;
 }
 
+bool tsr__path_is_directory(const tsr_environment *environment, const char *path) {
+  return !tsr__environment_scheme(environment, path) && !tsr__is_s3(path);
+}
+
 const tsr_scheme *tsr__environment_scheme(const tsr_environment *environment, const char *path) {
   for (const tsr_scheme *scheme = environment->schemes; scheme; scheme = scheme->next) {
     size_t length = strlen(scheme->name);
@@ -157,6 +219,17 @@ void tsr_environment_counters(const tsr_environment *environment, tsr_counters *
     values[TSR_COUNT_files_opened] += a->store->files_opened - a->counted.files;
     values[TSR_COUNT_bytes_read] += a->store->bytes_read - a->counted.bytes;
   }
+  if (environment->scopes) {
+    const tsr_s3_counters *c = tsr__s3_scopes_counters(environment->scopes);
+    values[TSR_COUNT_store_gets] = c->gets;
+    values[TSR_COUNT_store_heads] = c->heads;
+    values[TSR_COUNT_store_lists] = c->lists;
+    values[TSR_COUNT_store_puts] = c->puts;
+    values[TSR_COUNT_store_deletes] = c->deletes;
+    values[TSR_COUNT_store_retries] = c->retries;
+    values[TSR_COUNT_store_round_trips] = c->round_trips;
+    values[TSR_COUNT_store_bytes_sent] = c->bytes_sent;
+  }
 #define X(name) counters->name = values[TSR_COUNT_##name];
   TSR_COUNTERS(X)
 #undef X
@@ -169,6 +242,11 @@ void tsr_environment_reset_counters(tsr_environment *environment) {
     a->counted.files = a->store->files_opened;
     a->counted.bytes = a->store->bytes_read;
   }
+  if (!environment->scopes) return;
+  tsr_s3_counters *c = tsr__s3_scopes_counters(environment->scopes);
+#define X(name) atomic_store_explicit(&c->name, 0, memory_order_relaxed);
+  TSR_S3_COUNTERS(X)
+#undef X
 }
 
 void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows) {

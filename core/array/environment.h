@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 #include "base/pool.h"
+#include "remote/s3.h"
 #include "store/store.h"
 #include "filter/filter.h"
 
@@ -23,6 +24,8 @@ struct tsr_environment {
   uint64_t last_commit; /* time of the last prepared commit, in milliseconds since 1970; the next one's is later */
   struct tsr_scheme *schemes; /* the host's stores */
   tsr_bounds bounds; /* the directory that stores may not leave, if there is one */
+  tsr_s3_scopes *scopes; /* of buckets, owned; NULL: none was declared */
+  char *bucket_bound; /* "s3://..." that stores may not leave, owned; NULL: no such bound */
   tsr_array *arrays; /* open arrays: their stores count files and bytes */
   tsr_work *work; /* innermost operation whose progress is reported, or NULL (progress.c) */
 };
@@ -36,6 +39,13 @@ typedef struct tsr_scheme { /* a store of the host's, for paths that begin with 
 
 /* Returns the scheme with which a path begins, or NULL. */
 const tsr_scheme *tsr__environment_scheme(const tsr_environment *environment, const char *path);
+
+/* Fails with TSR_PERM if the host or a bound does not permit to open `path`: a plain path of a directory, or an s3://
+ * path. */
+int tsr__environment_permits(tsr_environment *environment, const char *path, tsr_error *error);
+
+/* Returns true if a path leads to a directory of the file system, not to a store of the host or to a bucket. */
+bool tsr__path_is_directory(const tsr_environment *environment, const char *path);
 
 typedef enum tsr_counter {
 #define X(name) TSR_COUNT_##name,

@@ -737,6 +737,8 @@ static int renew(tsr_array *array, bool commits, bool force, tsr_array_directori
   tsr__arena_init(&listing->arena, memory);
   listing->generation = array->listing ? array->listing->generation + 1 : 1;
   listing->complete = commits;
+  listing->listed = tsr__moment();
+  listing->changes = array->store->changes;
   int rc = tsr__commit_files_outdate(array, error);
   if (rc >= 0) rc = listing_list_all(&r, commits);
   for (int i = 0; i < TSR_LISTING_STAMPS; i++) listing->stamps[i] = directories->stamps[i];
@@ -805,7 +807,9 @@ static int renew_once(tsr_array *array, bool commits, bool force, tsr_patience *
   tsr_array_directories directories = {.store = array->store};
   tsr_path doubtful = {""};
   *last = true;
+  const uint64_t looked = tsr__moment();
   int rc = force ? 1 : listing_has_changed(array, commits, &directories, error);
+  if (rc == 0) array->listing->listed = looked;
   if (rc > 0) {
     rc = renew(array, commits || (array->listing && array->listing->complete), force, &directories, &doubtful, error);
     if (*doubtful.text) rc = tsr__patience(patience, array->store, doubtful.text, rc, error);

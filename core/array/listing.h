@@ -31,6 +31,8 @@ typedef struct tsr_commit_listing {
   tsr_arena arena;
   uint64_t generation; /* 1 for the first listing of the array, then 2, 3, ... */
   bool complete; /* false: only schemas are listed */
+  uint64_t listed; /* tsr__moment at which the listing began */
+  uint64_t changes; /* of the store's, when the listing began */
   /* of the array's directory, __schema and __commits (tsr_directory), before they were listed */
   tsr_stamp stamps[TSR_LISTING_STAMPS];
   bool old_layout; /* the array's directory itself has committed names, or an old schema */

@@ -26,6 +26,7 @@
 #include "array/environment.h"
 #include "array/fragment.h"
 #include "array/listing.h"
+#include "array/patience.h"
 #include "array/snapshot_late.h"
 #include "array/unfinished.h"
 
@@ -620,11 +621,34 @@ static void forget_outdated(tsr_array *array) {
   kept->pruned = array->listing->generation;
 }
 
+/* Returns true if the listing is so young that readers of this store use it as it is, and neither this environment nor
+ * its host has changed anything since. */
+static bool listing_still_counts(const tsr_array *array) {
+  const tsr_commit_listing *l = array->listing;
+  const tsr_store *store = array->store;
+  return store->refresh_ms && l && l->complete && !l->undecided && l->changes == store->changes &&
+         tsr__moment() - l->listed < store->refresh_ms;
+}
+
+int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
+                        tsr_snapshot **snapshot) {
+  const snapshot_request request = {.schema = schema, .since = since, .as_of = as_of};
+  const tsr_array_snapshots *kept = &array->snapshots;
+  if (!array->store->stamps_are_listings || !array->listing) return 0;
+  for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
+    if (!kept->recent[i] || !may_share(kept->recent[i], &request, present(array))) continue;
+    *snapshot = kept->recent[i];
+    tsr__snapshot_hold(*snapshot);
+    return 1;
+  }
+  return 0;
+}
+
 int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                       tsr_snapshot **snapshot, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const snapshot_request request = {.schema = schema, .since = since, .as_of = as_of};
-  TSR_TRY(tsr__array_list(array, true, false, error));
+  if (!listing_still_counts(array)) TSR_TRY(tsr__array_list(array, true, false, error));
   forget_outdated(array);
   const uint64_t now = present(array);
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {

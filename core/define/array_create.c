@@ -389,7 +389,7 @@ static int array_create_prepare(tsr_creation *c, const tsr_schema *schema, const
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++) c->schema.enumerations[i].file = NULL;
   TSR_TRY(tsr__schema_check(&c->schema, &c->memory, error));
   TSR_TRY(name_schema(c, time, error));
-  if (!tsr__environment_scheme(c->environment, c->path)) c->missing_parents = walk_parents(c, UINT32_MAX, false);
+  if (tsr__path_is_directory(c->environment, c->path)) c->missing_parents = walk_parents(c, UINT32_MAX, false);
   int rc = tsr__store_make_directory(c->store, "", error);
   c->made_root = rc >= 0;
   return rc == TSR_EXISTS ? tsr__creation_in_the_way(c->store, error) : rc;

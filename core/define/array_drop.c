@@ -16,41 +16,26 @@
 #include "array/environment.h"
 #include "array/objects.h"
 
-#define DROPPED_PREFIX       TSR_PREFIX_DROPPED
-#define ARRAY_DROP_DEPTH_MAX 32 /* nested directories */
+#define DROPPED_PREFIX TSR_PREFIX_DROPPED
 
-static int remove_tree(tsr_environment *environment, tsr_store *store, const char *path, unsigned depth,
-                       tsr_error *error);
-
-static int remove_entry(tsr_environment *environment, tsr_store *store, const char *directory, const tsr_entry *entry,
-                        unsigned depth, tsr_error *error) {
-  tsr_buffer path = {.memory = store->memory};
-  TSR_TRY(tsr__cancelled(&environment->memory, error));
-  int rc = tsr__buffer_printf(&path, error, "%s%s%s", directory, *directory ? "/" : "", entry->name);
-  if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
-  if (rc >= 0) {
-    /* This comes first for directories, too: a symbolic link to a directory is removed here and not descended into. */
-    rc = tsr__store_remove(store, (const char *)path.data, error);
-    if (rc == TSR_NOT_FOUND) rc = TSR_OK;
-    if (rc < 0 && entry->kind == TSR_ENTRY_DIRECTORY)
-      rc = remove_tree(environment, store, (const char *)path.data, depth + 1, error);
-  }
-  tsr__buffer_release(&path);
-  return rc;
-}
-
-static int remove_tree(tsr_environment *environment, tsr_store *store, const char *path, unsigned depth,
-                       tsr_error *error) {
+/* Removes what the array's directory has, the renamed schemas last, and then the directory. A symbolic link is removed
+ * itself, not what it leads to. */
+static int remove_all(tsr_environment *environment, tsr_store *store, tsr_error *error) {
   tsr_listing entries;
-  if (depth > ARRAY_DROP_DEPTH_MAX) return tsr__fail(error, TSR_RANGE, "%s: directories lie too deep", path);
-  TSR_TRY(tsr__store_list_any(store, path, &entries, error));
+  TSR_TRY(tsr__store_list_any(store, "", &entries, error));
   int rc = TSR_OK;
-  for (int renamed = 0; renamed < 2; renamed++) /* the renamed schemas in the second round */
-    for (uint64_t i = 0; i < entries.count && rc >= 0; i++)
-      if ((depth == 0 && !strncmp(entries.entries[i].name, DROPPED_PREFIX, strlen(DROPPED_PREFIX))) == renamed)
-        rc = remove_entry(environment, store, path, &entries.entries[i], depth, error);
+  for (int renamed = 0; renamed < 2; renamed++)
+    for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+      const tsr_entry *entry = &entries.entries[i];
+      if ((strncmp(entry->name, DROPPED_PREFIX, strlen(DROPPED_PREFIX)) == 0) != renamed) continue;
+      rc = tsr__cancelled(&environment->memory, error);
+      if (rc >= 0)
+        rc = entry->kind == TSR_ENTRY_FILE ? tsr__store_remove(store, entry->name, error)
+                                           : tsr__store_remove_tree(store, entry->name, error);
+      if (rc == TSR_NOT_FOUND) rc = TSR_OK;
+    }
   tsr__listing_release(&entries);
-  return rc < 0 ? rc : tsr__store_remove(store, path, error);
+  return rc < 0 ? rc : tsr__store_remove(store, "", error);
 }
 
 /* Sets *unfinished if an earlier drop of this array was cut off. */
@@ -83,7 +68,7 @@ static int drop_array(tsr_environment *environment, tsr_store *store, tsr_error 
   TSR_TRY(hide_schema(store, TSR_FILE_OLD_SCHEMA, error));
   TSR_TRY(hide_schema(store, TSR_DIR_SCHEMA, error));
   TSR_TRY(tsr__store_sync_directory(store, "", error));
-  return remove_tree(environment, store, "", 0, error);
+  return remove_all(environment, store, error);
 }
 
 int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *error) {
@@ -91,7 +76,7 @@ int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *er
   tsr_store *store;
   char *directory;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int rc = !tsr__environment_scheme(environment, path) && tsr__path_is_link(directory)
+  int rc = tsr__path_is_directory(environment, path) && tsr__path_is_link(directory)
                ? tsr__fail(error, TSR_PERM, "it is a symbolic link: drop the array by the path to which the link leads")
                : drop_array(environment, store, error);
   tsr__store_close(store);

@@ -46,9 +46,9 @@ static bool is_key(tsr_text_part text) {
 
 int tsr__credentials_make(tsr_memory *memory, tsr_text_part key_id, tsr_text_part secret, tsr_text_part token,
                           int64_t expires, tsr_credentials *credentials, tsr_error *error) {
-  if (key_id.size == 0 || secret.size == 0) return tsr__fail(error, TSR_AUTH, "the key id or the secret is empty");
+  if (key_id.size == 0 || secret.size == 0) return tsr__fail(error, TSR_DENIED, "the key id or the secret is empty");
   if (!is_key(key_id) || !is_key(secret) || !is_key(token))
-    return tsr__fail(error, TSR_AUTH, "a key is too long or has characters that no key has");
+    return tsr__fail(error, TSR_DENIED, "a key is too long or has characters that no key has");
   const uint64_t size = key_id.size + secret.size + token.size + 3;
   char *block;
   TSR_TRY(TSR_ALLOC_BYTES(memory, size, &block, error));
@@ -112,7 +112,7 @@ static int find_automatically(tsr_provider *provider, tsr_credentials *credentia
     if (rc == TSR_NOT_FOUND && tsr__buffer_printf(&reasons, error, "%s%s", i > 0 ? "; " : "", reason.message) < 0)
       rc = error ? error->code : TSR_NOMEM;
   }
-  if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_AUTH, "no keys: %s", (const char *)reasons.data);
+  if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_DENIED, "no keys: %s", (const char *)reasons.data);
   tsr__buffer_release(&reasons);
   return rc;
 }
@@ -132,7 +132,7 @@ static int look_for_keys(tsr_provider *provider, tsr_credentials *credentials, t
 static int refresh(tsr_provider *provider, tsr_error *error) {
   tsr_credentials found = {0}, *now = &provider->now;
   int rc = look_for_keys(provider, &found, error);
-  if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_AUTH, "no keys: %s", error ? error->message : "");
+  if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_DENIED, "no keys: %s", error ? error->message : "");
   if (rc < 0) return rc;
   const bool same = now->number > 0 && now->size == found.size && memcmp(now->key_id, found.key_id, found.size) == 0;
   found.number = now->number + !same;
@@ -163,7 +163,7 @@ int tsr__credentials_get(tsr_provider *provider, uint64_t refused, tsr_credentia
     }
   }
   if (rc >= 0 && provider->now.expires <= now)
-    rc = tsr__fail(&local, TSR_AUTH, "the keys have expired, and there are no newer ones");
+    rc = tsr__fail(&local, TSR_DENIED, "the keys have expired, and there are no newer ones");
   if (rc >= 0) rc = copy_credentials(provider->memory, &provider->now, credentials, &local);
   pthread_mutex_unlock(&provider->mutex);
   return rc < 0 ? tsr__fail(error, rc, "%s", local.message) : TSR_OK;

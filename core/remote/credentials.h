@@ -67,7 +67,7 @@ void tsr__provider_release(tsr_provider *provider);
 
 /* Gives a copy of the keys. They are looked for at the first call, when they expire within five minutes, and when
  * `refused` is the number of the present ones: a server has called these expired. Keys that cannot be refreshed are
- * used until they have expired. If a refresh gives the same keys, their number stays the same. Errors: TSR_AUTH, with
+ * used until they have expired. If a refresh gives the same keys, their number stays the same. Errors: TSR_DENIED, with
  * every place that was tried and what it lacked; the message has no key. */
 int tsr__credentials_get(tsr_provider *provider, uint64_t refused, tsr_credentials *credentials, tsr_error *error);
 void tsr__credentials_release(tsr_credentials *credentials);

@@ -178,7 +178,7 @@ static int find_in_profiles(tsr_memory *memory, const tsr_buffer files[2], const
 int tsr__keys_from_profile(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
   const char *profile = tsr__variable("AWS_PROFILE");
   if (!profile) profile = "default";
-  if (strlen(profile) > PROFILE_MAX) return tsr__fail(error, TSR_AUTH, "the name in AWS_PROFILE is too long");
+  if (strlen(profile) > PROFILE_MAX) return tsr__fail(error, TSR_DENIED, "the name in AWS_PROFILE is too long");
   tsr_error local = {0};
   tsr_buffer files[2] = {{.memory = provider->memory}, {.memory = provider->memory}};
   int rc = read_profiles("AWS_SHARED_CREDENTIALS_FILE", "credentials", &files[0], &local);

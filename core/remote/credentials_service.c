@@ -40,7 +40,7 @@ static int service_run(tsr_provider *provider, tsr_http_request *request, tsr_er
   if (rc == 0) return tsr__fail(error, TSR_IO, "no answer in %u ms", SERVICE_MS);
   if (request->rc < 0) return tsr__fail(error, request->rc, "%s", request->error.message);
   if (request->answer.status != 200)
-    return tsr__fail(error, request->answer.status >= 500 ? TSR_IO : TSR_AUTH, "status %u", request->answer.status);
+    return tsr__fail(error, request->answer.status >= 500 ? TSR_IO : TSR_DENIED, "status %u", request->answer.status);
   return TSR_OK;
 }
 
@@ -159,16 +159,16 @@ static int keys_from_json(tsr_provider *provider, tsr_buffer *answer, tsr_creden
   int64_t expires = INT64_MAX;
   char time[64];
   if (!read_json_object((char *)answer->data, members, sizeof members / sizeof *members))
-    return tsr__fail(error, TSR_AUTH, "the answer is no JSON object");
+    return tsr__fail(error, TSR_DENIED, "the answer is no JSON object");
   const tsr_text_part when = members[3].text;
   if (when.size > 0) {
-    if (when.size >= sizeof time) return tsr__fail(error, TSR_AUTH, "the answer has no valid Expiration");
+    if (when.size >= sizeof time) return tsr__fail(error, TSR_DENIED, "the answer has no valid Expiration");
     memcpy(time, when.at, when.size);
     time[when.size] = 0;
-    if (!tsr__http_time_parse(time, &expires)) return tsr__fail(error, TSR_AUTH, "the answer has no valid Expiration");
+    if (!tsr__http_time_parse(time, &expires)) return tsr__fail(error, TSR_DENIED, "the answer has no valid Expiration");
   }
   if (members[0].text.size == 0 || members[1].text.size == 0)
-    return tsr__fail(error, TSR_AUTH, "the answer has no keys");
+    return tsr__fail(error, TSR_DENIED, "the answer has no keys");
   return tsr__credentials_make(provider->memory, members[0].text, members[1].text, members[2].text, expires,
                                credentials, error);
 }
@@ -202,7 +202,7 @@ static int container_token(tsr_buffer *header, tsr_error *error) {
   if (rc >= 0 && size > 0) rc = tsr__buffer_append(header, token, size, error);
   if (rc >= 0 && size > 0) rc = tsr__buffer_append_u8(header, 0, error);
   tsr__secret_release(&file);
-  return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_AUTH, "no token in %s", path) : rc;
+  return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_DENIED, "no token in %s", path) : rc;
 }
 
 int tsr__keys_from_container(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
@@ -214,7 +214,7 @@ int tsr__keys_from_container(tsr_provider *provider, tsr_credentials *credential
   const int size = relative ? snprintf(url, sizeof url, CONTAINER_HOST "%s%s", *relative == '/' ? "" : "/", relative)
                             : snprintf(url, sizeof url, "%s", full);
   if (size < 0 || (size_t)size >= sizeof url || !is_container_url(url))
-    return tsr__fail(error, TSR_AUTH, "container: AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor local");
+    return tsr__fail(error, TSR_DENIED, "container: AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor local");
   tsr_buffer header = {.memory = provider->memory}, answer = {.memory = provider->memory};
   int rc = container_token(&header, error);
   if (rc >= 0) {
@@ -238,7 +238,7 @@ static int instance_get(tsr_provider *provider, const char *host, const char *pa
                         tsr_buffer *answer, tsr_error *error) {
   char url[SERVICE_URL];
   const int size = snprintf(url, sizeof url, "%s%s%s", host, path, name);
-  if (size < 0 || (size_t)size >= sizeof url) return tsr__fail(error, TSR_AUTH, "a name is too long");
+  if (size < 0 || (size_t)size >= sizeof url) return tsr__fail(error, TSR_DENIED, "a name is too long");
   const service_request request = {
       .method = "GET", .url = url, .headers = {token}, .header_count = 1, .connect_ms = INSTANCE_MS};
   return service_ask(provider, &request, answer, error);
@@ -248,7 +248,7 @@ static int instance_session(tsr_provider *provider, const char *host, char heade
   char url[SERVICE_URL];
   const int size = snprintf(url, sizeof url, "%s/latest/api/token", host);
   if (size < 0 || (size_t)size >= sizeof url)
-    return tsr__fail(error, TSR_AUTH, "AWS_EC2_METADATA_SERVICE_ENDPOINT is too long");
+    return tsr__fail(error, TSR_DENIED, "AWS_EC2_METADATA_SERVICE_ENDPOINT is too long");
   const service_request request = {.method = "PUT",
                                    .url = url,
                                    .connect_ms = INSTANCE_MS,
@@ -258,7 +258,7 @@ static int instance_session(tsr_provider *provider, const char *host, char heade
   int rc = service_ask(provider, &request, &answer, error);
   if (rc == TSR_IO) rc = tsr__fail(error, TSR_NOT_FOUND, "no service");
   if (rc >= 0 && (answer.size == 0 || answer.size > 900 || strcspn((char *)answer.data, "\r\n") != answer.size))
-    rc = tsr__fail(error, TSR_AUTH, "the service gave no token");
+    rc = tsr__fail(error, TSR_DENIED, "the service gave no token");
   if (rc >= 0) (void)snprintf(header, 1024, "X-aws-ec2-metadata-token: %s", (const char *)answer.data);
   tsr__secret_release(&answer);
   return rc;
@@ -275,7 +275,7 @@ static int instance_role(tsr_provider *provider, const char *host, const char *t
     good = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+=,.@-_", answer.data[i]) != NULL;
   if (good) memcpy(name, answer.data, size), name[size] = 0;
   tsr__secret_release(&answer);
-  return good ? TSR_OK : tsr__fail(error, TSR_AUTH, "the instance has no role");
+  return good ? TSR_OK : tsr__fail(error, TSR_DENIED, "the instance has no role");
 }
 
 /* The region is welcome, but its absence is no error. */
@@ -299,7 +299,7 @@ int tsr__keys_from_instance(tsr_provider *provider, tsr_credentials *credentials
   if (provider->no_metadata) return tsr__fail(error, TSR_PERM, "instance metadata: refused since tessera_restrict");
   const int size = snprintf(host, sizeof host, "%s", given ? given : INSTANCE_HOST);
   if (size < 0 || (size_t)size >= sizeof host)
-    return tsr__fail(error, TSR_AUTH, "AWS_EC2_METADATA_SERVICE_ENDPOINT is too long");
+    return tsr__fail(error, TSR_DENIED, "AWS_EC2_METADATA_SERVICE_ENDPOINT is too long");
   if (host[size - 1] == '/') host[size - 1] = 0;
   tsr_buffer answer = {.memory = provider->memory};
   int rc = instance_session(provider, host, token, error);
@@ -340,9 +340,9 @@ static int token_service_url(tsr_provider *provider, char url[SERVICE_URL], tsr_
   else
     size =
         snprintf(url, SERVICE_URL, "https://sts.%s.amazonaws.com%s/", region, strncmp(region, "cn-", 3) ? "" : ".cn");
-  if (size < 0 || size >= (int)SERVICE_URL) return tsr__fail(error, TSR_AUTH, "the token service's URL is too long");
+  if (size < 0 || size >= (int)SERVICE_URL) return tsr__fail(error, TSR_DENIED, "the token service's URL is too long");
   if (strncmp(url, "https://", 8) != 0 && !is_container_url(url))
-    return tsr__fail(error, TSR_AUTH, "AWS_ENDPOINT_URL_STS is neither https nor local");
+    return tsr__fail(error, TSR_DENIED, "AWS_ENDPOINT_URL_STS is neither https nor local");
   return TSR_OK;
 }
 
@@ -353,8 +353,8 @@ static int take_identity(tsr_provider *provider, const tsr_buffer *answer, tsr_c
   tsr_s3_failure failure;
   tsr__arena_init(&arena, provider->memory);
   int rc = tsr__s3_answer_identity(answer->data, answer->size, &arena, &identity, &failure, error);
-  if (rc > 0) rc = tsr__fail(error, TSR_AUTH, "the token service refuses: %.64s", failure.code);
-  if (rc == TSR_CORRUPT) rc = tsr__fail(error, TSR_AUTH, "the token service's answer has no keys");
+  if (rc > 0) rc = tsr__fail(error, TSR_DENIED, "the token service refuses: %.64s", failure.code);
+  if (rc == TSR_CORRUPT) rc = tsr__fail(error, TSR_DENIED, "the token service's answer has no keys");
   if (rc >= 0) {
     const tsr_text_part texts[3] = {{identity.key_id, strlen(identity.key_id)},
                                     {identity.secret, strlen(identity.secret)},
@@ -376,7 +376,7 @@ int tsr__keys_from_web_identity(tsr_provider *provider, tsr_credentials *credent
   tsr_buffer token = {.memory = provider->memory}, form = token, answer = token;
   int rc = token_service_url(provider, url, error);
   if (rc >= 0) rc = tsr__secret_file_read(path, ANSWER_MAX, &token, error);
-  if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_AUTH, "no token in %s", path);
+  if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_DENIED, "no token in %s", path);
   if (rc >= 0) {
     token.data[strcspn((const char *)token.data, "\r\n")] = 0;
     rc = make_form(role, (const char *)token.data, &form, error);

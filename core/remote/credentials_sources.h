@@ -12,7 +12,7 @@ typedef struct tsr_text_part {
   uint64_t size;
 } tsr_text_part;
 
-/* Copies keys into one block. Errors: TSR_AUTH if a text has characters that no key has. */
+/* Copies keys into one block. Errors: TSR_DENIED if a text has characters that no key has. */
 int tsr__credentials_make(tsr_memory *memory, tsr_text_part key_id, tsr_text_part secret, tsr_text_part token,
                           int64_t expires, tsr_credentials *credentials, tsr_error *error);
 

@@ -167,6 +167,7 @@ static void begin_call(tsr_s3 *s3, tsr_s3_call *call) {
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
+/* Counts a request, unless it is one that is sent again. */
 static void count_request(const tsr_s3_state *state) {
   tsr_s3_counters *counters = &state->scope->scopes->counters;
   _Atomic uint64_t *const by_kind[] = {&counters->gets,    &counters->heads,   &counters->lists,   &counters->puts,
@@ -175,7 +176,7 @@ static void count_request(const tsr_s3_state *state) {
   _Atomic uint64_t *counter = by_kind[state->call->kind];
   if (state->step == TSR_S3_STEP_LOOK) counter = &counters->heads;
   if (state->step == TSR_S3_STEP_COMPARE) counter = &counters->gets;
-  atomic_fetch_add(counter, 1);
+  if (!state->again) atomic_fetch_add(counter, 1);
   if (atomic_fetch_add(&state->scope->scopes->outstanding, 1) == 0) atomic_fetch_add(&counters->round_trips, 1);
 }
 
@@ -224,14 +225,20 @@ static void settle(tsr_s3_call *call) {
     return;
   case TSR_S3_FAILED: end_call(call, call->error.code < 0 ? call->error.code : TSR_ERROR); return;
   case TSR_S3_NEXT:
+    state->again = false;
     state->due = 0;
     if (state->step == TSR_S3_STEP_CALL && call->kind != TSR_S3_GET) state->tries = 0;
     return;
   case TSR_S3_SOON:
   case TSR_S3_AGAIN: break;
   }
-  if (tsr__s3_plan_retry(state, verdict)) atomic_fetch_add(&state->scope->scopes->counters.retries, 1);
+  state->again = tsr__s3_plan_retry(state, verdict);
+  if (state->again) atomic_fetch_add(&state->scope->scopes->counters.retries, 1);
   else end_call(call, call->error.code < 0 ? call->error.code : TSR_ERROR);
+}
+
+bool tsr__s3_answered(const tsr_s3_call *call) {
+  return !call->state || call->state->phase != TSR_S3_FLIES || tsr__http_finished(&call->state->http);
 }
 
 /* Ends a call without a result. */

@@ -11,36 +11,6 @@
 
 /* ---- Scopes ---------------------------------------------------------------------------------- */
 
-typedef enum tsr_url_style {
-  TSR_URL_AUTO, /* virtual on AWS unless the bucket's name has a dot, else path */
-  TSR_URL_PATH, /* https://endpoint/bucket/key */
-  TSR_URL_VIRTUAL /* https://bucket.endpoint/key */
-} tsr_url_style;
-
-/* The options of a scope. `= {0}` is the default of each; all texts are borrowed, and NULL stands for "". */
-typedef struct tsr_s3_options {
-  const char *provider; /* keys, env, profile, anonymous, auto; NULL: `keys` if key_id is set, else `auto` */
-  const char *key_id, *secret, *session_token; /* of the provider `keys` */
-  const char *region; /* NULL: the provider's, or us-east-1 */
-  bool requester_pays;
-  const char *endpoint; /* "http://127.0.0.1:9000", "https://minio.example"; NULL: AWS */
-  bool plain_http; /* allow http:// to other hosts than loopback */
-  tsr_url_style url_style;
-  const char *ca_file; /* certificates that are trusted, PEM; NULL: the system's */
-  const char *proxy; /* "http://host:port"; NULL: none; the environment's variables are never used */
-  const char *sse; /* "AES256", "aws:kms"; NULL: what the bucket says */
-  const char *kms_key_id;
-  const char *storage_class;
-  uint32_t connect_ms; /* 0: 5,000 */
-  uint32_t stall_ms; /* longest time without a byte; 0: 15,000 */
-  uint32_t retries; /* of one request, 0: 6; TSR_S3_NO_RETRIES: none */
-  uint32_t parallel; /* requests in flight, 0: 32 */
-  uint32_t part_mb; /* size of the parts of large objects, 0: 8; at least 5, the server's minimum */
-  uint32_t refresh_ms; /* how long a listing counts as fresh; used by the store above */
-} tsr_s3_options;
-
-#define TSR_S3_NO_RETRIES UINT32_MAX
-
 /* What all clients of a registry have done so far. */
 #define TSR_S3_COUNTERS(X)                                                                                             \
   X(gets)                                                                                                              \
@@ -181,6 +151,7 @@ typedef struct tsr_s3_call {
    * object is what this call has put there itself: its answer was lost. */
   const void *bytes; /* `size` of them */
   bool new_only;
+  bool unnamed; /* the error's message does not begin with the key, since the caller adds it */
 
   const char *source; /* COPY: the key that is copied */
   const char *const *keys; /* DELETE_MANY: `key_count` keys */
@@ -207,7 +178,7 @@ typedef struct tsr_s3_call {
  * error. Returns TSR_OK or the rc of the first call that failed, with its error. When the host cancels, all return
  * TSR_INTERRUPT; requests that change something may have been carried out then.
  *
- * Codes of calls: TSR_NOT_FOUND: no such object, or no such upload. TSR_AUTH: the server refuses, the keys are wrong or
+ * Codes of calls: TSR_NOT_FOUND: no such object, or no such upload. TSR_DENIED: the server refuses, the keys are wrong or
  * missing; never taken for "absent". TSR_EXISTS: see new_only. TSR_CORRUPT: a range outside the object. TSR_TOOBIG: see
  * `most`. TSR_PERM: outside the scope, or the scope was forgotten. TSR_IO: no answer, or no usable one, after all
  * retries. TSR_ERROR: anything else that the server said: no such bucket, another region ... */
@@ -222,5 +193,9 @@ int tsr__s3_one(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error);
 void tsr__s3_start(tsr_s3 *s3, tsr_s3_call *call);
 int tsr__s3_finish(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error);
 void tsr__s3_cancel(tsr_s3 *s3, tsr_s3_call *call);
+
+/* Returns true if the request of a call that was started has its answer, so that tsr__s3_finish waits for nothing, unless
+ * the call needs another request. */
+bool tsr__s3_answered(const tsr_s3_call *call);
 
 #endif

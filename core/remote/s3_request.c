@@ -237,7 +237,8 @@ static int sign_draft(tsr_s3_state *state, draft *d, tsr_error *error) {
                              &state->made, error));
   if (state->refused && state->refused == state->made.key_number) {
     if (error) *error = state->call->error; /* the keys are the same: what the server said of them stands */
-    return state->call->error.code < 0 ? state->call->error.code : tsr__fail(error, TSR_AUTH, "the keys have expired");
+    return state->call->error.code < 0 ? state->call->error.code
+                                       : tsr__fail(error, TSR_DENIED, "the keys have expired");
   }
   state->refused = 0;
   state->http = (tsr_http_request){.method = d->method,

@@ -5,7 +5,7 @@
  *   ExpiredToken                                       ask the provider of keys once more
  *   another region                                     once more in the region named, on AWS; else an error that names it
  *   RequestTimeTooSkewed                               correct by the answer's Date, once
- *   403                                                TSR_AUTH, never "absent"
+ *   403                                                TSR_DENIED, never "absent"
  *   404                                                TSR_NOT_FOUND, or an error if it is the bucket
  *
  * A HEAD has no body, so its 400 and 403 may be any of these: its Date and its region are looked at, and keys that can
@@ -68,8 +68,10 @@ tsr_s3_verdict tsr__s3_fail(tsr_s3_state *state, int rc, const char *code, const
                    *id ? ", request " : "", id);
   const char *key = state->call->key ? state->call->key : "";
   tsr__error_clear(&state->call->error);
-  (void)tsr__fail(&state->call->error, rc, "s3://%s%s%.300s: %s: %s%s", state->scope->bucket, *key ? "/" : "", key,
-                  name_of_kind(state), what, about);
+  if (state->call->unnamed) (void)tsr__fail(&state->call->error, rc, "%s: %s%s", name_of_kind(state), what, about);
+  else
+    (void)tsr__fail(&state->call->error, rc, "s3://%s%s%.300s: %s: %s%s", state->scope->bucket, *key ? "/" : "", key,
+                    name_of_kind(state), what, about);
   return TSR_S3_FAILED;
 }
 
@@ -151,7 +153,7 @@ static meaning meaning_of(uint32_t status, const char *code) {
 /* ---- What can be mended ---------------------------------------------------------------------- */
 
 static tsr_s3_verdict renew_keys(tsr_s3_state *state, const char *code) {
-  (void)tsr__s3_fail(state, TSR_AUTH, code, "the keys have expired, and there are no newer ones");
+  (void)tsr__s3_fail(state, TSR_DENIED, code, "the keys have expired, and there are no newer ones");
   if (state->renewed) return TSR_S3_FAILED;
   state->renewed = true;
   state->refused = state->made.key_number;
@@ -177,7 +179,7 @@ static tsr_s3_verdict move_region(tsr_s3_state *state, const tsr_s3_failure *fai
 
 static tsr_s3_verdict correct_clock(tsr_s3_state *state, const char *code) {
   const int64_t date = state->http.answer.date;
-  (void)tsr__s3_fail(state, TSR_AUTH, code, "the clock of this machine differs too much from the server's");
+  (void)tsr__s3_fail(state, TSR_DENIED, code, "the clock of this machine differs too much from the server's");
   if (state->dated || date == INT64_MIN) return TSR_S3_FAILED;
   state->dated = true;
   atomic_store(&state->scope->skew, date - tsr__s3_clock());
@@ -192,7 +194,7 @@ static tsr_s3_verdict guess_reason(tsr_s3_state *state) {
     return move_region(state, NULL, "");
   if (!state->dated && answer->date != INT64_MIN && (answer->date > dated + SKEW_MS || answer->date < dated - SKEW_MS))
     return correct_clock(state, "");
-  (void)tsr__s3_fail(state, TSR_AUTH, "", "refused");
+  (void)tsr__s3_fail(state, TSR_DENIED, "", "refused");
   if (state->renewed || state->scope->provider.kind == TSR_PROVIDER_KEYS ||
       state->scope->provider.kind == TSR_PROVIDER_ANONYMOUS)
     return TSR_S3_FAILED;
@@ -227,7 +229,7 @@ tsr_s3_verdict tsr__s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure)
   case MEANS_NO_UPLOAD:
     if (state->call->kind == TSR_S3_UPLOAD_ABORT) return TSR_S3_DONE;
     return tsr__s3_fail(state, TSR_NOT_FOUND, code, "no such upload");
-  case MEANS_DENIED: return tsr__s3_fail(state, TSR_AUTH, code, "refused");
+  case MEANS_DENIED: return tsr__s3_fail(state, TSR_DENIED, code, "refused");
   case MEANS_MET: return tsr__s3_fail(state, TSR_EXISTS, code, "it exists already");
   case MEANS_RANGE: return tsr__s3_fail(state, TSR_CORRUPT, code, "the range lies outside the object");
   case MEANS_REFUSED: break;

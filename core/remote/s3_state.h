@@ -35,6 +35,7 @@ typedef struct tsr_s3_state {
   tsr_s3_step step;
   uint64_t due; /* when to send, by tsr__s3_ticks */
   uint32_t tries; /* that failed since the call last advanced */
+  bool again; /* the next request repeats the last one */
   bool renewed, moved, dated; /* keys, region and clock were corrected; each at most once */
   bool fresh; /* use a new connection */
   uint64_t refused; /* the keys with this number have expired */

@@ -125,6 +125,8 @@ struct tsr_store {
   bool workers_may_sync; /* workers may call sync and sync_directory */
   bool listings_are_states; /* each listing is the state of its directory at one moment */
   bool stamps_are_listings; /* a stamp takes as long as a listing, so callers that may need both list at once */
+  uint32_t refresh_ms; /* for so long readers may use a listing without asking for changes */
+  uint64_t changes; /* of files through this store so far; counted where refresh_ms may not be 0 */
   bool is_one_file; /* all files are in one database, so READONLY and BUSY concern all of them */
   _Atomic uint64_t files_opened, bytes_read; /* counters */
 };

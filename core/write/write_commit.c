@@ -431,6 +431,16 @@ static int write_commit_is_published(tsr_writer *w, bool gone, tsr_error *error)
   return rc;
 }
 
+/* Returns 1 if another process has published the commit, of which this writer holds no lock. Whoever publishes it
+ * removes its marker before anything can merge it: while the marker exists, the answer is 0. */
+static int published_by_another(tsr_writer *w, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  bool exists = false;
+  if (tsr__pending_paths(w->commit.path, marker, staged))
+    TSR_TRY(tsr__store_find(w->array->store, marker, &exists, error));
+  return exists ? 0 : write_commit_is_published(w, false, error);
+}
+
 static int write_commit_publish(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   const tsr_commit_options *o = &c->options;
@@ -440,7 +450,7 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
   if (!c->prepared) return tsr__fail(error, TSR_ERROR, "the commit was not prepared");
   if (*c->path) {
     if (o->owner_file && o->durable) TSR_TRY(tsr__pending_settle(&w->memory, o->owner_file, error));
-    const int before = o->owner && !c->lock ? write_commit_is_published(w, false, error) : 0;
+    const int before = o->owner && !c->lock ? published_by_another(w, error) : 0;
     if (before < 0) return before;
     const int rc = before ? 1 : tsr__pending_publish(store, c->path, o->durable, error);
     if (rc < 0 && !tsr__store_exists(store, c->path)) return rc;

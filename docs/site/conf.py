@@ -48,7 +48,7 @@ NAVIGATION = [
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
     ("Understand", ["docs/explained/a-query", "docs/explained/a-commit", "docs/explained/time-travel", "docs/explained/*",
                     "Performance <docs/performance>"]),
-    ("Install and embed", ["Building <docs/building>", "Host languages <docs/hosts/README>", "Several processes <docs/cluster>"]),
+    ("Install and embed", ["Building <docs/building>", "Host languages <docs/hosts/README>", "Several processes <docs/cluster>", "Arrays in buckets <docs/object-stores>"]),
     ("Develop", ["Design <docs/design>", "Commits <docs/commits>", "File format <docs/format>", "Errata <docs/errata>",
                  "Testing <docs/testing>", "C API <docs/c-api>", "Glossary <docs/glossary>"]),
 ]

@@ -15,6 +15,7 @@ int tsx_sqlite_code(int code) {
   case TSR_NOT_FOUND: return SQLITE_CANTOPEN;
   case TSR_IO: return SQLITE_IOERR;
   case TSR_FULL: return SQLITE_FULL;
+  case TSR_DENIED:
   case TSR_AUTH: return SQLITE_AUTH;
   case TSR_MISMATCH: return SQLITE_MISMATCH;
   case TSR_RANGE: return SQLITE_RANGE;

@@ -21,6 +21,7 @@
 #include "functions/functions_maintain.h"
 #include "functions/npy.h"
 #include "functions/picture.h"
+#include "functions/functions_s3.h"
 #include "functions/restrict.h"
 
 int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *error) {
@@ -140,6 +141,7 @@ static const function functions[] = {
     {"tessera_write_npy", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_npy},
     {"tessera_export", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_export},
     {"tessera_import", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_import},
+    {"tessera_s3", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_s3},
     {"tessera_restrict", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_restrict},
     {"tessera_consolidate", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
     {"tessera_consolidate", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},

@@ -320,17 +320,30 @@ void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **value
   tsx_function_end(context, "tessera_create_group", code, &error);
 }
 
+static bool member_is_uri(const char *path) { return !strncmp(path, "s3://", 5); }
+
+/* Resolves a path, which the caller frees with free(). Returns NULL if it leads to no directory. The path of a bucket
+ * stays as it is, without '/' at its end. */
+static char *member_resolve(const char *path) {
+  if (!member_is_uri(path)) return realpath(path, NULL);
+  char *copy = strdup(path);
+  for (size_t n = copy ? strlen(copy) : 0; n > 0 && copy[n - 1] == '/'; n--) copy[n - 1] = 0;
+  return copy;
+}
+
 /* Makes the URI under which a group stores a member: relative if the member lies below the group's directory, else
- * absolute. Symbolic links and ".." are resolved in both paths first. The caller frees *uri with sqlite3_free. */
+ * absolute. Symbolic links and ".." are resolved in both paths of directories first. The caller frees *uri with
+ * sqlite3_free. */
 static int member_uri(const char *group, const char *member, char **uri, bool *relative, tsr_error *error) {
-  char *from = realpath(group, NULL), *to = realpath(member, NULL);
+  char *from = member_resolve(group), *to = member_resolve(member);
   int code = TSR_OK;
   size_t size = from ? strlen(from) : 0;
   if (!from || !to) code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", from ? member : group);
   else if (!strcmp(from, to)) code = tsx_fail(error, TSR_ERROR, "a group cannot be a member of itself");
   else {
     *relative = !strncmp(from, to, size) && to[size] == '/';
-    *uri = *relative ? sqlite3_mprintf("%s", to + size + 1) : sqlite3_mprintf("file://%s", to);
+    const char *scheme = *relative || member_is_uri(to) ? "" : "file://";
+    *uri = sqlite3_mprintf("%s%s", scheme, *relative ? to + size + 1 : to);
     if (!*uri) code = tsx_out_of_memory(error);
   }
   free(from);

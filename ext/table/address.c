@@ -54,6 +54,10 @@ static void append_components(sqlite3_str *out, const char *rest) {
 char *tsx_path_canonical(const char *path) {
   char *plain = address_plain_path(path);
   if (!plain || tsx_store_is(path)) return plain;
+  if (!strncmp(path, "s3://", 5)) {
+    for (size_t n = strlen(plain); n > 0 && plain[n - 1] == '/'; n--) plain[n - 1] = 0;
+    return plain;
+  }
   char *rest = plain + strlen(plain), *real = realpath(plain, NULL);
   while (!real && rest > plain) {
     do rest--;

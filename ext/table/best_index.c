@@ -422,6 +422,30 @@ typedef struct cost {
   double cells; /* decoded */
 } cost;
 
+typedef struct estimated { /* the state that an estimate is made of */
+  tsr_snapshot *core; /* borrowed */
+  tsr_snapshot *recent; /* held, or NULL */
+  tsx_snapshot *present; /* held, or NULL */
+} estimated;
+
+/* Opens the present state, or a recent one if a look at the array is a request to a server. */
+static int open_estimated(tsx_table *table, estimated *state, tsr_error *error) {
+  const tsx_options *o = &table->options;
+  if (tsr_snapshot_recent(table->array->core, table->schema, o->since, o->as_of, &state->recent) > 0) {
+    state->core = state->recent;
+    return TSR_OK;
+  }
+  const int code = tsx_array_snapshot(table->connection, table->array, table->schema, o->since, o->as_of, false,
+                                      &state->present, error);
+  if (code >= 0) state->core = state->present->core;
+  return code;
+}
+
+static void close_estimated(estimated *state) {
+  tsr_snapshot_close(state->recent);
+  tsx_snapshot_release(state->present);
+}
+
 /* Estimates rows and cells from the metadata of the fragments. A right side that is not known yet counts by its
  * operator. */
 static cost estimate(choice *c) {
@@ -433,7 +457,7 @@ static cost estimate(choice *c) {
   tsr_ranges *terms = sqlite3_malloc64((c->access.count + 1) * sizeof *terms);
   tsx_ranges *values = sqlite3_malloc64((c->access.count + 1) * sizeof *values);
   bool known[TSX_TERMS_MAX];
-  tsx_snapshot *snapshot = NULL;
+  estimated state = {0};
   tsr_estimate estimate;
   /* An error that is kept for the next statement must not be used up here: xFilter is to return it. */
   if (!dimensions || !terms || !values || table->connection->lost.message) goto done;
@@ -441,13 +465,11 @@ static cost estimate(choice *c) {
   known_ranges(c, dimensions, terms, values, known);
   tsr_request request = {.dimensions = dimensions};
   const tsr_interval *box = NULL;
-  if (tsx_array_snapshot(table->connection, table->array, table->schema, table->options.since, table->options.as_of,
-                         false, &snapshot, &error) < 0 ||
-      tsr_request_estimate(snapshot->core, &request, &estimate, &error) < 0) {
+  if (open_estimated(table, &state, &error) < 0 || tsr_request_estimate(state.core, &request, &estimate, &error) < 0) {
     if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* the whole statement is to stop */
     goto done;
   }
-  if (tsr_snapshot_non_empty_domain(snapshot->core, &box, &error) <= 0) box = NULL;
+  if (tsr_snapshot_non_empty_domain(state.core, &box, &error) <= 0) box = NULL;
   result = (cost){excludes_unwritten(c) ? estimate.written : estimate.rows, estimate.cells};
   for (uint32_t i = 0; i < c->access.count; i++) {
     if (c->access.terms[i].column >= (int)table->column_count || known[i]) continue;
@@ -463,7 +485,7 @@ static cost estimate(choice *c) {
     result.cells *= share;
   }
 done:
-  tsx_snapshot_release(snapshot);
+  close_estimated(&state);
   sqlite3_free(dimensions);
   sqlite3_free(terms);
   sqlite3_free(values);

@@ -179,7 +179,10 @@ int tsx_creation_commit(sqlite3_vtab *vtab) {
     creation_forget(array, true);
     return SQLITE_OK;
   }
-  if (!array->held_back) tsr_creation_publish(array->creation, NULL);
+  tsr_error error = {0};
+  if (!array->held_back && tsr_creation_publish(array->creation, NULL) < 0 &&
+      tsr_creation_publish(array->creation, &error) < 0)
+    tsx_connection_keep_lost(((tsx_table *)vtab)->connection, &error); /* the next connection publishes it */
   tsx_creation_close(array, false);
   return SQLITE_OK;
 }

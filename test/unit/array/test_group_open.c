@@ -140,7 +140,7 @@ static void test_no_group_is_told(void **state) {
   assert_int_equal(tsr__group_open_store(environment, other, "other", NULL, &none, &error), TSR_NOT_FOUND);
   assert_string_equal(error.message, "group not found: other: it is an array");
   assert_int_equal(tsr_group_open(environment, "/nowhere/at/all", NULL, &none, &error), TSR_NOT_FOUND);
-  assert_int_equal(tsr_group_open(environment, "s3://bucket", NULL, &none, &error), TSR_UNSUPPORTED);
+  assert_int_equal(tsr_group_open(environment, "s3://bucket", NULL, &none, &error), TSR_NOT_FOUND);
   tsr_group_close(NULL);
   tsr_group_members_close(NULL);
 }

@@ -201,7 +201,7 @@ static void test_keys_of_options(void **state) {
   const char *wrong[][2] = {{"", "HIDDEN"}, {"ID", ""}, {"I D", "HIDDEN"}, {"ID", "HIDDEN\n"}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     options.key_id = wrong[i][0], options.secret = wrong[i][1];
-    assert_int_equal(tsr__provider_open(&provider, &memory, &options, &error), TSR_AUTH);
+    assert_int_equal(tsr__provider_open(&provider, &memory, &options, &error), TSR_DENIED);
     assert_null(strstr(error.message, "HIDDEN"));
   }
   provider = provider_of(TSR_PROVIDER_ANONYMOUS);
@@ -211,9 +211,9 @@ static void test_keys_of_options(void **state) {
 
 static void test_environment(void **state) {
   tsr_provider provider = provider_of(TSR_PROVIDER_ENV);
-  expect_failure(&provider, TSR_AUTH, "AWS_ACCESS_KEY_ID is not set");
+  expect_failure(&provider, TSR_DENIED, "AWS_ACCESS_KEY_ID is not set");
   setenv("AWS_ACCESS_KEY_ID", "ID", 1);
-  expect_failure(&provider, TSR_AUTH, "AWS_SECRET_ACCESS_KEY is not set");
+  expect_failure(&provider, TSR_DENIED, "AWS_SECRET_ACCESS_KEY is not set");
   setenv("AWS_SECRET_ACCESS_KEY", "HIDDEN", 1);
   setenv("AWS_DEFAULT_REGION", "eu-west-1", 1);
   expect(&provider, 0, "ID HIDDEN  eu-west-1");
@@ -231,7 +231,7 @@ static void test_environment(void **state) {
 
 static void test_profiles(void **state) {
   tsr_provider provider = provider_of(TSR_PROVIDER_PROFILE);
-  expect_failure(&provider, TSR_AUTH, "no profile 'default' in ~/.aws");
+  expect_failure(&provider, TSR_DENIED, "no profile 'default' in ~/.aws");
   write_file(".aws/credentials",
              "# a comment\r\n[ default ]\r\n  aws_access_key_id = nested\r\naws_access_key_id = ID1\r\n"
              ";x\naws_secret_access_key=HIDDEN1\n[b]\naws_access_key_id=ID2\naws_secret_access_key = HIDDEN/=2\n"
@@ -247,23 +247,23 @@ static void test_profiles(void **state) {
   tsr__provider_release(&provider);
   provider = provider_of(TSR_PROVIDER_PROFILE);
   setenv("AWS_PROFILE", "empty", 1);
-  expect_failure(&provider, TSR_AUTH, "profile 'empty' has no aws_access_key_id");
+  expect_failure(&provider, TSR_DENIED, "profile 'empty' has no aws_access_key_id");
   setenv("AWS_PROFILE", "tool", 1);
   expect_failure(&provider, TSR_UNSUPPORTED, "profile 'tool' has credential_process");
   setenv("AWS_PROFILE", "none", 1);
-  expect_failure(&provider, TSR_AUTH, "no profile 'none'");
+  expect_failure(&provider, TSR_DENIED, "no profile 'none'");
   unsetenv("AWS_PROFILE");
   setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/zero", 1);
   expect_failure(&provider, TSR_PERM, "/dev/zero: not an ordinary file");
-  setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent", 1);
-  expect_failure(&provider, TSR_AUTH, "no aws_access_key_id");
+  setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent/for/tessera", 1);
+  expect_failure(&provider, TSR_DENIED, "no aws_access_key_id");
   tsr__provider_release(&provider);
 }
 
 static void test_auto_takes_the_first_place_with_keys(void **state) {
   tsr_provider provider = provider_of(TSR_PROVIDER_AUTO);
   expect_failure(
-      &provider, TSR_AUTH,
+      &provider, TSR_DENIED,
       "no keys: environment: AWS_ACCESS_KEY_ID is not set; no profile 'default' in ~/.aws; web identity: "
       "AWS_WEB_IDENTITY_TOKEN_FILE is not set; container: none; instance metadata: AWS_EC2_METADATA_DISABLED is set");
   write_file(".aws/credentials", "[default]\naws_access_key_id=ID1\naws_secret_access_key=HIDDEN1\n");
@@ -310,15 +310,15 @@ static void test_container(void **state) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     server.count = 0;
     answer_with("GET /keys?id=1 ", 200, "%s", bad[i]);
-    expect_failure(&provider, TSR_AUTH, "container: the answer");
+    expect_failure(&provider, TSR_DENIED, "container: the answer");
   }
   server.count = 0;
   answer_with("GET /keys?id=1 ", 403, "HIDDEN");
-  expect_failure(&provider, TSR_AUTH, "container: status 403");
+  expect_failure(&provider, TSR_DENIED, "container: status 403");
   setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://store.example/keys", 1);
-  expect_failure(&provider, TSR_AUTH, "neither https nor local");
+  expect_failure(&provider, TSR_DENIED, "neither https nor local");
   setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1.example/keys", 1);
-  expect_failure(&provider, TSR_AUTH, "neither https nor local");
+  expect_failure(&provider, TSR_DENIED, "neither https nor local");
   atomic_store(&provider.no_metadata, true);
   expect_failure(&provider, TSR_PERM, "refused");
   tsr__provider_release(&provider);
@@ -365,21 +365,21 @@ static void test_instance_metadata(void **state) {
 
   provider = provider_of(TSR_PROVIDER_AUTO);
   answer_as_instance("ID5", -10);
-  expect_failure(&provider, TSR_AUTH, "expired");
+  expect_failure(&provider, TSR_DENIED, "expired");
   server.count = 0;
   answer_with("PUT /latest/api/token ", 403, "");
-  expect_failure(&provider, TSR_AUTH, "instance metadata: status 403");
+  expect_failure(&provider, TSR_DENIED, "instance metadata: status 403");
   server.count = 0;
   answer_with("PUT /latest/api/token ", 200, "SESSION");
   answer_with("GET /latest/meta-data/iam/security-credentials/ ", 200, "../../role");
-  expect_failure(&provider, TSR_AUTH, "the instance has no role");
+  expect_failure(&provider, TSR_DENIED, "the instance has no role");
   atomic_store(&provider.no_metadata, true);
   server.log[0] = 0;
   expect_failure(&provider, TSR_PERM, "refused");
   assert_string_equal(server.log, "");
   setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1", 1);
   atomic_store(&provider.no_metadata, false);
-  expect_failure(&provider, TSR_AUTH, "instance metadata: no service");
+  expect_failure(&provider, TSR_DENIED, "instance metadata: no service");
   tsr__provider_release(&provider);
 }
 
@@ -390,7 +390,7 @@ static void test_web_identity(void **state) {
   setenv("AWS_WEB_IDENTITY_TOKEN_FILE", path, 1);
   setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/a b", 1);
   set_url("AWS_ENDPOINT_URL_STS", "/sts");
-  expect_failure(&provider, TSR_AUTH, "web identity: no token in");
+  expect_failure(&provider, TSR_DENIED, "web identity: no token in");
   write_file("jwt", "ey.J/w+t\n");
   answer_with(
       "POST /sts ", 200,
@@ -408,12 +408,12 @@ static void test_web_identity(void **state) {
   provider = provider_of(TSR_PROVIDER_AUTO);
   server.count = 0;
   answer_with("POST /sts ", 400, "<ErrorResponse><Error><Code>InvalidIdentityToken</Code></Error></ErrorResponse>");
-  expect_failure(&provider, TSR_AUTH, "web identity: status 400");
+  expect_failure(&provider, TSR_DENIED, "web identity: status 400");
   server.count = 0;
   answer_with("POST /sts ", 200, "<a>HIDDEN</a>");
-  expect_failure(&provider, TSR_AUTH, "web identity: ");
+  expect_failure(&provider, TSR_DENIED, "web identity: ");
   setenv("AWS_ENDPOINT_URL_STS", "http://sts.example", 1);
-  expect_failure(&provider, TSR_AUTH, "neither https nor local");
+  expect_failure(&provider, TSR_DENIED, "neither https nor local");
   tsr__provider_release(&provider);
 }
 

@@ -1,0 +1,48 @@
+/* staging.h: files that have no place in an object store yet. A writer builds a fragment under a provisional name, and
+ * an object store can neither append to an object nor rename one. So its provisional files stay on this machine until
+ * they get their names, in one temporary file that has no name itself: it vanishes with the process, whatever happens.
+ *
+ * Any thread may call these functions. Only one thread appends to a file, and no thread reads that file meanwhile. */
+#ifndef TSR_STAGING_H
+#define TSR_STAGING_H
+
+#include "base/memory.h"
+
+typedef struct tsr_staging tsr_staging; /* the staged files of one store */
+typedef struct tsr_staged tsr_staged; /* one file */
+
+int tsr__staging_open(tsr_memory *memory, tsr_staging **staging, tsr_error *error);
+
+/* Frees all files. The caller has released those that it holds. NULL is allowed. */
+void tsr__staging_close(tsr_staging *staging);
+
+/* Creates an empty file. The caller holds it and releases it. Fails with TSR_EXISTS if a file has this path. */
+int tsr__staging_create(tsr_staging *staging, const char *path, tsr_staged **file, tsr_error *error);
+
+/* Returns the file at `path`, which the caller then holds and releases, or NULL if no file has this path. */
+tsr_staged *tsr__staging_find(tsr_staging *staging, const char *path);
+
+/* Lets go of a file. A file that was removed is freed when nobody holds it any more. */
+void tsr__staged_release(tsr_staged *file);
+
+/* Removes the file at `path`. Returns false if no file has this path. */
+bool tsr__staging_remove(tsr_staging *staging, const char *path);
+
+/* Gives all files below the directory `from` the same names below `to`. The files of `to` do not exist yet. */
+int tsr__staging_rename(tsr_staging *staging, const char *from, const char *to, tsr_error *error);
+
+/* Returns the files below a directory one after the other, in any order, for work that changes none of them. `*at` is
+ * 0 for the first call. Returns NULL at the end. The file is borrowed. */
+tsr_staged *tsr__staging_next(tsr_staging *staging, const char *directory, uint64_t *at);
+
+/* Returns the path of a file, which is valid until a rename, and its size in bytes. */
+const char *tsr__staged_path(const tsr_staged *file);
+uint64_t tsr__staged_size(const tsr_staged *file);
+
+/* Appends bytes. Errors: TSR_FULL and TSR_IO of the disk that has the system's temporary files. */
+int tsr__staged_append(tsr_staged *file, const void *bytes, uint64_t size, tsr_error *error);
+
+/* Reads `size` bytes, which lie within the file. */
+int tsr__staged_read(tsr_staged *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
+
+#endif

@@ -1,0 +1,746 @@
+/* store_s3.c: a store in a bucket. The file at a path is the object "PREFIX/PATH".
+ *
+ * Objects appear whole, never change and cannot be renamed. So:
+ *
+ *   reading       A file opens by its last 64 KiB, which one request brings with its size, or with no request if the
+ *                 caller knows the size. What callers expect to read is fetched ahead (s3_ahead.h).
+ *   directories   Do not exist. A listing shows what lies below a prefix; an empty one is missing. The root alone is
+ *                 made: an object ".created" claims it, so that only one of two processes makes an array there.
+ *   provisional   Files below a provisional directory stay on this machine (staging.h). A rename gives them their names;
+ *                 before the next step that others can see, all of them are uploaded together.
+ *   new files     One conditional request, which fails if the object exists.
+ *   renames       Of a file: it is read and written anew by a conditional request, then the old object is removed. Of a
+ *                 directory: the same for each file, the deepest first.
+ *   stamps        Digests of a listing.
+ *   locks         There are none.
+ *
+ * Workers may read. All else happens on the environment's thread.
+ */
+#include "store/store_s3.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "crypto/crypto.h"
+#include "store/s3_ahead.h"
+#include "store/s3_upload.h"
+#include "store/staging.h"
+
+#define TAIL        (UINT64_C(64) << 10) /* bytes that a file is opened by */
+#define CLAIM       ".created"
+#define S3_KEY_MAX  1024 /* bytes of a key, the protocol's limit */
+#define MOVED_MAX   (UINT64_C(1) << 30) /* bytes of a file that is renamed */
+#define TREE_MAX    10000000u /* objects below a directory */
+#define WISHES_ONCE 256u
+
+typedef struct provisional { /* a directory: a provisional one, or one that this store has made */
+  struct provisional *next;
+  char path[];
+} provisional;
+
+typedef struct s3_store {
+  tsr_store base;
+  tsr_s3 *client;
+  tsr_staging *staging;
+  tsr_s3_ahead *ahead;
+  const char *prefix; /* of keys, without a '/' at its end; borrowed from the client */
+  pthread_mutex_t mutex; /* guards `provisionals`, which only the environment's thread changes */
+  provisional *provisionals; /* owned */
+  provisional *made; /* directories that this store has made, owned */
+  bool named; /* staged files have got their names and are to be uploaded */
+} s3_store;
+
+typedef struct s3_file {
+  tsr_file base;
+  tsr_staged *staged; /* a file on this machine, held; NULL: an object */
+  bool loose; /* a new file that is not provisional: tsr__store_sync uploads it */
+  tsr_buffer tail; /* the last bytes of an object, or nothing */
+} s3_file;
+
+typedef struct s3_key {
+  char text[S3_KEY_MAX + 2];
+} s3_key;
+
+static s3_store *s3_of(tsr_store *store) { return (s3_store *)store; }
+
+/* Makes the key of a path, followed by `suffix`. */
+static int s3_key_of(const s3_store *s, const char *path, const char *suffix, s3_key *key, tsr_error *error) {
+  const char *slash = *s->prefix && *path ? "/" : "";
+  const int size = snprintf(key->text, sizeof key->text, "%s%s%s%s", s->prefix, slash, path, suffix);
+  if (size >= 0 && size <= S3_KEY_MAX) return TSR_OK;
+  return tsr__fail(error, TSR_NOT_FOUND, "the key has more than %d bytes", S3_KEY_MAX);
+}
+
+/* Makes the prefix of all keys below a directory. */
+static int s3_prefix_of(const s3_store *s, const char *path, s3_key *key, tsr_error *error) {
+  return s3_key_of(s, path, *s->prefix || *path ? "/" : "", key, error);
+}
+
+/* Runs one call. store.c puts the path in front of its message. */
+static int one_call(s3_store *s, tsr_s3_call *call, tsr_error *error) {
+  call->unnamed = true;
+  return tsr__s3_one(s->client, call, error);
+}
+
+/* ---- Provisional directories ------------------------------------------------------------------------------------- */
+
+static bool is_below(const char *path, const char *directory) {
+  const size_t length = strlen(directory);
+  return strncmp(path, directory, length) == 0 && (path[length] == '/' || !path[length]);
+}
+
+/* Returns the provisional directory that a path is or lies in, or NULL. On workers only the fact counts: the
+ * environment's thread may end the directory meanwhile. */
+static const provisional *provisional_of(s3_store *s, const char *path) {
+  pthread_mutex_lock(&s->mutex);
+  const provisional *p = s->provisionals;
+  while (p && !is_below(path, p->path)) p = p->next;
+  pthread_mutex_unlock(&s->mutex);
+  return p;
+}
+
+static int s3_make_provisional(tsr_store *store, const char *path, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  const size_t length = strlen(path) + 1;
+  provisional *p;
+  TSR_TRY(TSR_ALLOC_BYTES(store->memory, sizeof *p + length, &p, error));
+  memcpy(p->path, path, length);
+  pthread_mutex_lock(&s->mutex);
+  p->next = s->provisionals;
+  s->provisionals = p;
+  pthread_mutex_unlock(&s->mutex);
+  return TSR_OK;
+}
+
+static void end_provisional(s3_store *s, const provisional *ended) {
+  pthread_mutex_lock(&s->mutex);
+  provisional **link = &s->provisionals;
+  while (*link != ended) link = &(*link)->next;
+  provisional *p = *link;
+  *link = p->next;
+  pthread_mutex_unlock(&s->mutex);
+  tsr__free(p);
+}
+
+/* Removes the staged files at or below a path. */
+static void unstage_tree(s3_store *s, const char *path) {
+  uint64_t at = 0;
+  tsr_staged *file;
+  (void)tsr__staging_remove(s->staging, path);
+  while ((file = tsr__staging_next(s->staging, path, &at)) != NULL) {
+    char name[S3_KEY_MAX + 2];
+    snprintf(name, sizeof name, "%s", tsr__staged_path(file));
+    (void)tsr__staging_remove(s->staging, name);
+    at = 0; /* the table has changed */
+  }
+}
+
+/* ---- Uploads ----------------------------------------------------------------------------------------------------- */
+
+typedef struct named_files { /* staged files that have their names, and their keys */
+  tsr_buffer uploads; /* tsr_staged_upload */
+  tsr_arena keys;
+} named_files;
+
+static int collect_named(s3_store *s, named_files *all, tsr_error *error) {
+  uint64_t at = 0;
+  tsr_staged *file;
+  s3_key key;
+  while ((file = tsr__staging_next(s->staging, "", &at)) != NULL) {
+    char *copy;
+    if (provisional_of(s, tsr__staged_path(file))) continue;
+    TSR_TRY(s3_key_of(s, tsr__staged_path(file), "", &key, error));
+    TSR_TRY(TSR_ARENA_COPY(&all->keys, key.text, strlen(key.text), &copy, error));
+    const tsr_staged_upload one = {.file = file, .key = copy};
+    TSR_TRY(tsr__buffer_append(&all->uploads, &one, sizeof one, error));
+  }
+  return TSR_OK;
+}
+
+static int s3_prove(s3_store *s, tsr_error *error) {
+  s3_key key;
+  TSR_TRY(s3_prefix_of(s, "", &key, error));
+  return tsr__s3_prove(s->client, key.text, error);
+}
+
+/* Uploads all staged files that have got their names. Everything that others can see begins with this. */
+static int flush_named(s3_store *s, tsr_error *error) {
+  named_files all = {.uploads = {.memory = s->base.memory}};
+  if (!s->named) return TSR_OK;
+  TSR_TRY(s3_prove(s, error));
+  tsr__arena_init(&all.keys, s->base.memory);
+  int rc = collect_named(s, &all, error);
+  const tsr_staged_upload *uploads = (const tsr_staged_upload *)(const void *)all.uploads.data;
+  const uint64_t count = all.uploads.size / sizeof *uploads;
+  if (rc >= 0) rc = tsr__s3_upload(s->client, s->base.memory, uploads, count, error);
+  for (uint64_t i = 0; rc >= 0 && i < count; i++) {
+    char name[S3_KEY_MAX + 2];
+    snprintf(name, sizeof name, "%s", tsr__staged_path(uploads[i].file));
+    (void)tsr__staging_remove(s->staging, name);
+  }
+  if (rc >= 0) s->named = false;
+  tsr__arena_release(&all.keys);
+  tsr__buffer_release(&all.uploads);
+  return rc;
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
+
+static int new_handle(tsr_store *store, const char *path, s3_file **file, tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__file_allocate(store, path, sizeof(s3_file), &block, error));
+  *file = block;
+  (*file)->tail.memory = store->memory;
+  return TSR_OK;
+}
+
+static void s3_close_file(tsr_file *file) {
+  s3_file *f = (s3_file *)file;
+  if (f->staged) tsr__staged_release(f->staged);
+  tsr__buffer_release(&f->tail);
+  tsr__free(f);
+}
+
+/* Reads the tail of an object, and with it the size of the object. */
+static int read_tail(s3_store *s, const char *key, tsr_buffer *tail, uint64_t *size, tsr_error *error) {
+  const int rc = tsr__s3_ahead_tail(s->ahead, key, tail, size, error);
+  if (rc != 0) return rc < 0 ? rc : TSR_OK;
+  tsr_s3_call call = {
+      .kind = TSR_S3_GET, .key = key, .range = TSR_S3_SUFFIX, .size = TAIL, .most = TAIL, .buffer = tail};
+  TSR_TRY(one_call(s, &call, error));
+  *size = call.object_size;
+  return TSR_OK;
+}
+
+static int s3_open_sized(tsr_store *store, const char *path, uint64_t size, tsr_file **file, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  s3_key key;
+  s3_file *f;
+  TSR_TRY(s3_key_of(s, path, "", &key, error));
+  tsr_staged *staged = tsr__staging_find(s->staging, path);
+  if (!staged && provisional_of(s, path)) return tsr__fail(error, TSR_NOT_FOUND, "no such file");
+  int rc = new_handle(store, path, &f, error);
+  if (rc < 0) {
+    if (staged) tsr__staged_release(staged);
+    return rc;
+  }
+  f->staged = staged;
+  f->base.size = staged ? tsr__staged_size(staged) : size;
+  if (!staged && size == TSR_SIZE_UNKNOWN) rc = read_tail(s, key.text, &f->tail, &f->base.size, error);
+  if (rc < 0) return s3_close_file(&f->base), rc;
+  *file = &f->base;
+  return TSR_OK;
+}
+
+static int s3_open_file(tsr_store *store, const char *path, tsr_file **file, tsr_error *error) {
+  return s3_open_sized(store, path, TSR_SIZE_UNKNOWN, file, error);
+}
+
+/* Reads a range by requests of its own, a large one in parts that run together. */
+static int read_directly(s3_store *s, const char *key, uint64_t offset, uint8_t *to, uint64_t size, tsr_error *error) {
+  const uint64_t part = tsr__s3_part_size(s->client), count = (size + part - 1) / part;
+  tsr_s3_call *calls;
+  TSR_TRY(TSR_ALLOC_ARRAY(s->base.memory, count, &calls, error));
+  for (uint64_t i = 0; i < count; i++) {
+    const uint64_t at = i * part, bytes = TSR_MIN(part, size - at);
+    calls[i] = (tsr_s3_call){.kind = TSR_S3_GET,
+                             .key = key,
+                             .range = TSR_S3_RANGE,
+                             .offset = offset + at,
+                             .size = bytes,
+                             .into = to + at,
+                             .room = bytes};
+  }
+  int rc = tsr__s3_run(s->client, calls, count, error);
+  for (uint64_t i = 0; rc >= 0 && i < count; i++)
+    if (calls[i].received < calls[i].size)
+      rc = tsr__fail(error, TSR_CORRUPT, "%llu bytes are needed at byte %llu, but the object has %llu bytes",
+                     (unsigned long long)size, (unsigned long long)offset, (unsigned long long)calls[i].object_size);
+  tsr__free(calls);
+  return rc;
+}
+
+static int s3_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error) {
+  s3_store *s = s3_of(file->store);
+  s3_file *f = (s3_file *)file;
+  s3_key key;
+  if (f->staged) return tsr__staged_read(f->staged, offset, buffer, size, error);
+  const uint64_t tail_from = file->size - TSR_MIN(file->size, f->tail.size);
+  if (f->tail.size > 0 && offset >= tail_from) {
+    memcpy(buffer, f->tail.data + (offset - tail_from), size);
+    return TSR_OK;
+  }
+  TSR_TRY(s3_key_of(s, file->path, "", &key, error));
+  const int rc = tsr__s3_ahead_read(s->ahead, key.text, file->size, offset, buffer, size, error);
+  return rc != 0 ? TSR_MIN(rc, TSR_OK) : read_directly(s, key.text, offset, buffer, size, error);
+}
+
+static void s3_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count) {
+  s3_store *s = s3_of(store);
+  tsr_s3_part parts[WISHES_ONCE];
+  s3_key *keys;
+  if (TSR_ALLOC_RAW(store->memory, TSR_MIN(count, WISHES_ONCE), &keys, NULL) < 0) return;
+  for (uint64_t i = 0; i < count;) {
+    uint64_t n = 0;
+    for (; i < count && n < WISHES_ONCE; i++) {
+      const bool tail = wishes[i].tail || wishes[i].size == TSR_WHOLE;
+      if (s3_key_of(s, wishes[i].path, "", &keys[n], NULL) < 0 || provisional_of(s, wishes[i].path)) continue;
+      parts[n] = (tsr_s3_part){keys[n].text, wishes[i].offset, tail ? TAIL : wishes[i].size, tail};
+      n++;
+    }
+    tsr__s3_ahead_expect(s->ahead, parts, n);
+  }
+  tsr__free(keys);
+}
+
+/* ---- Listings ---------------------------------------------------------------------------------------------------- */
+
+/* Mixes bytes into a stamp: two FNV hashes with different starts. */
+static void stamp_mix(tsr_stamp *stamp, const void *bytes, uint64_t size) {
+  for (const uint8_t *p = bytes, *end = p + size; p < end; p++) {
+    stamp->a = (stamp->a ^ *p) * UINT64_C(0x100000001b3);
+    stamp->b = (stamp->b ^ *p) * UINT64_C(0x9e3779b97f4a7c15);
+  }
+}
+
+static tsr_stamp stamp_of(const tsr_s3_objects *entries) {
+  tsr_stamp stamp = {.known = true, .c = entries->count};
+  if (entries->count == 0) return stamp;
+  stamp.a = UINT64_C(0xcbf29ce484222325);
+  stamp.b = UINT64_C(0x84222325cbf29ce4);
+  for (uint64_t i = 0; i < entries->count; i++) {
+    const tsr_s3_object *e = &entries->at[i];
+    stamp_mix(&stamp, e->key, strlen(e->key) + 1);
+    if (e->is_prefix) continue;
+    stamp_mix(&stamp, &e->size, sizeof e->size);
+    if (e->etag) stamp_mix(&stamp, e->etag, strlen(e->etag) + 1);
+  }
+  return stamp;
+}
+
+/* Adds the entries of an answer to a listing, without the prefix and without the '/' of directories. An object whose
+ * key ends in '/' is what some programs make for an empty directory. */
+static int take_entries(const tsr_s3_objects *entries, uint64_t prefix, tsr_listing *listing, tsr_error *error) {
+  listing->missing = entries->count == 0;
+  for (uint64_t i = 0; i < entries->count; i++) {
+    const tsr_s3_object *e = &entries->at[i];
+    char name[S3_KEY_MAX + 2];
+    const uint64_t length = strlen(e->key), end = e->is_prefix && length > prefix ? length - 1 : length;
+    if (end <= prefix || end - prefix >= sizeof name) continue;
+    memcpy(name, e->key + prefix, end - prefix);
+    name[end - prefix] = 0;
+    if (e->is_prefix) TSR_TRY(tsr_listing_add(listing, name, TSR_ENTRY_DIRECTORY, error));
+    else TSR_TRY(tsr__listing_add_file(listing, name, e->size, e->modified < 0 ? 0 : (uint64_t)e->modified, error));
+  }
+  return TSR_OK;
+}
+
+typedef struct listing_work { /* the requests for several directories */
+  tsr_s3_call *calls;
+  s3_key *keys;
+  tsr_s3_objects *objects;
+  uint64_t count;
+} listing_work;
+
+static void listing_work_release(listing_work *w) {
+  for (uint64_t i = 0; w->objects && i < w->count; i++) tsr__s3_objects_release(&w->objects[i]);
+  tsr__free(w->objects);
+  tsr__free(w->keys);
+  tsr__free(w->calls);
+}
+
+static int listing_work_run(s3_store *s, const char *const *paths, uint64_t count, listing_work *w, tsr_error *error) {
+  w->count = count;
+  TSR_TRY(TSR_ALLOC_ARRAY(s->base.memory, count, &w->calls, error));
+  TSR_TRY(TSR_ALLOC_RAW(s->base.memory, count, &w->keys, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(s->base.memory, count, &w->objects, error));
+  for (uint64_t i = 0; i < count; i++) {
+    w->objects[i].memory = s->base.memory;
+    TSR_TRY(s3_prefix_of(s, paths[i], &w->keys[i], error));
+    w->calls[i] = (tsr_s3_call){
+        .kind = TSR_S3_LIST, .key = w->keys[i].text, .delimiter = '/', .most = TREE_MAX, .objects = &w->objects[i]};
+  }
+  return tsr__s3_run(s->client, w->calls, count, error);
+}
+
+/* Makes listings, if they are wanted, and stamps of the answers. */
+static int take_answer(s3_store *s, const tsr_s3_objects *objects, const char *path, tsr_listing *listing,
+                       tsr_stamp *stamp, tsr_error *error) {
+  s3_key key;
+  *stamp = stamp_of(objects);
+  if (!listing) return TSR_OK;
+  TSR_TRY(s3_prefix_of(s, path, &key, error));
+  return take_entries(objects, strlen(key.text), listing, error);
+}
+
+static int s3_list_many(tsr_store *store, const char *const *paths, uint64_t count, tsr_listing *listings,
+                        tsr_stamp *stamps, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  listing_work w = {0};
+  int rc = listing_work_run(s, paths, count, &w, error);
+  for (uint64_t i = 0; rc >= 0 && i < count; i++)
+    rc = take_answer(s, &w.objects[i], paths[i], listings ? &listings[i] : NULL, &stamps[i], error);
+  listing_work_release(&w);
+  return rc;
+}
+
+static int s3_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
+  tsr_stamp stamp;
+  TSR_TRY(s3_list_many(store, &path, 1, listing, &stamp, error));
+  return listing->missing ? tsr__fail(error, TSR_NOT_FOUND, "nothing lies below this prefix") : TSR_OK;
+}
+
+static int s3_stamp_many(tsr_store *store, const char *const *paths, uint64_t count, tsr_stamp *stamps,
+                         tsr_error *error) {
+  return s3_list_many(store, paths, count, NULL, stamps, error);
+}
+
+static int s3_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error) {
+  return s3_stamp_many(store, &path, 1, stamp, error);
+}
+
+/* Lists all objects below a directory. The caller releases the entries, after a failure too. */
+static int list_tree(s3_store *s, const char *path, tsr_s3_objects *entries, tsr_error *error) {
+  s3_key key;
+  *entries = (tsr_s3_objects){.memory = s->base.memory};
+  TSR_TRY(s3_prefix_of(s, path, &key, error));
+  tsr_s3_call call = {.kind = TSR_S3_LIST, .key = key.text, .most = TREE_MAX, .objects = entries};
+  return one_call(s, &call, error);
+}
+
+/* A directory's time is that of the newest object below it. */
+static int s3_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  s3_key key;
+  tsr_s3_objects entries;
+  tsr_error one;
+  TSR_TRY(s3_key_of(s, path, "", &key, error));
+  tsr_s3_call call = {.kind = TSR_S3_HEAD, .key = key.text};
+  int rc = *path ? one_call(s, &call, &one) : TSR_NOT_FOUND;
+  int64_t newest = call.modified;
+  if (rc == TSR_NOT_FOUND) {
+    rc = list_tree(s, path, &entries, &one);
+    if (rc >= 0 && entries.count == 0) rc = tsr__fail(&one, TSR_NOT_FOUND, "no such object");
+    newest = 0;
+    for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) newest = TSR_MAX(newest, entries.at[i].modified);
+    tsr__s3_objects_release(&entries);
+  }
+  if (rc >= 0) *milliseconds = newest < 0 ? 0 : (uint64_t)newest;
+  else if (error) *error = one;
+  return rc;
+}
+
+/* ---- New files --------------------------------------------------------------------------------------------------- */
+
+static int put_object(s3_store *s, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
+  s3_key key;
+  TSR_TRY(s3_key_of(s, path, "", &key, error));
+  TSR_TRY(s3_prove(s, error));
+  s->base.changes++;
+  tsr_s3_call call = {.kind = TSR_S3_PUT, .key = key.text, .bytes = bytes, .size = size, .new_only = true};
+  return one_call(s, &call, error);
+}
+
+static int s3_put_new(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
+                      tsr_error *error) {
+  (void)durable; /* an object is durable when its request is answered */
+  TSR_TRY(flush_named(s3_of(store), error));
+  return put_object(s3_of(store), path, bytes, size, error);
+}
+
+static int s3_create_exclusive(tsr_store *store, const char *path, tsr_file **file, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  s3_file *f;
+  TSR_TRY(new_handle(store, path, &f, error));
+  const int rc = tsr__staging_create(s->staging, path, &f->staged, error);
+  if (rc < 0) return s3_close_file(&f->base), rc;
+  f->loose = !provisional_of(s, path);
+  s->named |= f->loose;
+  *file = &f->base;
+  return TSR_OK;
+}
+
+static int s3_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error) {
+  TSR_TRY(tsr__staged_append(((s3_file *)file)->staged, bytes, size, error));
+  file->size += size;
+  return TSR_OK;
+}
+
+/* Uploads a file that is not provisional. It stays staged for this handle. */
+static int s3_sync(tsr_file *file, tsr_error *error) {
+  s3_store *s = s3_of(file->store);
+  s3_file *f = (s3_file *)file;
+  s3_key key;
+  if (!f->loose) return TSR_OK;
+  TSR_TRY(s3_key_of(s, file->path, "", &key, error));
+  TSR_TRY(s3_prove(s, error));
+  const tsr_staged_upload one = {.file = f->staged, .key = key.text, .new_only = true};
+  TSR_TRY(tsr__s3_upload(s->client, s->base.memory, &one, 1, error));
+  s->base.changes++;
+  (void)tsr__staging_remove(s->staging, file->path);
+  f->loose = false;
+  return TSR_OK;
+}
+
+static int s3_sync_directory(tsr_store *store, const char *path, tsr_error *error) {
+  (void)path;
+  return flush_named(s3_of(store), error);
+}
+
+/* Remembers a directory, for the rename that gives it another name. */
+static int note_made(s3_store *s, const char *path, tsr_error *error) {
+  const size_t length = strlen(path) + 1;
+  provisional *p;
+  if (provisional_of(s, path)) return TSR_OK;
+  TSR_TRY(TSR_ALLOC_BYTES(s->base.memory, sizeof *p + length, &p, error));
+  memcpy(p->path, path, length);
+  p->next = s->made;
+  s->made = p;
+  return TSR_OK;
+}
+
+static bool was_made(const s3_store *s, const char *path) {
+  const provisional *p = s->made;
+  while (p && strcmp(p->path, path) != 0) p = p->next;
+  return p;
+}
+
+/* Claims the root, if nothing lies below it. No other directory exists. */
+static int s3_make_directory(tsr_store *store, const char *path, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  s3_key key;
+  uint8_t random[16];
+  char text[33];
+  if (*path) return note_made(s, path, error);
+  tsr_s3_objects entries = {.memory = store->memory};
+  TSR_TRY(s3_prefix_of(s, "", &key, error));
+  tsr_s3_call call = {.kind = TSR_S3_LIST, .key = key.text, .delimiter = '/', .most = TREE_MAX, .objects = &entries};
+  int rc = one_call(s, &call, error);
+  if (rc >= 0 && entries.count > 0) rc = tsr__fail(error, TSR_EXISTS, "something lies below this prefix");
+  tsr__s3_objects_release(&entries);
+  if (rc >= 0) rc = tsr__random(random, sizeof random, error);
+  for (int i = 0; rc >= 0 && i < 16; i++) snprintf(text + 2 * i, 3, "%02x", random[i]);
+  return rc < 0 ? rc : put_object(s, TSR_S3_CLAIM, text, 32, error);
+}
+
+/* ---- Renames ----------------------------------------------------------------------------------------------------- */
+
+/* Moves a large object within the server. Servers know no condition for that, so the target must have a new name. */
+static int move_large(s3_store *s, const char *from, const char *to, tsr_error *error) {
+  tsr_s3_call copy = {.kind = TSR_S3_COPY, .source = from, .key = to};
+  tsr_s3_call remove = {.kind = TSR_S3_DELETE, .key = from};
+  TSR_TRY(one_call(s, &copy, error));
+  return one_call(s, &remove, error);
+}
+
+/* Moves an object of at most MOVED_MAX bytes. */
+static int move_object(s3_store *s, const char *from, const char *to, bool exclusive, tsr_error *error) {
+  tsr_buffer bytes = {.memory = s->base.memory};
+  tsr_s3_call get = {.kind = TSR_S3_GET, .key = from, .most = MOVED_MAX, .buffer = &bytes};
+  int rc = one_call(s, &get, error);
+  if (rc >= 0) {
+    tsr_s3_call put = {.kind = TSR_S3_PUT, .key = to, .bytes = bytes.data, .size = bytes.size, .new_only = exclusive};
+    rc = one_call(s, &put, error);
+  }
+  if (rc >= 0) {
+    tsr_s3_call remove = {.kind = TSR_S3_DELETE, .key = from};
+    rc = one_call(s, &remove, error);
+  }
+  tsr__buffer_release(&bytes);
+  return rc;
+}
+
+static int by_depth(const void *a, const void *b) {
+  const tsr_s3_object *x = a, *y = b;
+  int depth = 0;
+  for (const char *p = x->key; *p; p++) depth -= *p == '/';
+  for (const char *p = y->key; *p; p++) depth += *p == '/';
+  return depth ? depth : strcmp(x->key, y->key);
+}
+
+/* Moves the objects below a directory, the deepest first, so that a schema appears after its enumerations. */
+static int move_tree(s3_store *s, const char *from, const char *to, bool exclusive, tsr_error *error) {
+  tsr_s3_objects entries;
+  s3_key source, target;
+  TSR_TRY(s3_prefix_of(s, from, &source, error));
+  TSR_TRY(s3_prefix_of(s, to, &target, error));
+  const size_t head = strlen(source.text), room = sizeof target.text - strlen(target.text);
+  char *tail = target.text + strlen(target.text);
+  int rc = list_tree(s, from, &entries, error);
+  if (rc >= 0 && entries.count == 0) rc = tsr__fail(error, TSR_NOT_FOUND, "no such object");
+  if (rc >= 0) qsort(entries.at, entries.count, sizeof *entries.at, by_depth);
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
+    const char *rest = entries.at[i].key + head;
+    if (strlen(rest) >= room) rc = tsr__fail(error, TSR_ERROR, "the key has more than %d bytes", S3_KEY_MAX);
+    else {
+      strcpy(tail, rest);
+      rc = entries.at[i].size > tsr__s3_part_size(s->client)
+               ? move_large(s, entries.at[i].key, target.text, error)
+               : move_object(s, entries.at[i].key, target.text, exclusive, error);
+    }
+  }
+  tsr__s3_objects_release(&entries);
+  return rc;
+}
+
+/* Gives a provisional directory its name. The files are uploaded before the next step that others can see. */
+static int name_provisional(s3_store *s, const provisional *p, const char *to, tsr_error *error) {
+  TSR_TRY(tsr__staging_rename(s->staging, p->path, to, error));
+  end_provisional(s, p);
+  s->named = true;
+  return TSR_OK;
+}
+
+static int rename_either(tsr_store *store, const char *from, const char *to, bool exclusive, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  const provisional *p = provisional_of(s, from);
+  s3_key source, target;
+  if (p && strcmp(p->path, from) == 0) return name_provisional(s, p, to, error);
+  if (p) return tsr__staging_rename(s->staging, from, to, error);
+  TSR_TRY(flush_named(s, error));
+  TSR_TRY(s3_key_of(s, from, "", &source, error));
+  TSR_TRY(s3_key_of(s, to, "", &target, error));
+  TSR_TRY(s3_prove(s, error));
+  s->base.changes++;
+  tsr_error one;
+  const int rc = was_made(s, from) ? TSR_NOT_FOUND : move_object(s, source.text, target.text, exclusive, &one);
+  if (rc == TSR_NOT_FOUND) return move_tree(s, from, to, exclusive, error);
+  if (rc < 0 && error) *error = one;
+  return rc;
+}
+
+static int s3_rename(tsr_store *store, const char *from, const char *to, tsr_error *error) {
+  return rename_either(store, from, to, false, error);
+}
+static int s3_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error) {
+  return rename_either(store, from, to, true, error);
+}
+
+/* ---- Removals ---------------------------------------------------------------------------------------------------- */
+
+static int delete_keys(s3_store *s, const char *const *keys, uint64_t count, tsr_error *error) {
+  if (count == 0) return TSR_OK;
+  tsr_s3_call call = {.kind = TSR_S3_DELETE_MANY, .keys = keys, .key_count = count};
+  if (count == 1) call = (tsr_s3_call){.kind = TSR_S3_DELETE, .key = keys[0]};
+  s->base.changes++;
+  return one_call(s, &call, error);
+}
+
+static int s3_remove_many(tsr_store *store, const char *const *paths, uint64_t count, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  tsr_arena arena;
+  const char **keys;
+  s3_key key;
+  uint64_t n = 0;
+  tsr__arena_init(&arena, store->memory);
+  int rc = TSR_ARENA_ARRAY(&arena, count, &keys, error);
+  for (uint64_t i = 0; rc >= 0 && i < count; i++) {
+    if (tsr__staging_remove(s->staging, paths[i]) || provisional_of(s, paths[i])) continue;
+    if ((rc = s3_key_of(s, paths[i], "", &key, error)) < 0) break;
+    rc = TSR_ARENA_COPY(&arena, key.text, strlen(key.text), &keys[n++], error);
+  }
+  if (rc >= 0) rc = delete_keys(s, keys, n, error);
+  tsr__arena_release(&arena);
+  return rc;
+}
+
+/* Removes an object. One that does not exist cannot be told from one that does. */
+static int s3_remove(tsr_store *store, const char *path, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  const provisional *p = provisional_of(s, path);
+  if (p && strcmp(p->path, path) == 0) {
+    uint64_t at = 0;
+    if (tsr__staging_next(s->staging, path, &at)) return tsr__fail(error, TSR_EXISTS, "the directory is not empty");
+    end_provisional(s, p);
+    return TSR_OK;
+  }
+  return s3_remove_many(store, &path, 1, error);
+}
+
+static int s3_remove_tree(tsr_store *store, const char *path, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  const provisional *p = provisional_of(s, path);
+  tsr_s3_objects entries;
+  const char **keys = NULL;
+  s3_key own;
+  unstage_tree(s, path);
+  if (p) {
+    if (strcmp(p->path, path) == 0) end_provisional(s, p);
+    return TSR_OK;
+  }
+  TSR_TRY(s3_key_of(s, path, "", &own, error));
+  int rc = list_tree(s, path, &entries, error);
+  if (rc >= 0) rc = TSR_ALLOC_ARRAY(store->memory, entries.count + 1, &keys, error);
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) keys[i] = entries.at[i].key;
+  if (rc >= 0 && entries.count == 0) keys[0] = own.text; /* a file */
+  if (rc >= 0) rc = delete_keys(s, keys, TSR_MAX(entries.count, 1), error);
+  tsr__free(keys);
+  tsr__s3_objects_release(&entries);
+  return rc;
+}
+
+/* ---- The store --------------------------------------------------------------------------------------------------- */
+
+static void s3_close(tsr_store *store) {
+  s3_store *s = s3_of(store);
+  while (s->provisionals) end_provisional(s, s->provisionals);
+  while (s->made) {
+    provisional *next = s->made->next;
+    tsr__free(s->made);
+    s->made = next;
+  }
+  tsr__s3_ahead_close(s->ahead);
+  tsr__staging_close(s->staging);
+  tsr__s3_close(s->client);
+  pthread_mutex_destroy(&s->mutex);
+  tsr__free(s);
+}
+
+static const tsr_store_methods s3_methods = {
+    .close = s3_close,
+    .open_file = s3_open_file,
+    .close_file = s3_close_file,
+    .read_at = s3_read_at,
+    .list = s3_list,
+    .stamp = s3_stamp,
+    .modified = s3_modified,
+    .create_exclusive = s3_create_exclusive,
+    .append = s3_append,
+    .sync = s3_sync,
+    .sync_directory = s3_sync_directory,
+    .rename = s3_rename,
+    .rename_exclusive = s3_rename_exclusive,
+    .remove = s3_remove,
+    .make_directory = s3_make_directory,
+    .open_sized = s3_open_sized,
+    .expect = s3_expect,
+    .list_many = s3_list_many,
+    .stamp_many = s3_stamp_many,
+    .put_new = s3_put_new,
+    .make_provisional = s3_make_provisional,
+    .remove_many = s3_remove_many,
+    .remove_tree = s3_remove_tree,
+};
+
+int tsr__store_s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *uri, tsr_store **store,
+                       tsr_error *error) {
+  void *block;
+  TSR_TRY(tsr__store_allocate(&s3_methods, memory, uri, sizeof(s3_store), &block, error));
+  s3_store *s = block;
+  pthread_mutex_init(&s->mutex, NULL);
+  s->base.workers_may_read = true;
+  s->base.listings_are_states = s->base.stamps_are_listings = true;
+  int rc = tsr__s3_open(scopes, memory, uri, &s->client, error);
+  if (rc >= 0) {
+    s->prefix = tsr__s3_prefix(s->client);
+    s->base.refresh_ms = tsr__s3_refresh_ms(s->client);
+  }
+  if (rc >= 0) rc = tsr__staging_open(memory, &s->staging, error);
+  if (rc >= 0) rc = tsr__s3_ahead_open(memory, s->client, &s->ahead, error);
+  if (rc < 0) return s3_close(&s->base), rc;
+  *store = &s->base;
+  return TSR_OK;
+}
