@@ -265,10 +265,10 @@ def test_signatures(client, boto, strict, port):
     if not strict:
         return
     client.scope(port, secret="wrongsecret0")
-    client.bad("AUTH", "get", "x", "whole", 0, 0, 0, "buffer", says="status 403 SignatureDoesNotMatch")
-    client.bad("AUTH", "head", "x", says="status 403")
+    client.bad("DENIED", "get", "x", "whole", 0, 0, 0, "buffer", says="status 403 SignatureDoesNotMatch")
+    client.bad("DENIED", "head", "x", says="status 403")
     client.scope(port, key_id=None, secret=None, provider="anonymous")
-    client.bad("AUTH", "get", "x", "whole", 0, 0, 0, "buffer", says="refused")
+    client.bad("DENIED", "get", "x", "whole", 0, 0, 0, "buffer", says="refused")
     client.scope(port, region="eu-west-1")
     client.bad("ERROR", "get", "x", "whole", 0, 0, 0, "buffer", says="region")
     client.scope(port)

@@ -196,12 +196,12 @@ def test_lost_answers_of_uploads(b):
 
 def test_refusals_are_never_absence(b):
     b.proxy.fault("denied", times=9)
-    b.run("get", "f/none", "whole", 0, 0, 0, "buffer", rc="AUTH", says="s3://bucket/f/none: GET: refused (status 403 AccessDenied, request F0)", requests="GET")
+    b.run("get", "f/none", "whole", 0, 0, 0, "buffer", rc="DENIED", says="s3://bucket/f/none: GET: refused (status 403 AccessDenied, request F0)", requests="GET")
     b.proxy.fault("denied", times=9)
-    b.run("head", "f/none", rc="AUTH", requests="HEAD")
+    b.run("head", "f/none", rc="DENIED", requests="HEAD")
     for kind, words in (("LIST", ("list", "f/")), ("PUT", ("put", "f/x", 1, 1)), ("DELETE", ("delete", "f/x")), ("DELETE-MANY", ("delete_many", "f/x", "f/y"))):
         b.proxy.fault("status", kind=kind, status=403, code="AccessDenied")
-        b.run(*words, rc="AUTH", says="refused", requests=kind)
+        b.run(*words, rc="DENIED", says="refused", requests=kind)
     b.proxy.fault("status", kind="GET", status=301, code="PermanentRedirect", headers={"Location": "http://127.0.0.1:1/"})
     b.run(*WHOLE, rc="ERROR", says="elsewhere", requests="GET")
     b.proxy.fault("region", times=9, region="eu-west-1")
@@ -252,14 +252,14 @@ def test_expired_keys(program, server, boto):
         client.scope(proxy.port, key_id=None, secret=None, provider="profile", retries=2)
         b = Bench(client, proxy, boto, True)
         proxy.fault("expired", times=9, key_id="oldkey")
-        b.run(*WHOLE, rc="AUTH", says="have expired", requests="GET") # the file still has the old ones
+        b.run(*WHOLE, rc="DENIED", says="have expired", requests="GET") # the file still has the old ones
         write(KEY_ID, "")
         for words, kind in ((("head", "f/data"), "HEAD"), (WHOLE, "GET")):
             proxy.fault("expired", times=9, key_id="oldkey")
             b.run(*words, requests=f"{kind} {kind}" if kind == "HEAD" else kind)
         client.scope(proxy.port, key_id="oldkey", retries=2)
         proxy.fault("expired", times=9, key_id="oldkey")
-        b.run(*WHOLE, rc="AUTH", says="the keys have expired, and there are no newer ones (status 400 ExpiredToken", requests="GET")
+        b.run(*WHOLE, rc="DENIED", says="the keys have expired, and there are no newer ones (status 400 ExpiredToken", requests="GET")
 
 
 def test_no_server(program):

@@ -1,0 +1,194 @@
+"""What the tests of arrays in buckets share: a server with a bucket, a proxy before it that logs the requests, connections to SQLite with the
+extension, and directories that are copied into the bucket.
+
+  with Bucket("moto", library, folder) as bucket:
+      db = bucket.connect()
+      db.execute("CREATE VIRTUAL TABLE t USING tessera('s3://bucket/t', x INT32 DIMENSION(0, 9, 10))")
+"""
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import sqlite3
+import sys
+import traceback
+
+from fault_proxy import FaultProxy
+from servers import KEY_ID, REGION, SECRET, Server, versitygw
+
+NAME = "bucket"
+ARGUMENTS = list(sys.argv)
+KINDS = ("moto", "versitygw")
+COUNTERS = ("store_gets", "store_heads", "store_lists", "store_puts", "store_deletes", "store_retries", "store_round_trips")
+
+
+def load(library, database=":memory:", **more):
+    """A connection with the extension, outside of transactions unless a statement begins one."""
+    db = sqlite3.connect(database, isolation_level=None, timeout=60, **more)
+    db.enable_load_extension(True)
+    db.load_extension(os.path.splitext(library)[0])
+    return db
+
+
+def scope(db, port, uri=f"s3://{NAME}", **options):
+    given = {"endpoint": f"http://127.0.0.1:{port}", "key_id": KEY_ID, "secret": SECRET, "region": REGION, "url_style": "path"}
+    given.update(options)
+    given = {name: value for name, value in given.items() if value is not None}
+    db.execute("SELECT tessera_s3(?, ?)", (uri, json.dumps(given))).fetchall()
+
+
+def stats(db):
+    """The counters of requests, those that are not 0."""
+    return {name[6:]: value for name, value in db.execute("SELECT name, value FROM tessera_stats") if name in COUNTERS and value}
+
+
+def spent(db, *statements):
+    """The counters of requests after some statements. A statement may be a pair of SQL and its parameters."""
+    db.execute("SELECT tessera_reset_stats()").fetchall()
+    for statement in statements:
+        db.execute(*((statement,) if isinstance(statement, str) else statement)).fetchall()
+    return stats(db)
+
+
+def library_is_here(db):
+    """Whether libcurl can be loaded."""
+    db.execute("SELECT tessera_s3('s3://nowhere', ?)", ('{"key_id": "k", "secret": "s", "endpoint": "http://127.0.0.1:1", "retries": 0}',)).fetchall()
+    try:
+        db.execute("SELECT * FROM tessera_schema('s3://nowhere/x')").fetchall()
+    except sqlite3.Error as error:
+        return "libcurl" not in str(error)
+    finally:
+        db.execute("SELECT tessera_s3('s3://nowhere', NULL)").fetchall()
+
+
+class Bucket:
+    """A server with an empty bucket, and a proxy before it. `names` are more buckets."""
+
+    def __init__(self, kind, library, folder, program=None, names=()):
+        self.library, self.folder = library, os.path.abspath(folder)
+        self.server = Server(kind, os.path.join(self.folder, kind), program)
+        self.names = (NAME, *names)
+
+    def __enter__(self):
+        os.makedirs(self.folder, exist_ok=True)
+        self.server.__enter__()
+        self.boto = self.server.client()
+        for name in self.names:
+            self.boto.create_bucket(Bucket=name)
+        self.proxy = FaultProxy(self.server.port)
+        self.proxy.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self.proxy.__exit__()
+        self.server.__exit__()
+
+    def connect(self, database=":memory:", direct=False, **options):
+        """A connection that reaches the bucket by the proxy, or directly."""
+        db = load(self.library, database)
+        scope(db, self.server.port if direct else self.proxy.port, **options)
+        return db
+
+    def spent(self, db, *statements):
+        """The counters of requests of some statements. They agree with what the proxy has seen; its log holds these requests alone."""
+        self.proxy.log = []
+        found = spent(db, *statements)
+        seen = {"gets": self.proxy.count("GET"), "heads": self.proxy.count("HEAD"), "lists": self.proxy.count("LIST"),
+                "puts": self.proxy.count("PUT") + self.proxy.count("PART"), "deletes": self.proxy.count("DELETE") + self.proxy.count("DELETE-MANY")}
+        for name, count in seen.items():
+            assert found.get(name, 0) == count or found.get("retries"), (name, found, seen)
+        return found
+
+    def log(self):
+        """The requests that the proxy has seen, as text."""
+        lines, start = [], self.proxy.log[0]["time"] if self.proxy.log else 0
+        for entry in self.proxy.log:
+            query = re.sub(r"&?(list-type=2|delimiter=%2F|x-id=[A-Za-z]+)", "", entry["query"])
+            condition = " if-none-match" if "if-none-match" in entry["headers"] else ""
+            lines.append(f"{(entry['time'] - start) * 1000:6.0f} ms {entry['kind']:7s} {entry['path']} {query}{condition}"
+                         f" {entry['headers'].get('range', '')} -> {entry['status']}")
+        return "\n".join(lines)
+
+    def keys(self, prefix="", name=NAME):
+        """The keys of objects below a prefix."""
+        found = []
+        for page in self.boto.get_paginator("list_objects_v2").paginate(Bucket=name, Prefix=prefix):
+            found += [each["Key"] for each in page.get("Contents", ())]
+        return found
+
+    def read(self, key):
+        return self.boto.get_object(Bucket=NAME, Key=key)["Body"].read()
+
+    def upload(self, directory, prefix):
+        """Copies the files of a directory into the bucket; returns how many."""
+        files = [os.path.join(at, file) for at, _, names in os.walk(directory) for file in names]
+
+        def put(file):
+            with open(file, "rb") as f:
+                self.boto.put_object(Bucket=NAME, Key=f"{prefix}/{os.path.relpath(file, directory)}", Body=f.read())
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(put, files))
+        return len(files)
+
+    def remove(self, prefix):
+        for key in self.keys(prefix):
+            self.boto.delete_object(Bucket=NAME, Key=key)
+
+
+def fresh(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    return folder
+
+
+def raises(db, *statement, code=None, says=""):
+    """Asserts that a statement fails with a code of SQLite's and a text in the message; returns the message."""
+    try:
+        rows = db.execute(*statement).fetchall()
+    except sqlite3.Error as error:
+        message, name = str(error), getattr(error, "sqlite_errorname", None)
+        assert says in message, f"{statement}: {message!r}; expected {says!r}"
+        assert code is None or name is None or name == code or name.startswith(code + "_"), f"{statement}: {name}: {message!r}; expected {code}"
+        assert SECRET not in message
+        return message
+    raise AssertionError(f"{statement} returned {rows[:3]}; expected {says!r}")
+
+
+def preload_sanitizer():
+    """Begins anew with AddressSanitizer's library if the extension needs it: neither pip nor the servers run with it."""
+    library = os.environ.pop("TESSERA_PRELOAD", "")
+    if library:
+        environment = dict(os.environ, LD_PRELOAD=library, ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="print_stacktrace=1")
+        os.execve(sys.executable, [sys.executable, "-X", "faulthandler", *ARGUMENTS], environment)
+
+
+def run(tests, name):
+    """Runs tests on the servers that the command line names: SCRIPT LIBRARY FOLDER [moto | versitygw] ... Returns the exit code."""
+    preload_sanitizer()
+    library, folder = sys.argv[1:3]
+    kinds = [word for word in sys.argv[3:] if word in KINDS] or ["moto"]
+    if not library_is_here(load(library)):
+        print("skipped: libcurl is not installed here")
+        return 77
+    failed, words = [], [word for word in sys.argv[3:] if word.startswith("test_")]
+    tests = [test for test in tests if not words or test.__name__ in words]
+    for kind in kinds:
+        program = None
+        if kind == "versitygw":
+            program = versitygw(os.environ.get("TESSERA_VERSITYGW", os.path.join(folder, "go")))
+            if not program:
+                print("skipped: versitygw cannot be built, for there is no Go")
+                return 77
+        with Bucket(kind, library, fresh(os.path.join(folder, name + "-" + kind)), program) as bucket:
+            for test in tests:
+                print(f"{kind}: {test.__name__}", flush=True)
+                bucket.proxy.clear()
+                try:
+                    test(bucket)
+                except Exception: # the other tests run all the same
+                    failed.append(f"{kind}: {test.__name__}")
+                    traceback.print_exc(file=sys.stdout)
+    if failed:
+        print("failed: " + ", ".join(failed))
+    return 1 if failed else 0

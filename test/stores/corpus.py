@@ -1,0 +1,50 @@
+"""The arrays of the corpus, which TileDB wrote, are copied into a bucket. Each is read there at every time that its description has, and every
+cell is compared.
+
+usage: corpus.py LIBRARY FOLDER CORPUS [moto | versitygw] [--every N]      # every Nth array
+"""
+import os
+import sys
+import tempfile
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "corpus"))
+import arrays
+import read
+
+from buckets import NAME, run
+
+CORPUS = os.path.abspath(sys.argv.pop(3))
+EVERY = int(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else 1
+
+
+def key_of(name):
+    """A prefix that can be told from a directory; names of the corpus have characters that keys must have encoded."""
+    return "corpus/" + name
+
+
+def test_corpus(bucket):
+    passed, failed, files = 0, 0, 0
+    with tempfile.TemporaryDirectory() as keys:
+        for i, (name, directory, description) in enumerate(arrays.find(CORPUS)):
+            if i % EVERY:
+                continue
+            files += bucket.upload(directory, key_of(name))
+            db = bucket.connect(direct=True)
+            db.text_factory = bytes
+            for wanted in description["reads"]:
+                try:
+                    wrong = read.check_read(db, f"s3://{NAME}/{key_of(name)}", description, wanted, keys, False)
+                except Exception as e:
+                    wrong = None if read.uses_webp(description) and "webp" in str(e).lower() else f"{type(e).__name__}: {e}"
+                if "error" in wanted: # TileDB cannot read the array either
+                    continue
+                passed, failed = passed + (not wrong), failed + bool(wrong)
+                if wrong:
+                    print(f"FAIL {name} at {wanted['timestamp']}: {wrong[:400]}", flush=True)
+            db.close()
+    print(f"  corpus: {files} objects, {passed} passed, {failed} failed")
+    assert passed and not failed
+
+
+if __name__ == "__main__":
+    sys.exit(run((test_corpus,), "corpus"))
