@@ -29,6 +29,7 @@ struct tsr_staged {
   tsr_buffer segments; /* segment */
   uint64_t size; /* in bytes */
   uint64_t holders; /* callers that hold the file, and one for the map while the file has its path */
+  bool grows; /* its creator may append to it */
   char *path; /* owned */
 };
 
@@ -82,6 +83,7 @@ int tsr__staging_create(tsr_staging *staging, const char *path, tsr_staged **fil
   made->staging = staging;
   made->segments.memory = staging->memory;
   made->holders = 2;
+  made->grows = true;
   int rc = TSR_ALLOC_RAW(staging->memory, length, &made->path, error);
   if (rc >= 0) memcpy(made->path, path, length);
   pthread_mutex_lock(&staging->mutex);
@@ -169,6 +171,9 @@ const char *tsr__staged_path(const tsr_staged *file) { return file->path; }
 uint64_t tsr__staged_size(const tsr_staged *file) { return file->size; }
 
 /* ---- Bytes ------------------------------------------------------------------------------------------------------- */
+
+void tsr__staged_complete(tsr_staged *file) { file->grows = false; }
+bool tsr__staged_grows(const tsr_staged *file) { return file->grows; }
 
 static int fail_staging(const char *what, tsr_error *error) {
   const bool full = errno == ENOSPC || errno == EDQUOT;

@@ -42,6 +42,10 @@ uint64_t tsr__staged_size(const tsr_staged *file);
 /* Appends bytes. Errors: TSR_FULL and TSR_IO of the disk that has the system's temporary files. */
 int tsr__staged_append(tsr_staged *file, const void *bytes, uint64_t size, tsr_error *error);
 
+/* Says that no more bytes will be appended. A file that was just created grows until then. */
+void tsr__staged_complete(tsr_staged *file);
+bool tsr__staged_grows(const tsr_staged *file);
+
 /* Reads `size` bytes, which lie within the file. */
 int tsr__staged_read(tsr_staged *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
 

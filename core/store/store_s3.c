@@ -57,6 +57,7 @@ typedef struct s3_file {
   tsr_file base;
   tsr_staged *staged; /* a file on this machine, held; NULL: an object */
   bool loose; /* a new file that is not provisional: tsr__store_sync uploads it */
+  bool created; /* this handle has created the file */
   tsr_buffer tail; /* the last bytes of an object, or nothing */
 } s3_file;
 
@@ -141,6 +142,7 @@ static void unstage_tree(s3_store *s, const char *path) {
 /* ---- Uploads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct named_files { /* staged files that have their names, and their keys */
+  bool growing; /* others are still being written: they are uploaded later */
   tsr_buffer uploads; /* tsr_staged_upload */
   tsr_arena keys;
 } named_files;
@@ -152,6 +154,10 @@ static int collect_named(s3_store *s, named_files *all, tsr_error *error) {
   while ((file = tsr__staging_next(s->staging, "", &at)) != NULL) {
     char *copy;
     if (provisional_of(s, tsr__staged_path(file))) continue;
+    if (tsr__staged_grows(file)) {
+      all->growing = true;
+      continue;
+    }
     TSR_TRY(s3_key_of(s, tsr__staged_path(file), "", &key, error));
     TSR_TRY(TSR_ARENA_COPY(&all->keys, key.text, strlen(key.text), &copy, error));
     const tsr_staged_upload one = {.file = file, .key = copy};
@@ -181,7 +187,7 @@ static int flush_named(s3_store *s, tsr_error *error) {
     snprintf(name, sizeof name, "%s", tsr__staged_path(uploads[i].file));
     (void)tsr__staging_remove(s->staging, name);
   }
-  if (rc >= 0) s->named = false;
+  if (rc >= 0) s->named = all.growing;
   tsr__arena_release(&all.keys);
   tsr__buffer_release(&all.uploads);
   return rc;
@@ -199,6 +205,7 @@ static int new_handle(tsr_store *store, const char *path, s3_file **file, tsr_er
 
 static void s3_close_file(tsr_file *file) {
   s3_file *f = (s3_file *)file;
+  if (f->created && f->staged) tsr__staged_complete(f->staged);
   if (f->staged) tsr__staged_release(f->staged);
   tsr__buffer_release(&f->tail);
   tsr__free(f);
@@ -457,6 +464,7 @@ static int s3_create_exclusive(tsr_store *store, const char *path, tsr_file **fi
   TSR_TRY(new_handle(store, path, &f, error));
   const int rc = tsr__staging_create(s->staging, path, &f->staged, error);
   if (rc < 0) return s3_close_file(&f->base), rc;
+  f->created = true;
   f->loose = !provisional_of(s, path);
   s->named |= f->loose;
   *file = &f->base;

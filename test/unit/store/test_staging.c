@@ -30,6 +30,9 @@ static void files_written_in_turns_keep_their_bytes(void **state) {
       assert_int_equal(tsr__staged_append(files[f], bytes, 100 + (uint64_t)f * 100, &error), TSR_OK);
     }
   for (int f = 0; f < 3; f++) {
+    assert_true(tsr__staged_grows(files[f]));
+    tsr__staged_complete(files[f]);
+    assert_false(tsr__staged_grows(files[f]));
     const uint64_t part = 100 + (uint64_t)f * 100;
     assert_int_equal(tsr__staged_size(files[f]), 3 * part);
     assert_int_equal(tsr__staged_read(files[f], 1, read, 3 * part - 1, &error), TSR_OK);
