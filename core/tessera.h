@@ -1022,6 +1022,8 @@ typedef enum tsr_place {
 /* Locates the first instant of ISO-8601 text of any precision. */
 TSR_API tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value);
 
+#include "tessera_query.h"
+
 #ifdef __cplusplus
 }
 #endif

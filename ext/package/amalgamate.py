@@ -179,7 +179,7 @@ def version_of(root):
 def amalgamate(root):
     """Returns the texts of tessera.c and tessera.h."""
     sources = [Source(root, p) for p in re.findall(r"\b(?:core|ext)/\w+/\w+\.c\b", read(f"{root}/CMakeLists.txt"))]
-    public = ("tessera.h", "tessera_format.h")
+    public = ("tessera.h", "tessera_format.h", "tessera_query.h")
     headers = {name: Source(root, f"core/{name}") for name in public}
     for folder in dict.fromkeys(os.path.dirname(source.path) for source in sources):
         for name in sorted(os.listdir(f"{root}/{folder}")):
@@ -228,7 +228,9 @@ def amalgamate(root):
     text += ["\n#endif /* TESSERA_OMIT_SQLITE */\n", UNHIDE]
     text.append("\n/*\n" + read(f"{root}/LICENSE").rstrip() + "\n*/\n")
 
-    public_text = read(f"{root}/core/tessera.h").replace('#include "tessera_format.h"\n', read(f"{root}/core/tessera_format.h"))
+    public_text = read(f"{root}/core/tessera.h")
+    for name in public[1:]:
+        public_text = public_text.replace(f'#include "{name}"\n', read(f"{root}/core/{name}"))
     return "".join(text), public_text
 
 
