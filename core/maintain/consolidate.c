@@ -32,6 +32,7 @@
 #include "maintain/merge_dense.h"
 #include "maintain/merge_sparse.h"
 #include "maintain/replace.h"
+#include "maintain/rivals.h"
 
 #define CONSOLIDATE_DEFAULT_MEMORY (UINT64_C(1) << 30)
 #define DENSE_LOOKAHEAD            32 /* dense: fragments to try behind the last one that saved a fragment */
@@ -513,6 +514,7 @@ static int check_filters(const tsr_schema *schema, tsr_error *error) {
 static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr_error *error) {
   int rc = check_filters(schema, error);
   if (rc >= 0) rc = tsr__schema_check_writable(schema, error);
+  if (rc >= 0 && !c->planning) rc = tsr__rivals_finish(c->array, &c->memory, c->version, error);
   uint64_t merged = 1;
   for (int pass = 0; pass < CONSOLIDATE_PASSES_MAX && rc >= 0 && merged; pass++) {
     tsr__arena_init(&c->arena, &c->memory);

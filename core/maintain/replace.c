@@ -5,10 +5,9 @@
  *  1. Write ".NAME" into the directory of commits. It becomes NAME.wrt (empty) or, for several fragments, NAME.con;
  *     below format version 12, NAME.ok.
  *  2. Write ".NAME.vac.new", whose lines name the sources. Then rename the fragments to their final names.
- *  3. Look for other merges of some of the same sources that have come as far as step 2, and remove their ".NAME": they
- *     cannot commit any more.
+ *  3. Look for other merges of some of the same sources that have come as far as step 2, and cancel them (rivals.c).
  *  4. Check that the array still shows all sources, and no other fragment at a time between them.
- *  5. Rename ".NAME". This commits the merge.
+ *  5. Rename ".NAME". This commits the merge. If renames take several steps, a file ".NAME.decided" decides before.
  *  6. Rename ".NAME.vac.new" to NAME.vac. Readers of this library read the first as the second as soon as NAME is
  *     committed.
  *
@@ -31,34 +30,11 @@
 #include "array/listing.h"
 #include "array/pending.h"
 #include "maintain/consolidate_files.h"
+#include "maintain/rivals.h"
 
-#define VACUUM_MAX       (UINT64_C(1) << 30) /* bytes of a vacuum file */
 #define REPLACE_YOUNG    (UINT64_C(24) * 3600 * 1000) /* ms after its last change: it may still be committed */
+#define CHECK_ATTEMPTS   4 /* while the fragments of other merges come and go */
 #define REPLACE_ATTEMPTS 8 /* while other processes merge and vacuum */
-#define REPLACE_DIGITS   24 /* digits of the UUID that all fragments of a merge share */
-
-static tsr_path replace_path_of(const char *directory, const char *prefix, const char *name, const char *suffix) {
-  tsr_path p;
-  snprintf(p.text, sizeof p.text, "%s%s%.200s%s", directory, prefix, name, suffix);
-  return p;
-}
-
-static const char *replace_commits_directory(const tsr_replacement *r) {
-  return layout_has_commits_folder(r->version) ? TSR_DIR_COMMITS "/" : "";
-}
-static const char *replace_fragments_directory(const tsr_replacement *r) {
-  return layout_has_commits_folder(r->version) ? TSR_DIR_FRAGMENTS "/" : "";
-}
-
-/* Sets `stem` to what the names of all fragments of one merge have in common: the name without the last eight digits of
- * its UUID and without its version. Returns false if `name` is not the name of a fragment with a UUID of 32 digits. */
-static bool stem_of(const char *name, char stem[128]) {
-  tsr_name parsed;
-  if (strlen(name) >= 128 || !tsr__name_parse(name, strlen(name), &parsed) || strlen(parsed.uuid) != 32) return false;
-  parsed.uuid[REPLACE_DIGITS] = 0;
-  tsr__name_print(&parsed, stem);
-  return true;
-}
 
 /* ---- Uncommitted fragments --------------------------------------------------------------------------------------- */
 
@@ -73,7 +49,7 @@ static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena
     char *copy;
     if (*name != '.' || !tsr__name_suffix(name, TSR_SUFFIX_STAGED_VACUUM, &size)) continue;
     name[size] = 0;
-    if (!stem_of(name + 1, stem)) continue;
+    if (!tsr__merge_stem(name + 1, stem)) continue;
     rc = TSR_ARENA_COPY(arena, stem, strlen(stem), &copy, error);
     if (rc >= 0) rc = tsr__map_put(stems, copy, copy, error);
   }
@@ -114,7 +90,7 @@ static int replace_find_uncommitted(tsr_array *array, const char *directory, con
     tsr_error one;
     if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(name, strlen(name), &parsed)) continue;
     if (tsr__map_get(&array->listing->names, name)) continue;
-    if (stem_of(name, stem) && tsr__map_get(&known->staged, stem)) continue;
+    if (tsr__merge_stem(name, stem) && tsr__map_get(&known->staged, stem)) continue;
     tsr_path p = tsr__path_of(directory, name, "");
     rc = tsr__store_modified(array->store, p.text, &modified, &one);
     if (rc < 0 && rc != TSR_NOT_FOUND) *error = one;
@@ -166,67 +142,6 @@ int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
   }
 }
 
-/* Sets *found if the vacuum file names one of the sources. A file that is not complete yet names none. */
-static int names_source(const tsr_replacement *r, const char *file, bool *found, tsr_error *error) {
-  tsr_buffer bytes = {.memory = r->memory};
-  tsr_arena arena;
-  tsr_names names = {0};
-  tsr_error unseen;
-  *found = false;
-  tsr__arena_init(&arena, r->memory);
-  int rc = tsr__store_read_all(r->array->store, file, VACUUM_MAX, &bytes, error);
-  tsr_input in = tsr__input(bytes.data, bytes.size);
-  if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* the other merge has ended, with a commit or without */
-  else if (rc >= 0 && tsr__names_decode(&in, &arena, &names, &unseen) < 0) names.count = 0;
-  for (uint64_t n = 0; n < names.count && !*found; n++)
-    for (uint32_t s = 0; s < r->source_count && !*found; s++) *found = strcmp(names.names[n], r->sources[s]->name) == 0;
-  tsr__arena_release(&arena);
-  tsr__buffer_release(&bytes);
-  return rc;
-}
-
-/* Cancels another merge: removes its staged commit, then its fragments, then its staged vacuum file. Without a staged
- * commit the merge is cancelled already, or committed; then this function does nothing. */
-static int replace_cancel(const tsr_replacement *r, const char *name, tsr_error *error) {
-  tsr_store *store = r->array->store;
-  tsr_listing entries = {.memory = r->memory};
-  tsr_error one;
-  char stem[128], other[128];
-  tsr_path commit = replace_path_of(replace_commits_directory(r), ".", name, ""),
-           vacuum = replace_path_of(replace_commits_directory(r), ".", name, TSR_SUFFIX_STAGED_VACUUM);
-  int rc = tsr__store_remove(store, commit.text, &one);
-  if (rc == TSR_NOT_FOUND || !stem_of(name, stem)) return TSR_OK;
-  if (rc < 0) return *error = one, rc;
-  rc = tsr__store_list(store, layout_fragments_folder(r->version), &entries, error);
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    if (!stem_of(entries.entries[i].name, other) || strcmp(stem, other) != 0) continue;
-    tsr_path p = replace_path_of(replace_fragments_directory(r), "", entries.entries[i].name, "");
-    (void)tsr__store_remove_tree(store, p.text, &one); /* the process of that merge may be removing it, too */
-  }
-  tsr__listing_release(&entries);
-  if (rc >= 0) (void)tsr__store_remove(store, vacuum.text, &one);
-  return rc;
-}
-
-/* Step 3: cancels other merges of some of the same sources. */
-static int cancel_others(const tsr_replacement *r, tsr_error *error) {
-  tsr_listing entries = {.memory = r->memory};
-  int rc = tsr__store_list(r->array->store, layout_commits_folder(r->version), &entries, error);
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    char *name = entries.entries[i].name;
-    uint64_t size;
-    bool found = false;
-    if (*name != '.' || !tsr__name_suffix(name, TSR_SUFFIX_STAGED_VACUUM, &size)) continue;
-    tsr_path p = replace_path_of(replace_commits_directory(r), "", name, "");
-    name[size] = 0;
-    if (strcmp(name + 1, r->names[0]) == 0 || tsr__map_get(&r->array->listing->names, name + 1)) continue;
-    rc = names_source(r, p.text, &found, error);
-    if (rc >= 0 && found) rc = replace_cancel(r, name + 1, error);
-  }
-  tsr__listing_release(&entries);
-  return rc;
-}
-
 /* ---- One merge --------------------------------------------------------------------------------------------------- */
 
 int tsr__replacement_add(tsr_replacement *r, char directory[160], tsr_error *error) {
@@ -244,7 +159,7 @@ int tsr__replacement_add(tsr_replacement *r, char directory[160], tsr_error *err
     if (rc < 0 && rc != TSR_EXISTS) return *error = unseen, rc;
     TSR_TRY(tsr__store_sync_directory(store, "", error));
   }
-  snprintf(directory, 160, "%s%.128s", replace_fragments_directory(r), r->names[r->count]);
+  snprintf(directory, 160, "%.159s", tsr__merge_fragment_path(r->version, r->names[r->count]).text);
   TSR_TRY(tsr__store_make_provisional(store, directory, error));
   r->count++;
   return TSR_OK;
@@ -256,7 +171,7 @@ static int replace_stage(const tsr_replacement *r, const char *name, const char 
                          char staged[160], tsr_error *error) {
   tsr_store *store = r->array->store;
   tsr_file *file;
-  snprintf(staged, 160, "%s.%.110s%s", replace_commits_directory(r), name, suffix);
+  snprintf(staged, 160, "%.159s", tsr__merge_commit_path(r->version, ".", name, suffix).text);
   TSR_TRY(tsr__store_create_exclusive(store, staged, &file, error));
   int rc = bytes->size ? tsr__store_append(file, bytes->data, bytes->size, error) : TSR_OK;
   if (rc >= 0) rc = tsr__store_sync(file, error);
@@ -298,8 +213,8 @@ static int stage_all(tsr_replacement *r, char (*names)[128], tsr_error *error) {
 static int name_fragments(tsr_replacement *r, char (*names)[128], tsr_error *error) {
   tsr_store *store = r->array->store;
   for (uint32_t i = 0; i < r->count; i++) {
-    tsr_path from = replace_path_of(replace_fragments_directory(r), "", r->names[i], ""),
-             to = replace_path_of(replace_fragments_directory(r), "", names[i], "");
+    tsr_path from = tsr__merge_fragment_path(r->version, r->names[i]),
+             to = tsr__merge_fragment_path(r->version, names[i]);
     TSR_TRY(tsr__store_rename_exclusive(store, from.text, to.text, error));
     memcpy(r->names[i], names[i], sizeof r->names[0]);
   }
@@ -313,9 +228,9 @@ static int refuse_between(void *argument, const char *name, const tsr_name *pars
                    name);
 }
 
-/* Step 4: fails if another merge or a vacuum has replaced or removed a source, or if there is another fragment,
- * committed or not, at a time between the sources. */
-static int check_sources(tsr_replacement *r, tsr_error *error) {
+/* Fails if another merge or a vacuum has replaced or removed a source, or if there is another fragment, committed or
+ * not, at a time between the sources. *uncommitted: it is one that is not committed. */
+static int check_sources(tsr_replacement *r, bool *uncommitted, tsr_error *error) {
   tsr_map known = {.memory = r->memory};
   TSR_TRY(tsr__array_list(r->array, true, true, error));
   int rc = tsr__replaced(r->array, &known, error);
@@ -332,34 +247,51 @@ static int check_sources(tsr_replacement *r, tsr_error *error) {
     if (!tsr__map_get(&known, item->name)) rc = refuse_between(r, item->name, &item->parsed, error);
   }
   tsr__map_release(&known);
-  return rc < 0 ? rc : tsr__uncommitted_fragments(r->array, r->memory, refuse_between, r, error);
+  if (rc < 0) return rc;
+  rc = tsr__uncommitted_fragments(r->array, r->memory, refuse_between, r, error);
+  *uncommitted = rc == TSR_ABORT;
+  return rc;
+}
+
+/* Step 4. The fragments of another merge look uncommitted if it has staged its vacuum file after the first of the
+ * listings here, or has removed it before the last. So the check is repeated. */
+static int check_sources_patiently(tsr_replacement *r, tsr_error *error) {
+  int rc = TSR_ABORT;
+  bool uncommitted = true;
+  for (int i = 0; i < CHECK_ATTEMPTS && rc == TSR_ABORT && uncommitted; i++) {
+    uncommitted = false;
+    rc = check_sources(r, &uncommitted, error);
+  }
+  return rc;
 }
 
 /* Steps 5 and 6. */
 static int replace_commit(tsr_replacement *r, tsr_error *error) {
   tsr_store *store = r->array->store;
   const char *parent = layout_commits_folder(r->version);
-  tsr_path to = replace_path_of(replace_commits_directory(r), "", r->names[0],
-                                !layout_has_commits_folder(r->version) ? TSR_SUFFIX_OLD_WRITE
-                                : r->count > 1                         ? TSR_SUFFIX_CONSOLIDATED
-                                                                       : TSR_SUFFIX_WRITE);
-  tsr_path vacuum = replace_path_of(replace_commits_directory(r), "", r->names[0], TSR_SUFFIX_VACUUM);
+  const tsr_path to = tsr__merge_commit_path(r->version, "", r->names[0],
+                                             !layout_has_commits_folder(r->version) ? TSR_SUFFIX_OLD_WRITE
+                                             : r->count > 1                         ? TSR_SUFFIX_CONSOLIDATED
+                                                                                    : TSR_SUFFIX_WRITE);
+  const tsr_path vacuum = tsr__merge_commit_path(r->version, "", r->names[0], TSR_SUFFIX_VACUUM);
   char staged[sizeof r->vacuum];
-  int rc = tsr__store_rename_exclusive(store, r->staged, to.text, error);
-  if (rc == TSR_NOT_FOUND)
-    return tsr__fail(error, TSR_ABORT, "another consolidation merges the same fragments at the same time");
-  /* A rename may report an error although it took place. Only if the new name certainly does not exist, the merge is
-   * not committed, and tsr__replacement_end may remove its files. */
   bool exists = true;
   tsr_error one;
-  if (rc < 0 && tsr__store_find(store, to.text, &exists, &one) >= 0 && !exists) return rc;
+  TSR_TRY(tsr__rivals_decide(r, error));
+  int rc = tsr__store_rename_exclusive(store, r->staged, to.text, error);
+  /* A rename may report an error although it took place, and another process may have carried out the decision
+   * (tsr__rivals_finish). Only if the new name certainly does not exist, the merge is not committed, and
+   * tsr__replacement_end may remove its files. */
+  if (rc < 0 && tsr__store_find(store, to.text, &exists, &one) >= 0 && !exists)
+    return rc == TSR_NOT_FOUND ? tsr__rivals_fail(error) : rc;
+  if (store->renames_in_steps && (rc == TSR_NOT_FOUND || rc == TSR_EXISTS)) rc = TSR_OK;
   memcpy(staged, r->vacuum, sizeof staged);
   r->count = 0;
   *r->staged = *r->vacuum = 0;
   TSR_TRY(rc);
   TSR_TRY(tsr__store_sync_directory(store, parent, error));
   rc = tsr__store_rename_exclusive(store, staged, vacuum.text, &one);
-  if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc; /* not found: a vacuum has renamed it */
+  if (rc < 0 && rc != TSR_NOT_FOUND && rc != TSR_EXISTS) return *error = one, rc; /* a vacuum has renamed it */
   return tsr__store_sync_directory(store, parent, error);
 }
 
@@ -370,8 +302,8 @@ int tsr__replacement_commit(tsr_replacement *r, tsr_error *error) {
   if (rc >= 0) rc = stage_all(r, names, error);
   if (rc >= 0) rc = name_fragments(r, names, error);
   tsr__free(names);
-  if (rc >= 0) rc = cancel_others(r, error);
-  if (rc >= 0) rc = check_sources(r, error);
+  if (rc >= 0) rc = tsr__rivals_cancel(r, error);
+  if (rc >= 0) rc = check_sources_patiently(r, error);
   return rc < 0 ? rc : replace_commit(r, error);
 }
 
@@ -380,9 +312,11 @@ void tsr__replacement_end(tsr_replacement *r) {
   tsr_store *store = r->array->store;
   if (*r->staged) (void)tsr__store_remove(store, r->staged, &unseen);
   for (uint32_t i = 0; i < r->count; i++) {
-    tsr_path p = replace_path_of(replace_fragments_directory(r), "", r->names[i], "");
+    tsr_path p = tsr__merge_fragment_path(r->version, r->names[i]);
     (void)tsr__store_remove_tree(store, p.text, &unseen);
   }
   if (*r->vacuum) (void)tsr__store_remove(store, r->vacuum, &unseen);
+  if (*r->decided) (void)tsr__store_remove(store, r->decided, &unseen);
+  *r->decided = 0;
   r->count = 0;
 }

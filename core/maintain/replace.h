@@ -3,7 +3,8 @@
  * tsr__replacement_end.
  *
  * The files of this folder: consolidate.c chooses fragments to merge; merge_sparse.c and merge_dense.c write a merged
- * fragment (merge.c merges sorted sources for the first); replace.c commits it; consolidate_files.c consolidates
+ * fragment (merge.c merges sorted sources for the first); replace.c commits it, rivals.c settles which of
+ * several merges of the same fragments commits; consolidate_files.c consolidates
  * commits, footers and metadata; the vacuum files remove what was replaced; recover.c and recover_late.c settle prepared
  * commits.
  */
@@ -26,6 +27,7 @@ typedef struct tsr_replacement {
   uint32_t count; /* merged fragments that exist on disk and are not committed */
   char staged[160]; /* path of the staged commit, or "" */
   char vacuum[160]; /* path of the staged vacuum file, or "" */
+  char decided[160]; /* path of the file that decides that the merge commits (rivals.c), or "" */
 } tsr_replacement;
 
 /* Makes a directory for one more merged fragment. `path` receives its path within the array; the caller writes the

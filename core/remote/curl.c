@@ -1,7 +1,11 @@
 /* curl.c: finds libcurl at run time and initializes it once.
  *
  * Debian has three builds of libcurl, which differ in their TLS library; each of them will do. The handle is never
- * closed: the I/O thread of http.c may run until the process ends. */
+ * closed: the I/O thread of http.c may run until the process ends.
+ *
+ * libcurl copies the headers of requests into buffers of its own, and a session token is among them. So it gets memory
+ * from functions here, which wipe each block before they free it. If the host has initialized libcurl before, it keeps
+ * the functions that it has. */
 #include "remote/curl.h"
 
 #if defined(__EMSCRIPTEN__) || defined(__wasi__)
@@ -10,9 +14,12 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #endif
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/pool.h"
 
 #ifdef CURL_ABSENT
@@ -39,9 +46,9 @@ static const struct {
   size_t at; /* offset of the function's pointer in tsr_curl */
 } curl_symbols[] = {
 #define X(name) {"curl_" #name, offsetof(tsr_curl, name)},
-    X(global_init) X(version) X(easy_init) X(easy_cleanup) X(easy_setopt) X(easy_getinfo) X(easy_pause) X(easy_strerror)
-        X(multi_init) X(multi_cleanup) X(multi_add_handle) X(multi_remove_handle) X(multi_perform) X(multi_wait)
-            X(multi_setopt) X(multi_info_read) X(slist_append) X(slist_free_all)
+    X(global_init_mem) X(version) X(easy_init) X(easy_cleanup) X(easy_setopt) X(easy_getinfo) X(easy_pause)
+        X(easy_strerror) X(multi_init) X(multi_cleanup) X(multi_add_handle) X(multi_remove_handle) X(multi_perform)
+            X(multi_wait) X(multi_setopt) X(multi_info_read) X(slist_append) X(slist_free_all)
 #undef X
 };
 _Static_assert(sizeof curl_symbols / sizeof *curl_symbols * sizeof(void *) == sizeof(tsr_curl), "a symbol each");
@@ -63,6 +70,52 @@ static const char *look_up_curl(void *library, tsr_curl *functions) {
   return NULL;
 }
 
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
+
+#define BLOCK_HEAD 16 /* bytes before a block, which keep its size and its alignment */
+
+static void *curl_allocate(size_t size) {
+  uint8_t *block = size <= SIZE_MAX - BLOCK_HEAD ? malloc(size + BLOCK_HEAD) : NULL;
+  if (!block) return NULL;
+  memcpy(block, &size, sizeof size);
+  return block + BLOCK_HEAD;
+}
+
+static size_t curl_size(const void *bytes) {
+  size_t size;
+  memcpy(&size, (const uint8_t *)bytes - BLOCK_HEAD, sizeof size);
+  return size;
+}
+
+static void curl_release(void *bytes) {
+  if (!bytes) return;
+  tsr__wipe(bytes, curl_size(bytes));
+  free((uint8_t *)bytes - BLOCK_HEAD);
+}
+
+static void *curl_resize(void *bytes, size_t size) {
+  if (bytes && size == 0) return curl_release(bytes), NULL;
+  void *larger = curl_allocate(size);
+  if (!larger || !bytes) return larger;
+  memcpy(larger, bytes, TSR_MIN(size, curl_size(bytes)));
+  curl_release(bytes);
+  return larger;
+}
+
+static void *curl_allocate_zeroed(size_t count, size_t size) {
+  if (size && count > SIZE_MAX / size) return NULL;
+  void *bytes = curl_allocate(count * size);
+  return bytes ? memset(bytes, 0, count * size) : NULL;
+}
+
+static char *curl_copy(const char *text) {
+  const size_t size = strlen(text) + 1;
+  void *copy = curl_allocate(size);
+  return copy ? memcpy(copy, text, size) : NULL;
+}
+
+/* ---- The library ------------------------------------------------------------------------------------------------- */
+
 static int open_curl(tsr_error *error) {
   void *library = NULL;
   const char *missing;
@@ -74,7 +127,8 @@ static int open_curl(tsr_error *error) {
                      "(Debian, Ubuntu; also libcurl3-gnutls) or libcurl (Fedora, Alpine)");
   if ((missing = look_up_curl(library, &curl_library.functions)) != NULL)
     return tsr__fail(error, TSR_UNSUPPORTED, "s3:// needs a newer libcurl: this one has no %s", missing);
-  const int result = curl_library.functions.global_init(TSR_CURL_GLOBAL_DEFAULT);
+  const int result = curl_library.functions.global_init_mem(TSR_CURL_GLOBAL_DEFAULT, curl_allocate, curl_release,
+                                                            curl_resize, curl_copy, curl_allocate_zeroed);
   if (result != TSR_CURLE_OK)
     return tsr__fail(error, TSR_UNSUPPORTED, "libcurl cannot be initialized: %s",
                      curl_library.functions.easy_strerror(result));

@@ -120,7 +120,9 @@ enum { TSR_CURL_CONTINUE = 0 }; /* CURLPAUSE_CONT */
 
 /* libcurl's functions under the names that follow "curl_". */
 typedef struct tsr_curl {
-  int (*global_init)(long flags);
+  int (*global_init_mem)(long flags, void *(*allocate)(size_t size), void (*release)(void *bytes),
+                         void *(*resize)(void *bytes, size_t size), char *(*copy)(const char *text),
+                         void *(*allocate_zeroed)(size_t count, size_t size));
   char *(*version)(void);
   tsr_curl_easy *(*easy_init)(void);
   void (*easy_cleanup)(tsr_curl_easy *easy);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
@@ -380,6 +381,13 @@ int tsr__store_locked(tsr_file *file, bool *locked, tsr_error *error) {
   const tsr_store_methods *methods = file->store->methods;
   return store_wrap(file->store, file->path, methods->locked ? methods->locked(file, locked, error) : no_locks(error),
                     error);
+}
+
+uint64_t tsr__store_now(tsr_store *store) {
+  struct timespec now;
+  if (store->methods->now) return store->methods->now(store);
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error) {

@@ -75,6 +75,7 @@ typedef struct tsr_store_methods {
   /* A directory that does not exist has a stamp, too: known, with a, b and c 0. */
   int (*stamp)(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error);
   int (*modified)(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error);
+  uint64_t (*now)(tsr_store *store); /* NULL: the clock of this machine */
   /* TSR_EXISTS if anything has this path */
   int (*create_exclusive)(tsr_store *store, const char *path, tsr_file **file, tsr_error *error);
   int (*append)(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error);
@@ -125,6 +126,7 @@ struct tsr_store {
   bool workers_may_sync; /* workers may call sync and sync_directory */
   bool listings_are_states; /* each listing is the state of its directory at one moment */
   bool stamps_are_listings; /* a stamp takes as long as a listing, so callers that may need both list at once */
+  bool renames_in_steps; /* a rename copies and removes: others see the steps, and two renames of a file may succeed */
   uint32_t refresh_ms; /* for so long readers may use a listing without asking for changes */
   uint64_t changes; /* of files through this store so far; counted where refresh_ms may not be 0 */
   bool is_one_file; /* all files are in one database, so READONLY and BUSY concern all of them */
@@ -258,6 +260,9 @@ bool tsr__same_stamp(const tsr_stamp *a, const tsr_stamp *b);
 
 /* Reads the time of the last change of a file or directory, in milliseconds since 1970. */
 int tsr__store_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error);
+
+/* Returns the present by the clock that gives files their times, as far as that is known, in milliseconds since 1970. */
+uint64_t tsr__store_now(tsr_store *store);
 
 int tsr__store_sync_directory(tsr_store *store, const char *path, tsr_error *error);
 

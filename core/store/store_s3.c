@@ -440,6 +440,8 @@ static int s3_modified(tsr_store *store, const char *path, uint64_t *millisecond
   return rc;
 }
 
+static uint64_t s3_now(tsr_store *store) { return tsr__s3_now(s3_of(store)->client); }
+
 /* ---- New files --------------------------------------------------------------------------------------------------- */
 
 static int put_object(s3_store *s, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
@@ -715,6 +717,7 @@ static const tsr_store_methods s3_methods = {
     .list = s3_list,
     .stamp = s3_stamp,
     .modified = s3_modified,
+    .now = s3_now,
     .create_exclusive = s3_create_exclusive,
     .append = s3_append,
     .sync = s3_sync,
@@ -740,7 +743,7 @@ int tsr__store_s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *ur
   s3_store *s = block;
   pthread_mutex_init(&s->mutex, NULL);
   s->base.workers_may_read = true;
-  s->base.listings_are_states = s->base.stamps_are_listings = true;
+  s->base.listings_are_states = s->base.stamps_are_listings = s->base.renames_in_steps = true;
   int rc = tsr__s3_open(scopes, memory, uri, &s->client, error);
   if (rc >= 0) {
     s->prefix = tsr__s3_prefix(s->client);

@@ -25,7 +25,7 @@ TODAY = {
     "DELETE of one cell": {"total": 17, "round_trips": 11},
     "consolidate commits": {"total": 22},
     "consolidate fragment_meta": {"total": 22, "round_trips": 12},
-    "consolidate fragments": {"round_trips": 28},
+    "consolidate fragments": {"round_trips": 31},
     "vacuum": {"total": 82, "round_trips": 55},
     "tessera_add_attribute": {"total": 23, "round_trips": 14},
     "tessera_check": {"round_trips": 34},

@@ -599,11 +599,11 @@ def memory_of(process):
 
 
 def secrets_in(process):
-    """The places of the secret in the memory of a process, with what surrounds them. A session token is sent as it is, and stays in libcurl's."""
-    secret = pattern(3, 40)
+    """The places of the secret and of the session token in the memory of a process, with what surrounds them."""
+    secret, token = pattern(3, 40), pattern(11, 60)
     found = []
     for _, block in memory_of(process):
-        for form in (secret[:20], secret[20:]):
+        for form in (secret[:20], secret[20:], token[:20], token[20:40], token[40:]):
             at = block.find(form)
             while at >= 0:
                 found.append(bytes(block[max(0, at - 30):at + 30]))
