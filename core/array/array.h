@@ -10,6 +10,7 @@
 #include "crypto/crypto.h"
 #include "model/domain.h"
 #include "format/generic_tile.h"
+#include "array/pending.h"
 
 typedef struct tsr_cache tsr_cache;
 typedef struct tsr_commit_file tsr_commit_file;
@@ -81,6 +82,7 @@ struct tsr_array {
   tsr_registry registry;
   tsr_open_files open_files;
   tsr_array_snapshots snapshots;
+  char settled[TSR_COMMIT_PATH]; /* the last commit that a writer of this array has published, and that has no marker */
 };
 
 /* Returns the key, or NULL if the array is not encrypted. */

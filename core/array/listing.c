@@ -41,6 +41,7 @@
 #include "array/pending_late.h"
 #include "array/unfinished.h"
 
+#define FEW      4 /* fragments whose footers are read one by one */
 #define RENEWALS 64 /* tries to list the array, since others may publish and vacuum meanwhile */
 
 typedef struct renewal { /* a listing that is being made */
@@ -56,6 +57,7 @@ typedef struct renewal { /* a listing that is being made */
   /* if the listing fails because of a cut .con: the file whose age says whether that may pass; else '' */
   tsr_path doubtful;
   tsr_buffer gone; /* gone_commit: prepared commits that count but whose fragment or staged file is missing */
+  bool last_footers; /* __fragment_meta is not listed: the footers of the last listing count */
   bool need_root; /* the array's own directory is listed in any case */
   bool counting; /* fragments that are added belong to a prepared commit */
   tsr_error *error;
@@ -538,7 +540,20 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
   return add_staged_vacuums(r, TSR_IN_ROOT, root);
 }
 
+/* Takes over a file of footers from the last listing. */
+static int repeat_footers(renewal *r, const tsr_committed *last) {
+  tsr_committed item = {.parsed = last->parsed};
+  TSR_TRY(listing_copy_text(r, last->name, strlen(last->name), &item.name));
+  TSR_TRY(listing_copy_text(r, last->path, strlen(last->path), &item.path));
+  tsr__commit_file_keep(r->array, item.path, r->listing->generation);
+  TSR_TRY(tsr__map_put(&r->metas, item.name, (void *)(uintptr_t)item.path, r->error));
+  return listing_append(r, &r->listing->footers, &item);
+}
+
 static int list_footers(renewal *r) {
+  const tsr_commit_list *last = r->last_footers ? &r->array->listing->footers : NULL;
+  for (uint64_t i = 0; last && i < last->count; i++) TSR_TRY(repeat_footers(r, &last->items[i]));
+  if (last) return TSR_OK;
   const tsr_listing *entries = &r->directories->lists[TSR_IN_FOOTERS];
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_commit_list *footers = &r->listing->footers;
@@ -666,6 +681,30 @@ static bool has_same_schemas(const renewal *r) {
   return same == last->count && same > 0;
 }
 
+/* Returns true if __schema and __commits have been listed, and __commits has only a few fragments that the last listing
+ * does not have: then a request for new footers would save nothing. */
+static bool adds_few(const renewal *r) {
+  const tsr_commit_listing *last = r->array->listing;
+  const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
+  const bool *listed = r->directories->listed;
+  char name[TSR_COMMIT_PATH];
+  uint64_t added = 0;
+  if (!r->array->store->stamps_are_listings || !last->complete || !listed[TSR_IN_COMMITS] || !listed[TSR_IN_SCHEMAS])
+    return false;
+  for (uint64_t i = 0; i < entries->count; i++) {
+    const char *text = entries->entries[i].name;
+    uint64_t stem;
+    if (tsr__name_suffix(text, TSR_SUFFIX_WRITE, &stem) && stem < sizeof name) {
+      memcpy(name, text, stem);
+      name[stem] = 0;
+      added += tsr__map_get(&last->names, name) == NULL;
+    } else if (tsr__name_ends_in(text, TSR_SUFFIX_CONSOLIDATED) &&
+               !tsr__map_get(&r->array->commit_files.by_path, tsr__path_of(TSR_DIR_COMMITS, text, "").text))
+      return false;
+  }
+  return added <= FEW;
+}
+
 /* Lists the array's directories in one call. The array's own directory is left out if it was seen before: in the new
  * layout nothing in it matters as long as the schemas are the same. In the old layout, __commits must be listed after it: a
  * vacuum in between may remove fragments that the first listing has, and it removes them after it has made the commit
@@ -676,9 +715,11 @@ static int list_directories(renewal *r, bool commits) {
   const unsigned end = commits ? 4 : 2;
   const tsr_commit_listing *last = r->array->listing;
   const bool seen = last && (last->complete || r->array->store->stamps_are_listings);
-  if (seen && !r->need_root && !r->array->schemas.pending && !d->listed[TSR_IN_ROOT] && is_new_layout(r->array)) {
-    TSR_TRY(tsr__directories_list(d, order + 1, end - 1, r->error));
+  if (seen && !r->need_root && !d->listed[TSR_IN_ROOT] && is_new_layout(r->array)) {
+    r->last_footers = commits && adds_few(r);
+    if (!r->last_footers) TSR_TRY(tsr__directories_list(d, order + 1, end - 1, r->error));
     if (has_same_schemas(r)) return TSR_OK;
+    r->last_footers = false;
     tsr__directories_release(d);
   }
   TSR_TRY(tsr__directories_list(d, order, end, r->error));

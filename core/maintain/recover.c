@@ -329,6 +329,7 @@ int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error)
   bool exists = false;
   if (!tsr__pending_paths(commit, marker, staged))
     return tsr__fail(error, TSR_RANGE, "'%s' is not the path of a commit", commit);
+  if (!strcmp(commit, array->settled)) return 0;
   const int rc = tsr__store_find(array->store, marker, &exists, error);
   return rc < 0 ? tsr__wrap(error, "array %s", array->path) : exists;
 }

@@ -24,6 +24,7 @@
 #define AHEAD_ROOM (UINT64_C(64) << 20) /* bytes of all fetches that are under way or here */
 #define RECENT     4 /* fetches that a part may be joined to: callers wish for several files in turns */
 #define AHEAD_MAX  8192u /* fetches in the table */
+#define KEPT_ROOM  (UINT64_C(1) << 20) /* bytes of objects that the store has written itself */
 
 typedef enum fetch_state { WAITING, SENT, ENDING, HERE } fetch_state;
 
@@ -34,6 +35,7 @@ typedef struct fetch {
   uint64_t offset, size; /* of the part; of a tail: size alone */
   uint64_t users; /* threads that wait for it */
   bool tail;
+  bool whole; /* an object that the store has written itself */
   bool follows; /* its object was read up to its beginning */
   bool led; /* the next fetch has been sent */
   bool failed, missing; /* missing: the server has no such object */
@@ -49,6 +51,7 @@ struct tsr_s3_ahead {
   pthread_cond_t ended; /* a fetch has left the state ENDING */
   fetch *first, **last; /* the fetches, owned */
   uint64_t count, under_way, bytes; /* fetches; of these SENT or ENDING; bytes of all that are not WAITING */
+  uint64_t kept; /* bytes of whole objects */
 };
 
 int tsr__s3_ahead_open(tsr_memory *memory, tsr_s3 *client, tsr_s3_ahead **ahead, tsr_error *error) {
@@ -72,6 +75,7 @@ static void drop_fetch(tsr_s3_ahead *a, fetch *f) {
   if (f->state == SENT) tsr__s3_cancel(a->client, &f->call);
   if (f->state == SENT || f->state == ENDING) a->under_way--;
   if (f->state != WAITING) a->bytes -= f->size;
+  if (f->whole) a->kept -= f->size;
   a->count--;
   tsr__buffer_release(&f->bytes);
   tsr__free(f);
@@ -184,7 +188,8 @@ static uint64_t key_hash(const char *key) {
 static fetch *find_fetch(const tsr_s3_ahead *a, const char *key, bool tail, uint64_t offset, uint64_t size) {
   const uint64_t hash = key_hash(key);
   for (fetch *f = a->first; f; f = f->next) {
-    if (f->hash != hash || f->tail != tail || f->failed > f->missing || strcmp(f->key, key) != 0) continue;
+    if (f->hash != hash || (f->tail != tail && !f->whole) || f->failed > f->missing || strcmp(f->key, key) != 0)
+      continue;
     if (tail || (f->offset <= offset && offset - f->offset <= f->size && f->size - (offset - f->offset) >= size))
       return f;
   }
@@ -233,7 +238,7 @@ static bool extend(const tsr_s3_ahead *a, fetch *f, const tsr_s3_part *part) {
 static void forget_unused(tsr_s3_ahead *a) {
   for (fetch *f = a->first, *next; f; f = next) {
     next = f->next;
-    if (f->users == 0 && (f->state == WAITING || f->state == HERE)) drop_fetch(a, f);
+    if (f->users == 0 && !f->whole && (f->state == WAITING || f->state == HERE)) drop_fetch(a, f);
   }
 }
 
@@ -319,16 +324,57 @@ int tsr__s3_ahead_tail(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes, 
     rc = await_fetch(ahead, f, error);
     f->users--;
     if (rc >= 0 && f->missing) rc = tsr__fail(error, TSR_NOT_FOUND, "no such object");
-    else if (rc >= 0 && !f->failed && f->users == 0) {
+    else if (rc >= 0 && f->whole) {
+      rc = tsr__buffer_append(bytes, f->bytes.data, f->bytes.size, error);
+      *object_size = f->size;
+      if (rc >= 0) rc = 1;
+    } else if (rc >= 0 && !f->failed && f->users == 0) {
       tsr__buffer_release(bytes);
       *bytes = f->bytes;
       *object_size = f->call.object_size;
       f->bytes = (tsr_buffer){.memory = ahead->memory};
       rc = 1;
     } else if (rc >= 0) rc = 0; /* it failed, or another reader wants it, too */
-    if (f->users == 0 && f->state == HERE) drop_fetch(ahead, f);
+    if (f->users == 0 && f->state == HERE && !f->whole) drop_fetch(ahead, f);
     send_waiting(ahead, false);
   }
   pthread_mutex_unlock(&ahead->mutex);
   return rc;
+}
+
+/* ---- What the store has written ---------------------------------------------------------------------------------- */
+
+/* Drops the whole object that has been kept for longest and that nobody reads. */
+static bool drop_kept(tsr_s3_ahead *a) {
+  fetch *f = a->first;
+  while (f && (!f->whole || f->users > 0)) f = f->next;
+  if (f) drop_fetch(a, f);
+  return f;
+}
+
+void tsr__s3_ahead_keep(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes) {
+  const tsr_s3_part part = {key, 0, bytes->size, true};
+  pthread_mutex_lock(&ahead->mutex);
+  while (ahead->kept + part.size > KEPT_ROOM && drop_kept(ahead)) {}
+  fetch *f = ahead->kept + part.size <= KEPT_ROOM && make_room(ahead, part.size) ? add_fetch(ahead, &part) : NULL;
+  if (f) {
+    f->whole = true;
+    f->state = HERE;
+    f->bytes = *bytes;
+    ahead->bytes += f->size;
+    ahead->kept += f->size;
+    *bytes = (tsr_buffer){.memory = ahead->memory};
+  }
+  pthread_mutex_unlock(&ahead->mutex);
+  tsr__buffer_release(bytes);
+}
+
+void tsr__s3_ahead_forget(tsr_s3_ahead *ahead, const char *key) {
+  const uint64_t hash = key_hash(key);
+  pthread_mutex_lock(&ahead->mutex);
+  for (fetch *f = ahead->first, *next; f && ahead->kept > 0; f = next) {
+    next = f->next;
+    if (f->whole && f->hash == hash && f->users == 0 && strcmp(f->key, key) == 0) drop_fetch(ahead, f);
+  }
+  pthread_mutex_unlock(&ahead->mutex);
 }

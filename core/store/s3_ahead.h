@@ -38,4 +38,11 @@ int tsr__s3_ahead_read(tsr_s3_ahead *ahead, const char *key, uint64_t object_siz
 int tsr__s3_ahead_tail(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes, uint64_t *object_size,
                        tsr_error *error);
 
+/* Keeps the bytes of a small object that this store has just written, so that nobody fetches them. The table takes the
+ * bytes over, whatever becomes of them. */
+void tsr__s3_ahead_keep(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes);
+
+/* Forgets what tsr__s3_ahead_keep has kept of an object that is removed. */
+void tsr__s3_ahead_forget(tsr_s3_ahead *ahead, const char *key);
+
 #endif

@@ -3,7 +3,8 @@
  * Objects appear whole, never change and cannot be renamed. So:
  *
  *   reading       A file opens by its last 64 KiB, which one request brings with its size, or with no request if the
- *                 caller knows the size. What callers expect to read is fetched ahead (s3_ahead.h).
+ *                 caller knows the size. What callers expect to read is fetched ahead (s3_ahead.h). The last small
+ *                 files that this store has uploaded are kept, so a writer does not fetch what it has just written.
  *   directories   Do not exist. A listing shows what lies below a prefix; an empty one is missing. The root alone is
  *                 made: an object ".created" claims it, so that only one of two processes makes an array there.
  *   provisional   Files below a provisional directory stay on this machine (staging.h). A rename gives them their names;
@@ -172,6 +173,16 @@ static int s3_prove(s3_store *s, tsr_error *error) {
   return tsr__s3_prove(s->client, key.text, error);
 }
 
+/* Keeps the bytes of a small file that was uploaded: readers of a new fragment begin with its metadata. */
+static void keep_uploaded(s3_store *s, const tsr_staged_upload *upload) {
+  tsr_buffer bytes = {.memory = s->base.memory};
+  const uint64_t size = tsr__staged_size(upload->file);
+  if (size == 0 || size > TAIL || tsr__buffer_reserve_exactly(&bytes, size, NULL) < 0) return;
+  bytes.size = size;
+  if (tsr__staged_read(upload->file, 0, bytes.data, size, NULL) >= 0) tsr__s3_ahead_keep(s->ahead, upload->key, &bytes);
+  else tsr__buffer_release(&bytes);
+}
+
 /* Uploads all staged files that have got their names. Everything that others can see begins with this. */
 static int flush_named(s3_store *s, tsr_error *error) {
   named_files all = {.uploads = {.memory = s->base.memory}};
@@ -184,6 +195,7 @@ static int flush_named(s3_store *s, tsr_error *error) {
   if (rc >= 0) rc = tsr__s3_upload(s->client, s->base.memory, uploads, count, error);
   for (uint64_t i = 0; rc >= 0 && i < count; i++) {
     char name[S3_KEY_MAX + 2];
+    keep_uploaded(s, &uploads[i]);
     snprintf(name, sizeof name, "%s", tsr__staged_path(uploads[i].file));
     (void)tsr__staging_remove(s->staging, name);
   }
@@ -489,6 +501,7 @@ static int s3_sync(tsr_file *file, tsr_error *error) {
   TSR_TRY(s3_prove(s, error));
   const tsr_staged_upload one = {.file = f->staged, .key = key.text, .new_only = true};
   TSR_TRY(tsr__s3_upload(s->client, s->base.memory, &one, 1, error));
+  keep_uploaded(s, &one);
   s->base.changes++;
   (void)tsr__staging_remove(s->staging, file->path);
   f->loose = false;
@@ -550,15 +563,22 @@ static int move_large(s3_store *s, const char *from, const char *to, tsr_error *
 static int move_object(s3_store *s, const char *from, const char *to, bool exclusive, tsr_error *error) {
   tsr_buffer bytes = {.memory = s->base.memory};
   tsr_s3_call get = {.kind = TSR_S3_GET, .key = from, .most = MOVED_MAX, .buffer = &bytes};
-  int rc = one_call(s, &get, error);
+  uint64_t size;
+  int rc = tsr__s3_ahead_tail(s->ahead, from, &bytes, &size, error);
+  if (rc >= 0 && (rc == 0 || bytes.size < size)) {
+    bytes.size = 0;
+    rc = one_call(s, &get, error);
+  }
   if (rc >= 0) {
     tsr_s3_call put = {.kind = TSR_S3_PUT, .key = to, .bytes = bytes.data, .size = bytes.size, .new_only = exclusive};
     rc = one_call(s, &put, error);
   }
   if (rc >= 0) {
     tsr_s3_call remove = {.kind = TSR_S3_DELETE, .key = from};
+    tsr__s3_ahead_forget(s->ahead, from);
     rc = one_call(s, &remove, error);
   }
+  if (rc >= 0 && bytes.size > 0 && bytes.size <= TAIL) tsr__s3_ahead_keep(s->ahead, to, &bytes);
   tsr__buffer_release(&bytes);
   return rc;
 }
@@ -635,6 +655,7 @@ static int delete_keys(s3_store *s, const char *const *keys, uint64_t count, tsr
   if (count == 0) return TSR_OK;
   tsr_s3_call call = {.kind = TSR_S3_DELETE_MANY, .keys = keys, .key_count = count};
   if (count == 1) call = (tsr_s3_call){.kind = TSR_S3_DELETE, .key = keys[0]};
+  for (uint64_t i = 0; i < count; i++) tsr__s3_ahead_forget(s->ahead, keys[i]);
   s->base.changes++;
   return one_call(s, &call, error);
 }

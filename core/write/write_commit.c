@@ -469,6 +469,7 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
     tsr__pending_paths(c->path, marker, staged);
     if (o->owner) TSR_TRY(tsr__pending_unmark(store, marker, error));
     tsr__commit_unlock(c);
+    memcpy(w->array->settled, c->path, sizeof c->path);
   }
   c->published = true;
   return TSR_OK;
