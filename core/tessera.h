@@ -809,6 +809,13 @@ typedef struct tsr_group tsr_group;
 TSR_API int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *options, uint64_t *merged,
                                   tsr_error *error);
 TSR_API int tsr_group_vacuum(tsr_group *group, uint64_t *removed, tsr_error *error);
+/* Takes, renews or gives back the advisory lease on an array or a group, for example before a consolidation. Returns 1 if
+ * this environment holds the lease afterwards: nobody else had it, or it had ended. Then no other environment gets it
+ * for `seconds`, from 1 to TSR_LEASE_MAX, by the clock of the store. Returns 0 if another one holds it, and after 0
+ * seconds, which give it back. A lease stops nobody who does not ask for it. It leaves a small file ".lease_N" in the
+ * array. TSR_RANGE: too many seconds; TSR_NOT_FOUND: there is no array and no group. */
+#define TSR_LEASE_MAX 86400
+TSR_API int tsr_lease(tsr_environment *environment, const char *path, uint64_t seconds, tsr_error *error);
 
 /* ---- Looking inside ---------------------------------------------------------------------------------------------- */
 

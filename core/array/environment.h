@@ -11,6 +11,8 @@
 #include "store/store.h"
 #include "filter/filter.h"
 
+#define TSR_HOLDER_SIZE 33 /* bytes: 32 hex digits and a NUL */
+
 struct tsr_environment {
   tsr_memory memory; /* root of all memory budgets */
   tsr_context_pool contexts; /* idle codec contexts; `memory` points here */
@@ -27,6 +29,7 @@ struct tsr_environment {
   tsr_s3_scopes *scopes; /* of buckets, owned; NULL: none was declared */
   char *bucket_bound; /* "s3://..." that stores may not leave, owned; NULL: no such bound */
   tsr_array *arrays; /* open arrays: their stores count files and bytes */
+  char lease_holder[TSR_HOLDER_SIZE]; /* names this environment in leases; "" until it is needed */
   tsr_work *work; /* innermost operation whose progress is reported, or NULL (progress.c) */
 };
 

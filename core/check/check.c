@@ -33,6 +33,7 @@
 #include "array/patience.h"
 #include "array/pending_late.h"
 #include "array/progress.h"
+#include "maintain/lease.h"
 #include "check/check_commits.h"
 #include "check/check_fragment.h"
 
@@ -571,6 +572,8 @@ static int check_root(tsr_checker *c) {
       if (entry->kind != (s == 0 ? TSR_ENTRY_DIRECTORY : TSR_ENTRY_FILE)) continue;
       belongs = tsr__name_suffix(entry->name, suffixes[s], &stem) && tsr__name_parse(entry->name, stem, &parsed);
     }
+    uint64_t generation;
+    if (entry->kind == TSR_ENTRY_FILE) belongs = belongs || tsr__lease_parse(entry->name, &generation);
     if (!belongs) TSR_TRY(tsr__check_stray(c, entry->name, entry->kind, "an array's directory"));
   }
   return TSR_OK;

@@ -1,6 +1,6 @@
-/* functions_maintain.c: tessera_consolidate and tessera_vacuum.
+/* functions_maintain.c: tessera_consolidate, tessera_vacuum and tessera_lease.
  *
- * Both act at once, outside of SQLite's transaction, so they fail while the open transaction has rows for the array.
+ * The first two act at once, outside of SQLite's transaction, so they fail while the open transaction has rows for the array.
  */
 #include "functions/functions_maintain.h"
 
@@ -168,4 +168,24 @@ void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
   if (code == TSR_OK && m.target.group) code = tsr_group_vacuum(m.target.group, &removed, &error);
   else if (code == TSR_OK) code = tsr_array_vacuum(m.target.address.array->core, m.what, &removed, &error);
   maintain_finish(context, "tessera_vacuum", &m, code, removed, &error);
+}
+
+/* tessera_lease(path, seconds) */
+void tsx_lease(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsx_address address = {0};
+  tsr_error error = {0};
+  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  const sqlite3_int64 seconds = sqlite3_value_int64(values[1]);
+  int code = tsx_whole_number(values[1]) ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "seconds: expected an integer");
+  if (code == TSR_OK && (seconds < 0 || seconds > TSR_LEASE_MAX))
+    code = tsx_fail(&error, TSR_RANGE, "seconds: expected an integer from 0 to %d", TSR_LEASE_MAX);
+  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
+  if (code == TSR_OK) code = tsr_lease(connection->environment, address.path, (uint64_t)seconds, &error);
+  if (code >= 0) sqlite3_result_int(context, code);
+  else tsx_address_hint(&address, &error);
+  tsx_address_close(&address);
+  tsx_connection_remove_table(connection);
+  tsx_function_end(context, "tessera_lease", code, &error);
 }

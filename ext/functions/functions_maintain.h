@@ -1,4 +1,4 @@
-/* functions_maintain.h: the functions tessera_consolidate and tessera_vacuum. */
+/* functions_maintain.h: the functions tessera_consolidate, tessera_vacuum and tessera_lease. */
 #ifndef TSX_FUNCTIONS_MAINTAIN_H
 #define TSX_FUNCTIONS_MAINTAIN_H
 
@@ -6,5 +6,6 @@
 
 void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what[, options]]) */
 void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what]) */
+void tsx_lease(sqlite3_context *context, int count, sqlite3_value **values); /* (path, seconds) */
 
 #endif

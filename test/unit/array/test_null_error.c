@@ -301,6 +301,8 @@ CASE(tsr_array_copy_files) {
 
 CASE(tsr_array_drop) { TELL(tsr_array_drop(environment, within(wrong ? "group" : "dense"), e)); }
 
+CASE(tsr_lease) { TELL(tsr_lease(environment, within(wrong ? "none" : "dense"), 60, e)); }
+
 static int pass_over(void *argument, const tsr_finding *finding) { return TSR_OK; }
 
 CASE(tsr_array_check) {
@@ -711,6 +713,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   X(tsr_objects_open) X(tsr_datetime_parse) X(tsr_array_open) W(tsr_array_schema) W(tsr_array_schema_listed) \
   X(tsr_array_has_schema) X(tsr_array_enumeration) X(tsr_schema_check) X(tsr_filters_check) W(tsr_array_create) W(tsr_creation_prepare) \
   W(tsr_creation_publish) W(tsr_creation_abandon) W(tsr_creation_recover) W(tsr_array_copy_files) W(tsr_array_drop) \
+  W(tsr_lease) \
   X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
   X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_aggregate_open) W(tsr_downsample_open) \
