@@ -802,13 +802,17 @@ TSR_API int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options 
                                 tsr_error *error);
 /* Removes replaced files of all kinds in `what`, a union of tsr_maintenance. With TSR_MAINTAIN_FRAGMENTS it also
  * removes files that unfinished writes left behind at least a day ago, except those of a prepared commit (writer
- * options, `owner`). *removed: the number of files and fragments removed. */
-TSR_API int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, uint64_t *removed, tsr_error *error);
+ * options, `owner`), and ends uploads of large files into a bucket that were begun then. *removed: the number of files and fragments removed. */
+typedef struct tsr_vacuum_options {
+  uint64_t grace; /* in milliseconds: what was replaced more lately stays, for readers that have listed it */
+} tsr_vacuum_options;
+TSR_API int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, const tsr_vacuum_options *options,
+                             uint64_t *removed, tsr_error *error);
 /* The same for the metadata of a group. */
 typedef struct tsr_group tsr_group;
 TSR_API int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *options, uint64_t *merged,
                                   tsr_error *error);
-TSR_API int tsr_group_vacuum(tsr_group *group, uint64_t *removed, tsr_error *error);
+TSR_API int tsr_group_vacuum(tsr_group *group, const tsr_vacuum_options *options, uint64_t *removed, tsr_error *error);
 /* Takes, renews or gives back the advisory lease on an array or a group, for example before a consolidation. Returns 1 if
  * this environment holds the lease afterwards: nobody else had it, or it had ended. Then no other environment gets it
  * for `seconds`, from 1 to TSR_LEASE_MAX, by the clock of the store. Returns 0 if another one holds it, and after 0

@@ -14,11 +14,16 @@
  *  - Commits: a .wrt that a .con has; a .con if a later one has its active entries; an .ign if no .con has an entry
  *    that it cancels. The .del file of a delete stays: TileDB opens it when it consolidates commits.
  *  - Debris: fragment directories and staged files that are not committed, that no marker of a prepared commit names,
- *    and whose files are all a day old.
+ *    and whose files are all a day old. The same for uploads into a bucket.
+ *
+ * A grace keeps what was replaced lately. Replaced files are as old as the file that replaces them: the .vac of merged
+ * fragments and metadata, the .con that has the commits, the last .meta. A bucket dates these when they are published.
+ * In a directory or a database they have the times at which they were written, just before they get their names.
  *
  * vacuum_fragments.c removes fragments and debris, vacuum_commits.c commit files, and this file the footers and the
  * metadata. vacuum_files.c reads the .vac files for both fragments and metadata.
  */
+#include "base/arithmetic.h"
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
@@ -34,9 +39,10 @@
 /* ---- Metadata ---------------------------------------------------------------------------------------------------- */
 
 /* Removes the files that a .vac of __meta names, if the merged file exists. */
-static int vacuum_metadata_of(tsr_vacuum *v, const tsr_listing *entries, const tsr_vacuum_file *file,
-                              tsr_error *error) {
-  if (!tsr__listing_has(entries, file->name)) return TSR_OK;
+static int vacuum_metadata_of(tsr_vacuum *v, const tsr_listing *entries, tsr_vacuum_file *file, tsr_error *error) {
+  const int recent = tsr__vacuum_is_recent(v, file->path, error);
+  file->stays = recent > 0;
+  if (recent != 0 || !tsr__listing_has(entries, file->name)) return TSR_MIN(recent, TSR_OK);
   /* The newest first: if the vacuum is cut off, reads at earlier times still find all files up to that time. */
   for (uint64_t n = file->names.count; n-- > 0;) {
     tsr_work_done(v->environment, 1);
@@ -57,7 +63,8 @@ static int remove_metadata_vacuums(tsr_vacuum *v, const tsr_listing *entries, co
   const tsr_vacuum_file *all = tsr__vacuum_files_of(files, &count);
   if (count) TSR_TRY(tsr__vacuum_sync(v, TSR_DIR_META, error));
   for (uint64_t i = 0; i < count; i++)
-    if (all[i].done && tsr__listing_has(entries, all[i].name)) TSR_TRY(tsr__vacuum_file_remove(v, &all[i], error));
+    if (all[i].done && !all[i].stays && tsr__listing_has(entries, all[i].name))
+      TSR_TRY(tsr__vacuum_file_remove(v, &all[i], error));
   return tsr__vacuum_sync(v, TSR_DIR_META, error);
 }
 
@@ -103,6 +110,9 @@ static int vacuum_footers(tsr_vacuum *v, tsr_error *error) {
     if (damaged < 0) return damaged;
     if (!damaged && !last) last = item;
     if (!damaged && item->parsed.end == last->parsed.end) continue;
+    const int recent = damaged ? 0 : tsr__vacuum_is_recent(v, last->path, error);
+    if (recent < 0) return recent;
+    if (recent) continue;
     int found = tsr__vacuum_remove(v, item->path, error);
     if (found < 0) return found;
     v->removed += (uint64_t)found;
@@ -138,17 +148,20 @@ static int vacuum_run(tsr_vacuum *v, tsr_maintenance what, const char *name, tsr
   return rc;
 }
 
-int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, uint64_t *removed, tsr_error *error) {
+int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, const tsr_vacuum_options *options, uint64_t *removed,
+                     tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_vacuum v = {.environment = array->environment, .store = array->store, .array = array};
+  if (options) v.grace = options->grace;
   if (vacuum_run(&v, what, array->path, error) < 0) return tsr__wrap(error, "array %s", array->path);
   *removed = v.removed;
   return TSR_OK;
 }
 
-int tsr_group_vacuum(tsr_group *group, uint64_t *removed, tsr_error *error) {
+int tsr_group_vacuum(tsr_group *group, const tsr_vacuum_options *options, uint64_t *removed, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_vacuum v = {.environment = group->environment, .store = group->store};
+  if (options) v.grace = options->grace;
   if (vacuum_run(&v, TSR_MAINTAIN_METADATA, v.store->name, error) < 0)
     return tsr__wrap(error, "group %s", v.store->name);
   *removed = v.removed;

@@ -36,10 +36,14 @@ static int vacuum_read_file(tsr_vacuum *v, const char *name, const tsr_commit_fi
   return rc;
 }
 
+static int is_recent_commit(tsr_vacuum *v, const char *name, tsr_error *error) {
+  return tsr__vacuum_is_recent(v, tsr__path_of(TSR_DIR_COMMITS, name, "").text, error);
+}
+
 /* Reads all .con and .ign files: `ignored` receives the names that .ign files cancel, `active` the fragments that a
- * .con commits and no .ign cancels. */
-static int vacuum_read_consolidated(tsr_vacuum *v, const tsr_listing *entries, tsr_map *active, tsr_map *ignored,
-                                    tsr_error *error) {
+ * .con commits and no .ign cancels. With `settled` only those of .con files that are older than the grace. */
+static int vacuum_read_consolidated(tsr_vacuum *v, const tsr_listing *entries, bool settled, tsr_map *active,
+                                    tsr_map *ignored, tsr_error *error) {
   for (int con = 0; con < 2; con++)
     for (uint64_t i = 0; i < entries->count; i++) {
       const tsr_commit_file *file;
@@ -48,6 +52,9 @@ static int vacuum_read_consolidated(tsr_vacuum *v, const tsr_listing *entries, t
         continue;
       TSR_TRY(vacuum_read_file(v, entries->entries[i].name, &file, error));
       if (!file) continue;
+      const int recent = con && settled ? is_recent_commit(v, entries->entries[i].name, error) : 0;
+      if (recent < 0) return recent;
+      if (recent) continue;
       for (uint64_t n = 0; !con && n < file->names.count; n++)
         TSR_TRY(tsr__map_put(ignored, file->names.names[n], file->names.names[n], error));
       for (uint64_t n = 0; con && n < file->commits.count; n++) {
@@ -109,7 +116,7 @@ static int find_commits(tsr_vacuum *v, const tsr_buffer *sources, commits_of *fo
   const char *const *names = (const char *const *)(const void *)sources->data;
   *found = (commits_of){.con.memory = memory, .ign.memory = memory, .all.start = UINT64_MAX};
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
-  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, &active, &ignored, error);
+  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, false, &active, &ignored, error);
   for (uint64_t i = 0; i < sources->size / sizeof *names && rc >= 0; i++)
     rc = add_commit(v, &entries, names[i], tsr__map_get(&active, names[i]) != NULL, found, error);
   tsr__map_release(&active);
@@ -301,10 +308,24 @@ static bool vacuum_is_later(const consolidated *a, const consolidated *b) {
   return x != y ? x > y : strcmp(a->name, b->name) > 0;
 }
 
+/* Returns 1 if an .ign is younger than the grace: then entries of .con files may have been cancelled lately. */
+static int has_recent_ignored(tsr_vacuum *v, const tsr_listing *entries, tsr_error *error) {
+  int recent = 0;
+  for (uint64_t i = 0; i < entries->count && recent == 0; i++) {
+    uint64_t stem;
+    if (tsr__name_suffix(entries->entries[i].name, TSR_SUFFIX_IGNORED, &stem))
+      recent = is_recent_commit(v, entries->entries[i].name, error);
+  }
+  return recent;
+}
+
 /* Removes .con files without active entries, and those whose active entries a later .con has. */
 static int vacuum_consolidated(tsr_vacuum *v, const tsr_listing *entries, const tsr_map *ignored, tsr_error *error) {
   uint64_t count = 0;
+  const uint64_t now = v->grace ? tsr__store_now(v->store) : UINT64_MAX;
   consolidated *files;
+  const int cancelled = has_recent_ignored(v, entries, error);
+  if (cancelled < 0) return cancelled;
   TSR_TRY(TSR_ARENA_ARRAY(&v->arena, entries->count, &files, error));
   for (uint64_t i = 0; i < entries->count; i++) {
     uint64_t stem;
@@ -317,7 +338,9 @@ static int vacuum_consolidated(tsr_vacuum *v, const tsr_listing *entries, const 
     bool redundant = false, active = files[i].file->rest.cut; /* TileDB may still be writing it: it stays */
     for (uint64_t n = 0; n < commits->count; n++) active = active || is_active(ignored, &commits->commits[n]);
     for (uint64_t k = 0; k < count && commits->count && active && !redundant; k++)
-      redundant = k != i && vacuum_is_later(&files[k], &files[i]) && has_all(commits, &files[k].file->commits, ignored);
+      redundant = k != i && tsr__add_sat(files[k].modified, v->grace) <= now && vacuum_is_later(&files[k], &files[i]) &&
+                  has_all(commits, &files[k].file->commits, ignored);
+    if (!active && cancelled) continue;
     if (!active || redundant) TSR_TRY(remove_commits(v, files[i].name, error));
   }
   return TSR_OK;
@@ -361,7 +384,9 @@ static int vacuum_ignored(tsr_vacuum *v, tsr_error *error) {
       if (dot) *dot = 0;
       needed = tsr__map_get(&in_con, name.text) != NULL;
     }
-    if (rc >= 0 && file && !needed) rc = remove_commits(v, entries.entries[i].name, error);
+    const int recent = rc >= 0 && file && !needed ? is_recent_commit(v, entries.entries[i].name, error) : 0;
+    if (recent < 0) rc = recent;
+    if (rc >= 0 && file && !needed && !recent) rc = remove_commits(v, entries.entries[i].name, error);
   }
   tsr__map_release(&in_con);
   tsr__listing_release(&entries);
@@ -374,7 +399,7 @@ int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__array_list(v->array, true, true, error));
   TSR_TRY(tsr__vacuum_mend(v, error));
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
-  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, &active, &ignored, error);
+  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, true, &active, &ignored, error);
   tsr__work_more(v->environment, entries.count);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     uint64_t stem;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "format/layout.h"
 #include "array/environment.h"
 #include "array/progress.h"
@@ -15,6 +16,16 @@ int tsr__vacuum_remove(tsr_vacuum *v, const char *name, tsr_error *error) {
   if (rc == TSR_NOT_FOUND) return 0;
   *error = one;
   return rc;
+}
+
+int tsr__vacuum_is_recent(tsr_vacuum *v, const char *path, tsr_error *error) {
+  uint64_t modified;
+  tsr_error one;
+  if (v->grace == 0) return 0;
+  const int rc = tsr__store_modified(v->store, path, &modified, &one);
+  if (rc == TSR_NOT_FOUND) return 1;
+  if (rc < 0) return *error = one, rc;
+  return tsr__add_sat(modified, v->grace) > tsr__store_now(v->store);
 }
 
 int tsr__vacuum_sync(tsr_vacuum *v, const char *directory, tsr_error *error) {

@@ -13,6 +13,7 @@ typedef struct tsr_vacuum { /* pointers are borrowed */
   tsr_array *array; /* NULL: a group */
   tsr_arena arena; /* of one kind of objects: fragments, commits, footers or metadata */
   uint64_t removed; /* files and fragments */
+  uint64_t grace; /* in milliseconds, see tsr_vacuum_options */
 } tsr_vacuum;
 
 typedef struct tsr_vacuum_file { /* a .vac */
@@ -21,10 +22,15 @@ typedef struct tsr_vacuum_file { /* a .vac */
   tsr_name parsed; /* `name` */
   tsr_names names; /* the names in it */
   bool done; /* tsr__vacuum_files_next has returned it */
+  bool stays; /* it was written too lately */
 } tsr_vacuum_file;
 
 /* Removes a file, without counting it in `removed`. Returns 1 if it existed, 0 if not, < 0 on error. */
 int tsr__vacuum_remove(tsr_vacuum *v, const char *name, tsr_error *error);
+
+/* Returns 1 if what the file at this path replaces stays: the file was written less than the grace ago, by the store's
+ * clock, or is gone. Returns 0 if not, < 0 on error. */
+int tsr__vacuum_is_recent(tsr_vacuum *v, const char *path, tsr_error *error);
 
 /* Makes removals from a directory durable. Does nothing if there is no such directory. */
 int tsr__vacuum_sync(tsr_vacuum *v, const char *directory, tsr_error *error);

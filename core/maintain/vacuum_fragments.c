@@ -128,6 +128,8 @@ typedef struct replaced { /* the sources of all .vac files that may be removed *
 static int vacuum_add_replaced(tsr_vacuum *v, tsr_vacuum_file *file, const tsr_map *covered, replaced *all,
                                tsr_error *error) {
   bool goes, timed;
+  const int recent = tsr__vacuum_is_recent(v, file->path, error);
+  if (recent != 0) return TSR_MIN(recent, TSR_OK);
   TSR_TRY(may_remove_sources(v, file, covered, &goes, error));
   if (!goes) return TSR_OK;
   TSR_TRY(vacuum_has_times(v, file, &timed, error));
@@ -193,7 +195,7 @@ static bool vacuum_is_old(tsr_vacuum *v, const char *name, bool directory) {
   tsr_error unseen;
   tsr_listing entries;
   if (tsr__store_modified(v->store, name, &modified, &unseen) < 0) return false;
-  bool old = tsr__add_sat(modified, VACUUM_OLD) <= tsr__environment_now();
+  bool old = tsr__add_sat(modified, TSR_MAX(v->grace, VACUUM_OLD)) <= tsr__store_now(v->store);
   if (!directory || !old) return old;
   if (tsr__vacuum_list(v, name, &entries, &unseen) < 0) return false;
   for (uint64_t i = 0; i < entries.count && old; i++) {
@@ -253,6 +255,15 @@ static int remove_staged(tsr_vacuum *v, const char *directory, const tsr_buffer 
   return rc < 0 ? rc : TSR_OK;
 }
 
+/* Ends old uploads of large files. A server that does not list them, or refuses to, is no error. */
+static int vacuum_uploads(tsr_vacuum *v, tsr_error *error) {
+  const uint64_t now = tsr__store_now(v->store), age = TSR_MAX(v->grace, VACUUM_OLD);
+  tsr_error one;
+  const int rc = tsr__store_end_uploads(v->store, now - TSR_MIN(now, age), &one);
+  if (rc != TSR_INTERRUPT && rc != TSR_NOMEM) return TSR_OK;
+  return *error = one, rc;
+}
+
 /* ---- The entry point --------------------------------------------------------------------------------------------- */
 
 int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
@@ -274,6 +285,7 @@ int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
   if (rc >= 0) rc = remove_debris(v, "", &markers, error);
   if (rc >= 0) rc = remove_staged(v, TSR_DIR_COMMITS, &markers, error);
   if (rc >= 0) rc = remove_staged(v, "", &markers, error);
+  if (rc >= 0) rc = vacuum_uploads(v, error);
   if (rc >= 0) rc = tsr__array_list(v->array, true, true, error);
   tsr__buffer_release(&files);
   tsr__buffer_release(&markers);

@@ -383,6 +383,12 @@ int tsr__store_locked(tsr_file *file, bool *locked, tsr_error *error) {
                     error);
 }
 
+int tsr__store_end_uploads(tsr_store *store, uint64_t before, tsr_error *error) {
+  if (!store->methods->end_uploads) return TSR_OK;
+  const int rc = store->methods->end_uploads(store, before, error);
+  return store_wrap(store, "", rc, error);
+}
+
 uint64_t tsr__store_now(tsr_store *store) {
   struct timespec now;
   if (store->methods->now) return store->methods->now(store);

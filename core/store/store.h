@@ -113,6 +113,7 @@ typedef struct tsr_store_methods {
   int (*make_provisional)(tsr_store *store, const char *path, tsr_error *error);
   /* Removes files; a file that does not exist is no error. */
   int (*remove_many)(tsr_store *store, const char *const *paths, uint64_t count, tsr_error *error);
+  int (*end_uploads)(tsr_store *store, uint64_t before, tsr_error *error); /* NULL: there are no uploads */
   /* Removes a directory with everything in it; a path that does not exist is no error. */
   int (*remove_tree)(tsr_store *store, const char *path, tsr_error *error);
 } tsr_store_methods;
@@ -285,6 +286,9 @@ int tsr__store_remove_many(tsr_store *store, const char *const *paths, uint64_t 
 /* Removes a file, a directory with everything in it, or a symbolic link itself. It follows no link. A path that does not
  * exist is no error. */
 int tsr__store_remove_tree(tsr_store *store, const char *path, tsr_error *error);
+
+/* Ends uploads of large files that were begun before a time (in milliseconds since 1970) and not ended since. */
+int tsr__store_end_uploads(tsr_store *store, uint64_t before, tsr_error *error);
 
 /* Makes a directory. Fails with TSR_EXISTS if anything has this path. The parent must exist, but missing parents of the
  * root are made. */

@@ -713,6 +713,24 @@ static int s3_remove_tree(tsr_store *store, const char *path, tsr_error *error) 
   return rc;
 }
 
+/* Ends the uploads below the root that were begun before a time. */
+static int s3_end_uploads(tsr_store *store, uint64_t before, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  tsr_s3_objects uploads = {.memory = store->memory};
+  s3_key key;
+  TSR_TRY(s3_prefix_of(s, "", &key, error));
+  tsr_s3_call list = {.kind = TSR_S3_UPLOAD_LIST, .key = key.text, .most = TREE_MAX, .objects = &uploads};
+  int rc = one_call(s, &list, error);
+  for (uint64_t i = 0; rc >= 0 && i < uploads.count; i++) {
+    const tsr_s3_object *u = &uploads.at[i];
+    if (u->modified <= 0 || (uint64_t)u->modified >= before) continue; /* 0: the server does not say when */
+    tsr_s3_call end = {.kind = TSR_S3_UPLOAD_ABORT, .key = u->key, .upload_id = u->etag};
+    rc = one_call(s, &end, error);
+  }
+  tsr__s3_objects_release(&uploads);
+  return rc;
+}
+
 /* ---- The store --------------------------------------------------------------------------------------------------- */
 
 static void s3_close(tsr_store *store) {
@@ -754,6 +772,7 @@ static const tsr_store_methods s3_methods = {
     .put_new = s3_put_new,
     .make_provisional = s3_make_provisional,
     .remove_many = s3_remove_many,
+    .end_uploads = s3_end_uploads,
     .remove_tree = s3_remove_tree,
 };
 

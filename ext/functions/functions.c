@@ -148,6 +148,7 @@ static const function functions[] = {
     {"tessera_consolidate", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
     {"tessera_vacuum", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
     {"tessera_vacuum", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
+    {"tessera_vacuum", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
     {"tessera_lease", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_lease},
     {"tessera_copy", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},
     {"tessera_copy", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},

@@ -110,6 +110,19 @@ static int read_option(void *argument, const tsx_json_option *o, tsr_error *erro
                   "no option is called '%s': as_of, since, fragments, max_fragment_mb, memory_mb, purge_deleted", key);
 }
 
+static int read_vacuum_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+  tsr_vacuum_options *options = argument;
+  const double seconds = sqlite3_value_double(o->value);
+  const int type = sqlite3_value_type(o->value);
+  if (strcmp(o->key, "grace_s") != 0) return tsx_fail(error, TSR_ERROR, "no option is called '%s': grace_s", o->key);
+  if (!strcmp(o->type, "null")) return TSR_OK;
+  if ((type != SQLITE_INTEGER && type != SQLITE_FLOAT) || !strcmp(o->type, "true") || !strcmp(o->type, "false"))
+    return tsx_fail(error, TSR_MISMATCH, "'grace_s': expected a number of seconds");
+  if (!(seconds >= 0 && seconds < 1e12)) return tsx_fail(error, TSR_RANGE, "'grace_s': expected 0 to 1e12 seconds");
+  options->grace = (uint64_t)(seconds * 1000);
+  return TSR_OK;
+}
+
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
 
 /* Opens the array or group. Fails if the open transaction has rows for any of the connection's arrays at this path. */
@@ -160,13 +173,16 @@ void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values
 
 void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
   maintenance_call m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_ALL};
+  tsr_vacuum_options options = {0};
   tsr_error error = {0};
   uint64_t removed = 0;
   int code = maintain_open_target(&m, values[0], &error);
   if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
   if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
-  if (code == TSR_OK && m.target.group) code = tsr_group_vacuum(m.target.group, &removed, &error);
-  else if (code == TSR_OK) code = tsr_array_vacuum(m.target.address.array->core, m.what, &removed, &error);
+  if (code == TSR_OK && count > 2 && sqlite3_value_type(values[2]) != SQLITE_NULL)
+    code = tsx_options_each(m.connection->db, values[2], "options", read_vacuum_option, &options, &error);
+  if (code == TSR_OK && m.target.group) code = tsr_group_vacuum(m.target.group, &options, &removed, &error);
+  else if (code == TSR_OK) code = tsr_array_vacuum(m.target.address.array->core, m.what, &options, &removed, &error);
   maintain_finish(context, "tessera_vacuum", &m, code, removed, &error);
 }
 

@@ -345,7 +345,7 @@ static void maintain(session *s) {
   uint64_t count;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     told(s, tsr_array_consolidate(s->array, kinds[i], &options, &count, &s->error));
-  told(s, tsr_array_vacuum(s->array, TSR_MAINTAIN_ALL, &count, &s->error));
+  told(s, tsr_array_vacuum(s->array, TSR_MAINTAIN_ALL, NULL, &count, &s->error));
 }
 
 static int report(void *argument, const tsr_finding *finding) {

@@ -408,6 +408,38 @@ def test_no_merge_spans_an_uncommitted_fragment():
     same(db.query("SELECT count(*) FROM tessera_fragments('db:t')"), [(1,)])
 
 
+def test_a_vacuum_with_grace_keeps_what_was_replaced_lately():
+    """Fragments, commits, footers and metadata stay until the files that replace them are as old as grace_s says."""
+    for place in ("'a', ", ""): # a directory, the database
+        db, path = database(f"CREATE VIRTUAL TABLE t USING tessera({place}x INT DIMENSION(0, 99), a INT)")
+        uri = "db:t"
+        for i in range(3):
+            db.query("INSERT INTO t VALUES(?, 1)", (i,))
+            db.query(f"SELECT tessera_set_metadata('{uri}', 'k', ?)", (i,))
+        for what in ("commits", "fragment_meta", "array_meta", "fragments"):
+            db.query(f"SELECT tessera_consolidate('{uri}', '{what}')")
+        for what in ("NULL", "'commits'", "'fragments'", "'array_meta'", "'fragment_meta'"):
+            same(db.query(f"SELECT tessera_vacuum('{uri}', {what}, '{{\"grace_s\": 600}}')"), [(0,)], f"{place} {what} with a grace")
+        if place:
+            folder = os.path.join(os.path.dirname(path), "a")
+            for name in ("__commits", "__meta", "__fragment_meta"):
+                for file in os.listdir(os.path.join(folder, name)):
+                    os.utime(os.path.join(folder, name, file), (time.time() - 500,) * 2)
+            same(db.query(f"SELECT tessera_vacuum('{uri}', NULL, '{{\"grace_s\": 600}}')"), [(0,)], "500 of 600 seconds")
+            removed = db.query(f"SELECT tessera_vacuum('{uri}', NULL, '{{\"grace_s\": 400.5}}')")[0][0]
+        else:
+            removed = db.query(f"SELECT tessera_vacuum('{uri}', NULL, '{{\"grace_s\": 0}}')")[0][0]
+        same(removed, 8, "removed")
+        same(db.query("SELECT count(*) FROM t"), [(3,)])
+        sound(db)
+        for options, says in (('{"grace_s": -1}', "grace_s"), ('{"grace_s": "x"}', "grace_s"), ('{"grace": 1}', "no option"), ("1", "tessera_vacuum")):
+            try:
+                db.query(f"SELECT tessera_vacuum('{uri}', NULL, ?)", (options,))
+                raise AssertionError(options)
+            except Error as error:
+                check_contains(str(error), says)
+
+
 def test_a_copy_of_the_array_of_an_interrupted_merge():
     """A merge dies between its commit and the rename of its vacuum file: the vacuum file counts under its first name, also in a copy of the array."""
     db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 99), a INT, duplicates=yes)")

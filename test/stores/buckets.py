@@ -94,7 +94,7 @@ class Bucket:
         """The counters of requests of some statements. They agree with what the proxy has seen; its log holds these requests alone."""
         self.proxy.log = []
         found = spent(db, *statements)
-        seen = {"gets": self.proxy.count("GET"), "heads": self.proxy.count("HEAD"), "lists": self.proxy.count("LIST"),
+        seen = {"gets": self.proxy.count("GET"), "heads": self.proxy.count("HEAD"), "lists": self.proxy.count("LIST") + self.proxy.count("UPLOADS"),
                 "puts": self.proxy.count("PUT") + self.proxy.count("PART"), "deletes": self.proxy.count("DELETE") + self.proxy.count("DELETE-MANY")}
         for name, count in seen.items():
             assert found.get(name, 0) == count or found.get("retries"), (name, found, seen)

@@ -17,8 +17,8 @@ FAILED = []
 TODAY = {
     "CREATE of an array": {"total": 16, "round_trips": 14},
     "consolidate commits": {"total": 19, "round_trips": 13},
-    "consolidate fragments": {"round_trips": 26},
-    "vacuum": {"total": 81, "round_trips": 57},
+    "consolidate fragments": {"round_trips": 29},
+    "vacuum": {"total": 82, "round_trips": 58},
     "tessera_add_attribute": {"total": 22, "round_trips": 13},
     "tessera_check": {"round_trips": 34},
     "CREATE VIRTUAL TABLE and one tile": {"lists": 8, "round_trips": 9},

@@ -227,6 +227,7 @@ def test_functions(bucket):
     db = reopen(bucket, uri, "functions")
     assert "added" not in [row[1] for row in rows(db, "PRAGMA table_info(functions)")]
     assert value(db, f"SELECT tessera_consolidate('{uri}')") == 2 # the first one has another schema
+    assert value(db, f"SELECT tessera_vacuum('{uri}', NULL, '{{\"grace_s\": 600}}')") == 0 # by the server's clock
     assert value(db, f"SELECT tessera_vacuum('{uri}')") > 0
     left = {key.split("/")[2] for key in bucket.keys("functions/__fragments/")}
     assert left == {row[0] for row in rows(db, f"SELECT name FROM tessera_fragments('{uri}')")}, f"the vacuum leaves {left}"
@@ -305,6 +306,29 @@ def test_copies(bucket):
     raises(db, "SELECT * FROM gone", says="no such table")
     raises(db, "SELECT tessera_copy(?, ?)", (f"s3://{NAME}/copies/none", f"s3://{NAME}/copies/none2"), says="none")
     assert bucket.keys("copies/none2") == []
+
+
+def test_old_uploads(bucket):
+    """A vacuum ends uploads below the array that were begun a day ago, and no others."""
+    db = bucket.connect()
+    uri = make(bucket, db, "uploads")
+    begun = {key: bucket.boto.create_multipart_upload(Bucket=NAME, Key=key)["UploadId"] for key in ("uploads/__fragments/old", "uploads/__fragments/new", "uploads2/old")}
+    def left():
+        return {upload["Key"] for upload in bucket.boto.list_multipart_uploads(Bucket=NAME).get("Uploads", ())}
+    entries = "".join(f"<Upload><Key>{key}</Key><UploadId>{begun[key]}</UploadId><Initiated>{time}</Initiated></Upload>"
+                      for key, time in (("uploads/__fragments/new", "2999-01-01T00:00:00.000Z"), ("uploads/__fragments/old", "2020-01-01T00:00:00.000Z")))
+    body = f"<ListMultipartUploadsResult><IsTruncated>false</IsTruncated>{entries}</ListMultipartUploadsResult>".encode()
+    # moto says that all uploads were begun in 2010
+    rule = bucket.proxy.fault("replace", kind="UPLOADS", body=body, times=9)
+    db.execute(f"SELECT tessera_vacuum('{uri}', NULL, '{{\"grace_s\": 1e10}}')").fetchall()
+    assert rule["times"] == 8 and left() == set(begun), left()
+    db.execute(f"SELECT tessera_vacuum('{uri}', 'commits')").fetchall()
+    assert rule["times"] == 8 and left() == set(begun), left()
+    db.execute(f"SELECT tessera_vacuum('{uri}')").fetchall()
+    assert left() == set(begun) - {"uploads/__fragments/old"}, left()
+    bucket.proxy.clear()
+    bucket.proxy.fault("status", kind="UPLOADS", status=403, code="AccessDenied", times=9)
+    db.execute(f"SELECT tessera_vacuum('{uri}')").fetchall() # who may not list uploads may vacuum all the same
 
 
 def test_groups(bucket):
@@ -676,7 +700,7 @@ def test_counters(bucket):
     assert stats(db)["retries"] == 2 and stats(db)["lists"] == bucket.proxy.count("LIST") - 2, (stats(db), bucket.proxy.count("LIST"))
 
 
-TESTS = (test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes,
+TESTS = (test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes,
          test_server_without_conditions, test_secrets, test_counters)
 
 if __name__ == "__main__":

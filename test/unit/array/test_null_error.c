@@ -617,7 +617,7 @@ CASE(tsr_array_mergeable) {
 
 CASE(tsr_array_vacuum) {
   uint64_t removed;
-  TELL(tsr_array_vacuum(sparse, TSR_MAINTAIN_ALL, &removed, e));
+  TELL(tsr_array_vacuum(sparse, TSR_MAINTAIN_ALL, NULL, &removed, e));
 }
 
 static const int64_t number = 7;
@@ -641,7 +641,7 @@ CASE(tsr_group_vacuum) {
   uint64_t count;
   set_twice();
   ok(tsr_group_consolidate(group, NULL, &count, &error));
-  TELL(tsr_group_vacuum(group, &count, e));
+  TELL(tsr_group_vacuum(group, NULL, &count, e));
 }
 
 /* ---- What describes data ----------------------------------------------------------------------------------------- */

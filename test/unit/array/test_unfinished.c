@@ -76,7 +76,7 @@ static void consolidate(tsr_maintenance what) {
 }
 static uint64_t vacuum(tsr_maintenance what) {
   uint64_t removed;
-  ok(tsr_array_vacuum(array, what, &removed, &error));
+  ok(tsr_array_vacuum(array, what, NULL, &removed, &error));
   return removed;
 }
 
@@ -182,7 +182,7 @@ static void test_vacuumed_commits_are_not_lost_silently(void **state) {
     change_at(&con, 60);
     age("__fragments");
     assert_refused("CORRUPT", "Bring the file back");
-    assert_int_equal(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &removed, &error), TSR_CORRUPT);
+    assert_int_equal(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, NULL, &removed, &error), TSR_CORRUPT);
     assert_true(tsr__store_exists(array->store, con.text));
     check(1, 3); /* notes of three directories that nothing commits */
     done();

@@ -330,7 +330,7 @@ static void test_views_survive_consolidation_and_vacuum(void **state) {
       check_sound(k);
       if (round == 1) {
         array = open_array(k);
-        ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &merged, &error));
+        ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, NULL, &merged, &error));
         tsr_array_close(array);
         check_views(k, !keeps_times(k), "vacuumed");
         if (!keeps_times(k)) keep_views(k);
@@ -344,7 +344,7 @@ static void test_views_survive_consolidation_and_vacuum(void **state) {
       if (k->version >= 12 || others[o] != TSR_MAINTAIN_COMMITS) ok(code);
       else assert_int_equal(code, TSR_UNSUPPORTED);
       check_views(k, !keeps_times(k) && parts, "other files consolidated");
-      ok(tsr_array_vacuum(array, o == 2 ? TSR_MAINTAIN_ALL : others[o], &merged, &error));
+      ok(tsr_array_vacuum(array, o == 2 ? TSR_MAINTAIN_ALL : others[o], NULL, &merged, &error));
       tsr_array_close(array);
       check_views(k, !keeps_times(k) && (parts || o == 2), "other files vacuumed");
     }
@@ -504,7 +504,7 @@ static void test_views_survive_crashes(void **state) {
         tsr_array *array = open_array(k);
         break_store(array, calls);
         lies = i == 0 || i == 8 || i == 10;
-        int code = vacuum ? tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &count, &error)
+        int code = vacuum ? tsr_array_vacuum(array, TSR_MAINTAIN_ALL, NULL, &count, &error)
                           : tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, NULL, &count, &error);
         array->store->methods = intact;
         tsr_array_close(array);
@@ -541,7 +541,7 @@ static int merge_commits(tsr_array *array) {
 }
 static int vacuum_all(tsr_array *array) {
   uint64_t count;
-  return tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &count, &error);
+  return tsr_array_vacuum(array, TSR_MAINTAIN_ALL, NULL, &count, &error);
 }
 
 /* Runs `step` with each lookup of a directory failing, only this one (`once`) or this and all later ones, until none
@@ -735,7 +735,7 @@ static void test_vacuum_removes_old_debris(void **state) {
                                  &error));
   ok(tsr__store_append(file, marker, sizeof marker - 1, &error));
   tsr__store_close_file(file);
-  ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &removed, &error));
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, NULL, &removed, &error));
   assert_int_equal(removed, 3);
   assert_false(tsr__store_exists(store, files[0]));
   assert_true(tsr__store_exists(store, files[1]));
@@ -765,7 +765,7 @@ static void test_purge_drops_deleted_cells(void **state) {
     array = open_array(&k);
     ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
     assert_int_equal(merged, TIMES);
-    ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &merged, &error));
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, NULL, &merged, &error));
     read_view(array, 0, 1000, &now); /* the same times as view 19 */
     assert_int_equal(now.count, before[19].count);
     assert_memory_equal(now.rows, before[19].rows, now.count * sizeof(row));

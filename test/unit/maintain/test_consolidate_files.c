@@ -18,7 +18,7 @@ static void consolidate(tsr_array *array, tsr_maintenance what) {
 }
 static void vacuum(tsr_array *array, tsr_maintenance what) {
   uint64_t removed;
-  ok(tsr_array_vacuum(array, what, &removed, &error));
+  ok(tsr_array_vacuum(array, what, NULL, &removed, &error));
 }
 
 /* Returns how many files a first snapshot of an array opens, without the schema. */

@@ -64,7 +64,7 @@ static void merge_and_compare(tsr_array *array, uint64_t fragments, const char *
   assert_int_equal(merge_small(array), fragments);
   assert_string_equal(cells_of(array, TSR_TIME_NOW), expected);
   uint64_t removed;
-  ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &removed, &error));
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, NULL, &removed, &error));
   assert_string_equal(cells_of(array, TSR_TIME_NOW), expected);
   tsr_array_close(array);
   remove_tree(path);

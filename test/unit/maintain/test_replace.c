@@ -102,7 +102,7 @@ static void no_faults(void) {
   tsr_check_options options = {.threads = 1};
   uint64_t removed;
   tsr_array *array = open_small();
-  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, NULL, &removed, &error));
   tsr_array_close(array);
   ok(tsr_array_check(environment, path, &options, count_fault, NULL, &error));
 }
@@ -120,7 +120,7 @@ static void merge_and_vacuum(void) {
   uint64_t removed;
   merge_first_two();
   tsr_array *array = open_small();
-  ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, NULL, &removed, &error));
   tsr_array_close(array);
 }
 
@@ -134,7 +134,7 @@ static void test_merge_during_consolidation_of_commits(void **state) {
     write_small(array, 20, 0, 0, NULL);
     write_small(array, 30, 4, 4, NULL);
     ok(tsr_array_consolidate(array, TSR_MAINTAIN_COMMITS, NULL, &merged, &error));
-    ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, NULL, &removed, &error));
     assert_int_equal(removed, 3);
     write_small(array, 40, 5, 5, NULL);
     watch(array, ".con", vacuumed ? merge_and_vacuum : merge_first_two);
@@ -148,7 +148,7 @@ static void test_merge_during_consolidation_of_commits(void **state) {
     }
     tsr_array_close(array);
     merge_small(array = open_small()); /* later merges and vacuums work */
-    ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &removed, &error));
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, NULL, &removed, &error));
     assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=1001 4=3004 5=4005 ");
     no_faults();
     tsr_array_close(array);
@@ -161,7 +161,7 @@ static void test_merge_during_consolidation_of_commits(void **state) {
 static void vacuum_commits(void) {
   uint64_t removed;
   tsr_array *array = open_small();
-  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, NULL, &removed, &error));
   assert_int_equal(removed, 3); /* all except that of the merged fragment */
   tsr_array_close(array);
 }
@@ -219,7 +219,7 @@ static void come_late_at(bool dense) {
     merge_first_two();
     watch(array, "__", come_late);
     passed = at;
-    ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, NULL, &removed, &error));
     done = others != NULL;
     others = NULL;
     unwatch(array);
@@ -272,7 +272,7 @@ static void test_torn_listing_keeps_ign(void **state) {
     watched.list = torn_list;
     removals = true; /* with torn_list, listings count as well */
     passed = at;
-    ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, NULL, &removed, &error));
     done = others != NULL;
     others = NULL;
     removals = false;
@@ -298,7 +298,7 @@ static void cancel_and_vacuum(void) {
   ok(tsr__file_publish(store, "__commits/__10_10_b0000000000000000000000000000000_22.ign", line, strlen(line), &error));
   tsr__store_close(store);
   tsr_array *array = open_small();
-  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, NULL, &removed, &error));
   tsr_array_close(array);
 }
 static void test_two_vacuums_remove_the_same_con(void **state) {
@@ -324,7 +324,7 @@ static void test_two_vacuums_remove_the_same_con(void **state) {
       }
       watch(array, ".con", cancel_and_vacuum);
       removals = true;
-      ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, &removed, &error));
+      ok(tsr_array_vacuum(array, TSR_MAINTAIN_COMMITS, NULL, &removed, &error));
       removals = false;
       act_before(".con"); /* if no .con was removed, the other process runs now */
       unwatch(array);
@@ -392,7 +392,7 @@ static void test_merge_survives_rename_of_other_vacuum_file(void **state) {
 static void vacuum_fragments(void) {
   uint64_t removed;
   tsr_array *array = open_small();
-  ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, NULL, &removed, &error));
   assert_int_equal(removed, 3); /* two fragments and the vacuum file */
   tsr_array_close(array);
 }
@@ -426,7 +426,7 @@ static void merge_with_later(int32_t x, const char *const *fragments, bool vacuu
   while (tsr__environment_now() <= later) usleep(500);
   ok(tsr_array_consolidate(array, TSR_MAINTAIN_FRAGMENTS, &options, &merged, &error));
   assert_true(merged >= 2);
-  if (vacuumed) ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, &removed, &error));
+  if (vacuumed) ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, NULL, &removed, &error));
   tsr_array_close(array);
 }
 static void merge_all_with_later(void) { merge_with_later(3, NULL, true); }
@@ -536,7 +536,7 @@ static void merge_metadata(void) {
   uint64_t count;
   tsr_array *array = open_small();
   ok(tsr_array_consolidate(array, TSR_MAINTAIN_METADATA, NULL, &count, &error));
-  ok(tsr_array_vacuum(array, TSR_MAINTAIN_METADATA, &count, &error));
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_METADATA, NULL, &count, &error));
   put_metadata(array, "c", 3);
   tsr_array_close(array);
 }
