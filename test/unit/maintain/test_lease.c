@@ -103,7 +103,7 @@ static void the_check_and_the_vacuum_leave_leases_alone(void **state) {
   ok(tsr_array_check(environment, path, &(tsr_check_options){.threads = 1}, count_findings, &findings, &error));
   assert_int_equal(findings, 0);
   tsr_array *array = open_small();
-  ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, &removed, &error));
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_ALL, NULL, &removed, &error));
   tsr_array_close(array);
   assert_string_equal(lease_files(), ".lease_1 ");
   ok(tsr_array_drop(environment, path, &error));
