@@ -317,8 +317,7 @@ typedef struct tsr_snapshot tsr_snapshot;
  * array. */
 TSR_API int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                               tsr_snapshot **snapshot, tsr_error *error);
-/* Gives a snapshot that was opened before with the same arguments, without looking whether the array has changed: for
- * estimates. Returns 1 and a snapshot, which the caller closes, or 0 if there is none, or if a look costs so little that
+/* Gives a snapshot of what was listed before, without looking whether the array has changed: for estimates. Returns 1 and a snapshot, which the caller closes, or 0 if there is none, or if a look costs so little that
  * the caller should open one. */
 TSR_API int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                                 tsr_snapshot **snapshot);

@@ -31,6 +31,7 @@
 #define SCHEMA_MAX        (256u << 20) /* largest schema, unfiltered, in bytes */
 #define CACHE_DEFAULT     (256u << 20)
 #define ARRAY_THREADS_MAX 8
+#define OPENING_MS        100 /* for so long the schemas that were listed while an array was opened are the present ones */
 
 typedef struct tsr_schema_entry {
   tsr_schema schema;
@@ -131,8 +132,7 @@ int tsr__directory_open(tsr_environment *environment, const char *directory, tsr
 }
 
 static int open_bucket(tsr_environment *environment, const char *uri, tsr_store **store, tsr_error *error) {
-  if (!environment->scopes)
-    return tsr__fail(error, TSR_NOT_FOUND, "no scope for %s: call tessera_s3 first", uri);
+  if (!environment->scopes) return tsr__fail(error, TSR_NOT_FOUND, "no scope for %s: call tessera_s3 first", uri);
   return tsr__store_s3_open(environment->scopes, &environment->memory, uri, store, error);
 }
 
@@ -187,6 +187,17 @@ static void unlink_array(tsr_array *array) {
   tsr__count(array->environment, TSR_COUNT_bytes_read, array->store->bytes_read - array->counted.bytes);
 }
 
+/* Lists an array that is being opened: its schemas, or all of it if a listing is a request to a server, since the first
+ * reader then needs no further trip. What is damaged apart from the schemas is reported to the first reader. */
+static int list_first(tsr_array *array, tsr_error *error) {
+  tsr_error unseen;
+  if (array->store->stamps_are_listings && !array->schemas.pending) {
+    const int rc = tsr__array_list(array, true, true, &unseen);
+    if (rc >= 0) return rc;
+  }
+  return tsr__array_list(array, false, true, error);
+}
+
 int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
                           const tsr_array_options *options, tsr_array **array, tsr_error *error) {
   static const tsr_array_options none = {0};
@@ -219,7 +230,7 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   }
   rc = tsr__cache_open(&a->memory, options->cache_bytes ? options->cache_bytes : CACHE_DEFAULT, &a->cache, error);
   if (rc < 0) goto done;
-  rc = tsr__array_list(a, false, true, error);
+  rc = list_first(a, error);
   if (rc < 0) goto done;
   /* finds out whether the key is right */
   rc = tsr__array_schema_at(a, tsr__environment_present(a->environment), &schema, error);
@@ -227,6 +238,7 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
     if (rc != TSR_AUTH) tsr__wrap(error, "array %s", path);
     goto done;
   }
+  if (store->stamps_are_listings) a->opened = tsr__moment();
   *array = a;
   return TSR_OK;
 done:
@@ -420,7 +432,9 @@ int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **sc
 
 int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  TSR_TRY(tsr__array_list(array, false, false, error));
+  const bool just_opened = array->opened && tsr__moment() - array->opened < OPENING_MS;
+  array->opened = 0;
+  if (!just_opened) TSR_TRY(tsr__array_list(array, false, false, error));
   return tsr_array_schema_listed(array, as_of, schema, error);
 }
 

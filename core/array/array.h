@@ -82,6 +82,7 @@ struct tsr_array {
   tsr_registry registry;
   tsr_open_files open_files;
   tsr_array_snapshots snapshots;
+  uint64_t opened; /* tsr__moment at which it was opened, until somebody uses the schemas that were listed then; else 0 */
   char settled[TSR_COMMIT_PATH]; /* the last commit that a writer of this array has published, and that has no marker */
 };
 

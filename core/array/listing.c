@@ -423,13 +423,13 @@ static bool will_read(renewal *r, const char *name, const char *path) {
   return false;
 }
 
-/* Tells the store which files of __commits will be read, and the newest file of footers. */
+/* Tells the store which files of __commits will be read, the newest file of footers, and the newest schema. */
 static int expect_commit_files(renewal *r, const tsr_listing *entries) {
   const tsr_commit_list *footers = &r->listing->footers;
   const char **paths;
   uint64_t count = 0;
   if (!tsr__store_expects(r->array->store)) return TSR_OK;
-  TSR_TRY(TSR_ARENA_ARRAY(&r->listing->arena, entries->count + 1, &paths, r->error));
+  TSR_TRY(TSR_ARENA_ARRAY(&r->listing->arena, entries->count + 2, &paths, r->error));
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name, *path, *paired;
     uint64_t stem;
@@ -448,6 +448,9 @@ static int expect_commit_files(renewal *r, const tsr_listing *entries) {
   bool listed = !newest || tsr__map_get(&r->array->commit_files.by_path, newest->path);
   for (uint64_t i = 0; i < count && !listed; i++) listed = !strcmp(paths[i], newest->path);
   if (!listed) paths[count++] = newest->path;
+  const tsr_commit_list *schemas = &r->listing->schemas;
+  const tsr_committed *schema = &schemas->items[schemas->count - 1];
+  if (!tsr__map_get(&r->array->schemas.by_name, schema->name)) paths[count++] = schema->path;
   tsr__store_expect_files(r->array->store, paths, count);
   return TSR_OK;
 }

@@ -634,6 +634,7 @@ int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t sin
                         tsr_snapshot **snapshot) {
   const snapshot_request request = {.schema = schema, .since = since, .as_of = as_of};
   const tsr_array_snapshots *kept = &array->snapshots;
+  tsr_error unseen;
   if (!array->store->stamps_are_listings || !array->listing) return 0;
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
     if (!kept->recent[i] || !may_share(kept->recent[i], &request, present(array))) continue;
@@ -641,7 +642,10 @@ int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t sin
     tsr__snapshot_hold(*snapshot);
     return 1;
   }
-  return 0;
+  if (!array->listing->complete || kept->frozen || make_with_retries(array, &request, snapshot, &unseen) < 0) return 0;
+  forget_outdated(array);
+  keep_recent(&array->snapshots, *snapshot);
+  return 1;
 }
 
 int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
