@@ -1,4 +1,5 @@
-"""Runs the tests of object stores beside every server that can be had: moto, and versitygw if it is built or can be built with Go.
+"""Runs the tests of object stores beside every server that can be had: moto, and versitygw if it is built or can be built with Go; minio and
+rclone if they are built (servers.py). rclone ignores If-None-Match, so arrays are only read there.
 
 usage: all.py CLIENT FOLDER LIBRARY CORPUS TILEDB_ENVIRONMENT
 """
@@ -8,32 +9,51 @@ import sys
 
 import servers
 
-TESTS = ("calls", "faults")                                            # of the client
-ARRAYS = ("surface", "requests", "both_ways", "transactions", "corpus") # of arrays, by SQL
+HERE = os.path.dirname(os.path.abspath(__file__))
+CALLS = ("calls", "faults") # of the client
+ARRAYS = ("surface", "requests", "both_ways", "transactions", "corpus", "cluster") # of arrays, by SQL
+TESTS = {"moto": CALLS + ARRAYS, "versitygw": CALLS + ARRAYS, "minio": ("surface", "both_ways", "transactions", "corpus", "cluster"), "rclone": ("corpus",)}
+
+
+def dask(folder):
+    """The Python of an environment that has Dask, made on first use; None if Dask cannot be installed."""
+    python = os.path.join(folder, "dask", "bin", "python")
+    if not os.path.exists(python) and subprocess.run([sys.executable, "-m", "venv", os.path.join(folder, "dask")], check=False).returncode:
+        return None
+    installed = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "dask", "distributed"], check=False).returncode == 0
+    return os.path.abspath(python) if installed else None
+
+
+def command(test, kind, arguments, program, python):
+    """The words of a test's command line."""
+    client, folder, library, corpus, tiledb = arguments
+    script = os.path.join(HERE, f"{test}.py")
+    if test in CALLS:
+        return [sys.executable, script, client, os.path.join(folder, f"{kind}-{test}"), kind] + [program] * (kind == "versitygw")
+    more = {"both_ways": [tiledb], "corpus": [corpus]}.get(test, [])
+    options = {"requests": ["--many"], "cluster": ["--dask", python] if python else []}.get(test, [])
+    return [sys.executable, script, library, os.path.join(folder, test), *more, kind, *options]
 
 
 def main():
-    client, folder, library, corpus, tiledb = sys.argv[1:6]
-    more = {"both_ways": [tiledb], "corpus": [corpus]}
-    program = servers.versitygw(os.path.join(folder, "go"))
-    if not program:
-        print("versitygw could not be built; Go is needed", file=sys.stderr)
-    failed = 0
-    for kind in ("moto", "versitygw") if program else ("moto",):
-        for test in TESTS:
+    arguments = sys.argv[1:6]
+    folder, passed, failed, skipped = os.path.join(arguments[1], "go"), 0, 0, 0
+    python = dask(arguments[1])
+    if not python:
+        print("Dask could not be installed: plain processes take its place")
+    for kind, tests in TESTS.items():
+        program = None if kind == "moto" else servers.program_of(kind, folder)
+        if kind != "moto" and not program:
+            print(f"{kind} is not built: its {len(tests)} tests are skipped; Go builds versitygw, and minio and rclone with TESSERA_STORES=all")
+            skipped += len(tests)
+            continue
+        for test in tests:
             print(f"==> {test} beside {kind}", flush=True)
-            script = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{test}.py")
-            arguments = [script, client, os.path.join(folder, f"{kind}-{test}"), kind] + [program] * (kind == "versitygw")
-            failed += subprocess.run([sys.executable, *arguments], check=False).returncode != 0
-        for test in ARRAYS:
-            print(f"==> {test} beside {kind}", flush=True)
-            script = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{test}.py")
-            environment = dict(os.environ, TESSERA_VERSITYGW=os.path.join(folder, "go"))
-            arguments = [script, library, os.path.join(folder, test), *more.get(test, ()), kind] + ["--many"] * (test == "requests")
-            failed += subprocess.run([sys.executable, *arguments], check=False, env=environment).returncode not in (0, 77)
-    each = len(TESTS) + len(ARRAYS)
-    print(f"{each * 2 - failed - (0 if program else each)} passed, {failed + (0 if program else each)} failed")
-    return 1 if failed or not program else 0
+            environment = dict(os.environ, TESSERA_VERSITYGW=folder)
+            code = subprocess.run(command(test, kind, arguments, program, python), check=False, env=environment).returncode
+            passed, failed, skipped = passed + (code == 0), failed + (code not in (0, 77)), skipped + (code == 77)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not servers.versitygw(folder) else 0
 
 
 if __name__ == "__main__":

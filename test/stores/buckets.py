@@ -15,11 +15,11 @@ import sys
 import traceback
 
 from fault_proxy import FaultProxy
-from servers import KEY_ID, REGION, SECRET, Server, versitygw
+from servers import KEY_ID, REGION, SECRET, Server, program_of
 
 NAME = "bucket"
 ARGUMENTS = list(sys.argv)
-KINDS = ("moto", "versitygw")
+KINDS = ("moto", "versitygw", "minio", "rclone")
 COUNTERS = ("store_gets", "store_heads", "store_lists", "store_puts", "store_deletes", "store_retries", "store_round_trips")
 
 
@@ -164,7 +164,7 @@ def preload_sanitizer():
 
 
 def run(tests, name):
-    """Runs tests on the servers that the command line names: SCRIPT LIBRARY FOLDER [moto | versitygw] ... Returns the exit code."""
+    """Runs tests on the servers that the command line names: SCRIPT LIBRARY FOLDER [moto | versitygw | minio | rclone] ... Returns the exit code."""
     preload_sanitizer()
     library, folder = sys.argv[1:3]
     kinds = [word for word in sys.argv[3:] if word in KINDS] or ["moto"]
@@ -175,10 +175,10 @@ def run(tests, name):
     tests = [test for test in tests if not words or test.__name__ in words]
     for kind in kinds:
         program = None
-        if kind == "versitygw":
-            program = versitygw(os.environ.get("TESSERA_VERSITYGW", os.path.join(folder, "go")))
+        if kind != "moto":
+            program = program_of(kind, os.environ.get("TESSERA_VERSITYGW", os.path.join(folder, "go")))
             if not program:
-                print("skipped: versitygw cannot be built, for there is no Go")
+                print(f"skipped: {kind} is not built, or cannot be built without Go")
                 return 77
         with Bucket(kind, library, fresh(os.path.join(folder, name + "-" + kind)), program) as bucket:
             for test in tests:

@@ -5,6 +5,12 @@
   versitygw  a gateway over a directory, from the Go module github.com/versity/versitygw; checks signatures, regions, clocks. It is built into
              a folder on first use, which takes some minutes: versitygw(folder) returns the program, or None where there is no Go.
 
+  minio      in one folder, from the Go module github.com/minio/minio; checks signatures.
+  rclone     `rclone serve s3` over a directory, from the Go module github.com/rclone/rclone.
+
+minio and rclone take ten minutes to build: `./run stores` builds them if the environment variable TESSERA_STORES says `all`, and uses them if
+they are there.
+
   with Server("moto", folder) as server:
       server.client().create_bucket(Bucket="b")     # boto3
 """
@@ -17,29 +23,41 @@ import time
 
 KEY_ID, SECRET, REGION = "tesseratestkey", "tesseratestsecret", "us-east-1"
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+MINIO = "github.com/minio/minio@latest" # its releases have no versions that Go knows
+RCLONE = "github.com/rclone/rclone@v1.71.2"
 
 
-def versitygw(folder):
-    """The program, built into the folder if it is not there yet; None if it cannot be built."""
+def built(folder, name, module, may_build=True):
+    """A program of a Go module, built into the folder if it is not there yet; None if it cannot be built."""
     folder = os.path.abspath(folder) # Go refuses relative ones
-    program = os.path.join(folder, "bin", "versitygw")
+    program = os.path.join(folder, "bin", name)
     if os.path.exists(program):
         return program
     go = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
-    if not go:
+    if not go or not may_build:
         return None
     os.makedirs(folder, exist_ok=True)
     environment = dict(os.environ, GOBIN=os.path.join(folder, "bin"), GOCACHE=os.path.join(folder, "cache"),
                        GOMODCACHE=os.path.join(folder, "mod"), GOFLAGS="-modcacherw")
-    for name in ("LD_PRELOAD", "ASAN_OPTIONS"):
-        environment.pop(name, None)
-    print("building versitygw; this takes some minutes", flush=True)
-    subprocess.run([go, "install", VERSITYGW], env=environment, check=False)
+    for variable in ("LD_PRELOAD", "ASAN_OPTIONS"):
+        environment.pop(variable, None)
+    print(f"building {name}; this takes some minutes", flush=True)
+    subprocess.run([go, "install", module], env=environment, check=False)
     if not os.path.exists(program):
         return None
-    for name in ("cache", "mod"): # most of a gigabyte that is not needed any more
-        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    for cache in ("cache", "mod"): # most of a gigabyte that is not needed any more
+        shutil.rmtree(os.path.join(folder, cache), ignore_errors=True)
     return program
+
+
+def versitygw(folder):
+    return built(folder, "versitygw", VERSITYGW)
+
+
+def program_of(kind, folder):
+    """The program of a server other than moto, or None if it cannot be had."""
+    modules = {"versitygw": VERSITYGW, "minio": MINIO, "rclone": RCLONE}
+    return built(folder, kind, modules[kind], kind == "versitygw" or os.environ.get("TESSERA_STORES") == "all")
 
 
 def free_port():
@@ -54,6 +72,11 @@ class Server:
     def command(self):
         if self.kind == "moto":
             return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        if self.kind == "minio":
+            return [self.program, "server", "--quiet", "--address", f"127.0.0.1:{self.port}", "--console-address", "127.0.0.1:0", f"{self.folder}/data"]
+        if self.kind == "rclone":
+            return [self.program, "serve", "s3", "--addr", f"127.0.0.1:{self.port}", "--auth-key", f"{KEY_ID},{SECRET}", "--vfs-cache-mode", "off",
+                    f"{self.folder}/data"]
         return [self.program, "--port", f"127.0.0.1:{self.port}", "--region", REGION, "posix", "--sidecar", f"{self.folder}/meta", f"{self.folder}/data"]
 
     def __enter__(self):
@@ -62,7 +85,8 @@ class Server:
             shutil.rmtree(self.folder, ignore_errors=True)
             for name in ("data", "meta"):
                 os.makedirs(os.path.join(self.folder, name))
-            environment = dict(os.environ, ROOT_ACCESS_KEY=KEY_ID, ROOT_SECRET_KEY=SECRET, HOME=self.folder, NO_PROXY="127.0.0.1",
+            environment = dict(os.environ, ROOT_ACCESS_KEY=KEY_ID, ROOT_SECRET_KEY=SECRET, MINIO_ROOT_USER=KEY_ID,
+                               MINIO_ROOT_PASSWORD=SECRET, HOME=self.folder, NO_PROXY="127.0.0.1",
                                S3_IGNORE_SUBDOMAIN_BUCKETNAME="true")
             for name in ("LD_PRELOAD", "ASAN_OPTIONS"):
                 environment.pop(name, None)
