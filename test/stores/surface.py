@@ -5,8 +5,10 @@ usage: surface.py LIBRARY FOLDER [moto | versitygw] [NAME OF TEST ...]
 import json
 import os
 import re
+import shutil
 import socket
 import sqlite3
+import ssl
 import subprocess
 import sys
 import threading
@@ -306,6 +308,100 @@ def test_copies(bucket):
     raises(db, "SELECT * FROM gone", says="no such table")
     raises(db, "SELECT tessera_copy(?, ?)", (f"s3://{NAME}/copies/none", f"s3://{NAME}/copies/none2"), says="none")
     assert bucket.keys("copies/none2") == []
+
+
+def test_parts(bucket):
+    """A large file is sent and read in parts of part_mb. A part that fails for a moment is sent again; an upload that fails is ended and shows nothing."""
+    db = bucket.connect(part_mb=5)
+    uri = f"s3://{NAME}/parts"
+    db.execute(f"CREATE VIRTUAL TABLE parts USING tessera('{uri}', x INT32 DIMENSION(0, 9, 10), b BLOB)")
+    large = os.urandom(12 << 20)
+    bucket.proxy.clear()
+    bucket.proxy.fault("status", kind="COMPLETE", status=403, code="AccessDenied", times=99)
+    raises(db, "INSERT INTO parts VALUES (1, ?)", (large,), code="SQLITE_AUTH", says="AccessDenied")
+    assert bucket.proxy.count("ABORT") == 1 and "Uploads" not in bucket.boto.list_multipart_uploads(Bucket=NAME, Prefix="parts/")
+    bucket.proxy.clear()
+    other = load_open(bucket, uri)
+    assert rows(db, "SELECT x FROM parts") == rows(other, "SELECT x FROM t") == []
+    rule = bucket.proxy.fault("status", kind="PART", skip=1, status=503, code="SlowDown", times=1)
+    db.execute("INSERT INTO parts VALUES (2, ?)", (large,))
+    assert rule["times"] == 0 and bucket.proxy.count("PART") == 4 and bucket.proxy.count("COMPLETE") == 1, bucket.log()
+    assert [size for size in sorted(entry["sent"] for entry in bucket.proxy.log if entry["kind"] == "PART")][-2:] == [5 << 20] * 2
+    second = bucket.connect(part_mb=5)
+    second.execute(f"CREATE VIRTUAL TABLE parts USING tessera('{uri}')")
+    assert rows(db, "SELECT b FROM parts") == rows(second, "SELECT b FROM parts") == rows(other, "SELECT b FROM t") == [(large,)]
+
+
+class Encrypted:
+    """A port with TLS and a certificate that nobody has signed; it passes what it gets on to another port."""
+
+    def __init__(self, port, folder):
+        self.to, self.count, self.certificate = port, 0, os.path.join(folder, "certificate.pem")
+        key = os.path.join(folder, "key.pem")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", self.certificate], check=True, capture_output=True)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(self.certificate, key)
+
+    def __enter__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+        return self
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        try:
+            with client, socket.create_connection(("127.0.0.1", self.to)) as server:
+                client.settimeout(10)
+                secure = self.context.wrap_socket(client, server_side=True)
+                self.count += 1
+                secure.settimeout(None)
+                threading.Thread(target=self.pump, args=(server, secure), daemon=True).start()
+                self.pump(secure, server)
+        except OSError:
+            pass # the other side does not trust the certificate
+
+    def pump(self, source, target):
+        try:
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+
+def test_certificates(bucket):
+    """A server is trusted by ca_file, and not without it; nothing is sent to one that is not trusted."""
+    if not shutil.which("openssl"):
+        print("    skipped: there is no openssl")
+        return
+    uri = f"s3://{NAME}/encrypted"
+    create = f"CREATE VIRTUAL TABLE t USING tessera('{uri}', x INT32 DIMENSION(0, 9, 10), a INT32)"
+    with Encrypted(bucket.proxy.port, bucket.folder) as server:
+        url = f"https://127.0.0.1:{server.port}"
+        bucket.proxy.clear()
+        db = load(bucket.library)
+        scope(db, 0, endpoint=url, retries=0)
+        message = raises(db, create, says="certificate")
+        assert server.count == 0 and not bucket.proxy.log and SECRET not in message, (message, server.count)
+        scope(db, 0, endpoint=url, ca_file=server.certificate)
+        db.execute(create)
+        db.execute("INSERT INTO t VALUES (1, 2)")
+        assert server.count > 0 and rows(db, "SELECT x, a FROM t") == rows(load_open(bucket, uri), "SELECT x, a FROM t") == [(1, 2)]
+        other = load(bucket.library)
+        scope(other, 0, endpoint=url, ca_file="/nowhere.pem", retries=0)
+        raises(other, f"SELECT * FROM tessera_array('{uri}')")
 
 
 def test_old_uploads(bucket):
@@ -700,7 +796,7 @@ def test_counters(bucket):
     assert stats(db)["retries"] == 2 and stats(db)["lists"] == bucket.proxy.count("LIST") - 2, (stats(db), bucket.proxy.count("LIST"))
 
 
-TESTS = (test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes,
+TESTS = (test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_parts, test_certificates, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes,
          test_server_without_conditions, test_secrets, test_counters)
 
 if __name__ == "__main__":
