@@ -126,7 +126,8 @@ TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, t
   X(bytes_read) X(bytes_decoded) X(cells_decoded) X(rows_returned) \
   X(commits_listed) X(tiles_ahead) \
   X(store_gets) X(store_heads) X(store_lists) X(store_puts) X(store_deletes) X(store_retries) \
-  X(store_round_trips) X(store_bytes_sent)
+  X(store_round_trips) X(store_bytes_sent) \
+  X(cells_computed) X(coordinates_evaluated) X(groups_made)
 /* clang-format on */
 typedef struct tsr_counters {
 #define X(name) uint64_t name;

@@ -1,0 +1,284 @@
+/* query_keys.c: the groups of cells by numbered keys: as numbers of a grid, or as words of a key. */
+#include <string.h>
+
+#include "model/datatype.h"
+#include "read/subtile.h"
+#include "analyze/query_run.h"
+
+#define GRID_ALWAYS (UINT64_C(1) << 22) /* a grid may have so many groups, or as many as there are cells */
+
+/* ---- Preparing --------------------------------------------------------------------------------------------------- */
+
+static bool key_is_numbered(const tsr_query_key *key) { return key->numbers != NULL; }
+
+/* Finds or makes the axis of a numbered key. */
+static int query_axis_of(tsr_query_run *run, const tsr_query_key *key, uint32_t *axis, tsr_error *error) {
+  const tsr_schema *schema = run->snapshot->schema;
+  const uint32_t fields = schema->dimension_count + schema->attribute_count;
+  if (key->field >= fields || schema->fields[key->field].values_per_cell != 1 ||
+      tsr_datatype_kind(schema->fields[key->field].datatype) == TSR_KIND_FLOAT)
+    return tsr__fail(error, TSR_MISMATCH, "field %u has no integers that could say a key", key->field);
+  for (*axis = 0; *axis < run->axis_count; ++*axis) {
+    const query_axis *a = &run->axes[*axis];
+    if (a->field == key->field && a->low == key->low && a->count == key->count) return TSR_OK;
+  }
+  const tsr_field *field = &schema->fields[key->field];
+  query_axis *made = &run->axes[run->axis_count++];
+  const tsr_physical_type physical = tsr__datatype_physical(field->datatype);
+  *made = (query_axis){.field = key->field, .low = key->low, .count = key->count, .size = (uint32_t)field->cell_size};
+  made->is_signed = physical == TSR_PHYSICAL_I8 || physical == TSR_PHYSICAL_I16 || physical == TSR_PHYSICAL_I32 ||
+                    physical == TSR_PHYSICAL_I64;
+  run->fields[key->field] = true;
+  return TSR_ARENA_ARRAY(&run->arena, key->count, &made->numbers, error);
+}
+
+static void number_axes(tsr_query_run *run) {
+  for (uint32_t k = 0; k < run->query.key_count; k++) {
+    const tsr_query_key *key = &run->query.keys[k];
+    const query_key *made = &run->keys[k];
+    query_axis *axis = &run->axes[made->axis];
+    for (uint64_t i = 0; i < key->count; i++) {
+      const uint32_t number = key->numbers[i];
+      if (number >= key->number_count) axis->numbers[i] = QUERY_OUTSIDE;
+      else if (axis->numbers[i] < QUERY_OUTSIDE) axis->numbers[i] += (number + made->has_null) * (uint32_t)made->stride;
+    }
+  }
+}
+
+int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
+  const tsr_query *query = &run->query;
+  const tsr_schema *schema = run->snapshot->schema;
+  run->grid = true;
+  run->grid_size = 1;
+  run->width = 1 + query->key_count;
+  for (uint32_t k = query->key_count; k-- > 0;) {
+    const tsr_query_key *key = &query->keys[k];
+    query_key *made = &run->keys[k];
+    if (!key_is_numbered(key)) {
+      run->grid = false;
+      continue;
+    }
+    TSR_TRY(query_axis_of(run, key, &made->axis, error));
+    made->has_null = !schema->dense || !schema->fields[key->field].is_dimension;
+    made->extent = (uint64_t)key->number_count + made->has_null;
+    made->stride = run->grid_size;
+    run->grid_size = tsr__mul_sat(run->grid_size, made->extent);
+  }
+  const uint64_t cells = TSR_MIN(tsr__reader_cells(run->reader), QUERY_GRID_MAX);
+  run->grid = run->grid && run->grid_size <= TSR_MAX(GRID_ALWAYS, cells) &&
+              tsr__mul_sat(run->grid_size, run->words * sizeof(uint64_t)) <= run->memory.limit / 2;
+  if (run->grid) number_axes(run);
+  else tsr__groups_init(&run->groups, run->width, &run->memory);
+  if (run->grid) run->width = 1;
+  return TSR_OK;
+}
+
+/* ---- Cells from columns ------------------------------------------------------------------------------------------ */
+
+/* Sets places[r] to the place of a row's value in the table of an axis: one that is not below axis->count is in no
+ * table. A null has the place UINT64_MAX. */
+static void axis_places(const query_axis *axis, const query_rows *rows, uint64_t *places) {
+  const query_input *input = &rows->inputs[axis->field];
+  const tsr_column *column = &input->column;
+  const uint8_t *values = column->values;
+#define PLACES(type)                                                                                                   \
+  for (uint32_t r = 0; r < rows->count; r++) {                                                                         \
+    const uint64_t i = column->constant ? 0 : rows->cells ? rows->cells[r] : rows->first + r;                          \
+    type v;                                                                                                            \
+    memcpy(&v, values + i * sizeof v, sizeof v);                                                                       \
+    places[r] = (uint64_t)v - (uint64_t)axis->low;                                                                     \
+  }
+  switch (axis->size * 2 + axis->is_signed) {
+  case 2: PLACES(uint8_t) break;
+  case 3: PLACES(int8_t) break;
+  case 4: PLACES(uint16_t) break;
+  case 5: PLACES(int16_t) break;
+  case 8: PLACES(uint32_t) break;
+  case 9: PLACES(int32_t) break;
+  case 16: PLACES(uint64_t) break;
+  default: PLACES(int64_t) break;
+  }
+#undef PLACES
+  for (uint32_t r = 0; r < rows->count && (input->null || column->validity); r++)
+    if (input->null || !column->validity[column->constant ? 0 : rows->cells ? rows->cells[r] : rows->first + r])
+      places[r] = UINT64_MAX;
+}
+
+static int fail_without_key(const tsr_query_run *run, const query_axis *axis, tsr_error *error) {
+  return tsr__fail(error, TSR_ERROR, "%s has a value that its keys do not name",
+                   run->snapshot->schema->fields[axis->field].name);
+}
+
+int tsr__query_key_words(const tsr_query_run *run, uint32_t key, const query_rows *rows, uint64_t *words,
+                         tsr_error *error) {
+  const tsr_query_key *asked = &run->query.keys[key];
+  const query_axis *axis = &run->axes[run->keys[key].axis];
+  axis_places(axis, rows, words);
+  for (uint32_t r = 0; r < rows->count; r++) {
+    const bool known = words[r] < asked->count;
+    if (known && asked->numbers[words[r]] >= asked->number_count) return fail_without_key(run, axis, error);
+    words[r] = known ? (uint64_t)asked->numbers[words[r]] + 1 : 0;
+  }
+  return TSR_OK;
+}
+
+static int numbers_of_columns(query_part *part, const query_rows *rows, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  uint64_t *places = part->words[0];
+  memset(part->numbers, 0, rows->count * sizeof *part->numbers);
+  for (uint32_t a = 0; a < run->axis_count; a++) {
+    const query_axis *axis = &run->axes[a];
+    const bool has_null = !run->snapshot->schema->dense || !run->snapshot->schema->fields[axis->field].is_dimension;
+    uint32_t outside = 0;
+    axis_places(axis, rows, places);
+    for (uint32_t r = 0; r < rows->count; r++) {
+      const uint32_t number = places[r] < axis->count ? axis->numbers[places[r]] : has_null ? 0 : QUERY_OUTSIDE;
+      outside |= number & QUERY_OUTSIDE;
+      part->numbers[r] += number;
+    }
+    if (outside) return fail_without_key(run, axis, error);
+  }
+  return TSR_OK;
+}
+
+/* ---- Cells of a dense tile --------------------------------------------------------------------------------------- */
+
+/* The axis of the batch's tile that has the dimension of a query's axis. */
+static const tsr_axis *tile_axis_of(const tsr_query_run *run, const query_axis *axis) {
+  const uint32_t n = run->subtile->dimensions;
+  return &run->subtile->axes[run->snapshot->grid.col_major_cells ? n - 1 - axis->field : axis->field];
+}
+
+/* The place in an axis's table of the coordinate with an ordinal. */
+static uint64_t place_of_ordinal(const tsr_query_run *run, const query_axis *axis, uint64_t ordinal) {
+  const tsr_field *field = &run->snapshot->schema->fields[axis->field];
+  uint64_t low = 0;
+  memcpy(&low, field->low, field->cell_size);
+  if (axis->is_signed && field->cell_size < 8 && low >> (8 * field->cell_size - 1))
+    low |= UINT64_MAX << (8 * field->cell_size);
+  return low + ordinal - (uint64_t)axis->low;
+}
+
+static uint32_t number_of_ordinal(const tsr_query_run *run, const query_axis *axis, uint64_t ordinal) {
+  const uint64_t place = place_of_ordinal(run, axis, ordinal);
+  return place < axis->count ? axis->numbers[place] : QUERY_OUTSIDE;
+}
+
+/* Sets *number to what the axes add whose coordinate is the same from a place in the tile on, for at least `length` cells;
+ * those with a stride below `least` are left out. */
+static uint32_t group_of_place(const tsr_query_run *run, uint64_t place, uint64_t least) {
+  uint32_t number = 0;
+  for (uint32_t a = 0; a < run->axis_count; a++) {
+    const tsr_axis *axis = tile_axis_of(run, &run->axes[a]);
+    if (axis->stride < least) continue;
+    number += number_of_ordinal(run, &run->axes[a], axis->base + place / axis->stride % axis->extent);
+  }
+  return number;
+}
+
+/* The least distance between two cells of the tile whose groups may differ. */
+static uint64_t stretch_of(const tsr_query_run *run) {
+  uint64_t stretch = UINT64_MAX;
+  for (uint32_t a = 0; a < run->axis_count; a++) stretch = TSR_MIN(stretch, tile_axis_of(run, &run->axes[a])->stride);
+  return stretch;
+}
+
+/* Adds the numbers of axes with stride 1 to those of cells that follow each other along them. */
+static void add_fast_axes(const tsr_query_run *run, uint64_t place, uint64_t count, uint32_t *numbers) {
+  for (uint32_t a = 0; a < run->axis_count; a++) {
+    const query_axis *axis = &run->axes[a];
+    const tsr_axis *tile = tile_axis_of(run, axis);
+    if (tile->stride != 1) continue;
+    const uint64_t at = place_of_ordinal(run, axis, tile->base + place % tile->extent);
+    if (at < axis->count && axis->count - at >= count)
+      for (uint64_t i = 0; i < count; i++) numbers[i] += axis->numbers[at + i];
+    else
+      for (uint64_t i = 0; i < count; i++) numbers[i] += QUERY_OUTSIDE;
+  }
+}
+
+/* Sets the numbers of `count` cells from a place of the tile on. */
+static void numbers_of_tile(const tsr_query_run *run, uint64_t place, uint64_t count, uint32_t *numbers) {
+  const uint64_t stretch = stretch_of(run);
+  const tsr_axis *fastest = &run->subtile->axes[run->subtile->dimensions - 1];
+  for (uint64_t r = 0, n; r < count; r += n) {
+    const uint64_t length = stretch == 1 ? fastest->extent : stretch, at = place + r;
+    n = TSR_MIN(count - r, length - at % length);
+    const uint32_t number = group_of_place(run, at, TSR_MAX(stretch, 2));
+    for (uint64_t i = 0; i < n; i++) numbers[r + i] = number;
+    if (stretch == 1) add_fast_axes(run, at, n, numbers + r);
+  }
+}
+
+/* Sets the runs of `count` cells from a place of the tile on. Returns their number. */
+static uint32_t runs_of_tile(const query_part *part, uint64_t place, uint64_t count, uint64_t stretch) {
+  uint32_t runs = 0;
+  for (uint64_t r = 0; r < count;) {
+    const uint64_t n = TSR_MIN(count - r, stretch - (place + r) % stretch);
+    part->numbers[runs] = group_of_place(part->run, place + r, 1);
+    part->ends[runs++] = (uint32_t)(r += n);
+  }
+  return runs;
+}
+
+/* Finds the runs of rows with equal numbers. Returns 0 if rows one by one are cheaper. */
+static uint32_t runs_of_numbers(query_part *part, uint32_t count) {
+  uint32_t runs = 0, *numbers = part->numbers, *ends = part->ends;
+  for (uint32_t r = 1; r < count; r++) {
+    ends[runs] = r;
+    runs += numbers[r] != numbers[r - 1];
+  }
+  ends[runs++] = count;
+  if (runs > count / QUERY_RUN_MIN) return 0;
+  for (uint32_t run = 0; run < runs; run++) numbers[run] = numbers[ends[run] - 1];
+  return runs;
+}
+
+int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
+                         tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  uint32_t outside = 0;
+  *spread = (tsr_spread){.count = rows->count, .groups = part->numbers, .ends = part->ends};
+  if (run->axis_count == 0) {
+    part->numbers[0] = 0;
+    part->ends[0] = rows->count;
+    spread->run_count = 1;
+    return TSR_OK;
+  }
+  if (run->subtile) {
+    const uint64_t place = run->subtile->origin + block->first, stretch = stretch_of(run);
+    if (stretch >= QUERY_STRETCH_MIN && rows->count == block->count) {
+      spread->run_count = runs_of_tile(part, place, block->count, stretch);
+    } else {
+      numbers_of_tile(run, place, block->count, part->numbers);
+      for (uint32_t r = 0; r < rows->count && rows->cells; r++)
+        part->numbers[r] = part->numbers[rows->cells[r] - block->first];
+    }
+  } else {
+    TSR_TRY(numbers_of_columns(part, rows, error));
+  }
+  const uint32_t known = spread->run_count ? spread->run_count : rows->count;
+  for (uint32_t r = 0; r < known; r++) outside |= part->numbers[r] >= QUERY_OUTSIDE;
+  if (outside) return fail_without_key(run, &run->axes[0], error);
+  if (spread->run_count == 0) spread->run_count = runs_of_numbers(part, rows->count);
+  return TSR_OK;
+}
+
+void tsr__query_grid_range(const tsr_query_run *run, uint64_t from, uint64_t end, uint64_t *low, uint64_t *high) {
+  const uint64_t first = run->subtile->origin + run->batch->first + from, last = first + (end - from) - 1;
+  *low = *high = 0;
+  for (uint32_t a = 0; a < run->axis_count; a++) {
+    const tsr_axis *axis = tile_axis_of(run, &run->axes[a]);
+    const uint64_t round = axis->stride * axis->extent;
+    const bool whole = first / round != last / round; /* all coordinates may occur */
+    const uint64_t begin = whole ? 0 : first / axis->stride % axis->extent;
+    const uint64_t stop = whole ? axis->extent - 1 : last / axis->stride % axis->extent;
+    uint32_t least = UINT32_MAX, greatest = 0;
+    for (uint64_t i = begin; i <= stop; i++) {
+      const uint32_t number = number_of_ordinal(run, &run->axes[a], axis->base + i);
+      if (number < QUERY_OUTSIDE) least = TSR_MIN(least, number), greatest = TSR_MAX(greatest, number);
+    }
+    *low += least;
+    *high += greatest;
+  }
+}

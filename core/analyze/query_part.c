@@ -1,0 +1,445 @@
+/* query_part.c: adds a batch of cells to the groups: its parts, their blocks, and how parts are merged. */
+#include <math.h>
+#include <string.h>
+
+#include "model/datatype.h"
+#include "read/subtile.h"
+#include "analyze/query_run.h"
+
+/* ---- Memory of parts --------------------------------------------------------------------------------------------- */
+
+static int part_make_tables(query_part *part, tsr_error *error) {
+  tsr_query_run *run = part->run;
+  tsr__groups_init(&part->groups, run->width, &run->memory);
+  tsr__texts_init(&part->texts, &run->memory, NULL);
+  tsr__texts_init(&part->values, &run->memory, NULL);
+  part->records.memory = &run->memory;
+  TSR_TRY(TSR_ALLOC_ARRAY(&run->memory, run->measure_count, &part->pairs, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&run->memory, run->measure_count, &part->lists, error));
+  for (uint32_t m = 0; m < run->measure_count; m++) {
+    tsr__groups_init(&part->pairs[m], 2, &run->memory);
+    part->lists[m].memory = &run->memory;
+  }
+  return TSR_OK;
+}
+
+static int part_make(tsr_query_run *run, query_part **made, tsr_error *error) {
+  query_part *part;
+  TSR_TRY(TSR_ALLOC(&run->memory, &part, error));
+  *made = part; /* tsr__query_parts_release frees what there is of it */
+  part->run = run;
+  TSR_TRY(part_make_tables(part, error));
+  TSR_TRY(tsr__query_scratch_make(&run->memory, &part->scratch, error));
+  const uint32_t words = TSR_MAX(run->width, 2);
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, (uint64_t)words * QUERY_BLOCK, &part->words[0], error));
+  for (uint32_t w = 1; w < words; w++) part->words[w] = part->words[0] + w * QUERY_BLOCK;
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 3 * QUERY_BLOCK, &part->cells, error));
+  part->numbers = part->cells + QUERY_BLOCK;
+  part->ends = part->numbers + QUERY_BLOCK;
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 2 * QUERY_BLOCK, &part->mask, error));
+  return TSR_ALLOC_RAW(&run->memory, QUERY_BLOCK, &part->reals, error);
+}
+
+static void part_free(query_part *part) {
+  for (uint32_t m = 0; m < part->run->measure_count; m++) {
+    if (part->pairs) tsr__groups_release(&part->pairs[m]);
+    if (part->lists) tsr__buffer_release(&part->lists[m]);
+  }
+  tsr__groups_release(&part->groups);
+  tsr__texts_release(&part->texts);
+  tsr__texts_release(&part->values);
+  tsr__buffer_release(&part->records);
+  tsr__free(part->pairs);
+  tsr__free(part->lists);
+  tsr__query_scratch_free(part->scratch);
+  tsr__free(part->words[0]);
+  tsr__free(part->cells);
+  tsr__free(part->mask);
+  tsr__free(part->reals);
+  tsr__free(part);
+}
+
+void tsr__query_parts_release(tsr_query_run *run) {
+  for (uint32_t p = 0; p < run->part_count; p++) part_free(run->parts[p]);
+  run->part_count = 0;
+}
+
+/* Makes as many parts as there is memory for, at least one, at most `wanted`. */
+static int parts_make(tsr_query_run *run, uint64_t wanted, tsr_error *error) {
+  while (run->part_count < TSR_MIN(wanted, QUERY_PARTS_MAX)) {
+    query_part *part = NULL;
+    tsr_error failure = {0};
+    const int rc = part_make(run, &part, &failure);
+    if (rc >= 0) {
+      run->parts[run->part_count++] = part;
+      continue;
+    }
+    if (part) part_free(part);
+    if (run->part_count > 0 && tsr__lacks_memory(rc)) break;
+    if (error) *error = failure;
+    return rc;
+  }
+  return TSR_OK;
+}
+
+static void part_clear(query_part *part) {
+  tsr__groups_clear(&part->groups);
+  tsr__texts_clear(&part->texts);
+  tsr__texts_clear(&part->values);
+  for (uint32_t m = 0; m < part->run->measure_count; m++) {
+    tsr__groups_clear(&part->pairs[m]);
+    part->lists[m].size = 0;
+  }
+  part->records.size = 0;
+  part->fault = NULL;
+}
+
+/* ---- Expressions ------------------------------------------------------------------------------------------------- */
+
+int tsr__query_evaluate(query_part *part, const query_program *program, const query_rows *rows, query_vector *vector,
+                        tsr_error *error) {
+  const int rc = tsr__query_program_run(program, part->scratch, rows, vector, &part->fault_node, error);
+  if (rc < 0) part->fault = tsr__query_program_expression(program);
+  return rc;
+}
+
+/* Sets mask[r] to 1 for rows for which the values are not true. */
+static void mask_of_truth(const query_vector *v, uint32_t count, uint8_t *mask) {
+  const bool reals = v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER;
+  const double *real = v->values;
+  const int64_t *integers = v->values;
+  if (v->type == TSR_VALUE_NULL) memset(mask, 1, count);
+  else if (reals)
+    for (uint32_t r = 0; r < count; r++) mask[r] = !(real[r] < 0 || real[r] > 0);
+  else
+    for (uint32_t r = 0; r < count; r++) mask[r] = integers[r] == 0;
+  for (uint32_t r = 0; r < count && v->nulls; r++) mask[r] |= v->nulls[r];
+}
+
+int tsr__query_select(query_part *part, const query_rows *block, query_rows *rows, tsr_error *error) {
+  query_vector v;
+  uint32_t count = 0;
+  *rows = *block;
+  if (!part->run->where) return TSR_OK;
+  TSR_TRY(tsr__query_evaluate(part, part->run->where, block, &v, error));
+  mask_of_truth(&v, block->count, part->mask);
+  for (uint32_t r = 0; r < block->count; r++) {
+    part->cells[count] = block->cells ? block->cells[r] : (uint32_t)block->first + r;
+    count += !part->mask[r];
+  }
+  if (count == block->count) return TSR_OK;
+  rows->cells = part->cells;
+  rows->count = count;
+  return TSR_OK;
+}
+
+/* ---- Groups of a block ------------------------------------------------------------------------------------------- */
+
+/* Sets the words of a key that is an expression, and marks nulls in words[0]. */
+static int words_of_values(query_part *part, uint32_t key, const query_rows *rows, tsr_error *error) {
+  uint64_t *words = part->words[1 + key], *nulls = part->words[0];
+  query_vector v;
+  TSR_TRY(tsr__query_evaluate(part, part->run->keys[key].program, rows, &v, error));
+  for (uint32_t r = 0; r < rows->count; r++) {
+    bool null = v.nulls && v.nulls[r];
+    words[r] = 0;
+    if (v.type == TSR_VALUE_REAL && !null) {
+      const double real = ((const double *)v.values)[r] + 0.0; /* -0.0 becomes 0.0 */
+      null = isnan(real);
+      if (!null) memcpy(&words[r], &real, sizeof real);
+    } else if (v.type == TSR_VALUE_TEXT && !null) {
+      const struct tsr_text_value *text = (const struct tsr_text_value *)v.values + r;
+      TSR_TRY(tsr__texts_number(&part->texts, text->bytes, text->size, &words[r], error));
+    } else if (!null) {
+      words[r] = ((const uint64_t *)v.values)[r];
+    }
+    nulls[r] |= (uint64_t)null << key;
+  }
+  return TSR_OK;
+}
+
+/* Numbers the rows' groups in the part's table, and makes records for new ones. */
+static int number_in_part(query_part *part, const uint64_t *const *words, uint32_t count, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  const uint64_t bytes = run->words * sizeof(uint64_t), before = part->groups.count;
+  TSR_TRY(tsr__groups_number(&part->groups, words, count, part->numbers, error));
+  TSR_TRY(tsr__buffer_reserve(&part->records, (part->groups.count - before) * bytes, error));
+  for (uint64_t g = before; g < part->groups.count; g++, part->records.size += bytes)
+    memcpy(part->records.data + part->records.size, run->blank, bytes);
+  return TSR_OK;
+}
+
+/* Finds the records of a block's rows: in those of the query, or in those of the part. */
+static int find_records(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
+                        uint64_t **records, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  if (run->grid) {
+    TSR_TRY(tsr__query_grid_rows(part, block, rows, spread, error));
+    if (!part->straight) {
+      const uint32_t known = spread->run_count ? spread->run_count : spread->count;
+      for (uint32_t i = 0; i < known; i++) part->words[0][i] = part->numbers[i];
+      TSR_TRY(number_in_part(part, (const uint64_t *const *)part->words, known, error));
+    }
+  } else {
+    memset(part->words[0], 0, rows->count * sizeof *part->words[0]);
+    for (uint32_t k = 0; k < run->query.key_count; k++) {
+      if (run->keys[k].program) TSR_TRY(words_of_values(part, k, rows, error));
+      else TSR_TRY(tsr__query_key_words(run, k, rows, part->words[1 + k], error));
+    }
+    TSR_TRY(number_in_part(part, (const uint64_t *const *)part->words, rows->count, error));
+    *spread = (tsr_spread){.count = rows->count, .groups = part->numbers, .ends = part->ends};
+  }
+  *records = (uint64_t *)(void *)(part->straight ? run->records.data : part->records.data);
+  return TSR_OK;
+}
+
+/* ---- Measures of a block ----------------------------------------------------------------------------------------- */
+
+/* Sets part->mask to 1 for rows that the filter leaves out. */
+static int mask_of_filter(query_part *part, const query_measure *m, const query_rows *rows, tsr_error *error) {
+  query_vector v;
+  TSR_TRY(tsr__query_evaluate(part, m->filter, rows, &v, error));
+  mask_of_truth(&v, rows->count, part->mask);
+  return TSR_OK;
+}
+
+/* Joins the nulls of an argument with the rows that the filter leaves out. */
+static void mask_operand(query_part *part, const query_vector *v, uint32_t count, tsr_operand *operand) {
+  if (v->type == TSR_VALUE_REAL) {
+    const double *from = v->values;
+    for (uint32_t r = 0; r < count; r++) part->reals[r] = part->mask[r] ? NAN : from[r];
+    operand->values = part->reals;
+    return;
+  }
+  for (uint32_t r = 0; r < count && v->nulls; r++) part->mask[r] |= v->nulls[r];
+  operand->nulls = part->mask;
+}
+
+static uint32_t group_of_row(const tsr_spread *spread, uint32_t row, uint32_t *run) {
+  if (spread->run_count == 0) return spread->groups[row];
+  while (spread->ends[*run] <= row) ++*run;
+  return spread->groups[*run];
+}
+
+/* Appends the values of a list or a set to those of the part. */
+static int part_collect(query_part *part, uint32_t m, const query_vector *v, const tsr_operand *o,
+                        const tsr_spread *spread, tsr_error *error) {
+  const bool reals = v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER;
+  const bool distinct = part->run->measures[m].measure.distinct;
+  for (uint32_t r = 0, run = 0; r < spread->count; r++) {
+    uint64_t pair[2];
+    uint32_t number;
+    if (o->nulls && o->nulls[r]) continue;
+    double real = reals ? ((const double *)o->values)[r] + 0.0 : 0;
+    if (isnan(real)) continue;
+    pair[0] = group_of_row(spread, r, &run);
+    if (v->type == TSR_VALUE_TEXT) {
+      const struct tsr_text_value *text = (const struct tsr_text_value *)o->values + r;
+      TSR_TRY(tsr__texts_number(&part->values, text->bytes, text->size, &pair[1], error));
+    } else if (reals || !distinct) {
+      if (!reals) real = (double)((const int64_t *)o->values)[r];
+      memcpy(&pair[1], &real, sizeof real);
+    } else {
+      pair[1] = ((const uint64_t *)o->values)[r];
+    }
+    const uint64_t *const words[2] = {&pair[0], &pair[1]};
+    if (distinct) TSR_TRY(tsr__groups_number(&part->pairs[m], words, 1, &number, error));
+    else TSR_TRY(tsr__buffer_append(&part->lists[m], pair, sizeof pair, error));
+  }
+  return TSR_OK;
+}
+
+static int add_measure(query_part *part, uint32_t number, const query_rows *rows, const tsr_spread *spread,
+                       uint64_t *records, tsr_error *error) {
+  const query_measure *m = &part->run->measures[number];
+  query_vector v = {.type = TSR_VALUE_NULL};
+  tsr_operand operand = {0};
+  if (m->filter) TSR_TRY(mask_of_filter(part, m, rows, error));
+  if (m->argument) {
+    TSR_TRY(tsr__query_evaluate(part, m->argument, rows, &v, error));
+    operand = (tsr_operand){.values = v.values, .nulls = v.nulls, .whole = v.whole};
+  }
+  if (m->filter) mask_operand(part, &v, rows->count, &operand);
+  if (m->measure.list || m->measure.distinct) TSR_TRY(part_collect(part, number, &v, &operand, spread, error));
+  if (!m->measure.distinct) tsr__measure_add(&m->measure, &operand, spread, records, part->run->words);
+  return TSR_OK;
+}
+
+static int part_add_block(query_part *part, const query_rows *block, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  query_rows rows = *block;
+  tsr_spread spread;
+  uint64_t *records;
+  TSR_TRY(tsr__query_select(part, block, &rows, error));
+  if (rows.count == 0) return TSR_OK;
+  TSR_TRY(find_records(part, block, &rows, &spread, &records, error));
+  tsr__rows_add(&spread, records, run->words);
+  for (uint32_t m = 0; m < run->measure_count; m++) TSR_TRY(add_measure(part, m, &rows, &spread, records, error));
+  return TSR_OK;
+}
+
+/* Adds the cells of one part, on a worker thread. */
+static int part_add_cells(void *argument, uint64_t index, tsr_error *error) {
+  query_part *part = ((query_part **)argument)[index];
+  const tsr_query_run *run = part->run;
+  const tsr_batch *batch = run->batch;
+  part_clear(part);
+  for (uint64_t at = part->from, n; at < part->end; at += n) {
+    n = TSR_MIN(part->end - at, QUERY_BLOCK);
+    const query_rows block = {.inputs = run->inputs,
+                              .cells = batch->selection ? batch->selection + at : NULL,
+                              .first = batch->selection ? 0 : batch->first + at,
+                              .count = (uint32_t)n};
+    TSR_TRY(part_add_block(part, &block, error));
+  }
+  return TSR_OK;
+}
+
+/* ---- Merging ----------------------------------------------------------------------------------------------------- */
+
+/* Finds the record of the query for a group of a part. */
+static int record_of_part(tsr_query_run *run, const query_part *part, uint64_t group, uint32_t *number,
+                          tsr_error *error) {
+  const uint64_t *tuple = tsr__groups_tuple(&part->groups, group);
+  const uint64_t bytes = run->words * sizeof(uint64_t);
+  uint64_t words[TSR_QUERY_KEYS + 1];
+  const uint64_t *places[TSR_QUERY_KEYS + 1];
+  if (run->grid) {
+    *number = (uint32_t)tuple[0];
+    return TSR_OK;
+  }
+  for (uint32_t w = 0; w < run->width; w++) {
+    words[w] = tuple[w];
+    places[w] = &words[w];
+    if (w == 0 || run->keys[w - 1].type != TSR_VALUE_TEXT || !run->keys[w - 1].program || tuple[0] >> (w - 1) & 1)
+      continue;
+    const struct tsr_text_value *text = tsr__texts_at(&part->texts, tuple[w]);
+    TSR_TRY(tsr__texts_number(&run->texts, text->bytes, text->size, &words[w], error));
+  }
+  TSR_TRY(tsr__groups_number(&run->groups, places, 1, number, error));
+  if (*number < run->records.size / bytes) return TSR_OK;
+  return tsr__buffer_append(&run->records, run->blank, bytes, error);
+}
+
+/* Adds a value of a set to its group, if it is new there. */
+static int merge_pair(tsr_query_run *run, const query_part *part, uint32_t m, const uint64_t *pair, uint32_t group,
+                      tsr_error *error) {
+  const tsr_measure *measure = &run->measures[m].measure;
+  const uint64_t before = run->pairs[m].count, to = group;
+  uint64_t value = pair[1];
+  uint32_t number, end = 1;
+  if (measure->type == TSR_VALUE_TEXT) {
+    const struct tsr_text_value *text = tsr__texts_at(&part->values, value);
+    TSR_TRY(tsr__texts_number(&run->values, text->bytes, text->size, &value, error));
+  }
+  const uint64_t *const words[2] = {&to, &value};
+  TSR_TRY(tsr__groups_number(&run->pairs[m], words, 1, &number, error));
+  if (run->pairs[m].count == before) return TSR_OK;
+  uint64_t *record = query_record(&run->records, group, run->words);
+  if (measure->type == TSR_VALUE_TEXT) {
+    record[measure->count_at]++;
+    return TSR_OK;
+  }
+  const uint32_t zero = 0;
+  tsr__measure_add(measure, &(tsr_operand){.values = &value},
+                   &(tsr_spread){.count = 1, .run_count = 1, .groups = &zero, .ends = &end}, record, run->words);
+  return TSR_OK;
+}
+
+static int merge_part(tsr_query_run *run, query_part *part, tsr_error *error) {
+  uint32_t *numbers;
+  const uint64_t count = part->groups.count;
+  if (part->straight || count == 0) return TSR_OK;
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, count, &numbers, error));
+  int rc = TSR_OK;
+  for (uint64_t g = 0; rc >= 0 && g < count; g++) {
+    rc = record_of_part(run, part, g, &numbers[g], error);
+    if (rc < 0) break;
+    const uint64_t *from = query_record(&part->records, g, run->words);
+    uint64_t *to = query_record(&run->records, numbers[g], run->words);
+    to[0] += from[0];
+    for (uint32_t m = 0; rc >= 0 && m < run->measure_count; m++)
+      if (!run->measures[m].measure.distinct)
+        rc = tsr__measure_merge(&run->measures[m].measure, to, from, &run->arena, error);
+  }
+  for (uint32_t m = 0; rc >= 0 && m < run->measure_count; m++) {
+    for (uint64_t i = 0; rc >= 0 && i < part->pairs[m].count; i++) {
+      const uint64_t *pair = tsr__groups_tuple(&part->pairs[m], i);
+      rc = merge_pair(run, part, m, pair, numbers[pair[0]], error);
+    }
+    for (uint64_t i = 0; rc >= 0 && i < part->lists[m].size; i += 16) {
+      const uint64_t pair[2] = {numbers[tsr__load64(part->lists[m].data + i)],
+                                tsr__load64(part->lists[m].data + i + 8)};
+      rc = tsr__buffer_append(&run->lists[m], pair, sizeof pair, error);
+    }
+  }
+  tsr__free(numbers);
+  return rc;
+}
+
+/* ---- Batches ----------------------------------------------------------------------------------------------------- */
+
+/* Rows from which the parts of a batch are counted: parts of a dense tile end with its rows. */
+typedef struct part_cut {
+  uint64_t before, size; /* rows before the first cut, and between cuts */
+} part_cut;
+
+static part_cut choose_cut(const tsr_query_run *run) {
+  part_cut cut = {.before = 0, .size = QUERY_PART_CELLS};
+  if (!run->subtile) return cut;
+  const uint64_t row = run->subtile->axes[run->subtile->dimensions - 1].extent;
+  if (row > QUERY_PART_CELLS) return cut;
+  cut.size = QUERY_PART_CELLS / row * row;
+  cut.before = (row - (run->subtile->origin + run->batch->first) % row) % row;
+  return cut;
+}
+
+static uint64_t end_of_part(const part_cut *cut, uint64_t from, uint64_t count) {
+  if (from < cut->before) return TSR_MIN(cut->before, count);
+  return TSR_MIN(from + cut->size, count);
+}
+
+/* Returns true if no group has cells in two parts of the batch. */
+static bool parts_are_apart(const tsr_query_run *run, const part_cut *cut) {
+  uint64_t before_low = 0, before_high = 0;
+  if (!run->grid || !run->straight || !run->subtile || run->grid_size <= QUERY_DIRECT) return false;
+  for (uint64_t from = 0, end; from < run->batch->count; from = end) {
+    uint64_t low, high;
+    end = end_of_part(cut, from, run->batch->count);
+    tsr__query_grid_range(run, from, end, &low, &high);
+    if (from == 0) before_low = low, before_high = high;
+    else if (low > before_high) before_high = high;
+    else if (high < before_low) before_low = low;
+    else return false;
+  }
+  return true;
+}
+
+static void note_fault(tsr_query_run *run, uint64_t count) {
+  for (uint64_t p = count; p-- > 0;)
+    if (run->parts[p]->fault) run->fault = run->parts[p]->fault, run->fault_node = run->parts[p]->fault_node;
+}
+
+int tsr__query_add_batch(tsr_query_run *run, tsr_error *error) {
+  const uint64_t count = run->batch->count;
+  const part_cut cut = choose_cut(run);
+  const bool straight = parts_are_apart(run, &cut);
+  TSR_TRY(parts_make(run, count / QUERY_PART_CELLS + 2, error));
+  for (uint64_t from = 0; from < count;) {
+    uint64_t parts = 0;
+    for (; parts < run->part_count && from < count; parts++) {
+      query_part *part = run->parts[parts];
+      part->from = from;
+      part->straight = straight;
+      from = part->end = end_of_part(&cut, from, count);
+      part->fault = NULL;
+    }
+    const int rc = tsr__parallel_for(tsr__reader_threads(run->reader), parts, part_add_cells, run->parts, error);
+    if (rc < 0) note_fault(run, parts);
+    TSR_TRY(rc);
+    for (uint64_t p = 0; p < parts; p++) TSR_TRY(merge_part(run, run->parts[p], error));
+  }
+  return TSR_OK;
+}
+
+int tsr__query_part_make(tsr_query_run *run, tsr_error *error) { return parts_make(run, 1, error); }

@@ -1,0 +1,161 @@
+/* query_run.h: the state of a running query, which query.c and its neighbours share.
+ *
+ * A reader gives batches of cells. A batch is cut into parts, whose size does not depend on the number of threads. Each
+ * part is evaluated by one thread, block by block (query_part.c), and counts its cells in records of its own groups;
+ * the parts' records are merged into those of the query in the order of the parts. Where no group has cells in two
+ * parts of a batch, the parts count in the records of the query at once.
+ */
+#ifndef TSR_QUERY_RUN_H
+#define TSR_QUERY_RUN_H
+
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/snapshot.h"
+#include "compute/accumulate.h"
+#include "compute/groups.h"
+#include "read/reader.h"
+#include "analyze/query_values.h"
+
+#define QUERY_PART_CELLS  8192u
+#define QUERY_PARTS_MAX   16u /* that are evaluated at once */
+#define QUERY_DIRECT      256u /* a grid of at most so many groups has a record for each of them in every part */
+#define QUERY_RUN_MIN     3u /* rows: shorter runs are taken row by row */
+#define QUERY_STRETCH_MIN 16u
+#define QUERY_OUTSIDE     (UINT32_C(1) << 27) /* marks a coordinate without a group; above all numbers of a grid */
+#define QUERY_GRID_MAX    (UINT64_C(1) << 26)
+
+typedef struct query_cells query_cells;
+
+typedef struct query_axis { /* a field whose values say the groups: of one or more numbered keys */
+  uint32_t field;
+  bool is_signed;
+  uint32_t size; /* of a value in bytes */
+  int64_t low;
+  uint64_t count;
+  uint32_t *numbers; /* [count]: what a value adds to the number of the group, or QUERY_OUTSIDE */
+} query_axis;
+
+typedef struct query_key {
+  uint64_t extent, stride; /* in the grid */
+  bool has_null; /* the number 0 of the grid stands for null, and all others are greater by one */
+  uint32_t axis; /* of a numbered key */
+  query_program *program; /* of any other */
+  tsr_value_type type;
+} query_key;
+
+typedef struct query_measure {
+  tsr_measure measure;
+  const tsr_expression *argument_expression, *filter_expression; /* NULL: none */
+  query_program *argument, *filter;
+} query_measure;
+
+typedef struct query_part { /* of a batch; one thread works on it */
+  struct tsr_query_run *run;
+  uint64_t from, end; /* rows of the batch */
+  bool straight; /* counts in the records of the query */
+  query_scratch *scratch;
+  tsr_groups groups; /* without `straight`: the groups that the part has met */
+  tsr_texts texts; /* of their keys */
+  tsr_buffer records; /* of its groups; each is valid once the part has met the group */
+  tsr_groups *pairs; /* by measure: group and value, where the values are distinct */
+  tsr_buffer *lists; /* by measure: group and value */
+  tsr_texts values; /* of distinct texts */
+  uint64_t *words[TSR_QUERY_KEYS + 1]; /* keys of a block */
+  uint32_t *cells, *numbers, *ends; /* of a block */
+  uint8_t *mask;
+  double *reals;
+  const tsr_expression *fault; /* the expression that an error is about, and its node */
+  uint32_t fault_node;
+} query_part;
+
+struct tsr_query_run {
+  tsr_snapshot *snapshot;
+  tsr_query query;
+  tsr_memory memory;
+  tsr_arena arena; /* as long as the run */
+  tsr_reader *reader;
+  bool *fields; /* that are read */
+  bool *evaluated; /* those that expressions read; the others say keys only */
+  uint32_t field_count;
+  query_program *where;
+  query_program **columns; /* of cells */
+  query_cells *cells; /* the present block; NULL: the query gives groups */
+
+  bool grid; /* the number of a group follows from its numbered keys */
+  bool straight; /* measures may be counted in the records of the query by several threads */
+  uint64_t grid_size;
+  uint32_t axis_count;
+  query_axis axes[TSR_QUERY_KEYS];
+  query_key keys[TSR_QUERY_KEYS];
+  uint32_t width; /* words of a key: nulls, and one for each key; of a grid 1 */
+
+  uint32_t measure_count, words; /* words of a record */
+  query_measure measures[TSR_QUERY_AGGREGATES];
+  uint32_t measure_of[TSR_QUERY_AGGREGATES]; /* by aggregate; UINT32_MAX: counts all rows */
+  uint64_t *blank; /* a record without rows */
+
+  tsr_groups groups; /* without a grid */
+  tsr_texts texts, values;
+  tsr_buffer records;
+  tsr_groups pairs[TSR_QUERY_AGGREGATES];
+  tsr_buffer lists[TSR_QUERY_AGGREGATES];
+  uint32_t *order; /* groups that have rows, in the order of their keys */
+  uint64_t group_count;
+
+  const tsr_batch *batch;
+  const tsr_subtile *subtile; /* of the batch, if its rows are consecutive cells of a dense tile */
+  query_input *inputs; /* by field, of the batch */
+  query_part *parts[QUERY_PARTS_MAX];
+  uint32_t part_count;
+  const tsr_expression *fault;
+  uint32_t fault_node;
+};
+
+static inline uint64_t *query_record(const tsr_buffer *records, uint64_t number, uint32_t words) {
+  return (uint64_t *)(void *)records->data + number * words;
+}
+
+/* Prepares the keys: finds out whether the groups form a grid. The reader has been started. */
+int tsr__query_keys_make(tsr_query_run *run, tsr_error *error);
+
+/* Finds the groups of rows of a block, for a grid. `rows` are those of `block` that satisfy the WHERE. */
+int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
+                         tsr_error *error);
+
+/* Finds the least and the greatest group that rows of the present batch, whose subtile is known, may have. */
+void tsr__query_grid_range(const tsr_query_run *run, uint64_t from, uint64_t end, uint64_t *low, uint64_t *high);
+
+/* Sets the words of a numbered key: 0 for null, else number + 1. */
+int tsr__query_key_words(const tsr_query_run *run, uint32_t key, const query_rows *rows, uint64_t *words,
+                         tsr_error *error);
+
+/* Evaluates an expression for rows, and notes which one has failed. */
+int tsr__query_evaluate(query_part *part, const query_program *program, const query_rows *rows, query_vector *vector,
+                        tsr_error *error);
+
+/* Sets *rows to those of a block that satisfy the WHERE. */
+int tsr__query_select(query_part *part, const query_rows *block, query_rows *rows, tsr_error *error);
+
+/* Makes one part for cells. */
+int tsr__query_part_make(tsr_query_run *run, tsr_error *error);
+
+/* Adds the present batch to the groups. */
+int tsr__query_add_batch(tsr_query_run *run, tsr_error *error);
+
+/* Reads the next batch and its columns. Returns 1; 0 at the end. */
+int tsr__query_next_batch(tsr_query_run *run, tsr_error *error);
+
+/* Prepares a query that gives cells. */
+int tsr__query_cells_make(tsr_query_run *run, tsr_error *error);
+
+/* Sorts the lists of values by group. */
+int tsr__query_lists_sort(tsr_query_run *run, tsr_error *error);
+
+/* Gives a percentile of a group's list. */
+void tsr__query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
+                           tsr_value *value);
+
+/* Gives back the memory of the parts. */
+void tsr__query_parts_release(tsr_query_run *run);
+
+#endif

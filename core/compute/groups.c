@@ -1,0 +1,171 @@
+/* groups.c: hash tables with open addressing that number tuples and texts as they appear. */
+#include "compute/groups.h"
+
+#include <string.h>
+
+#include "model/datatype.h"
+
+#define GROUPS_SLOTS_MIN 64u
+#define GROUPS_NONE      UINT32_MAX
+
+static inline uint64_t groups_mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+  return hash ^ hash >> 32;
+}
+
+static uint64_t groups_hash(const tsr_groups *groups, uint64_t number) {
+  const uint64_t *tuple = tsr__groups_tuple(groups, number);
+  uint64_t hash = 0;
+  for (uint32_t w = 0; w < groups->width; w++) hash = groups_mix(hash, tuple[w]);
+  return hash;
+}
+
+static uint64_t texts_hash(const char *bytes, uint64_t size) {
+  uint64_t hash = size;
+  for (; size >= 8; size -= 8, bytes += 8) hash = groups_mix(hash, tsr__load64(bytes));
+  for (; size > 0; size--, bytes++) hash = groups_mix(hash, (uint8_t)*bytes);
+  return hash;
+}
+
+/* Makes a table of slots for `room` entries, of which at most half will be taken. */
+static int new_slots(tsr_memory *memory, uint64_t room, uint32_t **slots, uint64_t *count, tsr_error *error) {
+  uint64_t wanted = GROUPS_SLOTS_MIN;
+  while (wanted < 2 * room) wanted *= 2;
+  TSR_TRY(TSR_ALLOC_RAW(memory, wanted, slots, error));
+  memset(*slots, 0xFF, wanted * sizeof **slots);
+  *count = wanted;
+  return TSR_OK;
+}
+
+void tsr__groups_init(tsr_groups *groups, uint32_t width, tsr_memory *memory) {
+  *groups = (tsr_groups){.width = width, .tuples = {.memory = memory}};
+}
+
+void tsr__groups_release(tsr_groups *groups) {
+  tsr__free(groups->slots);
+  groups->slots = NULL;
+  groups->count = groups->slot_count = 0;
+  tsr__buffer_release(&groups->tuples);
+}
+
+void tsr__groups_clear(tsr_groups *groups) {
+  if (groups->slots) memset(groups->slots, 0xFF, groups->slot_count * sizeof *groups->slots);
+  groups->count = groups->tuples.size = 0;
+}
+
+static int groups_grow(tsr_groups *groups, uint64_t more, tsr_error *error) {
+  const uint64_t room = groups->count + more;
+  uint32_t *slots;
+  uint64_t count;
+  if (room >= GROUPS_NONE) return tsr__fail(error, TSR_BUDGET, "more than %u groups", GROUPS_NONE);
+  TSR_TRY(tsr__buffer_reserve(&groups->tuples, more * groups->width * sizeof(uint64_t), error));
+  if (2 * room <= groups->slot_count) return TSR_OK;
+  TSR_TRY(new_slots(groups->tuples.memory, room, &slots, &count, error));
+  for (uint64_t i = 0; i < groups->count; i++) {
+    uint64_t at = groups_hash(groups, i) & (count - 1);
+    while (slots[at] != GROUPS_NONE) at = (at + 1) & (count - 1);
+    slots[at] = (uint32_t)i;
+  }
+  tsr__free(groups->slots);
+  groups->slots = slots;
+  groups->slot_count = count;
+  return TSR_OK;
+}
+
+static uint32_t groups_make(tsr_groups *groups, uint64_t at, const uint64_t *const *words, uint64_t i) {
+  uint64_t *tuple = tsr__groups_tuple(groups, groups->count);
+  for (uint32_t w = 0; w < groups->width; w++) tuple[w] = words[w][i];
+  groups->tuples.size += groups->width * sizeof *tuple;
+  return groups->slots[at] = (uint32_t)groups->count++;
+}
+
+/* The same loop for tuples of one word. */
+static void number_words(tsr_groups *groups, const uint64_t *words, uint64_t count, uint32_t *numbers) {
+  const uint64_t mask = groups->slot_count - 1;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t at = groups_mix(0, words[i]) & mask;
+    while (groups->slots[at] != GROUPS_NONE && *tsr__groups_tuple(groups, groups->slots[at]) != words[i])
+      at = (at + 1) & mask;
+    numbers[i] = groups->slots[at] != GROUPS_NONE ? groups->slots[at] : groups_make(groups, at, &words, i);
+  }
+}
+
+static bool tuple_is(const uint64_t *tuple, const uint64_t *const *words, uint32_t width, uint64_t i) {
+  for (uint32_t w = 0; w < width; w++)
+    if (tuple[w] != words[w][i]) return false;
+  return true;
+}
+
+int tsr__groups_number(tsr_groups *groups, const uint64_t *const *words, uint64_t count, uint32_t *numbers,
+                       tsr_error *error) {
+  TSR_TRY(groups_grow(groups, count, error));
+  const uint64_t mask = groups->slot_count - 1;
+  if (groups->width == 1) {
+    number_words(groups, words[0], count, numbers);
+    return TSR_OK;
+  }
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t hash = 0;
+    for (uint32_t w = 0; w < groups->width; w++) hash = groups_mix(hash, words[w][i]);
+    uint64_t at = hash & mask;
+    while (groups->slots[at] != GROUPS_NONE &&
+           !tuple_is(tsr__groups_tuple(groups, groups->slots[at]), words, groups->width, i))
+      at = (at + 1) & mask;
+    numbers[i] = groups->slots[at] != GROUPS_NONE ? groups->slots[at] : groups_make(groups, at, words, i);
+  }
+  return TSR_OK;
+}
+
+void tsr__texts_init(tsr_texts *texts, tsr_memory *memory, tsr_arena *arena) {
+  *texts = (tsr_texts){.texts = {.memory = memory}, .arena = arena};
+}
+
+void tsr__texts_release(tsr_texts *texts) {
+  tsr__free(texts->slots);
+  texts->slots = NULL;
+  texts->count = texts->slot_count = 0;
+  tsr__buffer_release(&texts->texts);
+}
+
+void tsr__texts_clear(tsr_texts *texts) {
+  if (texts->slots) memset(texts->slots, 0xFF, texts->slot_count * sizeof *texts->slots);
+  texts->count = texts->texts.size = 0;
+}
+
+static int texts_grow(tsr_texts *texts, tsr_error *error) {
+  uint32_t *slots;
+  uint64_t count;
+  if (2 * (texts->count + 1) <= texts->slot_count) return TSR_OK;
+  if (texts->count >= GROUPS_NONE - 1) return tsr__fail(error, TSR_BUDGET, "more than %u texts", GROUPS_NONE);
+  TSR_TRY(new_slots(texts->texts.memory, 2 * (texts->count + 1), &slots, &count, error));
+  for (uint64_t i = 0; i < texts->count; i++) {
+    const struct tsr_text_value *text = tsr__texts_at(texts, i);
+    uint64_t at = texts_hash(text->bytes, text->size) & (count - 1);
+    while (slots[at] != GROUPS_NONE) at = (at + 1) & (count - 1);
+    slots[at] = (uint32_t)i;
+  }
+  tsr__free(texts->slots);
+  texts->slots = slots;
+  texts->slot_count = count;
+  return TSR_OK;
+}
+
+int tsr__texts_number(tsr_texts *texts, const char *bytes, uint64_t size, uint64_t *number, tsr_error *error) {
+  TSR_TRY(texts_grow(texts, error));
+  uint64_t at = texts_hash(bytes, size) & (texts->slot_count - 1);
+  for (; texts->slots[at] != GROUPS_NONE; at = (at + 1) & (texts->slot_count - 1)) {
+    const struct tsr_text_value *text = tsr__texts_at(texts, texts->slots[at]);
+    *number = texts->slots[at];
+    if (text->size == size && (size == 0 || memcmp(text->bytes, bytes, size) == 0)) return TSR_OK;
+  }
+  struct tsr_text_value made = {.bytes = bytes, .size = size};
+  if (texts->arena) {
+    char *copy;
+    TSR_TRY(TSR_ARENA_COPY(texts->arena, bytes, size, &copy, error));
+    made.bytes = copy;
+  }
+  TSR_TRY(tsr__buffer_append(&texts->texts, &made, sizeof made, error));
+  texts->slots[at] = (uint32_t)texts->count;
+  *number = texts->count++;
+  return TSR_OK;
+}
