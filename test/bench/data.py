@@ -102,6 +102,8 @@ def parameters(workload, data):
         found["tenth"] = [(side // 6, side // 6 + tenth - 1), (side // 5, side // 5 + tenth - 1)]
         random = np.random.default_rng(9)
         found["pairs"] = [random.integers(0, side, PAIRS).tolist() for _ in range(2)]
+    elif workload == "cube":
+        found["days"], found["from"] = len(data), len(data) // 12
     elif workload == "points":
         count = len(data["x"])
         small, large = int((1000 / count) ** 0.5 * SIDE), int(min(1, 200_000 / count) ** 0.5 * SIDE)

@@ -34,6 +34,73 @@ def sql_queries(workload, p):
     return found
 
 
+def column_queries(p, dialect):
+    """Returns the SQL of the queries whose values are expressions, which tessera_query evaluates over columns: the names are those in ROWS of bench.py. Results
+    with many rows are counted and added up, so that no system's way of handing out rows is measured."""
+    month = {"sqlite": "strftime('%m', '2001-01-01', t || ' days')", "duckdb": "strftime(DATE '2001-01-01' + t, '%m')"}[dialect]
+    div = {"sqlite": "/", "duckdb": "//"}[dialect]
+    return {"column_parts": f"SELECT t{div}30 AS g, count(*) AS n, avg(v) AS mean FROM r GROUP BY 1",
+            "column_months": f"SELECT {month} AS m, lat{div}4 AS g, avg(v - 273.15) AS mean FROM r WHERE t >= {p['from']} AND v > 200 GROUP BY 1, 2",
+            "column_climatology": f"SELECT {month} AS m, lat, lon, avg(v) AS mean FROM r GROUP BY 1, 2, 3",
+            "column_case": "SELECT lat, max(v) - min(v) AS span, avg(CASE WHEN v > 293.15 THEN 1.0 ELSE 0.0 END) AS share FROM r GROUP BY 1",
+            "column_coarsen": f"SELECT t, lat{div}4 AS y, lon{div}4 AS x, avg(v) AS mean FROM r GROUP BY 1, 2, 3",
+            "column_histogram": "SELECT floor(v/5)*5 AS g, count(*) AS n FROM r GROUP BY 1",
+            "column_moments": "SELECT sum(v*v) AS a, sum(v) AS b, count(*) AS n FROM r WHERE lat BETWEEN 30 AND 60"}
+
+
+LARGE = {"column_climatology", "column_coarsen"}   # results with many rows
+
+
+def counted(name, sql):
+    return f"SELECT count(*), sum(mean) FROM ({sql})" if name in LARGE else sql
+
+
+def column_blocks(z, p):
+    """Returns the same results, computed with numpy from the whole cube. `z` reads it."""
+    days = p["days"]
+    starts = [d for d in np.cumsum([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30]) if d < days]
+    lengths = np.diff(starts + [days])
+
+    def rows(*columns):
+        return list(zip(*[np.asarray(c).ravel().tolist() for c in columns]))
+
+    def parts(v):
+        first = np.arange(0, days, 30)
+        n = np.diff(np.append(first, days)) * v[0].size
+        return rows(first // 30, n, np.add.reduceat(v.sum(axis=(1, 2), dtype="f8"), first) / n)
+
+    def months(v):
+        v = v[p["from"]:]
+        good = v > 200
+        inside = [max(d - p["from"], 0) for d in starts if d + 31 > p["from"]]
+        inside = sorted(set(i for i in inside if i < len(v)))
+        sums = [np.add.reduceat(np.add.reduceat(x, inside, axis=0), np.arange(0, v.shape[1], 4), axis=1)
+                for x in (np.where(good, v, 0).sum(axis=2, dtype="f8"), good.sum(axis=2))]
+        return rows(sums[1], sums[0] / sums[1] - 273.15)
+
+    def climatology(v):
+        means = np.add.reduceat(v, starts, axis=0, dtype="f8") / lengths[:, None, None]
+        return [(means.size, means.sum())]
+
+    def coarsen(v):
+        means = v.reshape(days, v.shape[1] // 4, 4, v.shape[2] // 4, 4).mean(axis=(2, 4), dtype="f8")
+        return [(means.size, means.sum())]
+
+    def histogram(v):
+        keys = np.floor(v.ravel() / np.float32(5)).astype(np.int32)
+        n = np.bincount(keys - keys.min())
+        return rows(np.flatnonzero(n), n[n > 0])
+
+    def moments(v):
+        v = v[:, 30:61].ravel()
+        return [(np.dot(v.astype("f8"), v), v.sum(dtype="f8"), v.size)]
+
+    forms = {"column_parts": parts, "column_months": months, "column_climatology": climatology, "column_coarsen": coarsen, "column_histogram": histogram,
+             "column_moments": moments,
+             "column_case": lambda v: rows(v.max(axis=(0, 2)) - v.min(axis=(0, 2)), (v > 293.15).mean(axis=(0, 2)))}
+    return {name: (lambda handle, form=form: form(z(handle))) for name, form in forms.items()}
+
+
 def rows_of(cells, order=None, step=200_000):
     names = list(cells)
     for start in range(0, len(cells[names[0]]), step):
@@ -87,7 +154,10 @@ class Sqlite:
         handle.close()
 
     def queries(self, workload, p):
-        return {name: (lambda handle, q=q: handle.execute(*q).fetchall()) for name, q in sql_queries(workload, p).items()}
+        found = dict(sql_queries(workload, p))
+        if workload == "cube" and self.name == "sqlite":
+            found |= {name: (counted(name, sql), []) for name, sql in column_queries(p, "sqlite").items()}
+        return {name: (lambda handle, q=q: handle.execute(*q).fetchall()) for name, q in found.items()}
 
 
 class Covering(Sqlite):
@@ -207,6 +277,24 @@ class TesseraFunctions(Tessera):
         return found
 
 
+class TesseraQuery(Tessera):
+    """The same arrays, read through tables of tessera_query."""
+    name, title = "query", "tessera_query"
+    borrows = True
+
+    def has(self, workload):
+        return workload == "cube"
+
+    def open(self, workload, path, p):
+        connection = super().open(workload, path, p)
+        for name, sql in column_queries(p, "sqlite").items():
+            connection.execute(f"CREATE VIRTUAL TABLE temp.{name} USING tessera_query({sql})")
+        return connection
+
+    def queries(self, workload, p):
+        return {name: (lambda handle, sql=counted(name, f"SELECT * FROM {name}"): handle.execute(sql).fetchall()) for name in column_queries(p, "sqlite")}
+
+
 class Tiledb:
     """TileDB-Py: reads into numpy, with TileDB's own query condition and multi_index."""
     name, title, suffix = "tiledb", "TileDB", ".tiledb"
@@ -269,6 +357,8 @@ class Tiledb:
             found["group"] = lambda handle: list(enumerate(read(handle, slice(None)).sum(axis=1, dtype="f8").tolist()))
             found["join"] = lambda handle: (lambda z: [(len(z), z.sum(dtype="f8"))])(read(handle, slice(None))[tuple(p["pairs"])])
             found["first"] = lambda handle: [(0, x, v) for x, v in enumerate(read(handle, (slice(0, 1), slice(0, 100))).ravel().tolist())]
+        if workload == "cube" and self.name == "tiledb":
+            found |= column_blocks(lambda handle: read(handle, slice(None)), p)
         return found
 
     def queries(self, workload, p):
@@ -365,7 +455,10 @@ class Duckdb:
         handle.close()
 
     def queries(self, workload, p):
-        return {name: (lambda handle, q=q: handle.execute(*q).fetchall()) for name, q in sql_queries(workload, p).items()}
+        found = dict(sql_queries(workload, p))
+        if workload == "cube" and self.name == "duckdb":
+            found |= {name: (counted(name, sql), []) for name, sql in column_queries(p, "duckdb").items()}
+        return {name: (lambda handle, q=q: handle.execute(*q).fetchall()) for name, q in found.items()}
 
 
 class Parquet(Duckdb):
@@ -414,4 +507,4 @@ class Zarr(Tiledb):
         return self.dense(workload, p, lambda handle, box: handle[box])
 
 
-SYSTEMS = [Tessera, TesseraFunctions, Sqlite, Covering, Rtree, Tiledb, TiledbAggregates, TiledbRows, Duckdb, Parquet, Zarr]
+SYSTEMS = [Tessera, TesseraFunctions, TesseraQuery, Sqlite, Covering, Rtree, Tiledb, TiledbAggregates, TiledbRows, Duckdb, Parquet, Zarr]
