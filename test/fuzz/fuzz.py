@@ -23,9 +23,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-TARGETS = ["objects", "filters", "answers", "array", "sql", "create"]
-LENGTHS = {"objects": 8192, "filters": 4096, "answers": 4096, "array": 16384, "sql": 4096, "create": 4096}
-KEPT_MOST = {"objects": 200_000, "filters": 60_000, "answers": 60_000, "array": 1_000_000, "sql": 1_000_000, "create": 100_000}  # bytes, before compression
+TARGETS = ["objects", "filters", "answers", "array", "sql", "create", "query"]
+LENGTHS = {"objects": 8192, "filters": 4096, "answers": 4096, "array": 16384, "sql": 4096, "create": 4096, "query": 2048}
+KEPT_MOST = {"objects": 200_000, "filters": 60_000, "answers": 60_000, "array": 1_000_000, "sql": 1_000_000, "create": 100_000, "query": 200_000}  # bytes, before compression
 
 
 def archive(target):
@@ -48,7 +48,7 @@ def seeds(fuzz, dev):
         os.makedirs(os.path.join(folder, target), exist_ok=True)
     if not os.path.exists(os.path.join(folder, "made")):
         subprocess.run([os.path.join(dev, "test/fuzz/fuzz_seeds"), os.path.join(dev, "arrays"), folder], check=True)
-        subprocess.run([sys.executable, os.path.join(HERE, "texts.py"), ROOT, os.path.join(folder, "create")], check=True)
+        subprocess.run([sys.executable, os.path.join(HERE, "texts.py"), ROOT, os.path.join(folder, "create"), os.path.join(folder, "query")], check=True)
         open(os.path.join(folder, "made"), "w").close()
     return folder
 

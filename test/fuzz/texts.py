@@ -1,10 +1,11 @@
 """Makes inputs for the fuzz target `create` from the SQL in tests and documents: the arguments of tessera(...), and
-texts that functions take.
+texts that functions take; and for the target `query` from the texts of test/sqlite/query_texts.py.
 
-usage: texts.py ROOT OUT
+usage: texts.py ROOT OUT QUERIES
 """
 import glob
 import os
+import random
 import re
 import struct
 import sys
@@ -84,8 +85,41 @@ def inputs(root):
         yield bytes([DATETIMES, n, 0]) + struct.pack("<q", 86400000 * n)
 
 
+class Place:
+    """The tables of fuzz_query.c, as query_texts.py sees arrays."""
+
+    def __init__(self, name, dimensions, columns):
+        self.name, self.columns, self.middle = name, dimensions + columns, "2020-01-01"
+
+
+def queries(root):
+    """Returns texts of columnar queries, right ones and wrong ones."""
+    sys.path.insert(0, os.path.join(root, "test", "sqlite"))
+    import query_arrays as arrays
+    import query_texts as texts
+    column = arrays.Column
+    attributes = [column("temp", arrays.REAL, ""), column("rain", arrays.REAL, "")] + [arrays.number(n, t) for n, t in (("i8", "INT8"), ("u16", "UINT16"), ("i64", "INT64"))]
+    attributes += [column("u", arrays.UNSIGNED, ""), column("name", arrays.TEXT, ""), arrays.labelled("wind"), column("seen", arrays.DATE, ""), column("vector", arrays.OPAQUE, "")]
+    places = [Place("plane", [arrays.integer_dimension("y", "INT32", -7, 33, 13), arrays.integer_dimension("x", "INT32", -20, 12, 8)], attributes),
+              Place("stations", [column("day", arrays.DATE, "", True, True), arrays.integer_dimension("lat", "INT64", -90, 90, 25)], attributes)]
+    for n in range(400):
+        r = random.Random(n)
+        query = texts.Writer(r, places[n % 2], (3, 40)).query()
+        yield texts.dressed(r, texts.spoil(r, query) if n % 4 == 0 else query.text())
+    for item in texts.WRONG_ITEMS + ["trap()", "upper(trap())"]:
+        yield f"SELECT {item} FROM plane"
+        yield f"SELECT y, count(*) FROM plane WHERE {item} GROUP BY 1"
+    for tail in texts.WRONG_TAILS:
+        yield "SELECT day, avg(temp) FROM stations " + tail
+    for source in texts.WRONG_SOURCES:
+        yield "SELECT count(*) FROM " + source
+
+
 def main():
-    root, out = sys.argv[1:3]
+    root, out, out_queries = sys.argv[1:4]
+    for n, text in enumerate(sorted(set(queries(root)))):
+        with open(os.path.join(out_queries, f"text-{n}"), "wb") as f:
+            f.write(text.encode())
     made = sorted(set(inputs(root)))
     for n, data in enumerate(made):
         with open(os.path.join(out, f"text-{n}"), "wb") as f:

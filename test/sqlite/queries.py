@@ -365,6 +365,133 @@ def test_rows_of_the_open_transaction_are_seen():
     supported("transaction", True)
 
 
+# ---- Aggregates that no view has -------------------------------------------------------------------------------------------
+
+
+def statistic(name, values, percent):
+    """Returns what an aggregate gives for values that are not null, and how far it may be off."""
+    if name in ("median", "percentile"):
+        if not values:
+            return None, 0
+        values = sorted(values)
+        place = (len(values) - 1) * (0.5 if name == "median" else percent / 100)
+        low, high = values[math.floor(place)], values[math.ceil(place)]
+        return (float(low) if low == high else low + (high - low) * (place - math.floor(place))), 4 * math.ulp(max(abs(low), abs(high)))
+    if len(values) < 2:
+        return None, 0
+    mean = math.fsum(values) / len(values)
+    variance = math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)
+    off = 1e-12 * max(v * v for v in values) + 1e-300
+    return (math.sqrt(variance), math.sqrt(off)) if name == "stddev" else (variance, off)
+
+
+def groups_of(rows, key_count):
+    found = {}
+    for row in rows:
+        found.setdefault(tuple(mark(v) for v in row[:key_count]), []).append(row[key_count:])
+    return found
+
+
+def cut_down(writer, r):
+    """Returns keys, a condition, and a source for a text whose groups are computed here from its cells."""
+    source = writer.source()
+    keys = [k for k in (writer.key() for _ in range(r.randrange(3))) if not k.risky]
+    where = writer.truth(2)
+    where = "" if where.risky or r.random() < 0.3 else f" WHERE {where.sql}"
+    return source, [k.sql for k in keys], where
+
+
+def grouped_text(keys, values, source, where):
+    return f"SELECT {', '.join(keys + values)} FROM {source}{where}" + (" GROUP BY " + ", ".join(str(n + 1) for n in range(len(keys))) if keys else "")
+
+
+def on_each_array(name, function):
+    """Calls the function, which returns a text and what is wrong, with texts of each array."""
+    if absent() or SECOND == "view":
+        return
+    tally = Tally()
+    for round_ in range(ROUNDS):
+        seed = f"{name} {SEED} {round_}"
+        db, made = arrays(seed)
+        for array in made:
+            for n in range(TEXTS // 2):
+                r = random.Random(f"{seed} {array.name} {n}")
+                tally.texts += 1
+                text, wrong = function(db, array, Writer(r, array, db.version()), r)
+                if wrong and failed(tally, f"{seed} {array.name} {n}", text, wrong):
+                    finish(tally, name)
+        db.close()
+    finish(tally, name)
+
+
+def statistics(db, array, writer, r):
+    source, keys, where = cut_down(writer, r)
+    value = writer.float(1) if r.random() < 0.7 else writer.leaf(r.choice(writer.of(INT)))
+    chosen = [(name, r.choice([0, 10, 25, 33.3, 50, 90, 99.5, 100])) for name in r.sample(["median", "percentile", "stddev", "variance"], r.randrange(1, 5))]
+    values = [f"percentile({value.sql}, {percent})" if name == "percentile" else f"{name}({value.sql})" for name, percent in chosen]
+    text = grouped_text(keys, values, source, where)
+    cells = db.query(f"SELECT {', '.join(keys + [value.sql])} FROM {source}{where}")
+    groups = groups_of(cells, len(keys)) if keys else {(): [row for row in cells]}
+    drop(db)
+    found = second(db, text) or attempt(db, "SELECT * FROM q")
+    drop(db)
+    if isinstance(found, Error):
+        return text, f"refused: {found.text}"
+    if len(found[0]) != len(groups):
+        return text, f"{len(found[0])} groups, and not {len(groups)}"
+    for row in found[0]:
+        inside = groups.get(tuple(mark(v) for v in row[:len(keys)]))
+        if inside is None:
+            return text, f"a group that no cell has: {row}"
+        numbers = [v for v, in inside if v is not None]
+        if any(math.isinf(v) or abs(v) > 1e18 for v in numbers):
+            continue
+        for (name, percent), got in zip(chosen, row[len(keys):]):
+            wanted, off = statistic(name, numbers, percent)
+            if not close(wanted, got, off) and wanted != got:
+                return text, f"{name} {percent}: {got!r} and not {wanted!r}, in {row}"
+    return text, None
+
+
+def test_medians_percentiles_and_deviations():
+    on_each_array("statistics", statistics)
+
+
+def extremes(db, array, writer, r):
+    """Columns beside one min or max have the values of its row; of equal extremes that of the least coordinates."""
+    if array.name == "stations":   # several cells have the same coordinates
+        return "", None
+    source, keys, where = cut_down(writer, r)
+    value = writer.leaf(r.choice(writer.of(REAL, INT)))
+    dims = [c.sql for c in array.columns if c.dimension]
+    beside = dims + [r.choice([c for c in writer.columns if c.kind in (INT, REAL, TEXT)]).sql]
+    which = r.choice(["min", "max"])
+    text = grouped_text(keys, [f"{which}({value.sql})"] + beside, source, where)
+    cells = db.query(f"SELECT {', '.join(keys + [value.sql] + beside)} FROM {source}{where}")
+    groups = groups_of(cells, len(keys)) if keys else {(): cells}
+    drop(db)
+    found = second(db, text) or attempt(db, "SELECT * FROM q")
+    drop(db)
+    if isinstance(found, Error):
+        return text, f"refused: {found.text}"
+    if len(found[0]) != len(groups):
+        return text, f"{len(found[0])} groups, and not {len(groups)}"
+    for row in found[0]:
+        inside = groups.get(tuple(mark(v) for v in row[:len(keys)]), [])
+        best = [v[0] for v in inside if v[0] is not None]
+        if not best:
+            continue
+        best = min(best) if which == "min" else max(best)
+        wanted = min((v for v in inside if v[0] == best), key=lambda v: v[1:1 + len(dims)])
+        if [mark(v) for v in row[len(keys):]] != [mark(v) for v in wanted]:
+            return text, f"{row[len(keys):]} and not {wanted}"
+    return text, None
+
+
+def test_columns_beside_an_extreme_are_of_its_row():
+    on_each_array("extremes", extremes)
+
+
 def alike(a, b):
     """Whether rows are equal but for the last digits of REAL values, in any order."""
     def key(row):

@@ -1,0 +1,319 @@
+"""What holds for every columnar query, with fixed texts: what its nested statements may call, the errors and their words, the
+differences from a view that a user can see, interrupts, little memory, damaged arrays, and what happens to the table when its
+array changes or goes.
+
+usage: query_rules.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import shutil
+import sys
+
+import host
+from host import Database, Error, check_contains, literal, same
+from state import set_heap_limit
+
+INTERRUPT, NOMEM = 9, 7
+
+
+def absent():
+    """Whether this extension has no columnar queries yet."""
+    if Database().query("SELECT 1 FROM pragma_module_list WHERE name = 'tessera_query'"):
+        return False
+    print("  there is no tessera_query")
+    return True
+
+
+def make(db, place=True):
+    """Makes t, a cube of 40 days x 6 x 5 cells in 20 tiles, and s, sparse."""
+    at = "'t', " if place else ""
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera({at}kind=dense, day INT32 DIMENSION(0, 39, 4), lat INT32 DIMENSION(-3, 2, 3), lon INT32 DIMENSION(0, 4, 5), temp FLOAT32, n INT64, name TEXT)")
+    db.query("INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 1199) SELECT i / 30, i / 5 % 6 - 3, i % 5, 270 + i % 37 / 2.0, i, 'w' || (i % 4) FROM c")
+    at = "'s', " if place else ""
+    db.query(f"CREATE VIRTUAL TABLE s USING tessera({at}day DATE DIMENSION('2019-01-01', '2021-12-31', 30), x INT64 DIMENSION(0, 99, 10), v FLOAT64, wind TEXT ENUM('calm', 'gale'), capacity=20)")
+    for i in range(60):
+        db.query("INSERT INTO s VALUES(date('2020-01-01', ?), ?, ?, ?)", (f"{i * 7} days", i % 100, i / 4, "calm" if i % 3 else None))
+
+
+def opened(place=False):
+    os.chdir(host.FOLDER)
+    db = Database("a.db" if place else ":memory:")
+    make(db, place)
+    return db
+
+
+def trap(db, called, name="trap", result=1):
+    """Adds a function that notes its calls."""
+    def function(*values):
+        called.append(values)
+        return result
+    if host.binding == "apsw":
+        db.raw.create_scalar_function(name, function, -1)
+    else:
+        db.raw.create_function(name, -1, function)
+
+
+PLACES = ["SELECT trap() FROM t", "SELECT day, count(*) FROM t WHERE trap(day) GROUP BY 1", "SELECT trap(day/4), count(*) FROM t GROUP BY 1", "SELECT trap(count(*)) FROM t", "SELECT day, count(*) FROM t GROUP BY 1 HAVING trap(day)",
+          "SELECT day, count(*) FROM t GROUP BY 1 ORDER BY trap(day)", "SELECT day FROM t LIMIT trap()", "SELECT day FROM t LIMIT 1 OFFSET trap()", "SELECT count(*) FROM t(trap())", "SELECT count(*) FILTER (WHERE trap(temp)) FROM t",
+          "SELECT avg(trap(temp)) FROM t", "SELECT coalesce(day, trap()) FROM t", "SELECT CASE WHEN 0 THEN trap() ELSE day END FROM t", "SELECT upper(substr(trap(), 1, 1)) FROM s", "SELECT count(*) FROM t WHERE day IN (1, trap())",
+          "SELECT count(*) FROM t WHERE day BETWEEN trap() AND 5", "SELECT \"trap\"(day) FROM t", "SELECT [trap](day) FROM t", "SELECT `trap`(day) FROM t", "SELECT main.trap(day) FROM t", "SELECT trap/**/(day) FROM t", "SELECT TRAP (day) FROM t",
+          "SELECT (SELECT trap()) FROM t", "SELECT count(*) FROM t WHERE EXISTS (SELECT trap())", "SELECT count(*) FROM t, (SELECT trap())", "SELECT count(*) FROM t GROUP BY trap()", "SELECT trap(*) FROM t", "SELECT trap(day) OVER () FROM t",
+          "SELECT day -> trap() FROM t", "SELECT strftime('%m', trap()) FROM s", "SELECT printf('%s', trap(day)) FROM t GROUP BY 1", "SELECT count(*) FROM t UNION SELECT trap()", "SELECT count(*) FROM t; SELECT trap()",
+          "WITH c AS (SELECT trap()) SELECT * FROM c", "VALUES (trap())"]
+
+
+def test_no_part_of_a_text_reaches_a_function_outside_of_the_list():
+    """Neither when the table is made, nor when it is read, nor from the schema of an untrusted database."""
+    if absent():
+        return
+    for trusted in (0, 1):
+        for text in PLACES:
+            folder = os.path.join(host.FOLDER, f"{trusted}{PLACES.index(text)}")
+            os.mkdir(folder)
+            os.chdir(folder)
+            db, called = Database("a.db"), []
+            make(db)
+            trap(db, called)
+            db.query(f"PRAGMA trusted_schema = {trusted}")
+            db.error(f"CREATE VIRTUAL TABLE q USING tessera_query({text})")
+            same(called, [], text)
+            db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT day, count(*) AS n FROM t GROUP BY 1)")
+            db.query("PRAGMA writable_schema = ON")
+            db.query("UPDATE sqlite_schema SET sql = ? WHERE name = 'q'", (f"CREATE VIRTUAL TABLE q USING tessera_query({text})",))
+            db.close()
+            db = Database("a.db")
+            trap(db, called)
+            db.query(f"PRAGMA trusted_schema = {trusted}")
+            for sql in ("SELECT * FROM q", "SELECT count(*) FROM q WHERE 1", "EXPLAIN QUERY PLAN SELECT * FROM q", "DROP TABLE q"):
+                try:
+                    db.query(sql)
+                    failed = False
+                except Error:
+                    failed = True
+                assert failed or "FROM q" not in sql or "EXPLAIN" in sql or sql.endswith("1"), f"{text}: {sql} succeeds"
+                same(called, [], f"{text}: {sql}")
+            db.close()
+
+
+WORDS = [   # the text, a part of its error
+    ("WITH c AS (SELECT 1) SELECT * FROM c", "a SELECT is wanted, not 'WITH'"), ("VALUES (1)", "a SELECT is wanted, not 'VALUES'"), ("SELECT day FORM t", "syntax error"), ("SELECT nosuch FROM t", "no such column: nosuch"),
+    ("SELECT count(*) FROM nosuch", "no such table: "), ("SELECT nosuch(day) FROM t", "no such function: nosuch"), ("SELECT * FROM ordinary", "'ordinary' is a table of SQLite's"), ("SELECT * FROM a_view", "'a_view' is a view"),
+    ("SELECT sum(temp) OVER () FROM t", "window functions"), ("SELECT (SELECT 1) FROM t", "not evaluated over columns: "), ("SELECT name COLLATE NOCASE FROM t", "not evaluated over columns: "), ("SELECT group_concat(name) FROM t", "not evaluated over columns: "),
+    ("SELECT day FROM t UNION SELECT 1", "not evaluated over columns: "), ("SELECT upper(name) FROM t", "not evaluated over columns: 'upper(name)'"), ("SELECT CAST(temp AS TEXT) FROM t", "not evaluated over columns: "),
+    ("SELECT round(temp, 2) FROM t", "not evaluated over columns: "), ("SELECT lon, count(*) FROM t GROUP BY day", "'lon' is neither a key of GROUP BY nor in an aggregate"), ("SELECT CASE WHEN lat < lon THEN temp ELSE n END FROM t", "in one branch, "),
+    ("SELECT count(*) FROM t WHERE temp = name", "compares a number with text: 'temp = name'"), ("SELECT ? FROM t", "parameters are not allowed in tessera_query"), ("SELECT day FROM t WHERE :a", "parameters are not allowed in tessera_query"),
+    ("SELECT " + "(" * 40 + "day" + ")" * 40 + " FROM t", None), ("SELECT " + "-" * 0 + "abs(" * 45 + "temp" + ")" * 45 + " FROM t", None), ("SELECT " + " + ".join(["temp"] * 150) + " FROM t", "nested deeper than 100"),
+    ("SELECT " + ", ".join(f"sum(temp + {i})" for i in range(65)) + " FROM t", "more than 64 aggregates"), ("SELECT sum(n * 9223372036854775807) FROM t", "integer overflow: 'n * 9223372036854775807'"),
+    ("SELECT day AS k, count(*) FROM t GROUP BY 3", "GROUP BY term out of range"), ("SELECT count(*) FROM t HAVING 1 ORDER BY 9", None), ("SELECT day FROM t HAVING 1", None), ("SELECT count(*) FROM t('yesterday')", None),
+    ("SELECT count(*) FROM t WHERE \"nosuch\" = 'nosuch'", "no such column"), ("SELECT abs(n - 9223372036854775807 - 1 - n) FROM t", None),
+]
+
+
+def test_errors_say_what_the_manual_says():
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE TABLE ordinary(a)")
+    db.query("CREATE VIEW a_view AS SELECT * FROM t")
+    faults = []
+    for text, words in WORDS:
+        try:
+            db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+            found = db.query("SELECT * FROM q")
+            what = None
+        except Error as e:
+            what = e.text
+        if words and (not what or words not in what):
+            faults.append(f"{text[:90]}: {what or found[:2]} and not {words}")
+        if what and ("internal" in what.lower() or len(what) > 1000):
+            faults.append(f"{text[:90]}: {what[:300]}")
+        try:
+            db.query("DROP TABLE IF EXISTS temp.q")
+        except Error as e:
+            faults.append(f"{text[:90]}: DROP TABLE: {e.text}")
+    assert not faults, "\n".join(faults)
+
+
+def test_differences_from_a_view_are_those_of_the_manual():
+    """What the random texts leave out, or count as expected."""
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE b USING tessera(i INT32 DIMENSION(0, 99, 10), n INT64, u UINT64)")
+    db.query("INSERT INTO b VALUES(0, 9223372036854775807, '18446744073709551615'), (1, 9223372036854775807, 5), (2, -9223372036854775807, NULL)")
+
+    def query(text):
+        db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+        try:
+            return db.query("SELECT * FROM q")
+        finally:
+            db.query("DROP TABLE temp.q")
+    same(query("SELECT sum(n) FROM b"), [(9223372036854775807,)], "a part of the sum leaves 64 bits, the sum does not")
+    for text, words in (("SELECT sum(n) FROM b WHERE i < 2", "integer overflow"), ("SELECT n + 1 FROM b", "integer overflow: 'n + 1'"), ("SELECT u + 1 FROM b", "18446744073709551615 is past the integers of SQL")):
+        try:
+            raise AssertionError(f"{text}: {query(text)}")
+        except Error as e:
+            check_contains(e.text, words)
+    same(query("SELECT min(u), max(u), count(u), count(DISTINCT u) FROM b"), [(5, "18446744073709551615", 2, 2)], "UINT64")
+    db.query("CREATE TABLE places(label TEXT)")
+    db.query("INSERT INTO places VALUES('1')")
+    text = "SELECT day/4 AS part, count(*) AS n FROM t GROUP BY 1"
+    db.query(f"CREATE TEMP VIEW v AS {text}")
+    db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+    join = "SELECT count(*) FROM {} x JOIN places ON x.part = places.label"
+    same((db.value(join.format("v")), db.value(join.format("q"))), (1, 0), "an expression beside a column of TEXT")
+    db.close()
+
+
+def plans_of(db):
+    return {"keys": "SELECT day/4 AS part, lat, avg(temp) AS mean, count(*) AS n FROM t WHERE temp > 271 GROUP BY 1, 2", "hashed": "SELECT floor(temp/3)*3 AS bin, sum(n) AS s FROM t GROUP BY 1",
+            "cells": "SELECT day, lat, temp - 273.15 AS c FROM t WHERE lat < lon", "labels": "SELECT upper(wind) AS w, strftime('%m', day) AS month, max(v) AS most FROM s GROUP BY 1, 2"}
+
+
+def test_a_query_can_be_stopped_at_any_of_its_calls():
+    if absent():
+        return
+    db = opened()
+    for name, text in plans_of(db).items():
+        db.query(f"CREATE VIRTUAL TABLE temp.{name} USING tessera_query(threads=1, {text})")
+        sql = f"SELECT * FROM {name}"
+        wanted = sorted(map(repr, db.query(sql)))
+        calls, stop = 0, 0
+
+        def handler():
+            nonlocal calls
+            calls += 1
+            return calls == stop
+        db.raw.set_progress_handler(handler, 1)
+        db.query(sql)
+        most = calls
+        stopped = 0
+        for stop in sorted({*range(1, min(most, 40)), *range(1, most, max(most // 60, 1))}):
+            calls = 0
+            try:
+                same(sorted(map(repr, db.query(sql))), wanted, f"{text}, stopped at {stop}")
+            except Error as e:
+                assert e.code in (None, INTERRUPT), f"{text}, stopped at {stop}: {e} ({e.code})"
+                stopped += 1
+        db.raw.set_progress_handler(None, 0)
+        assert stopped > most // 2 or stopped > 40, f"{text}: stopped {stopped} times of {most}"
+        same(sorted(map(repr, db.query(sql))), wanted, f"{text}, afterwards")
+    db.close()
+
+
+def test_little_memory_is_an_error_and_changes_nothing():
+    if absent():
+        return
+    db = opened()
+    failures = worked = 0
+    for name, text in plans_of(db).items():
+        db.query(f"CREATE VIRTUAL TABLE temp.{name} USING tessera_query({text})")
+        wanted = sorted(map(repr, db.query(f"SELECT * FROM {name}")))
+        for limit in (2_000, 10_000, 40_000, 100_000, 300_000, 1_000_000, 3_000_000, 30_000_000):
+            set_heap_limit(host.memory_used() + limit)
+            try:
+                found = sorted(map(repr, db.query(f"SELECT * FROM {name}")))
+                same(found, wanted, f"{text}, {limit} bytes")
+                worked += 1
+            except Error as e:
+                assert e.code in (None, NOMEM) or "memory" in (e.text or ""), f"{text}, {limit} bytes: {e} ({e.code})"
+                failures += 1
+            finally:
+                set_heap_limit(0)
+    same(failures > 3 and worked > 3, True, f"{failures} failures, {worked} successes")
+    db.close()
+
+
+def test_damaged_files_are_errors():
+    if absent():
+        return
+    db = opened(True)
+    texts = plans_of(db)
+    wanted = {name: sorted(map(repr, db.query(text))) for name, text in texts.items()}
+    db.close()
+    errors = 0
+    for kind in ("cut", "change", "remove"):
+        for array in ("t", "s"):
+            where = os.path.join(host.FOLDER, array, "__fragments")
+            fragment = os.path.join(where, sorted(os.listdir(where))[0])
+            for file in sorted(os.listdir(fragment)):
+                path = os.path.join(fragment, file)
+                with open(path, "rb") as f:
+                    bytes_ = f.read()
+                if kind == "remove":
+                    os.rename(path, path + ".away")
+                else:
+                    at = len(bytes_) // 2
+                    with open(path, "wb") as f:
+                        f.write(bytes_[:at] if kind == "cut" else bytes_[:at] + bytes([bytes_[at] ^ 0x55]) + bytes_[at + 1:] if bytes_ else b"x")
+                for name, text in texts.items():
+                    db = Database("a.db")
+                    try:
+                        db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+                        db.query("SELECT * FROM q")
+                    except Error as e:
+                        errors += 1
+                        assert e.text and "internal" not in e.text.lower(), f"{kind} {file}: {e}"
+                    db.close()
+                if kind == "remove":
+                    os.rename(path + ".away", path)
+                else:
+                    with open(path, "wb") as f:
+                        f.write(bytes_)
+    assert errors > 20, errors
+    db = Database("a.db")
+    for name, text in texts.items():
+        db.query(f"CREATE VIRTUAL TABLE temp.{name} USING tessera_query({text})")
+        same(sorted(map(repr, db.query(f"SELECT * FROM {name}"))), wanted[name], f"{text}, restored") if name in ("cells", "labels") else None
+    db.close()
+
+
+def test_a_table_outlives_its_array_and_is_dropped():
+    if absent():
+        return
+    db = opened(True)
+    db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT day/4 AS part, count(*) AS n FROM t GROUP BY 1)")
+    db.query("CREATE VIEW over AS SELECT max(n) AS most FROM q")
+    same(db.value("SELECT most FROM over"), 120, "through a view")
+    db.close()
+    db = Database("a.db")
+    same(db.value("SELECT sum(n) FROM q"), 1200, "opened again")
+    db.query("BEGIN")
+    db.query("INSERT INTO t(day, lat, lon, temp) VALUES(0, 0, 0, 1)")
+    same(db.value("SELECT sum(n) FROM q"), 1200, "rows of the transaction")
+    db.query("ROLLBACK")
+    for sql in ("INSERT INTO q VALUES(1, 2)", "DELETE FROM q", "UPDATE q SET n = 1"):
+        db.error(sql)
+    db.query("ALTER TABLE t RENAME TO other")
+    check_contains(db.error("SELECT * FROM q").text, "no such table")
+    db.query("ALTER TABLE other RENAME TO t")
+    same(db.value("SELECT sum(n) FROM q"), 1200, "renamed back")
+    db.query("VACUUM INTO 'b.db'")
+    db.query("DROP TABLE t")
+    check_contains(db.error("SELECT * FROM q").text, "no such table")
+    db.close()
+    db = Database("a.db")
+    check_contains(db.error("SELECT * FROM q").text, "no such table")
+    db.query("DROP VIEW over")
+    db.query("DROP TABLE q")
+    same(db.query("SELECT name FROM sqlite_schema WHERE name LIKE 'q%'"), [], "what is left")
+    db.error("CREATE VIRTUAL TABLE self USING tessera_query(SELECT count(*) FROM self)")
+    db.close()
+    same(Database("b.db").value("SELECT sum(n) FROM q") if os.path.exists("t") else 1200, 1200, "a copy of the database")
+    shutil.rmtree(os.path.join(host.FOLDER, "t"), ignore_errors=True)
+
+
+def test_unqualified_names_mean_what_they_mean_in_a_view():
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE temp.mine USING tessera(x INT32 DIMENSION(0, 9, 5), a INT32)")
+    check_contains(db.error("CREATE VIRTUAL TABLE main.q USING tessera_query(SELECT count(*) FROM mine)").text, "no such table")
+    db.query("CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT count(*) FROM mine)")
+    same(db.query("SELECT * FROM q"), [(0,)], "a table of temp")
+    db.query("CREATE VIRTUAL TABLE main.r USING tessera_query(SELECT count(*) AS n FROM t)")
+    same(db.query("SELECT * FROM r"), [(1200,)], "a table of main")
+    db.close()
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
