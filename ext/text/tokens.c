@@ -37,6 +37,10 @@ static const char *skip_quoted(const char *p, char close) {
 
 /* Returns the text after the number, or NULL if a letter follows it directly. */
 static const char *skip_number(const char *p) {
+  if (*p == '0' && (p[1] == 'x' || p[1] == 'X') && isxdigit((unsigned char)p[2])) {
+    for (p += 2; isxdigit((unsigned char)*p);) p++;
+    return is_in_word((unsigned char)*p) ? NULL : p;
+  }
   while (isdigit((unsigned char)*p)) p++;
   if (*p == '.') p++;
   while (isdigit((unsigned char)*p)) p++;

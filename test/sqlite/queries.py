@@ -33,8 +33,8 @@ SECOND = os.environ.get("SECOND", "table")
 MOST = 6   # failures that a test collects before it gives up
 
 OVERFLOW = re.compile(r"integer overflow|is past the integers of SQL|a year outside")
-REFUSED = re.compile(r"not evaluated over columns: |is neither a key of GROUP BY nor in an aggregate|compares a number with text|in one branch, |FROM wants a table of tessera's|"
-                     r"a SELECT is wanted|parameters are not allowed in tessera_query|nested deeper than|more than \d+ |too many |no such column: |no such function: ")
+REFUSED = re.compile(r"not evaluated over columns: |neither a key of GROUP BY nor in an aggregate|compares a number with text|in one branch, |FROM wants a table of tessera's|"
+                     r"a SELECT is wanted|near \"NOT\": syntax error|near \"INDEXED\": syntax error|parameters are not allowed in tessera_query|nested deeper than|more than \d+ |too many |no such column: |no such function: ")
 
 
 def attempt(db, sql):
@@ -376,7 +376,8 @@ def statistic(name, values, percent):
         values = sorted(values)
         place = (len(values) - 1) * (0.5 if name == "median" else percent / 100)
         low, high = values[math.floor(place)], values[math.ceil(place)]
-        return (float(low) if low == high else low + (high - low) * (place - math.floor(place))), 4 * math.ulp(max(abs(low), abs(high)))
+        off = 4 * math.ulp(max(abs(low), abs(high))) + 4 * (high - low) * math.ulp(place)
+        return (float(low) if low == high else low + (high - low) * (place - math.floor(place))), off
     if len(values) < 2:
         return None, 0
     mean = math.fsum(values) / len(values)

@@ -597,7 +597,7 @@ WRONG_ITEMS = ["sum(temp) OVER ()", "upper(name)", "(SELECT 1)", "name COLLATE N
                "name LIKE '%a' ESCAPE '!'", "coalesce(temp, name)", "current_timestamp", "TRUE", "iif(temp, 1)", "- name", "name + 1", "seen + 1", "u + 1", "+seen", "date('now') > seen", "(temp, rain) = (1, 2)", "NOT name",
                "group_concat(temp, ',')", "percentile(temp, 50)", "temp IS TRUE", "vector", "tessera_version()", "((((temp))))", "min(temp, 1)", "temp AND name", "'a' < 1", "stations.temp", "main.cube.temp",
                "CAST(temp AS BLOB)", "CAST(temp AS NUMERIC)", "1e", "1_0", "temp -- x", "temp /* x */", "sum(temp) + lat", "count(*) FILTER (WHERE 1) OVER ()", "TYPEOF(temp)", "count(DISTINCT *)", "sum(ALL temp)"]
-WRONG_TAILS = ["UNION SELECT 1", "; DROP TABLE plane", ";", "LIMIT ?", "LIMIT (SELECT 1)", "ORDER BY 1 COLLATE NOCASE", "GROUP BY 99", "ORDER BY 99", "HAVING 1", "WINDOW w AS ()", "LIMIT 'a'", "ORDER BY nosuch", "GROUP BY temp COLLATE BINARY",
+WRONG_TAILS = ["UNION SELECT 1", "; DROP TABLE plane", "LIMIT ?", "LIMIT (SELECT 1)", "ORDER BY 1 COLLATE NOCASE", "GROUP BY 99", "ORDER BY 99", "HAVING 1", "WINDOW w AS ()", "LIMIT 'a'", "ORDER BY nosuch", "GROUP BY temp COLLATE BINARY",
                "LIMIT 1.5", "LIMIT -5 OFFSET -3", "WHERE 1 WHERE 1", "GROUP BY", "ORDER BY 1 ORDER BY 2", "INTERSECT SELECT 2", ") --", "LIMIT 1 OFFSET", "ORDER BY random()", "FOR UPDATE", "GROUP BY 1.0", "GROUP BY '1'", "GROUP BY NULL", "GROUP BY 1+0",
                "HAVING count(*) > (SELECT 1)", "ORDER BY (1)", "GROUP BY (1), 1"]
 WRONG_SOURCES = ["nosuch", "plane, cube", "plane JOIN cube", "(SELECT * FROM plane)", "ordinary", "a_view", "sqlite_schema", "plane INDEXED BY i", "plane NOT INDEXED", "pragma_table_info('plane')", "plane(1, 2, 3)",
