@@ -338,25 +338,35 @@ static bool is_cancelled(const picture *p, uint64_t y, uint64_t row_bytes) {
 
 /* ---- PNG --------------------------------------------------------------------------------------------------------- */
 
-static int paint_row(void *argument, uint64_t y, uint8_t *row, tsr_error *error) {
+static int paint_row(void *argument, uint64_t y, uint16_t *row, tsr_error *error) {
   const picture *p = argument;
   const double *means = picture_row_at(p, y);
+  const uint64_t places = p->downsample->width;
   if (is_cancelled(p, y, 4 * p->options.width)) return tsx_fail_cancelled(error);
-  for (uint64_t x = 0; x < p->options.width; x++)
-    memcpy(row + 4 * x, tsx_colour_of(&p->colours, means[x * p->downsample->width / p->options.width]), 4);
+  if (places == p->options.width)
+    for (uint64_t x = 0; x < places; x++) row[x] = tsx_colour_number(&p->colours, means[x]);
+  else
+    for (uint64_t x = 0; x < p->options.width; x++)
+      row[x] = tsx_colour_number(&p->colours, means[x * places / p->options.width]);
   return TSR_OK;
 }
 
 static int make_png(picture *p, sqlite3_context *context, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
   const uint64_t memory = p->address.memory_bytes, max_size = memory && memory < limit ? memory : limit;
+  tsx_png_picture drawn = {.width = (uint32_t)p->options.width,
+                           .height = (uint32_t)p->options.height,
+                           .colours = &p->colours,
+                           .row = paint_row,
+                           .argument = p};
   uint8_t *file = NULL;
   uint64_t size = 0;
   int code = tsx_colours_make(p->options.colormap ? p->options.colormap : "viridis", p->options.min, p->options.max,
                               &p->colours, error);
-  if (code == TSR_OK)
-    code = tsx_png_encode((uint32_t)p->options.width, (uint32_t)p->options.height, paint_row, p, max_size, &file, &size,
-                          error);
+  if (code < 0) return code;
+  for (uint64_t i = 0; i < p->downsample->height * p->downsample->width; i++)
+    drawn.used[tsx_colour_number(&p->colours, p->downsample->means[i])] = true;
+  code = tsx_png_encode(&drawn, max_size, &file, &size, error);
   if (code == TSR_OK) sqlite3_result_blob64(context, file, size, sqlite3_free);
   return code;
 }

@@ -1,8 +1,13 @@
 /* png.c: maps numbers to colours, and writes PNG files (RFC 2083), whose layout is:
  *
  *   89 "PNG" 0D 0A 1A 0A | chunks: u32 length | type, 4 letters | data | u32 CRC of type and data   (all big-endian)
- *   IHDR: u32 width, u32 height, 8 bits, colour type 6 (RGBA), 0, 0, 0 | IDAT... | IEND
- *   The data of all IDAT together is one zlib stream of rows: a filter type (0, none) and 4 bytes for each pixel.
+ *   IHDR: u32 width, u32 height, 8 bits, colour type 3 (palette), 2 (RGB) or 6 (RGBA), 0, 0, 0
+ *   PLTE: 3 bytes for each colour of the palette | tRNS: their alpha, up to the last one that is not opaque
+ *   IDAT... | IEND
+ *   The data of all IDAT together is one zlib stream of rows: a filter type (0, none) and 1, 3 or 4 bytes for each pixel.
+ *
+ * A picture with at most 256 colours has a palette, which makes the stream a quarter as long. The compression is zlib's
+ * fastest: better ones take several times as long as all other work and save little.
  *
  * A colour map is a list of a few evenly spaced colours, between which fill_table interpolates. The map `terrain`
  * consists of two: one for the values below 0, one for those from 0 on.
@@ -80,13 +85,19 @@ int tsx_colours_make(const char *name, double low, double high, tsx_colours *col
 static int step_of(double value, double low, double high) {
   if (value <= low) return low < high ? 0 : 128;
   if (value >= high) return 255;
-  return (int)lround(tsx_share(value, low, high) * 255);
+  return (int)(tsx_share(value, low, high) * 255 + 0.5);
 }
 
-const uint8_t *tsx_colour_of(const tsx_colours *colours, double value) {
-  if (isnan(value)) return colours->nodata;
-  if (!colours->split) return colours->map[step_of(value, colours->low, colours->high)];
-  return value < 0 ? colours->below[step_of(value, colours->low, 0)] : colours->map[step_of(value, 0, colours->high)];
+uint16_t tsx_colour_number(const tsx_colours *colours, double value) {
+  if (isnan(value)) return TSX_COLOUR_NODATA;
+  if (!colours->split) return (uint16_t)step_of(value, colours->low, colours->high);
+  return (uint16_t)(value < 0 ? 256 + step_of(value, colours->low, 0) : step_of(value, 0, colours->high));
+}
+
+static const uint8_t *colour_numbered(const tsx_colours *colours, uint64_t number) {
+  return number == TSX_COLOUR_NODATA ? colours->nodata
+         : number < 256              ? colours->map[number]
+                                     : colours->below[number - 256];
 }
 
 int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error) {
@@ -179,38 +190,77 @@ static int compress_input(png_file *f, bool end, tsr_error *error) {
   return code;
 }
 
-static int png_add_rows(png_file *f, uint32_t width, uint32_t height, tsx_png_row row, void *argument, uint8_t *line,
-                        tsr_error *error) {
+/* How the pixels of a file are stored. */
+typedef struct png_pixels {
+  uint8_t type; /* 3: palette, 2: RGB, 6: RGBA */
+  uint32_t size; /* bytes of a pixel */
+  uint8_t bytes[TSX_COLOUR_COUNT][4]; /* of a pixel, by the number of its colour */
+  uint32_t colours, alphas; /* in the palette; how many of the first ones have an entry in tRNS */
+  uint8_t palette[256 * 3], alpha[256];
+} png_pixels;
+
+static void png_choose_pixels(const tsx_png_picture *picture, png_pixels *pixels) {
+  uint32_t count = 0;
+  bool opaque = true;
+  for (uint32_t i = 0; i < TSX_COLOUR_COUNT; i++) {
+    count += picture->used[i];
+    opaque = opaque && (!picture->used[i] || colour_numbered(picture->colours, i)[3] == 255);
+  }
+  *pixels = (png_pixels){.type = opaque ? 2 : 6, .size = opaque ? 3 : 4};
+  for (uint32_t i = 0; i < TSX_COLOUR_COUNT; i++) memcpy(pixels->bytes[i], colour_numbered(picture->colours, i), 4);
+  if (count > 256) return;
+  pixels->type = 3;
+  pixels->size = 1;
+  for (uint32_t i = TSX_COLOUR_COUNT; i-- > 0;) { /* the colour without data comes first, so that tRNS is short */
+    if (!picture->used[i]) continue;
+    memcpy(pixels->palette + 3 * pixels->colours, pixels->bytes[i], 3);
+    pixels->alpha[pixels->colours] = pixels->bytes[i][3];
+    pixels->bytes[i][0] = (uint8_t)pixels->colours++;
+    if (pixels->alpha[pixels->colours - 1] < 255) pixels->alphas = pixels->colours;
+  }
+}
+
+static int png_add_rows(png_file *f, const tsx_png_picture *picture, const png_pixels *pixels, uint16_t *numbers,
+                        uint8_t *line, tsr_error *error) {
   int code = TSR_OK;
   f->stream.avail_out = IDAT_MAX;
-  for (uint32_t y = 0; y < height && code == TSR_OK; y++) {
-    line[0] = 0; /* no filter */
-    if ((code = row(argument, y, line + 1, error)) < 0) return code;
+  for (uint32_t y = 0; y < picture->height && code == TSR_OK; y++) {
+    uint8_t *to = line;
+    if ((code = picture->row(picture->argument, y, numbers, error)) < 0) return code;
+    *to++ = 0; /* no filter */
+    for (uint32_t x = 0; x < picture->width && pixels->size == 1; x++) *to++ = *pixels->bytes[numbers[x]];
+    for (uint32_t x = 0; x < picture->width && pixels->size > 1; x++, to += pixels->size)
+      memcpy(to, pixels->bytes[numbers[x]], pixels->size);
     f->stream.next_in = line;
-    f->stream.avail_in = 1 + 4 * width;
-    code = compress_input(f, y + 1 == height, error);
+    f->stream.avail_in = (uInt)(to - line);
+    code = compress_input(f, y + 1 == picture->height, error);
   }
   return code;
 }
 
-int tsx_png_encode(uint32_t width, uint32_t height, tsx_png_row row, void *argument, uint64_t limit, uint8_t **bytes,
-                   uint64_t *size, tsr_error *error) {
+int tsx_png_encode(const tsx_png_picture *picture, uint64_t limit, uint8_t **bytes, uint64_t *size, tsr_error *error) {
   static const uint8_t mark[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
   png_file f = {.limit = limit};
-  uint8_t header[13] = {[8] = 8, [9] = 6};
-  uint8_t *line = sqlite3_malloc64(1 + 4 * (uint64_t)width);
-  store32(header, width);
-  store32(header + 4, height);
-  int code = line ? png_reserve(&f, sizeof mark, error) : tsx_out_of_memory(error);
-  if (code == TSR_OK && deflateInit(&f.stream, Z_DEFAULT_COMPRESSION) != Z_OK) code = tsx_out_of_memory(error);
+  png_pixels pixels;
+  png_choose_pixels(picture, &pixels);
+  uint8_t header[13] = {[8] = 8, [9] = pixels.type};
+  uint8_t *line = sqlite3_malloc64(1 + (uint64_t)pixels.size * picture->width);
+  uint16_t *numbers = sqlite3_malloc64(picture->width * sizeof *numbers);
+  store32(header, picture->width);
+  store32(header + 4, picture->height);
+  int code = line && numbers ? png_reserve(&f, sizeof mark, error) : tsx_out_of_memory(error);
+  if (code == TSR_OK && deflateInit(&f.stream, Z_BEST_SPEED) != Z_OK) code = tsx_out_of_memory(error);
   if (code == TSR_OK) {
     memcpy(f.bytes, mark, f.size = sizeof mark);
     code = add_chunk(&f, "IHDR", header, sizeof header, error);
-    if (code == TSR_OK) code = png_add_rows(&f, width, height, row, argument, line, error);
+    if (code == TSR_OK && pixels.colours) code = add_chunk(&f, "PLTE", pixels.palette, 3 * pixels.colours, error);
+    if (code == TSR_OK && pixels.alphas) code = add_chunk(&f, "tRNS", pixels.alpha, pixels.alphas, error);
+    if (code == TSR_OK) code = png_add_rows(&f, picture, &pixels, numbers, line, error);
     if (code == TSR_OK) code = add_chunk(&f, "IEND", NULL, 0, error);
     deflateEnd(&f.stream);
   }
   sqlite3_free(line);
+  sqlite3_free(numbers);
   if (code < 0) sqlite3_free(f.bytes);
   else *bytes = f.bytes, *size = f.size;
   return code;

@@ -14,18 +14,32 @@ typedef struct tsx_colours { /* a colour map for the values from low to high; al
  * with a list of the names if there is no such map. */
 int tsx_colours_make(const char *name, double low, double high, tsx_colours *colours, tsr_error *error);
 
-/* Returns the colour of a value; NaN has the colour `nodata`, values outside of low..high that of the nearer end. */
-const uint8_t *tsx_colour_of(const tsx_colours *colours, double value);
+/* The number of a colour: 0 to 255 in `map`, 256 to 511 in `below`, TSX_COLOUR_NODATA. */
+#define TSX_COLOUR_NODATA 512
+#define TSX_COLOUR_COUNT  513
+
+/* Returns the number of a value's colour; NaN has the colour `nodata`, values outside of low..high that of the nearer
+ * end. */
+uint16_t tsx_colour_number(const tsx_colours *colours, double value);
 
 /* Parses "transparent", "black", "white", "gray", "#rrggbb" or "#rrggbbaa". */
 int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error);
 
-/* Writes row y, counted from the top, as 4 * width bytes of RGBA. */
-typedef int (*tsx_png_row)(void *argument, uint64_t y, uint8_t *row, tsr_error *error);
+/* Writes row y, counted from the top, as numbers of colours. */
+typedef int (*tsx_png_row)(void *argument, uint64_t y, uint16_t *row, tsr_error *error);
 
-/* Encodes an RGBA picture as a PNG file. `row` is called once for each row, from the top down. The caller frees *file with
- * sqlite3_free. Returns TSR_TOOBIG if the file would be larger than `limit` bytes. */
-int tsx_png_encode(uint32_t width, uint32_t height, tsx_png_row row, void *argument, uint64_t limit, uint8_t **file,
-                   uint64_t *size, tsr_error *error);
+/* A picture to encode. `used` says which colours its rows have, by number. */
+typedef struct tsx_png_picture {
+  uint32_t width, height;
+  const tsx_colours *colours;
+  bool used[TSX_COLOUR_COUNT];
+  tsx_png_row row;
+  void *argument; /* of `row` */
+} tsx_png_picture;
+
+/* Encodes a picture as a PNG file: with a palette if it has at most 256 colours, else as RGB or RGBA. `row` is called
+ * once for each row, from the top down. The caller frees *file with sqlite3_free. Returns TSR_TOOBIG if the file would
+ * be larger than `limit` bytes. */
+int tsx_png_encode(const tsx_png_picture *picture, uint64_t limit, uint8_t **file, uint64_t *size, tsr_error *error);
 
 #endif

@@ -33,26 +33,35 @@ def data(name):
 def decode(png):
     """Returns rows of (r, g, b, a). Checks the checksum of every chunk."""
     same(png[:8], b"\x89PNG\r\n\x1a\n", "signature")
-    at, data, kinds = 8, b"", []
+    at, data, kinds, palette, alpha = 8, b"", [], b"", b""
     while at < len(png):
         size, kind = struct.unpack(">I4s", png[at:at + 8])
         body = png[at + 8:at + 8 + size]
         same(struct.unpack(">I", png[at + 8 + size:at + 12 + size])[0], zlib.crc32(kind + body), f"checksum of {kind}")
         kinds.append(kind)
         if kind == b"IHDR":
-            width, height, *rest = struct.unpack(">IIBBBBB", body)
-            same(rest, [8, 6, 0, 0, 0], "RGBA")
+            width, height, depth, colours, *rest = struct.unpack(">IIBBBBB", body)
+            same((depth, rest), (8, [0, 0, 0]), "depth, compression, filter, interlace")
+        elif kind == b"PLTE":
+            palette = [tuple(body[k:k + 3]) for k in range(0, size, 3)]
+        elif kind == b"tRNS":
+            alpha = body
         elif kind == b"IDAT":
             data += body
         at += 12 + size
-    same((at, kinds[0], kinds[-1], set(kinds)), (len(png), b"IHDR", b"IEND", {b"IHDR", b"IDAT", b"IEND"}), "chunks")
-    raw = zlib.decompress(data)
-    same(len(raw), height * (1 + 4 * width), "bytes of pixels")
+    order = {3: [b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"]}.get(colours, [b"IHDR", b"IDAT", b"IEND"])
+    same((at, kinds), (len(png), sorted(kinds, key=order.index)), "chunks in their order")
+    same((kinds[0], kinds[-1], len(palette) <= 256, len(alpha) <= len(palette)), (b"IHDR", b"IEND", True, True), "chunks")
+    raw, pixel = zlib.decompress(data), {2: 3, 3: 1, 6: 4}[colours]
+    same(len(raw), height * (1 + pixel * width), "bytes of pixels")
     rows = []
     for y in range(height):
-        line = raw[y * (1 + 4 * width):(y + 1) * (1 + 4 * width)]
+        line = raw[y * (1 + pixel * width):(y + 1) * (1 + pixel * width)]
         same(line[0], 0, "filter")
-        rows.append([tuple(line[1 + 4 * x:5 + 4 * x]) for x in range(width)])
+        if colours == 3:
+            rows.append([palette[k] + (alpha[k] if k < len(alpha) else 255,) for k in line[1:]])
+        else:
+            rows.append([tuple(line[k:k + pixel]) + (255,) * (4 - pixel) for k in range(1, len(line), pixel)])
     return rows
 
 
@@ -376,6 +385,24 @@ def test_the_picture_of_the_readme_is_the_demos():
         shown = picture.read()
     made = Database().value("SELECT " + call.replace("'sql/data/relief'", literal(data("relief"))))
     same(decode(made) == decode(shown), True, "the pixels of docs/pictures/relief.png")
+
+
+def test_the_file_has_the_fewest_bytes_for_a_pixel():
+    """The colour type: a palette up to 256 colours, then RGB, and RGBA where a pixel is transparent."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(y INT32 DIMENSION(0, 15, 16), x INT32 DIMENSION(0, 15, 16), v INT32)")
+    db.query("WITH RECURSIVE k(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM k WHERE n < 255) INSERT INTO t SELECT n / 16, n % 16, n FROM k")
+    def kind(options, slice_=None):
+        file = db.value("SELECT tessera_png('db:t', 'v', ?, ?)", (slice_, json.dumps(options)))
+        return file[25], decode(file)
+    colours, pixels = kind({"colormap": "gray"})
+    same((colours, pixels), (3, [[(16 * y + x,) * 3 + (255,) for x in range(16)] for y in range(16)]), "256 colours")
+    db.query("CREATE VIRTUAL TABLE u USING tessera(y INT32 DIMENSION(0, 16, 17), x INT32 DIMENSION(0, 15, 16), v INT32)")
+    db.query("INSERT INTO u SELECT * FROM t")
+    for nodata, expected in (("transparent", (6, (0, 0, 0, 0))), ("#010203", (2, (1, 2, 3, 255)))):
+        file = db.value("SELECT tessera_png('db:u', 'v', '{\"y\":[0,16]}', ?)", (json.dumps({"colormap": "gray", "nodata": nodata}),))
+        same((file[25], decode(file)[16][0]), expected, f"257 colours, {nodata}")
+        same(decode(file)[:16], pixels, "the pixels with data")
 
 
 def test_the_progress_handler_stops_it():
