@@ -187,7 +187,7 @@ TSR_API int tsr_environment_s3(tsr_environment *environment, const char *scope, 
 #define TSR_PROGRESS_MAX 64 /* operations shown at one time; further ones are not shown */
 
 /* An operation that this process is carrying out: consolidate, vacuum, check, export, import, copy, commit, write,
- * read, aggregate or draw. `done` and `total` are in the operation's own unit (cells, files or bytes). */
+ * read, aggregate, regrid or draw. `done` and `total` are in the operation's own unit (cells, files or bytes). */
 typedef struct tsr_progress {
   char operation[24], path[256]; /* a path that is longer begins with "..." */
   uint64_t done, total; /* done <= total; total is 0 while it is unknown, and may grow */
@@ -980,6 +980,50 @@ TSR_API int tsr_group_remove(tsr_group *group, const char *name, tsr_error *erro
 /* Deletes the directory of an array with everything in it. TSR_NOT_FOUND: there is no array. TSR_PERM: the path is a
  * symbolic link. */
 TSR_API int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *error);
+
+/* ---- Regridding: blocks of cells as an array --------------------------------------------------------------------- */
+
+typedef enum tsr_regrid_method {
+  TSR_REGRID_MEAN, /* FLOAT64, or FLOAT32 of FLOAT32 */
+  TSR_REGRID_SUM, /* INT64, or FLOAT64 of floats */
+  TSR_REGRID_MIN,
+  TSR_REGRID_MAX,
+  TSR_REGRID_COUNT, /* UINT64: cells that are not null */
+  TSR_REGRID_NEAREST, /* the cell at half of the factor on each dimension; the last one of a shorter block */
+  TSR_REGRID_MODE /* the most frequent value; of several the least */
+} tsr_regrid_method;
+
+/* Makes a dense array of another's blocks. Block k of a dimension with the factor n > 1 has the coordinates low + k n to
+ * low + k n + n - 1, where low is the low end of the domain; the new dimension has the coordinates k, from 0. A dimension
+ * with the factor 1 stays as it is. The last block may be shorter. Nulls, NaN and NaT are left out. A block without a
+ * value is null, or NaN or NaT in an attribute that cannot be null; a block without a written cell is not written. */
+typedef struct tsr_regrid_request {
+  const uint64_t *factors; /* one for each dimension, at least 1 */
+  tsr_regrid_method method;
+  const bool *fields; /* one for each field: true for the attributes to take; NULL: all */
+  bool narrow; /* means of integers of 8 and 16 bits are FLOAT32 */
+  const tsr_interval *box; /* NULL, or: only blocks that meet this box of the source are written */
+  uint64_t memory_bytes; /* limit of working memory; 0 = 1 GiB */
+  unsigned threads; /* 0: the array's; the result does not depend on them */
+} tsr_regrid_request;
+
+/* Returns true if a method suits an attribute: mean and sum take numbers, min and max also datetimes and times, mode also
+ * enumerated attributes; count takes all attributes of fixed length, and so does nearest. */
+TSR_API bool tsr_regrid_suits(tsr_regrid_method method, const tsr_field *attribute);
+
+/* Order of use: tsr_regrid_open, then tsr_array_create or tsr_creation_prepare with tsr_regrid_schema, tsr_regrid_write,
+ * tsr_regrid_close. `request` is copied, but `box` is borrowed. TSR_ERROR: the array is sparse, or the method does not
+ * suit an attribute that is taken. The caller closes it before the snapshot. */
+typedef struct tsr_regrid tsr_regrid;
+TSR_API int tsr_regrid_open(tsr_snapshot *snapshot, const tsr_regrid_request *request, tsr_regrid **regrid,
+                            tsr_error *error);
+/* Returns the schema of the new array, borrowed until tsr_regrid_close. */
+TSR_API const tsr_schema *tsr_regrid_schema(const tsr_regrid *regrid);
+/* Computes the blocks and writes them into an array whose dimensions and attributes are those of the schema, in several
+ * commits if they do not fit into memory at once. *cells: the number of cells that were written; may be NULL.
+ * TSR_RANGE: a sum passes the integers of 64 bits. */
+TSR_API int tsr_regrid_write(tsr_regrid *regrid, tsr_array *target, uint64_t *cells, tsr_error *error);
+TSR_API void tsr_regrid_close(tsr_regrid *regrid);
 
 /* ---- Checking ---------------------------------------------------------------------------------------------------- */
 

@@ -8,6 +8,8 @@
  * Up to format version 10 dense arrays may have sparse fragments with single cells. If one of these overlaps the box,
  * the cells are taken from the batches of a reader instead.
  */
+#include "analyze/read_block.h"
+
 #include <string.h>
 
 #include "model/datatype.h"
@@ -22,6 +24,7 @@
 
 typedef struct read_block_copy { /* copies a fragment's part of a space tile */
   uint64_t request; /* index in the window's requests; NO_TILE: fill values */
+  bool written; /* false: no fragment has the cells */
   uint64_t *low, *high; /* ordinals, inclusive */
 } read_block_copy;
 #define NO_TILE UINT64_MAX
@@ -57,6 +60,7 @@ typedef struct read_block_block {
   tsr_plan plan;
   read_block_box box;
   uint8_t *out; /* the caller's memory */
+  uint8_t *states; /* the caller's: tsr_cell_state of each cell; NULL: not requested */
   uint64_t *at; /* the next space tile: coordinates in the tile grid */
   bool ended; /* there is no next space tile */
   read_block_window window;
@@ -99,6 +103,15 @@ static void null_row(const read_block_block *b, const uint8_t *validity, uint64_
     if (!validity[i * stride]) fill_row(b, to + i * b->field->cell_size, 1);
 }
 
+static void set_states(const read_block_block *b, const uint8_t *validity, uint64_t stride, uint64_t to,
+                       uint64_t count) {
+  if (!validity) {
+    memset(b->states + to, TSR_CELL_VALUE, count);
+    return;
+  }
+  for (uint64_t i = 0; i < count; i++) b->states[to + i] = validity[i * stride] ? TSR_CELL_VALUE : TSR_CELL_NULL;
+}
+
 /* Makes one copy, row by row along the last dimension. `tile` NULL: writes fill values. */
 static void write_copy(const read_block_block *b, const space *s, const read_block_copy *c, const tsr_tile *tile) {
   const uint32_t last = b->dimensions - 1;
@@ -111,10 +124,13 @@ static void write_copy(const read_block_block *b, const space *s, const read_blo
   uint64_t row[TSR_MAX_DIMENSIONS];
   memcpy(row, c->low, b->dimensions * sizeof *row);
   while (true) {
-    if (!tile) fill_row(b, b->out + to * size, count);
-    else {
+    if (!tile) {
+      fill_row(b, b->out + to * size, count);
+      if (b->states) memset(b->states + to, c->written ? TSR_CELL_NULL : TSR_CELL_UNWRITTEN, count);
+    } else {
       copy_row(b, tile->values + from * size, b->box.tile_stride[last], b->out + to * size, count);
       if (tile->validity) null_row(b, tile->validity + from, b->box.tile_stride[last], b->out + to * size, count);
+      if (b->states) set_states(b, tile->validity ? tile->validity + from : NULL, b->box.tile_stride[last], to, count);
     }
     uint32_t d = last;
     while (d-- > 0) {
@@ -194,6 +210,7 @@ static int read_block_request_tile(read_block_block *b, const tsr_plan_box *box,
   const tsr_snapshot_fragment *f = &b->snapshot->fragments[box->fragment];
   const int64_t slot = f->slots[b->field_index];
   uint64_t bytes;
+  c->written = true;
   if (slot < 0) return TSR_OK; /* the fragment lacks the attribute: fill values */
   const tsr_tile_request request = {
       .fragment = f->fragment, .slot = (uint32_t)slot, .number = read_block_tile_number(b, f->fragment)};
@@ -292,6 +309,7 @@ static int write_batch(read_block_block *b, tsr_reader *reader, const tsr_batch 
   for (uint64_t r = 0; r < batch->count; r++) {
     const uint64_t i = values->constant ? 0 : batch->selection ? batch->selection[r] : batch->first + r;
     const bool null = values->validity && !values->validity[i];
+    if (b->states) b->states[to[r]] = null || values->unwritten ? TSR_CELL_NULL : TSR_CELL_VALUE;
     memcpy(b->out + to[r] * size, null ? b->field->fill : (const uint8_t *)values->values + i * size, size);
   }
   return TSR_OK;
@@ -304,6 +322,7 @@ static int read_block_read_cells(read_block_block *b, const tsr_ranges *ranges, 
   uint64_t cells = 1;
   for (uint32_t d = 0; d < b->dimensions; d++) cells *= b->box.high[d] - b->box.low[d] + 1;
   fill_row(b, b->out, cells);
+  if (b->states) memset(b->states, TSR_CELL_UNWRITTEN, cells);
   TSR_TRY(tsr_reader_open(b->snapshot, &reader, error));
   int rc = tsr_reader_start(reader, &request, error);
   while (rc >= 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0)
@@ -388,6 +407,11 @@ static int read_block(read_block_block *b, const tsr_interval *box, uint64_t siz
 
 int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
                    unsigned threads, void *out, uint64_t size, tsr_error *error) {
+  return tsr__block_read(snapshot, field, box, memory_bytes, threads, out, size, NULL, error);
+}
+
+int tsr__block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
+                    unsigned threads, void *out, uint64_t size, uint8_t *states, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_array *array = snapshot->array;
   const uint32_t fields = snapshot->schema->dimension_count + snapshot->schema->attribute_count;
@@ -399,7 +423,8 @@ int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *b
                         .field = &snapshot->schema->fields[field],
                         .field_index = field,
                         .dimensions = snapshot->schema->dimension_count,
-                        .out = out};
+                        .out = out,
+                        .states = states};
   if (b.field->is_dimension || !b.field->cell_size)
     return tsr__fail(error, TSR_ERROR, "array %s: '%s' is not an attribute of fixed length", array->path,
                      b.field->name);

@@ -449,6 +449,36 @@ CASE(tsr_aggregate_open) {
   tsr_snapshot_close(snapshot);
 }
 
+static const uint64_t one_factor[1] = {2};
+
+CASE(tsr_regrid_open) {
+  tsr_snapshot *snapshot = snapshot_of(dense);
+  const bool taken[8] = {[1] = true};
+  const tsr_regrid_request request = {.factors = one_factor, .fields = taken, .method = TSR_REGRID_COUNT};
+  const uint64_t none[1] = {0};
+  tsr_regrid_request bad = request;
+  tsr_regrid *regrid = NULL;
+  bad.factors = none;
+  TELL(tsr_regrid_open(snapshot, wrong ? &bad : &request, &regrid, e));
+  if (told >= 0) tsr_regrid_close(regrid);
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_regrid_write) {
+  tsr_snapshot *snapshot = snapshot_of(dense);
+  const bool taken[8] = {[1] = true};
+  const tsr_regrid_request request = {.factors = one_factor, .fields = taken, .method = TSR_REGRID_COUNT};
+  tsr_regrid *regrid = NULL;
+  ok(tsr_regrid_open(snapshot, &request, &regrid, &error));
+  const tsr_create_options options = {.unsynced = true};
+  ok(tsr_array_create(environment, within("blocks"), tsr_regrid_schema(regrid), &options, &error));
+  tsr_array *array = open_in("blocks");
+  TELL(tsr_regrid_write(regrid, wrong ? sparse : array, NULL, e));
+  tsr_array_close(array);
+  tsr_regrid_close(regrid);
+  tsr_snapshot_close(snapshot);
+}
+
 CASE(tsr_downsample_open) {
   tsr_schema schema = make_schema(true);
   tsr_field plane[3] = {int32_dimension("y", 0, 9, 5), int32_dimension("x", 0, 9, 5), fields[1]};
@@ -716,7 +746,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   W(tsr_lease) \
   X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
-  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_aggregate_open) W(tsr_downsample_open) \
+  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_aggregate_open) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
   W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_disown) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_place_find) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \

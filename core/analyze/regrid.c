@@ -1,0 +1,463 @@
+/* regrid.c: makes a dense array whose cells are blocks of another's.
+ *
+ * The blocks are computed part by part: a part is a box of the new array, cut at its tiles as long as a tile's cells fit
+ * into memory. For each attribute the cells of a part are read into memory and reduced (regrid_reduce.c); then the part
+ * is written in one commit: as one box if all of its blocks have a written cell, else cell by cell. If these cells form
+ * more boxes than a commit may have, the part is halved.
+ */
+#include <string.h>
+
+#include "model/datatype.h"
+#include "format/layout.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/progress.h"
+#include "array/snapshot.h"
+#include "analyze/read_block.h"
+#include "analyze/regrid_reduce.h"
+
+#define REGRID_DEFAULT_MEMORY (UINT64_C(1) << 30)
+#define REGRID_PART_MAX       (UINT64_C(256) << 20) /* bytes of the cells of a part, at most */
+#define REGRID_PART_SHARE     6 /* a part takes at most this share of the memory */
+
+struct tsr_regrid {
+  tsr_snapshot *snapshot;
+  tsr_regrid_request request;
+  tsr_memory memory;
+  tsr_arena arena;
+  tsr_schema schema; /* of the new array */
+  uint32_t dimensions;
+  uint32_t *sources; /* by field of the new array: the source's */
+  const uint64_t *factors;
+  uint64_t *extents; /* of the new array's tiles */
+  uint64_t cell_bytes; /* the largest cell of an attribute, with its state, in the source */
+  uint64_t block_bytes; /* all values of a cell of the new array, with states and coordinates */
+  unsigned threads;
+  tsr_array *target;
+  uint64_t written;
+};
+
+/* ---- The schema -------------------------------------------------------------------------------------------------- */
+
+static bool regrid_is_number(const tsr_field *f) {
+  const tsr_kind kind = tsr_datatype_kind(f->datatype);
+  return f->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
+}
+
+bool tsr_regrid_suits(tsr_regrid_method method, const tsr_field *attribute) {
+  const tsr_kind kind = tsr_datatype_kind(attribute->datatype);
+  if (attribute->is_dimension || !attribute->cell_size) return false;
+  if (method == TSR_REGRID_COUNT || method == TSR_REGRID_NEAREST) return true;
+  if (!regrid_is_number(attribute)) return false;
+  if (method == TSR_REGRID_MODE) return true;
+  if (attribute->enumeration) return false;
+  return method == TSR_REGRID_MIN || method == TSR_REGRID_MAX || (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME);
+}
+
+static const char *regrid_method_name(tsr_regrid_method method) {
+  static const char *const names[] = {"mean", "sum", "min", "max", "count", "nearest", "mode"};
+  return names[method];
+}
+
+static tsr_datatype regrid_datatype(const tsr_regrid *g, const tsr_field *from) {
+  const bool is_float = tsr_datatype_kind(from->datatype) == TSR_KIND_FLOAT;
+  switch (g->request.method) {
+  case TSR_REGRID_MEAN:
+    if (from->datatype == TSR_FLOAT32 || (g->request.narrow && from->cell_size <= 2)) return TSR_FLOAT32;
+    return TSR_FLOAT64;
+  case TSR_REGRID_SUM: return is_float ? TSR_FLOAT64 : TSR_INT64;
+  case TSR_REGRID_COUNT: return TSR_UINT64;
+  default: return from->datatype;
+  }
+}
+
+static void regrid_keep_filters(tsr_regrid *g, tsr_field *f) {
+  (void)g;
+  tsr_error ignored;
+  tsr_pipeline kept = f->filters;
+  while (kept.count > 0 && tsr_filters_check(&kept, f->datatype, f->values_per_cell, f->is_dimension, &ignored) < 0)
+    kept.filters++, kept.count--; /* what stands behind a filter for another datatype: compressors, checksums */
+  f->filters = kept;
+}
+
+static int regrid_add_attribute(tsr_regrid *g, uint32_t field, tsr_error *error) {
+  const tsr_snapshot *s = g->snapshot;
+  const tsr_field *from = &s->schema->fields[field];
+  tsr_field *to = &g->schema.fields[g->dimensions + g->schema.attribute_count];
+  if (!tsr_regrid_suits(g->request.method, from))
+    return tsr__fail(error, TSR_ERROR, "attribute '%s' is %s%s%s: it has no %s", from->name,
+                     from->cell_size ? "" : "of variable length, ", from->enumeration ? "enumerated, " : "",
+                     tsr_datatype_name(from->datatype), regrid_method_name(g->request.method));
+  g->sources[g->dimensions + g->schema.attribute_count++] = field;
+  *to = *from;
+  to->datatype = regrid_datatype(g, from);
+  to->nullable = from->nullable && g->request.method != TSR_REGRID_COUNT;
+  for (uint64_t i = 0; i < s->fragment_count && g->request.method != TSR_REGRID_COUNT; i++)
+    if (s->fragments[i].slots[field] < 0) to->nullable = true;
+  if (g->request.method == TSR_REGRID_COUNT) {
+    to->values_per_cell = 1;
+    to->enumeration = NULL;
+  }
+  to->cell_size = to->values_per_cell * tsr_datatype_size(to->datatype);
+  to->fill = NULL;
+  to->fill_size = 0;
+  to->fill_validity = 0;
+  to->data_order = 0;
+  regrid_keep_filters(g, to);
+  g->cell_bytes = TSR_MAX(g->cell_bytes, from->cell_size + 1);
+  g->block_bytes += to->cell_size + 1;
+  return TSR_OK;
+}
+
+/* Sets the domain and the tile extent of a dimension of blocks. */
+static void regrid_set_dimension(tsr_regrid *g, uint32_t d) {
+  const tsr_grid *grid = &g->snapshot->grid;
+  const tsr_datatype datatype = g->snapshot->schema->fields[d].datatype;
+  tsr_field *to = &g->schema.fields[d];
+  *to = g->snapshot->schema->fields[d];
+  g->sources[d] = d;
+  g->extents[d] = grid->extent[d];
+  g->block_bytes += to->cell_size;
+  if (g->factors[d] == 1) return;
+  const uint64_t high = grid->last[d] / g->factors[d], zero = 0;
+  const uint64_t room = tsr__key_max(datatype) - tsr__key(datatype, &zero);
+  uint64_t extent = high == UINT64_MAX ? grid->extent[d] : TSR_MIN(grid->extent[d], high + 1);
+  while (extent > 1 && tsr__mul_sat(high / extent + 1, extent) - 1 > room) extent /= 2;
+  memset(to->low, 0, sizeof to->low);
+  memcpy(to->high, &high, to->cell_size);
+  memset(to->extent, 0, sizeof to->extent);
+  memcpy(to->extent, &extent, to->cell_size);
+  g->extents[d] = extent;
+  regrid_keep_filters(g, to);
+}
+
+/* Takes the enumerations of the attributes that are left, with their labels. */
+static int regrid_set_enumerations(tsr_regrid *g, tsr_error *error) {
+  const tsr_schema *source = g->snapshot->schema;
+  const tsr_enumeration *loaded;
+  tsr_schema *schema = &g->schema;
+  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, source->enumeration_count, &schema->enumerations, error));
+  schema->enumeration_count = 0;
+  for (uint32_t e = 0; e < source->enumeration_count; e++) {
+    bool used = false;
+    for (uint32_t f = 0; f < schema->attribute_count; f++) {
+      const char *name = schema->fields[g->dimensions + f].enumeration;
+      used = used || (name && !strcmp(name, source->enumerations[e].name));
+    }
+    if (!used) continue;
+    TSR_TRY(tsr_array_enumeration(g->snapshot->array, source, source->enumerations[e].name, &loaded, error));
+    schema->enumerations[schema->enumeration_count++] = *loaded;
+  }
+  return TSR_OK;
+}
+
+static int regrid_make_schema(tsr_regrid *g, tsr_error *error) {
+  const tsr_schema *source = g->snapshot->schema;
+  const uint32_t n = source->dimension_count, count = n + source->attribute_count;
+  uint64_t *factors;
+  if (!source->dense)
+    return tsr__fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", g->snapshot->array->path);
+  g->schema = *source;
+  g->schema.attribute_count = g->schema.label_count = 0;
+  g->schema.labels = NULL;
+  g->schema.current_domain = NULL;
+  if (!layout_has_commits_folder(source->version) || source->version > TSR_FORMAT_WRITE_MAX) g->schema.version = 0;
+  g->dimensions = n;
+  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, count, &g->schema.fields, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, count, &g->sources, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, n, &g->extents, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, n, &factors, error));
+  for (uint32_t d = 0; d < n; d++) {
+    if (!g->request.factors[d])
+      return tsr__fail(error, TSR_RANGE, "dimension '%s': the factor is 0", source->fields[d].name);
+    /* a greater factor makes the same single block */
+    factors[d] = g->snapshot->grid.last[d] == UINT64_MAX
+                     ? g->request.factors[d]
+                     : TSR_MIN(g->request.factors[d], TSR_MAX(2, g->snapshot->grid.last[d] + 1));
+  }
+  g->factors = factors;
+  for (uint32_t d = 0; d < n; d++) regrid_set_dimension(g, d);
+  for (uint32_t f = n; f < count; f++)
+    if (!g->request.fields || g->request.fields[f]) TSR_TRY(regrid_add_attribute(g, f, error));
+  if (!g->schema.attribute_count)
+    return tsr__fail(error, TSR_ERROR, "array %s: no attribute is left", g->snapshot->array->path);
+  return regrid_set_enumerations(g, error);
+}
+
+/* ---- A part ------------------------------------------------------------------------------------------------------ */
+
+typedef struct regrid_part { /* a box of blocks; by dimension */
+  uint64_t *low, *high; /* coordinates of the new array as ordinals, inclusive */
+  uint64_t *blocks, *cells; /* lengths of the box, and of the box of cells */
+  tsr_interval *box, *cell_box;
+  uint64_t block_count, cell_count;
+  tsr_column *columns; /* by field of the new array */
+  uint8_t *states; /* of the blocks, of one attribute: every attribute has the same cells written */
+} regrid_part;
+
+static void regrid_value(const tsr_regrid *g, const tsr_field *f, uint32_t d, uint64_t ordinal, uint8_t *value) {
+  const uint64_t zero = 0;
+  const bool same = f == &g->snapshot->schema->fields[d] || g->factors[d] == 1;
+  tsr__key_value(f->datatype, (same ? g->snapshot->grid.low_key[d] : tsr__key(f->datatype, &zero)) + ordinal, value);
+}
+
+/* Finds the boxes of a part whose `low` and `high` are set. */
+static int regrid_locate(const tsr_regrid *g, tsr_arena *arena, regrid_part *p, tsr_error *error) {
+  const uint32_t n = g->dimensions;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, n, &p->blocks, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, n, &p->cells, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, n, &p->box, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, n, &p->cell_box, error));
+  p->block_count = p->cell_count = 1;
+  for (uint32_t d = 0; d < n; d++) {
+    const tsr_field *from = &g->snapshot->schema->fields[d];
+    const uint64_t last = g->snapshot->grid.last[d], low = p->low[d] * g->factors[d], end = p->high[d] * g->factors[d];
+    const uint64_t high = last - end < g->factors[d] - 1 ? last : end + (g->factors[d] - 1);
+    p->blocks[d] = p->high[d] - p->low[d] + 1;
+    p->cells[d] = high - low + 1;
+    regrid_value(g, &g->schema.fields[d], d, p->low[d], p->box[d].low);
+    regrid_value(g, &g->schema.fields[d], d, p->high[d], p->box[d].high);
+    regrid_value(g, from, d, low, p->cell_box[d].low);
+    regrid_value(g, from, d, high, p->cell_box[d].high);
+    p->block_count = tsr__mul_sat(p->block_count, p->blocks[d]);
+    p->cell_count = tsr__mul_sat(p->cell_count, p->cells[d]);
+  }
+  return TSR_OK;
+}
+
+/* Reads the cells of one attribute and reduces them. The memory of the cells is freed at once. */
+static int regrid_attribute(tsr_regrid *g, tsr_arena *arena, regrid_part *p, uint32_t field, tsr_error *error) {
+  const tsr_field *to = &g->schema.fields[field], *from = &g->snapshot->schema->fields[g->sources[field]];
+  uint8_t *values = NULL, *states = NULL, *out;
+  TSR_TRY(TSR_ARENA_RAW_BYTES(arena, tsr__mul_sat(p->block_count, to->cell_size), &out, error));
+  TSR_TRY(TSR_ARENA_RAW_BYTES(arena, p->block_count, &p->states, error));
+  int rc = TSR_ALLOC_RAW_BYTES(&g->memory, tsr__mul_sat(p->cell_count, from->cell_size), &values, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW_BYTES(&g->memory, p->cell_count, &states, error);
+  if (rc >= 0)
+    rc = tsr__block_read(g->snapshot, g->sources[field], p->cell_box, g->request.memory_bytes / 2, g->request.threads,
+                         values, p->cell_count * from->cell_size, states, error);
+  const tsr_reduction reduction = {.method = g->request.method,
+                                   .from = from,
+                                   .to = to,
+                                   .dimensions = g->dimensions,
+                                   .factors = g->factors,
+                                   .cells = p->cells,
+                                   .blocks = p->blocks,
+                                   .values = values,
+                                   .states = states,
+                                   .out = out,
+                                   .out_states = p->states,
+                                   .memory = &g->memory};
+  if (rc >= 0) rc = tsr__reduce(&reduction, g->threads, error);
+  tsr__free(values);
+  tsr__free(states);
+  p->columns[field] = (tsr_column){.values = out, .cell_size = to->cell_size};
+  if (rc >= 0 && to->nullable) { /* validity: 1 for a value */
+    uint8_t *validity;
+    TSR_TRY(TSR_ARENA_RAW_BYTES(arena, p->block_count, &validity, error));
+    for (uint64_t i = 0; i < p->block_count; i++) validity[i] = p->states[i] == TSR_CELL_VALUE;
+    p->columns[field].validity = validity;
+  }
+  return rc < 0 ? rc : TSR_OK;
+}
+
+/* Appends the blocks of which a cell was written, one by one. */
+static int regrid_append_cells(const tsr_regrid *g, tsr_arena *arena, const regrid_part *p, uint64_t count,
+                               tsr_writer *writer, tsr_error *error) {
+  uint32_t *selection;
+  uint64_t selected = 0, stride = 1;
+  TSR_TRY(TSR_ARENA_RAW(arena, count, &selection, error));
+  for (uint64_t i = 0; i < p->block_count; i++)
+    if (p->states[i] != TSR_CELL_UNWRITTEN) selection[selected++] = (uint32_t)i;
+  for (uint32_t d = g->dimensions; d-- > 0; stride *= p->blocks[d]) {
+    const tsr_field *f = &g->schema.fields[d];
+    uint8_t *values;
+    TSR_TRY(TSR_ARENA_RAW_BYTES(arena, p->block_count * f->cell_size, &values, error));
+    for (uint64_t i = 0; i < p->block_count; i++)
+      regrid_value(g, f, d, p->low[d] + i / stride % p->blocks[d], values + i * f->cell_size);
+    p->columns[d] = (tsr_column){.values = values, .cell_size = f->cell_size};
+  }
+  return tsr_writer_append(writer, p->columns, selection, count, error);
+}
+
+static int regrid_write_part(tsr_regrid *g, tsr_arena *arena, regrid_part *p, tsr_error *error) {
+  const uint32_t fields = g->dimensions + g->schema.attribute_count;
+  const tsr_writer_options options = {.memory_bytes = g->request.memory_bytes / 2, .threads = g->request.threads};
+  tsr_writer *writer = NULL;
+  uint64_t count = 0;
+  TSR_TRY(regrid_locate(g, arena, p, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, fields, &p->columns, error));
+  for (uint32_t f = g->dimensions; f < fields; f++) TSR_TRY(regrid_attribute(g, arena, p, f, error));
+  for (uint64_t i = 0; i < p->block_count; i++) count += p->states[i] != TSR_CELL_UNWRITTEN;
+  if (!count) return TSR_OK;
+  int rc = tsr_writer_open(g->target, &options, &writer, error);
+  if (rc >= 0)
+    rc = count == p->block_count ? tsr_writer_append_box(writer, p->box, false, p->columns, error)
+                                 : regrid_append_cells(g, arena, p, count, writer, error);
+  if (rc >= 0) rc = tsr_writer_prepare(writer, error);
+  if (rc >= 0) rc = tsr_writer_publish(writer, error);
+  if (rc < 0 && writer) (void)tsr_writer_abandon(writer, NULL);
+  tsr_writer_close(writer);
+  if (rc < 0) return rc;
+  tsr_work_done(g->snapshot->array->environment, p->cell_count);
+  g->written += count;
+  return TSR_OK;
+}
+
+/* Writes the part low..high; in halves if its written blocks form too many boxes. A full disk gives TSR_FULL as well:
+ * then ever smaller parts fail, down to a single block, whose error is returned. */
+static int regrid_part_of(tsr_regrid *g, const uint64_t *low, const uint64_t *high, tsr_error *error) {
+  const uint32_t n = g->dimensions;
+  tsr_arena arena;
+  regrid_part p = {0};
+  tsr__arena_init(&arena, &g->memory);
+  int rc = TSR_ARENA_RAW(&arena, 2 * n, &p.low, error);
+  if (rc >= 0) {
+    p.high = p.low + n;
+    memcpy(p.low, low, n * sizeof *low);
+    memcpy(p.high, high, n * sizeof *high);
+    rc = regrid_write_part(g, &arena, &p, error);
+  }
+  tsr__arena_release(&arena);
+  uint32_t longest = 0;
+  for (uint32_t d = 0; d < n; d++)
+    if (high[d] - low[d] > high[longest] - low[longest]) longest = d;
+  if (rc != TSR_FULL || high[longest] == low[longest]) return rc;
+  uint64_t *ends;
+  TSR_TRY(TSR_ARENA_RAW(&g->arena, 2 * n, &ends, error));
+  memcpy(ends, low, n * sizeof *low);
+  memcpy(ends + n, high, n * sizeof *high);
+  ends[n + longest] = low[longest] + (high[longest] - low[longest]) / 2;
+  TSR_TRY(regrid_part_of(g, ends, ends + n, error));
+  ends[longest] = ends[n + longest] + 1;
+  ends[n + longest] = high[longest];
+  return regrid_part_of(g, ends, ends + n, error);
+}
+
+/* ---- All parts --------------------------------------------------------------------------------------------------- */
+
+typedef struct regrid_walk { /* by dimension, in ordinals of the new array */
+  uint64_t *low, *high; /* of all blocks to write */
+  uint64_t *step; /* of the parts: a multiple of the extent, or less than one */
+  uint64_t *at, *end; /* of the current part */
+} regrid_walk;
+
+/* Sets the ends of the blocks that meet the written cells and the request's box. Returns 0 if there are none. */
+static int regrid_find_ends(tsr_regrid *g, regrid_walk *w, tsr_error *error) {
+  const tsr_interval *all;
+  const int rc = tsr_snapshot_non_empty_domain(g->snapshot, &all, error);
+  if (rc <= 0) return rc;
+  for (uint32_t d = 0; d < g->dimensions; d++) {
+    const tsr_datatype datatype = g->snapshot->schema->fields[d].datatype;
+    const uint64_t low_key = g->snapshot->grid.low_key[d];
+    uint64_t low = tsr__key(datatype, all[d].low), high = tsr__key(datatype, all[d].high);
+    if (g->request.box) {
+      low = TSR_MAX(low, tsr__key(datatype, g->request.box[d].low));
+      high = TSR_MIN(high, tsr__key(datatype, g->request.box[d].high));
+    }
+    if (low > high) return 0;
+    w->low[d] = (low - low_key) / g->factors[d];
+    w->high[d] = (high - low_key) / g->factors[d];
+  }
+  return 1;
+}
+
+/* Chooses the lengths of the parts: whole tiles of the new array, cut along the first dimensions until a part fits; less
+ * than a tile if its cells do not fit. */
+static void regrid_plan(const tsr_regrid *g, regrid_walk *w) {
+  const double budget = (double)TSR_MIN(REGRID_PART_MAX, g->memory.limit / REGRID_PART_SHARE);
+  double bytes = 1;
+  for (uint32_t d = 0; d < g->dimensions; d++) bytes *= (double)g->factors[d];
+  bytes = bytes * (double)g->cell_bytes + (double)g->block_bytes;
+  for (uint32_t d = 0; d < g->dimensions; d++) {
+    w->step[d] = w->high[d] - w->low[d] + 1;
+    bytes *= (double)w->step[d];
+  }
+  for (int whole = 1; whole >= 0; whole--)
+    for (uint32_t d = 0; d < g->dimensions && bytes > budget; d++) {
+      const double row = bytes / (double)w->step[d], fit = budget / row;
+      const uint64_t unit = whole ? g->extents[d] : 1, units = TSR_MAX(1, tsr__whole(fit / (double)unit));
+      if ((double)units * (double)unit < (double)w->step[d]) w->step[d] = units * unit;
+      bytes = row * (double)w->step[d];
+    }
+}
+
+static bool regrid_next(const tsr_regrid *g, regrid_walk *w) {
+  for (uint32_t d = g->dimensions; d-- > 0;) {
+    if (w->end[d] < w->high[d]) {
+      w->at[d] = w->end[d] + 1;
+      return true;
+    }
+    w->at[d] = w->low[d];
+  }
+  return false;
+}
+
+static void regrid_end(const tsr_regrid *g, regrid_walk *w) {
+  for (uint32_t d = 0; d < g->dimensions; d++) {
+    const uint64_t unit = w->step[d] >= g->extents[d] ? g->extents[d] : w->step[d];
+    const uint64_t start = w->at[d] - w->at[d] % unit;
+    w->end[d] = w->high[d] - start < w->step[d] ? w->high[d] : start + w->step[d] - 1;
+  }
+}
+
+static int regrid_write(tsr_regrid *g, tsr_error *error) {
+  regrid_walk w;
+  uint64_t *memory, cells = 1;
+  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 5 * g->dimensions, &memory, error));
+  w = (regrid_walk){.low = memory, .high = memory + g->dimensions, .step = memory + 2 * g->dimensions};
+  w.at = w.step + g->dimensions;
+  w.end = w.at + g->dimensions;
+  const int rc = regrid_find_ends(g, &w, error);
+  if (rc <= 0) return rc;
+  regrid_plan(g, &w);
+  for (uint32_t d = 0; d < g->dimensions; d++)
+    cells = tsr__mul_sat(cells, tsr__mul_sat(w.high[d] - w.low[d] + 1, g->factors[d]));
+  tsr__work_more(g->snapshot->array->environment, cells);
+  memcpy(w.at, w.low, g->dimensions * sizeof *w.at);
+  do {
+    regrid_end(g, &w);
+    TSR_TRY(regrid_part_of(g, w.at, w.end, error));
+  } while (regrid_next(g, &w));
+  return TSR_OK;
+}
+
+/* ---- Entry ------------------------------------------------------------------------------------------------------- */
+
+int tsr_regrid_open(tsr_snapshot *snapshot, const tsr_regrid_request *request, tsr_regrid **regrid, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_array *array = snapshot->array;
+  tsr_regrid *g;
+  TSR_TRY(TSR_ALLOC(&array->environment->memory, &g, error));
+  g->snapshot = snapshot;
+  g->request = *request;
+  if (!g->request.memory_bytes) g->request.memory_bytes = REGRID_DEFAULT_MEMORY;
+  tsr__memory_init(&g->memory, &array->environment->memory, g->request.memory_bytes / 2, "memory_mb");
+  tsr__arena_init(&g->arena, &g->memory);
+  g->threads = TSR_MAX(1, request->threads && !array->environment->single_threaded ? request->threads : array->threads);
+  const int rc = regrid_make_schema(g, error);
+  if (rc < 0) tsr_regrid_close(g);
+  else *regrid = g;
+  return rc;
+}
+
+const tsr_schema *tsr_regrid_schema(const tsr_regrid *regrid) { return &regrid->schema; }
+
+int tsr_regrid_write(tsr_regrid *regrid, tsr_array *target, uint64_t *cells, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_environment *environment = regrid->snapshot->array->environment;
+  tsr_work work;
+  regrid->target = target;
+  regrid->written = 0;
+  tsr_work_begin(environment, &work, "regrid", regrid->snapshot->array->path, 0);
+  const int rc = regrid_write(regrid, error);
+  tsr_work_end(environment, &work);
+  if (rc >= 0 && cells) *cells = regrid->written;
+  return rc < 0 ? rc : TSR_OK;
+}
+
+void tsr_regrid_close(tsr_regrid *regrid) {
+  if (!regrid) return;
+  tsr__arena_release(&regrid->arena);
+  tsr__free(regrid);
+}

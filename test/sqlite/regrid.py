@@ -1,0 +1,157 @@
+"""tessera_regrid: arrays of blocks of cells.
+
+usage: regrid.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import json
+import math
+import os
+import random
+import struct
+import sys
+
+import host
+from host import Database, check_contains, same
+
+KINDS = {"b": ("INT8", -128, 127), "u": ("UINT16", 0, 65535), "i": ("INT32", -2**31, 2**31 - 1), "q": ("INT64", -2**40, 2**40), "f": ("FLOAT32", None, None), "d": ("FLOAT64", None, None)}
+
+
+def fill(db, name, seed):
+    """Makes a dense array of two dimensions, whose written cells have a value of b, with tiles that do not divide it, unwritten cells, nulls, NaN, and overlapping fragments."""
+    source = random.Random(seed)
+    columns = ", ".join(f"{column} {kind[0]}{' NOT NULL' if column in 'bd' else ''}" for column, kind in KINDS.items())
+    db.query(f"CREATE VIRTUAL TABLE {name} USING tessera(kind=dense, y INT32 DIMENSION(-5, 40, 7), x INT32 DIMENSION(3, 63, 10), {columns})")
+    for _ in range(4):
+        y, x = source.randint(-5, 30), source.randint(3, 40)
+        rows = []
+        for row in range(y, y + source.randint(1, 11)):
+            for column in range(x, x + source.randint(1, 24)):
+                values = []
+                for key, (_, low, high) in KINDS.items():
+                    value = struct.unpack("<f", struct.pack("<f", source.uniform(-9, 9)))[0] if low is None else source.randint(low, high) if source.random() < 0.7 else 3
+                    values.append(None if key not in "bd" and source.random() < 0.2 else value)
+                rows.append((row, column, *values))
+        db.query("BEGIN")
+        for row in rows:
+            db.query(f"INSERT OR REPLACE INTO {name} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        db.query("COMMIT")
+
+
+def rows_of(db, sql):
+    return sorted(db.query(sql), key=lambda row: row[:2])
+
+
+def close(got, expected, what, tolerance=0):
+    same(len(got), len(expected), f"{what}: rows")
+    for a, b in zip(got, expected):
+        for x, y in zip(a, b):
+            if isinstance(y, float) and x is not None:
+                assert math.isclose(x, y, rel_tol=tolerance or 1e-12, abs_tol=tolerance or 1e-9), (what, a, b)
+            else:
+                same(x, y, f"{what}: {a} {b}")
+
+
+def test_sums_and_ends_are_those_of_group_by():
+    db = Database()
+    for seed in range(6):
+        fill(db, f"a{seed}", seed)
+        for fy, fx in ((2, 2), (1, 3), (5, 1), (7, 20), (100, 100)):
+            shown = [("mean", "avg"), ("sum", "sum"), ("min", "min"), ("max", "max"), ("count", "count")]
+            block = f"{'y' if fy == 1 else f'(y + 5) / {fy}'}, {'x' if fx == 1 else f'(x - 3) / {fx}'}"
+            for method, function in shown:
+                db.query(f"DROP TABLE IF EXISTS r")
+                factors = json.dumps({k: v for k, v in (("y", fy), ("x", fx)) if v > 1})
+                cells = db.value(f"SELECT tessera_regrid('db:a{seed}', 'db:r', ?, ?)", (factors, method))
+                expected = rows_of(db, f"SELECT {block}, {', '.join(f'{function}({column})' for column in KINDS)} FROM a{seed} WHERE b IS NOT NULL GROUP BY 1, 2")
+                got = rows_of(db, "SELECT y, x, " + ", ".join(KINDS) + " FROM r WHERE b IS NOT NULL")
+                close(got, expected, f"{method} {factors} of {seed}", 2e-7 if method == "mean" else 0)
+                same(cells, len(expected), "cells written")
+                same(db.query("SELECT severity, message FROM tessera_check('db:r') WHERE severity <> 'note'"), [])
+
+
+def test_nearest_and_mode():
+    db = Database()
+    for seed in range(6):
+        fill(db, f"a{seed}", seed)
+        for fy, fx in ((2, 2), (3, 4)):
+            factors = json.dumps({"y": fy, "x": fx})
+            cells = {(row[0] + 5, row[1] - 3): row[2:] for row in db.query(f"SELECT y, x, {', '.join(KINDS)} FROM a{seed} WHERE b IS NOT NULL")}
+            blocks = {}
+            for (y, x), values in cells.items():
+                blocks.setdefault((y // fy, x // fx), []).append(values)
+            nearest, mode = [], []
+            for (y, x), members in sorted(blocks.items()):
+                at = min(y * fy + fy // 2, 45), min(x * fx + fx // 2, 60)
+                if at in cells:
+                    nearest.append((y, x, *cells[at]))
+                modes = []
+                for values in zip(*members):
+                    values = [value for value in values if value is not None]
+                    modes.append(min(values, key=lambda value: (-values.count(value), value)) if values else None)
+                mode.append((y, x, *modes))
+            for method, expected in (("nearest", nearest), ("mode", mode)):
+                db.query("DROP TABLE IF EXISTS r")
+                db.query(f"SELECT tessera_regrid('db:a{seed}', 'db:r', ?, ?)", (factors, method))
+                same(rows_of(db, "SELECT y, x, " + ", ".join(KINDS) + " FROM r WHERE b IS NOT NULL"), expected, f"{method} of {seed}")
+
+
+def test_threads_and_memory_change_no_bit():
+    db = Database()
+    fill(db, "a", 11)
+    db.query("CREATE VIRTUAL TABLE big USING tessera(kind=dense, y INT32 DIMENSION(0, 1999, 300), x INT32 DIMENSION(0, 999, 128), f FLOAT32)")
+    db.query("SELECT tessera_write_npy('db:big', 'f', ?)", (npy(2000, 1000),))
+    for name, factors in (("a", '{"y":3,"x":2}'), ("big", '{"y":2,"x":2}'), ("big", '{"y":33,"x":9}')):
+        results = set()
+        for threads, memory in ((1, 1024), (2, 1024), (16, 1024), (3, 4), (1, 3)):
+            db.query("DROP TABLE IF EXISTS r")
+            db.query(f"SELECT tessera_regrid('db:{name}', 'db:r', ?, 'mean', ?)", (factors, json.dumps({"threads": threads, "memory_mb": memory, "columns": ["f"]})))
+            results.add(tuple(struct.pack("<d", f) for f, in db.query("SELECT f FROM r WHERE f IS NOT NULL ORDER BY y, x")))
+        same(len(results), 1, f"{name} {factors}")
+
+
+def npy(height, width):
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({height}, {width}), }}"
+    head += " " * (63 - (len(head) + 10) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{height * width}f", *(random.Random(k).random() if k % 997 == 0 else k % 1009 / 7 for k in range(height * width)))
+
+
+def test_directories_metadata_and_the_schema():
+    os.chdir(host.FOLDER)
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE a USING tessera('source', kind=dense, t DATETIME_DAY DIMENSION('2020-01-01', '2020-12-31', 30), y DATETIME_DAY DIMENSION('2020-01-01', '2020-01-20', 4), v INT16 FILTERS(delta, zstd(5)), s TEXT, e TEXT ENUM('x', 'y'), k DATETIME_DAY)")
+    db.query("INSERT INTO a VALUES ('2020-03-01', '2020-01-03', 7, 'text', 'y', '2021-01-01'), ('2020-03-01', '2020-01-04', 8, 'text', 'x', NULL)")
+    db.query("SELECT tessera_set_metadata('source', 'units', 'K')")
+    check_contains(db.error("SELECT tessera_regrid('source', 'made', '{\"y\":2}', 'mean')").text, "tessera_regrid: attribute 's' is of variable length, UTF8: it has no mean")
+    same(os.path.exists("made"), False, "a failure leaves nothing")
+    check_contains(db.error("SELECT tessera_regrid('source', 'made', '{\"y\":2}', 'min', '{\"columns\":[\"e\"]}')").text, "attribute 'e' is enumerated, UINT16: it has no min")
+    same(db.value("SELECT tessera_regrid('source', 'made', '{\"y\":2}', 'mean', '{\"columns\":[\"v\"]}')"), 1)
+    db.query("CREATE VIRTUAL TABLE m USING tessera('made')")
+    same(db.query("SELECT t, y, v FROM m"), [("2020-03-01", "1970-01-02", 7.5)], "a dimension without a factor keeps its coordinates")
+    same(db.query("SELECT key, value FROM tessera_metadata('made')"), [("tessera_regrid", '{"from":"source","factors":{"y":2},"method":"mean"}'), ("units", "K")])
+    same(db.value("SELECT tessera_regrid('source', 'modes', '{\"y\":4}', 'mode', '{\"columns\":[\"e\",\"k\"]}')"), 1)
+    db.query("CREATE VIRTUAL TABLE o USING tessera('modes')")
+    same(db.query("SELECT y, e, k FROM o"), [("1970-01-01", "x", "2021-01-01")])
+
+
+def test_what_is_refused():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE s USING tessera(x INT32 DIMENSION(0, 9), v INT32)")
+    db.query("CREATE VIRTUAL TABLE a USING tessera(kind=dense, x INT32 DIMENSION(0, 9, 10), v INT64)")
+    db.query("INSERT INTO a VALUES (0, 9223372036854775807), (1, 1)")
+    for arguments, message in (("'db:s', 'db:r', '{\"x\":2}', 'mean'", "array db:main.s is sparse: only dense ones have blocks"),
+                               ("'db:a', 'db:r', '{\"z\":2}', 'mean'", "the factors: no dimension is called 'z' (it has x)"),
+                               ("'db:a', 'db:r', '{\"x\":0}', 'mean'", "the factors: dimension 'x': 0 is below 1"),
+                               ("'db:a', 'db:r', '{\"x\":2.5}', 'mean'", "the factors: dimension 'x': expected an integer from 1"),
+                               ("'db:a', 'db:r', '{\"x\":2}', 'median'", "no method is called 'median': mean, sum, min, max, count, nearest, mode"),
+                               ("'db:a', 'db:r', '{\"x\":2}', 'sum'", "attribute 'v': integer overflow: a block's sum passes 64 bits"),
+                               ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"column\":1}'", "no option is called 'column': columns, memory_mb, threads"),
+                               ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"columns\":[\"w\"]}'", "'columns': no attribute is called 'w' (it has v)"),
+                               ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"columns\":[]}'", "no attribute is left"),
+                               ("'db:a', 'db:a', '{\"x\":2}', 'count'", 'table "a" already exists')):
+        check_contains(db.error(f"SELECT tessera_regrid({arguments})").text, message)
+        same(db.query("SELECT name FROM sqlite_master WHERE name LIKE 'r%'"), [], "a failure leaves nothing")
+    same(db.value("SELECT tessera_regrid('db:a', 'db:r', '{\"x\":9223372036854775807}', 'mean')"), 1)
+    same(db.query("SELECT * FROM r"), [(0, 2.0**62)], "the mean of integers does not overflow")
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
