@@ -1077,6 +1077,12 @@ typedef enum tsr_place {
 /* Locates the first instant of ISO-8601 text of any precision. */
 TSR_API tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value);
 
+/* Writes a text of `size` bytes in the datatype's encoding as UTF-8 to `out`, and returns the number of bytes. UTF-16
+ * and UTF-32 need room for 4 bytes for each unit, and 4 more: U+FFFD stands for a unit that is no character, and for
+ * bytes at the end that are less than a unit. Other texts need `size` bytes, and are copied. */
+TSR_API uint64_t tsr_text_to_utf8(tsr_datatype datatype, const void *bytes, uint64_t size, uint8_t *out);
+
+#include "tessera_arrow.h"
 #include "tessera_query.h"
 
 #ifdef __cplusplus

@@ -70,6 +70,12 @@ void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void 
   memory->argument = argument;
 }
 
+tsr_memory *tsr__memory_process(void) {
+  static tsr_memory process = {
+      .reallocate = reallocate_standard, .limit = UINT64_MAX, .largest = UINT64_MAX, .name = "the machine"};
+  return &process;
+}
+
 void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name) {
   memory_init(memory, parent, limit, name);
 }

@@ -45,6 +45,10 @@ typedef struct tsr_memory {
 /* Makes a root without a limit. `reallocate` must be thread-safe; NULL stands for the C library's allocator. */
 void tsr__memory_init_root(tsr_memory *memory, void *(*reallocate)(void *, void *, uint64_t), void *argument);
 
+/* Returns a root without a limit, with the C library's allocator, that lasts as long as the process: for blocks that
+ * are given away and may outlive the environment that made them. */
+tsr_memory *tsr__memory_process(void);
+
 /* Makes a budget of `limit` bytes below `parent`, with the parent's allocator. `name` is borrowed. */
 void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name);
 

@@ -11,6 +11,7 @@
 
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "model/datetime.h"
 
 #define SECONDS_PER_DAY INT64_C(86400)
 #define DAYS_TO_1970    INT64_C(719528) /* days from 0000-01-01 to 1970-01-01 */
@@ -71,6 +72,22 @@ static date date_of(int64_t days) {
 }
 
 static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b < 0); } /* for b > 0 */
+
+bool tsr__datetime_day(tsr_datatype datatype, int64_t value, int32_t *day) {
+  int64_t days = value;
+  if (datatype == TSR_DATETIME_YEAR || datatype == TSR_DATETIME_MONTH) {
+    const int64_t per_year = datatype == TSR_DATETIME_YEAR ? 1 : 12;
+    if (value < -1970 * per_year || value >= (10000 - 1970) * per_year) return false;
+    const int64_t year = floor_divide(value, per_year);
+    days = days_since_1970((date){1970 + year, value - year * per_year + 1, 1});
+  } else if (datatype == TSR_DATETIME_WEEK && (value < INT32_MIN / 7 || value > INT32_MAX / 7)) {
+    return false;
+  } else if (datatype == TSR_DATETIME_WEEK) {
+    days = 7 * value;
+  }
+  *day = (int32_t)days;
+  return days >= INT32_MIN && days <= INT32_MAX;
+}
 
 /* ---- Value to text --------------------------------------------------------------------------- */
 

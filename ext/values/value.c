@@ -117,52 +117,14 @@ static void result_json(sqlite3_context *context, tsr_datatype datatype, const u
   tsx_result_string(context, out);
 }
 
-static uint64_t put_utf8(uint8_t *out, uint32_t c) {
-  if (c < 0x80) {
-    out[0] = (uint8_t)c;
-    return 1;
-  }
-  if (c < 0x800) {
-    out[0] = (uint8_t)(0xC0 | c >> 6);
-    out[1] = (uint8_t)(0x80 | (c & 0x3F));
-    return 2;
-  }
-  if (c < 0x10000) {
-    out[0] = (uint8_t)(0xE0 | c >> 12);
-    out[1] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
-    out[2] = (uint8_t)(0x80 | (c & 0x3F));
-    return 3;
-  }
-  out[0] = (uint8_t)(0xF0 | c >> 18);
-  out[1] = (uint8_t)(0x80 | (c >> 12 & 0x3F));
-  out[2] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
-  out[3] = (uint8_t)(0x80 | (c & 0x3F));
-  return 4;
-}
-
-/* Shows UTF-16 or UTF-32 (`unit` is 2 or 4 bytes) as UTF-8. U+FFFD stands for a unit that is no character, and for
- * bytes at the end that are less than a unit. */
-static void result_wide_text(sqlite3_context *context, const uint8_t *p, uint64_t size, unsigned unit) {
-  uint64_t units = size / unit, rest = size % unit;
-  uint8_t *out = sqlite3_malloc64(units * 4 + 4);
+/* Shows UTF-16 or UTF-32 as UTF-8. */
+static void result_wide_text(sqlite3_context *context, tsr_datatype datatype, const uint8_t *p, uint64_t size) {
+  uint8_t *out = sqlite3_malloc64(size / tsr_datatype_size(datatype) * 4 + 4);
   if (!out) {
     sqlite3_result_error_nomem(context);
     return;
   }
-  uint64_t n = 0;
-  for (uint64_t i = 0; i < units; i++) {
-    uint32_t c = (uint32_t)tsx_load_unsigned(p + i * unit, unit);
-    if (unit == 2 && c >= 0xD800 && c < 0xDC00 && i + 1 < units) {
-      uint32_t low = (uint32_t)tsx_load_unsigned(p + (i + 1) * 2, 2);
-      if (low >= 0xDC00 && low < 0xE000) {
-        c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
-        i++;
-      }
-    }
-    if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) c = 0xFFFD;
-    n += put_utf8(out + n, c);
-  }
-  if (rest) n += put_utf8(out + n, 0xFFFD);
+  const uint64_t n = tsr_text_to_utf8(datatype, p, size, out);
   sqlite3_result_text64(context, (char *)out, n, sqlite3_free, SQLITE_UTF8);
 }
 
@@ -216,8 +178,8 @@ static void result_form(sqlite3_context *context, const tsx_column *column, tsx_
   case TSX_TEXT:
     sqlite3_result_text64(context, size ? (const char *)p : "", size, SQLITE_TRANSIENT, SQLITE_UTF8);
     break;
-  case TSX_TEXT16: result_wide_text(context, p, size, 2); break;
-  case TSX_TEXT32: result_wide_text(context, p, size, 4); break;
+  case TSX_TEXT16:
+  case TSX_TEXT32: result_wide_text(context, datatype, p, size); break;
   case TSX_BLOB: sqlite3_result_blob64(context, size ? (const void *)p : "", size, SQLITE_TRANSIENT); break;
   case TSX_DATETIME: result_datetime(context, datatype, tsx_load_signed(p, 8)); break;
   case TSX_JSON:

@@ -1,6 +1,6 @@
 /* test_null_error.c: every public function that takes an error works without one: whether it succeeds or fails, and
  * wherever memory ends, its code is
- * the same with an error and with NULL. The functions are those that tessera.h declares: one that has no case here
+ * the same with an error and with NULL. The functions are those that tessera.h and tessera_arrow.h declare: one that has no case here
  * fails the test.
  *
  * A case calls its function once, within TELL, which arms the failures: memory that ends after so many allocations, or
@@ -148,7 +148,8 @@ CASE(tsr_path_lies_below) { TELL(tsr_path_lies_below(environment, within(wrong ?
 CASE(tsr_file_read) {
   char bytes[8];
   uint64_t size;
-  TELL(tsr_file_read(environment, wrong ? within("none") : TESSERA_HEADER, bytes, sizeof bytes, &size, e));
+  TELL(
+      tsr_file_read(environment, wrong ? within("none") : TESSERA_HEADERS "/tessera.h", bytes, sizeof bytes, &size, e));
 }
 
 static const tsr_host_store host;
@@ -438,6 +439,29 @@ CASE(tsr_block_read) {
   int32_t out[10];
   TELL(tsr_block_read(snapshot, 1, wrong ? &outside : &box, 0, 1, out, sizeof out, e));
   tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_arrow_open) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  const uint32_t field = wrong ? 99 : 1;
+  struct ArrowArrayStream stream;
+  TELL(tsr_arrow_open(snapshot, &(tsr_arrow_options){.fields = &field, .field_count = 1}, &stream, e));
+  if (told >= 0) stream.release(&stream);
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_arrow_open_path) {
+  struct ArrowArrayStream stream;
+  TELL(tsr_arrow_open_path(NULL, wrong ? "/no/such/array" : within("sparse"), NULL, 0, TSR_TIME_NOW, NULL, &stream, e));
+  if (told >= 0) stream.release(&stream);
+}
+
+CASE(tsr_arrow_schema) {
+  const tsr_schema schema = make_schema(true);
+  const uint32_t field = wrong ? 99 : 1;
+  struct ArrowSchema made;
+  TELL(tsr_arrow_schema(dense, &schema, &(tsr_arrow_options){.fields = &field, .field_count = 1}, &made, e));
+  if (told >= 0) made.release(&made);
 }
 
 CASE(tsr_aggregate_open) {
@@ -746,7 +770,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   W(tsr_lease) \
   X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
-  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_aggregate_open) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
+  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
   W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_disown) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_place_find) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \
@@ -843,15 +867,16 @@ static void test_same_codes(void **state) {
   }
 }
 
-/* Every function of the header that takes an error has a case. */
-static void test_every_function(void **state) {
-  FILE *file = fopen(TESSERA_HEADER, "r");
-  static char text[1 << 18];
+/* Looks for a case of each function of a header that takes an error, and returns how many these are. */
+static unsigned count_functions(const char *header) {
+  static char name_of_file[1024], text[1 << 18];
+  unsigned found = 0;
+  snprintf(name_of_file, sizeof name_of_file, "%s/%s", TESSERA_HEADERS, header);
+  FILE *file = fopen(name_of_file, "r");
   assert_non_null(file);
   text[fread(text, 1, sizeof text - 1, file)] = 0;
   assert_true(feof(file));
   fclose(file);
-  unsigned found = 0;
   for (char *at = text; (at = strstr(at, "TSR_API int ")); at++) {
     char *end = strchr(at, ';'), *name = at + strlen("TSR_API int "), *argument = strstr(at, "tsr_error *error)");
     if (!argument || argument > end) continue;
@@ -861,7 +886,13 @@ static void test_every_function(void **state) {
     if (i == CASE_COUNT) fail_msg("%.*s takes an error, and no case calls it without one", (int)length, name);
     found++;
   }
-  assert_int_equal(found, CASE_COUNT);
+  return found;
+}
+
+/* Every function of the headers that takes an error has a case. */
+static void test_every_function(void **state) {
+  (void)state;
+  assert_int_equal(count_functions("tessera.h") + count_functions("tessera_arrow.h"), CASE_COUNT);
 }
 
 int main(void) {

@@ -1,0 +1,188 @@
+/* arrow_type.c: which Arrow type a field becomes, and Arrow schemas.
+ *
+ * The structures of a schema are given away: each is released by its own function, on any thread, after everything else
+ * may be closed. Their memory is therefore the process's. */
+#include "arrow/arrow_type.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Types ------------------------------------------------------------------------------------------------------- */
+
+static const char *arrow_number_format(tsr_datatype datatype) {
+  switch (datatype) {
+  case TSR_INT8: return "c";
+  case TSR_UINT8: return "C";
+  case TSR_INT16: return "s";
+  case TSR_UINT16: return "S";
+  case TSR_INT32: return "i";
+  case TSR_UINT32: return "I";
+  case TSR_UINT64: return "L";
+  case TSR_FLOAT32: return "f";
+  case TSR_FLOAT64: return "g";
+  case TSR_BOOL: return "b";
+  default: return "l";
+  }
+}
+
+static void arrow_put(tsr_arrow_type *type, const char *format, tsr_arrow_form form, uint8_t width, int64_t factor) {
+  snprintf(type->format, sizeof type->format, "%s", format);
+  type->form = form;
+  type->width = width;
+  type->factor = factor;
+}
+
+/* Dates and instants. Units below a nanosecond have no Arrow type but int64. */
+static void arrow_datetime(tsr_arrow_type *type) {
+  switch (type->datatype) {
+  case TSR_DATETIME_YEAR:
+  case TSR_DATETIME_MONTH:
+  case TSR_DATETIME_WEEK:
+  case TSR_DATETIME_DAY: arrow_put(type, "tdD", TSR_ARROW_DAYS, 4, 1); break;
+  case TSR_DATETIME_HR: arrow_put(type, "tss:", TSR_ARROW_SCALED, 8, 3600); break;
+  case TSR_DATETIME_MIN: arrow_put(type, "tss:", TSR_ARROW_SCALED, 8, 60); break;
+  case TSR_DATETIME_SEC: arrow_put(type, "tss:", TSR_ARROW_COPY, 8, 1); break;
+  case TSR_DATETIME_MS: arrow_put(type, "tsm:", TSR_ARROW_COPY, 8, 1); break;
+  case TSR_DATETIME_US: arrow_put(type, "tsu:", TSR_ARROW_COPY, 8, 1); break;
+  case TSR_DATETIME_NS: arrow_put(type, "tsn:", TSR_ARROW_COPY, 8, 1); break;
+  default: arrow_put(type, "l", TSR_ARROW_COPY, 8, 1);
+  }
+}
+
+static void arrow_time(tsr_arrow_type *type) {
+  switch (type->datatype) {
+  case TSR_TIME_HR: arrow_put(type, "tts", TSR_ARROW_CLOCK32, 4, 3600); break;
+  case TSR_TIME_MIN: arrow_put(type, "tts", TSR_ARROW_CLOCK32, 4, 60); break;
+  case TSR_TIME_SEC: arrow_put(type, "tts", TSR_ARROW_CLOCK32, 4, 1); break;
+  case TSR_TIME_MS: arrow_put(type, "ttm", TSR_ARROW_CLOCK32, 4, 1); break;
+  case TSR_TIME_US: arrow_put(type, "ttu", TSR_ARROW_CLOCK64, 8, 1); break;
+  case TSR_TIME_NS: arrow_put(type, "ttn", TSR_ARROW_CLOCK64, 8, 1); break;
+  default: arrow_put(type, "l", TSR_ARROW_COPY, 8, 1);
+  }
+  static const int64_t days[] = {24, 1440, 86400, 86400000, INT64_C(86400000000), INT64_C(86400000000000)};
+  if (type->form != TSR_ARROW_COPY) type->day = days[type->datatype - TSR_TIME_HR];
+}
+
+static void arrow_string(tsr_arrow_type *type, const tsr_arrow_options *options) {
+  const bool text = tsr_datatype_kind(type->datatype) == TSR_KIND_TEXT;
+  const bool wide = tsr_datatype_size(type->datatype) > 1;
+  if (!text || options->strings == TSR_ARROW_STRINGS_BINARY) {
+    arrow_put(type, "Z", TSR_ARROW_BYTES, 0, 1);
+  } else {
+    type->narrow = options->strings == TSR_ARROW_STRINGS_SMALL;
+    arrow_put(type, type->narrow ? "u" : "U", wide ? TSR_ARROW_WIDE_TEXT : TSR_ARROW_TEXT, 0, 1);
+  }
+  if (type->datatype == TSR_GEOM_WKB) type->extension = "geoarrow.wkb";
+  if (type->datatype == TSR_GEOM_WKT && text) type->extension = "geoarrow.wkt";
+}
+
+/* Chooses the type of cells of type->datatype and type->values_per_cell. */
+static void arrow_type_of_cells(tsr_arrow_type *type, const tsr_arrow_options *options) {
+  const tsr_kind kind = tsr_datatype_kind(type->datatype);
+  if (kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES) {
+    arrow_string(type, options);
+    return;
+  }
+  if (type->values_per_cell != 1)
+    type->list = type->values_per_cell == TSR_VARIABLE ? TSR_ARROW_LARGE_LIST : TSR_ARROW_FIXED_LIST;
+  arrow_put(type, arrow_number_format(type->datatype), kind == TSR_KIND_BOOLEAN ? TSR_ARROW_BITS : TSR_ARROW_COPY,
+            kind == TSR_KIND_BOOLEAN ? 0 : (uint8_t)tsr_datatype_size(type->datatype), 1);
+  if (kind == TSR_KIND_DATETIME && !options->integer_datetimes && !type->list) arrow_datetime(type);
+  if (kind == TSR_KIND_TIME && !options->integer_datetimes && !type->list) arrow_time(type);
+  if (!type->list) return;
+  memcpy(type->item, type->format, sizeof type->item);
+  if (type->list == TSR_ARROW_LARGE_LIST) memcpy(type->format, "+L", 3);
+  else snprintf(type->format, sizeof type->format, "+w:%u", (unsigned)type->values_per_cell);
+}
+
+int tsr__arrow_type_labels(const tsr_enumeration *labels, const tsr_arrow_options *options, tsr_arrow_type *type,
+                           tsr_error *error) {
+  *type = (tsr_arrow_type){.name = "", .datatype = labels->datatype, .values_per_cell = labels->values_per_label};
+  arrow_type_of_cells(type, options);
+  if (type->list)
+    return tsr__fail(error, TSR_UNSUPPORTED, "enumeration '%s': its labels have several numbers: take the codes",
+                     labels->name);
+  return TSR_OK;
+}
+
+int tsr__arrow_type_choose(const tsr_field *field, const tsr_enumeration *labels, bool dense,
+                           const tsr_arrow_options *options, tsr_arrow_type *type, tsr_error *error) {
+  *type = (tsr_arrow_type){.datatype = field->datatype, .values_per_cell = field->values_per_cell};
+  if (labels && options->enums == TSR_ARROW_ENUMS_LABEL) {
+    TSR_TRY(tsr__arrow_type_labels(labels, options, type, error));
+    type->decoded = true;
+  } else {
+    arrow_type_of_cells(type, options);
+  }
+  if (options->enums != TSR_ARROW_ENUMS_CODE) type->labels = labels;
+  type->name = field->name;
+  type->integer_datetimes = options->integer_datetimes;
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  const bool datetime = (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && !options->integer_datetimes;
+  type->nullable = datetime || type->labels || (!field->is_dimension && (field->nullable || dense));
+  return TSR_OK;
+}
+
+/* ---- Schemas ----------------------------------------------------------------------------------------------------- */
+
+static void arrow_schema_release(struct ArrowSchema *schema) {
+  for (int64_t i = 0; i < schema->n_children; i++)
+    if (schema->children[i] && schema->children[i]->release) schema->children[i]->release(schema->children[i]);
+  if (schema->dictionary && schema->dictionary->release) schema->dictionary->release(schema->dictionary);
+  for (int64_t i = 0; i < schema->n_children; i++) tsr__free(schema->children[i]);
+  tsr__free(schema->children);
+  tsr__free(schema->dictionary);
+  tsr__free(schema->private_data);
+  schema->release = NULL;
+}
+
+/* Begins a schema with room for `children`. All of its texts are in one block. */
+static int arrow_schema_begin(const char *format, const char *name, uint32_t children, struct ArrowSchema *schema,
+                              tsr_error *error) {
+  tsr_memory *memory = tsr__memory_process();
+  const uint64_t format_size = strlen(format) + 1, name_size = strlen(name) + 1;
+  char *texts;
+  *schema = (struct ArrowSchema){.release = arrow_schema_release};
+  TSR_TRY(TSR_ALLOC_BYTES(memory, format_size + name_size, &texts, error));
+  schema->private_data = texts;
+  memcpy(texts, format, format_size);
+  memcpy(texts + format_size, name, name_size);
+  schema->format = texts;
+  schema->name = texts + format_size;
+  if (children == 0) return TSR_OK;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, children, &schema->children, error));
+  schema->n_children = children;
+  for (uint32_t i = 0; i < children; i++) TSR_TRY(TSR_ALLOC(memory, &schema->children[i], error));
+  return TSR_OK;
+}
+
+static const char *arrow_extension(const char *name) { /* one pair: "ARROW:extension:name" and the name */
+  static const char wkb[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\14\0\0\0geoarrow.wkb";
+  static const char wkt[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\14\0\0\0geoarrow.wkt";
+  return !name ? NULL : strcmp(name, "geoarrow.wkb") == 0 ? wkb : wkt;
+}
+
+static int arrow_schema_column(const tsr_arrow_type *type, const tsr_arrow_options *options, struct ArrowSchema *schema,
+                               tsr_error *error) {
+  TSR_TRY(arrow_schema_begin(type->format, type->name, type->list ? 1 : 0, schema, error));
+  schema->flags = type->nullable ? ARROW_FLAG_NULLABLE : 0;
+  schema->metadata = arrow_extension(type->extension);
+  if (type->list) TSR_TRY(arrow_schema_begin(type->item, "item", 0, schema->children[0], error));
+  if (!type->labels || type->decoded) return TSR_OK;
+  tsr_arrow_type label;
+  TSR_TRY(tsr__arrow_type_labels(type->labels, options, &label, error));
+  if (type->labels->ordered) schema->flags |= ARROW_FLAG_DICTIONARY_ORDERED;
+  TSR_TRY(TSR_ALLOC(tsr__memory_process(), &schema->dictionary, error));
+  return arrow_schema_column(&label, options, schema->dictionary, error);
+}
+
+int tsr__arrow_schema_make(const tsr_arrow_type *types, uint32_t count, const tsr_arrow_options *options,
+                           struct ArrowSchema *out, tsr_error *error) {
+  struct ArrowSchema schema;
+  int rc = arrow_schema_begin("+s", "", count, &schema, error);
+  for (uint32_t i = 0; i < count && rc >= 0; i++)
+    rc = arrow_schema_column(&types[i], options, schema.children[i], error);
+  if (rc >= 0) *out = schema;
+  else arrow_schema_release(&schema);
+  return rc;
+}

@@ -1,0 +1,110 @@
+/* tessera_arrow.h: arrays as Arrow streams. Programs include tessera.h, which includes this header at its end.
+ *
+ * The three structures are those of the Arrow C data and stream interfaces
+ * (https://arrow.apache.org/docs/format/CDataInterface.html). No library of Arrow's is needed. docs/reference/arrow.md
+ * lists which Arrow type each TileDB datatype becomes.
+ */
+#ifndef TESSERA_ARROW_H
+#define TESSERA_ARROW_H
+
+#include "tessera_format.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE           2
+#define ARROW_FLAG_MAP_KEYS_SORTED    4
+
+struct ArrowSchema {
+  const char *format;
+  const char *name;
+  const char *metadata;
+  int64_t flags;
+  int64_t n_children;
+  struct ArrowSchema **children;
+  struct ArrowSchema *dictionary;
+  void (*release)(struct ArrowSchema *);
+  void *private_data;
+};
+
+struct ArrowArray {
+  int64_t length;
+  int64_t null_count;
+  int64_t offset;
+  int64_t n_buffers;
+  int64_t n_children;
+  const void **buffers;
+  struct ArrowArray **children;
+  struct ArrowArray *dictionary;
+  void (*release)(struct ArrowArray *);
+  void *private_data;
+};
+
+#endif
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+struct ArrowArrayStream {
+  int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *);
+  int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *);
+  const char *(*get_last_error)(struct ArrowArrayStream *);
+  void (*release)(struct ArrowArrayStream *);
+  void *private_data;
+};
+
+#endif
+
+typedef enum tsr_arrow_strings {
+  TSR_ARROW_STRINGS_LARGE, /* large_utf8: offsets of 64 bits */
+  TSR_ARROW_STRINGS_SMALL, /* utf8: offsets of 32 bits; a batch whose strings take 2 GiB is TSR_TOOBIG */
+  TSR_ARROW_STRINGS_BINARY /* large_binary: for text that is not UTF-8 */
+} tsr_arrow_strings;
+
+typedef enum tsr_arrow_enums {
+  TSR_ARROW_ENUMS_DICTIONARY, /* dictionary-encoded, with all labels in each batch */
+  TSR_ARROW_ENUMS_LABEL, /* the labels themselves */
+  TSR_ARROW_ENUMS_CODE /* the stored integers */
+} tsr_arrow_enums;
+
+typedef struct tsr_arrow_options { /* `= {0}` is the default */
+  const uint32_t *fields; /* fields of the schema, in the order of the columns; NULL: all of them */
+  uint32_t field_count;
+  const tsr_request *request; /* which cells, in which order; its `fields` are ignored. NULL: all */
+  uint64_t batch_rows; /* rows that a batch is to have; 0 = 262,144. Batches end where the reader's batches end */
+  tsr_arrow_strings strings;
+  tsr_arrow_enums enums;
+  bool integer_datetimes; /* datetimes and times as int64, in the unit of their datatype */
+  bool fill; /* unwritten cells have the fill value; false: they are null */
+} tsr_arrow_options;
+
+/* Makes *out a stream of the cells of a snapshot. The plan is made now, tiles are read by get_next. The snapshot is
+ * held until the stream is released, which must come before its array is closed; the options are copied. Of one stream
+ * one function at a time may run, on any thread.
+ *
+ * get_next returns ENOMEM for TSR_NOMEM, TSR_BUDGET and TSR_TOOBIG, ECANCELED for TSR_INTERRUPT, EIO for TSR_IO, else
+ * EINVAL; get_last_error gives the whole message. A batch owns its memory and may outlive everything else.
+ * Errors: TSR_UNSUPPORTED: a field has no Arrow type. */
+TSR_API int tsr_arrow_open(tsr_snapshot *snapshot, const tsr_arrow_options *options, struct ArrowArrayStream *out,
+                           tsr_error *error);
+
+/* The same for an array that is opened for the stream alone: the stream owns environment, array and snapshot. */
+TSR_API int tsr_arrow_open_path(const tsr_environment_options *environment, const char *path,
+                                const tsr_array_options *array, uint64_t since, uint64_t as_of,
+                                const tsr_arrow_options *options, struct ArrowArrayStream *out, tsr_error *error);
+
+/* Makes *out the schema that a stream of these fields has. `array` gives the labels of enumerations; it may be NULL, if
+ * no field has an enumeration or they are shown as codes. The caller calls out->release. */
+TSR_API int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const tsr_arrow_options *options,
+                             struct ArrowSchema *out, tsr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
