@@ -1,0 +1,498 @@
+/* program.c: makes the steps of a program of the nodes of expressions.
+ *
+ * Each node becomes the steps of its operation between the steps that convert its operands. A step that is equal to an
+ * earlier one is that one. Then the steps that no result needs are marked, and each of the others gets a room: rooms
+ * whose step no later step reads are used again.
+ */
+#include "compute/program.h"
+
+#include <math.h>
+
+#include "base/arithmetic.h"
+
+#define HEADS      1024u
+#define EXACT_REAL (INT64_C(1) << 53) /* integers up to here are doubles */
+
+typedef struct maker {
+  tsr_program *program;
+  tsr_arena *arena;
+  tsr_error *error;
+  uint32_t heads[HEADS]; /* 1 + the last step with that hash */
+  uint64_t capacity; /* steps */
+  uint32_t expression, node; /* that is being made */
+  int rc;
+} maker;
+
+static tsr_step *step_at(const maker *m, uint32_t number) { return &m->program->steps[number]; }
+
+/* ---- Equal steps -------------------------------------------------------------------------------------------------- */
+
+static uint64_t mix_hash(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+  return hash ^ hash >> 29;
+}
+
+static uint64_t hash_of_step(const tsr_step *step) {
+  uint64_t hash = mix_hash(step->operation, step->form);
+  for (uint32_t i = 0; i < step->operand_count; i++) hash = mix_hash(hash, step->operands[i]);
+  if (step->operation == TSR_OP_FIELD) hash = mix_hash(hash, step->field);
+  if (step->operation == TSR_OP_CONSTANT && !step->null && step->form != TSR_VALUE_TEXT)
+    hash = mix_hash(hash, step->source->value.as.unsigned_integer);
+  return hash % HEADS;
+}
+
+static bool same_constant(const tsr_step *a, const tsr_step *b) {
+  if (a->null || b->null) return a->null == b->null;
+  const tsr_value *x = &a->source->value, *y = &b->source->value;
+  if (a->form != TSR_VALUE_TEXT) return x->as.unsigned_integer == y->as.unsigned_integer;
+  return x->as.text.size == y->as.text.size && !memcmp(x->as.text.bytes, y->as.text.bytes, x->as.text.size);
+}
+
+static bool same_step(const tsr_step *a, const tsr_step *b) {
+  if (a->operation != b->operation || a->form != b->form || a->operand_count != b->operand_count) return false;
+  for (uint32_t i = 0; i < a->operand_count; i++)
+    if (a->operands[i] != b->operands[i]) return false;
+  switch (a->operation) {
+  case TSR_OP_CONSTANT: return same_constant(a, b);
+  case TSR_OP_FIELD: return a->field == b->field;
+  case TSR_OP_TABLE: return a->source->table == b->source->table;
+  case TSR_OP_WITHIN:
+  case TSR_OP_MATCH: return a->source == b->source;
+  default: return true;
+  }
+}
+
+static uint32_t add_step(maker *m, tsr_step step) {
+  const uint64_t hash = hash_of_step(&step);
+  for (uint32_t at = m->heads[hash]; at; at = step_at(m, at - 1)->next)
+    if (same_step(step_at(m, at - 1), &step)) return at - 1;
+  if (m->program->step_count == m->capacity) { /* make_capacity has counted too few */
+    if (m->rc == TSR_OK) m->rc = tsr__fail(m->error, TSR_ERROR, "an expression has more steps than it can have");
+    return 0;
+  }
+  step.number = m->program->step_count++;
+  step.expression = m->expression;
+  step.node = m->node;
+  step.next = m->heads[hash];
+  if (step.operand_count) step.from = step_at(m, step.operands[0])->form;
+  if (step.form == TSR_VALUE_INTEGER && step.operand_count) tsr__step_interval(m->program, &step);
+  m->heads[hash] = step.number + 1;
+  *step_at(m, step.number) = step;
+  return step.number;
+}
+
+/* ---- Conversions -------------------------------------------------------------------------------------------------- */
+
+static uint32_t add_one(maker *m, uint32_t operation, tsr_form form, tsr_kernel kernel, uint32_t a) {
+  return add_step(
+      m, (tsr_step){.operation = operation, .form = form, .operand_count = 1, .operands = {a}, .kernel = kernel});
+}
+static uint32_t add_two(maker *m, uint32_t operation, tsr_form form, tsr_kernel kernel, uint32_t a, uint32_t b) {
+  return add_step(
+      m, (tsr_step){.operation = operation, .form = form, .operand_count = 2, .operands = {a, b}, .kernel = kernel});
+}
+static uint32_t add_three(maker *m, uint32_t operation, tsr_form form, tsr_kernel kernel, const uint32_t *operands) {
+  return add_step(m, (tsr_step){.operation = operation,
+                                .form = form,
+                                .operand_count = 3,
+                                .operands = {operands[0], operands[1], operands[2]},
+                                .kernel = kernel});
+}
+static uint32_t add_null(maker *m, tsr_form form) {
+  return add_step(m, (tsr_step){.operation = TSR_OP_CONSTANT, .form = form, .null = true});
+}
+static uint32_t convert(maker *m, uint32_t operation, tsr_form form, uint32_t a) {
+  return add_one(m, operation, form, tsr__convert_kernel(operation, step_at(m, a)->form), a);
+}
+
+static uint32_t as_integer(maker *m, uint32_t a) {
+  switch (step_at(m, a)->form) {
+  case TSR_FORM_TRUTH: return convert(m, TSR_STEP_OF_TRUTH, TSR_VALUE_INTEGER, a);
+  case TSR_VALUE_UNSIGNED: return convert(m, TSR_STEP_OF_UNSIGNED, TSR_VALUE_INTEGER, a);
+  case TSR_VALUE_REAL:
+  case TSR_VALUE_NUMBER: return convert(m, TSR_OP_TO_INTEGER, TSR_VALUE_INTEGER, a);
+  case TSR_VALUE_NULL: return add_null(m, TSR_VALUE_INTEGER);
+  default: return a;
+  }
+}
+
+/* An integer of at most 32 bits is loaded as a double at once. */
+static uint32_t as_real(maker *m, uint32_t a) {
+  const tsr_step *step = step_at(m, a);
+  if (step->form == TSR_VALUE_REAL) return a;
+  if (step->form == TSR_VALUE_NULL) return add_null(m, TSR_VALUE_REAL);
+  if (step->form == TSR_VALUE_NUMBER) return convert(m, TSR_OP_TO_REAL, TSR_VALUE_REAL, a);
+  if (step->form == TSR_VALUE_INTEGER && step->operation == TSR_OP_FIELD &&
+      tsr_datatype_size(m->program->schema->fields[step->field].datatype) < 8)
+    return add_step(m, (tsr_step){.operation = TSR_OP_FIELD, .form = TSR_VALUE_REAL, .field = step->field});
+  return convert(m, TSR_OP_TO_REAL, TSR_VALUE_REAL, as_integer(m, a));
+}
+
+static uint32_t as_truth(maker *m, uint32_t a) {
+  const tsr_form form = step_at(m, a)->form;
+  if (form == TSR_FORM_TRUTH) return a;
+  return form == TSR_VALUE_NULL ? add_null(m, TSR_FORM_TRUTH) : convert(m, TSR_STEP_TRUTH, TSR_FORM_TRUTH, a);
+}
+
+/* Brings a branch into the form that all branches have. */
+static uint32_t as_form(maker *m, uint32_t a, tsr_form form) {
+  const tsr_form from = step_at(m, a)->form;
+  if (from == form) return a;
+  if (from == TSR_VALUE_NULL) return add_null(m, form);
+  if (form == TSR_VALUE_INTEGER) return as_integer(m, a);
+  if (form == TSR_VALUE_UNSIGNED) return convert(m, TSR_STEP_UNSIGNED, form, a);
+  if (form == TSR_VALUE_NUMBER) return convert(m, TSR_STEP_NUMBER, form, from == TSR_FORM_TRUTH ? as_integer(m, a) : a);
+  return as_real(m, a);
+}
+
+/* ---- Comparisons -------------------------------------------------------------------------------------------------- */
+
+static uint32_t mirrored(uint32_t operation) {
+  switch (operation) {
+  case TSR_OP_LESS: return TSR_OP_GREATER;
+  case TSR_OP_LESS_EQUAL: return TSR_OP_GREATER_EQUAL;
+  case TSR_OP_GREATER: return TSR_OP_LESS;
+  case TSR_OP_GREATER_EQUAL: return TSR_OP_LESS_EQUAL;
+  default: return operation;
+  }
+}
+
+static uint32_t as_comparable(maker *m, uint32_t a) {
+  const tsr_form form = step_at(m, a)->form;
+  if (form == TSR_FORM_TRUTH) return as_integer(m, a);
+  return form == TSR_VALUE_NUMBER ? as_real(m, a) : a;
+}
+
+static bool is_exact_as_real(const tsr_step *step) {
+  return step->form == TSR_VALUE_INTEGER && step->low >= -EXACT_REAL && step->high <= EXACT_REAL;
+}
+
+static uint32_t add_comparison(maker *m, uint32_t operation, uint32_t a, uint32_t b) {
+  a = as_comparable(m, a);
+  b = as_comparable(m, b);
+  if (step_at(m, a)->form == TSR_VALUE_NULL || step_at(m, b)->form == TSR_VALUE_NULL)
+    return add_null(m, TSR_FORM_TRUTH);
+  if (step_at(m, a)->form == TSR_VALUE_REAL && is_exact_as_real(step_at(m, b))) b = as_real(m, b);
+  if (step_at(m, b)->form == TSR_VALUE_REAL && is_exact_as_real(step_at(m, a))) a = as_real(m, a);
+  tsr_form x = step_at(m, a)->form, y = step_at(m, b)->form;
+  const bool greater = operation == TSR_OP_GREATER || operation == TSR_OP_GREATER_EQUAL;
+  /* Kernels of two forms have UNSIGNED or INTEGER first; those of one form have no GREATER. */
+  const bool swap = x == y ? greater : x == TSR_VALUE_REAL || y == TSR_VALUE_UNSIGNED;
+  if (swap) {
+    const uint32_t c = a;
+    a = b, b = c;
+    operation = mirrored(operation);
+    x = step_at(m, a)->form, y = step_at(m, b)->form;
+  }
+  return add_two(m, operation, TSR_FORM_TRUTH, tsr__compare_kernel(operation, x, y), a, b);
+}
+
+static uint32_t add_logic(maker *m, uint32_t operation, uint32_t a, uint32_t b) {
+  return add_two(m, operation, TSR_FORM_TRUTH, tsr__choose_kernel(operation, TSR_FORM_TRUTH), a, b);
+}
+static uint32_t add_not(maker *m, uint32_t a) {
+  return add_one(m, TSR_OP_NOT, TSR_FORM_TRUTH, tsr__choose_kernel(TSR_OP_NOT, TSR_FORM_TRUTH), a);
+}
+static uint32_t add_is_null(maker *m, uint32_t a) {
+  return add_one(m, TSR_OP_IS_NULL, TSR_FORM_TRUTH, tsr__choose_kernel(TSR_OP_IS_NULL, TSR_FORM_TRUTH), a);
+}
+static uint32_t add_is(maker *m, uint32_t a, uint32_t b) {
+  if (step_at(m, a)->form == TSR_VALUE_NULL) return add_is_null(m, b);
+  if (step_at(m, b)->form == TSR_VALUE_NULL) return add_is_null(m, a);
+  const uint32_t operands[] = {add_comparison(m, TSR_OP_EQUAL, a, b), add_is_null(m, a), add_is_null(m, b)};
+  return add_three(m, TSR_OP_IS, TSR_FORM_TRUTH, tsr__compare_kernel(TSR_OP_IS, 0, 0), operands);
+}
+static uint32_t add_choice(maker *m, uint32_t truth, uint32_t x, uint32_t y, tsr_form form) {
+  const uint32_t operands[] = {truth, as_form(m, x, form), as_form(m, y, form)};
+  return add_three(m, TSR_STEP_CHOOSE, form, tsr__choose_kernel(TSR_STEP_CHOOSE, form), operands);
+}
+
+/* ---- Nodes -------------------------------------------------------------------------------------------------------- */
+
+static void set_field_interval(const tsr_field *field, tsr_step *step) {
+  step->low = INT64_MIN, step->high = INT64_MAX;
+  if (step->form == TSR_VALUE_INSTANT) {
+    char text[48];
+    int64_t bad_low = INT64_MIN, bad_high = INT64_MAX, good = 0; /* the epoch has a text */
+    for (step->low = good; step->low - 1 > bad_low;) {
+      const int64_t middle = bad_low + (int64_t)(((uint64_t)step->low - (uint64_t)bad_low) / 2);
+      if (tsr_datetime_print(field->datatype, middle, text)) step->low = middle;
+      else bad_low = middle;
+    }
+    if (tsr_datetime_print(field->datatype, bad_high, text)) return;
+    for (step->high = good; step->high + 1 < bad_high;) {
+      const int64_t middle = step->high + (bad_high - step->high) / 2;
+      if (tsr_datetime_print(field->datatype, middle, text)) step->high = middle;
+      else bad_high = middle;
+    }
+    return;
+  }
+  const uint64_t bits = tsr_datatype_size(field->datatype) * 8;
+  const bool is_signed = tsr_datatype_kind(field->datatype) == TSR_KIND_SIGNED;
+  if (bits < 64) {
+    step->low = is_signed ? -(INT64_C(1) << (bits - 1)) : 0;
+    step->high = (INT64_C(1) << (is_signed ? bits - 1 : bits)) - 1;
+  }
+  if (!field->is_dimension || !field->has_domain || !is_signed) return;
+  step->low = (int64_t)(tsr__key(field->datatype, field->low) - (UINT64_C(1) << 63));
+  step->high = (int64_t)(tsr__key(field->datatype, field->high) - (UINT64_C(1) << 63));
+}
+
+static uint32_t add_field(maker *m, const tsr_node *node, tsr_form form) {
+  tsr_step step = {.operation = TSR_OP_FIELD, .form = form, .field = node->field};
+  if (form == TSR_VALUE_INTEGER || form == TSR_VALUE_INSTANT)
+    set_field_interval(&m->program->schema->fields[node->field], &step);
+  return add_step(m, step);
+}
+
+static uint32_t add_constant(maker *m, const tsr_node *node) {
+  tsr_step step = {.operation = TSR_OP_CONSTANT, .form = node->value.type, .source = node};
+  if (node->value.type == TSR_VALUE_INTEGER) step.low = step.high = node->value.as.integer;
+  step.null = node->value.type == TSR_VALUE_NULL || (node->value.type == TSR_VALUE_REAL && isnan(node->value.as.real));
+  return add_step(m, step);
+}
+
+/* Copies the values of a table into an array of its form, with a null behind them. */
+static int copy_table(maker *m, const tsr_value_table *table, tsr_step *step) {
+  uint8_t *nulls;
+  int64_t *words;
+  tsr_text *texts;
+  const bool text = table->type == TSR_VALUE_TEXT, real = table->type == TSR_VALUE_REAL;
+  const double null = NAN;
+  TSR_TRY(TSR_ARENA_ARRAY(m->arena, table->count + 1, &nulls, m->error));
+  TSR_TRY(TSR_ARENA_ARRAY(m->arena, text ? 1 : table->count + 1, &words, m->error));
+  TSR_TRY(TSR_ARENA_ARRAY(m->arena, text ? table->count + 1 : 1, &texts, m->error));
+  step->low = INT64_MAX, step->high = INT64_MIN;
+  for (uint64_t i = 0; i <= table->count; i++) {
+    nulls[i] = i == table->count || table->values[i].type == TSR_VALUE_NULL;
+    if (text) texts[i] = (tsr_text){"", 0};
+    else if (nulls[i] && real) memcpy(&words[i], &null, sizeof null);
+    if (nulls[i]) continue;
+    const tsr_value *value = &table->values[i];
+    if (text) texts[i] = (tsr_text){value->as.text.bytes, value->as.text.size};
+    else words[i] = value->as.integer; /* or the bits of a REAL */
+    step->low = TSR_MIN(step->low, value->as.integer);
+    step->high = TSR_MAX(step->high, value->as.integer);
+  }
+  if (step->low > step->high || table->type != TSR_VALUE_INTEGER) step->low = step->high = 0;
+  step->table = text ? (const void *)texts : words;
+  step->table_nulls = nulls;
+  return TSR_OK;
+}
+
+static uint32_t add_table(maker *m, const tsr_node *node) {
+  tsr_step step = {.operation = TSR_OP_TABLE, .form = node->table->type, .source = node, .field = node->table->field};
+  const uint32_t before = m->program->step_count, number = add_step(m, step);
+  if (m->rc == TSR_OK && number == before) m->rc = copy_table(m, node->table, step_at(m, number));
+  return number;
+}
+
+static uint32_t add_arithmetic(maker *m, const tsr_node *node, tsr_form form, uint32_t a, uint32_t b) {
+  if (form == TSR_VALUE_NULL) return add_null(m, form);
+  if (form == TSR_VALUE_INTEGER)
+    return add_two(m, node->operation, form, tsr__integer_kernel(node->operation), as_integer(m, a), as_integer(m, b));
+  return add_two(m, node->operation, form, tsr__real_kernel(node->operation), as_real(m, a), as_real(m, b));
+}
+
+/* NEGATE, ABS, FLOOR, CEIL, TRUNC */
+static uint32_t add_same(maker *m, const tsr_node *node, tsr_form form, uint32_t a) {
+  if (form == TSR_VALUE_NULL) return add_null(m, form);
+  if (form != TSR_VALUE_INTEGER) return add_one(m, node->operation, form, tsr__real_kernel(node->operation), a);
+  a = as_integer(m, a);
+  const tsr_kernel kernel = tsr__integer_kernel(node->operation);
+  return kernel ? add_one(m, node->operation, form, kernel, a) : a;
+}
+
+/* Functions whose operands are all INTEGER (bits) or all REAL. */
+static uint32_t add_function(maker *m, const tsr_node *node, tsr_form form, const uint32_t *operands) {
+  uint32_t converted[2] = {0, 0};
+  if (form == TSR_VALUE_NULL) return add_null(m, form);
+  const uint32_t operation = node->operation;
+  const tsr_form first = step_at(m, operands[0])->form;
+  const bool whole = first != TSR_VALUE_REAL && first != TSR_VALUE_NUMBER;
+  const bool integers = form == TSR_VALUE_INTEGER && (operation != TSR_OP_SIGN || whole);
+  if (operation == TSR_OP_TO_INTEGER) return as_integer(m, operands[0]);
+  if (operation == TSR_OP_TO_REAL) return as_real(m, operands[0]);
+  for (uint32_t i = 0; i < node->operand_count; i++)
+    converted[i] = integers ? as_integer(m, operands[i]) : as_real(m, operands[i]);
+  const tsr_kernel kernel = integers ? tsr__integer_kernel(operation) : tsr__real_kernel(operation);
+  return node->operand_count == 1 ? add_one(m, operation, form, kernel, converted[0])
+                                  : add_two(m, operation, form, kernel, converted[0], converted[1]);
+}
+
+static uint32_t add_case(maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
+  const uint32_t pairs = node->operand_count / 2;
+  uint32_t value = node->operand_count % 2 ? made[node->operands[node->operand_count - 1]] : add_null(m, form);
+  value = as_form(m, value, form);
+  for (uint32_t i = pairs; i-- > 0;)
+    value = add_choice(m, as_truth(m, made[node->operands[2 * i]]), made[node->operands[2 * i + 1]], value, form);
+  return value;
+}
+
+static uint32_t add_coalesce(maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
+  uint32_t value = as_form(m, made[node->operands[node->operand_count - 1]], form);
+  for (uint32_t i = node->operand_count - 1; i-- > 0;) {
+    const uint32_t x = made[node->operands[i]];
+    value = add_choice(m, add_is_null(m, x), value, x, form);
+  }
+  return value;
+}
+
+static uint32_t add_extreme(maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
+  if (form == TSR_VALUE_NULL) return add_null(m, form);
+  uint32_t value = as_form(m, made[node->operands[0]], form);
+  for (uint32_t i = 1; i < node->operand_count; i++)
+    value = add_two(m, node->operation, form, tsr__choose_kernel(node->operation, form), value,
+                    as_form(m, made[node->operands[i]], form));
+  return value;
+}
+
+static uint32_t add_in(maker *m, const tsr_node *node, const uint32_t *made) {
+  static const tsr_node falsehood = {.operation = TSR_OP_CONSTANT, .value = {.type = TSR_VALUE_INTEGER}};
+  const uint32_t a = made[node->operands[0]];
+  if (node->operand_count == 1) return as_truth(m, add_constant(m, &falsehood));
+  uint32_t any = add_comparison(m, TSR_OP_EQUAL, a, made[node->operands[1]]);
+  for (uint32_t i = 2; i < node->operand_count; i++)
+    any = add_logic(m, TSR_OP_OR, any, add_comparison(m, TSR_OP_EQUAL, a, made[node->operands[i]]));
+  return any;
+}
+
+static uint32_t add_source_test(maker *m, const tsr_node *node, uint32_t a) {
+  if (step_at(m, a)->form == TSR_VALUE_NULL) return add_null(m, TSR_FORM_TRUTH);
+  return add_step(m, (tsr_step){.operation = node->operation,
+                                .form = TSR_FORM_TRUTH,
+                                .operand_count = 1,
+                                .operands = {a},
+                                .source = node,
+                                .kernel = tsr__choose_kernel(node->operation, TSR_FORM_TRUTH)});
+}
+
+static uint32_t add_node(maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
+  const uint32_t a = node->operand_count > 0 ? made[node->operands[0]] : 0;
+  const uint32_t b = node->operand_count > 1 ? made[node->operands[1]] : 0;
+  const uint32_t operands[] = {a, b};
+  switch (node->operation) {
+  case TSR_OP_CONSTANT: return add_constant(m, node);
+  case TSR_OP_FIELD: return add_field(m, node, form);
+  case TSR_OP_TABLE: return add_table(m, node);
+  case TSR_OP_ADD:
+  case TSR_OP_SUBTRACT:
+  case TSR_OP_MULTIPLY:
+  case TSR_OP_DIVIDE:
+  case TSR_OP_REMAINDER: return add_arithmetic(m, node, form, a, b);
+  case TSR_OP_NEGATE:
+  case TSR_OP_ABS:
+  case TSR_OP_FLOOR:
+  case TSR_OP_CEIL:
+  case TSR_OP_TRUNC: return add_same(m, node, form, a);
+  case TSR_OP_AND:
+  case TSR_OP_OR: return add_logic(m, node->operation, as_truth(m, a), as_truth(m, b));
+  case TSR_OP_NOT: return add_not(m, as_truth(m, a));
+  case TSR_OP_EQUAL:
+  case TSR_OP_UNEQUAL:
+  case TSR_OP_LESS:
+  case TSR_OP_LESS_EQUAL:
+  case TSR_OP_GREATER:
+  case TSR_OP_GREATER_EQUAL: return add_comparison(m, node->operation, a, b);
+  case TSR_OP_IS: return add_is(m, a, b);
+  case TSR_OP_IS_NOT: return add_not(m, add_is(m, a, b));
+  case TSR_OP_IS_NULL: return add_is_null(m, a);
+  case TSR_OP_NOT_NULL: return add_not(m, add_is_null(m, a));
+  case TSR_OP_IN: return add_in(m, node, made);
+  case TSR_OP_WITHIN:
+  case TSR_OP_MATCH: return add_source_test(m, node, a);
+  case TSR_OP_CASE: return add_case(m, node, form, made);
+  case TSR_OP_COALESCE: return add_coalesce(m, node, form, made);
+  case TSR_OP_NULLIF: return add_choice(m, add_comparison(m, TSR_OP_EQUAL, a, b), add_null(m, form), a, form);
+  case TSR_OP_LEAST:
+  case TSR_OP_GREATEST: return add_extreme(m, node, form, made);
+  case TSR_OP_PLUS: return a;
+  default: return add_function(m, node, form, operands);
+  }
+}
+
+/* ---- The program -------------------------------------------------------------------------------------------------- */
+
+/* A node has at most 3 steps of its own, and 6 for each operand: two conversions, a comparison with two tests of null,
+ * and a choice. */
+static uint64_t make_capacity(const tsr_expression *const *expressions, uint32_t count) {
+  uint64_t steps = 0;
+  for (uint32_t e = 0; e < count; e++)
+    for (uint32_t n = 0; n < expressions[e]->count; n++)
+      steps += 4 + UINT64_C(6) * expressions[e]->nodes[n].operand_count;
+  return steps + count;
+}
+
+static int make_expression(maker *m, const tsr_expression *expression) {
+  tsr_typed *types;
+  uint32_t *made, node;
+  tsr_expression_fault fault;
+  TSR_TRY(TSR_ARENA_RAW(m->arena, TSR_MAX(expression->count, 1u), &made, m->error));
+  TSR_TRY(TSR_ARENA_RAW(m->arena, TSR_MAX(expression->count, 1u), &types, m->error));
+  TSR_TRY(tsr__expression_types(m->program->schema, expression, types, &node, &fault, m->error));
+  for (m->node = 0; m->node < expression->count; m->node++) {
+    made[m->node] = add_node(m, &expression->nodes[m->node], types[m->node].type, made);
+    TSR_TRY(m->rc);
+  }
+  uint32_t root = made[expression->count - 1];
+  m->node = expression->count - 1;
+  if (step_at(m, root)->form == TSR_FORM_TRUTH) root = as_integer(m, root);
+  m->program->roots[m->expression] = root;
+  m->program->types[m->expression] = (tsr_value_type)step_at(m, root)->form;
+  return m->rc;
+}
+
+/* Marks the steps that results need, and gives each of them a room that no step in use has. */
+static int give_rooms(maker *m) {
+  tsr_program *p = m->program;
+  uint32_t *last, *idle, idle_count = 0; /* the last step that reads a step */
+  TSR_TRY(TSR_ARENA_ARRAY(m->arena, p->step_count, &last, m->error));
+  TSR_TRY(TSR_ARENA_ARRAY(m->arena, p->step_count, &idle, m->error));
+  for (uint32_t e = 0; e < p->root_count; e++) {
+    p->steps[p->roots[e]].live = true;
+    last[p->roots[e]] = UINT32_MAX;
+  }
+  for (uint32_t s = p->step_count; s-- > 0;)
+    for (uint32_t i = 0; p->steps[s].live && i < p->steps[s].operand_count; i++) {
+      p->steps[p->steps[s].operands[i]].live = true;
+      last[p->steps[s].operands[i]] = TSR_MAX(last[p->steps[s].operands[i]], s);
+    }
+  for (uint32_t s = 0; s < p->step_count; s++) {
+    tsr_step *step = &p->steps[s];
+    if (!step->live || step->operation == TSR_OP_CONSTANT) continue;
+    step->room = idle_count > 0 ? idle[--idle_count] : p->room_count++;
+    for (uint32_t i = 0; i < step->operand_count; i++) {
+      const tsr_step *operand = &p->steps[step->operands[i]];
+      bool again = false;
+      for (uint32_t k = 0; k < i; k++) again |= step->operands[k] == step->operands[i];
+      if (last[step->operands[i]] == s && operand->operation != TSR_OP_CONSTANT && !again)
+        idle[idle_count++] = operand->room;
+    }
+  }
+  return TSR_OK;
+}
+
+int tsr__program_make(const tsr_schema *schema, const tsr_expression *const *expressions, uint32_t count,
+                      tsr_arena *arena, tsr_program **program, tsr_error *error) {
+  maker m = {.arena = arena, .error = error, .capacity = make_capacity(expressions, count)};
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 1, &m.program, error));
+  m.program->schema = schema;
+  m.program->root_count = count;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, TSR_MAX(count, 1u), &m.program->roots, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, TSR_MAX(count, 1u), &m.program->types, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, m.capacity + 1, &m.program->steps, error));
+  for (m.expression = 0; m.expression < count; m.expression++) TSR_TRY(make_expression(&m, expressions[m.expression]));
+  for (uint32_t s = 0; s < m.program->step_count; s++) m.program->texts |= m.program->steps[s].form == TSR_VALUE_TEXT;
+  TSR_TRY(give_rooms(&m));
+  *program = m.program;
+  return TSR_OK;
+}
+
+void tsr__program_fields(const tsr_program *program, bool *fields) {
+  for (uint32_t s = 0; s < program->step_count; s++) {
+    const tsr_step *step = &program->steps[s];
+    if (step->live && (step->operation == TSR_OP_FIELD || step->operation == TSR_OP_TABLE)) fields[step->field] = true;
+  }
+}
+
+tsr_value_type tsr__program_type(const tsr_program *program, uint32_t expression) { return program->types[expression]; }
