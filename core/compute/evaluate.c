@@ -125,16 +125,16 @@ static int run_match(tsr_scratch *scratch, const tsr_call *call, tsr_error *erro
   return TSR_OK;
 }
 
-static void run_input(const tsr_program *program, tsr_call *call, const tsr_input *inputs) {
-  const tsr_input *input = &inputs[call->step->field];
+static void run_input(const tsr_program *program, tsr_call *call, const tsr_block_input *inputs) {
+  const tsr_block_input *input = &inputs[call->step->field];
   call->out->constant = input->column.constant || input->null;
   if (call->out->constant) call->count = 1;
   if (call->step->operation == TSR_OP_TABLE) tsr__load_table(call, program->schema, input);
   else tsr__load_field(call, program->schema, input);
 }
 
-static int run_step(const tsr_program *program, tsr_scratch *scratch, const tsr_step *step, const tsr_input *inputs,
-                    uint32_t count, tsr_error *error) {
+static int run_step(const tsr_program *program, tsr_scratch *scratch, const tsr_step *step,
+                    const tsr_block_input *inputs, uint32_t count, tsr_error *error) {
   tsr_lane *operands[3] = {NULL, NULL, NULL}, *out = &scratch->lanes[step->number];
   tsr_room *room = &scratch->rooms[step->room];
   *out = (tsr_lane){.constant = step->operand_count > 0, .as.data = room->as.data};
@@ -160,7 +160,7 @@ static int run_step(const tsr_program *program, tsr_scratch *scratch, const tsr_
   return TSR_OK;
 }
 
-static int run_steps(const tsr_program *program, tsr_scratch *scratch, uint32_t steps, const tsr_input *inputs,
+static int run_steps(const tsr_program *program, tsr_scratch *scratch, uint32_t steps, const tsr_block_input *inputs,
                      uint32_t count, tsr_error *error) {
   scratch->failed = false;
   for (uint32_t s = 0; s < steps; s++) {
@@ -178,7 +178,7 @@ static int run_steps(const tsr_program *program, tsr_scratch *scratch, uint32_t 
 
 /* ---- Results ------------------------------------------------------------------------------------------------------ */
 
-static int report_range(const tsr_program *program, const tsr_step *step, const tsr_input *inputs, uint32_t cell,
+static int report_range(const tsr_program *program, const tsr_step *step, const tsr_block_input *inputs, uint32_t cell,
                         tsr_error *error) {
   const tsr_step *load = step->operation == TSR_OP_FIELD ? step : &program->steps[step->operands[0]];
   if (load->operation != TSR_OP_FIELD) return tsr__fail(error, TSR_RANGE, "a value is past the integers of SQL");
@@ -186,15 +186,15 @@ static int report_range(const tsr_program *program, const tsr_step *step, const 
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   if (kind == TSR_KIND_DATETIME) return tsr__fail(error, TSR_RANGE, "%s: a year outside 0000-9999", field->name);
   if (kind == TSR_KIND_TIME) return tsr__fail(error, TSR_RANGE, "%s: a time outside one day", field->name);
-  const tsr_input *input = &inputs[load->field];
+  const tsr_block_input *input = &inputs[load->field];
   const uint64_t at = input->column.constant ? 0 : input->selection ? input->selection[cell] : input->first + cell;
   const uint64_t value = tsr__load64((const uint8_t *)input->column.values + at * sizeof(uint64_t));
   return tsr__fail(error, TSR_RANGE, "%s: %" PRIu64 " is past the integers of SQL", field->name, value);
 }
 
 /* Fails if a cell of the lane has a fault. */
-static int check_faults(const tsr_program *program, tsr_scratch *scratch, const tsr_lane *lane, const tsr_input *inputs,
-                        uint32_t count, tsr_error *error) {
+static int check_faults(const tsr_program *program, tsr_scratch *scratch, const tsr_lane *lane,
+                        const tsr_block_input *inputs, uint32_t count, tsr_error *error) {
   if (!lane->faults) return TSR_OK;
   for (uint32_t i = 0; i < (lane->constant ? 1 : count); i++) {
     if (!lane->faults[i]) continue;
@@ -209,7 +209,7 @@ static int check_faults(const tsr_program *program, tsr_scratch *scratch, const 
   return TSR_OK;
 }
 
-int tsr__program_run(const tsr_program *program, tsr_scratch *scratch, const tsr_input *inputs, uint32_t count,
+int tsr__program_run(const tsr_program *program, tsr_scratch *scratch, const tsr_block_input *inputs, uint32_t count,
                      tsr_vector *results, tsr_error *error) {
   TSR_TRY(run_steps(program, scratch, program->step_count, inputs, count, error));
   for (uint32_t e = 0; e < program->root_count; e++) {
@@ -239,7 +239,7 @@ static uint32_t select_true(const uint8_t *truths, uint32_t count, uint32_t *out
   return selected;
 }
 
-int tsr__program_select(const tsr_program *program, tsr_scratch *scratch, const tsr_input *inputs, uint32_t count,
+int tsr__program_select(const tsr_program *program, tsr_scratch *scratch, const tsr_block_input *inputs, uint32_t count,
                         uint32_t *selection, uint32_t *selected, tsr_error *error) {
   const tsr_step *root = &program->steps[program->roots[0]];
   const bool truth = root->operation == TSR_STEP_OF_TRUTH && root->number + 1 == program->step_count;

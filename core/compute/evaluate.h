@@ -15,12 +15,12 @@ typedef struct tsr_scratch tsr_scratch;
 
 /* The cells of a field. Cell r of the block is at index selection ? selection[r] : first + r of the column; all cells
  * of a constant column are at index 0. */
-typedef struct tsr_input {
+typedef struct tsr_block_input {
   tsr_column column;
   const uint32_t *selection;
   uint64_t first;
   bool null; /* all cells are null, whatever the column says: unwritten cells whose fill value is not shown */
-} tsr_input;
+} tsr_block_input;
 
 /* Makes a program for `count` expressions. It lives in the arena, and borrows the schema, the expressions and all that
  * they point to. Errors: TSR_MISMATCH: an expression cannot be evaluated (tsr_expression_types says why). */
@@ -42,12 +42,12 @@ int tsr__scratch_make(const tsr_program *program, tsr_arena *arena, tsr_scratch 
  * Errors: TSR_ERROR: "integer overflow"; TSR_RANGE: a value of UINT64 that arithmetic cannot use, or a year outside of
  * 0000-9999; tsr__program_fault says in which node. They come only from cells whose value needs that node: not from a
  * branch of a CASE that the cell does not take. */
-int tsr__program_run(const tsr_program *program, tsr_scratch *scratch, const tsr_input *inputs, uint32_t count,
+int tsr__program_run(const tsr_program *program, tsr_scratch *scratch, const tsr_block_input *inputs, uint32_t count,
                      tsr_vector *results, tsr_error *error);
 
 /* Evaluates the program's only expression as a condition: writes the numbers (0..count-1) of the cells for which it is
  * true to `selection`, which has room for `count`, and how many there are to *selected. */
-int tsr__program_select(const tsr_program *program, tsr_scratch *scratch, const tsr_input *inputs, uint32_t count,
+int tsr__program_select(const tsr_program *program, tsr_scratch *scratch, const tsr_block_input *inputs, uint32_t count,
                         uint32_t *selection, uint32_t *selected, tsr_error *error);
 
 /* Says which expression, and which of its nodes, the last error of a run was about. Returns false if it was about

@@ -289,8 +289,11 @@ static uint32_t add_table(maker *m, const tsr_node *node) {
 
 static uint32_t add_arithmetic(maker *m, const tsr_node *node, tsr_form form, uint32_t a, uint32_t b) {
   if (form == TSR_VALUE_NULL) return add_null(m, form);
-  if (form == TSR_VALUE_INTEGER)
-    return add_two(m, node->operation, form, tsr__integer_kernel(node->operation), as_integer(m, a), as_integer(m, b));
+  if (form == TSR_VALUE_INTEGER || node->operation == TSR_OP_REMAINDER) { /* 7.9 % 2 is 7 % 2 as a REAL */
+    const uint32_t integer = add_two(m, node->operation, TSR_VALUE_INTEGER, tsr__integer_kernel(node->operation),
+                                     as_integer(m, a), as_integer(m, b));
+    return as_form(m, integer, form);
+  }
   return add_two(m, node->operation, form, tsr__real_kernel(node->operation), as_real(m, a), as_real(m, b));
 }
 

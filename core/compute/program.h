@@ -122,8 +122,8 @@ tsr_kernel tsr__choose_kernel(uint32_t operation, tsr_form form);
 tsr_kernel tsr__convert_kernel(uint32_t operation, tsr_form from);
 
 /* Loads the cells of a field, or their values of a table (step_load.c). */
-void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_input *input);
-void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_input *input);
+void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_block_input *input);
+void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_block_input *input);
 
 /* Notes that the step fails for a cell. */
 static inline void tsr__step_fails(const tsr_call *call, uint32_t cell) {

@@ -56,12 +56,12 @@ static widen widen_reals(tsr_physical_type physical) {
   return widens[physical];
 }
 
-static uint64_t load_index(const tsr_input *input, uint32_t i) {
+static uint64_t load_index(const tsr_block_input *input, uint32_t i) {
   return input->column.constant ? 0 : input->selection ? input->selection[i] : input->first + i;
 }
 
 /* Sets the nulls of the result by the validity of the cells. */
-static void load_nulls(const tsr_call *call, const tsr_input *input) {
+static void load_nulls(const tsr_call *call, const tsr_block_input *input) {
   const uint8_t *validity = input->column.validity;
   uint8_t *nulls = call->room->nulls, any = 0;
   call->out->nulls = NULL;
@@ -74,11 +74,11 @@ static void load_nulls(const tsr_call *call, const tsr_input *input) {
 }
 
 /* Returns true if the cells can be used where they are, without a copy. */
-static bool is_in_place(const tsr_call *call, const tsr_input *input, const uint8_t *values) {
+static bool is_in_place(const tsr_call *call, const tsr_block_input *input, const uint8_t *values) {
   return !input->selection && !input->null && !call->out->nulls && (uintptr_t)values % 8 == 0;
 }
 
-static void load_texts(const tsr_call *call, const tsr_input *input) {
+static void load_texts(const tsr_call *call, const tsr_block_input *input) {
   const tsr_column *column = &input->column;
   const char *bytes = column->values;
   for (uint32_t i = 0; i < call->count; i++) {
@@ -106,7 +106,7 @@ static void check_instants(const tsr_call *call) {
   }
 }
 
-static void load_numbers(const tsr_call *call, const tsr_field *field, const tsr_input *input, void *target) {
+static void load_numbers(const tsr_call *call, const tsr_field *field, const tsr_block_input *input, void *target) {
   const tsr_physical_type physical = tsr__datatype_physical(field->datatype);
   const uint64_t size = tsr_datatype_size(field->datatype);
   const bool real = call->step->form == TSR_VALUE_REAL && call->step->operation == TSR_OP_FIELD;
@@ -124,7 +124,7 @@ static void load_numbers(const tsr_call *call, const tsr_field *field, const tsr
   (real ? widen_reals : widen_integers)(physical)(values, constant ? NULL : input->selection, call->count, target);
 }
 
-void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_input *input) {
+void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_block_input *input) {
   const tsr_form form = call->step->form;
   load_nulls(call, input);
   if (form == TSR_VALUE_OPAQUE) return;
@@ -142,7 +142,7 @@ void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_i
 }
 
 /* The table has one value more than its coordinates: null, for all cells outside. */
-void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_input *input) {
+void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_block_input *input) {
   const tsr_value_table *table = call->step->source->table;
   int64_t values[TSR_BLOCK_CELLS];
   uint64_t at[TSR_BLOCK_CELLS];

@@ -9,9 +9,8 @@
 #include "base/arithmetic.h"
 #include "compute/program.h"
 
-#define ROUND_MAX   4503599627370496.0 /* 2^52: doubles from here on have no fraction */
-#define INTEGER_MAX 9223372036854775807.0 /* as a double 2^63 */
-#define PI          3.14159265358979323846
+#define ROUND_MAX 4503599627370496.0 /* 2^52: doubles from here on have no fraction */
+#define PI        3.14159265358979323846
 
 #define DEFINE_REAL2(name, EXPRESSION)                                                                                 \
   static void real_##name(const tsr_call *call) {                                                                      \
@@ -28,15 +27,6 @@
       out[i] = EXPRESSION;                                                                                             \
     }                                                                                                                  \
   }
-
-/* CAST to INTEGER: truncates, and saturates. NaN must not come here. */
-static int64_t saturated(double x) { return x >= INTEGER_MAX ? INT64_MAX : x <= -INTEGER_MAX ? INT64_MIN : (int64_t)x; }
-
-static double real_remainder_of(double x, double y) {
-  if (isnan(x) || isnan(y)) return NAN;
-  const int64_t a = saturated(x), b = saturated(y);
-  return b == 0 ? NAN : b == -1 ? 0.0 : (double)(a % b);
-}
 
 /* Rounds to the nearest integer, as adding 2^52 does, and corrects. Unlike the C library's functions this makes
  * vectors. The sign stays: ceil(-0.5) is -0.0. */
@@ -69,7 +59,6 @@ DEFINE_REAL2(add, x + y)
 DEFINE_REAL2(subtract, x - y)
 DEFINE_REAL2(multiply, x *y)
 DEFINE_REAL2(divide, y == 0 ? NAN : x / y)
-DEFINE_REAL2(remainder, real_remainder_of(x, y))
 DEFINE_REAL2(log, log_of(x, y))
 DEFINE_REAL2(pow, isnan(x) || isnan(y) ? NAN : pow(x, y))
 DEFINE_REAL2(mod, isnan(x) || isnan(y) ? NAN : fmod(x, y))
@@ -111,41 +100,23 @@ static void real_sign(const tsr_call *call) {
 }
 
 static const tsr_kernel real_kernels[TSR_OP_COUNT] = {
-    [TSR_OP_ADD] = real_add,
-    [TSR_OP_SUBTRACT] = real_subtract,
-    [TSR_OP_MULTIPLY] = real_multiply,
-    [TSR_OP_DIVIDE] = real_divide,
-    [TSR_OP_REMAINDER] = real_remainder,
-    [TSR_OP_NEGATE] = real_negate,
-    [TSR_OP_ABS] = real_absolute,
-    [TSR_OP_SIGN] = real_sign,
-    [TSR_OP_ROUND] = real_round,
-    [TSR_OP_FLOOR] = real_floor,
-    [TSR_OP_CEIL] = real_ceil,
-    [TSR_OP_TRUNC] = real_trunc,
-    [TSR_OP_SQRT] = real_sqrt,
-    [TSR_OP_EXP] = real_exp,
-    [TSR_OP_LN] = real_ln,
-    [TSR_OP_LOG10] = real_log10,
-    [TSR_OP_LOG2] = real_log2,
-    [TSR_OP_LOG] = real_log,
-    [TSR_OP_POW] = real_pow,
-    [TSR_OP_MOD] = real_mod,
-    [TSR_OP_SIN] = real_sin,
-    [TSR_OP_COS] = real_cos,
-    [TSR_OP_TAN] = real_tan,
-    [TSR_OP_ASIN] = real_asin,
-    [TSR_OP_ACOS] = real_acos,
-    [TSR_OP_ATAN] = real_atan,
-    [TSR_OP_ATAN2] = real_atan2,
-    [TSR_OP_SINH] = real_sinh,
-    [TSR_OP_COSH] = real_cosh,
-    [TSR_OP_TANH] = real_tanh,
-    [TSR_OP_ASINH] = real_asinh,
-    [TSR_OP_ACOSH] = real_acosh,
-    [TSR_OP_ATANH] = real_atanh,
-    [TSR_OP_DEGREES] = real_degrees,
-    [TSR_OP_RADIANS] = real_radians,
+    [TSR_OP_ADD] = real_add,           [TSR_OP_SUBTRACT] = real_subtract,
+    [TSR_OP_MULTIPLY] = real_multiply, [TSR_OP_DIVIDE] = real_divide,
+    [TSR_OP_NEGATE] = real_negate,     [TSR_OP_ABS] = real_absolute,
+    [TSR_OP_SIGN] = real_sign,         [TSR_OP_ROUND] = real_round,
+    [TSR_OP_FLOOR] = real_floor,       [TSR_OP_CEIL] = real_ceil,
+    [TSR_OP_TRUNC] = real_trunc,       [TSR_OP_SQRT] = real_sqrt,
+    [TSR_OP_EXP] = real_exp,           [TSR_OP_LN] = real_ln,
+    [TSR_OP_LOG10] = real_log10,       [TSR_OP_LOG2] = real_log2,
+    [TSR_OP_LOG] = real_log,           [TSR_OP_POW] = real_pow,
+    [TSR_OP_MOD] = real_mod,           [TSR_OP_SIN] = real_sin,
+    [TSR_OP_COS] = real_cos,           [TSR_OP_TAN] = real_tan,
+    [TSR_OP_ASIN] = real_asin,         [TSR_OP_ACOS] = real_acos,
+    [TSR_OP_ATAN] = real_atan,         [TSR_OP_ATAN2] = real_atan2,
+    [TSR_OP_SINH] = real_sinh,         [TSR_OP_COSH] = real_cosh,
+    [TSR_OP_TANH] = real_tanh,         [TSR_OP_ASINH] = real_asinh,
+    [TSR_OP_ACOSH] = real_acosh,       [TSR_OP_ATANH] = real_atanh,
+    [TSR_OP_DEGREES] = real_degrees,   [TSR_OP_RADIANS] = real_radians,
 };
 
 tsr_kernel tsr__real_kernel(uint32_t operation) { return operation < TSR_OP_COUNT ? real_kernels[operation] : NULL; }
