@@ -250,6 +250,7 @@ static void test_a_malformed_expression_is_refused(void **state) {
   tsr_expression_fault fault;
   EXPRESSION(forward, NODE(NEGATE, 1, 0));
   assert_int_equal(tsr_expression_types(&schema, &forward, types, &node, &fault, &error), TSR_ERROR);
+  assert_int_equal(tsr_expression_types(&schema, &forward, types, &node, &fault, NULL), TSR_ERROR);
   EXPRESSION(field, FIELD(FIELDS));
   assert_int_equal(tsr_expression_types(&schema, &field, types, &node, &fault, &error), TSR_ERROR);
   EXPRESSION(few, INTEGER(1), NODE(ADD, 1, 0));
