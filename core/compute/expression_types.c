@@ -192,7 +192,7 @@ static tsr_typed node_type(typing *t, const tsr_node *node) {
 }
 
 /* Checks what a host may have got wrong. */
-static int check_node(const tsr_schema *schema, const tsr_node *nodes, uint32_t n, tsr_error *error) {
+static int check_typed_node(const tsr_schema *schema, const tsr_node *nodes, uint32_t n, tsr_error *error) {
   const tsr_node *node = &nodes[n];
   const uint32_t fields = schema->dimension_count + schema->attribute_count;
   if ((uint32_t)node->operation >= TSR_OP_COUNT) return tsr__fail(error, TSR_ERROR, "node %u: no such operation", n);
@@ -228,7 +228,7 @@ int tsr__expression_types(const tsr_schema *schema, const tsr_expression *expres
     return tsr__fail(error, TSR_ERROR, "an expression of %u nodes", expression->count);
   for (uint32_t n = 0; n < expression->count; n++) {
     *node = n;
-    TSR_TRY(check_node(schema, expression->nodes, n, error));
+    TSR_TRY(check_typed_node(schema, expression->nodes, n, error));
     types[n] = node_type(&t, &expression->nodes[n]);
     *fault = t.fault;
     if (t.fault == TSR_FAULT_MIXED)

@@ -13,7 +13,7 @@
 #define HEADS      1024u
 #define EXACT_REAL (INT64_C(1) << 53) /* integers up to here are doubles */
 
-typedef struct maker {
+typedef struct program_maker {
   tsr_program *program;
   tsr_arena *arena;
   tsr_error *error;
@@ -21,9 +21,9 @@ typedef struct maker {
   uint64_t capacity; /* steps */
   uint32_t expression, node; /* that is being made */
   int rc;
-} maker;
+} program_maker;
 
-static tsr_step *step_at(const maker *m, uint32_t number) { return &m->program->steps[number]; }
+static tsr_step *step_at(const program_maker *m, uint32_t number) { return &m->program->steps[number]; }
 
 /* ---- Equal steps -------------------------------------------------------------------------------------------------- */
 
@@ -62,7 +62,7 @@ static bool same_step(const tsr_step *a, const tsr_step *b) {
   }
 }
 
-static uint32_t add_step(maker *m, tsr_step step) {
+static uint32_t add_step(program_maker *m, tsr_step step) {
   const uint64_t hash = hash_of_step(&step);
   for (uint32_t at = m->heads[hash]; at; at = step_at(m, at - 1)->next)
     if (same_step(step_at(m, at - 1), &step)) return at - 1;
@@ -83,29 +83,31 @@ static uint32_t add_step(maker *m, tsr_step step) {
 
 /* ---- Conversions -------------------------------------------------------------------------------------------------- */
 
-static uint32_t add_one(maker *m, uint32_t operation, tsr_form form, tsr_kernel kernel, uint32_t a) {
+static uint32_t add_one(program_maker *m, uint32_t operation, tsr_form form, tsr_kernel kernel, uint32_t a) {
   return add_step(
       m, (tsr_step){.operation = operation, .form = form, .operand_count = 1, .operands = {a}, .kernel = kernel});
 }
-static uint32_t add_two(maker *m, uint32_t operation, tsr_form form, tsr_kernel kernel, uint32_t a, uint32_t b) {
+static uint32_t add_two(program_maker *m, uint32_t operation, tsr_form form, tsr_kernel kernel, uint32_t a,
+                        uint32_t b) {
   return add_step(
       m, (tsr_step){.operation = operation, .form = form, .operand_count = 2, .operands = {a, b}, .kernel = kernel});
 }
-static uint32_t add_three(maker *m, uint32_t operation, tsr_form form, tsr_kernel kernel, const uint32_t *operands) {
+static uint32_t add_three(program_maker *m, uint32_t operation, tsr_form form, tsr_kernel kernel,
+                          const uint32_t *operands) {
   return add_step(m, (tsr_step){.operation = operation,
                                 .form = form,
                                 .operand_count = 3,
                                 .operands = {operands[0], operands[1], operands[2]},
                                 .kernel = kernel});
 }
-static uint32_t add_null(maker *m, tsr_form form) {
+static uint32_t add_null(program_maker *m, tsr_form form) {
   return add_step(m, (tsr_step){.operation = TSR_OP_CONSTANT, .form = form, .null = true});
 }
-static uint32_t convert(maker *m, uint32_t operation, tsr_form form, uint32_t a) {
+static uint32_t convert(program_maker *m, uint32_t operation, tsr_form form, uint32_t a) {
   return add_one(m, operation, form, tsr__convert_kernel(operation, step_at(m, a)->form), a);
 }
 
-static uint32_t as_integer(maker *m, uint32_t a) {
+static uint32_t as_integer(program_maker *m, uint32_t a) {
   switch (step_at(m, a)->form) {
   case TSR_FORM_TRUTH: return convert(m, TSR_STEP_OF_TRUTH, TSR_VALUE_INTEGER, a);
   case TSR_VALUE_UNSIGNED: return convert(m, TSR_STEP_OF_UNSIGNED, TSR_VALUE_INTEGER, a);
@@ -117,7 +119,7 @@ static uint32_t as_integer(maker *m, uint32_t a) {
 }
 
 /* An integer of at most 32 bits is loaded as a double at once. */
-static uint32_t as_real(maker *m, uint32_t a) {
+static uint32_t as_real(program_maker *m, uint32_t a) {
   const tsr_step *step = step_at(m, a);
   if (step->form == TSR_VALUE_REAL) return a;
   if (step->form == TSR_VALUE_NULL) return add_null(m, TSR_VALUE_REAL);
@@ -128,14 +130,14 @@ static uint32_t as_real(maker *m, uint32_t a) {
   return convert(m, TSR_OP_TO_REAL, TSR_VALUE_REAL, as_integer(m, a));
 }
 
-static uint32_t as_truth(maker *m, uint32_t a) {
+static uint32_t as_truth(program_maker *m, uint32_t a) {
   const tsr_form form = step_at(m, a)->form;
   if (form == TSR_FORM_TRUTH) return a;
   return form == TSR_VALUE_NULL ? add_null(m, TSR_FORM_TRUTH) : convert(m, TSR_STEP_TRUTH, TSR_FORM_TRUTH, a);
 }
 
 /* Brings a branch into the form that all branches have. */
-static uint32_t as_form(maker *m, uint32_t a, tsr_form form) {
+static uint32_t as_form(program_maker *m, uint32_t a, tsr_form form) {
   const tsr_form from = step_at(m, a)->form;
   if (from == form) return a;
   if (from == TSR_VALUE_NULL) return add_null(m, form);
@@ -157,7 +159,7 @@ static uint32_t mirrored(uint32_t operation) {
   }
 }
 
-static uint32_t as_comparable(maker *m, uint32_t a) {
+static uint32_t as_comparable(program_maker *m, uint32_t a) {
   const tsr_form form = step_at(m, a)->form;
   if (form == TSR_FORM_TRUTH) return as_integer(m, a);
   return form == TSR_VALUE_NUMBER ? as_real(m, a) : a;
@@ -167,7 +169,7 @@ static bool is_exact_as_real(const tsr_step *step) {
   return step->form == TSR_VALUE_INTEGER && step->low >= -EXACT_REAL && step->high <= EXACT_REAL;
 }
 
-static uint32_t add_comparison(maker *m, uint32_t operation, uint32_t a, uint32_t b) {
+static uint32_t add_comparison(program_maker *m, uint32_t operation, uint32_t a, uint32_t b) {
   a = as_comparable(m, a);
   b = as_comparable(m, b);
   if (step_at(m, a)->form == TSR_VALUE_NULL || step_at(m, b)->form == TSR_VALUE_NULL)
@@ -187,22 +189,22 @@ static uint32_t add_comparison(maker *m, uint32_t operation, uint32_t a, uint32_
   return add_two(m, operation, TSR_FORM_TRUTH, tsr__compare_kernel(operation, x, y), a, b);
 }
 
-static uint32_t add_logic(maker *m, uint32_t operation, uint32_t a, uint32_t b) {
+static uint32_t add_logic(program_maker *m, uint32_t operation, uint32_t a, uint32_t b) {
   return add_two(m, operation, TSR_FORM_TRUTH, tsr__choose_kernel(operation, TSR_FORM_TRUTH), a, b);
 }
-static uint32_t add_not(maker *m, uint32_t a) {
+static uint32_t add_not(program_maker *m, uint32_t a) {
   return add_one(m, TSR_OP_NOT, TSR_FORM_TRUTH, tsr__choose_kernel(TSR_OP_NOT, TSR_FORM_TRUTH), a);
 }
-static uint32_t add_is_null(maker *m, uint32_t a) {
+static uint32_t add_is_null(program_maker *m, uint32_t a) {
   return add_one(m, TSR_OP_IS_NULL, TSR_FORM_TRUTH, tsr__choose_kernel(TSR_OP_IS_NULL, TSR_FORM_TRUTH), a);
 }
-static uint32_t add_is(maker *m, uint32_t a, uint32_t b) {
+static uint32_t add_is(program_maker *m, uint32_t a, uint32_t b) {
   if (step_at(m, a)->form == TSR_VALUE_NULL) return add_is_null(m, b);
   if (step_at(m, b)->form == TSR_VALUE_NULL) return add_is_null(m, a);
   const uint32_t operands[] = {add_comparison(m, TSR_OP_EQUAL, a, b), add_is_null(m, a), add_is_null(m, b)};
   return add_three(m, TSR_OP_IS, TSR_FORM_TRUTH, tsr__compare_kernel(TSR_OP_IS, 0, 0), operands);
 }
-static uint32_t add_choice(maker *m, uint32_t truth, uint32_t x, uint32_t y, tsr_form form) {
+static uint32_t add_choice(program_maker *m, uint32_t truth, uint32_t x, uint32_t y, tsr_form form) {
   const uint32_t operands[] = {truth, as_form(m, x, form), as_form(m, y, form)};
   return add_three(m, TSR_STEP_CHOOSE, form, tsr__choose_kernel(TSR_STEP_CHOOSE, form), operands);
 }
@@ -238,14 +240,14 @@ static void set_field_interval(const tsr_field *field, tsr_step *step) {
   step->high = (int64_t)(tsr__key(field->datatype, field->high) - (UINT64_C(1) << 63));
 }
 
-static uint32_t add_field(maker *m, const tsr_node *node, tsr_form form) {
+static uint32_t add_field(program_maker *m, const tsr_node *node, tsr_form form) {
   tsr_step step = {.operation = TSR_OP_FIELD, .form = form, .field = node->field};
   if (form == TSR_VALUE_INTEGER || form == TSR_VALUE_INSTANT)
     set_field_interval(&m->program->schema->fields[node->field], &step);
   return add_step(m, step);
 }
 
-static uint32_t add_constant(maker *m, const tsr_node *node) {
+static uint32_t add_constant(program_maker *m, const tsr_node *node) {
   tsr_step step = {.operation = TSR_OP_CONSTANT, .form = node->value.type, .source = node};
   if (node->value.type == TSR_VALUE_INTEGER) step.low = step.high = node->value.as.integer;
   step.null = node->value.type == TSR_VALUE_NULL || (node->value.type == TSR_VALUE_REAL && isnan(node->value.as.real));
@@ -253,7 +255,7 @@ static uint32_t add_constant(maker *m, const tsr_node *node) {
 }
 
 /* Copies the values of a table into an array of its form, with a null behind them. */
-static int copy_table(maker *m, const tsr_value_table *table, tsr_step *step) {
+static int copy_table(program_maker *m, const tsr_value_table *table, tsr_step *step) {
   uint8_t *nulls;
   int64_t *words;
   tsr_text *texts;
@@ -280,14 +282,14 @@ static int copy_table(maker *m, const tsr_value_table *table, tsr_step *step) {
   return TSR_OK;
 }
 
-static uint32_t add_table(maker *m, const tsr_node *node) {
+static uint32_t add_table(program_maker *m, const tsr_node *node) {
   tsr_step step = {.operation = TSR_OP_TABLE, .form = node->table->type, .source = node, .field = node->table->field};
   const uint32_t before = m->program->step_count, number = add_step(m, step);
   if (m->rc == TSR_OK && number == before) m->rc = copy_table(m, node->table, step_at(m, number));
   return number;
 }
 
-static uint32_t add_arithmetic(maker *m, const tsr_node *node, tsr_form form, uint32_t a, uint32_t b) {
+static uint32_t add_arithmetic(program_maker *m, const tsr_node *node, tsr_form form, uint32_t a, uint32_t b) {
   if (form == TSR_VALUE_NULL) return add_null(m, form);
   if (form == TSR_VALUE_INTEGER || node->operation == TSR_OP_REMAINDER) { /* 7.9 % 2 is 7 % 2 as a REAL */
     const uint32_t integer = add_two(m, node->operation, TSR_VALUE_INTEGER, tsr__integer_kernel(node->operation),
@@ -298,7 +300,7 @@ static uint32_t add_arithmetic(maker *m, const tsr_node *node, tsr_form form, ui
 }
 
 /* NEGATE, ABS, FLOOR, CEIL, TRUNC */
-static uint32_t add_same(maker *m, const tsr_node *node, tsr_form form, uint32_t a) {
+static uint32_t add_same(program_maker *m, const tsr_node *node, tsr_form form, uint32_t a) {
   if (form == TSR_VALUE_NULL) return add_null(m, form);
   if (form != TSR_VALUE_INTEGER) return add_one(m, node->operation, form, tsr__real_kernel(node->operation), a);
   a = as_integer(m, a);
@@ -307,7 +309,7 @@ static uint32_t add_same(maker *m, const tsr_node *node, tsr_form form, uint32_t
 }
 
 /* Functions whose operands are all INTEGER (bits) or all REAL. */
-static uint32_t add_function(maker *m, const tsr_node *node, tsr_form form, const uint32_t *operands) {
+static uint32_t add_function(program_maker *m, const tsr_node *node, tsr_form form, const uint32_t *operands) {
   uint32_t converted[2] = {0, 0};
   if (form == TSR_VALUE_NULL) return add_null(m, form);
   const uint32_t operation = node->operation;
@@ -323,7 +325,7 @@ static uint32_t add_function(maker *m, const tsr_node *node, tsr_form form, cons
                                   : add_two(m, operation, form, kernel, converted[0], converted[1]);
 }
 
-static uint32_t add_case(maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
+static uint32_t add_case(program_maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
   const uint32_t pairs = node->operand_count / 2;
   uint32_t value = node->operand_count % 2 ? made[node->operands[node->operand_count - 1]] : add_null(m, form);
   value = as_form(m, value, form);
@@ -332,7 +334,7 @@ static uint32_t add_case(maker *m, const tsr_node *node, tsr_form form, const ui
   return value;
 }
 
-static uint32_t add_coalesce(maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
+static uint32_t add_coalesce(program_maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
   uint32_t value = as_form(m, made[node->operands[node->operand_count - 1]], form);
   for (uint32_t i = node->operand_count - 1; i-- > 0;) {
     const uint32_t x = made[node->operands[i]];
@@ -341,7 +343,7 @@ static uint32_t add_coalesce(maker *m, const tsr_node *node, tsr_form form, cons
   return value;
 }
 
-static uint32_t add_extreme(maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
+static uint32_t add_extreme(program_maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
   if (form == TSR_VALUE_NULL) return add_null(m, form);
   uint32_t value = as_form(m, made[node->operands[0]], form);
   for (uint32_t i = 1; i < node->operand_count; i++)
@@ -350,7 +352,7 @@ static uint32_t add_extreme(maker *m, const tsr_node *node, tsr_form form, const
   return value;
 }
 
-static uint32_t add_in(maker *m, const tsr_node *node, const uint32_t *made) {
+static uint32_t add_in(program_maker *m, const tsr_node *node, const uint32_t *made) {
   static const tsr_node falsehood = {.operation = TSR_OP_CONSTANT, .value = {.type = TSR_VALUE_INTEGER}};
   const uint32_t a = made[node->operands[0]];
   if (node->operand_count == 1) return as_truth(m, add_constant(m, &falsehood));
@@ -360,7 +362,7 @@ static uint32_t add_in(maker *m, const tsr_node *node, const uint32_t *made) {
   return any;
 }
 
-static uint32_t add_source_test(maker *m, const tsr_node *node, uint32_t a) {
+static uint32_t add_source_test(program_maker *m, const tsr_node *node, uint32_t a) {
   if (step_at(m, a)->form == TSR_VALUE_NULL) return add_null(m, TSR_FORM_TRUTH);
   return add_step(m, (tsr_step){.operation = node->operation,
                                 .form = TSR_FORM_TRUTH,
@@ -370,7 +372,7 @@ static uint32_t add_source_test(maker *m, const tsr_node *node, uint32_t a) {
                                 .kernel = tsr__choose_kernel(node->operation, TSR_FORM_TRUTH)});
 }
 
-static uint32_t add_node(maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
+static uint32_t add_node(program_maker *m, const tsr_node *node, tsr_form form, const uint32_t *made) {
   const uint32_t a = node->operand_count > 0 ? made[node->operands[0]] : 0;
   const uint32_t b = node->operand_count > 1 ? made[node->operands[1]] : 0;
   const uint32_t operands[] = {a, b};
@@ -426,7 +428,7 @@ static uint64_t make_capacity(const tsr_expression *const *expressions, uint32_t
   return steps + count;
 }
 
-static int make_expression(maker *m, const tsr_expression *expression) {
+static int make_expression(program_maker *m, const tsr_expression *expression) {
   tsr_typed *types;
   uint32_t *made, node;
   tsr_expression_fault fault;
@@ -446,7 +448,7 @@ static int make_expression(maker *m, const tsr_expression *expression) {
 }
 
 /* Marks the steps that results need, and gives each of them a room that no step in use has. */
-static int give_rooms(maker *m) {
+static int give_rooms(program_maker *m) {
   tsr_program *p = m->program;
   uint32_t *last, *idle, idle_count = 0; /* the last step that reads a step */
   TSR_TRY(TSR_ARENA_ARRAY(m->arena, p->step_count, &last, m->error));
@@ -477,7 +479,7 @@ static int give_rooms(maker *m) {
 
 int tsr__program_make(const tsr_schema *schema, const tsr_expression *const *expressions, uint32_t count,
                       tsr_arena *arena, tsr_program **program, tsr_error *error) {
-  maker m = {.arena = arena, .error = error, .capacity = make_capacity(expressions, count)};
+  program_maker m = {.arena = arena, .error = error, .capacity = make_capacity(expressions, count)};
   TSR_TRY(TSR_ARENA_ARRAY(arena, 1, &m.program, error));
   m.program->schema = schema;
   m.program->root_count = count;

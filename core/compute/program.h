@@ -17,6 +17,7 @@ typedef unsigned tsr_form;
 #define TSR_FALSE      0u
 #define TSR_UNKNOWN    1u
 #define TSR_TRUE       2u
+#define TSR_TWO_63     9223372036854775808.0
 
 /* Operations of steps that are none of nodes. */
 enum {

@@ -3,7 +3,6 @@
 #include "base/arithmetic.h"
 #include "compute/program.h"
 
-#define TWO_63 9223372036854775808.0
 #define TWO_64 18446744073709551616.0
 
 /* Makes the truth unknown where an operand has a null by its mask. */
@@ -26,17 +25,19 @@ DEFINE_COMPARE_INTEGERS(unequal, !=)
 DEFINE_COMPARE_INTEGERS(less, <)
 DEFINE_COMPARE_INTEGERS(less_equal, <=)
 
-#define DEFINE_COMPARE_REALS(name, OPERATOR)                                                                           \
+/* A truth is made as a double, since SSE2 has no conversion of the 64-bit results of comparisons to bytes, but one of
+ * doubles to 32 bits: so the loop makes vectors. */
+#define UNORDERED(x, y) (__builtin_isunordered(x, y) ? 1.0 : 0.0)
+#define DEFINE_COMPARE_REALS(name, TRUTH)                                                                              \
   static void compare_reals_##name(const tsr_call *call) {                                                             \
     const double *xs = call->a->as.reals, *ys = call->b->as.reals;                                                     \
     uint8_t *out = call->room->as.truths;                                                                              \
-    TSR_EACH2(double, xs, double, ys, out,                                                                             \
-              (uint8_t)((((x OPERATOR y) & (x == x) & (y == y)) * TSR_TRUE) | ((x != x) | (y != y))));                 \
+    TSR_EACH2(double, xs, double, ys, out, (uint8_t)(int32_t)(TRUTH));                                                 \
   }
-DEFINE_COMPARE_REALS(equal, ==)
-DEFINE_COMPARE_REALS(unequal, !=)
-DEFINE_COMPARE_REALS(less, <)
-DEFINE_COMPARE_REALS(less_equal, <=)
+DEFINE_COMPARE_REALS(equal, (x == y ? 2.0 : 0.0) + UNORDERED(x, y))
+DEFINE_COMPARE_REALS(unequal, 2.0 - (x == y ? 2.0 : 0.0) - UNORDERED(x, y))
+DEFINE_COMPARE_REALS(less, (x < y ? 2.0 : 0.0) + UNORDERED(x, y))
+DEFINE_COMPARE_REALS(less_equal, (x <= y ? 2.0 : 0.0) + UNORDERED(x, y))
 
 /* ---- All other forms, by their order ------------------------------------------------------------------------------ */
 
@@ -45,8 +46,8 @@ DEFINE_COMPARE_REALS(less_equal, <=)
 
 static unsigned order_of_integer_and_real(int64_t x, double y) {
   if (y != y) return 8;
-  if (y >= TWO_63) return 1;
-  if (y < -TWO_63) return 4;
+  if (y >= TSR_TWO_63) return 1;
+  if (y < -TSR_TWO_63) return 4;
   const int64_t whole = (int64_t)y;
   return x != whole ? ORDER(x, whole) : ORDER((double)whole, y);
 }

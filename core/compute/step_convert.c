@@ -4,8 +4,6 @@
 #include "base/arithmetic.h"
 #include "compute/program.h"
 
-#define TWO_63 9223372036854775808.0
-
 #define DEFINE_TRUTH_OF(name, member)                                                                                  \
   static void truth_of_##name(const tsr_call *call) {                                                                  \
     const uint8_t *nulls = call->out->nulls;                                                                           \
@@ -49,7 +47,7 @@ static void integer_of_reals(const tsr_call *call) {
   for (uint32_t i = 0; i < call->count; i++) {
     const double x = call->a->as.reals[i];
     nulls[i] = x != x;
-    call->room->as.integers[i] = x != x ? 0 : x >= TWO_63 ? INT64_MAX : x < -TWO_63 ? INT64_MIN : (int64_t)x;
+    call->room->as.integers[i] = x != x ? 0 : x >= TSR_TWO_63 ? INT64_MAX : x < -TSR_TWO_63 ? INT64_MIN : (int64_t)x;
   }
 }
 

@@ -3,21 +3,23 @@
 #include "base/arithmetic.h"
 #include "compute/program.h"
 
-typedef __int128 wide;
+typedef __int128 interval_end;
 
-static wide wide_magnitude(const tsr_step *step) { return TSR_MAX(-(wide)step->low, (wide)step->high); }
+static interval_end wide_magnitude(const tsr_step *step) {
+  return TSR_MAX(-(interval_end)step->low, (interval_end)step->high);
+}
 
 /* Sets the interval; one that passes 64 bits is cut off at their ends, as values past them are faults. */
-static void set_interval(tsr_step *step, wide low, wide high) {
+static void set_interval(tsr_step *step, interval_end low, interval_end high) {
   step->safe = low >= INT64_MIN && high <= INT64_MAX;
-  step->low = (int64_t)TSR_MAX(low, (wide)INT64_MIN);
-  step->high = (int64_t)TSR_MIN(high, (wide)INT64_MAX);
+  step->low = (int64_t)TSR_MAX(low, (interval_end)INT64_MIN);
+  step->high = (int64_t)TSR_MIN(high, (interval_end)INT64_MAX);
 }
 
 static void multiply_intervals(tsr_step *step, const tsr_step *a, const tsr_step *b) {
-  const wide products[] = {(wide)a->low * b->low, (wide)a->low * b->high, (wide)a->high * b->low,
-                           (wide)a->high * b->high};
-  wide low = products[0], high = products[0];
+  const interval_end products[] = {(interval_end)a->low * b->low, (interval_end)a->low * b->high,
+                                   (interval_end)a->high * b->low, (interval_end)a->high * b->high};
+  interval_end low = products[0], high = products[0];
   for (int i = 1; i < 4; i++) {
     low = TSR_MIN(low, products[i]);
     high = TSR_MAX(high, products[i]);
@@ -29,16 +31,16 @@ void tsr__step_interval(const tsr_program *program, tsr_step *step) {
   const tsr_step *a = &program->steps[step->operands[0]], *b = a;
   if (step->operand_count > 1) b = &program->steps[step->operands[1]];
   switch (step->operation) {
-  case TSR_OP_ADD: set_interval(step, (wide)a->low + b->low, (wide)a->high + b->high); return;
-  case TSR_OP_SUBTRACT: set_interval(step, (wide)a->low - b->high, (wide)a->high - b->low); return;
+  case TSR_OP_ADD: set_interval(step, (interval_end)a->low + b->low, (interval_end)a->high + b->high); return;
+  case TSR_OP_SUBTRACT: set_interval(step, (interval_end)a->low - b->high, (interval_end)a->high - b->low); return;
   case TSR_OP_MULTIPLY: multiply_intervals(step, a, b); return;
   case TSR_OP_DIVIDE: set_interval(step, -wide_magnitude(a), wide_magnitude(a)); return;
   case TSR_OP_REMAINDER: {
-    const wide most = TSR_MAX(wide_magnitude(b) - 1, (wide)0);
+    const interval_end most = TSR_MAX(wide_magnitude(b) - 1, (interval_end)0);
     set_interval(step, a->low < 0 ? -most : 0, a->high > 0 ? most : 0);
     return;
   }
-  case TSR_OP_NEGATE: set_interval(step, -(wide)a->high, -(wide)a->low); return;
+  case TSR_OP_NEGATE: set_interval(step, -(interval_end)a->high, -(interval_end)a->low); return;
   case TSR_OP_ABS: set_interval(step, 0, wide_magnitude(a)); return;
   case TSR_OP_SIGN: set_interval(step, -1, 1); return;
   case TSR_STEP_OF_TRUTH: set_interval(step, 0, 1); return;

@@ -5,7 +5,7 @@
 #include "compute/program.h"
 
 /* Defines a function that widens `count` values: those of the selection, or those from `values` on. */
-#define DEFINE_WIDEN(name, SOURCE, TARGET)                                                                             \
+#define DEFINE_LOAD(name, SOURCE, TARGET)                                                                              \
   static void name(const uint8_t *values, const uint32_t *selection, uint32_t count, void *target) {                   \
     TARGET *out = target;                                                                                              \
     SOURCE v;                                                                                                          \
@@ -21,21 +21,21 @@
       out[i] = (TARGET)v;                                                                                              \
     }                                                                                                                  \
   }
-DEFINE_WIDEN(integer_of_i8, int8_t, int64_t)
-DEFINE_WIDEN(integer_of_i16, int16_t, int64_t)
-DEFINE_WIDEN(integer_of_i32, int32_t, int64_t)
-DEFINE_WIDEN(integer_of_i64, int64_t, int64_t)
-DEFINE_WIDEN(integer_of_u8, uint8_t, int64_t)
-DEFINE_WIDEN(integer_of_u16, uint16_t, int64_t)
-DEFINE_WIDEN(integer_of_u32, uint32_t, int64_t)
-DEFINE_WIDEN(real_of_i8, int8_t, double)
-DEFINE_WIDEN(real_of_i16, int16_t, double)
-DEFINE_WIDEN(real_of_i32, int32_t, double)
-DEFINE_WIDEN(real_of_u8, uint8_t, double)
-DEFINE_WIDEN(real_of_u16, uint16_t, double)
-DEFINE_WIDEN(real_of_u32, uint32_t, double)
-DEFINE_WIDEN(real_of_f32, float, double)
-DEFINE_WIDEN(real_of_f64, double, double)
+DEFINE_LOAD(integer_of_i8, int8_t, int64_t)
+DEFINE_LOAD(integer_of_i16, int16_t, int64_t)
+DEFINE_LOAD(integer_of_i32, int32_t, int64_t)
+DEFINE_LOAD(integer_of_i64, int64_t, int64_t)
+DEFINE_LOAD(integer_of_u8, uint8_t, int64_t)
+DEFINE_LOAD(integer_of_u16, uint16_t, int64_t)
+DEFINE_LOAD(integer_of_u32, uint32_t, int64_t)
+DEFINE_LOAD(real_of_i8, int8_t, double)
+DEFINE_LOAD(real_of_i16, int16_t, double)
+DEFINE_LOAD(real_of_i32, int32_t, double)
+DEFINE_LOAD(real_of_u8, uint8_t, double)
+DEFINE_LOAD(real_of_u16, uint16_t, double)
+DEFINE_LOAD(real_of_u32, uint32_t, double)
+DEFINE_LOAD(real_of_f32, float, double)
+DEFINE_LOAD(real_of_f64, double, double)
 
 typedef void (*widen)(const uint8_t *values, const uint32_t *selection, uint32_t count, void *out);
 
