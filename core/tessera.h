@@ -1002,6 +1002,9 @@ typedef struct tsr_regrid_request {
   tsr_regrid_method method;
   const bool *fields; /* one for each field: true for the attributes to take; NULL: all */
   bool narrow; /* means of integers of 8 and 16 bits are FLOAT32 */
+  /* ignore cells that have the attribute's fill value, as nulls are; values of one byte only if the fill value is not
+   * the datatype's own, which is too common as data */
+  bool skip_fill;
   const tsr_interval *box; /* NULL, or: only blocks that meet this box of the source are written */
   uint64_t memory_bytes; /* limit of working memory; 0 = 1 GiB */
   unsigned threads; /* 0: the array's; the result does not depend on them */

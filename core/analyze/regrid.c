@@ -94,7 +94,9 @@ static int regrid_add_attribute(tsr_regrid *g, uint32_t field, tsr_error *error)
   to->nullable = from->nullable && g->request.method != TSR_REGRID_COUNT;
   for (uint64_t i = 0; i < s->fragment_count && g->request.method != TSR_REGRID_COUNT; i++)
     if (s->fragments[i].slots[field] < 0) to->nullable = true;
+  if (g->request.skip_fill && tsr_datatype_kind(to->datatype) != TSR_KIND_FLOAT) to->nullable = true;
   if (g->request.method == TSR_REGRID_COUNT) {
+    to->nullable = false;
     to->values_per_cell = 1;
     to->enumeration = NULL;
   }
@@ -225,6 +227,30 @@ static int regrid_locate(const tsr_regrid *g, tsr_arena *arena, regrid_part *p, 
   return TSR_OK;
 }
 
+static bool regrid_skips_fill(const tsr_regrid *g, const tsr_field *from) {
+  uint8_t standard[8];
+  if (!g->request.skip_fill || !from->fill || !regrid_is_number(from)) return false;
+  if (from->cell_size > 1) return true;
+  tsr_datatype_fill(from->datatype, standard);
+  return *from->fill != *standard;
+}
+
+/* Makes nulls of the cells that have the fill value. */
+static void regrid_skip_fill(const tsr_field *from, const uint8_t *values, uint64_t count, uint8_t *states) {
+  uint64_t fill = 0;
+  memcpy(&fill, from->fill, from->cell_size);
+#define SKIP_FILL(type)                                                                                                \
+  for (uint64_t i = 0; i < count; i++)                                                                                 \
+    if (((const type *)(const void *)values)[i] == (type)fill && states[i]) states[i] = TSR_CELL_NULL;
+  switch (from->cell_size) {
+  case 1: SKIP_FILL(uint8_t) break;
+  case 2: SKIP_FILL(uint16_t) break;
+  case 4: SKIP_FILL(uint32_t) break;
+  default: SKIP_FILL(uint64_t)
+  }
+#undef SKIP_FILL
+}
+
 /* Reads the cells of one attribute and reduces them. The memory of the cells is freed at once. */
 static int regrid_attribute(tsr_regrid *g, tsr_arena *arena, regrid_part *p, uint32_t field, tsr_error *error) {
   const tsr_field *to = &g->schema.fields[field], *from = &g->snapshot->schema->fields[g->sources[field]];
@@ -236,6 +262,7 @@ static int regrid_attribute(tsr_regrid *g, tsr_arena *arena, regrid_part *p, uin
   if (rc >= 0)
     rc = tsr__block_read(g->snapshot, g->sources[field], p->cell_box, g->request.memory_bytes / 2, g->request.threads,
                          values, p->cell_count * from->cell_size, states, error);
+  if (rc >= 0 && regrid_skips_fill(g, from)) regrid_skip_fill(from, values, p->cell_count, states);
   const tsr_reduction reduction = {.method = g->request.method,
                                    .from = from,
                                    .to = to,

@@ -20,6 +20,7 @@
 #include "functions/functions_database.h"
 #include "functions/functions_maintain.h"
 #include "functions/npy.h"
+#include "functions/overviews.h"
 #include "functions/picture.h"
 #include "functions/regrid.h"
 #include "functions/functions_s3.h"
@@ -153,6 +154,8 @@ static const function functions[] = {
     {"tessera_lease", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_lease},
     {"tessera_copy", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},
     {"tessera_copy", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},
+    {"tessera_overviews", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_overviews},
+    {"tessera_overviews", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_overviews},
     {"tessera_regrid", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_regrid},
     {"tessera_regrid", 5, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_regrid},
     {"tessera_ddl", 1, SQLITE_UTF8, tsx_ddl},

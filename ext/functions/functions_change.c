@@ -18,6 +18,8 @@
 #include "database/store_sqlite.h"
 #include "table/transaction.h"
 #include "functions/functions.h"
+#include "functions/overviews.h"
+#include "functions/regrid.h"
 #include "functions/tables_array.h"
 
 static const char *change_text_of(sqlite3_value *value) {
@@ -396,6 +398,20 @@ void tsx_remove_member(sqlite3_context *context, int count, sqlite3_value **valu
 
 /* ---- Deleting ---------------------------------------------------------------------------------------------------- */
 
+/* Removes the overviews of an array that is about to be dropped. An array that cannot be opened keeps them. */
+static int drop_overviews(tsx_address *address, tsr_error *error) {
+  tsr_error ignored;
+  tsr_metadata *all = NULL;
+  uint64_t count;
+  bool has = false;
+  if (tsx_address_array(address, &ignored) < 0 ||
+      tsr_array_metadata(address->array->core, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, &ignored) < 0)
+    return TSR_OK;
+  for (uint64_t i = 0; i < all->count; i++) has = has || !strcmp(all->entries[i].key, TSX_OVERVIEWS_KEY);
+  tsr_metadata_close(all);
+  return has ? tsx_overviews_drop(address, &count, error) : TSR_OK;
+}
+
 /* tessera_drop_array(path) */
 void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
@@ -405,6 +421,7 @@ void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values)
     code = refuse_table(&address, "DROP TABLE drops it; for an array in a directory expected its path", &error);
   if (code == TSR_OK && tsx_transaction_open_on(address.connection, address.path))
     code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
+  if (code == TSR_OK) code = drop_overviews(&address, &error);
   if (code == TSR_OK) code = tsr_array_drop(address.connection->environment, address.path, &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_drop_array", code, &error);

@@ -19,6 +19,7 @@
 #include "functions/copy_cells.h"
 #include "definition/creatable.h"
 #include "functions/functions.h"
+#include "functions/regrid.h"
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
@@ -177,7 +178,8 @@ static int copy_metadata(tsx_copying *c, tsr_error *error) {
   tsr_metadata *all = NULL;
   int code = tsr_array_metadata(c->from.array->core, c->from.since, c->from.as_of, &all, error);
   for (uint64_t i = 0; code == TSR_OK && i < all->count; i++)
-    code = tsr_array_set_metadata(c->target, &all->entries[i], error);
+    if (strcmp(all->entries[i].key, TSX_OVERVIEWS_KEY) != 0)
+      code = tsr_array_set_metadata(c->target, &all->entries[i], error);
   tsr_metadata_close(all);
   return code;
 }

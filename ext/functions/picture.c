@@ -17,7 +17,9 @@
 #include "values/slice.h"
 #include "values/value.h"
 #include "functions/functions.h"
+#include "database/store_sqlite.h"
 #include "functions/npy.h"
+#include "functions/overviews.h"
 #include "functions/png.h"
 
 #define LENGTH_MAX       800 /* pixels of the longer side, if no size is given */
@@ -32,7 +34,7 @@ static const char shades[] = ".:-=+*#%@"; /* from low to high; a place without d
 
 typedef struct picture_options { /* as they were given; then sizes and ends that were not given are chosen */
   uint64_t width, height; /* pixels or characters; 0: not given */
-  bool has_min, has_max, flip;
+  bool has_min, has_max, flip, no_overviews;
   double min, max;
   char *colormap;
 } picture_options;
@@ -122,14 +124,17 @@ static int picture_read_option(void *argument, const tsx_json_option *o, tsr_err
   if (!strcmp(o->key, "height")) return read_size(o, &p->options.height, error);
   if (!strcmp(o->key, "min")) return read_end(p, o, &p->options.min, &p->options.has_min, error);
   if (!strcmp(o->key, "max")) return read_end(p, o, &p->options.max, &p->options.has_max, error);
-  if (!strcmp(o->key, "flip")) {
-    p->options.flip = !strcmp(o->type, "true");
-    if (p->options.flip || !strcmp(o->type, "false")) return TSR_OK;
-    return tsx_fail(error, TSR_MISMATCH, "'flip': expected true or false");
+  if (!strcmp(o->key, "flip") || !strcmp(o->key, "overviews")) {
+    const bool yes = !strcmp(o->type, "true");
+    if (!yes && strcmp(o->type, "false") != 0)
+      return tsx_fail(error, TSR_MISMATCH, "'%s': expected true or false", o->key);
+    if (*o->key == 'f') p->options.flip = yes;
+    else p->options.no_overviews = !yes;
+    return TSR_OK;
   }
   const bool is_map = !strcmp(o->key, "colormap");
   if (p->is_text || (!is_map && strcmp(o->key, "nodata") != 0))
-    return tsx_fail(error, TSR_ERROR, "no option is called '%s': width, height, min, max, flip%s", o->key,
+    return tsx_fail(error, TSR_ERROR, "no option is called '%s': width, height, min, max, flip, overviews%s", o->key,
                     p->is_text ? "" : ", colormap, nodata");
   if (!text)
     return tsx_fail(error, TSR_MISMATCH, "'%s': expected the name of a %s", o->key, is_map ? "colour map" : "colour");
@@ -289,6 +294,43 @@ static bool skips_fill(const tsr_field *field) {
   return *field->fill != *standard;
 }
 
+/* Draws the grid from a level of the array's overviews. Returns 0 if no level suits. */
+static int read_level(picture *p, const tsr_downsample_request *request, tsx_level *level, tsr_error *error) {
+  int code = tsx_level_open(&p->address, p->snapshot->core, p->names, p->row, p->column, length_of(p, p->row),
+                            length_of(p, p->column), request->height, request->width, level, error);
+  if (code <= 0) return code;
+  const tsr_schema *schema = tsr_snapshot_schema(level->snapshot);
+  tsr_downsample_request from_level = *request;
+  if (schema->dimension_count != p->schema->dimension_count || !schema->dense) return 0;
+  for (uint32_t d = 0; d < schema->dimension_count; d++)
+    if (schema->fields[d].datatype != p->schema->fields[d].datatype) return 0;
+  for (from_level.field = schema->dimension_count;; from_level.field++) {
+    if (from_level.field == schema->dimension_count + schema->attribute_count) return 0;
+    if (!strcmp(schema->fields[from_level.field].name, picture_field_of(p)->name)) break;
+  }
+  tsr_interval *box = sqlite3_malloc64(schema->dimension_count * sizeof *box);
+  if (!box) return tsx_out_of_memory(error);
+  memcpy(box, p->slice.box, schema->dimension_count * sizeof *box);
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_field *field = &p->schema->fields[d];
+    uint64_t low = 0, ends[2] = {0, 0};
+    if (!memcmp(field->low, schema->fields[d].low, sizeof field->low) &&
+        !memcmp(field->high, schema->fields[d].high, sizeof field->high))
+      continue; /* not halved */
+    memcpy(&low, field->low, field->cell_size);
+    memcpy(&ends[0], box[d].low, field->cell_size);
+    memcpy(&ends[1], box[d].high, field->cell_size);
+    for (int i = 0; i < 2; i++) ends[i] = ((ends[i] - low) & UINT64_MAX >> (64 - 8 * field->cell_size)) >> level->shift;
+    memcpy(box[d].low, &ends[0], field->cell_size);
+    memcpy(box[d].high, &ends[1], field->cell_size);
+  }
+  from_level.box = box;
+  from_level.skip_fill = false;
+  code = tsr_downsample_open(level->snapshot, &from_level, &p->downsample, error);
+  sqlite3_free(box);
+  return code < 0 ? code : 1;
+}
+
 static int read_downsample(picture *p, sqlite3_context *context, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
   const uint64_t pixel_size = p->is_text ? 1 : 4;
@@ -309,7 +351,10 @@ static int read_downsample(picture *p, sqlite3_context *context, tsr_error *erro
                                           .width = p->options.width,
                                           .skip_fill = skips_fill(picture_field_of(p)),
                                           .memory_bytes = p->address.memory_bytes};
-  int code = tsr_downsample_open(p->snapshot->core, &request, &p->downsample, error);
+  tsx_level level = {0};
+  int code = p->options.no_overviews || tsx_store_is(p->address.path) ? 0 : read_level(p, &request, &level, error);
+  tsx_level_close(&level);
+  if (code == 0) code = tsr_downsample_open(p->snapshot->core, &request, &p->downsample, error);
   if (code < 0) return code;
   if (picture_field_of(p)->enumeration && p->downsample->most > 1)
     return tsx_fail(error, TSR_ERROR,

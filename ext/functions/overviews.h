@@ -1,0 +1,27 @@
+/* overviews.h: tessera_overviews, and how tessera_png and tessera_preview find the level that suits a picture. */
+#ifndef TSX_OVERVIEWS_H
+#define TSX_OVERVIEWS_H
+
+#include "connection/sqlite_api.h"
+#include "tessera.h"
+#include "table/address.h"
+
+typedef struct tsx_level { /* an open level; `= {0}` may be closed */
+  unsigned shift; /* a cell of the level is 2^shift cells of the array on the halved dimensions */
+  tsr_array *array;
+  tsr_snapshot *snapshot;
+} tsx_level;
+
+/* Opens the coarsest level that has at least `height` x `width` cells for `rows` x `columns` cells of the dimensions
+ * `row` and `column`, if the array's overviews are of the snapshot's state. Returns 1, or 0 if there is none. The caller
+ * closes it. */
+int tsx_level_open(tsx_address *address, tsr_snapshot *snapshot, char *const *names, uint32_t row, uint32_t column,
+                   double rows, double columns, uint64_t height, uint64_t width, tsx_level *level, tsr_error *error);
+void tsx_level_close(tsx_level *level);
+
+/* Removes the levels that the array's metadata names; not the metadata. *count: how many there were. */
+int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error);
+
+void tsx_overviews(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, options]) */
+
+#endif

@@ -1,0 +1,115 @@
+"""tessera_overviews: the pyramid of an array, its pictures, and what becomes of it when the array changes.
+
+usage: overviews.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import json
+import os
+import sys
+
+import host
+from host import Database, check_contains, same
+from pictures import decode
+
+HEIGHT, WIDTH = 700, 1100
+
+
+def make(db, name="a"):
+    """Makes a dense array, and tables of the levels."""
+    db.query(f"CREATE VIRTUAL TABLE {name} USING tessera('{name}', kind=dense, t INT32 DIMENSION(1, 2, 1), y INT32 DIMENSION(-10, {HEIGHT - 11}, 100), x INT32 DIMENSION(5, {WIDTH + 4}, 128), v INT16, w FLOAT64, s TEXT)")
+    db.query(f"INSERT INTO {name}(t, y, x, v, w) WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {WIDTH - 1}), m(j) AS (SELECT 0 UNION ALL SELECT j + 1 FROM m WHERE j < {HEIGHT - 1}) "
+             "SELECT 2, j - 10, i + 5, CASE WHEN (i * j) % 11 = 0 THEN NULL ELSE (i * 3 + j * 5) % 700 END, i + j / 4.0 FROM m, n")
+
+
+def levels(db, name="a"):
+    """Returns the cells of all levels, and checks each against the level below by GROUP BY."""
+    found, k = [], 1
+    below, origin = name, (-10, 5)
+    while os.path.isdir(f"{name}.overviews/{k}"):
+        db.query(f"CREATE VIRTUAL TABLE l{k} USING tessera('{name}.overviews/{k}')")
+        rows = db.query(f"SELECT t, y, x, v, w FROM l{k} ORDER BY t, y, x")
+        expected = db.query(f"SELECT t, (y - {origin[0]}) / 2, (x - {origin[1]}) / 2, avg(v), avg(w) FROM {below} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3")
+        same(len(rows), len(expected), f"cells of level {k}")
+        for got, wanted in zip(rows, expected):
+            same(got[:3], wanted[:3], f"level {k}")
+            for a, b in zip(got[3:], wanted[3:]):
+                same((a is None, abs((a or 0) - (b or 0)) <= 1e-4), (b is None, True), f"level {k}: {got} {wanted}")
+        found.append(rows)
+        below, origin, k = f"l{k}", (0, 0), k + 1
+    for j in range(1, k):
+        db.query(f"DROP TABLE l{j}")
+    return found
+
+
+def picture(db, options=None, name="a"):
+    db.query("SELECT tessera_reset_stats()")
+    file = db.value(f"SELECT tessera_png('{name}', 'w', '{{\"t\":2}}', ?)", (json.dumps(options or {}),))
+    return decode(file), db.value("SELECT value FROM tessera_stats WHERE name = 'cells_decoded'")
+
+
+def test_levels_are_means_and_follow_the_array():
+    os.chdir(host.FOLDER)
+    db = Database()
+    make(db)
+    same(db.value("SELECT tessera_overviews('a')"), 350 * 550 + 175 * 275, "cells written")
+    same(len(levels(db)), 2, "levels: until a side is under 256 cells")
+    same(db.value("SELECT tessera_overviews('a')"), 0, "nothing to do")
+    db.query("UPDATE a SET v = 9, w = 9 WHERE t = 2 AND y = 100 AND x BETWEEN 40 AND 60")
+    changed = db.value("SELECT tessera_overviews('a')")
+    same(0 < changed < 100, True, f"{changed} cells of the levels are written again")
+    brought = levels(db)
+    same(db.value("SELECT tessera_overviews('a', '{\"rebuild\":true}')"), 350 * 550 + 175 * 275)
+    same(levels(db), brought, "the same as if they were built anew")
+
+
+def test_pictures_take_a_level_of_the_state_that_is_read():
+    os.chdir(host.FOLDER)
+    db = Database()
+    make(db)
+    small, options = {"width": 110, "height": 70, "min": 0, "max": 1300}, {"overviews": False}
+    plain, all_cells = picture(db, small)
+    db.query("SELECT tessera_overviews('a')")
+    drawn, few = picture(Database(), small)
+    same(few * 8 < all_cells, True, f"{few} cells are decoded instead of {all_cells}")
+    far = max(abs(a - b) for x, y in zip(plain, drawn) for p, q in zip(x, y) for a, b in zip(p, q))
+    same(far <= 3, True, f"colours differ by {far}")
+    same(picture(db, {**small, **options})[0], plain, "without overviews")
+    same(picture(Database(), {**small, **options})[1] >= HEIGHT * WIDTH, True, "all cells are decoded")
+    db.query("UPDATE a SET w = 1e9 WHERE t = 2")
+    same(picture(db, small)[0] == drawn, False, "overviews that are older than the array are not used")
+    db.query("SELECT tessera_overviews('a')")
+    same(picture(Database(), small)[1] * 8 < all_cells, True, "they are used again")
+
+
+def test_they_go_with_the_array_and_stay_out_of_copies():
+    os.chdir(host.FOLDER)
+    db = Database()
+    make(db)
+    db.query("SELECT tessera_overviews('a', '{\"columns\":[\"w\"],\"method\":\"max\"}')")
+    same(db.query("SELECT name FROM tessera_schema('a.overviews/1')"), [("t",), ("y",), ("x",), ("w",)])
+    db.query("SELECT tessera_copy('a', 'b')")
+    same((os.path.exists("b.overviews"), db.query("SELECT key FROM tessera_metadata('b')")), (False, []), "a copy has none")
+    db.query("SELECT tessera_overviews('a', '{\"drop\":true}')")
+    same((os.path.exists("a.overviews"), db.query("SELECT key FROM tessera_metadata('a')")), (False, []), "dropped")
+    db.query("SELECT tessera_overviews('a')")
+    db.query("DROP TABLE a")
+    db.query("SELECT tessera_drop_array('a')")
+    same(sorted(name for name in os.listdir(".") if name.startswith("a")), [], "dropped with the array")
+
+
+def test_what_is_refused():
+    os.chdir(host.FOLDER)
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE s USING tessera('s', x INT32 DIMENSION(0, 9), v INT32)")
+    db.query("CREATE VIRTUAL TABLE d USING tessera(kind=dense, x INT32 DIMENSION(0, 9, 10), v INT32)")
+    for arguments, message in (("'s'", "tessera_overviews: array s is sparse: only dense ones have overviews"),
+                               ("'db:d'", "tessera_overviews: db:d is in the database: only arrays in directories and buckets have overviews"),
+                               ("'nosuch'", "tessera_overviews: ")):
+        check_contains(db.error(f"SELECT tessera_overviews({arguments})").text, message)
+    make(db)
+    for options, message in (({"factor": 3}, "no option is called 'factor': method, dimensions, columns, drop, rebuild, memory_mb, threads"), ({"dimensions": ["q"]}, "'dimensions': no dimension is called 'q'"),
+                             ({"drop": 1}, "'drop': expected true or false"), ({"method": "median"}, "no method is called 'median'")):
+        check_contains(db.error("SELECT tessera_overviews('a', ?)", (json.dumps(options),)).text, message)
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
