@@ -12,16 +12,16 @@
 
 /* ---- Expressions of the query ------------------------------------------------------------------------------------ */
 
-static int make_program(tsr_query_run *run, const tsr_expression *expression, query_program **program,
-                        tsr_error *error) {
-  TSR_TRY(tsr__query_program_make(run->snapshot->schema, expression, &run->arena, program, error));
-  tsr__query_program_fields(*program, run->fields);
-  tsr__query_program_fields(*program, run->evaluated);
-  return TSR_OK;
+static bool gives_groups(const tsr_query_run *run) {
+  return run->query.key_count > 0 || run->query.aggregate_count > 0;
 }
 
-static bool same_optional(const tsr_expression *a, const tsr_expression *b) {
-  return a && b ? tsr__expressions_same(a, b) : a == b;
+/* Gives the number of an expression among those of the query's program. */
+static uint32_t number_expression(tsr_query_run *run, const tsr_expression *expression) {
+  for (uint32_t e = 0; e < run->expression_count; e++)
+    if (tsr__expressions_same(run->expressions[e], expression)) return e;
+  run->expressions[run->expression_count] = expression;
+  return run->expression_count++;
 }
 
 /* Says what a measure must keep for an aggregate. */
@@ -55,81 +55,94 @@ static int check_measure(const tsr_measure *m, tsr_error *error) {
 /* Finds or makes the measure of an aggregate. */
 static int plan_aggregate(tsr_query_run *run, uint32_t a, tsr_error *error) {
   const tsr_query_aggregate *aggregate = &run->query.aggregates[a];
-  const tsr_expression *argument = aggregate->has_argument ? &aggregate->argument : NULL;
-  const tsr_expression *filter = aggregate->has_filter ? &aggregate->filter : NULL;
   tsr_measure need = {.type = TSR_VALUE_NULL};
   uint32_t m = 0;
-  TSR_TRY(need_of(aggregate, &need, error));
-  run->measure_of[a] = ALL_ROWS;
-  if (!argument && !filter) return TSR_OK;
-  for (; m < run->measure_count; m++) {
-    const query_measure *made = &run->measures[m];
-    if (made->measure.distinct == need.distinct && same_optional(made->argument_expression, argument) &&
-        same_optional(made->filter_expression, filter))
-      break;
+  if (aggregate->function == TSR_AGGREGATE_AT) {
+    if (!aggregate->has_argument || aggregate->has_filter || aggregate->distinct)
+      return tsr__fail(error, TSR_ERROR, "the value of a row has an argument and nothing else");
+    run->value_of[a] = number_expression(run, &aggregate->argument);
+    return TSR_OK;
   }
+  TSR_TRY(need_of(aggregate, &need, error));
+  const uint32_t argument = aggregate->has_argument ? number_expression(run, &aggregate->argument) : QUERY_NONE;
+  const uint32_t filter = aggregate->has_filter ? number_expression(run, &aggregate->filter) : QUERY_NONE;
+  run->measure_of[a] = ALL_ROWS;
+  if (argument == QUERY_NONE && filter == QUERY_NONE) return TSR_OK;
+  while (m < run->measure_count && (run->measures[m].measure.distinct != need.distinct ||
+                                    run->measures[m].argument != argument || run->measures[m].filter != filter))
+    m++;
   query_measure *made = &run->measures[m];
   run->measure_of[a] = m;
-  if (m == run->measure_count) {
-    *made = (query_measure){.argument_expression = argument, .filter_expression = filter};
-    made->measure.type = TSR_VALUE_NULL;
-    made->measure.distinct = need.distinct;
-    run->measure_count++;
-    if (argument) TSR_TRY(make_program(run, argument, &made->argument, error));
-    if (filter) TSR_TRY(make_program(run, filter, &made->filter, error));
-    if (argument) made->measure.type = tsr__query_program_type(made->argument);
-  }
+  if (m == run->measure_count) *made = (query_measure){.argument = argument, .filter = filter};
+  run->measure_count = TSR_MAX(run->measure_count, m + 1);
+  made->measure.type = TSR_VALUE_NULL;
+  made->measure.distinct = need.distinct;
   made->measure.sum |= need.sum;
   made->measure.ends |= need.ends;
   made->measure.moments |= need.moments;
   made->measure.list |= need.list;
-  return check_measure(&made->measure, error);
+  return TSR_OK;
 }
 
-static int plan_groups(tsr_query_run *run, tsr_error *error) {
+static int plan_expressions(tsr_query_run *run, tsr_error *error) {
   const tsr_query *query = &run->query;
-  if (query->key_count > TSR_QUERY_KEYS || query->aggregate_count > TSR_QUERY_AGGREGATES)
-    return tsr__fail(error, TSR_TOOBIG, "a query has at most %u keys and %u aggregates", TSR_QUERY_KEYS,
-                     TSR_QUERY_AGGREGATES);
-  for (uint32_t k = 0; k < query->key_count; k++) {
-    run->keys[k].type = TSR_VALUE_INTEGER;
-    if (query->keys[k].numbers) {
-      run->fields[query->keys[k].field] = true;
-      continue;
-    }
-    TSR_TRY(make_program(run, &query->keys[k].expression, &run->keys[k].program, error));
-    run->keys[k].type = tsr__query_program_type(run->keys[k].program);
-    if (run->keys[k].type == TSR_VALUE_OPAQUE || run->keys[k].type == TSR_VALUE_NUMBER)
-      return tsr__fail(error, TSR_MISMATCH, "key %u has values that cannot be compared", k);
-  }
+  const uint64_t most = (uint64_t)query->key_count + 2 * query->aggregate_count + query->column_count;
+  if (query->key_count > TSR_QUERY_KEYS || query->aggregate_count > TSR_QUERY_AGGREGATES ||
+      query->column_count > TSR_QUERY_COLUMNS)
+    return tsr__fail(error, TSR_TOOBIG, "a query has at most %u keys, %u aggregates and %u columns", TSR_QUERY_KEYS,
+                     TSR_QUERY_AGGREGATES, TSR_QUERY_COLUMNS);
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, most, &run->expressions, error));
+  for (uint32_t k = 0; k < query->key_count; k++)
+    run->keys[k].value = query->keys[k].numbers ? QUERY_NONE : number_expression(run, &query->keys[k].expression);
   for (uint32_t a = 0; a < query->aggregate_count; a++) TSR_TRY(plan_aggregate(run, a, error));
+  for (uint32_t c = 0; c < query->column_count && !gives_groups(run); c++)
+    run->expressions[run->expression_count++] = &query->columns[c];
+  const tsr_expression *where = &query->where;
+  const tsr_schema *schema = run->snapshot->schema;
+  if (query->has_where) TSR_TRY(tsr__program_make(schema, &where, 1, &run->arena, &run->where, error));
+  if (run->expression_count > 0)
+    TSR_TRY(tsr__program_make(schema, run->expressions, run->expression_count, &run->arena, &run->program, error));
+  if (run->where) tsr__program_fields(run->where, run->evaluated);
+  if (run->program) tsr__program_fields(run->program, run->evaluated);
+  memcpy(run->fields, run->evaluated, run->field_count * sizeof *run->fields);
+  return TSR_OK;
+}
+
+/* Gives each measure its type and its words of a record. */
+static int place_measures(tsr_query_run *run, tsr_error *error) {
   run->words = 1;
   run->straight = true;
   for (uint32_t m = 0; m < run->measure_count; m++) {
     tsr_measure *measure = &run->measures[m].measure;
+    if (run->measures[m].argument != QUERY_NONE) {
+      measure->type = tsr__program_type(run->program, run->measures[m].argument);
+      TSR_TRY(check_measure(measure, error));
+    }
     run->words = tsr__measure_place(measure, run->words);
     run->straight &= !measure->list && !measure->distinct && !(measure->ends && measure->type == TSR_VALUE_TEXT);
   }
+  TSR_TRY(tsr__query_at_make(run, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->words, &run->blank, error));
   for (uint32_t m = 0; m < run->measure_count; m++) tsr__measure_init(&run->measures[m].measure, run->blank);
   return TSR_OK;
 }
 
-static int plan_columns(tsr_query_run *run, tsr_error *error) {
-  const tsr_query *query = &run->query;
-  if (query->column_count > TSR_QUERY_COLUMNS)
-    return tsr__fail(error, TSR_TOOBIG, "a query has at most %u columns", TSR_QUERY_COLUMNS);
-  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, query->column_count, &run->columns, error));
-  for (uint32_t c = 0; c < query->column_count; c++)
-    TSR_TRY(make_program(run, &query->columns[c], &run->columns[c], error));
+static int plan_keys(tsr_query_run *run, tsr_error *error) {
+  for (uint32_t k = 0; k < run->query.key_count; k++) {
+    query_key *key = &run->keys[k];
+    key->type = TSR_VALUE_INTEGER;
+    if (key->value == QUERY_NONE) {
+      if (run->query.keys[k].field < run->field_count) run->fields[run->query.keys[k].field] = true;
+      continue;
+    }
+    key->type = tsr__program_type(run->program, key->value);
+    if (key->type == TSR_VALUE_OPAQUE || key->type == TSR_VALUE_NUMBER)
+      return tsr__fail(error, TSR_MISMATCH, "key %u has values that cannot be compared", k);
+  }
   return TSR_OK;
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
-
-static bool gives_groups(const tsr_query_run *run) {
-  return run->query.key_count > 0 || run->query.aggregate_count > 0;
-}
 
 /* Reads the next batch. Returns 1; 0 at the end. */
 int tsr__query_next_batch(tsr_query_run *run, tsr_error *error) {
@@ -141,7 +154,7 @@ int tsr__query_next_batch(tsr_query_run *run, tsr_error *error) {
     if (!run->snapshot->schema->fields[run->axes[a].field].is_dimension) run->subtile = NULL;
   for (uint32_t f = 0; f < run->field_count; f++) {
     const tsr_column *column;
-    query_input *input = &run->inputs[f];
+    tsr_block_input *input = &run->inputs[f];
     if (!run->fields[f] || (run->subtile && run->grid && !run->evaluated[f])) continue;
     TSR_TRY(tsr_reader_column(run->reader, f, &column, error));
     input->column = *column;
@@ -168,10 +181,10 @@ static int start_reader(tsr_query_run *run, tsr_error *error) {
 static int compare_groups(const tsr_query_run *run, uint32_t x, uint32_t y) {
   const uint64_t *p = tsr__groups_tuple(&run->groups, x), *q = tsr__groups_tuple(&run->groups, y);
   for (uint32_t k = 0; k < run->query.key_count; k++) {
-    const bool p_null = p[0] >> k & 1, q_null = q[0] >> k & 1;
+    const bool p_null = query_key_is_null(run, p, k), q_null = query_key_is_null(run, q, k);
     if (p_null != q_null) return p_null ? -1 : 1;
-    if (p_null || p[1 + k] == q[1 + k]) continue;
-    const uint64_t a = p[1 + k], b = q[1 + k];
+    if (p_null || p[k] == q[k]) continue;
+    const uint64_t a = p[k], b = q[k];
     const struct tsr_text_value *s, *t;
     double u, v;
     switch (run->keys[k].type) {
@@ -230,23 +243,42 @@ static int make_records(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-static int run_groups(tsr_query_run *run, tsr_error *error) {
+/* Says that the groups do not fit into the query's memory. */
+static int fail_groups(const tsr_query_run *run, int rc, tsr_error *error) {
+  const uint64_t mib = 2 * run->memory.limit >> 20;
+  if (rc != TSR_BUDGET) return rc;
+  bool values = false;
+  for (uint32_t m = 0; m < run->measure_count; m++)
+    values |= run->measures[m].measure.list || run->measures[m].measure.distinct;
+  return tsr__fail(error, TSR_BUDGET,
+                   "too many groups%s for memory_mb (%llu): a WHERE for a part of it, coarser keys, or memory_mb=%llu",
+                   values ? " or values" : "", (unsigned long long)mib, (unsigned long long)TSR_MAX(1, 2 * mib));
+}
+
+static int add_batches(tsr_query_run *run, tsr_error *error) {
   tsr_environment *environment = run->snapshot->array->environment;
   int rc;
-  TSR_TRY(make_records(run, error));
-  tsr__work_more(environment, tsr__reader_cells(run->reader));
   while ((rc = tsr__query_next_batch(run, error)) > 0) {
     TSR_TRY(tsr__cancelled(&environment->memory, error));
-    TSR_TRY(tsr__query_add_batch(run, error));
+    rc = tsr__query_add_batch(run, error);
+    if (rc < 0) return fail_groups(run, rc, error);
     tsr__count(environment, TSR_COUNT_cells_computed, run->batch->count);
     tsr_work_done(environment, run->batch->count);
   }
-  TSR_TRY(rc);
+  return rc;
+}
+
+static int run_groups(tsr_query_run *run, tsr_error *error) {
+  int rc = make_records(run, error);
+  if (rc < 0) return fail_groups(run, rc, error);
+  tsr__work_more(run->snapshot->array->environment, tsr__reader_cells(run->reader));
+  TSR_TRY(add_batches(run, error));
   tsr__query_parts_release(run);
   tsr_reader_close(run->reader);
   run->reader = NULL;
   TSR_TRY(tsr__query_lists_sort(run, error));
-  return list_groups(run, error);
+  rc = list_groups(run, error);
+  return rc < 0 ? fail_groups(run, rc, error) : TSR_OK;
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
@@ -257,10 +289,9 @@ static int query_plan(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->field_count, &run->fields, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->field_count, &run->evaluated, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->field_count, &run->inputs, error));
-  if (run->query.has_where) TSR_TRY(make_program(run, &run->query.where, &run->where, error));
-  if (gives_groups(run)) TSR_TRY(plan_groups(run, error));
-  else TSR_TRY(plan_columns(run, error));
-  return TSR_OK;
+  TSR_TRY(plan_expressions(run, error));
+  TSR_TRY(plan_keys(run, error));
+  return place_measures(run, error);
 }
 
 static int query_run(tsr_query_run *run, tsr_error *error) {
@@ -339,12 +370,11 @@ void tsr_query_key_value(const tsr_query_run *run, uint64_t group, uint32_t key,
     else value->as.integer = (int64_t)(at - k->has_null);
     return;
   }
-  const uint64_t *tuple = tsr__groups_tuple(&run->groups, number), word = tuple[1 + key];
-  if (!k->program) {
-    value->type = word == 0 ? TSR_VALUE_NULL : TSR_VALUE_INTEGER;
-    if (word > 0) value->as.integer = (int64_t)word - 1;
-  } else if (tuple[0] >> key & 1) {
+  const uint64_t *tuple = tsr__groups_tuple(&run->groups, number), word = tuple[key];
+  if (query_key_is_null(run, tuple, key)) {
     value->type = TSR_VALUE_NULL;
+  } else if (k->value == QUERY_NONE) {
+    value->as.integer = (int64_t)word - 1;
   } else if (k->type == TSR_VALUE_TEXT) {
     value->as.text.bytes = tsr__texts_at(&run->texts, word)->bytes;
     value->as.text.size = tsr__texts_at(&run->texts, word)->size;
@@ -359,6 +389,10 @@ int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t
   const uint64_t *record = query_record(&run->records, run->order[group], run->words);
   const uint32_t m = run->measure_of[aggregate];
   const tsr_query_aggregate *asked = &run->query.aggregates[aggregate];
+  if (asked->function == TSR_AGGREGATE_AT) {
+    tsr__query_at_value(run, aggregate, record, value);
+    return TSR_OK;
+  }
   if (m == ALL_ROWS) {
     *value = (tsr_value){.type = TSR_VALUE_INTEGER};
     value->as.integer = (int64_t)record[0];

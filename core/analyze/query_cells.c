@@ -6,7 +6,7 @@
 
 typedef struct cells_column { /* values of a block */
   uint8_t nulls[QUERY_BLOCK], whole[QUERY_BLOCK];
-  struct tsr_text_value values[QUERY_BLOCK]; /* or numbers of 8 bytes */
+  tsr_text values[QUERY_BLOCK]; /* or numbers of 8 bytes */
 } cells_column;
 
 struct query_cells {
@@ -22,40 +22,44 @@ int tsr__query_cells_make(tsr_query_run *run, tsr_error *error) {
   return TSR_ARENA_ARRAY(&run->arena, count, &run->cells->given, error);
 }
 
-/* Copies the values of a column: the next column may overwrite them. */
-static void keep_column(const query_vector *v, uint32_t count, cells_column *kept, tsr_query_column *given) {
+/* Gives a column's values; those of a constant are repeated in `room`. */
+static void give_column(const tsr_vector *v, uint32_t count, cells_column *room, tsr_query_column *given) {
   const bool reals = v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER;
+  const uint32_t step = v->constant ? 0 : 1;
   uint8_t any = 0;
-  *given = (tsr_query_column){.type = v->type, .whole = v->whole ? kept->whole : NULL};
-  given->as.texts = kept->values;
+  *given = (tsr_query_column){.type = v->type, .whole = v->whole};
+  given->as.texts = v->as.texts;
   for (uint32_t r = 0; r < count; r++) {
-    const double *real = v->values;
-    kept->nulls[r] = (v->nulls && v->nulls[r]) || v->type == TSR_VALUE_NULL || (reals && real[r] != real[r]);
-    any |= kept->nulls[r];
+    const uint32_t i = r * step;
+    room->nulls[r] =
+        v->type == TSR_VALUE_NULL || (v->nulls && v->nulls[i]) || (reals && v->as.reals[i] != v->as.reals[i]);
+    any |= room->nulls[r];
   }
-  if (any) given->nulls = kept->nulls;
-  if (v->whole) memcpy(kept->whole, v->whole, count);
-  if (v->values && v->type != TSR_VALUE_OPAQUE && v->type != TSR_VALUE_NULL)
-    memcpy(kept->values, v->values, count * (v->type == TSR_VALUE_TEXT ? sizeof *kept->values : sizeof(uint64_t)));
+  if (any) given->nulls = room->nulls;
+  if (!v->constant) return;
+  uint64_t *words = (uint64_t *)(void *)room->values;
+  for (uint32_t r = 0; r < count && v->as.texts; r++) {
+    if (v->type == TSR_VALUE_TEXT) room->values[r] = v->as.texts[0];
+    else words[r] = v->as.unsigned_integers[0];
+  }
+  given->as.texts = room->values;
+  if (v->whole) given->whole = memset(room->whole, v->whole[0], count);
 }
 
 /* Evaluates the columns for the next rows of the batch. Returns how many of them satisfy the WHERE. */
 static int64_t next_rows(tsr_query_run *run, tsr_error *error) {
   const tsr_batch *batch = run->batch;
   const uint64_t n = TSR_MIN(batch->count - run->cells->at, QUERY_BLOCK), at = run->cells->at;
-  const query_rows block = {.inputs = run->inputs,
-                            .cells = batch->selection ? batch->selection + at : NULL,
+  const query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
                             .first = batch->selection ? 0 : batch->first + at,
                             .count = (uint32_t)n};
   query_part *part = run->parts[0];
   query_rows rows;
   run->cells->at += n;
   TSR_TRY(tsr__query_select(part, &block, &rows, error));
-  for (uint32_t c = 0; c < run->query.column_count && rows.count > 0; c++) {
-    query_vector v;
-    TSR_TRY(tsr__query_evaluate(part, run->columns[c], &rows, &v, error));
-    keep_column(&v, rows.count, &run->cells->columns[c], &run->cells->given[c]);
-  }
+  if (rows.count > 0) TSR_TRY(tsr__query_evaluate(part, &rows, error));
+  for (uint32_t c = 0; c < run->query.column_count && rows.count > 0; c++)
+    give_column(&part->vectors[c], rows.count, &run->cells->columns[c], &run->cells->given[c]);
   tsr__count(run->snapshot->array->environment, TSR_COUNT_cells_computed, n);
   return rows.count;
 }

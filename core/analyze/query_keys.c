@@ -50,12 +50,12 @@ int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
   const tsr_schema *schema = run->snapshot->schema;
   run->grid = true;
   run->grid_size = 1;
-  run->width = 1 + query->key_count;
   for (uint32_t k = query->key_count; k-- > 0;) {
     const tsr_query_key *key = &query->keys[k];
     query_key *made = &run->keys[k];
     if (!key_is_numbered(key)) {
       run->grid = false;
+      run->has_nulls |= made->type != TSR_VALUE_REAL;
       continue;
     }
     TSR_TRY(query_axis_of(run, key, &made->axis, error));
@@ -67,9 +67,9 @@ int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
   const uint64_t cells = TSR_MIN(tsr__reader_cells(run->reader), QUERY_GRID_MAX);
   run->grid = run->grid && run->grid_size <= TSR_MAX(GRID_ALWAYS, cells) &&
               tsr__mul_sat(run->grid_size, run->words * sizeof(uint64_t)) <= run->memory.limit / 2;
+  run->width = run->grid ? 1 : query->key_count + run->has_nulls;
   if (run->grid) number_axes(run);
   else tsr__groups_init(&run->groups, run->width, &run->memory);
-  if (run->grid) run->width = 1;
   return TSR_OK;
 }
 
@@ -77,8 +77,8 @@ int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
 
 /* Sets places[r] to the place of a row's value in the table of an axis: one that is not below axis->count is in no
  * table. A null has the place UINT64_MAX. */
-static void axis_places(const query_axis *axis, const query_rows *rows, uint64_t *places) {
-  const query_input *input = &rows->inputs[axis->field];
+static void axis_places(const tsr_query_run *run, const query_axis *axis, const query_rows *rows, uint64_t *places) {
+  const tsr_block_input *input = &run->inputs[axis->field];
   const tsr_column *column = &input->column;
   const uint8_t *values = column->values;
 #define PLACES(type)                                                                                                   \
@@ -113,7 +113,7 @@ int tsr__query_key_words(const tsr_query_run *run, uint32_t key, const query_row
                          tsr_error *error) {
   const tsr_query_key *asked = &run->query.keys[key];
   const query_axis *axis = &run->axes[run->keys[key].axis];
-  axis_places(axis, rows, words);
+  axis_places(run, axis, rows, words);
   for (uint32_t r = 0; r < rows->count; r++) {
     const bool known = words[r] < asked->count;
     if (known && asked->numbers[words[r]] >= asked->number_count) return fail_without_key(run, axis, error);
@@ -130,7 +130,7 @@ static int numbers_of_columns(query_part *part, const query_rows *rows, tsr_erro
     const query_axis *axis = &run->axes[a];
     const bool has_null = !run->snapshot->schema->dense || !run->snapshot->schema->fields[axis->field].is_dimension;
     uint32_t outside = 0;
-    axis_places(axis, rows, places);
+    axis_places(run, axis, rows, places);
     for (uint32_t r = 0; r < rows->count; r++) {
       const uint32_t number = places[r] < axis->count ? axis->numbers[places[r]] : has_null ? 0 : QUERY_OUTSIDE;
       outside |= number & QUERY_OUTSIDE;

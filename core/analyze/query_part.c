@@ -29,15 +29,19 @@ static int part_make(tsr_query_run *run, query_part **made, tsr_error *error) {
   *made = part; /* tsr__query_parts_release frees what there is of it */
   part->run = run;
   TSR_TRY(part_make_tables(part, error));
-  TSR_TRY(tsr__query_scratch_make(&run->memory, &part->scratch, error));
-  const uint32_t words = TSR_MAX(run->width, 2);
+  tsr__arena_init(&part->arena, &run->memory);
+  if (run->where) TSR_TRY(tsr__scratch_make(run->where, &part->arena, &part->where, error));
+  if (run->program) TSR_TRY(tsr__scratch_make(run->program, &part->arena, &part->scratch, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->field_count, &part->inputs, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->expression_count, &part->vectors, error));
+  const uint32_t words = TSR_MAX(run->width, 1);
   TSR_TRY(TSR_ALLOC_RAW(&run->memory, (uint64_t)words * QUERY_BLOCK, &part->words[0], error));
   for (uint32_t w = 1; w < words; w++) part->words[w] = part->words[0] + w * QUERY_BLOCK;
   TSR_TRY(TSR_ALLOC_RAW(&run->memory, 3 * QUERY_BLOCK, &part->cells, error));
   part->numbers = part->cells + QUERY_BLOCK;
   part->ends = part->numbers + QUERY_BLOCK;
-  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 2 * QUERY_BLOCK, &part->mask, error));
-  return TSR_ALLOC_RAW(&run->memory, QUERY_BLOCK, &part->reals, error);
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 3 * QUERY_BLOCK, &part->mask, error));
+  return TSR_ALLOC_RAW(&run->memory, QUERY_BLOCK, &part->values_of_all, error);
 }
 
 static void part_free(query_part *part) {
@@ -51,11 +55,11 @@ static void part_free(query_part *part) {
   tsr__buffer_release(&part->records);
   tsr__free(part->pairs);
   tsr__free(part->lists);
-  tsr__query_scratch_free(part->scratch);
+  tsr__arena_release(&part->arena);
   tsr__free(part->words[0]);
   tsr__free(part->cells);
   tsr__free(part->mask);
-  tsr__free(part->reals);
+  tsr__free(part->values_of_all);
   tsr__free(part);
 }
 
@@ -96,64 +100,103 @@ static void part_clear(query_part *part) {
 
 /* ---- Expressions ------------------------------------------------------------------------------------------------- */
 
-int tsr__query_evaluate(query_part *part, const query_program *program, const query_rows *rows, query_vector *vector,
-                        tsr_error *error) {
-  const int rc = tsr__query_program_run(program, part->scratch, rows, vector, &part->fault_node, error);
-  if (rc < 0) part->fault = tsr__query_program_expression(program);
+static void point_inputs(query_part *part, const query_rows *rows) {
+  const tsr_query_run *run = part->run;
+  for (uint32_t f = 0; f < run->field_count; f++) {
+    if (!run->evaluated[f]) continue;
+    part->inputs[f] = run->inputs[f];
+    part->inputs[f].selection = rows->cells;
+    part->inputs[f].first = rows->first;
+  }
+}
+
+int tsr__query_evaluate(query_part *part, const query_rows *rows, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  uint32_t expression;
+  if (!run->program) return TSR_OK;
+  point_inputs(part, rows);
+  const int rc = tsr__program_run(run->program, part->scratch, part->inputs, rows->count, part->vectors, error);
+  if (rc < 0 && tsr__program_fault(part->scratch, &expression, &part->fault_node))
+    part->fault = run->expressions[expression];
   return rc;
 }
 
-/* Sets mask[r] to 1 for rows for which the values are not true. */
-static void mask_of_truth(const query_vector *v, uint32_t count, uint8_t *mask) {
-  const bool reals = v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER;
-  const double *real = v->values;
-  const int64_t *integers = v->values;
-  if (v->type == TSR_VALUE_NULL) memset(mask, 1, count);
-  else if (reals)
-    for (uint32_t r = 0; r < count; r++) mask[r] = !(real[r] < 0 || real[r] > 0);
-  else
-    for (uint32_t r = 0; r < count; r++) mask[r] = integers[r] == 0;
-  for (uint32_t r = 0; r < count && v->nulls; r++) mask[r] |= v->nulls[r];
-}
-
 int tsr__query_select(query_part *part, const query_rows *block, query_rows *rows, tsr_error *error) {
-  query_vector v;
-  uint32_t count = 0;
+  const tsr_query_run *run = part->run;
+  uint32_t expression, count;
   *rows = *block;
-  if (!part->run->where) return TSR_OK;
-  TSR_TRY(tsr__query_evaluate(part, part->run->where, block, &v, error));
-  mask_of_truth(&v, block->count, part->mask);
-  for (uint32_t r = 0; r < block->count; r++) {
-    part->cells[count] = block->cells ? block->cells[r] : (uint32_t)block->first + r;
-    count += !part->mask[r];
-  }
+  if (!run->where) return TSR_OK;
+  point_inputs(part, block);
+  const int rc = tsr__program_select(run->where, part->where, part->inputs, block->count, part->cells, &count, error);
+  if (rc < 0 && tsr__program_fault(part->where, &expression, &part->fault_node)) part->fault = &run->query.where;
+  TSR_TRY(rc);
   if (count == block->count) return TSR_OK;
+  for (uint32_t r = 0; r < count; r++)
+    part->cells[r] = block->cells ? block->cells[part->cells[r]] : (uint32_t)block->first + part->cells[r];
   rows->cells = part->cells;
   rows->count = count;
   return TSR_OK;
 }
 
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+/* Makes a vector of a constant's values, in the part's room: until the next one. */
+static tsr_vector vector_of_all(query_part *part, const tsr_vector *vector, uint32_t count) {
+  tsr_vector all = *vector;
+  if (!vector->constant) return all;
+  uint64_t *words = (uint64_t *)(void *)part->values_of_all;
+  for (uint32_t r = 0; r < count && vector->as.integers; r++) {
+    if (vector->type == TSR_VALUE_TEXT) part->values_of_all[r] = vector->as.texts[0];
+    else words[r] = vector->as.unsigned_integers[0];
+  }
+  all.constant = false;
+  all.as.texts = part->values_of_all;
+  uint8_t *nulls = part->mask + QUERY_BLOCK, *whole = nulls + QUERY_BLOCK;
+  if (vector->nulls) all.nulls = memset(nulls, vector->nulls[0], count);
+  if (vector->whole) all.whole = memset(whole, vector->whole[0], count);
+  return all;
+}
+
+/* Sets mask[r] to 1 for rows for which the values are not true. */
+static void mask_of_truth(const tsr_vector *v, uint32_t count, uint8_t *mask) {
+  const double *reals = v->as.reals;
+  const int64_t *integers = v->as.integers;
+  if (v->type == TSR_VALUE_NULL) memset(mask, 1, count);
+  else if (v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER)
+    for (uint32_t r = 0; r < count; r++) mask[r] = !(reals[r] < 0 || reals[r] > 0);
+  else
+    for (uint32_t r = 0; r < count; r++) mask[r] = integers[r] == 0;
+  for (uint32_t r = 0; r < count && v->nulls; r++) mask[r] |= v->nulls[r];
+}
+
 /* ---- Groups of a block ------------------------------------------------------------------------------------------- */
 
-/* Sets the words of a key that is an expression, and marks nulls in words[0]. */
+/* Sets the words of a key of REAL: the bits of a number, -0.0 as 0.0. */
+static void words_of_reals(const double *reals, uint32_t count, uint64_t *words) {
+  for (uint32_t r = 0; r < count; r++) {
+    const double real = reals[r] + 0.0;
+    uint64_t word;
+    memcpy(&word, &real, sizeof word);
+    words[r] = real == real ? word : QUERY_NULL_REAL;
+  }
+}
+
+/* Sets the words of a key that is an expression. A text's word is its number in part->texts. */
 static int words_of_values(query_part *part, uint32_t key, const query_rows *rows, tsr_error *error) {
-  uint64_t *words = part->words[1 + key], *nulls = part->words[0];
-  query_vector v;
-  TSR_TRY(tsr__query_evaluate(part, part->run->keys[key].program, rows, &v, error));
+  uint64_t *words = part->words[key], *nulls = part->words[part->run->query.key_count];
+  const tsr_vector v = vector_of_all(part, &part->vectors[part->run->keys[key].value], rows->count);
+  if (v.type == TSR_VALUE_REAL) {
+    words_of_reals(v.as.reals, rows->count, words);
+    return TSR_OK;
+  }
   for (uint32_t r = 0; r < rows->count; r++) {
-    bool null = v.nulls && v.nulls[r];
+    const bool null = v.type == TSR_VALUE_NULL || (v.nulls && v.nulls[r]);
     words[r] = 0;
-    if (v.type == TSR_VALUE_REAL && !null) {
-      const double real = ((const double *)v.values)[r] + 0.0; /* -0.0 becomes 0.0 */
-      null = isnan(real);
-      if (!null) memcpy(&words[r], &real, sizeof real);
-    } else if (v.type == TSR_VALUE_TEXT && !null) {
-      const struct tsr_text_value *text = (const struct tsr_text_value *)v.values + r;
-      TSR_TRY(tsr__texts_number(&part->texts, text->bytes, text->size, &words[r], error));
-    } else if (!null) {
-      words[r] = ((const uint64_t *)v.values)[r];
-    }
     nulls[r] |= (uint64_t)null << key;
+    if (null) continue;
+    if (v.type == TSR_VALUE_TEXT)
+      TSR_TRY(tsr__texts_number(&part->texts, v.as.texts[r].bytes, v.as.texts[r].size, &words[r], error));
+    else words[r] = v.as.unsigned_integers[r];
   }
   return TSR_OK;
 }
@@ -181,10 +224,10 @@ static int find_records(query_part *part, const query_rows *block, const query_r
       TSR_TRY(number_in_part(part, (const uint64_t *const *)part->words, known, error));
     }
   } else {
-    memset(part->words[0], 0, rows->count * sizeof *part->words[0]);
+    if (run->has_nulls) memset(part->words[run->query.key_count], 0, rows->count * sizeof(uint64_t));
     for (uint32_t k = 0; k < run->query.key_count; k++) {
-      if (run->keys[k].program) TSR_TRY(words_of_values(part, k, rows, error));
-      else TSR_TRY(tsr__query_key_words(run, k, rows, part->words[1 + k], error));
+      if (run->keys[k].value != QUERY_NONE) TSR_TRY(words_of_values(part, k, rows, error));
+      else TSR_TRY(tsr__query_key_words(run, k, rows, part->words[k], error));
     }
     TSR_TRY(number_in_part(part, (const uint64_t *const *)part->words, rows->count, error));
     *spread = (tsr_spread){.count = rows->count, .groups = part->numbers, .ends = part->ends};
@@ -195,24 +238,31 @@ static int find_records(query_part *part, const query_rows *block, const query_r
 
 /* ---- Measures of a block ----------------------------------------------------------------------------------------- */
 
-/* Sets part->mask to 1 for rows that the filter leaves out. */
-static int mask_of_filter(query_part *part, const query_measure *m, const query_rows *rows, tsr_error *error) {
-  query_vector v;
-  TSR_TRY(tsr__query_evaluate(part, m->filter, rows, &v, error));
-  mask_of_truth(&v, rows->count, part->mask);
-  return TSR_OK;
-}
-
-/* Joins the nulls of an argument with the rows that the filter leaves out. */
-static void mask_operand(query_part *part, const query_vector *v, uint32_t count, tsr_operand *operand) {
+/* Joins the nulls of an argument with the rows that a filter leaves out. */
+static void mask_operand(query_part *part, const tsr_vector *v, uint32_t count, tsr_operand *operand) {
   if (v->type == TSR_VALUE_REAL) {
-    const double *from = v->values;
-    for (uint32_t r = 0; r < count; r++) part->reals[r] = part->mask[r] ? NAN : from[r];
-    operand->values = part->reals;
+    double *reals = (double *)(void *)part->values_of_all;
+    for (uint32_t r = 0; r < count; r++) reals[r] = part->mask[r] ? NAN : v->as.reals[r];
+    operand->values = reals;
     return;
   }
   for (uint32_t r = 0; r < count && v->nulls; r++) part->mask[r] |= v->nulls[r];
   operand->nulls = part->mask;
+}
+
+/* Fails if a number cannot be added as an integer of SQL. */
+static int check_unsigned(query_part *part, const query_measure *m, const tsr_vector *v, const tsr_operand *o,
+                          uint32_t count, tsr_error *error) {
+  const tsr_expression *expression = part->run->expressions[m->argument];
+  if (v->type != TSR_VALUE_UNSIGNED || !(m->measure.sum || m->measure.moments || m->measure.list)) return TSR_OK;
+  for (uint32_t r = 0; r < count; r++) {
+    if (v->as.unsigned_integers[r] <= INT64_MAX || (o->nulls && o->nulls[r])) continue;
+    part->fault = expression;
+    part->fault_node = expression->count - 1;
+    return tsr__fail(error, TSR_RANGE, "%llu is past the integers of SQL",
+                     (unsigned long long)v->as.unsigned_integers[r]);
+  }
+  return TSR_OK;
 }
 
 static uint32_t group_of_row(const tsr_spread *spread, uint32_t row, uint32_t *run) {
@@ -222,7 +272,7 @@ static uint32_t group_of_row(const tsr_spread *spread, uint32_t row, uint32_t *r
 }
 
 /* Appends the values of a list or a set to those of the part. */
-static int part_collect(query_part *part, uint32_t m, const query_vector *v, const tsr_operand *o,
+static int part_collect(query_part *part, uint32_t m, const tsr_vector *v, const tsr_operand *o,
                         const tsr_spread *spread, tsr_error *error) {
   const bool reals = v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER;
   const bool distinct = part->run->measures[m].measure.distinct;
@@ -252,16 +302,24 @@ static int part_collect(query_part *part, uint32_t m, const query_vector *v, con
 static int add_measure(query_part *part, uint32_t number, const query_rows *rows, const tsr_spread *spread,
                        uint64_t *records, tsr_error *error) {
   const query_measure *m = &part->run->measures[number];
-  query_vector v = {.type = TSR_VALUE_NULL};
+  tsr_vector v = {.type = TSR_VALUE_NULL};
   tsr_operand operand = {0};
-  if (m->filter) TSR_TRY(mask_of_filter(part, m, rows, error));
-  if (m->argument) {
-    TSR_TRY(tsr__query_evaluate(part, m->argument, rows, &v, error));
-    operand = (tsr_operand){.values = v.values, .nulls = v.nulls, .whole = v.whole};
+  if (m->filter != QUERY_NONE) {
+    v = vector_of_all(part, &part->vectors[m->filter], rows->count);
+    mask_of_truth(&v, rows->count, part->mask);
+    v = (tsr_vector){.type = TSR_VALUE_NULL};
   }
-  if (m->filter) mask_operand(part, &v, rows->count, &operand);
+  if (m->argument != QUERY_NONE) {
+    v = vector_of_all(part, &part->vectors[m->argument], rows->count);
+    if (v.type == TSR_VALUE_NULL) return TSR_OK;
+    operand = (tsr_operand){.values = v.as.integers, .nulls = v.nulls, .whole = v.whole};
+  }
+  if (m->filter != QUERY_NONE) mask_operand(part, &v, rows->count, &operand);
+  TSR_TRY(check_unsigned(part, m, &v, &operand, rows->count, error));
   if (m->measure.list || m->measure.distinct) TSR_TRY(part_collect(part, number, &v, &operand, spread, error));
   if (!m->measure.distinct) tsr__measure_add(&m->measure, &operand, spread, records, part->run->words);
+  for (uint32_t a = 0; a < part->run->at_count; a++)
+    if (part->run->ats[a].measure == number) tsr__query_at_add(part, &part->run->ats[a], &operand, spread, records);
   return TSR_OK;
 }
 
@@ -272,6 +330,7 @@ static int part_add_block(query_part *part, const query_rows *block, tsr_error *
   uint64_t *records;
   TSR_TRY(tsr__query_select(part, block, &rows, error));
   if (rows.count == 0) return TSR_OK;
+  TSR_TRY(tsr__query_evaluate(part, &rows, error));
   TSR_TRY(find_records(part, block, &rows, &spread, &records, error));
   tsr__rows_add(&spread, records, run->words);
   for (uint32_t m = 0; m < run->measure_count; m++) TSR_TRY(add_measure(part, m, &rows, &spread, records, error));
@@ -286,8 +345,7 @@ static int part_add_cells(void *argument, uint64_t index, tsr_error *error) {
   part_clear(part);
   for (uint64_t at = part->from, n; at < part->end; at += n) {
     n = TSR_MIN(part->end - at, QUERY_BLOCK);
-    const query_rows block = {.inputs = run->inputs,
-                              .cells = batch->selection ? batch->selection + at : NULL,
+    const query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
                               .first = batch->selection ? 0 : batch->first + at,
                               .count = (uint32_t)n};
     TSR_TRY(part_add_block(part, &block, error));
@@ -311,8 +369,7 @@ static int record_of_part(tsr_query_run *run, const query_part *part, uint64_t g
   for (uint32_t w = 0; w < run->width; w++) {
     words[w] = tuple[w];
     places[w] = &words[w];
-    if (w == 0 || run->keys[w - 1].type != TSR_VALUE_TEXT || !run->keys[w - 1].program || tuple[0] >> (w - 1) & 1)
-      continue;
+    if (w == run->query.key_count || run->keys[w].type != TSR_VALUE_TEXT || query_key_is_null(run, tuple, w)) continue;
     const struct tsr_text_value *text = tsr__texts_at(&part->texts, tuple[w]);
     TSR_TRY(tsr__texts_number(&run->texts, text->bytes, text->size, &words[w], error));
   }
@@ -346,6 +403,23 @@ static int merge_pair(tsr_query_run *run, const query_part *part, uint32_t m, co
   return TSR_OK;
 }
 
+/* Merges the lists and sets of a part, whose groups have these numbers in the query. */
+static int merge_values(tsr_query_run *run, const query_part *part, const uint32_t *numbers, tsr_error *error) {
+  int rc = TSR_OK;
+  for (uint32_t m = 0; rc >= 0 && m < run->measure_count; m++) {
+    for (uint64_t i = 0; rc >= 0 && i < part->pairs[m].count; i++) {
+      const uint64_t *pair = tsr__groups_tuple(&part->pairs[m], i);
+      rc = merge_pair(run, part, m, pair, numbers[pair[0]], error);
+    }
+    for (uint64_t i = 0; rc >= 0 && i < part->lists[m].size; i += 16) {
+      const uint64_t pair[2] = {numbers[tsr__load64(part->lists[m].data + i)],
+                                tsr__load64(part->lists[m].data + i + 8)};
+      rc = tsr__buffer_append(&run->lists[m], pair, sizeof pair, error);
+    }
+  }
+  return rc;
+}
+
 static int merge_part(tsr_query_run *run, query_part *part, tsr_error *error) {
   uint32_t *numbers;
   const uint64_t count = part->groups.count;
@@ -361,18 +435,10 @@ static int merge_part(tsr_query_run *run, query_part *part, tsr_error *error) {
     for (uint32_t m = 0; rc >= 0 && m < run->measure_count; m++)
       if (!run->measures[m].measure.distinct)
         rc = tsr__measure_merge(&run->measures[m].measure, to, from, &run->arena, error);
+    for (uint32_t a = 0; rc >= 0 && a < run->at_count; a++)
+      rc = tsr__query_at_merge(run, &run->ats[a], to, from, error);
   }
-  for (uint32_t m = 0; rc >= 0 && m < run->measure_count; m++) {
-    for (uint64_t i = 0; rc >= 0 && i < part->pairs[m].count; i++) {
-      const uint64_t *pair = tsr__groups_tuple(&part->pairs[m], i);
-      rc = merge_pair(run, part, m, pair, numbers[pair[0]], error);
-    }
-    for (uint64_t i = 0; rc >= 0 && i < part->lists[m].size; i += 16) {
-      const uint64_t pair[2] = {numbers[tsr__load64(part->lists[m].data + i)],
-                                tsr__load64(part->lists[m].data + i + 8)};
-      rc = tsr__buffer_append(&run->lists[m], pair, sizeof pair, error);
-    }
-  }
+  rc = rc < 0 ? rc : merge_values(run, part, numbers, error);
   tsr__free(numbers);
   return rc;
 }

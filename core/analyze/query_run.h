@@ -12,10 +12,12 @@
 #include "array/environment.h"
 #include "array/snapshot.h"
 #include "compute/accumulate.h"
+#include "compute/evaluate.h"
 #include "compute/groups.h"
 #include "read/reader.h"
-#include "analyze/query_values.h"
 
+#define QUERY_NONE        UINT32_MAX /* no expression */
+#define QUERY_NULL_REAL   UINT64_C(0x7FF8000000000000) /* the word of a null key of REAL */
 #define QUERY_PART_CELLS  8192u
 #define QUERY_PARTS_MAX   16u /* that are evaluated at once */
 #define QUERY_DIRECT      256u /* a grid of at most so many groups has a record for each of them in every part */
@@ -25,6 +27,15 @@
 #define QUERY_GRID_MAX    (UINT64_C(1) << 26)
 
 typedef struct query_cells query_cells;
+
+#define QUERY_BLOCK TSR_BLOCK_CELLS
+
+/* Rows of the present batch: the indices `cells`, or first..first+count-1. */
+typedef struct query_rows {
+  const uint32_t *cells;
+  uint64_t first;
+  uint32_t count; /* at most QUERY_BLOCK */
+} query_rows;
 
 typedef struct query_axis { /* a field whose values say the groups: of one or more numbered keys */
   uint32_t field;
@@ -39,21 +50,30 @@ typedef struct query_key {
   uint64_t extent, stride; /* in the grid */
   bool has_null; /* the number 0 of the grid stands for null, and all others are greater by one */
   uint32_t axis; /* of a numbered key */
-  query_program *program; /* of any other */
+  uint32_t value; /* of any other: number of its expression; else QUERY_NONE */
   tsr_value_type type;
 } query_key;
 
 typedef struct query_measure {
   tsr_measure measure;
-  const tsr_expression *argument_expression, *filter_expression; /* NULL: none */
-  query_program *argument, *filter;
+  uint32_t argument, filter; /* numbers of expressions, or QUERY_NONE */
 } query_measure;
+
+typedef struct query_at { /* an aggregate TSR_AGGREGATE_AT */
+  uint32_t aggregate, measure; /* its number; the measure whose extreme says the row */
+  uint32_t value; /* number of its expression */
+  uint32_t word; /* of a record: its first word */
+  bool greatest; /* the row of the maximum, not of the minimum */
+} query_at;
 
 typedef struct query_part { /* of a batch; one thread works on it */
   struct tsr_query_run *run;
   uint64_t from, end; /* rows of the batch */
   bool straight; /* counts in the records of the query */
-  query_scratch *scratch;
+  tsr_arena arena; /* of the scratches */
+  tsr_scratch *where, *scratch;
+  tsr_block_input *inputs; /* by field: the present rows */
+  tsr_vector *vectors; /* by expression: their values */
   tsr_groups groups; /* without `straight`: the groups that the part has met */
   tsr_texts texts; /* of their keys */
   tsr_buffer records; /* of its groups; each is valid once the part has met the group */
@@ -63,7 +83,7 @@ typedef struct query_part { /* of a batch; one thread works on it */
   uint64_t *words[TSR_QUERY_KEYS + 1]; /* keys of a block */
   uint32_t *cells, *numbers, *ends; /* of a block */
   uint8_t *mask;
-  double *reals;
+  tsr_text *values_of_all; /* room for the values of a constant, or those that a filter leaves */
   const tsr_expression *fault; /* the expression that an error is about, and its node */
   uint32_t fault_node;
 } query_part;
@@ -77,8 +97,10 @@ struct tsr_query_run {
   bool *fields; /* that are read */
   bool *evaluated; /* those that expressions read; the others say keys only */
   uint32_t field_count;
-  query_program *where;
-  query_program **columns; /* of cells */
+  tsr_program *where; /* NULL: all cells count */
+  tsr_program *program; /* the expressions of keys, measures and columns; NULL: there are none */
+  const tsr_expression **expressions;
+  uint32_t expression_count;
   query_cells *cells; /* the present block; NULL: the query gives groups */
 
   bool grid; /* the number of a group follows from its numbered keys */
@@ -87,11 +109,15 @@ struct tsr_query_run {
   uint32_t axis_count;
   query_axis axes[TSR_QUERY_KEYS];
   query_key keys[TSR_QUERY_KEYS];
-  uint32_t width; /* words of a key: nulls, and one for each key; of a grid 1 */
+  bool has_nulls; /* groups have a word more, in which bit k is set if key k is null */
+  uint32_t width; /* words of a group: one for each key, and their nulls; of a grid 1 */
 
   uint32_t measure_count, words; /* words of a record */
   query_measure measures[TSR_QUERY_AGGREGATES];
   uint32_t measure_of[TSR_QUERY_AGGREGATES]; /* by aggregate; UINT32_MAX: counts all rows */
+  uint32_t value_of[TSR_QUERY_AGGREGATES]; /* of AT, by aggregate: number of its expression */
+  uint32_t at_count;
+  query_at ats[TSR_QUERY_AGGREGATES];
   uint64_t *blank; /* a record without rows */
 
   tsr_groups groups; /* without a grid */
@@ -104,12 +130,19 @@ struct tsr_query_run {
 
   const tsr_batch *batch;
   const tsr_subtile *subtile; /* of the batch, if its rows are consecutive cells of a dense tile */
-  query_input *inputs; /* by field, of the batch */
+  tsr_block_input *inputs; /* by field, of the batch */
   query_part *parts[QUERY_PARTS_MAX];
   uint32_t part_count;
   const tsr_expression *fault;
   uint32_t fault_node;
 };
+
+/* Returns true if a key of a group without a grid is null. A null REAL is a NaN, a null number 0. */
+static inline bool query_key_is_null(const tsr_query_run *run, const uint64_t *tuple, uint32_t key) {
+  if (run->keys[key].value == QUERY_NONE) return tuple[key] == 0;
+  if (run->keys[key].type == TSR_VALUE_REAL) return tuple[key] == QUERY_NULL_REAL;
+  return tuple[run->query.key_count] >> key & 1;
+}
 
 static inline uint64_t *query_record(const tsr_buffer *records, uint64_t number, uint32_t words) {
   return (uint64_t *)(void *)records->data + number * words;
@@ -129,9 +162,8 @@ void tsr__query_grid_range(const tsr_query_run *run, uint64_t from, uint64_t end
 int tsr__query_key_words(const tsr_query_run *run, uint32_t key, const query_rows *rows, uint64_t *words,
                          tsr_error *error);
 
-/* Evaluates an expression for rows, and notes which one has failed. */
-int tsr__query_evaluate(query_part *part, const query_program *program, const query_rows *rows, query_vector *vector,
-                        tsr_error *error);
+/* Evaluates all expressions of run->program for rows: part->vectors. Notes which one has failed. */
+int tsr__query_evaluate(query_part *part, const query_rows *rows, tsr_error *error);
 
 /* Sets *rows to those of a block that satisfy the WHERE. */
 int tsr__query_select(query_part *part, const query_rows *block, query_rows *rows, tsr_error *error);
@@ -154,6 +186,19 @@ int tsr__query_lists_sort(tsr_query_run *run, tsr_error *error);
 /* Gives a percentile of a group's list. */
 void tsr__query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
                            tsr_value *value);
+
+/* Prepares the aggregates that are values in the row of an extreme; gives them their words of a record. */
+int tsr__query_at_make(tsr_query_run *run, tsr_error *error);
+
+/* Adds the rows of a block. `operand` has the values of the measure whose extremes say the rows. */
+void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
+                       uint64_t *records);
+
+/* Merges the record of a part into one of the query. */
+int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error);
+
+/* Gives the result of a group. */
+void tsr__query_at_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value);
 
 /* Gives back the memory of the parts. */
 void tsr__query_parts_release(tsr_query_run *run);

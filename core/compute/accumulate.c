@@ -15,7 +15,7 @@
 #define LANES_FROM       16u /* rows: shorter runs are added one by one */
 #define ROW_WORDS        1u /* of a record, before those of its measures */
 
-typedef __int128 wide;
+typedef __int128 accumulate_wide;
 
 static double accumulate_load(const uint64_t *word) {
   double value;
@@ -25,9 +25,11 @@ static double accumulate_load(const uint64_t *word) {
 
 static void accumulate_store(uint64_t *word, double value) { memcpy(word, &value, sizeof value); }
 
-static wide load_wide(const uint64_t *words) { return (wide)((unsigned __int128)words[1] << 64 | words[0]); }
+static accumulate_wide load_wide(const uint64_t *words) {
+  return (accumulate_wide)((unsigned __int128)words[1] << 64 | words[0]);
+}
 
-static void store_wide(uint64_t *words, wide value) {
+static void store_wide(uint64_t *words, accumulate_wide value) {
   words[0] = (uint64_t)value;
   words[1] = (uint64_t)((unsigned __int128)value >> 64);
 }
@@ -225,7 +227,8 @@ static void add_reals(const tsr_measure *m, const double *values, const tsr_spre
         const type v = nulls[i] ? 0 : values[i];                                                                       \
         upper += v >> 32, lower += (uint32_t)v;                                                                        \
       }                                                                                                                \
-      store_wide(record + m->sum_at, load_wide(record + m->sum_at) + (wide)upper * ((wide)1 << 32) + lower);           \
+      store_wide(record + m->sum_at,                                                                                   \
+                 load_wide(record + m->sum_at) + (accumulate_wide)upper * ((accumulate_wide)1 << 32) + lower);         \
     }                                                                                                                  \
     if (!m->ends) return;                                                                                              \
     for (uint64_t i = 0; i < count; i++) {                                                                             \
@@ -466,7 +469,7 @@ static int give_sum(const tsr_measure *m, const uint64_t *record, tsr_value *val
     else give_real(total, value);
     return TSR_OK;
   }
-  const wide sum = load_wide(record + m->sum_at);
+  const accumulate_wide sum = load_wide(record + m->sum_at);
   if (sum > INT64_MAX || sum < INT64_MIN) return tsr__fail(error, TSR_ERROR, "integer overflow");
   give_integer((int64_t)sum, TSR_VALUE_INTEGER, value);
   return TSR_OK;

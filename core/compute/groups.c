@@ -7,10 +7,19 @@
 
 #define GROUPS_SLOTS_MIN 64u
 #define GROUPS_NONE      UINT32_MAX
+#define GROUPS_MAX       (UINT32_C(1) << 30) /* so that 32 bits of a hash choose among the slots */
+
+#define GROUPS_FACTOR UINT64_C(0x9E3779B97F4A7C15)
 
 static inline uint64_t groups_mix(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+  hash = (hash ^ word) * GROUPS_FACTOR;
   return hash ^ hash >> 32;
+}
+
+/* The slot at which the search for a hash begins. Only the high bits of a product depend on all bits: numbers of REAL
+ * often have zeros in their low ones. */
+static inline uint64_t groups_slot(uint64_t hash, uint64_t slot_count) {
+  return (hash * GROUPS_FACTOR) >> 32 & (slot_count - 1);
 }
 
 static uint64_t groups_hash(const tsr_groups *groups, uint64_t number) {
@@ -57,12 +66,12 @@ static int groups_grow(tsr_groups *groups, uint64_t more, tsr_error *error) {
   const uint64_t room = groups->count + more;
   uint32_t *slots;
   uint64_t count;
-  if (room >= GROUPS_NONE) return tsr__fail(error, TSR_BUDGET, "more than %u groups", GROUPS_NONE);
+  if (room >= GROUPS_MAX) return tsr__fail(error, TSR_BUDGET, "more than %u groups", GROUPS_MAX);
   TSR_TRY(tsr__buffer_reserve(&groups->tuples, more * groups->width * sizeof(uint64_t), error));
   if (2 * room <= groups->slot_count) return TSR_OK;
   TSR_TRY(new_slots(groups->tuples.memory, room, &slots, &count, error));
   for (uint64_t i = 0; i < groups->count; i++) {
-    uint64_t at = groups_hash(groups, i) & (count - 1);
+    uint64_t at = groups_slot(groups_hash(groups, i), count);
     while (slots[at] != GROUPS_NONE) at = (at + 1) & (count - 1);
     slots[at] = (uint32_t)i;
   }
@@ -82,11 +91,14 @@ static uint32_t groups_make(tsr_groups *groups, uint64_t at, const uint64_t *con
 /* The same loop for tuples of one word. */
 static void number_words(tsr_groups *groups, const uint64_t *words, uint64_t count, uint32_t *numbers) {
   const uint64_t mask = groups->slot_count - 1;
+  const uint64_t *tuples = tsr__groups_tuple(groups, 0); /* there is room for all new ones */
+  const uint32_t *slots = groups->slots;
   for (uint64_t i = 0; i < count; i++) {
-    uint64_t at = groups_mix(0, words[i]) & mask;
-    while (groups->slots[at] != GROUPS_NONE && *tsr__groups_tuple(groups, groups->slots[at]) != words[i])
-      at = (at + 1) & mask;
-    numbers[i] = groups->slots[at] != GROUPS_NONE ? groups->slots[at] : groups_make(groups, at, &words, i);
+    const uint64_t word = words[i];
+    uint64_t at = groups_slot(groups_mix(0, word), mask + 1);
+    uint32_t number;
+    while ((number = slots[at]) != GROUPS_NONE && tuples[number] != word) at = (at + 1) & mask;
+    numbers[i] = number != GROUPS_NONE ? number : groups_make(groups, at, &words, i);
   }
 }
 
@@ -107,7 +119,7 @@ int tsr__groups_number(tsr_groups *groups, const uint64_t *const *words, uint64_
   for (uint64_t i = 0; i < count; i++) {
     uint64_t hash = 0;
     for (uint32_t w = 0; w < groups->width; w++) hash = groups_mix(hash, words[w][i]);
-    uint64_t at = hash & mask;
+    uint64_t at = groups_slot(hash, mask + 1);
     while (groups->slots[at] != GROUPS_NONE &&
            !tuple_is(tsr__groups_tuple(groups, groups->slots[at]), words, groups->width, i))
       at = (at + 1) & mask;
@@ -136,11 +148,11 @@ static int texts_grow(tsr_texts *texts, tsr_error *error) {
   uint32_t *slots;
   uint64_t count;
   if (2 * (texts->count + 1) <= texts->slot_count) return TSR_OK;
-  if (texts->count >= GROUPS_NONE - 1) return tsr__fail(error, TSR_BUDGET, "more than %u texts", GROUPS_NONE);
+  if (texts->count >= GROUPS_MAX) return tsr__fail(error, TSR_BUDGET, "more than %u texts", GROUPS_MAX);
   TSR_TRY(new_slots(texts->texts.memory, 2 * (texts->count + 1), &slots, &count, error));
   for (uint64_t i = 0; i < texts->count; i++) {
     const struct tsr_text_value *text = tsr__texts_at(texts, i);
-    uint64_t at = texts_hash(text->bytes, text->size) & (count - 1);
+    uint64_t at = groups_slot(texts_hash(text->bytes, text->size), count);
     while (slots[at] != GROUPS_NONE) at = (at + 1) & (count - 1);
     slots[at] = (uint32_t)i;
   }
@@ -152,7 +164,7 @@ static int texts_grow(tsr_texts *texts, tsr_error *error) {
 
 int tsr__texts_number(tsr_texts *texts, const char *bytes, uint64_t size, uint64_t *number, tsr_error *error) {
   TSR_TRY(texts_grow(texts, error));
-  uint64_t at = texts_hash(bytes, size) & (texts->slot_count - 1);
+  uint64_t at = groups_slot(texts_hash(bytes, size), texts->slot_count);
   for (; texts->slots[at] != GROUPS_NONE; at = (at + 1) & (texts->slot_count - 1)) {
     const struct tsr_text_value *text = tsr__texts_at(texts, texts->slots[at]);
     *number = texts->slots[at];

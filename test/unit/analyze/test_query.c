@@ -27,7 +27,19 @@ static uint32_t numbers[2][TABLE];
 static tsr_query_key keys[3];
 static uint32_t key_dimension[3]; /* of numbered keys; UINT32_MAX: a; UINT32_MAX - 1: s */
 static uint32_t key_count;
-static tsr_node field_a, field_s, field_x;
+static tsr_node field_a, field_s;
+static tsr_node over[3]; /* a > threshold */
+static const uint32_t first_two[2] = {0, 1};
+static int32_t threshold;
+
+static void choose_threshold(void) {
+  threshold = (int32_t)made_random(500) - 250;
+  over[0] = field_a;
+  over[1] = (tsr_node){.operation = TSR_OP_CONSTANT, .value = {.type = TSR_VALUE_INTEGER, .as.integer = threshold}};
+  over[2] = (tsr_node){.operation = TSR_OP_GREATER, .operands = first_two, .operand_count = 2};
+}
+
+static const tsr_expression above = {.nodes = over, .count = 3};
 
 static tsr_expression one_node(const tsr_node *node) { return (tsr_expression){.nodes = node, .count = 1}; }
 
@@ -57,7 +69,7 @@ typedef struct expected {
   int64_t values[3];
   bool nulls[3];
   char texts[3][8];
-  uint64_t rows, count, texted, letters; /* letters: a bit for each different string */
+  uint64_t rows, count, texted, letters, filtered; /* letters: a bit for each different string */
   int64_t sum, min, max;
   double square;
   int32_t *list;
@@ -105,9 +117,13 @@ static uint64_t letter_of(const made_row *row) {
   return UINT64_C(1) << (size == 0 ? 0 : (uint64_t)(text[0] - 'a') * 4 + size);
 }
 
-static uint64_t expect(void) {
+static uint64_t expect(bool where) {
   static expected each[ROWS_MAX];
   uint64_t count = 0;
+  int64_t kept = 0;
+  for (int64_t i = 0; i < row_count; i++)
+    if (!where || (!a_is_null(&rows[i]) && rows[i].cell.value > threshold)) rows[kept++] = rows[i];
+  row_count = kept;
   for (int64_t i = 0; i < row_count; i++) {
     key_of(&rows[i], &each[i]);
     each[i].rows = (uint64_t)i;
@@ -126,6 +142,7 @@ static uint64_t expect(void) {
     if (!s_is_null(row)) e->texted++, e->letters |= letter_of(row);
     if (a_is_null(row)) continue;
     e->count++;
+    e->filtered += row->cell.value > threshold;
     e->sum += row->cell.value;
     e->square += (double)row->cell.value * row->cell.value;
     e->min = TSR_MIN(e->min, row->cell.value);
@@ -137,7 +154,7 @@ static uint64_t expect(void) {
 
 /* ---- Comparing --------------------------------------------------------------------------------------------------- */
 
-enum { ROWS, COUNT, SUM, MIN, MAX, AVG, TEXTS, DIFFERENT, LETTERS, VARIANCE, MEDIAN, AGGREGATES };
+enum { ROWS, COUNT, SUM, MIN, MAX, AVG, FILTERED, AT, TEXTS, DIFFERENT, LETTERS, VARIANCE, MEDIAN, AGGREGATES };
 static tsr_query_aggregate aggregates[AGGREGATES];
 
 static void make_aggregates(void) {
@@ -150,6 +167,10 @@ static void make_aggregates(void) {
   aggregates[MIN].function = TSR_AGGREGATE_MIN;
   aggregates[MAX].function = TSR_AGGREGATE_MAX;
   aggregates[AVG].function = TSR_AGGREGATE_AVG;
+  aggregates[FILTERED].has_filter = true;
+  aggregates[FILTERED].filter = above;
+  aggregates[AT].function = TSR_AGGREGATE_AT;
+  aggregates[AT].of = MAX;
   aggregates[TEXTS].argument = aggregates[LETTERS].argument = one_node(&field_s);
   aggregates[LETTERS].distinct = true;
   aggregates[DIFFERENT].distinct = true;
@@ -180,12 +201,14 @@ static void check_group(const tsr_query_run *run, uint64_t group, const expected
   }
   assert_int_equal(integer_of(run, group, ROWS), e->rows);
   assert_int_equal(integer_of(run, group, COUNT), e->count);
+  assert_int_equal(integer_of(run, group, FILTERED), e->filtered);
   if (e->count > 0) {
     assert_int_equal(integer_of(run, group, SUM), e->sum);
     assert_int_equal(integer_of(run, group, MIN), e->min);
     assert_int_equal(integer_of(run, group, MAX), e->max);
     assert_int_equal(tsr_query_aggregate_value(run, group, AVG, &value, NULL), TSR_OK);
     assert_true(value.as.real == (double)e->sum / (double)e->count);
+    assert_int_equal(integer_of(run, group, AT), e->max);
   }
   if (count <= TEXTS) return;
   assert_int_equal(integer_of(run, group, TEXTS), e->texted);
@@ -207,6 +230,37 @@ static tsr_query_run *open_query(const tsr_query *query) {
   return run;
 }
 
+/* Reads the cells as a query gives them: in the order of the rows. */
+static void check_cells(const tsr_query *like, const tsr_ranges *asked) {
+  tsr_expression columns[2] = {one_node(&field_a), one_node(&field_s)};
+  tsr_query query = *like;
+  tsr_query_block block;
+  tsr_error error = {0};
+  int64_t at = 0;
+  int rc;
+  query.dimensions = asked;
+  query.key_count = query.aggregate_count = 0;
+  query.column_count = 2;
+  query.columns = columns;
+  tsr_query_run *run = open_query(&query);
+  while ((rc = tsr_query_next(run, &block, &error)) > 0) {
+    for (uint64_t r = 0; r < block.count; r++, at++) {
+      char text[8];
+      const tsr_query_column *a = &block.columns[0], *s = &block.columns[1];
+      assert_true(at < row_count);
+      assert_int_equal(a->nulls && a->nulls[r], a_is_null(&rows[at]));
+      if (!a_is_null(&rows[at])) assert_int_equal(a->as.integers[r], rows[at].cell.value);
+      assert_int_equal(s->nulls && s->nulls[r], s_is_null(&rows[at]));
+      if (s_is_null(&rows[at])) continue;
+      assert_int_equal(s->as.texts[r].size, made_string(rows[at].cell.value, text));
+      assert_memory_equal(s->as.texts[r].bytes, text, s->as.texts[r].size);
+    }
+  }
+  assert_int_equal(rc, 0);
+  assert_int_equal(at, row_count);
+  tsr_query_close(run);
+}
+
 static void check_query(const tsr_ranges *asked) {
   tsr_error error = {0};
   tsr_reader *reader;
@@ -216,9 +270,13 @@ static void check_query(const tsr_ranges *asked) {
   row_count = made_read(reader, array, rows, ROWS_MAX, &error);
   assert_true(row_count >= 0);
   tsr_reader_close(reader);
-  const uint64_t count = expect();
+  choose_threshold();
+  const bool where = made_random(2);
+  const uint64_t count = expect(where);
   const uint32_t some[3] = {TEXTS, LETTERS, AGGREGATES};
   tsr_query query = {.dimensions = asked, .fill_unwritten = fill, .key_count = key_count, .keys = keys};
+  query.has_where = where;
+  query.where = above;
   query.aggregates = aggregates;
   query.aggregate_count = some[made_random(3)];
   query.threads = 1 + made_random(3);
@@ -226,12 +284,12 @@ static void check_query(const tsr_ranges *asked) {
   assert_int_equal(tsr_query_groups(run), count);
   for (uint64_t g = 0; g < count; g++) check_group(run, g, &found[g], query.aggregate_count);
   tsr_query_close(run);
+  check_cells(&query, asked);
 }
 
 static void begin(made_array *m) {
   array = m;
   dimensions = m->schema.dimension_count;
-  field_x = (tsr_node){.operation = TSR_OP_FIELD, .field = 0};
   field_a = (tsr_node){.operation = TSR_OP_FIELD, .field = dimensions};
   field_s = (tsr_node){.operation = TSR_OP_FIELD, .field = dimensions + 1};
   make_aggregates();
@@ -300,11 +358,162 @@ static void test_large_tiles(void **state) {
   }
 }
 
+/* ---- Threads, budgets, failures ---------------------------------------------------------------------------------- */
+
+/* Sums of REAL: (a + .1) * 1e3 / 7 and its square. */
+static tsr_node real_nodes[8];
+static uint32_t real_operands[5][2] = {{0, 1}, {2, 3}, {4, 5}, {6, 6}};
+static tsr_query_aggregate real_aggregates[4];
+
+static void make_reals(void) {
+  const double constants[3] = {.1, 1e3, 7};
+  const tsr_operation operations[4] = {TSR_OP_ADD, TSR_OP_MULTIPLY, TSR_OP_DIVIDE, TSR_OP_MULTIPLY};
+  real_nodes[0] = field_a;
+  for (uint32_t i = 0; i < 4; i++) {
+    const uint32_t n = i < 3 ? 2 * i + 2 : 7;
+    if (i < 3)
+      real_nodes[n - 1] =
+          (tsr_node){.operation = TSR_OP_CONSTANT, .value = {.type = TSR_VALUE_REAL, .as.real = constants[i]}};
+    real_nodes[n] = (tsr_node){.operation = operations[i], .operands = real_operands[i], .operand_count = 2};
+  }
+  for (uint32_t a = 0; a < 4; a++) {
+    real_aggregates[a] = (tsr_query_aggregate){.has_argument = true, .argument = {real_nodes, a % 2 ? 8 : 7}};
+    real_aggregates[a].function = a < 2 ? TSR_AGGREGATE_SUM : TSR_AGGREGATE_STDDEV;
+  }
+}
+
+/* Returns a hash of all bits of the results. */
+static uint64_t bits_of(tsr_query *query, unsigned threads, uint64_t memory) {
+  uint64_t hash = 0;
+  query->threads = threads;
+  query->memory_bytes = memory;
+  tsr_query_run *run = open_query(query);
+  for (uint64_t g = 0; g < tsr_query_groups(run); g++) {
+    for (uint32_t a = 0; a < query->aggregate_count; a++) {
+      tsr_value value;
+      assert_int_equal(tsr_query_aggregate_value(run, g, a, &value, NULL), TSR_OK);
+      hash = hash * 1099511628211u + value.type;
+      if (value.type == TSR_VALUE_REAL) hash = hash * 1099511628211u + value.as.unsigned_integer;
+    }
+  }
+  tsr_query_close(run);
+  return hash;
+}
+
+static void check_bits(void) {
+  make_reals();
+  for (unsigned i = 0; i < 6; i++) {
+    choose_keys(false);
+    tsr_query query = {.key_count = key_count, .keys = keys, .aggregate_count = 2 + 2 * made_random(2)};
+    query.aggregates = real_aggregates;
+    const uint64_t bits = bits_of(&query, 1, 0);
+    for (unsigned threads = 2; threads < 8; threads += 5) {
+      assert_int_equal(bits_of(&query, threads, 0), bits);
+      assert_int_equal(bits_of(&query, threads, 24 << 20), bits);
+      tsr_array_set_cache(&array->array, made_random(2) ? 0 : 1 << 20);
+    }
+  }
+}
+
+static void test_threads_change_no_bit(void **state) {
+  (void)state;
+  made_array m;
+  const int32_t extents[2] = {150, 200};
+  const uint64_t low[2] = {0, 0}, high[2] = {199, 199}, inner[2] = {20, 30}, outer[2] = {120, 130};
+  made_open(&m, true, 2, false, 0, 199, extents);
+  made_finish_grid(&m);
+  made_dense(&m, 1, low, high, value_of);
+  for (unsigned round = 0; round < 2; round++) {
+    if (round == 1) made_dense(&m, 2, inner, outer, value_of);
+    made_finish_dense(&m);
+    begin(&m);
+    check_bits();
+  }
+  made_close(&m);
+  for (unsigned round = 0; round < 20; round++) {
+    made_open(&m, false, 2, false, 0, 63, NULL);
+    m.schema.capacity = 4;
+    m.schema.allows_duplicates = round % 4 == 3;
+    made_random_sparse(&m, false, 6);
+    begin(&m);
+    check_bits();
+    made_close(&m);
+  }
+}
+
+/* More groups than there is memory for are TSR_BUDGET; each allocation fails in turn. */
+static void test_budget_and_failing_allocations(void **state) {
+  (void)state;
+  made_array m;
+  tsr_error error = {0};
+  tsr_query_run *run;
+  tsr_query query = {.threads = 1, .memory_bytes = 3 << 20, .aggregate_count = AGGREGATES, .aggregates = aggregates};
+  const int32_t extents[2] = {200, 200};
+  const uint64_t low[2] = {0, 0}, high[2] = {199, 199};
+  made_open(&m, true, 2, false, 0, 199, extents);
+  made_finish_grid(&m);
+  made_dense(&m, 1, low, high, value_of);
+  made_finish_dense(&m);
+  begin(&m);
+  choose_threshold();
+  tsr_node nodes[2] = {{.operation = TSR_OP_FIELD, .field = 0}, {.operation = TSR_OP_FIELD, .field = 1}};
+  for (uint32_t k = 0; k < 2; k++) keys[k] = (tsr_query_key){.expression = one_node(&nodes[k])};
+  query.key_count = 2;
+  query.keys = keys;
+  assert_int_equal(tsr_query_open(&m.snapshot, &query, &run, &error), TSR_BUDGET);
+  assert_non_null(strstr(error.message, "too many groups or values for memory_mb (3)"));
+  tsr_query_close(run);
+  query.memory_bytes = 0;
+  query.keys = &(tsr_query_key){.expression = one_node(&nodes[0])};
+  query.key_count = 1;
+  int code = TSR_NOMEM;
+  long allocations = 0;
+  for (; code == TSR_NOMEM; allocations++) {
+    m.memory.left = allocations;
+    code = tsr_query_open(&m.snapshot, &query, &run, &error);
+    m.memory.left = -1;
+    if (code == TSR_OK) assert_int_equal(tsr_query_groups(run), 200);
+    tsr_query_close(run);
+  }
+  assert_int_equal(code, TSR_OK);
+  assert_true(allocations > 20);
+  made_close(&m);
+}
+
+/* Errors of expressions say which one they are about. */
+static void test_faults_name_their_expression(void **state) {
+  (void)state;
+  made_array m;
+  tsr_error error = {0};
+  tsr_query_run *run;
+  uint32_t node;
+  const made_cell cells[2] = {{.at = {1}, .value = 7}, {.at = {2}, .value = 8}};
+  made_open(&m, false, 1, false, 0, 9, NULL);
+  made_sparse(&m, 1, 1, cells, 2, false, false);
+  begin(&m);
+  tsr_node nodes[3] = {field_a, {.operation = TSR_OP_CONSTANT}, {.operation = TSR_OP_MULTIPLY}};
+  nodes[1].value.type = TSR_VALUE_INTEGER;
+  nodes[1].value.as.integer = INT64_MAX;
+  nodes[2].operands = first_two;
+  nodes[2].operand_count = 2;
+  tsr_query_aggregate sum = {.function = TSR_AGGREGATE_SUM, .has_argument = true, .argument = {nodes, 3}};
+  const tsr_query query = {.aggregate_count = 1, .aggregates = &sum};
+  assert_int_equal(tsr_query_open(&m.snapshot, &query, &run, &error), TSR_ERROR);
+  assert_string_equal(error.message, "integer overflow");
+  assert_ptr_equal(tsr_query_fault(run, &node), &query.aggregates[0].argument);
+  assert_int_equal(node, 2);
+  tsr_query_close(run);
+  made_close(&m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dense_queries_equal_their_rows),
       cmocka_unit_test(test_sparse_queries_equal_their_rows),
       cmocka_unit_test(test_large_tiles),
+      cmocka_unit_test(test_threads_change_no_bit),
+      cmocka_unit_test(test_budget_and_failing_allocations),
+      cmocka_unit_test(test_faults_name_their_expression),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
