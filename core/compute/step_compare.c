@@ -25,19 +25,45 @@ DEFINE_COMPARE_INTEGERS(unequal, !=)
 DEFINE_COMPARE_INTEGERS(less, <)
 DEFINE_COMPARE_INTEGERS(less_equal, <=)
 
-/* A truth is made as a double, since SSE2 has no conversion of the 64-bit results of comparisons to bytes, but one of
- * doubles to 32 bits: so the loop makes vectors. */
-#define UNORDERED(x, y) (__builtin_isunordered(x, y) ? 1.0 : 0.0)
-#define DEFINE_COMPARE_REALS(name, TRUTH)                                                                              \
+typedef double pair_of_reals __attribute__((vector_size(16)));
+typedef int64_t pair_of_masks __attribute__((vector_size(16)));
+
+/* The cells at `xs`, or eight of the one value of a constant; *step is how far the next eight cells are. */
+static const double *eight_reals(const tsr_lane *lane, double *eight, uint32_t *step) {
+  *step = lane->constant ? 0 : 8;
+  if (!lane->constant) return lane->as.reals;
+  for (int k = 0; k < 8; k++) eight[k] = lane->as.reals[0];
+  return eight;
+}
+
+/* Eight cells at a time: a comparison of two doubles gives two masks of 64 bits, of which each keeps the bits of its
+ * cell's byte; the eight bytes are the disjunction of all. No compiler makes this of a plain loop for SSE2. */
+#define DEFINE_COMPARE_REALS(name, TEST)                                                                               \
   static void compare_reals_##name(const tsr_call *call) {                                                             \
-    const double *xs = call->a->as.reals, *ys = call->b->as.reals;                                                     \
+    uint32_t step_x, step_y, i = 0;                                                                                    \
+    double eight_x[8], eight_y[8];                                                                                     \
+    const double *xs = eight_reals(call->a, eight_x, &step_x), *ys = eight_reals(call->b, eight_y, &step_y);           \
     uint8_t *out = call->room->as.truths;                                                                              \
-    TSR_EACH2(double, xs, double, ys, out, (uint8_t)(int32_t)(TRUTH));                                                 \
+    for (; i + 8 <= call->count; i += 8, xs += step_x, ys += step_y) {                                                 \
+      pair_of_masks known = {0, 0}, unknown = {0, 0}, bits = {1, 1 << 8};                                              \
+      for (int k = 0; k < 8; k += 2, bits <<= 16) {                                                                    \
+        pair_of_reals x, y;                                                                                            \
+        memcpy(&x, xs + k, sizeof x);                                                                                  \
+        memcpy(&y, ys + k, sizeof y);                                                                                  \
+        known |= (pair_of_masks)(TEST)&bits;                                                                           \
+        unknown |= ((pair_of_masks)(x != x) | (pair_of_masks)(y != y)) & bits;                                         \
+      }                                                                                                                \
+      tsr__store64(out + i, (uint64_t)(known[0] | known[1]) << 1 | (uint64_t)(unknown[0] | unknown[1]));               \
+    }                                                                                                                  \
+    for (uint32_t k = 0; i < call->count; i++, k++) {                                                                  \
+      const double x = xs[k], y = ys[k];                                                                               \
+      out[i] = (uint8_t)((TEST) << 1 | __builtin_isunordered(x, y));                                                   \
+    }                                                                                                                  \
   }
-DEFINE_COMPARE_REALS(equal, (x == y ? 2.0 : 0.0) + UNORDERED(x, y))
-DEFINE_COMPARE_REALS(unequal, 2.0 - (x == y ? 2.0 : 0.0) - UNORDERED(x, y))
-DEFINE_COMPARE_REALS(less, (x < y ? 2.0 : 0.0) + UNORDERED(x, y))
-DEFINE_COMPARE_REALS(less_equal, (x <= y ? 2.0 : 0.0) + UNORDERED(x, y))
+DEFINE_COMPARE_REALS(equal, x == y)
+DEFINE_COMPARE_REALS(unequal, (x < y) | (x > y))
+DEFINE_COMPARE_REALS(less, x < y)
+DEFINE_COMPARE_REALS(less_equal, x <= y)
 
 /* ---- All other forms, by their order ------------------------------------------------------------------------------ */
 

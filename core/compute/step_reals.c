@@ -15,13 +15,13 @@
 #define DEFINE_REAL2(name, EXPRESSION)                                                                                 \
   static void real_##name(const tsr_call *call) {                                                                      \
     const double *xs = call->a->as.reals, *ys = call->b->as.reals;                                                     \
-    double *out = call->room->as.reals;                                                                                \
+    double *restrict out = call->room->as.reals;                                                                       \
     TSR_EACH2(double, xs, double, ys, out, EXPRESSION);                                                                \
   }
 #define DEFINE_REAL1(name, EXPRESSION)                                                                                 \
   static void real_##name(const tsr_call *call) {                                                                      \
     const double *xs = call->a->as.reals;                                                                              \
-    double *out = call->room->as.reals;                                                                                \
+    double *restrict out = call->room->as.reals;                                                                       \
     for (uint32_t i = 0; i < call->count; i++) {                                                                       \
       const double x = xs[i];                                                                                          \
       out[i] = EXPRESSION;                                                                                             \
