@@ -102,7 +102,7 @@ WORDS = [   # the text, a part of its error
     ("SELECT round(temp, 2) FROM t", "not evaluated over columns: "), ("SELECT lon, count(*) FROM t GROUP BY day", "neither a key of GROUP BY nor in an aggregate"), ("SELECT CASE WHEN lat < lon THEN temp ELSE n END FROM t", "in one branch, "),
     ("SELECT count(*) FROM t WHERE temp = name", "compares a number with text: 'temp = name'"), ("SELECT ? FROM t", "parameters are not allowed in tessera_query"), ("SELECT day FROM t WHERE :a", "parameters are not allowed in tessera_query"),
     ("SELECT " + "(" * 40 + "day" + ")" * 40 + " FROM t", None), ("SELECT " + "-" * 0 + "abs(" * 45 + "temp" + ")" * 45 + " FROM t", None), ("SELECT " + " + ".join(["temp"] * 150) + " FROM t", "nested deeper than 100"),
-    ("SELECT " + ", ".join(f"sum(temp + {i})" for i in range(65)) + " FROM t", "more than 64 aggregates"), ("SELECT sum(n * 9223372036854775807) FROM t", "integer overflow: 'n * 9223372036854775807'"),
+    ("SELECT " + ", ".join(f"sum(temp + {i})" for i in range(65)) + " FROM t", "more than 64 aggregates"), ("SELECT sum(n * 9223372036854775807) FROM t", "'n * 9223372036854775807'"),
     ("SELECT day AS k, count(*) FROM t GROUP BY 3", "GROUP BY term out of range"), ("SELECT count(*) FROM t HAVING 1 ORDER BY 9", None), ("SELECT day FROM t HAVING 1", None), ("SELECT count(*) FROM t('yesterday')", None),
     ("SELECT count(*) FROM t WHERE \"nosuch\" = 'nosuch'", "no such column"), ("SELECT abs(n - 9223372036854775807 - 1 - n) FROM t", None),
 ]
@@ -148,7 +148,7 @@ def test_differences_from_a_view_are_those_of_the_manual():
         finally:
             db.query("DROP TABLE temp.q")
     same(query("SELECT sum(n) FROM b"), [(9223372036854775807,)], "a part of the sum leaves 64 bits, the sum does not")
-    for text, words in (("SELECT sum(n) FROM b WHERE i < 2", "integer overflow"), ("SELECT n + 1 FROM b", "integer overflow: 'n + 1'"), ("SELECT u + 1 FROM b", "18446744073709551615 is past the integers of SQL")):
+    for text, words in (("SELECT sum(n) FROM b WHERE i < 2", "integer overflow"), ("SELECT n + 1 FROM b", "integer overflow past 64 bits: 'n + 1'"), ("SELECT u + 1 FROM b", "past the integers of SQL")):
         try:
             raise AssertionError(f"{text}: {query(text)}")
         except Error as e:
