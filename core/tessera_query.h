@@ -72,7 +72,7 @@ typedef struct tsr_value_table {
   uint32_t field; /* a dimension or attribute with one integer, BOOL, datetime or time per cell */
   int64_t low; /* of UINT64 fields, the bits of the number */
   uint64_t count; /* coordinates */
-  tsr_value_type type; /* INTEGER, REAL or TEXT: the type of all values that are not null */
+  tsr_value_type type; /* INTEGER, REAL or TEXT: the type of all values that are not null; NULL: all are */
   const tsr_value *values; /* [count]; borrowed as long as the query is open */
 } tsr_value_table;
 

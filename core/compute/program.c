@@ -283,6 +283,7 @@ static int copy_table(program_maker *m, const tsr_value_table *table, tsr_step *
 }
 
 static uint32_t add_table(program_maker *m, const tsr_node *node) {
+  if (node->table->type == TSR_VALUE_NULL) return add_null(m, TSR_VALUE_NULL);
   tsr_step step = {.operation = TSR_OP_TABLE, .form = node->table->type, .source = node, .field = node->table->field};
   const uint32_t before = m->program->step_count, number = add_step(m, step);
   if (m->rc == TSR_OK && number == before) m->rc = copy_table(m, node->table, step_at(m, number));

@@ -187,6 +187,10 @@ static void test_tables_give_a_value_for_each_coordinate(void **state) {
   const tsr_value_table nine = {.field = NUMBER, .low = 7, .count = 3, .type = TSR_VALUE_INTEGER, .values = values};
   EXPRESSION(found, {.operation = TSR_OP_TABLE, .table = &nine}, INTEGER(2), NODE(MULTIPLY, 2, 0, 1));
   EXPECT(found, NIL, NIL, NIL, 84);
+  const tsr_value_table none = {.field = NUMBER, .low = 7, .count = 1, .type = TSR_VALUE_NULL, .values = values + 1};
+  EXPRESSION(empty, {.operation = TSR_OP_TABLE, .table = &none}, WORD_OF("ab"), NODE(COALESCE, 2, 0, 1),
+             NODE(IS, 2, 2, 1));
+  EXPECT(empty, 1, 1, 1, 1);
 }
 
 static void test_an_error_comes_only_from_cells_that_need_it(void **state) {
