@@ -253,8 +253,8 @@ static void mask_operand(query_part *part, const tsr_vector *v, uint32_t count, 
 /* Fails if a number cannot be added as an integer of SQL. */
 static int check_unsigned(query_part *part, const query_measure *m, const tsr_vector *v, const tsr_operand *o,
                           uint32_t count, tsr_error *error) {
-  const tsr_expression *expression = part->run->expressions[m->argument];
   if (v->type != TSR_VALUE_UNSIGNED || !(m->measure.sum || m->measure.moments || m->measure.list)) return TSR_OK;
+  const tsr_expression *expression = part->run->expressions[m->argument];
   for (uint32_t r = 0; r < count; r++) {
     if (v->as.unsigned_integers[r] <= INT64_MAX || (o->nulls && o->nulls[r])) continue;
     part->fault = expression;
