@@ -168,13 +168,15 @@ int tsr__query_next_batch(tsr_query_run *run, tsr_error *error) {
 
 static int start_reader(tsr_query_run *run, tsr_error *error) {
   const tsr_query *query = &run->query;
-  const tsr_request request = {.dimensions = query->dimensions,
-                               .fields = run->fields,
-                               .fill_unwritten = query->fill_unwritten,
-                               .limit = query->limit,
-                               .memory_bytes = run->memory.limit,
-                               .threads = query->threads};
+  tsr_request request = {.dimensions = query->dimensions,
+                         .fields = run->fields,
+                         .fill_unwritten = query->fill_unwritten,
+                         .limit = query->limit,
+                         .memory_bytes = run->memory.limit,
+                         .threads = query->threads};
+  if (!query->read_all) TSR_TRY(tsr__query_where_predicates(run, &request.predicates, &request.predicate_count, error));
   TSR_TRY(tsr_reader_open(run->snapshot, &run->reader, error));
+  run->reader->request.untested = true;
   return tsr_reader_start(run->reader, &request, error);
 }
 

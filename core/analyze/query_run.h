@@ -200,6 +200,10 @@ int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, co
 /* Gives the result of a group. */
 void tsr__query_at_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value);
 
+/* Gives predicates that all cells satisfy which satisfy the WHERE. They live as long as the run. */
+int tsr__query_where_predicates(tsr_query_run *run, const tsr_predicate **predicates, uint32_t *count,
+                                tsr_error *error);
+
 /* Gives back the memory of the parts. */
 void tsr__query_parts_release(tsr_query_run *run);
 

@@ -284,7 +284,7 @@ static int load_untested_fields(tsr_dense_windows *w, tsr_error *error) {
     for (uint32_t c = 0; c < w->now.tiles[i].count; c++) {
       tsr_pinned_tile *pinned = w->now.tiles[i].candidates[c].pinned;
       if (!pinned) continue;
-      const int rc = tsr__tests_any(w->reader, pinned, error);
+      const int rc = w->reader->request.untested ? 1 : tsr__tests_any(w->reader, pinned, error);
       if (rc < 0) return rc;
       if (rc > 0) TSR_TRY(tsr__reader_request_fields(w->reader, pinned, error));
     }

@@ -425,7 +425,7 @@ static int fill_batch(dense_iterator *it, const read_dense_part *p, tsr_batch *b
 static int test_part(dense_iterator *it, tsr_error *error) {
   read_dense_part *p = &it->parts.list[it->parts.at];
   tsr_buffer *room = &it->reader->tests.passing;
-  if (it->reader->tests.count == 0) return TSR_OK;
+  if (it->reader->tests.count == 0 || it->reader->request.untested) return TSR_OK;
   const uint64_t first = p->cells ? 0 : p->first;
   room->size = 0;
   TSR_TRY(tsr__buffer_reserve(room, tsr__mul_sat(p->count, sizeof(uint32_t)), error));

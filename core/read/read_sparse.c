@@ -285,7 +285,7 @@ static int drop_deleted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
 /* Drops the cells that do not satisfy the predicates. */
 static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   uint32_t *cells;
-  if (it->reader->tests.count == 0 || tile->count == 0) return TSR_OK;
+  if (it->reader->tests.count == 0 || it->reader->request.untested || tile->count == 0) return TSR_OK;
   TSR_TRY(writable_selection(it, tile, &cells, error));
   TSR_TRY(tsr__tests_select(it->reader, tile->pinned, 0, tile->cells, &tile->count, cells, error));
   tile->cells = cells;

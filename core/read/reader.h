@@ -90,6 +90,9 @@ typedef struct tsr_reader_request { /* which cells and columns the start has req
   bool times; /* batches have the times of cells */
   bool distinct; /* sparse: of rows that are equal in the order's dimensions, one is enough */
   bool written_only; /* set between open and start: cells of a dense array that were never written are left out */
+  /* set between open and start: cells of tiles that are read come without being tested; the predicates only say which
+   * tiles, and unwritten cells, are left out */
+  bool untested;
   bool gives_unwritten; /* cells that were never written come in batches: they are selected, and pass all tests */
   bool is_part; /* the request is a part of another reader's, which has counted its fragments */
 } tsr_reader_request;

@@ -287,7 +287,30 @@ static void check_query(const tsr_ranges *asked) {
   check_cells(&query, asked);
 }
 
+/* ---- Reads of arrays ---- */
+static void give_own_statistics(tsr_fragment *fragment, const int32_t *min, const int32_t *max, uint64_t tiles) {
+  int32_t *both = made_array_of(fragment, 2, 4);
+  both[0] = INT32_MAX, both[1] = INT32_MIN;
+  for (uint64_t t = 0; t < tiles; t++) both[0] = TSR_MIN(both[0], min[t]), both[1] = TSR_MAX(both[1], max[t]);
+  tsr_statistics *own = made_array_of(fragment, fragment->metadata.slot_count, sizeof *own);
+  own[0] = (tsr_statistics){.count = 1, .value_size = 4};
+  own[0].min = (const uint8_t *)&both[0], own[0].max = (const uint8_t *)&both[1];
+  fragment->metadata.own_statistics = own;
+}
+
+static void give_statistics(made_array *m) {
+  for (uint64_t f = 0; f < m->snapshot.fragment_count; f++) {
+    tsr_fragment *fragment = m->fragments[f].fragment;
+    uint64_t *sums;
+    const tsr_statistics *s = made_statistics(m, fragment, &sums);
+    fragment->metadata.slots[1].statistics = made_array_of(fragment, 1, sizeof *s);
+    give_own_statistics(fragment, (const int32_t *)(const void *)s->min, (const int32_t *)(const void *)s->max,
+                        s->count);
+  }
+}
+
 static void begin(made_array *m) {
+  give_statistics(m);
   array = m;
   dimensions = m->schema.dimension_count;
   field_a = (tsr_node){.operation = TSR_OP_FIELD, .field = dimensions};
