@@ -1,0 +1,257 @@
+/* compile.c: makes a tsx_query of its text: parses it, lets SQLite prepare it, finds its table, resolves its names. */
+#include <string.h>
+
+#include "connection/errors.h"
+#include "query/functions_known.h"
+#include "query/names.h"
+#include "query/parse.h"
+#include "query/query.h"
+#include "table/address.h"
+
+/* ---- The text for SQLite's own parser ---------------------------------------------------------------------------- */
+
+static bool compile_keep(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+  (void)argument, (void)tree, (void)out;
+  return false;
+}
+
+/* SQLite may lack median and the like, so its parser is given total in their place. */
+static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+  if (tree->kind != TSX_EXPR_AGGREGATE || !tree->function->replaced) return false;
+  *(bool *)argument = true;
+  sqlite3_str_appendall(out, "total(");
+  tsx_words_append(out, tree->operands[0], compile_keep, NULL);
+  sqlite3_str_appendchar(out, 1, ')');
+  if (tree->filter) {
+    sqlite3_str_appendall(out, " FILTER (WHERE ");
+    tsx_words_append(out, tree->filter, compile_keep, NULL);
+    sqlite3_str_appendchar(out, 1, ')');
+  }
+  return true;
+}
+
+static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  const char *from = s->text;
+  for (uint32_t i = 0; i < s->item_count; i++) {
+    bool replaced = false;
+    if (!s->items[i].tree) continue;
+    tsx_words_until(out, s->items[i].tree, &from, compile_replace, &replaced);
+    if (!replaced || s->items[i].name) continue;
+    sqlite3_str_append(out, from, (int)(s->items[i].end - from));
+    char *words = sqlite3_mprintf("%.*s", (int)(s->items[i].end - s->items[i].begin), s->items[i].begin);
+    sqlite3_str_appendf(out, " AS \"%w\"", words ? words : "");
+    sqlite3_free(words);
+    from = s->items[i].end;
+  }
+  sqlite3_str_append(out, from, (int)(s->source_begin - from));
+  from = s->source_begin;
+  if (!s->schema && sqlite3_stricmp(home, "temp") != 0) sqlite3_str_appendf(out, "\"%w\".", home);
+  bool replaced;
+  if (s->having) tsx_words_until(out, s->having, &from, compile_replace, &replaced);
+  for (uint32_t i = 0; i < s->order_count; i++)
+    tsx_words_until(out, s->order[i].tree, &from, compile_replace, &replaced);
+  sqlite3_str_appendall(out, from);
+  char *text = sqlite3_str_finish(out);
+  s->prepared = text ? tsx_arena_copy(&s->arena, text, strlen(text)) : NULL;
+  sqlite3_free(text);
+  return s->prepared ? TSR_OK : tsx_out_of_memory(error);
+}
+
+/* Prepares a text and looks at its end: it must be one statement. *statement may be NULL. */
+static int compile_prepare(const tsx_connection *connection, const char *text, sqlite3_stmt **statement,
+                           tsr_error *error) {
+  sqlite3_stmt *prepared = NULL;
+  const char *tail = NULL;
+  int code = sqlite3_prepare_v2(connection->db, text, -1, &prepared, &tail);
+  if (code != SQLITE_OK) return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+  if (tail && tail[strspn(tail, " \t\r\n\f")]) {
+    sqlite3_finalize(prepared);
+    return tsx_fail(error, TSR_ERROR, "near \"%.20s\": syntax error", tail);
+  }
+  if (statement) *statement = prepared;
+  else sqlite3_finalize(prepared);
+  return TSR_OK;
+}
+
+/* ---- The table in FROM ------------------------------------------------------------------------------------------- */
+
+static tsx_table *compile_connected(const tsx_connection *connection, const char *schema, const char *name) {
+  for (tsx_table *t = connection->tables.arrays; t; t = t->next)
+    if (!sqlite3_stricmp(t->name, name) && !sqlite3_stricmp(t->schema_name, schema)) return t;
+  return NULL;
+}
+
+/* Looks a table up in one database. Returns 1 if it is there, and whether it is a view. */
+static int compile_look(const tsx_connection *connection, const char *schema, const char *name, bool *view,
+                        tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  char *text = sqlite3_mprintf(
+      "SELECT type FROM \"%w\".sqlite_schema WHERE type IN ('table', 'view') AND name = %Q COLLATE NOCASE", schema,
+      name);
+  if (!text) return tsx_out_of_memory(error);
+  int code = sqlite3_prepare_v2(connection->db, text, -1, &statement, NULL);
+  sqlite3_free(text);
+  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  if (code == SQLITE_ROW) *view = !strcmp((const char *)sqlite3_column_text(statement, 0), "view");
+  sqlite3_finalize(statement);
+  if (code == SQLITE_ROW || code == SQLITE_DONE) return code == SQLITE_ROW;
+  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+}
+
+/* Finds the database that a name without one means in temp: temp itself, main, or the first that has it. */
+static int compile_any(const tsx_connection *connection, const char *name, char **schema, bool *view,
+                       tsr_error *error) {
+  int found = compile_look(connection, "temp", name, view, error), code;
+  if (found < 0) return found;
+  if (found) return (*schema = sqlite3_mprintf("temp")) ? 1 : tsx_out_of_memory(error);
+  sqlite3_stmt *names = NULL;
+  code = tsx_schemas_prepare(connection->db, &names);
+  for (const char *next; code == SQLITE_OK && found == 0 && (next = tsx_schemas_next(names, &code));)
+    if ((found = compile_look(connection, next, name, view, error)) > 0 && !(*schema = sqlite3_mprintf("%s", next)))
+      found = tsx_out_of_memory(error);
+  sqlite3_finalize(names);
+  return found;
+}
+
+static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
+  const tsx_select *s = &query->select;
+  const char *given = s->schema ? s->schema : sqlite3_stricmp(home, "temp") != 0 ? home : NULL;
+  char *schema = NULL;
+  bool view = false;
+  int found;
+  if (!given) {
+    found = compile_any(query->connection, s->table, &schema, &view, error);
+  } else {
+    schema = sqlite3_mprintf("%s", given);
+    found = schema ? compile_look(query->connection, schema, s->table, &view, error) : tsx_out_of_memory(error);
+  }
+  if (found > 0 && !view) query->table = compile_connected(query->connection, schema, s->table);
+  sqlite3_free(schema);
+  if (found < 0) return found;
+  if (query->table) return tsx_table_ready(query->table, error);
+  return tsx_fail(error, TSR_ERROR, "FROM wants a table of tessera's: '%s' is %s", s->table,
+                  !found ? "none"
+                  : view ? "a view"
+                         : "a table of SQLite's");
+}
+
+/* ---- The query --------------------------------------------------------------------------------------------------- */
+
+int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
+                      tsr_error *error) {
+  tsr_error own = {0};
+  bool unknown;
+  *query = (tsx_query){.connection = connection};
+  int code = tsx_select_parse(text, &query->select, &unknown, error);
+  if (code < 0) { /* if SQLite does not take the text either, its message is the better one */
+    if (unknown && compile_prepare(connection, text, NULL, &own) < 0) *error = own;
+    return error->code;
+  }
+  code = compile_text(&query->select, home, error);
+  if (code == TSR_OK) code = compile_prepare(connection, query->select.prepared, NULL, error);
+  if (code == TSR_OK) code = compile_table(query, home, error);
+  if (code == TSR_OK) code = tsx_select_resolve(&query->select, query->table, error);
+  query->over_groups = query->select.has_aggregate || query->select.group_count > 0;
+  return code;
+}
+
+void tsx_query_release(tsx_query *query) {
+  for (tsx_bound_range *b = query->bounds; b; b = b->next) sqlite3_value_free(b->value);
+  tsx_select_free(&query->select);
+  *query = (tsx_query){0};
+}
+
+/* Returns the type that the column of an item is declared with. A CAST has the affinity of its type; other expressions
+ * have none. */
+static const char *compile_declared(const tsx_query *query, const tsx_expr *tree) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_NAME) return query->table->columns[tree->column].declared;
+  if (tree->kind != TSX_EXPR_CAST) return "";
+  char upper[32];
+  sqlite3_snprintf(sizeof upper, upper, "%s", tree->name);
+  for (char *p = upper; *p; p++) *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
+  return strstr(upper, "INT")                                                      ? "INT"
+         : strstr(upper, "CHAR") || strstr(upper, "CLOB") || strstr(upper, "TEXT") ? "TEXT"
+         : strstr(upper, "BLOB")                                                   ? ""
+         : strstr(upper, "REAL") || strstr(upper, "FLOA") || strstr(upper, "DOUB") ? "REAL"
+                                                                                   : "NUM";
+}
+
+/* Returns the name of a column as a view has it: that of a plain column is written as the table writes it. SQLite may have
+ * appended a number to `name`. */
+static char *compile_spelled(const tsx_query *query, const tsx_item *item, const char *name) {
+  const char *own = item->tree->kind == TSX_EXPR_NAME && !item->name && item->tree->column >= 0
+                        ? query->table->columns[item->tree->column].name
+                        : "";
+  const size_t size = strlen(own);
+  return sqlite3_strnicmp(own, name, (int)size) ? sqlite3_mprintf("%s", name)
+                                                : sqlite3_mprintf("%s%s", own, name + size);
+}
+
+int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  char *text = sqlite3_mprintf("SELECT * FROM (%s\n)", query->select.prepared);
+  int code = text ? compile_prepare(query->connection, text, &statement, error) : tsx_out_of_memory(error);
+  sqlite3_free(text);
+  if (code < 0) return code;
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  sqlite3_str_appendall(out, "CREATE TABLE x(");
+  for (uint32_t i = 0; i < query->select.item_count; i++) {
+    const char *name = sqlite3_column_name(statement, (int)i);
+    char *spelled = compile_spelled(query, &query->select.items[i], name ? name : "");
+    sqlite3_str_appendf(out, "%s\"%w\" %s", i ? ", " : "", spelled ? spelled : "",
+                        compile_declared(query, query->select.items[i].tree));
+    sqlite3_free(spelled);
+  }
+  sqlite3_str_appendchar(out, 1, ')');
+  const bool same = sqlite3_column_count(statement) == (int)query->select.item_count;
+  sqlite3_finalize(statement);
+  *declaration = sqlite3_str_finish(out);
+  if (!*declaration) return tsx_out_of_memory(error);
+  return same ? TSR_OK : tsx_fail(error, TSR_ERROR, "the number of columns is not the one that SQLite finds");
+}
+
+static bool compile_nothing(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+  if (tree->kind != TSX_EXPR_NAME || !tree->alias) return false;
+  tsx_words_append(out, tree->alias, compile_nothing, argument);
+  return true;
+}
+
+int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  sqlite3_str *text = sqlite3_str_new(query->connection->db);
+  sqlite3_str_appendall(text, "SELECT (");
+  tsx_words_append(text, tree, compile_nothing, NULL);
+  sqlite3_str_appendchar(text, 1, ')');
+  int code = tsx_rows_prepare(query->connection, text, NULL, &statement, error);
+  if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
+  if (code > 0 && !(*value = sqlite3_value_dup(sqlite3_column_value(statement, 0)))) code = tsx_out_of_memory(error);
+  sqlite3_finalize(statement);
+  return code < 0 ? code : TSR_OK;
+}
+
+int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error) {
+  *copy = (tsr_value){.type = TSR_VALUE_NULL};
+  switch (sqlite3_value_type(value)) {
+  case SQLITE_NULL: return TSR_OK;
+  case SQLITE_INTEGER:
+    copy->type = TSR_VALUE_INTEGER;
+    copy->as.integer = sqlite3_value_int64(value);
+    return TSR_OK;
+  case SQLITE_FLOAT:
+    copy->type = TSR_VALUE_REAL;
+    copy->as.real = sqlite3_value_double(value);
+    return TSR_OK;
+  case SQLITE_TEXT: break;
+  default: return tsx_fail(error, TSR_MISMATCH, "a blob");
+  }
+  const char *text = (const char *)sqlite3_value_text(value);
+  const uint64_t size = (uint64_t)sqlite3_value_bytes(value);
+  char *bytes = text ? tsx_arena_copy(&query->select.arena, text, size) : NULL;
+  if (!bytes) return tsx_out_of_memory(error);
+  copy->type = TSR_VALUE_TEXT;
+  copy->as.text.bytes = bytes;
+  copy->as.text.size = size;
+  return TSR_OK;
+}

@@ -1,0 +1,392 @@
+/* coordinates.c: evaluates expressions of one dimension, or of one enumerated attribute, by SQLite, once for each value
+ * that the column can have. A condition of WHERE leaves some of the values out, and so becomes ranges of the dimension. */
+#include <string.h>
+
+#include "connection/errors.h"
+#include "query/names.h"
+#include "query/query.h"
+#include "values/compare.h"
+
+bool tsx_axis_possible(const tsx_column *column) {
+  const tsr_field *field = column->description;
+  if (column->form == TSX_LABEL) return true;
+  if (!field->is_dimension || field->values_per_cell != 1) return false;
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+}
+
+/* ---- Which values an axis has ------------------------------------------------------------------------------------ */
+
+/* Loads a coordinate. Values of UINT64 keep their bits. */
+static int64_t axis_load(const tsr_field *field, const void *bytes) {
+  const uint64_t size = tsr_datatype_size(field->datatype);
+  return tsr_datatype_kind(field->datatype) == TSR_KIND_UNSIGNED ? (int64_t)tsx_load_unsigned(bytes, size)
+                                                                 : tsx_load_signed(bytes, size);
+}
+
+/* Narrows low..high to the values that the ranges hold. Returns false if none is left. */
+static bool axis_narrow(const tsr_field *field, const tsx_ranges *ranges, int64_t *low, int64_t *high) {
+  if (ranges->count == TSX_EVERYTHING) return true;
+  int64_t first = INT64_MAX, last = INT64_MIN;
+  for (int i = 0; i < ranges->count; i++) {
+    const tsr_range *r = &ranges->ranges[i];
+    int64_t a = r->low ? axis_load(field, r->low) : *low, b = r->high ? axis_load(field, r->high) : *high;
+    if (a < *low) a = *low;
+    if (b > *high) b = *high;
+    if (a > b) continue;
+    if (a < first) first = a;
+    if (b > last) last = b;
+  }
+  *low = first;
+  *high = last;
+  return first <= last;
+}
+
+static tsr_operation flipped(tsr_operation operation) {
+  switch (operation) {
+  case TSR_OP_LESS: return TSR_OP_GREATER;
+  case TSR_OP_LESS_EQUAL: return TSR_OP_GREATER_EQUAL;
+  case TSR_OP_GREATER: return TSR_OP_LESS;
+  case TSR_OP_GREATER_EQUAL: return TSR_OP_LESS_EQUAL;
+  default: return operation;
+  }
+}
+
+/* Adds `column op constant`, if the column is a dimension, as ranges. */
+static int bounds_add(tsx_query *query, int column, tsr_operation operation, const tsx_expr *constant,
+                      tsr_error *error) {
+  const tsx_column *shows = &query->table->columns[column];
+  const tsx_op op = operation == TSR_OP_EQUAL           ? TSX_EQ
+                    : operation == TSR_OP_LESS          ? TSX_LT
+                    : operation == TSR_OP_LESS_EQUAL    ? TSX_LE
+                    : operation == TSR_OP_GREATER       ? TSX_GT
+                    : operation == TSR_OP_GREATER_EQUAL ? TSX_GE
+                                                        : TSX_NE;
+  if (!shows->description->is_dimension || op == TSX_NE || !tsx_ranges_possible(shows)) return TSR_OK;
+  tsx_bound_range *bound = tsx_arena_take(&query->select.arena, sizeof *bound);
+  if (!bound) return tsx_out_of_memory(error);
+  bound->next = query->bounds;
+  bound->column = column;
+  query->bounds = bound;
+  const int code = tsx_query_constant(query, constant, &bound->value, error);
+  if (code < 0) return code;
+  const unsigned how = tsx_connection_text(query->connection) | TSX_PLAINLY;
+  const int type = sqlite3_value_type(bound->value);
+  bound->ranges.count = TSX_EVERYTHING;
+  const bool text = shows->form == TSX_DATETIME || !strcmp(shows->declared, "TEXT");
+  if (!text || type == SQLITE_TEXT) tsx_ranges_make(shows, op, bound->value, how, &bound->ranges);
+  if (bound->ranges.count == TSX_NO_MEMORY) return tsx_out_of_memory(error);
+  bound->set = (tsr_ranges){.ranges = bound->ranges.ranges,
+                            .count = bound->ranges.count < 0 ? 0 : (uint64_t)bound->ranges.count,
+                            .all = bound->ranges.count == TSX_EVERYTHING};
+  return TSR_OK;
+}
+
+/* Takes the comparisons with constants out of a conjunction. */
+static int bounds_find(tsx_query *query, const tsx_expr *tree, tsr_error *error) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
+    const int code = bounds_find(query, tree->operands[0], error);
+    return code < 0 ? code : bounds_find(query, tree->operands[1], error);
+  }
+  const bool between = tree->kind == TSX_EXPR_BETWEEN && !tree->negated;
+  if (tree->kind != TSX_EXPR_BINARY && !between) return TSR_OK;
+  const tsx_expr *left = tsx_expr_meaning(tree->operands[0]), *right = tsx_expr_meaning(tree->operands[1]);
+  if (left->kind == TSX_EXPR_NAME && right->field == TSX_FIELD_NONE) {
+    int code = bounds_add(query, left->column, between ? TSR_OP_GREATER_EQUAL : tree->operation, right, error);
+    if (code == TSR_OK && between && tree->operands[2]->field == TSX_FIELD_NONE)
+      code = bounds_add(query, left->column, TSR_OP_LESS_EQUAL, tree->operands[2], error);
+    return code;
+  }
+  if (!between && right->kind == TSX_EXPR_NAME && left->field == TSX_FIELD_NONE)
+    return bounds_add(query, right->column, flipped(tree->operation), left, error);
+  return TSR_OK;
+}
+
+/* Sets the ends of an axis. Returns 1; 0 if it has no values. */
+static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axis *axis) {
+  const tsx_column *shows = &query->table->columns[axis->column];
+  if (shows->form == TSX_LABEL) {
+    axis->low = 0;
+    axis->count = shows->enumeration->count;
+    axis->usable = axis->count <= TSX_COORDINATES_MAX;
+    return 1;
+  }
+  int64_t low = axis_load(shows->description, domain[shows->field].low),
+          high = axis_load(shows->description, domain[shows->field].high);
+  if (shows->description->datatype == TSR_UINT64 && (low < 0 || high < 0)) return 1; /* past INT64_MAX: not usable */
+  for (const tsx_bound_range *b = query->bounds; b; b = b->next)
+    if (b->column == axis->column && !axis_narrow(shows->description, &b->ranges, &low, &high)) return 0;
+  axis->low = low;
+  axis->count = (uint64_t)high - (uint64_t)low + 1;
+  axis->usable = axis->count >= 1 && axis->count <= TSX_COORDINATES_MAX;
+  return 1;
+}
+
+static int axes_make(tsx_query *query, tsr_error *error) {
+  const uint32_t columns = query->table->column_count;
+  query->axes = tsx_arena_take(&query->select.arena, columns * sizeof *query->axes);
+  if (!query->axes) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < columns; i++)
+    if (tsx_axis_possible(&query->table->columns[i])) query->axes[query->axis_count++].column = (int)i;
+  return TSR_OK;
+}
+
+static void axes_empty(tsx_query *query) {
+  for (uint32_t i = 0; i < query->axis_count; i++) {
+    query->axes[i].count = 0;
+    query->axes[i].usable = true;
+  }
+}
+
+int tsx_axes_none(tsx_query *query, tsr_error *error) {
+  const int code = axes_make(query, error);
+  if (code == TSR_OK) axes_empty(query);
+  return code;
+}
+
+int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error) {
+  const tsr_interval *domain = NULL;
+  if (query->select.where) {
+    const int code = bounds_find(query, query->select.where, error);
+    if (code < 0) return code;
+  }
+  int any = tsr_snapshot_non_empty_domain(snapshot->core, &domain, error);
+  if (any < 0) return any;
+  if (axes_make(query, error) < 0) return error->code;
+  for (uint32_t i = 0; i < query->axis_count && any; i++)
+    if (!axis_find(query, domain, &query->axes[i])) any = 0;
+  if (!any) axes_empty(query);
+  return any;
+}
+
+int tsx_axis_of(const tsx_query *query, const tsx_expr *tree) {
+  for (uint32_t i = 0; i < query->axis_count; i++)
+    if (query->axes[i].column == tree->field) return query->axes[i].usable ? (int)i : -1;
+  return -1;
+}
+
+int tsx_axis_of_dimension(const tsx_query *query, const tsx_expr *tree) {
+  return tree->field >= 0 && query->table->columns[tree->field].description->is_dimension ? tsx_axis_of(query, tree)
+                                                                                          : -1;
+}
+
+int tsx_axis_request(tsx_query *query, uint32_t number, const tsx_expr *tree, bool test, tsr_error *error) {
+  tsx_axis *axis = &query->axes[number];
+  tsx_arena *arena = &query->select.arena;
+  for (uint32_t i = 0; i < axis->tree_count; i++)
+    if (axis->tests[i] == test && tsx_expr_equal(axis->trees[i], tree)) return (int)i;
+  const uint32_t n = axis->tree_count;
+  if ((n & (n - 1)) == 0) {
+    const uint64_t room = n ? 2 * n : 1;
+    const tsx_expr **trees = tsx_arena_take(arena, room * sizeof *trees);
+    bool *tests = tsx_arena_take(arena, room * sizeof *tests);
+    tsr_value **values = tsx_arena_take(arena, room * sizeof *values);
+    if (!trees || !tests || !values) return tsx_out_of_memory(error);
+    for (uint32_t i = 0; i < n; i++) {
+      trees[i] = axis->trees[i];
+      tests[i] = axis->tests[i];
+    }
+    axis->trees = trees;
+    axis->tests = tests;
+    axis->values = values;
+  }
+  axis->trees[n] = tree;
+  axis->tests[n] = test;
+  return (int)axis->tree_count++;
+}
+
+/* ---- Evaluation -------------------------------------------------------------------------------------------------- */
+
+typedef struct axis_rows {
+  const tsx_query *query;
+  const tsx_axis *axis;
+  uint64_t row; /* counts from 1 */
+  int slot;
+  bool null; /* the column is null */
+} axis_rows;
+
+static int axis_next(tsx_rows *rows, tsr_error *error) {
+  axis_rows *r = rows->state;
+  (void)error;
+  return r->row++ < r->axis->count;
+}
+
+static int axis_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr_error *error) {
+  const axis_rows *r = rows->state;
+  (void)error;
+  const tsx_column *shows = &r->query->table->columns[r->axis->column];
+  const int64_t value = (int64_t)((uint64_t)r->axis->low + r->row - 1);
+  const tsr_column cells = {.values = (const uint8_t *)&value,
+                            .cell_size = tsr_datatype_size(shows->description->datatype)};
+  if (slot == r->slot && !r->null) tsx_column_result(context, shows, &cells, 0, false);
+  return TSR_OK;
+}
+
+static bool axis_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+  const axis_rows *r = argument;
+  if (tree->kind != TSX_EXPR_NAME) return false;
+  if (tree->alias) tsx_words_append(out, tree->alias, axis_replace, argument);
+  else tsx_slot_append(out, r->slot);
+  return true;
+}
+
+static void axis_slot(axis_rows *state) {
+  tsx_slots slots = {0};
+  state->slot = tsx_slot_take(&slots, tsx_slot_affinity(state->query->table->columns[state->axis->column].declared));
+}
+
+int tsx_axis_null(tsx_query *query, uint32_t number, const tsx_expr *tree, tsr_value *value, tsr_error *error) {
+  axis_rows state = {.query = query, .axis = &query->axes[number], .null = true};
+  tsx_rows rows = {.next = axis_next, .column = axis_column, .state = &state};
+  sqlite3_stmt *statement = NULL;
+  *value = (tsr_value){.type = TSR_VALUE_NULL};
+  axis_slot(&state);
+  sqlite3_str *text = sqlite3_str_new(query->connection->db);
+  sqlite3_str_appendall(text, "SELECT (");
+  tsx_words_append(text, tree, axis_replace, &state);
+  sqlite3_str_appendall(text, ")" TSX_ROWS_FROM);
+  int code = tsx_rows_prepare(query->connection, text, &rows, &statement, error);
+  if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
+  if (code > 0) code = tsx_query_copy(query, sqlite3_column_value(statement, 0), value, error);
+  sqlite3_finalize(statement);
+  return code;
+}
+
+static int axis_prepare(const tsx_query *query, const tsx_axis *axis, axis_rows *state, tsx_rows *rows,
+                        sqlite3_stmt **statement, tsr_error *error) {
+  axis_slot(state);
+  sqlite3_str *text = sqlite3_str_new(query->connection->db);
+  sqlite3_str_appendall(text, "SELECT ");
+  for (uint32_t i = 0; i < axis->tree_count; i++) {
+    sqlite3_str_appendall(text, i ? ", (" : "(");
+    tsx_words_append(text, axis->trees[i], axis_replace, state);
+    sqlite3_str_appendall(text, axis->tests[i] ? ") IS TRUE" : ")");
+  }
+  sqlite3_str_appendall(text, TSX_ROWS_FROM);
+  return tsx_rows_prepare(query->connection, text, rows, statement, error);
+}
+
+/* Copies a value; a text that equals the one before is shared with it. */
+static int axis_copy(tsx_query *query, sqlite3_stmt *statement, int i, const tsr_value *before, tsr_value *value,
+                     tsr_error *error) {
+  sqlite3_value *given = sqlite3_column_value(statement, i);
+  if (before && before->type == TSR_VALUE_TEXT && sqlite3_value_type(given) == SQLITE_TEXT) {
+    const char *text = (const char *)sqlite3_value_text(given);
+    if (text && before->as.text.size == (uint64_t)sqlite3_value_bytes(given) &&
+        !memcmp(text, before->as.text.bytes, before->as.text.size)) {
+      *value = *before;
+      return TSR_OK;
+    }
+  }
+  return tsx_query_copy(query, given, value, error);
+}
+
+static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, tsr_error *error) {
+  for (uint64_t row = 0; row < axis->count; row++) {
+    int code = tsx_rows_step(query->connection, statement, error);
+    if (code <= 0) return code;
+    for (uint32_t i = 0; i < axis->tree_count; i++) {
+      tsr_value *value = &axis->values[i][row];
+      if (axis->tests[i]) {
+        axis->kept[row] &= sqlite3_column_int(statement, (int)i) == 1;
+        continue;
+      }
+      code = axis_copy(query, statement, (int)i, row ? value - 1 : NULL, value, error);
+      if (code < 0)
+        return code == TSR_NOMEM ? code
+                                 : tsx_expr_fail(&query->select, axis->trees[i]->begin, axis->trees[i]->end,
+                                                 "not evaluated over columns: ", "blobs", error);
+    }
+  }
+  return TSR_OK;
+}
+
+static int axis_evaluate(tsx_query *query, tsx_axis *axis, tsr_error *error) {
+  axis_rows state = {.query = query, .axis = axis};
+  tsx_rows rows = {.next = axis_next, .column = axis_column, .state = &state};
+  sqlite3_stmt *statement = NULL;
+  bool tests = false;
+  for (uint32_t i = 0; i < axis->tree_count; i++) {
+    tests |= axis->tests[i];
+    if (axis->tests[i]) continue;
+    axis->values[i] = tsx_arena_take(&query->select.arena, axis->count * sizeof(tsr_value) + 8);
+    if (!axis->values[i]) return tsx_out_of_memory(error);
+  }
+  if (tests && !axis->kept) {
+    axis->kept = tsx_arena_take(&query->select.arena, axis->count + 1);
+    if (!axis->kept) return tsx_out_of_memory(error);
+    memset(axis->kept, 1, axis->count);
+  }
+  int code = axis_prepare(query, axis, &state, &rows, &statement, error);
+  if (code == TSR_OK) code = axis_fill(query, axis, statement, error);
+  sqlite3_finalize(statement);
+  return code;
+}
+
+/* Sets the type of a table of values: that of all values which are not null. */
+static int axis_type(tsx_query *query, const tsx_value_use *use, tsr_error *error) {
+  const tsx_axis *axis = &query->axes[use->axis];
+  tsr_value_table *table = use->table;
+  table->field = query->table->columns[axis->column].field;
+  table->low = axis->low;
+  table->count = axis->count;
+  table->values = axis->values[use->tree];
+  tsr_value_type type = TSR_VALUE_NULL;
+  for (uint64_t i = 0; i < axis->count; i++) {
+    const tsr_value_type other = table->values[i].type;
+    if (other == TSR_VALUE_NULL || other == type) continue;
+    if (type != TSR_VALUE_NULL)
+      return tsx_expr_fail(&query->select, use->words->begin, use->words->end,
+                           "INTEGER in one branch, REAL or TEXT in another: ", "CAST one of them", error);
+    type = other;
+  }
+  table->type = type;
+  return TSR_OK;
+}
+
+int tsx_axes_evaluate(tsx_query *query, tsr_error *error) {
+  int code = TSR_OK;
+  for (uint32_t a = 0; a < query->axis_count && code == TSR_OK; a++)
+    if (query->axes[a].tree_count) code = axis_evaluate(query, &query->axes[a], error);
+  for (const tsx_value_use *use = query->uses; use && code == TSR_OK; use = use->next)
+    code = axis_type(query, use, error);
+  return code;
+}
+
+/* ---- Ranges ------------------------------------------------------------------------------------------------------ */
+
+static int axis_ranges(tsx_query *query, const tsx_axis *axis, tsr_ranges *out, tsr_error *error) {
+  uint64_t count = 0, n = 0;
+  for (uint64_t i = 0; i < axis->count; i++) count += axis->kept[i] && (i == 0 || !axis->kept[i - 1]);
+  tsr_range *ranges = tsx_arena_take(&query->select.arena, (count + 1) * sizeof *ranges);
+  int64_t(*ends)[2] = tsx_arena_take(&query->select.arena, (count + 1) * sizeof *ends);
+  if (!ranges || !ends) return tsx_out_of_memory(error);
+  for (uint64_t i = 0; i < axis->count; i++) {
+    if (!axis->kept[i]) continue;
+    const int64_t value = (int64_t)((uint64_t)axis->low + i);
+    if (i == 0 || !axis->kept[i - 1]) ends[n++][0] = value;
+    ends[n - 1][1] = value;
+  }
+  for (uint64_t i = 0; i < n; i++) ranges[i] = (tsr_range){.low = &ends[i][0], .high = &ends[i][1]};
+  out->ranges = ranges;
+  out->count = n;
+  out->all = false;
+  return TSR_OK;
+}
+
+int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error) {
+  int code = TSR_OK;
+  for (uint32_t d = 0; d < query->table->schema->dimension_count; d++) dimensions[d] = (tsr_ranges){.all = true};
+  for (uint32_t a = 0; a < query->axis_count && code == TSR_OK; a++) {
+    const tsx_column *shows = &query->table->columns[query->axes[a].column];
+    if (query->axes[a].kept && shows->description->is_dimension)
+      code = axis_ranges(query, &query->axes[a], &dimensions[shows->field], error);
+  }
+  for (tsx_bound_range *b = query->bounds; b; b = b->next) {
+    tsr_ranges *first = &dimensions[query->table->columns[b->column].field];
+    b->set.also = first->also;
+    first->also = &b->set;
+  }
+  return code;
+}

@@ -1,0 +1,486 @@
+/* lower.c: makes expressions for the engine of what depends on several columns, or on attributes. A part that depends on
+ * one axis becomes a table of values (coordinates.c), a part without columns a constant; SQLite evaluates both. What is
+ * left are operators and functions that the engine has with SQLite's results. */
+#include <string.h>
+
+#include "connection/errors.h"
+#include "query/functions_known.h"
+#include "query/names.h"
+#include "query/query.h"
+#include "values/compare.h"
+#include "values/compare_times.h"
+
+#define OVER_COLUMNS "not evaluated over columns: "
+
+typedef struct lowering {
+  tsx_query *query;
+  tsr_node *nodes;
+  const tsx_expr **trees;
+  uint32_t count, room;
+  tsr_error *error;
+} lowering;
+
+/* Returns the number of a new node, or a TSR code < 0. */
+static int lower_node(lowering *l, tsr_operation operation, const tsx_expr *tree, const uint32_t *operands,
+                      uint32_t count) {
+  tsx_arena *arena = &l->query->select.arena;
+  if (l->count == TSR_EXPRESSION_NODES)
+    return tsx_expr_fail(&l->query->select, tree->begin, tree->end, "the expression is too long: ", "", l->error);
+  if (l->count == l->room) {
+    const uint32_t room = l->room ? 2 * l->room : 16;
+    tsr_node *nodes = tsx_arena_take(arena, room * sizeof *nodes);
+    const tsx_expr **trees = tsx_arena_take(arena, room * sizeof *trees);
+    if (!nodes || !trees) return tsx_out_of_memory(l->error);
+    for (uint32_t i = 0; i < l->count; i++) {
+      nodes[i] = l->nodes[i];
+      trees[i] = l->trees[i];
+    }
+    l->nodes = nodes;
+    l->trees = trees;
+    l->room = room;
+  }
+  uint32_t *copy = tsx_arena_take(arena, (count + 1) * sizeof *copy);
+  if (!copy) return tsx_out_of_memory(l->error);
+  for (uint32_t i = 0; i < count; i++) copy[i] = operands[i];
+  l->nodes[l->count] = (tsr_node){.operation = operation, .operands = copy, .operand_count = count};
+  l->trees[l->count] = tree;
+  return (int)l->count++;
+}
+
+static int lower_1(lowering *l, tsr_operation operation, const tsx_expr *tree, int a) {
+  const uint32_t operands[1] = {(uint32_t)a};
+  return a < 0 ? a : lower_node(l, operation, tree, operands, 1);
+}
+
+static int lower_2(lowering *l, tsr_operation operation, const tsx_expr *tree, int a, int b) {
+  const uint32_t operands[2] = {(uint32_t)a, (uint32_t)b};
+  return a < 0 ? a : b < 0 ? b : lower_node(l, operation, tree, operands, 2);
+}
+
+static int lower_refuse(const lowering *l, const tsx_expr *tree, const char *advice) {
+  return tsx_expr_fail(&l->query->select, tree->begin, tree->end, OVER_COLUMNS, advice, l->error);
+}
+
+static int lower_tree(lowering *l, const tsx_expr *tree);
+
+/* ---- Leaves ------------------------------------------------------------------------------------------------------ */
+
+static int lower_value(lowering *l, const tsx_expr *tree, const tsr_value *value) {
+  const int node = lower_node(l, TSR_OP_CONSTANT, tree, NULL, 0);
+  if (node >= 0) l->nodes[node].value = *value;
+  return node;
+}
+
+static int lower_integer(lowering *l, const tsx_expr *tree, int64_t integer) {
+  const tsr_value value = {.type = TSR_VALUE_INTEGER, .as.integer = integer};
+  return lower_value(l, tree, &value);
+}
+
+typedef enum affinity_applied { APPLY_NONE, APPLY_NUMBER, APPLY_TEXT } affinity_applied;
+
+/* Makes a constant, after the affinity of the other side of a comparison has been applied to it. */
+static int lower_constant(lowering *l, const tsx_expr *tree, affinity_applied affinity) {
+  sqlite3_value *given = NULL;
+  tsr_value value;
+  int code = tsx_query_constant(l->query, tree, &given, l->error);
+  if (code < 0) return code;
+  if (affinity == APPLY_NUMBER) (void)sqlite3_value_numeric_type(given);
+  if (affinity == APPLY_TEXT && sqlite3_value_type(given) != SQLITE_NULL) {
+    const char *text = (const char *)sqlite3_value_text(given);
+    value = (tsr_value){.type = TSR_VALUE_TEXT};
+    value.as.text.size = (uint64_t)sqlite3_value_bytes(given);
+    value.as.text.bytes = text ? tsx_arena_copy(&l->query->select.arena, text, value.as.text.size) : NULL;
+    code = value.as.text.bytes ? TSR_OK : tsx_out_of_memory(l->error);
+  } else {
+    code = tsx_query_copy(l->query, given, &value, l->error);
+  }
+  sqlite3_value_free(given);
+  if (code < 0) return code == TSR_MISMATCH ? lower_refuse(l, tree, "blobs") : code;
+  return lower_value(l, tree, &value);
+}
+
+static int lower_column(lowering *l, const tsx_expr *tree) {
+  const tsx_column *shows = &l->query->table->columns[tree->column];
+  if (shows->form == TSX_UINT64_SIGNED) return lower_refuse(l, tree, "the table has the option uint64=signed");
+  const int node = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
+  if (node >= 0) l->nodes[node].field = shows->field;
+  return node;
+}
+
+static int lower_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
+  tsx_arena *arena = &l->query->select.arena;
+  const int number = tsx_axis_request(l->query, axis, tree, false, l->error);
+  if (number < 0) return number;
+  for (tsx_value_use *use = l->query->uses; use; use = use->next)
+    if (use->axis == axis && use->tree == (uint32_t)number) {
+      const int again = lower_node(l, TSR_OP_TABLE, tree, NULL, 0);
+      if (again >= 0) l->nodes[again].table = use->table;
+      return again;
+    }
+  tsx_value_use *use = tsx_arena_take(arena, sizeof *use);
+  tsr_value_table *table = tsx_arena_take(arena, sizeof *table);
+  if (!use || !table) return tsx_out_of_memory(l->error);
+  *use = (tsx_value_use){.next = l->query->uses, .table = table, .axis = axis, .tree = (uint32_t)number, .words = tree};
+  l->query->uses = use;
+  const int node = lower_node(l, TSR_OP_TABLE, tree, NULL, 0);
+  if (node >= 0) l->nodes[node].table = table;
+  return node;
+}
+
+/* Makes a table of values, and for a label that is null the value of the expression then. */
+static int lower_axis(lowering *l, const tsx_expr *tree, uint32_t axis) {
+  tsr_value null = {.type = TSR_VALUE_NULL};
+  const int column = l->query->axes[axis].column;
+  const bool dimension = l->query->table->columns[column].description->is_dimension;
+  const int code =
+      dimension || tree->kind == TSX_EXPR_NAME ? TSR_OK : tsx_axis_null(l->query, axis, tree, &null, l->error);
+  if (code < 0) return code;
+  if (null.type == TSR_VALUE_NULL) return lower_table(l, tree, axis);
+  const int field = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
+  if (field >= 0) l->nodes[field].field = l->query->table->columns[column].field;
+  const int test = lower_1(l, TSR_OP_IS_NULL, tree, field), value = test < 0 ? test : lower_value(l, tree, &null);
+  const int table = value < 0 ? value : lower_table(l, tree, axis);
+  if (table < 0) return table;
+  const uint32_t operands[3] = {(uint32_t)test, (uint32_t)value, (uint32_t)table};
+  return lower_node(l, TSR_OP_CASE, tree, operands, 3);
+}
+
+/* ---- Comparisons ------------------------------------------------------------------------------------------------- */
+
+static bool is_time(const lowering *l, const tsx_expr *tree) {
+  tree = tsx_expr_meaning(tree);
+  return tree->kind == TSX_EXPR_NAME && l->query->table->columns[tree->column].form == TSX_DATETIME &&
+         tsx_axis_of(l->query, tree) < 0;
+}
+
+static bool is_constant(const tsx_expr *tree) { return tree->field == TSX_FIELD_NONE && !tree->has_aggregate; }
+
+/* Returns what SQLite applies to the other side of a comparison with this tree: columns and CASTs have an affinity. */
+static affinity_applied lower_affinity(const lowering *l, const tsx_expr *tree) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_CAST) {
+    const char *type = tree->name;
+    for (; *type; type++)
+      if (!sqlite3_strnicmp(type, "CHAR", 4) || !sqlite3_strnicmp(type, "TEXT", 4) ||
+          !sqlite3_strnicmp(type, "CLOB", 4))
+        return APPLY_TEXT;
+    return APPLY_NUMBER;
+  }
+  if (tree->kind != TSX_EXPR_NAME) return APPLY_NONE;
+  const char *declared = l->query->table->columns[tree->column].declared;
+  return !strcmp(declared, "INTEGER") || !strcmp(declared, "REAL") ? APPLY_NUMBER
+         : !strcmp(declared, "TEXT")                               ? APPLY_TEXT
+                                                                   : APPLY_NONE;
+}
+
+/* Makes a side of a comparison, to which the affinity of the other side is applied if it is a constant. */
+static int lower_side(lowering *l, const tsx_expr *tree, const tsx_expr *other) {
+  if (!is_constant(tree)) return lower_tree(l, tree);
+  return lower_constant(l, tree, lower_affinity(l, other));
+}
+
+/* Writes ranges as intervals that are sorted and disjoint. Returns their number. */
+static uint64_t lower_intervals(const tsx_ranges *ranges, int64_t (*intervals)[2]) {
+  uint64_t count = 0;
+  for (int i = 0; i < ranges->count; i++) {
+    const tsr_range *r = &ranges->ranges[i];
+    const int64_t low = r->low ? tsx_load_signed(r->low, 8) : INT64_MIN;
+    const int64_t high = r->high ? tsx_load_signed(r->high, 8) : INT64_MAX;
+    uint64_t place = count;
+    if (low > high) continue;
+    for (; place > 0 && intervals[place - 1][0] > low; place--) memcpy(intervals[place], intervals[place - 1], 16);
+    intervals[place][0] = low;
+    intervals[place][1] = high;
+    count++;
+  }
+  uint64_t merged = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    if (merged == 0 || intervals[merged - 1][1] < intervals[i][0]) memmove(intervals[merged++], intervals[i], 16);
+    else if (intervals[merged - 1][1] < intervals[i][1]) intervals[merged - 1][1] = intervals[i][1];
+  }
+  return merged;
+}
+
+/* Makes `column op constant` for a datetime that the engine compares as instants: the column lies in ranges. */
+static int lower_within(lowering *l, const tsx_expr *tree, const tsx_expr *column, tsr_operation operation,
+                        const tsx_expr *constant) {
+  static const struct {
+    tsr_operation operation;
+    tsx_op op;
+  } ops[] = {{TSR_OP_EQUAL, TSX_EQ},   {TSR_OP_LESS, TSX_LT},          {TSR_OP_LESS_EQUAL, TSX_LE},
+             {TSR_OP_GREATER, TSX_GT}, {TSR_OP_GREATER_EQUAL, TSX_GE}, {TSR_OP_UNEQUAL, TSX_EQ},
+             {TSR_OP_IS, TSX_EQ},      {TSR_OP_IS_NOT, TSX_EQ}};
+  column = tsx_expr_meaning(column);
+  const tsx_column *shows = &l->query->table->columns[column->column];
+  sqlite3_value *value = NULL;
+  tsx_ranges ranges = {0};
+  int code = tsx_query_constant(l->query, constant, &value, l->error), op = -1;
+  if (code < 0) return code;
+  const int type = sqlite3_value_type(value);
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    if (ops[i].operation == operation) op = (int)i;
+  if (type == SQLITE_TEXT && op >= 0)
+    tsx_ranges_make(shows, ops[op].op, value, tsx_connection_text(l->query->connection) | TSX_PLAINLY, &ranges);
+  sqlite3_value_free(value);
+  if (ranges.count == TSX_NO_MEMORY) return tsx_out_of_memory(l->error);
+  if (type == SQLITE_NULL) return lower_tree(l, constant);
+  if (type != SQLITE_TEXT || op < 0 || ranges.count < 0)
+    return lower_refuse(l, tree, "compare a datetime with ISO text");
+  int64_t(*intervals)[2] = tsx_arena_take(&l->query->select.arena, TSX_RANGES_MAX * sizeof *intervals);
+  if (!intervals) return tsx_out_of_memory(l->error);
+  const uint64_t count = lower_intervals(&ranges, intervals);
+  const int node = lower_1(l, TSR_OP_WITHIN, tree, lower_column(l, column));
+  if (node < 0) return node;
+  l->nodes[node].within = (tsr_interval_list){.intervals = (const int64_t(*)[2])intervals, .count = count};
+  if (operation == TSR_OP_IS || operation == TSR_OP_IS_NOT) {
+    const int truth = lower_2(l, TSR_OP_IS, tree, node, lower_integer(l, tree, 1));
+    return operation == TSR_OP_IS ? truth : lower_1(l, TSR_OP_NOT, tree, truth);
+  }
+  return operation == TSR_OP_UNEQUAL ? lower_1(l, TSR_OP_NOT, tree, node) : node;
+}
+
+static tsr_operation lower_flipped(tsr_operation operation) {
+  return operation == TSR_OP_LESS            ? TSR_OP_GREATER
+         : operation == TSR_OP_LESS_EQUAL    ? TSR_OP_GREATER_EQUAL
+         : operation == TSR_OP_GREATER       ? TSR_OP_LESS
+         : operation == TSR_OP_GREATER_EQUAL ? TSR_OP_LESS_EQUAL
+                                             : operation;
+}
+
+static int lower_compare(lowering *l, tsr_operation operation, const tsx_expr *tree, const tsx_expr *left,
+                         const tsx_expr *right) {
+  const bool is = operation == TSR_OP_IS || operation == TSR_OP_IS_NOT;
+  const bool null =
+      right->kind == TSX_EXPR_LITERAL && right->end - right->begin == 4 && !sqlite3_strnicmp(right->begin, "null", 4);
+  if (is && null)
+    return lower_1(l, operation == TSR_OP_IS ? TSR_OP_IS_NULL : TSR_OP_NOT_NULL, tree, lower_tree(l, left));
+  if (is_time(l, left) && is_constant(right)) return lower_within(l, tree, left, operation, right);
+  if (is_time(l, right) && is_constant(left)) return lower_within(l, tree, right, lower_flipped(operation), left);
+  if (is_time(l, left) || is_time(l, right)) return lower_refuse(l, tree, "compare a datetime with ISO text");
+  const int a = lower_side(l, left, right);
+  return lower_2(l, operation, tree, a, a < 0 ? a : lower_side(l, right, left));
+}
+
+static int lower_between(lowering *l, const tsx_expr *tree) {
+  const int low = lower_compare(l, TSR_OP_GREATER_EQUAL, tree, tree->operands[0], tree->operands[1]);
+  const int high = low < 0 ? low : lower_compare(l, TSR_OP_LESS_EQUAL, tree, tree->operands[0], tree->operands[2]);
+  const int both = lower_2(l, TSR_OP_AND, tree, low, high);
+  return tree->negated ? lower_1(l, TSR_OP_NOT, tree, both) : both;
+}
+
+static int lower_in(lowering *l, const tsx_expr *tree) {
+  const tsx_expr *left = tree->operands[0];
+  int node;
+  if (tree->count == 1) return lower_integer(l, tree, tree->negated);
+  if (is_time(l, left)) {
+    node = lower_compare(l, TSR_OP_EQUAL, tree, left, tree->operands[1]);
+    for (uint32_t i = 2; i < tree->count && node >= 0; i++)
+      node = lower_2(l, TSR_OP_OR, tree, node, lower_compare(l, TSR_OP_EQUAL, tree, left, tree->operands[i]));
+  } else {
+    uint32_t *operands = tsx_arena_take(&l->query->select.arena, tree->count * sizeof *operands);
+    if (!operands) return tsx_out_of_memory(l->error);
+    node = 0;
+    for (uint32_t i = 0; i < tree->count && node >= 0; i++) {
+      node = i ? lower_side(l, tree->operands[i], left) : lower_tree(l, left);
+      operands[i] = (uint32_t)node;
+    }
+    if (node >= 0) node = lower_node(l, TSR_OP_IN, tree, operands, tree->count);
+  }
+  return tree->negated ? lower_1(l, TSR_OP_NOT, tree, node) : node;
+}
+
+/* ---- LIKE and GLOB ----------------------------------------------------------------------------------------------- */
+
+typedef struct like_pattern {
+  bool glob;
+  char *text;
+} like_pattern;
+
+static int like_match(void *argument, const char *text, uint64_t size, tsr_error *error) {
+  const like_pattern *pattern = argument;
+  (void)size, (void)error;
+  return pattern->glob ? sqlite3_strglob(pattern->text, text) == 0 : sqlite3_strlike(pattern->text, text, 0) == 0;
+}
+
+/* Returns 1 if LIKE ignores case in this connection, 0 if not. */
+static int like_folds(const tsx_query *query, tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  sqlite3_str_appendall(text, "SELECT 'a' LIKE 'A'");
+  int code = tsx_rows_prepare(query->connection, text, NULL, &statement, error);
+  if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
+  if (code > 0) code = sqlite3_column_int(statement, 0);
+  sqlite3_finalize(statement);
+  return code;
+}
+
+static int lower_like(lowering *l, const tsx_expr *tree) {
+  tsx_arena *arena = &l->query->select.arena;
+  const bool glob = !strcmp(tree->name, "glob");
+  if (!is_constant(tree->operands[1])) return lower_refuse(l, tree, "the pattern is no constant");
+  const int folds = glob ? 1 : like_folds(l->query, l->error);
+  if (folds < 0) return folds;
+  if (!folds) return lower_refuse(l, tree, "LIKE, while PRAGMA case_sensitive_like is on");
+  sqlite3_value *value = NULL;
+  const int code = tsx_query_constant(l->query, tree->operands[1], &value, l->error);
+  if (code < 0) return code;
+  const char *text = sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+  like_pattern *pattern = tsx_arena_take(arena, sizeof *pattern);
+  if (pattern) pattern->glob = glob;
+  if (pattern && text) pattern->text = tsx_arena_copy(arena, text, (uint64_t)sqlite3_value_bytes(value));
+  sqlite3_value_free(value);
+  if (!pattern || (text && !pattern->text)) return tsx_out_of_memory(l->error);
+  if (!text) return lower_refuse(l, tree, "the pattern is no text");
+  const int node = lower_1(l, TSR_OP_MATCH, tree, lower_tree(l, tree->operands[0]));
+  if (node < 0) return node;
+  l->nodes[node].match = like_match;
+  l->nodes[node].match_argument = pattern;
+  return tree->negated ? lower_1(l, TSR_OP_NOT, tree, node) : node;
+}
+
+/* ---- Other nodes ------------------------------------------------------------------------------------------------- */
+
+static int lower_operands(lowering *l, tsr_operation operation, const tsx_expr *tree) {
+  uint32_t *operands = tsx_arena_take(&l->query->select.arena, (tree->count + 1) * sizeof *operands);
+  if (!operands) return tsx_out_of_memory(l->error);
+  for (uint32_t i = 0; i < tree->count; i++) {
+    const bool condition = tree->kind == TSX_EXPR_CASE && tree->base && i % 2 == 0 && i + 1 < tree->count;
+    const int node = condition ? lower_compare(l, TSR_OP_EQUAL, tree->operands[i], tree->base, tree->operands[i])
+                               : lower_tree(l, tree->operands[i]);
+    if (node < 0) return node;
+    operands[i] = (uint32_t)node;
+  }
+  return lower_node(l, operation, tree, operands, tree->count);
+}
+
+static bool lower_type_has(const char *type, const char *word) {
+  const int size = (int)strlen(word);
+  for (; *type; type++)
+    if (!sqlite3_strnicmp(type, word, size)) return true;
+  return false;
+}
+
+static int lower_cast(lowering *l, const tsx_expr *tree) {
+  const char *type = tree->name;
+  if (lower_type_has(type, "INT")) return lower_1(l, TSR_OP_TO_INTEGER, tree, lower_tree(l, tree->operands[0]));
+  if (!lower_type_has(type, "CHAR") && !lower_type_has(type, "CLOB") && !lower_type_has(type, "TEXT") &&
+      !lower_type_has(type, "BLOB") &&
+      (lower_type_has(type, "REAL") || lower_type_has(type, "FLOA") || lower_type_has(type, "DOUB")))
+    return lower_1(l, TSR_OP_TO_REAL, tree, lower_tree(l, tree->operands[0]));
+  return lower_refuse(l, tree, "of cells only CAST AS INTEGER and AS REAL are");
+}
+
+static int lower_function(lowering *l, const tsx_expr *tree) {
+  if (tree->function->cells == TSR_OP_COUNT) {
+    char *advice = sqlite3_mprintf("%s() of an attribute; dimensions, labels and results may have it", tree->name);
+    const int code = lower_refuse(l, tree, advice ? advice : "");
+    sqlite3_free(advice);
+    return code;
+  }
+  return lower_operands(l, tree->function->cells, tree);
+}
+
+static int lower_binary(lowering *l, const tsx_expr *tree) {
+  switch (tree->operation) {
+  case TSR_OP_EQUAL:
+  case TSR_OP_UNEQUAL:
+  case TSR_OP_LESS:
+  case TSR_OP_LESS_EQUAL:
+  case TSR_OP_GREATER:
+  case TSR_OP_GREATER_EQUAL:
+  case TSR_OP_IS:
+  case TSR_OP_IS_NOT: return lower_compare(l, tree->operation, tree, tree->operands[0], tree->operands[1]);
+  case TSR_OP_COUNT: return lower_refuse(l, tree, "IS TRUE and IS FALSE");
+  default: return lower_operands(l, tree->operation, tree);
+  }
+}
+
+static int lower_tree(lowering *l, const tsx_expr *tree) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->has_aggregate)
+    return tsx_expr_fail(&l->query->select, tree->begin, tree->end, "misuse of aggregate: ", "", l->error);
+  if (tree->field == TSX_FIELD_NONE) return lower_constant(l, tree, APPLY_NONE);
+  const int axis = tree->field >= 0 ? tsx_axis_of(l->query, tree) : -1;
+  if (axis >= 0) {
+    const tsx_column *shows = &l->query->table->columns[tree->field];
+    if (tree->kind != TSX_EXPR_NAME || !tsx_form_is_number(shows->form)) return lower_axis(l, tree, (uint32_t)axis);
+  }
+  switch (tree->kind) {
+  case TSX_EXPR_NAME: return lower_column(l, tree);
+  case TSX_EXPR_UNARY: return lower_operands(l, tree->operation, tree);
+  case TSX_EXPR_BINARY: return lower_binary(l, tree);
+  case TSX_EXPR_BETWEEN: return lower_between(l, tree);
+  case TSX_EXPR_IN: return lower_in(l, tree);
+  case TSX_EXPR_LIKE: return lower_like(l, tree);
+  case TSX_EXPR_CASE: return lower_operands(l, TSR_OP_CASE, tree);
+  case TSX_EXPR_CAST: return lower_cast(l, tree);
+  case TSX_EXPR_FUNCTION: return lower_function(l, tree);
+  case TSX_EXPR_CONCATENATE:
+    return lower_refuse(l, tree, "|| of an attribute; dimensions, labels and results may have it");
+  case TSX_EXPR_LITERAL:
+  case TSX_EXPR_AGGREGATE:
+  default: return lower_refuse(l, tree, "");
+  }
+}
+
+/* ---- Whole expressions ------------------------------------------------------------------------------------------- */
+
+static void lower_finish(const lowering *l, tsx_lowered *lowered) {
+  lowered->expression = (tsr_expression){.nodes = l->nodes, .count = l->count};
+  lowered->trees = l->trees;
+}
+
+int tsx_lower(tsx_query *query, const tsx_expr *const *trees, uint32_t count, tsx_lowered *lowered, tsr_error *error) {
+  lowering l = {.query = query, .error = error};
+  int node = lower_tree(&l, trees[0]);
+  for (uint32_t i = 1; i < count && node >= 0; i++)
+    node = lower_2(&l, TSR_OP_AND, trees[i], node, lower_tree(&l, trees[i]));
+  if (node < 0) return node;
+  lower_finish(&l, lowered);
+  return TSR_OK;
+}
+
+int tsx_lower_field(tsx_query *query, const tsx_expr *tree, int column, tsx_lowered *lowered, tsr_error *error) {
+  lowering l = {.query = query, .error = error};
+  const int node = lower_node(&l, TSR_OP_FIELD, tree, NULL, 0);
+  if (node < 0) return node;
+  l.nodes[node].field = query->table->columns[column].field;
+  lower_finish(&l, lowered);
+  return TSR_OK;
+}
+
+/* Says why the engine cannot evaluate a node. */
+static int lower_explain(const tsx_query *query, const tsx_lowered *lowered, uint32_t node, tsr_expression_fault fault,
+                         const tsr_value_type *types, tsr_error *error) {
+  const tsx_expr *tree = lowered->trees[node];
+  const tsr_node *n = &lowered->expression.nodes[node];
+  if (fault == TSR_FAULT_TEXT_NUMBER)
+    return tsx_expr_fail(&query->select, tree->begin, tree->end, "compares a number with text: ", "CAST one of them",
+                         error);
+  if (fault != TSR_FAULT_MIXED) return tsx_expr_fail(&query->select, tree->begin, tree->end, OVER_COLUMNS, "", error);
+  bool text = false;
+  for (uint32_t i = 0; i < n->operand_count; i++) text |= types[n->operands[i]] == TSR_VALUE_TEXT;
+  return tsx_expr_fail(&query->select, tree->begin, tree->end,
+                       text ? "TEXT in one branch, a number in another: " : "INTEGER in one branch, REAL in another: ",
+                       "CAST one of them", error);
+}
+
+int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error) {
+  const uint32_t count = lowered->expression.count;
+  tsr_value_type *types = sqlite3_malloc64(count * sizeof *types);
+  uint32_t node = UINT32_MAX;
+  tsr_expression_fault fault = TSR_FAULT_NONE;
+  if (!types) return tsx_out_of_memory(error);
+  memset(types, 0, count * sizeof *types);
+  for (uint32_t i = 0; i < count; i++) { /* a table of nothing but nulls has no type */
+    tsr_node *n = (tsr_node *)(uintptr_t)&lowered->expression.nodes[i]; /* of the arena */
+    if (n->operation != TSR_OP_TABLE || n->table->type != TSR_VALUE_NULL) continue;
+    n->operation = TSR_OP_CONSTANT;
+    n->value = (tsr_value){.type = TSR_VALUE_NULL};
+  }
+  int code = tsr_expression_types(query->table->schema, &lowered->expression, types, &node, &fault, error);
+  if (code == TSR_OK) *type = types[count - 1];
+  else if (code == TSR_MISMATCH && node < count) code = lower_explain(query, lowered, node, fault, types, error);
+  sqlite3_free(types);
+  return code;
+}

@@ -1,0 +1,227 @@
+/* names.c: finds what the names of a tessera_query mean. A column wins over an alias, except for a whole term of ORDER
+ * BY; an alias is an item of the SELECT, whose tree the name then stands for. */
+#include "query/names.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/errors.h"
+
+typedef struct names_scope {
+  tsx_select *select;
+  const tsx_table *table;
+  bool aliases; /* names of items are known */
+  tsr_error *error;
+} names_scope;
+
+static int names_combine(int a, int b) {
+  if (a == TSX_FIELD_NONE || a == b) return b;
+  return b == TSX_FIELD_NONE ? a : TSX_FIELD_MANY;
+}
+
+static int names_column(const tsx_table *table, const char *name) {
+  for (uint32_t i = 0; i < table->column_count; i++)
+    if (!sqlite3_stricmp(table->columns[i].name, name)) return (int)i;
+  return -1;
+}
+
+static tsx_expr *names_alias(const tsx_select *select, const char *name) {
+  for (uint32_t i = 0; i < select->item_count; i++)
+    if (select->items[i].name && !sqlite3_stricmp(select->items[i].name, name)) return select->items[i].tree;
+  return NULL;
+}
+
+static bool names_table(const tsx_select *select, const char *name) {
+  return !sqlite3_stricmp(name, select->alias ? select->alias : select->table);
+}
+
+static int names_find(const names_scope *scope, tsx_expr *tree) {
+  const tsx_select *s = scope->select;
+  if (!tree->table || names_table(s, tree->table)) {
+    tree->column = names_column(scope->table, tree->name);
+    tree->field = tree->column;
+    if (tree->column >= 0) return TSR_OK;
+    for (int i = 0; i < 3; i++)
+      if (!sqlite3_stricmp(scope->table->declared.hidden[i], tree->name) || !sqlite3_stricmp(tree->name, "rowid"))
+        return tsx_expr_fail(s, tree->begin, tree->end, "not evaluated over columns: ",
+                             "hidden columns; a time is written as in FROM t('2024-06-01')", scope->error);
+  }
+  if (!tree->table && scope->aliases && (tree->alias = names_alias(s, tree->name))) {
+    tree->field = tree->alias->field;
+    tree->has_aggregate = tree->alias->has_aggregate;
+    return TSR_OK;
+  }
+  return tsx_fail(scope->error, TSR_ERROR, "no such column: %s%s%s", tree->table ? tree->table : "",
+                  tree->table ? "." : "", tree->name);
+}
+
+static int names_resolve(const names_scope *scope, tsx_expr *tree) {
+  if (tree->kind == TSX_EXPR_NAME && tree->column < 0 && !tree->alias) return names_find(scope, tree);
+  if (tree->kind == TSX_EXPR_NAME) return TSR_OK;
+  int code = TSR_OK;
+  tree->field = TSX_FIELD_NONE;
+  tree->has_aggregate = tree->kind == TSX_EXPR_AGGREGATE;
+  tsx_expr *more[2] = {tree->base, tree->filter};
+  for (uint32_t i = 0; i < tree->count + 2 && code == TSR_OK; i++) {
+    tsx_expr *operand = i < tree->count ? tree->operands[i] : more[i - tree->count];
+    if (!operand) continue;
+    code = names_resolve(scope, operand);
+    tree->field = names_combine(tree->field, operand->field);
+    tree->has_aggregate |= operand->has_aggregate;
+  }
+  if (tree->kind == TSX_EXPR_AGGREGATE && tree->star) tree->field = TSX_FIELD_MANY;
+  return code;
+}
+
+/* ---- Items ------------------------------------------------------------------------------------------------------- */
+
+/* Makes the items of one * in `out`. */
+static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out, uint32_t *count) {
+  tsx_select *s = scope->select;
+  if (*star->star && !names_table(s, star->star))
+    return tsx_fail(scope->error, TSR_ERROR, "no such table: %s", star->star);
+  for (uint32_t i = 0; i < scope->table->column_count; i++) {
+    tsx_expr *tree = tsx_arena_take(&s->arena, sizeof *tree);
+    if (!tree) return tsx_out_of_memory(scope->error);
+    const char *name = scope->table->columns[i].name;
+    *tree = (tsx_expr){.kind = TSX_EXPR_NAME,
+                       .operation = TSR_OP_COUNT,
+                       .name = tsx_arena_copy(&s->arena, name, strlen(name)),
+                       .begin = star->begin,
+                       .end = star->end,
+                       .column = (int)i,
+                       .field = (int)i};
+    if (!tree->name) return tsx_out_of_memory(scope->error);
+    out[(*count)++] = (tsx_item){.tree = tree, .begin = star->begin, .end = star->end};
+  }
+  return TSR_OK;
+}
+
+static int names_items(names_scope *scope) {
+  tsx_select *s = scope->select;
+  uint64_t room = 0;
+  for (uint32_t i = 0; i < s->item_count; i++) room += s->items[i].tree ? 1 : scope->table->column_count;
+  tsx_item *items = tsx_arena_take(&s->arena, (room + 1) * sizeof *items);
+  if (!items) return tsx_out_of_memory(scope->error);
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < s->item_count; i++) {
+    const tsx_item *item = &s->items[i];
+    if (item->tree) items[count++] = *item;
+    const int code = item->tree ? names_resolve(scope, item->tree) : names_expand(scope, item, items, &count);
+    if (code < 0) return code;
+  }
+  s->items = items;
+  s->item_count = count;
+  if (count > TSR_QUERY_COLUMNS) return tsx_fail(scope->error, TSR_ERROR, "more than %u columns", TSR_QUERY_COLUMNS);
+  return TSR_OK;
+}
+
+/* Returns the number that a term of GROUP BY or ORDER BY is, or 0 if it is none. */
+static uint64_t names_ordinal(const tsx_expr *tree) {
+  while (tree->kind == TSX_EXPR_UNARY && tree->operation == TSR_OP_PLUS) tree = tree->operands[0];
+  if (tree->kind != TSX_EXPR_LITERAL) return 0;
+  if (!isdigit((unsigned char)tree->begin[0])) return 0;
+  char *end;
+  const bool hex = tree->end - tree->begin > 2 && (tree->begin[1] == 'x' || tree->begin[1] == 'X');
+  const uint64_t n = strtoull(tree->begin, &end, hex ? 16 : 10);
+  if (end != tree->end) return 0;
+  return n ? n : UINT64_MAX;
+}
+
+/* Resolves a term of GROUP BY or ORDER BY, which may be the number of an item. *item is the item's number, or -1. */
+static int names_term(names_scope *scope, tsx_expr **term, bool order, uint32_t number, int *item) {
+  tsx_select *s = scope->select;
+  const uint64_t ordinal = names_ordinal(*term);
+  static const char *const endings[] = {"th", "st", "nd", "rd"};
+  *item = -1;
+  if (ordinal > s->item_count) {
+    const uint32_t n = number + 1;
+    const char *ending = n % 10 <= 3 && (n % 100) / 10 != 1 ? endings[n % 10] : "th";
+    return tsx_fail(scope->error, TSR_ERROR, "%u%s %s BY term out of range - should be between 1 and %u", n, ending,
+                    order ? "ORDER" : "GROUP", s->item_count);
+  }
+  if (ordinal) {
+    *item = (int)ordinal - 1;
+    *term = s->items[*item].tree;
+    return TSR_OK;
+  }
+  if (order && (*term)->kind == TSX_EXPR_NAME && !(*term)->table)
+    for (uint32_t i = 0; i < s->item_count; i++)
+      if (s->items[i].name && !sqlite3_stricmp(s->items[i].name, (*term)->name)) {
+        *item = (int)i;
+        *term = s->items[i].tree;
+        return TSR_OK;
+      }
+  return names_resolve(scope, *term);
+}
+
+/* ---- Keys and bare columns --------------------------------------------------------------------------------------- */
+
+int tsx_select_key(const tsx_select *select, const tsx_expr *tree) {
+  for (uint32_t i = 0; i < select->group_count; i++)
+    if (tsx_expr_equal(select->group[i], tree)) return (int)i;
+  return -1;
+}
+
+static int names_bare(const tsx_select *s, const tsx_expr *tree, tsr_error *error) {
+  const tsx_expr *meaning = tsx_expr_meaning(tree);
+  if (meaning->field == TSX_FIELD_NONE || meaning->kind == TSX_EXPR_AGGREGATE || tsx_select_key(s, meaning) >= 0)
+    return TSR_OK;
+  if (meaning->kind == TSX_EXPR_NAME)
+    return tsx_fail(error, TSR_ERROR, "'%.*s' is neither a key of GROUP BY nor in an aggregate",
+                    (int)(tree->end - tree->begin), tree->begin);
+  int code = meaning->base ? names_bare(s, meaning->base, error) : TSR_OK;
+  for (uint32_t i = 0; i < meaning->count && code == TSR_OK; i++) code = names_bare(s, meaning->operands[i], error);
+  return code;
+}
+
+/* SELECT DISTINCT over cells: the items are the keys. */
+static int names_distinct(names_scope *scope) {
+  tsx_select *s = scope->select;
+  if (!(s->group = tsx_arena_take(&s->arena, s->item_count * sizeof *s->group))) return tsx_out_of_memory(scope->error);
+  for (uint32_t i = 0; i < s->item_count; i++)
+    if (tsx_select_key(s, s->items[i].tree) < 0) s->group[s->group_count++] = s->items[i].tree;
+  s->distinct = false;
+  return TSR_OK;
+}
+
+static int names_groups(names_scope *scope) {
+  tsx_select *s = scope->select;
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < s->item_count; i++) s->has_aggregate |= s->items[i].tree->has_aggregate;
+  for (uint32_t i = 0; i < s->order_count; i++) s->has_aggregate |= s->order[i].tree->has_aggregate;
+  s->has_aggregate |= s->having && s->having->has_aggregate;
+  if (s->distinct && !s->has_aggregate && s->group_count == 0) code = names_distinct(scope);
+  if (s->group_count > TSR_QUERY_KEYS)
+    return tsx_fail(scope->error, TSR_ERROR, "more than %u keys of GROUP BY", TSR_QUERY_KEYS);
+  if (s->group_count == 0 && !s->has_aggregate) {
+    if (s->having) return tsx_fail(scope->error, TSR_ERROR, "HAVING clause on a non-aggregate query");
+    return code;
+  }
+  for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = names_bare(s, s->items[i].tree, scope->error);
+  for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++) code = names_bare(s, s->order[i].tree, scope->error);
+  if (code == TSR_OK && s->having) code = names_bare(s, s->having, scope->error);
+  return code;
+}
+
+int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *error) {
+  names_scope scope = {.select = select, .table = table, .error = error};
+  int code = names_items(&scope), item;
+  scope.aliases = true;
+  if (code == TSR_OK && select->where) code = names_resolve(&scope, select->where);
+  for (uint32_t i = 0; i < select->group_count && code == TSR_OK; i++)
+    code = names_term(&scope, &select->group[i], false, i, &item);
+  if (code == TSR_OK && select->having) code = names_resolve(&scope, select->having);
+  for (uint32_t i = 0; i < select->order_count && code == TSR_OK; i++)
+    code = names_term(&scope, &select->order[i].tree, true, i, &select->order[i].item);
+  tsx_expr *const constants[] = {select->limit, select->offset, select->times[0], select->times[1]};
+  for (int i = 0; i < 4 && code == TSR_OK; i++) {
+    if (!constants[i]) continue;
+    code = names_resolve(&scope, constants[i]);
+    if (code == TSR_OK && (constants[i]->field != TSX_FIELD_NONE || constants[i]->has_aggregate))
+      code = tsx_expr_fail(select, constants[i]->begin, constants[i]->end,
+                           "not evaluated over columns: ", "a constant is wanted here", error);
+  }
+  return code == TSR_OK ? names_groups(&scope) : code;
+}

@@ -1,0 +1,672 @@
+/* parse.c: parses the text of a tessera_query by recursive descent, with SQLite's precedence of operators. It takes a
+ * part of SQLite's grammar and nothing else: SQLite prepares every text that passes. */
+#include "query/parse.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "query/functions_known.h"
+#include "text/tokens.h"
+
+#define PARSE_DEPTH_MAX 100
+#define OVER_CELLS      "not evaluated over columns: "
+
+typedef struct query_parser {
+  tsx_select *select;
+  tsx_tokens tokens;
+  tsx_token token; /* the current one: operators of two characters are one */
+  const char *last_end; /* of the token before */
+  uint32_t depth;
+  bool unknown;
+  tsr_error *error;
+} query_parser;
+
+/* ---- Tokens ------------------------------------------------------------------------------------------------------ */
+
+static void parse_merge(query_parser *p) {
+  static const char *const pairs[] = {"<=", ">=", "<>", "!=", "==", "<<", ">>", "||", "->", NULL};
+  p->token = p->tokens.token;
+  if (p->token.kind != TSX_TOKEN_MARK) return;
+  for (const char *const *pair = pairs; *pair; pair++)
+    if (p->token.text[0] == (*pair)[0] && p->token.text[1] == (*pair)[1]) {
+      tsx_tokens_next(&p->tokens);
+      p->token.size = 2;
+      return;
+    }
+}
+
+static void parse_advance(query_parser *p) {
+  p->last_end = p->token.text + p->token.size;
+  tsx_tokens_next(&p->tokens);
+  parse_merge(p);
+}
+
+static bool at(const query_parser *p, const char *word) { return tsx_token_is(&p->token, word); }
+
+static bool take(query_parser *p, const char *word) {
+  if (!at(p, word)) return false;
+  parse_advance(p);
+  return true;
+}
+
+/* Returns true if the token after the current one is this word. */
+static bool parse_follows(const query_parser *p, const char *word) {
+  tsx_tokens ahead = p->tokens;
+  tsx_tokens_next(&ahead);
+  return tsx_token_is(&ahead.token, word);
+}
+
+static int parse_syntax(query_parser *p) {
+  if (p->error->code) return p->error->code;
+  p->unknown = true;
+  if (p->token.kind == TSX_TOKEN_END) return tsx_fail(p->error, TSR_ERROR, "incomplete input");
+  return tsx_fail(p->error, TSR_ERROR, "near \"%.*s\": syntax error", (int)p->token.size, p->token.text);
+}
+
+static tsx_expr *parse_refuse(query_parser *p, const char *begin, const char *end, const char *why) {
+  if (!p->error->code) tsx_expr_fail(p->select, begin, end, OVER_CELLS, why, p->error);
+  return NULL;
+}
+
+static tsx_expr *parse_lost(query_parser *p) {
+  parse_syntax(p);
+  return NULL;
+}
+
+static int parse_expect(query_parser *p, const char *word) { return take(p, word) ? TSR_OK : parse_syntax(p); }
+
+/* ---- Nodes ------------------------------------------------------------------------------------------------------- */
+
+static tsx_expr *parse_node(query_parser *p, tsx_expr_kind kind, const char *begin) {
+  tsx_expr *tree = tsx_arena_take(&p->select->arena, sizeof *tree);
+  if (!tree) {
+    tsx_out_of_memory(p->error);
+    return NULL;
+  }
+  tree->kind = kind;
+  tree->operation = TSR_OP_COUNT;
+  tree->begin = begin;
+  tree->end = p->last_end;
+  tree->field = TSX_FIELD_NONE;
+  tree->column = -1;
+  return tree;
+}
+
+static bool parse_operand(query_parser *p, tsx_expr *tree, tsx_expr *operand) {
+  if (!operand) return false;
+  if ((tree->count & (tree->count - 1)) == 0) { /* 0, 1, 2, 4, ...: the room is used up */
+    tsx_expr **more = tsx_arena_take(&p->select->arena, (tree->count ? 2 * tree->count : 1) * sizeof *more);
+    if (!more) return tsx_out_of_memory(p->error) == TSR_OK;
+    if (tree->count) memcpy(more, tree->operands, tree->count * sizeof *more);
+    tree->operands = more;
+  }
+  tree->operands[tree->count++] = operand;
+  tree->end = p->last_end;
+  return true;
+}
+
+static char *parse_name_text(query_parser *p) {
+  char *name = tsx_arena_take(&p->select->arena, p->token.size + 1);
+  if (!name) tsx_out_of_memory(p->error);
+  else tsx_token_copy(&p->token, name);
+  return name;
+}
+
+static tsx_expr *parse_expression(query_parser *p);
+static tsx_expr *parse_not(query_parser *p);
+
+/* ---- Primary expressions ----------------------------------------------------------------------------------------- */
+
+static tsx_expr *parse_list(query_parser *p, tsx_expr *tree) {
+  do
+    if (!parse_operand(p, tree, parse_expression(p))) return NULL;
+  while (take(p, ","));
+  if (parse_expect(p, ")") < 0) return NULL;
+  tree->end = p->last_end;
+  return tree;
+}
+
+static tsx_expr *parse_case(query_parser *p, const char *begin) {
+  tsx_expr *tree = parse_node(p, TSX_EXPR_CASE, begin);
+  parse_advance(p);
+  if (!tree) return NULL;
+  if (!at(p, "WHEN") && !(tree->base = parse_expression(p))) return NULL;
+  if (!at(p, "WHEN")) return parse_lost(p);
+  while (take(p, "WHEN"))
+    if (!parse_operand(p, tree, parse_expression(p)) || parse_expect(p, "THEN") < 0 ||
+        !parse_operand(p, tree, parse_expression(p)))
+      return NULL;
+  if (take(p, "ELSE") && !parse_operand(p, tree, parse_expression(p))) return NULL;
+  if (parse_expect(p, "END") < 0) return NULL;
+  tree->end = p->last_end;
+  return tree;
+}
+
+static tsx_expr *parse_cast(query_parser *p, const char *begin) {
+  tsx_expr *tree = parse_node(p, TSX_EXPR_CAST, begin);
+  parse_advance(p);
+  if (!tree || parse_expect(p, "(") < 0 || !parse_operand(p, tree, parse_expression(p)) || parse_expect(p, "AS") < 0)
+    return NULL;
+  const char *type = p->token.text;
+  if (p->token.kind != TSX_TOKEN_WORD) return parse_lost(p);
+  while (p->token.kind == TSX_TOKEN_WORD) parse_advance(p);
+  if (!(tree->name = tsx_arena_copy(&p->select->arena, type, (uint64_t)(p->last_end - type)))) {
+    tsx_out_of_memory(p->error);
+    return NULL;
+  }
+  if (parse_expect(p, ")") < 0) return NULL;
+  tree->end = p->last_end;
+  return tree;
+}
+
+/* Finds the function of a call, and refuses what is not among those known. */
+static bool parse_which(query_parser *p, tsx_expr *tree) {
+  tree->function = tree->star ? tsx_function_find("count", 0) : tsx_function_find(tree->name, tree->count);
+  if (tree->star && sqlite3_stricmp(tree->name, "count") != 0) tree->function = NULL;
+  if (tree->function) {
+    tree->kind = tree->function->aggregate ? TSX_EXPR_AGGREGATE : TSX_EXPR_FUNCTION;
+    if (tree->kind == TSX_EXPR_AGGREGATE || !tree->distinct) return true;
+  }
+  if (tree->distinct || tsx_function_known(tree->name)) {
+    p->unknown = true; /* SQLite knows how many arguments the function takes */
+    tsx_expr_fail(p->select, tree->begin, tree->end, OVER_CELLS, "", p->error);
+    return false;
+  }
+  p->unknown = true; /* "no such function", if SQLite has none of that name */
+  char *advice = sqlite3_mprintf("%s() is not among the functions of tessera_query", tree->name);
+  tsx_expr_fail(p->select, tree->begin, tree->end, OVER_CELLS, advice ? advice : "", p->error);
+  sqlite3_free(advice);
+  return false;
+}
+
+/* Parses FILTER and refuses OVER behind the arguments of a call. */
+static tsx_expr *parse_behind_call(query_parser *p, tsx_expr *tree) {
+  if (at(p, "FILTER") && parse_follows(p, "(")) {
+    parse_advance(p);
+    parse_advance(p);
+    if (parse_expect(p, "WHERE") < 0 || !(tree->filter = parse_expression(p)) || parse_expect(p, ")") < 0) return NULL;
+    tree->end = p->last_end;
+    if (tree->kind != TSX_EXPR_AGGREGATE) return parse_lost(p);
+  }
+  if (at(p, "OVER")) {
+    for (int open = 0; p->token.kind != TSX_TOKEN_END && p->token.kind != TSX_TOKEN_BAD;) {
+      open += at(p, "(") - at(p, ")");
+      const bool last = at(p, ")") && open == 0;
+      parse_advance(p);
+      if (last) break;
+    }
+    return parse_refuse(p, tree->begin, p->last_end, "window functions");
+  }
+  return tree;
+}
+
+static tsx_expr *parse_call(query_parser *p, char *name, const char *begin) {
+  tsx_expr *tree = parse_node(p, TSX_EXPR_FUNCTION, begin);
+  parse_advance(p); /* the parenthesis */
+  if (!tree) return NULL;
+  tree->name = name;
+  if (take(p, "*")) tree->star = true;
+  else if (take(p, "DISTINCT")) tree->distinct = true;
+  else take(p, "ALL");
+  if (tree->star || at(p, ")")) {
+    if (parse_expect(p, ")") < 0) return NULL;
+  } else if (!parse_list(p, tree)) {
+    return NULL;
+  }
+  tree->end = p->last_end;
+  return parse_which(p, tree) ? parse_behind_call(p, tree) : NULL;
+}
+
+/* Parses a name, with its table, or a call. */
+static tsx_expr *parse_named(query_parser *p, const char *begin) {
+  const bool word = p->token.kind == TSX_TOKEN_WORD;
+  char *name = parse_name_text(p);
+  parse_advance(p);
+  if (!name) return NULL;
+  if (word && at(p, "(")) {
+    for (char *c = name; *c; c++) *c = (char)tolower((unsigned char)*c);
+    return parse_call(p, name, begin);
+  }
+  tsx_expr *tree = parse_node(p, TSX_EXPR_NAME, begin);
+  if (!tree) return NULL;
+  tree->name = name;
+  if (take(p, ".")) {
+    if (p->token.kind != TSX_TOKEN_WORD && p->token.kind != TSX_TOKEN_NAME) return parse_lost(p);
+    tree->table = name;
+    if (!(tree->name = parse_name_text(p))) return NULL;
+    parse_advance(p);
+    tree->end = p->last_end;
+    if (at(p, ".")) return parse_refuse(p, begin, p->token.text + 1, "write table.column");
+  } else if (word && (!sqlite3_stricmp(name, "true") || !sqlite3_stricmp(name, "false") ||
+                      !sqlite3_stricmp(name, "null") || !sqlite3_strnicmp(name, "current_", 8))) {
+    tree->kind = TSX_EXPR_LITERAL;
+  }
+  return tree;
+}
+
+static bool parse_reserved(const query_parser *p) {
+  static const char *const words[] = {
+      "SELECT",  "FROM",   "WHERE",     "GROUP",   "HAVING", "ORDER",   "LIMIT",   "AND",      "OR",
+      "THEN",    "ELSE",   "WHEN",      "END",     "AS",     "BY",      "IN",      "IS",       "ON",
+      "LIKE",    "GLOB",   "ASC",       "UNION",   "EXCEPT", "JOIN",    "USING",   "SET",      "DESC",
+      "EXISTS",  "VALUES", "WITH",      "BETWEEN", "WINDOW", "OVER",    "CROSS",   "LEFT",     "INNER",
+      "NATURAL", "OFFSET", "INTERSECT", "COLLATE", "ISNULL", "NOTNULL", "NOT",     "DISTINCT", "RAISE",
+      "MATCH",   "REGEXP", "ESCAPE",    "RIGHT",   "FULL",   "OUTER",   "INDEXED", NULL};
+  if (p->token.kind != TSX_TOKEN_WORD) return false;
+  for (const char *const *word = words; *word; word++)
+    if (at(p, *word)) return true;
+  return false;
+}
+
+static tsx_expr *parse_subquery(query_parser *p, const char *begin) {
+  int open = 0;
+  while (p->token.kind != TSX_TOKEN_END && p->token.kind != TSX_TOKEN_BAD && !(at(p, ")") && open == 0)) {
+    open += at(p, "(") - at(p, ")");
+    parse_advance(p);
+  }
+  if (at(p, ")")) parse_advance(p);
+  return parse_refuse(p, begin, p->last_end, "subqueries");
+}
+
+static tsx_expr *parse_primary(query_parser *p) {
+  const char *begin = p->token.text;
+  switch (p->token.kind) {
+  case TSX_TOKEN_BLOB: return parse_refuse(p, begin, begin + p->token.size, "blobs");
+  case TSX_TOKEN_NUMBER:
+  case TSX_TOKEN_STRING: parse_advance(p); return parse_node(p, TSX_EXPR_LITERAL, begin);
+  case TSX_TOKEN_NAME: return parse_named(p, begin);
+  case TSX_TOKEN_WORD: break;
+  case TSX_TOKEN_MARK:
+    if (at(p, "?") || at(p, ":") || at(p, "@") || at(p, "$")) {
+      tsx_fail(p->error, TSR_ERROR, "parameters are not allowed in tessera_query");
+      return NULL;
+    }
+    if (!take(p, "(")) return parse_lost(p);
+    if (at(p, "SELECT") || at(p, "WITH") || at(p, "VALUES")) return parse_subquery(p, begin);
+    tsx_expr *inner = parse_expression(p);
+    if (inner && at(p, ",")) return parse_refuse(p, begin, p->token.text + 1, "row values");
+    return inner && parse_expect(p, ")") == TSR_OK ? inner : NULL;
+  case TSX_TOKEN_END:
+  case TSX_TOKEN_BAD:
+  default: return parse_lost(p);
+  }
+  if (at(p, "CASE")) return parse_case(p, begin);
+  if (at(p, "CAST") && parse_follows(p, "(")) return parse_cast(p, begin);
+  if (at(p, "NOT") && !parse_follows(p, "EXISTS")) return parse_not(p);
+  if (at(p, "EXISTS") || at(p, "NOT")) {
+    while (!at(p, "(") && p->token.kind != TSX_TOKEN_END) parse_advance(p);
+    take(p, "(");
+    return parse_subquery(p, begin);
+  }
+  return parse_reserved(p) ? parse_lost(p) : parse_named(p, begin);
+}
+
+/* ---- Operators --------------------------------------------------------------------------------------------------- */
+
+static tsx_expr *parse_unary(query_parser *p) {
+  static const struct {
+    const char *mark;
+    tsr_operation operation;
+  } signs[] = {{"-", TSR_OP_NEGATE}, {"+", TSR_OP_PLUS}, {"~", TSR_OP_BIT_NOT}};
+  const char *begin = p->token.text;
+  for (int i = 0; i < 3; i++) {
+    if (!at(p, signs[i].mark)) continue;
+    if (++p->depth > PARSE_DEPTH_MAX) {
+      tsx_fail(p->error, TSR_ERROR, "expressions are nested deeper than %d", PARSE_DEPTH_MAX);
+      return NULL;
+    }
+    parse_advance(p);
+    tsx_expr *tree = parse_node(p, TSX_EXPR_UNARY, begin);
+    if (!tree || !parse_operand(p, tree, parse_unary(p))) return NULL;
+    p->depth--;
+    tree->operation = signs[i].operation;
+    return tree;
+  }
+  tsx_expr *tree = parse_primary(p);
+  if (tree && at(p, "COLLATE")) {
+    parse_advance(p);
+    if (!at(p, "BINARY")) return parse_refuse(p, begin, p->token.text + p->token.size, "COLLATE");
+    parse_advance(p);
+    return parse_refuse(p, begin, p->last_end, "COLLATE BINARY is what there is: leave it out");
+  }
+  if (tree && at(p, "->")) return parse_refuse(p, begin, p->token.text + 2, "JSON");
+  return tree;
+}
+
+typedef struct operator_mark {
+  const char *mark;
+  int level; /* 0 binds weakest */
+  tsr_operation operation;
+} operator_mark;
+
+#define LEVEL_COMPARISON 0
+#define LEVEL_TIGHTEST   5
+static const operator_mark operator_marks[] = {
+    {"<", 0, TSR_OP_LESS},           {"<=", 0, TSR_OP_LESS_EQUAL},  {">", 0, TSR_OP_GREATER},
+    {">=", 0, TSR_OP_GREATER_EQUAL}, {"&", 1, TSR_OP_BIT_AND},      {"|", 1, TSR_OP_BIT_OR},
+    {"<<", 1, TSR_OP_SHIFT_LEFT},    {">>", 1, TSR_OP_SHIFT_RIGHT}, {"+", 2, TSR_OP_ADD},
+    {"-", 2, TSR_OP_SUBTRACT},       {"*", 3, TSR_OP_MULTIPLY},     {"/", 3, TSR_OP_DIVIDE},
+    {"%", 3, TSR_OP_REMAINDER},      {"||", 4, TSR_OP_COUNT}};
+
+static const operator_mark *parse_mark(const query_parser *p, int level) {
+  for (size_t i = 0; i < sizeof operator_marks / sizeof *operator_marks; i++)
+    if (operator_marks[i].level == level && p->token.kind == TSX_TOKEN_MARK && at(p, operator_marks[i].mark))
+      return &operator_marks[i];
+  return NULL;
+}
+
+/* Makes a node of two operands. The chain of operators of one level may be long: it makes no deep recursion here, but
+ * a deep tree, so its length counts as depth. */
+static tsx_expr *parse_pair(query_parser *p, tsx_expr_kind kind, tsr_operation operation, const char *begin,
+                            tsx_expr *left, tsx_expr *right) {
+  tsx_expr *tree = left && right ? parse_node(p, kind, begin) : NULL;
+  if (!tree || !parse_operand(p, tree, left) || !parse_operand(p, tree, right)) return NULL;
+  tree->operation = operation;
+  return tree;
+}
+
+static bool parse_deeper(query_parser *p, uint32_t more) {
+  if (p->depth + more <= PARSE_DEPTH_MAX) return true;
+  if (!p->error->code) tsx_fail(p->error, TSR_ERROR, "expressions are nested deeper than %d", PARSE_DEPTH_MAX);
+  return false;
+}
+
+static tsx_expr *parse_level(query_parser *p, int level) {
+  const char *begin = p->token.text;
+  if (level == LEVEL_TIGHTEST) return parse_unary(p);
+  tsx_expr *tree = parse_level(p, level + 1);
+  const operator_mark *mark;
+  for (uint32_t chain = 1; tree && (mark = parse_mark(p, level)); chain++) {
+    parse_advance(p);
+    if (!parse_deeper(p, chain)) return NULL;
+    tree = parse_pair(p, level == 4 ? TSX_EXPR_CONCATENATE : TSX_EXPR_BINARY, mark->operation, begin, tree,
+                      parse_level(p, level + 1));
+  }
+  return tree;
+}
+
+static tsx_expr *parse_equality(query_parser *p);
+
+static tsx_expr *parse_between(query_parser *p, tsx_expr *left, bool negated, const char *begin) {
+  tsx_expr *tree = parse_node(p, TSX_EXPR_BETWEEN, begin);
+  if (!tree || !parse_operand(p, tree, left) || !parse_operand(p, tree, parse_equality(p)) ||
+      parse_expect(p, "AND") < 0 || !parse_operand(p, tree, parse_level(p, LEVEL_COMPARISON)))
+    return NULL;
+  tree->negated = negated;
+  return tree;
+}
+
+static tsx_expr *parse_in(query_parser *p, tsx_expr *left, bool negated, const char *begin) {
+  tsx_expr *tree = parse_node(p, TSX_EXPR_IN, begin);
+  if (!tree || !parse_operand(p, tree, left)) return NULL;
+  tree->negated = negated;
+  if (!at(p, "(")) return parse_refuse(p, begin, p->token.text + p->token.size, "IN with a table");
+  parse_advance(p);
+  if (at(p, "SELECT") || at(p, "WITH") || at(p, "VALUES")) return parse_subquery(p, begin);
+  if (!take(p, ")")) return parse_list(p, tree);
+  tree->end = p->last_end;
+  return tree;
+}
+
+static tsx_expr *parse_like(query_parser *p, tsx_expr *left, bool negated, const char *begin) {
+  char *name = parse_name_text(p);
+  parse_advance(p);
+  tsx_expr *tree = parse_node(p, TSX_EXPR_LIKE, begin);
+  if (!name || !tree || !parse_operand(p, tree, left) || !parse_operand(p, tree, parse_level(p, LEVEL_COMPARISON)))
+    return NULL;
+  for (char *c = name; *c; c++) *c = (char)tolower((unsigned char)*c);
+  tree->name = name;
+  tree->negated = negated;
+  if (at(p, "ESCAPE")) return parse_refuse(p, begin, p->token.text + p->token.size, "ESCAPE");
+  return tree;
+}
+
+static tsx_expr *parse_is(query_parser *p, tsx_expr *left, const char *begin) {
+  bool negated = take(p, "NOT");
+  if (at(p, "DISTINCT") && parse_follows(p, "FROM")) {
+    parse_advance(p);
+    parse_advance(p);
+    negated = !negated;
+  }
+  const bool truth = at(p, "TRUE") || at(p, "FALSE"); /* IS TRUE tests the truth of its left side */
+  return parse_pair(p, TSX_EXPR_BINARY,
+                    truth     ? TSR_OP_COUNT
+                    : negated ? TSR_OP_IS_NOT
+                              : TSR_OP_IS,
+                    begin, left, parse_level(p, LEVEL_COMPARISON));
+}
+
+static tsx_expr *parse_test(query_parser *p, tsx_expr *left, tsr_operation operation, const char *begin) {
+  tsx_expr *tree = parse_node(p, TSX_EXPR_UNARY, begin);
+  if (!tree || !parse_operand(p, tree, left)) return NULL;
+  tree->operation = operation;
+  return tree;
+}
+
+/* = == <> != IS BETWEEN IN LIKE GLOB ISNULL NOTNULL. Sets *more to false if there is none of them. */
+static tsx_expr *parse_equal(query_parser *p, tsx_expr *left, const char *begin, bool *more) {
+  if (take(p, "=") || take(p, "=="))
+    return parse_pair(p, TSX_EXPR_BINARY, TSR_OP_EQUAL, begin, left, parse_level(p, LEVEL_COMPARISON));
+  if (take(p, "<>") || take(p, "!="))
+    return parse_pair(p, TSX_EXPR_BINARY, TSR_OP_UNEQUAL, begin, left, parse_level(p, LEVEL_COMPARISON));
+  if (take(p, "IS")) return parse_is(p, left, begin);
+  if (take(p, "ISNULL")) return parse_test(p, left, TSR_OP_IS_NULL, begin);
+  if (take(p, "NOTNULL")) return parse_test(p, left, TSR_OP_NOT_NULL, begin);
+  const bool negated = take(p, "NOT");
+  if (negated && take(p, "NULL")) return parse_test(p, left, TSR_OP_NOT_NULL, begin);
+  if (take(p, "BETWEEN")) return parse_between(p, left, negated, begin);
+  if (take(p, "IN")) return parse_in(p, left, negated, begin);
+  if (at(p, "LIKE") || at(p, "GLOB")) return parse_like(p, left, negated, begin);
+  if (at(p, "MATCH") || at(p, "REGEXP")) return parse_refuse(p, begin, p->token.text + p->token.size, "this operator");
+  if (negated) return parse_lost(p);
+  *more = false;
+  return left;
+}
+
+static tsx_expr *parse_equality(query_parser *p) {
+  const char *begin = p->token.text;
+  tsx_expr *tree = parse_level(p, LEVEL_COMPARISON);
+  bool more = true;
+  for (uint32_t chain = 1; tree && more; chain++) {
+    if (!parse_deeper(p, chain)) return NULL;
+    tree = parse_equal(p, tree, begin, &more);
+  }
+  return tree;
+}
+
+static tsx_expr *parse_not(query_parser *p) {
+  const char *begin = p->token.text;
+  if (!at(p, "NOT") || parse_follows(p, "EXISTS")) return parse_equality(p);
+  if (++p->depth > PARSE_DEPTH_MAX) {
+    parse_deeper(p, 0);
+    return NULL;
+  }
+  parse_advance(p);
+  tsx_expr *operand = parse_not(p);
+  p->depth--;
+  return operand ? parse_test(p, operand, TSR_OP_NOT, begin) : NULL;
+}
+
+static tsx_expr *parse_and(query_parser *p) {
+  const char *begin = p->token.text;
+  tsx_expr *tree = parse_not(p);
+  for (uint32_t chain = 1; tree && take(p, "AND"); chain++)
+    tree = parse_deeper(p, chain) ? parse_pair(p, TSX_EXPR_BINARY, TSR_OP_AND, begin, tree, parse_not(p)) : NULL;
+  return tree;
+}
+
+static tsx_expr *parse_expression(query_parser *p) {
+  const char *begin = p->token.text;
+  if (++p->depth > PARSE_DEPTH_MAX) {
+    parse_deeper(p, 0);
+    return NULL;
+  }
+  tsx_expr *tree = parse_and(p);
+  for (uint32_t chain = 1; tree && take(p, "OR"); chain++)
+    tree = parse_deeper(p, chain) ? parse_pair(p, TSX_EXPR_BINARY, TSR_OP_OR, begin, tree, parse_and(p)) : NULL;
+  p->depth--;
+  return tree;
+}
+
+/* ---- The SELECT -------------------------------------------------------------------------------------------------- */
+
+static bool parse_grow(query_parser *p, void **array, uint32_t count, uint64_t size) {
+  if (count & (count - 1)) return true; /* there is room up to the next power of two */
+  void *more = tsx_arena_take(&p->select->arena, (count ? 2 * count : 1) * size);
+  if (!more) return tsx_out_of_memory(p->error) == TSR_OK;
+  if (count) memcpy(more, *array, count * size);
+  *array = more;
+  return true;
+}
+
+/* Parses [AS] name. */
+static int parse_alias(query_parser *p, char **alias) {
+  const bool as = take(p, "AS");
+  const tsx_token_kind kind = p->token.kind;
+  const bool name =
+      kind == TSX_TOKEN_NAME || kind == TSX_TOKEN_STRING || (kind == TSX_TOKEN_WORD && !parse_reserved(p));
+  if (!name) return as ? parse_syntax(p) : TSR_OK;
+  if (!(*alias = parse_name_text(p))) return TSR_NOMEM;
+  parse_advance(p);
+  return TSR_OK;
+}
+
+static int parse_item(query_parser *p) {
+  tsx_select *s = p->select;
+  tsx_tokens ahead = p->tokens;
+  if (!parse_grow(p, (void **)&s->items, s->item_count, sizeof *s->items)) return TSR_NOMEM;
+  tsx_item *item = &s->items[s->item_count++];
+  *item = (tsx_item){.begin = p->token.text};
+  tsx_tokens_next(&ahead);
+  const bool dot = tsx_token_is(&ahead.token, ".");
+  if (dot) tsx_tokens_next(&ahead);
+  if (dot && tsx_token_is(&ahead.token, "*")) {
+    if (!(item->star = parse_name_text(p))) return TSR_NOMEM;
+    for (int i = 0; i < 3; i++) parse_advance(p);
+  } else if (take(p, "*")) {
+    item->star = tsx_arena_copy(&s->arena, "", 0);
+    if (!item->star) return tsx_out_of_memory(p->error);
+  } else {
+    if (!(item->tree = parse_expression(p))) return p->error->code;
+    const int code = parse_alias(p, &item->name);
+    if (code < 0) return code;
+  }
+  item->end = p->last_end;
+  return TSR_OK;
+}
+
+static int parse_times(query_parser *p) {
+  for (int i = 0;; i++) {
+    if (i == 2) return parse_syntax(p);
+    if (!(p->select->times[i] = parse_expression(p))) return p->error->code;
+    if (!take(p, ",")) return parse_expect(p, ")");
+  }
+}
+
+static int parse_source(query_parser *p) {
+  tsx_select *s = p->select;
+  const char *begin = p->token.text;
+  if (at(p, "(")) {
+    parse_advance(p);
+    parse_subquery(p, begin);
+    return p->error->code;
+  }
+  if ((p->token.kind != TSX_TOKEN_WORD || parse_reserved(p)) && p->token.kind != TSX_TOKEN_NAME) return parse_syntax(p);
+  s->source_begin = begin;
+  if (!(s->table = parse_name_text(p))) return TSR_NOMEM;
+  parse_advance(p);
+  if (take(p, ".")) {
+    if (p->token.kind != TSX_TOKEN_WORD && p->token.kind != TSX_TOKEN_NAME) return parse_syntax(p);
+    s->schema = s->table;
+    if (!(s->table = parse_name_text(p))) return TSR_NOMEM;
+    parse_advance(p);
+  }
+  s->source_end = p->last_end;
+  int code = take(p, "(") && !take(p, ")") ? parse_times(p) : TSR_OK;
+  if (code == TSR_OK) code = parse_alias(p, &s->alias);
+  if (code < 0) return code;
+  static const char *const joins[] = {",", "JOIN", "LEFT", "INNER", "CROSS", "NATURAL", "RIGHT", "FULL", NULL};
+  for (const char *const *word = joins; *word; word++)
+    if (at(p, *word)) parse_refuse(p, p->token.text, p->token.text + p->token.size, "joins");
+  return p->error->code;
+}
+
+static int parse_group(query_parser *p) {
+  tsx_select *s = p->select;
+  do {
+    if (!parse_grow(p, (void **)&s->group, s->group_count, sizeof *s->group)) return TSR_NOMEM;
+    if (!(s->group[s->group_count++] = parse_expression(p))) return p->error->code;
+  } while (take(p, ","));
+  return TSR_OK;
+}
+
+static int parse_order(query_parser *p) {
+  tsx_select *s = p->select;
+  do {
+    if (!parse_grow(p, (void **)&s->order, s->order_count, sizeof *s->order)) return TSR_NOMEM;
+    tsx_order *order = &s->order[s->order_count++];
+    *order = (tsx_order){.item = -1};
+    if (!(order->tree = parse_expression(p))) return p->error->code;
+    order->rest = p->last_end;
+    if (take(p, "DESC")) order->descending = true;
+    else take(p, "ASC");
+    if (take(p, "NULLS") && !take(p, "FIRST") && !take(p, "LAST")) return parse_syntax(p);
+    order->end = p->last_end;
+  } while (take(p, ","));
+  return TSR_OK;
+}
+
+static int parse_tail(query_parser *p) {
+  tsx_select *s = p->select;
+  static const char *const compounds[] = {"UNION", "EXCEPT", "INTERSECT", "WINDOW", NULL};
+  if (take(p, "WHERE") && !(s->where = parse_expression(p))) return p->error->code;
+  if (at(p, "GROUP") && parse_follows(p, "BY")) {
+    parse_advance(p);
+    parse_advance(p);
+    if (parse_group(p) < 0) return p->error->code;
+  }
+  if (take(p, "HAVING") && !(s->having = parse_expression(p))) return p->error->code;
+  for (const char *const *word = compounds; *word; word++)
+    if (at(p, *word)) {
+      parse_refuse(p, p->token.text, p->token.text + p->token.size, "one SELECT is evaluated");
+      return p->error->code;
+    }
+  if (at(p, "ORDER") && parse_follows(p, "BY")) {
+    parse_advance(p);
+    parse_advance(p);
+    if (parse_order(p) < 0) return p->error->code;
+  }
+  if (!take(p, "LIMIT")) return TSR_OK;
+  if (!(s->limit = parse_expression(p))) return p->error->code;
+  if (take(p, "OFFSET")) {
+    if (!(s->offset = parse_expression(p))) return p->error->code;
+  } else if (take(p, ",")) {
+    s->offset = s->limit;
+    if (!(s->limit = parse_expression(p))) return p->error->code;
+  }
+  return TSR_OK;
+}
+
+int tsx_select_parse(const char *text, tsx_select *select, bool *unknown, tsr_error *error) {
+  *select = (tsx_select){0};
+  *unknown = false;
+  if (!(select->text = tsx_arena_copy(&select->arena, text, strlen(text)))) return tsx_out_of_memory(error);
+  query_parser p = {.select = select, .tokens = tsx_tokens_of(select->text), .error = error};
+  parse_merge(&p);
+  p.last_end = p.token.text;
+  if (!take(&p, "SELECT"))
+    return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted, not '%.*s'",
+                    (int)(p.token.size < 40 ? p.token.size : 40), p.token.text);
+  select->distinct = take(&p, "DISTINCT");
+  if (!select->distinct) take(&p, "ALL");
+  int code = TSR_OK;
+  do code = parse_item(&p);
+  while (code == TSR_OK && take(&p, ","));
+  if (code == TSR_OK) code = parse_expect(&p, "FROM");
+  if (code == TSR_OK) code = parse_source(&p);
+  if (code == TSR_OK) code = parse_tail(&p);
+  if (code == TSR_OK && p.token.kind != TSX_TOKEN_END) code = parse_syntax(&p);
+  *unknown = p.unknown;
+  return code;
+}

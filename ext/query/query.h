@@ -1,0 +1,117 @@
+/* query.h: a tessera_query that has been parsed, and its evaluation over one state of its array. run.c drives it:
+ *
+ *   coordinates.c   what depends on one dimension or one enumerated attribute: SQLite evaluates it once for each value
+ *                   that the column can have (an axis)
+ *   lower.c         what depends on several columns: nodes of an expression that the engine evaluates over cells
+ *   rows.c          what stands around aggregates: SQLite evaluates it once for each group
+ */
+#ifndef TSX_QUERY_H
+#define TSX_QUERY_H
+
+#include "query/rows.h"
+#include "query/tree.h"
+#include "table/module.h"
+#include "table/open_array.h"
+
+#define TSX_COORDINATES_MAX 1048576u
+
+typedef struct tsx_axis { /* the values that one column can have */
+  int column; /* of the table */
+  bool usable; /* no more than TSX_COORDINATES_MAX; else the engine has to evaluate what depends on the column */
+  int64_t low;
+  uint64_t count;
+  const tsx_expr **trees; /* what SQLite evaluates for each value */
+  bool *tests; /* [tree_count]: it is a condition, of which the truth is kept */
+  uint32_t tree_count;
+  tsr_value **values; /* [tree_count][count] */
+  uint8_t *kept; /* [count]: the conditions allow it; NULL: all are allowed */
+} tsx_axis;
+
+typedef struct tsx_bound_range { /* `column op constant` in WHERE, as ranges of a dimension's values */
+  struct tsx_bound_range *next;
+  int column;
+  tsx_ranges ranges;
+  tsr_ranges set;
+  sqlite3_value *value; /* what the ranges may point to; owned */
+} tsx_bound_range;
+
+typedef struct tsx_lowered { /* an expression for the engine */
+  tsr_expression expression;
+  const tsx_expr **trees; /* [expression.count]: what each node stands for */
+} tsx_lowered;
+
+typedef struct tsx_value_use { /* a table of values of a TSX_OP_TABLE node, filled when its axis has been evaluated */
+  struct tsx_value_use *next;
+  tsr_value_table *table;
+  uint32_t axis, tree;
+  const tsx_expr *words;
+} tsx_value_use;
+
+typedef struct tsx_query {
+  tsx_connection *connection;
+  tsx_select select;
+  tsx_table *table; /* the table in FROM; borrowed: valid while the statement runs */
+  bool over_groups; /* the results are groups; else cells */
+  uint64_t memory_bytes;
+  unsigned threads;
+  tsx_axis *axes;
+  uint32_t axis_count;
+  tsx_bound_range *bounds;
+  tsx_value_use *uses;
+} tsx_query;
+
+/* Sets the table in FROM, which is looked up in the database `home` ("temp": in all databases), and resolves names. */
+int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
+                      tsr_error *error);
+void tsx_query_release(tsx_query *query);
+
+/* Makes the CREATE TABLE statement of the columns as a view of the same text has them. */
+int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *error);
+
+/* Evaluates a constant. The caller frees the value by sqlite3_value_free. */
+int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);
+
+/* Copies a value of SQLite's; text lives as long as the query. A BLOB is TSR_MISMATCH. */
+int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error);
+
+/* ---- coordinates.c ----------------------------------------------------------------------------------------------- */
+
+/* Returns true if SQLite can evaluate expressions of this column once for each value. */
+bool tsx_axis_possible(const tsx_column *column);
+
+/* Finds the ends of all axes in a snapshot, narrowed by comparisons of WHERE with constants. Returns 1; 0 if no cell can
+ * satisfy WHERE. */
+int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error);
+
+/* Makes axes without values, as if no cell satisfied WHERE. */
+int tsx_axes_none(tsx_query *query, tsr_error *error);
+
+/* Returns the number of the axis of a tree that depends on one column, if the axis is usable; else -1. Labels may be null,
+ * coordinates are not: tsx_axis_of_dimension returns -1 for labels. */
+int tsx_axis_of(const tsx_query *query, const tsx_expr *tree);
+int tsx_axis_of_dimension(const tsx_query *query, const tsx_expr *tree);
+
+/* Adds an expression to those that are evaluated for each value. Returns its number among the axis's trees, or < 0. */
+int tsx_axis_request(tsx_query *query, uint32_t axis, const tsx_expr *tree, bool test, tsr_error *error);
+
+/* Evaluates an expression for a null of the axis's column. */
+int tsx_axis_null(tsx_query *query, uint32_t axis, const tsx_expr *tree, tsr_value *value, tsr_error *error);
+
+/* Evaluates the expressions of all axes. */
+int tsx_axes_evaluate(tsx_query *query, tsr_error *error);
+
+/* Makes the ranges of a dimension from what is kept of its axis and from comparisons with constants. */
+int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error);
+
+/* ---- lower.c ----------------------------------------------------------------------------------------------------- */
+
+/* Makes an expression for the engine. `trees` are ANDed if there are several. */
+int tsx_lower(tsx_query *query, const tsx_expr *const *trees, uint32_t count, tsx_lowered *lowered, tsr_error *error);
+
+/* Makes an expression that is the value of the column alone: its code, if it is enumerated. */
+int tsx_lower_field(tsx_query *query, const tsx_expr *tree, int column, tsx_lowered *lowered, tsr_error *error);
+
+/* Checks the types. Call it when the axes have been evaluated. Sets *type to that of the value. */
+int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error);
+
+#endif

@@ -1,0 +1,469 @@
+/* query_table.c: the virtual table module tessera_query.
+ *
+ * NAME_config keeps the columns as they were declared at CREATE, so that a table whose array is missing still connects,
+ * and can be dropped. The text is parsed again for each statement, as arrays and tables change meanwhile.
+ *
+ * idxNum is the number of a plan of the table, which lists the constraints of the statement around that xFilter gets;
+ * idxStr describes for EXPLAIN QUERY PLAN what is evaluated where.
+ */
+#include "query/query_table.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "query/names.h"
+#include "query/run.h"
+
+#define TERMS_MAX 16
+
+typedef struct query_term {
+  uint32_t item;
+  int op;
+} query_term;
+
+typedef struct outer_plan {
+  uint32_t count;
+  query_term terms[TERMS_MAX];
+} outer_plan;
+
+typedef struct query_table {
+  sqlite3_vtab base;
+  tsx_connection *connection;
+  char *schema_name, *name;
+  char *text; /* the SELECT */
+  char *declaration;
+  uint64_t memory_bytes;
+  unsigned threads;
+  outer_plan *plans;
+  int plan_count;
+} query_table;
+
+typedef struct query_cursor {
+  sqlite3_vtab_cursor base;
+  tsx_query query;
+  tsx_run *run;
+  bool done, checked;
+  sqlite3_int64 row;
+} query_cursor;
+
+/* ---- Arguments --------------------------------------------------------------------------------------------------- */
+
+static bool begins_select(const char *text) {
+  return !sqlite3_strnicmp(text, "SELECT", 6) && !isalnum((unsigned char)text[6]) && text[6] != '_';
+}
+
+/* Reads name=number. Returns the number, or 0. */
+static uint64_t query_option(const char *text, const char *name) {
+  const size_t size = strlen(name);
+  if (sqlite3_strnicmp(text, name, (int)size) != 0) return 0;
+  text += size;
+  while (isspace((unsigned char)*text)) text++;
+  if (*text++ != '=') return 0;
+  while (isspace((unsigned char)*text)) text++;
+  uint64_t number = 0;
+  for (; isdigit((unsigned char)*text); text++)
+    if (number < 1000000000) number = 10 * number + (uint64_t)(*text - '0');
+  while (isspace((unsigned char)*text)) text++;
+  return *text ? 0 : number;
+}
+
+static int query_arguments(query_table *table, int count, const char *const *arguments, tsr_error *error) {
+  int i = 3;
+  for (; i < count && !begins_select(arguments[i]); i++) {
+    const uint64_t memory = query_option(arguments[i], "memory_mb"), threads = query_option(arguments[i], "threads");
+    if (memory) table->memory_bytes = memory << 20;
+    else if (threads && threads <= 1024) table->threads = (unsigned)threads;
+    else if (strchr(arguments[i], '=') && !strchr(arguments[i], ' ') && isalpha((unsigned char)*arguments[i]))
+      return tsx_fail(error, TSR_ERROR,
+                      "tessera_query: unknown option or value: %.100s; the options are memory_mb=n, threads=n",
+                      arguments[i]);
+    else
+      return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted, not '%.*s'",
+                      (int)strcspn(arguments[i], " \t\r\n"), arguments[i]);
+  }
+  if (i >= count) return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted");
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  for (int first = i; i < count; i++) sqlite3_str_appendf(out, "%s%s", i > first ? ", " : "", arguments[i]);
+  table->text = sqlite3_str_finish(out);
+  return table->text ? TSR_OK : tsx_out_of_memory(error);
+}
+
+/* ---- Life -------------------------------------------------------------------------------------------------------- */
+
+static int query_disconnect(sqlite3_vtab *vtab) {
+  query_table *table = (query_table *)vtab;
+  tsx_connection_remove_table(table->connection);
+  tsx_connection_drop(table->connection);
+  sqlite3_free(table->schema_name);
+  sqlite3_free(table->name);
+  sqlite3_free(table->text);
+  sqlite3_free(table->declaration);
+  sqlite3_free(table->plans);
+  sqlite3_free(table->base.zErrMsg);
+  sqlite3_free(table);
+  return SQLITE_OK;
+}
+
+static int query_make(tsx_connection *connection, int count, const char *const *arguments, query_table **out,
+                      tsr_error *error) {
+  query_table *table = sqlite3_malloc64(sizeof *table);
+  if (!table) return tsx_out_of_memory(error);
+  memset(table, 0, sizeof *table);
+  table->connection = connection;
+  tsx_connection_hold(connection);
+  tsx_connection_add_table(connection);
+  table->schema_name = sqlite3_mprintf("%s", arguments[1]);
+  table->name = sqlite3_mprintf("%s", arguments[2]);
+  int code = table->schema_name && table->name ? TSR_OK : tsx_out_of_memory(error);
+  if (code == TSR_OK) code = query_arguments(table, count, arguments, error);
+  if (code < 0) query_disconnect(&table->base);
+  else *out = table;
+  return code;
+}
+
+static int query_fail(query_table *table, const tsr_error *error, char **message) {
+  const bool own = !table || !strncmp(error->message, "tessera_query: ", 15) || error->code == TSR_NOMEM;
+  *message = own ? sqlite3_mprintf("%s", error->message) : sqlite3_mprintf("%s: %s", table->name, error->message);
+  if (table) query_disconnect(&table->base);
+  return tsx_sqlite_code(error->code);
+}
+
+static int query_declare(query_table *table, char **message) {
+  sqlite3 *db = table->connection->db;
+  int code = tsx_declare(db, table->declaration);
+#ifdef SQLITE_VTAB_USES_ALL_SCHEMAS
+  if (code == SQLITE_OK && sqlite3_libversion_number() >= 3041000)
+    code = sqlite3_vtab_config(db, SQLITE_VTAB_USES_ALL_SCHEMAS);
+#endif
+  if (code != SQLITE_OK) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+  return code;
+}
+
+static int query_run_sql(sqlite3 *db, char **message, char *sql) {
+  const int code = sql ? sqlite3_exec(db, sql, NULL, NULL, message) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return code;
+}
+
+static int query_create(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                        char **message) {
+  tsr_error error = {0};
+  query_table *table = NULL;
+  tsx_query query = {0};
+  if (query_make(argument, count, arguments, &table, &error) < 0) return query_fail(NULL, &error, message);
+  int code = tsx_query_compile(argument, table->schema_name, table->text, &query, &error);
+  if (code == TSR_OK) code = tsx_query_declare(&query, &table->declaration, &error);
+  if (code == TSR_OK) code = tsx_run_check(&query, &error);
+  tsx_query_release(&query);
+  if (code < 0) return query_fail(table, &error, message);
+  code = query_declare(table, message);
+  if (code == SQLITE_OK)
+    code = query_run_sql(db, message,
+                         sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+                                         table->schema_name, table->name));
+  if (code == SQLITE_OK)
+    code = query_run_sql(db, message,
+                         sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)",
+                                         table->schema_name, table->name, table->declaration));
+  if (code == SQLITE_OK) *vtab = &table->base;
+  else query_disconnect(&table->base);
+  return code;
+}
+
+/* Reads the declaration that CREATE has kept. */
+static int query_recall(query_table *table) {
+  sqlite3_stmt *statement = NULL;
+  char *sql = sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = 'declaration'", table->schema_name,
+                              table->name);
+  int code = sql ? sqlite3_prepare_v2(table->connection->db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  if (code == SQLITE_ROW) table->declaration = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0));
+  sqlite3_finalize(statement);
+  return code == SQLITE_ROW || code == SQLITE_DONE || code == SQLITE_ERROR ? SQLITE_OK : code;
+}
+
+static int query_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                         char **message) {
+  tsr_error error = {0};
+  query_table *table = NULL;
+  if (query_make(argument, count, arguments, &table, &error) < 0) return query_fail(NULL, &error, message);
+  int code = query_recall(table);
+  if (code != SQLITE_OK) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+  if (code == SQLITE_OK && (!table->declaration || query_declare(table, message) != SQLITE_OK)) {
+    sqlite3_free(*message); /* NAME_config has no valid declaration: connect, so that DROP works */
+    *message = NULL;
+    sqlite3_free(table->declaration);
+    table->declaration = sqlite3_mprintf("CREATE TABLE x(column)");
+    code = table->declaration ? query_declare(table, message) : SQLITE_NOMEM;
+  }
+  if (code == SQLITE_OK) *vtab = &table->base;
+  else query_disconnect(&table->base);
+  return code;
+}
+
+static int query_destroy(sqlite3_vtab *vtab) {
+  const query_table *table = (const query_table *)vtab;
+  sqlite3 *db = table->connection->db;
+  const int code = query_run_sql(
+      db, NULL, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_config\"", table->schema_name, table->name));
+  if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
+  return query_disconnect(vtab);
+}
+
+static int query_rename(sqlite3_vtab *vtab, const char *name) {
+  query_table *table = (query_table *)vtab;
+  sqlite3 *db = table->connection->db;
+  char *copy = sqlite3_mprintf("%s", name);
+  const int code = copy ? query_run_sql(db, NULL,
+                                        sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_config\" RENAME TO \"%w_config\"",
+                                                        table->schema_name, table->name, name))
+                        : SQLITE_NOMEM;
+  if (code != SQLITE_OK) {
+    sqlite3_free(copy);
+    return code == SQLITE_NOMEM ? code : tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
+  }
+  sqlite3_free(table->name);
+  table->name = copy;
+  return SQLITE_OK;
+}
+
+static int query_shadow(const char *suffix) { return !sqlite3_stricmp(suffix, "config"); }
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------- */
+
+static int table_error(query_table *table, const tsr_error *error) {
+  if (error->code == TSR_NOMEM || error->code == TSR_INTERRUPT) return tsx_vtab_error(&table->base, error);
+  return tsx_vtab_fail(&table->base, tsx_sqlite_code(error->code), "%s: %s", table->name, error->message);
+}
+
+/* Returns the number of a plan, which is added if the table has none like it; -1 without memory. */
+static int plan_number(query_table *table, const outer_plan *plan) {
+  for (int i = 0; i < table->plan_count; i++)
+    if (!memcmp(&table->plans[i], plan, sizeof *plan)) return i;
+  outer_plan *more = sqlite3_realloc64(table->plans, ((uint64_t)table->plan_count + 1) * sizeof *more);
+  if (!more) return -1;
+  table->plans = more;
+  more[table->plan_count] = *plan;
+  return table->plan_count++;
+}
+
+static const char *explain_op(int op) {
+  return op == SQLITE_INDEX_CONSTRAINT_GT   ? ">?"
+         : op == SQLITE_INDEX_CONSTRAINT_GE ? ">=?"
+         : op == SQLITE_INDEX_CONSTRAINT_LT ? "<?"
+         : op == SQLITE_INDEX_CONSTRAINT_LE ? "<=?"
+         : op == SQLITE_INDEX_CONSTRAINT_IS ? " IS ?"
+                                            : "=?";
+}
+
+static void explain_words(sqlite3_str *out, const char *begin, const char *end) {
+  sqlite3_str_append(out, begin, (int)(end - begin));
+}
+
+static void explain_item(sqlite3_str *out, const tsx_item *item) {
+  if (item->name) sqlite3_str_appendall(out, item->name);
+  else if (item->tree->kind == TSX_EXPR_NAME) sqlite3_str_appendall(out, item->tree->name);
+  else explain_words(out, item->tree->begin, item->tree->end);
+}
+
+/* Writes the terms of WHERE that are tested once for each coordinate (`cells` false) or for each cell. */
+static void explain_where(sqlite3_str *out, const tsx_query *query, const tsx_expr *tree, bool cells, bool *any) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
+    explain_where(out, query, tree->operands[0], cells, any);
+    explain_where(out, query, tree->operands[1], cells, any);
+    return;
+  }
+  const bool one = tree->field == TSX_FIELD_NONE ||
+                   (tree->field >= 0 && query->table->columns[tree->field].description->is_dimension &&
+                    tsx_axis_possible(&query->table->columns[tree->field]));
+  if (one == cells) return;
+  sqlite3_str_appendall(out, *any ? " AND " : cells ? "; cells " : "; coordinates ");
+  explain_words(out, tree->begin, tree->end);
+  *any = true;
+}
+
+static void explain_aggregates(sqlite3_str *out, const tsx_expr *tree, bool *any) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_AGGREGATE) {
+    sqlite3_str_appendall(out, *any ? ", " : "; ");
+    explain_words(out, tree->begin, tree->end);
+    *any = true;
+    return;
+  }
+  for (uint32_t i = 0; i < tree->count; i++) explain_aggregates(out, tree->operands[i], any);
+}
+
+static char *explain(const outer_plan *plan, const tsx_query *query) {
+  const tsx_select *s = &query->select;
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  bool any = false;
+  for (uint32_t i = 0; i < plan->count; i++) {
+    if (i) sqlite3_str_appendall(out, " AND ");
+    explain_item(out, &s->items[plan->terms[i].item]);
+    sqlite3_str_appendall(out, explain_op(plan->terms[i].op));
+  }
+  sqlite3_str_appendf(out, "%s%s", plan->count ? "; " : "", s->table);
+  if (s->where) explain_where(out, query, s->where, false, &any);
+  for (uint32_t i = 0; i < s->group_count; i++) {
+    sqlite3_str_appendall(out, i ? ", " : "; by ");
+    explain_words(out, s->group[i]->begin, s->group[i]->end);
+  }
+  any = false;
+  if (s->where) explain_where(out, query, s->where, true, &any);
+  any = false;
+  for (uint32_t i = 0; i < s->item_count; i++) explain_aggregates(out, s->items[i].tree, &any);
+  if (s->having || s->order_count || s->limit) sqlite3_str_appendall(out, "; results");
+  if (s->having) sqlite3_str_appendall(out, " HAVING");
+  if (s->order_count) sqlite3_str_appendall(out, " ORDER BY");
+  if (s->limit) sqlite3_str_appendall(out, " LIMIT");
+  return sqlite3_str_finish(out);
+}
+
+static bool plan_takes(const struct sqlite3_index_constraint *c) {
+  return c->usable && c->iColumn >= 0 &&
+         (c->op == SQLITE_INDEX_CONSTRAINT_EQ || c->op == SQLITE_INDEX_CONSTRAINT_GT ||
+          c->op == SQLITE_INDEX_CONSTRAINT_GE || c->op == SQLITE_INDEX_CONSTRAINT_LT ||
+          c->op == SQLITE_INDEX_CONSTRAINT_LE || c->op == SQLITE_INDEX_CONSTRAINT_IS);
+}
+
+static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
+  query_table *table = (query_table *)vtab;
+  tsr_error error = {0};
+  tsx_query query;
+  outer_plan plan;
+  memset(&plan, 0, sizeof plan);
+  const int code = tsx_query_compile(table->connection, table->schema_name, table->text, &query, &error);
+  for (int i = 0; i < info->nConstraint && code == TSR_OK && plan.count < TERMS_MAX; i++) {
+    const struct sqlite3_index_constraint *c = &info->aConstraint[i];
+    if (!plan_takes(c) || (uint32_t)c->iColumn >= query.select.item_count ||
+        !tsx_run_takes(&query, (uint32_t)c->iColumn))
+      continue;
+    if (sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") != 0) continue;
+    plan.terms[plan.count].item = (uint32_t)c->iColumn;
+    plan.terms[plan.count++].op = c->op;
+    info->aConstraintUsage[i].argvIndex = (int)plan.count;
+  }
+  info->idxStr = code == TSR_OK ? explain(&plan, &query) : sqlite3_mprintf("");
+  info->needToFreeIdxStr = 1;
+  info->idxNum = plan_number(table, &plan);
+  const bool many = code == TSR_OK && !query.over_groups;
+  info->estimatedRows = many ? 1000000 : 1000;
+  info->estimatedCost = 1e6 / (1 + 9 * (double)plan.count);
+  tsx_query_release(&query);
+  return info->idxStr && info->idxNum >= 0 ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* ---- Scans ------------------------------------------------------------------------------------------------------- */
+
+static int query_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
+  const query_table *table = (const query_table *)vtab;
+  query_cursor *c = sqlite3_malloc64(sizeof *c);
+  if (!c) return SQLITE_NOMEM;
+  memset(c, 0, sizeof *c);
+  c->done = true;
+  tsx_connection_add_cursor(table->connection);
+  *out = &c->base;
+  return SQLITE_OK;
+}
+
+static void query_clear(query_cursor *c) {
+  tsx_run_close(c->run);
+  c->run = NULL;
+  tsx_query_release(&c->query);
+  c->done = true;
+}
+
+static int query_close(sqlite3_vtab_cursor *cursor) {
+  query_cursor *c = (query_cursor *)cursor;
+  query_clear(c);
+  tsx_connection_remove_cursor(((const query_table *)cursor->pVtab)->connection);
+  sqlite3_free(c);
+  return SQLITE_OK;
+}
+
+static int query_next(sqlite3_vtab_cursor *cursor) {
+  query_cursor *c = (query_cursor *)cursor;
+  query_table *table = (query_table *)cursor->pVtab;
+  tsr_error error;
+  tsx_error_init(&error);
+  const int code = tsx_run_next(c->run, &error);
+  c->done = code <= 0;
+  c->row++;
+  if (code > 0) tsr_environment_count_rows(table->connection->environment, 1);
+  return code < 0 ? table_error(table, &error) : SQLITE_OK;
+}
+
+/* Compares the columns with those that were declared, once for a cursor. */
+static int query_check(const query_table *table, query_cursor *c, tsr_error *error) {
+  char *now = NULL;
+  if (c->checked) return TSR_OK;
+  int code = tsx_query_declare(&c->query, &now, error);
+  if (code == TSR_OK && strcmp(now, table->declaration) != 0)
+    code = tsx_fail(error, TSR_ERROR, "%s has changed: DROP TABLE %s and create it again", c->query.select.table,
+                    table->name);
+  c->checked = code == TSR_OK;
+  sqlite3_free(now);
+  return code;
+}
+
+static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count, sqlite3_value **values) {
+  query_cursor *c = (query_cursor *)cursor;
+  query_table *table = (query_table *)cursor->pVtab;
+  tsr_error error = {0};
+  tsx_outer outer[TERMS_MAX];
+  (void)text;
+  query_clear(c);
+  c->row = 0;
+  const outer_plan *plan = number >= 0 && number < table->plan_count ? &table->plans[number] : NULL;
+  for (int i = 0; i < count && i < TERMS_MAX && plan; i++)
+    outer[i] = (tsx_outer){.item = plan->terms[i].item, .op = plan->terms[i].op, .value = values[i]};
+  int code = tsx_query_compile(table->connection, table->schema_name, table->text, &c->query, &error);
+  c->query.memory_bytes = table->memory_bytes;
+  c->query.threads = table->threads;
+  if (code == TSR_OK) code = query_check(table, c, &error);
+  for (int i = 0; i < count && plan && code == TSR_OK; i++)
+    if (!tsx_run_takes(&c->query, outer[i].item)) code = tsx_fail(&error, TSR_ERROR, "the plan does not fit");
+  if (code == TSR_OK) code = tsx_run_open(&c->query, outer, plan ? (uint32_t)count : 0, &c->run, &error);
+  return code < 0 ? table_error(table, &error) : query_next(cursor);
+}
+
+static int query_eof(sqlite3_vtab_cursor *cursor) { return ((query_cursor *)cursor)->done; }
+
+static int query_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int column) {
+  const query_cursor *c = (const query_cursor *)cursor;
+  tsr_error error;
+  tsx_error_init(&error);
+  const int code = tsx_run_column(c->run, context, (uint32_t)column, &error);
+  return code < 0 ? table_error((query_table *)cursor->pVtab, &error) : SQLITE_OK;
+}
+
+static int query_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
+  *rowid = ((const query_cursor *)cursor)->row;
+  return SQLITE_OK;
+}
+
+static const sqlite3_module query_module = {.iVersion = 3,
+                                            .xCreate = query_create,
+                                            .xConnect = query_connect,
+                                            .xBestIndex = query_best_index,
+                                            .xDisconnect = query_disconnect,
+                                            .xDestroy = query_destroy,
+                                            .xOpen = query_open,
+                                            .xClose = query_close,
+                                            .xFilter = query_filter,
+                                            .xNext = query_next,
+                                            .xEof = query_eof,
+                                            .xColumn = query_column,
+                                            .xRowid = query_rowid,
+                                            .xRename = query_rename,
+                                            .xShadowName = query_shadow};
+
+int tsx_register_query(tsx_connection *connection) {
+  int code = tsx_rows_register(connection);
+  if (code != SQLITE_OK) return code;
+  tsx_connection_hold(connection);
+  return sqlite3_create_module_v2(connection->db, "tessera_query", &query_module, connection, tsx_connection_drop);
+}

@@ -1,0 +1,294 @@
+/* request.c: divides a query between SQLite and the engine. A condition of WHERE that depends on one dimension leaves
+ * coordinates out; all others are one expression for the engine. A key that depends on one axis becomes numbers. */
+#include "query/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "query/compare_values.h"
+#include "query/functions_known.h"
+#include "query/names.h"
+
+/* ---- WHERE ------------------------------------------------------------------------------------------------------- */
+
+static int plan_constant(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  sqlite3_value *value = NULL;
+  const int code = tsx_query_constant(a->query, tree, &value, error);
+  if (code < 0) return code;
+  const int type = sqlite3_value_type(value);
+  const bool integer = type == SQLITE_INTEGER; /* a text is as true as the number at its beginning */
+  if (type == SQLITE_NULL || (integer ? sqlite3_value_int64(value) == 0 : sqlite3_value_double(value) == 0))
+    a->nothing = true;
+  sqlite3_value_free(value);
+  return TSR_OK;
+}
+
+static int plan_where(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
+    const int code = plan_where(a, tree->operands[0], error);
+    return code < 0 ? code : plan_where(a, tree->operands[1], error);
+  }
+  if (tree->field == TSX_FIELD_NONE) return plan_constant(a, tree, error);
+  const int axis = tsx_axis_of_dimension(a->query, tree);
+  if (axis >= 0) {
+    const int number = tsx_axis_request(a->query, (uint32_t)axis, tree, true, error);
+    return number < 0 ? number : TSR_OK;
+  }
+  const uint32_t n = a->condition_count;
+  if ((n & (n - 1)) == 0) {
+    const tsx_expr **more = tsx_arena_take(&a->query->select.arena, (n ? 2 * n : 1) * sizeof *more);
+    if (!more) return tsx_out_of_memory(error);
+    for (uint32_t i = 0; i < n; i++) more[i] = a->conditions[i];
+    a->conditions = more;
+  }
+  a->conditions[a->condition_count++] = tree;
+  return TSR_OK;
+}
+
+/* ---- Keys, aggregates, columns ----------------------------------------------------------------------------------- */
+
+static int plan_key(tsx_asked *a, uint32_t k, tsr_error *error) {
+  const tsx_expr *tree = tsx_expr_meaning(a->query->select.group[k]);
+  tsx_key_part *key = &a->keys[k];
+  key->axis = tsx_axis_of_dimension(a->query, tree);
+  if (key->axis < 0) return tsx_lower(a->query, &tree, 1, &key->lowered, error);
+  const int number = tsx_axis_request(a->query, (uint32_t)key->axis, tree, false, error);
+  key->tree = (uint32_t)number;
+  return number < 0 ? number : TSR_OK;
+}
+
+static int plan_percent(tsx_asked *a, const tsx_expr *tree, tsx_aggregate_part *part, tsr_error *error) {
+  sqlite3_value *value = NULL;
+  if (tree->field != TSX_FIELD_NONE)
+    return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile wants a constant from 0 to 100: ", "",
+                         error);
+  const int code = tsx_query_constant(a->query, tree, &value, error);
+  if (code < 0) return code;
+  part->percent = sqlite3_value_double(value);
+  const int type = sqlite3_value_numeric_type(value);
+  sqlite3_value_free(value);
+  if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && part->percent >= 0 && part->percent <= 100) return TSR_OK;
+  return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile wants a constant from 0 to 100: ", "",
+                       error);
+}
+
+static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  if (tsx_asked_aggregate(a, tree) < a->aggregate_count) return TSR_OK;
+  if (a->aggregate_count == TSR_QUERY_AGGREGATES)
+    return tsx_fail(error, TSR_ERROR, "more than %u aggregates", TSR_QUERY_AGGREGATES);
+  tsx_aggregate_part *part = &a->aggregates[a->aggregate_count];
+  part->tree = tree;
+  int code = TSR_OK;
+  const tsx_expr *argument = tree->count ? tree->operands[0] : NULL, *filter = tree->filter;
+  if (argument) code = tsx_lower(a->query, &argument, 1, &part->argument, error);
+  if (code == TSR_OK && tree->count > 1) code = plan_percent(a, tree->operands[1], part, error);
+  if (code == TSR_OK && filter) code = tsx_lower(a->query, &filter, 1, &part->filter, error);
+  if (code == TSR_OK) a->aggregate_count++;
+  return code;
+}
+
+static int plan_aggregates(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_AGGREGATE) return plan_one_aggregate(a, tree, error);
+  int code = tree->base ? plan_aggregates(a, tree->base, error) : TSR_OK;
+  for (uint32_t i = 0; i < tree->count && code == TSR_OK; i++) code = plan_aggregates(a, tree->operands[i], error);
+  return code;
+}
+
+uint32_t tsx_asked_aggregate(const tsx_asked *a, const tsx_expr *tree) {
+  uint32_t i = 0;
+  while (i < a->aggregate_count && !tsx_expr_equal(a->aggregates[i].tree, tree)) i++;
+  return i;
+}
+
+static int plan_column(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  tsx_column_part *part = &a->columns[a->column_count];
+  tree = tsx_expr_meaning(tree);
+  part->tree = tree;
+  part->axis = tsx_axis_of_dimension(a->query, tree);
+  int code;
+  if (part->axis >= 0) {
+    code = tsx_axis_request(a->query, (uint32_t)part->axis, tree, false, error);
+    part->axis_tree = (uint32_t)code;
+    if (code >= 0) code = tsx_lower_field(a->query, tree, tree->field, &part->lowered, error);
+  } else {
+    code = tsx_lower(a->query, &tree, 1, &part->lowered, error);
+  }
+  if (code >= 0) a->column_count++;
+  return code < 0 ? code : TSR_OK;
+}
+
+static int plan_groups(tsx_asked *a, tsr_error *error) {
+  const tsx_select *s = &a->query->select;
+  int code = TSR_OK;
+  for (uint32_t k = 0; k < s->group_count && code == TSR_OK; k++) code = plan_key(a, k, error);
+  for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = plan_aggregates(a, s->items[i].tree, error);
+  if (code == TSR_OK && s->having) code = plan_aggregates(a, s->having, error);
+  for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++) code = plan_aggregates(a, s->order[i].tree, error);
+  return code;
+}
+
+int tsx_asked_plan(tsx_asked *a, tsr_error *error) {
+  tsx_select *s = &a->query->select;
+  a->keys = tsx_arena_take(&s->arena, (s->group_count + 1) * sizeof *a->keys);
+  a->aggregates = tsx_arena_take(&s->arena, TSR_QUERY_AGGREGATES * sizeof *a->aggregates);
+  a->columns = tsx_arena_take(&s->arena, (s->item_count + s->order_count + 1) * sizeof *a->columns);
+  if (!a->keys || !a->aggregates || !a->columns) return tsx_out_of_memory(error);
+  int code = s->where ? plan_where(a, s->where, error) : TSR_OK;
+  if (code == TSR_OK && a->condition_count)
+    code = tsx_lower(a->query, a->conditions, a->condition_count, &a->where, error);
+  if (code < 0) return code;
+  if (a->query->over_groups) return plan_groups(a, error);
+  for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = plan_column(a, s->items[i].tree, error);
+  for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++)
+    if (s->order[i].item < 0) code = plan_column(a, s->order[i].tree, error);
+  return code;
+}
+
+/* ---- Numbers of keys --------------------------------------------------------------------------------------------- */
+
+static int compare_places(const void *a, const void *b) {
+  const tsr_value *x = *(const tsr_value *const *)a, *y = *(const tsr_value *const *)b;
+  const int order = tsx_values_compare(x, y);
+  return order ? order : (x > y) - (x < y);
+}
+
+/* Numbers the values of a key in their order. Coordinates that WHERE has left out get no number. */
+static int number_key(tsx_asked *a, tsx_key_part *key, tsr_error *error) {
+  const tsx_axis *axis = &a->query->axes[key->axis];
+  tsx_arena *arena = &a->query->select.arena;
+  const tsr_value *values = axis->values[key->tree];
+  const tsr_value **sorted = tsx_arena_take(arena, (axis->count + 1) * sizeof *sorted);
+  key->numbers = tsx_arena_take(arena, (axis->count + 1) * sizeof *key->numbers);
+  key->places = tsx_arena_take(arena, (axis->count + 1) * sizeof *key->places);
+  if (!sorted || !key->numbers || !key->places) return tsx_out_of_memory(error);
+  uint64_t n = 0;
+  bool in_order = true;
+  for (uint64_t i = 0; i < axis->count; i++) {
+    key->numbers[i] = UINT32_MAX;
+    if (axis->kept && !axis->kept[i]) continue;
+    sorted[n++] = &values[i];
+    if (n > 1 && in_order) in_order = tsx_values_compare(sorted[n - 2], sorted[n - 1]) <= 0;
+  }
+  if (!in_order) qsort(sorted, n, sizeof *sorted, compare_places);
+  for (uint64_t i = 0; i < n; i++) {
+    const uint64_t place = (uint64_t)(sorted[i] - values);
+    if (i == 0 || tsx_values_compare(sorted[i - 1], sorted[i]) != 0) key->places[key->number_count++] = place;
+    key->numbers[place] = key->number_count - 1;
+  }
+  return TSR_OK;
+}
+
+/* ---- The request ------------------------------------------------------------------------------------------------- */
+
+/* Without cells there are no coordinates whose values would have types: every expression is null. */
+static void finish_nothing(tsx_asked *a) {
+  static const tsr_node null = {.operation = TSR_OP_CONSTANT, .value = {.type = TSR_VALUE_NULL}};
+  const tsr_expression expression = {.nodes = &null, .count = 1};
+  for (uint32_t k = 0; k < a->query->select.group_count; k++)
+    if (a->keys[k].axis < 0) a->keys[k].lowered.expression = expression;
+  for (uint32_t i = 0; i < a->aggregate_count; i++) {
+    if (a->aggregates[i].argument.expression.count) a->aggregates[i].argument.expression = expression;
+    if (a->aggregates[i].filter.expression.count) a->aggregates[i].filter.expression = expression;
+  }
+  for (uint32_t i = 0; i < a->column_count; i++) a->columns[i].lowered.expression = expression;
+  a->where.expression.count = 0;
+}
+
+static int check_or_none(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error) {
+  *type = TSR_VALUE_NULL;
+  return lowered->expression.count ? tsx_lowered_check(query, lowered, type, error) : TSR_OK;
+}
+
+static int finish_keys(tsx_asked *a, tsr_error *error) {
+  const uint32_t count = a->query->select.group_count;
+  tsr_query_key *keys = tsx_arena_take(&a->query->select.arena, (count + 1) * sizeof *keys);
+  tsr_value_type type;
+  if (!keys) return tsx_out_of_memory(error);
+  for (uint32_t k = 0; k < count; k++) {
+    tsx_key_part *part = &a->keys[k];
+    const int code =
+        part->axis < 0 ? check_or_none(a->query, &part->lowered, &type, error) : number_key(a, part, error);
+    if (code < 0) return code;
+    keys[k].expression = part->lowered.expression;
+    if (part->axis < 0) continue;
+    const tsx_axis *axis = &a->query->axes[part->axis];
+    keys[k].field = a->query->table->columns[axis->column].field;
+    keys[k].low = axis->low;
+    keys[k].count = axis->count;
+    keys[k].numbers = part->numbers;
+    keys[k].number_count = part->number_count;
+  }
+  a->request.keys = keys;
+  a->request.key_count = count;
+  return TSR_OK;
+}
+
+static int finish_aggregates(tsx_asked *a, tsr_error *error) {
+  tsr_query_aggregate *aggregates = tsx_arena_take(&a->query->select.arena, TSR_QUERY_AGGREGATES * sizeof *aggregates);
+  if (!aggregates) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < a->aggregate_count; i++) {
+    tsx_aggregate_part *part = &a->aggregates[i];
+    int code = check_or_none(a->query, &part->argument, &part->argument_type, error);
+    if (code == TSR_OK) code = check_or_none(a->query, &part->filter, &part->filter_type, error);
+    if (code < 0) return code;
+    const tsr_aggregate_function function = part->tree->function->aggregates;
+    aggregates[i] = (tsr_query_aggregate){.function = function,
+                                          .has_argument = part->argument.expression.count > 0,
+                                          .has_filter = part->filter.expression.count > 0,
+                                          .distinct = part->tree->distinct && function != TSR_AGGREGATE_MIN &&
+                                                      function != TSR_AGGREGATE_MAX,
+                                          .argument = part->argument.expression,
+                                          .filter = part->filter.expression,
+                                          .percent = part->percent};
+    const bool real = part->argument_type == TSR_VALUE_REAL || part->argument_type == TSR_VALUE_NUMBER;
+    const bool text = part->argument_type == TSR_VALUE_TEXT || part->argument_type == TSR_VALUE_INSTANT;
+    const bool sums = function != TSR_AGGREGATE_COUNT && function != TSR_AGGREGATE_MIN && function != TSR_AGGREGATE_MAX;
+    if ((aggregates[i].distinct && real) || (sums && text))
+      return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end,
+                           "not evaluated over columns: ", text ? "a sum of texts" : "DISTINCT of REAL", error);
+  }
+  a->request.aggregates = aggregates;
+  a->request.aggregate_count = a->aggregate_count;
+  return TSR_OK;
+}
+
+static int finish_columns(tsx_asked *a, tsr_error *error) {
+  tsr_expression *columns = tsx_arena_take(&a->query->select.arena, (a->column_count + 1) * sizeof *columns);
+  if (!columns) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < a->column_count; i++) {
+    const int code = check_or_none(a->query, &a->columns[i].lowered, &a->columns[i].type, error);
+    if (code < 0) return code;
+    if (a->columns[i].type == TSR_VALUE_OPAQUE)
+      return tsx_expr_fail(&a->query->select, a->columns[i].tree->begin, a->columns[i].tree->end,
+                           "not evaluated over columns: ", "several values in a cell, or bytes", error);
+    columns[i] = a->columns[i].lowered.expression;
+  }
+  a->request.columns = columns;
+  a->request.column_count = a->column_count;
+  return TSR_OK;
+}
+
+int tsx_asked_finish(tsx_asked *a, tsr_error *error) {
+  tsx_query *query = a->query;
+  const uint32_t n = query->table->schema->dimension_count;
+  tsr_ranges *dimensions = tsx_arena_take(&query->select.arena, (n + 1) * sizeof *dimensions);
+  tsr_value_type type;
+  if (!dimensions) return tsx_out_of_memory(error);
+  if (a->nothing) finish_nothing(a);
+  int code = tsx_axes_ranges(query, dimensions, error);
+  if (code == TSR_OK) code = check_or_none(query, &a->where, &type, error);
+  if (code == TSR_OK) code = finish_keys(a, error);
+  if (code == TSR_OK) code = finish_aggregates(a, error);
+  if (code == TSR_OK) code = finish_columns(a, error);
+  if (a->nothing) dimensions[0] = (tsr_ranges){0};
+  a->request.dimensions = dimensions;
+  a->request.has_where = a->where.expression.count > 0;
+  a->request.where = a->where.expression;
+  a->request.fill_unwritten = query->table->options.fill_unwritten;
+  a->request.memory_bytes = query->memory_bytes ? query->memory_bytes : query->table->options.memory_bytes;
+  a->request.threads = query->threads ? query->threads : query->table->options.threads;
+  return code;
+}

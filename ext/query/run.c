@@ -1,0 +1,394 @@
+/* run.c: runs a query, and gives its rows.
+ *
+ * If the items are nothing but keys, aggregates or columns of cells, and nothing orders or limits the rows, they come
+ * straight from the engine. Else a nested SELECT of SQLite's runs over them, with the words of the query, in which keys
+ * and aggregates are slots (rows.h). */
+#include "query/run.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "query/compare_values.h"
+#include "query/names.h"
+#include "query/request.h"
+
+typedef struct run_source { /* where a value comes from */
+  enum { SOURCE_NONE, SOURCE_KEY, SOURCE_AGGREGATE, SOURCE_COLUMN } kind;
+  uint32_t number;
+} run_source;
+
+struct tsx_run {
+  tsx_query *query;
+  tsx_asked asked;
+  tsx_snapshot *snapshot;
+  tsr_query_run *core;
+  run_source *items; /* [select.item_count], without a nested SELECT */
+  /* over groups: */
+  uint64_t group, group_count; /* `group` counts from 1 */
+  /* over cells: */
+  tsr_query_block block;
+  uint64_t row;
+  /* with a nested SELECT: */
+  tsx_rows rows;
+  sqlite3_stmt *statement;
+  tsx_slots used;
+  run_source slots[TSX_SLOT_COUNT];
+  bool full; /* there were too few slots */
+};
+
+/* ---- Rows of the engine ------------------------------------------------------------------------------------------ */
+
+static int run_overflow(const tsx_run *run, const tsx_lowered *lowered, uint32_t node, tsr_error *error) {
+  const tsx_expr *tree = lowered->trees[node];
+  const tsx_select *s = &run->query->select;
+  if (error->code == TSR_RANGE) {
+    const tsr_error own = *error;
+    char *what = sqlite3_mprintf("%s: ", own.message);
+    tsx_expr_fail(s, tree->begin, tree->end, what ? what : "", "", error);
+    sqlite3_free(what);
+    error->code = own.code;
+    return error->code;
+  }
+  if (tree->kind == TSX_EXPR_BINARY && !strncmp(error->message, "integer overflow", 16))
+    return tsx_expr_fail(s, tree->begin, tree->end,
+                         "integer overflow past 64 bits: ", "write 1.0 * for the REAL that SQL gives", error);
+  return error->code;
+}
+
+/* Shows the words of the query that an error of the engine is about. */
+static int run_error(const tsx_run *run, tsr_error *error) {
+  uint32_t node = 0;
+  const tsr_expression *fault = run->core ? tsr_query_fault(run->core, &node) : NULL;
+  const tsx_asked *a = &run->asked;
+  if (!fault || (error->code != TSR_ERROR && error->code != TSR_RANGE)) return error->code;
+  const tsx_lowered *found = a->where.expression.nodes == fault->nodes ? &a->where : NULL;
+  for (uint32_t i = 0; i < run->query->select.group_count && !found && a->keys; i++)
+    if (a->keys[i].lowered.expression.nodes == fault->nodes) found = &a->keys[i].lowered;
+  for (uint32_t i = 0; i < a->aggregate_count && !found; i++) {
+    if (a->aggregates[i].argument.expression.nodes == fault->nodes) found = &a->aggregates[i].argument;
+    if (a->aggregates[i].filter.expression.nodes == fault->nodes) found = &a->aggregates[i].filter;
+  }
+  for (uint32_t i = 0; i < a->column_count && !found; i++)
+    if (a->columns[i].lowered.expression.nodes == fault->nodes) found = &a->columns[i].lowered;
+  return found && node < found->expression.count ? run_overflow(run, found, node, error) : error->code;
+}
+
+static int run_advance(tsx_run *run, tsr_error *error) {
+  if (run->query->over_groups) return run->group++ < run->group_count;
+  if (++run->row < run->block.count) return 1;
+  run->row = 0;
+  const int code = tsr_query_next(run->core, &run->block, error);
+  if (code <= 0) run->block.count = 0;
+  return code < 0 ? run_error(run, error) : code;
+}
+
+/* Makes a value the result. `shows` is the column that it is a value of, or NULL. */
+static void run_result(sqlite3_context *context, const tsr_value *value, const tsx_column *shows) {
+  const tsr_column cells = {.values = (const uint8_t *)&value->as.integer, .cell_size = 8};
+  switch (value->type) {
+  case TSR_VALUE_INTEGER: sqlite3_result_int64(context, value->as.integer); return;
+  case TSR_VALUE_REAL: sqlite3_result_double(context, value->as.real); return;
+  case TSR_VALUE_UNSIGNED: tsx_result_unsigned(context, value->as.unsigned_integer); return;
+  case TSR_VALUE_INSTANT:
+    if (shows) tsx_column_result(context, shows, &cells, 0, false);
+    return;
+  case TSR_VALUE_TEXT:
+    sqlite3_result_text64(context, value->as.text.bytes, value->as.text.size, SQLITE_TRANSIENT, SQLITE_UTF8);
+    return;
+  case TSR_VALUE_NUMBER:
+  case TSR_VALUE_OPAQUE:
+  case TSR_VALUE_NULL:
+  default: return;
+  }
+}
+
+/* Returns the column that a tree is, or NULL. */
+static const tsx_column *run_shows(const tsx_run *run, const tsx_expr *tree) {
+  tree = tsx_expr_meaning(tree);
+  return tree->kind == TSX_EXPR_NAME ? &run->query->table->columns[tree->column] : NULL;
+}
+
+static void run_key(const tsx_run *run, sqlite3_context *context, uint32_t k) {
+  const tsx_key_part *part = &run->asked.keys[k];
+  tsr_value value = {.type = TSR_VALUE_NULL};
+  tsr_query_key_value(run->core, run->group - 1, k, &value);
+  if (part->axis >= 0 && (uint64_t)value.as.integer < part->number_count)
+    value = run->query->axes[part->axis].values[part->tree][part->places[value.as.integer]];
+  run_result(context, &value, run_shows(run, run->query->select.group[k]));
+}
+
+static int run_aggregate(const tsx_run *run, sqlite3_context *context, uint32_t i, tsr_error *error) {
+  const tsx_aggregate_part *part = &run->asked.aggregates[i];
+  tsr_value value = {.type = TSR_VALUE_NULL};
+  const int code = tsr_query_aggregate_value(run->core, run->group - 1, i, &value, error);
+  if (code < 0) return code;
+  run_result(context, &value, part->tree->count ? run_shows(run, part->tree->operands[0]) : NULL);
+  return TSR_OK;
+}
+
+static void run_cell(const tsx_run *run, sqlite3_context *context, uint32_t i) {
+  const tsx_column_part *part = &run->asked.columns[i];
+  const tsr_query_column *column = &run->block.columns[i];
+  const uint64_t row = run->row;
+  tsr_value value = {.type = column->type};
+  if (column->nulls && column->nulls[row]) return;
+  if (column->type == TSR_VALUE_TEXT) {
+    value.as.text.bytes = column->as.texts[row].bytes;
+    value.as.text.size = column->as.texts[row].size;
+  } else if (column->type == TSR_VALUE_REAL || column->type == TSR_VALUE_NUMBER) {
+    value.type = TSR_VALUE_REAL;
+    value.as.real = column->as.reals[row];
+    if (column->type == TSR_VALUE_NUMBER && column->whole && column->whole[row])
+      value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = (int64_t)column->as.reals[row]};
+  } else {
+    value.as.integer = column->as.integers[row];
+  }
+  if (part->axis >= 0) {
+    const tsx_axis *axis = &run->query->axes[part->axis];
+    const uint64_t place = (uint64_t)value.as.integer - (uint64_t)axis->low;
+    if (place >= axis->count) return;
+    value = axis->values[part->axis_tree][place];
+  }
+  run_result(context, &value, run_shows(run, part->tree));
+}
+
+static int run_value(const tsx_run *run, sqlite3_context *context, const run_source *source, tsr_error *error) {
+  switch (source->kind) {
+  case SOURCE_KEY: run_key(run, context, source->number); return TSR_OK;
+  case SOURCE_AGGREGATE: return run_aggregate(run, context, source->number, error);
+  case SOURCE_COLUMN: run_cell(run, context, source->number); return TSR_OK;
+  case SOURCE_NONE:
+  default: return TSR_OK;
+  }
+}
+
+/* ---- The nested SELECT ------------------------------------------------------------------------------------------- */
+
+static int nested_next(tsx_rows *rows, tsr_error *error) { return run_advance(rows->state, error); }
+
+static int nested_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr_error *error) {
+  const tsx_run *run = rows->state;
+  return run_value(run, context, &run->slots[slot], error);
+}
+
+/* Returns the key or aggregate that a tree is. */
+static run_source source_of(const tsx_run *run, const tsx_expr *tree) {
+  tree = tsx_expr_meaning(tree);
+  const int key = tree->field == TSX_FIELD_NONE && tree->kind != TSX_EXPR_AGGREGATE
+                      ? -1
+                      : tsx_select_key(&run->query->select, tree);
+  if (key >= 0) return (run_source){SOURCE_KEY, (uint32_t)key};
+  if (tree->kind != TSX_EXPR_AGGREGATE) return (run_source){SOURCE_NONE, 0};
+  return (run_source){SOURCE_AGGREGATE, tsx_asked_aggregate(&run->asked, tree)};
+}
+
+/* Finds the slot of a source, or takes a new one. */
+static int slot_of(tsx_run *run, const run_source *source, tsx_affinity affinity) {
+  for (int i = 0; i < TSX_SLOT_COUNT; i++)
+    if (run->slots[i].kind == source->kind && run->slots[i].number == source->number) return i;
+  const int slot = tsx_slot_take(&run->used, affinity);
+  if (slot >= 0) run->slots[slot] = *source;
+  else run->full = true;
+  return slot;
+}
+
+static bool nested_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+  tsx_run *run = argument;
+  const run_source source = source_of(run, tree);
+  if (source.kind != SOURCE_NONE) {
+    const tsx_column *shows = source.kind == SOURCE_KEY ? run_shows(run, tree) : NULL;
+    const int slot = slot_of(run, &source, shows ? tsx_slot_affinity(shows->declared) : TSX_SLOT_NONE);
+    if (slot >= 0) tsx_slot_append(out, slot);
+    return true;
+  }
+  if (tree->kind != TSX_EXPR_NAME || !tree->alias) return false;
+  tsx_words_append(out, tree->alias, nested_replace, argument);
+  return true;
+}
+
+/* Writes an item or a term of ORDER BY, which over cells is column `number` of the engine. */
+static void nested_part(tsx_run *run, sqlite3_str *out, const tsx_expr *tree, uint32_t number) {
+  if (run->query->over_groups) {
+    sqlite3_str_appendchar(out, 1, '(');
+    if (!nested_replace(run, tree, out)) tsx_words_append(out, tree, nested_replace, run);
+    sqlite3_str_appendchar(out, 1, ')');
+    return;
+  }
+  const run_source source = {SOURCE_COLUMN, number};
+  const int slot = slot_of(run, &source, TSX_SLOT_NONE);
+  if (slot >= 0) tsx_slot_append(out, slot);
+}
+
+static void nested_limit(sqlite3_str *out, const tsx_select *s) {
+  if (s->limit) sqlite3_str_appendf(out, " LIMIT (%.*s)", (int)(s->limit->end - s->limit->begin), s->limit->begin);
+  if (s->offset) sqlite3_str_appendf(out, " OFFSET (%.*s)", (int)(s->offset->end - s->offset->begin), s->offset->begin);
+}
+
+static int nested_open(tsx_run *run, tsr_error *error) {
+  const tsx_select *s = &run->query->select;
+  sqlite3_str *out = sqlite3_str_new(run->query->connection->db);
+  sqlite3_str_appendall(out, s->distinct ? "SELECT DISTINCT " : "SELECT ");
+  for (uint32_t i = 0; i < s->item_count; i++) {
+    if (i) sqlite3_str_appendall(out, ", ");
+    nested_part(run, out, s->items[i].tree, i);
+  }
+  sqlite3_str_appendall(out, TSX_ROWS_FROM);
+  if (s->having) {
+    sqlite3_str_appendall(out, " WHERE ");
+    nested_part(run, out, s->having, 0);
+  }
+  uint32_t more = s->item_count;
+  for (uint32_t i = 0; i < s->order_count; i++) {
+    const tsx_order *order = &s->order[i];
+    sqlite3_str_appendall(out, i ? ", " : " ORDER BY ");
+    if (order->item >= 0) sqlite3_str_appendf(out, "%d", order->item + 1);
+    else nested_part(run, out, order->tree, more++);
+    sqlite3_str_appendf(out, " %.*s", (int)(order->end - order->rest), order->rest);
+  }
+  nested_limit(out, s);
+  if (run->full) {
+    sqlite3_free(sqlite3_str_finish(out));
+    return tsx_fail(error, TSR_ERROR, "ORDER BY or LIMIT over more than %d columns", TSX_SLOTS_NONE);
+  }
+  run->rows = (tsx_rows){.next = nested_next, .column = nested_column, .state = run};
+  return tsx_rows_prepare(run->query->connection, out, &run->rows, &run->statement, error);
+}
+
+/* Sets the sources of the items. Returns false if some item is more than a key or an aggregate. */
+static bool run_direct(tsx_run *run) {
+  const tsx_select *s = &run->query->select;
+  if (s->having || s->order_count || s->limit || (s->distinct && run->query->over_groups)) return false;
+  for (uint32_t i = 0; i < s->item_count; i++) {
+    run->items[i] = run->query->over_groups ? source_of(run, s->items[i].tree) : (run_source){SOURCE_COLUMN, i};
+    if (run->items[i].kind == SOURCE_NONE) return false;
+  }
+  return true;
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+
+bool tsx_run_takes(const tsx_query *query, uint32_t item) {
+  const tsx_select *s = &query->select;
+  if (s->limit || s->distinct) return false;
+  const tsx_expr *tree = tsx_expr_meaning(s->items[item].tree);
+  if (tree->field < 0 || tree->has_aggregate || !tsx_axis_possible(&query->table->columns[tree->field]) ||
+      !query->table->columns[tree->field].description->is_dimension)
+    return false;
+  return !query->over_groups || tsx_select_key(s, tree) >= 0;
+}
+
+/* Requests what the constraints of the statement around compare. `trees` are their numbers; < 0: not tested here. */
+static int outer_request(const tsx_run *run, const tsx_outer *outer, uint32_t count, int *trees, tsr_error *error) {
+  for (uint32_t i = 0; i < count; i++) {
+    const tsx_expr *tree = tsx_expr_meaning(run->query->select.items[outer[i].item].tree);
+    const int axis = tsx_axis_of_dimension(run->query, tree);
+    trees[i] = -1;
+    if (axis < 0) continue;
+    trees[i] = tsx_axis_request(run->query, (uint32_t)axis, tree, false, error);
+    if (trees[i] < 0) return trees[i];
+  }
+  return TSR_OK;
+}
+
+static int outer_apply(const tsx_run *run, const tsx_outer *outer, int number, tsr_error *error) {
+  tsx_query *query = run->query;
+  tsr_value constant;
+  tsx_axis *axis = &query->axes[tsx_axis_of(query, tsx_expr_meaning(query->select.items[outer->item].tree))];
+  if (sqlite3_value_type(outer->value) == SQLITE_BLOB) return TSR_OK;
+  const int code = tsx_query_copy(query, outer->value, &constant, error);
+  if (code < 0) return code;
+  if (!axis->kept) {
+    axis->kept = tsx_arena_take(&query->select.arena, axis->count + 1);
+    if (!axis->kept) return tsx_out_of_memory(error);
+    memset(axis->kept, 1, axis->count);
+  }
+  const bool utf16 = tsx_connection_utf16(query->connection);
+  for (uint64_t i = 0; i < axis->count; i++)
+    axis->kept[i] &= tsx_value_may(&axis->values[number][i], outer->op, &constant, utf16);
+  return TSR_OK;
+}
+
+static int run_time(const tsx_query *query, int which, uint64_t *time, tsr_error *error) {
+  const tsx_expr *tree = query->select.times[which];
+  sqlite3_value *value = NULL;
+  int code = tree ? tsx_query_constant(query, tree, &value, error) : TSR_OK;
+  if (!tree || code < 0) return code;
+  const int type = sqlite3_value_type(value);
+  if (type == SQLITE_INTEGER) *time = sqlite3_value_int64(value) < 0 ? 0 : (uint64_t)sqlite3_value_int64(value);
+  else if (type == SQLITE_TEXT)
+    code = tsx_time_parse((const char *)sqlite3_value_text(value), (uint64_t)sqlite3_value_bytes(value), time, error);
+  else if (type != SQLITE_NULL)
+    code = tsx_fail(error, TSR_MISMATCH, "%s: expected ISO-8601 text (UTC) or an integer, milliseconds since 1970",
+                    which ? "since" : "as_of");
+  sqlite3_value_free(value);
+  return code;
+}
+
+static int run_snapshot(tsx_run *run, tsr_error *error) {
+  tsx_query *query = run->query;
+  tsx_table *table = query->table;
+  uint64_t as_of = table->options.as_of, since = table->options.since;
+  int code = tsx_array_permitted(query->connection, table->array, error);
+  if (code == TSR_OK) code = run_time(query, 0, &as_of, error);
+  if (code == TSR_OK) code = run_time(query, 1, &since, error);
+  if (code == TSR_OK)
+    code = tsx_array_snapshot(query->connection, table->array, table->schema, since, as_of,
+                              table->array->transaction != NULL, &run->snapshot, error);
+  return code == TSR_OK ? tsx_table_labels(table, error) : code;
+}
+
+static int run_prepare(tsx_run *run, const tsx_outer *outer, uint32_t count, tsr_error *error) {
+  tsx_query *query = run->query;
+  int *trees = tsx_arena_take(&query->select.arena, (count + 1) * sizeof *trees);
+  if (!trees) return tsx_out_of_memory(error);
+  int code = tsx_axes_find(query, run->snapshot, error);
+  run->asked.nothing = code == 0;
+  if (code >= 0) code = tsx_asked_plan(&run->asked, error);
+  if (code == TSR_OK) code = outer_request(run, outer, count, trees, error);
+  if (code == TSR_OK) code = tsx_axes_evaluate(query, error);
+  for (uint32_t i = 0; i < count && code == TSR_OK; i++)
+    if (trees[i] >= 0) code = outer_apply(run, &outer[i], trees[i], error);
+  return code == TSR_OK ? tsx_asked_finish(&run->asked, error) : code;
+}
+
+int tsx_run_check(tsx_query *query, tsr_error *error) {
+  tsx_asked asked = {.query = query};
+  const int code = tsx_axes_none(query, error);
+  return code == TSR_OK ? tsx_asked_plan(&asked, error) : code;
+}
+
+int tsx_run_open(tsx_query *query, const tsx_outer *outer, uint32_t outer_count, tsx_run **out, tsr_error *error) {
+  tsx_run *run = sqlite3_malloc64(sizeof *run);
+  *out = run;
+  if (!run) return tsx_out_of_memory(error);
+  memset(run, 0, sizeof *run);
+  run->query = run->asked.query = query;
+  run->items = tsx_arena_take(&query->select.arena, query->select.item_count * sizeof *run->items);
+  if (!run->items) return tsx_out_of_memory(error);
+  int code = run_snapshot(run, error);
+  if (code == TSR_OK) code = run_prepare(run, outer, outer_count, error);
+  if (code < 0) return code;
+  code = tsr_query_open(run->snapshot->core, &run->asked.request, &run->core, error);
+  if (code < 0) return run_error(run, error);
+  if (query->over_groups) run->group_count = tsr_query_groups(run->core);
+  return run_direct(run) ? TSR_OK : nested_open(run, error);
+}
+
+int tsx_run_next(tsx_run *run, tsr_error *error) {
+  if (run->statement) return tsx_rows_step(run->query->connection, run->statement, error);
+  return run_advance(run, error);
+}
+
+int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_error *error) {
+  if (!run->statement) return run_value(run, context, &run->items[item], error);
+  sqlite3_result_value(context, sqlite3_column_value(run->statement, (int)item));
+  return TSR_OK;
+}
+
+void tsx_run_close(tsx_run *run) {
+  if (!run) return;
+  sqlite3_finalize(run->statement);
+  tsr_query_close(run->core);
+  tsx_snapshot_release(run->snapshot);
+  sqlite3_free(run);
+}

@@ -1,0 +1,102 @@
+/* tree.h: the text of a tessera_query as trees of expressions. parse.c makes them, names.c says what their names mean
+ * and what each part depends on, lower.c and groups.c evaluate them.
+ *
+ * Every node knows the words of the source that it stands for, so that SQLite can be given these very words, and so that
+ * messages can show them. All memory belongs to one tsx_arena. */
+#ifndef TSX_EXPR_H
+#define TSX_EXPR_H
+
+#include "connection/sqlite_api.h"
+#include "tessera.h"
+
+typedef struct tsx_arena { /* `= {0}` is empty */
+  struct tsx_arena_block *blocks;
+} tsx_arena;
+
+/* Returns zeroed memory that lives as long as the arena, or NULL. */
+void *tsx_arena_take(tsx_arena *arena, uint64_t size);
+char *tsx_arena_copy(tsx_arena *arena, const char *text, uint64_t size); /* a copy that NUL terminates, or NULL */
+void tsx_arena_free(tsx_arena *arena);
+
+typedef enum tsx_expr_kind {
+  TSX_EXPR_LITERAL,
+  TSX_EXPR_NAME, /* [table.]column */
+  TSX_EXPR_UNARY, /* operation: NEGATE, PLUS, BIT_NOT, NOT, IS_NULL, NOT_NULL */
+  TSX_EXPR_BINARY, /* operation: arithmetic, comparisons, AND, OR, IS, IS_NOT */
+  TSX_EXPR_CONCATENATE, /* || */
+  TSX_EXPR_BETWEEN, /* value, low, high */
+  TSX_EXPR_IN, /* value, members */
+  TSX_EXPR_LIKE, /* value, pattern; name: like or glob */
+  TSX_EXPR_CASE, /* conditions and values, and ELSE if their number is odd; base: after the word CASE */
+  TSX_EXPR_CAST, /* value; name: the type */
+  TSX_EXPR_FUNCTION,
+  TSX_EXPR_AGGREGATE
+} tsx_expr_kind;
+
+/* What a part of the text depends on, in `field` of a node. */
+#define TSX_FIELD_NONE (-1) /* a constant */
+#define TSX_FIELD_MANY (-2) /* several columns */
+
+typedef struct tsx_expr {
+  tsx_expr_kind kind;
+  tsr_operation operation;
+  bool negated; /* NOT BETWEEN, NOT IN, NOT LIKE */
+  bool distinct, star; /* of aggregates: count(DISTINCT x), count(*) */
+  const char *begin, *end; /* the words of the source, without blanks around them */
+  char *name, *table; /* of columns as written, of functions in lower case */
+  struct tsx_expr **operands;
+  uint32_t count;
+  struct tsx_expr *base; /* CASE */
+  struct tsx_expr *filter; /* AGGREGATE: of FILTER */
+  const struct tsx_function *function; /* FUNCTION, AGGREGATE */
+  /* names.c: */
+  struct tsx_expr *alias; /* a NAME that stands for an item */
+  int column; /* a NAME: the number of the table's column */
+  int field; /* the only column that it depends on, outside of aggregates; or TSX_FIELD_... */
+  bool has_aggregate;
+} tsx_expr;
+
+typedef struct tsx_item { /* of the SELECT */
+  tsx_expr *tree; /* NULL: * */
+  char *name; /* the alias, or NULL */
+  char *star; /* of "table.*": the table; of "*": "" */
+  const char *begin, *end; /* with the alias */
+} tsx_item;
+
+typedef struct tsx_order {
+  tsx_expr *tree;
+  bool descending;
+  const char *rest; /* the words after the expression, up to `end` */
+  const char *end;
+  int item; /* the number of the item that it is by name or ordinal, or -1 */
+} tsx_order;
+
+typedef struct tsx_select {
+  tsx_arena arena;
+  char *text; /* the source */
+  char *
+      prepared; /* the source as SQLite's own parser is given it: names of tables are complete, median(x) is total(x) */
+  bool distinct;
+  tsx_item *items;
+  uint32_t item_count;
+  char *schema, *table, *alias; /* of FROM; schema and alias may be NULL */
+  const char *source_begin, *source_end; /* the words of FROM's table: [schema.]table */
+  tsx_expr *times[2]; /* as_of and since in parentheses; literals, or NULL */
+  tsx_expr *where, *having, *limit, *offset;
+  tsx_expr **group;
+  uint32_t group_count;
+  tsx_order *order;
+  uint32_t order_count;
+  bool has_aggregate; /* the results are groups (with group_count, too) */
+} tsx_select;
+
+void tsx_select_free(tsx_select *select);
+
+/* Sets the error `what: 'the words of the source' (character n)advice`. Returns TSR_ERROR. */
+int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, const char *what, const char *advice,
+                  tsr_error *error);
+
+/* Returns true if the trees are the same, but for blanks, comments and the case of names. */
+bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b);
+
+#endif
