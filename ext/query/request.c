@@ -205,13 +205,17 @@ static int check_or_none(tsx_query *query, const tsx_lowered *lowered, tsr_value
 static int finish_keys(tsx_asked *a, tsr_error *error) {
   const uint32_t count = a->query->select.group_count;
   tsr_query_key *keys = tsx_arena_take(&a->query->select.arena, (count + 1) * sizeof *keys);
-  tsr_value_type type;
+  tsr_value_type type = TSR_VALUE_NULL;
   if (!keys) return tsx_out_of_memory(error);
   for (uint32_t k = 0; k < count; k++) {
     tsx_key_part *part = &a->keys[k];
     const int code =
         part->axis < 0 ? check_or_none(a->query, &part->lowered, &type, error) : number_key(a, part, error);
     if (code < 0) return code;
+    const tsx_expr *tree = a->query->select.group[k];
+    if (part->axis < 0 && type == TSR_VALUE_OPAQUE)
+      return tsx_expr_fail(&a->query->select, tree->begin, tree->end,
+                           "not evaluated over columns: ", "a key of several values in a cell, or of bytes", error);
     keys[k].expression = part->lowered.expression;
     if (part->axis < 0) continue;
     const tsx_axis *axis = &a->query->axes[part->axis];
