@@ -302,6 +302,19 @@ def test_a_table_outlives_its_array_and_is_dropped():
     shutil.rmtree(os.path.join(host.FOLDER, "t"), ignore_errors=True)
 
 
+def test_conditions_with_or_find_each_group():
+    """SQLite may answer OR by several scans, and takes rows of equal rowids for one row."""
+    if absent():
+        return
+    db = opened()
+    text = "SELECT day/4 AS part, count(*) AS n FROM t GROUP BY 1"
+    db.query(f"CREATE TEMP VIEW v AS {text}")
+    db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+    for where in ("part > 8.5 OR part BETWEEN 6 AND 6", "part = 1 OR part = 3 OR part = 5", "part < 2 OR n > 100 AND part = 7", "part = 2 OR part IN (4, 6)"):
+        same(sorted(db.query(f"SELECT * FROM q WHERE {where}")), sorted(db.query(f"SELECT * FROM v WHERE {where}")), where)
+    db.close()
+
+
 def test_unqualified_names_mean_what_they_mean_in_a_view():
     if absent():
         return

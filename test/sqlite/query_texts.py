@@ -448,9 +448,9 @@ class Writer:
         return f" FILTER (WHERE {self.truth(2).sql})" if self.chance(0.2) else ""
 
     def mixed(self):
-        """Returns a CASE with REAL in one branch and an INTEGER literal in another."""
+        """Returns a CASE with REAL in one branch and an INTEGER literal in another, which depends on an attribute."""
         c = self.truth(1)
-        return Expr(f"CASE WHEN {c.sql} THEN {self.float(1).sql} ELSE {self.pick('0', '1', '-7')} END", "number", risky=c.risky)
+        return Expr(f"CASE WHEN {c.sql} THEN {self.name(self.r.choice(self.of(REAL)))} {self.pick('', '+ 0.5', '* 2')} ELSE {self.pick('0', '1', '-7')} END", "number", risky=c.risky)
 
     def aggregate(self, q):
         where = self.filter()
