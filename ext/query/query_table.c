@@ -351,7 +351,9 @@ static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   info->idxNum = plan_number(table, &plan);
   const bool many = code == TSR_OK && !query.over_groups;
   info->estimatedRows = many ? 1000000 : 1000;
-  info->estimatedCost = 1e6 / (1 + 9 * (double)plan.count);
+  /* The rowids of two scans have nothing in common, so OR must not be answered by several scans: two must cost more than
+   * one of everything. */
+  info->estimatedCost = plan.count ? 9e5 : 1e6;
   tsx_query_release(&query);
   return info->idxStr && info->idxNum >= 0 ? SQLITE_OK : SQLITE_NOMEM;
 }
