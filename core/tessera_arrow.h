@@ -88,8 +88,7 @@ typedef struct tsr_arrow_options { /* `= {0}` is the default */
  * one function at a time may run, on any thread.
  *
  * get_next returns ENOMEM for TSR_NOMEM, TSR_BUDGET and TSR_TOOBIG, ECANCELED for TSR_INTERRUPT, EIO for TSR_IO, else
- * EINVAL; get_last_error gives the whole message. A batch owns its memory and may outlive everything else.
- * Errors: TSR_UNSUPPORTED: a field has no Arrow type. */
+ * EINVAL; get_last_error gives the whole message. A batch owns its memory and may outlive everything else. */
 TSR_API int tsr_arrow_open(tsr_snapshot *snapshot, const tsr_arrow_options *options, struct ArrowArrayStream *out,
                            tsr_error *error);
 
@@ -102,6 +101,27 @@ TSR_API int tsr_arrow_open_path(const tsr_environment_options *environment, cons
  * no field has an enumeration or they are shown as codes. The caller calls out->release. */
 TSR_API int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const tsr_arrow_options *options,
                              struct ArrowSchema *out, tsr_error *error);
+
+/* ---- The extension ----------------------------------------------------------------------------------------------- */
+
+/* What the loadable extension exports beside its entry point: tessera_api(1). The table only grows at its end. */
+typedef struct tessera_functions {
+  int version; /* 1 */
+  const char *library_version;
+  /* Makes *out the stream of a token that SQL's tessera_stream gave. Returns 1; 0 if there is no such token: a token can
+   * be taken once. */
+  int (*take)(const char *token, struct ArrowArrayStream *out);
+  /* The same for a stream on the heap, which free_stream releases and frees; NULL if there is no such token. */
+  struct ArrowArrayStream *(*take_new)(const char *token);
+  void (*free_stream)(struct ArrowArrayStream *stream);
+  /* Python: free_capsule is a destructor for capsules that hold a stream of take_new; use_capsules gives it
+   * PyCapsule_GetPointer first. */
+  void (*use_capsules)(void *(*get_pointer)(void *capsule, const char *name));
+  void (*free_capsule)(void *capsule);
+} tessera_functions;
+
+/* Returns the functions of a version; NULL if this library has none of that version. */
+const tessera_functions *tessera_api(int version);
 
 #ifdef __cplusplus
 }

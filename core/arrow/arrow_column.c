@@ -364,7 +364,7 @@ static int arrow_dictionary(const tsr_enumeration *labels, const tsr_arrow_optio
   tsr_arrow_type type;
   tsr_arrow_column column;
   TSR_TRY(TSR_ALLOC(tsr__memory_process(), &array->dictionary, error));
-  TSR_TRY(tsr__arrow_type_labels(labels, options, &type, error));
+  tsr__arrow_type_labels(labels, options, &type);
   tsr__arrow_column_begin(&type, &column);
   const tsr_column cells = arrow_labels(labels);
   const tsr_arrow_rows rows = {.count = labels->count};

@@ -58,7 +58,7 @@ static int arrow_choose_types(tsr_array *array, const tsr_schema *schema, const 
     const tsr_enumeration *labels = NULL;
     if (field->enumeration && options->enums != TSR_ARROW_ENUMS_CODE)
       TSR_TRY(tsr_array_enumeration(array, schema, field->enumeration, &labels, error));
-    TSR_TRY(tsr__arrow_type_choose(field, labels, schema->dense, options, &types[i], error));
+    tsr__arrow_type_choose(field, labels, schema->dense, options, &types[i]);
   }
   return TSR_OK;
 }

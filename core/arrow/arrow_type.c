@@ -95,21 +95,16 @@ static void arrow_type_of_cells(tsr_arrow_type *type, const tsr_arrow_options *o
   else snprintf(type->format, sizeof type->format, "+w:%u", (unsigned)type->values_per_cell);
 }
 
-int tsr__arrow_type_labels(const tsr_enumeration *labels, const tsr_arrow_options *options, tsr_arrow_type *type,
-                           tsr_error *error) {
+void tsr__arrow_type_labels(const tsr_enumeration *labels, const tsr_arrow_options *options, tsr_arrow_type *type) {
   *type = (tsr_arrow_type){.name = "", .datatype = labels->datatype, .values_per_cell = labels->values_per_label};
   arrow_type_of_cells(type, options);
-  if (type->list)
-    return tsr__fail(error, TSR_UNSUPPORTED, "enumeration '%s': its labels have several numbers: take the codes",
-                     labels->name);
-  return TSR_OK;
 }
 
-int tsr__arrow_type_choose(const tsr_field *field, const tsr_enumeration *labels, bool dense,
-                           const tsr_arrow_options *options, tsr_arrow_type *type, tsr_error *error) {
+void tsr__arrow_type_choose(const tsr_field *field, const tsr_enumeration *labels, bool dense,
+                            const tsr_arrow_options *options, tsr_arrow_type *type) {
   *type = (tsr_arrow_type){.datatype = field->datatype, .values_per_cell = field->values_per_cell};
   if (labels && options->enums == TSR_ARROW_ENUMS_LABEL) {
-    TSR_TRY(tsr__arrow_type_labels(labels, options, type, error));
+    tsr__arrow_type_labels(labels, options, type);
     type->decoded = true;
   } else {
     arrow_type_of_cells(type, options);
@@ -120,7 +115,6 @@ int tsr__arrow_type_choose(const tsr_field *field, const tsr_enumeration *labels
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   const bool datetime = (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && !options->integer_datetimes;
   type->nullable = datetime || type->labels || (!field->is_dimension && (field->nullable || dense));
-  return TSR_OK;
 }
 
 /* ---- Schemas ----------------------------------------------------------------------------------------------------- */
@@ -170,7 +164,7 @@ static int arrow_schema_column(const tsr_arrow_type *type, const tsr_arrow_optio
   if (type->list) TSR_TRY(arrow_schema_begin(type->item, "item", 0, schema->children[0], error));
   if (!type->labels || type->decoded) return TSR_OK;
   tsr_arrow_type label;
-  TSR_TRY(tsr__arrow_type_labels(type->labels, options, &label, error));
+  tsr__arrow_type_labels(type->labels, options, &label);
   if (type->labels->ordered) schema->flags |= ARROW_FLAG_DICTIONARY_ORDERED;
   TSR_TRY(TSR_ALLOC(tsr__memory_process(), &schema->dictionary, error));
   return arrow_schema_column(&label, options, schema->dictionary, error);

@@ -37,13 +37,12 @@ typedef struct tsr_arrow_type {
 } tsr_arrow_type;
 
 /* Chooses the type of a field. `labels`: the field's enumeration, loaded; NULL if it has none. `dense`: the array may
- * have cells that were never written. Errors: TSR_UNSUPPORTED. */
-int tsr__arrow_type_choose(const tsr_field *field, const tsr_enumeration *labels, bool dense,
-                           const tsr_arrow_options *options, tsr_arrow_type *type, tsr_error *error);
+ * have cells that were never written. */
+void tsr__arrow_type_choose(const tsr_field *field, const tsr_enumeration *labels, bool dense,
+                            const tsr_arrow_options *options, tsr_arrow_type *type);
 
 /* Chooses the type of an enumeration's labels, which are a column of their own in a dictionary. */
-int tsr__arrow_type_labels(const tsr_enumeration *labels, const tsr_arrow_options *options, tsr_arrow_type *type,
-                           tsr_error *error);
+void tsr__arrow_type_labels(const tsr_enumeration *labels, const tsr_arrow_options *options, tsr_arrow_type *type);
 
 /* Makes *out the schema of a batch with these columns: a struct. The caller calls out->release. */
 int tsr__arrow_schema_make(const tsr_arrow_type *types, uint32_t count, const tsr_arrow_options *options,

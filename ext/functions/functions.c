@@ -25,6 +25,7 @@
 #include "functions/regrid.h"
 #include "functions/functions_s3.h"
 #include "functions/restrict.h"
+#include "functions/streams.h"
 
 int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *error) {
   tsx_connection *connection = address->connection;
@@ -169,5 +170,5 @@ int tsx_register_functions(tsx_connection *connection) {
                                           connection, functions[i].call, NULL, NULL, tsx_connection_drop);
     if (code != SQLITE_OK) return code;
   }
-  return SQLITE_OK;
+  return tsx_register_streams(connection);
 }

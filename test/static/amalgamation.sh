@@ -1,6 +1,6 @@
 #!/bin/sh
 # amalgamation.sh: makes the amalgamation (tessera.c and tessera.h) and compiles it without warnings with each installed compiler, in each
-# of the ways that tessera.c names: as a loadable extension, which runs the demo's queries and exports its entry point only; as a part of
+# of the ways that tessera.c names: as a loadable extension, which runs the demo's queries and exports its entry point and tessera_api only; as a part of
 # a program with SQLite; as the core without SQLite.
 #
 # usage: amalgamation.sh PYTHON ROOT DIRECTORY SHELL ARRAYS
@@ -18,8 +18,8 @@ for compiler in gcc clang; do
   fi
   # As the head of tessera.c says: without nodelete, a worker thread may run on after the host has unmapped the extension.
   "$compiler" $flags -O0 -shared -fPIC tessera.c -o tessera.so $libraries -Wl,-z,nodelete
-  exported=$(nm -D --defined-only tessera.so | awk '{ print $3 }')
-  [ "$exported" = sqlite3_tessera_init ] || { echo "$compiler: tessera.so exports $exported"; exit 1; }
+  exported=$(nm -D --defined-only tessera.so | awk '{ print $3 }' | sort | tr '\n' ' ')
+  [ "$exported" = "sqlite3_tessera_init tessera_api " ] || { echo "$compiler: tessera.so exports $exported"; exit 1; }
   "$python" "$root/test/sql/run.py" "$shell" "$place/tessera.so" "$arrays" "$root/sql/demo.sql"
   "$python" "$root/test/sql/run.py" "$shell" "$place/tessera.so" "$arrays" "$root/sql/demo_write.sql"
   if [ "$compiler" = gcc ]; then # once is enough to run them; each compiler has warnings of its own

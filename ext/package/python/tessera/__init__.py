@@ -8,8 +8,10 @@
 import os
 import sys
 
+from .arrays import Array, open
+
 __version__ = "@VERSION@"
-__all__ = ["load", "loadable_path"]
+__all__ = ["Array", "load", "loadable_path", "open"]
 
 
 def loadable_path():

@@ -1,0 +1,257 @@
+/* stream_request.c: the arguments of tessera_stream: which cells, which columns, in which Arrow types. */
+#include "functions/stream_request.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "text/json_in.h"
+#include "text/names.h"
+
+static uint32_t stream_field_count(const tsx_stream_request *r) {
+  return r->schema->dimension_count + r->schema->attribute_count;
+}
+
+/* Finds a field among those from `first` on, up to `end`. */
+static int stream_find(const tsx_stream_request *r, uint32_t first, uint32_t end, sqlite3_value *name, const char *what,
+                       uint32_t *field, tsr_error *error) {
+  const char *text = (const char *)sqlite3_value_text(name);
+  for (*field = first; text && *field < end; ++*field)
+    if (sqlite3_stricmp(r->names[*field], text) == 0) return TSR_OK;
+  return tsx_names_fail(r->names, first, end, error, "array %.200s has no %s '%.64s'", r->array, what,
+                        text ? text : "");
+}
+
+/* ---- Columns and order ------------------------------------------------------------------------------------------- */
+
+static int stream_read_column(void *argument, const tsx_json_option *o, tsr_error *error) {
+  tsx_stream_request *r = argument;
+  uint32_t field;
+  if (r->options.field_count == stream_field_count(r))
+    return tsx_fail(error, TSR_ERROR, "'columns' names a column twice: the array has %u", stream_field_count(r));
+  const int code = stream_find(r, 0, stream_field_count(r), o->value, "column", &field, error);
+  for (uint32_t i = 0; code == TSR_OK && i < r->options.field_count; i++)
+    if (r->fields[i] == field) return tsx_fail(error, TSR_ERROR, "'columns' names '%.64s' twice", r->names[field]);
+  if (code == TSR_OK) r->fields[r->options.field_count++] = field;
+  return code;
+}
+
+typedef struct stream_list { /* the elements of one [column, ...] */
+  tsx_stream_request *request;
+  int count;
+  uint32_t field;
+  char operation[12];
+} stream_list;
+
+static int stream_read_order_part(void *argument, const tsx_json_option *o, tsr_error *error) {
+  stream_list *list = argument;
+  tsx_stream_request *r = list->request;
+  const char *text = (const char *)sqlite3_value_text(o->value);
+  tsr_sort *sort = &r->order[r->request.order_count];
+  if (list->count++ == 0) {
+    const int code = stream_find(r, 0, r->schema->dimension_count, o->value, "dimension", &sort->dimension, error);
+    sort->descending = false;
+    return code;
+  }
+  sort->descending = text && sqlite3_stricmp(text, "desc") == 0;
+  if (list->count == 2 && text && (sort->descending || sqlite3_stricmp(text, "asc") == 0)) return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH, "'order': expected [[dimension, \"asc\" or \"desc\"], ...]");
+}
+
+static int stream_read_order(void *argument, const tsx_json_option *o, tsr_error *error) {
+  stream_list list = {.request = argument};
+  tsx_stream_request *r = argument;
+  if (r->request.order_count == r->schema->dimension_count)
+    return tsx_fail(error, TSR_ERROR, "'order' has more entries than the array has dimensions");
+  const int code = strcmp(o->type, "text") == 0
+                       ? stream_read_order_part(&list, o, error)
+                       : tsx_elements_each(r->db, o->value, "'order': expected [[dimension, direction], ...]",
+                                           stream_read_order_part, &list, error);
+  if (code == TSR_OK && list.count == 0) return tsx_fail(error, TSR_MISMATCH, "'order': an entry is empty");
+  if (code == TSR_OK) r->request.order_count++;
+  return code;
+}
+
+/* ---- Conditions -------------------------------------------------------------------------------------------------- */
+
+/* Makes the predicate of one condition. `value` is an SQL NULL for "is null" and "is not null". */
+static int stream_condition(stream_list *list, const tsx_json_option *o, tsr_error *error) {
+  tsx_stream_request *r = list->request;
+  tsr_predicate *p = &r->predicates[r->request.predicate_count];
+  tsx_stream_condition *c = &r->conditions[r->request.predicate_count];
+  const char *operation = list->operation;
+  const bool is = strcmp(operation, "is") == 0 || strcmp(operation, "is not") == 0;
+  *p = (tsr_predicate){.field = list->field, .nat_is_null = true};
+  if (is != (strcmp(o->type, "null") == 0))
+    return tsx_fail(error, TSR_MISMATCH, "'where': NULL goes with \"is\" and \"is not\", values with the others");
+  if (is) {
+    p->kind = strcmp(operation, "is") == 0 ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
+    return TSR_OK;
+  }
+  const tsr_field *field = &r->schema->fields[list->field];
+  if (field->enumeration)
+    return tsx_fail(error, TSR_UNSUPPORTED, "'where': '%.64s' has labels, which have no order here",
+                    r->names[list->field]);
+  const int code = tsx_bytes_convert(o->value, field->datatype, &c->bytes, &c->size, error);
+  if (code < 0) return code;
+  if (field->values_per_cell != TSR_VARIABLE && c->size != field->cell_size)
+    return tsx_fail(error, TSR_MISMATCH, "'where': '%.64s' is compared with one value", r->names[list->field]);
+  const bool low = operation[0] == '>' || operation[0] == '=', high = operation[0] == '<' || operation[0] == '=';
+  c->range.low = low ? c->bytes : NULL;
+  c->range.high = high ? c->bytes : NULL;
+  c->range.low_size = c->range.high_size = c->size;
+  c->range.low_exclusive = operation[0] == '>' && operation[1] != '=';
+  c->range.high_exclusive = operation[0] == '<' && operation[1] != '=';
+  p->ranges = (tsr_ranges){.ranges = &c->range, .count = 1};
+  return TSR_OK;
+}
+
+static int stream_read_where_part(void *argument, const tsx_json_option *o, tsr_error *error) {
+  static const char *const operations[] = {"=", "<", "<=", ">", ">=", "is", "is not"};
+  stream_list *list = argument;
+  tsx_stream_request *r = list->request;
+  const char *text = (const char *)sqlite3_value_text(o->value);
+  switch (list->count++) {
+  case 0:
+    return stream_find(r, r->schema->dimension_count, stream_field_count(r), o->value, "attribute", &list->field,
+                       error);
+  case 1:
+    for (size_t i = 0; text && i < sizeof operations / sizeof *operations; i++)
+      if (sqlite3_stricmp(text, operations[i]) == 0) {
+        sqlite3_snprintf(sizeof list->operation, list->operation, "%s", operations[i]);
+        return TSR_OK;
+      }
+    return tsx_fail(error, TSR_MISMATCH, "'where': '%.20s' is none of = < <= > >= is, is not", text ? text : "");
+  case 2: return stream_condition(list, o, error);
+  default: return tsx_fail(error, TSR_MISMATCH, "'where': expected [[attribute, operator, value], ...]");
+  }
+}
+
+static int stream_read_where(void *argument, const tsx_json_option *o, tsr_error *error) {
+  stream_list list = {.request = argument};
+  tsx_stream_request *r = argument;
+  if (r->request.predicate_count == TSX_STREAM_CONDITIONS)
+    return tsx_fail(error, TSR_ERROR, "'where' has more than %d conditions", TSX_STREAM_CONDITIONS);
+  const int code = tsx_elements_each(r->db, o->value, "'where': expected [[attribute, operator, value], ...]",
+                                     stream_read_where_part, &list, error);
+  if (code == TSR_OK && list.count != 3)
+    return tsx_fail(error, TSR_MISMATCH, "'where': expected [[attribute, operator, value], ...]");
+  if (code == TSR_OK) r->request.predicate_count++;
+  return code;
+}
+
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+/* Finds the option's text in a list that NULL ends. */
+static int stream_choose(const tsx_json_option *o, const char *const *choices, int *chosen, tsr_error *error) {
+  const char *text = strcmp(o->type, "text") == 0 ? (const char *)sqlite3_value_text(o->value) : NULL;
+  for (*chosen = 0; text && choices[*chosen]; ++*chosen)
+    if (sqlite3_stricmp(text, choices[*chosen]) == 0) return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH, "'%.40s': %.60s is none of %s, %s%s%s", o->key, o->text, choices[0], choices[1],
+                  choices[2] ? ", " : "", choices[2] ? choices[2] : "");
+}
+
+static int stream_read_types(tsx_stream_request *r, const tsx_json_option *o, tsr_error *error) {
+  static const char *const strings[] = {"large", "small", "binary", NULL};
+  static const char *const enums[] = {"dictionary", "label", "code", NULL};
+  static const char *const datetimes[] = {"timestamp", "integer", NULL};
+  static const char *const unwritten[] = {"null", "fill", NULL};
+  int chosen = 0, code;
+  if (strcmp(o->key, "strings") == 0) {
+    code = stream_choose(o, strings, &chosen, error);
+    r->options.strings = (tsr_arrow_strings)chosen;
+  } else if (strcmp(o->key, "enums") == 0) {
+    code = stream_choose(o, enums, &chosen, error);
+    r->options.enums = (tsr_arrow_enums)chosen;
+  } else if (strcmp(o->key, "datetimes") == 0) {
+    code = stream_choose(o, datetimes, &chosen, error);
+    r->options.integer_datetimes = chosen == 1;
+  } else if (strcmp(o->key, "unwritten") == 0) {
+    code = stream_choose(o, unwritten, &chosen, error);
+    r->options.fill = chosen == 1;
+  } else {
+    return tsx_fail(error, TSR_ERROR,
+                    "unknown option '%.40s': there are columns, where, order, since, as_of, key, unwritten, strings, "
+                    "enums, datetimes, batch_rows",
+                    o->key);
+  }
+  return code;
+}
+
+static int stream_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+  tsx_stream_request *r = argument;
+  if (strcmp(o->key, "key") == 0 || strcmp(o->key, "since") == 0 || strcmp(o->key, "as_of") == 0) return TSR_OK;
+  if (strcmp(o->key, "columns") == 0) {
+    if (r->options.fields) return tsx_fail(error, TSR_ERROR, "'columns' is given twice");
+    r->options.fields = r->fields;
+    return tsx_elements_each(r->db, o->value, "'columns': expected an array of names", stream_read_column, r, error);
+  }
+  if (strcmp(o->key, "order") == 0)
+    return tsx_elements_each(r->db, o->value, "'order': expected an array", stream_read_order, r, error);
+  if (strcmp(o->key, "where") == 0)
+    return tsx_elements_each(r->db, o->value, "'where': expected an array", stream_read_where, r, error);
+  if (strcmp(o->key, "batch_rows") != 0) return stream_read_types(r, o, error);
+  if (strcmp(o->type, "integer") != 0 || sqlite3_value_int64(o->value) < 1)
+    return tsx_fail(error, TSR_MISMATCH, "'batch_rows': expected a number above 0, not %.60s", o->text);
+  r->options.batch_rows = (uint64_t)sqlite3_value_int64(o->value);
+  return TSR_OK;
+}
+
+static int stream_read_place(void *argument, const tsx_json_option *o, tsr_error *error) {
+  tsx_stream_request *r = argument;
+  sqlite3_value **value = strcmp(o->key, "key") == 0     ? &r->key
+                          : strcmp(o->key, "since") == 0 ? &r->since
+                          : strcmp(o->key, "as_of") == 0 ? &r->as_of
+                                                         : NULL;
+  if (!value) return TSR_OK;
+  if (*value) return tsx_fail(error, TSR_ERROR, "'%s' is given twice", o->key);
+  *value = sqlite3_value_dup(o->value);
+  return *value ? TSR_OK : tsx_out_of_memory(error);
+}
+
+static bool stream_has(sqlite3_value *json) { return json && sqlite3_value_type(json) != SQLITE_NULL; }
+
+int tsx_stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_request *r, tsr_error *error) {
+  r->db = db;
+  return stream_has(json) ? tsx_options_each(db, json, "the options", stream_read_place, r, error) : TSR_OK;
+}
+
+int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const char *array, const tsr_schema *schema,
+                            bool uint64_signed, tsx_stream_request *r, tsr_error *error) {
+  const uint32_t d = schema->dimension_count, n = d + schema->attribute_count;
+  r->array = array;
+  r->schema = schema;
+  int code = tsx_slice_parse(r->db, slice, schema, uint64_signed, &r->slice, error);
+  if (code < 0) return code;
+  r->names = tsx_names_make(schema);
+  r->ranges = sqlite3_malloc64(d * sizeof *r->ranges);
+  r->dimensions = sqlite3_malloc64(d * sizeof *r->dimensions);
+  r->order = sqlite3_malloc64(d * sizeof *r->order);
+  r->fields = sqlite3_malloc64(n * sizeof *r->fields);
+  r->predicates = sqlite3_malloc64(TSX_STREAM_CONDITIONS * sizeof *r->predicates);
+  r->conditions = sqlite3_malloc64(TSX_STREAM_CONDITIONS * sizeof *r->conditions);
+  if (r->conditions) memset(r->conditions, 0, TSX_STREAM_CONDITIONS * sizeof *r->conditions);
+  if (!r->names || !r->ranges || !r->dimensions || !r->order || !r->fields || !r->predicates || !r->conditions)
+    return tsx_out_of_memory(error);
+  tsx_slice_ranges(&r->slice, schema, r->ranges, r->dimensions);
+  r->request.dimensions = r->dimensions;
+  r->request.order = r->order;
+  r->request.predicates = r->predicates;
+  r->options.request = &r->request;
+  return stream_has(json) ? tsx_options_each(r->db, json, "the options", stream_read_option, r, error) : TSR_OK;
+}
+
+void tsx_stream_request_release(tsx_stream_request *r) {
+  for (uint32_t i = 0; r->conditions && i < TSX_STREAM_CONDITIONS; i++) sqlite3_free(r->conditions[i].bytes);
+  sqlite3_free(r->conditions);
+  sqlite3_free(r->predicates);
+  sqlite3_free(r->fields);
+  sqlite3_free(r->order);
+  sqlite3_free(r->dimensions);
+  sqlite3_free(r->ranges);
+  if (r->names) tsx_names_free(r->names, r->schema);
+  tsx_slice_release(&r->slice);
+  sqlite3_value_free(r->key);
+  sqlite3_value_free(r->since);
+  sqlite3_value_free(r->as_of);
+  *r = (tsx_stream_request){0};
+}

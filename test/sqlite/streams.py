@@ -1,0 +1,274 @@
+"""Arrow streams of tessera_stream: their rows are those of SQL; tokens are taken once; a stream shows one state; closing the connection ends its
+streams; errors keep their message; threads share a connection. The streams are read here by ctypes, so no Arrow library is needed.
+
+usage: streams.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import ctypes as C
+import os
+import struct
+import sys
+import threading
+
+import host
+from host import Database, Error, check_contains, same
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "python"))
+import tessera
+from tessera import arrays
+
+
+class Schema(C.Structure):
+    pass
+
+
+class Array(C.Structure):
+    pass
+
+
+Schema._fields_ = [("format", C.c_char_p), ("name", C.c_char_p), ("metadata", C.c_void_p), ("flags", C.c_int64), ("n_children", C.c_int64),
+                   ("children", C.POINTER(C.POINTER(Schema))), ("dictionary", C.POINTER(Schema)), ("release", C.CFUNCTYPE(None, C.c_void_p)), ("private", C.c_void_p)]
+Array._fields_ = [("length", C.c_int64), ("null_count", C.c_int64), ("offset", C.c_int64), ("n_buffers", C.c_int64), ("n_children", C.c_int64),
+                  ("buffers", C.POINTER(C.c_void_p)), ("children", C.POINTER(C.POINTER(Array))), ("dictionary", C.POINTER(Array)),
+                  ("release", C.CFUNCTYPE(None, C.c_void_p)), ("private", C.c_void_p)]
+
+
+class Stream(C.Structure):
+    _fields_ = [("get_schema", C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_void_p)), ("get_next", C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_void_p)),
+                ("get_last_error", C.CFUNCTYPE(C.c_char_p, C.c_void_p)), ("release", C.CFUNCTYPE(None, C.c_void_p)), ("private", C.c_void_p)]
+
+
+class Failed(Exception):
+    pass
+
+
+def column(schema, array):
+    """The values of a column of one batch."""
+    n, form = array.length, schema.format.decode()
+    valid = C.string_at(array.buffers[0], (n + 7) // 8) if array.buffers[0] else b"\xff" * n
+    if schema.dictionary:
+        labels = column(schema.dictionary.contents, array.dictionary.contents)
+    if form in "UZ":
+        offsets = struct.unpack(f"<{n + 1}q", C.string_at(array.buffers[1], 8 * (n + 1)))
+        data = C.string_at(array.buffers[2], offsets[-1])
+        values = [data[a:b].decode() if form == "U" else data[a:b] for a, b in zip(offsets, offsets[1:])]
+    else:
+        letter, size = {"c": "b", "C": "B", "s": "h", "S": "H", "i": "i", "I": "I", "l": "q", "L": "Q", "f": "f", "g": "d", "tdD": "i"}.get(form, "q"), 0
+        size = struct.calcsize("<" + letter)
+        values = list(struct.unpack(f"<{n}{letter}", C.string_at(array.buffers[1], size * n)))
+    if schema.dictionary:
+        values = [labels[v] if 0 <= v < len(labels) else None for v in values]
+    return [v if valid[i // 8] >> i % 8 & 1 else None for i, v in enumerate(values)]
+
+
+class Reader:
+    """A stream that was taken with a token."""
+
+    def __init__(self, db, *arguments):
+        self.functions = arrays._functions(db.raw)
+        self.token = db.value(f"SELECT tessera_stream({', '.join('?' * len(arguments))})", arguments)
+        self.address = self.functions.take_new(self.token.encode())
+        assert self.address, "the token is known"
+        self.stream = Stream.from_address(self.address)
+        self.schema = Schema()
+        self.check(self.stream.get_schema(self.address, C.addressof(self.schema)))
+        self.names = [self.schema.children[i].contents.name.decode() for i in range(self.schema.n_children)]
+
+    def check(self, code):
+        if code:
+            raise Failed(f"{os.strerror(code)}: {self.stream.get_last_error(self.address).decode()}")
+
+    def batch(self):
+        """The next batch as rows; None at the end."""
+        array = Array()
+        self.check(self.stream.get_next(self.address, C.addressof(array)))
+        if not array.release:
+            return None
+        columns = [column(self.schema.children[i].contents, array.children[i].contents) for i in range(array.n_children)]
+        array.release(C.addressof(array))
+        return list(zip(*columns))
+
+    def rows(self):
+        found = []
+        while (batch := self.batch()) is not None:
+            assert batch, "no batch is empty"
+            found += batch
+        self.close()
+        return found
+
+    def close(self):
+        if self.address:
+            self.schema.release(C.addressof(self.schema))
+            self.functions.free_stream(self.address)
+        self.address = None
+
+
+def make(db, where=""):
+    db.query(f"CREATE VIRTUAL TABLE d USING tessera({where and repr(where) + ', '}y INT32 DIMENSION(-5, 94, 10), x INT64 DIMENSION(0, 49, 10), v FLOAT64, s UTF8[] NULL)")
+    db.query("INSERT INTO d SELECT y.value, x.value, y.value * 50 + x.value, CASE WHEN x.value % 3 THEN 'é' || x.value END FROM generate(60) AS y, generate(50) AS x"
+             .replace("generate(60)", "(WITH RECURSIVE c(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM c WHERE value < 59) SELECT value FROM c)")
+             .replace("generate(50)", "(WITH RECURSIVE c(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM c WHERE value < 49) SELECT value FROM c)"))
+
+
+def test_rows_are_those_of_sql():
+    db = Database()
+    make(db)
+    reader = Reader(db, "db:d")
+    same(reader.names, ["y", "x", "v", "s"])
+    same(sorted(reader.rows()), sorted(db.query("SELECT * FROM d")), "all rows")
+    same(sorted(Reader(db, "db:d", '{"y":[10,12],"x":7}').rows()), db.query("SELECT * FROM d WHERE y BETWEEN 10 AND 12 AND x = 7 ORDER BY 1"), "a box")
+    options = '{"columns":["s","y"],"where":[["v",">",100],["v","<=",300.5],["s","is not",null]],"order":[["y","desc"],"x"],"batch_rows":10}'
+    same(Reader(db, "db:d", None, options).rows(), db.query("SELECT s, y FROM d WHERE v > 100 AND v <= 300.5 AND s IS NOT NULL ORDER BY y DESC, x"), "where, order, columns")
+    same(Reader(db, "db:d", '{"y":[70,80]}').rows(), [], "nothing")
+    db.close()
+
+
+def test_enumerations_and_capacities():
+    for name in ("new/enums/dense", "new/enums/sparse", "new/sparse/capacity1"):
+        db = Database()
+        path = f"{host.CORPUS}/{name}"
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}')")
+        reader = Reader(db, path)
+        known = [i for i, field in enumerate(reader.schema.children[k].contents for k in range(len(reader.names)))
+                 if (field.dictionary.contents.format if field.dictionary else field.format).decode() in "UZcCsSiIlLfg"]
+        assert len(known) >= 3, name
+        kept = [[tuple(None if row[i] != row[i] else row[i] for i in known) for row in rows]   # SQL shows NaN as NULL
+                for rows in (reader.rows(), db.query("SELECT * FROM t"))]
+        same(sorted(kept[0], key=repr), sorted(kept[1], key=repr), name)
+        db.close()
+
+
+def test_tokens_are_taken_once():
+    db = Database()
+    make(db)
+    reader = Reader(db, "db:d")
+    assert not reader.functions.take_new(reader.token.encode()), "a second time"
+    assert not reader.functions.take_new(b"0" * 32), "a token that nobody gave"
+    reader.close()
+    tokens = [db.value("SELECT tessera_stream('db:d')") for _ in range(256)]
+    check_contains(db.error("SELECT tessera_stream('db:d')").text, "256 streams of this connection wait")
+    for token in tokens:
+        reader.functions.free_stream(reader.functions.take_new(token.encode()))
+    db.close()
+
+
+def test_a_stream_shows_one_state():
+    db = Database()
+    make(db)
+    reader = Reader(db, "db:d", None, '{"batch_rows":100}')
+    first = reader.batch()
+    db.query("UPDATE d SET v = -1")
+    db.query("BEGIN")
+    db.query("DELETE FROM d WHERE y < 10")
+    check_contains(db.error("SELECT tessera_stream('db:d')").text, "transaction")
+    db.query("ROLLBACK")
+    assert all(row[2] >= 0 for row in first + reader.rows()), "later commits are not seen"
+    assert all(row[2] == -1 for row in Reader(db, "db:d").rows())
+    db.close()
+
+
+def test_closing_ends_streams():
+    db = Database()
+    make(db)
+    reader, untouched = Reader(db, "db:d", None, '{"batch_rows":100}'), Reader(db, "db:d")
+    token = db.value("SELECT tessera_stream('db:d')")
+    reader.batch()
+    db.close()
+    try:
+        reader.batch()
+        raise AssertionError("a stream of a closed connection gave a batch")
+    except Failed as e:
+        check_contains(str(e), "the connection of this stream was closed")
+    assert not reader.functions.take_new(token.encode()), "the token of a closed connection"
+    reader.close()
+    untouched.close()
+
+
+def test_errors():
+    db, array = Database(), f"{host.FOLDER}/array_{host.binding}"
+    make(db, array)
+    for arguments, words in ((("db:nosuch",), ["no such table"]), (("nosuch",), ["not found"]), (("db:d", '{"q":1}'), ["'q'", "y, x"]),
+                             (("db:d", None, '{"columns":["q"]}'), ["no column 'q'"]), (("db:d", None, '{"columns":["v","v"]}'), ["twice"]),
+                             (("db:d", None, '{"where":[["y",">",1]]}'), ["no attribute 'y'"]), (("db:d", None, '{"where":[["v","like",1]]}'), ["'like'"]),
+                             (("db:d", None, '{"where":[["v","is",1]]}'), ["NULL"]), (("db:d", None, '{"where":[["v","="]]}'), ["expected"]),
+                             (("db:d", None, '{"order":[["v"]]}'), ["no dimension 'v'"]), (("db:d", None, '{"order":[["y","up"]]}'), ["asc"]),
+                             (("db:d", None, '{"strings":"tiny"}'), ["large, small, binary"]), (("db:d", None, '{"rows":1}'), ["unknown option 'rows'"]),
+                             (("db:d", None, '{"batch_rows":0}'), ["above 0"]), ((7,), ["expected text"])):
+        text = db.error(f"SELECT tessera_stream({', '.join('?' * len(arguments))})", arguments).text
+        for word in ["tessera_stream: ", *words]:
+            check_contains(text, word)
+    reader = Reader(db, array)
+    fragment = os.listdir(f"{array}/__fragments")[0]
+    for name in os.listdir(f"{array}/__fragments/{fragment}"):
+        if name.startswith("a"):
+            os.truncate(f"{array}/__fragments/{fragment}/{name}", 10)
+    try:
+        reader.batch()
+        raise AssertionError("a damaged array was read")
+    except Failed as e:
+        check_contains(str(e), "a0")
+    reader.close()
+    db.close()
+
+
+def test_restriction_holds():
+    db, array = Database(), f"{host.FOLDER}/outside_{host.binding}"
+    make(db, array)
+    os.makedirs(f"{host.FOLDER}/inside", exist_ok=True)
+    db.query("SELECT tessera_restrict(?)", (f"{host.FOLDER}/inside",))
+    check_contains(db.error("SELECT tessera_stream(?)", (array,)).text, "outside")
+    db.close()
+
+
+def test_threads_share_a_connection():
+    if host.binding == "apsw":
+        return   # its connections are of one thread each
+    db = Database()
+    make(db)
+    failures, stop = [], threading.Event()
+
+    def read():
+        try:
+            for _ in range(15):
+                reader = Reader(db, "db:d", None, '{"batch_rows":200}')
+                if len(reader.batch() + reader.rows()) != 3000:
+                    failures.append("a stream has lost rows")
+        except Exception as e:
+            failures.append(repr(e))
+
+    def ask():
+        while not stop.is_set():
+            db.query("SELECT count(*), sum(v) FROM d")
+
+    asking = threading.Thread(target=ask)
+    reading = [threading.Thread(target=read) for _ in range(3)]
+    for thread in [asking, *reading]:
+        thread.start()
+    for thread in reading:
+        thread.join()
+    stop.set()
+    asking.join()
+    same(failures, [])
+    db.close()
+
+
+def test_module():
+    db = Database()
+    make(db)
+    a = tessera.open("db:d", connection=db.raw)
+    same(a.dims, ("y", "x"))
+    same(a.attributes, ("v", "s"))
+    part = a.sel(y=(10, 12), x=slice(40, None)).where("v", ">", 560).select("v").order(("y", "desc"), "x")
+    assert "560" in repr(part)
+    capsule = part.__arrow_c_stream__()
+    assert "arrow_array_stream" in repr(capsule)
+    del capsule
+    try:
+        tessera.open("nosuch", connection=db.raw)
+        raise AssertionError("an array that does not exist was opened")
+    except Exception as e:
+        check_contains(str(e), "nosuch")
+    db.close()
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
