@@ -110,6 +110,8 @@ static int compile_any(const tsx_connection *connection, const char *name, char 
   for (const char *next; code == SQLITE_OK && found == 0 && (next = tsx_schemas_next(names, &code));)
     if ((found = compile_look(connection, next, name, view, error)) > 0 && !(*schema = sqlite3_mprintf("%s", next)))
       found = tsx_out_of_memory(error);
+  if (found == 0 && code != SQLITE_OK)
+    found = tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db)); /* interrupted, perhaps */
   sqlite3_finalize(names);
   return found;
 }

@@ -30,8 +30,10 @@ def make(db, place=True):
     db.query("INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 1199) SELECT i / 30, i / 5 % 6 - 3, i % 5, 270 + i % 37 / 2.0, i, 'w' || (i % 4) FROM c")
     at = "'s', " if place else ""
     db.query(f"CREATE VIRTUAL TABLE s USING tessera({at}day DATE DIMENSION('2019-01-01', '2021-12-31', 30), x INT64 DIMENSION(0, 99, 10), v FLOAT64, wind TEXT ENUM('calm', 'gale'), capacity=20)")
+    db.query("BEGIN")
     for i in range(60):
         db.query("INSERT INTO s VALUES(date('2020-01-01', ?), ?, ?, ?)", (f"{i * 7} days", i % 100, i / 4, "calm" if i % 3 else None))
+    db.query("COMMIT")
 
 
 def opened(place=False):
