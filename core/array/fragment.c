@@ -509,6 +509,51 @@ void tsr__array_fragments_expect(tsr_array *array, const tsr_committed *const *i
   tsr__arena_release(&arena);
 }
 
+/* Returns true if a metadata file must be read before the cells of the fragment can be. */
+static bool is_unread(const tsr_fragment *fragment) {
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  if (fragment->tiles || fragment->scratch || fragment->kept || m->tile_count == 0 || !layout_has_footers(m->version) ||
+      fragment->files[file_count(fragment) - 1])
+    return false;
+  if (!m->dense && !m->rtree) return true;
+  for (uint32_t slot = 0; slot < m->slot_count; slot++)
+    if (m->slots[slot].offsets[TSR_PART_FIXED]) return false;
+  return true;
+}
+
+/* Makes the wishes for a metadata file, at most two. A file whose size is unknown is opened by reading its end; the
+ * R-tree stands in front, before the tile offsets of the first slot. */
+static uint64_t wish_metadata(const tsr_fragment_metadata *m, const char *path, tsr_wish *wishes) {
+  const uint64_t rtree_end = m->slot_count > 0 ? m->slots[0].offsets_at[TSR_PART_FIXED] : 0;
+  const uint64_t end = m->file_size > 0 ? m->file_size : TSR_MAX(m->fragment_statistics_at, m->processed_conditions_at);
+  const bool large = end > EXPECTED_TAIL;
+  uint64_t n = 0;
+  if (m->file_size == 0) wishes[n++] = (tsr_wish){.path = path, .size = EXPECTED_TAIL, .tail = true};
+  else if (!large) wishes[n++] = (tsr_wish){.path = path, .size = m->file_size};
+  if (large && !m->dense && !m->rtree && rtree_end > m->rtree_at)
+    wishes[n++] = (tsr_wish){.path = path, .offset = m->rtree_at, .size = rtree_end - m->rtree_at};
+  return n;
+}
+
+void tsr__fragments_expect(tsr_array *array, tsr_fragment *const *fragments, uint64_t count) {
+  tsr_wish *wishes;
+  tsr_arena arena;
+  uint64_t n = 0;
+  if (count == 0 || !tsr__store_expects(array->store)) return;
+  tsr__arena_init(&arena, &array->memory);
+  int rc = TSR_ARENA_ARRAY(&arena, 2 * count, &wishes, NULL);
+  for (uint64_t i = 0; rc >= 0 && i < count; i++) {
+    const tsr_path path =
+        tsr__path_of(tsr__fragment_parent(fragments[i]), fragments[i]->name, "/" TSR_FILE_FRAGMENT_METADATA);
+    char *copy;
+    if (!is_unread(fragments[i])) continue;
+    rc = TSR_ARENA_COPY(&arena, path.text, strlen(path.text), &copy, NULL);
+    if (rc >= 0) n += wish_metadata(&fragments[i]->metadata, copy, wishes + n);
+  }
+  if (n > 0) tsr__store_expect(array->store, wishes, n);
+  tsr__arena_release(&arena);
+}
+
 void tsr__array_fragments_prune(tsr_array *array) {
   tsr_map *fragments = &array->registry.fragments;
   for (uint64_t i = 0; i < fragments->capacity;) {

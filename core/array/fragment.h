@@ -63,6 +63,10 @@ int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *item
 /* Tells the store that the metadata files of these fragments will be read soon. */
 void tsr__array_fragments_expect(tsr_array *array, const tsr_committed *const *items, uint64_t count);
 
+/* Tells the store that the R-trees and tile offsets of these fragments will be read soon. Fragments whose metadata are
+ * in memory cost nothing. */
+void tsr__fragments_expect(tsr_array *array, tsr_fragment *const *fragments, uint64_t count);
+
 /* Removes a reference; the last one frees the fragment. */
 void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment);
 

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "store/store.h"
 #include "model/datatype.h"
 #include "filter/filter_pipeline.h"
 #include "format/fragment_slot.h"
@@ -145,11 +146,48 @@ static int add_all_tiles(tile_list *list, const tsr_fragment *fragment, tsr_erro
   return TSR_OK;
 }
 
+/* Tells the store that the metadata of the fragments that meet the spans will be read. */
+static void expect_met(tsr_snapshot *snapshot, const tsr_spans *spans, bool lossy) {
+  tsr_fragment **met;
+  uint64_t n = 0;
+  if (!tsr__store_expects(snapshot->array->store) || snapshot->fragment_count == 0 ||
+      TSR_ALLOC_RAW(&snapshot->array->memory, snapshot->fragment_count, &met, NULL) < 0)
+    return;
+  for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
+    tsr_fragment *fragment = snapshot->fragments[f].fragment;
+    if (lossy || fragment_meets(snapshot->schema, fragment, spans)) met[n++] = fragment;
+  }
+  tsr__fragments_expect(snapshot->array, met, n);
+  tsr__free(met);
+}
+
+/* The same for a dense plan: for its boxes, from the newest to the first that covers all that is selected. */
+static void expect_boxes(tsr_snapshot *snapshot, const tsr_plan *plan) {
+  tsr_fragment **met;
+  uint64_t n = 0;
+  bool covered = false;
+  if (!tsr__store_expects(snapshot->array->store) || plan->box_count == 0 ||
+      TSR_ALLOC_RAW(&snapshot->array->memory, plan->box_count, &met, NULL) < 0)
+    return;
+  for (uint64_t i = plan->box_count; i-- > 0 && !covered;) {
+    const tsr_plan_box *box = &plan->boxes[i];
+    met[n++] = snapshot->fragments[box->fragment].fragment;
+    covered = !box->sparse;
+    for (uint32_t d = 0; d < snapshot->grid.dimensions && covered; d++) {
+      const tsr_dimension_selection *selected = &plan->selections[d];
+      covered = selected->spans[0].low >= box->low[d] && selected->spans[selected->count - 1].high <= box->high[d];
+    }
+  }
+  tsr__fragments_expect(snapshot->array, met, n);
+  tsr__free(met);
+}
+
 static int plan_sparse(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_plan *plan, tsr_error *error) {
   tsr_environment *environment = snapshot->array->environment;
   tile_list list = {.plan = plan, .arena = arena};
   uint64_t skipped = 0;
   plan->lossy = is_lossy(snapshot->schema);
+  expect_met(snapshot, plan->spans, plan->lossy);
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     tsr_fragment *fragment = snapshot->fragments[f].fragment;
     if (!plan->lossy && !fragment_meets(snapshot->schema, fragment, plan->spans)) {
@@ -257,13 +295,19 @@ static int plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_
   return TSR_OK;
 }
 
+static int plan_make(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_plan *plan, tsr_error *error) {
+  if (!snapshot->schema->dense) return plan_sparse(snapshot, count, arena, plan, error);
+  TSR_TRY(plan_dense(snapshot, count, arena, plan, error));
+  if (!plan->empty) expect_boxes(snapshot, plan);
+  return TSR_OK;
+}
+
 int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_arena *arena, tsr_plan *plan,
                    tsr_error *error) {
   *plan = (tsr_plan){0};
   TSR_TRY(plan_make_spans(snapshot->schema, dimensions, arena, &plan->spans, &plan->empty, error));
   if (plan->empty) return TSR_OK;
-  return snapshot->schema->dense ? plan_dense(snapshot, true, arena, plan, error)
-                                 : plan_sparse(snapshot, true, arena, plan, error);
+  return plan_make(snapshot, true, arena, plan, error);
 }
 
 int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *arena, tsr_plan *plan,
@@ -272,8 +316,7 @@ int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *a
   for (uint32_t d = 0; d < snapshot->schema->dimension_count; d++)
     if (!spans[d].all && !spans[d].nans && spans[d].count == 0) plan->empty = true;
   if (plan->empty) return TSR_OK;
-  return snapshot->schema->dense ? plan_dense(snapshot, false, arena, plan, error)
-                                 : plan_sparse(snapshot, false, arena, plan, error);
+  return plan_make(snapshot, false, arena, plan, error);
 }
 
 /* ---- Estimates -------------------------------------------------------------------------------------------------- */
@@ -467,13 +510,31 @@ static double coordinates_of(const tsr_schema *schema, const tsr_spans *spans) {
   return n;
 }
 
+/* Adds all cells of a fragment. */
+static void estimate_whole_fragment(estimator *e) {
+  const tsr_fragment_metadata *m = &e->fragment->metadata;
+  const double tiles = (double)m->tile_count;
+  const double cells =
+      (tiles - 1) * (double)e->fragment->cells_per_tile + (double)tsr__fragment_tile_cells(m, m->tile_count - 1);
+  e->tiles += tiles;
+  e->cells += cells;
+  e->rows += cells;
+}
+
 static int estimate_sparse(tsr_snapshot *snapshot, const tsr_spans *spans, tsr_estimate *estimate, tsr_error *error) {
   estimator e = {.schema = snapshot->schema, .spans = spans};
+  bool all = true;
+  for (uint32_t d = 0; d < snapshot->schema->dimension_count; d++) all = all && spans[d].all;
+  if (!all) expect_met(snapshot, spans, false);
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     e.fragment = snapshot->fragments[f].fragment;
     if (!fragment_meets(snapshot->schema, e.fragment, spans)) continue;
-    TSR_TRY(tsr__fragment_rtree(snapshot->array, snapshot->fragments[f].fragment, &e.rtree, error));
     estimate->fragments++;
+    if (all) {
+      if (e.fragment->metadata.tile_count > 0) estimate_whole_fragment(&e);
+      continue;
+    }
+    TSR_TRY(tsr__fragment_rtree(snapshot->array, snapshot->fragments[f].fragment, &e.rtree, error));
     estimate_fragment(&e);
   }
   if (!snapshot->schema->allows_duplicates) e.rows = TSR_MIN(e.rows, coordinates_of(snapshot->schema, spans));

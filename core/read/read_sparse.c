@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "store/store.h"
 #include "format/fragment_slot.h"
 #include "array/array.h"
 #include "array/environment.h"
@@ -131,10 +132,11 @@ static int load_fields(tsr_reader *reader, tsr_error *error) {
   return tsr__lacks_memory(rc) ? TSR_OK : rc;
 }
 
-/* Requests what is certain to be needed of a tile all of whose cells are selected. */
+/* Requests what is certain to be needed of a tile all of whose cells are selected. If a store fetches ahead, the same
+ * holds for a tile some of whose cells may be selected: few have none, and a second wait costs more than their bytes. */
 static int request_certain(sparse_iterator *it, tsr_sparse_tile *tile, bool merged, tsr_error *error) {
   const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
-  if (!tile->plan.inside || f->cut) return TSR_OK;
+  if (f->cut || (!tile->plan.inside && !tsr__store_expects(it->reader->snapshot->array->store))) return TSR_OK;
   TSR_TRY(request_conditions(it, tile, error));
   TSR_TRY(tsr__tests_request(it->reader, tile->pinned, error));
   if (it->reader->tests.count > 0 || f->condition_count > 0 || f->fragment->metadata.has_delete_metadata) return TSR_OK;

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "store/store.h"
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
 #include "format/layout.h"
@@ -24,8 +25,13 @@
 
 #define READER_DEFAULT_MEMORY     (UINT64_C(1) << 30)
 #define READER_TILES_FOR_A_THREAD 4 /* tiles of the largest window, for each thread */
-#define KEPT_PART                 8 /* kept tiles take at most this part of the budget */
-#define FREE_BYTES                (UINT64_C(16) << 20) /* the next window leaves so much free, and half of the budget */
+/* Tiles of a window if the store fetches ahead, where a wait costs more than some tiles too many. The first window has
+ * one tile, unless it is known which fields will be read; then follows one of the smallest size, and each is twice as
+ * large as the one before. */
+#define EXPECTED_TILES     32
+#define EXPECTED_TILES_MAX 256
+#define KEPT_PART          8 /* kept tiles take at most this part of the budget */
+#define FREE_BYTES         (UINT64_C(16) << 20) /* the next window leaves so much free, and half of the budget */
 
 static uint32_t reader_field_count(const tsr_schema *schema) {
   return schema->dimension_count + schema->attribute_count;
@@ -600,12 +606,22 @@ int tsr__uncommitted_rowids(tsr_reader *reader, const tsr_pinned_tile *pinned, c
 
 /* ---- Windows ---------------------------------------------------------------------------------------------------- */
 
+static bool is_expecting(const tsr_reader *reader) {
+  return reader->progress.limit == 0 && tsr__store_expects(reader->snapshot->array->store);
+}
+
 uint64_t tsr__reader_window(tsr_reader *reader) {
-  const uint64_t n = reader->progress.window_tiles;
+  const bool expecting = is_expecting(reader);
+  const uint64_t most =
+      TSR_MAX((uint64_t)READER_TILES_FOR_A_THREAD * reader->threads, expecting ? EXPECTED_TILES_MAX : 1);
+  uint64_t n = reader->progress.window_tiles;
+  if (expecting && n < EXPECTED_TILES &&
+      memchr(reader->request.fields, true, reader_field_count(reader->snapshot->schema)))
+    n = EXPECTED_TILES;
   if (reader->progress.limit > 0 &&
       reader->progress.given >= reader->progress.limit) /* the caller takes more: expect as many again */
     reader->progress.limit = tsr__mul_sat(2, reader->progress.given);
-  reader->progress.window_tiles = TSR_MIN(2 * n, (uint64_t)READER_TILES_FOR_A_THREAD * reader->threads);
+  reader->progress.window_tiles = TSR_MIN(TSR_MAX(2 * n, expecting ? EXPECTED_TILES : 1), most);
   return n;
 }
 
@@ -617,7 +633,8 @@ bool tsr__reader_suffices(const tsr_reader *reader, uint64_t cells) {
 
 bool tsr__reader_may_ahead(const tsr_reader *reader) {
   return reader->threads > 1 && !reader->snapshot->array->environment->single_threaded &&
-         reader->progress.window_tiles > 2 && !tsr__reader_suffices(reader, 0);
+         reader->progress.window_tiles > (is_expecting(reader) ? EXPECTED_TILES : 2) &&
+         !tsr__reader_suffices(reader, 0);
 }
 
 int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error) {

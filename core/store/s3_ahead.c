@@ -134,6 +134,15 @@ static void send_waiting(tsr_s3_ahead *a, bool forced) {
   }
 }
 
+/* Sets the size of a fetch to what has come of it: objects smaller than a block take no more room than they need. */
+static void fit_fetch(tsr_s3_ahead *a, fetch *f) {
+  if (f->call.into) f->bytes.size = f->call.received;
+  if (f->bytes.size >= f->size) return;
+  a->bytes -= f->size - f->bytes.size;
+  f->size = f->bytes.size;
+  tsr__buffer_shrink(&f->bytes);
+}
+
 /* Waits for the answer of a fetch that is SENT. The mutex is held before and after, not meanwhile. A fetch that failed
  * is dropped unless others wait for it, too. */
 static int end_fetch(tsr_s3_ahead *a, fetch *f, tsr_error *error) {
@@ -148,7 +157,7 @@ static int end_fetch(tsr_s3_ahead *a, fetch *f, tsr_error *error) {
   f->state = HERE;
   f->missing = rc == TSR_NOT_FOUND;
   f->failed = rc < 0;
-  if (rc >= 0 && f->call.into) f->bytes.size = f->call.received;
+  if (rc >= 0) fit_fetch(a, f);
   if (rc < 0) tsr__buffer_release(&f->bytes);
   pthread_cond_broadcast(&a->ended);
   send_waiting(a, false);

@@ -92,8 +92,22 @@ def test_open(bucket):
                 found = bucket.spent(db, "SELECT a FROM t WHERE x = 58")
                 at_most(bucket, f"the next SELECT with refresh_ms ({state}, {kind})", found, total=0)
                 found = bucket.spent(db, "SELECT sum(a) FROM t")
-                at_most(bucket, f"a sum over all {count} fragments with refresh_ms ({state}, {kind})", found, lists=0, heads=0, gets=3 * count)
+                at_most(bucket, f"a sum over all {count} fragments with refresh_ms ({state}, {kind})", found, lists=0, heads=0, gets=3 * count, round_trips=14 if count > 100 else 8)
                 db.close()
+                slices(bucket, uri, f"{count} {state} fragments, {kind}", count)
+
+
+def slices(bucket, uri, title, count):
+    """The round trips of a slice and a sum do not grow with the number of fragments: their metadata are fetched together, then their tiles."""
+    for what, statement in (("a slice", ("SELECT sum(a) FROM t WHERE x < ?", (200,))), ("a slice of a constant", ("SELECT sum(a) FROM t WHERE x < 200", ())),
+                            ("a sum", ("SELECT sum(a) FROM t", ()))):
+        db = bucket.connect()
+        db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}')")
+        found = bucket.spent(db, statement)
+        met = count if what == "a sum" else 20
+        gets = 3 * met + (count if "loose" in title else 0)
+        at_most(bucket, f"{what} of {title}", found, lists=2, heads=0, gets=gets, round_trips=14 if met > 100 else 8 if what == "a sum" else 6, puts=0, deletes=0)
+        db.close()
 
 
 CELLS = "INSERT INTO t WITH r(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM r WHERE i < 999) SELECT {first} + i, i FROM r"
