@@ -441,6 +441,23 @@ static int published_by_another(tsr_writer *w, tsr_error *error) {
   return exists ? 0 : write_commit_is_published(w, false, error);
 }
 
+/* Creates the commit's file. Returns 0 if what it publishes is gone. A store may remember small files that it has
+ * written, so a later attempt lists the pieces. */
+static int make_commit(tsr_writer *w, tsr_error *error) {
+  tsr_commit_state *c = &w->commit;
+  tsr_error one;
+  for (uint64_t i = 0; c->refused && i < tsr__piece_count(c); i++) {
+    tsr_listing files = {0};
+    const int rc = tsr__store_list(w->array->store, tsr__writer_path(w, tsr__piece_at(c, i)->name).text, &files, &one);
+    tsr__listing_release(&files);
+    if (rc == TSR_NOT_FOUND) return 0;
+    if (rc < 0) return *error = one, rc;
+  }
+  const int rc = tsr__pending_publish(w->array->store, c->path, c->options.durable, error);
+  c->refused = rc < 0;
+  return rc;
+}
+
 static int write_commit_publish(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   const tsr_commit_options *o = &c->options;
@@ -452,7 +469,7 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
     if (o->owner_file && o->durable) TSR_TRY(tsr__pending_settle(&w->memory, o->owner_file, error));
     const int before = o->owner && !c->lock ? published_by_another(w, error) : 0;
     if (before < 0) return before;
-    const int rc = before ? 1 : tsr__pending_publish(store, c->path, o->durable, error);
+    const int rc = before ? 1 : make_commit(w, error);
     if (rc < 0 && !tsr__store_exists(store, c->path)) return rc;
     bool exists = rc != 0;
     if (!exists) TSR_TRY(tsr__store_find(store, c->path, &exists, error));

@@ -27,6 +27,7 @@ typedef struct tsr_commit_state {
   bool prepared; /* all files have their names, and nothing was changed since */
   bool reusable; /* a prepared commit has failed, and nothing was changed since: the pieces hold all cells */
   bool published;
+  bool refused; /* publishing has failed before: others may have removed the pieces since */
   bool reopened; /* `path` was published and must be withdrawn */
   tsr_buffer withdrawn; /* char[TSR_COMMIT_PATH]: commits that were withdrawn; the host may have brought one back */
 } tsr_commit_state;

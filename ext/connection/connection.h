@@ -11,6 +11,7 @@ typedef struct tsx_scan tsx_scan;
 typedef struct tsx_table tsx_table;
 typedef struct tsx_tree tsx_tree;
 typedef struct tsx_array tsx_array;
+typedef struct tsx_postponed tsx_postponed;
 typedef struct tsx_connection tsx_connection;
 
 #define TSX_ID_SIZE 33 /* 32 hex digits and NUL */
@@ -74,6 +75,7 @@ struct tsx_connection {
   tsr_environment *environment;
   tsx_cancellation cancellation;
   tsx_lost lost;
+  tsx_postponed *postponed; /* commits that are still to be published, the oldest first (postponed.c) */
   tsx_statement statement;
   tsx_open_arrays arrays;
   tsx_tables tables;

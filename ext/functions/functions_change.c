@@ -16,6 +16,7 @@
 #include "definition/define.h"
 #include "values/slice.h"
 #include "database/store_sqlite.h"
+#include "table/postponed.h"
 #include "table/transaction.h"
 #include "functions/functions.h"
 #include "functions/overviews.h"
@@ -421,7 +422,8 @@ void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values)
     code = refuse_table(&address, "DROP TABLE drops it; for an array in a directory expected its path", &error);
   if (code == TSR_OK && tsx_transaction_open_on(address.connection, address.path))
     code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
-  if (code == TSR_OK) code = drop_overviews(&address, &error);
+  if (code == TSR_OK) code = tsx_postponed_publish_path(address.connection, address.path, &error);
+  if (code >= 0) code = drop_overviews(&address, &error);
   if (code == TSR_OK) code = tsr_array_drop(address.connection->environment, address.path, &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_drop_array", code, &error);

@@ -22,6 +22,7 @@
 #include "text/tokens.h"
 #include "database/store_sqlite.h"
 #include "table/module.h"
+#include "table/postponed.h"
 #include "table/transaction.h"
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
@@ -301,6 +302,7 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
   if (code == TSR_OK && address_is_given(key)) code = take_key(key, address, error);
   else if (code == TSR_OK && !address->is_table)
     address->has_key = tsx_key_find(connection, address->path, address->key);
+  if (code == TSR_OK) tsx_postponed_try(connection, address->path);
   return code;
 }
 

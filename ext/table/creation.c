@@ -29,6 +29,7 @@
 #include "table/database.h"
 #include "table/journal.h"
 #include "table/module.h"
+#include "table/postponed.h"
 #include "table/transaction.h"
 
 void tsx_creation_close(tsx_array *array, bool abandon) {
@@ -170,19 +171,19 @@ int tsx_creation_sync(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-/* SQLite ignores what xCommit returns. An array that cannot be published here is published by the next connection to
- * the table. */
+/* SQLite ignores what xCommit returns. An array that cannot be published here is published by the next statement of this
+ * connection that uses it, or by the next connection to the table. */
 int tsx_creation_commit(sqlite3_vtab *vtab) {
-  tsx_array *array = ((tsx_table *)vtab)->array;
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_array *array = table->array;
   if (!array || !array->creation) return SQLITE_OK;
   if (!array->table_exists) {
     creation_forget(array, true);
     return SQLITE_OK;
   }
   tsr_error error = {0};
-  if (!array->held_back && tsr_creation_publish(array->creation, NULL) < 0 &&
-      tsr_creation_publish(array->creation, &error) < 0)
-    tsx_connection_keep_lost(((tsx_table *)vtab)->connection, &error); /* the next connection publishes it */
+  if (tsr_creation_publish(array->creation, NULL) < 0 && tsr_creation_publish(array->creation, &error) < 0)
+    tsx_postpone(table->connection, array, &error);
   tsx_creation_close(array, false);
   return SQLITE_OK;
 }

@@ -33,6 +33,7 @@
 #include "connection/sqlite_api.h"
 #include "table/address.h"
 #include "table/module.h"
+#include "table/postponed.h"
 #include "table/transaction.h"
 
 static int journal_run(sqlite3 *db, char *sql) {
@@ -352,18 +353,18 @@ int tsx_journal_write(tsx_table *table, tsr_error *error) {
   return code == SQLITE_OK ? TSR_OK : fail_sql(db, code, table, error);
 }
 
-void tsx_journal_unpublished(const tsx_table *table, const tsr_error *error) {
-  tsx_connection *connection = table->connection;
+bool tsx_journal_unpublished(const tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = table->array->transaction;
-  tsr_error told = {.code = error->code};
   sqlite3_log(tsx_sqlite_code(error->code), "tessera: %s.%s has committed, and the array does not show it: %s",
               table->schema_name, table->name, error->message);
   if (transaction->owner.id && error->code != TSR_NOT_FOUND)
-    return; /* the record names it: the next write publishes it */
-  /* There is no owner, or the prepared files are gone: this is the last chance. */
-  if (tsr_writer_publish(transaction->writer, &told) >= 0) return;
-  if (told.code == TSR_NOT_FOUND) told.code = TSR_CORRUPT;
-  tsx_connection_keep_lost(connection, &told);
+    return true; /* the record names it: the next write publishes it */
+  /* There is no owner, or the prepared files are gone: one more attempt. */
+  if (tsr_writer_publish(transaction->writer, error) >= 0) return false;
+  if (error->code != TSR_NOT_FOUND) return true;
+  error->code = TSR_CORRUPT;
+  tsx_connection_keep_lost(table->connection, error);
+  return false;
 }
 
 bool tsx_journal_untouched(const tsx_table *table) {
@@ -502,7 +503,10 @@ static int journal_recover(tsx_connection *connection, tsx_array *array, bool di
   int code = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
   if (code != SQLITE_OK) return tsx_fail(error, tsx_core_code(code), "tessera_recover: %s", sqlite3_errmsg(db));
   if (disown) code = tsr_array_disown(array->core, decide_gone, connection, changed, error);
-  if (disown && code == TSR_OK) (void)tsx_connection_tell_lost(connection, NULL); /* the user knows of it by now */
+  if (disown && code == TSR_OK) {
+    (void)tsx_connection_tell_lost(connection, NULL); /* the user knows of it by now */
+    tsx_postponed_give_up(connection, array);
+  }
   if (!disown) code = recover_all(connection, array, changed, error);
   sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
   return code;

@@ -60,9 +60,10 @@ int tsx_journal_committed(void *connection, const char *commit, tsr_error *error
  * prepared it; 0 if not; or an error. */
 int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared, tsr_error *error);
 
-/* Call where xCommit could not publish: writes the error into SQLite's log. If nothing will ever publish the commit,
+/* Call where xCommit could not publish: writes the error into SQLite's log, and tries again unless the record names the
+ * commit. Returns true if the commit is still to be published. If its files are gone, nothing will ever publish it: then
  * the connection's next statement that uses an array fails with the error (tsx_connection_keep_lost). */
-void tsx_journal_unpublished(const tsx_table *table, const tsr_error *error);
+bool tsx_journal_unpublished(const tsx_table *table, tsr_error *error);
 
 /* The SQL function tessera_recover(path[, 'disown']). */
 void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values);

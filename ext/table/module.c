@@ -28,6 +28,7 @@
 #include "table/cursor.h"
 #include "table/integrity.h"
 #include "table/journal.h"
+#include "table/postponed.h"
 #include "table/transaction.h"
 #include "table/update.h"
 
@@ -468,6 +469,8 @@ static int module_destroy(sqlite3_vtab *vtab) {
   const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
   if (tsx_journal_find_id(table, &error) < 0) return tsx_vtab_error(vtab, &error);
   if (tsx_transaction_leave(table, &error) < 0) return SQLITE_LOCKED; /* SQLite shows its own text for xDestroy */
+  if (table->array && tsx_postponed_publish(table->connection, table->array, &error) < 0)
+    return tsx_vtab_error(vtab, &error); /* likewise: only this connection knows of them */
   if (table->array && !table->in_database && !table->array->creation && tsx_journal_recover(table, &error) < 0 &&
       error.code != TSR_NOT_FOUND)
     return tsx_vtab_error(vtab, &error); /* dropping the record would lose commits that only it knows of */

@@ -19,6 +19,7 @@
 #include "table/cursor.h"
 #include "table/journal.h"
 #include "table/module.h"
+#include "table/postponed.h"
 #include "table/transaction.h"
 
 #define IDLE_ARRAYS    16 /* arrays without references that stay open */
@@ -191,8 +192,8 @@ int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error 
 
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
                        uint64_t as_of, bool with_changes, tsx_snapshot **out, tsr_error *error) {
-  const int told = tsx_connection_tell_lost(connection, error);
-  if (told < 0) return told;
+  const int published = tsx_postponed_publish(connection, array, error);
+  if (published < 0) return published;
   tsx_transaction *changes = with_changes && as_of == TSR_TIME_NOW ? array->transaction : NULL;
   if (array->statement != connection->statement.number || array->snapshot_count >= IDLE_SNAPSHOTS) {
     tsx_array_trim(array); /* the cursors of a statement that has ended are closed, so this closes its snapshots */
@@ -251,6 +252,7 @@ static void open_array_cursors_closed(tsx_connection *connection) {
 static void open_array_tables_gone(tsx_connection *connection) { tsx_store_rest(connection, true); }
 
 static void open_array_closing(tsx_connection *connection) {
+  tsx_postponed_close(connection);
   while (connection->arrays.list) {
     tsx_array *array = connection->arrays.list;
     connection->arrays.list = array->next;

@@ -44,7 +44,6 @@ struct tsx_array { /* an array that this connection has open */
   bool synced; /* with a creation: xSync has run */
   bool checked; /* with a creation: forget_orphans has looked whether its table still exists */
   unsigned data_version; /* with a creation: of the database file, at xSync */
-  bool held_back; /* with a creation: its first cells could not be published, so the array is not published either */
   bool gone; /* the array was not made after all: nothing finds it by its path any more */
   struct tsx_transaction *transaction; /* the changes of the open transaction, or NULL (transaction.c) */
 };
@@ -78,8 +77,8 @@ int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error 
 
 /* Returns the state between two times, inclusive, that the running statement sees; all cursors of the statement get the
  * same one. With `with_changes`, and where as_of is TSR_TIME_NOW, the open transaction's changes are on top. The caller
- * releases the snapshot by tsx_snapshot_release. Also returns the error of a commit that could not be published
- * (tsx_connection_tell_lost). */
+ * releases the snapshot by tsx_snapshot_release. First publishes earlier commits that could not be published, and fails
+ * with the error if it still cannot (tsx_postponed_publish). */
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
                        uint64_t as_of, bool with_changes, tsx_snapshot **snapshot, tsr_error *error);
 

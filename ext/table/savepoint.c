@@ -14,8 +14,11 @@
 #include "database/store_sqlite.h"
 #include "database/store_tables.h"
 #include "table/open_array.h"
+#include "table/postponed.h"
 
 int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error *error) {
+  const int published = tsx_postponed_publish_path(connection, path, error);
+  if (published < 0) return published;
   tsx_path_changed(connection, path);
   if (!tsx_store_is(path) || connection->savepoint.open) return TSR_OK;
   tsx_store_rest(connection, false); /* statements of earlier reads are still open, and would be that first read */

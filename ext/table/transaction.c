@@ -29,6 +29,7 @@
 #include "table/creation.h"
 #include "table/journal.h"
 #include "table/module.h"
+#include "table/postponed.h"
 #include "table/update.h"
 
 struct tsx_savepoint {
@@ -200,7 +201,7 @@ int tsx_transaction_of(tsx_table *table, tsx_transaction **out, tsr_error *error
   if (table->options.has_as_of)
     return tsx_fail(error, TSR_READONLY, "%s is open as of an earlier time: it is read-only", table->path);
   int code = tsx_table_ready(table, error);
-  if (code == TSR_OK) code = tsx_connection_tell_lost(table->connection, error);
+  if (code == TSR_OK) code = tsx_postponed_publish(table->connection, table->array, error);
   if (code < 0) return code;
   tsx_transaction *transaction = table->array->transaction;
   if (transaction && strcmp(transaction->schema_name, table->schema_name))
@@ -351,10 +352,10 @@ int tsx_sync(sqlite3_vtab *vtab) {
   return sync_table(table, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
 }
 
-/* SQLite ignores what xCommit returns. A commit that cannot be published now is published by the next write or by
- * tessera_recover, and readers of this database see it all the same. A commit that is lost is reported by the next
- * statement (tsx_journal_unpublished). The cells are published before a created array, so that the array appears with
- * them. */
+/* SQLite ignores what xCommit returns. A commit that cannot be published now and that the record names is published by
+ * the next write or by tessera_recover, and readers of this database see it all the same. Other commits, and those into
+ * an array that is not published either, stay with the connection, whose next statement publishes them. The cells are
+ * published before a created array, so that the array appears with them. */
 int tsx_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
@@ -365,10 +366,9 @@ int tsx_commit(sqlite3_vtab *vtab) {
     bool discard = array->creation && !array->table_exists;
     tsr_error error = {0};
     if (!discard && tsr_writer_changed(array->transaction->writer) &&
-        tsr_writer_publish(array->transaction->writer, &error) < 0) {
-      array->held_back = array->creation;
-      tsx_journal_unpublished(table, &error);
-    }
+        tsr_writer_publish(array->transaction->writer, &error) < 0 && tsx_journal_unpublished(table, &error) &&
+        (!array->transaction->owner.id || array->creation))
+      tsx_postpone(table->connection, array, &error);
     transaction_end(array, discard);
     tsx_array_changed(array); /* a cursor that opens now sees the commit, although other cursors may still be open */
   }

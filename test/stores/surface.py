@@ -603,17 +603,20 @@ def test_failed_writes(bucket):
     for n in range(9):
         bucket.proxy.clear()
         bucket.proxy.fault("status", kind="PUT", skip=n, status=403, code="AccessDenied", times=999)
-        if rows_changed(db, f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/not-made', {COLUMNS})"):
+        if rows_changed(db, f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/made', {COLUMNS})"):
             break
         bucket.proxy.clear()
-        raises(load_again(bucket), f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/not-made')", code="SQLITE_CANTOPEN")
+        raises(load_again(bucket), f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/made')", code="SQLITE_CANTOPEN")
     assert n > 1
+    # The CREATE whose last request failed has succeeded all the same: each statement of its connection tries to complete it.
+    raises(db, "SELECT count(*) FROM n", says="each statement on the array tries to complete it")
+    raises(db, FILL.format("n"), says="AccessDenied")
+    raises(db, "DROP TABLE n")
     bucket.proxy.clear()
-    # A CREATE whose last request fails has succeeded all the same: the next statement says so, the next connection publishes it.
-    db = connect_anew(bucket, retries=0)
-    db.execute(f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/made', {COLUMNS})")
-    db.execute(FILL.format("n"))
+    raises(load_again(bucket), f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/made')", code="SQLITE_CANTOPEN")
+    assert rows(db, "SELECT count(*) FROM n") == [(0,)]
     other = load_open(bucket, f"s3://{NAME}/made")
+    db.execute(FILL.format("n"))
     for n in range(12):
         bucket.proxy.clear()
         rule = bucket.proxy.fault("status", kind="PUT", skip=n, status=403, code="AccessDenied", times=999)
@@ -623,11 +626,62 @@ def test_failed_writes(bucket):
         bucket.proxy.clear()
         assert rows(db, "SELECT count(*) FROM n") == rows(other, "SELECT count(*) FROM t") == [(3,)], n
     assert n > 2
-    # The last request failed after SQLite's commit. A database in memory has no record of it, so the next statement tells the loss;
-    # transactions.py has the same with a database in a file, which publishes it later.
+    # The last request failed after SQLite's commit. A database in memory has no record of it, so the connection keeps the commit until the server is back.
+    raises(db, "SELECT count(*) FROM n", says="each statement on the array tries to complete it")
+    raises(db, "INSERT INTO n VALUES (8, 8, 8, NULL, NULL)", says="AccessDenied")
+    assert rows(other, "SELECT count(*) FROM t") == [(3,)]
     bucket.proxy.clear()
-    raises(db, "SELECT count(*) FROM n", says="database alone")
-    assert rows(db, "SELECT count(*) FROM n") == rows(other, "SELECT count(*) FROM t") == [(3,)]
+    assert rows(db, "SELECT count(*) FROM n") == rows(other, "SELECT count(*) FROM t") == [(4,)]
+
+
+def fail_last_put(bucket, database, name, *statements):
+    """A connection whose COMMIT of a CREATE and some rows, or of rows alone, has failed at the last request, and the array's URI."""
+    uri = f"s3://{NAME}/{name}"
+    db = bucket.connect(database, retries=0)
+    for statement in statements[:-1]:
+        db.execute(statement.format(uri))
+    db.execute("BEGIN")
+    for statement in statements[-1].split(";"):
+        db.execute(statement.format(uri))
+    bucket.proxy.fault("status", kind="PUT", path=r"\.wrt|made-.*/__schema/", status=403, code="AccessDenied", times=999)
+    db.execute("COMMIT")
+    return db, uri
+
+
+def test_postponed(bucket):
+    """What xCommit could not publish is published by the next statement, or a function, or when the connection closes; 'disown' gives it up."""
+    create, fill = "CREATE VIRTUAL TABLE n USING tessera('{}', x INT32 DIMENSION(0, 9, 10), a INT32)", "INSERT INTO n VALUES (1, 10)"
+
+    def outside(uri):
+        return rows(load_open(bucket, uri), "SELECT x, a FROM t")
+
+    for database in (":memory:", os.path.join(bucket.folder, "postponed.db")):
+        kind = "memory" if database == ":memory:" else "file"
+        db, uri = fail_last_put(bucket, database, f"made-both-{kind}", f"{create}; {fill}")
+        assert bucket.keys(f"made-both-{kind}/__schema/") == []
+        bucket.proxy.clear()
+        assert rows(db, "SELECT x, a FROM n") == outside(uri) == [(1, 10)], kind
+        db.execute("DROP TABLE n")
+    db, uri = fail_last_put(bucket, ":memory:", "made-function", f"{create}; {fill}")
+    bucket.proxy.clear()
+    assert value(db, f"SELECT count(*) FROM tessera_fragments('{uri}')") == 1 and outside(uri) == [(1, 10)]
+    db, uri = fail_last_put(bucket, ":memory:", "closed", create, fill)
+    bucket.proxy.clear()
+    assert outside(uri) == []
+    db.close()
+    assert outside(uri) == [(1, 10)]
+    db, uri = fail_last_put(bucket, ":memory:", "disowned", create, fill)
+    assert len(bucket.keys("disowned/__fragments/")) > 0
+    raises(db, "SELECT * FROM n", says="AccessDenied")
+    db.execute("SELECT tessera_recover(?, 'disown')", (uri,)).fetchall()
+    bucket.proxy.clear()
+    assert rows(db, "SELECT * FROM n") == outside(uri) == [] == bucket.keys("disowned/__fragments/")
+    db, uri = fail_last_put(bucket, ":memory:", "removed", create, fill)
+    for key in bucket.keys("removed/__fragments/"):
+        bucket.boto.delete_object(Bucket=NAME, Key=key)
+    bucket.proxy.clear()
+    raises(db, "SELECT * FROM n", code="SQLITE_CORRUPT", says="lost")
+    assert rows(db, "SELECT * FROM n") == outside(uri) == []
 
 
 def rows_changed(db, statement):
@@ -796,7 +850,7 @@ def test_counters(bucket):
     assert stats(db)["retries"] == 2 and stats(db)["lists"] == bucket.proxy.count("LIST") - 2, (stats(db), bucket.proxy.count("LIST"))
 
 
-TESTS = (test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_parts, test_certificates, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes,
+TESTS = (test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_parts, test_certificates, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
          test_server_without_conditions, test_secrets, test_counters)
 
 if __name__ == "__main__":
