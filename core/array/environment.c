@@ -293,18 +293,16 @@ uint64_t tsr__environment_now(void) {
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-#define WAIT_MAX 2000 /* milliseconds; a time that is further ahead comes from before the clock was set back */
-
 uint64_t tsr__environment_present(const tsr_environment *environment) {
   const uint64_t now = tsr__environment_now(), last = environment->last_commit;
-  return last > now && last < now + WAIT_MAX ? last : now;
+  return last > now && last < now + TSR_TIME_AHEAD ? last : now;
 }
 
 int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t more, uint64_t *time,
                           tsr_error *error) {
   uint64_t now = tsr__environment_now(), chosen = now;
-  if (after >= chosen && after < now + WAIT_MAX) chosen = after + 1;
-  if (environment->last_commit >= chosen && environment->last_commit < now + WAIT_MAX)
+  if (after >= chosen && after < now + TSR_TIME_AHEAD) chosen = after + 1;
+  if (environment->last_commit >= chosen && environment->last_commit < now + TSR_TIME_AHEAD)
     chosen = environment->last_commit + 1;
   for (uint64_t seen = now; now < chosen + more && now >= seen;) { /* ends if the clock is set back meanwhile */
     const struct timespec moment = {.tv_nsec = 200000};

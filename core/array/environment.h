@@ -30,6 +30,7 @@ struct tsr_environment {
   char *bucket_bound; /* "s3://..." that stores may not leave, owned; NULL: no such bound */
   tsr_array *arrays; /* open arrays: their stores count files and bytes */
   char lease_holder[TSR_HOLDER_SIZE]; /* names this environment in leases; "" until it is needed */
+  struct tsr_turn *turns; /* that writers have (write_turn.h) */
   tsr_work *work; /* innermost operation whose progress is reported, or NULL (progress.c) */
 };
 
@@ -66,6 +67,8 @@ static inline void tsr__count(tsr_environment *environment, tsr_counter counter,
 int tsr__environment_rows(tsr_environment *environment, const char *path, const char *name, uint64_t rows,
                           int64_t *first, tsr_error *error);
 uint64_t tsr__environment_now(void); /* milliseconds since 1970 */
+
+#define TSR_TIME_AHEAD 2000 /* ms; a time that is further ahead comes from before the clock was set back */
 
 /* Returns the present as readers see it: the clock, or the time of the last commit of this environment if that is less
  * than two seconds ahead. So a clock that is set back a little does not hide that commit. */

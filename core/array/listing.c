@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
@@ -455,9 +456,23 @@ static int expect_commit_files(renewal *r, const tsr_listing *entries) {
   return TSR_OK;
 }
 
+uint64_t tsr__newest_commit(const tsr_listing *entries) {
+  static const char *const suffixes[] = {TSR_SUFFIX_WRITE, TSR_SUFFIX_CONSOLIDATED, TSR_SUFFIX_DELETE};
+  const uint64_t limit = tsr__environment_now() + TSR_TIME_AHEAD;
+  uint64_t newest = 0, stem;
+  tsr_name parsed;
+  for (uint64_t i = 0; i < entries->count; i++)
+    for (size_t s = 0; s < sizeof suffixes / sizeof *suffixes; s++)
+      if (tsr__name_suffix(entries->entries[i].name, suffixes[s], &stem) &&
+          tsr__name_parse(entries->entries[i].name, stem, &parsed) && parsed.end < limit)
+        newest = TSR_MAX(newest, parsed.end);
+  return newest;
+}
+
 static int listing_list_commits(renewal *r) {
   const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
   int rc = tsr__directory_settle(r->directories, TSR_IN_COMMITS, r->error);
+  r->listing->newest = tsr__newest_commit(entries);
   if (rc >= 0) rc = expect_commit_files(r, entries);
   if (rc >= 0) rc = listing_read_ignored(r, entries);
   if (rc >= 0) rc = listing_read_consolidated(r, entries);

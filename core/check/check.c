@@ -558,8 +558,9 @@ static int check_root(tsr_checker *c) {
   } known[] = {{TSR_DIR_SCHEMA, TSR_ENTRY_DIRECTORY},  {TSR_DIR_FRAGMENTS, TSR_ENTRY_DIRECTORY},
                {TSR_DIR_COMMITS, TSR_ENTRY_DIRECTORY}, {TSR_DIR_META, TSR_ENTRY_DIRECTORY},
                {TSR_DIR_FOOTERS, TSR_ENTRY_DIRECTORY}, {TSR_DIR_LABELS, TSR_ENTRY_DIRECTORY},
-               {TSR_FILE_OLD_SCHEMA, TSR_ENTRY_FILE},  {TSR_FILE_KV_SCHEMA, TSR_ENTRY_FILE},
-               {TSR_FILE_OLD_LOCK, TSR_ENTRY_FILE},    {TSR_S3_CLAIM, TSR_ENTRY_FILE}};
+               {TSR_DIR_TURNS, TSR_ENTRY_DIRECTORY},   {TSR_FILE_OLD_SCHEMA, TSR_ENTRY_FILE},
+               {TSR_FILE_KV_SCHEMA, TSR_ENTRY_FILE},   {TSR_FILE_OLD_LOCK, TSR_ENTRY_FILE},
+               {TSR_S3_CLAIM, TSR_ENTRY_FILE}};
   static const char *const suffixes[] = {"", TSR_SUFFIX_OLD_WRITE, TSR_SUFFIX_VACUUM, TSR_SUFFIX_FOOTERS};
   for (uint64_t i = 0; i < c->root.count; i++) {
     const tsr_entry *entry = &c->root.entries[i];

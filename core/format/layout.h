@@ -20,6 +20,7 @@
 #define TSR_DIR_FOOTERS      "__fragment_meta" /* consolidated footers */
 #define TSR_DIR_LABELS       "__labels" /* arrays of dimension labels */
 #define TSR_DIR_GROUP        "__group" /* members of a group */
+#define TSR_DIR_TURNS        ".turns" /* claims of writers (write_turn.c); TileDB ignores it */
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include "array/listing.h"
 #include "array/progress.h"
 #include "array/unfinished.h"
+#include "write/write_turn.h"
 #include "maintain/vacuum_commits.h"
 
 #define VACUUM_OLD (UINT64_C(24) * 3600 * 1000) /* ms since its last change after which debris is removed */
@@ -264,6 +265,31 @@ static int vacuum_uploads(tsr_vacuum *v, tsr_error *error) {
   return *error = one, rc;
 }
 
+/* Removes the files of turns that no writer can take any more. */
+static int vacuum_turns(tsr_vacuum *v, tsr_error *error) {
+  tsr_listing entries;
+  tsr_buffer paths = {.memory = v->store->memory};
+  const uint64_t now = tsr__store_now(v->store);
+  if (!v->store->commits_in_turns) return TSR_OK;
+  int rc = tsr__vacuum_list(v, TSR_DIR_TURNS, &entries, error);
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+    const tsr_entry *e = &entries.entries[i];
+    const tsr_path p = tsr__path_of(TSR_DIR_TURNS, e->name, "");
+    uint64_t modified = e->modified;
+    const char *copy;
+    if (!e->known && tsr__store_modified(v->store, p.text, &modified, NULL) < 0) continue;
+    if (tsr__add_sat(modified, TSR_TURN_OLD) > now) continue;
+    rc = TSR_ARENA_COPY(&v->arena, p.text, strlen(p.text), &copy, error);
+    if (rc >= 0) rc = tsr__buffer_append(&paths, &copy, sizeof copy, error);
+  }
+  tsr__listing_release(&entries);
+  const uint64_t count = paths.size / sizeof(char *);
+  if (rc >= 0 && count > 0)
+    rc = tsr__store_remove_many(v->store, (const char *const *)(const void *)paths.data, count, error);
+  tsr__buffer_release(&paths);
+  return rc;
+}
+
 /* ---- The entry point --------------------------------------------------------------------------------------------- */
 
 int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
@@ -285,6 +311,7 @@ int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
   if (rc >= 0) rc = remove_debris(v, "", &markers, error);
   if (rc >= 0) rc = remove_staged(v, TSR_DIR_COMMITS, &markers, error);
   if (rc >= 0) rc = remove_staged(v, "", &markers, error);
+  if (rc >= 0) rc = vacuum_turns(v, error);
   if (rc >= 0) rc = vacuum_uploads(v, error);
   if (rc >= 0) rc = tsr__array_list(v->array, true, true, error);
   tsr__buffer_release(&files);

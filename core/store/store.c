@@ -389,6 +389,8 @@ int tsr__store_end_uploads(tsr_store *store, uint64_t before, tsr_error *error) 
   return store_wrap(store, "", rc, error);
 }
 
+uint64_t tsr__store_unsent(tsr_store *store) { return store->methods->unsent ? store->methods->unsent(store) : 0; }
+
 uint64_t tsr__store_now(tsr_store *store) {
   struct timespec now;
   if (store->methods->now) return store->methods->now(store);

@@ -113,6 +113,7 @@ typedef struct tsr_store_methods {
   int (*make_provisional)(tsr_store *store, const char *path, tsr_error *error);
   /* Removes files; a file that does not exist is no error. */
   int (*remove_many)(tsr_store *store, const char *const *paths, uint64_t count, tsr_error *error);
+  uint64_t (*unsent)(tsr_store *store); /* see tsr__store_unsent; NULL: 0 */
   int (*end_uploads)(tsr_store *store, uint64_t before, tsr_error *error); /* NULL: there are no uploads */
   /* Removes a directory with everything in it; a path that does not exist is no error. */
   int (*remove_tree)(tsr_store *store, const char *path, tsr_error *error);
@@ -128,6 +129,7 @@ struct tsr_store {
   bool listings_are_states; /* each listing is the state of its directory at one moment */
   bool stamps_are_listings; /* a stamp takes as long as a listing, so callers that may need both list at once */
   bool renames_in_steps; /* a rename copies and removes: others see the steps, and two renames of a file may succeed */
+  bool commits_in_turns; /* writers of many machines commit and there are no locks: they take turns (write_turn.h) */
   uint32_t refresh_ms; /* for so long readers may use a listing without asking for changes */
   uint64_t changes; /* of files through this store so far; counted where refresh_ms may not be 0 */
   bool is_one_file; /* all files are in one database, so READONLY and BUSY concern all of them */
@@ -289,6 +291,9 @@ int tsr__store_remove_tree(tsr_store *store, const char *path, tsr_error *error)
 
 /* Ends uploads of large files that were begun before a time (in milliseconds since 1970) and not ended since. */
 int tsr__store_end_uploads(tsr_store *store, uint64_t before, tsr_error *error);
+
+/* Returns the bytes of new files that the store keeps on this machine until they get their names, or a little longer. */
+uint64_t tsr__store_unsent(tsr_store *store);
 
 /* Makes a directory. Fails with TSR_EXISTS if anything has this path. The parent must exist, but missing parents of the
  * root are made. */

@@ -713,6 +713,13 @@ static int s3_remove_tree(tsr_store *store, const char *path, tsr_error *error) 
   return rc;
 }
 
+static uint64_t s3_unsent(tsr_store *store) {
+  uint64_t at = 0, size = 0;
+  const tsr_staged *file;
+  while ((file = tsr__staging_next(s3_of(store)->staging, "", &at)) != NULL) size += tsr__staged_size(file);
+  return size;
+}
+
 /* Ends the uploads below the root that were begun before a time. */
 static int s3_end_uploads(tsr_store *store, uint64_t before, tsr_error *error) {
   s3_store *s = s3_of(store);
@@ -772,6 +779,7 @@ static const tsr_store_methods s3_methods = {
     .put_new = s3_put_new,
     .make_provisional = s3_make_provisional,
     .remove_many = s3_remove_many,
+    .unsent = s3_unsent,
     .end_uploads = s3_end_uploads,
     .remove_tree = s3_remove_tree,
 };
@@ -784,6 +792,7 @@ int tsr__store_s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *ur
   pthread_mutex_init(&s->mutex, NULL);
   s->base.workers_may_read = true;
   s->base.listings_are_states = s->base.stamps_are_listings = s->base.renames_in_steps = true;
+  s->base.commits_in_turns = true;
   int rc = tsr__s3_open(scopes, memory, uri, &s->client, error);
   if (rc >= 0) {
     s->prefix = tsr__s3_prefix(s->client);

@@ -10,6 +10,10 @@
  *   7 to 11      NAME.ok is created
  *   3            the metadata file, written as ".metadata", is renamed to __fragment_metadata.tdb
  *
+ * In a store where writers of many machines commit, preparing takes a turn, and publishing ends it (write_turn.c). What
+ * takes long to upload is uploaded before, under names of the present time; if another commit of this time or a later
+ * one comes first, the fragments are renamed.
+ *
  * Conditions and cells have the same time, since they have no coordinate in common. In arrays with duplicates they may
  * have, so the cells' time is one later there. */
 #include "write/write_commit.h"
@@ -30,7 +34,10 @@
 #include "write/write_deletes.h"
 #include "write/write_find.h"
 #include "write/write_pieces.h"
+#include "write/write_turn.h"
 #include "write/writer.h"
+
+#define UPLOADED_IN_TURN (UINT64_C(1) << 20) /* bytes that a writer uploads while it has its turn */
 
 void tsr__commit_unlock(tsr_commit_state *commit) {
   tsr__store_close_file(commit->lock);
@@ -38,6 +45,7 @@ void tsr__commit_unlock(tsr_commit_state *commit) {
 }
 
 void tsr__commit_release(tsr_commit_state *commit) {
+  tsr__turn_end(&commit->turn);
   tsr__buffer_release(&commit->pieces);
   tsr__buffer_release(&commit->withdrawn);
 }
@@ -69,6 +77,7 @@ static int take_staged_back(tsr_writer *w, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   tsr_error one;
   TSR_TRY(withdraw_published(w, error));
+  tsr__turn_give_back(&c->turn, w->array->store);
   if (!*c->path) return TSR_OK;
   tsr__pending_paths(c->path, marker, staged);
   if (*staged && layout_has_commits_folder(w->version)) {
@@ -94,16 +103,15 @@ int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
 
 /* ---- Time -------------------------------------------------------------------------------------------------------- */
 
-/* Chooses a time later than all that this environment has prepared, and than all that is committed and does not lie in
- * the future. */
-static int write_commit_choose_time(tsr_writer *w, uint64_t more, tsr_error *error) {
+/* Chooses a time later than `last`, than all that this environment has prepared, and than all that is committed and does
+ * not lie in the future. */
+static int write_commit_choose_time(tsr_writer *w, uint64_t more, uint64_t last, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   if (c->options.time) {
     c->time = c->options.time;
     return TSR_OK;
   }
   const uint64_t now = tsr__environment_now();
-  uint64_t last = 0;
   const tsr_commit_list *lists[] = {&w->array->listing->fragments, &w->array->listing->deletes};
   for (int l = 0; l < 2; l++)
     for (uint64_t i = 0; i < lists[l]->count; i++) {
@@ -125,6 +133,7 @@ typedef struct preparation {
   tsr_deletes deletes;
   commit_name *names; /* of the pieces, then of the conditions */
   uint64_t name_count;
+  uint64_t more; /* ms by which the cells are later than the conditions */
 } preparation;
 
 static int write_commit_new_name(const tsr_writer *w, uint64_t start, uint64_t end, char *text, tsr_error *error) {
@@ -227,26 +236,27 @@ static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
   return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
 }
 
-/* Chooses the names of all fragments and conditions, and of the commit. */
-static int write_commit_choose_names(preparation *p, tsr_error *error) {
+/* Chooses the time, and the names of all fragments and conditions. */
+static int write_commit_name_all(const preparation *p, uint64_t last, tsr_error *error) {
   tsr_writer *w = p->w;
-  tsr_commit_state *c = &w->commit;
-  const uint64_t pieces = tsr__piece_count(c), count = pieces + p->deletes.count;
-  const uint64_t more = w->schema->allows_duplicates && pieces > 0 && p->deletes.count > 0;
-  char name[128];
-  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, count, &p->names, error));
-  p->name_count = count;
-  TSR_TRY(tsr__array_list(w->array, true, !w->array->store->stamps_are_listings, error));
-  TSR_TRY(write_commit_check_schema(w, error));
-  TSR_TRY(write_commit_choose_time(w, more, error));
-  for (uint64_t i = 0; i < count; i++) {
-    const uint64_t time = i < pieces ? c->time + more : c->time;
+  const uint64_t pieces = tsr__piece_count(&w->commit);
+  TSR_TRY(write_commit_choose_time(w, p->more, last, error));
+  for (uint64_t i = 0; i < p->name_count; i++) {
+    const uint64_t time = i < pieces ? w->commit.time + p->more : w->commit.time;
     TSR_TRY(write_commit_new_name(w, time, time, p->names[i].text, error));
   }
+  return TSR_OK;
+}
+
+/* Chooses the path that publishes the commit. */
+static int write_commit_choose_path(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  tsr_commit_state *c = &w->commit;
+  char name[128];
   if (write_commit_is_list(p)) {
-    TSR_TRY(write_commit_new_name(w, c->time, c->time + more, name, error));
+    TSR_TRY(write_commit_new_name(w, c->time, c->time + p->more, name, error));
     snprintf(c->path, sizeof c->path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_CONSOLIDATED, name);
-  } else if (pieces == 0) {
+  } else if (tsr__piece_count(c) == 0) {
     snprintf(c->path, sizeof c->path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, p->names[0].text);
   } else {
     const char *only = p->names[0].text;
@@ -257,6 +267,53 @@ static int write_commit_choose_names(preparation *p, tsr_error *error) {
     else snprintf(c->path, sizeof c->path, "%.120s/" TSR_FILE_FRAGMENT_METADATA, only);
   }
   return TSR_OK;
+}
+
+static int name_pieces(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  tsr_commit_state *c = &w->commit;
+  for (uint64_t i = 0; i < tsr__piece_count(c); i++) {
+    tsr_piece *one = tsr__piece_at(c, i);
+    const char *name = p->names[i].text;
+    if (strcmp(one->name, name) == 0) continue;
+    tsr_path from = tsr__writer_path(w, one->name), to = tsr__writer_path(w, name);
+    TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
+    memcpy(one->name, name, sizeof one->name);
+  }
+  if (!c->options.durable || !tsr__piece_count(c)) return TSR_OK;
+  return tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error);
+}
+
+/* Takes a turn, and chooses names of a later time than the last commit's. Nobody waits for large uploads: these come
+ * before, under names that are chosen anew if they are too early. */
+static int write_commit_take_turn(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  tsr_commit_state *c = &w->commit;
+  uint64_t last = 0;
+  if (tsr__store_unsent(w->array->store) > UPLOADED_IN_TURN) {
+    TSR_TRY(write_commit_name_all(p, 0, error));
+    TSR_TRY(name_pieces(p, error));
+    TSR_TRY(tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error));
+    TSR_TRY(tsr__turn_take(w->array, &c->turn, &last, error));
+    return last < c->time ? TSR_OK : write_commit_name_all(p, last, error);
+  }
+  TSR_TRY(tsr__turn_take(w->array, &c->turn, &last, error));
+  return write_commit_name_all(p, last, error);
+}
+
+/* Chooses the names of all fragments and conditions, and of the commit. */
+static int write_commit_choose_names(preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  const uint64_t pieces = tsr__piece_count(&w->commit);
+  p->name_count = pieces + p->deletes.count;
+  p->more = w->schema->allows_duplicates && pieces > 0 && p->deletes.count > 0;
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, p->name_count, &p->names, error));
+  TSR_TRY(tsr__array_list(w->array, true, !w->array->store->stamps_are_listings, error));
+  TSR_TRY(write_commit_check_schema(w, error));
+  const bool turns = w->array->store->commits_in_turns && layout_has_commits_folder(w->version);
+  if (turns && !w->commit.options.time) TSR_TRY(write_commit_take_turn(p, error));
+  else TSR_TRY(write_commit_name_all(p, 0, error));
+  return write_commit_choose_path(p, error);
 }
 
 /* Writes the marker, before anything gets a name that others could look at. Below format version 12 the marker lies in
@@ -283,20 +340,6 @@ static int mark_pending(const preparation *p, tsr_error *error) {
   int rc = tsr__pending_mark(w->array->store, marker, &pending, o->durable, w->threads, &c->lock, error);
   tsr__free(names);
   return rc;
-}
-
-static int name_pieces(const preparation *p, tsr_error *error) {
-  tsr_writer *w = p->w;
-  tsr_commit_state *c = &w->commit;
-  for (uint64_t i = 0; i < tsr__piece_count(c); i++) {
-    tsr_piece *one = tsr__piece_at(c, i);
-    const char *name = p->names[i].text;
-    tsr_path from = tsr__writer_path(w, one->name), to = tsr__writer_path(w, name);
-    TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
-    memcpy(one->name, name, sizeof one->name);
-  }
-  if (!c->options.durable || !tsr__piece_count(c)) return TSR_OK;
-  return tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error);
 }
 
 /* Makes the content of a .del or .con file. */
@@ -483,6 +526,7 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
     }
     c->published = true;
     if (rc < 0) return rc; /* the commit is visible, but may not last, or others may miss its deletes */
+    tsr__turn_end(&c->turn);
     tsr__pending_paths(c->path, marker, staged);
     if (o->owner) TSR_TRY(tsr__pending_unmark(store, marker, error));
     tsr__commit_unlock(c);

@@ -24,6 +24,7 @@ typedef struct tsr_commit_state {
   uint64_t time; /* of the prepared commit */
   char path[TSR_COMMIT_PATH]; /* the file whose creation publishes the commit; "": none */
   tsr_file *lock; /* the marker of `path`, locked by this writer; NULL: none */
+  struct tsr_turn *turn; /* of the prepared commit; NULL: none */
   bool prepared; /* all files have their names, and nothing was changed since */
   bool reusable; /* a prepared commit has failed, and nothing was changed since: the pieces hold all cells */
   bool published;

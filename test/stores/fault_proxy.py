@@ -95,7 +95,7 @@ class FaultProxy:
     def __init__(self, upstream, latency_ms=0):
         self.upstream, self.latency_ms = upstream, latency_ms
         self.log, self.rules, self.lock, self.open = [], [], threading.Lock(), True
-        self.sockets = set()
+        self.sockets, self.conditional = set(), threading.Lock()
 
     def __enter__(self):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -170,6 +170,13 @@ class FaultProxy:
         return None
 
     def ask_server(self, server, request):
+        """The server's answer. Conditional requests go one by one: moto looks for an object and stores one in two steps."""
+        if "if-none-match" in request.headers:
+            with self.conditional:
+                return self.forward(server, request)
+        return self.forward(server, request)
+
+    def forward(self, server, request):
         """The server's answer. A kept connection that the server has closed is opened again."""
         for attempt in range(2):
             try:

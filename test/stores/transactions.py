@@ -375,9 +375,9 @@ def test_deaths_of_upkeep(bucket):
 
 # ---- Races
 
-def race(bucket, statements, databases=None, before=()):
+def race(bucket, statements, databases=None, before=(), port=None):
     """Eight processes run statements at once; `{n}` is the number of the process. Returns what each said."""
-    children = [Child(bucket, bucket.server.port, [text.format(n=n) for text in statements], databases[n] if databases else ":memory:", before) for n in range(8)]
+    children = [Child(bucket, port or bucket.server.port, [text.format(n=n) for text in statements], databases[n] if databases else ":memory:", before) for n in range(8)]
     for child in children:
         child.ready()
     for child in children:
@@ -395,19 +395,42 @@ def test_race_to_create(bucket):
 
 
 def test_race_to_commit(bucket):
-    """Commits of eight processes all arrive, each once; of cells that all of them write the last one stays."""
+    """Commits of eight processes all arrive, each once, with times that rise as they are published; of cells that all of them write the last one stays."""
     uri = ARRAY + "race-commit"
     db = bucket.connect(direct=True)
     db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', x INT32 DIMENSION(0, 9999, 10), a INT32)")
     statements = [text for i in range(6) for text in ("BEGIN", f"INSERT INTO t VALUES (100 * {{n}} + {i} + 100, {{n}})", f"INSERT OR REPLACE INTO t VALUES ({i}, {{n}})", "COMMIT")]
-    said = race(bucket, statements, before=[f"CREATE VIRTUAL TABLE t USING tessera('{uri}')"])
+    bucket.proxy.clear()
+    said = race(bucket, statements, [database(bucket, f"race{n}") for n in range(8)], [f"CREATE VIRTUAL TABLE t USING tessera('{uri}')"], bucket.proxy.port)
     assert said == ["DONE"] * 8, said
     assert rows(db, "SELECT count(*) FROM t WHERE x >= 100") == [(48,)]
     assert rows(db, "SELECT count(*) FROM t WHERE x < 100") == [(6,)]
     fragments = rows(db, f"SELECT name FROM tessera_fragments('{uri}')")
     assert len(fragments) == len(set(fragments)) == 48, len(fragments)
-    times = rows(db, f"SELECT count(*), count(DISTINCT substr(name, 1, 15)) FROM tessera_fragments('{uri}')")
-    print("    times of 48 commits:", times)
+    published = published_times(bucket)
+    assert len(published) == 48 and published == sorted(set(published)), published
+    found = [row for row in rows(db, f"SELECT * FROM tessera_check('{uri}')") if row[0] == "error"]
+    assert not found, found
+
+
+def published_times(bucket):
+    """The times of the commits that were published through the proxy, in the order of publication."""
+    return [int(re.search(r"/__(\d+)_\d+_[^/]*\.wrt$", entry["path"]).group(1)) for entry in bucket.proxy.log
+            if entry["kind"] == "PUT" and entry["path"].endswith(".wrt") and entry["status"] == 200]
+
+
+def test_race_of_large_commits(bucket):
+    """Commits that are uploaded before their turn get new times if others were quicker."""
+    uri = ARRAY + "race-large"
+    db = bucket.connect(direct=True)
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', x INT32 DIMENSION(0, 9999999, 100000), a BLOB)")
+    bucket.proxy.clear()
+    said = race(bucket, ["INSERT OR REPLACE INTO t SELECT {n} * 100000 + value, randomblob(1000) FROM json_each('[" + ",".join(map(str, range(3000))) + "]')"] * 2,
+                [database(bucket, f"large{n}") for n in range(8)], [f"CREATE VIRTUAL TABLE t USING tessera('{uri}')"], bucket.proxy.port)
+    published = published_times(bucket)
+    assert said == ["DONE"] * 8 and len(published) == 16 and published == sorted(set(published)), (said, published)
+    assert any(entry["kind"] == "COPY" or "__fragments" in entry["path"] and entry["kind"] == "DELETE" for entry in bucket.proxy.log), "nobody was late"
+    assert rows(db, "SELECT count(*), sum(length(a)) FROM t") == [(24000, 24000000)]
     found = [row for row in rows(db, f"SELECT * FROM tessera_check('{uri}')") if row[0] == "error"]
     assert not found, found
 
@@ -432,7 +455,8 @@ def test_race_to_consolidate(bucket):
         assert not found and outside(bucket, uri) == cells, (what, found)
 
 
-TESTS = (test_together, test_two_stores, test_spilling, test_lost_answers, test_last_step, test_race_to_create, test_race_to_commit, test_race_to_consolidate,
+TESTS = (test_together, test_two_stores, test_spilling, test_lost_answers, test_last_step, test_race_to_create, test_race_to_commit, test_race_of_large_commits,
+         test_race_to_consolidate,
          test_deaths_of_commits, test_deaths_of_deletes, test_deaths_of_creates, test_deaths_of_upkeep)
 
 if __name__ == "__main__":
