@@ -24,7 +24,7 @@ static void wide_add(uint64_t sum[2], aggregate_sums_wide value) {
 }
 
 /* TwoSum (Knuth): sum[0] is the rounded sum, sum[1] gets the error of the addition. */
-static inline void real_add(double sum[2], double value) {
+static inline void sums_real_add(double sum[2], double value) {
   const double total = sum[0] + value, part = total - sum[0];
   sum[1] += (sum[0] - (total - part)) + (value - part);
   sum[0] = total;
@@ -117,7 +117,7 @@ typedef int64_t real_masks __attribute__((vector_size(16)));
     }                                                                                                                  \
     for (int k = 0; k < AGGREGATE_SUMS_LANES; k++) {                                                                   \
       valued += (uint64_t)present[k / LANES_OF][k % LANES_OF];                                                         \
-      real_add(sums->sum.real, sum[k / 2][k % 2]);                                                                     \
+      sums_real_add(sums->sum.real, sum[k / 2][k % 2]);                                                                \
       sums->sum.real[1] += rest[k / 2][k % 2];                                                                         \
       sums->min.f = TSR_MIN(sums->min.f, (double)low[k / LANES_OF][k % LANES_OF]);                                     \
       sums->max.f = TSR_MAX(sums->max.f, (double)high[k / LANES_OF][k % LANES_OF]);                                    \
@@ -139,7 +139,7 @@ typedef int64_t real_masks __attribute__((vector_size(16)));
       return;                                                                                                          \
     }                                                                                                                  \
     sums->count++;                                                                                                     \
-    real_add(sums->sum.real, value);                                                                                   \
+    sums_real_add(sums->sum.real, value);                                                                              \
     sums->min.f = TSR_MIN(sums->min.f, value);                                                                         \
     sums->max.f = TSR_MAX(sums->max.f, value);                                                                         \
   }
@@ -231,7 +231,7 @@ void tsr__sums_merge(tsr_physical_type type, tsr_sums *sums, const tsr_sums *mor
   sums->nulls += more->nulls;
   sums->doubt += more->doubt;
   if (aggregate_sums_is_float(type)) {
-    real_add(sums->sum.real, more->sum.real[0]);
+    sums_real_add(sums->sum.real, more->sum.real[0]);
     sums->sum.real[1] += more->sum.real[1];
   } else {
     wide_add(sums->sum.integer, wide_of(more->sum.integer));

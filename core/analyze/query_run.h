@@ -71,7 +71,7 @@ typedef struct query_part { /* of a batch; one thread works on it */
   uint64_t from, end; /* rows of the batch */
   bool straight; /* counts in the records of the query */
   tsr_arena arena; /* of the scratches */
-  tsr_scratch *where, *scratch;
+  tsr_block_scratch *where, *scratch;
   tsr_block_input *inputs; /* by field: the present rows */
   tsr_vector *vectors; /* by expression: their values */
   tsr_groups groups; /* without `straight`: the groups that the part has met */

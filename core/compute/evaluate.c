@@ -12,7 +12,7 @@
 #include "base/arithmetic.h"
 #include "compute/program.h"
 
-struct tsr_scratch {
+struct tsr_block_scratch {
   tsr_arena *arena; /* borrowed */
   tsr_lane *lanes; /* of each step */
   tsr_room *rooms;
@@ -41,8 +41,8 @@ static void set_constant(const tsr_step *step, tsr_lane *lane) {
   if (step->form == TSR_VALUE_TEXT) lane->as.texts = &empty;
 }
 
-int tsr__scratch_make(const tsr_program *program, tsr_arena *arena, tsr_scratch **scratch, tsr_error *error) {
-  tsr_scratch *made;
+int tsr__scratch_make(const tsr_program *program, tsr_arena *arena, tsr_block_scratch **scratch, tsr_error *error) {
+  tsr_block_scratch *made;
   TSR_TRY(TSR_ARENA_ARRAY(arena, 1, &made, error));
   made->arena = arena;
   TSR_TRY(TSR_ARENA_ARRAY(arena, program->step_count + UINT64_C(1), &made->lanes, error));
@@ -103,7 +103,7 @@ static void merge_faults(const tsr_call *call) {
 
 /* ---- Steps -------------------------------------------------------------------------------------------------------- */
 
-static int run_match(tsr_scratch *scratch, const tsr_call *call, tsr_error *error) {
+static int run_match(tsr_block_scratch *scratch, const tsr_call *call, tsr_error *error) {
   const tsr_node *node = call->step->source;
   const uint8_t *nulls = call->out->nulls;
   for (uint32_t i = 0; i < call->count; i++) {
@@ -133,7 +133,7 @@ static void run_input(const tsr_program *program, tsr_call *call, const tsr_bloc
   else tsr__load_field(call, program->schema, input);
 }
 
-static int run_step(const tsr_program *program, tsr_scratch *scratch, const tsr_step *step,
+static int run_step(const tsr_program *program, tsr_block_scratch *scratch, const tsr_step *step,
                     const tsr_block_input *inputs, uint32_t count, tsr_error *error) {
   tsr_lane *operands[3] = {NULL, NULL, NULL}, *out = &scratch->lanes[step->number];
   tsr_room *room = &scratch->rooms[step->room];
@@ -160,8 +160,8 @@ static int run_step(const tsr_program *program, tsr_scratch *scratch, const tsr_
   return TSR_OK;
 }
 
-static int run_steps(const tsr_program *program, tsr_scratch *scratch, uint32_t steps, const tsr_block_input *inputs,
-                     uint32_t count, tsr_error *error) {
+static int run_steps(const tsr_program *program, tsr_block_scratch *scratch, uint32_t steps,
+                     const tsr_block_input *inputs, uint32_t count, tsr_error *error) {
   scratch->failed = false;
   for (uint32_t s = 0; s < steps; s++) {
     const tsr_step *step = &program->steps[s];
@@ -193,7 +193,7 @@ static int report_range(const tsr_program *program, const tsr_step *step, const 
 }
 
 /* Fails if a cell of the lane has a fault. */
-static int check_faults(const tsr_program *program, tsr_scratch *scratch, const tsr_lane *lane,
+static int check_faults(const tsr_program *program, tsr_block_scratch *scratch, const tsr_lane *lane,
                         const tsr_block_input *inputs, uint32_t count, tsr_error *error) {
   if (!lane->faults) return TSR_OK;
   for (uint32_t i = 0; i < (lane->constant ? 1 : count); i++) {
@@ -209,8 +209,8 @@ static int check_faults(const tsr_program *program, tsr_scratch *scratch, const 
   return TSR_OK;
 }
 
-int tsr__program_run(const tsr_program *program, tsr_scratch *scratch, const tsr_block_input *inputs, uint32_t count,
-                     tsr_vector *results, tsr_error *error) {
+int tsr__program_run(const tsr_program *program, tsr_block_scratch *scratch, const tsr_block_input *inputs,
+                     uint32_t count, tsr_vector *results, tsr_error *error) {
   TSR_TRY(run_steps(program, scratch, program->step_count, inputs, count, error));
   for (uint32_t e = 0; e < program->root_count; e++) {
     const tsr_lane *lane = &scratch->lanes[program->roots[e]];
@@ -239,8 +239,8 @@ static uint32_t select_true(const uint8_t *truths, uint32_t count, uint32_t *out
   return selected;
 }
 
-int tsr__program_select(const tsr_program *program, tsr_scratch *scratch, const tsr_block_input *inputs, uint32_t count,
-                        uint32_t *selection, uint32_t *selected, tsr_error *error) {
+int tsr__program_select(const tsr_program *program, tsr_block_scratch *scratch, const tsr_block_input *inputs,
+                        uint32_t count, uint32_t *selection, uint32_t *selected, tsr_error *error) {
   const tsr_step *root = &program->steps[program->roots[0]];
   const bool truth = root->operation == TSR_STEP_OF_TRUTH && root->number + 1 == program->step_count;
   TSR_TRY(run_steps(program, scratch, program->step_count - truth, inputs, count, error));
@@ -266,7 +266,7 @@ int tsr__program_select(const tsr_program *program, tsr_scratch *scratch, const 
   return TSR_OK;
 }
 
-bool tsr__program_fault(const tsr_scratch *scratch, uint32_t *expression, uint32_t *node) {
+bool tsr__program_fault(const tsr_block_scratch *scratch, uint32_t *expression, uint32_t *node) {
   *expression = scratch->expression;
   *node = scratch->node;
   return scratch->failed;

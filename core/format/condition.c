@@ -536,7 +536,8 @@ static tsr_slice condition_text_of(const evaluation *e, const operand *o, uint64
  * value. */
 static const uint8_t satisfied[] = {[TSR_LT] = 1, [TSR_LE] = 3, [TSR_GT] = 4, [TSR_GE] = 6, [TSR_EQ] = 2, [TSR_NE] = 5};
 
-static void compare_texts(const evaluation *e, const tsr_condition_node *node, const operand *o, uint8_t *mask) {
+static void condition_compare_texts(const evaluation *e, const tsr_condition_node *node, const operand *o,
+                                    uint8_t *mask) {
   const uint8_t *value = node->value;
   uint64_t size = node->value_size;
   unsigned bits = satisfied[node->op];
@@ -630,7 +631,7 @@ static void evaluate_comparison(const evaluation *e, const tsr_condition_node *n
   else if (is_set(node->op)) find_in_set(e, node, o, mask);
   else if (o->as == AS_NUMBER) compare_numbers(node, o, e->count, mask);
   else if (o->as == AS_CHAR) compare_chars(e, node, o, mask);
-  else compare_texts(e, node, o, mask);
+  else condition_compare_texts(e, node, o, mask);
   if (o->validity)
     for (uint64_t r = 0; r < e->count; r++) mask[r] &= o->validity[r] != 0;
 }

@@ -38,13 +38,13 @@ bool tsr__statistics_have_sum(const tsr_field *field) {
 
 /* ---- Numbers ----------------------------------------------------------------------------------------------------- */
 
-static bool add_signed(int64_t *sum, int64_t value) {
+static bool statistics_add_signed(int64_t *sum, int64_t value) {
   if (!__builtin_add_overflow(*sum, value, sum)) return true;
   *sum = value > 0 ? INT64_MAX : INT64_MIN;
   return false;
 }
 
-static bool add_unsigned(uint64_t *sum, uint64_t value) {
+static bool statistics_add_unsigned(uint64_t *sum, uint64_t value) {
   if (!__builtin_add_overflow(*sum, value, sum)) return true;
   *sum = UINT64_MAX;
   return false;
@@ -70,14 +70,14 @@ static bool add_float(double *sum, double value) {
 #define SUM_U64 uint64_t
 #define SUM_F32 double
 #define SUM_F64 double
-#define ADD_I8  add_signed
-#define ADD_I16 add_signed
-#define ADD_I32 add_signed
-#define ADD_I64 add_signed
-#define ADD_U8  add_unsigned
-#define ADD_U16 add_unsigned
-#define ADD_U32 add_unsigned
-#define ADD_U64 add_unsigned
+#define ADD_I8  statistics_add_signed
+#define ADD_I16 statistics_add_signed
+#define ADD_I32 statistics_add_signed
+#define ADD_I64 statistics_add_signed
+#define ADD_U8  statistics_add_unsigned
+#define ADD_U16 statistics_add_unsigned
+#define ADD_U32 statistics_add_unsigned
+#define ADD_U64 statistics_add_unsigned
 #define ADD_F32 add_float
 #define ADD_F64 add_float
 #define MIN_I8  INT8_MIN

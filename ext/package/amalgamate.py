@@ -228,9 +228,11 @@ def amalgamate(root):
     text += ["\n#endif /* TESSERA_OMIT_SQLITE */\n", UNHIDE]
     text.append("\n/*\n" + read(f"{root}/LICENSE").rstrip() + "\n*/\n")
 
+    # Each header stands in place of its first #include.
     public_text = read(f"{root}/core/tessera.h")
-    for name in public[1:]:
-        public_text = public_text.replace(f'#include "{name}"\n', read(f"{root}/core/{name}"))
+    for name in reversed(public[1:]):
+        before, _, after = public_text.partition(f'#include "{name}"\n')
+        public_text = before + read(f"{root}/core/{name}") + after.replace(f'#include "{name}"\n', "")
     return "".join(text), public_text
 
 

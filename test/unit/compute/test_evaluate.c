@@ -318,7 +318,7 @@ static void show_difference(const char *sql, uint32_t r, const tsr_value *value,
 }
 
 /* Evaluates cell r alone: as a constant column, a selection, or by its place. Returns the code. */
-static int evaluate_alone(const tsr_program *program, tsr_scratch *scratch, uint32_t r, tsr_value *value,
+static int evaluate_alone(const tsr_program *program, tsr_block_scratch *scratch, uint32_t r, tsr_value *value,
                           tsr_error *error) {
   tsr_block_input one[FIELDS];
   tsr_vector vector;
@@ -338,7 +338,7 @@ static uint32_t compare_with_sqlite(const sample *e, const char *sql, uint32_t *
   static char text[TEXT + 100];
   tsr_arena arena;
   tsr_program *program;
-  tsr_scratch *scratch;
+  tsr_block_scratch *scratch;
   tsr_error error;
   tsr_vector vector;
   sqlite3_stmt *statement;

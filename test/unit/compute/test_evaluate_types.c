@@ -67,7 +67,7 @@ static const tsr_block_input inputs[FIELDS] = {
 static tsr_memory memory;
 static tsr_arena arena;
 static tsr_program *program;
-static tsr_scratch *scratch;
+static tsr_block_scratch *scratch;
 static tsr_error error;
 static tsr_vector result;
 
