@@ -429,7 +429,9 @@ def test_a_vacuum_with_grace_keeps_what_was_replaced_lately():
             removed = db.query(f"SELECT tessera_vacuum('{uri}', NULL, '{{\"grace_s\": 400.5}}')")[0][0]
         else:
             removed = db.query(f"SELECT tessera_vacuum('{uri}', NULL, '{{\"grace_s\": 0}}')")[0][0]
-        same(removed, 10, "removed: 3 fragments, 3 commits, 3 files of metadata, a file of footers")
+        # What the vacuum itself has just replaced is young: with a grace it stays for the next vacuum.
+        same(removed, 8 if place else 10, f"{place} removed")
+        same(db.query(f"SELECT tessera_vacuum('{uri}')"), [(2 if place else 0,)], f"{place} left for a vacuum without a grace")
         same(db.query("SELECT count(*) FROM t"), [(3,)])
         sound(db)
         for options, says in (('{"grace_s": -1}', "grace_s"), ('{"grace_s": "x"}', "grace_s"), ('{"grace": 1}', "no option"), ("1", "tessera_vacuum")):
