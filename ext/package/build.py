@@ -115,7 +115,7 @@ def build(library, place):
     tag = f"py3-none-{wheel_platform(library)}"
     write_wheel(f"{place}/sqlite_tessera-{version}-{tag}.whl",
                 {"tessera/__init__.py": text_of(f"{HERE}/python/tessera/__init__.py", VERSION=version),
-                 "tessera/arrays.py": read(f"{HERE}/python/tessera/arrays.py").encode(), f"tessera/{name}": binary},
+                 "tessera/arrays.py": read(f"{HERE}/python/tessera/arrays.py"), f"tessera/{name}": binary},
                 {"README.md": read(f"{HERE}/python/README.md"), "LICENSE": license_text, "NOTICES": foreign}, version, tag)
 
     cpu = {"x86_64": "x64", "aarch64": "arm64"}.get(machine, machine)
