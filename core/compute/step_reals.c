@@ -63,7 +63,7 @@ DEFINE_REAL2(log, log_of(x, y))
 DEFINE_REAL2(pow, isnan(x) || isnan(y) ? NAN : pow(x, y))
 DEFINE_REAL2(mod, isnan(x) || isnan(y) ? NAN : fmod(x, y))
 DEFINE_REAL2(atan2, isnan(x) || isnan(y) ? NAN : atan2(x, y))
-DEFINE_REAL1(negate, -x)
+DEFINE_REAL1(negate, 0.0 - x) /* as in SQLite, where -0.0 comes of literals only */
 DEFINE_REAL1(absolute, x < 0 ? -x : x)
 DEFINE_REAL1(floor, floor_of(x))
 DEFINE_REAL1(ceil, ceil_of(x))

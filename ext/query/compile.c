@@ -107,10 +107,10 @@ static int compile_any(const tsx_connection *connection, const char *name, char 
   if (found) return (*schema = sqlite3_mprintf("temp")) ? 1 : tsx_out_of_memory(error);
   sqlite3_stmt *names = NULL;
   code = tsx_schemas_prepare(connection->db, &names);
-  for (const char *next; code == SQLITE_OK && found == 0 && (next = tsx_schemas_next(names, &code));)
+  for (const char *next; found == 0 && (next = tsx_schemas_next(names, &code));)
     if ((found = compile_look(connection, next, name, view, error)) > 0 && !(*schema = sqlite3_mprintf("%s", next)))
       found = tsx_out_of_memory(error);
-  if (found == 0 && code != SQLITE_OK)
+  if (found == 0 && code != SQLITE_DONE)
     found = tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db)); /* interrupted, perhaps */
   sqlite3_finalize(names);
   return found;
@@ -164,9 +164,7 @@ void tsx_query_release(tsx_query *query) {
   *query = (tsx_query){0};
 }
 
-/* Returns the type that the column of an item is declared with. A CAST has the affinity of its type; other expressions
- * have none. */
-static const char *compile_declared(const tsx_query *query, const tsx_expr *tree) {
+const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_NAME) return query->table->columns[tree->column].declared;
   if (tree->kind != TSX_EXPR_CAST) return "";
@@ -203,7 +201,7 @@ int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *err
     const char *name = sqlite3_column_name(statement, (int)i);
     char *spelled = compile_spelled(query, &query->select.items[i], name ? name : "");
     sqlite3_str_appendf(out, "%s\"%w\" %s", i ? ", " : "", spelled ? spelled : "",
-                        compile_declared(query, query->select.items[i].tree));
+                        tsx_query_declared(query, query->select.items[i].tree));
     sqlite3_free(spelled);
   }
   sqlite3_str_appendchar(out, 1, ')');

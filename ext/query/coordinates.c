@@ -31,6 +31,8 @@ static bool axis_narrow(const tsr_field *field, const tsx_ranges *ranges, int64_
   for (int i = 0; i < ranges->count; i++) {
     const tsr_range *r = &ranges->ranges[i];
     int64_t a = r->low ? axis_load(field, r->low) : *low, b = r->high ? axis_load(field, r->high) : *high;
+    if (field->datatype == TSR_UINT64 && a < 0) continue; /* past INT64_MAX, where the axis has no values */
+    if (field->datatype == TSR_UINT64 && b < 0) b = *high;
     if (a < *low) a = *low;
     if (b > *high) b = *high;
     if (a > b) continue;
@@ -203,13 +205,13 @@ typedef struct axis_rows {
   const tsx_axis *axis;
   uint64_t row; /* counts from 1 */
   int slot;
-  bool null; /* the column is null */
+  bool null; /* one row, in which the column is null */
 } axis_rows;
 
 static int axis_next(tsx_rows *rows, tsr_error *error) {
   axis_rows *r = rows->state;
   (void)error;
-  return r->row++ < r->axis->count;
+  return r->row++ < (r->null ? 1 : r->axis->count);
 }
 
 static int axis_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr_error *error) {

@@ -127,7 +127,18 @@ static int lower_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
   return node;
 }
 
-/* Makes a table of values, and for a label that is null the value of the expression then. */
+/* Makes a test whether a cell has no label: its code is null, or that of no label. */
+static int lower_no_label(lowering *l, const tsx_expr *tree, uint32_t axis) {
+  const int column = l->query->axes[axis].column, field = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
+  if (field >= 0) l->nodes[field].field = l->query->table->columns[column].field;
+  const int null = lower_1(l, TSR_OP_IS_NULL, tree, field), zero = null < 0 ? null : lower_integer(l, tree, 0);
+  const int low = lower_2(l, TSR_OP_LESS, tree, zero < 0 ? zero : field, zero);
+  const int end = low < 0 ? low : lower_integer(l, tree, (int64_t)l->query->axes[axis].count);
+  const int high = lower_2(l, TSR_OP_GREATER_EQUAL, tree, end < 0 ? end : field, end);
+  return lower_2(l, TSR_OP_OR, tree, null, lower_2(l, TSR_OP_OR, tree, low, high));
+}
+
+/* Makes a table of values, and for a cell without a label the value of the expression then. */
 static int lower_axis(lowering *l, const tsx_expr *tree, uint32_t axis) {
   tsr_value null = {.type = TSR_VALUE_NULL};
   const int column = l->query->axes[axis].column;
@@ -136,9 +147,7 @@ static int lower_axis(lowering *l, const tsx_expr *tree, uint32_t axis) {
       dimension || tree->kind == TSX_EXPR_NAME ? TSR_OK : tsx_axis_null(l->query, axis, tree, &null, l->error);
   if (code < 0) return code;
   if (null.type == TSR_VALUE_NULL) return lower_table(l, tree, axis);
-  const int field = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
-  if (field >= 0) l->nodes[field].field = l->query->table->columns[column].field;
-  const int test = lower_1(l, TSR_OP_IS_NULL, tree, field), value = test < 0 ? test : lower_value(l, tree, &null);
+  const int test = lower_no_label(l, tree, axis), value = test < 0 ? test : lower_value(l, tree, &null);
   const int table = value < 0 ? value : lower_table(l, tree, axis);
   if (table < 0) return table;
   const uint32_t operands[3] = {(uint32_t)test, (uint32_t)value, (uint32_t)table};
@@ -370,12 +379,23 @@ static int lower_cast(lowering *l, const tsx_expr *tree) {
   return lower_refuse(l, tree, "of cells only CAST AS INTEGER and AS REAL are");
 }
 
+/* Refuses what SQLite alone evaluates, of cells. */
+static int lower_refuse_cells(const lowering *l, const tsx_expr *tree, const char *what) {
+  const tsx_column *columns = l->query->table->columns;
+  char *advice = tree->field >= 0 && tsx_axis_possible(&columns[tree->field])
+                     ? sqlite3_mprintf("%s has more than %u values here: a WHERE for a part of them",
+                                       columns[tree->field].name, TSX_COORDINATES_MAX)
+                     : sqlite3_mprintf("%s of an attribute; dimensions, labels and results may have it", what);
+  const int code = lower_refuse(l, tree, advice ? advice : "");
+  sqlite3_free(advice);
+  return code;
+}
+
 static int lower_function(lowering *l, const tsx_expr *tree) {
   if (tree->function->cells == TSR_OP_COUNT) {
-    char *advice = sqlite3_mprintf("%s() of an attribute; dimensions, labels and results may have it", tree->name);
-    const int code = lower_refuse(l, tree, advice ? advice : "");
-    sqlite3_free(advice);
-    return code;
+    char what[40];
+    sqlite3_snprintf(sizeof what, what, "%s()", tree->name);
+    return lower_refuse_cells(l, tree, what);
   }
   return lower_operands(l, tree->function->cells, tree);
 }
@@ -415,8 +435,7 @@ static int lower_tree(lowering *l, const tsx_expr *tree) {
   case TSX_EXPR_CASE: return lower_operands(l, TSR_OP_CASE, tree);
   case TSX_EXPR_CAST: return lower_cast(l, tree);
   case TSX_EXPR_FUNCTION: return lower_function(l, tree);
-  case TSX_EXPR_CONCATENATE:
-    return lower_refuse(l, tree, "|| of an attribute; dimensions, labels and results may have it");
+  case TSX_EXPR_CONCATENATE: return lower_refuse_cells(l, tree, "||");
   case TSX_EXPR_LITERAL:
   case TSX_EXPR_AGGREGATE:
   default: return lower_refuse(l, tree, "");

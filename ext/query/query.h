@@ -68,6 +68,10 @@ void tsx_query_release(tsx_query *query);
 /* Makes the CREATE TABLE statement of the columns as a view of the same text has them. */
 int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *error);
 
+/* Returns the type that the column of an item is declared with. A CAST has the affinity of its type; other expressions
+ * have none. */
+const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree);
+
 /* Evaluates a constant. The caller frees the value by sqlite3_value_free. */
 int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);
 

@@ -202,6 +202,15 @@ static int check_or_none(tsx_query *query, const tsx_lowered *lowered, tsr_value
   return lowered->expression.count ? tsx_lowered_check(query, lowered, type, error) : TSR_OK;
 }
 
+/* Checks a condition. A text as a condition is a number for SQLite, which the engine does not find in texts. */
+static int check_condition(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error) {
+  const int code = check_or_none(query, lowered, type, error);
+  if (code < 0 || (*type != TSR_VALUE_TEXT && *type != TSR_VALUE_INSTANT && *type != TSR_VALUE_OPAQUE)) return code;
+  const tsx_expr *tree = lowered->trees[lowered->expression.count - 1];
+  return tsx_expr_fail(&query->select, tree->begin, tree->end,
+                       "not evaluated over columns: ", "a text is no condition: compare it", error);
+}
+
 static int finish_keys(tsx_asked *a, tsr_error *error) {
   const uint32_t count = a->query->select.group_count;
   tsr_query_key *keys = tsx_arena_take(&a->query->select.arena, (count + 1) * sizeof *keys);
@@ -236,7 +245,7 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
   for (uint32_t i = 0; i < a->aggregate_count; i++) {
     tsx_aggregate_part *part = &a->aggregates[i];
     int code = check_or_none(a->query, &part->argument, &part->argument_type, error);
-    if (code == TSR_OK) code = check_or_none(a->query, &part->filter, &part->filter_type, error);
+    if (code == TSR_OK) code = check_condition(a->query, &part->filter, &part->filter_type, error);
     if (code < 0) return code;
     const tsr_aggregate_function function = part->tree->function->aggregates;
     aggregates[i] = (tsr_query_aggregate){.function = function,
@@ -250,6 +259,9 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
     const bool real = part->argument_type == TSR_VALUE_REAL || part->argument_type == TSR_VALUE_NUMBER;
     const bool text = part->argument_type == TSR_VALUE_TEXT || part->argument_type == TSR_VALUE_INSTANT;
     const bool sums = function != TSR_AGGREGATE_COUNT && function != TSR_AGGREGATE_MIN && function != TSR_AGGREGATE_MAX;
+    if (part->argument_type == TSR_VALUE_OPAQUE && (function != TSR_AGGREGATE_COUNT || aggregates[i].distinct))
+      return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end,
+                           "not evaluated over columns: ", "of several values in a cell, or of bytes", error);
     if ((aggregates[i].distinct && real) || (sums && text))
       return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end,
                            "not evaluated over columns: ", text ? "a sum of texts" : "DISTINCT of REAL", error);
@@ -283,7 +295,7 @@ int tsx_asked_finish(tsx_asked *a, tsr_error *error) {
   if (!dimensions) return tsx_out_of_memory(error);
   if (a->nothing) finish_nothing(a);
   int code = tsx_axes_ranges(query, dimensions, error);
-  if (code == TSR_OK) code = check_or_none(query, &a->where, &type, error);
+  if (code == TSR_OK) code = check_condition(query, &a->where, &type, error);
   if (code == TSR_OK) code = finish_keys(a, error);
   if (code == TSR_OK) code = finish_aggregates(a, error);
   if (code == TSR_OK) code = finish_columns(a, error);

@@ -30,10 +30,8 @@ int tsx_slot_take(tsx_slots *slots, tsx_affinity affinity) {
 }
 
 tsx_affinity tsx_slot_affinity(const char *declared) {
-  return !strcmp(declared, "INTEGER") ? TSX_SLOT_INTEGER
-         : !strcmp(declared, "REAL")  ? TSX_SLOT_REAL
-         : !strcmp(declared, "TEXT")  ? TSX_SLOT_TEXT
-                                      : TSX_SLOT_NONE;
+  if (!strncmp(declared, "INT", 3) || !strcmp(declared, "NUM")) return TSX_SLOT_INTEGER; /* they compare alike */
+  return !strcmp(declared, "REAL") ? TSX_SLOT_REAL : !strcmp(declared, "TEXT") ? TSX_SLOT_TEXT : TSX_SLOT_NONE;
 }
 
 void tsx_slot_append(sqlite3_str *out, int slot) {

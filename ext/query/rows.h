@@ -19,7 +19,7 @@ typedef struct tsx_slots { /* which slots are in use; `= {0}` at first */
 
 /* Takes the next slot of an affinity. Returns its number, or -1 if there are no more. */
 int tsx_slot_take(tsx_slots *slots, tsx_affinity affinity);
-tsx_affinity tsx_slot_affinity(const char *declared); /* of a column that is declared so */
+tsx_affinity tsx_slot_affinity(const char *declared); /* of a column that is declared so, or a CAST to INT or NUM */
 void tsx_slot_append(sqlite3_str *out, int slot); /* the slot's name in a nested SELECT */
 
 typedef struct tsx_rows { /* the rows of one nested SELECT */

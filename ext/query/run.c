@@ -108,13 +108,25 @@ static const tsx_column *run_shows(const tsx_run *run, const tsx_expr *tree) {
   return tree->kind == TSX_EXPR_NAME ? &run->query->table->columns[tree->column] : NULL;
 }
 
+/* Returns a column that the values of a tree may come from, or NULL. All such columns have one datatype, if they are
+ * datetimes. */
+static const tsx_column *run_values_of(const tsx_run *run, const tsx_expr *tree) {
+  const tsx_column *found = run_shows(run, tree);
+  tree = tsx_expr_meaning(tree);
+  const bool chooses = tree->kind == TSX_EXPR_CASE || (tree->kind == TSX_EXPR_FUNCTION && *tree->name == 'i' &&
+                                                       (!strcmp(tree->name, "iif") || !strcmp(tree->name, "if")));
+  for (uint32_t i = 0; i < tree->count && (!found || found->form != TSX_DATETIME); i++)
+    if (!chooses || i % 2 == 1 || i + 1 == tree->count) found = run_values_of(run, tree->operands[i]);
+  return found;
+}
+
 static void run_key(const tsx_run *run, sqlite3_context *context, uint32_t k) {
   const tsx_key_part *part = &run->asked.keys[k];
   tsr_value value = {.type = TSR_VALUE_NULL};
   tsr_query_key_value(run->core, run->group - 1, k, &value);
   if (part->axis >= 0 && (uint64_t)value.as.integer < part->number_count)
     value = run->query->axes[part->axis].values[part->tree][part->places[value.as.integer]];
-  run_result(context, &value, run_shows(run, run->query->select.group[k]));
+  run_result(context, &value, run_values_of(run, run->query->select.group[k]));
 }
 
 static int run_aggregate(const tsx_run *run, sqlite3_context *context, uint32_t i, tsr_error *error) {
@@ -122,7 +134,7 @@ static int run_aggregate(const tsx_run *run, sqlite3_context *context, uint32_t 
   tsr_value value = {.type = TSR_VALUE_NULL};
   const int code = tsr_query_aggregate_value(run->core, run->group - 1, i, &value, error);
   if (code < 0) return code;
-  run_result(context, &value, part->tree->count ? run_shows(run, part->tree->operands[0]) : NULL);
+  run_result(context, &value, part->tree->count ? run_values_of(run, part->tree->operands[0]) : NULL);
   return TSR_OK;
 }
 
@@ -149,7 +161,7 @@ static void run_cell(const tsx_run *run, sqlite3_context *context, uint32_t i) {
     if (place >= axis->count) return;
     value = axis->values[part->axis_tree][place];
   }
-  run_result(context, &value, run_shows(run, part->tree));
+  run_result(context, &value, run_values_of(run, part->tree));
 }
 
 static int run_value(const tsx_run *run, sqlite3_context *context, const run_source *source, tsr_error *error) {
@@ -196,8 +208,8 @@ static bool nested_replace(void *argument, const tsx_expr *tree, sqlite3_str *ou
   tsx_run *run = argument;
   const run_source source = source_of(run, tree);
   if (source.kind != SOURCE_NONE) {
-    const tsx_column *shows = source.kind == SOURCE_KEY ? run_shows(run, tree) : NULL;
-    const int slot = slot_of(run, &source, shows ? tsx_slot_affinity(shows->declared) : TSX_SLOT_NONE);
+    const char *declared = source.kind == SOURCE_KEY ? tsx_query_declared(run->query, tree) : "";
+    const int slot = slot_of(run, &source, tsx_slot_affinity(declared));
     if (slot >= 0) tsx_slot_append(out, slot);
     return true;
   }
