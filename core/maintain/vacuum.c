@@ -99,7 +99,7 @@ static int is_damaged(tsr_vacuum *v, const tsr_committed *item, tsr_error *error
 
 /* Removes all .meta files that are damaged, and of the others all but those with the greatest end time. */
 static int vacuum_footers(tsr_vacuum *v, tsr_error *error) {
-  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  TSR_TRY(tsr__vacuum_list_array(v, error));
   const tsr_commit_list *footers = &v->array->listing->footers;
   const tsr_committed *last = NULL;
   tsr__work_more(v->environment, footers->count);
@@ -117,7 +117,7 @@ static int vacuum_footers(tsr_vacuum *v, tsr_error *error) {
     if (found < 0) return found;
     v->removed += (uint64_t)found;
   }
-  return tsr__array_list(v->array, true, true, error);
+  return TSR_OK;
 }
 
 /* ---- Entry points ------------------------------------------------------------------------------------------------ */
@@ -144,6 +144,7 @@ static int vacuum_run(tsr_vacuum *v, tsr_maintenance what, const char *name, tsr
     rc = parts[i](v, error);
     tsr__arena_release(&v->arena);
   }
+  if (rc >= 0 && what & ~(tsr_maintenance)TSR_MAINTAIN_METADATA) rc = tsr__array_list(v->array, true, true, error);
   tsr_work_end(v->environment, &work);
   return rc;
 }

@@ -76,6 +76,7 @@ typedef struct commits_of { /* how sources are committed */
   tsr_buffer ign; /* lines of an .ign for all committed sources */
   uint64_t loose; /* sources with a commit file (.wrt, .ok) */
   uint64_t listed; /* sources in a .con */
+  bool any; /* __commits has files */
   tsr_name all; /* the least start, greatest end and greatest version of the sources */
 } commits_of;
 
@@ -116,6 +117,7 @@ static int find_commits(tsr_vacuum *v, const tsr_buffer *sources, commits_of *fo
   const char *const *names = (const char *const *)(const void *)sources->data;
   *found = (commits_of){.con.memory = memory, .ign.memory = memory, .all.start = UINT64_MAX};
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
+  found->any = entries.count > 0;
   if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, false, &active, &ignored, error);
   for (uint64_t i = 0; i < sources->size / sizeof *names && rc >= 0; i++)
     rc = add_commit(v, &entries, names[i], tsr__map_get(&active, names[i]) != NULL, found, error);
@@ -203,12 +205,12 @@ static int uncommit_found(tsr_vacuum *v, const tsr_buffer *sources, bool at_once
 
 int tsr__vacuum_uncommit(tsr_vacuum *v, const tsr_buffer *sources, bool at_once, tsr_error *error) {
   bool exists = false;
-  TSR_TRY(tsr__directory_find(v->store, TSR_DIR_COMMITS, &exists, error));
+  if (!v->store->stamps_are_listings) TSR_TRY(tsr__directory_find(v->store, TSR_DIR_COMMITS, &exists, error));
   int rc = TSR_ABORT;
   for (int i = 0; rc == TSR_ABORT && i < VACUUM_ATTEMPTS; i++) {
     commits_of found;
     rc = find_commits(v, sources, &found, error);
-    if (rc >= 0) rc = uncommit_found(v, sources, at_once && exists, &found, error);
+    if (rc >= 0) rc = uncommit_found(v, sources, at_once && (exists || found.any), &found, error);
     release_commits(&found);
   }
   return rc;
@@ -248,6 +250,7 @@ int tsr__vacuum_mend(tsr_vacuum *v, tsr_error *error) {
   if (v->array->listing->unfinished.count == 0) return TSR_OK;
   TSR_TRY(tsr__array_schema_at(v->array, UINT64_MAX, &schema, error));
   TSR_TRY(tsr__schema_write_version(schema, &version, error));
+  v->listed = false;
   return tsr__mend_commits(v->array, version, &v->removed, error);
 }
 
@@ -279,6 +282,7 @@ static int remove_commits(tsr_vacuum *v, const char *name, tsr_error *error) {
   tsr_path p = tsr__path_of(TSR_DIR_COMMITS, name, "");
   int found = tsr__vacuum_remove(v, p.text, error);
   if (found > 0) v->removed++;
+  if (found > 0) v->listed = false;
   return found < 0 ? found : TSR_OK;
 }
 
@@ -396,7 +400,7 @@ static int vacuum_ignored(tsr_vacuum *v, tsr_error *error) {
 int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_map active = {.memory = v->store->memory}, ignored = {.memory = v->store->memory};
-  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  TSR_TRY(tsr__vacuum_list_array(v, error));
   TSR_TRY(tsr__vacuum_mend(v, error));
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
   if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, true, &active, &ignored, error);
@@ -417,5 +421,5 @@ int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error) {
   tsr__map_release(&active);
   tsr__map_release(&ignored);
   tsr__listing_release(&entries);
-  return rc < 0 ? rc : tsr__array_list(v->array, true, true, error);
+  return rc;
 }

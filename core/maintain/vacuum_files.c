@@ -7,6 +7,7 @@
 #include "base/arithmetic.h"
 #include "format/layout.h"
 #include "array/environment.h"
+#include "array/listing.h"
 #include "array/progress.h"
 
 int tsr__vacuum_remove(tsr_vacuum *v, const char *name, tsr_error *error) {
@@ -29,9 +30,16 @@ int tsr__vacuum_is_recent(tsr_vacuum *v, const char *path, tsr_error *error) {
 }
 
 int tsr__vacuum_sync(tsr_vacuum *v, const char *directory, tsr_error *error) {
-  bool exists;
-  TSR_TRY(tsr__directory_find(v->store, directory, &exists, error));
+  bool exists = v->store->stamps_are_listings; /* there no directory is missing */
+  if (!exists) TSR_TRY(tsr__directory_find(v->store, directory, &exists, error));
   return exists ? tsr__store_sync_directory(v->store, directory, error) : TSR_OK;
+}
+
+int tsr__vacuum_list_array(tsr_vacuum *v, tsr_error *error) {
+  if (v->listed) return TSR_OK;
+  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  v->listed = true;
+  return TSR_OK;
 }
 
 int tsr__vacuum_list(tsr_vacuum *v, const char *directory, tsr_listing *entries, tsr_error *error) {

@@ -13,6 +13,7 @@ typedef struct tsr_vacuum { /* pointers are borrowed */
   tsr_array *array; /* NULL: a group */
   tsr_arena arena; /* of one kind of objects: fragments, commits, footers or metadata */
   uint64_t removed; /* files and fragments */
+  bool listed; /* the array was listed since this vacuum removed a commit */
   uint64_t grace; /* in milliseconds, see tsr_vacuum_options */
 } tsr_vacuum;
 
@@ -34,6 +35,9 @@ int tsr__vacuum_is_recent(tsr_vacuum *v, const char *path, tsr_error *error);
 
 /* Makes removals from a directory durable. Does nothing if there is no such directory. */
 int tsr__vacuum_sync(tsr_vacuum *v, const char *directory, tsr_error *error);
+
+/* Lists the array anew, unless that was done since this vacuum removed commits. */
+int tsr__vacuum_list_array(tsr_vacuum *v, tsr_error *error);
 
 /* Lists a directory; one that is missing is empty. The caller releases `entries` in any case. */
 int tsr__vacuum_list(tsr_vacuum *v, const char *directory, tsr_listing *entries, tsr_error *error);

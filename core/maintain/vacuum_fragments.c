@@ -16,17 +16,18 @@
 #include "write/write_turn.h"
 #include "maintain/vacuum_commits.h"
 
-#define VACUUM_OLD (UINT64_C(24) * 3600 * 1000) /* ms since its last change after which debris is removed */
+#define TREES_AT_ONCE 100u /* fragments */
+#define VACUUM_OLD    (UINT64_C(24) * 3600 * 1000) /* ms since its last change after which debris is removed */
 
 /* ---- Sources of merged fragments --------------------------------------------------------------------------------- */
 
 /* Renames staged vacuum files of committed fragments to .vac, for consolidations that were cut off before that. */
-static int finish_staged(tsr_vacuum *v, const char *directory, tsr_error *error) {
-  tsr_listing entries;
+static int finish_staged(tsr_vacuum *v, const char *directory, const tsr_listing *entries, bool *any,
+                         tsr_error *error) {
   bool finished = false;
-  int rc = tsr__vacuum_list(v, directory, &entries, error);
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    char *text = entries.entries[i].name;
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < entries->count && rc >= 0; i++) {
+    char *text = entries->entries[i].name;
     uint64_t stem;
     tsr_name parsed;
     if (text[0] != '.' || !tsr__name_suffix(text, TSR_SUFFIX_STAGED_VACUUM, &stem)) continue;
@@ -42,22 +43,58 @@ static int finish_staged(tsr_vacuum *v, const char *directory, tsr_error *error)
     if (rc == TSR_NOT_FOUND) rc = TSR_OK;
     if (rc < 0) *error = one;
   }
-  tsr__listing_release(&entries);
+  *any |= finished;
   return rc < 0 || !finished ? rc : tsr__vacuum_sync(v, directory, error);
 }
 
-/* Removes a fragment's directory. *root is set to true if it was a directory of the array's root. */
-static int remove_directory(tsr_vacuum *v, const char *name, bool *root, tsr_error *error) {
+/* Adds the directories of a fragment that exist to `paths`. `lists` are the listings of __fragments and of the root, if a
+ * look at a single directory takes as long; else NULL. *root is set to true if a directory lies in the root. */
+static int find_directories(tsr_vacuum *v, const char *name, const tsr_listing *lists, tsr_buffer *paths, bool *root,
+                            tsr_error *error) {
   for (int old = 0; old < 2; old++) {
-    tsr_path p = tsr__path_of(old ? "" : TSR_DIR_FRAGMENTS, name, "");
-    bool exists;
-    TSR_TRY(tsr__directory_find(v->store, p.text, &exists, error));
+    const tsr_path p = tsr__path_of(old ? "" : TSR_DIR_FRAGMENTS, name, "");
+    const char *copy;
+    bool exists = lists && tsr__listing_has(&lists[old], name);
+    if (!lists) TSR_TRY(tsr__directory_find(v->store, p.text, &exists, error));
     if (!exists) continue;
-    TSR_TRY(tsr__store_remove_tree(v->store, p.text, error));
+    TSR_TRY(TSR_ARENA_COPY(&v->arena, p.text, strlen(p.text), &copy, error));
+    TSR_TRY(tsr__buffer_append(paths, &copy, sizeof copy, error));
     *root |= old;
-    v->removed++;
   }
   return TSR_OK;
+}
+
+static int find_all_directories(tsr_vacuum *v, const tsr_buffer *sources, tsr_buffer *paths, bool *root,
+                                tsr_error *error) {
+  static const char *const directories[] = {TSR_DIR_FRAGMENTS, ""};
+  const char *const *names = (const char *const *)(const void *)sources->data;
+  tsr_listing lists[2] = {{.memory = v->store->memory}, {.memory = v->store->memory}};
+  tsr_stamp stamps[2];
+  const bool listed = v->store->stamps_are_listings;
+  int rc = listed ? tsr__store_list_many(v->store, directories, 2, lists, stamps, error) : TSR_OK;
+  if (rc < 0) return rc;
+  for (uint64_t i = 0; i < sources->size / sizeof *names && rc >= 0; i++)
+    rc = find_directories(v, names[i], listed ? lists : NULL, paths, root, error);
+  tsr__listing_release(&lists[0]);
+  tsr__listing_release(&lists[1]);
+  return rc;
+}
+
+/* Removes the directories of fragments, many at one time. *root is set to true if one was in the array's root. */
+static int remove_directories(tsr_vacuum *v, const tsr_buffer *sources, bool *root, tsr_error *error) {
+  tsr_buffer paths = {.memory = v->store->memory};
+  int rc = find_all_directories(v, sources, &paths, root, error);
+  const char *const *all = (const char *const *)(const void *)paths.data;
+  const uint64_t count = paths.size / sizeof *all;
+  for (uint64_t i = 0; i < count && rc >= 0; i += TREES_AT_ONCE) {
+    const uint64_t n = TSR_MIN(count - i, TREES_AT_ONCE);
+    rc = tsr__cancelled(&v->environment->memory, error);
+    if (rc >= 0) rc = tsr__store_remove_trees(v->store, all + i, n, error);
+    if (rc >= 0) v->removed += n;
+    tsr_work_done(v->environment, n);
+  }
+  tsr__buffer_release(&paths);
+  return rc;
 }
 
 /* Sets *timed if the merged fragment stores the times of its cells. Then readers of times within its range do not need
@@ -71,16 +108,12 @@ static int vacuum_has_times(tsr_vacuum *v, const tsr_vacuum_file *file, bool *ti
 
 /* Uncommits and removes the sources of all .vac files. */
 static int vacuum_sources(tsr_vacuum *v, bool at_once, const tsr_buffer *sources, tsr_error *error) {
-  const char *const *names = (const char *const *)(const void *)sources->data;
   bool root = false;
+  v->listed = false;
   TSR_TRY(tsr__vacuum_uncommit(v, sources, at_once, error));
   TSR_TRY(tsr__vacuum_remove_staged_con(v, error));
   TSR_TRY(tsr__vacuum_cancel_new_commits(v, sources, error));
-  for (uint64_t i = 0; i < sources->size / sizeof *names; i++) {
-    TSR_TRY(tsr__cancelled(&v->environment->memory, error));
-    TSR_TRY(remove_directory(v, names[i], &root, error));
-    tsr_work_done(v->environment, 1);
-  }
+  TSR_TRY(remove_directories(v, sources, &root, error));
   TSR_TRY(tsr__vacuum_sync(v, TSR_DIR_FRAGMENTS, error));
   if (root) TSR_TRY(tsr__store_sync_directory(v->store, "", error));
   return tsr__vacuum_cancel_new_commits(v, sources, error);
@@ -164,20 +197,18 @@ static int vacuum_replaced(tsr_vacuum *v, const tsr_buffer *files, tsr_error *er
 /* ---- Debris ------------------------------------------------------------------------------------------------------ */
 
 /* Reads the names and contents of all markers of prepared commits into one text. */
-static int read_markers(tsr_vacuum *v, tsr_buffer *texts, tsr_error *error) {
-  tsr_listing entries;
-  int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+static int read_markers(tsr_vacuum *v, const tsr_listing *entries, tsr_buffer *texts, tsr_error *error) {
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < entries->count && rc >= 0; i++) {
     uint64_t stem;
-    if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_PENDING, &stem)) continue;
-    tsr_path p = tsr__path_of(TSR_DIR_COMMITS, entries.entries[i].name, "");
-    rc = tsr__buffer_append(texts, entries.entries[i].name, stem, error);
+    if (!tsr__name_suffix(entries->entries[i].name, TSR_SUFFIX_PENDING, &stem)) continue;
+    tsr_path p = tsr__path_of(TSR_DIR_COMMITS, entries->entries[i].name, "");
+    rc = tsr__buffer_append(texts, entries->entries[i].name, stem, error);
     if (rc >= 0) rc = tsr__buffer_append_u8(texts, '\n', error);
     if (rc >= 0) rc = tsr__store_read_all(v->store, p.text, UINT64_C(1) << 24, texts, error);
     if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* its commit was published or undone meanwhile */
     if (rc >= 0) rc = tsr__buffer_append_u8(texts, '\n', error);
   }
-  tsr__listing_release(&entries);
   if (rc >= 0) rc = tsr__buffer_append_u8(texts, 0, error);
   return rc;
 }
@@ -213,14 +244,14 @@ static bool vacuum_is_provisional(const char *name) { /* .UUID */
 }
 
 /* Removes the fragment directories of a directory that are not committed, not named by a marker, and old. */
-static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_buffer *markers, tsr_error *error) {
-  tsr_listing entries;
-  int rc = tsr__vacuum_list(v, directory, &entries, error);
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    const char *name = entries.entries[i].name;
+static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_listing *entries, const tsr_buffer *markers,
+                         tsr_error *error) {
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < entries->count && rc >= 0; i++) {
+    const char *name = entries->entries[i].name;
     tsr_name parsed;
     bool named = tsr__name_parse(name, strlen(name), &parsed);
-    if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || (!named && !vacuum_is_provisional(name))) continue;
+    if (entries->entries[i].kind != TSR_ENTRY_DIRECTORY || (!named && !vacuum_is_provisional(name))) continue;
     if (named &&
         (tsr__map_get(&v->array->listing->names, name) || (*directory && !layout_has_commits_folder(parsed.version))))
       continue;
@@ -229,21 +260,20 @@ static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_buffer 
     rc = tsr__store_remove_tree(v->store, p.text, error);
     v->removed += rc >= 0;
   }
-  tsr__listing_release(&entries);
   return rc;
 }
 
 /* Removes old staged files of a directory that no marker names: ".NAME..." was to become a commit, a vacuum file or a
  * consolidated file; ".UUID" a schema or metadata. */
-static int remove_staged(tsr_vacuum *v, const char *directory, const tsr_buffer *markers, tsr_error *error) {
-  tsr_listing entries;
-  int rc = tsr__vacuum_list(v, directory, &entries, error);
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    const char *name = entries.entries[i].name, *end = strchr(name + 1, '.');
+static int remove_staged(tsr_vacuum *v, const char *directory, const tsr_listing *entries, const tsr_buffer *markers,
+                         tsr_error *error) {
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < entries->count && rc >= 0; i++) {
+    const char *name = entries->entries[i].name, *end = strchr(name + 1, '.');
     const uint64_t size = end ? (uint64_t)(end - name) - 1 : strlen(name) - (*name != 0);
     char stem[160];
     tsr_name parsed;
-    if (entries.entries[i].kind != TSR_ENTRY_FILE || name[0] != '.' || size >= sizeof stem) continue;
+    if (entries->entries[i].kind != TSR_ENTRY_FILE || name[0] != '.' || size >= sizeof stem) continue;
     memcpy(stem, name + 1, size);
     stem[size] = 0;
     tsr_path p = tsr__path_of(directory, name, "");
@@ -252,7 +282,6 @@ static int remove_staged(tsr_vacuum *v, const char *directory, const tsr_buffer 
     rc = tsr__vacuum_remove(v, p.text, error);
     if (rc >= 0) v->removed += (uint64_t)rc;
   }
-  tsr__listing_release(&entries);
   return rc < 0 ? rc : TSR_OK;
 }
 
@@ -292,31 +321,60 @@ static int vacuum_turns(tsr_vacuum *v, tsr_error *error) {
 
 /* ---- The entry point --------------------------------------------------------------------------------------------- */
 
+/* Lists __commits, the root and, if `count` is 3, __fragments. On an error there is nothing to release. */
+static int list_for_vacuum(tsr_vacuum *v, tsr_listing *lists, unsigned count, tsr_error *error) {
+  static const char *const paths[] = {TSR_DIR_COMMITS, "", TSR_DIR_FRAGMENTS};
+  tsr_stamp stamps[3];
+  for (unsigned i = 0; i < 3; i++) lists[i] = (tsr_listing){.memory = v->store->memory};
+  return tsr__store_list_many(v->store, paths, count, lists, stamps, error);
+}
+
+static void release_lists(tsr_listing *lists) {
+  for (unsigned i = 0; i < 3; i++) tsr__listing_release(&lists[i]);
+}
+
+/* Finishes consolidations that were cut off, and lists again what that has changed. */
+static int finish_all_staged(tsr_vacuum *v, tsr_listing *lists, tsr_error *error) {
+  bool finished = false;
+  TSR_TRY(list_for_vacuum(v, lists, 2, error));
+  int rc = finish_staged(v, TSR_DIR_COMMITS, &lists[0], &finished, error);
+  if (rc >= 0) rc = finish_staged(v, "", &lists[1], &finished, error);
+  if (rc >= 0 && !finished) return TSR_OK;
+  release_lists(lists);
+  TSR_TRY(rc);
+  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  return list_for_vacuum(v, lists, 2, error);
+}
+
+static int vacuum_debris(tsr_vacuum *v, tsr_error *error) {
+  tsr_listing lists[3];
+  tsr_buffer markers = {.memory = v->store->memory};
+  TSR_TRY(list_for_vacuum(v, lists, 3, error));
+  int rc = read_markers(v, &lists[0], &markers, error);
+  if (rc >= 0) rc = remove_debris(v, TSR_DIR_FRAGMENTS, &lists[2], &markers, error);
+  if (rc >= 0) rc = remove_debris(v, "", &lists[1], &markers, error);
+  if (rc >= 0) rc = remove_staged(v, TSR_DIR_COMMITS, &lists[0], &markers, error);
+  if (rc >= 0) rc = remove_staged(v, "", &lists[1], &markers, error);
+  tsr__buffer_release(&markers);
+  release_lists(lists);
+  return rc;
+}
+
 int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
-  tsr_listing commits = {0}, root = {0};
-  tsr_buffer files = {.memory = v->store->memory}, markers = {.memory = v->store->memory};
-  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  tsr_listing lists[3];
+  tsr_buffer files = {.memory = v->store->memory};
+  TSR_TRY(tsr__vacuum_list_array(v, error));
   TSR_TRY(tsr__vacuum_mend(v, error));
-  TSR_TRY(finish_staged(v, TSR_DIR_COMMITS, error));
-  TSR_TRY(finish_staged(v, "", error));
-  TSR_TRY(tsr__array_list(v->array, true, true, error));
-  int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &commits, error);
-  if (rc >= 0) rc = tsr__vacuum_files_read(v, TSR_DIR_COMMITS, &commits, &files, error);
-  if (rc >= 0) rc = tsr__vacuum_list(v, "", &root, error);
-  if (rc >= 0) rc = tsr__vacuum_files_read(v, "", &root, &files, error);
+  TSR_TRY(tsr__vacuum_list_array(v, error));
+  TSR_TRY(finish_all_staged(v, lists, error));
+  int rc = tsr__vacuum_files_read(v, TSR_DIR_COMMITS, &lists[0], &files, error);
+  if (rc >= 0) rc = tsr__vacuum_files_read(v, "", &lists[1], &files, error);
   if (rc >= 0) rc = vacuum_replaced(v, &files, error);
-  if (rc >= 0) rc = tsr__array_list(v->array, true, true, error);
-  if (rc >= 0) rc = read_markers(v, &markers, error);
-  if (rc >= 0) rc = remove_debris(v, TSR_DIR_FRAGMENTS, &markers, error);
-  if (rc >= 0) rc = remove_debris(v, "", &markers, error);
-  if (rc >= 0) rc = remove_staged(v, TSR_DIR_COMMITS, &markers, error);
-  if (rc >= 0) rc = remove_staged(v, "", &markers, error);
+  if (rc >= 0) rc = tsr__vacuum_list_array(v, error);
+  if (rc >= 0) rc = vacuum_debris(v, error);
   if (rc >= 0) rc = vacuum_turns(v, error);
   if (rc >= 0) rc = vacuum_uploads(v, error);
-  if (rc >= 0) rc = tsr__array_list(v->array, true, true, error);
   tsr__buffer_release(&files);
-  tsr__buffer_release(&markers);
-  tsr__listing_release(&commits);
-  tsr__listing_release(&root);
+  release_lists(lists);
   return rc;
 }

@@ -586,9 +586,15 @@ static int remove_below(tsr_store *store, const char *path, unsigned depth, tsr_
   return rc < 0 ? rc : remove_if_there(store, path, error);
 }
 
+int tsr__store_remove_trees(tsr_store *store, const char *const *paths, uint64_t count, tsr_error *error) {
+  for (uint64_t i = 0; i < count; i++) TSR_TRY(check_path_below_root(store, paths[i], error));
+  if (store->methods->remove_trees)
+    return store_wrap(store, count == 1 ? paths[0] : "", store->methods->remove_trees(store, paths, count, error),
+                      error);
+  for (uint64_t i = 0; i < count; i++) TSR_TRY(remove_below(store, paths[i], 0, error));
+  return TSR_OK;
+}
+
 int tsr__store_remove_tree(tsr_store *store, const char *path, tsr_error *error) {
-  TSR_TRY(check_path_below_root(store, path, error));
-  if (store->methods->remove_tree)
-    return store_wrap(store, path, store->methods->remove_tree(store, path, error), error);
-  return remove_below(store, path, 0, error);
+  return tsr__store_remove_trees(store, &path, 1, error);
 }

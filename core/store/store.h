@@ -115,8 +115,8 @@ typedef struct tsr_store_methods {
   int (*remove_many)(tsr_store *store, const char *const *paths, uint64_t count, tsr_error *error);
   uint64_t (*unsent)(tsr_store *store); /* see tsr__store_unsent; NULL: 0 */
   int (*end_uploads)(tsr_store *store, uint64_t before, tsr_error *error); /* NULL: there are no uploads */
-  /* Removes a directory with everything in it; a path that does not exist is no error. */
-  int (*remove_tree)(tsr_store *store, const char *path, tsr_error *error);
+  /* Removes directories with everything in them; a path that does not exist is no error. */
+  int (*remove_trees)(tsr_store *store, const char *const *paths, uint64_t count, tsr_error *error);
 } tsr_store_methods;
 
 struct tsr_store {
@@ -288,6 +288,7 @@ int tsr__store_remove_many(tsr_store *store, const char *const *paths, uint64_t 
 /* Removes a file, a directory with everything in it, or a symbolic link itself. It follows no link. A path that does not
  * exist is no error. */
 int tsr__store_remove_tree(tsr_store *store, const char *path, tsr_error *error);
+int tsr__store_remove_trees(tsr_store *store, const char *const *paths, uint64_t count, tsr_error *error);
 
 /* Ends uploads of large files that were begun before a time (in milliseconds since 1970) and not ended since. */
 int tsr__store_end_uploads(tsr_store *store, uint64_t before, tsr_error *error);

@@ -371,7 +371,9 @@ static void listing_work_release(listing_work *w) {
   tsr__free(w->calls);
 }
 
-static int listing_work_run(s3_store *s, const char *const *paths, uint64_t count, listing_work *w, tsr_error *error) {
+/* Lists directories: their entries with the delimiter '/', or with 0 all objects below them. */
+static int listing_work_run(s3_store *s, const char *const *paths, uint64_t count, char delimiter, listing_work *w,
+                            tsr_error *error) {
   w->count = count;
   TSR_TRY(TSR_ALLOC_ARRAY(s->base.memory, count, &w->calls, error));
   TSR_TRY(TSR_ALLOC_RAW(s->base.memory, count, &w->keys, error));
@@ -379,8 +381,11 @@ static int listing_work_run(s3_store *s, const char *const *paths, uint64_t coun
   for (uint64_t i = 0; i < count; i++) {
     w->objects[i].memory = s->base.memory;
     TSR_TRY(s3_prefix_of(s, paths[i], &w->keys[i], error));
-    w->calls[i] = (tsr_s3_call){
-        .kind = TSR_S3_LIST, .key = w->keys[i].text, .delimiter = '/', .most = TREE_MAX, .objects = &w->objects[i]};
+    w->calls[i] = (tsr_s3_call){.kind = TSR_S3_LIST,
+                                .key = w->keys[i].text,
+                                .delimiter = delimiter,
+                                .most = TREE_MAX,
+                                .objects = &w->objects[i]};
   }
   return tsr__s3_run(s->client, w->calls, count, error);
 }
@@ -399,7 +404,7 @@ static int s3_list_many(tsr_store *store, const char *const *paths, uint64_t cou
                         tsr_stamp *stamps, tsr_error *error) {
   s3_store *s = s3_of(store);
   listing_work w = {0};
-  int rc = listing_work_run(s, paths, count, &w, error);
+  int rc = listing_work_run(s, paths, count, '/', &w, error);
   for (uint64_t i = 0; rc >= 0 && i < count; i++)
     rc = take_answer(s, &w.objects[i], paths[i], listings ? &listings[i] : NULL, &stamps[i], error);
   listing_work_release(&w);
@@ -691,25 +696,48 @@ static int s3_remove(tsr_store *store, const char *path, tsr_error *error) {
   return s3_remove_many(store, &path, 1, error);
 }
 
-static int s3_remove_tree(tsr_store *store, const char *path, tsr_error *error) {
-  s3_store *s = s3_of(store);
+/* Removes staged files at or below a path. Returns true if there can be no object there. */
+static bool remove_staged_tree(s3_store *s, const char *path) {
   const provisional *p = provisional_of(s, path);
-  tsr_s3_objects entries;
-  const char **keys = NULL;
-  s3_key own;
   unstage_tree(s, path);
-  if (p) {
-    if (strcmp(p->path, path) == 0) end_provisional(s, p);
-    return TSR_OK;
+  if (p && strcmp(p->path, path) == 0) end_provisional(s, p);
+  return p;
+}
+
+/* Removes the objects that the listings of directories have. A directory without objects may be a file. */
+static int delete_listed(s3_store *s, const listing_work *w, const char *const *paths, tsr_error *error) {
+  tsr_buffer keys = {.memory = s->base.memory};
+  tsr_arena arena;
+  int rc = TSR_OK;
+  tsr__arena_init(&arena, s->base.memory);
+  for (uint64_t i = 0; rc >= 0 && i < w->count; i++) {
+    const char *copy;
+    s3_key own;
+    for (uint64_t k = 0; rc >= 0 && k < w->objects[i].count; k++)
+      rc = tsr__buffer_append(&keys, &w->objects[i].at[k].key, sizeof(char *), error);
+    if (rc < 0 || w->objects[i].count > 0) continue;
+    rc = s3_key_of(s, paths[i], "", &own, error);
+    if (rc >= 0) rc = TSR_ARENA_COPY(&arena, own.text, strlen(own.text), &copy, error);
+    if (rc >= 0) rc = tsr__buffer_append(&keys, &copy, sizeof copy, error);
   }
-  TSR_TRY(s3_key_of(s, path, "", &own, error));
-  int rc = list_tree(s, path, &entries, error);
-  if (rc >= 0) rc = TSR_ALLOC_ARRAY(store->memory, entries.count + 1, &keys, error);
-  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) keys[i] = entries.at[i].key;
-  if (rc >= 0 && entries.count == 0) keys[0] = own.text; /* a file */
-  if (rc >= 0) rc = delete_keys(s, keys, TSR_MAX(entries.count, 1), error);
-  tsr__free(keys);
-  tsr__s3_objects_release(&entries);
+  if (rc >= 0) rc = delete_keys(s, (const char *const *)(const void *)keys.data, keys.size / sizeof(char *), error);
+  tsr__arena_release(&arena);
+  tsr__buffer_release(&keys);
+  return rc;
+}
+
+static int s3_remove_trees(tsr_store *store, const char *const *paths, uint64_t count, tsr_error *error) {
+  s3_store *s = s3_of(store);
+  listing_work w = {0};
+  const char **left;
+  uint64_t n = 0;
+  TSR_TRY(TSR_ALLOC_ARRAY(store->memory, count, &left, error));
+  for (uint64_t i = 0; i < count; i++)
+    if (!remove_staged_tree(s, paths[i])) left[n++] = paths[i];
+  int rc = n > 0 ? listing_work_run(s, left, n, 0, &w, error) : TSR_OK;
+  if (rc >= 0) rc = delete_listed(s, &w, left, error);
+  listing_work_release(&w);
+  tsr__free(left);
   return rc;
 }
 
@@ -781,7 +809,7 @@ static const tsr_store_methods s3_methods = {
     .remove_many = s3_remove_many,
     .unsent = s3_unsent,
     .end_uploads = s3_end_uploads,
-    .remove_tree = s3_remove_tree,
+    .remove_trees = s3_remove_trees,
 };
 
 int tsr__store_s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *uri, tsr_store **store,

@@ -18,7 +18,7 @@ TODAY = {
     "CREATE of an array": {"total": 15, "round_trips": 12},
     "consolidate commits": {"total": 19, "round_trips": 13},
     "consolidate fragments": {"round_trips": 29},
-    "vacuum": {"total": 83, "round_trips": 59},
+    "vacuum": {"total": 41, "round_trips": 24},
     "tessera_add_attribute": {"total": 22, "round_trips": 13},
     "tessera_check": {"round_trips": 34},
     "CREATE VIRTUAL TABLE and one tile": {"lists": 6, "round_trips": 6},
