@@ -84,6 +84,22 @@ static int plan_aggregate(tsr_query_run *run, uint32_t a, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Returns true if key k needs no expression: its numbers are given, or it is an integer dimension. */
+static bool query_plan_key(tsr_query_run *run, uint32_t k) {
+  const tsr_query_key *given = &run->query.keys[k];
+  const tsr_node *node = given->expression.nodes;
+  query_key *key = &run->keys[k];
+  *key = (query_key){.field = given->field, .type = TSR_VALUE_INTEGER};
+  if (given->numbers) return true;
+  if (given->expression.count != 1 || node->operation != TSR_OP_FIELD) return false;
+  key->field = node->field;
+  if (node->field >= run->schema->dimension_count) return false;
+  const tsr_kind kind = tsr_datatype_kind(run->schema->fields[node->field].datatype);
+  key->plain = kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED;
+  if (run->schema->fields[node->field].datatype == TSR_UINT64) key->type = TSR_VALUE_UNSIGNED;
+  return key->plain;
+}
+
 static int plan_expressions(tsr_query_run *run, tsr_error *error) {
   const tsr_query *query = &run->query;
   const uint64_t most = (uint64_t)query->key_count + 2 * query->aggregate_count + query->column_count;
@@ -93,12 +109,12 @@ static int plan_expressions(tsr_query_run *run, tsr_error *error) {
                      TSR_QUERY_AGGREGATES, TSR_QUERY_COLUMNS);
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, most, &run->expressions, error));
   for (uint32_t k = 0; k < query->key_count; k++)
-    run->keys[k].value = query->keys[k].numbers ? QUERY_NONE : number_expression(run, &query->keys[k].expression);
+    run->keys[k].value = query_plan_key(run, k) ? QUERY_NONE : number_expression(run, &query->keys[k].expression);
   for (uint32_t a = 0; a < query->aggregate_count; a++) TSR_TRY(plan_aggregate(run, a, error));
   for (uint32_t c = 0; c < query->column_count && !gives_groups(run); c++)
     run->expressions[run->expression_count++] = &query->columns[c];
   const tsr_expression *where = &query->where;
-  const tsr_schema *schema = run->snapshot->schema;
+  const tsr_schema *schema = run->schema;
   if (query->has_where) TSR_TRY(tsr__program_make(schema, &where, 1, &run->arena, &run->where, error));
   if (run->expression_count > 0)
     TSR_TRY(tsr__program_make(schema, run->expressions, run->expression_count, &run->arena, &run->program, error));
@@ -122,7 +138,9 @@ static int place_measures(tsr_query_run *run, tsr_error *error) {
     run->straight &= !measure->list && !measure->distinct && !(measure->ends && measure->type == TSR_VALUE_TEXT);
   }
   TSR_TRY(tsr__query_at_make(run, error));
+  run->doubt_at = run->habits.stored_reals ? run->words++ : QUERY_NO_WORD;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->words, &run->blank, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->words, &run->known, error));
   for (uint32_t m = 0; m < run->measure_count; m++) tsr__measure_init(&run->measures[m].measure, run->blank);
   return TSR_OK;
 }
@@ -130,9 +148,8 @@ static int place_measures(tsr_query_run *run, tsr_error *error) {
 static int plan_keys(tsr_query_run *run, tsr_error *error) {
   for (uint32_t k = 0; k < run->query.key_count; k++) {
     query_key *key = &run->keys[k];
-    key->type = TSR_VALUE_INTEGER;
     if (key->value == QUERY_NONE) {
-      if (run->query.keys[k].field < run->field_count) run->fields[run->query.keys[k].field] = true;
+      if (key->field < run->field_count) run->fields[key->field] = true;
       continue;
     }
     key->type = tsr__program_type(run->program, key->value);
@@ -177,6 +194,7 @@ static int start_reader(tsr_query_run *run, tsr_error *error) {
   if (!query->read_all) TSR_TRY(tsr__query_where_predicates(run, &request.predicates, &request.predicate_count, error));
   TSR_TRY(tsr_reader_open(run->snapshot, &run->reader, error));
   run->reader->request.untested = true;
+  tsr__query_tiles_take(run);
   return tsr_reader_start(run->reader, &request, error);
 }
 
@@ -231,7 +249,7 @@ static int list_groups(tsr_query_run *run, tsr_error *error) {
     if (run->query.key_count == 0 || query_record(&run->records, g, run->words)[0] > 0)
       run->order[run->group_count++] = (uint32_t)g;
   if (!run->grid) sort_groups(run, run->order, run->order + count, run->group_count);
-  tsr__count(run->snapshot->array->environment, TSR_COUNT_groups_made, run->group_count);
+  if (!run->habits.plain) tsr__count(run->snapshot->array->environment, TSR_COUNT_groups_made, run->group_count);
   return TSR_OK;
 }
 
@@ -245,8 +263,7 @@ static int make_records(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Says that the groups do not fit into the query's memory. */
-static int fail_groups(const tsr_query_run *run, int rc, tsr_error *error) {
+int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error) {
   const uint64_t mib = 2 * run->memory.limit >> 20;
   if (rc != TSR_BUDGET) return rc;
   bool values = false;
@@ -263,8 +280,8 @@ static int add_batches(tsr_query_run *run, tsr_error *error) {
   while ((rc = tsr__query_next_batch(run, error)) > 0) {
     TSR_TRY(tsr__cancelled(&environment->memory, error));
     rc = tsr__query_add_batch(run, error);
-    if (rc < 0) return fail_groups(run, rc, error);
-    tsr__count(environment, TSR_COUNT_cells_computed, run->batch->count);
+    if (rc < 0) return tsr__query_fail_groups(run, rc, error);
+    if (!run->habits.plain) tsr__count(environment, TSR_COUNT_cells_computed, run->batch->count);
     tsr_work_done(environment, run->batch->count);
   }
   return rc;
@@ -272,7 +289,7 @@ static int add_batches(tsr_query_run *run, tsr_error *error) {
 
 static int run_groups(tsr_query_run *run, tsr_error *error) {
   int rc = make_records(run, error);
-  if (rc < 0) return fail_groups(run, rc, error);
+  if (rc < 0) return tsr__query_fail_groups(run, rc, error);
   tsr__work_more(run->snapshot->array->environment, tsr__reader_cells(run->reader));
   TSR_TRY(add_batches(run, error));
   tsr__query_parts_release(run);
@@ -280,14 +297,32 @@ static int run_groups(tsr_query_run *run, tsr_error *error) {
   run->reader = NULL;
   TSR_TRY(tsr__query_lists_sort(run, error));
   rc = list_groups(run, error);
-  return rc < 0 ? fail_groups(run, rc, error) : TSR_OK;
+  return rc < 0 ? tsr__query_fail_groups(run, rc, error) : TSR_OK;
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
+/* Sets run->schema: with habits.plain, datetimes and times are integers. */
+static int query_choose_schema(tsr_query_run *run, tsr_error *error) {
+  tsr_schema *made;
+  run->schema = run->snapshot->schema;
+  if (!run->habits.plain) return TSR_OK;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, 1, &made, error));
+  *made = *run->schema;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->field_count, &made->fields, error));
+  memcpy(made->fields, run->schema->fields, run->field_count * sizeof *made->fields);
+  for (uint32_t f = 0; f < run->field_count; f++) {
+    const tsr_kind kind = tsr_datatype_kind(made->fields[f].datatype);
+    if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) made->fields[f].datatype = TSR_INT64;
+  }
+  run->schema = made;
+  return TSR_OK;
+}
+
 static int query_plan(tsr_query_run *run, tsr_error *error) {
   const tsr_schema *schema = run->snapshot->schema;
   run->field_count = schema->dimension_count + schema->attribute_count;
+  TSR_TRY(query_choose_schema(run, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->field_count, &run->fields, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->field_count, &run->evaluated, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->field_count, &run->inputs, error));
@@ -307,14 +342,16 @@ static int query_run(tsr_query_run *run, tsr_error *error) {
   return run_groups(run, error);
 }
 
-int tsr_query_open(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error) {
-  TSR_OWN_ERROR(error);
+static int query_open_once(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits,
+                           bool no_plain_grid, tsr_query_run **run, tsr_error *error) {
   tsr_query_run *made;
   *run = NULL;
   TSR_TRY(TSR_ALLOC(&snapshot->array->memory, &made, error));
   const uint64_t budget = query->memory_bytes ? query->memory_bytes : QUERY_MEMORY;
   made->snapshot = snapshot;
   made->query = *query;
+  made->habits = *habits;
+  made->no_plain_grid = no_plain_grid;
   tsr__snapshot_hold(snapshot);
   tsr__memory_init(&made->memory, &snapshot->array->memory, budget / 2,
                    "memory_mb"); /* the reader has the other half */
@@ -326,11 +363,24 @@ int tsr_query_open(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run
     made->lists[m].memory = &made->memory;
   }
   tsr_work work;
-  tsr_work_begin(snapshot->array->environment, &work, "query", snapshot->array->path, 0);
+  tsr_work_begin(snapshot->array->environment, &work, habits->work, snapshot->array->path, 0);
   const int rc = query_run(made, error);
   tsr_work_end(snapshot->array->environment, &work);
   *run = made;
   return rc;
+}
+
+int tsr__query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
+                    tsr_error *error) {
+  const int rc = query_open_once(snapshot, query, habits, false, run, error);
+  if (rc >= 0 || !*run || !(*run)->outside) return rc;
+  tsr_query_close(*run);
+  return query_open_once(snapshot, query, habits, true, run, error);
+}
+
+int tsr_query_open(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return tsr__query_open(snapshot, query, &(query_habits){.work = "query"}, run, error);
 }
 
 void tsr_query_close(tsr_query_run *run) {
@@ -362,6 +412,10 @@ const tsr_expression *tsr_query_fault(const tsr_query_run *run, uint32_t *node) 
 
 uint64_t tsr_query_groups(const tsr_query_run *run) { return run->group_count; }
 
+const uint64_t *tsr__query_result(const tsr_query_run *run, uint64_t group) {
+  return query_record(&run->records, run->order[group], run->words);
+}
+
 void tsr_query_key_value(const tsr_query_run *run, uint64_t group, uint32_t key, tsr_value *value) {
   const query_key *k = &run->keys[key];
   const uint32_t number = run->order[group];
@@ -369,14 +423,14 @@ void tsr_query_key_value(const tsr_query_run *run, uint64_t group, uint32_t key,
   if (run->grid) {
     const uint64_t at = number / k->stride % k->extent;
     if (k->has_null && at == 0) value->type = TSR_VALUE_NULL;
-    else value->as.integer = (int64_t)(at - k->has_null);
+    else value->as.unsigned_integer = k->low + at - k->has_null;
     return;
   }
   const uint64_t *tuple = tsr__groups_tuple(&run->groups, number), word = tuple[key];
   if (query_key_is_null(run, tuple, key)) {
     value->type = TSR_VALUE_NULL;
   } else if (k->value == QUERY_NONE) {
-    value->as.integer = (int64_t)word - 1;
+    value->as.unsigned_integer = word - !k->plain;
   } else if (k->type == TSR_VALUE_TEXT) {
     value->as.text.bytes = tsr__texts_at(&run->texts, word)->bytes;
     value->as.text.size = tsr__texts_at(&run->texts, word)->size;
@@ -388,7 +442,7 @@ void tsr_query_key_value(const tsr_query_run *run, uint64_t group, uint32_t key,
 int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t aggregate, tsr_value *value,
                               tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const uint64_t *record = query_record(&run->records, run->order[group], run->words);
+  const uint64_t *record = tsr__query_result(run, group);
   const uint32_t m = run->measure_of[aggregate];
   const tsr_query_aggregate *asked = &run->query.aggregates[aggregate];
   if (asked->function == TSR_AGGREGATE_AT) {

@@ -9,40 +9,80 @@
 
 /* ---- Preparing --------------------------------------------------------------------------------------------------- */
 
-static bool key_is_numbered(const tsr_query_key *key) { return key->numbers != NULL; }
-
-/* Finds or makes the axis of a numbered key. */
-static int query_axis_of(tsr_query_run *run, const tsr_query_key *key, uint32_t *axis, tsr_error *error) {
+/* Finds or makes the axis of a numbered or plain key, whose table has `count` values from `low` on. */
+static int query_axis_of(tsr_query_run *run, query_key *key, uint64_t low, uint64_t count, tsr_error *error) {
   const tsr_schema *schema = run->snapshot->schema;
-  const uint32_t fields = schema->dimension_count + schema->attribute_count;
-  if (key->field >= fields || schema->fields[key->field].values_per_cell != 1 ||
+  if (key->field >= run->field_count || schema->fields[key->field].values_per_cell != 1 ||
       tsr_datatype_kind(schema->fields[key->field].datatype) == TSR_KIND_FLOAT)
     return tsr__fail(error, TSR_MISMATCH, "field %u has no integers that could say a key", key->field);
-  for (*axis = 0; *axis < run->axis_count; ++*axis) {
-    const query_axis *a = &run->axes[*axis];
-    if (a->field == key->field && a->low == key->low && a->count == key->count) return TSR_OK;
+  for (key->axis = 0; key->axis < run->axis_count; ++key->axis) {
+    const query_axis *a = &run->axes[key->axis];
+    if (a->field == key->field && (uint64_t)a->low == low && a->count == count && a->plain == key->plain) return TSR_OK;
   }
   const tsr_field *field = &schema->fields[key->field];
   query_axis *made = &run->axes[run->axis_count++];
   const tsr_physical_type physical = tsr__datatype_physical(field->datatype);
-  *made = (query_axis){.field = key->field, .low = key->low, .count = key->count, .size = (uint32_t)field->cell_size};
+  *made = (query_axis){.field = key->field, .low = (int64_t)low, .count = count, .size = (uint32_t)field->cell_size};
+  made->plain = key->plain;
+  made->has_null = key->has_null;
   made->is_signed = physical == TSR_PHYSICAL_I8 || physical == TSR_PHYSICAL_I16 || physical == TSR_PHYSICAL_I32 ||
                     physical == TSR_PHYSICAL_I64;
   run->fields[key->field] = true;
-  return TSR_ARENA_ARRAY(&run->arena, key->count, &made->numbers, error);
+  return TSR_ARENA_ARRAY(&run->arena, count, &made->numbers, error);
 }
 
-static void number_axes(tsr_query_run *run) {
+static int number_axes(tsr_query_run *run, tsr_error *error) {
   for (uint32_t k = 0; k < run->query.key_count; k++) {
     const tsr_query_key *key = &run->query.keys[k];
-    const query_key *made = &run->keys[k];
+    query_key *made = &run->keys[k];
+    const uint64_t low = made->plain ? made->low : (uint64_t)key->low, count = made->plain ? made->extent : key->count;
+    TSR_TRY(query_axis_of(run, made, low, count, error));
     query_axis *axis = &run->axes[made->axis];
-    for (uint64_t i = 0; i < key->count; i++) {
-      const uint32_t number = key->numbers[i];
-      if (number >= key->number_count) axis->numbers[i] = QUERY_OUTSIDE;
-      else if (axis->numbers[i] < QUERY_OUTSIDE) axis->numbers[i] += (number + made->has_null) * (uint32_t)made->stride;
+    for (uint64_t i = 0; i < count; i++) {
+      const uint64_t number = made->plain ? i : key->numbers[i];
+      if (!made->plain && number >= key->number_count) axis->numbers[i] = QUERY_OUTSIDE;
+      else if (axis->numbers[i] < QUERY_OUTSIDE)
+        axis->numbers[i] += (uint32_t)((number + made->has_null) * made->stride);
     }
   }
+  return TSR_OK;
+}
+
+/* Without a grid an axis says only where the values of its key are; a plain key has its values as words. */
+static int make_axes(tsr_query_run *run, tsr_error *error) {
+  for (uint32_t k = 0; k < run->query.key_count; k++) {
+    const tsr_query_key *key = &run->query.keys[k];
+    query_key *made = &run->keys[k];
+    if (made->plain) TSR_TRY(query_axis_of(run, made, 0, 0, error));
+    else if (key->numbers) TSR_TRY(query_axis_of(run, made, (uint64_t)key->low, key->count, error));
+  }
+  return TSR_OK;
+}
+
+/* Finds the range of values that cells of the started reader can have on the dimension of a plain key: key->low and
+ * key->extent. Returns false if it is not known. */
+static bool find_range(const tsr_query_run *run, query_key *key) {
+  const tsr_snapshot *snapshot = run->snapshot;
+  const tsr_plan *plan = &run->reader->plan;
+  const tsr_datatype datatype = snapshot->schema->fields[key->field].datatype;
+  uint64_t low, high;
+  if (run->no_plain_grid || plan->empty || plan->lossy || !snapshot->domain.exists) return false;
+  if (snapshot->schema->dense) {
+    if (!plan->selections) return false; /* read_point.c reads a single cell without a plan */
+    const tsr_dimension_selection *selected = &plan->selections[key->field];
+    low = snapshot->grid.low_key[key->field] + selected->spans[0].low;
+    high = snapshot->grid.low_key[key->field] + selected->spans[selected->count - 1].high;
+  } else {
+    const tsr_spans *spans = &plan->spans[key->field];
+    low = tsr__key(datatype, snapshot->domain.intervals[key->field].low);
+    high = tsr__key(datatype, snapshot->domain.intervals[key->field].high);
+    if (!spans->all) low = TSR_MAX(low, spans->spans[0].low);
+    if (!spans->all) high = TSR_MIN(high, spans->spans[spans->count - 1].high);
+  }
+  if (high < low) return false;
+  key->low = tsr__query_value_of_key(datatype, low);
+  key->extent = tsr__add_sat(high - low, 1);
+  return true;
 }
 
 int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
@@ -53,14 +93,16 @@ int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
   for (uint32_t k = query->key_count; k-- > 0;) {
     const tsr_query_key *key = &query->keys[k];
     query_key *made = &run->keys[k];
-    if (!key_is_numbered(key)) {
+    if (made->value != QUERY_NONE) {
       run->grid = false;
       run->has_nulls |= made->type != TSR_VALUE_REAL;
       continue;
     }
-    TSR_TRY(query_axis_of(run, key, &made->axis, error));
-    made->has_null = !schema->dense || !schema->fields[key->field].is_dimension;
-    made->extent = (uint64_t)key->number_count + made->has_null;
+    if (made->field >= run->field_count)
+      return tsr__fail(error, TSR_MISMATCH, "field %u has no integers that could say a key", made->field);
+    made->has_null = !made->plain && (!schema->dense || !schema->fields[key->field].is_dimension);
+    if (made->plain) run->grid = run->grid && find_range(run, made);
+    else made->extent = (uint64_t)key->number_count + made->has_null;
     made->stride = run->grid_size;
     run->grid_size = tsr__mul_sat(run->grid_size, made->extent);
   }
@@ -68,9 +110,9 @@ int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
   run->grid = run->grid && run->grid_size <= TSR_MAX(GRID_ALWAYS, cells) &&
               tsr__mul_sat(run->grid_size, run->words * sizeof(uint64_t)) <= run->memory.limit / 2;
   run->width = run->grid ? 1 : query->key_count + run->has_nulls;
-  if (run->grid) number_axes(run);
-  else tsr__groups_init(&run->groups, run->width, &run->memory);
-  return TSR_OK;
+  if (run->grid) return number_axes(run, error);
+  tsr__groups_init(&run->groups, run->width, &run->memory);
+  return make_axes(run, error);
 }
 
 /* ---- Cells from columns ------------------------------------------------------------------------------------------ */
@@ -104,19 +146,21 @@ static void axis_places(const tsr_query_run *run, const query_axis *axis, const 
       places[r] = UINT64_MAX;
 }
 
-static int fail_without_key(const tsr_query_run *run, const query_axis *axis, tsr_error *error) {
+static int fail_without_key(query_part *part, const query_axis *axis, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  for (uint32_t a = 0; a < run->axis_count; a++) part->outside |= run->grid && run->axes[a].plain;
   return tsr__fail(error, TSR_ERROR, "%s has a value that its keys do not name",
                    run->snapshot->schema->fields[axis->field].name);
 }
 
-int tsr__query_key_words(const tsr_query_run *run, uint32_t key, const query_rows *rows, uint64_t *words,
-                         tsr_error *error) {
+int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows, uint64_t *words, tsr_error *error) {
+  const tsr_query_run *run = part->run;
   const tsr_query_key *asked = &run->query.keys[key];
   const query_axis *axis = &run->axes[run->keys[key].axis];
   axis_places(run, axis, rows, words);
-  for (uint32_t r = 0; r < rows->count; r++) {
+  for (uint32_t r = 0; r < rows->count && !run->keys[key].plain; r++) {
     const bool known = words[r] < asked->count;
-    if (known && asked->numbers[words[r]] >= asked->number_count) return fail_without_key(run, axis, error);
+    if (known && asked->numbers[words[r]] >= asked->number_count) return fail_without_key(part, axis, error);
     words[r] = known ? (uint64_t)asked->numbers[words[r]] + 1 : 0;
   }
   return TSR_OK;
@@ -128,7 +172,7 @@ static int numbers_of_columns(query_part *part, const query_rows *rows, tsr_erro
   memset(part->numbers, 0, rows->count * sizeof *part->numbers);
   for (uint32_t a = 0; a < run->axis_count; a++) {
     const query_axis *axis = &run->axes[a];
-    const bool has_null = !run->snapshot->schema->dense || !run->snapshot->schema->fields[axis->field].is_dimension;
+    const bool has_null = axis->has_null;
     uint32_t outside = 0;
     axis_places(run, axis, rows, places);
     for (uint32_t r = 0; r < rows->count; r++) {
@@ -136,7 +180,7 @@ static int numbers_of_columns(query_part *part, const query_rows *rows, tsr_erro
       outside |= number & QUERY_OUTSIDE;
       part->numbers[r] += number;
     }
-    if (outside) return fail_without_key(run, axis, error);
+    if (outside) return fail_without_key(part, axis, error);
   }
   return TSR_OK;
 }
@@ -151,12 +195,8 @@ static const tsr_axis *tile_axis_of(const tsr_query_run *run, const query_axis *
 
 /* The place in an axis's table of the coordinate with an ordinal. */
 static uint64_t place_of_ordinal(const tsr_query_run *run, const query_axis *axis, uint64_t ordinal) {
-  const tsr_field *field = &run->snapshot->schema->fields[axis->field];
-  uint64_t low = 0;
-  memcpy(&low, field->low, field->cell_size);
-  if (axis->is_signed && field->cell_size < 8 && low >> (8 * field->cell_size - 1))
-    low |= UINT64_MAX << (8 * field->cell_size);
-  return low + ordinal - (uint64_t)axis->low;
+  const uint64_t low = run->snapshot->grid.low_key[axis->field];
+  return (axis->is_signed ? low ^ UINT64_C(1) << 63 : low) + ordinal - (uint64_t)axis->low;
 }
 
 static uint32_t number_of_ordinal(const tsr_query_run *run, const query_axis *axis, uint64_t ordinal) {
@@ -259,7 +299,7 @@ int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_
   }
   const uint32_t known = spread->run_count ? spread->run_count : rows->count;
   for (uint32_t r = 0; r < known; r++) outside |= part->numbers[r] >= QUERY_OUTSIDE;
-  if (outside) return fail_without_key(run, &run->axes[0], error);
+  if (outside) return fail_without_key(part, &run->axes[0], error);
   if (spread->run_count == 0) spread->run_count = runs_of_numbers(part, rows->count);
   return TSR_OK;
 }

@@ -227,7 +227,7 @@ static int find_records(query_part *part, const query_rows *block, const query_r
     if (run->has_nulls) memset(part->words[run->query.key_count], 0, rows->count * sizeof(uint64_t));
     for (uint32_t k = 0; k < run->query.key_count; k++) {
       if (run->keys[k].value != QUERY_NONE) TSR_TRY(words_of_values(part, k, rows, error));
-      else TSR_TRY(tsr__query_key_words(run, k, rows, part->words[k], error));
+      else TSR_TRY(tsr__query_key_words(part, k, rows, part->words[k], error));
     }
     TSR_TRY(number_in_part(part, (const uint64_t *const *)part->words, rows->count, error));
     *spread = (tsr_spread){.count = rows->count, .groups = part->numbers, .ends = part->ends};
@@ -253,7 +253,9 @@ static void mask_operand(query_part *part, const tsr_vector *v, uint32_t count, 
 /* Fails if a number cannot be added as an integer of SQL. */
 static int check_unsigned(query_part *part, const query_measure *m, const tsr_vector *v, const tsr_operand *o,
                           uint32_t count, tsr_error *error) {
-  if (v->type != TSR_VALUE_UNSIGNED || !(m->measure.sum || m->measure.moments || m->measure.list)) return TSR_OK;
+  if (v->type != TSR_VALUE_UNSIGNED || part->run->habits.plain ||
+      !(m->measure.sum || m->measure.moments || m->measure.list))
+    return TSR_OK;
   const tsr_expression *expression = part->run->expressions[m->argument];
   for (uint32_t r = 0; r < count; r++) {
     if (v->as.unsigned_integers[r] <= INT64_MAX || (o->nulls && o->nulls[r])) continue;
@@ -355,27 +357,31 @@ static int part_add_cells(void *argument, uint64_t index, tsr_error *error) {
 
 /* ---- Merging ----------------------------------------------------------------------------------------------------- */
 
+int tsr__query_group(tsr_query_run *run, const uint64_t *words, uint32_t *number, tsr_error *error) {
+  const uint64_t bytes = run->words * sizeof(uint64_t);
+  const uint64_t *places[TSR_QUERY_KEYS + 1];
+  for (uint32_t w = 0; w < run->width; w++) places[w] = &words[w];
+  TSR_TRY(tsr__groups_number(&run->groups, places, 1, number, error));
+  if (*number < run->records.size / bytes) return TSR_OK;
+  return tsr__buffer_append(&run->records, run->blank, bytes, error);
+}
+
 /* Finds the record of the query for a group of a part. */
 static int record_of_part(tsr_query_run *run, const query_part *part, uint64_t group, uint32_t *number,
                           tsr_error *error) {
   const uint64_t *tuple = tsr__groups_tuple(&part->groups, group);
-  const uint64_t bytes = run->words * sizeof(uint64_t);
   uint64_t words[TSR_QUERY_KEYS + 1];
-  const uint64_t *places[TSR_QUERY_KEYS + 1];
   if (run->grid) {
     *number = (uint32_t)tuple[0];
     return TSR_OK;
   }
   for (uint32_t w = 0; w < run->width; w++) {
     words[w] = tuple[w];
-    places[w] = &words[w];
     if (w == run->query.key_count || run->keys[w].type != TSR_VALUE_TEXT || query_key_is_null(run, tuple, w)) continue;
     const struct tsr_text_value *text = tsr__texts_at(&part->texts, tuple[w]);
     TSR_TRY(tsr__texts_number(&run->texts, text->bytes, text->size, &words[w], error));
   }
-  TSR_TRY(tsr__groups_number(&run->groups, places, 1, number, error));
-  if (*number < run->records.size / bytes) return TSR_OK;
-  return tsr__buffer_append(&run->records, run->blank, bytes, error);
+  return tsr__query_group(run, words, number, error);
 }
 
 /* Adds a value of a set to its group, if it is new there. */
@@ -482,8 +488,10 @@ static bool parts_are_apart(const tsr_query_run *run, const part_cut *cut) {
 }
 
 static void note_fault(tsr_query_run *run, uint64_t count) {
-  for (uint64_t p = count; p-- > 0;)
+  for (uint64_t p = count; p-- > 0;) {
+    run->outside |= run->parts[p]->outside;
     if (run->parts[p]->fault) run->fault = run->parts[p]->fault, run->fault_node = run->parts[p]->fault_node;
+  }
 }
 
 int tsr__query_add_batch(tsr_query_run *run, tsr_error *error) {

@@ -14,6 +14,7 @@
 #include "compute/accumulate.h"
 #include "compute/evaluate.h"
 #include "compute/groups.h"
+#include "model/datatype.h"
 #include "read/reader.h"
 
 #define QUERY_NONE        UINT32_MAX /* no expression */
@@ -25,6 +26,7 @@
 #define QUERY_STRETCH_MIN 16u
 #define QUERY_OUTSIDE     (UINT32_C(1) << 27) /* marks a coordinate without a group; above all numbers of a grid */
 #define QUERY_GRID_MAX    (UINT64_C(1) << 26)
+#define QUERY_NO_WORD     UINT32_MAX /* a record has no such word */
 
 typedef struct query_cells query_cells;
 
@@ -37,9 +39,16 @@ typedef struct query_rows {
   uint32_t count; /* at most QUERY_BLOCK */
 } query_rows;
 
-typedef struct query_axis { /* a field whose values say the groups: of one or more numbered keys */
+typedef struct query_habits { /* what tsr_aggregate_open has otherwise than a query */
+  const char *work; /* name of the work in progress */
+  bool plain; /* datetimes and times are integers; any UINT64 is added; groups and cells are not counted */
+  bool stored_reals; /* statistics may give sums of REAL, too: their likely error is added up */
+} query_habits;
+
+typedef struct query_axis { /* a field whose values say the groups: of one or more keys of a grid */
   uint32_t field;
-  bool is_signed;
+  bool is_signed, has_null;
+  bool plain; /* the keys are the values themselves: number i is the value low + i */
   uint32_t size; /* of a value in bytes */
   int64_t low;
   uint64_t count;
@@ -49,8 +58,11 @@ typedef struct query_axis { /* a field whose values say the groups: of one or mo
 typedef struct query_key {
   uint64_t extent, stride; /* in the grid */
   bool has_null; /* the number 0 of the grid stands for null, and all others are greater by one */
-  uint32_t axis; /* of a numbered key */
-  uint32_t value; /* of any other: number of its expression; else QUERY_NONE */
+  uint32_t axis; /* in the grid */
+  uint32_t value; /* number of its expression; QUERY_NONE: a numbered or plain key */
+  bool plain; /* the key is an integer dimension; the axis numbers its values, or has no numbers without a grid */
+  uint32_t field; /* of a numbered or plain key */
+  uint64_t low; /* the value of number 0 of a plain key in a grid */
   tsr_value_type type;
 } query_key;
 
@@ -86,11 +98,14 @@ typedef struct query_part { /* of a batch; one thread works on it */
   tsr_text *values_of_all; /* room for the values of a constant, or those that a filter leaves */
   const tsr_expression *fault; /* the expression that an error is about, and its node */
   uint32_t fault_node;
+  bool outside; /* a coordinate lay outside of the range that its dimension had in the grid */
 } query_part;
 
 struct tsr_query_run {
   tsr_snapshot *snapshot;
   tsr_query query;
+  query_habits habits;
+  const tsr_schema *schema; /* the snapshot's, but for datatypes that `habits` changes */
   tsr_memory memory;
   tsr_arena arena; /* as long as the run */
   tsr_reader *reader;
@@ -103,7 +118,9 @@ struct tsr_query_run {
   uint32_t expression_count;
   query_cells *cells; /* the present block; NULL: the query gives groups */
 
-  bool grid; /* the number of a group follows from its numbered keys */
+  bool grid; /* the number of a group follows from its numbered and plain keys */
+  bool no_plain_grid; /* because a coordinate was outside */
+  bool outside; /* as of a part: the query must run again without such a grid */
   bool straight; /* measures may be counted in the records of the query by several threads */
   uint64_t grid_size;
   uint32_t axis_count;
@@ -113,12 +130,14 @@ struct tsr_query_run {
   uint32_t width; /* words of a group: one for each key, and their nulls; of a grid 1 */
 
   uint32_t measure_count, words; /* words of a record */
+  uint32_t doubt_at; /* word of a record: the likely error of its stored sums, or QUERY_NO_WORD */
   query_measure measures[TSR_QUERY_AGGREGATES];
   uint32_t measure_of[TSR_QUERY_AGGREGATES]; /* by aggregate; UINT32_MAX: counts all rows */
   uint32_t value_of[TSR_QUERY_AGGREGATES]; /* of AT, by aggregate: number of its expression */
   uint32_t at_count;
   query_at ats[TSR_QUERY_AGGREGATES];
   uint64_t *blank; /* a record without rows */
+  uint64_t *known; /* room for the record of a tile that is not read */
 
   tsr_groups groups; /* without a grid */
   tsr_texts texts, values;
@@ -139,7 +158,7 @@ struct tsr_query_run {
 
 /* Returns true if a key of a group without a grid is null. A null REAL is a NaN, a null number 0. */
 static inline bool query_key_is_null(const tsr_query_run *run, const uint64_t *tuple, uint32_t key) {
-  if (run->keys[key].value == QUERY_NONE) return tuple[key] == 0;
+  if (run->keys[key].value == QUERY_NONE) return !run->keys[key].plain && tuple[key] == 0;
   if (run->keys[key].type == TSR_VALUE_REAL) return tuple[key] == QUERY_NULL_REAL;
   return tuple[run->query.key_count] >> key & 1;
 }
@@ -151,6 +170,31 @@ static inline uint64_t *query_record(const tsr_buffer *records, uint64_t number,
 /* Prepares the keys: finds out whether the groups form a grid. The reader has been started. */
 int tsr__query_keys_make(tsr_query_run *run, tsr_error *error);
 
+/* Returns the bits of the value that an integer, datetime or time has by its key (datatype.h), in 64 bits. */
+static inline uint64_t tsr__query_value_of_key(tsr_datatype datatype, uint64_t key) {
+  const tsr_physical_type physical = tsr__datatype_physical(datatype);
+  const bool is_signed = physical == TSR_PHYSICAL_I8 || physical == TSR_PHYSICAL_I16 || physical == TSR_PHYSICAL_I32 ||
+                         physical == TSR_PHYSICAL_I64;
+  return is_signed ? key ^ UINT64_C(1) << 63 : key;
+}
+
+/* Finds or makes the group of the query with these words, one for each key and their nulls. */
+int tsr__query_group(tsr_query_run *run, const uint64_t *words, uint32_t *number, tsr_error *error);
+
+/* Says that the groups do not fit into the query's memory, if that is what `rc` means. Returns rc. */
+int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error);
+
+/* Lets the reader offer tiles whole, if the query can count some of them without their cells. The keys have not been
+ * made, the reader has not been started. */
+void tsr__query_tiles_take(tsr_query_run *run);
+
+/* Runs a query as tsr_query_open does. */
+int tsr__query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
+                    tsr_error *error);
+
+/* Returns the record of a group of the result. */
+const uint64_t *tsr__query_result(const tsr_query_run *run, uint64_t group);
+
 /* Finds the groups of rows of a block, for a grid. `rows` are those of `block` that satisfy the WHERE. */
 int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
                          tsr_error *error);
@@ -158,9 +202,8 @@ int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_
 /* Finds the least and the greatest group that rows of the present batch, whose subtile is known, may have. */
 void tsr__query_grid_range(const tsr_query_run *run, uint64_t from, uint64_t end, uint64_t *low, uint64_t *high);
 
-/* Sets the words of a numbered key: 0 for null, else number + 1. */
-int tsr__query_key_words(const tsr_query_run *run, uint32_t key, const query_rows *rows, uint64_t *words,
-                         tsr_error *error);
+/* Sets the words of a numbered key: 0 for null, else number + 1; or of a plain key: the values. */
+int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows, uint64_t *words, tsr_error *error);
 
 /* Evaluates all expressions of run->program for rows: part->vectors. Notes which one has failed. */
 int tsr__query_evaluate(query_part *part, const query_rows *rows, tsr_error *error);

@@ -426,10 +426,10 @@ int tsr__measure_merge(const tsr_measure *measure, uint64_t *to, const uint64_t 
   return TSR_OK;
 }
 
-/* A NaN is given as a null. */
+/* A NaN is given as a null; -0.0 as 0.0: of equal numbers it is not certain which one is an extreme. */
 static void give_real(double real, tsr_value *value) {
   *value = (tsr_value){.type = isnan(real) ? TSR_VALUE_NULL : TSR_VALUE_REAL};
-  if (!isnan(real)) value->as.real = real;
+  if (!isnan(real)) value->as.real = real + 0.0;
 }
 
 static void give_integer(int64_t integer, tsr_value_type type, tsr_value *value) {

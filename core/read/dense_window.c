@@ -173,7 +173,7 @@ void tsr__dense_drop_tile(tsr_dense_windows *w, tsr_space_tile *tile) {
  * the tile. Returns 1 if they are taken, 0, or < 0. */
 static int offer_whole_tile(tsr_dense_windows *w, const tsr_space_tile *tile, tsr_error *error) {
   uint64_t cells = 1;
-  if (!w->reader->shortcut.take || w->reader->tests.count > 0 || (tile->count > 0 && !tile->covered)) return 0;
+  if (!tsr__reader_offers(w->reader) || (tile->count > 0 && !tile->covered)) return 0;
   const tsr_plan_box *box = tile->count > 0 ? tile->candidates[0].box : NULL;
   for (uint32_t d = 0; d < w->dimensions; d++) {
     cells *= tile->high[d] - tile->low[d] + 1; /* no more than the tile has */
@@ -194,7 +194,7 @@ static int offer_whole_tile(tsr_dense_windows *w, const tsr_space_tile *tile, ts
  * Returns 1 if they are taken, and the walk stands after them; 0; or < 0. */
 static int offer_gap(tsr_dense_windows *w, tsr_error *error) {
   tsr_whole_tile whole = {.fragment = TSR_NO_FRAGMENT, .low = w->gap_box, .high = w->gap_box + w->dimensions};
-  if (!w->reader->shortcut.take || w->reader->tests.count > 0) return 0;
+  if (!tsr__reader_offers(w->reader)) return 0;
   if (!tsr__walk_gap(&w->walk, w->gap_box, w->gap_box + w->dimensions, &whole.cells)) return 0;
   const int rc = w->reader->shortcut.take(w->reader->shortcut.argument, &whole, error);
   if (rc > 0) tsr__walk_pass(&w->walk);

@@ -301,8 +301,7 @@ static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *err
 static int read_sparse_offer_whole_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint64_t cells,
                                         tsr_error *error) {
   const tsr_snapshot_fragment *f = &it->reader->snapshot->fragments[planned->fragment];
-  if (!it->reader->shortcut.take || !planned->inside || f->cut || f->condition_count > 0 || it->reader->tests.count > 0)
-    return 0;
+  if (!tsr__reader_offers(it->reader) || !planned->inside || f->cut || f->condition_count > 0) return 0;
   if (f->fragment->metadata.has_delete_metadata || it->reader->snapshot->view.removed > 0) return 0;
   const tsr_whole_tile whole = {.fragment = planned->fragment, .tile = planned->tile, .cells = cells};
   return it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);

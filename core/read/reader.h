@@ -252,6 +252,11 @@ void tsr__reader_drop_ahead(tsr_reader *reader);
 /* Returns how many threads the caller may use on the present batch: one while workers are loading the next window. */
 unsigned tsr__reader_threads(const tsr_reader *reader);
 
+/* Returns true if whole tiles are offered to the shortcut: with predicates only if it tests the cells itself. */
+static inline bool tsr__reader_offers(const tsr_reader *reader) {
+  return reader->shortcut.take && (reader->tests.count == 0 || reader->request.untested);
+}
+
 /* Sets *bytes to the memory that the request's fields of a tile take when decoded; to 0 if the request has no
  * fields. */
 int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t *bytes, tsr_error *error);
