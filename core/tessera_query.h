@@ -142,7 +142,9 @@ typedef enum tsr_aggregate_function {
   TSR_AGGREGATE_PERCENTILE, /* linear between the two nearest values */
   TSR_AGGREGATE_STDDEV, /* of a sample; null below two values */
   TSR_AGGREGATE_VARIANCE,
-  TSR_AGGREGATE_AT /* the argument's value in the row of the extreme of the MIN or MAX with number `of` */
+  /* the argument's value in the row of the extreme of the MIN or MAX with number `of`; of rows with equal extremes, in
+   * that with the least coordinates in row-major order */
+  TSR_AGGREGATE_AT
 } tsr_aggregate_function;
 
 typedef struct tsr_query_aggregate {

@@ -84,6 +84,22 @@ static int plan_aggregate(tsr_query_run *run, uint32_t a, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Adds the coordinates to the expressions: they choose among rows with equal extremes. */
+static int plan_coordinates(tsr_query_run *run, tsr_error *error) {
+  const uint32_t count = run->schema->dimension_count;
+  tsr_node *nodes;
+  tsr_expression *fields;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, count, &run->coordinates, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, count, &nodes, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, count, &fields, error));
+  for (uint32_t d = 0; d < count; d++) {
+    nodes[d] = (tsr_node){.operation = TSR_OP_FIELD, .field = d};
+    fields[d] = (tsr_expression){.nodes = &nodes[d], .count = 1};
+    run->coordinates[d] = number_expression(run, &fields[d]);
+  }
+  return TSR_OK;
+}
+
 /* Returns true if key k needs no expression: its numbers are given, or it is an integer dimension. */
 static bool query_plan_key(tsr_query_run *run, uint32_t k) {
   const tsr_query_key *given = &run->query.keys[k];
@@ -102,7 +118,8 @@ static bool query_plan_key(tsr_query_run *run, uint32_t k) {
 
 static int plan_expressions(tsr_query_run *run, tsr_error *error) {
   const tsr_query *query = &run->query;
-  const uint64_t most = (uint64_t)query->key_count + 2 * query->aggregate_count + query->column_count;
+  const uint64_t most =
+      (uint64_t)query->key_count + 2 * query->aggregate_count + query->column_count + run->schema->dimension_count;
   if (query->key_count > TSR_QUERY_KEYS || query->aggregate_count > TSR_QUERY_AGGREGATES ||
       query->column_count > TSR_QUERY_COLUMNS)
     return tsr__fail(error, TSR_TOOBIG, "a query has at most %u keys, %u aggregates and %u columns", TSR_QUERY_KEYS,
@@ -111,6 +128,8 @@ static int plan_expressions(tsr_query_run *run, tsr_error *error) {
   for (uint32_t k = 0; k < query->key_count; k++)
     run->keys[k].value = query_plan_key(run, k) ? QUERY_NONE : number_expression(run, &query->keys[k].expression);
   for (uint32_t a = 0; a < query->aggregate_count; a++) TSR_TRY(plan_aggregate(run, a, error));
+  for (uint32_t a = 0; a < query->aggregate_count && !run->coordinates; a++)
+    if (query->aggregates[a].function == TSR_AGGREGATE_AT) TSR_TRY(plan_coordinates(run, error));
   for (uint32_t c = 0; c < query->column_count && !gives_groups(run); c++)
     run->expressions[run->expression_count++] = &query->columns[c];
   const tsr_expression *where = &query->where;

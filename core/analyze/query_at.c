@@ -1,7 +1,8 @@
 /* query_at.c: the value of an expression in the row of a group's minimum or maximum (TSR_AGGREGATE_AT).
  *
- * Each such aggregate has words of its own in the records: the extreme so far, and the value beside it. Of rows with
- * equal extremes the first counts.
+ * All aggregates of one extreme share words of the records: the extreme so far, and the coordinates of its row. Each has
+ * words of its own for its value in this row. Of rows with equal extremes that with the least coordinates counts, in
+ * row-major order.
  */
 #include <string.h>
 
@@ -12,11 +13,26 @@ enum {
   AT_SEEN,
   AT_BEST,
   AT_BEST_SIZE,
-  AT_KNOWN,
-  AT_VALUE,
-  AT_VALUE_SIZE,
-  AT_WORDS
-}; /* of a record, from at->word on */
+  AT_PLACE
+}; /* of a record, from at->word on; the coordinates begin at AT_PLACE */
+
+enum { AT_KNOWN, AT_VALUE, AT_VALUE_SIZE, AT_VALUE_WORDS }; /* from at->value_word on */
+
+static uint32_t at_width(tsr_value_type type) { return type == TSR_VALUE_TEXT ? 2 : 1; }
+
+/* Gives an aggregate the words of its extreme: those of an earlier aggregate, or new ones. */
+static void at_share(tsr_query_run *run, query_at *at) {
+  for (const query_at *other = run->ats; other < at; other++)
+    if (other->measure == at->measure && other->greatest == at->greatest) {
+      at->word = other->word;
+      return;
+    }
+  at->leads = true;
+  at->word = run->words;
+  run->words += AT_PLACE;
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++)
+    run->words += at_width(tsr__program_type(run->program, run->coordinates[d]));
+}
 
 int tsr__query_at_make(tsr_query_run *run, tsr_error *error) {
   for (uint32_t a = 0; a < run->query.aggregate_count; a++) {
@@ -28,8 +44,9 @@ int tsr__query_at_make(tsr_query_run *run, tsr_error *error) {
     query_at *at = &run->ats[run->at_count++];
     *at = (query_at){.aggregate = a, .measure = run->measure_of[aggregate->of], .value = run->value_of[a]};
     at->greatest = of->function == TSR_AGGREGATE_MAX;
-    at->word = run->words;
-    run->words += AT_WORDS;
+    at_share(run, at);
+    at->value_word = run->words;
+    run->words += AT_VALUE_WORDS;
     run->straight = false; /* texts may be borrowed from the batch */
   }
   return TSR_OK;
@@ -61,10 +78,23 @@ static int at_compare(tsr_value_type type, const uint64_t *a, const uint64_t *b)
   }
 }
 
-static bool at_is_better(const query_at *at, tsr_value_type type, const uint64_t *best, const uint64_t *record) {
-  if (!record[at->word + AT_SEEN]) return true;
+/* Returns how the new extreme compares with that of the record: > 0 if it counts instead, 0 if they are equal. */
+static int at_improves(const query_at *at, tsr_value_type type, const uint64_t *best, const uint64_t *record) {
+  if (!record[at->word + AT_SEEN]) return 1;
   const int c = at_compare(type, best, record + at->word + AT_BEST);
-  return at->greatest ? c > 0 : c < 0;
+  return at->greatest ? c : -c;
+}
+
+/* Returns true if the coordinates a are less than b. */
+static bool at_is_before(const tsr_query_run *run, const uint64_t *a, const uint64_t *b) {
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
+    const tsr_value_type type = tsr__program_type(run->program, run->coordinates[d]);
+    const int c = at_compare(type, a, b);
+    if (c) return c < 0;
+    a += at_width(type);
+    b += at_width(type);
+  }
+  return false;
 }
 
 static bool at_is_null(const tsr_vector *v, uint64_t row) {
@@ -73,25 +103,57 @@ static bool at_is_null(const tsr_vector *v, uint64_t row) {
   return v->type == TSR_VALUE_NULL || v->type == TSR_VALUE_OPAQUE || (v->nulls && v->nulls[i]);
 }
 
+/* Returns true if the coordinates of a row are less than `place`. */
+static bool at_row_is_before(const query_part *part, uint64_t row, const uint64_t *place) {
+  const tsr_query_run *run = part->run;
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
+    const tsr_vector *v = &part->vectors[run->coordinates[d]];
+    uint64_t words[2];
+    at_words(v, v->as.integers, v->constant ? 0 : row, words);
+    const int c = at_compare(v->type, words, place);
+    if (c) return c < 0;
+    place += at_width(v->type);
+  }
+  return false;
+}
+
+/* Sets the words of the extreme and those of all its aggregates to a row. */
+static void at_take(const query_part *part, const query_at *at, uint64_t row, const uint64_t *best, uint64_t *record) {
+  const tsr_query_run *run = part->run;
+  uint64_t *place = record + at->word + AT_PLACE;
+  record[at->word + AT_SEEN] = 1;
+  memcpy(record + at->word + AT_BEST, best, 2 * sizeof *best);
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
+    const tsr_vector *v = &part->vectors[run->coordinates[d]];
+    uint64_t words[2];
+    at_words(v, v->as.integers, v->constant ? 0 : row, words);
+    memcpy(place, words, at_width(v->type) * sizeof *place);
+    place += at_width(v->type);
+  }
+  for (const query_at *of = run->ats; of < run->ats + run->at_count; of++) {
+    if (of->word != at->word) continue;
+    const tsr_vector *value = &part->vectors[of->value];
+    uint64_t *words = record + of->value_word;
+    words[AT_KNOWN] = !at_is_null(value, row);
+    if (words[AT_KNOWN]) at_words(value, value->as.integers, value->constant ? 0 : row, words + AT_VALUE);
+  }
+}
+
 void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
                        uint64_t *records) {
   const tsr_query_run *run = part->run;
-  const tsr_vector *value = &part->vectors[at->value];
   tsr_vector of = {.type = run->measures[at->measure].measure.type, .nulls = operand->nulls, .whole = operand->whole};
   of.as.integers = operand->values;
-  for (uint32_t r = 0, n = 0; r < spread->count; r++) {
+  for (uint32_t r = 0, n = 0; r < spread->count && at->leads; r++) {
     uint64_t best[2];
     if (at_is_null(&of, r) || (of.nulls && of.nulls[r])) continue;
     if (spread->run_count > 0)
       while (spread->ends[n] <= r) n++;
     uint64_t *record = records + (uint64_t)spread->groups[spread->run_count > 0 ? n : r] * run->words;
     at_words(&of, operand->values, r, best);
-    if (!at_is_better(at, of.type, best, record)) continue;
-    uint64_t *words = record + at->word;
-    words[AT_SEEN] = 1;
-    memcpy(words + AT_BEST, best, sizeof best);
-    words[AT_KNOWN] = !at_is_null(value, r);
-    if (words[AT_KNOWN]) at_words(value, value->as.integers, value->constant ? 0 : r, words + AT_VALUE);
+    const int improves = at_improves(at, of.type, best, record);
+    if (improves > 0 || (improves == 0 && at_row_is_before(part, r, record + at->word + AT_PLACE)))
+      at_take(part, at, r, best, record);
   }
 }
 
@@ -103,19 +165,38 @@ static int at_keep(tsr_query_run *run, tsr_value_type type, uint64_t *words, tsr
   return TSR_OK;
 }
 
+/* Copies the extreme, its coordinates and the values of its aggregates. */
+static int at_copy(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error) {
+  uint64_t *place = to + at->word + AT_PLACE;
+  memcpy(to + at->word, from + at->word, AT_PLACE * sizeof *to);
+  TSR_TRY(at_keep(run, run->measures[at->measure].measure.type, to + at->word + AT_BEST, error));
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
+    const tsr_value_type type = tsr__program_type(run->program, run->coordinates[d]);
+    memcpy(place, from + (place - to), at_width(type) * sizeof *place);
+    TSR_TRY(at_keep(run, type, place, error));
+    place += at_width(type);
+  }
+  for (const query_at *of = run->ats; of < run->ats + run->at_count; of++) {
+    uint64_t *words = to + of->value_word;
+    if (of->word != at->word) continue;
+    memcpy(words, from + of->value_word, AT_VALUE_WORDS * sizeof *words);
+    if (words[AT_KNOWN]) TSR_TRY(at_keep(run, tsr__program_type(run->program, of->value), words + AT_VALUE, error));
+  }
+  return TSR_OK;
+}
+
 int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error) {
-  const tsr_value_type type = run->measures[at->measure].measure.type;
-  uint64_t *words = to + at->word;
-  if (!from[at->word + AT_SEEN] || !at_is_better(at, type, from + at->word + AT_BEST, to)) return TSR_OK;
-  memcpy(words, from + at->word, AT_WORDS * sizeof *words);
-  TSR_TRY(at_keep(run, type, words + AT_BEST, error));
-  return words[AT_KNOWN] ? at_keep(run, tsr__program_type(run->program, at->value), words + AT_VALUE, error) : TSR_OK;
+  if (!at->leads || !from[at->word + AT_SEEN]) return TSR_OK;
+  const int improves = at_improves(at, run->measures[at->measure].measure.type, from + at->word + AT_BEST, to);
+  if (improves < 0 || (improves == 0 && !at_is_before(run, from + at->word + AT_PLACE, to + at->word + AT_PLACE)))
+    return TSR_OK;
+  return at_copy(run, at, to, from, error);
 }
 
 void tsr__query_at_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value) {
   const query_at *at = run->ats;
   while (at->aggregate != aggregate) at++;
-  const uint64_t *words = record + at->word;
+  const uint64_t *words = record + at->value_word;
   *value = (tsr_value){.type = TSR_VALUE_NULL};
   if (!words[AT_KNOWN]) return;
   value->type = tsr__program_type(run->program, at->value);

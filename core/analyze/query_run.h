@@ -74,7 +74,8 @@ typedef struct query_measure {
 typedef struct query_at { /* an aggregate TSR_AGGREGATE_AT */
   uint32_t aggregate, measure; /* its number; the measure whose extreme says the row */
   uint32_t value; /* number of its expression */
-  uint32_t word; /* of a record: its first word */
+  uint32_t word, value_word; /* of a record: the first words of the extreme, and of the value */
+  bool leads; /* the first aggregate of its extreme */
   bool greatest; /* the row of the maximum, not of the minimum */
 } query_at;
 
@@ -135,6 +136,7 @@ struct tsr_query_run {
   uint32_t measure_of[TSR_QUERY_AGGREGATES]; /* by aggregate; UINT32_MAX: counts all rows */
   uint32_t value_of[TSR_QUERY_AGGREGATES]; /* of AT, by aggregate: number of its expression */
   uint32_t at_count;
+  uint32_t *coordinates; /* with AT, by dimension: number of the expression that is its coordinate */
   query_at ats[TSR_QUERY_AGGREGATES];
   uint64_t *blank; /* a record without rows */
   uint64_t *known; /* room for the record of a tile that is not read */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "query/functions_known.h"
 
 typedef struct names_scope {
   tsx_select *select;
@@ -164,10 +165,37 @@ int tsx_select_key(const tsx_select *select, const tsx_expr *tree) {
   return -1;
 }
 
+/* Counts the different aggregates min and max of a tree. The first is *extreme. */
+static void names_extremes(const tsx_expr *tree, const tsx_expr **extreme, uint32_t *count) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_AGGREGATE) {
+    const tsr_aggregate_function function = tree->function->aggregates;
+    if (function != TSR_AGGREGATE_MIN && function != TSR_AGGREGATE_MAX) return;
+    if (*extreme && tsx_expr_equal(*extreme, tree)) return;
+    if (!*extreme) *extreme = tree;
+    ++*count;
+    return;
+  }
+  if (!tree->has_aggregate) return;
+  if (tree->base) names_extremes(tree->base, extreme, count);
+  for (uint32_t i = 0; i < tree->count; i++) names_extremes(tree->operands[i], extreme, count);
+}
+
+/* Returns the only min or max of the query, or NULL. */
+static const tsx_expr *names_extreme(const tsx_select *s) {
+  const tsx_expr *extreme = NULL;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < s->item_count; i++) names_extremes(s->items[i].tree, &extreme, &count);
+  for (uint32_t i = 0; i < s->order_count; i++) names_extremes(s->order[i].tree, &extreme, &count);
+  if (s->having) names_extremes(s->having, &extreme, &count);
+  return count == 1 ? extreme : NULL;
+}
+
 static int names_bare(const tsx_select *s, const tsx_expr *tree, tsr_error *error) {
   const tsx_expr *meaning = tsx_expr_meaning(tree);
   if (meaning->field == TSX_FIELD_NONE || meaning->kind == TSX_EXPR_AGGREGATE || tsx_select_key(s, meaning) >= 0)
     return TSR_OK;
+  if (meaning->kind == TSX_EXPR_NAME && s->extreme) return TSR_OK;
   if (meaning->kind == TSX_EXPR_NAME)
     return tsx_fail(error, TSR_ERROR, "'%.*s' is neither a key of GROUP BY nor in an aggregate",
                     (int)(tree->end - tree->begin), tree->begin);
@@ -199,6 +227,7 @@ static int names_groups(names_scope *scope) {
     if (s->having) return tsx_fail(scope->error, TSR_ERROR, "HAVING clause on a non-aggregate query");
     return code;
   }
+  s->extreme = names_extreme(s);
   for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = names_bare(s, s->items[i].tree, scope->error);
   for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++) code = names_bare(s, s->order[i].tree, scope->error);
   if (code == TSR_OK && s->having) code = names_bare(s, s->having, scope->error);

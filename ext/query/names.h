@@ -7,7 +7,7 @@
 
 /* Replaces * by the table's columns, resolves every name and ordinal, sets `field` and `has_aggregate` of every node,
  * and `has_aggregate` of the SELECT. Fails for names that do not exist, and for columns that are neither keys nor in an
- * aggregate. SELECT DISTINCT over cells becomes a GROUP BY of all items. */
+ * aggregate, unless the query has exactly one min or max. SELECT DISTINCT over cells becomes a GROUP BY of all items. */
 int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *error);
 
 /* Returns the key of GROUP BY that equals the tree, or -1. */

@@ -81,7 +81,8 @@ static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *err
   tsx_aggregate_part *part = &a->aggregates[a->aggregate_count];
   part->tree = tree;
   int code = TSR_OK;
-  const tsx_expr *argument = tree->count ? tree->operands[0] : NULL, *filter = tree->filter;
+  const tsx_expr *argument = tree->kind == TSX_EXPR_NAME ? tree : tree->count ? tree->operands[0] : NULL;
+  const tsx_expr *filter = tree->filter;
   if (argument) code = tsx_lower(a->query, &argument, 1, &part->argument, error);
   if (code == TSR_OK && tree->count > 1) code = plan_percent(a, tree->operands[1], part, error);
   if (code == TSR_OK && filter) code = tsx_lower(a->query, &filter, 1, &part->filter, error);
@@ -92,6 +93,9 @@ static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *err
 static int plan_aggregates(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_AGGREGATE) return plan_one_aggregate(a, tree, error);
+  if (tree->field == TSX_FIELD_NONE && !tree->has_aggregate) return TSR_OK;
+  if (tsx_select_key(&a->query->select, tree) >= 0) return TSR_OK;
+  if (tree->kind == TSX_EXPR_NAME) return plan_one_aggregate(a, tree, error); /* of the row of the extreme */
   int code = tree->base ? plan_aggregates(a, tree->base, error) : TSR_OK;
   for (uint32_t i = 0; i < tree->count && code == TSR_OK; i++) code = plan_aggregates(a, tree->operands[i], error);
   return code;
@@ -124,6 +128,7 @@ static int plan_groups(tsx_asked *a, tsr_error *error) {
   const tsx_select *s = &a->query->select;
   int code = TSR_OK;
   for (uint32_t k = 0; k < s->group_count && code == TSR_OK; k++) code = plan_key(a, k, error);
+  if (code == TSR_OK && s->extreme) code = plan_one_aggregate(a, s->extreme, error); /* before the columns of its row */
   for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = plan_aggregates(a, s->items[i].tree, error);
   if (code == TSR_OK && s->having) code = plan_aggregates(a, s->having, error);
   for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++) code = plan_aggregates(a, s->order[i].tree, error);
@@ -247,7 +252,10 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
     int code = check_or_none(a->query, &part->argument, &part->argument_type, error);
     if (code == TSR_OK) code = check_condition(a->query, &part->filter, &part->filter_type, error);
     if (code < 0) return code;
-    const tsr_aggregate_function function = part->tree->function->aggregates;
+    const tsr_aggregate_function function =
+        part->tree->kind == TSX_EXPR_NAME ? TSR_AGGREGATE_AT : part->tree->function->aggregates;
+    const bool is_sum = function != TSR_AGGREGATE_COUNT && function != TSR_AGGREGATE_MIN &&
+                        function != TSR_AGGREGATE_MAX && function != TSR_AGGREGATE_AT;
     aggregates[i] = (tsr_query_aggregate){.function = function,
                                           .has_argument = part->argument.expression.count > 0,
                                           .has_filter = part->filter.expression.count > 0,
@@ -258,11 +266,10 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
                                           .percent = part->percent};
     const bool real = part->argument_type == TSR_VALUE_REAL || part->argument_type == TSR_VALUE_NUMBER;
     const bool text = part->argument_type == TSR_VALUE_TEXT || part->argument_type == TSR_VALUE_INSTANT;
-    const bool sums = function != TSR_AGGREGATE_COUNT && function != TSR_AGGREGATE_MIN && function != TSR_AGGREGATE_MAX;
     if (part->argument_type == TSR_VALUE_OPAQUE && (function != TSR_AGGREGATE_COUNT || aggregates[i].distinct))
       return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end,
                            "not evaluated over columns: ", "of several values in a cell, or of bytes", error);
-    if ((aggregates[i].distinct && real) || (sums && text))
+    if ((aggregates[i].distinct && real) || (is_sum && text))
       return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end,
                            "not evaluated over columns: ", text ? "a sum of texts" : "DISTINCT of REAL", error);
   }

@@ -14,7 +14,7 @@ typedef struct tsx_key_part { /* a key of GROUP BY */
 } tsx_key_part;
 
 typedef struct tsx_aggregate_part {
-  const tsx_expr *tree;
+  const tsx_expr *tree; /* a NAME: the column in the row of select.extreme, which is number 0 */
   tsx_lowered argument, filter;
   tsr_value_type argument_type, filter_type;
   double percent;
@@ -48,7 +48,7 @@ int tsx_asked_plan(tsx_asked *asked, tsr_error *error);
 /* Makes asked->request, after the axes have been evaluated. */
 int tsx_asked_finish(tsx_asked *asked, tsr_error *error);
 
-/* Returns the number of the aggregate that a tree is. */
+/* Returns the number of the aggregate, or of the column of the extreme's row, that a tree is; or aggregate_count. */
 uint32_t tsx_asked_aggregate(const tsx_asked *asked, const tsx_expr *tree);
 
 #endif

@@ -134,7 +134,7 @@ static int run_aggregate(const tsx_run *run, sqlite3_context *context, uint32_t 
   tsr_value value = {.type = TSR_VALUE_NULL};
   const int code = tsr_query_aggregate_value(run->core, run->group - 1, i, &value, error);
   if (code < 0) return code;
-  run_result(context, &value, part->tree->count ? run_values_of(run, part->tree->operands[0]) : NULL);
+  run_result(context, &value, run_values_of(run, part->tree));
   return TSR_OK;
 }
 
@@ -183,14 +183,15 @@ static int nested_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr
   return run_value(run, context, &run->slots[slot], error);
 }
 
-/* Returns the key or aggregate that a tree is. */
+/* Returns the key, the aggregate or the column of the extreme's row that a tree is. */
 static run_source source_of(const tsx_run *run, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   const int key = tree->field == TSX_FIELD_NONE && tree->kind != TSX_EXPR_AGGREGATE
                       ? -1
                       : tsx_select_key(&run->query->select, tree);
   if (key >= 0) return (run_source){SOURCE_KEY, (uint32_t)key};
-  if (tree->kind != TSX_EXPR_AGGREGATE) return (run_source){SOURCE_NONE, 0};
+  if (tree->kind != TSX_EXPR_AGGREGATE && (tree->kind != TSX_EXPR_NAME || tree->column < 0))
+    return (run_source){SOURCE_NONE, 0};
   return (run_source){SOURCE_AGGREGATE, tsx_asked_aggregate(&run->asked, tree)};
 }
 
@@ -208,7 +209,7 @@ static bool nested_replace(void *argument, const tsx_expr *tree, sqlite3_str *ou
   tsx_run *run = argument;
   const run_source source = source_of(run, tree);
   if (source.kind != SOURCE_NONE) {
-    const char *declared = source.kind == SOURCE_KEY ? tsx_query_declared(run->query, tree) : "";
+    const char *declared = tree->kind == TSX_EXPR_AGGREGATE ? "" : tsx_query_declared(run->query, tree);
     const int slot = slot_of(run, &source, tsx_slot_affinity(declared));
     if (slot >= 0) tsx_slot_append(out, slot);
     return true;

@@ -88,6 +88,7 @@ typedef struct tsx_select {
   tsx_order *order;
   uint32_t order_count;
   bool has_aggregate; /* the results are groups (with group_count, too) */
+  const tsx_expr *extreme; /* the only min or max, from whose row bare columns are taken; or NULL */
 } tsx_select;
 
 void tsx_select_free(tsx_select *select);

@@ -312,6 +312,27 @@ def rows_of(db, text):
         db.query("DROP TABLE temp.q")
 
 
+def test_columns_beside_one_extreme_are_those_of_its_row():
+    """Of equal extremes the row with the least coordinates counts. 36 cells of t have the greatest temp."""
+    if absent():
+        return
+    db = opened()
+    order = "temp DESC, day, lat, lon"
+    same(rows_of(db, "SELECT day, lat, lon, name, max(temp), count(*) FROM t"), [db.query(f"SELECT day, lat, lon, name, temp, 1200 FROM t ORDER BY {order} LIMIT 1")[0]], "the whole array")
+    same(rows_of(db, "SELECT lat, day * 100 + lon AS place, min(temp) FROM t WHERE day > 3 GROUP BY lat ORDER BY lat"),
+         [db.query("SELECT lat, day * 100 + lon, temp FROM t WHERE day > 3 AND lat = ? ORDER BY temp, day, lat, lon LIMIT 1", (lat,))[0] for lat in range(-3, 3)], "an expression of two columns, by lat")
+    same(rows_of(db, "SELECT upper(name), max(temp) FILTER (WHERE n % 2) AS most FROM t"), [db.query(f"SELECT upper(name), temp FROM t WHERE n % 2 ORDER BY {order} LIMIT 1")[0]], "FILTER")
+    same(rows_of(db, "SELECT day, max(temp) AS most, max(temp) - 270 FROM t GROUP BY lat HAVING lon >= 0 ORDER BY day DESC, max(temp) LIMIT 1")[0][1:], (288.0, 18.0), "HAVING and ORDER BY of such columns")
+    same(rows_of(db, "SELECT day, wind, max(v) FROM s"), [("2021-02-17", "calm", 14.75)], "a label")
+    same(rows_of(db, "SELECT day, x, max(v) FROM s WHERE v > 1000"), [(None, None, None)], "no row")
+    same(rows_of(db, "SELECT day, name, max(nullif(temp, temp)) FROM t GROUP BY 1 LIMIT 1"), [(0, None, None)], "an extreme that is null")
+    for text in ("SELECT lon, min(temp), max(temp) FROM t", "SELECT lon, max(temp) FROM t GROUP BY day HAVING max(n) > 3", "SELECT lon, sum(temp) FROM t"):
+        check_contains(refusal(db, text), "'lon' is neither a key of GROUP BY nor in an aggregate")
+    db.query("CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT lon, lat, max(temp) FROM t GROUP BY lat)")
+    same(db.query("SELECT count(*) FROM q WHERE lon = 0 AND lat = 0"), db.query("SELECT count(*) FROM (SELECT * FROM q) WHERE +lon = 0 AND lat = 0"), "a constraint on such a column leaves out no cells")
+    db.close()
+
+
 def test_a_text_alone_is_no_condition():
     """SQLite takes the number that the text begins with. The engine has no such numbers, so it must not answer."""
     if absent():
