@@ -181,6 +181,9 @@ typedef struct tsr_query_run tsr_query_run;
 TSR_API int tsr_query_open(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error);
 TSR_API void tsr_query_close(tsr_query_run *run); /* NULL is fine */
 
+/* Adds to coordinates_evaluated, for hosts that make value tables and numbers of keys. */
+TSR_API void tsr_environment_count_coordinates(tsr_environment *environment, uint64_t coordinates);
+
 /* Which expression an error of tsr_query_open or tsr_query_next is about: the expression (borrowed) and its node; NULL
  * where it is about none. `run` is what the failed tsr_query_open has set: it must be closed in that case, too. */
 TSR_API const tsr_expression *tsr_query_fault(const tsr_query_run *run, uint32_t *node);

@@ -29,6 +29,14 @@ SELECT month, round(avg(sst), 1) AS sst, round(avg(wind_speed), 1) AS wind, coun
  GROUP BY month;
 
 .print
+.print The sea by zones of 30 degrees: a SELECT that tessera_query evaluates over columns
+CREATE VIRTUAL TABLE zones USING tessera_query(
+  SELECT j/15*30 - 90 AS south, j/15*30 - 60 AS north, round(avg(sst) FILTER (WHERE month IN (1, 2, 3)), 1) AS jan_to_mar,
+         round(avg(sst) FILTER (WHERE month IN (7, 8, 9)), 1) AS jul_to_sep, round(avg(wind_speed), 1) AS wind
+    FROM climate GROUP BY j/15 HAVING count(sst) > 0);
+SELECT * FROM zones ORDER BY south DESC;
+
+.print
 .print Airports above 2,000 m: each looks up its cell of the relief
 SELECT a.iata, a.name, a.state, r.elevation
   FROM airports a JOIN relief r ON r.y = floor(a.lat * 3) AND r.x = floor(a.lon * 3)

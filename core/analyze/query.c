@@ -402,6 +402,10 @@ int tsr_query_open(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run
   return tsr__query_open(snapshot, query, &(query_habits){.work = "query"}, run, error);
 }
 
+void tsr_environment_count_coordinates(tsr_environment *environment, uint64_t coordinates) {
+  tsr__count(environment, TSR_COUNT_coordinates_evaluated, coordinates);
+}
+
 void tsr_query_close(tsr_query_run *run) {
   if (!run) return;
   tsr_snapshot *snapshot = run->snapshot;

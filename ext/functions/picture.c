@@ -52,6 +52,7 @@ typedef struct picture {
   picture_options options;
   tsx_colours colours;
   tsr_downsample *downsample;
+  uint16_t *numbers; /* of the colours of the means */
 } picture;
 
 static const tsr_field *picture_field_of(const picture *p) { return &p->schema->fields[p->field]; }
@@ -239,6 +240,7 @@ static void close_picture(picture *p) {
   tsx_slice_release(&p->slice);
   if (p->names) tsx_names_free(p->names, p->schema);
   sqlite3_free(p->options.colormap);
+  sqlite3_free(p->numbers);
   tsx_address_close(&p->address);
 }
 
@@ -385,14 +387,12 @@ static bool is_cancelled(const picture *p, uint64_t y, uint64_t row_bytes) {
 
 static int paint_row(void *argument, uint64_t y, uint16_t *row, tsr_error *error) {
   const picture *p = argument;
-  const double *means = picture_row_at(p, y);
   const uint64_t places = p->downsample->width;
+  const uint16_t *numbers = p->numbers + (uint64_t)(picture_row_at(p, y) - p->downsample->means);
   if (is_cancelled(p, y, 4 * p->options.width)) return tsx_fail_cancelled(error);
-  if (places == p->options.width)
-    for (uint64_t x = 0; x < places; x++) row[x] = tsx_colour_number(&p->colours, means[x]);
+  if (places == p->options.width) memcpy(row, numbers, places * sizeof *row);
   else
-    for (uint64_t x = 0; x < p->options.width; x++)
-      row[x] = tsx_colour_number(&p->colours, means[x * places / p->options.width]);
+    for (uint64_t x = 0; x < p->options.width; x++) row[x] = numbers[x * places / p->options.width];
   return TSR_OK;
 }
 
@@ -409,8 +409,13 @@ static int make_png(picture *p, sqlite3_context *context, tsr_error *error) {
   int code = tsx_colours_make(p->options.colormap ? p->options.colormap : "viridis", p->options.min, p->options.max,
                               &p->colours, error);
   if (code < 0) return code;
-  for (uint64_t i = 0; i < p->downsample->height * p->downsample->width; i++)
-    drawn.used[tsx_colour_number(&p->colours, p->downsample->means[i])] = true;
+  const uint64_t count = p->downsample->height * p->downsample->width;
+  p->numbers = sqlite3_malloc64(count * sizeof *p->numbers);
+  if (!p->numbers) return tsx_out_of_memory(error);
+  for (uint64_t i = 0; i < count; i++) {
+    p->numbers[i] = tsx_colour_number(&p->colours, p->downsample->means[i]);
+    drawn.used[p->numbers[i]] = true;
+  }
   code = tsx_png_encode(&drawn, max_size, &file, &size, error);
   if (code == TSR_OK) sqlite3_result_blob64(context, file, size, sqlite3_free);
   return code;

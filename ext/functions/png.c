@@ -4,10 +4,11 @@
  *   IHDR: u32 width, u32 height, 8 bits, colour type 3 (palette), 2 (RGB) or 6 (RGBA), 0, 0, 0
  *   PLTE: 3 bytes for each colour of the palette | tRNS: their alpha, up to the last one that is not opaque
  *   IDAT... | IEND
- *   The data of all IDAT together is one zlib stream of rows: a filter type (0, none) and 1, 3 or 4 bytes for each pixel.
+ *   The data of all IDAT together is one zlib stream of rows: a filter type and 1, 3 or 4 bytes for each pixel.
  *
- * A picture with at most 256 colours has a palette, which makes the stream a quarter as long. The compression is zlib's
- * fastest: better ones take several times as long as all other work and save little.
+ * A picture with at most 256 colours has a palette, which makes the stream a quarter as long. Some rows of the picture
+ * are compressed in several ways, and the fastest one that makes them short is taken for all rows: zlib's default takes
+ * longer than all other work, and only patterns need it.
  *
  * A colour map is a list of a few evenly spaced colours, between which fill_table interpolates. The map `terrain`
  * consists of two: one for the values below 0, one for those from 0 on.
@@ -220,21 +221,104 @@ static void png_choose_pixels(const tsx_png_picture *picture, png_pixels *pixels
   }
 }
 
-static int png_add_rows(png_file *f, const tsx_png_picture *picture, const png_pixels *pixels, uint16_t *numbers,
-                        uint8_t *line, tsr_error *error) {
-  int code = TSR_OK;
-  f->stream.avail_out = IDAT_MAX;
-  for (uint32_t y = 0; y < picture->height && code == TSR_OK; y++) {
-    uint8_t *to = line;
-    if ((code = picture->row(picture->argument, y, numbers, error)) < 0) return code;
-    *to++ = 0; /* no filter */
-    for (uint32_t x = 0; x < picture->width && pixels->size == 1; x++) *to++ = *pixels->bytes[numbers[x]];
-    for (uint32_t x = 0; x < picture->width && pixels->size > 1; x++, to += pixels->size)
-      memcpy(to, pixels->bytes[numbers[x]], pixels->size);
-    f->stream.next_in = line;
-    f->stream.avail_in = (uInt)(to - line);
-    code = compress_input(f, y + 1 == picture->height, error);
+/* How the rows are compressed. */
+typedef struct png_way {
+  uint8_t filter; /* 0: none, 2: the difference from the row above */
+  int level, strategy; /* of zlib */
+} png_way;
+
+/* From the fastest to the slowest. Smooth values are longest without a filter, and patterns with one. */
+static const png_way png_ways[] = {
+    {2, Z_BEST_SPEED, Z_RLE}, {0, Z_BEST_SPEED, Z_DEFAULT_STRATEGY}, {0, 6, Z_DEFAULT_STRATEGY}};
+#define PNG_WAYS ((int)(sizeof png_ways / sizeof *png_ways))
+
+typedef struct png_rows { /* makes the bytes of rows */
+  const tsx_png_picture *picture;
+  const png_pixels *pixels;
+  uint16_t *numbers; /* of the colours of a row */
+  uint8_t *line, *above, *filtered; /* bytes of a row without its filter type, of the row before, after the filter */
+  uint64_t size; /* of a row, with its filter type */
+} png_rows;
+
+/* Makes the row y, which follows the row that was made before unless it is the `first` one. */
+static int png_row_make(png_rows *r, uint32_t y, bool first, const png_way *way, tsr_error *error) {
+  uint8_t *to = r->above;
+  const uint32_t width = r->picture->width, size = r->pixels->size;
+  const int code = r->picture->row(r->picture->argument, y, r->numbers, error);
+  if (code < 0) return code;
+  r->above = r->line;
+  r->line = to;
+  for (uint32_t x = 0; x < width && size == 1; x++) *to++ = *r->pixels->bytes[r->numbers[x]];
+  for (uint32_t x = 0; x < width && size > 1; x++, to += size) memcpy(to, r->pixels->bytes[r->numbers[x]], size);
+  r->filtered[0] = first ? 0 : way->filter;
+  if (r->filtered[0]) {
+    for (uint64_t i = 0; i + 1 < r->size; i++) r->filtered[i + 1] = (uint8_t)(r->line[i] - r->above[i]);
+  } else {
+    memcpy(r->filtered + 1, r->line, r->size - 1);
   }
+  return TSR_OK;
+}
+
+static int png_deflate_init(z_stream *stream, const png_way *way, tsr_error *error) {
+  const int rc = deflateInit2(stream, way->level, Z_DEFLATED, 15, 8, way->strategy);
+  return rc == Z_OK ? TSR_OK : tsx_out_of_memory(error);
+}
+
+#define SAMPLE_STRIPS 2
+#define SAMPLE_ROWS   24 /* of a strip */
+
+/* Compresses a sample of the rows. *size: its bytes. */
+static int png_sample(png_rows *r, const png_way *way, uint64_t *size, tsr_error *error) {
+  z_stream stream = {0};
+  uint8_t room[4096];
+  const uint32_t height = r->picture->height, rows = height < SAMPLE_ROWS ? height : SAMPLE_ROWS;
+  int code = png_deflate_init(&stream, way, error);
+  if (code < 0) return code;
+  for (uint32_t i = 0; i < SAMPLE_STRIPS * rows && code == TSR_OK; i++) {
+    const uint32_t strip = i / rows, last = strip + 1 == SAMPLE_STRIPS && i % rows + 1 == rows;
+    const uint32_t from = (uint32_t)((uint64_t)(height - rows) * (strip + 1) / (SAMPLE_STRIPS + 1));
+    code = png_row_make(r, from + i % rows, i % rows == 0, way, error);
+    stream.next_in = r->filtered;
+    stream.avail_in = (uInt)r->size;
+    do {
+      stream.next_out = room;
+      stream.avail_out = sizeof room;
+    } while (code == TSR_OK && deflate(&stream, last ? Z_FINISH : Z_NO_FLUSH) == Z_OK && !stream.avail_out);
+  }
+  *size = stream.total_out;
+  deflateEnd(&stream);
+  return code;
+}
+
+/* Chooses the fastest way whose sample is at most 1.3 times as long as the shortest. If that is very short, all ways are
+ * fast, and the shortest is taken. */
+static int png_choose_way(png_rows *r, const png_way **way, tsr_error *error) {
+  uint64_t sizes[PNG_WAYS], least = UINT64_MAX;
+  for (int i = 0; i < PNG_WAYS; i++) {
+    const int code = png_sample(r, &png_ways[i], &sizes[i], error);
+    if (code < 0) return code;
+    if (sizes[i] < least) least = sizes[i];
+  }
+  const uint64_t rows = r->picture->height < SAMPLE_ROWS ? r->picture->height : SAMPLE_ROWS;
+  const unsigned tenths = least < SAMPLE_STRIPS * rows * r->size / 8 ? 10 : 13;
+  for (int i = PNG_WAYS; i-- > 0;)
+    if (sizes[i] * 10 <= least * tenths) *way = &png_ways[i];
+  return TSR_OK;
+}
+
+static int png_add_rows(png_file *f, png_rows *r, tsr_error *error) {
+  const png_way *way = png_ways;
+  int code = png_choose_way(r, &way, error);
+  if (code == TSR_OK) code = png_deflate_init(&f->stream, way, error);
+  if (code < 0) return code;
+  f->stream.avail_out = IDAT_MAX;
+  for (uint32_t y = 0; y < r->picture->height && code == TSR_OK; y++) {
+    if ((code = png_row_make(r, y, y == 0, way, error)) < 0) break;
+    f->stream.next_in = r->filtered;
+    f->stream.avail_in = (uInt)r->size;
+    code = compress_input(f, y + 1 == r->picture->height, error);
+  }
+  deflateEnd(&f->stream);
   return code;
 }
 
@@ -244,23 +328,26 @@ int tsx_png_encode(const tsx_png_picture *picture, uint64_t limit, uint8_t **byt
   png_pixels pixels;
   png_choose_pixels(picture, &pixels);
   uint8_t header[13] = {[8] = 8, [9] = pixels.type};
-  uint8_t *line = sqlite3_malloc64(1 + (uint64_t)pixels.size * picture->width);
-  uint16_t *numbers = sqlite3_malloc64(picture->width * sizeof *numbers);
+  const uint64_t line = 1 + (uint64_t)pixels.size * picture->width;
+  png_rows rows = {.picture = picture, .pixels = &pixels, .size = line};
+  uint8_t *lines = sqlite3_malloc64(3 * line);
+  rows.line = lines;
+  rows.above = lines ? lines + line : NULL;
+  rows.filtered = lines ? lines + 2 * line : NULL;
+  rows.numbers = sqlite3_malloc64(picture->width * sizeof *rows.numbers);
   store32(header, picture->width);
   store32(header + 4, picture->height);
-  int code = line && numbers ? png_reserve(&f, sizeof mark, error) : tsx_out_of_memory(error);
-  if (code == TSR_OK && deflateInit(&f.stream, Z_BEST_SPEED) != Z_OK) code = tsx_out_of_memory(error);
+  int code = lines && rows.numbers ? png_reserve(&f, sizeof mark, error) : tsx_out_of_memory(error);
   if (code == TSR_OK) {
     memcpy(f.bytes, mark, f.size = sizeof mark);
     code = add_chunk(&f, "IHDR", header, sizeof header, error);
-    if (code == TSR_OK && pixels.colours) code = add_chunk(&f, "PLTE", pixels.palette, 3 * pixels.colours, error);
-    if (code == TSR_OK && pixels.alphas) code = add_chunk(&f, "tRNS", pixels.alpha, pixels.alphas, error);
-    if (code == TSR_OK) code = png_add_rows(&f, picture, &pixels, numbers, line, error);
-    if (code == TSR_OK) code = add_chunk(&f, "IEND", NULL, 0, error);
-    deflateEnd(&f.stream);
   }
-  sqlite3_free(line);
-  sqlite3_free(numbers);
+  if (code == TSR_OK && pixels.colours) code = add_chunk(&f, "PLTE", pixels.palette, 3 * pixels.colours, error);
+  if (code == TSR_OK && pixels.alphas) code = add_chunk(&f, "tRNS", pixels.alpha, pixels.alphas, error);
+  if (code == TSR_OK) code = png_add_rows(&f, &rows, error);
+  if (code == TSR_OK) code = add_chunk(&f, "IEND", NULL, 0, error);
+  sqlite3_free(lines);
+  sqlite3_free(rows.numbers);
   if (code < 0) sqlite3_free(f.bytes);
   else *bytes = f.bytes, *size = f.size;
   return code;

@@ -38,7 +38,7 @@ typedef struct tsx_png_picture {
 } tsx_png_picture;
 
 /* Encodes a picture as a PNG file: with a palette if it has at most 256 colours, else as RGB or RGBA. `row` is called
- * once for each row, from the top down. The caller frees *file with sqlite3_free. Returns TSR_TOOBIG if the file would
+ * for each row from the top down, after some calls for a sample. The caller frees *file with sqlite3_free. Returns TSR_TOOBIG if the file would
  * be larger than `limit` bytes. */
 int tsx_png_encode(const tsx_png_picture *picture, uint64_t limit, uint8_t **file, uint64_t *size, tsr_error *error);
 

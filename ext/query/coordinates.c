@@ -322,6 +322,7 @@ static int axis_evaluate(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   }
   int code = axis_prepare(query, axis, &state, &rows, &statement, error);
   if (code == TSR_OK) code = axis_fill(query, axis, statement, error);
+  if (code == TSR_OK) tsr_environment_count_coordinates(query->connection->environment, axis->count);
   sqlite3_finalize(statement);
   return code;
 }

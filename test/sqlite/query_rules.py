@@ -412,6 +412,23 @@ def test_the_negative_of_zero_is_zero():
     db.close()
 
 
+def test_counters_say_who_evaluated_what():
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT day/4 AS part, lat, count(*) AS n, avg(temp) AS mean FROM t WHERE lat%2 = 0 AND temp + n > 0 GROUP BY 1, 2)")
+
+    def counted(sql):
+        db.query("SELECT tessera_reset_stats()")
+        db.query(sql)
+        stats = dict(db.query("SELECT name, value FROM tessera_stats"))
+        return tuple(stats[name] for name in ("coordinates_evaluated", "cells_computed", "groups_made"))
+    same(counted("SELECT * FROM q"), (46, 600, 30), "40 days and 6 latitudes; 40 x 3 x 5 cells; 10 x 3 groups")
+    same(counted("SELECT * FROM q WHERE part = 2"), (46, 60, 3), "a comparison of the statement around leaves coordinates out")
+    same(counted("EXPLAIN QUERY PLAN SELECT * FROM q"), (0, 0, 0), "nothing is evaluated for a plan")
+    db.close()
+
+
 def test_conditions_with_or_find_each_group():
     """SQLite may answer OR by several scans, and takes rows of equal rowids for one row."""
     if absent():
