@@ -508,6 +508,41 @@ TSR_API uint64_t tsr_aggregate_count(const tsr_aggregate *aggregate);
 /* Gives group number `index`; groups are in the order of their keys. */
 TSR_API void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_row *row);
 
+/* ---- Dimension labels: the coordinates of a dimension by other values --------------------------------------------- */
+
+/* The values of a dimension label, held in memory: they rise or fall strictly along the dimension. A cell of the index
+ * is one value; cells are numbered from the first written value on. Values that were never written or are NaN, NaT or
+ * null have no order: searches do not find them. */
+typedef struct tsr_label_index tsr_label_index;
+/* Opens the array of label number `label` of a schema of `array`, with that array's key, and reads none of its values.
+ * memory_bytes limits the values (0: no limit). The index is independent of `array` from then on; the caller closes it
+ * before the environment. TSR_CORRUPT: the label's array cannot hold its values; TSR_NOT_FOUND: it is missing;
+ * TSR_UNSUPPORTED: it lies outside of the array, or its values have no order. */
+TSR_API int tsr_label_open(tsr_array *array, const tsr_schema *schema, uint32_t label, uint64_t memory_bytes,
+                           tsr_label_index **index, tsr_error *error);
+TSR_API void tsr_label_close(tsr_label_index *index);
+/* Returns the attribute that has the values. Borrowed until the index is closed, as all below until tsr_label_read. */
+TSR_API const tsr_field *tsr_label_field(const tsr_label_index *index);
+/* Lets the index show the values that were written between two times, inclusive. Reads them only if they are others than
+ * those of the last call. TSR_CORRUPT: they do not rise or fall as the label's array promises. After an error the index
+ * has no values. */
+TSR_API int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
+TSR_API const tsr_column *tsr_label_cells(const tsr_label_index *index);
+/* Gives the cell of a coordinate, which is one value of the dimension's datatype. Returns false if the coordinate has no
+ * value. */
+TSR_API bool tsr_label_cell(const tsr_label_index *index, const void *coordinate, uint64_t *cell);
+/* Writes the coordinate of a cell. */
+TSR_API void tsr_label_coordinate(const tsr_label_index *index, uint64_t cell, uint8_t coordinate[8]);
+/* Gives the intervals of coordinates whose values lie in the ranges, at most `limit` (TSR_RANGE if there are more). An
+ * interval may contain coordinates without a value. */
+TSR_API int tsr_label_find(const tsr_label_index *index, const tsr_ranges *ranges, uint64_t limit,
+                           tsr_interval *intervals, uint64_t *count, tsr_error *error);
+/* Gives the cell whose value is nearest to `value` (`size` bytes if it is a text): the same value, else by `side` the
+ * next smaller one (-1), the nearer one (0; of two equally near ones that with the lower coordinate) or the next greater
+ * one (1). Returns 1; 0 if there is none. TSR_MISMATCH: side is 0 and the values are texts. */
+TSR_API int tsr_label_nearest(const tsr_label_index *index, const void *value, uint64_t size, int side, uint64_t *cell,
+                              tsr_error *error);
+
 /* ---- Downsampling: two dimensions as a picture ------------------------------------------------------------------- */
 
 /* A box as a grid of places, each the mean of its cells, computed batch by batch and in parallel. A dimension of n

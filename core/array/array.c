@@ -104,7 +104,7 @@ static int host_path(const tsr_environment *environment, const tsr_scheme *schem
   tsr_memory *memory = (tsr_memory *)&environment->memory;
   char *copy;
   TSR_TRY(TSR_ALLOC_RAW(memory, strlen(text) + 1, &copy, error));
-  int rc = tsr__store_host_open(memory, scheme->host, scheme->argument, text, store, error);
+  int rc = tsr__store_host_open(memory, scheme->host, scheme->argument, text, NULL, store, error);
   if (rc < 0) {
     tsr__free(copy);
     return rc;
@@ -161,6 +161,25 @@ int tsr_array_open(tsr_environment *environment, const char *path, const tsr_arr
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
   int rc = tsr__array_open_store(environment, store, directory, options, array, error);
   tsr__free(directory);
+  return rc;
+}
+
+int tsr__array_open_below(const tsr_array *array, const char *below, tsr_array **out, tsr_error *error) {
+  tsr_environment *environment = array->environment;
+  const tsr_array_options options = {.key = tsr__array_key(array), .threads = array->threads};
+  const tsr_scheme *scheme = tsr__environment_scheme(environment, array->path);
+  tsr_buffer full = {.memory = &environment->memory};
+  char *path = NULL;
+  tsr_store *store;
+  if (!*below || !tsr__store_path_valid(below))
+    return tsr__fail(error, TSR_PERM, "array %s: '%s' is not a path within the array", array->path, below);
+  int rc = tsr__buffer_printf(&full, error, "%s/%s%c", array->path, below, 0);
+  if (rc >= 0 && scheme)
+    rc = tsr__store_host_open(&environment->memory, scheme->host, scheme->argument, array->path, below, &store, error);
+  else if (rc >= 0) rc = tsr__path_open(environment, "array", (const char *)full.data, &path, &store, error);
+  if (rc >= 0) rc = tsr__array_open_store(environment, store, (const char *)full.data, &options, out, error);
+  tsr__buffer_release(&full);
+  tsr__free(path);
   return rc;
 }
 

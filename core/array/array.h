@@ -82,7 +82,8 @@ struct tsr_array {
   tsr_registry registry;
   tsr_open_files open_files;
   tsr_array_snapshots snapshots;
-  uint64_t opened; /* tsr__moment at which it was opened, until somebody uses the schemas that were listed then; else 0 */
+  uint64_t
+      opened; /* tsr__moment at which it was opened, until somebody uses the schemas that were listed then; else 0 */
   char settled[TSR_COMMIT_PATH]; /* the last commit that a writer of this array has published, and that has no marker */
 };
 
@@ -105,6 +106,10 @@ int tsr__directory_open(tsr_environment *environment, const char *directory, tsr
  * messages and to identify the array's rowids. */
 int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
                           const tsr_array_options *options, tsr_array **array, tsr_error *error);
+
+/* Opens the array in a directory below an open array, with that array's key: a dimension label's. `below` is the
+ * directory's path within the array. The caller closes *out by tsr_array_close. */
+int tsr__array_open_below(const tsr_array *array, const char *below, tsr_array **out, tsr_error *error);
 
 /* Gives the schema in the schema file `name`, loading it the first time. The schema is borrowed until the array is
  * closed. */

@@ -106,7 +106,7 @@ static int store_wrap(const tsr_store *store, const char *path, int rc, tsr_erro
   return rc;
 }
 
-static bool path_valid(const char *path) {
+bool tsr__store_path_valid(const char *path) {
   if (!*path) return true;
   for (;;) {
     size_t length = strcspn(path, "/");
@@ -117,7 +117,7 @@ static bool path_valid(const char *path) {
 }
 
 static int check_path(const tsr_store *store, const char *path, tsr_error *error) {
-  if (path_valid(path)) return TSR_OK;
+  if (tsr__store_path_valid(path)) return TSR_OK;
   int rc = tsr__fail(error, TSR_PERM, "'%s' is not a path within an array: parts may not be empty, '.' or '..'", path);
   return store_wrap(store, "", rc, error);
 }
@@ -159,7 +159,7 @@ void tsr__store_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count)
   if (!store->methods->expect || count == 0) return;
   for (uint64_t i = 0; i < count; i++) {
     uint64_t end;
-    if (!*wishes[i].path || !path_valid(wishes[i].path)) return;
+    if (!*wishes[i].path || !tsr__store_path_valid(wishes[i].path)) return;
     if (!wishes[i].tail && wishes[i].size != TSR_WHOLE && !tsr__add(wishes[i].offset, wishes[i].size, &end)) return;
   }
   store->methods->expect(store, wishes, count);

@@ -151,6 +151,9 @@ typedef struct tsr_path {
 /* Returns "DIRECTORY/NAME" followed by the suffix. The directory may be "" or end in '/'. */
 tsr_path tsr__path_of(const char *directory, const char *name, const char *suffix);
 
+/* Returns true if a path may be passed to the functions below. */
+bool tsr__store_path_valid(const char *path);
+
 /* ---- For the kinds of stores ----------------------------------------------------------------- */
 
 /* Allocates a zeroed structure of `size` bytes that begins with a tsr_store, and sets methods, memory and name. The

@@ -131,7 +131,7 @@ static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const c
 static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
   char name[128];
   if (w->runs.scratch.host && !w->runs.scratch.store)
-    TSR_TRY(tsr__store_host_open(&w->array->memory, w->runs.scratch.host, w->runs.scratch.argument, "scratch",
+    TSR_TRY(tsr__store_host_open(&w->array->memory, w->runs.scratch.host, w->runs.scratch.argument, "scratch", NULL,
                                  &w->runs.scratch.store, error));
   TSR_TRY(tsr__provisional_directory(w, w->runs.scratch.store, name, error));
   TSR_TRY(tsr__array_fragment_new(w->array, name, fragment, error));

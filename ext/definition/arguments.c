@@ -218,6 +218,7 @@ const char *tsx_option_word(tsx_option option) { return option_words[option]; }
 static int set_option(tsx_option which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
   const char *word = option_words[which];
   int64_t v = 0;
+  bool yes = false;
   int code = TSR_OK;
   switch (which) {
   case TSX_OPTION_AS_OF: options->has_as_of = true; return parse_time(word, text, quoted, &options->as_of, error);
@@ -231,6 +232,10 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
   case TSX_OPTION_ENUMS: return parse_choice(word, text, "label", "code", &options->enums_code, error);
   case TSX_OPTION_UINT64: return parse_choice(word, text, "text", "signed", &options->uint64_signed, error);
   case TSX_OPTION_ON_CONFLICT: return parse_choice(word, text, "replace", "abort", &options->conflict_abort, error);
+  case TSX_OPTION_LABELS:
+    code = parse_choice(word, text, "no", "yes", &yes, error);
+    options->labels = yes ? TSX_LABELS_SHOWN : TSX_LABELS_NONE;
+    return code;
   case TSX_OPTION_COLUMNS: return parse_columns(text, options, error);
   case TSX_OPTION_CACHE_MB:
     code = arguments_parse_integer(word, text, 0, (int64_t)1 << 40, &v, error);

@@ -20,6 +20,7 @@
   X(CACHE_MB, cache_mb)                                                                                                \
   X(COLUMNS, columns)                                                                                                  \
   X(MEMORY_MB, memory_mb)                                                                                              \
+  X(LABELS, labels)                                                                                                    \
   X(ON_CONFLICT, on_conflict)                                                                                          \
   X(THREADS, threads)
 /* X(NAME, word): the options of a new array. */
@@ -44,12 +45,19 @@ typedef enum tsx_option {
 
 const char *tsx_option_word(tsx_option option); /* the word that users write */
 
+typedef enum tsx_labels_shown { /* columns of dimension labels */
+                                TSX_LABELS_HIDDEN, /* not in SELECT * */
+                                TSX_LABELS_SHOWN,
+                                TSX_LABELS_NONE
+} tsx_labels_shown;
+
 typedef struct tsx_options {
   char *path; /* as the user wrote it, without quotes; NULL: the array lives in the database */
   bool has_as_of, has_since;
   uint64_t as_of, since; /* milliseconds since 1970 */
   char *key_file;
   bool fill_unwritten, datetimes_integer, vectors_blob, enums_code, uint64_signed, conflict_abort;
+  tsx_labels_shown labels;
   uint64_t cache_bytes, memory_bytes;
   unsigned threads; /* 0: not given */
   char **columns; /* the names of the option `columns`, or NULL */

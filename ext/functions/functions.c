@@ -19,6 +19,7 @@
 #include "functions/functions_copy.h"
 #include "functions/functions_database.h"
 #include "functions/functions_maintain.h"
+#include "functions/nearest.h"
 #include "functions/npy.h"
 #include "functions/overviews.h"
 #include "functions/picture.h"
@@ -133,6 +134,9 @@ static const function functions[] = {
     {"tessera_add_member", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_member},
     {"tessera_remove_member", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_remove_member},
     {"tessera_drop_array", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop_array},
+    {"tessera_nearest", 3, SQLITE_UTF8, tsx_nearest},
+    {"tessera_nearest", 4, SQLITE_UTF8, tsx_nearest},
+    {"tessera_nearest", 5, SQLITE_UTF8, tsx_nearest},
     {"tessera_npy", 2, SQLITE_UTF8, tsx_npy},
     {"tessera_npy", 3, SQLITE_UTF8, tsx_npy},
     {"tessera_png", 2, SQLITE_UTF8, tsx_png},

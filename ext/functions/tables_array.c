@@ -208,7 +208,18 @@ static int schema_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_ope
 
 static int schema_next(tsx_scan *scan, tsr_error *error) {
   const table_array_inside *in = scan->state;
-  return scan->row < (sqlite3_int64)table_array_field_count(in->schema);
+  return scan->row < (sqlite3_int64)table_array_field_count(in->schema) + in->schema->label_count;
+}
+
+/* Shows a dimension label: its name, role and datatype. */
+static int label_column(const tsr_label *label, sqlite3_context *context, int column, tsr_error *error) {
+  if (column == SCHEMA_ROLE) tsx_result_text(context, "label");
+  if (column == SCHEMA_DATATYPE) tsx_result_text(context, tsr_datatype_name(label->datatype));
+  if (column != SCHEMA_NAME) return TSR_OK;
+  char *name = tsx_name_text(label->name);
+  if (!name) return tsx_out_of_memory(error);
+  sqlite3_result_text(context, name, -1, sqlite3_free);
+  return TSR_OK;
 }
 
 static void result_extent(sqlite3_context *context, const table_array_inside *in, const tsr_field *field) {
@@ -248,6 +259,8 @@ static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, t
   uint32_t number = (uint32_t)(scan->row - 1);
   const tsr_field *field = &in->schema->fields[number];
   char *name;
+  if (number >= table_array_field_count(in->schema))
+    return label_column(&in->schema->labels[number - table_array_field_count(in->schema)], context, column, error);
   switch (column) {
   case SCHEMA_NAME: tsx_result_text(context, in->names[number]); break;
   case SCHEMA_ROLE: tsx_result_text(context, field->is_dimension ? "dimension" : "attribute"); break;

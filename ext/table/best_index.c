@@ -8,12 +8,13 @@
  *   order  = " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } [ " DISTINCT" ]
  *   term   = column operator [ " COLLATE NOCASE" ] [ " OR NUMERIC" ] [ " PLAINLY" ]
  *   limit  = " LIMIT" [ " OFFSET" [ " SKIPPED" ] ]
- *   column = a plain word, or any name in double quotes, with double quotes in it doubled; "#0" and "#1" are as_of and
+ *   column = name | name "(" name ")"
+ *   name   = a plain word, or any name in double quotes, with double quotes in it doubled; "#0" and "#1" are as_of and
  *            since in a plan that was made while the array, and so the names of its columns, were missing
  *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?" | "<>?" | " IS NOT ?" | " IS NULL" |
  *            " IS NOT NULL"
  *
- * The first part of the text has no blank before it. Term n takes argument n of xFilter; LIMIT and OFFSET take the last
+ * "y(lat)" is the dimension label lat of the dimension y. The first part of the text has no blank before it. Term n takes argument n of xFilter; LIMIT and OFFSET take the last
  * ones. The argument of " IN ?" is a list (sqlite3_vtab_in_first). " IS NULL" and " IS NOT NULL" have an argument, too,
  * which means nothing.
  *
@@ -46,6 +47,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
+#include "table/label_columns.h"
 #include "table/module.h"
 #include "table/open_array.h"
 
@@ -82,6 +84,23 @@ static void best_index_append_name(sqlite3_str *out, const char *name) {
   sqlite3_str_appendf(out, best_index_is_plain(name) ? "%w" : "\"%w\"", name);
 }
 
+/* Returns the name of a label's dimension, as the schema has it: the table need not show the dimension. */
+static const char *dimension_of(const tsx_table *table, const tsx_label_column *label) {
+  return table->schema->fields[label->dimension].name;
+}
+
+static void append_column(const tsx_table *table, int column, sqlite3_str *out) {
+  const tsx_label_column *label = tsx_label_column_at(table, column);
+  if (!label) {
+    best_index_append_name(out, column_name(table, column));
+    return;
+  }
+  best_index_append_name(out, dimension_of(table, label));
+  sqlite3_str_appendchar(out, 1, '(');
+  best_index_append_name(out, label->name);
+  sqlite3_str_appendchar(out, 1, ')');
+}
+
 /* Returns the plan as text for idxStr, from sqlite3_malloc, or NULL if there is no memory. */
 static char *encode_access(const tsx_table *table, const tsx_access *access) {
   sqlite3_str *out = sqlite3_str_new(NULL);
@@ -89,7 +108,7 @@ static char *encode_access(const tsx_table *table, const tsx_access *access) {
     const tsx_term *term = &access->terms[i];
     if (i) sqlite3_str_appendall(out, " AND ");
     if (!table->array) sqlite3_str_appendf(out, "#%d", term->column - tsx_table_visible_columns(table));
-    else best_index_append_name(out, column_name(table, term->column));
+    else append_column(table, term->column, out);
     sqlite3_str_appendall(out, operators[term->op]);
     if (term->nocase) sqlite3_str_appendall(out, " COLLATE NOCASE");
     if (term->numeric) sqlite3_str_appendall(out, " OR NUMERIC");
@@ -137,6 +156,12 @@ static const char *read_name(const tsx_table *table, const char *p, int *column)
   if (*p == '#' && (p[1] == '0' || p[1] == '1')) {
     *column = TSX_AS_OF(table) + (p[1] - '0');
     return p + 2;
+  }
+  for (uint32_t i = 0; i < table->label_count; i++) {
+    const char *end = match_name(p, dimension_of(table, &table->labels[i]));
+    if (!end || *end != '(' || !(end = match_name(end + 1, table->labels[i].name)) || *end != ')') continue;
+    *column = TSX_WRITTEN_AT(table) + 1 + (int)i;
+    return end + 1;
   }
   for (int i = 0; i <= TSX_WRITTEN_AT(table); i++) {
     const char *end = match_name(p, column_name(table, i));
@@ -350,6 +375,31 @@ static void best_index_choose_field(choice *c, int i) {
   c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
 }
 
+/* Takes a comparison with a dimension label. Its ranges may contain coordinates without a label, so SQLite tests it
+ * again. */
+static void choose_label(choice *c, int i, const tsx_label_column *label) {
+  const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
+  const tsx_column *column = &label->column;
+  int op = op_of(constraint->op);
+  if (!constraint->usable || op < 0 || op > TSX_IS || c->access.count == TSX_TERMS_MAX || !tsx_ranges_possible(column))
+    return;
+  const bool text = column->form == TSX_TEXT || column->form == TSX_DATETIME;
+  const bool own_comparison = tsx_has_own_comparison(column);
+  if ((text || own_comparison) && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) return;
+  sqlite3_value *right = NULL;
+  if (op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1)) {
+    sqlite3_vtab_in(c->info, i, 1);
+    op = TSX_IN;
+  } else if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK) {
+    right = NULL;
+  }
+  const bool numeric = text && !right && (op == TSX_LT || op == TSX_LE);
+  if (own_comparison && numeric && label->field.datatype == TSR_DATETIME_YEAR) return;
+  best_index_take(c, i, constraint->iColumn, (tsx_op)op, right, false);
+  c->access.terms[c->access.count - 1].plainly = own_comparison;
+  c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
+}
+
 static unsigned how_of(const choice *c, uint32_t term) {
   return tsx_connection_text(c->table->connection) | (c->access.terms[term].plainly ? TSX_PLAINLY : 0);
 }
@@ -379,10 +429,11 @@ static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *te
 
 /* Returns how many different values a dimension may have within the box, or `rows` if that is less or the number is not
  * known. */
-static double count_values(const tsx_column *column, const tsr_interval *box, double rows) {
-  uint64_t size = tsr_datatype_size(column->description->datatype);
+static double count_values(const tsr_field *dimension, const tsr_interval *box, double rows) {
+  const tsr_kind kind = tsr_datatype_kind(dimension->datatype);
+  uint64_t size = tsr_datatype_size(dimension->datatype);
   double spread = rows;
-  if (box && column->form != TSX_TEXT && column->form != TSX_FLOAT32 && column->form != TSX_FLOAT64) {
+  if (box && dimension->values_per_cell != TSR_VARIABLE && kind != TSR_KIND_FLOAT) {
     uint64_t low = 0, high = 0;
     memcpy(&low, box->low, size);
     memcpy(&high, box->high, size);
@@ -476,13 +527,16 @@ static cost estimate(choice *c) {
   if (tsr_snapshot_non_empty_domain(state.core, &box, &error) <= 0) box = NULL;
   result = (cost){excludes_unwritten(c) ? estimate.written : estimate.rows, estimate.cells};
   for (uint32_t i = 0; i < c->access.count; i++) {
-    if (c->access.terms[i].column >= (int)table->column_count || known[i]) continue;
-    const tsx_column *column = &table->columns[c->access.terms[i].column];
-    if (!column->description->is_dimension) { /* fewer rows, but the same tiles are decoded */
+    const tsx_label_column *label = tsx_label_column_at(table, c->access.terms[i].column);
+    if ((!label && c->access.terms[i].column >= (int)table->column_count) || known[i]) continue;
+    const tsx_column *column = label ? &label->column : &table->columns[c->access.terms[i].column];
+    if (!label && !column->description->is_dimension) { /* fewer rows, but the same tiles are decoded */
       result.rows *= selectivity(c->access.terms[i].op);
       continue;
     }
-    double share = 0.25, wide = count_values(column, box ? &box[column->field] : NULL, estimate.rows + 1);
+    const tsr_field *dimension = &table->schema->fields[label ? label->dimension : column->field];
+    const tsr_interval *side = box ? &box[label ? label->dimension : column->field] : NULL;
+    double share = 0.25, wide = count_values(dimension, side, estimate.rows + 1);
     if (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) share = 1 / wide;
     if (c->access.terms[i].op == TSX_IN) share = wide > 10 ? 10 / wide : 1;
     result.rows *= share;
@@ -567,7 +621,7 @@ static void choose_distinct(choice *c) {
   if (distinct < 2 || ordered_count == 0 || sqlite3_libversion_number() < ROWID_CONSIDERED) return;
   for (int i = 0; i < info->nConstraint; i++)
     if (info->aConstraint[i].iColumn < 0) return;
-  for (int column = 0; column <= TSX_WRITTEN_AT(table); column++) {
+  for (int column = 0; column <= TSX_WRITTEN_AT(table) + (int)table->label_count; column++) {
     if (!is_used(c, column)) continue;
     if (column > 62) return; /* one bit of colUsed stands for all columns from 63 on */
     if (column >= (int)table->column_count && column < TSX_WRITTEN_AT(table) &&
@@ -680,6 +734,10 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     int column = info->aConstraint[i].iColumn;
     if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension)
       best_index_choose_field(&c, i);
+  }
+  for (int i = 0; i < info->nConstraint && !missing; i++) {
+    const tsx_label_column *label = tsx_label_column_at(table, info->aConstraint[i].iColumn);
+    if (label) choose_label(&c, i, label);
   }
   for (int i = 0; i < info->nConstraint; i++) { /* attributes last, because a plan can do without them best */
     int column = info->aConstraint[i].iColumn;

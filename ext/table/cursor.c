@@ -18,6 +18,7 @@
 #include "values/compare_times.h"
 #include "values/labels.h"
 #include "table/best_index.h"
+#include "table/label_columns.h"
 #include "table/module.h"
 #include "table/transaction.h"
 #include "table/update.h"
@@ -41,6 +42,11 @@ typedef struct cursor_state { /* the state of the array that the cursor reads */
    * more has been written; else NULL */
   tsx_snapshot *opened;
 } cursor_state;
+
+typedef struct cursor_labels { /* by label column */
+  tsx_label_state **states; /* NULL until the cursor needs the label */
+  const tsr_column **coordinates; /* of the present batch; NULL until xColumn needs them */
+} cursor_labels;
 
 typedef struct cursor_dropped { /* attributes that the array has no more (find_dropped) */
   bool *columns; /* for each column: its attribute was dropped */
@@ -79,6 +85,7 @@ typedef struct tsx_cursor {
   cursor_position position;
   cursor_state state;
   cursor_dropped dropped;
+  cursor_labels labels;
   bool *fields; /* fields that the statement has used: the reader decodes them ahead */
   uint64_t number; /* among the table's cursors */
   cursor_plan plan;
@@ -90,15 +97,18 @@ static int cursor_fail(array_cursor *c, const tsr_error *error) { return tsx_vta
 
 static int cursor_make(const tsx_table *table, array_cursor **out) {
   uint32_t dimensions = table->schema->dimension_count, fields = dimensions + table->schema->attribute_count;
-  uint64_t columns = table->column_count + 1;
-  uint64_t more = dimensions * sizeof(tsr_ranges) + columns * (sizeof(batch_column) + 1) + fields;
+  uint64_t columns = table->column_count + 1, labels = table->label_count;
+  uint64_t more =
+      dimensions * sizeof(tsr_ranges) + columns * (sizeof(batch_column) + 1) + labels * 2 * sizeof(void *) + fields;
   array_cursor *c = sqlite3_malloc64(sizeof(array_cursor) + more);
   if (!c) return SQLITE_NOMEM;
   memset(c, 0, offsetof(array_cursor, request.lists));
   memset(c + 1, 0, more);
   c->request.dimensions = (tsr_ranges *)(c + 1);
   c->position.columns = (batch_column *)(c->request.dimensions + dimensions);
-  c->dropped.columns = (bool *)(c->position.columns + columns);
+  c->labels.states = (tsx_label_state **)(c->position.columns + columns);
+  c->labels.coordinates = (const tsr_column **)(c->labels.states + labels);
+  c->dropped.columns = (bool *)(c->labels.coordinates + labels);
   c->fields = c->dropped.columns + columns;
   *out = c;
   return SQLITE_OK;
@@ -183,6 +193,14 @@ static bool may_become_idle(const array_cursor *c) {
   return true;
 }
 
+static void release_labels(array_cursor *c) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  for (uint32_t i = 0; i < table->label_count; i++) {
+    tsx_label_state_release(c->labels.states[i]);
+    c->labels.states[i] = NULL;
+  }
+}
+
 void tsx_cursor_forget_tiles(tsx_table *table) {
   if (table->cursors.idle && table->cursors.idle->reader) (void)tsr_reader_rest(table->cursors.idle->reader, true);
 }
@@ -192,6 +210,7 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   tsx_table *table = (tsx_table *)base->pVtab;
   count_rows(c);
   clear_request(c);
+  release_labels(c);
   tsx_update_scanned(table, c->number);
   const bool becomes_idle = may_become_idle(c);
   tsx_snapshot_release(c->state.snapshot);
@@ -353,9 +372,8 @@ static int take_decimals(array_cursor *c, uint32_t term, tsx_op op, const tsx_co
 }
 
 /* Makes the ranges of a term, of which sets[term] is the union. */
-static int take_set(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
+static int take_set(array_cursor *c, uint32_t term, const tsx_column *column, tsx_op op, sqlite3_value *value) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  const tsx_column *column = &table->columns[c->plan.access.terms[term].column];
   tsr_ranges *set = &c->request.sets[term];
   const bool nocase = c->plan.access.terms[term].nocase;
   const unsigned how = tsx_connection_text(table->connection) | (c->plan.access.terms[term].plainly ? TSX_PLAINLY : 0);
@@ -380,14 +398,75 @@ static int take_set(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *va
   return SQLITE_OK;
 }
 
-static int take_dimension(array_cursor *c, uint32_t term, sqlite3_value *value) {
-  tsx_table *table = (tsx_table *)c->base.pVtab;
-  tsr_ranges *first = &c->request.dimensions[table->columns[c->plan.access.terms[term].column].field];
-  int code = take_set(c, term, c->plan.access.terms[term].op, value);
-  if (code != SQLITE_OK) return code;
+/* Lets a term's ranges restrict a dimension, besides those of other terms. */
+static void restrict_dimension(array_cursor *c, uint32_t term, uint32_t dimension) {
+  tsr_ranges *first = &c->request.dimensions[dimension];
   c->request.sets[term].also = first->also;
   first->also = &c->request.sets[term];
+}
+
+static int take_dimension(array_cursor *c, uint32_t term, sqlite3_value *value) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  const tsx_column *column = &table->columns[c->plan.access.terms[term].column];
+  int code = take_set(c, term, column, c->plan.access.terms[term].op, value);
+  if (code == SQLITE_OK) restrict_dimension(c, term, column->field);
+  return code;
+}
+
+/* Finds the label's values in the state that the cursor reads. */
+static int take_label_state(array_cursor *c, tsx_label_column *label) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
+  tsx_label_state **state = &c->labels.states[label - table->labels];
+  const tsx_snapshot *shown = c->state.snapshot;
+  tsr_error error;
+  tsx_error_init(&error);
+  if (*state && (*state)->since == shown->since && (*state)->as_of == shown->as_of) return SQLITE_OK;
+  tsx_label_state_release(*state);
+  *state = NULL;
+  if (tsx_label_state_take(table, label, shown->since, shown->as_of, state, &error) < 0) return cursor_fail(c, &error);
   return SQLITE_OK;
+}
+
+/* Replaces the ranges of a label's values by the intervals of its dimension that have such values. */
+static int find_coordinates(array_cursor *c, uint32_t term, const tsr_label_index *index) {
+  tsr_ranges *set = &c->request.sets[term];
+  in_list found = {0};
+  uint64_t count = 0;
+  tsr_error error;
+  tsx_error_init(&error);
+  tsr_interval *intervals = sqlite3_malloc64((set->count + 1) * sizeof *intervals);
+  bool enough = intervals != NULL;
+  if (enough && tsr_label_find(index, set, set->count + 1, intervals, &count, &error) < 0) {
+    sqlite3_free(intervals);
+    return cursor_fail(c, &error);
+  }
+  for (uint64_t i = 0; i < count && enough; i++) {
+    uint8_t *copy = list_reserve(&found) ? sqlite3_malloc(16) : NULL;
+    enough = copy != NULL;
+    if (!enough) break;
+    memcpy(copy, intervals[i].low, 8);
+    memcpy(copy + 8, intervals[i].high, 8);
+    found.values[found.count] = copy;
+    found.ranges[found.count++] = (tsr_range){.low = copy, .high = copy + 8};
+  }
+  sqlite3_free(intervals);
+  clear_list(&c->request.lists[term]);
+  c->request.lists[term] = found;
+  *set = (tsr_ranges){.ranges = found.ranges, .count = found.count};
+  return enough ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+/* Takes a term on a dimension label: the values that satisfy it become ranges of the dimension. */
+static int cursor_take_label(array_cursor *c, uint32_t term, tsx_label_column *label, sqlite3_value *value) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  const tsx_op op = c->plan.access.terms[term].op;
+  if (op == TSX_IS && sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK; /* SQLite tests it */
+  int code = take_label_state(c, label);
+  if (code == SQLITE_OK) code = take_set(c, term, &label->column, op, value);
+  if (code != SQLITE_OK || c->request.sets[term].all) return code;
+  code = find_coordinates(c, term, c->labels.states[label - table->labels]->index);
+  if (code == SQLITE_OK) restrict_dimension(c, term, label->dimension);
+  return code;
 }
 
 /* Takes a term on an attribute as a predicate. All ranges of one attribute become one predicate. */
@@ -415,7 +494,7 @@ static int take_attribute(array_cursor *c, uint32_t term, sqlite3_value *value, 
     r->predicates[r->predicate_count++] = p;
     return SQLITE_OK;
   }
-  int code = take_set(c, term, op, value);
+  int code = take_set(c, term, column, op, value);
   if (code != SQLITE_OK) return code;
   if (r->sets[term].all) return SQLITE_OK; /* the term excludes nothing, not even null: no predicate */
   for (uint32_t i = 0; i < r->predicate_count && !p.negated; i++)
@@ -438,7 +517,7 @@ static int take_times(array_cursor *c, sqlite3_value **values, uint64_t *since, 
     int code = SQLITE_OK;
     if (column == TSX_AS_OF(table)) code = cursor_take_time(c, 0, values[i], as_of);
     else if (column == TSX_SINCE(table)) code = cursor_take_time(c, 1, values[i], since);
-    else if (column >= (int)table->column_count)
+    else if (column >= (int)table->column_count && !tsx_label_column_at(table, column))
       code = tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the plan names a column that is not a field", table->path);
     if (code != SQLITE_OK) return code;
   }
@@ -452,9 +531,11 @@ static int take_terms(array_cursor *c, sqlite3_value **values) {
   for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->request.dimensions[d] = (tsr_ranges){.all = true};
   for (uint32_t i = 0; i < c->plan.access.count; i++) {
     const int column = c->plan.access.terms[i].column;
-    if (column >= (int)table->column_count) continue;
-    const int code = table->columns[column].description->is_dimension ? take_dimension(c, i, values[i])
-                                                                      : take_attribute(c, i, values[i], utf16);
+    tsx_label_column *label = tsx_label_column_at(table, column);
+    if (column >= (int)table->column_count && !label) continue;
+    const int code = label                                              ? cursor_take_label(c, i, label, values[i])
+                     : table->columns[column].description->is_dimension ? take_dimension(c, i, values[i])
+                                                                        : take_attribute(c, i, values[i], utf16);
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;
@@ -516,6 +597,7 @@ static int cursor_advance(array_cursor *c) {
   p->skip = 0;
   p->requested = 0;
   memset(p->columns, 0, table->column_count * sizeof *p->columns);
+  memset(c->labels.coordinates, 0, table->label_count * sizeof *c->labels.coordinates);
   if (code <= 0) p->batch = NULL;
   return code < 0 ? cursor_fail(c, &error) : SQLITE_OK;
 }
@@ -679,9 +761,27 @@ static int take_column(array_cursor *c, int column) {
   return SQLITE_OK;
 }
 
+static int label_value(array_cursor *c, sqlite3_context *context, tsx_label_column *label) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  const uint32_t number = (uint32_t)(label - table->labels);
+  if (sqlite3_vtab_nochange(context)) return SQLITE_OK;
+  if (!c->labels.coordinates[number]) {
+    tsr_error error;
+    tsx_error_init(&error);
+    const int code = take_label_state(c, label);
+    if (code != SQLITE_OK) return code;
+    if (tsr_reader_column(c->reader, label->dimension, &c->labels.coordinates[number], &error) < 0)
+      return cursor_fail(c, &error);
+  }
+  tsx_label_result(context, label, c->labels.states[number], c->labels.coordinates[number], cell_index(&c->position));
+  return SQLITE_OK;
+}
+
 int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
   array_cursor *c = (array_cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
+  tsx_label_column *label = tsx_label_column_at(table, column);
+  if (label) return label_value(c, context, label);
   if (column >= (int)table->column_count) return hidden_column(c, context, column);
   if (sqlite3_vtab_nochange(context)) return SQLITE_OK; /* xUpdate keeps the cell's bytes */
   const batch_column *current = &c->position.columns[column];

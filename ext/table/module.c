@@ -28,6 +28,7 @@
 #include "table/cursor.h"
 #include "table/integrity.h"
 #include "table/journal.h"
+#include "table/label_columns.h"
 #include "table/postponed.h"
 #include "table/transaction.h"
 #include "table/update.h"
@@ -41,6 +42,7 @@ static bool name_taken(const tsx_table *table, uint32_t count, const char *name)
 }
 
 static void free_columns(tsx_table *table) {
+  tsx_label_columns_free(table);
   for (uint32_t i = 0; i < table->column_count; i++) sqlite3_free(table->columns[i].name);
   for (int i = 0; i < 3; i++) {
     sqlite3_free(table->declared.hidden[i]);
@@ -116,11 +118,13 @@ static int make_columns(tsx_table *table, tsr_error *error) {
   table->schema = table->declared.labels = schema;
   if ((code = keep_chosen(table, error)) < 0) return code;
   int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3;
-  if (table->column_count > (uint32_t)most)
+  if (table->options.labels != TSX_LABELS_NONE) most -= (int)schema->label_count;
+  if (most < 0 || table->column_count > (uint32_t)most)
     return tsx_fail(error, TSR_ERROR,
                     "%s has %u columns, SQLite shows at most %d: choose some with the option columns='a,b,c'",
                     table->path, table->column_count, most);
-  return name_hidden(table) ? TSR_OK : tsx_out_of_memory(error);
+  if (!name_hidden(table)) return tsx_out_of_memory(error);
+  return tsx_label_columns_make(table, error);
 }
 
 /* Makes the CREATE TABLE statement for sqlite3_declare_vtab. as_of and since are BLOB columns because these have no
@@ -133,8 +137,10 @@ static char *declaration(const tsx_table *table, bool not_null) {
   for (uint32_t i = 0; i < table->column_count; i++)
     sqlite3_str_appendf(out, "\"%w\" %s%s, ", table->columns[i].name, table->columns[i].declared,
                         not_null && tsx_column_never_null(&table->columns[i]) ? " NOT NULL" : "");
-  sqlite3_str_appendf(out, "\"%w\" BLOB HIDDEN, \"%w\" BLOB HIDDEN, \"%w\" INTEGER HIDDEN)", table->declared.hidden[0],
+  sqlite3_str_appendf(out, "\"%w\" BLOB HIDDEN, \"%w\" BLOB HIDDEN, \"%w\" INTEGER HIDDEN", table->declared.hidden[0],
                       table->declared.hidden[1], table->declared.hidden[2]);
+  tsx_label_columns_declare(table, out);
+  sqlite3_str_appendchar(out, 1, ')');
   return sqlite3_str_finish(out);
 }
 
@@ -251,8 +257,8 @@ static int module_open_array(tsx_table *table, bool create, tsr_error *error) {
   return code;
 }
 
-/* Without the array, the commas outside of quoted names in the declaration are counted; two of them are between hidden
- * columns and one is before these. */
+/* Without the array, the commas outside of quoted names in the declaration are counted up to the first hidden column:
+ * one stands before it, and one between any two columns before that. */
 int tsx_table_visible_columns(const tsx_table *table) {
   int commas = 0;
   bool quoted = false;
@@ -260,8 +266,9 @@ int tsx_table_visible_columns(const tsx_table *table) {
   for (const char *p = table->declared.declaration; *p; p++) {
     if (*p == '"') quoted = !quoted;
     else if (*p == ',' && !quoted) commas++;
+    else if (!quoted && !strncmp(p, " HIDDEN", 7)) return commas;
   }
-  return commas < 2 ? 0 : commas - 2;
+  return 0;
 }
 
 /* Gives a column the labels that its attribute has in a newer schema. The codes that had labels before keep them,

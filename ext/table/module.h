@@ -9,6 +9,7 @@
 #include "values/value.h"
 
 typedef struct tsx_changes tsx_changes;
+typedef struct tsx_label_column tsx_label_column;
 
 typedef struct tsx_table_columns { /* the columns that SQLite was told of */
   char *declaration; /* the CREATE TABLE statement */
@@ -41,13 +42,15 @@ typedef struct tsx_table {
   tsx_array *array; /* one reference; NULL if the array could not be opened */
   const tsr_schema *schema; /* whose fields the columns show; borrowed from the array */
   tsx_options options;
+  tsx_label_column *labels; /* of the array's dimension labels (label_columns.h) */
+  uint32_t label_count;
   tsx_table_columns declared;
   tsx_table_cursors cursors;
   tsx_table_commit commit;
   struct tsx_changes *changes; /* of statements that write the table (update.c), or NULL; owned */
 } tsx_table;
 
-/* Numbers of the hidden columns. */
+/* Numbers of the hidden columns. Those of labels come after them. */
 #define TSX_AS_OF(table)      ((int)(table)->column_count)
 #define TSX_SINCE(table)      ((int)(table)->column_count + 1)
 #define TSX_WRITTEN_AT(table) ((int)(table)->column_count + 2)

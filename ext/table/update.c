@@ -20,6 +20,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "values/json.h"
+#include "table/label_columns.h"
 #include "table/transaction.h"
 #include "table/value_in.h"
 
@@ -600,11 +601,12 @@ static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values,
     sqlite3_value *value = values[2 + c];
     if (!is_update && sqlite3_value_type(value) == SQLITE_NULL) continue;
     if (sqlite3_value_nochange(value)) continue;
+    const tsx_label_column *label = tsx_label_column_at(table, c);
     if (is_update && all_given(u, values + 2) &&
-        (c == TSX_WRITTEN_AT(table) || sqlite3_value_type(value) == SQLITE_NULL))
+        (label || c == TSX_WRITTEN_AT(table) || sqlite3_value_type(value) == SQLITE_NULL))
       continue; /* the present value, since SQLite does not say what is unchanged */
     return tsx_fail(error, TSR_ERROR, "%s: the column %s cannot be set", table->name,
-                    table->declared.hidden[c - (int)table->column_count]);
+                    label ? label->name : table->declared.hidden[c - (int)table->column_count]);
   }
   return TSR_OK;
 }

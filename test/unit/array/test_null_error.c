@@ -89,6 +89,26 @@ static void commit(bool is_dense, int32_t value) {
   tsr_writer_close(writer);
 }
 
+/* The array of a label of the dense array, whose values are a, b and so on. */
+static void make_label(const tsr_create_options *options) {
+  tsr_field two[2] = {int32_dimension("index", 0, 99, 10),
+                      {.name = "label", .datatype = TSR_ASCII, .values_per_cell = TSR_VARIABLE, .data_order = 1}};
+  const tsr_schema schema = {.dense = true, .capacity = 10, .dimension_count = 1, .attribute_count = 1, .fields = two};
+  static const int32_t index[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  static const uint64_t offsets[11] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  const tsr_column columns[2] = {{.values = index}, {.values = "abcdefghij", .offsets = offsets}};
+  const tsr_interval box = {.low = {0}, .high = {9}};
+  tsr_writer *writer = NULL;
+  ok(tsr_array_create(environment, within("dense/__labels/l0"), &schema, options, &error));
+  tsr_array *array = open_in("dense/__labels/l0");
+  ok(tsr_writer_open(array, &unsynced, &writer, &error));
+  ok(tsr_writer_append_box(writer, &box, false, columns, &error));
+  ok(tsr_writer_prepare(writer, &error));
+  ok(tsr_writer_publish(writer, &error));
+  tsr_writer_close(writer);
+  tsr_array_close(array);
+}
+
 static void make_world(void) {
   const tsr_create_options options = {.unsynced = true};
   snprintf(world, sizeof world, "%s/seed", top);
@@ -96,6 +116,7 @@ static void make_world(void) {
     const tsr_schema schema = make_schema(is_dense);
     ok(tsr_array_create(environment, within(is_dense ? "dense" : "sparse"), &schema, &options, &error));
   }
+  make_label(&options);
   sparse = open_in("sparse");
   dense = open_in("dense");
   for (int32_t i = 0; i < 2; i++) commit(false, 100 * i), commit(true, 100 * i);
@@ -524,6 +545,58 @@ CASE(tsr_downsample_open) {
   tsr_array_close(array);
 }
 
+/* The schema of the dense array as it would be if it had the label. */
+static const tsr_schema *labelled(void) {
+  static tsr_label label = {.name = "name", .uri = "__labels/l0", .relative = true, .datatype = TSR_ASCII};
+  static tsr_schema schema;
+  schema = *schema_of(dense);
+  schema.label_count = 1;
+  schema.labels = &label;
+  return &schema;
+}
+
+static tsr_label_index *index_of(bool read) {
+  tsr_label_index *index = NULL;
+  ok(tsr_label_open(dense, labelled(), 0, 0, &index, &error));
+  if (read) ok(tsr_label_read(index, 0, TSR_TIME_NOW, &error));
+  return index;
+}
+
+CASE(tsr_label_open) {
+  tsr_label_index *index = NULL;
+  TELL(tsr_label_open(dense, labelled(), wrong ? 9 : 0, 0, &index, e));
+  if (told >= 0) tsr_label_close(index);
+}
+
+CASE(tsr_label_read) {
+  tsr_label_index *index = index_of(false);
+  TELL(tsr_label_read(index, 0, TSR_TIME_NOW, e));
+  tsr_label_close(index);
+}
+
+CASE(tsr_label_find) {
+  tsr_label_index *index = index_of(true);
+  const tsr_range from_c = {.low = "c", .low_size = 1};
+  const tsr_ranges values = {.ranges = &from_c, .count = 1};
+  tsr_interval found;
+  uint64_t count;
+  TELL(tsr_label_find(index, &values, wrong ? 0 : 1, &found, &count, e));
+  if (told >= 0) {
+    assert_int_equal(count, 1);
+    assert_int_equal(found.low[0], 2);
+    assert_int_equal(found.high[0], 9);
+  }
+  tsr_label_close(index);
+}
+
+CASE(tsr_label_nearest) {
+  tsr_label_index *index = index_of(true);
+  uint64_t cell = 0;
+  TELL(tsr_label_nearest(index, "bb", 2, wrong ? 0 : 1, &cell, e));
+  if (told >= 0) assert_int_equal(cell, 2);
+  tsr_label_close(index);
+}
+
 CASE(tsr_partitions_open) {
   tsr_snapshot *snapshot = snapshot_of(sparse);
   tsr_partitions *partitions = NULL;
@@ -771,6 +844,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
   X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
+  X(tsr_label_open) X(tsr_label_read) X(tsr_label_find) X(tsr_label_nearest) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
   W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_disown) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_place_find) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \

@@ -1,0 +1,370 @@
+/* label_index.c: the values of a dimension label in memory, and searches in them.
+ *
+ * A dimension label gives each coordinate of a dimension a value: a latitude, a date, a name. The values are the only
+ * attribute of a dense array with one dimension, which lies in __labels below the labelled array. They rise or fall
+ * strictly along the dimension, so a range of values is one interval of coordinates, which a binary search finds.
+ *
+ * The index reads all values at once. It holds those from the first to the last written one; a value that was never
+ * written, or that is NaN, NaT or null, has no order and is found by its coordinate only.
+ */
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+#include "model/datatype.h"
+#include "model/domain.h"
+#include "array/array.h"
+#include "array/environment.h"
+
+struct tsr_label_index {
+  tsr_array *values; /* the label's array */
+  char *name; /* of the label */
+  const tsr_field *dimension, *field; /* of the label's array: its dimension, and the attribute with the values */
+  tsr_memory memory; /* pays for what follows */
+  tsr_snapshot *snapshot; /* the state that the index shows; NULL: none yet */
+  uint64_t first; /* coordinate of the first value: a number of the dimension's datatype, with its sign, as 64 bits */
+  uint64_t count; /* values, in `cells` */
+  tsr_column cells;
+  tsr_buffer bytes, offsets, validity; /* what `cells` points to */
+  uint64_t *ordered; /* numbers of the values that have an order, ascending */
+  uint64_t ordered_count;
+};
+
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+
+/* Fails unless the array can hold the values of a label of a dimension. */
+static int check_label_array(const tsr_label *label, const tsr_field *of, const tsr_schema *schema, tsr_error *error) {
+  const tsr_field *dimension = schema->fields, *field = schema->fields + schema->dimension_count;
+  if (!schema->dense || schema->dimension_count != 1 || schema->attribute_count != 1)
+    return tsr__fail(error, TSR_CORRUPT, "its array is not dense with one dimension and one attribute");
+  if (dimension->datatype != of->datatype)
+    return tsr__fail(error, TSR_CORRUPT, "its array has a dimension of %s, '%s' is of %s",
+                     tsr_datatype_name(dimension->datatype), of->name, tsr_datatype_name(of->datatype));
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  const bool text = kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES;
+  if (field->datatype != label->datatype || field->values_per_cell != (text ? TSR_VARIABLE : 1))
+    return tsr__fail(error, TSR_CORRUPT, "its array has values of %s with %u values in a cell, not of %s",
+                     tsr_datatype_name(field->datatype), field->values_per_cell, tsr_datatype_name(label->datatype));
+  if (field->data_order == 0) return tsr__fail(error, TSR_UNSUPPORTED, "its values have no order");
+  return TSR_OK;
+}
+
+static int open_label_array(tsr_label_index *index, const tsr_array *array, const tsr_schema *schema,
+                            const tsr_label *label, tsr_error *error) {
+  const tsr_schema *own;
+  if (!label->relative) return tsr__fail(error, TSR_UNSUPPORTED, "its array lies outside, in %s", label->uri);
+  TSR_TRY(tsr__array_open_below(array, label->uri, &index->values, error));
+  TSR_TRY(tsr_array_schema(index->values, TSR_TIME_NOW, &own, error));
+  TSR_TRY(check_label_array(label, &schema->fields[label->dimension], own, error));
+  index->dimension = own->fields;
+  index->field = own->fields + 1;
+  return TSR_OK;
+}
+
+int tsr_label_open(tsr_array *array, const tsr_schema *schema, uint32_t label, uint64_t memory_bytes,
+                   tsr_label_index **out, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  if (label >= schema->label_count) return tsr__fail(error, TSR_ERROR, "the schema has no label %u", label);
+  const tsr_label *described = &schema->labels[label];
+  tsr_label_index *index;
+  TSR_TRY(TSR_ALLOC(&array->environment->memory, &index, error));
+  tsr__memory_init(&index->memory, &array->environment->memory, memory_bytes ? memory_bytes : UINT64_MAX, "memory_mb");
+  index->bytes.memory = index->offsets.memory = index->validity.memory = &index->memory;
+  int rc = TSR_ALLOC_RAW(&array->environment->memory, strlen(described->name) + 1, &index->name, error);
+  if (rc >= 0) {
+    memcpy(index->name, described->name, strlen(described->name) + 1);
+    rc = open_label_array(index, array, schema, described, error);
+  }
+  if (rc < 0) {
+    tsr__wrap(error, "label %s", described->name);
+    tsr_label_close(index);
+    return rc;
+  }
+  *out = index;
+  return TSR_OK;
+}
+
+static void label_forget(tsr_label_index *index) {
+  tsr_snapshot_close(index->snapshot);
+  index->snapshot = NULL;
+  tsr__buffer_release(&index->bytes);
+  tsr__buffer_release(&index->offsets);
+  tsr__buffer_release(&index->validity);
+  tsr__free(index->ordered);
+  index->ordered = NULL;
+  index->count = index->ordered_count = 0;
+  index->cells = (tsr_column){0};
+}
+
+void tsr_label_close(tsr_label_index *index) {
+  if (!index) return;
+  label_forget(index);
+  tsr_array_close(index->values);
+  tsr__free(index->name);
+  tsr__free(index);
+}
+
+const tsr_field *tsr_label_field(const tsr_label_index *index) { return index->field; }
+
+/* ---- Reading the values ------------------------------------------------------------------------------------------ */
+
+/* Loads a coordinate of the dimension as 64 bits, with its sign. */
+static uint64_t load_coordinate(const tsr_label_index *index, const void *value) {
+  const uint64_t size = tsr_datatype_size(index->dimension->datatype);
+  uint64_t bits = 0;
+  memcpy(&bits, value, size);
+  if (tsr_datatype_kind(index->dimension->datatype) != TSR_KIND_SIGNED || size == 8) return bits; /* times have 8 */
+  const unsigned unused = (unsigned)(64 - 8 * size);
+  return (uint64_t)((int64_t)(bits << unused) >> unused);
+}
+
+static bool label_is_text(const tsr_label_index *index) { return index->field->values_per_cell == TSR_VARIABLE; }
+
+/* Appends one cell of a column. */
+static int add_label_value(tsr_label_index *index, const tsr_batch *batch, const tsr_column *column, uint64_t at,
+                           tsr_error *error) {
+  const uint64_t i = column->constant ? 0 : at, end = index->bytes.size;
+  const bool valid = batch->written && !column->unwritten && (!column->validity || column->validity[i]);
+  if (label_is_text(index)) {
+    TSR_TRY(tsr__buffer_append_u64(&index->offsets, end, error));
+    if (valid)
+      TSR_TRY(tsr__buffer_append(&index->bytes, (const uint8_t *)column->values + column->offsets[i],
+                                 column->offsets[i + 1] - column->offsets[i], error));
+  } else {
+    TSR_TRY(tsr__buffer_append(&index->bytes, (const uint8_t *)column->values + i * column->cell_size,
+                               column->cell_size, error));
+  }
+  return tsr__buffer_append_u8(&index->validity, valid, error);
+}
+
+static int read_label_values(tsr_label_index *index, tsr_reader *reader, tsr_error *error) {
+  const tsr_sort order = {.dimension = 0};
+  const bool fields[] = {true, true};
+  const tsr_request request = {
+      .fields = fields, .order = &order, .order_count = 1, .memory_bytes = index->memory.limit};
+  const tsr_batch *batch;
+  int rc;
+  TSR_TRY(tsr_reader_start(reader, &request, error));
+  while ((rc = tsr_reader_next(reader, &batch, error)) > 0) {
+    const tsr_column *coordinates, *values;
+    TSR_TRY(tsr_reader_column(reader, 0, &coordinates, error));
+    TSR_TRY(tsr_reader_column(reader, 1, &values, error));
+    for (uint64_t row = 0; row < batch->count; row++) {
+      const uint64_t at = tsr_batch_index(batch, row);
+      const uint64_t coordinate = load_coordinate(index, (const uint8_t *)coordinates->values +
+                                                             (coordinates->constant ? 0 : at) * coordinates->cell_size);
+      if (index->count == 0) index->first = coordinate;
+      if (coordinate != index->first + index->count) return tsr__fail(error, TSR_CORRUPT, "its coordinates have a gap");
+      TSR_TRY(add_label_value(index, batch, values, at, error));
+      index->count++;
+    }
+  }
+  return rc;
+}
+
+/* Returns true if a value has an order among the others. */
+static bool label_is_ordered(const tsr_label_index *index, uint64_t i) {
+  if (!index->validity.data[i]) return false;
+  if (label_is_text(index)) return true;
+  const uint8_t *value = index->bytes.data + i * index->cells.cell_size;
+  const tsr_kind kind = tsr_datatype_kind(index->field->datatype);
+  if (kind == TSR_KIND_FLOAT) return tsr__key(index->field->datatype, value) != TSR_KEY_NAN;
+  int64_t time;
+  if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) return true;
+  memcpy(&time, value, sizeof time);
+  return time != INT64_MIN; /* NaT */
+}
+
+/* Compares two values as the datatype orders them. */
+static int compare_labels(const tsr_label_index *index, uint64_t a, uint64_t b) {
+  if (label_is_text(index)) {
+    const uint64_t *offsets = index->cells.offsets;
+    return tsr__bytes_compare(index->bytes.data + offsets[a], offsets[a + 1] - offsets[a],
+                              index->bytes.data + offsets[b], offsets[b + 1] - offsets[b]);
+  }
+  const uint64_t x = tsr__key(index->field->datatype, index->bytes.data + a * index->cells.cell_size),
+                 y = tsr__key(index->field->datatype, index->bytes.data + b * index->cells.cell_size);
+  return (x > y) - (x < y);
+}
+
+static bool label_falls(const tsr_label_index *index) { return index->field->data_order == 2; }
+
+/* Collects the values that have an order, and fails if one of them does not rise or fall as the others do. */
+static int order_label_values(tsr_label_index *index, tsr_error *error) {
+  TSR_TRY(TSR_ALLOC_RAW(&index->memory, index->count, &index->ordered, error));
+  for (uint64_t i = 0; i < index->count; i++) {
+    if (!label_is_ordered(index, i)) {
+      index->validity.data[i] = 0;
+      continue;
+    }
+    if (index->ordered_count > 0) {
+      const int c = compare_labels(index, index->ordered[index->ordered_count - 1], i);
+      if (label_falls(index) ? c <= 0 : c >= 0)
+        return tsr__fail(error, TSR_CORRUPT, "its values must %s, but number %llu does not",
+                         label_falls(index) ? "fall" : "rise", (unsigned long long)i);
+    }
+    index->ordered[index->ordered_count++] = i;
+  }
+  return TSR_OK;
+}
+
+static int load_label(tsr_label_index *index, tsr_error *error) {
+  tsr_reader *reader = NULL;
+  const tsr_interval *box;
+  const int any = tsr_snapshot_non_empty_domain(index->snapshot, &box, error);
+  if (any <= 0) return any;
+  TSR_TRY(tsr_reader_open(index->snapshot, &reader, error));
+  int rc = read_label_values(index, reader, error);
+  tsr_reader_close(reader);
+  if (rc >= 0 && label_is_text(index)) rc = tsr__buffer_append_u64(&index->offsets, index->bytes.size, error);
+  if (rc < 0) return rc;
+  index->cells =
+      (tsr_column){.values = index->bytes.data,
+                   .offsets = label_is_text(index) ? (const uint64_t *)(const void *)index->offsets.data : NULL,
+                   .validity = index->validity.data,
+                   .cell_size = index->field->cell_size};
+  return order_label_values(index, error);
+}
+
+int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_snapshot *snapshot;
+  int rc = tsr_snapshot_open(index->values, NULL, since, as_of, &snapshot, error);
+  if (rc >= 0 && snapshot == index->snapshot) {
+    tsr_snapshot_close(snapshot);
+    return TSR_OK;
+  }
+  if (rc >= 0) {
+    label_forget(index);
+    index->snapshot = snapshot;
+    rc = load_label(index, error);
+    if (rc < 0) label_forget(index);
+  }
+  return rc < 0 ? tsr__wrap(error, "label %s", index->name) : TSR_OK;
+}
+
+/* ---- Searching --------------------------------------------------------------------------------------------------- */
+
+const tsr_column *tsr_label_cells(const tsr_label_index *index) { return &index->cells; }
+
+bool tsr_label_cell(const tsr_label_index *index, const void *coordinate, uint64_t *cell) {
+  *cell = load_coordinate(index, coordinate) - index->first;
+  return *cell < index->count && index->validity.data[*cell];
+}
+
+/* Compares value number `i` of the ordered ones with a key or a text. */
+static int compare_ordered(const tsr_label_index *index, uint64_t i, uint64_t key, const uint8_t *text, uint64_t size) {
+  const uint64_t cell = index->ordered[i];
+  if (label_is_text(index)) {
+    const uint64_t *offsets = index->cells.offsets;
+    return tsr__bytes_compare(index->bytes.data + offsets[cell], offsets[cell + 1] - offsets[cell], text, size);
+  }
+  const uint64_t own = tsr__key(index->field->datatype, index->bytes.data + cell * index->cells.cell_size);
+  return (own > key) - (own < key);
+}
+
+/* Returns how many of the ordered values come before those that are not below (`above`: above) the value: from the
+ * first one on where the values rise, from the last one on where they fall. */
+static uint64_t count_below(const tsr_label_index *index, uint64_t key, const uint8_t *text, uint64_t size,
+                            bool above) {
+  uint64_t low = 0, high = index->ordered_count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    const uint64_t i = label_falls(index) ? index->ordered_count - 1 - middle : middle;
+    const int c = compare_ordered(index, i, key, text, size);
+    if (c < 0 || (above && c == 0)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static void store_coordinate(const tsr_label_index *index, uint64_t cell, uint8_t out[8]) {
+  const uint64_t coordinate = index->first + cell;
+  memset(out, 0, 8);
+  memcpy(out, &coordinate, tsr_datatype_size(index->dimension->datatype));
+}
+
+/* Sets the interval of the ordered values from number `first` to the one before `end`, counted from the least value. */
+static void set_label_interval(const tsr_label_index *index, uint64_t first, uint64_t end, tsr_interval *interval) {
+  const uint64_t n = index->ordered_count;
+  *interval = (tsr_interval){0};
+  store_coordinate(index, index->ordered[label_falls(index) ? n - end : first], interval->low);
+  store_coordinate(index, index->ordered[label_falls(index) ? n - 1 - first : end - 1], interval->high);
+}
+
+static int find_label_spans(const tsr_label_index *index, const tsr_spans *spans, uint64_t limit,
+                            tsr_interval *intervals, uint64_t *count, tsr_error *error) {
+  const uint64_t n = index->ordered_count;
+  *count = 0;
+  for (uint64_t i = 0; i < (spans->all ? 1 : spans->count); i++) {
+    uint64_t first = 0, end = n;
+    if (!spans->all && spans->text) {
+      const tsr_text_span *span = &spans->texts[i];
+      first = count_below(index, 0, span->low, span->low_size, false);
+      if (!span->high_open) end = count_below(index, 0, span->high, span->high_size, !span->high_exclusive);
+    } else if (!spans->all) {
+      first = count_below(index, spans->spans[i].low, NULL, 0, false);
+      end = count_below(index, spans->spans[i].high, NULL, 0, true);
+    }
+    if (first >= end) continue;
+    if (*count == limit) return tsr__fail(error, TSR_RANGE, "more than %llu intervals", (unsigned long long)limit);
+    set_label_interval(index, first, end, &intervals[(*count)++]);
+  }
+  return TSR_OK;
+}
+
+int tsr_label_find(const tsr_label_index *index, const tsr_ranges *ranges, uint64_t limit, tsr_interval *intervals,
+                   uint64_t *count, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_arena arena;
+  tsr_spans spans;
+  tsr__arena_init(&arena, &index->values->environment->memory);
+  int rc = tsr__spans_make(index->field, ranges, &arena, &spans, error);
+  if (rc >= 0) rc = find_label_spans(index, &spans, limit, intervals, count, error);
+  tsr__arena_release(&arena);
+  return rc;
+}
+
+/* Returns true if the value after the gap is nearer to `value` than the one before it. */
+static bool is_nearer_after(const tsr_label_index *index, const void *value, uint64_t before, uint64_t after) {
+  const uint64_t n = index->ordered_count;
+  const uint64_t low = index->ordered[label_falls(index) ? n - 1 - before : before];
+  const uint64_t high = index->ordered[label_falls(index) ? n - 1 - after : after];
+  const tsr_datatype datatype = index->field->datatype;
+  const uint8_t *a = index->bytes.data + low * index->cells.cell_size;
+  const uint8_t *b = index->bytes.data + high * index->cells.cell_size;
+  const bool tie_after = label_falls(index); /* the lower coordinate wins: that of the greater value if they fall */
+  if (tsr_datatype_kind(datatype) != TSR_KIND_FLOAT) {
+    const uint64_t key = tsr__key(datatype, value);
+    const uint64_t to_low = key - tsr__key(datatype, a), to_high = tsr__key(datatype, b) - key;
+    return to_high < to_low || (to_high == to_low && tie_after);
+  }
+  const double x = tsr__value_double(datatype, value);
+  const double to_low = x - tsr__value_double(datatype, a), to_high = tsr__value_double(datatype, b) - x;
+  return to_high < to_low || (to_high == to_low && tie_after);
+}
+
+int tsr_label_nearest(const tsr_label_index *index, const void *value, uint64_t size, int side, uint64_t *cell,
+                      tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const bool text = label_is_text(index);
+  const uint64_t n = index->ordered_count;
+  if (text && side == 0)
+    return tsr__fail(error, TSR_MISMATCH, "label %s: texts have no distance: say 'before' or 'after'", index->name);
+  const uint64_t key = text ? 0 : tsr__key(index->field->datatype, value);
+  if (n == 0 || (!text && tsr_datatype_kind(index->field->datatype) == TSR_KIND_FLOAT && key == TSR_KEY_NAN)) return 0;
+  const uint64_t below = count_below(index, key, value, size, true); /* values that are not above */
+  const uint64_t from = count_below(index, key, value, size, false);
+  uint64_t found;
+  if (from < below) found = from; /* equal */
+  else if (side < 0 || (side == 0 && below == n)) found = below - 1;
+  else if (side > 0 || below == 0) found = below;
+  else found = is_nearer_after(index, value, below - 1, below) ? below : below - 1;
+  if (found >= n) return 0; /* there is none on that side; below - 1 of 0 wraps around */
+  *cell = index->ordered[label_falls(index) ? n - 1 - found : found];
+  return 1;
+}
+
+void tsr_label_coordinate(const tsr_label_index *index, uint64_t cell, uint8_t coordinate[8]) {
+  store_coordinate(index, cell, coordinate);
+}

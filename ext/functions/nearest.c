@@ -1,0 +1,174 @@
+/* nearest.c: tessera_nearest, which finds the coordinate of a dimension whose label is nearest to a value.
+ *
+ * The values of the label stay with the statement (sqlite3_set_auxdata), so that a call for each row of another table
+ * reads them once.
+ */
+#include "functions/nearest.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "text/names.h"
+#include "values/slice.h"
+#include "values/value.h"
+#include "functions/functions.h"
+
+typedef struct nearest_label { /* kept with the statement */
+  char *path; /* the argument for which it was opened */
+  tsr_label_index *index;
+  tsr_datatype dimension; /* datatype of the coordinates, as SQL shows them */
+} nearest_label;
+
+static void free_nearest(void *kept) {
+  nearest_label *label = kept;
+  tsr_label_close(label->index);
+  sqlite3_free(label->path);
+  sqlite3_free(label);
+}
+
+static int fail_label(const tsx_address *address, const tsr_schema *schema, const char *wrong, tsr_error *error) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  for (uint32_t i = 0; i < schema->label_count; i++) {
+    char *name = tsx_name_text(schema->labels[i].name);
+    sqlite3_str_appendf(out, "%s%s", i ? ", " : "", name ? name : "");
+    sqlite3_free(name);
+  }
+  char *all = sqlite3_str_finish(out);
+  tsx_fail(error, TSR_ERROR, "array %.300s has no label '%.100s' (it has %.400s)", address->path, wrong,
+           all ? all : "no labels");
+  sqlite3_free(all);
+  return TSR_ERROR;
+}
+
+static int nearest_find_label(const tsx_address *address, const tsr_schema *schema, const char *name, uint32_t *label,
+                              tsr_error *error) {
+  for (*label = 0; *label < schema->label_count; (*label)++) {
+    char *shown = tsx_name_text(schema->labels[*label].name);
+    const bool same = shown && sqlite3_stricmp(shown, name) == 0;
+    sqlite3_free(shown);
+    if (same) return TSR_OK;
+  }
+  return fail_label(address, schema, name, error);
+}
+
+/* Opens the label and reads its values at the times of the address. */
+static int open_nearest(tsx_address *address, const char *name, nearest_label *label, tsr_error *error) {
+  const tsr_schema *schema;
+  uint32_t number = 0;
+  int code = tsx_address_array(address, error);
+  if (code == TSR_OK) code = tsx_array_permitted(address->connection, address->array, error);
+  if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
+  if (code == TSR_OK) code = nearest_find_label(address, schema, name, &number, error);
+  if (code == TSR_OK)
+    code = tsr_label_open(address->array->core, schema, number, address->memory_bytes, &label->index, error);
+  if (code == TSR_OK) code = tsr_label_read(label->index, address->since, address->as_of, error);
+  if (code == TSR_OK)
+    label->dimension =
+        tsx_datatype_shown(schema->fields[schema->labels[number].dimension].datatype, address->uint64_signed);
+  return code;
+}
+
+static int read_side(sqlite3_value *value, int *side, tsr_error *error) {
+  static const char *const names[] = {"before", "nearest", "after"};
+  *side = 0;
+  if (!value || sqlite3_value_type(value) == SQLITE_NULL) return TSR_OK;
+  const char *text = (const char *)sqlite3_value_text(value);
+  for (int i = 0; text && i < 3; i++)
+    if (sqlite3_stricmp(text, names[i]) == 0) {
+      *side = i - 1;
+      return TSR_OK;
+    }
+  return tsx_fail(error, TSR_MISMATCH, "side '%.40s': expected 'nearest', 'before' or 'after'", text ? text : "");
+}
+
+/* Returns the distance of two values, in the label's unit: that of a datetime is the one of its datatype. */
+static double nearest_distance(tsr_datatype datatype, const uint8_t *a, const uint8_t *b) {
+  const uint64_t size = tsr_datatype_size(datatype);
+  if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) {
+    double x[2];
+    float f[2];
+    if (size == 8) {
+      memcpy(&x[0], a, 8);
+      memcpy(&x[1], b, 8);
+    } else {
+      memcpy(&f[0], a, 4);
+      memcpy(&f[1], b, 4);
+      x[0] = (double)f[0];
+      x[1] = (double)f[1];
+    }
+    return fabs(x[0] - x[1]);
+  }
+  if (tsr_datatype_kind(datatype) == TSR_KIND_UNSIGNED) {
+    const uint64_t x = tsx_load_unsigned(a, size), y = tsx_load_unsigned(b, size);
+    return (double)(x < y ? y - x : x - y);
+  }
+  const int64_t x = tsx_load_signed(a, size), y = tsx_load_signed(b, size);
+  return (double)(x < y ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y);
+}
+
+/* Returns 1 if the cell is within the tolerance of the value, else 0. */
+static int is_within(const nearest_label *label, uint64_t cell, const uint8_t *bytes, sqlite3_value *tolerance,
+                     tsr_error *error) {
+  const tsr_field *field = tsr_label_field(label->index);
+  const tsr_column *cells = tsr_label_cells(label->index);
+  const int type = tolerance ? sqlite3_value_type(tolerance) : SQLITE_NULL;
+  if (type == SQLITE_NULL) return 1;
+  if (type != SQLITE_INTEGER && type != SQLITE_FLOAT)
+    return tsx_fail(error, TSR_MISMATCH, "tolerance: expected a number, in the unit of the label");
+  if (field->values_per_cell == TSR_VARIABLE)
+    return tsx_fail(error, TSR_MISMATCH, "texts have no distance: leave the tolerance out");
+  const uint8_t *found = (const uint8_t *)cells->values + cell * cells->cell_size;
+  return nearest_distance(field->datatype, found, bytes) <= sqlite3_value_double(tolerance);
+}
+
+static int answer(sqlite3_context *context, const nearest_label *label, int count, sqlite3_value **values,
+                  tsr_error *error) {
+  uint8_t *bytes = NULL, coordinate[8];
+  uint64_t size = 0, cell = 0;
+  int side = 0;
+  const tsr_field *field = tsr_label_field(label->index);
+  int code = read_side(count > 3 ? values[3] : NULL, &side, error);
+  if (code < 0 || sqlite3_value_type(values[2]) == SQLITE_NULL) return code;
+  code = tsx_bytes_convert(values[2], field->datatype, &bytes, &size, error);
+  if (code >= 0 && field->cell_size && size != field->cell_size)
+    code = tsx_fail(error, TSR_MISMATCH, "expected one value of %s", tsr_datatype_name(field->datatype));
+  if (code >= 0) code = tsr_label_nearest(label->index, bytes, size, side, &cell, error);
+  if (code > 0) code = is_within(label, cell, bytes, count > 4 ? values[4] : NULL, error);
+  if (code > 0) {
+    tsr_label_coordinate(label->index, cell, coordinate);
+    tsx_value_result(context, label->dimension, 1, coordinate, tsr_datatype_size(label->dimension));
+  }
+  sqlite3_free(bytes);
+  return code;
+}
+
+void tsx_nearest(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_error error = {0};
+  tsx_address address = {0};
+  nearest_label *label = sqlite3_get_auxdata(context, 1); /* of a statement in which the label's name is constant */
+  const char *path = (const char *)sqlite3_value_text(values[0]);
+  const bool kept = label && path && strcmp(label->path, path) == 0;
+  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_cursor(connection);
+  int code = tsx_arguments_check(count, values, 2, &error);
+  if (!kept) label = NULL; /* SQLite owns the other one */
+  if (code == TSR_OK && !kept) {
+    label = sqlite3_malloc(sizeof *label);
+    if (!label) code = tsx_out_of_memory(&error);
+    else *label = (nearest_label){.path = sqlite3_mprintf("%s", path)};
+    if (code == TSR_OK && !label->path) code = tsx_out_of_memory(&error);
+    if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+    if (code == TSR_OK) code = open_nearest(&address, (const char *)sqlite3_value_text(values[1]), label, &error);
+  }
+  if (code >= 0) code = answer(context, label, count, values, &error);
+  tsx_address_close(&address);
+  tsx_connection_remove_cursor(connection);
+  tsx_function_end(context, "tessera_nearest", code < 0 ? code : TSR_OK, &error);
+  tsx_connection_remove_table(connection);
+  if (!kept && label) {
+    if (code < 0) free_nearest(label);
+    else sqlite3_set_auxdata(context, 1, label, free_nearest);
+  }
+}

@@ -1,0 +1,138 @@
+/* label_columns.c: makes the columns of dimension labels, and keeps the labels' values for cursors.
+ *
+ * The array of a label is opened, and its values are read, when a statement first uses the column. The values then stay
+ * in memory with the table, and each statement looks whether they have changed.
+ */
+#include "table/label_columns.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "text/names.h"
+#include "values/compare.h"
+#include "table/open_array.h"
+
+static bool label_name_taken(const tsx_table *table, const char *name) {
+  for (uint32_t i = 0; i < table->column_count; i++)
+    if (!sqlite3_stricmp(table->columns[i].name, name)) return true;
+  for (int i = 0; i < 3; i++)
+    if (!sqlite3_stricmp(table->declared.hidden[i], name)) return true;
+  for (uint32_t i = 0; i < table->label_count; i++)
+    if (table->labels[i].name && !sqlite3_stricmp(table->labels[i].name, name)) return true;
+  return false;
+}
+
+/* Returns the column's name, from sqlite3_malloc: that of the label, with _2, _3 and so on behind it if another column
+ * has that name. */
+static char *name_label(const tsx_table *table, const tsr_label *label) {
+  char *base = tsx_name_text(label->name);
+  char *name = base ? sqlite3_mprintf("%s", base) : NULL;
+  for (int number = 2; name && label_name_taken(table, name); number++) {
+    sqlite3_free(name);
+    name = sqlite3_mprintf("%s_%d", base, number);
+  }
+  sqlite3_free(base);
+  return name;
+}
+
+/* Describes a label's values without opening its array: one number or datetime in a cell, or text. */
+static tsr_field describe(const tsr_label *label) {
+  const tsr_kind kind = tsr_datatype_kind(label->datatype);
+  const bool text = kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES;
+  return (tsr_field){.name = label->name,
+                     .datatype = label->datatype,
+                     .values_per_cell = text ? TSR_VARIABLE : 1,
+                     .cell_size = text ? 0 : tsr_datatype_size(label->datatype),
+                     .nullable = true};
+}
+
+int tsx_label_columns_make(tsx_table *table, tsr_error *error) {
+  const tsr_schema *schema = table->schema;
+  if (schema->label_count == 0 || table->options.labels == TSX_LABELS_NONE) return TSR_OK;
+  table->labels = sqlite3_malloc64(schema->label_count * sizeof *table->labels);
+  if (!table->labels) return tsx_out_of_memory(error);
+  memset(table->labels, 0, schema->label_count * sizeof *table->labels);
+  table->label_count = schema->label_count;
+  for (uint32_t i = 0; i < schema->label_count; i++) {
+    tsx_label_column *label = &table->labels[i];
+    label->label = i;
+    label->dimension = schema->labels[i].dimension;
+    label->field = describe(&schema->labels[i]);
+    if (!(label->name = name_label(table, &schema->labels[i]))) return tsx_out_of_memory(error);
+    tsx_column_choose(&label->field, NULL, &table->options, &label->column);
+    tsx_column_prepare(&label->column);
+  }
+  return TSR_OK;
+}
+
+void tsx_label_columns_free(tsx_table *table) {
+  for (uint32_t i = 0; i < table->label_count; i++) {
+    for (tsx_label_state *state = table->labels[i].states, *next; state; state = next) {
+      next = state->next;
+      tsr_label_close(state->index);
+      sqlite3_free(state);
+    }
+    sqlite3_free(table->labels[i].name);
+  }
+  sqlite3_free(table->labels);
+  table->labels = NULL;
+  table->label_count = 0;
+}
+
+void tsx_label_columns_declare(const tsx_table *table, sqlite3_str *out) {
+  for (uint32_t i = 0; i < table->label_count; i++)
+    sqlite3_str_appendf(out, ", \"%w\" %s%s", table->labels[i].name, table->labels[i].column.declared,
+                        table->options.labels == TSX_LABELS_SHOWN ? "" : " HIDDEN");
+}
+
+/* ---- The values -------------------------------------------------------------------------------------------------- */
+
+/* Finds the state that shows these times, or one that no cursor uses. */
+static tsx_label_state *find_label_state(const tsx_label_column *label, uint64_t since, uint64_t as_of) {
+  tsx_label_state *unused = NULL;
+  for (tsx_label_state *state = label->states; state; state = state->next) {
+    if (state->since == since && state->as_of == as_of) return state;
+    if (state->users == 0) unused = state;
+  }
+  return unused;
+}
+
+int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t since, uint64_t as_of,
+                         tsx_label_state **out, tsr_error *error) {
+  tsx_label_state *state = find_label_state(label, since, as_of);
+  int code = TSR_OK;
+  if (!state) {
+    state = sqlite3_malloc(sizeof *state);
+    if (!state) return tsx_out_of_memory(error);
+    *state = (tsx_label_state){0};
+    code = tsr_label_open(table->array->core, table->schema, label->label, table->options.memory_bytes, &state->index,
+                          error);
+    if (code < 0) {
+      sqlite3_free(state);
+      return code;
+    }
+    state->next = label->states;
+    label->states = state;
+  }
+  if (state->users == 0) {
+    state->since = since;
+    state->as_of = as_of;
+    code = tsr_label_read(state->index, since, as_of, error);
+  }
+  if (code < 0) return code;
+  state->users++;
+  *out = state;
+  return TSR_OK;
+}
+
+void tsx_label_state_release(tsx_label_state *state) {
+  if (state) state->users--;
+}
+
+void tsx_label_result(sqlite3_context *context, const tsx_label_column *label, const tsx_label_state *state,
+                      const tsr_column *coordinates, uint64_t index) {
+  const uint64_t i = coordinates->constant ? 0 : index;
+  uint64_t cell;
+  if (tsr_label_cell(state->index, (const uint8_t *)coordinates->values + i * coordinates->cell_size, &cell))
+    tsx_column_result(context, &label->column, tsr_label_cells(state->index), cell, false);
+}

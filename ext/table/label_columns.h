@@ -1,0 +1,51 @@
+/* label_columns.h: the columns of dimension labels. A label gives each coordinate of a dimension another value, such as
+ * a latitude; its column stands behind the hidden columns of the table. A comparison with it becomes ranges of the
+ * dimension, and SQLite tests the comparison again. */
+#ifndef TSX_LABEL_COLUMNS_H
+#define TSX_LABEL_COLUMNS_H
+
+#include "connection/sqlite_api.h"
+#include "tessera.h"
+#include "values/value.h"
+#include "table/module.h"
+
+/* The values of a label between two times, for the cursors that read that state. */
+typedef struct tsx_label_state {
+  struct tsx_label_state *next;
+  uint64_t since, as_of;
+  tsr_label_index *index;
+  uint32_t users; /* cursors; 0: the state may be read again, for other times too */
+} tsx_label_state;
+
+struct tsx_label_column {
+  char *name; /* in SQL */
+  uint32_t label; /* number in the schema */
+  uint32_t dimension; /* number of the field */
+  tsr_field field; /* describes the values, as an attribute */
+  tsx_column column; /* how SQL shows them; has no name and no field number */
+  tsx_label_state *states;
+};
+
+/* Makes the table's label columns, from its schema and its option `labels`. tsx_label_columns_free frees them. */
+int tsx_label_columns_make(tsx_table *table, tsr_error *error);
+void tsx_label_columns_free(tsx_table *table);
+
+/* Appends the definitions of the columns to a CREATE TABLE statement. */
+void tsx_label_columns_declare(const tsx_table *table, sqlite3_str *out);
+
+/* Returns the label whose column has the number `column`, or NULL. */
+static inline tsx_label_column *tsx_label_column_at(const tsx_table *table, int column) {
+  const int first = TSX_WRITTEN_AT(table) + 1;
+  return column >= first && column < first + (int)table->label_count ? &table->labels[column - first] : NULL;
+}
+
+/* Gives the values that the label had between two times. The caller releases the state. */
+int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t since, uint64_t as_of,
+                         tsx_label_state **state, tsr_error *error);
+void tsx_label_state_release(tsx_label_state *state); /* NULL is allowed */
+
+/* Makes the value of a cell of the dimension the result of xColumn: NULL if the coordinate has no label. */
+void tsx_label_result(sqlite3_context *context, const tsx_label_column *label, const tsx_label_state *state,
+                      const tsr_column *coordinates, uint64_t index);
+
+#endif

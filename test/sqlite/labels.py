@@ -1,0 +1,192 @@
+"""Dimension labels: their columns, comparisons with them, tessera_nearest; arrays that TileDB labelled, in directories and in the database; labels
+that are missing, damaged, out of order or not written.
+
+usage: labels.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import random
+import shutil
+import sys
+
+import host
+from host import Database, check_contains, copy, literal, same
+
+ARRAYS = {   # name: its labels, each with its dimension and the directory of its array
+    "increasing_float": {"lat": ("r", "l0")},
+    "decreasing_int_and_time": {"z": ("r", "l0"), "t": ("c", "l1")},
+    "string_label": {"nm": ("c", "l0")},
+}
+
+
+def opened(name, where):
+    """A connection with the table a over an array of the corpus, and tables l0, l1 over the arrays of its labels."""
+    db, path = Database(), host.corpus(f"new/labels/{name}")
+    if where == "directory":
+        db.table("a", path)
+    else:
+        db.query(f"SELECT tessera_import('a', {literal(path)})")
+    for label, (_, folder) in ARRAYS[name].items():
+        db.table(folder, f"{path}/__labels/{folder}")
+    return db
+
+
+def near(random_, value):
+    """A value of a label, or one beside it."""
+    if isinstance(value, str):
+        return random_.choice([value, value[:-1], value + "x", ""])
+    return random_.choice([value, value + 0.25, value - 1, -value])
+
+
+def test_values():
+    """A label's column has the values of the label's array."""
+    for where in ("directory", "database"):
+        for name, labels in ARRAYS.items():
+            db = opened(name, where)
+            for label, (dimension, folder) in labels.items():
+                index = db.query(f"SELECT name FROM tessera_schema('db:{folder}') WHERE role = 'dimension'")[0][0]
+                shown = db.query(f"SELECT DISTINCT {dimension}, {label} FROM a ORDER BY 1")
+                same(shown, db.query(f'SELECT "{index}", label FROM {folder} ORDER BY 1'), f"{name}.{label}")
+                assert len(shown) > 3
+            db.close()
+
+
+def test_comparisons():
+    """Each comparison gives the same rows whether the array or SQLite makes it, and the array reads less for it."""
+    chance = random.Random(5)
+    for where in ("directory", "database"):
+        for name, labels in ARRAYS.items():
+            db = opened(name, where)
+            for label, (dimension, _) in labels.items():
+                values = [v for v, in db.query(f"SELECT DISTINCT {label} FROM a")]
+                for _ in range(60):
+                    a, b = (near(chance, chance.choice(values)) for _ in range(2))
+                    term, given = chance.choice([("{} = ?", [a]), ("{} > ?", [a]), ("{} >= ?", [a]), ("{} < ?", [a]), ("{} <= ?", [a]), ("{} IS ?", [a]),
+                                                 ("{} BETWEEN ? AND ?", [a, b]), ("{} IN (?, ?)", [a, b]), ("{} <> ?", [a]), ("{} IS NULL", []),
+                                                 ("{} IS NOT ?", [a]), ("{} IS ?", [None]), ("{} IN (?, NULL)", [a])])
+                    pushed = db.query(f"SELECT * FROM a WHERE {term.format(label)} ORDER BY 1, 2", given)
+                    same(pushed, db.query(f"SELECT * FROM a WHERE {term.format('+' + label)} ORDER BY 1, 2", given), f"{name}: {term} {given}")
+                check_contains(db.plan(f"SELECT * FROM a WHERE {label} >= ?", (values[0],)), f"{dimension}({label})>=?")
+                db.query("CREATE TEMP TABLE given(v)")
+                db.raw.cursor().executemany("INSERT INTO given VALUES(?)", [(near(chance, v),) for v in values])
+                joined = db.query(f"SELECT given.v, a.* FROM given CROSS JOIN a ON a.{label} = given.v ORDER BY 1, 2, 3")
+                same(joined, db.query(f"SELECT given.v, a.* FROM given CROSS JOIN a ON +a.{label} = given.v ORDER BY 1, 2, 3"), f"{name}: join")
+                assert joined
+                db.query("DROP TABLE given")
+            db.close()
+
+
+def test_bounds():
+    """A range of values reads one part of the dimension."""
+    db = Database()
+    db.table("a", host.corpus("new/labels/increasing_float"))
+    low, high = db.query("SELECT min(lat), max(lat) FROM a")[0]
+    every = db.value("SELECT count(*) FROM a")
+    db.query("SELECT tessera_reset_stats()")
+    same(db.query("SELECT count(*) FROM a WHERE lat <= ?", (low,)), [(every // db.value("SELECT count(DISTINCT r) FROM a"),)])
+    assert db.value("SELECT value FROM tessera_stats WHERE name = 'rows_returned'") < every * 3
+    same(db.query("SELECT count(*) FROM a WHERE lat > ?", (high,)), [(0,)])
+    same(db.query("SELECT count(*) FROM a WHERE lat BETWEEN ? AND ?", (high, low)), [(0,)])
+    db.close()
+
+
+def test_columns():
+    """A label is hidden unless the option says otherwise; its values cannot be set."""
+    db, path = Database(), copy("new/labels/increasing_float", "labelled")
+    db.table("hidden", path)
+    db.table("shown", path, ", labels=yes")
+    db.table("absent", path, ", labels=no")
+    columns = lambda t: [row[1] for row in db.query(f"PRAGMA table_xinfo({t})") if row[6] == 0]
+    same(columns("hidden"), columns("absent"))
+    same(columns("shown"), columns("hidden") + ["lat"])
+    check_contains(db.error("SELECT lat FROM absent").text, "no such column")
+    check_contains(db.error(f"CREATE VIRTUAL TABLE x USING tessera({literal(path)}, labels=perhaps)").text, "option labels=perhaps: expected no or yes")
+    r, c, lat, a = db.query("SELECT r, c, lat, a FROM shown LIMIT 1")[0]
+    check_contains(db.error("UPDATE shown SET lat = 1 WHERE r = ? AND c = ?", (r, c)).text, "the column lat cannot be set")
+    check_contains(db.error("INSERT INTO hidden(r, c, lat, a) VALUES(?, ?, 1, 1)", (r, c)).text, "the column lat cannot be set")
+    db.query("UPDATE shown SET a = 77 WHERE lat = ? AND c = ?", (lat, c))
+    same(db.query("SELECT r, c, lat, a FROM shown WHERE a = 77"), [(r, c, lat, 77)])
+    db.query("INSERT INTO hidden VALUES(?, ?, 78)", (r, c))
+    same(db.query("SELECT lat, a FROM hidden WHERE r = ? AND c = ?", (r, c)), [(lat, 78)])
+    same(db.query(f"SELECT name, role, datatype FROM tessera_schema({literal(path)}) WHERE role = 'label'"), [("lat", "label", "FLOAT64")])
+    db.close()
+
+
+def test_nearest():
+    db, path = Database(), host.corpus("new/labels/increasing_float")
+    db.table("a", path)
+    pairs = db.query("SELECT DISTINCT r, lat FROM a ORDER BY 1")
+    chance = random.Random(6)
+    ask = lambda *given: db.value(f"SELECT tessera_nearest('db:a', {', '.join('?' * len(given))})", given)
+    for _ in range(200):
+        value = chance.choice(pairs)[1] + chance.choice([0, 0.01, -0.01, 0.3, 100, -100])
+        before = [r for r, lat in pairs if lat <= value]
+        after = [r for r, lat in pairs if lat >= value]
+        nearest = min(pairs, key=lambda p: (abs(p[1] - value), p[0]))
+        same(ask("lat", value, "before"), before[-1] if before else None, str(value))
+        same(ask("LAT", value, "after"), after[0] if after else None, str(value))
+        same(ask("lat", value), nearest[0], str(value))
+        same(ask("lat", value, None, 0.2), nearest[0] if abs(nearest[1] - value) <= 0.2 else None, str(value))
+    same(ask("lat", None), None)
+    same(db.query("SELECT count(*) FROM a WHERE r = tessera_nearest('db:a', 'lat', ?)", (pairs[2][1],)), db.query("SELECT count(*) FROM a WHERE r = ?", (pairs[2][0],)))
+
+    same(db.query("SELECT tessera_nearest(p, 'lat', 1e9) IS NOT NULL FROM (SELECT 'db:a' AS p UNION ALL SELECT ?)", (path,)), [(1,), (1,)])
+    for given, part in (((path, "nope", 1), "has no label 'nope' (it has lat)"), ((path, "lat", "x"), "'x' is not a valid FLOAT64"),
+                        ((path, "lat", 1, "sideways"), "expected 'nearest', 'before' or 'after'"), ((path, "lat", 1, None, "far"), "tolerance: expected a number"),
+                        ((host.corpus("new/labels/string_label"), "nm", "x"), "texts have no distance"), ((path + "x", "lat", 1), "not found")):
+        check_contains(db.error(f"SELECT tessera_nearest({', '.join('?' * len(given))})", given).text, part)
+    falling = host.corpus("new/labels/decreasing_int_and_time")
+    db.table("f", falling)
+    for label, dimension in (("z", "r"), ("t", "c")):
+        pairs = db.query(f"SELECT DISTINCT {dimension}, {label} FROM f ORDER BY 1")
+        for coordinate, value in pairs:
+            same(db.value("SELECT tessera_nearest(?, ?, ?)", (falling, label, value)), coordinate)
+    db.close()
+
+
+def test_damage():
+    """A label's array that is missing, or whose values are out of order, is an error of the statements that use the label, and of no others."""
+    path = copy("new/labels/increasing_float", "missing")
+    shutil.rmtree(os.path.join(path, "__labels", "l0"))
+    db = Database()
+    db.table("a", path)
+    assert db.value("SELECT count(a) FROM a") > 0
+    check_contains(db.error("SELECT lat FROM a").text, "label lat")
+    check_contains(db.error("SELECT count(*) FROM a WHERE lat = 1").text, "label lat")
+    path = copy("new/labels/increasing_float", "disordered")
+    db.table("l", f"{path}/__labels/l0")
+    db.table("b", path)
+    index, = db.query("SELECT name FROM tessera_schema('db:l') WHERE role = 'dimension'")[0]
+    low, = db.query(f'SELECT min("{index}") FROM l')[0]
+    before = db.query("SELECT r, lat FROM b GROUP BY 1, 2")
+    then = db.value("SELECT max(end_time) FROM tessera_fragments('db:l')")
+    db.query(f'UPDATE l SET label = 1e9 WHERE "{index}" = ?', (low,))
+    error = db.error("SELECT lat FROM b")
+    check_contains(error.text, "label lat: its values must rise, but number 1 does not")
+    same(error.code, 11)   # SQLITE_CORRUPT
+    same(db.query("SELECT r, lat FROM b(?) GROUP BY 1, 2", (max(then, db.value("SELECT max(end_time) FROM tessera_fragments('db:b')")),)), before, "the state before")
+    db.close()
+
+
+def test_unwritten():
+    """Coordinates whose label was never written have NULL, and no comparison finds them."""
+    path = copy("new/labels/increasing_float", "unwritten")
+    db = Database()
+    db.table("b", path)
+    every = db.query("SELECT DISTINCT r, lat FROM b ORDER BY 1")
+    shutil.rmtree(os.path.join(path, "__labels", "l0", "__fragments"))
+    shutil.rmtree(os.path.join(path, "__labels", "l0", "__commits"))
+    os.mkdir(os.path.join(path, "__labels", "l0", "__fragments"))
+    os.mkdir(os.path.join(path, "__labels", "l0", "__commits"))
+    db.table("l", f"{path}/__labels/l0")
+    index, = db.query("SELECT name FROM tessera_schema('db:l') WHERE role = 'dimension'")[0]
+    same(db.query("SELECT count(*), count(lat) FROM b")[0][1], 0)
+    for r, lat in (every[1], every[3]):   # a gap between two
+        db.query(f'INSERT INTO l("{index}", label) VALUES(?, ?)', (r, lat))
+    same(db.query("SELECT DISTINCT r, lat FROM b WHERE lat IS NOT NULL ORDER BY 1"), [every[1], every[3]])
+    same(db.query("SELECT DISTINCT r FROM b WHERE lat BETWEEN -1e9 AND 1e9 ORDER BY 1"), [(every[1][0],), (every[3][0],)])
+    same(db.query("SELECT tessera_nearest('db:b', 'lat', ?)", (every[2][1],))[0][0] in (every[1][0], every[3][0]), True)
+    db.close()
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
