@@ -1121,6 +1121,7 @@ TSR_API tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, ui
 TSR_API uint64_t tsr_text_to_utf8(tsr_datatype datatype, const void *bytes, uint64_t size, uint8_t *out);
 
 #include "tessera_arrow.h"
+#include "tessera_ingest.h"
 #include "tessera_query.h"
 
 #ifdef __cplusplus

@@ -15,6 +15,7 @@
 #include "table/ddl.h"
 #include "table/journal.h"
 #include "table/savepoint.h"
+#include "functions/create_as.h"
 #include "functions/functions_change.h"
 #include "functions/functions_copy.h"
 #include "functions/functions_database.h"
@@ -159,6 +160,8 @@ static const function functions[] = {
     {"tessera_lease", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_lease},
     {"tessera_copy", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},
     {"tessera_copy", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},
+    {"tessera_create_as", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_as},
+    {"tessera_create_as", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_as},
     {"tessera_overviews", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_overviews},
     {"tessera_overviews", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_overviews},
     {"tessera_regrid", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_regrid},

@@ -179,7 +179,7 @@ def version_of(root):
 def amalgamate(root):
     """Returns the texts of tessera.c and tessera.h."""
     sources = [Source(root, p) for p in re.findall(r"\b(?:core|ext)/\w+/\w+\.c\b", read(f"{root}/CMakeLists.txt"))]
-    public = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h")
+    public = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h", "tessera_ingest.h")
     headers = {name: Source(root, f"core/{name}") for name in public}
     for folder in dict.fromkeys(os.path.dirname(source.path) for source in sources):
         for name in sorted(os.listdir(f"{root}/{folder}")):

@@ -314,8 +314,9 @@ static void append_options(sqlite3_str *out, const tsx_address *address, const t
   sqlite3_str_appendchar(out, 1, ')');
   append_list(out, "offsets_filters", &schema->offsets_filters);
   append_list(out, "validity_filters", &schema->validity_filters);
-  if (address->array->has_key) sqlite3_str_appendall(out, ",\n  encryption=aes_256_gcm");
-  if (address->array->has_key && address->key_file) sqlite3_str_appendf(out, ", key_file=%Q", address->key_file);
+  const bool has_key = address->array ? address->array->has_key : address->has_key;
+  if (has_key) sqlite3_str_appendall(out, ",\n  encryption=aes_256_gcm");
+  if (has_key && address->key_file) sqlite3_str_appendf(out, ", key_file=%Q", address->key_file);
   if (version == 3 || (version >= 12 && version < VERSION_DEFAULT))
     sqlite3_str_appendf(out, ", format_version=%u", (unsigned)version);
 }
@@ -345,14 +346,14 @@ int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_sc
   if (code == TSR_OK && !names) code = tsx_out_of_memory(error);
   if (code == TSR_OK) sqlite3_str_appendf(out, "kind=%s,", schema->dense ? "dense" : "sparse");
   for (uint32_t i = 0; code == TSR_OK && i < schema->dimension_count + schema->attribute_count; i++)
-    code = append_field(out, address->array->core, &definition, i, names[i], error);
+    code = append_field(out, address->array ? address->array->core : NULL, &definition, i, names[i], error);
   if (code == TSR_OK) append_options(out, address, schema);
   if (names) tsx_names_free(names, schema);
   tsx_definition_release(&definition);
   return code;
 }
 
-static int append_statement(sqlite3_str *out, const tsx_address *address, tsr_error *error) {
+int tsx_ddl_statement(sqlite3_str *out, const tsx_address *address, const tsr_schema *made, tsr_error *error) {
   bool in_database = tsx_store_is(address->path);
   char *schema = NULL, *name = NULL;
   sqlite3_str_appendall(out, "CREATE VIRTUAL TABLE ");
@@ -364,7 +365,7 @@ static int append_statement(sqlite3_str *out, const tsx_address *address, tsr_er
   if (code < 0) return code;
   sqlite3_str_appendall(out, " USING tessera(");
   if (!in_database) sqlite3_str_appendf(out, "%Q, ", address->given);
-  code = tsx_ddl_arguments(out, address, NULL, error);
+  code = tsx_ddl_arguments(out, address, made, error);
   sqlite3_str_appendchar(out, 1, ')');
   return code;
 }
@@ -377,7 +378,7 @@ void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values) {
   int code = tsx_address_open(sqlite3_user_data(context), values[0], count > 1 ? values[1] : NULL, NULL, NULL, &address,
                               &error);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
-  if (code == TSR_OK) code = append_statement(out, &address, &error);
+  if (code == TSR_OK) code = tsx_ddl_statement(out, &address, NULL, &error);
   tsx_address_close(&address);
   if (code == TSR_OK) {
     tsx_result_string(context, out);

@@ -20,7 +20,11 @@ void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values);
 
 /* Appends what stands in the parentheses of CREATE VIRTUAL TABLE after the path: kind, columns and options. `schema`
  * NULL means the schema in force at the address's as_of. Another schema is that of the address's array with the changes
- * that tessera_copy makes to it, with its enumerations loaded. The address's array is open. */
+ * that tessera_copy makes to it, or that of an array that is to be made there, with its enumerations loaded. The
+ * address's array is open, unless it is to be made. */
 int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_schema *schema, tsr_error *error);
+
+/* Appends the whole statement. `made` is NULL, or the schema of an array that is to be made at the address. */
+int tsx_ddl_statement(sqlite3_str *out, const tsx_address *address, const tsr_schema *made, tsr_error *error);
 
 #endif

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-PUBLIC = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h")
+PUBLIC = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h", "tessera_ingest.h")
 MAX_FILE_LINES = 1200
 MAX_HEADER_LINES = 350
 MAX_FUNCTION_LINES = 60

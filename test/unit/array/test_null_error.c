@@ -1,7 +1,7 @@
 /* test_null_error.c: every public function that takes an error works without one: whether it succeeds or fails, and
  * wherever memory ends, its code is
- * the same with an error and with NULL. The functions are those that tessera.h and tessera_arrow.h declare: one that has no case here
- * fails the test.
+ * the same with an error and with NULL. The functions are those that tessera.h, tessera_arrow.h and tessera_ingest.h declare: one that has no case
+ * here fails the test.
  *
  * A case calls its function once, within TELL, which arms the failures: memory that ends after so many allocations, or
  * arguments that it must refuse
@@ -605,6 +605,76 @@ CASE(tsr_partitions_open) {
   tsr_snapshot_close(snapshot);
 }
 
+/* ---- Rows of any source ------------------------------------------------------------------------------------------ */
+
+static const tsr_ingest_column row_columns[2] = {
+    {.name = "x"}, {.name = "d", .typed = true, .datatype = TSR_DATETIME_DAY, .values_per_cell = 1}};
+static const uint32_t row_dimensions[1] = {0};
+
+/* An ingest with one row, whose end comes if `ended`. */
+static tsr_ingest *ingest_of_row(bool ended) {
+  const tsr_ingest_options options = {
+      .columns = row_columns, .column_count = 2, .dimensions = row_dimensions, .dimension_count = 1};
+  tsr_ingest *ingest = NULL;
+  ok(tsr_ingest_open(environment, &options, &ingest, &error));
+  if (!ended) return ingest;
+  ok(tsr_ingest_set_integer(ingest, 0, 5, &error));
+  ok(tsr_ingest_end_row(ingest, &error));
+  return ingest;
+}
+
+CASE(tsr_ingest_open) {
+  const tsr_ingest_options options = {.columns = row_columns, .column_count = wrong ? 0 : 2};
+  tsr_ingest *ingest = NULL;
+  TELL(tsr_ingest_open(environment, &options, &ingest, e));
+  if (told >= 0) tsr_ingest_close(ingest);
+}
+
+CASE(tsr_ingest_set_integer) {
+  tsr_ingest *ingest = ingest_of_row(true);
+  if (wrong) ok(tsr_ingest_set_real(ingest, 0, 0.5, &error));
+  TELL(tsr_ingest_set_integer(ingest, 0, wrong ? INT64_MAX : 7, e));
+  tsr_ingest_close(ingest);
+}
+
+CASE(tsr_ingest_set_real) {
+  tsr_ingest *ingest = ingest_of_row(false);
+  TELL(tsr_ingest_set_real(ingest, wrong ? 1 : 0, 0.5, e));
+  tsr_ingest_close(ingest);
+}
+
+CASE(tsr_ingest_set_bytes) {
+  tsr_ingest *ingest = ingest_of_row(false);
+  TELL(tsr_ingest_set_bytes(ingest, 1, true, wrong ? "yesterday!" : "2024-02-29", 10, e));
+  tsr_ingest_close(ingest);
+}
+
+CASE(tsr_ingest_end_row) {
+  tsr_ingest *ingest = ingest_of_row(false);
+  if (!wrong) ok(tsr_ingest_set_integer(ingest, 0, 5, &error));
+  TELL(tsr_ingest_end_row(ingest, e));
+  tsr_ingest_close(ingest);
+}
+
+CASE(tsr_ingest_schema) {
+  tsr_ingest *ingest = ingest_of_row(!wrong);
+  const tsr_schema *schema;
+  TELL(tsr_ingest_schema(ingest, &schema, e));
+  tsr_ingest_close(ingest);
+}
+
+CASE(tsr_ingest_write) {
+  tsr_ingest *ingest = ingest_of_row(true);
+  const tsr_create_options options = {.unsynced = true};
+  const tsr_schema *schema;
+  ok(tsr_ingest_schema(ingest, &schema, &error));
+  ok(tsr_array_create(environment, within("rows"), schema, &options, &error));
+  tsr_array *array = open_in("rows");
+  TELL(tsr_ingest_write(ingest, wrong ? sparse : array, true, NULL, e));
+  tsr_array_close(array);
+  tsr_ingest_close(ingest);
+}
+
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 CASE(tsr_writer_open) {
@@ -845,6 +915,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
   X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
   X(tsr_label_open) X(tsr_label_read) X(tsr_label_find) X(tsr_label_nearest) \
+  X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) W(tsr_ingest_write) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
   W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_disown) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_place_find) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \
@@ -966,7 +1037,9 @@ static unsigned count_functions(const char *header) {
 /* Every function of the headers that takes an error has a case. */
 static void test_every_function(void **state) {
   (void)state;
-  assert_int_equal(count_functions("tessera.h") + count_functions("tessera_arrow.h"), CASE_COUNT);
+  assert_int_equal(count_functions("tessera.h") + count_functions("tessera_arrow.h") +
+                       count_functions("tessera_ingest.h"),
+                   CASE_COUNT);
 }
 
 int main(void) {

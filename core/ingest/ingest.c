@@ -1,0 +1,361 @@
+/* ingest.c: takes rows into the columns of an ingest (tessera_ingest.h). The first value of an untyped column decides its
+ * class; integers become reals when a real comes. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "array/environment.h"
+#include "model/datatype.h"
+#include "ingest/ingest.h"
+
+#define INGEST_EXACT (INT64_C(1) << 53) /* integers up to here are exact as reals */
+
+static bool ingest_is_single(const tsr_ingest_kept *c) { /* typed, with one number, BOOL, datetime or time */
+  const tsr_kind kind = tsr_datatype_kind(c->datatype);
+  return c->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
+}
+
+/* Returns the class in which a typed column keeps its values. */
+static tsr_ingest_class ingest_class_of(const tsr_ingest_kept *c) {
+  const tsr_kind kind = tsr_datatype_kind(c->datatype);
+  if (c->given->labels) return TSR_INGEST_INTEGERS;
+  if (kind == TSR_KIND_TEXT) return TSR_INGEST_TEXTS;
+  if (!ingest_is_single(c)) return TSR_INGEST_BLOBS;
+  return kind == TSR_KIND_FLOAT ? TSR_INGEST_REALS : TSR_INGEST_INTEGERS;
+}
+
+/* ---- Open and close ---------------------------------------------------------------------------------------------- */
+
+static int ingest_add_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
+                            tsr_error *error) {
+  char *key;
+  if (size && memchr(bytes, 0, size))
+    return tsr__fail(error, TSR_MISMATCH, "column '%s': a label with a NUL", c->given->name);
+  TSR_TRY(TSR_ARENA_COPY(&g->arena, bytes, size, &key, error));
+  *code = c->label_ends.size / sizeof(uint64_t);
+  if (*code >= INT32_MAX) return tsr__fail(error, TSR_FULL, "column '%s': too many labels", c->given->name);
+  TSR_TRY(tsr__buffer_append(&c->label_bytes, bytes, size, error));
+  TSR_TRY(tsr__buffer_append(&c->label_ends, &c->label_bytes.size, sizeof(uint64_t), error));
+  return tsr__map_put(&c->label_codes, key, (void *)(uintptr_t)(*code + 1), error);
+}
+
+static int ingest_open_column(tsr_ingest *g, uint32_t i, tsr_error *error) {
+  tsr_ingest_kept *c = &g->columns[i];
+  const tsr_ingest_column *given = &g->options.columns[i];
+  c->given = given;
+  if (given->labels && c->is_dimension)
+    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': a dimension has no enumeration", given->name);
+  if (!given->typed && !given->labels) return TSR_OK;
+  c->datatype = given->typed ? given->datatype : TSR_UTF8;
+  c->values_per_cell = given->typed ? given->values_per_cell : TSR_VARIABLE;
+  c->is_unsigned = c->datatype == TSR_UINT64 && !given->labels;
+  c->class = ingest_class_of(c);
+  const tsr_enumeration *e = given->enumeration;
+  uint64_t code;
+  for (uint64_t k = 0; e && k < e->count; k++)
+    TSR_TRY(ingest_add_label(g, c, e->data + e->offsets[k], e->offsets[k + 1] - e->offsets[k], &code, error));
+  return TSR_OK;
+}
+
+static void ingest_init_column(tsr_ingest *g, tsr_ingest_kept *c) {
+  tsr_buffer *const buffers[] = {&c->values, &c->ends, &c->validity, &c->label_bytes, &c->label_ends, &c->parts};
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) buffers[i]->memory = &g->memory;
+  c->label_codes.memory = &g->memory;
+}
+
+int tsr_ingest_open(tsr_environment *environment, const tsr_ingest_options *options, tsr_ingest **ingest,
+                    tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_ingest *g;
+  if (options->column_count == 0) return tsr__fail(error, TSR_CONSTRAINT, "there are no columns");
+  TSR_TRY(TSR_ALLOC(&environment->memory, &g, error));
+  g->environment = environment;
+  g->options = *options;
+  tsr__memory_init(&g->memory, &environment->memory, options->memory_bytes ? options->memory_bytes : UINT64_C(1) << 30,
+                   "memory_mb");
+  tsr__arena_init(&g->arena, &g->memory);
+  int rc = TSR_ALLOC_ARRAY(&g->memory, (uint64_t)options->column_count + 1, &g->columns, error);
+  if (rc >= 0) {
+    g->column_count = options->column_count;
+    for (uint32_t i = 0; i <= g->column_count; i++) ingest_init_column(g, &g->columns[i]);
+    for (uint32_t i = 0; i < options->dimension_count; i++) g->columns[options->dimensions[i]].is_dimension = true;
+  }
+  for (uint32_t i = 0; i < g->column_count && rc >= 0; i++) rc = ingest_open_column(g, i, error);
+  if (rc < 0) tsr_ingest_close(g);
+  else *ingest = g;
+  return rc;
+}
+
+void tsr_ingest_close(tsr_ingest *g) {
+  if (!g) return;
+  for (uint32_t i = 0; g->columns && i <= g->column_count; i++) {
+    tsr_ingest_kept *c = &g->columns[i];
+    for (uint64_t p = 0; i < g->column_count && p < c->parts.size / sizeof(tsr_ingest_part); p++)
+      tsr__free(tsr__ingest_part(c, p)->block);
+    tsr_buffer *const buffers[] = {&c->values, &c->ends, &c->validity, &c->label_bytes, &c->label_ends, &c->parts};
+    for (size_t b = 0; b < sizeof buffers / sizeof *buffers; b++) tsr__buffer_release(buffers[b]);
+    tsr__map_release(&c->label_codes);
+  }
+  tsr__free(g->columns);
+  if (g->spilled) tsr__staged_release(g->spilled);
+  tsr__staging_close(g->staging);
+  tsr__arena_release(&g->arena);
+  tsr__free(g);
+}
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+/* Appends nulls, so that a column has `rows` rows of the part that grows. */
+static int ingest_fill_up(tsr_ingest_kept *c, uint64_t rows, tsr_error *error) {
+  const bool fixed = c->class == TSR_INGEST_INTEGERS || c->class == TSR_INGEST_REALS;
+  const uint64_t has = c->class == TSR_INGEST_NONE ? rows : (fixed ? c->values.size : c->ends.size) / 8;
+  for (uint64_t i = has; i < rows; i++)
+    TSR_TRY(fixed ? tsr__buffer_append_u64(&c->values, 0, error)
+                  : tsr__buffer_append(&c->ends, &c->values.size, sizeof c->values.size, error));
+  if (!c->part_nulls) return TSR_OK;
+  for (uint64_t i = c->validity.size; i < rows; i++) TSR_TRY(tsr__buffer_append_u8(&c->validity, 0, error));
+  return TSR_OK;
+}
+
+/* Makes reals of the integers of the part that grows. */
+static int ingest_to_reals(tsr_ingest_kept *c, tsr_error *error) {
+  if (c->wide)
+    return tsr__fail(error, TSR_MISMATCH, "column '%s': REAL beside an integer past 2^53 (row %llu): say types",
+                     c->given->name, (unsigned long long)c->wide_row);
+  for (uint64_t i = 0; i < c->values.size / 8; i++) {
+    int64_t integer;
+    memcpy(&integer, c->values.data + i * 8, 8);
+    const double real = (double)integer;
+    memcpy(c->values.data + i * 8, &real, 8);
+  }
+  c->class = TSR_INGEST_REALS;
+  return TSR_OK;
+}
+
+static const char *ingest_class_name(tsr_ingest_class class) {
+  static const char *const names[] = {"NULL", "INTEGER", "REAL", "TEXT", "BLOB"};
+  return names[class];
+}
+
+/* Prepares an untyped column for a value of this class. */
+static int ingest_meet(tsr_ingest *g, tsr_ingest_kept *c, tsr_ingest_class class, tsr_error *error) {
+  if (c->class == class) return TSR_OK;
+  if (c->class == TSR_INGEST_INTEGERS && class == TSR_INGEST_REALS) return ingest_to_reals(c, error);
+  if (c->class != TSR_INGEST_NONE)
+    return tsr__fail(error, TSR_MISMATCH, "column '%s': %s beside %s, which came first, in row %llu: say types",
+                     c->given->name, ingest_class_name(class), ingest_class_name(c->class),
+                     (unsigned long long)c->first_row);
+  if (c->is_dimension && class == TSR_INGEST_BLOBS)
+    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': a BLOB cannot be a dimension", c->given->name);
+  c->class = class;
+  c->first_row = g->seen + 1;
+  return ingest_fill_up(c, g->part_rows, error);
+}
+
+static int ingest_put_word(tsr_ingest_kept *c, const void *word, tsr_error *error) {
+  c->before = c->values.size;
+  TSR_TRY(tsr__buffer_append(&c->values, word, 8, error));
+  c->is_set = true;
+  return TSR_OK;
+}
+
+/* Fails unless an integer fits a typed column. */
+static int ingest_fits(const tsr_ingest_kept *c, int64_t value, tsr_error *error) {
+  const tsr_kind kind = tsr_datatype_kind(c->datatype);
+  const uint64_t bits = 8 * tsr_datatype_size(c->datatype);
+  bool fits = true;
+  if (kind == TSR_KIND_SIGNED)
+    fits = bits == 64 || (value >= -(INT64_C(1) << (bits - 1)) && value < INT64_C(1) << (bits - 1));
+  if (kind == TSR_KIND_UNSIGNED) fits = value >= 0 && (bits == 64 || value < INT64_C(1) << bits);
+  if (kind == TSR_KIND_BOOLEAN) fits = value == 0 || value == 1;
+  if (!fits)
+    return tsr__fail(error, TSR_RANGE, "column '%s': %lld does not fit %s", c->given->name, (long long)value,
+                     tsr_datatype_name(c->datatype));
+  return TSR_OK;
+}
+
+static int ingest_refuse(const tsr_ingest_kept *c, tsr_ingest_class class, tsr_error *error) {
+  return tsr__fail(error, TSR_MISMATCH, "column '%s': %s in a column of %s", c->given->name, ingest_class_name(class),
+                   c->given->labels ? "labels" : tsr_datatype_name(c->datatype));
+}
+
+int tsr_ingest_set_integer(tsr_ingest *g, uint32_t column, int64_t value, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_ingest_kept *c = &g->columns[column];
+  const bool past = value > INGEST_EXACT || value < -INGEST_EXACT;
+  if (c->given->typed || c->given->labels) {
+    if (c->given->labels || !ingest_is_single(c)) return ingest_refuse(c, TSR_INGEST_INTEGERS, error);
+    if (c->class == TSR_INGEST_INTEGERS) {
+      TSR_TRY(ingest_fits(c, value, error));
+      return ingest_put_word(c, &value, error);
+    }
+  } else if (c->class != TSR_INGEST_REALS) {
+    TSR_TRY(ingest_meet(g, c, TSR_INGEST_INTEGERS, error));
+    if (past && !c->wide) {
+      c->wide = true;
+      c->wide_row = g->seen + 1;
+    }
+    return ingest_put_word(c, &value, error);
+  } else if (past)
+    return tsr__fail(error, TSR_MISMATCH,
+                     "column '%s': the integer %lld is past 2^53, and the column has REALs: say types", c->given->name,
+                     (long long)value);
+  const double real = (double)value;
+  return ingest_put_word(c, &real, error);
+}
+
+int tsr_ingest_set_real(tsr_ingest *g, uint32_t column, double value, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_ingest_kept *c = &g->columns[column];
+  if (!c->given->typed && !c->given->labels) {
+    TSR_TRY(ingest_meet(g, c, TSR_INGEST_REALS, error));
+    return ingest_put_word(c, &value, error);
+  }
+  if (c->class == TSR_INGEST_INTEGERS && !c->given->labels && value == trunc(value) &&
+      value >= -9223372036854775808.0 && value < 9223372036854775808.0)
+    return tsr_ingest_set_integer(g, column, (int64_t)value, error);
+  if (c->class != TSR_INGEST_REALS) return ingest_refuse(c, TSR_INGEST_REALS, error);
+  if (c->datatype == TSR_FLOAT32 && isfinite(value) && fabs(value) > FLT_MAX)
+    return tsr__fail(error, TSR_RANGE, "column '%s': %g does not fit FLOAT32", c->given->name, value);
+  return ingest_put_word(c, &value, error);
+}
+
+/* Reads decimal text of an integer column; the bits of UINT64. */
+static int ingest_parse_integer(const tsr_ingest_kept *c, const char *text, uint64_t size, uint64_t *word,
+                                tsr_error *error) {
+  const bool negative = size > 0 && *text == '-';
+  uint64_t value = 0, i = negative;
+  bool fits = true;
+  for (; i < size && text[i] >= '0' && text[i] <= '9'; i++) {
+    const uint64_t digit = (uint64_t)(text[i] - '0');
+    fits &= value <= (UINT64_MAX - digit) / 10;
+    value = value * 10 + digit;
+  }
+  if (i != size || size == (uint64_t)negative)
+    return tsr__fail(error, TSR_MISMATCH, "column '%s': '%.*s' is no %s", c->given->name, (int)TSR_MIN(size, 40), text,
+                     tsr_datatype_name(c->datatype));
+  fits &= c->is_unsigned ? !negative || !value : value <= (uint64_t)INT64_MAX + negative;
+  if (!fits)
+    return tsr__fail(error, TSR_RANGE, "column '%s': %.*s does not fit %s", c->given->name, (int)TSR_MIN(size, 40),
+                     text, tsr_datatype_name(c->datatype));
+  *word = negative ? 0 - value : value;
+  return c->is_unsigned ? TSR_OK : ingest_fits(c, (int64_t)*word, error);
+}
+
+/* Sets text in a column of integers: a label, an instant or digits. */
+static int ingest_set_coded(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, tsr_error *error) {
+  const tsr_kind kind = tsr_datatype_kind(c->datatype);
+  uint64_t word = 0;
+  if (c->given->labels) {
+    char *key;
+    TSR_TRY(tsr__buffer_reserve(&c->label_bytes, size + 1, error));
+    key = (char *)c->label_bytes.data + c->label_bytes.size; /* behind the labels: a place for the key of the search */
+    if (size) memcpy(key, bytes, size);
+    key[size] = 0;
+    void *found = strlen(key) == size ? tsr__map_get(&c->label_codes, key) : NULL;
+    if (found) word = (uint64_t)(uintptr_t)found - 1;
+    else TSR_TRY(ingest_add_label(g, c, bytes, size, &word, error));
+  } else if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) {
+    int64_t instant;
+    if (tsr_datetime_parse(c->datatype, bytes, size, &instant, error) < 0)
+      return tsr__wrap(error, "column '%s'", c->given->name);
+    word = (uint64_t)instant;
+  } else TSR_TRY(ingest_parse_integer(c, bytes, size, &word, error));
+  return ingest_put_word(c, &word, error);
+}
+
+static int ingest_check_text(const tsr_ingest_kept *c, const uint8_t *bytes, uint64_t size, tsr_error *error) {
+  const bool ascii = c->is_dimension || c->datatype == TSR_ASCII;
+  uint8_t high = 0;
+  for (uint64_t i = 0; ascii && i < size; i++) high |= bytes[i];
+  if (high & 0x80)
+    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': '%.*s' is not ASCII%s", c->given->name,
+                     (int)TSR_MIN(size, 40), (const char *)bytes, c->is_dimension ? ", as a dimension must be" : "");
+  return TSR_OK;
+}
+
+/* Checks the bytes of a typed cell that has a fixed number of values, or of values that are no bytes. */
+static int ingest_check_cell(const tsr_ingest_kept *c, uint64_t size, tsr_error *error) {
+  const uint64_t each = tsr_datatype_size(c->datatype);
+  if (c->values_per_cell == TSR_VARIABLE ? size % each == 0 : size == each * c->values_per_cell) return TSR_OK;
+  return tsr__fail(error, TSR_MISMATCH, "column '%s': %llu bytes are no cell of %s", c->given->name,
+                   (unsigned long long)size, tsr_datatype_name(c->datatype));
+}
+
+int tsr_ingest_set_bytes(tsr_ingest *g, uint32_t column, bool is_text, const void *bytes, uint64_t size,
+                         tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_ingest_kept *c = &g->columns[column];
+  const tsr_ingest_class class = is_text ? TSR_INGEST_TEXTS : TSR_INGEST_BLOBS;
+  if (c->given->typed || c->given->labels) {
+    if (is_text && c->class == TSR_INGEST_INTEGERS) return ingest_set_coded(g, c, bytes, size, error);
+    if (c->class < TSR_INGEST_TEXTS || (c->class == TSR_INGEST_TEXTS && !is_text && tsr_datatype_size(c->datatype) == 1))
+      return ingest_refuse(c, class, error);
+    TSR_TRY(ingest_check_cell(c, size, error));
+  } else TSR_TRY(ingest_meet(g, c, class, error));
+  if (c->class == TSR_INGEST_TEXTS) TSR_TRY(ingest_check_text(c, bytes, size, error));
+  c->before = c->values.size;
+  TSR_TRY(tsr__buffer_append(&c->values, bytes, size, error));
+  const int rc = tsr__buffer_append(&c->ends, &c->values.size, sizeof c->values.size, error);
+  if (rc < 0) c->values.size = c->before;
+  c->is_set = rc >= 0;
+  return rc;
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+
+/* Ends the row of one column: a null if it was not set. */
+static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error) {
+  if (c->is_set) {
+    double real;
+    if (c->is_dimension && c->class == TSR_INGEST_REALS) {
+      memcpy(&real, c->values.data + c->before, 8);
+      if (isnan(real)) return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NaN in a dimension", c->given->name);
+    }
+    return c->part_nulls ? tsr__buffer_append_u8(&c->validity, 1, error) : TSR_OK;
+  }
+  if (c->is_dimension || c->given->not_null)
+    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NULL in %s", c->given->name,
+                     c->is_dimension ? "a dimension" : "a column of not_null");
+  if (!c->part_nulls) {
+    TSR_TRY(tsr__buffer_reserve(&c->validity, INGEST_PART_ROWS, error));
+    memset(c->validity.data, 1, g->part_rows);
+    c->validity.size = g->part_rows;
+    c->part_nulls = true;
+  }
+  c->nulls = true;
+  return ingest_fill_up(c, g->part_rows + 1, error);
+}
+
+int tsr_ingest_end_row(tsr_ingest *g, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  uint64_t bytes = 0;
+  if (g->complete) return tsr__fail(error, TSR_ERROR, "a row after the schema was made");
+  for (uint32_t i = 0; i < g->column_count; i++) {
+    TSR_TRY(ingest_end_value(g, &g->columns[i], error));
+    bytes += g->columns[i].values.size;
+  }
+  for (uint32_t i = 0; i < g->column_count; i++) g->columns[i].is_set = false;
+  g->rows++;
+  g->seen++;
+  if (++g->part_rows == INGEST_PART_ROWS || bytes > TSR_MIN(INGEST_PART_BYTES, g->memory.limit / 8))
+    return tsr__ingest_end_part(g, error);
+  return TSR_OK;
+}
+
+void tsr_ingest_drop_row(tsr_ingest *g) {
+  for (uint32_t i = 0; i < g->column_count; i++) {
+    tsr_ingest_kept *c = &g->columns[i];
+    if (c->class == TSR_INGEST_INTEGERS || c->class == TSR_INGEST_REALS) {
+      c->values.size = TSR_MIN(c->values.size, g->part_rows * 8);
+    } else if (c->class != TSR_INGEST_NONE) {
+      c->ends.size = TSR_MIN(c->ends.size, g->part_rows * 8);
+      c->values.size = 0;
+      if (c->ends.size) memcpy(&c->values.size, c->ends.data + c->ends.size - 8, 8);
+    }
+    c->validity.size = TSR_MIN(c->validity.size, g->part_rows);
+    c->is_set = false;
+  }
+  g->seen++;
+}

@@ -1,0 +1,97 @@
+/* ingest.h: the structure of an ingest, for the files that take rows in, keep them, decide the schema and write them.
+ *
+ * The rows are divided into parts of INGEST_PART_ROWS. Of the last part each column grows in buffers; a complete part of
+ * a column is one block, in memory or in the temporary file. */
+#ifndef TSR_INGEST_H
+#define TSR_INGEST_H
+
+#include <string.h>
+
+#include "store/staging.h"
+#include "array/array.h"
+
+#define INGEST_PART_ROWS  UINT64_C(65536)
+#define INGEST_PART_BYTES (UINT64_C(32) << 20) /* a part of this size is complete, too */
+
+typedef enum tsr_ingest_class { /* how the values of a column are kept */
+                                TSR_INGEST_NONE, /* all are null */
+                                TSR_INGEST_INTEGERS, /* int64; of UINT64 their bits; datetimes, BOOL and codes of labels, too */
+                                TSR_INGEST_REALS, /* double */
+                                TSR_INGEST_TEXTS,
+                                TSR_INGEST_BLOBS /* bytes; also cells of several values */
+} tsr_ingest_class;
+
+typedef struct tsr_ingest_part { /* one column of one part */
+  tsr_ingest_class class;
+  uint8_t *block; /* values, then the ends of texts (uint64_t), then validity; NULL: spilled, or class NONE */
+  uint64_t offset; /* of the block in the temporary file */
+  uint64_t values_size, size; /* in bytes: of the values, of the block */
+  bool has_nulls; /* the block has a validity byte for each row */
+  bool nan; /* REALS: some value is NaN or infinite */
+  uint8_t low[8], high[8]; /* INTEGERS, REALS: the least and the greatest value that is not null */
+  bool bounded; /* `low` and `high` are set */
+} tsr_ingest_part;
+
+typedef struct tsr_ingest_kept { /* one column */
+  const tsr_ingest_column *given; /* borrowed */
+  tsr_ingest_class class; /* of the values so far */
+  tsr_datatype datatype; /* of a typed column; of an untyped one it is set by tsr_ingest_schema */
+  uint32_t values_per_cell;
+  bool is_dimension, is_unsigned; /* is_unsigned: UINT64 */
+  bool is_set; /* in the present row */
+  bool nulls; /* some value is null */
+  bool wide; /* an integer is past 2^53, in row number `wide_row` */
+  uint64_t wide_row, first_row; /* first_row: that of the first value that is not null */
+  tsr_buffer values, ends, validity; /* of the part that grows */
+  uint64_t before; /* bytes of `values` before the present row */
+  bool part_nulls;
+  tsr_map label_codes; /* label -> code + 1 as a pointer */
+  tsr_buffer label_bytes, label_ends; /* of the labels, in their order; uint64_t */
+  tsr_buffer parts; /* tsr_ingest_part */
+} tsr_ingest_kept;
+
+struct tsr_ingest {
+  tsr_environment *environment;
+  tsr_ingest_options options; /* lists are borrowed */
+  tsr_memory memory;
+  tsr_arena arena;
+  uint32_t column_count;
+  tsr_ingest_kept *columns;
+  uint64_t rows, part_rows, part_count; /* rows: of all parts; part_rows: of the part that grows */
+  uint64_t seen; /* rows that were begun, for messages: those that were dropped count */
+  uint64_t resident; /* bytes of complete parts in memory */
+  tsr_staging *staging; /* NULL: nothing was spilled */
+  tsr_staged *spilled;
+  bool complete; /* tsr_ingest_schema has ended the last part */
+  tsr_schema *schema; /* in the arena; NULL: not made yet */
+};
+
+/* One column of one part, as it was kept, borrowed until the same `scratch` is loaded again. */
+typedef struct tsr_ingest_values {
+  tsr_ingest_class class;
+  uint64_t rows;
+  const uint8_t *values;
+  const uint64_t *ends; /* texts and blobs: the end of each row's bytes in `values` */
+  const uint8_t *validity; /* NULL: no value is null; class NONE: all are */
+} tsr_ingest_values;
+
+/* Completes the part that grows. */
+int tsr__ingest_end_part(tsr_ingest *ingest, tsr_error *error);
+uint64_t tsr__ingest_part_rows(const tsr_ingest *ingest, uint64_t part);
+
+/* Loads one column of one part. Integers of a column that has become one of reals are given as reals. */
+int tsr__ingest_load(tsr_ingest *ingest, uint32_t column, uint64_t part, tsr_buffer *scratch, tsr_ingest_values *values,
+                     tsr_error *error);
+
+static inline tsr_ingest_part *tsr__ingest_part(const tsr_ingest_kept *column, uint64_t part) {
+  return (tsr_ingest_part *)(void *)column->parts.data + part;
+}
+
+/* Returns the value number `row` of integers or reals of 8 bytes. */
+static inline uint64_t tsr__ingest_word(const tsr_ingest_values *values, uint64_t row) {
+  uint64_t word;
+  memcpy(&word, values->values + row * sizeof word, sizeof word);
+  return word;
+}
+
+#endif

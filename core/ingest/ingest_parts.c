@@ -1,0 +1,140 @@
+/* ingest_parts.c: the complete parts of an ingest's columns: makes a block of each, writes it to the temporary file if
+ * the blocks in memory take half of the budget, and loads it again. */
+#include <math.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "array/environment.h"
+#include "ingest/ingest.h"
+
+uint64_t tsr__ingest_part_rows(const tsr_ingest *ingest, uint64_t part) {
+  uint64_t end = 0;
+  memcpy(&end, ingest->columns[ingest->column_count].parts.data + part * sizeof end, sizeof end);
+  return end;
+}
+
+/* ---- The least and the greatest value ---------------------------------------------------------------------------- */
+
+static void ingest_bound_integers(const tsr_ingest_kept *c, uint64_t rows, tsr_ingest_part *part) {
+  const uint64_t flip = c->is_unsigned ? 0 : UINT64_C(1) << 63;
+  uint64_t low = UINT64_MAX, high = 0;
+  for (uint64_t i = 0; i < rows; i++) {
+    uint64_t key;
+    memcpy(&key, c->values.data + i * 8, 8);
+    key ^= flip;
+    if (c->part_nulls && !c->validity.data[i]) continue;
+    low = TSR_MIN(low, key);
+    high = TSR_MAX(high, key);
+    part->bounded = true;
+  }
+  low ^= flip;
+  high ^= flip;
+  memcpy(part->low, &low, 8);
+  memcpy(part->high, &high, 8);
+}
+
+static void ingest_bound_reals(const tsr_ingest_kept *c, uint64_t rows, tsr_ingest_part *part) {
+  double low = INFINITY, high = -INFINITY;
+  for (uint64_t i = 0; i < rows; i++) {
+    double value;
+    memcpy(&value, c->values.data + i * 8, 8);
+    if (c->part_nulls && !c->validity.data[i]) continue;
+    part->nan |= !isfinite(value);
+    low = value < low ? value : low;
+    high = value > high ? value : high;
+    part->bounded = true;
+  }
+  memcpy(part->low, &low, 8);
+  memcpy(part->high, &high, 8);
+}
+
+/* ---- Completing parts -------------------------------------------------------------------------------------------- */
+
+static int ingest_spill(tsr_ingest *g, tsr_ingest_part *part, tsr_error *error) {
+  if (!g->staging) TSR_TRY(tsr__staging_open(&g->memory, &g->staging, error));
+  if (!g->spilled) TSR_TRY(tsr__staging_create(g->staging, "rows", &g->spilled, error));
+  part->offset = tsr__staged_size(g->spilled);
+  TSR_TRY(tsr__staged_append(g->spilled, part->block, part->size, error));
+  tsr__free(part->block);
+  part->block = NULL;
+  return TSR_OK;
+}
+
+static int ingest_end_column(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error) {
+  const uint64_t ends = c->class >= TSR_INGEST_TEXTS ? g->part_rows * 8 : 0, nulls = c->part_nulls ? g->part_rows : 0;
+  tsr_ingest_part part = {.class = c->class, .values_size = c->values.size, .has_nulls = nulls > 0};
+  part.size = c->values.size + ends + nulls;
+  if (c->class == TSR_INGEST_INTEGERS) ingest_bound_integers(c, g->part_rows, &part);
+  if (c->class == TSR_INGEST_REALS) ingest_bound_reals(c, g->part_rows, &part);
+  if (c->class != TSR_INGEST_NONE) {
+    uint64_t padded = (c->values.size + 7) / 8 * 8; /* the ends are aligned */
+    part.size += padded - c->values.size;
+    TSR_TRY(TSR_ALLOC_RAW(&g->memory, part.size, &part.block, error));
+    if (c->values.size) memcpy(part.block, c->values.data, c->values.size);
+    memset(part.block + c->values.size, 0, padded - c->values.size);
+    if (ends) memcpy(part.block + padded, c->ends.data, ends);
+    if (nulls) memcpy(part.block + padded + ends, c->validity.data, nulls);
+  }
+  int rc = TSR_OK;
+  if (part.block && g->resident + part.size > g->memory.limit / 4) rc = ingest_spill(g, &part, error);
+  else g->resident += part.block ? part.size : 0;
+  if (rc >= 0) rc = tsr__buffer_append(&c->parts, &part, sizeof part, error);
+  if (rc < 0) tsr__free(part.block);
+  c->values.size = c->ends.size = c->validity.size = c->before = 0;
+  c->part_nulls = false;
+  return rc;
+}
+
+int tsr__ingest_end_part(tsr_ingest *g, tsr_error *error) {
+  if (g->part_rows == 0) return TSR_OK;
+  TSR_TRY(tsr__cancelled(&g->environment->memory, error));
+  for (uint32_t i = 0; i < g->column_count; i++) TSR_TRY(ingest_end_column(g, &g->columns[i], error));
+  TSR_TRY(tsr__buffer_append(&g->columns[g->column_count].parts, &g->part_rows, sizeof g->part_rows, error));
+  g->part_rows = 0;
+  g->part_count++;
+  return TSR_OK;
+}
+
+/* ---- Loading ----------------------------------------------------------------------------------------------------- */
+
+/* Makes reals of the integers of a part that is in `scratch`, or copies them there. */
+static int ingest_widen(const tsr_ingest_part *part, uint64_t rows, tsr_buffer *scratch, tsr_ingest_values *values,
+                        tsr_error *error) {
+  if (part->block) {
+    scratch->size = 0;
+    TSR_TRY(tsr__buffer_append(scratch, part->block, part->size, error));
+  }
+  for (uint64_t i = 0; i < rows; i++) {
+    int64_t integer;
+    memcpy(&integer, scratch->data + i * 8, 8);
+    const double real = (double)integer;
+    memcpy(scratch->data + i * 8, &real, 8);
+  }
+  values->class = TSR_INGEST_REALS;
+  values->values = scratch->data;
+  values->validity = part->has_nulls ? scratch->data + rows * 8 : NULL;
+  return TSR_OK;
+}
+
+int tsr__ingest_load(tsr_ingest *g, uint32_t column, uint64_t number, tsr_buffer *scratch, tsr_ingest_values *values,
+                     tsr_error *error) {
+  const tsr_ingest_kept *c = &g->columns[column];
+  const tsr_ingest_part *part = tsr__ingest_part(c, number);
+  const uint8_t *block = part->block;
+  *values = (tsr_ingest_values){.class = part->class, .rows = tsr__ingest_part_rows(g, number)};
+  if (part->class == TSR_INGEST_NONE) return TSR_OK;
+  if (!block) {
+    scratch->size = 0;
+    TSR_TRY(tsr__buffer_reserve(scratch, part->size, error));
+    TSR_TRY(tsr__staged_read(g->spilled, part->offset, scratch->data, part->size, error));
+    scratch->size = part->size;
+    block = scratch->data;
+  }
+  if (part->class == TSR_INGEST_INTEGERS && c->class == TSR_INGEST_REALS)
+    return ingest_widen(part, values->rows, scratch, values, error);
+  values->values = block;
+  if (part->class >= TSR_INGEST_TEXTS)
+    values->ends = (const uint64_t *)(const void *)(block + (part->values_size + 7) / 8 * 8);
+  if (part->has_nulls) values->validity = block + part->size - values->rows;
+  return TSR_OK;
+}

@@ -1,0 +1,305 @@
+/* ingest_write.c: writes the rows of an ingest into an array, part by part: values of 8 bytes become those of the
+ * fields' datatypes, and the fields get the columns that have their names. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+#include "array/environment.h"
+#include "model/datatype.h"
+#include "write/writer.h"
+#include "ingest/ingest.h"
+
+typedef struct ingest_target { /* one field of the array */
+  uint32_t column; /* UINT32_MAX: the dimension `row` */
+  tsr_buffer scratch, cells, offsets; /* the loaded part; narrowed values; offsets of strings */
+} ingest_target;
+
+typedef struct ingest_writing {
+  tsr_ingest *ingest;
+  tsr_writer *writer;
+  const tsr_schema *schema; /* of the writer */
+  uint32_t field_count;
+  ingest_target *targets; /* by field */
+  tsr_column *columns; /* by field */
+  tsr_arena arena;
+} ingest_writing;
+
+/* ---- Cells ------------------------------------------------------------------------------------------------------- */
+
+#define INGEST_NARROW(type, from)                                                                                      \
+  for (uint64_t i = 0; i < rows; i++) {                                                                                \
+    from value;                                                                                                        \
+    memcpy(&value, in + i * 8, 8);                                                                                     \
+    const type narrow = (type)value;                                                                                   \
+    memcpy(out + i * sizeof narrow, &narrow, sizeof narrow);                                                           \
+  }
+
+static void ingest_narrow(const uint8_t *in, uint64_t rows, uint64_t size, bool real, uint8_t *out) {
+  if (real) {
+    INGEST_NARROW(float, double)
+  } else if (size == 1) {
+    INGEST_NARROW(uint8_t, uint64_t)
+  } else if (size == 2) {
+    INGEST_NARROW(uint16_t, uint64_t)
+  } else {
+    INGEST_NARROW(uint32_t, uint64_t)
+  }
+}
+
+/* Makes the column of a field whose values are kept as words of 8 bytes. */
+static int ingest_number_cells(const tsr_field *field, const tsr_ingest_values *values, ingest_target *t,
+                               tsr_column *column, tsr_error *error) {
+  const uint64_t size = tsr_datatype_size(field->datatype);
+  column->cell_size = size;
+  column->values = values->values;
+  if (size == 8) return TSR_OK;
+  t->cells.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&t->cells, values->rows * size, error));
+  ingest_narrow(values->values, values->rows, size, values->class == TSR_INGEST_REALS, t->cells.data);
+  column->values = t->cells.data;
+  return TSR_OK;
+}
+
+/* Makes the column of a field of strings, or of cells of several values. */
+static int ingest_byte_cells(const tsr_field *field, const tsr_ingest_values *values, ingest_target *t,
+                             tsr_column *column, tsr_error *error) {
+  column->values = values->values;
+  if (field->values_per_cell != TSR_VARIABLE) {
+    column->cell_size = field->cell_size;
+    t->cells.size = 0;
+    TSR_TRY(tsr__buffer_reserve(&t->cells, values->rows * field->cell_size, error));
+    memset(t->cells.data, 0, values->rows * field->cell_size);
+    for (uint64_t i = 0, at = 0; i < values->rows; at = values->ends[i++])
+      if (values->ends[i] - at == field->cell_size)
+        memcpy(t->cells.data + i * field->cell_size, values->values + at, field->cell_size);
+    column->values = t->cells.data;
+    return TSR_OK;
+  }
+  t->offsets.size = 0;
+  TSR_TRY(tsr__buffer_append_u64(&t->offsets, 0, error));
+  TSR_TRY(tsr__buffer_append(&t->offsets, values->ends, values->rows * 8, error));
+  column->offsets = (const uint64_t *)(const void *)t->offsets.data;
+  return TSR_OK;
+}
+
+/* Makes the column of a field for a part in which all values are null. */
+static int ingest_null_cells(const tsr_field *field, ingest_target *t, tsr_column *column, tsr_error *error) {
+  static const uint8_t null_cell = 0;
+  static const uint64_t no_bytes[2];
+  const uint64_t size = TSR_MAX(field->cell_size, 1);
+  t->cells.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&t->cells, size, error));
+  memset(t->cells.data, 0, size);
+  *column =
+      (tsr_column){.values = t->cells.data, .cell_size = field->cell_size, .validity = &null_cell, .constant = true};
+  if (field->values_per_cell == TSR_VARIABLE) column->offsets = no_bytes;
+  return TSR_OK;
+}
+
+static int ingest_row_numbers(uint64_t first, uint64_t rows, ingest_target *t, tsr_column *column, tsr_error *error) {
+  t->cells.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&t->cells, rows * 8, error));
+  for (uint64_t i = 0; i < rows; i++) {
+    const uint64_t number = first + i;
+    memcpy(t->cells.data + i * 8, &number, 8);
+  }
+  *column = (tsr_column){.values = t->cells.data, .cell_size = 8};
+  return TSR_OK;
+}
+
+static int ingest_append_part(ingest_writing *w, uint64_t part, uint64_t first, tsr_error *error) {
+  const uint64_t rows = tsr__ingest_part_rows(w->ingest, part);
+  for (uint32_t f = 0; f < w->field_count; f++) {
+    const tsr_field *field = &w->schema->fields[f];
+    ingest_target *t = &w->targets[f];
+    tsr_column *column = &w->columns[f];
+    tsr_ingest_values values;
+    *column = (tsr_column){0};
+    if (t->column == UINT32_MAX) {
+      TSR_TRY(ingest_row_numbers(first, rows, t, column, error));
+      continue;
+    }
+    TSR_TRY(tsr__ingest_load(w->ingest, t->column, part, &t->scratch, &values, error));
+    if (values.class == TSR_INGEST_NONE) {
+      TSR_TRY(ingest_null_cells(field, t, column, error));
+      continue;
+    }
+    TSR_TRY(values.ends ? ingest_byte_cells(field, &values, t, column, error)
+                        : ingest_number_cells(field, &values, t, column, error));
+    column->validity = values.validity;
+  }
+  return tsr_writer_append(w->writer, w->columns, NULL, rows, error);
+}
+
+/* ---- Two rows at one coordinate ---------------------------------------------------------------------------------- */
+
+typedef struct ingest_hashed {
+  uint64_t hash, row;
+} ingest_hashed;
+
+static int ingest_hashed_compare(const void *a, const void *b) {
+  const ingest_hashed *x = a, *y = b;
+  if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
+  return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static uint64_t ingest_mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+  return hash ^ hash >> 29;
+}
+
+/* Hashes the coordinates of one part's rows. */
+static int ingest_hash_part(tsr_ingest *g, uint64_t part, uint64_t first, tsr_buffer *scratch, ingest_hashed *hashes,
+                            tsr_error *error) {
+  const uint64_t rows = tsr__ingest_part_rows(g, part);
+  for (uint64_t i = 0; i < rows; i++) hashes[i] = (ingest_hashed){.hash = 1, .row = first + i};
+  for (uint32_t d = 0; d < g->options.dimension_count; d++) {
+    tsr_ingest_values values;
+    TSR_TRY(tsr__ingest_load(g, g->options.dimensions[d], part, scratch, &values, error));
+    for (uint64_t i = 0, at = 0; i < rows; i++) {
+      uint64_t word = 0;
+      if (!values.ends) word = tsr__ingest_word(&values, i);
+      if (values.class == TSR_INGEST_REALS && word == UINT64_C(1) << 63) word = 0; /* -0.0 is 0.0 */
+      for (; values.ends && at < values.ends[i]; at++) word = ingest_mix(word, values.values[at] + UINT64_C(1));
+      hashes[i].hash = ingest_mix(hashes[i].hash, word);
+    }
+  }
+  return TSR_OK;
+}
+
+static void ingest_print(const tsr_ingest *g, uint32_t column, const tsr_ingest_values *values, uint64_t row,
+                         tsr_buffer *out, tsr_error *error) {
+  const tsr_ingest_kept *c = &g->columns[column];
+  if (values->ends) {
+    const uint64_t at = row ? values->ends[row - 1] : 0;
+    (void)tsr__buffer_printf(out, error, "'%.*s'", (int)TSR_MIN(values->ends[row] - at, 60),
+                             (const char *)values->values + at);
+    return;
+  }
+  const uint64_t word = tsr__ingest_word(values, row);
+  char text[48];
+  double real;
+  memcpy(&real, &word, 8);
+  if (values->class == TSR_INGEST_REALS) (void)tsr__buffer_printf(out, error, "%.15g", real);
+  else if (tsr_datetime_print(c->datatype, (int64_t)word, text)) (void)tsr__buffer_printf(out, error, "%s", text);
+  else if (c->is_unsigned) (void)tsr__buffer_printf(out, error, "%llu", (unsigned long long)word);
+  else (void)tsr__buffer_printf(out, error, "%lld", (long long)(int64_t)word);
+}
+
+/* Appends the coordinates of a row, as (1, 2). */
+static int ingest_print_row(tsr_ingest *g, uint64_t row, tsr_buffer *out, tsr_error *error) {
+  tsr_buffer scratch = {.memory = &g->memory};
+  uint64_t part = 0;
+  int rc = tsr__buffer_printf(out, error, "(");
+  for (; row >= tsr__ingest_part_rows(g, part); part++) row -= tsr__ingest_part_rows(g, part);
+  for (uint32_t d = 0; d < g->options.dimension_count && rc >= 0; d++) {
+    tsr_ingest_values values;
+    rc = tsr__ingest_load(g, g->options.dimensions[d], part, &scratch, &values, error);
+    if (rc >= 0 && d) rc = tsr__buffer_printf(out, error, ", ");
+    if (rc >= 0) ingest_print(g, g->options.dimensions[d], &values, row, out, error);
+  }
+  tsr__buffer_release(&scratch);
+  return rc < 0 ? rc : tsr__buffer_printf(out, error, ")");
+}
+
+/* Finds the first row whose coordinates an earlier row has, and prints them. */
+static int ingest_find_twice(tsr_ingest *g, tsr_buffer *out, tsr_error *error) {
+  ingest_hashed *hashes;
+  tsr_buffer scratch = {.memory = &g->memory};
+  uint64_t first = 0, found = UINT64_MAX;
+  TSR_TRY(TSR_ALLOC_RAW(&g->memory, g->rows, &hashes, error));
+  int rc = TSR_OK;
+  for (uint64_t p = 0; p < g->part_count && rc >= 0; first += tsr__ingest_part_rows(g, p++))
+    rc = ingest_hash_part(g, p, first, &scratch, hashes + first, error);
+  tsr__buffer_release(&scratch);
+  if (rc >= 0) qsort(hashes, g->rows, sizeof *hashes, ingest_hashed_compare);
+  for (uint64_t i = 1; i < g->rows && rc >= 0; i++)
+    if (hashes[i].hash == hashes[i - 1].hash) found = TSR_MIN(found, hashes[i].row);
+  tsr__free(hashes);
+  return rc < 0 || found == UINT64_MAX ? rc : ingest_print_row(g, found, out, error);
+}
+
+/* Fails if the array, which is new, has fewer cells than the ingest has rows. */
+static int ingest_check_twice(ingest_writing *w, tsr_array *array, tsr_error *error) {
+  tsr_ingest *g = w->ingest;
+  tsr_snapshot *snapshot = NULL;
+  tsr_buffer where = {.memory = &g->memory};
+  uint64_t cells = 0;
+  if (w->schema->allows_duplicates || g->options.dimension_count == 0) return TSR_OK;
+  TSR_TRY(tsr_snapshot_open(array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &snapshot, error));
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < tsr_fragment_count(snapshot) && rc >= 0; i++) {
+    tsr_fragment_info info;
+    rc = tsr_fragment_describe(snapshot, i, &info, error);
+    if (rc >= 0) cells += info.cells;
+  }
+  tsr_snapshot_close(snapshot);
+  if (rc < 0 || cells >= g->rows) return rc;
+  tsr_error ignored = {0};
+  (void)ingest_find_twice(g, &where, &ignored);
+  tsr__fail(error, TSR_CONSTRAINT, "%llu of %llu rows have the coordinates of an earlier row%s%s%s",
+            (unsigned long long)(g->rows - cells), (unsigned long long)g->rows,
+            where.size ? ", the first of them " : "", where.size ? (const char *)where.data : "",
+            w->schema->dense ? "" : ": say \"duplicates\":true to keep them");
+  tsr__buffer_release(&where);
+  return TSR_CONSTRAINT;
+}
+
+/* ---- The call ---------------------------------------------------------------------------------------------------- */
+
+static int ingest_find_column(ingest_writing *w, uint32_t field, tsr_error *error) {
+  const char *name = w->schema->fields[field].name;
+  const tsr_ingest *g = w->ingest;
+  ingest_target *t = &w->targets[field];
+  tsr_buffer *const buffers[] = {&t->scratch, &t->cells, &t->offsets};
+  for (size_t b = 0; b < sizeof buffers / sizeof *buffers; b++) buffers[b]->memory = &g->environment->memory;
+  t->column = UINT32_MAX;
+  for (uint32_t i = 0; i < g->column_count; i++)
+    if (strcmp(g->columns[i].given->name, name) == 0) t->column = i;
+  if (t->column == UINT32_MAX && (field > 0 || g->options.dimension_count > 0))
+    return tsr__fail(error, TSR_MISMATCH, "no column is called '%s', as a %s of the array is", name,
+                     w->schema->fields[field].is_dimension ? "dimension" : "column");
+  return TSR_OK;
+}
+
+static int ingest_write_parts(ingest_writing *w, tsr_error *error) {
+  uint64_t first = 0;
+  for (uint64_t p = 0; p < w->ingest->part_count; p++) {
+    TSR_TRY(ingest_append_part(w, p, first, error));
+    first += tsr__ingest_part_rows(w->ingest, p);
+  }
+  if (!tsr_writer_changed(w->writer)) return TSR_OK;
+  const int rc = tsr_writer_prepare(w->writer, error);
+  if (rc == TSR_FULL && w->schema->dense) return tsr__wrap(error, "the rows leave gaps: say kind sparse");
+  TSR_TRY(rc);
+  return tsr_writer_publish(w->writer, error);
+}
+
+int tsr_ingest_write(tsr_ingest *g, tsr_array *array, bool new_array, uint64_t *rows, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  ingest_writing w = {.ingest = g};
+  const tsr_writer_options options = {.memory_bytes = g->memory.limit / 2};
+  tsr__arena_init(&w.arena, &g->environment->memory);
+  int rc = g->complete ? tsr_writer_open(array, &options, &w.writer, error)
+                       : tsr__fail(error, TSR_ERROR, "tsr_ingest_write before tsr_ingest_schema");
+  if (rc >= 0) {
+    w.schema = tsr_writer_schema(w.writer);
+    w.field_count = w.schema->dimension_count + w.schema->attribute_count;
+    rc = TSR_ARENA_ARRAY(&w.arena, w.field_count, &w.targets, error);
+    if (rc >= 0) rc = TSR_ARENA_ARRAY(&w.arena, w.field_count, &w.columns, error);
+  }
+  for (uint32_t f = 0; f < w.field_count && rc >= 0; f++) rc = ingest_find_column(&w, f, error);
+  if (rc >= 0) rc = ingest_write_parts(&w, error);
+  if (rc < 0 && w.writer) (void)tsr_writer_abandon(w.writer, NULL);
+  if (rc >= 0 && new_array) rc = ingest_check_twice(&w, array, error);
+  for (uint32_t f = 0; f < w.field_count && w.targets; f++) {
+    tsr__buffer_release(&w.targets[f].scratch);
+    tsr__buffer_release(&w.targets[f].cells);
+    tsr__buffer_release(&w.targets[f].offsets);
+  }
+  tsr_writer_close(w.writer);
+  tsr__arena_release(&w.arena);
+  if (rc >= 0 && rows) *rows = g->rows;
+  return TSR_MIN(rc, TSR_OK);
+}

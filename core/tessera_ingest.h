@@ -1,0 +1,86 @@
+/* tessera_ingest.h: rows of any source become a new array: their values decide its schema. Programs include tessera.h,
+ * which includes this header at its end.
+ *
+ * Order of use: tsr_ingest_open, then for each row the setters and tsr_ingest_end_row, then tsr_ingest_schema,
+ * tsr_creation_prepare with this schema, tsr_ingest_write, tsr_creation_publish, tsr_ingest_close. The rows are kept as
+ * columns in memory, and in a temporary file without a name once they take half of the budget.
+ */
+#ifndef TESSERA_INGEST_H
+#define TESSERA_INGEST_H
+
+#include "tessera_format.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type its values decide */
+  const char *name;
+  bool typed; /* the column has the datatype below; else INT64, FLOAT64, UTF8 or BLOB, by its values */
+  tsr_datatype datatype;
+  uint32_t values_per_cell;
+  bool nullable; /* may be null although no value is; without it a column is nullable if a value is null */
+  bool not_null; /* a null is an error */
+  bool labels; /* text: an enumeration, whose labels stand in the order in which they came */
+  const tsr_enumeration *enumeration; /* with `labels`: its labels come first, in their order; or NULL */
+  const tsr_pipeline *filters; /* NULL: by the datatype */
+  /* of dimensions */
+  bool has_domain, has_extent, grow; /* grow: the domain is as wide as it can be, the current domain that of the rows */
+  uint8_t low[8], high[8], extent[8]; /* as in tsr_field; an untyped column has INT64, if its low end is not `real` */
+  bool real; /* the ends, or the extent, of an untyped column are FLOAT64 */
+} tsr_ingest_column;
+
+typedef enum tsr_ingest_kind {
+  TSR_INGEST_BY_VALUES, /* dense if the dimensions are integers or datetimes and the rows fill their box; else sparse */
+  TSR_INGEST_DENSE,
+  TSR_INGEST_SPARSE
+} tsr_ingest_kind;
+
+typedef struct tsr_ingest_options {
+  const tsr_ingest_column *columns; /* all of them with what they point to are borrowed until tsr_ingest_close */
+  uint32_t column_count;
+  const uint32_t *dimensions; /* numbers of columns, in the order of the dimensions */
+  uint32_t dimension_count; /* 0: one dense dimension `row`, INT64, with the values 0, 1, ... */
+  tsr_ingest_kind kind;
+  bool has_cell_order, has_tile_order;
+  tsr_order cell_order, tile_order;
+  uint64_t capacity; /* 0 = 10,000 */
+  bool duplicates; /* a sparse array may have rows with equal coordinates */
+  uint32_t version; /* 0 = TSR_FORMAT_WRITE_MAX */
+  uint64_t memory_bytes; /* 0 = 1 GiB */
+} tsr_ingest_options;
+
+typedef struct tsr_ingest tsr_ingest;
+
+/* Opens an ingest without rows. TSR_CONSTRAINT: the options contradict each other. */
+TSR_API int tsr_ingest_open(tsr_environment *environment, const tsr_ingest_options *options, tsr_ingest **ingest,
+                            tsr_error *error);
+TSR_API void tsr_ingest_close(tsr_ingest *ingest);
+
+/* Set the value of a column in the present row, at most once. A column that is not set is null. Text in columns of
+ * datetimes and times is ISO-8601, in columns of integers decimal; bytes that are not text are the values of a cell.
+ * TSR_MISMATCH, TSR_RANGE: the value does not fit the column, or those before it; the message names the column. */
+TSR_API int tsr_ingest_set_integer(tsr_ingest *ingest, uint32_t column, int64_t value, tsr_error *error);
+TSR_API int tsr_ingest_set_real(tsr_ingest *ingest, uint32_t column, double value, tsr_error *error);
+TSR_API int tsr_ingest_set_bytes(tsr_ingest *ingest, uint32_t column, bool is_text, const void *bytes, uint64_t size,
+                                 tsr_error *error);
+
+/* Ends the present row and begins the next one. TSR_CONSTRAINT: a dimension is null or NaN, or a column null that must
+ * not be. After an error of this function or a setter, tsr_ingest_drop_row takes back what was set of the row. */
+TSR_API int tsr_ingest_end_row(tsr_ingest *ingest, tsr_error *error);
+TSR_API void tsr_ingest_drop_row(tsr_ingest *ingest);
+
+/* Gives the schema for the rows so far, borrowed until the ingest is closed; no row comes after it. TSR_MISMATCH: a
+ * column has no value that decides its type; TSR_CONSTRAINT: the rows do not have the kind that was asked for. */
+TSR_API int tsr_ingest_schema(tsr_ingest *ingest, const tsr_schema **schema, tsr_error *error);
+
+/* Writes the rows into an array whose fields have the columns' names, in one commit. With `new_array` the array is the
+ * one that was made with the schema, and nobody else has written to it: rows with equal coordinates are TSR_CONSTRAINT
+ * then, unless duplicates are allowed, and the array is to be abandoned. */
+TSR_API int tsr_ingest_write(tsr_ingest *ingest, tsr_array *array, bool new_array, uint64_t *rows, tsr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

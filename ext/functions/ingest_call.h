@@ -1,0 +1,55 @@
+/* ingest_call.h: what tessera_create_as, tessera_create_csv and tessera_create_stream have in common: the options, and
+ * the array that is made, or appended to, at the end.
+ *
+ * Order of use: tsx_ingest_begin, tsx_ingest_name_column for each column of the source, tsx_ingest_options, which opens
+ * call->ingest, then the rows, tsx_ingest_finish, tsx_ingest_end. */
+#ifndef TSX_INGEST_CALL_H
+#define TSX_INGEST_CALL_H
+
+#include "connection/sqlite_api.h"
+#include "tessera.h"
+#include "definition/columns.h"
+#include "functions/functions.h"
+
+#define TSX_INGEST_LINES 20 /* skipped rows that the result names */
+
+typedef struct tsx_ingest_call {
+  tsx_connection *connection;
+  const char *path; /* as it was given; borrowed */
+  tsx_address address; /* of the path, without an array */
+  tsx_target target; /* the array to append to */
+  bool append; /* the array exists, and rows are appended */
+  tsx_definition memory; /* owns names, lists and filters */
+  tsr_ingest_options options;
+  tsr_ingest_column *columns; /* of the ingest */
+  char **names; /* of the source's columns */
+  int *kept; /* by column of the source: its column of the ingest, or -1 */
+  uint32_t source_count;
+  uint32_t *dimensions;
+  bool if_exists_append, skip, explain;
+  uint64_t given; /* options that were read: bits */
+  sqlite3_value *metadata; /* owned; NULL: none */
+  tsr_ingest *ingest;
+  uint64_t rows, skipped, lines[TSX_INGEST_LINES];
+  tsr_error first; /* why the first row was skipped */
+} tsx_ingest_call;
+
+/* Begins a call for `count` columns of a source. The caller calls tsx_ingest_end, after an error, too. */
+int tsx_ingest_begin(tsx_ingest_call *call, const char *path, uint32_t count, tsr_error *error);
+
+/* Names a column of the source. The name is copied. TSR_CONSTRAINT: another column has it. */
+int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *name, tsr_error *error);
+
+/* Reads the options (NULL: none), finds out whether `path`, the call's path, leads to an array to which rows are
+ * appended, and opens call->ingest. */
+int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error);
+
+/* Ends a row of which `code` says whether its values could be set. `what` and `number` name it in messages: row 5. With
+ * on_error skip a row that does not fit is left out. */
+int tsx_ingest_end_row(tsx_ingest_call *call, int code, const char *what, uint64_t number, tsr_error *error);
+
+/* Makes the array, or appends to it, and sets the function's result. */
+int tsx_ingest_finish(tsx_ingest_call *call, sqlite3_context *context, tsr_error *error);
+void tsx_ingest_end(tsx_ingest_call *call);
+
+#endif

@@ -1,0 +1,361 @@
+/* ingest_options.c: the options of tessera_create_as and its kin. domains and extents are read last: their numbers have
+ * the datatypes that `types` says. */
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "text/json_in.h"
+#include "text/literals.h"
+#include "definition/columns.h"
+#include "definition/define.h"
+#include "functions/ingest_options.h"
+
+/* X(name) */
+#define INGEST_OPTIONS(X)                                                                                              \
+  X(if_exists)                                                                                                         \
+  X(on_error)                                                                                                          \
+  X(dimensions)                                                                                                        \
+  X(kind)                                                                                                              \
+  X(types)                                                                                                             \
+  X(domains)                                                                                                           \
+  X(extents)                                                                                                           \
+  X(filters)                                                                                                           \
+  X(enums)                                                                                                             \
+  X(not_null)                                                                                                          \
+  X(nullable)                                                                                                          \
+  X(grow)                                                                                                              \
+  X(labels)                                                                                                            \
+  X(capacity)                                                                                                          \
+  X(cell_order)                                                                                                        \
+  X(tile_order)                                                                                                        \
+  X(duplicates)                                                                                                        \
+  X(columns)                                                                                                           \
+  X(metadata)                                                                                                          \
+  X(memory_mb)                                                                                                         \
+  X(format_version)                                                                                                    \
+  X(explain)
+
+typedef enum ingest_option {
+#define X(name) INGEST_OPTION_##name,
+  INGEST_OPTIONS(X)
+#undef X
+      INGEST_OPTION_COUNT
+} ingest_option;
+
+static const char *const ingest_option_names[] = {
+#define X(name) #name,
+    INGEST_OPTIONS(X)
+#undef X
+};
+
+typedef struct ingest_reading { /* a list or an object of columns */
+  tsx_ingest_call *call;
+  ingest_option option;
+  uint32_t count; /* elements so far */
+  tsr_ingest_column *column; /* of a domain */
+} ingest_reading;
+
+static const char *ingest_text(const tsx_json_option *o) {
+  const char *text = strcmp(o->type, "text") == 0 ? (const char *)sqlite3_value_text(o->value) : NULL;
+  return text ? text : "";
+}
+
+/* ---- Columns ----------------------------------------------------------------------------------------------------- */
+
+/* Finds a column by its name; *column is the number in the source. */
+static int ingest_find(const ingest_reading *r, const char *name, uint32_t *column, tsr_error *error) {
+  const tsx_ingest_call *call = r->call;
+  for (*column = 0; *column < call->source_count; ++*column)
+    if (!sqlite3_stricmp(call->names[*column], name)) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "'%s': the source has no column '%.64s'", ingest_option_names[r->option], name);
+}
+
+static int ingest_find_kept(const ingest_reading *r, const char *name, tsr_ingest_column **column, tsr_error *error) {
+  uint32_t i;
+  const int code = ingest_find(r, name, &i, error);
+  if (code < 0) return code;
+  if (r->call->kept[i] < 0)
+    return tsx_fail(error, TSR_ERROR, "'%s': 'columns' leaves column '%.64s' out", ingest_option_names[r->option],
+                    name);
+  *column = &r->call->columns[r->call->kept[i]];
+  return TSR_OK;
+}
+
+/* Reads one name of a list of columns. */
+static int ingest_read_name(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading *r = argument;
+  tsx_ingest_call *call = r->call;
+  tsr_ingest_column *column;
+  const int code = ingest_find_kept(r, ingest_text(o), &column, error);
+  if (code < 0) return code;
+  const uint32_t number = (uint32_t)(column - call->columns);
+  switch (r->option) {
+  case INGEST_OPTION_enums: column->labels = true; break;
+  case INGEST_OPTION_not_null: column->not_null = true; break;
+  case INGEST_OPTION_nullable: column->nullable = true; break;
+  case INGEST_OPTION_grow: column->grow = true; break;
+  default:
+    for (uint32_t d = 0; d < r->count; d++)
+      if (call->dimensions[d] == number)
+        return tsx_fail(error, TSR_ERROR, "'dimensions' names '%s' twice", column->name);
+    call->dimensions[r->count++] = number;
+    call->options.dimension_count = r->count;
+  }
+  return TSR_OK;
+}
+
+/* Reads one name of `columns`: the columns to keep, in their order. */
+static int ingest_read_kept(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading *r = argument;
+  tsx_ingest_call *call = r->call;
+  uint32_t i;
+  const int code = ingest_find(r, ingest_text(o), &i, error);
+  if (code < 0) return code;
+  if (call->kept[i] >= 0) return tsx_fail(error, TSR_ERROR, "'columns' names '%s' twice", call->names[i]);
+  call->kept[i] = (int)r->count++;
+  return TSR_OK;
+}
+
+static int ingest_keep_columns(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading r = {.call = call, .option = INGEST_OPTION_columns};
+  tsr_ingest_column *sorted = sqlite3_malloc64(call->source_count * sizeof *sorted);
+  if (!sorted) return tsx_out_of_memory(error);
+  memcpy(sorted, call->columns, call->source_count * sizeof *sorted);
+  for (uint32_t i = 0; i < call->source_count; i++) call->kept[i] = -1;
+  const int code = tsx_elements_each(call->connection->db, o->value, "'columns'", ingest_read_kept, &r, error);
+  for (uint32_t i = 0; i < call->source_count; i++)
+    if (call->kept[i] >= 0) call->columns[call->kept[i]] = sorted[i];
+  sqlite3_free(sorted);
+  call->options.column_count = r.count;
+  return code;
+}
+
+/* ---- Properties of columns --------------------------------------------------------------------------------------- */
+
+static int ingest_read_type(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o, tsr_error *error) {
+  tsx_column_text text = {0};
+  tsx_parser p = {.definition = &r->call->memory, .error = error};
+  char *definition = sqlite3_mprintf("\"%w\" %s", column->name, ingest_text(o));
+  int code = definition ? tsx_column_parse(&p, definition, true, &text) : tsx_out_of_memory(error);
+  sqlite3_free(definition);
+  if (code < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : tsx_fail_in("'types'", error);
+  if (text.is_dimension || text.has_filters || text.has_enum || text.not_null || text.fill.kind != TSX_TOKEN_END)
+    return tsx_fail(error, TSR_ERROR, "'types': column '%s': expected a type alone, as INT16", column->name);
+  column->typed = true;
+  column->datatype = text.datatype;
+  column->values_per_cell = text.values_per_cell;
+  column->enumeration = NULL;
+  return TSR_OK;
+}
+
+static int ingest_read_filters(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o,
+                               tsr_error *error) {
+  tsx_parser p = {.definition = &r->call->memory,
+                  .in = tsx_tokens_of(ingest_text(o)),
+                  .noun = "filters of",
+                  .name = column->name,
+                  .error = error};
+  tsr_pipeline *pipeline = tsx_parser_alloc(&p, sizeof *pipeline);
+  if (!pipeline) return tsx_out_of_memory(error);
+  const int code = tsx_filters_parse(&p, pipeline);
+  if (code < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : code;
+  if (p.in.token.kind != TSX_TOKEN_END) return tsx_parser_unexpected(&p, "a comma or the end");
+  column->filters = pipeline;
+  return TSR_OK;
+}
+
+/* Reads a number in a dimension's datatype; for an untyped column INT64 or FLOAT64, as it is written. */
+static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o, bool extent, uint8_t out[8],
+                              tsr_error *error) {
+  tsr_ingest_column *column = r->column;
+  tsr_error why = {0};
+  const bool quoted = strcmp(o->type, "text") == 0;
+  tsr_datatype datatype = column->datatype;
+  if (!column->typed) {
+    column->real |= strcmp(o->type, "real") == 0;
+    datatype = column->real ? TSR_FLOAT64 : TSR_INT64;
+  }
+  if (extent) datatype = tsx_extent_datatype(datatype);
+  memset(out, 0, 8);
+  const int code = tsx_given_parse(datatype, quoted ? ingest_text(o) : o->text, quoted, out, &why);
+  if (code < 0)
+    return tsx_fail(error, code, "'%s': column '%s': %s", ingest_option_names[r->option], column->name, why.message);
+  return TSR_OK;
+}
+
+static int ingest_read_end(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading *r = argument;
+  if (r->count > 1)
+    return tsx_fail(error, TSR_MISMATCH, "'domains': column '%s': expected [low, high]", r->column->name);
+  return ingest_read_number(r, o, false, r->count++ ? r->column->high : r->column->low, error);
+}
+
+static int ingest_read_domain(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o,
+                              tsr_error *error) {
+  ingest_reading ends = {.call = r->call, .option = r->option, .column = column};
+  sqlite3 *db = r->call->connection->db;
+  if (!column->typed && strstr(o->text, ".")) column->real = true; /* [0, 0.5] is a domain of REALs */
+  const int code = tsx_elements_each(db, o->value, "'domains': expected [low, high]", ingest_read_end, &ends, error);
+  if (code == TSR_OK && ends.count != 2)
+    return tsx_fail(error, TSR_MISMATCH, "'domains': column '%s': expected [low, high]", column->name);
+  column->has_domain = true;
+  return code;
+}
+
+/* Reads one member of an object whose keys are columns. */
+static int ingest_read_property(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading *r = argument;
+  const int code = ingest_find_kept(r, o->key, &r->column, error);
+  if (code < 0) return code;
+  if (r->option == INGEST_OPTION_domains) return ingest_read_domain(r, r->column, o, error);
+  if (r->option == INGEST_OPTION_extents) {
+    r->column->has_extent = true;
+    return ingest_read_number(r, o, true, r->column->extent, error);
+  }
+  if (strcmp(o->type, "text") != 0)
+    return tsx_fail(error, TSR_MISMATCH, "'%s': column '%s': expected text", ingest_option_names[r->option], o->key);
+  return r->option == INGEST_OPTION_types ? ingest_read_type(r, r->column, o, error)
+                                          : ingest_read_filters(r, r->column, o, error);
+}
+
+/* ---- Single values ----------------------------------------------------------------------------------------------- */
+
+/* Reads one of several words; *choice is its number. */
+static int ingest_read_word(const tsx_json_option *o, const char *const *words, int count, int *choice,
+                            tsr_error *error) {
+  sqlite3_str *list = sqlite3_str_new(NULL);
+  for (*choice = 0; *choice < count; ++*choice) {
+    if (!strcmp(ingest_text(o), words[*choice])) {
+      sqlite3_free(sqlite3_str_finish(list));
+      return TSR_OK;
+    }
+    sqlite3_str_appendf(list, "%s%s", *choice ? " or " : "", words[*choice]);
+  }
+  char *text = sqlite3_str_finish(list);
+  const int code = tsx_fail(error, TSR_MISMATCH, "'%s': expected %s", o->key, text ? text : words[0]);
+  sqlite3_free(text);
+  return code;
+}
+
+static int ingest_read_flag(const tsx_json_option *o, bool *flag, tsr_error *error) {
+  *flag = !strcmp(o->type, "true");
+  if (!*flag && strcmp(o->type, "false") != 0)
+    return tsx_fail(error, TSR_MISMATCH, "'%s': expected true or false", o->key);
+  return TSR_OK;
+}
+
+static int ingest_read_count(const tsx_json_option *o, sqlite3_int64 most, uint64_t *count, tsr_error *error) {
+  const sqlite3_int64 number = sqlite3_value_int64(o->value);
+  if (strcmp(o->type, "integer") != 0 || sqlite3_value_type(o->value) != SQLITE_INTEGER || number < 1 || number > most)
+    return tsx_fail(error, TSR_MISMATCH, "'%s': expected an integer from 1 to %lld", o->key, (long long)most);
+  *count = (uint64_t)number;
+  return TSR_OK;
+}
+
+static int ingest_read_words(tsx_ingest_call *call, ingest_option option, const tsx_json_option *o, tsr_error *error) {
+  static const char *const exists[] = {"fail", "append"}, *const errors[] = {"fail", "skip"},
+                           *const kinds[] = {"dense", "sparse"}, *const orders[] = {"row", "col", "hilbert"};
+  static const tsr_order order_codes[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
+  const bool cells = option == INGEST_OPTION_cell_order;
+  int choice = 0, code;
+  if (option == INGEST_OPTION_if_exists) {
+    code = ingest_read_word(o, exists, 2, &choice, error);
+    call->if_exists_append = choice == 1;
+  } else if (option == INGEST_OPTION_on_error) {
+    code = ingest_read_word(o, errors, 2, &choice, error);
+    call->skip = choice == 1;
+  } else if (option == INGEST_OPTION_kind) {
+    code = ingest_read_word(o, kinds, 2, &choice, error);
+    call->options.kind = choice ? TSR_INGEST_SPARSE : TSR_INGEST_DENSE;
+  } else {
+    code = ingest_read_word(o, orders, cells ? 3 : 2, &choice, error);
+    if (code < 0) return code;
+    *(cells ? &call->options.has_cell_order : &call->options.has_tile_order) = true;
+    *(cells ? &call->options.cell_order : &call->options.tile_order) = order_codes[choice];
+  }
+  return code;
+}
+
+static int ingest_read_single(tsx_ingest_call *call, ingest_option option, const tsx_json_option *o, tsr_error *error) {
+  uint64_t number = 0;
+  int code;
+  switch (option) {
+  case INGEST_OPTION_capacity: return ingest_read_count(o, INT64_MAX, &call->options.capacity, error);
+  case INGEST_OPTION_memory_mb:
+    code = ingest_read_count(o, 1 << 24, &number, error);
+    call->options.memory_bytes = number << 20;
+    return code;
+  case INGEST_OPTION_format_version:
+    code = ingest_read_count(o, TSR_FORMAT_WRITE_MAX, &number, error);
+    call->options.version = (uint32_t)number;
+    return code;
+  case INGEST_OPTION_duplicates: return ingest_read_flag(o, &call->options.duplicates, error);
+  case INGEST_OPTION_explain: return ingest_read_flag(o, &call->explain, error);
+  case INGEST_OPTION_labels: return tsx_fail(error, TSR_UNSUPPORTED, "'labels': labels of dimensions are not made yet");
+  case INGEST_OPTION_metadata:
+    call->metadata = sqlite3_value_dup(o->value);
+    return call->metadata ? TSR_OK : tsx_out_of_memory(error);
+  default: return ingest_read_words(call, option, o, error);
+  }
+}
+
+/* ---- All options ------------------------------------------------------------------------------------------------- */
+
+static int ingest_find_option(const char *key, ingest_option *option, tsr_error *error) {
+  for (*option = 0; *option < INGEST_OPTION_COUNT; ++*option)
+    if (!strcmp(ingest_option_names[*option], key)) return TSR_OK;
+  sqlite3_str *list = sqlite3_str_new(NULL);
+  for (int i = 0; i < INGEST_OPTION_COUNT; i++)
+    sqlite3_str_appendf(list, "%s%s", i ? ", " : "", ingest_option_names[i]);
+  char *text = sqlite3_str_finish(list);
+  const int code = tsx_fail(error, TSR_ERROR, "no option is called '%.60s': %s", key, text ? text : "");
+  sqlite3_free(text);
+  return code;
+}
+
+static int ingest_read_first(void *argument, const tsx_json_option *o, tsr_error *error) {
+  tsx_ingest_call *call = argument;
+  ingest_option option;
+  const int code = ingest_find_option(o->key, &option, error);
+  if (code < 0) return code;
+  if (call->given >> option & 1) return tsx_fail(error, TSR_ERROR, "the option '%s' is given twice", o->key);
+  call->given |= UINT64_C(1) << option;
+  return option == INGEST_OPTION_columns ? ingest_keep_columns(call, o, error) : TSR_OK;
+}
+
+/* Reads everything but `columns`, domains and extents. */
+static int ingest_read_second(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading r = {.call = argument};
+  sqlite3 *db = r.call->connection->db;
+  const int code = ingest_find_option(o->key, &r.option, error);
+  if (code < 0) return code;
+  switch (r.option) {
+  case INGEST_OPTION_columns:
+  case INGEST_OPTION_domains:
+  case INGEST_OPTION_extents: return TSR_OK;
+  case INGEST_OPTION_types:
+  case INGEST_OPTION_filters: return tsx_options_each(db, o->value, o->key, ingest_read_property, &r, error);
+  case INGEST_OPTION_dimensions:
+  case INGEST_OPTION_enums:
+  case INGEST_OPTION_not_null:
+  case INGEST_OPTION_nullable:
+  case INGEST_OPTION_grow: return tsx_elements_each(db, o->value, o->key, ingest_read_name, &r, error);
+  default: return ingest_read_single(r.call, r.option, o, error);
+  }
+}
+
+static int ingest_read_third(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading r = {.call = argument};
+  const int code = ingest_find_option(o->key, &r.option, error);
+  if (code < 0 || (r.option != INGEST_OPTION_domains && r.option != INGEST_OPTION_extents)) return code;
+  return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
+}
+
+int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_error *error) {
+  static const tsx_option_reader passes[] = {ingest_read_first, ingest_read_second, ingest_read_third};
+  int code = TSR_OK;
+  if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
+  for (size_t i = 0; i < sizeof passes / sizeof *passes && code == TSR_OK; i++)
+    code = tsx_options_each(call->connection->db, json, "options", passes[i], call, error);
+  return code;
+}

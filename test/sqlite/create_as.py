@@ -1,0 +1,256 @@
+"""tessera_create_as: the rows of a SELECT become an array. Each rule of inference has a case that fits and one that does not; a call makes its array
+and all of its cells, or nothing.
+
+usage: create_as.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import json
+import os
+
+import host
+from host import Database, check_contains, same
+
+
+def database():
+    os.chdir(host.FOLDER)
+    return Database()
+
+
+def make(db, path, select, **options):
+    return db.value("SELECT tessera_create_as(?, ?, ?)", (path, select, json.dumps(options)))
+
+
+def message(db, sql, parameters=()):
+    return db.error(sql, parameters).text
+
+
+def refused(db, part, select, **options):
+    """The call fails with this message, and nothing is there."""
+    check_contains(message(db, "SELECT tessera_create_as('refused', ?, ?)", (select, json.dumps(options))), part)
+    assert not os.path.exists("refused"), os.listdir("refused")
+
+
+def ddl(db, select, **options):
+    return make(db, "explained", select, explain=True, **options)
+
+
+def shape(db, path):
+    """name, role, type and domain of each field."""
+    return db.query("SELECT name, role, datatype || CASE WHEN cell_val_num = 1 OR datatype GLOB 'UTF*' OR datatype = 'BLOB' OR datatype = 'ASCII' THEN '' WHEN cell_val_num IS NULL THEN '[]' ELSE '[' || cell_val_num || ']' END, domain FROM tessera_schema(?)", (path,))
+
+
+def rows(db, path, order="1"):
+    db.query("DROP TABLE IF EXISTS shown")
+    db.table("shown", path)
+    return db.query(f"SELECT * FROM shown ORDER BY {order}")
+
+
+def sound(db, path):
+    same([r for r in db.query("SELECT severity, message FROM tessera_check(?)", (path,)) if r[0] != "note"], [], path)
+
+
+GRID = "SELECT a.x, b.y, 10 * a.x + b.y AS v FROM (VALUES(1), (2), (3)) AS p, (SELECT column1 AS x FROM (VALUES(1), (2), (3))) AS a, (SELECT column1 AS y FROM (VALUES(5), (6))) AS b WHERE p.column1 = a.x"
+
+
+def test_types_come_from_all_values():
+    db = database()
+    same(make(db, "t", "SELECT * FROM (VALUES(1, 1, 'a', x'01', NULL), (NULL, 2.5, 'b', x'', 7))"), 2)
+    same([r[2] for r in shape(db, "t")], ["INT64", "INT64", "FLOAT64", "UTF8", "BLOB", "INT64"])
+    same(rows(db, "t"), [(0, 1, 1.0, "a", b"\x01", None), (1, None, 2.5, "b", b"", 7)])
+    sound(db, "t")
+    check_contains(ddl(db, "SELECT 1 AS a, NULL AS b UNION ALL SELECT 2, 3"), "a INT64 NOT NULL")
+
+
+def test_columns_of_mixed_types_are_refused():
+    db = database()
+    refused(db, "row 2: column 'column1': TEXT beside INTEGER, which came first, in row 1", "SELECT * FROM (VALUES(1), ('x'))")
+    refused(db, "row 2: column 'column1': REAL beside TEXT", "SELECT * FROM (VALUES('x'), (2.5))")
+    refused(db, "column 'b': no value decides its type: say types", "SELECT 1 AS a, NULL AS b")
+    refused(db, "REAL beside an integer past 2^53 (row 1)", "SELECT * FROM (VALUES(9007199254740993), (0.5))")
+    refused(db, "row 2: column 'column1': the integer 9007199254740993 is past 2^53", "SELECT * FROM (VALUES(0.5), (9007199254740993))")
+    same(make(db, "exact", "SELECT * FROM (VALUES(9007199254740992), (0.5))"), 2)
+
+
+def test_types_that_are_given():
+    db = database()
+    types = {"i": "INT16", "u": "UINT64", "f": "FLOAT32", "d": "DATETIME_DAY", "n": "INT32[]", "b": "BOOL", "p": "FLOAT32[2]", "w": "UTF16"}
+    same(make(db, "t", "SELECT -5 AS i, '18446744073709551615' AS u, 0.5 AS f, '2024-02-29' AS d, '[1,2,3]' AS n, 1 AS b, '[1,2]' AS p, 'é' AS w", types=types), 1)
+    same([r[2] for r in shape(db, "t")][1:], ["INT16", "UINT64", "FLOAT32", "DATETIME_DAY", "INT32[]", "BOOL", "FLOAT32[2]", "UTF16"])
+    same(rows(db, "t")[0][1:], (-5, "18446744073709551615", 0.5, "2024-02-29", "[1,2,3]", 1, "[1.0,2.0]", "é"))
+    refused(db, "row 2: column 'a': 128 does not fit INT8", "SELECT 127 AS a UNION ALL SELECT 128", types={"a": "INT8"})
+    refused(db, "TEXT in a column of FLOAT32", "SELECT 'x' AS a", types={"a": "FLOAT32"})
+    refused(db, "column 'a'", "SELECT 'no date' AS a", types={"a": "DATETIME_SEC"})
+    refused(db, "expected a type alone", "SELECT 1 AS a", types={"a": "INT8 NOT NULL"})
+    refused(db, "the source has no column 'b'", "SELECT 1 AS a", types={"b": "INT8"})
+
+
+def test_columns_of_tessera_tables_keep_their_types():
+    db = database()
+    db.query("CREATE VIRTUAL TABLE s USING tessera('s', x INT16 DIMENSION(0, 99, 10), a UINT8 FILTERS(gzip(3)), e TEXT ENUM('no', 'yes') ORDERED, d DATETIME_SEC)")
+    db.query("INSERT INTO s VALUES(3, 200, 'yes', '2024-01-02T03:04:05'), (5, 7, 'no', '2024-01-03')")
+    make(db, "t", "SELECT x, a, e, d, a + 1 AS more FROM s", dimensions=["x"])
+    same([r[2] for r in shape(db, "t")], ["INT16", "UINT8", "UINT16", "DATETIME_SEC", "INT64"])
+    check_contains(db.value("SELECT tessera_ddl('t')"), "FILTERS(gzip(3))")
+    check_contains(db.value("SELECT tessera_ddl('t')"), "ENUM('no', 'yes') ORDERED")
+    same(rows(db, "t"), [(3, 200, "yes", "2024-01-02 03:04:05", 201), (5, 7, "no", "2024-01-03 00:00:00", 8)])
+
+
+def test_dense_if_the_rows_fill_their_box():
+    db = database()
+    same(make(db, "t", GRID, dimensions=["y", "x"]), 6)
+    same([(r[0], r[3]) for r in shape(db, "t")[:2]], [("y", "[5,6]"), ("x", "[1,3]")])
+    same(db.value("SELECT kind FROM tessera_array('t')"), "dense")
+    same(rows(db, "t", "1, 2"), [(5, 1, 15), (5, 2, 25), (5, 3, 35), (6, 1, 16), (6, 2, 26), (6, 3, 36)])
+    sound(db, "t")
+    for name, select in (("gap", GRID + " AND v <> 16"), ("twice", GRID + " AND v <> 16 UNION ALL SELECT 3, 6, 0"), ("real", GRID.replace("a.x,", "a.x + 0.5 AS x,")), ("text", GRID.replace("a.x,", "'k' || a.x AS x,"))):
+        same(make(db, name, select, dimensions=["y", "x"], duplicates=True) >= 5, True)
+        same(db.value("SELECT kind FROM tessera_array(?)", (name,)), "sparse", name)
+        sound(db, name)
+
+
+def test_dense_that_is_asked_for():
+    db = database()
+    same(make(db, "t", GRID + " AND v <> 16", dimensions=["y", "x"], kind="dense"), 5)
+    same(rows(db, "t", "1, 2")[3], (6, 1, None))
+    refused(db, "have the coordinates of an earlier row, the first of them (6, 3)", GRID + " UNION ALL SELECT 3, 6, 0", dimensions=["y", "x"], kind="dense")
+    refused(db, "the dimensions are not integers or instants of one datatype", "SELECT 0.5 AS x, 1 AS v", dimensions=["x"], kind="dense")
+    refused(db, "the dimensions are not integers or instants of one datatype", "SELECT 1 AS x, '2024-01-01' AS d, 1 AS v", dimensions=["x", "d"], types={"d": "DATETIME_DAY"}, kind="dense")
+    refused(db, "the rows leave gaps: say kind sparse", "WITH RECURSIVE c(x) AS (VALUES(0) UNION ALL SELECT x + 2 FROM c WHERE x < 9000) SELECT x, x AS v FROM c", dimensions=["x"], kind="dense")
+    refused(db, "say which columns are the dimensions", "SELECT 1 AS x", kind="sparse")
+    make(db, "widened", "SELECT 1 AS x, 2 AS y, 3 AS v", dimensions=["x", "y"], types={"x": "INT8", "y": "INT32"})
+    same([r[2] for r in shape(db, "widened")[:2]], ["INT32", "INT32"])
+
+
+def test_sparse_rows_at_one_coordinate():
+    db = database()
+    points = "SELECT * FROM (VALUES('a', 1.5, 1), ('b', -0.0, 2), ('a', 1.5, 3), ('b', 0.0, 4), ('c', 7, 5))"
+    refused(db, "2 of 5 rows have the coordinates of an earlier row, the first of them ('a', 1.5): say \"duplicates\":true", points, dimensions=["column1", "column2"])
+    same(make(db, "t", points, dimensions=["column1", "column2"], duplicates=True), 5)
+    same(len(rows(db, "t")), 5)
+
+
+def test_dimensions():
+    db = database()
+    for select, part in (("SELECT 1 AS x, 5 AS v UNION ALL SELECT NULL, 6", "row 2: column 'x': NULL in a dimension"),
+                         ("SELECT x'00' AS x, 5 AS v", "row 1: column 'x': a BLOB cannot be a dimension"),
+                         ("SELECT 'é' AS x, 5 AS v", "row 1: column 'x': 'é' is not ASCII")):
+        refused(db, part, select, dimensions=["x"])
+    refused(db, "BOOL cannot be a dimension", "SELECT 1 AS x, 2 AS v", dimensions=["x"], types={"x": "BOOL"})
+    refused(db, "'dimensions' names 'x' twice", "SELECT 1 AS x, 2 AS v", dimensions=["x", "x"])
+    make(db, "order", "SELECT 1 AS a, 2 AS b, 3 AS c", dimensions=["c", "a"])
+    same([r[0] for r in shape(db, "order")], ["c", "a", "b"])
+
+
+def test_domains_extents_and_grow():
+    db = database()
+    same(make(db, "t", GRID, dimensions=["y", "x"], domains={"y": [0, 99]}, extents={"x": 2}), 6)
+    same([r[3] for r in shape(db, "t")[:2]], ["[0,99]", "[1,3]"])
+    refused(db, "column 'y': rows lie outside of the domain that was given", GRID, dimensions=["y", "x"], domains={"y": [0, 5]})
+    refused(db, "expected [low, high]", GRID, dimensions=["y", "x"], domains={"y": [0]})
+    text = ddl(db, "WITH RECURSIVE c(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM c WHERE x < 999999) SELECT x / 1000 AS y, x % 1000 AS x, x AS v FROM c", dimensions=["y", "x"])
+    check_contains(text, "y INT64 DIMENSION(0, 999, 500)")
+    check_contains(text, "x INT64 DIMENSION(0, 999, 500)")
+    make(db, "g", GRID, dimensions=["y", "x"], grow=["y"])
+    check_contains(db.value("SELECT tessera_ddl('g')"), "CURRENT(5, 6)")
+    db.value("SELECT tessera_expand_domain('g', '{\"y\":[5,60]}')")
+    same(make(db, "g", "SELECT x, y + 2 AS y, v FROM (" + GRID + ")", if_exists="append"), 6)
+    same(len(db.query("SELECT * FROM tessera_fragments('g')")), 2)
+    sound(db, "g")
+
+
+def test_orders_and_filters():
+    db = database()
+    text = ddl(db, "SELECT 0.5 AS x, 1.5 AS y, 'a' AS t, 1 AS i", dimensions=["x", "y"], filters={"i": "gzip(2)"})
+    check_contains(text, "cell_order=hilbert")
+    check_contains(text, "t UTF8 NOT NULL FILTERS(zstd(5))")
+    check_contains(text, "i INT64 NOT NULL FILTERS(gzip(2))")
+    check_contains(text, "x FLOAT64 DIMENSION(0.5, 0.5) FILTERS(byteshuffle, zstd(5))")
+    check_contains(text, "validity_filters=(rle)")
+    check_contains(ddl(db, "SELECT 0.5 AS x, 'a' AS t", dimensions=["x", "t"]), "cell_order=row")
+    check_contains(ddl(db, "SELECT 0.5 AS x, 1 AS t", dimensions=["x"]), "cell_order=row")
+    check_contains(ddl(db, "SELECT 0.5 AS x, 1.5 AS y, 1 AS t", dimensions=["x", "y"], cell_order="col", capacity=7), "cell_order=col, tile_order=row, capacity=7")
+
+
+def test_nulls():
+    db = database()
+    check_contains(ddl(db, "SELECT 1 AS a"), "a INT64 NOT NULL")
+    assert "NOT NULL" not in ddl(db, "SELECT 1 AS a", nullable=["a"])
+    refused(db, "row 2: column 'a': NULL in a column of not_null", "SELECT 1 AS a UNION ALL SELECT NULL", not_null=["a"])
+
+
+def test_enumerations():
+    db = database()
+    select = "SELECT * FROM (VALUES(1, 'b'), (2, 'a'), (3, NULL), (4, 'b'), (5, ''))"
+    make(db, "t", select, dimensions=["column1"], enums=["column2"])
+    check_contains(db.value("SELECT tessera_ddl('t')"), "ENUM('b', 'a', '')")
+    same(rows(db, "t"), [(1, "b"), (2, "a"), (3, None), (4, "b"), (5, "")])
+    make(db, "t", "SELECT 2 AS column1, 'new' AS column2 UNION ALL SELECT 3, 'a'", if_exists="append")
+    same(rows(db, "t"), [(1, "b"), (2, "new"), (3, "a"), (4, "b"), (5, "")])
+    make(db, "many", "WITH RECURSIVE c(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM c WHERE x < 66000) SELECT x, 'l' || x AS l FROM c", dimensions=["x"], enums=["l"])
+    same(shape(db, "many")[1][2], "INT32")
+    refused(db, "a dimension has no enumeration", select, dimensions=["column2"], enums=["column2"])
+    refused(db, "INTEGER in a column of labels", "SELECT 1 AS a", enums=["a"])
+
+
+def test_append():
+    db = database()
+    make(db, "t", GRID, dimensions=["y", "x"], domains={"y": [0, 9], "x": [0, 9]})
+    same(make(db, "t", "SELECT 100 AS v, 9 AS X, 9 AS Y", if_exists="append"), 1)
+    same(db.value("SELECT count(*) FROM (SELECT * FROM tessera_fragments('t'))"), 2)
+    before = sorted(os.listdir("t/__fragments"))
+    for select, part in (("SELECT 100 AS v, 10 AS x, 9 AS y", "lie outside"), ("SELECT 'x' AS v, 9 AS x, 9 AS y", "column 'v'"), ("SELECT 9 AS x, 9 AS y", "columns"),
+                         ("SELECT 1 AS v, 9 AS x, 9 AS y, 2 AS w", "the array has no column 'w'"), ("SELECT NULL AS v, 9 AS x, 9 AS y", "NULL")):
+        check_contains(message(db, "SELECT tessera_create_as('t', ?, '{\"if_exists\":\"append\"}')", (select,)), part)
+        same(sorted(os.listdir("t/__fragments")), before, select)
+    check_contains(message(db, "SELECT tessera_create_as('t', 'SELECT 1')"), "there is an array already")
+    same(make(db, "t", "SELECT 1 AS v, 9 AS x, 9 AS y, 2 AS w", if_exists="append", columns=["x", "y", "v"]), 1)
+
+
+def test_rows_that_are_skipped():
+    db = database()
+    select = "SELECT * FROM (VALUES(1, 5), ('x', 6), (NULL, 7), (4, 8.5))"
+    got = json.loads(make(db, "t", select, dimensions=["column1"], types={"column2": "INT8"}, on_error="skip"))
+    same((got["rows"], got["skipped"], got["lines"]), (1, 3, [2, 3, 4]))
+    check_contains(got["first"], "row 2: column 'column1': TEXT beside INTEGER")
+    same(rows(db, "t"), [(1, 5)])
+    same(json.loads(make(db, "u", "SELECT 1 AS a", on_error="skip")), {"rows": 1, "skipped": 0, "lines": [], "first": None})
+
+
+def test_statements_that_are_refused():
+    db = database()
+    db.query("CREATE TABLE plain(a)")
+    for sql, part in (("DELETE FROM plain", "expected a SELECT"), ("SELECT 1; SELECT 2", "another follows"), ("SELECT ?", "parameters"), ("SELEC", "syntax error"), ("", "expected a SELECT"),
+                      ("SELECT 1 AS a, 2 AS A", "two columns are called 'A'"), ("SELECT abs(-9223372036854775808)", "integer overflow"), ("SELECT 1 AS a WHERE 0", "no value decides")):
+        refused(db, part, sql)
+    for options, part in (('{"x":1}', "no option is called 'x': if_exists"), ('{"kind":"dense","kind":"dense"}', "given twice"), ('{"kind":"thin"}', "expected dense or sparse"), ('{"capacity":0}', "from 1 to"),
+                          ('{"labels":{"a":"b"}}', "labels"), ('{"explain":1}', "expected true or false"), ("[]", ""), ('{"filters":{"a":"none, zstd"}}', "none stands alone")):
+        check_contains(message(db, "SELECT tessera_create_as('refused', 'SELECT 1 AS a', ?)", (options,)), part)
+        assert not os.path.exists("refused")
+
+
+def test_in_the_database():
+    db = Database(os.path.join(host.FOLDER, "a.db"))
+    db.query("BEGIN")
+    same(make(db, "db:t", GRID, dimensions=["y", "x"], metadata={"a": 1, "b": "text", "c": 0.5}), 6)
+    same(db.query("SELECT sum(v) FROM t"), [(153,)])
+    db.query("ROLLBACK")
+    same(db.query("SELECT count(*) FROM sqlite_master"), [(0,)])
+    check_contains(message(db, "SELECT tessera_create_as('db:t', ?, '{\"dimensions\":[\"y\"]}')", (GRID,)), "have the coordinates of an earlier row")
+    same(db.query("SELECT count(*) FROM sqlite_master"), [(0,)])
+    make(db, "db:t", GRID, dimensions=["y", "x"], metadata={"a": 1, "b": "text", "c": 0.5})
+    same(db.query("SELECT key, value FROM tessera_metadata('db:t') ORDER BY key"), [("a", 1), ("b", "text"), ("c", 0.5)])
+    same(make(db, "db:t", "SELECT * FROM t", if_exists="append"), 6)
+    sound(db, "db:t")
+
+
+def test_more_rows_than_memory():
+    db = database()
+    select = "WITH RECURSIVE c(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM c WHERE x < 199999) SELECT x * 7919 % 200003 AS k, CASE WHEN x % 10 THEN x / 4.0 ELSE x END AS v, CASE x % 3 WHEN 0 THEN NULL ELSE 'a text of some length, number ' || x END AS t FROM c"
+    same(make(db, "t", select, dimensions=["k"], memory_mb=8), 200000)
+    db.table("t", "t")
+    same(db.query("SELECT count(*), sum(v), count(t), sum(length(t)) FROM t"), db.query(f"SELECT count(*), sum(v), count(t), sum(length(t)) FROM ({select})"))
+    same(db.query("SELECT * FROM t WHERE k IN (0, 7919, 15838) ORDER BY v"), [(0, 0.0, None), (7919, 0.25, "a text of some length, number 1"), (15838, 0.5, "a text of some length, number 2")])
+    refused(db, "memory_mb", "SELECT zeroblob(9000000) AS b", memory_mb=1)
+
+
+if __name__ == "__main__":
+    host.main(__import__("__main__"))
