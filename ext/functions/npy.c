@@ -19,6 +19,7 @@
 #include "values/slice.h"
 #include "values/value.h"
 #include "functions/functions.h"
+#include "functions/query_grid.h"
 
 #define MAGIC      "\x93NUMPY"
 #define MAGIC_SIZE 6
@@ -80,20 +81,27 @@ int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *
 
 /* ---- tessera_npy -------------------------------------------------------------------------------------------------- */
 
-/* Returns the text of the header, of sqlite3_malloc. `counts` are the cells along each dimension; NULL: the block has no
+/* Returns the text of the header, of sqlite3_malloc. `counts` are the cells along each axis; NULL: the block has no
  * cells. */
-static char *npy_header(const element *e, const tsr_schema *schema, const uint64_t *counts, uint64_t *size) {
+static char *npy_header(const element *e, uint32_t axes, const uint64_t *counts, uint64_t *size) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   sqlite3_str_appendf(out, "{'descr': '%s', 'fortran_order': False, 'shape': (", e->descr);
-  for (uint32_t d = 0; d < schema->dimension_count; d++)
+  for (uint32_t d = 0; d < axes; d++)
     sqlite3_str_appendf(out, "%s%llu", d ? ", " : "", counts ? (unsigned long long)counts[d] : 0ULL);
   if (e->axis) sqlite3_str_appendf(out, ", %llu", (unsigned long long)e->axis);
-  sqlite3_str_appendf(out, "%s), }", schema->dimension_count == 1 && !e->axis ? "," : "");
+  sqlite3_str_appendf(out, "%s), }", axes == 1 && !e->axis ? "," : "");
   unsigned used = MAGIC_SIZE + 4 + (unsigned)sqlite3_str_length(out) + 1;
   sqlite3_str_appendchar(out, (int)((ALIGNMENT - used % ALIGNMENT) % ALIGNMENT), ' ');
   sqlite3_str_appendchar(out, 1, '\n');
   *size = (uint64_t)sqlite3_str_length(out);
   return sqlite3_str_finish(out);
+}
+
+static void npy_begin(uint8_t *file, const char *text, uint64_t size) {
+  memcpy(file, MAGIC "\x01\x00", MAGIC_SIZE + 2);
+  file[MAGIC_SIZE + 2] = (uint8_t)size;
+  file[MAGIC_SIZE + 3] = (uint8_t)(size >> 8);
+  memcpy(file + MAGIC_SIZE + 4, text, size);
 }
 
 static int make_npy(sqlite3_context *context, tsr_snapshot *snapshot, uint32_t field, const tsx_slice *slice,
@@ -108,7 +116,7 @@ static int make_npy(sqlite3_context *context, tsr_snapshot *snapshot, uint32_t f
   int code = counts ? TSR_OK : tsx_out_of_memory(error);
   if (code == TSR_OK) code = npy_describe(&schema->fields[field], &e, error);
   if (code == TSR_OK && !empty) code = tsr_block_cells(snapshot, slice->box, counts, &cells, error);
-  if (code == TSR_OK && !(text = npy_header(&e, schema, empty ? NULL : counts, &text_size)))
+  if (code == TSR_OK && !(text = npy_header(&e, schema->dimension_count, empty ? NULL : counts, &text_size)))
     code = tsx_out_of_memory(error);
   const uint64_t head = MAGIC_SIZE + 4 + text_size, cell_size = schema->fields[field].cell_size;
   if (code == TSR_OK && (head > limit || text_size > UINT16_MAX || cells > (limit - head) / cell_size))
@@ -117,14 +125,9 @@ static int make_npy(sqlite3_context *context, tsr_snapshot *snapshot, uint32_t f
                     "take smaller slices",
                     (unsigned long long)cells, (unsigned long long)cell_size, (unsigned long long)limit);
   if (code == TSR_OK && !(file = sqlite3_malloc64(head + cells * cell_size))) code = tsx_out_of_memory(error);
-  if (code == TSR_OK) {
-    memcpy(file, MAGIC "\x01\x00", MAGIC_SIZE + 2);
-    file[MAGIC_SIZE + 2] = (uint8_t)text_size;
-    file[MAGIC_SIZE + 3] = (uint8_t)(text_size >> 8);
-    memcpy(file + MAGIC_SIZE + 4, text, text_size);
-    if (cells)
-      code = tsr_block_read(snapshot, field, slice->box, memory_bytes, 0, file + head, cells * cell_size, error);
-  }
+  if (code == TSR_OK) npy_begin(file, text, text_size);
+  if (code == TSR_OK && cells)
+    code = tsr_block_read(snapshot, field, slice->box, memory_bytes, 0, file + head, cells * cell_size, error);
   if (code == TSR_OK) sqlite3_result_blob64(context, file, head + cells * cell_size, sqlite3_free);
   else sqlite3_free(file);
   sqlite3_free(text);
@@ -156,7 +159,37 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
   return code;
 }
 
-/* tessera_npy(path, attribute[, slice]) */
+static int npy_of_grid(sqlite3_context *context, const tsx_grid *grid, uint64_t limit, tsr_error *error) {
+  uint64_t counts[TSR_QUERY_KEYS], text_size = 0;
+  element e = {.axis = 0};
+  snprintf(e.descr, DESCR_SIZE, grid->whole ? "<i8" : "<f8");
+  for (uint32_t a = 0; a < grid->axis_count; a++) counts[a] = grid->axes[a].count;
+  char *text = npy_header(&e, grid->axis_count, counts, &text_size);
+  const uint64_t head = MAGIC_SIZE + 4 + text_size, size = grid->count * sizeof(double);
+  uint8_t *file = text && size <= limit - head ? sqlite3_malloc64(head + size) : NULL;
+  if (file) {
+    npy_begin(file, text, text_size);
+    memcpy(file + head, grid->places, size);
+    sqlite3_result_blob64(context, file, head + size, sqlite3_free);
+  }
+  const bool large = text && size > limit - head;
+  sqlite3_free(text);
+  if (large) return tsx_fail(error, TSR_TOOBIG, "the grid is more than a value of SQLite holds");
+  return file ? TSR_OK : tsx_out_of_memory(error);
+}
+
+static int npy_of_query(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
+  const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
+  tsx_grid grid = {0};
+  if (count > 2) return tsx_fail(error, TSR_ERROR, "a query has no slice: write WHERE");
+  int code = tsx_grid_make(sqlite3_user_data(context), (const char *)sqlite3_value_text(values[0]),
+                           count > 1 ? (const char *)sqlite3_value_text(values[1]) : NULL, limit, &grid, error);
+  if (code == TSR_OK) code = npy_of_grid(context, &grid, limit, error);
+  tsx_grid_release(&grid);
+  return code;
+}
+
+/* tessera_npy(path, attribute[, slice]), tessera_npy(query[, column]) */
 void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
@@ -164,8 +197,11 @@ void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
   tsx_connection_add_cursor(connection);
   int code = tsx_arguments_check(count, values, 2, &error);
-  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
-  if (code == TSR_OK)
+  const bool query = tsx_is_query(values[0]);
+  if (code == TSR_OK && query) code = npy_of_query(context, count, values, &error);
+  if (code == TSR_OK && !query && count < 2) code = tsx_fail(&error, TSR_ERROR, "a path wants an attribute after it");
+  if (code == TSR_OK && !query) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK && !query)
     code = read_slice(context, &address, (const char *)sqlite3_value_text(values[1]), count > 2 ? values[2] : NULL,
                       &error);
   tsx_address_close(&address);

@@ -21,6 +21,7 @@
 #include "functions/npy.h"
 #include "functions/overviews.h"
 #include "functions/png.h"
+#include "functions/query_grid.h"
 
 #define LENGTH_MAX       800 /* pixels of the longer side, if no size is given */
 #define LENGTH_MIN       100 /* pixels that no side is shrunk below, if no size is given */
@@ -53,9 +54,13 @@ typedef struct picture {
   tsx_colours colours;
   tsr_downsample *downsample;
   uint16_t *numbers; /* of the colours of the means */
+  tsx_grid *grid; /* of a query; then `row` and `column` are its axes, and there is no array */
 } picture;
 
-static const tsr_field *picture_field_of(const picture *p) { return &p->schema->fields[p->field]; }
+static const tsr_field *picture_field_of(const picture *p) {
+  static const tsr_field number = {.name = "", .datatype = TSR_FLOAT64, .values_per_cell = 1, .cell_size = 8};
+  return p->grid ? &number : &p->schema->fields[p->field];
+}
 
 static bool picture_is_time(const tsr_field *field) {
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
@@ -234,7 +239,38 @@ static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sq
   return code == TSR_OK ? choose_axes(p, error) : code;
 }
 
+/* Opens the picture of a query: (query[, column][, options]). */
+static int open_query(picture *p, int count, sqlite3_value **values, tsr_error *error) {
+  const uint64_t limit = (uint64_t)sqlite3_limit(p->connection->db, SQLITE_LIMIT_LENGTH, -1);
+  const char *column = NULL;
+  int code = TSR_OK;
+  for (int i = 1; i < count && code == TSR_OK; i++) {
+    const char *text =
+        sqlite3_value_type(values[i]) == SQLITE_TEXT ? (const char *)sqlite3_value_text(values[i]) : NULL;
+    if (sqlite3_value_type(values[i]) == SQLITE_NULL) continue;
+    if (!text) code = tsx_fail(error, TSR_MISMATCH, "argument %d: expected text", i + 1);
+    else if (*text == '{' && i + 1 == count) code = picture_read_options(p, values[i], error);
+    else if (i == 1 && *text != '{') column = text;
+    else code = tsx_fail(error, TSR_ERROR, "a query has no slice: write WHERE; its arguments are column and options");
+  }
+  if (code == TSR_OK)
+    code = tsx_grid_make(p->connection, (const char *)sqlite3_value_text(values[0]), column, limit, p->grid, error);
+  if (code == TSR_OK && p->grid->axis_count != 2)
+    code = tsx_fail(error, TSR_ERROR, "the query has %u keys: a picture has two", p->grid->axis_count);
+  if (code == TSR_OK && !p->grid->count) code = tsx_fail(error, TSR_ERROR, "the query has no rows");
+  p->row = 0;
+  p->column = 1;
+  return code;
+}
+
 static void close_picture(picture *p) {
+  if (p->grid) {
+    sqlite3_free(p->downsample);
+    tsx_grid_release(p->grid);
+    sqlite3_free(p->options.colormap);
+    sqlite3_free(p->numbers);
+    return;
+  }
   tsr_downsample_close(p->downsample);
   tsx_snapshot_release(p->snapshot);
   tsx_slice_release(&p->slice);
@@ -248,6 +284,7 @@ static void close_picture(picture *p) {
 
 /* Returns the length of the slice on a dimension: for integers in cells, for floats the difference of the ends. */
 static double length_of(const picture *p, uint32_t d) {
+  if (p->grid) return (double)p->grid->axes[d].count;
   const tsr_field *field = &p->schema->fields[d];
   const double low = picture_number_of(field->datatype, p->slice.box[d].low);
   const double high = picture_number_of(field->datatype, p->slice.box[d].high);
@@ -261,8 +298,8 @@ static uint64_t clamp(double size, double min, double max) {
 /* Chooses the width and height that are not given. Integer dimensions shrink by a whole factor, so that each pixel covers
  * the same number of cells. */
 static void choose_size(picture *p) {
-  const bool real = tsr_datatype_kind(p->schema->fields[p->row].datatype) == TSR_KIND_FLOAT ||
-                    tsr_datatype_kind(p->schema->fields[p->column].datatype) == TSR_KIND_FLOAT;
+  const bool real = !p->grid && (tsr_datatype_kind(p->schema->fields[p->row].datatype) == TSR_KIND_FLOAT ||
+                                 tsr_datatype_kind(p->schema->fields[p->column].datatype) == TSR_KIND_FLOAT);
   const double rows = length_of(p, p->row), columns = length_of(p, p->column), longer = rows > columns ? rows : columns;
   const bool shaped = rows > 0 && columns > 0 && isfinite(rows) && isfinite(columns);
   const double ratio = (shaped ? rows / columns : 1) / (p->is_text ? 2 : 1); /* a character is twice as high as wide */
@@ -333,18 +370,7 @@ static int read_level(picture *p, const tsr_downsample_request *request, tsx_lev
   return code < 0 ? code : 1;
 }
 
-static int read_downsample(picture *p, sqlite3_context *context, tsr_error *error) {
-  const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
-  const uint64_t pixel_size = p->is_text ? 1 : 4;
-  choose_size(p);
-  if (p->options.height > limit / pixel_size / (p->options.width + p->is_text))
-    return tsx_fail(error, TSR_TOOBIG, "%llu x %llu %s are more than a value of SQLite holds (%llu bytes)",
-                    (unsigned long long)p->options.width, (unsigned long long)p->options.height,
-                    p->is_text ? "characters" : "pixels", (unsigned long long)limit);
-  if (p->is_text && p->address.memory_bytes && p->options.height * (p->options.width + 1) > p->address.memory_bytes)
-    return tsx_fail(error, TSR_BUDGET, "%llu x %llu characters are more than memory_mb allows (%llu MiB)",
-                    (unsigned long long)p->options.width, (unsigned long long)p->options.height,
-                    (unsigned long long)(p->address.memory_bytes >> 20));
+static int read_array(picture *p, tsr_error *error) {
   const tsr_downsample_request request = {.box = p->slice.box,
                                           .field = p->field,
                                           .row = p->row,
@@ -363,13 +389,64 @@ static int read_downsample(picture *p, sqlite3_context *context, tsr_error *erro
                     "attribute '%s' is enumerated, and labels have no mean: %llu cells would be one %s; take a smaller "
                     "slice, or a larger width and height",
                     p->names[p->field], (unsigned long long)p->downsample->most, p->is_text ? "character" : "pixel");
+  return TSR_OK;
+}
+
+/* Adds a number to a place, as the core's pictures do: an infinity counts, but is no end of the colours. */
+static void grid_add(tsr_downsample *drawn, double *sums, uint64_t *counts, uint64_t place, double number) {
+  if (isnan(number)) return;
+  sums[place] = counts[place] ? sums[place] + number : number;
+  drawn->cells++;
+  if (++counts[place] > drawn->most) drawn->most = counts[place];
+  if (!isfinite(number)) return;
+  if (number < drawn->min) drawn->min = number;
+  if (number > drawn->max) drawn->max = number;
+}
+
+/* Averages the numbers of a query's grid. Value i of n lies in place i * p / n of p. */
+static int read_grid(picture *p, tsr_error *error) {
+  const tsx_grid *grid = p->grid;
+  const uint64_t rows = grid->axes[p->row].count, columns = grid->axes[p->column].count;
+  tsr_downsample *drawn = sqlite3_malloc64(sizeof *drawn);
+  if (!(p->downsample = drawn)) return tsx_out_of_memory(error);
+  *drawn = (tsr_downsample){.height = p->options.height < rows ? p->options.height : rows,
+                            .width = p->options.width < columns ? p->options.width : columns,
+                            .min = INFINITY,
+                            .max = -INFINITY};
+  const uint64_t places = drawn->height * drawn->width;
+  double *sums = tsx_arena_take(&p->grid->arena, places * sizeof *sums);
+  uint64_t *counts = tsx_arena_take(&p->grid->arena, places * sizeof *counts);
+  if (!sums || !counts) return tsx_out_of_memory(error);
+  for (uint64_t i = 0; i < grid->count; i++) {
+    const uint64_t place = i / columns * drawn->height / rows * drawn->width + i % columns * drawn->width / columns;
+    const double number = grid->whole ? (double)((const int64_t *)grid->places)[i] : ((const double *)grid->places)[i];
+    grid_add(drawn, sums, counts, place, number);
+  }
+  for (uint64_t i = 0; i < places; i++) sums[i] = counts[i] ? sums[i] / (double)counts[i] : NAN;
+  drawn->means = sums;
+  return TSR_OK;
+}
+
+static int read_downsample(picture *p, sqlite3_context *context, tsr_error *error) {
+  const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
+  const uint64_t pixel_size = p->is_text ? 1 : 4;
+  choose_size(p);
+  if (p->options.height > limit / pixel_size / (p->options.width + p->is_text))
+    return tsx_fail(error, TSR_TOOBIG, "%llu x %llu %s are more than a value of SQLite holds (%llu bytes)",
+                    (unsigned long long)p->options.width, (unsigned long long)p->options.height,
+                    p->is_text ? "characters" : "pixels", (unsigned long long)limit);
+  if (p->is_text && p->address.memory_bytes && p->options.height * (p->options.width + 1) > p->address.memory_bytes)
+    return tsx_fail(error, TSR_BUDGET, "%llu x %llu characters are more than memory_mb allows (%llu MiB)",
+                    (unsigned long long)p->options.width, (unsigned long long)p->options.height,
+                    (unsigned long long)(p->address.memory_bytes >> 20));
+  int code = p->grid ? read_grid(p, error) : read_array(p, error);
+  if (code < 0) return code;
   if (!p->options.has_min) p->options.min = p->downsample->min <= p->downsample->max ? p->downsample->min : 0;
   if (!p->options.has_max) p->options.max = p->downsample->min <= p->downsample->max ? p->downsample->max : 0;
   if (p->options.min > p->options.max && p->options.has_min) p->options.max = p->options.min;
   if (p->options.min > p->options.max) p->options.min = p->options.max;
   return TSR_OK;
 }
-
 /* Returns the means that row y of the picture shows; row 0 is at the top. */
 static const double *picture_row_at(const picture *p, uint64_t y) {
   if (p->options.flip) y = p->options.height - 1 - y;
@@ -431,8 +508,22 @@ static void append_value(sqlite3_str *out, const tsr_field *field, double value)
   else sqlite3_str_appendf(out, field->datatype == TSR_FLOAT32 ? "%.7g" : "%.15g", value);
 }
 
+static void append_key(sqlite3_str *out, const tsx_grid_axis *axis, uint64_t i) {
+  if (axis->type == TSR_VALUE_INTEGER) sqlite3_str_appendf(out, "%lld", (long long)(axis->low + (int64_t)i));
+  else if (axis->type == TSR_VALUE_REAL) sqlite3_str_appendf(out, "%.15g", axis->reals[i]);
+  else sqlite3_str_appendf(out, "\"%.64s\"", axis->texts[i]);
+}
+
 /* Appends a dimension's name and range; `reversed`: from high to low. */
 static void append_range(sqlite3_str *out, const picture *p, uint32_t d, bool reversed) {
+  if (p->grid) {
+    const tsx_grid_axis *axis = &p->grid->axes[d];
+    sqlite3_str_appendf(out, "%s ", axis->name);
+    append_key(out, axis, reversed ? axis->count - 1 : 0);
+    sqlite3_str_appendall(out, " to ");
+    append_key(out, axis, reversed ? 0 : axis->count - 1);
+    return;
+  }
   const tsr_interval *box = &p->slice.box[d];
   const tsr_datatype shown = tsx_datatype_shown(p->schema->fields[d].datatype, p->address.uint64_signed);
   sqlite3_str_appendf(out, "%s ", p->names[d]);
@@ -459,7 +550,7 @@ static int picture_make_text(picture *p, sqlite3_context *context, tsr_error *er
       sqlite3_str_appendchar(out, 1, shade_of(p, means[x * p->downsample->width / p->options.width]));
     sqlite3_str_appendchar(out, 1, '\n');
   }
-  sqlite3_str_appendf(out, "%s: ", p->names[p->field]);
+  sqlite3_str_appendf(out, "%s: ", p->grid ? p->grid->name : p->names[p->field]);
   if (!p->downsample->cells) sqlite3_str_appendall(out, "no data");
   else {
     append_value(out, picture_field_of(p), p->options.min);
@@ -487,8 +578,12 @@ static void draw(sqlite3_context *context, int count, sqlite3_value **values, co
   tsr_error error = {0};
   tsx_connection_add_table(p.connection); /* with a table the core asks the host for interrupts */
   tsx_connection_add_cursor(p.connection);
-  int code = tsx_arguments_check(count, values, 2, &error);
-  if (code == TSR_OK)
+  tsx_grid grid = {0};
+  if (tsx_is_query(values[0])) p.grid = &grid;
+  int code = p.grid ? TSR_OK : tsx_arguments_check(count, values, 2, &error);
+  if (code == TSR_OK && p.grid) code = open_query(&p, count, values, &error);
+  else if (code == TSR_OK && count < 2) code = tsx_fail(&error, TSR_ERROR, "a path wants an attribute after it");
+  else if (code == TSR_OK)
     code = open_picture(&p, values[0], values[1], count > 2 ? values[2] : NULL, count > 3 ? values[3] : NULL, &error);
   if (code == TSR_OK) code = read_downsample(&p, context, &error);
   if (code == TSR_OK) code = is_text ? picture_make_text(&p, context, &error) : make_png(&p, context, &error);

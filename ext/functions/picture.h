@@ -4,7 +4,8 @@
 
 #include "connection/sqlite_api.h"
 
-void tsx_png(sqlite3_context *context, int count, sqlite3_value **values); /* (path, attribute[, slice[, options]]) */
+void tsx_png(sqlite3_context *context, int count,
+             sqlite3_value **values); /* (path, attribute[, slice[, options]]) or (query[, column][, options]) */
 void tsx_preview(sqlite3_context *context, int count, sqlite3_value **values); /* the same arguments */
 
 #endif

@@ -23,6 +23,7 @@ struct tsx_run {
   tsx_snapshot *snapshot;
   tsr_query_run *core;
   run_source *items; /* [select.item_count], without a nested SELECT */
+  char instant[48]; /* the text of a datetime that tsx_run_value has given */
   /* over groups: */
   uint64_t group, group_count; /* `group` counts from 1 */
   /* over cells: */
@@ -82,26 +83,6 @@ static int run_advance(tsx_run *run, tsr_error *error) {
   return code < 0 ? run_error(run, error) : code;
 }
 
-/* Makes a value the result. `shows` is the column that it is a value of, or NULL. */
-static void run_result(sqlite3_context *context, const tsr_value *value, const tsx_column *shows) {
-  const tsr_column cells = {.values = (const uint8_t *)&value->as.integer, .cell_size = 8};
-  switch (value->type) {
-  case TSR_VALUE_INTEGER: sqlite3_result_int64(context, value->as.integer); return;
-  case TSR_VALUE_REAL: sqlite3_result_double(context, value->as.real); return;
-  case TSR_VALUE_UNSIGNED: tsx_result_unsigned(context, value->as.unsigned_integer); return;
-  case TSR_VALUE_INSTANT:
-    if (shows) tsx_column_result(context, shows, &cells, 0, false);
-    return;
-  case TSR_VALUE_TEXT:
-    sqlite3_result_text64(context, value->as.text.bytes, value->as.text.size, SQLITE_TRANSIENT, SQLITE_UTF8);
-    return;
-  case TSR_VALUE_NUMBER:
-  case TSR_VALUE_OPAQUE:
-  case TSR_VALUE_NULL:
-  default: return;
-  }
-}
-
 /* Returns the column that a tree is, or NULL. */
 static const tsx_column *run_shows(const tsx_run *run, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
@@ -120,25 +101,26 @@ static const tsx_column *run_values_of(const tsx_run *run, const tsx_expr *tree)
   return found;
 }
 
-static void run_key(const tsx_run *run, sqlite3_context *context, uint32_t k) {
+/* A value, and the column that it comes from, if it is a datetime's. */
+typedef struct run_given {
+  tsr_value value;
+  const tsx_column *shows;
+} run_given;
+
+static void run_key(const tsx_run *run, uint32_t k, run_given *given) {
   const tsx_key_part *part = &run->asked.keys[k];
-  tsr_value value = {.type = TSR_VALUE_NULL};
-  tsr_query_key_value(run->core, run->group - 1, k, &value);
-  if (part->axis >= 0 && (uint64_t)value.as.integer < part->number_count)
-    value = run->query->axes[part->axis].values[part->tree][part->places[value.as.integer]];
-  run_result(context, &value, run_values_of(run, run->query->select.group[k]));
+  tsr_query_key_value(run->core, run->group - 1, k, &given->value);
+  if (part->axis >= 0 && (uint64_t)given->value.as.integer < part->number_count)
+    given->value = run->query->axes[part->axis].values[part->tree][part->places[given->value.as.integer]];
+  given->shows = run_values_of(run, run->query->select.group[k]);
 }
 
-static int run_aggregate(const tsx_run *run, sqlite3_context *context, uint32_t i, tsr_error *error) {
-  const tsx_aggregate_part *part = &run->asked.aggregates[i];
-  tsr_value value = {.type = TSR_VALUE_NULL};
-  const int code = tsr_query_aggregate_value(run->core, run->group - 1, i, &value, error);
-  if (code < 0) return code;
-  run_result(context, &value, run_values_of(run, part->tree));
-  return TSR_OK;
+static int run_aggregate(const tsx_run *run, uint32_t i, run_given *given, tsr_error *error) {
+  given->shows = run_values_of(run, run->asked.aggregates[i].tree);
+  return tsr_query_aggregate_value(run->core, run->group - 1, i, &given->value, error);
 }
 
-static void run_cell(const tsx_run *run, sqlite3_context *context, uint32_t i) {
+static void run_cell(const tsx_run *run, uint32_t i, run_given *given) {
   const tsx_column_part *part = &run->asked.columns[i];
   const tsr_query_column *column = &run->block.columns[i];
   const uint64_t row = run->row;
@@ -161,15 +143,40 @@ static void run_cell(const tsx_run *run, sqlite3_context *context, uint32_t i) {
     if (place >= axis->count) return;
     value = axis->values[part->axis_tree][place];
   }
-  run_result(context, &value, run_values_of(run, part->tree));
+  given->value = value;
+  given->shows = run_values_of(run, part->tree);
 }
 
-static int run_value(const tsx_run *run, sqlite3_context *context, const run_source *source, tsr_error *error) {
+static int run_give(const tsx_run *run, const run_source *source, run_given *given, tsr_error *error) {
+  *given = (run_given){.value.type = TSR_VALUE_NULL};
   switch (source->kind) {
-  case SOURCE_KEY: run_key(run, context, source->number); return TSR_OK;
-  case SOURCE_AGGREGATE: return run_aggregate(run, context, source->number, error);
-  case SOURCE_COLUMN: run_cell(run, context, source->number); return TSR_OK;
+  case SOURCE_KEY: run_key(run, source->number, given); return TSR_OK;
+  case SOURCE_AGGREGATE: return run_aggregate(run, source->number, given, error);
+  case SOURCE_COLUMN: run_cell(run, source->number, given); return TSR_OK;
   case SOURCE_NONE:
+  default: return TSR_OK;
+  }
+}
+
+static int run_result(const tsx_run *run, sqlite3_context *context, const run_source *source, tsr_error *error) {
+  run_given given;
+  const int code = run_give(run, source, &given, error);
+  const tsr_value *value = &given.value;
+  const tsr_column cells = {.values = (const uint8_t *)&value->as.integer, .cell_size = 8};
+  if (code < 0) return code;
+  switch (value->type) {
+  case TSR_VALUE_INTEGER: sqlite3_result_int64(context, value->as.integer); return TSR_OK;
+  case TSR_VALUE_REAL: sqlite3_result_double(context, value->as.real); return TSR_OK;
+  case TSR_VALUE_UNSIGNED: tsx_result_unsigned(context, value->as.unsigned_integer); return TSR_OK;
+  case TSR_VALUE_INSTANT:
+    if (given.shows) tsx_column_result(context, given.shows, &cells, 0, false);
+    return TSR_OK;
+  case TSR_VALUE_TEXT:
+    sqlite3_result_text64(context, value->as.text.bytes, value->as.text.size, SQLITE_TRANSIENT, SQLITE_UTF8);
+    return TSR_OK;
+  case TSR_VALUE_NUMBER:
+  case TSR_VALUE_OPAQUE:
+  case TSR_VALUE_NULL:
   default: return TSR_OK;
   }
 }
@@ -180,7 +187,7 @@ static int nested_next(tsx_rows *rows, tsr_error *error) { return run_advance(ro
 
 static int nested_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr_error *error) {
   const tsx_run *run = rows->state;
-  return run_value(run, context, &run->slots[slot], error);
+  return run_result(run, context, &run->slots[slot], error);
 }
 
 /* Returns the key, the aggregate or the column of the extreme's row that a tree is. */
@@ -393,8 +400,40 @@ int tsx_run_next(tsx_run *run, tsr_error *error) {
 }
 
 int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_error *error) {
-  if (!run->statement) return run_value(run, context, &run->items[item], error);
+  if (!run->statement) return run_result(run, context, &run->items[item], error);
   sqlite3_result_value(context, sqlite3_column_value(run->statement, (int)item));
+  return TSR_OK;
+}
+
+/* Gives a value that the nested SELECT has returned. */
+static int run_nested(const tsx_run *run, int column, tsr_value *value, tsr_error *error) {
+  switch (sqlite3_column_type(run->statement, column)) {
+  case SQLITE_INTEGER:
+    *value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = sqlite3_column_int64(run->statement, column)};
+    return TSR_OK;
+  case SQLITE_FLOAT:
+    *value = (tsr_value){.type = TSR_VALUE_REAL, .as.real = sqlite3_column_double(run->statement, column)};
+    return TSR_OK;
+  case SQLITE_TEXT:
+    value->type = TSR_VALUE_TEXT;
+    value->as.text.bytes = (const char *)sqlite3_column_text(run->statement, column);
+    value->as.text.size = (uint64_t)sqlite3_column_bytes(run->statement, column);
+    return value->as.text.bytes ? TSR_OK : tsx_out_of_memory(error);
+  case SQLITE_BLOB: value->type = TSR_VALUE_OPAQUE; return TSR_OK;
+  default: value->type = TSR_VALUE_NULL; return TSR_OK;
+  }
+}
+
+int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *error) {
+  run_given given;
+  if (run->statement) return run_nested(run, (int)item, value, error);
+  const int code = run_give(run, &run->items[item], &given, error);
+  *value = given.value;
+  if (code < 0 || value->type != TSR_VALUE_INSTANT || !given.shows) return code;
+  const int size = tsr_datetime_print(given.shows->description->datatype, value->as.integer, run->instant);
+  value->type = value->as.integer == INT64_MIN ? TSR_VALUE_NULL : TSR_VALUE_INTEGER; /* as tsx_column_result shows it */
+  if (size <= 0) return TSR_OK;
+  *value = (tsr_value){.type = TSR_VALUE_TEXT, .as.text = {.bytes = run->instant, .size = (uint64_t)size}};
   return TSR_OK;
 }
 

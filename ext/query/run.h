@@ -24,6 +24,10 @@ int tsx_run_check(tsx_query *query, tsr_error *error);
 int tsx_run_open(tsx_query *query, const tsx_outer *outer, uint32_t outer_count, tsx_run **run, tsr_error *error);
 int tsx_run_next(tsx_run *run, tsr_error *error); /* returns 1 with a row, 0 at the end, < 0 on error */
 int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_error *error);
+
+/* Gives an item of the row as SQL has it: NULL, INTEGER, REAL or TEXT; an UNSIGNED past INT64_MAX; OPAQUE for a BLOB. Text
+ * is borrowed until the next call. */
+int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *error);
 void tsx_run_close(tsx_run *run);
 
 #endif

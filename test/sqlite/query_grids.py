@@ -1,0 +1,186 @@
+"""tessera_npy, tessera_png and tessera_preview of a columnar query: the grid that they take is compared with the rows of the
+same SELECT; what has no place in a grid is refused.
+
+usage: query_grids.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import ast
+import math
+import os
+import random
+import struct
+import sys
+
+import host
+from host import Database, Error, check_contains, same
+from pictures import SHADES, decode
+from query_rules import make
+
+MISMATCH, RANGE, TOOBIG = 20, 25, 18
+
+
+def opened():
+    db = Database()
+    make(db, False)
+    return db
+
+
+def npy(block):
+    """Returns type, shape and numbers of an NPY file."""
+    same(block[:8], b"\x93NUMPY\x01\x00", "the first bytes")
+    size = struct.unpack("<H", block[8:10])[0]
+    same((10 + size) % 64, 0, "where the numbers begin")
+    head = ast.literal_eval(block[10:10 + size].decode())
+    body = block[10 + size:]
+    same(head["fortran_order"], False, "order")
+    return head["descr"], head["shape"], list(struct.unpack(f"<{len(body) // 8}{'q' if head['descr'] == '<i8' else 'd'}", body))
+
+
+def grid_of(rows, axes):
+    """Makes the grid of rows, each with its keys and then a number, in the way that the manual describes."""
+    values = []
+    for a in range(axes):
+        seen = {row[a] for row in rows}
+        values.append(list(range(min(seen), max(seen) + 1)) if all(isinstance(v, int) for v in seen) else sorted(seen))
+    shape = tuple(len(v) for v in values)
+    numbers = [math.nan] * math.prod(shape)
+    for row in rows:
+        place = 0
+        for a in range(axes):
+            place = place * shape[a] + values[a].index(row[a])
+        numbers[place] = math.nan if row[axes] is None else row[axes]
+    return shape, numbers
+
+
+def check_grid(db, text, axes, rows=None, column=None, whole=False):
+    """Compares the block of a query with the grid of its rows, or of those of another SELECT with the keys first."""
+    kind, shape, numbers = npy(db.value("SELECT tessera_npy(?)", (text,)) if column is None else db.value("SELECT tessera_npy(?, ?)", (text, column)))
+    wanted = grid_of(db.query(rows or text), axes)
+    same((kind, shape), ("<i8" if whole else "<f8", wanted[0]), text)
+    same(len(numbers), len(wanted[1]), text)
+    for i, (found, right) in enumerate(zip(numbers, wanted[1])):
+        assert math.isnan(found) and math.isnan(right) or found == right or abs(found - right) <= 1e-12 * abs(right), f"{text}: place {i}: {found}, not {right}"
+
+
+def refused(db, words, *arguments, name="tessera_npy", code=None):
+    try:
+        db.value(f"SELECT {name}({', '.join('?' * len(arguments))})", arguments)
+    except Error as e:
+        check_contains(e.text, f"{name}: ")
+        check_contains(e.text, words)
+        if code is not None:
+            same(e.code & 255 if e.code else code, code, words)
+        return
+    raise AssertionError(f"{name}{arguments} is not refused")
+
+
+def test_the_block_of_a_query_has_its_rows():
+    db = opened()
+    check_grid(db, "SELECT lat, lon, avg(temp - 273.15) FROM t GROUP BY 1, 2", 2)
+    check_grid(db, "select lat/2 AS band, day/4, max(temp) from t where day BETWEEN 3 AND 30 group by 1, 2", 2)
+    check_grid(db, "SELECT floor(temp/3)*3 AS bin, lat, count(*) FROM t GROUP BY 1, 2", 2, whole=True)
+    check_grid(db, "SELECT name, lat, sum(n) FROM t GROUP BY 1, 2", 2, whole=True)
+    check_grid(db, "SELECT strftime('%m', day) AS month, x/10, round(avg(v), 1) FROM s GROUP BY 1, 2", 2)
+    check_grid(db, " SELECT day, x, v FROM s", 2)
+    check_grid(db, "SELECT day, lat, lon, temp * 2 FROM t WHERE n % 7 <> 0", 3)
+    check_grid(db, "SELECT count(*) FROM t", 0, whole=True)
+    check_grid(db, "SELECT lat, min(n) FROM t GROUP BY 1 HAVING lat <> 0 ORDER BY 2 LIMIT 2", 1, whole=True)
+    db.close()
+
+
+def test_axes_need_not_be_columns():
+    db = opened()
+    check_grid(db, "SELECT avg(temp) FROM t GROUP BY lon, lat/2", 2, "SELECT lon, lat/2, avg(temp) FROM t GROUP BY 1, 2")
+    check_grid(db, "SELECT avg(temp), lon FROM t GROUP BY lon, lat", 2, "SELECT lon, lat, avg(temp) FROM t GROUP BY 1, 2")
+    check_grid(db, "SELECT temp FROM t WHERE day = 3 AND lat > -1", 3, "SELECT day, lat, lon, temp FROM t WHERE day = 3 AND lat > -1")
+    check_grid(db, "SELECT lon, lat, temp FROM t WHERE day = 3", 2)
+    check_grid(db, "SELECT lon, lat, temp, n, name FROM t WHERE day = 3", 2, "SELECT lon, lat, n FROM t WHERE day = 3", "N", whole=True)
+    check_grid(db, "SELECT min(temp), max(temp) AS most FROM t GROUP BY lat", 1, "SELECT lat, max(temp) FROM t GROUP BY 1", "most")
+    check_grid(db, "SELECT max(temp), max(temp) - 1 FROM t GROUP BY lat ORDER BY 1, lat LIMIT 3", 1, "SELECT lat, max(temp) - 1 FROM t GROUP BY 1 ORDER BY max(temp), lat LIMIT 3", "max(temp) - 1")
+    db.close()
+
+
+def test_places_without_a_row_are_nan():
+    db = opened()
+    check_grid(db, "SELECT lat, lon, avg(temp) FROM t WHERE lat <> -1 AND n % 11 > 8 AND (lat < 0 OR lon <> 2) GROUP BY 1, 2", 2)
+    check_grid(db, "SELECT lat, avg(nullif(lat, 0)) FROM t GROUP BY 1", 1)
+    kind, shape, numbers = npy(db.value("SELECT tessera_npy('SELECT lat, max(temp) FROM t WHERE temp > 1000 GROUP BY 1')"))
+    same((kind, shape, numbers), ("<f8", (0,), []), "no rows")
+    refused(db, "'count(*)' is INTEGER, and has NULLs or no row for some keys", "SELECT lat, count(*) FROM t WHERE lat <> 0 GROUP BY 1")
+    refused(db, "write ifnull", "SELECT lat, sum(nullif(lat, 0)) FROM t GROUP BY 1")
+    check_grid(db, "SELECT lat, CAST(count(*) AS REAL) FROM t WHERE lat <> 0 GROUP BY 1", 1)
+    db.close()
+
+
+def test_what_has_no_place_in_a_grid_is_refused():
+    db = opened()
+    for words, *arguments in (
+            ("several columns could be the values (min(temp), max(temp))", "SELECT lat, min(temp), max(temp) FROM t GROUP BY 1"),
+            ("the query has no column 'x'; it has lat, max(temp)", "SELECT lat, max(temp) FROM t GROUP BY 1", "x"),
+            ("all columns of the query are keys", "SELECT lat, lon FROM t GROUP BY 1, 2"),
+            ("several rows have one place", "SELECT lat, temp FROM t"),
+            ("the key 'wind' has a NULL", "SELECT wind, avg(v) FROM s GROUP BY 1"),
+            ("a query has no slice", "SELECT lat, max(temp) FROM t GROUP BY 1", "max(temp)", "{}"),
+            ("no such table: nosuch", "SELECT a FROM nosuch"), ("not evaluated over columns", "SELECT group_concat(name) FROM t"),
+            ("syntax error", "SELECT lat, max(temp) FROM t GROUP BY 1; DROP TABLE t"), ("parameters are not allowed", "SELECT lat, max(temp) + ? FROM t GROUP BY 1"),
+            ("neither a key", "SELECT lon, sum(temp) FROM t GROUP BY lat"), ("a path wants an attribute", "t")):
+        refused(db, words, *arguments)
+    refused(db, "'max(name)' is text or bytes", "SELECT lat, max(name) FROM t GROUP BY 1", code=MISMATCH)
+    refused(db, "has more than", "SELECT n * 1000000000 + lat AS far, max(temp) FROM t GROUP BY 1", code=TOOBIG)
+    refused(db, "values of several types", "SELECT CASE WHEN lat > 0 THEN 1 ELSE 0.5 END AS k, count(*) FROM t GROUP BY 1", code=MISMATCH)
+    db.query("CREATE TABLE ordinary(a)")
+    refused(db, "FROM wants a table of tessera's", "SELECT a FROM ordinary")
+    db.query("BEGIN")
+    db.query("INSERT INTO s VALUES('2020-05-05', 7, 1.0, NULL)")
+    refused(db, "the transaction has rows for s: commit first", "SELECT x, max(v) FROM s GROUP BY 1")
+    db.query("ROLLBACK")
+    db.value("SELECT length(tessera_npy('SELECT x, max(v) FROM s GROUP BY 1'))")
+    db.close()
+
+
+def shades(rows, axes=2):
+    """The characters of a grid whose places are all drawn."""
+    shape, numbers = grid_of(rows, axes)
+    known = [v for v in numbers if not math.isnan(v)]
+    low, high = min(known), max(known)
+    lines = ["".join(" " if math.isnan(v) else SHADES[min(int((v - low) / (high - low) * len(SHADES)), len(SHADES) - 1)] for v in numbers[y * shape[1]:(y + 1) * shape[1]]) for y in range(shape[0])]
+    return lines, low, high
+
+
+def test_the_picture_of_a_query_has_its_rows():
+    db = opened()
+    for text in ("SELECT day, lon, avg(temp) FROM t WHERE day < 20 AND n % 11 > 2 GROUP BY 1, 2", "SELECT name, lat, sum(n) FROM t GROUP BY 1, 2", "SELECT lat/2.0 AS half, strftime('%w', day) AS w, min(temp) FROM t GROUP BY 1, 2"):
+        lines, low, high = shades(db.query(text))
+        drawn = db.value("SELECT tessera_preview(?, ?)", (text, f'{{"width": {len(lines[0])}, "height": {len(lines)}}}')).split("\n")
+        same(drawn[:-1], lines, text)
+        check_contains(drawn[-1], f"(.) to {high:.15g} (@); down ")
+        flipped = db.value("SELECT tessera_preview(?, NULL, ?)", (text, f'{{"width": {len(lines[0])}, "height": {len(lines)}, "flip": true}}')).split("\n")
+        same(flipped[:-1], lines[::-1], text)
+        pixels = decode(db.value("SELECT tessera_png(?, ?)", (text, f'{{"width": {2 * len(lines[0])}, "height": {3 * len(lines)}, "colormap": "gray", "nodata": "#ff0000"}}')))
+        same((len(pixels), len(pixels[0])), (3 * len(lines), 2 * len(lines[0])), "pixels")
+        for y, line in enumerate(lines):
+            for x, shade in enumerate(line):
+                pixel = pixels[3 * y + 2][2 * x + 1]
+                assert pixel[:3] == (255, 0, 0) if shade == " " else pixel[0] == pixel[1] == pixel[2] and abs(pixel[0] / 256 * len(SHADES) - SHADES.index(shade) - 0.5) < 0.6, f"{text}: {x}, {y}: {pixel} for {shade!r}"
+    one = db.value("SELECT tessera_preview('SELECT lat, lon, min(temp) AS a, sum(n) AS total FROM t WHERE lat > 0 GROUP BY 1, 2', 'total', '{\"width\": 1, \"height\": 1}')")
+    check_contains(one, "total: 24200 (.) to 24560 (@); down lat 1 to 2, right lon 0 to 4")
+    same(len(decode(db.value("SELECT tessera_png('SELECT lat, lon, sum(n) FROM t GROUP BY 1, 2')"))), 6, "rows of pixels of its own size")
+    for name in ("tessera_png", "tessera_preview"):
+        refused(db, "the query has 1 keys: a picture has two", "SELECT lat, sum(n) FROM t GROUP BY 1", name=name)
+        refused(db, "the query has no rows", "SELECT lat, lon, sum(n) FROM t WHERE n < 0 GROUP BY 1, 2", name=name)
+        refused(db, "no option is called 'size'", "SELECT lat, lon, sum(n) FROM t GROUP BY 1, 2", '{"size": 1}', name=name)
+        refused(db, "a query has no slice", "SELECT lat, lon, sum(n) FROM t GROUP BY 1, 2", "{}", "{}", name=name)
+        refused(db, "a path wants an attribute", "t", name=name)
+    db.close()
+
+
+def test_a_table_may_be_called_select():
+    """What does not go on as a SELECT does is a path."""
+    db = Database()
+    for name in ("select", "select.tdb", "Selected", "select-2"):
+        for call, more in (("tessera_npy", ()), ("tessera_png", ())):
+            refused(db, "not found", name, "a", *more, name=call)
+    db.close()
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
