@@ -1,7 +1,7 @@
 /* overviews.c: tessera_overviews(path[, options]): the pyramid of an array, from which pictures are drawn.
  *
- * Level 1 halves the array on some dimensions, level 2 halves level 1, and so on. Level k is an array of its own in
- * PATH.overviews/k, beside the array. The array's metadata "tessera_overviews" says how many levels there are, of which
+ * Level 1 halves the array on some dimensions, level 2 halves level 1, and so on. Level k is an array of its own, in
+ * PATH.overviews/k beside the array, or in the database as the table NAME_overview_k (table/levels.h). The array's metadata "tessera_overviews" says how many levels there are, of which
  * dimensions, by which method, and the time of the last write that they show. They are used only for a state whose last
  * write has this time. While they are changed the time is 0, so that nobody uses them.
  */
@@ -14,14 +14,14 @@
 #include "database/store_sqlite.h"
 #include "functions/functions.h"
 #include "functions/regrid.h"
+#include "table/levels.h"
 #include "text/json_in.h"
 #include "text/names.h"
+#include "text/table_names.h"
 #include "values/json.h"
 #include "values/value.h"
 
-#define LEVEL_KEY  "tessera_overview" /* the metadata of a level */
-#define SIDE_MIN   256 /* cells of a side from which a level is halved again */
-#define LEVELS_MAX 40
+#define SIDE_MIN 256 /* cells of a side from which a level is halved again */
 
 typedef struct overviews_state { /* the array's metadata */
   bool exists;
@@ -48,35 +48,40 @@ typedef struct overviews_call {
 
 /* ---- Where levels are -------------------------------------------------------------------------------------------- */
 
-/* Returns the path of a level, or of their directory (level 0). From sqlite3_malloc; NULL if memory is lacking. */
-static char *level_path(const char *path, unsigned level) {
-  int size = (int)strlen(path);
-  while (size > 1 && path[size - 1] == '/') size--;
-  return level ? sqlite3_mprintf("%.*s.overviews/%u", size, path, level)
-               : sqlite3_mprintf("%.*s.overviews", size, path);
-}
-
 static int level_array_open(tsx_address *address, unsigned number, tsr_array **array, tsr_error *error) {
   const tsr_array_options options = {.key = address->array->has_key ? address->array->key : NULL};
-  char *path = level_path(address->path, number);
+  char *path = tsx_level_path(address->path, number);
   if (!path) return tsx_out_of_memory(error);
   const int code = tsr_array_open(address->connection->environment, path, &options, array, error);
   sqlite3_free(path);
   return code;
 }
 
+/* Drops the tables of the levels of an array in the database. */
+static int overviews_drop_tables(const tsx_address *address, uint64_t *count, tsr_error *error) {
+  char *schema = NULL, *name = NULL;
+  int code = tsx_table_name_parse(address->path + 3, &schema, &name, error);
+  if (code == TSR_OK)
+    code = tsx_levels_drop(address->connection, schema ? schema : "main", name,
+                           address->array && address->array->has_key ? address->array->key : NULL, count, error);
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  return code;
+}
+
 int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error) {
   int code = TSR_OK;
   *count = 0;
-  for (unsigned k = 1; k <= LEVELS_MAX && code == TSR_OK; k++) {
-    char *path = level_path(address->path, k);
+  if (tsx_store_is(address->path)) return overviews_drop_tables(address, count, error);
+  for (unsigned k = 1; k <= TSX_LEVELS_MAX && code == TSR_OK; k++) {
+    char *path = tsx_level_path(address->path, k);
     if (!path) return tsx_out_of_memory(error);
     code = tsr_array_drop(address->connection->environment, path, error);
     sqlite3_free(path);
     if (code == TSR_NOT_FOUND) break;
     *count += code == TSR_OK;
   }
-  char *directory = level_path(address->path, 0);
+  char *directory = tsx_level_path(address->path, 0);
   if (directory) (void)rmdir(directory); /* of a bucket nothing is left */
   sqlite3_free(directory);
   return code == TSR_NOT_FOUND ? TSR_OK : code;
@@ -102,7 +107,7 @@ static int overviews_parse(sqlite3 *db, const char *text, const char *row, const
     const char *schema = (const char *)sqlite3_column_text(statement, 3);
     const sqlite3_int64 levels = sqlite3_column_int64(statement, 0);
     state->exists =
-        schema && levels > 0 && levels <= LEVELS_MAX && (!row || sqlite3_column_int(statement, 4) == 2) &&
+        schema && levels > 0 && levels <= TSX_LEVELS_MAX && (!row || sqlite3_column_int(statement, 4) == 2) &&
         tsx_regrid_method_parse((const char *)sqlite3_column_text(statement, 2), &state->method, NULL) == TSR_OK;
     state->levels = (unsigned)levels;
     state->time = (uint64_t)sqlite3_column_int64(statement, 1);
@@ -151,6 +156,22 @@ static int overviews_note(overviews_call *c, uint64_t time, tsr_error *error) {
   const int code =
       text ? tsx_metadata_set_text(c->address.array->core, TSX_OVERVIEWS_KEY, text, error) : tsx_out_of_memory(error);
   sqlite3_free(text);
+  return code;
+}
+
+int tsx_overviews_stale(tsx_address *address, tsr_error *error) {
+  overviews_state state = {0};
+  tsr_snapshot *snapshot = NULL;
+  uint64_t first, last;
+  int code = tsx_address_array(address, error);
+  if (code == TSR_OK) code = overviews_find(address, NULL, NULL, &state, error);
+  sqlite3_free(state.text);
+  if (code < 0 || !state.exists) return code;
+  code = tsr_snapshot_open(address->array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &snapshot, error);
+  if (code == TSR_OK)
+    code = !tsr_snapshot_written(snapshot, &first, &last) || last != state.time ||
+           strcmp(tsr_snapshot_schema(snapshot)->name, state.schema) != 0;
+  tsr_snapshot_close(snapshot);
   return code;
 }
 
@@ -207,7 +228,7 @@ static int overviews_choose(overviews_call *c, tsr_error *error) {
     const uint64_t length = overviews_length(&c->schema->fields[d], &all[d]);
     if (length < least) least = length;
   }
-  for (; least >= SIDE_MIN && c->state.levels < LEVELS_MAX; least = (least + 1) / 2) c->state.levels++;
+  for (; least >= SIDE_MIN && c->state.levels < TSX_LEVELS_MAX; least = (least + 1) / 2) c->state.levels++;
   return TSR_OK;
 }
 
@@ -233,14 +254,14 @@ static int overviews_build(overviews_call *c, tsr_error *error) {
   for (unsigned k = 1; k <= c->state.levels && code == TSR_OK; k++) {
     tsx_level below = {0};
     uint64_t cells = 0;
-    char *path = level_path(address->path, k);
+    char *path = tsx_level_path(address->path, k);
     if (!path) code = tsx_out_of_memory(error);
     if (code == TSR_OK && k > 1) code = level_array_open(address, k - 1, &below.array, error);
     if (code == TSR_OK && k > 1)
       code = tsr_snapshot_open(below.array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &below.snapshot, error);
     if (k > 1) c->request.fields = NULL, c->request.skip_fill = false;
     if (code == TSR_OK)
-      code = tsx_regrid_make(address, k > 1 ? below.snapshot : c->snapshot, &c->request, path, false, LEVEL_KEY,
+      code = tsx_regrid_make(address, k > 1 ? below.snapshot : c->snapshot, &c->request, path, false, TSX_LEVEL_KEY,
                              overviews_method(c->request.method), &cells, error);
     c->cells += cells;
     tsx_level_close(&below);
@@ -350,9 +371,6 @@ static int overviews_read_option(void *argument, const tsx_json_option *o, tsr_e
 
 static int overviews_open(overviews_call *c, tsr_error *error) {
   int code = tsx_address_array(&c->address, error);
-  if (code == TSR_OK && tsx_store_is(c->address.path))
-    code = tsx_fail(error, TSR_ERROR, "%s is in the database: only arrays in directories and buckets have overviews",
-                    c->address.given);
   if (code == TSR_OK)
     code = tsr_snapshot_open(c->address.array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &c->snapshot, error);
   if (code < 0) return code;
@@ -371,9 +389,16 @@ static int overviews_open(overviews_call *c, tsr_error *error) {
 }
 
 /* Returns true if there are levels of the same schema, and nothing else is requested. */
-static bool overviews_can_update(const overviews_call *c) {
-  return c->state.exists && c->state.time && !c->rebuild && !c->has_columns && !c->has_dimensions &&
-         (!c->has_method || c->request.method == c->state.method) && !strcmp(c->state.schema, c->schema->name);
+static bool overviews_can_update(overviews_call *c) {
+  tsr_error ignored;
+  bool can = c->state.exists && c->state.time && !c->rebuild && !c->has_columns && !c->has_dimensions &&
+             (!c->has_method || c->request.method == c->state.method) && !strcmp(c->state.schema, c->schema->name);
+  for (unsigned k = 1; can && k <= c->state.levels; k++) { /* copies of the array's files have no levels */
+    tsr_array *level = NULL;
+    can = level_array_open(&c->address, k, &level, &ignored) == TSR_OK;
+    tsr_array_close(level);
+  }
+  return can;
 }
 
 static int overviews_run(overviews_call *c, tsr_error *error) {
@@ -413,6 +438,7 @@ void tsx_overviews(sqlite3_context *context, int count, sqlite3_value **values) 
   tsx_connection_add_table(c.connection); /* with a table the core asks the host for interrupts */
   int code = tsx_arguments_check(count, values, 1, &error);
   if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.address, &error);
+  if (code == TSR_OK && tsx_store_is(c.address.path)) code = tsx_function_begin_at(&c.address, values[0], &error);
   if (code == TSR_OK) code = overviews_open(&c, &error);
   if (code == TSR_OK && count > 1 && sqlite3_value_type(values[1]) != SQLITE_NULL)
     code = tsx_options_each(c.connection->db, values[1], "options", overviews_read_option, &c, &error);

@@ -19,6 +19,9 @@ int tsx_level_open(tsx_address *address, tsr_snapshot *snapshot, char *const *na
                    double rows, double columns, uint64_t height, uint64_t width, tsx_level *level, tsr_error *error);
 void tsx_level_close(tsx_level *level);
 
+/* Returns 1 if the array has overviews that show another state than its present one, 0 if not. */
+int tsx_overviews_stale(tsx_address *address, tsr_error *error);
+
 /* Removes the levels that the array's metadata names; not the metadata. *count: how many there were. */
 int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error);
 

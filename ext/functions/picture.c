@@ -380,7 +380,7 @@ static int read_array(picture *p, tsr_error *error) {
                                           .skip_fill = skips_fill(picture_field_of(p)),
                                           .memory_bytes = p->address.memory_bytes};
   tsx_level level = {0};
-  int code = p->options.no_overviews || tsx_store_is(p->address.path) ? 0 : read_level(p, &request, &level, error);
+  int code = p->options.no_overviews ? 0 : read_level(p, &request, &level, error);
   tsx_level_close(&level);
   if (code == 0) code = tsr_downsample_open(p->snapshot->core, &request, &p->downsample, error);
   if (code < 0) return code;

@@ -29,6 +29,7 @@
 #include "table/integrity.h"
 #include "table/journal.h"
 #include "table/label_columns.h"
+#include "table/levels.h"
 #include "table/postponed.h"
 #include "table/transaction.h"
 #include "table/update.h"
@@ -469,10 +470,18 @@ static const char *const *shadow_suffixes(const tsx_table *table) {
   return table->in_database ? inside : outside;
 }
 
+static const uint8_t *module_key(const tsx_table *table) {
+  return table->array && table->array->has_key ? table->array->key : NULL;
+}
+
 static int module_destroy(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   sqlite3 *db = table->connection->db;
   tsr_error error = {0};
+  uint64_t levels;
+  if (table->in_database &&
+      tsx_levels_drop(table->connection, table->schema_name, table->name, module_key(table), &levels, &error) < 0)
+    return tsx_vtab_error(vtab, &error);
   const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
   if (tsx_journal_find_id(table, &error) < 0) return tsx_vtab_error(vtab, &error);
   if (tsx_transaction_leave(table, &error) < 0) return SQLITE_LOCKED; /* SQLite shows its own text for xDestroy */
@@ -511,6 +520,7 @@ static int copy_key(const tsx_table *table, const char *path) {
 static int rename_table(sqlite3_vtab *vtab, const char *name) {
   tsx_table *table = (tsx_table *)vtab;
   sqlite3 *db = table->connection->db;
+  tsr_error error = {0};
   char *copy = sqlite3_mprintf("%s", name);
   char *path = table->in_database ? tsx_store_path(table->schema_name, name) : sqlite3_mprintf("%s", table->path);
   int code = copy && path ? SQLITE_OK : SQLITE_NOMEM;
@@ -520,6 +530,12 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
                                       table->name, *suffix, name, *suffix));
   tsx_store_rest(table->connection, true);
   if (code == SQLITE_OK && table->in_database) code = copy_key(table, path);
+  if (code == SQLITE_OK && table->in_database &&
+      tsx_levels_rename(table->connection, table->schema_name, table->name, name, module_key(table), &error) < 0) {
+    sqlite3_free(copy);
+    sqlite3_free(path);
+    return tsx_vtab_error(vtab, &error);
+  }
   if (code != SQLITE_OK) {
     sqlite3_free(copy);
     sqlite3_free(path);

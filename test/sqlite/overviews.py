@@ -96,13 +96,108 @@ def test_they_go_with_the_array_and_stay_out_of_copies():
     same(sorted(name for name in os.listdir(".") if name.startswith("a")), [], "dropped with the array")
 
 
+def tables(db):
+    return [row[0] for row in db.query("SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL%' ORDER BY 1")]
+
+
+def store(db):
+    """Makes the array of make() in the database."""
+    make(db, "outside")
+    db.query("SELECT tessera_copy('outside', 'db:a')")
+    db.query("DROP TABLE outside")
+
+
+def picture_of(db, name, options=None):
+    db.query("SELECT tessera_reset_stats()")
+    file = db.value(f"SELECT tessera_png('db:{name}', 'w', '{{\"t\":2}}', ?)", (json.dumps(options or {}),))
+    return decode(file), db.value("SELECT value FROM tessera_stats WHERE name = 'cells_decoded'")
+
+
+def test_levels_of_an_array_in_the_database_are_tables():
+    os.chdir(host.FOLDER)
+    db = Database("b.db")
+    store(db)
+    small = {"width": 110, "height": 70, "min": 0, "max": 1300}
+    plain, all_cells = picture_of(db, "a", small)
+    same(db.value("SELECT tessera_overviews('db:a')"), 350 * 550 + 175 * 275, "cells written")
+    same(tables(db), ["a", "a_overview_1", "a_overview_2"], "tables")
+    expected = db.query("SELECT t, (y + 10) / 2, (x - 5) / 2, avg(w) FROM a GROUP BY 1, 2, 3 ORDER BY 1, 2, 3")
+    same(db.query("SELECT t, y, x, w FROM a_overview_1 ORDER BY 1, 2, 3"), expected, "means")
+    db.close()
+    db = Database("b.db")
+    drawn, few = picture_of(db, "a", small)
+    same(few * 8 < all_cells, True, f"{few} cells are decoded instead of {all_cells}")
+    far = max(abs(p - q) for x, y in zip(plain, drawn) for a, b in zip(x, y) for p, q in zip(a, b))
+    same(far <= 3, True, f"colours differ by {far}")
+    db.query("UPDATE a SET w = 9 WHERE t = 2 AND y = 100 AND x BETWEEN 40 AND 60")
+    same(db.query("SELECT severity, message FROM tessera_check('db:a')"), [("note", "the overviews show an older state: tessera_overviews(path) brings them up to date")], "the check")
+    same(0 < db.value("SELECT tessera_overviews('db:a')") < 100, True, "only what is newer is written again")
+    same(db.query("SELECT * FROM tessera_check('db:a')"), [], "the check afterwards")
+    same(db.value("SELECT tessera_overviews('db:a', '{\"rebuild\":true}')"), 350 * 550 + 175 * 275, "anew")
+    db.query("ALTER TABLE a RENAME TO b")
+    same(tables(db), ["b", "b_overview_1", "b_overview_2"], "renamed")
+    same(picture_of(db, "b", small)[1] * 8 < all_cells, True, "and still used")
+    same(db.value("SELECT tessera_overviews('db:b')"), 0, "and up to date")
+    db.close()
+    db = Database("b.db")
+    db.query("SELECT tessera_overviews('db:b', '{\"drop\":true}')")
+    same((tables(db), db.query("SELECT key FROM tessera_metadata('db:b')")), (["b"], []), "dropped")
+    db.query("SELECT tessera_overviews('db:b')")
+    db.query("BEGIN")
+    db.query("DROP TABLE b")
+    same(db.query("SELECT name FROM sqlite_schema WHERE name LIKE 'b%'"), [], "gone with the table")
+    db.query("ROLLBACK")
+    same(picture_of(db, "b", small)[1] * 8 < all_cells, True, "and back")
+    db.query("DROP TABLE b")
+    same((db.query("SELECT name FROM sqlite_schema"), db.query("PRAGMA integrity_check")), ([], [("ok",)]), "what is left")
+    db.close()
+
+
+def test_other_tables_with_such_names_stay():
+    os.chdir(host.FOLDER)
+    db = Database("c.db")
+    store(db)
+    db.query("CREATE TABLE a_overview_1(x)")
+    check_contains(db.error("SELECT tessera_overviews('db:a')").text, "a_overview_1")
+    same(tables(db), ["a"], "nothing is left of the failure")
+    db.query("DROP TABLE a_overview_1")
+    db.query("CREATE VIRTUAL TABLE a_overview_1 USING tessera(x INT32 DIMENSION(0, 9), v INT32)")
+    db.query("ALTER TABLE a RENAME TO b")
+    db.query("ALTER TABLE b RENAME TO a")
+    db.query("DROP TABLE a")
+    same(tables(db), ["a_overview_1"], "no level")
+    db.close()
+
+
+def test_copies_of_an_array_in_the_database_have_no_levels():
+    os.chdir(host.FOLDER)
+    db = Database("d.db")
+    store(db)
+    db.query("SELECT tessera_overviews('db:a')")
+    db.query("SELECT tessera_copy('db:a', 'db:c')")
+    db.query("SELECT tessera_copy('db:a', 'e')")
+    db.query("SELECT tessera_export('db:a', 'f')")
+    db.query("SELECT tessera_import('g', 'f')")
+    same((tables(db), sorted(n for n in os.listdir(".") if "overviews" in n)), (["a", "a_overview_1", "a_overview_2", "c", "g"], []), "copies")
+    db.query("DROP TABLE g")
+    db.query("DROP TABLE c")
+    same(tables(db), ["a", "a_overview_1", "a_overview_2"], "dropping a copy")
+    same(db.value("SELECT tessera_overviews('f')"), 350 * 550 + 175 * 275, "a copy gets levels of its own")
+    db.query("BEGIN")
+    db.query("SELECT tessera_set_metadata('db:a', 'k', 'v')")
+    db.query("SELECT tessera_overviews('db:a', '{\"method\":\"max\"}')")
+    db.query("UPDATE a SET w = 5 WHERE t = 2 AND y = 5")
+    check_contains(db.error("SELECT tessera_overviews('db:a')").text, "commit first")
+    db.query("ROLLBACK")
+    same(db.value("SELECT tessera_overviews('db:a')"), 0, "after a rollback they are those from before")
+    db.close()
+
+
 def test_what_is_refused():
     os.chdir(host.FOLDER)
     db = Database()
     db.query("CREATE VIRTUAL TABLE s USING tessera('s', x INT32 DIMENSION(0, 9), v INT32)")
-    db.query("CREATE VIRTUAL TABLE d USING tessera(kind=dense, x INT32 DIMENSION(0, 9, 10), v INT32)")
     for arguments, message in (("'s'", "tessera_overviews: array s is sparse: only dense ones have overviews"),
-                               ("'db:d'", "tessera_overviews: db:d is in the database: only arrays in directories and buckets have overviews"),
                                ("'nosuch'", "tessera_overviews: ")):
         check_contains(db.error(f"SELECT tessera_overviews({arguments})").text, message)
     make(db)
