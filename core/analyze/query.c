@@ -444,7 +444,7 @@ void tsr_query_key_value(const tsr_query_run *run, uint64_t group, uint32_t key,
   const uint32_t number = run->order[group];
   *value = (tsr_value){.type = k->type};
   if (run->grid) {
-    const uint64_t at = number / k->stride % k->extent;
+    const uint64_t at = number / (uint32_t)k->stride % (uint32_t)k->extent; /* a number has 32 bits */
     if (k->has_null && at == 0) value->type = TSR_VALUE_NULL;
     else value->as.unsigned_integer = k->low + at - k->has_null;
     return;

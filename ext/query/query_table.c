@@ -15,7 +15,8 @@
 #include "query/names.h"
 #include "query/run.h"
 
-#define TERMS_MAX 16
+#define TERMS_MAX   16
+#define COUNT_EVERY 256 /* rows */
 
 typedef struct query_term {
   uint32_t item;
@@ -45,6 +46,7 @@ typedef struct query_cursor {
   tsx_run *run;
   bool done, checked;
   sqlite3_int64 row;
+  uint64_t uncounted; /* rows that rows_returned does not have yet */
 } query_cursor;
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------- */
@@ -371,7 +373,15 @@ static int query_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   return SQLITE_OK;
 }
 
+/* Adds the rows so far to rows_returned. */
+static void query_count(query_cursor *c) {
+  const query_table *table = (const query_table *)c->base.pVtab;
+  if (c->uncounted) tsr_environment_count_rows(table->connection->environment, c->uncounted);
+  c->uncounted = 0;
+}
+
 static void query_clear(query_cursor *c) {
+  query_count(c);
   tsx_run_close(c->run);
   c->run = NULL;
   tsx_query_release(&c->query);
@@ -394,7 +404,8 @@ static int query_next(sqlite3_vtab_cursor *cursor) {
   const int code = tsx_run_next(c->run, &error);
   c->done = code <= 0;
   c->row++;
-  if (code > 0) tsr_environment_count_rows(table->connection->environment, 1);
+  if (code > 0) c->uncounted++;
+  if (c->done || c->uncounted == COUNT_EVERY) query_count(c);
   return code < 0 ? table_error(table, &error) : SQLITE_OK;
 }
 

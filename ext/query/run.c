@@ -15,6 +15,7 @@
 typedef struct run_source { /* where a value comes from */
   enum { SOURCE_NONE, SOURCE_KEY, SOURCE_AGGREGATE, SOURCE_COLUMN } kind;
   uint32_t number;
+  const tsx_column *shows; /* a datetime column whose form its values have, or NULL */
 } run_source;
 
 struct tsx_run {
@@ -101,26 +102,23 @@ static const tsx_column *run_values_of(const tsx_run *run, const tsx_expr *tree)
   return found;
 }
 
-/* A value, and the column that it comes from, if it is a datetime's. */
-typedef struct run_given {
-  tsr_value value;
-  const tsx_column *shows;
-} run_given;
+/* Sets the column whose form the values of a source have. */
+static void run_shows_of(const tsx_run *run, run_source *source) {
+  const tsx_expr *tree = source->kind == SOURCE_KEY         ? run->query->select.group[source->number]
+                         : source->kind == SOURCE_AGGREGATE ? run->asked.aggregates[source->number].tree
+                         : source->kind == SOURCE_COLUMN    ? run->asked.columns[source->number].tree
+                                                            : NULL;
+  source->shows = tree ? run_values_of(run, tree) : NULL;
+}
 
-static void run_key(const tsx_run *run, uint32_t k, run_given *given) {
+static void run_key(const tsx_run *run, uint32_t k, tsr_value *value) {
   const tsx_key_part *part = &run->asked.keys[k];
-  tsr_query_key_value(run->core, run->group - 1, k, &given->value);
-  if (part->axis >= 0 && (uint64_t)given->value.as.integer < part->number_count)
-    given->value = run->query->axes[part->axis].values[part->tree][part->places[given->value.as.integer]];
-  given->shows = run_values_of(run, run->query->select.group[k]);
+  tsr_query_key_value(run->core, run->group - 1, k, value);
+  if (part->axis >= 0 && (uint64_t)value->as.integer < part->number_count)
+    *value = run->query->axes[part->axis].values[part->tree][part->places[value->as.integer]];
 }
 
-static int run_aggregate(const tsx_run *run, uint32_t i, run_given *given, tsr_error *error) {
-  given->shows = run_values_of(run, run->asked.aggregates[i].tree);
-  return tsr_query_aggregate_value(run->core, run->group - 1, i, &given->value, error);
-}
-
-static void run_cell(const tsx_run *run, uint32_t i, run_given *given) {
+static void run_cell(const tsx_run *run, uint32_t i, tsr_value *given) {
   const tsx_column_part *part = &run->asked.columns[i];
   const tsr_query_column *column = &run->block.columns[i];
   const uint64_t row = run->row;
@@ -143,36 +141,36 @@ static void run_cell(const tsx_run *run, uint32_t i, run_given *given) {
     if (place >= axis->count) return;
     value = axis->values[part->axis_tree][place];
   }
-  given->value = value;
-  given->shows = run_values_of(run, part->tree);
+  *given = value;
 }
 
-static int run_give(const tsx_run *run, const run_source *source, run_given *given, tsr_error *error) {
-  *given = (run_given){.value.type = TSR_VALUE_NULL};
+static int run_give(const tsx_run *run, const run_source *source, tsr_value *value, tsr_error *error) {
+  value->type = TSR_VALUE_NULL;
   switch (source->kind) {
-  case SOURCE_KEY: run_key(run, source->number, given); return TSR_OK;
-  case SOURCE_AGGREGATE: return run_aggregate(run, source->number, given, error);
-  case SOURCE_COLUMN: run_cell(run, source->number, given); return TSR_OK;
+  case SOURCE_KEY: run_key(run, source->number, value); return TSR_OK;
+  case SOURCE_AGGREGATE: return tsr_query_aggregate_value(run->core, run->group - 1, source->number, value, error);
+  case SOURCE_COLUMN: run_cell(run, source->number, value); return TSR_OK;
   case SOURCE_NONE:
   default: return TSR_OK;
   }
 }
 
-static int run_result(const tsx_run *run, sqlite3_context *context, const run_source *source, tsr_error *error) {
-  run_given given;
-  const int code = run_give(run, source, &given, error);
-  const tsr_value *value = &given.value;
+static void run_instant(sqlite3_context *context, const tsx_column *shows, const tsr_value *value) {
   const tsr_column cells = {.values = (const uint8_t *)&value->as.integer, .cell_size = 8};
+  if (shows) tsx_column_result(context, shows, &cells, 0, false);
+}
+
+static int run_result(const tsx_run *run, sqlite3_context *context, const run_source *source, tsr_error *error) {
+  tsr_value value;
+  const int code = run_give(run, source, &value, error);
   if (code < 0) return code;
-  switch (value->type) {
-  case TSR_VALUE_INTEGER: sqlite3_result_int64(context, value->as.integer); return TSR_OK;
-  case TSR_VALUE_REAL: sqlite3_result_double(context, value->as.real); return TSR_OK;
-  case TSR_VALUE_UNSIGNED: tsx_result_unsigned(context, value->as.unsigned_integer); return TSR_OK;
-  case TSR_VALUE_INSTANT:
-    if (given.shows) tsx_column_result(context, given.shows, &cells, 0, false);
-    return TSR_OK;
+  switch (value.type) {
+  case TSR_VALUE_INTEGER: sqlite3_result_int64(context, value.as.integer); return TSR_OK;
+  case TSR_VALUE_REAL: sqlite3_result_double(context, value.as.real); return TSR_OK;
+  case TSR_VALUE_UNSIGNED: tsx_result_unsigned(context, value.as.unsigned_integer); return TSR_OK;
+  case TSR_VALUE_INSTANT: run_instant(context, source->shows, &value); return TSR_OK;
   case TSR_VALUE_TEXT:
-    sqlite3_result_text64(context, value->as.text.bytes, value->as.text.size, SQLITE_TRANSIENT, SQLITE_UTF8);
+    sqlite3_result_text64(context, value.as.text.bytes, value.as.text.size, SQLITE_TRANSIENT, SQLITE_UTF8);
     return TSR_OK;
   case TSR_VALUE_NUMBER:
   case TSR_VALUE_OPAQUE:
@@ -196,10 +194,10 @@ static run_source source_of(const tsx_run *run, const tsx_expr *tree) {
   const int key = tree->field == TSX_FIELD_NONE && tree->kind != TSX_EXPR_AGGREGATE
                       ? -1
                       : tsx_select_key(&run->query->select, tree);
-  if (key >= 0) return (run_source){SOURCE_KEY, (uint32_t)key};
+  if (key >= 0) return (run_source){SOURCE_KEY, (uint32_t)key, NULL};
   if (tree->kind != TSX_EXPR_AGGREGATE && (tree->kind != TSX_EXPR_NAME || tree->column < 0))
-    return (run_source){SOURCE_NONE, 0};
-  return (run_source){SOURCE_AGGREGATE, tsx_asked_aggregate(&run->asked, tree)};
+    return (run_source){SOURCE_NONE, 0, NULL};
+  return (run_source){SOURCE_AGGREGATE, tsx_asked_aggregate(&run->asked, tree), NULL};
 }
 
 /* Finds the slot of a source, or takes a new one. */
@@ -207,8 +205,12 @@ static int slot_of(tsx_run *run, const run_source *source, tsx_affinity affinity
   for (int i = 0; i < TSX_SLOT_COUNT; i++)
     if (run->slots[i].kind == source->kind && run->slots[i].number == source->number) return i;
   const int slot = tsx_slot_take(&run->used, affinity);
-  if (slot >= 0) run->slots[slot] = *source;
-  else run->full = true;
+  if (slot < 0) {
+    run->full = true;
+    return slot;
+  }
+  run->slots[slot] = *source;
+  run_shows_of(run, &run->slots[slot]);
   return slot;
 }
 
@@ -234,7 +236,7 @@ static void nested_part(tsx_run *run, sqlite3_str *out, const tsx_expr *tree, ui
     sqlite3_str_appendchar(out, 1, ')');
     return;
   }
-  const run_source source = {SOURCE_COLUMN, number};
+  const run_source source = {SOURCE_COLUMN, number, NULL};
   const int slot = slot_of(run, &source, TSX_SLOT_NONE);
   if (slot >= 0) tsx_slot_append(out, slot);
 }
@@ -279,8 +281,9 @@ static bool run_direct(tsx_run *run) {
   const tsx_select *s = &run->query->select;
   if (s->having || s->order_count || s->limit || (s->distinct && run->query->over_groups)) return false;
   for (uint32_t i = 0; i < s->item_count; i++) {
-    run->items[i] = run->query->over_groups ? source_of(run, s->items[i].tree) : (run_source){SOURCE_COLUMN, i};
+    run->items[i] = run->query->over_groups ? source_of(run, s->items[i].tree) : (run_source){SOURCE_COLUMN, i, NULL};
     if (run->items[i].kind == SOURCE_NONE) return false;
+    run_shows_of(run, &run->items[i]);
   }
   return true;
 }
@@ -425,12 +428,11 @@ static int run_nested(const tsx_run *run, int column, tsr_value *value, tsr_erro
 }
 
 int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *error) {
-  run_given given;
+  const tsx_column *shows = run->items[item].shows;
   if (run->statement) return run_nested(run, (int)item, value, error);
-  const int code = run_give(run, &run->items[item], &given, error);
-  *value = given.value;
-  if (code < 0 || value->type != TSR_VALUE_INSTANT || !given.shows) return code;
-  const int size = tsr_datetime_print(given.shows->description->datatype, value->as.integer, run->instant);
+  const int code = run_give(run, &run->items[item], value, error);
+  if (code < 0 || value->type != TSR_VALUE_INSTANT || !shows) return code;
+  const int size = tsr_datetime_print(shows->description->datatype, value->as.integer, run->instant);
   value->type = value->as.integer == INT64_MIN ? TSR_VALUE_NULL : TSR_VALUE_INTEGER; /* as tsx_column_result shows it */
   if (size <= 0) return TSR_OK;
   *value = (tsr_value){.type = TSR_VALUE_TEXT, .as.text = {.bytes = run->instant, .size = (uint64_t)size}};
