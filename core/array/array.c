@@ -31,7 +31,7 @@
 #define SCHEMA_MAX        (256u << 20) /* largest schema, unfiltered, in bytes */
 #define CACHE_DEFAULT     (256u << 20)
 #define ARRAY_THREADS_MAX 8
-#define OPENING_MS        100 /* for so long the schemas that were listed while an array was opened are the present ones */
+#define OPENING_MS        100 /* for so long what was listed while an array was opened is the present state */
 
 typedef struct tsr_schema_entry {
   tsr_schema schema;
@@ -249,6 +249,7 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   }
   rc = tsr__cache_open(&a->memory, options->cache_bytes ? options->cache_bytes : CACHE_DEFAULT, &a->cache, error);
   if (rc < 0) goto done;
+  a->opening.changes = tsr__store_process_changes();
   rc = list_first(a, error);
   if (rc < 0) goto done;
   /* finds out whether the key is right */
@@ -257,7 +258,7 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
     if (rc != TSR_AUTH) tsr__wrap(error, "array %s", path);
     goto done;
   }
-  if (store->stamps_are_listings) a->opened = tsr__moment();
+  if (store->stamps_are_listings) a->opening.schemas = a->opening.commits = tsr__moment();
   *array = a;
   return TSR_OK;
 done:
@@ -449,10 +450,14 @@ int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **sc
   return tsr__array_schema_by_name(array, list->items[chosen].name, schema, error);
 }
 
+bool tsr__array_just_opened(const tsr_array *array, uint64_t moment) {
+  return moment && tsr__moment() - moment < OPENING_MS && array->opening.changes == tsr__store_process_changes();
+}
+
 int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const bool just_opened = array->opened && tsr__moment() - array->opened < OPENING_MS;
-  array->opened = 0;
+  const bool just_opened = tsr__array_just_opened(array, array->opening.schemas);
+  array->opening.schemas = 0;
   if (!just_opened) TSR_TRY(tsr__array_list(array, false, false, error));
   return tsr_array_schema_listed(array, as_of, schema, error);
 }

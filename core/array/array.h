@@ -56,6 +56,12 @@ typedef struct tsr_open_files { /* data files of fragments, most recently used f
 
 #define TSR_SNAPSHOTS_KEPT 4 /* snapshots that an array keeps for sharing */
 
+typedef struct tsr_array_opening { /* the listing of an array that was just opened, if listing is a request */
+  uint64_t schemas, commits; /* tsr__moment of it, until somebody uses its schemas or its commits; else 0 */
+  uint64_t changes; /* tsr__store_process_changes before it */
+  bool extended; /* `commits` was set anew after an estimate, which may have opened many fragments */
+} tsr_array_opening;
+
 typedef struct tsr_array_snapshots { /* what snapshots of the array share (snapshot.c) */
   tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* snapshots that may be shared; newest first */
   uint64_t pruned; /* generation of the listing whose predecessors' snapshots and fragments were dropped */
@@ -82,8 +88,7 @@ struct tsr_array {
   tsr_registry registry;
   tsr_open_files open_files;
   tsr_array_snapshots snapshots;
-  uint64_t
-      opened; /* tsr__moment at which it was opened, until somebody uses the schemas that were listed then; else 0 */
+  tsr_array_opening opening;
   char settled[TSR_COMMIT_PATH]; /* the last commit that a writer of this array has published, and that has no marker */
 };
 
@@ -106,6 +111,10 @@ int tsr__directory_open(tsr_environment *environment, const char *directory, tsr
  * messages and to identify the array's rowids. */
 int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
                           const tsr_array_options *options, tsr_array **array, tsr_error *error);
+
+/* Returns true if a listing of the array's opening, at `moment`, is that of the present: it is younger than 100 ms, and
+ * this process has changed nothing since. */
+bool tsr__array_just_opened(const tsr_array *array, uint64_t moment);
 
 /* Opens the array in a directory below an open array, with that array's key: a dimension label's. `below` is the
  * directory's path within the array. The caller closes *out by tsr_array_close. */

@@ -622,12 +622,15 @@ static void forget_outdated(tsr_array *array) {
 }
 
 /* Returns true if the listing is so young that readers of this store use it as it is, and neither this environment nor
- * its host has changed anything since. */
-static bool listing_still_counts(const tsr_array *array) {
+ * its host has changed anything since; or if it was made when the array was opened a moment ago. */
+static bool listing_still_counts(tsr_array *array) {
   const tsr_commit_listing *l = array->listing;
   const tsr_store *store = array->store;
-  return store->refresh_ms && l && l->complete && !l->undecided && l->changes == store->changes &&
-         tsr__moment() - l->listed < store->refresh_ms;
+  const bool just_opened = tsr__array_just_opened(array, array->opening.commits);
+  array->opening.commits = 0; /* one reader uses it; each later one looks again */
+  if (!l || !l->complete || l->undecided) return false;
+  return just_opened ||
+         (store->refresh_ms && l->changes == store->changes && tsr__moment() - l->listed < store->refresh_ms);
 }
 
 int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
@@ -635,6 +638,7 @@ int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t sin
   const snapshot_request request = {.schema = schema, .since = since, .as_of = as_of};
   const tsr_array_snapshots *kept = &array->snapshots;
   tsr_error unseen;
+  const bool just_opened = tsr__array_just_opened(array, array->opening.commits) && !array->opening.extended;
   if (!array->store->stamps_are_listings || !array->listing) return 0;
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
     if (!kept->recent[i] || !may_share(kept->recent[i], &request, present(array))) continue;
@@ -643,6 +647,10 @@ int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t sin
     return 1;
   }
   if (!array->listing->complete || kept->frozen || make_with_retries(array, &request, snapshot, &unseen) < 0) return 0;
+  if (just_opened) { /* the reader that follows the estimate uses this listing, however long the fragments took */
+    array->opening.commits = tsr__moment();
+    array->opening.extended = true;
+  }
   forget_outdated(array);
   keep_recent(&array->snapshots, *snapshot);
   return 1;

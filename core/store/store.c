@@ -83,6 +83,15 @@ tsr_path tsr__path_of(const char *directory, const char *name, const char *suffi
   return path;
 }
 
+static _Atomic uint64_t process_changes;
+
+void tsr__store_changed(tsr_store *store) {
+  store->changes++;
+  process_changes++;
+}
+
+uint64_t tsr__store_process_changes(void) { return process_changes; }
+
 /* Returns true for an error that concerns the whole store and not one file: a database that is read-only or busy. */
 static bool concerns_all_files(const tsr_store *store, int rc) {
   return store->is_one_file && (rc == TSR_READONLY || rc == TSR_BUSY);

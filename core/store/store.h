@@ -151,6 +151,12 @@ typedef struct tsr_path {
 /* Returns "DIRECTORY/NAME" followed by the suffix. The directory may be "" or end in '/'. */
 tsr_path tsr__path_of(const char *directory, const char *name, const char *suffix);
 
+/* Counts a change of a file, in a store where refresh_ms may not be 0. */
+void tsr__store_changed(tsr_store *store);
+
+/* Returns how many such changes this process has made, through all of its stores. */
+uint64_t tsr__store_process_changes(void);
+
 /* Returns true if a path may be passed to the functions below. */
 bool tsr__store_path_valid(const char *path);
 

@@ -465,7 +465,7 @@ static int put_object(s3_store *s, const char *path, const void *bytes, uint64_t
   s3_key key;
   TSR_TRY(s3_key_of(s, path, "", &key, error));
   TSR_TRY(s3_prove(s, error));
-  s->base.changes++;
+  tsr__store_changed(&s->base);
   tsr_s3_call call = {.kind = TSR_S3_PUT, .key = key.text, .bytes = bytes, .size = size, .new_only = true};
   return one_call(s, &call, error);
 }
@@ -507,7 +507,7 @@ static int s3_sync(tsr_file *file, tsr_error *error) {
   const tsr_staged_upload one = {.file = f->staged, .key = key.text, .new_only = true};
   TSR_TRY(tsr__s3_upload(s->client, s->base.memory, &one, 1, error));
   keep_uploaded(s, &one);
-  s->base.changes++;
+  tsr__store_changed(&s->base);
   (void)tsr__staging_remove(s->staging, file->path);
   f->loose = false;
   return TSR_OK;
@@ -639,7 +639,7 @@ static int rename_either(tsr_store *store, const char *from, const char *to, boo
   TSR_TRY(s3_key_of(s, from, "", &source, error));
   TSR_TRY(s3_key_of(s, to, "", &target, error));
   TSR_TRY(s3_prove(s, error));
-  s->base.changes++;
+  tsr__store_changed(&s->base);
   tsr_error one;
   const int rc = was_made(s, from) ? TSR_NOT_FOUND : move_object(s, source.text, target.text, exclusive, &one);
   if (rc == TSR_NOT_FOUND) return move_tree(s, from, to, exclusive, error);
@@ -661,7 +661,7 @@ static int delete_keys(s3_store *s, const char *const *keys, uint64_t count, tsr
   tsr_s3_call call = {.kind = TSR_S3_DELETE_MANY, .keys = keys, .key_count = count};
   if (count == 1) call = (tsr_s3_call){.kind = TSR_S3_DELETE, .key = keys[0]};
   for (uint64_t i = 0; i < count; i++) tsr__s3_ahead_forget(s->ahead, keys[i]);
-  s->base.changes++;
+  tsr__store_changed(&s->base);
   return one_call(s, &call, error);
 }
 
