@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "table/label_columns.h"
 #include "query/functions_known.h"
 
 typedef struct names_scope {
@@ -26,6 +27,8 @@ static int names_column(const tsx_table *table, const char *name) {
     if (!sqlite3_stricmp(table->columns[i].name, name)) return (int)i;
   return -1;
 }
+
+#define NAMES_LABEL "a dimension label; take the dimension, and join the result with the labels"
 
 static tsx_expr *names_alias(const tsx_select *select, const char *name) {
   for (uint32_t i = 0; i < select->item_count; i++)
@@ -47,6 +50,9 @@ static int names_find(const names_scope *scope, tsx_expr *tree) {
       if (!sqlite3_stricmp(scope->table->declared.hidden[i], tree->name) || !sqlite3_stricmp(tree->name, "rowid"))
         return tsx_expr_fail(s, tree->begin, tree->end, "not evaluated over columns: ",
                              "hidden columns; a time is written as in FROM t('2024-06-01')", scope->error);
+    for (uint32_t i = 0; i < scope->table->label_count; i++)
+      if (!sqlite3_stricmp(scope->table->labels[i].name, tree->name))
+        return tsx_expr_fail(s, tree->begin, tree->end, "not evaluated over columns: ", NAMES_LABEL, scope->error);
   }
   if (!tree->table && scope->aliases && (tree->alias = names_alias(s, tree->name))) {
     tree->field = tree->alias->field;
@@ -82,6 +88,8 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
   tsx_select *s = scope->select;
   if (*star->star && !names_table(s, star->star))
     return tsx_fail(scope->error, TSR_ERROR, "no such table: %s", star->star);
+  if (scope->table->label_count && scope->table->options.labels == TSX_LABELS_SHOWN)
+    return tsx_expr_fail(s, star->begin, star->end, "not evaluated over columns: ", NAMES_LABEL, scope->error);
   for (uint32_t i = 0; i < scope->table->column_count; i++) {
     tsx_expr *tree = tsx_arena_take(&s->arena, sizeof *tree);
     if (!tree) return tsx_out_of_memory(scope->error);

@@ -391,6 +391,20 @@ def test_cells_whose_code_has_no_label_are_null():
     db.close()
 
 
+def test_dimension_labels_are_refused():
+    if absent():
+        return
+    db = Database()
+    db.table("l", host.corpus("new/labels/increasing_float"))
+    for text in ("SELECT lat, count(*) FROM l GROUP BY 1", "SELECT count(*) FROM l WHERE l.lat > 3"):
+        check_contains(refusal(db, text), "lat' (character ")
+        check_contains(refusal(db, text), "a dimension label")
+    db.query("CREATE VIRTUAL TABLE shown USING tessera(?, labels=yes)".replace("?", literal(host.corpus("new/labels/increasing_float"))))
+    check_contains(refusal(db, "SELECT * FROM shown"), "'*' (character 8): a dimension label")
+    same(rows_of(db, "SELECT count(*) FROM shown"), [(80,)], "without the label")
+    db.close()
+
+
 def test_what_a_cast_is_compared_with_takes_its_affinity():
     if absent():
         return

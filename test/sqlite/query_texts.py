@@ -444,8 +444,12 @@ class Writer:
             e = self.pick(self.float, self.words, self.truth)(2)
         return self.key() if bare_number(e.sql) else e   # it would be the number of a column
 
-    def filter(self):
-        return f" FILTER (WHERE {self.truth(2).sql})" if self.chance(0.2) else ""
+    def filter(self, q):
+        if not self.chance(0.2):
+            return ""
+        e = self.truth(2)
+        q.risky |= e.risky
+        return f" FILTER (WHERE {e.sql})"
 
     def mixed(self):
         """Returns a CASE with REAL in one branch and an INTEGER literal in another, which depends on an attribute."""
@@ -453,7 +457,7 @@ class Writer:
         return Expr(f"CASE WHEN {c.sql} THEN {self.name(self.r.choice(self.of(REAL)))} {self.pick('', '+ 0.5', '* 2')} ELSE {self.pick('0', '1', '-7')} END", "number", risky=c.risky)
 
     def aggregate(self, q):
-        where = self.filter()
+        where = self.filter(q)
         choice = self.r.randrange(12)
         if choice == 0:
             return Item(self.pick("count(*)", "count(*)", "count()", "COUNT( * )") + where, kind=INT)
