@@ -1,7 +1,7 @@
 /* test_null_error.c: every public function that takes an error works without one: whether it succeeds or fails, and
  * wherever memory ends, its code is
- * the same with an error and with NULL. The functions are those that tessera.h, tessera_arrow.h and tessera_ingest.h declare: one that has no case
- * here fails the test.
+ * the same with an error and with NULL. The functions are those that tessera.h, tessera_arrow.h, tessera_ingest.h and
+ * tessera_query.h declare: one that has no case here fails the test.
  *
  * A case calls its function once, within TELL, which arms the failures: memory that ends after so many allocations, or
  * arguments that it must refuse
@@ -494,6 +494,61 @@ CASE(tsr_aggregate_open) {
   tsr_snapshot_close(snapshot);
 }
 
+/* x + the greatest integer: past 64 bits for each cell but the first. */
+static const tsr_node sum_nodes[] = {
+    {.operation = TSR_OP_FIELD, .field = 0},
+    {.operation = TSR_OP_CONSTANT, .value = {.type = TSR_VALUE_INTEGER, .as.integer = INT64_MAX}},
+    {.operation = TSR_OP_ADD, .operands = (const uint32_t[]){0, 1}, .operand_count = 2}};
+static const tsr_node text_nodes[] = {
+    {.operation = TSR_OP_CONSTANT, .value = {.type = TSR_VALUE_TEXT, .as.text = {.bytes = "a", .size = 1}}},
+    {.operation = TSR_OP_NEGATE, .operands = (const uint32_t[]){0}, .operand_count = 1}};
+
+CASE(tsr_expression_types) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  const tsr_expression expression = {.nodes = wrong ? text_nodes : sum_nodes, .count = wrong ? 2 : 3};
+  tsr_value_type types[3];
+  uint32_t node;
+  tsr_expression_fault fault;
+  TELL(tsr_expression_types(tsr_snapshot_schema(snapshot), &expression, types, &node, &fault, e));
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_query_open) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  const tsr_query_aggregate count = {.function = TSR_AGGREGATE_COUNT};
+  const tsr_query query = {.aggregates = &count, .aggregate_count = wrong ? 1000 : 1};
+  tsr_query_run *run = NULL;
+  TELL(tsr_query_open(snapshot, &query, &run, e));
+  tsr_query_close(run);
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_query_aggregate_value) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  tsr_query_aggregate sum = {.function = TSR_AGGREGATE_SUM, .has_argument = true};
+  sum.argument =
+      (tsr_expression){.nodes = wrong ? sum_nodes + 1 : sum_nodes, .count = 1}; /* of the constant, or of x */
+  const tsr_query query = {.aggregates = &sum, .aggregate_count = 1};
+  tsr_query_run *run = NULL;
+  tsr_value value;
+  ok(tsr_query_open(snapshot, &query, &run, &error));
+  TELL(tsr_query_aggregate_value(run, 0, 0, &value, e));
+  tsr_query_close(run);
+  tsr_snapshot_close(snapshot);
+}
+
+CASE(tsr_query_next) {
+  tsr_snapshot *snapshot = snapshot_of(sparse);
+  const tsr_expression column = {.nodes = sum_nodes, .count = wrong ? 3 : 1};
+  const tsr_query query = {.columns = &column, .column_count = 1};
+  tsr_query_run *run = NULL;
+  tsr_query_block block;
+  ok(tsr_query_open(snapshot, &query, &run, &error));
+  TELL(tsr_query_next(run, &block, e));
+  tsr_query_close(run);
+  tsr_snapshot_close(snapshot);
+}
+
 static const uint64_t one_factor[1] = {2};
 
 CASE(tsr_regrid_open) {
@@ -965,7 +1020,8 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   W(tsr_lease) \
   X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
-  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
+  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) X(tsr_expression_types) X(tsr_query_open) \
+  X(tsr_query_aggregate_value) X(tsr_query_next) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
   X(tsr_label_open) X(tsr_label_read) X(tsr_label_find) X(tsr_label_nearest) \
   X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
@@ -1090,7 +1146,7 @@ static unsigned count_functions(const char *header) {
 static void test_every_function(void **state) {
   (void)state;
   assert_int_equal(count_functions("tessera.h") + count_functions("tessera_arrow.h") +
-                       count_functions("tessera_ingest.h"),
+                       count_functions("tessera_ingest.h") + count_functions("tessera_query.h"),
                    CASE_COUNT);
 }
 
