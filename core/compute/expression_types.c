@@ -215,7 +215,7 @@ static int check_typed_node(const tsr_schema *schema, const tsr_node *nodes, uin
     return tsr__fail(error, TSR_ERROR, "node %u: a table of %s, which is no integer", n,
                      schema->fields[table->field].name);
   if (table->type != TSR_VALUE_INTEGER && table->type != TSR_VALUE_REAL && table->type != TSR_VALUE_TEXT &&
-      table->type != TSR_VALUE_NULL)
+      table->type != TSR_VALUE_NUMBER && table->type != TSR_VALUE_NULL)
     return tsr__fail(error, TSR_ERROR, "node %u: a table of values of no such type", n);
   return TSR_OK;
 }

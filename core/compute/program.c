@@ -256,12 +256,14 @@ static uint32_t add_constant(program_maker *m, const tsr_node *node) {
 
 /* Copies the values of a table into an array of its form, with a null behind them. */
 static int copy_table(program_maker *m, const tsr_value_table *table, tsr_step *step) {
-  uint8_t *nulls;
+  uint8_t *nulls, *whole;
   int64_t *words;
   tsr_text *texts;
-  const bool text = table->type == TSR_VALUE_TEXT, real = table->type == TSR_VALUE_REAL;
+  const bool text = table->type == TSR_VALUE_TEXT, number = table->type == TSR_VALUE_NUMBER;
+  const bool real = number || table->type == TSR_VALUE_REAL;
   const double null = NAN;
   TSR_TRY(TSR_ARENA_ARRAY(m->arena, table->count + 1, &nulls, m->error));
+  TSR_TRY(TSR_ARENA_ARRAY(m->arena, number ? table->count + 1 : 1, &whole, m->error));
   TSR_TRY(TSR_ARENA_ARRAY(m->arena, text ? 1 : table->count + 1, &words, m->error));
   TSR_TRY(TSR_ARENA_ARRAY(m->arena, text ? table->count + 1 : 1, &texts, m->error));
   step->low = INT64_MAX, step->high = INT64_MIN;
@@ -273,12 +275,18 @@ static int copy_table(program_maker *m, const tsr_value_table *table, tsr_step *
     const tsr_value *value = &table->values[i];
     if (text) texts[i] = (tsr_text){value->as.text.bytes, value->as.text.size};
     else words[i] = value->as.integer; /* or the bits of a REAL */
+    if (number && value->type == TSR_VALUE_INTEGER) {
+      const double as_real = (double)value->as.integer;
+      memcpy(&words[i], &as_real, sizeof as_real);
+      whole[i] = 1;
+    }
     step->low = TSR_MIN(step->low, value->as.integer);
     step->high = TSR_MAX(step->high, value->as.integer);
   }
   if (step->low > step->high || table->type != TSR_VALUE_INTEGER) step->low = step->high = 0;
   step->table = text ? (const void *)texts : words;
   step->table_nulls = nulls;
+  step->table_whole = whole;
   return TSR_OK;
 }
 

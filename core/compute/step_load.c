@@ -156,7 +156,11 @@ void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_b
     for (uint32_t i = 0; i < call->count; i++) call->room->as.texts[i] = ((const tsr_text *)call->step->table)[at[i]];
   else
     for (uint32_t i = 0; i < call->count; i++) call->room->as.integers[i] = ((const int64_t *)call->step->table)[at[i]];
-  if (call->step->form == TSR_VALUE_REAL) return;
+  if (call->step->form == TSR_VALUE_NUMBER) {
+    for (uint32_t i = 0; i < call->count; i++) call->room->whole[i] = call->step->table_whole[at[i]];
+    call->out->whole = call->room->whole;
+  }
+  if (call->step->form == TSR_VALUE_REAL || call->step->form == TSR_VALUE_NUMBER) return;
   for (uint32_t i = 0; i < call->count; i++) call->room->nulls[i] = call->step->table_nulls[at[i]];
   call->out->nulls = call->room->nulls;
 }

@@ -7,6 +7,8 @@
 #include "query/query.h"
 #include "values/compare.h"
 
+#define NUMBER_EXACT (INT64_C(1) << 53) /* integers up to it are doubles */
+
 bool tsx_axis_possible(const tsx_column *column) {
   const tsr_field *field = column->description;
   if (column->form == TSX_LABEL) return true;
@@ -327,25 +329,34 @@ static int axis_evaluate(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   return code;
 }
 
-/* Sets the type of a table of values: that of all values which are not null. */
+/* Returns the type that holds values of these two types: that of both, or NUMBER; OPAQUE if there is none. */
+static tsr_value_type axis_type_of_both(tsr_value_type a, tsr_value_type b) {
+  if (a == b || b == TSR_VALUE_NULL) return a;
+  if (a == TSR_VALUE_NULL) return b;
+  return a == TSR_VALUE_TEXT || b == TSR_VALUE_TEXT ? TSR_VALUE_OPAQUE : TSR_VALUE_NUMBER;
+}
+
+/* Sets the type of a table of values. A NUMBER keeps an INTEGER as a double, so it must be one. */
 static int axis_type(tsx_query *query, const tsx_value_use *use, tsr_error *error) {
   const tsx_axis *axis = &query->axes[use->axis];
   tsr_value_table *table = use->table;
+  bool exact = true;
   table->field = query->table->columns[axis->column].field;
   table->low = axis->low;
   table->count = axis->count;
   table->values = axis->values[use->tree];
-  tsr_value_type type = TSR_VALUE_NULL;
-  for (uint64_t i = 0; i < axis->count; i++) {
-    const tsr_value_type other = table->values[i].type;
-    if (other == TSR_VALUE_NULL || other == type) continue;
-    if (type != TSR_VALUE_NULL)
-      return tsx_expr_fail(&query->select, use->words->begin, use->words->end,
-                           "INTEGER in one branch, REAL or TEXT in another: ", "CAST one of them", error);
-    type = other;
+  table->type = TSR_VALUE_NULL;
+  for (uint64_t i = 0; i < axis->count && table->type != TSR_VALUE_OPAQUE; i++) {
+    const tsr_value *value = &table->values[i];
+    table->type = axis_type_of_both(table->type, value->type);
+    exact &=
+        value->type != TSR_VALUE_INTEGER || (value->as.integer >= -NUMBER_EXACT && value->as.integer <= NUMBER_EXACT);
   }
-  table->type = type;
-  return TSR_OK;
+  if (table->type != TSR_VALUE_OPAQUE && (table->type != TSR_VALUE_NUMBER || exact)) return TSR_OK;
+  return tsx_expr_fail(&query->select, use->words->begin, use->words->end,
+                       table->type == TSR_VALUE_NUMBER ? "INTEGER past 2^53 in one branch, REAL in another: "
+                                                       : "INTEGER in one branch, REAL or TEXT in another: ",
+                       "CAST one of them", error);
 }
 
 int tsx_axes_evaluate(tsx_query *query, tsr_error *error) {

@@ -333,6 +333,23 @@ def test_columns_beside_one_extreme_are_those_of_its_row():
     db.close()
 
 
+def test_values_of_a_dimension_may_be_integer_and_real():
+    if absent():
+        return
+    db = opened()
+    mixed = "CASE WHEN lat > 0 THEN lat * 2 WHEN lat < -1 THEN NULL ELSE 0.5 END"
+    for text in (f"SELECT lon, sum({mixed}), min({mixed}), max({mixed}), count({mixed}), total({mixed}) FROM t GROUP BY 1", f"SELECT day, sum({mixed}) FILTER (WHERE lat <> 0 AND lat <> -1) FROM t GROUP BY 1",
+                 f"SELECT lon, avg(temp * ({mixed})) FROM t WHERE {mixed} > 0.5 OR n % 7 = 0 GROUP BY 1", f"SELECT day, lat, lon, {mixed} FROM t WHERE day < 3", f"SELECT max(temp + ({mixed})) FROM t",
+                 f"SELECT day, CASE WHEN n % 2 THEN {mixed} ELSE 7.5 END FROM t WHERE lat >= lon"):
+        found, view = rows_of(db, text), db.query(text)
+        same([[type(v) for v in row] for row in sorted(found, key=str)], [[type(v) for v in row] for row in sorted(view, key=str)], text)
+        for row, right in zip(sorted(found, key=str), sorted(view, key=str)):
+            assert all(a == b or abs(a - b) <= 1e-12 * abs(b) for a, b in zip(row, right)), f"{text}: {row}, not {right}"
+    check_contains(refusal(db, "SELECT sum(CASE WHEN lat > 0 THEN 9007199254740993 ELSE 0.5 END) FROM t"), "INTEGER past 2^53 in one branch")
+    check_contains(refusal(db, "SELECT max(CASE WHEN lat > 0 THEN 'a' ELSE 0.5 END) FROM t"), "TEXT in another")
+    db.close()
+
+
 def test_a_text_alone_is_no_condition():
     """SQLite takes the number that the text begins with. The engine has no such numbers, so it must not answer."""
     if absent():
