@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "store/store_s3.h"
 #include "store/store.h"
 #include "model/datatype.h"
 #include "model/name.h"
@@ -362,8 +363,8 @@ void tsr_creation_close(tsr_creation *creation) {
 /* ---- Prepare, publish -------------------------------------------------------------------------------------------- */
 
 int tsr__creation_in_the_way(tsr_store *store, tsr_error *error) {
-  static const char *const marks[] = {TSR_PREFIX_CREATED "__", TSR_PREFIX_COPYING, TSR_DIR_COMMITS, TSR_DIR_FRAGMENTS,
-                                      TSR_DIR_META};
+  static const char *const marks[] = {TSR_PREFIX_CREATED "__", TSR_PREFIX_COPYING, TSR_S3_CLAIM,
+                                      TSR_DIR_COMMITS,         TSR_DIR_FRAGMENTS,  TSR_DIR_META};
   tsr_listing entries = {0};
   tsr_object_kind kind = TSR_OBJECT_NONE;
   bool unfinished = false;

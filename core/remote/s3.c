@@ -389,7 +389,7 @@ int tsr__s3_prove(tsr_s3 *s3, const char *key_prefix, tsr_error *error) {
     char key[KEY_BYTES_MAX + 1];
     uint64_t chance = 0;
     rc = tsr__random(&chance, sizeof chance, error);
-    const int size = snprintf(key, sizeof key, "%s.tessera_proof_%016llx", key_prefix, (unsigned long long)chance);
+    const int size = snprintf(key, sizeof key, "%s" TSR_S3_PROOF "%016llx", key_prefix, (unsigned long long)chance);
     if (rc >= 0 && (size_t)size >= sizeof key) rc = tsr__fail(error, TSR_TOOBIG, "the key is too long");
     if (rc >= 0) rc = prove(s3, key, error);
     if (rc >= 0) atomic_store(&scope->proof, TSR_S3_PROVEN);

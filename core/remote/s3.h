@@ -117,6 +117,10 @@ typedef struct tsr_s3_object {
   bool is_prefix; /* the keys that begin with `key` are not listed one by one */
 } tsr_s3_object;
 
+/* The first part of the names of objects with which tsr__s3_prove tries conditional writes. A process that is killed
+ * meanwhile leaves one. */
+#define TSR_S3_PROOF ".tessera_proof_"
+
 /* Answers of LIST and UPLOAD_LIST, sorted by key as bytes. `= {0}` with a memory is an empty one. */
 typedef struct tsr_s3_objects {
   tsr_memory *memory; /* borrowed; set by the caller */

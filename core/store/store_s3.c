@@ -31,7 +31,6 @@
 #include "store/staging.h"
 
 #define TAIL        (UINT64_C(64) << 10) /* bytes that a file is opened by */
-#define CLAIM       ".created"
 #define S3_KEY_MAX  1024 /* bytes of a key, the protocol's limit */
 #define MOVED_MAX   (UINT64_C(1) << 30) /* bytes of a file that is renamed */
 #define TREE_MAX    10000000u /* objects below a directory */
@@ -536,6 +535,13 @@ static bool was_made(const s3_store *s, const char *path) {
   return p;
 }
 
+/* Returns true for an object that a process has left which was killed while it tried whether the server honours
+ * conditions. It is not in the way of a new array. */
+static bool is_proof(const s3_key *prefix, const char *key) {
+  const size_t length = strlen(prefix->text);
+  return !strncmp(key, prefix->text, length) && !strncmp(key + length, TSR_S3_PROOF, strlen(TSR_S3_PROOF));
+}
+
 /* Claims the root, if nothing lies below it. No other directory exists. */
 static int s3_make_directory(tsr_store *store, const char *path, tsr_error *error) {
   s3_store *s = s3_of(store);
@@ -547,7 +553,8 @@ static int s3_make_directory(tsr_store *store, const char *path, tsr_error *erro
   TSR_TRY(s3_prefix_of(s, "", &key, error));
   tsr_s3_call call = {.kind = TSR_S3_LIST, .key = key.text, .delimiter = '/', .most = TREE_MAX, .objects = &entries};
   int rc = one_call(s, &call, error);
-  if (rc >= 0 && entries.count > 0) rc = tsr__fail(error, TSR_EXISTS, "something lies below this prefix");
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++)
+    if (!is_proof(&key, entries.at[i].key)) rc = tsr__fail(error, TSR_EXISTS, "something lies below this prefix");
   tsr__s3_objects_release(&entries);
   if (rc >= 0) rc = tsr__random(random, sizeof random, error);
   for (int i = 0; rc >= 0 && i < 16; i++) snprintf(text + 2 * i, 3, "%02x", random[i]);
@@ -564,8 +571,19 @@ static int move_large(s3_store *s, const char *from, const char *to, tsr_error *
   return one_call(s, &remove, error);
 }
 
-/* Moves an object of at most MOVED_MAX bytes. */
-static int move_object(s3_store *s, const char *from, const char *to, bool exclusive, tsr_error *error) {
+/* Returns true if an object has exactly these bytes. */
+static bool has_bytes(s3_store *s, const char *key, const tsr_buffer *bytes) {
+  tsr_buffer there = {.memory = s->base.memory};
+  tsr_s3_call get = {.kind = TSR_S3_GET, .key = key, .most = MOVED_MAX, .buffer = &there};
+  const bool same = one_call(s, &get, NULL) >= 0 && there.size == bytes->size &&
+                    (there.size == 0 || !memcmp(there.data, bytes->data, there.size));
+  tsr__buffer_release(&there);
+  return same;
+}
+
+/* Moves an object of at most MOVED_MAX bytes. `again`: a target with the same bytes is the trace of a move that was cut
+ * off, and counts as made. */
+static int move_object(s3_store *s, const char *from, const char *to, bool exclusive, bool again, tsr_error *error) {
   tsr_buffer bytes = {.memory = s->base.memory};
   tsr_s3_call get = {.kind = TSR_S3_GET, .key = from, .most = MOVED_MAX, .buffer = &bytes};
   uint64_t size;
@@ -576,7 +594,10 @@ static int move_object(s3_store *s, const char *from, const char *to, bool exclu
   }
   if (rc >= 0) {
     tsr_s3_call put = {.kind = TSR_S3_PUT, .key = to, .bytes = bytes.data, .size = bytes.size, .new_only = exclusive};
-    rc = one_call(s, &put, error);
+    tsr_error refused;
+    rc = one_call(s, &put, &refused);
+    if (rc == TSR_EXISTS && again && has_bytes(s, to, &bytes)) rc = TSR_OK;
+    if (rc < 0 && error) *error = refused;
   }
   if (rc >= 0) {
     tsr_s3_call remove = {.kind = TSR_S3_DELETE, .key = from};
@@ -614,7 +635,7 @@ static int move_tree(s3_store *s, const char *from, const char *to, bool exclusi
       strcpy(tail, rest);
       rc = entries.at[i].size > tsr__s3_part_size(s->client)
                ? move_large(s, entries.at[i].key, target.text, error)
-               : move_object(s, entries.at[i].key, target.text, exclusive, error);
+               : move_object(s, entries.at[i].key, target.text, exclusive, true, error);
     }
   }
   tsr__s3_objects_release(&entries);
@@ -641,7 +662,7 @@ static int rename_either(tsr_store *store, const char *from, const char *to, boo
   TSR_TRY(s3_prove(s, error));
   tsr__store_changed(&s->base);
   tsr_error one;
-  const int rc = was_made(s, from) ? TSR_NOT_FOUND : move_object(s, source.text, target.text, exclusive, &one);
+  const int rc = was_made(s, from) ? TSR_NOT_FOUND : move_object(s, source.text, target.text, exclusive, false, &one);
   if (rc == TSR_NOT_FOUND) return move_tree(s, from, to, exclusive, error);
   if (rc < 0 && error) *error = one;
   return rc;

@@ -27,7 +27,6 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "functions/create_stream.h"
 #include "functions/functions.h"
 #include "functions/stream_request.h"
 
@@ -248,8 +247,7 @@ const tessera_functions *tessera_api(int version) {
                                                 .take_new = api_take_new,
                                                 .free_stream = api_free,
                                                 .use_capsules = api_use_capsules,
-                                                .free_capsule = api_free_capsule,
-                                                .put = tsx_stream_put};
+                                                .free_capsule = api_free_capsule};
   return version == 1 ? &functions_1 : NULL;
 }
 

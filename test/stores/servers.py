@@ -23,7 +23,7 @@ import time
 
 KEY_ID, SECRET, REGION = "tesseratestkey", "tesseratestsecret", "us-east-1"
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
-MINIO = "github.com/minio/minio@latest" # its releases have no versions that Go knows
+MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c" # its releases have no versions that Go knows: this is the commit of one
 RCLONE = "github.com/rclone/rclone@v1.71.2"
 
 
