@@ -279,15 +279,28 @@ static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, 
   return tsr__only_cancelled(rc, &fault, error);
 }
 
+/* Opens the metadata file, and keeps a small one in memory. */
+static int open_metadata(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
+  if (!layout_has_commit_files(fragment->parsed.version) || array->registry.kept_bytes + KEPT_MAX > KEPT_ALL) {
+    TSR_TRY(open_file_of(array, fragment, TSR_FILE_FRAGMENT_METADATA, TSR_SIZE_UNKNOWN, file, error));
+    const int rc = fragment_keep(array, fragment, file, error);
+    if (rc < 0) tsr__store_close_file(*file);
+    return rc;
+  }
+  const tsr_path path = tsr__path_of(tsr__fragment_parent(fragment), fragment->name, "/" TSR_FILE_FRAGMENT_METADATA);
+  TSR_TRY(tsr__store_open_small(tsr__fragment_store(array, fragment), path.text, KEPT_MAX, file, error));
+  if (!(*file)->kept) return TSR_OK;
+  array->registry.kept_bytes += (*file)->size;
+  fragment->kept = *file;
+  return TSR_OK;
+}
+
 static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument,
                                 tsr_error *error) {
   tsr_file *file = NULL;
-  int rc = open_file_of(array, fragment, TSR_FILE_FRAGMENT_METADATA, TSR_SIZE_UNKNOWN, &file, error);
-  if (rc < 0) return rc;
-  rc = fragment_keep(array, fragment, &file, error);
-  if (rc >= 0)
-    rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find, argument,
-                                     &array->memory, &fragment->metadata, error);
+  TSR_TRY(open_metadata(array, fragment, &file, error));
+  int rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find, argument,
+                                       &array->memory, &fragment->metadata, error);
   if (rc >= 0) rc = read_ahead(array, fragment, file, error);
   if (file != fragment->kept) tsr__store_close_file(file); /* thousands of fragments may be open: their files are not */
   /* TSR_NOT_FOUND is reserved for the missing file of a commit */

@@ -483,12 +483,16 @@ int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t 
   }
   uint64_t at = 0, size = 0;
   TSR_TRY(fragment_metadata_find_footer(file, version, find, argument, &at, &size, error));
-  uint8_t *bytes;
-  TSR_TRY(TSR_ALLOC_RAW(memory, size, &bytes, error));
+  uint8_t *bytes = NULL;
   tsr_fragment_metadata made;
-  int rc = tsr__store_read_at(file, at, bytes, size, error);
+  int rc = TSR_OK;
+  if (!file->kept) {
+    TSR_TRY(TSR_ALLOC_RAW(memory, size, &bytes, error));
+    rc = tsr__store_read_at(file, at, bytes, size, error);
+  }
   if (rc == TSR_OK) {
-    rc = tsr__fragment_metadata_decode_footer(bytes, size, file->size, at, find, argument, memory, &made, error);
+    const uint8_t *footer = file->kept ? file->kept + at : bytes;
+    rc = tsr__fragment_metadata_decode_footer(footer, size, file->size, at, find, argument, memory, &made, error);
   }
   tsr__free(bytes);
   TSR_TRY(rc);

@@ -109,12 +109,14 @@ static int generic_tile_read_tile(tsr_file *file, uint64_t offset, const uint8_t
   if (offset > file->size || file->size - offset < HEADER_SIZE)
     return tsr__fail(error, TSR_CORRUPT, "the file of %llu bytes ends before its header does",
                      (unsigned long long)file->size);
-  uint64_t left = file->size - offset, probe = TSR_MIN(left, PROBE_SIZE);
-  TSR_TRY(tsr__buffer_reserve(stored, probe, error));
-  TSR_TRY(tsr__store_read_at(file, offset, stored->data, probe, error));
-  stored->size = probe;
+  uint64_t left = file->size - offset, probe = file->kept ? left : TSR_MIN(left, PROBE_SIZE);
+  if (!file->kept) {
+    TSR_TRY(tsr__buffer_reserve(stored, probe, error));
+    TSR_TRY(tsr__store_read_at(file, offset, stored->data, probe, error));
+    stored->size = probe;
+  }
 
-  tsr_input in = tsr__input(stored->data, stored->size);
+  tsr_input in = tsr__input(file->kept ? file->kept + offset : stored->data, probe);
   tsr_generic_tile header;
   sizes behind;
   TSR_TRY(decode_header(&in, &header, &behind, error));
@@ -126,7 +128,7 @@ static int generic_tile_read_tile(tsr_file *file, uint64_t offset, const uint8_t
     TSR_TRY(tsr__buffer_reserve(stored, total - probe, error));
     TSR_TRY(tsr__store_read_at(file, offset + probe, stored->data + probe, total - probe, error));
   }
-  in = tsr__input(stored->data, total);
+  in = tsr__input(file->kept ? file->kept + offset : stored->data, total);
   in.at = HEADER_SIZE;
   TSR_TRY(decode_body(&in, &header, &behind, key, most, out, error));
   if (next) *next = offset + total;

@@ -192,22 +192,54 @@ void tsr__store_close_file(tsr_file *file) {
   else if (file) file->store->methods->close_file(file);
 }
 
+int tsr__file_allocate_kept(tsr_store *store, const char *path, uint64_t size, tsr_file **file, uint8_t **bytes,
+                            tsr_error *error) {
+  const size_t length = strlen(path) + 1;
+  uint64_t all;
+  tsr_file *f;
+  if (!tsr__add(sizeof(tsr_file) + length, size, &all))
+    return tsr__fail(error, TSR_TOOBIG, "a file of %llu bytes", (unsigned long long)size);
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(store->memory, all, &f, error));
+  *f = (tsr_file){.store = store, .path = (char *)(f + 1), .size = size};
+  memcpy(f->path, path, length);
+  *bytes = (uint8_t *)f->path + length;
+  f->kept = *bytes;
+  *file = f;
+  return TSR_OK;
+}
+
+int tsr__store_open_small(tsr_store *store, const char *path, uint64_t most, tsr_file **file, tsr_error *error) {
+  tsr_file *opened = NULL;
+  if (store->methods->read_small && most > 0) {
+    TSR_TRY(check_path_below_root(store, path, error));
+    const int rc = store->methods->read_small(store, path, most, &opened, error);
+    if (rc < 0) return store_wrap(store, path, rc, error);
+  }
+  if (opened) {
+    atomic_fetch_add_explicit(&store->files_opened, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->bytes_read, opened->size, memory_order_relaxed);
+  } else {
+    TSR_TRY(tsr__store_open_sized(store, path, TSR_SIZE_UNKNOWN, &opened, error));
+    const int rc = opened->size <= most ? tsr__store_keep_file(&opened, error) : TSR_OK;
+    if (rc < 0) {
+      tsr__store_close_file(opened);
+      return rc;
+    }
+  }
+  *file = opened;
+  return TSR_OK;
+}
+
 int tsr__store_keep_file(tsr_file **file, tsr_error *error) {
   const tsr_file *from = *file;
-  uint64_t size;
-  tsr_file *to;
-  if (!tsr__add(sizeof(tsr_file) + strlen(from->path) + 1, from->size, &size))
-    return tsr__fail(error, TSR_TOOBIG, "a file of %llu bytes", (unsigned long long)from->size);
-  TSR_TRY(TSR_ALLOC_RAW_BYTES(from->store->memory, size, &to, error));
-  *to = (tsr_file){.store = from->store, .path = (char *)(to + 1), .size = from->size};
-  memcpy(to->path, from->path, strlen(from->path) + 1);
-  uint8_t *bytes = (uint8_t *)to->path + strlen(from->path) + 1;
+  uint8_t *bytes = NULL;
+  tsr_file *to = NULL;
+  TSR_TRY(tsr__file_allocate_kept(from->store, from->path, from->size, &to, &bytes, error));
   int rc = tsr__store_read_at(*file, 0, bytes, from->size, error);
   if (rc < 0) {
     tsr__free(to);
     return rc;
   }
-  to->kept = bytes;
   tsr__store_close_file(*file);
   *file = to;
   return TSR_OK;

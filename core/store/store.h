@@ -101,6 +101,9 @@ typedef struct tsr_store_methods {
   int (*read_whole)(tsr_store *store, const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error);
   /* See tsr__store_open_sized. Sets file->size to the file's size, or to `size` if that is given. */
   int (*open_sized)(tsr_store *store, const char *path, uint64_t size, tsr_file **file, tsr_error *error);
+  /* Opens and closes a file and reads it meanwhile, in as few system calls as possible, if it has at most `most` bytes.
+   * *kept is NULL if the file must be opened in the usual way, which also reports errors. */
+  int (*read_small)(tsr_store *store, const char *path, uint64_t most, tsr_file **kept, tsr_error *error);
   /* See tsr__store_expect. The paths and ranges are valid. */
   void (*expect)(tsr_store *store, const tsr_wish *wishes, uint64_t count);
   /* Lists several directories; `listings` are empty and have their memory. A directory that does not exist is marked
@@ -174,6 +177,10 @@ int tsr__listing_add_file(tsr_listing *listing, const char *name, uint64_t size,
  * close_file frees it with tsr__free. */
 int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void **file, tsr_error *error);
 
+/* Allocates a file that is read from memory, and gives the room for its bytes, which the caller fills. */
+int tsr__file_allocate_kept(tsr_store *store, const char *path, uint64_t size, tsr_file **file, uint8_t **bytes,
+                            tsr_error *error);
+
 /* ---- Stores and files ------------------------------------------------------------------------ */
 
 /* Closes a store after all of its files. NULL is allowed. */
@@ -200,6 +207,10 @@ bool tsr__store_expects(const tsr_store *store);
 
 /* Reads `size` bytes. Fails with TSR_CORRUPT if the range does not lie within the file. */
 int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
+
+/* As tsr__store_open_sized with TSR_SIZE_UNKNOWN. If the file has at most `most` bytes, it is read into memory as by
+ * tsr__store_keep_file, and file->kept is set. */
+int tsr__store_open_small(tsr_store *store, const char *path, uint64_t most, tsr_file **file, tsr_error *error);
 
 /* Reads a whole open file into memory and closes it. *file becomes a file that is read from that memory. */
 int tsr__store_keep_file(tsr_file **file, tsr_error *error);

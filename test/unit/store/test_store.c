@@ -396,6 +396,27 @@ static void locks(tsr_store *s) {
 }
 
 /* Calls that a store may answer in one request. */
+/* Small files come with their bytes, larger ones open; what is no file is an error in both ways. */
+static void open_small(tsr_store *s) {
+  tsr_file *file;
+  char bytes[3];
+  for (uint64_t most = 0; most < 6; most++) {
+    const uint64_t opened = s->files_opened, read = s->bytes_read;
+    assert_int_equal(tsr__store_open_small(s, "many/a", most, &file, NULL), TSR_OK);
+    assert_int_equal(file->size, 3);
+    assert_int_equal(file->kept != NULL, most >= 3);
+    assert_int_equal(s->files_opened - opened, 1);
+    assert_int_equal(s->bytes_read - read, most >= 3 ? 3 : 0);
+    assert_int_equal(tsr__store_read_at(file, 0, bytes, 3, NULL), TSR_OK);
+    assert_memory_equal(bytes, "abc", 3);
+    assert_int_equal(tsr__store_read_at(file, 1, bytes, 3, NULL), TSR_CORRUPT);
+    tsr__store_close_file(file);
+  }
+  assert_int_equal(tsr__store_open_small(s, "many/none", 9, &file, NULL), TSR_NOT_FOUND);
+  assert_int_equal(tsr__store_open_small(s, "many", 9, &file, NULL) < 0, true);
+  assert_int_equal(tsr__store_open_small(s, "../many", 9, &file, NULL), TSR_PERM);
+}
+
 static void in_one_call(tsr_store *s) {
   const char *const paths[] = {"many", "many/none", "many/c"}, *const bad[] = {"many", "../many"};
   const char *const gone[] = {"many/a", "many/none", "many/c/d"};
@@ -440,6 +461,8 @@ static void in_one_call(tsr_store *s) {
     assert_memory_equal(bytes, "bc", 2);
     tsr__store_close_file(file);
   }
+
+  open_small(s);
 
   assert_int_equal(tsr__store_remove_many(s, gone, 3, NULL), TSR_OK);
   assert_int_equal(tsr__store_remove_many(s, bad, 2, NULL) < 0, true);
