@@ -61,7 +61,7 @@ bool tsr__merge_stem(const char *name, char stem[128]) {
 
 typedef enum rival_verdict { UNDECIDED, COMMITS, CANCELLED } rival_verdict;
 
-/* Reads what was decided about a merge. A file that is gone, or not complete yet, decides nothing. */
+/* Reads what was decided about a merge. A file that is gone, not complete yet, or has another text decides nothing. */
 static int read_verdict(tsr_store *store, const char *path, tsr_memory *memory, rival_verdict *decided,
                         tsr_error *error) {
   tsr_buffer text = {.memory = memory};
@@ -73,7 +73,7 @@ static int read_verdict(tsr_store *store, const char *path, tsr_memory *memory, 
     if (memcmp(text.data, DECIDED_CANCEL, text.size) == 0) *decided = CANCELLED;
   }
   tsr__buffer_release(&text);
-  if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc;
+  if (rc < 0 && rc != TSR_NOT_FOUND && rc != TSR_TOOBIG) return *error = one, rc;
   return TSR_OK;
 }
 
