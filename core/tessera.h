@@ -376,6 +376,9 @@ typedef struct tsr_request { /* `= {0}` is everything */
   /* one for each field of the snapshot's schema: true if the reader is to decode the field ahead, in parallel. NULL:
    * none. tsr_reader_column decodes the other fields when it is called. */
   const bool *fields;
+  /* One for each field, or NULL: true if the caller will probably read the field. A store to which a read is a request
+   * fetches it together with the fields above; other stores ignore it. */
+  const bool *likely;
   const tsr_predicate *predicates; /* all of them must hold */
   uint32_t predicate_count;
   bool fill_unwritten; /* predicates see the fill value of an unwritten cell; false: they see null */

@@ -305,6 +305,8 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   const uint32_t n = reader_field_count(snapshot->schema);
   if (request->fields) memcpy(reader->request.fields, request->fields, n * sizeof(bool));
   else memset(reader->request.fields, 0, n * sizeof(bool));
+  for (uint32_t f = 0; request->likely && f < n && tsr__store_expects(reader->snapshot->array->store); f++)
+    reader->request.fields[f] |= request->likely[f];
   int rc = tsr__tests_make(reader, request, error);
   reader->request.gives_unwritten = rc >= 0 && !reader->request.written_only && tsr__tests_pass_unwritten(reader);
   note_fields(reader);

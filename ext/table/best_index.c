@@ -728,6 +728,7 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsr_error error = {0};
   bool missing = tsx_table_ready(table, &error) < 0; /* xOpen will return that error */
   const int as_of = missing ? tsx_table_visible_columns(table) : TSX_AS_OF(table);
+  table->cursors.used = info->colUsed;
   const int code = choose_times(&c, as_of); /* first, because a plan that is full must not lack them */
   if (code != SQLITE_OK) return code;
   for (int i = 0; i < info->nConstraint && !missing; i++) {

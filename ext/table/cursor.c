@@ -87,6 +87,7 @@ typedef struct tsx_cursor {
   cursor_dropped dropped;
   cursor_labels labels;
   bool *fields; /* fields that the statement has used: the reader decodes them ahead */
+  bool *likely; /* fields that it probably uses: a store of requests fetches them at once */
   uint64_t number; /* among the table's cursors */
   cursor_plan plan;
   cursor_request request; /* the last member: most of it is not initialized when the cursor is made */
@@ -99,7 +100,7 @@ static int cursor_make(const tsx_table *table, array_cursor **out) {
   uint32_t dimensions = table->schema->dimension_count, fields = dimensions + table->schema->attribute_count;
   uint64_t columns = table->column_count + 1, labels = table->label_count;
   uint64_t more =
-      dimensions * sizeof(tsr_ranges) + columns * (sizeof(batch_column) + 1) + labels * 2 * sizeof(void *) + fields;
+      dimensions * sizeof(tsr_ranges) + columns * (sizeof(batch_column) + 1) + labels * 2 * sizeof(void *) + 2 * fields;
   array_cursor *c = sqlite3_malloc64(sizeof(array_cursor) + more);
   if (!c) return SQLITE_NOMEM;
   memset(c, 0, offsetof(array_cursor, request.lists));
@@ -110,6 +111,7 @@ static int cursor_make(const tsx_table *table, array_cursor **out) {
   c->labels.coordinates = (const tsr_column **)(c->labels.states + labels);
   c->dropped.columns = (bool *)(c->labels.coordinates + labels);
   c->fields = c->dropped.columns + columns;
+  c->likely = c->fields + fields;
   *out = c;
   return SQLITE_OK;
 }
@@ -123,6 +125,15 @@ static void cursor_destroy(array_cursor *c) {
 void tsx_cursor_forget(tsx_table *table) {
   if (table->cursors.idle) cursor_destroy(table->cursors.idle);
   table->cursors.idle = NULL;
+}
+
+/* Sets the attributes that the statement probably reads: those of the last plan, unless it is that of an UPDATE, which
+ * says that it uses all columns. Dimensions are left out: a plan often uses them in WHERE alone. */
+static void expect_fields(const tsx_table *table, bool *likely) {
+  memset(likely, 0, table->schema->dimension_count + table->schema->attribute_count);
+  for (uint32_t i = 0; i < table->column_count && i < 63 && table->cursors.used != UINT64_MAX; i++)
+    if (table->cursors.used >> i & 1 && !table->columns[i].description->is_dimension)
+      likely[table->columns[i].field] = true;
 }
 
 int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
@@ -146,6 +157,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
     return tsx_vtab_error(vtab, &error);
   }
   memset(c->fields, 0, table->schema->dimension_count + table->schema->attribute_count); /* of the last statement */
+  expect_fields(table, c->likely);
   c->number = ++table->cursors.opened;
   tsx_update_forget(table);
   *out = &c->base;
@@ -677,6 +689,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
       return fail_dropped(c, access->terms[i].column);
   tsr_request request = {.dimensions = c->request.dimensions,
                          .fields = c->fields,
+                         .likely = c->likely,
                          .predicates = c->request.predicates,
                          .predicate_count = c->request.predicate_count,
                          .distinct = access->distinct,

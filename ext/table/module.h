@@ -20,6 +20,7 @@ typedef struct tsx_table_columns { /* the columns that SQLite was told of */
 typedef struct tsx_table_cursors { /* cursor.c; update.c tells by the numbers which rows a scan has chosen */
   uint64_t opened; /* counts cursors: the number of the newest */
   uint64_t filtered; /* the number of the newest cursor for which xFilter was called */
+  uint64_t used; /* colUsed of the last plan: a hint which columns the next statement reads */
   struct tsx_cursor *idle; /* a closed cursor that the next xOpen takes again, or NULL; owned */
   bool read_at_other_time; /* the row whose rowid was read last came from a query with as_of or since */
 } tsx_table_cursors;

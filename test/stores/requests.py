@@ -21,8 +21,6 @@ TODAY = {
     "vacuum": {"total": 41, "round_trips": 24},
     "tessera_add_attribute": {"total": 22, "round_trips": 13},
     "tessera_check": {"round_trips": 34},
-    "CREATE VIRTUAL TABLE and one tile": {"round_trips": 5},
-    "the first SELECT of a connection": {"round_trips": 5},
 }
 
 
