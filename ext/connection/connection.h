@@ -83,6 +83,7 @@ struct tsx_connection {
   tsx_function_savepoint savepoint;
   tsx_key *keys;
   uint64_t restrictions; /* counts the directories that tessera_restrict has bound the connection to; 0: not bound */
+  const struct tsx_compiling *compiling; /* the columnar queries that are being compiled or evaluated (query/query.h) */
   bool quiet; /* a rollback is running: the database must not be used */
   uint64_t attempt; /* counts COMMITs and ROLLBACKs, failed ones included (transaction.c) */
   char random_place[TSX_ID_SIZE]; /* the place of a database file that has no other (journal.c) */

@@ -47,6 +47,11 @@ static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
   sqlite3_str_append(out, from, (int)(s->source_begin - from));
   from = s->source_begin;
   if (!s->schema && sqlite3_stricmp(home, "temp") != 0) sqlite3_str_appendf(out, "\"%w\".", home);
+  for (uint32_t j = 0; j < s->join_count; j++) {
+    sqlite3_str_append(out, from, (int)(s->joins[j].source_begin - from));
+    from = s->joins[j].source_begin;
+    if (!s->joins[j].qualified && sqlite3_stricmp(home, "temp") != 0) sqlite3_str_appendf(out, "\"%w\".", home);
+  }
   bool replaced;
   if (s->having) tsx_words_until(out, s->having, &from, compile_replace, &replaced);
   for (uint32_t i = 0; i < s->order_count; i++)
@@ -116,18 +121,22 @@ static int compile_any(const tsx_connection *connection, const char *name, char 
   return found;
 }
 
+/* Looks for a table by the name that FROM has. Returns 1 if it is there; *schema is freed by the caller. */
+static int compile_find(const tsx_connection *connection, const char *home, const char *written, const char *name,
+                        char **schema, bool *view, tsr_error *error) {
+  const char *given = written ? written : sqlite3_stricmp(home, "temp") != 0 ? home : NULL;
+  *schema = NULL;
+  *view = false;
+  if (!given) return compile_any(connection, name, schema, view, error);
+  *schema = sqlite3_mprintf("%s", given);
+  return *schema ? compile_look(connection, *schema, name, view, error) : tsx_out_of_memory(error);
+}
+
 static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
   const tsx_select *s = &query->select;
-  const char *given = s->schema ? s->schema : sqlite3_stricmp(home, "temp") != 0 ? home : NULL;
   char *schema = NULL;
   bool view = false;
-  int found;
-  if (!given) {
-    found = compile_any(query->connection, s->table, &schema, &view, error);
-  } else {
-    schema = sqlite3_mprintf("%s", given);
-    found = schema ? compile_look(query->connection, schema, s->table, &view, error) : tsx_out_of_memory(error);
-  }
+  const int found = compile_find(query->connection, home, s->schema, s->table, &schema, &view, error);
   if (found > 0 && !view) query->table = compile_connected(query->connection, schema, s->table);
   sqlite3_free(schema);
   if (found < 0) return found;
@@ -138,13 +147,54 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
                          : "a table of SQLite's");
 }
 
+static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
+  for (uint32_t j = 0; j < query->select.join_count; j++) {
+    tsx_join *join = &query->select.joins[j];
+    char *schema = NULL;
+    bool view = false;
+    int code = compile_find(query->connection, home, join->schema, join->table, &schema, &view, error);
+    if (code >= 0 && (!code || view))
+      code = tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's or a tessera_query: '%s' is %s", join->table,
+                      view ? "a view" : "none");
+    if (code > 0) {
+      join->schema = tsx_arena_copy(&query->select.arena, schema, strlen(schema));
+      code = join->schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
+    }
+    sqlite3_free(schema);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
 /* ---- The query --------------------------------------------------------------------------------------------------- */
 
-int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
-                      tsr_error *error) {
+/* SQLite's prepare of a query compiles the queries that it joins. One that joins itself, after a rename, would never end.
+ */
+#define COMPILE_DEPTH_MAX 5
+
+static int compile_depth(const tsx_connection *connection, const char *home, const char *text, tsr_error *error) {
+  int depth = 0;
+  for (const tsx_compiling *c = connection->compiling; c; c = c->outer, depth++)
+    if (!strcmp(c->text, text) && !sqlite3_stricmp(c->home, home))
+      return tsx_fail(error, TSR_ERROR, "the query reads itself");
+  if (depth < COMPILE_DEPTH_MAX) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "more than %d queries, of which each joins the next", COMPILE_DEPTH_MAX);
+}
+
+/* Refuses joins by columns that SQLite does not evaluate once for each value. */
+static int compile_bound(const tsx_query *query, tsr_error *error) {
+  const tsx_select *s = &query->select;
+  for (uint32_t j = 0; j < s->join_count; j++)
+    if (!tsx_axis_possible(&query->table->columns[s->joins[j].field]))
+      return tsx_expr_fail(s, s->joins[j].on->begin, s->joins[j].on->end, "not evaluated over columns: ",
+                           "a join binds its table to a dimension of integers or datetimes", error);
+  return TSR_OK;
+}
+
+static int compile_select(tsx_query *query, const char *home, const char *text, tsr_error *error) {
+  tsx_connection *connection = query->connection;
   tsr_error own = {0};
   bool unknown;
-  *query = (tsx_query){.connection = connection};
   int code = tsx_select_parse(text, &query->select, &unknown, error);
   if (code < 0) { /* if SQLite does not take the text either, its message is the better one */
     if (unknown && compile_prepare(connection, text, NULL, &own) < 0) *error = own;
@@ -153,8 +203,23 @@ int tsx_query_compile(tsx_connection *connection, const char *home, const char *
   code = compile_text(&query->select, home, error);
   if (code == TSR_OK) code = compile_prepare(connection, query->select.prepared, NULL, error);
   if (code == TSR_OK) code = compile_table(query, home, error);
+  if (code == TSR_OK) code = compile_joins(query, home, error);
   if (code == TSR_OK) code = tsx_select_resolve(&query->select, query->table, error);
+  if (code == TSR_OK) code = compile_bound(query, error);
   query->over_groups = query->select.has_aggregate || query->select.group_count > 0;
+  return code;
+}
+
+int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
+                      tsr_error *error) {
+  *query = (tsx_query){.connection = connection};
+  int code = compile_depth(connection, home, text, error);
+  if (code < 0) return code;
+  const tsx_compiling compiling = {.outer = connection->compiling, .home = home, .text = text};
+  query->home = home;
+  connection->compiling = &compiling;
+  code = compile_select(query, home, text, error);
+  connection->compiling = compiling.outer;
   return code;
 }
 
@@ -164,18 +229,26 @@ void tsx_query_release(tsx_query *query) {
   *query = (tsx_query){0};
 }
 
-const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree) {
-  tree = tsx_expr_meaning(tree);
-  if (tree->kind == TSX_EXPR_NAME) return query->table->columns[tree->column].declared;
-  if (tree->kind != TSX_EXPR_CAST) return "";
+/* Returns the affinity that SQLite finds in a declared type, which is not empty. */
+static const char *compile_affinity(const char *type) {
   char upper[32];
-  sqlite3_snprintf(sizeof upper, upper, "%s", tree->name);
+  sqlite3_snprintf(sizeof upper, upper, "%s", type);
   for (char *p = upper; *p; p++) *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
   return strstr(upper, "INT")                                                      ? "INT"
          : strstr(upper, "CHAR") || strstr(upper, "CLOB") || strstr(upper, "TEXT") ? "TEXT"
          : strstr(upper, "BLOB")                                                   ? ""
          : strstr(upper, "REAL") || strstr(upper, "FLOA") || strstr(upper, "DOUB") ? "REAL"
                                                                                    : "NUM";
+}
+
+const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_NAME) return query->table->columns[tree->column].declared;
+  if (tree->kind == TSX_EXPR_JOINED) {
+    const char *type = query->select.joins[tree->join].columns[tree->column].declared;
+    return *type ? compile_affinity(type) : "";
+  }
+  return tree->kind == TSX_EXPR_CAST ? compile_affinity(tree->name) : "";
 }
 
 /* Returns the name of a column as a view has it: that of a plain column is written as the table writes it. SQLite may have

@@ -229,6 +229,11 @@ static int axis_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr_e
 
 static bool axis_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
   const axis_rows *r = argument;
+  if (tree->kind == TSX_EXPR_JOINED) {
+    const tsx_join *join = &r->query->select.joins[tree->join];
+    sqlite3_str_appendf(out, "_tessera_join%u.\"%w\"", tree->join, join->columns[tree->column].name);
+    return true;
+  }
   if (tree->kind != TSX_EXPR_NAME) return false;
   if (tree->alias) tsx_words_append(out, tree->alias, axis_replace, argument);
   else tsx_slot_append(out, r->slot);
@@ -257,17 +262,40 @@ int tsx_axis_null(tsx_query *query, uint32_t number, const tsx_expr *tree, tsr_v
   return code;
 }
 
+/* Writes the joins by the axis's column. The rows of the axis stay the outer loop, so they come in their order. */
+static void axis_joins(sqlite3_str *text, const tsx_query *query, axis_rows *state) {
+  for (uint32_t j = 0; j < query->select.join_count; j++) {
+    const tsx_join *join = &query->select.joins[j];
+    if (join->field != state->axis->column) continue;
+    /* A LIMIT makes SQLite keep the rows of a query and index them; else it would run the query for each coordinate. */
+    sqlite3_str_appendf(text,
+                        join->is_query ? " %s JOIN (SELECT * FROM \"%w\".\"%w\" LIMIT -1) AS _tessera_join%u ON "
+                                       : " %s JOIN \"%w\".\"%w\" AS _tessera_join%u ON ",
+                        join->left ? "LEFT" : "CROSS", join->schema, join->table, j);
+    sqlite3_str_appendchar(text, 1, '(');
+    tsx_words_append(text, join->on, axis_replace, state);
+    sqlite3_str_appendchar(text, 1, ')');
+  }
+}
+
+static bool axis_joined(const tsx_query *query, const tsx_axis *axis) {
+  for (uint32_t j = 0; j < query->select.join_count; j++)
+    if (query->select.joins[j].field == axis->column) return true;
+  return false;
+}
+
 static int axis_prepare(const tsx_query *query, const tsx_axis *axis, axis_rows *state, tsx_rows *rows,
                         sqlite3_stmt **statement, tsr_error *error) {
   axis_slot(state);
   sqlite3_str *text = sqlite3_str_new(query->connection->db);
   sqlite3_str_appendall(text, "SELECT ");
   for (uint32_t i = 0; i < axis->tree_count; i++) {
-    sqlite3_str_appendall(text, i ? ", (" : "(");
+    sqlite3_str_appendchar(text, 1, '(');
     tsx_words_append(text, axis->trees[i], axis_replace, state);
-    sqlite3_str_appendall(text, axis->tests[i] ? ") IS TRUE" : ")");
+    sqlite3_str_appendall(text, axis->tests[i] ? ") IS TRUE, " : "), ");
   }
-  sqlite3_str_appendall(text, TSX_ROWS_FROM);
+  sqlite3_str_appendall(text, TSX_ROWS_NAME ".rowid" TSX_ROWS_FROM);
+  axis_joins(text, query, state);
   return tsx_rows_prepare(query->connection, text, rows, statement, error);
 }
 
@@ -286,10 +314,35 @@ static int axis_copy(tsx_query *query, sqlite3_stmt *statement, int i, const tsr
   return tsx_query_copy(query, given, value, error);
 }
 
+/* Leaves out the coordinates that a join has no row for. */
+static void axis_skip(tsx_axis *axis, uint64_t from, uint64_t to) {
+  for (; from < to; from++) {
+    axis->kept[from] = 0;
+    for (uint32_t i = 0; i < axis->tree_count; i++)
+      if (!axis->tests[i]) axis->values[i][from].type = TSR_VALUE_NULL;
+  }
+}
+
+static int axis_twice(const tsx_query *query, const tsx_axis *axis, tsr_error *error) {
+  const tsx_expr *on = NULL;
+  for (uint32_t j = query->select.join_count; j-- > 0;)
+    if (query->select.joins[j].field == axis->column) on = query->select.joins[j].on;
+  return tsx_expr_fail(&query->select, on->begin, on->end,
+                       "not evaluated over columns: ", "a joined table has more than one row for a coordinate", error);
+}
+
 static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, tsr_error *error) {
-  for (uint64_t row = 0; row < axis->count; row++) {
+  const bool joined = axis_joined(query, axis);
+  for (uint64_t done = 0;;) {
     int code = tsx_rows_step(query->connection, statement, error);
-    if (code <= 0) return code;
+    if (code <= 0) {
+      if (code == 0 && joined) axis_skip(axis, done, axis->count);
+      return code;
+    }
+    const uint64_t row = (uint64_t)sqlite3_column_int64(statement, (int)axis->tree_count) - 1;
+    if (row < done) return axis_twice(query, axis, error);
+    if (joined) axis_skip(axis, done, row);
+    done = row + 1;
     for (uint32_t i = 0; i < axis->tree_count; i++) {
       tsr_value *value = &axis->values[i][row];
       if (axis->tests[i]) {
@@ -310,7 +363,7 @@ static int axis_evaluate(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   axis_rows state = {.query = query, .axis = axis};
   tsx_rows rows = {.next = axis_next, .column = axis_column, .state = &state};
   sqlite3_stmt *statement = NULL;
-  bool tests = false;
+  bool tests = axis_joined(query, axis);
   for (uint32_t i = 0; i < axis->tree_count; i++) {
     tests |= axis->tests[i];
     if (axis->tests[i]) continue;
@@ -359,10 +412,20 @@ static int axis_type(tsx_query *query, const tsx_value_use *use, tsr_error *erro
                        "CAST one of them", error);
 }
 
+/* Returns true if an axis has something to evaluate. A join of an axis that is not usable is an error. */
+static int axis_needed(const tsx_query *query, const tsx_axis *axis, tsr_error *error) {
+  if (!axis_joined(query, axis)) return axis->tree_count > 0;
+  return axis->usable ? 1
+                      : tsx_fail(error, TSR_ERROR, "a join by '%s', which has more than %u coordinates",
+                                 query->table->columns[axis->column].name, TSX_COORDINATES_MAX);
+}
+
 int tsx_axes_evaluate(tsx_query *query, tsr_error *error) {
   int code = TSR_OK;
-  for (uint32_t a = 0; a < query->axis_count && code == TSR_OK; a++)
-    if (query->axes[a].tree_count) code = axis_evaluate(query, &query->axes[a], error);
+  for (uint32_t a = 0; a < query->axis_count && code == TSR_OK; a++) {
+    code = axis_needed(query, &query->axes[a], error);
+    if (code > 0) code = axis_evaluate(query, &query->axes[a], error);
+  }
   for (const tsx_value_use *use = query->uses; use && code == TSR_OK; use = use->next)
     code = axis_type(query, use, error);
   return code;

@@ -436,6 +436,7 @@ static int lower_tree(lowering *l, const tsx_expr *tree) {
   case TSX_EXPR_CAST: return lower_cast(l, tree);
   case TSX_EXPR_FUNCTION: return lower_function(l, tree);
   case TSX_EXPR_CONCATENATE: return lower_refuse_cells(l, tree, "||");
+  case TSX_EXPR_JOINED: return lower_refuse(l, tree, "its dimension has more than 1048576 coordinates");
   case TSX_EXPR_LITERAL:
   case TSX_EXPR_AGGREGATE:
   default: return lower_refuse(l, tree, "");

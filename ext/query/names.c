@@ -13,6 +13,7 @@
 typedef struct names_scope {
   tsx_select *select;
   const tsx_table *table;
+  uint32_t joins; /* how many joined tables are known */
   bool aliases; /* names of items are known */
   tsr_error *error;
 } names_scope;
@@ -40,12 +41,36 @@ static bool names_table(const tsx_select *select, const char *name) {
   return !sqlite3_stricmp(name, select->alias ? select->alias : select->table);
 }
 
+/* Makes a name a column of a joined table. Returns false if none has such a column. */
+static bool names_joined(const names_scope *scope, tsx_expr *tree) {
+  for (uint32_t j = 0; j < scope->joins; j++) {
+    const tsx_join *join = &scope->select->joins[j];
+    if (tree->table && sqlite3_stricmp(tree->table, join->alias ? join->alias : join->table) != 0) continue;
+    for (uint32_t i = 0; i < join->column_count; i++)
+      if (!sqlite3_stricmp(tree->name, join->columns[i].name)) {
+        tree->kind = TSX_EXPR_JOINED;
+        tree->join = j;
+        tree->column = (int)i;
+        tree->field = join->field;
+        return true;
+      }
+  }
+  return false;
+}
+
+/* Refuses columns whose texts SQLite compares in another way than the engine. */
+static int names_collated(const names_scope *scope, const tsx_expr *tree) {
+  if (scope->select->joins[tree->join].columns[tree->column].plain) return TSR_OK;
+  return tsx_expr_fail(scope->select, tree->begin, tree->end, "not evaluated over columns: ", "COLLATE", scope->error);
+}
+
 static int names_find(const names_scope *scope, tsx_expr *tree) {
   const tsx_select *s = scope->select;
   if (!tree->table || names_table(s, tree->table)) {
     tree->column = names_column(scope->table, tree->name);
     tree->field = tree->column;
     if (tree->column >= 0) return TSR_OK;
+    if (names_joined(scope, tree)) return names_collated(scope, tree);
     for (int i = 0; i < 3; i++)
       if (!sqlite3_stricmp(scope->table->declared.hidden[i], tree->name) || !sqlite3_stricmp(tree->name, "rowid"))
         return tsx_expr_fail(s, tree->begin, tree->end, "not evaluated over columns: ",
@@ -54,6 +79,7 @@ static int names_find(const names_scope *scope, tsx_expr *tree) {
       if (!sqlite3_stricmp(scope->table->labels[i].name, tree->name))
         return tsx_expr_fail(s, tree->begin, tree->end, "not evaluated over columns: ", NAMES_LABEL, scope->error);
   }
+  if (names_joined(scope, tree)) return names_collated(scope, tree);
   if (!tree->table && scope->aliases && (tree->alias = names_alias(s, tree->name))) {
     tree->field = tree->alias->field;
     tree->has_aggregate = tree->alias->has_aggregate;
@@ -65,7 +91,7 @@ static int names_find(const names_scope *scope, tsx_expr *tree) {
 
 static int names_resolve(const names_scope *scope, tsx_expr *tree) {
   if (tree->kind == TSX_EXPR_NAME && tree->column < 0 && !tree->alias) return names_find(scope, tree);
-  if (tree->kind == TSX_EXPR_NAME) return TSR_OK;
+  if (tree->kind == TSX_EXPR_NAME || tree->kind == TSX_EXPR_JOINED) return TSR_OK;
   int code = TSR_OK;
   tree->field = TSX_FIELD_NONE;
   tree->has_aggregate = tree->kind == TSX_EXPR_AGGREGATE;
@@ -83,34 +109,54 @@ static int names_resolve(const names_scope *scope, tsx_expr *tree) {
 
 /* ---- Items ------------------------------------------------------------------------------------------------------- */
 
+/* Makes the item of a column that * stands for. */
+static int names_expand_one(const names_scope *scope, const tsx_item *star, const tsx_expr *column, tsx_item *out) {
+  tsx_arena *arena = &scope->select->arena;
+  tsx_expr *tree = tsx_arena_take(arena, sizeof *tree);
+  if (!tree) return tsx_out_of_memory(scope->error);
+  *tree = *column;
+  tree->operation = TSR_OP_COUNT;
+  tree->name = tsx_arena_copy(arena, column->name, strlen(column->name));
+  tree->begin = star->begin;
+  tree->end = star->end;
+  *out = (tsx_item){.tree = tree, .begin = star->begin, .end = star->end};
+  return tree->name ? TSR_OK : tsx_out_of_memory(scope->error);
+}
+
 /* Makes the items of one * in `out`. */
 static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out, uint32_t *count) {
   tsx_select *s = scope->select;
-  if (*star->star && !names_table(s, star->star))
-    return tsx_fail(scope->error, TSR_ERROR, "no such table: %s", star->star);
-  if (scope->table->label_count && scope->table->options.labels == TSX_LABELS_SHOWN)
-    return tsx_expr_fail(s, star->begin, star->end, "not evaluated over columns: ", NAMES_LABEL, scope->error);
-  for (uint32_t i = 0; i < scope->table->column_count; i++) {
-    tsx_expr *tree = tsx_arena_take(&s->arena, sizeof *tree);
-    if (!tree) return tsx_out_of_memory(scope->error);
-    const char *name = scope->table->columns[i].name;
-    *tree = (tsx_expr){.kind = TSX_EXPR_NAME,
-                       .operation = TSR_OP_COUNT,
-                       .name = tsx_arena_copy(&s->arena, name, strlen(name)),
-                       .begin = star->begin,
-                       .end = star->end,
-                       .column = (int)i,
-                       .field = (int)i};
-    if (!tree->name) return tsx_out_of_memory(scope->error);
-    out[(*count)++] = (tsx_item){.tree = tree, .begin = star->begin, .end = star->end};
+  bool any = false;
+  int code = TSR_OK;
+  if (!*star->star || names_table(s, star->star)) {
+    any = true;
+    if (scope->table->label_count && scope->table->options.labels == TSX_LABELS_SHOWN)
+      return tsx_expr_fail(s, star->begin, star->end, "not evaluated over columns: ", NAMES_LABEL, scope->error);
+    for (uint32_t i = 0; i < scope->table->column_count && code == TSR_OK; i++) {
+      const tsx_expr column = {
+          .kind = TSX_EXPR_NAME, .name = scope->table->columns[i].name, .column = (int)i, .field = (int)i};
+      code = names_expand_one(scope, star, &column, &out[(*count)++]);
+    }
   }
-  return TSR_OK;
+  for (uint32_t j = 0; j < s->join_count; j++) {
+    const tsx_join *join = &s->joins[j];
+    if (*star->star && sqlite3_stricmp(star->star, join->alias ? join->alias : join->table) != 0) continue;
+    any = true;
+    for (uint32_t i = 0; i < join->column_count && code == TSR_OK; i++) {
+      const tsx_expr column = {
+          .kind = TSX_EXPR_JOINED, .name = join->columns[i].name, .join = j, .column = (int)i, .field = join->field};
+      code = names_expand_one(scope, star, &column, &out[*count]);
+      if (code == TSR_OK) code = names_collated(scope, out[(*count)++].tree);
+    }
+  }
+  return any ? code : tsx_fail(scope->error, TSR_ERROR, "no such table: %s", star->star);
 }
 
 static int names_items(names_scope *scope) {
   tsx_select *s = scope->select;
-  uint64_t room = 0;
-  for (uint32_t i = 0; i < s->item_count; i++) room += s->items[i].tree ? 1 : scope->table->column_count;
+  uint64_t room = 0, all = scope->table->column_count;
+  for (uint32_t j = 0; j < s->join_count; j++) all += s->joins[j].column_count;
+  for (uint32_t i = 0; i < s->item_count; i++) room += s->items[i].tree ? 1 : all;
   tsx_item *items = tsx_arena_take(&s->arena, (room + 1) * sizeof *items);
   if (!items) return tsx_out_of_memory(scope->error);
   uint32_t count = 0;
@@ -203,8 +249,8 @@ static int names_bare(const tsx_select *s, const tsx_expr *tree, tsr_error *erro
   const tsx_expr *meaning = tsx_expr_meaning(tree);
   if (meaning->field == TSX_FIELD_NONE || meaning->kind == TSX_EXPR_AGGREGATE || tsx_select_key(s, meaning) >= 0)
     return TSR_OK;
-  if (meaning->kind == TSX_EXPR_NAME && s->extreme) return TSR_OK;
-  if (meaning->kind == TSX_EXPR_NAME)
+  if (tsx_expr_is_column(meaning) && s->extreme) return TSR_OK;
+  if (tsx_expr_is_column(meaning))
     return tsx_fail(error, TSR_ERROR, "'%.*s' is neither a key of GROUP BY nor in an aggregate",
                     (int)(tree->end - tree->begin), tree->begin);
   int code = meaning->base ? names_bare(s, meaning->base, error) : TSR_OK;
@@ -242,9 +288,27 @@ static int names_groups(names_scope *scope) {
   return code;
 }
 
+/* Resolves the conditions of joins. The columns of a joined table depend on the dimension that its ON depends on. */
+static int names_joins(names_scope *scope) {
+  tsx_select *s = scope->select;
+  for (uint32_t j = 0; j < s->join_count; j++) {
+    tsx_join *join = &s->joins[j];
+    scope->joins = j + 1;
+    const int code = names_resolve(scope, join->on);
+    if (code < 0) return code;
+    if (join->on->field < 0 || !scope->table->columns[join->on->field].description->is_dimension)
+      return tsx_expr_fail(s, join->on->begin, join->on->end,
+                           "not evaluated over columns: ", "a join binds its table to exactly one dimension",
+                           scope->error);
+    join->field = join->on->field;
+  }
+  return TSR_OK;
+}
+
 int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *error) {
   names_scope scope = {.select = select, .table = table, .error = error};
-  int code = names_items(&scope), item;
+  int code = names_joins(&scope), item;
+  if (code == TSR_OK) code = names_items(&scope);
   scope.aliases = true;
   if (code == TSR_OK && select->where) code = names_resolve(&scope, select->where);
   for (uint32_t i = 0; i < select->group_count && code == TSR_OK; i++)

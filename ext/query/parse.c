@@ -564,6 +564,53 @@ static int parse_times(query_parser *p) {
   }
 }
 
+/* Parses [schema.]table [[AS] name] ON expression, after the word JOIN. */
+static int parse_joined(query_parser *p, tsx_join *join) {
+  if (at(p, "(")) parse_refuse(p, join->begin, p->token.text + 1, "joins with a SELECT, or with several tables");
+  if (p->error->code) return p->error->code;
+  if ((p->token.kind != TSX_TOKEN_WORD || parse_reserved(p)) && p->token.kind != TSX_TOKEN_NAME) return parse_syntax(p);
+  join->source_begin = p->token.text;
+  if (!(join->table = parse_name_text(p))) return TSR_NOMEM;
+  parse_advance(p);
+  if (take(p, ".")) {
+    if (p->token.kind != TSX_TOKEN_WORD && p->token.kind != TSX_TOKEN_NAME) return parse_syntax(p);
+    join->qualified = true;
+    join->schema = join->table;
+    if (!(join->table = parse_name_text(p))) return TSR_NOMEM;
+    parse_advance(p);
+  }
+  join->source_end = p->last_end;
+  if (at(p, "(")) parse_refuse(p, join->begin, p->token.text + 1, "joins with a table that has arguments");
+  const int code = p->error->code ? p->error->code : parse_alias(p, &join->alias);
+  if (code < 0) return code;
+  if (!take(p, "ON")) {
+    parse_refuse(p, join->begin, p->last_end, "a join without ON");
+    return p->error->code;
+  }
+  return (join->on = parse_expression(p)) ? TSR_OK : p->error->code;
+}
+
+static int parse_joins(query_parser *p) {
+  static const char *const others[] = {",", "CROSS", "NATURAL", "RIGHT", "FULL", "USING", NULL};
+  tsx_select *s = p->select;
+  while (at(p, "JOIN") || at(p, "LEFT") || at(p, "INNER")) {
+    const char *begin = p->token.text;
+    const bool left = take(p, "LEFT");
+    if (left) take(p, "OUTER");
+    else take(p, "INNER");
+    if (parse_expect(p, "JOIN") < 0) return p->error->code;
+    if (s->join_count == TSX_JOINS_MAX) return tsx_fail(p->error, TSR_ERROR, "more than %u joins", TSX_JOINS_MAX);
+    tsx_join *join = &s->joins[s->join_count++];
+    *join = (tsx_join){.left = left, .begin = begin, .field = TSX_FIELD_NONE};
+    const int code = parse_joined(p, join);
+    if (code < 0) return code;
+  }
+  for (const char *const *word = others; *word; word++)
+    if (at(p, *word))
+      parse_refuse(p, p->token.text, p->token.text + p->token.size, "joins other than JOIN and LEFT JOIN with ON");
+  return p->error->code;
+}
+
 static int parse_source(query_parser *p) {
   tsx_select *s = p->select;
   const char *begin = p->token.text;
@@ -586,10 +633,7 @@ static int parse_source(query_parser *p) {
   int code = take(p, "(") && !take(p, ")") ? parse_times(p) : TSR_OK;
   if (code == TSR_OK) code = parse_alias(p, &s->alias);
   if (code < 0) return code;
-  static const char *const joins[] = {",", "JOIN", "LEFT", "INNER", "CROSS", "NATURAL", "RIGHT", "FULL", NULL};
-  for (const char *const *word = joins; *word; word++)
-    if (at(p, *word)) parse_refuse(p, p->token.text, p->token.text + p->token.size, "joins");
-  return p->error->code;
+  return parse_joins(p);
 }
 
 static int parse_group(query_parser *p) {

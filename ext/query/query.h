@@ -2,6 +2,7 @@
  *
  *   coordinates.c   what depends on one dimension or one enumerated attribute: SQLite evaluates it once for each value
  *                   that the column can have (an axis)
+ *   join.c          tables that are joined by one dimension: SQLite looks for their row once for each coordinate
  *   lower.c         what depends on several columns: nodes of an expression that the engine evaluates over cells
  *   rows.c          what stands around aggregates: SQLite evaluates it once for each group
  */
@@ -47,8 +48,14 @@ typedef struct tsx_value_use { /* a table of values of a TSX_OP_TABLE node, fill
   const tsx_expr *words;
 } tsx_value_use;
 
+typedef struct tsx_compiling { /* the queries that are being compiled or evaluated, the innermost first */
+  const struct tsx_compiling *outer;
+  const char *home, *text;
+} tsx_compiling;
+
 typedef struct tsx_query {
   tsx_connection *connection;
+  const char *home; /* as given to tsx_query_compile; borrowed */
   tsx_select select;
   tsx_table *table; /* the table in FROM; borrowed: valid while the statement runs */
   bool over_groups; /* the results are groups; else cells */
@@ -77,6 +84,11 @@ int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_val
 
 /* Copies a value of SQLite's; text lives as long as the query. A BLOB is TSR_MISMATCH. */
 int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error);
+
+/* ---- join.c ------------------------------------------------------------------------------------------------------ */
+
+/* Finds what a joined table is, which is in the database join->schema, and its columns. */
+int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error);
 
 /* ---- coordinates.c ----------------------------------------------------------------------------------------------- */
 

@@ -81,7 +81,7 @@ static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *err
   tsx_aggregate_part *part = &a->aggregates[a->aggregate_count];
   part->tree = tree;
   int code = TSR_OK;
-  const tsx_expr *argument = tree->kind == TSX_EXPR_NAME ? tree : tree->count ? tree->operands[0] : NULL;
+  const tsx_expr *argument = tsx_expr_is_column(tree) ? tree : tree->count ? tree->operands[0] : NULL;
   const tsx_expr *filter = tree->filter;
   if (argument) code = tsx_lower(a->query, &argument, 1, &part->argument, error);
   if (code == TSR_OK && tree->count > 1) code = plan_percent(a, tree->operands[1], part, error);
@@ -95,7 +95,7 @@ static int plan_aggregates(tsx_asked *a, const tsx_expr *tree, tsr_error *error)
   if (tree->kind == TSX_EXPR_AGGREGATE) return plan_one_aggregate(a, tree, error);
   if (tree->field == TSX_FIELD_NONE && !tree->has_aggregate) return TSR_OK;
   if (tsx_select_key(&a->query->select, tree) >= 0) return TSR_OK;
-  if (tree->kind == TSX_EXPR_NAME) return plan_one_aggregate(a, tree, error); /* of the row of the extreme */
+  if (tsx_expr_is_column(tree)) return plan_one_aggregate(a, tree, error); /* of the row of the extreme */
   int code = tree->base ? plan_aggregates(a, tree->base, error) : TSR_OK;
   for (uint32_t i = 0; i < tree->count && code == TSR_OK; i++) code = plan_aggregates(a, tree->operands[i], error);
   return code;
@@ -253,7 +253,7 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
     if (code == TSR_OK) code = check_condition(a->query, &part->filter, &part->filter_type, error);
     if (code < 0) return code;
     const tsr_aggregate_function function =
-        part->tree->kind == TSX_EXPR_NAME ? TSR_AGGREGATE_AT : part->tree->function->aggregates;
+        tsx_expr_is_column(part->tree) ? TSR_AGGREGATE_AT : part->tree->function->aggregates;
     const bool is_sum = function != TSR_AGGREGATE_COUNT && function != TSR_AGGREGATE_MIN &&
                         function != TSR_AGGREGATE_MAX && function != TSR_AGGREGATE_AT;
     aggregates[i] = (tsr_query_aggregate){.function = function,

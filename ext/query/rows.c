@@ -36,7 +36,8 @@ tsx_affinity tsx_slot_affinity(const char *declared) {
 
 void tsx_slot_append(sqlite3_str *out, int slot) {
   const int kind = slot / TSX_SLOTS < 3 ? slot / TSX_SLOTS : 3;
-  sqlite3_str_appendf(out, "%s%c%d", kind == 3 ? "+" : "", slot_letters[kind], slot - kind * TSX_SLOTS);
+  sqlite3_str_appendf(out, "%s" TSX_ROWS_NAME ".%c%d", kind == 3 ? "+" : "", slot_letters[kind],
+                      slot - kind * TSX_SLOTS);
 }
 
 void tsx_words_until(sqlite3_str *out, const tsx_expr *tree, const char **from, tsx_replace replace, void *argument) {

@@ -36,7 +36,8 @@ void tsx_words_append(sqlite3_str *out, const tsx_expr *tree, tsx_replace replac
 void tsx_words_until(sqlite3_str *out, const tsx_expr *tree, const char **from, tsx_replace replace, void *argument);
 
 /* Prepares `text`, whose FROM is TSX_ROWS_FROM. Frees the text. `rows` is used until the statement is finalized. */
-#define TSX_ROWS_FROM " FROM _tessera_query_rows(?1)"
+#define TSX_ROWS_NAME "_tessera_query_rows"
+#define TSX_ROWS_FROM " FROM " TSX_ROWS_NAME "(?1)"
 int tsx_rows_prepare(tsx_connection *connection, sqlite3_str *text, tsx_rows *rows, sqlite3_stmt **statement,
                      tsr_error *error);
 

@@ -195,8 +195,7 @@ static run_source source_of(const tsx_run *run, const tsx_expr *tree) {
                       ? -1
                       : tsx_select_key(&run->query->select, tree);
   if (key >= 0) return (run_source){SOURCE_KEY, (uint32_t)key, NULL};
-  if (tree->kind != TSX_EXPR_AGGREGATE && (tree->kind != TSX_EXPR_NAME || tree->column < 0))
-    return (run_source){SOURCE_NONE, 0, NULL};
+  if (tree->kind != TSX_EXPR_AGGREGATE && !tsx_expr_is_column(tree)) return (run_source){SOURCE_NONE, 0, NULL};
   return (run_source){SOURCE_AGGREGATE, tsx_asked_aggregate(&run->asked, tree), NULL};
 }
 
@@ -368,7 +367,11 @@ static int run_prepare(tsx_run *run, const tsx_outer *outer, uint32_t count, tsr
   run->asked.nothing = code == 0;
   if (code >= 0) code = tsx_asked_plan(&run->asked, error);
   if (code == TSR_OK) code = outer_request(run, outer, count, trees, error);
+  tsx_connection *connection = query->connection;
+  const tsx_compiling running = {.outer = connection->compiling, .home = query->home, .text = query->select.text};
+  connection->compiling = &running; /* a query that joins itself fails */
   if (code == TSR_OK) code = tsx_axes_evaluate(query, error);
+  connection->compiling = running.outer;
   for (uint32_t i = 0; i < count && code == TSR_OK; i++)
     if (trees[i] >= 0) code = outer_apply(run, &outer[i], trees[i], error);
   return code == TSR_OK ? tsx_asked_finish(&run->asked, error) : code;

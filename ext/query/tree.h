@@ -21,6 +21,7 @@ void tsx_arena_free(tsx_arena *arena);
 typedef enum tsx_expr_kind {
   TSX_EXPR_LITERAL,
   TSX_EXPR_NAME, /* [table.]column */
+  TSX_EXPR_JOINED, /* a NAME that is a column of a joined table */
   TSX_EXPR_UNARY, /* operation: NEGATE, PLUS, BIT_NOT, NOT, IS_NULL, NOT_NULL */
   TSX_EXPR_BINARY, /* operation: arithmetic, comparisons, AND, OR, IS, IS_NOT */
   TSX_EXPR_CONCATENATE, /* || */
@@ -51,7 +52,8 @@ typedef struct tsx_expr {
   const struct tsx_function *function; /* FUNCTION, AGGREGATE */
   /* names.c: */
   struct tsx_expr *alias; /* a NAME that stands for an item */
-  int column; /* a NAME: the number of the table's column */
+  int column; /* a NAME: the number of the table's column; JOINED: of the joined table's */
+  uint32_t join; /* JOINED: the number of the join */
   int field; /* the only column that it depends on, outside of aggregates; or TSX_FIELD_... */
   bool has_aggregate;
 } tsx_expr;
@@ -71,6 +73,25 @@ typedef struct tsx_order {
   int item; /* the number of the item that it is by name or ordinal, or -1 */
 } tsx_order;
 
+typedef struct tsx_join_column {
+  char *name, *declared; /* the type may be "" */
+  bool plain; /* its texts are compared as BINARY does */
+} tsx_join_column;
+
+typedef struct tsx_join { /* LEFT JOIN or JOIN: a table that has at most one row for each value of one dimension */
+  bool left, is_query; /* is_query: it is a tessera_query */
+  char *schema, *table, *alias; /* schema: as written, then that in which the table was found */
+  const char *begin; /* the word JOIN, INNER or LEFT */
+  const char *source_begin, *source_end; /* the words of the table: [schema.]table */
+  bool qualified; /* the words name a schema */
+  tsx_expr *on;
+  int field; /* the dimension that ON depends on */
+  tsx_join_column *columns;
+  uint32_t column_count;
+} tsx_join;
+
+#define TSX_JOINS_MAX 8u
+
 typedef struct tsx_select {
   tsx_arena arena;
   char *text; /* the source */
@@ -81,6 +102,8 @@ typedef struct tsx_select {
   uint32_t item_count;
   char *schema, *table, *alias; /* of FROM; schema and alias may be NULL */
   const char *source_begin, *source_end; /* the words of FROM's table: [schema.]table */
+  tsx_join joins[TSX_JOINS_MAX];
+  uint32_t join_count;
   tsx_expr *times[2]; /* as_of and since in parentheses; literals, or NULL */
   tsx_expr *where, *having, *limit, *offset;
   tsx_expr **group;
@@ -99,5 +122,10 @@ int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, 
 
 /* Returns true if the trees are the same, but for blanks, comments and the case of names. */
 bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b);
+
+/* Returns true if the tree is a column alone, of the table or of a joined one. */
+static inline bool tsx_expr_is_column(const tsx_expr *tree) {
+  return (tree->kind == TSX_EXPR_NAME || tree->kind == TSX_EXPR_JOINED) && tree->column >= 0;
+}
 
 #endif

@@ -60,7 +60,8 @@ PLACES = ["SELECT trap() FROM t", "SELECT day, count(*) FROM t WHERE trap(day) G
           "SELECT count(*) FROM t WHERE day BETWEEN trap() AND 5", "SELECT \"trap\"(day) FROM t", "SELECT [trap](day) FROM t", "SELECT `trap`(day) FROM t", "SELECT main.trap(day) FROM t", "SELECT trap/**/(day) FROM t", "SELECT TRAP (day) FROM t",
           "SELECT (SELECT trap()) FROM t", "SELECT count(*) FROM t WHERE EXISTS (SELECT trap())", "SELECT count(*) FROM t, (SELECT trap())", "SELECT count(*) FROM t GROUP BY trap()", "SELECT trap(*) FROM t", "SELECT trap(day) OVER () FROM t",
           "SELECT day -> trap() FROM t", "SELECT strftime('%m', trap()) FROM s", "SELECT printf('%s', trap(day)) FROM t GROUP BY 1", "SELECT count(*) FROM t UNION SELECT trap()", "SELECT count(*) FROM t; SELECT trap()",
-          "WITH c AS (SELECT trap()) SELECT * FROM c", "VALUES (trap())"]
+          "WITH c AS (SELECT trap()) SELECT * FROM c", "VALUES (trap())",
+          "SELECT count(*) FROM t JOIN t_config c ON c.key = t.day AND trap()", "SELECT count(*) FROM t LEFT JOIN t_config c ON c.key = trap(t.day)"]
 
 
 def test_no_part_of_a_text_reaches_a_function_outside_of_the_list():
@@ -487,6 +488,96 @@ def test_unqualified_names_mean_what_they_mean_in_a_view():
     db.query("CREATE VIRTUAL TABLE more.far USING tessera(x INT32 DIMENSION(0, 9, 5), a INT32)")
     db.query("CREATE VIRTUAL TABLE temp.s2 USING tessera_query(SELECT count(*) FROM far)")
     same(db.query("SELECT * FROM s2"), [(0,)], "a table of a database that is attached")
+    db.close()
+
+
+JOINED = [   # texts whose rows are those of the view
+    "SELECT c.month, count(*), avg(temp), sum(n) FROM t JOIN months c ON c.day = t.day GROUP BY c.month", "SELECT c.month, count(*), avg(temp), sum(n) FROM t LEFT JOIN months c ON c.day = t.day GROUP BY 1",
+    "SELECT season, max(temp - limits.most), count(*) FROM t JOIN months c ON c.day = t.day LEFT JOIN limits ON limits.lat = t.lat GROUP BY season", "SELECT t.day, t.lat, lon, temp - most AS above FROM t JOIN limits l ON l.lat = t.lat WHERE temp > most",
+    "SELECT t.day, lon, season FROM t LEFT JOIN months ON months.day = t.day WHERE season IS NULL AND lat = 0", "SELECT count(*) FROM t JOIN months ON months.day = t.day", "SELECT count(*) FROM t LEFT JOIN months ON months.day = t.day",
+    "SELECT count(*) FROM t INNER JOIN months c ON t.day = c.day AND c.season = 'winter' WHERE temp > 275", "SELECT * FROM t JOIN months ON t.day/1 = months.day WHERE lat = 1 AND lon < 2", "SELECT c.* FROM t JOIN months c ON c.day = t.day",
+    "SELECT c.month, avg(temp) AS mean FROM t JOIN months c ON c.day = t.day GROUP BY 1 HAVING c.month > 3 ORDER BY c.month DESC LIMIT 2", "SELECT DISTINCT season, lat FROM t LEFT JOIN months c ON c.day = t.day",
+    "SELECT sum(CASE WHEN season = 'summer' THEN n END), sum(n * most), min(most || season), c.day FROM t JOIN months c ON c.day = t.day JOIN limits m ON m.lat = c.day - 3 GROUP BY c.day", "SELECT t.day, i3, r0 FROM t JOIN slots s ON s.i3 = t.day",
+    "SELECT c.month AS m, avg(temp - mean) FROM t LEFT JOIN months c ON c.day = t.day LEFT JOIN daily ON daily.day = t.day GROUP BY m", "SELECT t.day, temp - daily.mean AS anomaly FROM t JOIN daily ON daily.day = t.day WHERE lat = 0",
+    "SELECT month + 1, total(temp) FILTER (WHERE temp > most) FROM t JOIN months USES ON USES.day = t.day JOIN limits ON limits.lat = t.lat WHERE month BETWEEN 2 AND 4 GROUP BY 1", "SELECT count(*) FROM t JOIN months c ON c.day = t.day AND c.day > 1000",
+    "SELECT wide.v, count(*) FROM t JOIN wide ON wide.k = 'd' || t.day GROUP BY 1", "SELECT wide.v + temp FROM t LEFT JOIN wide ON wide.k = 'd' || t.day WHERE lon = 0 AND lat = 0", "SELECT c.month, count(*) FROM t JOIN months c ON c.day = t.day WHERE 0 GROUP BY 1"]
+UNJOINED = [   # the text, a part of its error
+    ("SELECT day FROM t JOIN months", "a join without ON"), ("SELECT t.day FROM t CROSS JOIN months", "joins other than"), ("SELECT t.day FROM t, months", "joins other than"), ("SELECT lon FROM t NATURAL JOIN months", "joins other than"),
+    ("SELECT lon FROM t JOIN months ON 1", "binds its table to exactly one dimension"), ("SELECT lon FROM t JOIN months ON months.day = t.day + t.lat", "exactly one dimension"), ("SELECT lon FROM t JOIN months ON months.day = temp", "exactly one dimension"),
+    ("SELECT lon FROM t JOIN (SELECT 1 AS k) ON k = day", "joins with a SELECT"), ("SELECT lon FROM t JOIN json_each('[1]') ON key = day", "a table that has arguments"), ("SELECT lon FROM t JOIN a_view ON k = day", "'a_view' is a view"),
+    ("SELECT t.lon FROM t JOIN s ON s.x = t.day", "'s' is another"), ("SELECT lon FROM t JOIN nocase ON k = day", "COLLATE"), ("SELECT nosuch.day FROM t JOIN months ON months.day = t.day", "no such column: nosuch.day"),
+    ("SELECT day FROM t JOIN months ON months.day = t.day", "ambiguous column name: day"), ("SELECT season, count(*) FROM t JOIN months ON months.day = t.day", "'season' is neither a key"), ("SELECT upper(season), count(*) FROM t JOIN months ON months.day = temp", "exactly one"),
+    ("SELECT lon FROM t JOIN months ON count(*) = t.day", "misuse of aggregate")]
+
+
+def make_joined(db):
+    db.query("CREATE TABLE months(day INTEGER PRIMARY KEY, month INT, season VARCHAR(9))")
+    db.query("INSERT INTO months WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 32) SELECT i, 1 + i/7, CASE WHEN i < 20 THEN 'winter' WHEN i < 30 THEN 'summer' END FROM c")
+    db.query("CREATE TABLE limits(lat, most REAL)")
+    db.query("INSERT INTO limits VALUES(-3, 275), (0, 280.5), (1, 3), (2, NULL), (NULL, 4), (NULL, 5), (90, 1), (90, 2)")
+    db.query("CREATE TABLE slots(i3 INT UNIQUE, r0 REAL)")
+    db.query("INSERT INTO slots VALUES(5, 1.5), (7, 2.5)")
+    db.query("CREATE TABLE wide(k TEXT PRIMARY KEY, v) WITHOUT ROWID")
+    db.query("INSERT INTO wide VALUES('d3', 1), ('d4', 2), ('d39', NULL)")
+    db.query("CREATE VIRTUAL TABLE daily USING tessera_query(SELECT day, avg(temp) AS mean FROM t GROUP BY day)")
+
+
+def test_a_table_that_one_dimension_is_joined_to_gives_the_rows_of_the_view():
+    if absent():
+        return
+    db = opened()
+    make_joined(db)
+    rows = lambda table: sorted(map(repr, db.query(f"SELECT * FROM {table}")))
+    for text in JOINED:
+        db.query(f"CREATE VIEW v AS {text}")
+        db.query(f"CREATE VIRTUAL TABLE q USING tessera_query({text})")
+        assert rows("v") or "1000" in text or "WHERE 0" in text, text
+        same(rows("q"), rows("v"), text)
+        same([r[1] for r in db.query("PRAGMA table_info(q)")], [r[1] for r in db.query("PRAGMA table_info(v)")], f"columns: {text}")
+        db.query("DROP TABLE q")
+        db.query("DROP VIEW v")
+    text = JOINED[0]
+    db.query(f"CREATE VIEW v AS {text}")
+    db.query(f"CREATE VIRTUAL TABLE q USING tessera_query({text})")
+    for where in ("month = 2", "month > 3", "month IN (1, 5)", "month = '2'"):
+        same(sorted(db.query(f"SELECT * FROM q WHERE {where}")), sorted(db.query(f"SELECT * FROM v WHERE {where}")), where)
+    check_contains(repr(db.query("EXPLAIN QUERY PLAN SELECT * FROM q")), "t; coordinates JOIN months ON c.day = t.day; by c.month")
+    db.query("BEGIN")
+    db.query("UPDATE months SET month = 100 WHERE day = 3")
+    same(rows("q"), rows("v"), "rows of the open transaction")
+    db.query("ROLLBACK")
+    same(rows("q"), rows("v"), "and without them")
+    db.close()
+
+
+def test_a_join_that_is_not_by_one_dimension_or_finds_two_rows_is_refused():
+    if absent():
+        return
+    db = opened()
+    make_joined(db)
+    db.query("CREATE VIEW a_view AS SELECT 1 AS k")
+    db.query("CREATE TABLE nocase(k TEXT COLLATE NOCASE)")
+    for text, words in UNJOINED:
+        check_contains(db.error(f"CREATE VIRTUAL TABLE q USING tessera_query({text})").text, words)
+    db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT count(*) AS n FROM t LEFT JOIN limits l ON l.lat = t.day)")
+    same(db.value("SELECT n FROM q"), 1200, "no two rows for one coordinate")
+    db.query("INSERT INTO limits VALUES(2, 7)")
+    check_contains(db.error("SELECT n FROM q").text, "'l.lat = t.day' (character 51): a joined table has more than one row for a coordinate")
+    db.query("DELETE FROM limits WHERE lat = 2")
+    db.close()
+
+
+def test_queries_that_join_themselves_after_a_rename_are_refused():
+    if absent():
+        return
+    db = opened()
+    make_joined(db)
+    db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT t.day, avg(temp - daily.mean) AS mean FROM t JOIN daily ON daily.day = t.day GROUP BY 1)")
+    db.query("DROP TABLE daily")
+    db.query("ALTER TABLE q RENAME TO daily")
+    check_contains(db.error("SELECT * FROM daily").text, "the query reads itself")
+    db.query("DROP TABLE daily")
+    same(db.query("SELECT count(*) FROM sqlite_schema WHERE name = 'daily'"), [(0,)], "it can be dropped")
     db.close()
 
 

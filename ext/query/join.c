@@ -1,0 +1,76 @@
+/* join.c: finds what a joined table is: a table of SQLite's or a tessera_query. coordinates.c lets SQLite join its rows to
+ * the coordinates of one dimension, so its columns are expressions of this dimension. */
+#include <string.h>
+
+#include "connection/errors.h"
+#include "query/query.h"
+#include "text/tokens.h"
+
+/* Returns the module in the text of a CREATE VIRTUAL TABLE. Returns false for other texts. */
+static bool join_module(const char *sql, tsx_token *module) {
+  bool using = false;
+  tsx_tokens tokens = tsx_tokens_of(sql);
+  for (int i = 0; tokens.token.kind != TSX_TOKEN_END; i++, tsx_tokens_next(&tokens)) {
+    *module = tokens.token;
+    if (using || (i == 1 && !tsx_token_is(module, "VIRTUAL"))) return using;
+    using = tsx_token_is(module, "USING");
+  }
+  return false;
+}
+
+static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
+  sqlite3 *db = query->connection->db;
+  sqlite3_stmt *statement = NULL;
+  tsx_token module;
+  char *text = sqlite3_mprintf("SELECT sql FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = %Q COLLATE NOCASE",
+                               join->schema, join->table);
+  if (!text) return tsx_out_of_memory(error);
+  int code = sqlite3_prepare_v2(db, text, -1, &statement, NULL);
+  sqlite3_free(text);
+  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  const char *sql = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+  const bool other = sql && join_module(sql, &module);
+  join->is_query = other && module.size == strlen("tessera_query") &&
+                   !sqlite3_strnicmp(module.text, "tessera_query", (int)module.size);
+  sqlite3_finalize(statement);
+  if (code != SQLITE_ROW && code != SQLITE_DONE) return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
+  if (sql && (!other || join->is_query)) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's or a tessera_query: '%s' is another", join->table);
+}
+
+static int join_columns(tsx_query *query, tsx_join *join, sqlite3_stmt *statement, tsr_error *error) {
+  tsx_arena *arena = &query->select.arena;
+  const int count = sqlite3_column_count(statement);
+  join->columns = tsx_arena_take(arena, (uint64_t)count * sizeof *join->columns);
+  if (!join->columns) return tsx_out_of_memory(error);
+  for (int i = 0; i < count; i++) {
+    tsx_join_column *column = &join->columns[i];
+    const char *name = sqlite3_column_name(statement, i), *declared = sqlite3_column_decltype(statement, i);
+    const char *collation = NULL;
+    if (!name) return tsx_out_of_memory(error);
+    if (!declared) declared = "";
+    column->name = tsx_arena_copy(arena, name, strlen(name));
+    column->declared = tsx_arena_copy(arena, declared, strlen(declared));
+    if (!column->name || !column->declared) return tsx_out_of_memory(error);
+    const int code = sqlite3_table_column_metadata(query->connection->db, join->schema, join->table, name, NULL,
+                                                   &collation, NULL, NULL, NULL);
+    column->plain = code == SQLITE_OK && (!collation || !sqlite3_stricmp(collation, "BINARY"));
+  }
+  join->column_count = (uint32_t)count;
+  return TSR_OK;
+}
+
+int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error) {
+  sqlite3 *db = query->connection->db;
+  sqlite3_stmt *statement = NULL;
+  int code = join_kind(query, join, error);
+  if (code < 0) return code;
+  char *text = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", join->schema, join->table);
+  if (!text) return tsx_out_of_memory(error);
+  code = sqlite3_prepare_v2(db, text, -1, &statement, NULL);
+  sqlite3_free(text);
+  code = code == SQLITE_OK ? join_columns(query, join, statement, error)
+                           : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
+  sqlite3_finalize(statement);
+  return code;
+}
