@@ -132,7 +132,7 @@ static int copy_bytes(copying *c, tsr_file *from, tsr_file *to) {
     TSR_TRY(tsr__store_append(to, c->block, part, c->error));
     tsr_work_done(c->environment, part);
   }
-  return c->durable ? tsr__store_sync(to, c->error) : TSR_OK;
+  return to->syncs ? tsr__store_sync(to, c->error) : TSR_OK;
 }
 
 /* Adds the sizes of all files to the total of the progress display, in bytes. */
@@ -155,6 +155,7 @@ static int copy_file(copying *c, const tree_copy_item *one, const char *target) 
   if (rc >= 0) {
     c->made++;
     c->files++;
+    to->syncs = c->durable || c->to->renames_in_steps;
     rc = copy_bytes(c, from, to);
   }
   tsr__store_close_file(to);

@@ -1,5 +1,6 @@
 /* s3_upload.c: uploads staged files. Files of at most one part are sent in batches; each batch takes at most BATCH_ROOM
- * bytes of memory. A larger file is sent in parts, as many at a time as BATCH_ROOM holds.
+ * bytes of memory. A larger file is sent in parts, as many at a time as BATCH_ROOM holds. A stream sends parts of a file
+ * that is still being written. Its size is not known, so its parts grow with their number.
  */
 #include "store/s3_upload.h"
 
@@ -117,4 +118,112 @@ int tsr__s3_upload(tsr_s3 *client, tsr_memory *memory, const tsr_staged_upload *
     i += n > 0 ? n : 1;
   }
   return TSR_OK;
+}
+
+/* ---- Files that are being written ------------------------------------------------------------------------------- */
+
+#define PARTS_OF_A_SIZE 1000u /* parts of a stream before the next ones have twice the size */
+
+struct tsr_s3_stream {
+  tsr_memory *memory; /* borrowed */
+  tsr_s3 *client; /* borrowed */
+  char *key; /* owned */
+  char *id; /* of the upload, owned */
+  tsr_buffer etags; /* tsr_etag of each part that was sent */
+  bool ended; /* the object exists */
+};
+
+uint64_t tsr__s3_stream_from(tsr_s3 *client) { return TSR_MAX(BATCH_ROOM, tsr__s3_part_size(client)); }
+
+static uint32_t stream_parts(const tsr_s3_stream *stream) { return (uint32_t)(stream->etags.size / sizeof(tsr_etag)); }
+
+static uint64_t stream_part_size(const tsr_s3_stream *stream) {
+  return tsr__s3_part_size(stream->client) << (stream_parts(stream) / PARTS_OF_A_SIZE);
+}
+
+static int stream_text(tsr_memory *memory, const char *text, char **copy, tsr_error *error) {
+  TSR_TRY(TSR_ALLOC_RAW(memory, strlen(text) + 1, copy, error));
+  memcpy(*copy, text, strlen(text) + 1);
+  return TSR_OK;
+}
+
+int tsr__s3_stream_open(tsr_s3 *client, tsr_memory *memory, const char *key, tsr_s3_stream **stream, tsr_error *error) {
+  tsr_s3_call begin = {.kind = TSR_S3_UPLOAD_CREATE, .key = key};
+  tsr_s3_stream *s;
+  TSR_TRY(TSR_ALLOC(memory, &s, error));
+  *s = (tsr_s3_stream){.memory = memory, .client = client, .etags = {.memory = memory}};
+  int rc = stream_text(memory, key, &s->key, error);
+  if (rc >= 0) rc = tsr__s3_one(client, &begin, error);
+  if (rc >= 0) rc = stream_text(memory, begin.id, &s->id, error);
+  if (rc < 0) return tsr__s3_stream_close(s), rc;
+  *stream = s;
+  return TSR_OK;
+}
+
+/* Sends `size` bytes from memory as parts of at most `part` bytes. */
+static int stream_send_bytes(tsr_s3_stream *s, const uint8_t *bytes, uint64_t size, uint64_t part, tsr_error *error) {
+  const uint32_t first = stream_parts(s), count = (uint32_t)((size + part - 1) / part);
+  tsr_s3_call *calls;
+  if (first + count > PARTS_MAX) return tsr__fail(error, TSR_TOOBIG, "the file has more than %u parts", PARTS_MAX);
+  TSR_TRY(TSR_ALLOC_ARRAY(s->memory, count, &calls, error));
+  for (uint32_t i = 0; i < count; i++)
+    calls[i] = (tsr_s3_call){.kind = TSR_S3_UPLOAD_PART,
+                             .key = s->key,
+                             .upload_id = s->id,
+                             .part = first + i + 1,
+                             .bytes = bytes + i * part,
+                             .size = TSR_MIN(part, size - i * part)};
+  int rc = tsr__s3_run(s->client, calls, count, error);
+  for (uint32_t i = 0; rc >= 0 && i < count; i++)
+    rc = tsr__buffer_append(&s->etags, &calls[i].etag, sizeof calls[i].etag, error);
+  tsr__free(calls);
+  return rc;
+}
+
+/* Sends the bytes of the file and takes them away from it; bytes of a part that is not whole stay, unless it is the
+ * `last`. */
+static int stream_move(tsr_s3_stream *s, tsr_staged *file, bool last, uint64_t *sent, tsr_error *error) {
+  const uint64_t part = stream_part_size(s), size = tsr__staged_size(file), rest = last ? 0 : size % part;
+  uint8_t *bytes;
+  *sent = size - rest;
+  if (*sent == 0) return TSR_OK;
+  TSR_TRY(TSR_ALLOC_RAW(s->memory, size, &bytes, error));
+  int rc = tsr__staged_read(file, 0, bytes, size, error);
+  if (rc >= 0) rc = stream_send_bytes(s, bytes, *sent, part, error);
+  if (rc >= 0) tsr__staged_clear(file);
+  if (rc >= 0) rc = tsr__staged_append(file, bytes + *sent, rest, error);
+  tsr__free(bytes);
+  return rc;
+}
+
+int tsr__s3_stream_send(tsr_s3_stream *stream, tsr_staged *file, uint64_t *sent, tsr_error *error) {
+  *sent = 0;
+  if (tsr__staged_size(file) < TSR_MAX(BATCH_ROOM, stream_part_size(stream))) return TSR_OK;
+  return stream_move(stream, file, false, sent, error);
+}
+
+int tsr__s3_stream_end(tsr_s3_stream *stream, tsr_staged *file, tsr_error *error) {
+  uint64_t sent;
+  TSR_TRY(stream_move(stream, file, true, &sent, error));
+  tsr_s3_call end = {.kind = TSR_S3_UPLOAD_COMPLETE,
+                     .key = stream->key,
+                     .upload_id = stream->id,
+                     .part_count = stream_parts(stream),
+                     .etags = (const tsr_etag *)(const void *)stream->etags.data,
+                     .new_only = true};
+  TSR_TRY(tsr__s3_one(stream->client, &end, error));
+  stream->ended = true;
+  return TSR_OK;
+}
+
+void tsr__s3_stream_close(tsr_s3_stream *stream) {
+  tsr_error unseen;
+  if (!stream) return;
+  tsr_s3_call abort = {.kind = TSR_S3_UPLOAD_ABORT, .key = stream->key, .upload_id = stream->id};
+  if (stream->id && !stream->ended)
+    (void)tsr__s3_one(stream->client, &abort, &unseen); /* a vacuum aborts what is left */
+  tsr__buffer_release(&stream->etags);
+  tsr__free(stream->key);
+  tsr__free(stream->id);
+  tsr__free(stream);
 }

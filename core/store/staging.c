@@ -172,6 +172,15 @@ uint64_t tsr__staged_size(const tsr_staged *file) { return file->size; }
 
 /* ---- Bytes ------------------------------------------------------------------------------------------------------- */
 
+void tsr__staged_clear(tsr_staged *file) {
+  tsr_staging *s = file->staging;
+  pthread_mutex_lock(&s->mutex);
+  file->segments.size = 0;
+  file->size = 0;
+  if (s->alive == 1 && s->descriptor >= 0 && ftruncate(s->descriptor, 0) == 0) s->end = 0;
+  pthread_mutex_unlock(&s->mutex);
+}
+
 void tsr__staged_complete(tsr_staged *file) { file->grows = false; }
 bool tsr__staged_grows(const tsr_staged *file) { return file->grows; }
 

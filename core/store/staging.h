@@ -42,6 +42,9 @@ uint64_t tsr__staged_size(const tsr_staged *file);
 /* Appends bytes. Errors: TSR_FULL and TSR_IO of the disk that has the system's temporary files. */
 int tsr__staged_append(tsr_staged *file, const void *bytes, uint64_t size, tsr_error *error);
 
+/* Takes all bytes away from a file, which keeps its path. If no other file exists, their room becomes free. */
+void tsr__staged_clear(tsr_staged *file);
+
 /* Says that no more bytes will be appended. A file that was just created grows until then. */
 void tsr__staged_complete(tsr_staged *file);
 bool tsr__staged_grows(const tsr_staged *file);

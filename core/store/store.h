@@ -144,6 +144,9 @@ struct tsr_file {
   char *path; /* relative to the store's root */
   uint64_t size; /* in bytes, when the file was opened; tsr__store_append adds to it */
   const uint8_t *kept; /* all bytes of a file that tsr__store_keep_file has taken into memory, or NULL */
+  /* Set by the creator of a new file: it syncs the file before it closes it, and reads it only after that. Otherwise the
+   * file is removed. So a store may send the first bytes on before it has the last ones. */
+  bool syncs;
 };
 
 /* A path made by tsr__path_of. */

@@ -9,7 +9,8 @@
  *                 made: an object ".created" claims it, so that only one of two processes makes an array there.
  *   provisional   Files below a provisional directory stay on this machine (staging.h). A rename gives them their names;
  *                 before the next step that others can see, all of them are uploaded together.
- *   new files     One conditional request, which fails if the object exists.
+ *   new files     One conditional request, which fails if the object exists. A large file whose creator promises to sync
+ *                 it is sent in parts while it is written; the object appears with the sync.
  *   renames       Of a file: it is read and written anew by a conditional request, then the old object is removed. Of a
  *                 directory: the same for each file, the deepest first.
  *   stamps        Digests of a listing.
@@ -58,6 +59,8 @@ typedef struct s3_file {
   tsr_staged *staged; /* a file on this machine, held; NULL: an object */
   bool loose; /* a new file that is not provisional: tsr__store_sync uploads it */
   bool created; /* this handle has created the file */
+  tsr_s3_stream *stream; /* a large loose file: its upload has begun; owned */
+  uint64_t streamed; /* bytes that are not staged any more */
   tsr_buffer tail; /* the last bytes of an object, or nothing */
 } s3_file;
 
@@ -216,6 +219,8 @@ static int new_handle(tsr_store *store, const char *path, s3_file **file, tsr_er
 
 static void s3_close_file(tsr_file *file) {
   s3_file *f = (s3_file *)file;
+  if (f->stream && f->loose) (void)tsr__staging_remove(s3_of(file->store)->staging, file->path); /* it is not whole */
+  tsr__s3_stream_close(f->stream);
   if (f->created && f->staged) tsr__staged_complete(f->staged);
   if (f->staged) tsr__staged_release(f->staged);
   tsr__buffer_release(&f->tail);
@@ -285,6 +290,7 @@ static int s3_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t si
   s3_store *s = s3_of(file->store);
   s3_file *f = (s3_file *)file;
   s3_key key;
+  if (f->streamed > 0) return tsr__fail(error, TSR_ERROR, "the file is being uploaded and cannot be read yet");
   if (f->staged) return tsr__staged_read(f->staged, offset, buffer, size, error);
   const uint64_t tail_from = file->size - TSR_MIN(file->size, f->tail.size);
   if (f->tail.size > 0 && offset >= tail_from) {
@@ -489,13 +495,29 @@ static int s3_create_exclusive(tsr_store *store, const char *path, tsr_file **fi
   return TSR_OK;
 }
 
-static int s3_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error) {
-  TSR_TRY(tsr__staged_append(((s3_file *)file)->staged, bytes, size, error));
-  file->size += size;
+/* Sends the first parts of a large file that is not provisional. */
+static int stream_file(s3_store *s, s3_file *f, tsr_error *error) {
+  s3_key key;
+  uint64_t sent = 0;
+  if (!f->stream) {
+    if (tsr__staged_size(f->staged) < tsr__s3_stream_from(s->client)) return TSR_OK;
+    TSR_TRY(s3_key_of(s, f->base.path, "", &key, error));
+    TSR_TRY(s3_prove(s, error));
+    TSR_TRY(tsr__s3_stream_open(s->client, s->base.memory, key.text, &f->stream, error));
+  }
+  TSR_TRY(tsr__s3_stream_send(f->stream, f->staged, &sent, error));
+  f->streamed += sent;
   return TSR_OK;
 }
 
-/* Uploads a file that is not provisional. It stays staged for this handle. */
+static int s3_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *error) {
+  s3_file *f = (s3_file *)file;
+  TSR_TRY(tsr__staged_append(f->staged, bytes, size, error));
+  file->size += size;
+  return f->loose && file->syncs ? stream_file(s3_of(file->store), f, error) : TSR_OK;
+}
+
+/* Uploads a file that is not provisional. Unless its first parts were sent before, it stays staged for this handle. */
 static int s3_sync(tsr_file *file, tsr_error *error) {
   s3_store *s = s3_of(file->store);
   s3_file *f = (s3_file *)file;
@@ -504,8 +526,10 @@ static int s3_sync(tsr_file *file, tsr_error *error) {
   TSR_TRY(s3_key_of(s, file->path, "", &key, error));
   TSR_TRY(s3_prove(s, error));
   const tsr_staged_upload one = {.file = f->staged, .key = key.text, .new_only = true};
-  TSR_TRY(tsr__s3_upload(s->client, s->base.memory, &one, 1, error));
-  keep_uploaded(s, &one);
+  TSR_TRY(f->stream ? tsr__s3_stream_end(f->stream, f->staged, error)
+                    : tsr__s3_upload(s->client, s->base.memory, &one, 1, error));
+  if (f->stream) f->streamed = file->size;
+  else keep_uploaded(s, &one);
   tsr__store_changed(&s->base);
   (void)tsr__staging_remove(s->staging, file->path);
   f->loose = false;
@@ -714,7 +738,8 @@ static int s3_remove(tsr_store *store, const char *path, tsr_error *error) {
     end_provisional(s, p);
     return TSR_OK;
   }
-  return s3_remove_many(store, &path, 1, error);
+  const char *removed = *path ? path : TSR_S3_CLAIM; /* the root */
+  return s3_remove_many(store, &removed, 1, error);
 }
 
 /* Removes staged files at or below a path. Returns true if there can be no object there. */
