@@ -104,6 +104,8 @@ TSR_API int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const t
 
 /* ---- The extension ----------------------------------------------------------------------------------------------- */
 
+#define TESSERA_TOKEN_SIZE 33 /* 32 hex digits and NUL */
+
 /* What the loadable extension exports beside its entry point: tessera_api(1). The table only grows at its end. */
 typedef struct tessera_functions {
   int version; /* 1 */
@@ -118,6 +120,9 @@ typedef struct tessera_functions {
    * PyCapsule_GetPointer first. */
   void (*use_capsules)(void *(*get_pointer)(void *capsule, const char *name));
   void (*free_capsule)(void *capsule);
+  /* Puts a stream in, for SQL's tessera_create_stream, and writes its token. The stream is moved: its `release` becomes
+   * NULL. Returns 1; 0 if the stream was released already, or 256 streams wait. */
+  int (*put)(struct ArrowArrayStream *stream, char token[TESSERA_TOKEN_SIZE]);
 } tessera_functions;
 
 /* Returns the functions of a version; NULL if this library has none of that version. */

@@ -8,7 +8,7 @@
 #ifndef TESSERA_INGEST_H
 #define TESSERA_INGEST_H
 
-#include "tessera_format.h"
+#include "tessera_arrow.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,6 +22,7 @@ typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type i
   bool nullable; /* may be null although no value is; without it a column is nullable if a value is null */
   bool not_null; /* a null is an error */
   bool labels; /* text: an enumeration, whose labels stand in the order in which they came */
+  bool ordered; /* with `labels`: their order means something */
   const tsr_enumeration *enumeration; /* with `labels`: its labels come first, in their order; or NULL */
   const tsr_pipeline *filters; /* NULL: by the datatype */
   /* of dimensions */
@@ -78,6 +79,44 @@ TSR_API int tsr_ingest_schema(tsr_ingest *ingest, const tsr_schema **schema, tsr
  * one that was made with the schema, and nobody else has written to it: rows with equal coordinates are TSR_CONSTRAINT
  * then, unless duplicates are allowed, and the array is to be abandoned. */
 TSR_API int tsr_ingest_write(tsr_ingest *ingest, tsr_array *array, bool new_array, uint64_t *rows, tsr_error *error);
+
+/* ---- Comma-separated values -------------------------------------------------------------------------------------- */
+
+typedef struct tsr_csv_options {
+  /* Reads up to `size` bytes; *got is their number, 0 at the end. On an error it sets `error` and returns its code. */
+  int (*read)(void *argument, void *bytes, uint64_t size, uint64_t *got, tsr_error *error);
+  void *argument;
+  char delimiter; /* 0: a comma */
+  bool skip_empty; /* lines without a byte are no records; of files with one column they are, with an empty field */
+} tsr_csv_options;
+
+typedef struct tsr_csv_field {
+  const char *bytes; /* without its quotes; not terminated */
+  uint64_t size;
+  bool quoted;
+  uint64_t offset; /* used by the library alone */
+} tsr_csv_field;
+
+/* Reads records as RFC 4180 has them: lines end with LF or CR LF, a field in quotes may contain line ends, and two quotes
+ * for one. A byte order mark is skipped. */
+typedef struct tsr_csv tsr_csv;
+TSR_API int tsr_csv_open(tsr_environment *environment, const tsr_csv_options *options, tsr_csv **csv, tsr_error *error);
+TSR_API void tsr_csv_close(tsr_csv *csv);
+/* Gives the fields of the next record, borrowed until the next call, and the line at which it begins, from 1. Returns 1;
+ * 0 at the end. TSR_MISMATCH: the record, of which *line is set, too, is not such a one; the next call goes on with the
+ * line after it. */
+TSR_API int tsr_csv_next(tsr_csv *csv, const tsr_csv_field **fields, uint32_t *count, uint64_t *line, tsr_error *error);
+
+/* ---- Arrow ------------------------------------------------------------------------------------------------------- */
+
+/* Describes the columns of an Arrow stream; `columns` has room for schema->n_children of them. Names stay borrowed from
+ * the schema. A column with a dictionary of text has `labels`. TSR_UNSUPPORTED: an Arrow type that no datatype matches. */
+TSR_API int tsr_arrow_columns(const struct ArrowSchema *schema, tsr_ingest_column *columns, tsr_error *error);
+
+/* Takes the rows of a batch. kept[i] is the ingest's column for column i of the stream, or -1. Values are copied; the
+ * caller releases the batch. TSR_CORRUPT: the structures contradict each other. After an error the ingest is closed. */
+TSR_API int tsr_ingest_arrow(tsr_ingest *ingest, const struct ArrowSchema *schema, const struct ArrowArray *batch,
+                             const int *kept, tsr_error *error);
 
 #ifdef __cplusplus
 }

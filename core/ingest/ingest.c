@@ -243,19 +243,25 @@ static int ingest_parse_integer(const tsr_ingest_kept *c, const char *text, uint
   return c->is_unsigned ? TSR_OK : ingest_fits(c, (int64_t)*word, error);
 }
 
+/* Finds the code of a label, which is added if it is new. */
+static int ingest_find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
+                             tsr_error *error) {
+  TSR_TRY(tsr__buffer_reserve(&c->label_bytes, size + 1, error));
+  char *key = (char *)c->label_bytes.data + c->label_bytes.size; /* behind the labels: a place for the key */
+  if (size) memcpy(key, bytes, size);
+  key[size] = 0;
+  void *found = strlen(key) == size ? tsr__map_get(&c->label_codes, key) : NULL;
+  if (!found) return ingest_add_label(g, c, bytes, size, code, error);
+  *code = (uint64_t)(uintptr_t)found - 1;
+  return TSR_OK;
+}
+
 /* Sets text in a column of integers: a label, an instant or digits. */
 static int ingest_set_coded(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, tsr_error *error) {
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   uint64_t word = 0;
   if (c->given->labels) {
-    char *key;
-    TSR_TRY(tsr__buffer_reserve(&c->label_bytes, size + 1, error));
-    key = (char *)c->label_bytes.data + c->label_bytes.size; /* behind the labels: a place for the key of the search */
-    if (size) memcpy(key, bytes, size);
-    key[size] = 0;
-    void *found = strlen(key) == size ? tsr__map_get(&c->label_codes, key) : NULL;
-    if (found) word = (uint64_t)(uintptr_t)found - 1;
-    else TSR_TRY(ingest_add_label(g, c, bytes, size, &word, error));
+    TSR_TRY(ingest_find_label(g, c, bytes, size, &word, error));
   } else if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) {
     int64_t instant;
     if (tsr_datetime_parse(c->datatype, bytes, size, &instant, error) < 0)
@@ -263,6 +269,19 @@ static int ingest_set_coded(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes
     word = (uint64_t)instant;
   } else TSR_TRY(ingest_parse_integer(c, bytes, size, &word, error));
   return ingest_put_word(c, &word, error);
+}
+
+int tsr__ingest_know_label(tsr_ingest *g, uint32_t column, const void *bytes, uint64_t size, tsr_error *error) {
+  uint64_t code;
+  return ingest_find_label(g, &g->columns[column], bytes, size, &code, error);
+}
+
+int tsr__ingest_set_unsigned(tsr_ingest *g, uint32_t column, uint64_t value, tsr_error *error) {
+  tsr_ingest_kept *c = &g->columns[column];
+  if (c->is_unsigned) return ingest_put_word(c, &value, error);
+  if (value > INT64_MAX)
+    return tsr__fail(error, TSR_RANGE, "column '%s': %llu does not fit", c->given->name, (unsigned long long)value);
+  return tsr_ingest_set_integer(g, column, (int64_t)value, error);
 }
 
 static int ingest_check_text(const tsr_ingest_kept *c, const uint8_t *bytes, uint64_t size, tsr_error *error) {
@@ -283,6 +302,11 @@ static int ingest_check_cell(const tsr_ingest_kept *c, uint64_t size, tsr_error 
                    (unsigned long long)size, tsr_datatype_name(c->datatype));
 }
 
+/* Whether the cells of a typed column are text of one byte in a unit. */
+static bool ingest_takes_text(const tsr_ingest_kept *c) {
+  return c->class == TSR_INGEST_TEXTS && tsr_datatype_size(c->datatype) == 1;
+}
+
 int tsr_ingest_set_bytes(tsr_ingest *g, uint32_t column, bool is_text, const void *bytes, uint64_t size,
                          tsr_error *error) {
   TSR_OWN_ERROR(error);
@@ -290,8 +314,7 @@ int tsr_ingest_set_bytes(tsr_ingest *g, uint32_t column, bool is_text, const voi
   const tsr_ingest_class class = is_text ? TSR_INGEST_TEXTS : TSR_INGEST_BLOBS;
   if (c->given->typed || c->given->labels) {
     if (is_text && c->class == TSR_INGEST_INTEGERS) return ingest_set_coded(g, c, bytes, size, error);
-    if (c->class < TSR_INGEST_TEXTS || (c->class == TSR_INGEST_TEXTS && !is_text && tsr_datatype_size(c->datatype) == 1))
-      return ingest_refuse(c, class, error);
+    if (c->class < TSR_INGEST_TEXTS || is_text != ingest_takes_text(c)) return ingest_refuse(c, class, error);
     TSR_TRY(ingest_check_cell(c, size, error));
   } else TSR_TRY(ingest_meet(g, c, class, error));
   if (c->class == TSR_INGEST_TEXTS) TSR_TRY(ingest_check_text(c, bytes, size, error));

@@ -75,6 +75,12 @@ typedef struct tsr_ingest_values {
   const uint8_t *validity; /* NULL: no value is null; class NONE: all are */
 } tsr_ingest_values;
 
+/* Makes a label known, if it is new. */
+int tsr__ingest_know_label(tsr_ingest *ingest, uint32_t column, const void *bytes, uint64_t size, tsr_error *error);
+
+/* As tsr_ingest_set_integer, for values of 64 bits without a sign. */
+int tsr__ingest_set_unsigned(tsr_ingest *ingest, uint32_t column, uint64_t value, tsr_error *error);
+
 /* Completes the part that grows. */
 int tsr__ingest_end_part(tsr_ingest *ingest, tsr_error *error);
 uint64_t tsr__ingest_part_rows(const tsr_ingest *ingest, uint64_t part);

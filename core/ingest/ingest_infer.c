@@ -290,7 +290,7 @@ static int ingest_enumerate(tsr_ingest *g, tsr_ingest_kept *c, tsr_field *field,
                          .loaded = true,
                          .datatype = given ? given->datatype : c->datatype,
                          .values_per_label = given ? given->values_per_label : TSR_VARIABLE,
-                         .ordered = given && given->ordered,
+                         .ordered = c->given->ordered || (given && given->ordered),
                          .count = c->label_ends.size / sizeof(uint64_t),
                          .data = c->label_bytes.data,
                          .data_size = c->label_bytes.size};

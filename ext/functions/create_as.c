@@ -148,6 +148,7 @@ static int create_call(tsx_ingest_call *call, sqlite3_context *context, int coun
   if (code == TSR_OK) code = tsx_ingest_begin(call, path, (uint32_t)sqlite3_column_count(statement), error);
   if (code == TSR_OK) code = create_columns(call, statement, error);
   if (code == TSR_OK) code = tsx_ingest_options(call, values[0], count > 2 ? values[2] : NULL, error);
+  if (code == TSR_OK) code = tsx_ingest_open(call, error);
   if (code == TSR_OK) code = create_rows(call, statement, error);
   if (code == TSR_OK && sqlite3_reset(statement) != SQLITE_OK) code = tsx_fail(error, TSR_ERROR, "the SELECT failed");
   if (code == TSR_OK) code = tsx_ingest_finish(call, context, error);

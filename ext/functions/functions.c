@@ -16,6 +16,8 @@
 #include "table/journal.h"
 #include "table/savepoint.h"
 #include "functions/create_as.h"
+#include "functions/create_csv.h"
+#include "functions/create_stream.h"
 #include "functions/functions_change.h"
 #include "functions/functions_copy.h"
 #include "functions/functions_database.h"
@@ -165,6 +167,10 @@ static const function functions[] = {
     {"tessera_copy", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},
     {"tessera_create_as", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_as},
     {"tessera_create_as", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_as},
+    {"tessera_create_csv", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_csv},
+    {"tessera_create_csv", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_csv},
+    {"tessera_create_stream", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_stream},
+    {"tessera_create_stream", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_stream},
     {"tessera_overviews", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_overviews},
     {"tessera_overviews", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_overviews},
     {"tessera_regrid", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_regrid},

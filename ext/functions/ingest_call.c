@@ -117,7 +117,11 @@ int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value
     return tsx_fail(error, TSR_EXISTS, "%s: there is %s already", call->path,
                     kind == TSR_OBJECT_GROUP ? "a group" : "an array");
   if (code == TSR_OK && kind != TSR_OBJECT_NONE && call->if_exists_append) code = ingest_open_target(call, path, error);
-  return code == TSR_OK ? tsr_ingest_open(environment, &call->options, &call->ingest, error) : code;
+  return code;
+}
+
+int tsx_ingest_open(tsx_ingest_call *call, tsr_error *error) {
+  return tsr_ingest_open(call->connection->environment, &call->options, &call->ingest, error);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* ingest_call.h: what tessera_create_as, tessera_create_csv and tessera_create_stream have in common: the options, and
  * the array that is made, or appended to, at the end.
  *
- * Order of use: tsx_ingest_begin, tsx_ingest_name_column for each column of the source, tsx_ingest_options, which opens
- * call->ingest, then the rows, tsx_ingest_finish, tsx_ingest_end. */
+ * Order of use: tsx_ingest_begin, tsx_ingest_name_column for each column of the source, tsx_ingest_options,
+ * tsx_ingest_open, then the rows, tsx_ingest_finish, tsx_ingest_end. */
 #ifndef TSX_INGEST_CALL_H
 #define TSX_INGEST_CALL_H
 
@@ -26,6 +26,7 @@ typedef struct tsx_ingest_call {
   int *kept; /* by column of the source: its column of the ingest, or -1 */
   uint32_t source_count;
   uint32_t *dimensions;
+  bool is_csv; /* the options of CSV are known, too */
   bool if_exists_append, skip, explain;
   uint64_t given; /* options that were read: bits */
   sqlite3_value *metadata; /* owned; NULL: none */
@@ -41,8 +42,11 @@ int tsx_ingest_begin(tsx_ingest_call *call, const char *path, uint32_t count, ts
 int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *name, tsr_error *error);
 
 /* Reads the options (NULL: none), finds out whether `path`, the call's path, leads to an array to which rows are
- * appended, and opens call->ingest. */
+ * appended. */
 int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error);
+
+/* Opens call->ingest: all columns have their types, as far as they are known. */
+int tsx_ingest_open(tsx_ingest_call *call, tsr_error *error);
 
 /* Ends a row of which `code` says whether its values could be set. `what` and `number` name it in messages: row 5. With
  * on_error skip a row that does not fit is left out. */

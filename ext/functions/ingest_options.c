@@ -33,13 +33,15 @@
   X(metadata)                                                                                                          \
   X(memory_mb)                                                                                                         \
   X(format_version)                                                                                                    \
-  X(explain)
+  X(explain)                                                                                                           \
+  X(header) X(delimiter) X(null)
 
 typedef enum ingest_option {
 #define X(name) INGEST_OPTION_##name,
   INGEST_OPTIONS(X)
 #undef X
-      INGEST_OPTION_COUNT
+      INGEST_OPTION_COUNT,
+  INGEST_OPTION_CSV = INGEST_OPTION_header /* from here on: of CSV, which create_csv.c reads */
 } ingest_option;
 
 static const char *const ingest_option_names[] = {
@@ -301,12 +303,12 @@ static int ingest_read_single(tsx_ingest_call *call, ingest_option option, const
 
 /* ---- All options ------------------------------------------------------------------------------------------------- */
 
-static int ingest_find_option(const char *key, ingest_option *option, tsr_error *error) {
-  for (*option = 0; *option < INGEST_OPTION_COUNT; ++*option)
+static int ingest_find_option(const tsx_ingest_call *call, const char *key, ingest_option *option, tsr_error *error) {
+  const int most = call->is_csv ? (int)INGEST_OPTION_COUNT : (int)INGEST_OPTION_CSV;
+  for (*option = 0; (int)*option < most; ++*option)
     if (!strcmp(ingest_option_names[*option], key)) return TSR_OK;
   sqlite3_str *list = sqlite3_str_new(NULL);
-  for (int i = 0; i < INGEST_OPTION_COUNT; i++)
-    sqlite3_str_appendf(list, "%s%s", i ? ", " : "", ingest_option_names[i]);
+  for (int i = 0; i < most; i++) sqlite3_str_appendf(list, "%s%s", i ? ", " : "", ingest_option_names[i]);
   char *text = sqlite3_str_finish(list);
   const int code = tsx_fail(error, TSR_ERROR, "no option is called '%.60s': %s", key, text ? text : "");
   sqlite3_free(text);
@@ -316,7 +318,7 @@ static int ingest_find_option(const char *key, ingest_option *option, tsr_error 
 static int ingest_read_first(void *argument, const tsx_json_option *o, tsr_error *error) {
   tsx_ingest_call *call = argument;
   ingest_option option;
-  const int code = ingest_find_option(o->key, &option, error);
+  const int code = ingest_find_option(call, o->key, &option, error);
   if (code < 0) return code;
   if (call->given >> option & 1) return tsx_fail(error, TSR_ERROR, "the option '%s' is given twice", o->key);
   call->given |= UINT64_C(1) << option;
@@ -327,11 +329,14 @@ static int ingest_read_first(void *argument, const tsx_json_option *o, tsr_error
 static int ingest_read_second(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading r = {.call = argument};
   sqlite3 *db = r.call->connection->db;
-  const int code = ingest_find_option(o->key, &r.option, error);
+  const int code = ingest_find_option(argument, o->key, &r.option, error);
   if (code < 0) return code;
   switch (r.option) {
   case INGEST_OPTION_columns:
   case INGEST_OPTION_domains:
+  case INGEST_OPTION_header:
+  case INGEST_OPTION_delimiter:
+  case INGEST_OPTION_null:
   case INGEST_OPTION_extents: return TSR_OK;
   case INGEST_OPTION_types:
   case INGEST_OPTION_filters: return tsx_options_each(db, o->value, o->key, ingest_read_property, &r, error);
@@ -346,7 +351,7 @@ static int ingest_read_second(void *argument, const tsx_json_option *o, tsr_erro
 
 static int ingest_read_third(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading r = {.call = argument};
-  const int code = ingest_find_option(o->key, &r.option, error);
+  const int code = ingest_find_option(argument, o->key, &r.option, error);
   if (code < 0 || (r.option != INGEST_OPTION_domains && r.option != INGEST_OPTION_extents)) return code;
   return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
 }
@@ -357,5 +362,7 @@ int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_erro
   if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
   for (size_t i = 0; i < sizeof passes / sizeof *passes && code == TSR_OK; i++)
     code = tsx_options_each(call->connection->db, json, "options", passes[i], call, error);
+  for (uint32_t d = 0; d < call->options.dimension_count && !(call->given >> INGEST_OPTION_enums & 1); d++)
+    call->columns[call->dimensions[d]].labels = false; /* of the source: the labels themselves are the coordinates */
   return code;
 }

@@ -27,6 +27,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "functions/create_stream.h"
 #include "functions/functions.h"
 #include "functions/stream_request.h"
 
@@ -247,7 +248,8 @@ const tessera_functions *tessera_api(int version) {
                                                 .take_new = api_take_new,
                                                 .free_stream = api_free,
                                                 .use_capsules = api_use_capsules,
-                                                .free_capsule = api_free_capsule};
+                                                .free_capsule = api_free_capsule,
+                                                .put = tsx_stream_put};
   return version == 1 ? &functions_1 : NULL;
 }
 

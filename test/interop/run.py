@@ -1,8 +1,8 @@
-"""Runs a test that needs TileDB, the newest SQLite (the package apsw) or a server of objects (moto) in a virtual environment, which is made on
+"""Runs a test that needs TileDB, the newest SQLite (the package apsw), libraries of Arrow or a server of objects (moto) in a virtual environment, which is made on
 first use. If it cannot be made (no network, no wheel for this Python), the exit code is 77, which ctest takes for
 "skipped".
 
-usage: run.py [--apsw | --moto] ENVIRONMENT SCRIPT ARGUMENT...
+usage: run.py [--apsw | --arrow | --moto] ENVIRONMENT SCRIPT ARGUMENT...
 """
 import fcntl
 import os
@@ -11,6 +11,7 @@ import sys
 
 TILEDB = "tiledb, numpy", [["tiledb==0.36.1"], ["tiledb"]]  # the first one is the version that the corpus was compared with
 APSW = "apsw", [["apsw"]]
+ARROW = "pyarrow, polars, duckdb, pandas", [["pyarrow", "polars", "duckdb", "pandas"]]
 MOTO = "moto.server, boto3; assert moto.__version__ == '5.2.5'", [["moto[server,s3]==5.2.5"]]  # 5.2.1 names an answer wrongly
 
 
@@ -46,6 +47,9 @@ def main():
     modules, wanted = TILEDB
     if arguments[0] == "--apsw":
         modules, wanted = APSW
+        del arguments[0]
+    elif arguments[0] == "--arrow":
+        modules, wanted = ARROW
         del arguments[0]
     elif arguments[0] == "--moto":
         modules, wanted = MOTO

@@ -730,6 +730,58 @@ CASE(tsr_ingest_write) {
   tsr_ingest_close(ingest);
 }
 
+static int give_line(void *argument, void *bytes, uint64_t size, uint64_t *got, tsr_error *e) {
+  int *calls = argument;
+  *got = (*calls)++ ? 0 : 4;
+  memcpy(bytes, wrong ? "a,\"b" : "a,bc", *got);
+  return TSR_OK;
+}
+
+CASE(tsr_csv_open) {
+  const tsr_csv_options options = {.delimiter = wrong ? '"' : ';'};
+  tsr_csv *csv = NULL;
+  TELL(tsr_csv_open(environment, &options, &csv, e));
+  if (told >= 0) tsr_csv_close(csv);
+}
+
+CASE(tsr_csv_next) {
+  int calls = 0;
+  const tsr_csv_options options = {.read = give_line, .argument = &calls};
+  tsr_csv *csv = NULL;
+  const tsr_csv_field *given;
+  uint32_t count;
+  uint64_t line;
+  ok(tsr_csv_open(environment, &options, &csv, &error));
+  TELL(tsr_csv_next(csv, &given, &count, &line, e));
+  tsr_csv_close(csv);
+}
+
+static void release_nothing(struct ArrowSchema *schema) { schema->release = NULL; }
+static void release_no_array(struct ArrowArray *array) { array->release = NULL; }
+
+CASE(tsr_arrow_columns) {
+  struct ArrowSchema child = {.format = wrong ? "?" : "l", .name = "x", .release = release_nothing}, *children = &child;
+  const struct ArrowSchema schema = {
+      .format = "+s", .n_children = 1, .children = &children, .release = release_nothing};
+  tsr_ingest_column column;
+  TELL(tsr_arrow_columns(&schema, &column, e));
+}
+
+CASE(tsr_ingest_arrow) {
+  static const int64_t value = 5;
+  const void *buffers[2] = {NULL, &value};
+  const int kept[1] = {0};
+  struct ArrowSchema child = {.format = "l", .name = "x", .release = release_nothing}, *children = &child;
+  const struct ArrowSchema schema = {
+      .format = "+s", .n_children = 1, .children = &children, .release = release_nothing};
+  struct ArrowArray array = {.length = 1, .n_buffers = wrong ? 1 : 2, .buffers = buffers, .release = release_no_array},
+                    *given = &array;
+  const struct ArrowArray batch = {.length = 1, .n_children = 1, .children = &given, .release = release_no_array};
+  tsr_ingest *ingest = ingest_of_row(false);
+  TELL(tsr_ingest_arrow(ingest, &schema, &batch, kept, e));
+  tsr_ingest_close(ingest);
+}
+
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 CASE(tsr_writer_open) {
@@ -971,7 +1023,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) X(tsr_expression_types) X(tsr_query_open) \
   X(tsr_query_aggregate_value) X(tsr_query_next) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
   X(tsr_label_open) X(tsr_label_read) X(tsr_label_find) X(tsr_label_nearest) \
-  X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) W(tsr_ingest_write) \
+  X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
   W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_disown) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_place_find) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \

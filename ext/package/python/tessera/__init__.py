@@ -8,10 +8,10 @@
 import os
 import sys
 
-from .arrays import Array, open
+from .arrays import Array, create, create_as, create_csv, open
 
 __version__ = "@VERSION@"
-__all__ = ["Array", "load", "loadable_path", "open"]
+__all__ = ["Array", "create", "create_as", "create_csv", "load", "loadable_path", "open"]
 
 
 def loadable_path():

@@ -6,8 +6,9 @@ wraps them into capsules. numpy is imported where an ndarray is asked for.
 import ctypes
 import io
 import json
+import os
 
-__all__ = ["Array", "open"]
+__all__ = ["Array", "create", "create_as", "create_csv", "open"]
 
 
 class _Functions(ctypes.Structure):   # tessera_functions of tessera_arrow.h
@@ -17,7 +18,8 @@ class _Functions(ctypes.Structure):   # tessera_functions of tessera_arrow.h
                 ("take_new", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)),
                 ("free_stream", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
                 ("use_capsules", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
-                ("free_capsule", ctypes.c_void_p)]
+                ("free_capsule", ctypes.c_void_p),
+                ("put", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p))]
 
 
 _NAME = b"arrow_array_stream"   # of capsules; they borrow it
@@ -131,3 +133,43 @@ def open(path, *, connection, as_of=None, since=None, key=None, **options):
     if not array.dims:
         raise FileNotFoundError(path)
     return array
+
+
+def _create(connection, function, path, source, if_exists, options):
+    """Calls one of the functions that make an array, and returns the Array."""
+    options = {name: value for name, value in {**options, "if_exists": if_exists}.items() if value is not None}
+    connection.execute(f"SELECT {function}(?, ?, ?)", (path, source, json.dumps(options, default=_plain))).fetchone()
+    return Array(connection, path)
+
+
+def create_as(connection, path, select, *, if_exists="fail", **options):
+    """Makes an array of the rows of a SELECT, or appends them (if_exists="append"). Options are those of tessera_create_as."""
+    return _create(connection, "tessera_create_as", path, select, if_exists, options)
+
+
+def create_csv(path, file, *, connection, if_exists="fail", **options):
+    """Makes an array of the lines of a CSV file. Options are those of tessera_create_csv."""
+    return _create(connection, "tessera_create_csv", path, os.fspath(file), if_exists, options)
+
+
+def create(path, data, *, connection, if_exists="fail", **options):
+    """Makes an array of anything that has Arrow streams: tables of pyarrow, DataFrames of pandas and polars, relations of DuckDB, Arrays.
+
+    A dict of one-dimensional ndarrays is a table, too; it needs pyarrow. The named levels of a DataFrame's index are the dimensions, unless
+    `dimensions` names them. Options are those of tessera_create_stream.
+    """
+    names = [name for name in getattr(getattr(data, "index", None), "names", None) or () if name is not None]
+    if names and not callable(data.index):
+        options.setdefault("dimensions", names)
+    if isinstance(data, dict):
+        import pyarrow
+        data = pyarrow.table(data)
+    if not hasattr(data, "__arrow_c_stream__"):
+        raise TypeError(f"{type(data).__name__} has no Arrow stream (__arrow_c_stream__)")
+    capsule = data.__arrow_c_stream__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    token = ctypes.create_string_buffer(33)
+    if not _functions(connection).put(pointer(capsule, _NAME), token):
+        raise MemoryError("an Arrow stream")
+    return _create(connection, "tessera_create_stream", path, token.value.decode(), if_exists, options)

@@ -1,0 +1,321 @@
+/* create_csv.c: tessera_create_csv(path, file[, options]): the lines of a CSV file become an array.
+ *
+ * The file is read twice: first its fields decide the types of the columns, then they become values. So it must be an
+ * ordinary file, which nobody changes meanwhile.
+ */
+#define _FILE_OFFSET_BITS 64
+#include "functions/create_csv.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "connection/errors.h"
+#include "text/json_in.h"
+#include "text/literals.h"
+#include "functions/ingest_call.h"
+
+#define CSV_NUMBER 400 /* bytes of a number's text, at most */
+
+typedef struct csv_guess { /* what the fields of a column can be */
+  bool integers, reals, some; /* some: a field is not null */
+} csv_guess;
+
+typedef struct csv_call {
+  tsx_ingest_call call;
+  const char *file_name;
+  FILE *file;
+  tsr_csv *csv;
+  char delimiter;
+  char *null; /* the text of a null; NULL: an empty field of a column that is not text */
+  bool has_header; /* the option `header` has the names: the first line is data */
+  uint32_t header_count; /* names of the option so far */
+  csv_guess *guesses; /* by column of the source */
+} csv_call;
+
+/* ---- The file ---------------------------------------------------------------------------------------------------- */
+
+static int csv_call_read(void *argument, void *bytes, uint64_t size, uint64_t *got, tsr_error *error) {
+  csv_call *c = argument;
+  *got = fread(bytes, 1, size, c->file);
+  return ferror(c->file) ? tsx_fail(error, TSR_IO, "%s: %s", c->file_name, strerror(errno)) : TSR_OK;
+}
+
+static int csv_call_open(csv_call *c, tsr_error *error) {
+  struct stat status;
+  const int code = tsr_path_permitted(c->call.connection->environment, c->file_name, error);
+  if (code < 0) return code;
+  c->file = fopen(c->file_name, "rb");
+  if (!c->file)
+    return tsx_fail(error,
+                    errno == ENOENT   ? TSR_NOT_FOUND
+                    : errno == EACCES ? TSR_PERM
+                                      : TSR_IO,
+                    "%s: %s", c->file_name, strerror(errno));
+  if (fstat(fileno(c->file), &status) != 0 || !S_ISREG(status.st_mode))
+    return tsx_fail(error, TSR_ERROR, "%s is no ordinary file", c->file_name);
+  return TSR_OK;
+}
+
+/* Begins to read the file from its start. */
+static int csv_call_rewind(csv_call *c, bool skip_empty, tsr_error *error) {
+  const tsr_csv_options options = {
+      .read = csv_call_read, .argument = c, .delimiter = c->delimiter, .skip_empty = skip_empty};
+  tsr_csv_close(c->csv);
+  c->csv = NULL;
+  if (fseek(c->file, 0, SEEK_SET) != 0) return tsx_fail(error, TSR_IO, "%s: %s", c->file_name, strerror(errno));
+  return tsr_csv_open(c->call.connection->environment, &options, &c->csv, error);
+}
+
+/* ---- Options of CSV ---------------------------------------------------------------------------------------------- */
+
+static int csv_call_count_name(void *argument, const tsx_json_option *o, tsr_error *error) {
+  csv_call *c = argument;
+  c->header_count++;
+  return strcmp(o->type, "text") == 0 ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "'header': expected a list of names");
+}
+
+static int csv_call_take_name(void *argument, const tsx_json_option *o, tsr_error *error) {
+  csv_call *c = argument;
+  const char *name = (const char *)sqlite3_value_text(o->value);
+  return name ? tsx_ingest_name_column(&c->call, c->header_count++, name, error) : tsx_out_of_memory(error);
+}
+
+static int csv_call_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+  csv_call *c = argument;
+  const char *text = strcmp(o->type, "text") == 0 ? (const char *)sqlite3_value_text(o->value) : NULL;
+  if (!strcmp(o->key, "header")) {
+    c->has_header = true;
+    return tsx_elements_each(c->call.connection->db, o->value, "'header'", csv_call_count_name, c, error);
+  }
+  if (!strcmp(o->key, "delimiter")) {
+    if (!text || strlen(text) != 1) return tsx_fail(error, TSR_MISMATCH, "'delimiter': expected one ASCII character");
+    c->delimiter = *text;
+  }
+  if (!strcmp(o->key, "null")) {
+    if (!text) return tsx_fail(error, TSR_MISMATCH, "'null': expected text");
+    sqlite3_free(c->null);
+    c->null = sqlite3_mprintf("%s", text);
+    if (!c->null) return tsx_out_of_memory(error);
+  }
+  return TSR_OK;
+}
+
+static int csv_call_name_again(void *argument, const tsx_json_option *o, tsr_error *error) {
+  csv_call *c = argument;
+  if (strcmp(o->key, "header") != 0) return TSR_OK;
+  c->header_count = 0;
+  return tsx_elements_each(c->call.connection->db, o->value, "'header'", csv_call_take_name, c, error);
+}
+
+/* ---- Names ------------------------------------------------------------------------------------------------------- */
+
+/* Names the columns by the first line. */
+static int csv_call_first_line(csv_call *c, const char *path, tsr_error *error) {
+  const tsr_csv_field *fields;
+  uint32_t count;
+  uint64_t line;
+  int code = tsr_csv_next(c->csv, &fields, &count, &line, error);
+  if (code == 0) return tsx_fail(error, TSR_ERROR, "%s is empty: the first line has the names", c->file_name);
+  if (code > 0) code = tsx_ingest_begin(&c->call, path, count, error);
+  for (uint32_t i = 0; code == TSR_OK && i < count; i++) {
+    char *name = sqlite3_mprintf("%.*s", (int)(fields[i].size < 10000 ? fields[i].size : 10000), fields[i].bytes);
+    if (!name) code = tsx_out_of_memory(error);
+    else if (!*name) code = tsx_fail(error, TSR_ERROR, "column %u has no name: say \"header\"", (unsigned)i + 1);
+    else code = tsx_ingest_name_column(&c->call, i, name, error);
+    sqlite3_free(name);
+  }
+  return code < 0 ? code : TSR_OK;
+}
+
+static int csv_call_names(csv_call *c, const char *path, sqlite3_value *json, tsr_error *error) {
+  sqlite3 *db = c->call.connection->db;
+  const bool has_options = json && sqlite3_value_type(json) != SQLITE_NULL;
+  int code = has_options ? tsx_options_each(db, json, "options", csv_call_option, c, error) : TSR_OK;
+  if (code == TSR_OK && !c->has_header) {
+    code = csv_call_rewind(c, true, error);
+    return code == TSR_OK ? csv_call_first_line(c, path, error) : code;
+  }
+  if (code == TSR_OK && !c->header_count) code = tsx_fail(error, TSR_ERROR, "'header' has no name");
+  if (code == TSR_OK) code = tsx_ingest_begin(&c->call, path, c->header_count, error);
+  return code == TSR_OK ? tsx_options_each(db, json, "options", csv_call_name_again, c, error) : code;
+}
+
+/* ---- Types ------------------------------------------------------------------------------------------------------- */
+
+/* Whether a field is -?(0|[1-9][0-9]*) and fits INT64. */
+static bool csv_is_integer(const char *text, uint64_t size) {
+  const bool negative = size > 0 && *text == '-';
+  const uint64_t digits = size - negative;
+  uint64_t value = 0;
+  if (digits == 0 || digits > 19 || (digits > 1 && text[negative] == '0')) return false;
+  for (uint64_t i = negative; i < size; i++) {
+    if (text[i] < '0' || text[i] > '9') return false;
+    value = value * 10 + (uint64_t)(text[i] - '0');
+  }
+  return value <= (uint64_t)INT64_MAX + negative;
+}
+
+static uint64_t csv_digits(const char *text, uint64_t size, uint64_t at) {
+  while (at < size && text[at] >= '0' && text[at] <= '9') at++;
+  return at;
+}
+
+/* Whether a field is a number as JSON has them, or nan. */
+static bool csv_is_real(const char *text, uint64_t size) {
+  uint64_t at = size > 0 && *text == '-', end = csv_digits(text, size, at);
+  if (size == 3 && !sqlite3_strnicmp(text, "nan", 3)) return true;
+  if (end == at || (end > at + 1 && text[at] == '0') || size >= CSV_NUMBER) return false;
+  if (end < size && text[end] == '.') {
+    at = end + 1;
+    end = csv_digits(text, size, at);
+    if (end == at) return false;
+  }
+  if (end < size && (text[end] == 'e' || text[end] == 'E')) {
+    at = end + 1;
+    at += at < size && (text[at] == '+' || text[at] == '-');
+    end = csv_digits(text, size, at);
+    if (end == at) return false;
+  }
+  return end == size;
+}
+
+static bool csv_is_null(const csv_call *c, const tsr_csv_field *field, bool is_text) {
+  if (field->quoted) return false;
+  if (c->null) return field->size == strlen(c->null) && !memcmp(field->bytes, c->null, field->size);
+  return field->size == 0 && !is_text;
+}
+
+static void csv_call_look(const csv_call *c, const tsr_csv_field *field, csv_guess *guess) {
+  if (csv_is_null(c, field, false)) return;
+  guess->some = true;
+  guess->integers = guess->integers && !field->quoted && csv_is_integer(field->bytes, field->size);
+  guess->reals = guess->reals && (guess->integers || (!field->quoted && csv_is_real(field->bytes, field->size)));
+}
+
+/* Begins to read the lines of data. */
+static int csv_call_begin_data(csv_call *c, tsr_error *error) {
+  const tsr_csv_field *fields;
+  uint32_t count;
+  uint64_t line;
+  int code = csv_call_rewind(c, c->call.source_count > 1, error);
+  if (code == TSR_OK && !c->has_header) code = tsr_csv_next(c->csv, &fields, &count, &line, error);
+  return code < 0 ? code : TSR_OK;
+}
+
+/* Lets all lines decide the types that nobody gives. Lines that are not sound come again: they are told of then. */
+static int csv_call_types(csv_call *c, tsr_error *error) {
+  tsx_ingest_call *call = &c->call;
+  const tsr_csv_field *fields;
+  uint32_t count;
+  uint64_t line;
+  bool open = false;
+  for (uint32_t i = 0; i < call->source_count; i++) {
+    const tsr_ingest_column *column = call->kept[i] >= 0 ? &call->columns[call->kept[i]] : NULL;
+    open |= column && !column->typed && !column->labels;
+    c->guesses[i] = (csv_guess){.integers = true, .reals = true};
+  }
+  int code = open ? csv_call_begin_data(c, error) : TSR_OK;
+  while (open && code == TSR_OK) {
+    code = tsr_csv_next(c->csv, &fields, &count, &line, error);
+    if (code == 0) break;
+    if (code == TSR_MISMATCH) code = TSR_OK;
+    else if (code > 0) {
+      for (uint32_t i = 0; count == call->source_count && i < count; i++) csv_call_look(c, &fields[i], &c->guesses[i]);
+      code = TSR_OK;
+    }
+  }
+  for (uint32_t i = 0; i < call->source_count; i++) {
+    tsr_ingest_column *column = call->kept[i] >= 0 ? &call->columns[call->kept[i]] : NULL;
+    const csv_guess *g = &c->guesses[i];
+    if (!column || column->typed || column->labels) continue;
+    column->typed = true;
+    column->datatype = g->some && g->integers ? TSR_INT64 : g->some && g->reals ? TSR_FLOAT64 : TSR_UTF8;
+    column->values_per_cell = column->datatype == TSR_UTF8 ? TSR_VARIABLE : 1;
+  }
+  return code;
+}
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+static int csv_call_set_real(csv_call *c, uint32_t column, const tsr_csv_field *field, tsr_error *error) {
+  char text[CSV_NUMBER + 1];
+  double real = NAN;
+  if (!csv_is_real(field->bytes, field->size))
+    return tsx_fail(error, TSR_MISMATCH, "column '%s': '%.*s' is no number", c->call.columns[column].name,
+                    (int)(field->size < 40 ? field->size : 40), field->bytes);
+  memcpy(text, field->bytes, field->size);
+  text[field->size] = 0;
+  if (sqlite3_stricmp(text, "nan") != 0 && tsx_number_parse(TSR_FLOAT64, text, false, &real, error) < 0)
+    return error->code;
+  return tsr_ingest_set_real(c->call.ingest, column, real, error);
+}
+
+static int csv_call_set(csv_call *c, uint32_t column, const tsr_csv_field *field, tsr_error *error) {
+  const tsr_ingest_column *given = &c->call.columns[column];
+  const tsr_kind kind = tsr_datatype_kind(given->datatype);
+  const bool is_text = given->labels || kind == TSR_KIND_TEXT;
+  if (csv_is_null(c, field, is_text && !given->labels)) return TSR_OK;
+  if (kind == TSR_KIND_FLOAT && !is_text && given->values_per_cell == 1)
+    return csv_call_set_real(c, column, field, error);
+  if (kind == TSR_KIND_BOOLEAN && (field->size == 4 || field->size == 5) &&
+      (!sqlite3_strnicmp(field->bytes, "true", (int)field->size) ||
+       !sqlite3_strnicmp(field->bytes, "false", (int)field->size)))
+    return tsr_ingest_set_integer(c->call.ingest, column, field->size == 4, error);
+  return tsr_ingest_set_bytes(c->call.ingest, column, true, field->bytes, field->size, error);
+}
+
+static int csv_call_rows(csv_call *c, tsr_error *error) {
+  tsx_ingest_call *call = &c->call;
+  const tsr_csv_field *fields;
+  uint32_t count;
+  uint64_t line;
+  int code = csv_call_begin_data(c, error);
+  while (code == TSR_OK) {
+    code = tsr_csv_next(c->csv, &fields, &count, &line, error);
+    if (code == 0 || (code < 0 && code != TSR_MISMATCH)) return code;
+    if (code > 0) {
+      code = TSR_OK;
+      if (count != call->source_count)
+        code = tsx_fail(error, TSR_MISMATCH, "%u fields, where %u columns are named", (unsigned)count,
+                        (unsigned)call->source_count);
+    }
+    for (uint32_t i = 0; code == TSR_OK && i < count; i++)
+      if (call->kept[i] >= 0) code = csv_call_set(c, (uint32_t)call->kept[i], &fields[i], error);
+    code = tsx_ingest_end_row(call, code, "line", line, error);
+  }
+  return code;
+}
+
+static int csv_call_make(csv_call *c, sqlite3_context *context, sqlite3_value **values, sqlite3_value *json,
+                         tsr_error *error) {
+  const char *path = (const char *)sqlite3_value_text(values[0]);
+  c->file_name = (const char *)sqlite3_value_text(values[1]);
+  if (!path || !c->file_name) return tsx_out_of_memory(error);
+  int code = csv_call_open(c, error);
+  if (code == TSR_OK) code = csv_call_names(c, path, json, error);
+  if (code == TSR_OK) code = tsx_ingest_options(&c->call, values[0], json, error);
+  if (code == TSR_OK && !(c->guesses = sqlite3_malloc64(c->call.source_count * sizeof *c->guesses)))
+    code = tsx_out_of_memory(error);
+  if (code == TSR_OK) code = csv_call_types(c, error);
+  if (code == TSR_OK) code = tsx_ingest_open(&c->call, error);
+  if (code == TSR_OK) code = csv_call_rows(c, error);
+  return code == TSR_OK ? tsx_ingest_finish(&c->call, context, error) : code;
+}
+
+void tsx_create_csv(sqlite3_context *context, int count, sqlite3_value **values) {
+  csv_call c = {.call = {.connection = sqlite3_user_data(context), .is_csv = true}};
+  tsr_error error = {0};
+  tsx_connection_add_table(c.call.connection); /* with a table the core asks the host for interrupts */
+  int code = tsx_arguments_check(count, values, 2, &error);
+  if (code == TSR_OK) code = csv_call_make(&c, context, values, count > 2 ? values[2] : NULL, &error);
+  tsr_csv_close(c.csv);
+  if (c.file) (void)fclose(c.file);
+  sqlite3_free(c.null);
+  sqlite3_free(c.guesses);
+  tsx_ingest_end(&c.call);
+  tsx_connection_remove_table(c.call.connection);
+  tsx_function_end(context, "tessera_create_csv", code, &error);
+}

@@ -1,0 +1,107 @@
+"""Tables and DataFrames become arrays and come back as they were: pyarrow, pandas, polars, DuckDB, as far as they are installed.
+
+usage: dataframes.py EXTENSION
+"""
+import os
+import sqlite3
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "python"))
+import tessera
+
+try:
+    import pyarrow as pa
+except ImportError:
+    print("pyarrow is not installed")
+    sys.exit(77)
+
+EXTENSION = os.path.abspath(sys.argv[1])
+
+
+def installed(name):
+    try:
+        return __import__(name)
+    except ImportError:
+        print(f"{name} is not installed: not tried")
+
+
+def database():
+    db = sqlite3.connect(":memory:", check_same_thread=False)   # DuckDB opens streams on threads of its own
+    db.enable_load_extension(True)
+    db.load_extension(EXTENSION)
+    return db
+
+
+def same(got, expected, what):
+    if got != expected:
+        raise AssertionError(f"{what}\n  got:      {got}\n  expected: {expected}")
+
+
+def arrow(db):
+    table = pa.table({"x": pa.array([1, 2, 3], pa.int16()), "u64": pa.array([1, None, 2**64 - 1], pa.uint64()), "f32": pa.array([1.5, None, -2], pa.float32()), "bool": [True, None, False],
+                      "s": ["a", None, "a long string of more than twelve bytes"], "view": pa.array(["a", None, "a long string of more than twelve bytes"], pa.string_view()),
+                      "large": pa.array(["é", "", None], pa.large_string()), "bytes": [b"1", None, b""], "date": pa.array([1, None, 3], pa.date32()), "time": pa.array([1, None, 3], pa.time64("us")),
+                      "labels": pa.DictionaryArray.from_arrays(pa.array([1, None, 1], pa.int8()), ["zero", "one", "unused"])}
+                     | {f"ts_{unit}": pa.array([1, None, -3], pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")}
+                     | {f"{kind()}": pa.array([0, None, 7], kind()) for kind in (pa.int8, pa.int32, pa.int64, pa.uint8, pa.uint16, pa.uint32, pa.float64)})
+    for name, given in (("all", table), ("slice", table.slice(1, 2)), ("batches", pa.concat_tables([table.slice(0, 1), table.slice(1)]))):
+        back = pa.table(tessera.create(name, given, connection=db, dimensions=["x"]))
+        for column in table.column_names:
+            same(back[column].to_pylist(), given[column].to_pylist(), f"{name}, {column}")
+        same(back["labels"].chunk(0).dictionary.to_pylist(), ["zero", "one", "unused"], name)
+    tessera.create("all", pa.table({**{name: table[name] for name in table.column_names}, "x": pa.array([1, 2, 3], pa.int8())}), connection=db, if_exists="append")
+    same(db.execute("SELECT count(*) FROM tessera_fragments('all')").fetchone(), (2,), "append")
+
+
+def pandas(db):
+    pd = installed("pandas")
+    if not pd or not hasattr(pd.DataFrame, "__arrow_c_stream__"):
+        return
+    frame = pd.DataFrame({"v": [1.0, 2, 3, 4], "c": pd.Categorical(["a", "b", "a", None], ["b", "a", "z"], ordered=True), "t": pd.to_datetime(["2024-01-01", None, "2024-01-03", "2024-01-04"])},
+                         index=pd.MultiIndex.from_tuples([(1, 1), (1, 2), (2, 1), (2, 2)], names=["y", "x"]))
+    array = tessera.create("frame", frame, connection=db)
+    same(array.dims, ("y", "x"), "the index")
+    same(db.execute("SELECT kind FROM tessera_array('frame')").fetchone(), ("dense",), "the kind")
+    back = pa.table(array).to_pandas().set_index(["y", "x"])
+    same(back.v.tolist(), frame.v.tolist(), "v")
+    same([None if c is None or c != c else c for c in back.c.tolist()], ["a", "b", "a", None], "categories")
+    same(list(back.c.cat.categories), ["b", "a", "z"], "categories")
+    same(back.t.isna().tolist(), [False, True, False, False], "NaT")
+
+
+def polars(db):
+    pl = installed("polars")
+    if not pl:
+        return
+    frame = pl.DataFrame({"k": ["b", "a", "c"], "v": [1, None, 3], "e": pl.Series(["x", "y", "x"], dtype=pl.Enum(["y", "x", "unused"]))})
+    array = tessera.create("polars", frame, connection=db, dimensions=["k"])
+    same(pl.DataFrame(array).sort("k").select(pl.col("k"), pl.col("v"), pl.col("e").cast(pl.String)).rows(), [("a", None, "y"), ("b", 1, "x"), ("c", 3, "x")], "polars")
+
+
+def duckdb(db):
+    engine = installed("duckdb")
+    if not engine:
+        return
+    relation = engine.sql("SELECT i AS i, i * 0.5::DOUBLE AS v, 'n' || i AS n FROM range(100000) t(i)")
+    made = tessera.create("duck", relation, connection=db, dimensions=["i"])
+    same(engine.sql("SELECT count(*), sum(v), max(n) FROM made").fetchall(), [(100000, 2499975000.0, "n99999")], "duckdb")
+
+
+def refused(db):
+    for table, part in ((pa.table({"a": [[1]]}), "cast it first"), (pa.table({"a": pa.nulls(2)}), "cast it first"), (pa.table({"a": [{"b": 1}]}), "cast it first"), (pa.table({"a": [1, None]}), "NULL in a dimension")):
+        try:
+            tessera.create("refused", table, connection=db, dimensions=["a"])
+        except sqlite3.Error as e:
+            assert part in str(e), e
+        else:
+            raise AssertionError(table.schema)
+    assert not os.path.exists("refused")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    for test in (arrow, pandas, polars, duckdb, refused):
+        test(database())
+    os.chdir("/")
+print("tables and DataFrames come back as they were")

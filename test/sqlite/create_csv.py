@@ -1,0 +1,140 @@
+"""tessera_create_csv: the lines of a CSV file become an array: quotes, line ends, types by all lines, nulls, and lines that are not sound.
+
+usage: create_csv.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import csv
+import json
+import os
+import random
+
+import host
+from host import Database, check_contains, same
+
+
+def database():
+    os.chdir(host.FOLDER)
+    return Database()
+
+
+def make(db, text, path="t", **options):
+    """Makes an array of a file with this text, and returns the result."""
+    with open("f.csv", "wb") as f:
+        f.write(text if isinstance(text, bytes) else text.encode())
+    return db.value("SELECT tessera_create_csv(?, 'f.csv', ?)", (path, json.dumps(options)))
+
+
+def refused(db, part, text, **options):
+    try:
+        make(db, text, "refused", **options)
+    except host.Error as e:
+        check_contains(e.text, part)
+    else:
+        raise AssertionError(f"no error, but expected: {part}")
+    assert not os.path.exists("refused"), os.listdir("refused")
+
+
+def rows(db, path="t"):
+    db.query("DROP TABLE IF EXISTS shown")
+    db.table("shown", path)
+    return db.query("SELECT * FROM shown ORDER BY 1")
+
+
+def types(db, path="t"):
+    return [r[0] for r in db.query("SELECT datatype FROM tessera_schema(?)", (path,))][1:]
+
+
+def test_types_by_all_lines():
+    db = database()
+    same(make(db, "i,f,t,z,n\n1,1,a,01,\n-0,2.5e3,,2,7\n9223372036854775807,nan,\"1\",3,\n"), 3)
+    same(types(db), ["INT64", "FLOAT64", "UTF8", "UTF8", "INT64"])
+    same(rows(db), [(0, 1, 1.0, "a", "01", None), (1, 0, 2500.0, "", "2", 7), (2, 9223372036854775807, None, "1", "3", None)])
+    for field, datatype in (("9223372036854775808", "FLOAT64"), ("-9223372036854775808", "INT64"), ("+1", "UTF8"), ("1.", "UTF8"), (".5", "UTF8"), ("00.5", "UTF8"), ("1e5", "FLOAT64"),
+                            ("0x10", "UTF8"), ("2024-01-01", "UTF8"), (" 1", "UTF8"), ("inf", "UTF8"), ("1_000", "UTF8"), ("-", "UTF8"), ("1e", "UTF8")):
+        make(db, f"a\n5\n{field}\n", "one" + field.replace(".", "_"))
+        same(types(db, "one" + field.replace(".", "_")), [datatype], field)
+
+
+def test_quotes_and_line_ends():
+    db = database()
+    same(make(db, b'\xef\xbb\xbfname,"va""lue"\r\n"a, ""b""\r\nc",1\r\n,2\r\n"",3'), 3)
+    same(rows(db), [(0, 'a, "b"\r\nc', 1), (1, "", 2), (2, "", 3)])
+    same([r[0] for r in db.query("SELECT name FROM tessera_schema('t')")], ["row", "name", 'va"lue'])
+    same(make(db, "a;b\n1;2\n", "semicolons", delimiter=";"), 1)
+    same(make(db, "1,x\n\n2,y\n", "named", header=["k", "v"]), 2)
+    same(rows(db, "named"), [(0, 1, "x"), (1, 2, "y")])
+    same(make(db, "a\n\n5\n", "single"), 2)
+    same(rows(db, "single"), [(0, None), (1, 5)])
+
+
+def test_lines_that_are_not_sound():
+    db = database()
+    for text, part in (("a,b\n1,2\n3\n", "line 3: 1 fields, where 2 columns are named"), ("a,b\n1,2,3\n", "line 2: 3 fields"), ('a,b\n1,"x"y\n', "line 2: text behind a closing quote"),
+                       ('a,b\n1,x"y\n', "line 2: a quote within a field"), ('a,b\n"1\n2",3\n4,"x\n', "line 4: a quote that is opened and not closed"), ("", "is empty"), ("a,,b\n1,2,3\n", "column 2 has no name"),
+                       ("a,A\n1,2\n", "two columns are called 'A'")):
+        refused(db, part, text)
+    refused(db, "line 3: column 'a': 'x' is no INT8", "a\n1\nx\n", types={"a": "INT8"})
+    refused(db, "line 2: column 'a': 'x' is no number", "a\nx\n", types={"a": "FLOAT32"})
+    got = json.loads(make(db, 'a,b\n1,2\nbad\n3,4\n5,"x"y\n6,"7\n8,9\n', on_error="skip"))
+    same((got["rows"], got["skipped"], got["lines"]), (3, 3, [3, 5, 6]))
+    check_contains(got["first"], "line 3: 1 fields")
+    same(rows(db), [(0, 1, 2), (1, 3, 4), (2, 8, 9)])
+    got = json.loads(make(db, "a\n" + "x\n" * 30 + "1\n", "many", types={"a": "INT8"}, on_error="skip"))
+    same((got["rows"], got["skipped"], got["lines"]), (1, 30, list(range(2, 22))))
+
+
+def test_nulls():
+    db = database()
+    make(db, "a,t\nNA,NA\n1,\n", **{"null": "NA"})
+    same(rows(db), [(0, None, None), (1, 1, "")])
+    refused(db, "line 3: column 'a': NULL in a dimension", "a,v\n1,2\n,3\n", dimensions=["a"])
+    make(db, "e,v\n,1\nx,2\n", "labels", enums=["e"])
+    same(rows(db, "labels"), [(0, None, 1), (1, "x", 2)])
+
+
+def test_options():
+    db = database()
+    same(make(db, "day,station,temp,ok\n2024-01-02,7,-3.5,true\n2024-01-01,9,1,false\n", dimensions=["day", "station"], types={"day": "DATETIME_DAY", "temp": "FLOAT32", "ok": "BOOL"}), 2)
+    same(rows(db), [("2024-01-01", 9, 1.0, 0), ("2024-01-02", 7, -3.5, 1)])
+    check_contains(db.error("SELECT tessera_create_as('x', 'SELECT 1 AS a', '{\"delimiter\":\";\"}')").text, "no option is called 'delimiter'")
+    refused(db, "expected one ASCII character", "a\n1\n", delimiter=";;")
+    refused(db, "a delimiter that CSV uses itself", "a\n1\n", delimiter='"')
+    check_contains(make(db, "a\n1\n", "explained", explain=True), "a INT64 NOT NULL")
+    check_contains(db.error("SELECT tessera_create_csv('x', 'missing.csv')").text, "missing.csv")
+    check_contains(db.error("SELECT tessera_create_csv('x', '.')").text, "ordinary file")
+
+
+def test_a_restricted_connection():
+    db = database()
+    os.mkdir("inside")
+    make(db, "a\n1\n", "other")
+    db.query("SELECT tessera_restrict('inside')")
+    assert db.error("SELECT tessera_create_csv('inside/t', 'f.csv')")
+    os.rename("f.csv", "inside/f.csv")
+    same(db.value("SELECT tessera_create_csv('inside/t', 'inside/f.csv')"), 1)
+
+
+def test_random_files():
+    db, generator = database(), random.Random(int(os.environ.get("SEED", "1")))
+    for k in range(30):
+        width = generator.randint(2, 4)
+        table = [["".join(generator.choice('ab,"\n\r 0') for _ in range(generator.randint(0, 6))) + "t" for _ in range(width)] for _ in range(generator.randint(1, 40))]
+        with open("f.csv", "w", newline="") as f:
+            writer = csv.writer(f, lineterminator=generator.choice(["\n", "\r\n"]))
+            writer.writerow([f"c{i}" for i in range(width)])
+            writer.writerows(table)
+        same(db.value("SELECT tessera_create_csv(?, 'f.csv')", (f"t{k}",)), len(table))
+        same([list(row[1:]) for row in rows(db, f"t{k}")], table)
+
+
+def test_a_large_file():
+    db = database()
+    with open("f.csv", "w") as f:
+        f.write("i,v,name\n")
+        f.writelines(f'{i},{i / 4},"name, {i % 100}"\n' for i in range(200000))
+    same(db.value("SELECT tessera_create_csv('t', 'f.csv', '{\"memory_mb\":16}')"), 200000)
+    db.table("t", "t")
+    same(db.query("SELECT count(*), sum(i), sum(v), count(DISTINCT name) FROM t"), [(200000, 19999900000, 4999975000.0, 100)])
+
+
+if __name__ == "__main__":
+    host.main(__import__("__main__"))

@@ -1,0 +1,209 @@
+"""tessera_create_stream: the rows of an Arrow stream become an array. Our own streams come back as they were; structures that contradict each other are
+refused; a token is taken once. No Arrow library is needed: streams are made here by ctypes.
+
+usage: create_stream.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import ctypes as C
+import json
+import os
+import struct
+
+import host
+import streams
+from host import Database, check_contains, same
+from streams import Array, Schema, Stream, arrays, tessera
+
+SCHEMA_RELEASE, ARRAY_RELEASE = C.CFUNCTYPE(None, C.POINTER(Schema)), C.CFUNCTYPE(None, C.POINTER(Array))
+
+
+@SCHEMA_RELEASE
+def release_schema(schema):
+    schema.contents.release = type(schema.contents.release)(0)
+
+
+@ARRAY_RELEASE
+def release_array(array):
+    array.contents.release = type(array.contents.release)(0)
+
+
+class Given:
+    """A stream of one batch. Each column is (name, format, values, buffers, and what differs in its ArrowArray); buffers are bytes or None."""
+
+    def __init__(self, columns, length, failing=None, **batch):
+        self.kept, self.batches, self.failing = [], 1, failing
+        children = [self.column(*column) for column in columns]
+        self.schema = self.make(Schema, format=b"+s", n_children=len(children), children=self.list(Schema, [s for s, _ in children]))
+        self.array = self.make(Array, **{"length": length, "n_buffers": 1, "buffers": self.pointers([None]), "n_children": len(children), "children": self.list(Array, [a for _, a in children]), **batch})
+        kinds = dict(Stream._fields_)
+        self.last = C.CFUNCTYPE(C.c_void_p, C.c_void_p)(self.get_last_error)   # ctypes would leak what a callback returns as bytes
+        self.calls = [kinds["get_schema"](self.get_schema), kinds["get_next"](self.get_next), C.cast(self.last, kinds["get_last_error"]), kinds["release"](self.release)]
+        self.stream = Stream(*self.calls, None)
+
+    def make(self, kind, **fields):
+        made = kind(**fields)
+        made.release = C.cast(release_schema if kind is Schema else release_array, type(made.release))
+        self.kept.append(made)
+        return made
+
+    def list(self, kind, items):
+        made = (C.POINTER(kind) * max(1, len(items)))(*[C.pointer(item) for item in items])
+        self.kept.append(made)
+        return C.cast(made, C.POINTER(C.POINTER(kind)))
+
+    def pointers(self, buffers):
+        kept = [b and C.create_string_buffer(b, len(b)) for b in buffers]
+        made = (C.c_void_p * len(buffers))(*[b and C.addressof(b) for b in kept])
+        self.kept += [kept, made]
+        return C.cast(made, C.POINTER(C.c_void_p))
+
+    def column(self, name, form, length, buffers, other=None, dictionary=None, flags=2):
+        schema = self.make(Schema, format=form.encode(), name=name.encode(), flags=flags)
+        array = self.make(Array, **{"length": length, "null_count": -1, "n_buffers": len(buffers), "buffers": self.pointers(buffers), **(other or {})})
+        if dictionary:
+            labels, values = self.column("", *dictionary)
+            schema.dictionary, array.dictionary = C.pointer(labels), C.pointer(values)
+        return schema, array
+
+    def get_schema(self, _, out):
+        C.memmove(out, C.addressof(self.schema), C.sizeof(Schema))
+        return 0
+
+    def get_next(self, _, out):
+        if self.failing:
+            return 5
+        empty = Array()
+        C.memmove(out, C.addressof(self.array if self.batches else empty), C.sizeof(Array))
+        self.batches = 0
+        return 0
+
+    def get_last_error(self, _):
+        return C.cast(C.c_char_p(self.failing), C.c_void_p).value
+
+    def release(self, _):
+        pass
+
+
+def put(db, address):
+    token = C.create_string_buffer(33)
+    assert arrays._functions(db.raw).put(address, token) == 1
+    return token.value.decode()
+
+
+def give(db, columns, length, path="t", given=None, **options):
+    given = given or Given(columns, length)
+    return db.value("SELECT tessera_create_stream(?, ?, ?)", (path, put(db, C.addressof(given.stream)), json.dumps(options)))
+
+
+def refused(db, part, columns, length, given=None, **options):
+    try:
+        give(db, columns, length, "refused", given, **options)
+    except host.Error as e:
+        check_contains(e.text, part)
+    else:
+        raise AssertionError(f"no error, but expected: {part}")
+    assert not os.path.exists("refused"), os.listdir("refused")
+
+
+def database():
+    os.chdir(host.FOLDER)
+    return Database()
+
+
+def rows(db, path="t"):
+    db.query("DROP TABLE IF EXISTS shown")
+    db.table("shown", path)
+    return db.query("SELECT * FROM shown ORDER BY 1")
+
+
+def packed(letter, *values):
+    return struct.pack(f"<{len(values)}{letter}", *values)
+
+
+def view(text, buffer=None, offset=0):
+    data = text.encode()
+    return packed("i", len(data)) + (data.ljust(12, b"\0") if len(data) <= 12 else data[:4] + packed("i", buffer, offset))
+
+
+def test_types():
+    db = database()
+    long = "a text of more than twelve bytes"
+    columns = [("x", "l", 3, [None, packed("q", 4, 5, 6)]), ("b", "b", 3, [b"\x05", b"\x01"]), ("c", "c", 3, [None, packed("b", -128, 0, 127)]), ("uc", "C", 3, [None, packed("B", 0, 1, 255)]),
+               ("L", "L", 3, [None, packed("Q", 0, 1, 2**64 - 1)]), ("e", "e", 3, [None, packed("e", 1.5, -2, 6e-8)]), ("f", "f", 3, [b"\x03", packed("f", 1, 2.5, 9)]), ("g", "g", 3, [None, packed("d", 1, 2, 3)]),
+               ("us", "u", 3, [b"\x05", packed("i", 0, 1, 1, 3), b"abc"]), ("ul", "U", 3, [None, packed("q", 0, 2, 2, 3), "éx".encode()]), ("z", "Z", 3, [None, packed("q", 0, 1, 2, 3), b"\0\1\2"]),
+               ("vu", "vu", 3, [None, view("short") + view(long, 0, 1) + view(""), b"!" + long.encode(), packed("q", 1 + len(long))]),
+               ("d", "tdD", 3, [None, packed("i", 0, 1, -1)]), ("s", "tsm:UTC", 3, [None, packed("q", 0, 1, 2)]), ("t", "ttu", 3, [None, packed("q", 0, 1000000, 2)]),
+               ("k", "c", 3, [b"\x03", packed("b", 1, 0, 9)], None, ("u", 3, [None, packed("i", 0, 1, 2, 3), b"pqr"]), 3)]
+    same(give(db, columns, 3, dimensions=["x"]), 3)
+    same([r[0] for r in db.query("SELECT datatype FROM tessera_schema('t')")],
+         ["INT64", "BOOL", "INT8", "UINT8", "UINT64", "FLOAT32", "FLOAT32", "FLOAT64", "UTF8", "UTF8", "BLOB", "UTF8", "DATETIME_DAY", "DATETIME_MS", "TIME_US", "UINT16"])
+    got = rows(db)
+    same(got[0][:5] + got[0][6:], (4, 1, -128, 0, 0, 1.0, 1.0, "a", "é", b"\0", "short", "1970-01-01", "1970-01-01 00:00:00.000", "00:00:00.000000", "q"))
+    same(got[1][1:9], (None, 0, 1, 1, -2.0, 2.5, 2.0, None))
+    same(got[2][4:12] + got[2][15:], ("18446744073709551615", got[2][5], None, 3.0, "bc", "x", b"\2", "", None))
+    same(got[1][11], long)
+    check_contains(db.value("SELECT tessera_ddl('t')"), "ENUM('p', 'q', 'r') ORDERED")
+
+
+def test_offsets_of_batches_and_columns():
+    db = database()
+    columns = [("x", "i", 2, [None, packed("i", 9, 9, 7, 8, 9)], {"offset": 1, "length": 4}), ("s", "u", 2, [b"\x08", packed("i", 0, 1, 2, 3, 4), b"abcd"], {"length": 4})]
+    same(give(db, None, None, given=Given(columns, 2, offset=1)), 2)
+    same(rows(db), [(0, 7, None), (1, 8, None)])
+
+
+def test_dictionaries_as_dimensions():
+    db = database()
+    columns = [("k", "i", 2, [None, packed("i", 1, 0)], None, ("u", 2, [None, packed("i", 0, 1, 2), b"pq"])), ("v", "i", 2, [None, packed("i", 5, 6)])]
+    same(give(db, columns, 2, dimensions=["k"]), 2)
+    same(rows(db), [("p", 6), ("q", 5)])
+
+
+def test_structures_that_contradict_each_other():
+    db = database()
+    good = [None, packed("i", 1, 2)]
+    text = [None, packed("i", 0, 1, 2), b"ab"]
+    for part, columns in (("shorter than the batch", [("a", "i", 1, good)]), ("its length", [("a", "i", -1, good)]), ("its length", [("a", "i", 2, good, {"offset": -1})]),
+                          ("its length", [("a", "i", 2**62, good)]), ("number of buffers", [("a", "i", 2, good[:1])]), ("a buffer is missing", [("a", "i", 2, [None, None])]),
+                          ("nulls without validity", [("a", "i", 2, good, {"null_count": 1})]), ("offsets are not in order", [("a", "u", 2, [None, packed("i", 0, 2, 1), b"ab"])]),
+                          ("offsets are not in order", [("a", "u", 2, [None, packed("i", -1, 0, 1), b"ab"])]), ("it has no bytes", [("a", "u", 2, text[:2] + [None])]),
+                          ("an index past its dictionary", [("a", "i", 2, good, None, ("u", 1, [None, packed("i", 0, 1), b"p"]))]),
+                          ("an index past its dictionary", [("a", "i", 2, [None, packed("i", -1, 0)], None, ("u", 1, [None, packed("i", 0, 1), b"p"]))]),
+                          ("the length of its dictionary", [("a", "i", 2, good, None, ("u", -5, text))]), ("in no buffer", [("a", "vu", 1, [None, packed("i", 20, 0, 3, 0), b"x", packed("q", 1)])]),
+                          ("past the end of its buffer", [("a", "vu", 1, [None, packed("i", 20, 0, 0, 0), b"x", packed("q", 1)])]), ("the length of a string", [("a", "vu", 1, [None, packed("i", -20, 0, 0, 0), b"x", packed("q", 1)])])):
+        refused(db, part, columns, 1 if columns[0][1] == "vu" else 2)
+    refused(db, "other columns", None, None, Given([("a", "i", 2, good)], 2, n_children=0))
+    refused(db, "rows that are null", None, None, Given([("a", "i", 2, good)], 2, null_count=1))
+    refused(db, "the length of the batch", None, None, Given([("a", "i", 2, good)], -2))
+    refused(db, "the stream: it broke (5)", None, None, Given([("a", "i", 2, good)], 2, b"it broke"))
+    for form in ("+l", "+s", "n", "d:10,2", "+us:1", "x", ""):
+        refused(db, "cast it first", [("a", form, 2, good)], 2)
+    refused(db, "two columns are called 'A'", [("a", "i", 2, good), ("A", "i", 2, good)], 2)
+    refused(db, "row 2: column 'a': NULL in a dimension", [("a", "i", 2, [b"\x01", good[1]])], 2, dimensions=["a"])
+    refused(db, "skip is for", [("a", "i", 2, good)], 2, on_error="skip")
+
+
+def test_tokens():
+    db = database()
+    given = Given([("a", "i", 2, [None, packed("i", 1, 2)])], 2)
+    token = put(db, C.addressof(given.stream))
+    assert not given.stream.release, "the stream has moved"
+    check_contains(db.error("SELECT tessera_create_stream('t', ?, '{\"x\":1}')", (token,)).text, "no option is called 'x'")
+    check_contains(db.error("SELECT tessera_create_stream('t', ?)", (token,)).text, "no stream has this token")
+    assert arrays._functions(db.raw).put(C.addressof(given.stream), C.create_string_buffer(33)) == 0
+
+
+def test_our_own_streams_come_back():
+    db = database()
+    streams.make(db)
+    array = tessera.open("db:d", connection=db.raw)
+    if host.binding == "sqlite3":
+        made = tessera.create("copy", array, connection=db.raw, dimensions=["y", "x"])
+        same(made.dims, ("y", "x"))
+        db.table("copied", "copy")
+        same(db.query("SELECT * FROM copied ORDER BY y, x"), db.query("SELECT * FROM d ORDER BY y, x"))
+        tessera.create("copy", array.sel(y=3), connection=db.raw, if_exists="append")
+        same(len(tessera.create_as(db.raw, "few", "SELECT 1 AS a").dims), 1)
+
+
+if __name__ == "__main__":
+    host.main(__import__("__main__"))
