@@ -16,7 +16,7 @@
 #include "write/write_turn.h"
 #include "maintain/vacuum_commits.h"
 
-#define TREES_AT_ONCE 100u /* fragments */
+#define TREES_AT_ONCE 100u /* fragments, in a store where a removal is a request */
 #define VACUUM_OLD    (UINT64_C(24) * 3600 * 1000) /* ms since its last change after which debris is removed */
 
 /* ---- Sources of merged fragments --------------------------------------------------------------------------------- */
@@ -80,14 +80,15 @@ static int find_all_directories(tsr_vacuum *v, const tsr_buffer *sources, tsr_bu
   return rc;
 }
 
-/* Removes the directories of fragments, many at one time. *root is set to true if one was in the array's root. */
+/* Removes the directories of fragments: many at one time if removals are requests, else one after the other, so that the
+ * host may cancel between two of them. *root is set to true if one was in the array's root. */
 static int remove_directories(tsr_vacuum *v, const tsr_buffer *sources, bool *root, tsr_error *error) {
   tsr_buffer paths = {.memory = v->store->memory};
   int rc = find_all_directories(v, sources, &paths, root, error);
   const char *const *all = (const char *const *)(const void *)paths.data;
-  const uint64_t count = paths.size / sizeof *all;
-  for (uint64_t i = 0; i < count && rc >= 0; i += TREES_AT_ONCE) {
-    const uint64_t n = TSR_MIN(count - i, TREES_AT_ONCE);
+  const uint64_t count = paths.size / sizeof *all, most = v->store->stamps_are_listings ? TREES_AT_ONCE : 1;
+  for (uint64_t i = 0; i < count && rc >= 0; i += most) {
+    const uint64_t n = TSR_MIN(count - i, most);
     rc = tsr__cancelled(&v->environment->memory, error);
     if (rc >= 0) rc = tsr__store_remove_trees(v->store, all + i, n, error);
     if (rc >= 0) v->removed += n;

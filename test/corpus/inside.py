@@ -235,7 +235,11 @@ class Inspection:
         d = self.description
         got = self.rows("tessera_schema", self.key)
         names = column_names([f["name"] for f in d["dims"] + d["attrs"]], len(d["dims"]))
+        labels = d.get("labels") or []
+        got, label_rows = got[:len(names)], got[len(names):]
         same("names", [row["name"].decode() for row in got], names)
+        same("labels", [(row["name"].decode(), row["role"], row["datatype"].decode()) for row in label_rows],
+             [(label["name"], b"label", plain(label["type"])) for label in labels])
         current = d.get("current_domain")
         for i, (row, field) in enumerate(zip(got, d["dims"] + d["attrs"])):
             what, datatype, is_dimension = row["name"].decode(), field["type"], i < len(d["dims"])

@@ -82,6 +82,7 @@ static void watch(tsr_array *array, const char *part, void (*act)(void)) {
   watched = *plain;
   watched.rename_exclusive = watched_rename;
   watched.open_file = watched_open;
+  watched.read_small = NULL; /* small files are opened, too */
   watched.remove = watched_remove;
   watched.list = watched_list;
   array->store->methods = &watched;
