@@ -1,0 +1,300 @@
+"""Each option and each kind of credentials of docs/object-stores.md, as the server sees them: headers, hosts, proxies, times.
+
+usage: options.py LIBRARY FOLDER [moto | versitygw] [NAME OF TEST ...]
+"""
+import http.server
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from buckets import NAME, fresh, load, raises, run, scope, stats
+from fault_proxy import FaultProxy
+from servers import KEY_ID, SECRET
+
+COLUMNS = "x INT32 DIMENSION(0, 9, 10), a INT32, b BLOB"
+
+
+def sent(bucket, name, *statements, **options):
+    """The requests of making an array under a scope, filling and reading it."""
+    db = bucket.connect(**options)
+    bucket.proxy.clear()
+    uri = f"s3://{NAME}/{name}"
+    for statement in (f"CREATE VIRTUAL TABLE t USING tessera('{uri}', {COLUMNS})", "INSERT INTO t(x, a) VALUES (1, 2)", *statements):
+        db.execute(statement).fetchall()
+    assert db.execute("SELECT x, a FROM t WHERE x = 1").fetchall() == [(1, 2)]
+    return list(bucket.proxy.log)
+
+
+def test_headers(bucket):
+    """Encryption and the storage class go with each new object, requester_pays with each request, and the region into each signature."""
+    large = "INSERT INTO t(x, b) VALUES (2, randomblob(12000000))"
+    makes, given = ("PUT", "CREATE"), {"storage_class": "STANDARD_IA", "sse": "AES256", "part_mb": 5}
+    names = {"storage_class": "x-amz-storage-class", "sse": "x-amz-server-side-encryption"}
+    log = sent(bucket, "headers", large, **given)
+    assert {entry["kind"] for entry in log} >= {"PUT", "CREATE", "PART", "LIST"}
+    for entry in log:
+        for option, header in names.items():
+            assert entry["headers"].get(header) == (given[option] if entry["kind"] in makes else None), (header, entry)
+    if bucket.server.kind == "moto": # others have no such keys
+        for entry in sent(bucket, "kms", sse="aws:kms", kms_key_id="the-key"):
+            key = entry["headers"].get("x-amz-server-side-encryption-aws-kms-key-id"), entry["headers"].get("x-amz-server-side-encryption")
+            assert key == (("the-key", "aws:kms") if entry["kind"] == "PUT" else (None, None)), entry
+    for pays in (True, False):
+        for entry in sent(bucket, f"payer{pays}", requester_pays=pays):
+            assert entry["headers"].get("x-amz-request-payer") == ("requester" if pays else None), entry
+            signed = re.search("SignedHeaders=([^,]*)", entry["headers"]["authorization"]).group(1).split(";")
+            assert ("x-amz-request-payer" in signed) == pays, signed
+    if bucket.server.kind == "moto":
+        for entry in sent(bucket, "region", region="ap-south-2", session_token="the-token"):
+            assert "/ap-south-2/s3/aws4_request" in entry["headers"]["authorization"] and entry["headers"]["x-amz-security-token"] == "the-token", entry
+
+
+def test_hosts(bucket):
+    """url_style decides whether the bucket is a part of the host or of the path."""
+    db = bucket.connect(direct=True)
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera('s3://{NAME}/hosts', {COLUMNS})")
+    for style in ("path", "virtual"):
+        db = load(bucket.library)
+        scope(db, 0, endpoint=f"http://localhost:{bucket.proxy.port}", url_style=style, plain_http=True, retries=0)
+        bucket.proxy.clear()
+        try:
+            db.execute(f"SELECT * FROM tessera_array('s3://{NAME}/hosts')").fetchall()
+        except Exception as error: # a server need not know hosts; libcurl before 7.78 does not know names below localhost
+            assert style == "virtual", error
+            if not bucket.proxy.log:
+                assert "resolve" in str(error), error
+                continue
+        host, path = bucket.proxy.log[0]["headers"]["host"], bucket.proxy.log[0]["path"]
+        assert (host.startswith(NAME + ".localhost:"), path.startswith("/" + NAME)) == (style == "virtual", style == "path"), (style, host, path)
+
+
+class ForwardProxy:
+    """An HTTP proxy, which connects to one port, whatever host a request names."""
+
+    def __init__(self, port):
+        self.to, self.lines = port, []
+
+    def __enter__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        """Serves one request of each connection: its absolute URL becomes a path, and the answer ends the connection."""
+        with client, client.makefile("rb") as stream, socket.create_connection(("127.0.0.1", self.to)) as server:
+            line, headers, size = stream.readline().decode(), b"", 0
+            self.lines.append(line.strip())
+            method, url, version = line.split(" ", 2)
+            while (header := stream.readline()).strip():
+                name = header.split(b":")[0].lower()
+                size = int(header.split(b":")[1]) if name == b"content-length" else size
+                headers += b"" if name in (b"connection", b"proxy-connection", b"expect") else header
+                if name == b"expect":
+                    client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+            server.sendall(f"{method} {re.sub('^http://[^/]*', '', url)} {version}".encode() + headers + b"Connection: close\r\n\r\n" + stream.read(size))
+            with server.makefile("rb") as answer:
+                status = answer.readline()
+                head, length = b"", None
+                while (header := answer.readline()).strip():
+                    length = int(header.split(b":")[1]) if header.lower().startswith(b"content-length") else length
+                    head += b"" if header.lower().startswith(b"connection") else header
+                client.sendall(status + head + b"Connection: close\r\n\r\n")
+                if method != "HEAD":
+                    client.sendall(answer.read(length) if length is not None else answer.read())
+
+
+def test_proxy(bucket):
+    """`proxy` is used, those of the environment are not; plain_http allows another host than this machine, which the proxy resolves."""
+    with ForwardProxy(bucket.proxy.port) as proxy:
+        log = sent(bucket, "proxied", proxy=f"http://127.0.0.1:{proxy.port}")
+        assert len(proxy.lines) >= len(log) > 5 and all(" http://127.0.0.1:" in line for line in proxy.lines), proxy.lines[:3]
+        count = len(proxy.lines)
+        os.environ["http_proxy"] = os.environ["ALL_PROXY"] = f"http://127.0.0.1:{proxy.port}"
+        try:
+            sent(bucket, "direct")
+        finally:
+            del os.environ["http_proxy"], os.environ["ALL_PROXY"]
+        assert len(proxy.lines) == count
+        if bucket.server.kind == "moto": # others check the signed host
+            db = load(bucket.library)
+            scope(db, 0, endpoint="http://store.example", plain_http=True, proxy=f"http://127.0.0.1:{proxy.port}")
+            assert db.execute(f"SELECT cells FROM tessera_array('s3://{NAME}/proxied')").fetchall() == [(1,)]
+            assert " http://store.example/" in proxy.lines[-1], proxy.lines[-1]
+    db = bucket.connect(proxy="http://127.0.0.1:1", retries=0)
+    bucket.proxy.clear()
+    raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/direct')", code="SQLITE_IOERR")
+    assert not bucket.proxy.log, "without its proxy it reaches the server"
+
+
+def test_numbers(bucket):
+    """retries, refresh_ms, stall_ms, connect_ms and parallel have the effects that the manual says."""
+    sent(bucket, "numbers", *(f"INSERT INTO t(x, a) VALUES ({x}, 1)" for x in range(2, 9)))
+    query = f"SELECT count(*) FROM tessera_fragments('s3://{NAME}/numbers')"
+    for retries in (0, 2):
+        db = bucket.connect(retries=retries)
+        bucket.proxy.clear()
+        bucket.proxy.fault("status", kind="LIST", path="", status=503, code="SlowDown", times=999)
+        raises(db, query, code="SQLITE_IOERR")
+        found = stats(db).get("retries", 0)
+        assert found >= retries and found % 2 == 0 and (found > 0) == (retries > 0), (retries, found)
+    for refresh, lists in ((60000, False), (0, True)):
+        bucket.proxy.clear()
+        db = bucket.connect(refresh_ms=refresh)
+        db.execute(f"CREATE VIRTUAL TABLE t USING tessera('s3://{NAME}/numbers')")
+        db.execute("SELECT count(*) FROM t").fetchall()
+        time.sleep(0.2) # what opening listed counts for 100 ms
+        bucket.proxy.clear()
+        db.execute("SELECT count(*) FROM t").fetchall()
+        assert (bucket.proxy.count("LIST") > 0) == lists, refresh
+    for milliseconds, slow in ((1000, True), (15000, False)):
+        bucket.proxy.clear()
+        db = bucket.connect(stall_ms=milliseconds, retries=0)
+        bucket.proxy.fault("delay", kind="LIST", ms=4000 if slow else 1500, times=99 if slow else 1) # the engine lists once more if a listing fails
+        if slow:
+            raises(db, query, code="SQLITE_IOERR")
+        else:
+            assert db.execute(query).fetchall() == [(8,)]
+    for parallel in (1, 16):
+        bucket.proxy.clear()
+        bucket.proxy.latency_ms = 30
+        db, started = bucket.connect(parallel=parallel), time.monotonic()
+        db.execute(f"SELECT * FROM tessera_check('s3://{NAME}/numbers')").fetchall()
+        moments = sorted(entry["time"] for entry in bucket.proxy.log)
+        close = max(sum(1 for other in moments if moment <= other < moment + 0.02) for moment in moments)
+        bucket.proxy.latency_ms = 0
+        assert (close > 1) == (parallel > 1), (parallel, close, time.monotonic() - started)
+
+
+# ---- Credentials
+
+class Services(http.server.BaseHTTPRequestHandler):
+    """The services of a container, of an instance and for web identities, with the keys `keys`."""
+
+    protocol_version = "HTTP/1.1"
+    keys, asked = {}, []
+
+    def answer(self, status, text):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def do_GET(self):
+        Services.asked.append((self.path, self.headers.get("Authorization"), self.headers.get("X-aws-ec2-metadata-token")))
+        keys = {"AccessKeyId": self.keys["id"], "SecretAccessKey": self.keys["secret"], "Token": self.keys["token"], "Expiration": "2999-01-01T00:00:00Z", "Code": "Success"}
+        if self.path == "/container":
+            return self.answer(200 if self.headers.get("Authorization") == "the pass" else 401, json.dumps(keys))
+        if self.headers.get("X-aws-ec2-metadata-token") != "session":
+            return self.answer(401, "")
+        role = "/latest/meta-data/iam/security-credentials/"
+        return self.answer(*{role: (200, "role"), role + "role": (200, json.dumps(keys))}.get(self.path, (404, "")))
+
+    def do_PUT(self):
+        self.answer(200, "session")
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        Services.asked.append((self.path, body, None))
+        self.answer(200, "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>"
+                    f"<AccessKeyId>{self.keys['id']}</AccessKeyId><SecretAccessKey>{self.keys['secret']}</SecretAccessKey><SessionToken>{self.keys['token']}</SessionToken>"
+                    "<Expiration>2999-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>")
+
+    def log_message(self, *_):
+        pass
+
+
+READER = """
+import json, os, sqlite3, sys
+db = sqlite3.connect(":memory:", isolation_level=None); db.enable_load_extension(True); db.load_extension(sys.argv[1])
+db.execute("SELECT tessera_s3(?, ?)", (sys.argv[2].rsplit("/", 1)[0], sys.argv[3])).fetchall()
+print(db.execute("SELECT cells FROM tessera_array(?)", (sys.argv[2],)).fetchall())
+"""
+
+
+def make_public(bucket):
+    """Lets everybody list the bucket and read its objects."""
+    if bucket.server.kind == "moto": # it looks at ACLs alone
+        bucket.boto.put_bucket_acl(Bucket=NAME, ACL="public-read")
+        for key in bucket.keys("credentials"):
+            bucket.boto.put_object_acl(Bucket=NAME, Key=key, ACL="public-read")
+        return
+    allow = {"Effect": "Allow", "Principal": "*"}
+    bucket.boto.put_bucket_policy(Bucket=NAME, Policy=json.dumps({"Version": "2012-10-17", "Statement": [
+        {**allow, "Action": "s3:ListBucket", "Resource": f"arn:aws:s3:::{NAME}"}, {**allow, "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{NAME}/*"}]}))
+
+
+def test_credentials(bucket):
+    """Each provider of the manual, as the server sees its keys. versitygw checks the signatures; it knows no session tokens."""
+    sent(bucket, "credentials")
+    folder = fresh(os.path.join(bucket.folder, "credentials"))
+    token = "the-session-token" if bucket.server.kind == "moto" else ""
+    Services.keys = {"id": KEY_ID, "secret": SECRET, "token": token}
+    for name, text in (("credentials", f"[default]\naws_access_key_id = {KEY_ID}\naws_secret_access_key = {SECRET}\n\n"
+                        f"[named]\naws_access_key_id = {KEY_ID}\naws_secret_access_key = {SECRET}\naws_session_token = {token or 'none'}\n"), ("web", "the web token")):
+        os.makedirs(f"{folder}/.aws", exist_ok=True)
+        with open(f"{folder}/.aws/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Services)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    services = f"http://127.0.0.1:{server.server_address[1]}"
+    keys = {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET}
+    container = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": services + "/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "the pass"}
+    instance = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": services}
+    web = {"AWS_WEB_IDENTITY_TOKEN_FILE": f"{folder}/.aws/web", "AWS_ROLE_ARN": "arn:aws:iam::1:role/r", "AWS_ENDPOINT_URL_STS": services}
+    none = {"HOME": "/nowhere"}
+
+    def read(options, environment, said="[(1,)]", with_token=False):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        options = {"endpoint": f"http://127.0.0.1:{bucket.proxy.port}", "region": "us-east-1", "retries": 0, **options}
+        bucket.proxy.clear()
+        done = subprocess.run([sys.executable, "-c", READER, os.path.splitext(bucket.library)[0], f"s3://{NAME}/credentials", json.dumps(options)],
+                              env={**clean, "HOME": folder, **environment}, capture_output=True, text=True, timeout=60, check=False)
+        assert said in done.stdout + done.stderr, (said, options, environment, done.stdout, done.stderr[-400:])
+        assert SECRET not in done.stdout + done.stderr
+        for entry in bucket.proxy.log:
+            assert ("authorization" in entry["headers"]) == (options.get("provider") != "anonymous"), entry
+            assert entry["headers"].get("x-amz-security-token") == (token if with_token else None), entry
+        return len(bucket.proxy.log)
+
+    assert read({"provider": "env"}, {**keys, **none})
+    assert not read({"provider": "env"}, none, "AWS_ACCESS_KEY_ID")
+    assert read({"provider": "profile"}, {})
+    assert not read({"provider": "profile"}, {"AWS_PROFILE": "unknown"}, "unknown")
+    for options in ({"provider": "auto"}, {}):
+        for environment in ({**keys, **none}, {}, {**container, **none}, {**instance, **none}, *([{**web, **none}] if token else [])): # an identity has a token
+            assert read(options, environment, with_token=bool(token) and any(name in environment for name in (*container, *instance, *web)))
+    if token: # the server checks nothing
+        assert read({"provider": "env"}, {**keys, **none, "AWS_SESSION_TOKEN": token}, with_token=True)
+        assert read({"provider": "profile"}, {"AWS_PROFILE": "named"}, with_token=True)
+        assert read({"key_id": KEY_ID, "secret": SECRET, "session_token": token}, none, with_token=True)
+    assert read({"provider": "anonymous"}, none, "refused")
+    make_public(bucket)
+    assert read({"provider": "anonymous"}, none)
+    paths = {path for path, _, _ in Services.asked}
+    assert {"/container", "/latest/meta-data/iam/security-credentials/role"} <= paths, paths
+    assert not token or any(path == "/" and "WebIdentityToken=the" in body for path, body, _ in Services.asked), Services.asked
+    server.shutdown()
+    server.server_close()
+
+
+TESTS = (test_headers, test_hosts, test_proxy, test_numbers, test_credentials)
+
+if __name__ == "__main__":
+    sys.exit(run(TESTS, "options"))
