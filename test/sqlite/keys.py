@@ -17,6 +17,9 @@ import tempfile
 import host
 from host import Database, Error, same
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from memory_of import memory_of
+
 RIGHT, WRONG = 11, 112
 DIGITS = b"0123456789abcdef"
 
@@ -43,22 +46,6 @@ def forms():
     """Returns the forms in which both keys could be found: complete, in halves, as hex digits."""
     keys = [bytes(byte_of(key, i) for i in range(32)) for key in (RIGHT, WRONG)]
     return [form for raw in keys for form in (raw[:16], raw[16:], raw.hex().encode(), raw.hex().upper().encode())]
-
-
-def memory_of(process):
-    """Yields the writable memory of another process in pieces, without AddressSanitizer's shadow memory, which is too large."""
-    with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
-        for line in maps:
-            place, rights = line.split()[:2]
-            start, end = (int(n, 16) for n in place.split("-"))
-            if not rights.startswith("rw") or end - start > 1 << 32:
-                continue
-            for at in range(start, end, 1 << 24):
-                try:
-                    memory.seek(at)
-                    yield memory.read(min(end - at, 1 << 24))
-                except (OSError, ValueError):   # the region is gone or cannot be read
-                    pass
 
 
 # ---- In the process that has the keys -------------------------------------------------------------------------------

@@ -10,6 +10,9 @@ from client import Client, made_bytes, md5
 from fault_proxy import FaultProxy
 from servers import KEY_ID, Server
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from memory_of import memory_of
+
 ODD = "odd/a+b &<>\"'%2F=?#~!*().,;:@$[]é日本"
 
 
@@ -222,19 +225,7 @@ def test_failing_allocations(client, boto, strict):
 
 def memory_has(process, texts):
     """Which of the texts are in the memory of a process."""
-    found = set()
-    with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
-        for line in maps:
-            low, high = (int(x, 16) for x in line.split()[0].split("-"))
-            if "rw" not in line or high - low > 1 << 30:
-                continue
-            try:
-                memory.seek(low)
-                data = memory.read(high - low)
-            except (OSError, ValueError):
-                continue
-            found.update(text for text in texts if text.encode() in data)
-    return found
+    return {text for block in memory_of(process) for text in texts if text.encode() in block}
 
 
 def test_forgotten_keys(client, boto, strict, port):

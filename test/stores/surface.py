@@ -17,6 +17,9 @@ from buckets import NAME, fresh, load, raises, run, scope, stats
 from fault_proxy import FaultProxy
 from servers import KEY_ID, SECRET
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from memory_of import memory_of
+
 COLUMNS = "y INT32 DIMENSION(0, 99, 10), x INT32 DIMENSION(0, 99, 10), v FLOAT64, s TEXT ENUM('a', 'b'), note TEXT"
 FILL = "INSERT INTO {} VALUES (1, 1, 1.5, 'a', 'one'), (1, 2, 2.5, 'b', NULL), (50, 60, 3.5, NULL, 'two')"
 ALL = {
@@ -810,26 +813,11 @@ def pattern(seed, size):
     return bytes(97 + (seed * 31 + i * i * i + 5 * i + (i >> 2) * 7 + (i * i >> 3)) % 26 for i in range(size))
 
 
-def memory_of(process):
-    with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
-        for line in maps:
-            place, rights = line.split()[:2]
-            start, end = (int(n, 16) for n in place.split("-"))
-            if not rights.startswith("rw") or end - start > 1 << 32:
-                continue
-            for at in range(start, end, 1 << 24):
-                try:
-                    memory.seek(at)
-                    yield at, memory.read(min(end - at, 1 << 24))
-                except (OSError, ValueError):
-                    pass
-
-
 def secrets_in(process):
     """The places of the secret and of the session token in the memory of a process, with what surrounds them."""
     secret, token = pattern(3, 40), pattern(11, 60)
     found = []
-    for _, block in memory_of(process):
+    for block in memory_of(process):
         for form in (secret[:20], secret[20:], token[:20], token[20:40], token[40:]):
             at = block.find(form)
             while at >= 0:
