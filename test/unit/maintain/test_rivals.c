@@ -1,17 +1,26 @@
-/* test_rivals.c: what the next consolidation does about a merge that was decided and whose process has died, in a store
- * whose renames take several steps (tsr__rivals_finish). The test leaves the files of such a merge in a directory. */
+/* test_rivals.c: what a consolidation does about merges of the same fragments: it cancels a rival or gives way to it
+ * (tsr__rivals_cancel), decides that it commits itself (tsr__rivals_decide), and completes a merge that was decided and
+ * whose process has died (tsr__rivals_finish). The tests leave the files of another merge in a directory. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "store/store.h"
 #include "array/array.h"
 #include "array/environment.h"
+#include "array/listing.h"
+#include "array/patience.h"
 #include "maintain/rivals.h"
 #include "write/writer.h"
 #include "small_array.h"
 
 #define VERSION 22
+
+#define LESS    "__20_20_00000000000000000000000000000000_22" /* a name before that of any other merge */
+#define GREATER "__99_99_ffffffffffffffffffffffffffffffff_22" /* and one behind it */
 
 static char merged[128]; /* the name of the merge */
 
@@ -37,7 +46,7 @@ static const char *left_of_merge(void) {
   return found;
 }
 
-/* Makes an array of two fragments, and what a merge of them had left when it had written `decided`. */
+/* Makes an array of two fragments, and what a merge of them had left when it had written `decided`, or nothing yet. */
 static tsr_array *make_dead_merge(const char *staged, const char *decided) {
   tsr_array *array = make_small(VERSION, false, false);
   char first[128], second[128], vacuum[400];
@@ -47,7 +56,7 @@ static tsr_array *make_dead_merge(const char *staged, const char *decided) {
   snprintf(vacuum, sizeof vacuum, "__fragments/%s\n__fragments/%s\n", first, second);
   if (staged) leave_file("", staged);
   leave_file(".vac.new", vacuum);
-  leave_file(".decided", decided);
+  if (decided) leave_file(".decided", decided);
   return array;
 }
 
@@ -135,10 +144,144 @@ static void test_merge_whose_fragment_is_gone(void **state) {
   check_merge(array, false);
 }
 
+/* ---- Merges of processes that live ------------------------------------------------------------------------------- */
+
+/* Calls tsr__rivals_cancel for a merge with a name, of the fragment `source` or, if that is NULL, of the first one. */
+static int cancel_rivals(tsr_array *array, const char *name, const char *source) {
+  static char names[1][128];
+  tsr_fragment fragment = {0};
+  const tsr_fragment *const sources[] = {&fragment};
+  tsr_replacement r = {.array = array,
+                       .memory = &environment->memory,
+                       .version = VERSION,
+                       .names = names,
+                       .source_count = 1,
+                       .sources = (const tsr_fragment **)(uintptr_t)sources};
+  snprintf(names[0], sizeof names[0], "%s", name);
+  ok(tsr__array_list(array, true, true, &error));
+  fragment.name = (char *)(uintptr_t)(source ? source : array->listing->fragments.items[0].name);
+  return tsr__rivals_cancel(&r, &error);
+}
+
+static bool rival_has_fragment(void) {
+  char name[1200];
+  snprintf(name, sizeof name, "%s/__fragments/%s", path, merged);
+  return access(name, F_OK) == 0;
+}
+
+/* Says that the rival staged its files a minute ago. */
+static void age_rival(void) {
+  char name[1200];
+  const struct timespec times[2] = {{time(NULL) - 60, 0}, {time(NULL) - 60, 0}};
+  snprintf(name, sizeof name, "%s/__commits/.%s.vac.new", path, merged);
+  assert_int_equal(utimensat(AT_FDCWD, name, times, 0), 0);
+}
+
+/* Of two merges the one with the lesser name goes first, and cancels the other at once. */
+static void test_lesser_name_cancels(void **state) {
+  for (int steps = 0; steps < 2; steps++) {
+    tsr_array *array = make_dead_merge("", NULL);
+    array->store->renames_in_steps = steps;
+    ok(cancel_rivals(array, LESS, NULL));
+    assert_string_equal(left_of_merge(), "");
+    assert_false(rival_has_fragment());
+    tsr_array_close(array);
+    remove_tree(path);
+  }
+}
+
+/* The one with the greater name waits for the other, and cancels it when it must be dead. */
+static void test_greater_name_waits(void **state) {
+  tsr_array *array = make_dead_merge("", NULL);
+  const uint64_t begun = tsr__moment();
+  ok(cancel_rivals(array, GREATER, NULL));
+  assert_true(tsr__moment() - begun >= 300);
+  assert_string_equal(left_of_merge(), "");
+  tsr_array_close(array);
+  remove_tree(path);
+  array = make_dead_merge("", NULL);
+  age_rival();
+  array->store->renames_in_steps = true;
+  const uint64_t again = tsr__moment();
+  ok(cancel_rivals(array, GREATER, NULL));
+  assert_true(tsr__moment() - again < 300);
+  assert_string_equal(left_of_merge(), "");
+  assert_false(rival_has_fragment());
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
+/* A merge that is decided is not cancelled, whichever name it has; the other one gives way. */
+static void test_decided_rival_goes_first(void **state) {
+  static const char *const names[] = {LESS, GREATER};
+  for (int i = 0; i < 2; i++) {
+    tsr_array *array = make_dead_merge("", "commit\n");
+    array->store->renames_in_steps = true;
+    assert_int_equal(cancel_rivals(array, names[i], NULL), TSR_ABORT);
+    assert_string_equal(left_of_merge(), "staged staged.vac.new staged.decided ");
+    assert_true(rival_has_fragment());
+    tsr_array_close(array);
+    remove_tree(path);
+  }
+}
+
+/* A merge that another rival has cancelled and not yet removed is removed. */
+static void test_cancelled_rival_is_removed(void **state) {
+  tsr_array *array = make_dead_merge("", "cancel\n");
+  array->store->renames_in_steps = true;
+  ok(cancel_rivals(array, GREATER, NULL));
+  assert_string_equal(left_of_merge(), "staged.decided "); /* the file is that rival's */
+  assert_false(rival_has_fragment());
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
+/* Merges of other fragments, and one whose vacuum file is not complete yet, are no rivals. */
+static void test_others_are_no_rivals(void **state) {
+  tsr_array *array = make_dead_merge("", NULL);
+  ok(cancel_rivals(array, LESS, "__1_1_0123456789abcdef0123456789abcdef_22"));
+  assert_string_equal(left_of_merge(), "staged staged.vac.new ");
+  leave_file(".vac.new", "__fragm");
+  ok(cancel_rivals(array, LESS, NULL));
+  assert_string_equal(left_of_merge(), "staged staged.vac.new ");
+  assert_true(rival_has_fragment());
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
+/* Only one decides about a merge; a store that renames in one step needs no decision. */
+static void test_one_decides(void **state) {
+  static char names[1][128];
+  tsr_array *array = make_dead_merge("", NULL);
+  tsr_replacement r = {.array = array, .memory = &environment->memory, .version = VERSION, .names = names};
+  snprintf(names[0], sizeof names[0], "%s", merged);
+  ok(tsr__rivals_decide(&r, &error));
+  assert_string_equal(left_of_merge(), "staged staged.vac.new ");
+  assert_string_equal(r.decided, "");
+  array->store->renames_in_steps = true;
+  ok(tsr__rivals_decide(&r, &error));
+  assert_string_equal(left_of_merge(), "staged staged.vac.new staged.decided ");
+  assert_non_null(strstr(r.decided, ".decided"));
+  tsr_replacement second = {.array = array, .memory = &environment->memory, .version = VERSION, .names = names};
+  assert_int_equal(tsr__rivals_decide(&second, &error), TSR_ABORT);
+  assert_string_equal(second.decided, ""); /* it removes no file of another one's */
+  assert_int_equal(cancel_rivals(array, LESS, NULL), TSR_ABORT);
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_decided_merge_is_committed),     cmocka_unit_test(test_decided_list_is_committed),
-      cmocka_unit_test(test_other_decisions_commit_nothing), cmocka_unit_test(test_merge_that_has_committed_itself),
-      cmocka_unit_test(test_merge_that_died_in_its_rename),  cmocka_unit_test(test_merge_whose_fragment_is_gone)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_decided_merge_is_committed),
+                                     cmocka_unit_test(test_decided_list_is_committed),
+                                     cmocka_unit_test(test_other_decisions_commit_nothing),
+                                     cmocka_unit_test(test_merge_that_has_committed_itself),
+                                     cmocka_unit_test(test_merge_that_died_in_its_rename),
+                                     cmocka_unit_test(test_merge_whose_fragment_is_gone),
+                                     cmocka_unit_test(test_lesser_name_cancels),
+                                     cmocka_unit_test(test_greater_name_waits),
+                                     cmocka_unit_test(test_decided_rival_goes_first),
+                                     cmocka_unit_test(test_cancelled_rival_is_removed),
+                                     cmocka_unit_test(test_others_are_no_rivals),
+                                     cmocka_unit_test(test_one_decides)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }
