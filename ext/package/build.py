@@ -22,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MOMENT = 1767225600 # 2026-01-01, the modification time of all files in the archives
 # The codecs in the bundled extension, and the Debian packages that have their licenses.
+MODULE = ("arrays.py", "errors.py", "loading.py")   # beside __init__.py
 CODECS = {"zstd": "libzstd-dev", "lz4": "liblz4-dev", "bzip2": "libbz2-dev", "zlib": "zlib1g-dev", "mbedTLS": "libmbedtls-dev"}
 
 
@@ -115,7 +116,7 @@ def build(library, place):
     tag = f"py3-none-{wheel_platform(library)}"
     write_wheel(f"{place}/sqlite_tessera-{version}-{tag}.whl",
                 {"tessera/__init__.py": text_of(f"{HERE}/python/tessera/__init__.py", VERSION=version),
-                 "tessera/arrays.py": read(f"{HERE}/python/tessera/arrays.py"), f"tessera/{name}": binary},
+                 **{f"tessera/{n}": read(f"{HERE}/python/tessera/{n}") for n in MODULE}, f"tessera/{name}": binary},
                 {"README.md": read(f"{HERE}/python/README.md"), "LICENSE": license_text, "NOTICES": foreign}, version, tag)
 
     cpu = {"x86_64": "x64", "aarch64": "arm64"}.get(machine, machine)

@@ -88,6 +88,28 @@ def duckdb(db):
     same(engine.sql("SELECT count(*), sum(v), max(n) FROM made").fetchall(), [(100000, 2499975000.0, "n99999")], "duckdb")
 
 
+def blocks(db):
+    np = installed("numpy")
+    if not np:
+        return
+    tessera.loading.loadable_path = lambda: EXTENSION
+    y, x = np.divmod(np.arange(12), 4)
+    array = tessera.create("blocks", pa.table({"y": y, "x": x, "v": np.arange(12) * 0.5}), dimensions=["y", "x"])
+    same((array.kind, array.shape, array.bounds), ("dense", (3, 4), {"y": (0, 2), "x": (0, 3)}), "what was made without a connection")
+    same(array.numpy().tolist(), (np.arange(12) * 0.5).reshape(3, 4).tolist(), "numpy")
+    same(np.asarray(array.sel(y=1)).tolist(), [[2, 2.5, 3, 3.5]], "__array__")
+    same(array.write("v", np.array([[7.0, 8.0]]), {"y": 2, "x": 2}), 2, "cells written")
+    out = np.empty((1, 4))
+    assert array.sel(y=2).numpy("v", out) is out
+    same(out.tolist(), [[4, 4.5, 7, 8]], "out")
+    for wrong in (np.empty((4, 1)), np.empty((1, 4), "f4")):
+        try:
+            array.sel(y=2).numpy("v", wrong)
+            raise AssertionError(f"{wrong.dtype}{wrong.shape} was taken")
+        except ValueError as e:
+            assert "the block is float64(1, 4)" in str(e), e
+
+
 def refused(db):
     for table, part in ((pa.table({"a": [[1]]}), "cast it first"), (pa.table({"a": pa.nulls(2)}), "cast it first"), (pa.table({"a": [{"b": 1}]}), "cast it first"), (pa.table({"a": [1, None]}), "NULL in a dimension")):
         try:
@@ -101,7 +123,7 @@ def refused(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (arrow, pandas, polars, duckdb, refused):
+    for test in (arrow, pandas, polars, duckdb, blocks, refused):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

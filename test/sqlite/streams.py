@@ -5,6 +5,7 @@ usage: streams.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
 import ctypes as C
 import os
+import pickle
 import struct
 import sys
 import threading
@@ -267,6 +268,65 @@ def test_module():
         raise AssertionError("an array that does not exist was opened")
     except Exception as e:
         check_contains(str(e), "nosuch")
+    db.close()
+
+
+def count_rows(array):
+    """The rows of an Array's stream, read by ctypes."""
+    functions = arrays._functions(array.connection)
+    address = functions.take_new(array._rows("SELECT tessera_stream(?)", array.path)[0][0].encode())
+    stream, rows = Stream.from_address(address), 0
+    while True:
+        batch = Array()
+        assert stream.get_next(address, C.addressof(batch)) == 0
+        if not batch.release:
+            functions.free_stream(address)
+            return rows
+        rows += batch.length
+        batch.release(C.addressof(batch))
+
+
+def test_without_a_connection():
+    db, path = Database(), f"{host.FOLDER}/alone_{host.binding}"
+    make(db, path)
+    db.close()
+    tessera.loading.loadable_path = lambda: host.EXTENSION
+    a = tessera.open(path)
+    same((a.dims, a.attributes, a.kind, a.shape, a.sel(y=(0, 9)).shape), (("y", "x"), ("v", "s"), "sparse", (60, 50), (10, 50)))
+    same(count_rows(pickle.loads(pickle.dumps(a.sel(y=(0, 9))))), 3000, "a pickled Array")
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(count_rows(a))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    same(found, [3000] * 8, "eight threads")
+    child = os.fork()
+    if child == 0:
+        os._exit(count_rows(a) != 3000)
+    same(os.waitpid(child, 0)[1], 0, "after a fork")
+
+
+def test_errors_are_those_of_python():
+    tessera.loading.loadable_path = lambda: host.EXTENSION
+    for kind, also, act in ((tessera.NotFound, FileNotFoundError, lambda: tessera.open("nosuch")), (ValueError, ValueError, lambda: tessera.open("db:t"))):
+        try:
+            act()
+            raise AssertionError(f"{kind} was expected")
+        except kind as e:
+            assert isinstance(e, also), e
+            if kind is tessera.NotFound:
+                check_contains(str(e), "nosuch")
+                copy = pickle.loads(pickle.dumps(e))
+                same((type(copy), copy.code & 255, copy.path, str(copy)), (tessera.NotFound, 14, "nosuch", str(e)))
+    db = Database()
+    make(db)
+    for kind, act in ((tessera.Range, lambda a: a.sel(y=5000).__arrow_c_stream__()), (tessera.Error, lambda a: a.select("q").__arrow_c_stream__()), (TypeError, pickle.dumps)):
+        try:
+            act(tessera.open("db:d", connection=db.raw))
+            raise AssertionError(f"{kind} was expected")
+        except kind:
+            pass
     db.close()
 
 
