@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MOMENT = 1767225600 # 2026-01-01, the modification time of all files in the archives
 # The codecs in the bundled extension, and the Debian packages that have their licenses.
-MODULE = ("arrays.py", "errors.py", "loading.py")   # beside __init__.py
+MODULE = ("arrays.py", "errors.py", "loading.py", "xarray.py")   # beside __init__.py
 CODECS = {"zstd": "libzstd-dev", "lz4": "liblz4-dev", "bzip2": "libbz2-dev", "zlib": "zlib1g-dev", "mbedTLS": "libmbedtls-dev"}
 
 
@@ -77,6 +77,7 @@ def write_wheel(path, files, info, version, tag):
     files = dict(files)
     files[f"{folder}/METADATA"] = metadata
     files[f"{folder}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: tessera\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    files[f"{folder}/entry_points.txt"] = b"[xarray.backends]\ntessera = tessera.xarray:Entrypoint\n"
     for name in ("LICENSE", "NOTICES"):
         files[f"{folder}/{name}"] = info[name]
     record = [f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}" for name, data in files.items()]
