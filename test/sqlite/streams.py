@@ -294,16 +294,23 @@ def test_without_a_connection():
     a = tessera.open(path)
     same((a.dims, a.attributes, a.kind, a.shape, a.sel(y=(0, 9)).shape), (("y", "x"), ("v", "s"), "sparse", (60, 50), (10, 50)))
     same(count_rows(pickle.loads(pickle.dumps(a.sel(y=(0, 9))))), 3000, "a pickled Array")
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(count_rows(a))) for _ in range(8)]
+    found, mine, together = [], a.connection, threading.Barrier(8)
+
+    def read():
+        together.wait()   # all eight run at once: a thread that ended leaves its number, and its connection, to the next
+        found.append((count_rows(a), id(a.connection)))
+        together.wait()
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    same(found, [3000] * 8, "eight threads")
+    same([rows for rows, _ in found], [3000] * 8, "eight threads")
+    same(len({connection for _, connection in found} | {id(mine)}), 9, "the connections of nine threads")
     child = os.fork()
     if child == 0:
-        os._exit(count_rows(a) != 3000)
+        os._exit(count_rows(a) != 3000 or a.connection is mine)
     same(os.waitpid(child, 0)[1], 0, "after a fork")
 
 
