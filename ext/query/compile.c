@@ -98,7 +98,8 @@ static int compile_look(const tsx_connection *connection, const char *schema, co
   int code = sqlite3_prepare_v2(connection->db, text, -1, &statement, NULL);
   sqlite3_free(text);
   if (code == SQLITE_OK) code = sqlite3_step(statement);
-  if (code == SQLITE_ROW) *view = !strcmp((const char *)sqlite3_column_text(statement, 0), "view");
+  const char *type = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+  *view = type && !strcmp(type, "view");
   sqlite3_finalize(statement);
   if (code == SQLITE_ROW || code == SQLITE_DONE) return code == SQLITE_ROW;
   return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
@@ -229,6 +230,46 @@ void tsx_query_release(tsx_query *query) {
   *query = (tsx_query){0};
 }
 
+/* ---- What the host's authorizer hides ----------------------------------------------------------------------------- */
+
+static void compile_permitted_text(const tsx_query *query, sqlite3_str *out) {
+  const tsx_table *table = query->table;
+  sqlite3_str_appendall(out, "SELECT r.i0, r.r0, r.t0, r.b0");
+  for (uint32_t i = 0; i < table->column_count; i++)
+    if (query->select.used[i]) sqlite3_str_appendf(out, ", a.\"%w\"", table->columns[i].name);
+  sqlite3_str_appendf(out, " FROM \"%w\".\"%w\" AS a, " TSX_ROWS_NAME " AS r", table->schema_name, table->name);
+}
+
+/* Returns false if a column of a result is no column, but a NULL that SQLite has put in its place: it has no type then, and
+ * is named by the words of the text. */
+static bool compile_visible(sqlite3_stmt *statement, int i, const char *name) {
+  const char *shown = sqlite3_column_name(statement, i);
+  return sqlite3_column_decltype(statement, i) || !shown || !strcmp(shown, name);
+}
+
+int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
+  static const char *const slots[] = {"i0", "r0", "t0", "b0"};
+  const tsx_table *table = query->table;
+  sqlite3_stmt *statement = NULL;
+  sqlite3_str *out = sqlite3_str_new(query->connection->db);
+  compile_permitted_text(query, out);
+  char *text = sqlite3_str_finish(out);
+  int code = text ? compile_prepare(query->connection, text, &statement, error) : tsx_out_of_memory(error), n = 0;
+  sqlite3_free(text);
+  for (; n < 4 && code == TSR_OK; n++)
+    if (!compile_visible(statement, n, slots[n]))
+      code = tsx_fail(error, TSR_AUTH, "the authorizer hides " TSX_ROWS_NAME ".%s, over which SQLite evaluates",
+                      slots[n]);
+  for (uint32_t i = 0; i < table->column_count && code == TSR_OK; i++)
+    if (query->select.used[i] && !compile_visible(statement, n++, table->columns[i].name))
+      code = tsx_fail(error, TSR_AUTH, "the authorizer hides %s.%s: only a view gives NULL for it", table->name,
+                      table->columns[i].name);
+  sqlite3_finalize(statement);
+  return code;
+}
+
+/* ---- Columns ------------------------------------------------------------------------------------------------------ */
+
 /* Returns the affinity that SQLite finds in a declared type, which is not empty. */
 static const char *compile_affinity(const char *type) {
   char upper[32];
@@ -299,6 +340,7 @@ int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_val
   sqlite3_str_appendchar(text, 1, ')');
   int code = tsx_rows_prepare(query->connection, text, NULL, &statement, error);
   if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
+  if (code == 0) code = tsx_rows_none(error);
   if (code > 0 && !(*value = sqlite3_value_dup(sqlite3_column_value(statement, 0)))) code = tsx_out_of_memory(error);
   sqlite3_finalize(statement);
   return code < 0 ? code : TSR_OK;

@@ -257,6 +257,7 @@ int tsx_axis_null(tsx_query *query, uint32_t number, const tsx_expr *tree, tsr_v
   sqlite3_str_appendall(text, ")" TSX_ROWS_FROM);
   int code = tsx_rows_prepare(query->connection, text, &rows, &statement, error);
   if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
+  if (code == 0) code = tsx_rows_none(error);
   if (code > 0) code = tsx_query_copy(query, sqlite3_column_value(statement, 0), value, error);
   sqlite3_finalize(statement);
   return code;
@@ -336,6 +337,7 @@ static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, 
   for (uint64_t done = 0;;) {
     int code = tsx_rows_step(query->connection, statement, error);
     if (code <= 0) {
+      if (code == 0 && !joined && done < axis->count) return tsx_rows_none(error);
       if (code == 0 && joined) axis_skip(axis, done, axis->count);
       return code;
     }

@@ -45,15 +45,15 @@ static int join_columns(tsx_query *query, tsx_join *join, sqlite3_stmt *statemen
   if (!join->columns) return tsx_out_of_memory(error);
   for (int i = 0; i < count; i++) {
     tsx_join_column *column = &join->columns[i];
-    const char *name = sqlite3_column_name(statement, i), *declared = sqlite3_column_decltype(statement, i);
-    const char *collation = NULL;
+    const char *name = sqlite3_column_name(statement, i), *declared = NULL, *collation = NULL;
     if (!name) return tsx_out_of_memory(error);
+    /* a column that an authorizer hides keeps its type, which sqlite3_column_decltype does not give then */
+    const int code = sqlite3_table_column_metadata(query->connection->db, join->schema, join->table, name, &declared,
+                                                   &collation, NULL, NULL, NULL);
     if (!declared) declared = "";
     column->name = tsx_arena_copy(arena, name, strlen(name));
     column->declared = tsx_arena_copy(arena, declared, strlen(declared));
     if (!column->name || !column->declared) return tsx_out_of_memory(error);
-    const int code = sqlite3_table_column_metadata(query->connection->db, join->schema, join->table, name, NULL,
-                                                   &collation, NULL, NULL, NULL);
     column->plain = code == SQLITE_OK && (!collation || !sqlite3_stricmp(collation, "BINARY"));
   }
   join->column_count = (uint32_t)count;

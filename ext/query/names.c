@@ -69,6 +69,7 @@ static int names_find(const names_scope *scope, tsx_expr *tree) {
   if (!tree->table || names_table(s, tree->table)) {
     tree->column = names_column(scope->table, tree->name);
     tree->field = tree->column;
+    if (tree->column >= 0) scope->select->used[tree->column] = true;
     if (tree->column >= 0) return TSR_OK;
     if (names_joined(scope, tree)) return names_collated(scope, tree);
     for (int i = 0; i < 3; i++)
@@ -135,6 +136,7 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
     for (uint32_t i = 0; i < scope->table->column_count && code == TSR_OK; i++) {
       const tsx_expr column = {
           .kind = TSX_EXPR_NAME, .name = scope->table->columns[i].name, .column = (int)i, .field = (int)i};
+      s->used[i] = true;
       code = names_expand_one(scope, star, &column, &out[(*count)++]);
     }
   }
@@ -307,6 +309,8 @@ static int names_joins(names_scope *scope) {
 
 int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *error) {
   names_scope scope = {.select = select, .table = table, .error = error};
+  select->used = tsx_arena_take(&select->arena, table->column_count * sizeof *select->used);
+  if (!select->used) return tsx_out_of_memory(error);
   int code = names_joins(&scope), item;
   if (code == TSR_OK) code = names_items(&scope);
   scope.aliases = true;

@@ -72,6 +72,10 @@ int tsx_query_compile(tsx_connection *connection, const char *home, const char *
                       tsr_error *error);
 void tsx_query_release(tsx_query *query);
 
+/* Fails if the host's authorizer hides a column that the query uses (SQLITE_IGNORE): SQLite gives NULL for it, but the
+ * engine reads the cells. What the authorizer denies, tsx_query_compile refuses. */
+int tsx_query_permitted(const tsx_query *query, tsr_error *error);
+
 /* Makes the CREATE TABLE statement of the columns as a view of the same text has them. */
 int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *error);
 

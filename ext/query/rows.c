@@ -82,6 +82,8 @@ int tsx_rows_step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error
   return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
 }
 
+int tsx_rows_none(tsr_error *error) { return tsx_fail(error, TSR_AUTH, "the authorizer hides what SQLite evaluates"); }
+
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 
 static int rows_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,

@@ -44,6 +44,9 @@ int tsx_rows_prepare(tsx_connection *connection, sqlite3_str *text, tsx_rows *ro
 /* Takes a step. Returns 1 with a row, 0 at the end, < 0 on error. */
 int tsx_rows_step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error *error);
 
+/* Fails because a statement that must have rows has none: an authorizer has answered SQLITE_IGNORE for the SELECT. */
+int tsx_rows_none(tsr_error *error);
+
 int tsx_rows_register(tsx_connection *connection); /* returns SQLite's code */
 
 #endif

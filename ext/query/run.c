@@ -391,7 +391,8 @@ int tsx_run_open(tsx_query *query, const tsx_outer *outer, uint32_t outer_count,
   run->query = run->asked.query = query;
   run->items = tsx_arena_take(&query->select.arena, query->select.item_count * sizeof *run->items);
   if (!run->items) return tsx_out_of_memory(error);
-  int code = run_snapshot(run, error);
+  int code = tsx_query_permitted(query, error);
+  if (code == TSR_OK) code = run_snapshot(run, error);
   if (code == TSR_OK) code = run_prepare(run, outer, outer_count, error);
   if (code < 0) return code;
   code = tsr_query_open(run->snapshot->core, &run->asked.request, &run->core, error);

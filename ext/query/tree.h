@@ -111,6 +111,7 @@ typedef struct tsx_select {
   tsx_order *order;
   uint32_t order_count;
   bool has_aggregate; /* the results are groups (with group_count, too) */
+  bool *used; /* [the table's column_count]: the text has the column */
   const tsx_expr *extreme; /* the only min or max, from whose row bare columns are taken; or NULL */
 } tsx_select;
 

@@ -136,6 +136,95 @@ def test_errors_say_what_the_manual_says():
     assert not faults, "\n".join(faults)
 
 
+READ, SELECT, DENY, IGNORE = 20, 21, 1, 2   # of authorizers
+
+GUARDED = [   # texts that use temp, day or name of t
+    "SELECT avg(temp) FROM t", "SELECT temp, lat FROM t LIMIT 3", "SELECT temp + lat AS x FROM t WHERE day = 1", "SELECT lat, count(*) FROM t WHERE temp > 280 GROUP BY 1", "SELECT count(*) FILTER (WHERE temp > 280) FROM t", "SELECT * FROM t", "SELECT t.* FROM t",
+    "SELECT temp, count(*) FROM t GROUP BY 1", "SELECT lat, max(n), temp FROM t", "SELECT lat, count(*) FROM t GROUP BY 1 HAVING max(temp) > 0", "SELECT lat, count(*) FROM t GROUP BY 1 ORDER BY max(temp)", "SELECT lat AS temperature FROM t ORDER BY temp, n",
+    "SELECT day/4, count(*) FROM t GROUP BY 1", "SELECT count(*) FROM t WHERE day % 3 = 1", "SELECT day, count(*) FROM t WHERE n > 3 GROUP BY day", "SELECT count(*) FROM t WHERE day BETWEEN 3 AND 5", "SELECT sum(day * n) FROM t", "SELECT name FROM t WHERE name LIKE 'w%'",
+    "SELECT \"t\".[Temp] FROM main.t", "SELECT a.temp FROM t AS a", "SELECT c.value, count(*) FROM t JOIN c ON c.day = t.day WHERE t.name > '' GROUP BY 1", "SELECT median(temp) FROM t", "SELECT count(name) FROM t"]
+
+
+def test_what_an_authorizer_denies_or_hides_no_query_shows():
+    """DENY of a column fails. IGNORE gives NULLs in a view; a query over columns fails, in any form, or gives the view's rows."""
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE TABLE c(day INTEGER PRIMARY KEY, value TEXT)")
+    db.query("INSERT INTO c SELECT DISTINCT day, 'v' || day % 3 FROM t")
+
+    def guard(answer, columns):   # statements that the binding keeps are prepared anew
+        db.raw.set_authorizer(lambda action, a, b, *others: answer if action == READ and (a, b) in columns else 0)
+    shown = 0
+    for text in GUARDED:
+        db.query(f"CREATE VIRTUAL TABLE q USING tessera_query({text})")
+        db.query(f"CREATE TEMP VIEW v AS {text.replace('median', 'total')}")
+        for columns in [[("t", "temp")], [("t", "day")], [("t", "name")], [("t", "temp"), ("t", "day"), ("t", "name")]]:
+            guard(DENY, columns)
+            uses = False
+            try:
+                db.query("SELECT * FROM v")
+            except Error:
+                uses = True
+            try:
+                db.query("SELECT * FROM q")
+                assert not uses, f"{text}: reads {columns}, which are denied"
+            except Error as e:
+                assert uses, f"{text}: {e.text} though {columns} is not read"
+                check_contains(e.text, "prohibited")
+            guard(IGNORE, columns)
+            try:
+                db.query("SELECT * FROM q")
+                shown += 1
+                assert not uses, f"{text}: reads {columns}, which are hidden"
+            except Error as e:
+                assert uses, f"{text}: {e.text} though {columns} is not read"
+                check_contains(e.text, "the authorizer hides t.")
+        guard(IGNORE, [])
+        db.query("DROP TABLE q")
+        db.query("DROP VIEW v")
+    assert shown > 10
+    for function in ("npy", "png", "preview"):
+        for answer, words in [(DENY, "access to t.temp is prohibited"), (IGNORE, "the authorizer hides t.temp")]:
+            guard(answer, [("t", "temp")])
+            check_contains(db.error(f"SELECT tessera_{function}('SELECT avg(temp) FROM t GROUP BY lat, lon')").text, words)
+    guard(IGNORE, [])
+    db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT t.day/4 AS k, c.value AS value, max(n) AS most FROM t JOIN c ON c.day = t.day GROUP BY 1, 2 ORDER BY 1, 2)")
+    db.query("CREATE TEMP VIEW v AS SELECT t.day/4 AS k, c.value AS value, max(n) AS most FROM t JOIN c ON c.day = t.day GROUP BY 1, 2 ORDER BY 1, 2")
+    guard(IGNORE, [("c", "value")])
+    same(db.query("SELECT * FROM q"), db.query("SELECT * FROM v"), "a hidden column of a joined table")
+    same({row[1] for row in db.query("SELECT * FROM q")}, {None})
+    guard(IGNORE, [("_tessera_query_rows", "i0")])
+    check_contains(db.error("SELECT * FROM q").text, "the authorizer hides _tessera_query_rows.i0")
+    guard(IGNORE, [("t", "temp")])
+    e = db.error("SELECT tessera_create_as('hidden', 'SELECT day, lat, lon, n, temp FROM t', '{\"dimensions\":[\"day\",\"lat\",\"lon\"]}')")
+    check_contains(e.text, "column 'temp': no value decides its type")   # it is NULL in all rows
+
+
+def test_an_authorizer_that_ignores_the_select_gives_an_error():
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT day/4 AS k, count(*) AS n FROM t WHERE lat = 1 + 1 GROUP BY 1 ORDER BY 2)")
+    for after in range(0, 40):
+        seen = 0
+
+        def answer(action, *others):
+            nonlocal seen
+            seen += action == SELECT
+            return IGNORE if action == SELECT and seen > after else 0
+        db.raw.set_authorizer(answer)
+        try:
+            rows = db.query("SELECT * FROM q")
+        except Error as e:
+            rows = None
+        db.raw.set_authorizer(None)
+        if rows and seen <= after:
+            break
+        assert not rows, f"SELECT number {after + 1} is ignored: {rows}"
+    assert 3 < after < 39, after
+
+
 def test_differences_from_a_view_are_those_of_the_manual():
     """What the random texts leave out, or count as expected."""
     if absent():
