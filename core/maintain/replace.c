@@ -20,6 +20,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arithmetic.h"
 #include "store/store.h"
@@ -33,7 +34,8 @@
 #include "maintain/rivals.h"
 
 #define REPLACE_YOUNG    (UINT64_C(24) * 3600 * 1000) /* ms after its last change: it may still be committed */
-#define CHECK_ATTEMPTS   4 /* while the fragments of other merges come and go */
+#define CHECK_ATTEMPTS   8 /* while the fragments of other merges come and go */
+#define CHECK_PAUSE      10 /* ms between the first two attempts; each pause is half as long again */
 #define REPLACE_ATTEMPTS 8 /* while other processes merge and vacuum */
 
 /* ---- Uncommitted fragments --------------------------------------------------------------------------------------- */
@@ -256,9 +258,12 @@ static int check_sources(tsr_replacement *r, bool *uncommitted, tsr_error *error
 /* Step 4. The fragments of another merge look uncommitted if it has staged its vacuum file after the first of the
  * listings here, or has removed it before the last. So the check is repeated. */
 static int check_sources_patiently(tsr_replacement *r, tsr_error *error) {
-  int rc = TSR_ABORT;
-  bool uncommitted = true;
-  for (int i = 0; i < CHECK_ATTEMPTS && rc == TSR_ABORT && uncommitted; i++) {
+  bool uncommitted = false;
+  int rc = check_sources(r, &uncommitted, error);
+  struct timespec pause = {.tv_nsec = CHECK_PAUSE * 1000000};
+  for (int i = 1; i < CHECK_ATTEMPTS && rc == TSR_ABORT && uncommitted; i++, pause.tv_nsec += pause.tv_nsec / 2) {
+    TSR_TRY(tsr__cancelled(r->memory, error));
+    nanosleep(&pause, NULL);
     uncommitted = false;
     rc = check_sources(r, &uncommitted, error);
   }

@@ -9,8 +9,9 @@
  *    as its last one. So a rival that creates it later finds that there is no ".NAME" any more, and takes its file back.
  *  - The merge with the lesser NAME goes first: it cancels the others at once. A merge with a greater NAME waits until
  *    the first has ended, at most RIVAL_PATIENCE. Then it takes the first for dead and cancels it, too. If the first is
- *    alive, it gives way when it comes to its commit. So rivals never all cancel each other, unless one of them takes
- *    longer than RIVAL_PATIENCE from its staged files to its commit.
+ *    alive, it gives way when it comes to its commit.
+ *  - A merge that was cancelled cancels nobody: whoever cancelled it lives. So it looks for its own ".NAME" before it
+ *    cancels another one. Thus two rivals cancel each other only if both do so in the same moment.
  *  - A merge that died between its decision and its commit is committed by the next consolidation (tsr__rivals_finish).
  */
 #include "maintain/rivals.h"
@@ -120,6 +121,13 @@ static int remove_merge(const tsr_replacement *r, const char *name, tsr_error *e
   return TSR_MIN(rc, TSR_OK);
 }
 
+/* Fails if a rival has cancelled this merge. */
+static int give_way_if_cancelled(const tsr_replacement *r, tsr_error *error) {
+  bool exists;
+  TSR_TRY(tsr__store_find(r->array->store, r->staged, &exists, error));
+  return exists ? TSR_OK : tsr__rivals_fail(error);
+}
+
 /* Cancels another merge: removes its staged commit, then its fragments, then its staged vacuum file. Without a staged
  * commit the merge is cancelled already, or committed; then this function does nothing. */
 static int cancel_merge(const tsr_replacement *r, const char *name, tsr_error *error) {
@@ -204,6 +212,7 @@ int tsr__rivals_cancel(const tsr_replacement *r, tsr_error *error) {
     if (strcmp(name + 1, r->names[0]) == 0 || tsr__map_get(&r->array->listing->names, name + 1)) continue;
     rc = names_source(r, p.text, &found, error);
     if (rc >= 0 && found && strcmp(name + 1, r->names[0]) < 0) rc = wait_for_merge(r, name + 1, p.text, error);
+    if (rc >= 0 && found) rc = give_way_if_cancelled(r, error);
     if (rc >= 0 && found) rc = cancel_merge(r, name + 1, error);
   }
   tsr__listing_release(&entries);

@@ -146,6 +146,16 @@ static void test_merge_whose_fragment_is_gone(void **state) {
 
 /* ---- Merges of processes that live ------------------------------------------------------------------------------- */
 
+static bool cancelled; /* somebody has removed the staged commit of the merge that calls tsr__rivals_cancel */
+
+static void stage_own(const char *name) {
+  char staged[1200];
+  snprintf(staged, sizeof staged, "%s/__commits/.%s", path, name);
+  const int file = open(staged, O_CREAT | O_WRONLY, 0666);
+  assert_true(file >= 0);
+  close(file);
+}
+
 /* Calls tsr__rivals_cancel for a merge with a name, of the fragment `source` or, if that is NULL, of the first one. */
 static int cancel_rivals(tsr_array *array, const char *name, const char *source) {
   static char names[1][128];
@@ -158,6 +168,8 @@ static int cancel_rivals(tsr_array *array, const char *name, const char *source)
                        .source_count = 1,
                        .sources = (const tsr_fragment **)(uintptr_t)sources};
   snprintf(names[0], sizeof names[0], "%s", name);
+  snprintf(r.staged, sizeof r.staged, "__commits/.%s", name);
+  if (!cancelled) stage_own(name);
   ok(tsr__array_list(array, true, true, &error));
   fragment.name = (char *)(uintptr_t)(source ? source : array->listing->fragments.items[0].name);
   return tsr__rivals_cancel(&r, &error);
@@ -236,6 +248,23 @@ static void test_cancelled_rival_is_removed(void **state) {
   remove_tree(path);
 }
 
+/* A merge that was cancelled gives way: whoever cancelled it lives. */
+static void test_cancelled_merge_cancels_nobody(void **state) {
+  static const char *const names[] = {LESS, GREATER};
+  cancelled = true;
+  for (int i = 0; i < 4; i++) {
+    tsr_array *array = make_dead_merge("", NULL);
+    array->store->renames_in_steps = i / 2;
+    age_rival();
+    assert_int_equal(cancel_rivals(array, names[i % 2], NULL), TSR_ABORT);
+    assert_string_equal(left_of_merge(), "staged staged.vac.new ");
+    assert_true(rival_has_fragment());
+    tsr_array_close(array);
+    remove_tree(path);
+  }
+  cancelled = false;
+}
+
 /* Merges of other fragments, and one whose vacuum file is not complete yet, are no rivals. */
 static void test_others_are_no_rivals(void **state) {
   tsr_array *array = make_dead_merge("", NULL);
@@ -281,6 +310,7 @@ int main(void) {
                                      cmocka_unit_test(test_greater_name_waits),
                                      cmocka_unit_test(test_decided_rival_goes_first),
                                      cmocka_unit_test(test_cancelled_rival_is_removed),
+                                     cmocka_unit_test(test_cancelled_merge_cancels_nobody),
                                      cmocka_unit_test(test_others_are_no_rivals),
                                      cmocka_unit_test(test_one_decides)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
