@@ -177,7 +177,10 @@ static void take_answers(tsr_s3_ahead *a) {
 
 /* Returns once a fetch is HERE. The mutex is held before and after, not meanwhile, and the caller is a user of it. */
 static int await_fetch(tsr_s3_ahead *a, fetch *f, tsr_error *error) {
-  if (f->state == WAITING) send_fetch(a, f);
+  if (f->state == WAITING) {
+    (void)make_room(a, f->size);
+    send_fetch(a, f);
+  }
   while (f->state != HERE) {
     if (f->state == SENT) TSR_TRY(end_fetch(a, f, error));
     else pthread_cond_wait(&a->ended, &a->mutex);
