@@ -125,7 +125,7 @@ static bool lies_below(const char *path, const char *directory) {
   return length == 0 || (strncmp(path, directory, length) == 0 && path[length] == '/');
 }
 
-/* Renames one file, which lies below `from`. */
+/* Renames one file, which is `from` or lies below it. */
 static int rename_one(tsr_staging *s, tsr_staged *file, const char *from, const char *to, tsr_error *error) {
   const size_t head = strlen(to), tail = strlen(file->path) - strlen(from);
   char *path;
@@ -145,7 +145,7 @@ int tsr__staging_rename(tsr_staging *staging, const char *from, const char *to, 
   pthread_mutex_lock(&staging->mutex);
   for (uint64_t i = 0; rc >= 0 && i < staging->files.capacity;) {
     const tsr_map_entry *entry = &staging->files.entries[i];
-    if (!entry->key || !lies_below(entry->key, from)) {
+    if (!entry->key || (strcmp(entry->key, from) != 0 && !lies_below(entry->key, from))) {
       i++;
       continue;
     }

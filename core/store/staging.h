@@ -28,7 +28,8 @@ void tsr__staged_release(tsr_staged *file);
 /* Removes the file at `path`. Returns false if no file has this path. */
 bool tsr__staging_remove(tsr_staging *staging, const char *path);
 
-/* Gives all files below the directory `from` the same names below `to`. The files of `to` do not exist yet. */
+/* Renames the file `from`, or gives all files below the directory `from` the same names below `to`. The new names are
+ * free. */
 int tsr__staging_rename(tsr_staging *staging, const char *from, const char *to, tsr_error *error);
 
 /* Returns the files below a directory one after the other, in any order, for work that changes none of them. `*at` is

@@ -674,12 +674,21 @@ static int name_provisional(s3_store *s, const provisional *p, const char *to, t
   return TSR_OK;
 }
 
+/* Renames a file or a directory below a provisional directory. */
+static int rename_unsent(s3_store *s, const char *from, const char *to, bool exclusive, tsr_error *error) {
+  tsr_staged *there = tsr__staging_find(s->staging, to);
+  if (there) tsr__staged_release(there);
+  if (there && exclusive) return tsr__fail(error, TSR_EXISTS, "it exists already");
+  if (there && strcmp(from, to) != 0) (void)tsr__staging_remove(s->staging, to);
+  return strcmp(from, to) == 0 ? TSR_OK : tsr__staging_rename(s->staging, from, to, error);
+}
+
 static int rename_either(tsr_store *store, const char *from, const char *to, bool exclusive, tsr_error *error) {
   s3_store *s = s3_of(store);
   const provisional *p = provisional_of(s, from);
   s3_key source, target;
   if (p && strcmp(p->path, from) == 0) return name_provisional(s, p, to, error);
-  if (p) return tsr__staging_rename(s->staging, from, to, error);
+  if (p) return rename_unsent(s, from, to, exclusive, error);
   TSR_TRY(flush_named(s, error));
   TSR_TRY(s3_key_of(s, from, "", &source, error));
   TSR_TRY(s3_key_of(s, to, "", &target, error));

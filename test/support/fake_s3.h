@@ -32,13 +32,12 @@ typedef struct fake_part {
 } fake_part;
 
 struct tsr_s3 {
-  const char *prefix;
+  char prefix[1100];
 };
 
 typedef struct fake_bucket {
   pthread_mutex_t mutex;
   struct tsr_s3 client;
-  char prefix[1100];
   fake_object objects[FAKE_OBJECTS];
   fake_part parts[FAKE_OBJECTS];
   uint64_t part_size;
@@ -55,6 +54,7 @@ typedef struct fake_bucket {
 
 static fake_bucket fake = {.mutex = PTHREAD_MUTEX_INITIALIZER, .part_size = 8 << 20, .parallel = 16};
 
+/* Empties the bucket and forgets its requests and failures. */
 static inline void fake_clear(void) {
   for (int i = 0; i < FAKE_OBJECTS; i++) {
     free(fake.objects[i].key);
@@ -62,7 +62,8 @@ static inline void fake_clear(void) {
     free(fake.parts[i].key);
     free(fake.parts[i].bytes);
   }
-  fake = (fake_bucket){.mutex = PTHREAD_MUTEX_INITIALIZER, .part_size = 8 << 20, .parallel = 16};
+  const struct tsr_s3 client = fake.client;
+  fake = (fake_bucket){.mutex = PTHREAD_MUTEX_INITIALIZER, .part_size = 8 << 20, .parallel = 16, .client = client};
 }
 
 static inline void fake_forget_requests(void) {
@@ -127,7 +128,9 @@ static inline uint64_t fake_uploads(void) {
 
 static inline int fake_fail(tsr_s3_call *call, int rc) {
   return tsr__fail(&call->error, rc, "%s: %s", call->key ? call->key : "",
-                   rc == TSR_NOT_FOUND ? "no such object" : rc == TSR_EXISTS ? "it exists already" : "refused");
+                   rc == TSR_NOT_FOUND ? "no such object"
+                   : rc == TSR_EXISTS  ? "it exists already"
+                                       : "refused");
 }
 
 static inline int fake_get(tsr_s3_call *call) {
@@ -317,8 +320,7 @@ static inline int fake_result(const tsr_s3_call *call, tsr_error *error) {
 
 int tsr__s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *uri, tsr_s3 **s3, tsr_error *error) {
   const char *slash = strchr(uri + strlen("s3://"), '/');
-  snprintf(fake.prefix, sizeof fake.prefix, "%s", slash ? slash + 1 : "");
-  fake.client.prefix = fake.prefix;
+  snprintf(fake.client.prefix, sizeof fake.client.prefix, "%s", slash ? slash + 1 : "");
   *s3 = &fake.client;
   return TSR_OK;
 }
