@@ -171,6 +171,22 @@ def test_numbers(bucket):
             raises(db, query, code="SQLITE_IOERR")
         else:
             assert db.execute(query).fetchall() == [(8,)]
+    with socket.socket() as silent: # connections beyond its backlog get no answer
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        waiting = []
+        for _ in range(4):
+            waiting.append(socket.socket())
+            waiting[-1].setblocking(False)
+            waiting[-1].connect_ex(silent.getsockname())
+        for milliseconds in (300, 2500):
+            db = load(bucket.library)
+            scope(db, silent.getsockname()[1], connect_ms=milliseconds, retries=0)
+            started = time.monotonic()
+            raises(db, query, code="SQLITE_IOERR")
+            assert (time.monotonic() - started >= 2) == (milliseconds > 2000), (milliseconds, time.monotonic() - started)
+        for each in waiting:
+            each.close()
     for parallel in (1, 16):
         bucket.proxy.clear()
         bucket.proxy.latency_ms = 30
