@@ -296,15 +296,15 @@ static void add_text(const tsr_measure *m, const struct tsr_text_value *text, ui
     set_text(high, text->bytes, text->size);
 }
 
-/* Merges the mean of `count` values, and the sum of their squared differences from it, into a record. */
+/* Merges the mean of `count` values, and the sum of their squared differences from it, into a record. The difference from
+ * the new mean, as it has been rounded, takes the mean's rounding out of the squares. */
 static void merge_moments(uint64_t count, double mean, double squares, uint64_t *words) {
-  const uint64_t before = words[0];
-  const double old = accumulate_load(words + 1), difference = mean - old,
-               part = (double)count / (double)(before + count);
+  const double old = accumulate_load(words + 1), difference = mean - old;
   if (count == 0) return;
   words[0] += count;
-  accumulate_store(words + 1, old + difference * part);
-  accumulate_store(words + 2, accumulate_load(words + 2) + squares + difference * difference * ((double)before * part));
+  const double merged = old + difference * ((double)count / (double)words[0]);
+  accumulate_store(words + 1, merged);
+  accumulate_store(words + 2, accumulate_load(words + 2) + squares + difference * (mean - merged) * (double)count);
 }
 
 static bool operand_is_null(const tsr_measure *m, const tsr_operand *o, uint64_t r) {
