@@ -151,7 +151,7 @@ typedef enum tsr_aggregate_function {
 
 typedef struct tsr_query_aggregate {
   tsr_aggregate_function function;
-  bool has_argument, has_filter, distinct; /* distinct: COUNT, SUM, AVG of INTEGER, UNSIGNED, INSTANT, TEXT */
+  bool has_argument, has_filter, distinct; /* distinct: of COUNT, SUM, TOTAL, AVG */
   tsr_expression argument, filter;
   double percent; /* PERCENTILE: 0 to 100 */
   uint32_t of; /* AT */

@@ -398,6 +398,13 @@ static int merge_pair(tsr_query_run *run, const query_part *part, uint32_t m, co
   const uint64_t *const words[2] = {&to, &value};
   TSR_TRY(tsr__groups_number(&run->pairs[m], words, 1, &number, error));
   if (run->pairs[m].count == before) return TSR_OK;
+  if (measure->list) {
+    double real = (double)(int64_t)value;
+    if (measure->type == TSR_VALUE_REAL || measure->type == TSR_VALUE_NUMBER) memcpy(&real, &value, sizeof real);
+    uint64_t listed[2] = {group, 0};
+    memcpy(&listed[1], &real, sizeof real);
+    TSR_TRY(tsr__buffer_append(&run->lists[m], listed, sizeof listed, error));
+  }
   uint64_t *record = query_record(&run->records, group, run->words);
   if (measure->type == TSR_VALUE_TEXT) {
     record[measure->count_at]++;

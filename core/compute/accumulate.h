@@ -12,7 +12,7 @@
 typedef struct tsr_measure {
   tsr_value_type type; /* of the argument; TSR_VALUE_NULL: rows that pass the filter are counted */
   bool sum, ends, moments, list; /* beside the count: sum; minimum and maximum; mean and squares; all values */
-  bool distinct; /* equal values of a group count once; excludes ends, moments and list */
+  bool distinct; /* equal values of a group count once; excludes ends */
   /* words of the record */
   uint32_t count_at; /* rows whose argument is not null */
   uint32_t sum_at; /* REAL, NUMBER: sum, lost digits; else 128 bits, low half first */

@@ -37,9 +37,12 @@ static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
     bool replaced = false;
     if (!s->items[i].tree) continue;
     tsx_words_until(out, s->items[i].tree, &from, compile_replace, &replaced);
-    if (!replaced || s->items[i].name) continue;
+    const tsx_expr *tree = tsx_expr_likely(s->items[i].tree);
+    const bool column = tree != s->items[i].tree && tree->kind == TSX_EXPR_NAME;
+    if ((!replaced && !column) || s->items[i].name) continue;
     sqlite3_str_append(out, from, (int)(s->items[i].end - from));
-    char *words = sqlite3_mprintf("%.*s", (int)(s->items[i].end - s->items[i].begin), s->items[i].begin);
+    char *words = column ? sqlite3_mprintf("%s", tree->name)
+                         : sqlite3_mprintf("%.*s", (int)(s->items[i].end - s->items[i].begin), s->items[i].begin);
     sqlite3_str_appendf(out, " AS \"%w\"", words ? words : "");
     sqlite3_free(words);
     from = s->items[i].end;
@@ -258,8 +261,8 @@ int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
   sqlite3_free(text);
   for (; n < 4 && code == TSR_OK; n++)
     if (!compile_visible(statement, n, slots[n]))
-      code = tsx_fail(error, TSR_AUTH, "the authorizer hides " TSX_ROWS_NAME ".%s, over which SQLite evaluates",
-                      slots[n]);
+      code =
+          tsx_fail(error, TSR_AUTH, "the authorizer hides " TSX_ROWS_NAME ".%s, over which SQLite evaluates", slots[n]);
   for (uint32_t i = 0; i < table->column_count && code == TSR_OK; i++)
     if (query->select.used[i] && !compile_visible(statement, n++, table->columns[i].name))
       code = tsx_fail(error, TSR_AUTH, "the authorizer hides %s.%s: only a view gives NULL for it", table->name,
@@ -295,9 +298,9 @@ const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree) {
 /* Returns the name of a column as a view has it: that of a plain column is written as the table writes it. SQLite may have
  * appended a number to `name`. */
 static char *compile_spelled(const tsx_query *query, const tsx_item *item, const char *name) {
-  const char *own = item->tree->kind == TSX_EXPR_NAME && !item->name && item->tree->column >= 0
-                        ? query->table->columns[item->tree->column].name
-                        : "";
+  const tsx_expr *tree = tsx_expr_likely(item->tree);
+  const bool column = tree->kind == TSX_EXPR_NAME && !item->name && tree->column >= 0;
+  const char *own = column ? query->table->columns[tree->column].name : "";
   const size_t size = strlen(own);
   return sqlite3_strnicmp(own, name, (int)size) ? sqlite3_mprintf("%s", name)
                                                 : sqlite3_mprintf("%s%s", own, name + size);

@@ -76,7 +76,22 @@ static int lower_integer(lowering *l, const tsx_expr *tree, int64_t integer) {
   return lower_value(l, tree, &value);
 }
 
-typedef enum affinity_applied { APPLY_NONE, APPLY_NUMBER, APPLY_TEXT } affinity_applied;
+typedef enum affinity_applied { APPLY_NONE, APPLY_NUMBER, APPLY_UNSIGNED, APPLY_TEXT } affinity_applied;
+
+/* Reads text of digits as the number that it is in a comparison with UINT64. Returns false for other values. */
+static bool lower_unsigned(sqlite3_value *given, tsr_value *value) {
+  const char *text = sqlite3_value_type(given) == SQLITE_TEXT ? (const char *)sqlite3_value_text(given) : NULL;
+  const int size = text ? sqlite3_value_bytes(given) : 0;
+  uint64_t number = 0;
+  for (int i = 0; i < size; i++) {
+    const unsigned digit = (unsigned char)text[i] - '0';
+    if (digit > 9 || number > (UINT64_MAX - digit) / 10) return false;
+    number = 10 * number + digit;
+  }
+  *value = (tsr_value){.type = number > INT64_MAX ? TSR_VALUE_UNSIGNED : TSR_VALUE_INTEGER};
+  value->as.unsigned_integer = number;
+  return size > 0;
+}
 
 /* Makes a constant, after the affinity of the other side of a comparison has been applied to it. */
 static int lower_constant(lowering *l, const tsx_expr *tree, affinity_applied affinity) {
@@ -85,7 +100,9 @@ static int lower_constant(lowering *l, const tsx_expr *tree, affinity_applied af
   int code = tsx_query_constant(l->query, tree, &given, l->error);
   if (code < 0) return code;
   if (affinity == APPLY_NUMBER) (void)sqlite3_value_numeric_type(given);
-  if (affinity == APPLY_TEXT && sqlite3_value_type(given) != SQLITE_NULL) {
+  if (affinity == APPLY_UNSIGNED && lower_unsigned(given, &value)) {
+    code = TSR_OK;
+  } else if (affinity == APPLY_TEXT && sqlite3_value_type(given) != SQLITE_NULL) {
     const char *text = (const char *)sqlite3_value_text(given);
     value = (tsr_value){.type = TSR_VALUE_TEXT};
     value.as.text.size = (uint64_t)sqlite3_value_bytes(given);
@@ -176,6 +193,7 @@ static affinity_applied lower_affinity(const lowering *l, const tsx_expr *tree) 
     return APPLY_NUMBER;
   }
   if (tree->kind != TSX_EXPR_NAME) return APPLY_NONE;
+  if (l->query->table->columns[tree->column].description->datatype == TSR_UINT64) return APPLY_UNSIGNED;
   const char *declared = l->query->table->columns[tree->column].declared;
   return !strcmp(declared, "INTEGER") || !strcmp(declared, "REAL") ? APPLY_NUMBER
          : !strcmp(declared, "TEXT")                               ? APPLY_TEXT
@@ -400,6 +418,15 @@ static int lower_function(lowering *l, const tsx_expr *tree) {
   return lower_operands(l, tree->function->cells, tree);
 }
 
+/* x IS TRUE is (NOT NOT x) IS 1, and x IS FALSE is (NOT x) IS 1: neither is ever null. */
+static int lower_truth(lowering *l, const tsx_expr *tree) {
+  const bool is_true = *tree->operands[1]->begin == 'T' || *tree->operands[1]->begin == 't';
+  int node = lower_1(l, TSR_OP_NOT, tree, lower_tree(l, tree->operands[0]));
+  if (is_true) node = lower_1(l, TSR_OP_NOT, tree, node);
+  const int one = node < 0 ? node : lower_integer(l, tree, 1);
+  return lower_2(l, tree->negated ? TSR_OP_IS_NOT : TSR_OP_IS, tree, one < 0 ? one : node, one);
+}
+
 static int lower_binary(lowering *l, const tsx_expr *tree) {
   switch (tree->operation) {
   case TSR_OP_EQUAL:
@@ -410,7 +437,7 @@ static int lower_binary(lowering *l, const tsx_expr *tree) {
   case TSR_OP_GREATER_EQUAL:
   case TSR_OP_IS:
   case TSR_OP_IS_NOT: return lower_compare(l, tree->operation, tree, tree->operands[0], tree->operands[1]);
-  case TSR_OP_COUNT: return lower_refuse(l, tree, "IS TRUE and IS FALSE");
+  case TSR_OP_COUNT: return lower_truth(l, tree);
   default: return lower_operands(l, tree->operation, tree);
   }
 }

@@ -327,8 +327,8 @@ static tsx_expr *parse_unary(query_parser *p) {
   if (tree && at(p, "COLLATE")) {
     parse_advance(p);
     if (!at(p, "BINARY")) return parse_refuse(p, begin, p->token.text + p->token.size, "COLLATE");
-    parse_advance(p);
-    return parse_refuse(p, begin, p->last_end, "COLLATE BINARY is what there is: leave it out");
+    parse_advance(p); /* all texts are compared so */
+    if (tree->kind != TSX_EXPR_LITERAL) tree->end = p->last_end; /* GROUP BY 1 COLLATE BINARY: the first item */
   }
   if (tree && at(p, "->")) return parse_refuse(p, begin, p->token.text + 2, "JSON");
   return tree;
@@ -429,12 +429,13 @@ static tsx_expr *parse_is(query_parser *p, tsx_expr *left, const char *begin) {
     parse_advance(p);
     negated = !negated;
   }
-  const bool truth = at(p, "TRUE") || at(p, "FALSE"); /* IS TRUE tests the truth of its left side */
-  return parse_pair(p, TSX_EXPR_BINARY,
-                    truth     ? TSR_OP_COUNT
-                    : negated ? TSR_OP_IS_NOT
-                              : TSR_OP_IS,
-                    begin, left, parse_level(p, LEVEL_COMPARISON));
+  const bool truth = at(p, "TRUE") || at(p, "FALSE");
+  tsx_expr *right = parse_level(p, LEVEL_COMPARISON);
+  tsx_expr *tree = parse_pair(p, TSX_EXPR_BINARY, negated ? TSR_OP_IS_NOT : TSR_OP_IS, begin, left, right);
+  if (!tree || !truth || right->kind != TSX_EXPR_LITERAL) return tree;
+  tree->operation = TSR_OP_COUNT; /* IS TRUE tests the truth of its left side */
+  tree->negated = negated;
+  return tree;
 }
 
 static tsx_expr *parse_test(query_parser *p, tsx_expr *left, tsr_operation operation, const char *begin) {

@@ -216,21 +216,50 @@ static int check_condition(tsx_query *query, const tsx_lowered *lowered, tsr_val
                        "not evaluated over columns: ", "a text is no condition: compare it", error);
 }
 
+/* Makes a key of NUMBER one of REAL, and requests its least value, which has the type that the group's values have. */
+static int finish_number_key(tsx_asked *a, tsx_key_part *part, tsr_query_key *key, uint32_t *extra, tsr_error *error) {
+  tsx_arena *arena = &a->query->select.arena;
+  const uint32_t count = part->lowered.expression.count;
+  tsr_node *nodes = tsx_arena_take(arena, (count + 1) * sizeof *nodes);
+  uint32_t *operand = tsx_arena_take(arena, sizeof *operand);
+  if (!nodes || !operand) return tsx_out_of_memory(error);
+  if (a->aggregate_count + *extra == TSR_QUERY_AGGREGATES)
+    return tsx_fail(error, TSR_ERROR, "more than %u aggregates", TSR_QUERY_AGGREGATES);
+  for (uint32_t i = 0; i < count; i++) nodes[i] = part->lowered.expression.nodes[i];
+  *operand = count - 1;
+  nodes[count] = (tsr_node){.operation = TSR_OP_TO_REAL, .operands = operand, .operand_count = 1};
+  key->expression = (tsr_expression){.nodes = nodes, .count = count + 1};
+  part->least = a->aggregate_count + (*extra)++;
+  return TSR_OK;
+}
+
+/* Appends the least values of keys of NUMBER to the aggregates. */
+static void finish_least(const tsx_asked *a, tsr_query_aggregate *aggregates, uint32_t *count) {
+  for (uint32_t k = 0; k < a->query->select.group_count; k++) {
+    if (a->keys[k].least < 0) continue;
+    aggregates[(*count)++] = (tsr_query_aggregate){
+        .function = TSR_AGGREGATE_MIN, .has_argument = true, .argument = a->keys[k].lowered.expression};
+  }
+}
+
 static int finish_keys(tsx_asked *a, tsr_error *error) {
   const uint32_t count = a->query->select.group_count;
   tsr_query_key *keys = tsx_arena_take(&a->query->select.arena, (count + 1) * sizeof *keys);
   tsr_value_type type = TSR_VALUE_NULL;
+  uint32_t extra = 0;
   if (!keys) return tsx_out_of_memory(error);
   for (uint32_t k = 0; k < count; k++) {
     tsx_key_part *part = &a->keys[k];
-    const int code =
-        part->axis < 0 ? check_or_none(a->query, &part->lowered, &type, error) : number_key(a, part, error);
+    int code = part->axis < 0 ? check_or_none(a->query, &part->lowered, &type, error) : number_key(a, part, error);
     if (code < 0) return code;
+    part->least = -1;
     const tsx_expr *tree = a->query->select.group[k];
     if (part->axis < 0 && type == TSR_VALUE_OPAQUE)
       return tsx_expr_fail(&a->query->select, tree->begin, tree->end,
                            "not evaluated over columns: ", "a key of several values in a cell, or of bytes", error);
     keys[k].expression = part->lowered.expression;
+    if (part->axis < 0 && type == TSR_VALUE_NUMBER) code = finish_number_key(a, part, &keys[k], &extra, error);
+    if (code < 0) return code;
     if (part->axis < 0) continue;
     const tsx_axis *axis = &a->query->axes[part->axis];
     keys[k].field = a->query->table->columns[axis->column].field;
@@ -264,17 +293,18 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
                                           .argument = part->argument.expression,
                                           .filter = part->filter.expression,
                                           .percent = part->percent};
-    const bool real = part->argument_type == TSR_VALUE_REAL || part->argument_type == TSR_VALUE_NUMBER;
+    const bool number = part->argument_type == TSR_VALUE_NUMBER && function == TSR_AGGREGATE_SUM;
     const bool text = part->argument_type == TSR_VALUE_TEXT || part->argument_type == TSR_VALUE_INSTANT;
     if (part->argument_type == TSR_VALUE_OPAQUE && (function != TSR_AGGREGATE_COUNT || aggregates[i].distinct))
       return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end,
                            "not evaluated over columns: ", "of several values in a cell, or of bytes", error);
-    if ((aggregates[i].distinct && real) || (is_sum && text))
-      return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end,
-                           "not evaluated over columns: ", text ? "a sum of texts" : "DISTINCT of REAL", error);
+    if ((aggregates[i].distinct && number) || (is_sum && text))
+      return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end, "not evaluated over columns: ",
+                           text ? "a sum of texts" : "a sum DISTINCT of INTEGER and REAL", error);
   }
   a->request.aggregates = aggregates;
   a->request.aggregate_count = a->aggregate_count;
+  finish_least(a, aggregates, &a->request.aggregate_count);
   return TSR_OK;
 }
 

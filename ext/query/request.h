@@ -11,6 +11,9 @@ typedef struct tsx_key_part { /* a key of GROUP BY */
   uint64_t *places; /* [number_count]: a coordinate with the number */
   uint32_t number_count;
   tsx_lowered lowered;
+  /* >= 0: the key is a NUMBER. The engine makes groups of its values as REAL, and this aggregate is the least of them, an
+   * INTEGER or a REAL. */
+  int64_t least;
 } tsx_key_part;
 
 typedef struct tsx_aggregate_part {

@@ -111,11 +111,14 @@ static void run_shows_of(const tsx_run *run, run_source *source) {
   source->shows = tree ? run_values_of(run, tree) : NULL;
 }
 
-static void run_key(const tsx_run *run, uint32_t k, tsr_value *value) {
+static int run_key(const tsx_run *run, uint32_t k, tsr_value *value, tsr_error *error) {
   const tsx_key_part *part = &run->asked.keys[k];
+  if (part->least >= 0)
+    return tsr_query_aggregate_value(run->core, run->group - 1, (uint32_t)part->least, value, error);
   tsr_query_key_value(run->core, run->group - 1, k, value);
   if (part->axis >= 0 && (uint64_t)value->as.integer < part->number_count)
     *value = run->query->axes[part->axis].values[part->tree][part->places[value->as.integer]];
+  return TSR_OK;
 }
 
 static void run_cell(const tsx_run *run, uint32_t i, tsr_value *given) {
@@ -147,7 +150,7 @@ static void run_cell(const tsx_run *run, uint32_t i, tsr_value *given) {
 static int run_give(const tsx_run *run, const run_source *source, tsr_value *value, tsr_error *error) {
   value->type = TSR_VALUE_NULL;
   switch (source->kind) {
-  case SOURCE_KEY: run_key(run, source->number, value); return TSR_OK;
+  case SOURCE_KEY: return run_key(run, source->number, value, error);
   case SOURCE_AGGREGATE: return tsr_query_aggregate_value(run->core, run->group - 1, source->number, value, error);
   case SOURCE_COLUMN: run_cell(run, source->number, value); return TSR_OK;
   case SOURCE_NONE:

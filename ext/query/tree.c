@@ -62,6 +62,12 @@ int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, 
                   (unsigned long long)characters, *advice ? ": " : "", advice);
 }
 
+const tsx_expr *tsx_expr_likely(const tsx_expr *tree) {
+  while (tree->kind == TSX_EXPR_FUNCTION && (!strcmp(tree->name, "likely") || !strcmp(tree->name, "unlikely")))
+    tree = tree->operands[0];
+  return tree;
+}
+
 static bool same_name(const char *a, const char *b) { return a && b ? !sqlite3_stricmp(a, b) : a == b; }
 
 /* Literals are compared as they are written. */

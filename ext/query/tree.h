@@ -23,7 +23,7 @@ typedef enum tsx_expr_kind {
   TSX_EXPR_NAME, /* [table.]column */
   TSX_EXPR_JOINED, /* a NAME that is a column of a joined table */
   TSX_EXPR_UNARY, /* operation: NEGATE, PLUS, BIT_NOT, NOT, IS_NULL, NOT_NULL */
-  TSX_EXPR_BINARY, /* operation: arithmetic, comparisons, AND, OR, IS, IS_NOT */
+  TSX_EXPR_BINARY, /* operation: arithmetic, comparisons, AND, OR, IS, IS_NOT; COUNT: IS TRUE or IS FALSE */
   TSX_EXPR_CONCATENATE, /* || */
   TSX_EXPR_BETWEEN, /* value, low, high */
   TSX_EXPR_IN, /* value, members */
@@ -41,7 +41,7 @@ typedef enum tsx_expr_kind {
 typedef struct tsx_expr {
   tsx_expr_kind kind;
   tsr_operation operation;
-  bool negated; /* NOT BETWEEN, NOT IN, NOT LIKE */
+  bool negated; /* NOT BETWEEN, NOT IN, NOT LIKE, IS NOT TRUE */
   bool distinct, star; /* of aggregates: count(DISTINCT x), count(*) */
   const char *begin, *end; /* the words of the source, without blanks around them */
   char *name, *table; /* of columns as written, of functions in lower case */
@@ -123,6 +123,9 @@ int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, 
 
 /* Returns true if the trees are the same, but for blanks, comments and the case of names. */
 bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b);
+
+/* Returns what is within likely() and unlikely(), which a view names its columns by. */
+const tsx_expr *tsx_expr_likely(const tsx_expr *tree);
 
 /* Returns true if the tree is a column alone, of the table or of a joined one. */
 static inline bool tsx_expr_is_column(const tsx_expr *tree) {

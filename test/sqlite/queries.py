@@ -630,7 +630,7 @@ def test_planted_errors_are_found():
                 for kind in ("where", "limit", "order", "sum", "type", "value", "key"):
                     bad = plant(q, kind)
                     other = attempt(db, bad.text()) if bad else None
-                    if not bad or isinstance(other, Error) or other[0] == rows[0]:
+                    if not bad or isinstance(other, Error) or repr(other[0]) == repr(rows[0]):   # 1 and 1.0 differ
                         continue
                     planted[kind] = planted.get(kind, 0) + 1
                     found[kind] = found.get(kind, 0) + bool(Check(db, q, r, tally, bad).wrong())

@@ -225,6 +225,45 @@ def test_an_authorizer_that_ignores_the_select_gives_an_error():
     assert 3 < after < 39, after
 
 
+FORMS = [   # forms of the grammar that random texts have seldom
+    "SELECT coalesce(f, 1) AS k, count(*), typeof(coalesce(f, 1)) FROM u GROUP BY k HAVING k >= 1", "SELECT round(coalesce(f, 2)) * 2, count(*) FROM u GROUP BY coalesce(f, 2)", "SELECT DISTINCT ifnull(f, 2) FROM u",
+    "SELECT ifnull(f, 3) AS k, CASE WHEN a > 0 THEN f WHEN a < 0 THEN 5 END AS l, max(d), e FROM u GROUP BY k, l", "SELECT count(DISTINCT f), count(DISTINCT coalesce(f, 2)), sum(DISTINCT f), avg(DISTINCT f) FROM u", "SELECT a, count(DISTINCT d/4), total(DISTINCT coalesce(f, 2)) FROM u GROUP BY a",
+    "SELECT count(*) FROM u WHERE b = '18446744073709551615'", "SELECT count(*) FROM u WHERE b < '18446744073709551615'", "SELECT count(*) FROM u WHERE b IN (1, '18446744073709551615')", "SELECT count(*), min(b), max(b) FROM u WHERE b > '9223372036854775807'",
+    "SELECT count(*) FROM u WHERE (f > 1) IS TRUE", "SELECT count(*) FROM u WHERE (f > 1) IS NOT TRUE", "SELECT count(*) FROM u WHERE f IS NOT FALSE", "SELECT count(*) FROM u WHERE a IS FALSE OR a IS TRUE + 1", "SELECT f IS true, d IS NOT False, a IS TRUE = 1 FROM u", "SELECT sum(a IS TRUE), sum(f IS NOT TRUE) FROM u GROUP BY e IS TRUE",
+    "SELECT likely(N), d, unlikely(likely(N)), likely(n) + 1, likely(n) AS k FROM u", "SELECT e COLLATE BINARY, count(*) FROM u GROUP BY e COLLATE BINARY ORDER BY e COLLATE BINARY DESC", "SELECT n COLLATE BINARY FROM u ORDER BY 1 COLLATE BINARY LIMIT 4", "SELECT (n + 1) COLLATE BINARY AS k FROM u ORDER BY k COLLATE BINARY DESC LIMIT 4",
+    "SELECT e COLLATE BINARY = 'y', count(*) FROM u WHERE e COLLATE BINARY > 'w' AND 'a' COLLATE BINARY = 'a' GROUP BY 1 COLLATE BINARY"]
+
+
+def make_unusual(db):
+    db.query("CREATE VIRTUAL TABLE u USING tessera(d FLOAT64 DIMENSION(-10, 10, 5), a INT8, b UINT64, f FLOAT32, e TEXT ENUM('x', 'y', 'z'), n INT64, capacity=7)")
+    db.query("BEGIN")
+    for i in range(80):
+        db.query("INSERT INTO u VALUES(?, ?, ?, ?, ?, ?)", (i / 4 - 10, (1, -3, 7, None, 100, 0)[i % 6], (1, 2, None, "18446744073709551615", "9223372036854775808")[i % 5], (1.5, 0.25, None, 1e30, -8.0)[i * 7 % 11 % 5], ("x", "y", "z", None)[i % 4], i))
+    db.query("COMMIT")
+
+
+def test_forms_of_the_grammar_that_random_texts_have_seldom():
+    if absent():
+        return
+    db = opened()
+    make_unusual(db)
+    for text in FORMS:
+        db.query(f"CREATE TEMP VIEW v AS {text}")
+        db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+        shown = (lambda rows: list(map(repr, rows))) if "ORDER" in text else (lambda rows: sorted(map(repr, rows)))
+        same(shown(db.query("SELECT * FROM q")), shown(db.query("SELECT * FROM v")), text)
+        same([r[1] for r in db.query("PRAGMA table_info(q)")], [r[1] for r in db.query("PRAGMA table_info(v)")], f"columns: {text}")
+        db.query("DROP TABLE temp.q")
+        db.query("DROP VIEW temp.v")
+    middle = lambda values: (sorted(values)[(len(values) - 1) // 2] + sorted(values)[len(values) // 2]) / 2
+    for x, condition in [("a", "1"), ("f", "1"), ("n / 5", "1"), ("coalesce(f, 3)", "a > 0"), ("d / 7", "n > 3"), ("e IS NULL", "1"), ("b", "b < '7'")]:   # SQLite has no median everywhere
+        values = [v for v, in db.query(f"SELECT DISTINCT {x} FROM u WHERE {condition}") if v is not None]
+        db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT median(DISTINCT {x}), percentile(DISTINCT {x}, 100), count(DISTINCT {x}) FROM u WHERE {condition})")
+        same(db.query("SELECT * FROM q"), [(middle(values), float(max(values)), len(values))], x)
+        db.query("DROP TABLE temp.q")
+    db.close()
+
+
 def test_differences_from_a_view_are_those_of_the_manual():
     """What the random texts leave out, or count as expected."""
     if absent():

@@ -352,6 +352,9 @@ class Writer:
             word, strength = self.pick(("AND", AND), ("OR", OR))
             a, b = self.truth(depth - 1), self.truth(depth - 1)
             return Expr(f"{self.wrap(a, strength)} {self.pick(word, word.lower())} {self.wrap(b, strength + 1)}", INT, strength, 0, 1, risky=a.risky or b.risky)
+        if self.chance(0.06):
+            a = self.pick(self.truth, self.number)(depth - 1) if depth > 0 else self.number(0)
+            return Expr(f"{self.wrap(a, EQUAL + 1)} IS {self.pick('', 'NOT ')}{self.pick('TRUE', 'FALSE', 'true')}", INT, EQUAL, 0, 1, risky=a.risky)
         choice = self.r.randrange(12)
         if choice < 4:
             a, b = self.number(depth - 1), self.number(0)
@@ -398,7 +401,7 @@ class Writer:
     def text_condition(self):
         columns = [c for c in self.of(TEXT)]
         column = self.r.choice(columns)
-        x = self.name(column)
+        x = self.name(column) + (" COLLATE BINARY" if self.chance(0.08) else "")
         choice = self.r.randrange(6)
         if choice == 0:
             return Expr(f"{x} {self.pick('', 'NOT ')}LIKE {self.pick(quoted('%a%'), quoted('_'), quoted('B%'), quoted('é%'), quoted('10'), quoted('%'))}", INT, EQUAL, 0, 1)
@@ -438,7 +441,9 @@ class Writer:
             width = self.pick("5", "10.0", "2.5")
             reals = self.of(REAL)
             return Expr(f"floor({self.name(self.r.choice(reals))}/{width})*{width}", REAL, PRODUCT)
-        if choice < 0.93:
+        if choice < 0.89:
+            return self.mixed("-7")
+        if choice < 0.94:
             e = self.whole(2)
         else:
             e = self.pick(self.float, self.words, self.truth)(2)
@@ -451,10 +456,10 @@ class Writer:
         q.risky |= e.risky
         return f" FILTER (WHERE {e.sql})"
 
-    def mixed(self):
+    def mixed(self, *literals):
         """Returns a CASE with REAL in one branch and an INTEGER literal in another, which depends on an attribute."""
         c = self.truth(1)
-        return Expr(f"CASE WHEN {c.sql} THEN {self.name(self.r.choice(self.of(REAL)))} {self.pick('', '+ 0.5', '* 2')} ELSE {self.pick('0', '1', '-7')} END", "number", risky=c.risky)
+        return Expr(f"CASE WHEN {c.sql} THEN {self.name(self.r.choice(self.of(REAL)))} {self.pick('', '+ 0.5', '* 2')} ELSE {self.pick(*(literals or ('0', '1', '-7')))} END", "number", risky=c.risky)
 
     def aggregate(self, q):
         where = self.filter(q)
@@ -464,7 +469,7 @@ class Writer:
         if choice == 1:
             return Item(f"count({self.name(self.r.choice(self.columns))}){where}", kind=INT)
         if choice == 2:
-            e = self.pick(self.whole, self.words)(1) if self.chance(0.6) else self.known_of(self.pick(INT, TEXT)) or self.whole(1)
+            e = self.pick(self.whole, self.words, self.float)(1) if self.chance(0.6) else self.known_of(self.pick(INT, TEXT)) or self.whole(1)
             q.risky |= e.risky
             return Item(f"count(DISTINCT {e.sql}){where}", kind=INT)
         if choice == 3:
