@@ -610,8 +610,10 @@ TSR_API void tsr_partitions_close(tsr_partitions *partitions);
  *  - values_per_cell: TSR_VARIABLE for strings and other fields of variable length.
  *  - max_chunk_size of a pipeline: 0 = 65,536, unless `uncut` is set.
  *  - fill: NULL = the datatype's default; null if the attribute is nullable.
+ *  - labels: name, dimension and `array`, the schema of the label's array: dense, with one dimension that has the domain
+ *    of the labelled one, and one attribute with a data_order.
  *  - is_dimension, cell_size, name, time, and the files of enumerations need not be set.
- * The schema of an open array can be passed as it is, to make an array like it. */
+ * The schema of an open array without labels can be passed as it is, to make an array like it. */
 
 /* Checks whether tsr_array_create would accept a schema. If not, it fails with TSR_CONSTRAINT, TSR_RANGE or
  * TSR_UNSUPPORTED, and the message names the field and the rule. */

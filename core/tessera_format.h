@@ -157,12 +157,20 @@ typedef struct tsr_field {
   char *enumeration; /* name of the attribute's enumeration; NULL if the attribute has none */
 } tsr_field;
 
+struct tsr_schema;
 typedef struct tsr_label { /* a dimension label; the array that stores the label's values is not opened */
   char *name;
   uint32_t dimension; /* number of the dimension that the label belongs to */
   char *uri; /* where the label's array lies */
   bool relative; /* `uri` is relative to the array's directory */
   tsr_datatype datatype;
+  char *attribute; /* name of the attribute of the label's array that has the values */
+  uint8_t data_order; /* of the values, as of a tsr_field */
+  uint32_t values_per_cell;
+  bool external; /* the labelled array did not make the label's array */
+  /* in the schema of a new array: the schema of the label's array, which is made with the new one in __labels; its one
+   * attribute has the values. NULL in schemas that were read. */
+  const struct tsr_schema *array;
 } tsr_label;
 
 /* A closed interval on one dimension. String dimensions use the `text` and `size` fields; all others use `low` and

@@ -164,22 +164,28 @@ int tsr_array_open(tsr_environment *environment, const char *path, const tsr_arr
   return rc;
 }
 
+int tsr__store_open_below(tsr_environment *environment, const char *path, const char *below, tsr_buffer *full,
+                          tsr_store **store, tsr_error *error) {
+  const tsr_scheme *scheme = tsr__environment_scheme(environment, path);
+  char *directory = NULL;
+  if (!*below || !tsr__store_path_valid(below))
+    return tsr__fail(error, TSR_PERM, "array %s: '%s' is not a path within the array", path, below);
+  TSR_TRY(tsr__buffer_printf(full, error, "%s/%s%c", path, below, 0));
+  if (scheme)
+    return tsr__store_host_open(&environment->memory, scheme->host, scheme->argument, path, below, store, error);
+  int rc = tsr__path_open(environment, "array", (const char *)full->data, &directory, store, error);
+  tsr__free(directory);
+  return rc;
+}
+
 int tsr__array_open_below(const tsr_array *array, const char *below, tsr_array **out, tsr_error *error) {
   tsr_environment *environment = array->environment;
   const tsr_array_options options = {.key = tsr__array_key(array), .threads = array->threads};
-  const tsr_scheme *scheme = tsr__environment_scheme(environment, array->path);
   tsr_buffer full = {.memory = &environment->memory};
-  char *path = NULL;
   tsr_store *store;
-  if (!*below || !tsr__store_path_valid(below))
-    return tsr__fail(error, TSR_PERM, "array %s: '%s' is not a path within the array", array->path, below);
-  int rc = tsr__buffer_printf(&full, error, "%s/%s%c", array->path, below, 0);
-  if (rc >= 0 && scheme)
-    rc = tsr__store_host_open(&environment->memory, scheme->host, scheme->argument, array->path, below, &store, error);
-  else if (rc >= 0) rc = tsr__path_open(environment, "array", (const char *)full.data, &path, &store, error);
+  int rc = tsr__store_open_below(environment, array->path, below, &full, &store, error);
   if (rc >= 0) rc = tsr__array_open_store(environment, store, (const char *)full.data, &options, out, error);
   tsr__buffer_release(&full);
-  tsr__free(path);
   return rc;
 }
 

@@ -116,6 +116,11 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
  * this process has changed nothing since. */
 bool tsr__array_just_opened(const tsr_array *array, uint64_t moment);
 
+/* Opens the store of a directory below an array at `path`, and sets `full`, which is empty before, to that directory's
+ * path with a NUL. TSR_PERM: `below` is not a path within the array. */
+int tsr__store_open_below(tsr_environment *environment, const char *path, const char *below, tsr_buffer *full,
+                          tsr_store **store, tsr_error *error);
+
 /* Opens the array in a directory below an open array, with that array's key: a dimension label's. `below` is the
  * directory's path within the array. The caller closes *out by tsr_array_close. */
 int tsr__array_open_below(const tsr_array *array, const char *below, tsr_array **out, tsr_error *error);

@@ -58,6 +58,30 @@ static int complete_fill(tsr_field *field, tsr_arena *arena, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Sets what the schema of a label's array says about the label. */
+static int complete_labels(tsr_schema *made, tsr_arena *arena, tsr_error *error) {
+  tsr_label *labels;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, made->label_count, &labels, error));
+  if (made->label_count) memcpy(labels, made->labels, made->label_count * sizeof *labels);
+  made->labels = labels;
+  for (uint32_t i = 0; i < made->label_count; i++) {
+    tsr_label *label = &labels[i];
+    char uri[sizeof TSR_DIR_LABELS + 16];
+    if (!label->name) return tsr__fail(error, TSR_CONSTRAINT, "label %u has no name", i);
+    if (!label->array || label->array->dimension_count + label->array->attribute_count == 0) continue;
+    const tsr_field *values = &label->array->fields[label->array->dimension_count];
+    snprintf(uri, sizeof uri, TSR_DIR_LABELS "/l%u", i);
+    TSR_TRY(TSR_ARENA_COPY(arena, uri, strlen(uri), &label->uri, error));
+    label->relative = true;
+    label->external = false;
+    label->datatype = values->datatype;
+    label->values_per_cell = values->values_per_cell;
+    label->data_order = values->data_order;
+    label->attribute = values->name;
+  }
+  return TSR_OK;
+}
+
 int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *schema, tsr_error *error) {
   tsr_schema made = *given;
   uint64_t count = (uint64_t)made.dimension_count + made.attribute_count;
@@ -77,6 +101,7 @@ int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *
   TSR_TRY(TSR_ARENA_ARRAY(arena, made.enumeration_count, &room, error));
   if (made.enumeration_count) memcpy(room, given->enumerations, made.enumeration_count * sizeof(tsr_enumeration));
   made.enumerations = room;
+  TSR_TRY(complete_labels(&made, arena, error));
   if (!made.version) made.version = TSR_FORMAT_WRITE_MAX;
   if (made.dense && !made.capacity) made.capacity = 10000; /* TileDB's default; stored, but without meaning if dense */
   complete_pipeline(&made.coords_filters);
@@ -323,6 +348,24 @@ static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
   tsr__listing_release(&entries);
 }
 
+#define LABELS_DEPTH_MAX 8 /* directories in __labels, each in the one before */
+
+/* Removes the files and directories of a directory, at any depth. */
+static void remove_labels(tsr_creation *c, const char *directory, unsigned depth, int *code, tsr_error *error) {
+  tsr_listing entries = {0};
+  tsr_buffer path = {.memory = &c->memory};
+  if (depth == 0 || tsr__store_list(c->store, directory, &entries, NULL) < 0) return;
+  for (uint64_t i = 0; i < entries.count; i++) {
+    path.size = 0;
+    if (tsr__buffer_printf(&path, error, "%s/%s%c", directory, entries.entries[i].name, 0) < 0) break;
+    if (entries.entries[i].kind == TSR_ENTRY_DIRECTORY)
+      remove_labels(c, (const char *)path.data, depth - 1, code, error);
+    array_create_remove_path(c, (const char *)path.data, code, error);
+  }
+  tsr__listing_release(&entries);
+  tsr__buffer_release(&path);
+}
+
 int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_creation *c = creation;
@@ -332,6 +375,7 @@ int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   tsr__pending_path(c->schema.name, pending);
   pending_paths(c, file, enumerations);
   if (c->made_root) remove_cells(c, &rc, error);
+  if (c->made_root && c->schema.label_count) remove_labels(c, TSR_DIR_LABELS, LABELS_DEPTH_MAX, &rc, error);
   array_create_remove_path(c, file, &rc, error);
   tsr_buffer path = {.memory = &c->memory};
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++)
@@ -389,11 +433,41 @@ static int array_create_prepare(tsr_creation *c, const tsr_schema *schema, const
   TSR_TRY(tsr__schema_complete(schema, &c->arena, &c->schema, error));
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++) c->schema.enumerations[i].file = NULL;
   TSR_TRY(tsr__schema_check(&c->schema, &c->memory, error));
+  for (uint32_t i = 0; i < c->schema.label_count; i++)
+    if (!c->schema.labels[i].array)
+      return tsr__fail(error, TSR_UNSUPPORTED, "label '%s': the schema of its array is not given",
+                       c->schema.labels[i].name);
   TSR_TRY(name_schema(c, time, error));
   if (tsr__path_is_directory(c->environment, c->path)) c->missing_parents = walk_parents(c, UINT32_MAX, false);
   int rc = tsr__store_make_directory(c->store, "", error);
   c->made_root = rc >= 0;
   return rc == TSR_EXISTS ? tsr__creation_in_the_way(c->store, error) : rc;
+}
+
+static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, const tsr_schema *schema,
+                         const tsr_create_options *options, tsr_creation **creation, tsr_error *error);
+
+/* Makes the array of a label and publishes it: nobody opens it before the labelled array is published. */
+static int create_label(tsr_creation *c, const tsr_label *label, const tsr_create_options *options, tsr_error *error) {
+  tsr_create_options own_options = *options;
+  tsr_schema own = *label->array;
+  tsr_buffer path = {.memory = &c->memory};
+  tsr_creation *creation = NULL;
+  tsr_store *store;
+  own_options.owner = NULL;
+  own.version = c->schema.version;
+  int rc = tsr__store_open_below(c->environment, c->path, label->uri, &path, &store, error);
+  if (rc >= 0) rc = open_creation(c->environment, store, (const char *)path.data, &own, &own_options, &creation, error);
+  if (rc >= 0) rc = tsr_creation_publish(creation, error);
+  if (rc < 0) tsr__wrap(error, "label '%s'", label->name);
+  tsr_creation_close(creation);
+  tsr__buffer_release(&path);
+  return rc;
+}
+
+static int create_labels(tsr_creation *c, const tsr_create_options *options, tsr_error *error) {
+  for (uint32_t i = 0; i < c->schema.label_count; i++) TSR_TRY(create_label(c, &c->schema.labels[i], options, error));
+  return c->schema.label_count && c->durable ? tsr__store_sync_directory(c->store, TSR_DIR_LABELS, error) : TSR_OK;
 }
 
 static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, const tsr_schema *schema,
@@ -421,6 +495,7 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
   if (rc >= 0) rc = array_create_prepare(c, schema, options, error);
   if (rc >= 0) {
     rc = array_create_write_all(c, options->key, error);
+    if (rc >= 0) rc = create_labels(c, options, error);
     if (rc < 0) (void)tsr_creation_abandon(c, NULL);
   }
   if (rc < 0) {

@@ -289,21 +289,18 @@ static int read_labels(schema_decoder *d) {
   TSR_TRY(TSR_ARENA_ARRAY(d->arena, s->label_count, &s->labels, d->error));
   for (uint32_t i = 0; i < s->label_count; i++) {
     tsr_label *label = s->labels + i;
-    char *attribute;
-    uint8_t order;
-    bool external;
     label->dimension = tsr__input_u32(d->in);
     TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "a dimension label's name", &label->name));
     TSR_TRY(schema_read_flag(d, "a dimension label's 'relative'", &label->relative));
     TSR_TRY(schema_read_text(d, tsr__input_u64(d->in), "a dimension label's URI", &label->uri));
-    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "a dimension label's attribute", &attribute));
-    TSR_TRY(read_choice(d, 2, "a dimension label's order", &order));
+    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "a dimension label's attribute", &label->attribute));
+    TSR_TRY(read_choice(d, 2, "a dimension label's order", &label->data_order));
     TSR_TRY(read_datatype(d, &label->datatype));
-    uint32_t values = tsr__input_u32(d->in);
-    TSR_TRY(schema_read_flag(d, "a dimension label's 'external'", &external));
-    if (!values || label->dimension >= s->dimension_count)
+    label->values_per_cell = tsr__input_u32(d->in);
+    TSR_TRY(schema_read_flag(d, "a dimension label's 'external'", &label->external));
+    if (!label->values_per_cell || label->dimension >= s->dimension_count)
       return tsr__fail(d->error, TSR_CORRUPT, "label '%s' is on dimension %u of %u, with %u values per cell",
-                       label->name, label->dimension, s->dimension_count, values);
+                       label->name, label->dimension, s->dimension_count, label->values_per_cell);
   }
   return TSR_OK;
 }

@@ -336,9 +336,7 @@ static int check_kind(const tsr_schema *schema, tsr_error *error) {
   if (!layout_is_created(schema->version) || schema->version > TSR_FORMAT_WRITE_MAX)
     return tsr__fail(error, TSR_UNSUPPORTED, "arrays are created in format version 3 and 12 to %d, not %u",
                      TSR_FORMAT_WRITE_MAX, schema->version);
-  if (schema->key_value || schema->label_count)
-    return tsr__fail(error, TSR_UNSUPPORTED, "%s are not created",
-                     schema->key_value ? "key-value stores" : "dimension labels");
+  if (schema->key_value) return tsr__fail(error, TSR_UNSUPPORTED, "key-value stores are not created");
   if (!schema->dimension_count) return tsr__fail(error, TSR_CONSTRAINT, "an array needs a dimension");
   if (schema->dimension_count > TSR_MAX_DIMENSIONS)
     return tsr__fail(error, TSR_UNSUPPORTED, "%u dimensions are more than %d", schema->dimension_count,
@@ -386,6 +384,43 @@ static int schema_rules_check_fields(const tsr_schema *schema, tsr_error *error)
   return TSR_OK;
 }
 
+/* ---- Dimension labels -------------------------------------------------------------------------------------------- */
+
+/* Checks the schema of a label's array against the dimension that the label belongs to. */
+static int check_label_schema(const tsr_schema *schema, const tsr_label *label, tsr_error *error) {
+  const tsr_schema *own = label->array;
+  const tsr_field *of = &schema->fields[label->dimension];
+  if (!own->dense || own->dimension_count != 1 || own->attribute_count != 1 || own->label_count)
+    return tsr__fail(error, TSR_CONSTRAINT, "its array must be dense with one dimension and one attribute");
+  const uint64_t size = tsr_datatype_size(of->datatype);
+  if (own->fields->datatype != of->datatype || memcmp(own->fields->low, of->low, size) != 0 ||
+      memcmp(own->fields->high, of->high, size) != 0)
+    return tsr__fail(error, TSR_CONSTRAINT, "its array must have the domain of dimension '%s'", of->name);
+  if (!own->fields[1].data_order) return tsr__fail(error, TSR_UNSUPPORTED, "its values have no order");
+  return TSR_OK;
+}
+
+static int check_label(const tsr_schema *schema, uint32_t number, tsr_error *error) {
+  const tsr_label *label = &schema->labels[number];
+  if (!*label->name) return tsr__fail(error, TSR_CONSTRAINT, "it has no name");
+  if (label->dimension >= schema->dimension_count)
+    return tsr__fail(error, TSR_CONSTRAINT, "there is no dimension %u", label->dimension);
+  for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count; i++)
+    if (!strcmp(schema->fields[i].name, label->name))
+      return tsr__fail(error, TSR_CONSTRAINT, "a dimension or attribute has this name, too");
+  for (uint32_t i = 0; i < number; i++)
+    if (!strcmp(schema->labels[i].name, label->name))
+      return tsr__fail(error, TSR_CONSTRAINT, "another label has this name, too");
+  return label->array ? check_label_schema(schema, label, error) : TSR_OK;
+}
+
+static int schema_rules_check_labels(const tsr_schema *schema, tsr_error *error) {
+  if (schema->label_count) TSR_TRY(needs(schema, TSR_SINCE_LABELS, "dimension labels", error));
+  for (uint32_t i = 0; i < schema->label_count; i++)
+    if (check_label(schema, i, error) < 0) return tsr__wrap(error, "label '%s'", schema->labels[i].name);
+  return TSR_OK;
+}
+
 int tsr__schema_check(const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
   TSR_TRY(check_kind(schema, error));
   TSR_TRY(schema_rules_check_names(schema, memory, error));
@@ -396,6 +431,7 @@ int tsr__schema_check(const tsr_schema *schema, tsr_memory *memory, tsr_error *e
   }
   if (schema->current_domain) TSR_TRY(needs(schema, TSR_SINCE_CURRENT_DOMAIN, "current domains", error));
   TSR_TRY(schema_rules_check_fields(schema, error));
+  TSR_TRY(schema_rules_check_labels(schema, error));
   const tsr_pipeline *lists[] = {&schema->coords_filters, &schema->offsets_filters, &schema->validity_filters};
   static const char *const names[] = {"filters of coordinates", "filters of offsets", "filters of validity"};
   static const tsr_datatype datatypes[] = {TSR_UINT64, TSR_UINT64, TSR_UINT8};

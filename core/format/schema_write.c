@@ -60,6 +60,25 @@ static int schema_write_write_enumerations(const tsr_schema *schema, tsr_buffer 
   return TSR_OK;
 }
 
+static int write_label(const tsr_label *label, tsr_buffer *out, tsr_error *error) {
+  TSR_TRY(tsr__buffer_append_u32(out, label->dimension, error));
+  TSR_TRY(schema_write_write_text(out, label->name, error));
+  TSR_TRY(tsr__buffer_append_u8(out, label->relative, error));
+  TSR_TRY(tsr__buffer_append_u64(out, strlen(label->uri), error));
+  TSR_TRY(tsr__buffer_append(out, label->uri, strlen(label->uri), error));
+  TSR_TRY(schema_write_write_text(out, label->attribute, error));
+  TSR_TRY(tsr__buffer_append_u8(out, label->data_order, error));
+  TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)label->datatype, error));
+  TSR_TRY(tsr__buffer_append_u32(out, label->values_per_cell, error));
+  return tsr__buffer_append_u8(out, label->external, error);
+}
+
+static int write_labels(const tsr_schema *schema, tsr_buffer *out, tsr_error *error) {
+  TSR_TRY(tsr__buffer_append_u32(out, schema->label_count, error));
+  for (uint32_t i = 0; i < schema->label_count; i++) TSR_TRY(write_label(&schema->labels[i], out, error));
+  return TSR_OK;
+}
+
 static int write_current_domain(const tsr_schema *schema, tsr_buffer *out, tsr_error *error) {
   TSR_TRY(tsr__buffer_append_u32(out, 0, error));
   TSR_TRY(tsr__buffer_append_u8(out, !schema->current_domain, error));
@@ -100,9 +119,7 @@ static int schema_write_write_schema(const tsr_schema *schema, tsr_buffer *out, 
   TSR_TRY(tsr__buffer_append_u32(out, schema->attribute_count, error));
   for (uint32_t i = 0; i < schema->attribute_count; i++)
     TSR_TRY(write_attribute(&schema->fields[schema->dimension_count + i], version, out, error));
-  if (schema->label_count)
-    return tsr__fail(error, TSR_UNSUPPORTED, "dimension labels ('%s') cannot be written", schema->labels[0].name);
-  if (layout_has_labels(version)) TSR_TRY(tsr__buffer_append_u32(out, 0, error));
+  if (layout_has_labels(version)) TSR_TRY(write_labels(schema, out, error));
   if (layout_has_enumerations(version)) TSR_TRY(schema_write_write_enumerations(schema, out, error));
   return layout_has_current_domain(version) ? write_current_domain(schema, out, error) : TSR_OK;
 }

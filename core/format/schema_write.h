@@ -5,7 +5,7 @@
 #include "base/memory.h"
 
 /* Appends the content of the schema's generic tile, in the schema's format version. The schema must have been decoded
- * or have passed tsr__schema_check. Returns TSR_UNSUPPORTED for dimension labels. On an error `out` is unchanged. */
+ * or have passed tsr__schema_check. On an error `out` is unchanged. */
 int tsr__schema_encode(const tsr_schema *schema, tsr_buffer *out, tsr_error *error);
 
 #endif

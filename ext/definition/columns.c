@@ -5,6 +5,7 @@
  *   type     WORD | VARCHAR(n) | TEXT(n), then [n] or [] for several values in a cell
  *   clause   DIMENSION [(low, high [, extent])] | CURRENT(low, high) | NOT NULL | NULL | DEFAULT literal
  *            | FILTERS(filters) | ENUM(literal, ...) [ORDERED]                     in any order, each once
+ *            | LABEL name type [INCREASING | DECREASING] [FILTERS(filters)]        any number of them
  *   filters  [chunk(bytes),] none | filter [(argument, ...)], ...
  *   literal  [+|-] number | 'text' | x'bytes' | NULL | TRUE | FALSE
  *
@@ -338,7 +339,7 @@ static int fail_lacking(tsx_parser *p) {
   static const char *const lacking[] = {"UNIQUE", "CHECK", "REFERENCES", "COLLATE", "GENERATED", "AS", "AUTOINCREMENT"};
   for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
     if (tsx_token_is(&p->in.token, lacking[i])) return tsx_parser_fail(p, TSR_ERROR, "arrays have no %s", lacking[i]);
-  return tsx_parser_unexpected(p, "DIMENSION, CURRENT, NOT NULL, DEFAULT, FILTERS, ENUM, a comma or the end");
+  return tsx_parser_unexpected(p, "DIMENSION, CURRENT, NOT NULL, DEFAULT, FILTERS, ENUM, LABEL, a comma or the end");
 }
 
 static int parse_type(tsx_parser *p, tsx_column_text *c) {
@@ -392,6 +393,30 @@ static int parse_labels(tsx_parser *p, tsx_column_text *c) {
   return tsx_parser_expect(p, ")");
 }
 
+static int parse_filters(tsx_parser *p, tsx_column_text *c) {
+  c->has_filters = true;
+  int code = tsx_parser_expect(p, "(");
+  if (code == TSR_OK) code = tsx_filters_parse(p, &c->filters);
+  return code < 0 ? code : tsx_parser_expect(p, ")");
+}
+
+/* Parses a dimension label behind the word LABEL. */
+static int parse_label(tsx_parser *p, tsx_column_text *c) {
+  const tsx_token *t = &p->in.token;
+  uint64_t size;
+  while (c->label) c = c->label;
+  if (t->kind != TSX_TOKEN_WORD && t->kind != TSX_TOKEN_NAME) return tsx_parser_unexpected(p, "a label's name");
+  tsx_column_text *label = c->label = tsx_parser_alloc(p, sizeof *label);
+  if (!label) return TSR_NOMEM;
+  if (!(label->name = columns_copy_token(p, &size))) return p->error->code;
+  tsx_tokens_next(&p->in);
+  int code = parse_type(p, label);
+  if (code == TSR_OK && tsx_token_is(t, "UNORDERED"))
+    return tsx_parser_fail(p, TSR_UNSUPPORTED, "label %.100s: labels without an order are not supported", label->name);
+  if (code == TSR_OK && !tsx_parser_accept(p, "INCREASING")) label->falls = tsx_parser_accept(p, "DECREASING");
+  return code == TSR_OK && tsx_parser_accept(p, "FILTERS") ? parse_filters(p, label) : code;
+}
+
 static int fail_twice(tsx_parser *p, const char *word) {
   return tsx_parser_fail(p, TSR_ERROR, "%s is given twice", word);
 }
@@ -422,11 +447,9 @@ static int parse_clause(tsx_parser *p, tsx_column_text *c) {
   }
   if (tsx_parser_accept(p, "FILTERS")) {
     if (c->has_filters) return fail_twice(p, "FILTERS");
-    c->has_filters = true;
-    code = tsx_parser_expect(p, "(");
-    if (code == TSR_OK) code = tsx_filters_parse(p, &c->filters);
-    return code < 0 ? code : tsx_parser_expect(p, ")");
+    return parse_filters(p, c);
   }
+  if (tsx_parser_accept(p, "LABEL")) return parse_label(p, c);
   if (tsx_parser_accept(p, "ENUM")) {
     if (c->has_enum) return fail_twice(p, "ENUM");
     c->has_enum = true;

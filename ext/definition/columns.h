@@ -36,6 +36,8 @@ typedef struct tsx_column_text { /* one column definition */
   tsr_pipeline filters;
   tsx_literal *labels;
   uint64_t label_count;
+  struct tsx_column_text *label; /* the dimension's first label, or the next one of the same dimension; or NULL */
+  bool falls; /* a label: DECREASING */
 } tsx_column_text;
 
 /* Each of these returns the code of an error whose message begins with noun and name.

@@ -436,6 +436,82 @@ static int set_fields(tsx_parser *p, const tsx_column_text *columns, uint32_t co
   return TSR_OK;
 }
 
+/* Sets the schema of a label's array: TileDB calls its dimension "index", and its attribute "label". */
+static int set_label_array(tsx_parser *p, const tsx_column_text *c, const tsr_schema *schema, const tsr_field *of,
+                           tsr_schema *array) {
+  tsr_field *fields = tsx_parser_alloc(p, 2 * sizeof *fields);
+  if (!fields) return TSR_NOMEM;
+  *array = (tsr_schema){.version = schema->version,
+                        .dense = true,
+                        .tile_order = TSR_ORDER_ROW,
+                        .cell_order = TSR_ORDER_ROW,
+                        .capacity = CAPACITY_DEFAULT,
+                        .coords_filters = schema->coords_filters,
+                        .offsets_filters = schema->offsets_filters,
+                        .validity_filters = schema->validity_filters,
+                        .dimension_count = 1,
+                        .attribute_count = 1,
+                        .fields = fields};
+  fields[0] = *of;
+  fields[0].name = "index";
+  tsr_field *values = &fields[1];
+  values->name = "label";
+  values->datatype = c->datatype == TSR_UTF8 ? TSR_ASCII : c->datatype; /* as dimensions of strings */
+  values->values_per_cell = c->values_per_cell;
+  values->cell_size =
+      c->values_per_cell == TSR_VARIABLE ? 0 : (uint64_t)c->values_per_cell * tsr_datatype_size(values->datatype);
+  values->data_order = c->falls ? 2 : 1;
+  values->filters = c->filters;
+  return c->has_filters ? TSR_OK : default_filters(p, TSR_FILTER_ZSTD, &values->filters);
+}
+
+static int set_label(tsx_parser *p, const tsx_column_text *c, tsr_schema *schema, uint32_t dimension) {
+  const tsr_field *of = &schema->fields[dimension];
+  const tsr_kind kind = tsr_datatype_kind(c->datatype);
+  p->noun = "label";
+  p->name = c->name;
+  if (!of->has_extent || tsr_datatype_kind(of->datatype) == TSR_KIND_FLOAT)
+    return tsx_parser_fail(p, TSR_CONSTRAINT, "a labelled dimension has integers or datetimes, and a tile extent");
+  if (kind == TSR_KIND_BOOLEAN || kind == TSR_KIND_BYTES ||
+      (kind == TSR_KIND_TEXT && c->datatype != TSR_UTF8 && c->datatype != TSR_ASCII))
+    return tsx_parser_fail(p, TSR_CONSTRAINT, "%s cannot be a label's datatype", tsr_datatype_name(c->datatype));
+  if (c->values_per_cell != (kind == TSR_KIND_TEXT ? TSR_VARIABLE : 1))
+    return tsx_parser_fail(p, TSR_CONSTRAINT, "a label has one value at each coordinate");
+  tsr_schema *array = tsx_parser_alloc(p, sizeof *array);
+  if (!array) return TSR_NOMEM;
+  schema->labels[schema->label_count++] = (tsr_label){.name = c->name, .dimension = dimension, .array = array};
+  return set_label_array(p, c, schema, of, array);
+}
+
+static int check_label_name(tsx_parser *p, const tsx_column_text *label, const tsr_schema *schema) {
+  bool taken = false;
+  for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count; i++)
+    taken |= !sqlite3_stricmp(schema->fields[i].name, label->name);
+  for (uint32_t i = 0; i < schema->label_count; i++) taken |= !sqlite3_stricmp(schema->labels[i].name, label->name);
+  return taken ? tsx_fail(p->error, TSR_ERROR, "two columns are named %.100s", label->name) : TSR_OK;
+}
+
+/* Sets the labels of all dimensions, in the order of their definitions. */
+static int set_labels(tsx_parser *p, const tsx_column_text *columns, uint32_t count, tsr_schema *schema) {
+  uint64_t labels = 0;
+  uint32_t dimension = 0;
+  for (uint32_t i = 0; i < count; i++)
+    for (const tsx_column_text *label = columns[i].label; label; label = label->label) labels++;
+  if (labels == 0) return TSR_OK;
+  if (!(schema->labels = tsx_parser_alloc(p, labels * sizeof *schema->labels))) return TSR_NOMEM;
+  for (uint32_t i = 0; i < count; i++) {
+    for (const tsx_column_text *label = columns[i].label; label; label = label->label) {
+      int code = columns[i].is_dimension
+                     ? check_label_name(p, label, schema)
+                     : tsx_fail(p->error, TSR_ERROR, "column %.100s: LABEL is for dimensions", columns[i].name);
+      if (code == TSR_OK) code = set_label(p, label, schema, dimension);
+      if (code < 0) return code;
+    }
+    dimension += columns[i].is_dimension;
+  }
+  return TSR_OK;
+}
+
 int tsx_define_attribute(const char *text, tsx_definition *definition, tsr_error *error) {
   memset(definition, 0, sizeof *definition);
   tsx_parser p = {.definition = definition, .error = error};
@@ -443,6 +519,7 @@ int tsx_define_attribute(const char *text, tsx_definition *definition, tsr_error
   tsx_column_text column = {0};
   int code = tsx_column_parse(&p, text, true, &column);
   if (code == TSR_OK && column.is_dimension) code = tsx_parser_fail(&p, TSR_ERROR, "a dimension cannot be added");
+  if (code == TSR_OK && column.label) code = tsx_parser_fail(&p, TSR_ERROR, "LABEL is for dimensions");
   schema->attribute_count = 1;
   schema->fields = tsx_parser_alloc(&p, sizeof *schema->fields);
   schema->enumerations = tsx_parser_alloc(&p, sizeof *schema->enumerations);
@@ -470,6 +547,7 @@ int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error
   if (code == TSR_OK)
     code = set_filters(&p, options->creation, TSX_OPTION_VALIDITY_FILTERS, TSR_FILTER_RLE, &schema->validity_filters);
   if (code == TSR_OK) code = set_fields(&p, columns, options->definition_count, schema);
+  if (code == TSR_OK) code = set_labels(&p, columns, options->definition_count, schema);
   if (code < 0) tsx_definition_release(definition);
   return code;
 }

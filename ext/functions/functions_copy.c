@@ -135,6 +135,8 @@ static int copy_read_option(void *argument, const tsx_json_option *o, tsr_error 
 static int copy_make_schema(tsx_copying *c, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   tsr_schema *schema = &c->definition.schema;
+  if (c->source->label_count > 0)
+    return tsx_fail(error, TSR_UNSUPPORTED, "arrays with dimension labels can only be copied as a directory");
   int code = tsx_creatable(c->source, &c->definition, error);
   c->fields = schema->dimension_count + schema->attribute_count;
   if (schema->version < 12 || schema->version > TSR_FORMAT_WRITE_MAX) schema->version = TSR_FORMAT_WRITE_MAX;

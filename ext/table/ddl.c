@@ -2,8 +2,8 @@
  *
  * CREATE accepts every statement that this file makes. The new array is not the same in what CREATE cannot say: an
  * anonymous attribute gets the name that its column has; the codes of an enumeration get the datatype that CREATE
- * chooses for their number; dimension labels are left out; a format version that cannot be written becomes the default
- * one; creatable.c says what else is left out or replaced.
+ * chooses for their number; dimension labels without an order are left out; a format version that cannot be written
+ * becomes the default one; creatable.c says what else is left out or replaced.
  */
 #include "table/ddl.h"
 
@@ -264,6 +264,45 @@ static int adapt_filters(tsx_definition *definition, uint32_t i, const tsr_enume
   return tsx_filters_keep(definition, &codes, &field->filters, error);
 }
 
+/* Appends FILTERS unless they are those of a column without the clause. */
+static void append_column_filters(sqlite3_str *out, const tsr_pipeline *filters) {
+  const bool is_default = filters->count == 1 && filters->filters[0].type == TSR_FILTER_ZSTD &&
+                          filters->filters[0].level == -1 && filters->max_chunk_size == DDL_CHUNK_DEFAULT;
+  if (is_default) return;
+  sqlite3_str_appendall(out, " FILTERS(");
+  tsx_filters_append(out, filters);
+  sqlite3_str_appendchar(out, 1, ')');
+}
+
+/* Appends the labels of a dimension. The schema does not have the filters of their values: the labels' arrays have. A
+ * label whose array cannot be opened is written without them. */
+static int ddl_append_labels(sqlite3_str *out, tsr_array *array, const tsr_schema *schema, uint32_t dimension,
+                             tsr_error *error) {
+  for (uint32_t i = 0; i < schema->label_count; i++) {
+    const tsr_label *label = &schema->labels[i];
+    tsr_label_index *index = NULL;
+    tsr_error ignored = {0};
+    if (label->dimension != dimension || label->data_order == 0) continue; /* CREATE makes none without an order */
+    if (!label->array && array && tsr_label_open(array, schema, i, 0, &index, &ignored) == TSR_NOMEM)
+      return tsx_out_of_memory(error);
+    char *name = tsx_name_text(label->name);
+    if (!name) {
+      tsr_label_close(index);
+      return tsx_out_of_memory(error);
+    }
+    sqlite3_str_appendall(out, " LABEL ");
+    ddl_append_name(out, name);
+    sqlite3_free(name);
+    sqlite3_str_appendchar(out, 1, ' ');
+    append_type(out, label->datatype, label->values_per_cell);
+    if (label->data_order == 2) sqlite3_str_appendall(out, " DECREASING");
+    if (label->array) append_column_filters(out, &label->array->fields[1].filters);
+    else if (index) append_column_filters(out, &tsr_label_field(index)->filters);
+    tsr_label_close(index);
+  }
+  return TSR_OK;
+}
+
 static int append_field(sqlite3_str *out, tsr_array *array, tsx_definition *definition, uint32_t i, const char *name,
                         tsr_error *error) {
   const tsr_schema *schema = &definition->schema;
@@ -282,15 +321,12 @@ static int append_field(sqlite3_str *out, tsr_array *array, tsx_definition *defi
   if (f->is_dimension) append_dimension(out, schema, i);
   else if (!f->nullable) sqlite3_str_appendall(out, " NOT NULL");
   if (!f->is_dimension) append_fill(out, f, e);
-  const tsr_pipeline *filters = tsx_filters_of(schema, i);
-  bool is_default = filters->count == 1 && filters->filters[0].type == TSR_FILTER_ZSTD &&
-                    filters->filters[0].level == -1 && filters->max_chunk_size == DDL_CHUNK_DEFAULT;
-  if (!is_default) {
-    sqlite3_str_appendall(out, " FILTERS(");
-    tsx_filters_append(out, filters);
-    sqlite3_str_appendchar(out, 1, ')');
-  }
+  append_column_filters(out, tsx_filters_of(schema, i));
   if (e) append_enum(out, e);
+  if (f->is_dimension) {
+    int code = ddl_append_labels(out, array, schema, i, error);
+    if (code < 0) return code;
+  }
   sqlite3_str_appendchar(out, 1, ',');
   return TSR_OK;
 }

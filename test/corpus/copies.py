@@ -16,7 +16,7 @@ import arrays
 import read
 
 # Arrays that cannot be copied, and the error.
-REFUSED = {"new/labels/": "dimension labels are not created",
+REFUSED = {"new/labels/": "can only be copied as a directory",
            "new/filter/dims_scale_float_b8": "is outside the domain",  # the filter has moved coordinates out of it
            "nullable_sparse": "its chunks hold",  # TileDB 2.2.2 lost values; errata.md, 32
            "lib2.2.2_d2_nullable": "its chunks hold"}

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import sys
+import tempfile
 
 import host
 from host import Database, check_contains, copy, literal, same
@@ -185,6 +186,104 @@ def test_unwritten():
     same(db.query("SELECT DISTINCT r, lat FROM b WHERE lat IS NOT NULL ORDER BY 1"), [every[1], every[3]])
     same(db.query("SELECT DISTINCT r FROM b WHERE lat BETWEEN -1e9 AND 1e9 ORDER BY 1"), [(every[1][0],), (every[3][0],)])
     same(db.query("SELECT tessera_nearest('db:b', 'lat', ?)", (every[2][1],))[0][0] in (every[1][0], every[3][0]), True)
+    db.close()
+
+
+def create(db, path, options=""):
+    """Makes the table a and its array, with labels on both dimensions; without a path the array is in the database. Returns its address."""
+    first = literal(path) + ", " if path else ""
+    db.query(f"CREATE VIRTUAL TABLE a USING tessera({first}kind=dense, y INT32 DIMENSION(1, 6, 4) FILTERS(delta, lz4) LABEL lat FLOAT64 DECREASING "
+             f"FILTERS(byteshuffle, zstd(5)) LABEL name TEXT, x INT32 DIMENSION(0, 3, 2) LABEL day DATE, v INT32{options})")
+    return path or "db:a"
+
+
+def test_create():
+    """LABEL in CREATE makes the labels' arrays together with the array; tessera_ddl shows the clause, and its text makes the same array."""
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    for path in (os.path.join(folder, "a"), None):
+        db = Database()
+        address = create(db, path)
+        text = db.value("SELECT tessera_ddl(?)", (address,))
+        check_contains(text, "FILTERS(delta, lz4) LABEL lat FLOAT64 DECREASING FILTERS(byteshuffle, zstd(5)) LABEL name ASCII,")
+        check_contains(text, "LABEL day DATETIME_DAY,")
+        same(db.query("SELECT name, datatype FROM tessera_schema(?) WHERE role = 'label'", (address,)),
+             [("lat", "FLOAT64"), ("name", "ASCII"), ("day", "DATETIME_DAY")])
+        same(db.query("SELECT * FROM tessera_check(?)", (address,)), [])
+        db.query("INSERT INTO a VALUES(2, 1, 7)")
+        same(db.query("SELECT y, x, v, lat, name, day FROM a WHERE v IS NOT NULL"), [(2, 1, 7, None, None, None)])
+        if path:
+            db.table("l", f"{path}/__labels/l0")
+            for y in range(1, 7):
+                db.query("INSERT INTO l VALUES(?, ?)", (y, 90.0 - y))
+            same(db.query("SELECT y, lat, v FROM a WHERE lat BETWEEN 87.5 AND 88.5 AND x = 1"), [(2, 88.0, 7)])
+            other = Database()
+            other.query(text.replace(path, path + "2"))
+            same(other.value("SELECT tessera_ddl(?)", (path + "2",)).replace("TABLE a2 ", "TABLE a ", 1), text.replace(path, path + "2"))
+            other.close()
+        db.close()
+
+
+def labels_of(db, address):
+    return db.query(f"SELECT y, lat, name FROM {address} ORDER BY y, x")
+
+
+def test_life():
+    """What happens to an array happens to its labels, too: evolution, upkeep, copies of directories, arrays in the database, keys, DROP."""
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    for key in (None, bytes(range(32))):
+        path, db = os.path.join(folder, f"a{key is None}"), Database()
+        for each in ("", "/__labels/l0", "/__labels/l1"):
+            db.value("SELECT tessera_set_key(?, ?) IS NULL", (path + each, key))
+        create(db, path, ", encryption=aes_256_gcm" if key else "")
+        for number, values in ((0, [90.0 - y for y in range(1, 7)]), (1, ["a", "b", "c", "d", "e", "f"])):
+            db.table("l", f"{path}/__labels/l{number}")
+            for y, value in enumerate(values):
+                db.query("INSERT INTO l VALUES(?, ?)", (y + 1, value))
+            db.query("DROP TABLE l")
+        for x in range(3):
+            db.query(f"INSERT INTO a(y, x, v) VALUES(2, {x}, {x}), (5, {x}, 7)")
+        before = labels_of(db, "a")
+        assert (2, 88.0, "b") in before
+        db.value("SELECT tessera_add_attribute('db:a', 'w INT32')")
+        db.table("b", path)
+        db.query("UPDATE b SET w = 1 WHERE lat = 88")
+        db.value("SELECT tessera_consolidate('db:a')")
+        db.value("SELECT tessera_vacuum('db:a')")
+        same(labels_of(db, "a"), before)
+        same(db.query("SELECT lat, w FROM b WHERE name = 'b' AND x = 1"), [(88.0, 1)])
+        same(db.query("SELECT * FROM tessera_check('db:a')"), [])
+        check_contains(db.error("SELECT tessera_copy('db:a', ?)", (path + "copied",)).text, "can only be copied as a directory")
+        db.value("SELECT tessera_import('i', ?)", (path,))
+        same(labels_of(db, "i"), before)
+        db.value("SELECT tessera_export('db:i', ?)", (path + "exported",))
+        if not key: # the new path has no key yet
+            db.table("e", path + "exported")
+            same(labels_of(db, "e"), before)
+            same(db.query("SELECT count(*), sum(v) FROM e WHERE lat BETWEEN 84.5 AND 88"), db.query("SELECT count(*), sum(v) FROM a WHERE y BETWEEN 2 AND 5"))
+            db.query("DROP TABLE e")
+        db.query("DROP TABLE i")
+        db.value("SELECT tessera_drop_array(?)", (path + "exported",))
+        assert not os.path.exists(path + "exported")
+        db.close()
+
+
+def test_create_refused():
+    """A CREATE with labels that is rolled back, or that fails at a label, leaves nothing behind."""
+    db, folder = Database(), tempfile.mkdtemp(dir=host.FOLDER)
+    path = os.path.join(folder, "a")
+    db.query("BEGIN")
+    create(db, path)
+    assert os.path.exists(os.path.join(path, "__labels", "l2"))
+    db.query("ROLLBACK")
+    same(os.listdir(folder), [])
+    y, v = "y INT32 DIMENSION(1, 6, 4)", "v INT32"
+    for columns, part in ((f"{y}, {v} LABEL q REAL", "column v: LABEL is for dimensions"), (f"{y} LABEL V REAL, {v}", "two columns are named"),
+                          (f"{y} LABEL q REAL LABEL q REAL, {v}", "two columns are named q"), (f"{y} LABEL q REAL UNORDERED, {v}", "without an order are not supported"),
+                          (f"{y} LABEL q BLOB, {v}", "BLOB cannot be a label's datatype"), (f"{y} LABEL q REAL FILTERS(dictionary), {v}", "attribute 'label': filter dictionary"),
+                          (f"{y} LABEL p REAL LABEL q REAL FILTERS(dictionary), {v}", "label 'q'"), (f"{y} LABEL q REAL, {v}, format_version=17", "need format version 18"),
+                          (f"{y} LABEL q REAL[2], {v}", "one value at each coordinate")):
+        check_contains(db.error(f"CREATE VIRTUAL TABLE z USING tessera({literal(path)}, kind=dense, {columns})").text, part)
+        same(os.listdir(folder), [], columns)
     db.close()
 
 

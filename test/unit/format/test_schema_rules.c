@@ -161,8 +161,6 @@ static void test_rules_of_the_array(void **state) {
   refused(&p, TSR_CONSTRAINT, "", "needs an attribute");
   reset(&p, false), p.schema.capacity = 0;
   refused(&p, TSR_CONSTRAINT, "", "capacity");
-  reset(&p, false), p.schema.label_count = 1;
-  refused(&p, TSR_UNSUPPORTED, "", "dimension labels");
   reset(&p, false), p.fields[2].name = "x";
   refused(&p, TSR_CONSTRAINT, "'x'", "two dimensions or attributes");
   reset(&p, false), p.fields[2].name = "__a";
@@ -393,10 +391,62 @@ static void test_version_of_new_fragments(void **state) {
   assert_int_equal(tsr__schema_write_version(&schema, &got, &error), TSR_READONLY);
 }
 
+/* A dense array with a label of its first dimension, whose array the label describes. */
+typedef struct labelled {
+  plain array, own;
+  tsr_label label[2];
+} labelled;
+
+static void reset_labelled(labelled *l) {
+  reset(&l->array, true);
+  reset(&l->own, true);
+  l->own.schema.dimension_count = 1;
+  l->own.fields[1] = l->own.fields[2];
+  l->own.fields[1].data_order = 1;
+  l->own.fields[0].name = "index";
+  l->label[0] = (tsr_label){.name = "lat", .array = &l->own.schema};
+  l->label[1] = (tsr_label){.name = "lon", .dimension = 1};
+  l->array.schema.label_count = 2;
+  l->array.schema.labels = l->label;
+}
+
+static void test_rules_of_labels(void **state) {
+  labelled l;
+  reset_labelled(&l);
+  accepted(&l.array);
+  reset_labelled(&l), l.array.schema.version = 18;
+  accepted(&l.array);
+  reset_labelled(&l), l.array.schema.version = 17;
+  refused(&l.array, TSR_UNSUPPORTED, "dimension labels", "version 18");
+  reset_labelled(&l), l.label[0].name = "";
+  refused(&l.array, TSR_CONSTRAINT, "", "no name");
+  reset_labelled(&l), l.label[1].dimension = 2;
+  refused(&l.array, TSR_CONSTRAINT, "'lon'", "no dimension 2");
+  reset_labelled(&l), l.label[0].name = "y";
+  refused(&l.array, TSR_CONSTRAINT, "'y'", "this name, too");
+  reset_labelled(&l), l.label[0].name = "a";
+  refused(&l.array, TSR_CONSTRAINT, "'a'", "this name, too");
+  reset_labelled(&l), l.label[1].name = "lat";
+  refused(&l.array, TSR_CONSTRAINT, "'lat'", "another label");
+  reset_labelled(&l), l.own.schema.dense = false;
+  refused(&l.array, TSR_CONSTRAINT, "'lat'", "must be dense");
+  reset_labelled(&l), l.own.schema.attribute_count = 2;
+  refused(&l.array, TSR_CONSTRAINT, "'lat'", "one attribute");
+  reset_labelled(&l), l.own.schema.label_count = 1;
+  refused(&l.array, TSR_CONSTRAINT, "'lat'", "must be dense");
+  reset_labelled(&l), l.own.fields[0].high[0]++;
+  refused(&l.array, TSR_CONSTRAINT, "'lat'", "the domain of dimension");
+  reset_labelled(&l), l.own.fields[0].datatype = TSR_UINT32;
+  refused(&l.array, TSR_CONSTRAINT, "'lat'", "the domain of dimension");
+  reset_labelled(&l), l.own.fields[1].data_order = 0;
+  refused(&l.array, TSR_UNSUPPORTED, "'lat'", "no order");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_valid_schemas_are_accepted),
       cmocka_unit_test(test_rules_of_the_array),
+      cmocka_unit_test(test_rules_of_labels),
       cmocka_unit_test(test_rules_of_domains),
       cmocka_unit_test(test_rules_of_dimensions),
       cmocka_unit_test(test_rules_of_attributes),
