@@ -39,12 +39,17 @@ typedef struct tsr_value {
   } as;
 } tsr_value;
 
+struct tsr_text_value {
+  const char *bytes; /* borrowed */
+  uint64_t size;
+};
+
 /* ---- Expressions ------------------------------------------------------------------------------------------------- */
 
 /* name, least number of operands, greatest number of operands (9: any) */
 /* clang-format off */
 #define TSR_OPERATIONS(X) \
-  X(CONSTANT, 0, 0) X(FIELD, 0, 0) X(TABLE, 0, 0) \
+  X(CONSTANT, 0, 0) X(FIELD, 0, 0) X(TABLE, 0, 0) X(LOOKUP, 1, 1) \
   X(ADD, 2, 2) X(SUBTRACT, 2, 2) X(MULTIPLY, 2, 2) X(DIVIDE, 2, 2) X(REMAINDER, 2, 2) X(NEGATE, 1, 1) \
   X(BIT_AND, 2, 2) X(BIT_OR, 2, 2) X(SHIFT_LEFT, 2, 2) X(SHIFT_RIGHT, 2, 2) X(BIT_NOT, 1, 1) \
   X(AND, 2, 2) X(OR, 2, 2) X(NOT, 1, 1) \
@@ -78,6 +83,17 @@ typedef struct tsr_value_table {
   const tsr_value *values; /* [count]; borrowed as long as the query is open */
 } tsr_value_table;
 
+/* A list of values that a node of type INTEGER points into: what the host has read from another table. A cell whose
+ * integer is null, below 0 or past the end has a null. */
+typedef struct tsr_value_list {
+  uint64_t count;
+  tsr_value_type type; /* INTEGER, UNSIGNED, REAL, NUMBER or TEXT; NULL: all are null */
+  tsr_datatype datatype; /* INTEGER, UNSIGNED, REAL: of the values, which are numbers */
+  const void *values; /* [count]: of `datatype`; NUMBER: doubles; TEXT: tsr_text_value. Borrowed, as in a table */
+  const uint8_t *nulls; /* [count], 1: null; NULL: none is */
+  const uint8_t *whole; /* [count], NUMBER: 1: the value is an INTEGER */
+} tsr_value_list;
+
 typedef struct tsr_interval_list { /* the union of closed intervals of instants */
   const int64_t (*intervals)[2]; /* low, high; sorted and disjoint */
   uint64_t count;
@@ -91,6 +107,7 @@ typedef struct tsr_node {
   uint32_t field; /* FIELD */
   tsr_value value; /* CONSTANT */
   const tsr_value_table *table; /* TABLE */
+  const tsr_value_list *list; /* LOOKUP */
   tsr_interval_list within; /* WITHIN: of an INSTANT */
   /* MATCH: LIKE and GLOB of a TEXT; `text` is terminated by NUL. Called on any thread. Returns 1, 0, or a negative code
    * with `error` set. */
@@ -206,10 +223,7 @@ typedef struct tsr_query_column {
     const int64_t *integers; /* INTEGER, INSTANT */
     const uint64_t *unsigned_integers;
     const double *reals; /* REAL, NUMBER */
-    const struct tsr_text_value {
-      const char *bytes;
-      uint64_t size;
-    } * texts;
+    const struct tsr_text_value *texts;
   } as;
   const uint8_t *whole; /* NUMBER: 1: the value is an INTEGER */
 } tsr_query_column;

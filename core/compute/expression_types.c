@@ -169,6 +169,9 @@ static tsr_typed node_type(typing *t, const tsr_node *node) {
   case TSR_OP_CONSTANT: return constant_type(&node->value);
   case TSR_OP_FIELD: return field_type(&t->schema->fields[node->field]);
   case TSR_OP_TABLE: return plain_type(node->table->type);
+  case TSR_OP_LOOKUP:
+    if (a.type != TSR_VALUE_INTEGER && a.type != TSR_VALUE_NULL) return type_refused(t, TSR_FAULT_TYPE);
+    return plain_type(node->list->type);
   case TSR_OP_ADD:
   case TSR_OP_SUBTRACT:
   case TSR_OP_MULTIPLY:
@@ -191,6 +194,21 @@ static tsr_typed node_type(typing *t, const tsr_node *node) {
   return test ? type_of_test(t, node) : type_of_function(t, node);
 }
 
+/* Returns true if a list says what it holds. */
+static bool is_value_list(const tsr_value_list *list) {
+  if (!list) return false;
+  const tsr_kind kind = tsr_datatype_kind(list->datatype);
+  switch (list->type) {
+  case TSR_VALUE_NULL:
+  case TSR_VALUE_TEXT: return true;
+  case TSR_VALUE_NUMBER: return list->whole;
+  case TSR_VALUE_REAL: return kind == TSR_KIND_FLOAT;
+  case TSR_VALUE_UNSIGNED: return list->datatype == TSR_UINT64;
+  case TSR_VALUE_INTEGER: return kind == TSR_KIND_SIGNED || (kind == TSR_KIND_UNSIGNED && list->datatype != TSR_UINT64);
+  default: return false;
+  }
+}
+
 /* Checks what a host may have got wrong. */
 static int check_typed_node(const tsr_schema *schema, const tsr_node *nodes, uint32_t n, tsr_error *error) {
   const tsr_node *node = &nodes[n];
@@ -207,6 +225,8 @@ static int check_typed_node(const tsr_schema *schema, const tsr_node *nodes, uin
       (node->value.type == TSR_VALUE_OPAQUE || node->value.type == TSR_VALUE_NUMBER))
     return tsr__fail(error, TSR_ERROR, "node %u: a constant of no type of SQL", n);
   if (node->operation == TSR_OP_MATCH && !node->match) return tsr__fail(error, TSR_ERROR, "node %u: no function", n);
+  if (node->operation == TSR_OP_LOOKUP && !is_value_list(node->list))
+    return tsr__fail(error, TSR_ERROR, "node %u: a list of values of no such type", n);
   if (node->operation != TSR_OP_TABLE) return TSR_OK;
   const tsr_value_table *table = node->table;
   if (!table || table->field >= fields) return tsr__fail(error, TSR_ERROR, "node %u: a table without a field", n);

@@ -56,6 +56,7 @@ static bool same_step(const tsr_step *a, const tsr_step *b) {
   case TSR_OP_CONSTANT: return same_constant(a, b);
   case TSR_OP_FIELD: return a->field == b->field;
   case TSR_OP_TABLE: return a->source->table == b->source->table;
+  case TSR_OP_LOOKUP: return a->source->list == b->source->list;
   case TSR_OP_WITHIN:
   case TSR_OP_MATCH: return a->source == b->source;
   default: return true;
@@ -298,6 +299,17 @@ static uint32_t add_table(program_maker *m, const tsr_node *node) {
   return number;
 }
 
+static uint32_t add_lookup(program_maker *m, const tsr_node *node, uint32_t index) {
+  const tsr_value_list *list = node->list;
+  if (list->type == TSR_VALUE_NULL || step_at(m, index)->form == TSR_VALUE_NULL) return add_null(m, list->type);
+  return add_step(m, (tsr_step){.operation = TSR_OP_LOOKUP,
+                                .form = list->type,
+                                .operand_count = 1,
+                                .operands = {as_integer(m, index)},
+                                .source = node,
+                                .kernel = tsr__lookup_kernel(list->type, list->datatype)});
+}
+
 static uint32_t add_arithmetic(program_maker *m, const tsr_node *node, tsr_form form, uint32_t a, uint32_t b) {
   if (form == TSR_VALUE_NULL) return add_null(m, form);
   if (form == TSR_VALUE_INTEGER || node->operation == TSR_OP_REMAINDER) { /* 7.9 % 2 is 7 % 2 as a REAL */
@@ -389,6 +401,7 @@ static uint32_t add_node(program_maker *m, const tsr_node *node, tsr_form form, 
   case TSR_OP_CONSTANT: return add_constant(m, node);
   case TSR_OP_FIELD: return add_field(m, node, form);
   case TSR_OP_TABLE: return add_table(m, node);
+  case TSR_OP_LOOKUP: return add_lookup(m, node, a);
   case TSR_OP_ADD:
   case TSR_OP_SUBTRACT:
   case TSR_OP_MULTIPLY:

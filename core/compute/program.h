@@ -78,7 +78,7 @@ struct tsr_step {
   bool safe; /* its integer cannot pass 64 bits */
   uint32_t number; /* of this step */
   uint32_t expression, node; /* what it was made of, for messages of errors */
-  const tsr_node *source; /* CONSTANT, TABLE, WITHIN, MATCH */
+  const tsr_node *source; /* CONSTANT, TABLE, LOOKUP, WITHIN, MATCH */
   bool null; /* CONSTANT: null of its form */
   uint32_t field; /* FIELD, TABLE */
   const void *table; /* TABLE: an array of its form, and below the nulls */
@@ -119,6 +119,8 @@ tsr_kernel tsr__real_kernel(uint32_t operation); /* step_reals.c */
 tsr_kernel tsr__compare_kernel(uint32_t operation, tsr_form a, tsr_form b);
 /* CHOOSE, AND, OR, NOT, IS_NULL, LEAST, GREATEST, WITHIN (step_choose.c). */
 tsr_kernel tsr__choose_kernel(uint32_t operation, tsr_form form);
+/* LOOKUP in a list of a type, whose values have the datatype (step_lookup.c). */
+tsr_kernel tsr__lookup_kernel(tsr_value_type type, tsr_datatype datatype);
 /* Conversions from one form to another (step_convert.c). */
 tsr_kernel tsr__convert_kernel(uint32_t operation, tsr_form from);
 

@@ -19,6 +19,7 @@ static bool same_node(const tsr_node *a, const tsr_node *b) {
   case TSR_OP_CONSTANT: return same_value(&a->value, &b->value);
   case TSR_OP_FIELD: return a->field == b->field;
   case TSR_OP_TABLE: return a->table == b->table;
+  case TSR_OP_LOOKUP: return a->list == b->list;
   case TSR_OP_WITHIN: return a->within.intervals == b->within.intervals && a->within.count == b->within.count;
   case TSR_OP_MATCH: return a->match == b->match && a->match_argument == b->match_argument;
   default: return true;

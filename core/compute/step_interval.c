@@ -41,6 +41,16 @@ void tsr__step_interval(const tsr_program *program, tsr_step *step) {
     return;
   }
   case TSR_OP_NEGATE: set_interval(step, -(interval_end)a->high, -(interval_end)a->low); return;
+  case TSR_OP_LOOKUP: {
+    const tsr_datatype datatype = step->source->list->datatype;
+    const uint64_t bits = tsr_datatype_size(datatype) * 8;
+    const bool is_signed = tsr_datatype_kind(datatype) == TSR_KIND_SIGNED;
+    if (bits < 64)
+      set_interval(step, is_signed ? -((interval_end)1 << (bits - 1)) : 0,
+                   ((interval_end)1 << (is_signed ? bits - 1 : bits)) - 1);
+    else set_interval(step, INT64_MIN, INT64_MAX);
+    return;
+  }
   case TSR_OP_ABS: set_interval(step, 0, wide_magnitude(a)); return;
   case TSR_OP_SIGN: set_interval(step, -1, 1); return;
   case TSR_STEP_OF_TRUTH: set_interval(step, 0, 1); return;

@@ -151,6 +151,15 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
                          : "a table of SQLite's");
 }
 
+/* Notes which columns of a joined array are dimensions. */
+static int compile_dimensions(const tsx_query *query, tsx_join *join, tsr_error *error) {
+  tsx_table *table = compile_connected(query->connection, join->schema, join->table);
+  const int code = table ? tsx_table_ready(table, error) : TSR_OK;
+  for (uint32_t c = 0; table && code == TSR_OK && c < join->column_count && c < table->column_count; c++)
+    join->columns[c].dimension = table->columns[c].description->is_dimension;
+  return code;
+}
+
 static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
   for (uint32_t j = 0; j < query->select.join_count; j++) {
     tsx_join *join = &query->select.joins[j];
@@ -158,12 +167,13 @@ static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
     bool view = false;
     int code = compile_find(query->connection, home, join->schema, join->table, &schema, &view, error);
     if (code >= 0 && (!code || view))
-      code = tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's or a tessera_query: '%s' is %s", join->table,
-                      view ? "a view" : "none");
+      code = tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's, an array or a tessera_query: '%s' is %s",
+                      join->table, view ? "a view" : "none");
     if (code > 0) {
       join->schema = tsx_arena_copy(&query->select.arena, schema, strlen(schema));
       code = join->schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
     }
+    if (code == TSR_OK && join->is_array) code = compile_dimensions(query, join, error);
     sqlite3_free(schema);
     if (code < 0) return code;
   }
@@ -185,13 +195,42 @@ static int compile_depth(const tsx_connection *connection, const char *home, con
   return tsx_fail(error, TSR_ERROR, "more than %d queries, of which each joins the next", COMPILE_DEPTH_MAX);
 }
 
+static bool compile_mentions(const tsx_expr *tree, uint32_t column) {
+  if (tree->kind == TSX_EXPR_JOINED && tree->column == (int)column) return true;
+  if (tree->base && compile_mentions(tree->base, column)) return true;
+  for (uint32_t i = 0; i < tree->count; i++)
+    if (compile_mentions(tree->operands[i], column)) return true;
+  return false;
+}
+
+/* Refuses a joined array of which a dimension is free: each cell would have many rows. */
+static int compile_all_bound(const tsx_select *s, const tsx_join *join, tsr_error *error) {
+  for (uint32_t c = 0; c < join->column_count; c++) {
+    if (!join->columns[c].dimension) continue;
+    bool bound = false;
+    for (uint32_t b = 0; b < join->binding_count; b++) bound |= join->bindings[b].column == c;
+    for (uint32_t f = 0; f < join->filter_count; f++) bound |= compile_mentions(join->filters[f], c);
+    if (!bound)
+      return tsx_expr_fail(s, join->on->begin, join->on->end, "not all dimensions bound: ", join->columns[c].name,
+                           error);
+  }
+  return TSR_OK;
+}
+
 /* Refuses joins by columns that SQLite does not evaluate once for each value. */
 static int compile_bound(const tsx_query *query, tsr_error *error) {
   const tsx_select *s = &query->select;
-  for (uint32_t j = 0; j < s->join_count; j++)
-    if (!tsx_axis_possible(&query->table->columns[s->joins[j].field]))
-      return tsx_expr_fail(s, s->joins[j].on->begin, s->joins[j].on->end, "not evaluated over columns: ",
-                           "a join binds its table to a dimension of integers or datetimes", error);
+  for (uint32_t j = 0; j < s->join_count; j++) {
+    const tsx_join *join = &s->joins[j];
+    bool possible = join->binding_count > 0 || tsx_axis_possible(&query->table->columns[join->field]);
+    for (uint32_t b = 0; b < join->binding_count; b++)
+      possible &= tsx_axis_possible(&query->table->columns[join->bindings[b].left->field]);
+    if (!possible)
+      return tsx_expr_fail(s, join->on->begin, join->on->end, "not evaluated over columns: ",
+                           "a join binds its table to dimensions of integers or datetimes", error);
+    const int code = compile_all_bound(s, join, error);
+    if (code < 0) return code;
+  }
   return TSR_OK;
 }
 
@@ -229,6 +268,7 @@ int tsx_query_compile(tsx_connection *connection, const char *home, const char *
 
 void tsx_query_release(tsx_query *query) {
   for (tsx_bound_range *b = query->bounds; b; b = b->next) sqlite3_value_free(b->value);
+  tsx_joined_release(query);
   tsx_select_free(&query->select);
   *query = (tsx_query){0};
 }

@@ -231,7 +231,8 @@ static bool axis_replace(void *argument, const tsx_expr *tree, sqlite3_str *out)
   const axis_rows *r = argument;
   if (tree->kind == TSX_EXPR_JOINED) {
     const tsx_join *join = &r->query->select.joins[tree->join];
-    sqlite3_str_appendf(out, "_tessera_join%u.\"%w\"", tree->join, join->columns[tree->column].name);
+    if (tree->column < 0) sqlite3_str_appendf(out, "_tessera_value%u_%d.n", tree->join, -1 - tree->column);
+    else sqlite3_str_appendf(out, "_tessera_join%u.\"%w\"", tree->join, join->columns[tree->column].name);
     return true;
   }
   if (tree->kind != TSX_EXPR_NAME) return false;
@@ -263,10 +264,37 @@ int tsx_axis_null(tsx_query *query, uint32_t number, const tsx_expr *tree, tsr_v
   return code;
 }
 
+/* Writes the joins with the values of bound columns. A LIMIT makes SQLite keep and index them, too. */
+static void axis_bindings(sqlite3_str *text, const tsx_query *query, uint32_t j, axis_rows *state, int *parameters) {
+  const tsx_join *join = &query->select.joins[j];
+  for (uint32_t b = 0; b < join->binding_count; b++) {
+    int slot;
+    if (join->bindings[b].left->field != state->axis->column) continue;
+    (void)tsx_joined_values(query, j, b, &slot);
+    sqlite3_str_appendf(text, " %s JOIN (SELECT rowid AS n, ", join->left ? "LEFT" : "CROSS");
+    tsx_slot_append(text, slot);
+    sqlite3_str_appendf(text, " AS k FROM " TSX_ROWS_NAME "(?%d) LIMIT -1) AS _tessera_value%u_%u ON (", ++*parameters,
+                        j, b);
+    tsx_words_append(text, join->bindings[b].left, axis_replace, state);
+    sqlite3_str_appendf(text, ") = _tessera_value%u_%u.k", j, b);
+  }
+}
+
+static int axis_bind(const tsx_query *query, const tsx_axis *axis, sqlite3_stmt *statement, tsr_error *error) {
+  int parameters = 1, slot, code = TSR_OK;
+  for (uint32_t j = 0; j < query->select.join_count; j++)
+    for (uint32_t b = 0; b < query->select.joins[j].binding_count && code == TSR_OK; b++)
+      if (query->select.joins[j].bindings[b].left->field == axis->column)
+        code = tsx_rows_bind(query->connection, statement, ++parameters, tsx_joined_values(query, j, b, &slot), error);
+  return code;
+}
+
 /* Writes the joins by the axis's column. The rows of the axis stay the outer loop, so they come in their order. */
 static void axis_joins(sqlite3_str *text, const tsx_query *query, axis_rows *state) {
+  int parameters = 1;
   for (uint32_t j = 0; j < query->select.join_count; j++) {
     const tsx_join *join = &query->select.joins[j];
+    if (join->binding_count) axis_bindings(text, query, j, state, &parameters);
     if (join->field != state->axis->column) continue;
     /* A LIMIT makes SQLite keep the rows of a query and index them; else it would run the query for each coordinate. */
     sqlite3_str_appendf(text,
@@ -279,11 +307,18 @@ static void axis_joins(sqlite3_str *text, const tsx_query *query, axis_rows *sta
   }
 }
 
-static bool axis_joined(const tsx_query *query, const tsx_axis *axis) {
-  for (uint32_t j = 0; j < query->select.join_count; j++)
-    if (query->select.joins[j].field == axis->column) return true;
-  return false;
+/* Returns the ON of the first join that has to do with an axis, or NULL. */
+static const tsx_expr *axis_on(const tsx_query *query, const tsx_axis *axis) {
+  for (uint32_t j = 0; j < query->select.join_count; j++) {
+    const tsx_join *join = &query->select.joins[j];
+    bool on = join->field == axis->column;
+    for (uint32_t b = 0; b < join->binding_count; b++) on |= join->bindings[b].left->field == axis->column;
+    if (on) return join->on;
+  }
+  return NULL;
 }
+
+static bool axis_joined(const tsx_query *query, const tsx_axis *axis) { return axis_on(query, axis) != NULL; }
 
 static int axis_prepare(const tsx_query *query, const tsx_axis *axis, axis_rows *state, tsx_rows *rows,
                         sqlite3_stmt **statement, tsr_error *error) {
@@ -297,7 +332,8 @@ static int axis_prepare(const tsx_query *query, const tsx_axis *axis, axis_rows 
   }
   sqlite3_str_appendall(text, TSX_ROWS_NAME ".rowid" TSX_ROWS_FROM);
   axis_joins(text, query, state);
-  return tsx_rows_prepare(query->connection, text, rows, statement, error);
+  const int code = tsx_rows_prepare(query->connection, text, rows, statement, error);
+  return code == TSR_OK ? axis_bind(query, axis, *statement, error) : code;
 }
 
 /* Copies a value; a text that equals the one before is shared with it. */
@@ -325,9 +361,7 @@ static void axis_skip(tsx_axis *axis, uint64_t from, uint64_t to) {
 }
 
 static int axis_twice(const tsx_query *query, const tsx_axis *axis, tsr_error *error) {
-  const tsx_expr *on = NULL;
-  for (uint32_t j = query->select.join_count; j-- > 0;)
-    if (query->select.joins[j].field == axis->column) on = query->select.joins[j].on;
+  const tsx_expr *on = axis_on(query, axis);
   return tsx_expr_fail(&query->select, on->begin, on->end,
                        "not evaluated over columns: ", "a joined table has more than one row for a coordinate", error);
 }
@@ -423,11 +457,12 @@ static int axis_needed(const tsx_query *query, const tsx_axis *axis, tsr_error *
 }
 
 int tsx_axes_evaluate(tsx_query *query, tsr_error *error) {
-  int code = TSR_OK;
+  int code = tsx_joined_read(query, error);
   for (uint32_t a = 0; a < query->axis_count && code == TSR_OK; a++) {
     code = axis_needed(query, &query->axes[a], error);
     if (code > 0) code = axis_evaluate(query, &query->axes[a], error);
   }
+  if (code == TSR_OK) code = tsx_joined_finish(query, error);
   for (const tsx_value_use *use = query->uses; use && code == TSR_OK; use = use->next)
     code = axis_type(query, use, error);
   return code;

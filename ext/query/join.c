@@ -1,5 +1,6 @@
-/* join.c: finds what a joined table is: a table of SQLite's or a tessera_query. coordinates.c lets SQLite join its rows to
- * the coordinates of one dimension, so its columns are expressions of this dimension. */
+/* join.c: finds what a joined table is: a table of SQLite's, an array or a tessera_query. If ON depends on one dimension,
+ * coordinates.c lets SQLite join its rows to the coordinates, so its columns are expressions of this dimension. Else
+ * joined_rows.c reads its rows. */
 #include <string.h>
 
 #include "connection/errors.h"
@@ -18,6 +19,10 @@ static bool join_module(const char *sql, tsx_token *module) {
   return false;
 }
 
+static bool join_module_is(const tsx_token *module, const char *name) {
+  return module->size == strlen(name) && !sqlite3_strnicmp(module->text, name, (int)module->size);
+}
+
 static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
   sqlite3 *db = query->connection->db;
   sqlite3_stmt *statement = NULL;
@@ -30,12 +35,13 @@ static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
   if (code == SQLITE_OK) code = sqlite3_step(statement);
   const char *sql = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
   const bool other = sql && join_module(sql, &module);
-  join->is_query = other && module.size == strlen("tessera_query") &&
-                   !sqlite3_strnicmp(module.text, "tessera_query", (int)module.size);
+  join->is_query = other && join_module_is(&module, "tessera_query");
+  join->is_array = other && join_module_is(&module, "tessera");
   sqlite3_finalize(statement);
   if (code != SQLITE_ROW && code != SQLITE_DONE) return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
-  if (sql && (!other || join->is_query)) return TSR_OK;
-  return tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's or a tessera_query: '%s' is another", join->table);
+  if (sql && (!other || join->is_query || join->is_array)) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's, an array or a tessera_query: '%s' is another",
+                  join->table);
 }
 
 static int join_columns(tsx_query *query, tsx_join *join, sqlite3_stmt *statement, tsr_error *error) {

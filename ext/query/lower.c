@@ -144,6 +144,29 @@ static int lower_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
   return node;
 }
 
+/* Makes the number of a cell's row in a joined table, or with a column that column's value in this row. */
+static int lower_joined(lowering *l, const tsx_expr *tree) {
+  const tsx_join *join = &l->query->select.joins[tree->join];
+  int node = -1;
+  for (uint32_t b = 0; b < join->binding_count; b++) {
+    const int axis = tsx_axis_of(l->query, join->bindings[b].number);
+    if (axis < 0) return lower_refuse(l, join->bindings[b].left, "its dimension has more than 1048576 coordinates");
+    const int number = lower_table(l, join->bindings[b].number, (uint32_t)axis);
+    node = b ? lower_2(l, TSR_OP_ADD, tree, node, number) : number;
+    if (node < 0) return node;
+  }
+  if (node < 0) return lower_refuse(l, tree, "its dimension has more than 1048576 coordinates");
+  const bool row = tree->column < 0;
+  for (int i = 0; i < (row ? 1 : 2); i++) {
+    const tsr_value_list *list =
+        i ? tsx_joined_column(l->query, tree->join, (uint32_t)tree->column) : tsx_joined_places(l->query, tree->join);
+    if (!list) return tsx_out_of_memory(l->error);
+    if ((node = lower_1(l, TSR_OP_LOOKUP, tree, node)) < 0) return node;
+    l->nodes[node].list = list;
+  }
+  return row ? lower_1(l, TSR_OP_NOT_NULL, tree, node) : node;
+}
+
 /* Makes a test whether a cell has no label: its code is null, or that of no label. */
 static int lower_no_label(lowering *l, const tsx_expr *tree, uint32_t axis) {
   const int column = l->query->axes[axis].column, field = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
@@ -192,12 +215,13 @@ static affinity_applied lower_affinity(const lowering *l, const tsx_expr *tree) 
         return APPLY_TEXT;
     return APPLY_NUMBER;
   }
-  if (tree->kind != TSX_EXPR_NAME) return APPLY_NONE;
-  if (l->query->table->columns[tree->column].description->datatype == TSR_UINT64) return APPLY_UNSIGNED;
-  const char *declared = l->query->table->columns[tree->column].declared;
-  return !strcmp(declared, "INTEGER") || !strcmp(declared, "REAL") ? APPLY_NUMBER
-         : !strcmp(declared, "TEXT")                               ? APPLY_TEXT
-                                                                   : APPLY_NONE;
+  if (!tsx_expr_is_column(tree)) return APPLY_NONE;
+  const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &l->query->table->columns[tree->column] : NULL;
+  if (shows && shows->description->datatype == TSR_UINT64) return APPLY_UNSIGNED;
+  const char *declared = tsx_query_declared(l->query, tree);
+  return !strncmp(declared, "INT", 3) || !strcmp(declared, "REAL") || !strcmp(declared, "NUM") ? APPLY_NUMBER
+         : !strcmp(declared, "TEXT")                                                           ? APPLY_TEXT
+                                                                                               : APPLY_NONE;
 }
 
 /* Makes a side of a comparison, to which the affinity of the other side is applied if it is a constant. */
@@ -463,7 +487,7 @@ static int lower_tree(lowering *l, const tsx_expr *tree) {
   case TSX_EXPR_CAST: return lower_cast(l, tree);
   case TSX_EXPR_FUNCTION: return lower_function(l, tree);
   case TSX_EXPR_CONCATENATE: return lower_refuse_cells(l, tree, "||");
-  case TSX_EXPR_JOINED: return lower_refuse(l, tree, "its dimension has more than 1048576 coordinates");
+  case TSX_EXPR_JOINED: return lower_joined(l, tree);
   case TSX_EXPR_LITERAL:
   case TSX_EXPR_AGGREGATE:
   default: return lower_refuse(l, tree, "");

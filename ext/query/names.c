@@ -290,6 +290,74 @@ static int names_groups(names_scope *scope) {
   return code;
 }
 
+static bool names_uses(const tsx_expr *tree, uint32_t join) {
+  if (tree->kind == TSX_EXPR_JOINED && tree->join == join) return true;
+  if (tree->base && names_uses(tree->base, join)) return true;
+  for (uint32_t i = 0; i < tree->count; i++)
+    if (names_uses(tree->operands[i], join)) return true;
+  return false;
+}
+
+/* Makes a node that stands for something of a join. */
+static tsx_expr *names_stand(const names_scope *scope, uint32_t j, int column, const tsx_expr *words) {
+  tsx_expr *tree = tsx_arena_take(&scope->select->arena, sizeof *tree);
+  if (!tree) return NULL;
+  *tree = (tsx_expr){.kind = TSX_EXPR_JOINED,
+                     .operation = TSR_OP_COUNT,
+                     .begin = words->begin,
+                     .end = words->end,
+                     .column = column,
+                     .join = j,
+                     .field = column == TSX_JOIN_ROW ? TSX_FIELD_MANY : words->field};
+  return tree;
+}
+
+/* Takes `column = expression of a dimension`. Returns false for other terms. */
+static bool names_bind_column(const names_scope *scope, uint32_t j, const tsx_expr *column, const tsx_expr *left) {
+  tsx_join *join = &scope->select->joins[j];
+  if (column->kind != TSX_EXPR_JOINED || column->join != j || left->field < 0 || names_uses(left, j) ||
+      !scope->table->columns[left->field].description->is_dimension || join->binding_count == TSX_BINDINGS_MAX)
+    return false;
+  join->bindings[join->binding_count++] = (tsx_binding){.column = (uint32_t)column->column, .left = left};
+  return true;
+}
+
+/* Divides ON into bindings and conditions on the joined table alone. */
+static int names_bind(const names_scope *scope, uint32_t j, const tsx_expr *tree) {
+  tsx_join *join = &scope->select->joins[j];
+  if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
+    const int code = names_bind(scope, j, tree->operands[0]);
+    return code < 0 ? code : names_bind(scope, j, tree->operands[1]);
+  }
+  if (tree->field == TSX_FIELD_NONE) {
+    const tsx_expr **more = tsx_arena_take(&scope->select->arena, (join->filter_count + 1) * sizeof *more);
+    if (!more) return tsx_out_of_memory(scope->error);
+    for (uint32_t i = 0; i < join->filter_count; i++) more[i] = join->filters[i];
+    more[join->filter_count++] = tree;
+    join->filters = more;
+    return TSR_OK;
+  }
+  if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_EQUAL &&
+      (names_bind_column(scope, j, tree->operands[0], tree->operands[1]) ||
+       names_bind_column(scope, j, tree->operands[1], tree->operands[0])))
+    return TSR_OK;
+  return tsx_expr_fail(scope->select, tree->begin, tree->end, "not evaluated over columns: ",
+                       "a join sets columns of its table equal to expressions of one dimension each", scope->error);
+}
+
+/* Resolves an ON that depends on several dimensions. */
+static int names_bindings(const names_scope *scope, uint32_t j) {
+  tsx_join *join = &scope->select->joins[j];
+  const int code = names_bind(scope, j, join->on);
+  if (code < 0) return code;
+  join->field = TSX_FIELD_MANY;
+  join->row = names_stand(scope, j, TSX_JOIN_ROW, join->on);
+  for (uint32_t b = 0; b < join->binding_count; b++)
+    if (!(join->bindings[b].number = names_stand(scope, j, -1 - (int)b, join->bindings[b].left)))
+      return tsx_out_of_memory(scope->error);
+  return join->row ? TSR_OK : tsx_out_of_memory(scope->error);
+}
+
 /* Resolves the conditions of joins. The columns of a joined table depend on the dimension that its ON depends on. */
 static int names_joins(names_scope *scope) {
   tsx_select *s = scope->select;
@@ -298,6 +366,11 @@ static int names_joins(names_scope *scope) {
     scope->joins = j + 1;
     const int code = names_resolve(scope, join->on);
     if (code < 0) return code;
+    if (join->on->field == TSX_FIELD_MANY || (join->is_array && join->on->field >= 0)) {
+      const int bound = names_bindings(scope, j);
+      if (bound < 0) return bound;
+      continue;
+    }
     if (join->on->field < 0 || !scope->table->columns[join->on->field].description->is_dimension)
       return tsx_expr_fail(s, join->on->begin, join->on->end,
                            "not evaluated over columns: ", "a join binds its table to exactly one dimension",

@@ -3,6 +3,7 @@
  *   coordinates.c   what depends on one dimension or one enumerated attribute: SQLite evaluates it once for each value
  *                   that the column can have (an axis)
  *   join.c          tables that are joined by one dimension: SQLite looks for their row once for each coordinate
+ *   joined_rows.c   tables that are joined by several dimensions: their rows are read once, into lists
  *   lower.c         what depends on several columns: nodes of an expression that the engine evaluates over cells
  *   rows.c          what stands around aggregates: SQLite evaluates it once for each group
  */
@@ -65,6 +66,7 @@ typedef struct tsx_query {
   uint32_t axis_count;
   tsx_bound_range *bounds;
   tsx_value_use *uses;
+  struct tsx_joined *joined[TSX_JOINS_MAX]; /* of joins with bindings */
 } tsx_query;
 
 /* Sets the table in FROM, which is looked up in the database `home` ("temp": in all databases), and resolves names. */
@@ -93,6 +95,23 @@ int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_
 
 /* Finds what a joined table is, which is in the database join->schema, and its columns. */
 int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error);
+
+/* ---- joined_rows.c ----------------------------------------------------------------------------------------------- */
+
+/* Returns the list of the rows' numbers, into which the sum of the join's numbers points, or that of a column, into which
+ * a row's number points. The lists are empty at first. NULL: no memory. */
+const tsr_value_list *tsx_joined_places(tsx_query *query, uint32_t join);
+const tsr_value_list *tsx_joined_column(tsx_query *query, uint32_t join, uint32_t column);
+
+/* Reads the rows of the joins with bindings. */
+int tsx_joined_read(tsx_query *query, tsr_error *error);
+
+/* Gives the values of a bound column, for SQLite: each has the number of its row, from 1 on, and is in the slot. */
+tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t join, uint32_t binding, int *slot);
+
+/* Makes places of the numbers that the axes have found, and the lists. */
+int tsx_joined_finish(tsx_query *query, tsr_error *error);
+void tsx_joined_release(tsx_query *query);
 
 /* ---- coordinates.c ----------------------------------------------------------------------------------------------- */
 

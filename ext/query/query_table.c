@@ -309,7 +309,8 @@ static char *explain(const outer_plan *plan, const tsx_query *query) {
   }
   sqlite3_str_appendf(out, "%s%s", plan->count ? "; " : "", s->table);
   for (uint32_t j = 0; j < s->join_count; j++) {
-    sqlite3_str_appendf(out, "; coordinates %sJOIN %s ON ", s->joins[j].left ? "LEFT " : "", s->joins[j].table);
+    sqlite3_str_appendf(out, "; %s %sJOIN %s ON ", s->joins[j].binding_count ? "cells" : "coordinates",
+                        s->joins[j].left ? "LEFT " : "", s->joins[j].table);
     explain_words(out, s->joins[j].on->begin, s->joins[j].on->end);
   }
   if (s->where) explain_where(out, query, s->where, false, &any);

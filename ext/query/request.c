@@ -24,6 +24,18 @@ static int plan_constant(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   return TSR_OK;
 }
 
+static int plan_condition(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  const uint32_t n = a->condition_count;
+  if ((n & (n - 1)) == 0) {
+    const tsx_expr **more = tsx_arena_take(&a->query->select.arena, (n ? 2 * n : 1) * sizeof *more);
+    if (!more) return tsx_out_of_memory(error);
+    for (uint32_t i = 0; i < n; i++) more[i] = a->conditions[i];
+    a->conditions = more;
+  }
+  a->conditions[a->condition_count++] = tree;
+  return TSR_OK;
+}
+
 static int plan_where(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
@@ -36,15 +48,19 @@ static int plan_where(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
     const int number = tsx_axis_request(a->query, (uint32_t)axis, tree, true, error);
     return number < 0 ? number : TSR_OK;
   }
-  const uint32_t n = a->condition_count;
-  if ((n & (n - 1)) == 0) {
-    const tsx_expr **more = tsx_arena_take(&a->query->select.arena, (n ? 2 * n : 1) * sizeof *more);
-    if (!more) return tsx_out_of_memory(error);
-    for (uint32_t i = 0; i < n; i++) more[i] = a->conditions[i];
-    a->conditions = more;
+  return plan_condition(a, tree, error);
+}
+
+/* Requests the numbers of a join's values. Cells without a row are left out of a JOIN, and kept by a LEFT JOIN. */
+static int plan_join(tsx_asked *a, uint32_t j, tsr_error *error) {
+  const tsx_join *join = &a->query->select.joins[j];
+  for (uint32_t b = 0; b < join->binding_count; b++) {
+    const tsx_expr *number = join->bindings[b].number;
+    const int axis = tsx_axis_of(a->query, number);
+    const int code = axis < 0 ? TSR_OK : tsx_axis_request(a->query, (uint32_t)axis, number, false, error);
+    if (code < 0) return code;
   }
-  a->conditions[a->condition_count++] = tree;
-  return TSR_OK;
+  return join->left ? TSR_OK : plan_condition(a, join->row, error);
 }
 
 /* ---- Keys, aggregates, columns ----------------------------------------------------------------------------------- */
@@ -142,6 +158,8 @@ int tsx_asked_plan(tsx_asked *a, tsr_error *error) {
   a->columns = tsx_arena_take(&s->arena, (s->item_count + s->order_count + 1) * sizeof *a->columns);
   if (!a->keys || !a->aggregates || !a->columns) return tsx_out_of_memory(error);
   int code = s->where ? plan_where(a, s->where, error) : TSR_OK;
+  for (uint32_t j = 0; j < s->join_count && code == TSR_OK; j++)
+    if (s->joins[j].row) code = plan_join(a, j, error);
   if (code == TSR_OK && a->condition_count)
     code = tsx_lower(a->query, a->conditions, a->condition_count, &a->where, error);
   if (code < 0) return code;

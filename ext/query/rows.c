@@ -75,6 +75,12 @@ int tsx_rows_prepare(tsx_connection *connection, sqlite3_str *text, tsx_rows *ro
   return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
 }
 
+int tsx_rows_bind(tsx_connection *connection, sqlite3_stmt *statement, int parameter, tsx_rows *rows,
+                  tsr_error *error) {
+  const int code = sqlite3_bind_pointer(statement, parameter, rows, ROWS_POINTER, NULL);
+  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+}
+
 int tsx_rows_step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error *error) {
   const int code = sqlite3_step(statement);
   if (code == SQLITE_ROW) return 1;

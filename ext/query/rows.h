@@ -41,6 +41,9 @@ void tsx_words_until(sqlite3_str *out, const tsx_expr *tree, const char **from, 
 int tsx_rows_prepare(tsx_connection *connection, sqlite3_str *text, tsx_rows *rows, sqlite3_stmt **statement,
                      tsr_error *error);
 
+/* Binds rows to another parameter of a statement: `... FROM TSX_ROWS_NAME(?2)`. */
+int tsx_rows_bind(tsx_connection *connection, sqlite3_stmt *statement, int parameter, tsx_rows *rows, tsr_error *error);
+
 /* Takes a step. Returns 1 with a row, 0 at the end, < 0 on error. */
 int tsx_rows_step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error *error);
 

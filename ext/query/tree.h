@@ -6,6 +6,8 @@
 #ifndef TSX_EXPR_H
 #define TSX_EXPR_H
 
+#include <limits.h>
+
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 
@@ -76,21 +78,38 @@ typedef struct tsx_order {
 typedef struct tsx_join_column {
   char *name, *declared; /* the type may be "" */
   bool plain; /* its texts are compared as BINARY does */
+  bool dimension; /* of an array */
 } tsx_join_column;
 
-typedef struct tsx_join { /* LEFT JOIN or JOIN: a table that has at most one row for each value of one dimension */
-  bool left, is_query; /* is_query: it is a tessera_query */
+/* A column of a joined table that ON sets equal to an expression of one dimension. */
+typedef struct tsx_binding {
+  uint32_t column; /* of the joined table */
+  const tsx_expr *left;
+  tsx_expr *number; /* stands for the number of the column's value that equals `left`: JOINED, column -1 - binding */
+} tsx_binding;
+#define TSX_BINDINGS_MAX 16u
+
+/* LEFT JOIN or JOIN: a table that has at most one row for each value of one dimension; or, with bindings, for each
+ * combination of values of several */
+typedef struct tsx_join {
+  bool left, is_query, is_array; /* is_query: it is a tessera_query */
   char *schema, *table, *alias; /* schema: as written, then that in which the table was found */
   const char *begin; /* the word JOIN, INNER or LEFT */
   const char *source_begin, *source_end; /* the words of the table: [schema.]table */
   bool qualified; /* the words name a schema */
   tsx_expr *on;
-  int field; /* the dimension that ON depends on */
+  int field; /* the dimension that ON depends on; TSX_FIELD_MANY: there are bindings */
+  tsx_binding bindings[TSX_BINDINGS_MAX];
+  uint32_t binding_count;
+  const tsx_expr **filters; /* terms of ON about the joined table alone */
+  uint32_t filter_count;
+  tsx_expr *row; /* stands for the row: JOINED, column TSX_JOIN_ROW; it is null if a cell has none */
   tsx_join_column *columns;
   uint32_t column_count;
 } tsx_join;
 
 #define TSX_JOINS_MAX 8u
+#define TSX_JOIN_ROW  INT_MIN
 
 typedef struct tsx_select {
   tsx_arena arena;

@@ -193,6 +193,60 @@ static void test_tables_give_a_value_for_each_coordinate(void **state) {
   EXPECT(empty, 1, 1, 1, 1);
 }
 
+#define LOOKUP(place, values)                                                                                          \
+  { .operation = TSR_OP_LOOKUP, .operands = (const uint32_t[]){place}, .operand_count = 1, .list = (values) }
+
+static void test_lists_give_the_value_at_a_place(void **state) {
+  static const uint8_t second_null[] = {0, 1, 0, 0}, whole[] = {1, 0, 0, 1};
+  static const int8_t bytes[] = {1, 2, 3, -4};
+  static const uint32_t words_of_4[] = {7, 8, 9, UINT32_MAX};
+  static const float floats[] = {0.5f, 1.5f, NAN, 3.0f};
+  static const double doubles[] = {1, 2.5, NAN, 4};
+  static const struct tsr_text_value texts_of_4[] = {{"a", 1}, {"b", 1}, {"ab", 2}, {"ab", 2}};
+  const tsr_value_list small = {.count = 4, .type = TSR_VALUE_INTEGER, .datatype = TSR_INT8, .values = bytes};
+  tsr_value_list list = {.count = 4, .type = TSR_VALUE_INTEGER, .datatype = TSR_UINT32, .values = words_of_4};
+  EXPRESSION(negative, FIELD(NUMBER), LOOKUP(0, &small)); /* the places are 3, -4, INT64_MAX, 9 */
+  EXPECT(negative, -4, NIL, NIL, NIL);
+  EXPRESSION(wide, FIELD(NUMBER), LOOKUP(0, &list), INTEGER(1), NODE(ADD, 2, 1, 2));
+  EXPECT(wide, (int64_t)UINT32_MAX + 1, NIL, NIL, NIL);
+  EXPRESSION(nested, FIELD(NUMBER), LOOKUP(0, &small), INTEGER(5), NODE(ADD, 2, 1, 2), LOOKUP(3, &list));
+  EXPECT(nested, 8, NIL, NIL, NIL);
+  list.nulls = second_null;
+  EXPECT(nested, NIL, NIL, NIL, NIL);
+  EXPRESSION(constant, INTEGER(2), LOOKUP(0, &list), FIELD(NUMBER), NODE(COALESCE, 2, 1, 2));
+  EXPECT(constant, 9, 9, 9, 9);
+  const tsr_value_list reals = {.count = 4, .type = TSR_VALUE_REAL, .datatype = TSR_FLOAT32, .values = floats};
+  EXPRESSION(threes, FIELD(NUMBER), LOOKUP(0, &reals), REAL(3), NODE(IS, 2, 1, 2));
+  EXPECT(threes, 1, 0, 0, 0);
+  EXPRESSION(nan, INTEGER(2), LOOKUP(0, &reals), NODE(IS_NULL, 1, 1));
+  EXPECT(nan, 1, 1, 1, 1);
+  const tsr_value_list numbers_of_4 = {.count = 4, .type = TSR_VALUE_NUMBER, .values = doubles, .whole = whole};
+  EXPRESSION(four, FIELD(NUMBER), LOOKUP(0, &numbers_of_4), INTEGER(4), NODE(EQUAL, 2, 1, 2));
+  EXPECT(four, 1, NIL, NIL, NIL);
+  const tsr_value_list labels = {.count = 4, .type = TSR_VALUE_TEXT, .values = texts_of_4};
+  EXPRESSION(same, FIELD(NUMBER), LOOKUP(0, &labels), WORD_OF("ab"), NODE(IS, 2, 1, 2));
+  EXPECT(same, 1, 0, 0, 0);
+  const tsr_value_list none = {.count = 4, .type = TSR_VALUE_NULL};
+  EXPRESSION(nothing, FIELD(NUMBER), LOOKUP(0, &none), INTEGER(6), NODE(COALESCE, 2, 1, 2));
+  EXPECT(nothing, 6, 6, 6, 6);
+}
+
+static void test_a_list_of_another_type_and_a_place_that_is_no_integer_are_refused(void **state) {
+  static const double doubles[] = {1};
+  const tsr_value_list reals = {.count = 1, .type = TSR_VALUE_REAL, .datatype = TSR_FLOAT64, .values = doubles};
+  const tsr_value_list mixed = {.count = 1, .type = TSR_VALUE_INTEGER, .datatype = TSR_FLOAT64, .values = doubles};
+  EXPRESSION(half, FIELD(HALF), LOOKUP(0, &reals));
+  expect_fault(&half, 1, TSR_FAULT_TYPE);
+  EXPRESSION(untrue, FIELD(NUMBER), LOOKUP(0, &mixed));
+  EXPRESSION(missing, FIELD(NUMBER), LOOKUP(0, NULL));
+  tsr_value_type types[2];
+  tsr_expression_fault fault;
+  uint32_t node;
+  assert_int_equal(tsr_expression_types(&schema, &untrue, types, &node, &fault, &error), TSR_ERROR);
+  assert_string_equal(error.message, "node 1: a list of values of no such type");
+  assert_int_equal(tsr_expression_types(&schema, &missing, types, &node, &fault, &error), TSR_ERROR);
+}
+
 static void test_an_error_comes_only_from_cells_that_need_it(void **state) {
   EXPRESSION(square, FIELD(NUMBER), FIELD(NUMBER), NODE(MULTIPLY, 2, 0, 1));
   expect_error(&square, TSR_ERROR, 2, "integer overflow");
@@ -270,6 +324,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_instants_are_compared_by_intervals, set_up_arena, release_arena),
       cmocka_unit_test_setup_teardown(test_an_instant_without_a_text_is_an_error, set_up_arena, release_arena),
       cmocka_unit_test_setup_teardown(test_tables_give_a_value_for_each_coordinate, set_up_arena, release_arena),
+      cmocka_unit_test_setup_teardown(test_lists_give_the_value_at_a_place, set_up_arena, release_arena),
+      cmocka_unit_test_setup_teardown(test_a_list_of_another_type_and_a_place_that_is_no_integer_are_refused,
+                                      set_up_arena, release_arena),
       cmocka_unit_test_setup_teardown(test_an_error_comes_only_from_cells_that_need_it, set_up_arena, release_arena),
       cmocka_unit_test_setup_teardown(test_types_that_cannot_be_mixed_are_refused, set_up_arena, release_arena),
       cmocka_unit_test_setup_teardown(test_a_number_keeps_what_it_stands_for, set_up_arena, release_arena),

@@ -1,0 +1,482 @@
+/* joined_rows.c: the rows of tables that are joined by several dimensions.
+ *
+ * SQLite reads the rows once. The distinct values of each bound column get numbers, SQLite finds for each coordinate the
+ * number of the value that equals it (coordinates.c), and the values that some coordinate equals get the places 0, 1, ...
+ * The places of all bound columns make a box, row-major, that holds the number of the row at each place, if there is one.
+ * The engine looks up a cell's row there, and the values of its columns in one list for each column.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "query/query.h"
+
+#define JOINED_NO_PLACE UINT32_MAX
+#define JOINED_EXACT    (INT64_C(1) << 53) /* integers up to it are doubles */
+
+typedef struct joined_column { /* the values of a column, by row */
+  tsr_value_list list;
+  int64_t *words; /* INTEGER, the bits of a REAL, a tsr_text_value; replaced by what `list` has */
+  uint8_t *types; /* tsr_value_type */
+} joined_column;
+
+typedef struct joined_values { /* the distinct values of a bound column */
+  tsx_rows rows; /* gives them to SQLite */
+  int slot;
+  uint64_t given;
+  tsr_value *values;
+  uint32_t count, room;
+  uint32_t *heads; /* [2 * room]: 1 + number, by hash */
+  uint32_t *places; /* [count] */
+  uint32_t place_count;
+} joined_values;
+
+typedef struct tsx_joined {
+  tsr_value_list box;
+  uint32_t *numbers; /* [row_count][binding_count] */
+  uint32_t *box_rows;
+  uint8_t *box_nulls;
+  uint64_t row_count, room, bytes;
+  joined_values values[TSX_BINDINGS_MAX];
+  joined_column **columns; /* [join->column_count]; NULL: nothing reads it */
+} tsx_joined;
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
+
+static int joined_budget(const tsx_query *query, uint32_t j, uint64_t more, tsr_error *error) {
+  uint64_t memory = query->memory_bytes ? query->memory_bytes : query->table->options.memory_bytes;
+  if (!memory) memory = UINT64_C(1) << 30;
+  tsx_joined *joined = query->joined[j];
+  if (more <= memory / 2 && joined->bytes <= memory / 2 - more) {
+    joined->bytes += more;
+    return TSR_OK;
+  }
+  return tsx_fail(error, TSR_BUDGET,
+                  "the rows of '%s' do not fit into memory_mb (%llu): join a part of them, or memory_mb=%llu",
+                  query->select.joins[j].table, (unsigned long long)(memory >> 20), (unsigned long long)(memory >> 19));
+}
+
+/* Makes room for `count` elements. */
+static int joined_grow(void **array, uint64_t count, uint64_t size, tsr_error *error) {
+  void *more = sqlite3_realloc64(*array, count * size + 8);
+  if (!more) return tsx_out_of_memory(error);
+  *array = more;
+  return TSR_OK;
+}
+
+void tsx_joined_release(tsx_query *query) {
+  for (uint32_t j = 0; j < query->select.join_count; j++) {
+    tsx_joined *joined = query->joined[j];
+    if (!joined) continue;
+    for (uint32_t b = 0; b < TSX_BINDINGS_MAX; b++) {
+      sqlite3_free(joined->values[b].values);
+      sqlite3_free(joined->values[b].heads);
+      sqlite3_free(joined->values[b].places);
+    }
+    for (uint32_t c = 0; c < query->select.joins[j].column_count; c++)
+      if (joined->columns[c]) {
+        sqlite3_free(joined->columns[c]->words);
+        sqlite3_free(joined->columns[c]->types);
+      }
+    sqlite3_free(joined->numbers);
+    sqlite3_free(joined->box_rows);
+    sqlite3_free(joined->box_nulls);
+    query->joined[j] = NULL;
+  }
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------------------------- */
+
+/* Gives the values in their order, and all of them again once they have ended. */
+static int joined_next(tsx_rows *rows, tsr_error *error) {
+  joined_values *v = rows->state;
+  (void)error;
+  if (v->given++ < v->count) return 1;
+  v->given = 0;
+  return 0;
+}
+
+static int joined_value(tsx_rows *rows, sqlite3_context *context, int slot, tsr_error *error) {
+  const joined_values *v = rows->state;
+  const tsr_value *value = &v->values[v->given - 1];
+  (void)error;
+  if (slot != v->slot) return TSR_OK;
+  if (value->type == TSR_VALUE_INTEGER) sqlite3_result_int64(context, value->as.integer);
+  else if (value->type == TSR_VALUE_REAL) sqlite3_result_double(context, value->as.real);
+  else sqlite3_result_text64(context, value->as.text.bytes, value->as.text.size, SQLITE_STATIC, SQLITE_UTF8);
+  return TSR_OK;
+}
+
+static tsx_joined *joined_of(tsx_query *query, uint32_t j) {
+  const tsx_join *join = &query->select.joins[j];
+  if (query->joined[j]) return query->joined[j];
+  tsx_joined *joined = tsx_arena_take(&query->select.arena, sizeof *joined);
+  if (!joined) return NULL;
+  joined->columns = tsx_arena_take(&query->select.arena, (join->column_count + 1) * sizeof *joined->columns);
+  if (!joined->columns) return NULL;
+  joined->box.type = TSR_VALUE_NULL;
+  for (uint32_t b = 0; b < join->binding_count; b++) {
+    const tsx_expr column = {.kind = TSX_EXPR_JOINED, .join = j, .column = (int)join->bindings[b].column};
+    joined_values *v = &joined->values[b];
+    tsx_slots slots = {0};
+    v->slot = tsx_slot_take(&slots, tsx_slot_affinity(tsx_query_declared(query, &column)));
+    v->rows = (tsx_rows){.next = joined_next, .column = joined_value, .state = v};
+  }
+  return query->joined[j] = joined;
+}
+
+const tsr_value_list *tsx_joined_places(tsx_query *query, uint32_t j) {
+  const tsx_joined *joined = joined_of(query, j);
+  return joined ? &joined->box : NULL;
+}
+
+const tsr_value_list *tsx_joined_column(tsx_query *query, uint32_t j, uint32_t column) {
+  tsx_joined *joined = joined_of(query, j);
+  if (!joined) return NULL;
+  if (!joined->columns[column]) joined->columns[column] = tsx_arena_take(&query->select.arena, sizeof(joined_column));
+  if (!joined->columns[column]) return NULL;
+  joined->columns[column]->list.type = TSR_VALUE_NULL;
+  return &joined->columns[column]->list;
+}
+
+tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t j, uint32_t b, int *slot) {
+  joined_values *v = &query->joined[j]->values[b];
+  *slot = v->slot;
+  v->given = 0;
+  return &v->rows;
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+
+static uint32_t value_hash(const tsr_value *value) {
+  uint64_t hash = UINT64_C(0x9e3779b97f4a7c15) * ((uint64_t)value->type + 1);
+  if (value->type == TSR_VALUE_TEXT)
+    for (uint64_t i = 0; i < value->as.text.size; i++)
+      hash = (hash ^ (uint8_t)value->as.text.bytes[i]) * UINT64_C(0x100000001b3);
+  else hash = (hash ^ (uint64_t)value->as.integer) * UINT64_C(0x9e3779b97f4a7c15);
+  return (uint32_t)(hash >> 32);
+}
+
+static bool value_same(const tsr_value *a, const tsr_value *b) {
+  if (a->type != b->type) return false;
+  if (a->type != TSR_VALUE_TEXT) return a->as.integer == b->as.integer; /* or the bits of a REAL */
+  return a->as.text.size == b->as.text.size && !memcmp(a->as.text.bytes, b->as.text.bytes, a->as.text.size);
+}
+
+/* Doubles the room for values. */
+static int values_grow(tsx_query *query, uint32_t j, joined_values *v, tsr_error *error) {
+  const uint32_t room = v->room ? 2 * v->room : 64;
+  int code = joined_budget(query, j, (room - v->room) * (sizeof *v->values + 2 * sizeof *v->heads), error);
+  if (code == TSR_OK) code = joined_grow((void **)&v->values, room, sizeof *v->values, error);
+  if (code == TSR_OK) code = joined_grow((void **)&v->heads, 2 * (uint64_t)room, sizeof *v->heads, error);
+  if (code < 0) return code;
+  v->room = room;
+  memset(v->heads, 0, 2 * (uint64_t)room * sizeof *v->heads);
+  for (uint32_t i = 0; i < v->count; i++) {
+    uint32_t at = value_hash(&v->values[i]) & (2 * room - 1);
+    while (v->heads[at]) at = (at + 1) & (2 * room - 1);
+    v->heads[at] = i + 1;
+  }
+  return TSR_OK;
+}
+
+/* Finds the number of a value, which is not null, or gives it one. */
+static int values_number(tsx_query *query, uint32_t j, joined_values *v, sqlite3_value *given, uint32_t *number,
+                         tsr_error *error) {
+  tsr_value value = {.type = TSR_VALUE_INTEGER};
+  const int type = sqlite3_value_type(given);
+  if (type == SQLITE_INTEGER) value.as.integer = sqlite3_value_int64(given);
+  if (type == SQLITE_FLOAT) {
+    const double real = sqlite3_value_double(given);
+    const bool whole = real >= -(double)JOINED_EXACT && real <= (double)JOINED_EXACT && (double)(int64_t)real == real;
+    if (whole) value.as.integer = (int64_t)real; /* 1 = 1.0 */
+    else value = (tsr_value){.type = TSR_VALUE_REAL, .as.real = real};
+  }
+  if (type == SQLITE_TEXT) {
+    value.type = TSR_VALUE_TEXT;
+    value.as.text.bytes = (const char *)sqlite3_value_text(given);
+    value.as.text.size = (uint64_t)sqlite3_value_bytes(given);
+    if (!value.as.text.bytes) return tsx_out_of_memory(error);
+  }
+  if (v->count == v->room) {
+    const int code =
+        v->room > UINT32_MAX / 4 ? joined_budget(query, j, UINT64_MAX, error) : values_grow(query, j, v, error);
+    if (code < 0) return code;
+  }
+  uint32_t at = value_hash(&value) & (2 * v->room - 1);
+  for (; v->heads[at]; at = (at + 1) & (2 * v->room - 1))
+    if (value_same(&v->values[v->heads[at] - 1], &value)) {
+      *number = v->heads[at] - 1;
+      return TSR_OK;
+    }
+  if (type == SQLITE_TEXT) {
+    value.as.text.bytes = tsx_arena_copy(&query->select.arena, value.as.text.bytes, value.as.text.size);
+    if (!value.as.text.bytes) return tsx_out_of_memory(error);
+  }
+  *number = v->count;
+  v->values[v->count++] = value;
+  v->heads[at] = v->count;
+  return TSR_OK;
+}
+
+static bool joined_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+  const tsx_query *query = argument;
+  if (tree->kind != TSX_EXPR_JOINED) return false;
+  const tsx_join *join = &query->select.joins[tree->join];
+  sqlite3_str_appendf(out, "_tessera_join%u.\"%w\"", tree->join, join->columns[tree->column].name);
+  return true;
+}
+
+/* Writes that the column lies among the coordinates, if it is bound to a dimension of integers. */
+static void joined_within(sqlite3_str *text, const tsx_query *query, uint32_t j, const tsx_binding *binding) {
+  const tsx_join *join = &query->select.joins[j];
+  const tsx_join_column *column = &join->columns[binding->column];
+  const int number = tsx_axis_of(query, binding->left);
+  if (number < 0 || binding->left->kind != TSX_EXPR_NAME || binding->left->alias) return;
+  const tsx_axis *axis = &query->axes[number];
+  if (strcmp(column->declared, "INTEGER") != 0 || strcmp(query->table->columns[axis->column].declared, "INTEGER") != 0)
+    return;
+  sqlite3_str_appendf(text, " AND _tessera_join%u.\"%w\" BETWEEN %lld AND %lld", j, column->name, (long long)axis->low,
+                      (long long)((uint64_t)axis->low + axis->count - 1));
+}
+
+static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  const tsx_joined *joined = query->joined[j];
+  sqlite3_str *text = sqlite3_str_new(query->connection->db);
+  sqlite3_str_appendall(text, "SELECT 0");
+  for (uint32_t b = 0; b < join->binding_count; b++)
+    sqlite3_str_appendf(text, ", \"%w\"", join->columns[join->bindings[b].column].name);
+  for (uint32_t c = 0; c < join->column_count; c++)
+    if (joined->columns[c]) sqlite3_str_appendf(text, ", \"%w\"", join->columns[c].name);
+  sqlite3_str_appendf(text, " FROM \"%w\".\"%w\" AS _tessera_join%u WHERE 1", join->schema, join->table, j);
+  for (uint32_t f = 0; f < join->filter_count; f++) {
+    sqlite3_str_appendall(text, " AND (");
+    tsx_words_append(text, join->filters[f], joined_replace, query);
+    sqlite3_str_appendchar(text, 1, ')');
+  }
+  for (uint32_t b = 0; b < join->binding_count; b++) joined_within(text, query, j, &join->bindings[b]);
+  return tsx_rows_prepare(query->connection, text, NULL, statement, error);
+}
+
+static int joined_more(tsx_query *query, uint32_t j, tsr_error *error) {
+  tsx_joined *joined = query->joined[j];
+  const tsx_join *join = &query->select.joins[j];
+  const uint64_t room = joined->room ? 2 * joined->room : 256;
+  uint64_t size = join->binding_count * sizeof *joined->numbers;
+  for (uint32_t c = 0; c < join->column_count; c++) size += joined->columns[c] ? 9 : 0;
+  int code = joined->room >= JOINED_NO_PLACE / 2 ? joined_budget(query, j, UINT64_MAX, error)
+                                                 : joined_budget(query, j, (room - joined->room) * size, error);
+  if (code == TSR_OK)
+    code = joined_grow((void **)&joined->numbers, room, join->binding_count * sizeof *joined->numbers, error);
+  for (uint32_t c = 0; c < join->column_count && code == TSR_OK; c++) {
+    joined_column *column = joined->columns[c];
+    if (!column) continue;
+    code = joined_grow((void **)&column->words, room, sizeof *column->words, error);
+    if (code == TSR_OK) code = joined_grow((void **)&column->types, room, 1, error);
+  }
+  joined->room = room;
+  return code;
+}
+
+static int joined_keep(tsx_query *query, uint32_t j, joined_column *column, sqlite3_value *given, tsr_error *error) {
+  tsx_joined *joined = query->joined[j];
+  tsr_value value;
+  const int code = tsx_query_copy(query, given, &value, error);
+  if (code < 0) return code;
+  column->types[joined->row_count] = (uint8_t)value.type;
+  column->words[joined->row_count] = value.as.integer; /* or the bits of a REAL */
+  if (value.type != TSR_VALUE_TEXT) return TSR_OK;
+  struct tsr_text_value *text = tsx_arena_take(&query->select.arena, sizeof *text);
+  if (!text) return tsx_out_of_memory(error);
+  *text = (struct tsr_text_value){value.as.text.bytes, value.as.text.size};
+  column->words[joined->row_count] = (int64_t)(uintptr_t)text;
+  return joined_budget(query, j, text->size + 2 * sizeof *text, error);
+}
+
+/* Takes a row. One with a null or a blob in a bound column equals no coordinate. */
+static int joined_row(tsx_query *query, uint32_t j, sqlite3_stmt *statement, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  tsx_joined *joined = query->joined[j];
+  int at = 1, code = joined->row_count == joined->room ? joined_more(query, j, error) : TSR_OK;
+  for (uint32_t b = 0; b < join->binding_count && code == TSR_OK; b++) {
+    sqlite3_value *value = sqlite3_column_value(statement, at++);
+    if (sqlite3_value_type(value) == SQLITE_NULL || sqlite3_value_type(value) == SQLITE_BLOB) return TSR_OK;
+    code = values_number(query, j, &joined->values[b], value,
+                         &joined->numbers[joined->row_count * join->binding_count + b], error);
+  }
+  for (uint32_t c = 0; c < join->column_count && code == TSR_OK; c++)
+    if (joined->columns[c]) {
+      code = joined_keep(query, j, joined->columns[c], sqlite3_column_value(statement, at++), error);
+      if (code == TSR_MISMATCH)
+        return tsx_expr_fail(&query->select, join->source_begin, join->source_end,
+                             "not evaluated over columns: ", "blobs", error);
+    }
+  joined->row_count += code == TSR_OK;
+  return code;
+}
+
+int tsx_joined_read(tsx_query *query, tsr_error *error) {
+  int code = TSR_OK;
+  for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++) {
+    const tsx_join *join = &query->select.joins[j];
+    if (join->binding_count == 0) continue;
+    if (!joined_of(query, j)) return tsx_out_of_memory(error);
+    sqlite3_stmt *statement = NULL;
+    const int axis = tsx_axis_of(query, join->bindings[0].left);
+    if (axis < 0 || query->axes[axis].count == 0) continue; /* no cell, or an error that follows */
+    code = joined_prepare(query, j, &statement, error);
+    while (code >= 0 && (code = tsx_rows_step(query->connection, statement, error)) > 0)
+      code = joined_row(query, j, statement, error);
+    sqlite3_finalize(statement);
+  }
+  return code;
+}
+
+/* ---- Places ------------------------------------------------------------------------------------------------------ */
+
+/* Gives places to the values that some coordinate equals. The axis then says the places. */
+static int places_find(tsx_query *query, uint32_t j, uint32_t b, tsr_value **numbers, tsx_axis **at, tsr_error *error) {
+  const tsx_expr *number = query->select.joins[j].bindings[b].number;
+  joined_values *v = &query->joined[j]->values[b];
+  const int a = tsx_axis_of(query, number),
+            tree = a < 0 ? a : tsx_axis_request(query, (uint32_t)a, number, false, error);
+  *numbers = NULL;
+  if (tree < 0) return a < 0 ? TSR_OK : tree;
+  tsx_axis *axis = *at = &query->axes[a];
+  *numbers = axis->values[tree];
+  int code = joined_budget(query, j, v->count * sizeof *v->places, error);
+  if (code == TSR_OK) code = joined_grow((void **)&v->places, v->count, sizeof *v->places, error);
+  if (code < 0) return code;
+  memset(v->places, 0xff, v->count * sizeof *v->places);
+  for (uint64_t i = 0; i < axis->count; i++) {
+    tsr_value *value = &(*numbers)[i];
+    if (value->type == TSR_VALUE_NULL) continue;
+    if (axis->kept && !axis->kept[i]) {
+      value->type = TSR_VALUE_NULL;
+      continue;
+    }
+    uint32_t *place = &v->places[value->as.integer - 1];
+    if (*place == JOINED_NO_PLACE) *place = v->place_count++;
+    value->as.integer = *place;
+  }
+  return TSR_OK;
+}
+
+/* Enters the rows into the box. */
+static int joined_fill(tsx_query *query, uint32_t j, const uint64_t *strides, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  tsx_joined *joined = query->joined[j];
+  for (uint64_t r = 0; r < joined->row_count; r++) {
+    uint64_t place = 0;
+    bool met = true;
+    for (uint32_t b = 0; b < join->binding_count && met; b++) {
+      const uint32_t p = joined->values[b].places[joined->numbers[r * join->binding_count + b]];
+      met = p != JOINED_NO_PLACE;
+      if (met) place += p * strides[b];
+    }
+    if (!met) continue;
+    if (!joined->box_nulls[place])
+      return tsx_expr_fail(&query->select, join->on->begin, join->on->end,
+                           "not evaluated over columns: ", "a joined table has more than one row for a coordinate",
+                           error);
+    joined->box_nulls[place] = 0;
+    joined->box_rows[place] = (uint32_t)r;
+  }
+  return TSR_OK;
+}
+
+static int joined_box(tsx_query *query, uint32_t j, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  tsx_joined *joined = query->joined[j];
+  tsr_value *numbers[TSX_BINDINGS_MAX];
+  tsx_axis *axes[TSX_BINDINGS_MAX];
+  uint64_t strides[TSX_BINDINGS_MAX], size = 1;
+  for (uint32_t b = join->binding_count; b-- > 0;) {
+    int code = places_find(query, j, b, &numbers[b], &axes[b], error);
+    strides[b] = size;
+    size *= joined->values[b].place_count;
+    if (code == TSR_OK && size > JOINED_NO_PLACE) code = joined_budget(query, j, UINT64_MAX, error);
+    if (code < 0) return code;
+  }
+  int code = joined_budget(query, j, size * (sizeof *joined->box_rows + 1), error);
+  if (code == TSR_OK) code = joined_grow((void **)&joined->box_rows, size, sizeof *joined->box_rows, error);
+  if (code == TSR_OK) code = joined_grow((void **)&joined->box_nulls, size, 1, error);
+  if (code < 0) return code;
+  memset(joined->box_rows, 0, size * sizeof *joined->box_rows);
+  memset(joined->box_nulls, 1, size);
+  for (uint32_t b = 0; b < join->binding_count; b++)
+    for (uint64_t i = 0; numbers[b] && i < axes[b]->count; i++)
+      if (numbers[b][i].type != TSR_VALUE_NULL) numbers[b][i].as.integer *= (int64_t)strides[b];
+  joined->box = (tsr_value_list){.count = size,
+                                 .type = TSR_VALUE_INTEGER,
+                                 .datatype = TSR_UINT32,
+                                 .values = joined->box_rows,
+                                 .nulls = joined->box_nulls};
+  return joined_fill(query, j, strides, error);
+}
+
+/* ---- Columns ----------------------------------------------------------------------------------------------------- */
+
+/* Finds the type of a column's values; OPAQUE: they have none in common. */
+static tsr_value_type column_type(const joined_column *column, uint64_t rows) {
+  bool seen[TSR_VALUE_NULL + 1] = {false}, exact = true;
+  for (uint64_t r = 0; r < rows; r++) {
+    seen[column->types[r]] = true;
+    exact &= column->types[r] != TSR_VALUE_INTEGER ||
+             (column->words[r] >= -JOINED_EXACT && column->words[r] <= JOINED_EXACT);
+  }
+  if (seen[TSR_VALUE_TEXT]) return seen[TSR_VALUE_INTEGER] || seen[TSR_VALUE_REAL] ? TSR_VALUE_OPAQUE : TSR_VALUE_TEXT;
+  if (seen[TSR_VALUE_INTEGER] && seen[TSR_VALUE_REAL]) return exact ? TSR_VALUE_NUMBER : TSR_VALUE_OPAQUE;
+  return seen[TSR_VALUE_INTEGER] ? TSR_VALUE_INTEGER : seen[TSR_VALUE_REAL] ? TSR_VALUE_REAL : TSR_VALUE_NULL;
+}
+
+/* Brings the values into the form of the list; the types become nulls, or of a NUMBER what is an integer. */
+static int column_finish(tsx_query *query, joined_column *column, uint64_t rows, tsr_error *error) {
+  const tsr_value_type type = column_type(column, rows);
+  struct tsr_text_value *texts = NULL;
+  if (type == TSR_VALUE_OPAQUE) return TSR_MISMATCH;
+  if (type == TSR_VALUE_NULL) return TSR_OK;
+  if (type == TSR_VALUE_TEXT && !(texts = tsx_arena_take(&query->select.arena, rows * sizeof *texts)))
+    return tsx_out_of_memory(error);
+  for (uint64_t r = 0; r < rows; r++) {
+    const tsr_value_type own = (tsr_value_type)column->types[r];
+    const bool real = type == TSR_VALUE_REAL || type == TSR_VALUE_NUMBER;
+    const double value = own == TSR_VALUE_INTEGER ? (double)column->words[r] : (double)NAN;
+    if (texts && own != TSR_VALUE_NULL) texts[r] = *(const struct tsr_text_value *)(uintptr_t)column->words[r];
+    if (real && own != TSR_VALUE_REAL) memcpy(&column->words[r], &value, sizeof value);
+    column->types[r] = type == TSR_VALUE_NUMBER ? own == TSR_VALUE_INTEGER : own == TSR_VALUE_NULL;
+  }
+  column->list = (tsr_value_list){.count = rows,
+                                  .type = type,
+                                  .datatype = type == TSR_VALUE_INTEGER ? TSR_INT64 : TSR_FLOAT64,
+                                  .values = texts ? (const void *)texts : column->words};
+  if (type == TSR_VALUE_NUMBER) column->list.whole = column->types;
+  else if (type != TSR_VALUE_REAL) column->list.nulls = column->types;
+  return TSR_OK;
+}
+
+static int joined_columns(tsx_query *query, uint32_t j, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  const tsx_joined *joined = query->joined[j];
+  for (uint32_t c = 0; c < join->column_count; c++) {
+    if (!joined->columns[c]) continue;
+    const int code = column_finish(query, joined->columns[c], joined->row_count, error);
+    if (code == TSR_MISMATCH)
+      return tsx_fail(error, TSR_ERROR,
+                      "'%s' of '%s' has INTEGER in one row, REAL or TEXT in another: CAST one of them",
+                      join->columns[c].name, join->table);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
+int tsx_joined_finish(tsx_query *query, tsr_error *error) {
+  int code = TSR_OK;
+  for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++) {
+    if (!query->joined[j]) continue;
+    code = joined_box(query, j, error);
+    if (code == TSR_OK) code = joined_columns(query, j, error);
+  }
+  return code;
+}
