@@ -67,13 +67,22 @@ static int bounds_add(tsx_query *query, int column, tsr_operation operation, con
                     : operation == TSR_OP_GREATER_EQUAL ? TSX_GE
                                                         : TSX_NE;
   if (!shows->description->is_dimension || op == TSX_NE || !tsx_ranges_possible(shows)) return TSR_OK;
-  tsx_bound_range *bound = tsx_arena_take(&query->select.arena, sizeof *bound);
-  if (!bound) return tsx_out_of_memory(error);
+  sqlite3_value *value = NULL;
+  const int code = tsx_query_constant(query, constant, &value, error);
+  return code < 0 ? code : tsx_bound_add(query, column, op, value, error);
+}
+
+int tsx_bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *value, tsr_error *error) {
+  const tsx_column *shows = &query->table->columns[column];
+  tsx_bound_range *bound = value ? tsx_arena_take(&query->select.arena, sizeof *bound) : NULL;
+  if (!bound) {
+    sqlite3_value_free(value);
+    return tsx_out_of_memory(error);
+  }
   bound->next = query->bounds;
   bound->column = column;
+  bound->value = value;
   query->bounds = bound;
-  const int code = tsx_query_constant(query, constant, &bound->value, error);
-  if (code < 0) return code;
   const unsigned how = tsx_connection_text(query->connection) | TSX_PLAINLY;
   const int type = sqlite3_value_type(bound->value);
   bound->ranges.count = TSX_EVERYTHING;

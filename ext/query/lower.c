@@ -511,6 +511,52 @@ int tsx_lower(tsx_query *query, const tsx_expr *const *trees, uint32_t count, ts
   return TSR_OK;
 }
 
+/* Makes a comparison of the column's code with a number. */
+static int lower_code(lowering *l, const tsx_expr *tree, uint32_t axis, tsr_operation operation, uint64_t number) {
+  const int field = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
+  if (field >= 0) l->nodes[field].field = l->query->table->columns[l->query->axes[axis].column].field;
+  return lower_2(l, operation, tree, field, field < 0 ? field : lower_integer(l, tree, (int64_t)number));
+}
+
+/* Makes a table that has 1 for the codes that are kept. */
+static int lower_kept_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
+  const tsx_axis *a = &l->query->axes[axis];
+  tsr_value_table *table = tsx_arena_take(&l->query->select.arena, sizeof *table);
+  tsr_value *values = tsx_arena_take(&l->query->select.arena, (a->count + 1) * sizeof *values);
+  if (!table || !values) return tsx_out_of_memory(l->error);
+  for (uint64_t i = 0; i < a->count; i++) values[i] = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = a->kept[i]};
+  *table = (tsr_value_table){.field = l->query->table->columns[a->column].field,
+                             .low = a->low,
+                             .count = a->count,
+                             .type = TSR_VALUE_INTEGER,
+                             .values = values};
+  const int node = lower_node(l, TSR_OP_TABLE, tree, NULL, 0);
+  if (node >= 0) l->nodes[node].table = table;
+  return node;
+}
+
+int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lowered *lowered, tsr_error *error) {
+  lowering l = {.query = query, .error = error};
+  const tsx_axis *a = &query->axes[axis];
+  uint64_t low = 0, high = a->count, kept = 0;
+  int before = 0;
+  for (uint32_t i = 0; i < lowered->expression.count && before >= 0; i++) {
+    before = lower_node(&l, TSR_OP_CONSTANT, lowered->trees[i], NULL, 0);
+    if (before >= 0) l.nodes[before] = lowered->expression.nodes[i];
+  }
+  while (low < high && !a->kept[low]) low++;
+  while (high > low && !a->kept[high - 1]) high--;
+  for (uint64_t i = low; i < high; i++) kept += a->kept[i];
+  /* The ends of the codes let the reader skip tiles. */
+  int node = before < 0 ? before : lower_code(&l, tree, axis, TSR_OP_GREATER_EQUAL, low);
+  node = lower_2(&l, TSR_OP_AND, tree, node, node < 0 ? node : lower_code(&l, tree, axis, TSR_OP_LESS, high));
+  if (kept < high - low) node = lower_2(&l, TSR_OP_AND, tree, node, node < 0 ? node : lower_kept_table(&l, tree, axis));
+  if (lowered->expression.count) node = lower_2(&l, TSR_OP_AND, tree, before, node);
+  if (node < 0) return node;
+  lower_finish(&l, lowered);
+  return TSR_OK;
+}
+
 int tsx_lower_field(tsx_query *query, const tsx_expr *tree, int column, tsx_lowered *lowered, tsr_error *error) {
   lowering l = {.query = query, .error = error};
   const int node = lower_node(&l, TSR_OP_FIELD, tree, NULL, 0);
@@ -536,6 +582,27 @@ static int lower_explain(const tsx_query *query, const tsx_lowered *lowered, uin
                        "CAST one of them", error);
 }
 
+int tsx_query_orders_texts(const tsx_query *query, const tsx_expr *tree, tsr_error *error) {
+  if (!tsx_connection_utf16(query->connection)) return TSR_OK;
+  return tsx_expr_fail(&query->select, tree->begin, tree->end, OVER_COLUMNS,
+                       "the order of texts in a database in UTF-16; only = and <> are", error);
+}
+
+/* Refuses comparisons of texts that the engine would make in another order than SQLite. */
+static int lower_check_order(const tsx_query *query, const tsx_lowered *lowered, const tsr_value_type *types,
+                             tsr_error *error) {
+  for (uint32_t i = 0; i < lowered->expression.count; i++) {
+    const tsr_node *n = &lowered->expression.nodes[i];
+    const tsr_operation o = n->operation;
+    const bool orders = o == TSR_OP_LESS || o == TSR_OP_LESS_EQUAL || o == TSR_OP_GREATER ||
+                        o == TSR_OP_GREATER_EQUAL || o == TSR_OP_LEAST || o == TSR_OP_GREATEST;
+    if (!orders || types[n->operands[0]] != TSR_VALUE_TEXT) continue;
+    const int code = tsx_query_orders_texts(query, lowered->trees[i], error);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
 int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error) {
   const uint32_t count = lowered->expression.count;
   tsr_value_type *types = sqlite3_malloc64(count * sizeof *types);
@@ -552,6 +619,7 @@ int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_ty
   int code = tsr_expression_types(query->table->schema, &lowered->expression, types, &node, &fault, error);
   if (code == TSR_OK) *type = types[count - 1];
   else if (code == TSR_MISMATCH && node < count) code = lower_explain(query, lowered, node, fault, types, error);
+  if (code == TSR_OK) code = lower_check_order(query, lowered, types, error);
   sqlite3_free(types);
   return code;
 }

@@ -125,6 +125,10 @@ int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error);
 /* Makes axes without values, as if no cell satisfied WHERE. */
 int tsx_axes_none(tsx_query *query, tsr_error *error);
 
+/* Adds `column op value` to the ranges of a dimension, for which tsx_ranges_possible is true. The query frees the value;
+ * NULL stands for one without memory. */
+int tsx_bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *value, tsr_error *error);
+
 /* Returns the number of the axis of a tree that depends on one column, if the axis is usable; else -1. Labels may be null,
  * coordinates are not: tsx_axis_of_dimension returns -1 for labels. */
 int tsx_axis_of(const tsx_query *query, const tsx_expr *tree);
@@ -147,8 +151,14 @@ int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error);
 /* Makes an expression for the engine. `trees` are ANDed if there are several. */
 int tsx_lower(tsx_query *query, const tsx_expr *const *trees, uint32_t count, tsx_lowered *lowered, tsr_error *error);
 
+/* Adds to an expression that is a condition, or empty: the code of the axis of labels is one that the axis keeps. */
+int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lowered *lowered, tsr_error *error);
+
 /* Makes an expression that is the value of the column alone: its code, if it is enumerated. */
 int tsx_lower_field(tsx_query *query, const tsx_expr *tree, int column, tsx_lowered *lowered, tsr_error *error);
+
+/* Fails if SQLite has another order of texts than the engine: that of UTF-16. */
+int tsx_query_orders_texts(const tsx_query *query, const tsx_expr *tree, tsr_error *error);
 
 /* Checks the types. Call it when the axes have been evaluated. Sets *type to that of the value. */
 int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error);

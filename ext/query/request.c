@@ -316,6 +316,9 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
     if (part->argument_type == TSR_VALUE_OPAQUE && (function != TSR_AGGREGATE_COUNT || aggregates[i].distinct))
       return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end,
                            "not evaluated over columns: ", "of several values in a cell, or of bytes", error);
+    const bool orders =
+        part->argument_type == TSR_VALUE_TEXT && (function == TSR_AGGREGATE_MIN || function == TSR_AGGREGATE_MAX);
+    if (orders && tsx_query_orders_texts(a->query, part->tree, error) < 0) return error->code;
     if ((aggregates[i].distinct && number) || (is_sum && text))
       return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end, "not evaluated over columns: ",
                            text ? "a sum of texts" : "a sum DISTINCT of INTEGER and REAL", error);

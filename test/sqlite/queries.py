@@ -32,7 +32,7 @@ SEED = int(os.environ.get("SEED", 1))
 SECOND = os.environ.get("SECOND", "table")
 MOST = 6   # failures that a test collects before it gives up
 
-OVERFLOW = re.compile(r"integer overflow|past the integers of SQL|a year outside")
+OVERFLOW = re.compile(r"integer overflow|INTEGER (past 2\^53 )?in one branch|past the integers of SQL|a year outside")
 REFUSED = re.compile(r"not evaluated over columns: |neither a key of GROUP BY nor in an aggregate|compares a number with text|in one branch, |FROM wants a table of tessera's|"
                      r"a SELECT is wanted|has values that cannot be compared|parameters are not allowed in tessera_query|nested deeper than|more than \d+ |too many |no such column: |no such function: ")
 
