@@ -7,6 +7,7 @@
 #include "query/parse.h"
 #include "query/query.h"
 #include "table/address.h"
+#include "table/label_columns.h"
 
 /* ---- The text for SQLite's own parser ---------------------------------------------------------------------------- */
 
@@ -275,11 +276,16 @@ void tsx_query_release(tsx_query *query) {
 
 /* ---- What the host's authorizer hides ----------------------------------------------------------------------------- */
 
+/* Returns the name of a column, or of a label behind the columns. */
+static const char *compile_used(const tsx_table *table, uint32_t i) {
+  return i < table->column_count ? table->columns[i].name : table->labels[i - table->column_count].name;
+}
+
 static void compile_permitted_text(const tsx_query *query, sqlite3_str *out) {
   const tsx_table *table = query->table;
   sqlite3_str_appendall(out, "SELECT r.i0, r.r0, r.t0, r.b0");
-  for (uint32_t i = 0; i < table->column_count; i++)
-    if (query->select.used[i]) sqlite3_str_appendf(out, ", a.\"%w\"", table->columns[i].name);
+  for (uint32_t i = 0; i < table->column_count + table->label_count; i++)
+    if (query->select.used[i]) sqlite3_str_appendf(out, ", a.\"%w\"", compile_used(table, i));
   sqlite3_str_appendf(out, " FROM \"%w\".\"%w\" AS a, " TSX_ROWS_NAME " AS r", table->schema_name, table->name);
 }
 
@@ -303,10 +309,10 @@ int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
     if (!compile_visible(statement, n, slots[n]))
       code =
           tsx_fail(error, TSR_AUTH, "the authorizer hides " TSX_ROWS_NAME ".%s, over which SQLite evaluates", slots[n]);
-  for (uint32_t i = 0; i < table->column_count && code == TSR_OK; i++)
-    if (query->select.used[i] && !compile_visible(statement, n++, table->columns[i].name))
+  for (uint32_t i = 0; i < table->column_count + table->label_count && code == TSR_OK; i++)
+    if (query->select.used[i] && !compile_visible(statement, n++, compile_used(table, i)))
       code = tsx_fail(error, TSR_AUTH, "the authorizer hides %s.%s: only a view gives NULL for it", table->name,
-                      table->columns[i].name);
+                      compile_used(table, i));
   sqlite3_finalize(statement);
   return code;
 }
@@ -328,6 +334,7 @@ static const char *compile_affinity(const char *type) {
 const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_NAME) return query->table->columns[tree->column].declared;
+  if (tree->kind == TSX_EXPR_LABEL) return query->table->labels[tree->column].column.declared;
   if (tree->kind == TSX_EXPR_JOINED) {
     const char *type = query->select.joins[tree->join].columns[tree->column].declared;
     return *type ? compile_affinity(type) : "";
@@ -339,8 +346,10 @@ const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree) {
  * appended a number to `name`. */
 static char *compile_spelled(const tsx_query *query, const tsx_item *item, const char *name) {
   const tsx_expr *tree = tsx_expr_likely(item->tree);
-  const bool column = tree->kind == TSX_EXPR_NAME && !item->name && tree->column >= 0;
-  const char *own = column ? query->table->columns[tree->column].name : "";
+  const bool plain = !item->name && tree->column >= 0;
+  const char *own = plain && tree->kind == TSX_EXPR_NAME    ? query->table->columns[tree->column].name
+                    : plain && tree->kind == TSX_EXPR_LABEL ? query->table->labels[tree->column].name
+                                                            : "";
   const size_t size = strlen(own);
   return sqlite3_strnicmp(own, name, (int)size) ? sqlite3_mprintf("%s", name)
                                                 : sqlite3_mprintf("%s%s", own, name + size);

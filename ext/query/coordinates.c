@@ -5,6 +5,7 @@
 #include "connection/errors.h"
 #include "query/names.h"
 #include "query/query.h"
+#include "table/label_columns.h"
 #include "values/compare.h"
 
 #define NUMBER_EXACT (INT64_C(1) << 53) /* integers up to it are doubles */
@@ -56,16 +57,20 @@ static tsr_operation flipped(tsr_operation operation) {
   }
 }
 
+static tsx_op bounds_op(tsr_operation operation) {
+  return operation == TSR_OP_EQUAL           ? TSX_EQ
+         : operation == TSR_OP_LESS          ? TSX_LT
+         : operation == TSR_OP_LESS_EQUAL    ? TSX_LE
+         : operation == TSR_OP_GREATER       ? TSX_GT
+         : operation == TSR_OP_GREATER_EQUAL ? TSX_GE
+                                             : TSX_NE;
+}
+
 /* Adds `column op constant`, if the column is a dimension, as ranges. */
 static int bounds_add(tsx_query *query, int column, tsr_operation operation, const tsx_expr *constant,
                       tsr_error *error) {
   const tsx_column *shows = &query->table->columns[column];
-  const tsx_op op = operation == TSR_OP_EQUAL           ? TSX_EQ
-                    : operation == TSR_OP_LESS          ? TSX_LT
-                    : operation == TSR_OP_LESS_EQUAL    ? TSX_LE
-                    : operation == TSR_OP_GREATER       ? TSX_GT
-                    : operation == TSR_OP_GREATER_EQUAL ? TSX_GE
-                                                        : TSX_NE;
+  const tsx_op op = bounds_op(operation);
   if (!shows->description->is_dimension || op == TSX_NE || !tsx_ranges_possible(shows)) return TSR_OK;
   sqlite3_value *value = NULL;
   const int code = tsx_query_constant(query, constant, &value, error);
@@ -95,6 +100,62 @@ int tsx_bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *value,
   return TSR_OK;
 }
 
+/* Finds the coordinates whose label has a value of the ranges. */
+static int bounds_coordinates(const tsx_query *query, const tsx_label_column *label, const tsr_label_index *index,
+                              const tsx_ranges *values, tsx_bound_range *bound, tsr_error *error) {
+  const tsr_ranges set = {.ranges = values->ranges, .count = (uint64_t)values->count};
+  tsr_interval intervals[TSX_RANGES_MAX];
+  uint64_t count = 0;
+  const int code = tsr_label_find(index, &set, TSX_RANGES_MAX, intervals, &count, error);
+  const uint64_t size = tsr_datatype_size(query->table->schema->fields[label->dimension].datatype);
+  if (code == TSR_RANGE) return TSR_OK; /* more intervals than a bound has: SQLite tests each coordinate */
+  if (code < 0) return code;
+  bound->ranges.count = 0;
+  for (uint64_t i = 0; i < count; i++) tsx_ranges_add(&bound->ranges, intervals[i].low, intervals[i].high, size);
+  bound->set = (tsr_ranges){.ranges = bound->ranges.ranges, .count = (uint64_t)bound->ranges.count};
+  return TSR_OK;
+}
+
+/* Adds `label op constant` as ranges of the label's dimension. */
+static int bounds_add_label(tsx_query *query, const tsx_expr *tree, tsr_operation operation, const tsx_expr *constant,
+                            tsr_error *error) {
+  tsx_label_column *label = &query->table->labels[tree->column];
+  const tsx_op op = bounds_op(operation);
+  sqlite3_value *value = NULL;
+  if (op == TSX_NE || tree->field < 0 || !tsx_axis_possible(&query->table->columns[tree->field]) ||
+      !tsx_ranges_possible(&label->column))
+    return TSR_OK;
+  int code = tsx_query_constant(query, constant, &value, error);
+  if (code < 0) return code;
+  tsx_ranges *values = tsx_arena_take(&query->select.arena, sizeof *values);
+  tsx_bound_range *bound = tsx_arena_take(&query->select.arena, sizeof *bound);
+  tsx_label_state *state = NULL;
+  const bool text = label->column.form == TSX_DATETIME || !strcmp(label->column.declared, "TEXT");
+  if (!values || !bound) code = tsx_out_of_memory(error);
+  else values->count = TSX_EVERYTHING;
+  if (code == TSR_OK && (!text || sqlite3_value_type(value) == SQLITE_TEXT))
+    tsx_ranges_make(&label->column, op, value, tsx_connection_text(query->connection) | TSX_PLAINLY, values);
+  if (code == TSR_OK && values->count == TSX_NO_MEMORY) code = tsx_out_of_memory(error);
+  if (code == TSR_OK && values->count >= 0)
+    code = tsx_label_state_take(query->table, label, query->shown->since, query->shown->as_of, &state, error);
+  if (state) {
+    *bound = (tsx_bound_range){.next = query->bounds, .column = tree->field, .ranges.count = TSX_EVERYTHING};
+    bound->set.all = true;
+    query->bounds = bound;
+    code = bounds_coordinates(query, label, state->index, values, bound, error);
+  }
+  tsx_label_state_release(state);
+  sqlite3_value_free(value);
+  return code;
+}
+
+/* Adds `column op constant` or `label op constant`. */
+static int bounds_add_any(tsx_query *query, const tsx_expr *tree, tsr_operation operation, const tsx_expr *constant,
+                          tsr_error *error) {
+  return tree->kind == TSX_EXPR_LABEL ? bounds_add_label(query, tree, operation, constant, error)
+                                      : bounds_add(query, tree->column, operation, constant, error);
+}
+
 /* Takes the comparisons with constants out of a conjunction. */
 static int bounds_find(tsx_query *query, const tsx_expr *tree, tsr_error *error) {
   tree = tsx_expr_meaning(tree);
@@ -105,14 +166,14 @@ static int bounds_find(tsx_query *query, const tsx_expr *tree, tsr_error *error)
   const bool between = tree->kind == TSX_EXPR_BETWEEN && !tree->negated;
   if (tree->kind != TSX_EXPR_BINARY && !between) return TSR_OK;
   const tsx_expr *left = tsx_expr_meaning(tree->operands[0]), *right = tsx_expr_meaning(tree->operands[1]);
-  if (left->kind == TSX_EXPR_NAME && right->field == TSX_FIELD_NONE) {
-    int code = bounds_add(query, left->column, between ? TSR_OP_GREATER_EQUAL : tree->operation, right, error);
+  if ((left->kind == TSX_EXPR_NAME || left->kind == TSX_EXPR_LABEL) && right->field == TSX_FIELD_NONE) {
+    int code = bounds_add_any(query, left, between ? TSR_OP_GREATER_EQUAL : tree->operation, right, error);
     if (code == TSR_OK && between && tree->operands[2]->field == TSX_FIELD_NONE)
-      code = bounds_add(query, left->column, TSR_OP_LESS_EQUAL, tree->operands[2], error);
+      code = bounds_add_any(query, left, TSR_OP_LESS_EQUAL, tree->operands[2], error);
     return code;
   }
-  if (!between && right->kind == TSX_EXPR_NAME && left->field == TSX_FIELD_NONE)
-    return bounds_add(query, right->column, flipped(tree->operation), left, error);
+  if (!between && (right->kind == TSX_EXPR_NAME || right->kind == TSX_EXPR_LABEL) && left->field == TSX_FIELD_NONE)
+    return bounds_add_any(query, right, flipped(tree->operation), left, error);
   return TSR_OK;
 }
 
@@ -160,6 +221,7 @@ int tsx_axes_none(tsx_query *query, tsr_error *error) {
 
 int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error) {
   const tsr_interval *domain = NULL;
+  query->shown = snapshot;
   if (query->select.where) {
     const int code = bounds_find(query, query->select.where, error);
     if (code < 0) return code;
@@ -217,6 +279,8 @@ typedef struct axis_rows {
   uint64_t row; /* counts from 1 */
   int slot;
   bool null; /* one row, in which the column is null */
+  int *label_slots; /* [the table's label_count]; -1: the axis has no such label */
+  tsx_label_state **states;
 } axis_rows;
 
 static int axis_next(tsx_rows *rows, tsr_error *error) {
@@ -233,6 +297,8 @@ static int axis_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr_e
   const tsr_column cells = {.values = (const uint8_t *)&value,
                             .cell_size = tsr_datatype_size(shows->description->datatype)};
   if (slot == r->slot && !r->null) tsx_column_result(context, shows, &cells, 0, false);
+  for (uint32_t i = 0; i < r->query->table->label_count && r->label_slots && !r->null; i++)
+    if (slot == r->label_slots[i]) tsx_label_result(context, &r->query->table->labels[i], r->states[i], &cells, 0);
   return TSR_OK;
 }
 
@@ -244,15 +310,45 @@ static bool axis_replace(void *argument, const tsx_expr *tree, sqlite3_str *out)
     else sqlite3_str_appendf(out, "_tessera_join%u.\"%w\"", tree->join, join->columns[tree->column].name);
     return true;
   }
+  if (tree->kind == TSX_EXPR_LABEL) {
+    tsx_slot_append(out, r->label_slots[tree->column]);
+    return true;
+  }
   if (tree->kind != TSX_EXPR_NAME) return false;
   if (tree->alias) tsx_words_append(out, tree->alias, axis_replace, argument);
   else tsx_slot_append(out, r->slot);
   return true;
 }
 
-static void axis_slot(axis_rows *state) {
-  tsx_slots slots = {0};
-  state->slot = tsx_slot_take(&slots, tsx_slot_affinity(state->query->table->columns[state->axis->column].declared));
+static void axis_slot(axis_rows *state, tsx_slots *slots) {
+  state->slot = tsx_slot_take(slots, tsx_slot_affinity(state->query->table->columns[state->axis->column].declared));
+}
+
+/* Takes slots for the labels of the axis's dimension that the query uses, and their values. axis_release releases them. */
+static int axis_labels(tsx_query *query, axis_rows *state, tsx_slots *slots, tsr_error *error) {
+  tsx_table *table = query->table;
+  const tsx_column *shows = &table->columns[state->axis->column];
+  if (table->label_count == 0 || !shows->description->is_dimension) return TSR_OK;
+  state->states = tsx_arena_take(&query->select.arena, table->label_count * sizeof *state->states);
+  state->label_slots = tsx_arena_take(&query->select.arena, table->label_count * sizeof *state->label_slots);
+  if (!state->states || !state->label_slots) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < table->label_count; i++) {
+    tsx_label_column *label = &table->labels[i];
+    state->label_slots[i] = -1;
+    if (!query->select.used[table->column_count + i] || label->dimension != shows->field) continue;
+    const int slot = tsx_slot_take(slots, tsx_slot_affinity(label->column.declared));
+    if (slot < 0) return tsx_fail(error, TSR_ERROR, "more than %d labels of '%s'", TSX_SLOTS - 1, shows->name);
+    state->label_slots[i] = slot;
+    const int code =
+        tsx_label_state_take(table, label, query->shown->since, query->shown->as_of, &state->states[i], error);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
+static void axis_release(const axis_rows *state) {
+  for (uint32_t i = 0; i < state->query->table->label_count && state->states; i++)
+    tsx_label_state_release(state->states[i]);
 }
 
 int tsx_axis_null(tsx_query *query, uint32_t number, const tsx_expr *tree, tsr_value *value, tsr_error *error) {
@@ -260,7 +356,8 @@ int tsx_axis_null(tsx_query *query, uint32_t number, const tsx_expr *tree, tsr_v
   tsx_rows rows = {.next = axis_next, .column = axis_column, .state = &state};
   sqlite3_stmt *statement = NULL;
   *value = (tsr_value){.type = TSR_VALUE_NULL};
-  axis_slot(&state);
+  tsx_slots slots = {0};
+  axis_slot(&state, &slots);
   sqlite3_str *text = sqlite3_str_new(query->connection->db);
   sqlite3_str_appendall(text, "SELECT (");
   tsx_words_append(text, tree, axis_replace, &state);
@@ -331,7 +428,6 @@ static bool axis_joined(const tsx_query *query, const tsx_axis *axis) { return a
 
 static int axis_prepare(const tsx_query *query, const tsx_axis *axis, axis_rows *state, tsx_rows *rows,
                         sqlite3_stmt **statement, tsr_error *error) {
-  axis_slot(state);
   sqlite3_str *text = sqlite3_str_new(query->connection->db);
   sqlite3_str_appendall(text, "SELECT ");
   for (uint32_t i = 0; i < axis->tree_count; i++) {
@@ -420,10 +516,14 @@ static int axis_evaluate(tsx_query *query, tsx_axis *axis, tsr_error *error) {
     if (!axis->kept) return tsx_out_of_memory(error);
     memset(axis->kept, 1, axis->count);
   }
-  int code = axis_prepare(query, axis, &state, &rows, &statement, error);
+  tsx_slots slots = {0};
+  axis_slot(&state, &slots);
+  int code = axis_labels(query, &state, &slots, error);
+  if (code == TSR_OK) code = axis_prepare(query, axis, &state, &rows, &statement, error);
   if (code == TSR_OK) code = axis_fill(query, axis, statement, error);
   if (code == TSR_OK) tsr_environment_count_coordinates(query->connection->environment, axis->count);
   sqlite3_finalize(statement);
+  axis_release(&state);
   return code;
 }
 

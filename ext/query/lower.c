@@ -488,6 +488,8 @@ static int lower_tree(lowering *l, const tsx_expr *tree) {
   case TSX_EXPR_FUNCTION: return lower_function(l, tree);
   case TSX_EXPR_CONCATENATE: return lower_refuse_cells(l, tree, "||");
   case TSX_EXPR_JOINED: return lower_joined(l, tree);
+  case TSX_EXPR_LABEL:
+    return lower_refuse(l, tree, "a label of a dimension of reals, or of more than 1048576 coordinates");
   case TSX_EXPR_LITERAL:
   case TSX_EXPR_AGGREGATE:
   default: return lower_refuse(l, tree, "");

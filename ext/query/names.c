@@ -29,8 +29,6 @@ static int names_column(const tsx_table *table, const char *name) {
   return -1;
 }
 
-#define NAMES_LABEL "a dimension label; take the dimension, and join the result with the labels"
-
 static tsx_expr *names_alias(const tsx_select *select, const char *name) {
   for (uint32_t i = 0; i < select->item_count; i++)
     if (select->items[i].name && !sqlite3_stricmp(select->items[i].name, name)) return select->items[i].tree;
@@ -64,21 +62,38 @@ static int names_collated(const names_scope *scope, const tsx_expr *tree) {
   return tsx_expr_fail(scope->select, tree->begin, tree->end, "not evaluated over columns: ", "COLLATE", scope->error);
 }
 
+/* Returns the number of the column that a label's dimension has. */
+static int names_dimension(const tsx_table *table, uint32_t label) {
+  for (uint32_t i = 0; i < table->column_count; i++)
+    if (table->columns[i].field == table->labels[label].dimension) return (int)i;
+  return TSX_FIELD_MANY;
+}
+
+/* Makes a name a label of a dimension. Returns false if none has this name. */
+static bool names_label(const names_scope *scope, tsx_expr *tree) {
+  for (uint32_t i = 0; i < scope->table->label_count; i++)
+    if (!sqlite3_stricmp(scope->table->labels[i].name, tree->name)) {
+      tree->kind = TSX_EXPR_LABEL;
+      tree->column = (int)i;
+      tree->field = names_dimension(scope->table, i);
+      scope->select->used[scope->table->column_count + i] = true;
+      return true;
+    }
+  return false;
+}
+
 static int names_find(const names_scope *scope, tsx_expr *tree) {
   const tsx_select *s = scope->select;
   if (!tree->table || names_table(s, tree->table)) {
     tree->column = names_column(scope->table, tree->name);
     tree->field = tree->column;
     if (tree->column >= 0) scope->select->used[tree->column] = true;
-    if (tree->column >= 0) return TSR_OK;
+    if (tree->column >= 0 || names_label(scope, tree)) return TSR_OK;
     if (names_joined(scope, tree)) return names_collated(scope, tree);
     for (int i = 0; i < 3; i++)
       if (!sqlite3_stricmp(scope->table->declared.hidden[i], tree->name) || !sqlite3_stricmp(tree->name, "rowid"))
         return tsx_expr_fail(s, tree->begin, tree->end, "not evaluated over columns: ",
                              "hidden columns; a time is written as in FROM t('2024-06-01')", scope->error);
-    for (uint32_t i = 0; i < scope->table->label_count; i++)
-      if (!sqlite3_stricmp(scope->table->labels[i].name, tree->name))
-        return tsx_expr_fail(s, tree->begin, tree->end, "not evaluated over columns: ", NAMES_LABEL, scope->error);
   }
   if (names_joined(scope, tree)) return names_collated(scope, tree);
   if (!tree->table && scope->aliases && (tree->alias = names_alias(s, tree->name))) {
@@ -92,7 +107,7 @@ static int names_find(const names_scope *scope, tsx_expr *tree) {
 
 static int names_resolve(const names_scope *scope, tsx_expr *tree) {
   if (tree->kind == TSX_EXPR_NAME && tree->column < 0 && !tree->alias) return names_find(scope, tree);
-  if (tree->kind == TSX_EXPR_NAME || tree->kind == TSX_EXPR_JOINED) return TSR_OK;
+  if (tree->kind == TSX_EXPR_NAME || tree->kind == TSX_EXPR_JOINED || tree->kind == TSX_EXPR_LABEL) return TSR_OK;
   int code = TSR_OK;
   tree->field = TSX_FIELD_NONE;
   tree->has_aggregate = tree->kind == TSX_EXPR_AGGREGATE;
@@ -131,13 +146,17 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
   int code = TSR_OK;
   if (!*star->star || names_table(s, star->star)) {
     any = true;
-    if (scope->table->label_count && scope->table->options.labels == TSX_LABELS_SHOWN)
-      return tsx_expr_fail(s, star->begin, star->end, "not evaluated over columns: ", NAMES_LABEL, scope->error);
     for (uint32_t i = 0; i < scope->table->column_count && code == TSR_OK; i++) {
       const tsx_expr column = {
           .kind = TSX_EXPR_NAME, .name = scope->table->columns[i].name, .column = (int)i, .field = (int)i};
       s->used[i] = true;
       code = names_expand_one(scope, star, &column, &out[(*count)++]);
+    }
+    const bool labels = scope->table->options.labels == TSX_LABELS_SHOWN;
+    for (uint32_t i = 0; labels && i < scope->table->label_count && code == TSR_OK; i++) {
+      tsx_expr label = {.name = scope->table->labels[i].name};
+      (void)names_label(scope, &label);
+      code = names_expand_one(scope, star, &label, &out[(*count)++]);
     }
   }
   for (uint32_t j = 0; j < s->join_count; j++) {
@@ -156,7 +175,7 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
 
 static int names_items(names_scope *scope) {
   tsx_select *s = scope->select;
-  uint64_t room = 0, all = scope->table->column_count;
+  uint64_t room = 0, all = (uint64_t)scope->table->column_count + scope->table->label_count;
   for (uint32_t j = 0; j < s->join_count; j++) all += s->joins[j].column_count;
   for (uint32_t i = 0; i < s->item_count; i++) room += s->items[i].tree ? 1 : all;
   tsx_item *items = tsx_arena_take(&s->arena, (room + 1) * sizeof *items);
@@ -382,7 +401,8 @@ static int names_joins(names_scope *scope) {
 
 int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *error) {
   names_scope scope = {.select = select, .table = table, .error = error};
-  select->used = tsx_arena_take(&select->arena, table->column_count * sizeof *select->used);
+  select->used =
+      tsx_arena_take(&select->arena, ((uint64_t)table->column_count + table->label_count) * sizeof *select->used);
   if (!select->used) return tsx_out_of_memory(error);
   int code = names_joins(&scope), item;
   if (code == TSR_OK) code = names_items(&scope);

@@ -58,6 +58,7 @@ typedef struct tsx_query {
   tsx_connection *connection;
   const char *home; /* as given to tsx_query_compile; borrowed */
   tsx_select select;
+  const tsx_snapshot *shown; /* the state that is read; borrowed */
   tsx_table *table; /* the table in FROM; borrowed: valid while the statement runs */
   bool over_groups; /* the results are groups; else cells */
   uint64_t memory_bytes;

@@ -84,7 +84,7 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
       a->distinct != b->distinct || a->star != b->star || a->function != b->function)
     return false;
   if (a->kind == TSX_EXPR_LITERAL) return same_words(a, b);
-  if (a->kind == TSX_EXPR_NAME) return a->column == b->column;
+  if (a->kind == TSX_EXPR_NAME || a->kind == TSX_EXPR_LABEL) return a->column == b->column;
   if (a->kind == TSX_EXPR_JOINED) return a->column == b->column && a->join == b->join;
   if (!same_name(a->name, b->name) || !same_or_none(a->base, b->base) || !same_or_none(a->filter, b->filter))
     return false;

@@ -24,6 +24,7 @@ typedef enum tsx_expr_kind {
   TSX_EXPR_LITERAL,
   TSX_EXPR_NAME, /* [table.]column */
   TSX_EXPR_JOINED, /* a NAME that is a column of a joined table */
+  TSX_EXPR_LABEL, /* a NAME that is a label of a dimension */
   TSX_EXPR_UNARY, /* operation: NEGATE, PLUS, BIT_NOT, NOT, IS_NULL, NOT_NULL */
   TSX_EXPR_BINARY, /* operation: arithmetic, comparisons, AND, OR, IS, IS_NOT; COUNT: IS TRUE or IS FALSE */
   TSX_EXPR_CONCATENATE, /* || */
@@ -54,7 +55,7 @@ typedef struct tsx_expr {
   const struct tsx_function *function; /* FUNCTION, AGGREGATE */
   /* names.c: */
   struct tsx_expr *alias; /* a NAME that stands for an item */
-  int column; /* a NAME: the number of the table's column; JOINED: of the joined table's */
+  int column; /* a NAME: the number of the table's column; JOINED: of the joined table's; LABEL: of the table's label */
   uint32_t join; /* JOINED: the number of the join */
   int field; /* the only column that it depends on, outside of aggregates; or TSX_FIELD_... */
   bool has_aggregate;
@@ -130,7 +131,7 @@ typedef struct tsx_select {
   tsx_order *order;
   uint32_t order_count;
   bool has_aggregate; /* the results are groups (with group_count, too) */
-  bool *used; /* [the table's column_count]: the text has the column */
+  bool *used; /* [the table's column_count + label_count]: the text has the column, or the label */
   const tsx_expr *extreme; /* the only min or max, from whose row bare columns are taken; or NULL */
 } tsx_select;
 
@@ -146,9 +147,10 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b);
 /* Returns what is within likely() and unlikely(), which a view names its columns by. */
 const tsx_expr *tsx_expr_likely(const tsx_expr *tree);
 
-/* Returns true if the tree is a column alone, of the table or of a joined one. */
+/* Returns true if the tree is a column alone, of the table or of a joined one, or a label. */
 static inline bool tsx_expr_is_column(const tsx_expr *tree) {
-  return (tree->kind == TSX_EXPR_NAME || tree->kind == TSX_EXPR_JOINED) && tree->column >= 0;
+  return (tree->kind == TSX_EXPR_NAME || tree->kind == TSX_EXPR_JOINED || tree->kind == TSX_EXPR_LABEL) &&
+         tree->column >= 0;
 }
 
 #endif
