@@ -546,6 +546,13 @@ TSR_API int tsr_label_find(const tsr_label_index *index, const tsr_ranges *range
 TSR_API int tsr_label_nearest(const tsr_label_index *index, const void *value, uint64_t size, int side, uint64_t *cell,
                               tsr_error *error);
 
+/* Writes the values of `count` coordinates from `first` on, one value of the dimension's datatype, into the label's array,
+ * as a commit of their own. `values` are cells as tsr_label_field describes them; NaN and NaT say that a coordinate has no
+ * value. Reads the values that the label has at present first. TSR_CONSTRAINT: the values would not rise or fall strictly;
+ * the message names the coordinate. TSR_RANGE: the coordinates reach beyond the domain. */
+TSR_API int tsr_label_write(tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
+                            tsr_error *error);
+
 /* ---- Downsampling: two dimensions as a picture ------------------------------------------------------------------- */
 
 /* A box as a grid of places, each the mean of its cells, computed batch by batch and in parallel. A dimension of n

@@ -7,6 +7,8 @@
  * The index reads all values at once. It holds those from the first to the last written one; a value that was never
  * written, or that is NaN, NaT or null, has no order and is found by its coordinate only.
  */
+#include "analyze/label_index.h"
+
 #include <string.h>
 
 #include "base/arithmetic.h"
@@ -162,11 +164,11 @@ static int read_label_values(tsr_label_index *index, tsr_reader *reader, tsr_err
   return rc;
 }
 
-/* Returns true if a value has an order among the others. */
-static bool label_is_ordered(const tsr_label_index *index, uint64_t i) {
-  if (!index->validity.data[i]) return false;
+/* Returns true if a value of a column has an order among the others. */
+static bool label_is_ordered(const tsr_label_index *index, const tsr_column *column, uint64_t i) {
+  if (column->validity && !column->validity[i]) return false;
   if (label_is_text(index)) return true;
-  const uint8_t *value = index->bytes.data + i * index->cells.cell_size;
+  const uint8_t *value = (const uint8_t *)column->values + i * index->field->cell_size;
   const tsr_kind kind = tsr_datatype_kind(index->field->datatype);
   if (kind == TSR_KIND_FLOAT) return tsr__key(index->field->datatype, value) != TSR_KEY_NAN;
   int64_t time;
@@ -175,34 +177,43 @@ static bool label_is_ordered(const tsr_label_index *index, uint64_t i) {
   return time != INT64_MIN; /* NaT */
 }
 
+typedef struct label_entry { /* one value of a column */
+  const tsr_column *column;
+  uint64_t at;
+} label_entry;
+
 /* Compares two values as the datatype orders them. */
-static int compare_labels(const tsr_label_index *index, uint64_t a, uint64_t b) {
+static int compare_labels(const tsr_label_index *index, label_entry a, label_entry b) {
+  const uint8_t *p = a.column->values, *q = b.column->values;
   if (label_is_text(index)) {
-    const uint64_t *offsets = index->cells.offsets;
-    return tsr__bytes_compare(index->bytes.data + offsets[a], offsets[a + 1] - offsets[a],
-                              index->bytes.data + offsets[b], offsets[b + 1] - offsets[b]);
+    const uint64_t *x = a.column->offsets + a.at, *y = b.column->offsets + b.at;
+    return tsr__bytes_compare(p + x[0], x[1] - x[0], q + y[0], y[1] - y[0]);
   }
-  const uint64_t x = tsr__key(index->field->datatype, index->bytes.data + a * index->cells.cell_size),
-                 y = tsr__key(index->field->datatype, index->bytes.data + b * index->cells.cell_size);
+  const uint64_t x = tsr__key(index->field->datatype, p + a.at * index->field->cell_size),
+                 y = tsr__key(index->field->datatype, q + b.at * index->field->cell_size);
   return (x > y) - (x < y);
 }
 
 static bool label_falls(const tsr_label_index *index) { return index->field->data_order == 2; }
 
+/* Returns true if the values may stand in this order. */
+static bool labels_follow(const tsr_label_index *index, label_entry before, label_entry after) {
+  const int c = compare_labels(index, before, after);
+  return label_falls(index) ? c > 0 : c < 0;
+}
+
 /* Collects the values that have an order, and fails if one of them does not rise or fall as the others do. */
 static int order_label_values(tsr_label_index *index, tsr_error *error) {
   TSR_TRY(TSR_ALLOC_RAW(&index->memory, index->count, &index->ordered, error));
   for (uint64_t i = 0; i < index->count; i++) {
-    if (!label_is_ordered(index, i)) {
+    if (!label_is_ordered(index, &index->cells, i)) {
       index->validity.data[i] = 0;
       continue;
     }
-    if (index->ordered_count > 0) {
-      const int c = compare_labels(index, index->ordered[index->ordered_count - 1], i);
-      if (label_falls(index) ? c <= 0 : c >= 0)
-        return tsr__fail(error, TSR_CORRUPT, "its values must %s, but number %llu does not",
-                         label_falls(index) ? "fall" : "rise", (unsigned long long)i);
-    }
+    const uint64_t last = index->ordered_count > 0 ? index->ordered[index->ordered_count - 1] : i;
+    if (last != i && !labels_follow(index, (label_entry){&index->cells, last}, (label_entry){&index->cells, i}))
+      return tsr__fail(error, TSR_CORRUPT, "its values must %s, but number %llu does not",
+                       label_falls(index) ? "fall" : "rise", (unsigned long long)i);
     index->ordered[index->ordered_count++] = i;
   }
   return TSR_OK;
@@ -367,4 +378,56 @@ int tsr_label_nearest(const tsr_label_index *index, const void *value, uint64_t 
 
 void tsr_label_coordinate(const tsr_label_index *index, uint64_t cell, uint8_t coordinate[8]) {
   store_coordinate(index, cell, coordinate);
+}
+
+/* ---- New values -------------------------------------------------------------------------------------------------- */
+
+tsr_array *tsr__label_array(const tsr_label_index *index) { return index->values; }
+
+/* Sets the interval of `count` coordinates from `first` on, which must lie in the domain. */
+static int label_span(const tsr_label_index *index, uint64_t first, uint64_t count, tsr_interval *span,
+                      tsr_error *error) {
+  const tsr_field *dimension = index->dimension;
+  const uint64_t low = load_coordinate(index, dimension->low), high = load_coordinate(index, dimension->high);
+  /* all differences from the low end are those of unsigned numbers, whatever the sign of the coordinates is */
+  if (first - low > high - low || count - 1 > high - first)
+    return tsr__fail(error, TSR_RANGE, "%llu values from the origin on reach beyond the domain",
+                     (unsigned long long)count);
+  const uint64_t last = first + count - 1, size = tsr_datatype_size(dimension->datatype);
+  *span = (tsr_interval){0};
+  memcpy(span->low, &first, size);
+  memcpy(span->high, &last, size);
+  return TSR_OK;
+}
+
+static int fail_label_order(const tsr_label_index *index, uint64_t coordinate, tsr_error *error) {
+  const char *way = label_falls(index) ? "fall" : "rise";
+  if (tsr_datatype_kind(index->dimension->datatype) == TSR_KIND_UNSIGNED)
+    return tsr__fail(error, TSR_CONSTRAINT, "its values must %s, but that of coordinate %llu does not", way,
+                     (unsigned long long)coordinate);
+  return tsr__fail(error, TSR_CONSTRAINT, "its values must %s, but that of coordinate %lld does not", way,
+                   (long long)coordinate);
+}
+
+int tsr__label_place(const tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
+                     tsr_interval *span, tsr_error *error) {
+  const uint64_t from = load_coordinate(index, first);
+  label_entry before = {0};
+  TSR_TRY(label_span(index, from, count, span, error));
+  /* the cells that the values replace: they may begin before the index's first cell, and end behind its last one */
+  const uint64_t origin = load_coordinate(index, index->dimension->low), place = from - origin;
+  const uint64_t cells = index->count > 0 ? index->first - origin : 0;
+  uint64_t next = 0;
+  while (next < index->ordered_count && cells + index->ordered[next] < place) next++;
+  if (next > 0) before = (label_entry){&index->cells, index->ordered[next - 1]};
+  for (uint64_t i = 0; i < count; i++) {
+    const label_entry value = {values, i};
+    if (!label_is_ordered(index, values, i)) continue;
+    if (before.column && !labels_follow(index, before, value)) return fail_label_order(index, from + i, error);
+    before = value;
+  }
+  while (next < index->ordered_count && cells + index->ordered[next] - place < count) next++;
+  if (!before.column || next == index->ordered_count) return TSR_OK;
+  if (labels_follow(index, before, (label_entry){&index->cells, index->ordered[next]})) return TSR_OK;
+  return fail_label_order(index, origin + cells + index->ordered[next], error);
 }

@@ -30,6 +30,7 @@
 #include "functions/functions_s3.h"
 #include "functions/restrict.h"
 #include "functions/streams.h"
+#include "functions/write_label.h"
 
 int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *error) {
   tsx_connection *connection = address->connection;
@@ -151,6 +152,8 @@ static const function functions[] = {
     {"tessera_preview", 2, SQLITE_UTF8, tsx_preview},
     {"tessera_preview", 3, SQLITE_UTF8, tsx_preview},
     {"tessera_preview", 4, SQLITE_UTF8, tsx_preview},
+    {"tessera_write_label", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_label},
+    {"tessera_write_label", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_label},
     {"tessera_write_npy", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_npy},
     {"tessera_export", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_export},
     {"tessera_import", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_import},

@@ -41,8 +41,8 @@ static int fail_label(const tsx_address *address, const tsr_schema *schema, cons
   return TSR_ERROR;
 }
 
-static int nearest_find_label(const tsx_address *address, const tsr_schema *schema, const char *name, uint32_t *label,
-                              tsr_error *error) {
+int tsx_label_named(const tsx_address *address, const tsr_schema *schema, const char *name, uint32_t *label,
+                    tsr_error *error) {
   for (*label = 0; *label < schema->label_count; (*label)++) {
     char *shown = tsx_name_text(schema->labels[*label].name);
     const bool same = shown && sqlite3_stricmp(shown, name) == 0;
@@ -59,7 +59,7 @@ static int open_nearest(tsx_address *address, const char *name, nearest_label *l
   int code = tsx_address_array(address, error);
   if (code == TSR_OK) code = tsx_array_permitted(address->connection, address->array, error);
   if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
-  if (code == TSR_OK) code = nearest_find_label(address, schema, name, &number, error);
+  if (code == TSR_OK) code = tsx_label_named(address, schema, name, &number, error);
   if (code == TSR_OK)
     code = tsr_label_open(address->array->core, schema, number, address->memory_bytes, &label->index, error);
   if (code == TSR_OK) code = tsr_label_read(label->index, address->since, address->as_of, error);

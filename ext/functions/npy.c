@@ -372,6 +372,22 @@ static int convert_values(const npy *n, const tsr_field *field, bool swap, uint8
 
 /* ---- tessera_write_npy -------------------------------------------------------------------------------------------- */
 
+int tsx_npy_vector(sqlite3_value *value, const tsr_field *field, const void **cells, uint64_t *count, uint8_t **copy,
+                   tsr_error *error) {
+  const tsr_schema line = {.dimension_count = 1};
+  npy n;
+  element e;
+  bool swap;
+  *copy = NULL;
+  int code = npy_describe(field, &e, error);
+  if (code == TSR_OK) code = parse_npy(value, &n, error);
+  if (code == TSR_OK) code = check_type(&n, field, &e, &swap, error);
+  if (code == TSR_OK) code = check_shape(&n, &line, field, &e, count, true, error);
+  if (code == TSR_OK) code = convert_values(&n, field, swap, copy, error);
+  if (code == TSR_OK) *cells = *copy ? *copy : n.data;
+  return code;
+}
+
 typedef struct blocks { /* the arguments of tessera_write_npy: one block for each attribute */
   const tsr_schema *schema;
   const char *array; /* the array as the user wrote it, for messages */

@@ -6,6 +6,7 @@ usage: labels.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 import os
 import random
 import shutil
+import struct
 import sys
 import tempfile
 
@@ -265,6 +266,86 @@ def test_life():
         db.value("SELECT tessera_drop_array(?)", (path + "exported",))
         assert not os.path.exists(path + "exported")
         db.close()
+
+
+def npy(kind, values, *, fortran=False, shape=None):
+    """An NPY file: `kind` is numpy's type, such as <f8."""
+    code = {"f8": "d", "i4": "i", "M8[D]": "q"}[kind[1:]]
+    head = str({"descr": kind, "fortran_order": fortran, "shape": shape or (len(values),)}) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"{kind[0]}{len(values)}{code}", *values)
+
+
+def test_write_label():
+    """tessera_write_label writes JSON and NPY from an origin on, in directories, encrypted ones, and in the database, where ROLLBACK undoes it."""
+    folder, key = tempfile.mkdtemp(dir=host.FOLDER), bytes(range(32))
+    for path in (os.path.join(folder, "a"), os.path.join(folder, "secret"), None):
+        db = Database()
+        if path and path.endswith("secret"):
+            db.value("SELECT tessera_set_key(?, ?) IS NULL", (path, key))
+        create(db, path, ", encryption=aes_256_gcm" if path and path.endswith("secret") else "")
+        db.query("INSERT INTO a(y, x, v) SELECT value, 1, value * 10 FROM json_each('[1,2,3,4,5,6]')")
+        db.query("INSERT INTO a(y, x, v) VALUES(6, 3, 0)")
+        write = lambda *given: db.value(f"SELECT tessera_write_label('db:a', {', '.join('?' * len(given))})", given)
+        lats = lambda: [row[0] for row in db.query("SELECT lat FROM a WHERE x = 1 ORDER BY y")]
+        same(write("lat", "[60, 50.5, null]"), 3)
+        same(lats(), [60.0, 50.5, None, None, None, None])
+        same(write("LAT", npy(">f8", [20.0, 10.0]), 5), 2)
+        same(write("lat", "[30]", '{"y":4}'), 1)
+        same(lats(), [60.0, 50.5, None, 30.0, 20.0, 10.0])
+        same(db.query("SELECT y, v FROM a WHERE lat BETWEEN 15 AND 31 AND x = 1"), [(4, 40), (5, 50)])
+        same(write("name", '["a", "bé", "", "x", "y", "z"]'.replace('"", ', '"c", ')), 6)
+        same(db.query("SELECT v FROM a WHERE name = 'bé' AND x = 1"), [(20,)])
+        same(write("day", '["2024-02-28", "2024-02-29"]', 1), 2)
+        same(write("day", npy("<M8[D]", [19783]), '{"x":3}'), 1)
+        same(db.query("SELECT DISTINCT x, day FROM a WHERE day IS NOT NULL ORDER BY x"), [(1, "2024-02-28"), (2, "2024-02-29"), (3, "2024-03-01")])
+        same(write("day", "[]"), 0)
+        before = lats()
+        for given, part in ((("lat", "[55]", 6), "its values must fall, but that of coordinate 6 does not"), (("lat", "[9]", 3), "that of coordinate 4 does not"),
+                            (("lat", "[1, 1]"), "that of coordinate 2 does not"), (("lat", "[70, 71]"), "that of coordinate 2"), (("lat", "[1, 2]", 6), "2 values from the origin on reach beyond the domain"),
+                            (("lat", "[1]", 0), "beyond the domain"), (("lat", "[1]", 7), "beyond the domain"), (("lat", "[1]", -2147483648), "beyond the domain"),
+                            (("lat", "[1]", '{"x":1}'), "origin: expected one coordinate of dimension 'y'"), (("lat", "[1]", "far"), "origin: "), (("lat", "[1]", '{"y":[1,2]}'), "origin: "),
+                            (("lat", '["far"]'), "label lat: value 0: "), (("lat", "[true]"), "value 0: expected a number, found true"), (("lat", "[[1]]"), "expected a number"),
+                            (("lat", "{}"), "expected a JSON array"), (("lat", "[1"), "label lat: "), (("lat", None), "expected a BLOB, found NULL"), (("lat", b"x"), "not an NPY file"),
+                            (("lat", npy("<i4", [1])), "the block is '<i4'"), (("lat", npy("<f8", [1.0, 2.0], shape=(2, 1))), "2 axes, expected 1"), (("name", "[1]"), "expected a text, found 1"),
+                            (("name", "[null]"), "expected a text, found null"), (("name", npy("<i4", [1])), "NPY files cannot hold"), (("name", '["b", "a"]'), "its values must rise"),
+                            (("day", '["2024-02-29"]', 3), "that of coordinate 3"), (("lon", "[1]"), "no label 'lon' (it has lat, name, day)")):
+            check_contains(db.error(f"SELECT tessera_write_label('db:a', {', '.join('?' * len(given))})", given).text, part)
+        same(lats(), before)
+        if not path:
+            db.query("BEGIN")
+            same(write("lat", "[61]"), 1)
+            same(lats()[0], 61.0)
+            db.query("ROLLBACK")
+            same(lats(), before)
+        same(db.query("SELECT * FROM tessera_check('db:a')"), [])
+        db.close()
+
+
+def test_write_label_by_chance():
+    """A write succeeds just where a list of numbers would stay in order, and then shows that list."""
+    chance, db = random.Random(7), Database()
+    for falls in (False, True):
+        db.query(f"CREATE VIRTUAL TABLE c USING tessera(kind=dense, y INT8 DIMENSION(-20, 19, 7) LABEL q INT32 {'DECREASING' if falls else ''}, v INT8)")
+        db.query("INSERT INTO c(y, v) SELECT value, 1 FROM json_each('[" + ",".join(map(str, range(-20, 20))) + "]')")
+        known, done = [None] * 40, 0
+        for _ in range(150):
+            first, count = chance.randrange(40), chance.randint(1, 4)
+            first = min(first, 40 - count)
+            values = [10 * (first + i) + chance.randint(-8, 8) * (1 if chance.random() < 0.7 else 4) for i in range(count)]
+            values = [-v for v in values] if falls else values
+            now = known[:first] + values + known[first + count:]
+            kept = [v for v in now if v is not None]
+            sound = all((a > b) if falls else (a < b) for a, b in zip(kept, kept[1:]))
+            sql, given = "SELECT tessera_write_label('db:c', 'q', ?, ?)", (str(values), first - 20)
+            if sound:
+                same(db.value(sql, given), count)
+                known, done = now, done + 1
+            else:
+                check_contains(db.error(sql, given).text, "its values must " + ("fall" if falls else "rise"))
+            same([row[0] for row in db.query("SELECT q FROM c ORDER BY y")], known)
+        assert 20 < done < 140, done
+        db.query("DROP TABLE c")
+    db.close()
 
 
 def test_create_refused():
