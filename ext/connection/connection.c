@@ -149,17 +149,16 @@ void tsx_connection_remove_cursor(tsx_connection *connection) {
 unsigned tsx_connection_text(tsx_connection *connection) {
   if (connection->utf16 < 0) {
     sqlite3_stmt *statement = NULL;
-    connection->utf16 = TSX_UTF16; /* if the encoding cannot be read: the answer that relies on nothing */
     if (sqlite3_prepare_v2(connection->db, "PRAGMA main.encoding", -1, &statement, NULL) == SQLITE_OK &&
         sqlite3_step(statement) == SQLITE_ROW) {
       const char *name = (const char *)sqlite3_column_text(statement, 0);
-      connection->utf16 = !name || !strcmp(name, "UTF-16le") ? TSX_UTF16
-                          : strcmp(name, "UTF-8")            ? TSX_UTF16 | TSX_UTF16BE
-                                                             : 0;
+      if (name)
+        connection->utf16 = !strcmp(name, "UTF-16le") ? TSX_UTF16 : strcmp(name, "UTF-8") ? TSX_UTF16 | TSX_UTF16BE : 0;
     }
     sqlite3_finalize(statement);
   }
-  return (unsigned)connection->utf16;
+  /* if the encoding cannot be read now: the answer that relies on nothing */
+  return connection->utf16 < 0 ? TSX_UTF16 : (unsigned)connection->utf16;
 }
 
 bool tsx_connection_utf16(tsx_connection *connection) { return tsx_connection_text(connection) != 0; }

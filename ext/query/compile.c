@@ -1,4 +1,5 @@
 /* compile.c: makes a tsx_query of its text: parses it, lets SQLite prepare it, finds its table, resolves its names. */
+#include <limits.h>
 #include <string.h>
 
 #include "connection/errors.h"
@@ -44,7 +45,8 @@ static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
     sqlite3_str_append(out, from, (int)(s->items[i].end - from));
     char *words = column ? sqlite3_mprintf("%s", tree->name)
                          : sqlite3_mprintf("%.*s", (int)(s->items[i].end - s->items[i].begin), s->items[i].begin);
-    sqlite3_str_appendf(out, " AS \"%w\"", words ? words : "");
+    if (words) sqlite3_str_appendf(out, " AS \"%w\"", words);
+    else sqlite3_str_appendchar(out, INT_MAX, ' '); /* too long: `out` has no text */
     sqlite3_free(words);
     from = s->items[i].end;
   }
@@ -289,11 +291,12 @@ static void compile_permitted_text(const tsx_query *query, sqlite3_str *out) {
   sqlite3_str_appendf(out, " FROM \"%w\".\"%w\" AS a, " TSX_ROWS_NAME " AS r", table->schema_name, table->name);
 }
 
-/* Returns false if a column of a result is no column, but a NULL that SQLite has put in its place: it has no type then, and
- * is named by the words of the text. */
-static bool compile_visible(sqlite3_stmt *statement, int i, const char *name) {
+/* Returns 0 if a column of a result is no column, but a NULL that SQLite has put in its place: it has no type then, and is
+ * named by the words of the text. */
+static int compile_visible(sqlite3_stmt *statement, int i, const char *name, tsr_error *error) {
+  if (sqlite3_column_decltype(statement, i)) return 1;
   const char *shown = sqlite3_column_name(statement, i);
-  return sqlite3_column_decltype(statement, i) || !shown || !strcmp(shown, name);
+  return shown ? !strcmp(shown, name) : tsx_out_of_memory(error);
 }
 
 int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
@@ -305,16 +308,21 @@ int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
   char *text = sqlite3_str_finish(out);
   int code = text ? compile_prepare(query->connection, text, &statement, error) : tsx_out_of_memory(error), n = 0;
   sqlite3_free(text);
-  for (; n < 4 && code == TSR_OK; n++)
-    if (!compile_visible(statement, n, slots[n]))
+  for (; n < 4 && code >= 0; n++) {
+    code = compile_visible(statement, n, slots[n], error);
+    if (code == 0)
       code =
           tsx_fail(error, TSR_AUTH, "the authorizer hides " TSX_ROWS_NAME ".%s, over which SQLite evaluates", slots[n]);
-  for (uint32_t i = 0; i < table->column_count + table->label_count && code == TSR_OK; i++)
-    if (query->select.used[i] && !compile_visible(statement, n++, compile_used(table, i)))
+  }
+  for (uint32_t i = 0; i < table->column_count + table->label_count && code >= 0; i++) {
+    if (!query->select.used[i]) continue;
+    code = compile_visible(statement, n++, compile_used(table, i), error);
+    if (code == 0)
       code = tsx_fail(error, TSR_AUTH, "the authorizer hides %s.%s: only a view gives NULL for it", table->name,
                       compile_used(table, i));
+  }
   sqlite3_finalize(statement);
-  return code;
+  return code < 0 ? code : TSR_OK;
 }
 
 /* ---- Columns ------------------------------------------------------------------------------------------------------ */
@@ -362,10 +370,12 @@ int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *err
   sqlite3_free(text);
   if (code < 0) return code;
   sqlite3_str *out = sqlite3_str_new(NULL);
+  bool known = true;
   sqlite3_str_appendall(out, "CREATE TABLE x(");
   for (uint32_t i = 0; i < query->select.item_count; i++) {
     const char *name = sqlite3_column_name(statement, (int)i);
-    char *spelled = compile_spelled(query, &query->select.items[i], name ? name : "");
+    char *spelled = name ? compile_spelled(query, &query->select.items[i], name) : NULL;
+    known &= spelled || (int)i >= sqlite3_column_count(statement);
     sqlite3_str_appendf(out, "%s\"%w\" %s", i ? ", " : "", spelled ? spelled : "",
                         tsx_query_declared(query, query->select.items[i].tree));
     sqlite3_free(spelled);
@@ -374,7 +384,7 @@ int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *err
   const bool same = sqlite3_column_count(statement) == (int)query->select.item_count;
   sqlite3_finalize(statement);
   *declaration = sqlite3_str_finish(out);
-  if (!*declaration) return tsx_out_of_memory(error);
+  if (!*declaration || !known) return tsx_out_of_memory(error);
   return same ? TSR_OK : tsx_fail(error, TSR_ERROR, "the number of columns is not the one that SQLite finds");
 }
 

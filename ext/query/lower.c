@@ -586,6 +586,8 @@ static int lower_explain(const tsx_query *query, const tsx_lowered *lowered, uin
 
 int tsx_query_orders_texts(const tsx_query *query, const tsx_expr *tree, tsr_error *error) {
   if (!tsx_connection_utf16(query->connection)) return TSR_OK;
+  if (query->connection->utf16 < 0 && sqlite3_errcode(query->connection->db) == SQLITE_NOMEM)
+    return tsx_out_of_memory(error); /* the encoding was not read */
   return tsx_expr_fail(&query->select, tree->begin, tree->end, OVER_COLUMNS,
                        "the order of texts in a database in UTF-16; only = and <> are", error);
 }

@@ -181,7 +181,11 @@ static int query_recall(query_table *table) {
   int code = sql ? sqlite3_prepare_v2(table->connection->db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
   sqlite3_free(sql);
   if (code == SQLITE_OK) code = sqlite3_step(statement);
-  if (code == SQLITE_ROW) table->declaration = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0));
+  if (code == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_TEXT) {
+    const char *text = (const char *)sqlite3_column_text(statement, 0);
+    table->declaration = text ? sqlite3_mprintf("%s", text) : NULL;
+    if (!table->declaration) code = SQLITE_NOMEM;
+  }
   sqlite3_finalize(statement);
   return code == SQLITE_ROW || code == SQLITE_DONE || code == SQLITE_ERROR ? SQLITE_OK : code;
 }
@@ -193,7 +197,10 @@ static int query_connect(sqlite3 *db, void *argument, int count, const char *con
   if (query_make(argument, count, arguments, &table, &error) < 0) return query_fail(NULL, &error, message);
   int code = query_recall(table);
   if (code != SQLITE_OK) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
-  if (code == SQLITE_OK && (!table->declaration || query_declare(table, message) != SQLITE_OK)) {
+  int declared = SQLITE_ERROR;
+  if (code == SQLITE_OK && table->declaration) declared = query_declare(table, message);
+  if (declared != SQLITE_OK && declared != SQLITE_ERROR) code = declared;
+  if (code == SQLITE_OK && declared != SQLITE_OK) {
     sqlite3_free(*message); /* NAME_config has no valid declaration: connect, so that DROP works */
     *message = NULL;
     sqlite3_free(table->declaration);

@@ -2,6 +2,7 @@
  * a pointer that only this file can bind, so the table has no rows in any other statement. */
 #include "query/rows.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "connection/errors.h"
@@ -47,7 +48,7 @@ void tsx_words_until(sqlite3_str *out, const tsx_expr *tree, const char **from, 
     sqlite3_str_append(out, before, (int)(tree->begin - before));
     sqlite3_str_appendchar(out, 1, '(');
     sqlite3_str_append(out, sqlite3_str_length(words) ? sqlite3_str_value(words) : "", sqlite3_str_length(words));
-    sqlite3_str_appendchar(out, 1, ')');
+    sqlite3_str_appendchar(out, sqlite3_str_errcode(words) ? INT_MAX : 1, ')'); /* too long: `out` has no text */
     *from = tree->end;
   } else {
     if (tree->base) tsx_words_until(out, tree->base, from, replace, argument);

@@ -410,6 +410,35 @@ static const scenario reading = {
               "SELECT * FROM tessera_check('/disk/d')"},
     .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"}};
 
+static const scenario queries = {
+    .name = "queries",
+    .copies = {"new/timetravel/sparse", "/disk/t", "new/enums/sparse", "/disk/e", "new/labels/increasing_float",
+               "/disk/l"},
+    .setup =
+        {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', threads=2)",
+         "CREATE VIRTUAL TABLE e USING tessera('/disk/e')", "CREATE VIRTUAL TABLE l USING tessera('/disk/l')",
+         "CREATE TABLE p(k PRIMARY KEY, v)", "INSERT INTO p VALUES(1, 'one'), (3, 'three'), (4, NULL)",
+         "CREATE VIRTUAL TABLE grid USING tessera_query(SELECT r/2 AS k, c, count(*), sum(a), min(s) FROM t GROUP BY "
+         "1, 2)",
+         "CREATE VIRTUAL TABLE hashed USING tessera_query(SELECT s, a % 3 AS m, count(DISTINCT a), median(c), max(a), "
+         "stddev(c) FROM t GROUP BY 1, 2 HAVING count(*) > 0 ORDER BY 3, 1, 2)",
+         "CREATE VIRTUAL TABLE cells USING tessera_query(SELECT r, c + 0.5 AS x, s FROM t WHERE a % 2 = 1 OR s LIKE "
+         "'%a%')",
+         "CREATE VIRTUAL TABLE names USING tessera_query(SELECT a_str || '+' AS n, max(plain), r, count(*) FROM e "
+         "WHERE upper(a_str) <> 'RED' GROUP BY 1)",
+         "CREATE VIRTUAL TABLE joined USING tessera_query(SELECT p.v, sum(a), count(*) FROM t LEFT JOIN p ON p.k = t.r "
+         "GROUP BY 1)",
+         "CREATE VIRTUAL TABLE labelled USING tessera_query(SELECT round(lat) AS b, sum(a) FROM l WHERE lat > 1.5 "
+         "GROUP "
+         "BY 1)"},
+    .steps = {"SELECT * FROM grid", "SELECT * FROM grid WHERE k BETWEEN 1 AND 2", "SELECT * FROM hashed",
+              "SELECT * FROM cells LIMIT 7", "SELECT * FROM names WHERE n > 'b'", "SELECT * FROM joined",
+              "SELECT * FROM labelled",
+              "CREATE VIRTUAL TABLE q USING tessera_query(SELECT r, max(a), c FROM t(1700000000000) GROUP BY r)",
+              "SELECT * FROM q", "SELECT hex(tessera_npy('SELECT avg(a) FROM l GROUP BY r, c'))",
+              "SELECT tessera_preview('SELECT max(a) FROM l GROUP BY r, c')", "DROP TABLE q"},
+    .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)", "SELECT * FROM grid"}};
+
 static const scenario texts = {.name = "texts",
                                .copies = {"new/sparse/string_2d", "/disk/s", "new/sparse/var_numeric_attrs", "/disk/v",
                                           "new/evolution/add_drop_sparse", "/disk/d"},
@@ -439,9 +468,9 @@ static const scenario blocks = {.name = "blocks",
                                           "'{\"y\":[0,1],\"x\":[0,1]}'), '{\"y\":4,\"x\":3}')"},
                                 .again = {"INSERT INTO t VALUES(9, 9, 99)"}};
 
-const scenario *const scenarios[] = {&sparse,     &transaction,  &deletes,     &dense,    &version_3,     &version_9,
-                                     &version_12, &two_arrays,   &filters,     &create,   &definitions,   &drop,
-                                     &copies,     &evolve,       &metadata,    &groups,   &merge_sparse,  &merge_dense,
-                                     &merge_9,    &merge_12,     &purge,       &inside,   &inside_upkeep, &reading,
-                                     &texts,      &looking,      &blocks,      &spill,    &busy,          &busy_old,
-                                     &late_dense, &late_sources, &late_sparse, &late_old, &spill_dense,   NULL};
+const scenario *const scenarios[] = {
+    &sparse,       &transaction, &deletes,     &dense,       &version_3, &version_9, &version_12,    &two_arrays,
+    &filters,      &create,      &definitions, &drop,        &copies,    &evolve,    &metadata,      &groups,
+    &merge_sparse, &merge_dense, &merge_9,     &merge_12,    &purge,     &inside,    &inside_upkeep, &reading,
+    &queries,      &texts,       &looking,     &blocks,      &spill,     &busy,      &busy_old,      &late_dense,
+    &late_sources, &late_sparse, &late_old,    &spill_dense, NULL};

@@ -1,19 +1,22 @@
 """The arrays of the corpus, which TileDB wrote, are copied into a bucket. Each is read there at every time that its description has, and every
-cell is compared.
+cell is compared. Generated columnar queries give the rows of the view there, too.
 
 usage: corpus.py LIBRARY FOLDER CORPUS [moto | versitygw] [--every N]      # every Nth array
 """
 import os
+import random
 import sys
 import tempfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "corpus"))
 import arrays
+import queries
 import read
 
 from buckets import NAME, run
 
 CORPUS = os.path.abspath(sys.argv.pop(3))
+QUERIES = 8   # of each array
 EVERY = int(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else 1
 
 
@@ -23,7 +26,7 @@ def key_of(name):
 
 
 def test_corpus(bucket):
-    passed, failed, files = 0, 0, 0
+    passed, failed, files, answered = 0, 0, 0, 0
     with tempfile.TemporaryDirectory() as keys:
         for i, (name, directory, description) in enumerate(arrays.find(CORPUS)):
             if i % EVERY:
@@ -42,6 +45,17 @@ def test_corpus(bucket):
                 if wrong:
                     print(f"FAIL {name} at {wanted['timestamp']}: {wrong[:400]}", flush=True)
             db.close()
+            db = bucket.connect(direct=True)
+            db.text_factory = bytes
+            for problem in queries.check_array(db, f"s3://{NAME}/{key_of(name)}", description, QUERIES, random.Random(name), keys):
+                bad = isinstance(problem, str)
+                answered += problem is None
+                failed += bad
+                if bad:
+                    print(f"FAIL {name}{problem}", flush=True)
+            db.close()
+    assert answered
+    print(f"  queries: {answered} answered")
     print(f"  corpus: {files} objects, {passed} passed, {failed} failed")
     assert passed and not failed
 
