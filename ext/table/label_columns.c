@@ -9,6 +9,7 @@
 
 #include "connection/errors.h"
 #include "text/names.h"
+#include "values/slice.h"
 #include "values/compare.h"
 #include "table/open_array.h"
 
@@ -135,4 +136,51 @@ void tsx_label_result(sqlite3_context *context, const tsx_label_column *label, c
   uint64_t cell;
   if (tsr_label_cell(state->index, (const uint8_t *)coordinates->values + i * coordinates->cell_size, &cell))
     tsx_column_result(context, &label->column, tsr_label_cells(state->index), cell, false);
+}
+
+/* Returns true if cell number `cell` of a label has just these bytes, or is the same number. */
+static bool label_equals(const tsx_label_column *label, const tsr_column *cells, uint64_t cell, const uint8_t *bytes,
+                         uint64_t size) {
+  const uint8_t *own = cells->values;
+  if (cells->offsets) {
+    const uint64_t at = cells->offsets[cell];
+    return cells->offsets[cell + 1] - at == size && memcmp(own + at, bytes, size) == 0;
+  }
+  own += cell * cells->cell_size;
+  if (memcmp(own, bytes, size) == 0) return true;
+  static const uint8_t zero[8];
+  uint8_t both[8] = {0}; /* -0.0 equals 0.0, whose bytes are zeros */
+  for (uint64_t i = 0; i < size; i++) both[i] = (own[i] | bytes[i]) & (i + 1 == size ? 0x7F : 0xFF);
+  return tsr_datatype_kind(label->field.datatype) == TSR_KIND_FLOAT && memcmp(both, zero, 8) == 0;
+}
+
+static int find_coordinate(const tsx_label_column *label, const tsx_label_state *state, const uint8_t *bytes,
+                           uint64_t size, uint8_t coordinate[8], tsr_error *error) {
+  uint64_t cell;
+  const int found = tsr_label_nearest(state->index, bytes, size, -1, &cell, error);
+  if (found <= 0) return found;
+  if (!label_equals(label, tsr_label_cells(state->index), cell, bytes, size)) return 0;
+  tsr_label_coordinate(state->index, cell, coordinate);
+  return 1;
+}
+
+int tsx_label_coordinate_of(tsx_table *table, tsx_label_column *label, sqlite3_value *value, uint8_t coordinate[8],
+                            tsr_error *error) {
+  tsx_label_state *state = NULL;
+  uint8_t *bytes = NULL;
+  uint64_t size = 0;
+  int code = tsx_bytes_convert(value, label->field.datatype, &bytes, &size, error);
+  if (code == TSR_OK && label->field.cell_size && size != label->field.cell_size)
+    code = tsx_fail(error, TSR_MISMATCH, "expected one value of %s", tsr_datatype_name(label->field.datatype));
+  if (code == TSR_OK) code = tsx_label_state_take(table, label, 0, TSR_TIME_NOW, &state, error);
+  if (code == TSR_OK) {
+    code = find_coordinate(label, state, bytes, size, coordinate, error);
+    const char *text = code == 0 ? (const char *)sqlite3_value_text(value) : NULL;
+    if (code == 0) code = tsx_fail(error, TSR_RANGE, "no coordinate has the label %.60s", text ? text : "");
+  }
+  tsx_label_state_release(state);
+  sqlite3_free(bytes);
+  if (code >= 0) return TSR_OK;
+  const tsr_error inner = *error;
+  return tsx_fail(error, code, "%.90s.%.100s: %s", table->name, label->name, inner.message);
 }

@@ -44,6 +44,11 @@ int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t sin
                          tsx_label_state **state, tsr_error *error);
 void tsx_label_state_release(tsx_label_state *state); /* NULL is allowed */
 
+/* Finds the coordinate whose label, as it is at present, equals a value. TSR_RANGE: there is none; TSR_MISMATCH: the value
+ * has another type than the label. */
+int tsx_label_coordinate_of(tsx_table *table, tsx_label_column *label, sqlite3_value *value, uint8_t coordinate[8],
+                            tsr_error *error);
+
 /* Makes the value of a cell of the dimension the result of xColumn: NULL if the coordinate has no label. */
 void tsx_label_result(sqlite3_context *context, const tsx_label_column *label, const tsx_label_state *state,
                       const tsr_column *coordinates, uint64_t index);

@@ -448,9 +448,44 @@ static int note_move(update_moves *moves, const update_move *made, tsr_error *er
 
 /* ---- INSERT, UPDATE, DELETE -------------------------------------------------------------------------------------- */
 
-static int insert_row(tsx_changes *u, tsx_transaction *transaction, sqlite3_value **values, sqlite3_int64 *rowid,
-                      tsr_error *error) {
-  int code = update_take_values(u, values, error);
+/* Takes the values of a row whose labels stand for coordinates: of a dimension that is NULL, and else to agree with. */
+static int take_labelled_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
+  tsx_table *table = u->table;
+  const uint32_t dimensions = tsx_row_schema(u->row)->dimension_count;
+  uint8_t(*places)[8] = sqlite3_malloc64((table->label_count + 1) * sizeof *places);
+  int code = places ? TSR_OK : tsx_out_of_memory(error);
+  for (uint32_t i = 0; code == TSR_OK && i < table->label_count; i++) {
+    sqlite3_value *value = values[TSX_WRITTEN_AT(table) + 1 + (int)i];
+    if (sqlite3_value_type(value) == SQLITE_NULL) continue;
+    code = tsx_label_coordinate_of(table, &table->labels[i], value, places[i], error);
+    if (code == TSR_OK) tsx_row_place(u->row, table->labels[i].dimension, places[i]);
+  }
+  if (code == TSR_OK) code = update_take_values(u, values, error);
+  for (uint32_t i = 0; code == TSR_OK && i < table->label_count; i++) {
+    const tsx_label_column *label = &table->labels[i];
+    const tsr_column *set = &tsx_row_columns(u->row)[label->dimension];
+    if (sqlite3_value_type(values[TSX_WRITTEN_AT(table) + 1 + (int)i]) == SQLITE_NULL) continue;
+    if (memcmp(set->values, places[i], set->cell_size) != 0)
+      code = tsx_fail(error, TSR_MISMATCH, "%s.%s: another coordinate of %s has this label", table->name, label->name,
+                      table->schema->fields[label->dimension].name);
+  }
+  for (uint32_t d = 0; d < dimensions; d++) tsx_row_place(u->row, d, NULL);
+  sqlite3_free(places);
+  return code;
+}
+
+/* Returns true if a row of INSERT gives a label. */
+static bool gives_labels(const tsx_changes *u, int count, sqlite3_value **values) {
+  for (int c = TSX_WRITTEN_AT(u->table) + 1; c < count; c++)
+    if (sqlite3_value_type(values[c]) != SQLITE_NULL) return true;
+  return false;
+}
+
+/* Inserts a row of `count` values. */
+static int insert_row(tsx_changes *u, tsx_transaction *transaction, int count, sqlite3_value **values,
+                      sqlite3_int64 *rowid, tsr_error *error) {
+  int code =
+      gives_labels(u, count, values) ? take_labelled_values(u, values, error) : update_take_values(u, values, error);
   if (code == TSR_CONSTRAINT) u->call.code = SQLITE_CONSTRAINT_NOTNULL;
   if (code < 0) return code;
   if (!tsx_row_schema(u->row)->allows_duplicates && !replaces(u)) {
@@ -602,6 +637,7 @@ static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values,
     if (!is_update && sqlite3_value_type(value) == SQLITE_NULL) continue;
     if (sqlite3_value_nochange(value)) continue;
     const tsx_label_column *label = tsx_label_column_at(table, c);
+    if (label && !is_update) continue;
     if (is_update && all_given(u, values + 2) &&
         (label || c == TSX_WRITTEN_AT(table) || sqlite3_value_type(value) == SQLITE_NULL))
       continue; /* the present value, since SQLite does not say what is unchanged */
@@ -623,7 +659,8 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
     if ((code = tsx_row_make(table, schema, &u->row, error)) < 0) return code;
   }
   if (count > 1 && sqlite3_value_type(values[0]) == SQLITE_NULL)
-    return insert_row(u, transaction, values + 2, rowid, error); /* appends one cell or none: nothing to rewind */
+    return insert_row(u, transaction, count - 2, values + 2, rowid,
+                      error); /* appends one cell or none: nothing to rewind */
   if (table->cursors.read_at_other_time)
     return tsx_fail(error, TSR_ERROR, "%s: %s and %s are not possible in UPDATE and DELETE", table->name,
                     table->declared.hidden[0], table->declared.hidden[1]);

@@ -39,6 +39,7 @@ typedef struct cell_field { /* a field of the writer's schema */
   bool has_default;
   shortcut shortcut;
   int64_t low, high; /* with INTEGER64: the values that fit, inclusive */
+  const uint8_t *place; /* of a dimension: the coordinate that stands for NULL (tsx_row_place), or NULL; borrowed */
   uint64_t offsets[2]; /* of the one cell of a variable-size field: 0 and its size in bytes */
   uint8_t value[8]; /* the cell, if it is a single number */
   uint8_t *room; /* memory for a converted cell; owned */
@@ -446,6 +447,11 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
   bool has_fill = description->fill && (!description->cell_size || description->fill_size == description->cell_size);
   if (description->enumeration && description->nullable)
     has_fill = false; /* some readers look up the label of a null cell's code, too: code 0 has one */
+  if (f->place) {
+    memcpy(f->value, f->place, description->cell_size);
+    set_bytes(row, field, (bytes){f->value, description->cell_size});
+    return TSR_OK;
+  }
   if (description->is_dimension)
     return tsx_fail(error, TSR_CONSTRAINT, "%s.%s: NULL, but a dimension is never NULL", row->table->name, f->name);
   if (!description->nullable && !(insert && f->has_default))
@@ -524,6 +530,10 @@ int tsx_row_set_all(tsx_row *row, sqlite3_value **values, tsr_error *error) {
     if (code < 0) return code;
   }
   return TSR_OK;
+}
+
+void tsx_row_place(tsx_row *row, uint32_t dimension, const uint8_t *coordinate) {
+  row->fields[dimension].place = coordinate;
 }
 
 void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_t index) {

@@ -37,6 +37,10 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
 /* Sets all fields for an INSERT. `values` has one value for each column of the table; the row is complete. */
 int tsx_row_set_all(tsx_row *row, sqlite3_value **values, tsr_error *error);
 
+/* Gives a dimension a coordinate, 8 bytes, for rows whose value is NULL there; `coordinate` is borrowed until it is taken
+ * back by NULL. */
+void tsx_row_place(tsx_row *row, uint32_t dimension, const uint8_t *coordinate);
+
 /* Sets a field to a cell that was read. Borrows its bytes from `cells`, at `index` as in tsr_column. */
 void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_t index);
 

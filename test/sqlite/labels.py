@@ -92,7 +92,7 @@ def test_bounds():
 
 
 def test_columns():
-    """A label is hidden unless the option says otherwise; its values cannot be set."""
+    """A label is hidden unless the option says otherwise; UPDATE cannot set it."""
     db, path = Database(), copy("new/labels/increasing_float", "labelled")
     db.table("hidden", path)
     db.table("shown", path, ", labels=yes")
@@ -104,7 +104,7 @@ def test_columns():
     check_contains(db.error(f"CREATE VIRTUAL TABLE x USING tessera({literal(path)}, labels=perhaps)").text, "option labels=perhaps: expected no or yes")
     r, c, lat, a = db.query("SELECT r, c, lat, a FROM shown LIMIT 1")[0]
     check_contains(db.error("UPDATE shown SET lat = 1 WHERE r = ? AND c = ?", (r, c)).text, "the column lat cannot be set")
-    check_contains(db.error("INSERT INTO hidden(r, c, lat, a) VALUES(?, ?, 1, 1)", (r, c)).text, "the column lat cannot be set")
+    check_contains(db.error("INSERT INTO hidden(r, c, lat, a) VALUES(?, ?, 1e9, 1)", (r, c)).text, "no coordinate has the label 1000000000.0")
     db.query("UPDATE shown SET a = 77 WHERE lat = ? AND c = ?", (lat, c))
     same(db.query("SELECT r, c, lat, a FROM shown WHERE a = 77"), [(r, c, lat, 77)])
     db.query("INSERT INTO hidden VALUES(?, ?, 78)", (r, c))
@@ -345,6 +345,34 @@ def test_write_label_by_chance():
             same([row[0] for row in db.query("SELECT q FROM c ORDER BY y")], known)
         assert 20 < done < 140, done
         db.query("DROP TABLE c")
+    db.close()
+
+
+def test_insert():
+    """INSERT takes labels for coordinates, in tables that show them or not, and refuses what no coordinate has and what does not agree."""
+    db = Database()
+    create(db, None)
+    db.value("SELECT tessera_write_label('db:a', 'lat', '[60, 50.5, 0, -10, null, -20]')")
+    db.value("""SELECT tessera_write_label('db:a', 'name', '["a", "b", "bé", "c", "d", "e"]')""")
+    db.value("""SELECT tessera_write_label('db:a', 'day', '["2024-01-01", "2024-01-02", "2024-02-01"]')""")
+    db.query("INSERT INTO a(lat, day, v) VALUES(60, '2024-01-02', 1), (-0.0, '2024-02-01', 2)")
+    db.query("INSERT INTO a(name, x, v) VALUES('bé', 1, 3), ('e', 3, 4)")
+    db.query("INSERT INTO a(y, lat, name, x, day, v) VALUES(2, 50.5, 'b', 0, '2024-01-01', 5)")
+    same(db.query("SELECT y, x, v FROM a WHERE v IS NOT NULL ORDER BY v"), [(1, 1, 1), (3, 2, 2), (3, 1, 3), (6, 3, 4), (2, 0, 5)])
+    db.query("INSERT OR REPLACE INTO a(lat, x, v) SELECT lat, x, v + 10 FROM a WHERE lat IS NOT NULL AND v IS NOT NULL")
+    same(db.query("SELECT y, x, v FROM a WHERE v > 10 ORDER BY v"), [(1, 1, 11), (3, 2, 12), (3, 1, 13), (6, 3, 14), (2, 0, 15)])
+    db.query("BEGIN")
+    db.value("SELECT tessera_write_label('db:a', 'lat', '[-15]', 5)") # seen at once
+    db.query("INSERT INTO a(lat, x, v) VALUES(-15, 1, 6)")
+    same(db.query("SELECT y FROM a WHERE v = 6"), [(5,)])
+    db.query("ROLLBACK")
+    for columns, values, part in (("lat, x", "47, 1", "a.lat: no coordinate has the label 47"), ("lat, x", "-15, 1", "no coordinate has the label -15"), ("name, x", "'z', 1", "no coordinate has the label z"),
+                                  ("name, x", "'', 1", "no coordinate has the label"), ("lat, x", "'north', 1", "a.lat: "), ("lat, x", "x'00', 1", "a.lat: "), ("day, y", "'2024-01-03', 1", "no coordinate has the label 2024-01-03"),
+                                  ("y, lat, x", "1, 50.5, 1", "a.lat: another coordinate of y has this label"), ("lat, name, x", "60, 'b', 1", "another coordinate of y has this label"),
+                                  ("lat", "60", "a.x: NULL, but a dimension is never NULL"), ("lat, x", "NULL, 1", "a.y: NULL, but a dimension is never NULL")):
+        check_contains(db.error(f"INSERT INTO a({columns}, v) VALUES({values}, 9)").text, part)
+    check_contains(db.error("UPDATE a SET lat = 1").text, "the column lat cannot be set")
+    same(db.query("SELECT count(*) FROM a WHERE v = 9"), [(0,)])
     db.close()
 
 
