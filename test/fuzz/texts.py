@@ -96,6 +96,7 @@ def queries(root):
     """Returns texts of columnar queries, right ones and wrong ones."""
     sys.path.insert(0, os.path.join(root, "test", "sqlite"))
     import query_arrays as arrays
+    import query_joins as joins
     import query_texts as texts
     column = arrays.Column
     attributes = [column("temp", arrays.REAL, ""), column("rain", arrays.REAL, "")] + [arrays.number(n, t) for n, t in (("i8", "INT8"), ("u16", "UINT16"), ("i64", "INT64"))]
@@ -111,6 +112,7 @@ def queries(root):
         yield f"SELECT y, count(*) FROM plane WHERE {item} GROUP BY 1"
     for tail in texts.WRONG_TAILS:
         yield "SELECT day, avg(temp) FROM stations " + tail
+    yield from joins.TEXTS
     for source in texts.WRONG_SOURCES:
         yield "SELECT count(*) FROM " + source
 

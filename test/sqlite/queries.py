@@ -22,6 +22,7 @@ import sys
 
 import host
 import query_arrays
+import query_joins
 from host import Database, Error, same
 from query_arrays import DATE, INT, REAL, TEXT
 from query_texts import Writer, dressed, quoted, spoil
@@ -33,6 +34,7 @@ SECOND = os.environ.get("SECOND", "table")
 MOST = 6   # failures that a test collects before it gives up
 
 OVERFLOW = re.compile(r"integer overflow|INTEGER (past 2\^53 )?in one branch|past the integers of SQL|a year outside")
+JOIN_REFUSED = re.compile(r"more than one row for a coordinate|compares a number with text|in one branch, |INTEGER in one row, REAL or TEXT in another|many coordinates|more than \d+ coordinates")
 REFUSED = re.compile(r"not evaluated over columns: |neither a key of GROUP BY nor in an aggregate|compares a number with text|in one branch, |FROM wants a table of tessera's|"
                      r"a SELECT is wanted|has values that cannot be compared|parameters are not allowed in tessera_query|nested deeper than|more than \d+ |too many |no such column: |no such function: ")
 
@@ -504,6 +506,44 @@ def alike(a, b, reals=True):
             if type(x) is not type(y) or (isinstance(x, float) and reals and not (x == y or abs(x - y) <= 1e-9 * max(abs(x), abs(y), 1e-3))) or (not isinstance(x, float) and x != y):
                 return False
     return True
+
+
+def joined(db, array, writer, r):
+    """A text with a join. What has several rows for a cell is an error here, and several rows in the view."""
+    side = query_joins.Side(db, array, writer, r)
+    text, risky = query_joins.text_of(side, array, writer, r)
+    drop(db)
+    view, error = attempt(db, text), second(db, text)
+    table = error or attempt(db, "SELECT * FROM q")
+    drop(db)
+    if isinstance(table, Error):
+        words = table.text or ""
+        fine = JOIN_REFUSED.search(words) or isinstance(view, Error) or risky and OVERFLOW.search(words)
+        return text, None if fine else f"refused: {words}", bool(JOIN_REFUSED.search(words))
+    if isinstance(view, Error):
+        return text, None if risky and OVERFLOW.search(view.text or "") else f"the view fails ({view.text}), the table does not", False
+    wanted, got = [sorted([mark(v) for v in row] for row in found[0]) for found in (view, table)]
+    return text, None if wanted == got else f"{side.kind}: {len(got)} rows {got[:3]}, the view has {len(wanted)} {wanted[:3]}", False
+
+
+def test_joins_give_the_rows_of_a_view():
+    if absent() or SECOND == "view":
+        return
+    tally = Tally()
+    for round_ in range(ROUNDS):
+        seed = f"joins {SEED} {round_}"
+        db, made = arrays(seed)
+        for array in made:
+            for n in range(TEXTS // 2):
+                r = random.Random(f"{seed} {array.name} {n}")
+                tally.texts += 1
+                text, wrong, refused = joined(db, array, Writer(r, array, db.version()), r)
+                tally.refused += refused
+                if wrong and failed(tally, f"{seed} {array.name} {n}", text, wrong):
+                    finish(tally, "joins")
+        db.close()
+    finish(tally, "joins")
+    assert tally.refused <= 0.3 * tally.texts, f"{tally.refused} of {tally.texts} are refused"
 
 
 def same_somewhere(a, b):
