@@ -61,7 +61,12 @@ def describe_attribute(context, uri, schema, i, key):
     return dict(described, type=str(a.dtype), variable=a.isvar, values=a.ncells, fill=plain(a.fill) if simple else None)
 
 
-def describe(context, uri, key=None):
+def describe_label(schema, name):
+    label = schema.dim_label(name)
+    return {each: str(getattr(label, each)) for each in ("dim_index", "dtype", "isascii", "isvar", "label_attr_name", "order")} | {"folder": label.uri[-2:]}
+
+
+def describe(context, uri, key=None, labels=()):
     """Returns an array's schema as TileDB describes it. A dimension without filters of its own has those of the coordinates."""
     s = tiledb.ArraySchema.load(uri, ctx=context, key=key)
     dims = [s.domain.dim(i) for i in range(s.domain.ndim)]
@@ -71,6 +76,7 @@ def describe(context, uri, key=None):
         "filters": [str(f) for f in (s.coords_filters, s.offsets_filters, s.validity_filters)],
         "dims": [(d.name, str(d.dtype), plain(d.domain), plain(d.tile), str(d.filters if len(d.filters) else s.coords_filters)) for d in dims],
         "attrs": [describe_attribute(context, uri, s, i, key) for i in range(s.nattr)],
+        "labels": {name: describe_label(s, name) for name in labels},
         "current": None if current.is_empty else [plain(current.ndrectangle.range(d.name)) for d in dims],
     }
 
@@ -111,15 +117,16 @@ def check(folder, shell, extension, directory, description):
     body = text.split(literal(directory), 1)[1]
     sql(shell, extension, keys + [f"CREATE VIRTUAL TABLE t USING tessera({literal(new)}{body}"])
     context = tiledb.Ctx({"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": key} if key else None)
+    labels = [row["name"] for row in sql(shell, extension, keys + [f"SELECT name FROM tessera_schema({literal(new)}) WHERE role = 'label'"]) if "name" in row]
     try:
-        old = describe(context, directory, key)
+        old = describe(context, directory, key, labels)
     except Exception:  # the package knows fewer datatypes than the library
         return {}
-    made = describe(context, new, key)
+    made = describe(context, new, key, labels)
     if old != made:
         raise Failed("; ".join(f"{k}: {old[k]}, now {made[k]}" for k in old if old[k] != made[k]))
     if key:
-        return {"described": 1}
+        return {"described": 1, "labels": len(labels)}
     try:
         copied = copy_cells(context, directory, new, key)
     except Exception as e:

@@ -891,7 +891,46 @@ def test_counters(bucket):
     assert stats(db)["retries"] == 2 and stats(db)["lists"] == bucket.proxy.count("LIST") - 2, (stats(db), bucket.proxy.count("LIST"))
 
 
-TESTS = (test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_parts, test_room, test_certificates, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
+def test_labels(bucket):
+    """An array with labels appears whole or not at all, whichever of its requests fails; its labels are written and used in the bucket."""
+    uri = f"s3://{NAME}/labelled"
+    create = "CREATE VIRTUAL TABLE t USING tessera('{}', kind=dense, y INT32 DIMENSION(1, 6, 4) LABEL lat FLOAT64 DECREASING LABEL name TEXT, v INT32)"
+    db = bucket.connect()
+    db.execute("BEGIN")
+    db.execute(create.format(uri))
+    db.execute("ROLLBACK")
+    assert not bucket.keys("labelled/")
+    db.execute(create.format(uri))
+    assert rows(db, f"SELECT tessera_write_label('{uri}', 'lat', '[6, 5, 4, 3, 2, 1]')") == [(6,)]
+    db.execute("INSERT INTO t(lat, v) VALUES (5, 50), (2, 20)")
+    assert rows(db, f"SELECT * FROM tessera_check('{uri}')") == []
+    other = bucket.connect()
+    other.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}')")
+    assert rows(other, "SELECT y, lat, v FROM t WHERE lat BETWEEN 1.5 AND 2.5") == [(5, 2.0, 20)]
+    rows(db, f"SELECT tessera_drop_array('{uri}')")
+    assert not bucket.keys("labelled/")
+    for skip in range(40):
+        uri = f"s3://{NAME}/labelled{skip}"
+        db = bucket.connect(retries=0)
+        bucket.proxy.clear()
+        rule = bucket.proxy.fault("status", kind="PUT", status=403, code="AccessDenied", skip=skip)
+        try:
+            db.execute(create.format(uri))
+        except sqlite3.Error as error:
+            assert "AccessDenied" in str(error), error
+            bucket.proxy.clear()
+            assert not bucket.keys(f"labelled{skip}/"), skip
+            bucket.connect().execute(create.format(uri))
+        else:
+            bucket.proxy.clear() # the last request comes after SQLite's commit: what fails there, the next statement does
+            assert rows(db, "SELECT count(*) FROM t") == [(0,)], skip
+            assert len([key for key in bucket.keys(f"labelled{skip}/") if "/__schema/" in key]) == 3, skip
+            if rule["times"]:
+                assert skip > 5, skip
+                break
+
+
+TESTS = (test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
          test_server_without_conditions, test_secrets, test_counters)
 
 if __name__ == "__main__":
