@@ -176,6 +176,9 @@ static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
       join->schema = tsx_arena_copy(&query->select.arena, schema, strlen(schema));
       code = join->schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
     }
+    if (code <= 0 && join->times_begin && !join->is_array && code != TSR_NOMEM)
+      code = tsx_expr_fail(&query->select, join->begin, join->times_end, "not evaluated over columns: ",
+                           "joins with a table that has arguments, unless they are times of an array", error);
     if (code == TSR_OK && join->is_array) code = compile_dimensions(query, join, error);
     sqlite3_free(schema);
     if (code < 0) return code;

@@ -249,7 +249,9 @@ static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement
     sqlite3_str_appendf(text, ", \"%w\"", join->columns[join->bindings[b].column].name);
   for (uint32_t c = 0; c < join->column_count; c++)
     if (joined->columns[c]) sqlite3_str_appendf(text, ", \"%w\"", join->columns[c].name);
-  sqlite3_str_appendf(text, " FROM \"%w\".\"%w\" AS _tessera_join%u WHERE 1", join->schema, join->table, j);
+  sqlite3_str_appendf(text, " FROM \"%w\".\"%w\"", join->schema, join->table);
+  if (join->times_begin) sqlite3_str_append(text, join->times_begin, (int)(join->times_end - join->times_begin));
+  sqlite3_str_appendf(text, " AS _tessera_join%u WHERE 1", j);
   for (uint32_t f = 0; f < join->filter_count; f++) {
     sqlite3_str_appendall(text, " AND (");
     tsx_words_append(text, join->filters[f], joined_replace, query);

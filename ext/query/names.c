@@ -413,8 +413,10 @@ int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *er
   if (code == TSR_OK && select->having) code = names_resolve(&scope, select->having);
   for (uint32_t i = 0; i < select->order_count && code == TSR_OK; i++)
     code = names_term(&scope, &select->order[i].tree, true, i, &select->order[i].item);
-  tsx_expr *const constants[] = {select->limit, select->offset, select->times[0], select->times[1]};
-  for (int i = 0; i < 4 && code == TSR_OK; i++) {
+  tsx_expr *constants[4 + 2 * TSX_JOINS_MAX] = {select->limit, select->offset, select->times[0], select->times[1]};
+  for (uint32_t j = 0; j < select->join_count; j++)
+    for (int i = 0; i < 2; i++) constants[4 + 2 * j + (uint32_t)i] = select->joins[j].times[i];
+  for (uint32_t i = 0; i < 4 + 2 * select->join_count && code == TSR_OK; i++) {
     if (!constants[i]) continue;
     code = names_resolve(&scope, constants[i]);
     if (code == TSR_OK && (constants[i]->field != TSX_FIELD_NONE || constants[i]->has_aggregate))

@@ -557,15 +557,15 @@ static int parse_item(query_parser *p) {
   return TSR_OK;
 }
 
-static int parse_times(query_parser *p) {
+static int parse_times(query_parser *p, tsx_expr **times) {
   for (int i = 0;; i++) {
     if (i == 2) return parse_syntax(p);
-    if (!(p->select->times[i] = parse_expression(p))) return p->error->code;
+    if (!(times[i] = parse_expression(p))) return p->error->code;
     if (!take(p, ",")) return parse_expect(p, ")");
   }
 }
 
-/* Parses [schema.]table [[AS] name] ON expression, after the word JOIN. */
+/* Parses [schema.]table [(times)] [[AS] name] ON expression, after the word JOIN. */
 static int parse_joined(query_parser *p, tsx_join *join) {
   if (at(p, "(")) parse_refuse(p, join->begin, p->token.text + 1, "joins with a SELECT, or with several tables");
   if (p->error->code) return p->error->code;
@@ -581,8 +581,10 @@ static int parse_joined(query_parser *p, tsx_join *join) {
     parse_advance(p);
   }
   join->source_end = p->last_end;
-  if (at(p, "(")) parse_refuse(p, join->begin, p->token.text + 1, "joins with a table that has arguments");
-  const int code = p->error->code ? p->error->code : parse_alias(p, &join->alias);
+  if (at(p, "(")) join->times_begin = p->token.text;
+  int code = take(p, "(") && !take(p, ")") ? parse_times(p, join->times) : TSR_OK;
+  if (join->times_begin) join->times_end = p->last_end;
+  if (code == TSR_OK) code = parse_alias(p, &join->alias);
   if (code < 0) return code;
   if (!take(p, "ON")) {
     parse_refuse(p, join->begin, p->last_end, "a join without ON");
@@ -631,7 +633,7 @@ static int parse_source(query_parser *p) {
     parse_advance(p);
   }
   s->source_end = p->last_end;
-  int code = take(p, "(") && !take(p, ")") ? parse_times(p) : TSR_OK;
+  int code = take(p, "(") && !take(p, ")") ? parse_times(p, s->times) : TSR_OK;
   if (code == TSR_OK) code = parse_alias(p, &s->alias);
   if (code < 0) return code;
   return parse_joins(p);

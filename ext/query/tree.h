@@ -98,6 +98,8 @@ typedef struct tsx_join {
   const char *begin; /* the word JOIN, INNER or LEFT */
   const char *source_begin, *source_end; /* the words of the table: [schema.]table */
   bool qualified; /* the words name a schema */
+  tsx_expr *times[2]; /* as_of and since in parentheses, of an array; or NULL */
+  const char *times_begin, *times_end; /* their words, with the parentheses; NULL: there are none */
   tsx_expr *on;
   int field; /* the dimension that ON depends on; TSX_FIELD_MANY: there are bindings */
   tsx_binding bindings[TSX_BINDINGS_MAX];

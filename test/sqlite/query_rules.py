@@ -7,6 +7,7 @@ usage: query_rules.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 import os
 import shutil
 import sys
+import time
 
 import host
 from host import Database, Error, check_contains, literal, same
@@ -834,6 +835,28 @@ def test_a_join_that_is_not_by_one_dimension_or_finds_two_rows_is_refused():
     db.query("INSERT INTO limits VALUES(2, 7)")
     check_contains(db.error("SELECT n FROM q").text, "'l.lat = t.day' (character 51): a joined table has more than one row for a coordinate")
     db.query("DELETE FROM limits WHERE lat = 2")
+    db.close()
+
+
+def test_a_joined_array_may_have_times():
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE level USING tessera(kind=dense, day INT32 DIMENSION(0, 39, 40), lat INT32 DIMENSION(-3, 2, 6), v FLOAT64)")
+    db.query("INSERT INTO level SELECT DISTINCT day, lat, lat + day / 8.0 FROM t")
+    time.sleep(0.005)
+    middle = int(time.time() * 1000)
+    time.sleep(0.005)
+    db.query("UPDATE level SET v = v * 2 WHERE day > 5")
+    for times in ("", "()", f"({middle})", f"('2090-01-01', {middle})", f"(strftime('%s', 'now') * 0 + {middle})", "('1990-01-01')"):
+        for kind in ("JOIN", "LEFT JOIN"):
+            text = f"SELECT t.day, count(*), count(v), max(temp - v) FROM t {kind} level{times} AS o ON o.day = t.day AND t.lat = o.lat GROUP BY 1"
+            same(sorted(rows_of(db, text)), sorted(db.query(text)), text)
+    text = "SELECT t.day, max(b.v - a.v) AS more FROM t JOIN main.level({}) a ON a.day = t.day AND a.lat = t.lat JOIN level b ON b.day = t.day AND b.lat = t.lat GROUP BY 1"
+    same([row for row in rows_of(db, text.format(middle)) if row[1] and row[0] < 7], [(6, 2.75)], "only days after 5 have changed")
+    for times, words in (("(t.day)", "a constant is wanted here"), ("(1, 2, 3)", 'near "'), ("(trap())", "no such function: trap"), ("('a day')", "a day"), ("(count(*))", "")):
+        check_contains(refusal(db, text.format("1").replace("(1)", times)), words)
+    check_contains(refusal(db, "SELECT max(n) FROM t JOIN json_each('[1]') j ON j.key = t.day"), "a table that has arguments")
     db.close()
 
 
