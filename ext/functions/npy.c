@@ -147,8 +147,10 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
   if (code == TSR_OK) code = tsx_attribute_find(schema, address->given, name, &field, error);
   if (code == TSR_OK && !schema->dense)
     code = tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", address->path);
-  if (code == TSR_OK)
-    code = tsx_slice_parse(address->connection->db, json, schema, address->uint64_signed, &slice, error);
+  if (code == TSR_OK) {
+    const tsx_label_source labels = tsx_address_labels(address);
+    code = tsx_slice_parse(address->connection->db, json, schema, &labels, address->uint64_signed, &slice, error);
+  }
   if (code == TSR_OK)
     code = tsx_array_snapshot(address->connection, address->array, schema, address->since, address->as_of, false,
                               &snapshot, error);

@@ -226,8 +226,10 @@ static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sq
     code = tsx_attribute_find(p->schema, address->given, (const char *)sqlite3_value_text(name), &p->field, error);
   if (code == TSR_OK) code = check_field(p, error);
   if (code == TSR_OK) code = picture_read_options(p, options, error);
-  if (code == TSR_OK)
-    code = tsx_slice_parse(p->connection->db, slice, p->schema, address->uint64_signed, &p->slice, error);
+  if (code == TSR_OK) {
+    const tsx_label_source labels = tsx_address_labels(address);
+    code = tsx_slice_parse(p->connection->db, slice, p->schema, &labels, address->uint64_signed, &p->slice, error);
+  }
   if (code == TSR_OK)
     code = tsx_array_snapshot(p->connection, address->array, p->schema, address->since, address->as_of, false,
                               &p->snapshot, error);

@@ -216,11 +216,12 @@ int tsx_stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_reques
 }
 
 int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const char *array, const tsr_schema *schema,
-                            bool uint64_signed, tsx_stream_request *r, tsr_error *error) {
+                            const tsx_label_source *labels, bool uint64_signed, tsx_stream_request *r,
+                            tsr_error *error) {
   const uint32_t d = schema->dimension_count, n = d + schema->attribute_count;
   r->array = array;
   r->schema = schema;
-  int code = tsx_slice_parse(r->db, slice, schema, uint64_signed, &r->slice, error);
+  int code = tsx_slice_parse(r->db, slice, schema, labels, uint64_signed, &r->slice, error);
   if (code < 0) return code;
   r->names = tsx_names_make(schema);
   r->ranges = sqlite3_malloc64(d * sizeof *r->ranges);

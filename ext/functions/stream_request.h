@@ -36,7 +36,8 @@ int tsx_stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_reques
 
 /* Reads the slice and the other options; the array's schema is known now. Afterwards request->options is complete. */
 int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const char *array, const tsr_schema *schema,
-                            bool uint64_signed, tsx_stream_request *request, tsr_error *error);
+                            const tsx_label_source *labels, bool uint64_signed, tsx_stream_request *request,
+                            tsr_error *error);
 
 void tsx_stream_request_release(tsx_stream_request *request);
 

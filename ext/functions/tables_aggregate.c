@@ -87,8 +87,11 @@ static int table_aggregate_parse_arguments(tsx_scan *scan, table_aggregate_state
   tsr_error lacking = {0};
   int code = tsx_attribute_find(schema, s->in.address.given, name, &s->field, &lacking);
   if (code < 0) tsx_fail(error, code, "tessera_aggregate: %s", lacking.message);
-  if (code == TSR_OK)
-    code = tsx_slice_parse(db, tsx_scan_argument(scan, 2), schema, s->in.address.uint64_signed, &s->slice, error);
+  if (code == TSR_OK) {
+    const tsx_label_source labels = tsx_address_labels(&s->in.address);
+    code =
+        tsx_slice_parse(db, tsx_scan_argument(scan, 2), schema, &labels, s->in.address.uint64_signed, &s->slice, error);
+  }
   if (code == TSR_OK) code = parse_by(db, s, tsx_scan_argument(scan, 3), error);
   if (code < 0) return code;
   s->ranges = sqlite3_malloc64(schema->dimension_count * sizeof *s->ranges);

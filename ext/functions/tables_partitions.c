@@ -38,7 +38,8 @@ static int partitions_begin(tsx_scan *scan, tsr_error *error) {
   if (!tsx_whole_number(count)) return tsx_fail(error, TSR_MISMATCH, "expected an integer as the number of slices");
   if (sqlite3_value_int64(count) < 1)
     return tsx_fail(error, TSR_RANGE, "expected one slice or more, not %lld", (long long)sqlite3_value_int64(count));
-  code = tsx_slice_parse(scan->connection->db, tsx_scan_argument(scan, 2), schema, s->in.address.uint64_signed,
+  const tsx_label_source labels = tsx_address_labels(&s->in.address);
+  code = tsx_slice_parse(scan->connection->db, tsx_scan_argument(scan, 2), schema, &labels, s->in.address.uint64_signed,
                          &s->slice, error);
   if (code < 0) return code;
   s->ranges = sqlite3_malloc64(schema->dimension_count * sizeof *s->ranges);

@@ -8,6 +8,7 @@
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
+#include "values/slice.h"
 #include "table/open_array.h"
 
 typedef struct tsx_address { /* `= {0}` may be closed */
@@ -22,6 +23,11 @@ typedef struct tsx_address { /* `= {0}` may be closed */
   bool uint64_signed;
   tsx_array *array; /* one reference; NULL until tsx_address_array, unless the address is that of a table */
 } tsx_address;
+
+/* Returns the source of the labels that slices of the address's open array may name. */
+static inline tsx_label_source tsx_address_labels(const tsx_address *address) {
+  return (tsx_label_source){address->array->core, address->since, address->as_of, address->memory_bytes};
+}
 
 /* Prepares a list of the names of the connection's databases. tsx_schemas_next returns one name after the other, NULL
  * at the end; the name is borrowed until the next call. *code is SQLITE_OK, the result of the preparation, before the

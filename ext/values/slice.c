@@ -242,8 +242,77 @@ static int check_object(sqlite3_value *json, tsx_slice_use use, tsr_error *error
                   use_examples[use], text);
 }
 
+/* ---- Labels ------------------------------------------------------------------------------------------------------ */
+
+/* Returns the number of the label that a key names, or the number of labels. A dimension's name goes first. */
+static uint32_t find_label_key(const tsr_schema *schema, char *const *names, const char *key) {
+  for (uint32_t d = 0; d < schema->dimension_count; d++)
+    if (sqlite3_stricmp(names[d], key) == 0) return schema->label_count;
+  for (uint32_t i = 0; i < schema->label_count; i++) {
+    char *name = tsx_name_text(schema->labels[i].name);
+    const bool same = name && sqlite3_stricmp(name, key) == 0;
+    sqlite3_free(name);
+    if (same) return i;
+  }
+  return schema->label_count;
+}
+
+/* Sets the ends of the label's dimension to those of the coordinates whose labels lie between two ends. */
+static int place_label(const tsr_label_index *index, const tsx_bound *given, const tsr_interval *ends, bool texts,
+                       tsx_bound *bound, tsr_interval *box, bool *nothing, tsr_error *error) {
+  const tsr_range range = {.low = !given->low_given ? NULL
+                                  : texts           ? (const void *)ends->low_text
+                                                    : ends->low,
+                           .high = !given->high_given ? NULL
+                                   : texts            ? (const void *)ends->high_text
+                                                      : ends->high,
+                           .low_size = ends->low_size,
+                           .high_size = ends->high_size};
+  const tsr_ranges ranges = {.ranges = &range, .count = 1};
+  tsr_interval found;
+  uint64_t count = 0;
+  if (!given->low_given && !given->high_given) return TSR_OK;
+  const int code = tsr_label_find(index, &ranges, 1, &found, &count, error);
+  if (code < 0) return code;
+  *nothing |= count == 0;
+  if (count == 0) return TSR_OK;
+  bound->low_given = bound->high_given = true;
+  memcpy(box->low, found.low, sizeof found.low);
+  memcpy(box->high, found.high, sizeof found.high);
+  return TSR_OK;
+}
+
+/* Takes the bounds of one label, as set_bounds takes those of a dimension. */
+static int set_label_bounds(sqlite3_stmt *row, const char *json, const tsr_schema *schema,
+                            const tsx_label_source *labels, uint32_t label, tsx_slice *slice, tsr_error *error) {
+  const uint32_t d = schema->labels[label].dimension;
+  const char *name = schema->labels[label].name;
+  tsr_label_index *index = NULL;
+  tsx_bound given = {0};
+  tsr_interval ends = {0};
+  if (slice->bounds[d].given)
+    return tsx_fail(error, TSR_ERROR, "dimension '%s' is given twice", schema->fields[d].name);
+  slice->bounds[d].given = true;
+  int code = tsr_label_open(labels->array, schema, label, labels->memory_bytes, &index, error);
+  if (code == TSR_OK) code = tsr_label_read(index, labels->since, labels->as_of, error);
+  if (code == TSR_OK) {
+    const tsr_field *field = tsr_label_field(index);
+    code = set_bounds(row, json, field, field->datatype, name, TSX_SLICE, &given, &ends, error);
+    if (code == TSR_OK)
+      code = place_label(index, &given, &ends, !field->cell_size, &slice->bounds[d], &slice->box[d], &slice->nothing,
+                         error);
+  }
+  sqlite3_free(ends.low_text);
+  if (ends.high_text != ends.low_text) sqlite3_free(ends.high_text);
+  tsr_label_close(index);
+  return code;
+}
+
+/* ---- Parsing ----------------------------------------------------------------------------------------------------- */
+
 static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, char *const *names,
-                       tsx_slice_use use, bool uint64_signed, tsx_slice *slice, tsr_error *error) {
+                       const tsx_label_source *labels, tsx_slice_use use, bool uint64_signed, tsx_slice *slice,
+                       tsr_error *error) {
   static const char query[] =
       "SELECT key, type, CASE type WHEN 'array' THEN json_array_length(value) END, value, CASE type WHEN 'array' THEN "
       "json_extract(value, '$[0]') END, CASE type WHEN 'array' THEN json_extract(value, '$[1]') END, CASE type WHEN "
@@ -260,6 +329,11 @@ static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schem
     const char *text = tsx_json_walk_next(&walk);
     const char *key = sqlite3_column_type(row, 0) == SQLITE_TEXT ? (const char *)sqlite3_column_text(row, 0) : NULL;
     uint32_t d = 0;
+    const uint32_t label = labels && key ? find_label_key(schema, names, key) : schema->label_count;
+    if (label < schema->label_count) {
+      code = set_label_bounds(row, text, schema, labels, label, slice, error);
+      continue;
+    }
     code = find_dimension(schema, names, key, slice->bounds, &d, error);
     if (code < 0) break;
     slice->bounds[d].given = true;
@@ -274,8 +348,8 @@ static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schem
   return code;
 }
 
-int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice_use use,
-                       bool uint64_signed, tsx_slice *slice, tsr_error *error) {
+static int parse_with_labels(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, const tsx_label_source *labels,
+                             tsx_slice_use use, bool uint64_signed, tsx_slice *slice, tsr_error *error) {
   memset(slice, 0, sizeof *slice);
   slice->dimension_count = schema->dimension_count;
   slice->box = sqlite3_malloc64(schema->dimension_count * sizeof *slice->box);
@@ -286,15 +360,20 @@ int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schem
   if (slice->bounds) memset(slice->bounds, 0, schema->dimension_count * sizeof *slice->bounds);
   if (slice->box) memset(slice->box, 0, schema->dimension_count * sizeof *slice->box);
   if (code == TSR_OK && json && sqlite3_value_type(json) != SQLITE_NULL)
-    code = slice_parse(db, json, schema, names, use, uint64_signed, slice, error);
+    code = slice_parse(db, json, schema, names, labels, use, uint64_signed, slice, error);
   tsx_names_free(names, schema);
   if (code < 0) tsx_slice_release(slice);
   return code;
 }
 
-int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, bool uint64_signed, tsx_slice *slice,
-                    tsr_error *error) {
-  return tsx_slice_parse_as(db, json, schema, TSX_SLICE, uint64_signed, slice, error);
+int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice_use use,
+                       bool uint64_signed, tsx_slice *slice, tsr_error *error) {
+  return parse_with_labels(db, json, schema, NULL, use, uint64_signed, slice, error);
+}
+
+int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, const tsx_label_source *labels,
+                    bool uint64_signed, tsx_slice *slice, tsr_error *error) {
+  return parse_with_labels(db, json, schema, labels, TSX_SLICE, uint64_signed, slice, error);
 }
 
 int tsx_slice_complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, tsr_error *error) {
@@ -302,7 +381,7 @@ int tsx_slice_complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, ts
   const tsr_interval *all;
   int code = tsr_snapshot_non_empty_domain(snapshot, &all, error);
   if (code < 0) return code;
-  *empty = false;
+  *empty = slice->nothing;
   for (uint32_t d = 0; d < slice->dimension_count; d++) {
     const tsx_bound *bound = &slice->bounds[d];
     if ((bound->low_given && bound->high_given) || !schema->fields[d].cell_size) continue;
@@ -325,6 +404,7 @@ void tsx_slice_ranges(const tsx_slice *slice, const tsr_schema *schema, tsr_rang
     if (bound->low_given) ranges[d].low = text ? (const void *)box->low_text : box->low;
     if (bound->high_given) ranges[d].high = text ? (const void *)box->high_text : box->high;
     dimensions[d] = (tsr_ranges){.ranges = &ranges[d], .count = 1, .all = !bound->low_given && !bound->high_given};
+    if (slice->nothing) dimensions[d] = (tsr_ranges){0};
   }
 }
 

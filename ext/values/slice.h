@@ -23,19 +23,25 @@ typedef struct tsx_slice { /* `= {0}` may be released */
   uint32_t dimension_count;
   tsr_interval *box; /* one for each dimension; only the ends that are given are set, each lies within the domain */
   tsx_bound *bounds; /* one for each dimension */
+  bool nothing; /* a label's range that no coordinate has: the slice has no cell, whatever the box says */
 } tsx_slice;
 
-/* Parses JSON like {"day":[1,366]}, whose keys are the names that tables show. `json` NULL or an SQL NULL gives no
+typedef struct tsx_label_source { /* the array whose dimension labels may be keys of a slice, and their state */
+  tsr_array *array;
+  uint64_t since, as_of, memory_bytes;
+} tsx_label_source;
+
+/* Parses JSON like {"day":[1,366]}, whose keys are the names that tables show, of dimensions or of their labels. `json` NULL or an SQL NULL gives no
  * bound at all. The caller releases the slice; after a failure it is empty. TSR_MISMATCH where the JSON has not this
  * form, TSR_RANGE where a value is outside of the domain. */
-int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, bool uint64_signed, tsx_slice *slice,
-                    tsr_error *error);
+int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, const tsx_label_source *labels,
+                    bool uint64_signed, tsx_slice *slice, tsr_error *error);
 
 /* What the JSON stands for; messages name it. A slice has a value or two ends for a dimension, an origin has one value,
  * a domain has two ends. */
 typedef enum tsx_slice_use { TSX_SLICE, TSX_ORIGIN, TSX_DOMAIN } tsx_slice_use;
 
-/* Does the same as tsx_slice_parse for another use than a slice. */
+/* Does the same as tsx_slice_parse for another use than a slice, without labels. */
 int tsx_slice_parse_as(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, tsx_slice_use use,
                        bool uint64_signed, tsx_slice *slice, tsr_error *error);
 void tsx_slice_release(tsx_slice *slice);

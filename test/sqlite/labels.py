@@ -376,6 +376,33 @@ def test_insert():
     db.close()
 
 
+def test_slices():
+    """A label is a key of slices: the slice is that of the coordinates between the two labels."""
+    db = Database()
+    create(db, None)
+    db.value("SELECT tessera_write_label('db:a', 'lat', '[60, 50.5, 40, 30, null, 20]')")
+    db.value("""SELECT tessera_write_label('db:a', 'name', '["a", "b", "bé", "c", "d", "e"]')""")
+    db.value("""SELECT tessera_write_label('db:a', 'day', '["2024-01-01", "2024-01-02", "2024-02-01"]')""")
+    db.query("INSERT INTO a(y, x, v) SELECT y.value, x.value, 10 * y.value + x.value FROM json_each('[1,2,3,4,5,6]') y, json_each('[0,1,2,3]') x")
+    count = lambda json: db.query("SELECT count, sum FROM tessera_aggregate('db:a', 'v', ?)", (json,))
+    block = lambda json: db.value("SELECT tessera_npy('db:a', 'v', ?)", (json,))
+    for label, plain_ in (('{"lat":[30,51]}', '{"y":[2,4]}'), ('{"lat":40}', '{"y":3}'), ('{"lat":[null,30]}', '{"y":[4,6]}'), ('{"LAT":[45,null]}', '{"y":[1,2]}'), ('{"lat":[10,100]}', '{"y":[1,6]}'),
+                          ('{"name":["b","c"]}', '{"y":[2,4]}'), ('{"name":"bé","x":[1,2]}', '{"y":3,"x":[1,2]}'), ('{"day":["2024-01-02","2024-03-01"],"lat":20}', '{"x":[1,2],"y":6}'),
+                          ('{"lat":null}', '{"y":null}'), ('{"lat":[null,null]}', '{}')):
+        same(count(label), count(plain_), label)
+        same(block(label), block(plain_), label)
+        same(db.query("SELECT cells, slice FROM tessera_partitions('db:a', 1, ?)", (label,)), db.query("SELECT cells, slice FROM tessera_partitions('db:a', 1, ?)", (plain_,)), label)
+        assert label.count("[") == 0 or "null" in label or db.value("SELECT tessera_png('db:a', 'v', ?)", (label,)) == db.value("SELECT tessera_png('db:a', 'v', ?)", (plain_,)), label
+    for nothing in ('{"lat":45}', '{"lat":[41,42]}', '{"name":"z"}', '{"day":"2030-01-01"}'):
+        same(count(nothing), [(0, None)], nothing)
+        check_contains(str(block(nothing)), "'shape': (0, 0)")
+        same(db.query("SELECT count(*) FROM tessera_partitions('db:a', 3, ?)", (nothing,)), [(0,)], nothing)
+    for wrong, part in (('{"lat":[50,40]}', "its low end is above its high end"), ('{"lat":50,"y":1}', "given twice"), ('{"y":1,"lat":50}', "given twice"), ('{"lat":50,"name":"a"}', "given twice"),
+                        ('{"lat":"north"}', "lat"), ('{"lat":[1,2,3]}', "lat"), ('{"lon":1}', "the array has no dimension 'lon'"), ('{"lat":true}', "not coordinates")):
+        check_contains(db.error("SELECT tessera_npy('db:a', 'v', ?)", (wrong,)).text, part)
+    db.close()
+
+
 def test_create_refused():
     """A CREATE with labels that is rolled back, or that fails at a label, leaves nothing behind."""
     db, folder = Database(), tempfile.mkdtemp(dir=host.FOLDER)
