@@ -62,7 +62,8 @@ PLACES = ["SELECT trap() FROM t", "SELECT day, count(*) FROM t WHERE trap(day) G
           "SELECT (SELECT trap()) FROM t", "SELECT count(*) FROM t WHERE EXISTS (SELECT trap())", "SELECT count(*) FROM t, (SELECT trap())", "SELECT count(*) FROM t GROUP BY trap()", "SELECT trap(*) FROM t", "SELECT trap(day) OVER () FROM t",
           "SELECT day -> trap() FROM t", "SELECT strftime('%m', trap()) FROM s", "SELECT printf('%s', trap(day)) FROM t GROUP BY 1", "SELECT count(*) FROM t UNION SELECT trap()", "SELECT count(*) FROM t; SELECT trap()",
           "WITH c AS (SELECT trap()) SELECT * FROM c", "VALUES (trap())",
-          "SELECT count(*) FROM t JOIN t_config c ON c.key = t.day AND trap()", "SELECT count(*) FROM t LEFT JOIN t_config c ON c.key = trap(t.day)"]
+          "SELECT count(*) FROM t JOIN t_config c ON c.key = t.day AND trap()", "SELECT count(*) FROM t LEFT JOIN t_config c ON c.key = trap(t.day)",
+          "SELECT count(*) FROM t JOIN s(trap()) ON s.x = t.day", "SELECT count(*) FROM t JOIN s(5, trap()) AS k ON k.x = t.day"]
 
 
 def test_no_part_of_a_text_reaches_a_function_outside_of_the_list():
