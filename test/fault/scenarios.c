@@ -437,6 +437,7 @@ static const scenario queries = {
               "CREATE VIRTUAL TABLE q USING tessera_query(SELECT r, max(a), c FROM t(1700000000000) GROUP BY r)",
               "SELECT * FROM q", "SELECT hex(tessera_npy('SELECT avg(a) FROM l GROUP BY r, c'))",
               "SELECT tessera_preview('SELECT max(a) FROM l GROUP BY r, c')", "DROP TABLE q"},
+    .extra = true, /* queries are kept in the database alone */
     .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)", "SELECT * FROM grid"}};
 
 static const scenario texts = {.name = "texts",
