@@ -14,7 +14,11 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 #include "remote/curl.h"
+#include "remote/s3_get.h"
+#include "remote/s3_request.h"
+#include "remote/s3_retry.h"
 #include "remote/s3_state.h"
+#include "remote/s3_take.h"
 
 #define KEY_BYTES_MAX 1024u
 #define POLL_MS       20u /* between two questions to the host whether to stop, while nothing flies */

@@ -4,12 +4,14 @@
  * same (If-Match). Content-Range is checked against what was requested: a server that ignores the range, or answers
  * another one, gives no bytes to the caller.
  */
+#include "remote/s3_get.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "remote/s3_state.h"
+#include "remote/s3_retry.h"
 
 #define ADVANCE (UINT64_C(1) << 20) /* bytes after which a cut answer counts as no failed try */
 

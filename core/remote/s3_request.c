@@ -1,10 +1,12 @@
 /* s3_request.c: the HTTP requests of calls, signed. */
+#include "remote/s3_request.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "remote/s3_state.h"
+#include "remote/s3_get.h"
 
 #define LIST_ANSWER_MAX (UINT64_C(16) << 20) /* a page of 1,000 keys whose characters are all entities has less */
 #define MANY_MAX        1000u /* keys that one request deletes */

@@ -11,13 +11,14 @@
  * A HEAD has no body, so its 400 and 403 may be any of these: its Date and its region are looked at, and keys that can
  * be refreshed are refreshed once.
  */
+#include "remote/s3_retry.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/arithmetic.h"
-#include "remote/s3_state.h"
 
 #define PAUSE_MIN   50u /* milliseconds; doubled with each try */
 #define PAUSE_MAX   5000u

@@ -59,46 +59,4 @@ typedef struct tsr_s3_state {
   tsr_arena arena; /* texts of the answer */
 } tsr_s3_state;
 
-/* Makes and signs the present request. Errors: of the keys; TSR_TOOBIG. */
-int tsr__s3_request_make(tsr_s3_state *state, tsr_error *error);
-
-/* Takes the answer of a finished request. Sets call->error unless the verdict is DONE or NEXT. */
-tsr_s3_verdict tsr__s3_take(tsr_s3_state *state);
-
-/* ---- GET (s3_get.c) -------------------------------------------------------------------------- */
-
-/* Writes the Range that the next request has, or "". `end` is behind the most bytes that the answer may have. */
-void tsr__s3_get_range(const tsr_s3_state *state, char range[64]);
-
-/* Lets the body go to its place. Errors: TSR_TOOBIG if the place has no room for what is requested. */
-int tsr__s3_get_prepare(tsr_s3_state *state, tsr_error *error);
-
-/* Takes an answer with status 200 or 206, also one that was cut. */
-tsr_s3_verdict tsr__s3_get_take(tsr_s3_state *state);
-
-/* Gives the caller's buffer back, with `have` bytes of the object in it. */
-void tsr__s3_get_return(tsr_s3_state *state);
-
-/* Begins anew. */
-void tsr__s3_get_restart(tsr_s3_state *state);
-
-/* ---- Failures (s3_retry.c) ------------------------------------------------------------------- */
-
-/* Sets call->error: "s3://bucket/key: GET: what (status 403 AccessDenied, request 17)". Returns FAILED. */
-tsr_s3_verdict tsr__s3_fail(tsr_s3_state *state, int rc, const char *code, const char *format, ...) TSR_PRINTF(4, 5);
-
-/* The same for what may be mended by trying again: returns AGAIN. */
-#define TSR_S3_FAIL_AGAIN(...) (tsr__s3_fail(__VA_ARGS__), TSR_S3_AGAIN)
-
-/* Judges an answer that is not one of success, or that is behind status 200: `failure` is its <Error>, or NULL. */
-tsr_s3_verdict tsr__s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure);
-
-/* Judges a request without a whole answer. */
-tsr_s3_verdict tsr__s3_judge_transport(tsr_s3_state *state);
-
-/* Plans the next try: sets `due`. Returns false if there were enough. */
-bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_verdict verdict);
-
-uint64_t tsr__s3_ticks(void); /* milliseconds of a clock that is never set */
-
 #endif

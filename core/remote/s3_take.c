@@ -7,13 +7,16 @@
  * A completion of an upload that is repeated is answered with success, or with NoSuchUpload (minio), or with 412. Then
  * the ETag decides: that of an object in parts is made of those of its parts.
  */
+#include "remote/s3_take.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "remote/s3_state.h"
+#include "remote/s3_get.h"
+#include "remote/s3_retry.h"
 
 static void keep_etag(tsr_etag *etag, const char *text) { (void)snprintf(etag->text, sizeof etag->text, "%s", text); }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "query/compile.h"
 #include "query/names.h"
 #include "query/run.h"
 #include "table/transaction.h"

@@ -1,12 +1,16 @@
 /* compile.c: makes a tsx_query of its text: parses it, lets SQLite prepare it, finds its table, resolves its names. */
+#include "query/compile.h"
+
 #include <limits.h>
 #include <string.h>
 
 #include "connection/errors.h"
+#include "query/coordinates.h"
 #include "query/functions_known.h"
+#include "query/join.h"
+#include "query/joined_rows.h"
 #include "query/names.h"
 #include "query/parse.h"
-#include "query/query.h"
 #include "table/address.h"
 #include "table/label_columns.h"
 

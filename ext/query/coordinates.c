@@ -1,10 +1,13 @@
 /* coordinates.c: evaluates expressions of one dimension, or of one enumerated attribute, by SQLite, once for each value
  * that the column can have. A condition of WHERE leaves some of the values out, and so becomes ranges of the dimension. */
+#include "query/coordinates.h"
+
 #include <string.h>
 
 #include "connection/errors.h"
+#include "query/compile.h"
+#include "query/joined_rows.h"
 #include "query/names.h"
-#include "query/query.h"
 #include "table/label_columns.h"
 #include "values/compare.h"
 

@@ -1,10 +1,11 @@
 /* join.c: finds what a joined table is: a table of SQLite's, an array or a tessera_query. If ON depends on one dimension,
  * coordinates.c lets SQLite join its rows to the coordinates, so its columns are expressions of this dimension. Else
  * joined_rows.c reads its rows. */
+#include "query/join.h"
+
 #include <string.h>
 
 #include "connection/errors.h"
-#include "query/query.h"
 #include "text/tokens.h"
 
 /* Returns the module in the text of a CREATE VIRTUAL TABLE. Returns false for other texts. */

@@ -5,11 +5,14 @@
  * The places of all bound columns make a box, row-major, that holds the number of the row at each place, if there is one.
  * The engine looks up a cell's row there, and the values of its columns in one list for each column.
  */
+#include "query/joined_rows.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "connection/errors.h"
-#include "query/query.h"
+#include "query/compile.h"
+#include "query/coordinates.h"
 
 #define JOINED_NO_PLACE UINT32_MAX
 #define JOINED_EXACT    (INT64_C(1) << 53) /* integers up to it are doubles */

@@ -1,12 +1,16 @@
 /* lower.c: makes expressions for the engine of what depends on several columns, or on attributes. A part that depends on
  * one axis becomes a table of values (coordinates.c), a part without columns a constant; SQLite evaluates both. What is
  * left are operators and functions that the engine has with SQLite's results. */
+#include "query/lower.h"
+
 #include <string.h>
 
 #include "connection/errors.h"
+#include "query/compile.h"
+#include "query/coordinates.h"
 #include "query/functions_known.h"
+#include "query/joined_rows.h"
 #include "query/names.h"
-#include "query/query.h"
 #include "values/compare.h"
 #include "values/compare_times.h"
 

@@ -1,4 +1,5 @@
-/* query.h: a tessera_query that has been parsed, and its evaluation over one state of its array. run.c drives it:
+/* query.h: a tessera_query that has been parsed, and what its evaluation over one state of its array keeps. compile.c
+ * makes it, run.c drives the evaluation:
  *
  *   coordinates.c   what depends on one dimension or one enumerated attribute: SQLite evaluates it once for each value
  *                   that the column can have (an axis)
@@ -14,8 +15,6 @@
 #include "query/tree.h"
 #include "table/module.h"
 #include "table/open_array.h"
-
-#define TSX_COORDINATES_MAX 1048576u
 
 typedef struct tsx_axis { /* the values that one column can have */
   int column; /* of the table */
@@ -36,11 +35,6 @@ typedef struct tsx_bound_range { /* `column op constant` in WHERE, as ranges of 
   tsr_ranges set;
   sqlite3_value *value; /* what the ranges may point to; owned */
 } tsx_bound_range;
-
-typedef struct tsx_lowered { /* an expression for the engine */
-  tsr_expression expression;
-  const tsx_expr **trees; /* [expression.count]: what each node stands for */
-} tsx_lowered;
 
 typedef struct tsx_value_use { /* a table of values of a TSX_OP_TABLE node, filled when its axis has been evaluated */
   struct tsx_value_use *next;
@@ -69,99 +63,5 @@ typedef struct tsx_query {
   tsx_value_use *uses;
   struct tsx_joined *joined[TSX_JOINS_MAX]; /* of joins with bindings */
 } tsx_query;
-
-/* Sets the table in FROM, which is looked up in the database `home` ("temp": in all databases), and resolves names. */
-int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
-                      tsr_error *error);
-void tsx_query_release(tsx_query *query);
-
-/* Fails if the host's authorizer hides a column that the query uses (SQLITE_IGNORE): SQLite gives NULL for it, but the
- * engine reads the cells. What the authorizer denies, tsx_query_compile refuses. */
-int tsx_query_permitted(const tsx_query *query, tsr_error *error);
-
-/* Makes the CREATE TABLE statement of the columns as a view of the same text has them. */
-int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *error);
-
-/* Returns the type that the column of an item is declared with. A CAST has the affinity of its type; other expressions
- * have none. */
-const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree);
-
-/* Evaluates a constant. The caller frees the value by sqlite3_value_free. */
-int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);
-
-/* Copies a value of SQLite's; text lives as long as the query. A BLOB is TSR_MISMATCH. */
-int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error);
-
-/* ---- join.c ------------------------------------------------------------------------------------------------------ */
-
-/* Finds what a joined table is, which is in the database join->schema, and its columns. */
-int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error);
-
-/* ---- joined_rows.c ----------------------------------------------------------------------------------------------- */
-
-/* Returns the list of the rows' numbers, into which the sum of the join's numbers points, or that of a column, into which
- * a row's number points. The lists are empty at first. NULL: no memory. */
-const tsr_value_list *tsx_joined_places(tsx_query *query, uint32_t join);
-const tsr_value_list *tsx_joined_column(tsx_query *query, uint32_t join, uint32_t column);
-
-/* Reads the rows of the joins with bindings. */
-int tsx_joined_read(tsx_query *query, tsr_error *error);
-
-/* Gives the values of a bound column, for SQLite: each has the number of its row, from 1 on, and is in the slot. */
-tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t join, uint32_t binding, int *slot);
-
-/* Makes places of the numbers that the axes have found, and the lists. */
-int tsx_joined_finish(tsx_query *query, tsr_error *error);
-void tsx_joined_release(tsx_query *query);
-
-/* ---- coordinates.c ----------------------------------------------------------------------------------------------- */
-
-/* Returns true if SQLite can evaluate expressions of this column once for each value. */
-bool tsx_axis_possible(const tsx_column *column);
-
-/* Finds the ends of all axes in a snapshot, narrowed by comparisons of WHERE with constants. Returns 1; 0 if no cell can
- * satisfy WHERE. */
-int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error);
-
-/* Makes axes without values, as if no cell satisfied WHERE. */
-int tsx_axes_none(tsx_query *query, tsr_error *error);
-
-/* Adds `column op value` to the ranges of a dimension, for which tsx_ranges_possible is true. The query frees the value;
- * NULL stands for one without memory. */
-int tsx_bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *value, tsr_error *error);
-
-/* Returns the number of the axis of a tree that depends on one column, if the axis is usable; else -1. Labels may be null,
- * coordinates are not: tsx_axis_of_dimension returns -1 for labels. */
-int tsx_axis_of(const tsx_query *query, const tsx_expr *tree);
-int tsx_axis_of_dimension(const tsx_query *query, const tsx_expr *tree);
-
-/* Adds an expression to those that are evaluated for each value. Returns its number among the axis's trees, or < 0. */
-int tsx_axis_request(tsx_query *query, uint32_t axis, const tsx_expr *tree, bool test, tsr_error *error);
-
-/* Evaluates an expression for a null of the axis's column. */
-int tsx_axis_null(tsx_query *query, uint32_t axis, const tsx_expr *tree, tsr_value *value, tsr_error *error);
-
-/* Evaluates the expressions of all axes. */
-int tsx_axes_evaluate(tsx_query *query, tsr_error *error);
-
-/* Makes the ranges of a dimension from what is kept of its axis and from comparisons with constants. */
-int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error);
-
-/* ---- lower.c ----------------------------------------------------------------------------------------------------- */
-
-/* Makes an expression for the engine. `trees` are ANDed if there are several. */
-int tsx_lower(tsx_query *query, const tsx_expr *const *trees, uint32_t count, tsx_lowered *lowered, tsr_error *error);
-
-/* Adds to an expression that is a condition, or empty: the code of the axis of labels is one that the axis keeps. */
-int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lowered *lowered, tsr_error *error);
-
-/* Makes an expression that is the value of the column alone: its code, if it is enumerated. */
-int tsx_lower_field(tsx_query *query, const tsx_expr *tree, int column, tsx_lowered *lowered, tsr_error *error);
-
-/* Fails if SQLite has another order of texts than the engine: that of UTF-16. */
-int tsx_query_orders_texts(const tsx_query *query, const tsx_expr *tree, tsr_error *error);
-
-/* Checks the types. Call it when the axes have been evaluated. Sets *type to that of the value. */
-int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error);
 
 #endif

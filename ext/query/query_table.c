@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "query/compile.h"
+#include "query/coordinates.h"
 #include "query/names.h"
 #include "query/run.h"
 

@@ -7,7 +7,10 @@
 
 #include "connection/errors.h"
 #include "query/compare_values.h"
+#include "query/compile.h"
+#include "query/coordinates.h"
 #include "query/functions_known.h"
+#include "query/joined_rows.h"
 #include "query/names.h"
 
 /* ---- WHERE ------------------------------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 #ifndef TSX_REQUEST_H
 #define TSX_REQUEST_H
 
-#include "query/query.h"
+#include "query/lower.h"
 
 typedef struct tsx_key_part { /* a key of GROUP BY */
   int axis; /* < 0: the engine evaluates the key */

@@ -9,6 +9,9 @@
 
 #include "connection/errors.h"
 #include "query/compare_values.h"
+#include "query/compile.h"
+#include "query/coordinates.h"
+#include "query/joined_rows.h"
 #include "query/names.h"
 #include "query/request.h"
 #include "values/compare.h"

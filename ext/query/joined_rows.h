@@ -1,0 +1,22 @@
+/* joined_rows.h: tables that a tessera_query joins by several dimensions. Their rows are read once, into lists. */
+#ifndef TSX_JOINED_ROWS_H
+#define TSX_JOINED_ROWS_H
+
+#include "query/query.h"
+
+/* Returns the list of the rows' numbers, into which the sum of the join's numbers points, or that of a column, into which
+ * a row's number points. The lists are empty at first. NULL: no memory. */
+const tsr_value_list *tsx_joined_places(tsx_query *query, uint32_t join);
+const tsr_value_list *tsx_joined_column(tsx_query *query, uint32_t join, uint32_t column);
+
+/* Reads the rows of the joins with bindings. */
+int tsx_joined_read(tsx_query *query, tsr_error *error);
+
+/* Gives the values of a bound column, for SQLite: each has the number of its row, from 1 on, and is in the slot. */
+tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t join, uint32_t binding, int *slot);
+
+/* Makes places of the numbers that the axes have found, and the lists. */
+int tsx_joined_finish(tsx_query *query, tsr_error *error);
+void tsx_joined_release(tsx_query *query);
+
+#endif
