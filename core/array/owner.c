@@ -8,14 +8,17 @@
  * The file is examined by its path and never opened: closing it would release SQLite's own locks on it.
  */
 #define _FILE_OFFSET_BITS 64
-#define _GNU_SOURCE       /* statx */
+#define _GNU_SOURCE       /* syscall */
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #ifdef __APPLE__
 #include <sys/sysctl.h>
+#elif defined(__linux__)
+#include <sys/syscall.h>
 #endif
 
 #include <string.h>
@@ -50,18 +53,29 @@ static int find_boot(char boot[64], tsr_error *error) {
 }
 #endif
 
+/* What Linux's statx writes: glibc before 2.28 and musl before 1.2.4 have neither the function nor its struct. */
+typedef struct linux_statx {
+  uint32_t mask; /* has STATX_HAS_BIRTH if birth_* are valid */
+  uint8_t before[76];
+  int64_t birth_seconds;
+  uint32_t birth_nanoseconds;
+  uint8_t after[164];
+} linux_statx;
+_Static_assert(sizeof(linux_statx) == 256 && offsetof(linux_statx, birth_seconds) == 80, "the kernel's struct statx");
+#define STATX_HAS_BIRTH 0x800u
+
 /* Gives the file's time of birth in nanoseconds; 0 if the file system or the operating system does not know it. */
 static int find_birth(const char *file, const struct stat *status, long long *birth, tsr_error *error) {
   *birth = 0;
 #if defined(__APPLE__)
   *birth = (long long)status->st_birthtimespec.tv_sec * 1000000000 + status->st_birthtimespec.tv_nsec;
-#elif defined(STATX_BTIME)
-  struct statx more;
-  const int result = statx(AT_FDCWD, file, 0, STATX_BTIME, &more);
+#elif defined(SYS_statx)
+  linux_statx more;
+  const long result = syscall(SYS_statx, AT_FDCWD, file, 0, STATX_HAS_BIRTH, &more);
   if (result != 0 && errno != ENOSYS && errno != EPERM && errno != EINVAL)
     return tsr__fail(error, TSR_IO, "%s cannot be looked at: error %d", file, errno);
-  if (result == 0 && (more.stx_mask & STATX_BTIME))
-    *birth = (long long)more.stx_btime.tv_sec * 1000000000 + more.stx_btime.tv_nsec;
+  if (result == 0 && (more.mask & STATX_HAS_BIRTH))
+    *birth = (long long)more.birth_seconds * 1000000000 + more.birth_nanoseconds;
 #endif
   return TSR_OK;
 }

@@ -34,12 +34,13 @@
 
 typedef struct memory_block {
   tsr_memory *owner;
-  uint64_t size;
+  _Alignas(8) uint64_t size; /* i386 would put it at byte 4 */
 } memory_block;
 _Static_assert(sizeof(memory_block) == 16, "a block behind its header is aligned as the allocator's own blocks are");
 
 static void *reallocate_standard(void *argument, void *pointer, uint64_t size) {
-  if (size > 0) return realloc(pointer, size);
+  if (size > SIZE_MAX) return NULL; /* on a machine of 32 bits */
+  if (size > 0) return realloc(pointer, (size_t)size);
   free(pointer);
   return NULL;
 }
@@ -253,7 +254,7 @@ void tsr__wipe(void *pointer, uint64_t size) {
  * allocation each. */
 typedef struct tsr_arena_block {
   struct tsr_arena_block *next;
-  uint64_t capacity; /* bytes behind this header */
+  _Alignas(8) uint64_t capacity; /* bytes behind this header */
 } arena_block;
 _Static_assert(sizeof(arena_block) == 16, "allocations are aligned to 16 bytes");
 

@@ -6,7 +6,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #if defined(__linux__)
-#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif defined(__EMSCRIPTEN__)
+#include <unistd.h>
+#elif defined(_WIN32)
+#include <windows.h>
+#include <bcrypt.h>
 #endif
 
 #include <mbedtls/version.h>
@@ -106,18 +112,34 @@ int tsr__aes_decrypt(const uint8_t key[TSR_KEY_SIZE], const uint8_t iv[TSR_IV_SI
   return rc;
 }
 
-int tsr__random(void *bytes, uint64_t size, tsr_error *error) {
-#if defined(__linux__)
-  uint8_t *at = bytes;
-  while (size > 0) {
-    ssize_t got = getrandom(at, TSR_MIN(size, 1u << 20), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return tsr__fail(error, TSR_IO, "random bytes: %s", strerror(errno));
-    at += got;
-    size -= (uint64_t)got;
-  }
+#define RANDOM_PIECE                                                                                                   \
+  256u /* bytes of one call: getentropy gives no more, and no signal interrupts getrandom within them */
+
+/* Fills at most RANDOM_PIECE bytes. Returns 0, or -1 with errno where the system has that. */
+static int random_piece(uint8_t *to, size_t size) {
+#if defined(__linux__) /* the call itself: glibc before 2.25 and musl before 1.1.20 have no function for it */
+  long got;
+  do got = syscall(SYS_getrandom, to, size, 0);
+  while (got < 0 && errno == EINTR);
+  return got == (long)size ? 0 : -1;
+#elif defined(__EMSCRIPTEN__)
+  return getentropy(to, size);
+#elif defined(_WIN32)
+  return BCryptGenRandom(NULL, to, (ULONG)size, BCRYPT_USE_SYSTEM_PREFERRED_RNG) == 0 ? 0 : -1;
 #else
-  arc4random_buf(bytes, size);
+  arc4random_buf(to, size);
+  return 0;
 #endif
+}
+
+int tsr__random(void *bytes, uint64_t size, tsr_error *error) {
+  for (uint8_t *at = bytes; size > 0;) {
+    const size_t piece = (size_t)TSR_MIN(size, RANDOM_PIECE);
+    errno = 0;
+    if (random_piece(at, piece) != 0)
+      return tsr__fail(error, TSR_IO, "random bytes: the system gives none: error %d", errno);
+    at += piece;
+    size -= piece;
+  }
   return TSR_OK;
 }

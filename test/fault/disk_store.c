@@ -277,10 +277,10 @@ void disk_random(void *bytes, size_t size) {
   }
 }
 
-ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags);
-ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags) {
+int __wrap_tsr__random(void *bytes, uint64_t size, tsr_error *error);
+int __wrap_tsr__random(void *bytes, uint64_t size, tsr_error *error) {
   disk_random(bytes, size);
-  return (ssize_t)size;
+  return TSR_OK;
 }
 
 /* zstd executes CPUID whenever a decoder is made. On virtual machines that takes longer than decoding most tiles, so decoders

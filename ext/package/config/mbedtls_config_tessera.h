@@ -1,0 +1,22 @@
+/* mbedtls_config_tessera.h: mbedTLS 2.28 with what core/crypto calls: AES-256-GCM, MD5, SHA-256 and HMAC. It has no
+ * sockets, files, entropy or threads. */
+#ifndef MBEDTLS_CONFIG_TESSERA_H
+#define MBEDTLS_CONFIG_TESSERA_H
+
+#define MBEDTLS_AES_C
+#define MBEDTLS_AES_ROM_TABLES /* else the first call makes the tables, and two threads would make them at once */
+#define MBEDTLS_CIPHER_C
+#define MBEDTLS_GCM_C
+#define MBEDTLS_MD_C
+#define MBEDTLS_MD5_C
+#define MBEDTLS_SHA256_C
+#ifdef _WIN32 /* check_config.h wants it there */
+#define MBEDTLS_PLATFORM_C
+#endif
+#if defined(__x86_64__)
+#define MBEDTLS_HAVE_ASM
+#define MBEDTLS_AESNI_C
+#endif
+
+#include <mbedtls/check_config.h>
+#endif
