@@ -261,19 +261,6 @@ static uint32_t runs_of_tile(const query_part *part, uint64_t place, uint64_t co
   return runs;
 }
 
-/* Finds the runs of rows with equal numbers. Returns 0 if rows one by one are cheaper. */
-static uint32_t runs_of_numbers(query_part *part, uint32_t count) {
-  uint32_t runs = 0, *numbers = part->numbers, *ends = part->ends;
-  for (uint32_t r = 1; r < count; r++) {
-    ends[runs] = r;
-    runs += numbers[r] != numbers[r - 1];
-  }
-  ends[runs++] = count;
-  if (runs > count / QUERY_RUN_MIN) return 0;
-  for (uint32_t run = 0; run < runs; run++) numbers[run] = numbers[ends[run] - 1];
-  return runs;
-}
-
 int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
                          tsr_error *error) {
   const tsr_query_run *run = part->run;
@@ -300,7 +287,7 @@ int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_
   const uint32_t known = spread->run_count ? spread->run_count : rows->count;
   for (uint32_t r = 0; r < known; r++) outside |= part->numbers[r] >= QUERY_OUTSIDE;
   if (outside) return fail_without_key(part, &run->axes[0], error);
-  if (spread->run_count == 0) spread->run_count = runs_of_numbers(part, rows->count);
+  if (spread->run_count == 0) spread->run_count = tsr__runs_of_numbers(part->numbers, rows->count, part->ends);
   return TSR_OK;
 }
 

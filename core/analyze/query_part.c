@@ -171,22 +171,12 @@ static void mask_of_truth(const tsr_vector *v, uint32_t count, uint8_t *mask) {
 
 /* ---- Groups of a block ------------------------------------------------------------------------------------------- */
 
-/* Sets the words of a key of REAL: the bits of a number, -0.0 as 0.0. */
-static void words_of_reals(const double *reals, uint32_t count, uint64_t *words) {
-  for (uint32_t r = 0; r < count; r++) {
-    const double real = reals[r] + 0.0;
-    uint64_t word;
-    memcpy(&word, &real, sizeof word);
-    words[r] = real == real ? word : QUERY_NULL_REAL;
-  }
-}
-
 /* Sets the words of a key that is an expression. A text's word is its number in part->texts. */
 static int words_of_values(query_part *part, uint32_t key, const query_rows *rows, tsr_error *error) {
   uint64_t *words = part->words[key], *nulls = part->words[part->run->query.key_count];
   const tsr_vector v = vector_of_all(part, &part->vectors[part->run->keys[key].value], rows->count);
   if (v.type == TSR_VALUE_REAL) {
-    words_of_reals(v.as.reals, rows->count, words);
+    tsr__words_of_reals(v.as.reals, rows->count, words);
     return TSR_OK;
   }
   for (uint32_t r = 0; r < rows->count; r++) {
@@ -229,8 +219,9 @@ static int find_records(query_part *part, const query_rows *block, const query_r
       if (run->keys[k].value != QUERY_NONE) TSR_TRY(words_of_values(part, k, rows, error));
       else TSR_TRY(tsr__query_key_words(part, k, rows, part->words[k], error));
     }
-    TSR_TRY(number_in_part(part, (const uint64_t *const *)part->words, rows->count, error));
-    *spread = (tsr_spread){.count = rows->count, .groups = part->numbers, .ends = part->ends};
+    const uint32_t runs = tsr__runs_of_words(part->words, run->width, rows->count, part->ends);
+    TSR_TRY(number_in_part(part, (const uint64_t *const *)part->words, runs ? runs : rows->count, error));
+    *spread = (tsr_spread){.count = rows->count, .run_count = runs, .groups = part->numbers, .ends = part->ends};
   }
   *records = (uint64_t *)(void *)(part->straight ? run->records.data : part->records.data);
   return TSR_OK;

@@ -18,11 +18,9 @@
 #include "read/reader.h"
 
 #define QUERY_NONE        UINT32_MAX /* no expression */
-#define QUERY_NULL_REAL   UINT64_C(0x7FF8000000000000) /* the word of a null key of REAL */
 #define QUERY_PART_CELLS  8192u
 #define QUERY_PARTS_MAX   16u /* that are evaluated at once */
 #define QUERY_DIRECT      256u /* a grid of at most so many groups has a record for each of them in every part */
-#define QUERY_RUN_MIN     3u /* rows: shorter runs are taken row by row */
 #define QUERY_STRETCH_MIN 16u
 #define QUERY_OUTSIDE     (UINT32_C(1) << 27) /* marks a coordinate without a group; above all numbers of a grid */
 #define QUERY_GRID_MAX    (UINT64_C(1) << 26)
@@ -161,7 +159,7 @@ struct tsr_query_run {
 /* Returns true if a key of a group without a grid is null. A null REAL is a NaN, a null number 0. */
 static inline bool query_key_is_null(const tsr_query_run *run, const uint64_t *tuple, uint32_t key) {
   if (run->keys[key].value == QUERY_NONE) return !run->keys[key].plain && tuple[key] == 0;
-  if (run->keys[key].type == TSR_VALUE_REAL) return tuple[key] == QUERY_NULL_REAL;
+  if (run->keys[key].type == TSR_VALUE_REAL) return tuple[key] == TSR_NULL_REAL;
   return tuple[run->query.key_count] >> key & 1;
 }
 

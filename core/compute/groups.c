@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/arithmetic.h"
+#include "compute/block.h"
 #include "model/datatype.h"
 
 #define GROUPS_SLOTS_MIN 64u
@@ -127,6 +129,59 @@ int tsr__groups_number(tsr_groups *groups, const uint64_t *const *words, uint64_
   }
   return TSR_OK;
 }
+
+/* ---- Runs -------------------------------------------------------------------------------------------------------- */
+
+#define RUN_MIN    3u /* tuples: shorter runs are taken one by one */
+#define RUNS_TRIED 256u /* after each so many tuples the runs so far say whether to go on */
+
+void tsr__words_of_reals(const double *restrict reals, uint32_t count, uint64_t *restrict words) {
+  for (uint32_t i = 0; i < count; i++) {
+    const double real = reals[i] + 0.0;
+    uint64_t word;
+    memcpy(&word, &real, sizeof word);
+    words[i] = real == real ? word : TSR_NULL_REAL;
+  }
+}
+
+/* Defines a function that sets the ends of runs of equal values. Returns their number, 0 if there are too many. */
+#define DEFINE_RUNS(name, type)                                                                                        \
+  static uint32_t runs_of_##name(const type *values, uint32_t count, uint32_t *ends) {                                 \
+    uint32_t runs = 0;                                                                                                 \
+    for (uint32_t from = 1, to; from < count; from = to) {                                                             \
+      to = TSR_MIN(count, from + RUNS_TRIED);                                                                          \
+      for (uint32_t i = from; i < to; i++) ends[runs] = i, runs += values[i] != values[i - 1];                         \
+      if (runs > to / RUN_MIN) return 0;                                                                               \
+    }                                                                                                                  \
+    ends[runs++] = count;                                                                                              \
+    return runs;                                                                                                       \
+  }
+DEFINE_RUNS(words, uint64_t)
+DEFINE_RUNS(numbers, uint32_t)
+
+/* The same for tuples: a tuple is as the one before if as many tuples up to each of them differ from the one before. */
+static uint32_t runs_of_tuples(uint64_t *const *words, uint32_t width, uint32_t count, uint32_t *ends) {
+  uint32_t changes[TSR_BLOCK_CELLS] = {0};
+  for (uint32_t w = 0; w < width; w++)
+    for (uint32_t i = 1; i < count; i++) changes[i] |= words[w][i] != words[w][i - 1];
+  for (uint32_t i = 1; i < count; i++) changes[i] += changes[i - 1];
+  return runs_of_numbers(changes, count, ends);
+}
+
+uint32_t tsr__runs_of_words(uint64_t *const *words, uint32_t width, uint32_t count, uint32_t *ends) {
+  const uint32_t runs = width == 1 ? runs_of_words(words[0], count, ends) : runs_of_tuples(words, width, count, ends);
+  for (uint32_t w = 0; w < width && runs > 0; w++)
+    for (uint32_t r = 0; r < runs; r++) words[w][r] = words[w][ends[r] - 1];
+  return runs;
+}
+
+uint32_t tsr__runs_of_numbers(uint32_t *numbers, uint32_t count, uint32_t *ends) {
+  const uint32_t runs = runs_of_numbers(numbers, count, ends);
+  for (uint32_t r = 0; r < runs; r++) numbers[r] = numbers[ends[r] - 1];
+  return runs;
+}
+
+/* ---- Texts ------------------------------------------------------------------------------------------------------- */
 
 void tsr__texts_init(tsr_texts *texts, tsr_memory *memory, tsr_arena *arena) {
   *texts = (tsr_texts){.texts = {.memory = memory}, .arena = arena};

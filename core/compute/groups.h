@@ -29,6 +29,18 @@ static inline uint64_t *tsr__groups_tuple(const tsr_groups *groups, uint64_t num
   return (uint64_t *)(void *)groups->tuples.data + number * groups->width;
 }
 
+#define TSR_NULL_REAL UINT64_C(0x7FF8000000000000) /* the word of a null REAL */
+
+/* Sets words to the bits of numbers: of -0.0 to those of 0.0, of each NaN to TSR_NULL_REAL. */
+void tsr__words_of_reals(const double *reals, uint32_t count, uint64_t *words);
+
+/* Finds the runs of equal tuples, at most TSR_BLOCK_CELLS of them: ends[r] is the tuple after run r, and the words of run r come to
+ * index r. Returns the number of runs; 0 if there are too many of them to be worth while, and then nothing moves. */
+uint32_t tsr__runs_of_words(uint64_t *const *words, uint32_t width, uint32_t count, uint32_t *ends);
+
+/* The same for numbers instead of words. */
+uint32_t tsr__runs_of_numbers(uint32_t *numbers, uint32_t count, uint32_t *ends);
+
 /* Numbers texts in the same way. A text is copied to the arena, or borrowed without one. */
 typedef struct tsr_texts {
   uint64_t count, slot_count;

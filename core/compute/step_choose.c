@@ -68,7 +68,11 @@ static void truth_within(const tsr_call *call) {
   DEFINE_CHOOSE(name##_columns, TYPE, i, i, i)                                                                         \
   DEFINE_CHOOSE(name##_constant_x, TYPE, i, 0, i)                                                                      \
   DEFINE_CHOOSE(name##_constant_y, TYPE, i, i, 0)                                                                      \
-  DEFINE_CHOOSE(name##_constants, TYPE, i, 0, 0)                                                                       \
+  static void choose_##name##_constants(const uint8_t *truths, const TYPE *xs, const TYPE *ys, TYPE *restrict out,     \
+                                        uint32_t count) {                                                              \
+    const TYPE values[] = {[TSR_FALSE] = ys[0], [TSR_UNKNOWN] = ys[0], [TSR_TRUE] = xs[0]};                            \
+    for (uint32_t i = 0; i < count; i++) out[i] = values[truths[i]];                                                   \
+  }                                                                                                                    \
   static void choose_##name(const tsr_call *call, const TYPE *xs, const TYPE *ys, TYPE *out) {                         \
     const uint8_t *truths = call->a->as.truths;                                                                        \
     const bool x = call->b->constant, y = call->c->constant;                                                           \

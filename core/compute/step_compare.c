@@ -28,6 +28,14 @@ DEFINE_COMPARE_INTEGERS(less_equal, <=)
 typedef double pair_of_reals __attribute__((vector_size(16)));
 typedef int64_t pair_of_masks __attribute__((vector_size(16)));
 
+/* The mask of pairs of which one is NaN. Of the plain form gcc makes no vectors for SSE2. */
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#define UNORDERED(x, y) ((pair_of_masks)_mm_cmpunord_pd((__m128d)(x), (__m128d)(y)))
+#else
+#define UNORDERED(x, y) ((pair_of_masks)((x) != (x)) | (pair_of_masks)((y) != (y)))
+#endif
+
 /* The cells at `xs`, or eight of the one value of a constant; *step is how far the next eight cells are. */
 static const double *eight_reals(const tsr_lane *lane, double *eight, uint32_t *step) {
   *step = lane->constant ? 0 : 8;
@@ -45,15 +53,14 @@ static const double *eight_reals(const tsr_lane *lane, double *eight, uint32_t *
     const double *xs = eight_reals(call->a, eight_x, &step_x), *ys = eight_reals(call->b, eight_y, &step_y);           \
     uint8_t *out = call->room->as.truths;                                                                              \
     for (; i + 8 <= call->count; i += 8, xs += step_x, ys += step_y) {                                                 \
-      pair_of_masks known = {0, 0}, unknown = {0, 0}, bits = {1, 1 << 8};                                              \
-      for (int k = 0; k < 8; k += 2, bits <<= 16) {                                                                    \
+      pair_of_masks truths = {0, 0}, unknown = {TSR_UNKNOWN, TSR_UNKNOWN << 8};                                        \
+      for (int k = 0; k < 8; k += 2, unknown <<= 16) {                                                                 \
         pair_of_reals x, y;                                                                                            \
         memcpy(&x, xs + k, sizeof x);                                                                                  \
         memcpy(&y, ys + k, sizeof y);                                                                                  \
-        known |= (pair_of_masks)(TEST)&bits;                                                                           \
-        unknown |= ((pair_of_masks)(x != x) | (pair_of_masks)(y != y)) & bits;                                         \
+        truths |= ((pair_of_masks)(TEST) & (unknown << 1)) | (UNORDERED(x, y) & unknown);                              \
       }                                                                                                                \
-      tsr__store64(out + i, (uint64_t)(known[0] | known[1]) << 1 | (uint64_t)(unknown[0] | unknown[1]));               \
+      tsr__store64(out + i, (uint64_t)(truths[0] | truths[1]));                                                        \
     }                                                                                                                  \
     for (uint32_t k = 0; i < call->count; i++, k++) {                                                                  \
       const double x = xs[k], y = ys[k];                                                                               \

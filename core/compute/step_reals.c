@@ -5,6 +5,7 @@
  * Each kernel stores the result of one operation, so a compiler cannot make one rounding of a product and a sum.
  */
 #include <math.h>
+#include <string.h>
 
 #include "base/arithmetic.h"
 #include "compute/program.h"
@@ -22,31 +23,41 @@
   static void real_##name(const tsr_call *call) {                                                                      \
     const double *xs = call->a->as.reals;                                                                              \
     double *restrict out = call->room->as.reals;                                                                       \
-    for (uint32_t i = 0; i < call->count; i++) {                                                                       \
+    const uint32_t count = call->count;                                                                                \
+    for (uint32_t i = 0; i < count; i++) {                                                                             \
       const double x = xs[i];                                                                                          \
       out[i] = EXPRESSION;                                                                                             \
     }                                                                                                                  \
   }
 
-/* Rounds to the nearest integer, as adding 2^52 does, and corrects. Unlike the C library's functions this makes
- * vectors. The sign stays: ceil(-0.5) is -0.0. */
-static inline double nearest_of(double x) {
-  const double magnitude = fabs(x), near = (magnitude + ROUND_MAX) - ROUND_MAX;
-  return magnitude < ROUND_MAX ? copysign(near, x) : x;
+/* Gives a number that is not below 0 the sign of another one. */
+static inline double with_sign(double magnitude, double of) {
+  uint64_t bits, sign;
+  memcpy(&bits, &magnitude, sizeof bits);
+  memcpy(&sign, &of, sizeof sign);
+  bits |= sign & UINT64_C(1) << 63;
+  memcpy(&magnitude, &bits, sizeof magnitude);
+  return magnitude;
 }
+
+/* Rounds to the nearest integer, as adding 2^52 does; what has no fraction stays. The sign is lost where that is 0. Unlike
+ * the C library's functions this makes vectors. */
+static inline double nearest_of(double x) {
+  const double far = fabs(x) < ROUND_MAX ? with_sign(ROUND_MAX, x) : 0.0;
+  return (x + far) - far;
+}
+
+/* The sign stays: ceil(-0.5) is -0.0. */
 static inline double floor_of(double x) {
   const double near = nearest_of(x);
-  return copysign(near - (near > x ? 1.0 : 0.0), x);
+  return with_sign(near - (near > x ? 1.0 : 0.0), x);
 }
-static inline double ceil_of(double x) {
-  const double near = nearest_of(x);
-  return copysign(near + (near < x ? 1.0 : 0.0), x);
-}
+static inline double ceil_of(double x) { return -floor_of(-x); }
 
 /* SQLite's round: adds a half away from zero, and truncates. */
 static inline double round_of(double x) {
-  if (!(x >= -ROUND_MAX && x <= ROUND_MAX)) return x;
-  return (double)(int64_t)(x + (x < 0 ? -0.5 : 0.5));
+  const double magnitude = fabs(x), near = with_sign(floor_of(magnitude + 0.5), x) + 0.0; /* 0.0 of -0.4 */
+  return magnitude <= ROUND_MAX ? near : x;
 }
 
 /* SQLite's log(base, x): null unless the base is above 1. */
@@ -67,7 +78,7 @@ DEFINE_REAL1(negate, 0.0 - x) /* as in SQLite, where -0.0 comes of literals only
 DEFINE_REAL1(absolute, x < 0 ? -x : x)
 DEFINE_REAL1(floor, floor_of(x))
 DEFINE_REAL1(ceil, ceil_of(x))
-DEFINE_REAL1(trunc, copysign(floor_of(fabs(x)), x))
+DEFINE_REAL1(trunc, with_sign(floor_of(fabs(x)), x))
 DEFINE_REAL1(round, round_of(x))
 DEFINE_REAL1(sqrt, sqrt(x))
 DEFINE_REAL1(exp, exp(x))

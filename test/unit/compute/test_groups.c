@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,51 @@ static void test_groups_past_the_budget_fail_and_leave_the_others(void **state) 
   assert_int_equal(memory.used, 0);
 }
 
+/* Tuple i is in run i / length; the runs differ in one word only. */
+static uint64_t word_of_run(uint64_t i, uint64_t length, uint32_t w, uint32_t width) {
+  return i / length % width == w ? i / length + 1 : 7;
+}
+
+static void test_runs_of_equal_tuples_are_found_where_they_are_long(void **state) {
+  static uint64_t columns[3][BLOCK];
+  static uint32_t ends[BLOCK], numbers[BLOCK];
+  uint64_t *const words[3] = {columns[0], columns[1], columns[2]};
+  (void)state;
+  for (uint32_t width = 1; width <= 3; width++)
+    for (uint64_t length = 1; length <= BLOCK; length = length < 8 ? length + 1 : 2 * length + 1) {
+      for (uint64_t i = 0; i < BLOCK; i++) {
+        numbers[i] = (uint32_t)(i / length);
+        for (uint32_t w = 0; w < width; w++) columns[w][i] = word_of_run(i, length, w, width);
+      }
+      const uint32_t runs = tsr__runs_of_words(words, width, BLOCK, ends);
+      assert_int_equal(runs, length < 3 ? 0 : (BLOCK + length - 1) / length);
+      for (uint32_t r = 0; r < runs; r++) {
+        assert_int_equal(ends[r], r + 1 < runs ? (r + 1) * length : BLOCK);
+        for (uint32_t w = 0; w < width; w++) assert_true(columns[w][r] == word_of_run(r * length, length, w, width));
+      }
+      assert_int_equal(tsr__runs_of_numbers(numbers, BLOCK, ends), runs);
+      for (uint32_t r = 0; r < runs; r++) assert_int_equal(numbers[r], r);
+      for (uint64_t i = 0; i < BLOCK && runs == 0; i++) assert_int_equal(numbers[i], i / length); /* nothing moved */
+      for (uint64_t i = 0; i < BLOCK && runs == 0; i++) assert_true(columns[0][i] == word_of_run(i, length, 0, width));
+    }
+  columns[0][0] = 5;
+  assert_int_equal(tsr__runs_of_words(words, 1, 1, ends), 1);
+  assert_true(ends[0] == 1 && columns[0][0] == 5);
+}
+
+static void test_words_of_reals_are_equal_where_sql_has_one_group(void **state) {
+  const double reals[] = {0.0, -0.0, NAN, -NAN, 1.5, -INFINITY};
+  uint64_t words[6], bits;
+  (void)state;
+  tsr__words_of_reals(reals, 6, words);
+  assert_true(words[0] == 0 && words[1] == 0);
+  assert_true(words[2] == TSR_NULL_REAL && words[3] == TSR_NULL_REAL);
+  for (int i = 4; i < 6; i++) {
+    memcpy(&bits, &reals[i], sizeof bits);
+    assert_true(words[i] == bits);
+  }
+}
+
 static void number_text(tsr_texts *texts, const char *bytes, uint64_t size, uint64_t expected) {
   uint64_t number = UINT64_MAX;
   tsr_error error = {0};
@@ -185,6 +231,8 @@ int main(void) {
       cmocka_unit_test(test_tuples_are_numbered_as_they_appear_however_many),
       cmocka_unit_test(test_equal_tuples_of_one_block_share_a_number),
       cmocka_unit_test(test_groups_past_the_budget_fail_and_leave_the_others),
+      cmocka_unit_test(test_runs_of_equal_tuples_are_found_where_they_are_long),
+      cmocka_unit_test(test_words_of_reals_are_equal_where_sql_has_one_group),
       cmocka_unit_test(test_texts_are_compared_by_all_their_bytes),
       cmocka_unit_test(test_texts_are_copied_to_the_arena_and_grow),
       cmocka_unit_test(test_texts_past_the_budget_fail_and_leave_the_others),
