@@ -125,12 +125,26 @@ static int run_match(tsr_block_scratch *scratch, const tsr_call *call, tsr_error
   return TSR_OK;
 }
 
+/* Makes consecutive cells of one value a constant. Dimensions often have one value in a block of a tile; most other cells
+ * differ at the first look. */
+static void find_constant(tsr_block_input *input, uint64_t size, uint32_t count) {
+  tsr_column *column = &input->column;
+  if (column->constant || column->offsets || column->validity || input->selection || input->null || size == 0) return;
+  const uint8_t *values = (const uint8_t *)column->values + input->first * size;
+  if (memcmp(values, values + size, (count - 1) * size) != 0) return;
+  column->values = values;
+  column->constant = true;
+}
+
 static void run_input(const tsr_program *program, tsr_call *call, const tsr_block_input *inputs) {
-  const tsr_block_input *input = &inputs[call->step->field];
-  call->out->constant = input->column.constant || input->null;
+  const tsr_step *step = call->step;
+  tsr_block_input input = inputs[step->field];
+  if (step->form != TSR_VALUE_OPAQUE)
+    find_constant(&input, program->schema->fields[step->field].cell_size, call->count);
+  call->out->constant = input.column.constant || input.null;
   if (call->out->constant) call->count = 1;
-  if (call->step->operation == TSR_OP_TABLE) tsr__load_table(call, program->schema, input);
-  else tsr__load_field(call, program->schema, input);
+  if (step->operation == TSR_OP_TABLE) tsr__load_table(call, program->schema, &input);
+  else tsr__load_field(call, program->schema, &input);
 }
 
 static int run_step(const tsr_program *program, tsr_block_scratch *scratch, const tsr_step *step,

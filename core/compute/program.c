@@ -268,8 +268,10 @@ static int copy_table(program_maker *m, const tsr_value_table *table, tsr_step *
   TSR_TRY(TSR_ARENA_ARRAY(m->arena, text ? 1 : table->count + 1, &words, m->error));
   TSR_TRY(TSR_ARENA_ARRAY(m->arena, text ? table->count + 1 : 1, &texts, m->error));
   step->low = INT64_MAX, step->high = INT64_MIN;
+  bool any_null = false;
   for (uint64_t i = 0; i <= table->count; i++) {
     nulls[i] = i == table->count || table->values[i].type == TSR_VALUE_NULL;
+    any_null |= nulls[i] && i < table->count;
     if (text) texts[i] = (tsr_text){"", 0};
     else if (nulls[i] && real) memcpy(&words[i], &null, sizeof null);
     if (nulls[i]) continue;
@@ -286,7 +288,7 @@ static int copy_table(program_maker *m, const tsr_value_table *table, tsr_step *
   }
   if (step->low > step->high || table->type != TSR_VALUE_INTEGER) step->low = step->high = 0;
   step->table = text ? (const void *)texts : words;
-  step->table_nulls = nulls;
+  step->table_nulls = any_null ? nulls : NULL;
   step->table_whole = whole;
   return TSR_OK;
 }

@@ -81,7 +81,7 @@ struct tsr_step {
   const tsr_node *source; /* CONSTANT, TABLE, LOOKUP, WITHIN, MATCH */
   bool null; /* CONSTANT: null of its form */
   uint32_t field; /* FIELD, TABLE */
-  const void *table; /* TABLE: an array of its form, and below the nulls */
+  const void *table; /* TABLE: an array of its form, and below the nulls; without them only the last value is null */
   const uint8_t *table_nulls, *table_whole; /* table_whole: of a NUMBER */
   int64_t low, high; /* INTEGER: all values lie between; FIELD of INSTANT: those that have a text do */
   tsr_kernel kernel;

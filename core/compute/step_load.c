@@ -141,26 +141,75 @@ void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_b
   call->out->nulls = NULL;
 }
 
-/* The table has one value more than its coordinates: null, for all cells outside. */
+/* Turns coordinates into their places in a table, which has one value more than coordinates: null, for all cells outside.
+ * Returns true if there are such cells. */
+static bool table_places(const tsr_call *call, const tsr_value_table *table, int64_t *values) {
+  const uint64_t low = (uint64_t)table->low, end = table->count;
+  const uint8_t *nulls = call->out->nulls;
+  uint64_t most = 0;
+  for (uint32_t i = 0; i < call->count; i++) {
+    const uint64_t at = TSR_MIN((uint64_t)values[i] - low, end);
+    values[i] = (int64_t)at;
+    most = TSR_MAX(most, at);
+  }
+  for (uint32_t i = 0; nulls && i < call->count; i++)
+    if (nulls[i]) values[i] = (int64_t)end, most = end;
+  return most == end;
+}
+
+#define SAME_CELLS 16u /* neighbours that are looked up at once if they have one coordinate */
+
+/* The same for a table of words: sets out[i] to the word of coordinate values[i]. */
+static bool table_words(const int64_t *values, uint32_t count, const tsr_value_table *table, const int64_t *words,
+                        int64_t *restrict out) {
+  const uint64_t low = (uint64_t)table->low, end = table->count;
+  uint64_t most = 0;
+  for (uint32_t i = 0, n; i < count; i += n) {
+    uint64_t differ = 0, at = TSR_MIN((uint64_t)values[i] - low, end);
+    n = TSR_MIN(SAME_CELLS, count - i);
+    if (n == SAME_CELLS && values[i] == values[i + SAME_CELLS - 1])
+      for (uint32_t k = 1; k < SAME_CELLS; k++) differ |= (uint64_t)(values[i + k] ^ values[i]);
+    else differ = 1;
+    const int64_t word = words[at];
+    most = TSR_MAX(most, at);
+    for (uint32_t k = 0; k < SAME_CELLS && !differ; k++) out[i + k] = word;
+    for (uint32_t k = 0; k < n && differ; k++) {
+      at = TSR_MIN((uint64_t)values[i + k] - low, end);
+      out[i + k] = words[at];
+      most = TSR_MAX(most, at);
+    }
+  }
+  return most == end;
+}
+
 void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_block_input *input) {
-  const tsr_value_table *table = call->step->source->table;
-  int64_t values[TSR_BLOCK_CELLS];
-  uint64_t at[TSR_BLOCK_CELLS];
+  const tsr_step *step = call->step;
+  const uint32_t count = call->count;
+  int64_t at[TSR_BLOCK_CELLS];
   load_nulls(call, input);
-  load_numbers(call, &schema->fields[call->step->field], input, values);
-  for (uint32_t i = 0; i < call->count; i++) at[i] = TSR_MIN((uint64_t)values[i] - (uint64_t)table->low, table->count);
-  if (call->out->nulls)
-    for (uint32_t i = 0; i < call->count; i++) at[i] = call->out->nulls[i] ? table->count : at[i];
+  load_numbers(call, &schema->fields[step->field], input, at);
+  const bool real = step->form == TSR_VALUE_REAL || step->form == TSR_VALUE_NUMBER;
+  const bool words = step->form == TSR_VALUE_REAL || (step->form == TSR_VALUE_INTEGER && !step->table_nulls);
+  if (words && !call->out->nulls) {
+    const bool all = !table_words(at, count, step->source->table, step->table, call->room->as.integers);
+    if (all || real) return;
+  }
+  const bool outside = table_places(call, step->source->table, at);
   call->out->nulls = NULL;
-  if (call->step->form == TSR_VALUE_TEXT)
-    for (uint32_t i = 0; i < call->count; i++) call->room->as.texts[i] = ((const tsr_text *)call->step->table)[at[i]];
-  else
-    for (uint32_t i = 0; i < call->count; i++) call->room->as.integers[i] = ((const int64_t *)call->step->table)[at[i]];
-  if (call->step->form == TSR_VALUE_NUMBER) {
-    for (uint32_t i = 0; i < call->count; i++) call->room->whole[i] = call->step->table_whole[at[i]];
+  if (step->form == TSR_VALUE_TEXT) {
+    for (uint32_t i = 0; i < count; i++) call->room->as.texts[i] = ((const tsr_text *)step->table)[at[i]];
+  } else {
+    const int64_t *table = step->table;
+    int64_t *out = call->room->as.integers;
+    for (uint32_t i = 0; i < count; i++) out[i] = table[at[i]];
+  }
+  if (step->form == TSR_VALUE_NUMBER) {
+    for (uint32_t i = 0; i < count; i++) call->room->whole[i] = step->table_whole[at[i]];
     call->out->whole = call->room->whole;
   }
-  if (call->step->form == TSR_VALUE_REAL || call->step->form == TSR_VALUE_NUMBER) return;
-  for (uint32_t i = 0; i < call->count; i++) call->room->nulls[i] = call->step->table_nulls[at[i]];
+  if (real || !(step->table_nulls || outside)) return;
+  const int64_t end = (int64_t)step->source->table->count;
+  for (uint32_t i = 0; i < count; i++)
+    call->room->nulls[i] = step->table_nulls ? step->table_nulls[at[i]] : at[i] == end;
   call->out->nulls = call->room->nulls;
 }

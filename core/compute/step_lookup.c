@@ -15,12 +15,14 @@ static uint64_t lookup_place(const tsr_call *call, const uint8_t *nulls, uint32_
     const SOURCE *values = list->values;                                                                               \
     const uint8_t *before = call->a->nulls;                                                                            \
     uint8_t *nulls = call->room->nulls;                                                                                \
+    bool any = false;                                                                                                  \
     for (uint32_t i = 0; i < call->count; i++) {                                                                       \
       const uint64_t at = lookup_place(call, before, i);                                                               \
       nulls[i] = at >= list->count || (list->nulls && list->nulls[at]);                                                \
+      any |= nulls[i];                                                                                                 \
       call->room->as.integers[i] = at < list->count ? (int64_t)values[at] : 0;                                         \
     }                                                                                                                  \
-    call->out->nulls = nulls;                                                                                          \
+    call->out->nulls = any ? nulls : NULL;                                                                             \
   }
 DEFINE_LOOKUP_INTEGERS(i8, int8_t)
 DEFINE_LOOKUP_INTEGERS(i16, int16_t)

@@ -29,6 +29,7 @@ typedef struct joined_values { /* the distinct values of a bound column */
   uint64_t given;
   tsr_value *values;
   uint32_t count, room;
+  uint32_t last; /* number of the last row's value */
   uint32_t *heads; /* [2 * room]: 1 + number, by hash */
   uint32_t *places; /* [count] */
   uint32_t place_count;
@@ -40,6 +41,7 @@ typedef struct tsx_joined {
   uint32_t *box_rows;
   uint8_t *box_nulls;
   uint64_t row_count, room, bytes;
+  uint64_t free_places; /* of the box, that have no row */
   joined_values values[TSX_BINDINGS_MAX];
   joined_column **columns; /* [join->column_count]; NULL: nothing reads it */
 } tsx_joined;
@@ -136,9 +138,11 @@ const tsr_value_list *tsx_joined_places(tsx_query *query, uint32_t j) {
 const tsr_value_list *tsx_joined_column(tsx_query *query, uint32_t j, uint32_t column) {
   tsx_joined *joined = joined_of(query, j);
   if (!joined) return NULL;
-  if (!joined->columns[column]) joined->columns[column] = tsx_arena_take(&query->select.arena, sizeof(joined_column));
-  if (!joined->columns[column]) return NULL;
-  joined->columns[column]->list.type = TSR_VALUE_NULL;
+  if (!joined->columns[column]) {
+    joined->columns[column] = tsx_arena_take(&query->select.arena, sizeof(joined_column));
+    if (!joined->columns[column]) return NULL;
+    joined->columns[column]->list.type = TSR_VALUE_NULL;
+  }
   return &joined->columns[column]->list;
 }
 
@@ -201,6 +205,11 @@ static int values_number(tsx_query *query, uint32_t j, joined_values *v, sqlite3
     value.as.text.size = (uint64_t)sqlite3_value_bytes(given);
     if (!value.as.text.bytes) return tsx_out_of_memory(error);
   }
+  for (uint32_t next = v->last; next < v->count && next < v->last + 2; next++) /* rows tend to be in order */
+    if (value_same(&v->values[next], &value)) {
+      *number = v->last = next;
+      return TSR_OK;
+    }
   if (v->count == v->room) {
     const int code =
         v->room > UINT32_MAX / 4 ? joined_budget(query, j, UINT64_MAX, error) : values_grow(query, j, v, error);
@@ -209,14 +218,14 @@ static int values_number(tsx_query *query, uint32_t j, joined_values *v, sqlite3
   uint32_t at = value_hash(&value) & (2 * v->room - 1);
   for (; v->heads[at]; at = (at + 1) & (2 * v->room - 1))
     if (value_same(&v->values[v->heads[at] - 1], &value)) {
-      *number = v->heads[at] - 1;
+      *number = v->last = v->heads[at] - 1;
       return TSR_OK;
     }
   if (type == SQLITE_TEXT) {
     value.as.text.bytes = tsx_arena_copy(&query->select.arena, value.as.text.bytes, value.as.text.size);
     if (!value.as.text.bytes) return tsx_out_of_memory(error);
   }
-  *number = v->count;
+  *number = v->last = v->count;
   v->values[v->count++] = value;
   v->heads[at] = v->count;
   return TSR_OK;
@@ -387,6 +396,7 @@ static int joined_fill(tsx_query *query, uint32_t j, const uint64_t *strides, ts
                            error);
     joined->box_nulls[place] = 0;
     joined->box_rows[place] = (uint32_t)r;
+    joined->free_places--;
   }
   return TSR_OK;
 }
@@ -418,7 +428,10 @@ static int joined_box(tsx_query *query, uint32_t j, tsr_error *error) {
                                  .datatype = TSR_UINT32,
                                  .values = joined->box_rows,
                                  .nulls = joined->box_nulls};
-  return joined_fill(query, j, strides, error);
+  joined->free_places = size;
+  code = joined_fill(query, j, strides, error);
+  if (joined->free_places == 0) joined->box.nulls = NULL;
+  return code;
 }
 
 /* ---- Columns ----------------------------------------------------------------------------------------------------- */
@@ -484,4 +497,13 @@ int tsx_joined_finish(tsx_query *query, tsr_error *error) {
     if (code == TSR_OK) code = joined_columns(query, j, error);
   }
   return code;
+}
+
+/* Coordinates that equal no value of a bound dimension are not read. A cell may have no label. */
+bool tsx_joined_complete(const tsx_query *query, uint32_t j) {
+  const tsx_join *join = &query->select.joins[j];
+  bool complete = query->joined[j] && query->joined[j]->box.values && query->joined[j]->free_places == 0;
+  for (uint32_t b = 0; b < join->binding_count; b++)
+    complete &= query->table->columns[join->bindings[b].left->field].description->is_dimension;
+  return complete;
 }

@@ -17,6 +17,10 @@ tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t join, uint32_t bind
 
 /* Makes places of the numbers that the axes have found, and the lists. */
 int tsx_joined_finish(tsx_query *query, tsr_error *error);
+
+/* After that: returns true if the join has a row for each coordinate that is read. */
+bool tsx_joined_complete(const tsx_query *query, uint32_t join);
+
 void tsx_joined_release(tsx_query *query);
 
 #endif

@@ -348,6 +348,21 @@ static int finish_columns(tsx_asked *a, tsr_error *error) {
   return TSR_OK;
 }
 
+int tsx_asked_joins(tsx_asked *a, tsr_error *error) {
+  const tsx_select *s = &a->query->select;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < a->condition_count; i++) {
+    bool is_true = false;
+    for (uint32_t j = 0; j < s->join_count; j++)
+      is_true |= a->conditions[i] == s->joins[j].row && tsx_joined_complete(a->query, j);
+    if (!is_true) a->conditions[n++] = a->conditions[i];
+  }
+  if (n == a->condition_count) return TSR_OK;
+  a->condition_count = n;
+  a->where = (tsx_lowered){0};
+  return n ? tsx_lower(a->query, a->conditions, n, &a->where, error) : TSR_OK;
+}
+
 int tsx_asked_finish(tsx_asked *a, tsr_error *error) {
   tsx_query *query = a->query;
   const uint32_t n = query->table->schema->dimension_count;

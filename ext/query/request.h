@@ -48,7 +48,10 @@ typedef struct tsx_asked {
 /* Finds what the engine and SQLite evaluate, without reading a cell. tsx_axes_find came before. */
 int tsx_asked_plan(tsx_asked *asked, tsr_error *error);
 
-/* Makes asked->request, after the axes have been evaluated. */
+/* Leaves out the conditions of joins that have a row for each coordinate, after the axes have been evaluated. */
+int tsx_asked_joins(tsx_asked *asked, tsr_error *error);
+
+/* Makes asked->request, after all that. */
 int tsx_asked_finish(tsx_asked *asked, tsr_error *error);
 
 /* Returns the number of the aggregate, or of the column of the extreme's row, that a tree is; or aggregate_count. */

@@ -425,6 +425,7 @@ static int run_prepare(tsx_run *run, const tsx_outer *outer, uint32_t count, tsr
   const tsx_compiling running = {.outer = connection->compiling, .home = query->home, .text = query->select.text};
   connection->compiling = &running; /* a query that joins itself fails */
   if (code == TSR_OK) code = tsx_axes_evaluate(query, error);
+  if (code == TSR_OK) code = tsx_asked_joins(&run->asked, error);
   connection->compiling = running.outer;
   for (uint32_t i = 0; i < count && code == TSR_OK; i++)
     if (!run->asked.nothing) code = outer_apply(run, &outer[i], trees[i], error);

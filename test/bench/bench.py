@@ -47,6 +47,7 @@ ROWS = [
     ("column_coarsen", "cube", "query", "tessera_query: coarsen to t, lat/4, lon/4", COLUMNS),
     ("column_histogram", "cube", "query", "tessera_query: histogram of floor(v/5)*5", COLUMNS),
     ("column_moments", "cube", "query", "tessera_query: sum(v*v), sum(v) of a slice", {"sqlite": 1 / 7, "duckdb": 1 / 1.5}),
+    ("column_anomaly", "cube", "query", "tessera_query: anomalies, by a join with the climatology", {"duckdb": 1 / 1.5}),
     ("first", "raster", "tessera", "ORDER BY y, x LIMIT 100, raster", {"sqlite": 1}),
     ("first", "points", "tessera", "ORDER BY x, y LIMIT 100, points", {"tiledb_rows": 1 / 140}),
     ("small", "points", "tessera", "points: box of 1,000", {"rtree": 1 / 2.8, "tiledb": 1 / 8, "tiledb_rows": 1 / 8}),

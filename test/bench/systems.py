@@ -51,6 +51,15 @@ def column_queries(p, dialect):
 LARGE = {"column_climatology", "column_coarsen"}   # results with many rows
 
 
+def anomaly_queries(dialect):
+    """Returns the SQL that gives the climatology, which each system keeps as a table or array `clim`, and the query that joins it."""
+    month = {"sqlite": "CAST(strftime('%m', '2001-01-01', t || ' days') AS INTEGER)", "duckdb": "month(DATE '2001-01-01' + t)"}[dialect]
+    part = {"sqlite": "t/30", "duckdb": "t//30"}[dialect]
+    return (f"SELECT {month} AS m, lat, lon, avg(v) AS mean FROM r GROUP BY 1, 2, 3",
+            f"SELECT {part} AS g, max(v - mean) AS most, avg(abs(v - mean)) AS size FROM r JOIN clim "
+            f"ON clim.m = {month} AND clim.lat = r.lat AND clim.lon = r.lon GROUP BY 1")
+
+
 def counted(name, sql):
     return f"SELECT count(*), sum(mean) FROM ({sql})" if name in LARGE else sql
 
@@ -82,6 +91,18 @@ def column_blocks(z, p):
         means = np.add.reduceat(v, starts, axis=0, dtype="f8") / lengths[:, None, None]
         return [(means.size, means.sum())]
 
+    known = {}
+
+    def anomaly(v):
+        if not known:  # the climatology is at hand, as a table is
+            known["means"] = np.add.reduceat(v, starts, axis=0, dtype="f8") / lengths[:, None, None]
+        first, size, most = np.arange(0, days, 30), np.zeros(days), np.zeros(days)
+        for day in range(days):
+            off = v[day] - known["means"][np.searchsorted(starts, day, side="right") - 1]
+            size[day], most[day] = np.abs(off).sum(), off.max()
+        n = np.diff(np.append(first, days)) * v[0].size
+        return rows(first // 30, np.maximum.reduceat(most, first), np.add.reduceat(size, first) / n)
+
     def coarsen(v):
         means = v.reshape(days, v.shape[1] // 4, 4, v.shape[2] // 4, 4).mean(axis=(2, 4), dtype="f8")
         return [(means.size, means.sum())]
@@ -96,7 +117,7 @@ def column_blocks(z, p):
         return [(np.dot(v.astype("f8"), v), v.sum(dtype="f8"), v.size)]
 
     forms = {"column_parts": parts, "column_months": months, "column_climatology": climatology, "column_coarsen": coarsen, "column_histogram": histogram,
-             "column_moments": moments,
+             "column_moments": moments, "column_anomaly": anomaly,
              "column_case": lambda v: rows(v.max(axis=(0, 2)) - v.min(axis=(0, 2)), (v > 293.15).mean(axis=(0, 2)))}
     return {name: (lambda handle, form=form: form(z(handle))) for name, form in forms.items()}
 
@@ -289,10 +310,17 @@ class TesseraQuery(Tessera):
         connection = super().open(workload, path, p)
         for name, sql in column_queries(p, "sqlite").items():
             connection.execute(f"CREATE VIRTUAL TABLE temp.{name} USING tessera_query({sql})")
+        climatology, anomaly = anomaly_queries("sqlite")
+        connection.execute("CREATE VIRTUAL TABLE clim USING tessera(kind=dense, m INT32 DIMENSION(1, 12, 12), lat INT32 DIMENSION(0, 179, 60), "
+                           "lon INT32 DIMENSION(0, 359, 60), mean FLOAT64 NOT NULL)")
+        connection.execute(f"CREATE VIRTUAL TABLE temp.climatology USING tessera_query({climatology})")
+        connection.execute("INSERT INTO clim SELECT * FROM climatology")
+        connection.execute(f"CREATE VIRTUAL TABLE temp.column_anomaly USING tessera_query({anomaly})")
         return connection
 
     def queries(self, workload, p):
-        return {name: (lambda handle, sql=counted(name, f"SELECT * FROM {name}"): handle.execute(sql).fetchall()) for name in column_queries(p, "sqlite")}
+        return {name: (lambda handle, sql=counted(name, f"SELECT * FROM {name}"): handle.execute(sql).fetchall())
+                for name in [*column_queries(p, "sqlite"), "column_anomaly"]}
 
 
 class Tiledb:
@@ -445,6 +473,8 @@ class Duckdb:
         connection = duckdb.connect(path, read_only=True)
         if "pairs" in p:
             self.pairs(connection, p)
+        if workload == "cube":
+            connection.execute(f"CREATE TEMP TABLE clim AS {anomaly_queries('duckdb')[0]}")
         return connection
 
     def pairs(self, connection, p):
@@ -458,6 +488,7 @@ class Duckdb:
         found = dict(sql_queries(workload, p))
         if workload == "cube" and self.name == "duckdb":
             found |= {name: (counted(name, sql), []) for name, sql in column_queries(p, "duckdb").items()}
+            found["column_anomaly"] = (anomaly_queries("duckdb")[1], [])
         return {name: (lambda handle, q=q: handle.execute(*q).fetchall()) for name, q in found.items()}
 
 

@@ -193,6 +193,73 @@ static void test_tables_give_a_value_for_each_coordinate(void **state) {
   EXPECT(empty, 1, 1, 1, 1);
 }
 
+/* ---- Blocks in which neighbours have one coordinate --------------------------------------------------------------- */
+
+#define PLACES 30u
+static tsr_value place_values[PLACES];
+static int64_t coordinates[TSR_BLOCK_CELLS];
+
+/* Value i of a table is 100 + i, or a null where the table has nulls and i is a multiple of 7. */
+static void set_places(tsr_value_type type, bool nulls) {
+  for (uint32_t i = 0; i < PLACES; i++) {
+    place_values[i] = (tsr_value){.type = nulls && i % 7 == 0 ? TSR_VALUE_NULL : type};
+    if (type == TSR_VALUE_REAL) place_values[i].as.real = 100 + i;
+    else if (type == TSR_VALUE_INTEGER) place_values[i].as.integer = 100 + i;
+    else place_values[i].as.text.bytes = words + i % 5, place_values[i].as.text.size = 1 + i % 3;
+  }
+}
+
+static void expect_place(uint32_t cell, int64_t coordinate, bool valid, const char *what, uint64_t length) {
+  tsr_value value;
+  tsr__vector_value(&result, cell, &value);
+  const uint64_t at = (uint64_t)coordinate - 10;
+  const tsr_value_type type = valid && at < PLACES ? place_values[at].type : TSR_VALUE_NULL;
+  if (value.type != type) fail_msg("%s, runs of %u: cell %u", what, (unsigned)length, cell);
+  if (type == TSR_VALUE_TEXT) assert_true(value.as.text.bytes == place_values[at].as.text.bytes);
+  else if (type != TSR_VALUE_NULL) assert_int_equal(value.as.integer, place_values[at].as.integer);
+}
+
+/* The table begins at coordinate 10; coordinates run from 0 to 63. */
+static void run_places(const tsr_block_input *given, uint32_t count, const char *what, uint64_t length) {
+  const tsr_value_table table = {
+      .field = 0, .low = 10, .count = PLACES, .type = place_values[1].type, .values = place_values};
+  EXPRESSION(expression, {.operation = TSR_OP_TABLE, .table = &table});
+  static tsr_field one = {.name = "n", .datatype = TSR_INT64, .values_per_cell = 1, .cell_size = 8};
+  const tsr_schema only = {.attribute_count = 1, .fields = &one};
+  const tsr_expression *list = &expression;
+  one.nullable = given->column.validity != NULL;
+  assert_int_equal(tsr__program_make(&only, &list, 1, &arena, &program, &error), TSR_OK);
+  assert_int_equal(tsr__scratch_make(program, &arena, &scratch, &error), TSR_OK);
+  assert_int_equal(tsr__program_run(program, scratch, given, count, &result, &error), TSR_OK);
+  for (uint32_t i = 0; i < count; i++) {
+    const uint64_t at = given->selection ? given->selection[i] : given->first + i;
+    expect_place(i, coordinates[at], !given->column.validity || given->column.validity[at], what, length);
+  }
+}
+
+static void test_neighbours_of_one_coordinate_have_its_value(void **state) {
+  static const tsr_value_type types[] = {TSR_VALUE_INTEGER, TSR_VALUE_REAL, TSR_VALUE_TEXT};
+  static uint8_t validity[TSR_BLOCK_CELLS];
+  static uint32_t thirds[TSR_BLOCK_CELLS / 3];
+  for (uint32_t i = 0; i < TSR_BLOCK_CELLS; i++) validity[i] = i % 11 != 0;
+  for (uint32_t i = 0; i < TSR_BLOCK_CELLS / 3; i++) thirds[i] = 3 * i + 1;
+  for (uint64_t length = 1; length <= 2 * TSR_BLOCK_CELLS; length = 2 * length + 1)
+    for (int kind = 0; kind < 6; kind++) {
+      set_places(types[kind % 3], kind >= 3);
+      for (uint64_t i = 0; i < TSR_BLOCK_CELLS; i++) coordinates[i] = (int64_t)(11 + i / length) % 64;
+      tsr_block_input input = {.column = {.values = coordinates, .cell_size = 8}};
+      run_places(&input, TSR_BLOCK_CELLS, "all", length);
+      assert_true(result.constant == (length >= TSR_BLOCK_CELLS));
+      input.first = TSR_BLOCK_CELLS / 2 + 3;
+      run_places(&input, 45, "some", length);
+      run_places(&input, 1, "one", length);
+      input.selection = thirds;
+      run_places(&input, TSR_BLOCK_CELLS / 3, "selected", length);
+      input = (tsr_block_input){.column = {.values = coordinates, .cell_size = 8, .validity = validity}};
+      run_places(&input, TSR_BLOCK_CELLS, "nulls", length);
+    }
+}
+
 #define LOOKUP(place, values)                                                                                          \
   { .operation = TSR_OP_LOOKUP, .operands = (const uint32_t[]){place}, .operand_count = 1, .list = (values) }
 
@@ -324,6 +391,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_instants_are_compared_by_intervals, set_up_arena, release_arena),
       cmocka_unit_test_setup_teardown(test_an_instant_without_a_text_is_an_error, set_up_arena, release_arena),
       cmocka_unit_test_setup_teardown(test_tables_give_a_value_for_each_coordinate, set_up_arena, release_arena),
+      cmocka_unit_test_setup_teardown(test_neighbours_of_one_coordinate_have_its_value, set_up_arena, release_arena),
       cmocka_unit_test_setup_teardown(test_lists_give_the_value_at_a_place, set_up_arena, release_arena),
       cmocka_unit_test_setup_teardown(test_a_list_of_another_type_and_a_place_that_is_no_integer_are_refused,
                                       set_up_arena, release_arena),
