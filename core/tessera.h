@@ -526,6 +526,8 @@ TSR_API int tsr_label_open(tsr_array *array, const tsr_schema *schema, uint32_t 
 TSR_API void tsr_label_close(tsr_label_index *index);
 /* Returns the attribute that has the values. Borrowed until the index is closed, as all below until tsr_label_read. */
 TSR_API const tsr_field *tsr_label_field(const tsr_label_index *index);
+/* Returns the schema of the label's array, which can be the `array` of a label of another schema. */
+TSR_API const tsr_schema *tsr_label_schema(const tsr_label_index *index);
 /* Lets the index show the values that were written between two times, inclusive. Reads them only if they are others than
  * those of the last call. TSR_CORRUPT: they do not rise or fall as the label's array promises. After an error the index
  * has no values. */
@@ -552,6 +554,9 @@ TSR_API int tsr_label_nearest(const tsr_label_index *index, const void *value, u
  * the message names the coordinate. TSR_RANGE: the coordinates reach beyond the domain. */
 TSR_API int tsr_label_write(tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
                             tsr_error *error);
+/* Writes all values that `from` has read into the array of `to`, an empty label of the same datatype and domain, in a
+ * commit of its own. Coordinates without a value stay without one. */
+TSR_API int tsr_label_copy(const tsr_label_index *from, tsr_label_index *to, tsr_error *error);
 
 /* ---- Downsampling: two dimensions as a picture ------------------------------------------------------------------- */
 

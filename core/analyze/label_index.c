@@ -20,6 +20,7 @@
 
 struct tsr_label_index {
   tsr_array *values; /* the label's array */
+  const tsr_schema *schema; /* of it */
   char *name; /* of the label */
   const tsr_field *dimension, *field; /* of the label's array: its dimension, and the attribute with the values */
   tsr_memory memory; /* pays for what follows */
@@ -58,6 +59,7 @@ static int open_label_array(tsr_label_index *index, const tsr_array *array, cons
   TSR_TRY(tsr__array_open_below(array, label->uri, &index->values, error));
   TSR_TRY(tsr_array_schema(index->values, TSR_TIME_NOW, &own, error));
   TSR_TRY(check_label_array(label, &schema->fields[label->dimension], own, error));
+  index->schema = own;
   index->dimension = own->fields;
   index->field = own->fields + 1;
   return TSR_OK;
@@ -107,6 +109,8 @@ void tsr_label_close(tsr_label_index *index) {
 }
 
 const tsr_field *tsr_label_field(const tsr_label_index *index) { return index->field; }
+
+const tsr_schema *tsr_label_schema(const tsr_label_index *index) { return index->schema; }
 
 /* ---- Reading the values ------------------------------------------------------------------------------------------ */
 
@@ -383,6 +387,12 @@ void tsr_label_coordinate(const tsr_label_index *index, uint64_t cell, uint8_t c
 /* ---- New values -------------------------------------------------------------------------------------------------- */
 
 tsr_array *tsr__label_array(const tsr_label_index *index) { return index->values; }
+
+bool tsr__label_run(const tsr_label_index *index, uint64_t *cell, uint64_t *count) {
+  while (*cell < index->count && !index->validity.data[*cell]) ++*cell;
+  for (*count = 0; *cell + *count < index->count && index->validity.data[*cell + *count];) ++*count;
+  return *count > 0;
+}
 
 /* Sets the interval of `count` coordinates from `first` on, which must lie in the domain. */
 static int label_span(const tsr_label_index *index, uint64_t first, uint64_t count, tsr_interval *span,

@@ -36,6 +36,7 @@
 #include "maintain/lease.h"
 #include "check/check_commits.h"
 #include "check/check_fragment.h"
+#include "check/check_labels.h"
 
 #define MEMORY_DEFAULT    (UINT64_C(1) << 30)
 #define CHECK_THREADS_MAX 8
@@ -673,6 +674,7 @@ int tsr_array_check(tsr_environment *environment, const char *path, const tsr_ch
   tsr_store *store;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
   int rc = tsr__check_store(environment, store, options, report, argument, error);
+  if (rc >= 0) rc = tsr__check_labels(environment, directory, options, report, argument, error);
   tsr__free(directory);
   return rc;
 }

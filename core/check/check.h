@@ -91,7 +91,7 @@ typedef struct tsr_check_label { /* a few words of a message */
 /* Writes a number as text. Returns label->text. */
 const char *tsr__check_show_value(tsr_datatype datatype, const void *value, tsr_check_label *label);
 
-/* Checks the array in a store, and closes the store. Arguments and errors as for tsr_array_check. */
+/* Checks the array in a store without its labels, and closes the store. Arguments and errors as for tsr_array_check. */
 int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_check_options *options,
                      tsr_check_report report, void *argument, tsr_error *error);
 

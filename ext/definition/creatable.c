@@ -83,26 +83,41 @@ int tsx_filters_keep(tsx_definition *definition, const tsr_field *field, tsr_pip
   return keep_allowed(&p, field, false, pipeline);
 }
 
-int tsx_creatable(const tsr_schema *source, tsx_definition *definition, tsr_error *error) {
-  tsx_parser p = {.definition = definition, .error = error};
+/* Sets *schema to what CREATE accepts of the source. The parser's definition owns the memory. */
+static int creatable_schema(tsx_parser *p, const tsr_schema *source, tsr_schema *schema) {
   static const tsr_field offset = {.datatype = TSR_UINT64, .values_per_cell = 1},
                          validity = {.datatype = TSR_UINT8, .values_per_cell = 1};
-  tsr_schema *schema = &definition->schema;
   const uint64_t count = (uint64_t)source->dimension_count + source->attribute_count;
   *schema = *source;
   schema->key_value = false;
-  if (!(schema->fields = tsx_parser_alloc(&p, count * sizeof *schema->fields))) return tsx_out_of_memory(error);
+  if (!(schema->fields = tsx_parser_alloc(p, count * sizeof *schema->fields))) return tsx_out_of_memory(p->error);
   memcpy(schema->fields, source->fields, count * sizeof *schema->fields);
-  int code = keep_allowed(&p, &offset, true, &schema->offsets_filters);
-  if (code >= 0) code = keep_allowed(&p, &validity, true, &schema->validity_filters);
-  if (code >= 0 && schema->version < 5) code = keep_allowed(&p, &schema->fields[0], false, &schema->coords_filters);
+  int code = keep_allowed(p, &offset, true, &schema->offsets_filters);
+  if (code >= 0) code = keep_allowed(p, &validity, true, &schema->validity_filters);
+  if (code >= 0 && schema->version < 5) code = keep_allowed(p, &schema->fields[0], false, &schema->coords_filters);
   for (uint64_t i = 0; i < count && code >= 0; i++) {
     tsr_field *field = &schema->fields[i];
     if (!strncmp(field->name, "__", 2) && (source->key_value || !field->is_dimension)) field->name++;
     if (schema->cell_order == TSR_ORDER_HILBERT && field->is_dimension && !is_finite_width(field))
       schema->cell_order = TSR_ORDER_ROW;
-    code = field->is_dimension ? creatable_set_dimension(&p, schema, field)
-                               : keep_allowed(&p, field, false, &field->filters);
+    code = field->is_dimension ? creatable_set_dimension(p, schema, field)
+                               : keep_allowed(p, field, false, &field->filters);
   }
   return code;
+}
+
+int tsx_creatable(const tsr_schema *source, tsx_definition *definition, tsr_error *error) {
+  tsx_parser p = {.definition = definition, .error = error};
+  return creatable_schema(&p, source, &definition->schema);
+}
+
+int tsx_creatable_label(const tsr_schema *source, tsx_definition *definition, uint32_t label, tsr_error *error) {
+  tsx_parser p = {.definition = definition, .error = error};
+  tsr_schema *schema = &definition->schema, *array = tsx_parser_alloc(&p, sizeof *array);
+  tsr_label *labels = tsx_parser_alloc(&p, schema->label_count * sizeof *labels);
+  if (!array || !labels) return tsx_out_of_memory(error);
+  memcpy(labels, schema->labels, schema->label_count * sizeof *labels);
+  labels[label].array = array;
+  schema->labels = labels;
+  return creatable_schema(&p, source, array);
 }

@@ -11,6 +11,10 @@
  * error. */
 int tsx_creatable(const tsr_schema *source, tsx_definition *definition, tsr_error *error);
 
+/* Sets the array of label number `label` of definition->schema in the same way: `source` is the schema of the label's
+ * array. */
+int tsx_creatable_label(const tsr_schema *source, tsx_definition *definition, uint32_t label, tsr_error *error);
+
 /* Removes from one pipeline the filters that may not stand there for the field's datatype. The definition owns the new
  * filters. */
 int tsx_filters_keep(tsx_definition *definition, const tsr_field *field, tsr_pipeline *pipeline, tsr_error *error);

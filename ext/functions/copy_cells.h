@@ -28,6 +28,7 @@ typedef struct tsx_copying {
   tsr_snapshot *snapshot;
   const tsr_schema *source;
   char **names; /* of the source's fields, in SQL */
+  tsr_label_index **labels; /* of the source, with their values */
   tsx_definition definition; /* the new schema; owns most memory of the copy */
   tsr_creation *creation; /* NULL for an array in the database */
   tsr_array *target;

@@ -130,13 +130,19 @@ static int copy_read_option(void *argument, const tsx_json_option *o, tsr_error 
 
 /* ---- The new array ----------------------------------------------------------------------------------------------- */
 
+/* Reads the values of a label, and gives the new schema its array. */
+static int read_label(tsx_copying *c, uint32_t number, tsr_error *error) {
+  tsr_label_index **label = &c->labels[number];
+  int code = tsr_label_open(c->from.array->core, c->source, number, c->from.memory_bytes, label, error);
+  if (code == TSR_OK) code = tsr_label_read(*label, c->from.since, c->from.as_of, error);
+  return code == TSR_OK ? tsx_creatable_label(tsr_label_schema(*label), &c->definition, number, error) : code;
+}
+
 /* Makes the new schema: the source's without what CREATE refuses, with loaded enumerations, and of the newest version if
  * the source's is below 12 or cannot be written. Allocates what depends on the number of fields. */
 static int copy_make_schema(tsx_copying *c, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   tsr_schema *schema = &c->definition.schema;
-  if (c->source->label_count > 0)
-    return tsx_fail(error, TSR_UNSUPPORTED, "arrays with dimension labels can only be copied as a directory");
   int code = tsx_creatable(c->source, &c->definition, error);
   c->fields = schema->dimension_count + schema->attribute_count;
   if (schema->version < 12 || schema->version > TSR_FORMAT_WRITE_MAX) schema->version = TSR_FORMAT_WRITE_MAX;
@@ -145,13 +151,16 @@ static int copy_make_schema(tsx_copying *c, tsr_error *error) {
   c->given = tsx_parser_alloc(&p, (c->fields + 1) * sizeof *c->given);
   c->gathered = tsx_parser_alloc(&p, c->fields * sizeof *c->gathered);
   c->names = tsx_names_make(c->source);
-  if (code == TSR_OK && (!schema->enumerations || !c->columns || !c->given || !c->gathered || !c->names))
+  c->labels = tsx_parser_alloc(&p, (schema->label_count + 1) * sizeof *c->labels);
+  if (c->labels) memset(c->labels, 0, (schema->label_count + 1) * sizeof *c->labels);
+  if (code == TSR_OK && (!c->labels || !schema->enumerations || !c->columns || !c->given || !c->gathered || !c->names))
     code = tsx_out_of_memory(error);
   for (uint32_t i = 0; code == TSR_OK && i < schema->enumeration_count; i++) {
     const tsr_enumeration *loaded;
     code = tsr_array_enumeration(c->from.array->core, c->source, c->source->enumerations[i].name, &loaded, error);
     if (code == TSR_OK) schema->enumerations[i] = *loaded;
   }
+  for (uint32_t i = 0; code == TSR_OK && i < schema->label_count; i++) code = read_label(c, i, error);
   return code;
 }
 
@@ -174,6 +183,20 @@ static int copy_open_target(tsx_copying *c, const char *to, tsr_error *error) {
   if (code < 0) return code;
   const tsr_array_options options = {.key = key, .creation = c->creation};
   return tsr_array_open(environment, to, &options, &c->target, error);
+}
+
+/* Writes the values of all labels into the labels of the new array. */
+static int copy_labels(tsx_copying *c, tsr_error *error) {
+  const tsr_schema *made = NULL;
+  int code = c->source->label_count > 0 ? tsr_array_schema(c->target, TSR_TIME_NOW, &made, error) : TSR_OK;
+  for (uint32_t i = 0; code == TSR_OK && i < c->source->label_count; i++) {
+    tsr_label_index *to;
+    code = tsr_label_open(c->target, made, i, c->from.memory_bytes, &to, error);
+    if (code < 0) return code;
+    code = tsr_label_copy(c->labels[i], to, error);
+    tsr_label_close(to);
+  }
+  return code;
 }
 
 static int copy_metadata(tsx_copying *c, tsr_error *error) {
@@ -199,6 +222,7 @@ static int copy_copy(tsx_copying *c, const char *to, sqlite3_value *options, tsr
     code = tsx_options_each(c->connection->db, options, "options", copy_read_option, c, error);
   if (code == TSR_OK) code = copy_open_target(c, to, error);
   if (code == TSR_OK) code = tsx_copy_cells(c, error);
+  if (code == TSR_OK) code = copy_labels(c, error);
   if (code == TSR_OK) code = copy_metadata(c, error);
   if (code < 0 || !c->creation) return code;
   if (c->from.array->has_key) code = tsx_key_set(c->connection, to, c->from.array->key, error);
@@ -211,6 +235,7 @@ static void close_all(tsx_copying *c, bool abandon) {
   if (abandon && c->creation) (void)tsr_creation_abandon(c->creation, NULL);
   tsr_creation_close(c->creation);
   tsr_snapshot_close(c->snapshot);
+  for (uint32_t i = 0; c->labels && i < c->source->label_count; i++) tsr_label_close(c->labels[i]);
   if (c->names) tsx_names_free(c->names, c->source);
   tsx_definition_release(&c->definition);
   tsx_address_close(&c->from);

@@ -154,6 +154,12 @@ def test_damage():
     assert db.value("SELECT count(a) FROM a") > 0
     check_contains(db.error("SELECT lat FROM a").text, "label lat")
     check_contains(db.error("SELECT count(*) FROM a WHERE lat = 1").text, "label lat")
+    check_contains(str(db.query("SELECT severity, file, message FROM tessera_check('db:a')")), "('error', '__labels/l0', \"the array of dimension label 'lat' is missing\")")
+    path = copy("new/labels/increasing_float", "cut")
+    fragment = os.listdir(os.path.join(path, "__labels", "l0", "__fragments"))[0]
+    with open(os.path.join(path, "__labels", "l0", "__fragments", fragment, "a0.tdb"), "r+b") as file:
+        file.truncate(8)
+    check_contains(str(db.query("SELECT severity, file, message FROM tessera_check(?)", (path,))), f"('error', '__labels/l0/__fragments/{fragment}/a0.tdb', ")
     path = copy("new/labels/increasing_float", "disordered")
     db.table("l", f"{path}/__labels/l0")
     db.table("b", path)
@@ -165,6 +171,7 @@ def test_damage():
     error = db.error("SELECT lat FROM b")
     check_contains(error.text, "label lat: its values must rise, but number 1 does not")
     same(error.code, 11)   # SQLITE_CORRUPT
+    same(db.query("SELECT severity, file, message FROM tessera_check('db:b')"), [("error", "__labels/l0", "label lat: its values must rise, but number 1 does not")])
     same(db.query("SELECT r, lat FROM b(?) GROUP BY 1, 2", (max(then, db.value("SELECT max(end_time) FROM tessera_fragments('db:b')")),)), before, "the state before")
     db.close()
 
@@ -253,7 +260,10 @@ def test_life():
         same(labels_of(db, "a"), before)
         same(db.query("SELECT lat, w FROM b WHERE name = 'b' AND x = 1"), [(88.0, 1)])
         same(db.query("SELECT * FROM tessera_check('db:a')"), [])
-        check_contains(db.error("SELECT tessera_copy('db:a', ?)", (path + "copied",)).text, "can only be copied as a directory")
+        db.value("SELECT tessera_copy('db:a', ?)", (path + "copied",))
+        db.table("c", path + "copied")
+        same(labels_of(db, "c"), before)
+        db.query("DROP TABLE c")
         db.value("SELECT tessera_import('i', ?)", (path,))
         same(labels_of(db, "i"), before)
         db.value("SELECT tessera_export('db:i', ?)", (path + "exported",))
@@ -319,6 +329,58 @@ def test_write_label():
             same(lats(), before)
         same(db.query("SELECT * FROM tessera_check('db:a')"), [])
         db.close()
+
+
+def test_copy():
+    """tessera_copy takes labels along: between directories and databases, with other tiles, with gaps and keys, and as they were at a time."""
+    folder, key = tempfile.mkdtemp(dir=host.FOLDER), bytes(range(32))
+    source, secret = os.path.join(folder, "source"), os.path.join(folder, "secret")
+    db = Database()
+    create(db, source)
+    db.query("INSERT INTO a(y, x, v) SELECT y.value, x.value, 10 * y.value + x.value FROM json_each('[1,2,3,4,5,6]') y, json_each('[0,1,2,3]') x")
+    db.value("SELECT tessera_write_label('db:a', 'lat', '[60, null, 40, 30, null, 20]')")
+    db.value("SELECT tessera_write_label('db:a', 'name', ?, 2)", ('["b", "bé", "c"]',))
+    db.value("""SELECT tessera_write_label('db:a', 'day', '["2024-01-01", "2024-01-02"]', 2)""")
+    rows = "SELECT y, x, lat, name, day, v FROM {} ORDER BY y, x"
+    before, then = db.query(rows.format("a")), db.value("SELECT max(end_time) FROM tessera_fragments(?)", (source + "/__labels/l0",))
+    same([r[2:5] for r in before if r[1] == 2], [(60.0, None, "2024-01-01"), (None, "b", "2024-01-01"), (40.0, "bé", "2024-01-01"), (30.0, "c", "2024-01-01"), (None, None, "2024-01-01"), (20.0, None, "2024-01-01")])
+    db.value("SELECT tessera_set_key(?, ?) IS NULL", (secret, key))
+    last = source
+    for number, (target, options) in enumerate(((os.path.join(folder, "plain"), None), ("db:inside", '{"extents":{"y":2,"x":3}}'), (os.path.join(folder, "back"), '{"filters":{"v":"zstd"},"tile_order":"col"}'), ("db:again", None))):
+        same(db.value("SELECT tessera_copy(?, ?, ?)", (last, target, options)), 24)
+        if not target.startswith("db:"):
+            db.table(f"t{number}", target)
+        table = target[3:] if target.startswith("db:") else f"t{number}"
+        same(db.query(rows.format(table)), before, target)
+        same(db.query(f"SELECT y FROM {table} WHERE lat BETWEEN 25 AND 45 AND x = 0 ORDER BY 1"), [(3,), (4,)])
+        ddl = db.value("SELECT tessera_ddl(?)", (target,))
+        for part in ("LABEL lat FLOAT64 DECREASING FILTERS(byteshuffle, zstd(5))", "LABEL name ASCII", "LABEL day DATETIME_DAY"):
+            check_contains(ddl, part)
+        same(db.query("SELECT * FROM tessera_check(?)", (target,)), [])
+        check_contains(db.error(f"SELECT tessera_write_label('{target}', 'lat', '[50]', 4)").text, "must fall")
+        last = target
+    db.value("SELECT tessera_write_label('db:a', 'lat', '[70]')")
+    db.query("BEGIN")
+    db.value("SELECT tessera_copy(?, 'db:gone')", (source,))
+    db.query("ROLLBACK")
+    same(db.value("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'gone%'"), 0)
+    db.query(f"CREATE VIRTUAL TABLE enc USING tessera({literal(secret)}, encryption=aes_256_gcm, kind=dense, y INT32 DIMENSION(0, 1, 2) LABEL q INT32, v INT32)")
+    db.query("INSERT INTO enc(y, v) VALUES(0, 1), (1, 2)")
+    db.value("SELECT tessera_write_label('db:enc', 'q', '[5, 7]')")
+    db.value("SELECT tessera_copy('db:enc', ?)", (secret + "2",))
+    db.table("enc2", secret + "2")
+    same(db.query("SELECT q, v FROM enc2"), [(5, 1), (7, 2)])
+    other = Database()
+    other.error(f"CREATE VIRTUAL TABLE x USING tessera({literal(secret + '2/__labels/l0')})")
+    other.close()
+    check_contains(db.error("SELECT tessera_copy('db:enc', ?, '{\"format_version\":17}')", (source + "old",)).text, "need format version 18")
+    assert not os.path.exists(source + "old")
+    damaged = os.path.join(folder, "damaged")
+    shutil.copytree(source, damaged)
+    shutil.rmtree(os.path.join(damaged, "__labels", "l1"))
+    check_contains(db.error("SELECT tessera_copy(?, ?)", (damaged, source + "new")).text, "label name")
+    assert not os.path.exists(source + "new")
+    db.close()
 
 
 def test_write_label_by_chance():
