@@ -26,7 +26,7 @@ static int report_in_label(void *argument, const tsr_finding *finding) {
 }
 
 /* Reports what is wrong with the values of a label as a whole. */
-static int report_label(const check_label_call *call, const tsr_error *fault, tsr_error *error) {
+static int check_labels_report(const check_label_call *call, const tsr_error *fault, tsr_error *error) {
   const bool unable = tsr__lacks_memory(fault->code) || fault->code == TSR_TOOBIG;
   TSR_TRY(tsr__only_cancelled(fault->code, fault, error));
   const tsr_finding finding = {
@@ -35,8 +35,8 @@ static int report_label(const check_label_call *call, const tsr_error *fault, ts
   return rc < 0 ? tsr__fail(error, rc, "the check was stopped") : TSR_OK;
 }
 
-static int check_label_array(const tsr_array *array, const char *uri, const tsr_check_options *options,
-                             check_label_call *call, tsr_error *error) {
+static int check_labels_array(const tsr_array *array, const char *uri, const tsr_check_options *options,
+                              check_label_call *call, tsr_error *error) {
   tsr_environment *environment = array->environment;
   tsr_buffer path = {.memory = &environment->memory};
   tsr_store *store;
@@ -53,11 +53,11 @@ static int check_one_label(tsr_array *array, const tsr_schema *schema, uint32_t 
   int rc = tsr_label_open(array, schema, number, options->memory_bytes, &index, &fault);
   if (rc == TSR_NOT_FOUND) return TSR_OK; /* check.c has reported it */
   if (rc >= 0) {
-    TSR_TRY(check_label_array(array, schema->labels[number].uri, options, call, error));
+    TSR_TRY(check_labels_array(array, schema->labels[number].uri, options, call, error));
     if (call->errors == 0 && !options->quick) rc = tsr_label_read(index, 0, TSR_TIME_NOW, &fault);
     tsr_label_close(index);
   }
-  return rc < 0 ? report_label(call, &fault, error) : TSR_OK;
+  return rc < 0 ? check_labels_report(call, &fault, error) : TSR_OK;
 }
 
 int tsr__check_labels(tsr_environment *environment, const char *path, const tsr_check_options *options,
