@@ -123,6 +123,16 @@ typedef struct tessera_functions {
   /* Puts a stream in, for SQL's tessera_create_stream, and writes its token. The stream is moved: its `release` becomes
    * NULL. Returns 1; 0 if the stream was released already, or 256 streams wait. */
   int (*put)(struct ArrowArrayStream *stream, char token[TESSERA_TOKEN_SIZE]);
+  /* Lends memory to one call of SQL and writes its token: tessera_write_npy takes the values from there, tessera_npy with
+   * the option `into` puts them there. `header` is copied: the dict of an NPY file's header, which tells type and shape.
+   * The memory must stay until the call has returned; if there was none, take_back ends the loan. Returns 1; 0 without
+   * memory, or while 256 loans wait. */
+  int (*lend)(void *memory, uint64_t size, const char *header, char token[TESSERA_TOKEN_SIZE]);
+  void (*take_back)(const char *token);
+  /* Gives the schema of a token's stream, on the heap, and releases the stream; NULL if there is no such token, or the
+   * stream has none. free_schema_capsule is a destructor for capsules of Python that hold it (see use_capsules). */
+  struct ArrowSchema *(*take_schema)(const char *token);
+  void (*free_schema_capsule)(void *capsule);
 } tessera_functions;
 
 /* Returns the functions of a version; NULL if this library has none of that version. */

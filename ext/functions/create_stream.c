@@ -8,6 +8,7 @@
 
 #include "connection/errors.h"
 #include "functions/ingest_call.h"
+#include "functions/lend.h"
 
 #define GIVEN_STREAMS_MAX 256 /* streams that no function has taken */
 
@@ -22,12 +23,10 @@ static given_stream *given_streams;
 static unsigned given_count;
 
 int tsx_stream_put(struct ArrowArrayStream *stream, char token[TESSERA_TOKEN_SIZE]) {
-  uint8_t random[(TESSERA_TOKEN_SIZE - 1) / 2];
   if (!stream || !stream->release) return 0;
   given_stream *given = sqlite3_malloc64(sizeof *given);
   if (!given) return 0;
-  sqlite3_randomness(sizeof random, random);
-  for (size_t i = 0; i < sizeof random; i++) sqlite3_snprintf(3, token + 2 * i, "%02x", random[i]);
+  tsx_token_make(token);
   memcpy(given->token, token, sizeof given->token);
   given->stream = *stream;
   pthread_mutex_lock(&given_mutex);

@@ -144,6 +144,7 @@ static const function functions[] = {
     {"tessera_npy", 1, SQLITE_UTF8, tsx_npy},
     {"tessera_npy", 2, SQLITE_UTF8, tsx_npy},
     {"tessera_npy", 3, SQLITE_UTF8, tsx_npy},
+    {"tessera_npy", 4, SQLITE_UTF8, tsx_npy},
     {"tessera_png", 1, SQLITE_UTF8, tsx_png},
     {"tessera_png", 2, SQLITE_UTF8, tsx_png},
     {"tessera_png", 3, SQLITE_UTF8, tsx_png},

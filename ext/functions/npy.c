@@ -15,10 +15,12 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "text/json_in.h"
 #include "text/names.h"
 #include "values/slice.h"
 #include "values/value.h"
 #include "functions/functions.h"
+#include "functions/lend.h"
 #include "functions/query_grid.h"
 
 #define MAGIC      "\x93NUMPY"
@@ -104,47 +106,117 @@ static void npy_begin(uint8_t *file, const char *text, uint64_t size) {
   memcpy(file + MAGIC_SIZE + 4, text, size);
 }
 
-static int make_npy(sqlite3_context *context, tsr_snapshot *snapshot, uint32_t field, const tsx_slice *slice,
-                    bool empty, uint64_t memory_bytes, tsr_error *error) {
-  const tsr_schema *schema = tsr_snapshot_schema(snapshot);
+typedef struct npy_request { /* `= {0}` is a call without options */
+  sqlite3_value *as_of, *since, *key; /* owned; NULL: not given */
+  bool header; /* the result is the header's dict alone */
+  char into[TESSERA_TOKEN_SIZE]; /* of lent memory; "": the result is a BLOB */
+} npy_request;
+
+static int npy_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+  npy_request *r = argument;
+  sqlite3_value **value = strcmp(o->key, "as_of") == 0   ? &r->as_of
+                          : strcmp(o->key, "since") == 0 ? &r->since
+                          : strcmp(o->key, "key") == 0   ? &r->key
+                                                         : NULL;
+  if (value) {
+    if (*value) return tsx_fail(error, TSR_ERROR, "'%s' is given twice", o->key);
+    *value = sqlite3_value_dup(o->value);
+    return *value ? TSR_OK : tsx_out_of_memory(error);
+  }
+  if (strcmp(o->key, "header") == 0) {
+    r->header = strcmp(o->type, "true") == 0;
+    if (r->header || strcmp(o->type, "false") == 0) return TSR_OK;
+    return tsx_fail(error, TSR_MISMATCH, "'header': expected true or false");
+  }
+  if (strcmp(o->key, "into") != 0)
+    return tsx_fail(error, TSR_ERROR, "unknown option '%.40s': there are as_of, since, key, header, into", o->key);
+  if (strcmp(o->type, "text") != 0) return tsx_fail(error, TSR_MISMATCH, "'into': expected a token");
+  sqlite3_snprintf(sizeof r->into, r->into, "%s", (const char *)sqlite3_value_text(o->value));
+  return TSR_OK;
+}
+
+static void npy_request_release(npy_request *r) {
+  sqlite3_value_free(r->as_of);
+  sqlite3_value_free(r->since);
+  sqlite3_value_free(r->key);
+}
+
+typedef struct npy_block { /* the block that a call of tessera_npy reads */
+  tsr_snapshot *snapshot;
+  uint32_t field;
+  const tsr_interval *box;
+  uint64_t cells, bytes, memory_bytes; /* bytes: of all values; memory_bytes: the budget */
+  char *header; /* the dict and what pads it, of sqlite3_malloc */
+  uint64_t header_size;
+} npy_block;
+
+static int npy_read_values(const npy_block *b, void *out, tsr_error *error) {
+  if (!b->cells) return TSR_OK;
+  return tsr_block_read(b->snapshot, b->field, b->box, b->memory_bytes, 0, out, b->bytes, error);
+}
+
+/* Reads the block into the memory of a token. */
+static int npy_fill_lent(const npy_block *b, const char *token, tsr_error *error) {
+  tsx_lent lent;
+  if (!tsx_lent_take(token, &lent))
+    return tsx_fail(error, TSR_NOT_FOUND, "'into': no memory has this token: a token is used once");
+  int code = TSR_OK;
+  if (lent.size != b->bytes || strcmp(lent.header, b->header) != 0)
+    code = tsx_fail(error, TSR_MISMATCH, "'into': the block is %.200s, the memory has %llu bytes for %.200s", b->header,
+                    (unsigned long long)lent.size, lent.header);
+  if (code == TSR_OK) code = npy_read_values(b, lent.memory, error);
+  sqlite3_free(lent.header);
+  return code;
+}
+
+static int npy_make_file(sqlite3_context *context, const npy_block *b, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
-  uint64_t cells = 0, text_size = 0;
+  const uint64_t head = MAGIC_SIZE + 4 + b->header_size;
+  if (head > limit || b->header_size > UINT16_MAX || b->bytes > limit - head)
+    return tsx_fail(error, TSR_TOOBIG,
+                    "%llu cells with %llu bytes in all are more than a value of SQLite holds (%llu bytes): "
+                    "take smaller slices",
+                    (unsigned long long)b->cells, (unsigned long long)b->bytes, (unsigned long long)limit);
+  uint8_t *file = sqlite3_malloc64(head + b->bytes);
+  if (!file) return tsx_out_of_memory(error);
+  npy_begin(file, b->header, b->header_size);
+  const int code = npy_read_values(b, file + head, error);
+  if (code == TSR_OK) sqlite3_result_blob64(context, file, head + b->bytes, sqlite3_free);
+  else sqlite3_free(file);
+  return code;
+}
+
+static int make_npy(sqlite3_context *context, npy_block *b, const npy_request *request, bool empty, tsr_error *error) {
+  const tsr_schema *schema = tsr_snapshot_schema(b->snapshot);
   uint64_t *counts = sqlite3_malloc64(schema->dimension_count * sizeof *counts);
-  uint8_t *file = NULL;
-  char *text = NULL;
   element e;
   int code = counts ? TSR_OK : tsx_out_of_memory(error);
-  if (code == TSR_OK) code = npy_describe(&schema->fields[field], &e, error);
-  if (code == TSR_OK && !empty) code = tsr_block_cells(snapshot, slice->box, counts, &cells, error);
-  if (code == TSR_OK && !(text = npy_header(&e, schema->dimension_count, empty ? NULL : counts, &text_size)))
-    code = tsx_out_of_memory(error);
-  const uint64_t head = MAGIC_SIZE + 4 + text_size, cell_size = schema->fields[field].cell_size;
-  if (code == TSR_OK && (head > limit || text_size > UINT16_MAX || cells > (limit - head) / cell_size))
-    code = tsx_fail(error, TSR_TOOBIG,
-                    "%llu cells of %llu bytes are more than a value of SQLite holds (%llu bytes): "
-                    "take smaller slices",
-                    (unsigned long long)cells, (unsigned long long)cell_size, (unsigned long long)limit);
-  if (code == TSR_OK && !(file = sqlite3_malloc64(head + cells * cell_size))) code = tsx_out_of_memory(error);
-  if (code == TSR_OK) npy_begin(file, text, text_size);
-  if (code == TSR_OK && cells)
-    code = tsr_block_read(snapshot, field, slice->box, memory_bytes, 0, file + head, cells * cell_size, error);
-  if (code == TSR_OK) sqlite3_result_blob64(context, file, head + cells * cell_size, sqlite3_free);
-  else sqlite3_free(file);
-  sqlite3_free(text);
+  if (code == TSR_OK) code = npy_describe(&schema->fields[b->field], &e, error);
+  if (code == TSR_OK && !empty) code = tsr_block_cells(b->snapshot, b->box, counts, &b->cells, error);
+  if (code == TSR_OK) b->header = npy_header(&e, schema->dimension_count, empty ? NULL : counts, &b->header_size);
+  if (code == TSR_OK && !b->header) code = tsx_out_of_memory(error);
+  const uint64_t cell_size = schema->fields[b->field].cell_size;
+  if (code == TSR_OK && b->cells > INT64_MAX / cell_size) code = tsx_fail(error, TSR_TOOBIG, "the block is too large");
+  b->bytes = b->cells * cell_size;
+  if (code == TSR_OK && request->into[0]) code = npy_fill_lent(b, request->into, error);
+  if (code == TSR_OK && (request->into[0] || request->header))
+    sqlite3_result_text(context, b->header, -1, SQLITE_TRANSIENT);
+  else if (code == TSR_OK) code = npy_make_file(context, b, error);
+  sqlite3_free(b->header);
   sqlite3_free(counts);
   return code;
 }
 
 static int read_slice(sqlite3_context *context, tsx_address *address, const char *name, sqlite3_value *json,
-                      tsr_error *error) {
+                      const npy_request *request, tsr_error *error) {
   const tsr_schema *schema;
   tsx_snapshot *snapshot = NULL;
   tsx_slice slice = {0};
-  uint32_t field = 0;
+  npy_block block = {.memory_bytes = address->memory_bytes};
   bool empty = false;
   int code = tsx_address_array(address, error);
   if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
-  if (code == TSR_OK) code = tsx_attribute_find(schema, address->given, name, &field, error);
+  if (code == TSR_OK) code = tsx_attribute_find(schema, address->given, name, &block.field, error);
   if (code == TSR_OK && !schema->dense)
     code = tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", address->path);
   if (code == TSR_OK) {
@@ -155,9 +227,31 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
     code = tsx_array_snapshot(address->connection, address->array, schema, address->since, address->as_of, false,
                               &snapshot, error);
   if (code == TSR_OK) code = tsx_slice_complete(snapshot->core, &slice, &empty, error);
-  if (code == TSR_OK) code = make_npy(context, snapshot->core, field, &slice, empty, address->memory_bytes, error);
+  if (code == TSR_OK) {
+    block.snapshot = snapshot->core;
+    block.box = slice.box;
+    code = make_npy(context, &block, request, empty, error);
+  }
   tsx_snapshot_release(snapshot);
   tsx_slice_release(&slice);
+  return code;
+}
+
+static int npy_of_array(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsx_address address = {0};
+  npy_request request = {0};
+  int code = count < 2 ? tsx_fail(error, TSR_ERROR, "a path wants an attribute after it") : TSR_OK;
+  if (code == TSR_OK && count > 3 && sqlite3_value_type(values[3]) != SQLITE_NULL)
+    code = tsx_options_each(connection->db, values[3], "the options", npy_read_option, &request, error);
+  if (code == TSR_OK)
+    code = tsx_address_open(connection, values[0], request.key, request.as_of, request.since, &address, error);
+  if (code == TSR_OK)
+    code = read_slice(context, &address, (const char *)sqlite3_value_text(values[1]), count > 2 ? values[2] : NULL,
+                      &request, error);
+  if (request.into[0]) tsx_take_back(request.into); /* the token of a call that failed is spent, too */
+  tsx_address_close(&address);
+  npy_request_release(&request);
   return code;
 }
 
@@ -191,22 +285,16 @@ static int npy_of_query(sqlite3_context *context, int count, sqlite3_value **val
   return code;
 }
 
-/* tessera_npy(path, attribute[, slice]), tessera_npy(query[, column]) */
+/* tessera_npy(path, attribute[, slice[, options]]), tessera_npy(query[, column]) */
 void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
-  tsx_address address = {0};
   tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
   tsx_connection_add_cursor(connection);
   int code = tsx_arguments_check(count, values, 2, &error);
-  const bool query = tsx_is_query(values[0]);
-  if (code == TSR_OK && query) code = npy_of_query(context, count, values, &error);
-  if (code == TSR_OK && !query && count < 2) code = tsx_fail(&error, TSR_ERROR, "a path wants an attribute after it");
-  if (code == TSR_OK && !query) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
-  if (code == TSR_OK && !query)
-    code = read_slice(context, &address, (const char *)sqlite3_value_text(values[1]), count > 2 ? values[2] : NULL,
-                      &error);
-  tsx_address_close(&address);
+  if (code == TSR_OK)
+    code = tsx_is_query(values[0]) ? npy_of_query(context, count, values, &error)
+                                   : npy_of_array(context, count, values, &error);
   tsx_connection_remove_cursor(connection);
   tsx_function_end(context, "tessera_npy", code, &error);
   tsx_connection_remove_table(connection);
@@ -272,10 +360,25 @@ static bool parse_dict(const char *p, npy *n) {
   return *p == '}' && seen == 7;
 }
 
+/* Takes the values of a token, which the host has lent. Returns false if `value` is no such token. */
+static bool parse_lent(sqlite3_value *value, npy *n, int *code, tsr_error *error) {
+  tsx_lent lent;
+  if (sqlite3_value_type(value) != SQLITE_TEXT || !tsx_lent_take((const char *)sqlite3_value_text(value), &lent))
+    return false;
+  *n = (npy){.data = lent.memory, .size = lent.size};
+  *code = parse_dict(lent.header, n)
+              ? TSR_OK
+              : tsx_fail(error, TSR_MISMATCH, "cannot parse the header of lent memory: %.100s", lent.header);
+  sqlite3_free(lent.header);
+  return true;
+}
+
 static int parse_npy(sqlite3_value *value, npy *n, tsr_error *error) {
   const uint8_t *bytes = sqlite3_value_blob(value);
   uint64_t size = (uint64_t)sqlite3_value_bytes(value), head = MAGIC_SIZE + 4, text_size;
+  int code = TSR_OK;
   *n = (npy){0};
+  if (parse_lent(value, n, &code, error)) return code;
   if (sqlite3_value_type(value) == SQLITE_TEXT)
     return tsx_fail(error, TSR_MISMATCH, "expected a BLOB, found TEXT; to read a file, use readfile('%.100s')",
                     (const char *)sqlite3_value_text(value));
@@ -294,7 +397,7 @@ static int parse_npy(sqlite3_value *value, npy *n, tsr_error *error) {
   char *text = sqlite3_mprintf("%.*s", (int)text_size, (const char *)bytes + head);
   if (!text) return tsx_out_of_memory(error);
   bool good = parse_dict(text, n);
-  int code = good ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "cannot parse the header of the NPY file: %.100s", text);
+  code = good ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "cannot parse the header of the NPY file: %.100s", text);
   sqlite3_free(text);
   n->data = bytes + head + text_size;
   n->size = size - head - text_size;

@@ -29,6 +29,7 @@
 #include "connection/sqlite_api.h"
 #include "functions/create_stream.h"
 #include "functions/functions.h"
+#include "functions/lend.h"
 #include "functions/stream_request.h"
 
 #ifdef _WIN32
@@ -239,6 +240,23 @@ static void api_free(struct ArrowArrayStream *lent) {
 
 static void api_free_capsule(void *capsule) { api_free(capsule_pointer(capsule, "arrow_array_stream")); }
 
+static struct ArrowSchema *api_take_schema(const char *token) {
+  struct ArrowArrayStream *lent = api_take_new(token);
+  struct ArrowSchema *schema = lent ? sqlite3_malloc64(sizeof *schema) : NULL;
+  if (schema && lent->get_schema(lent, schema) != 0) {
+    sqlite3_free(schema);
+    schema = NULL;
+  }
+  api_free(lent);
+  return schema;
+}
+
+static void api_free_schema_capsule(void *capsule) {
+  struct ArrowSchema *schema = capsule_pointer(capsule, "arrow_schema");
+  if (schema && schema->release) schema->release(schema);
+  sqlite3_free(schema);
+}
+
 TSX_API_EXPORT const tessera_functions *tessera_api(int version);
 
 const tessera_functions *tessera_api(int version) {
@@ -249,7 +267,11 @@ const tessera_functions *tessera_api(int version) {
                                                 .free_stream = api_free,
                                                 .use_capsules = api_use_capsules,
                                                 .free_capsule = api_free_capsule,
-                                                .put = tsx_stream_put};
+                                                .put = tsx_stream_put,
+                                                .lend = tsx_lend,
+                                                .take_back = tsx_take_back,
+                                                .take_schema = api_take_schema,
+                                                .free_schema_capsule = api_free_schema_capsule};
   return version == 1 ? &functions_1 : NULL;
 }
 

@@ -201,7 +201,8 @@ enum {
   SCHEMA_TILE,
   SCHEMA_FILL,
   SCHEMA_FILTERS,
-  SCHEMA_ENUMERATION
+  SCHEMA_ENUMERATION,
+  SCHEMA_DIMENSION
 };
 
 static int schema_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, false, error); }
@@ -211,12 +212,13 @@ static int schema_next(tsx_scan *scan, tsr_error *error) {
   return scan->row < (sqlite3_int64)table_array_field_count(in->schema) + in->schema->label_count;
 }
 
-/* Shows a dimension label: its name, role and datatype. */
-static int label_column(const tsr_label *label, sqlite3_context *context, int column, tsr_error *error) {
+/* Shows a dimension label: its name, role, datatype and dimension. */
+static int label_column(const table_array_inside *in, const tsr_label *label, sqlite3_context *context, int column,
+                        tsr_error *error) {
   if (column == SCHEMA_ROLE) tsx_result_text(context, "label");
   if (column == SCHEMA_DATATYPE) tsx_result_text(context, tsr_datatype_name(label->datatype));
-  if (column != SCHEMA_NAME) return TSR_OK;
-  char *name = tsx_name_text(label->name);
+  if (column != SCHEMA_NAME && column != SCHEMA_DIMENSION) return TSR_OK;
+  char *name = tsx_name_text(column == SCHEMA_NAME ? label->name : in->schema->fields[label->dimension].name);
   if (!name) return tsx_out_of_memory(error);
   sqlite3_result_text(context, name, -1, sqlite3_free);
   return TSR_OK;
@@ -260,7 +262,7 @@ static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, t
   const tsr_field *field = &in->schema->fields[number];
   char *name;
   if (number >= table_array_field_count(in->schema))
-    return label_column(&in->schema->labels[number - table_array_field_count(in->schema)], context, column, error);
+    return label_column(in, &in->schema->labels[number - table_array_field_count(in->schema)], context, column, error);
   switch (column) {
   case SCHEMA_NAME: tsx_result_text(context, in->names[number]); break;
   case SCHEMA_ROLE: tsx_result_text(context, field->is_dimension ? "dimension" : "attribute"); break;
@@ -287,21 +289,21 @@ static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, t
   return TSR_OK;
 }
 
-const tsx_about tsx_about_schema = {.name = "tessera_schema",
-                                    .usage = "tessera_schema(path)",
-                                    .columns = (const char *const[]){"name TEXT", "role TEXT", "datatype TEXT",
-                                                                     "cell_val_num INTEGER", "nullable INTEGER",
-                                                                     "domain TEXT", "current_domain TEXT", "tile",
-                                                                     "fill", "filters TEXT", "enumeration TEXT", NULL},
-                                    .arguments = 1,
-                                    .required = 1,
-                                    .same = -1,
-                                    .rows = 8,
-                                    .state_size = sizeof(table_array_inside),
-                                    .open = schema_open,
-                                    .next = schema_next,
-                                    .column = schema_column,
-                                    .close = tsx_inside_close};
+const tsx_about tsx_about_schema = {
+    .name = "tessera_schema",
+    .usage = "tessera_schema(path)",
+    .columns = (const char *const[]){"name TEXT", "role TEXT", "datatype TEXT", "cell_val_num INTEGER",
+                                     "nullable INTEGER", "domain TEXT", "current_domain TEXT", "tile", "fill",
+                                     "filters TEXT", "enumeration TEXT", "dimension TEXT", NULL},
+    .arguments = 1,
+    .required = 1,
+    .same = -1,
+    .rows = 8,
+    .state_size = sizeof(table_array_inside),
+    .open = schema_open,
+    .next = schema_next,
+    .column = schema_column,
+    .close = tsx_inside_close};
 
 /* ---- tessera_enumeration ----------------------------------------------------------------------------------------- */
 

@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MOMENT = 1767225600 # 2026-01-01, the modification time of all files in the archives
 # The codecs in the bundled extension, and the Debian packages that have their licenses.
-MODULE = ("arrays.py", "errors.py", "loading.py", "xarray.py")   # beside __init__.py
+MODULE = ("arrays.py", "blocks.py", "columns.py", "datasets.py", "errors.py", "frames.py", "grids.py", "loading.py", "making.py", "xarray.py", "py.typed")   # beside __init__.py
 CODECS = {"zstd": "libzstd-dev", "lz4": "liblz4-dev", "bzip2": "libbz2-dev", "zlib": "zlib1g-dev", "mbedTLS": "libmbedtls-dev"}
 
 

@@ -88,61 +88,6 @@ def duckdb(db):
     same(engine.sql("SELECT count(*), sum(v), max(n) FROM made").fetchall(), [(100000, 2499975000.0, "n99999")], "duckdb")
 
 
-def blocks(db):
-    np = installed("numpy")
-    if not np:
-        return
-    tessera.loading.loadable_path = lambda: EXTENSION
-    y, x = np.divmod(np.arange(12), 4)
-    array = tessera.create("blocks", pa.table({"y": y, "x": x, "v": np.arange(12) * 0.5}), dimensions=["y", "x"])
-    same((array.kind, array.shape, array.bounds), ("dense", (3, 4), {"y": (0, 2), "x": (0, 3)}), "what was made without a connection")
-    same(array.numpy().tolist(), (np.arange(12) * 0.5).reshape(3, 4).tolist(), "numpy")
-    same(np.asarray(array.sel(y=1)).tolist(), [[2, 2.5, 3, 3.5]], "__array__")
-    same(array.write("v", np.array([[7.0, 8.0]]), {"y": 2, "x": 2}), 2, "cells written")
-    out = np.empty((1, 4))
-    assert array.sel(y=2).numpy("v", out) is out
-    same(out.tolist(), [[4, 4.5, 7, 8]], "out")
-    for wrong in (np.empty((4, 1)), np.empty((1, 4), "f4")):
-        try:
-            array.sel(y=2).numpy("v", wrong)
-            raise AssertionError(f"{wrong.dtype}{wrong.shape} was taken")
-        except ValueError as e:
-            assert "the block is float64(1, 4)" in str(e), e
-
-
-def xarray(db):
-    xr, np = installed("xarray"), installed("numpy")
-    if not xr:
-        return
-    from tessera.xarray import Entrypoint
-    tessera.loading.loadable_path = lambda: EXTENSION
-    y, x = np.divmod(np.arange(70), 10)
-    v, day = (y * 10 + x).astype("f4"), np.arange(70).astype("M8[D]")
-    tessera.create("grid", pa.table({"y": y + 3, "x": x, "v": v, "n": y * x, "day": day}), dimensions=["y", "x"], domains={"y": [0, 19]}, extents={"y": 5, "x": 4},
-                   metadata={"title": "a grid"})
-    assert Entrypoint().guess_can_open("grid") and not Entrypoint().guess_can_open(".")
-    grid = xr.open_dataset("grid", engine=Entrypoint)
-    same((dict(grid.sizes), grid.y.values.tolist(), grid.attrs, str(grid.day.dtype)[:10]), ({"y": 7, "x": 10}, list(range(3, 10)), {"title": "a grid"}, "datetime64"), "the Dataset")
-    same(grid.v.encoding["preferred_chunks"], {"y": (2, 5), "x": (4, 4, 2)}, "chunks that are tiles")
-    whole = v.reshape(7, 10)
-    for key in ((slice(None), slice(None)), (slice(5, 1, -2), 3), (-1, slice(None, None, 3)), ([4, 0, 6], slice(2, 2)), ([1, 1, 5], [9, 0]), (slice(None, None, -1), slice(None, None, -3))):
-        expected = whole[key[0]][..., key[1]]
-        got = xr.open_dataset("grid", engine=Entrypoint).v[key].values
-        same((got.shape, got.tolist()), (expected.shape, expected.tolist()), f"{key}")
-    same(float(grid.v.sel(y=4, x=6)), 16.0, "sel")
-    if installed("dask"):
-        lazy = xr.open_dataset("grid", engine=Entrypoint, chunks={})
-        same(lazy.v.chunks, ((2, 5), (4, 4, 2)), "dask's chunks")
-        for scheduler in ("threads", "synchronous"):
-            same(float(lazy.v.sum().compute(scheduler=scheduler)), float(v.sum()), scheduler)
-    tessera.create("points", pa.table({"a": [1.5, 2], "v": [1, 2]}), dimensions=["a"])
-    try:
-        xr.open_dataset("points", engine=Entrypoint)
-        raise AssertionError("a sparse array was opened as a Dataset")
-    except ValueError as e:
-        assert "sparse" in str(e), e
-
-
 def refused(db):
     for table, part in ((pa.table({"a": [[1]]}), "cast it first"), (pa.table({"a": pa.nulls(2)}), "cast it first"), (pa.table({"a": [{"b": 1}]}), "cast it first"), (pa.table({"a": [1, None]}), "NULL in a dimension")):
         try:
@@ -156,7 +101,7 @@ def refused(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (arrow, pandas, polars, duckdb, blocks, xarray, refused):
+    for test in (arrow, pandas, polars, duckdb, refused):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

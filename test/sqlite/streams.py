@@ -271,6 +271,43 @@ def test_module():
     db.close()
 
 
+def test_lent_memory():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE b USING tessera(kind=dense, y INT32 DIMENSION(0, 9, 5), x INT32 DIMENSION(0, 3, 4), v INT16 NOT NULL)")
+    functions, token = arrays._functions(db.raw), C.create_string_buffer(33)
+
+    def lend(values, header):
+        assert functions.lend(C.addressof(values), C.sizeof(values), header.encode(), token)
+        return token.value.decode()
+
+    given, header = (C.c_int16 * 8)(*range(8)), "{'descr': '<i2', 'fortran_order': %s, 'shape': (2, 4), }"
+    same(db.value("SELECT tessera_write_npy('db:b', 'v', ?, '{\"y\":3}')", (lend(given, header % "False"),)), 8)
+    same(db.query("SELECT v FROM b ORDER BY y, x"), [(v,) for v in range(8)])
+    same(db.value("SELECT tessera_write_npy('db:b', 'v', ?, '{\"y\":3}')", (lend(given, header % "True"),)), 8)
+    same(db.query("SELECT v FROM b ORDER BY y, x"), [(v,) for v in (0, 2, 4, 6, 1, 3, 5, 7)], "Fortran's order")
+    text = db.value("SELECT tessera_npy('db:b', 'v', '{\"x\":[1,2]}', '{\"header\":true}')")
+    check_contains(text, "'shape': (2, 2)")
+    out, ask = (C.c_int16 * 4)(), "SELECT tessera_npy('db:b', 'v', '{\"x\":[1,2]}', json_object('into', ?))"
+    same(db.value(ask, (lend(out, text),)), text)
+    same(list(out), [2, 4, 3, 5])
+    check_contains(db.error(ask, (token.value.decode(),)).text, "no memory has this token")
+    check_contains(db.error(ask, (lend((C.c_int16 * 5)(), text),)).text, "the memory has 10 bytes")
+    check_contains(db.error(ask, (lend(out, text.replace("2, 2", "4, 1")),)).text, "the block is")
+    check_contains(db.error("SELECT tessera_npy('db:b', 'q', NULL, json_object('into', ?))", (lend(out, text),)).text, "no attribute 'q'")
+    check_contains(db.error(ask, (token.value.decode(),)).text, "no memory has this token")
+    check_contains(db.error("SELECT tessera_write_npy('db:b', 'v', ?)", (lend(given, "(8,)"),)).text, "header of lent memory")
+    for options, words in (('{"x":1}', "unknown option 'x'"), ('{"header":1}', "true or false"), ('{"into":7}', "a token"), ('{"as_of":1,"as_of":2}', "twice")):
+        check_contains(db.error("SELECT tessera_npy('db:b', 'v', NULL, ?)", (options,)).text, words)
+    same(db.value("SELECT tessera_npy('db:b', 'v', NULL, '{\"as_of\":\"2000-01-01\",\"header\":true}') LIKE '%(0, 0)%'"), 1, "before the first commit")
+    tokens = []
+    while functions.lend(C.addressof(out), 8, b"", token):
+        tokens.append(token.value)
+    same(len(tokens), 256)
+    for one in tokens:
+        functions.take_back(one)
+    db.close()
+
+
 def count_rows(array):
     """The rows of an Array's stream, read by ctypes."""
     functions = arrays._functions(array.connection)

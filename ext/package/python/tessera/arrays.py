@@ -4,16 +4,20 @@ An Array reads nothing until a library asks for its stream. Streams are made and
 wraps them into capsules. numpy is imported where an ndarray is asked for. Without a connection, an Array reads through a connection to an empty
 database that each thread of each process has of its own; so it can be shared by threads, pickled, and used after a fork.
 """
+from __future__ import annotations
+
+import ast
 import ctypes
-import io
 import json
 import os
 import threading
+import time
+from typing import Any
 
-from .errors import plain_errors
+from .errors import Unsupported, plain_errors
 from .loading import load
 
-__all__ = ["Array", "configure", "create", "create_as", "create_csv", "open"]
+__all__ = ["Array", "Stream", "configure", "open", "rows"]
 
 
 class _Functions(ctypes.Structure):   # tessera_functions of tessera_arrow.h
@@ -24,10 +28,15 @@ class _Functions(ctypes.Structure):   # tessera_functions of tessera_arrow.h
                 ("free_stream", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
                 ("use_capsules", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
                 ("free_capsule", ctypes.c_void_p),
-                ("put", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p))]
+                ("put", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)),
+                ("lend", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_char_p)),
+                ("take_back", ctypes.CFUNCTYPE(None, ctypes.c_char_p)),
+                ("take_schema", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)),
+                ("free_schema_capsule", ctypes.c_void_p)]
 
 
-_NAME = b"arrow_array_stream"   # of capsules; they borrow it
+_STREAM, _SCHEMA = b"arrow_array_stream", b"arrow_schema"   # names of capsules; they borrow them
+_SIDES = {"nearest": "nearest", "pad": "before", "ffill": "before", "backfill": "after", "bfill": "after"}   # methods of xarray's sel()
 _libraries = {}                 # path of a loaded extension: its functions
 _own = {}                       # (process, thread): its connection. None is ever closed: a stream may outlive the thread that made it
 _scopes = {}                    # scope of tessera_s3: its options, for all connections of this module
@@ -78,22 +87,58 @@ def configure(scope, **options):
 
 
 def _functions(connection):
-    """Returns the functions of the extension that this connection has loaded."""
-    path = connection.execute("SELECT tessera_library()").fetchone()[0]
+    """Returns the functions of the copy of the extension that this connection has loaded; if it has none, this module's is loaded."""
+    try:
+        path = connection.execute("SELECT tessera_library()").fetchone()[0]
+    except Exception as e:
+        if "no such function" not in str(e):
+            raise
+        load(connection)
+        try:
+            path = connection.execute("SELECT tessera_library()").fetchone()[0]
+        except Exception:
+            raise Unsupported("this connection has loaded an older tessera, which has no Arrow streams: update it") from None
     if path not in _libraries:
-        library = ctypes.CDLL(path)
-        library.tessera_api.restype = ctypes.POINTER(_Functions)
-        library.tessera_api.argtypes = [ctypes.c_int]
-        table = library.tessera_api(1)
+        try:
+            library = ctypes.CDLL(path)
+            library.tessera_api.restype = ctypes.POINTER(_Functions)
+            library.tessera_api.argtypes = [ctypes.c_int]
+            table = library.tessera_api(1)
+        except (AttributeError, OSError, TypeError) as e:   # an old copy, or one that is linked into the program
+            raise Unsupported(f"the tessera of this connection, {path}, has no tessera_api: load the one of tessera.loadable_path()") from e
         if not table:
-            raise NotImplementedError(f"{path} is of another version than this module")
+            raise Unsupported(f"{path} is of another version than this module")
         table.contents.use_capsules(ctypes.cast(ctypes.pythonapi.PyCapsule_GetPointer, ctypes.c_void_p))
         _libraries[path] = table.contents
     return _libraries[path]
 
 
+def _capsule(pointer, name, destructor):
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return make(pointer, name, destructor)
+
+
+class _Lent:
+    """Memory of an ndarray that one call of SQL fills or reads."""
+
+    def __init__(self, connection, block, header):
+        self._functions, self._block, self._token = _functions(connection), block, ctypes.create_string_buffer(33)
+        if not self._functions.lend(block.ctypes.data, block.nbytes, header.encode(), self._token):
+            raise MemoryError("a block")
+        self.token = self._token.value.decode()
+
+    def __enter__(self):
+        return self.token
+
+    def __exit__(self, *_):
+        self._functions.take_back(self._token)
+
+
 def _plain(value):
     """Returns a date as ISO text, a number of numpy as Python's."""
+    if type(value).__name__ == "datetime64":
+        return str(value)
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return value.item() if hasattr(value, "item") else str(value)
@@ -107,120 +152,270 @@ def _bounds(value):
     return list(value) if isinstance(value, (tuple, list)) else value
 
 
-class Array:
+class Stream:
+    """Something that gives Arrow streams, each one the same rows: pyarrow.table(stream), polars.DataFrame(stream) and others."""
+
+    def _token(self):
+        raise NotImplementedError
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Returns a new stream in a capsule, as the Arrow PyCapsule interface wants it. requested_schema is not looked at."""
+        functions = _functions(self.connection)
+        stream = functions.take_new(self._token().encode())
+        if not stream:
+            raise MemoryError("an Arrow stream")
+        return _capsule(stream, _STREAM, functions.free_capsule)
+
+    def __arrow_c_schema__(self) -> Any:
+        """Returns the schema of the streams in a capsule. No tile is read."""
+        functions = _functions(self.connection)
+        schema = functions.take_schema(self._token().encode())
+        if not schema:
+            raise MemoryError("an Arrow schema")
+        return _capsule(schema, _SCHEMA, functions.free_schema_capsule)
+
+
+class _Rows(Stream):
+    def __init__(self, connection, select):
+        self.connection, self.select = connection, select
+
+    def _token(self):
+        with plain_errors(None):
+            return self.connection.execute("SELECT tessera_rows(?)", (self.select,)).fetchone()[0]
+
+
+class Array(Stream):
     """A part of an array. Each method returns a new Array and reads nothing.
 
         a = tessera.open("data/weather")
         pyarrow.table(a.sel(day=("2024-06-01", "2024-06-30")).select("day", "temp"))
+
+    It shows the array as it was when it was opened, or when it was last written to by write(): two reads agree, whatever others write.
     """
 
-    def __init__(self, connection, path, box=None, options=None):
+    def __init__(self, connection, path, box=None, options=None, state=None):
         self._connection, self.path = connection, path
         self._box, self._options = box or {}, options or {}
-
-    @property
-    def connection(self):
-        """The connection that was given to open(); otherwise that of this thread."""
-        return self._connection or _connect()
+        self._state = state if state is not None else {"as_of": None}   # shared by all parts of what open() returned
 
     def __reduce__(self):
         if self._connection:
             raise TypeError("an Array that was opened with a connection cannot be pickled: open it by its path alone")
         if "key" in self._options:
             raise TypeError("an Array that was opened with a key cannot be pickled: open it again where it is used")
-        return Array, (None, self.path, self._box, self._options)
+        return Array, (None, self.path, self._box, self._options, self._state)
+
+    @property
+    def connection(self):
+        """The connection that was given to open(); otherwise that of this thread."""
+        return self._connection or _connect()
 
     def _rows(self, sql, *values):
         with plain_errors(self.path):
             return self.connection.execute(sql, values).fetchall()
 
+    def _now(self):
+        """Sets the time of which this Array and its parts show the state: now. Whatever is committed after the call has a later one."""
+        last = self._rows("SELECT last_write FROM tessera_array(?, ?)", self.path, self._options.get("key"))[0][0] or 0
+        self._state["as_of"] = max(int(time.time() * 1000), last)
+        time.sleep(0.001)
+
+    def _times(self):
+        """The options as_of, since and key of functions."""
+        given = {name: self._options[name] for name in ("as_of", "since", "key") if name in self._options}
+        return given if "as_of" in given or self._state["as_of"] is None else {"as_of": self._state["as_of"], **given}
+
+    def _about(self, columns, table, condition="1"):
+        """Rows of one of the tables about an array, at the time and with the key of this Array."""
+        times = self._times()
+        return self._rows(f"SELECT {columns} FROM {table}(?, ?, ?, ?) WHERE {condition}", self.path, *(times.get(name) for name in ("key", "as_of", "since")))
+
     def _fields(self, role):
-        return tuple(name for name, in self._rows("SELECT name FROM tessera_schema(?) WHERE role = ?", self.path, role))
+        return tuple(name for name, in self._about("name", "tessera_schema", f"role = '{role}'"))
 
     @property
-    def dims(self):
+    def dims(self) -> tuple[str, ...]:
         """The names of the dimensions."""
         return self._fields("dimension")
 
     @property
-    def attributes(self):
+    def attributes(self) -> tuple[str, ...]:
         """The names of the attributes."""
         return self._fields("attribute")
 
     @property
-    def kind(self):
+    def labels(self) -> dict[str, str]:
+        """The dimension labels, each with the name of its dimension."""
+        return dict(self._about("name, dimension", "tessera_schema", "role = 'label'"))
+
+    @property
+    def kind(self) -> str:
         """"dense" or "sparse"."""
-        return self._rows("SELECT kind FROM tessera_array(?)", self.path)[0][0]
+        return self._about("kind", "tessera_array")[0][0]
 
     @property
-    def metadata(self):
-        """The metadata of the array, as a dict."""
-        return dict(self._rows("SELECT key, value FROM tessera_metadata(?)", self.path))
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the array. Several numbers of one key are a list."""
+        return {key: json.loads(value) if num != 1 and isinstance(value, str) and value.startswith("[") and kind not in ("UTF8", "ASCII", "CHAR") else value
+                for key, kind, num, value in self._about("key, datatype, num, value", "tessera_metadata")}
 
     @property
-    def bounds(self):
+    def bounds(self) -> dict[str, tuple]:
         """The lowest and the highest coordinate of each dimension that was written; empty if nothing was."""
-        return {name: tuple(ends) for name, ends in json.loads(self._rows("SELECT non_empty_domain FROM tessera_array(?)", self.path)[0][0] or "{}").items()}
+        return {name: tuple(ends) for name, ends in json.loads(self._about("non_empty_domain", "tessera_array")[0][0] or "{}").items()}
 
     @property
-    def shape(self):
-        """The cells along each dimension of whole numbers, from the lowest to the highest that was written; of the box, if sel() gave one."""
-        bounds = self._box_bounds()
-        return tuple(bounds[name][1] - bounds[name][0] + 1 for name in self.dims)
+    def shape(self) -> tuple[int, ...]:
+        """The cells along each dimension, from the lowest to the highest that was written; of the box, if sel() gave one."""
+        names = self._about("name", "tessera_schema", "role = 'attribute' AND cell_val_num IS NOT NULL") if self.kind == "dense" else ()
+        if names:
+            return self._header(names[0][0])[1][:len(self.dims)]
+        bounds = self._resolved()
+        if any(not isinstance(end, int) for ends in bounds.values() for end in ends):
+            raise Unsupported(f"array {self.path} has a dimension that is no whole number, so it has no shape")
+        return tuple(bounds[name][1] - bounds[name][0] + 1 if bounds else 0 for name in self.dims)
 
-    def _box_bounds(self):
-        bounds = self.bounds or {name: (0, -1) for name in self.dims}
+    def _resolved(self):
+        """The ends of the box by dimension: open ones are those of what was written, and labels the coordinates that they belong to."""
+        bounds, labels = self.bounds, {}
         for name, given in self._box.items():
             low, high = given if isinstance(given, list) else (given, given)
+            if name not in self.dims:
+                labels = labels or self.labels
+                between, values = ((low, "backfill"), (high, "pad")), self._label_values(list(labels).index(name))
+                ends = [None if end is None else next(iter(self.nearest(method=side, **{name: end}).values())) for end, side in between]
+                name = labels[name]
+                low, high = ends if values(bounds[name][0], 1)[0] < values(bounds[name][1], 1)[0] else ends[::-1]
             bounds[name] = (bounds[name][0] if low is None else low, bounds[name][1] if high is None else high)
         return bounds
 
-    def _with(self, **options):
-        return Array(self._connection, self.path, self._box, {**self._options, **options})
+    def _label_values(self, number):
+        """Returns a function that gives the values of label `number` from a coordinate on, as an ndarray."""
+        if self.path.startswith("db:"):   # the label's array has no path: its column is read along one line of cells
+            import numpy
+            label, dim = list(self.labels.items())[number]
+            others = {name: ends[0] for name, ends in self.bounds.items() if name != dim}
+            line = "".join(f' AND "{name}" = ?' for name in others)
+            sql = f'SELECT "{label}" FROM {self.path[3:]} WHERE "{dim}" BETWEEN ? AND ?{line} ORDER BY "{dim}"'
+            return lambda low, length: numpy.array([value for value, in self._rows(sql, int(low), int(low) + length - 1, *others.values())])
+        array = Array(self._connection, f"{self.path}/__labels/l{number}", None, {name: value for name, value in self._options.items() if name == "key"})
+        return lambda low, length: array.sel(**{array.dims[0]: (low, low + length - 1)}).numpy()
 
-    def select(self, *columns):
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all files of all fragments."""
+        return self._about("bytes", "tessera_array")[0][0]
+
+    def _with(self, **options):
+        return Array(self._connection, self.path, self._box, {**self._options, **options}, self._state)
+
+    def select(self, *columns: str) -> Array:
         """These columns only, in this order."""
         return self._with(columns=list(columns))
 
-    def sel(self, **dims):
-        """Cells whose coordinates are a value, or lie between two ends, both inclusive: day="2024-06-01", x=(10, 20), y=slice(None, 5)."""
-        return Array(self._connection, self.path, {**self._box, **{name: _bounds(value) for name, value in dims.items()}}, self._options)
+    def sel(self, *, method: str | None = None, tolerance: Any = None, **dims: Any) -> Array:
+        """Cells whose coordinates are a value, or lie between two ends, both inclusive: day="2024-06-01", x=(10, 20), y=slice(None, 5).
 
-    def where(self, attribute, operator, value):
+        The name of a dimension label may stand for its dimension: lat=(45.2, 47.1). method is that of nearest().
+        """
+        if method is not None:
+            dims = {**{name: value for name, value in dims.items() if name not in self.labels},
+                    **self.nearest(method=method, tolerance=tolerance, **{name: value for name, value in dims.items() if name in self.labels})}
+        return Array(self._connection, self.path, {**self._box, **{name: _bounds(value) for name, value in dims.items()}}, self._options, self._state)
+
+    def nearest(self, *, method: str = "nearest", tolerance: Any = None, **labels: Any) -> dict[str, int]:
+        """The coordinates whose labels are nearest to these values, by dimension: nearest(lat=46.9) is {"y": 172}.
+
+        method: "nearest", "pad" (the next lower label) or "backfill" (the next higher one). KeyError if no label is within the tolerance.
+        """
+        if method not in _SIDES:
+            raise ValueError(f"method {method!r} is none of {', '.join(_SIDES)}")
+        known, found = self.labels, {}
+        for label, value in labels.items():
+            if label not in known:
+                raise KeyError(f"array {self.path} has no label {label!r}; it has {', '.join(known) or 'none'}")
+            value = value if isinstance(value, (int, float, str)) else _plain(value)
+            index = self._rows("SELECT tessera_nearest(?, ?, ?, ?, ?)", self.path, label, value, _SIDES[method], tolerance)[0][0]
+            if index is None:
+                raise KeyError(f"no label {label} is near {value!r}")
+            found[known[label]] = index
+        return found
+
+    def where(self, attribute: str, operator: str, value: Any) -> Array:
         """Cells that satisfy a comparison: = < <= > >=, or "is" and "is not" with None. Several must all hold."""
         return self._with(where=self._options.get("where", []) + [[attribute, operator, value]])
 
-    def order(self, *dims):
+    def order(self, *dims: str | tuple[str, str]) -> Array:
         """Rows by these dimensions; (name, "desc") is downward."""
         return self._with(order=[[dim] if isinstance(dim, str) else list(dim) for dim in dims])
 
-    def __arrow_c_stream__(self, requested_schema=None):
-        functions = _functions(self.connection)
-        box, options = (json.dumps(part, default=_plain) for part in (self._box, self._options))
-        token = self._rows("SELECT tessera_stream(?, ?, ?)", self.path, box, options)[0][0]
-        stream = functions.take_new(token.encode())
-        if not stream:
-            raise MemoryError("an Arrow stream")
-        make = ctypes.pythonapi.PyCapsule_New
-        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return make(stream, _NAME, functions.free_capsule)
+    def partitions(self, n: int) -> list[Array]:
+        """At most n parts of about equal work, without a row in common: dask.dataframe.from_map(read, array.partitions(8))."""
+        box = json.dumps(self._box, default=_plain)
+        times = self._times()
+        parts = self._rows("SELECT slice FROM tessera_partitions(?, ?, ?, ?, ?, ?) ORDER BY part", self.path, n, box,
+                           *(times.get(name) for name in ("key", "as_of", "since")))
+        return [Array(self._connection, self.path, {**self._box, **json.loads(part)}, self._options, self._state) for part, in parts]
 
-    def numpy(self, attribute=None, out=None):
-        """An attribute of the box as an ndarray; dense arrays. Nulls and cells that were never written are the fill value.
+    def _token(self):
+        box, options = (json.dumps(part, default=_plain) for part in (self._box, {**self._options, **self._times()}))
+        return self._rows("SELECT tessera_stream(?, ?, ?)", self.path, box, options)[0][0]
 
-        attribute may be left out if there is only one. out: an ndarray of this shape and type that takes the values.
+    def _npy(self, attribute, **options):
+        box, options = json.dumps(self._box, default=_plain), json.dumps({**self._times(), **options}, default=_plain)
+        return self._rows("SELECT tessera_npy(?, ?, ?, ?)", self.path, attribute, box, options)[0][0]
+
+    def _header(self, attribute):
+        """Returns the header of the attribute's block as text, its shape and its numpy type; texts of variable length are objects."""
+        if (attribute, None) in self._about("name, cell_val_num", "tessera_schema", "role = 'attribute'"):
+            from .blocks import bounds_of
+            return None, tuple(length for _, length in bounds_of(self).values()), "|O"
+        text = self._npy(attribute, header=True)
+        header = ast.literal_eval(text)
+        return text, header["shape"], header["descr"]
+
+    def numpy(self, attribute: str | None = None, out: Any = None) -> Any:
+        """An attribute of the box as an ndarray; dense arrays. Nulls and cells that were never written are the fill value; in texts, which are
+        objects, None.
+
+        attribute may be left out if there is only one. out: an ndarray of this shape and type that takes the values. The values are decoded
+        into the ndarray's own memory, on all threads.
         """
         import numpy
-        if set(self._options) - {"columns"}:
-            raise NotImplementedError("numpy() knows boxes alone: where, order, keys and times need a stream")
-        box = json.dumps(self._box, default=_plain)
-        found = numpy.load(io.BytesIO(self._rows("SELECT tessera_npy(?, ?, ?)", self.path, self._only(attribute), box)[0][0]))
-        if out is None:
-            return found
-        if out.shape != found.shape or out.dtype != found.dtype:
-            raise ValueError(f"out is {out.dtype}{out.shape}, the block is {found.dtype}{found.shape}")
-        out[...] = found
+        if set(self._options) & {"where", "order"}:
+            raise NotImplementedError("numpy() knows boxes alone: where and order need a stream")
+        if self.kind != "dense":
+            raise TypeError(f"array {self.path} is sparse and has no blocks: use the stream, as pandas, polars and pyarrow do")
+        attribute = self._only(attribute)
+        text, shape, descr = self._header(attribute)
+        dtype = numpy.dtype(descr)
+        if out is not None and (out.shape != shape or out.dtype != dtype):
+            raise ValueError(f"out is {out.dtype}{out.shape}, the block is {dtype}{shape}")
+        if text is None:
+            from .blocks import read_objects
+            block, fits = read_objects(self, attribute), False
+            return block if out is None else out.__setitem__(..., block) or out
+        fits = out is not None and out.flags.c_contiguous and out.flags.aligned and out.flags.writeable
+        block = out if fits else numpy.empty(shape, dtype)
+        with _Lent(self.connection, block, text) as token:
+            self._npy(attribute, into=token)
+        if out is None or fits:
+            return block
+        out[...] = block
         return out
+
+    def dask(self, attribute: str | None = None) -> Any:
+        """An attribute as a dask.array, whose chunks are tiles. Its tasks pickle, so processes and other machines may run them."""
+        import dask.array
+        from .blocks import Block
+        block = Block(self, self._only(attribute))
+        name = f"tessera-{attribute}-{dask.base.tokenize(self.path, self._box, self._options, self._times(), attribute)}"
+        return dask.array.from_array(block, chunks=block.chunks, name=name, asarray=False)
+
+    def scan_polars(self) -> Any:
+        """A LazyFrame of polars that reads what a query needs: the columns it names, rows that pass its comparisons, and no more than its limit."""
+        from .frames import scan
+        return scan(self)
 
     def _only(self, attribute):
         """Returns the attribute; if none is named, the only one."""
@@ -231,79 +426,63 @@ class Array:
 
     def __array__(self, dtype=None, copy=None):
         found = self.numpy()
-        return found if dtype is None else found.astype(dtype)
+        return found if dtype is None else found.astype(dtype, copy=False)
 
-    def write(self, attribute, block, origin=None):
+    def write(self, attribute: str, block: Any, origin: dict | None = None) -> int:
         """Writes an ndarray into a dense array, as one commit; it must have no other attribute. origin: its lowest coordinates, by dimension."""
         return self.write_all({attribute: block}, origin)
 
-    def write_all(self, blocks, origin=None):
-        """Writes an ndarray for each attribute, as one commit. Returns the number of cells."""
-        import numpy
-        values = []
-        for name, block in blocks.items():
-            file = io.BytesIO()
-            numpy.save(file, block, allow_pickle=False)
-            values += [name, file.getvalue()]
-        marks = ", ".join("?" * (len(values) + 2))
-        return self._rows(f"SELECT tessera_write_npy({marks})", self.path, *values, json.dumps(origin or {}, default=_plain))[0][0]
+    def write_all(self, blocks: dict, origin: dict | None = None) -> int:
+        """Writes an ndarray for each attribute, as one commit. Returns the number of cells. This Array and its parts show what was written."""
+        import contextlib
+        marks = ", ".join("?" * (2 * len(blocks) + 2))
+        with contextlib.ExitStack() as lent:
+            values = []
+            for name, block in blocks.items():
+                values += [name, lent.enter_context(_Lent(self.connection, *_described(block)))]
+            cells = self._rows(f"SELECT tessera_write_npy({marks})", self.path, *values, json.dumps(origin or {}, default=_plain))[0][0]
+        if self._state["as_of"] is not None:
+            self._now()
+        return cells
 
     def __repr__(self):
         return f"<tessera.Array {self.path!r} {json.dumps({**self._box, **self._options}, default=_plain)}>"
 
 
-def open(path, *, connection=None, as_of=None, since=None, key=None, **options):
+def _described(block):
+    """Returns an ndarray whose memory can be lent, and its header."""
+    import numpy
+    block = numpy.asarray(block)
+    if not block.flags.aligned or not (block.flags.c_contiguous or block.flags.f_contiguous):
+        block = numpy.ascontiguousarray(block)
+    if block.dtype.hasobject or block.dtype.names:
+        raise TypeError(f"an ndarray of {block.dtype} has no form that an array could hold")
+    header = numpy.lib.format.header_data_from_array_1_0(block)
+    shape = ", ".join(str(n) for n in header["shape"]) + ("," if block.ndim == 1 else "")
+    return block, f"{{'descr': '{header['descr']}', 'fortran_order': {header['fortran_order']}, 'shape': ({shape}), }}"
+
+
+def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, since: Any = None, key: str | None = None, **options: Any) -> Array:
     """Returns the Array at a path: a directory, a URL of a bucket, or 'db:NAME', an array in the connection's database.
 
-    connection: of sqlite3 or apsw, with tessera loaded (tessera.load); only 'db:NAME' needs it. as_of, since: what was
-    written between these times; without them each read sees what is written then. Further options are those of tessera_stream: strings, enums,
-    datetimes, unwritten, batch_rows.
+    connection: of sqlite3, apsw or pysqlite3; only 'db:NAME' needs it. tessera is loaded into it if it is not there. as_of, since: what was
+    written between these times (ISO text, milliseconds since 1970); without as_of the array is shown as it is now, and stays so. Further options
+    are those of tessera_stream: strings, enums, datetimes, unwritten, batch_rows.
     """
     given = {"as_of": as_of, "since": since, "key": key, **options}
     path = os.fspath(path)
     if connection is None and path.startswith("db:"):
         raise ValueError(f"{path} lies in a database: say connection=")
+    if connection is not None:
+        _functions(connection)
     array = Array(connection, path, None, {name: value for name, value in given.items() if value is not None})
-    array.dims   # fails if there is no array
+    if as_of is None:
+        array._now()   # fails if there is no array
+    array.dims
     return array
 
 
-def _create(connection, function, path, source, if_exists, options):
-    """Calls one of the functions that make an array, and returns the Array."""
-    options = {name: value for name, value in {**options, "if_exists": if_exists}.items() if value is not None}
-    array = Array(connection, os.fspath(path))
-    array._rows(f"SELECT {function}(?, ?, ?)", array.path, source, json.dumps(options, default=_plain))
-    return array
-
-
-def create_as(connection, path, select, *, if_exists="fail", **options):
-    """Makes an array of the rows of a SELECT, or appends them (if_exists="append"). Options are those of tessera_create_as."""
-    return _create(connection, "tessera_create_as", path, select, if_exists, options)
-
-
-def create_csv(path, file, *, connection=None, if_exists="fail", **options):
-    """Makes an array of the lines of a CSV file. Options are those of tessera_create_csv."""
-    return _create(connection, "tessera_create_csv", path, os.fspath(file), if_exists, options)
-
-
-def create(path, data, *, connection=None, if_exists="fail", **options):
-    """Makes an array of anything that has Arrow streams: tables of pyarrow, DataFrames of pandas and polars, relations of DuckDB, Arrays.
-
-    A dict of one-dimensional ndarrays is a table, too; it needs pyarrow. The named levels of a DataFrame's index are the dimensions, unless
-    `dimensions` names them. Options are those of tessera_create_stream.
-    """
-    names = [name for name in getattr(getattr(data, "index", None), "names", None) or () if name is not None]
-    if names and not callable(data.index):
-        options.setdefault("dimensions", names)
-    if isinstance(data, dict):
-        import pyarrow
-        data = pyarrow.table(data)
-    if not hasattr(data, "__arrow_c_stream__"):
-        raise TypeError(f"{type(data).__name__} has no Arrow stream (__arrow_c_stream__)")
-    capsule = data.__arrow_c_stream__()
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    token = ctypes.create_string_buffer(33)
-    if not _functions(connection or _connect()).put(pointer(capsule, _NAME), token):
-        raise MemoryError("an Arrow stream")
-    return _create(connection, "tessera_create_stream", path, token.value.decode(), if_exists, options)
+def rows(connection: Any, select: str) -> Stream:
+    """Returns the rows of any SELECT as Arrow streams: pyarrow.table(tessera.rows(db, "SELECT ...")). Each stream runs the SELECT anew."""
+    _functions(connection)
+    return _Rows(connection, select)

@@ -1,9 +1,11 @@
-"""The engine "tessera" of xarray: xarray.open_dataset(path, engine="tessera", chunks={}) opens a dense array as a lazy Dataset.
+"""The engine "tessera" of xarray: xarray.open_dataset(path, engine="tessera", chunks={}) opens a dense array, or a group of them, as a lazy Dataset.
 
-Each attribute is a variable over what has been written of the array. Each dimension has its coordinates. Chunks are the tiles, so
-with chunks={} dask reads each tile once. The array's metadata are the attributes of the Dataset.
+Each attribute is a variable over what has been written. Chunks are the tiles, so with chunks={} dask reads each tile once. Coordinates are the
+1-D arrays of a group that have the name of a dimension, dimension labels, or else the numbers of the cells. Metadata `__tiledb_attr.NAME.KEY`
+describe variables, as TileDB-CF writes them; the others describe the Dataset.
 """
-import json
+from __future__ import annotations
+
 import os
 
 import numpy
@@ -11,82 +13,123 @@ import xarray
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from .arrays import open as open_array
+from .arrays import Array, open as open_array
+from .blocks import Block
+from .datasets import ATTRIBUTE, SCALAR
 
 __all__ = ["Entrypoint"]
-_MARKS = ("__schema", "__array_schema.tdb")   # one of them is in the directory of each array
+_MARKS = ("__schema", "__array_schema.tdb", "__group", "__tiledb_group.tdb")   # one of them is in the directory of each array or group
 
 
-class _Block(BackendArray):
-    """An attribute that is read where it is indexed."""
+class _Lazy(BackendArray):
+    """A Block in the form that xarray wants."""
 
-    def __init__(self, array, attribute, dims, low, shape, dtype):
-        self.array, self.attribute, self.dims, self.low, self.shape, self.dtype = array, attribute, dims, low, shape, dtype
+    def __init__(self, block):
+        self.block, self.shape, self.dtype = block, block.shape, block.dtype
 
     def __getitem__(self, key):
-        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
-
-    def _read(self, key):
-        box, inside = {}, []
-        for name, low, length, part in zip(self.dims, self.low, self.shape, key):
-            if isinstance(part, slice):
-                indices = range(*part.indices(length))
-                inside.append(slice(None, None, part.step))
-            else:
-                indices = range(int(part) % length, int(part) % length + 1)
-                inside.append(0)
-            if not indices:
-                return numpy.empty([len(range(*p.indices(n))) for p, n in zip(key, self.shape) if isinstance(p, slice)], self.dtype)
-            box[name] = (low + min(indices[0], indices[-1]), low + max(indices[0], indices[-1]))
-        return self.array.sel(**box).numpy(self.attribute)[tuple(inside)]
+        if not isinstance(key, indexing.VectorizedIndexer):   # slices, integers and lists by axis, as a Block takes them
+            return self.block[key.tuple]
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.block.__getitem__)
 
 
 class Entrypoint(BackendEntrypoint):
     """What xarray calls for engine="tessera"."""
 
-    description = "Dense TileDB-format arrays, read by tessera"
-    open_dataset_parameters = ("filename_or_obj", "drop_variables")
+    description = "Dense TileDB-format arrays and groups of them, read by tessera"
+    open_dataset_parameters = ("filename_or_obj", "connection", "as_of", "group", "drop_variables", "mask_and_scale", "decode_times", "concat_characters",
+                               "decode_coords", "use_cftime", "decode_timedelta")
 
     def guess_can_open(self, filename_or_obj):
         return isinstance(filename_or_obj, (str, os.PathLike)) and any(os.path.exists(os.path.join(filename_or_obj, mark)) for mark in _MARKS)
 
-    def open_dataset(self, filename_or_obj, *, drop_variables=None):
-        array = open_array(filename_or_obj)
-        if array.kind != "dense":
-            raise ValueError(f"array {array.path} is sparse: take its rows as an Arrow stream, as pandas, polars and pyarrow do with tessera.open()")
+    def open_dataset(self, filename_or_obj, *, connection=None, as_of=None, group=None, drop_variables=None, **decode):
+        """connection: for 'db:NAME'. as_of: the time of which the Dataset shows the state. group: the name of a group within the group."""
+        path = os.fspath(filename_or_obj) + (f"/{group}" if group else "")
         left_out = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
-        fields = array._rows("SELECT name, role, tile FROM tessera_schema(?)", array.path)
-        tiles = {name: int(tile) for name, role, tile in fields if role == "dimension" and tile is not None}
-        dims, bounds = array.dims, array.bounds
-        if any(not isinstance(end, int) for ends in bounds.values() for end in ends):
-            raise NotImplementedError(f"array {array.path} has a dimension that is no whole number")
-        if not bounds:
-            raise ValueError(f"array {array.path} has no cells yet")
-        low, shape = [bounds[name][0] for name in dims], array.shape
-        corner = array.sel(**{name: bounds[name][0] for name in dims})
-        variables = {}
-        for name in array.attributes:
-            if name in left_out:
+        try:
+            arrays, attributes = {None: open_array(path, connection=connection, as_of=as_of)}, {}
+        except FileNotFoundError:
+            arrays, attributes = _members(path, connection, as_of)
+        dataset = _dataset(path, arrays, attributes, left_out)
+        decode = {name: value for name, value in decode.items() if value is not None}
+        return xarray.decode_cf(dataset, **decode) if decode.get("decode_cf", True) else dataset
+
+
+def _members(path, connection, as_of):
+    """Returns the dense arrays of a group, by name, and its metadata."""
+    group = Array(connection, path)
+    found = {name or os.path.basename(place.rstrip("/")): open_array(place, connection=connection, as_of=as_of)
+             for name, kind, place in group._rows("SELECT name, kind, path FROM tessera_members(?)", path) if kind == "array"}
+    return {name: array for name, array in found.items() if array.kind == "dense"}, group.metadata
+
+
+def _variable_name(attribute, dims, member, alone):
+    """The name of a variable: that of its attribute, without the ending by which TileDB-CF tells attributes from dimensions."""
+    for ending in ("_", ".data", ".index"):
+        if attribute.endswith(ending) and attribute[:-len(ending)]:
+            attribute = attribute[:-len(ending)]
+    return attribute if attribute or not alone else (member or "value")
+
+
+def _dataset(path, arrays, attributes, left_out):
+    bounds, names = {}, {}
+    for member, array in arrays.items():
+        if array.kind != "dense":
+            raise ValueError(f"array {path} is sparse: take its rows as an Arrow stream, as pandas, polars and pyarrow do with tessera.open()")
+        found = array.bounds
+        if not found and member is None:
+            raise ValueError(f"array {path} has no cells yet")
+        for name, (low, high) in found.items():
+            known = bounds.get(name, (low, high))
+            bounds[name] = min(known[0], low), max(known[1], high)
+    variables, labels, numbers = {}, {}, {}
+    for member, array in arrays.items():
+        if not array.bounds:
+            continue
+        known = array.attributes
+        for attribute in known:
+            name = _variable_name(attribute, array.dims, member, len(known) == 1)
+            name = name if name not in variables else f"{member}.{name}"
+            if name in left_out or attribute in left_out:
                 continue
-            cell = corner.numpy(name)
-            if cell.ndim != len(dims):
-                raise NotImplementedError(f"attribute {name} has several values in a cell: leave it out by drop_variables")
-            data = indexing.LazilyIndexedArray(_Block(array, name, dims, low, shape, cell.dtype))
-            chunks = {dim: tuple(_chunks(first, length, tiles[dim])) for dim, first, length in zip(dims, self._offsets(array, low), shape)}
-            variables[name] = xarray.Variable(dims, data, encoding={"preferred_chunks": chunks, "source": array.path})
-        coordinates = {name: numpy.arange(first, first + length) for name, first, length in zip(dims, low, shape) if name not in left_out}
-        return xarray.Dataset(variables, coordinates, {name: value for name, value in array.metadata.items() if not name.startswith(("__", "_gdal"))})
-
-    @staticmethod
-    def _offsets(array, low):
-        """How far each lowest coordinate lies behind the beginning of the domain, where the first tile begins."""
-        domains = [json.loads(text) for text, in array._rows("SELECT domain FROM tessera_schema(?) WHERE role = 'dimension'", array.path)]
-        return [first - domain[0] for first, domain in zip(low, domains)]
+            variables[name] = _variable(array, attribute, bounds, numbers, member is not None and len(known) == 1)
+        if member is None:
+            attributes = {key: value for key, value in array.metadata.items() if not key.startswith(("__", "_gdal"))}
+        for index, (label, dim) in enumerate(array.labels.items()):
+            labels.setdefault(label, (dim, array, index))
+    dataset = xarray.Dataset(variables, attrs={key: value for key, value in attributes.items() if not key.startswith(("__", "_gdal"))})
+    return _with_coordinates(dataset, labels, numbers, None in arrays, left_out)
 
 
-def _chunks(offset, length, tile):
-    """The lengths of the parts into which tiles cut a range that begins `offset` behind the beginning of a tile."""
-    while length:
-        part = min(tile - offset % tile, length)
-        yield part
-        offset, length = offset + part, length - part
+def _variable(array, attribute, bounds, numbers, own_metadata):
+    block = Block(array, attribute, bounds)
+    dims = block.dims + tuple(f"{attribute}_{axis}" for axis in range(len(block.dims), block.ndim))
+    numbers.update(zip(block.dims, block.coordinates))
+    prefix = f"{ATTRIBUTE}{attribute}."
+    described = {key[len(prefix):]: value for key, value in array.metadata.items() if key.startswith(prefix)}
+    if own_metadata:   # GDAL describes a variable by the metadata of its array
+        described.update({key: value for key, value in array.metadata.items() if not key.startswith("_")})
+    encoding = {"preferred_chunks": dict(zip(dims, block.chunks)), "chunks": tuple(max(chunk) for chunk in block.chunks), "source": array.path}
+    data, dims = (block, dims) if SCALAR not in dims else (block[0], ())
+    described = {key: value if not isinstance(value, list) else numpy.asarray(value) for key, value in described.items()}
+    return xarray.Variable(dims, indexing.LazilyIndexedArray(_Lazy(data)) if dims else data, described, encoding if dims else {})
+
+
+def _with_coordinates(dataset, labels, numbers, alone, left_out):
+    indexed = []
+    for label, (dim, array, index) in labels.items():
+        name = dim if label == f"{dim}_label" else label   # GDAL's name of what TileDB cannot call as the dimension
+        if name in dataset.variables or name in left_out or dim not in dataset.dims:
+            continue
+        values = array._label_values(index)
+        low = numbers[dim][0]
+        dataset = dataset.assign_coords({name: (dim, values(low, dataset.sizes[dim]))})
+        if name != dim:
+            indexed.append(name)
+    for dim, coordinates in numbers.items():
+        if dim in dataset.dims and dim not in dataset.variables and dim not in left_out and dim != SCALAR and (alone or coordinates[0] != 0):
+            dataset = dataset.assign_coords({dim: coordinates})
+    for name in indexed:
+        dataset = dataset.set_xindex(name)
+    return dataset

@@ -1,0 +1,131 @@
+"""An attribute of a dense array as something that numpy's indices read lazily: what dask and xarray take."""
+from __future__ import annotations
+
+import json
+import os
+import uuid
+
+import numpy
+
+__all__ = ["Block", "bounds_of", "read_objects"]
+
+
+class Block:
+    """An attribute of an Array, as it is bounded now. block[key] reads what the key needs; the key has integers, slices and lists of integers."""
+
+    def __init__(self, array, attribute, bounds=None):
+        """bounds: the lowest and the highest coordinate by dimension; without it those of the Array's box."""
+        fields = {name: (kind, domain, tile) for name, kind, domain, tile in array._about("name, datatype, domain, tile", "tessera_schema", "role = 'dimension'")}
+        bounds = bounds_of(array, bounds)
+        _, shape, descr = array._header(attribute)
+        self.array, self.attribute, self.dims, self.dtype = array, attribute, tuple(fields), numpy.dtype(descr)
+        self.low, lengths, self.chunks = [], [], []
+        for name, (kind, domain, tile) in fields.items():
+            first, length = bounds[name]
+            self.low.append(first)
+            lengths.append(length)
+            begin = int((first - _coordinate(json.loads(domain)[0], kind, name)) / _one(first))
+            self.chunks.append(tuple(_cut(begin, lengths[-1], int(tile))) or (0,))
+        more = tuple(shape[len(fields):])   # several values in a cell
+        self.shape, self.chunks = (*lengths, *more), tuple(self.chunks) + tuple((length,) for length in more)
+        self.ndim = len(self.shape)
+
+    @property
+    def coordinates(self):
+        """The coordinates of the cells, an ndarray for each dimension."""
+        return [first + numpy.arange(length) for first, length in zip(self.low, self.shape)]
+
+    def __getitem__(self, key):
+        key = key if isinstance(key, tuple) else (key,)
+        for at in [at for at, part in enumerate(key) if part is Ellipsis]:
+            key = key[:at] + (slice(None),) * (self.ndim - len(key) + 1) + key[at + 1:]
+        key += (slice(None),) * (self.ndim - len(key))
+        lists = [axis for axis, part in enumerate(key) if not isinstance(part, (slice, int, numpy.integer))]
+        if lists:   # a list is read in runs of neighbours, one axis after the other
+            axis = lists[0]
+            return self._list(key, axis, numpy.asarray(key[axis]))
+        box, inside = {}, []
+        for name, low, length, part in zip(self.dims, self.low, self.shape, key):
+            if isinstance(part, slice):
+                indices = range(*part.indices(length))
+                inside.append(slice(None, None, part.step))
+            else:
+                if not -length <= part < length:
+                    raise IndexError(f"{part} is outside of dimension {name}, which has {length} cells")
+                indices = range(int(part) % length, int(part) % length + 1)
+                inside.append(0)
+            if not indices:
+                return numpy.empty([len(range(*p.indices(n))) for p, n in zip(key, self.shape) if isinstance(p, slice)], self.dtype)
+            box[name] = (low + min(indices[0], indices[-1]), low + max(indices[0], indices[-1]))
+        return self.array.sel(**box).numpy(self.attribute)[tuple(inside) + key[len(self.dims):]]
+
+    def _list(self, key, axis, wanted):
+        length = self.shape[axis]
+        if wanted.dtype == bool:
+            wanted = numpy.flatnonzero(wanted)
+        if wanted.size and (wanted.min() < -length or wanted.max() >= length):
+            raise IndexError(f"an index is outside of axis {axis}, which has {length} cells")
+        sorted_, back = numpy.unique(wanted.astype(int) % max(length, 1), return_inverse=True)
+        ends = numpy.flatnonzero(numpy.diff(sorted_) > 1) + 1   # where a run of neighbours ends
+        runs = numpy.split(sorted_, ends) if sorted_.size else []
+        parts = [self[key[:axis] + (slice(int(run[0]), int(run[-1]) + 1),) + key[axis + 1:]] for run in runs]
+        place = axis - sum(isinstance(part, (int, numpy.integer)) for part in key[:axis])
+        if not parts:
+            return self[key[:axis] + (slice(0, 0),) + key[axis + 1:]]
+        return numpy.concatenate(parts, axis=place).take(back, axis=place)
+
+
+_UNITS = {"YEAR": "Y", "MONTH": "M", "WEEK": "W", "DAY": "D", "HR": "h", "MIN": "m"}   # the others in numpy's own letters
+
+
+def _coordinate(value, kind, name):
+    """Returns a coordinate as numpy counts it: an integer, or a datetime64 of the dimension's unit."""
+    if kind.startswith("DATETIME_"):
+        unit = kind[9:]
+        return numpy.datetime64(value, _UNITS.get(unit, "s" if unit == "SEC" else unit.lower()))
+    if not isinstance(value, int):
+        raise NotImplementedError(f"dimension {name!r} is {kind}, which has no lazy blocks")
+    return value
+
+
+def bounds_of(array, bounds=None):
+    """Returns the first coordinate and the number of cells of each dimension of the Array's box, or of other bounds."""
+    bounds, found = bounds or array._resolved(), {}
+    for name, kind in array._about("name, datatype", "tessera_schema", "role = 'dimension'"):
+        first, last = (_coordinate(end, kind, name) for end in bounds[name]) if bounds else (0, -1)
+        found[name] = first, int((last - first) / _one(first)) + 1
+    return found
+
+
+def read_objects(array, attribute):
+    """Reads an attribute of variable length, which has no block, by rows; cells that have none are None."""
+    bounds, times = bounds_of(array), array._times()
+    found = numpy.full([length for _, length in bounds.values()], None, object)
+    table = f"temp.tessera_{uuid.uuid4().hex}" if not array.path.startswith("db:") else array.path[3:]
+    place = array.path if "://" in array.path else os.path.abspath(array.path)
+    if table.startswith("temp."):
+        array._rows(f"CREATE VIRTUAL TABLE {table} USING tessera('{place.replace(chr(39), chr(39) * 2)}')")
+    try:
+        named = [f'"{name}"' for name in bounds]
+        ends = [end for first, length in bounds.values() for end in (first, first + (length - 1) * _one(first))]
+        rows = array._rows(f'SELECT "{attribute}", {", ".join(named)} FROM {table}(?, ?) WHERE {" AND ".join(f"{name} BETWEEN ? AND ?" for name in named)}',
+                           times.get("as_of"), times.get("since"), *(end if isinstance(end, int) else str(end) for end in ends))
+    finally:
+        if table.startswith("temp."):
+            array._rows(f"DROP TABLE {table}")
+    for value, *place in rows:
+        at = tuple(int((type(first)(given) - first) / _one(first)) for given, (first, _) in zip(place, bounds.values()))
+        found[at] = value
+    return found
+
+
+def _one(coordinate):
+    return numpy.timedelta64(1, numpy.datetime_data(coordinate.dtype)[0]) if isinstance(coordinate, numpy.datetime64) else 1
+
+
+def _cut(offset, length, tile):
+    """The lengths of the parts into which tiles cut a range that begins `offset` behind the beginning of a tile."""
+    while length:
+        part = min(tile - offset % tile, length)
+        yield part
+        offset, length = offset + part, length - part

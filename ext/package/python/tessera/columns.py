@@ -1,0 +1,204 @@
+"""Columns of numpy as an Arrow stream, for tessera_create_stream, without an Arrow library. The stream borrows the ndarrays' memory."""
+from __future__ import annotations
+
+import ctypes
+import datetime
+import itertools
+
+import numpy
+
+__all__ = ["given_stream", "of_frame"]
+
+
+class _Schema(ctypes.Structure):
+    pass
+
+
+class _Array(ctypes.Structure):
+    pass
+
+
+class _Stream(ctypes.Structure):
+    pass
+
+
+_GET = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Stream), ctypes.c_void_p)
+_RELEASE_SCHEMA, _RELEASE_ARRAY = (ctypes.CFUNCTYPE(None, ctypes.POINTER(kind)) for kind in (_Schema, _Array))
+_Schema._fields_ = [("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_char_p), ("flags", ctypes.c_int64),
+                    ("n_children", ctypes.c_int64), ("children", ctypes.POINTER(ctypes.POINTER(_Schema))), ("dictionary", ctypes.POINTER(_Schema)),
+                    ("release", _RELEASE_SCHEMA), ("private_data", ctypes.c_void_p)]
+_Array._fields_ = [("length", ctypes.c_int64), ("null_count", ctypes.c_int64), ("offset", ctypes.c_int64), ("n_buffers", ctypes.c_int64),
+                   ("n_children", ctypes.c_int64), ("buffers", ctypes.POINTER(ctypes.c_void_p)), ("children", ctypes.POINTER(ctypes.POINTER(_Array))),
+                   ("dictionary", ctypes.POINTER(_Array)), ("release", _RELEASE_ARRAY), ("private_data", ctypes.c_void_p)]
+_Stream._fields_ = [("get_schema", _GET), ("get_next", _GET), ("get_last_error", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Stream))),
+                    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Stream))), ("private_data", ctypes.c_void_p)]
+
+_numbers = itertools.count(1)
+_alive = {}   # what the streams that nobody has released hold, by private_data
+_INTEGERS = {"i": "csil", "u": "CSIL"}   # Arrow's letters for 1, 2, 4 and 8 bytes
+
+
+def _release(kind):
+    def release(pointer):
+        pointer.contents.release = type(pointer.contents.release)()
+    return kind(release)
+
+
+_release_schema, _release_array = _release(_RELEASE_SCHEMA), _release(_RELEASE_ARRAY)
+
+
+@_GET
+def _end(stream, out):
+    ctypes.memset(out, 0, ctypes.sizeof(_Array))   # an array without `release`: the end
+    return 0
+
+
+@_GET
+def _get_schema(stream, out):
+    ctypes.memmove(out, ctypes.byref(_alive[stream.contents.private_data][0]), ctypes.sizeof(_Schema))
+    return 0
+
+
+@_GET
+def _get_next(stream, out):
+    ctypes.memmove(out, ctypes.byref(_alive[stream.contents.private_data][1]), ctypes.sizeof(_Array))
+    stream.contents.get_next = _end
+    return 0
+
+
+@type(_Stream().get_last_error)
+def _no_error(stream):
+    return None
+
+
+@type(_Stream().release)
+def _release_stream(stream):
+    _alive.pop(stream.contents.private_data, None)
+    stream.contents.release = type(stream.contents.release)()
+
+
+def _nodes(name, form, length, buffers, *, nulls=0, flags=2, dictionary=None, children=()):
+    """Returns a schema and an array, and what they point to."""
+    held = [buffers, dictionary, children]
+    pointers = (ctypes.c_void_p * max(len(buffers), 1))(*(None if b is None else b.ctypes.data for b in buffers))
+    schema = _Schema(form.encode(), name.encode(), None, flags, len(children), release=_release_schema)
+    array = _Array(length, nulls, 0, len(buffers), len(children), pointers, release=_release_array)
+    held.append(pointers)
+    if dictionary:
+        schema.dictionary, array.dictionary = ctypes.pointer(dictionary[0]), ctypes.pointer(dictionary[1])
+    if children:
+        schemas = (ctypes.POINTER(_Schema) * len(children))(*(ctypes.pointer(child[0]) for child in children))
+        arrays = (ctypes.POINTER(_Array) * len(children))(*(ctypes.pointer(child[1]) for child in children))
+        schema.children, array.children = schemas, arrays
+        held += [schemas, arrays]
+    return schema, array, held
+
+
+def _bits(valid):
+    return None if valid is None or valid.all() else numpy.packbits(valid, bitorder="little")
+
+
+def _bytes_column(name, values, valid, text):
+    encoded = [b"" if not good else v.encode() if isinstance(v, str) else bytes(v) for v, good in zip(values, valid)]
+    offsets = numpy.zeros(len(encoded) + 1, "i8")
+    numpy.cumsum([len(v) for v in encoded], out=offsets[1:])
+    data = numpy.frombuffer(b"".join(encoded) or b"\0", "u1")
+    return _nodes(name, "U" if text else "Z", len(encoded), [_bits(valid), offsets, data], nulls=int((~valid).sum()))
+
+
+def _objects(name, values):
+    """A column of Python's objects: texts, bytes, or what numpy has a type for, with None and NaN between them."""
+    valid = numpy.fromiter((v is not None and v == v for v in values), bool, len(values))
+    kinds = {type(v) for v, good in zip(values, valid) if good}
+    if all(issubclass(kind, str) for kind in kinds):
+        return _bytes_column(name, values, valid, True)
+    if all(issubclass(kind, (bytes, bytearray, memoryview)) for kind in kinds):
+        return _bytes_column(name, values, valid, False)
+    types = [(bool, "?"), (int, "i8"), ((int, float), "f8"), (datetime.datetime, "M8[us]"), (datetime.date, "M8[D]"), (datetime.timedelta, "m8[us]")]
+    for kind, dtype in types:
+        if all(issubclass(k, kind) and (kind is int or k is not bool or kind is bool) for k in kinds):
+            filled = numpy.zeros(len(values), dtype)
+            filled[valid] = [v for v, good in zip(values, valid) if good]
+            return _column(name, numpy.ma.array(filled, mask=~valid))
+    raise TypeError(f"column {name!r} has objects of {', '.join(sorted(k.__name__ for k in kinds))}: make them numbers, texts or dates first")
+
+
+def _column(name, values):
+    """Returns the nodes of one column: of an ndarray, a masked one, or of (codes, labels, ordered)."""
+    if isinstance(values, tuple):
+        codes, labels, ordered = values
+        labels = _column("", numpy.asarray(labels, object))
+        schema, array, held = _column(name, numpy.ma.array(codes, mask=codes < 0))
+        joined = _nodes(name, schema.format.decode(), array.length, held[0], nulls=array.null_count, flags=2 | bool(ordered), dictionary=labels)
+        return joined
+    mask = numpy.ma.getmaskarray(values) if isinstance(values, numpy.ma.MaskedArray) else None
+    values = numpy.asarray(values if mask is None else values.data)
+    if values.ndim != 1:
+        raise ValueError(f"column {name!r} has {values.ndim} dimensions, not one")
+    kind, size, length = values.dtype.kind, values.dtype.itemsize, len(values)
+    if kind in "OT":
+        return _objects(name, values.tolist() if mask is None else [None if m else v for v, m in zip(values.tolist(), mask)])
+    valid = None if mask is None else ~mask
+    if kind in "US":
+        return _bytes_column(name, values.tolist(), numpy.ones(len(values), bool) if valid is None else valid, kind == "U")
+    if kind in "Mm":
+        isnat = numpy.isnat(values)
+        if isnat.any():
+            valid = ~isnat if valid is None else valid & ~isnat
+        unit = numpy.datetime_data(values.dtype)[0]
+        wanted = unit if unit in ("s", "ms", "us", "ns") else "D" if kind == "M" and unit in ("Y", "M", "W", "D") else "s"
+        values = values.astype(f"{kind}8[{wanted}]").view("i8")
+        form = ("tdD" if wanted == "D" else f"ts{wanted[0]}:") if kind == "M" else f"tD{wanted[0]}"
+        if wanted == "D":
+            valid_ = values[valid] if valid is not None else values
+            if valid_.size and abs(valid_).max() > 2**31 - 1:
+                raise ValueError(f"column {name!r}: a day is past what Arrow's date32 holds")
+            values = values.astype("i4")
+    elif kind == "b":
+        form, values = "b", numpy.packbits(values, bitorder="little")
+    elif kind in "iu":
+        form = _INTEGERS[kind]["1248".index(str(size))]
+    elif kind == "f" and size in (2, 4, 8):
+        form = {2: "e", 4: "f", 8: "g"}[size]
+    else:
+        raise TypeError(f"column {name!r} is {values.dtype}, which no array holds")
+    data = numpy.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    return _nodes(name, form, length, [_bits(valid), data], nulls=0 if valid is None else int((~valid).sum()))
+
+
+def given_stream(columns):
+    """Returns an ArrowArrayStream over columns of one length, for tessera_functions.put. What it borrows stays until the stream is released."""
+    columns = {str(name): values if isinstance(values, (numpy.ndarray, tuple)) else _listed(values) for name, values in columns.items()}
+    lengths = {len(values[0]) if isinstance(values, tuple) else len(values) for values in columns.values()}
+    if len(lengths) != 1:
+        raise ValueError(f"columns have {' and '.join(map(str, sorted(lengths)))} rows" if lengths else "there are no columns")
+    length, children = lengths.pop(), [_column(name, values) for name, values in columns.items()]
+    for _, array, _ in children:
+        array.length = length
+    schema, array, held = _nodes("", "+s", length, [None], flags=0, children=children)
+    number = next(_numbers)
+    _alive[number] = schema, array, held
+    return _Stream(_get_schema, _get_next, _no_error, _release_stream, number)
+
+
+def _listed(values):
+    """Returns a list as an ndarray; with texts or None in it as one of objects."""
+    made = numpy.asarray(values)
+    return made if made.dtype.kind not in "USO" else numpy.array(list(values), object)
+
+
+def of_frame(frame):
+    """Returns the columns of a pandas DataFrame, for machines without pyarrow."""
+    columns = {}
+    for name, series in frame.items():
+        dtype = series.dtype
+        if hasattr(dtype, "categories"):
+            columns[name] = (series.cat.codes.to_numpy(), dtype.categories.to_numpy(), dtype.ordered)
+        elif getattr(dtype, "tz", None) is not None:
+            columns[name] = series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
+        elif hasattr(dtype, "numpy_dtype") and dtype.kind in "biuf":   # nullable numbers
+            missing = series.isna().to_numpy()
+            columns[name] = numpy.ma.array(series.fillna(0).to_numpy(dtype.numpy_dtype), mask=missing)
+        else:
+            columns[name] = series.to_numpy()
+    return columns

@@ -1,0 +1,279 @@
+"""Dense arrays are made of blocks: a CREATE by the types and shapes of ndarrays, then the blocks themselves, without a row in between.
+
+In a directory the array is made beside its path and renamed at the end, so that there is all of it or nothing. In a database a savepoint
+does that. In a bucket the array is there before its cells.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import uuid
+
+import numpy
+
+from .arrays import Array, _connect, _plain
+from .errors import Constraint
+
+__all__ = ["create_grid", "make_grid", "new_place", "take_place"]
+
+_CELLS, _WRITE_BYTES = 262144, 256 << 20   # of a tile at most; of one write
+_UNITS = {"Y": "YEAR", "M": "MONTH", "W": "WEEK", "D": "DAY", "h": "HR", "m": "MIN", "s": "SEC", "ms": "MS", "us": "US", "ns": "NS", "ps": "PS", "fs": "FS",
+          "as": "AS"}
+_OPTIONS = {"dimensions", "domains", "extents", "filters", "types", "metadata", "labels", "cell_order", "tile_order", "format_version", "key_file", "kind",
+            "origin", "explain", "memory_mb", "fills"}
+
+
+def sql_type(name, dtype):
+    """Returns the type of an attribute as CREATE has it."""
+    kind, size = dtype.kind, dtype.itemsize
+    if kind in "iu":
+        return f"{'INT' if kind == 'i' else 'UINT'}{8 * size}"
+    if kind == "f" and size in (4, 8):
+        return f"FLOAT{8 * size}"
+    if kind == "b":
+        return "BOOL"
+    if kind in "Mm":
+        unit, step = numpy.datetime_data(dtype)
+        if unit in _UNITS and step == 1 and not (kind == "m" and unit in ("Y", "M", "W", "D")):
+            return f"{'DATETIME' if kind == 'M' else 'TIME'}_{_UNITS[unit]}"
+    raise TypeError(f"{name!r} is {dtype}, for which there is no type of cells: convert it")
+
+
+def _stored(values):
+    """Returns values in a type that arrays have: halves widened, days as hours."""
+    if values.dtype.kind == "f" and values.dtype.itemsize == 2:
+        return values.astype("f4")
+    if values.dtype.kind == "m" and numpy.datetime_data(values.dtype)[0] in ("Y", "M", "W", "D"):
+        return values.astype("m8[h]")
+    return values
+
+
+def choose_extents(lengths):
+    """The rule of tessera_create_as: the longest extent is halved until a tile has at most 262,144 cells."""
+    extents = {name: max(length, 1) for name, length in lengths.items()}
+    while numpy.prod([float(e) for e in extents.values()]) > _CELLS:
+        longest = max(extents, key=extents.get)
+        extents[longest] = (extents[longest] + 1) // 2
+    return extents
+
+
+def _name(text):
+    return '"' + str(text).replace('"', '""') + '"'
+
+
+def _text(value):
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def definition(place, lengths, types, labels, options):
+    """Returns the arguments of CREATE VIRTUAL TABLE ... USING tessera(...)."""
+    unknown = set(options) - _OPTIONS
+    if unknown:
+        raise TypeError(f"an array of ndarrays has no option {', '.join(sorted(unknown))}; there are {', '.join(sorted(_OPTIONS))}")
+    if options.get("kind", "dense") != "dense":
+        raise Constraint("ndarrays make dense arrays; for a sparse one give columns")
+    for option in ("domains", "extents"):
+        for name in set(options.get(option, {})) - set(lengths):
+            raise KeyError(f"{option!r}: there is no dimension {name!r}")
+    extents = {**choose_extents(lengths), **options.get("extents", {})}
+    parts = ([_text(place)] if place else []) + ["kind=dense"]
+    parts += [f"{name}={_text(options[name])}" for name in ("cell_order", "tile_order", "format_version", "key_file") if name in options]
+    for name, length in lengths.items():
+        low, high = options.get("domains", {}).get(name, (0, max(length, 1) - 1))
+        made = f"{_name(name)} {options.get('types', {}).get(name, 'INT64')} DIMENSION({low}, {high}, {min(extents[name], high - low + 1)})"
+        for label, (dim, values) in labels.items():
+            if dim == name:
+                made += f" LABEL {_name(label)} {'TEXT' if values.dtype.kind in 'OU' else sql_type(label, values.dtype)}"
+                made += " DECREASING" if len(values) > 1 and values[0] > values[-1] else ""
+        parts.append(made)
+    for name, dtype in types.items():
+        filters = options.get("filters", {}).get(name) or ("zstd(5)" if dtype.itemsize == 1 else "byteshuffle, zstd(5)")
+        fill = f" DEFAULT {options['fills'][name]}" if name in options.get("fills", {}) else ""
+        parts.append(f"{_name(name)} {options.get('types', {}).get(name) or sql_type(name, dtype)} NOT NULL{fill} FILTERS({filters})")
+    return ", ".join(parts)
+
+
+# ---- Places ------------------------------------------------------------------------------------------------------------
+
+def new_place(path):
+    """Returns where something that will be at `path` is made: beside it, or in a bucket there."""
+    return path if "://" in path else f"{os.path.abspath(path).rstrip('/')}.new-{uuid.uuid4().hex[:12]}"
+
+
+def take_place(place, path, if_exists):
+    """Gives what was made at `place` its path. What was there before is gone after it, with if_exists "replace"."""
+    if place == path:
+        return
+    old = f"{place}.old"
+    if if_exists == "replace" and os.path.lexists(path):
+        os.rename(path, old)
+    try:
+        if os.path.lexists(path):
+            raise FileExistsError(f"{path}: something is there already")
+        os.rename(place, path)
+    except OSError:
+        if os.path.lexists(old):
+            os.rename(old, path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def savepoint(connection):
+    connection.execute("SAVEPOINT tessera_new")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK TO tessera_new")
+        raise
+    finally:
+        connection.execute("RELEASE tessera_new")
+
+
+# ---- Writing -----------------------------------------------------------------------------------------------------------
+
+def _slabs(blocks, lengths, extents, low):
+    """Cuts blocks along the first axis, at tiles, into parts of some 256 MiB."""
+    first = next(iter(lengths))
+    length, extent = lengths[first], extents
+    row = sum(numpy.dtype(b.dtype).itemsize for b in blocks.values()) * int(numpy.prod([lengths[d] for d in list(lengths)[1:]], dtype=float) or 1)
+    step = max(1, _WRITE_BYTES // max(row * extent, 1)) * extent
+    for start in range(0, length, step):
+        yield start + low, {name: numpy.asarray(_values(block[start:start + step])) for name, block in blocks.items()}
+
+
+def _values(block):
+    return block.values if hasattr(block, "values") else block
+
+
+def make_grid(place, table, blocks, lengths, labels, options, connection):
+    """Makes a dense array at `place`, or one in the database if it is None, and fills it."""
+    connection = connection or _connect()
+    types = {name: _stored(numpy.empty(0, block.dtype)).dtype for name, block in blocks.items()}
+    origin = {name: options.get("domains", {}).get(name, (0,))[0] for name in lengths}
+    origin.update(options.get("origin", {}))
+    text = definition(place, lengths, types, labels, options)
+    if options.get("explain"):
+        return f"CREATE VIRTUAL TABLE {_name(table)} USING tessera({text})"
+    array = Array(connection, place or f"db:{table}")
+    name = f"temp.{_name('tessera_new_' + uuid.uuid4().hex)}" if place else _name(table)
+    array._rows(f"CREATE VIRTUAL TABLE {name} USING tessera({text})")
+    try:
+        for label, (dim, values) in labels.items():
+            array._rows("SELECT tessera_write_label(?, ?, ?, ?)", array.path, label, json.dumps(values.tolist() if values.dtype.kind not in "Mm" else [
+                str(v) for v in values]), origin[dim])
+        fill_grid(array, blocks, lengths, origin)
+        for key, value in (options.get("metadata") or {}).items():
+            set_metadata(array, key, value)
+    finally:
+        if place:
+            array._rows(f"DROP TABLE {name}")
+    return None
+
+
+def fill_grid(array, blocks, lengths, origin):
+    first = next(iter(lengths))
+    extent = next(int(tile) for name, tile in array._rows("SELECT name, tile FROM tessera_schema(?)", array.path) if name == first)
+    if not all(lengths.values()):
+        return
+    for start, parts in _slabs(blocks, lengths, extent, origin[first]):
+        array.write_all({name: _stored(part) for name, part in parts.items()}, {**origin, first: start})
+
+
+def set_metadata(array, key, value):
+    """Sets a key of the metadata of an array or a group; numbers, texts, bytes, and lists of numbers."""
+    if isinstance(value, (bool, numpy.bool_)):
+        value = int(value)
+    if isinstance(value, (list, tuple, numpy.ndarray)):
+        values = numpy.asarray(value)
+        if values.dtype.kind in "biuf" and values.size:
+            kind = sql_type(key, values.dtype) if values.dtype.kind != "b" else "UINT8"
+            array._rows("SELECT tessera_set_metadata(?, ?, ?, ?)", array.path, key, json.dumps(values.ravel().tolist()), kind)
+            return
+        value = json.dumps([str(v) for v in values.ravel()])
+    elif isinstance(value, numpy.generic) and value.dtype.kind in "iuf":
+        array._rows("SELECT tessera_set_metadata(?, ?, ?, ?)", array.path, key, value.item(), sql_type(key, value.dtype))
+        return
+    elif not isinstance(value, (int, float, str, bytes)):
+        value = _plain(value)
+    array._rows("SELECT tessera_set_metadata(?, ?, ?)", array.path, key, value)
+
+
+def create_grid(path, blocks, connection, if_exists, options):
+    """Makes a dense array of ndarrays of one shape."""
+    blocks = {str(name): numpy.asanyarray(block) for name, block in blocks.items()}
+    shapes = {block.shape for block in blocks.values()}
+    if len(shapes) != 1 or not next(iter(shapes)):
+        raise ValueError(f"the ndarrays have the shapes {', '.join(map(str, sorted(shapes)))}: they must have one, with an axis at least")
+    shape = shapes.pop()
+    names = list(options.get("dimensions") or [f"dim_{i}" for i in range(len(shape))])
+    if len(names) != len(shape):
+        raise ValueError(f"{len(names)} dimensions are named, the ndarrays have {len(shape)} axes")
+    lengths = dict(zip(names, shape))
+    if any(block.dtype.kind in "OUST" or isinstance(block, numpy.ma.MaskedArray) for block in blocks.values()):
+        return _by_rows(path, blocks, lengths, connection, if_exists, options)
+    labels = {label: (dim, numpy.asarray(values)) for label, (dim, values) in (options.get("labels") or {}).items()}
+    path = os.fspath(path)
+    if if_exists not in ("fail", "append", "replace"):
+        raise ValueError(f"if_exists {if_exists!r} is none of fail, append, replace")
+    made = create_at(path, blocks, lengths, labels, connection, if_exists, options)
+    return made if isinstance(made, str) else _opened(connection, path)
+
+
+def _opened(connection, path):
+    array = Array(connection, path)
+    array._now()
+    return array
+
+
+def create_at(path, blocks, lengths, labels, connection, if_exists, options):
+    if options.get("explain"):
+        return make_grid(path if not path.startswith("db:") else None, path.rpartition(":" if path.startswith("db:") else "/")[2], blocks, lengths, labels,
+                         options, connection)
+    there = exists(connection, path)
+    if there and if_exists == "fail":
+        raise FileExistsError(f"{path}: there is {there} already")
+    if there and if_exists == "append":
+        array = _opened(connection, path)
+        origin = {**{name: json.loads(domain)[0] for name, domain in array._about("name, domain", "tessera_schema", "role = 'dimension'")},
+                  **options.get("origin", {})}
+        return fill_grid(array, blocks, dict(zip(array.dims, lengths.values())), origin)
+    if path.startswith("db:"):
+        if connection is None:
+            raise ValueError(f"{path} lies in a database: say connection=")
+        with savepoint(connection):
+            if there:
+                connection.execute(f"DROP TABLE {_name(path[3:])}")
+            return make_grid(None, path[3:], blocks, lengths, labels, options, connection)
+    place = new_place(path)
+    try:
+        make_grid(place, None, blocks, lengths, labels, options, connection)
+        take_place(place, path, if_exists)
+    except BaseException:
+        if place != path:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+    return None
+
+
+def exists(connection, path):
+    """Returns what is at a path, "an array" or "a group", or None."""
+    connection = connection or _connect()
+    if path.startswith("db:"):
+        return "a table" if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ? COLLATE NOCASE", (path[3:],)).fetchone() else None
+    for what, table in (("an array", "tessera_array"), ("a group", "tessera_members")):
+        with contextlib.suppress(Exception):
+            connection.execute(f"SELECT 1 FROM {table}(?)", (path,)).fetchall()
+            return what
+    return "something" if "://" not in path and os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)) else None
+
+
+def _by_rows(path, blocks, lengths, connection, if_exists, options):
+    """Texts, objects and masked values go in as rows with their coordinates, since blocks have no nulls and no lengths of their own."""
+    from .making import create
+    columns = {name: index.ravel() for name, index in zip(lengths, numpy.indices(tuple(lengths.values())))}
+    columns.update({name: block.ravel() for name, block in blocks.items()})
+    options = {**options, "dimensions": list(lengths), "kind": "dense"}
+    return create(path, columns, connection=connection, if_exists=if_exists, **options)

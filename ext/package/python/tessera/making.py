@@ -1,0 +1,107 @@
+"""Arrays are made: of rows, which SQL functions take as Arrow streams, and of blocks, which grids.py writes."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from typing import Any
+
+from .arrays import _STREAM, Array, _connect, _functions, _plain
+
+__all__ = ["create", "create_as", "create_csv"]
+
+
+def _made(connection, path):
+    array = Array(connection, os.fspath(path))
+    array._now()
+    return array
+
+
+def _create(connection, function, path, source, if_exists, options):
+    """Calls one of the functions that make an array, and returns the Array; with explain the CREATE that it would be."""
+    options = {name: value for name, value in {**options, "if_exists": if_exists}.items() if value is not None}
+    array = Array(connection, os.fspath(path))
+    result = array._rows(f"SELECT {function}(?, ?, ?)", array.path, source, json.dumps(options, default=_plain))[0][0]
+    if options.get("explain"):
+        return result
+    made = _made(connection, path)
+    if options.get("on_error") == "skip":
+        made.skipped = json.loads(result)
+    return made
+
+
+def create_as(connection: Any, path: str | os.PathLike, select: str, *, if_exists: str = "fail", **options: Any) -> Array:
+    """Makes an array of the rows of a SELECT, or appends them (if_exists="append"). Options are those of tessera_create_as.
+
+    With on_error="skip" the Array has `skipped`, a dict that tells which rows were left out.
+    """
+    _functions(connection)
+    return _create(connection, "tessera_create_as", path, select, if_exists, options)
+
+
+def create_csv(path: str | os.PathLike, file: str | os.PathLike, *, connection: Any = None, if_exists: str = "fail", **options: Any) -> Array:
+    """Makes an array of the lines of a CSV file. Options are those of tessera_create_csv."""
+    return _create(connection, "tessera_create_csv", path, os.fspath(file), if_exists, options)
+
+
+def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exists: str = "fail", **options: Any) -> Any:
+    """Makes an array of data, in one step: on an error there is none.
+
+    data is one of these:
+    - a DataFrame of pandas: the named levels of its index are the dimensions, unless `dimensions` names columns; unnamed levels are left out
+    - anything that has Arrow streams: a DataFrame of polars, a table of pyarrow, a relation of DuckDB, an Array
+    - an ndarray, or a dict of ndarrays with one shape: a dense array, an attribute for each. `dimensions` names the axes; of a dict of
+      ndarrays with one axis `dimensions` names columns, as in a DataFrame
+    - a Dataset of xarray: a group at `path`, with an array for each variable; the result is a dict of Arrays. labels=True makes dimension
+      labels of the coordinates
+
+    if_exists: "fail", "append" or "replace". Further options are those of tessera_create_stream.
+    """
+    if connection is not None:
+        _functions(connection)
+    module = type(data).__module__.partition(".")[0]
+    if module == "xarray":
+        from .datasets import create_dataset
+        return create_dataset(path, data, connection, if_exists, options)
+    if module == "numpy" and getattr(data.dtype, "names", None):
+        data = {name: data[name] for name in data.dtype.names}
+    if module == "numpy" or isinstance(data, dict) and any(getattr(values, "ndim", 1) != 1 for values in data.values()):
+        from .grids import create_grid
+        return create_grid(path, data if isinstance(data, dict) else {"value": data}, connection, if_exists, options)
+    if options.get("labels") is True:
+        raise TypeError("labels=True is for a Dataset: say labels={label: dimension}")
+    index = getattr(data, "index", None)
+    if module == "pandas" and hasattr(data, "columns"):
+        names = [name for name in index.names if name is not None]
+        data = data.reset_index(level=names) if names else data
+        data = data if type(data.index).__name__ == "RangeIndex" and data.index.names == [None] else data.reset_index(drop=True)
+        if names:
+            options.setdefault("dimensions", [str(name) for name in names])
+    stream = _taken(data, module)
+    token = ctypes.create_string_buffer(33)
+    if not _functions(connection or _connect()).put(ctypes.addressof(stream) if isinstance(stream, ctypes.Structure) else stream[1], token):
+        raise MemoryError("an Arrow stream")
+    return _create(connection, "tessera_create_stream", path, token.value.decode(), if_exists, options)
+
+
+def _taken(data, module):
+    """Returns the Arrow stream of data: a structure of ctypes, or a capsule and the pointer in it."""
+    if isinstance(data, dict):
+        from .columns import given_stream
+        return given_stream(data)
+    if module == "pandas" and hasattr(data, "columns"):
+        try:
+            import pyarrow  # noqa: F401  pandas needs it for its streams
+        except ImportError:
+            from .columns import given_stream, of_frame
+            return given_stream(of_frame(data))
+        if not hasattr(data, "__arrow_c_stream__"):   # before pandas 2.2
+            data = pyarrow.Table.from_pandas(data, preserve_index=False)
+    if module == "polars" and hasattr(data, "collect"):
+        data = data.collect()
+    if not hasattr(data, "__arrow_c_stream__"):
+        raise TypeError(f"{type(data).__name__} has no Arrow stream (__arrow_c_stream__)")
+    capsule = data.__arrow_c_stream__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return capsule, pointer(capsule, _STREAM)

@@ -1,0 +1,255 @@
+"""ndarrays and Datasets become arrays and come back: numpy, xarray and dask, as far as they are installed. Random indexers give what numpy gives;
+groups of TileDB-CF are read with their coordinates, and TileDB-CF reads ours.
+
+usage: datasets.py EXTENSION
+"""
+import os
+import pickle
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+from package import install
+
+try:
+    import numpy as np
+    import xarray as xr
+except ImportError as e:
+    print(f"{e.name} is not installed")
+    sys.exit(77)
+
+
+def same(got, expected, what=""):
+    if got != expected:
+        raise AssertionError(f"{what}\n  got:      {got}\n  expected: {expected}")
+
+
+def fails(kind, words, act):
+    try:
+        act()
+    except kind as e:
+        assert words in str(e), e
+    else:
+        raise AssertionError(f"{kind.__name__} with '{words}' was expected")
+
+
+def test_blocks():
+    values = np.arange(12.0).reshape(3, 4)
+    a = tessera.create("blocks", values)
+    same((a.kind, a.shape, a.dims, a.attributes, a.bounds), ("dense", (3, 4), ("dim_0", "dim_1"), ("value",), {"dim_0": (0, 2), "dim_1": (0, 3)}))
+    assert np.array_equal(a.numpy(), values) and np.array_equal(np.asarray(a.sel(dim_0=1)), values[1:2])
+    same(a.write("value", np.array([[70.0, 80.0]]), {"dim_0": 2, "dim_1": 2}), 2, "cells written")
+    out = np.empty((1, 4))
+    assert a.sel(dim_0=2).numpy(out=out) is out
+    same(out.tolist(), [[8, 9, 70, 80]], "out")
+    strided = np.zeros((4, 4), "f8")[:, ::-1][:1]
+    same(a.sel(dim_0=2).numpy("value", strided).tolist(), [[8, 9, 70, 80]], "an ndarray whose memory is not in a row")
+    for wrong in (np.empty((4, 1)), np.empty((1, 4), "f4")):
+        fails(ValueError, "the block is float64(1, 4)", lambda: a.sel(dim_0=2).numpy("value", wrong))
+    fails(NotImplementedError, "a stream", lambda: a.where("value", ">", 1).numpy())
+    before = tessera.open("blocks")
+    a.write("value", np.full((3, 4), 5.0))
+    same((before.numpy().max(), a.numpy().max(), tessera.open("blocks", as_of=before._state["as_of"]).numpy().max()), (80, 5, 80), "each shows its own time")
+    same(pickle.loads(pickle.dumps(before)).numpy().max(), 80, "a pickled Array shows the same time")
+
+
+def test_types():
+    for dtype in ("?", "i1", "u1", "<i2", ">i4", "<u8", "<f2", ">f4", "<f8", "M8[D]", "M8[ns]", "m8[s]", "m8[D]"):
+        values = (np.arange(24) % 2 if dtype == "?" else np.arange(24)).astype(dtype).reshape(2, 3, 4)
+        for given in (values, np.asfortranarray(values), values[:, ::-1]):
+            assert np.array_equal(tessera.create("typed", given, if_exists="replace").numpy(), given), dtype
+    for values, words in ((np.zeros(2, "c8"), "complex64"), (np.array(3), "an axis"), (np.zeros((2, 2), "M8[2D]"), "datetime64[2D]")):
+        fails((TypeError, ValueError), words, lambda: tessera.create("refused", values))
+    assert not [name for name in os.listdir() if name.startswith("refused")], "a failed call leaves nothing"
+
+
+def test_made_in_one_step():
+    values = {"v": np.arange(60, dtype="f4").reshape(10, 6), "n": np.arange(60).reshape(10, 6)}
+    asked = dict(dimensions=["y", "x"], domains={"y": [5, 24]}, extents={"y": 5}, filters={"v": "zstd(3)"}, metadata={"k": 1, "levels": [1, 2]},
+                 labels={"lat": ("y", np.linspace(50, 41, 10))})
+    text = tessera.create("made", values, explain=True, **asked)
+    for part in ("CREATE VIRTUAL TABLE", "INT64 DIMENSION(5, 24, 5) LABEL \"lat\" FLOAT64 DECREASING", "\"v\" FLOAT32 NOT NULL FILTERS(zstd(3))"):
+        assert part in text, text
+    assert not os.path.exists("made")
+    a = tessera.create("made", values, **asked)
+    same((a.bounds, a.metadata, a.labels), ({"y": (5, 14), "x": (0, 5)}, {"k": 1, "levels": [1, 2]}, {"lat": "y"}))
+    for box, rows in ((dict(lat=47.0), [3]), (dict(lat=(45.5, 48)), [2, 3, 4]), (dict(lat=(None, 43)), [7, 8, 9]), (dict(lat=(47.5, None)), [0, 1, 2])):
+        part = a.sel(**box)
+        same((part.shape, part.numpy("v").tolist()), ((len(rows), 6), values["v"][rows].tolist()), f"{box}")
+        same(part._resolved()["y"], (rows[0] + 5, rows[-1] + 5), f"{box}")
+    same([a.nearest(lat=46.6, method=m) for m in ("nearest", "pad", "backfill")], [{"y": 8}, {"y": 9}, {"y": 8}])
+    same(a.sel(lat=46.6, x=2, method="nearest").numpy("n").tolist(), [[20]])
+    fails(KeyError, "near", lambda: a.nearest(lat=46.6, tolerance=0.1))
+    fails(KeyError, "no label 'lon'", lambda: a.nearest(lon=1))
+    fails(FileExistsError, "already", lambda: tessera.create("made", values, **asked))
+    tessera.create("made", {"v": -values["v"], "n": values["n"]}, if_exists="append", origin={"y": 15})
+    same(tessera.open("made").sel(y=(14, 15), x=1).numpy("v").ravel().tolist(), [55, -1])
+    tessera.create("made", values["v"][:2], if_exists="replace")
+    same((tessera.open("made").shape, [n for n in os.listdir() if n.startswith("made")]), ((2, 6), ["made"]))
+    fails(TypeError, "no option capacity", lambda: tessera.create("refused", values, capacity=1))
+    fails(ValueError, "one, with an axis", lambda: tessera.create("refused", {"a": np.zeros((2, 2)), "b": np.zeros((3, 2))}))
+    texts = tessera.create("texts", {"s": np.array([["a", None], ["é", ""]], object)})
+    same(texts.numpy().tolist(), [["a", None], ["é", ""]])
+    same(tessera.create("masked", np.ma.array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]])).numpy().tolist()[1], [3, 4])
+    db = sqlite3.connect("made.db")
+    inside = tessera.create("db:inside", values, connection=db, dimensions=["y", "x"])
+    assert np.array_equal(inside.numpy("v"), values["v"])
+    same(db.execute("SELECT sum(n) FROM inside").fetchone(), (int(values["n"].sum()),))
+    db.close()
+
+
+def dataset():
+    random_ = np.random.default_rng(1)
+    made = xr.Dataset({"t2m": (("time", "lat", "lon"), random_.random((5, 6, 8), dtype="f4"), {"units": "K", "valid_range": np.array([0.0, 1.0])}),
+                       "flag": (("lat", "lon"), np.arange(48, dtype="i2").reshape(6, 8)), "crs": ((), 7, {"epsg": 4326}),
+                       "name": (("lat",), np.array(list("abcdef"), object)), "ok": (("time",), np.array([True, False, True, False, True]))},
+                      {"time": np.arange("2024-01-01", "2024-01-06", dtype="M8[D]").astype("M8[ns]"), "lat": ("lat", np.linspace(50, 40, 6), {"units": "degrees_north"}),
+                       "lon": np.arange(8) * 0.5, "area": (("lat", "lon"), np.ones((6, 8))), "height": 2.0}, {"title": "a set", "n": 3})
+    made.t2m[0, 0, 0] = np.nan
+    return made
+
+
+def test_xarray_and_back():
+    given = dataset()
+    made = tessera.create("set", given, labels=True)
+    same(made["t2m"].labels, {"time_label": "time", "lat_label": "lat", "lon_label": "lon"})
+    same(made["t2m"].sel(lat_label=(43, 47), time_label="2024-01-02").shape, (1, 2, 8))
+    back = xr.open_dataset("set", engine="tessera")
+    assert back.t2m.variable._data is not None and not back.t2m._in_memory, "lazy"
+    xr.testing.assert_equal(back, given)
+    same((back.attrs, back.lat.attrs, back.crs.attrs, back.t2m.attrs["units"], back.t2m.attrs["valid_range"].tolist()),
+         ({"title": "a set", "n": 3}, {"units": "degrees_north"}, {"epsg": 4326}, "K", [0, 1]))
+    same(set(back.coords), {"time", "lat", "lon", "area", "height"})
+    same(set(xr.open_dataset("set", drop_variables=["t2m", "area"]).variables) & {"t2m", "area"}, set(), "guessed, and without variables")
+    one = xr.open_dataset("set/t2m", engine="tessera")
+    same((one.t2m.sel(lat=slice(47, 43)).shape, one.t2m.sel(lon=1.2, method="nearest").shape), ((5, 2, 8), (5, 6)), "labels are coordinates")
+    fails(FileExistsError, "already", lambda: tessera.create("set", given))
+    tessera.create("set", given[["flag"]], if_exists="replace", labels={"lat": "y"})
+    named = xr.open_dataset("set", engine="tessera")
+    same((named.flag.dims, named.lat.dims, tessera.open("set/flag").labels), (("y", "lon"), ("y",), {"lat": "y"}))
+    fails(ValueError, "strictly", lambda: tessera.create("refused", given.assign_coords(lat=[1, 2, 2, 3, 4, 5.0]), labels={"lat": "y"}))
+    fails(TypeError, "complex", lambda: tessera.create("refused", given.assign(c=given.t2m * 1j)))
+    assert not [name for name in os.listdir() if name.startswith("refused")], "a failed call leaves nothing"
+    db = sqlite3.connect(":memory:")
+    tessera.create("db:inside", given[["t2m"]].drop_vars(["area", "height"]), connection=db, labels=True)
+    inside = xr.open_dataset("db:inside", engine="tessera", connection=db)
+    assert np.array_equal(inside.t2m, given.t2m, equal_nan=True) and np.array_equal(inside.lat, given.lat)
+    db.close()
+
+
+def test_indexers():
+    values = np.arange(5 * 11 * 7, dtype="i4").reshape(5, 11, 7)
+    tessera.create("indexed", {"v": values}, dimensions=["a", "b", "c"], domains={"b": [-4, 20]}, extents={"a": 2, "b": 4, "c": 3})
+    opened = xr.open_dataset("indexed", engine="tessera", cache=False)
+    same(opened.v.encoding["preferred_chunks"], {"a": (2, 2, 1), "b": (4, 4, 3), "c": (3, 3, 1)}, "chunks that are tiles")
+    same(opened.b.values.tolist(), list(range(-4, 7)), "coordinates")
+    seed = random.randrange(1 << 30)
+    choose = np.random.default_rng(seed)
+    for _ in range(80):
+        key, expected, axis = {}, values, 0
+        for name, length in zip("abc", values.shape):
+            kind = choose.integers(4)
+            part = int(choose.integers(-length, length)) if kind == 0 else choose.integers(-length, length, choose.integers(0, 5)) if kind == 1 else \
+                choose.random(length) < 0.4 if kind == 2 else slice(*sorted(choose.integers(0, length + 2, 2).tolist()), [None, 1, 3][choose.integers(3)])
+            if kind == 3 and choose.integers(2):   # xarray itself loses empty slices that go down
+                part = slice(length - 1 - int(choose.integers(length)), None, -int(choose.integers(1, 4)))
+            key[name] = part
+            expected = expected[(slice(None),) * axis + (part,)]
+            axis += kind != 0
+        got = opened.v.isel(key).values
+        assert got.shape == expected.shape and np.array_equal(got, expected), f"seed {seed}: {key}"
+    points = {"a": xr.DataArray([0, 4, 2], dims="p"), "c": xr.DataArray([6, 0, 0], dims="p")}
+    same(opened.v.isel(points).values.tolist(), values[[0, 4, 2], :, [6, 0, 0]].tolist(), "points")
+    fails(IndexError, "", lambda: opened.v.isel(a=9).values)
+    tessera.create("points", {"a": [1.5, 2], "v": [1, 2]}, dimensions=["a"])
+    fails(ValueError, "sparse", lambda: xr.open_dataset("points", engine="tessera"))
+    fails(TypeError, "sparse", lambda: tessera.open("points").numpy("v"))
+
+
+def test_dask():
+    try:
+        import dask
+        import dask.array
+    except ImportError:
+        print("dask is not installed: not tried")
+        return
+    values = np.arange(10000, dtype="f8").reshape(100, 100)
+    a = tessera.create("chunked", values, extents={"dim_0": 40, "dim_1": 50})
+    lazy = a.dask()
+    same(lazy.chunks, ((40, 40, 20), (50, 50)))
+    opened = xr.open_dataset("chunked", engine="tessera", chunks={})
+    same(opened.value.chunks, lazy.chunks)
+    for scheduler in ("synchronous", "threads", "processes"):
+        same((float(lazy[::3, 4:].sum().compute(scheduler=scheduler)), float(opened.value.mean().compute(scheduler=scheduler))),
+             (float(values[::3, 4:].sum()), float(values.mean())), scheduler)
+    tessera.create("twice", opened.rename(value="twice") * 2)
+    same(tessera.open("twice/twice").numpy().tolist(), (values * 2).tolist(), "a chunked Dataset is written")
+    same([int(row[0]) for row in tessera.open("twice/twice")._rows("SELECT tile FROM tessera_schema('twice/twice') WHERE role = 'dimension'")], [40, 50], "its chunks are tiles")
+    parts = a.partitions(4)
+    same(sum(part.numpy().size for part in parts), 10000)
+    try:
+        import dask.dataframe as dd
+        import pyarrow
+    except ImportError:
+        print("dask.dataframe is not installed: not tried")
+        return
+    frame = dd.from_map(lambda part: pyarrow.table(part).to_pandas(), parts)
+    same(float(frame.value.sum().compute(scheduler="threads")), float(values.sum()))
+
+
+def test_tiledb_cf():
+    try:
+        import tiledb
+        import tiledb.cf
+    except ImportError:
+        print("tiledb-cf is not installed: not tried")
+        return
+    given = dataset()[["t2m", "flag"]].drop_vars(["area", "height"])
+    given = given.assign_coords(time=("time", np.arange(5) * 6, {"units": "hours since 2000-01-01"}))
+    tiledb.cf.from_xarray(given, "cf")
+    xr.testing.assert_equal(xr.open_dataset("cf", engine="tessera", decode_times=False), given)
+    same(str(xr.open_dataset("cf", engine="tessera").time.values[1])[:13], "2000-01-01T06", "CF decoding")
+    tessera.create("ours", given, labels=True)
+    with tiledb.Group("ours") as group:
+        same((sorted(member.name for member in group), dict(group.meta)), (sorted(given.variables), {"title": "a set", "n": 3}))
+    with tiledb.open("ours/t2m") as array:
+        assert np.array_equal(array[:]["t2m"] if isinstance(array[:], dict) else array[:], given.t2m.values, equal_nan=True)
+        same(array.meta["__tiledb_attr.t2m.units"], "K")
+    # GDAL's multidimensional driver: a group, an array for each variable, whose labels are called DIM_label.
+    tiledb.Group.create("gdal")
+    index = tiledb.Dim("lat", domain=(0, 5), tile=3, dtype="uint64")
+    schema = tiledb.ArraySchema(tiledb.Domain(index), [tiledb.Attr("depth", dtype="f4")], dim_labels={0: {"lat_label": tiledb.DimLabelSchema("decreasing", "f8")}}) \
+        if hasattr(tiledb, "DimLabelSchema") else None
+    if schema is None:
+        print("this tiledb makes no labels: GDAL's layout is not tried")
+        return
+    tiledb.Array.create("gdal/depth", schema)
+    with tiledb.open("gdal/depth", "w") as array:
+        array[:] = {"depth": np.arange(6, dtype="f4"), "lat_label": np.linspace(50, 40, 6)}
+        array.meta["unit"] = "m"
+    with tiledb.Group("gdal", "w") as group:
+        group.add(os.path.abspath("gdal/depth"), "depth")
+    read = xr.open_dataset("gdal", engine="tessera")
+    same((read.depth.values.tolist(), read.lat.values.tolist(), read.depth.attrs), ([0, 1, 2, 3, 4, 5], [50, 48, 46, 44, 42, 40], {"unit": "m"}))
+
+
+def test_without_numpy():
+    """`import tessera` needs nothing, and arrays open without numpy and pyarrow."""
+    code = ("import sys\nfor name in ('numpy', 'pyarrow', 'pandas', 'xarray'): sys.modules[name] = None\n"
+            "import tessera\na = tessera.open('blocks')\nprint(a.dims, a.shape, 'arrow_array_stream' in repr(a.__arrow_c_stream__()))")
+    same(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout, "('dim_0', 'dim_1') (3, 4) True\n")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        install(os.path.join(place, "package"), sys.argv[1])
+        import tessera
+        os.makedirs(os.path.join(place, "work"))
+        os.chdir(os.path.join(place, "work"))
+        for name, test in list(globals().items()):
+            if name.startswith("test_") and (len(sys.argv) < 3 or any(word in name for word in sys.argv[2:])):
+                test()
+        os.chdir("/")
+    print("ndarrays and Datasets come back as they were")
