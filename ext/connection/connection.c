@@ -6,6 +6,7 @@
  */
 #include "connection/connection.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "connection/errors.h"
@@ -70,6 +71,10 @@ static bool single_threaded(void) {
   return single;
 }
 
+static _Atomic uint32_t connection_count;
+
+uint32_t tsx_connection_count(void) { return atomic_load(&connection_count); }
+
 int tsx_connection_open(sqlite3 *db, const tsx_connection_hooks *hooks, tsx_connection **out, tsr_error *error) {
   tsx_connection *connection = sqlite3_malloc64(sizeof *connection);
   if (!connection) return tsx_out_of_memory(error);
@@ -93,6 +98,7 @@ int tsx_connection_open(sqlite3 *db, const tsx_connection_hooks *hooks, tsx_conn
     sqlite3_free(connection);
     return code;
   }
+  atomic_fetch_add(&connection_count, 1);
   *out = connection;
   return TSR_OK;
 }
@@ -106,6 +112,7 @@ void tsx_connection_drop(void *argument) {
   tsr_environment_close(connection->environment);
   sqlite3_free(connection->lost.message);
   sqlite3_free(connection);
+  atomic_fetch_sub(&connection_count, 1);
 }
 
 void tsx_connection_keep_lost(tsx_connection *connection, const tsr_error *error) {

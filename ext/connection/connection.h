@@ -93,6 +93,9 @@ struct tsx_connection {
 /* Opens the shared state of a connection, with one reference. `hooks` are borrowed for as long as the state lives. */
 int tsx_connection_open(sqlite3 *db, const tsx_connection_hooks *hooks, tsx_connection **connection, tsr_error *error);
 
+/* Returns how many connections of this process have such a state. */
+uint32_t tsx_connection_count(void);
+
 /* Adds and drops a reference. The last drop closes everything. tsx_connection_drop is the destructor of modules and
  * functions. */
 void tsx_connection_hold(tsx_connection *connection);

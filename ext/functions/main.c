@@ -52,6 +52,13 @@ TSX_EXPORT int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_a
 
 int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines *api) {
 #ifndef SQLITE_CORE
+  /* A process may have two SQLites, such as Python's and apsw's; this copy of the library calls one of them. */
+  if (sqlite3_api && sqlite3_api != api && tsx_connection_count() > 0) {
+    *message = api->mprintf("this copy of tessera serves another SQLite of this process (%s): load a copy of the file "
+                            "from another place",
+                            sqlite3_libversion());
+    return SQLITE_ERROR;
+  }
   SQLITE_EXTENSION_INIT2(api);
 #else
   (void)api;

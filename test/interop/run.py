@@ -11,8 +11,8 @@ import sys
 
 TILEDB = "tiledb, numpy", [["tiledb==0.36.1"], ["tiledb"]]  # the first one is the version that the corpus was compared with
 APSW = "apsw", [["apsw"]]
-ARROW = "pyarrow, polars, duckdb, pandas, xarray, dask.array, distributed", [["pyarrow", "polars", "duckdb", "pandas", "xarray", "dask", "distributed", more]
-                                                                              for more in ("tiledb-cf", "numpy")]   # tiledb-cf brings TileDB; it may be missing
+ARROW = "pyarrow, polars, duckdb, pandas, xarray, dask.array, distributed", [["pyarrow", "polars", "duckdb", "pandas", "xarray", "dask", "distributed", *more]
+                                                                              for more in (["tiledb-cf", "apsw", "pysqlite3-binary"], [])]   # these may be missing
 MOTO = "moto.server, boto3; assert moto.__version__ == '5.2.5'", [["moto[server,s3]==5.2.5"]]  # 5.2.1 names an answer wrongly
 
 

@@ -1,8 +1,12 @@
 """Where the extension lies, and how it is loaded into a connection."""
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 
 __all__ = ["load", "loadable_path"]
+_copies = {}   # (process, module of a connection): the copy of the extension that serves its SQLite
 
 
 def loadable_path():
@@ -15,15 +19,28 @@ def loadable_path():
 
 
 def load(connection):
-    """Loads tessera into a connection of sqlite3 or apsw. Afterwards extension loading is disabled again, as it is by default."""
+    """Loads tessera into a connection of sqlite3, apsw or pysqlite3. Afterwards extension loading is disabled again, as it is by default.
+
+    A process may use several of these modules at once: each gets a copy of the extension.
+    """
     if not hasattr(connection, "enable_load_extension"):
         raise RuntimeError(
             f"tessera cannot be loaded: the {type(connection).__module__} module of {sys.executable} was built without loadable extensions "
             "(its connections have no enable_load_extension). Use a Python that was built with them (Debian's, Ubuntu's, Homebrew's and conda's "
             "are; pyenv: PYTHON_CONFIGURE_OPTS=--enable-loadable-sqlite-extensions), or apsw: `pip install apsw`, "
             "`tessera.load(apsw.Connection(...))`")
+    driver = type(connection).__module__.partition(".")[0]   # each brings its SQLite, and one copy of the extension serves one SQLite
     connection.enable_load_extension(True)
     try:
-        connection.load_extension(loadable_path())
+        try:
+            connection.load_extension(_copies.get((os.getpid(), driver)) or loadable_path())
+        except Exception as e:
+            if "serves another SQLite" not in str(e):
+                raise
+            folder = tempfile.mkdtemp(prefix="tessera-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            copy = shutil.copy(loadable_path(), os.path.join(folder, os.path.basename(loadable_path())))
+            connection.load_extension(copy)
+            _copies[os.getpid(), driver] = copy
     finally:
         connection.enable_load_extension(False)

@@ -1,0 +1,215 @@
+"""The Python module with the connections of sqlite3, apsw and pysqlite3, and without one: threads, forks, spawned processes, sub-interpreters, two
+copies of the library, connections that close while a stream is read. Rows are counted by pyarrow.
+
+usage: connections.py EXTENSION
+"""
+import multiprocessing
+import os
+import pickle
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+
+from package import install
+
+try:
+    import pyarrow as pa
+except ImportError:
+    print("pyarrow is not installed")
+    sys.exit(77)
+
+ROWS = 3000
+
+
+def same(got, expected, what=""):
+    if got != expected:
+        raise AssertionError(f"{what}\n  got:      {got}\n  expected: {expected}")
+
+
+def fails(kind, words, act):
+    try:
+        act()
+    except kind as e:
+        assert words in str(e), e
+    else:
+        raise AssertionError(f"{kind.__name__} with '{words}' was expected")
+
+
+def drivers():
+    """Functions that connect, by the name of the module."""
+    found = {"sqlite3": lambda name: sqlite3.connect(name, check_same_thread=False)}
+    for module in ("apsw", "pysqlite3"):
+        try:
+            driver = __import__(module)
+            found[module] = driver.Connection if module == "apsw" else lambda name, driver=driver: driver.connect(name, check_same_thread=False)
+        except ImportError:
+            print(f"{module} is not installed: not tried")
+    return found
+
+
+def fill(db, name="t"):
+    db.execute(f"CREATE VIRTUAL TABLE {name} USING tessera(i INT64 DIMENSION(0, 9999), v FLOAT64, capacity=100)")
+    db.execute(f"INSERT INTO {name} WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < {ROWS - 1}) SELECT i, i * 0.5 FROM c")
+    if getattr(db, "in_transaction", False):
+        db.commit()
+
+
+def count(array):
+    return pa.table(array).num_rows
+
+
+def test_several_sqlites():
+    """Connections of all modules are open at once, each with the copy of the extension that serves its SQLite."""
+    opened = {name: connect(":memory:") for name, connect in drivers().items()}
+    for db in opened.values():
+        tessera.load(db)
+        fill(db)
+    for _ in range(2):
+        same({name: count(tessera.open("db:t", connection=db)) for name, db in opened.items()}, dict.fromkeys(opened, ROWS))
+    libraries = {db.execute("SELECT tessera_library()").fetchone()[0] for db in opened.values()}
+    same(len(libraries), len(opened), "copies")
+    if "apsw" in opened:
+        opened["apsw"].enable_load_extension(True)
+        other = type(opened["apsw"])(":memory:")
+        other.enable_load_extension(True)
+        fails(Exception, "serves another SQLite of this process", lambda: other.load_extension(opened["sqlite3"].execute("SELECT tessera_library()").fetchone()[0]))
+        other.close()
+    for db in opened.values():
+        db.close()
+
+
+def test_drivers():
+    for name, connect in drivers().items():
+        for place in (":memory:", f"{name}.db"):
+            db = connect(place)
+            tessera.load(db)
+            fill(db)
+            a = tessera.open("db:t", connection=db, batch_rows=100)
+            same((a.dims, count(a), count(a.where("v", ">=", 100).sel(i=(0, 999)))), (("i",), ROWS, 800), f"{name} {place}")
+            db.execute("ATTACH ':memory:' AS other")
+            tessera.create("db:other.made", pa.table({"i": [1, 2], "v": [1, 2]}), connection=db, dimensions=["i"])
+            same(count(tessera.open("db:other.made", connection=db)), 2, f"{name} {place}: attached")
+            fails(TypeError, "cannot be pickled", lambda: pickle.dumps(a))
+            for kind, act in ((tessera.NotFound, lambda: tessera.open("nosuch", connection=db)), (tessera.Error, lambda: tessera.open("db:nosuch", connection=db))):
+                fails(kind, "nosuch", act)
+            lines = pa.table(tessera.rows(db, "SELECT i, v FROM t WHERE i < 5")) if hasattr(tessera, "rows") and knows(db, "tessera_rows") else None
+            if lines is not None:
+                same(lines.num_rows, 5, f"{name} {place}: rows")
+            reader = pa.RecordBatchReader.from_stream(a)
+            same(reader.read_next_batch().num_rows, 100, f"{name} {place}")
+            db.close()
+            fails(Exception, "was closed", reader.read_next_batch)
+            del reader
+
+
+def knows(db, function):
+    return db.execute("SELECT 1 FROM pragma_function_list WHERE name = ?", (function,)).fetchone()
+
+
+def test_a_connection_that_has_not_loaded_it():
+    for name, connect in drivers().items():
+        tessera.create("plain", {"i": [1, 2, 3], "v": [1, 2, 3]}, if_exists="append" if os.path.exists("plain") else "fail", dimensions=["i"])
+        db = connect(":memory:")
+        same(count(tessera.open("plain", connection=db)), 3, name)
+        db.close()
+
+
+def test_threads():
+    db = sqlite3.connect("threads.db", check_same_thread=False)
+    tessera.load(db)
+    fill(db)
+    tessera.create("threads", pa.table({"i": range(ROWS), "v": range(ROWS)}), dimensions=["i"])
+    shared, alone, found = tessera.open("db:t", connection=db, batch_rows=100), tessera.open("threads"), []
+
+    def read(array):
+        for _ in range(5):
+            found.append(count(array))
+
+    threads = [threading.Thread(target=read, args=(array,)) for array in (shared, alone) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(50):
+        db.execute("SELECT count(*) FROM t").fetchone()
+    for thread in threads:
+        thread.join()
+    same(found, [ROWS] * 40)
+    db.close()
+
+
+def test_processes():
+    a = tessera.open("threads")
+    same(count(a), ROWS)
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(count(a) != ROWS or count(tessera.open("threads").sel(i=(0, 9))) != 10)
+        finally:
+            os._exit(9)
+    same(os.waitpid(child, 0)[1], 0, "after a fork")
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        same(pool.map(count, [a, a.sel(i=(0, 9))]), [ROWS, 10], "spawned")
+
+
+def test_exits():
+    """A process may end while capsules and streams are alive, and in the middle of an import."""
+    ends = ("kept = a.__arrow_c_stream__()", "import pyarrow; kept = pyarrow.RecordBatchReader.from_stream(a); kept.read_next_batch()",
+            "import threading, time; threading.Thread(target=lambda: [pyarrow_free(a) for _ in range(200)], daemon=True).start()")
+    for end in ends:
+        code = f"import tessera\na = tessera.open('threads', batch_rows=100)\npyarrow_free = lambda a: a.__arrow_c_stream__()\n{end}"
+        same(subprocess.run([sys.executable, "-c", code]).returncode, 0, end)
+
+
+def test_sub_interpreters():
+    try:
+        import _xxsubinterpreters as interpreters
+    except ImportError:
+        print("this Python has no _xxsubinterpreters: not tried")
+        return
+    code = f"import sys; sys.path.insert(0, {sys.path[0]!r})\nimport tessera\na = tessera.open({os.path.abspath('threads')!r})\nassert a.dims == ('i',)\na.__arrow_c_stream__()"
+    for _ in range(2):
+        made = interpreters.create()
+        interpreters.run_string(made, code)
+        interpreters.destroy(made)
+    same(count(tessera.open("threads")), ROWS, "afterwards")
+
+
+def test_two_copies():
+    copy = os.path.abspath("copy.so")
+    shutil.copyfile(tessera.loadable_path(), copy)
+    db = sqlite3.connect(":memory:")
+    db.enable_load_extension(True)
+    db.execute("SELECT load_extension(?, 'sqlite3_tessera_init')", (copy,))
+    fill(db)
+    a = tessera.open("db:t", connection=db)
+    same((a._rows("SELECT tessera_library()")[0][0], count(a), count(tessera.open("threads"))), (copy, ROWS, ROWS))
+    db.close()
+    fails(tessera.Unsupported, "older tessera", lambda: tessera.open("t", connection=Old()))
+
+
+class Old:
+    """A connection that has loaded a tessera from before streams."""
+
+    def execute(self, sql, values=()):
+        raise sqlite3.OperationalError("no such function: tessera_library")
+
+    def enable_load_extension(self, on):
+        pass
+
+    def load_extension(self, path):
+        pass
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        install(os.path.join(place, "package"), sys.argv[1])
+        import tessera
+        os.makedirs(os.path.join(place, "work"))
+        os.chdir(os.path.join(place, "work"))
+        for name, test in list(globals().items()):
+            if name.startswith("test_") and (len(sys.argv) < 3 or any(word in name for word in sys.argv[2:])):
+                test()
+        os.chdir("/")
+    print("every connection gives the same rows")
