@@ -350,7 +350,7 @@ static void library_function(sqlite3_context *context, int count, sqlite3_value 
   (void)values;
 #ifndef _WIN32
   Dl_info self;
-  if (dladdr((const void *)(uintptr_t)tessera_api, &self))
+  if (dladdr((const void *)(uintptr_t)library_function, &self)) /* tessera_api may be that of another copy */
     sqlite3_result_text(context, self.dli_fname, -1, SQLITE_TRANSIENT);
 #endif
 }
