@@ -711,6 +711,11 @@ static int posix_rename_exclusive(tsr_store *store, const char *from, const char
   result = (int)syscall(SYS_renameat2, a.directory, a.name, b.directory, b.name, 1u /* RENAME_NOREPLACE */);
 #elif defined(__APPLE__)
   result = renameatx_np(a.directory, a.name, b.directory, b.name, RENAME_EXCL);
+#elif defined(__EMSCRIPTEN__) /* its files have one name each, and lie in memory that no other process sees */
+  struct stat status;
+  errno = EEXIST;
+  if (fstatat(b.directory, b.name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    result = renameat(a.directory, a.name, b.directory, b.name);
 #endif
   if (result != 0 && (errno == ENOSYS || errno == EINVAL || errno == ENOTSUP || errno == EPERM))
     result = rename_exclusive_by_steps(&a, &b);

@@ -6,6 +6,7 @@ for the files of the repository that a page links to.
 import glob
 import html
 import os
+import shutil
 
 from docutils import nodes
 from sphinx import addnodes
@@ -32,6 +33,10 @@ html_theme = "furo"
 html_static_path = ["static"]
 templates_path = ["templates"]
 html_css_files = ["site.css"]
+# The page of the demo is a part of the site if `./run browser` has built its package and its database. Then the examples of the manual have
+# buttons that run them, and the site must be served over HTTP for that.
+LIVE = os.path.join(ROOT, "build", "browser", "site")
+html_js_files = ["run.js"] if os.path.exists(os.path.join(LIVE, "package", "tessera.wasm")) else []
 html_copy_source = False
 html_use_index = False
 html_show_sphinx = False
@@ -41,7 +46,7 @@ pygments_style = "tango"
 # The navigation: the caption of a group and its pages, each with its title there. Pages that match a pattern keep their
 # own titles. A page that is on no list is reported by Sphinx, which then fails.
 NAVIGATION = [
-    ("Learn", ["Tutorial <docs/tutorial>", "Recipes <docs/recipes>"]),
+    ("Learn", ["Tutorial <docs/tutorial>", "Recipes <docs/recipes>", "In the browser <docs/in-the-browser>"]),
     ("Look up", ["Reference <docs/reference/README>"]),
     ("Coming from", ["DuckDB <docs/coming-from/duckdb>", "MyTile <docs/coming-from/mytile>",
                      "PostGIS raster <docs/coming-from/postgis-raster>", "TileDB-Py <docs/coming-from/tiledb-py>",
@@ -58,6 +63,7 @@ BELOW = {
         "tables", "options", "types", "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits",
         "caveats")), "docs/reference/[!R]*"],
     "docs/design": ["docs/decisions/*"],
+    "docs/in-the-browser": ["docs/browser/README"],
 }
 
 
@@ -128,7 +134,17 @@ def file_pages(app):
     yield "index", {"title": project}, "index.html"
 
 
+def copy_page(app, exception):
+    """Puts the page of the demo into the site, with the package and the database if they are there."""
+    if exception:
+        return
+    place = os.path.join(app.outdir, "docs", "browser")
+    for folder in [os.path.join(ROOT, "docs", "browser"), *([LIVE] if html_js_files else [])]:
+        shutil.copytree(folder, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "*.sql"))
+
+
 def setup(app):
+    app.connect("build-finished", copy_page)
     app.connect("source-read", add_navigation)
     app.connect("doctree-read", link_files, priority=100)
     app.connect("html-collect-pages", file_pages)

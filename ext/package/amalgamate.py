@@ -176,8 +176,9 @@ def version_of(root):
     return re.search(r'#define TSR_VERSION "([^"]+)"', read(f"{root}/core/tessera.h")).group(1)
 
 
-def amalgamate(root):
-    """Returns the texts of tessera.c and tessera.h."""
+def amalgamate(root, around=lambda path: ("", "")):
+    """Returns the texts of tessera.c and tessera.h. `around` gets the path of each source, and returns the text that is put before it and
+    the text that is put behind it; or None, which leaves the source out."""
     sources = [Source(root, p) for p in re.findall(r"\b(?:core|ext)/\w+/\w+\.c\b", read(f"{root}/CMakeLists.txt"))]
     public = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h", "tessera_ingest.h")
     headers = {name: Source(root, f"core/{name}") for name in public}
@@ -223,8 +224,11 @@ def amalgamate(root):
                 put(header)
         text.append("\n#pragma GCC diagnostic pop\n")
         for source in sources:
-            if source.path.startswith(folder):
+            texts = around(source.path) if source.path.startswith(folder) else None
+            if texts:
+                text.append(texts[0])
                 put(source)
+                text.append(texts[1])
     text += ["\n#endif /* TESSERA_OMIT_SQLITE */\n", UNHIDE]
     text.append("\n/*\n" + read(f"{root}/LICENSE").rstrip() + "\n*/\n")
 

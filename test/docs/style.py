@@ -15,7 +15,7 @@ import tempfile
 import pages
 
 PLACES = ("README.md", "docs/tutorial.md", "docs/recipes.md", "docs/reference", "docs/coming-from", "docs/explained", "docs/building.md",
-          "docs/performance.md", "docs/cluster.md", "docs/hosts")
+          "docs/performance.md", "docs/cluster.md", "docs/hosts", "docs/in-the-browser.md")
 COLUMNS = 120
 WORDS = 30
 

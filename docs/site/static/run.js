@@ -1,0 +1,60 @@
+// run.js: buttons that run the SQL examples of a page, in the page. The site has this file only if it has the package, too.
+// The examples of a page are one session: a button first runs the examples before its own that have not run yet.
+(() => {
+  const base = new URL("../docs/browser/", document.currentScript.src);
+  if (!/^https?:$/.test(location.protocol)) return; // a page from a file cannot start a worker
+
+  let session = null;
+  const ran = new Set();
+
+  /** Opens a database in memory, and beside it the files that the examples name: the arrays of sql/data, out of the demo's database. */
+  async function start(text) {
+    const [{ open }, { textOf }] = await Promise.all([import(new URL("package/index.js", base)), import(new URL("package/script.js", base))]);
+    const db = await open(":memory:");
+    if (/sql\/data/.test(text)) {
+      await db.exec(`ATTACH '${new URL("demo.db", base).href}' AS demo`);
+      for (const name of ["relief", "climate", "airports"])
+        if (text.includes(`sql/data/${name}`)) await db.exec(`SELECT tessera_export('demo.${name}', 'sql/data/${name}')`);
+      await db.exec("DETACH demo");
+    }
+    return { db, textOf };
+  }
+
+  async function run(blocks, k, button) {
+    button.disabled = true;
+    button.textContent = session ? "Running" : "Starting";
+    let shown = blocks[k].nextElementSibling;
+    if (!shown?.classList.contains("ran")) {
+      shown = document.createElement("pre");
+      shown.className = "ran";
+      shown.setAttribute("role", "status");
+      blocks[k].after(shown);
+    }
+    try {
+      session ??= start(blocks.map((block) => block.textContent).join("\n"));
+      const { db, textOf } = await session;
+      for (let i = 0; i <= k; i++) {
+        if (ran.has(i) && i < k) continue;
+        const { output, traffic } = await db.script(blocks[i].querySelector("pre").textContent, { text: true });
+        ran.add(i);
+        shown.textContent = (textOf(output, (e) => `${e.error}\n`) || "(no output)\n") + `-- ${Math.round(traffic.ms)} ms, in this page`;
+      }
+    } catch (error) {
+      shown.textContent = error.message;
+    }
+    button.disabled = false;
+    button.textContent = "Run again";
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    const blocks = [...document.querySelectorAll("article .highlight-sql")];
+    blocks.forEach((block, k) => {
+      const button = document.createElement("button");
+      button.className = "run";
+      button.type = "button";
+      button.textContent = "Run";
+      button.onclick = () => run(blocks, k, button);
+      block.querySelector(".highlight").append(button);
+    });
+  });
+})();

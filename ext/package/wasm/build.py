@@ -1,0 +1,165 @@
+"""Builds the WebAssembly module of the npm package with emscripten: SQLite, tessera and the codecs.
+
+usage: build.py FOLDER
+
+FOLDER gets the package sqlite-tessera-wasm: tessera.wasm, tessera-module.js (emscripten's part), and the files beside this one. Objects go to
+FOLDER-objects; what has not changed since the last build is not compiled again. emcc must be installed (Debian's emscripten 3.1.6 will do).
+
+Speed and size: the functions that a query spends its time in are compiled for speed, all others for size. So are the parts of the codecs
+that compress, because a page reads far more than it writes.
+"""
+import concurrent.futures
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import amalgamate
+import sources
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+PACKAGE = ("README.md", "package.json", "index.js", "index.d.ts", "engine.js", "engine.d.ts", "http.js", "ranges.js", "opfs.js", "script.js", "worker.js",
+           "node.js", "node-worker.js", "node-transport.js", "sqlite3_wasm_extra_init.c")
+# Sources that are compiled for speed: their loops pass over cells and bytes.
+FAST = ("core/base/sort.c", "core/compute/", "core/filter/", "core/format/tile.c", "core/read/predicate.c", "core/read/subtile.c", "core/read/version_merge.c")
+GLUE = ("module", "host_vfs", "no_buckets") # small, and always compiled: they include headers of core/
+LEFT_OUT = ("core/remote/", "core/store/store_s3.c", "core/store/s3_ahead.c", "core/store/s3_upload.c") # buckets: no_buckets.c stands for them
+SMALL = '\n#pragma clang attribute push(__attribute__((minsize)), apply_to = function)\n'
+PLAIN = '\n#pragma clang attribute pop\n'
+SQLITE = ("SQLITE_THREADSAFE=0", "SQLITE_OMIT_LOAD_EXTENSION", "SQLITE_ENABLE_FTS5", "SQLITE_ENABLE_RTREE", "SQLITE_ENABLE_MATH_FUNCTIONS",
+          "SQLITE_ENABLE_DBSTAT_VTAB", "SQLITE_DEFAULT_MEMSTATUS=0", "SQLITE_TEMP_STORE=2", "SQLITE_OMIT_DEPRECATED", "SQLITE_OMIT_SHARED_CACHE",
+          "SQLITE_OMIT_TRACE", "SQLITE_DQS=0", "SQLITE_OMIT_WAL", "SQLITE_UNTESTABLE", "SQLITE_MAX_MMAP_SIZE=0", "SQLITE_OMIT_TCL_VARIABLE",
+          "SQLITE_OMIT_COMPILEOPTION_DIAGS", "SQLITE_ENABLE_LOCKING_STYLE=0", "SQLITE_OMIT_GET_TABLE", "SQLITE_OMIT_AUTHORIZATION")
+MBEDTLS = ("MBEDTLS_AES_FEWER_TABLES", "MBEDTLS_SHA256_SMALLER")
+# Of zstd's ways to compress, those of levels 1 to 7; higher levels compress as level 7 does. All frames are decompressed.
+ZSTD = ("ZSTD_DISABLE_ASM", "ZSTD_EXCLUDE_GREEDY_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_LAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTLAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTOPT_BLOCK_COMPRESSOR",
+        "ZSTD_EXCLUDE_BTULTRA_BLOCK_COMPRESSOR")
+# The last three are instructions of WebAssembly that every browser has had since 2021; they make the module smaller.
+FLAGS = ("-std=gnu11", "-fno-strict-aliasing", "-fno-trapping-math", "-ffp-contract=off", "-Wno-unused-command-line-argument", "-mbulk-memory", "-msign-ext",
+         "-mnontrapping-fptoint")
+EXPORTS = ("malloc free sqlite3_malloc sqlite3_free sqlite3_open_v2 sqlite3_close_v2 sqlite3_errmsg sqlite3_extended_errcode sqlite3_errstr "
+           "sqlite3_extended_result_codes sqlite3_prepare_v2 sqlite3_step sqlite3_reset sqlite3_clear_bindings sqlite3_finalize sqlite3_stmt_readonly "
+           "sqlite3_bind_parameter_count sqlite3_bind_parameter_index sqlite3_bind_null sqlite3_bind_double sqlite3_column_count sqlite3_column_name "
+           "sqlite3_column_value sqlite3_value_type sqlite3_value_double sqlite3_value_text sqlite3_value_blob sqlite3_value_bytes "
+           "sqlite3_result_null sqlite3_result_double sqlite3_result_error sqlite3_changes sqlite3_total_changes sqlite3_get_autocommit "
+           "sqlite3_libversion sqlite3_interrupt sqlite3_error_offset sqlite3_complete sqlite3_db_config").split()
+
+
+class Fault(Exception):
+    pass
+
+
+def run(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env=dict(os.environ, NODE_PATH=os.environ.get("NODE_PATH", "/usr/share/nodejs"))) # Debian keeps emscripten's acorn there
+    if done.returncode:
+        raise Fault(f"{' '.join(command)[:300]} ...\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+def around(path):
+    """What stands around a source in the amalgamation."""
+    if path.startswith(LEFT_OUT):
+        return None
+    return ("", "") if path.startswith(FAST) else (SMALL, PLAIN)
+
+
+def amalgamation(folder):
+    """Writes tessera.c without buckets, each part marked for speed or size, and tessera.h. Returns the path of tessera.c."""
+    os.makedirs(folder, exist_ok=True)
+    for name, text in zip(("tessera.c", "tessera.h"), amalgamate.amalgamate(ROOT, around)):
+        path = f"{folder}/{name}"
+        if not os.path.exists(path) or amalgamate.read(path) != text:
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+    return f"{folder}/tessera.c"
+
+
+def optimization(name, path):
+    """Returns how a file of a library is compiled."""
+    if name == "SQLite":
+        return "-Oz"
+    if name == "zstd" and "/decompress/" in path or name == "zlib" and os.path.basename(path) in ("inffast.c", "inflate.c", "crc32.c") or \
+            name == "lz4" and path.endswith("/lz4.c") or name == "bzip2" and path.endswith("/decompress.c"):
+        return "-O2"
+    return "-Oz"
+
+
+def compile_all(work, objects):
+    """Compiles what has changed: a list of (name of the object, source, flags). Returns the objects' paths."""
+    def one(job):
+        name, source, flags = job
+        target = f"{objects}/{name}.o"
+        command = ["emcc", *flags, "-c", source, "-o", target]
+        with open(source, "rb") as f:
+            stamp = hashlib.sha256(json.dumps([name, *flags]).replace(objects, "").replace(ROOT, "").encode() + f.read()).hexdigest()
+        if name in GLUE or not (os.path.exists(target) and os.path.exists(target + ".stamp") and amalgamate.read(target + ".stamp") == stamp):
+            print(run(command), end="")
+            with open(target + ".stamp", "w", encoding="utf-8") as f:
+                f.write(stamp)
+        return target
+
+    os.makedirs(objects, exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(one, work))
+
+
+def build_module(folder):
+    """Builds tessera.wasm and tessera-module.js in the folder."""
+    objects, place = folder + "-objects", f"{ROOT}/build/sources"
+    sources.fetch(place)
+    tessera = amalgamation(f"{objects}/amalgamation")
+    headers = [f"-I{path}" for path in sources.includes(place)] + [f"-I{objects}/amalgamation"]
+    libraries = [f"-D{d}" for d in sources.definitions()]
+    work = [("tessera", tessera, ["-O2", *FLAGS, "-DSQLITE_CORE", *libraries, *headers])]
+    for name in sources.LIBRARIES:
+        definitions = sources.definitions((name,)) + list({"SQLite": SQLITE, "zstd": ZSTD, "mbedTLS": MBEDTLS}.get(name, ()))
+        for path in sources.files(place, name):
+            work.append((f"{name}-{os.path.basename(path)[:-2]}", path, [optimization(name, path), *FLAGS, *[f"-D{d}" for d in definitions], *headers]))
+    for name in GLUE:
+        work.append((name, f"{HERE}/{name}.c", ["-Os", *FLAGS, "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers", "-DSQLITE_CORE", *headers, f"-I{ROOT}/core"]))
+    linked = compile_all(work, objects)
+    settings = ["ALLOW_MEMORY_GROWTH=1", "MODULARIZE=1", "EXPORT_ES6=1", "USE_ES6_IMPORT_META=0", "ENVIRONMENT=web,worker", "TOTAL_STACK=4194304",
+                "INITIAL_MEMORY=16777216", "MALLOC=emmalloc", "SUPPORT_LONGJMP=0", "DISABLE_EXCEPTION_CATCHING=1", "ALLOW_TABLE_GROWTH=0",
+                "EXPORTED_RUNTIME_METHODS=FS,UTF8ToString", "INCOMING_MODULE_JS_API=instantiateWasm,print,printErr", "STRICT=0",
+                "EXPORTED_FUNCTIONS=" + ",".join("_" + name for name in EXPORTS)]
+    print(run(["emcc", "-Oz", "-g0", "-mbulk-memory", "-msign-ext", "-mnontrapping-fptoint", *linked, "-o", f"{folder}/tessera-module.js", *[f"-s{s}" for s in settings]]), end="")
+    wasm = f"{folder}/tessera-module.wasm"
+    os.replace(wasm, f"{folder}/tessera.wasm")
+
+
+def build(folder):
+    """Makes the package in the folder. Raises Fault and sources.Fault."""
+    if not shutil.which("emcc"):
+        raise Fault("emcc is not installed: install the package emscripten")
+    folder = os.path.abspath(folder)
+    os.makedirs(folder, exist_ok=True)
+    build_module(folder)
+    for name in PACKAGE:
+        with open(f"{HERE}/{name}", encoding="utf-8") as f:
+            text = f.read().replace("@VERSION@", amalgamate.version_of(ROOT))
+        with open(f"{folder}/{name}", "w", encoding="utf-8") as f:
+            f.write(text)
+    shutil.copy(f"{ROOT}/LICENSE", f"{folder}/LICENSE")
+    with open(f"{folder}/NOTICES", "w", encoding="utf-8") as f:
+        f.write(sources.notices(f"{ROOT}/build/sources"))
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__.split("\n\n")[1], file=sys.stderr)
+        return 2
+    try:
+        build(sys.argv[1])
+    except (Fault, sources.Fault) as fault:
+        print(f"build.py: {fault}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
