@@ -9,6 +9,8 @@
  * tiles, 4 x 4 ..., become the box around them, if a snapshot shows that everything between them has been written with
  * all attributes. The cells of the gaps are written again with the values that they have.
  *
+ * Cells that are one box in row-major order already are not sorted: they are written as they are.
+ *
  * Invariants: `cells.pairs` are sorted by key, and each key occurs once. A key is the number of the cell's tile, above its
  * place in the tile. Boxes are disjoint. Each of `parts` lies in one tile, or in one block of tiles. */
 #include "write/write_boxes.h"
@@ -21,8 +23,9 @@
 #include "read/reader.h"
 #include "write/write_boxes_spilled.h"
 
-#define ROUNDS     3 /* rounds of joining across tiles */
-#define READ_LEAST (UINT64_C(1) << 20) /* bytes for the reader of a tile's cells */
+#define ROUNDS       3 /* rounds of joining across tiles */
+#define READ_LEAST   (UINT64_C(1) << 20) /* bytes for the reader of a tile's cells */
+#define KEYS_AT_ONCE 512u
 
 /* ---- Cells by tile -------------------------------------------------------------------------- */
 
@@ -511,6 +514,47 @@ static int write_boxes_prepare(tsr_boxes *b, tsr_error *error) {
                    UINT32_MAX);
 }
 
+/* Returns true if the keys of a dimension are `low` + 0, 1, ... side - 1, each of them `stride` times, again and again. */
+static bool dimension_in_order(const tsr_boxes *b, uint32_t d, uint64_t low, uint64_t side, uint64_t stride) {
+  const tsr_field *field = &b->source.schema->fields[d];
+  const tsr_column *column = &b->source.columns[d];
+  uint64_t keys[KEYS_AT_ONCE], step = 0, left = stride;
+  if (column->constant) return side == 1;
+  for (uint64_t from = 0, n; from < b->source.count; from += n) {
+    n = TSR_MIN(b->source.count - from, KEYS_AT_ONCE);
+    tsr__keys(field->datatype, (const uint8_t *)column->values + from * field->cell_size, n, keys);
+    for (uint64_t i = 0; i < n; i++) {
+      if (keys[i] != low + step) return false;
+      if (--left > 0) continue;
+      left = stride;
+      if (++step == side) step = 0;
+    }
+  }
+  return true;
+}
+
+/* Finds out whether the cells in memory are those of one box, in row-major order, as an INSERT ... SELECT often gives
+ * them: then nothing must be sorted, and the box is written as tsr_writer_append_box does. */
+static int find_box_in_order(tsr_boxes *b, tsr_error *error) {
+  uint64_t *low = b->scratch, *high = low + b->dimensions, cells = 1, *box;
+  for (uint32_t d = 0; d < b->dimensions; d++) {
+    low[d] = write_boxes_ordinal_of(b, d, 0);
+    high[d] = write_boxes_ordinal_of(b, d, b->source.count - 1);
+    cells = high[d] < low[d] ? UINT64_MAX : tsr__mul_sat(cells, high[d] - low[d] + 1);
+  }
+  if (cells != b->source.count) return TSR_OK;
+  for (uint32_t d = 0; d < b->dimensions; d++) {
+    const uint64_t side = high[d] - low[d] + 1;
+    cells /= side;
+    if (!dimension_in_order(b, d, b->grid.low_key[d] + low[d], side, cells)) return TSR_OK;
+  }
+  TSR_TRY(tsr__box_add(&b->boxes, &box, error));
+  memcpy(tsr__box_low(box), low, b->dimensions * sizeof *low);
+  memcpy(tsr__box_high(b, box), high, b->dimensions * sizeof *high);
+  b->in_order = true;
+  return TSR_OK;
+}
+
 /* Finds the parts of cells in memory. */
 static int find_parts(tsr_boxes *b, tsr_error *error) {
   TSR_TRY(write_boxes_find_cells(b, error));
@@ -523,8 +567,11 @@ static int find_parts(tsr_boxes *b, tsr_error *error) {
 static int find_boxes(tsr_boxes *b, tsr_error *error) {
   TSR_TRY(write_boxes_prepare(b, error));
   if (!b->source.count) return TSR_OK;
-  TSR_TRY(b->source.spilled ? tsr__boxes_find_spilled(b, error) : find_parts(b, error));
-  TSR_TRY(join_parts(b, error));
+  if (!b->source.spilled) TSR_TRY(find_box_in_order(b, error));
+  if (!b->in_order) {
+    TSR_TRY(b->source.spilled ? tsr__boxes_find_spilled(b, error) : find_parts(b, error));
+    TSR_TRY(join_parts(b, error));
+  }
   if (b->source.most && b->boxes.count > b->source.most) TSR_TRY(join_over_gaps(b, error));
   TSR_TRY(TSR_ARENA_ARRAY(&b->arena, tsr__mul_sat(b->boxes.count, b->dimensions), &b->intervals, error));
   for (uint64_t i = 0; i < b->boxes.count; i++) {

@@ -68,7 +68,8 @@ struct tsr_boxes {
   tsr_grid grid;
   uint32_t dimensions;
   uint64_t *stride; /* by how much a step on a dimension changes the place in the tile */
-  tsr_box_cells cells;
+  tsr_box_cells cells; /* none if `in_order` */
+  bool in_order; /* the cells in memory are those of one box, in row-major order */
   tsr_reader *spilled; /* over source.spilled; NULL: the cells are in memory */
   tsr_box_list parts; /* boxes that lie in one tile or block of tiles each */
   tsr_box_list boxes; /* the boxes that are written */

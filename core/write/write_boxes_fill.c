@@ -182,5 +182,6 @@ static int fill_spilled(void *argument, const uint64_t *tile, uint64_t *order, c
 
 int tsr__boxes_write(tsr_boxes *boxes, uint64_t index, const tsr_fragment_target *target, tsr_error *error) {
   filler f = {boxes, tsr__box_at(&boxes->boxes, index)};
+  if (boxes->in_order) return tsr__write_dense(target, false, boxes->source.columns, error);
   return tsr__write_dense_tiles(target, boxes->source.spilled ? fill_spilled : fill_tile, &f, error);
 }
