@@ -3,9 +3,12 @@ groups of TileDB-CF are read with their coordinates, and TileDB-CF reads ours.
 
 usage: datasets.py EXTENSION
 """
+import contextlib
+import io
 import os
 import pickle
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -232,6 +235,35 @@ def test_tiledb_cf():
     seen = with_tiledb("with tiledb.Group('ours') as group: print(sorted(member.name for member in group), sorted(dict(group.meta).items()))",
                        "with tiledb.open('ours/t2m') as array: print(float(np.nansum(array[:]['t2m'])), array.meta['__tiledb_attr.t2m.units'])")
     same(seen, f"{sorted(given.variables)} {sorted(given.attrs.items())}\n{float(np.nansum(given.t2m.values))} K\n")
+
+
+def test_pages():
+    """The Python of docs/dataframes.md runs, and what it says of its results holds."""
+    try:
+        import pandas
+        import polars
+    except ImportError as e:
+        print(f"{e.name} is not installed: the page is not tried")
+        return
+    if not hasattr(pandas.DataFrame, "from_arrow"):
+        print("this pandas is older than the page")
+        return
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "dataframes.md"), encoding="utf-8") as f:
+        blocks = re.findall(r"^```python\n(.*?)^```", f.read(), re.M | re.S)
+    os.makedirs("page")
+    os.chdir("page")
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        for block in blocks:
+            exec(block, names)
+    same((len(blocks), names["weather"].dims, len(names["back"]), names["relief"].shape), (9, ("station", "day"), 4, (6, 4)))
+    same(float(names["total"]), 66.0 * 3)
+    moved = pickle.dumps(names["relief"])
+    os.chdir("..")
+    same(pickle.loads(moved).shape, (6, 4), "a pickled Array finds its place from elsewhere")
+    for part in ("CREATE VIRTUAL TABLE", "18.5", "Basel", "already"):
+        assert part in printed.getvalue(), printed.getvalue()
+    names["db"].close()
 
 
 def test_without_numpy():

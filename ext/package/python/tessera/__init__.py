@@ -6,10 +6,10 @@
     db.execute("CREATE VIRTUAL TABLE relief USING tessera('data/relief')")
 """
 from .arrays import Array, Stream, configure, open, rows
-from .errors import (Busy, Constraint, Corrupt, Denied, Error, Interrupted, Memory, Mismatch, NotFound, Range, TooBig, Unsupported)
+from .errors import (Busy, Constraint, Corrupt, Denied, Error, Exists, Interrupted, Memory, Mismatch, NotFound, Range, TooBig, Unsupported)
 from .loading import load, loadable_path
 from .making import create, create_as, create_csv
 
 __version__ = "@VERSION@"
-__all__ = ["Array", "Busy", "Constraint", "Corrupt", "Denied", "Error", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "Stream", "TooBig", "Unsupported",
+__all__ = ["Array", "Busy", "Constraint", "Corrupt", "Denied", "Error", "Exists", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "Stream", "TooBig", "Unsupported",
            "configure", "create", "create_as", "create_csv", "load", "loadable_path", "open", "rows"]

@@ -7,6 +7,7 @@ database that each thread of each process has of its own; so it can be shared by
 from __future__ import annotations
 
 import ast
+import contextlib
 import ctypes
 import json
 import os
@@ -203,7 +204,8 @@ class Array(Stream):
             raise TypeError("an Array that was opened with a connection cannot be pickled: open it by its path alone")
         if "key" in self._options:
             raise TypeError("an Array that was opened with a key cannot be pickled: open it again where it is used")
-        return Array, (None, self.path, self._box, self._options, self._state)
+        path = self.path if "://" in self.path else os.path.abspath(self.path)   # the other process may be elsewhere
+        return Array, (None, path, self._box, self._options, self._state)
 
     @property
     def connection(self):
@@ -343,7 +345,7 @@ class Array(Stream):
 
     def where(self, attribute: str, operator: str, value: Any) -> Array:
         """Cells that satisfy a comparison: = < <= > >=, or "is" and "is not" with None. Several must all hold."""
-        return self._with(where=self._options.get("where", []) + [[attribute, operator, value]])
+        return self._with(where=self._options.get("where", []) + [[attribute, "=" if operator == "==" else operator, value]])
 
     def order(self, *dims: str | tuple[str, str]) -> Array:
         """Rows by these dimensions; (name, "desc") is downward."""
@@ -434,7 +436,6 @@ class Array(Stream):
 
     def write_all(self, blocks: dict, origin: dict | None = None) -> int:
         """Writes an ndarray for each attribute, as one commit. Returns the number of cells. This Array and its parts show what was written."""
-        import contextlib
         marks = ", ".join("?" * (2 * len(blocks) + 2))
         with contextlib.ExitStack() as lent:
             values = []
@@ -447,6 +448,22 @@ class Array(Stream):
 
     def __repr__(self):
         return f"<tessera.Array {self.path!r} {json.dumps({**self._box, **self._options}, default=_plain)}>"
+
+
+def exists(connection, path):
+    """Returns what is at a path, "an array" or "a group", or None."""
+    connection = connection or _connect()
+    if path.startswith("db:"):
+        return "a table" if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ? COLLATE NOCASE", (path[3:],)).fetchone() else None
+    for what, table in (("an array", "tessera_array"), ("a group", "tessera_members")):
+        with contextlib.suppress(Exception):
+            connection.execute(f"SELECT 1 FROM {table}(?)", (path,)).fetchall()
+            return what
+    return "something" if "://" not in path and os.path.lexists(path) and not _is_empty(path) else None
+
+
+def _is_empty(path):
+    return os.path.isdir(path) and not os.listdir(path)
 
 
 def _described(block):

@@ -8,8 +8,9 @@ import shutil
 import numpy
 import xarray
 
-from .arrays import Array, _connect
-from .grids import _by_rows, create_at, exists, make_grid, new_place, set_metadata, take_place
+from .arrays import Array, _connect, exists
+from .errors import Exists
+from .grids import _by_rows, create_at, make_grid, new_place, set_metadata, take_place
 
 __all__ = ["ATTRIBUTE", "SCALAR", "create_dataset"]
 
@@ -79,7 +80,7 @@ def create_dataset(path, data, connection, if_exists, options):
     if if_exists not in ("fail", "replace"):
         raise NotImplementedError(f"if_exists {if_exists!r}: a Dataset is made whole; append to the arrays in it")
     if there and if_exists == "fail":
-        raise FileExistsError(f"{path}: there is {there} already")
+        raise Exists(f"{path}: there is {there} already")
     variables, attributes = xarray.conventions.encode_dataset_coordinates(data)
     connection, place = connection or _connect(), new_place(path)
     group = Array(connection, place)

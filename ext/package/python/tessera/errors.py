@@ -4,7 +4,7 @@ Which SQLite code means what: docs/reference/errors.md.
 """
 import contextlib
 
-__all__ = ["Busy", "Constraint", "Corrupt", "Denied", "Error", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "TooBig", "Unsupported", "plain_errors"]
+__all__ = ["Busy", "Constraint", "Corrupt", "Denied", "Error", "Exists", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "TooBig", "Unsupported", "plain_errors"]
 
 
 class Error(Exception):
@@ -19,6 +19,10 @@ class Error(Exception):
 
 class NotFound(Error, FileNotFoundError):
     """The array, table or file is missing."""
+
+
+class Exists(Error, FileExistsError):
+    """Something is at the path already."""
 
 
 class Denied(Error, PermissionError):

@@ -13,8 +13,8 @@ import uuid
 
 import numpy
 
-from .arrays import Array, _connect, _plain
-from .errors import Constraint
+from .arrays import Array, _connect, _is_empty, _plain, exists
+from .errors import Constraint, Exists
 
 __all__ = ["create_grid", "make_grid", "new_place", "take_place"]
 
@@ -110,10 +110,10 @@ def take_place(place, path, if_exists):
     if if_exists == "replace" and os.path.lexists(path):
         os.rename(path, old)
     try:
-        if os.path.lexists(path):
-            raise FileExistsError(f"{path}: something is there already")
+        if os.path.lexists(path) and not _is_empty(path):
+            raise Exists(f"{path}: something is there already")
         os.rename(place, path)
-    except OSError:
+    except (Exists, OSError):
         if os.path.lexists(old):
             os.rename(old, path)
         raise
@@ -234,7 +234,7 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
                          options, connection)
     there = exists(connection, path)
     if there and if_exists == "fail":
-        raise FileExistsError(f"{path}: there is {there} already")
+        raise Exists(f"{path}: there is {there} already")
     if there and if_exists == "append":
         array = _opened(connection, path)
         origin = {**{name: json.loads(domain)[0] for name, domain in array._about("name, domain", "tessera_schema", "role = 'dimension'")},
@@ -256,18 +256,6 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
             shutil.rmtree(place, ignore_errors=True)
         raise
     return None
-
-
-def exists(connection, path):
-    """Returns what is at a path, "an array" or "a group", or None."""
-    connection = connection or _connect()
-    if path.startswith("db:"):
-        return "a table" if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ? COLLATE NOCASE", (path[3:],)).fetchone() else None
-    for what, table in (("an array", "tessera_array"), ("a group", "tessera_members")):
-        with contextlib.suppress(Exception):
-            connection.execute(f"SELECT 1 FROM {table}(?)", (path,)).fetchall()
-            return what
-    return "something" if "://" not in path and os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)) else None
 
 
 def _by_rows(path, blocks, lengths, connection, if_exists, options):

@@ -6,7 +6,8 @@ import json
 import os
 from typing import Any
 
-from .arrays import _STREAM, Array, _connect, _functions, _plain
+from .arrays import _STREAM, Array, _connect, _functions, _plain, exists
+from .errors import Error, Exists
 
 __all__ = ["create", "create_as", "create_csv"]
 
@@ -21,7 +22,12 @@ def _create(connection, function, path, source, if_exists, options):
     """Calls one of the functions that make an array, and returns the Array; with explain the CREATE that it would be."""
     options = {name: value for name, value in {**options, "if_exists": if_exists}.items() if value is not None}
     array = Array(connection, os.fspath(path))
-    result = array._rows(f"SELECT {function}(?, ?, ?)", array.path, source, json.dumps(options, default=_plain))[0][0]
+    try:
+        result = array._rows(f"SELECT {function}(?, ?, ?)", array.path, source, json.dumps(options, default=_plain))[0][0]
+    except Error as e:
+        if e.code == 1 and if_exists == "fail" and exists(connection, array.path):   # SQLite has no code for it
+            raise Exists(*e.args) from e
+        raise
     if options.get("explain"):
         return result
     made = _made(connection, path)
@@ -70,6 +76,8 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
         return create_grid(path, data if isinstance(data, dict) else {"value": data}, connection, if_exists, options)
     if options.get("labels") is True:
         raise TypeError("labels=True is for a Dataset: say labels={label: dimension}")
+    if module == "pandas" and not hasattr(data, "columns"):   # a Series
+        data = data.to_frame(data.name if data.name is not None else "value")
     index = getattr(data, "index", None)
     if module == "pandas" and hasattr(data, "columns"):
         names = [name for name in index.names if name is not None]
