@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import sys
-import types
 
 import numpy as np
 import pandas as pd
@@ -16,16 +15,12 @@ with open(page, encoding="utf-8") as f:
     text = f.read()
 
 
-def load(db):
-    """What the wheel's module does."""
-    db.enable_load_extension(True)
-    db.load_extension(extension)
-    db.enable_load_extension(False)
-
-
-sys.modules["tessera"] = types.SimpleNamespace(load=load)
 shutil.rmtree(place, ignore_errors=True)
 os.makedirs(place)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "test", "interop"))
+from package import install  # noqa: E402  what the wheel installs
+
+install(os.path.join(place, "package"), extension)
 os.chdir(place)
 
 # The files that the page speaks of.
@@ -41,6 +36,9 @@ blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
 for block in blocks:
     exec(block.replace("/path/to/tessera/sql/data", data), names)
 assert len(blocks) > 5
+given = xr.open_dataset("model.nc")
+xr.testing.assert_equal(xr.open_dataset("model-set", engine="tessera"), given)
+xr.testing.assert_equal(names["near"].load(), given.tas.sel(lat=47.4, lon=8.5, method="nearest").sel(time=slice("2001-03-01", "2001-03-31")))
 
 db, model = names["db"], names["ds"]
 climate = pd.read_sql_query("SELECT * FROM climate", db).set_index(["month", "j", "i"]).to_xarray()

@@ -11,4 +11,54 @@ function getLoadablePath() {
   throw new Error(`the tessera extension is not in ${__dirname}: install sqlite-tessera again`);
 }
 
-module.exports = { getLoadablePath };
+// ---- Blocks -----------------------------------------------------------------------------------------------------------
+
+const TYPES = {
+  '|b1': Uint8Array, '|i1': Int8Array, '|u1': Uint8Array, '<i2': Int16Array, '<u2': Uint16Array, '<i4': Int32Array,
+  '<u4': Uint32Array, '<f4': Float32Array, '<f8': Float64Array, '<i8': BigInt64Array, '<u8': BigUint64Array,
+};
+
+// The type of a block that a typed array has.
+function typeOf(values) {
+  const found = Object.entries(TYPES).find(([type, array]) => type !== '|b1' && values instanceof array);
+  if (!found) throw new TypeError('a block is a typed array, such as a Float32Array');
+  return found[0];
+}
+
+// Reads an NPY file, which tessera_npy returns.
+function decodeBlock(file) {
+  if (!file || file.length < 10 || file[0] !== 0x93 || file.toString('latin1', 1, 6) !== 'NUMPY') throw new TypeError('this is no NPY file');
+  const major = file[6];
+  const head = major > 1 ? 12 : 10;
+  const size = major > 1 ? file.readUInt32LE(8) : file.readUInt16LE(8);
+  const header = file.toString('latin1', head, head + size);
+  const type = /'descr': *'([^']*)'/.exec(header)?.[1];
+  const shape = /'shape': *\(([0-9, ]*)\)/.exec(header)?.[1].split(',').filter((n) => n.trim()).map(Number);
+  if (!type || !shape || /'fortran_order': *True/.test(header)) throw new TypeError(`this NPY file is of no form that is known: ${header.trim()}`);
+  const time = /^<[mM]8\[(.*)\]$/.exec(type);
+  const Type = time ? BigInt64Array : TYPES[type];
+  if (!Type) throw new TypeError(`a block of ${type} has no typed array`);
+  const bytes = new Uint8Array(file.subarray(head + size)); // a copy: the file's bytes may lie at any address
+  return { data: new Type(bytes.buffer), shape, type, ...(time && { unit: time[1] }) };
+}
+
+function encodeBlock({ data, shape, type = typeOf(data) }) {
+  if (shape.reduce((product, n) => product * n, 1) !== data.length) throw new RangeError(`${data.length} values have not the shape ${shape.join(' x ')}`);
+  const text = `{'descr': '${type}', 'fortran_order': False, 'shape': (${shape.join(', ')}${shape.length === 1 ? ',' : ''}), }`;
+  const header = `${text}${' '.repeat((64 - ((11 + text.length) % 64)) % 64)}\n`;
+  const begin = Buffer.from(`\x93NUMPY\x01\x00${String.fromCharCode(header.length & 255, header.length >> 8)}${header}`, 'latin1');
+  return Buffer.concat([begin, Buffer.from(data.buffer, data.byteOffset, data.byteLength)]);
+}
+
+// Reads a box of an attribute of a dense array.
+function readBlock(db, path, attribute, box = {}) {
+  return decodeBlock(db.prepare('SELECT tessera_npy(?, ?, ?)').pluck().get(path, attribute, JSON.stringify(box)));
+}
+
+// Writes blocks, one for each attribute of a dense array, as one commit. Returns the number of cells.
+function writeBlocks(db, path, blocks, origin = {}) {
+  const values = Object.entries(blocks).flatMap(([name, block]) => [name, encodeBlock(block)]);
+  return db.prepare(`SELECT tessera_write_npy(?${', ?'.repeat(values.length + 1)})`).pluck().get(path, ...values, JSON.stringify(origin));
+}
+
+module.exports = { getLoadablePath, decodeBlock, encodeBlock, readBlock, writeBlocks };

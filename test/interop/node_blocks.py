@@ -1,0 +1,78 @@
+"""The npm package's blocks: what tessera_npy gives is read as a typed array with its shape, and what encodeBlock makes is written by tessera_write_npy.
+
+usage: node_blocks.py EXTENSION
+"""
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "npm")
+# A database whose statements are answered by what Python has asked of the extension before; it records what is written.
+SCRIPT = """
+const fs = require('node:fs');
+const { readBlock, writeBlocks, decodeBlock, encodeBlock } = require(process.argv[1]);
+const calls = [];
+const db = { prepare: (sql) => ({ pluck: () => ({ get: (...values) => { calls.push([sql, values]); return fs.readFileSync(`${values[1]}.npy`); } }) }) };
+const show = (key, value) => (typeof value === 'bigint' ? `${value}` : ArrayBuffer.isView(value) ? [value.constructor.name, ...value] : value);
+const found = {};
+for (const name of JSON.parse(process.argv[2])) {
+  const block = readBlock(db, 'db:t', name, { y: [0, 1] });
+  found[name] = block;
+  fs.writeFileSync(`${name}.out`, encodeBlock(block));
+}
+writeBlocks({ prepare: (sql) => ({ pluck: () => ({ get: (...values) => { calls.push([sql, values.length]); return 1; } }) }) }, 'db:t',
+  { a: { data: new Float32Array(2), shape: [2] }, b: found.f }, { y: 1 });
+const refused = [() => encodeBlock({ data: new Float32Array(3), shape: [2] }), () => encodeBlock({ data: [1], shape: [1] }), () => decodeBlock(Buffer.from('x')),
+  () => decodeBlock(Buffer.from("\\x93NUMPY\\x01\\x00\\x32\\x00{'descr': '|S3', 'fortran_order': False, 'shape': (1,), }\\n", 'latin1'))].map((act) => {
+  try { act(); return 'taken'; } catch (error) { return error.constructor.name; }
+});
+console.log(JSON.stringify({ found, refused, calls: [calls[0][0], calls[0][1][2], calls.at(-1)] }, show));
+"""
+
+
+def main():
+    node = shutil.which("node")
+    if not node:
+        print("skipped: there is no node")
+        return 77
+    db = sqlite3.connect(":memory:")
+    db.enable_load_extension(True)
+    db.load_extension(os.path.abspath(sys.argv[1]))
+    types = {"b": "BOOL", "c": "INT8", "i": "INT16", "u": "UINT32", "l": "INT64", "f": "FLOAT32", "d": "FLOAT64", "t": "DATETIME_DAY", "m": "INT16[2]"}
+    columns = ", ".join(f"{name} {kind} NOT NULL" for name, kind in types.items())
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT32 DIMENSION(0, 1, 2), x INT32 DIMENSION(0, 2, 3), {columns})")
+    for y in range(2):
+        for x in range(3):
+            v = 3 * y + x
+            db.execute("INSERT INTO t VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (y, x, v % 2, -v, v, v, 2**60 + v, v / 2, v / 4, f"2024-01-0{v + 1}", f"[{v},{-v}]"))
+    db.commit()
+    with tempfile.TemporaryDirectory() as folder:
+        for name in types:
+            with open(f"{folder}/{name}.npy", "wb") as f:
+                f.write(db.execute("SELECT tessera_npy('db:t', ?)", (name,)).fetchone()[0])
+        done = subprocess.run([node, "-e", SCRIPT, os.path.abspath(PACKAGE), json.dumps(list(types))], cwd=folder, stdout=subprocess.PIPE, text=True, check=True,
+                              env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"})
+        result = json.loads(done.stdout)
+        blocks = [part for name in types for part in (name, open(f"{folder}/{name}.out", "rb").read())]
+    n = range(6)
+    expected = {"b": ["Uint8Array", *(v % 2 for v in n)], "c": ["Int8Array", *(-v for v in n)], "i": ["Int16Array", *n], "u": ["Uint32Array", *n],
+                "l": ["BigInt64Array", *(str(2**60 + v) for v in n)], "f": ["Float32Array", *(v / 2 for v in n)], "d": ["Float64Array", *(v / 4 for v in n)],
+                "t": ["BigInt64Array", *(str(19723 + v) for v in n)], "m": ["Int16Array", *(w for v in n for w in (v, -v))]}
+    assert {name: block["data"] for name, block in result["found"].items()} == expected, result["found"]
+    assert all(block["shape"] == ([2, 3, 2] if name == "m" else [2, 3]) for name, block in result["found"].items()), result["found"]
+    assert result["found"]["t"]["unit"] == "D"
+    assert result["refused"] == ["RangeError", "TypeError", "TypeError", "TypeError"], result["refused"]
+    assert result["calls"] == ["SELECT tessera_npy(?, ?, ?)", '{"y":[0,1]}', ["SELECT tessera_write_npy(?, ?, ?, ?, ?, ?)", 6]], result["calls"]
+    before = db.execute("SELECT * FROM t ORDER BY y, x").fetchall()
+    assert db.execute(f"SELECT tessera_write_npy('db:t'{', ?' * len(blocks)})", blocks).fetchone() == (6,)
+    assert db.execute("SELECT * FROM t ORDER BY y, x").fetchall() == before
+    print("typed arrays and blocks are the same")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
