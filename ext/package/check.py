@@ -98,6 +98,11 @@ def wheel(place, folder):
            "except sqlite3.OperationalError: pass")
     if run([inside, "-c", ask], cwd=folder) != "583200\n":
         raise Failure("tessera.load: the relief has another number of cells, or loading is still allowed")
+    found = ("import importlib.metadata, os, tessera; folder = os.path.dirname(tessera.__file__)\n"
+             "print([e.value for e in importlib.metadata.entry_points(group='xarray.backends')], os.path.exists(os.path.join(folder, 'py.typed')))\n"
+             f"print(tessera.open('{DATA}/relief').sel(y=(0, 89)).shape, [name for name in tessera.__all__ if not hasattr(tessera, name)])")
+    if run([inside, "-c", found], cwd=folder) != "['tessera.xarray:Entrypoint'] True\n(90, 1080) []\n":
+        raise Failure("the wheel lacks its entry point for xarray, its types, or a name of the module")
     # The error message without extension loading: for an object that lacks it, and for a Python that lacks it, if one is installed.
     refuse = "import sqlite3, tessera\ntry: tessera.load({})\nexcept RuntimeError as e: print('was built without loadable extensions' in str(e))"
     if run([inside, "-c", refuse.format("object()")], cwd=folder) != "True\n":
