@@ -1033,6 +1033,10 @@ TSR_API int tsr_group_remove(tsr_group *group, const char *name, tsr_error *erro
  * symbolic link. */
 TSR_API int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *error);
 
+/* Exchanges the directories of two arrays that lie beside each other, in one step: at each moment both paths lead to an
+ * array. TSR_UNSUPPORTED: the file system has no such call, or the paths lead to a bucket or a store of the host. */
+TSR_API int tsr_array_exchange(tsr_environment *environment, const char *path, const char *other, tsr_error *error);
+
 /* ---- Regridding: blocks of cells as an array --------------------------------------------------------------------- */
 
 typedef enum tsr_regrid_method {

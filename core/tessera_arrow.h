@@ -97,6 +97,15 @@ TSR_API int tsr_arrow_open_path(const tsr_environment_options *environment, cons
                                 const tsr_array_options *array, uint64_t since, uint64_t as_of,
                                 const tsr_arrow_options *options, struct ArrowArrayStream *out, tsr_error *error);
 
+/* The value that the functions of a stream return for an error of the library; 0 for TSR_OK. */
+TSR_API int tsr_arrow_errno(int code);
+
+/* Makes the columns of a stream those of a schema that a consumer asks for, if the names match in their order and no cast
+ * loses anything: a wider number, another layout of strings, a finer unit of instants, labels in place of a dictionary.
+ * Returns true; false if the stream stays as it is. Comes before all calls of the stream's functions; `requested` stays
+ * the caller's. A string or an instant that turns out not to fit is an error of get_next. */
+TSR_API bool tsr_arrow_request(struct ArrowArrayStream *stream, const struct ArrowSchema *requested);
+
 /* Makes *out the schema that a stream of these fields has. `array` gives the labels of enumerations; it may be NULL, if
  * no field has an enumeration or they are shown as codes. The caller calls out->release. */
 TSR_API int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const tsr_arrow_options *options,
@@ -110,7 +119,7 @@ TSR_API int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const t
 typedef struct tessera_functions {
   int version; /* 1 */
   const char *library_version;
-  /* Makes *out the stream of a token that SQL's tessera_stream gave. Returns 1; 0 if there is no such token: a token can
+  /* Makes *out the stream of a token that SQL's tessera_stream or tessera_rows gave. Returns 1; 0 if there is no such token: a token can
    * be taken once. */
   int (*take)(const char *token, struct ArrowArrayStream *out);
   /* The same for a stream on the heap, which free_stream releases and frees; NULL if there is no such token. */
@@ -133,6 +142,13 @@ typedef struct tessera_functions {
    * stream has none. free_schema_capsule is a destructor for capsules of Python that hold it (see use_capsules). */
   struct ArrowSchema *(*take_schema)(const char *token);
   void (*free_schema_capsule)(void *capsule);
+  /* Makes another stream of the rows of a stream that tessera_rows gave, from their first row. The SELECT is run once,
+   * when any of these streams is first asked for something; `stream` need not have been, and may be in use. Freed by
+   * free_stream. NULL: another kind of stream, or no memory. */
+  struct ArrowArrayStream *(*again)(const struct ArrowArrayStream *stream);
+  /* tsr_arrow_request for a stream that was taken: 1 if the requested schema is honoured, 0 if the stream stays as it
+   * is. A stream of tessera_rows runs its SELECT now. */
+  int (*request)(struct ArrowArrayStream *stream, const struct ArrowSchema *requested);
 } tessera_functions;
 
 /* Returns the functions of a version; NULL if this library has none of that version. */

@@ -14,17 +14,27 @@
 extern "C" {
 #endif
 
+typedef enum tsr_ingest_declared { /* what an untyped column becomes if all of its values are such text */
+                                   TSR_INGEST_AS_IT_IS,
+                                   TSR_INGEST_DATES, /* DATETIME_DAY */
+                                   TSR_INGEST_INSTANTS /* DATETIME_SEC, MS, US or NS: the coarsest that has all values */
+} tsr_ingest_declared;
+
 typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type its values decide */
   const char *name;
   bool typed; /* the column has the datatype below; else INT64, FLOAT64, UTF8 or BLOB, by its values */
   tsr_datatype datatype;
   uint32_t values_per_cell;
+  tsr_ingest_declared declared;
+  bool has_empty; /* for tsr_ingest_stream: an untyped column without values is of `empty`; without: of Arrow's null */
+  tsr_datatype empty;
   bool nullable; /* may be null although no value is; without it a column is nullable if a value is null */
   bool not_null; /* a null is an error */
   bool labels; /* text: an enumeration, whose labels stand in the order in which they came */
   bool ordered; /* with `labels`: their order means something */
   const tsr_enumeration *enumeration; /* with `labels`: its labels come first, in their order; or NULL */
   const tsr_pipeline *filters; /* NULL: by the datatype */
+  const char *zone; /* of an Arrow column of instants: its time zone, for the caller to keep; NULL: none */
   /* of dimensions */
   bool has_domain, has_extent, grow; /* grow: the domain is as wide as it can be, the current domain that of the rows */
   uint8_t low[8], high[8], extent[8]; /* as in tsr_field; an untyped column has INT64, if its low end is not `real` */
@@ -79,6 +89,14 @@ TSR_API int tsr_ingest_schema(tsr_ingest *ingest, const tsr_schema **schema, tsr
  * one that was made with the schema, and nobody else has written to it: rows with equal coordinates are TSR_CONSTRAINT
  * then, unless duplicates are allowed, and the array is to be abandoned. */
 TSR_API int tsr_ingest_write(tsr_ingest *ingest, tsr_array *array, bool new_array, uint64_t *rows, tsr_error *error);
+
+/* Makes *out an Arrow stream of the rows, from the first one; any number of streams can be made, and be read at once on
+ * several threads; the first one must have been made before another thread makes one. No row comes after it. The ingest
+ * must be closed after its streams. Of the options, `fields` and
+ * `request` are ignored. Columns have the types that tsr_ingest_schema would decide, but none is a dimension, and
+ * columns may have one name. */
+TSR_API int tsr_ingest_stream(tsr_ingest *ingest, const tsr_arrow_options *options, struct ArrowArrayStream *out,
+                              tsr_error *error);
 
 /* ---- Comma-separated values -------------------------------------------------------------------------------------- */
 

@@ -144,9 +144,73 @@ static int arrow_datetimes(tsr_arrow_column *column, const tsr_column *cells, co
   return TSR_OK;
 }
 
+/* ---- Wider numbers ----------------------------------------------------------------------------------------------- */
+
+#define ARROW_LANES 1024u /* values that are widened together */
+
+#define ARROW_LOAD(type)                                                                                               \
+  for (uint64_t r = 0; r < count; r++) {                                                                               \
+    type value;                                                                                                        \
+    memcpy(&value, from + arrow_index(cells, rows, first + r) * sizeof value, sizeof value);                           \
+    lanes[r] = (int64_t)value;                                                                                         \
+    reals[r] = (double)value;                                                                                          \
+  }
+
+/* Loads numbers as integers and as reals. Integers of 64 bits are never widened. */
+static void arrow_load(tsr_datatype datatype, const tsr_column *cells, const tsr_arrow_rows *rows, uint64_t first,
+                       uint64_t count, int64_t *lanes, double *reals) {
+  const uint8_t *const from = cells->values;
+  switch (datatype) {
+  case TSR_INT8: ARROW_LOAD(int8_t) break;
+  case TSR_UINT8: ARROW_LOAD(uint8_t) break;
+  case TSR_INT16: ARROW_LOAD(int16_t) break;
+  case TSR_UINT16: ARROW_LOAD(uint16_t) break;
+  case TSR_INT32: ARROW_LOAD(int32_t) break;
+  case TSR_UINT32: ARROW_LOAD(uint32_t) break;
+  default:
+    for (uint64_t r = 0; r < count; r++) {
+      float value;
+      memcpy(&value, from + arrow_index(cells, rows, first + r) * sizeof value, sizeof value);
+      reals[r] = value;
+    }
+  }
+}
+
+#define ARROW_STORE(type, lane)                                                                                        \
+  for (uint64_t r = 0; r < count; r++) {                                                                               \
+    const type value = (type)lane[r];                                                                                  \
+    memcpy(out + r * sizeof value, &value, sizeof value);                                                              \
+  }
+
+static void arrow_store(const tsr_arrow_type *type, const int64_t *lanes, const double *reals, uint64_t count,
+                        uint8_t *out) {
+  if (type->format[0] == 'g') {
+    ARROW_STORE(double, reals)
+  } else if (type->format[0] == 'f') {
+    ARROW_STORE(float, reals)
+  } else if (type->width == 2) {
+    ARROW_STORE(int16_t, lanes)
+  } else if (type->width == 4) {
+    ARROW_STORE(int32_t, lanes)
+  } else {
+    ARROW_STORE(int64_t, lanes)
+  }
+}
+
+static void arrow_widen(const tsr_arrow_type *type, const tsr_column *cells, const tsr_arrow_rows *rows, uint8_t *out) {
+  int64_t lanes[ARROW_LANES] = {0};
+  double reals[ARROW_LANES];
+  for (uint64_t first = 0; first < rows->count; first += ARROW_LANES) {
+    const uint64_t count = TSR_MIN(rows->count - first, ARROW_LANES);
+    arrow_load(type->datatype, cells, rows, first, count, lanes, reals);
+    arrow_store(type, lanes, reals, count, out + first * type->width);
+  }
+}
+
 static int arrow_fixed(tsr_arrow_column *column, const tsr_column *cells, const tsr_arrow_rows *rows,
                        tsr_error *error) {
   const tsr_arrow_type *type = column->type;
+  if (type->form == TSR_ARROW_NULLS) return TSR_OK;
   if (type->form == TSR_ARROW_BITS) {
     arrow_bits(column, cells, rows);
     return TSR_OK;
@@ -155,6 +219,7 @@ static int arrow_fixed(tsr_arrow_column *column, const tsr_column *cells, const 
   uint8_t *out = column->values.data + column->values.size;
   if (rows->null) memset(out, 0, rows->count * size);
   else if (type->form == TSR_ARROW_COPY) arrow_copy(cells, rows, size, out);
+  else if (type->form == TSR_ARROW_WIDEN) arrow_widen(type, cells, rows, out);
   else TSR_TRY(arrow_datetimes(column, cells, rows, out, error));
   column->values.size += rows->count * size;
   return TSR_OK;
@@ -246,6 +311,7 @@ static bool arrow_row_is_null(const tsr_arrow_type *type, bool nat, const tsr_co
 /* Appends the bits of rows whose values have been appended. */
 static int arrow_append_validity(tsr_arrow_column *column, const tsr_column *cells, const tsr_arrow_rows *rows,
                                  tsr_error *error) {
+  if (column->type->form == TSR_ARROW_NULLS) return TSR_OK; /* such an array has no buffers */
   const bool nat = arrow_may_be_nat(column->type), codes = column->type->labels && !column->type->decoded;
   if (!rows->null && !cells->validity && !nat && !codes && column->validity.size == 0) return TSR_OK;
   const uint64_t size = arrow_bits_size(column->rows + rows->count);
@@ -386,6 +452,7 @@ static int arrow_finish_items(tsr_arrow_column *column, struct ArrowArray *array
 static int arrow_finish(tsr_arrow_column *column, const tsr_arrow_options *options, struct ArrowArray *array,
                         tsr_error *error) {
   const tsr_arrow_type *type = column->type;
+  if (type->form == TSR_ARROW_NULLS) return arrow_array_begin(column->rows, column->rows, 0, 0, array, error);
   const bool strings = !type->list && type->form >= TSR_ARROW_BYTES;
   const int64_t buffers = type->list == TSR_ARROW_FIXED_LIST ? 1 : strings ? 3 : 2;
   TSR_TRY(arrow_array_begin(column->rows, column->nulls, buffers, type->list ? 1 : 0, array, error));

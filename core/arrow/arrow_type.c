@@ -4,6 +4,7 @@
  * may be closed. Their memory is therefore the process's. */
 #include "arrow/arrow_type.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -115,6 +116,93 @@ void tsr__arrow_type_choose(const tsr_field *field, const tsr_enumeration *label
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   const bool datetime = (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && !options->integer_datetimes;
   type->nullable = datetime || type->labels || (!field->is_dimension && (field->nullable || dense));
+}
+
+void tsr__arrow_type_nulls(tsr_arrow_type *type) {
+  arrow_put(type, "n", TSR_ARROW_NULLS, 0, 1);
+  type->nullable = true;
+}
+
+/* ---- Types that are asked for ------------------------------------------------------------------------------------ */
+
+/* Whether all values of one number are values of another, wider one. */
+static bool arrow_widens(char from, char to) {
+  static const char signs[] = "csil", no_signs[] = "CSIL";
+  const char *s = from ? strchr(signs, from) : NULL, *u = from ? strchr(no_signs, from) : NULL;
+  const char *ts = to ? strchr(signs, to) : NULL, *tu = to ? strchr(no_signs, to) : NULL;
+  const ptrdiff_t size = s ? s - signs : u ? u - no_signs : -1;
+  if (to == 'g') return from == 'f' || (size >= 0 && size < 3);
+  if (to == 'f') return size >= 0 && size < 2;
+  if (s) return ts && ts > s;
+  return u && ((tu && tu > u) || (ts && ts - signs > size));
+}
+
+static bool arrow_request_number(tsr_arrow_type *type, const char *format) {
+  if (type->form != TSR_ARROW_COPY || type->list || type->format[1] || !format[0] || format[1]) return false;
+  if (!arrow_widens(type->format[0], format[0])) return false;
+  const char *const sizes = "cCsSfiIglL";
+  const uint8_t widths[] = {1, 1, 2, 2, 4, 4, 4, 8, 8, 8};
+  arrow_put(type, format, TSR_ARROW_WIDEN, widths[strchr(sizes, format[0]) - sizes], 1);
+  return true;
+}
+
+static bool arrow_request_string(tsr_arrow_type *type, const char *format) {
+  const char *const pairs = type->form == TSR_ARROW_BYTES ? "zZ" : "uU";
+  if (type->list || type->form < TSR_ARROW_BYTES || !format[0] || format[1] || !strchr(pairs, format[0])) return false;
+  type->narrow = format[0] == pairs[0];
+  memcpy(type->format, format, 2);
+  return true;
+}
+
+/* Instants in a finer unit. Both have no zone. */
+static bool arrow_request_instant(tsr_arrow_type *type, const char *format) {
+  static const char units[] = "smun";
+  if (strncmp(type->format, "ts", 2) != 0 || strncmp(format, "ts", 2) != 0 || strlen(format) != 4) return false;
+  const char *from = strchr(units, type->format[2]), *to = strchr(units, format[2]);
+  if (!from || !to || format[3] != ':' || to <= from) return false;
+  int64_t factor = type->factor;
+  for (; from < to; from++) factor *= 1000;
+  arrow_put(type, format, TSR_ARROW_SCALED, 8, factor);
+  return true;
+}
+
+static bool arrow_request_type(tsr_arrow_type *type, const tsr_arrow_options *options,
+                               const struct ArrowSchema *requested) {
+  if (!requested || !requested->release || !requested->format || !requested->name) return false;
+  if (strcmp(requested->name, type->name) != 0) return false;
+  if (type->labels && !type->decoded && !requested->dictionary) {
+    const tsr_arrow_type coded = *type;
+    tsr__arrow_type_labels(coded.labels, options, type);
+    type->name = coded.name;
+    type->labels = coded.labels;
+    type->decoded = type->nullable = true;
+  }
+  const bool coded = type->labels && !type->decoded;
+  if (coded != (requested->dictionary != NULL)) return false;
+  if (coded) {
+    tsr_arrow_type label;
+    tsr__arrow_type_labels(type->labels, options, &label);
+    if (label.list || !requested->dictionary->format || strcmp(label.format, requested->dictionary->format) != 0)
+      return false;
+  }
+  if (type->list) /* as it is: the same list of the same values */
+    return !strcmp(type->format, requested->format) && requested->n_children == 1 && requested->children &&
+           requested->children[0] && requested->children[0]->format &&
+           !strcmp(type->item, requested->children[0]->format);
+  return !strcmp(type->format, requested->format) || arrow_request_number(type, requested->format) ||
+         (!coded && (arrow_request_string(type, requested->format) || arrow_request_instant(type, requested->format)));
+}
+
+bool tsr__arrow_types_request(tsr_arrow_type *types, uint32_t count, const tsr_arrow_options *options,
+                              const struct ArrowSchema *requested) {
+  if (!requested || !requested->release || !requested->format || strcmp(requested->format, "+s") != 0) return false;
+  if (requested->n_children != count || !requested->children) return false;
+  for (uint32_t i = 0; i < count; i++) {
+    tsr_arrow_type type = types[i];
+    if (!arrow_request_type(&type, options, requested->children[i])) return false;
+  }
+  for (uint32_t i = 0; i < count; i++) (void)arrow_request_type(&types[i], options, requested->children[i]);
+  return true;
 }
 
 /* ---- Schemas ----------------------------------------------------------------------------------------------------- */

@@ -12,6 +12,8 @@ typedef enum tsr_arrow_form { /* how one value of a cell is converted */
                               TSR_ARROW_SCALED, /* int64, multiplied by `factor` */
                               TSR_ARROW_CLOCK32, /* a time within one day, multiplied by `factor`, as int32 */
                               TSR_ARROW_CLOCK64, /* a time within one day, as int64 */
+                              TSR_ARROW_WIDEN, /* a number, as the wider one of `format` */
+                              TSR_ARROW_NULLS, /* all values are null, and have no type */
                               TSR_ARROW_BYTES, /* a string or bytes, unchanged */
                               TSR_ARROW_TEXT, /* a string of UTF-8, which is looked through */
                               TSR_ARROW_WIDE_TEXT /* a string of UTF-16 or UTF-32, as UTF-8 */
@@ -43,6 +45,15 @@ void tsr__arrow_type_choose(const tsr_field *field, const tsr_enumeration *label
 
 /* Chooses the type of an enumeration's labels, which are a column of their own in a dictionary. */
 void tsr__arrow_type_labels(const tsr_enumeration *labels, const tsr_arrow_options *options, tsr_arrow_type *type);
+
+/* Makes a type that of a column in which all values are null. */
+void tsr__arrow_type_nulls(tsr_arrow_type *type);
+
+/* Makes the types those of a schema that a consumer asks for, if the names match and each column can be cast without
+ * loss: to a wider number, another layout of strings, a finer unit of instants, or the labels of a dictionary. Returns
+ * false, and changes nothing, if one cannot. */
+bool tsr__arrow_types_request(tsr_arrow_type *types, uint32_t count, const tsr_arrow_options *options,
+                              const struct ArrowSchema *requested);
 
 /* Makes *out the schema of a batch with these columns: a struct. The caller calls out->release. */
 int tsr__arrow_schema_make(const tsr_arrow_type *types, uint32_t count, const tsr_arrow_options *options,

@@ -27,12 +27,26 @@ static tsr_ingest_class ingest_class_of(const tsr_ingest_kept *c) {
 
 /* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
+/* Labels are text, or numbers of one size. */
+static bool ingest_has_text_labels(const tsr_ingest_kept *c) { return tsr_datatype_kind(c->datatype) == TSR_KIND_TEXT; }
+
+/* Writes the digits of a label of numbers, by which it is found. */
+static void ingest_number_key(const uint8_t *bytes, uint64_t size, char key[17]) {
+  for (uint64_t i = 0; i < size && i < 8; i++) {
+    key[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+    key[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+    key[2 * i + 2] = 0;
+  }
+}
+
 static int ingest_add_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
                             tsr_error *error) {
-  char *key;
-  if (size && memchr(bytes, 0, size))
+  char *key, number[17] = "";
+  const bool text = ingest_has_text_labels(c);
+  if (text && size && memchr(bytes, 0, size))
     return tsr__fail(error, TSR_MISMATCH, "column '%s': a label with a NUL", c->given->name);
-  TSR_TRY(TSR_ARENA_COPY(&g->arena, bytes, size, &key, error));
+  if (!text) ingest_number_key(bytes, size, number);
+  TSR_TRY(TSR_ARENA_COPY(&g->arena, text ? bytes : number, text ? size : strlen(number), &key, error));
   *code = c->label_ends.size / sizeof(uint64_t);
   if (*code >= INT32_MAX) return tsr__fail(error, TSR_FULL, "column '%s': too many labels", c->given->name);
   TSR_TRY(tsr__buffer_append(&c->label_bytes, bytes, size, error));
@@ -53,6 +67,8 @@ static int ingest_open_column(tsr_ingest *g, uint32_t i, tsr_error *error) {
   c->class = ingest_class_of(c);
   const tsr_enumeration *e = given->enumeration;
   uint64_t code;
+  if (given->labels && !ingest_has_text_labels(c) && c->values_per_cell != 1)
+    return tsr__fail(error, TSR_UNSUPPORTED, "column '%s': labels of several values", given->name);
   for (uint64_t k = 0; e && k < e->count; k++)
     TSR_TRY(ingest_add_label(g, c, e->data + e->offsets[k], e->offsets[k + 1] - e->offsets[k], &code, error));
   return TSR_OK;
@@ -180,9 +196,25 @@ static int ingest_refuse(const tsr_ingest_kept *c, tsr_ingest_class class, tsr_e
                    c->given->labels ? "labels" : tsr_datatype_name(c->datatype));
 }
 
+static int ingest_find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
+                             tsr_error *error);
+
+/* Sets a label that is a number. */
+static int ingest_set_number_label(tsr_ingest *g, tsr_ingest_kept *c, int64_t integer, double real, tsr_error *error) {
+  const uint64_t size = tsr_datatype_size(c->datatype);
+  const float narrow = (float)real;
+  uint64_t word = (uint64_t)integer, code;
+  if (tsr_datatype_kind(c->datatype) != TSR_KIND_FLOAT) TSR_TRY(ingest_fits(c, integer, error));
+  else if (size == sizeof real) memcpy(&word, &real, sizeof real);
+  else memcpy(&word, &narrow, sizeof narrow);
+  TSR_TRY(ingest_find_label(g, c, &word, size, &code, error));
+  return ingest_put_word(c, &code, error);
+}
+
 int tsr_ingest_set_integer(tsr_ingest *g, uint32_t column, int64_t value, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_ingest_kept *c = &g->columns[column];
+  if (c->given->labels && !ingest_has_text_labels(c)) return ingest_set_number_label(g, c, value, (double)value, error);
   const bool past = value > INGEST_EXACT || value < -INGEST_EXACT;
   if (c->given->typed || c->given->labels) {
     if (c->given->labels || !ingest_is_single(c)) return ingest_refuse(c, TSR_INGEST_INTEGERS, error);
@@ -212,7 +244,9 @@ int tsr_ingest_set_real(tsr_ingest *g, uint32_t column, double value, tsr_error 
     TSR_TRY(ingest_meet(g, c, TSR_INGEST_REALS, error));
     return ingest_put_word(c, &value, error);
   }
-  if (c->class == TSR_INGEST_INTEGERS && !c->given->labels && value == trunc(value) &&
+  if (c->given->labels && tsr_datatype_kind(c->datatype) == TSR_KIND_FLOAT)
+    return ingest_set_number_label(g, c, 0, value, error);
+  if (c->class == TSR_INGEST_INTEGERS && !(c->given->labels && ingest_has_text_labels(c)) && value == trunc(value) &&
       value >= -9223372036854775808.0 && value < 9223372036854775808.0)
     return tsr_ingest_set_integer(g, column, (int64_t)value, error);
   if (c->class != TSR_INGEST_REALS) return ingest_refuse(c, TSR_INGEST_REALS, error);
@@ -246,6 +280,14 @@ static int ingest_parse_integer(const tsr_ingest_kept *c, const char *text, uint
 /* Finds the code of a label, which is added if it is new. */
 static int ingest_find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
                              tsr_error *error) {
+  if (!ingest_has_text_labels(c)) {
+    char number[17] = "";
+    ingest_number_key(bytes, size, number);
+    void *known = tsr__map_get(&c->label_codes, number);
+    if (!known) return ingest_add_label(g, c, bytes, size, code, error);
+    *code = (uint64_t)(uintptr_t)known - 1;
+    return TSR_OK;
+  }
   TSR_TRY(tsr__buffer_reserve(&c->label_bytes, size + 1, error));
   char *key = (char *)c->label_bytes.data + c->label_bytes.size; /* behind the labels: a place for the key */
   if (size) memcpy(key, bytes, size);
@@ -261,6 +303,7 @@ static int ingest_set_coded(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   uint64_t word = 0;
   if (c->given->labels) {
+    if (!ingest_has_text_labels(c)) return ingest_refuse(c, TSR_INGEST_TEXTS, error);
     TSR_TRY(ingest_find_label(g, c, bytes, size, &word, error));
   } else if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) {
     int64_t instant;

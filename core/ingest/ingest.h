@@ -62,8 +62,10 @@ struct tsr_ingest {
   uint64_t resident; /* bytes of complete parts in memory */
   tsr_staging *staging; /* NULL: nothing was spilled */
   tsr_staged *spilled;
-  bool complete; /* tsr_ingest_schema has ended the last part */
+  bool complete, decided; /* the last part has ended; untyped columns have their datatypes */
   tsr_schema *schema; /* in the arena; NULL: not made yet */
+  tsr_field *fields; /* of streams, by column; in the arena; NULL: none was made */
+  tsr_enumeration *enumerations; /* of `fields`, by column */
 };
 
 /* One column of one part, as it was kept, borrowed until the same `scratch` is loaded again. */
@@ -88,6 +90,33 @@ uint64_t tsr__ingest_part_rows(const tsr_ingest *ingest, uint64_t part);
 /* Loads one column of one part. Integers of a column that has become one of reals are given as reals. */
 int tsr__ingest_load(tsr_ingest *ingest, uint32_t column, uint64_t part, tsr_buffer *scratch, tsr_ingest_values *values,
                      tsr_error *error);
+
+typedef struct tsr_ingest_cells { /* the memory of one column's cells */
+  tsr_buffer scratch, cells, offsets; /* the loaded part; narrowed values; offsets of strings */
+} tsr_ingest_cells;
+
+void tsr__ingest_cells_begin(tsr_ingest_cells *cells, tsr_memory *memory);
+void tsr__ingest_cells_end(tsr_ingest_cells *cells);
+
+/* Makes the cells of one column of one part, as a field has them. They are borrowed until the same memory is used
+ * again. May run on any thread, with a memory of its own, once no row comes any more. */
+int tsr__ingest_cells(tsr_ingest *ingest, uint32_t column, uint64_t part, const tsr_field *field,
+                      tsr_ingest_cells *memory, tsr_column *cells, tsr_error *error);
+
+/* Ends the last part. Decides the datatypes of untyped columns; without `must`, a column without values is of what is
+ * given as `empty`, or of TSR_ANY. */
+int tsr__ingest_decide(tsr_ingest *ingest, bool must, tsr_error *error);
+
+/* Makes a column of text, which was declared as dates or datetimes, one of those, if all of its values are. */
+int tsr__ingest_find_instants(tsr_ingest *ingest, uint32_t column, tsr_error *error);
+
+/* Puts the instants of loaded texts into `words`, 8 bytes for each row, and makes them the values. */
+void tsr__ingest_parse_instants(const tsr_ingest_kept *column, uint8_t *words, tsr_ingest_values *values);
+
+/* Describes a column that is no dimension as an attribute. *enumeration is set, with offsets in the ingest's arena, if
+ * the column has labels. */
+int tsr__ingest_field(tsr_ingest *ingest, uint32_t column, tsr_field *field, tsr_enumeration *enumeration,
+                      tsr_error *error);
 
 static inline tsr_ingest_part *tsr__ingest_part(const tsr_ingest_kept *column, uint64_t part) {
   return (tsr_ingest_part *)(void *)column->parts.data + part;

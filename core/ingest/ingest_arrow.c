@@ -4,6 +4,7 @@
  * pointers, the order of offsets and the indices of dictionaries are checked before a value is read. The sizes of buffers
  * are not in the structures, so a producer that lies about them cannot be found out.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
@@ -75,24 +76,50 @@ static const ingest_arrow_type *ingest_arrow_find(const char *format) {
 
 static bool ingest_arrow_is_bytes(const ingest_arrow_type *type) { return type->layout >= INGEST_OFFSETS32; }
 
+/* Whether a list may have values of this type: those that lie in memory as cells have them, and BOOL. */
+static bool ingest_arrow_is_item(const ingest_arrow_type *type) {
+  return type && !ingest_arrow_is_bytes(type) && type->layout != INGEST_HALF &&
+         (type->layout == INGEST_BITS || type->size == tsr_datatype_size(type->datatype));
+}
+
+/* Returns the number of values in each list of a column: TSR_VARIABLE if it differs, 0 if the column has no lists of
+ * numbers. Lists of one value are of variable length, too: such a cell is no list in an array. */
+static uint32_t ingest_arrow_list(const struct ArrowSchema *child) {
+  const bool fixed = child->format && strncmp(child->format, "+w:", 3) == 0;
+  if (!child->format || (strcmp(child->format, "+l") != 0 && strcmp(child->format, "+L") != 0 && !fixed)) return 0;
+  if (child->n_children != 1 || !child->children || !child->children[0] || !child->children[0]->release) return 0;
+  if (child->children[0]->dictionary || !ingest_arrow_is_item(ingest_arrow_find(child->children[0]->format))) return 0;
+  if (!fixed) return TSR_VARIABLE;
+  uint64_t count = 0;
+  const char *digit = child->format + 3;
+  for (; *digit >= '0' && *digit <= '9' && count < UINT32_MAX; digit++) count = count * 10 + (uint64_t)(*digit - '0');
+  if (*digit || count == 0 || count > INT32_MAX) return 0;
+  return count == 1 ? TSR_VARIABLE : (uint32_t)count;
+}
+
+static int ingest_arrow_refuse(const struct ArrowSchema *child, tsr_error *error) {
+  return tsr__fail(error, TSR_UNSUPPORTED, "column '%s': Arrow type '%.40s'%s: cast it first", child->name,
+                   child->format ? child->format : "", child->dictionary ? " with a dictionary" : "");
+}
+
 static int ingest_arrow_column(const struct ArrowSchema *child, tsr_ingest_column *column, tsr_error *error) {
-  const ingest_arrow_type *type = child ? ingest_arrow_find(child->format) : NULL;
   if (!child || !child->release || !child->name) return tsr__fail(error, TSR_MISMATCH, "a column without a name");
+  const uint32_t list = ingest_arrow_list(child);
+  const ingest_arrow_type *type = ingest_arrow_find(list ? child->children[0]->format : child->format);
   *column = (tsr_ingest_column){.name = child->name};
   if (type && child->dictionary) {
     column->labels = true;
     column->ordered = child->flags & ARROW_FLAG_DICTIONARY_ORDERED;
-    const bool is_index = type->layout == INGEST_SIGNED || type->layout == INGEST_UNSIGNED;
+    const bool is_index = !list && (type->layout == INGEST_SIGNED || type->layout == INGEST_UNSIGNED);
     type = is_index && type->size ? ingest_arrow_find(child->dictionary->format) : NULL;
-    if (type && (!ingest_arrow_is_bytes(type) || type->datatype != TSR_UTF8)) type = NULL;
+    if (type && (ingest_arrow_is_bytes(type) ? type->datatype != TSR_UTF8 : !ingest_arrow_is_item(type))) type = NULL;
+    if (type && type->datatype == TSR_UTF8) return TSR_OK;
   }
-  if (!type)
-    return tsr__fail(error, TSR_UNSUPPORTED, "column '%s': Arrow type '%.40s'%s: cast it first", child->name,
-                     child->format ? child->format : "", child->dictionary ? " with a dictionary" : "");
-  if (column->labels) return TSR_OK;
+  if (!type) return ingest_arrow_refuse(child, error);
   column->typed = true;
   column->datatype = type->datatype;
-  column->values_per_cell = ingest_arrow_is_bytes(type) ? TSR_VARIABLE : 1;
+  column->values_per_cell = list ? list : ingest_arrow_is_bytes(type) ? TSR_VARIABLE : 1;
+  if (strncmp(child->format, "ts", 2) == 0 && child->format[4]) column->zone = child->format + 4;
   return TSR_OK;
 }
 
@@ -117,6 +144,9 @@ typedef struct ingest_arrow { /* a column of a batch, or its dictionary */
   const uint8_t *values; /* numbers, bits, or views */
   const uint8_t *ends, *bytes; /* offsets; what they point into */
   struct ingest_arrow *labels; /* of a dictionary, or NULL */
+  struct ingest_arrow *items; /* of lists, or NULL: their values; the array itself has validity and offsets */
+  bool is_list;
+  uint64_t each; /* values in each list; 0: as the offsets say */
 } ingest_arrow;
 
 static int ingest_arrow_broken(const char *name, const char *why, tsr_error *error) {
@@ -143,16 +173,15 @@ static int ingest_arrow_check_offsets(const ingest_arrow *a, const char *name, t
     before = next;
   }
   if (!ordered) return ingest_arrow_broken(name, "its offsets are not in order", error);
-  if (before > 0 && !a->bytes) return ingest_arrow_broken(name, "it has no bytes", error);
+  if (before > 0 && !a->bytes && !a->is_list) return ingest_arrow_broken(name, "it has no bytes", error);
   return TSR_OK;
 }
 
 /* Sets the buffers of an array whose values from `first` on count. */
 static int ingest_arrow_buffers(ingest_arrow *a, const struct ArrowArray *array, uint64_t first, uint64_t length,
                                 const char *name, tsr_error *error) {
-  const int64_t needed = a->type->layout == INGEST_OFFSETS32 || a->type->layout == INGEST_OFFSETS64 ? 3
-                         : a->type->layout == INGEST_VIEWS                                          ? 3
-                                                                                                    : 2;
+  const bool strings = ingest_arrow_is_bytes(a->type) && !a->is_list;
+  const int64_t needed = a->each ? 1 : strings ? 3 : 2;
   a->array = array;
   if (!array || !array->release) return ingest_arrow_broken(name, "it is missing or released", error);
   if (array->offset < 0 || array->length < 0 || array->offset > INT64_MAX / 32 || array->length > INT64_MAX / 32)
@@ -163,17 +192,36 @@ static int ingest_arrow_buffers(ingest_arrow *a, const struct ArrowArray *array,
   a->length = length;
   a->validity = array->null_count == 0 ? NULL : array->buffers[0];
   if (array->null_count > 0 && !a->validity) return ingest_arrow_broken(name, "nulls without validity", error);
-  if (length == 0) return TSR_OK;
+  if (length == 0 || a->each) return TSR_OK;
   if (!array->buffers[1]) return ingest_arrow_broken(name, "a buffer is missing", error);
   a->values = array->buffers[1];
-  if (needed == 2 || a->type->layout == INGEST_VIEWS) return TSR_OK;
+  if (!ingest_arrow_is_bytes(a->type) || a->type->layout == INGEST_VIEWS) return TSR_OK;
   a->ends = array->buffers[1];
-  a->bytes = array->buffers[2];
+  if (strings) a->bytes = array->buffers[2];
   return ingest_arrow_check_offsets(a, name, error);
+}
+
+/* Opens a column of lists, and their values. */
+static int ingest_arrow_open_list(ingest_arrow *a, const struct ArrowSchema *schema, const struct ArrowArray *array,
+                                  uint64_t first, uint64_t length, tsr_arena *arena, tsr_error *error) {
+  static const ingest_arrow_type narrow = {"+l", INGEST_OFFSETS32, 0, TSR_BLOB},
+                                 wide = {"+L", INGEST_OFFSETS64, 0, TSR_BLOB};
+  a->is_list = true;
+  a->type = strcmp(schema->format, "+l") == 0 ? &narrow : &wide;
+  a->each = schema->format[1] == 'w' ? strtoul(schema->format + 3, NULL, 10) : 0;
+  TSR_TRY(ingest_arrow_buffers(a, array, first, length, schema->name, error));
+  if (array->n_children != 1 || !array->children) return ingest_arrow_broken(schema->name, "its lists", error);
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 1, &a->items, error));
+  a->items->type = ingest_arrow_find(schema->children[0]->format);
+  const uint64_t end = length == 0 ? 0
+                       : a->each   ? tsr__mul_sat(a->offset + length, a->each)
+                                   : ingest_arrow_offset(a, a->offset + length);
+  return ingest_arrow_buffers(a->items, array->children[0], 0, end, schema->name, error);
 }
 
 static int ingest_arrow_open(ingest_arrow *a, const struct ArrowSchema *schema, const struct ArrowArray *array,
                              uint64_t first, uint64_t length, tsr_arena *arena, tsr_error *error) {
+  if (schema->format[0] == '+') return ingest_arrow_open_list(a, schema, array, first, length, arena, error);
   a->type = ingest_arrow_find(schema->format);
   TSR_TRY(ingest_arrow_buffers(a, array, first, length, schema->name, error));
   if (!schema->dictionary) return TSR_OK;
@@ -244,6 +292,55 @@ static int ingest_arrow_string(const ingest_arrow *a, uint64_t i, const char *na
   return TSR_OK;
 }
 
+/* Sets a cell of several values. */
+static int ingest_arrow_set_list(tsr_ingest *g, uint32_t column, const ingest_arrow *a, uint64_t i, tsr_error *error) {
+  const tsr_ingest_kept *c = &g->columns[column];
+  const ingest_arrow *items = a->items;
+  uint64_t from = a->each * (i + a->offset), end = from + a->each;
+  if (!a->each) {
+    from = ingest_arrow_offset(a, i + a->offset);
+    end = ingest_arrow_offset(a, i + a->offset + 1);
+  }
+  if (c->datatype != items->type->datatype || c->values_per_cell == 1)
+    return tsr__fail(error, TSR_MISMATCH, "column '%s': lists of %s in a column of %s", c->given->name,
+                     tsr_datatype_name(items->type->datatype), tsr_datatype_name(c->datatype));
+  for (uint64_t k = from; k < end && items->validity; k++)
+    if (ingest_arrow_is_null(items, k))
+      return tsr__fail(error, TSR_MISMATCH, "column '%s': a null in a list", c->given->name);
+  const uint64_t size = tsr_datatype_size(c->datatype);
+  if (items->type->layout != INGEST_BITS)
+    return tsr_ingest_set_bytes(g, column, false,
+                                end > from ? items->values + (from + items->offset) * size : (const uint8_t *)"",
+                                (end - from) * size, error);
+  tsr_buffer bits = {.memory = &g->memory};
+  int rc = tsr__buffer_reserve(&bits, end - from + 1, error);
+  for (uint64_t k = from; k < end && rc >= 0; k++, bits.size++)
+    bits.data[bits.size] = items->values[(k + items->offset) / 8] >> ((k + items->offset) % 8) & 1;
+  if (rc >= 0) rc = tsr_ingest_set_bytes(g, column, false, bits.data, bits.size, error);
+  tsr__buffer_release(&bits);
+  return rc;
+}
+
+/* Converts an instant, or a time, into the unit of its column, if that loses nothing. */
+static int ingest_arrow_convert(const tsr_ingest_kept *c, tsr_datatype from, uint64_t *word, tsr_error *error) {
+  char text[48];
+  int64_t value;
+  tsr_error ignored = {0};
+  const int length = tsr_datetime_print(from, (int64_t)*word, text);
+  if (length == 0 || tsr_datetime_parse(c->datatype, text, (uint64_t)length, &value, &ignored) < 0)
+    return tsr__fail(error, TSR_RANGE, "column '%s': %lld of %s is no %s", c->given->name, (long long)*word,
+                     tsr_datatype_name(from), tsr_datatype_name(c->datatype));
+  *word = (uint64_t)value;
+  return TSR_OK;
+}
+
+/* Whether a value of one unit of instants, or of times, comes into a column of another unit. */
+static bool ingest_arrow_converts(const tsr_ingest_kept *c, tsr_datatype from) {
+  const tsr_kind kind = tsr_datatype_kind(from);
+  return from != c->datatype && (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) &&
+         tsr_datatype_kind(c->datatype) == kind;
+}
+
 static int ingest_arrow_set(tsr_ingest *g, uint32_t column, const ingest_arrow *a, uint64_t i, tsr_error *error) {
   const tsr_ingest_kept *c = &g->columns[column];
   const char *name = c->given->name;
@@ -252,6 +349,7 @@ static int ingest_arrow_set(tsr_ingest *g, uint32_t column, const ingest_arrow *
   float narrow;
   double real;
   if (ingest_arrow_is_null(a, i)) return TSR_OK;
+  if (a->is_list) return ingest_arrow_set_list(g, column, a, i, error);
   if (a->labels) {
     word = ingest_arrow_word(a, i);
     if (word >= a->labels->length) return ingest_arrow_broken(name, "an index past its dictionary", error);
@@ -263,6 +361,7 @@ static int ingest_arrow_set(tsr_ingest *g, uint32_t column, const ingest_arrow *
   case INGEST_SIGNED:
   case INGEST_UNSIGNED:
     word = ingest_arrow_word(a, i);
+    if (ingest_arrow_converts(c, a->type->datatype)) TSR_TRY(ingest_arrow_convert(c, a->type->datatype, &word, error));
     if (a->type->size == 8 && a->type->layout == INGEST_UNSIGNED)
       return tsr__ingest_set_unsigned(g, column, word, error);
     return tsr_ingest_set_integer(g, column, (int64_t)word, error);
@@ -288,6 +387,14 @@ static int ingest_arrow_labels(tsr_ingest *g, uint32_t column, const ingest_arro
     const uint8_t *bytes;
     uint64_t size;
     if (ingest_arrow_is_null(a->labels, i)) continue;
+    if (!ingest_arrow_is_bytes(a->labels->type)) {
+      const uint64_t word = a->labels->type->layout == INGEST_BITS
+                                ? a->labels->values[(i + a->labels->offset) / 8] >> ((i + a->labels->offset) % 8) & 1
+                                : ingest_arrow_word(a->labels, i);
+      if (a->labels->type->datatype == g->columns[column].datatype)
+        TSR_TRY(tsr__ingest_know_label(g, column, &word, tsr_datatype_size(a->labels->type->datatype), error));
+      continue;
+    }
     TSR_TRY(ingest_arrow_string(a->labels, i, g->columns[column].given->name, &bytes, &size, error));
     TSR_TRY(tsr__ingest_know_label(g, column, size ? bytes : (const uint8_t *)"", size, error));
   }

@@ -288,8 +288,12 @@ static int ingest_enumerate(tsr_ingest *g, tsr_ingest_kept *c, tsr_field *field,
   const tsr_enumeration *given = c->given->enumeration;
   *e = (tsr_enumeration){.name = field->name,
                          .loaded = true,
-                         .datatype = given ? given->datatype : c->datatype,
-                         .values_per_label = given ? given->values_per_label : TSR_VARIABLE,
+                         .datatype = given             ? given->datatype
+                                     : c->given->typed ? c->given->datatype
+                                                       : TSR_UTF8,
+                         .values_per_label = given             ? given->values_per_label
+                                             : c->given->typed ? c->given->values_per_cell
+                                                               : TSR_VARIABLE,
                          .ordered = c->given->ordered || (given && given->ordered),
                          .count = c->label_ends.size / sizeof(uint64_t),
                          .data = c->label_bytes.data,
@@ -305,17 +309,36 @@ static int ingest_enumerate(tsr_ingest *g, tsr_ingest_kept *c, tsr_field *field,
 /* ---- The schema -------------------------------------------------------------------------------------------------- */
 
 /* Decides the datatypes of untyped columns. */
-static int ingest_decide(tsr_ingest *g, tsr_error *error) {
+int tsr__ingest_decide(tsr_ingest *g, bool must, tsr_error *error) {
   static const tsr_datatype datatypes[] = {TSR_ANY, TSR_INT64, TSR_FLOAT64, TSR_UTF8, TSR_BLOB};
+  if (g->decided) return TSR_OK;
+  TSR_TRY(tsr__ingest_end_part(g, error));
+  g->complete = true;
   for (uint32_t i = 0; i < g->column_count; i++) {
     tsr_ingest_kept *c = &g->columns[i];
     if (c->given->typed || c->given->labels) continue;
-    if (c->class == TSR_INGEST_NONE)
+    if (c->class == TSR_INGEST_TEXTS && c->given->declared) {
+      TSR_TRY(tsr__ingest_find_instants(g, i, error));
+      if (c->class == TSR_INGEST_INTEGERS) continue;
+    }
+    if (c->class == TSR_INGEST_NONE && must)
       return tsr__fail(error, TSR_MISMATCH, "column '%s': no value decides its type: say types", c->given->name);
-    c->datatype = datatypes[c->class];
-    c->values_per_cell = c->class >= TSR_INGEST_TEXTS ? TSR_VARIABLE : 1;
+    c->datatype = c->class == TSR_INGEST_NONE && c->given->has_empty ? c->given->empty : datatypes[c->class];
+    const tsr_kind kind = tsr_datatype_kind(c->datatype);
+    c->values_per_cell = kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES ? TSR_VARIABLE : 1;
   }
+  g->decided = true;
   return TSR_OK;
+}
+
+int tsr__ingest_field(tsr_ingest *g, uint32_t column, tsr_field *field, tsr_enumeration *enumeration,
+                      tsr_error *error) {
+  tsr_ingest_kept *c = &g->columns[column];
+  *field = (tsr_field){.name = (char *)(uintptr_t)c->given->name,
+                       .datatype = c->datatype,
+                       .values_per_cell = c->values_per_cell,
+                       .nullable = c->nulls || c->given->nullable};
+  return c->given->labels ? ingest_enumerate(g, c, field, enumeration, error) : TSR_OK;
 }
 
 static int ingest_attributes(tsr_ingest *g, tsr_schema *schema, tsr_error *error) {
@@ -323,12 +346,8 @@ static int ingest_attributes(tsr_ingest *g, tsr_schema *schema, tsr_error *error
     tsr_ingest_kept *c = &g->columns[i];
     if (c->is_dimension) continue;
     tsr_field *field = &schema->fields[schema->dimension_count + schema->attribute_count++];
-    *field = (tsr_field){.name = (char *)(uintptr_t)c->given->name,
-                         .datatype = c->datatype,
-                         .values_per_cell = c->values_per_cell,
-                         .nullable = c->nulls || c->given->nullable};
-    if (c->given->labels)
-      TSR_TRY(ingest_enumerate(g, c, field, &schema->enumerations[schema->enumeration_count++], error));
+    TSR_TRY(tsr__ingest_field(g, i, field, &schema->enumerations[schema->enumeration_count], error));
+    if (c->given->labels) schema->enumeration_count++;
     field->filters = c->given->filters ? *c->given->filters : ingest_filters(field);
   }
   return TSR_OK;
@@ -394,9 +413,7 @@ int tsr_ingest_schema(tsr_ingest *g, const tsr_schema **schema, tsr_error *error
   ingest_axis *axes;
   const uint32_t count = TSR_MAX(g->options.dimension_count, 1);
   if (!g->schema) {
-    TSR_TRY(tsr__ingest_end_part(g, error));
-    g->complete = true;
-    TSR_TRY(ingest_decide(g, error));
+    TSR_TRY(tsr__ingest_decide(g, true, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &made, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &complete, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, count, &axes, error));

@@ -121,11 +121,13 @@ int tsr__ingest_load(tsr_ingest *g, uint32_t column, uint64_t number, tsr_buffer
   const tsr_ingest_kept *c = &g->columns[column];
   const tsr_ingest_part *part = tsr__ingest_part(c, number);
   const uint8_t *block = part->block;
+  const bool instants = part->class == TSR_INGEST_TEXTS && c->class == TSR_INGEST_INTEGERS;
   *values = (tsr_ingest_values){.class = part->class, .rows = tsr__ingest_part_rows(g, number)};
   if (part->class == TSR_INGEST_NONE) return TSR_OK;
+  scratch->size = 0;
+  if (!block || instants)
+    TSR_TRY(tsr__buffer_reserve(scratch, (block ? 0 : part->size) + (instants ? values->rows * 8 : 0), error));
   if (!block) {
-    scratch->size = 0;
-    TSR_TRY(tsr__buffer_reserve(scratch, part->size, error));
     TSR_TRY(tsr__staged_read(g->spilled, part->offset, scratch->data, part->size, error));
     scratch->size = part->size;
     block = scratch->data;
@@ -136,5 +138,6 @@ int tsr__ingest_load(tsr_ingest *g, uint32_t column, uint64_t number, tsr_buffer
   if (part->class >= TSR_INGEST_TEXTS)
     values->ends = (const uint64_t *)(const void *)(block + (part->values_size + 7) / 8 * 8);
   if (part->has_nulls) values->validity = block + part->size - values->rows;
+  if (instants) tsr__ingest_parse_instants(c, scratch->data + scratch->size, values);
   return TSR_OK;
 }

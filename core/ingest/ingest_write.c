@@ -12,7 +12,7 @@
 
 typedef struct ingest_target { /* one field of the array */
   uint32_t column; /* UINT32_MAX: the dimension `row` */
-  tsr_buffer scratch, cells, offsets; /* the loaded part; narrowed values; offsets of strings */
+  tsr_ingest_cells memory;
 } ingest_target;
 
 typedef struct ingest_writing {
@@ -27,84 +27,15 @@ typedef struct ingest_writing {
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */
 
-#define INGEST_NARROW(type, from)                                                                                      \
-  for (uint64_t i = 0; i < rows; i++) {                                                                                \
-    from value;                                                                                                        \
-    memcpy(&value, in + i * 8, 8);                                                                                     \
-    const type narrow = (type)value;                                                                                   \
-    memcpy(out + i * sizeof narrow, &narrow, sizeof narrow);                                                           \
-  }
-
-static void ingest_narrow(const uint8_t *in, uint64_t rows, uint64_t size, bool real, uint8_t *out) {
-  if (real) {
-    INGEST_NARROW(float, double)
-  } else if (size == 1) {
-    INGEST_NARROW(uint8_t, uint64_t)
-  } else if (size == 2) {
-    INGEST_NARROW(uint16_t, uint64_t)
-  } else {
-    INGEST_NARROW(uint32_t, uint64_t)
-  }
-}
-
-/* Makes the column of a field whose values are kept as words of 8 bytes. */
-static int ingest_number_cells(const tsr_field *field, const tsr_ingest_values *values, ingest_target *t,
-                               tsr_column *column, tsr_error *error) {
-  const uint64_t size = tsr_datatype_size(field->datatype);
-  column->cell_size = size;
-  column->values = values->values;
-  if (size == 8) return TSR_OK;
-  t->cells.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&t->cells, values->rows * size, error));
-  ingest_narrow(values->values, values->rows, size, values->class == TSR_INGEST_REALS, t->cells.data);
-  column->values = t->cells.data;
-  return TSR_OK;
-}
-
-/* Makes the column of a field of strings, or of cells of several values. */
-static int ingest_byte_cells(const tsr_field *field, const tsr_ingest_values *values, ingest_target *t,
-                             tsr_column *column, tsr_error *error) {
-  column->values = values->values;
-  if (field->values_per_cell != TSR_VARIABLE) {
-    column->cell_size = field->cell_size;
-    t->cells.size = 0;
-    TSR_TRY(tsr__buffer_reserve(&t->cells, values->rows * field->cell_size, error));
-    memset(t->cells.data, 0, values->rows * field->cell_size);
-    for (uint64_t i = 0, at = 0; i < values->rows; at = values->ends[i++])
-      if (values->ends[i] - at == field->cell_size)
-        memcpy(t->cells.data + i * field->cell_size, values->values + at, field->cell_size);
-    column->values = t->cells.data;
-    return TSR_OK;
-  }
-  t->offsets.size = 0;
-  TSR_TRY(tsr__buffer_append_u64(&t->offsets, 0, error));
-  TSR_TRY(tsr__buffer_append(&t->offsets, values->ends, values->rows * 8, error));
-  column->offsets = (const uint64_t *)(const void *)t->offsets.data;
-  return TSR_OK;
-}
-
-/* Makes the column of a field for a part in which all values are null. */
-static int ingest_null_cells(const tsr_field *field, ingest_target *t, tsr_column *column, tsr_error *error) {
-  static const uint8_t null_cell = 0;
-  static const uint64_t no_bytes[2];
-  const uint64_t size = TSR_MAX(field->cell_size, 1);
-  t->cells.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&t->cells, size, error));
-  memset(t->cells.data, 0, size);
-  *column =
-      (tsr_column){.values = t->cells.data, .cell_size = field->cell_size, .validity = &null_cell, .constant = true};
-  if (field->values_per_cell == TSR_VARIABLE) column->offsets = no_bytes;
-  return TSR_OK;
-}
-
 static int ingest_row_numbers(uint64_t first, uint64_t rows, ingest_target *t, tsr_column *column, tsr_error *error) {
-  t->cells.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&t->cells, rows * 8, error));
+  tsr_buffer *cells = &t->memory.cells;
+  cells->size = 0;
+  TSR_TRY(tsr__buffer_reserve(cells, rows * 8, error));
   for (uint64_t i = 0; i < rows; i++) {
     const uint64_t number = first + i;
-    memcpy(t->cells.data + i * 8, &number, 8);
+    memcpy(cells->data + i * 8, &number, 8);
   }
-  *column = (tsr_column){.values = t->cells.data, .cell_size = 8};
+  *column = (tsr_column){.values = cells->data, .cell_size = 8};
   return TSR_OK;
 }
 
@@ -114,20 +45,8 @@ static int ingest_append_part(ingest_writing *w, uint64_t part, uint64_t first, 
     const tsr_field *field = &w->schema->fields[f];
     ingest_target *t = &w->targets[f];
     tsr_column *column = &w->columns[f];
-    tsr_ingest_values values;
-    *column = (tsr_column){0};
-    if (t->column == UINT32_MAX) {
-      TSR_TRY(ingest_row_numbers(first, rows, t, column, error));
-      continue;
-    }
-    TSR_TRY(tsr__ingest_load(w->ingest, t->column, part, &t->scratch, &values, error));
-    if (values.class == TSR_INGEST_NONE) {
-      TSR_TRY(ingest_null_cells(field, t, column, error));
-      continue;
-    }
-    TSR_TRY(values.ends ? ingest_byte_cells(field, &values, t, column, error)
-                        : ingest_number_cells(field, &values, t, column, error));
-    column->validity = values.validity;
+    if (t->column == UINT32_MAX) TSR_TRY(ingest_row_numbers(first, rows, t, column, error));
+    else TSR_TRY(tsr__ingest_cells(w->ingest, t->column, part, field, &t->memory, column, error));
   }
   return tsr_writer_append(w->writer, w->columns, NULL, rows, error);
 }
@@ -252,8 +171,7 @@ static int ingest_find_column(ingest_writing *w, uint32_t field, tsr_error *erro
   const char *name = w->schema->fields[field].name;
   const tsr_ingest *g = w->ingest;
   ingest_target *t = &w->targets[field];
-  tsr_buffer *const buffers[] = {&t->scratch, &t->cells, &t->offsets};
-  for (size_t b = 0; b < sizeof buffers / sizeof *buffers; b++) buffers[b]->memory = &g->environment->memory;
+  tsr__ingest_cells_begin(&t->memory, &g->environment->memory);
   t->column = UINT32_MAX;
   for (uint32_t i = 0; i < g->column_count; i++)
     if (strcmp(g->columns[i].given->name, name) == 0) t->column = i;
@@ -293,11 +211,7 @@ int tsr_ingest_write(tsr_ingest *g, tsr_array *array, bool new_array, uint64_t *
   if (rc >= 0) rc = ingest_write_parts(&w, error);
   if (rc < 0 && w.writer) (void)tsr_writer_abandon(w.writer, NULL);
   if (rc >= 0 && new_array) rc = ingest_check_twice(&w, array, error);
-  for (uint32_t f = 0; f < w.field_count && w.targets; f++) {
-    tsr__buffer_release(&w.targets[f].scratch);
-    tsr__buffer_release(&w.targets[f].cells);
-    tsr__buffer_release(&w.targets[f].offsets);
-  }
+  for (uint32_t f = 0; f < w.field_count && w.targets; f++) tsr__ingest_cells_end(&w.targets[f].memory);
   tsr_writer_close(w.writer);
   tsr__arena_release(&w.arena);
   if (rc >= 0 && rows) *rows = g->rows;

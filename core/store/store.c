@@ -520,6 +520,12 @@ int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *
   return rc;
 }
 
+int tsr__store_exchange(tsr_store *store, const char *one, const char *other, tsr_error *error) {
+  if (!store->methods->exchange)
+    return tsr__fail(error, TSR_UNSUPPORTED, "directories cannot be exchanged in %s", store->name);
+  return store_move(store, one, other, error, store->methods->exchange);
+}
+
 int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));
   return store_wrap(store, path, store->methods->remove(store, path, error), error);

@@ -84,6 +84,8 @@ typedef struct tsr_store_methods {
   int (*rename)(tsr_store *store, const char *from, const char *to, tsr_error *error);
   /* TSR_EXISTS if anything has the path `to` */
   int (*rename_exclusive)(tsr_store *store, const char *from, const char *to, tsr_error *error);
+  /* Exchanges two directories in one step. TSR_UNSUPPORTED: the file system cannot. NULL: the store cannot */
+  int (*exchange)(tsr_store *store, const char *one, const char *other, tsr_error *error);
   /* Removes a file, an empty directory, or a symbolic link itself. */
   int (*remove)(tsr_store *store, const char *path, tsr_error *error);
   /* TSR_EXISTS if anything has this path. The parent must exist; for the root, missing parents are made. */
@@ -300,6 +302,7 @@ int tsr__store_sync_all(tsr_store *store, tsr_file *const *files, uint64_t file_
 /* Renames a file or directory; the exclusive form fails with TSR_EXISTS if anything has the path `to`. */
 int tsr__store_rename(tsr_store *store, const char *from, const char *to, tsr_error *error);
 int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error);
+int tsr__store_exchange(tsr_store *store, const char *one, const char *other, tsr_error *error);
 
 /* Removes a file, an empty directory, or a symbolic link itself. */
 int tsr__store_remove(tsr_store *store, const char *path, tsr_error *error);

@@ -725,6 +725,25 @@ static int posix_rename_exclusive(tsr_store *store, const char *from, const char
   return rc;
 }
 
+static int posix_exchange(tsr_store *store, const char *one, const char *other, tsr_error *error) {
+  posix_place a, b;
+  TSR_TRY(find_both(store, one, other, &a, &b, error));
+  int result = -1;
+  errno = ENOSYS;
+#if defined(SYS_renameat2)
+  result = (int)syscall(SYS_renameat2, a.directory, a.name, b.directory, b.name, 2u /* RENAME_EXCHANGE */);
+#elif defined(__APPLE__)
+  result = renameatx_np(a.directory, a.name, b.directory, b.name, RENAME_SWAP);
+#endif
+  int rc = TSR_OK;
+  if (result != 0 && (errno == ENOSYS || errno == EINVAL || errno == ENOTSUP))
+    rc = tsr__fail(error, TSR_UNSUPPORTED, "the file system cannot exchange two directories");
+  else if (result != 0) rc = fail_place(&a, errno, "exchanging", error);
+  leave(&a);
+  leave(&b);
+  return rc;
+}
+
 /* ---- The store ------------------------------------------------------------------------------- */
 
 static void posix_close_store(tsr_store *store) {
@@ -753,6 +772,7 @@ static const tsr_store_methods posix_methods = {
     .sync_directory = posix_sync_directory,
     .rename = posix_rename_path,
     .rename_exclusive = posix_rename_exclusive,
+    .exchange = posix_exchange,
     .remove = posix_remove_path,
     .make_directory = posix_make_directory,
     .is_link = is_link,

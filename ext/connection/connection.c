@@ -75,6 +75,12 @@ static _Atomic uint32_t connection_count;
 
 uint32_t tsx_connection_count(void) { return atomic_load(&connection_count); }
 
+int tsx_environment_alone(tsr_environment **environment, tsr_error *error) {
+  const tsr_environment_options options = {
+      .reallocate = reallocate, .largest_block = LARGEST_BLOCK, .single_threaded = single_threaded()};
+  return tsr_environment_open(&options, environment, error);
+}
+
 int tsx_connection_open(sqlite3 *db, const tsx_connection_hooks *hooks, tsx_connection **out, tsr_error *error) {
   tsx_connection *connection = sqlite3_malloc64(sizeof *connection);
   if (!connection) return tsx_out_of_memory(error);

@@ -96,6 +96,9 @@ int tsx_connection_open(sqlite3 *db, const tsx_connection_hooks *hooks, tsx_conn
 /* Returns how many connections of this process have such a state. */
 uint32_t tsx_connection_count(void);
 
+/* Opens an environment that belongs to no connection, for memory and temporary files that outlive one. */
+int tsx_environment_alone(tsr_environment **environment, tsr_error *error);
+
 /* Adds and drops a reference. The last drop closes everything. tsx_connection_drop is the destructor of modules and
  * functions. */
 void tsx_connection_hold(tsx_connection *connection);

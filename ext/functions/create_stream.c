@@ -3,60 +3,11 @@
  * C puts a stream in (tessera_functions.put) and gets a token; the function takes the stream of the token, once. */
 #include "functions/create_stream.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "connection/errors.h"
 #include "functions/ingest_call.h"
-#include "functions/lend.h"
-
-#define GIVEN_STREAMS_MAX 256 /* streams that no function has taken */
-
-typedef struct given_stream {
-  struct given_stream *next;
-  struct ArrowArrayStream stream;
-  char token[TESSERA_TOKEN_SIZE];
-} given_stream;
-
-static pthread_mutex_t given_mutex = PTHREAD_MUTEX_INITIALIZER;
-static given_stream *given_streams;
-static unsigned given_count;
-
-int tsx_stream_put(struct ArrowArrayStream *stream, char token[TESSERA_TOKEN_SIZE]) {
-  if (!stream || !stream->release) return 0;
-  given_stream *given = sqlite3_malloc64(sizeof *given);
-  if (!given) return 0;
-  tsx_token_make(token);
-  memcpy(given->token, token, sizeof given->token);
-  given->stream = *stream;
-  pthread_mutex_lock(&given_mutex);
-  const bool room = given_count < GIVEN_STREAMS_MAX;
-  if (room) {
-    given->next = given_streams;
-    given_streams = given;
-    given_count++;
-    stream->release = NULL; /* the stream has moved */
-  }
-  pthread_mutex_unlock(&given_mutex);
-  if (!room) sqlite3_free(given);
-  return room;
-}
-
-static bool given_take(const char *token, struct ArrowArrayStream *stream) {
-  given_stream *found = NULL;
-  pthread_mutex_lock(&given_mutex);
-  for (given_stream **at = &given_streams; *at && !found; at = &(*at)->next)
-    if (!strcmp((*at)->token, token)) {
-      found = *at;
-      *at = found->next;
-      given_count--;
-      break;
-    }
-  pthread_mutex_unlock(&given_mutex);
-  if (found) *stream = found->stream;
-  sqlite3_free(found);
-  return found != NULL;
-}
+#include "functions/stream_tokens.h"
 
 /* ---- The function ------------------------------------------------------------------------------------------------ */
 
@@ -102,7 +53,7 @@ static int stream_call_make(stream_call *c, sqlite3_context *context, sqlite3_va
                             tsr_error *error) {
   const char *path = (const char *)sqlite3_value_text(values[0]), *token = (const char *)sqlite3_value_text(values[1]);
   if (!path || !token) return tsx_out_of_memory(error);
-  if (!given_take(token, &c->stream))
+  if (!tsx_tokens_take(token, &c->stream))
     return tsx_fail(error, TSR_NOT_FOUND, "no stream has this token: a token is used once, also by a call that fails");
   int code = stream_call_columns(c, path, error);
   if (code == TSR_OK) code = tsx_ingest_options(&c->call, values[0], json, error);

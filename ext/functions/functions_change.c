@@ -399,8 +399,7 @@ void tsx_remove_member(sqlite3_context *context, int count, sqlite3_value **valu
 
 /* ---- Deleting ---------------------------------------------------------------------------------------------------- */
 
-/* Removes the overviews of an array that is about to be dropped. An array that cannot be opened keeps them. */
-static int drop_overviews(tsx_address *address, tsr_error *error) {
+int tsx_drop_overviews(tsx_address *address, tsr_error *error) {
   tsr_error ignored;
   tsr_metadata *all = NULL;
   uint64_t count;
@@ -423,7 +422,7 @@ void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values)
   if (code == TSR_OK && tsx_transaction_open_on(address.connection, address.path))
     code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
   if (code == TSR_OK) code = tsx_postponed_publish_path(address.connection, address.path, &error);
-  if (code >= 0) code = drop_overviews(&address, &error);
+  if (code >= 0) code = tsx_drop_overviews(&address, &error);
   if (code == TSR_OK) code = tsr_array_drop(address.connection->environment, address.path, &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_drop_array", code, &error);

@@ -3,7 +3,10 @@
 #ifndef TSX_FUNCTIONS_CHANGE_H
 #define TSX_FUNCTIONS_CHANGE_H
 
-#include "connection/sqlite_api.h"
+#include "table/address.h"
+
+/* Removes the overviews of an array that is about to be dropped. An array that cannot be opened keeps them. */
+int tsx_drop_overviews(tsx_address *address, tsr_error *error);
 
 void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **values);

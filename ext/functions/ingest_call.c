@@ -12,11 +12,9 @@
 #include "text/json_in.h"
 #include "definition/define.h"
 #include "values/json.h"
-#include "values/slice.h"
 #include "values/value.h"
-#include "database/store_sqlite.h"
-#include "table/database.h"
 #include "table/ddl.h"
+#include "functions/ingest_array.h"
 #include "functions/ingest_options.h"
 
 /* ---- Begin ------------------------------------------------------------------------------------------------------- */
@@ -32,6 +30,7 @@ int tsx_ingest_begin(tsx_ingest_call *call, const char *path, uint32_t count, ts
   if (!call->columns || !call->names || !call->kept || !call->dimensions) return tsx_out_of_memory(error);
   call->options.columns = call->columns;
   call->options.dimensions = call->dimensions;
+  if (!path) return TSR_OK;
   call->address.connection = call->connection;
   call->address.given = sqlite3_mprintf("%s", path);
   if (!call->address.given) return tsx_out_of_memory(error);
@@ -40,7 +39,7 @@ int tsx_ingest_begin(tsx_ingest_call *call, const char *path, uint32_t count, ts
 
 int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *name, tsr_error *error) {
   tsx_parser p = {.definition = &call->memory};
-  for (uint32_t i = 0; i < column; i++)
+  for (uint32_t i = 0; i < column && !call->is_rows; i++)
     if (!sqlite3_stricmp(call->names[i], name))
       return tsx_fail(error, TSR_CONSTRAINT, "two columns are called '%.64s'", name);
   char *copy = tsx_parser_alloc(&p, strlen(name) + 1);
@@ -92,7 +91,9 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
 
 static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, tsr_error *error) {
   const tsr_schema *schema = NULL;
-  int code = tsx_target_open(call->connection, path, &call->target, error);
+  int code =
+      call->address.has_key ? tsx_key_set(call->connection, call->address.path, call->address.key, error) : TSR_OK;
+  if (code == TSR_OK) code = tsx_target_open(call->connection, path, &call->target, error);
   if (code == TSR_OK && call->target.group)
     code = tsx_fail(error, TSR_EXISTS, "%s is a group, not an array", call->target.address.path);
   if (code == TSR_OK) code = tsr_array_schema(call->target.address.array->core, TSR_TIME_NOW, &schema, error);
@@ -113,11 +114,14 @@ int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value
   tsr_environment *environment = call->connection->environment;
   int code = tsx_ingest_options_read(call, json, error);
   if (code == TSR_OK) code = tsr_object_find(environment, call->address.path, &kind, error);
-  if (code == TSR_OK && kind != TSR_OBJECT_NONE && !call->if_exists_append && !call->explain)
+  if (code < 0 || kind == TSR_OBJECT_NONE) return code;
+  if (call->if_exists == TSX_INGEST_FAIL && call->explain) return TSR_OK;
+  if (call->if_exists == TSX_INGEST_FAIL || kind == TSR_OBJECT_GROUP)
     return tsx_fail(error, TSR_EXISTS, "%s: there is %s already", call->path,
                     kind == TSR_OBJECT_GROUP ? "a group" : "an array");
-  if (code == TSR_OK && kind != TSR_OBJECT_NONE && call->if_exists_append) code = ingest_open_target(call, path, error);
-  return code;
+  if (call->if_exists == TSX_INGEST_APPEND) return ingest_open_target(call, path, error);
+  call->replace = true;
+  return tsx_ingest_may_replace(call, error);
 }
 
 int tsx_ingest_open(tsx_ingest_call *call, tsr_error *error) {
@@ -139,84 +143,7 @@ int tsx_ingest_end_row(tsx_ingest_call *call, int code, const char *what, uint64
   return TSR_OK;
 }
 
-/* ---- The array --------------------------------------------------------------------------------------------------- */
-
-static int ingest_put_metadatum(void *argument, const tsx_json_option *o, tsr_error *error) {
-  const int type = sqlite3_value_type(o->value);
-  const tsr_datatype datatype = type == SQLITE_INTEGER ? TSR_INT64 : type == SQLITE_FLOAT ? TSR_FLOAT64 : TSR_UTF8;
-  uint8_t *bytes = NULL;
-  uint64_t size = 0;
-  int code = type == SQLITE_NULL ? tsx_fail(error, TSR_MISMATCH, "the value is null")
-                                 : tsx_bytes_convert(o->value, datatype, &bytes, &size, error);
-  const tsr_metadatum entry = {.key = o->key,
-                               .key_size = strlen(o->key),
-                               .datatype = datatype,
-                               .count = size / tsr_datatype_size(datatype),
-                               .value = bytes,
-                               .value_size = size};
-  if (code == TSR_OK) code = tsr_array_set_metadata(argument, &entry, error);
-  sqlite3_free(bytes);
-  if (code == TSR_OK) return code;
-  tsr_error why = *error;
-  return tsx_fail(error, code, "'metadata': '%.64s': %s", o->key, why.message);
-}
-
-static int ingest_fill(tsx_ingest_call *call, tsr_array *array, tsr_error *error) {
-  int code = tsr_ingest_write(call->ingest, array, !call->append, &call->rows, error);
-  if (code == TSR_OK && call->metadata)
-    code = tsx_options_each(call->connection->db, call->metadata, "'metadata'", ingest_put_metadatum, array, error);
-  return code;
-}
-
-static int ingest_make_in_database(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
-  tsr_array *array = NULL;
-  char *path = NULL;
-  int code = tsx_database_create(call->connection, call->path, &call->address, schema, &path, error);
-  if (code == TSR_OK) code = tsr_array_open(call->connection->environment, path, NULL, &array, error);
-  if (code == TSR_OK) code = ingest_fill(call, array, error);
-  tsr_array_close(array);
-  sqlite3_free(path);
-  return code;
-}
-
-static int ingest_make(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
-  tsr_environment *environment = call->connection->environment;
-  tsr_creation *creation = NULL;
-  tsr_array *array = NULL;
-  if (tsx_store_is(call->address.path)) return ingest_make_in_database(call, schema, error);
-  int code = tsr_creation_prepare(environment, call->address.path, schema, NULL, &creation, error);
-  const tsr_array_options options = {.creation = creation};
-  if (code == TSR_OK) code = tsr_array_open(environment, call->address.path, &options, &array, error);
-  if (code == TSR_OK) code = ingest_fill(call, array, error);
-  if (code == TSR_OK) code = tsr_creation_publish(creation, error);
-  tsr_array_close(array);
-  if (code < 0 && creation) (void)tsr_creation_abandon(creation, NULL);
-  tsr_creation_close(creation);
-  return code;
-}
-
-/* Adds the labels that the array's enumerations lack. */
-static int ingest_extend(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
-  for (uint32_t i = 0; i < schema->enumeration_count; i++) {
-    const tsr_enumeration *all = &schema->enumerations[i];
-    const tsr_ingest_column *column = call->columns;
-    while (strcmp(column->name, all->name) != 0) column++;
-    const uint64_t known = column->enumeration ? column->enumeration->count : 0;
-    if (all->count == known) continue;
-    tsr_enumeration more = *all;
-    more.name = column->enumeration->name;
-    more.count = all->count - known;
-    more.data = all->data + all->offsets[known];
-    more.data_size = all->data_size - all->offsets[known];
-    more.offsets = sqlite3_malloc64((more.count + 1) * sizeof *more.offsets);
-    if (!more.offsets) return tsx_out_of_memory(error);
-    for (uint64_t k = 0; k <= more.count; k++) more.offsets[k] = all->offsets[known + k] - all->offsets[known];
-    const int code = tsr_array_extend_enumeration(call->target.address.array->core, &more, error);
-    sqlite3_free(more.offsets);
-    if (code < 0) return code;
-  }
-  return TSR_OK;
-}
+/* ---- The result -------------------------------------------------------------------------------------------------- */
 
 /* Sets the result: the number of rows; with on_error skip a JSON object. */
 static void ingest_result(const tsx_ingest_call *call, sqlite3_context *context) {
@@ -247,10 +174,8 @@ int tsx_ingest_finish(tsx_ingest_call *call, sqlite3_context *context, tsr_error
   const tsr_schema *schema;
   int code = tsr_ingest_schema(call->ingest, &schema, error);
   if (code == TSR_OK && call->explain) return ingest_explain(call, schema, context, error);
-  if (code == TSR_OK && call->append) {
-    code = ingest_extend(call, schema, error);
-    if (code == TSR_OK) code = ingest_fill(call, call->target.address.array->core, error);
-  } else if (code == TSR_OK) code = ingest_make(call, schema, error);
+  if (code == TSR_OK)
+    code = call->append ? tsx_ingest_append(call, schema, error) : tsx_ingest_make(call, schema, error);
   if (code == TSR_OK) ingest_result(call, context);
   return code;
 }

@@ -11,14 +11,16 @@
 #include "definition/columns.h"
 #include "functions/functions.h"
 
+typedef enum tsx_ingest_exists { TSX_INGEST_FAIL, TSX_INGEST_APPEND, TSX_INGEST_REPLACE } tsx_ingest_exists;
+
 #define TSX_INGEST_LINES 20 /* skipped rows that the result names */
 
 typedef struct tsx_ingest_call {
   tsx_connection *connection;
   const char *path; /* as it was given; borrowed */
-  tsx_address address; /* of the path, without an array */
+  tsx_address address; /* of the path, without an array; has_key: of the array that is made */
   tsx_target target; /* the array to append to */
-  bool append; /* the array exists, and rows are appended */
+  bool append, replace; /* the array exists, and rows are appended, or a new one takes its place */
   tsx_definition memory; /* owns names, lists and filters */
   tsr_ingest_options options;
   tsr_ingest_column *columns; /* of the ingest */
@@ -27,7 +29,9 @@ typedef struct tsx_ingest_call {
   uint32_t source_count;
   uint32_t *dimensions;
   bool is_csv; /* the options of CSV are known, too */
-  bool if_exists_append, skip, explain;
+  bool is_rows; /* of tessera_rows: there is no array, few options, and columns may have one name */
+  tsx_ingest_exists if_exists;
+  bool skip, explain;
   uint64_t given; /* options that were read: bits */
   sqlite3_value *metadata; /* owned; NULL: none */
   tsr_ingest *ingest;
@@ -35,7 +39,7 @@ typedef struct tsx_ingest_call {
   tsr_error first; /* why the first row was skipped */
 } tsx_ingest_call;
 
-/* Begins a call for `count` columns of a source. The caller calls tsx_ingest_end, after an error, too. */
+/* Begins a call for `count` columns of a source; `path` is NULL for rows that become no array. The caller calls tsx_ingest_end, after an error, too. */
 int tsx_ingest_begin(tsx_ingest_call *call, const char *path, uint32_t count, tsr_error *error);
 
 /* Names a column of the source. The name is copied. TSR_CONSTRAINT: another column has it. */

@@ -6,8 +6,10 @@
 #include "connection/sqlite_api.h"
 #include "text/json_in.h"
 #include "text/literals.h"
+#include "definition/arguments.h"
 #include "definition/columns.h"
 #include "definition/define.h"
+#include "table/address.h"
 #include "functions/ingest_options.h"
 
 /* X(name) */
@@ -33,6 +35,7 @@
   X(metadata)                                                                                                          \
   X(memory_mb)                                                                                                         \
   X(format_version)                                                                                                    \
+  X(key_file)                                                                                                          \
   X(explain)                                                                                                           \
   X(header) X(delimiter) X(null)
 
@@ -255,14 +258,14 @@ static int ingest_read_count(const tsx_json_option *o, sqlite3_int64 most, uint6
 }
 
 static int ingest_read_words(tsx_ingest_call *call, ingest_option option, const tsx_json_option *o, tsr_error *error) {
-  static const char *const exists[] = {"fail", "append"}, *const errors[] = {"fail", "skip"},
+  static const char *const exists[] = {"fail", "append", "replace"}, *const errors[] = {"fail", "skip"},
                            *const kinds[] = {"dense", "sparse"}, *const orders[] = {"row", "col", "hilbert"};
   static const tsr_order order_codes[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
   const bool cells = option == INGEST_OPTION_cell_order;
   int choice = 0, code;
   if (option == INGEST_OPTION_if_exists) {
-    code = ingest_read_word(o, exists, 2, &choice, error);
-    call->if_exists_append = choice == 1;
+    code = ingest_read_word(o, exists, 3, &choice, error);
+    call->if_exists = (tsx_ingest_exists)choice;
   } else if (option == INGEST_OPTION_on_error) {
     code = ingest_read_word(o, errors, 2, &choice, error);
     call->skip = choice == 1;
@@ -275,6 +278,17 @@ static int ingest_read_words(tsx_ingest_call *call, ingest_option option, const 
     *(cells ? &call->options.has_cell_order : &call->options.has_tile_order) = true;
     *(cells ? &call->options.cell_order : &call->options.tile_order) = order_codes[choice];
   }
+  return code;
+}
+
+/* Reads the key file. Relative paths begin where those of arrays do. */
+static int ingest_read_key(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
+  char *path = NULL;
+  if (!*ingest_text(o)) return tsx_fail(error, TSR_MISMATCH, "'key_file': expected the path of a file");
+  int code = tsx_address_path(call->connection, ingest_text(o), &path, error);
+  if (code == TSR_OK) code = tsx_key_read(call->connection, path, call->address.key, error);
+  call->address.has_key = code == TSR_OK;
+  call->address.key_file = path; /* a table keeps it */
   return code;
 }
 
@@ -294,6 +308,7 @@ static int ingest_read_single(tsx_ingest_call *call, ingest_option option, const
   case INGEST_OPTION_duplicates: return ingest_read_flag(o, &call->options.duplicates, error);
   case INGEST_OPTION_explain: return ingest_read_flag(o, &call->explain, error);
   case INGEST_OPTION_labels: return tsx_fail(error, TSR_UNSUPPORTED, "'labels': labels of dimensions are not made yet");
+  case INGEST_OPTION_key_file: return ingest_read_key(call, o, error);
   case INGEST_OPTION_metadata:
     call->metadata = sqlite3_value_dup(o->value);
     return call->metadata ? TSR_OK : tsx_out_of_memory(error);
@@ -303,12 +318,20 @@ static int ingest_read_single(tsx_ingest_call *call, ingest_option option, const
 
 /* ---- All options ------------------------------------------------------------------------------------------------- */
 
+static bool ingest_has_option(const tsx_ingest_call *call, int option) {
+  if (call->is_rows)
+    return option == INGEST_OPTION_types || option == INGEST_OPTION_enums || option == INGEST_OPTION_columns ||
+           option == INGEST_OPTION_memory_mb;
+  return call->is_csv || option < (int)INGEST_OPTION_CSV;
+}
+
 static int ingest_find_option(const tsx_ingest_call *call, const char *key, ingest_option *option, tsr_error *error) {
-  const int most = call->is_csv ? (int)INGEST_OPTION_COUNT : (int)INGEST_OPTION_CSV;
-  for (*option = 0; (int)*option < most; ++*option)
-    if (!strcmp(ingest_option_names[*option], key)) return TSR_OK;
+  for (*option = 0; *option < INGEST_OPTION_COUNT; ++*option)
+    if (ingest_has_option(call, (int)*option) && !strcmp(ingest_option_names[*option], key)) return TSR_OK;
   sqlite3_str *list = sqlite3_str_new(NULL);
-  for (int i = 0; i < most; i++) sqlite3_str_appendf(list, "%s%s", i ? ", " : "", ingest_option_names[i]);
+  for (int i = 0; i < (int)INGEST_OPTION_COUNT; i++)
+    if (ingest_has_option(call, i))
+      sqlite3_str_appendf(list, "%s%s", sqlite3_str_length(list) ? ", " : "", ingest_option_names[i]);
   char *text = sqlite3_str_finish(list);
   const int code = tsx_fail(error, TSR_ERROR, "no option is called '%.60s': %s", key, text ? text : "");
   sqlite3_free(text);

@@ -5,7 +5,8 @@
  * scopes hold, and arrays in the database can be streamed. Consumers call get_next on any thread: each call holds the
  * connection's mutex, so it waits while a statement is running.
  *
- * Three locks, taken in this order: the mutex of the connection, that of its link, that of the tokens.
+ * Three locks, taken in this order: the mutex of the connection, that of its link (stream_link.h), that of the tokens
+ * (stream_tokens.h).
  * - The link tells a stream whether its connection is still open. The connection's closing takes the link while it
  *   holds the connection's mutex; so a stream, which must look at the link before it knows that there is a connection,
  *   only tries to take the connection's mutex while it holds the link, and lets go of both if somebody has it.
@@ -20,17 +21,16 @@
 #include <dlfcn.h>
 #endif
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "functions/create_stream.h"
 #include "functions/functions.h"
 #include "functions/lend.h"
+#include "functions/rows.h"
+#include "functions/stream_link.h"
 #include "functions/stream_request.h"
+#include "functions/stream_tokens.h"
 
 #ifdef _WIN32
 #define TSX_API_EXPORT __declspec(dllexport)
@@ -38,51 +38,16 @@
 #define TSX_API_EXPORT __attribute__((visibility("default")))
 #endif
 
-#define STREAM_TOKENS_MAX 256 /* tokens of a connection that nobody has taken */
-#define STREAM_WAIT_NS    50000 /* between two tries to take the connection's mutex */
-
-typedef struct stream_link { /* what a connection and its streams share */
-  pthread_mutex_t lock;
-  _Atomic uint32_t references; /* of the connection, its streams, and running calls */
-  tsx_connection *connection; /* NULL: it was closed */
-  struct lent_stream *streams; /* all that are open */
-} stream_link;
-
 typedef struct lent_stream { /* private_data of a lent ArrowArrayStream */
   struct lent_stream *next; /* in the link's list; guarded by the link */
-  struct lent_stream *next_waiting; /* in the list of streams that nobody has taken; guarded by stream_tokens */
-  stream_link *link; /* one reference */
+  tsx_stream_link *link; /* one reference */
   struct ArrowArrayStream core; /* guarded by the connection's mutex; without `release` once that is closed */
   tsx_address address;
-  char token[TSX_ID_SIZE];
   _Atomic bool released; /* nobody uses it any more: whoever has the connection next closes it */
   char message[TSR_MESSAGE_SIZE]; /* of get_last_error; "": none */
 } lent_stream;
 
-static pthread_mutex_t stream_tokens = PTHREAD_MUTEX_INITIALIZER;
-static lent_stream *stream_waiting;
-
 /* ---- Links ------------------------------------------------------------------------------------------------------- */
-
-static void stream_link_drop(stream_link *link) {
-  if (atomic_fetch_sub(&link->references, 1) > 1) return;
-  pthread_mutex_destroy(&link->lock);
-  sqlite3_free(link);
-}
-
-/* Takes the link, and the connection's mutex if it is open: 1. Returns 0 with the link alone if the connection was
- * closed, or -1 with neither if another thread has the mutex and the caller does not want to wait. */
-static int stream_enter(stream_link *link, bool wait) {
-  while (true) {
-    if (wait) pthread_mutex_lock(&link->lock);
-    else if (pthread_mutex_trylock(&link->lock) != 0) return -1;
-    if (!link->connection) return 0;
-    if (sqlite3_mutex_try(sqlite3_db_mutex(link->connection->db)) == SQLITE_OK) return 1;
-    pthread_mutex_unlock(&link->lock);
-    if (!wait) return -1;
-    nanosleep(&(struct timespec){.tv_nsec = STREAM_WAIT_NS}, NULL);
-  }
-}
 
 /* Closes what a stream reads. The caller has the connection. */
 static void stream_end(lent_stream *s) {
@@ -92,7 +57,7 @@ static void stream_end(lent_stream *s) {
 }
 
 /* Frees the released streams of a link, which the caller has; with `connected`, also the connection. */
-static void stream_sweep(stream_link *link, bool connected) {
+static void stream_sweep(tsx_stream_link *link, bool connected) {
   for (lent_stream **at = &link->streams; *at;) {
     lent_stream *s = *at;
     if (!atomic_load(&s->released)) {
@@ -102,7 +67,7 @@ static void stream_sweep(stream_link *link, bool connected) {
     *at = s->next;
     if (connected) stream_end(s);
     sqlite3_free(s);
-    stream_link_drop(link); /* the caller has a reference of its own */
+    tsx_stream_link_drop(link); /* the caller has a reference of its own */
   }
 }
 
@@ -111,8 +76,8 @@ static void stream_sweep(stream_link *link, bool connected) {
 /* Begins a call that reads: as a function does it, with a table and a cursor, so that nothing stays open on the
  * connection between two calls. Returns false if the connection was closed. */
 static bool stream_begin(lent_stream *s) {
-  stream_link *link = s->link;
-  const bool open = stream_enter(link, true) == 1 && s->core.release;
+  tsx_stream_link *link = s->link;
+  const bool open = tsx_stream_link_enter(link, true) == 1 && s->core.release;
   if (open) {
     stream_sweep(link, true);
     tsx_connection_add_table(link->connection);
@@ -156,67 +121,19 @@ static const char *stream_last_error(struct ArrowArrayStream *lent) {
 
 static void stream_release(struct ArrowArrayStream *lent) {
   lent_stream *s = lent->private_data;
-  stream_link *link = s->link;
+  tsx_stream_link *link = s->link;
   atomic_fetch_add(&link->references, 1); /* from the next line on the stream may be gone */
   atomic_store(&s->released, true);
-  const int entered = stream_enter(link, false);
+  const int entered = tsx_stream_link_enter(link, false);
   if (entered >= 0) {
     sqlite3 *db = entered ? link->connection->db : NULL;
     stream_sweep(link, entered == 1);
     pthread_mutex_unlock(&link->lock);
     if (db) sqlite3_mutex_leave(sqlite3_db_mutex(db));
   }
-  stream_link_drop(link);
+  tsx_stream_link_drop(link);
   lent->private_data = NULL;
   lent->release = NULL;
-}
-
-/* ---- Tokens ------------------------------------------------------------------------------------------------------ */
-
-static void stream_wait_for_taker(lent_stream *s) {
-  uint8_t random[(TSX_ID_SIZE - 1) / 2];
-  sqlite3_randomness(sizeof random, random);
-  for (size_t i = 0; i < sizeof random; i++) sqlite3_snprintf(3, s->token + 2 * i, "%02x", random[i]);
-  pthread_mutex_lock(&stream_tokens);
-  s->next_waiting = stream_waiting;
-  stream_waiting = s;
-  pthread_mutex_unlock(&stream_tokens);
-}
-
-/* Takes the stream of a token, or, without a token, one of the connection's link, out of the list of waiting ones.
- * Returns NULL if there is none. */
-static lent_stream *stream_unwait(const char *token, const stream_link *link) {
-  lent_stream *found = NULL;
-  pthread_mutex_lock(&stream_tokens);
-  for (lent_stream **at = &stream_waiting; *at && !found;) {
-    if (token ? strcmp((*at)->token, token) == 0 : (*at)->link == link) {
-      found = *at;
-      *at = found->next_waiting;
-    } else {
-      at = &(*at)->next_waiting;
-    }
-  }
-  pthread_mutex_unlock(&stream_tokens);
-  return found;
-}
-
-static uint32_t stream_waiting_count(const stream_link *link) {
-  uint32_t count = 0;
-  pthread_mutex_lock(&stream_tokens);
-  for (const lent_stream *s = stream_waiting; s; s = s->next_waiting) count += s->link == link;
-  pthread_mutex_unlock(&stream_tokens);
-  return count;
-}
-
-static int api_take(const char *token, struct ArrowArrayStream *out) {
-  lent_stream *s = token ? stream_unwait(token, NULL) : NULL;
-  if (!s) return 0;
-  *out = (struct ArrowArrayStream){.get_schema = stream_get_schema,
-                                   .get_next = stream_get_next,
-                                   .get_last_error = stream_last_error,
-                                   .release = stream_release,
-                                   .private_data = s};
-  return 1;
 }
 
 /* ---- Capsules of Python ------------------------------------------------------------------------------------------ */
@@ -225,9 +142,16 @@ static void *(*capsule_pointer)(void *capsule, const char *name);
 
 static void api_use_capsules(void *(*get_pointer)(void *capsule, const char *name)) { capsule_pointer = get_pointer; }
 
+static int api_take(const char *token, struct ArrowArrayStream *out) { return tsx_tokens_take(token, out); }
+
+static int api_put(struct ArrowArrayStream *stream, char token[TESSERA_TOKEN_SIZE]) {
+  tsr_error ignored = {0};
+  return stream && stream->release && tsx_tokens_put(stream, NULL, token, &ignored) == TSR_OK;
+}
+
 static struct ArrowArrayStream *api_take_new(const char *token) {
   struct ArrowArrayStream *lent = sqlite3_malloc64(sizeof *lent);
-  if (lent && api_take(token, lent)) return lent;
+  if (lent && tsx_tokens_take(token, lent)) return lent;
   sqlite3_free(lent);
   return NULL;
 }
@@ -257,6 +181,28 @@ static void api_free_schema_capsule(void *capsule) {
   sqlite3_free(schema);
 }
 
+static struct ArrowArrayStream *api_again(const struct ArrowArrayStream *stream) {
+  struct ArrowArrayStream *lent = sqlite3_malloc64(sizeof *lent);
+  if (lent && stream && tsx_rows_again(stream, lent)) return lent;
+  sqlite3_free(lent);
+  return NULL;
+}
+
+/* Asks a lent stream of an array for a schema. */
+static bool stream_request_types(struct ArrowArrayStream *lent, const struct ArrowSchema *requested) {
+  lent_stream *s = lent->private_data;
+  if (!stream_begin(s)) return false;
+  const bool honoured = tsr_arrow_request(&s->core, requested);
+  stream_done(s, 0);
+  return honoured;
+}
+
+static int api_request(struct ArrowArrayStream *stream, const struct ArrowSchema *requested) {
+  if (!stream || !stream->release || !requested) return 0;
+  return stream->release == stream_release ? stream_request_types(stream, requested)
+                                           : tsx_rows_request(stream, requested);
+}
+
 TSX_API_EXPORT const tessera_functions *tessera_api(int version);
 
 const tessera_functions *tessera_api(int version) {
@@ -267,11 +213,13 @@ const tessera_functions *tessera_api(int version) {
                                                 .free_stream = api_free,
                                                 .use_capsules = api_use_capsules,
                                                 .free_capsule = api_free_capsule,
-                                                .put = tsx_stream_put,
+                                                .put = api_put,
                                                 .lend = tsx_lend,
                                                 .take_back = tsx_take_back,
                                                 .take_schema = api_take_schema,
-                                                .free_schema_capsule = api_free_schema_capsule};
+                                                .free_schema_capsule = api_free_schema_capsule,
+                                                .again = api_again,
+                                                .request = api_request};
   return version == 1 ? &functions_1 : NULL;
 }
 
@@ -305,9 +253,31 @@ static int stream_open(lent_stream *s, int count, sqlite3_value **values, tsr_er
   return code;
 }
 
+/* Keeps an open stream until it is taken, and sets the function's result: its token. */
+static int stream_lend(lent_stream *s, sqlite3_context *context, tsr_error *error) {
+  tsx_stream_link *link = s->link;
+  char token[TESSERA_TOKEN_SIZE];
+  struct ArrowArrayStream lent = {.get_schema = stream_get_schema,
+                                  .get_next = stream_get_next,
+                                  .get_last_error = stream_last_error,
+                                  .release = stream_release,
+                                  .private_data = s};
+  pthread_mutex_lock(&link->lock);
+  stream_sweep(link, true);
+  const int code = tsx_tokens_put(&lent, link, token, error);
+  if (code == TSR_OK) {
+    s->next = link->streams;
+    link->streams = s;
+    atomic_fetch_add(&link->references, 1);
+    sqlite3_result_text(context, token, -1, SQLITE_TRANSIENT);
+  }
+  pthread_mutex_unlock(&link->lock);
+  return code;
+}
+
 /* tessera_stream(path[, slice[, options]]) */
 static void stream_function(sqlite3_context *context, int count, sqlite3_value **values) {
-  stream_link *link = sqlite3_user_data(context);
+  tsx_stream_link *link = sqlite3_user_data(context);
   tsx_connection *connection = link->connection;
   tsr_error error = {0};
   lent_stream *s = sqlite3_malloc64(sizeof *s);
@@ -322,22 +292,11 @@ static void stream_function(sqlite3_context *context, int count, sqlite3_value *
   int code = tsx_arguments_check(count, values, 1, &error);
   if (code == TSR_OK && !sqlite3_db_mutex(connection->db))
     code = tsx_fail(&error, TSR_UNSUPPORTED, "this connection has no mutex: open it with SQLITE_OPEN_FULLMUTEX");
-  if (code == TSR_OK && stream_waiting_count(link) >= STREAM_TOKENS_MAX)
-    code =
-        tsx_fail(&error, TSR_TOOBIG, "%d streams of this connection wait for somebody to take them", STREAM_TOKENS_MAX);
   if (code == TSR_OK) code = stream_open(s, count, values, &error);
-  if (code == TSR_OK) {
-    pthread_mutex_lock(&link->lock);
-    stream_sweep(link, true);
-    s->next = link->streams;
-    link->streams = s;
-    atomic_fetch_add(&link->references, 1);
-    pthread_mutex_unlock(&link->lock);
-    stream_wait_for_taker(s);
-    sqlite3_result_text(context, s->token, -1, SQLITE_TRANSIENT);
-  } else {
+  if (code == TSR_OK) code = stream_lend(s, context, &error);
+  if (code < 0) {
     tsx_result_error_of(context, "tessera_stream", &error);
-    tsx_address_close(&s->address);
+    stream_end(s);
     sqlite3_free(s);
   }
   tsx_connection_remove_cursor(connection);
@@ -357,30 +316,23 @@ static void library_function(sqlite3_context *context, int count, sqlite3_value 
 
 /* The destructor of the functions: ends the streams, while the connection is still open. */
 static void stream_connection_closes(void *argument) {
-  stream_link *link = argument;
+  tsx_stream_link *link = argument;
   tsx_connection *connection = link->connection;
-  lent_stream *untaken;
-  while ((untaken = stream_unwait(NULL, link))) atomic_store(&untaken->released, true);
+  struct ArrowArrayStream untaken;
+  while (tsx_tokens_take_owned(link, &untaken)) untaken.release(&untaken);
   pthread_mutex_lock(&link->lock);
   for (lent_stream *s = link->streams; s; s = s->next) stream_end(s);
   stream_sweep(link, false);
   link->connection = NULL;
   pthread_mutex_unlock(&link->lock);
   tsx_connection_drop(connection);
-  stream_link_drop(link);
+  tsx_stream_link_drop(link);
 }
 
 int tsx_register_streams(tsx_connection *connection) {
   const int flags = SQLITE_UTF8 | SQLITE_DIRECTONLY;
-  stream_link *link = sqlite3_malloc64(sizeof *link);
+  tsx_stream_link *link = tsx_stream_link_make(connection);
   if (!link) return SQLITE_NOMEM;
-  memset(link, 0, sizeof *link);
-  atomic_init(&link->references, 1);
-  link->connection = connection;
-  if (pthread_mutex_init(&link->lock, NULL) != 0) {
-    sqlite3_free(link);
-    return SQLITE_NOMEM;
-  }
   tsx_connection_hold(connection);
   /* SQLite calls the destructor of the first function, also if that call fails; the others borrow the link. */
   int code = sqlite3_create_function_v2(connection->db, "tessera_library", 0, flags, link, library_function, NULL, NULL,
@@ -388,5 +340,8 @@ int tsx_register_streams(tsx_connection *connection) {
   for (int arguments = 1; arguments <= 3 && code == SQLITE_OK; arguments++)
     code = sqlite3_create_function_v2(connection->db, "tessera_stream", arguments, flags, link, stream_function, NULL,
                                       NULL, NULL);
+  for (int arguments = 1; arguments <= 2 && code == SQLITE_OK; arguments++)
+    code =
+        sqlite3_create_function_v2(connection->db, "tessera_rows", arguments, flags, link, tsx_rows, NULL, NULL, NULL);
   return code;
 }

@@ -7,6 +7,7 @@ usage: crash_upkeep.py EXTENSION CORPUS [all|SAMPLES [SEED [SCENARIO]]]      (to
 """
 import collections
 import ctypes
+import json
 import os
 import random
 import re
@@ -55,6 +56,11 @@ def vacuum(what):
     return f"SELECT tessera_vacuum('@a', '{what}')"
 
 
+def create_as(path, select, **options):
+    quoted = select.replace("'", "''")
+    return f"SELECT tessera_create_as('{path}', '{quoted}', '{json.dumps({'dimensions': ['x'], 'kind': 'sparse', **options} if options.get('if_exists') != 'append' else options)}')"
+
+
 MERGE = consolidate("fragments")
 SCENARIOS = {
     "merge sparse": Scenario(SPARSE, MERGE),
@@ -96,6 +102,12 @@ SCENARIOS = {
     "export": Scenario(INSIDE, "SELECT tessera_export('t', '@out')", "already there"),
     "import": Scenario(SPARSE, "SELECT tessera_import('i', '@a')", "already"),
     "copy": Scenario(SPARSE, "SELECT tessera_copy('@a', '@out', '{\"capacity\": 100}')", "already there"),
+    "create as": Scenario(SPARSE, create_as("@out", "SELECT x, a, s FROM t", metadata={"k": 1}), "there is an array already"),
+    "create as, inside": Scenario(INSIDE, create_as("db:i", "SELECT x, a, s FROM t", metadata={"k": 1}), "there is an array already"),
+    "create csv": Scenario([], "SELECT tessera_create_csv('@out', '@rows.csv', '{\"dimensions\":[\"x\"],\"enums\":[\"s\"]}')", "there is an array already"),
+    "append": Scenario(EVOLVING, create_as("@a", "SELECT 6 AS x, 7 AS a, 'three' AS e UNION ALL SELECT 7, 8, 'one'", if_exists="append")),
+    "replace": Scenario(SPARSE, create_as("@a", "SELECT 6 AS x, 'six' AS v", if_exists="replace")),
+    "replace inside": Scenario(INSIDE, create_as("db:t", "SELECT 6 AS x, 'six' AS v", if_exists="replace")),
 }
 
 
@@ -118,6 +130,9 @@ def build(folder, scenario):
     if "key_file" in str(scenario.first):
         with open(os.path.join(folder, "key"), "w") as f:
             f.write(KEY)
+    if "csv" in scenario.then:
+        with open(os.path.join(folder, "rows.csv"), "w") as f:
+            f.writelines(["x,s,v\n", *(f"{i},label {i % 3},{i / 4}\n" for i in range(50))])
     execute(db, folder, scenario.first)
     db.close()
 

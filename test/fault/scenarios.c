@@ -268,6 +268,23 @@ static const scenario copies = {
     .also = {"SELECT o.path, a.* FROM tessera_objects('/disk') o, tessera_aggregate(o.path, 'a') a"},
     .extra = true};
 
+#define CREATE_AS(path, select, options) "SELECT tessera_create_as('" path "', '" select "', '{" options "}')"
+#define POINTS                           "\"dimensions\":[\"x\"],\"kind\":\"sparse\",\"domains\":{\"x\":[0,99]}"
+
+static const scenario create_as = {
+    .name = "rows that become arrays",
+    .setup = {"CREATE VIRTUAL TABLE w USING tessera(x INT DIMENSION(0, 100), a INT, s TEXT)",
+              "INSERT INTO w " ROWS(1, 20) "SELECT i, i, 's' || i FROM n"},
+    .steps = {CREATE_AS("/disk/c", "SELECT * FROM w",
+                        POINTS ",\"enums\":[\"s\"],\"capacity\":8,\"metadata\":{\"k\":1}"),
+              CREATE_AS("/disk/c", "SELECT x + 30 AS x, -a AS a, s FROM w WHERE x < 9", "\"if_exists\":\"append\""),
+              CREATE_AS("/disk/d", "SELECT a FROM w", "\"memory_mb\":1"), CREATE_AS("db:i", "SELECT * FROM w", POINTS),
+              CREATE_AS("db:i", "SELECT x + 30 AS x, -a AS a, s FROM w", "\"if_exists\":\"append\""),
+              CREATE_AS("db:i", "SELECT x, 2 * a AS a FROM i", POINTS ",\"if_exists\":\"replace\"")},
+    .again = {"INSERT INTO w VALUES(33, 3, 'three')", CREATE_AS("/disk/z", "SELECT x, a FROM w", POINTS)},
+    .also = {"SELECT o.path, a.* FROM tessera_objects('/disk') o, tessera_aggregate(o.path, 'a') a"},
+    .extra = true};
+
 /* ---- Schemas, metadata and groups -------------------------------------------------------------------------------- */
 
 static const scenario evolve = {
@@ -470,8 +487,8 @@ static const scenario blocks = {.name = "blocks",
                                 .again = {"INSERT INTO t VALUES(9, 9, 99)"}};
 
 const scenario *const scenarios[] = {
-    &sparse,       &transaction, &deletes,     &dense,       &version_3, &version_9, &version_12,    &two_arrays,
-    &filters,      &create,      &definitions, &drop,        &copies,    &evolve,    &metadata,      &groups,
-    &merge_sparse, &merge_dense, &merge_9,     &merge_12,    &purge,     &inside,    &inside_upkeep, &reading,
-    &queries,      &texts,       &looking,     &blocks,      &spill,     &busy,      &busy_old,      &late_dense,
-    &late_sources, &late_sparse, &late_old,    &spill_dense, NULL};
+    &sparse,     &transaction,  &deletes,     &dense,    &version_3,   &version_9, &version_12, &two_arrays,
+    &filters,    &create,       &definitions, &drop,     &copies,      &create_as, &evolve,     &metadata,
+    &groups,     &merge_sparse, &merge_dense, &merge_9,  &merge_12,    &purge,     &inside,     &inside_upkeep,
+    &reading,    &queries,      &texts,       &looking,  &blocks,      &spill,     &busy,       &busy_old,
+    &late_dense, &late_sources, &late_sparse, &late_old, &spill_dense, NULL};

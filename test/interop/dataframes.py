@@ -42,7 +42,8 @@ def arrow(db):
     table = pa.table({"x": pa.array([1, 2, 3], pa.int16()), "u64": pa.array([1, None, 2**64 - 1], pa.uint64()), "f32": pa.array([1.5, None, -2], pa.float32()), "bool": [True, None, False],
                       "s": ["a", None, "a long string of more than twelve bytes"], "view": pa.array(["a", None, "a long string of more than twelve bytes"], pa.string_view()),
                       "large": pa.array(["é", "", None], pa.large_string()), "bytes": [b"1", None, b""], "date": pa.array([1, None, 3], pa.date32()), "time": pa.array([1, None, 3], pa.time64("us")),
-                      "labels": pa.DictionaryArray.from_arrays(pa.array([1, None, 1], pa.int8()), ["zero", "one", "unused"])}
+                      "labels": pa.DictionaryArray.from_arrays(pa.array([1, None, 1], pa.int8()), ["zero", "one", "unused"]), "numbers": pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.int8()), pa.array([7, -9], pa.int32())),
+                      "list": pa.array([[1, 2], None, []], pa.large_list(pa.int16())), "narrow": pa.array([[1.5], [], None], pa.list_(pa.float32())), "pair": pa.array([[1, 2], None, [5, 6]], pa.list_(pa.int64(), 2)), "flags": pa.array([[True], [False, True], None], pa.list_(pa.bool_()))}
                      | {f"ts_{unit}": pa.array([1, None, -3], pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")}
                      | {f"{kind()}": pa.array([0, None, 7], kind()) for kind in (pa.int8, pa.int32, pa.int64, pa.uint8, pa.uint16, pa.uint32, pa.float64)})
     for name, given in (("all", table), ("slice", table.slice(1, 2)), ("batches", pa.concat_tables([table.slice(0, 1), table.slice(1)]))):
@@ -89,7 +90,7 @@ def duckdb(db):
 
 
 def refused(db):
-    for table, part in ((pa.table({"a": [[1]]}), "cast it first"), (pa.table({"a": pa.nulls(2)}), "cast it first"), (pa.table({"a": [{"b": 1}]}), "cast it first"), (pa.table({"a": [1, None]}), "NULL in a dimension")):
+    for table, part in ((pa.table({"a": [[1]]}), "cannot be a dimension"), (pa.table({"a": [["x"]]}), "cast it first"), (pa.table({"a": pa.nulls(2)}), "cast it first"), (pa.table({"a": [{"b": 1}]}), "cast it first"), (pa.table({"a": [1, None]}), "NULL in a dimension")):
         try:
             tessera.create("refused", table, connection=db, dimensions=["a"])
         except sqlite3.Error as e:

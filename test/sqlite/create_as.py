@@ -205,6 +205,100 @@ def test_append():
     same(make(db, "t", "SELECT 1 AS v, 9 AS x, 9 AS y, 2 AS w", if_exists="append", columns=["x", "y", "v"]), 1)
 
 
+def test_declared_dates():
+    db = database()
+    db.query("CREATE TABLE plain(day DATE, at TIMESTAMP, v)")
+    db.query("INSERT INTO plain VALUES('2024-02-28', '2024-01-02 03:04:05', 1), ('2024-02-29', '2024-01-02 03:04:05.25', 2), ('2024-03-01', NULL, 3)")
+    make(db, "t", "SELECT * FROM plain", dimensions=["day"])
+    same([r[2] for r in shape(db, "t")], ["DATETIME_DAY", "DATETIME_MS", "INT64"])
+    same(db.value("SELECT kind FROM tessera_array('t')"), "dense")
+    same(rows(db, "t"), [("2024-02-28", "2024-01-02 03:04:05.000", 1), ("2024-02-29", "2024-01-02 03:04:05.250", 2), ("2024-03-01", None, 3)])
+    db.query("INSERT INTO plain VALUES('2024-03', 'noon', 4)")
+    make(db, "u", "SELECT * FROM plain")
+    same([r[2] for r in shape(db, "u")], ["INT64", "UTF8", "UTF8", "INT64"], "one value that is no date")
+    make(db, "w", "SELECT day || '' AS day FROM plain WHERE v < 4")
+    same([r[2] for r in shape(db, "w")], ["INT64", "UTF8"], "an expression has no declaration")
+    db.query("CREATE TABLE many(at DATETIME)")
+    db.query("WITH RECURSIVE c(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM c WHERE x < 149999) INSERT INTO many SELECT CASE WHEN x % 7 THEN datetime(x * 60, 'unixepoch') END FROM c")
+    same(make(db, "spilled", "SELECT * FROM many", memory_mb=8), 150000)
+    db.table("spilled", "spilled")
+    same(db.query("SELECT count(at), min(at), max(at) FROM spilled"), db.query("SELECT count(*), min(at), max(at) FROM many WHERE at IS NOT NULL"))
+
+
+def replace(db, path, select, **options):
+    return make(db, path, select, if_exists="replace", **options)
+
+
+def not_replaced(db, path, part, select, **options):
+    check_contains(message(db, "SELECT tessera_create_as(?, ?, ?)", (path, select, json.dumps({"if_exists": "replace", **options}))), part)
+
+
+def test_replace():
+    db = database()
+    make(db, "t", GRID, dimensions=["y", "x"])
+    db.table("seen", "t")
+    same(db.query("SELECT count(*) FROM seen"), [(6,)])
+    same(replace(db, "t", "SELECT 'a' AS k, 1 AS v", dimensions=["k"]), 1)
+    same(rows(db, "t"), [("a", 1)])
+    not_replaced(db, "t", "TEXT beside INTEGER", "SELECT 1 AS a UNION ALL SELECT 'x'")
+    not_replaced(db, "t", "integer overflow", "SELECT abs(-9223372036854775808) AS a")
+    not_replaced(db, "t", "coordinates of an earlier row", "SELECT 0.5 AS a, 1 AS v UNION ALL SELECT 0.5, 2", dimensions=["a"])
+    same(rows(db, "t"), [("a", 1)], "the old array is there")
+    same([name for name in os.listdir(".") if name.startswith("t.")], [], "nothing is left beside it")
+    same(replace(db, "new", "SELECT 1 AS v"), 1)
+    db.query("SELECT tessera_create_group('g')")
+    not_replaced(db, "g", "there is a group already", "SELECT 1 AS v")
+    db.query("BEGIN")
+    db.query("INSERT INTO shown VALUES('b', 2)")
+    not_replaced(db, "t", "commit first", "SELECT 1 AS v")
+    db.query("ROLLBACK")
+    os.path.islink("link") or os.symlink("t", "link")
+    not_replaced(db, "link", "symbolic link", "SELECT 5 AS v")
+    check_contains(make(db, "t", "SELECT 'x' AS v", if_exists="replace", explain=True), "v UTF8 NOT NULL")
+    same((rows(db, "t"), [name for name in os.listdir(".") if name.startswith(("t.", "link."))]), ([("a", 1)], []), "nothing was changed")
+
+
+def test_replace_in_the_database():
+    db = Database(os.path.join(host.FOLDER, f"replace_{host.binding}.db"))
+    make(db, "db:t", GRID, dimensions=["y", "x"])
+    db.query("BEGIN")
+    same(replace(db, "db:t", "SELECT 'a' AS k, 1 AS v", dimensions=["k"]), 1)
+    same(db.query("SELECT * FROM t"), [("a", 1)])
+    db.query("ROLLBACK")
+    same(db.query("SELECT count(*), sum(v) FROM t"), [(6, 153)])
+    not_replaced(db, "db:t", "no value decides", "SELECT NULL AS a")
+    not_replaced(db, "db:t", "coordinates of an earlier row", "SELECT 0.5 AS a, 1 AS v UNION ALL SELECT 0.5, 2", dimensions=["a"])
+    same(db.query("SELECT count(*), sum(v) FROM t"), [(6, 153)], "an error takes the drop back")
+    same(replace(db, "db:t", "SELECT x, v FROM t WHERE y = 5", dimensions=["x"]), 3)
+    same(db.query("SELECT * FROM t"), [(1, 15), (2, 25), (3, 35)], "the SELECT reads the old array")
+    sound(db, "db:t")
+
+
+def test_encrypted():
+    db = Database(os.path.join(host.FOLDER, f"encrypted_{host.binding}.db"))
+    os.chdir(host.FOLDER)
+    for name, key in (("key", "0123456789abcdef0123456789abcdef"), ("other", "x" * 32)):
+        with open(name, "w") as out:
+            out.write(key)
+    secret = f"secret_{host.binding}"
+    same(make(db, secret, GRID, dimensions=["y", "x"], domains={"y": [0, 9]}, key_file="key"), 6)
+    check_contains(message(Database(), "SELECT * FROM tessera_schema(?)", (secret,)), "encrypted")
+    same(make(db, secret, "SELECT 1 AS x, 7 AS y, 0 AS v", if_exists="append", key_file="key"), 1)
+    fresh = Database()
+    check_contains(message(fresh, "SELECT tessera_create_as(?, 'SELECT 1 AS x, 8 AS y, 0 AS v', ?)", (secret, '{"if_exists":"append","key_file":"other"}')), "key")
+    fresh.query(f"CREATE VIRTUAL TABLE t USING tessera('{secret}', key_file='key')")
+    same(fresh.query("SELECT count(v), sum(v) FROM t"), [(7, 153)])
+    same(make(db, "db:hidden", GRID, dimensions=["y", "x"], key_file="key"), 6)
+    same(db.query("SELECT sum(v) FROM hidden"), [(153,)])
+    db.close()
+    db = Database(os.path.join(host.FOLDER, f"encrypted_{host.binding}.db"))
+    same(db.query("SELECT sum(v) FROM hidden"), [(153,)], "the table keeps the path of the key")
+    check_contains(db.value("SELECT tessera_ddl('db:hidden')"), "encryption=aes_256_gcm")
+    for options, part in (('{"key_file":"nosuch"}', "key file not found"), ('{"key_file":7}', "expected the path"), ('{"key_file":"other.txt"}', "key file not found")):
+        check_contains(message(db, "SELECT tessera_create_as('refused', 'SELECT 1 AS a', ?)", (options,)), part)
+        assert not os.path.exists("refused")
+
+
 def test_rows_that_are_skipped():
     db = database()
     select = "SELECT * FROM (VALUES(1, 5), ('x', 6), (NULL, 7), (4, 8.5))"
@@ -221,7 +315,7 @@ def test_statements_that_are_refused():
     for sql, part in (("DELETE FROM plain", "expected a SELECT"), ("SELECT 1; SELECT 2", "another follows"), ("SELECT ?", "parameters"), ("SELEC", "syntax error"), ("", "expected a SELECT"),
                       ("SELECT 1 AS a, 2 AS A", "two columns are called 'A'"), ("SELECT abs(-9223372036854775808)", "integer overflow"), ("SELECT 1 AS a WHERE 0", "no value decides")):
         refused(db, part, sql)
-    for options, part in (('{"x":1}', "no option is called 'x': if_exists"), ('{"kind":"dense","kind":"dense"}', "given twice"), ('{"kind":"thin"}', "expected dense or sparse"), ('{"capacity":0}', "from 1 to"),
+    for options, part in (('{"x":1}', "no option is called 'x': if_exists"), ('{"if_exists":"drop"}', "expected fail or append or replace"), ('{"kind":"dense","kind":"dense"}', "given twice"), ('{"kind":"thin"}', "expected dense or sparse"), ('{"capacity":0}', "from 1 to"),
                           ('{"labels":{"a":"b"}}', "labels"), ('{"explain":1}', "expected true or false"), ("[]", ""), ('{"filters":{"a":"none, zstd"}}', "none stands alone")):
         check_contains(message(db, "SELECT tessera_create_as('refused', 'SELECT 1 AS a', ?)", (options,)), part)
         assert not os.path.exists("refused")

@@ -56,8 +56,12 @@ class Given:
         self.kept += [kept, made]
         return C.cast(made, C.POINTER(C.c_void_p))
 
-    def column(self, name, form, length, buffers, other=None, dictionary=None, flags=2):
+    def column(self, name, form, length, buffers, other=None, dictionary=None, flags=2, items=None):
         schema = self.make(Schema, format=form.encode(), name=name.encode(), flags=flags)
+        if items:   # of a list: a column of its values
+            inner = self.column("item", *items)
+            schema.n_children, schema.children = 1, self.list(Schema, [inner[0]])
+            other = {"n_children": 1, "children": self.list(Array, [inner[1]]), **(other or {})}
         array = self.make(Array, **{"length": length, "null_count": -1, "n_buffers": len(buffers), "buffers": self.pointers(buffers), **(other or {})})
         if dictionary:
             labels, values = self.column("", *dictionary)
@@ -142,6 +146,72 @@ def test_types():
     same(got[2][4:12] + got[2][15:], ("18446744073709551615", got[2][5], None, 3.0, "bc", "x", b"\2", "", None))
     same(got[1][11], long)
     check_contains(db.value("SELECT tessera_ddl('t')"), "ENUM('p', 'q', 'r') ORDERED")
+
+
+def test_lists():
+    db = database()
+    ints = ("s", 6, [None, packed("h", 1, 2, 3, 4, 5, 6)])
+
+    def two(validity=None):
+        return "i", 2, [validity, packed("i", 1, 2)]
+
+    def column(form, length, buffers, items, other=None, name="a"):
+        return name, form, length, buffers, other, None, 2, items
+
+    columns = [column("+w:2", 3, [b"\x05"], ints, name="f"), column("+l", 3, [None, packed("i", 0, 2, 2, 6)], ints, name="l"), column("+L", 3, [b"\x06", packed("q", 1, 3, 4, 4)], ("f", 4, [None, packed("f", 9, .5, 1.5, 2)]), name="L"),
+               column("+l", 3, [None, packed("i", 0, 1, 3, 3)], ("b", 3, [None, b"\x05"]), name="b"), column("+w:1", 3, [None], ("l", 3, [None, packed("q", 7, 8, 9)]), name="one"),
+               column("+l", 3, [None, packed("i", 0, 1, 1, 1)], ("tsm:", 1, [None, packed("q", 1000)]), name="t")]
+    columns[2] = ("large", *columns[2][1:])
+    same(give(db, columns, 3), 3)
+    same(db.query("SELECT datatype, cell_val_num FROM tessera_schema('t')")[1:], [("INT16", 2), ("INT16", None), ("FLOAT32", None), ("BOOL", None), ("INT64", None), ("DATETIME_MS", None)])
+    same([r[1:6] for r in rows(db)], [("[1,2]", "[1,2]", None, "[1]", "[7]"), (None, "[]", "[2.0]", "[0,1]", "[8]"), ("[5,6]", "[3,4,5,6]", "[]", "[]", "[9]")])
+    same(give(db, [column("+w:2", 2, [None], ("i", 6, [None, packed("i", 0, 1, 2, 3, 4, 5)]), {"offset": 1, "length": 2})], 2, "offset"), 2)
+    same(rows(db, "offset"), [(0, "[2,3]"), (1, "[4,5]")])
+    for part, given in (("a null in a list", column("+l", 1, [None, packed("i", 0, 2)], two(b"\x01"))), ("shorter than the batch", column("+l", 1, [None, packed("i", 0, 3)], two())), ("shorter than the batch", column("+w:3", 1, [None], two())),
+                        ("offsets are not in order", column("+l", 1, [None, packed("i", 2, 0)], two())), ("its lists", column("+l", 1, [None, packed("i", 0, 2)], two(), {"n_children": 0})),
+                        ("cast it first", column("+l", 1, [None, packed("i", 0, 1)], ("u", 1, [None, packed("i", 0, 1), b"x"]))), ("cast it first", column("+w:0", 1, [None], two())), ("cast it first", column("+w:2x", 1, [None], two())),
+                        ("cast it first", column("+w:99999999999999", 1, [None], two()))):
+        refused(db, part, [given], 1)
+    refused(db, "cannot be a dimension", [columns[1]], 3, dimensions=["l"])
+    db.query("SELECT tessera_create_as('floats', ?, ?)", ("SELECT 1 AS k, '[1.5]' AS a", '{"types":{"a":"FLOAT32[]"},"dimensions":["k"],"kind":"sparse","domains":{"k":[0,9]}}'))
+    try:
+        give(db, [("k", "l", 1, [None, packed("q", 2)]), column("+l", 1, [None, packed("i", 0, 1)], two())], 1, "floats", if_exists="append")
+        raise AssertionError("integers were taken for reals")
+    except host.Error as e:
+        check_contains(e.text, "lists of INT32 in a column of FLOAT32")
+
+
+def test_dictionaries_of_numbers():
+    db = database()
+    columns = [("k", "c", 4, [b"\x0b", packed("b", 1, 0, 9, 1)], None, ("i", 3, [None, packed("i", 70, -5, 8)])), ("r", "c", 4, [None, packed("b", 0, 1, 1, 0)], None, ("g", 2, [None, packed("d", .5, 2)])), ("v", "i", 4, [None, packed("i", 1, 2, 3, 4)])]
+    same(give(db, columns, 4), 4)
+    same([r[1:3] for r in rows(db)], [(-5, .5), (70, 2.0), (None, 2.0), (-5, .5)])
+    same(db.query("SELECT datatype FROM tessera_schema('t') WHERE name IN ('k', 'r')"), [("UINT16",), ("UINT16",)])
+    same(give(db, columns, 4, "points", dimensions=["v"], domains={"v": [1, 99]}, kind="sparse"), 4)
+    more = [("k", "i", 2, [None, packed("i", 8, 1000)]), ("r", "f", 2, [None, packed("f", .5, .25)]), ("v", "i", 2, [None, packed("i", 11, 12)])]
+    same(give(db, more, 2, "points", if_exists="append"), 2)
+    same([r for r in rows(db, "points") if r[0] > 10], [(11, 8, .5), (12, 1000, .25)])
+    same(db.value("SELECT tessera_create_as('points', 'SELECT 21 AS v, -5 AS k, 9.5 AS r', ?)", ('{"if_exists":"append"}',)), 1)
+    same(rows(db, "points")[-1], (21, -5, 9.5))
+    same(give(db, columns, 4, "dimension", dimensions=["r", "v"]), 4)
+    same([r[0] for r in rows(db, "dimension")], [.5, .5, 2.0, 2.0])
+
+
+def test_units_of_instants():
+    db = database()
+    same(give(db, [("x", "l", 2, [None, packed("q", 1, 2)]), ("t", "tsm:Europe/Berlin", 2, [b"\x01", packed("q", 86400000, 0)])], 2, dimensions=["x"], domains={"x": [0, 99]}, kind="sparse"), 2)
+    same(db.query("SELECT key, value FROM tessera_metadata('t')"), [("__tiledb_attr.t.time_zone", "Europe/Berlin")])
+    for x, (form, letter, value) in enumerate((("tdD", "i", 3), ("tss:", "q", 259200), ("tsn:", "q", 259200 * 10**9), ("tsu:", "q", 259200 * 10**6), ("tdm", "q", 259200000)), 5):
+        same(give(db, [("x", "l", 1, [None, packed("q", x)]), ("t", form, 1, [None, packed(letter, value)])], 1, if_exists="append"), 1)
+        same(rows(db)[-1], (x, "1970-01-04 00:00:00.000"), form)
+    for form, value in (("tsn:", 259200 * 10**9 + 1), ("tsu:", 1), ("tss:", 2**62)):
+        try:
+            give(db, [("x", "l", 1, [None, packed("q", 60)]), ("t", form, 1, [None, packed("q", value)])], 1, if_exists="append")
+            raise AssertionError(f"{form} {value} was taken")
+        except host.Error as e:
+            check_contains(e.text, "is no DATETIME_MS")
+    same(give(db, [("d", "tDs", 1, [None, packed("q", 7)])], 1, "times", types={"d": "TIME_MS"}), 1)
+    same(rows(db, "times"), [(0, "00:00:07.000")])
 
 
 def test_offsets_of_batches_and_columns():

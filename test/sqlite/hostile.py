@@ -200,7 +200,7 @@ CHANGING = ["tessera_reset_stats()", "tessera_set_key('array', NULL)", "tessera_
             "tessera_create_group('group')", "tessera_add_member('group', 'array')", "tessera_remove_member('group', 'array')", "tessera_drop_array('array')",
             "tessera_write_npy('array', 'a', x'00')", "tessera_write_label('array', 'l', '[1]')", "tessera_export('i', 'out')", "tessera_import('n', 'array')", "tessera_restrict('.')", "tessera_consolidate('array')",
             "tessera_vacuum('array')", "tessera_lease('array', 9)", "tessera_copy('array', 'other')", "tessera_regrid('array', 'other', '{}', 'mean')", "tessera_overviews('array')", "tessera_s3('s3://bucket', '{}')", "tessera_stream('array')",
-            "tessera_library()", "tessera_create_as('made', 'SELECT 1 AS a')", "tessera_create_csv('made', 'a.csv')", "tessera_create_stream('made', 'token')"]
+            "tessera_library()", "tessera_create_as('made', 'SELECT 1 AS a')", "tessera_create_csv('made', 'a.csv')", "tessera_create_stream('made', 'token')", "tessera_rows('SELECT 1')"]
 
 
 def test_functions_that_change_are_direct_only():

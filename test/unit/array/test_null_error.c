@@ -321,6 +321,12 @@ CASE(tsr_array_copy_files) {
   TELL(tsr_array_copy_files(environment, from, within(wrong ? "dense" : "new"), true, NULL, e));
 }
 
+CASE(tsr_array_exchange) {
+  char place[600];
+  snprintf(place, sizeof place, "%s/dense", world);
+  TELL(tsr_array_exchange(environment, place, within(wrong ? "group/none" : "sparse"), e));
+}
+
 CASE(tsr_array_drop) { TELL(tsr_array_drop(environment, within(wrong ? "group" : "dense"), e)); }
 
 CASE(tsr_lease) { TELL(tsr_lease(environment, within(wrong ? "none" : "dense"), 60, e)); }
@@ -734,6 +740,14 @@ CASE(tsr_ingest_schema) {
   tsr_ingest_close(ingest);
 }
 
+CASE(tsr_ingest_stream) {
+  tsr_ingest *ingest = ingest_of_row(!wrong);
+  struct ArrowArrayStream stream;
+  TELL(tsr_ingest_stream(ingest, NULL, &stream, e));
+  if (told >= 0) stream.release(&stream);
+  tsr_ingest_close(ingest);
+}
+
 CASE(tsr_ingest_write) {
   tsr_ingest *ingest = ingest_of_row(true);
   const tsr_create_options options = {.unsynced = true};
@@ -1032,14 +1046,14 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   X(tsr_environment_add_store) X(tsr_listing_add) X(tsr_object_find) \
   X(tsr_objects_open) X(tsr_datetime_parse) X(tsr_array_open) W(tsr_array_schema) W(tsr_array_schema_listed) \
   X(tsr_array_has_schema) X(tsr_array_enumeration) X(tsr_schema_check) X(tsr_filters_check) W(tsr_array_create) W(tsr_creation_prepare) \
-  W(tsr_creation_publish) W(tsr_creation_abandon) W(tsr_creation_recover) W(tsr_array_copy_files) W(tsr_array_drop) \
+  W(tsr_creation_publish) W(tsr_creation_abandon) W(tsr_creation_recover) W(tsr_array_copy_files) W(tsr_array_exchange) W(tsr_array_drop) \
   W(tsr_lease) \
   X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
   X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) X(tsr_expression_types) X(tsr_query_open) \
   X(tsr_query_aggregate_value) X(tsr_query_next) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
   X(tsr_label_open) X(tsr_label_read) X(tsr_label_find) X(tsr_label_nearest) W(tsr_label_copy) X(tsr_label_write) \
-  X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
+  X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) X(tsr_ingest_stream) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
   W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_disown) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_place_find) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \

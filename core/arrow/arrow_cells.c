@@ -1,0 +1,200 @@
+/* arrow_cells.c: the cells of a snapshot as an Arrow stream.
+ *
+ * A reader's batches are collected until so many rows are together that a consumer does not feel the cost of a call. The
+ * columns of a batch are copied side by side, by the threads that are not decoding the next tiles. What is asked for is
+ * fixed when the stream is made; no tile is read before get_next. */
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/snapshot.h"
+#include "read/reader.h"
+#include "arrow/arrow_stream.h"
+
+#define ARROW_PARALLEL_FROM 16384u /* rows from which on columns are copied side by side */
+
+typedef struct arrow_cells {
+  tsr_environment *environment; /* owned; NULL: the array is the caller's */
+  tsr_array *array; /* owned with the environment */
+  tsr_snapshot *snapshot; /* held */
+  tsr_reader *reader;
+  uint64_t batch_rows;
+  bool fill;
+  uint32_t count; /* columns */
+  uint32_t *fields;
+  tsr_arrow_type *types; /* until the stream takes them */
+  tsr_arrow_column *columns; /* while a batch is collected; borrowed */
+  const tsr_column **cells; /* of the reader's batch, by column */
+  tsr_arrow_rows *rows; /* of the reader's batch, by column */
+} arrow_cells;
+
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+
+/* Lists the fields that become columns. */
+static int arrow_choose_fields(const tsr_schema *schema, const tsr_arrow_options *options, tsr_memory *memory,
+                               uint32_t **fields, uint32_t *count, tsr_error *error) {
+  const uint32_t all = schema->dimension_count + schema->attribute_count;
+  *count = options->fields ? options->field_count : all;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, *count, fields, error));
+  for (uint32_t i = 0; i < *count; i++) {
+    (*fields)[i] = options->fields ? options->fields[i] : i;
+    if ((*fields)[i] >= all)
+      return tsr__fail(error, TSR_ERROR, "there is no field %u, the schema has %u", (*fields)[i], all);
+  }
+  return TSR_OK;
+}
+
+static int arrow_choose_types(tsr_array *array, const tsr_schema *schema, const tsr_arrow_options *options,
+                              const uint32_t *fields, uint32_t count, tsr_arrow_type *types, tsr_error *error) {
+  for (uint32_t i = 0; i < count; i++) {
+    const tsr_field *field = &schema->fields[fields[i]];
+    const tsr_enumeration *labels = NULL;
+    if (field->enumeration && options->enums != TSR_ARROW_ENUMS_CODE)
+      TSR_TRY(tsr_array_enumeration(array, schema, field->enumeration, &labels, error));
+    tsr__arrow_type_choose(field, labels, schema->dense, options, &types[i]);
+  }
+  return TSR_OK;
+}
+
+int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const tsr_arrow_options *options,
+                     struct ArrowSchema *out, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  static const tsr_arrow_options defaults = {0};
+  if (!options) options = &defaults;
+  tsr_memory *memory = array ? &array->memory : tsr__memory_process();
+  uint32_t *fields = NULL, count = 0;
+  tsr_arrow_type *types = NULL;
+  int rc = arrow_choose_fields(schema, options, memory, &fields, &count, error);
+  if (rc >= 0) rc = TSR_ALLOC_ARRAY(memory, count, &types, error);
+  if (rc >= 0) rc = arrow_choose_types(array, schema, options, fields, count, types, error);
+  if (rc >= 0) rc = tsr__arrow_schema_make(types, count, options, out, error);
+  tsr__free(types);
+  tsr__free(fields);
+  return rc;
+}
+
+static int arrow_start_reader(arrow_cells *s, const tsr_request *given, tsr_error *error) {
+  const tsr_schema *schema = s->snapshot->schema;
+  tsr_request request = given ? *given : (tsr_request){0};
+  bool *wanted;
+  TSR_TRY(
+      TSR_ALLOC_ARRAY(&s->snapshot->array->memory, schema->dimension_count + schema->attribute_count, &wanted, error));
+  for (uint32_t i = 0; i < s->count; i++) wanted[s->fields[i]] = true;
+  request.fields = wanted;
+  request.fill_unwritten = request.fill_unwritten || s->fill;
+  int rc = tsr_reader_open(s->snapshot, &s->reader, error);
+  if (rc >= 0) rc = tsr_reader_start(s->reader, &request, error);
+  tsr__free(wanted);
+  return rc;
+}
+
+static int arrow_cells_begin(arrow_cells *s, const tsr_arrow_options *options, tsr_error *error) {
+  tsr_memory *memory = &s->snapshot->array->memory;
+  const tsr_schema *schema = s->snapshot->schema;
+  s->batch_rows = options->batch_rows ? options->batch_rows : TSR_ARROW_BATCH_ROWS;
+  s->fill = options->fill;
+  TSR_TRY(arrow_choose_fields(schema, options, memory, &s->fields, &s->count, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, s->count, &s->types, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, s->count, &s->cells, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, s->count, &s->rows, error));
+  TSR_TRY(arrow_choose_types(s->snapshot->array, schema, options, s->fields, s->count, s->types, error));
+  return arrow_start_reader(s, options->request, error);
+}
+
+/* ---- Batches ----------------------------------------------------------------------------------------------------- */
+
+static int arrow_append_task(void *argument, uint64_t index, tsr_error *error) {
+  arrow_cells *s = argument;
+  return tsr__arrow_column_append(&s->columns[index], s->cells[index], &s->rows[index], error);
+}
+
+/* Appends a batch of the reader to the columns. */
+static int arrow_append_batch(arrow_cells *s, const tsr_batch *batch, tsr_error *error) {
+  for (uint32_t i = 0; i < s->count; i++) {
+    TSR_TRY(tsr_reader_column(s->reader, s->fields[i], &s->cells[i], error));
+    s->rows[i] = (tsr_arrow_rows){.count = batch->count, .first = batch->first, .selection = batch->selection};
+    s->rows[i].null = s->cells[i]->unwritten && !s->fill;
+  }
+  const unsigned threads = batch->count < ARROW_PARALLEL_FROM ? 1 : tsr__reader_threads(s->reader);
+  return tsr__parallel_for(threads, s->count, arrow_append_task, s, error);
+}
+
+static int arrow_collect_batches(arrow_cells *s, uint64_t *rows, tsr_error *error) {
+  const tsr_batch *batch;
+  while (!tsr__arrow_is_full(s->columns, s->count, *rows, s->batch_rows)) {
+    const int rc = tsr_reader_next(s->reader, &batch, error);
+    if (rc <= 0) return rc;
+    for (uint32_t i = 0; i<s->count && * rows> 0; i++)
+      TSR_TRY(tsr__arrow_column_reserve(&s->columns[i], TSR_MAX(s->batch_rows, *rows + batch->count), error));
+    TSR_TRY(arrow_append_batch(s, batch, error));
+    *rows += batch->count;
+  }
+  return 1;
+}
+
+static int arrow_cells_collect(void *argument, tsr_arrow_column *columns, uint64_t *rows, tsr_error *error) {
+  arrow_cells *s = argument;
+  s->columns = columns;
+  const int rc = arrow_collect_batches(s, rows, error);
+  return rc < 0 ? tsr__wrap(error, "array %s", s->snapshot->array->path) : rc;
+}
+
+/* ---- Opening and closing ----------------------------------------------------------------------------------------- */
+
+static void arrow_cells_close(void *argument) {
+  arrow_cells *s = argument;
+  if (!s) return;
+  tsr_reader_close(s->reader);
+  tsr__free(s->fields);
+  tsr__free(s->types);
+  tsr__free(s->cells);
+  tsr__free(s->rows);
+  tsr_snapshot_close(s->snapshot);
+  if (s->environment) {
+    tsr_array_close(s->array);
+    tsr_environment_close(s->environment);
+  }
+  tsr__free(s);
+}
+
+static int arrow_cells_stream(arrow_cells *s, const tsr_arrow_options *options, struct ArrowArrayStream *out,
+                              tsr_error *error) {
+  static const tsr_arrow_options defaults = {0};
+  const tsr_arrow_source source = {.argument = s, .collect = arrow_cells_collect, .close = arrow_cells_close};
+  if (!options) options = &defaults;
+  TSR_TRY(arrow_cells_begin(s, options, error));
+  TSR_TRY(tsr__arrow_stream_make(&source, s->types, s->count, options, out, error));
+  s->types = NULL; /* they are the stream's */
+  return TSR_OK;
+}
+
+int tsr_arrow_open(tsr_snapshot *snapshot, const tsr_arrow_options *options, struct ArrowArrayStream *out,
+                   tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  arrow_cells *s;
+  TSR_TRY(TSR_ALLOC(tsr__memory_process(), &s, error));
+  s->snapshot = snapshot;
+  tsr__snapshot_hold(snapshot);
+  const int rc = arrow_cells_stream(s, options, out, error);
+  if (rc >= 0) return TSR_OK;
+  tsr__wrap(error, "array %s", snapshot->array->path);
+  arrow_cells_close(s);
+  return rc;
+}
+
+int tsr_arrow_open_path(const tsr_environment_options *environment, const char *path, const tsr_array_options *array,
+                        uint64_t since, uint64_t as_of, const tsr_arrow_options *options, struct ArrowArrayStream *out,
+                        tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  arrow_cells *s;
+  TSR_TRY(TSR_ALLOC(tsr__memory_process(), &s, error));
+  int rc = tsr_environment_open(environment, &s->environment, error);
+  if (rc >= 0) rc = tsr_array_open(s->environment, path, array, &s->array, error);
+  if (rc >= 0) rc = tsr_snapshot_open(s->array, NULL, since, as_of, &s->snapshot, error);
+  if (rc >= 0) rc = arrow_cells_stream(s, options, out, error);
+  if (rc >= 0) return TSR_OK;
+  arrow_cells_close(s);
+  return rc;
+}

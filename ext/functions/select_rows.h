@@ -1,0 +1,16 @@
+/* select_rows.h: the rows of a SELECT for an ingest. */
+#ifndef TSX_SELECT_ROWS_H
+#define TSX_SELECT_ROWS_H
+
+#include "functions/ingest_call.h"
+
+/* Prepares one statement that gives rows, changes nothing, and has no parameters. The caller finalizes it. */
+int tsx_select_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **statement, tsr_error *error);
+
+/* Names the columns of a call that was begun, and gives those their types that are columns of tables. */
+int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error);
+
+/* Runs the statement, and takes all rows into the call's ingest. */
+int tsx_select_rows(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error);
+
+#endif
