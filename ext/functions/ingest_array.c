@@ -170,24 +170,45 @@ int tsx_ingest_make(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *
 
 /* ---- An array that exists ---------------------------------------------------------------------------------------- */
 
-/* Adds the labels that the array's enumerations lack. */
+/* Returns true if the array has these labels now, with these codes: another process has added them, or has finished what
+ * a process left that died while it added them. */
+static bool ingest_has_labels(tsx_ingest_call *call, const tsr_enumeration *all, const char *name) {
+  tsr_array *array = call->target.address.array->core;
+  tsr_error ignored = {0};
+  const tsr_schema *schema;
+  const tsr_enumeration *now;
+  if (tsr_array_schema(array, TSR_TIME_NOW, &schema, &ignored) < 0) return false;
+  if (tsr_array_enumeration(array, schema, name, &now, &ignored) < 0 || now->count < all->count) return false;
+  return now->offsets[all->count] == all->offsets[all->count] &&
+         memcmp(now->offsets, all->offsets, all->count * sizeof *all->offsets) == 0 &&
+         memcmp(now->data, all->data, all->offsets[all->count]) == 0;
+}
+
+/* Adds labels behind the `known` ones that the array has. */
+static int ingest_add_labels(tsx_ingest_call *call, const tsr_enumeration *all, const tsr_enumeration *known,
+                             tsr_error *error) {
+  const uint64_t first = known->count;
+  tsr_enumeration more = *all;
+  more.name = known->name;
+  more.count = all->count - first;
+  more.data = all->data + all->offsets[first];
+  more.data_size = all->data_size - all->offsets[first];
+  more.offsets = sqlite3_malloc64((more.count + 1) * sizeof *more.offsets);
+  if (!more.offsets) return tsx_out_of_memory(error);
+  for (uint64_t k = 0; k <= more.count; k++) more.offsets[k] = all->offsets[first + k] - all->offsets[first];
+  const int code = tsr_array_extend_enumeration(call->target.address.array->core, &more, error);
+  sqlite3_free(more.offsets);
+  return code == TSR_CONSTRAINT && ingest_has_labels(call, all, known->name) ? TSR_OK : code;
+}
+
+/* Adds the labels that the array's enumerations lack. They stay if the rows cannot be written. */
 static int ingest_extend(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
     const tsr_enumeration *all = &schema->enumerations[i];
     const tsr_ingest_column *column = call->columns;
     while (strcmp(column->name, all->name) != 0) column++;
-    const uint64_t known = column->enumeration ? column->enumeration->count : 0;
-    if (all->count == known) continue;
-    tsr_enumeration more = *all;
-    more.name = column->enumeration->name;
-    more.count = all->count - known;
-    more.data = all->data + all->offsets[known];
-    more.data_size = all->data_size - all->offsets[known];
-    more.offsets = sqlite3_malloc64((more.count + 1) * sizeof *more.offsets);
-    if (!more.offsets) return tsx_out_of_memory(error);
-    for (uint64_t k = 0; k <= more.count; k++) more.offsets[k] = all->offsets[known + k] - all->offsets[known];
-    const int code = tsr_array_extend_enumeration(call->target.address.array->core, &more, error);
-    sqlite3_free(more.offsets);
+    if (!column->enumeration || all->count == column->enumeration->count) continue;
+    const int code = ingest_add_labels(call, all, column->enumeration, error);
     if (code < 0) return code;
   }
   return TSR_OK;

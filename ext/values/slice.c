@@ -41,6 +41,7 @@ static int convert_value(sqlite3_value *value, const char *number, tsr_datatype 
                                            : (const void *)sqlite3_value_text(value);
   uint64_t source_size = number ? strlen(number) : (uint64_t)sqlite3_value_bytes(value), result_size = source_size;
   int code = TSR_OK;
+  if (!source && type != SQLITE_BLOB && type != SQLITE_NULL) return tsx_out_of_memory(error);
   if (!source) source = "";
   *bytes = sqlite3_malloc64(4 * source_size + 8);
   if (!*bytes) code = tsx_out_of_memory(error);
