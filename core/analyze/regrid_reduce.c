@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "base/pool.h"
 #include "analyze/read_block.h"
 
 /* Memory of an arena may be aligned to 8 bytes only: that is what SQLite gives. */
-typedef __int128 regrid_wide __attribute__((aligned(8)));
+typedef tsr_wide regrid_wide __attribute__((aligned(8)));
 
 typedef struct regrid_row { /* a row of blocks, and its accumulators by block */
   const tsr_reduction *r;

@@ -10,6 +10,18 @@
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "tessera keeps decoded tiles in the byte order of the files: only little-endian machines are supported"
 #endif
+
+/* Integers of 128 bits. On machines of 32 bits compilers have them as _BitInt: clang from 15 on, gcc from 14 on. */
+#if defined(__SIZEOF_INT128__)
+typedef __int128 tsr_wide;
+typedef unsigned __int128 tsr_unsigned_wide;
+#elif defined(__BITINT_MAXWIDTH__) && __BITINT_MAXWIDTH__ >= 128
+typedef _BitInt(128) tsr_wide;
+typedef unsigned _BitInt(128) tsr_unsigned_wide;
+#else
+#error "tessera computes with integers of 128 bits: on a machine of 32 bits use clang 15, gcc 14 or newer"
+#endif
+
 #define TSR_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TSR_MAX(a, b) ((a) > (b) ? (a) : (b))
 

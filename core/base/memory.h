@@ -130,7 +130,8 @@ void tsr__arena_release(tsr_arena *arena);
 void tsr__arena_reset(tsr_arena *arena);
 
 /* The typed allocations of an arena: as TSR_ALLOC_ARRAY and so on, but the arena owns the memory. Results are aligned
- * to 16 bytes. TSR_ARENA_COPY copies `size` bytes and puts a NUL byte behind them, which `size` does not count. */
+ * to 16 bytes if the allocator's blocks are. TSR_ARENA_COPY copies `size` bytes and puts a NUL byte behind them, which
+ * `size` does not count. */
 #define TSR_ARENA_ARRAY(arena, count, pointer, error)                                                                  \
   tsr__arena_array(arena, count, sizeof **(pointer), TSR_ADDRESS_(pointer), error)
 #define TSR_ARENA_RAW(arena, count, pointer, error)                                                                    \

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "model/datatype.h"
 #include "filter/filter_pipeline.h"
 #include "format/fragment_slot.h"
@@ -34,7 +35,7 @@ typedef struct check_statistics_measured { /* the true statistics of a tile's ce
   uint8_t min[8], max[8]; /* numbers */
   tsr_check_bound min_text, max_text; /* text */
   bool nul; /* some text contains a NUL byte */
-  __int128 sum; /* integers, CHAR */
+  tsr_wide sum; /* integers, CHAR */
   double float_sum;
   double magnitude; /* of floats: the sum of absolute values */
 } check_statistics_measured;

@@ -9,13 +9,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "model/datatype.h"
 
 #define ACCUMULATE_LANES 8u /* sums of REAL side by side */
 #define LANES_FROM       16u /* rows: shorter runs are added one by one */
 #define ROW_WORDS        1u /* of a record, before those of its measures */
 
-typedef __int128 accumulate_wide;
+typedef tsr_wide accumulate_wide;
 
 static double accumulate_load(const uint64_t *word) {
   double value;
@@ -26,12 +27,12 @@ static double accumulate_load(const uint64_t *word) {
 static void accumulate_store(uint64_t *word, double value) { memcpy(word, &value, sizeof value); }
 
 static accumulate_wide load_wide(const uint64_t *words) {
-  return (accumulate_wide)((unsigned __int128)words[1] << 64 | words[0]);
+  return (accumulate_wide)((tsr_unsigned_wide)words[1] << 64 | words[0]);
 }
 
 static void store_wide(uint64_t *words, accumulate_wide value) {
   words[0] = (uint64_t)value;
-  words[1] = (uint64_t)((unsigned __int128)value >> 64);
+  words[1] = (uint64_t)((tsr_unsigned_wide)value >> 64);
 }
 
 /* TwoSum (Knuth): *sum is the rounded sum, *rest gets what the addition loses. */

@@ -3,7 +3,7 @@
 #include "base/arithmetic.h"
 #include "compute/program.h"
 
-typedef __int128 interval_end;
+typedef tsr_wide interval_end;
 
 static interval_end wide_magnitude(const tsr_step *step) {
   return TSR_MAX(-(interval_end)step->low, (interval_end)step->high);

@@ -210,7 +210,7 @@ static int count_units(unit u, moment m, int64_t *value, const char **why) {
                : "it is finer than the unit";
     return TSR_MISMATCH;
   }
-  __int128 count = (__int128)(m.second / u.seconds) * power_of_10(u.digits) + m.fraction / step;
+  tsr_wide count = (tsr_wide)(m.second / u.seconds) * power_of_10(u.digits) + m.fraction / step;
   if (count <= INT64_MIN || count > INT64_MAX) return TSR_RANGE;
   *value = (int64_t)count;
   return TSR_OK;
@@ -281,7 +281,7 @@ int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, i
 /* ---- The place of a text among the values ---------------------------------------------------- */
 
 /* Returns the first value that is not before the moment; it may lie outside the range of the type. */
-static __int128 datetime_place(tsr_datatype datatype, date d, moment m, bool *exact) {
+static tsr_wide datetime_place(tsr_datatype datatype, date d, moment m, bool *exact) {
   const bool later = m.second || m.fraction || m.beyond;
   if (datatype == TSR_DATETIME_YEAR) {
     *exact = !later && d.day == 1 && d.month == 1;
@@ -295,7 +295,7 @@ static __int128 datetime_place(tsr_datatype datatype, date d, moment m, bool *ex
   const int64_t step = power_of_10(18 - u.digits);
   if (tsr_datatype_kind(datatype) == TSR_KIND_DATETIME) m.second += days_since_1970(d) * SECONDS_PER_DAY;
   *exact = !m.beyond && m.fraction % step == 0 && m.second % u.seconds == 0;
-  return (__int128)floor_divide(m.second, u.seconds) * power_of_10(u.digits) + m.fraction / step + !*exact;
+  return (tsr_wide)floor_divide(m.second, u.seconds) * power_of_10(u.digits) + m.fraction / step + !*exact;
 }
 
 tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value) {
@@ -306,7 +306,7 @@ tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t s
   *value = INT64_MAX;
   if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_parse(kind, text, size, &d, &m))
     return TSR_PLACE_NONE;
-  const __int128 found = datetime_place(datatype, d, m, &exact);
+  const tsr_wide found = datetime_place(datatype, d, m, &exact);
   if (found > INT64_MAX) return TSR_PLACE_END;
   *value = found > INT64_MIN ? (int64_t)found : INT64_MIN + 1; /* INT64_MIN is NaT */
   return exact && found == *value ? TSR_PLACE_AT : TSR_PLACE_BEFORE;

@@ -5,6 +5,12 @@
 
 #ifdef SQLITE_CORE
 #include "sqlite3.h"
+#if defined(SQLITE_THREADSAFE) && SQLITE_THREADSAFE == 0 /* an SQLite that is compiled so has no mutexes to link with */
+#define sqlite3_mutex_alloc(kind)  ((sqlite3_mutex *)NULL)
+#define sqlite3_mutex_free(mutex)  ((void)(mutex))
+#define sqlite3_mutex_try(mutex)   ((void)(mutex), SQLITE_OK)
+#define sqlite3_mutex_leave(mutex) ((void)(mutex))
+#endif
 #else
 #include "sqlite3ext.h"
 SQLITE_EXTENSION_INIT3

@@ -21,8 +21,9 @@ import amalgamate
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MOMENT = 1767225600 # 2026-01-01, the modification time of all files in the archives
-# The codecs in the bundled extension, and the Debian packages that have their licenses.
+NPM = ("package.json", "index.js", "index.d.ts", "README.md")
 MODULE = ("arrays.py", "blocks.py", "columns.py", "datasets.py", "errors.py", "frames.py", "grids.py", "loading.py", "making.py", "xarray.py", "py.typed")   # beside __init__.py
+# The codecs in the bundled extension, and the Debian packages that have their licenses.
 CODECS = {"zstd": "libzstd-dev", "lz4": "liblz4-dev", "bzip2": "libbz2-dev", "zlib": "zlib1g-dev", "mbedTLS": "libmbedtls-dev"}
 
 
@@ -70,13 +71,18 @@ def wheel_platform(library):
     return f"manylinux_{'_'.join(map(str, max(versions)))}_{machine}" if versions else f"linux_{machine}"
 
 
-def write_wheel(path, files, info, version, tag):
+def write_wheel(place, binary, name, info, version, platforms):
+    """Writes the wheel for these platform tags, with the extension `binary` as the file `name`. Returns the wheel's path."""
+    files = {"tessera/__init__.py": text_of(f"{HERE}/python/tessera/__init__.py", VERSION=version),
+             **{f"tessera/{n}": read(f"{HERE}/python/tessera/{n}") for n in MODULE}, f"tessera/{name}": binary}
+    info = {"README.md": read(f"{HERE}/python/README.md"), **info}
+    path = f"{place}/sqlite_tessera-{version}-py3-none-{'.'.join(platforms)}.whl"
+    tags = "".join(f"Tag: py3-none-{p}\n" for p in platforms)
     folder = f"sqlite_tessera-{version}.dist-info"
     metadata = (f"Metadata-Version: 2.1\nName: sqlite-tessera\nVersion: {version}\nSummary: SQLite extension: TileDB-format arrays as SQL tables\n"
                 "License: MIT\nRequires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n").encode() + info["README.md"]
-    files = dict(files)
     files[f"{folder}/METADATA"] = metadata
-    files[f"{folder}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: tessera\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    files[f"{folder}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: tessera\nRoot-Is-Purelib: false\n{tags}".encode()
     files[f"{folder}/entry_points.txt"] = b"[xarray.backends]\ntessera = tessera.xarray:Entrypoint\n"
     for name in ("LICENSE", "NOTICES"):
         files[f"{folder}/{name}"] = info[name]
@@ -85,9 +91,19 @@ def write_wheel(path, files, info, version, tag):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))
-            entry.external_attr = (0o100755 if name.endswith((".so", ".dylib")) else 0o100644) << 16
+            entry.external_attr = (0o100755 if name.endswith((".so", ".dylib", ".dll")) else 0o100644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
+    return path
+
+
+def write_npm(path, prebuilds, info, version):
+    """Writes the npm package with prebuilds: {the key by which index.js chooses one, such as linux-x64-musl: (the extension, its file's name)}."""
+    parts = [key.split("-") for key in prebuilds]
+    lists = {"OS": sorted({p[0] for p in parts}), "CPU": sorted({p[1] for p in parts})}
+    values = {name: ", ".join(f'"{v}"' for v in found) for name, found in lists.items()}
+    files = {n: text_of(f"{HERE}/npm/{n}", VERSION=version, **values) for n in NPM}
+    write_tar(path, "package", {**files, **{f"prebuilds/{key}/{name}": binary for key, (binary, name) in prebuilds.items()}, **info})
 
 
 def write_tar(path, folder, files):
@@ -95,7 +111,7 @@ def write_tar(path, folder, files):
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, data in files.items():
             entry = tarfile.TarInfo(f"{folder}/{name}")
-            entry.size, entry.mtime, entry.mode = len(data), MOMENT, 0o755 if name.endswith((".so", ".dylib")) else 0o644
+            entry.size, entry.mtime, entry.mode = len(data), MOMENT, 0o755 if name.endswith((".so", ".dylib", ".dll")) else 0o644
             archive.addfile(entry, io.BytesIO(data))
     with open(path, "wb") as f:
         f.write(gzip.compress(packed.getvalue(), 9, mtime=MOMENT))
@@ -114,17 +130,13 @@ def build(library, place):
     system = "darwin" if sys.platform == "darwin" else "linux"
     os.makedirs(place, exist_ok=True)
 
-    tag = f"py3-none-{wheel_platform(library)}"
-    write_wheel(f"{place}/sqlite_tessera-{version}-{tag}.whl",
-                {"tessera/__init__.py": text_of(f"{HERE}/python/tessera/__init__.py", VERSION=version),
-                 **{f"tessera/{n}": read(f"{HERE}/python/tessera/{n}") for n in MODULE}, f"tessera/{name}": binary},
-                {"README.md": read(f"{HERE}/python/README.md"), "LICENSE": license_text, "NOTICES": foreign}, version, tag)
-
+    info = {"LICENSE": license_text, "NOTICES": foreign}
+    write_wheel(place, binary, name, info, version, [wheel_platform(library)])
     cpu = {"x86_64": "x64", "aarch64": "arm64"}.get(machine, machine)
-    files = {n: text_of(f"{HERE}/npm/{n}", VERSION=version, OS=system, CPU=cpu, LIBRARY=name) for n in ("package.json", "index.js", "index.d.ts", "README.md")}
-    write_tar(f"{place}/sqlite-tessera-{version}-{system}-{cpu}.tgz", "package", {**files, name: binary, "LICENSE": license_text, "NOTICES": foreign})
+    musl = "-musl" if wheel_platform(library).startswith("linux_") else "" # it calls no glibc
+    write_npm(f"{place}/sqlite-tessera-{version}-{system}-{cpu}.tgz", {f"{system}-{cpu}{musl}": (binary, name)}, info, version)
 
-    files = {name: binary, "tessera.h": header.encode(), "LICENSE": license_text, "NOTICES": foreign}
+    files = {name: binary, "tessera.h": header.encode(), **info}
     files["SHA256SUMS"] = sums(files)
     write_tar(f"{place}/tessera-{version}-{system}-{machine}.tar.gz", f"tessera-{version}", files)
 

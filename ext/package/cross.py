@@ -6,6 +6,7 @@ TARGET is zig's name of the platform, such as x86_64-linux-gnu.2.17, aarch64-lin
 file to make. Everything else lies in build/: the sources (sources.py), zig in an environment of its own (zig.txt), its cache, and the
 amalgamation. zig keeps what it has compiled, so a second build compiles what has changed alone.
 """
+import glob
 import os
 import subprocess
 import sys
@@ -28,7 +29,7 @@ class Fault(Exception):
 def run(command, **more):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
     if done.returncode:
-        raise Fault(f"{' '.join(command[:8])} ... ended with {done.returncode}:\n{done.stdout}")
+        raise Fault(f"{' '.join(command[:4])} ... {' '.join(command[-4:])} ended with {done.returncode}:\n{done.stdout}")
     return done.stdout
 
 
@@ -44,7 +45,7 @@ def zig():
             f.write(wanted)
     os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", f"{place}/cache")
     os.environ.setdefault("ZIG_LOCAL_CACHE_DIR", f"{place}/cache")
-    return [python, "-m", "ziglang"]
+    return glob.glob(f"{glob.escape(place)}/venv/**/ziglang/zig{'.exe' if os.name == 'nt' else ''}", recursive=True)[:1]
 
 
 def write_amalgamation():
@@ -64,6 +65,8 @@ def compiler(target, optimize="-O2"):
     place = f"{BUILD}/sources"
     sources.fetch(place)
     flags = [f"-D{d}" for d in sources.definitions()] + [f"-I{folder}" for folder in sources.includes(place)]
+    if optimize == "-O0":
+        flags.append("-fno-sanitize=undefined") # which zig adds there
     return [*zig(), "cc", "-target", target, optimize, "-g0", *FLAGS, *flags]
 
 

@@ -129,7 +129,7 @@ def fetch(place, names=tuple(LIBRARIES)):
         crate = f"{place}/crates/{file_name(library)}"
         got = sha256_of(crate)
         if got != library.sha256:
-            raise Fault(f"{crate} has the SHA-256 {got}, not {library.sha256}")
+            raise Fault(f"{crate} has the SHA-256 {got}, not {library.sha256}: remove it, and it is brought anew")
         made = tempfile.mkdtemp(prefix="new-", dir=place)
         unpack(crate, library, made)
         os.chmod(made, 0o755)

@@ -1,14 +1,14 @@
 #!/bin/sh
 # amalgamation.sh: makes the amalgamation (tessera.c and tessera.h) and compiles it without warnings with each installed compiler, in each
 # of the ways that tessera.c names: as a loadable extension, which runs the demo's queries and exports its entry point and tessera_api only; as a part of
-# a program with SQLite; as the core without SQLite.
+# a program with SQLite; with an SQLite without threads; as the core without SQLite.
 #
 # usage: amalgamation.sh PYTHON ROOT DIRECTORY SHELL ARRAYS
 set -eu
 python=$1 root=$2 place=$3 shell=$4 arrays=$5
 "$python" "$root/ext/package/amalgamate.py" "$root" "$place"
 cd "$place"
-flags="-fno-strict-aliasing -Wall -Wextra -Werror -I$place"
+flags="-fno-strict-aliasing -ffp-contract=off -Wall -Wextra -Werror -I$place"
 libraries="-lzstd -llz4 -lbz2 -lz -lmbedcrypto -lm -ldl -pthread"
 # shellcheck disable=SC2086
 for compiler in gcc clang; do
@@ -28,7 +28,9 @@ for compiler in gcc clang; do
     "$compiler" $flags -O0 -DTESSERA_OMIT_SQLITE tessera.c "$root/test/static/core.c" -o without_sqlite $libraries
     ./without_sqlite "$root/sql/data/relief"
   else
-    "$compiler" $flags -DSQLITE_CORE -fsyntax-only tessera.c
+    # With an SQLite without threads, which has no mutexes to link with.
+    "$compiler" $flags -O0 -DSQLITE_CORE -DSQLITE_THREADSAFE=0 -c tessera.c -o without_threads.o
+    if nm -u without_threads.o | grep sqlite3_mutex; then echo "$compiler: without threads tessera.c wants mutexes"; exit 1; fi
     "$compiler" $flags -DTESSERA_OMIT_SQLITE -fsyntax-only tessera.c
   fi
   tried=yes

@@ -4,7 +4,7 @@ compared: no name in the sources may be a macro of windows.h, which would replac
 
 usage: targets.py AMALGAMATION DIRECTORY
 
-AMALGAMATION: the script ext/package/amalgamate.py. Needs zig, or `python3 -m ziglang`, and the headers of the codecs and SQLite; without
+AMALGAMATION: the script ext/package/amalgamate.py. Needs zig, `python3 -m ziglang`, or the one in build/zig that `./run cross` brings, and the headers of the codecs and SQLite; without
 them the exit code is 77, which ctest takes for "skipped". Nothing is downloaded.
 """
 import os
@@ -25,9 +25,9 @@ def skip(why):
     sys.exit(77)
 
 
-def find_zig():
+def find_zig(root):
     """Returns the command of zig, or calls skip."""
-    for command in ([sys.executable, "-m", "ziglang"], ["python3", "-m", "ziglang"], ["zig"]):
+    for command in ([f"{root}/build/zig/venv/bin/python", "-m", "ziglang"], [sys.executable, "-m", "ziglang"], ["python3", "-m", "ziglang"], ["zig"]):
         if shutil.which(command[0]) and subprocess.run(command + ["version"], capture_output=True).returncode == 0:
             return command
     return skip("neither zig nor the Python package ziglang is installed")
@@ -67,7 +67,7 @@ def names_taken(amalgamate, root, taken):
 def main():
     script, folder = sys.argv[1:3]
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(script))))
-    zig = find_zig()
+    zig = find_zig(root)
     os.makedirs(folder, exist_ok=True)
     os.environ.update(ZIG_GLOBAL_CACHE_DIR=f"{folder}/cache", ZIG_LOCAL_CACHE_DIR=f"{folder}/cache")
     link_headers(f"{folder}/include")

@@ -3,12 +3,23 @@
 const fs = require('node:fs');
 const path = require('node:path');
 
+// The name of the prebuild for this process, such as linux-x64 or linux-x64-musl.
+function prebuild() {
+  const name = `${process.platform}-${process.arch}`;
+  if (process.platform !== 'linux') return name;
+  process.report.excludeNetwork = true; // else the report looks names up
+  return process.report.getReport().header.glibcVersionRuntime ? name : `${name}-musl`;
+}
+
 function getLoadablePath() {
-  for (const name of ['tessera.so', 'tessera.dylib']) {
-    const file = path.join(__dirname, name);
+  const folder = path.join(__dirname, 'prebuilds');
+  const name = prebuild();
+  for (const library of ['tessera.so', 'tessera.dylib', 'tessera.dll']) {
+    const file = path.join(folder, name, library);
     if (fs.existsSync(file)) return file;
   }
-  throw new Error(`the tessera extension is not in ${__dirname}: install sqlite-tessera again`);
+  const there = fs.existsSync(folder) ? fs.readdirSync(folder).sort().join(', ') : 'nothing';
+  throw new Error(`the tessera extension for ${name} is not in ${folder}: there is ${there}; install sqlite-tessera again`);
 }
 
 // ---- Blocks -----------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "compute/accumulate.h"
 
 #define ROWS   600u
@@ -17,7 +18,7 @@
 #define WORDS  40u
 #define ROUNDS 300
 
-typedef __int128 wide;
+typedef tsr_wide wide;
 
 static const tsr_value_type types[] = {TSR_VALUE_INTEGER, TSR_VALUE_INSTANT, TSR_VALUE_UNSIGNED, TSR_VALUE_REAL,
                                        TSR_VALUE_NUMBER,  TSR_VALUE_TEXT,    TSR_VALUE_NULL};

@@ -12,7 +12,7 @@ _copies = {}   # (process, module of a connection): the copy of the extension th
 def loadable_path():
     """Returns the path of the extension, for programs that load it themselves: `connection.load_extension(tessera.loadable_path())`."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    for name in ("tessera.so", "tessera.dylib"):
+    for name in ("tessera.so", "tessera.dylib", "tessera.dll"):
         if os.path.exists(os.path.join(folder, name)):
             return os.path.join(folder, name)
     raise FileNotFoundError(f"the tessera extension is not in {folder}: install sqlite-tessera again")
