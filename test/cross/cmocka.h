@@ -29,6 +29,8 @@ __attribute__((format(printf, 1, 2))) static inline void print_message(const cha
 }
 
 #define print_error print_message
+#define test_malloc malloc
+#define test_free   free
 
 __attribute__((noreturn, format(printf, 3, 4))) static inline void cross_fail(const char *file, int line,
                                                                               const char *format, ...) {
