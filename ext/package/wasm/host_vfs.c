@@ -21,7 +21,7 @@
 #define PATH_MAX_BYTES 4096 /* of a URL or a path */
 #define BACKENDS_MAX   4
 
-/* clang-format off: JavaScript */
+/* clang-format off */
 EM_JS(double, backend_open, (int backend, const char *name, int flags), { return Module.backends[backend].open(UTF8ToString(name), flags); });
 EM_JS(int, backend_read, (int backend, int handle, void *to, int size, double at), { return Module.backends[backend].read(handle, to, size, at); });
 EM_JS(int, backend_write, (int backend, int handle, const void *from, int size, double at), { return Module.backends[backend].write(handle, from, size, at); });
@@ -111,8 +111,8 @@ static int host_device(sqlite3_file *file) {
 }
 
 static const sqlite3_io_methods host_methods = {
-    1,         host_close,     host_read, host_write,    host_truncate, host_sync,   host_file_size,
-    host_lock, host_lock, host_reserved, host_control,  host_sector, host_device,
+    1,         host_close, host_read,     host_write,   host_truncate, host_sync,   host_file_size,
+    host_lock, host_lock,  host_reserved, host_control, host_sector,   host_device,
 };
 
 /* ---- The file system --------------------------------------------------------------------------------------------- */

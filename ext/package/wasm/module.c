@@ -53,7 +53,7 @@ EMSCRIPTEN_KEEPALIVE void tessera_result_bytes(sqlite3_context *context, void *b
 
 /* ---- SQL functions in JavaScript ----------------------------------------------------------------------------------- */
 
-/* clang-format off: JavaScript */
+/* clang-format off */
 EM_JS(void, call_function, (int index, sqlite3_context *context, int count, sqlite3_value **values), { Module.callFunction(index, context, count, values); });
 /* clang-format on */
 

@@ -14,7 +14,8 @@ bool tsr__is_s3(const char *path) { return strncmp(path, "s3://", 5) == 0; }
 
 int tsr__s3_scopes_open(tsr_memory *memory, tsr_s3_scopes **scopes, tsr_error *error) { return fail_buckets(error); }
 
-void tsr__s3_scopes_close(tsr_s3_scopes *scopes) { /* there are none */ }
+void tsr__s3_scopes_close(tsr_s3_scopes *scopes) { /* there are none */
+}
 
 int tsr__s3_scopes_set(tsr_s3_scopes *scopes, const char *scope, const tsr_s3_options *options, tsr_error *error) {
   return fail_buckets(error);
@@ -29,6 +30,7 @@ tsr_s3_counters *tsr__s3_scopes_counters(tsr_s3_scopes *scopes) {
   return &none;
 }
 
-int tsr__store_s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *uri, tsr_store **store, tsr_error *error) {
+int tsr__store_s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *uri, tsr_store **store,
+                       tsr_error *error) {
   return fail_buckets(error);
 }
