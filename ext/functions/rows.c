@@ -180,7 +180,7 @@ static int rows_make(kept_rows *rows, int count, sqlite3_value **values, tsr_err
   return code == TSR_OK ? tsx_environment_alone(&rows->environment, error) : code;
 }
 
-void tsx_rows(sqlite3_context *context, int count, sqlite3_value **values) {
+void tsx_rows_stream(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_stream_link *link = sqlite3_user_data(context);
   tsr_error error = {0};
   struct ArrowArrayStream stream = {0};

@@ -341,7 +341,7 @@ int tsx_register_streams(tsx_connection *connection) {
     code = sqlite3_create_function_v2(connection->db, "tessera_stream", arguments, flags, link, stream_function, NULL,
                                       NULL, NULL);
   for (int arguments = 1; arguments <= 2 && code == SQLITE_OK; arguments++)
-    code =
-        sqlite3_create_function_v2(connection->db, "tessera_rows", arguments, flags, link, tsx_rows, NULL, NULL, NULL);
+    code = sqlite3_create_function_v2(connection->db, "tessera_rows", arguments, flags, link, tsx_rows_stream, NULL,
+                                      NULL, NULL);
   return code;
 }

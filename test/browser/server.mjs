@@ -95,7 +95,8 @@ function answer(request, response) {
   const file = find(special ? special[3] : name);
   const other = request.socket.localPort !== ports[0];
   const a = { status: 404, headers: {}, body: Buffer.from("not found\n"), cors: other, expose: "Content-Range, ETag" };
-  if (request.method === "OPTIONS") Object.assign(a, { status: 204, body: Buffer.alloc(0) });
+  if (name === "/favicon.ico") Object.assign(a, { status: 204, body: Buffer.alloc(0) });
+  else if (request.method === "OPTIONS") Object.assign(a, { status: 204, body: Buffer.alloc(0) });
   else if (file) {
     const whole = fs.readFileSync(file), range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "");
     const key = special ? special[1] + special[2] : "", n = (seen.get(key) ?? 0) + 1;

@@ -85,7 +85,7 @@ export class Engine {
       remove: (file) => guard(() => backend.remove(file)),
       exists: (file) => guard(() => backend.exists(file)),
     }) - 1;
-    this.must(module._tessera_backend(this.text(name), at)); // SQLite keeps the name
+    this.must(module._tessera_backend(this.text(name), at, name === "http" ? 1 : 0)); // SQLite keeps the name
   }
 
   get version() {
@@ -129,7 +129,7 @@ export class Engine {
     if (location instanceof ArrayBuffer) location = new Uint8Array(location);
     if (location instanceof Uint8Array) return this.openBytes(location);
     const name = String(location);
-    if (name === ":memory:" || name === "") return this.connect(":memory:", CODE.OPEN_READWRITE | CODE.OPEN_CREATE, null);
+    if (name === ":memory:" || name === "") return this.connect(":memory:", CODE.OPEN_READWRITE | CODE.OPEN_CREATE, "http");
     if (name.startsWith("opfs:")) {
       const path = await this.opfs.prepare(name.slice(5));
       return this.connect(path, CODE.OPEN_READWRITE | CODE.OPEN_CREATE, "opfs", () => this.opfs.release(path));
@@ -156,7 +156,7 @@ export class Engine {
 
   openBytes(bytes) {
     refuseWal(bytes, "the bytes");
-    const database = this.connect(":memory:", CODE.OPEN_READWRITE | CODE.OPEN_CREATE, null);
+    const database = this.connect(":memory:", CODE.OPEN_READWRITE | CODE.OPEN_CREATE, "http");
     if (bytes.length === 0) return database;
     const at = this.module._sqlite3_malloc(bytes.length);
     if (!at) throw new TesseraError("SQLITE_NOMEM", `out of memory: a database of ${bytes.length} bytes`);
@@ -176,7 +176,7 @@ export class Engine {
     try {
       database.check(code);
       module._sqlite3_extended_result_codes(database.db, 1);
-      if (vfs === "http") database.query("SELECT count(*) FROM sqlite_schema"); // a file that is no database fails here
+      if (vfs === "http" && name !== ":memory:") database.query("SELECT count(*) FROM sqlite_schema"); // a file that is no database fails here
     } catch (error) {
       database.close();
       throw error;

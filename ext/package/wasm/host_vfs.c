@@ -8,7 +8,8 @@
  * throws through this file: engine.js catches what a backend throws, keeps its message for the error of the statement,
  * and returns the code. Offsets and sizes are doubles, which are exact up to 2^53.
  *
- * Files without a name, which SQLite makes for large sorts and savepoints, go to the default VFS, that is, to memory.
+ * Files without a name, which SQLite makes for large sorts and savepoints, go to the default VFS, that is, to memory. So
+ * do files of the VFS "http" whose names are no URLs: a connection with this VFS attaches both kinds.
  * There are no locks: a backend lets one connection open a file for writing, and files behind URLs never change while
  * they are open (a change that is noticed is an error of the read). So there is no shared memory either, and no WAL.
  */
@@ -43,7 +44,10 @@ typedef struct host_vfs {
   sqlite3_vfs base;
   sqlite3_vfs *standard; /* the default VFS, for files without a name, random bytes and times */
   int backend; /* its place in Module.backends */
+  int is_remote; /* its files have URLs as names, and are read-only */
 } host_vfs;
+
+static int is_elsewhere(const host_vfs *v, const char *name) { return !name || (v->is_remote && !strstr(name, "://")); }
 
 /* A backend's negative result as SQLite's code; `code` if it is no code of SQLite. */
 static int host_code(double result, int code) { return result > -65536 && result < 0 ? -(int)result : code; }
@@ -120,12 +124,13 @@ static const sqlite3_io_methods host_methods = {
 static int host_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out_flags) {
   host_vfs *v = (host_vfs *)vfs;
   host_file *f = (host_file *)file;
-  if (!name) return v->standard->xOpen(v->standard, name, file, flags, out_flags);
+  if (is_elsewhere(v, name)) return v->standard->xOpen(v->standard, name, file, flags, out_flags);
   memset(f, 0, sizeof *f);
   const double handle = backend_open(v->backend, name, flags);
   if (handle < 0) return host_code(handle, SQLITE_CANTOPEN);
   f->backend = v->backend;
   f->handle = (int)handle;
+  if (v->is_remote) flags = (flags & ~(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)) | SQLITE_OPEN_READONLY;
   f->read_only = (flags & SQLITE_OPEN_READONLY) != 0;
   f->base.pMethods = &host_methods;
   if (out_flags) *out_flags = flags;
@@ -133,18 +138,24 @@ static int host_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 }
 
 static int host_delete(sqlite3_vfs *vfs, const char *name, int sync_directory) {
-  const int result = backend_remove(((host_vfs *)vfs)->backend, name);
+  host_vfs *v = (host_vfs *)vfs;
+  if (is_elsewhere(v, name)) return v->standard->xDelete(v->standard, name, sync_directory);
+  const int result = backend_remove(v->backend, name);
   return result < 0 ? host_code(result, SQLITE_IOERR_DELETE) : SQLITE_OK;
 }
 
 static int host_access(sqlite3_vfs *vfs, const char *name, int flags, int *there) {
-  const int result = backend_exists(((host_vfs *)vfs)->backend, name);
+  host_vfs *v = (host_vfs *)vfs;
+  if (is_elsewhere(v, name)) return v->standard->xAccess(v->standard, name, flags, there);
+  const int result = backend_exists(v->backend, name);
   if (result < 0) return host_code(result, SQLITE_IOERR_ACCESS);
   *there = result;
   return SQLITE_OK;
 }
 
 static int host_full_path(sqlite3_vfs *vfs, const char *name, int size, char *out) {
+  host_vfs *v = (host_vfs *)vfs;
+  if (is_elsewhere(v, name)) return v->standard->xFullPathname(v->standard, name, size, out);
   if (strlen(name) >= (size_t)size) return SQLITE_CANTOPEN;
   strcpy(out, name);
   return SQLITE_OK;
@@ -170,13 +181,14 @@ static int host_time64(sqlite3_vfs *vfs, sqlite3_int64 *time) {
 static int host_last_error(sqlite3_vfs *vfs, int size, char *out) { return 0; }
 
 /* Registers Module.backends[backend] as the VFS `name`, a string that stays. Called by engine.js, once for each. */
-EMSCRIPTEN_KEEPALIVE int tessera_backend(const char *name, int backend) {
+EMSCRIPTEN_KEEPALIVE int tessera_backend(const char *name, int backend, int is_remote) {
   static host_vfs all[BACKENDS_MAX];
   sqlite3_vfs *standard = sqlite3_vfs_find(NULL);
   if (backend < 0 || backend >= BACKENDS_MAX || !standard) return SQLITE_MISUSE;
   host_vfs *v = &all[backend];
   v->standard = standard;
   v->backend = backend;
+  v->is_remote = is_remote;
   v->base = (sqlite3_vfs){
       .iVersion = 2,
       .szOsFile = standard->szOsFile > (int)sizeof(host_file) ? standard->szOsFile : (int)sizeof(host_file),
