@@ -14,9 +14,11 @@
 #include "array/progress.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
+#include "read/subtile.h"
 
 #define DOWNSAMPLE_PART_CELLS     16384u /* cells of a batch per thread, at least */
 #define DOWNSAMPLE_THREADS_MAX    16u
+#define CELLS_PER_PLACE           4u /* cells for each place of a table, at least: its zeros and its merge take time */
 #define MAPPED_MAX                (UINT64_C(1) << 16) /* values of an axis up to which their places are precomputed */
 #define NO_PLACE                  UINT32_MAX /* outside of an axis */
 #define NOWHERE                   UINT64_MAX /* outside of the grid */
@@ -56,6 +58,8 @@ typedef struct painted { /* the attribute whose means are painted */
 
 typedef struct painter_batch { /* the current batch, and its columns */
   const tsr_batch *batch;
+  const tsr_subtile *
+      subtile; /* of the batch, if its rows are consecutive cells of a dense tile; then without columns of coordinates */
   tsr_column values, rows, columns;
   uint64_t parts; /* how many threads share it */
 } painter_batch;
@@ -150,6 +154,51 @@ static void find_places(const painter *p, const downsample_axis *a, const tsr_co
     places[r] = r > 0 && keys[r] == keys[r - 1] ? places[r - 1] : downsample_place_of(a, keys[r]);
 }
 
+/* Returns the place on an axis of the cell at a place of the batch's tile. */
+static uint32_t place_in_tile(const painter *p, const downsample_axis *a, uint64_t at) {
+  const tsr_axis *axis = p->now.subtile->axes;
+  while (axis->dimension != a->dimension) axis++;
+  const uint64_t ordinal = axis->base + at / axis->stride % axis->extent;
+  return downsample_place_of(a, p->reader->snapshot->grid.low_key[a->dimension] + ordinal);
+}
+
+/* Sets places[r] of `count` cells that follow each other on the axis `a`, from a key on; the other axis gives all of them
+ * the place `fixed`, and a step on `a` is `step` places. */
+static void places_along(const downsample_axis *a, uint64_t key, uint64_t count, uint64_t step, uint64_t fixed,
+                         uint64_t *places) {
+  for (uint64_t i = 0; i < count; i++) {
+    const uint32_t place = downsample_place_of(a, key + i);
+    places[i] = place == NO_PLACE || fixed == NOWHERE ? NOWHERE : place * step + fixed;
+  }
+}
+
+/* Finds the places of consecutive cells of a dense tile: they change along its fastest axis alone. */
+static void find_places_of_tile(const painter *p, uint64_t from, uint64_t count, uint64_t *places) {
+  const tsr_subtile *s = p->now.subtile;
+  const tsr_axis *fast = &s->axes[s->dimensions - 1];
+  const uint64_t width = p->column.places, low = p->reader->snapshot->grid.low_key[fast->dimension] + fast->base;
+  for (uint64_t r = 0, n; r < count; r += n) {
+    const uint64_t at = s->origin + p->now.batch->first + from + r, key = low + at % fast->extent;
+    n = TSR_MIN(count - r, fast->extent - at % fast->extent);
+    const uint64_t row = place_in_tile(p, &p->row, at), column = place_in_tile(p, &p->column, at);
+    if (fast->dimension == p->column.dimension)
+      places_along(&p->column, key, n, 1, row == NO_PLACE ? NOWHERE : row * width, places + r);
+    else if (fast->dimension == p->row.dimension)
+      places_along(&p->row, key, n, width, column == NO_PLACE ? NOWHERE : column, places + r);
+    else
+      for (uint64_t i = 0; i < n; i++)
+        places[r + i] = row == NO_PLACE || column == NO_PLACE ? NOWHERE : row * width + column;
+  }
+}
+
+static void find_places_of_cells(const painter *p, uint64_t from, uint64_t count, uint64_t *places) {
+  uint32_t rows[TSR_KEYS_MAX], columns[TSR_KEYS_MAX];
+  find_places(p, &p->row, &p->now.rows, from, count, rows);
+  find_places(p, &p->column, &p->now.columns, from, count, columns);
+  for (uint64_t r = 0; r < count; r++)
+    places[r] = rows[r] == NO_PLACE || columns[r] == NO_PLACE ? NOWHERE : rows[r] * p->column.places + columns[r];
+}
+
 /* ---- Cells of a batch -------------------------------------------------------------------------------------------- */
 
 typedef struct stretch { /* some rows of a batch, with their places */
@@ -199,16 +248,13 @@ static void add_stretch(const painter *p, const stretch *s, table *t) {
 static int downsample_add_part(void *argument, uint64_t part, tsr_error *error) {
   painter *p = argument;
   const uint64_t end = p->now.batch->count * (part + 1) / p->now.parts;
-  uint32_t rows[TSR_KEYS_MAX], columns[TSR_KEYS_MAX];
   uint64_t places[TSR_KEYS_MAX];
   table *t = &p->tables[part];
   (void)error;
   for (uint64_t n, from = p->now.batch->count * part / p->now.parts; from < end; from += n) {
     n = TSR_MIN(end - from, TSR_KEYS_MAX);
-    find_places(p, &p->row, &p->now.rows, from, n, rows);
-    find_places(p, &p->column, &p->now.columns, from, n, columns);
-    for (uint64_t r = 0; r < n; r++)
-      places[r] = rows[r] == NO_PLACE || columns[r] == NO_PLACE ? NOWHERE : rows[r] * p->column.places + columns[r];
+    if (p->now.subtile) find_places_of_tile(p, from, n, places);
+    else find_places_of_cells(p, from, n, places);
     const stretch s = {.values = p->now.values.values,
                        .validity = p->now.values.validity,
                        .selection = p->now.batch->selection ? p->now.batch->selection + from : NULL,
@@ -236,10 +282,14 @@ static int downsample_add_batch(painter *p, const tsr_batch *batch, tsr_error *e
   TSR_TRY(tsr_reader_column(p->reader, p->painted.number, &column, error));
   p->now.values = *column;
   if (column->unwritten) return TSR_OK;
-  TSR_TRY(tsr_reader_column(p->reader, p->row.dimension, &column, error));
-  p->now.rows = *column;
-  TSR_TRY(tsr_reader_column(p->reader, p->column.dimension, &column, error));
-  p->now.columns = *column;
+  tsr_batch_iterator *iterator = p->reader->iterator;
+  p->now.subtile = !batch->selection && iterator->subtile ? iterator->subtile(iterator) : NULL;
+  if (!p->now.subtile) {
+    TSR_TRY(tsr_reader_column(p->reader, p->row.dimension, &column, error));
+    p->now.rows = *column;
+    TSR_TRY(tsr_reader_column(p->reader, p->column.dimension, &column, error));
+    p->now.columns = *column;
+  }
   p->now.parts = TSR_MAX(1, TSR_MIN(TSR_MIN(p->reader->threads, p->table_max), batch->count / DOWNSAMPLE_PART_CELLS));
   for (uint64_t part = 0; part < p->now.parts; part++) TSR_TRY(downsample_make_table(p, &p->tables[part], error));
   return tsr__parallel_for(tsr__reader_threads(p->reader), p->now.parts, downsample_add_part, p, error);
@@ -303,7 +353,9 @@ static int paint(painter *p, const tsr_downsample_request *request, tsr_error *e
   const tsr_batch *batch;
   int rc;
   TSR_TRY(downsample_start(p, request, error));
-  tsr__work_more(p->reader->snapshot->array->environment, tsr__reader_cells(p->reader));
+  const uint64_t cells = tsr__reader_cells(p->reader);
+  p->table_max = (unsigned)TSR_MIN(p->table_max, 1 + cells / CELLS_PER_PLACE / p->place_count);
+  tsr__work_more(p->reader->snapshot->array->environment, cells);
   while ((rc = tsr_reader_next(p->reader, &batch, error)) > 0) {
     TSR_TRY(downsample_add_batch(p, batch, error));
     tsr_work_done(p->reader->snapshot->array->environment, batch->count);

@@ -1,4 +1,5 @@
 /* query_lists.c: the values that medians and percentiles are taken of: pairs of a group and a value, sorted once. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/arithmetic.h"
@@ -36,6 +37,13 @@ static uint64_t first_of_group(const listed *list, uint64_t count, uint64_t grou
   return low;
 }
 
+/* The value between two neighbours. Their difference may pass the greatest double. */
+static double between(double low, double high, double part) {
+  if (low == high || part <= 0) return low;
+  const double reach = high - low;
+  return isfinite(reach) ? low + reach * part : low * (1 - part) + high * part;
+}
+
 void tsr__query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
                            tsr_value *value) {
   const listed *list = (const listed *)(const void *)run->lists[measure].data;
@@ -47,5 +55,5 @@ void tsr__query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t 
   const uint64_t below = TSR_MIN((uint64_t)place, end - first - 1), above = TSR_MIN(below + 1, end - first - 1);
   const double low = list[first + below].value, high = list[first + above].value, part = place - (double)below;
   value->type = TSR_VALUE_REAL;
-  value->as.real = part > 0 ? low + (high - low) * part : low;
+  value->as.real = between(low, high, part);
 }

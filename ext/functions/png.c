@@ -291,17 +291,19 @@ static int png_sample(png_rows *r, const png_way *way, uint64_t *size, tsr_error
 }
 
 /* Chooses the fastest way whose sample is at most 1.3 times as long as the shortest. If that is very short, all ways are
- * fast, and the shortest is taken. */
+ * fast, and the shortest is taken. The slowest way finds patterns: it is not tried if the others have found none. */
 static int png_choose_way(png_rows *r, const png_way **way, tsr_error *error) {
-  uint64_t sizes[PNG_WAYS], least = UINT64_MAX;
-  for (int i = 0; i < PNG_WAYS; i++) {
-    const int code = png_sample(r, &png_ways[i], &sizes[i], error);
-    if (code < 0) return code;
-    if (sizes[i] < least) least = sizes[i];
-  }
   const uint64_t rows = r->picture->height < SAMPLE_ROWS ? r->picture->height : SAMPLE_ROWS;
-  const unsigned tenths = least < SAMPLE_STRIPS * rows * r->size / 8 ? 10 : 13;
-  for (int i = PNG_WAYS; i-- > 0;)
+  const uint64_t whole = SAMPLE_STRIPS * rows * r->size;
+  uint64_t sizes[PNG_WAYS], least = UINT64_MAX;
+  int tried = 0;
+  for (; tried < PNG_WAYS && (tried + 1 < PNG_WAYS || least < whole / 4); tried++) {
+    const int code = png_sample(r, &png_ways[tried], &sizes[tried], error);
+    if (code < 0) return code;
+    if (sizes[tried] < least) least = sizes[tried];
+  }
+  const unsigned tenths = least < whole / 8 ? 10 : 13;
+  for (int i = tried; i-- > 0;)
     if (sizes[i] * 10 <= least * tenths) *way = &png_ways[i];
   return TSR_OK;
 }

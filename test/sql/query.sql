@@ -95,3 +95,9 @@ CREATE VIRTUAL TABLE stars USING tessera_query(SELECT * FROM t);
 DROP TABLE t;
 CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT32 DIMENSION(0, 1, 1), w INT32);
 SELECT * FROM stars;
+-- A value between two neighbours whose difference passes the greatest double, and between infinities.
+CREATE VIRTUAL TABLE far USING tessera(kind=dense, g INT32 DIMENSION(0, 9, 10), f FLOAT64);
+INSERT INTO far VALUES(0, -1e308), (1, 1e308), (2, 9e999), (3, 9e999), (4, -9e999), (5, 9e999);
+CREATE VIRTUAL TABLE middles USING tessera_query(
+  SELECT g/2 AS k, median(f) AS middle, percentile(f, 25) AS quarter FROM far WHERE g < 6 GROUP BY 1);
+SELECT * FROM middles;
