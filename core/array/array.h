@@ -46,6 +46,9 @@ typedef struct tsr_commit_files { /* decoded files of __commits and of consolida
 typedef struct tsr_registry { /* of the listed fragments that have been needed (fragment.c) */
   tsr_map fragments; /* name -> tsr_fragment */
   _Atomic uint64_t kept_bytes; /* size of the fragments' metadata files in memory, in bytes */
+  /* The bytes that one fragment's metadata file in memory and its decoded metadata took: others need about as much. */
+  _Atomic uint64_t kept_room;
+  uint64_t metadata_room;
 } tsr_registry;
 
 typedef struct tsr_open_files { /* data files of fragments, most recently used first (fragment.c) */

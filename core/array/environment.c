@@ -15,7 +15,7 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 #include "store/store.h"
-#include "filter/filter_zstd.h"
+#include "filter/context_pool.h"
 #include "array/array.h"
 
 #define FIRST_ROW 1
@@ -110,8 +110,8 @@ int tsr__environment_permits(tsr_environment *environment, const char *path, tsr
   const bool remote = tsr__is_s3(path);
   if (environment->permits) TSR_TRY(environment->permits(environment->permits_argument, path, error));
   if (environment->bucket_bound && (!remote || !uri_lies_below(path, environment->bucket_bound)))
-    return tsr__fail(error, TSR_PERM, "%s lies outside of %s, to which tessera_restrict has bound this connection", path,
-                     environment->bucket_bound);
+    return tsr__fail(error, TSR_PERM, "%s lies outside of %s, to which tessera_restrict has bound this connection",
+                     path, environment->bucket_bound);
   const tsr_bound *bound = tsr__bounds_get(&environment->bounds);
   if (!remote) return tsr__bound_permits(bound, &environment->memory, path, NULL, error);
   return bound ? tsr__fail(error, TSR_PERM, "%s: tessera_restrict has bound this connection to a directory", path)
@@ -123,8 +123,8 @@ int tsr_environment_s3(tsr_environment *environment, const char *scope, const ts
   TSR_OWN_ERROR(error);
   tsr_s3_scopes *scopes;
   TSR_TRY(environment_scopes(environment, &scopes, error));
-  const int rc = options ? tsr__s3_scopes_set(scopes, scope, options, error)
-                         : tsr__s3_scopes_forget(scopes, scope, error);
+  const int rc =
+      options ? tsr__s3_scopes_set(scopes, scope, options, error) : tsr__s3_scopes_forget(scopes, scope, error);
   return TSR_MIN(rc, TSR_OK);
 }
 

@@ -25,8 +25,12 @@
 #define KEPT_MAX 8192 /* largest metadata file that is kept in memory, in bytes */
 #define KEPT_ALL (UINT64_C(16) << 20) /* largest sum of these of one array, in bytes */
 /* fragments of at most so many tiles have their R-tree read together with their footer */
-#define EAGER_TILES     4096
-#define EXPECTED_TAIL   65536 /* bytes at the end of a metadata file that a store may fetch ahead */
+#define EAGER_TILES   4096
+#define EXPECTED_TAIL 65536 /* bytes at the end of a metadata file that a store may fetch ahead */
+/* bytes of a fragment's structure, rounded so that what follows it is aligned */
+#define FRAGMENT_SIZE   ((sizeof(tsr_fragment) + 15) & ~(size_t)15)
+#define KEPT_SPARE      32 /* the part of a metadata file by which others may be larger, in the room for them */
+#define METADATA_MOST   65536 /* bytes of metadata for which a fragment has room of its own */
 #define CANCEL_INTERVAL 32 /* fragments that are read between two checks for cancellation */
 
 typedef struct tsr_open_file {
@@ -145,12 +149,18 @@ int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, t
                    before.message);
 }
 
+static void note_kept(tsr_array *array, tsr_fragment *fragment, tsr_file *file) {
+  const uint64_t size = sizeof *file + strlen(file->path) + 1 + file->size;
+  array->registry.kept_bytes += file->size;
+  array->registry.kept_room = (size + size / KEPT_SPARE + 31) & ~UINT64_C(15); /* with the header of an arena's block */
+  fragment->kept = file;
+}
+
 /* Reads a small metadata file into memory, where it is kept. */
 static int fragment_keep(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
   if ((*file)->size > KEPT_MAX || array->registry.kept_bytes + (*file)->size > KEPT_ALL) return TSR_OK;
-  TSR_TRY(tsr__store_keep_file(file, error));
-  array->registry.kept_bytes += (*file)->size;
-  fragment->kept = *file;
+  TSR_TRY(tsr__store_keep_file(file, &fragment->kept_arena, error));
+  note_kept(array, fragment, *file);
   return TSR_OK;
 }
 
@@ -279,6 +289,14 @@ static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, 
   return tsr__only_cancelled(rc, &fault, error);
 }
 
+/* Returns an empty arena for the fragment's metadata. It uses the room behind the fragment first: thousands of fragments
+ * are read at one time, and a host's allocator may let only one thread in. */
+static tsr_arena fragment_arena(tsr_array *array, tsr_fragment *fragment) {
+  tsr_arena arena = tsr__arena(&array->memory);
+  if (fragment->room) tsr__arena_lend(&arena, &array->memory, fragment->room, fragment->room_size);
+  return arena;
+}
+
 /* Opens the metadata file, and keeps a small one in memory. */
 static int open_metadata(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
   if (!layout_has_commit_files(fragment->parsed.version) || array->registry.kept_bytes + KEPT_MAX > KEPT_ALL) {
@@ -288,10 +306,9 @@ static int open_metadata(tsr_array *array, tsr_fragment *fragment, tsr_file **fi
     return rc;
   }
   const tsr_path path = tsr__path_of(tsr__fragment_parent(fragment), fragment->name, "/" TSR_FILE_FRAGMENT_METADATA);
-  TSR_TRY(tsr__store_open_small(tsr__fragment_store(array, fragment), path.text, KEPT_MAX, file, error));
-  if (!(*file)->kept) return TSR_OK;
-  array->registry.kept_bytes += (*file)->size;
-  fragment->kept = *file;
+  TSR_TRY(tsr__store_open_small(tsr__fragment_store(array, fragment), path.text, KEPT_MAX, &fragment->kept_arena, file,
+                                error));
+  if ((*file)->kept) note_kept(array, fragment, *file);
   return TSR_OK;
 }
 
@@ -300,7 +317,7 @@ static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_sc
   tsr_file *file = NULL;
   TSR_TRY(open_metadata(array, fragment, &file, error));
   int rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find, argument,
-                                       &array->memory, &fragment->metadata, error);
+                                       fragment_arena(array, fragment), &fragment->metadata, error);
   if (rc >= 0) rc = read_ahead(array, fragment, file, error);
   if (file != fragment->kept) tsr__store_close_file(file); /* thousands of fragments may be open: their files are not */
   /* TSR_NOT_FOUND is reserved for the missing file of a commit */
@@ -365,7 +382,7 @@ static int fragment_load(tsr_array *array, tsr_fragment *fragment, const uint8_t
                          tsr_error *error) {
   const uint32_t version = fragment->parsed.version;
   int rc = footer ? tsr__fragment_metadata_decode_footer(footer, footer_size, 0, 0, fragment_find_schema, array,
-                                                         &array->memory, &fragment->metadata, error)
+                                                         fragment_arena(array, fragment), &fragment->metadata, error)
                   : fragment_read_footer(array, fragment, fragment_find_schema, array, error);
   if (rc >= 0 && footer && version != 0 && fragment->metadata.version != version)
     rc = tsr__fail(error, TSR_CORRUPT, "its consolidated footer says version %u, its name %u",
@@ -405,8 +422,8 @@ static void free_fragment(tsr_array *array, tsr_fragment *fragment) {
   if (fragment->tiles) drop_tiles(fragment);
   if (fragment->kept) array->registry.kept_bytes -= fragment->kept->size;
   tsr__store_close_file(fragment->kept);
+  tsr__arena_release(&fragment->kept_arena);
   tsr__fragment_metadata_release(&fragment->metadata);
-  tsr__free(fragment->name);
   tsr__free(fragment);
 }
 
@@ -414,25 +431,31 @@ void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment) {
   if (--fragment->references == 0) free_fragment(array, fragment);
 }
 
-int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **fragment, tsr_error *error) {
-  char *copy;
+/* Makes a fragment with `room` bytes for its metadata and `kept_room` bytes for its metadata file. */
+static int fragment_make(tsr_array *array, const char *name, uint64_t room, uint64_t kept_room, tsr_fragment **fragment,
+                         tsr_error *error) {
+  const size_t size = strlen(name) + 1;
   tsr_fragment *f;
-  TSR_TRY(TSR_ALLOC(&array->memory, &f, error));
-  f->references = 1;
-  f->id = array->environment->next_fragment++;
-  const int rc = TSR_ALLOC_RAW(&array->memory, strlen(name) + 1, &copy, error);
-  if (rc < 0) {
-    free_fragment(array, f);
-    return rc;
-  }
-  f->name = copy;
-  memcpy(f->name, name, strlen(name) + 1);
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(&array->memory, FRAGMENT_SIZE + room + kept_room + size, &f, error));
+  *f = (tsr_fragment){.references = 1, .id = array->environment->next_fragment++};
+  uint8_t *const behind = (uint8_t *)f + FRAGMENT_SIZE;
+  if (room > 0) f->room = behind;
+  f->room_size = room;
+  tsr__arena_init(&f->kept_arena, &array->memory);
+  if (kept_room > 0) tsr__arena_lend(&f->kept_arena, &array->memory, behind + room, kept_room);
+  f->name = memcpy(behind + room + kept_room, name, size);
   *fragment = f;
   return TSR_OK;
 }
 
+int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **fragment, tsr_error *error) {
+  return fragment_make(array, name, 0, 0, fragment, error);
+}
+
 static int new_listed(tsr_array *array, const tsr_committed *item, tsr_fragment **fragment, tsr_error *error) {
-  TSR_TRY(tsr__array_fragment_new(array, item->name, fragment, error)); /* the registry's reference */
+  const uint64_t kept_room = array->registry.kept_bytes < KEPT_ALL / 2 ? array->registry.kept_room : 0;
+  TSR_TRY(fragment_make(array, item->name, array->registry.metadata_room, kept_room, fragment,
+                        error)); /* the registry's reference */
   (*fragment)->parsed = item->parsed;
   (*fragment)->old_layout = item->old_layout;
   return TSR_OK;
@@ -486,21 +509,38 @@ static int read_together(reading *r, uint64_t count, tsr_error *error) {
   return rc;
 }
 
-int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_error *error) {
-  reading r = {.array = array};
+/* Remembers how much room the metadata of a fragment takes, with its list of files and the header of an arena's block. */
+static void note_metadata(tsr_array *array, const tsr_fragment *fragment) {
+  const uint64_t size = tsr__arena_size(&fragment->metadata.arena) + file_count(fragment) * sizeof *fragment->files;
+  array->registry.metadata_room = size < METADATA_MOST ? (size + 31) & ~UINT64_C(15) : 0;
+}
+
+/* Makes and reads fragments. The first one is read alone: then the room that the others' files need is known, and workers
+ * allocate nothing. */
+static int make_and_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_fragment **fragments,
+                         tsr_error *error) {
+  reading rest = {.array = array, .fragments = fragments + 1};
   tsr_error unseen;
-  if (array->threads <= 1 || !array->store->workers_may_read) return TSR_OK;
-  TSR_TRY(TSR_ALLOC_ARRAY(&array->memory, count, &r.fragments, error));
-  int rc = TSR_OK;
-  for (uint64_t i = 0; i < count && rc >= 0; i++) rc = new_listed(array, items[i], &r.fragments[i], error);
-  if (rc >= 0) rc = read_together(&r, count, error);
-  for (uint64_t i = 0; i < count && r.fragments[i]; i++) {
-    tsr_fragment *f = r.fragments[i];
+  TSR_TRY(new_listed(array, items[0], &fragments[0], error));
+  (void)fragment_read_footer(array, fragments[0], fragment_find_schema, array, &unseen);
+  if (fragments[0]->metadata.schema) note_metadata(array, fragments[0]);
+  for (uint64_t i = 1; i < count; i++) TSR_TRY(new_listed(array, items[i], &fragments[i], error));
+  return read_together(&rest, count - 1, error);
+}
+
+int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_error *error) {
+  tsr_fragment **fragments;
+  tsr_error unseen;
+  if (count == 0 || array->threads <= 1 || !array->store->workers_may_read) return TSR_OK;
+  TSR_TRY(TSR_ALLOC_ARRAY(&array->memory, count, &fragments, error));
+  const int rc = make_and_read(array, items, count, fragments, error);
+  for (uint64_t i = 0; i < count && fragments[i]; i++) {
+    tsr_fragment *f = fragments[i];
     if (rc < 0 || !f->metadata.schema || fragment_settle(array, f, &unseen) < 0 ||
         tsr__map_put(&array->registry.fragments, f->name, f, &unseen) < 0)
       free_fragment(array, f);
   }
-  tsr__free(r.fragments);
+  tsr__free(fragments);
   return rc;
 }
 

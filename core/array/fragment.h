@@ -14,7 +14,10 @@
 typedef struct tsr_committed tsr_committed;
 
 typedef struct tsr_fragment {
-  char *name; /* owned */
+  const char *name; /* behind this structure and the room for its metadata */
+  uint8_t *room; /* for metadata.arena; NULL: none */
+  uint64_t room_size; /* in bytes */
+  tsr_arena kept_arena; /* of `kept` */
   tsr_name parsed; /* the parts of the name */
   bool old_layout; /* the fragment lies in the array's directory, not in __fragments */
   uint32_t references; /* of the registry and of snapshots */

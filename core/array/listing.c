@@ -60,6 +60,7 @@ typedef struct renewal { /* a listing that is being made */
   tsr_buffer gone; /* gone_commit: prepared commits that count but whose fragment or staged file is missing */
   bool last_footers; /* __fragment_meta is not listed: the footers of the last listing count */
   bool need_root; /* the array's own directory is listed in any case */
+  uint64_t future; /* times from here on are wrong: see tsr_commit_listing.newest */
   bool counting; /* fragments that are added belong to a prepared commit */
   tsr_error *error;
 } renewal;
@@ -108,7 +109,9 @@ static int newest_first(const void *a, const void *b) {
 }
 
 static void listing_sort(tsr_commit_list *list, int (*compare)(const void *, const void *)) {
-  if (list->count > 1) qsort(list->items, list->count, sizeof *list->items, compare);
+  bool sorted = true; /* as a list of fragments is, which comes in the order of their names */
+  for (uint64_t i = 1; i < list->count && sorted; i++) sorted = compare(&list->items[i - 1], &list->items[i]) <= 0;
+  if (!sorted) qsort(list->items, list->count, sizeof *list->items, compare);
 }
 
 /* Parses the directory entry STEM<suffix> into `item`. Returns 1; 0 if the entry has another suffix; TSR_CORRUPT if the
@@ -456,42 +459,46 @@ static int expect_commit_files(renewal *r, const tsr_listing *entries) {
   return TSR_OK;
 }
 
-uint64_t tsr__newest_commit(const tsr_listing *entries) {
-  static const char *const suffixes[] = {TSR_SUFFIX_WRITE, TSR_SUFFIX_CONSOLIDATED, TSR_SUFFIX_DELETE};
-  const uint64_t limit = tsr__environment_now() + TSR_TIME_AHEAD;
-  uint64_t newest = 0, stem;
-  tsr_name parsed;
-  for (uint64_t i = 0; i < entries->count; i++)
-    for (size_t s = 0; s < sizeof suffixes / sizeof *suffixes; s++)
-      if (tsr__name_suffix(entries->entries[i].name, suffixes[s], &stem) &&
-          tsr__name_parse(entries->entries[i].name, stem, &parsed) && parsed.end < limit)
-        newest = TSR_MAX(newest, parsed.end);
-  return newest;
+/* Notes the time of a commit, unless it lies in the future. */
+static void note_time(renewal *r, const tsr_name *parsed) {
+  if (parsed->end < r->future) r->listing->newest = TSR_MAX(r->listing->newest, parsed->end);
+}
+
+/* Adds what an entry of __commits says. */
+static int list_commit(renewal *r, const tsr_listing *entries, const char *name) {
+  tsr_committed item;
+  uint64_t stem;
+  int rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_WRITE, &item);
+  if (rc > 0) {
+    note_time(r, &item.parsed);
+    return listing_add_fragment(r, item.name, &item.parsed, false);
+  }
+  if (rc == 0 && (rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_DELETE, &item)) > 0) {
+    note_time(r, &item.parsed);
+    return listing_add_delete(r, &item);
+  }
+  if (rc == 0 && (rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_VACUUM, &item)) > 0)
+    return listing_append(r, &r->listing->vacuums, &item);
+  TSR_TRY(rc);
+  if (tsr__name_suffix(name, TSR_SUFFIX_CONSOLIDATED, &stem) && tsr__name_parse(name, stem, &item.parsed))
+    note_time(r, &item.parsed);
+  if (tsr__name_ends_in(name, TSR_SUFFIX_PENDING)) {
+    const char *path;
+    TSR_TRY(listing_join_path(r, TSR_DIR_COMMITS, name, &path));
+    return add_listed_marker(r, path, entries);
+  }
+  if (!tsr__name_ends_in(name, TSR_SUFFIX_UPDATE)) return TSR_OK;
+  return tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported", TSR_DIR_COMMITS, name);
 }
 
 static int listing_list_commits(renewal *r) {
   const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
   int rc = tsr__directory_settle(r->directories, TSR_IN_COMMITS, r->error);
-  r->listing->newest = tsr__newest_commit(entries);
+  r->future = tsr__environment_now() + TSR_TIME_AHEAD;
   if (rc >= 0) rc = expect_commit_files(r, entries);
   if (rc >= 0) rc = listing_read_ignored(r, entries);
   if (rc >= 0) rc = listing_read_consolidated(r, entries);
-  for (uint64_t i = 0; rc >= 0 && i < entries->count; i++) {
-    const char *name = entries->entries[i].name;
-    tsr_committed item;
-    if ((rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_WRITE, &item)) > 0)
-      rc = listing_add_fragment(r, item.name, &item.parsed, false);
-    else if (rc == 0 && (rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_DELETE, &item)) > 0)
-      rc = listing_add_delete(r, &item);
-    else if (rc == 0 && (rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_VACUUM, &item)) > 0)
-      rc = listing_append(r, &r->listing->vacuums, &item);
-    else if (rc == 0 && tsr__name_ends_in(name, TSR_SUFFIX_PENDING)) {
-      const char *path;
-      rc = listing_join_path(r, TSR_DIR_COMMITS, name, &path);
-      if (rc >= 0) rc = add_listed_marker(r, path, entries);
-    } else if (rc == 0 && tsr__name_ends_in(name, TSR_SUFFIX_UPDATE))
-      rc = tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported", TSR_DIR_COMMITS, name);
-  }
+  for (uint64_t i = 0; rc >= 0 && i < entries->count; i++) rc = list_commit(r, entries, entries->entries[i].name);
   if (rc >= 0) rc = add_staged_vacuums(r, TSR_IN_COMMITS, entries);
   tsr__count(r->array->environment, TSR_COUNT_commits_listed, entries->count);
   return rc;

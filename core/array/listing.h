@@ -32,7 +32,8 @@ typedef struct tsr_commit_listing {
   uint64_t generation; /* 1 for the first listing of the array, then 2, 3, ... */
   bool complete; /* false: only schemas are listed */
   uint64_t listed; /* tsr__moment at which the listing began */
-  uint64_t newest; /* tsr__newest_commit */
+  uint64_t newest; /* the latest time in the names of __commits, or 0; times two seconds ahead of the clock do
+                      * not count (tsr__environment_time) */
   uint64_t changes; /* of the store's, when the listing began */
   /* of the array's directory, __schema and __commits (tsr_directory), before they were listed */
   tsr_stamp stamps[TSR_LISTING_STAMPS];
@@ -60,9 +61,5 @@ typedef struct tsr_commit_listing {
  * be listed. */
 int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error);
 void tsr__array_listing_release(tsr_array *array);
-
-/* Returns the latest time in the names of the commits of __commits, whose entries are given; 0 if there are none. Times
- * that are two seconds or more ahead of the clock do not count (tsr__environment_time). */
-uint64_t tsr__newest_commit(const tsr_listing *entries);
 
 #endif

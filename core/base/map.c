@@ -8,12 +8,21 @@
 
 #include "base/memory.h"
 
+/* Mixes eight bytes into a hash. Each step is a bijection of `hash`, so no bit of the seed is lost. */
+static uint64_t map_mix(uint64_t hash, uint64_t bytes) {
+  hash = (hash ^ bytes) * 0x9e3779b97f4a7c15u;
+  return hash ^ hash >> 32;
+}
+
 static uint64_t map_hash_of(const tsr_map *map, const char *key) {
-  uint64_t h = 0xcbf29ce484222325u ^ (uint64_t)(uintptr_t)map;
-  for (; *key; key++) h = (h ^ (uint8_t)*key) * 0x100000001b3u;
-  h ^= h >> 32;
-  h *= 0x9e3779b97f4a7c15u;
-  return h ^ h >> 29;
+  uint64_t h = 0xcbf29ce484222325u ^ (uint64_t)(uintptr_t)map, size = strlen(key), bytes;
+  for (; size >= sizeof bytes; size -= sizeof bytes, key += sizeof bytes) {
+    memcpy(&bytes, key, sizeof bytes);
+    h = map_mix(h, bytes);
+  }
+  bytes = 0;
+  memcpy(&bytes, key, size);
+  return map_mix(map_mix(h, bytes ^ size << 56), 0);
 }
 
 /* Returns the index of the key's entry, or of the free entry where the key would be put. */

@@ -265,15 +265,30 @@ _Static_assert(sizeof(arena_block) == 16, "allocations are aligned to 16 bytes")
 
 void tsr__arena_init(tsr_arena *arena, tsr_memory *memory) { *arena = (tsr_arena){.memory = memory}; }
 
-static void free_block(arena_block *b) {
+void tsr__arena_lend(tsr_arena *arena, tsr_memory *memory, void *room, uint64_t size) {
+  arena_block *b = room;
+  assert(size >= sizeof *b && (uintptr_t)room % _Alignof(arena_block) == 0);
+  *b = (arena_block){.capacity = (size - sizeof *b) & ~UINT64_C(15)};
+  *arena = (tsr_arena){.memory = memory, .blocks = b, .capacity = b->capacity, .lent = b};
+  POISON(b + 1, b->capacity);
+}
+
+static void free_block(const tsr_arena *arena, arena_block *b) {
   UNPOISON(b + 1, b->capacity);
-  tsr__free(b);
+  if (b == arena->lent) b->next = NULL;
+  else tsr__free(b);
+}
+
+uint64_t tsr__arena_size(const tsr_arena *arena) {
+  uint64_t size = arena->at;
+  for (const arena_block *b = arena->blocks ? arena->blocks->next : NULL; b; b = b->next) size += b->capacity;
+  return size;
 }
 
 void tsr__arena_release(tsr_arena *arena) {
   for (arena_block *b = arena->blocks, *next; b; b = next) {
     next = b->next;
-    free_block(b);
+    free_block(arena, b);
   }
   tsr__arena_init(arena, arena->memory);
 }
@@ -284,9 +299,9 @@ void tsr__arena_reset(tsr_arena *arena) {
     if (b->capacity > largest->capacity) largest = b;
   for (arena_block *b = arena->blocks, *next; b; b = next) {
     next = b->next;
-    if (b != largest) free_block(b);
+    if (b != largest) free_block(arena, b);
   }
-  tsr__arena_init(arena, arena->memory);
+  *arena = (tsr_arena){.memory = arena->memory, .lent = largest == arena->lent ? largest : NULL};
   if (!largest) return;
   largest->next = NULL;
   arena->blocks = largest;
@@ -359,8 +374,20 @@ int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void *po
 
 #define ROOM_KEPT UINT64_C(2048) /* bytes; a buffer with at most twice this room is not shrunk */
 
+/* Moves the bytes of a buffer into memory of its own. */
+static int buffer_own(tsr_buffer *buffer, uint64_t capacity, tsr_error *error) {
+  uint8_t *own;
+  TSR_TRY(TSR_ALLOC_RAW(buffer->memory, capacity, &own, error));
+  if (buffer->size > 0) memcpy(own, buffer->data, buffer->size);
+  buffer->data = own;
+  buffer->capacity = capacity;
+  buffer->lent = false;
+  return TSR_OK;
+}
+
 int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
   if (more <= buffer->capacity - buffer->size) return TSR_OK;
+  if (buffer->lent) return buffer_own(buffer, tsr__add_sat(buffer->size, more), error);
   uint64_t need = tsr__add_sat(buffer->size, more);
   uint64_t generous = TSR_MAX(need, TSR_MAX(tsr__add_sat(buffer->capacity, buffer->capacity / 2), 64));
   if (generous == need || TSR_REALLOC_ARRAY(buffer->memory, generous, &buffer->data, NULL) < 0) {
@@ -376,6 +403,7 @@ int tsr__buffer_reserve_exactly(tsr_buffer *buffer, uint64_t more, tsr_error *er
   void *data = buffer->data;
   if (more <= buffer->capacity - buffer->size) return TSR_OK;
   const uint64_t need = tsr__add_sat(buffer->size, more);
+  if (buffer->lent) return buffer_own(buffer, need, error);
   TSR_TRY(tsr__realloc(buffer->memory, need, &data, error));
   buffer->data = data;
   buffer->capacity = need;
@@ -418,11 +446,12 @@ int tsr__buffer_printf(tsr_buffer *buffer, tsr_error *error, const char *format,
 void tsr__buffer_shrink(tsr_buffer *buffer) {
   const uint64_t enough = tsr__mul_sat(2, TSR_MAX(buffer->size, ROOM_KEPT));
   if (buffer->size == 0) tsr__buffer_release(buffer);
-  else if (buffer->capacity > enough && TSR_REALLOC_ARRAY(buffer->memory, enough, &buffer->data, NULL) >= 0)
+  else if (!buffer->lent && buffer->capacity > enough &&
+           TSR_REALLOC_ARRAY(buffer->memory, enough, &buffer->data, NULL) >= 0)
     buffer->capacity = enough;
 }
 
 void tsr__buffer_release(tsr_buffer *buffer) {
-  tsr__free(buffer->data);
+  if (!buffer->lent) tsr__free(buffer->data);
   *buffer = (tsr_buffer){.memory = buffer->memory};
 }

@@ -118,10 +118,20 @@ typedef struct tsr_arena {
   tsr_memory *memory; /* borrowed */
   struct tsr_arena_block *blocks; /* owned; the first is the one that is being filled */
   uint64_t at, capacity; /* of the first block: bytes given out, bytes in all */
+  struct tsr_arena_block *lent; /* the block that tsr__arena_lend has made of memory of the caller's; NULL: none */
 } tsr_arena;
 
 /* Makes an empty arena whose blocks `memory` pays for. */
 void tsr__arena_init(tsr_arena *arena, tsr_memory *memory);
+
+/* Makes an empty arena that uses `size` bytes at `room`, aligned as an allocator aligns blocks, before it allocates any. The room stays the
+ * caller's, and outlives what the arena gives out. */
+void tsr__arena_lend(tsr_arena *arena, tsr_memory *memory, void *room, uint64_t size);
+
+static inline tsr_arena tsr__arena(tsr_memory *memory) { return (tsr_arena){.memory = memory}; }
+
+/* Returns how many bytes the arena has given out, or a little more. */
+uint64_t tsr__arena_size(const tsr_arena *arena);
 
 /* Frees all blocks. The arena is empty then and can be used again. */
 void tsr__arena_release(tsr_arena *arena);
@@ -153,6 +163,7 @@ typedef struct tsr_buffer {
   tsr_memory *memory; /* borrowed */
   uint8_t *data; /* owned; NULL as long as `capacity` is 0 */
   uint64_t size, capacity; /* in bytes */
+  bool lent; /* `data` is memory of the caller's, which the buffer uses until it needs more, and does not free */
 } tsr_buffer;
 
 /* Makes room for `more` bytes behind the present `size`, which does not change. The data may move. */

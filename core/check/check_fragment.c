@@ -83,13 +83,14 @@ static int check_fragment_open_metadata(tsr_fragment_check *f, bool *opened) {
   }
   if (rc >= 0)
     rc = tsr__fragment_metadata_read(f->file, fragment->parsed.version, c->key, check_fragment_find_schema, f,
-                                     &c->memory, &f->metadata, &fault);
+                                     tsr__arena(&c->memory), &f->metadata, &fault);
   if (rc < 0 && f->schema_damaged)
     return tsr__check_say(c, TSR_SEVERITY_NOTE, f->directory.text, "not checked: its schema is damaged");
   if (rc < 0) TSR_TRY(tsr__check_fault(c, f->metadata_path.text, &fault, NULL));
   if (rc < 0 && f->file && fragment->footer) /* the footer is damaged, but a .meta has it, too */
-    rc = tsr__fragment_metadata_decode_footer(fragment->footer, fragment->footer_size, f->file->size, f->file->size,
-                                              check_fragment_find_schema, f, &c->memory, &f->metadata, NULL);
+    rc =
+        tsr__fragment_metadata_decode_footer(fragment->footer, fragment->footer_size, f->file->size, f->file->size,
+                                             check_fragment_find_schema, f, tsr__arena(&c->memory), &f->metadata, NULL);
   *opened = rc >= 0;
   return TSR_OK;
 }

@@ -23,6 +23,7 @@
 #define CHUNK_HEADER      12u
 #define POLL_CHUNKS       64u /* chunks, of any size, after which the host is polled for cancellation, */
 #define FILTER_POLL_BYTES (4u << 20) /* or bytes */
+#define FEW_STAGES        4u /* filters of a pipeline that needs no memory of its own */
 
 /* ---- The table of filters -------------------------------------------------------------------- */
 
@@ -96,7 +97,8 @@ typedef struct filter_run {
   const tsr_tile_shape *shape;
   tsr_strings *strings; /* for the first filter, or NULL */
   tsr_filter aes;
-  filter_stage *stages;
+  filter_stage *stages; /* `few`, or owned */
+  filter_stage few[FEW_STAGES];
   uint32_t count;
   tsr_arena arena; /* reset for each chunk */
   uint64_t chunks, bytes; /* decoded since the host was polled */
@@ -105,7 +107,7 @@ typedef struct filter_run {
 static void close_run(filter_run *r) {
   for (uint32_t i = 0; i < r->count; i++)
     if (r->stages[i].state) r->stages[i].methods->release(r->stages[i].state);
-  tsr__free(r->stages);
+  if (r->stages != r->few) tsr__free(r->stages);
   tsr__arena_release(&r->arena);
 }
 
@@ -120,10 +122,14 @@ static int filter_open_run(filter_run *r, const tsr_pipeline *pipeline, const ts
   }
   if (encrypts && !shape->key) return tsr__fail(error, TSR_AUTH, "the tile is encrypted: a key is needed");
   uint32_t count = pipeline->count + (shape->key && !encrypts);
-  filter_stage *stages;
-  TSR_TRY(TSR_ALLOC_ARRAY(memory, count, &stages, error));
-  *r = (filter_run){
-      .shape = shape, .strings = strings, .aes = {.type = TSR_FILTER_AES_256_GCM}, .stages = stages, .count = count};
+  filter_stage *stages = r->few;
+  if (count > FEW_STAGES) TSR_TRY(TSR_ALLOC_ARRAY(memory, count, &stages, error));
+  r->shape = shape;
+  r->strings = strings;
+  r->aes = (tsr_filter){.type = TSR_FILTER_AES_256_GCM};
+  r->stages = stages;
+  r->count = count;
+  r->chunks = r->bytes = 0;
   tsr__arena_init(&r->arena, memory);
   tsr_datatype datatype = shape->datatype;
   for (uint32_t i = 0; i < count; i++) {

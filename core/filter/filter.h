@@ -71,16 +71,6 @@ const char *tsr__filter_name(tsr_filter_type type);
 /* Returns the datatype of the values that a filter gives when it encodes values of `datatype`. */
 tsr_datatype tsr__filter_gives(const tsr_filter *filter, tsr_datatype datatype);
 
-/* The context pool: idle zstd contexts of an environment (tsr_memory.contexts). To make a context may take longer than
- * to decode a small tile, so threads keep contexts here for the next tile. Each slot holds one context or NULL and is
- * read and written by atomic exchanges, without a lock. There are never more contexts than threads have used at the
- * same time. A context in use is charged to its user, an idle context to the root budget. */
-#define TSR_CONTEXT_POOL_SLOTS 16
-
-typedef struct tsr_context_pool {
-  _Atomic(void *) decoders[TSR_CONTEXT_POOL_SLOTS], encoders[TSR_CONTEXT_POOL_SLOTS];
-} tsr_context_pool;
-
 /* ---- For the filters ------------------------------------------------------------------------- */
 
 /* A piece of a chunk's data or metadata, in memory of its own. */

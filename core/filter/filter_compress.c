@@ -45,9 +45,9 @@ int tsr__compress_decode(const tsr_filter_context *context, tsr_input *metadata,
   tsr_input records;
   TSR_TRY(read_sizes(context, metadata, &data, &sizes, &records, error));
   uint8_t *out;
-  uint8_t *earlier;
   TSR_TRY(tsr__filter_room(context, sizes.data, &out, error));
-  TSR_TRY(TSR_ARENA_RAW(context->arena, sizes.metadata, &earlier, error));
+  uint8_t *earlier = out; /* if there is no metadata of earlier filters */
+  if (sizes.metadata > 0) TSR_TRY(TSR_ARENA_RAW(context->arena, sizes.metadata, &earlier, error));
   *metadata_out = (tsr_part){earlier, sizes.metadata};
   *data_out = (tsr_part){out, sizes.data};
   uint8_t *to = earlier;

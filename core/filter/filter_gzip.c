@@ -6,15 +6,16 @@
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
+#include "filter/context_pool.h"
 #include "filter/filter_compress.h"
 
 #define GZIP_STEP (4u << 20) /* bytes read or written between two polls for cancellation */
 
-/* The zlib streams of one tile: initialised once and reset for each part. */
+/* A zlib stream: for one tile, reset for each part. Inflating streams then go to the context pool. */
 typedef struct gzip_state {
-  z_stream inflater, deflater;
-  bool inflating, deflating;
-  tsr_memory *memory;
+  z_stream stream;
+  bool inflates, started;
+  tsr_memory *memory; /* pays for the stream; of a stream that inflates, a root */
   tsr_error trouble; /* why an allocation for zlib failed; code 0: none failed */
 } gzip_state;
 
@@ -31,34 +32,49 @@ static int gzip_fail_memory(const gzip_state *s, tsr_error *error) {
   return tsr__fail(error, TSR_ERROR, "zlib of version %s does not start", zlibVersion());
 }
 
-static void gzip_release(void *pointer) {
-  gzip_state *s = pointer;
-  if (s->inflating) inflateEnd(&s->inflater);
-  if (s->deflating) deflateEnd(&s->deflater);
+static void gzip_free(gzip_state *s) {
+  if (s->started && s->inflates) inflateEnd(&s->stream);
+  else if (s->started) deflateEnd(&s->stream);
   tsr__free(s);
 }
 
-static int gzip_get_state(const tsr_filter_context *context, gzip_state **out, tsr_error *error) {
-  if (!*context->state) {
-    gzip_state *s;
-    TSR_TRY(TSR_ALLOC(context->arena->memory, &s, error));
-    s->inflater.zalloc = s->deflater.zalloc = gzip_allocate;
-    s->inflater.zfree = s->deflater.zfree = gzip_deallocate;
-    s->inflater.opaque = s->deflater.opaque = s;
-    s->memory = context->arena->memory;
-    *context->state = s;
+static size_t charged_when_idle(const void *state) { return 0; } /* its memory stays charged to the root */
+
+static void gzip_release(void *pointer) {
+  gzip_state *s = pointer;
+  tsr_context_pool *contexts = s->memory->contexts;
+  if (!s->inflates || !contexts || !tsr__context_return(s->memory, contexts->inflaters, s, 0)) gzip_free(s);
+}
+
+void tsr__gzip_free_idle(tsr_memory *root) {
+  gzip_state *s;
+  while ((s = tsr__context_take(root, root->contexts->inflaters, charged_when_idle))) gzip_free(s);
+}
+
+static int gzip_get_state(const tsr_filter_context *context, bool inflates, gzip_state **out, tsr_error *error) {
+  tsr_memory *memory = inflates ? tsr__memory_root(context->arena->memory) : context->arena->memory;
+  gzip_state *s = *context->state;
+  if (!s && inflates && memory->contexts) s = tsr__context_take(memory, memory->contexts->inflaters, charged_when_idle);
+  if (!s) {
+    TSR_TRY(TSR_ALLOC(memory, &s, error));
+    s->stream.zalloc = gzip_allocate;
+    s->stream.zfree = gzip_deallocate;
+    s->stream.opaque = s;
+    s->inflates = inflates;
+    s->memory = memory;
   }
-  *out = *context->state;
+  s->trouble.code = TSR_OK;
+  *context->state = *out = s;
   return TSR_OK;
 }
 
 static int gzip_decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                            uint64_t out_size, tsr_error *error) {
   gzip_state *s = NULL;
-  TSR_TRY(gzip_get_state(context, &s, error));
-  z_stream *z = &s->inflater;
-  if ((s->inflating ? inflateReset(z) : inflateInit(z)) != Z_OK) return gzip_fail_memory(s, error);
-  s->inflating = true;
+  TSR_TRY(gzip_get_state(context, true, &s, error));
+  z_stream *z = &s->stream;
+  if ((s->started ? inflateReset(z) : inflateInit(z)) != Z_OK) return gzip_fail_memory(s, error);
+  s->started = true;
   z->next_in = (Bytef *)in;
   z->next_out = out;
   uint64_t in_left = size, out_left = out_size;
@@ -86,11 +102,11 @@ static uint64_t gzip_bound(const tsr_filter_context *context, uint64_t size) { r
 static int compress_one(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
                         uint64_t *out_size, tsr_error *error) {
   gzip_state *s = NULL;
-  TSR_TRY(gzip_get_state(context, &s, error));
-  z_stream *z = &s->deflater;
+  TSR_TRY(gzip_get_state(context, false, &s, error));
+  z_stream *z = &s->stream;
   int level = context->filter->level < 0 ? Z_DEFAULT_COMPRESSION : TSR_MIN(context->filter->level, 9);
-  if ((s->deflating ? deflateReset(z) : deflateInit(z, level)) != Z_OK) return gzip_fail_memory(s, error);
-  s->deflating = true;
+  if ((s->started ? deflateReset(z) : deflateInit(z, level)) != Z_OK) return gzip_fail_memory(s, error);
+  s->started = true;
   z->next_in = (Bytef *)in;
   z->avail_in = (uInt)size;
   z->next_out = out;

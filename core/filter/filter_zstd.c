@@ -1,14 +1,12 @@
 /* filter_zstd.c: zstd. Each part is one zstd frame (filter_compress.h). A level below -7 means 3; other levels are
  * zstd's own, so TileDB's default of -1 is one of zstd's fast modes. All format versions.
  */
-#include "filter/filter_zstd.h"
-
-#include <stdatomic.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
+#include "filter/context_pool.h"
 #include "filter/filter_compress.h"
 
 #define DEFAULT_LEVEL 3
@@ -21,9 +19,8 @@
 #define TABLE_BITS_MIN    10
 #define ZSTD_STEP         (4u << 20) /* decoded bytes between two polls for cancellation */
 /* Bytes of the largest window that zstd's streaming decoder accepts by default. */
-#define WINDOW_MAX       (UINT64_C(1) << 27)
-#define STREAM_BYTES     (UINT64_C(1) << 19) /* bytes that the streaming decoder allocates beside the window, at most */
-#define IDLE_CONTEXT_MAX (192u << 10) /* bytes of the largest context that is kept for later */
+#define WINDOW_MAX   (UINT64_C(1) << 27)
+#define STREAM_BYTES (UINT64_C(1) << 19) /* bytes that the streaming decoder allocates beside the window, at most */
 
 /* The contexts of one tile. To make a context takes longer than to decode a small chunk, so one context serves all
  * chunks of a tile and then goes to the context pool. */
@@ -36,41 +33,18 @@ typedef struct zstd_state {
 
 /* ---- Idle contexts --------------------------------------------------------------------------- */
 
-static void *take_context(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)(const void *)) {
-  for (unsigned i = 0; i < TSR_CONTEXT_POOL_SLOTS; i++) {
-    if (!atomic_load_explicit(&slots[i], memory_order_relaxed)) continue;
-    void *context = atomic_exchange_explicit(&slots[i], NULL, memory_order_acq_rel);
-    if (!context) continue;
-    tsr__memory_release(root, size(context));
-    return context;
-  }
-  return NULL;
-}
-
-/* Puts a context into the pool. Returns false if the caller must free it. */
-static bool return_context(tsr_memory *root, _Atomic(void *) *slots, void *context, uint64_t size) {
-  if (size > IDLE_CONTEXT_MAX || tsr__memory_charge(root, size, NULL) < 0) return false;
-  for (unsigned i = 0; i < TSR_CONTEXT_POOL_SLOTS; i++) {
-    void *none = NULL;
-    if (atomic_compare_exchange_strong_explicit(&slots[i], &none, context, memory_order_acq_rel, memory_order_relaxed))
-      return true;
-  }
-  tsr__memory_release(root, size);
-  return false;
-}
-
 static size_t decoder_size(const void *decoder) { return ZSTD_sizeof_DCtx(decoder); }
 static size_t encoder_size(const void *encoder) { return ZSTD_sizeof_CCtx(encoder); }
 
 static ZSTD_DCtx *make_decoder(tsr_memory *memory) {
   tsr_memory *root = tsr__memory_root(memory);
-  ZSTD_DCtx *context = root->contexts ? take_context(root, root->contexts->decoders, decoder_size) : NULL;
+  ZSTD_DCtx *context = root->contexts ? tsr__context_take(root, root->contexts->decoders, decoder_size) : NULL;
   return context ? context : ZSTD_createDCtx();
 }
 
 static ZSTD_CCtx *make_encoder(tsr_memory *memory) {
   tsr_memory *root = tsr__memory_root(memory);
-  ZSTD_CCtx *context = root->contexts ? take_context(root, root->contexts->encoders, encoder_size) : NULL;
+  ZSTD_CCtx *context = root->contexts ? tsr__context_take(root, root->contexts->encoders, encoder_size) : NULL;
   return context ? context : ZSTD_createCCtx();
 }
 
@@ -79,17 +53,17 @@ static void zstd_release(void *pointer) {
   tsr_memory *root = tsr__memory_root(s->memory);
   tsr_context_pool *contexts = root->contexts;
   tsr__memory_release(s->memory, s->charged);
-  if (s->decoder && !(contexts && return_context(root, contexts->decoders, s->decoder, decoder_size(s->decoder))))
+  if (s->decoder && !(contexts && tsr__context_return(root, contexts->decoders, s->decoder, decoder_size(s->decoder))))
     ZSTD_freeDCtx(s->decoder);
-  if (s->encoder && !(contexts && return_context(root, contexts->encoders, s->encoder, encoder_size(s->encoder))))
+  if (s->encoder && !(contexts && tsr__context_return(root, contexts->encoders, s->encoder, encoder_size(s->encoder))))
     ZSTD_freeCCtx(s->encoder);
   tsr__free(s);
 }
 
-void tsr__context_pool_release(tsr_memory *root) {
+void tsr__zstd_free_idle(tsr_memory *root) {
   void *context;
-  while ((context = take_context(root, root->contexts->decoders, decoder_size))) ZSTD_freeDCtx(context);
-  while ((context = take_context(root, root->contexts->encoders, encoder_size))) ZSTD_freeCCtx(context);
+  while ((context = tsr__context_take(root, root->contexts->decoders, decoder_size))) ZSTD_freeDCtx(context);
+  while ((context = tsr__context_take(root, root->contexts->encoders, encoder_size))) ZSTD_freeCCtx(context);
 }
 
 /* ---- Contexts in use ------------------------------------------------------------------------- */

@@ -52,6 +52,8 @@
 #include "format/schema.h"
 #include "format/layout.h"
 
+#define FEW_BYTES 512 /* of the content of an R-tree that needs no memory of its own */
+
 /* ---- Parts that footers and the metadata of versions 1 and 2 share ----------------------------------------------- */
 
 static int fragment_metadata_read_flag(tsr_input *in, const char *what, bool *flag, tsr_error *error) {
@@ -310,11 +312,10 @@ static int decode_footer(tsr_input *in, tsr_schema_finder find, void *argument, 
 }
 
 int tsr__fragment_metadata_decode_footer(const uint8_t *bytes, uint64_t size, uint64_t file_size, uint64_t footer_at,
-                                         tsr_schema_finder find, void *argument, tsr_memory *memory,
+                                         tsr_schema_finder find, void *argument, tsr_arena arena,
                                          tsr_fragment_metadata *metadata, tsr_error *error) {
-  tsr_fragment_metadata made = {.file_size = file_size, .footer_at = footer_at};
+  tsr_fragment_metadata made = {.arena = arena, .file_size = file_size, .footer_at = footer_at};
   tsr_input in = tsr__input(bytes, size);
-  tsr__arena_init(&made.arena, memory);
   int rc = decode_footer(&in, find, argument, &made, error);
   if (rc < 0) {
     tsr__arena_release(&made.arena);
@@ -406,11 +407,10 @@ static int decode_old(tsr_input *in, tsr_schema_finder find, void *argument, tsr
 
 /* ---- From a file ------------------------------------------------------------------------------------------------- */
 
-static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, void *argument, tsr_memory *memory,
+static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, void *argument, tsr_arena arena,
                     tsr_fragment_metadata *metadata, tsr_error *error) {
-  tsr_fragment_metadata made = {.file_size = file->size, .footer_at = file->size};
-  tsr_buffer content = {.memory = memory};
-  tsr__arena_init(&made.arena, memory);
+  tsr_fragment_metadata made = {.arena = arena, .file_size = file->size, .footer_at = file->size};
+  tsr_buffer content = {.memory = arena.memory};
   int rc = tsr__fragment_metadata_tile(&made, file, 0, key, TSR_METADATA_MAX, &content, error);
   if (rc == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
@@ -464,8 +464,8 @@ static int fragment_metadata_find_footer(tsr_file *file, uint32_t version, tsr_s
   return TSR_OK;
 }
 
-int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t *key, tsr_schema_finder find,
-                                void *argument, tsr_memory *memory, tsr_fragment_metadata *metadata, tsr_error *error) {
+static int fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t *key, tsr_schema_finder find,
+                                  void *argument, tsr_arena arena, tsr_fragment_metadata *metadata, tsr_error *error) {
   bool told = version != 0;
   if (!told) {
     uint8_t bytes[4];
@@ -476,7 +476,7 @@ int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t 
                        version);
     }
   }
-  if (!layout_has_footers(version)) return read_old(file, key, find, argument, memory, metadata, error);
+  if (!layout_has_footers(version)) return read_old(file, key, find, argument, arena, metadata, error);
   if (version > TSR_FORMAT_READ_MAX) {
     return tsr__fail(error, TSR_UNSUPPORTED, "format version %u; %u is the newest that can be read", version,
                      TSR_FORMAT_READ_MAX);
@@ -487,12 +487,12 @@ int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t 
   tsr_fragment_metadata made;
   int rc = TSR_OK;
   if (!file->kept) {
-    TSR_TRY(TSR_ALLOC_RAW(memory, size, &bytes, error));
+    TSR_TRY(TSR_ALLOC_RAW(arena.memory, size, &bytes, error));
     rc = tsr__store_read_at(file, at, bytes, size, error);
   }
   if (rc == TSR_OK) {
     const uint8_t *footer = file->kept ? file->kept + at : bytes;
-    rc = tsr__fragment_metadata_decode_footer(footer, size, file->size, at, find, argument, memory, &made, error);
+    rc = tsr__fragment_metadata_decode_footer(footer, size, file->size, at, find, argument, arena, &made, error);
   }
   tsr__free(bytes);
   TSR_TRY(rc);
@@ -503,6 +503,13 @@ int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t 
   }
   *metadata = made;
   return TSR_OK;
+}
+
+int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t *key, tsr_schema_finder find,
+                                void *argument, tsr_arena arena, tsr_fragment_metadata *metadata, tsr_error *error) {
+  const int rc = fragment_metadata_read(file, version, key, find, argument, arena, metadata, error);
+  if (rc < 0) tsr__arena_release(&arena);
+  return rc;
 }
 
 void tsr__fragment_metadata_release(tsr_fragment_metadata *metadata) {
@@ -537,7 +544,8 @@ static uint64_t rtree_max(const tsr_fragment_metadata *metadata) {
 int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
                                       tsr_error *error) {
   if (metadata->rtree) return TSR_OK;
-  tsr_buffer content = {.memory = metadata->arena.memory};
+  uint8_t few[FEW_BYTES]; /* for the content of a small fragment's tree */
+  tsr_buffer content = {.memory = metadata->arena.memory, .data = few, .capacity = sizeof few, .lent = true};
   tsr_rtree *made = NULL;
   int rc = tsr__fragment_metadata_tile(metadata, file, metadata->rtree_at, key, rtree_max(metadata), &content, error);
   if (rc == TSR_OK) rc = TSR_ARENA_ARRAY(&metadata->arena, 1, &made, error);

@@ -63,17 +63,17 @@ typedef int (*tsr_schema_finder)(void *argument, const char *name, const tsr_sch
 /* Decodes a footer of version 3 or later, from a fragment's own metadata file or from a consolidated one. `bytes` is
  * the footer without the u64 length that may follow it. `file_size` and `footer_at` say where the footer stands in the
  * fragment's metadata file; file_size 0: unknown (the footer comes from a consolidated file), so the offsets in the
- * footer are checked when they are followed. `memory` pays; tsr__fragment_metadata_release frees. */
-
+ * footer are checked when they are followed. The metadata take over `arena`, which is empty; tsr__fragment_metadata_release
+ * frees it. */
 int tsr__fragment_metadata_decode_footer(const uint8_t *bytes, uint64_t size, uint64_t file_size, uint64_t footer_at,
-                                         tsr_schema_finder find, void *argument, tsr_memory *memory,
+                                         tsr_schema_finder find, void *argument, tsr_arena arena,
                                          tsr_fragment_metadata *metadata, tsr_error *error);
 
 /* Reads the metadata from a fragment's open __fragment_metadata.tdb. `version`: of the fragment's name; 0 if the name
  * has none (versions 1 to 4). Files of versions 1 and 2 are one generic tile, which is decoded completely; of later
  * versions only the footer is decoded. `key`: NULL if the array is not encrypted. */
 int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t *key, tsr_schema_finder find,
-                                void *argument, tsr_memory *memory, tsr_fragment_metadata *metadata, tsr_error *error);
+                                void *argument, tsr_arena arena, tsr_fragment_metadata *metadata, tsr_error *error);
 void tsr__fragment_metadata_release(tsr_fragment_metadata *metadata);
 
 /* Loads the R-tree, or the processed conditions, unless they are loaded already. `file` is the open metadata file.

@@ -19,6 +19,7 @@
 #define HEADER_SIZE 34
 #define MAX_CHUNK   65536u /* chunk size in bytes of the tiles that are written */
 #define PROBE_SIZE  1024 /* bytes of the first read from a file: most generic tiles are smaller */
+#define FEW_FILTERS 256 /* bytes of memory for a pipeline that needs none of its own */
 #define RATIO_MAX   1032 /* largest ratio of gzip */
 #define ROOM_MAX    (UINT64_C(1) << 20) /* bytes that other filters may yield beyond that ratio */
 
@@ -64,8 +65,9 @@ static int decode_body(tsr_input *in, const tsr_generic_tile *header, const size
     return tsr__fail(error, TSR_TOOBIG, "it holds %llu bytes, more than the %llu that are allowed",
                      (unsigned long long)header->size, (unsigned long long)most);
 
-  tsr_arena arena = {0};
-  tsr__arena_init(&arena, out->memory);
+  _Alignas(16) uint8_t few[FEW_FILTERS]; /* for the filters that writers use */
+  tsr_arena arena;
+  tsr__arena_lend(&arena, out->memory, few, sizeof few);
   tsr_pipeline pipeline;
   tsr_input filters = tsr__input(bytes, behind->pipeline);
   uint64_t stored;

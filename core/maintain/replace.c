@@ -238,12 +238,12 @@ static int check_sources(tsr_replacement *r, bool *uncommitted, tsr_error *error
   int rc = tsr__replaced(r->array, &known, error);
   const tsr_commit_listing *listing = r->array->listing;
   for (uint32_t i = 0; i < r->source_count && rc >= 0; i++) {
-    char *name = r->sources[i]->name;
+    const char *name = r->sources[i]->name;
     if (!tsr__map_get(&listing->names, name) || tsr__map_get(&known, name))
       rc = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another process meanwhile", name);
   }
   for (uint32_t i = 0; i < r->source_count && rc >= 0; i++)
-    rc = tsr__map_put(&known, r->sources[i]->name, r->sources[i]->name, error);
+    rc = tsr__map_put(&known, r->sources[i]->name, (void *)(uintptr_t)r->sources[i]->name, error);
   for (uint64_t i = 0; i < listing->fragments.count && rc >= 0; i++) {
     const tsr_committed *item = &listing->fragments.items[i];
     if (!tsr__map_get(&known, item->name)) rc = refuse_between(r, item->name, &item->parsed, error);

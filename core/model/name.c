@@ -20,6 +20,9 @@
 
 #define NAME_PARTS_MAX 4
 
+/* The decimal digits that certainly fit into 64 bits, whatever they are. */
+#define DIGITS_CERTAIN 19
+
 typedef struct name_part {
   const char *text;
   uint64_t size;
@@ -29,8 +32,10 @@ static bool parse_number(name_part p, uint64_t *value) {
   if (p.size == 0) return false;
   uint64_t sum = 0;
   for (uint64_t i = 0; i < p.size; i++) {
-    if (p.text[i] < '0' || p.text[i] > '9') return false;
-    if (!tsr__mul(sum, 10, &sum) || !tsr__add(sum, (uint64_t)(p.text[i] - '0'), &sum)) return false;
+    const unsigned digit = (unsigned)(uint8_t)p.text[i] - '0';
+    if (digit > 9) return false;
+    if (i < DIGITS_CERTAIN) sum = sum * 10 + digit;
+    else if (!tsr__mul(sum, 10, &sum) || !tsr__add(sum, digit, &sum)) return false;
   }
   *value = sum;
   return true;
@@ -38,10 +43,12 @@ static bool parse_number(name_part p, uint64_t *value) {
 
 static bool parse_uuid(name_part p, char uuid[40]) {
   if (p.size == 0 || p.size > 39) return false;
+  bool valid = true;
   for (uint64_t i = 0; i < p.size; i++) {
-    char c = p.text[i];
-    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-')) return false;
+    const unsigned c = (uint8_t)p.text[i];
+    valid &= (c - '0' <= 9) | ((c | 0x20) - 'a' <= 25) | (c == '-');
   }
+  if (!valid) return false;
   memcpy(uuid, p.text, p.size);
   uuid[p.size] = 0;
   return true;
@@ -50,15 +57,15 @@ static bool parse_uuid(name_part p, char uuid[40]) {
 bool tsr__name_parse(const char *text, uint64_t size, tsr_name *name) {
   if (size < 2 || text[0] != '_' || text[1] != '_') return false;
   name_part parts[NAME_PARTS_MAX];
-  unsigned count = 1;
-  parts[0] = (name_part){text + 2, 0};
-  for (uint64_t i = 2; i < size; i++) {
-    if (text[i] != '_') {
-      parts[count - 1].size++;
-      continue;
-    }
+  unsigned count = 0;
+  const char *const end = text + size;
+  for (const char *at = text + 2;; at++) { /* at the beginning of a part */
     if (count == NAME_PARTS_MAX) return false;
-    parts[count++] = (name_part){text + i + 1, 0};
+    const char *stop = memchr(at, '_', (size_t)(end - at));
+    if (!stop) stop = end;
+    parts[count++] = (name_part){at, (uint64_t)(stop - at)};
+    at = stop;
+    if (at == end) break;
   }
 
   tsr_name found = {0};

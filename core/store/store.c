@@ -75,11 +75,23 @@ void tsr__listing_release(tsr_listing *listing) {
 
 /* ---- Paths and errors ------------------------------------------------------------------------ */
 
+/* Appends a text to the path, as far as there is room. */
+static void path_append(tsr_path *path, size_t *at, const char *text, size_t size) {
+  const size_t room = sizeof path->text - 1 - *at;
+  if (size > room) size = room;
+  memcpy(path->text + *at, text, size);
+  *at += size;
+}
+
 tsr_path tsr__path_of(const char *directory, const char *name, const char *suffix) {
   const size_t length = strlen(directory);
-  const bool slash = length && directory[length - 1] != '/';
   tsr_path path;
-  snprintf(path.text, sizeof path.text, "%s%s%s%s", directory, slash ? "/" : "", name, suffix);
+  size_t at = 0;
+  path_append(&path, &at, directory, length);
+  if (length && directory[length - 1] != '/') path_append(&path, &at, "/", 1);
+  path_append(&path, &at, name, strlen(name));
+  path_append(&path, &at, suffix, strlen(suffix));
+  path.text[at] = 0;
   return path;
 }
 
@@ -188,19 +200,21 @@ int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **f
 }
 
 void tsr__store_close_file(tsr_file *file) {
+  if (file && file->in_arena) return;
   if (file && file->kept) tsr__free(file);
   else if (file) file->store->methods->close_file(file);
 }
 
-int tsr__file_allocate_kept(tsr_store *store, const char *path, uint64_t size, tsr_file **file, uint8_t **bytes,
-                            tsr_error *error) {
+int tsr__file_allocate_kept(tsr_store *store, const char *path, uint64_t size, tsr_arena *arena, tsr_file **file,
+                            uint8_t **bytes, tsr_error *error) {
   const size_t length = strlen(path) + 1;
   uint64_t all;
   tsr_file *f;
   if (!tsr__add(sizeof(tsr_file) + length, size, &all))
     return tsr__fail(error, TSR_TOOBIG, "a file of %llu bytes", (unsigned long long)size);
-  TSR_TRY(TSR_ALLOC_RAW_BYTES(store->memory, all, &f, error));
-  *f = (tsr_file){.store = store, .path = (char *)(f + 1), .size = size};
+  if (arena) TSR_TRY(TSR_ARENA_RAW_BYTES(arena, all, &f, error));
+  else TSR_TRY(TSR_ALLOC_RAW_BYTES(store->memory, all, &f, error));
+  *f = (tsr_file){.store = store, .path = (char *)(f + 1), .size = size, .in_arena = arena != NULL};
   memcpy(f->path, path, length);
   *bytes = (uint8_t *)f->path + length;
   f->kept = *bytes;
@@ -208,11 +222,12 @@ int tsr__file_allocate_kept(tsr_store *store, const char *path, uint64_t size, t
   return TSR_OK;
 }
 
-int tsr__store_open_small(tsr_store *store, const char *path, uint64_t most, tsr_file **file, tsr_error *error) {
+int tsr__store_open_small(tsr_store *store, const char *path, uint64_t most, tsr_arena *arena, tsr_file **file,
+                          tsr_error *error) {
   tsr_file *opened = NULL;
   if (store->methods->read_small && most > 0) {
     TSR_TRY(check_path_below_root(store, path, error));
-    const int rc = store->methods->read_small(store, path, most, &opened, error);
+    const int rc = store->methods->read_small(store, path, most, arena, &opened, error);
     if (rc < 0) return store_wrap(store, path, rc, error);
   }
   if (opened) {
@@ -220,7 +235,7 @@ int tsr__store_open_small(tsr_store *store, const char *path, uint64_t most, tsr
     atomic_fetch_add_explicit(&store->bytes_read, opened->size, memory_order_relaxed);
   } else {
     TSR_TRY(tsr__store_open_sized(store, path, TSR_SIZE_UNKNOWN, &opened, error));
-    const int rc = opened->size <= most ? tsr__store_keep_file(&opened, error) : TSR_OK;
+    const int rc = opened->size <= most ? tsr__store_keep_file(&opened, arena, error) : TSR_OK;
     if (rc < 0) {
       tsr__store_close_file(opened);
       return rc;
@@ -230,14 +245,14 @@ int tsr__store_open_small(tsr_store *store, const char *path, uint64_t most, tsr
   return TSR_OK;
 }
 
-int tsr__store_keep_file(tsr_file **file, tsr_error *error) {
+int tsr__store_keep_file(tsr_file **file, tsr_arena *arena, tsr_error *error) {
   const tsr_file *from = *file;
   uint8_t *bytes = NULL;
   tsr_file *to = NULL;
-  TSR_TRY(tsr__file_allocate_kept(from->store, from->path, from->size, &to, &bytes, error));
+  TSR_TRY(tsr__file_allocate_kept(from->store, from->path, from->size, arena, &to, &bytes, error));
   int rc = tsr__store_read_at(*file, 0, bytes, from->size, error);
   if (rc < 0) {
-    tsr__free(to);
+    tsr__store_close_file(to);
     return rc;
   }
   tsr__store_close_file(*file);

@@ -105,7 +105,8 @@ typedef struct tsr_store_methods {
   int (*open_sized)(tsr_store *store, const char *path, uint64_t size, tsr_file **file, tsr_error *error);
   /* Opens and closes a file and reads it meanwhile, in as few system calls as possible, if it has at most `most` bytes.
    * *kept is NULL if the file must be opened in the usual way, which also reports errors. */
-  int (*read_small)(tsr_store *store, const char *path, uint64_t most, tsr_file **kept, tsr_error *error);
+  int (*read_small)(tsr_store *store, const char *path, uint64_t most, tsr_arena *arena, tsr_file **kept,
+                    tsr_error *error);
   /* See tsr__store_expect. The paths and ranges are valid. */
   void (*expect)(tsr_store *store, const tsr_wish *wishes, uint64_t count);
   /* Lists several directories; `listings` are empty and have their memory. A directory that does not exist is marked
@@ -146,6 +147,7 @@ struct tsr_file {
   char *path; /* relative to the store's root */
   uint64_t size; /* in bytes, when the file was opened; tsr__store_append adds to it */
   const uint8_t *kept; /* all bytes of a file that tsr__store_keep_file has taken into memory, or NULL */
+  bool in_arena; /* a kept file in memory of an arena, which closing it does not free */
   /* Set by the creator of a new file: it syncs the file before it closes it, and reads it only after that. Otherwise the
    * file is removed. So a store may send the first bytes on before it has the last ones. */
   bool syncs;
@@ -182,9 +184,10 @@ int tsr__listing_add_file(tsr_listing *listing, const char *name, uint64_t size,
  * close_file frees it with tsr__free. */
 int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void **file, tsr_error *error);
 
-/* Allocates a file that is read from memory, and gives the room for its bytes, which the caller fills. */
-int tsr__file_allocate_kept(tsr_store *store, const char *path, uint64_t size, tsr_file **file, uint8_t **bytes,
-                            tsr_error *error);
+/* Allocates a file that is read from memory, and gives the room for its bytes, which the caller fills. `arena`: NULL if
+ * closing the file frees it. */
+int tsr__file_allocate_kept(tsr_store *store, const char *path, uint64_t size, tsr_arena *arena, tsr_file **file,
+                            uint8_t **bytes, tsr_error *error);
 
 /* ---- Stores and files ------------------------------------------------------------------------ */
 
@@ -214,11 +217,13 @@ bool tsr__store_expects(const tsr_store *store);
 int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
 
 /* As tsr__store_open_sized with TSR_SIZE_UNKNOWN. If the file has at most `most` bytes, it is read into memory as by
- * tsr__store_keep_file, and file->kept is set. */
-int tsr__store_open_small(tsr_store *store, const char *path, uint64_t most, tsr_file **file, tsr_error *error);
+ * tsr__store_keep_file, into the arena if that is not NULL, and file->kept is set. */
+int tsr__store_open_small(tsr_store *store, const char *path, uint64_t most, tsr_arena *arena, tsr_file **file,
+                          tsr_error *error);
 
-/* Reads a whole open file into memory and closes it. *file becomes a file that is read from that memory. */
-int tsr__store_keep_file(tsr_file **file, tsr_error *error);
+/* Reads a whole open file into memory and closes it. *file becomes a file that is read from that memory. `arena`: as for
+ * tsr__store_open_small. */
+int tsr__store_keep_file(tsr_file **file, tsr_arena *arena, tsr_error *error);
 
 /* Appends a whole file to `buffer`. Fails with TSR_TOOBIG if the file has more than `most` bytes. */
 int tsr__store_read_all(tsr_store *store, const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error);

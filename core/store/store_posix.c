@@ -265,7 +265,8 @@ static int posix_open_file(tsr_store *store, const char *path, tsr_file **file, 
 /* Reads a small file by three system calls, without a look at its status: a read that returns fewer bytes than it may
  * has reached the end of a file. Everything else (a larger file, a directory, a pipe, an error, a bound, under which the
  * file's names are counted) is left to posix_open_file. */
-static int posix_read_small(tsr_store *store, const char *path, uint64_t most, tsr_file **kept, tsr_error *error) {
+static int posix_read_small(tsr_store *store, const char *path, uint64_t most, tsr_arena *arena, tsr_file **kept,
+                            tsr_error *error) {
   uint8_t bytes[SMALL_ROOM], *to;
   posix_place p;
   ssize_t got;
@@ -278,7 +279,7 @@ static int posix_read_small(tsr_store *store, const char *path, uint64_t most, t
   while (got < 0 && errno == EINTR);
   close(descriptor);
   if (got <= 0 || (uint64_t)got > most) return TSR_OK;
-  TSR_TRY(tsr__file_allocate_kept(store, path, (uint64_t)got, kept, &to, error));
+  TSR_TRY(tsr__file_allocate_kept(store, path, (uint64_t)got, arena, kept, &to, error));
   memcpy(to, bytes, (size_t)got);
   return TSR_OK;
 }

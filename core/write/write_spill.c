@@ -120,7 +120,7 @@ static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const c
   snprintf(path, sizeof path, "%.160s/" TSR_FILE_FRAGMENT_METADATA, directory);
   TSR_TRY(tsr__store_open_file(write_spill_store(w), path, &file, error));
   const int rc = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), write_spill_find_schema,
-                                             &schema, &w->array->memory, &fragment->metadata, error);
+                                             &schema, tsr__arena(&w->array->memory), &fragment->metadata, error);
   tsr__store_close_file(file);
   TSR_TRY(rc);
   fragment->cells_per_tile = schema->capacity;

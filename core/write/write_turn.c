@@ -81,6 +81,21 @@ static void find_claim(turn_claim *c, const tsr_listing *claims) {
   }
 }
 
+/* Returns the latest time in the names of the commits of __commits, whose entries are given; 0 if there are none. Times
+ * that are two seconds or more ahead of the clock do not count (tsr__environment_time). */
+static uint64_t newest_commit(const tsr_listing *entries) {
+  static const char *const suffixes[] = {TSR_SUFFIX_WRITE, TSR_SUFFIX_CONSOLIDATED, TSR_SUFFIX_DELETE};
+  const uint64_t limit = tsr__environment_now() + TSR_TIME_AHEAD;
+  uint64_t newest = 0, stem;
+  tsr_name parsed;
+  for (uint64_t i = 0; i < entries->count; i++)
+    for (size_t s = 0; s < sizeof suffixes / sizeof *suffixes; s++)
+      if (tsr__name_suffix(entries->entries[i].name, suffixes[s], &stem) &&
+          tsr__name_parse(entries->entries[i].name, stem, &parsed) && parsed.end < limit)
+        newest = TSR_MAX(newest, parsed.end);
+  return newest;
+}
+
 /* Lists the commits and the claims at one time. */
 static int look_for_turn(turn_claim *c, tsr_error *error) {
   static const char *const paths[] = {TSR_DIR_COMMITS, TSR_DIR_TURNS};
@@ -88,7 +103,7 @@ static int look_for_turn(turn_claim *c, tsr_error *error) {
   tsr_listing lists[2] = {{.memory = store->memory}, {.memory = store->memory}};
   tsr_stamp stamps[2];
   TSR_TRY(tsr__store_list_many(store, paths, 2, lists, stamps, error));
-  c->after = tsr__newest_commit(&lists[0]);
+  c->after = newest_commit(&lists[0]);
   find_claim(c, &lists[1]);
   tsr__listing_release(&lists[0]);
   tsr__listing_release(&lists[1]);

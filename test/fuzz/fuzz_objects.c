@@ -451,8 +451,8 @@ static void run_fragment(input *i) {
   CHECK(tsr__store_open_file(store, "m", &file, NULL) == TSR_OK);
   tsr_fragment_metadata metadata;
   uint32_t version = i->version % (TSR_FORMAT_READ_MAX + 2);
-  if (told(i,
-           tsr__fragment_metadata_read(file, version, secret, find_schema, i, &i->room.memory, &metadata, &i->error))) {
+  if (told(i, tsr__fragment_metadata_read(file, version, secret, find_schema, i, tsr__arena(&i->room.memory), &metadata,
+                                          &i->error))) {
     use_metadata(i, &metadata, file, secret);
     tsr__fragment_metadata_release(&metadata);
   }
@@ -472,7 +472,7 @@ static void run_footers(input *i) {
       const tsr_footer *footer = &footers.footers[f];
       CHECK(footer->at <= bytes.size && footer->size <= bytes.size - footer->at);
       if (!told(i, tsr__fragment_metadata_decode_footer(exact + footer->at, footer->size, 0, 0, find_schema, i,
-                                                        &i->room.memory, &metadata, &i->error)))
+                                                        tsr__arena(&i->room.memory), &metadata, &i->error)))
         continue;
       use_metadata(i, &metadata, NULL, NULL);
       tsr__fragment_metadata_release(&metadata);

@@ -244,7 +244,7 @@ static inline tsr_file *as_file(fixture *f) {
 
 static inline int read_metadata(fixture *f, tsr_file *file, uint32_t version, tsr_fragment_metadata *metadata,
                                 tsr_error *error) {
-  return tsr__fragment_metadata_read(file, version, NULL, find, f, &f->memory, metadata, error);
+  return tsr__fragment_metadata_read(file, version, NULL, find, f, tsr__arena(&f->memory), metadata, error);
 }
 
 #endif

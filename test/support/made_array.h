@@ -142,11 +142,9 @@ static inline tsr_fragment *made_fragment(made_array *m, uint64_t start, uint64_
   void *memory;
   char name[64];
   snprintf(name, sizeof name, "__%d_%d_%u_22", (int)start, (int)end, (unsigned)m->snapshot.fragment_count);
-  assert_int_equal(tsr__alloc_zero(&m->array.memory, sizeof(tsr_fragment), &memory, NULL), TSR_OK);
+  assert_int_equal(tsr__alloc_zero(&m->array.memory, sizeof(tsr_fragment) + sizeof name, &memory, NULL), TSR_OK);
   tsr_fragment *f = memory;
-  assert_int_equal(tsr__alloc(&m->array.memory, sizeof name, &memory, NULL), TSR_OK);
-  f->name = memory;
-  memcpy(f->name, name, sizeof name);
+  f->name = memcpy(f + 1, name, sizeof name);
   f->references = 1;
   f->id = m->environment->next_fragment++;
   f->parsed.start = start;

@@ -423,6 +423,52 @@ static void test_no_failing_allocation_leaks(void **state) {
   }
 }
 
+/* Memory of the caller's is used first, is charged to nobody, and is not freed. */
+static void test_lent_memory_is_used_first(void **state) {
+  tsr_memory root;
+  tsr__memory_init_root(&root, NULL, NULL);
+  _Alignas(16) uint8_t room[256];
+  for (int round = 0; round < 2; round++) {
+    tsr_arena arena;
+    uint8_t *first, *second, *large;
+    tsr__arena_lend(&arena, &root, room, sizeof room);
+    assert_int_equal(TSR_ARENA_RAW_BYTES(&arena, 100, &first, NULL), TSR_OK);
+    assert_int_equal(TSR_ARENA_RAW_BYTES(&arena, 100, &second, NULL), TSR_OK);
+    assert_true(first > room && second >= first + 100 && second + 100 <= room + sizeof room);
+    assert_int_equal(root.used, 0);
+    assert_in_range(tsr__arena_size(&arena), 200, 240);
+    assert_int_equal(TSR_ARENA_RAW_BYTES(&arena, 1000, &large, NULL), TSR_OK);
+    assert_true(root.used >= 1000 && tsr__arena_size(&arena) >= 1200);
+    memset(first, 1, 100);
+    memset(second, 2, 100);
+    memset(large, 3, 1000);
+    const tsr_arena before = arena; /* an arena may be moved */
+    if (round == 0) tsr__arena_reset(&arena);
+    tsr__arena_release(round == 0 ? &arena : &(tsr_arena){0});
+    arena = before;
+    if (round == 1) tsr__arena_release(&arena);
+    assert_int_equal(root.used, 0);
+  }
+  memset(room, 7, sizeof room); /* nothing of it is poisoned */
+
+  tsr_buffer buffer = {.memory = &root, .data = room, .capacity = 10, .lent = true};
+  assert_int_equal(tsr__buffer_append(&buffer, "0123456789", 10, NULL), TSR_OK);
+  assert_true(buffer.data == room && root.used == 0);
+  tsr__buffer_shrink(&buffer);
+  assert_int_equal(tsr__buffer_append(&buffer, "ab", 2, NULL), TSR_OK);
+  assert_true(buffer.data != room && root.used > 0);
+  assert_memory_equal(buffer.data, "0123456789ab", 12);
+  tsr__buffer_release(&buffer);
+  buffer = (tsr_buffer){.memory = &root, .data = room, .size = 3, .capacity = 3, .lent = true};
+  assert_int_equal(tsr__buffer_reserve_exactly(&buffer, 1, NULL), TSR_OK);
+  assert_memory_equal(buffer.data, room, 3);
+  assert_int_equal(buffer.capacity, 4);
+  tsr__buffer_release(&buffer);
+  buffer = (tsr_buffer){.memory = &root, .data = room, .capacity = 3, .lent = true};
+  tsr__buffer_release(&buffer);
+  assert_int_equal(root.used, 0);
+}
+
 static void test_wipe_zeroes_exactly_its_range(void **state) {
   uint8_t secret[40];
   memset(secret, 7, sizeof secret);
@@ -446,6 +492,7 @@ int main(void) {
       cmocka_unit_test(test_arena_arrays_are_zeroed_and_copies_end_with_nul),
       cmocka_unit_test(test_buffers_grow_shrink_and_print),
       cmocka_unit_test(test_no_failing_allocation_leaks),
+      cmocka_unit_test(test_lent_memory_is_used_first),
       cmocka_unit_test(test_wipe_zeroes_exactly_its_range),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 #include "filter/filter.h"
-#include "filter/filter_zstd.h"
+#include "filter/context_pool.h"
 #include "filter_test.h"
 
 #define GZIP  "000001000100000001050000000109000000"
@@ -554,8 +554,43 @@ static void test_idle_contexts_are_used_again(void **state) {
   bench_close(&b);
 }
 
+/* Streams of zlib that inflate are kept, too; the root pays for them, whether they are in use or not. */
+static void test_idle_inflaters_are_used_again(void **state) {
+  bench b;
+  tsr_context_pool contexts = {.inflaters = {NULL}};
+  bench_open(&b, GZIP, TSR_UINT8, 22);
+  b.memory.contexts = &contexts;
+  uint8_t in[SPARE_CELLS];
+  for (unsigned i = 0; i < SPARE_CELLS; i++) in[i] = (uint8_t)(i * i / 7);
+  tsr_buffer tile = {.memory = &b.memory};
+  assert_int_equal(tsr__pipeline_encode(&b.pipeline, &b.shape, in, SPARE_CELLS, NULL, SPARE_CELLS, &tile, &b.error),
+                   TSR_OK);
+  assert_int_equal(count_contexts(contexts.inflaters), 0);
+  const uint64_t before = b.memory.used;
+  decoding d = {&b, &b.memory, &tile, in};
+  assert_int_equal(decode_one(&d, 0, &b.error), TSR_OK);
+  void *const first = contexts.inflaters[0];
+  const uint64_t used = b.memory.used;
+  assert_true(first && used > before);
+  assert_int_equal(decode_one(&d, 1, &b.error), TSR_OK);
+  assert_ptr_equal(contexts.inflaters[0], first);
+  tile.data[tile.size - 1] ^= 1; /* the stream's checksum */
+  assert_int_equal(decode_one(&d, 2, &b.error), TSR_CORRUPT);
+  tile.data[tile.size - 1] ^= 1;
+  assert_int_equal(decode_one(&d, 3, &b.error), TSR_OK);
+  assert_int_equal(b.memory.used, used);
+  assert_int_equal(tsr__parallel_for(8, 2000, decode_one, &d, &b.error), TSR_OK);
+  assert_in_range(count_contexts(contexts.inflaters), 1, 8);
+  tsr__context_pool_release(&b.memory);
+  assert_int_equal(count_contexts(contexts.inflaters), 0);
+  assert_int_equal(b.memory.used, before);
+  tsr__buffer_release(&tile);
+  bench_close(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_idle_inflaters_are_used_again),
       cmocka_unit_test(test_gzip_matches_tiledb),
       cmocka_unit_test(test_zstd_matches_tiledb),
       cmocka_unit_test(test_lz4_matches_tiledb),

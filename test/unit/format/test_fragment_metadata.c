@@ -151,12 +151,14 @@ static void test_longer_footer_of_version_11_decodes(void **state) {
   put_metadata(f, &(shape){.version = 11, .tiles = TILES, .last = 1, .footer_only = true});
   uint8_t *footer = f->out.data + f->footer_at;
   uint64_t size = f->out.size - f->footer_at - 8; /* the size behind it serves as the eight bytes */
-  assert_int_equal(tsr__fragment_metadata_decode_footer(footer, size + 8, 0, 0, find, f, &f->memory, &m, NULL), 0);
+  assert_int_equal(
+      tsr__fragment_metadata_decode_footer(footer, size + 8, 0, 0, find, f, tsr__arena(&f->memory), &m, NULL), 0);
   assert_int_equal(m.fragment_statistics_at, 0);
   tsr__fragment_metadata_release(&m);
   tsr_error error = {0};
-  assert_int_equal(tsr__fragment_metadata_decode_footer(footer, size + 7, 0, 0, find, f, &f->memory, &m, &error),
-                   TSR_CORRUPT);
+  assert_int_equal(
+      tsr__fragment_metadata_decode_footer(footer, size + 7, 0, 0, find, f, tsr__arena(&f->memory), &m, &error),
+      TSR_CORRUPT);
   assert_non_null(strstr(error.message, "7 of "));
 }
 
@@ -170,9 +172,9 @@ static void test_lost_high_end_is_open(void **state) {
     assert_int_equal(*low_size, 2);
     *low_size = 0;
     tsr_fragment_metadata m;
-    assert_int_equal(
-        tsr__fragment_metadata_decode_footer(f->out.data, f->out.size - 8, 0, 0, find, f, &f->memory, &m, NULL),
-        TSR_OK);
+    assert_int_equal(tsr__fragment_metadata_decode_footer(f->out.data, f->out.size - 8, 0, 0, find, f,
+                                                          tsr__arena(&f->memory), &m, NULL),
+                     TSR_OK);
     assert_int_equal(m.non_empty_domain[1].low_size, 0);
     assert_int_equal(m.non_empty_domain[1].high_size, version == 9 ? TSR_TOP_TEXT_SIZE : 5);
     tsr__fragment_metadata_release(&m);
@@ -190,8 +192,9 @@ static void test_nan_ends_become_the_domains(void **state) {
   memcpy(range, &nan, 4);
   memcpy(range + 4, &nan, 4);
   tsr_fragment_metadata m;
-  assert_int_equal(
-      tsr__fragment_metadata_decode_footer(f->out.data, f->out.size - 8, 0, 0, find, f, &f->memory, &m, NULL), TSR_OK);
+  assert_int_equal(tsr__fragment_metadata_decode_footer(f->out.data, f->out.size - 8, 0, 0, find, f,
+                                                        tsr__arena(&f->memory), &m, NULL),
+                   TSR_OK);
   assert_memory_equal(m.non_empty_domain[1].low, &low, 4);
   assert_memory_equal(m.non_empty_domain[1].high, &high, 4);
   tsr__fragment_metadata_release(&m);
@@ -237,8 +240,9 @@ static void test_broken_footers_are_refused(void **state) {
     memcpy(f->out.data + f->footer_at + c->at, &c->value, c->size);
     tsr_fragment_metadata m;
     tsr_error error = {0};
-    int code = tsr__fragment_metadata_decode_footer(f->out.data + f->footer_at, f->out.size - 8 - f->footer_at,
-                                                    f->out.size, f->footer_at, find, f, &f->memory, &m, &error);
+    int code =
+        tsr__fragment_metadata_decode_footer(f->out.data + f->footer_at, f->out.size - 8 - f->footer_at, f->out.size,
+                                             f->footer_at, find, f, tsr__arena(&f->memory), &m, &error);
     assert_int_equal(code, c->code);
     if (!strstr(error.message, c->message)) fail_msg("%zu: '%s' is not '%s'", i, error.message, c->message);
   }
@@ -444,7 +448,7 @@ static void test_metadata_by_tiledb_1_6_decodes(void **state) {
   tsr_fragment_metadata m;
   tsr_error error = {0};
   int code = tsr__fragment_metadata_decode_footer(f->out.data, f->out.size, 1735, 1735 - f->out.size, find, f,
-                                                  &f->memory, &m, &error);
+                                                  tsr__arena(&f->memory), &m, &error);
   if (code < 0) fail_msg("%s", error.message);
   assert_int_equal(m.tile_count, 4);
   assert_int_equal(m.last_tile_cells, 3);
@@ -530,7 +534,7 @@ static void test_out_of_budget(void **state) {
     tsr__memory_init(&small, &f->memory, limit, "test");
     tsr_fragment_metadata m;
     tsr_error error = {0};
-    int code = tsr__fragment_metadata_read(file, 22, NULL, find, f, &small, &m, &error);
+    int code = tsr__fragment_metadata_read(file, 22, NULL, find, f, tsr__arena(&small), &m, &error);
     if (code == TSR_OK) {
       code = tsr__fragment_metadata_load_rtree(&m, file, NULL, &error);
       if (code == TSR_OK) code = tsr__fragment_metadata_load_processed(&m, file, NULL, &error);

@@ -402,7 +402,7 @@ static void open_small(tsr_store *s) {
   char bytes[3];
   for (uint64_t most = 0; most < 6; most++) {
     const uint64_t opened = s->files_opened, read = s->bytes_read;
-    assert_int_equal(tsr__store_open_small(s, "many/a", most, &file, NULL), TSR_OK);
+    assert_int_equal(tsr__store_open_small(s, "many/a", most, NULL, &file, NULL), TSR_OK);
     assert_int_equal(file->size, 3);
     assert_int_equal(file->kept != NULL, most >= 3);
     assert_int_equal(s->files_opened - opened, 1);
@@ -412,9 +412,15 @@ static void open_small(tsr_store *s) {
     assert_int_equal(tsr__store_read_at(file, 1, bytes, 3, NULL), TSR_CORRUPT);
     tsr__store_close_file(file);
   }
-  assert_int_equal(tsr__store_open_small(s, "many/none", 9, &file, NULL), TSR_NOT_FOUND);
-  assert_int_equal(tsr__store_open_small(s, "many", 9, &file, NULL) < 0, true);
-  assert_int_equal(tsr__store_open_small(s, "../many", 9, &file, NULL), TSR_PERM);
+  tsr_arena arena;
+  tsr__arena_init(&arena, s->memory);
+  assert_int_equal(tsr__store_open_small(s, "many/a", 3, &arena, &file, NULL), TSR_OK);
+  tsr__store_close_file(file);
+  assert_memory_equal(file->kept, "abc", 3); /* until the arena is released */
+  tsr__arena_release(&arena);
+  assert_int_equal(tsr__store_open_small(s, "many/none", 9, NULL, &file, NULL), TSR_NOT_FOUND);
+  assert_int_equal(tsr__store_open_small(s, "many", 9, NULL, &file, NULL) < 0, true);
+  assert_int_equal(tsr__store_open_small(s, "../many", 9, NULL, &file, NULL), TSR_PERM);
 }
 
 static void in_one_call(tsr_store *s) {

@@ -1,0 +1,33 @@
+/* context_pool.h: the idle contexts of compression libraries that an environment keeps (tsr_memory.contexts). To make a
+ * context may take longer than to decode a small tile, so threads keep contexts here for the next tile. Each slot holds
+ * one context or NULL. There are never more contexts than threads have used at the same time. All functions may be called
+ * by any thread at any time, unless they say otherwise. */
+#ifndef TSR_CONTEXT_POOL_H
+#define TSR_CONTEXT_POOL_H
+
+#include "base/memory.h"
+
+#define TSR_CONTEXT_POOL_SLOTS 16
+
+/* Contexts of zstd have memory of the library's own: one in use is charged to its user, an idle one to the root budget.
+ * Contexts of zlib have memory that the root budget pays for in use, too. */
+struct tsr_context_pool {
+  _Atomic(void *) decoders[TSR_CONTEXT_POOL_SLOTS], encoders[TSR_CONTEXT_POOL_SLOTS]; /* of zstd */
+  _Atomic(void *) inflaters[TSR_CONTEXT_POOL_SLOTS]; /* of zlib */
+};
+
+/* Takes a context out of the slots of one kind. Returns NULL if there is none. `size` gives what an idle one is charged
+ * with, in bytes. */
+void *tsr__context_take(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)(const void *));
+
+/* Puts a context of `size` bytes into the slots of its kind. Returns false if the caller must free it. */
+bool tsr__context_return(tsr_memory *root, _Atomic(void *) *slots, void *context, uint64_t size);
+
+/* Frees all idle contexts in root->contexts. No thread may use the pool at this time. */
+void tsr__context_pool_release(tsr_memory *root);
+
+/* Free the idle contexts of one library. */
+void tsr__zstd_free_idle(tsr_memory *root);
+void tsr__gzip_free_idle(tsr_memory *root);
+
+#endif
