@@ -513,8 +513,7 @@ TSR_API void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_agg
 
 /* ---- Dimension labels: the coordinates of a dimension by other values --------------------------------------------- */
 
-/* The values of a dimension label, held in memory: they rise or fall strictly along the dimension. A cell of the index
- * is one value; cells are numbered from the first written value on. Values that were never written or are NaN, NaT or
+/* The values of a dimension label: they rise or fall strictly along the dimension. A cell of the index is one value; cells are numbered from the first written value on. Values that were never written or are NaN, NaT or
  * null have no order: searches do not find them. */
 typedef struct tsr_label_index tsr_label_index;
 /* Opens the array of label number `label` of a schema of `array`, with that array's key, and reads none of its values.
@@ -532,6 +531,11 @@ TSR_API const tsr_schema *tsr_label_schema(const tsr_label_index *index);
  * those of the last call. TSR_CORRUPT: they do not rise or fall as the label's array promises. After an error the index
  * has no values. */
 TSR_API int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
+/* tsr_label_read in two steps: the first one reads no values, and tsr_label_find alone can be called after it. */
+TSR_API int tsr_label_look(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
+TSR_API int tsr_label_load(tsr_label_index *index, tsr_error *error);
+/* Returns whether all coordinates between two have values. */
+TSR_API bool tsr_label_whole(const tsr_label_index *index, const void *low, const void *high);
 TSR_API const tsr_column *tsr_label_cells(const tsr_label_index *index);
 /* Gives the cell of a coordinate, which is one value of the dimension's datatype. Returns false if the coordinate has no
  * value. */
@@ -539,9 +543,13 @@ TSR_API bool tsr_label_cell(const tsr_label_index *index, const void *coordinate
 /* Writes the coordinate of a cell. */
 TSR_API void tsr_label_coordinate(const tsr_label_index *index, uint64_t cell, uint8_t coordinate[8]);
 /* Gives the intervals of coordinates whose values lie in the ranges, at most `limit` (TSR_RANGE if there are more). An
- * interval may contain coordinates without a value. */
-TSR_API int tsr_label_find(const tsr_label_index *index, const tsr_ranges *ranges, uint64_t limit,
+ * interval may contain coordinates without a value, unless `exact` is set. Of many numbers it reads only the tiles in
+ * which the interval begins and ends, if the values are not loaded. TSR_CORRUPT: as for tsr_label_read. */
+TSR_API int tsr_label_find(tsr_label_index *index, const tsr_ranges *ranges, bool exact, uint64_t limit,
                            tsr_interval *intervals, uint64_t *count, tsr_error *error);
+/* Finds the coordinate with a value (`size` bytes if it is a text). Returns 1; 0 if there is none. */
+TSR_API int tsr_label_coordinate_of(const tsr_label_index *index, const void *value, uint64_t size,
+                                    uint8_t coordinate[8], tsr_error *error);
 /* Gives the cell whose value is nearest to `value` (`size` bytes if it is a text): the same value, else by `side` the
  * next smaller one (-1), the nearer one (0; of two equally near ones that with the lower coordinate) or the next greater
  * one (1). Returns 1; 0 if there is none. TSR_MISMATCH: side is 0 and the values are texts. */
@@ -626,6 +634,11 @@ TSR_API void tsr_partitions_close(tsr_partitions *partitions);
  *    of the labelled one, and one attribute with a data_order.
  *  - is_dimension, cell_size, name, time, and the files of enumerations need not be set.
  * The schema of an open array without labels can be passed as it is, to make an array like it. */
+
+/* Makes the schema of the array of a label, as TileDB makes it, for a dimension of a schema that is being filled in.
+ * `values` says datatype, values_per_cell, data_order and filters. The schema points to `fields` and to the filters. */
+TSR_API void tsr_label_array_schema(const tsr_schema *labelled, uint32_t dimension, const tsr_field *values,
+                                    tsr_field fields[2], tsr_schema *schema);
 
 /* Checks whether tsr_array_create would accept a schema. If not, it fails with TSR_CONSTRAINT, TSR_RANGE or
  * TSR_UNSUPPORTED, and the message names the field and the rule. */

@@ -35,9 +35,15 @@ typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type i
   const tsr_enumeration *enumeration; /* with `labels`: its labels come first, in their order; or NULL */
   const tsr_pipeline *filters; /* NULL: by the datatype */
   const char *zone; /* of an Arrow column of instants: its time zone, for the caller to keep; NULL: none */
+  /* The name of a new dimension of which this column is the label: INT64, 0, 1, ... for the different values in their
+   * order, which falls if the values come falling. The column is among the dimensions. NULL: the column is no label. */
+  const char *label_of;
+  const tsr_label_index *label; /* with `label_of`: the values that the array's label has; NULL: the array is new */
+  tsr_datatype label_datatype; /* with `label`: of its dimension */
   /* of dimensions */
   bool has_domain, has_extent, grow; /* grow: the domain is as wide as it can be, the current domain that of the rows */
-  uint8_t low[8], high[8], extent[8]; /* as in tsr_field; an untyped column has INT64, if its low end is not `real` */
+  /* as in tsr_field; an untyped column has INT64, if its low end is not `real`; the dimension of a label has INT64 */
+  uint8_t low[8], high[8], extent[8];
   bool real; /* the ends, or the extent, of an untyped column are FLOAT64 */
 } tsr_ingest_column;
 

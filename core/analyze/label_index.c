@@ -4,8 +4,11 @@
  * attribute of a dense array with one dimension, which lies in __labels below the labelled array. They rise or fall
  * strictly along the dimension, so a range of values is one interval of coordinates, which a binary search finds.
  *
- * The index reads all values at once. It holds those from the first to the last written one; a value that was never
- * written, or that is NaN, NaT or null, has no order and is found by its coordinate only.
+ * The index holds the values from the first to the last written one; a value that was never written, or that is NaN, NaT
+ * or null, has no order and is found by its coordinate only. It reads all values at once. But while it has read none,
+ * the first searches among many numbers read only the tiles in which an interval begins and ends: the reader finds these
+ * by the tiles' least and greatest values, and the statistics of the tiles between say that all of their values belong to
+ * the interval. So they need not rely on the order of the values.
  */
 #include "analyze/label_index.h"
 
@@ -25,6 +28,8 @@ struct tsr_label_index {
   const tsr_field *dimension, *field; /* of the label's array: its dimension, and the attribute with the values */
   tsr_memory memory; /* pays for what follows */
   tsr_snapshot *snapshot; /* the state that the index shows; NULL: none yet */
+  bool loaded; /* the values below are those of the snapshot */
+  unsigned searches; /* in a state whose values are not loaded */
   uint64_t first; /* coordinate of the first value: a number of the dimension's datatype, with its sign, as 64 bits */
   uint64_t count; /* values, in `cells` */
   tsr_column cells;
@@ -97,6 +102,8 @@ static void label_forget(tsr_label_index *index) {
   tsr__free(index->ordered);
   index->ordered = NULL;
   index->count = index->ordered_count = 0;
+  index->loaded = false;
+  index->searches = 0;
   index->cells = (tsr_column){0};
 }
 
@@ -223,6 +230,14 @@ static int order_label_values(tsr_label_index *index, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Forgets the values, but not the state. */
+static void unload_label(tsr_label_index *index) {
+  tsr_snapshot *snapshot = index->snapshot;
+  index->snapshot = NULL;
+  label_forget(index);
+  index->snapshot = snapshot;
+}
+
 static int load_label(tsr_label_index *index, tsr_error *error) {
   tsr_reader *reader = NULL;
   const tsr_interval *box;
@@ -241,21 +256,35 @@ static int load_label(tsr_label_index *index, tsr_error *error) {
   return order_label_values(index, error);
 }
 
-int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error) {
+int tsr_label_look(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_snapshot *snapshot;
-  int rc = tsr_snapshot_open(index->values, NULL, since, as_of, &snapshot, error);
-  if (rc >= 0 && snapshot == index->snapshot) {
+  if (tsr_snapshot_open(index->values, NULL, since, as_of, &snapshot, error) < 0)
+    return tsr__wrap(error, "label %s", index->name);
+  if (snapshot == index->snapshot) {
     tsr_snapshot_close(snapshot);
     return TSR_OK;
   }
-  if (rc >= 0) {
-    label_forget(index);
-    index->snapshot = snapshot;
-    rc = load_label(index, error);
-    if (rc < 0) label_forget(index);
+  label_forget(index);
+  index->snapshot = snapshot;
+  return TSR_OK;
+}
+
+int tsr_label_load(tsr_label_index *index, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  if (index->loaded || !index->snapshot) return TSR_OK;
+  const int rc = load_label(index, error);
+  if (rc < 0) {
+    unload_label(index);
+    return tsr__wrap(error, "label %s", index->name);
   }
-  return rc < 0 ? tsr__wrap(error, "label %s", index->name) : TSR_OK;
+  index->loaded = true;
+  return TSR_OK;
+}
+
+int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error) {
+  TSR_TRY(tsr_label_look(index, since, as_of, error));
+  return tsr_label_load(index, error);
 }
 
 /* ---- Searching --------------------------------------------------------------------------------------------------- */
@@ -265,6 +294,13 @@ const tsr_column *tsr_label_cells(const tsr_label_index *index) { return &index-
 bool tsr_label_cell(const tsr_label_index *index, const void *coordinate, uint64_t *cell) {
   *cell = load_coordinate(index, coordinate) - index->first;
   return *cell < index->count && index->validity.data[*cell];
+}
+
+bool tsr_label_whole(const tsr_label_index *index, const void *low, const void *high) {
+  const uint64_t first = load_coordinate(index, low) - index->first, last = load_coordinate(index, high) - index->first;
+  if (first > last || last >= index->count) return false;
+  if (index->ordered_count == index->count) return true;
+  return !memchr(index->validity.data + first, 0, last - first + 1);
 }
 
 /* Compares value number `i` of the ordered ones with a key or a text. */
@@ -299,18 +335,35 @@ static void store_coordinate(const tsr_label_index *index, uint64_t cell, uint8_
   memcpy(out, &coordinate, tsr_datatype_size(index->dimension->datatype));
 }
 
-/* Sets the interval of the ordered values from number `first` to the one before `end`, counted from the least value. */
-static void set_label_interval(const tsr_label_index *index, uint64_t first, uint64_t end, tsr_interval *interval) {
+typedef struct label_intervals { /* what a search has found */
+  bool exact; /* coordinates without a value divide intervals */
+  uint64_t limit, count;
+  tsr_interval *intervals;
+} label_intervals;
+
+/* Adds the intervals of the ordered values from number `first` to the one before `end`, counted from the least value. */
+static int add_label_intervals(const tsr_label_index *index, uint64_t first, uint64_t end, label_intervals *found,
+                               tsr_error *error) {
   const uint64_t n = index->ordered_count;
-  *interval = (tsr_interval){0};
-  store_coordinate(index, index->ordered[label_falls(index) ? n - end : first], interval->low);
-  store_coordinate(index, index->ordered[label_falls(index) ? n - 1 - first : end - 1], interval->high);
+  uint64_t at = label_falls(index) ? n - end : first, stop = at + (end - first);
+  while (at < stop) {
+    uint64_t last = found->exact ? at : stop - 1;
+    while (last + 1 < stop && index->ordered[last + 1] == index->ordered[last] + 1) last++;
+    if (found->count == found->limit)
+      return tsr__fail(error, TSR_RANGE, "more than %llu intervals", (unsigned long long)found->limit);
+    tsr_interval *interval = &found->intervals[found->count++];
+    *interval = (tsr_interval){0};
+    store_coordinate(index, index->ordered[at], interval->low);
+    store_coordinate(index, index->ordered[last], interval->high);
+    at = last + 1;
+  }
+  return TSR_OK;
 }
 
-static int find_label_spans(const tsr_label_index *index, const tsr_spans *spans, uint64_t limit,
-                            tsr_interval *intervals, uint64_t *count, tsr_error *error) {
+static int find_label_spans(const tsr_label_index *index, const tsr_spans *spans, label_intervals *found,
+                            tsr_error *error) {
   const uint64_t n = index->ordered_count;
-  *count = 0;
+  found->count = 0;
   for (uint64_t i = 0; i < (spans->all ? 1 : spans->count); i++) {
     uint64_t first = 0, end = n;
     if (!spans->all && spans->text) {
@@ -321,24 +374,130 @@ static int find_label_spans(const tsr_label_index *index, const tsr_spans *spans
       first = count_below(index, spans->spans[i].low, NULL, 0, false);
       end = count_below(index, spans->spans[i].high, NULL, 0, true);
     }
-    if (first >= end) continue;
-    if (*count == limit) return tsr__fail(error, TSR_RANGE, "more than %llu intervals", (unsigned long long)limit);
-    set_label_interval(index, first, end, &intervals[(*count)++]);
+    if (first < end) TSR_TRY(add_label_intervals(index, first, end, found, error));
   }
   return TSR_OK;
 }
 
-int tsr_label_find(const tsr_label_index *index, const tsr_ranges *ranges, uint64_t limit, tsr_interval *intervals,
-                   uint64_t *count, tsr_error *error) {
+/* ---- Searching without the values -------------------------------------------------------------------------------- */
+
+#define LABEL_SEARCHES 4u /* after so many the values are loaded */
+#define LABEL_FEW      16384u /* so many coordinates: the values are loaded at once */
+#define LABEL_BYTES    (UINT64_C(128) << 10) /* of a search, beside two tiles: too few for reading tiles ahead */
+
+/* Returns true if a search should not load the values. */
+static bool search_in_tiles(const tsr_label_index *index, const tsr_spans *spans, const tsr_interval *box) {
+  if (index->loaded || spans->all || spans->text || spans->count > 1 || index->searches >= LABEL_SEARCHES) return false;
+  return load_coordinate(index, box->high) - load_coordinate(index, box->low) >= LABEL_FEW;
+}
+
+/* Returns the memory with which a reader loads one or two tiles at a time. */
+static uint64_t label_search_bytes(const tsr_label_index *index) {
+  uint64_t extent = 0, bytes;
+  memcpy(&extent, index->dimension->extent, tsr_datatype_size(index->dimension->datatype));
+  if (!tsr__mul(extent, 2 * (index->field->cell_size + 8), &bytes) || bytes > UINT64_MAX / 2) return UINT64_MAX;
+  return bytes + LABEL_BYTES;
+}
+
+/* Finds the first coordinate (`last`: the last one) that has a value of the ranges. Returns 1; 0 if there is none. */
+static int find_label_edge(const tsr_label_index *index, tsr_reader *reader, const tsr_ranges *ranges, bool last,
+                           uint8_t coordinate[8], tsr_error *error) {
+  const tsr_sort order = {.dimension = 0, .descending = last};
+  const tsr_predicate predicate = {.field = 1, .kind = TSR_PREDICATE_WITHIN, .nat_is_null = true, .ranges = *ranges};
+  const tsr_request request = {.order = &order,
+                               .order_count = 1,
+                               .predicates = &predicate,
+                               .predicate_count = 1,
+                               .limit = 1,
+                               .memory_bytes = TSR_MIN(index->memory.limit, label_search_bytes(index))};
+  const tsr_batch *batch;
+  const tsr_column *column;
+  int rc = tsr_reader_start(reader, &request, error);
+  do
+    if (rc >= 0) rc = tsr_reader_next(reader, &batch, error);
+  while (rc > 0 && batch->count == 0);
+  if (rc <= 0) return rc;
+  TSR_TRY(tsr_reader_column(reader, 0, &column, error));
+  const uint64_t at = column->constant ? 0 : tsr_batch_index(batch, 0);
+  memset(coordinate, 0, 8);
+  memcpy(coordinate, (const uint8_t *)column->values + at * column->cell_size, column->cell_size);
+  return 1;
+}
+
+/* Returns 1 if all coordinates of an interval have a value, and all values lie in the span; 0 if some have none. */
+static int is_label_interval(const tsr_label_index *index, const tsr_interval *interval, const tsr_span *span,
+                             tsr_error *error) {
+  const tsr_range range = {.low = interval->low, .high = interval->high};
+  const tsr_ranges within = {.ranges = &range, .count = 1};
+  const tsr_aggregate_request request = {.dimensions = &within, .field = 1, .memory_bytes = index->memory.limit};
+  const uint64_t cells = load_coordinate(index, interval->high) - load_coordinate(index, interval->low) + 1;
+  tsr_aggregate *aggregate;
+  tsr_aggregate_row row;
+  TSR_TRY(tsr_aggregate_open(index->snapshot, &request, &aggregate, error));
+  tsr_aggregate_get(aggregate, 0, &row);
+  tsr_aggregate_close(aggregate);
+  const tsr_column least = {.values = row.min};
+  if (row.count != cells || !label_is_ordered(index, &least, 0)) return 0; /* NaT may count as a value */
+  if (tsr__key(index->field->datatype, row.min) >= span->low && tsr__key(index->field->datatype, row.max) <= span->high)
+    return 1;
+  return tsr__fail(error, TSR_CORRUPT, "its values must %s, but between coordinates of a range one is beyond it",
+                   label_falls(index) ? "fall" : "rise");
+}
+
+/* Finds the interval of one span. Returns 1; 0 if the values must be loaded to know it. */
+static int find_in_tiles(tsr_label_index *index, const tsr_ranges *ranges, const tsr_span *span, label_intervals *found,
+                         tsr_error *error) {
+  tsr_interval interval = {0};
+  tsr_reader *reader;
+  TSR_TRY(tsr_reader_open(index->snapshot, &reader, error));
+  int rc = find_label_edge(index, reader, ranges, false, interval.low, error);
+  const bool any = rc > 0;
+  if (any) rc = find_label_edge(index, reader, ranges, true, interval.high, error);
+  tsr_reader_close(reader);
+  index->searches++;
+  if (rc < 0 || !any) return rc < 0 ? rc : 1;
+  rc = is_label_interval(index, &interval, span, error);
+  if (rc > 0 && found->limit == 0) return tsr__fail(error, TSR_RANGE, "more than 0 intervals");
+  if (rc > 0) found->intervals[found->count++] = interval;
+  return rc;
+}
+
+static int search_label(tsr_label_index *index, const tsr_ranges *ranges, const tsr_spans *spans,
+                        label_intervals *found, tsr_error *error) {
+  const tsr_interval *box;
+  if (!spans->all && spans->count == 0) return TSR_OK;
+  if (index->snapshot) {
+    const int any = tsr_snapshot_non_empty_domain(index->snapshot, &box, error);
+    if (any <= 0) return any;
+    if (search_in_tiles(index, spans, box)) {
+      const int rc = find_in_tiles(index, ranges, spans->spans, found, error);
+      if (rc != 0 && rc != TSR_BUDGET) return rc;
+    }
+    if (!index->loaded) TSR_TRY(load_label(index, error));
+    index->loaded = true;
+  }
+  return find_label_spans(index, spans, found, error);
+}
+
+int tsr_label_find(tsr_label_index *index, const tsr_ranges *ranges, bool exact, uint64_t limit,
+                   tsr_interval *intervals, uint64_t *count, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_arena arena;
   tsr_spans spans;
+  label_intervals found = {.exact = exact, .limit = limit, .intervals = intervals};
   tsr__arena_init(&arena, &index->values->environment->memory);
   int rc = tsr__spans_make(index->field, ranges, &arena, &spans, error);
-  if (rc >= 0) rc = find_label_spans(index, &spans, limit, intervals, count, error);
+  if (rc >= 0) rc = search_label(index, ranges, &spans, &found, error);
+  if (rc < 0 && rc != TSR_RANGE) {
+    if (!index->loaded) unload_label(index);
+    tsr__wrap(error, "label %s", index->name);
+  }
+  *count = found.count;
   tsr__arena_release(&arena);
-  return rc;
+  return TSR_MIN(rc, TSR_OK);
 }
+
+/* ---- The nearest value ------------------------------------------------------------------------------------------- */
 
 /* Returns true if the value after the gap is nearer to `value` than the one before it. */
 static bool is_nearer_after(const tsr_label_index *index, const void *value, uint64_t before, uint64_t after) {
@@ -377,6 +536,25 @@ int tsr_label_nearest(const tsr_label_index *index, const void *value, uint64_t 
   else found = is_nearer_after(index, value, below - 1, below) ? below : below - 1;
   if (found >= n) return 0; /* there is none on that side; below - 1 of 0 wraps around */
   *cell = index->ordered[label_falls(index) ? n - 1 - found : found];
+  return 1;
+}
+
+/* Returns true if a cell has just these bytes, or is the same number. */
+static bool label_equals(const tsr_label_index *index, uint64_t cell, const void *value, uint64_t size) {
+  if (label_is_text(index)) {
+    const uint64_t *offsets = index->cells.offsets;
+    return tsr__bytes_compare(index->bytes.data + offsets[cell], offsets[cell + 1] - offsets[cell], value, size) == 0;
+  }
+  const tsr_datatype datatype = index->field->datatype;
+  return tsr__key(datatype, index->bytes.data + cell * index->cells.cell_size) == tsr__key(datatype, value);
+}
+
+int tsr_label_coordinate_of(const tsr_label_index *index, const void *value, uint64_t size, uint8_t coordinate[8],
+                            tsr_error *error) {
+  uint64_t cell;
+  const int found = tsr_label_nearest(index, value, size, -1, &cell, error);
+  if (found <= 0 || !label_equals(index, cell, value, size)) return TSR_MIN(found, 0);
+  store_coordinate(index, cell, coordinate);
   return 1;
 }
 

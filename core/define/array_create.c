@@ -111,6 +111,47 @@ int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *
   return TSR_OK;
 }
 
+#define LABEL_TILE UINT64_C(10000)
+
+/* Sets the tile extent of a label's array: that of the labelled dimension, or a multiple of it if that is short. A time
+ * step is often a tile of its own, and a tile for each label would be as slow to read. */
+static void choose_label_extent(tsr_field *index) {
+  const tsr_kind kind = tsr_datatype_kind(index->datatype);
+  const bool whole =
+      kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+  uint64_t extent = 0;
+  if (!index->has_extent || !whole) return; /* the check of the schema refuses it */
+  memcpy(&extent, index->extent, tsr_datatype_size(index->datatype));
+  const uint64_t low = tsr__key(index->datatype, index->low), high = tsr__key(index->datatype, index->high);
+  if (extent == 0 || extent > LABEL_TILE || low > high) return;
+  const uint64_t times = TSR_MIN(LABEL_TILE / extent, (high - low) / extent);
+  if (times < 2 || tsr__key_max(index->datatype) - high < times * extent) return; /* the last tile would pass the end */
+  extent *= times;
+  memcpy(index->extent, &extent, tsr_datatype_size(index->datatype));
+}
+
+void tsr_label_array_schema(const tsr_schema *labelled, uint32_t dimension, const tsr_field *values,
+                            tsr_field fields[2], tsr_schema *schema) {
+  *schema = (tsr_schema){.version = labelled->version,
+                         .dense = true,
+                         .tile_order = TSR_ORDER_ROW,
+                         .cell_order = TSR_ORDER_ROW,
+                         .coords_filters = labelled->coords_filters,
+                         .offsets_filters = labelled->offsets_filters,
+                         .validity_filters = labelled->validity_filters,
+                         .dimension_count = 1,
+                         .attribute_count = 1,
+                         .fields = fields};
+  fields[0] = labelled->fields[dimension];
+  fields[0].name = (char *)(uintptr_t) "index";
+  choose_label_extent(&fields[0]);
+  fields[1] = *values;
+  fields[1].name = (char *)(uintptr_t) "label";
+  if (values->datatype == TSR_UTF8) fields[1].datatype = TSR_ASCII; /* as dimensions of strings */
+  fields[1].cell_size =
+      values->values_per_cell == TSR_VARIABLE ? 0 : values->values_per_cell * tsr_datatype_size(fields[1].datatype);
+}
+
 int tsr_schema_check(tsr_environment *environment, const tsr_schema *schema, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_arena arena;

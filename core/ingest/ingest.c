@@ -7,7 +7,7 @@
 #include "base/arithmetic.h"
 #include "array/environment.h"
 #include "model/datatype.h"
-#include "ingest/ingest.h"
+#include "ingest/ingest_labels.h"
 
 #define INGEST_EXACT (INT64_C(1) << 53) /* integers up to here are exact as reals */
 
@@ -113,6 +113,7 @@ void tsr_ingest_close(tsr_ingest *g) {
     for (size_t b = 0; b < sizeof buffers / sizeof *buffers; b++) tsr__buffer_release(buffers[b]);
     tsr__map_release(&c->label_codes);
   }
+  tsr__ingest_release_labels(g);
   tsr__free(g->columns);
   if (g->spilled) tsr__staged_release(g->spilled);
   tsr__staging_close(g->staging);
@@ -328,7 +329,7 @@ int tsr__ingest_set_unsigned(tsr_ingest *g, uint32_t column, uint64_t value, tsr
 }
 
 static int ingest_check_text(const tsr_ingest_kept *c, const uint8_t *bytes, uint64_t size, tsr_error *error) {
-  const bool ascii = c->is_dimension || c->datatype == TSR_ASCII;
+  const bool ascii = (c->is_dimension && !c->given->label_of) || c->datatype == TSR_ASCII;
   uint8_t high = 0;
   for (uint64_t i = 0; ascii && i < size; i++) high |= bytes[i];
   if (high & 0x80)
@@ -371,19 +372,24 @@ int tsr_ingest_set_bytes(tsr_ingest *g, uint32_t column, bool is_text, const voi
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
+/* Returns what a column is that may not be null. */
+static const char *ingest_role(const tsr_ingest_kept *c) {
+  return !c->is_dimension ? "a column of not_null" : c->given->label_of ? "a label" : "a dimension";
+}
+
 /* Ends the row of one column: a null if it was not set. */
 static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error) {
   if (c->is_set) {
     double real;
     if (c->is_dimension && c->class == TSR_INGEST_REALS) {
       memcpy(&real, c->values.data + c->before, 8);
-      if (isnan(real)) return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NaN in a dimension", c->given->name);
+      if (isnan(real))
+        return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NaN in %s", c->given->name, ingest_role(c));
     }
     return c->part_nulls ? tsr__buffer_append_u8(&c->validity, 1, error) : TSR_OK;
   }
   if (c->is_dimension || c->given->not_null)
-    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NULL in %s", c->given->name,
-                     c->is_dimension ? "a dimension" : "a column of not_null");
+    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NULL in %s", c->given->name, ingest_role(c));
   if (!c->part_nulls) {
     TSR_TRY(tsr__buffer_reserve(&c->validity, INGEST_PART_ROWS, error));
     memset(c->validity.data, 1, g->part_rows);

@@ -32,6 +32,13 @@ typedef struct tsr_ingest_part { /* one column of one part */
   bool bounded; /* `low` and `high` are set */
 } tsr_ingest_part;
 
+typedef struct tsr_ingest_label { /* the values of a column that becomes a label, in the order of their coordinates */
+  tsr_datatype datatype;
+  bool falls;
+  uint64_t count; /* coordinates from 0 on */
+  tsr_buffer values, offsets; /* cells of the label's array; offsets: uint64_t, of texts alone */
+} tsr_ingest_label;
+
 typedef struct tsr_ingest_kept { /* one column */
   const tsr_ingest_column *given; /* borrowed */
   tsr_ingest_class class; /* of the values so far */
@@ -48,6 +55,7 @@ typedef struct tsr_ingest_kept { /* one column */
   tsr_map label_codes; /* label -> code + 1 as a pointer */
   tsr_buffer label_bytes, label_ends; /* of the labels, in their order; uint64_t */
   tsr_buffer parts; /* tsr_ingest_part */
+  tsr_ingest_label *label; /* in the arena; NULL until the parts have coordinates in place of the label's values */
 } tsr_ingest_kept;
 
 struct tsr_ingest {
@@ -117,6 +125,16 @@ void tsr__ingest_parse_instants(const tsr_ingest_kept *column, uint8_t *words, t
  * the column has labels. */
 int tsr__ingest_field(tsr_ingest *ingest, uint32_t column, tsr_field *field, tsr_enumeration *enumeration,
                       tsr_error *error);
+
+/* Replaces one column of one part by integers, which the ingest frees. */
+int tsr__ingest_replace_part(tsr_ingest *ingest, uint32_t column, uint64_t part, uint64_t *words, uint64_t rows,
+                             tsr_error *error);
+
+/* Writes an integer, of which `word` has the bits, or a double as one value of a datatype. */
+void tsr__ingest_narrow_value(tsr_datatype datatype, bool is_real, uint64_t word, uint8_t out[8]);
+
+/* Returns the filters of a field for which none were given. */
+tsr_pipeline tsr__ingest_filters(const tsr_field *field);
 
 static inline tsr_ingest_part *tsr__ingest_part(const tsr_ingest_kept *column, uint64_t part) {
   return (tsr_ingest_part *)(void *)column->parts.data + part;

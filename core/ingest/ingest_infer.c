@@ -14,10 +14,11 @@
 #include "array/environment.h"
 #include "define/array_create.h"
 #include "model/datatype.h"
-#include "ingest/ingest.h"
+#include "ingest/ingest_labels.h"
 
 #define INGEST_TILE_CELLS 262144.0
 #define INGEST_CAPACITY   10000
+#define INGEST_LABEL_TILE 10000
 #define INGEST_LABELS     65000 /* with more labels the codes are INT32, as in a CREATE */
 
 typedef struct ingest_axis { /* a dimension while the schema is made */
@@ -31,7 +32,7 @@ typedef struct ingest_axis { /* a dimension while the schema is made */
 
 /* ---- Filters ----------------------------------------------------------------------------------------------------- */
 
-static tsr_pipeline ingest_filters(const tsr_field *field) {
+tsr_pipeline tsr__ingest_filters(const tsr_field *field) {
   static tsr_filter wide[2] = {{.type = TSR_FILTER_BYTESHUFFLE, .level = -1, .reinterpret = TSR_ANY},
                                {.type = TSR_FILTER_ZSTD, .level = 5, .reinterpret = TSR_ANY}};
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
@@ -202,8 +203,7 @@ static void ingest_choose_extents(ingest_axis *axes, uint32_t count) {
   }
 }
 
-/* Writes an integer, of which `word` has the bits, or a double as one value of a datatype. */
-static void ingest_narrow_value(tsr_datatype datatype, bool is_real, uint64_t word, uint8_t out[8]) {
+void tsr__ingest_narrow_value(tsr_datatype datatype, bool is_real, uint64_t word, uint8_t out[8]) {
   memset(out, 0, 8);
   if (is_real && tsr_datatype_size(datatype) == sizeof(float)) {
     double real;
@@ -224,8 +224,8 @@ static void ingest_grow(const ingest_axis *a, bool has_extent, tsr_field *field)
     uint64_t low, high;
     memcpy(&low, &least, 8);
     memcpy(&high, &most, 8);
-    ingest_narrow_value(a->datatype, true, low, field->low);
-    ingest_narrow_value(a->datatype, true, high, field->high);
+    tsr__ingest_narrow_value(a->datatype, true, low, field->low);
+    tsr__ingest_narrow_value(a->datatype, true, high, field->high);
     return;
   }
   const bool instant = !tsr__datatype_is_integral(a->datatype);
@@ -244,12 +244,17 @@ static void ingest_grow(const ingest_axis *a, bool has_extent, tsr_field *field)
 static int ingest_check_domain(const ingest_axis *a, const tsr_field *field, tsr_error *error) {
   uint8_t low[8], high[8];
   if (!a->bounded) return TSR_OK;
-  ingest_narrow_value(a->datatype, a->is_real, a->low, low);
-  ingest_narrow_value(a->datatype, a->is_real, a->high, high);
+  tsr__ingest_narrow_value(a->datatype, a->is_real, a->low, low);
+  tsr__ingest_narrow_value(a->datatype, a->is_real, a->high, high);
   if (tsr__key(a->datatype, low) >= tsr__key(a->datatype, field->low) &&
       tsr__key(a->datatype, high) <= tsr__key(a->datatype, field->high))
     return TSR_OK;
   return tsr__fail(error, TSR_RANGE, "column '%s': rows lie outside of the domain that was given", field->name);
+}
+
+/* Returns the extent of a labelled dimension of a sparse array: labels need one. */
+static uint64_t ingest_label_extent(const ingest_axis *a) {
+  return a->length && a->length < INGEST_LABEL_TILE ? a->length : INGEST_LABEL_TILE;
 }
 
 static int ingest_dimension(const ingest_axis *a, bool dense, tsr_field *field, tsr_interval *current,
@@ -258,22 +263,23 @@ static int ingest_dimension(const ingest_axis *a, bool dense, tsr_field *field, 
   field->is_dimension = true;
   field->datatype = a->datatype;
   field->values_per_cell = a->is_text ? TSR_VARIABLE : 1;
-  field->filters = given && given->filters ? *given->filters : ingest_filters(field);
+  field->filters = given && given->filters ? *given->filters : tsr__ingest_filters(field);
   if (a->is_text) {
     if (given->has_domain || given->has_extent)
       return tsr__fail(error, TSR_CONSTRAINT, "column '%s': a dimension of strings has no domain", field->name);
     return TSR_OK;
   }
   field->has_domain = true;
-  field->has_extent = dense || (given && given->has_extent);
-  ingest_narrow_value(a->datatype, a->is_real, a->low, field->low);
-  ingest_narrow_value(a->datatype, a->is_real, a->high, field->high);
+  field->has_extent = dense || (given && (given->has_extent || given->label_of));
+  tsr__ingest_narrow_value(a->datatype, a->is_real, a->low, field->low);
+  tsr__ingest_narrow_value(a->datatype, a->is_real, a->high, field->high);
   memcpy(current->low, field->low, 8);
   memcpy(current->high, field->high, 8);
   if (dense) memcpy(field->extent, &a->extent, 8);
-  else if (field->has_extent) memcpy(field->extent, given->extent, 8);
+  else if (given && given->has_extent) memcpy(field->extent, given->extent, 8);
+  else if (field->has_extent) tsr__ingest_narrow_value(a->datatype, false, ingest_label_extent(a), field->extent);
   if (given && given->has_domain) {
-    if (!given->typed && given->real != a->is_real)
+    if (!given->typed && !given->label_of && given->real != a->is_real)
       return tsr__fail(error, TSR_MISMATCH, "column '%s': the domain is not %s, as the column is", field->name,
                        a->is_real ? "REAL" : "INTEGER");
     memcpy(field->low, given->low, 8);
@@ -348,7 +354,7 @@ static int ingest_attributes(tsr_ingest *g, tsr_schema *schema, tsr_error *error
     tsr_field *field = &schema->fields[schema->dimension_count + schema->attribute_count++];
     TSR_TRY(tsr__ingest_field(g, i, field, &schema->enumerations[schema->enumeration_count], error));
     if (c->given->labels) schema->enumeration_count++;
-    field->filters = c->given->filters ? *c->given->filters : ingest_filters(field);
+    field->filters = c->given->filters ? *c->given->filters : tsr__ingest_filters(field);
   }
   return TSR_OK;
 }
@@ -397,14 +403,16 @@ static int ingest_fill_schema(tsr_ingest *g, ingest_axis *axes, tsr_schema *sche
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_ingest_column *given = axes[d].column ? axes[d].column->given : NULL;
     grows |= given && given->grow;
-    schema->fields[d].name = given ? (char *)(uintptr_t)given->name : ingest_row_name(g);
+    const char *name = !given ? NULL : given->label_of ? given->label_of : given->name;
+    schema->fields[d].name = name ? (char *)(uintptr_t)name : ingest_row_name(g);
     TSR_TRY(ingest_dimension(&axes[d], schema->dense, &schema->fields[d], &current[d], error));
     if (axes[d].is_text && grows)
       return tsr__fail(error, TSR_CONSTRAINT, "grow: an array with a dimension of strings needs it not");
   }
   if (grows) schema->current_domain = current;
   ingest_orders(g, axes, schema);
-  return ingest_attributes(g, schema, error);
+  TSR_TRY(ingest_attributes(g, schema, error));
+  return tsr__ingest_label_schemas(g, schema, error);
 }
 
 int tsr_ingest_schema(tsr_ingest *g, const tsr_schema **schema, tsr_error *error) {
@@ -414,6 +422,7 @@ int tsr_ingest_schema(tsr_ingest *g, const tsr_schema **schema, tsr_error *error
   const uint32_t count = TSR_MAX(g->options.dimension_count, 1);
   if (!g->schema) {
     TSR_TRY(tsr__ingest_decide(g, true, error));
+    TSR_TRY(tsr__ingest_recode_labels(g, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &made, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &complete, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, count, &axes, error));

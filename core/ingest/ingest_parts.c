@@ -95,6 +95,29 @@ int tsr__ingest_end_part(tsr_ingest *g, tsr_error *error) {
   return TSR_OK;
 }
 
+int tsr__ingest_replace_part(tsr_ingest *g, uint32_t column, uint64_t number, uint64_t *words, uint64_t rows,
+                             tsr_error *error) {
+  tsr_ingest_kept *c = &g->columns[column];
+  tsr_ingest_part *part = tsr__ingest_part(c, number);
+  uint64_t low = UINT64_MAX, high = 0;
+  for (uint64_t i = 0; i < rows; i++) { /* no coordinate of a label is below 0, or all have one sign */
+    low = TSR_MIN(low, words[i]);
+    high = TSR_MAX(high, words[i]);
+  }
+  if (part->block) g->resident -= part->size;
+  tsr__free(part->block);
+  *part = (tsr_ingest_part){.class = TSR_INGEST_INTEGERS,
+                            .block = (uint8_t *)words,
+                            .values_size = rows * 8,
+                            .size = rows * 8,
+                            .bounded = true};
+  memcpy(part->low, &low, 8);
+  memcpy(part->high, &high, 8);
+  if (g->resident + part->size > g->memory.limit / 4) return ingest_spill(g, part, error);
+  g->resident += part->size;
+  return TSR_OK;
+}
+
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
 /* Makes reals of the integers of a part that is in `scratch`, or copies them there. */

@@ -8,7 +8,7 @@
 #include "array/environment.h"
 #include "model/datatype.h"
 #include "write/writer.h"
-#include "ingest/ingest.h"
+#include "ingest/ingest_labels.h"
 
 typedef struct ingest_target { /* one field of the array */
   uint32_t column; /* UINT32_MAX: the dimension `row` */
@@ -174,7 +174,8 @@ static int ingest_find_column(ingest_writing *w, uint32_t field, tsr_error *erro
   tsr__ingest_cells_begin(&t->memory, &g->environment->memory);
   t->column = UINT32_MAX;
   for (uint32_t i = 0; i < g->column_count; i++)
-    if (strcmp(g->columns[i].given->name, name) == 0) t->column = i;
+    if (strcmp(g->columns[i].label ? g->columns[i].given->label_of : g->columns[i].given->name, name) == 0)
+      t->column = i;
   if (t->column == UINT32_MAX && (field > 0 || g->options.dimension_count > 0))
     return tsr__fail(error, TSR_MISMATCH, "no column is called '%s', as a %s of the array is", name,
                      w->schema->fields[field].is_dimension ? "dimension" : "column");
@@ -211,6 +212,7 @@ int tsr_ingest_write(tsr_ingest *g, tsr_array *array, bool new_array, uint64_t *
   if (rc >= 0) rc = ingest_write_parts(&w, error);
   if (rc < 0 && w.writer) (void)tsr_writer_abandon(w.writer, NULL);
   if (rc >= 0 && new_array) rc = ingest_check_twice(&w, array, error);
+  if (rc >= 0 && new_array) rc = tsr__ingest_write_labels(g, array, error);
   for (uint32_t f = 0; f < w.field_count && w.targets; f++) tsr__ingest_cells_end(&w.targets[f].memory);
   tsr_writer_close(w.writer);
   tsr__arena_release(&w.arena);

@@ -436,33 +436,21 @@ static int set_fields(tsx_parser *p, const tsx_column_text *columns, uint32_t co
   return TSR_OK;
 }
 
-/* Sets the schema of a label's array: TileDB calls its dimension "index", and its attribute "label". */
-static int set_label_array(tsx_parser *p, const tsx_column_text *c, const tsr_schema *schema, const tsr_field *of,
+/* Sets the schema of a label's array. */
+static int set_label_array(tsx_parser *p, const tsx_column_text *c, const tsr_schema *schema, uint32_t dimension,
                            tsr_schema *array) {
   tsr_field *fields = tsx_parser_alloc(p, 2 * sizeof *fields);
+  tsr_field values = {.datatype = c->datatype,
+                      .values_per_cell = c->values_per_cell,
+                      .data_order = c->falls ? 2 : 1,
+                      .filters = c->filters};
   if (!fields) return TSR_NOMEM;
-  *array = (tsr_schema){.version = schema->version,
-                        .dense = true,
-                        .tile_order = TSR_ORDER_ROW,
-                        .cell_order = TSR_ORDER_ROW,
-                        .capacity = CAPACITY_DEFAULT,
-                        .coords_filters = schema->coords_filters,
-                        .offsets_filters = schema->offsets_filters,
-                        .validity_filters = schema->validity_filters,
-                        .dimension_count = 1,
-                        .attribute_count = 1,
-                        .fields = fields};
-  fields[0] = *of;
-  fields[0].name = "index";
-  tsr_field *values = &fields[1];
-  values->name = "label";
-  values->datatype = c->datatype == TSR_UTF8 ? TSR_ASCII : c->datatype; /* as dimensions of strings */
-  values->values_per_cell = c->values_per_cell;
-  values->cell_size =
-      c->values_per_cell == TSR_VARIABLE ? 0 : (uint64_t)c->values_per_cell * tsr_datatype_size(values->datatype);
-  values->data_order = c->falls ? 2 : 1;
-  values->filters = c->filters;
-  return c->has_filters ? TSR_OK : default_filters(p, TSR_FILTER_ZSTD, &values->filters);
+  if (!c->has_filters) {
+    const int code = default_filters(p, TSR_FILTER_ZSTD, &values.filters);
+    if (code < 0) return code;
+  }
+  tsr_label_array_schema(schema, dimension, &values, fields, array);
+  return TSR_OK;
 }
 
 static int set_label(tsx_parser *p, const tsx_column_text *c, tsr_schema *schema, uint32_t dimension) {
@@ -480,7 +468,7 @@ static int set_label(tsx_parser *p, const tsx_column_text *c, tsr_schema *schema
   tsr_schema *array = tsx_parser_alloc(p, sizeof *array);
   if (!array) return TSR_NOMEM;
   schema->labels[schema->label_count++] = (tsr_label){.name = c->name, .dimension = dimension, .array = array};
-  return set_label_array(p, c, schema, of, array);
+  return set_label_array(p, c, schema, dimension, array);
 }
 
 static int check_label_name(tsx_parser *p, const tsx_column_text *label, const tsr_schema *schema) {

@@ -15,6 +15,7 @@
 #include "values/value.h"
 #include "table/ddl.h"
 #include "functions/ingest_array.h"
+#include "functions/ingest_labels.h"
 #include "functions/ingest_options.h"
 
 /* ---- Begin ------------------------------------------------------------------------------------------------------- */
@@ -27,7 +28,10 @@ int tsx_ingest_begin(tsx_ingest_call *call, const char *path, uint32_t count, ts
   call->names = tsx_parser_alloc(&p, count * sizeof *call->names);
   call->kept = tsx_parser_alloc(&p, count * sizeof *call->kept);
   call->dimensions = tsx_parser_alloc(&p, count * sizeof *call->dimensions);
-  if (!call->columns || !call->names || !call->kept || !call->dimensions) return tsx_out_of_memory(error);
+  call->labelled = tsx_parser_alloc(&p, count * sizeof *call->labelled);
+  call->indexes = tsx_parser_alloc(&p, count * sizeof *call->indexes);
+  if (!call->columns || !call->names || !call->kept || !call->dimensions || !call->labelled || !call->indexes)
+    return tsx_out_of_memory(error);
   call->options.columns = call->columns;
   call->options.dimensions = call->dimensions;
   if (!path) return TSR_OK;
@@ -65,6 +69,8 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
   tsr_ingest_column *column = &call->columns[i];
   uint32_t number;
   const tsr_field *field = ingest_field(schema, column->name, &number);
+  const int taken = field ? 0 : tsx_ingest_take_label(call, schema, i, error);
+  if (taken) return taken < 0 ? taken : TSR_OK;
   if (!field)
     return tsx_fail(error, TSR_ERROR, "the array has no column '%.64s': say columns, to leave it out", column->name);
   column->name = field->name;
@@ -74,6 +80,8 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
   column->not_null |= !field->is_dimension && !field->nullable;
   column->labels = field->enumeration != NULL;
   if (field->is_dimension) {
+    if (call->dimensions[number] != UINT32_MAX)
+      return tsx_fail(error, TSR_CONSTRAINT, "column '%s': another column is a label of this dimension", column->name);
     call->dimensions[number] = i;
     column->has_domain = field->has_domain;
     memcpy(column->low, field->low, sizeof column->low);
@@ -104,8 +112,13 @@ static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, tsr_er
   if (call->options.column_count < schema->dimension_count + schema->attribute_count)
     return tsx_fail(error, TSR_MISMATCH, "the array has %u columns, the source %u",
                     schema->dimension_count + schema->attribute_count, call->options.column_count);
+  for (uint32_t d = 0; d < schema->dimension_count; d++) call->dimensions[d] = UINT32_MAX;
   for (uint32_t i = 0; code == TSR_OK && i < call->options.column_count; i++)
     code = ingest_take_field(call, schema, i, error);
+  for (uint32_t d = 0; code == TSR_OK && d < schema->dimension_count; d++)
+    if (call->dimensions[d] == UINT32_MAX)
+      code = tsx_fail(error, TSR_MISMATCH, "the source has no column '%.64s', a dimension of the array",
+                      schema->fields[d].name);
   return code;
 }
 
@@ -182,6 +195,7 @@ int tsx_ingest_finish(tsx_ingest_call *call, sqlite3_context *context, tsr_error
 
 void tsx_ingest_end(tsx_ingest_call *call) {
   tsr_ingest_close(call->ingest);
+  tsx_ingest_labels_close(call);
   tsx_target_close(&call->target);
   tsx_address_close(&call->address);
   sqlite3_value_free(call->metadata);

@@ -28,6 +28,10 @@ typedef struct tsx_ingest_call {
   int *kept; /* by column of the source: its column of the ingest, or -1 */
   uint32_t source_count;
   uint32_t *dimensions;
+  uint32_t *labelled; /* columns that the option `labels` names, in its order */
+  uint32_t label_count;
+  tsr_label_index **indexes; /* open labels of the array to which rows are appended */
+  uint32_t index_count;
   bool is_csv; /* the options of CSV are known, too */
   bool is_rows; /* of tessera_rows: there is no array, few options, and columns may have one name */
   tsx_ingest_exists if_exists;

@@ -1,5 +1,5 @@
-/* ingest_options.c: the options of tessera_create_as and its kin. domains and extents are read last: their numbers have
- * the datatypes that `types` says. */
+/* ingest_options.c: the options of tessera_create_as and its kin. `columns` and labels are read first, domains and extents
+ * last: their numbers have the datatypes that `types` says. */
 #include <string.h>
 
 #include "connection/errors.h"
@@ -10,6 +10,7 @@
 #include "definition/columns.h"
 #include "definition/define.h"
 #include "table/address.h"
+#include "functions/ingest_labels.h"
 #include "functions/ingest_options.h"
 
 /* X(name) */
@@ -72,6 +73,12 @@ static int ingest_find(const ingest_reading *r, const char *name, uint32_t *colu
   const tsx_ingest_call *call = r->call;
   for (*column = 0; *column < call->source_count; ++*column)
     if (!sqlite3_stricmp(call->names[*column], name)) return TSR_OK;
+  for (uint32_t i = 0; i < call->label_count; i++) { /* the dimension of a label is that of its column */
+    const tsr_ingest_column *labelled = &call->columns[call->labelled[i]];
+    if (sqlite3_stricmp(labelled->label_of, name) != 0) continue;
+    for (*column = 0; call->kept[*column] != (int)call->labelled[i];) ++*column;
+    return TSR_OK;
+  }
   return tsx_fail(error, TSR_ERROR, "'%s': the source has no column '%.64s'", ingest_option_names[r->option], name);
 }
 
@@ -175,8 +182,8 @@ static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o,
   tsr_ingest_column *column = r->column;
   tsr_error why = {0};
   const bool quoted = strcmp(o->type, "text") == 0;
-  tsr_datatype datatype = column->datatype;
-  if (!column->typed) {
+  tsr_datatype datatype = column->label_of ? TSR_INT64 : column->datatype;
+  if (!column->typed && !column->label_of) {
     column->real |= strcmp(o->type, "real") == 0;
     datatype = column->real ? TSR_FLOAT64 : TSR_INT64;
   }
@@ -199,7 +206,8 @@ static int ingest_read_domain(ingest_reading *r, tsr_ingest_column *column, cons
                               tsr_error *error) {
   ingest_reading ends = {.call = r->call, .option = r->option, .column = column};
   sqlite3 *db = r->call->connection->db;
-  if (!column->typed && strstr(o->text, ".")) column->real = true; /* [0, 0.5] is a domain of REALs */
+  if (!column->typed && !column->label_of && strstr(o->text, "."))
+    column->real = true; /* [0, 0.5] is a domain of REALs */
   const int code = tsx_elements_each(db, o->value, "'domains': expected [low, high]", ingest_read_end, &ends, error);
   if (code == TSR_OK && ends.count != 2)
     return tsx_fail(error, TSR_MISMATCH, "'domains': column '%s': expected [low, high]", column->name);
@@ -219,6 +227,7 @@ static int ingest_read_property(void *argument, const tsx_json_option *o, tsr_er
   }
   if (strcmp(o->type, "text") != 0)
     return tsx_fail(error, TSR_MISMATCH, "'%s': column '%s': expected text", ingest_option_names[r->option], o->key);
+  if (r->option == INGEST_OPTION_labels) return tsx_ingest_label(r->call, r->column, ingest_text(o), error);
   return r->option == INGEST_OPTION_types ? ingest_read_type(r, r->column, o, error)
                                           : ingest_read_filters(r, r->column, o, error);
 }
@@ -307,7 +316,6 @@ static int ingest_read_single(tsx_ingest_call *call, ingest_option option, const
     return code;
   case INGEST_OPTION_duplicates: return ingest_read_flag(o, &call->options.duplicates, error);
   case INGEST_OPTION_explain: return ingest_read_flag(o, &call->explain, error);
-  case INGEST_OPTION_labels: return tsx_fail(error, TSR_UNSUPPORTED, "'labels': labels of dimensions are not made yet");
   case INGEST_OPTION_key_file: return ingest_read_key(call, o, error);
   case INGEST_OPTION_metadata:
     call->metadata = sqlite3_value_dup(o->value);
@@ -348,7 +356,14 @@ static int ingest_read_first(void *argument, const tsx_json_option *o, tsr_error
   return option == INGEST_OPTION_columns ? ingest_keep_columns(call, o, error) : TSR_OK;
 }
 
-/* Reads everything but `columns`, domains and extents. */
+/* Reads the labels: the other options can name their dimensions. */
+static int ingest_read_labels(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading r = {.call = argument, .option = INGEST_OPTION_labels};
+  if (strcmp(o->key, ingest_option_names[INGEST_OPTION_labels]) != 0) return TSR_OK;
+  return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
+}
+
+/* Reads everything but `columns`, labels, domains and extents. */
 static int ingest_read_second(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading r = {.call = argument};
   sqlite3 *db = r.call->connection->db;
@@ -356,6 +371,7 @@ static int ingest_read_second(void *argument, const tsx_json_option *o, tsr_erro
   if (code < 0) return code;
   switch (r.option) {
   case INGEST_OPTION_columns:
+  case INGEST_OPTION_labels:
   case INGEST_OPTION_domains:
   case INGEST_OPTION_header:
   case INGEST_OPTION_delimiter:
@@ -380,11 +396,13 @@ static int ingest_read_third(void *argument, const tsx_json_option *o, tsr_error
 }
 
 int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_error *error) {
-  static const tsx_option_reader passes[] = {ingest_read_first, ingest_read_second, ingest_read_third};
+  static const tsx_option_reader passes[] = {ingest_read_first, ingest_read_labels, ingest_read_second,
+                                             ingest_read_third};
   int code = TSR_OK;
   if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
   for (size_t i = 0; i < sizeof passes / sizeof *passes && code == TSR_OK; i++)
     code = tsx_options_each(call->connection->db, json, "options", passes[i], call, error);
+  tsx_ingest_label_dimensions(call);
   for (uint32_t d = 0; d < call->options.dimension_count && !(call->given >> INGEST_OPTION_enums & 1); d++)
     call->columns[call->dimensions[d]].labels = false; /* of the source: the labels themselves are the coordinates */
   return code;

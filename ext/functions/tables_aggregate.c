@@ -13,15 +13,23 @@
 #include "connection/sqlite_api.h"
 #include "text/json_in.h"
 #include "text/names.h"
+#include "values/compare.h"
 #include "values/slice.h"
 #include "values/value.h"
+#include "functions/nearest.h"
 #include "functions/npy.h"
 #include "functions/tables.h"
 #include "functions/tables_array.h"
 
+typedef struct aggregate_label { /* a dimension label that is a key */
+  tsr_label_index *index; /* NULL: the key is the dimension itself */
+  tsx_column column; /* how SQL shows the label */
+} aggregate_label;
+
 typedef struct table_aggregate_state {
   tsx_inside in;
   uint32_t field, by[TSR_BY_MAX], by_count;
+  aggregate_label labels[TSR_BY_MAX]; /* by key */
   tsx_slice slice;
   tsr_range *ranges;
   tsr_ranges *dimensions;
@@ -53,10 +61,28 @@ enum {
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------- */
 
+/* Opens a label for the key after the present ones, with its values at the times of the address. */
+static int open_by_label(table_aggregate_state *s, uint32_t label, tsr_error *error) {
+  const tsx_options options = {.uint64_signed = s->in.address.uint64_signed};
+  aggregate_label *by = &s->labels[s->by_count];
+  int code =
+      tsr_label_open(s->in.address.array->core, s->in.schema, label, s->in.address.memory_bytes, &by->index, error);
+  if (code == TSR_OK) code = tsr_label_read(by->index, s->in.address.since, s->in.address.as_of, error);
+  if (code < 0) return code;
+  tsx_column_choose(tsr_label_field(by->index), NULL, &options, &by->column);
+  tsx_column_prepare(&by->column);
+  s->by[s->by_count++] = s->in.schema->labels[label].dimension;
+  return TSR_OK;
+}
+
 static int add_by(table_aggregate_state *s, const char *name, tsr_error *error) {
-  uint32_t d = 0;
+  uint32_t d = 0, label;
+  tsr_error ignored = {0};
   if (s->by_count == TSR_BY_MAX) return tsx_fail(error, TSR_ERROR, "at most %d dimensions to group by", TSR_BY_MAX);
   while (name && d < s->in.schema->dimension_count && sqlite3_stricmp(s->in.names[d], name) != 0) d++;
+  if (name && d == s->in.schema->dimension_count &&
+      tsx_label_named(&s->in.address, s->in.schema, name, &label, &ignored) == TSR_OK)
+    return open_by_label(s, label, error);
   if (!name || d == s->in.schema->dimension_count)
     return tsx_names_fail(s->in.names, 0, s->in.schema->dimension_count, error,
                           "the array has no dimension '%.100s' to group by", name ? name : "");
@@ -142,24 +168,37 @@ static bool sorts_differently(const tsr_field *dimension, bool uint64_signed, co
 }
 
 /* Returns true if SQLite must aggregate after all: if a value above INT64_MAX, which is text in SQL, or a key that sorts
- * differently is among the core's results. */
+ * differently is among the core's results, or several coordinates without a label, which are one group. */
 static bool is_sqlites(const table_aggregate_state *s) {
   const tsr_field *fields = s->in.schema->fields;
   bool keys = false;
-  for (uint32_t k = 0; k < s->by_count; k++) keys |= tsr_datatype_size(fields[s->by[k]].datatype) == 8;
+  for (uint32_t k = 0; k < s->by_count; k++)
+    keys |= s->labels[k].index || tsr_datatype_size(fields[s->by[k]].datatype) == 8;
   const bool values = fields[s->field].datatype == TSR_UINT64;
   for (uint64_t i = 0; (keys || values) && i < tsr_aggregate_count(s->aggregate); i++) {
     tsr_aggregate_row row;
     tsr_aggregate_get(s->aggregate, i, &row);
     if (values && row.count > 0 && is_past_signed(row.max)) return true;
     for (uint32_t k = 0; k < s->by_count; k++)
-      if (sorts_differently(&fields[s->by[k]], s->in.address.uint64_signed, row.keys[k])) return true;
+      if (s->labels[k].index) {
+        uint64_t cell;
+        if (!tsr_label_cell(s->labels[k].index, row.keys[k], &cell)) return true;
+      } else if (sorts_differently(&fields[s->by[k]], s->in.address.uint64_signed, row.keys[k])) return true;
   }
   return false;
 }
 
-static void result_key(sqlite3_context *context, const table_aggregate_state *s, const tsr_field *dimension,
-                       const void *key, uint64_t size) {
+/* Sets the result to key number k, of which `key` is the coordinate. */
+static void result_key(sqlite3_context *context, const table_aggregate_state *s, uint32_t k, const void *key,
+                       uint64_t size) {
+  const tsr_field *dimension = &s->in.schema->fields[s->by[k]];
+  const aggregate_label *label = &s->labels[k];
+  uint64_t cell;
+  if (label->index) {
+    if (tsr_label_cell(label->index, key, &cell))
+      tsx_column_result(context, &label->column, tsr_label_cells(label->index), cell, false);
+    return;
+  }
   tsx_value_result(context, tsx_datatype_shown(dimension->datatype, s->in.address.uint64_signed),
                    dimension->values_per_cell, key, size);
 }
@@ -169,8 +208,7 @@ static int number_column(const table_aggregate_state *s, sqlite3_context *contex
   const tsr_field *field = &s->in.schema->fields[s->field];
   if (column <= AGGREGATE_KEY3) {
     if ((uint32_t)column >= s->by_count) return TSR_OK;
-    const tsr_field *dimension = &s->in.schema->fields[s->by[column]];
-    result_key(context, s, dimension, row->keys[column], row->key_sizes[column]);
+    result_key(context, s, (uint32_t)column, row->keys[column], row->key_sizes[column]);
     return TSR_OK;
   }
   if (column == AGGREGATE_COUNT) tsx_result_unsigned(context, row->count);
@@ -262,13 +300,13 @@ static void cell_column(const table_aggregate_state *s, sqlite3_context *context
   const uint64_t i = s->batch->selection ? s->batch->selection[s->at] : s->batch->first + s->at;
   if (column == AGGREGATE_MIN) tsx_column_result(context, &s->column, s->value, i, false);
   if (column > AGGREGATE_KEY3 || (uint32_t)column >= s->served->by_count) return;
-  const tsr_field *dimension = &s->served->in.schema->fields[s->served->by[column]];
+  const uint32_t k = (uint32_t)column;
   const tsr_column *key = s->keys[column];
   const uint64_t at = key->constant ? 0 : i;
   const uint8_t *values = key->values;
   if (key->offsets)
-    result_key(context, s->served, dimension, values + key->offsets[at], key->offsets[at + 1] - key->offsets[at]);
-  else result_key(context, s->served, dimension, values + at * key->cell_size, key->cell_size);
+    result_key(context, s->served, k, values + key->offsets[at], key->offsets[at + 1] - key->offsets[at]);
+  else result_key(context, s->served, k, values + at * key->cell_size, key->cell_size);
 }
 
 /* ---- The table --------------------------------------------------------------------------------------------------- */
@@ -313,6 +351,7 @@ static void aggregate_close(tsx_scan *scan) {
   tsx_slice_release(&s->slice);
   sqlite3_free(s->ranges);
   sqlite3_free(s->dimensions);
+  for (uint32_t k = 0; k < TSR_BY_MAX && !s->served; k++) tsr_label_close(s->labels[k].index);
   if (!s->served) tsx_inside_close(scan);
 }
 

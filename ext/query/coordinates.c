@@ -104,12 +104,12 @@ int tsx_bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *value,
 }
 
 /* Finds the coordinates whose label has a value of the ranges. */
-static int bounds_coordinates(const tsx_query *query, const tsx_label_column *label, const tsr_label_index *index,
+static int bounds_coordinates(const tsx_query *query, const tsx_label_column *label, tsr_label_index *index,
                               const tsx_ranges *values, tsx_bound_range *bound, tsr_error *error) {
   const tsr_ranges set = {.ranges = values->ranges, .count = (uint64_t)values->count};
   tsr_interval intervals[TSX_RANGES_MAX];
   uint64_t count = 0;
-  const int code = tsr_label_find(index, &set, TSX_RANGES_MAX, intervals, &count, error);
+  const int code = tsr_label_find(index, &set, false, TSX_RANGES_MAX, intervals, &count, error);
   const uint64_t size = tsr_datatype_size(query->table->schema->fields[label->dimension].datatype);
   if (code == TSR_RANGE) return TSR_OK; /* more intervals than a bound has: SQLite tests each coordinate */
   if (code < 0) return code;
@@ -342,9 +342,8 @@ static int axis_labels(tsx_query *query, axis_rows *state, tsx_slots *slots, tsr
     const int slot = tsx_slot_take(slots, tsx_slot_affinity(label->column.declared));
     if (slot < 0) return tsx_fail(error, TSR_ERROR, "more than %d labels of '%s'", TSX_SLOTS - 1, shows->name);
     state->label_slots[i] = slot;
-    const int code =
-        tsx_label_state_take(table, label, query->shown->since, query->shown->as_of, &state->states[i], error);
-    if (code < 0) return code;
+    int code = tsx_label_state_take(table, label, query->shown->since, query->shown->as_of, &state->states[i], error);
+    if (code < 0 || (code = tsr_label_load(state->states[i]->index, error)) < 0) return code;
   }
   return TSR_OK;
 }

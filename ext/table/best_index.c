@@ -14,9 +14,9 @@
  *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?" | "<>?" | " IS NOT ?" | " IS NULL" |
  *            " IS NOT NULL"
  *
- * "y(lat)" is the dimension label lat of the dimension y. The first part of the text has no blank before it. Term n takes argument n of xFilter; LIMIT and OFFSET take the last
- * ones. The argument of " IN ?" is a list (sqlite3_vtab_in_first). " IS NULL" and " IS NOT NULL" have an argument, too,
- * which means nothing.
+ * "y(lat)" is the dimension label lat of the dimension y. The first part of the text has no blank before it. Term n takes
+ * argument n of xFilter; LIMIT and OFFSET take the last ones. The argument of " IN ?" is a list (sqlite3_vtab_in_first).
+ * " IS NULL" and " IS NOT NULL" have an argument, too, which means nothing.
  *
  * - The last four operators come with attributes. "<>?" and " IS NOT ?" also come with dimensions that have comparisons
  *   of their own (tsx_has_own_comparison), and " IS NULL" with as_of and since.
@@ -116,7 +116,7 @@ static char *encode_access(const tsx_table *table, const tsx_access *access) {
   }
   for (uint32_t i = 0; i < access->order_count; i++) {
     sqlite3_str_appendall(out, i ? ", " : access->count ? " ORDER BY " : "ORDER BY ");
-    best_index_append_name(out, column_name(table, access->order[i].column));
+    append_column(table, access->order[i].column, out);
     if (access->order[i].descending) sqlite3_str_appendall(out, " DESC");
   }
   if (access->distinct) sqlite3_str_appendall(out, " DISTINCT");
@@ -127,6 +127,13 @@ static char *encode_access(const tsx_table *table, const tsx_access *access) {
   empty = empty && !access->missing;
   char *text = sqlite3_str_finish(out);
   return text || !empty ? text : sqlite3_mprintf(""); /* an empty string builder gives NULL */
+}
+
+bool tsx_access_excludes_null(const tsx_access *access, int column) {
+  bool compared = false;
+  for (uint32_t i = 0; i < access->count; i++)
+    compared |= access->terms[i].column == column && access->terms[i].op != TSX_IS;
+  return compared;
 }
 
 uint32_t tsx_access_arguments(const tsx_access *access) { return access->count + access->limit + access->offset; }
@@ -192,7 +199,9 @@ static const char *read_order(const tsx_table *table, const char *p, tsx_access 
   do {
     int column;
     if (access->order_count == TSX_TERMS_MAX || !(p = read_name(table, p, &column))) return NULL;
-    if (column >= (int)table->column_count || !table->columns[column].description->is_dimension) return NULL;
+    if (!tsx_label_column_at(table, column) &&
+        (column >= (int)table->column_count || !table->columns[column].description->is_dimension))
+      return NULL;
     access->order[access->order_count].column = column;
     access->order[access->order_count++].descending = take_word(&p, " DESC");
   } while (take_word(&p, ", "));
@@ -375,8 +384,7 @@ static void best_index_choose_field(choice *c, int i) {
   c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
 }
 
-/* Takes a comparison with a dimension label. Its ranges may contain coordinates without a label, so SQLite tests it
- * again. */
+/* Takes a comparison with a dimension label. */
 static void choose_label(choice *c, int i, const tsx_label_column *label) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &label->column;
@@ -394,9 +402,12 @@ static void choose_label(choice *c, int i, const tsx_label_column *label) {
     right = NULL;
   }
   const bool numeric = text && !right && (op == TSX_LT || op == TSX_LE);
-  if (own_comparison && numeric && label->field.datatype == TSR_DATETIME_YEAR) return;
-  best_index_take(c, i, constraint->iColumn, (tsx_op)op, right, false);
-  c->access.terms[c->access.count - 1].plainly = own_comparison;
+  /* with IS the right side may be NULL, for which the array finds no coordinates */
+  const bool exact = op != TSX_IS && tsx_ranges_exact(column, (tsx_op)op, right, c->utf16);
+  const bool plainly = own_comparison && !(exact && can_omit(c, i));
+  if (plainly && numeric && label->field.datatype == TSR_DATETIME_YEAR) return;
+  best_index_take(c, i, constraint->iColumn, (tsx_op)op, right, exact);
+  c->access.terms[c->access.count - 1].plainly = plainly;
   c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
 }
 
@@ -572,16 +583,56 @@ static bool is_unique(const choice *c) {
   return equal == table->schema->dimension_count;
 }
 
-/* Returns true if the column is a dimension whose values SQLite sorts as the core does. It does not where some values
- * are shown as another type, and not for text in UTF-16. It does for UINT64: the values past the signed range are
- * texts, which sort after all integers, and all have 20 digits. */
-static bool can_order(const choice *c, int column) {
-  const tsx_table *table = c->table;
-  if (column < 0 || column >= (int)table->column_count) return false;
-  const tsx_column *shown = &table->columns[column];
-  if (!shown->description->is_dimension || (shown->mixed && shown->form != TSX_UINT64)) return false;
+/* Returns true if SQLite sorts the values of a column as the core does. It does not where some values are shown as
+ * another type, and not for text in UTF-16. It does for UINT64: the values past the signed range are texts, which sort
+ * after all integers, and all have 20 digits. */
+static bool is_sorted_alike(const choice *c, const tsx_column *shown) {
+  if (shown->mixed && shown->form != TSX_UINT64) return false;
   if (shown->form == TSX_TEXT || shown->form == TSX_DATETIME) return !c->utf16;
   return tsx_form_is_number(shown->form);
+}
+
+/* Returns true if the rows can come in the order of a label at present: no row may lack it. The next state of the array
+ * may have such rows; then the cursor sorts, for which it needs dimensions of integers or instants. Some instants are
+ * shown as integers, which come before all texts; tsx_label_whole looks for them, too. */
+static bool can_order_label(const choice *c, int column, tsx_label_column *label) {
+  tsx_table *table = c->table;
+  tsx_label_state *state = NULL;
+  estimated shown = {0};
+  tsr_error error = {0};
+  int whole = 0;
+  const bool instants = label->column.form == TSX_DATETIME && label->field.datatype != TSR_DATETIME_YEAR && !c->utf16;
+  if (!instants && !is_sorted_alike(c, &label->column)) return false;
+  if (table->connection->lost.message) return false;
+  for (uint32_t d = 0; d < table->schema->dimension_count; d++) {
+    const tsr_kind kind = tsr_datatype_kind(table->schema->fields[d].datatype);
+    if (kind != TSR_KIND_SIGNED && kind != TSR_KIND_UNSIGNED && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME)
+      return false;
+  }
+  if (tsx_access_excludes_null(&c->access, column) && !instants) return true;
+  if (open_estimated(table, &shown, &error) >= 0 &&
+      tsx_label_state_take(table, label, table->options.since, table->options.as_of, &state, &error) >= 0 &&
+      tsr_label_load(state->index, &error) >= 0)
+    whole = tsx_label_whole(label, state, shown.core, &error);
+  if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* the whole statement is to stop */
+  tsx_label_state_release(state);
+  close_estimated(&shown);
+  return whole > 0;
+}
+
+/* Returns true if rows can come in the order of a column: a dimension, or a label of one. */
+static bool can_order(const choice *c, int column) {
+  const tsx_table *table = c->table;
+  tsx_label_column *label = tsx_label_column_at(table, column);
+  if (label) return can_order_label(c, column, label);
+  if (column < 0 || column >= (int)table->column_count) return false;
+  return table->columns[column].description->is_dimension && is_sorted_alike(c, &table->columns[column]);
+}
+
+/* Returns the number of the dimension by which a column of the order sorts. */
+static uint32_t order_dimension(const choice *c, int column) {
+  const tsx_label_column *label = tsx_label_column_at(c->table, column);
+  return label ? label->dimension : c->table->columns[column].field;
 }
 
 /* Puts the order's dimensions of a dense array into the array's own order, the slowest first, where SQLite only needs
@@ -597,8 +648,7 @@ static void reorder_groups(choice *c) {
     struct tsx_access_order *order = c->access.order;
     order[i].descending = false;
     for (uint32_t k = i; k > 0; k--) {
-      const uint32_t before = c->table->columns[order[k - 1].column].field,
-                     after = c->table->columns[order[k].column].field;
+      const uint32_t before = order_dimension(c, order[k - 1].column), after = order_dimension(c, order[k].column);
       if (last_first ? before >= after : before <= after) break;
       const struct tsx_access_order moved = order[k];
       order[k] = order[k - 1];
@@ -627,7 +677,7 @@ static void choose_distinct(choice *c) {
     if (column >= (int)table->column_count && column < TSX_WRITTEN_AT(table) &&
         c->time_taken[column - TSX_AS_OF(table)])
       continue;
-    if (!can_order(c, column)) return;
+    if (tsx_label_column_at(table, column) || !can_order(c, column)) return;
     bool ordered = false;
     for (uint32_t i = 0; i < ordered_count && !ordered; i++) ordered = c->access.order[i].column == column;
     dimensions++;

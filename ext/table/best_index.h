@@ -23,7 +23,7 @@ typedef struct tsx_access {
   uint32_t count, order_count;
   tsx_term terms[TSX_TERMS_MAX];
   struct tsx_access_order {
-    int column; /* a dimension */
+    int column; /* a dimension, or a label of one */
     bool descending;
   } order[TSX_TERMS_MAX];
   bool distinct; /* of rows that are equal in all columns of the order, one is enough */
@@ -42,6 +42,9 @@ int tsx_time_misused(tsx_table *table, int which);
 /* Decodes idxStr for a table whose array is open. Returns SQLITE_OK, or SQLITE_ERROR if the text does not fit the
  * table. */
 int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *access);
+
+/* Returns true if a term compares the column with something, so that rows with NULL in it do not count. */
+bool tsx_access_excludes_null(const tsx_access *access, int column);
 
 /* Returns how many arguments xFilter gets with this plan. */
 uint32_t tsx_access_arguments(const tsx_access *access);

@@ -19,6 +19,7 @@
 #include "values/labels.h"
 #include "table/best_index.h"
 #include "table/label_columns.h"
+#include "table/label_order.h"
 #include "table/module.h"
 #include "table/transaction.h"
 #include "table/update.h"
@@ -43,9 +44,10 @@ typedef struct cursor_state { /* the state of the array that the cursor reads */
   tsx_snapshot *opened;
 } cursor_state;
 
-typedef struct cursor_labels { /* by label column */
+typedef struct cursor_labels { /* by label column; but `order` */
   tsx_label_state **states; /* NULL until the cursor needs the label */
   const tsr_column **coordinates; /* of the present batch; NULL until xColumn needs them */
+  tsx_label_order order; /* the coordinates, where the rows must be sorted */
 } cursor_labels;
 
 typedef struct cursor_dropped { /* attributes that the array has no more (find_dropped) */
@@ -188,6 +190,7 @@ static void clear_request(array_cursor *c) {
     sqlite3_value_free(c->request.times[i]);
     c->request.times[i] = NULL;
   }
+  tsx_label_order_close(&c->labels.order);
   c->position.batch = NULL;
 }
 
@@ -425,33 +428,40 @@ static int take_dimension(array_cursor *c, uint32_t term, sqlite3_value *value) 
   return code;
 }
 
-/* Finds the label's values in the state that the cursor reads. */
-static int take_label_state(array_cursor *c, tsx_label_column *label) {
+/* Finds the label in the state that the cursor reads, with its values if `values` is set. */
+static int take_label_state(array_cursor *c, tsx_label_column *label, bool values) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsx_label_state **state = &c->labels.states[label - table->labels];
   const tsx_snapshot *shown = c->state.snapshot;
   tsr_error error;
   tsx_error_init(&error);
-  if (*state && (*state)->since == shown->since && (*state)->as_of == shown->as_of) return SQLITE_OK;
-  tsx_label_state_release(*state);
-  *state = NULL;
-  if (tsx_label_state_take(table, label, shown->since, shown->as_of, state, &error) < 0) return cursor_fail(c, &error);
+  if (!*state || (*state)->since != shown->since || (*state)->as_of != shown->as_of) {
+    tsx_label_state_release(*state);
+    *state = NULL;
+    if (tsx_label_state_take(table, label, shown->since, shown->as_of, state, &error) < 0)
+      return cursor_fail(c, &error);
+  }
+  if (values && tsr_label_load((*state)->index, &error) < 0) return cursor_fail(c, &error);
   return SQLITE_OK;
 }
 
 /* Replaces the ranges of a label's values by the intervals of its dimension that have such values. */
-static int find_coordinates(array_cursor *c, uint32_t term, const tsr_label_index *index) {
+static int find_coordinates(array_cursor *c, uint32_t term, tsr_label_index *index) {
   tsr_ranges *set = &c->request.sets[term];
   in_list found = {0};
-  uint64_t count = 0;
+  uint64_t count = 0, room = set->count + 8;
   tsr_error error;
-  tsx_error_init(&error);
-  tsr_interval *intervals = sqlite3_malloc64((set->count + 1) * sizeof *intervals);
-  bool enough = intervals != NULL;
-  if (enough && tsr_label_find(index, set, set->count + 1, intervals, &count, &error) < 0) {
-    sqlite3_free(intervals);
-    return cursor_fail(c, &error);
-  }
+  tsr_interval *intervals;
+  int code;
+  do { /* coordinates without a label divide the intervals */
+    tsx_error_init(&error);
+    intervals = sqlite3_malloc64(room * sizeof *intervals);
+    code = intervals ? tsr_label_find(index, set, true, room, intervals, &count, &error) : TSR_NOMEM;
+    if (code < 0) sqlite3_free(intervals);
+    room *= 4;
+  } while (code == TSR_RANGE);
+  if (code < 0) return code == TSR_NOMEM ? SQLITE_NOMEM : cursor_fail(c, &error);
+  bool enough = true;
   for (uint64_t i = 0; i < count && enough; i++) {
     uint8_t *copy = list_reserve(&found) ? sqlite3_malloc(16) : NULL;
     enough = copy != NULL;
@@ -468,16 +478,25 @@ static int find_coordinates(array_cursor *c, uint32_t term, const tsr_label_inde
   return enough ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* Takes a term on a dimension label: the values that satisfy it become ranges of the dimension. */
-static int cursor_take_label(array_cursor *c, uint32_t term, tsx_label_column *label, sqlite3_value *value) {
-  const tsx_table *table = (const tsx_table *)c->base.pVtab;
-  const tsx_op op = c->plan.access.terms[term].op;
-  if (op == TSX_IS && sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK; /* SQLite tests it */
-  int code = take_label_state(c, label);
-  if (code == SQLITE_OK) code = take_set(c, term, &label->column, op, value);
-  if (code != SQLITE_OK || c->request.sets[term].all) return code;
-  code = find_coordinates(c, term, c->labels.states[label - table->labels]->index);
-  if (code == SQLITE_OK) restrict_dimension(c, term, label->dimension);
+/* Takes all terms on a dimension label: the values that satisfy them become ranges of the dimension. Finds them by one
+ * search, as BETWEEN is two terms. */
+static int cursor_take_label(array_cursor *c, tsx_label_column *label, int column, sqlite3_value **values) {
+  const tsx_access *access = &c->plan.access;
+  uint32_t first = access->count;
+  for (uint32_t i = access->count; i-- > 0;) {
+    const tsx_op op = access->terms[i].op;
+    if (access->terms[i].column != column) continue;
+    if (op == TSX_IS && sqlite3_value_type(values[i]) == SQLITE_NULL) continue; /* SQLite tests it */
+    int code = take_set(c, i, &label->column, op, values[i]);
+    if (code != SQLITE_OK) return code;
+    if (first < access->count) c->request.sets[i].also = &c->request.sets[first];
+    first = i;
+  }
+  if (first == access->count) return SQLITE_OK;
+  int code = take_label_state(c, label, false);
+  if (code == SQLITE_OK)
+    code = find_coordinates(c, first, c->labels.states[label - ((tsx_table *)c->base.pVtab)->labels]->index);
+  if (code == SQLITE_OK) restrict_dimension(c, first, label->dimension);
   return code;
 }
 
@@ -543,11 +562,13 @@ static int take_terms(array_cursor *c, sqlite3_value **values) {
   for (uint32_t d = 0; d < table->schema->dimension_count; d++) c->request.dimensions[d] = (tsr_ranges){.all = true};
   for (uint32_t i = 0; i < c->plan.access.count; i++) {
     const int column = c->plan.access.terms[i].column;
-    tsx_label_column *label = tsx_label_column_at(table, column);
-    if (column >= (int)table->column_count && !label) continue;
-    const int code = label                                              ? cursor_take_label(c, i, label, values[i])
-                     : table->columns[column].description->is_dimension ? take_dimension(c, i, values[i])
-                                                                        : take_attribute(c, i, values[i], utf16);
+    if (column >= (int)table->column_count) continue;
+    const int code = table->columns[column].description->is_dimension ? take_dimension(c, i, values[i])
+                                                                      : take_attribute(c, i, values[i], utf16);
+    if (code != SQLITE_OK) return code;
+  }
+  for (uint32_t i = 0; i < table->label_count; i++) {
+    const int code = cursor_take_label(c, &table->labels[i], TSX_WRITTEN_AT(table) + 1 + (int)i, values);
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;
@@ -583,9 +604,13 @@ static int fail_dropped(array_cursor *c, int column) {
 static void cursor_take_order(array_cursor *c, sqlite3_value **values, tsr_request *request) {
   const tsx_access *access = &c->plan.access;
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
-  for (uint32_t i = 0; i < access->order_count; i++)
-    c->request.order[i] = (tsr_sort){.dimension = table->columns[access->order[i].column].field,
-                                     .descending = access->order[i].descending};
+  for (uint32_t i = 0; i < access->order_count; i++) {
+    const tsx_label_column *label = tsx_label_column_at(table, access->order[i].column);
+    const bool falls = label && table->schema->labels[label->label].data_order == 2;
+    c->request.order[i] =
+        (tsr_sort){.dimension = label ? label->dimension : table->columns[access->order[i].column].field,
+                   .descending = access->order[i].descending != falls};
+  }
   request->order = c->request.order;
   request->order_count = access->order_count;
   if (!access->limit) return;
@@ -596,6 +621,30 @@ static void cursor_take_order(array_cursor *c, sqlite3_value **values, tsr_reque
   if (access->skip && offset > 0) c->position.skip = (uint64_t)offset;
 }
 
+/* Finds out whether the rows must be sorted: whether rows may have no value in a label of the order. */
+static int check_label_order(array_cursor *c, bool *sorts) {
+  const tsx_access *access = &c->plan.access;
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  tsr_error error;
+  tsx_error_init(&error);
+  for (uint32_t i = 0; i < access->order_count; i++) {
+    tsx_label_column *label = tsx_label_column_at(table, access->order[i].column);
+    if (!label) continue;
+    if (label->column.form != TSX_DATETIME && tsx_access_excludes_null(access, access->order[i].column)) continue;
+    const int code = take_label_state(c, label, true);
+    if (code != SQLITE_OK) return code;
+    const int whole = tsx_label_whole(label, c->labels.states[label - table->labels], c->state.core, &error);
+    if (whole < 0) return cursor_fail(c, &error);
+    *sorts |= !whole;
+  }
+  for (uint32_t i = 0; i < access->order_count && *sorts; i++) { /* their order is needed, too */
+    tsx_label_column *label = tsx_label_column_at(table, access->order[i].column);
+    const int code = label ? take_label_state(c, label, true) : SQLITE_OK;
+    if (code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
 /* Takes the next batch that has rows behind those of OFFSET. */
 static int cursor_advance(array_cursor *c) {
   cursor_position *p = &c->position;
@@ -603,8 +652,12 @@ static int cursor_advance(array_cursor *c) {
   tsr_error error;
   tsx_error_init(&error);
   int code;
-  while ((code = tsr_reader_next(c->reader, &p->batch, &error)) > 0 && p->skip >= p->batch->count)
+  for (;;) {
+    code = tsr_reader_next(c->reader, &p->batch, &error);
+    if (code == 0 && (code = tsx_label_order_next(&c->labels.order, c->reader, &error)) > 0) continue;
+    if (code <= 0 || p->skip < p->batch->count) break;
     p->skip -= p->batch->count;
+  }
   p->row = p->first = p->skip;
   p->skip = 0;
   p->requested = 0;
@@ -699,8 +752,11 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
                          .threads = table->options.threads};
   c->position.skip = 0;
   cursor_take_order(c, values, &request);
-  if (tsr_reader_start(c->reader, &request, &error) < 0) return cursor_fail(c, &error);
-  return cursor_advance(c);
+  bool sorts = false;
+  if ((code = check_label_order(c, &sorts)) != SQLITE_OK) return code;
+  code = sorts ? tsx_label_order_open(&c->labels.order, table, c->labels.states, access, c->reader, &request, &error)
+               : tsr_reader_start(c->reader, &request, &error);
+  return code < 0 ? cursor_fail(c, &error) : cursor_advance(c);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
@@ -781,7 +837,7 @@ static int label_value(array_cursor *c, sqlite3_context *context, tsx_label_colu
   if (!c->labels.coordinates[number]) {
     tsr_error error;
     tsx_error_init(&error);
-    const int code = take_label_state(c, label);
+    const int code = take_label_state(c, label, true);
     if (code != SQLITE_OK) return code;
     if (tsr_reader_column(c->reader, label->dimension, &c->labels.coordinates[number], &error) < 0)
       return cursor_fail(c, &error);

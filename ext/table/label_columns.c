@@ -118,12 +118,34 @@ int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t sin
   if (state->users == 0) {
     state->since = since;
     state->as_of = as_of;
-    code = tsr_label_read(state->index, since, as_of, error);
+    code = tsr_label_look(state->index, since, as_of, error);
   }
   if (code < 0) return code;
   state->users++;
   *out = state;
   return TSR_OK;
+}
+
+bool tsx_label_is_bare(const tsx_label_column *label, const tsx_label_state *state, uint64_t cell) {
+  const tsr_column *cells = tsr_label_cells(state->index);
+  char text[48];
+  int64_t instant;
+  if (label->column.form != TSX_DATETIME) return false;
+  memcpy(&instant, (const uint8_t *)cells->values + cell * sizeof instant, sizeof instant);
+  return tsr_datetime_print(label->field.datatype, instant, text) == 0;
+}
+
+int tsx_label_whole(const tsx_label_column *label, const tsx_label_state *state, tsr_snapshot *snapshot,
+                    tsr_error *error) {
+  const tsr_interval *box;
+  const int any = tsr_snapshot_non_empty_domain(snapshot, &box, error);
+  if (any <= 0) return any < 0 ? any : 1;
+  const tsr_interval *side = &box[label->dimension];
+  uint64_t first, last;
+  if (!tsr_label_whole(state->index, side->low, side->high)) return 0;
+  if (!tsr_label_cell(state->index, side->low, &first) || !tsr_label_cell(state->index, side->high, &last)) return 0;
+  return !tsx_label_is_bare(label, state, first) &&
+         !tsx_label_is_bare(label, state, last); /* so those between are not */
 }
 
 void tsx_label_state_release(tsx_label_state *state) {
@@ -138,32 +160,6 @@ void tsx_label_result(sqlite3_context *context, const tsx_label_column *label, c
     tsx_column_result(context, &label->column, tsr_label_cells(state->index), cell, false);
 }
 
-/* Returns true if cell number `cell` of a label has just these bytes, or is the same number. */
-static bool label_equals(const tsx_label_column *label, const tsr_column *cells, uint64_t cell, const uint8_t *bytes,
-                         uint64_t size) {
-  const uint8_t *own = cells->values;
-  if (cells->offsets) {
-    const uint64_t at = cells->offsets[cell];
-    return cells->offsets[cell + 1] - at == size && memcmp(own + at, bytes, size) == 0;
-  }
-  own += cell * cells->cell_size;
-  if (memcmp(own, bytes, size) == 0) return true;
-  static const uint8_t zero[8];
-  uint8_t both[8] = {0}; /* -0.0 equals 0.0, whose bytes are zeros */
-  for (uint64_t i = 0; i < size; i++) both[i] = (own[i] | bytes[i]) & (i + 1 == size ? 0x7F : 0xFF);
-  return tsr_datatype_kind(label->field.datatype) == TSR_KIND_FLOAT && memcmp(both, zero, 8) == 0;
-}
-
-static int find_coordinate(const tsx_label_column *label, const tsx_label_state *state, const uint8_t *bytes,
-                           uint64_t size, uint8_t coordinate[8], tsr_error *error) {
-  uint64_t cell;
-  const int found = tsr_label_nearest(state->index, bytes, size, -1, &cell, error);
-  if (found <= 0) return found;
-  if (!label_equals(label, tsr_label_cells(state->index), cell, bytes, size)) return 0;
-  tsr_label_coordinate(state->index, cell, coordinate);
-  return 1;
-}
-
 int tsx_label_coordinate_of(tsx_table *table, tsx_label_column *label, sqlite3_value *value, uint8_t coordinate[8],
                             tsr_error *error) {
   tsx_label_state *state = NULL;
@@ -173,8 +169,9 @@ int tsx_label_coordinate_of(tsx_table *table, tsx_label_column *label, sqlite3_v
   if (code == TSR_OK && label->field.cell_size && size != label->field.cell_size)
     code = tsx_fail(error, TSR_MISMATCH, "expected one value of %s", tsr_datatype_name(label->field.datatype));
   if (code == TSR_OK) code = tsx_label_state_take(table, label, 0, TSR_TIME_NOW, &state, error);
+  if (code == TSR_OK) code = tsr_label_load(state->index, error);
   if (code == TSR_OK) {
-    code = find_coordinate(label, state, bytes, size, coordinate, error);
+    code = tsr_label_coordinate_of(state->index, bytes, size, coordinate, error);
     const char *text = code == 0 ? (const char *)sqlite3_value_text(value) : NULL;
     if (code == 0) code = tsx_fail(error, TSR_RANGE, "no coordinate has the label %.60s", text ? text : "");
   }

@@ -1,6 +1,6 @@
 /* label_columns.h: the columns of dimension labels. A label gives each coordinate of a dimension another value, such as
  * a latitude; its column stands behind the hidden columns of the table. A comparison with it becomes ranges of the
- * dimension, and SQLite tests the comparison again. */
+ * dimension. */
 #ifndef TSX_LABEL_COLUMNS_H
 #define TSX_LABEL_COLUMNS_H
 
@@ -39,10 +39,19 @@ static inline tsx_label_column *tsx_label_column_at(const tsx_table *table, int 
   return column >= first && column < first + (int)table->label_count ? &table->labels[column - first] : NULL;
 }
 
-/* Gives the values that the label had between two times. The caller releases the state. */
+/* Gives the label as it was between two times, without its values: tsr_label_load reads them. The caller releases the
+ * state. */
 int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t since, uint64_t as_of,
                          tsx_label_state **state, tsr_error *error);
 void tsx_label_state_release(tsx_label_state *state); /* NULL is allowed */
+
+/* Returns true if a cell of a label is shown as an integer, since it is an instant that has no ISO text. */
+bool tsx_label_is_bare(const tsx_label_column *label, const tsx_label_state *state, uint64_t cell);
+
+/* Returns 1 if all coordinates of the snapshot's cells have a label, and none is shown as another type than the others;
+ * else 0. The state has its values. */
+int tsx_label_whole(const tsx_label_column *label, const tsx_label_state *state, tsr_snapshot *snapshot,
+                    tsr_error *error);
 
 /* Finds the coordinate whose label, as it is at present, equals a value. TSR_RANGE: there is none; TSR_MISMATCH: the value
  * has another type than the label. */

@@ -259,7 +259,7 @@ static uint32_t find_label_key(const tsr_schema *schema, char *const *names, con
 }
 
 /* Sets the ends of the label's dimension to those of the coordinates whose labels lie between two ends. */
-static int place_label(const tsr_label_index *index, const tsx_bound *given, const tsr_interval *ends, bool texts,
+static int place_label(tsr_label_index *index, const tsx_bound *given, const tsr_interval *ends, bool texts,
                        tsx_bound *bound, tsr_interval *box, bool *nothing, tsr_error *error) {
   const tsr_range range = {.low = !given->low_given ? NULL
                                   : texts           ? (const void *)ends->low_text
@@ -273,7 +273,7 @@ static int place_label(const tsr_label_index *index, const tsx_bound *given, con
   tsr_interval found;
   uint64_t count = 0;
   if (!given->low_given && !given->high_given) return TSR_OK;
-  const int code = tsr_label_find(index, &ranges, 1, &found, &count, error);
+  const int code = tsr_label_find(index, &ranges, false, 1, &found, &count, error);
   if (code < 0) return code;
   *nothing |= count == 0;
   if (count == 0) return TSR_OK;
@@ -295,7 +295,7 @@ static int set_label_bounds(sqlite3_stmt *row, const char *json, const tsr_schem
     return tsx_fail(error, TSR_ERROR, "dimension '%s' is given twice", schema->fields[d].name);
   slice->bounds[d].given = true;
   int code = tsr_label_open(labels->array, schema, label, labels->memory_bytes, &index, error);
-  if (code == TSR_OK) code = tsr_label_read(index, labels->since, labels->as_of, error);
+  if (code == TSR_OK) code = tsr_label_look(index, labels->since, labels->as_of, error);
   if (code == TSR_OK) {
     const tsr_field *field = tsr_label_field(index);
     code = set_bounds(row, json, field, field->datatype, name, TSX_SLICE, &given, &ends, error);

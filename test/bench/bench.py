@@ -58,6 +58,7 @@ ROWS = [
     ("small", "genes", "tessera", "string dimension: box of 1,000", {}),
     ("group", "genes", "tessera", "string dimension: GROUP BY", {}),
 ]
+LABELS, LABEL_COUNT, LABEL_GOAL = "a range of a twentieth of {:,} labels", {"smoke": 100_000, "quick": 1_000_000, "full": 1_000_000}, 1.2
 WRITTEN = {"million": ("INSERT ... SELECT of {:,} cells", {"sqlite": 1 / 3.5, "tiledb": 1 / 3, "rtree": 1 / 24}),
            "columns": ("... TileDB-Py's from numpy columns", {"tiledb": 1 / 1.3}),
            "dense": ("tessera_write_npy of {0:,} x {0:,}", {"tiledb": 1}),
@@ -132,6 +133,7 @@ class Bench:
                 print(f"{system.title} is left out: {lacking}", file=sys.stderr)
         self.measured = []  # (title, way, {system: seconds}, goals)
         self.sizes = {}
+        self.ranges = []  # (title, seconds by label, seconds by index)
 
     def build(self, workload, values):
         """The copies of a workload; what an earlier run has made is kept, tessera's while the extension is not newer."""
@@ -226,11 +228,51 @@ class Bench:
                     add(part, {name: statistics.median(t[name][which] for t in turns) for name in turns[0]})
         shutil.rmtree(w.folder)
 
+    def labels(self):
+        """A range of a dimension label beside the same range of its dimension: the least of several turns, in new connections and in one that stays."""
+        import numpy
+        import systems
+        if self.arguments.only not in LABELS:
+            return
+        path, count = os.path.join(self.folder, "labels"), LABEL_COUNT[self.arguments.size]
+        shutil.rmtree(path, ignore_errors=True)
+        system = next(s for s in self.systems if s.name == "tessera")
+        connection = system.connect(":memory:")
+        connection.execute(f"CREATE VIRTUAL TABLE r USING tessera('{path}', kind=dense, y INT64 DIMENSION(0, {count - 1}, 10000) LABEL q FLOAT64, v FLOAT32)")
+        connection.execute("SELECT tessera_write_label(?, 'q', ?)", (path, systems.npy(numpy.arange(count) / 8))).fetchall()
+        connection.execute("SELECT tessera_write_npy(?, 'v', ?)", (path, systems.npy(numpy.arange(count, dtype="f4")))).fetchall()
+        connection.close()
+        low, high = count // 3, count // 3 + count // 20
+        asked = {"label": f"SELECT count(*), sum(v) FROM r WHERE q BETWEEN {low / 8} AND {high / 8}", "index": f"SELECT count(*), sum(v) FROM r WHERE y BETWEEN {low} AND {high}"}
+
+        def open_one():
+            one = system.connect(":memory:")
+            one.execute(f"CREATE VIRTUAL TABLE r USING tessera('{path}')")
+            return one
+
+        kept = open_one()
+        for what in ("the first in a connection", "the next ones"):
+            times, answers = {name: [] for name in asked}, {}
+            for _ in range(4 * self.arguments.turns):
+                for name, sql in asked.items():
+                    one = kept if what == "the next ones" else open_one()
+                    start = time.perf_counter()
+                    answers[name] = one.execute(sql).fetchall()
+                    times[name].append(time.perf_counter() - start)
+                    if one is not kept:
+                        one.close()
+            if answers["label"] != answers["index"]:
+                self.faults += 1
+                print(f"{LABELS}: {answers}", file=sys.stderr)
+            self.ranges.append((f"{LABELS.format(count)}, {what}", min(times["label"]), min(times["index"])))
+        kept.close()
+
     def run(self):
         busy = max(0.0, os.getloadavg()[0] - 0.5)
         for workload in ("raster", "cube", "points", "genes"):
             self.read(workload)
         self.write()
+        self.labels()
         for workload, sizes in self.sizes.items():
             if self.arguments.only in "size on disk":
                 self.measured.append((f"size on disk, {workload}", sizes, {"tiledb": 1}))
@@ -247,6 +289,8 @@ class Bench:
             own = values["tessera"]
             cells = [compared(title, own / values[s.name], goals.get(s.name)) if s.name in values else "" for s in others]
             print(f"| {title} | {amount(title, own)} | " + " | ".join(cells) + " |")
+        for title, by_label, by_index in self.ranges:
+            print(f"\n{title}: {amount(title, by_label)}, by index {amount(title, by_index)}: {told(title, by_label / by_index)} (goal: {told(title, LABEL_GOAL)})")
         names = {s.name: s.title for s in others}
         missed = [(values["tessera"] / values[n] / goal, title, n, values["tessera"] / values[n], goal)
                   for title, values, goals in self.measured for n, goal in goals.items() if n in values]

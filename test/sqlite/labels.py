@@ -3,12 +3,15 @@ that are missing, damaged, out of order or not written.
 
 usage: labels.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
+import array
+import math
 import os
 import random
 import shutil
 import struct
 import sys
 import tempfile
+import threading
 
 import host
 from host import Database, check_contains, copy, literal, same
@@ -285,6 +288,12 @@ def npy(kind, values, *, fortran=False, shape=None):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"{kind[0]}{len(values)}{code}", *values)
 
 
+def npy_of(kind, content, count):
+    """An NPY file of values that are bytes already."""
+    head = str({"descr": kind, "fortran_order": False, "shape": (count,)}) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + content
+
+
 def test_write_label():
     """tessera_write_label writes JSON and NPY from an origin on, in directories, encrypted ones, and in the database, where ROLLBACK undoes it."""
     folder, key = tempfile.mkdtemp(dir=host.FOLDER), bytes(range(32))
@@ -410,6 +419,51 @@ def test_write_label_by_chance():
     db.close()
 
 
+def test_two_writers():
+    """Of two processes that write one label at a time, one is refused, so that the order holds for both."""
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    db = Database()
+    create(db, path)
+    db.query("INSERT INTO a(y, x, v) SELECT value, 0, 1 FROM json_each('[1,2,3,4,5,6]')")
+    other = Database()
+    other.table("a", path)
+    db.value("SELECT tessera_write_label('db:a', 'lat', '[60, 50, 40, 30, 20, 10]')")
+    same(other.value("SELECT tessera_lease(?, 60)", (path + "/__labels/l0",)), 1)
+    error = db.error("SELECT tessera_write_label('db:a', 'lat', '[61]')")
+    check_contains(error.text, "label lat: label array")
+    check_contains(error.text, "another process is writing it")
+    same(error.code, 5)   # SQLITE_BUSY
+    same(db.value("""SELECT tessera_write_label('db:a', 'name', '["a"]')"""), 1)   # another label
+    same(other.value("SELECT tessera_write_label('db:a', 'lat', '[62]')"), 1)   # the holder itself, which gives the lease back
+    same(db.value("SELECT tessera_write_label('db:a', 'lat', '[63]')"), 1)
+    done, refused = [], []
+
+    def write(seed):
+        chance, mine = random.Random(seed), Database()
+        mine.table("a", path)
+        for _ in range(40):
+            y = chance.randint(1, 5)
+            high = chance.randint(1, 99)
+            try:
+                mine.value("SELECT tessera_write_label('db:a', 'lat', ?, ?)", (f"[{high}, {high - chance.randint(1, 9)}]", y))
+                done.append(y)
+            except Exception as e:
+                refused.append(str(e))
+        mine.close()
+
+    threads = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert done and all("must fall" in e or "another process" in e for e in refused), refused
+    values = [lat for _, lat in db.query("SELECT y, lat FROM a WHERE x = 0 ORDER BY y")]
+    same(values, sorted(set(values), reverse=True))
+    same([r for r in db.query("SELECT severity, file, message FROM tessera_check('db:a')") if r[0] != "note"], [])
+    other.close()
+    db.close()
+
+
 def test_insert():
     """INSERT takes labels for coordinates, in tables that show them or not, and refuses what no coordinate has and what does not agree."""
     db = Database()
@@ -463,6 +517,143 @@ def test_slices():
                         ('{"lat":"north"}', "lat"), ('{"lat":[1,2,3]}', "lat"), ('{"lon":1}', "the array has no dimension 'lon'"), ('{"lat":true}', "not coordinates")):
         check_contains(db.error("SELECT tessera_npy('db:a', 'v', ?)", (wrong,)).text, part)
     db.close()
+
+
+def test_groups():
+    """Labels are keys of tessera_aggregate: the groups are those of GROUP BY; coordinates without a label are one group."""
+    for place in ("db:a", None):
+        path = place or os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+        db = Database()
+        create(db, None if place else path)
+        db.query("INSERT INTO a(y, x, v) SELECT y.value, x.value, 10 * y.value + x.value FROM json_each('[1,2,3,4,5,6]') y, json_each('[0,1,2,3]') x")
+        db.value("SELECT tessera_write_label('db:a', 'lat', '[60, 50.5, 40, 30, 25, 20]')")
+        db.value("""SELECT tessera_write_label('db:a', 'name', '["a", "b", "bé"]', 2)""")
+        db.value("""SELECT tessera_write_label('db:a', 'day', '["2024-01-01", "2024-01-02", "2024-02-01", "2024-02-02"]')""")
+        for by, keys in (("lat", "lat"), ("name", "name"), ('["day","lat"]', "day, lat"), ('["y","name"]', "y, name"), ('["LAT","x"]', "lat, x")):
+            for slice_ in (None, '{"lat":[24,50.5]}'):
+                n = keys.count(",") + 1
+                got = db.query(f"SELECT {', '.join(f'key{k + 1}' for k in range(n))}, count, sum, min, max FROM tessera_aggregate(?, 'v', ?, ?)", (path, slice_, by))
+                where = "WHERE lat BETWEEN 24 AND 50.5" if slice_ else ""
+                same(sorted(got, key=str), sorted(db.query(f"SELECT {keys}, count(v), sum(v), min(v), max(v) FROM a {where} GROUP BY {keys}"), key=str), by)
+        check_contains(db.error("SELECT * FROM tessera_aggregate(?, 'v', NULL, 'lon')", (path,)).text, "the array has no dimension 'lon' to group by")
+        if not place:
+            shutil.rmtree(path + "/__labels/l0")
+            check_contains(db.error("SELECT * FROM tessera_aggregate(?, 'v', NULL, 'lat')", (path,)).text, "label lat")
+            same(len(db.query("SELECT * FROM tessera_aggregate(?, 'v', NULL, 'day')", (path,))), 4)
+        db.close()
+
+
+def test_order():
+    """ORDER BY a label is the order of its dimension, up and down, in every array of the corpus."""
+    for where in ("directory", "database"):
+        for name, labels in ARRAYS.items():
+            db = opened(name, where)
+            attribute, = db.query("SELECT name FROM tessera_schema('db:a') WHERE role = 'attribute'")[0]
+            for label, (dimension, _) in labels.items():
+                for way in ("", " DESC"):
+                    sql = f"SELECT {label}, {attribute} FROM a ORDER BY {label}{way}"
+                    check_contains(db.plan(sql), f"ORDER BY {dimension}({label}){way}")
+                    assert "TEMP B-TREE" not in db.plan(sql), db.plan(sql)
+                    got = db.query(sql)
+                    same([r[0] for r in got], sorted((r[0] for r in got), reverse=bool(way)))
+                    same(sorted(got), sorted(db.query(f"SELECT {label}, {attribute} FROM a")))
+                    same(db.query(sql + " LIMIT 3"), got[:3])
+            db.close()
+
+
+def test_order_with_gaps():
+    """Rows without a label come first, as SQLite sorts NULL: also where the label lost its value after the statement was prepared, in orders of several
+    columns, and with GROUP BY and DISTINCT."""
+    chance = random.Random(11)
+    for kind in ("dense", "sparse"):
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE a USING tessera(kind={kind}, y INT32 DIMENSION(0, 7, 4) LABEL lat FLOAT64 DECREASING, x INT32 DIMENSION(0, 5, 3) LABEL lon FLOAT32, day INT32 DIMENSION(0, 1, 1), v INT32)")
+        db.query("INSERT INTO a(y, x, day, v) SELECT y.value, x.value, d.value, y.value * 100 + x.value * 10 FROM json_each('[0,1,2,3,4,5,6,7]') y, json_each('[0,1,2,3,4,5]') x, json_each('[0,1]') d")
+        statements = [f"SELECT lat, lon, y, x, day, v FROM a {where}ORDER BY {order}{limit}" for order in ("lat", "lat DESC", "lon, lat DESC", "lat, x DESC, day", "x, lat", "day, lon DESC, lat")
+                      for where in ("", "WHERE v > 230 ", "WHERE lat > 20 ", "WHERE y BETWEEN 2 AND 5 ", "WHERE lon IS NULL ") for limit in ("", " LIMIT 7 OFFSET 3")]
+        statements += ["SELECT lat, count(*), sum(v) FROM a GROUP BY lat", "SELECT DISTINCT lat FROM a", "SELECT DISTINCT lat, lon FROM a ORDER BY lat", "SELECT lon, min(v) FROM a GROUP BY lon ORDER BY lon DESC"]
+        known = {"lat": [80 - 10 * i for i in range(8)], "lon": [i * 5 for i in range(6)]}
+        for lat, lon in (((), ()), ((2,), ()), ((0, 7), (1, 2)), ((), (5,)), (range(8), range(6)), ((), ())):
+            for label, gaps in (("lat", lat), ("lon", lon)):
+                values = [None if i in gaps else value for i, value in enumerate(known[label])]
+                db.value(f"SELECT tessera_write_label('db:a', '{label}', ?)", (str(values).replace("None", "null"),))
+            for sql in statements:
+                got, head = db.query(sql), sql.split(" LIMIT")[0]
+                if "ORDER BY" not in sql:
+                    same(sorted(got, key=str), sorted(db.query(sql.replace("lat", "+lat", 1) if "DISTINCT" in sql else sql.replace("GROUP BY lat", "GROUP BY +lat")), key=str), sql)
+                    continue
+                order = head.split("ORDER BY ")[1]
+                plain_ = db.query(head.split("ORDER BY")[0] + "ORDER BY " + ", ".join("+" + term for term in order.split(", ")))
+                columns = head[len("SELECT "):head.index(" FROM")].split(", ")
+                keys = [columns.index(term.split()[0]) for term in order.split(", ") if term.split()[0] in columns]
+                pick = lambda rows: [[r[k] for k in keys] for r in rows]
+                if "LIMIT" in sql:
+                    same(pick(got), pick(plain_)[3:10], sql)
+                else:
+                    same(pick(got), pick(plain_), sql)
+                    same(sorted(got, key=str), sorted(plain_, key=str), sql)
+            whole = not lat
+            plan = db.plan(f"SELECT v FROM a ORDER BY lat -- {lat} {lon} {chance.random()}")   # another text: prepared now
+            assert ("TEMP B-TREE" in plan) != whole, (plan, lat)
+        db.close()
+
+
+def test_joins():
+    """A join on a label looks the label up for each row, and reads the rows of that coordinate alone."""
+    db = Database()
+    create(db, None)
+    db.query("INSERT INTO a(y, x, v) SELECT y.value, x.value, 10 * y.value + x.value FROM json_each('[1,2,3,4,5,6]') y, json_each('[0,1,2,3]') x")
+    db.value("SELECT tessera_write_label('db:a', 'lat', '[60, 50.5, 40, 30, null, 20]')")
+    db.value("""SELECT tessera_write_label('db:a', 'day', '["2024-01-01", "2024-01-02", "2024-02-01"]')""")
+    db.query("CREATE TABLE places(name, lat, day)")
+    db.query("INSERT INTO places VALUES('here', 40, '2024-01-02'), ('there', 50.5, '2024-02-01'), ('nowhere', 41, '2024-01-01'), ('null', NULL, NULL), ('text', '30', '2024-01-01')")
+    sql = "SELECT p.name, v FROM places p CROSS JOIN a ON a.lat = p.lat AND a.day = p.day ORDER BY 1"
+    check_contains(db.plan(sql), "y(lat)=? AND x(day)=?")
+    db.query("SELECT tessera_reset_stats()")
+    same(db.query(sql), [("here", 31), ("text", 40), ("there", 22)])
+    same(db.value("SELECT value FROM tessera_stats WHERE name = 'rows_returned'"), 3)
+    same(db.query("SELECT p.name, a.v FROM places p LEFT JOIN a ON a.lat = p.lat AND a.x = 0 ORDER BY 1"), [("here", 30), ("nowhere", None), ("null", None), ("text", 40), ("there", 20)])
+    db.close()
+
+
+def test_many_labels():
+    """A range of 1,000,000 labels reads at most 4 tiles of their array; rows without a label, and values out of order, are seen all the same."""
+    for falls in (False, True):
+        path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE a USING tessera({literal(path)}, kind=dense, y INT64 DIMENSION(0, 999999, 10000) LABEL q FLOAT64 {'DECREASING' if falls else ''}, v INT8)")
+        values = array.array("d", (i / 8 for i in range(10**6)))
+        if falls:
+            values.reverse()
+        db.value("SELECT tessera_write_label('db:a', 'q', ?)", (npy_of("<f8", values.tobytes(), len(values)),))
+        at = lambda q: int(999999 - 8 * q if falls else 8 * q)
+        zeros = npy_of("|i1", bytes(10**6), 10**6)
+        db.value("SELECT tessera_write_npy('db:a', 'v', ?)", (zeros,))
+        other = Database()
+        other.table("a", path)
+        for low, high in ((1000.0, 1010.5), (30000.1, 90000.3), (-5, 3), (124990, 10**9)):
+            expected = sorted((at(max(0, math.ceil(low * 8) / 8)), at(min(999999 / 8, math.floor(high * 8) / 8))))
+            other.query("SELECT tessera_reset_stats()")
+            got = other.query("SELECT min(y), max(y), count(*) FROM (SELECT y FROM a WHERE q BETWEEN ? AND ?)", (low, high))
+            same(got, [(expected[0], expected[1], expected[1] - expected[0] + 1)], str((low, high)))
+            tiles = other.value("SELECT value FROM tessera_stats WHERE name = 'tiles_read'")
+            assert tiles <= 4, tiles   # y needs no tile of the array itself
+        same(other.query("SELECT count(*) FROM a WHERE q BETWEEN 7.01 AND 7.02"), [(0,)])
+        same(other.query("SELECT y, q FROM a WHERE q = 500.5"), [(at(500.5), 500.5)])
+        db.value("SELECT tessera_write_label('db:a', 'q', '[null]', ?)", (at(2000),))
+        third = Database()
+        third.table("a", path)
+        same(third.query("SELECT count(*) FROM a WHERE q BETWEEN 1999 AND 2001"), [(16,)])
+        same(third.query("SELECT count(*) FROM a WHERE q >= 0 AND q < 1e9"), [(999999,)])
+        db.table("l", path + "/__labels/l0")
+        db.query('UPDATE l SET label = 1e12 WHERE "index" = ?', (at(3000),))
+        fourth = Database()
+        fourth.table("a", path)
+        error = fourth.error("SELECT count(*) FROM a WHERE q BETWEEN 2999 AND 3001")
+        same(error.code, 11)
+        check_contains(error.text, "label q: its values must")
+        for each in (db, other, third, fourth):
+            each.close()
 
 
 def test_create_refused():
