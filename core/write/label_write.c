@@ -71,9 +71,10 @@ int tsr_label_write(tsr_label_index *index, const void *first, const tsr_column 
                     tsr_error *error) {
   TSR_OWN_ERROR(error);
   if (count == 0) return TSR_OK;
-  TSR_TRY(take_label_lease(index, error));
-  const int rc = label_write_box(index, first, values, count, true, error);
-  return_label_lease(index);
+  int rc = take_label_lease(index, error);
+  if (rc == TSR_BUSY) return rc;
+  if (rc >= 0) rc = label_write_box(index, first, values, count, true, error);
+  return_label_lease(index); /* also if it is not known whether it was taken */
   return rc;
 }
 

@@ -316,7 +316,7 @@ def test_statements_that_are_refused():
                       ("SELECT 1 AS a, 2 AS A", "two columns are called 'A'"), ("SELECT abs(-9223372036854775808)", "integer overflow"), ("SELECT 1 AS a WHERE 0", "no value decides")):
         refused(db, part, sql)
     for options, part in (('{"x":1}', "no option is called 'x': if_exists"), ('{"if_exists":"drop"}', "expected fail or append or replace"), ('{"kind":"dense","kind":"dense"}', "given twice"), ('{"kind":"thin"}', "expected dense or sparse"), ('{"capacity":0}', "from 1 to"),
-                          ('{"labels":{"a":"b"}}', "labels"), ('{"explain":1}', "expected true or false"), ("[]", ""), ('{"filters":{"a":"none, zstd"}}', "none stands alone")):
+                          ('{"labels":{"a":"b"}}', "needs an attribute"), ('{"explain":1}', "expected true or false"), ("[]", ""), ('{"filters":{"a":"none, zstd"}}', "none stands alone")):
         check_contains(message(db, "SELECT tessera_create_as('refused', 'SELECT 1 AS a', ?)", (options,)), part)
         assert not os.path.exists("refused")
 

@@ -1074,7 +1074,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) X(tsr_expression_types) X(tsr_query_open) \
   X(tsr_query_aggregate_value) X(tsr_query_next) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
   X(tsr_label_open) X(tsr_label_read) X(tsr_label_look) X(tsr_label_load) X(tsr_label_find) X(tsr_label_coordinate_of) X(tsr_label_nearest) \
-  W(tsr_label_copy) X(tsr_label_write) \
+  W(tsr_label_copy) W(tsr_label_write) \
   X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) X(tsr_ingest_stream) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
