@@ -629,17 +629,15 @@ CASE(tsr_label_open) {
   if (told >= 0) tsr_label_close(index);
 }
 
-CASE(tsr_label_read) {
-  tsr_label_index *index = index_of(false);
-  TELL(tsr_label_read(index, 0, TSR_TIME_NOW, e));
-  tsr_label_close(index);
-}
-
-CASE(tsr_label_look) {
-  tsr_label_index *index = index_of(false);
-  TELL(tsr_label_look(index, 0, TSR_TIME_NOW, e));
-  tsr_label_close(index);
-}
+#define CASE_OF_LABEL(name, read, ...)                                                                                 \
+  CASE(name) {                                                                                                         \
+    tsr_label_index *index = index_of(read);                                                                           \
+    TELL(name(index, __VA_ARGS__, e));                                                                                 \
+    tsr_label_close(index);                                                                                            \
+  }
+CASE_OF_LABEL(tsr_label_read, false, 0, TSR_TIME_NOW)
+CASE_OF_LABEL(tsr_label_look, false, 0, TSR_TIME_NOW)
+CASE_OF_LABEL(tsr_label_coordinate_of, true, "c", 1, (uint8_t[8]){0})
 
 CASE(tsr_label_load) {
   tsr_label_index *index = index_of(false);
@@ -668,14 +666,6 @@ CASE(tsr_label_nearest) {
   uint64_t cell = 0;
   TELL(tsr_label_nearest(index, "bb", 2, wrong ? 0 : 1, &cell, e));
   if (told >= 0) assert_int_equal(cell, 2);
-  tsr_label_close(index);
-}
-
-CASE(tsr_label_coordinate_of) {
-  tsr_label_index *index = index_of(true);
-  uint8_t coordinate[8];
-  TELL(tsr_label_coordinate_of(index, "c", 1, coordinate, e));
-  if (told >= 0) assert_int_equal(coordinate[0], 2);
   tsr_label_close(index);
 }
 
