@@ -374,6 +374,7 @@ static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
   if (layout_has_commits_folder(c->schema.version)) {
     remove_within(c, TSR_DIR_FRAGMENTS, true, code, error);
     remove_within(c, TSR_DIR_COMMITS, false, code, error);
+    if (c->store->commits_in_turns) remove_within(c, TSR_DIR_TURNS, false, code, error);
     return;
   }
   tsr_listing entries = {0};

@@ -26,6 +26,7 @@ static int exchange_arrays(tsr_environment *environment, char *one, char *other,
   one[above] = first;
   if (rc < 0) return rc;
   rc = tsr__store_exchange(store, one + above, other + above, error);
+  if (rc >= 0) tsr__store_changed(store);
   if (rc >= 0) rc = tsr__store_sync_directory(store, "", error);
   tsr__store_close(store);
   tsr__free(parent);

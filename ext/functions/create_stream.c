@@ -26,8 +26,8 @@ static int stream_call_fail(stream_call *c, int number, tsr_error *error) {
 static int stream_call_columns(stream_call *c, const char *path, tsr_error *error) {
   const int number = c->stream.get_schema(&c->stream, &c->schema);
   if (number != 0) return stream_call_fail(c, number, error);
-  if (!c->schema.release || c->schema.n_children < 1 || c->schema.n_children > 32767)
-    return tsx_fail(error, TSR_MISMATCH, "the stream has no columns, or more than 32767");
+  if (!c->schema.release || c->schema.n_children < 1 || c->schema.n_children > UINT32_MAX)
+    return tsx_fail(error, TSR_MISMATCH, "the stream has no columns");
   const uint32_t count = (uint32_t)c->schema.n_children;
   int code = tsx_ingest_begin(&c->call, path, count, error);
   if (code == TSR_OK) code = tsr_arrow_columns(&c->schema, c->call.columns, error);

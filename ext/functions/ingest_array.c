@@ -131,15 +131,17 @@ static int ingest_replace(tsx_ingest_call *call, const tsr_schema *schema, tsr_e
   tsr_environment *environment = call->connection->environment;
   tsx_address old = {.connection = call->connection, .has_key = call->address.has_key};
   uint64_t random;
+  size_t length = strlen(call->address.path);
   sqlite3_randomness(sizeof random, &random);
-  char *beside = sqlite3_mprintf("%s.%016llx", call->address.path, (unsigned long long)random);
-  old.path = sqlite3_mprintf("%s", call->address.path);
+  while (length > 1 && call->address.path[length - 1] == '/') length--;
+  old.path = sqlite3_mprintf("%.*s", (int)length, call->address.path);
+  char *beside = old.path ? sqlite3_mprintf("%s.%016llx", old.path, (unsigned long long)random) : NULL;
   old.given = sqlite3_mprintf("%s", call->path);
   int code = beside && old.path && old.given ? TSR_OK : tsx_out_of_memory(error);
   if (code == TSR_OK) code = ingest_make_at(call, beside, schema, error);
   if (code == TSR_OK) {
     code = tsx_drop_overviews(&old, error);
-    if (code == TSR_OK) code = tsr_array_exchange(environment, call->address.path, beside, error);
+    if (code == TSR_OK) code = tsr_array_exchange(environment, old.path, beside, error);
     tsx_path_changed(call->connection, call->address.path);
     tsr_error why = *error;
     const int dropped =

@@ -5,6 +5,7 @@
  */
 #include "functions/ingest_call.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "connection/errors.h"
@@ -18,10 +19,14 @@
 #include "functions/ingest_labels.h"
 #include "functions/ingest_options.h"
 
+#define INGEST_COLUMNS_MAX 32767
+
 /* ---- Begin ------------------------------------------------------------------------------------------------------- */
 
 int tsx_ingest_begin(tsx_ingest_call *call, const char *path, uint32_t count, tsr_error *error) {
   tsx_parser p = {.definition = &call->memory};
+  if (count > INGEST_COLUMNS_MAX)
+    return tsx_fail(error, TSR_TOOBIG, "the source has %u columns; an array may have %d", count, INGEST_COLUMNS_MAX);
   call->path = path;
   call->source_count = call->options.column_count = count;
   call->columns = tsx_parser_alloc(&p, count * sizeof *call->columns);
@@ -43,9 +48,6 @@ int tsx_ingest_begin(tsx_ingest_call *call, const char *path, uint32_t count, ts
 
 int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *name, tsr_error *error) {
   tsx_parser p = {.definition = &call->memory};
-  for (uint32_t i = 0; i < column && !call->is_rows; i++)
-    if (!sqlite3_stricmp(call->names[i], name))
-      return tsx_fail(error, TSR_CONSTRAINT, "two columns are called '%.64s'", name);
   char *copy = tsx_parser_alloc(&p, strlen(name) + 1);
   if (!copy) return tsx_out_of_memory(error);
   memcpy(copy, name, strlen(name));
@@ -53,6 +55,31 @@ int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *n
   call->columns[column].name = copy;
   call->kept[column] = (int)column;
   return TSR_OK;
+}
+
+typedef struct ingest_named {
+  const char *name;
+  uint32_t column;
+} ingest_named;
+
+static int ingest_compare_names(const void *a, const void *b) {
+  const ingest_named *x = a, *y = b;
+  const int order = sqlite3_stricmp(x->name, y->name);
+  return order ? order : x->column < y->column ? -1 : 1;
+}
+
+/* Fails if two columns of the source have one name. */
+static int ingest_check_names(const tsx_ingest_call *call, tsr_error *error) {
+  int code = TSR_OK;
+  ingest_named *sorted = sqlite3_malloc64(((uint64_t)call->source_count + 1) * sizeof *sorted);
+  if (!sorted) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < call->source_count; i++) sorted[i] = (ingest_named){call->names[i], i};
+  qsort(sorted, call->source_count, sizeof *sorted, ingest_compare_names);
+  for (uint32_t i = 1; i < call->source_count && code == TSR_OK; i++)
+    if (!sqlite3_stricmp(sorted[i - 1].name, sorted[i].name))
+      code = tsx_fail(error, TSR_CONSTRAINT, "two columns are called '%.64s'", sorted[i].name);
+  sqlite3_free(sorted);
+  return code;
 }
 
 /* ---- The array to append to -------------------------------------------------------------------------------------- */
@@ -125,7 +152,8 @@ static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, tsr_er
 int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error) {
   tsr_object_kind kind = TSR_OBJECT_NONE;
   tsr_environment *environment = call->connection->environment;
-  int code = tsx_ingest_options_read(call, json, error);
+  int code = ingest_check_names(call, error);
+  if (code == TSR_OK) code = tsx_ingest_options_read(call, json, error);
   if (code == TSR_OK) code = tsr_object_find(environment, call->address.path, &kind, error);
   if (code < 0 || kind == TSR_OBJECT_NONE) return code;
   if (call->if_exists == TSX_INGEST_FAIL && call->explain) return TSR_OK;

@@ -43,13 +43,14 @@ typedef struct tsx_ingest_call {
   tsr_error first; /* why the first row was skipped */
 } tsx_ingest_call;
 
-/* Begins a call for `count` columns of a source; `path` is NULL for rows that become no array. The caller calls tsx_ingest_end, after an error, too. */
+/* Begins a call for `count` columns of a source; `path` is NULL for rows that become no array. TSR_TOOBIG: there
+ * are more columns than an array may have. The caller calls tsx_ingest_end, after an error, too. */
 int tsx_ingest_begin(tsx_ingest_call *call, const char *path, uint32_t count, tsr_error *error);
 
-/* Names a column of the source. The name is copied. TSR_CONSTRAINT: another column has it. */
+/* Names a column of the source. The name is copied. */
 int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *name, tsr_error *error);
 
-/* Reads the options (NULL: none), finds out whether `path`, the call's path, leads to an array to which rows are
+/* Checks that no two columns have one name, reads the options (NULL: none), finds out whether `path`, the call's path, leads to an array to which rows are
  * appended. */
 int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error);
 

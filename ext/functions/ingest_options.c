@@ -395,6 +395,22 @@ static int ingest_read_third(void *argument, const tsx_json_option *o, tsr_error
   return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
 }
 
+/* Fails if a property of dimensions is given to another column. */
+static int ingest_check_dimensions(const tsx_ingest_call *call, tsr_error *error) {
+  for (uint32_t i = 0; i < call->options.column_count; i++) {
+    const tsr_ingest_column *column = &call->columns[i];
+    bool is_dimension = false;
+    for (uint32_t d = 0; d < call->options.dimension_count; d++) is_dimension |= call->dimensions[d] == i;
+    if (!is_dimension && (column->has_domain || column->has_extent || column->grow))
+      return tsx_fail(error, TSR_ERROR, "'%s': column '%s' is no dimension: say dimensions",
+                      ingest_option_names[column->has_domain   ? INGEST_OPTION_domains
+                                          : column->has_extent ? INGEST_OPTION_extents
+                                                               : INGEST_OPTION_grow],
+                      column->name);
+  }
+  return TSR_OK;
+}
+
 int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_error *error) {
   static const tsx_option_reader passes[] = {ingest_read_first, ingest_read_labels, ingest_read_second,
                                              ingest_read_third};
@@ -405,5 +421,5 @@ int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_erro
   tsx_ingest_label_dimensions(call);
   for (uint32_t d = 0; d < call->options.dimension_count && !(call->given >> INGEST_OPTION_enums & 1); d++)
     call->columns[call->dimensions[d]].labels = false; /* of the source: the labels themselves are the coordinates */
-  return code;
+  return code == TSR_OK ? ingest_check_dimensions(call, error) : code;
 }

@@ -146,6 +146,8 @@ def test_domains_extents_and_grow():
     same([r[3] for r in shape(db, "t")[:2]], ["[0,99]", "[1,3]"])
     refused(db, "column 'y': rows lie outside of the domain that was given", GRID, dimensions=["y", "x"], domains={"y": [0, 5]})
     refused(db, "expected [low, high]", GRID, dimensions=["y", "x"], domains={"y": [0]})
+    for options in ({"domains": {"v": [0, 99]}}, {"extents": {"v": 5}}, {"grow": ["v"]}):
+        refused(db, f"'{list(options)[0]}': column 'v' is no dimension", GRID, dimensions=["y", "x"], **options)
     text = ddl(db, "WITH RECURSIVE c(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM c WHERE x < 999999) SELECT x / 1000 AS y, x % 1000 AS x, x AS v FROM c", dimensions=["y", "x"])
     check_contains(text, "y INT64 DIMENSION(0, 999, 500)")
     check_contains(text, "x INT64 DIMENSION(0, 999, 500)")
@@ -245,6 +247,9 @@ def test_replace():
     not_replaced(db, "t", "coordinates of an earlier row", "SELECT 0.5 AS a, 1 AS v UNION ALL SELECT 0.5, 2", dimensions=["a"])
     same(rows(db, "t"), [("a", 1)], "the old array is there")
     same([name for name in os.listdir(".") if name.startswith("t.")], [], "nothing is left beside it")
+    same((replace(db, "./t//", "SELECT 'b' AS k, 2 AS v", dimensions=["k"]), rows(db, "t")), (1, [("b", 2)]), "a path with slashes at its end")
+    replace(db, "t", "SELECT 'a' AS k, 1 AS v", dimensions=["k"])
+    same(rows(db, "t"), [("a", 1)])
     same(replace(db, "new", "SELECT 1 AS v"), 1)
     db.query("SELECT tessera_create_group('g')")
     not_replaced(db, "g", "there is a group already", "SELECT 1 AS v")

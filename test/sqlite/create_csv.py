@@ -136,5 +136,14 @@ def test_a_large_file():
     same(db.query("SELECT count(*), sum(i), sum(v), count(DISTINCT name) FROM t"), [(200000, 19999900000, 4999975000.0, 100)])
 
 
+def test_many_columns():
+    db = database()
+    names = [f"c{i}" for i in range(32767)]
+    same(make(db, ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n", columns=["c9", "c32766"]), 1)
+    same(rows(db), [(0, 1, 1)])
+    refused(db, "two columns are called 'C0'", ",".join([*names[:-1], "C0"]) + "\n")
+    refused(db, "the source has 100000 columns; an array may have 32767", ",".join(f"c{i}" for i in range(100000)) + "\n")
+
+
 if __name__ == "__main__":
     host.main(__import__("__main__"))

@@ -935,7 +935,60 @@ def test_labels(bucket):
                 break
 
 
-TESTS = (test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
+def test_arrays_from_data(bucket):
+    """An array of rows appears whole or not at all, whichever of its requests fails; rows are appended whole; what exists is not replaced."""
+    uri, select = f"s3://{NAME}/from_rows", "SELECT value AS x, value * 0.5 AS v, 'note ' || value AS note FROM json_each('[1,2,3,4]')"
+    db = bucket.connect()
+    make = "SELECT tessera_create_as(?, ?, ?)"
+    options = '{"dimensions":["x"],"kind":"sparse","domains":{"x":[0,99]},"metadata":{"source":"rows"}}'
+    assert rows(db, make, (uri, select, options)) == [(4,)]
+    assert rows(db, make, (uri, select.replace("value AS x", "value + 10 AS x"), '{"if_exists":"append"}')) == [(4,)]
+    raises(db, make, (uri, select, options), says="there is an array already")
+    raises(db, make, (uri, select, options.replace("{", '{"if_exists":"replace",', 1)), code="SQLITE_ERROR", says="in a bucket no call exchanges two arrays")
+    other = load_open(bucket, uri)
+    assert rows(other, "SELECT count(*), sum(x), sum(v), max(note) FROM t") == [(8, 60, 10.0, "note 4")]
+    assert rows(db, f"SELECT key, value FROM tessera_metadata('{uri}')") == [("source", "rows")]
+    assert not [row for row in rows(db, f"SELECT * FROM tessera_check('{uri}')") if row[0] == "error"]
+    csv = os.path.join(fresh(os.path.join(bucket.folder, "from_rows")), "rows.csv")
+    with open(csv, "w", encoding="utf-8") as out:
+        out.write("x,v\n1,0.5\n2,oops\n3,1.5\n")
+    assert value(db, "SELECT tessera_create_csv(?, ?, ?)", (uri + "_csv", csv, '{"types":{"v":"FLOAT32"},"on_error":"skip"}')).startswith('{"rows":2,"skipped":1,"lines":[3]')
+    assert rows(load_open(bucket, uri + "_csv"), "SELECT v FROM t ORDER BY x") == [(0.5,), (1.5,)]
+    for skip in range(40):
+        path = f"{uri}{skip}"
+        db = bucket.connect(retries=0)
+        bucket.proxy.clear()
+        rule = bucket.proxy.fault("status", kind="PUT", status=403, code="AccessDenied", skip=skip)
+        try:
+            found = rows(db, make, (path, select, options))
+        except sqlite3.Error as error:
+            assert "AccessDenied" in str(error), error
+            bucket.proxy.clear()
+            assert not [key for key in bucket.keys(f"from_rows{skip}/") if "/__schema/" in key], skip
+            raises(bucket.connect(), f"SELECT * FROM tessera_schema('{path}')")
+            assert not bucket.keys(f"from_rows{skip}/"), (skip, bucket.keys(f"from_rows{skip}/"))
+            assert rows(bucket.connect(), make, (path, select, options)) == [(4,)], skip
+        else:
+            bucket.proxy.clear()
+            assert found == [(4,)] and rule["times"] and skip > 3, (found, skip)
+            break
+    for skip in range(40):
+        bucket.proxy.clear()
+        rule = bucket.proxy.fault("status", kind="PUT", status=403, code="AccessDenied", skip=skip)
+        before = rows(load_open(bucket, uri), "SELECT count(*) FROM t")
+        try:
+            rows(bucket.connect(retries=0), make, (uri, select.replace("value AS x", f"value + {20 + skip * 5} AS x").replace("[1,2,3,4]", "[1,2]"), '{"if_exists":"append"}'))
+        except sqlite3.Error as error:
+            assert "AccessDenied" in str(error), error
+            bucket.proxy.clear()
+            assert rows(load_open(bucket, uri), "SELECT count(*) FROM t") == before, skip
+        else:
+            bucket.proxy.clear()
+            assert rule["times"] and skip > 2, skip
+            break
+
+
+TESTS = (test_arrays_from_data, test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
          test_server_without_conditions, test_secrets, test_counters)
 
 if __name__ == "__main__":
