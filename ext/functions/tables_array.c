@@ -201,8 +201,7 @@ enum {
   SCHEMA_TILE,
   SCHEMA_FILL,
   SCHEMA_FILTERS,
-  SCHEMA_ENUMERATION,
-  SCHEMA_DIMENSION
+  SCHEMA_ENUMERATION
 };
 
 static int schema_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, false, error); }
@@ -212,15 +211,22 @@ static int schema_next(tsx_scan *scan, tsr_error *error) {
   return scan->row < (sqlite3_int64)table_array_field_count(in->schema) + in->schema->label_count;
 }
 
-/* Shows a dimension label: its name, role, datatype and dimension. */
+/* Shows a dimension label: its name, role and datatype, and the name of its dimension in place of a domain. */
 static int label_column(const table_array_inside *in, const tsr_label *label, sqlite3_context *context, int column,
                         tsr_error *error) {
   if (column == SCHEMA_ROLE) tsx_result_text(context, "label");
   if (column == SCHEMA_DATATYPE) tsx_result_text(context, tsr_datatype_name(label->datatype));
-  if (column != SCHEMA_NAME && column != SCHEMA_DIMENSION) return TSR_OK;
+  if (column != SCHEMA_NAME && column != SCHEMA_DOMAIN) return TSR_OK;
   char *name = tsx_name_text(column == SCHEMA_NAME ? label->name : in->schema->fields[label->dimension].name);
   if (!name) return tsx_out_of_memory(error);
-  sqlite3_result_text(context, name, -1, sqlite3_free);
+  if (column == SCHEMA_NAME) {
+    sqlite3_result_text(context, name, -1, sqlite3_free);
+    return TSR_OK;
+  }
+  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+  tsx_json_text(out, name, strlen(name));
+  tsx_result_string(context, out);
+  sqlite3_free(name);
   return TSR_OK;
 }
 
@@ -289,21 +295,21 @@ static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, t
   return TSR_OK;
 }
 
-const tsx_about tsx_about_schema = {
-    .name = "tessera_schema",
-    .usage = "tessera_schema(path)",
-    .columns = (const char *const[]){"name TEXT", "role TEXT", "datatype TEXT", "cell_val_num INTEGER",
-                                     "nullable INTEGER", "domain TEXT", "current_domain TEXT", "tile", "fill",
-                                     "filters TEXT", "enumeration TEXT", "dimension TEXT", NULL},
-    .arguments = 1,
-    .required = 1,
-    .same = -1,
-    .rows = 8,
-    .state_size = sizeof(table_array_inside),
-    .open = schema_open,
-    .next = schema_next,
-    .column = schema_column,
-    .close = tsx_inside_close};
+const tsx_about tsx_about_schema = {.name = "tessera_schema",
+                                    .usage = "tessera_schema(path)",
+                                    .columns = (const char *const[]){"name TEXT", "role TEXT", "datatype TEXT",
+                                                                     "cell_val_num INTEGER", "nullable INTEGER",
+                                                                     "domain TEXT", "current_domain TEXT", "tile",
+                                                                     "fill", "filters TEXT", "enumeration TEXT", NULL},
+                                    .arguments = 1,
+                                    .required = 1,
+                                    .same = -1,
+                                    .rows = 8,
+                                    .state_size = sizeof(table_array_inside),
+                                    .open = schema_open,
+                                    .next = schema_next,
+                                    .column = schema_column,
+                                    .close = tsx_inside_close};
 
 /* ---- tessera_enumeration ----------------------------------------------------------------------------------------- */
 

@@ -112,7 +112,7 @@ def test_columns():
     same(db.query("SELECT r, c, lat, a FROM shown WHERE a = 77"), [(r, c, lat, 77)])
     db.query("INSERT INTO hidden VALUES(?, ?, 78)", (r, c))
     same(db.query("SELECT lat, a FROM hidden WHERE r = ? AND c = ?", (r, c)), [(lat, 78)])
-    same(db.query(f"SELECT name, role, datatype FROM tessera_schema({literal(path)}) WHERE role = 'label'"), [("lat", "label", "FLOAT64")])
+    same(db.query(f"SELECT name, role, datatype, domain FROM tessera_schema({literal(path)}) WHERE role = 'label'"), [("lat", "label", "FLOAT64", '"r"')])
     db.close()
 
 

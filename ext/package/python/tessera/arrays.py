@@ -248,7 +248,7 @@ class Array(Stream):
     @property
     def labels(self) -> dict[str, str]:
         """The dimension labels, each with the name of its dimension."""
-        return dict(self._about("name, dimension", "tessera_schema", "role = 'label'"))
+        return {name: json.loads(dimension) for name, dimension in self._about("name, domain", "tessera_schema", "role = 'label'")}
 
     @property
     def kind(self) -> str:
