@@ -609,9 +609,15 @@ void tsr__fragments_expect(tsr_array *array, tsr_fragment *const *fragments, uin
 
 void tsr__array_fragments_prune(tsr_array *array) {
   tsr_map *fragments = &array->registry.fragments;
+  if (!array->listing) { /* the array is being closed */
+    for (uint64_t i = 0; i < fragments->capacity; i++)
+      if (fragments->entries[i].value) tsr__array_fragment_drop(array, fragments->entries[i].value);
+    tsr__map_release(fragments);
+    return;
+  }
   for (uint64_t i = 0; i < fragments->capacity;) {
     tsr_fragment *fragment = fragments->entries[i].value;
-    if (fragment && (!array->listing || !tsr__map_get(&array->listing->names, fragment->name))) {
+    if (fragment && !tsr__map_get(&array->listing->names, fragment->name)) {
       tsr__map_remove(fragments, fragment->name); /* another entry may move into this place: look at it again */
       tsr__array_fragment_drop(array, fragment);
     } else i++;

@@ -38,6 +38,7 @@
 #include "check/check_fragment.h"
 #include "check/check_labels.h"
 
+#define WISHED_TAIL       65536 /* bytes at the end of a file that a store may fetch ahead */
 #define MEMORY_DEFAULT    (UINT64_C(1) << 30)
 #define CHECK_THREADS_MAX 8
 #define PROOFS_MAX        64 /* files to try for telling a wrong key from a damaged schema */
@@ -581,6 +582,20 @@ static int check_root(tsr_checker *c) {
   return TSR_OK;
 }
 
+void tsr__check_wish(tsr_checker *c, const char *path) {
+  tsr_wish wish = {.size = WISHED_TAIL, .tail = true};
+  char *copy;
+  if (!tsr__store_expects(c->store) || TSR_ARENA_COPY(&c->wish_paths, path, strlen(path), &copy, NULL) < 0) return;
+  wish.path = copy;
+  (void)tsr__buffer_append(&c->wishes, &wish, sizeof wish, NULL);
+}
+
+void tsr__check_ask(tsr_checker *c) {
+  tsr__store_expect(c->store, (const tsr_wish *)(const void *)c->wishes.data, c->wishes.size / sizeof(tsr_wish));
+  c->wishes.size = 0;
+  tsr__arena_reset(&c->wish_paths);
+}
+
 static int check_fragments(tsr_checker *c) {
   tsr_buffer order = {.memory = &c->memory}; /* sorted, so that findings always come in the same order */
   int rc = TSR_OK;
@@ -591,6 +606,11 @@ static int check_fragments(tsr_checker *c) {
   uint64_t count = order.size / sizeof(void *);
   if (count > 1) qsort(fragments, count, sizeof *fragments, tsr__check_compare_fragments);
   tsr__work_more(c->environment, count * TSR_CHECK_PARTS);
+  for (uint64_t i = 0; rc >= 0 && i < count; i++) {
+    const char *const directory = fragments[i]->old_layout ? "" : TSR_DIR_FRAGMENTS;
+    tsr__check_wish(c, tsr__path_of(directory, fragments[i]->name, "/" TSR_FILE_FRAGMENT_METADATA).text);
+  }
+  tsr__check_ask(c);
   for (uint64_t i = 0; rc >= 0 && i < count; i++) {
     rc = tsr__check_fragment(c, fragments[i]);
     tsr__work_reach(c->environment, ++c->fragments_done * TSR_CHECK_PARTS);
@@ -634,6 +654,8 @@ static void check_release(tsr_checker *c) {
   for (uint64_t i = 0; i < c->contents.size / sizeof(tsr_buffer); i++)
     tsr__buffer_release((tsr_buffer *)(void *)c->contents.data + i);
   tsr__buffer_release(&c->contents);
+  tsr__buffer_release(&c->wishes);
+  tsr__arena_release(&c->wish_paths);
   tsr__map_release(&c->schemas);
   tsr__map_release(&c->fragments);
   tsr__listing_release(&c->root);
@@ -653,6 +675,8 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
   tsr__memory_init(&c.memory, &environment->memory, options->memory_bytes ? options->memory_bytes : MEMORY_DEFAULT,
                    "memory_mb");
   tsr__arena_init(&c.arena, &c.memory);
+  tsr__arena_init(&c.wish_paths, &c.memory);
+  c.wishes.memory = &c.memory;
   c.schemas.memory = c.fragments.memory = c.contents.memory = c.root.memory = &c.memory;
   tsr_work work;
   tsr_work_begin(environment, &work, "check", store->name, 0);

@@ -49,6 +49,8 @@ typedef struct tsr_checker {
   const tsr_schema *newest; /* the last sound schema by name, or NULL */
   tsr_map fragments; /* name -> tsr_checked_fragment */
   tsr_buffer contents; /* of tsr_buffer: the contents of .meta files, which the footers point into */
+  tsr_arena wish_paths; /* of `wishes` */
+  tsr_buffer wishes; /* of tsr_wish: files that will be read next (tsr__check_wish) */
   uint64_t fragments_done; /* for progress; each fragment counts TSR_CHECK_PARTS */
 } tsr_checker;
 
@@ -59,6 +61,11 @@ typedef struct tsr_check_path {
 
 /* Joins up to three parts with '/', leaving out empty ones. Returns path->text. */
 const char *tsr__check_join(tsr_check_path *path, const char *a, const char *b, const char *c);
+
+/* Notes a file that will be opened soon. tsr__check_ask tells the store of all that were noted since the last call, so that
+ * it may fetch the ends of them at one time. Where memory is short, fewer are told of. */
+void tsr__check_wish(tsr_checker *c, const char *path);
+void tsr__check_ask(tsr_checker *c);
 
 /* Reports a finding to the caller. `file` is relative to the array. */
 int tsr__check_say(tsr_checker *c, tsr_severity severity, const char *file, const char *format, ...) TSR_PRINTF(4, 5);

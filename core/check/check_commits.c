@@ -282,6 +282,12 @@ static int check_commits_list_commits(commits_check *k) {
   bool found;
   int rc = tsr__check_list(k->c, check_commits_commits_directory, &entries, &found);
   if (rc >= 0 && found) rc = check_commits_read_ignored(k, &entries);
+  for (uint64_t i = 0; rc >= 0 && found && i < entries.count; i++) {
+    tsr_check_path path;
+    if (entries.entries[i].kind == TSR_ENTRY_FILE)
+      tsr__check_wish(k->c, tsr__check_join(&path, check_commits_commits_directory, entries.entries[i].name, ""));
+  }
+  tsr__check_ask(k->c);
   for (int pass = 0; pass < 2; pass++)
     for (uint64_t i = 0; rc >= 0 && found && i < entries.count; i++) {
       tsr_check_path path;

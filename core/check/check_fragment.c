@@ -174,6 +174,18 @@ static int check_files(tsr_fragment_check *f) {
   return rc;
 }
 
+/* Tells the store that all data files will be opened next. */
+static void wish_files(tsr_fragment_check *f) {
+  for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) {
+    for (unsigned part = 0; f->metadata.slots[slot].present && part < TSR_PART_COUNT; part++) {
+      tsr_check_path path;
+      if (tsr__fragment_slot_has_part(&f->metadata, slot, part) && tsr__check_part_path(f, slot, part, &path) >= 0)
+        tsr__check_wish(f->c, path.text);
+    }
+  }
+  tsr__check_ask(f->c);
+}
+
 /* ---- Generic tiles of the metadata file -------------------------------------------------------------------------- */
 
 typedef enum metadata_tile_kind {
@@ -599,6 +611,7 @@ static int check_opened(tsr_fragment_check *f) {
   f->rtree_sound = f->summary_sound = f->processed_sound = true;
   TSR_TRY(tsr__check_summaries(f));
   TSR_TRY(check_footer(f));
+  wish_files(f);
   TSR_TRY(check_files(f));
   TSR_TRY(check_tile_count(f, &sound));
   if (!sound) return TSR_OK;
@@ -607,6 +620,7 @@ static int check_opened(tsr_fragment_check *f) {
   TSR_TRY(check_processed(f));
   TSR_TRY(load_boxes(f));
   TSR_TRY(check_current_domain(f));
+  wish_files(f);
   TSR_TRY(tsr__check_cells(f));
   TSR_TRY(check_boxes(f));
   return tsr__check_fragment_statistics(f);

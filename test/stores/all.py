@@ -11,7 +11,7 @@ import servers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CALLS = ("calls", "faults") # of the client
-ARRAYS = ("surface", "requests", "both_ways", "options", "transactions", "deaths", "troubles", "corpus", "cluster") # of arrays, by SQL
+ARRAYS = ("surface", "requests", "costs", "both_ways", "options", "transactions", "deaths", "troubles", "corpus", "cluster") # of arrays, by SQL
 TESTS = {"moto": CALLS + ARRAYS, "versitygw": CALLS + ARRAYS, "minio": ("surface", "both_ways", "transactions", "corpus", "cluster"), "rclone": ("corpus",)}
 
 

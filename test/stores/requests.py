@@ -20,7 +20,7 @@ TODAY = {
     "consolidate fragments": {"round_trips": 29},
     "vacuum": {"total": 41, "round_trips": 24},
     "tessera_add_attribute": {"total": 22, "round_trips": 13},
-    "tessera_check": {"round_trips": 34},
+    "tessera_check": {"round_trips": 18},
 }
 
 
