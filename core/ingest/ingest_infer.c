@@ -164,6 +164,9 @@ static int ingest_choose_kind(tsr_ingest *g, ingest_axis *axes, uint32_t count, 
   }
   *dense = g->options.kind == TSR_INGEST_DENSE;
   if (g->options.kind == TSR_INGEST_SPARSE) return TSR_OK;
+  bool labelled = false; /* a dimension of a dense array */
+  for (uint32_t i = 0; i < g->column_count; i++) labelled |= g->columns[i].given->label_of != NULL;
+  if (!*dense && !labelled && g->column_count == count) return TSR_OK; /* a dense array needs an attribute */
   ingest_axis *widened;
   TSR_TRY(TSR_ARENA_ARRAY(&g->arena, count, &widened, error));
   memcpy(widened, axes, count * sizeof *axes);

@@ -95,18 +95,16 @@ def test_drivers():
             fails(TypeError, "cannot be pickled", lambda: pickle.dumps(a))
             for kind, act in ((tessera.NotFound, lambda: tessera.open("nosuch", connection=db)), (tessera.Error, lambda: tessera.open("db:nosuch", connection=db))):
                 fails(kind, "nosuch", act)
-            lines = pa.table(tessera.rows(db, "SELECT i, v FROM t WHERE i < 5")) if hasattr(tessera, "rows") and knows(db, "tessera_rows") else None
-            if lines is not None:
-                same(lines.num_rows, 5, f"{name} {place}: rows")
+            lines = tessera.rows(db, "SELECT i, v AS w FROM t WHERE i < 5", types={"w": "FLOAT32"})
+            same([(lines_.num_rows, str(lines_.schema.field("w").type)) for lines_ in (pa.table(lines), pa.table(lines))], [(5, "float")] * 2, f"{name} {place}: rows")
+            asked = pa.RecordBatchReader.from_stream(lines, schema=pa.schema([("i", pa.int64()), ("w", pa.float64())]))
+            same(str(asked.schema.field("w").type), "double", f"{name} {place}: a type that was asked for")
+            del asked
             reader = pa.RecordBatchReader.from_stream(a)
             same(reader.read_next_batch().num_rows, 100, f"{name} {place}")
             db.close()
             fails(Exception, "was closed", reader.read_next_batch)
             del reader
-
-
-def knows(db, function):
-    return db.execute("SELECT 1 FROM pragma_function_list WHERE name = ?", (function,)).fetchone()
 
 
 def test_a_connection_that_has_not_loaded_it():

@@ -9,6 +9,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "python"))
 import tessera
+import tessera.columns
 
 try:
     import pyarrow as pa
@@ -69,6 +70,22 @@ def pandas(db):
     same([None if c is None or c != c else c for c in back.c.tolist()], ["a", "b", "a", None], "categories")
     same(list(back.c.cat.categories), ["b", "a", "z"], "categories")
     same(back.t.isna().tolist(), [False, True, False, False], "NaT")
+    part = tessera.create("part", frame.reset_index()[["v", "c"]][frame.reset_index().v > 2], connection=db)
+    same((part.dims, part.attributes), (("row",), ("v", "c")), "an index without names is left out")
+    same(pa.table(tessera.create("series", frame.v, connection=db))["v"].to_pylist(), [1, 2, 3, 4], "a Series")
+    try:
+        tessera.create("frame", frame, connection=db)
+        raise AssertionError("an array was made twice")
+    except tessera.Exists as e:
+        assert isinstance(e, FileExistsError), e
+    with open("key", "wb") as f:
+        f.write(os.urandom(32))
+    tessera.loading.loadable_path = lambda: EXTENSION
+    same(pa.table(tessera.create("secret", frame, key_file=os.path.abspath("key")))["v"].to_pylist(), [1, 2, 3, 4], "encrypted")
+    without = tessera.columns.of_frame(frame.reset_index())
+    bare = pa.table(tessera.create("bare", without, connection=db, dimensions=["y", "x"]))
+    for name in ("v", "c", "t"):
+        same(bare[name].to_pylist(), pa.table(array)[name].to_pylist(), f"without pyarrow: {name}")
 
 
 def polars(db):
@@ -78,6 +95,10 @@ def polars(db):
     frame = pl.DataFrame({"k": ["b", "a", "c"], "v": [1, None, 3], "e": pl.Series(["x", "y", "x"], dtype=pl.Enum(["y", "x", "unused"]))})
     array = tessera.create("polars", frame, connection=db, dimensions=["k"])
     same(pl.DataFrame(array).sort("k").select(pl.col("k"), pl.col("v"), pl.col("e").cast(pl.String)).rows(), [("a", None, "y"), ("b", 1, "x"), ("c", 3, "x")], "polars")
+    lazy = array.scan_polars()
+    same(lazy.filter(pl.col("v") > 1).select("k").collect().rows(), [("c",)], "scan_polars")
+    same(lazy.filter((pl.col("k") >= "b") & pl.col("v").is_null().not_()).select(pl.len()).collect().item(), 2, "scan_polars")
+    same((lazy.head(2).collect().height, lazy.filter(pl.col("k") > "z").collect().shape), (2, (0, 3)), "scan_polars")
 
 
 def duckdb(db):

@@ -92,6 +92,11 @@ def test_made_in_one_step():
     tessera.create("made", values["v"][:2], if_exists="replace")
     same((tessera.open("made").shape, [n for n in os.listdir() if n.startswith("made")]), ((2, 6), ["made"]))
     fails(TypeError, "no option capacity", lambda: tessera.create("refused", values, capacity=1))
+    fails(ValueError, "2 values, and dimension 'dim_0' 3", lambda: tessera.create("refused", np.zeros((3, 2)), labels={"lat": ("dim_0", [1.0, 5])}))
+    fails(ValueError, "NaN", lambda: tessera.create("refused", np.zeros((3, 2)), labels={"lat": ("dim_0", [1.0, np.nan, 3])}))
+    fails(ValueError, "one name", lambda: tessera.create("refused", np.zeros((3, 2)), dimensions=["y", "y"]))
+    os.makedirs("empty")
+    same(tessera.create("empty", values["v"]).shape, (10, 6), "an empty directory may be there")
     fails(ValueError, "one, with an axis", lambda: tessera.create("refused", {"a": np.zeros((2, 2)), "b": np.zeros((3, 2))}))
     texts = tessera.create("texts", {"s": np.array([["a", None], ["é", ""]], object)})
     same(texts.numpy().tolist(), [["a", None], ["é", ""]])
@@ -133,6 +138,7 @@ def test_xarray_and_back():
     named = xr.open_dataset("set", engine="tessera")
     same((named.flag.dims, named.lat.dims, tessera.open("set/flag").labels), (("y", "lon"), ("y",), {"lat": "y"}))
     fails(ValueError, "strictly", lambda: tessera.create("refused", given.assign_coords(lat=[1, 2, 2, 3, 4, 5.0]), labels={"lat": "y"}))
+    fails(NotImplementedError, "MultiIndex", lambda: tessera.create("refused", given.stack(p=["lat", "lon"])))
     fails(TypeError, "complex", lambda: tessera.create("refused", given.assign(c=given.t2m * 1j)))
     assert not [name for name in os.listdir() if name.startswith("refused")], "a failed call leaves nothing"
     db = sqlite3.connect(":memory:")
@@ -256,7 +262,7 @@ def test_pages():
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         for block in blocks:
             exec(block, names)
-    same((len(blocks), names["weather"].dims, len(names["back"]), names["relief"].shape), (9, ("station", "day"), 4, (6, 4)))
+    same((len(blocks), names["weather"].dims, len(names["back"]), names["relief"].shape), (10, ("station", "day"), 4, (6, 4)))
     same(float(names["total"]), 66.0 * 3)
     moved = pickle.dumps(names["relief"])
     os.chdir("..")

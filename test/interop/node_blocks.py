@@ -54,7 +54,8 @@ def main():
         for name in types:
             with open(f"{folder}/{name}.npy", "wb") as f:
                 f.write(db.execute("SELECT tessera_npy('db:t', ?)", (name,)).fetchone()[0])
-        done = subprocess.run([node, "-e", SCRIPT, os.path.abspath(PACKAGE), json.dumps(list(types))], cwd=folder, stdout=subprocess.PIPE, text=True, check=True,
+        shutil.copyfile(f"{PACKAGE}/index.js", f"{folder}/index.js")   # beside it lies a package.json that is not filled in yet
+        done = subprocess.run([node, "-e", SCRIPT, f"{folder}/index.js", json.dumps(list(types))], cwd=folder, stdout=subprocess.PIPE, text=True, check=True,
                               env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"})
         result = json.loads(done.stdout)
         blocks = [part for name in types for part in (name, open(f"{folder}/{name}.out", "rb").read())]

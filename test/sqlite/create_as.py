@@ -105,6 +105,8 @@ def test_dense_if_the_rows_fill_their_box():
         same(make(db, name, select, dimensions=["y", "x"], duplicates=True) >= 5, True)
         same(db.value("SELECT kind FROM tessera_array(?)", (name,)), "sparse", name)
         sound(db, name)
+    make(db, "only", "SELECT 1 AS i UNION SELECT 2", dimensions=["i"])
+    same(db.value("SELECT kind FROM tessera_array('only')"), "sparse", "a dense array needs an attribute")
 
 
 def test_dense_that_is_asked_for():

@@ -13,6 +13,7 @@ import json
 import os
 import threading
 import time
+import weakref
 from typing import Any
 
 from .errors import Unsupported, plain_errors
@@ -33,7 +34,9 @@ class _Functions(ctypes.Structure):   # tessera_functions of tessera_arrow.h
                 ("lend", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_char_p)),
                 ("take_back", ctypes.CFUNCTYPE(None, ctypes.c_char_p)),
                 ("take_schema", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)),
-                ("free_schema_capsule", ctypes.c_void_p)]
+                ("free_schema_capsule", ctypes.c_void_p),
+                ("again", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)),
+                ("request", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p))]
 
 
 _STREAM, _SCHEMA = b"arrow_array_stream", b"arrow_schema"   # names of capsules; they borrow them
@@ -153,36 +156,42 @@ def _bounds(value):
     return list(value) if isinstance(value, (tuple, list)) else value
 
 
+def _pointer(capsule, name):
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return get(capsule, name)
+
+
 class Stream:
     """Something that gives Arrow streams, each one the same rows: pyarrow.table(stream), polars.DataFrame(stream) and others."""
 
-    def _token(self):
+    def _stream(self):
         raise NotImplementedError
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Returns a new stream in a capsule, as the Arrow PyCapsule interface wants it. requested_schema is not looked at."""
-        functions = _functions(self.connection)
-        stream = functions.take_new(self._token().encode())
+        """Returns a new stream in a capsule, as the Arrow PyCapsule interface wants it.
+
+        requested_schema: a capsule with the types that the caller would like. They are given if the names match and no cast can fail.
+        """
+        functions, stream = _functions(self.connection), self._stream()
         if not stream:
             raise MemoryError("an Arrow stream")
-        return _capsule(stream, _STREAM, functions.free_capsule)
-
-    def __arrow_c_schema__(self) -> Any:
-        """Returns the schema of the streams in a capsule. No tile is read."""
-        functions = _functions(self.connection)
-        schema = functions.take_schema(self._token().encode())
-        if not schema:
-            raise MemoryError("an Arrow schema")
-        return _capsule(schema, _SCHEMA, functions.free_schema_capsule)
+        made = _capsule(stream, _STREAM, functions.free_capsule)
+        if requested_schema is not None:
+            functions.request(stream, _pointer(requested_schema, _SCHEMA))
+        return made
 
 
 class _Rows(Stream):
-    def __init__(self, connection, select):
-        self.connection, self.select = connection, select
-
-    def _token(self):
+    def __init__(self, connection, select, options):
+        self.connection, self._functions = connection, _functions(connection)
         with plain_errors(None):
-            return self.connection.execute("SELECT tessera_rows(?)", (self.select,)).fetchone()[0]
+            token = connection.execute("SELECT tessera_rows(?, ?)", (select, json.dumps(options, default=_plain))).fetchone()[0]
+        self._first = self._functions.take_new(token.encode())
+        weakref.finalize(self, self._functions.free_stream, self._first)
+
+    def _stream(self):
+        return self._functions.again(self._first)
 
 
 class Array(Stream):
@@ -359,6 +368,17 @@ class Array(Stream):
                            *(times.get(name) for name in ("key", "as_of", "since")))
         return [Array(self._connection, self.path, {**self._box, **json.loads(part)}, self._options, self._state) for part, in parts]
 
+    def _stream(self):
+        return _functions(self.connection).take_new(self._token().encode())
+
+    def __arrow_c_schema__(self) -> Any:
+        """Returns the schema of the streams in a capsule. No tile is read."""
+        functions = _functions(self.connection)
+        schema = functions.take_schema(self._token().encode())
+        if not schema:
+            raise MemoryError("an Arrow schema")
+        return _capsule(schema, _SCHEMA, functions.free_schema_capsule)
+
     def _token(self):
         box, options = (json.dumps(part, default=_plain) for part in (self._box, {**self._options, **self._times()}))
         return self._rows("SELECT tessera_stream(?, ?, ?)", self.path, box, options)[0][0]
@@ -499,7 +519,10 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
     return array
 
 
-def rows(connection: Any, select: str) -> Stream:
-    """Returns the rows of any SELECT as Arrow streams: pyarrow.table(tessera.rows(db, "SELECT ...")). Each stream runs the SELECT anew."""
-    _functions(connection)
-    return _Rows(connection, select)
+def rows(connection: Any, select: str, **options: Any) -> Stream:
+    """Returns the rows of any SELECT as Arrow streams: pyarrow.table(tessera.rows(db, "SELECT ...")).
+
+    The SELECT runs once, when a library first asks for a stream's types or rows; every stream gives these rows. Options are those of tessera_rows:
+    types, enums, columns, memory_mb.
+    """
+    return _Rows(connection, select, options)

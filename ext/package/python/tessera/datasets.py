@@ -9,7 +9,7 @@ import numpy
 import xarray
 
 from .arrays import Array, _connect, exists
-from .errors import Exists
+from .errors import Exists, Unsupported
 from .grids import _by_rows, create_at, make_grid, new_place, set_metadata, take_place
 
 __all__ = ["ATTRIBUTE", "SCALAR", "create_dataset"]
@@ -59,7 +59,7 @@ def _one(name, variable, labels, renamed, options):
     lengths = {renamed.get(dim, dim): length for dim, length in zip(dims, variable.shape or (1,))}
     attribute = f"{name}_" if name in lengths else name
     made = {renamed.get(dim, dim): labels[dim] for dim in dims if dim in labels}
-    mine = {key: options[key] for key in ("cell_order", "tile_order", "format_version", "key_file") if key in options}
+    mine = {key: options[key] for key in ("cell_order", "tile_order", "format_version") if key in options}
     mine["extents"] = _extents(variable, lengths, options)
     mine["filters"] = {attribute: options["filters"][name]} if name in options.get("filters", {}) else {}
     mine["metadata"] = {f"{ATTRIBUTE}{attribute}.{key}": value for key, value in variable.attrs.items() if value is not None}
@@ -69,10 +69,13 @@ def _one(name, variable, labels, renamed, options):
 def create_dataset(path, data, connection, if_exists, options):
     """Makes a group of arrays of a Dataset or DataArray; in a database one array, which the variables must fit. Returns the Arrays by variable."""
     path = os.fspath(path)
-    unknown = set(options) - {"labels", "extents", "filters", "cell_order", "tile_order", "format_version", "key_file"}
+    unknown = set(options) - {"labels", "extents", "filters", "cell_order", "tile_order", "format_version"}
     if unknown:
         raise TypeError(f"a Dataset has no option {', '.join(sorted(unknown))}")
     data = data.to_dataset(name=data.name or "value") if isinstance(data, xarray.DataArray) else data
+    several = [str(name) for name, index in data.xindexes.items() if type(index).__name__ == "PandasMultiIndex"]
+    if several:
+        raise NotImplementedError(f"coordinates {', '.join(several)} are a MultiIndex: reset_index() makes arrays of them")
     labels, renamed = _labels(data, options.get("labels"))
     if path.startswith("db:"):
         return _in_database(path, data, labels, renamed, connection, if_exists, options)
@@ -83,6 +86,8 @@ def create_dataset(path, data, connection, if_exists, options):
         raise Exists(f"{path}: there is {there} already")
     variables, attributes = xarray.conventions.encode_dataset_coordinates(data)
     connection, place = connection or _connect(), new_place(path)
+    if there and place == path:
+        raise Unsupported(f"{path}: in a bucket a group is not replaced")
     group = Array(connection, place)
     try:
         group._rows("SELECT tessera_create_group(?)", place)
@@ -113,7 +118,7 @@ def create_dataset(path, data, connection, if_exists, options):
 
 def _in_database(path, data, labels, renamed, connection, if_exists, options):
     blocks, lengths = {}, {}
-    mine = {key: options[key] for key in ("cell_order", "tile_order", "format_version", "key_file", "filters") if key in options}
+    mine = {key: options[key] for key in ("cell_order", "tile_order", "format_version", "filters") if key in options}
     metadata = dict(data.attrs)
     for name, variable in data.data_vars.items():
         if lengths and variable.dims != tuple(lengths):

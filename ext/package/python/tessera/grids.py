@@ -14,14 +14,14 @@ import uuid
 import numpy
 
 from .arrays import Array, _connect, _is_empty, _plain, exists
-from .errors import Constraint, Exists
+from .errors import Constraint, Exists, Unsupported
 
 __all__ = ["create_grid", "make_grid", "new_place", "take_place"]
 
 _CELLS, _WRITE_BYTES = 262144, 256 << 20   # of a tile at most; of one write
 _UNITS = {"Y": "YEAR", "M": "MONTH", "W": "WEEK", "D": "DAY", "h": "HR", "m": "MIN", "s": "SEC", "ms": "MS", "us": "US", "ns": "NS", "ps": "PS", "fs": "FS",
           "as": "AS"}
-_OPTIONS = {"dimensions", "domains", "extents", "filters", "types", "metadata", "labels", "cell_order", "tile_order", "format_version", "key_file", "kind",
+_OPTIONS = {"dimensions", "domains", "extents", "filters", "types", "metadata", "labels", "cell_order", "tile_order", "format_version", "kind",
             "origin", "explain", "memory_mb", "fills"}
 
 
@@ -79,7 +79,7 @@ def definition(place, lengths, types, labels, options):
             raise KeyError(f"{option!r}: there is no dimension {name!r}")
     extents = {**choose_extents(lengths), **options.get("extents", {})}
     parts = ([_text(place)] if place else []) + ["kind=dense"]
-    parts += [f"{name}={_text(options[name])}" for name in ("cell_order", "tile_order", "format_version", "key_file") if name in options]
+    parts += [f"{name}={_text(options[name])}" for name in ("cell_order", "tile_order", "format_version") if name in options]
     for name, length in lengths.items():
         low, high = options.get("domains", {}).get(name, (0, max(length, 1) - 1))
         made = f"{_name(name)} {options.get('types', {}).get(name, 'INT64')} DIMENSION({low}, {high}, {min(extents[name], high - low + 1)})"
@@ -209,12 +209,19 @@ def create_grid(path, blocks, connection, if_exists, options):
         raise ValueError(f"the ndarrays have the shapes {', '.join(map(str, sorted(shapes)))}: they must have one, with an axis at least")
     shape = shapes.pop()
     names = list(options.get("dimensions") or [f"dim_{i}" for i in range(len(shape))])
+    if len(set(names)) != len(names):
+        raise ValueError(f"two dimensions have one name: {', '.join(names)}")
     if len(names) != len(shape):
         raise ValueError(f"{len(names)} dimensions are named, the ndarrays have {len(shape)} axes")
     lengths = dict(zip(names, shape))
     if any(block.dtype.kind in "OUST" or isinstance(block, numpy.ma.MaskedArray) for block in blocks.values()):
         return _by_rows(path, blocks, lengths, connection, if_exists, options)
     labels = {label: (dim, numpy.asarray(values)) for label, (dim, values) in (options.get("labels") or {}).items()}
+    for label, (dim, values) in labels.items():
+        if values.shape != (lengths.get(dim),):
+            raise ValueError(f"label {label!r} has {values.size} values, and dimension {dim!r} {lengths.get(dim, 'is missing')}")
+        if values.dtype.kind == "f" and not numpy.isfinite(values).all():
+            raise ValueError(f"label {label!r} has NaN or infinite values")
     path = os.fspath(path)
     if if_exists not in ("fail", "append", "replace"):
         raise ValueError(f"if_exists {if_exists!r} is none of fail, append, replace")
@@ -248,6 +255,8 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
                 connection.execute(f"DROP TABLE {_name(path[3:])}")
             return make_grid(None, path[3:], blocks, lengths, labels, options, connection)
     place = new_place(path)
+    if there and place == path:
+        raise Unsupported(f"{path}: in a bucket an array is not replaced")
     try:
         make_grid(place, None, blocks, lengths, labels, options, connection)
         take_place(place, path, if_exists)

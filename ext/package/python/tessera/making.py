@@ -1,19 +1,25 @@
 """Arrays are made: of rows, which SQL functions take as Arrow streams, and of blocks, which grids.py writes."""
 from __future__ import annotations
 
+import builtins
 import ctypes
 import json
 import os
 from typing import Any
 
-from .arrays import _STREAM, Array, _connect, _functions, _plain, exists
+from .arrays import _STREAM, Array, _connect, _functions, _plain, _pointer, exists
 from .errors import Error, Exists
 
 __all__ = ["create", "create_as", "create_csv"]
 
 
-def _made(connection, path):
-    array = Array(connection, os.fspath(path))
+def _made(connection, path, key_file=None):
+    options = None
+    if key_file:
+        with builtins.open(key_file, "rb") as f:
+            key = f.read().strip() if os.path.getsize(key_file) != 32 else f.read()
+        options = {"key": key.hex() if len(key) == 32 else key.decode()}
+    array = Array(connection, os.fspath(path), None, options)
     array._now()
     return array
 
@@ -30,7 +36,7 @@ def _create(connection, function, path, source, if_exists, options):
         raise
     if options.get("explain"):
         return result
-    made = _made(connection, path)
+    made = _made(connection, path, options.get("key_file"))
     if options.get("on_error") == "skip":
         made.skipped = json.loads(result)
     return made
@@ -110,6 +116,4 @@ def _taken(data, module):
     if not hasattr(data, "__arrow_c_stream__"):
         raise TypeError(f"{type(data).__name__} has no Arrow stream (__arrow_c_stream__)")
     capsule = data.__arrow_c_stream__()
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return capsule, pointer(capsule, _STREAM)
+    return capsule, _pointer(capsule, _STREAM)
