@@ -4,6 +4,7 @@ that are missing, damaged, out of order or not written.
 usage: labels.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
 import array
+import datetime
 import math
 import os
 import random
@@ -654,6 +655,42 @@ def test_many_labels():
         check_contains(error.text, "label q: its values must")
         for each in (db, other, third, fourth):
             each.close()
+
+
+def test_large_by_chance():
+    """Ranges of many labels, written in pieces that overlap, with gaps: what searches in tiles find is what a table has."""
+    chance, count = random.Random(13), 40000
+    for kind, falls in (("FLOAT64", False), ("FLOAT32", True), ("INT64", False), ("DATETIME_SEC", False), ("UINT32", True)):
+        path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE a USING tessera({literal(path)}, kind=dense, y INT32 DIMENSION(-100, {count - 101}, 2000) LABEL q {kind} {'DECREASING' if falls else ''}, v INT8)")
+        db.value("SELECT tessera_write_npy('db:a', 'v', ?)", (npy_of("|i1", bytes(count), count),))
+        shown = lambda i: (count - i if falls else i) * 3 + 7   # the value of place i
+        form = {"FLOAT64": "<f8", "FLOAT32": "<f4", "INT64": "<i8", "DATETIME_SEC": "<M8[s]", "UINT32": "<u4"}[kind]
+        pack = {"FLOAT64": "d", "FLOAT32": "f", "INT64": "q", "DATETIME_SEC": "q", "UINT32": "I"}[kind]
+        missing = set()
+        for first, last in ((0, count), (5000, 9000), (8000, 21000), (39000, 40000)):
+            gaps = {chance.randrange(first, last) for _ in range(chance.choice([0, 0, 3]))} if kind in ("FLOAT64", "FLOAT32") else set()
+            values = array.array(pack, [float("nan") if i in gaps else shown(i) for i in range(first, last)])
+            db.value("SELECT tessera_write_label('db:a', 'q', ?, ?)", (npy_of(form, values.tobytes(), last - first), first - 100))
+            missing = {i for i in missing if not first <= i < last} | gaps
+        db.query("CREATE TABLE t(y INTEGER PRIMARY KEY, q)")
+        as_sql = (lambda n: datetime.datetime.fromtimestamp(n, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")) if kind == "DATETIME_SEC" else (lambda n: float(n) if kind[0] == "F" else n)
+        db.raw.cursor().executemany("INSERT INTO t VALUES(?, ?)", [(i - 100, None if i in missing else as_sql(shown(i))) for i in range(count)])
+        db.query("CREATE INDEX tq ON t(q)")
+        for _ in range(12):
+            other = Database()   # a new connection has loaded no values
+            other.table("a", path)
+            for _ in range(2):
+                low = chance.choice([shown(chance.randrange(count)), shown(chance.randrange(count)) + 1, 0, -5])
+                high = low + chance.choice([0, 1, 5, 3000, 60000, 10**6])
+                given = [as_sql(max(low, 0)), as_sql(max(high, 0))]
+                for where in ("q BETWEEN ? AND ?", "q > ? AND q < ?"):
+                    sql = f"SELECT count(*), min(y), max(y), total(y) FROM {{}} WHERE {where}"
+                    same(other.query(sql.format("a"), given), db.query(sql.format("t"), given), f"{kind} {where} {given}")
+            other.close()
+        same([r for r in db.query("SELECT severity, file, message FROM tessera_check('db:a')") if r[0] != "note"], [])
+        db.close()
 
 
 def test_create_refused():

@@ -380,7 +380,7 @@ def test_wrong_arguments_are_refused():
     same(host.memory_used() - before < 1 << 20, True, "memory")
     for sql, text in (("SELECT tessera_png(?, 'sst')", "3 dimensions are left (month, j, i): give one value of all but two in the slice"),
                       ("SELECT tessera_png(?, 'nothing')", "has no attribute 'nothing'"),
-                      ("SELECT tessera_png(?, 'sst', '{\"day\":1}')", "the array has no dimension 'day'"),
+                      ("SELECT tessera_png(?, 'sst', '{\"week\":1}')", "the array has no dimension 'week'"),
                       ("SELECT tessera_png(?, 3)", "argument 2: expected text"),
                       ("SELECT tessera_png(NULL, 'sst') WHERE ? IS NOT NULL", "argument 1: expected text")):
         check_contains(db.error(sql, (climate,)).text, text)
