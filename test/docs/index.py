@@ -35,7 +35,7 @@ def registered(extension, root):
     db.enable_load_extension(True)
     db.load_extension(extension)
     os.chdir(root)
-    db.execute(f"CREATE VIRTUAL TABLE relief USING tessera('{RELIEF}')")
+    db.execute(f"CREATE VIRTUAL TABLE relief USING tessera('{RELIEF}', labels=no)")
     db.execute("CREATE VIRTUAL TABLE made USING tessera(x INT32 DIMENSION, a INT8)")
     names = {row[0] for row in db.execute("SELECT DISTINCT name FROM pragma_function_list WHERE name LIKE 'tessera%'")}
     modules = [row[0] for row in db.execute("SELECT name FROM pragma_module_list WHERE name LIKE 'tessera_%'")]
