@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 DATA = os.path.join(ROOT, "sql", "data")
 HOSTS = os.path.join(ROOT, "docs", "hosts")
 # The libraries that every host has. A bundled extension may need no others.
-SYSTEM = ("libc.so", "libm.so", "libpthread.so", "ld-linux", "libasan.so", "libubsan.so")
+SYSTEM = ("libc.so", "libm.so", "libdl.so", "libpthread.so", "ld-linux", "libasan.so", "libubsan.so")
 
 
 class Skip(Exception):

@@ -1,18 +1,17 @@
-"""Compiles the core and its unit tests for another machine, and runs them here: by the processor itself, or under qemu.
+"""Compiles the core and its unit tests for another machine, and runs them here: i386 on the processor itself.
 
 usage: run.py MACHINE [WORD ...]
 
 MACHINE is a name of MACHINES below. With words only the tests run whose names have one of them. The compiler is zig's, the codecs are those
-of ext/package/sources.py, and cmocka.h of this folder stands for cmocka, so nothing of the other machine need be installed; machines other
-than i386 want a qemu. The core stops at undefined behaviour, as clang's sanitizer sees it.
+of ext/package/sources.py, and cmocka.h of this folder stands for cmocka, so nothing of the other machine need be installed. The core stops at undefined behaviour, as clang's sanitizer sees it.
 
 A big-endian machine is refused by the compiler with a sentence (docs/decisions/006): then that sentence is what is tested.
 """
 import concurrent.futures
 import glob
 import os
+import platform
 import re
-import shutil
 import subprocess
 import sys
 
@@ -21,17 +20,13 @@ sys.path.insert(0, f"{ROOT}/ext/package")
 import cross
 import sources
 
-# Name: (zig's target, the program that runs its programs here). Those of musl are linked statically and need no loader.
-MACHINES = {
-    "i386": ("x86-linux-musl", []),
-    "aarch64": ("aarch64-linux-musl", ["qemu-aarch64"]),
-    "s390x": ("s390x-linux-musl", ["qemu-s390x"]),
-}
+MACHINES = {"i386": "x86-linux-musl", "s390x": "s390x-linux-musl"} # zig's targets: programs of musl are static and need no loader
 REFUSED = ("s390x",)
 REFUSAL = "only little-endian machines are supported"
 # At -O1 clang cannot compile what looks for overflows of pointers of 32 bits.
-FLAGS = ("-fsanitize=undefined", "-fsanitize-trap=undefined", "-fno-sanitize=pointer-overflow", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-pointer-sign", "-Werror")
-# Tests of what a statically linked program or an emulated one does not have, and why.
+FLAGS = ("-fsanitize=undefined", "-fsanitize-trap=undefined", "-fno-sanitize=pointer-overflow", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-pointer-sign",
+         "-Wno-unterminated-string-initialization", "-Werror")
+# Tests of what a statically linked program does not have, and why.
 LEFT_OUT = {
     "test_curl": "replaces dlopen, which a static program lacks",
     "test_credentials": "needs libcurl", "test_http": "needs libcurl", "test_http_tls": "needs libcurl", "test_null_error": "reads the headers by the compiler of this machine",
@@ -42,7 +37,7 @@ SECONDS = 600 # for one test, on a busy machine
 class Cross:
     def __init__(self, name):
         self.name = name
-        self.target, self.runner = MACHINES[name]
+        self.target = MACHINES[name]
         self.command = [*cross.compiler(self.target, "-O1"), "-static", f"-I{ROOT}/core", f"-I{ROOT}/test/support", f"-I{ROOT}/test/cross"]
         self.place = f"{ROOT}/build/cross/unit-{name}"
         os.makedirs(self.place, exist_ok=True)
@@ -82,7 +77,7 @@ class Cross:
         except cross.Fault as fault:
             return name, "does not compile", str(fault)
         try:
-            done = subprocess.run([*self.runner, program], cwd=self.place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SECONDS)
+            done = subprocess.run([program], cwd=self.place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SECONDS)
         except subprocess.TimeoutExpired:
             return name, f"did not end in {SECONDS} seconds", ""
         return name, f"ended with {done.returncode}" if done.returncode else None, done.stdout
@@ -112,8 +107,8 @@ def main():
         machine = Cross(sys.argv[1])
         if machine.name in REFUSED:
             return refuses(machine)
-        if machine.runner and not shutil.which(machine.runner[0]):
-            print(f"{machine.runner[0]} is not installed: skipped")
+        if platform.machine() not in ("x86_64", "i686"):
+            print(f"this processor runs no programs of {machine.name}: skipped")
             return 77
         libraries = machine.libraries()
         print(f"{machine.name}: the core is built for {machine.target}", flush=True)
@@ -125,7 +120,7 @@ def main():
                 if why:
                     print(printed, flush=True)
                 failures += why is not None
-                passed += why is None
+                passed += why is None and name not in LEFT_OUT
     except (cross.Fault, sources.Fault) as fault:
         print(fault, file=sys.stderr)
         return 1
