@@ -19,10 +19,12 @@ import sources
 
 ROOT = cross.ROOT
 EXPORTS = ["sqlite3_tessera_init", "tessera_api"]
+ZIG_ADDS = ("__mh_dylib_header", "___dso_handle") # its linker for macOS exports its own names for the library's beginning
 SYSTEM = { # the libraries that every host of a platform has
     "linux-gnu": {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2"},
     "linux-musl": {"libc.so"},
     "macos": {"/usr/lib/libSystem.B.dylib"},
+    "windows": {"KERNEL32.dll", "bcrypt.dll", "ADVAPI32.dll", "ntdll.dll"}, # and those of the C library, api-ms-win-crt-*
 }
 OLDEST_GLIBC = (2, 17)
 OLDEST_MACOS = "11.0"
@@ -37,9 +39,11 @@ Failure = check.Failure
 def look_into(name, target, library):
     """Checks the exported names, the needed libraries and the oldest system of a library. Returns what it found as a text."""
     kind = next(k for k in SYSTEM if k in target)
+    if kind == "windows":
+        return look_into_dll(name, library)
     flags = ["--extern-only"] if kind == "macos" else ["--dynamic"]
     words = [line.split()[-1] for line in check.run(["llvm-nm", "--defined-only", *flags, library]).splitlines() if line.strip()]
-    exported = sorted(w.lstrip("_") if kind == "macos" else w for w in words if w != "_mh_dylib_header")
+    exported = sorted(w[1:] if kind == "macos" else w for w in words if w not in ZIG_ADDS)
     if exported != EXPORTS:
         raise Failure(f"{name} exports {exported[:10]}")
     headers = check.run(["llvm-objdump", "--private-headers", *(["--macho"] if kind == "macos" else []), library])
@@ -56,11 +60,27 @@ def look_into(name, target, library):
         versions = sorted({tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", headers)})
         if versions and (kind == "linux-musl" or versions[-1] > OLDEST_GLIBC):
             raise Failure(f"{name} needs glibc {versions[-1]}")
+        if not re.search(r"^\s*STACK off.*\n.*flags rw-", headers, re.M):
+            raise Failure(f"{name} wants a stack that can be executed, which hardened systems refuse")
+        if not re.search(r"FLAGS_1\s+0x0*[0-9a-f]*[89a-f]$", headers, re.M): # DF_1_NODELETE is 8
+            raise Failure(f"{name} can be unmapped while its threads run")
         oldest = f"glibc {'.'.join(map(str, versions[-1]))}" if versions else "musl"
     foreign = needed - SYSTEM[kind]
     if foreign:
         raise Failure(f"{name} needs {sorted(foreign)}")
     return f"exports {', '.join(exported)}; needs {', '.join(sorted(os.path.basename(n) for n in needed))}; newest symbol of {oldest}"
+
+
+def look_into_dll(name, library):
+    headers = check.run(["llvm-readobj", "--coff-exports", "--coff-imports", library])
+    exported = sorted(re.findall(r"^Export \{\n(?:.*\n)*?  Name: (\w+)", headers, re.M))
+    if exported != EXPORTS:
+        raise Failure(f"{name} exports {exported[:10]}")
+    needed = set(re.findall(r"^Import \{\n  Name: (\S+)", headers, re.M))
+    foreign = {n for n in needed if n.lower() not in {s.lower() for s in SYSTEM["windows"]} and not n.lower().startswith("api-ms-win-crt-")}
+    if foreign:
+        raise Failure(f"{name} needs {sorted(foreign)}")
+    return f"exports {', '.join(exported)}; needs {', '.join(sorted(needed))}"
 
 
 # ---- Running --------------------------------------------------------------------------------------------------------
