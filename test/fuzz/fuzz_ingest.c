@@ -1,8 +1,8 @@
 /* fuzz_ingest.c: fuzzes what comes in: CSV, and the structures of Arrow streams.
  *
- *   u8 flags: 1 Arrow; 2 the first column is a dimension; 4 lines without a byte are skipped
+ *   u8 flags: 1 Arrow; 2 the first column is a dimension; 4 lines without a byte are skipped; 8 the rows become a stream
  *   of CSV:   u8 delimiter | u8 bytes of one read | the rest: the file
- *   of Arrow: u8 rows, negative from 128 on | u8 columns, then for each one, and for its dictionary if it has one:
+ *   of Arrow: u8 rows, negative from 128 on | u8 columns, then for each one, and for its dictionary if it has one, or its list:
  *             u8 format, with a dictionary from 128 on | u8 length | u8 offset | u8 null count | u8 number of buffers
  *             u8 bits: which buffers are there | for each buffer u8 size, bytes
  *
@@ -59,8 +59,9 @@ static void run_csv(tsr_environment *environment, uint8_t flags, tsr_input *in) 
 
 /* ---- Arrow ------------------------------------------------------------------------------------------------------- */
 
-static const char *const formats[] = {"b", "c", "C", "s", "S",  "i",  "I",   "l",   "L",       "e",   "f",   "g",
-                                      "u", "U", "z", "Z", "vu", "vz", "tdD", "tdm", "tsn:UTC", "ttu", "tDs", "+l"};
+static const char *const formats[] = {"b",   "c",   "C",       "s",   "S",   "i",  "I",  "l",    "L",
+                                      "e",   "f",   "g",       "u",   "U",   "z",  "Z",  "vu",   "vz",
+                                      "tdD", "tdm", "tsn:UTC", "ttu", "tDs", "+l", "+L", "+w:2", "+w:1"};
 #define FORMATS (sizeof formats / sizeof *formats)
 
 typedef struct given {
@@ -69,7 +70,9 @@ typedef struct given {
   const void *pointers[BUFFERS_MAX];
   int64_t sizes[BUFFERS_MAX];
   uint8_t *buffers[BUFFERS_MAX];
-  struct given *dictionary;
+  struct given *dictionary, *items; /* items: the values of a list */
+  struct ArrowSchema *item_schema;
+  struct ArrowArray *item_array;
   char name[4];
 } given;
 
@@ -77,7 +80,8 @@ static void release_schema(struct ArrowSchema *schema) { schema->release = NULL;
 static void release_array(struct ArrowArray *array) { array->release = NULL; }
 
 static void reduce_offsets(const char *format, uint8_t *bytes) {
-  const bool narrow = !strcmp(format, "u") || !strcmp(format, "z"), wide = !strcmp(format, "U") || !strcmp(format, "Z");
+  const bool narrow = !strcmp(format, "u") || !strcmp(format, "z") || !strcmp(format, "+l");
+  const bool wide = !strcmp(format, "U") || !strcmp(format, "Z") || !strcmp(format, "+L");
   for (size_t i = 0; narrow && i < BUFFER; i += 4) {
     int32_t offset;
     memcpy(&offset, bytes + i, 4);
@@ -118,6 +122,15 @@ static void read_given(tsr_input *in, given *g, bool may_have_dictionary) {
   }
   if (*format == 'v' && g->array.n_buffers > 3) g->pointers[g->array.n_buffers - 1] = g->sizes;
   for (int64_t i = 2; *format == 'v' && i + 1 < g->array.n_buffers; i++) g->sizes[i - 2] = BUFFER;
+  if (*format == '+' && may_have_dictionary) {
+    CHECK(g->items = calloc(1, sizeof *g->items));
+    read_given(in, g->items, false);
+    g->item_schema = &g->items->schema;
+    g->item_array = &g->items->array;
+    g->schema.children = &g->item_schema;
+    g->array.children = &g->item_array;
+    g->schema.n_children = g->array.n_children = 1;
+  }
   if (kind < 128 || !may_have_dictionary) return;
   CHECK(g->dictionary = calloc(1, sizeof *g->dictionary));
   read_given(in, g->dictionary, false);
@@ -127,8 +140,27 @@ static void read_given(tsr_input *in, given *g, bool may_have_dictionary) {
 
 static void free_given(given *g) {
   if (g->dictionary) free_given(g->dictionary);
+  if (g->items) free_given(g->items);
   free(g->dictionary);
+  free(g->items);
   for (int i = 0; i < BUFFERS_MAX; i++) free(g->buffers[i]);
+}
+
+/* Reads the rows as a stream. */
+static void stream_out(tsr_ingest *ingest) {
+  struct ArrowArrayStream stream;
+  struct ArrowSchema schema;
+  struct ArrowArray batch;
+  tsr_error error = {0};
+  const int code = tsr_ingest_stream(ingest, NULL, &stream, &error);
+  check_told(code, &error);
+  if (code < 0) return;
+  if (stream.get_schema(&stream, &schema) == 0) {
+    (void)tsr_arrow_request(&stream, &schema);
+    schema.release(&schema);
+  }
+  while (stream.get_next(&stream, &batch) == 0 && batch.release) batch.release(&batch);
+  stream.release(&stream);
 }
 
 static void ingest(tsr_environment *environment, const given *top, uint8_t flags) {
@@ -146,6 +178,11 @@ static void ingest(tsr_environment *environment, const given *top, uint8_t flags
   int code = tsr_arrow_columns(&top->schema, columns, &error);
   if (code >= 0) code = tsr_ingest_open(environment, &options, &made, &error);
   if (code >= 0) code = tsr_ingest_arrow(made, &top->schema, &top->array, kept, &error);
+  if (code >= 0 && flags & 8) {
+    stream_out(made);
+    tsr_ingest_close(made);
+    return;
+  }
   if (code >= 0) code = tsr_ingest_schema(made, &schema, &error);
   if (code >= 0) code = tsr_schema_check(environment, schema, &error);
   check_told(code, &error);
