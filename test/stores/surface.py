@@ -988,7 +988,30 @@ def test_arrays_from_data(bucket):
             break
 
 
-TESTS = (test_arrays_from_data, test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
+def test_odd_prefixes(bucket):
+    """Names with characters that URIs, requests and answers must escape."""
+    db = bucket.connect()
+    for i, name in enumerate(("a b+c", "\u00fc/\u00f6\u00df \U0001f600", "100%20%2F", "q?a&b=c#d;,", "'<x>&amp;\"\\", "..dots~(*)$@.")):
+        uri, table = f"s3://{NAME}/odd{i}/{name}", f"odd{i}"
+        quoted = uri.replace("'", "''")
+        db.execute(f"CREATE VIRTUAL TABLE {table} USING tessera('{quoted}', kind=sparse, x INT32 DIMENSION(0, 9, 10), a INT32)")
+        db.execute(f"INSERT INTO {table} VALUES (1, {i}), (2, 3)")
+        db.execute(f"UPDATE {table} SET a = 7 WHERE x = 2")
+        other = bucket.connect()
+        other.execute(f"CREATE VIRTUAL TABLE t USING tessera('{quoted}')")
+        assert rows(other, "SELECT x, a FROM t ORDER BY x") == [(1, i), (2, 7)], name
+        assert len(bucket.keys(f"odd{i}/{name}/__schema/")) == 1, bucket.keys(f"odd{i}")
+        assert (uri, "array") in rows(db, "SELECT * FROM tessera_objects(?)", (f"s3://{NAME}/odd{i}",)), name
+        assert rows(db, "SELECT tessera_consolidate(?)", (uri,)) and rows(db, "SELECT tessera_vacuum(?)", (uri,))
+        assert rows(db, "SELECT * FROM tessera_check(?)", (uri,)) == [], name
+        db.execute(f"DROP TABLE {table}")
+        rows(other, "SELECT tessera_drop_array(?)", (uri,))
+        assert bucket.keys(f"odd{i}/") == [], name
+    for name in ("tab\tx", "line\nx"):
+        raises(db, "SELECT * FROM tessera_schema(?)", (f"s3://{NAME}/{name}",), says="control characters")
+
+
+TESTS = (test_odd_prefixes, test_arrays_from_data, test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
          test_server_without_conditions, test_secrets, test_counters)
 
 if __name__ == "__main__":
