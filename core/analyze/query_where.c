@@ -30,10 +30,10 @@ static bool where_bound(const tsr_field *field, const tsr_value *value, bool is_
       return true;
     }
     if (fabs(wanted) > 3e38) return false;
-    float near = (float)wanted;
-    if (is_low && (double)near > wanted) near = nextafterf(near, -INFINITY);
-    if (!is_low && (double)near < wanted) near = nextafterf(near, INFINITY);
-    memcpy(bound, &near, sizeof near);
+    float nearest = (float)wanted;
+    if (is_low && (double)nearest > wanted) nearest = nextafterf(nearest, -INFINITY);
+    if (!is_low && (double)nearest < wanted) nearest = nextafterf(nearest, INFINITY);
+    memcpy(bound, &nearest, sizeof nearest);
     return true;
   }
   if (value->type != TSR_VALUE_INTEGER || field->datatype == TSR_UINT64) return false;

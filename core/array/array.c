@@ -13,6 +13,7 @@
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
+#include "base/system.h"
 #include "store/store.h"
 #include "store/store_host.h"
 #include "store/store_posix.h"
@@ -73,7 +74,7 @@ static int array_plain_path(tsr_memory *memory, const char *noun, const char *te
   bool uri = strncmp(text, "file:", 5) == 0 && (text[5] == '/');
   const char *from = uri ? uri_path(text) : text;
   if (!from) return not_found(noun, text, "a file:// URI has no host: file:///directory", error);
-  if (!uri && has_scheme(text) && !tsr__is_s3(text))
+  if (!uri && !tsr__path_root(text) && has_scheme(text) && !tsr__is_s3(text))
     return tsr__fail(error, TSR_UNSUPPORTED, "%s %s: only directories (paths and file:// URIs) and s3:// can be opened",
                      noun, text);
   char *out;
@@ -93,8 +94,10 @@ static int array_plain_path(tsr_memory *memory, const char *noun, const char *te
     }
     end++;
   }
-  while (end > out + 1 && end[-1] == '/') end--;
   *end = '\0';
+  if (!tsr__is_s3(text)) tsr_path_form(out);
+  const size_t root = TSR_MAX(tsr__path_root(out), 1u);
+  for (end = out + strlen(out); end > out + root && end[-1] == '/';) *--end = '\0';
   *path = out;
   return TSR_OK;
 }

@@ -14,6 +14,8 @@
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
+#include "base/system.h"
+#include "store/bounds_system.h"
 #include "store/store.h"
 #include "filter/context_pool.h"
 #include "array/array.h"
@@ -135,6 +137,7 @@ int tsr_environment_confine(tsr_environment *environment, const char *directory,
   if (environment->bucket_bound)
     return tsr__fail(error, TSR_PERM, "%s: the connection is bound to %s", directory, environment->bucket_bound);
   if (!*directory) return tsr__fail(error, TSR_NOT_FOUND, "no such directory: ''");
+  TSR_TRY(tsr_path_permitted(environment, directory, error)); /* before anything looks at it */
   int rc = tsr__path_resolve(&environment->memory, directory, &resolved, error);
   if (rc >= 0) rc = tsr_path_permitted(environment, resolved, error);
   if (rc >= 0) rc = tsr__bounds_set(&environment->bounds, &environment->memory, resolved, error);
@@ -147,6 +150,7 @@ int tsr_path_lies_below(tsr_environment *environment, const char *path, const ch
   TSR_OWN_ERROR(error);
   char *inner = NULL, *outer = NULL;
   if (tsr__is_s3(path) || tsr__is_s3(directory)) return uri_lies_below(path, directory);
+  TSR_TRY(tsr_path_permitted(environment, directory, error));
   int rc = tsr__path_resolve(&environment->memory, path, &inner, error);
   if (rc >= 0) rc = tsr__path_resolve(&environment->memory, directory, &outer, error);
   if (rc >= 0) rc = tsr__path_is_below(inner, outer);
@@ -169,18 +173,21 @@ static int environment_read_file(tsr_store *store, const char *name, void *bytes
 int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, uint64_t room, uint64_t *size,
                   tsr_error *error) {
   TSR_OWN_ERROR(error);
-  char *resolved = NULL; /* the directory, NUL, the name */
+  char *resolved = NULL, *directory = NULL;
   tsr_store *store;
+  TSR_TRY(tsr_path_permitted(environment, path, error)); /* before anything looks at it */
   /* resolves links: the name is that of the file itself */
   int rc = tsr__path_resolve(&environment->memory, path, &resolved, error);
   if (rc >= 0) rc = tsr_path_permitted(environment, resolved, error);
-  char *name = rc >= 0 ? strrchr(resolved, '/') : NULL;
-  if (name) *name++ = 0;
-  if (rc >= 0) rc = tsr__directory_open(environment, *resolved ? resolved : "/", &store, error);
+  if (rc >= 0) rc = tsr__bounds_text(&environment->memory, resolved, "", "", &directory, error);
+  const char *name = rc >= 0 ? strrchr(resolved, '/') : NULL;
+  if (name) directory[TSR_MAX((size_t)(name - resolved), tsr__path_root(resolved))] = 0;
+  if (rc >= 0) rc = tsr__directory_open(environment, directory, &store, error);
   if (rc >= 0) {
-    rc = environment_read_file(store, name, bytes, room, size, error);
+    rc = environment_read_file(store, name + 1, bytes, room, size, error);
     tsr__store_close(store);
   }
+  tsr__free(directory);
   tsr__free(resolved);
   return rc;
 }

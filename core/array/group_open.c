@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system.h"
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
@@ -130,8 +131,10 @@ static int group_open_locate(const tsr_group *group, const tsr_member *member, t
                              tsr_error *error) {
   const char *root = group->store->name, *uri = member->uri;
   if (!member->relative) {
-    if (strncmp(uri, "file:///", 8) == 0) uri += 7;
+    const bool is_file = strncmp(uri, "file:///", 8) == 0;
+    uri += is_file ? 7 : 0;
     TSR_TRY(TSR_ARENA_COPY(arena, uri, strlen(uri), path, error));
+    if (is_file) tsr_path_form((char *)(uintptr_t)*path);
     return TSR_OK;
   }
   uint64_t size = strlen(root), more = strlen(uri);

@@ -13,8 +13,12 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
+#ifdef _WIN32
+#include "base/windows_path.h"
+#else
 #include <sys/stat.h>
 #include <unistd.h>
+#endif
 #ifdef __APPLE__
 #include <sys/sysctl.h>
 #elif defined(__linux__)
@@ -23,6 +27,7 @@
 
 #include <string.h>
 #include "base/error.h"
+#include "base/system.h"
 #include "crypto/crypto.h"
 
 #define BOOT_FILE "/proc/sys/kernel/random/boot_id"
@@ -30,6 +35,21 @@
 static void print_digits(const uint8_t digest[TSR_SHA256_SIZE], char text[TSR_OWNER_SIZE]) {
   for (int i = 0; i < (TSR_OWNER_SIZE - 1) / 2; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
 }
+
+/* Describes the file by what distinguishes it from its copies. Returns 1, or 0 if the file cannot be examined. */
+#ifdef _WIN32
+static int owner_describe(const char *file, char text[512], tsr_error *error) {
+  char host[256] = "";
+  uint64_t numbers[4];
+  const int number = tsr__windows_identity(file, numbers);
+  if (number == ENOENT || number == EACCES) return 0;
+  if (number) return tsr__fail(error, TSR_IO, "%s cannot be looked at: error %d", file, number);
+  if (tsr__host_name(host, sizeof host) != 0) return tsr__fail(error, TSR_IO, "the name of this machine is not known");
+  snprintf(text, 512, "%llx %llx %llx %llx %s %s", (unsigned long long)numbers[0], (unsigned long long)numbers[1],
+           (unsigned long long)numbers[2], (unsigned long long)numbers[3], tsr__windows_boot().text, host);
+  return 1;
+}
+#else
 
 /* Gives the id of this boot; empty if the system has none. A call that fails is an error: it must not make the machine
  * look like another one. */
@@ -80,22 +100,31 @@ static int find_birth(const char *file, const struct stat *status, long long *bi
   return TSR_OK;
 }
 
-int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error) {
+static int owner_describe(const char *file, char text[512], tsr_error *error) {
   struct stat status;
   long long birth;
-  char boot[64], host[256] = "", text[512];
-  uint8_t parts[2 * TSR_SHA256_SIZE];
-  TSR_OWN_ERROR(error);
-  if (*file != '/') return 0;
+  char boot[64], host[256] = "";
   if (stat(file, &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ENAMETOOLONG || errno == ELOOP) return 0;
     return tsr__fail(error, TSR_IO, "%s cannot be looked at: error %d", file, errno);
   }
-  if (gethostname(host, sizeof host - 1) != 0) return tsr__fail(error, TSR_IO, "the host's name: error %d", errno);
+  const int number = tsr__host_name(host, sizeof host);
+  if (number) return tsr__fail(error, TSR_IO, "the host's name: error %d", number);
   TSR_TRY(find_boot(boot, error));
   TSR_TRY(find_birth(file, &status, &birth, error));
-  snprintf(text, sizeof text, "%llu %llu %lld %s %s", (unsigned long long)status.st_dev,
-           (unsigned long long)status.st_ino, birth, boot, host);
+  snprintf(text, 512, "%llu %llu %lld %s %s", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino,
+           birth, boot, host);
+  return 1;
+}
+#endif
+
+int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error) {
+  char text[512];
+  uint8_t parts[2 * TSR_SHA256_SIZE];
+  TSR_OWN_ERROR(error);
+  if (!tsr__path_root(file)) return 0;
+  const int found = owner_describe(file, text, error);
+  if (found <= 0) return found;
   TSR_TRY(tsr__sha256(text, strlen(text), parts, error));
   TSR_TRY(tsr__sha256(file, strlen(file), parts + TSR_SHA256_SIZE, error));
   TSR_TRY(tsr__sha256(parts, sizeof parts, parts, error));

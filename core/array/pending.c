@@ -19,8 +19,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/arithmetic.h"
+#include "base/system.h"
 #include "crypto/crypto.h"
 #include "store/store.h"
 #include "store/store_posix.h"
@@ -92,15 +93,16 @@ int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *erro
 }
 
 int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error) {
-  const char *slash = strrchr(owner, '/');
-  size_t size = slash ? (size_t)(slash - owner) : 0;
+  const size_t size = strlen(owner) + 1;
   char *directory;
   tsr_store *store;
   tsr_error one = {0};
-  if (!slash) return TSR_OK;
-  TSR_TRY(TSR_ALLOC_RAW(memory, size + 2, &directory, error));
-  memcpy(directory, size ? owner : "/", size ? size : 1);
-  directory[size ? size : 1] = 0;
+  TSR_TRY(TSR_ALLOC_RAW(memory, size, &directory, error));
+  memcpy(directory, owner, size);
+  tsr_path_form(directory);
+  char *slash = strrchr(directory, '/');
+  if (!slash) return tsr__free(directory), TSR_OK;
+  directory[TSR_MAX((size_t)(slash - directory), tsr__path_root(directory))] = 0;
   int rc = tsr__store_posix_open(memory, directory, &store, &one);
   if (rc >= 0) {
     rc = tsr__store_sync_directory(store, "", &one);
@@ -129,8 +131,7 @@ bool tsr__pending_owner_valid(const char *owner) {
 
 /* Gives the name of this host as one word. */
 static void name_host(char host[256]) {
-  if (gethostname(host, 255) != 0) *host = 0;
-  host[255] = 0;
+  if (tsr__host_name(host, 256) != 0) *host = 0;
   for (char *c = host; *c; c++)
     if (*c <= ' ' || *c == 0x7f) *c = '?';
   if (!*host) strcpy(host, "?");

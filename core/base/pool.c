@@ -12,18 +12,17 @@
  * would stay locked in the child for ever, and a job that the child inherits has no half-finished task. The child has
  * no workers and runs the tasks that are left itself.
  */
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "base/pool.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/arithmetic.h"
 #include "base/memory.h"
+#include "base/system.h"
 
 #define MAX_WORKERS 63u
 /* Nanoseconds for which a caller waits before it polls its host for cancellation again. */
@@ -103,7 +102,7 @@ static void pool_enter(void) {
   pthread_cond_init(&pool.resume, NULL);
   pool.jobs = NULL;
   pool.workers = pool.busy = pool.parked = 0;
-  if (first) pthread_atfork(before_fork, after_fork, after_fork_in_child);
+  if (first) tsr__at_fork(before_fork, after_fork, after_fork_in_child);
   tsr__process_made(&pool.state);
 }
 
@@ -220,35 +219,18 @@ static void *work(void *argument) {
 /* ---- Starting workers ------------------------------------------------------------------------ */
 
 static bool start_worker(worker *w) {
-  pthread_attr_t attributes;
-  pthread_t thread;
-  size_t stack;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  if (pthread_attr_getstacksize(&attributes, &stack) == 0 && stack < (1u << 20))
-    pthread_attr_setstacksize(&attributes, 1u << 20); /* some C libraries give as little as 128 KiB */
   w->helped = NULL;
-  bool started = pthread_create(&thread, &attributes, work, w) == 0;
-  pthread_attr_destroy(&attributes);
-  return started;
+  return tsr__thread_start(work, w);
 }
 
-/* Starts as many workers as the listed jobs still want, as far as the system can. Signals are blocked in workers, so
- * that the host's handlers run on the host's threads. The signals of a thread's own faults are not blocked: they would
- * end the process without the report that a host or a sanitizer makes of them. */
+/* Starts as many workers as the listed jobs still want, as far as the system can. */
 static void start_workers(void) {
   uint64_t demand = 0;
   for (tsr_job *j = pool.jobs; j; j = j->next)
     if (tsr__job_has_tasks(j)) demand += j->wanted - j->joined;
   if (pool.workers - pool.busy >= demand || pool.workers == MAX_WORKERS) return;
-  sigset_t all, before;
-  sigfillset(&all);
-  const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
-  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   while (pool.workers - pool.busy < demand && pool.workers < MAX_WORKERS && start_worker(&pool.at[pool.workers]))
     pool.workers++;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void pool_append(tsr_job *j) {
@@ -347,13 +329,4 @@ int tsr__parallel_for(unsigned threads, uint64_t count, tsr_task fn, void *argum
   tsr_job job;
   tsr__job_start(&job, (unsigned)TSR_MIN(threads - 1, count - 1), count, fn, argument);
   return tsr__job_finish(&job, NULL, error);
-}
-
-unsigned tsr__cores(void) {
-#if defined(__linux__)
-  cpu_set_t set; /* the processors that a container or taskset allows, not all of the machine */
-  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return (unsigned)CPU_COUNT(&set);
-#endif
-  long count = sysconf(_SC_NPROCESSORS_ONLN);
-  return count > 0 ? (unsigned)count : 1;
 }

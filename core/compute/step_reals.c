@@ -43,21 +43,21 @@ static inline double with_sign(double magnitude, double of) {
 /* Rounds to the nearest integer, as adding 2^52 does; what has no fraction stays. The sign is lost where that is 0. Unlike
  * the C library's functions this makes vectors. */
 static inline double nearest_of(double x) {
-  const double far = fabs(x) < ROUND_MAX ? with_sign(ROUND_MAX, x) : 0.0;
-  return (x + far) - far;
+  const double distant = fabs(x) < ROUND_MAX ? with_sign(ROUND_MAX, x) : 0.0;
+  return (x + distant) - distant;
 }
 
 /* The sign stays: ceil(-0.5) is -0.0. */
 static inline double floor_of(double x) {
-  const double near = nearest_of(x);
-  return with_sign(near - (near > x ? 1.0 : 0.0), x);
+  const double nearest = nearest_of(x);
+  return with_sign(nearest - (nearest > x ? 1.0 : 0.0), x);
 }
 static inline double ceil_of(double x) { return -floor_of(-x); }
 
 /* SQLite's round: adds a half away from zero, and truncates. */
 static inline double round_of(double x) {
-  const double magnitude = fabs(x), near = with_sign(floor_of(magnitude + 0.5), x) + 0.0; /* 0.0 of -0.4 */
-  return magnitude <= ROUND_MAX ? near : x;
+  const double magnitude = fabs(x), nearest = with_sign(floor_of(magnitude + 0.5), x) + 0.0; /* 0.0 of -0.4 */
+  return magnitude <= ROUND_MAX ? nearest : x;
 }
 
 /* SQLite's log(base, x): null unless the base is above 1. */

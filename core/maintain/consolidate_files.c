@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/system.h"
 #include "store/store.h"
 #include "model/datatype.h"
 #include "format/metadata.h"
@@ -165,9 +165,11 @@ int tsr__vacuum_line(const tsr_maintained *object, const char *directory, const 
   const char *slash = *directory ? "/" : "";
   if (layout_has_relative_vacuum_names(object->version) && object->array)
     return tsr__buffer_printf(out, error, "/%s%s%s\n", directory, slash, name);
-  const bool absolute = object->path[0] == '/' || strstr(object->path, "://") || !getcwd(here, sizeof here);
-  return tsr__buffer_printf(out, error, "file://%s%s%s/%s%s%s\n", absolute ? "" : here, absolute ? "" : "/",
-                            object->path, directory, slash, name);
+  const bool absolute =
+      tsr__path_root(object->path) || strstr(object->path, "://") || !tsr__path_here(here, sizeof here);
+  const char *begin = absolute ? object->path : here;
+  return tsr__buffer_printf(out, error, "file://%s%s%s%s/%s%s%s\n", *begin == '/' ? "" : "/", absolute ? "" : here,
+                            absolute ? "" : "/", object->path, directory, slash, name);
 }
 
 static int consolidate_files_make_directory(tsr_store *store, const char *directory, tsr_error *error) {

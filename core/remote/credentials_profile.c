@@ -5,13 +5,13 @@
  * to the value above, which is never one that tessera uses.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arithmetic.h"
+#include "base/system.h"
 #include "remote/credentials_sources.h"
 
 #define PROFILE_BYTES_MAX (UINT64_C(1) << 20)
@@ -68,7 +68,7 @@ static int read_descriptor(int file, uint64_t most, tsr_buffer *buffer, tsr_erro
 }
 
 int tsr__secret_file_read(const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int file = tsr_path_read(path, false);
   if (file < 0)
     return tsr__fail(error, errno == ENOENT || errno == ENOTDIR ? TSR_NOT_FOUND : TSR_IO, "%s: %s", path,
                      strerror(errno));
@@ -136,7 +136,7 @@ static tsr_text_part profile_value(const tsr_buffer *file, bool config, const ch
 /* Reads a file of profiles; one that does not exist is empty. */
 static int read_profiles(const char *variable, const char *name, tsr_buffer *file, tsr_error *error) {
   char path[PATH_ROOM];
-  const char *given = tsr__variable(variable), *home = tsr__variable("HOME");
+  const char *given = tsr__variable(variable), *home = tsr__variable(TSR_HOME_VARIABLE);
   const int size = given  ? snprintf(path, sizeof path, "%s", given)
                    : home ? snprintf(path, sizeof path, "%s/.aws/%s", home, name)
                           : -1;

@@ -11,7 +11,6 @@
 #if defined(__EMSCRIPTEN__) || defined(__wasi__)
 #define CURL_ABSENT 1 /* no sockets, no dynamic libraries */
 #else
-#include <dlfcn.h>
 #include <pthread.h>
 #endif
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/pool.h"
+#include "base/system.h"
 
 #ifdef CURL_ABSENT
 
@@ -30,8 +30,18 @@ int tsr__curl_load(const tsr_curl **curl, tsr_error *error) {
 
 #else
 
+#ifdef _WIN32
+#define CURL_ADVICE "put libcurl.dll beside the program, or into a directory of PATH"
+#else
+#define CURL_ADVICE "install the package libcurl4 (Debian, Ubuntu; also libcurl3-gnutls) or libcurl (Fedora, Alpine)"
+#endif
+
 static const char *const curl_names[] = {
-#if defined(__APPLE__)
+#if defined(_WIN32)
+    "libcurl.dll",
+    "libcurl-x64.dll",
+    "libcurl-4.dll",
+#elif defined(__APPLE__)
     "libcurl.4.dylib",
     "/usr/lib/libcurl.4.dylib",
 #else
@@ -63,7 +73,7 @@ static struct {
 /* Looks up all functions. Returns the name of the first that is missing, or NULL. */
 static const char *look_up_curl(void *library, tsr_curl *functions) {
   for (size_t i = 0; i < sizeof curl_symbols / sizeof *curl_symbols; i++) {
-    void *function = dlsym(library, curl_symbols[i].name);
+    void *function = tsr__library_find(library, curl_symbols[i].name);
     if (!function) return curl_symbols[i].name;
     memcpy((uint8_t *)functions + curl_symbols[i].at, &function, sizeof function);
   }
@@ -120,11 +130,9 @@ static int open_curl(tsr_error *error) {
   void *library = NULL;
   const char *missing;
   for (size_t i = 0; i < sizeof curl_names / sizeof *curl_names && !library; i++)
-    library = dlopen(curl_names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    library = tsr__library_open(curl_names[i]);
   if (!library)
-    return tsr__fail(error, TSR_UNSUPPORTED,
-                     "s3:// needs libcurl, which this machine does not have: install the package libcurl4 "
-                     "(Debian, Ubuntu; also libcurl3-gnutls) or libcurl (Fedora, Alpine)");
+    return tsr__fail(error, TSR_UNSUPPORTED, "s3:// needs libcurl, which this machine does not have: " CURL_ADVICE);
   if ((missing = look_up_curl(library, &curl_library.functions)) != NULL)
     return tsr__fail(error, TSR_UNSUPPORTED, "s3:// needs a newer libcurl: this one has no %s", missing);
   const int result = curl_library.functions.global_init_mem(TSR_CURL_GLOBAL_DEFAULT, curl_allocate, curl_release,

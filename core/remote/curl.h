@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "tessera.h"
+#include "base/system.h"
 
 /* ---- Types --------------------------------------------------------------------------------------------------- */
 
@@ -27,7 +27,7 @@ typedef struct tsr_curl_message { /* CURLMsg */
 } tsr_curl_message;
 
 typedef struct tsr_curl_wait { /* struct curl_waitfd */
-  int descriptor;
+  tsr_socket descriptor;
   short events, seen; /* TSR_CURL_READABLE */
 } tsr_curl_wait;
 

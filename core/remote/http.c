@@ -4,7 +4,7 @@
  * the I/O thread alone touches the handle. A request moves through the lists queue -> running, at most RUNNING_MAX of
  * them at a time, and is in none once it is finished. The mutex guards the queue and the fields `cancel`, `grown` and
  * `wants` of all requests; the list of running requests belongs to the I/O thread. Whoever wants something of the I/O
- * thread writes a byte into a pipe, at which the thread waits together with libcurl's sockets.
+ * thread rings a bell, for which the thread waits together with libcurl's sockets.
  *
  * A body of unknown size goes into a tsr_buffer. The host's allocator may not be thread-safe, so the I/O thread
  * never makes that buffer larger: it pauses the transfer and says in `wants` how much room it needs, and the thread
@@ -19,9 +19,7 @@
 #include "remote/http.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +29,7 @@
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
+#include "base/system.h"
 #include "remote/curl.h"
 
 #define RUNNING_MAX      128u /* transfers that libcurl has at one time */
@@ -52,7 +51,7 @@ static struct {
   pthread_cond_t quiet, resume; /* signalled when the I/O thread pauses; when a fork is over */
   const tsr_curl *curl;
   tsr_curl_multi *multi; /* of the I/O thread */
-  int wake[2]; /* the pipe */
+  tsr_bell bell; /* wakes the I/O thread */
   tsr_http_request *queue, **queue_end;
   tsr_http_request *running; /* of the I/O thread */
   uint32_t running_count; /* of the I/O thread */
@@ -66,11 +65,6 @@ static int64_t read_clock(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static void wake_thread(void) {
-  const char byte = 0;
-  while (write(http.wake[1], &byte, 1) < 0 && errno == EINTR) {} /* a full pipe wakes as well */
 }
 
 /* ---- The end of a request -------------------------------------------------------------------- */
@@ -209,8 +203,8 @@ static int on_seek(void *argument, int64_t offset, int origin) {
 }
 
 /* Programs that the host starts do not inherit the connection. */
-static int on_socket(void *argument, int descriptor, int purpose) {
-  (void)fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+static int on_socket(void *argument, tsr_socket descriptor, int purpose) {
+  tsr__socket_keep(descriptor);
   return 0;
 }
 
@@ -566,10 +560,9 @@ static void *run_io(void *argument) {
       take_result(request, result);
     }
     run_queued(); /* into the places that have become free */
-    tsr_curl_wait pipe_end = {http.wake[0], TSR_CURL_READABLE, 0};
-    (void)curl->multi_wait(http.multi, &pipe_end, 1, sleep_time(), &ready);
-    char bytes[64];
-    while (read(http.wake[0], bytes, sizeof bytes) > 0) {}
+    tsr_curl_wait bell = {http.bell.waits, TSR_CURL_READABLE, 0};
+    (void)curl->multi_wait(http.multi, &bell, 1, sleep_time(), &ready);
+    tsr__bell_clear(&http.bell);
   }
   return NULL;
 }
@@ -579,7 +572,7 @@ static void *run_io(void *argument) {
 static void http_before_fork(void) {
   pthread_mutex_lock(&http.mutex);
   http.forking++;
-  if (http.started) wake_thread();
+  if (http.started) tsr__bell_ring(&http.bell);
   while (http.started && !http.parked) pthread_cond_wait(&http.quiet, &http.mutex);
 }
 
@@ -602,7 +595,7 @@ static void http_at_exit(void) {
   until.tv_sec += EXIT_MS / 1000;
   pthread_mutex_lock(&http.mutex);
   http.forking++;
-  if (http.started) wake_thread();
+  if (http.started) tsr__bell_ring(&http.bell);
   while (http.started && !http.parked && pthread_cond_timedwait(&http.quiet, &http.mutex, &until) != ETIMEDOUT) {}
   http.exiting = http.parked || !http.started;
   pthread_cond_broadcast(&http.changed);
@@ -617,10 +610,7 @@ static void http_enter(void) {
   pthread_cond_init(&http.changed, NULL);
   pthread_cond_init(&http.quiet, NULL);
   pthread_cond_init(&http.resume, NULL);
-  if (!first && http.multi) { /* the child's copies of the parent's pipe */
-    close(http.wake[0]);
-    close(http.wake[1]);
-  }
+  if (!first && http.multi) tsr__bell_close(&http.bell); /* the child's copy of the parent's */
   http.multi = NULL;
   http.running = http.queue = NULL;
   http.queue_end = &http.queue;
@@ -628,53 +618,25 @@ static void http_enter(void) {
   http.forking = 0;
   http.parked = http.started = false;
   http.exiting = false;
-  if (first) pthread_atfork(http_before_fork, http_after_fork, http_after_fork_in_child);
+  if (first) tsr__at_fork(http_before_fork, http_after_fork, http_after_fork_in_child);
   tsr__process_made(&http.state);
-}
-
-static bool open_pipe(int ends[2]) {
-  if (pipe(ends) != 0) return false;
-  for (int i = 0; i < 2; i++) {
-    (void)fcntl(ends[i], F_SETFD, FD_CLOEXEC);
-    (void)fcntl(ends[i], F_SETFL, fcntl(ends[i], F_GETFL) | O_NONBLOCK);
-  }
-  return true;
-}
-
-/* Starts the thread with all signals blocked, so that the host's handlers run on the host's threads, and so that a write
- * to a closed connection is an error and no SIGPIPE. The signals of a thread's own faults are not blocked. */
-static bool start_thread(void) {
-  sigset_t all, before;
-  pthread_attr_t attributes;
-  pthread_t thread;
-  const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
-  sigfillset(&all);
-  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, 1u << 20); /* TLS libraries need more than some C libraries give */
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool started = pthread_create(&thread, &attributes, run_io, NULL) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
-  return started;
 }
 
 /* Makes what the thread needs, and the thread; with the mutex held. What was made stays if the rest fails. */
 static const char *start_io(void) {
   static bool at_exit;
   if (!http.multi) {
-    if (!open_pipe(http.wake)) return "a pipe cannot be made";
+    if (!tsr__bell_open(&http.bell)) return "a pipe cannot be made";
     http.multi = http.curl->multi_init();
     if (!http.multi) {
-      close(http.wake[0]);
-      close(http.wake[1]);
+      tsr__bell_close(&http.bell);
       return "libcurl cannot be started";
     }
     (void)http.curl->multi_setopt(http.multi, TSR_CURLMOPT_MAXCONNECTS, CONNECTIONS_KEPT);
   }
-  if (!at_exit) at_exit = atexit(http_at_exit) == 0; /* after libcurl's own handlers, so that it runs before them */
-  http.started = start_thread();
+  if (!at_exit && tsr__threads_live_at_exit())
+    at_exit = atexit(http_at_exit) == 0; /* after libcurl's own handlers, so that it runs before them */
+  http.started = tsr__thread_start(run_io, NULL);
   return http.started ? NULL : "the I/O thread cannot be started";
 }
 
@@ -714,7 +676,7 @@ static const char *enqueue_request(tsr_http_request *request) {
     *http.queue_end = request;
     http.queue_end = &request->transfer.next;
     http.unfinished++;
-    wake_thread();
+    tsr__bell_ring(&http.bell);
   }
   pthread_mutex_unlock(&http.mutex);
   return fault;
@@ -781,7 +743,7 @@ static void give_room(tsr_http_request *request) {
   pthread_mutex_lock(&http.mutex);
   if (rc < 0) request->transfer.cancel = true;
   else request->transfer.grown = true;
-  wake_thread();
+  tsr__bell_ring(&http.bell);
 }
 
 /* Sleeps until something changes, at most for `ms`. Call with the mutex held. */
@@ -831,7 +793,7 @@ void tsr__http_cancel(tsr_http_request *request) {
   if (tsr__http_finished(request)) return;
   pthread_mutex_lock(&http.mutex);
   request->transfer.cancel = true;
-  wake_thread();
+  tsr__bell_ring(&http.bell);
   while (!tsr__http_finished(request)) pthread_cond_wait(&http.changed, &http.mutex);
   pthread_mutex_unlock(&http.mutex);
 }

@@ -1,22 +1,17 @@
 /* staging.c: staged files in one temporary file without a name. Each staged file is a list of segments of it. The
  * temporary file only grows; when no staged file is left, it is cut to nothing.
  */
-#define _GNU_SOURCE       /* O_TMPFILE */
-#define _FILE_OFFSET_BITS 64
 #include "store/staging.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/arithmetic.h"
 #include "base/map.h"
-
-#define STAGED_CALL_MAX (UINT64_C(1) << 30) /* bytes of one system call */
+#include "base/system.h"
 
 typedef struct segment {
   uint64_t offset; /* in the temporary file */
@@ -39,14 +34,14 @@ struct tsr_staging {
   tsr_map files; /* path -> tsr_staged */
   uint64_t alive; /* files that are not freed */
   uint64_t end; /* size of the temporary file, in bytes */
-  int descriptor; /* of the temporary file; -1: none yet */
+  intptr_t file; /* the temporary file; TSR_NO_TEMPORARY: none yet */
 };
 
 int tsr__staging_open(tsr_memory *memory, tsr_staging **staging, tsr_error *error) {
   tsr_staging *s;
   TSR_TRY(TSR_ALLOC(memory, &s, error));
   s->memory = s->files.memory = memory;
-  s->descriptor = -1;
+  s->file = TSR_NO_TEMPORARY;
   pthread_mutex_init(&s->mutex, NULL);
   *staging = s;
   return TSR_OK;
@@ -57,7 +52,7 @@ static void free_staged(tsr_staged *file) {
   tsr__buffer_release(&file->segments);
   tsr__free(file->path);
   tsr__free(file);
-  if (--s->alive == 0 && s->descriptor >= 0 && ftruncate(s->descriptor, 0) == 0) s->end = 0;
+  if (--s->alive == 0 && s->file != TSR_NO_TEMPORARY && tsr__temporary_empty(s->file)) s->end = 0;
 }
 
 static void staging_drop(tsr_staged *file) {
@@ -69,7 +64,7 @@ void tsr__staging_close(tsr_staging *staging) {
   for (uint64_t i = 0; i < staging->files.capacity; i++)
     if (staging->files.entries[i].key) staging_drop(staging->files.entries[i].value);
   tsr__map_release(&staging->files);
-  if (staging->descriptor >= 0) (void)close(staging->descriptor);
+  if (staging->file != TSR_NO_TEMPORARY) tsr__temporary_close(staging->file);
   pthread_mutex_destroy(&staging->mutex);
   tsr__free(staging);
 }
@@ -177,7 +172,7 @@ void tsr__staged_clear(tsr_staged *file) {
   pthread_mutex_lock(&s->mutex);
   file->segments.size = 0;
   file->size = 0;
-  if (s->alive == 1 && s->descriptor >= 0 && ftruncate(s->descriptor, 0) == 0) s->end = 0;
+  if (s->alive == 1 && s->file != TSR_NO_TEMPORARY && tsr__temporary_empty(s->file)) s->end = 0;
   pthread_mutex_unlock(&s->mutex);
 }
 
@@ -185,36 +180,21 @@ void tsr__staged_complete(tsr_staged *file) { file->grows = false; }
 bool tsr__staged_grows(const tsr_staged *file) { return file->grows; }
 
 static int fail_staging(const char *what, tsr_error *error) {
+#ifdef EDQUOT
   const bool full = errno == ENOSPC || errno == EDQUOT;
+#else
+  const bool full = errno == ENOSPC;
+#endif
   return tsr__fail(error, full ? TSR_FULL : TSR_IO, "%s a temporary file failed with error %d%s", what, errno,
                    full ? ": the disk is full" : "");
-}
-
-/* Opens a file that has no name. The directories are those in which SQLite looks, too. */
-static int open_nameless(void) {
-  static const char *const directories[] = {"/var/tmp", "/tmp", "."};
-  for (int i = 0; i < 3; i++) {
-    char name[64];
-    int descriptor = -1;
-#ifdef O_TMPFILE
-    descriptor = open(directories[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (descriptor >= 0) return descriptor;
-#endif
-    snprintf(name, sizeof name, "%s/tessera-XXXXXX", directories[i]);
-    descriptor = mkstemp(name);
-    if (descriptor < 0) continue;
-    (void)unlink(name);
-    (void)fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-    return descriptor;
-  }
-  return -1;
 }
 
 /* Takes `size` bytes at the end of the temporary file. */
 static int take_room(tsr_staging *s, uint64_t size, uint64_t *offset, tsr_error *error) {
   int rc = TSR_OK;
   pthread_mutex_lock(&s->mutex);
-  if (s->descriptor < 0 && (s->descriptor = open_nameless()) < 0) rc = fail_staging("creating", error);
+  if (s->file == TSR_NO_TEMPORARY && (s->file = tsr__temporary_open()) == TSR_NO_TEMPORARY)
+    rc = fail_staging("creating", error);
   *offset = s->end;
   if (rc >= 0 && (!tsr__add(s->end, size, &s->end) || s->end > INT64_MAX)) {
     s->end = *offset;
@@ -244,9 +224,7 @@ int tsr__staged_append(tsr_staged *file, const void *bytes, uint64_t size, tsr_e
   if (size == 0) return TSR_OK;
   TSR_TRY(take_room(file->staging, size, &offset, error));
   for (uint64_t done = 0; done < size;) {
-    const ssize_t n =
-        pwrite(file->staging->descriptor, from + done, TSR_MIN(size - done, STAGED_CALL_MAX), (off_t)(offset + done));
-    if (n < 0 && errno == EINTR) continue;
+    const int64_t n = tsr__temporary_write(file->staging->file, from + done, size - done, offset + done);
     if (n < 0) return fail_staging("writing", error);
     done += (uint64_t)n;
   }
@@ -273,9 +251,8 @@ int tsr__staged_read(tsr_staged *file, uint64_t offset, void *buffer, uint64_t s
                      (unsigned long long)tsr__add_sat(offset, size));
   while (size > 0) {
     const segment *s = segment_of(file, offset);
-    const uint64_t within = offset - s->start, part = TSR_MIN(TSR_MIN(size, s->size - within), STAGED_CALL_MAX);
-    const ssize_t n = pread(file->staging->descriptor, to, part, (off_t)(s->offset + within));
-    if (n < 0 && errno == EINTR) continue;
+    const uint64_t within = offset - s->start, part = TSR_MIN(size, s->size - within);
+    const int64_t n = tsr__temporary_read(file->staging->file, to, part, s->offset + within);
     if (n <= 0) return fail_staging("reading", error);
     to += n;
     offset += (uint64_t)n;

@@ -5,6 +5,7 @@
  * (store_bounds.c), no link is followed: each system call starts from the bound's descriptor. A file with several names
  * (hard links) is not read then, because another of its names may lie outside the bound.
  */
+#ifndef _WIN32
 #define _FILE_OFFSET_BITS 64
 #define _GNU_SOURCE       /* F_OFD_SETLK */
 #include <dirent.h>
@@ -805,3 +806,4 @@ int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **stor
   *store = &s->base;
   return TSR_OK;
 }
+#endif

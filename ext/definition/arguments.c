@@ -4,6 +4,7 @@
  * path; without a path the array lives in the database. An argument `word = value` is an option: the word stands in any
  * case, the value with or without quotes. Any other argument defines a column (columns.c).
  */
+#include "tessera_path.h"
 #include "definition/arguments.h"
 
 #include <ctype.h>
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
@@ -81,13 +82,16 @@ int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *millisecond
 }
 
 int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **resolved, tsr_error *error) {
-  const char *file = sqlite3_db_filename(db, schema);
+  const char *name = sqlite3_db_filename(db, schema);
+  char *file = name ? sqlite3_mprintf("%s", name) : NULL;
+  if (name && !file) return tsx_out_of_memory(error);
+  if (file) tsr_path_form(file);
   const char *slash = file ? strrchr(file, '/') : NULL;
-  struct stat status;
-  bool relative = path[0] != '/' && !strstr(path, "://"); /* the core handles URIs */
-  if (relative && slash && stat(file, &status) == 0) /* the names of other VFSs need not be files */
+  const bool relative = !tsr_path_absolute(path) && !strstr(path, "://"); /* the core handles URIs */
+  if (relative && slash && tsr_path_exists(file)) /* the names of other VFSs need not be files */
     *resolved = sqlite3_mprintf("%.*s/%s", (int)(slash - file), file, path);
   else *resolved = sqlite3_mprintf("%s", path);
+  sqlite3_free(file);
   return *resolved ? TSR_OK : tsx_out_of_memory(error);
 }
 
@@ -108,7 +112,9 @@ int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *
 
 /* Reads a file of any kind, for example a pipe. */
 static int arguments_read_file(const char *path, uint8_t *bytes, uint64_t room, uint64_t *size) {
-  FILE *file = fopen(path, "rb");
+  const int descriptor = tsr_path_read(path, true);
+  FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
+  if (!file && descriptor >= 0) close(descriptor);
   if (!file) return TSR_NOT_FOUND;
   setvbuf(file, NULL, _IONBF, 0); /* the key must not stay in a buffer of stdio's */
   *size = fread(bytes, 1, room, file);

@@ -4,6 +4,7 @@
  * ordinary file, which nobody changes meanwhile.
  */
 #define _FILE_OFFSET_BITS 64
+#include "tessera_path.h"
 #include "functions/create_csv.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "connection/errors.h"
 #include "text/json_in.h"
@@ -47,7 +49,9 @@ static int csv_call_open(csv_call *c, tsr_error *error) {
   struct stat status;
   const int code = tsr_path_permitted(c->call.connection->environment, c->file_name, error);
   if (code < 0) return code;
-  c->file = fopen(c->file_name, "rb");
+  const int descriptor = tsr_path_read(c->file_name, true);
+  c->file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
+  if (!c->file && descriptor >= 0) close(descriptor);
   if (!c->file)
     return tsx_fail(error,
                     errno == ENOENT   ? TSR_NOT_FOUND

@@ -4,6 +4,7 @@
  * database: within a savepoint). SQLite does not allow calls from triggers and views. The functions fail while the open
  * transaction has rows for the array.
  */
+#include "tessera_path.h"
 #include "functions/functions_change.h"
 
 #include <stdlib.h>
@@ -328,7 +329,7 @@ static bool member_is_uri(const char *path) { return !strncmp(path, "s3://", 5);
 /* Resolves a path, which the caller frees with free(). Returns NULL if it leads to no directory. The path of a bucket
  * stays as it is, without '/' at its end. */
 static char *member_resolve(const char *path) {
-  if (!member_is_uri(path)) return realpath(path, NULL);
+  if (!member_is_uri(path)) return tsr_path_real(path);
   char *copy = strdup(path);
   for (size_t n = copy ? strlen(copy) : 0; n > 0 && copy[n - 1] == '/'; n--) copy[n - 1] = 0;
   return copy;
@@ -345,7 +346,7 @@ static int member_uri(const char *group, const char *member, char **uri, bool *r
   else if (!strcmp(from, to)) code = tsx_fail(error, TSR_ERROR, "a group cannot be a member of itself");
   else {
     *relative = !strncmp(from, to, size) && to[size] == '/';
-    const char *scheme = *relative || member_is_uri(to) ? "" : "file://";
+    const char *scheme = *relative || member_is_uri(to) ? "" : *to == '/' ? "file://" : "file:///";
     *uri = sqlite3_mprintf("%s%s", scheme, *relative ? to + size + 1 : to);
     if (!*uri) code = tsx_out_of_memory(error);
   }

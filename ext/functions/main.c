@@ -1,7 +1,9 @@
 /* main.c: the entry point of the extension. It checks SQLite's version at run time, then registers the tables, the
  * functions and the module "tessera" for one connection. */
-#ifdef __APPLE__
+#if defined(__APPLE__)
 #include <dlfcn.h>
+#elif defined(_WIN32)
+#include <windows.h>
 #endif
 
 #include "connection/errors.h"
@@ -16,18 +18,22 @@ SQLITE_EXTENSION_INIT1
 #endif
 
 #ifdef _WIN32
-#define TSX_EXPORT __declspec(dllexport)
+#define TSX_EXPORT __declspec(dllexport) __attribute__((visibility("default")))
 #else
 #define TSX_EXPORT __attribute__((visibility("default")))
 #endif
 
 /* Keeps the library mapped: worker threads may outlive the connection that loaded it. ELF linkers have the flag
- * -z nodelete for that; on macOS the library opens itself once more. */
+ * -z nodelete for that; on macOS the library opens itself once more, on Windows it pins itself. */
 static void stay_mapped(void) {
-#ifdef __APPLE__
+#if defined(__APPLE__)
   Dl_info self;
   if (dladdr((const void *)(uintptr_t)stay_mapped, &self))
     dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+#elif defined(_WIN32)
+  HMODULE self;
+  (void)GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS,
+                           (const wchar_t *)(uintptr_t)stay_mapped, &self);
 #endif
 }
 

@@ -33,7 +33,7 @@
 #include "functions/stream_tokens.h"
 
 #ifdef _WIN32
-#define TSX_API_EXPORT __declspec(dllexport)
+#define TSX_API_EXPORT __declspec(dllexport) __attribute__((visibility("default")))
 #else
 #define TSX_API_EXPORT __attribute__((visibility("default")))
 #endif

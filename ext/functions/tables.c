@@ -189,7 +189,7 @@ static int filter(sqlite3_vtab_cursor *cursor, int given, const char *text, int 
   return tables_next(cursor);
 }
 
-static int eof(sqlite3_vtab_cursor *cursor) { return ((tsx_scan *)cursor)->done; }
+static int scan_eof(sqlite3_vtab_cursor *cursor) { return ((tsx_scan *)cursor)->done; }
 
 static int column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int number) {
   tsx_scan *scan = (tsx_scan *)cursor;
@@ -217,7 +217,7 @@ static const sqlite3_module about_module = {.xConnect = tables_connect,
                                             .xClose = close_scan,
                                             .xFilter = filter,
                                             .xNext = tables_next,
-                                            .xEof = eof,
+                                            .xEof = scan_eof,
                                             .xColumn = column,
                                             .xRowid = rowid};
 

@@ -181,7 +181,7 @@ def amalgamate(root, around=lambda path: ("", "")):
     """Returns the texts of tessera.c and tessera.h. `around` gets the path of each source, and returns the text that is put before it and
     the text that is put behind it; or None, which leaves the source out."""
     sources = [Source(root, p) for p in re.findall(r"\b(?:core|ext)/\w+/\w+\.c\b", read(f"{root}/CMakeLists.txt"))]
-    public = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h", "tessera_ingest.h")
+    public = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h", "tessera_ingest.h", "tessera_path.h")
     headers = {name: Source(root, f"core/{name}") for name in public}
     for folder in dict.fromkeys(os.path.dirname(source.path) for source in sources):
         for name in sorted(os.listdir(f"{root}/{folder}")):

@@ -79,7 +79,7 @@ def link_flags(target):
     if "macos" in target: # undefined symbols are those of nothing: the extension calls SQLite through the table that it is given
         return ["-dynamiclib", "-Wl,-install_name,@rpath/tessera.dylib", "-Wl,-dead_strip"]
     if "windows" in target:
-        return ["-shared", "-lbcrypt"]
+        return ["-shared", "-lbcrypt", "-lws2_32", "-lntdll"]
     return ["-shared", "-fPIC", "-Wl,-z,nodelete", "-Wl,--no-undefined", f"-Wl,--version-script={ROOT}/ext/exports.map"]
 
 

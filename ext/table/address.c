@@ -10,6 +10,7 @@
  * the path. The keys of tessera_set_key are kept under the path's canonical form, in memory only, and wiped when the
  * connection is closed.
  */
+#include "tessera_path.h"
 #include "table/address.h"
 
 #include <ctype.h>
@@ -39,6 +40,7 @@ static char *address_plain_path(const char *path) {
     if (low >= 0) from += 2;
   }
   if (text) *to = 0;
+  if (text && strncmp(text, "s3://", 5) != 0) tsr_path_form(text);
   return text;
 }
 
@@ -59,30 +61,33 @@ char *tsx_path_canonical(const char *path) {
     for (size_t n = strlen(plain); n > 0 && plain[n - 1] == '/'; n--) plain[n - 1] = 0;
     return plain;
   }
-  char *rest = plain + strlen(plain), *real = realpath(plain, NULL);
+  char *rest = plain + strlen(plain), *real = tsr_path_real(plain);
   while (!real && rest > plain) {
     do rest--;
     while (rest > plain && rest[-1] != '/');
     const char first = *rest;
     *rest = 0;
-    real = realpath(*plain ? plain : ".", NULL);
+    real = tsr_path_real(*plain ? plain : ".");
     *rest = first;
   }
   if (!real) return plain;
   sqlite3_str *out = sqlite3_str_new(NULL);
-  if (strcmp(real, "/")) sqlite3_str_appendall(out, real);
+  size_t size = strlen(real);
+  while (size > 0 && real[size - 1] == '/') size--; /* of "/", and of the root of a drive */
+  sqlite3_str_append(out, real, (int)size);
   append_components(out, rest);
-  if (!sqlite3_str_length(out)) sqlite3_str_appendchar(out, 1, '/');
+  if (real[size] && !*rest) sqlite3_str_appendchar(out, 1, '/');
   free(real);
   sqlite3_free(plain);
   return sqlite3_str_finish(out);
 }
 
 bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]) {
-  char *canonical = connection->keys ? tsx_path_canonical(path) : NULL;
+  const bool looks = connection->keys && tsr_path_permitted(connection->environment, path, NULL) >= 0;
+  char *canonical = looks ? tsx_path_canonical(path) : NULL;
   const tsx_key *found = NULL;
   for (const tsx_key *k = connection->keys; k && canonical && !found; k = k->next)
-    if (!strcmp(k->path, canonical)) found = k;
+    if (tsr_path_same(k->path, canonical)) found = k;
   sqlite3_free(canonical);
   if (found) memcpy(key, found->key, sizeof found->key);
   return found;
@@ -102,7 +107,7 @@ int tsx_key_set(tsx_connection *connection, const char *path, const uint8_t *key
   }
   for (tsx_key **link = &connection->keys; *link;) {
     tsx_key *old = *link;
-    if (strcmp(old->path, canonical)) {
+    if (!tsr_path_same(old->path, canonical)) {
       link = &old->next;
       continue;
     }

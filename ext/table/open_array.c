@@ -88,14 +88,13 @@ int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_
 static int find_or_open_array(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                               unsigned threads, tsr_creation *creation, tsx_array **out, tsr_error *error) {
   char *identity = NULL;
-  int code = tsx_array_key(connection, path, &identity, error);
+  int code = tsr_path_permitted(connection->environment, path, error); /* before anything looks at it */
+  if (code >= 0) code = tsx_array_key(connection, path, &identity, error);
   if (code < 0) return code;
   tsx_array *array = creation ? NULL : connection->arrays.list;
   while (array && (array->gone || strcmp(array->path, identity) || !same_key(array, key))) array = array->next;
   if (array) {
     sqlite3_free(identity);
-    code = tsr_path_permitted(connection->environment, path, error);
-    if (code < 0) return code;
   } else {
     code = open_core(connection, path, key, threads, creation, &array, error);
     if (code < 0) {

@@ -1,0 +1,82 @@
+/* system.h: what differs between operating systems and more than one module needs: threads, libraries, sockets, temporary
+ * files, paths. system_posix.c has it for POSIX, system_windows.c for Windows. Paths are UTF-8 everywhere, and the engine
+ * separates their parts by '/'. */
+#ifndef TSR_SYSTEM_H
+#define TSR_SYSTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tessera_path.h"
+
+#ifdef _WIN32
+typedef uintptr_t tsr_socket;
+#define TSR_HOME_VARIABLE "USERPROFILE" /* the environment variable that has the user's directory */
+#else
+typedef int tsr_socket;
+#define TSR_HOME_VARIABLE "HOME"
+#endif
+
+/* ---- Threads and processes --------------------------------------------------------------------------------------- */
+
+/* Starts a thread that nobody waits for, with a stack of at least 1 MiB. Signals are blocked in it, so that the host's
+ * handlers run on the host's threads, and so that a write to a closed connection is an error and no SIGPIPE. The signals
+ * of a thread's own faults are not blocked: they would end the process without the report that a host or a sanitizer
+ * makes of them. Returns false if the system has no room for it. */
+bool tsr__thread_start(void *(*run)(void *argument), void *argument);
+
+/* Has functions called before a fork, and after it in the parent and in the child; does nothing where no process
+ * forks. */
+void tsr__at_fork(void (*before)(void), void (*after)(void), void (*after_in_child)(void));
+
+/* Returns true if functions that are registered with atexit() run while the process's other threads still do. */
+bool tsr__threads_live_at_exit(void);
+
+/* Writes the name of this machine. Returns 0 or the number of an error. */
+int tsr__host_name(char *name, size_t room);
+
+/* ---- Libraries --------------------------------------------------------------------------------------------------- */
+
+/* Loads a library, which stays loaded. Returns NULL if there is none of that name. */
+void *tsr__library_open(const char *name);
+void *tsr__library_find(void *library, const char *symbol); /* NULL: it has no such function */
+
+/* ---- Sockets ----------------------------------------------------------------------------------------------------- */
+
+/* Keeps a socket from programs that the host starts. */
+void tsr__socket_keep(tsr_socket socket);
+
+/* Something that one thread rings and another one waits for together with sockets. */
+typedef struct tsr_bell {
+  tsr_socket waits, rings; /* readable once it was rung; internal */
+} tsr_bell;
+
+bool tsr__bell_open(tsr_bell *bell);
+void tsr__bell_ring(const tsr_bell *bell);
+void tsr__bell_clear(const tsr_bell *bell); /* forgets all rings so far */
+void tsr__bell_close(const tsr_bell *bell);
+
+/* ---- Temporary files --------------------------------------------------------------------------------------------- */
+
+/* A file without a name, which ends with its handle. */
+#define TSR_NO_TEMPORARY ((intptr_t)-1)
+
+intptr_t tsr__temporary_open(void); /* TSR_NO_TEMPORARY, with errno, if no directory for such files takes one */
+
+/* Writes or reads up to `size` bytes at an offset. Returns how many, or -1 with errno. */
+int64_t tsr__temporary_write(intptr_t file, const void *bytes, uint64_t size, uint64_t offset);
+int64_t tsr__temporary_read(intptr_t file, void *bytes, uint64_t size, uint64_t offset);
+bool tsr__temporary_empty(intptr_t file); /* cuts it to nothing */
+void tsr__temporary_close(intptr_t file);
+
+/* ---- Paths ------------------------------------------------------------------------------------------------------- */
+
+/* Writes the current directory, in the form of tsr_path_form. Returns false if it is not known, or longer than `room`. */
+bool tsr__path_here(char *path, size_t room);
+
+/* Returns how many bytes of an absolute path are its root: "/", on Windows "C:/" or "//server/share/". 0: the path is
+ * relative. */
+size_t tsr__path_root(const char *path);
+
+#endif
