@@ -175,7 +175,7 @@ void tsr__temporary_close(intptr_t file) { CloseHandle((HANDLE)file); }
 
 /* ---- Text -------------------------------------------------------------------------------------------------------- */
 
-size_t tsr__wide_append(tsr_wide *to, size_t at, const char *text) {
+size_t tsr__wide_append(tsr_wide_path *to, size_t at, const char *text) {
   const int room = at < TSR_WIDE_MAX ? (int)(TSR_WIDE_MAX - at) : 0;
   const int size = room ? MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, to->text + at, room) : 0;
   if (size <= 0) return 0;
@@ -228,8 +228,8 @@ static void wide_strip(wchar_t *full) {
   wmemmove(full + (server ? 2 : 0), from, wcslen(from) + 1);
 }
 
-const char *tsr__wide_full(const char *path, tsr_wide *full) {
-  tsr_wide given;
+const char *tsr__wide_full(const char *path, tsr_wide_path *full) {
+  tsr_wide_path given;
   const char *wrong = NULL;
   if (!tsr__wide_append(&given, 0, path)) return *path ? "it is too long, or no UTF-8" : "it is empty";
   const wchar_t *name = wcsrchr(given.text, L'\\'); /* older systems make a device of it, newer ones a file */
@@ -246,7 +246,7 @@ const char *tsr__wide_full(const char *path, tsr_wide *full) {
 }
 
 char *tsr__wide_form(const wchar_t *full) {
-  tsr_wide copy;
+  tsr_wide_path copy;
   if (wcslen(full) >= TSR_WIDE_MAX) return NULL;
   wcscpy(copy.text, full);
   wide_strip(copy.text);
@@ -261,7 +261,7 @@ char *tsr__wide_form(const wchar_t *full) {
   return text;
 }
 
-size_t tsr__wide_object(const tsr_wide *full, tsr_wide *object) {
+size_t tsr__wide_object(const tsr_wide_path *full, tsr_wide_path *object) {
   const bool server = full->text[0] == L'\\';
   const wchar_t *prefix = server ? L"\\??\\UNC\\" : L"\\??\\", *rest = full->text + (server ? 2 : 0);
   const size_t size = wcslen(prefix), more = wcslen(rest);
@@ -272,7 +272,7 @@ size_t tsr__wide_object(const tsr_wide *full, tsr_wide *object) {
 }
 
 char *tsr__windows_final(void *handle) {
-  tsr_wide final;
+  tsr_wide_path final;
   const DWORD size =
       GetFinalPathNameByHandleW(handle, final.text, TSR_WIDE_MAX, FILE_NAME_NORMALIZED | VOLUME_NAME_DOS);
   return size > 0 && size < TSR_WIDE_MAX ? tsr__wide_form(final.text) : NULL;
@@ -290,7 +290,7 @@ void tsr_path_form(char *path) {
 }
 
 bool tsr__path_here(char *path, size_t room) {
-  tsr_wide full;
+  tsr_wide_path full;
   char *text = tsr__wide_full(".", &full) ? NULL : tsr__wide_form(full.text);
   const bool fits = text && strlen(text) < room;
   if (fits) strcpy(path, text);
@@ -312,14 +312,14 @@ bool tsr_path_absolute(const char *path) {
 }
 
 bool tsr_path_same(const char *a, const char *b) {
-  tsr_wide x, y;
+  tsr_wide_path x, y;
   const size_t m = tsr__wide_append(&x, 0, a), n = tsr__wide_append(&y, 0, b);
   if (!m || !n) return strcmp(a, b) == 0;
   return CompareStringOrdinal(x.text, (int)m, y.text, (int)n, TRUE) == CSTR_EQUAL;
 }
 
 static HANDLE windows_open_any(const char *path) {
-  tsr_wide full, object;
+  tsr_wide_path full, object;
   if (tsr__wide_full(path, &full) || !tsr__wide_object(&full, &object)) {
     SetLastError(ERROR_INVALID_NAME);
     return INVALID_HANDLE_VALUE;
@@ -346,7 +346,7 @@ char *tsr_path_real(const char *path) {
 }
 
 int tsr_path_read(const char *path, bool waits) {
-  tsr_wide full, object;
+  tsr_wide_path full, object;
   (void)waits;
   if (tsr__wide_full(path, &full) || !tsr__wide_object(&full, &object)) return errno = ENOENT, -1;
   object.text[1] = L'\\';

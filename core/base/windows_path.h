@@ -13,9 +13,9 @@
 
 #define TSR_WIDE_MAX 4096 /* characters of a path */
 
-typedef struct tsr_wide {
+typedef struct tsr_wide_path {
   wchar_t text[TSR_WIDE_MAX];
-} tsr_wide;
+} tsr_wide_path;
 
 typedef struct tsr_boot {
   char text[96];
@@ -23,11 +23,11 @@ typedef struct tsr_boot {
 
 /* Makes UTF-16 of UTF-8, with '\' for '/', from to->text + at on. Returns the number of characters so far, or 0 if the
  * text is too long, empty or no UTF-8. */
-size_t tsr__wide_append(tsr_wide *to, size_t at, const char *text);
+size_t tsr__wide_append(tsr_wide_path *to, size_t at, const char *text);
 
 /* Makes the full path "C:\..." or "\\server\share\..." of any path. Returns NULL, or what is wrong with the path: it may
  * name neither a device nor a stream of a file. */
-const char *tsr__wide_full(const char *path, tsr_wide *full);
+const char *tsr__wide_full(const char *path, tsr_wide_path *full);
 
 /* Makes the engine's form of such a full path, or of one of GetFinalPathNameByHandleW. The caller frees it with free().
  * NULL: no memory, or a path without a drive or a server. */
@@ -35,7 +35,7 @@ char *tsr__wide_form(const wchar_t *full);
 
 /* Puts the prefix of the object manager before a full path: "\??\C:\...". Returns the number of characters, or 0 if it is
  * too long. */
-size_t tsr__wide_object(const tsr_wide *full, tsr_wide *object);
+size_t tsr__wide_object(const tsr_wide_path *full, tsr_wide_path *object);
 
 /* The path that a handle really has, in the engine's form. NULL as tsr__wide_form. */
 char *tsr__windows_final(void *handle);

@@ -16,7 +16,7 @@
 #include "store/bounds_system.h"
 
 int tsr__path_resolve(tsr_memory *memory, const char *path, char **resolved, tsr_error *error) {
-  tsr_wide full;
+  tsr_wide_path full;
   const char *wrong = tsr__wide_full(path, &full);
   if (wrong) return tsr__fail(error, TSR_PERM, "the path '%s' cannot be resolved: %s", path, wrong);
   char *whole = tsr__wide_form(full.text), *head = whole ? strdup(whole) : NULL, *real = NULL;
@@ -43,7 +43,7 @@ int tsr__path_resolve(tsr_memory *memory, const char *path, char **resolved, tsr
 
 int tsr__bound_directory_open(const tsr_bound *wider, const char *path) {
   char *whole = NULL;
-  tsr_wide full, object;
+  tsr_wide_path full, object;
   if (wider && wider->directory < 0) return errno = *path ? ENOENT : ENOTDIR, -1;
   if (wider) {
     const size_t size = strlen(wider->path), more = strlen(path) + 1;
@@ -63,7 +63,7 @@ int tsr__bound_directory_open(const tsr_bound *wider, const char *path) {
 void tsr__bound_directory_close(int directory) { (void)directory; }
 
 int tsr__bound_may_ask(const tsr_bound *bound, const char *path, tsr_error *error) {
-  tsr_wide full;
+  tsr_wide_path full;
   char *form = tsr__wide_full(path, &full) ? NULL : tsr__wide_form(full.text);
   const size_t root = form ? tsr__path_root(form) : 0;
   bool other = form && form[0] == '/';

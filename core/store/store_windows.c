@@ -68,7 +68,7 @@ typedef struct windows_place {
   const tsr_bound *bound; /* borrowed, or NULL */
   HANDLE directory; /* NULL, or a handle that windows_leave() closes */
   const wchar_t *name; /* within `path` */
-  tsr_wide path; /* "\??\C:\..." */
+  tsr_wide_path path; /* "\??\C:\..." */
   char *text; /* with a bound: the same in the engine's form; owned */
 } windows_place;
 
@@ -153,7 +153,7 @@ static int windows_find_root(windows_store *s, const tsr_bound *bound, const cha
 static int windows_find(tsr_store *store, const char *path, windows_place *p, tsr_error *error) {
   windows_store *s = (windows_store *)store;
   const char *root = s->root;
-  tsr_wide full;
+  tsr_wide_path full;
   *p = (windows_place){.bound = tsr__bounds_get(store->bounds)};
   if (strpbrk(path, "\\:"))
     return tsr__fail(error, TSR_PERM, "'%s' is not a path within an array: no name has '\\' or ':' on Windows", path);
@@ -238,7 +238,7 @@ static NTSTATUS windows_step(windows_place *p, wchar_t *part, size_t size, bool 
 static int windows_enter(windows_place *p, const char *what, tsr_error *error) {
   if (!p->bound || strlen(p->text) <= strlen(p->bound->path)) return TSR_OK;
   if (p->bound->directory < 0) return windows_fail(ERROR_DIRECTORY, what, error);
-  tsr_wide full;
+  tsr_wide_path full;
   windows_place top = {.name = top.path.text};
   bool link = false;
   const size_t size = tsr__wide_append(&full, 0, p->bound->path);
@@ -817,7 +817,7 @@ static const tsr_store_methods windows_methods = {
 };
 
 bool tsr__path_is_link(const char *path) {
-  tsr_wide full;
+  tsr_wide_path full;
   windows_place p = {.directory = NULL};
   HANDLE handle;
   if (tsr__wide_full(path, &full) || !tsr__wide_object(&full, &p.path)) return false;
@@ -829,7 +829,7 @@ bool tsr__path_is_link(const char *path) {
 }
 
 int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {
-  tsr_wide full;
+  tsr_wide_path full;
   void *block;
   if (!*path) return tsr__fail(error, TSR_ERROR, "the path of a directory is empty");
   const char *wrong = tsr__wide_full(path, &full);
