@@ -36,7 +36,7 @@ class Browser:
         self.reader, back = os.pipe()
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
         self.process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{there} 4>&{back}', "sh", program, "--headless=new", *sandbox, "--disable-gpu", "--no-first-run",
+            ["bash", "-c", f'exec "$@" 3<&{there} 4>&{back}', "bash", program, "--headless=new", *sandbox, "--disable-gpu", "--no-first-run",
              "--disable-dev-shm-usage", "--hide-scrollbars", f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank"],
             pass_fds=(there, back), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(there)
