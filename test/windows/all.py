@@ -89,19 +89,21 @@ def test_restrict(files, arrays):
         bad = ["out", "inside/a", "IN/../out", r"in\..\out", f"{whole}/out", "in/link", "//server/share/x", r"\\server\share\x", r"\\?\UNC\server\share\x", "C:/", "/", "in/a/../../out",
                "in/../inside/a", "INSIDE/a", "in /../out", "in/a:b", "in/a::$DATA", "in/CON", f"file:///{whole}/out", "\\\\?\\" + whole.replace("/", "\\") + "\\out", r"\\.\Z:\etc"]
         for bound in ("in", "IN", "in\\", f"{whole}/in", f"file:///{whole}/in"):
-            start = f"SELECT tessera_restrict('{bound}');\n"
-            for path in good if bound == "in" else good[:1]:
-                expect(f"bound {bound}, {path}", room.run(start + count.format(path)), "\n1\n")
-            for path in bad if bound == "in" else bad[:2]:
-                expect_error(f"bound {bound}, {path}", room.run(start + count.format(path)), "rror")
-                if path in ("out", "in/link"):
-                    expect_error(f"bound {bound}, write {path}", room.run(start + f"CREATE VIRTUAL TABLE o USING tessera('{path}'); INSERT INTO o VALUES(1, 1);"), "rror")
+            some_good, some_bad = (good, bad) if bound == "in" else (good[:1], bad[:2])
+            output = room.run(f"SELECT tessera_restrict('{bound}');\n" + "".join(count.format(path) for path in some_good)).split("\n")
+            expect(f"bound {bound}, inside", output, [""] + ["1"] * len(some_good) + [""])
+            output = room.run(f"SELECT tessera_restrict('{bound}');\n" + "".join(count.format(path) for path in some_bad)).strip().split("\n")
+            for path, line in zip(some_bad, output):
+                expect_error(f"bound {bound}, {path}", line, "rror")
+            expect(f"bound {bound}, outside", len(output), len(some_bad))
         start = "SELECT tessera_restrict('in');\n"
+        for path in ("out", "in/link"):
+            expect_error(f"write {path}", room.run(start + f"CREATE VIRTUAL TABLE o USING tessera('{path}'); INSERT INTO o VALUES(1, 1);"), "rror")
         expect_error("a directory of the array is a link", room.run(start + "SELECT sum FROM tessera_aggregate('in/linked', 'v');"), "link")
         expect("without a bound links are followed", room.run("SELECT sum FROM tessera_aggregate('in/linked', 'v');"), "14850\n")
         expect_error("a wider bound", room.run(start + "SELECT tessera_restrict('.');"), "rror")
         expect_error("a bound on another server", room.run(start + "SELECT tessera_restrict('//server/share');"), "is not below")
-        expect("writes inside", room.run(start + DENSE.format("n", "in/new/er") + "SELECT count(*) FROM n; SELECT tessera_drop('in/new/er');"), "\n100\n\n")
+        expect("writes inside", room.run(start + DENSE.format("n", "in/new/er") + "SELECT count(*) FROM n;"), "\n100\n")
         expect("open before", room.run("CREATE VIRTUAL TABLE o USING tessera('out'); SELECT count(*) FROM o;\n" + start).count("100"), 1)
 
 
@@ -132,8 +134,8 @@ def test_vacuum_under_open_handles(files, arrays):
         reader.stdin.flush()
         expect("read again", reader.stdout.readline().strip(), b"14855")
         expect("one fragment is left", len(os.listdir(f"{room.path}/a/__fragments")), 1)
-        expect("drop", room.run("DROP TABLE a; SELECT tessera_drop('a');", "t.db"), "\n")
         reader.communicate(b"")
+        room.run("DROP TABLE a; SELECT tessera_drop_array('a');", "t.db") # wine removes a directory only when nobody has its files open
         expect("nothing is left", os.path.exists(f"{room.path}/a"), False)
 
 
