@@ -110,6 +110,48 @@ def duckdb(db):
     same(engine.sql("SELECT count(*), sum(v), max(n) FROM made").fetchall(), [(100000, 2499975000.0, "n99999")], "duckdb")
 
 
+def lazy(db):
+    """A consumer that stops early has read little; two scans of one Array agree though somebody commits between them."""
+    engine = installed("duckdb")
+    n = 400000
+    tessera.create("lazy", {"i": range(n), "v": range(n)}, connection=db, dimensions=["i"], extents={"i": 10000})
+    opened = tessera.open("lazy", connection=db, batch_rows=10000)
+
+    def tiles():
+        return db.execute("SELECT value FROM tessera_stats WHERE name = 'tiles_read'").fetchone()[0]
+
+    reader, before = pa.RecordBatchReader.from_stream(opened), tiles()
+    same(reader.read_next_batch().num_rows, 10000, "a batch")
+    assert tiles() - before < 20, "a batch is not the array"
+    del reader
+    if engine:
+        before = tiles()
+        same(engine.sql("SELECT v FROM opened WHERE v >= 0 LIMIT 3").fetchall().__len__(), 3, "duckdb's LIMIT")
+        assert tiles() - before < 40, "duckdb's LIMIT"
+    first = pa.table(opened)
+    tessera.create("lazy", {"i": [0], "v": [-5]}, connection=db, if_exists="append")
+    same((pa.table(opened).equals(first), pa.table(tessera.open("lazy", connection=db))["v"].to_pylist()[0]), (True, -5), "two scans")
+
+
+def damaged(db):
+    """The message of a damaged tile comes whole through each consumer."""
+    made = tessera.create("damaged", {"i": range(50000), "v": range(50000)}, connection=db, dimensions=["i"])
+    fragment, = os.listdir("damaged/__fragments")
+    os.truncate(f"damaged/__fragments/{fragment}/a0.tdb", 10)
+    pd, pl, engine = installed("pandas"), installed("polars"), installed("duckdb")
+    consumers = [lambda: pa.table(made)]
+    consumers += [lambda: pd.DataFrame.from_arrow(made)] if pd and hasattr(pd.DataFrame, "from_arrow") else []
+    consumers += [lambda: pl.DataFrame(made)] if pl else []
+    consumers += [lambda: engine.from_arrow(made).fetchall()] if engine else []
+    for consumer in consumers:
+        try:
+            consumer()
+        except Exception as e:
+            assert "a0.tdb" in str(e), e
+        else:
+            raise AssertionError("a damaged array was read")
+
+
 def refused(db):
     for table, part in ((pa.table({"a": [[1]]}), "cannot be a dimension"), (pa.table({"a": [["x"]]}), "cast it first"), (pa.table({"a": pa.nulls(2)}), "cast it first"), (pa.table({"a": [{"b": 1}]}), "cast it first"), (pa.table({"a": [1, None]}), "NULL in a dimension")):
         try:
@@ -123,7 +165,7 @@ def refused(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (arrow, pandas, polars, duckdb, refused):
+    for test in (arrow, pandas, polars, duckdb, lazy, damaged, refused):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")
