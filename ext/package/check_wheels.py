@@ -24,7 +24,7 @@ SYSTEM = { # the libraries that every host of a platform has
     "linux-gnu": {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2"},
     "linux-musl": {"libc.so"},
     "macos": {"/usr/lib/libSystem.B.dylib"},
-    "windows": {"KERNEL32.dll", "bcrypt.dll", "ADVAPI32.dll", "ntdll.dll"}, # and those of the C library, api-ms-win-crt-*
+    "windows": {"KERNEL32.dll", "bcrypt.dll", "ADVAPI32.dll", "ntdll.dll", "WS2_32.dll"}, # and those of the C library, api-ms-win-crt-*
 }
 OLDEST_GLIBC = (2, 17)
 OLDEST_MACOS = "11.0"
@@ -89,7 +89,7 @@ def runner(target):
     """Returns (the words before a command that run a program of this target here, None), or (None, why there are none)."""
     processor, system = target.split("-")[:2]
     if system != "linux" or not sys.platform.startswith("linux"):
-        return None, {"macos": "there is no Mac", "windows": "there is no Windows"}.get(system.split(".")[0], "this is no Linux")
+        return None, {"macos": "there is no Mac", "windows": "there is no Windows (`./run windows` runs it under wine)"}.get(system.split(".")[0], "this is no Linux")
     own = processor == platform.machine()
     if not own and not shutil.which(f"qemu-{processor}"):
         return None, f"there is no qemu-{processor}"

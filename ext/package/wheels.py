@@ -35,6 +35,7 @@ PLATFORMS = {
     "musllinux-aarch64": Platform("aarch64-linux-musl", "tessera.so", ("musllinux_1_1_aarch64",), "linux-arm64-musl"),
     "macos-arm64": Platform("aarch64-macos.11.0", "tessera.dylib", ("macosx_11_0_arm64",), "darwin-arm64"),
     "macos-x86_64": Platform("x86_64-macos.11.0", "tessera.dylib", ("macosx_11_0_x86_64",), "darwin-x64"),
+    "windows-x86_64": Platform("x86_64-windows-gnu", "tessera.dll", ("win_amd64",), "win32-x64"),
 }
 
 

@@ -83,7 +83,7 @@ class Cross:
         return name, f"ended with {done.returncode}" if done.returncode else None, done.stdout
 
     def sqlite(self):
-        return self.archive("sqlite3", self.compile_all(sources.files(f"{ROOT}/build/sources", "SQLite"), ("-w", "-O0", "-fno-sanitize=undefined", "-DSQLITE_OMIT_LOAD_EXTENSION")))
+        return self.archive("sqlite3", self.compile_all(sources.files(f"{ROOT}/build/sources", "SQLite"), ("-w", "-O0", "-fno-sanitize=undefined", "-DSQLITE_OMIT_LOAD_EXTENSION", "-DSQLITE_ENABLE_MATH_FUNCTIONS")))
 
 
 def refuses(machine):
