@@ -121,6 +121,8 @@ def run_scripts(words, host, library, folder):
         done = subprocess.run([*words, host, library, "t.db", script], cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
         if done.returncode:
             raise Failure(f"{os.path.basename(script)} ended with {done.returncode}:\n{done.stdout[-2000:]}")
+        if 'Error: near "."' in done.stdout or "no such table" in done.stdout:
+            raise Failure(f"test/cross/host.c does not understand {os.path.basename(script)}:\n{done.stdout[:2000]}")
         printed[os.path.basename(script)] = done.stdout.replace(place, ".")
     return printed
 

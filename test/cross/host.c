@@ -55,7 +55,7 @@ static int run_script(sqlite3 *db, const char *name) {
       if (!strncmp(line, ".print", 6)) printf("%s\n", line[6] ? line + 7 : "");
       continue;
     }
-    if (size == 0 && length == 0) continue;
+    if (size == 0 && (length == 0 || !strncmp(line, "--", 2))) continue;
     if (size + strlen(line) >= sizeof sql) abort();
     strcpy(sql + size, line);
     size += strlen(line);
