@@ -1,11 +1,18 @@
 /* query.c: runs a columnar query over a snapshot (tessera_query.h): plans it, feeds it with batches, gives results. */
 #include <string.h>
 
+#include "analyze/query_at.h"
+#include "analyze/query_cells.h"
+#include "analyze/query_keys.h"
+#include "analyze/query_lists.h"
+#include "analyze/query_part.h"
+#include "analyze/query_run.h"
+#include "analyze/query_tiles.h"
+#include "analyze/query_where.h"
 #include "array/progress.h"
 #include "compute/same.h"
 #include "model/datatype.h"
 #include "read/subtile.h"
-#include "analyze/query_run.h"
 
 #define QUERY_MEMORY (UINT64_C(1) << 30)
 #define ALL_ROWS     UINT32_MAX /* in measure_of: the aggregate counts rows */

@@ -4,10 +4,11 @@
  * words of its own for its value in this row. Of rows with equal extremes that with the least coordinates counts, in
  * row-major order.
  */
+#include "analyze/query_at.h"
+
 #include <string.h>
 
 #include "model/datatype.h"
-#include "analyze/query_run.h"
 
 enum {
   AT_SEEN,

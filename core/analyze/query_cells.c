@@ -1,8 +1,10 @@
 /* query_cells.c: a query that gives cells: the values of its columns, block by block. */
+#include "analyze/query_cells.h"
+
 #include <string.h>
 
+#include "analyze/query_part.h"
 #include "model/datatype.h"
-#include "analyze/query_run.h"
 
 typedef struct cells_column { /* values of a block */
   uint8_t nulls[QUERY_BLOCK], whole[QUERY_BLOCK];

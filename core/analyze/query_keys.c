@@ -1,9 +1,10 @@
 /* query_keys.c: the groups of cells by numbered keys: as numbers of a grid, or as words of a key. */
+#include "analyze/query_keys.h"
+
 #include <string.h>
 
 #include "model/datatype.h"
 #include "read/subtile.h"
-#include "analyze/query_run.h"
 
 #define GRID_ALWAYS (UINT64_C(1) << 22) /* a grid may have so many groups, or as many as there are cells */
 

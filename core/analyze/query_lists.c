@@ -1,9 +1,10 @@
 /* query_lists.c: the values that medians and percentiles are taken of: pairs of a group and a value, sorted once. */
+#include "analyze/query_lists.h"
+
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/arithmetic.h"
-#include "analyze/query_run.h"
 
 typedef struct listed { /* as in tsr_query_run.lists */
   uint64_t group;

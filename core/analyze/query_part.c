@@ -1,10 +1,13 @@
 /* query_part.c: adds a batch of cells to the groups: its parts, their blocks, and how parts are merged. */
+#include "analyze/query_part.h"
+
 #include <math.h>
 #include <string.h>
 
+#include "analyze/query_at.h"
+#include "analyze/query_keys.h"
 #include "model/datatype.h"
 #include "read/subtile.h"
-#include "analyze/query_run.h"
 
 /* ---- Memory of parts --------------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* query_run.h: the state of a running query, which query.c and its neighbours share.
+/* query_run.h: the state of a running query, which query.c and the query_*.c beside it share.
  *
  * A reader gives batches of cells. A batch is cut into parts, whose size does not depend on the number of threads. Each
  * part is evaluated by one thread, block by block (query_part.c), and counts its cells in records of its own groups;
@@ -167,9 +167,6 @@ static inline uint64_t *query_record(const tsr_buffer *records, uint64_t number,
   return (uint64_t *)(void *)records->data + number * words;
 }
 
-/* Prepares the keys: finds out whether the groups form a grid. The reader has been started. */
-int tsr__query_keys_make(tsr_query_run *run, tsr_error *error);
-
 /* Returns the bits of the value that an integer, datetime or time has by its key (datatype.h), in 64 bits. */
 static inline uint64_t tsr__query_value_of_key(tsr_datatype datatype, uint64_t key) {
   const tsr_physical_type physical = tsr__datatype_physical(datatype);
@@ -178,15 +175,8 @@ static inline uint64_t tsr__query_value_of_key(tsr_datatype datatype, uint64_t k
   return is_signed ? key ^ UINT64_C(1) << 63 : key;
 }
 
-/* Finds or makes the group of the query with these words, one for each key and their nulls. */
-int tsr__query_group(tsr_query_run *run, const uint64_t *words, uint32_t *number, tsr_error *error);
-
 /* Says that the groups do not fit into the query's memory, if that is what `rc` means. Returns rc. */
 int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error);
-
-/* Lets the reader offer tiles whole, if the query can count some of them without their cells. The keys have not been
- * made, the reader has not been started. */
-void tsr__query_tiles_take(tsr_query_run *run);
 
 /* Runs a query as tsr_query_open does. */
 int tsr__query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
@@ -195,59 +185,7 @@ int tsr__query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_
 /* Returns the record of a group of the result. */
 const uint64_t *tsr__query_result(const tsr_query_run *run, uint64_t group);
 
-/* Finds the groups of rows of a block, for a grid. `rows` are those of `block` that satisfy the WHERE. */
-int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
-                         tsr_error *error);
-
-/* Finds the least and the greatest group that rows of the present batch, whose subtile is known, may have. */
-void tsr__query_grid_range(const tsr_query_run *run, uint64_t from, uint64_t end, uint64_t *low, uint64_t *high);
-
-/* Sets the words of a numbered key: 0 for null, else number + 1; or of a plain key: the values. */
-int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows, uint64_t *words, tsr_error *error);
-
-/* Evaluates all expressions of run->program for rows: part->vectors. Notes which one has failed. */
-int tsr__query_evaluate(query_part *part, const query_rows *rows, tsr_error *error);
-
-/* Sets *rows to those of a block that satisfy the WHERE. */
-int tsr__query_select(query_part *part, const query_rows *block, query_rows *rows, tsr_error *error);
-
-/* Makes one part for cells. */
-int tsr__query_part_make(tsr_query_run *run, tsr_error *error);
-
-/* Adds the present batch to the groups. */
-int tsr__query_add_batch(tsr_query_run *run, tsr_error *error);
-
 /* Reads the next batch and its columns. Returns 1; 0 at the end. */
 int tsr__query_next_batch(tsr_query_run *run, tsr_error *error);
-
-/* Prepares a query that gives cells. */
-int tsr__query_cells_make(tsr_query_run *run, tsr_error *error);
-
-/* Sorts the lists of values by group. */
-int tsr__query_lists_sort(tsr_query_run *run, tsr_error *error);
-
-/* Gives a percentile of a group's list. */
-void tsr__query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
-                           tsr_value *value);
-
-/* Prepares the aggregates that are values in the row of an extreme; gives them their words of a record. */
-int tsr__query_at_make(tsr_query_run *run, tsr_error *error);
-
-/* Adds the rows of a block. `operand` has the values of the measure whose extremes say the rows. */
-void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
-                       uint64_t *records);
-
-/* Merges the record of a part into one of the query. */
-int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error);
-
-/* Gives the result of a group. */
-void tsr__query_at_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value);
-
-/* Gives predicates that all cells satisfy which satisfy the WHERE. They live as long as the run. */
-int tsr__query_where_predicates(tsr_query_run *run, const tsr_predicate **predicates, uint32_t *count,
-                                tsr_error *error);
-
-/* Gives back the memory of the parts. */
-void tsr__query_parts_release(tsr_query_run *run);
 
 #endif

@@ -11,14 +11,16 @@
  * - Dense tiles: only tiles without padding. Versions below 16 counted zeros of the padding, and in all versions a
  *   consolidation by TileDB counts the fill values around the box.
  */
+#include "analyze/query_tiles.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "format/fragment_slot.h"
+#include "analyze/query_part.h"
 #include "array/progress.h"
+#include "format/fragment_slot.h"
 #include "model/datatype.h"
 #include "read/predicate.h"
-#include "analyze/query_run.h"
 
 #define QUERY_TILE_STEPS 65536u /* coordinates of a tile whose numbers are compared */
 #define UNWRITTEN_MIN    8u /* cells of a box for each combination of coordinates: with fewer the cells are read */

@@ -3,11 +3,12 @@
  * These are the terms `FIELD op CONSTANT` that AND joins, of attributes that are numbers. They become predicates whose
  * ranges may be wider than the comparison: the query tests each cell itself.
  */
+#include "analyze/query_where.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "model/datatype.h"
-#include "analyze/query_run.h"
 
 #define EXACT_INTEGERS (INT64_C(1) << 53) /* as doubles, up to here */
 

@@ -204,6 +204,14 @@ def check_sizes(root):
                     fault(f"{os.path.relpath(directory, root)}/{name}: {count} lines; over {limit} there are two nouns in it")
 
 
+def check_own_headers(root, orders):
+    """At most a fifth of the files have no header of their own: codecs, steps, and what the public headers declare."""
+    sources = [f"{base}/{folder}/{name}" for base, order in orders for folder, name in files(root, base, order, (".c",))]
+    without = [path for path in sources if not os.path.exists(f"{root}/{path[:-1]}h")]
+    if 5 * len(without) > len(sources):
+        fault(f"{len(without)} of {len(sources)} files have no header of their own, more than a fifth: {' '.join(without)}")
+
+
 def check_headers(root, compiler, base, order):
     """Each header compiles alone."""
     headers = [f"{root}/{base}/{folder}/{name}" for folder, name in files(root, base, order, (".h",))]
@@ -271,6 +279,7 @@ def main():
         check_functions(root, base, order)
         check_circles(root, base, order)
         check_headers(root, compiler, base, order)
+    check_own_headers(root, (("core", core), ("ext", ext)))
     check_unit_tests(root, core)
     check_core_includes(root, core)
     check_extension_includes(root, ext)
