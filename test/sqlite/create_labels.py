@@ -49,7 +49,7 @@ def test_a_grid():
         db = database()
         same(make(db, path, GRID, labels=BOTH), 12)
         same(db.query("SELECT name, role, datatype, domain FROM tessera_schema(?)", (path,)),
-             [("y", "dimension", "INT64", "[0,3]"), ("x", "dimension", "INT64", "[0,2]"), ("v", "attribute", "FLOAT64", None), ("lat", "label", "FLOAT64", None), ("lon", "label", "FLOAT64", None)])
+             [("y", "dimension", "INT64", "[0,3]"), ("x", "dimension", "INT64", "[0,2]"), ("v", "attribute", "FLOAT64", None), ("lat", "label", "FLOAT64", '"y"'), ("lon", "label", "FLOAT64", '"x"')])
         table = "grid" if path.startswith("db:") else shown(db, path)
         same(db.query(f"SELECT DISTINCT y, lat FROM {table} ORDER BY y"), [(0, 47.5), (1, 47.25), (2, 47.0), (3, 46.75)])
         same(db.query(f"SELECT DISTINCT x, lon FROM {table} ORDER BY x"), [(0, 6.0), (1, 7.0), (2, 8.0)])
