@@ -306,6 +306,7 @@ static void s3_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count) 
   s3_store *s = s3_of(store);
   tsr_s3_part parts[WISHES_ONCE];
   s3_key *keys;
+  if (tsr__s3_parallel(s->client) == 1) return; /* a fetch ahead would run beside a request of the caller */
   if (TSR_ALLOC_RAW(store->memory, TSR_MIN(count, WISHES_ONCE), &keys, NULL) < 0) return;
   for (uint64_t i = 0; i < count;) {
     uint64_t n = 0;
