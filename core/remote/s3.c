@@ -86,7 +86,7 @@ uint32_t tsr__s3_refresh_ms(const tsr_s3 *s3) { return client_options(s3).refres
 
 uint64_t tsr__s3_now(const tsr_s3 *s3) {
   tsr_s3_scope *scope = tsr__s3_scope_find(s3->scopes, s3->uri);
-  const int64_t ahead = scope ? atomic_load(&scope->ahead) : 0;
+  const int64_t ahead = scope ? atomic_load(&scope->clocks.ahead) : 0;
   tsr__s3_scope_leave(scope);
   return (uint64_t)TSR_MAX(tsr__s3_clock() + ahead, 0);
 }
@@ -131,11 +131,12 @@ static int make_state(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error) {
   state->call = call;
   state->memory = s3->memory;
   state->scope = scope;
-  state->base = call->kind == TSR_S3_GET && call->buffer ? call->buffer->size : 0;
-  state->token.memory = state->token_id.memory = state->body.memory = state->answer.memory = s3->memory;
+  state->got.base = call->kind == TSR_S3_GET && call->get.buffer ? call->get.buffer->size : 0;
+  state->page.token.memory = state->page.token_id.memory = state->body.memory = state->answer.memory = s3->memory;
   state->made.url.memory = state->made.lines.text.memory = state->http.received.memory = s3->memory;
   tsr__arena_init(&state->arena, s3->memory);
-  if (call->objects && !call->objects->texts.memory) tsr__arena_init(&call->objects->texts, call->objects->memory);
+  if (call->list.objects && !call->list.objects->texts.memory)
+    tsr__arena_init(&call->list.objects->texts, call->list.objects->memory);
   return TSR_OK;
 }
 
@@ -144,8 +145,8 @@ static void end_call(tsr_s3_call *call, int rc) {
   call->rc = rc;
   if (!state) return;
   call->state = NULL;
-  tsr__buffer_release(&state->token);
-  tsr__buffer_release(&state->token_id);
+  tsr__buffer_release(&state->page.token);
+  tsr__buffer_release(&state->page.token_id);
   tsr__buffer_release(&state->body);
   tsr__buffer_release(&state->answer);
   tsr__buffer_release(&state->http.received);
@@ -161,9 +162,9 @@ static void begin_call(tsr_s3 *s3, tsr_s3_call *call) {
   call->state = NULL;
   call->rc = TSR_OK;
   tsr__error_clear(&call->error);
-  call->received = call->object_size = 0;
-  call->modified = 0;
-  call->etag.text[0] = call->id[0] = 0;
+  call->result.received = call->result.object_size = 0;
+  call->result.modified = 0;
+  call->result.etag.text[0] = call->result.id[0] = 0;
   if (call->kind == TSR_S3_DELETE_MANY && call->key_count == 0) return;
   const int rc = make_state(s3, call, &call->error);
   if (rc < 0) end_call(call, rc);
@@ -180,7 +181,7 @@ static void count_request(const tsr_s3_state *state) {
   _Atomic uint64_t *counter = by_kind[state->call->kind];
   if (state->step == TSR_S3_STEP_LOOK) counter = &counters->heads;
   if (state->step == TSR_S3_STEP_COMPARE) counter = &counters->gets;
-  if (!state->again) atomic_fetch_add(counter, 1);
+  if (!state->tries.again) atomic_fetch_add(counter, 1);
   if (atomic_fetch_add(&state->scope->scopes->outstanding, 1) == 0) atomic_fetch_add(&counters->round_trips, 1);
 }
 
@@ -212,7 +213,7 @@ static void account(tsr_s3_state *state) {
   atomic_fetch_add(&counters->bytes_received, state->http.bytes_received);
   if (state->http.answer.status == 0 || date == INT64_MIN) return;
   const int64_t ahead = date - tsr__s3_clock(); /* a Date is rounded down to seconds */
-  atomic_store(&state->scope->ahead, ahead > AHEAD_MS || ahead < -2 * AHEAD_MS ? ahead : 0);
+  atomic_store(&state->scope->clocks.ahead, ahead > AHEAD_MS || ahead < -2 * AHEAD_MS ? ahead : 0);
 }
 
 /* Takes the answer of a finished request. The call has ended then, or waits for its next request. */
@@ -220,7 +221,7 @@ static void settle(tsr_s3_call *call) {
   tsr_s3_state *state = call->state;
   account(state);
   state->phase = TSR_S3_WAITS;
-  state->fresh = false;
+  state->tries.fresh = false;
   const tsr_s3_verdict verdict = tsr__s3_take(state);
   switch (verdict) {
   case TSR_S3_DONE:
@@ -229,15 +230,15 @@ static void settle(tsr_s3_call *call) {
     return;
   case TSR_S3_FAILED: end_call(call, call->error.code < 0 ? call->error.code : TSR_ERROR); return;
   case TSR_S3_NEXT:
-    state->again = false;
-    state->due = 0;
-    if (state->step == TSR_S3_STEP_CALL && call->kind != TSR_S3_GET) state->tries = 0;
+    state->tries.again = false;
+    state->tries.due = 0;
+    if (state->step == TSR_S3_STEP_CALL && call->kind != TSR_S3_GET) state->tries.failed = 0;
     return;
   case TSR_S3_SOON:
   case TSR_S3_AGAIN: break;
   }
-  state->again = tsr__s3_plan_retry(state, verdict);
-  if (state->again) atomic_fetch_add(&state->scope->scopes->counters.retries, 1);
+  state->tries.again = tsr__s3_plan_retry(state, verdict);
+  if (state->tries.again) atomic_fetch_add(&state->scope->scopes->counters.retries, 1);
   else end_call(call, call->error.code < 0 ? call->error.code : TSR_ERROR);
 }
 
@@ -281,10 +282,10 @@ static int step_calls(driver *d, tsr_error *error) {
   uint64_t flying = 0, pause = UINT64_MAX, kept = 0;
   for (uint64_t i = 0; i < d->count; i++) {
     tsr_s3_call *call = d->calls[i];
-    if (call->state->phase == TSR_S3_WAITS && call->state->due <= now && !send_request(call)) continue;
+    if (call->state->phase == TSR_S3_WAITS && call->state->tries.due <= now && !send_request(call)) continue;
     d->calls[kept++] = call;
     if (call->state->phase == TSR_S3_FLIES) d->requests[flying++] = &call->state->http;
-    else pause = TSR_MIN(pause, call->state->due - now);
+    else pause = TSR_MIN(pause, call->state->tries.due - now);
   }
   d->count = kept;
   if (kept == 0) return TSR_OK;
@@ -370,8 +371,8 @@ void tsr__s3_cancel(tsr_s3 *s3, tsr_s3_call *call) { drop_call(call); }
 
 /* Puts an object of two different contents under one name. */
 static int prove(tsr_s3 *s3, const char *key, tsr_error *error) {
-  tsr_s3_call first = {.kind = TSR_S3_PUT, .key = key, .bytes = "1", .size = 1, .new_only = true};
-  tsr_s3_call second = {.kind = TSR_S3_PUT, .key = key, .bytes = "2", .size = 1, .new_only = true};
+  tsr_s3_call first = {.kind = TSR_S3_PUT, .key = key, .put.bytes = "1", .put.size = 1, .put.new_only = true};
+  tsr_s3_call second = {.kind = TSR_S3_PUT, .key = key, .put.bytes = "2", .put.size = 1, .put.new_only = true};
   tsr_s3_call removal = {.kind = TSR_S3_DELETE, .key = key};
   TSR_TRY(tsr__s3_one(s3, &first, error));
   tsr_error ignored = {0};

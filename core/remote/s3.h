@@ -130,50 +130,68 @@ typedef struct tsr_s3_objects {
 } tsr_s3_objects;
 void tsr__s3_objects_release(tsr_s3_objects *objects);
 
-/* One operation. The caller provides the structure, zeroed but for what its kind takes, and does not move it before it
- * is finished; everything that it points to is borrowed for as long. Keys are whole keys of the bucket (UTF-8, at most
- * 1,024 bytes, not encoded) and lie within the scope: others fail with TSR_PERM, and nothing is sent. */
-typedef struct tsr_s3_call {
-  tsr_s3_kind kind;
-  const char *key; /* LIST, UPLOAD_LIST: the prefix, which may be "" */
-
-  /* GET */
+/* GET: which bytes, and where they go. */
+typedef struct tsr_s3_get {
   tsr_s3_range range;
   uint64_t offset, size;
   uint64_t most; /* more bytes are TSR_TOOBIG; 0: `room` with `into`, else no limit */
   void *into; /* room for `room` bytes, or NULL: the bytes are appended to `buffer` */
   uint64_t room;
   tsr_buffer *buffer;
+} tsr_s3_get;
 
-  /* LIST: keys are grouped at this character behind the prefix; 0: not. Keys come after `start_after`; NULL: all. More
-   * than `most` are TSR_TOOBIG; 0: no limit. UPLOAD_LIST: `most` only. */
+/* LIST: keys are grouped at the delimiter behind the prefix; 0: not. Keys come after `start_after`; NULL: all.
+ * UPLOAD_LIST: `most` and `objects` only. */
+typedef struct tsr_s3_list {
   char delimiter;
   const char *start_after;
+  uint64_t most; /* more entries are TSR_TOOBIG; 0: no limit */
   tsr_s3_objects *objects;
+} tsr_s3_list;
 
-  /* PUT, UPLOAD_PART. With new_only a PUT or an UPLOAD_COMPLETE fails with TSR_EXISTS if the key exists, unless the
-   * object is what this call has put there itself: its answer was lost. */
+/* PUT, UPLOAD_PART: what is sent. With new_only a PUT or an UPLOAD_COMPLETE fails with TSR_EXISTS if the key exists,
+ * unless the object is what this call has put there itself: its answer was lost. */
+typedef struct tsr_s3_put {
   const void *bytes; /* `size` of them */
+  uint64_t size;
   bool new_only;
-  bool unnamed; /* the error's message does not begin with the key, since the caller adds it */
+} tsr_s3_put;
 
-  const char *source; /* COPY: the key that is copied */
-  const char *const *keys; /* DELETE_MANY: `key_count` keys */
-  uint64_t key_count;
-
-  /* UPLOAD_PART, _COMPLETE, _ABORT. Parts are numbered from 1; `etags` are those of parts 1 to `part_count`. */
-  const char *upload_id;
+/* UPLOAD_PART, _COMPLETE, _ABORT. Parts are numbered from 1; `etags` are those of parts 1 to `part_count`. */
+typedef struct tsr_s3_upload_parts {
+  const char *id;
   uint32_t part, part_count;
   const tsr_etag *etags;
+} tsr_s3_upload_parts;
 
-  /* The answer, valid if `rc` is TSR_OK. */
-  int rc; /* of this call */
-  tsr_error error;
+/* What a call that succeeded has found. */
+typedef struct tsr_s3_result {
   uint64_t received; /* GET: bytes written */
   uint64_t object_size; /* GET, HEAD: of the whole object */
   int64_t modified; /* GET, HEAD: in milliseconds since 1970 */
   tsr_etag etag; /* GET, HEAD, PUT, COPY, UPLOAD_PART, UPLOAD_COMPLETE */
   char id[1032]; /* UPLOAD_CREATE: the new upload's id */
+} tsr_s3_result;
+
+/* One operation. The caller provides the structure, zeroed but for what its kind takes, and does not move it before it
+ * is finished; everything that it points to is borrowed for as long. Keys are whole keys of the bucket (UTF-8, at most
+ * 1,024 bytes, not encoded) and lie within the scope: others fail with TSR_PERM, and nothing is sent. */
+typedef struct tsr_s3_call {
+  tsr_s3_kind kind;
+  const char *key; /* LIST, UPLOAD_LIST: the prefix, which may be "" */
+  bool unnamed; /* the error's message does not begin with the key, since the caller adds it */
+
+  tsr_s3_get get;
+  tsr_s3_list list;
+  tsr_s3_put put;
+  tsr_s3_upload_parts upload;
+  const char *source; /* COPY: the key that is copied */
+  const char *const *keys; /* DELETE_MANY: `key_count` keys */
+  uint64_t key_count;
+
+  int rc; /* of this call */
+  tsr_error error;
+  tsr_s3_result result; /* valid if `rc` is TSR_OK */
 
   struct tsr_s3_state *state; /* of the client, between start and finish; NULL before and after */
 } tsr_s3_call;

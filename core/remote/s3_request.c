@@ -80,19 +80,21 @@ static int make_deletion(tsr_s3_state *state, draft *d, tsr_error *error) {
   tsr_buffer *body = &state->body;
   uint8_t md5[TSR_MD5_SIZE];
   body->size = 0;
-  state->batch = 0;
-  while (!state->singly && state->batch < MANY_MAX && state->at + state->batch < call->key_count) {
-    const char *key = call->keys[state->at + state->batch];
+  state->deleted.batch = 0;
+  while (!state->deleted.singly && state->deleted.batch < MANY_MAX &&
+         state->deleted.at + state->deleted.batch < call->key_count) {
+    const char *key = call->keys[state->deleted.at + state->deleted.batch];
     if (!fits_xml(key)) break;
-    TSR_TRY(append_body_text(body, state->batch ? "<Object><Key>" : "<Delete><Quiet>true</Quiet><Object><Key>", error));
+    TSR_TRY(append_body_text(body, state->deleted.batch ? "<Object><Key>" : "<Delete><Quiet>true</Quiet><Object><Key>",
+                             error));
     TSR_TRY(append_escaped(body, key, error));
     TSR_TRY(append_body_text(body, "</Key></Object>", error));
-    state->batch++;
+    state->deleted.batch++;
   }
-  if (state->batch == 0) {
-    state->batch = 1;
+  if (state->deleted.batch == 0) {
+    state->deleted.batch = 1;
     d->method = "DELETE";
-    d->key = call->keys[state->at];
+    d->key = call->keys[state->deleted.at];
     return TSR_OK;
   }
   TSR_TRY(append_body_text(body, "</Delete>", error));
@@ -113,15 +115,15 @@ static int make_completion(tsr_s3_state *state, draft *d, tsr_error *error) {
   tsr_buffer *body = &state->body;
   body->size = 0;
   TSR_TRY(append_body_text(body, "<CompleteMultipartUpload>", error));
-  for (uint32_t i = 0; i < call->part_count; i++) {
+  for (uint32_t i = 0; i < call->upload.part_count; i++) {
     TSR_TRY(tsr__buffer_printf(body, error, "<Part><PartNumber>%" PRIu32 "</PartNumber><ETag>", i + 1));
-    TSR_TRY(append_escaped(body, call->etags[i].text, error));
+    TSR_TRY(append_escaped(body, call->upload.etags[i].text, error));
     TSR_TRY(append_body_text(body, "</ETag></Part>", error));
   }
   TSR_TRY(append_body_text(body, "</CompleteMultipartUpload>", error));
   d->method = "POST";
-  draft_query(d, "uploadId", call->upload_id);
-  draft_header(d, "if-none-match", call->new_only ? "*" : NULL);
+  draft_query(d, "uploadId", call->upload.id);
+  draft_header(d, "if-none-match", call->put.new_only ? "*" : NULL);
   draft_header(d, "content-type", "application/xml");
   d->body = body->data;
   d->body_size = body->size;
@@ -134,17 +136,17 @@ static void draft_put(tsr_s3_state *state, draft *d) {
   const tsr_s3_call *call = state->call;
   uint8_t chance[16];
   d->method = "PUT";
-  d->body = call->bytes;
-  d->body_size = call->size;
+  d->body = call->put.bytes;
+  d->body_size = call->put.size;
   add_new_object(d, &state->scope->options);
-  if (!call->new_only) return;
-  if (!*state->mark && tsr__random(chance, sizeof chance, NULL) >= 0) {
-    int at = snprintf(state->mark, sizeof state->mark, "application/octet-stream; put=");
+  if (!call->put.new_only) return;
+  if (!*state->owner.mark && tsr__random(chance, sizeof chance, NULL) >= 0) {
+    int at = snprintf(state->owner.mark, sizeof state->owner.mark, "application/octet-stream; put=");
     for (size_t i = 0; i < sizeof chance; i++)
-      at += snprintf(state->mark + at, sizeof state->mark - (size_t)at, "%02x", chance[i]);
+      at += snprintf(state->owner.mark + at, sizeof state->owner.mark - (size_t)at, "%02x", chance[i]);
   }
   draft_header(d, "if-none-match", "*");
-  draft_header(d, "content-type", state->mark);
+  draft_header(d, "content-type", state->owner.mark);
 }
 
 static void draft_list(const tsr_s3_state *state, draft *d) {
@@ -153,17 +155,17 @@ static void draft_list(const tsr_s3_state *state, draft *d) {
   draft_query(d, "prefix", call->key);
   if (call->kind == TSR_S3_UPLOAD_LIST) {
     draft_query(d, "uploads", "");
-    if (state->token.size > 0) draft_query(d, "key-marker", (const char *)state->token.data);
-    if (state->token.size > 0) draft_query(d, "upload-id-marker", (const char *)state->token_id.data);
+    if (state->page.token.size > 0) draft_query(d, "key-marker", (const char *)state->page.token.data);
+    if (state->page.token.size > 0) draft_query(d, "upload-id-marker", (const char *)state->page.token_id.data);
     return;
   }
   draft_query(d, "list-type", "2");
-  if (call->delimiter) {
-    d->number[0] = call->delimiter;
+  if (call->list.delimiter) {
+    d->number[0] = call->list.delimiter;
     draft_query(d, "delimiter", d->number);
   }
-  if (state->token.size > 0) draft_query(d, "continuation-token", (const char *)state->token.data);
-  else if (call->start_after) draft_query(d, "start-after", call->start_after);
+  if (state->page.token.size > 0) draft_query(d, "continuation-token", (const char *)state->page.token.data);
+  else if (call->list.start_after) draft_query(d, "start-after", call->list.start_after);
 }
 
 static int draft_copy(tsr_s3_state *state, draft *d, tsr_error *error) {
@@ -181,7 +183,7 @@ static int draft_call(tsr_s3_state *state, draft *d, tsr_error *error) {
   case TSR_S3_GET:
     tsr__s3_get_range(state, d->range);
     draft_header(d, "range", d->range);
-    if (state->placed && state->have > 0) draft_header(d, "if-match", state->etag.text);
+    if (state->got.placed && state->got.have > 0) draft_header(d, "if-match", state->got.etag.text);
     return TSR_OK;
   case TSR_S3_HEAD: d->method = "HEAD"; return TSR_OK;
   case TSR_S3_LIST:
@@ -197,16 +199,16 @@ static int draft_call(tsr_s3_state *state, draft *d, tsr_error *error) {
     return TSR_OK;
   case TSR_S3_UPLOAD_PART:
     d->method = "PUT";
-    (void)snprintf(d->number, sizeof d->number, "%" PRIu32, call->part);
+    (void)snprintf(d->number, sizeof d->number, "%" PRIu32, call->upload.part);
     draft_query(d, "partNumber", d->number);
-    draft_query(d, "uploadId", call->upload_id);
-    d->body = call->bytes;
-    d->body_size = call->size;
+    draft_query(d, "uploadId", call->upload.id);
+    d->body = call->put.bytes;
+    d->body_size = call->put.size;
     return TSR_OK;
   case TSR_S3_UPLOAD_COMPLETE: return make_completion(state, d, error);
   case TSR_S3_UPLOAD_ABORT:
     d->method = "DELETE";
-    draft_query(d, "uploadId", call->upload_id);
+    draft_query(d, "uploadId", call->upload.id);
     return TSR_OK;
   }
   return tsr__fail(error, TSR_ERROR, "no such kind of call: %d", (int)call->kind);
@@ -221,8 +223,8 @@ static int prepare_answer(tsr_s3_state *state, tsr_error *error) {
   state->answer.size = 0;
   if (state->step == TSR_S3_STEP_CALL && call->kind == TSR_S3_GET) return tsr__s3_get_prepare(state, error);
   http->most = LIST_ANSWER_MAX;
-  if (state->step == TSR_S3_STEP_COMPARE) http->most = call->size;
-  if (state->step == TSR_S3_STEP_COMPARE) TSR_TRY(tsr__buffer_reserve_exactly(&state->answer, call->size, error));
+  if (state->step == TSR_S3_STEP_COMPARE) http->most = call->put.size;
+  if (state->step == TSR_S3_STEP_COMPARE) TSR_TRY(tsr__buffer_reserve_exactly(&state->answer, call->put.size, error));
   http->received = state->answer;
   state->answer = (tsr_buffer){.memory = state->memory};
   return TSR_OK;
@@ -235,19 +237,19 @@ static int sign_draft(tsr_s3_state *state, draft *d, tsr_error *error) {
                                .query_count = d->query_count,
                                .headers = d->headers,
                                .header_count = d->header_count};
-  TSR_TRY(tsr__s3_scope_sign(state->scope, state->memory, d->key, &request, d->body, d->body_size, state->refused,
+  TSR_TRY(tsr__s3_scope_sign(state->scope, state->memory, d->key, &request, d->body, d->body_size, state->tries.refused,
                              &state->made, error));
-  if (state->refused && state->refused == state->made.key_number) {
+  if (state->tries.refused && state->tries.refused == state->made.key_number) {
     if (error) *error = state->call->error; /* the keys are the same: what the server said of them stands */
     return state->call->error.code < 0 ? state->call->error.code
                                        : tsr__fail(error, TSR_DENIED, "the keys have expired");
   }
-  state->refused = 0;
+  state->tries.refused = 0;
   state->http = (tsr_http_request){.method = d->method,
                                    .url = (const char *)state->made.url.data,
                                    .headers = state->made.lines.lines,
                                    .header_count = state->made.lines.count,
-                                   .fresh = state->fresh,
+                                   .fresh = state->tries.fresh,
                                    .transport = &state->scope->transport,
                                    .body = d->body,
                                    .body_size = d->body_size};

@@ -155,9 +155,9 @@ static meaning meaning_of(uint32_t status, const char *code) {
 
 static tsr_s3_verdict renew_keys(tsr_s3_state *state, const char *code) {
   (void)tsr__s3_fail(state, TSR_DENIED, code, "the keys have expired, and there are no newer ones");
-  if (state->renewed) return TSR_S3_FAILED;
-  state->renewed = true;
-  state->refused = state->made.key_number;
+  if (state->tries.renewed) return TSR_S3_FAILED;
+  state->tries.renewed = true;
+  state->tries.refused = state->made.key_number;
   return TSR_S3_SOON;
 }
 
@@ -172,35 +172,37 @@ static tsr_s3_verdict move_region(tsr_s3_state *state, const tsr_s3_failure *fai
   else
     (void)tsr__s3_fail(state, TSR_ERROR, code,
                        "the server sends this request elsewhere: look at the options endpoint and region");
-  if (state->moved || !state->scope->aws || !tsr__s3_scope_learn_region(state->scope, word, state->made.region))
+  if (state->tries.moved || !state->scope->endpoint.aws ||
+      !tsr__s3_scope_learn_region(state->scope, word, state->made.region))
     return TSR_S3_FAILED;
-  state->moved = true;
+  state->tries.moved = true;
   return TSR_S3_SOON;
 }
 
 static tsr_s3_verdict correct_clock(tsr_s3_state *state, const char *code) {
   const int64_t date = state->http.answer.date;
   (void)tsr__s3_fail(state, TSR_DENIED, code, "the clock of this machine differs too much from the server's");
-  if (state->dated || date == INT64_MIN) return TSR_S3_FAILED;
-  state->dated = true;
-  atomic_store(&state->scope->skew, date - tsr__s3_clock());
+  if (state->tries.dated || date == INT64_MIN) return TSR_S3_FAILED;
+  state->tries.dated = true;
+  atomic_store(&state->scope->clocks.skew, date - tsr__s3_clock());
   return TSR_S3_SOON;
 }
 
 /* A HEAD was refused, without a reason. */
 static tsr_s3_verdict guess_reason(tsr_s3_state *state) {
   const tsr_http_answer *answer = &state->http.answer;
-  const int64_t dated = tsr__s3_clock() + atomic_load(&state->scope->skew);
-  if (!state->moved && *answer->bucket_region && strcmp(answer->bucket_region, state->made.region) != 0)
+  const int64_t dated = tsr__s3_clock() + atomic_load(&state->scope->clocks.skew);
+  if (!state->tries.moved && *answer->bucket_region && strcmp(answer->bucket_region, state->made.region) != 0)
     return move_region(state, NULL, "");
-  if (!state->dated && answer->date != INT64_MIN && (answer->date > dated + SKEW_MS || answer->date < dated - SKEW_MS))
+  if (!state->tries.dated && answer->date != INT64_MIN &&
+      (answer->date > dated + SKEW_MS || answer->date < dated - SKEW_MS))
     return correct_clock(state, "");
   (void)tsr__s3_fail(state, TSR_DENIED, "", "refused");
-  if (state->renewed || state->scope->provider.kind == TSR_PROVIDER_KEYS ||
+  if (state->tries.renewed || state->scope->provider.kind == TSR_PROVIDER_KEYS ||
       state->scope->provider.kind == TSR_PROVIDER_ANONYMOUS)
     return TSR_S3_FAILED;
-  state->renewed = true;
-  state->refused = state->made.key_number;
+  state->tries.renewed = true;
+  state->tries.refused = state->made.key_number;
   return TSR_S3_SOON;
 }
 
@@ -248,7 +250,7 @@ tsr_s3_verdict tsr__s3_judge_transport(tsr_s3_state *state) {
   switch (http->failure) {
   case TSR_HTTP_STALLED:
   case TSR_HTTP_CUT:
-    state->fresh = true; /* other kept connections may be dead, too */
+    state->tries.fresh = true; /* other kept connections may be dead, too */
     return TSR_S3_AGAIN;
   case TSR_HTTP_UNREACHED: return TSR_S3_AGAIN;
   default: return TSR_S3_FAILED;
@@ -257,15 +259,15 @@ tsr_s3_verdict tsr__s3_judge_transport(tsr_s3_state *state) {
 
 bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_verdict verdict) {
   const tsr_http_answer *answer = &state->http.answer;
-  state->due = tsr__s3_ticks();
+  state->tries.due = tsr__s3_ticks();
   if (verdict == TSR_S3_SOON) return true; /* each reason counts once */
-  if (state->tries >= state->scope->options.retries) return false;
-  const uint64_t most = TSR_MIN((uint64_t)PAUSE_MIN << TSR_MIN(state->tries, 16), PAUSE_MAX);
+  if (state->tries.failed >= state->scope->options.retries) return false;
+  const uint64_t most = TSR_MIN((uint64_t)PAUSE_MIN << TSR_MIN(state->tries.failed, 16), PAUSE_MAX);
   uint64_t chance = 0;
   (void)tsr__random(&chance, sizeof chance, NULL); /* without jitter if that fails */
-  state->due += most / 2 + chance % (most / 2 + 1);
+  state->tries.due += most / 2 + chance % (most / 2 + 1);
   if (state->http.failure == TSR_HTTP_WHOLE && answer->retry_after > 0)
-    state->due += UINT64_C(1000) * TSR_MIN(answer->retry_after, RETRY_AFTER);
-  state->tries++;
+    state->tries.due += UINT64_C(1000) * TSR_MIN(answer->retry_after, RETRY_AFTER);
+  state->tries.failed++;
   return true;
 }

@@ -108,7 +108,7 @@ static int keep_texts(tsr_s3_scope *scope, tsr_error *error) {
   TSR_TRY(keep_option(scope, &o->kms_key_id, "kms_key_id", error));
   TSR_TRY(keep_option(scope, &o->storage_class, "storage_class", error));
   o->provider = o->key_id = o->secret = o->session_token = NULL; /* the provider has them */
-  if (o->region && !has_only(o->region, "-", sizeof scope->region - 1))
+  if (o->region && !has_only(o->region, "-", sizeof scope->signing.region - 1))
     return tsr__fail(error, TSR_ERROR, "region: '%.64s' is none", o->region);
   if (o->sse && strcmp(o->sse, "AES256") && strcmp(o->sse, "aws:kms"))
     return tsr__fail(error, TSR_ERROR, "sse: '%.64s' is neither 'AES256' nor 'aws:kms'", o->sse);
@@ -142,9 +142,9 @@ static bool is_loopback_host(const char *host) {
 /* Splits the endpoint into scheme, host and path. The port that a scheme has anyway goes: it is not sent either. */
 static int keep_endpoint(tsr_s3_scope *scope, tsr_error *error) {
   const char *endpoint = scope->options.endpoint;
-  scope->aws = !endpoint;
-  scope->scheme = "https";
-  scope->base = "";
+  scope->endpoint.aws = !endpoint;
+  scope->endpoint.scheme = "https";
+  scope->endpoint.base = "";
   if (!endpoint) return TSR_OK;
   const bool tls = strncmp(endpoint, "https://", 8) == 0;
   if (!tls && strncmp(endpoint, "http://", 7) != 0)
@@ -163,9 +163,9 @@ static int keep_endpoint(tsr_s3_scope *scope, tsr_error *error) {
     return tsr__fail(error, TSR_ERROR,
                      "endpoint: '%.200s' would send everything in the clear: use https://, or set plain_http",
                      endpoint);
-  scope->scheme = tls ? "https" : "http";
-  scope->host = copy;
-  scope->base = base;
+  scope->endpoint.scheme = tls ? "https" : "http";
+  scope->endpoint.host = copy;
+  scope->endpoint.base = base;
   return TSR_OK;
 }
 
@@ -201,8 +201,9 @@ static int fill_scope(tsr_s3_scope *scope, const char *name, const tsr_s3_option
   TSR_TRY(keep_limits(&scope->options, error));
   TSR_TRY(keep_endpoint(scope, error));
   TSR_TRY(open_scope_provider(scope, options, error));
-  scope->path_style = options->url_style == TSR_URL_PATH ||
-                      (options->url_style == TSR_URL_AUTO && (!scope->aws || strchr(scope->bucket, '.')));
+  scope->endpoint.path_style =
+      options->url_style == TSR_URL_PATH ||
+      (options->url_style == TSR_URL_AUTO && (!scope->endpoint.aws || strchr(scope->bucket, '.')));
   scope->transport = (tsr_http_transport){.connect_ms = scope->options.connect_ms,
                                           .stall_ms = scope->options.stall_ms,
                                           .ca_file = scope->options.ca_file,
@@ -215,9 +216,9 @@ static int fill_scope(tsr_s3_scope *scope, const char *name, const tsr_s3_option
 
 static void free_scope(tsr_s3_scope *scope) {
   tsr__provider_release(&scope->provider);
-  tsr__wipe(&scope->key, sizeof scope->key);
+  tsr__wipe(&scope->signing.key, sizeof scope->signing.key);
   if (scope->options.proxy) tsr__wipe((void *)scope->options.proxy, strlen(scope->options.proxy)); /* has a password */
-  pthread_mutex_destroy(&scope->mutex);
+  pthread_mutex_destroy(&scope->signing.mutex);
   tsr__arena_release(&scope->texts);
   tsr__free(scope);
 }
@@ -229,7 +230,7 @@ static int make_scope(tsr_s3_scopes *scopes, const char *name, const tsr_s3_opti
   scope->scopes = scopes;
   scope->references = 1;
   tsr__arena_init(&scope->texts, scopes->memory);
-  pthread_mutex_init(&scope->mutex, NULL);
+  pthread_mutex_init(&scope->signing.mutex, NULL);
   const int rc = fill_scope(scope, name, options, error);
   if (rc < 0) free_scope(scope);
   else *made = scope;
@@ -256,10 +257,10 @@ void tsr__s3_scope_leave(tsr_s3_scope *scope) {
 static void forget_scope(tsr_s3_scope *scope) {
   atomic_store(&scope->forgotten, true);
   tsr__provider_wipe(&scope->provider);
-  pthread_mutex_lock(&scope->mutex);
-  tsr__wipe(&scope->key, sizeof scope->key);
-  scope->key_number = 0;
-  pthread_mutex_unlock(&scope->mutex);
+  pthread_mutex_lock(&scope->signing.mutex);
+  tsr__wipe(&scope->signing.key, sizeof scope->signing.key);
+  scope->signing.key_number = 0;
+  pthread_mutex_unlock(&scope->signing.mutex);
   tsr__s3_scope_leave(scope);
 }
 
@@ -314,8 +315,9 @@ void tsr__s3_scopes_close(tsr_s3_scopes *scopes) {
 }
 
 static bool is_same_endpoint(const tsr_s3_scope *a, const tsr_s3_scope *b) {
-  if (a->aws || b->aws) return a->aws && b->aws;
-  return strcmp(a->scheme, b->scheme) == 0 && strcmp(a->host, b->host) == 0 && strcmp(a->base, b->base) == 0;
+  if (a->endpoint.aws || b->endpoint.aws) return a->endpoint.aws && b->endpoint.aws;
+  return strcmp(a->endpoint.scheme, b->endpoint.scheme) == 0 && strcmp(a->endpoint.host, b->endpoint.host) == 0 &&
+         strcmp(a->endpoint.base, b->endpoint.base) == 0;
 }
 
 /* Says whether a confined registry takes the scope. Call with the registry's mutex held. */
@@ -395,40 +397,41 @@ tsr_s3_counters *tsr__s3_scopes_counters(tsr_s3_scopes *scopes) { return &scopes
 /* ---- Signing --------------------------------------------------------------------------------- */
 
 bool tsr__s3_scope_learn_region(tsr_s3_scope *scope, const char *region, const char *used) {
-  if (!region || !*region || !has_only(region, "-", sizeof scope->region - 1) || strcmp(region, used) == 0)
+  if (!region || !*region || !has_only(region, "-", sizeof scope->signing.region - 1) || strcmp(region, used) == 0)
     return false;
-  pthread_mutex_lock(&scope->mutex);
-  (void)snprintf(scope->region, sizeof scope->region, "%s", region);
-  pthread_mutex_unlock(&scope->mutex);
+  pthread_mutex_lock(&scope->signing.mutex);
+  (void)snprintf(scope->signing.region, sizeof scope->signing.region, "%s", region);
+  pthread_mutex_unlock(&scope->signing.mutex);
   return true;
 }
 
 /* Makes host, path and the beginning of the URL. */
 static int locate(const tsr_s3_scope *scope, const char *key, const char *region, tsr_buffer *host, tsr_buffer *path,
                   tsr_buffer *url, tsr_error *error) {
-  const bool path_style = scope->path_style;
+  const bool path_style = scope->endpoint.path_style;
   if (!path_style) TSR_TRY(tsr__buffer_printf(host, error, "%s.", scope->bucket));
-  if (scope->aws)
+  if (scope->endpoint.aws)
     TSR_TRY(tsr__buffer_printf(host, error, "s3.%s.amazonaws.com%s", region, strncmp(region, "cn-", 3) ? "" : ".cn"));
-  else TSR_TRY(tsr__buffer_printf(host, error, "%s", scope->host));
-  TSR_TRY(tsr__buffer_printf(path, error, "%s%s%s%s%s", scope->base, path_style ? "/" : "",
+  else TSR_TRY(tsr__buffer_printf(host, error, "%s", scope->endpoint.host));
+  TSR_TRY(tsr__buffer_printf(path, error, "%s%s%s%s%s", scope->endpoint.base, path_style ? "/" : "",
                              path_style ? scope->bucket : "", *key || !path_style ? "/" : "", key));
   url->size = 0;
-  return tsr__buffer_printf(url, error, "%s://%s", scope->scheme, (const char *)host->data);
+  return tsr__buffer_printf(url, error, "%s://%s", scope->endpoint.scheme, (const char *)host->data);
 }
 
 /* Gives a copy of the signing key, which is derived once a day. */
 static int signing_key(tsr_s3_scope *scope, const tsr_credentials *credentials, int64_t now, const char *region,
                        tsr_sigv4_key *key, tsr_error *error) {
   int rc = TSR_OK;
-  pthread_mutex_lock(&scope->mutex);
-  if (scope->key_number != credentials->number || !tsr__sigv4_key_fits(&scope->key, now, region, "s3")) {
-    rc = tsr__sigv4_key_make(&scope->key, credentials->secret, now, region, "s3", error);
-    scope->key_number = rc >= 0 ? credentials->number : 0;
+  pthread_mutex_lock(&scope->signing.mutex);
+  if (scope->signing.key_number != credentials->number ||
+      !tsr__sigv4_key_fits(&scope->signing.key, now, region, "s3")) {
+    rc = tsr__sigv4_key_make(&scope->signing.key, credentials->secret, now, region, "s3", error);
+    scope->signing.key_number = rc >= 0 ? credentials->number : 0;
   }
-  *key = scope->key;
-  if (atomic_load(&scope->forgotten)) tsr__wipe(&scope->key, sizeof scope->key);
-  pthread_mutex_unlock(&scope->mutex);
+  *key = scope->signing.key;
+  if (atomic_load(&scope->forgotten)) tsr__wipe(&scope->signing.key, sizeof scope->signing.key);
+  pthread_mutex_unlock(&scope->signing.mutex);
   return rc;
 }
 
@@ -437,13 +440,13 @@ static int sign_located(tsr_s3_scope *scope, const tsr_credentials *credentials,
   uint8_t digest[TSR_SHA256_SIZE];
   TSR_TRY(tsr__sigv4_target(request, &made->url, error));
   if (credentials->anonymous) return tsr__sigv4_sign(request, NULL, &made->lines, error);
-  const bool tls = strcmp(scope->scheme, "https") == 0;
+  const bool tls = strcmp(scope->endpoint.scheme, "https") == 0;
   if (!tls || body_size <= UNSIGNED_BYTES) {
     TSR_TRY(tsr__sha256(body, body_size, digest, error));
     request->payload_sha256 = digest;
   }
   tsr_sigv4_key key;
-  const int64_t now = tsr__s3_clock() + atomic_load(&scope->skew);
+  const int64_t now = tsr__s3_clock() + atomic_load(&scope->clocks.skew);
   TSR_TRY(signing_key(scope, credentials, now, made->region, &key, error));
   const tsr_sigv4_signer signer = {.key_id = credentials->key_id,
                                    .key = &key,
@@ -456,13 +459,13 @@ static int sign_located(tsr_s3_scope *scope, const tsr_credentials *credentials,
 }
 
 static void choose_region(tsr_s3_scope *scope, const tsr_credentials *credentials, char region[64]) {
-  pthread_mutex_lock(&scope->mutex);
-  const char *found = *scope->region          ? scope->region
+  pthread_mutex_lock(&scope->signing.mutex);
+  const char *found = *scope->signing.region  ? scope->signing.region
                       : scope->options.region ? scope->options.region
                       : *credentials->region  ? credentials->region
                                               : DEFAULT_REGION;
   (void)snprintf(region, 64, "%s", found);
-  pthread_mutex_unlock(&scope->mutex);
+  pthread_mutex_unlock(&scope->signing.mutex);
 }
 
 int tsr__s3_scope_sign(tsr_s3_scope *scope, tsr_memory *memory, const char *key, tsr_sigv4_request *request,

@@ -13,26 +13,43 @@
 
 typedef enum tsr_s3_proof { TSR_S3_UNPROVEN, TSR_S3_PROVEN, TSR_S3_DISPROVED } tsr_s3_proof;
 
+/* Where the requests of a scope go. */
+typedef struct tsr_s3_endpoint {
+  bool aws, path_style;
+  const char *scheme, *host, *base; /* "https", "host:port", and a path, "" in most cases; host: not for AWS */
+} tsr_s3_endpoint;
+
+/* What the server's answers have said of its time. */
+typedef struct tsr_s3_clocks {
+  _Atomic int64_t skew; /* milliseconds that requests are dated later than the clock: a server has refused them */
+  _Atomic int64_t ahead; /* milliseconds that the server's clock is ahead of ours, by the latest answer */
+} tsr_s3_clocks;
+
+/* What signs the requests of a scope. */
+typedef struct tsr_s3_signing {
+  pthread_mutex_t mutex; /* guards the others */
+  char region[64]; /* that the server named; "": none */
+  tsr_sigv4_key key; /* derived from the credentials with this number */
+  uint64_t key_number;
+} tsr_s3_signing;
+
 typedef struct tsr_s3_scope {
   struct tsr_s3_scope *next; /* in the registry's list */
   tsr_s3_scopes *scopes; /* borrowed */
   uint64_t references; /* the list's, clients' and calls'; guarded by the registry's mutex */
   _Atomic bool forgotten; /* or replaced: not in the list any more */
+
   const char *name; /* "s3://bucket/prefix", without a '/' at its end */
   const char *bucket, *prefix; /* prefix "": the whole bucket */
   tsr_arena texts; /* of names and options */
   tsr_s3_options options; /* defaults filled in; without keys */
   tsr_http_transport transport;
-  bool aws, path_style;
-  const char *scheme, *host, *base; /* of the endpoint: "https", "host:port", and a path, "" in most cases */
+
   tsr_provider provider;
-  _Atomic int64_t skew; /* milliseconds that requests are dated later than the clock: a server has refused them */
-  _Atomic int64_t ahead; /* milliseconds that the server's clock is ahead of ours, by the latest answer */
+  tsr_s3_endpoint endpoint;
+  tsr_s3_clocks clocks;
+  tsr_s3_signing signing;
   _Atomic int proof; /* a tsr_s3_proof */
-  pthread_mutex_t mutex; /* guards what follows */
-  char region[64]; /* that the server named; "": none */
-  tsr_sigv4_key key; /* derived from the credentials with this number */
-  uint64_t key_number;
 } tsr_s3_scope;
 
 struct tsr_s3_scopes {

@@ -54,13 +54,13 @@ static int add_object(tsr_s3_objects *objects, const tsr_s3_object *object, tsr_
 
 /* Adds what a server listed. It may be hostile: keys outside the prefix, or those of earlier pages, are refused. */
 static int add_listed(const tsr_s3_call *call, const tsr_s3_object *object, tsr_error *error) {
-  tsr_s3_objects *objects = call->objects;
+  tsr_s3_objects *objects = call->list.objects;
   if (strncmp(object->key, call->key, strlen(call->key)) != 0)
     return tsr__fail(error, TSR_CORRUPT, "a key outside the prefix");
-  if (call->start_after && strcmp(object->key, call->start_after) <= 0 && !object->is_prefix)
+  if (call->list.start_after && strcmp(object->key, call->list.start_after) <= 0 && !object->is_prefix)
     return tsr__fail(error, TSR_CORRUPT, "a key before those that were requested");
-  if (call->most > 0 && objects->count >= call->most)
-    return tsr__fail(error, TSR_TOOBIG, "more than %" PRIu64 " entries", call->most);
+  if (call->list.most > 0 && objects->count >= call->list.most)
+    return tsr__fail(error, TSR_TOOBIG, "more than %" PRIu64 " entries", call->list.most);
   return add_object(objects, object, error);
 }
 
@@ -86,7 +86,7 @@ static int check_pages(const tsr_s3_objects *objects, uint64_t from, tsr_error *
 }
 
 static int add_page(tsr_s3_state *state, const tsr_s3_listing *page, tsr_error *error) {
-  tsr_s3_objects *objects = state->call->objects;
+  tsr_s3_objects *objects = state->call->list.objects;
   const uint64_t from = objects->count;
   for (uint64_t i = 0; i < page->entry_count; i++) {
     const tsr_s3_entry *e = &page->entries[i];
@@ -101,21 +101,21 @@ static int add_page(tsr_s3_state *state, const tsr_s3_listing *page, tsr_error *
   if (objects->count > from) qsort(objects->at + from, objects->count - from, sizeof *objects->at, compare_objects);
   TSR_TRY(check_pages(objects, from, error));
   if (!page->next) return TSR_OK;
-  if (objects->count == from && state->token.size > 0) /* pages without keys exist, but not one after the other */
+  if (objects->count == from && state->page.token.size > 0) /* pages without keys exist, but not one after the other */
     return tsr__fail(error, TSR_CORRUPT, "an empty page that is not the last one");
-  TSR_TRY(keep_token(&state->token, page->next, error));
+  TSR_TRY(keep_token(&state->page.token, page->next, error));
   return 1;
 }
 
 /* Takes back what a page that cannot be read has added. */
 static tsr_s3_verdict end_page(tsr_s3_state *state, int rc, uint64_t from, const tsr_error *error) {
-  if (rc < 0) state->call->objects->count = from;
+  if (rc < 0) state->call->list.objects->count = from;
   if (rc < 0) return fail_unread(state, rc, error);
   return rc > 0 ? TSR_S3_NEXT : TSR_S3_DONE;
 }
 
 static tsr_s3_verdict take_listing_page(tsr_s3_state *state) {
-  const uint64_t from = state->call->objects->count;
+  const uint64_t from = state->call->list.objects->count;
   tsr_s3_listing page;
   tsr_s3_failure failure;
   tsr_error error = {0};
@@ -135,16 +135,16 @@ static int add_uploads(tsr_s3_state *state, const tsr_s3_uploads *page, tsr_erro
   if (!page->next_key) return TSR_OK;
   const char *id = page->next_upload_id ? page->next_upload_id : "";
   if (page->upload_count == 0 ||
-      (state->token.size > 0 && strcmp((const char *)state->token.data, page->next_key) == 0 &&
-       strcmp((const char *)state->token_id.data, id) == 0))
+      (state->page.token.size > 0 && strcmp((const char *)state->page.token.data, page->next_key) == 0 &&
+       strcmp((const char *)state->page.token_id.data, id) == 0))
     return tsr__fail(error, TSR_CORRUPT, "a page that does not advance");
-  TSR_TRY(keep_token(&state->token, page->next_key, error));
-  TSR_TRY(keep_token(&state->token_id, id, error));
+  TSR_TRY(keep_token(&state->page.token, page->next_key, error));
+  TSR_TRY(keep_token(&state->page.token_id, id, error));
   return 1;
 }
 
 static tsr_s3_verdict take_uploads(tsr_s3_state *state) {
-  const uint64_t from = state->call->objects->count;
+  const uint64_t from = state->call->list.objects->count;
   tsr_s3_uploads page;
   tsr_s3_failure failure;
   tsr_error error = {0};
@@ -162,8 +162,8 @@ static bool is_etag_of_parts(const tsr_s3_call *call, const char *etag, tsr_memo
   uint8_t digest[TSR_MD5_SIZE];
   char expected[64];
   int rc = TSR_OK;
-  for (uint32_t i = 0; i < call->part_count && rc >= 0; i++) {
-    const char *text = call->etags[i].text + (call->etags[i].text[0] == '"');
+  for (uint32_t i = 0; i < call->upload.part_count && rc >= 0; i++) {
+    const char *text = call->upload.etags[i].text + (call->upload.etags[i].text[0] == '"');
     for (int j = 0; j < TSR_MD5_SIZE && rc >= 0; j++) {
       unsigned value;
       if (sscanf(text + 2 * j, "%2x", &value) != 1) rc = TSR_ERROR;
@@ -176,19 +176,19 @@ static bool is_etag_of_parts(const tsr_s3_call *call, const char *etag, tsr_memo
   if (rc < 0) return false;
   int at = snprintf(expected, sizeof expected, "\"");
   for (int i = 0; i < TSR_MD5_SIZE; i++) at += snprintf(expected + at, sizeof expected - (size_t)at, "%02x", digest[i]);
-  (void)snprintf(expected + at, sizeof expected - (size_t)at, "-%" PRIu32 "\"", call->part_count);
+  (void)snprintf(expected + at, sizeof expected - (size_t)at, "-%" PRIu32 "\"", call->upload.part_count);
   return strcmp(expected, etag) == 0;
 }
 
 static tsr_s3_verdict begin_step(tsr_s3_state *state, tsr_s3_step step) {
-  if (state->step == TSR_S3_STEP_CALL) state->met = state->call->error;
+  if (state->step == TSR_S3_STEP_CALL) state->owner.met = state->call->error;
   state->step = step;
   return TSR_S3_NEXT;
 }
 
 /* It is somebody else's. */
 static tsr_s3_verdict concede(tsr_s3_state *state) {
-  state->call->error = state->met;
+  state->call->error = state->owner.met;
   state->step = TSR_S3_STEP_CALL;
   return TSR_S3_FAILED;
 }
@@ -203,11 +203,12 @@ static tsr_s3_verdict take_look(tsr_s3_state *state) {
   }
   if (answer->status == 404) return concede(state);
   if (answer->status != 200) return tsr__s3_judge(state, NULL);
-  keep_etag(&call->etag, answer->etag);
-  if (put && *state->mark && strcmp(answer->content_type, state->mark) == 0) return TSR_S3_DONE;
+  keep_etag(&call->result.etag, answer->etag);
+  if (put && *state->owner.mark && strcmp(answer->content_type, state->owner.mark) == 0) return TSR_S3_DONE;
   if (!put) return is_etag_of_parts(call, answer->etag, state->memory) ? TSR_S3_DONE : concede(state);
   const bool has_mark = strstr(answer->content_type, "; put=") != NULL; /* another one's */
-  if (has_mark || call->size == 0 || !answer->has_length || answer->content_length != call->size) return concede(state);
+  if (has_mark || call->put.size == 0 || !answer->has_length || answer->content_length != call->put.size)
+    return concede(state);
   return begin_step(state, TSR_S3_STEP_COMPARE);
 }
 
@@ -215,7 +216,8 @@ static tsr_s3_verdict take_compared(tsr_s3_state *state) {
   const tsr_s3_call *call = state->call;
   if (state->http.failure == TSR_HTTP_TOO_LARGE) return concede(state);
   if (state->http.answer.status != 200) return tsr__s3_judge(state, NULL);
-  const bool same = state->http.size == call->size && memcmp(answer_bytes(state), call->bytes, call->size) == 0;
+  const bool same =
+      state->http.size == call->put.size && memcmp(answer_bytes(state), call->put.bytes, call->put.size) == 0;
   return same ? TSR_S3_DONE : concede(state);
 }
 
@@ -225,9 +227,9 @@ static tsr_s3_verdict take_head(tsr_s3_state *state) {
   const tsr_http_answer *answer = &state->http.answer;
   tsr_s3_call *call = state->call;
   if (!answer->has_length) return TSR_S3_FAIL_AGAIN(state, TSR_IO, "", "the answer has no size");
-  call->object_size = answer->content_length;
-  call->modified = answer->last_modified == INT64_MIN ? 0 : answer->last_modified;
-  keep_etag(&call->etag, answer->etag);
+  call->result.object_size = answer->content_length;
+  call->result.modified = answer->last_modified == INT64_MIN ? 0 : answer->last_modified;
+  keep_etag(&call->result.etag, answer->etag);
   return TSR_S3_DONE;
 }
 
@@ -243,7 +245,7 @@ static tsr_s3_verdict take_copied(tsr_s3_state *state) {
                      : tsr__s3_answer_completed(bytes, state->http.size, &state->arena, &etag, &failure, &error);
   if (rc > 0) return tsr__s3_judge(state, &failure);
   if (rc < 0) return fail_unread(state, rc, &error);
-  keep_etag(&state->call->etag, etag);
+  keep_etag(&state->call->result.etag, etag);
   return TSR_S3_DONE;
 }
 
@@ -254,15 +256,16 @@ static tsr_s3_verdict take_created(tsr_s3_state *state) {
   const int rc = tsr__s3_answer_upload(answer_bytes(state), state->http.size, &state->arena, &id, &failure, &error);
   if (rc > 0) return tsr__s3_judge(state, &failure);
   if (rc < 0) return fail_unread(state, rc, &error);
-  if (strlen(id) >= sizeof state->call->id) return tsr__s3_fail(state, TSR_IO, "", "the upload's id is too long");
-  memcpy(state->call->id, id, strlen(id) + 1);
+  if (strlen(id) >= sizeof state->call->result.id)
+    return tsr__s3_fail(state, TSR_IO, "", "the upload's id is too long");
+  memcpy(state->call->result.id, id, strlen(id) + 1);
   return TSR_S3_DONE;
 }
 
 /* Goes on with the next keys. */
 static tsr_s3_verdict advance_deletion(tsr_s3_state *state) {
-  state->at += state->batch;
-  return state->at < state->call->key_count ? TSR_S3_NEXT : TSR_S3_DONE;
+  state->deleted.at += state->deleted.batch;
+  return state->deleted.at < state->call->key_count ? TSR_S3_NEXT : TSR_S3_DONE;
 }
 
 static tsr_s3_verdict take_deleted(tsr_s3_state *state) {
@@ -294,7 +297,7 @@ static tsr_s3_verdict take_success(tsr_s3_state *state) {
   case TSR_S3_UPLOAD_COMPLETE: return take_copied(state);
   case TSR_S3_UPLOAD_CREATE: return take_created(state);
   case TSR_S3_PUT:
-  case TSR_S3_UPLOAD_PART: keep_etag(&state->call->etag, state->http.answer.etag); return TSR_S3_DONE;
+  case TSR_S3_UPLOAD_PART: keep_etag(&state->call->result.etag, state->http.answer.etag); return TSR_S3_DONE;
   case TSR_S3_DELETE:
   case TSR_S3_UPLOAD_ABORT: break;
   }
@@ -308,23 +311,23 @@ static tsr_s3_verdict take_refusal(tsr_s3_state *state, const tsr_s3_failure *fa
   const uint32_t status = state->http.answer.status;
   const tsr_s3_call *call = state->call;
   const tsr_s3_verdict verdict = tsr__s3_judge(state, failure);
-  if (call->kind == TSR_S3_GET && status == 416 && call->range == TSR_S3_SUFFIX && !state->unranged) {
-    state->unranged = true; /* rclone answers so if the object is shorter */
+  if (call->kind == TSR_S3_GET && status == 416 && call->get.range == TSR_S3_SUFFIX && !state->got.unranged) {
+    state->got.unranged = true; /* rclone answers so if the object is shorter */
     tsr__s3_get_restart(state);
     return TSR_S3_NEXT;
   }
-  if (call->kind == TSR_S3_GET && state->placed && state->have > 0 && (status == 412 || status == 416)) {
+  if (call->kind == TSR_S3_GET && state->got.placed && state->got.have > 0 && (status == 412 || status == 416)) {
     tsr__s3_get_restart(state); /* the object is another one now */
     return TSR_S3_AGAIN;
   }
   if (call->kind == TSR_S3_DELETE_MANY && verdict == TSR_S3_DONE) return advance_deletion(state);
-  if (call->kind == TSR_S3_DELETE_MANY && !state->singly && strcmp(state->http.method, "POST") == 0 &&
+  if (call->kind == TSR_S3_DELETE_MANY && !state->deleted.singly && strcmp(state->http.method, "POST") == 0 &&
       (status == 400 || status == 405 || status == 501) && verdict == TSR_S3_FAILED) {
-    state->singly = true;
+    state->deleted.singly = true;
     return TSR_S3_NEXT;
   }
   const int code = call->error.code;
-  if (call->kind == TSR_S3_PUT && call->new_only && code == TSR_EXISTS) return begin_step(state, TSR_S3_STEP_LOOK);
+  if (call->kind == TSR_S3_PUT && call->put.new_only && code == TSR_EXISTS) return begin_step(state, TSR_S3_STEP_LOOK);
   if (call->kind == TSR_S3_UPLOAD_COMPLETE && (code == TSR_EXISTS || code == TSR_NOT_FOUND))
     return begin_step(state, TSR_S3_STEP_LOOK);
   return verdict;

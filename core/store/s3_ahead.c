@@ -95,13 +95,13 @@ static void send_fetch(tsr_s3_ahead *a, fetch *f) {
   const bool room = tsr__buffer_reserve_exactly(&f->bytes, f->size, NULL) >= 0;
   f->call = (tsr_s3_call){.kind = TSR_S3_GET,
                           .key = f->key,
-                          .range = f->tail ? TSR_S3_SUFFIX : TSR_S3_RANGE,
-                          .offset = f->offset,
-                          .size = f->size,
-                          .into = room ? f->bytes.data : NULL,
-                          .room = f->size,
-                          .most = f->size,
-                          .buffer = room ? NULL : &f->bytes};
+                          .get.range = f->tail ? TSR_S3_SUFFIX : TSR_S3_RANGE,
+                          .get.offset = f->offset,
+                          .get.size = f->size,
+                          .get.into = room ? f->bytes.data : NULL,
+                          .get.room = f->size,
+                          .get.most = f->size,
+                          .get.buffer = room ? NULL : &f->bytes};
   f->state = SENT;
   a->under_way++;
   a->bytes += f->size;
@@ -136,7 +136,7 @@ static void send_waiting(tsr_s3_ahead *a, bool forced) {
 
 /* Sets the size of a fetch to what has come of it: objects smaller than a block take no more room than they need. */
 static void fit_fetch(tsr_s3_ahead *a, fetch *f) {
-  if (f->call.into) f->bytes.size = f->call.received;
+  if (f->call.get.into) f->bytes.size = f->call.result.received;
   if (f->bytes.size >= f->size) return;
   a->bytes -= f->size - f->bytes.size;
   f->size = f->bytes.size;
@@ -343,7 +343,7 @@ int tsr__s3_ahead_tail(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes, 
     } else if (rc >= 0 && !f->failed && f->users == 0) {
       tsr__buffer_release(bytes);
       *bytes = f->bytes;
-      *object_size = f->call.object_size;
+      *object_size = f->call.result.object_size;
       f->bytes = (tsr_buffer){.memory = ahead->memory};
       rc = 1;
     } else if (rc >= 0) rc = 0; /* it failed, or another reader wants it, too */

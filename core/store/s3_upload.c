@@ -25,8 +25,11 @@ static int send_batch(tsr_s3 *client, tsr_memory *memory, const tsr_staged_uploa
   uint64_t at = 0;
   for (uint64_t i = 0; i < count && rc >= 0; i++) {
     const uint64_t size = tsr__staged_size(uploads[i].file);
-    calls[i] = (tsr_s3_call){
-        .kind = TSR_S3_PUT, .key = uploads[i].key, .bytes = room + at, .size = size, .new_only = uploads[i].new_only};
+    calls[i] = (tsr_s3_call){.kind = TSR_S3_PUT,
+                             .key = uploads[i].key,
+                             .put.bytes = room + at,
+                             .put.size = size,
+                             .put.new_only = uploads[i].new_only};
     rc = tsr__staged_read(uploads[i].file, 0, room + at, size, error);
     at += size;
   }
@@ -58,13 +61,13 @@ static int send_parts(parted *p, uint32_t first, uint32_t count, tsr_error *erro
     TSR_TRY(tsr__staged_read(p->upload->file, offset, bytes, part, error));
     p->calls[i] = (tsr_s3_call){.kind = TSR_S3_UPLOAD_PART,
                                 .key = p->upload->key,
-                                .upload_id = p->id,
-                                .part = first + i + 1,
-                                .bytes = bytes,
-                                .size = part};
+                                .upload.id = p->id,
+                                .upload.part = first + i + 1,
+                                .put.bytes = bytes,
+                                .put.size = part};
   }
   TSR_TRY(tsr__s3_run(p->client, p->calls, count, error));
-  for (uint32_t i = 0; i < count; i++) p->etags[first + i] = p->calls[i].etag;
+  for (uint32_t i = 0; i < count; i++) p->etags[first + i] = p->calls[i].result.etag;
   return TSR_OK;
 }
 
@@ -73,10 +76,10 @@ static int send_all_parts(parted *p, tsr_error *error) {
     TSR_TRY(send_parts(p, first, TSR_MIN(p->together, p->parts - first), error));
   tsr_s3_call end = {.kind = TSR_S3_UPLOAD_COMPLETE,
                      .key = p->upload->key,
-                     .upload_id = p->id,
-                     .part_count = p->parts,
-                     .etags = p->etags,
-                     .new_only = p->upload->new_only};
+                     .upload.id = p->id,
+                     .upload.part_count = p->parts,
+                     .upload.etags = p->etags,
+                     .put.new_only = p->upload->new_only};
   return tsr__s3_one(p->client, &end, error);
 }
 
@@ -89,12 +92,12 @@ static int send_large(tsr_s3 *client, tsr_memory *memory, const tsr_staged_uploa
   tsr_s3_call begin = {.kind = TSR_S3_UPLOAD_CREATE, .key = upload->key};
   tsr_error unseen;
   TSR_TRY(tsr__s3_one(client, &begin, error));
-  p.id = begin.id;
+  p.id = begin.result.id;
   int rc = TSR_ALLOC_ARRAY(memory, p.parts, &p.etags, error);
   if (rc >= 0) rc = TSR_ALLOC_ARRAY(memory, p.together, &p.calls, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW(memory, p.together * p.part_size, &p.room, error);
   if (rc >= 0) rc = send_all_parts(&p, error);
-  tsr_s3_call abort = {.kind = TSR_S3_UPLOAD_ABORT, .key = upload->key, .upload_id = p.id};
+  tsr_s3_call abort = {.kind = TSR_S3_UPLOAD_ABORT, .key = upload->key, .upload.id = p.id};
   if (rc < 0) (void)tsr__s3_one(client, &abort, &unseen); /* a vacuum aborts what is left */
   tsr__free(p.room);
   tsr__free(p.calls);
@@ -154,7 +157,7 @@ int tsr__s3_stream_open(tsr_s3 *client, tsr_memory *memory, const char *key, tsr
   *s = (tsr_s3_stream){.memory = memory, .client = client, .etags = {.memory = memory}};
   int rc = stream_text(memory, key, &s->key, error);
   if (rc >= 0) rc = tsr__s3_one(client, &begin, error);
-  if (rc >= 0) rc = stream_text(memory, begin.id, &s->id, error);
+  if (rc >= 0) rc = stream_text(memory, begin.result.id, &s->id, error);
   if (rc < 0) return tsr__s3_stream_close(s), rc;
   *stream = s;
   return TSR_OK;
@@ -169,13 +172,13 @@ static int stream_send_bytes(tsr_s3_stream *s, const uint8_t *bytes, uint64_t si
   for (uint32_t i = 0; i < count; i++)
     calls[i] = (tsr_s3_call){.kind = TSR_S3_UPLOAD_PART,
                              .key = s->key,
-                             .upload_id = s->id,
-                             .part = first + i + 1,
-                             .bytes = bytes + i * part,
-                             .size = TSR_MIN(part, size - i * part)};
+                             .upload.id = s->id,
+                             .upload.part = first + i + 1,
+                             .put.bytes = bytes + i * part,
+                             .put.size = TSR_MIN(part, size - i * part)};
   int rc = tsr__s3_run(s->client, calls, count, error);
   for (uint32_t i = 0; rc >= 0 && i < count; i++)
-    rc = tsr__buffer_append(&s->etags, &calls[i].etag, sizeof calls[i].etag, error);
+    rc = tsr__buffer_append(&s->etags, &calls[i].result.etag, sizeof calls[i].result.etag, error);
   tsr__free(calls);
   return rc;
 }
@@ -207,10 +210,10 @@ int tsr__s3_stream_end(tsr_s3_stream *stream, tsr_staged *file, tsr_error *error
   TSR_TRY(stream_move(stream, file, true, &sent, error));
   tsr_s3_call end = {.kind = TSR_S3_UPLOAD_COMPLETE,
                      .key = stream->key,
-                     .upload_id = stream->id,
-                     .part_count = stream_parts(stream),
-                     .etags = (const tsr_etag *)(const void *)stream->etags.data,
-                     .new_only = true};
+                     .upload.id = stream->id,
+                     .upload.part_count = stream_parts(stream),
+                     .upload.etags = (const tsr_etag *)(const void *)stream->etags.data,
+                     .put.new_only = true};
   TSR_TRY(tsr__s3_one(stream->client, &end, error));
   stream->ended = true;
   return TSR_OK;
@@ -219,7 +222,7 @@ int tsr__s3_stream_end(tsr_s3_stream *stream, tsr_staged *file, tsr_error *error
 void tsr__s3_stream_close(tsr_s3_stream *stream) {
   tsr_error unseen;
   if (!stream) return;
-  tsr_s3_call abort = {.kind = TSR_S3_UPLOAD_ABORT, .key = stream->key, .upload_id = stream->id};
+  tsr_s3_call abort = {.kind = TSR_S3_UPLOAD_ABORT, .key = stream->key, .upload.id = stream->id};
   if (stream->id && !stream->ended)
     (void)tsr__s3_one(stream->client, &abort, &unseen); /* a vacuum aborts what is left */
   tsr__buffer_release(&stream->etags);

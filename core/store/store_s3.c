@@ -231,10 +231,14 @@ static void s3_close_file(tsr_file *file) {
 static int read_tail(s3_store *s, const char *key, tsr_buffer *tail, uint64_t *size, tsr_error *error) {
   const int rc = tsr__s3_ahead_tail(s->ahead, key, tail, size, error);
   if (rc != 0) return rc < 0 ? rc : TSR_OK;
-  tsr_s3_call call = {
-      .kind = TSR_S3_GET, .key = key, .range = TSR_S3_SUFFIX, .size = TAIL, .most = TAIL, .buffer = tail};
+  tsr_s3_call call = {.kind = TSR_S3_GET,
+                      .key = key,
+                      .get.range = TSR_S3_SUFFIX,
+                      .get.size = TAIL,
+                      .get.most = TAIL,
+                      .get.buffer = tail};
   TSR_TRY(one_call(s, &call, error));
-  *size = call.object_size;
+  *size = call.result.object_size;
   return TSR_OK;
 }
 
@@ -271,17 +275,18 @@ static int read_directly(s3_store *s, const char *key, uint64_t offset, uint8_t 
     const uint64_t at = i * part, bytes = TSR_MIN(part, size - at);
     calls[i] = (tsr_s3_call){.kind = TSR_S3_GET,
                              .key = key,
-                             .range = TSR_S3_RANGE,
-                             .offset = offset + at,
-                             .size = bytes,
-                             .into = to + at,
-                             .room = bytes};
+                             .get.range = TSR_S3_RANGE,
+                             .get.offset = offset + at,
+                             .get.size = bytes,
+                             .get.into = to + at,
+                             .get.room = bytes};
   }
   int rc = tsr__s3_run(s->client, calls, count, error);
   for (uint64_t i = 0; rc >= 0 && i < count; i++)
-    if (calls[i].received < calls[i].size)
+    if (calls[i].result.received < calls[i].get.size)
       rc = tsr__fail(error, TSR_CORRUPT, "%llu bytes are needed at byte %llu, but the object has %llu bytes",
-                     (unsigned long long)size, (unsigned long long)offset, (unsigned long long)calls[i].object_size);
+                     (unsigned long long)size, (unsigned long long)offset,
+                     (unsigned long long)calls[i].result.object_size);
   tsr__free(calls);
   return rc;
 }
@@ -389,9 +394,9 @@ static int listing_work_run(s3_store *s, const char *const *paths, uint64_t coun
     TSR_TRY(s3_prefix_of(s, paths[i], &w->keys[i], error));
     w->calls[i] = (tsr_s3_call){.kind = TSR_S3_LIST,
                                 .key = w->keys[i].text,
-                                .delimiter = delimiter,
-                                .most = TREE_MAX,
-                                .objects = &w->objects[i]};
+                                .list.delimiter = delimiter,
+                                .list.most = TREE_MAX,
+                                .list.objects = &w->objects[i]};
   }
   return tsr__s3_run(s->client, w->calls, count, error);
 }
@@ -437,7 +442,7 @@ static int list_tree(s3_store *s, const char *path, tsr_s3_objects *entries, tsr
   s3_key key;
   *entries = (tsr_s3_objects){.memory = s->base.memory};
   TSR_TRY(s3_prefix_of(s, path, &key, error));
-  tsr_s3_call call = {.kind = TSR_S3_LIST, .key = key.text, .most = TREE_MAX, .objects = entries};
+  tsr_s3_call call = {.kind = TSR_S3_LIST, .key = key.text, .list.most = TREE_MAX, .list.objects = entries};
   return one_call(s, &call, error);
 }
 
@@ -450,7 +455,7 @@ static int s3_modified(tsr_store *store, const char *path, uint64_t *millisecond
   TSR_TRY(s3_key_of(s, path, "", &key, error));
   tsr_s3_call call = {.kind = TSR_S3_HEAD, .key = key.text};
   int rc = *path ? one_call(s, &call, &one) : TSR_NOT_FOUND;
-  int64_t newest = call.modified;
+  int64_t newest = call.result.modified;
   if (rc == TSR_NOT_FOUND) {
     rc = list_tree(s, path, &entries, &one);
     if (rc >= 0 && entries.count == 0) rc = tsr__fail(&one, TSR_NOT_FOUND, "no such object");
@@ -472,7 +477,7 @@ static int put_object(s3_store *s, const char *path, const void *bytes, uint64_t
   TSR_TRY(s3_key_of(s, path, "", &key, error));
   TSR_TRY(s3_prove(s, error));
   tsr__store_changed(&s->base);
-  tsr_s3_call call = {.kind = TSR_S3_PUT, .key = key.text, .bytes = bytes, .size = size, .new_only = true};
+  tsr_s3_call call = {.kind = TSR_S3_PUT, .key = key.text, .put.bytes = bytes, .put.size = size, .put.new_only = true};
   return one_call(s, &call, error);
 }
 
@@ -576,7 +581,8 @@ static int s3_make_directory(tsr_store *store, const char *path, tsr_error *erro
   if (*path) return note_made(s, path, error);
   tsr_s3_objects entries = {.memory = store->memory};
   TSR_TRY(s3_prefix_of(s, "", &key, error));
-  tsr_s3_call call = {.kind = TSR_S3_LIST, .key = key.text, .delimiter = '/', .most = TREE_MAX, .objects = &entries};
+  tsr_s3_call call = {
+      .kind = TSR_S3_LIST, .key = key.text, .list.delimiter = '/', .list.most = TREE_MAX, .list.objects = &entries};
   int rc = one_call(s, &call, error);
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++)
     if (!is_proof(&key, entries.at[i].key)) rc = tsr__fail(error, TSR_EXISTS, "something lies below this prefix");
@@ -599,7 +605,7 @@ static int move_large(s3_store *s, const char *from, const char *to, tsr_error *
 /* Returns true if an object has exactly these bytes. */
 static bool has_bytes(s3_store *s, const char *key, const tsr_buffer *bytes) {
   tsr_buffer there = {.memory = s->base.memory};
-  tsr_s3_call get = {.kind = TSR_S3_GET, .key = key, .most = MOVED_MAX, .buffer = &there};
+  tsr_s3_call get = {.kind = TSR_S3_GET, .key = key, .get.most = MOVED_MAX, .get.buffer = &there};
   const bool same = one_call(s, &get, NULL) >= 0 && there.size == bytes->size &&
                     (there.size == 0 || !memcmp(there.data, bytes->data, there.size));
   tsr__buffer_release(&there);
@@ -610,7 +616,7 @@ static bool has_bytes(s3_store *s, const char *key, const tsr_buffer *bytes) {
  * off, and counts as made. */
 static int move_object(s3_store *s, const char *from, const char *to, bool exclusive, bool again, tsr_error *error) {
   tsr_buffer bytes = {.memory = s->base.memory};
-  tsr_s3_call get = {.kind = TSR_S3_GET, .key = from, .most = MOVED_MAX, .buffer = &bytes};
+  tsr_s3_call get = {.kind = TSR_S3_GET, .key = from, .get.most = MOVED_MAX, .get.buffer = &bytes};
   uint64_t size;
   int rc = tsr__s3_ahead_tail(s->ahead, from, &bytes, &size, error);
   if (rc >= 0 && (rc == 0 || bytes.size < size)) {
@@ -618,7 +624,8 @@ static int move_object(s3_store *s, const char *from, const char *to, bool exclu
     rc = one_call(s, &get, error);
   }
   if (rc >= 0) {
-    tsr_s3_call put = {.kind = TSR_S3_PUT, .key = to, .bytes = bytes.data, .size = bytes.size, .new_only = exclusive};
+    tsr_s3_call put = {
+        .kind = TSR_S3_PUT, .key = to, .put.bytes = bytes.data, .put.size = bytes.size, .put.new_only = exclusive};
     tsr_error refused;
     rc = one_call(s, &put, &refused);
     if (rc == TSR_EXISTS && again && has_bytes(s, to, &bytes)) rc = TSR_OK;
@@ -810,12 +817,12 @@ static int s3_end_uploads(tsr_store *store, uint64_t before, tsr_error *error) {
   tsr_s3_objects uploads = {.memory = store->memory};
   s3_key key;
   TSR_TRY(s3_prefix_of(s, "", &key, error));
-  tsr_s3_call list = {.kind = TSR_S3_UPLOAD_LIST, .key = key.text, .most = TREE_MAX, .objects = &uploads};
+  tsr_s3_call list = {.kind = TSR_S3_UPLOAD_LIST, .key = key.text, .list.most = TREE_MAX, .list.objects = &uploads};
   int rc = one_call(s, &list, error);
   for (uint64_t i = 0; rc >= 0 && i < uploads.count; i++) {
     const tsr_s3_object *u = &uploads.at[i];
     if (u->modified <= 0 || (uint64_t)u->modified >= before) continue; /* 0: the server does not say when */
-    tsr_s3_call end = {.kind = TSR_S3_UPLOAD_ABORT, .key = u->key, .upload_id = u->etag};
+    tsr_s3_call end = {.kind = TSR_S3_UPLOAD_ABORT, .key = u->key, .upload.id = u->etag};
     rc = one_call(s, &end, error);
   }
   tsr__s3_objects_release(&uploads);

@@ -123,29 +123,39 @@ static void print_counters(void) {
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-static void print_etag(const tsr_s3_call *call) { printf(" etag=%s", *call->etag.text ? call->etag.text : "-"); }
+static void print_etag(const tsr_s3_call *call) {
+  printf(" etag=%s", *call->result.etag.text ? call->result.etag.text : "-");
+}
 
 static void run_get(void) { /* get KEY whole|range|suffix OFFSET SIZE MOST into|buffer */
   const char *range = word(2);
   tsr_buffer buffer = {.memory = &memory};
   uint8_t *room = NULL;
-  tsr_s3_call call = {
-      .kind = TSR_S3_GET, .key = word(1), .offset = number(3), .size = number(4), .most = number(5), .buffer = &buffer};
-  call.range = strcmp(range, "range") == 0 ? TSR_S3_RANGE : strcmp(range, "suffix") == 0 ? TSR_S3_SUFFIX : TSR_S3_WHOLE;
+  tsr_s3_call call = {.kind = TSR_S3_GET,
+                      .key = word(1),
+                      .get.offset = number(3),
+                      .get.size = number(4),
+                      .get.most = number(5),
+                      .get.buffer = &buffer};
+  call.get.range = strcmp(range, "range") == 0    ? TSR_S3_RANGE
+                   : strcmp(range, "suffix") == 0 ? TSR_S3_SUFFIX
+                                                  : TSR_S3_WHOLE;
   if (strcmp(word(6), "into") == 0) {
-    call.room = call.range == TSR_S3_WHOLE ? call.most : call.size;
-    call.into = room = malloc(call.room + 1);
+    call.get.room = call.get.range == TSR_S3_WHOLE ? call.get.most : call.get.size;
+    call.get.into = room = malloc(call.get.room + 1);
   } else if (tsr__buffer_append(&buffer, "front", 5, NULL) < 0) {
     printf("rc=NOMEM");
     return;
   }
   const int rc = tsr__s3_one(s3, &call, &error);
   if (print_rc(rc, &error)) {
-    printf(" received=%" PRIu64 " size=%" PRIu64 " modified=%" PRId64, call.received, call.object_size, call.modified);
-    print_md5(room ? room : buffer.data + 5, call.received);
+    printf(" received=%" PRIu64 " size=%" PRIu64 " modified=%" PRId64, call.result.received, call.result.object_size,
+           call.result.modified);
+    print_md5(room ? room : buffer.data + 5, call.result.received);
     print_etag(&call);
   }
-  if (!room && (buffer.size != 5 + (rc >= 0 ? call.received : buffer.size - 5) || memcmp(buffer.data, "front", 5) != 0))
+  if (!room &&
+      (buffer.size != 5 + (rc >= 0 ? call.result.received : buffer.size - 5) || memcmp(buffer.data, "front", 5) != 0))
     printf(" BUFFER");
   free(room);
   tsr__buffer_release(&buffer);
@@ -154,17 +164,18 @@ static void run_get(void) { /* get KEY whole|range|suffix OFFSET SIZE MOST into|
 static void run_simple(tsr_s3_call *call) {
   const int rc = tsr__s3_one(s3, call, &error);
   if (!print_rc(rc, &error)) return;
-  if (call->kind == TSR_S3_HEAD) printf(" size=%" PRIu64 " modified=%" PRId64, call->object_size, call->modified);
-  if (call->kind == TSR_S3_UPLOAD_CREATE) printf(" id=%s", call->id);
+  if (call->kind == TSR_S3_HEAD)
+    printf(" size=%" PRIu64 " modified=%" PRId64, call->result.object_size, call->result.modified);
+  if (call->kind == TSR_S3_UPLOAD_CREATE) printf(" id=%s", call->result.id);
   else print_etag(call);
 }
 
 static void run_put(tsr_s3_kind kind) { /* put KEY SIZE SEED [new]; part KEY SIZE SEED ID NUMBER */
-  tsr_s3_call call = {.kind = kind, .key = word(1), .size = number(2)};
-  uint8_t *bytes = make_bytes(call.size, number(3));
-  call.bytes = bytes;
-  call.new_only = strcmp(word(4), "new") == 0;
-  if (kind == TSR_S3_UPLOAD_PART) call.upload_id = word(4), call.part = (uint32_t)number(5);
+  tsr_s3_call call = {.kind = kind, .key = word(1), .put.size = number(2)};
+  uint8_t *bytes = make_bytes(call.put.size, number(3));
+  call.put.bytes = bytes;
+  call.put.new_only = strcmp(word(4), "new") == 0;
+  if (kind == TSR_S3_UPLOAD_PART) call.upload.id = word(4), call.upload.part = (uint32_t)number(5);
   run_simple(&call);
   free(bytes);
 }
@@ -173,10 +184,10 @@ static void run_list(tsr_s3_kind kind) { /* list PREFIX DELIMITER AFTER MOST */
   tsr_s3_objects objects = {.memory = &memory};
   tsr_s3_call call = {.kind = kind,
                       .key = word(1),
-                      .delimiter = *word(2),
-                      .start_after = *word(3) ? word(3) : NULL,
-                      .most = number(4),
-                      .objects = &objects};
+                      .list.delimiter = *word(2),
+                      .list.start_after = *word(3) ? word(3) : NULL,
+                      .list.most = number(4),
+                      .list.objects = &objects};
   if (print_rc(tsr__s3_one(s3, &call, &error), &error)) {
     printf(" count=%" PRIu64, objects.count);
     for (uint64_t i = 0; i < objects.count && i < 40; i++) {
@@ -210,9 +221,10 @@ static void run_delete_many(void) { /* delete_many KEY ...; a key "PREFIX*COUNT"
 
 static void run_complete(void) { /* complete KEY ID new|- ETAG ... */
   static tsr_etag etags[1000];
-  tsr_s3_call call = {.kind = TSR_S3_UPLOAD_COMPLETE, .key = word(1), .upload_id = word(2), .etags = etags};
-  call.new_only = strcmp(word(3), "new") == 0;
-  for (int i = 4; i < word_count; i++) (void)snprintf(etags[call.part_count++].text, sizeof etags->text, "%s", word(i));
+  tsr_s3_call call = {.kind = TSR_S3_UPLOAD_COMPLETE, .key = word(1), .upload.id = word(2), .upload.etags = etags};
+  call.put.new_only = strcmp(word(3), "new") == 0;
+  for (int i = 4; i < word_count; i++)
+    (void)snprintf(etags[call.upload.part_count++].text, sizeof etags->text, "%s", word(i));
   run_simple(&call);
 }
 
@@ -231,9 +243,10 @@ static void run_many(void) {
   uint64_t wrong = 0;
   for (uint64_t i = 0; i < count; i++) {
     (void)snprintf(keys[i], sizeof keys[i], "%.50s%05" PRIu64, word(2), i);
-    calls[i] = (tsr_s3_call){.kind = put ? TSR_S3_PUT : TSR_S3_GET, .key = keys[i], .size = size, .room = size + 1};
-    if (put) calls[i].bytes = make_bytes(size, i);
-    else calls[i].into = malloc(size + 1);
+    calls[i] =
+        (tsr_s3_call){.kind = put ? TSR_S3_PUT : TSR_S3_GET, .key = keys[i], .put.size = size, .get.room = size + 1};
+    if (put) calls[i].put.bytes = make_bytes(size, i);
+    else calls[i].get.into = malloc(size + 1);
   }
   const uint64_t start = ticks();
   int rc = TSR_OK;
@@ -246,8 +259,9 @@ static void run_many(void) {
   const uint64_t taken = ticks() - start;
   for (uint64_t i = 0; i < count; i++) {
     uint8_t *expected = make_bytes(size, i);
-    if (!put && calls[i].rc >= 0) wrong += calls[i].received != size || memcmp(calls[i].into, expected, size) != 0;
-    free(put ? (void *)calls[i].bytes : calls[i].into);
+    if (!put && calls[i].rc >= 0)
+      wrong += calls[i].result.received != size || memcmp(calls[i].get.into, expected, size) != 0;
+    free(put ? (void *)calls[i].put.bytes : calls[i].get.into);
     free(expected);
   }
   if (print_rc(rc, &error)) printf(" wrong=%" PRIu64 " ms=%" PRIu64, wrong, taken);
@@ -269,7 +283,7 @@ static void run_call(const char *name) {
   else if (strcmp(name, "delete") == 0) call.kind = TSR_S3_DELETE;
   else if (strcmp(name, "copy") == 0) call.kind = TSR_S3_COPY, call.source = word(1), call.key = word(2);
   else if (strcmp(name, "create") == 0) call.kind = TSR_S3_UPLOAD_CREATE;
-  else if (strcmp(name, "abort") == 0) call.kind = TSR_S3_UPLOAD_ABORT, call.upload_id = word(2);
+  else if (strcmp(name, "abort") == 0) call.kind = TSR_S3_UPLOAD_ABORT, call.upload.id = word(2);
   else {
     printf("rc=UNKNOWN");
     return;

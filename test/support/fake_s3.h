@@ -137,21 +137,22 @@ static inline int fake_get(tsr_s3_call *call) {
   const fake_object *o = fake_find(call->key);
   if (!o) return fake_fail(call, TSR_NOT_FOUND);
   uint64_t from = 0, size = o->size;
-  if (call->range == TSR_S3_RANGE) {
-    from = call->offset;
+  if (call->get.range == TSR_S3_RANGE) {
+    from = call->get.offset;
     if (from >= o->size) return fake_fail(call, TSR_CORRUPT);
-    size = TSR_MIN(call->size, o->size - from);
+    size = TSR_MIN(call->get.size, o->size - from);
   }
-  if (call->range == TSR_S3_SUFFIX) {
-    size = TSR_MIN(call->size, o->size);
+  if (call->get.range == TSR_S3_SUFFIX) {
+    size = TSR_MIN(call->get.size, o->size);
     from = o->size - size;
   }
-  if (size > (call->most ? call->most : call->into ? call->room : UINT64_MAX)) return fake_fail(call, TSR_TOOBIG);
-  if (call->into) memcpy(call->into, o->bytes + from, size);
-  else if (tsr__buffer_append(call->buffer, o->bytes + from, size, &call->error) < 0) return TSR_NOMEM;
-  call->received = size;
-  call->object_size = o->size;
-  call->modified = (int64_t)o->number;
+  if (size > (call->get.most ? call->get.most : call->get.into ? call->get.room : UINT64_MAX))
+    return fake_fail(call, TSR_TOOBIG);
+  if (call->get.into) memcpy(call->get.into, o->bytes + from, size);
+  else if (tsr__buffer_append(call->get.buffer, o->bytes + from, size, &call->error) < 0) return TSR_NOMEM;
+  call->result.received = size;
+  call->result.object_size = o->size;
+  call->result.modified = (int64_t)o->number;
   return TSR_OK;
 }
 
@@ -187,15 +188,16 @@ static inline int fake_list(tsr_s3_call *call) {
     char key[1100], etag[40];
     bool known = false;
     if (!o->key || strncmp(o->key, call->key, head) != 0) continue;
-    const char *cut = call->delimiter ? strchr(o->key + head, call->delimiter) : NULL;
+    const char *cut = call->list.delimiter ? strchr(o->key + head, call->list.delimiter) : NULL;
     snprintf(key, sizeof key, "%.*s", cut ? (int)(cut + 1 - o->key) : 1099, o->key);
-    for (uint64_t k = 0; k < call->objects->count; k++) known |= strcmp(call->objects->at[k].key, key) == 0;
+    for (uint64_t k = 0; k < call->list.objects->count; k++) known |= strcmp(call->list.objects->at[k].key, key) == 0;
     if (known) continue;
     snprintf(etag, sizeof etag, "\"%llu\"", (unsigned long long)o->number);
     const tsr_s3_object one = {key, cut ? 0 : o->size, (int64_t)o->number, cut ? NULL : etag, cut != NULL};
-    if (fake_add(call->objects, one) < 0) return fake_fail(call, TSR_NOMEM);
+    if (fake_add(call->list.objects, one) < 0) return fake_fail(call, TSR_NOMEM);
   }
-  if (call->objects->count) qsort(call->objects->at, call->objects->count, sizeof *call->objects->at, fake_order);
+  if (call->list.objects->count)
+    qsort(call->list.objects->at, call->list.objects->count, sizeof *call->list.objects->at, fake_order);
   return TSR_OK;
 }
 
@@ -205,7 +207,7 @@ static inline int fake_list_uploads(tsr_s3_call *call) {
     char id[40];
     if (!p->key || p->part > 0 || strncmp(p->key, call->key, strlen(call->key)) != 0) continue;
     snprintf(id, sizeof id, "%llu", (unsigned long long)p->upload);
-    if (fake_add(call->objects, (tsr_s3_object){p->key, 0, (int64_t)p->upload, id, false}) < 0)
+    if (fake_add(call->list.objects, (tsr_s3_object){p->key, 0, (int64_t)p->upload, id, false}) < 0)
       return fake_fail(call, TSR_NOMEM);
   }
   return TSR_OK;
@@ -235,15 +237,15 @@ static inline void fake_drop_upload(uint64_t upload) {
 static inline int fake_complete(tsr_s3_call *call, uint64_t upload) {
   uint64_t size = 0;
   if (!fake_find_part(upload, 0)) return fake_fail(call, TSR_NOT_FOUND);
-  if (call->new_only && fake_find(call->key)) return fake_fail(call, TSR_EXISTS);
-  for (uint32_t i = 1; i <= call->part_count; i++) {
+  if (call->put.new_only && fake_find(call->key)) return fake_fail(call, TSR_EXISTS);
+  for (uint32_t i = 1; i <= call->upload.part_count; i++) {
     const fake_part *p = fake_find_part(upload, i);
-    if (!p || (i < call->part_count && p->size < fake.part_size)) return fake_fail(call, TSR_ERROR);
+    if (!p || (i < call->upload.part_count && p->size < fake.part_size)) return fake_fail(call, TSR_ERROR);
     size += p->size;
   }
   uint8_t *bytes = fake_copy(NULL, 0), *all = realloc(bytes, size + 1);
   uint64_t at = 0;
-  for (uint32_t i = 1; i <= call->part_count; i++) {
+  for (uint32_t i = 1; i <= call->upload.part_count; i++) {
     const fake_part *p = fake_find_part(upload, i);
     memcpy(all + at, p->bytes, p->size);
     at += p->size;
@@ -256,8 +258,8 @@ static inline int fake_complete(tsr_s3_call *call, uint64_t upload) {
 static inline int fake_head_or_copy(tsr_s3_call *call) {
   fake_object *o = fake_find(call->kind == TSR_S3_COPY ? call->source : call->key);
   if (!o) return fake_fail(call, TSR_NOT_FOUND);
-  call->object_size = o->size;
-  call->modified = (int64_t)o->number;
+  call->result.object_size = o->size;
+  call->result.modified = (int64_t)o->number;
   if (call->kind == TSR_S3_COPY) fake_put(call->key, o->bytes, o->size);
   return TSR_OK;
 }
@@ -269,7 +271,7 @@ static inline int fake_delete(const char *key) {
 }
 
 static inline int fake_answer(tsr_s3_call *call) {
-  const uint64_t upload = call->upload_id ? strtoull(call->upload_id, NULL, 10) : 0;
+  const uint64_t upload = call->upload.id ? strtoull(call->upload.id, NULL, 10) : 0;
   switch (call->kind) {
   case TSR_S3_GET: return fake_get(call);
   case TSR_S3_HEAD:
@@ -277,18 +279,18 @@ static inline int fake_answer(tsr_s3_call *call) {
   case TSR_S3_LIST: return fake_list(call);
   case TSR_S3_UPLOAD_LIST: return fake_list_uploads(call);
   case TSR_S3_PUT:
-    if (call->new_only && fake_find(call->key)) return fake_fail(call, TSR_EXISTS);
-    return fake_put(call->key, call->bytes, call->size), TSR_OK;
+    if (call->put.new_only && fake_find(call->key)) return fake_fail(call, TSR_EXISTS);
+    return fake_put(call->key, call->put.bytes, call->put.size), TSR_OK;
   case TSR_S3_DELETE: return fake_delete(call->key);
   case TSR_S3_DELETE_MANY:
     for (uint64_t i = 0; i < call->key_count; i++) (void)fake_delete(call->keys[i]);
     return TSR_OK;
   case TSR_S3_UPLOAD_CREATE:
-    snprintf(call->id, sizeof call->id, "%llu", (unsigned long long)fake.requests);
+    snprintf(call->result.id, sizeof call->result.id, "%llu", (unsigned long long)fake.requests);
     return fake_add_part(call->key, fake.requests, 0, NULL, 0), TSR_OK;
   case TSR_S3_UPLOAD_PART:
     if (!fake_find_part(upload, 0)) return fake_fail(call, TSR_NOT_FOUND);
-    return fake_add_part(call->key, upload, call->part, call->bytes, call->size), TSR_OK;
+    return fake_add_part(call->key, upload, call->upload.part, call->put.bytes, call->put.size), TSR_OK;
   case TSR_S3_UPLOAD_COMPLETE: return fake_complete(call, upload);
   case TSR_S3_UPLOAD_ABORT: return fake_drop_upload(upload), TSR_OK;
   }
@@ -302,9 +304,9 @@ static inline void fake_request(tsr_s3_call *call) {
   const size_t at = strlen(fake.log);
   fake.requests++;
   snprintf(fake.log + at, sizeof fake.log - at, "%s %s", kinds[call->kind], call->key ? call->key : "");
-  if (call->kind == TSR_S3_GET && call->range == TSR_S3_RANGE)
+  if (call->kind == TSR_S3_GET && call->get.range == TSR_S3_RANGE)
     snprintf(fake.log + strlen(fake.log), sizeof fake.log - strlen(fake.log), " %llu+%llu",
-             (unsigned long long)call->offset, (unsigned long long)call->size);
+             (unsigned long long)call->get.offset, (unsigned long long)call->get.size);
   if (strlen(fake.log) + 2 < sizeof fake.log) strcat(fake.log, "\n");
   const bool fails = fake.requests == fake.fail_at;
   call->rc = !fails || fake.fail_done ? fake_answer(call) : TSR_OK;
