@@ -75,7 +75,7 @@ static void make_query(tsr_aggregate *a, const tsr_schema *schema, const tsr_agg
 }
 
 static const tsr_measure *measure_of(const tsr_aggregate *a) {
-  return &a->run->measures[a->run->measure_of[AGGREGATE_SUM_OF]].measure;
+  return &a->run->layout.measures[a->run->layout.measure_of[AGGREGATE_SUM_OF]].measure;
 }
 
 /* Returns the sum of a group, rounded to a double; it is not a number if infinities of both signs are added. */
@@ -90,7 +90,7 @@ static bool aggregate_is_doubtful(const tsr_aggregate *a) {
   for (uint64_t g = 0; g < tsr_query_groups(a->run); g++) {
     const uint64_t *record = tsr__query_result(a->run, g);
     double doubt;
-    memcpy(&doubt, &record[a->run->doubt_at], sizeof doubt);
+    memcpy(&doubt, &record[a->run->layout.doubt_at], sizeof doubt);
     if (doubt > 0 && !(doubt <= DOUBT_MAX * fabs(real_sum_of(a, record)))) return true;
   }
   return false;

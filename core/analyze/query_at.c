@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "analyze/query_part.h"
 #include "model/datatype.h"
 
 enum {
@@ -23,16 +24,16 @@ static uint32_t at_width(tsr_value_type type) { return type == TSR_VALUE_TEXT ? 
 
 /* Gives an aggregate the words of its extreme: those of an earlier aggregate, or new ones. */
 static void at_share(tsr_query_run *run, query_at *at) {
-  for (const query_at *other = run->ats; other < at; other++)
+  for (const query_at *other = run->extremes.list; other < at; other++)
     if (other->measure == at->measure && other->greatest == at->greatest) {
       at->word = other->word;
       return;
     }
   at->leads = true;
-  at->word = run->words;
-  run->words += AT_PLACE;
+  at->word = run->layout.words;
+  run->layout.words += AT_PLACE;
   for (uint32_t d = 0; d < run->schema->dimension_count; d++)
-    run->words += at_width(tsr__program_type(run->program, run->coordinates[d]));
+    run->layout.words += at_width(tsr__program_type(run->expressions.program, run->extremes.coordinates[d]));
 }
 
 int tsr__query_at_make(tsr_query_run *run, tsr_error *error) {
@@ -42,13 +43,14 @@ int tsr__query_at_make(tsr_query_run *run, tsr_error *error) {
     of = aggregate->of < run->query.aggregate_count ? &run->query.aggregates[aggregate->of] : NULL;
     if (!of || !of->has_argument || (of->function != TSR_AGGREGATE_MIN && of->function != TSR_AGGREGATE_MAX))
       return tsr__fail(error, TSR_ERROR, "aggregate %u is no minimum or maximum", aggregate->of);
-    query_at *at = &run->ats[run->at_count++];
-    *at = (query_at){.aggregate = a, .measure = run->measure_of[aggregate->of], .value = run->value_of[a]};
+    query_at *at = &run->extremes.list[run->extremes.count++];
+    *at = (query_at){
+        .aggregate = a, .measure = run->layout.measure_of[aggregate->of], .value = run->extremes.value_of[a]};
     at->greatest = of->function == TSR_AGGREGATE_MAX;
     at_share(run, at);
-    at->value_word = run->words;
-    run->words += AT_VALUE_WORDS;
-    run->straight = false; /* texts may be borrowed from the batch */
+    at->value_word = run->layout.words;
+    run->layout.words += AT_VALUE_WORDS;
+    run->layout.straight = false; /* texts may be borrowed from the batch */
   }
   return TSR_OK;
 }
@@ -89,7 +91,7 @@ static int at_improves(const query_at *at, tsr_value_type type, const uint64_t *
 /* Returns true if the coordinates a are less than b. */
 static bool at_is_before(const tsr_query_run *run, const uint64_t *a, const uint64_t *b) {
   for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
-    const tsr_value_type type = tsr__program_type(run->program, run->coordinates[d]);
+    const tsr_value_type type = tsr__program_type(run->expressions.program, run->extremes.coordinates[d]);
     const int c = at_compare(type, a, b);
     if (c) return c < 0;
     a += at_width(type);
@@ -108,7 +110,7 @@ static bool at_is_null(const tsr_vector *v, uint64_t row) {
 static bool at_row_is_before(const query_part *part, uint64_t row, const uint64_t *place) {
   const tsr_query_run *run = part->run;
   for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
-    const tsr_vector *v = &part->vectors[run->coordinates[d]];
+    const tsr_vector *v = &part->vectors[run->extremes.coordinates[d]];
     uint64_t words[2];
     at_words(v, v->as.integers, v->constant ? 0 : row, words);
     const int c = at_compare(v->type, words, place);
@@ -125,13 +127,13 @@ static void at_take(const query_part *part, const query_at *at, uint64_t row, co
   record[at->word + AT_SEEN] = 1;
   memcpy(record + at->word + AT_BEST, best, 2 * sizeof *best);
   for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
-    const tsr_vector *v = &part->vectors[run->coordinates[d]];
+    const tsr_vector *v = &part->vectors[run->extremes.coordinates[d]];
     uint64_t words[2];
     at_words(v, v->as.integers, v->constant ? 0 : row, words);
     memcpy(place, words, at_width(v->type) * sizeof *place);
     place += at_width(v->type);
   }
-  for (const query_at *of = run->ats; of < run->ats + run->at_count; of++) {
+  for (const query_at *of = run->extremes.list; of < run->extremes.list + run->extremes.count; of++) {
     if (of->word != at->word) continue;
     const tsr_vector *value = &part->vectors[of->value];
     uint64_t *words = record + of->value_word;
@@ -143,14 +145,15 @@ static void at_take(const query_part *part, const query_at *at, uint64_t row, co
 void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
                        uint64_t *records) {
   const tsr_query_run *run = part->run;
-  tsr_vector of = {.type = run->measures[at->measure].measure.type, .nulls = operand->nulls, .whole = operand->whole};
+  tsr_vector of = {
+      .type = run->layout.measures[at->measure].measure.type, .nulls = operand->nulls, .whole = operand->whole};
   of.as.integers = operand->values;
   for (uint32_t r = 0, n = 0; r < spread->count && at->leads; r++) {
     uint64_t best[2];
     if (at_is_null(&of, r) || (of.nulls && of.nulls[r])) continue;
     if (spread->run_count > 0)
       while (spread->ends[n] <= r) n++;
-    uint64_t *record = records + (uint64_t)spread->groups[spread->run_count > 0 ? n : r] * run->words;
+    uint64_t *record = records + (uint64_t)spread->groups[spread->run_count > 0 ? n : r] * run->layout.words;
     at_words(&of, operand->values, r, best);
     const int improves = at_improves(at, of.type, best, record);
     if (improves > 0 || (improves == 0 && at_row_is_before(part, r, record + at->word + AT_PLACE)))
@@ -170,37 +173,38 @@ static int at_keep(tsr_query_run *run, tsr_value_type type, uint64_t *words, tsr
 static int at_copy(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error) {
   uint64_t *place = to + at->word + AT_PLACE;
   memcpy(to + at->word, from + at->word, AT_PLACE * sizeof *to);
-  TSR_TRY(at_keep(run, run->measures[at->measure].measure.type, to + at->word + AT_BEST, error));
+  TSR_TRY(at_keep(run, run->layout.measures[at->measure].measure.type, to + at->word + AT_BEST, error));
   for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
-    const tsr_value_type type = tsr__program_type(run->program, run->coordinates[d]);
+    const tsr_value_type type = tsr__program_type(run->expressions.program, run->extremes.coordinates[d]);
     memcpy(place, from + (place - to), at_width(type) * sizeof *place);
     TSR_TRY(at_keep(run, type, place, error));
     place += at_width(type);
   }
-  for (const query_at *of = run->ats; of < run->ats + run->at_count; of++) {
+  for (const query_at *of = run->extremes.list; of < run->extremes.list + run->extremes.count; of++) {
     uint64_t *words = to + of->value_word;
     if (of->word != at->word) continue;
     memcpy(words, from + of->value_word, AT_VALUE_WORDS * sizeof *words);
-    if (words[AT_KNOWN]) TSR_TRY(at_keep(run, tsr__program_type(run->program, of->value), words + AT_VALUE, error));
+    if (words[AT_KNOWN])
+      TSR_TRY(at_keep(run, tsr__program_type(run->expressions.program, of->value), words + AT_VALUE, error));
   }
   return TSR_OK;
 }
 
 int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error) {
   if (!at->leads || !from[at->word + AT_SEEN]) return TSR_OK;
-  const int improves = at_improves(at, run->measures[at->measure].measure.type, from + at->word + AT_BEST, to);
+  const int improves = at_improves(at, run->layout.measures[at->measure].measure.type, from + at->word + AT_BEST, to);
   if (improves < 0 || (improves == 0 && !at_is_before(run, from + at->word + AT_PLACE, to + at->word + AT_PLACE)))
     return TSR_OK;
   return at_copy(run, at, to, from, error);
 }
 
 void tsr__query_at_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value) {
-  const query_at *at = run->ats;
+  const query_at *at = run->extremes.list;
   while (at->aggregate != aggregate) at++;
   const uint64_t *words = record + at->value_word;
   *value = (tsr_value){.type = TSR_VALUE_NULL};
   if (!words[AT_KNOWN]) return;
-  value->type = tsr__program_type(run->program, at->value);
+  value->type = tsr__program_type(run->expressions.program, at->value);
   value->as.unsigned_integer = words[AT_VALUE];
   if (value->type == TSR_VALUE_TEXT) {
     value->as.text.bytes = (const char *)(uintptr_t)words[AT_VALUE];

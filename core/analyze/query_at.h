@@ -2,7 +2,25 @@
 #ifndef TSR_QUERY_AT_H
 #define TSR_QUERY_AT_H
 
-#include "analyze/query_run.h"
+#include "compute/accumulate.h"
+#include "tessera.h"
+
+typedef struct query_part query_part;
+
+typedef struct query_at { /* an aggregate TSR_AGGREGATE_AT */
+  uint32_t aggregate, measure; /* its number; the measure whose extreme says the row */
+  uint32_t value; /* number of its expression */
+  uint32_t word, value_word; /* of a record: the first words of the extreme, and of the value */
+  bool leads; /* the first aggregate of its extreme */
+  bool greatest; /* the row of the maximum, not of the minimum */
+} query_at;
+
+typedef struct query_extremes { /* the values in rows of extremes that a query asks for */
+  query_at list[TSR_QUERY_AGGREGATES];
+  uint32_t count;
+  uint32_t value_of[TSR_QUERY_AGGREGATES]; /* by aggregate: number of its expression */
+  uint32_t *coordinates; /* by dimension: number of the expression that is its coordinate; NULL: the list is empty */
+} query_extremes;
 
 /* Prepares the aggregates that are values in the row of an extreme; gives them their words of a record. */
 int tsr__query_at_make(tsr_query_run *run, tsr_error *error);

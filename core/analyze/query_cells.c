@@ -50,12 +50,12 @@ static void give_column(const tsr_vector *v, uint32_t count, cells_column *room,
 
 /* Evaluates the columns for the next rows of the batch. Returns how many of them satisfy the WHERE. */
 static int64_t next_rows(tsr_query_run *run, tsr_error *error) {
-  const tsr_batch *batch = run->batch;
+  const tsr_batch *batch = run->input.batch;
   const uint64_t n = TSR_MIN(batch->count - run->cells->at, QUERY_BLOCK), at = run->cells->at;
   const query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
                             .first = batch->selection ? 0 : batch->first + at,
                             .count = (uint32_t)n};
-  query_part *part = run->parts[0];
+  query_part *part = run->parts.list[0];
   query_rows rows;
   run->cells->at += n;
   TSR_TRY(tsr__query_select(part, &block, &rows, error));
@@ -70,7 +70,7 @@ int tsr_query_next(tsr_query_run *run, tsr_query_block *block, tsr_error *error)
   TSR_OWN_ERROR(error);
   if (!run->cells) return tsr__fail(error, TSR_ERROR, "the query gives groups, not cells");
   for (;;) {
-    if (!run->batch || run->cells->at == run->batch->count) {
+    if (!run->input.batch || run->cells->at == run->input.batch->count) {
       TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
       const int rc = tsr__query_next_batch(run, error);
       if (rc <= 0) return rc;
@@ -78,8 +78,7 @@ int tsr_query_next(tsr_query_run *run, tsr_query_block *block, tsr_error *error)
     }
     const int64_t count = next_rows(run, error);
     if (count < 0) {
-      run->fault = run->parts[0]->fault;
-      run->fault_node = run->parts[0]->fault_node;
+      run->fault = run->parts.list[0]->fault;
       return (int)count;
     }
     if (count == 0) continue;

@@ -18,8 +18,8 @@ static int compare_listed(const void *a, const void *b) {
 }
 
 int tsr__query_lists_sort(tsr_query_run *run, tsr_error *error) {
-  for (uint32_t m = 0; m < run->measure_count; m++) {
-    tsr_buffer *list = &run->lists[m];
+  for (uint32_t m = 0; m < run->layout.measure_count; m++) {
+    tsr_buffer *list = &run->collected.lists[m];
     if (list->size == 0) continue;
     TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
     qsort(list->data, list->size / sizeof(listed), sizeof(listed), compare_listed);
@@ -47,8 +47,8 @@ static double between(double low, double high, double part) {
 
 void tsr__query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
                            tsr_value *value) {
-  const listed *list = (const listed *)(const void *)run->lists[measure].data;
-  const uint64_t count = run->lists[measure].size / sizeof *list;
+  const listed *list = (const listed *)(const void *)run->collected.lists[measure].data;
+  const uint64_t count = run->collected.lists[measure].size / sizeof *list;
   const uint64_t first = first_of_group(list, count, group), end = first_of_group(list, count, (uint64_t)group + 1);
   *value = (tsr_value){.type = TSR_VALUE_NULL};
   if (first == end) return;

@@ -172,7 +172,7 @@ static int is_sure(const tsr_query_run *run, const tsr_whole_tile *tile, uint32_
 #define WHERE_DEPTH 24u
 
 static int where_is_sure(const tsr_query_run *run, const tsr_whole_tile *tile, tsr_error *error) {
-  return run->where ? is_sure(run, tile, run->query.where.count - 1, WHERE_DEPTH, error) : 1;
+  return run->expressions.where ? is_sure(run, tile, run->query.where.count - 1, WHERE_DEPTH, error) : 1;
 }
 
 /* ---- The group --------------------------------------------------------------------------------------------------- */
@@ -190,7 +190,7 @@ static const uint64_t *ends_of_tile(const tsr_query_run *run, const tsr_whole_ti
 
 /* Sets the word of a key, as tsr__query_key_words and words_of_values do, if all values from `low` to `high` have it. */
 static bool word_of_values(const tsr_query_run *run, uint32_t k, uint64_t low, uint64_t high, uint64_t *word) {
-  const query_key *key = &run->keys[k];
+  const query_key *key = &run->grouping.keys[k];
   const tsr_query_key *given = &run->query.keys[k];
   if (key->plain) {
     *word = low;
@@ -207,12 +207,12 @@ static bool word_of_values(const tsr_query_run *run, uint32_t k, uint64_t low, u
 /* Finds the group of a query by the words of its keys. Returns 1; 0 if a value is outside of the grid. */
 static int group_of_words(tsr_query_run *run, const uint64_t *words, uint32_t *group, tsr_error *error) {
   uint64_t index = 0;
-  if (!run->grid) {
+  if (!run->grouping.grid) {
     const int rc = tsr__query_group(run, words, group, error);
     return rc < 0 ? tsr__query_fail_groups(run, rc, error) : 1;
   }
   for (uint32_t k = 0; k < run->query.key_count; k++) {
-    const query_key *key = &run->keys[k];
+    const query_key *key = &run->grouping.keys[k];
     const uint64_t number = key->plain ? words[k] - key->low : words[k] - 1 + key->has_null;
     if (number >= key->extent) return 0;
     index += number * key->stride;
@@ -230,7 +230,7 @@ typedef struct tile_keys {
 /* Returns true if all cells of a tile belong to one group, and sets its keys. */
 static bool has_one_group(const tsr_query_run *run, const tsr_whole_tile *tile, tile_keys *keys) {
   for (uint32_t k = 0; k < run->query.key_count; k++) {
-    const uint32_t d = run->keys[k].field;
+    const uint32_t d = run->grouping.keys[k].field;
     const tsr_datatype datatype = run->snapshot->schema->fields[d].datatype;
     uint64_t low, high;
     if (tile->low) {
@@ -239,7 +239,7 @@ static bool has_one_group(const tsr_query_run *run, const tsr_whole_tile *tile, 
     } else {
       tsr_text *texts = keys->texts[k];
       const uint64_t *ends = ends_of_tile(run, tile, d, texts);
-      if (run->keys[k].type == TSR_VALUE_TEXT) {
+      if (run->grouping.keys[k].type == TSR_VALUE_TEXT) {
         if (tsr__bytes_compare(texts[0].bytes, texts[0].size, texts[1].bytes, texts[1].size) != 0) return false;
         continue;
       }
@@ -256,8 +256,9 @@ static bool has_one_group(const tsr_query_run *run, const tsr_whole_tile *tile, 
 /* Finds the group of a tile. Returns 1; 0 if its keys are outside of the grid. */
 static int find_tile_group(tsr_query_run *run, tile_keys *keys, uint32_t *group, tsr_error *error) {
   for (uint32_t k = 0; k < run->query.key_count; k++)
-    if (run->keys[k].type == TSR_VALUE_TEXT)
-      TSR_TRY(tsr__texts_number(&run->texts, keys->texts[k][0].bytes, keys->texts[k][0].size, &keys->words[k], error));
+    if (run->grouping.keys[k].type == TSR_VALUE_TEXT)
+      TSR_TRY(tsr__texts_number(&run->collected.texts, keys->texts[k][0].bytes, keys->texts[k][0].size, &keys->words[k],
+                                error));
   return group_of_words(run, keys->words, group, error);
 }
 
@@ -283,11 +284,11 @@ static bool set_sum(const tsr_query_run *run, const tsr_measure *m, const tsr_fi
   record[m->sum_at] = *values->sum;
   record[m->sum_at + 1] = 0;
   if (m->type == TSR_VALUE_REAL) {
-    if (run->doubt_at == QUERY_NO_WORD) return false;
+    if (run->layout.doubt_at == QUERY_NO_WORD) return false;
     double doubt;
-    memcpy(&doubt, &record[run->doubt_at], sizeof doubt);
+    memcpy(&doubt, &record[run->layout.doubt_at], sizeof doubt);
     doubt += (double)count * TSR_MAX(real_end(&values->low), real_end(&values->high)) * 0x1p-53;
-    memcpy(&record[run->doubt_at], &doubt, sizeof doubt);
+    memcpy(&record[run->layout.doubt_at], &doubt, sizeof doubt);
     return true;
   }
   if (m->type == TSR_VALUE_UNSIGNED && !run->habits.plain && values->high.as.unsigned_integer > INT64_MAX) return false;
@@ -296,36 +297,36 @@ static bool set_sum(const tsr_query_run *run, const tsr_measure *m, const tsr_fi
   return sum_fits(field, count, values);
 }
 
-/* Writes what a measure has of a tile into run->known. Returns 1; 0 if it is not known. */
+/* Writes what a measure has of a tile into run->layout.known. Returns 1; 0 if it is not known. */
 static int know_measure(const tsr_query_run *run, const tsr_whole_tile *tile, const query_measure *q,
                         tsr_error *error) {
   const tsr_measure *m = &q->measure;
-  const uint32_t number = run->expressions[q->argument]->nodes[0].field;
+  const uint32_t number = run->expressions.list[q->argument]->nodes[0].field;
   tile_values values;
   const int rc = find_values(run, tile, number, &values, error);
   if (rc <= 0) return rc;
   const uint64_t count = tile->cells - values.nulls;
-  run->known[m->count_at] = count;
+  run->layout.known[m->count_at] = count;
   if (count == 0 || (!m->sum && !m->ends)) return 1;
   if (!values.bounded || values.low.type != m->type) return 0;
-  if (m->sum && !set_sum(run, m, &run->schema->fields[number], count, &values, run->known)) return 0;
+  if (m->sum && !set_sum(run, m, &run->schema->fields[number], count, &values, run->layout.known)) return 0;
   if (!m->ends) return 1;
-  run->known[m->low_at] = values.low.as.unsigned_integer;
-  run->known[m->high_at] = values.high.as.unsigned_integer;
+  run->layout.known[m->low_at] = values.low.as.unsigned_integer;
+  run->layout.known[m->high_at] = values.high.as.unsigned_integer;
   return 1;
 }
 
 static int add_known(tsr_query_run *run, uint32_t group, tsr_error *error) {
-  uint64_t *to = query_record(&run->records, group, run->words);
-  to[0] += run->known[0];
-  for (uint32_t m = 0; m < run->measure_count; m++)
-    TSR_TRY(tsr__measure_merge(&run->measures[m].measure, to, run->known, &run->arena, error));
-  if (run->doubt_at == QUERY_NO_WORD) return TSR_OK;
+  uint64_t *to = query_record(&run->collected.records, group, run->layout.words);
+  to[0] += run->layout.known[0];
+  for (uint32_t m = 0; m < run->layout.measure_count; m++)
+    TSR_TRY(tsr__measure_merge(&run->layout.measures[m].measure, to, run->layout.known, &run->arena, error));
+  if (run->layout.doubt_at == QUERY_NO_WORD) return TSR_OK;
   double doubt, more;
-  memcpy(&doubt, &to[run->doubt_at], sizeof doubt);
-  memcpy(&more, &run->known[run->doubt_at], sizeof more);
+  memcpy(&doubt, &to[run->layout.doubt_at], sizeof doubt);
+  memcpy(&more, &run->layout.known[run->layout.doubt_at], sizeof more);
   doubt += more;
-  memcpy(&to[run->doubt_at], &doubt, sizeof doubt);
+  memcpy(&to[run->layout.doubt_at], &doubt, sizeof doubt);
   return TSR_OK;
 }
 
@@ -333,10 +334,11 @@ static int take_tile(tsr_query_run *run, const tsr_whole_tile *tile, tsr_error *
   tile_keys keys = {{0}, {{{0}}}};
   uint32_t group;
   if (!has_one_group(run, tile, &keys)) return 0;
-  memcpy(run->known, run->blank, run->words * sizeof *run->known);
-  run->known[0] = tile->cells;
+  memcpy(run->layout.known, run->layout.blank, run->layout.words * sizeof *run->layout.known);
+  run->layout.known[0] = tile->cells;
   int rc = where_is_sure(run, tile, error);
-  for (uint32_t m = 0; rc > 0 && m < run->measure_count; m++) rc = know_measure(run, tile, &run->measures[m], error);
+  for (uint32_t m = 0; rc > 0 && m < run->layout.measure_count; m++)
+    rc = know_measure(run, tile, &run->layout.measures[m], error);
   if (rc > 0) rc = find_tile_group(run, &keys, &group, error);
   if (rc <= 0) return rc;
   TSR_TRY(add_known(run, group, error));
@@ -363,13 +365,13 @@ static int add_unwritten_cells(tsr_query_run *run, unwritten_axes *axes, uint64_
   uint64_t words[TSR_QUERY_KEYS + 1] = {0};
   uint32_t group;
   for (uint32_t k = 0; k < run->query.key_count; k++) {
-    const uint32_t d = run->keys[k].field;
+    const uint32_t d = run->grouping.keys[k].field;
     const uint64_t key = run->snapshot->grid.low_key[d] + axes->at[unwritten_axis(axes, d)];
     const uint64_t value = tsr__query_value_of_key(run->snapshot->schema->fields[d].datatype, key);
     if (!word_of_values(run, k, value, value, &words[k])) return 0;
   }
   const int rc = group_of_words(run, words, &group, error);
-  if (rc > 0) query_record(&run->records, group, run->words)[0] += each;
+  if (rc > 0) query_record(&run->collected.records, group, run->layout.words)[0] += each;
   return rc;
 }
 
@@ -378,11 +380,12 @@ static int take_unwritten(tsr_query_run *run, const tsr_whole_tile *tile, tsr_er
   unwritten_axes axes = {0};
   uint64_t each = tile->cells, done = 0;
   int rc;
-  if (run->where || (run->query.fill_unwritten && run->measure_count > 0)) return 0;
-  for (uint32_t m = 0; m < run->measure_count; m++)
-    if (run->schema->fields[run->expressions[run->measures[m].argument]->nodes[0].field].is_dimension) return 0;
+  if (run->expressions.where || (run->query.fill_unwritten && run->layout.measure_count > 0)) return 0;
+  for (uint32_t m = 0; m < run->layout.measure_count; m++)
+    if (run->schema->fields[run->expressions.list[run->layout.measures[m].argument]->nodes[0].field].is_dimension)
+      return 0;
   if (tile->cells == UINT64_MAX) return tsr__fail(error, TSR_TOOBIG, "there are more cells than 64 bits can count");
-  for (uint32_t k = 0; k < run->query.key_count; k++) unwritten_axis(&axes, run->keys[k].field);
+  for (uint32_t k = 0; k < run->query.key_count; k++) unwritten_axis(&axes, run->grouping.keys[k].field);
   for (uint32_t a = 0; a < axes.count; a++) {
     axes.at[a] = tile->low[axes.fields[a]];
     each /= tile->high[axes.fields[a]] - tile->low[axes.fields[a]] + 1;
@@ -413,7 +416,8 @@ static int take_whole(void *argument, const tsr_whole_tile *tile, tsr_error *err
 static bool measure_can_be_known(const tsr_query_run *run, const query_measure *q) {
   const tsr_measure *m = &q->measure;
   if (q->argument == QUERY_NONE || q->filter != QUERY_NONE || m->moments || m->list || m->distinct) return false;
-  if (run->expressions[q->argument]->count != 1 || run->expressions[q->argument]->nodes[0].operation != TSR_OP_FIELD)
+  if (run->expressions.list[q->argument]->count != 1 ||
+      run->expressions.list[q->argument]->nodes[0].operation != TSR_OP_FIELD)
     return false;
   if (m->sum && m->type == TSR_VALUE_REAL && !run->habits.stored_reals) return false;
   return (!m->sum && !m->ends) || m->type == TSR_VALUE_INTEGER || m->type == TSR_VALUE_UNSIGNED ||
@@ -429,13 +433,13 @@ static bool key_can_be_known(const tsr_query_run *run, const query_key *key, con
 }
 
 void tsr__query_tiles_take(tsr_query_run *run) {
-  if (run->query.read_all || run->at_count > 0 || (run->query.key_count == 0 && run->query.aggregate_count == 0))
+  if (run->query.read_all || run->extremes.count > 0 || (run->query.key_count == 0 && run->query.aggregate_count == 0))
     return;
   for (uint32_t k = 0; k < run->query.key_count; k++)
-    if (!key_can_be_known(run, &run->keys[k], &run->query.keys[k])) return;
-  for (uint32_t m = 0; m < run->measure_count; m++)
-    if (!measure_can_be_known(run, &run->measures[m])) return;
+    if (!key_can_be_known(run, &run->grouping.keys[k], &run->query.keys[k])) return;
+  for (uint32_t m = 0; m < run->layout.measure_count; m++)
+    if (!measure_can_be_known(run, &run->layout.measures[m])) return;
   if (where_is_sure(run, NULL, NULL) <= 0) return;
-  run->reader->shortcut.take = take_whole;
-  run->reader->shortcut.argument = run;
+  run->input.reader->shortcut.take = take_whole;
+  run->input.reader->shortcut.argument = run;
 }

@@ -86,7 +86,7 @@ int tsr__query_where_predicates(tsr_query_run *run, const tsr_predicate **predic
   where_predicates to = {.run = run};
   bool *holds; /* by node: it must be true for the WHERE to be true */
   *count = 0;
-  if (!run->where) return TSR_OK;
+  if (!run->expressions.where) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, where->count, &holds, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, where->count, &to.list, error));
   holds[where->count - 1] = true;
