@@ -183,8 +183,8 @@ static int run_steps(const tsr_program *program, tsr_block_scratch *scratch, uin
     const int rc = run_step(program, scratch, step, inputs, count, error);
     if (rc >= 0) continue;
     scratch->failed = true;
-    scratch->expression = step->expression;
-    scratch->node = step->node;
+    scratch->expression = step->origin.expression;
+    scratch->node = step->origin.node;
     return rc;
   }
   return TSR_OK;
@@ -214,8 +214,8 @@ static int check_faults(const tsr_program *program, tsr_block_scratch *scratch, 
     if (!lane->faults[i]) continue;
     const tsr_step *step = &program->steps[lane->faults[i] - 1];
     scratch->failed = true;
-    scratch->expression = step->expression;
-    scratch->node = step->node;
+    scratch->expression = step->origin.expression;
+    scratch->node = step->origin.node;
     if (step->operation == TSR_STEP_OF_UNSIGNED || step->operation == TSR_OP_FIELD)
       return report_range(program, step, inputs, i, error);
     return tsr__fail(error, TSR_ERROR, "integer overflow");

@@ -72,8 +72,8 @@ static uint32_t add_step(program_maker *m, tsr_step step) {
     return 0;
   }
   step.number = m->program->step_count++;
-  step.expression = m->expression;
-  step.node = m->node;
+  step.origin.expression = m->expression;
+  step.origin.node = m->node;
   step.next = m->heads[hash];
   if (step.operand_count) step.from = step_at(m, step.operands[0])->form;
   if (step.form == TSR_VALUE_INTEGER && step.operand_count) tsr__step_interval(m->program, &step);
@@ -167,7 +167,7 @@ static uint32_t as_comparable(program_maker *m, uint32_t a) {
 }
 
 static bool is_exact_as_real(const tsr_step *step) {
-  return step->form == TSR_VALUE_INTEGER && step->low >= -EXACT_REAL && step->high <= EXACT_REAL;
+  return step->form == TSR_VALUE_INTEGER && step->interval.low >= -EXACT_REAL && step->interval.high <= EXACT_REAL;
 }
 
 static uint32_t add_comparison(program_maker *m, uint32_t operation, uint32_t a, uint32_t b) {
@@ -213,19 +213,19 @@ static uint32_t add_choice(program_maker *m, uint32_t truth, uint32_t x, uint32_
 /* ---- Nodes -------------------------------------------------------------------------------------------------------- */
 
 static void set_field_interval(const tsr_field *field, tsr_step *step) {
-  step->low = INT64_MIN, step->high = INT64_MAX;
+  step->interval.low = INT64_MIN, step->interval.high = INT64_MAX;
   if (step->form == TSR_VALUE_INSTANT) {
     char text[48];
     int64_t bad_low = INT64_MIN, bad_high = INT64_MAX, good = 0; /* the epoch has a text */
-    for (step->low = good; step->low - 1 > bad_low;) {
-      const int64_t middle = bad_low + (int64_t)(((uint64_t)step->low - (uint64_t)bad_low) / 2);
-      if (tsr_datetime_print(field->datatype, middle, text)) step->low = middle;
+    for (step->interval.low = good; step->interval.low - 1 > bad_low;) {
+      const int64_t middle = bad_low + (int64_t)(((uint64_t)step->interval.low - (uint64_t)bad_low) / 2);
+      if (tsr_datetime_print(field->datatype, middle, text)) step->interval.low = middle;
       else bad_low = middle;
     }
     if (tsr_datetime_print(field->datatype, bad_high, text)) return;
-    for (step->high = good; step->high + 1 < bad_high;) {
-      const int64_t middle = step->high + (bad_high - step->high) / 2;
-      if (tsr_datetime_print(field->datatype, middle, text)) step->high = middle;
+    for (step->interval.high = good; step->interval.high + 1 < bad_high;) {
+      const int64_t middle = step->interval.high + (bad_high - step->interval.high) / 2;
+      if (tsr_datetime_print(field->datatype, middle, text)) step->interval.high = middle;
       else bad_high = middle;
     }
     return;
@@ -233,12 +233,12 @@ static void set_field_interval(const tsr_field *field, tsr_step *step) {
   const uint64_t bits = tsr_datatype_size(field->datatype) * 8;
   const bool is_signed = tsr_datatype_kind(field->datatype) == TSR_KIND_SIGNED;
   if (bits < 64) {
-    step->low = is_signed ? -(INT64_C(1) << (bits - 1)) : 0;
-    step->high = (INT64_C(1) << (is_signed ? bits - 1 : bits)) - 1;
+    step->interval.low = is_signed ? -(INT64_C(1) << (bits - 1)) : 0;
+    step->interval.high = (INT64_C(1) << (is_signed ? bits - 1 : bits)) - 1;
   }
   if (!field->is_dimension || !field->has_domain || !is_signed) return;
-  step->low = (int64_t)(tsr__key(field->datatype, field->low) - (UINT64_C(1) << 63));
-  step->high = (int64_t)(tsr__key(field->datatype, field->high) - (UINT64_C(1) << 63));
+  step->interval.low = (int64_t)(tsr__key(field->datatype, field->low) - (UINT64_C(1) << 63));
+  step->interval.high = (int64_t)(tsr__key(field->datatype, field->high) - (UINT64_C(1) << 63));
 }
 
 static uint32_t add_field(program_maker *m, const tsr_node *node, tsr_form form) {
@@ -250,7 +250,7 @@ static uint32_t add_field(program_maker *m, const tsr_node *node, tsr_form form)
 
 static uint32_t add_constant(program_maker *m, const tsr_node *node) {
   tsr_step step = {.operation = TSR_OP_CONSTANT, .form = node->value.type, .source = node};
-  if (node->value.type == TSR_VALUE_INTEGER) step.low = step.high = node->value.as.integer;
+  if (node->value.type == TSR_VALUE_INTEGER) step.interval.low = step.interval.high = node->value.as.integer;
   step.null = node->value.type == TSR_VALUE_NULL || (node->value.type == TSR_VALUE_REAL && isnan(node->value.as.real));
   return add_step(m, step);
 }
@@ -267,7 +267,7 @@ static int copy_table(program_maker *m, const tsr_value_table *table, tsr_step *
   TSR_TRY(TSR_ARENA_ARRAY(m->arena, number ? table->count + 1 : 1, &whole, m->error));
   TSR_TRY(TSR_ARENA_ARRAY(m->arena, text ? 1 : table->count + 1, &words, m->error));
   TSR_TRY(TSR_ARENA_ARRAY(m->arena, text ? table->count + 1 : 1, &texts, m->error));
-  step->low = INT64_MAX, step->high = INT64_MIN;
+  step->interval.low = INT64_MAX, step->interval.high = INT64_MIN;
   bool any_null = false;
   for (uint64_t i = 0; i <= table->count; i++) {
     nulls[i] = i == table->count || table->values[i].type == TSR_VALUE_NULL;
@@ -283,13 +283,14 @@ static int copy_table(program_maker *m, const tsr_value_table *table, tsr_step *
       memcpy(&words[i], &as_real, sizeof as_real);
       whole[i] = 1;
     }
-    step->low = TSR_MIN(step->low, value->as.integer);
-    step->high = TSR_MAX(step->high, value->as.integer);
+    step->interval.low = TSR_MIN(step->interval.low, value->as.integer);
+    step->interval.high = TSR_MAX(step->interval.high, value->as.integer);
   }
-  if (step->low > step->high || table->type != TSR_VALUE_INTEGER) step->low = step->high = 0;
-  step->table = text ? (const void *)texts : words;
-  step->table_nulls = any_null ? nulls : NULL;
-  step->table_whole = whole;
+  if (step->interval.low > step->interval.high || table->type != TSR_VALUE_INTEGER)
+    step->interval.low = step->interval.high = 0;
+  step->table.values = text ? (const void *)texts : words;
+  step->table.nulls = any_null ? nulls : NULL;
+  step->table.whole = whole;
   return TSR_OK;
 }
 

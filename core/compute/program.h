@@ -69,21 +69,35 @@ typedef struct tsr_call { /* what a kernel works on */
 
 typedef void (*tsr_kernel)(const tsr_call *call);
 
+typedef struct tsr_origin { /* what a step was made of, for messages of errors */
+  uint32_t expression, node;
+} tsr_origin;
+
+typedef struct tsr_step_table { /* the values of a TABLE in the step's form, and a null behind them */
+  const void *values;
+  const uint8_t *nulls; /* NULL: only the last value is null */
+  const uint8_t *whole; /* of a NUMBER */
+} tsr_step_table;
+
+typedef struct
+    tsr_step_interval { /* of the integers that a step can have; FIELD of INSTANT: of those that have a text */
+  int64_t low, high;
+  bool safe; /* no integer can pass 64 bits */
+} tsr_step_interval;
+
 struct tsr_step {
   uint32_t operation; /* tsr_operation, or TSR_STEP_* */
   tsr_form form, from; /* of the result; of the first operand */
   uint32_t operand_count;
   uint32_t operands[3]; /* numbers of earlier steps */
   bool live; /* a result needs it */
-  bool safe; /* its integer cannot pass 64 bits */
   uint32_t number; /* of this step */
-  uint32_t expression, node; /* what it was made of, for messages of errors */
+  tsr_origin origin;
   const tsr_node *source; /* CONSTANT, TABLE, LOOKUP, WITHIN, MATCH */
   bool null; /* CONSTANT: null of its form */
   uint32_t field; /* FIELD, TABLE */
-  const void *table; /* TABLE: an array of its form, and below the nulls; without them only the last value is null */
-  const uint8_t *table_nulls, *table_whole; /* table_whole: of a NUMBER */
-  int64_t low, high; /* INTEGER: all values lie between; FIELD of INSTANT: those that have a text do */
+  tsr_step_table table;
+  tsr_step_interval interval; /* of INTEGER and INSTANT */
   tsr_kernel kernel;
   uint32_t room; /* number of its room */
   uint32_t next; /* 1 + the number of an earlier step with the same hash; 0: none */
@@ -108,7 +122,7 @@ typedef struct tsr_typed {
 int tsr__expression_types(const tsr_schema *schema, const tsr_expression *expression, tsr_typed *types, uint32_t *node,
                           tsr_expression_fault *fault, tsr_error *error);
 
-/* Sets low, high and safe of an integer step from those of its operands (step_interval.c). */
+/* Sets the interval of an integer step from those of its operands (step_interval.c). */
 void tsr__step_interval(const tsr_program *program, tsr_step *step);
 
 /* The kernel of an operation on operands of one form; NULL: there is none. */

@@ -13,7 +13,7 @@ static bool is_null_at(const tsr_call *call, uint32_t i) { return call->out->nul
     const int64_t *xs = call->a->as.integers, *ys = call->b->as.integers;                                              \
     int64_t *out = call->room->as.integers;                                                                            \
     TSR_EACH2(int64_t, xs, int64_t, ys, out, (int64_t)(WRAPPED));                                                      \
-    if (call->step->safe) return;                                                                                      \
+    if (call->step->interval.safe) return;                                                                             \
     uint64_t any = 0;                                                                                                  \
     for (uint32_t i = 0; i < call->count; i++) {                                                                       \
       const int64_t x = xs[TSR_AT(call->a, i)], y = ys[TSR_AT(call->b, i)];                                            \
@@ -33,7 +33,7 @@ DEFINE_SUM(subtract, X64(x) - X64(y), (X64(x) ^ X64(y)) & (X64(x) ^ r))
 static void integer_multiply(const tsr_call *call) {
   const int64_t *xs = call->a->as.integers, *ys = call->b->as.integers;
   int64_t *out = call->room->as.integers;
-  if (call->step->safe) {
+  if (call->step->interval.safe) {
     TSR_EACH2(int64_t, xs, int64_t, ys, out, (int64_t)(X64(x) * X64(y)));
     return;
   }
@@ -100,7 +100,7 @@ DEFINE_ONE(wrapped_absolute, (int64_t)(x < 0 ? -X64(x) : X64(x)))
 
 /* Notes a fault where the least integer, which has no negative, is an operand. */
 static void refuse_least(const tsr_call *call) {
-  for (uint32_t i = 0; i < call->count && !call->step->safe; i++)
+  for (uint32_t i = 0; i < call->count && !call->step->interval.safe; i++)
     if (call->a->as.integers[i] == INT64_MIN && !is_null_at(call, i)) tsr__step_fails(call, i);
 }
 static void integer_negate(const tsr_call *call) {

@@ -5,18 +5,18 @@
 
 typedef tsr_wide interval_end;
 
-static interval_end wide_magnitude(const tsr_step *step) {
-  return TSR_MAX(-(interval_end)step->low, (interval_end)step->high);
+static interval_end wide_magnitude(const tsr_step_interval *interval) {
+  return TSR_MAX(-(interval_end)interval->low, (interval_end)interval->high);
 }
 
-/* Sets the interval; one that passes 64 bits is cut off at their ends, as values past them are faults. */
+/* Sets the interval of a step; one that passes 64 bits is cut off at their ends, as values past them are faults. */
 static void set_interval(tsr_step *step, interval_end low, interval_end high) {
-  step->safe = low >= INT64_MIN && high <= INT64_MAX;
-  step->low = (int64_t)TSR_MAX(low, (interval_end)INT64_MIN);
-  step->high = (int64_t)TSR_MIN(high, (interval_end)INT64_MAX);
+  step->interval.safe = low >= INT64_MIN && high <= INT64_MAX;
+  step->interval.low = (int64_t)TSR_MAX(low, (interval_end)INT64_MIN);
+  step->interval.high = (int64_t)TSR_MIN(high, (interval_end)INT64_MAX);
 }
 
-static void multiply_intervals(tsr_step *step, const tsr_step *a, const tsr_step *b) {
+static void multiply_intervals(tsr_step *step, const tsr_step_interval *a, const tsr_step_interval *b) {
   const interval_end products[] = {(interval_end)a->low * b->low, (interval_end)a->low * b->high,
                                    (interval_end)a->high * b->low, (interval_end)a->high * b->high};
   interval_end low = products[0], high = products[0];
@@ -28,8 +28,8 @@ static void multiply_intervals(tsr_step *step, const tsr_step *a, const tsr_step
 }
 
 void tsr__step_interval(const tsr_program *program, tsr_step *step) {
-  const tsr_step *a = &program->steps[step->operands[0]], *b = a;
-  if (step->operand_count > 1) b = &program->steps[step->operands[1]];
+  const tsr_step_interval *a = &program->steps[step->operands[0]].interval, *b = a;
+  if (step->operand_count > 1) b = &program->steps[step->operands[1]].interval;
   switch (step->operation) {
   case TSR_OP_ADD: set_interval(step, (interval_end)a->low + b->low, (interval_end)a->high + b->high); return;
   case TSR_OP_SUBTRACT: set_interval(step, (interval_end)a->low - b->high, (interval_end)a->high - b->low); return;
@@ -56,7 +56,7 @@ void tsr__step_interval(const tsr_program *program, tsr_step *step) {
   case TSR_STEP_OF_TRUTH: set_interval(step, 0, 1); return;
   case TSR_STEP_OF_UNSIGNED: set_interval(step, 0, INT64_MAX); return;
   case TSR_STEP_CHOOSE: /* the values are the second and the third operand */
-    a = b, b = &program->steps[step->operands[2]];
+    a = b, b = &program->steps[step->operands[2]].interval;
     set_interval(step, TSR_MIN(a->low, b->low), TSR_MAX(a->high, b->high));
     return;
   case TSR_OP_LEAST:

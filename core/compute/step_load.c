@@ -95,7 +95,7 @@ static void check_instants(const tsr_call *call) {
   const int64_t *values = call->out->as.integers;
   uint8_t *nulls = NULL;
   for (uint32_t i = 0; i < call->count; i++) {
-    if (values[i] >= call->step->low && values[i] <= call->step->high) continue;
+    if (values[i] >= call->step->interval.low && values[i] <= call->step->interval.high) continue;
     if (call->out->nulls && call->out->nulls[i]) continue;
     if (values[i] != INT64_MIN) {
       tsr__step_fails(call, i);
@@ -189,27 +189,27 @@ void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_b
   load_nulls(call, input);
   load_numbers(call, &schema->fields[step->field], input, at);
   const bool real = step->form == TSR_VALUE_REAL || step->form == TSR_VALUE_NUMBER;
-  const bool words = step->form == TSR_VALUE_REAL || (step->form == TSR_VALUE_INTEGER && !step->table_nulls);
+  const bool words = step->form == TSR_VALUE_REAL || (step->form == TSR_VALUE_INTEGER && !step->table.nulls);
   if (words && !call->out->nulls) {
-    const bool all = !table_words(at, count, step->source->table, step->table, call->room->as.integers);
+    const bool all = !table_words(at, count, step->source->table, step->table.values, call->room->as.integers);
     if (all || real) return;
   }
   const bool outside = table_places(call, step->source->table, at);
   call->out->nulls = NULL;
   if (step->form == TSR_VALUE_TEXT) {
-    for (uint32_t i = 0; i < count; i++) call->room->as.texts[i] = ((const tsr_text *)step->table)[at[i]];
+    for (uint32_t i = 0; i < count; i++) call->room->as.texts[i] = ((const tsr_text *)step->table.values)[at[i]];
   } else {
-    const int64_t *table = step->table;
+    const int64_t *table = step->table.values;
     int64_t *out = call->room->as.integers;
     for (uint32_t i = 0; i < count; i++) out[i] = table[at[i]];
   }
   if (step->form == TSR_VALUE_NUMBER) {
-    for (uint32_t i = 0; i < count; i++) call->room->whole[i] = step->table_whole[at[i]];
+    for (uint32_t i = 0; i < count; i++) call->room->whole[i] = step->table.whole[at[i]];
     call->out->whole = call->room->whole;
   }
-  if (real || !(step->table_nulls || outside)) return;
+  if (real || !(step->table.nulls || outside)) return;
   const int64_t end = (int64_t)step->source->table->count;
   for (uint32_t i = 0; i < count; i++)
-    call->room->nulls[i] = step->table_nulls ? step->table_nulls[at[i]] : at[i] == end;
+    call->room->nulls[i] = step->table.nulls ? step->table.nulls[at[i]] : at[i] == end;
   call->out->nulls = call->room->nulls;
 }
