@@ -23,14 +23,14 @@ static bool compile_keep(void *argument, const tsx_expr *tree, sqlite3_str *out)
 
 /* SQLite may lack median and the like, so its parser is given total in their place. */
 static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
-  if (tree->kind != TSX_EXPR_AGGREGATE || !tree->function->replaced) return false;
+  if (tree->kind != TSX_EXPR_AGGREGATE || !tree->call.function->replaced) return false;
   *(bool *)argument = true;
   sqlite3_str_appendall(out, "total(");
   tsx_words_append(out, tree->operands[0], compile_keep, NULL);
   sqlite3_str_appendchar(out, 1, ')');
-  if (tree->filter) {
+  if (tree->call.filter) {
     sqlite3_str_appendall(out, " FILTER (WHERE ");
-    tsx_words_append(out, tree->filter, compile_keep, NULL);
+    tsx_words_append(out, tree->call.filter, compile_keep, NULL);
     sqlite3_str_appendchar(out, 1, ')');
   }
   return true;
@@ -54,13 +54,13 @@ static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
     sqlite3_free(words);
     from = s->items[i].end;
   }
-  sqlite3_str_append(out, from, (int)(s->source_begin - from));
-  from = s->source_begin;
-  if (!s->schema && sqlite3_stricmp(home, "temp") != 0) sqlite3_str_appendf(out, "\"%w\".", home);
+  sqlite3_str_append(out, from, (int)(s->source.begin - from));
+  from = s->source.begin;
+  if (!s->source.schema && sqlite3_stricmp(home, "temp") != 0) sqlite3_str_appendf(out, "\"%w\".", home);
   for (uint32_t j = 0; j < s->join_count; j++) {
-    sqlite3_str_append(out, from, (int)(s->joins[j].source_begin - from));
-    from = s->joins[j].source_begin;
-    if (!s->joins[j].qualified && sqlite3_stricmp(home, "temp") != 0) sqlite3_str_appendf(out, "\"%w\".", home);
+    sqlite3_str_append(out, from, (int)(s->joins[j].source.begin - from));
+    from = s->joins[j].source.begin;
+    if (!s->joins[j].source.qualified && sqlite3_stricmp(home, "temp") != 0) sqlite3_str_appendf(out, "\"%w\".", home);
   }
   bool replaced;
   if (s->having) tsx_words_until(out, s->having, &from, compile_replace, &replaced);
@@ -147,12 +147,12 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
   const tsx_select *s = &query->select;
   char *schema = NULL;
   bool view = false;
-  const int found = compile_find(query->connection, home, s->schema, s->table, &schema, &view, error);
-  if (found > 0 && !view) query->table = compile_connected(query->connection, schema, s->table);
+  const int found = compile_find(query->connection, home, s->source.schema, s->source.table, &schema, &view, error);
+  if (found > 0 && !view) query->table = compile_connected(query->connection, schema, s->source.table);
   sqlite3_free(schema);
   if (found < 0) return found;
   if (query->table) return tsx_table_ready(query->table, error);
-  return tsx_fail(error, TSR_ERROR, "FROM wants a table of tessera's: '%s' is %s", s->table,
+  return tsx_fail(error, TSR_ERROR, "FROM wants a table of tessera's: '%s' is %s", s->source.table,
                   !found ? "none"
                   : view ? "a view"
                          : "a table of SQLite's");
@@ -160,7 +160,7 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
 
 /* Notes which columns of a joined array are dimensions. */
 static int compile_dimensions(const tsx_query *query, tsx_join *join, tsr_error *error) {
-  tsx_table *table = compile_connected(query->connection, join->schema, join->table);
+  tsx_table *table = compile_connected(query->connection, join->source.schema, join->source.table);
   const int code = table ? tsx_table_ready(table, error) : TSR_OK;
   for (uint32_t c = 0; table && code == TSR_OK && c < join->column_count && c < table->column_count; c++)
     join->columns[c].dimension = table->columns[c].description->is_dimension;
@@ -172,16 +172,16 @@ static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
     tsx_join *join = &query->select.joins[j];
     char *schema = NULL;
     bool view = false;
-    int code = compile_find(query->connection, home, join->schema, join->table, &schema, &view, error);
+    int code = compile_find(query->connection, home, join->source.schema, join->source.table, &schema, &view, error);
     if (code >= 0 && (!code || view))
       code = tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's, an array or a tessera_query: '%s' is %s",
-                      join->table, view ? "a view" : "none");
+                      join->source.table, view ? "a view" : "none");
     if (code > 0) {
-      join->schema = tsx_arena_copy(&query->select.arena, schema, strlen(schema));
-      code = join->schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
+      join->source.schema = tsx_arena_copy(&query->select.arena, schema, strlen(schema));
+      code = join->source.schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
     }
-    if (code <= 0 && join->times_begin && !join->is_array && code != TSR_NOMEM)
-      code = tsx_expr_fail(&query->select, join->begin, join->times_end, "not evaluated over columns: ",
+    if (code <= 0 && join->source.times_begin && !join->is_array && code != TSR_NOMEM)
+      code = tsx_expr_fail(&query->select, join->begin, join->source.times_end, "not evaluated over columns: ",
                            "joins with a table that has arguments, unless they are times of an array", error);
     if (code == TSR_OK && join->is_array) code = compile_dimensions(query, join, error);
     sqlite3_free(schema);
@@ -218,11 +218,11 @@ static int compile_all_bound(const tsx_select *s, const tsx_join *join, tsr_erro
   for (uint32_t c = 0; c < join->column_count; c++) {
     if (!join->columns[c].dimension) continue;
     bool bound = false;
-    for (uint32_t b = 0; b < join->binding_count; b++) bound |= join->bindings[b].column == c;
-    for (uint32_t f = 0; f < join->filter_count; f++) bound |= compile_mentions(join->filters[f], c);
+    for (uint32_t b = 0; b < join->on.binding_count; b++) bound |= join->on.bindings[b].column == c;
+    for (uint32_t f = 0; f < join->on.filter_count; f++) bound |= compile_mentions(join->on.filters[f], c);
     if (!bound)
-      return tsx_expr_fail(s, join->on->begin, join->on->end, "not all dimensions bound: ", join->columns[c].name,
-                           error);
+      return tsx_expr_fail(s, join->on.tree->begin, join->on.tree->end,
+                           "not all dimensions bound: ", join->columns[c].name, error);
   }
   return TSR_OK;
 }
@@ -232,11 +232,11 @@ static int compile_bound(const tsx_query *query, tsr_error *error) {
   const tsx_select *s = &query->select;
   for (uint32_t j = 0; j < s->join_count; j++) {
     const tsx_join *join = &s->joins[j];
-    bool possible = join->binding_count > 0 || tsx_axis_possible(&query->table->columns[join->field]);
-    for (uint32_t b = 0; b < join->binding_count; b++)
-      possible &= tsx_axis_possible(&query->table->columns[join->bindings[b].left->field]);
+    bool possible = join->on.binding_count > 0 || tsx_axis_possible(&query->table->columns[join->on.field]);
+    for (uint32_t b = 0; b < join->on.binding_count; b++)
+      possible &= tsx_axis_possible(&query->table->columns[join->on.bindings[b].left->field]);
     if (!possible)
-      return tsx_expr_fail(s, join->on->begin, join->on->end, "not evaluated over columns: ",
+      return tsx_expr_fail(s, join->on.tree->begin, join->on.tree->end, "not evaluated over columns: ",
                            "a join binds its table to dimensions of integers or datetimes", error);
     const int code = compile_all_bound(s, join, error);
     if (code < 0) return code;
@@ -259,7 +259,7 @@ static int compile_select(tsx_query *query, const char *home, const char *text, 
   if (code == TSR_OK) code = compile_joins(query, home, error);
   if (code == TSR_OK) code = tsx_select_resolve(&query->select, query->table, error);
   if (code == TSR_OK) code = compile_bound(query, error);
-  query->over_groups = query->select.has_aggregate || query->select.group_count > 0;
+  query->over_groups = query->select.meaning.has_aggregate || query->select.group_count > 0;
   return code;
 }
 
@@ -294,7 +294,7 @@ static void compile_permitted_text(const tsx_query *query, sqlite3_str *out) {
   const tsx_table *table = query->table;
   sqlite3_str_appendall(out, "SELECT r.i0, r.r0, r.t0, r.b0");
   for (uint32_t i = 0; i < table->column_count + table->label_count; i++)
-    if (query->select.used[i]) sqlite3_str_appendf(out, ", a.\"%w\"", compile_used(table, i));
+    if (query->select.meaning.used[i]) sqlite3_str_appendf(out, ", a.\"%w\"", compile_used(table, i));
   sqlite3_str_appendf(out, " FROM \"%w\".\"%w\" AS a, " TSX_ROWS_NAME " AS r", table->schema_name, table->name);
 }
 
@@ -322,7 +322,7 @@ int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
           tsx_fail(error, TSR_AUTH, "the authorizer hides " TSX_ROWS_NAME ".%s, over which SQLite evaluates", slots[n]);
   }
   for (uint32_t i = 0; i < table->column_count + table->label_count && code >= 0; i++) {
-    if (!query->select.used[i]) continue;
+    if (!query->select.meaning.used[i]) continue;
     code = compile_visible(statement, n++, compile_used(table, i), error);
     if (code == 0)
       code = tsx_fail(error, TSR_AUTH, "the authorizer hides %s.%s: only a view gives NULL for it", table->name,

@@ -338,7 +338,7 @@ static int axis_labels(tsx_query *query, axis_rows *state, tsx_slots *slots, tsr
   for (uint32_t i = 0; i < table->label_count; i++) {
     tsx_label_column *label = &table->labels[i];
     state->label_slots[i] = -1;
-    if (!query->select.used[table->column_count + i] || label->dimension != shows->field) continue;
+    if (!query->select.meaning.used[table->column_count + i] || label->dimension != shows->field) continue;
     const int slot = tsx_slot_take(slots, tsx_slot_affinity(label->column.declared));
     if (slot < 0) return tsx_fail(error, TSR_ERROR, "more than %d labels of '%s'", TSX_SLOTS - 1, shows->name);
     state->label_slots[i] = slot;
@@ -375,15 +375,15 @@ int tsx_axis_null(tsx_query *query, uint32_t number, const tsx_expr *tree, tsr_v
 /* Writes the joins with the values of bound columns. A LIMIT makes SQLite keep and index them, too. */
 static void axis_bindings(sqlite3_str *text, const tsx_query *query, uint32_t j, axis_rows *state, int *parameters) {
   const tsx_join *join = &query->select.joins[j];
-  for (uint32_t b = 0; b < join->binding_count; b++) {
+  for (uint32_t b = 0; b < join->on.binding_count; b++) {
     int slot;
-    if (join->bindings[b].left->field != state->axis->column) continue;
+    if (join->on.bindings[b].left->field != state->axis->column) continue;
     (void)tsx_joined_values(query, j, b, &slot);
     sqlite3_str_appendf(text, " %s JOIN (SELECT rowid AS n, ", join->left ? "LEFT" : "CROSS");
     tsx_slot_append(text, slot);
     sqlite3_str_appendf(text, " AS k FROM " TSX_ROWS_NAME "(?%d) LIMIT -1) AS _tessera_value%u_%u ON (", ++*parameters,
                         j, b);
-    tsx_words_append(text, join->bindings[b].left, axis_replace, state);
+    tsx_words_append(text, join->on.bindings[b].left, axis_replace, state);
     sqlite3_str_appendf(text, ") = _tessera_value%u_%u.k", j, b);
   }
 }
@@ -391,8 +391,8 @@ static void axis_bindings(sqlite3_str *text, const tsx_query *query, uint32_t j,
 static int axis_bind(const tsx_query *query, const tsx_axis *axis, sqlite3_stmt *statement, tsr_error *error) {
   int parameters = 1, slot, code = TSR_OK;
   for (uint32_t j = 0; j < query->select.join_count; j++)
-    for (uint32_t b = 0; b < query->select.joins[j].binding_count && code == TSR_OK; b++)
-      if (query->select.joins[j].bindings[b].left->field == axis->column)
+    for (uint32_t b = 0; b < query->select.joins[j].on.binding_count && code == TSR_OK; b++)
+      if (query->select.joins[j].on.bindings[b].left->field == axis->column)
         code = tsx_rows_bind(query->connection, statement, ++parameters, tsx_joined_values(query, j, b, &slot), error);
   return code;
 }
@@ -402,15 +402,15 @@ static void axis_joins(sqlite3_str *text, const tsx_query *query, axis_rows *sta
   int parameters = 1;
   for (uint32_t j = 0; j < query->select.join_count; j++) {
     const tsx_join *join = &query->select.joins[j];
-    if (join->binding_count) axis_bindings(text, query, j, state, &parameters);
-    if (join->field != state->axis->column) continue;
+    if (join->on.binding_count) axis_bindings(text, query, j, state, &parameters);
+    if (join->on.field != state->axis->column) continue;
     /* A LIMIT makes SQLite keep the rows of a query and index them; else it would run the query for each coordinate. */
     sqlite3_str_appendf(text,
                         join->is_query ? " %s JOIN (SELECT * FROM \"%w\".\"%w\" LIMIT -1) AS _tessera_join%u ON "
                                        : " %s JOIN \"%w\".\"%w\" AS _tessera_join%u ON ",
-                        join->left ? "LEFT" : "CROSS", join->schema, join->table, j);
+                        join->left ? "LEFT" : "CROSS", join->source.schema, join->source.table, j);
     sqlite3_str_appendchar(text, 1, '(');
-    tsx_words_append(text, join->on, axis_replace, state);
+    tsx_words_append(text, join->on.tree, axis_replace, state);
     sqlite3_str_appendchar(text, 1, ')');
   }
 }
@@ -419,9 +419,9 @@ static void axis_joins(sqlite3_str *text, const tsx_query *query, axis_rows *sta
 static const tsx_expr *axis_on(const tsx_query *query, const tsx_axis *axis) {
   for (uint32_t j = 0; j < query->select.join_count; j++) {
     const tsx_join *join = &query->select.joins[j];
-    bool on = join->field == axis->column;
-    for (uint32_t b = 0; b < join->binding_count; b++) on |= join->bindings[b].left->field == axis->column;
-    if (on) return join->on;
+    bool on = join->on.field == axis->column;
+    for (uint32_t b = 0; b < join->on.binding_count; b++) on |= join->on.bindings[b].left->field == axis->column;
+    if (on) return join->on.tree;
   }
   return NULL;
 }

@@ -29,7 +29,7 @@ static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   tsx_token module;
   char *text = sqlite3_mprintf("SELECT sql FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = %Q COLLATE NOCASE",
-                               join->schema, join->table);
+                               join->source.schema, join->source.table);
   if (!text) return tsx_out_of_memory(error);
   int code = sqlite3_prepare_v2(db, text, -1, &statement, NULL);
   sqlite3_free(text);
@@ -42,7 +42,7 @@ static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
   if (code != SQLITE_ROW && code != SQLITE_DONE) return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
   if (sql && (!other || join->is_query || join->is_array)) return TSR_OK;
   return tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's, an array or a tessera_query: '%s' is another",
-                  join->table);
+                  join->source.table);
 }
 
 static int join_columns(tsx_query *query, tsx_join *join, sqlite3_stmt *statement, tsr_error *error) {
@@ -55,8 +55,8 @@ static int join_columns(tsx_query *query, tsx_join *join, sqlite3_stmt *statemen
     const char *name = sqlite3_column_name(statement, i), *declared = NULL, *collation = NULL;
     if (!name) return tsx_out_of_memory(error);
     /* a column that an authorizer hides keeps its type, which sqlite3_column_decltype does not give then */
-    const int code = sqlite3_table_column_metadata(query->connection->db, join->schema, join->table, name, &declared,
-                                                   &collation, NULL, NULL, NULL);
+    const int code = sqlite3_table_column_metadata(query->connection->db, join->source.schema, join->source.table, name,
+                                                   &declared, &collation, NULL, NULL, NULL);
     if (!declared) declared = "";
     column->name = tsx_arena_copy(arena, name, strlen(name));
     column->declared = tsx_arena_copy(arena, declared, strlen(declared));
@@ -72,7 +72,7 @@ int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   int code = join_kind(query, join, error);
   if (code < 0) return code;
-  char *text = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", join->schema, join->table);
+  char *text = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", join->source.schema, join->source.table);
   if (!text) return tsx_out_of_memory(error);
   code = sqlite3_prepare_v2(db, text, -1, &statement, NULL);
   sqlite3_free(text);

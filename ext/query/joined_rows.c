@@ -56,9 +56,9 @@ static int joined_budget(const tsx_query *query, uint32_t j, uint64_t more, tsr_
     joined->bytes += more;
     return TSR_OK;
   }
-  return tsx_fail(error, TSR_BUDGET,
-                  "the rows of '%s' do not fit into memory_mb (%llu): join a part of them, or memory_mb=%llu",
-                  query->select.joins[j].table, (unsigned long long)(memory >> 20), (unsigned long long)(memory >> 19));
+  return tsx_fail(
+      error, TSR_BUDGET, "the rows of '%s' do not fit into memory_mb (%llu): join a part of them, or memory_mb=%llu",
+      query->select.joins[j].source.table, (unsigned long long)(memory >> 20), (unsigned long long)(memory >> 19));
 }
 
 /* Makes room for `count` elements. */
@@ -120,8 +120,8 @@ static tsx_joined *joined_of(tsx_query *query, uint32_t j) {
   joined->columns = tsx_arena_take(&query->select.arena, (join->column_count + 1) * sizeof *joined->columns);
   if (!joined->columns) return NULL;
   joined->box.type = TSR_VALUE_NULL;
-  for (uint32_t b = 0; b < join->binding_count; b++) {
-    const tsx_expr column = {.kind = TSX_EXPR_JOINED, .join = j, .column = (int)join->bindings[b].column};
+  for (uint32_t b = 0; b < join->on.binding_count; b++) {
+    const tsx_expr column = {.kind = TSX_EXPR_JOINED, .join = j, .column = (int)join->on.bindings[b].column};
     joined_values *v = &joined->values[b];
     tsx_slots slots = {0};
     v->slot = tsx_slot_take(&slots, tsx_slot_affinity(tsx_query_declared(query, &column)));
@@ -257,19 +257,20 @@ static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement
   const tsx_joined *joined = query->joined[j];
   sqlite3_str *text = sqlite3_str_new(query->connection->db);
   sqlite3_str_appendall(text, "SELECT 0");
-  for (uint32_t b = 0; b < join->binding_count; b++)
-    sqlite3_str_appendf(text, ", \"%w\"", join->columns[join->bindings[b].column].name);
+  for (uint32_t b = 0; b < join->on.binding_count; b++)
+    sqlite3_str_appendf(text, ", \"%w\"", join->columns[join->on.bindings[b].column].name);
   for (uint32_t c = 0; c < join->column_count; c++)
     if (joined->columns[c]) sqlite3_str_appendf(text, ", \"%w\"", join->columns[c].name);
-  sqlite3_str_appendf(text, " FROM \"%w\".\"%w\"", join->schema, join->table);
-  if (join->times_begin) sqlite3_str_append(text, join->times_begin, (int)(join->times_end - join->times_begin));
+  sqlite3_str_appendf(text, " FROM \"%w\".\"%w\"", join->source.schema, join->source.table);
+  if (join->source.times_begin)
+    sqlite3_str_append(text, join->source.times_begin, (int)(join->source.times_end - join->source.times_begin));
   sqlite3_str_appendf(text, " AS _tessera_join%u WHERE 1", j);
-  for (uint32_t f = 0; f < join->filter_count; f++) {
+  for (uint32_t f = 0; f < join->on.filter_count; f++) {
     sqlite3_str_appendall(text, " AND (");
-    tsx_words_append(text, join->filters[f], joined_replace, query);
+    tsx_words_append(text, join->on.filters[f], joined_replace, query);
     sqlite3_str_appendchar(text, 1, ')');
   }
-  for (uint32_t b = 0; b < join->binding_count; b++) joined_within(text, query, j, &join->bindings[b]);
+  for (uint32_t b = 0; b < join->on.binding_count; b++) joined_within(text, query, j, &join->on.bindings[b]);
   return tsx_rows_prepare(query->connection, text, NULL, statement, error);
 }
 
@@ -277,12 +278,12 @@ static int joined_more(tsx_query *query, uint32_t j, tsr_error *error) {
   tsx_joined *joined = query->joined[j];
   const tsx_join *join = &query->select.joins[j];
   const uint64_t room = joined->room ? 2 * joined->room : 256;
-  uint64_t size = join->binding_count * sizeof *joined->numbers;
+  uint64_t size = join->on.binding_count * sizeof *joined->numbers;
   for (uint32_t c = 0; c < join->column_count; c++) size += joined->columns[c] ? 9 : 0;
   int code = joined->room >= JOINED_NO_PLACE / 2 ? joined_budget(query, j, UINT64_MAX, error)
                                                  : joined_budget(query, j, (room - joined->room) * size, error);
   if (code == TSR_OK)
-    code = joined_grow((void **)&joined->numbers, room, join->binding_count * sizeof *joined->numbers, error);
+    code = joined_grow((void **)&joined->numbers, room, join->on.binding_count * sizeof *joined->numbers, error);
   for (uint32_t c = 0; c < join->column_count && code == TSR_OK; c++) {
     joined_column *column = joined->columns[c];
     if (!column) continue;
@@ -313,17 +314,17 @@ static int joined_row(tsx_query *query, uint32_t j, sqlite3_stmt *statement, tsr
   const tsx_join *join = &query->select.joins[j];
   tsx_joined *joined = query->joined[j];
   int at = 1, code = joined->row_count == joined->room ? joined_more(query, j, error) : TSR_OK;
-  for (uint32_t b = 0; b < join->binding_count && code == TSR_OK; b++) {
+  for (uint32_t b = 0; b < join->on.binding_count && code == TSR_OK; b++) {
     sqlite3_value *value = sqlite3_column_value(statement, at++);
     if (sqlite3_value_type(value) == SQLITE_NULL || sqlite3_value_type(value) == SQLITE_BLOB) return TSR_OK;
     code = values_number(query, j, &joined->values[b], value,
-                         &joined->numbers[joined->row_count * join->binding_count + b], error);
+                         &joined->numbers[joined->row_count * join->on.binding_count + b], error);
   }
   for (uint32_t c = 0; c < join->column_count && code == TSR_OK; c++)
     if (joined->columns[c]) {
       code = joined_keep(query, j, joined->columns[c], sqlite3_column_value(statement, at++), error);
       if (code == TSR_MISMATCH)
-        return tsx_expr_fail(&query->select, join->source_begin, join->source_end,
+        return tsx_expr_fail(&query->select, join->source.begin, join->source.end,
                              "not evaluated over columns: ", "blobs", error);
     }
   joined->row_count += code == TSR_OK;
@@ -334,10 +335,10 @@ int tsx_joined_read(tsx_query *query, tsr_error *error) {
   int code = TSR_OK;
   for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++) {
     const tsx_join *join = &query->select.joins[j];
-    if (join->binding_count == 0) continue;
+    if (join->on.binding_count == 0) continue;
     if (!joined_of(query, j)) return tsx_out_of_memory(error);
     sqlite3_stmt *statement = NULL;
-    const int axis = tsx_axis_of(query, join->bindings[0].left);
+    const int axis = tsx_axis_of(query, join->on.bindings[0].left);
     if (axis < 0 || query->axes[axis].count == 0) continue; /* no cell, or an error that follows */
     code = joined_prepare(query, j, &statement, error);
     while (code >= 0 && (code = tsx_rows_step(query->connection, statement, error)) > 0)
@@ -351,7 +352,7 @@ int tsx_joined_read(tsx_query *query, tsr_error *error) {
 
 /* Gives places to the values that some coordinate equals. The axis then says the places. */
 static int places_find(tsx_query *query, uint32_t j, uint32_t b, tsr_value **numbers, tsx_axis **at, tsr_error *error) {
-  const tsx_expr *number = query->select.joins[j].bindings[b].number;
+  const tsx_expr *number = query->select.joins[j].on.bindings[b].number;
   joined_values *v = &query->joined[j]->values[b];
   const int a = tsx_axis_of(query, number),
             tree = a < 0 ? a : tsx_axis_request(query, (uint32_t)a, number, false, error);
@@ -384,14 +385,14 @@ static int joined_fill(tsx_query *query, uint32_t j, const uint64_t *strides, ts
   for (uint64_t r = 0; r < joined->row_count; r++) {
     uint64_t place = 0;
     bool met = true;
-    for (uint32_t b = 0; b < join->binding_count && met; b++) {
-      const uint32_t p = joined->values[b].places[joined->numbers[r * join->binding_count + b]];
+    for (uint32_t b = 0; b < join->on.binding_count && met; b++) {
+      const uint32_t p = joined->values[b].places[joined->numbers[r * join->on.binding_count + b]];
       met = p != JOINED_NO_PLACE;
       if (met) place += p * strides[b];
     }
     if (!met) continue;
     if (!joined->box_nulls[place])
-      return tsx_expr_fail(&query->select, join->on->begin, join->on->end,
+      return tsx_expr_fail(&query->select, join->on.tree->begin, join->on.tree->end,
                            "not evaluated over columns: ", "a joined table has more than one row for a coordinate",
                            error);
     joined->box_nulls[place] = 0;
@@ -407,7 +408,7 @@ static int joined_box(tsx_query *query, uint32_t j, tsr_error *error) {
   tsr_value *numbers[TSX_BINDINGS_MAX];
   tsx_axis *axes[TSX_BINDINGS_MAX];
   uint64_t strides[TSX_BINDINGS_MAX], size = 1;
-  for (uint32_t b = join->binding_count; b-- > 0;) {
+  for (uint32_t b = join->on.binding_count; b-- > 0;) {
     int code = places_find(query, j, b, &numbers[b], &axes[b], error);
     strides[b] = size;
     size *= joined->values[b].place_count;
@@ -420,7 +421,7 @@ static int joined_box(tsx_query *query, uint32_t j, tsr_error *error) {
   if (code < 0) return code;
   memset(joined->box_rows, 0, size * sizeof *joined->box_rows);
   memset(joined->box_nulls, 1, size);
-  for (uint32_t b = 0; b < join->binding_count; b++)
+  for (uint32_t b = 0; b < join->on.binding_count; b++)
     for (uint64_t i = 0; numbers[b] && i < axes[b]->count; i++)
       if (numbers[b][i].type != TSR_VALUE_NULL) numbers[b][i].as.integer *= (int64_t)strides[b];
   joined->box = (tsr_value_list){.count = size,
@@ -483,7 +484,7 @@ static int joined_columns(tsx_query *query, uint32_t j, tsr_error *error) {
     if (code == TSR_MISMATCH)
       return tsx_fail(error, TSR_ERROR,
                       "'%s' of '%s' has INTEGER in one row, REAL or TEXT in another: CAST one of them",
-                      join->columns[c].name, join->table);
+                      join->columns[c].name, join->source.table);
     if (code < 0) return code;
   }
   return TSR_OK;
@@ -503,7 +504,7 @@ int tsx_joined_finish(tsx_query *query, tsr_error *error) {
 bool tsx_joined_complete(const tsx_query *query, uint32_t j) {
   const tsx_join *join = &query->select.joins[j];
   bool complete = query->joined[j] && query->joined[j]->box.values && query->joined[j]->free_places == 0;
-  for (uint32_t b = 0; b < join->binding_count; b++)
-    complete &= query->table->columns[join->bindings[b].left->field].description->is_dimension;
+  for (uint32_t b = 0; b < join->on.binding_count; b++)
+    complete &= query->table->columns[join->on.bindings[b].left->field].description->is_dimension;
   return complete;
 }

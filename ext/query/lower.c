@@ -152,10 +152,10 @@ static int lower_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
 static int lower_joined(lowering *l, const tsx_expr *tree) {
   const tsx_join *join = &l->query->select.joins[tree->join];
   int node = -1;
-  for (uint32_t b = 0; b < join->binding_count; b++) {
-    const int axis = tsx_axis_of(l->query, join->bindings[b].number);
-    if (axis < 0) return lower_refuse(l, join->bindings[b].left, "its dimension has more than 1048576 coordinates");
-    const int number = lower_table(l, join->bindings[b].number, (uint32_t)axis);
+  for (uint32_t b = 0; b < join->on.binding_count; b++) {
+    const int axis = tsx_axis_of(l->query, join->on.bindings[b].number);
+    if (axis < 0) return lower_refuse(l, join->on.bindings[b].left, "its dimension has more than 1048576 coordinates");
+    const int number = lower_table(l, join->on.bindings[b].number, (uint32_t)axis);
     node = b ? lower_2(l, TSR_OP_ADD, tree, node, number) : number;
     if (node < 0) return node;
   }
@@ -438,12 +438,12 @@ static int lower_refuse_cells(const lowering *l, const tsx_expr *tree, const cha
 }
 
 static int lower_function(lowering *l, const tsx_expr *tree) {
-  if (tree->function->cells == TSR_OP_COUNT) {
+  if (tree->call.function->cells == TSR_OP_COUNT) {
     char what[40];
     sqlite3_snprintf(sizeof what, what, "%s()", tree->name);
     return lower_refuse_cells(l, tree, what);
   }
-  return lower_operands(l, tree->function->cells, tree);
+  return lower_operands(l, tree->call.function->cells, tree);
 }
 
 /* x IS TRUE is (NOT NOT x) IS 1, and x IS FALSE is (NOT x) IS 1: neither is ever null. */

@@ -36,20 +36,20 @@ static tsx_expr *names_alias(const tsx_select *select, const char *name) {
 }
 
 static bool names_table(const tsx_select *select, const char *name) {
-  return !sqlite3_stricmp(name, select->alias ? select->alias : select->table);
+  return !sqlite3_stricmp(name, tsx_source_name(&select->source));
 }
 
 /* Makes a name a column of a joined table. Returns false if none has such a column. */
 static bool names_joined(const names_scope *scope, tsx_expr *tree) {
   for (uint32_t j = 0; j < scope->joins; j++) {
     const tsx_join *join = &scope->select->joins[j];
-    if (tree->table && sqlite3_stricmp(tree->table, join->alias ? join->alias : join->table) != 0) continue;
+    if (tree->table && sqlite3_stricmp(tree->table, tsx_source_name(&join->source)) != 0) continue;
     for (uint32_t i = 0; i < join->column_count; i++)
       if (!sqlite3_stricmp(tree->name, join->columns[i].name)) {
         tree->kind = TSX_EXPR_JOINED;
         tree->join = j;
         tree->column = (int)i;
-        tree->field = join->field;
+        tree->field = join->on.field;
         return true;
       }
   }
@@ -76,7 +76,7 @@ static bool names_label(const names_scope *scope, tsx_expr *tree) {
       tree->kind = TSX_EXPR_LABEL;
       tree->column = (int)i;
       tree->field = names_dimension(scope->table, i);
-      scope->select->used[scope->table->column_count + i] = true;
+      scope->select->meaning.used[scope->table->column_count + i] = true;
       return true;
     }
   return false;
@@ -87,7 +87,7 @@ static int names_find(const names_scope *scope, tsx_expr *tree) {
   if (!tree->table || names_table(s, tree->table)) {
     tree->column = names_column(scope->table, tree->name);
     tree->field = tree->column;
-    if (tree->column >= 0) scope->select->used[tree->column] = true;
+    if (tree->column >= 0) scope->select->meaning.used[tree->column] = true;
     if (tree->column >= 0 || names_label(scope, tree)) return TSR_OK;
     if (names_joined(scope, tree)) return names_collated(scope, tree);
     for (int i = 0; i < 3; i++)
@@ -111,7 +111,7 @@ static int names_resolve(const names_scope *scope, tsx_expr *tree) {
   int code = TSR_OK;
   tree->field = TSX_FIELD_NONE;
   tree->has_aggregate = tree->kind == TSX_EXPR_AGGREGATE;
-  tsx_expr *more[2] = {tree->base, tree->filter};
+  tsx_expr *more[2] = {tree->base, tree->call.filter};
   for (uint32_t i = 0; i < tree->count + 2 && code == TSR_OK; i++) {
     tsx_expr *operand = i < tree->count ? tree->operands[i] : more[i - tree->count];
     if (!operand) continue;
@@ -119,7 +119,7 @@ static int names_resolve(const names_scope *scope, tsx_expr *tree) {
     tree->field = names_combine(tree->field, operand->field);
     tree->has_aggregate |= operand->has_aggregate;
   }
-  if (tree->kind == TSX_EXPR_AGGREGATE && tree->star) tree->field = TSX_FIELD_MANY;
+  if (tree->kind == TSX_EXPR_AGGREGATE && tree->call.star) tree->field = TSX_FIELD_MANY;
   return code;
 }
 
@@ -149,7 +149,7 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
     for (uint32_t i = 0; i < scope->table->column_count && code == TSR_OK; i++) {
       const tsx_expr column = {
           .kind = TSX_EXPR_NAME, .name = scope->table->columns[i].name, .column = (int)i, .field = (int)i};
-      s->used[i] = true;
+      s->meaning.used[i] = true;
       code = names_expand_one(scope, star, &column, &out[(*count)++]);
     }
     const bool labels = scope->table->options.labels == TSX_LABELS_SHOWN;
@@ -161,11 +161,11 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
   }
   for (uint32_t j = 0; j < s->join_count; j++) {
     const tsx_join *join = &s->joins[j];
-    if (*star->star && sqlite3_stricmp(star->star, join->alias ? join->alias : join->table) != 0) continue;
+    if (*star->star && sqlite3_stricmp(star->star, tsx_source_name(&join->source)) != 0) continue;
     any = true;
     for (uint32_t i = 0; i < join->column_count && code == TSR_OK; i++) {
       const tsx_expr column = {
-          .kind = TSX_EXPR_JOINED, .name = join->columns[i].name, .join = j, .column = (int)i, .field = join->field};
+          .kind = TSX_EXPR_JOINED, .name = join->columns[i].name, .join = j, .column = (int)i, .field = join->on.field};
       code = names_expand_one(scope, star, &column, &out[*count]);
       if (code == TSR_OK) code = names_collated(scope, out[(*count)++].tree);
     }
@@ -244,7 +244,7 @@ int tsx_select_key(const tsx_select *select, const tsx_expr *tree) {
 static void names_extremes(const tsx_expr *tree, const tsx_expr **extreme, uint32_t *count) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_AGGREGATE) {
-    const tsr_aggregate_function function = tree->function->aggregates;
+    const tsr_aggregate_function function = tree->call.function->aggregates;
     if (function != TSR_AGGREGATE_MIN && function != TSR_AGGREGATE_MAX) return;
     if (*extreme && tsx_expr_equal(*extreme, tree)) return;
     if (!*extreme) *extreme = tree;
@@ -270,7 +270,7 @@ static int names_bare(const tsx_select *s, const tsx_expr *tree, tsr_error *erro
   const tsx_expr *meaning = tsx_expr_meaning(tree);
   if (meaning->field == TSX_FIELD_NONE || meaning->kind == TSX_EXPR_AGGREGATE || tsx_select_key(s, meaning) >= 0)
     return TSR_OK;
-  if (tsx_expr_is_column(meaning) && s->extreme) return TSR_OK;
+  if (tsx_expr_is_column(meaning) && s->meaning.extreme) return TSR_OK;
   if (tsx_expr_is_column(meaning))
     return tsx_fail(error, TSR_ERROR, "'%.*s' is neither a key of GROUP BY nor in an aggregate",
                     (int)(tree->end - tree->begin), tree->begin);
@@ -292,17 +292,17 @@ static int names_distinct(names_scope *scope) {
 static int names_groups(names_scope *scope) {
   tsx_select *s = scope->select;
   int code = TSR_OK;
-  for (uint32_t i = 0; i < s->item_count; i++) s->has_aggregate |= s->items[i].tree->has_aggregate;
-  for (uint32_t i = 0; i < s->order_count; i++) s->has_aggregate |= s->order[i].tree->has_aggregate;
-  s->has_aggregate |= s->having && s->having->has_aggregate;
-  if (s->distinct && !s->has_aggregate && s->group_count == 0) code = names_distinct(scope);
+  for (uint32_t i = 0; i < s->item_count; i++) s->meaning.has_aggregate |= s->items[i].tree->has_aggregate;
+  for (uint32_t i = 0; i < s->order_count; i++) s->meaning.has_aggregate |= s->order[i].tree->has_aggregate;
+  s->meaning.has_aggregate |= s->having && s->having->has_aggregate;
+  if (s->distinct && !s->meaning.has_aggregate && s->group_count == 0) code = names_distinct(scope);
   if (s->group_count > TSR_QUERY_KEYS)
     return tsx_fail(scope->error, TSR_ERROR, "more than %u keys of GROUP BY", TSR_QUERY_KEYS);
-  if (s->group_count == 0 && !s->has_aggregate) {
+  if (s->group_count == 0 && !s->meaning.has_aggregate) {
     if (s->having) return tsx_fail(scope->error, TSR_ERROR, "HAVING clause on a non-aggregate query");
     return code;
   }
-  s->extreme = names_extreme(s);
+  s->meaning.extreme = names_extreme(s);
   for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = names_bare(s, s->items[i].tree, scope->error);
   for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++) code = names_bare(s, s->order[i].tree, scope->error);
   if (code == TSR_OK && s->having) code = names_bare(s, s->having, scope->error);
@@ -335,9 +335,9 @@ static tsx_expr *names_stand(const names_scope *scope, uint32_t j, int column, c
 static bool names_bind_column(const names_scope *scope, uint32_t j, const tsx_expr *column, const tsx_expr *left) {
   tsx_join *join = &scope->select->joins[j];
   if (column->kind != TSX_EXPR_JOINED || column->join != j || left->field < 0 || names_uses(left, j) ||
-      !scope->table->columns[left->field].description->is_dimension || join->binding_count == TSX_BINDINGS_MAX)
+      !scope->table->columns[left->field].description->is_dimension || join->on.binding_count == TSX_BINDINGS_MAX)
     return false;
-  join->bindings[join->binding_count++] = (tsx_binding){.column = (uint32_t)column->column, .left = left};
+  join->on.bindings[join->on.binding_count++] = (tsx_binding){.column = (uint32_t)column->column, .left = left};
   return true;
 }
 
@@ -349,11 +349,11 @@ static int names_bind(const names_scope *scope, uint32_t j, const tsx_expr *tree
     return code < 0 ? code : names_bind(scope, j, tree->operands[1]);
   }
   if (tree->field == TSX_FIELD_NONE) {
-    const tsx_expr **more = tsx_arena_take(&scope->select->arena, (join->filter_count + 1) * sizeof *more);
+    const tsx_expr **more = tsx_arena_take(&scope->select->arena, (join->on.filter_count + 1) * sizeof *more);
     if (!more) return tsx_out_of_memory(scope->error);
-    for (uint32_t i = 0; i < join->filter_count; i++) more[i] = join->filters[i];
-    more[join->filter_count++] = tree;
-    join->filters = more;
+    for (uint32_t i = 0; i < join->on.filter_count; i++) more[i] = join->on.filters[i];
+    more[join->on.filter_count++] = tree;
+    join->on.filters = more;
     return TSR_OK;
   }
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_EQUAL &&
@@ -367,14 +367,14 @@ static int names_bind(const names_scope *scope, uint32_t j, const tsx_expr *tree
 /* Resolves an ON that depends on several dimensions. */
 static int names_bindings(const names_scope *scope, uint32_t j) {
   tsx_join *join = &scope->select->joins[j];
-  const int code = names_bind(scope, j, join->on);
+  const int code = names_bind(scope, j, join->on.tree);
   if (code < 0) return code;
-  join->field = TSX_FIELD_MANY;
-  join->row = names_stand(scope, j, TSX_JOIN_ROW, join->on);
-  for (uint32_t b = 0; b < join->binding_count; b++)
-    if (!(join->bindings[b].number = names_stand(scope, j, -1 - (int)b, join->bindings[b].left)))
+  join->on.field = TSX_FIELD_MANY;
+  join->on.row = names_stand(scope, j, TSX_JOIN_ROW, join->on.tree);
+  for (uint32_t b = 0; b < join->on.binding_count; b++)
+    if (!(join->on.bindings[b].number = names_stand(scope, j, -1 - (int)b, join->on.bindings[b].left)))
       return tsx_out_of_memory(scope->error);
-  return join->row ? TSR_OK : tsx_out_of_memory(scope->error);
+  return join->on.row ? TSR_OK : tsx_out_of_memory(scope->error);
 }
 
 /* Resolves the conditions of joins. The columns of a joined table depend on the dimension that its ON depends on. */
@@ -383,27 +383,27 @@ static int names_joins(names_scope *scope) {
   for (uint32_t j = 0; j < s->join_count; j++) {
     tsx_join *join = &s->joins[j];
     scope->joins = j + 1;
-    const int code = names_resolve(scope, join->on);
+    const int code = names_resolve(scope, join->on.tree);
     if (code < 0) return code;
-    if (join->on->field == TSX_FIELD_MANY || (join->is_array && join->on->field >= 0)) {
+    if (join->on.tree->field == TSX_FIELD_MANY || (join->is_array && join->on.tree->field >= 0)) {
       const int bound = names_bindings(scope, j);
       if (bound < 0) return bound;
       continue;
     }
-    if (join->on->field < 0 || !scope->table->columns[join->on->field].description->is_dimension)
-      return tsx_expr_fail(s, join->on->begin, join->on->end,
+    if (join->on.tree->field < 0 || !scope->table->columns[join->on.tree->field].description->is_dimension)
+      return tsx_expr_fail(s, join->on.tree->begin, join->on.tree->end,
                            "not evaluated over columns: ", "a join binds its table to exactly one dimension",
                            scope->error);
-    join->field = join->on->field;
+    join->on.field = join->on.tree->field;
   }
   return TSR_OK;
 }
 
 int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *error) {
   names_scope scope = {.select = select, .table = table, .error = error};
-  select->used =
-      tsx_arena_take(&select->arena, ((uint64_t)table->column_count + table->label_count) * sizeof *select->used);
-  if (!select->used) return tsx_out_of_memory(error);
+  select->meaning.used = tsx_arena_take(&select->arena, ((uint64_t)table->column_count + table->label_count) *
+                                                            sizeof *select->meaning.used);
+  if (!select->meaning.used) return tsx_out_of_memory(error);
   int code = names_joins(&scope), item;
   if (code == TSR_OK) code = names_items(&scope);
   scope.aliases = true;
@@ -413,9 +413,10 @@ int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *er
   if (code == TSR_OK && select->having) code = names_resolve(&scope, select->having);
   for (uint32_t i = 0; i < select->order_count && code == TSR_OK; i++)
     code = names_term(&scope, &select->order[i].tree, true, i, &select->order[i].item);
-  tsx_expr *constants[4 + 2 * TSX_JOINS_MAX] = {select->limit, select->offset, select->times[0], select->times[1]};
+  tsx_expr *constants[4 + 2 * TSX_JOINS_MAX] = {select->limit, select->offset, select->source.times[0],
+                                                select->source.times[1]};
   for (uint32_t j = 0; j < select->join_count; j++)
-    for (int i = 0; i < 2; i++) constants[4 + 2 * j + (uint32_t)i] = select->joins[j].times[i];
+    for (int i = 0; i < 2; i++) constants[4 + 2 * j + (uint32_t)i] = select->joins[j].source.times[i];
   for (uint32_t i = 0; i < 4 + 2 * select->join_count && code == TSR_OK; i++) {
     if (!constants[i]) continue;
     code = names_resolve(&scope, constants[i]);

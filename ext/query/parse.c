@@ -162,13 +162,13 @@ static tsx_expr *parse_cast(query_parser *p, const char *begin) {
 
 /* Finds the function of a call, and refuses what is not among those known. */
 static bool parse_which(query_parser *p, tsx_expr *tree) {
-  tree->function = tree->star ? tsx_function_find("count", 0) : tsx_function_find(tree->name, tree->count);
-  if (tree->star && sqlite3_stricmp(tree->name, "count") != 0) tree->function = NULL;
-  if (tree->function) {
-    tree->kind = tree->function->aggregate ? TSX_EXPR_AGGREGATE : TSX_EXPR_FUNCTION;
-    if (tree->kind == TSX_EXPR_AGGREGATE || !tree->distinct) return true;
+  tree->call.function = tree->call.star ? tsx_function_find("count", 0) : tsx_function_find(tree->name, tree->count);
+  if (tree->call.star && sqlite3_stricmp(tree->name, "count") != 0) tree->call.function = NULL;
+  if (tree->call.function) {
+    tree->kind = tree->call.function->aggregate ? TSX_EXPR_AGGREGATE : TSX_EXPR_FUNCTION;
+    if (tree->kind == TSX_EXPR_AGGREGATE || !tree->call.distinct) return true;
   }
-  if (tree->distinct || tsx_function_known(tree->name)) {
+  if (tree->call.distinct || tsx_function_known(tree->name)) {
     p->unknown = true; /* SQLite knows how many arguments the function takes */
     tsx_expr_fail(p->select, tree->begin, tree->end, OVER_CELLS, "", p->error);
     return false;
@@ -185,7 +185,8 @@ static tsx_expr *parse_behind_call(query_parser *p, tsx_expr *tree) {
   if (at(p, "FILTER") && parse_follows(p, "(")) {
     parse_advance(p);
     parse_advance(p);
-    if (parse_expect(p, "WHERE") < 0 || !(tree->filter = parse_expression(p)) || parse_expect(p, ")") < 0) return NULL;
+    if (parse_expect(p, "WHERE") < 0 || !(tree->call.filter = parse_expression(p)) || parse_expect(p, ")") < 0)
+      return NULL;
     tree->end = p->last_end;
     if (tree->kind != TSX_EXPR_AGGREGATE) return parse_lost(p);
   }
@@ -206,10 +207,10 @@ static tsx_expr *parse_call(query_parser *p, char *name, const char *begin) {
   parse_advance(p); /* the parenthesis */
   if (!tree) return NULL;
   tree->name = name;
-  if (take(p, "*")) tree->star = true;
-  else if (take(p, "DISTINCT")) tree->distinct = true;
+  if (take(p, "*")) tree->call.star = true;
+  else if (take(p, "DISTINCT")) tree->call.distinct = true;
   else take(p, "ALL");
-  if (tree->star || at(p, ")")) {
+  if (tree->call.star || at(p, ")")) {
     if (parse_expect(p, ")") < 0) return NULL;
   } else if (!parse_list(p, tree)) {
     return NULL;
@@ -565,32 +566,37 @@ static int parse_times(query_parser *p, tsx_expr **times) {
   }
 }
 
-/* Parses [schema.]table [(times)] [[AS] name] ON expression, after the word JOIN. */
-static int parse_joined(query_parser *p, tsx_join *join) {
-  if (at(p, "(")) parse_refuse(p, join->begin, p->token.text + 1, "joins with a SELECT, or with several tables");
-  if (p->error->code) return p->error->code;
+/* Parses [schema.]table [(times)] [[AS] name]. */
+static int parse_table(query_parser *p, tsx_source *source) {
   if ((p->token.kind != TSX_TOKEN_WORD || parse_reserved(p)) && p->token.kind != TSX_TOKEN_NAME) return parse_syntax(p);
-  join->source_begin = p->token.text;
-  if (!(join->table = parse_name_text(p))) return TSR_NOMEM;
+  source->begin = p->token.text;
+  if (!(source->table = parse_name_text(p))) return TSR_NOMEM;
   parse_advance(p);
   if (take(p, ".")) {
     if (p->token.kind != TSX_TOKEN_WORD && p->token.kind != TSX_TOKEN_NAME) return parse_syntax(p);
-    join->qualified = true;
-    join->schema = join->table;
-    if (!(join->table = parse_name_text(p))) return TSR_NOMEM;
+    source->qualified = true;
+    source->schema = source->table;
+    if (!(source->table = parse_name_text(p))) return TSR_NOMEM;
     parse_advance(p);
   }
-  join->source_end = p->last_end;
-  if (at(p, "(")) join->times_begin = p->token.text;
-  int code = take(p, "(") && !take(p, ")") ? parse_times(p, join->times) : TSR_OK;
-  if (join->times_begin) join->times_end = p->last_end;
-  if (code == TSR_OK) code = parse_alias(p, &join->alias);
+  source->end = p->last_end;
+  if (at(p, "(")) source->times_begin = p->token.text;
+  const int code = take(p, "(") && !take(p, ")") ? parse_times(p, source->times) : TSR_OK;
+  if (source->times_begin) source->times_end = p->last_end;
+  return code == TSR_OK ? parse_alias(p, &source->alias) : code;
+}
+
+/* Parses a table and ON, after the word JOIN. */
+static int parse_joined(query_parser *p, tsx_join *join) {
+  if (at(p, "(")) parse_refuse(p, join->begin, p->token.text + 1, "joins with a SELECT, or with several tables");
+  if (p->error->code) return p->error->code;
+  const int code = parse_table(p, &join->source);
   if (code < 0) return code;
   if (!take(p, "ON")) {
     parse_refuse(p, join->begin, p->last_end, "a join without ON");
     return p->error->code;
   }
-  return (join->on = parse_expression(p)) ? TSR_OK : p->error->code;
+  return (join->on.tree = parse_expression(p)) ? TSR_OK : p->error->code;
 }
 
 static int parse_joins(query_parser *p) {
@@ -604,7 +610,7 @@ static int parse_joins(query_parser *p) {
     if (parse_expect(p, "JOIN") < 0) return p->error->code;
     if (s->join_count == TSX_JOINS_MAX) return tsx_fail(p->error, TSR_ERROR, "more than %u joins", TSX_JOINS_MAX);
     tsx_join *join = &s->joins[s->join_count++];
-    *join = (tsx_join){.left = left, .begin = begin, .field = TSX_FIELD_NONE};
+    *join = (tsx_join){.left = left, .begin = begin, .on.field = TSX_FIELD_NONE};
     const int code = parse_joined(p, join);
     if (code < 0) return code;
   }
@@ -622,21 +628,8 @@ static int parse_source(query_parser *p) {
     parse_subquery(p, begin);
     return p->error->code;
   }
-  if ((p->token.kind != TSX_TOKEN_WORD || parse_reserved(p)) && p->token.kind != TSX_TOKEN_NAME) return parse_syntax(p);
-  s->source_begin = begin;
-  if (!(s->table = parse_name_text(p))) return TSR_NOMEM;
-  parse_advance(p);
-  if (take(p, ".")) {
-    if (p->token.kind != TSX_TOKEN_WORD && p->token.kind != TSX_TOKEN_NAME) return parse_syntax(p);
-    s->schema = s->table;
-    if (!(s->table = parse_name_text(p))) return TSR_NOMEM;
-    parse_advance(p);
-  }
-  s->source_end = p->last_end;
-  int code = take(p, "(") && !take(p, ")") ? parse_times(p, s->times) : TSR_OK;
-  if (code == TSR_OK) code = parse_alias(p, &s->alias);
-  if (code < 0) return code;
-  return parse_joins(p);
+  const int code = parse_table(p, &s->source);
+  return code < 0 ? code : parse_joins(p);
 }
 
 static int parse_group(query_parser *p) {

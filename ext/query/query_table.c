@@ -316,11 +316,11 @@ static char *explain(const outer_plan *plan, const tsx_query *query) {
     explain_item(out, &s->items[plan->terms[i].item]);
     sqlite3_str_appendall(out, explain_op(plan->terms[i].op));
   }
-  sqlite3_str_appendf(out, "%s%s", plan->count ? "; " : "", s->table);
+  sqlite3_str_appendf(out, "%s%s", plan->count ? "; " : "", s->source.table);
   for (uint32_t j = 0; j < s->join_count; j++) {
-    sqlite3_str_appendf(out, "; %s %sJOIN %s ON ", s->joins[j].binding_count ? "cells" : "coordinates",
-                        s->joins[j].left ? "LEFT " : "", s->joins[j].table);
-    explain_words(out, s->joins[j].on->begin, s->joins[j].on->end);
+    sqlite3_str_appendf(out, "; %s %sJOIN %s ON ", s->joins[j].on.binding_count ? "cells" : "coordinates",
+                        s->joins[j].left ? "LEFT " : "", s->joins[j].source.table);
+    explain_words(out, s->joins[j].on.tree->begin, s->joins[j].on.tree->end);
   }
   if (s->where) explain_where(out, query, s->where, false, &any);
   for (uint32_t i = 0; i < s->group_count; i++) {
@@ -429,7 +429,7 @@ static int query_check(const query_table *table, query_cursor *c, tsr_error *err
   if (c->checked) return TSR_OK;
   int code = tsx_query_declare(&c->query, &now, error);
   if (code == TSR_OK && strcmp(now, table->declaration) != 0)
-    code = tsx_fail(error, TSR_ERROR, "%s has changed: DROP TABLE %s and create it again", c->query.select.table,
+    code = tsx_fail(error, TSR_ERROR, "%s has changed: DROP TABLE %s and create it again", c->query.select.source.table,
                     table->name);
   c->checked = code == TSR_OK;
   sqlite3_free(now);

@@ -57,13 +57,13 @@ static int plan_where(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
 /* Requests the numbers of a join's values. Cells without a row are left out of a JOIN, and kept by a LEFT JOIN. */
 static int plan_join(tsx_asked *a, uint32_t j, tsr_error *error) {
   const tsx_join *join = &a->query->select.joins[j];
-  for (uint32_t b = 0; b < join->binding_count; b++) {
-    const tsx_expr *number = join->bindings[b].number;
+  for (uint32_t b = 0; b < join->on.binding_count; b++) {
+    const tsx_expr *number = join->on.bindings[b].number;
     const int axis = tsx_axis_of(a->query, number);
     const int code = axis < 0 ? TSR_OK : tsx_axis_request(a->query, (uint32_t)axis, number, false, error);
     if (code < 0) return code;
   }
-  return join->left ? TSR_OK : plan_condition(a, join->row, error);
+  return join->left ? TSR_OK : plan_condition(a, join->on.row, error);
 }
 
 /* ---- Keys, aggregates, columns ----------------------------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *err
   part->tree = tree;
   int code = TSR_OK;
   const tsx_expr *argument = tsx_expr_is_column(tree) ? tree : tree->count ? tree->operands[0] : NULL;
-  const tsx_expr *filter = tree->filter;
+  const tsx_expr *filter = tree->call.filter;
   if (argument) code = tsx_lower(a->query, &argument, 1, &part->argument, error);
   if (code == TSR_OK && tree->count > 1) code = plan_percent(a, tree->operands[1], part, error);
   if (code == TSR_OK && filter) code = tsx_lower(a->query, &filter, 1, &part->filter, error);
@@ -147,7 +147,8 @@ static int plan_groups(tsx_asked *a, tsr_error *error) {
   const tsx_select *s = &a->query->select;
   int code = TSR_OK;
   for (uint32_t k = 0; k < s->group_count && code == TSR_OK; k++) code = plan_key(a, k, error);
-  if (code == TSR_OK && s->extreme) code = plan_one_aggregate(a, s->extreme, error); /* before the columns of its row */
+  if (code == TSR_OK && s->meaning.extreme)
+    code = plan_one_aggregate(a, s->meaning.extreme, error); /* before the columns of its row */
   for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = plan_aggregates(a, s->items[i].tree, error);
   if (code == TSR_OK && s->having) code = plan_aggregates(a, s->having, error);
   for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++) code = plan_aggregates(a, s->order[i].tree, error);
@@ -162,7 +163,7 @@ int tsx_asked_plan(tsx_asked *a, tsr_error *error) {
   if (!a->keys || !a->aggregates || !a->columns) return tsx_out_of_memory(error);
   int code = s->where ? plan_where(a, s->where, error) : TSR_OK;
   for (uint32_t j = 0; j < s->join_count && code == TSR_OK; j++)
-    if (s->joins[j].row) code = plan_join(a, j, error);
+    if (s->joins[j].on.row) code = plan_join(a, j, error);
   if (code == TSR_OK && a->condition_count)
     code = tsx_lower(a->query, a->conditions, a->condition_count, &a->where, error);
   if (code < 0) return code;
@@ -303,13 +304,13 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
     if (code == TSR_OK) code = check_condition(a->query, &part->filter, &part->filter_type, error);
     if (code < 0) return code;
     const tsr_aggregate_function function =
-        tsx_expr_is_column(part->tree) ? TSR_AGGREGATE_AT : part->tree->function->aggregates;
+        tsx_expr_is_column(part->tree) ? TSR_AGGREGATE_AT : part->tree->call.function->aggregates;
     const bool is_sum = function != TSR_AGGREGATE_COUNT && function != TSR_AGGREGATE_MIN &&
                         function != TSR_AGGREGATE_MAX && function != TSR_AGGREGATE_AT;
     aggregates[i] = (tsr_query_aggregate){.function = function,
                                           .has_argument = part->argument.expression.count > 0,
                                           .has_filter = part->filter.expression.count > 0,
-                                          .distinct = part->tree->distinct && function != TSR_AGGREGATE_MIN &&
+                                          .distinct = part->tree->call.distinct && function != TSR_AGGREGATE_MIN &&
                                                       function != TSR_AGGREGATE_MAX,
                                           .argument = part->argument.expression,
                                           .filter = part->filter.expression,
@@ -354,7 +355,7 @@ int tsx_asked_joins(tsx_asked *a, tsr_error *error) {
   for (uint32_t i = 0; i < a->condition_count; i++) {
     bool is_true = false;
     for (uint32_t j = 0; j < s->join_count; j++)
-      is_true |= a->conditions[i] == s->joins[j].row && tsx_joined_complete(a->query, j);
+      is_true |= a->conditions[i] == s->joins[j].on.row && tsx_joined_complete(a->query, j);
     if (!is_true) a->conditions[n++] = a->conditions[i];
   }
   if (n == a->condition_count) return TSR_OK;

@@ -385,7 +385,7 @@ static int outer_labels(tsx_run *run, const tsx_outer *outer, uint32_t count, co
 }
 
 static int run_time(const tsx_query *query, int which, uint64_t *time, tsr_error *error) {
-  const tsx_expr *tree = query->select.times[which];
+  const tsx_expr *tree = query->select.source.times[which];
   sqlite3_value *value = NULL;
   int code = tree ? tsx_query_constant(query, tree, &value, error) : TSR_OK;
   if (!tree || code < 0) return code;

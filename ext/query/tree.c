@@ -81,12 +81,12 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
   while (a->kind == TSX_EXPR_NAME && a->alias) a = a->alias;
   while (b->kind == TSX_EXPR_NAME && b->alias) b = b->alias;
   if (a->kind != b->kind || a->count != b->count || a->operation != b->operation || a->negated != b->negated ||
-      a->distinct != b->distinct || a->star != b->star || a->function != b->function)
+      a->call.distinct != b->call.distinct || a->call.star != b->call.star || a->call.function != b->call.function)
     return false;
   if (a->kind == TSX_EXPR_LITERAL) return same_words(a, b);
   if (a->kind == TSX_EXPR_NAME || a->kind == TSX_EXPR_LABEL) return a->column == b->column;
   if (a->kind == TSX_EXPR_JOINED) return a->column == b->column && a->join == b->join;
-  if (!same_name(a->name, b->name) || !same_or_none(a->base, b->base) || !same_or_none(a->filter, b->filter))
+  if (!same_name(a->name, b->name) || !same_or_none(a->base, b->base) || !same_or_none(a->call.filter, b->call.filter))
     return false;
   for (uint32_t i = 0; i < a->count; i++)
     if (!tsx_expr_equal(a->operands[i], b->operands[i])) return false;

@@ -41,18 +41,22 @@ typedef enum tsx_expr_kind {
 #define TSX_FIELD_NONE (-1) /* a constant */
 #define TSX_FIELD_MANY (-2) /* several columns */
 
+typedef struct tsx_call { /* of a function or an aggregate */
+  const struct tsx_function *function;
+  bool distinct, star; /* of aggregates: count(DISTINCT x), count(*) */
+  struct tsx_expr *filter; /* of an aggregate: that of FILTER, or NULL */
+} tsx_call;
+
 typedef struct tsx_expr {
   tsx_expr_kind kind;
   tsr_operation operation;
   bool negated; /* NOT BETWEEN, NOT IN, NOT LIKE, IS NOT TRUE */
-  bool distinct, star; /* of aggregates: count(DISTINCT x), count(*) */
   const char *begin, *end; /* the words of the source, without blanks around them */
   char *name, *table; /* of columns as written, of functions in lower case */
   struct tsx_expr **operands;
   uint32_t count;
   struct tsx_expr *base; /* CASE */
-  struct tsx_expr *filter; /* AGGREGATE: of FILTER */
-  const struct tsx_function *function; /* FUNCTION, AGGREGATE */
+  tsx_call call; /* FUNCTION, AGGREGATE */
   /* names.c: */
   struct tsx_expr *alias; /* a NAME that stands for an item */
   int column; /* a NAME: the number of the table's column; JOINED: of the joined table's; LABEL: of the table's label */
@@ -90,30 +94,52 @@ typedef struct tsx_binding {
 } tsx_binding;
 #define TSX_BINDINGS_MAX 16u
 
-/* LEFT JOIN or JOIN: a table that has at most one row for each value of one dimension; or, with bindings, for each
- * combination of values of several */
-typedef struct tsx_join {
-  bool left, is_query, is_array; /* is_query: it is a tessera_query */
-  char *schema, *table, *alias; /* schema: as written, then that in which the table was found */
-  const char *begin; /* the word JOIN, INNER or LEFT */
-  const char *source_begin, *source_end; /* the words of the table: [schema.]table */
-  bool qualified; /* the words name a schema */
-  tsx_expr *times[2]; /* as_of and since in parentheses, of an array; or NULL */
-  const char *times_begin, *times_end; /* their words, with the parentheses; NULL: there are none */
-  tsx_expr *on;
-  int field; /* the dimension that ON depends on; TSX_FIELD_MANY: there are bindings */
+/* What ON says. */
+typedef struct tsx_join_on {
+  tsx_expr *tree;
+  int field; /* the dimension that it depends on; TSX_FIELD_MANY: there are bindings */
   tsx_binding bindings[TSX_BINDINGS_MAX];
   uint32_t binding_count;
-  const tsx_expr **filters; /* terms of ON about the joined table alone */
+  const tsx_expr **filters; /* its terms about the joined table alone */
   uint32_t filter_count;
   tsx_expr *row; /* stands for the row: JOINED, column TSX_JOIN_ROW; it is null if a cell has none */
-  tsx_join_column *columns;
-  uint32_t column_count;
-} tsx_join;
+} tsx_join_on;
 
 #define TSX_JOINS_MAX 8u
 #define TSX_JOIN_ROW  INT_MIN
 
+typedef struct tsx_source { /* a table of FROM or JOIN: [schema.]table[(as_of[, since])] [[AS] alias] */
+  char *schema, *table, *alias; /* schema: as written, then that in which a joined table was found; it and alias may be
+                                   NULL */
+  const char *begin, *end; /* the words of [schema.]table */
+  bool qualified; /* the words name a schema */
+  tsx_expr *times[2]; /* as_of and since in parentheses, of an array; or NULL */
+  const char *times_begin, *times_end; /* their words, with the parentheses; NULL: there are none */
+} tsx_source;
+
+/* Returns the name that the text calls a table by. */
+static inline const char *tsx_source_name(const tsx_source *source) {
+  return source->alias ? source->alias : source->table;
+}
+
+/* LEFT JOIN or JOIN: a table that has at most one row for each value of one dimension; or, with bindings, for each
+ * combination of values of several */
+typedef struct tsx_join {
+  bool left, is_query, is_array; /* is_query: it is a tessera_query */
+  const char *begin; /* the word JOIN, INNER or LEFT */
+  tsx_source source;
+  tsx_join_on on;
+  tsx_join_column *columns;
+  uint32_t column_count;
+} tsx_join;
+
+typedef struct tsx_meaning { /* what names.c finds out about a SELECT */
+  bool has_aggregate; /* the results are groups, as with GROUP BY */
+  bool *used; /* [the table's column_count + label_count]: the text has the column, or the label */
+  const tsx_expr *extreme; /* the only min or max, from whose row bare columns are taken; or NULL */
+} tsx_meaning;
+
+/* A SELECT, clause by clause. */
 typedef struct tsx_select {
   tsx_arena arena;
   char *text; /* the source */
@@ -122,19 +148,15 @@ typedef struct tsx_select {
   bool distinct;
   tsx_item *items;
   uint32_t item_count;
-  char *schema, *table, *alias; /* of FROM; schema and alias may be NULL */
-  const char *source_begin, *source_end; /* the words of FROM's table: [schema.]table */
+  tsx_source source;
   tsx_join joins[TSX_JOINS_MAX];
   uint32_t join_count;
-  tsx_expr *times[2]; /* as_of and since in parentheses; literals, or NULL */
   tsx_expr *where, *having, *limit, *offset;
   tsx_expr **group;
   uint32_t group_count;
   tsx_order *order;
   uint32_t order_count;
-  bool has_aggregate; /* the results are groups (with group_count, too) */
-  bool *used; /* [the table's column_count + label_count]: the text has the column, or the label */
-  const tsx_expr *extreme; /* the only min or max, from whose row bare columns are taken; or NULL */
+  tsx_meaning meaning;
 } tsx_select;
 
 void tsx_select_free(tsx_select *select);
