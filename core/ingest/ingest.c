@@ -47,11 +47,11 @@ static int ingest_add_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes
     return tsr__fail(error, TSR_MISMATCH, "column '%s': a label with a NUL", c->given->name);
   if (!text) ingest_number_key(bytes, size, number);
   TSR_TRY(TSR_ARENA_COPY(&g->arena, text ? bytes : number, text ? size : strlen(number), &key, error));
-  *code = c->label_ends.size / sizeof(uint64_t);
+  *code = c->labels.ends.size / sizeof(uint64_t);
   if (*code >= INT32_MAX) return tsr__fail(error, TSR_FULL, "column '%s': too many labels", c->given->name);
-  TSR_TRY(tsr__buffer_append(&c->label_bytes, bytes, size, error));
-  TSR_TRY(tsr__buffer_append(&c->label_ends, &c->label_bytes.size, sizeof(uint64_t), error));
-  return tsr__map_put(&c->label_codes, key, (void *)(uintptr_t)(*code + 1), error);
+  TSR_TRY(tsr__buffer_append(&c->labels.bytes, bytes, size, error));
+  TSR_TRY(tsr__buffer_append(&c->labels.ends, &c->labels.bytes.size, sizeof(uint64_t), error));
+  return tsr__map_put(&c->labels.codes, key, (void *)(uintptr_t)(*code + 1), error);
 }
 
 static int ingest_open_column(tsr_ingest *g, uint32_t i, tsr_error *error) {
@@ -75,9 +75,10 @@ static int ingest_open_column(tsr_ingest *g, uint32_t i, tsr_error *error) {
 }
 
 static void ingest_init_column(tsr_ingest *g, tsr_ingest_kept *c) {
-  tsr_buffer *const buffers[] = {&c->values, &c->ends, &c->validity, &c->label_bytes, &c->label_ends, &c->parts};
+  tsr_buffer *const buffers[] = {&c->growing.values, &c->growing.ends, &c->growing.validity,
+                                 &c->labels.bytes,   &c->labels.ends,  &c->parts};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) buffers[i]->memory = &g->memory;
-  c->label_codes.memory = &g->memory;
+  c->labels.codes.memory = &g->memory;
 }
 
 int tsr_ingest_open(tsr_environment *environment, const tsr_ingest_options *options, tsr_ingest **ingest,
@@ -109,14 +110,15 @@ void tsr_ingest_close(tsr_ingest *g) {
     tsr_ingest_kept *c = &g->columns[i];
     for (uint64_t p = 0; i < g->column_count && p < c->parts.size / sizeof(tsr_ingest_part); p++)
       tsr__free(tsr__ingest_part(c, p)->block);
-    tsr_buffer *const buffers[] = {&c->values, &c->ends, &c->validity, &c->label_bytes, &c->label_ends, &c->parts};
+    tsr_buffer *const buffers[] = {&c->growing.values, &c->growing.ends, &c->growing.validity,
+                                   &c->labels.bytes,   &c->labels.ends,  &c->parts};
     for (size_t b = 0; b < sizeof buffers / sizeof *buffers; b++) tsr__buffer_release(buffers[b]);
-    tsr__map_release(&c->label_codes);
+    tsr__map_release(&c->labels.codes);
   }
   tsr__ingest_release_labels(g);
   tsr__free(g->columns);
-  if (g->spilled) tsr__staged_release(g->spilled);
-  tsr__staging_close(g->staging);
+  if (g->spill.file) tsr__staged_release(g->spill.file);
+  tsr__staging_close(g->spill.staging);
   tsr__arena_release(&g->arena);
   tsr__free(g);
 }
@@ -126,25 +128,27 @@ void tsr_ingest_close(tsr_ingest *g) {
 /* Appends nulls, so that a column has `rows` rows of the part that grows. */
 static int ingest_fill_up(tsr_ingest_kept *c, uint64_t rows, tsr_error *error) {
   const bool fixed = c->class == TSR_INGEST_INTEGERS || c->class == TSR_INGEST_REALS;
-  const uint64_t has = c->class == TSR_INGEST_NONE ? rows : (fixed ? c->values.size : c->ends.size) / 8;
+  const uint64_t has = c->class == TSR_INGEST_NONE ? rows : (fixed ? c->growing.values.size : c->growing.ends.size) / 8;
   for (uint64_t i = has; i < rows; i++)
-    TSR_TRY(fixed ? tsr__buffer_append_u64(&c->values, 0, error)
-                  : tsr__buffer_append(&c->ends, &c->values.size, sizeof c->values.size, error));
-  if (!c->part_nulls) return TSR_OK;
-  for (uint64_t i = c->validity.size; i < rows; i++) TSR_TRY(tsr__buffer_append_u8(&c->validity, 0, error));
+    TSR_TRY(fixed
+                ? tsr__buffer_append_u64(&c->growing.values, 0, error)
+                : tsr__buffer_append(&c->growing.ends, &c->growing.values.size, sizeof c->growing.values.size, error));
+  if (!c->growing.nulls) return TSR_OK;
+  for (uint64_t i = c->growing.validity.size; i < rows; i++)
+    TSR_TRY(tsr__buffer_append_u8(&c->growing.validity, 0, error));
   return TSR_OK;
 }
 
 /* Makes reals of the integers of the part that grows. */
 static int ingest_to_reals(tsr_ingest_kept *c, tsr_error *error) {
-  if (c->wide)
+  if (c->seen.wide)
     return tsr__fail(error, TSR_MISMATCH, "column '%s': REAL beside an integer past 2^53 (row %llu): say types",
-                     c->given->name, (unsigned long long)c->wide_row);
-  for (uint64_t i = 0; i < c->values.size / 8; i++) {
+                     c->given->name, (unsigned long long)c->seen.wide_row);
+  for (uint64_t i = 0; i < c->growing.values.size / 8; i++) {
     int64_t integer;
-    memcpy(&integer, c->values.data + i * 8, 8);
+    memcpy(&integer, c->growing.values.data + i * 8, 8);
     const double real = (double)integer;
-    memcpy(c->values.data + i * 8, &real, 8);
+    memcpy(c->growing.values.data + i * 8, &real, 8);
   }
   c->class = TSR_INGEST_REALS;
   return TSR_OK;
@@ -162,18 +166,18 @@ static int ingest_meet(tsr_ingest *g, tsr_ingest_kept *c, tsr_ingest_class class
   if (c->class != TSR_INGEST_NONE)
     return tsr__fail(error, TSR_MISMATCH, "column '%s': %s beside %s, which came first, in row %llu: say types",
                      c->given->name, ingest_class_name(class), ingest_class_name(c->class),
-                     (unsigned long long)c->first_row);
+                     (unsigned long long)c->seen.first_row);
   if (c->is_dimension && class == TSR_INGEST_BLOBS)
     return tsr__fail(error, TSR_CONSTRAINT, "column '%s': a BLOB cannot be a dimension", c->given->name);
   c->class = class;
-  c->first_row = g->seen + 1;
-  return ingest_fill_up(c, g->part_rows, error);
+  c->seen.first_row = g->counts.begun + 1;
+  return ingest_fill_up(c, g->counts.part_rows, error);
 }
 
 static int ingest_put_word(tsr_ingest_kept *c, const void *word, tsr_error *error) {
-  c->before = c->values.size;
-  TSR_TRY(tsr__buffer_append(&c->values, word, 8, error));
-  c->is_set = true;
+  c->growing.before = c->growing.values.size;
+  TSR_TRY(tsr__buffer_append(&c->growing.values, word, 8, error));
+  c->growing.is_set = true;
   return TSR_OK;
 }
 
@@ -225,9 +229,9 @@ int tsr_ingest_set_integer(tsr_ingest *g, uint32_t column, int64_t value, tsr_er
     }
   } else if (c->class != TSR_INGEST_REALS) {
     TSR_TRY(ingest_meet(g, c, TSR_INGEST_INTEGERS, error));
-    if (past && !c->wide) {
-      c->wide = true;
-      c->wide_row = g->seen + 1;
+    if (past && !c->seen.wide) {
+      c->seen.wide = true;
+      c->seen.wide_row = g->counts.begun + 1;
     }
     return ingest_put_word(c, &value, error);
   } else if (past)
@@ -284,16 +288,16 @@ static int ingest_find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *byte
   if (!ingest_has_text_labels(c)) {
     char number[17] = "";
     ingest_number_key(bytes, size, number);
-    void *known = tsr__map_get(&c->label_codes, number);
+    void *known = tsr__map_get(&c->labels.codes, number);
     if (!known) return ingest_add_label(g, c, bytes, size, code, error);
     *code = (uint64_t)(uintptr_t)known - 1;
     return TSR_OK;
   }
-  TSR_TRY(tsr__buffer_reserve(&c->label_bytes, size + 1, error));
-  char *key = (char *)c->label_bytes.data + c->label_bytes.size; /* behind the labels: a place for the key */
+  TSR_TRY(tsr__buffer_reserve(&c->labels.bytes, size + 1, error));
+  char *key = (char *)c->labels.bytes.data + c->labels.bytes.size; /* behind the labels: a place for the key */
   if (size) memcpy(key, bytes, size);
   key[size] = 0;
-  void *found = strlen(key) == size ? tsr__map_get(&c->label_codes, key) : NULL;
+  void *found = strlen(key) == size ? tsr__map_get(&c->labels.codes, key) : NULL;
   if (!found) return ingest_add_label(g, c, bytes, size, code, error);
   *code = (uint64_t)(uintptr_t)found - 1;
   return TSR_OK;
@@ -362,11 +366,11 @@ int tsr_ingest_set_bytes(tsr_ingest *g, uint32_t column, bool is_text, const voi
     TSR_TRY(ingest_check_cell(c, size, error));
   } else TSR_TRY(ingest_meet(g, c, class, error));
   if (c->class == TSR_INGEST_TEXTS) TSR_TRY(ingest_check_text(c, bytes, size, error));
-  c->before = c->values.size;
-  TSR_TRY(tsr__buffer_append(&c->values, bytes, size, error));
-  const int rc = tsr__buffer_append(&c->ends, &c->values.size, sizeof c->values.size, error);
-  if (rc < 0) c->values.size = c->before;
-  c->is_set = rc >= 0;
+  c->growing.before = c->growing.values.size;
+  TSR_TRY(tsr__buffer_append(&c->growing.values, bytes, size, error));
+  const int rc = tsr__buffer_append(&c->growing.ends, &c->growing.values.size, sizeof c->growing.values.size, error);
+  if (rc < 0) c->growing.values.size = c->growing.before;
+  c->growing.is_set = rc >= 0;
   return rc;
 }
 
@@ -379,25 +383,25 @@ static const char *ingest_role(const tsr_ingest_kept *c) {
 
 /* Ends the row of one column: a null if it was not set. */
 static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error) {
-  if (c->is_set) {
+  if (c->growing.is_set) {
     double real;
     if (c->is_dimension && c->class == TSR_INGEST_REALS) {
-      memcpy(&real, c->values.data + c->before, 8);
+      memcpy(&real, c->growing.values.data + c->growing.before, 8);
       if (isnan(real))
         return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NaN in %s", c->given->name, ingest_role(c));
     }
-    return c->part_nulls ? tsr__buffer_append_u8(&c->validity, 1, error) : TSR_OK;
+    return c->growing.nulls ? tsr__buffer_append_u8(&c->growing.validity, 1, error) : TSR_OK;
   }
   if (c->is_dimension || c->given->not_null)
     return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NULL in %s", c->given->name, ingest_role(c));
-  if (!c->part_nulls) {
-    TSR_TRY(tsr__buffer_reserve(&c->validity, INGEST_PART_ROWS, error));
-    memset(c->validity.data, 1, g->part_rows);
-    c->validity.size = g->part_rows;
-    c->part_nulls = true;
+  if (!c->growing.nulls) {
+    TSR_TRY(tsr__buffer_reserve(&c->growing.validity, INGEST_PART_ROWS, error));
+    memset(c->growing.validity.data, 1, g->counts.part_rows);
+    c->growing.validity.size = g->counts.part_rows;
+    c->growing.nulls = true;
   }
-  c->nulls = true;
-  return ingest_fill_up(c, g->part_rows + 1, error);
+  c->seen.nulls = true;
+  return ingest_fill_up(c, g->counts.part_rows + 1, error);
 }
 
 int tsr_ingest_end_row(tsr_ingest *g, tsr_error *error) {
@@ -406,12 +410,12 @@ int tsr_ingest_end_row(tsr_ingest *g, tsr_error *error) {
   if (g->complete) return tsr__fail(error, TSR_ERROR, "a row after the schema was made");
   for (uint32_t i = 0; i < g->column_count; i++) {
     TSR_TRY(ingest_end_value(g, &g->columns[i], error));
-    bytes += g->columns[i].values.size;
+    bytes += g->columns[i].growing.values.size;
   }
-  for (uint32_t i = 0; i < g->column_count; i++) g->columns[i].is_set = false;
-  g->rows++;
-  g->seen++;
-  if (++g->part_rows == INGEST_PART_ROWS || bytes > TSR_MIN(INGEST_PART_BYTES, g->memory.limit / 8))
+  for (uint32_t i = 0; i < g->column_count; i++) g->columns[i].growing.is_set = false;
+  g->counts.rows++;
+  g->counts.begun++;
+  if (++g->counts.part_rows == INGEST_PART_ROWS || bytes > TSR_MIN(INGEST_PART_BYTES, g->memory.limit / 8))
     return tsr__ingest_end_part(g, error);
   return TSR_OK;
 }
@@ -420,14 +424,14 @@ void tsr_ingest_drop_row(tsr_ingest *g) {
   for (uint32_t i = 0; i < g->column_count; i++) {
     tsr_ingest_kept *c = &g->columns[i];
     if (c->class == TSR_INGEST_INTEGERS || c->class == TSR_INGEST_REALS) {
-      c->values.size = TSR_MIN(c->values.size, g->part_rows * 8);
+      c->growing.values.size = TSR_MIN(c->growing.values.size, g->counts.part_rows * 8);
     } else if (c->class != TSR_INGEST_NONE) {
-      c->ends.size = TSR_MIN(c->ends.size, g->part_rows * 8);
-      c->values.size = 0;
-      if (c->ends.size) memcpy(&c->values.size, c->ends.data + c->ends.size - 8, 8);
+      c->growing.ends.size = TSR_MIN(c->growing.ends.size, g->counts.part_rows * 8);
+      c->growing.values.size = 0;
+      if (c->growing.ends.size) memcpy(&c->growing.values.size, c->growing.ends.data + c->growing.ends.size - 8, 8);
     }
-    c->validity.size = TSR_MIN(c->validity.size, g->part_rows);
-    c->is_set = false;
+    c->growing.validity.size = TSR_MIN(c->growing.validity.size, g->counts.part_rows);
+    c->growing.is_set = false;
   }
-  g->seen++;
+  g->counts.begun++;
 }

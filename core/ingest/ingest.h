@@ -39,24 +39,52 @@ typedef struct tsr_ingest_label { /* the values of a column that becomes a label
   tsr_buffer values, offsets; /* cells of the label's array; offsets: uint64_t, of texts alone */
 } tsr_ingest_label;
 
+typedef struct tsr_ingest_growing { /* the part of a column that grows, and its present row */
+  tsr_buffer values, ends, validity;
+  uint64_t before; /* bytes of `values` before the present row */
+  bool is_set; /* in the present row */
+  bool nulls; /* some value of the part is null */
+} tsr_ingest_growing;
+
+typedef struct tsr_ingest_seen { /* what the values of a column showed so far; rows are counted from 0 */
+  bool nulls; /* some value is null */
+  bool wide; /* an integer is past 2^53, in row number `wide_row` */
+  uint64_t wide_row, first_row; /* first_row: that of the first value that is not null */
+} tsr_ingest_seen;
+
+typedef struct tsr_ingest_codes { /* the labels of a column that becomes an enumeration */
+  tsr_map codes; /* label -> code + 1 as a pointer */
+  tsr_buffer bytes, ends; /* of the labels, in their order; uint64_t */
+} tsr_ingest_codes;
+
 typedef struct tsr_ingest_kept { /* one column */
   const tsr_ingest_column *given; /* borrowed */
   tsr_ingest_class class; /* of the values so far */
   tsr_datatype datatype; /* of a typed column; of an untyped one it is set by tsr_ingest_schema */
   uint32_t values_per_cell;
   bool is_dimension, is_unsigned; /* is_unsigned: UINT64 */
-  bool is_set; /* in the present row */
-  bool nulls; /* some value is null */
-  bool wide; /* an integer is past 2^53, in row number `wide_row` */
-  uint64_t wide_row, first_row; /* first_row: that of the first value that is not null */
-  tsr_buffer values, ends, validity; /* of the part that grows */
-  uint64_t before; /* bytes of `values` before the present row */
-  bool part_nulls;
-  tsr_map label_codes; /* label -> code + 1 as a pointer */
-  tsr_buffer label_bytes, label_ends; /* of the labels, in their order; uint64_t */
+  tsr_ingest_growing growing;
+  tsr_ingest_seen seen;
+  tsr_ingest_codes labels;
   tsr_buffer parts; /* tsr_ingest_part */
   tsr_ingest_label *label; /* in the arena; NULL until the parts have coordinates in place of the label's values */
 } tsr_ingest_kept;
+
+typedef struct tsr_ingest_counts {
+  uint64_t rows, part_rows, parts; /* rows: of all parts; part_rows: of the part that grows; parts: complete ones */
+  uint64_t begun; /* rows, for messages: those that were dropped count */
+} tsr_ingest_counts;
+
+typedef struct tsr_ingest_spill {
+  uint64_t resident; /* bytes of complete parts in memory */
+  tsr_staging *staging; /* NULL: nothing was spilled */
+  tsr_staged *file;
+} tsr_ingest_spill;
+
+typedef struct tsr_ingest_shown { /* the columns as streams show them, in the arena; NULL: no stream was made */
+  tsr_field *fields;
+  tsr_enumeration *enumerations;
+} tsr_ingest_shown;
 
 struct tsr_ingest {
   tsr_environment *environment;
@@ -65,15 +93,11 @@ struct tsr_ingest {
   tsr_arena arena;
   uint32_t column_count;
   tsr_ingest_kept *columns;
-  uint64_t rows, part_rows, part_count; /* rows: of all parts; part_rows: of the part that grows */
-  uint64_t seen; /* rows that were begun, for messages: those that were dropped count */
-  uint64_t resident; /* bytes of complete parts in memory */
-  tsr_staging *staging; /* NULL: nothing was spilled */
-  tsr_staged *spilled;
+  tsr_ingest_counts counts;
+  tsr_ingest_spill spill;
   bool complete, decided; /* the last part has ended; untyped columns have their datatypes */
   tsr_schema *schema; /* in the arena; NULL: not made yet */
-  tsr_field *fields; /* of streams, by column; in the arena; NULL: none was made */
-  tsr_enumeration *enumerations; /* of `fields`, by column */
+  tsr_ingest_shown shown;
 };
 
 /* One column of one part, as it was kept, borrowed until the same `scratch` is loaded again. */

@@ -408,7 +408,7 @@ static int ingest_arrow_rows(tsr_ingest *g, const ingest_arrow *columns, const i
     for (uint64_t i = 0; i < count && rc >= 0; i++)
       if (kept[i] >= 0) rc = ingest_arrow_set(g, (uint32_t)kept[i], &columns[i], row, error);
     if (rc >= 0) rc = tsr_ingest_end_row(g, error);
-    if (rc < 0) return tsr__wrap(error, "row %llu", (unsigned long long)g->seen + 1);
+    if (rc < 0) return tsr__wrap(error, "row %llu", (unsigned long long)g->counts.begun + 1);
   }
   return TSR_OK;
 }

@@ -84,7 +84,7 @@ static int ingest_axis_open(const tsr_ingest *g, uint32_t column, ingest_axis *a
   a->is_text = c->class == TSR_INGEST_TEXTS;
   a->is_real = c->class == TSR_INGEST_REALS;
   if (a->is_text) a->datatype = TSR_ASCII;
-  for (uint64_t p = 0; p < g->part_count && !a->is_text; p++)
+  for (uint64_t p = 0; p < g->counts.parts && !a->is_text; p++)
     if (tsr__ingest_part(c, p)->bounded) ingest_join_bounds(a, tsr__ingest_part(c, p));
   if (!a->bounded && !a->is_text && !c->given->has_domain)
     return tsr__fail(error, TSR_CONSTRAINT, "column '%s': without rows the domain must be given", name);
@@ -138,13 +138,13 @@ static int ingest_fills(tsr_ingest *g, const ingest_axis *axes, bool *fills, tsr
   double cells = 1;
   *fills = false;
   for (uint32_t d = 0; d < count; d++) cells *= axes[d].length ? (double)axes[d].length : 18446744073709551616.0;
-  if (cells != (double)g->rows || !g->rows) return TSR_OK;
+  if (cells != (double)g->counts.rows || !g->counts.rows) return TSR_OK;
   uint8_t *bits;
   uint64_t *places = NULL;
   tsr_buffer scratch = {.memory = &g->memory};
-  TSR_TRY(TSR_ALLOC_ARRAY(&g->memory, g->rows / 8 + 1, &bits, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&g->memory, g->counts.rows / 8 + 1, &bits, error));
   int rc = TSR_ALLOC_RAW(&g->memory, INGEST_PART_ROWS, &places, error);
-  for (uint64_t p = 0; p < g->part_count && rc == TSR_OK; p++) {
+  for (uint64_t p = 0; p < g->counts.parts && rc == TSR_OK; p++) {
     rc = ingest_mark_part(g, axes, p, &scratch, places, bits, error);
     if (rc == TSR_OK) rc = tsr__cancelled(&g->environment->memory, error);
   }
@@ -304,11 +304,11 @@ static int ingest_enumerate(tsr_ingest *g, tsr_ingest_kept *c, tsr_field *field,
                                              : c->given->typed ? c->given->values_per_cell
                                                                : TSR_VARIABLE,
                          .ordered = c->given->ordered || (given && given->ordered),
-                         .count = c->label_ends.size / sizeof(uint64_t),
-                         .data = c->label_bytes.data,
-                         .data_size = c->label_bytes.size};
+                         .count = c->labels.ends.size / sizeof(uint64_t),
+                         .data = c->labels.bytes.data,
+                         .data_size = c->labels.bytes.size};
   TSR_TRY(TSR_ARENA_ARRAY(&g->arena, e->count + 1, &e->offsets, error));
-  if (e->count) memcpy(e->offsets + 1, c->label_ends.data, c->label_ends.size);
+  if (e->count) memcpy(e->offsets + 1, c->labels.ends.data, c->labels.ends.size);
   field->datatype = c->datatype = e->count > INGEST_LABELS ? TSR_INT32 : TSR_UINT16;
   field->values_per_cell = c->values_per_cell = 1;
   field->enumeration = field->name;
@@ -346,7 +346,7 @@ int tsr__ingest_field(tsr_ingest *g, uint32_t column, tsr_field *field, tsr_enum
   *field = (tsr_field){.name = (char *)(uintptr_t)c->given->name,
                        .datatype = c->datatype,
                        .values_per_cell = c->values_per_cell,
-                       .nullable = c->nulls || c->given->nullable};
+                       .nullable = c->seen.nulls || c->given->nullable};
   return c->given->labels ? ingest_enumerate(g, c, field, enumeration, error) : TSR_OK;
 }
 
@@ -375,7 +375,7 @@ static char *ingest_row_name(const tsr_ingest *g) {
 
 static int ingest_open_axes(tsr_ingest *g, ingest_axis *axes, tsr_error *error) {
   if (g->options.dimension_count == 0) {
-    axes[0] = (ingest_axis){.datatype = TSR_INT64, .bounded = true, .high = g->rows ? g->rows - 1 : 0};
+    axes[0] = (ingest_axis){.datatype = TSR_INT64, .bounded = true, .high = g->counts.rows ? g->counts.rows - 1 : 0};
     axes[0].length = axes[0].high + 1;
   }
   for (uint32_t d = 0; d < g->options.dimension_count; d++)

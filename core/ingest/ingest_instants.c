@@ -57,7 +57,7 @@ int tsr__ingest_find_instants(tsr_ingest *g, uint32_t column, tsr_error *error) 
   size_t choice = 0;
   bool fit = true;
   int rc = TSR_OK;
-  for (uint64_t p = 0; p < g->part_count && fit && rc >= 0; p++) {
+  for (uint64_t p = 0; p < g->counts.parts && fit && rc >= 0; p++) {
     tsr_ingest_values texts;
     rc = tsr__ingest_load(g, column, p, &scratch, &texts, error);
     if (rc >= 0 && texts.class == TSR_INGEST_TEXTS) fit = ingest_instants_fit(&texts, datatypes, count, &choice);
@@ -66,7 +66,7 @@ int tsr__ingest_find_instants(tsr_ingest *g, uint32_t column, tsr_error *error) 
     c->class = TSR_INGEST_INTEGERS;
     c->datatype = datatypes[choice];
     c->values_per_cell = 1;
-    for (uint64_t p = 0; p < g->part_count && rc >= 0; p++) rc = ingest_bound_instants(g, column, p, &scratch, error);
+    for (uint64_t p = 0; p < g->counts.parts && rc >= 0; p++) rc = ingest_bound_instants(g, column, p, &scratch, error);
   }
   tsr__buffer_release(&scratch);
   return rc;

@@ -104,7 +104,7 @@ static const uint8_t *ingest_row_bytes(const ingest_different *v, const tsr_inge
 /* Collects the different values of all rows. */
 static int ingest_collect_values(tsr_ingest *g, uint32_t column, ingest_different *v, tsr_buffer *scratch,
                                  tsr_error *error) {
-  for (uint64_t p = 0; p < g->part_count; p++) {
+  for (uint64_t p = 0; p < g->counts.parts; p++) {
     tsr_ingest_values values;
     TSR_TRY(tsr__ingest_load(g, column, p, scratch, &values, error));
     for (uint64_t i = 0; i < values.rows; i++) {
@@ -224,7 +224,7 @@ static int ingest_make_label(tsr_ingest *g, uint32_t column, ingest_different *v
   if (rc >= 0) rc = TSR_ALLOC_ARRAY(&g->memory, v->count + 1, &v->places, error);
   label->count = v->count;
   if (rc >= 0) rc = given->label ? ingest_find_values(v, given->label, error) : ingest_sort_values(g, v, label, error);
-  for (uint64_t p = 0; p < g->part_count && rc >= 0; p++) rc = ingest_recode_part(g, column, p, v, &scratch, error);
+  for (uint64_t p = 0; p < g->counts.parts && rc >= 0; p++) rc = ingest_recode_part(g, column, p, v, &scratch, error);
   tsr__buffer_release(&scratch);
   return rc;
 }

@@ -20,9 +20,9 @@ static void ingest_bound_integers(const tsr_ingest_kept *c, uint64_t rows, tsr_i
   uint64_t low = UINT64_MAX, high = 0;
   for (uint64_t i = 0; i < rows; i++) {
     uint64_t key;
-    memcpy(&key, c->values.data + i * 8, 8);
+    memcpy(&key, c->growing.values.data + i * 8, 8);
     key ^= flip;
-    if (c->part_nulls && !c->validity.data[i]) continue;
+    if (c->growing.nulls && !c->growing.validity.data[i]) continue;
     low = TSR_MIN(low, key);
     high = TSR_MAX(high, key);
     part->bounded = true;
@@ -37,8 +37,8 @@ static void ingest_bound_reals(const tsr_ingest_kept *c, uint64_t rows, tsr_inge
   double low = INFINITY, high = -INFINITY;
   for (uint64_t i = 0; i < rows; i++) {
     double value;
-    memcpy(&value, c->values.data + i * 8, 8);
-    if (c->part_nulls && !c->validity.data[i]) continue;
+    memcpy(&value, c->growing.values.data + i * 8, 8);
+    if (c->growing.nulls && !c->growing.validity.data[i]) continue;
     part->nan |= !isfinite(value);
     low = value < low ? value : low;
     high = value > high ? value : high;
@@ -51,47 +51,49 @@ static void ingest_bound_reals(const tsr_ingest_kept *c, uint64_t rows, tsr_inge
 /* ---- Completing parts -------------------------------------------------------------------------------------------- */
 
 static int ingest_spill(tsr_ingest *g, tsr_ingest_part *part, tsr_error *error) {
-  if (!g->staging) TSR_TRY(tsr__staging_open(&g->memory, &g->staging, error));
-  if (!g->spilled) TSR_TRY(tsr__staging_create(g->staging, "rows", &g->spilled, error));
-  part->offset = tsr__staged_size(g->spilled);
-  TSR_TRY(tsr__staged_append(g->spilled, part->block, part->size, error));
+  if (!g->spill.staging) TSR_TRY(tsr__staging_open(&g->memory, &g->spill.staging, error));
+  if (!g->spill.file) TSR_TRY(tsr__staging_create(g->spill.staging, "rows", &g->spill.file, error));
+  part->offset = tsr__staged_size(g->spill.file);
+  TSR_TRY(tsr__staged_append(g->spill.file, part->block, part->size, error));
   tsr__free(part->block);
   part->block = NULL;
   return TSR_OK;
 }
 
 static int ingest_end_column(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error) {
-  const uint64_t ends = c->class >= TSR_INGEST_TEXTS ? g->part_rows * 8 : 0, nulls = c->part_nulls ? g->part_rows : 0;
-  tsr_ingest_part part = {.class = c->class, .values_size = c->values.size, .has_nulls = nulls > 0};
-  part.size = c->values.size + ends + nulls;
-  if (c->class == TSR_INGEST_INTEGERS) ingest_bound_integers(c, g->part_rows, &part);
-  if (c->class == TSR_INGEST_REALS) ingest_bound_reals(c, g->part_rows, &part);
+  const uint64_t ends = c->class >= TSR_INGEST_TEXTS ? g->counts.part_rows * 8 : 0,
+                 nulls = c->growing.nulls ? g->counts.part_rows : 0;
+  tsr_ingest_part part = {.class = c->class, .values_size = c->growing.values.size, .has_nulls = nulls > 0};
+  part.size = c->growing.values.size + ends + nulls;
+  if (c->class == TSR_INGEST_INTEGERS) ingest_bound_integers(c, g->counts.part_rows, &part);
+  if (c->class == TSR_INGEST_REALS) ingest_bound_reals(c, g->counts.part_rows, &part);
   if (c->class != TSR_INGEST_NONE) {
-    uint64_t padded = (c->values.size + 7) / 8 * 8; /* the ends are aligned */
-    part.size += padded - c->values.size;
+    uint64_t padded = (c->growing.values.size + 7) / 8 * 8; /* the ends are aligned */
+    part.size += padded - c->growing.values.size;
     TSR_TRY(TSR_ALLOC_RAW(&g->memory, part.size, &part.block, error));
-    if (c->values.size) memcpy(part.block, c->values.data, c->values.size);
-    memset(part.block + c->values.size, 0, padded - c->values.size);
-    if (ends) memcpy(part.block + padded, c->ends.data, ends);
-    if (nulls) memcpy(part.block + padded + ends, c->validity.data, nulls);
+    if (c->growing.values.size) memcpy(part.block, c->growing.values.data, c->growing.values.size);
+    memset(part.block + c->growing.values.size, 0, padded - c->growing.values.size);
+    if (ends) memcpy(part.block + padded, c->growing.ends.data, ends);
+    if (nulls) memcpy(part.block + padded + ends, c->growing.validity.data, nulls);
   }
   int rc = TSR_OK;
-  if (part.block && g->resident + part.size > g->memory.limit / 4) rc = ingest_spill(g, &part, error);
-  else g->resident += part.block ? part.size : 0;
+  if (part.block && g->spill.resident + part.size > g->memory.limit / 4) rc = ingest_spill(g, &part, error);
+  else g->spill.resident += part.block ? part.size : 0;
   if (rc >= 0) rc = tsr__buffer_append(&c->parts, &part, sizeof part, error);
   if (rc < 0) tsr__free(part.block);
-  c->values.size = c->ends.size = c->validity.size = c->before = 0;
-  c->part_nulls = false;
+  c->growing.values.size = c->growing.ends.size = c->growing.validity.size = c->growing.before = 0;
+  c->growing.nulls = false;
   return rc;
 }
 
 int tsr__ingest_end_part(tsr_ingest *g, tsr_error *error) {
-  if (g->part_rows == 0) return TSR_OK;
+  if (g->counts.part_rows == 0) return TSR_OK;
   TSR_TRY(tsr__cancelled(&g->environment->memory, error));
   for (uint32_t i = 0; i < g->column_count; i++) TSR_TRY(ingest_end_column(g, &g->columns[i], error));
-  TSR_TRY(tsr__buffer_append(&g->columns[g->column_count].parts, &g->part_rows, sizeof g->part_rows, error));
-  g->part_rows = 0;
-  g->part_count++;
+  TSR_TRY(
+      tsr__buffer_append(&g->columns[g->column_count].parts, &g->counts.part_rows, sizeof g->counts.part_rows, error));
+  g->counts.part_rows = 0;
+  g->counts.parts++;
   return TSR_OK;
 }
 
@@ -104,7 +106,7 @@ int tsr__ingest_replace_part(tsr_ingest *g, uint32_t column, uint64_t number, ui
     low = TSR_MIN(low, words[i]);
     high = TSR_MAX(high, words[i]);
   }
-  if (part->block) g->resident -= part->size;
+  if (part->block) g->spill.resident -= part->size;
   tsr__free(part->block);
   *part = (tsr_ingest_part){.class = TSR_INGEST_INTEGERS,
                             .block = (uint8_t *)words,
@@ -113,8 +115,8 @@ int tsr__ingest_replace_part(tsr_ingest *g, uint32_t column, uint64_t number, ui
                             .bounded = true};
   memcpy(part->low, &low, 8);
   memcpy(part->high, &high, 8);
-  if (g->resident + part->size > g->memory.limit / 4) return ingest_spill(g, part, error);
-  g->resident += part->size;
+  if (g->spill.resident + part->size > g->memory.limit / 4) return ingest_spill(g, part, error);
+  g->spill.resident += part->size;
   return TSR_OK;
 }
 
@@ -151,7 +153,7 @@ int tsr__ingest_load(tsr_ingest *g, uint32_t column, uint64_t number, tsr_buffer
   if (!block || instants)
     TSR_TRY(tsr__buffer_reserve(scratch, (block ? 0 : part->size) + (instants ? values->rows * 8 : 0), error));
   if (!block) {
-    TSR_TRY(tsr__staged_read(g->spilled, part->offset, scratch->data, part->size, error));
+    TSR_TRY(tsr__staged_read(g->spill.file, part->offset, scratch->data, part->size, error));
     scratch->size = part->size;
     block = scratch->data;
   }

@@ -15,7 +15,7 @@ static int ingest_stream_append(ingest_rows *s, tsr_arrow_column *columns, tsr_e
   const tsr_arrow_rows rows = {.count = tsr__ingest_part_rows(s->ingest, s->part)};
   for (uint32_t i = 0; i < s->ingest->column_count; i++) {
     tsr_column cells;
-    TSR_TRY(tsr__ingest_cells(s->ingest, i, s->part, &s->ingest->fields[i], &s->cells[i], &cells, error));
+    TSR_TRY(tsr__ingest_cells(s->ingest, i, s->part, &s->ingest->shown.fields[i], &s->cells[i], &cells, error));
     TSR_TRY(tsr__arrow_column_append(&columns[i], &cells, &rows, error));
   }
   return TSR_OK;
@@ -24,7 +24,7 @@ static int ingest_stream_append(ingest_rows *s, tsr_arrow_column *columns, tsr_e
 static int ingest_stream_collect(void *argument, tsr_arrow_column *columns, uint64_t *rows, tsr_error *error) {
   ingest_rows *s = argument;
   tsr_ingest *g = s->ingest;
-  while (s->part < g->part_count && !tsr__arrow_is_full(columns, g->column_count, *rows, s->batch_rows)) {
+  while (s->part < g->counts.parts && !tsr__arrow_is_full(columns, g->column_count, *rows, s->batch_rows)) {
     const uint64_t more = tsr__ingest_part_rows(g, s->part);
     for (uint32_t i = 0; i<g->column_count && * rows> 0; i++)
       TSR_TRY(tsr__arrow_column_reserve(&columns[i], TSR_MAX(s->batch_rows, *rows + more), error));
@@ -32,7 +32,7 @@ static int ingest_stream_collect(void *argument, tsr_arrow_column *columns, uint
     *rows += more;
     s->part++;
   }
-  return s->part < g->part_count;
+  return s->part < g->counts.parts;
 }
 
 static void ingest_stream_close(void *argument) {
@@ -48,13 +48,13 @@ static int ingest_stream_fields(tsr_ingest *g, tsr_error *error) {
   tsr_field *fields;
   TSR_TRY(tsr__ingest_decide(g, false, error));
   TSR_TRY(TSR_ARENA_ARRAY(&g->arena, g->column_count, &fields, error));
-  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, g->column_count, &g->enumerations, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, g->column_count, &g->shown.enumerations, error));
   for (uint32_t i = 0; i < g->column_count; i++) {
-    TSR_TRY(tsr__ingest_field(g, i, &fields[i], &g->enumerations[i], error));
+    TSR_TRY(tsr__ingest_field(g, i, &fields[i], &g->shown.enumerations[i], error));
     fields[i].cell_size = tsr_datatype_size(fields[i].datatype);
     if (fields[i].values_per_cell != TSR_VARIABLE) fields[i].cell_size *= fields[i].values_per_cell;
   }
-  g->fields = fields;
+  g->shown.fields = fields;
   return TSR_OK;
 }
 
@@ -62,14 +62,14 @@ static int ingest_stream_begin(ingest_rows *s, const tsr_arrow_options *options,
   tsr_ingest *g = s->ingest;
   tsr_memory *memory = &g->environment->memory;
   s->batch_rows = options->batch_rows ? options->batch_rows : TSR_ARROW_BATCH_ROWS;
-  if (!g->fields) TSR_TRY(ingest_stream_fields(g, error));
+  if (!g->shown.fields) TSR_TRY(ingest_stream_fields(g, error));
   TSR_TRY(TSR_ALLOC_ARRAY(memory, g->column_count, &s->cells, error));
   for (uint32_t i = 0; i < g->column_count; i++) tsr__ingest_cells_begin(&s->cells[i], memory);
   TSR_TRY(TSR_ALLOC_ARRAY(memory, g->column_count, &s->types, error));
   for (uint32_t i = 0; i < g->column_count; i++) {
     const tsr_ingest_kept *c = &g->columns[i];
-    const tsr_enumeration *labels = c->given->labels ? &g->enumerations[i] : NULL;
-    tsr__arrow_type_choose(&g->fields[i], labels, false, options, &s->types[i]);
+    const tsr_enumeration *labels = c->given->labels ? &g->shown.enumerations[i] : NULL;
+    tsr__arrow_type_choose(&g->shown.fields[i], labels, false, options, &s->types[i]);
     if (c->class == TSR_INGEST_NONE && !c->given->typed && !c->given->has_empty) tsr__arrow_type_nulls(&s->types[i]);
   }
   return TSR_OK;

@@ -127,13 +127,13 @@ static int ingest_find_twice(tsr_ingest *g, tsr_buffer *out, tsr_error *error) {
   ingest_hashed *hashes;
   tsr_buffer scratch = {.memory = &g->memory};
   uint64_t first = 0, found = UINT64_MAX;
-  TSR_TRY(TSR_ALLOC_RAW(&g->memory, g->rows, &hashes, error));
+  TSR_TRY(TSR_ALLOC_RAW(&g->memory, g->counts.rows, &hashes, error));
   int rc = TSR_OK;
-  for (uint64_t p = 0; p < g->part_count && rc >= 0; first += tsr__ingest_part_rows(g, p++))
+  for (uint64_t p = 0; p < g->counts.parts && rc >= 0; first += tsr__ingest_part_rows(g, p++))
     rc = ingest_hash_part(g, p, first, &scratch, hashes + first, error);
   tsr__buffer_release(&scratch);
-  if (rc >= 0) qsort(hashes, g->rows, sizeof *hashes, ingest_hashed_compare);
-  for (uint64_t i = 1; i < g->rows && rc >= 0; i++)
+  if (rc >= 0) qsort(hashes, g->counts.rows, sizeof *hashes, ingest_hashed_compare);
+  for (uint64_t i = 1; i < g->counts.rows && rc >= 0; i++)
     if (hashes[i].hash == hashes[i - 1].hash) found = TSR_MIN(found, hashes[i].row);
   tsr__free(hashes);
   return rc < 0 || found == UINT64_MAX ? rc : ingest_print_row(g, found, out, error);
@@ -154,11 +154,11 @@ static int ingest_check_twice(ingest_writing *w, tsr_array *array, tsr_error *er
     if (rc >= 0) cells += info.cells;
   }
   tsr_snapshot_close(snapshot);
-  if (rc < 0 || cells >= g->rows) return rc;
+  if (rc < 0 || cells >= g->counts.rows) return rc;
   tsr_error ignored = {0};
   (void)ingest_find_twice(g, &where, &ignored);
   tsr__fail(error, TSR_CONSTRAINT, "%llu of %llu rows have the coordinates of an earlier row%s%s%s",
-            (unsigned long long)(g->rows - cells), (unsigned long long)g->rows,
+            (unsigned long long)(g->counts.rows - cells), (unsigned long long)g->counts.rows,
             where.size ? ", the first of them " : "", where.size ? (const char *)where.data : "",
             w->schema->dense ? "" : ": say \"duplicates\":true to keep them");
   tsr__buffer_release(&where);
@@ -184,7 +184,7 @@ static int ingest_find_column(ingest_writing *w, uint32_t field, tsr_error *erro
 
 static int ingest_write_parts(ingest_writing *w, tsr_error *error) {
   uint64_t first = 0;
-  for (uint64_t p = 0; p < w->ingest->part_count; p++) {
+  for (uint64_t p = 0; p < w->ingest->counts.parts; p++) {
     TSR_TRY(ingest_append_part(w, p, first, error));
     first += tsr__ingest_part_rows(w->ingest, p);
   }
@@ -216,6 +216,6 @@ int tsr_ingest_write(tsr_ingest *g, tsr_array *array, bool new_array, uint64_t *
   for (uint32_t f = 0; f < w.field_count && w.targets; f++) tsr__ingest_cells_end(&w.targets[f].memory);
   tsr_writer_close(w.writer);
   tsr__arena_release(&w.arena);
-  if (rc >= 0 && rows) *rows = g->rows;
+  if (rc >= 0 && rows) *rows = g->counts.rows;
   return TSR_MIN(rc, TSR_OK);
 }

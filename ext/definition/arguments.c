@@ -186,8 +186,8 @@ static int parse_time(const char *word, const char *text, bool quoted, uint64_t 
 static int parse_columns(const char *text, tsx_options *options, tsr_error *error) {
   uint32_t count = 1;
   for (const char *p = text; *p; p++) count += *p == ',';
-  options->columns = sqlite3_malloc64(count * sizeof(char *));
-  if (!options->columns) return tsx_out_of_memory(error);
+  options->shows.columns = sqlite3_malloc64(count * sizeof(char *));
+  if (!options->shows.columns) return tsx_out_of_memory(error);
   for (const char *p = text;; p++) {
     p = arguments_skip_blanks(p);
     const char *end = p;
@@ -207,7 +207,7 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
       return tsx_fail(error, TSR_ERROR,
                       "option columns='%s': expected names, separated by commas, all in one pair of quotes", text);
     }
-    options->columns[options->column_count++] = name;
+    options->shows.columns[options->shows.column_count++] = name;
     if (!*end) return TSR_OK;
     p = end;
   }
@@ -227,33 +227,38 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
   bool yes = false;
   int code = TSR_OK;
   switch (which) {
-  case TSX_OPTION_AS_OF: options->has_as_of = true; return parse_time(word, text, quoted, &options->as_of, error);
-  case TSX_OPTION_SINCE: options->has_since = true; return parse_time(word, text, quoted, &options->since, error);
+  case TSX_OPTION_AS_OF:
+    options->times.has_as_of = true;
+    return parse_time(word, text, quoted, &options->times.as_of, error);
+  case TSX_OPTION_SINCE:
+    options->times.has_since = true;
+    return parse_time(word, text, quoted, &options->times.since, error);
   case TSX_OPTION_KEY_FILE:
     options->key_file = sqlite3_mprintf("%s", text);
     return options->key_file ? TSR_OK : tsx_out_of_memory(error);
-  case TSX_OPTION_UNWRITTEN: return parse_choice(word, text, "null", "fill", &options->fill_unwritten, error);
-  case TSX_OPTION_DATETIMES: return parse_choice(word, text, "iso", "integer", &options->datetimes_integer, error);
-  case TSX_OPTION_VECTORS: return parse_choice(word, text, "json", "blob", &options->vectors_blob, error);
-  case TSX_OPTION_ENUMS: return parse_choice(word, text, "label", "code", &options->enums_code, error);
-  case TSX_OPTION_UINT64: return parse_choice(word, text, "text", "signed", &options->uint64_signed, error);
+  case TSX_OPTION_UNWRITTEN: return parse_choice(word, text, "null", "fill", &options->shows.fill_unwritten, error);
+  case TSX_OPTION_DATETIMES:
+    return parse_choice(word, text, "iso", "integer", &options->shows.datetimes_integer, error);
+  case TSX_OPTION_VECTORS: return parse_choice(word, text, "json", "blob", &options->shows.vectors_blob, error);
+  case TSX_OPTION_ENUMS: return parse_choice(word, text, "label", "code", &options->shows.enums_code, error);
+  case TSX_OPTION_UINT64: return parse_choice(word, text, "text", "signed", &options->shows.uint64_signed, error);
   case TSX_OPTION_ON_CONFLICT: return parse_choice(word, text, "replace", "abort", &options->conflict_abort, error);
   case TSX_OPTION_LABELS:
     code = parse_choice(word, text, "no", "yes", &yes, error);
-    options->labels = yes ? TSX_LABELS_SHOWN : TSX_LABELS_NONE;
+    options->shows.labels = yes ? TSX_LABELS_SHOWN : TSX_LABELS_NONE;
     return code;
   case TSX_OPTION_COLUMNS: return parse_columns(text, options, error);
   case TSX_OPTION_CACHE_MB:
     code = arguments_parse_integer(word, text, 0, (int64_t)1 << 40, &v, error);
-    if (code == TSR_OK) options->cache_bytes = (uint64_t)v << 20;
+    if (code == TSR_OK) options->limits.cache_bytes = (uint64_t)v << 20;
     return code;
   case TSX_OPTION_MEMORY_MB:
     code = arguments_parse_integer(word, text, 1, (int64_t)1 << 40, &v, error);
-    if (code == TSR_OK) options->memory_bytes = (uint64_t)v << 20;
+    if (code == TSR_OK) options->limits.memory_bytes = (uint64_t)v << 20;
     return code;
   case TSX_OPTION_THREADS:
     code = arguments_parse_integer(word, text, 1, 64, &v, error);
-    if (code == TSR_OK) options->threads = (unsigned)v;
+    if (code == TSR_OK) options->limits.threads = (unsigned)v;
     return code;
   default: /* a creation option: define.c parses it */
     options->creation[which] = sqlite3_mprintf("%s", text);
@@ -345,9 +350,9 @@ static int parse_path(const char *argument, int *at, tsx_options *options, tsr_e
 
 int tsx_options_parse(int count, const char *const *arguments, tsx_options *options, tsr_error *error) {
   memset(options, 0, sizeof *options);
-  options->cache_bytes = (uint64_t)256 << 20;
-  options->memory_bytes = (uint64_t)1024 << 20;
-  options->as_of = TSR_TIME_NOW;
+  options->limits.cache_bytes = (uint64_t)256 << 20;
+  options->limits.memory_bytes = (uint64_t)1024 << 20;
+  options->times.as_of = TSR_TIME_NOW;
   int at = 0;
   int code = count ? parse_path(arguments[0], &at, options, error) : TSR_OK;
   if (code < 0) return code;
@@ -365,8 +370,8 @@ int tsx_options_parse(int count, const char *const *arguments, tsx_options *opti
 void tsx_options_release(tsx_options *options) {
   sqlite3_free(options->path);
   sqlite3_free(options->key_file);
-  for (uint32_t i = 0; i < options->column_count; i++) sqlite3_free(options->columns[i]);
-  sqlite3_free(options->columns);
+  for (uint32_t i = 0; i < options->shows.column_count; i++) sqlite3_free(options->shows.columns[i]);
+  sqlite3_free(options->shows.columns);
   for (int i = 0; i < TSX_OPTION_COUNT; i++) sqlite3_free(options->creation[i]);
   sqlite3_free(options->definitions);
   memset(options, 0, sizeof *options);

@@ -51,17 +51,30 @@ typedef enum tsx_labels_shown { /* columns of dimension labels */
                                 TSX_LABELS_NONE
 } tsx_labels_shown;
 
-typedef struct tsx_options {
-  char *path; /* as the user wrote it, without quotes; NULL: the array lives in the database */
+typedef struct tsx_option_times { /* milliseconds since 1970 */
   bool has_as_of, has_since;
-  uint64_t as_of, since; /* milliseconds since 1970 */
-  char *key_file;
-  bool fill_unwritten, datetimes_integer, vectors_blob, enums_code, uint64_signed, conflict_abort;
+  uint64_t as_of, since;
+} tsx_option_times;
+
+typedef struct tsx_option_shows { /* how cells become SQL values, and which columns there are */
+  bool fill_unwritten, datetimes_integer, vectors_blob, enums_code, uint64_signed;
   tsx_labels_shown labels;
-  uint64_t cache_bytes, memory_bytes;
-  unsigned threads; /* 0: not given */
   char **columns; /* the names of the option `columns`, or NULL */
   uint32_t column_count;
+} tsx_option_shows;
+
+typedef struct tsx_option_limits {
+  uint64_t cache_bytes, memory_bytes;
+  unsigned threads; /* 0: not given */
+} tsx_option_limits;
+
+typedef struct tsx_options {
+  char *path; /* as the user wrote it, without quotes; NULL: the array lives in the database */
+  char *key_file;
+  bool conflict_abort;
+  tsx_option_times times;
+  tsx_option_shows shows;
+  tsx_option_limits limits;
   char *creation[TSX_OPTION_COUNT]; /* by option: the text of a creation option, or NULL */
   const char **definitions; /* texts of column definitions; SQLite owns them until xCreate or xConnect returns */
   uint32_t definition_count;

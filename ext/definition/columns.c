@@ -384,10 +384,10 @@ static int parse_labels(tsx_parser *p, tsx_column_text *c) {
   tsx_tokens ahead = p->in;
   for (; ahead.token.kind != TSX_TOKEN_END && !tsx_token_is(&ahead.token, ")"); tsx_tokens_next(&ahead))
     max_count += tsx_token_is(&ahead.token, ",");
-  if (!(c->labels = tsx_parser_alloc(p, max_count * sizeof(tsx_literal)))) return TSR_NOMEM;
+  if (!(c->enumeration.labels = tsx_parser_alloc(p, max_count * sizeof(tsx_literal)))) return TSR_NOMEM;
   do {
-    if ((code = parse_literal(p, &c->labels[c->label_count])) < 0) return code;
-    if (tsx_literal_is_null(&c->labels[c->label_count++]))
+    if ((code = parse_literal(p, &c->enumeration.labels[c->enumeration.count])) < 0) return code;
+    if (tsx_literal_is_null(&c->enumeration.labels[c->enumeration.count++]))
       return tsx_parser_fail(p, TSR_ERROR, "ENUM: NULL is not a label");
   } while (tsx_parser_accept(p, ","));
   return tsx_parser_expect(p, ")");
@@ -426,11 +426,12 @@ static int parse_clause(tsx_parser *p, tsx_column_text *c) {
   if (tsx_parser_accept(p, "DIMENSION")) {
     if (c->is_dimension) return fail_twice(p, "DIMENSION");
     c->is_dimension = true;
-    return tsx_token_is(&p->in.token, "(") ? parse_bounds(p, &c->low, &c->high, &c->extent) : TSR_OK;
+    return tsx_token_is(&p->in.token, "(") ? parse_bounds(p, &c->domain.low, &c->domain.high, &c->domain.extent)
+                                           : TSR_OK;
   }
   if (tsx_parser_accept(p, "CURRENT")) {
-    if (c->current_low.kind) return fail_twice(p, "CURRENT");
-    return parse_bounds(p, &c->current_low, &c->current_high, NULL);
+    if (c->domain.current_low.kind) return fail_twice(p, "CURRENT");
+    return parse_bounds(p, &c->domain.current_low, &c->domain.current_high, NULL);
   }
   if (tsx_parser_accept(p, "NOT")) {
     if (c->not_null) return fail_twice(p, "NOT NULL");
@@ -451,10 +452,10 @@ static int parse_clause(tsx_parser *p, tsx_column_text *c) {
   }
   if (tsx_parser_accept(p, "LABEL")) return parse_label(p, c);
   if (tsx_parser_accept(p, "ENUM")) {
-    if (c->has_enum) return fail_twice(p, "ENUM");
-    c->has_enum = true;
+    if (c->enumeration.given) return fail_twice(p, "ENUM");
+    c->enumeration.given = true;
     code = parse_labels(p, c);
-    c->ordered = code == TSR_OK && tsx_parser_accept(p, "ORDERED");
+    c->enumeration.ordered = code == TSR_OK && tsx_parser_accept(p, "ORDERED");
     return code;
   }
   if (tsx_token_is(&p->in.token, "PRIMARY")) return no_key(p);

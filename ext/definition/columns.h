@@ -27,15 +27,25 @@ typedef struct tsx_literal {
   uint64_t size; /* in bytes */
 } tsx_literal;
 
+typedef struct tsx_domain_text { /* of a dimension; what is not given has kind END */
+  tsx_literal low, high, extent, current_low, current_high;
+} tsx_domain_text;
+
+typedef struct tsx_enum_text { /* the clause ENUM */
+  bool given, ordered;
+  tsx_literal *labels;
+  uint64_t count;
+} tsx_enum_text;
+
 typedef struct tsx_column_text { /* one column definition */
   char *name;
   tsr_datatype datatype; /* with ENUM: the datatype of the labels */
   uint32_t values_per_cell;
-  bool is_dimension, not_null, null, has_filters, has_enum, ordered;
-  tsx_literal low, high, extent, current_low, current_high, fill;
+  bool is_dimension, not_null, null, has_filters;
+  tsx_domain_text domain;
+  tsx_literal fill;
   tsr_pipeline filters;
-  tsx_literal *labels;
-  uint64_t label_count;
+  tsx_enum_text enumeration;
   struct tsx_column_text *label; /* the dimension's first label, or the next one of the same dimension; or NULL */
   bool falls; /* a label: DECREASING */
 } tsx_column_text;

@@ -148,32 +148,32 @@ static int define_set_dimension(tsx_parser *p, const tsx_column_text *c, bool de
   tsr_kind kind = tsr_datatype_kind(datatype);
   bool is_text = kind == TSR_KIND_TEXT && datatype != TSR_CHAR && datatype != TSR_GEOM_WKT;
   field->is_dimension = true;
-  if (c->fill.kind || c->has_enum || c->null)
+  if (c->fill.kind || c->enumeration.given || c->null)
     return tsx_parser_fail(p, TSR_ERROR, "a dimension has no %s",
-                           c->fill.kind  ? "DEFAULT"
-                           : c->has_enum ? "ENUM"
-                                         : "NULL");
+                           c->fill.kind           ? "DEFAULT"
+                           : c->enumeration.given ? "ENUM"
+                                                  : "NULL");
   if (kind == TSR_KIND_BYTES || kind == TSR_KIND_BOOLEAN || (kind == TSR_KIND_TEXT && !is_text))
     return tsx_parser_fail(p, TSR_CONSTRAINT, "%s cannot be a dimension's datatype", tsr_datatype_name(datatype));
   if (c->values_per_cell != (is_text ? TSR_VARIABLE : 1))
     return tsx_parser_fail(p, TSR_CONSTRAINT, "a dimension holds one %s in a cell", is_text ? "string" : "value");
   if (is_text) {
-    if (c->low.kind) return tsx_parser_fail(p, TSR_CONSTRAINT, "a dimension of strings has no bounds");
+    if (c->domain.low.kind) return tsx_parser_fail(p, TSR_CONSTRAINT, "a dimension of strings has no bounds");
     field->datatype = TSR_ASCII;
     return TSR_OK;
   }
   field->has_domain = true;
-  if (dense && !c->extent.kind)
+  if (dense && !c->domain.extent.kind)
     return tsx_parser_fail(p, TSR_CONSTRAINT,
                            "a dimension of a dense array needs bounds and a tile extent: DIMENSION(low, high, "
                            "extent)");
-  if (!c->low.kind) {
+  if (!c->domain.low.kind) {
     widest_domain(datatype, field->low, field->high);
     return TSR_OK;
   }
-  int code = tsx_literal_number(p, &c->low, datatype, field->low, "low end");
-  if (code == TSR_OK) code = tsx_literal_number(p, &c->high, datatype, field->high, "high end");
-  if (code == TSR_OK && c->extent.kind) code = set_extent(p, &c->extent, field);
+  int code = tsx_literal_number(p, &c->domain.low, datatype, field->low, "low end");
+  if (code == TSR_OK) code = tsx_literal_number(p, &c->domain.high, datatype, field->high, "high end");
+  if (code == TSR_OK && c->domain.extent.kind) code = set_extent(p, &c->domain.extent, field);
   return code;
 }
 
@@ -182,22 +182,22 @@ static int define_set_dimension(tsx_parser *p, const tsx_column_text *c, bool de
 static int set_current(tsx_parser *p, const tsx_column_text *c, const tsr_field *field, tsr_interval *interval) {
   bool is_text = field->datatype == TSR_ASCII;
   int code = TSR_OK;
-  if (!c->current_low.kind) {
+  if (!c->domain.current_low.kind) {
     if (is_text)
       return tsx_parser_fail(p, TSR_CONSTRAINT,
                              "where a dimension has a CURRENT domain, a dimension of strings needs one");
     memcpy(interval->low, field->low, 8);
     memcpy(interval->high, field->high, 8);
   } else if (is_text) {
-    code = define_cell_of(p, &c->current_low, TSR_ASCII, TSR_VARIABLE, &interval->low_text, &interval->low_size,
+    code = define_cell_of(p, &c->domain.current_low, TSR_ASCII, TSR_VARIABLE, &interval->low_text, &interval->low_size,
                           "CURRENT");
     if (code == TSR_OK)
-      code = define_cell_of(p, &c->current_high, TSR_ASCII, TSR_VARIABLE, &interval->high_text, &interval->high_size,
-                            "CURRENT");
+      code = define_cell_of(p, &c->domain.current_high, TSR_ASCII, TSR_VARIABLE, &interval->high_text,
+                            &interval->high_size, "CURRENT");
   } else {
-    code = tsx_literal_number(p, &c->current_low, field->datatype, interval->low, "CURRENT, low end");
+    code = tsx_literal_number(p, &c->domain.current_low, field->datatype, interval->low, "CURRENT, low end");
     if (code == TSR_OK)
-      code = tsx_literal_number(p, &c->current_high, field->datatype, interval->high, "CURRENT, high end");
+      code = tsx_literal_number(p, &c->domain.current_high, field->datatype, interval->high, "CURRENT, high end");
   }
   return code;
 }
@@ -246,15 +246,15 @@ static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *f
   e->loaded = true;
   e->datatype = c->datatype;
   e->values_per_label = c->values_per_cell;
-  e->ordered = c->ordered;
-  e->count = c->label_count;
+  e->ordered = c->enumeration.ordered;
+  e->count = c->enumeration.count;
   if (!*field->name) return tsx_parser_fail(p, TSR_CONSTRAINT, "an anonymous attribute cannot have an ENUM");
   uint8_t **labels = tsx_parser_alloc(p, (e->count + 1) * sizeof *labels);
   e->offsets = tsx_parser_alloc(p, (e->count + 1) * sizeof *e->offsets);
   if (!labels || !e->offsets) return TSR_NOMEM;
   for (uint64_t i = 0; i < e->count; i++) {
     uint64_t size;
-    int code = define_cell_of(p, &c->labels[i], c->datatype, c->values_per_cell, &labels[i], &size, "ENUM");
+    int code = define_cell_of(p, &c->enumeration.labels[i], c->datatype, c->values_per_cell, &labels[i], &size, "ENUM");
     if (code < 0) return code;
     e->offsets[i + 1] = e->offsets[i] + size;
   }
@@ -299,11 +299,11 @@ static int set_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumerati
 
 static int set_attribute(tsx_parser *p, const tsx_column_text *c, tsr_field *field, tsr_schema *schema) {
   tsr_enumeration *e = NULL;
-  if (c->current_low.kind) return tsx_parser_fail(p, TSR_ERROR, "CURRENT is for dimensions");
+  if (c->domain.current_low.kind) return tsx_parser_fail(p, TSR_ERROR, "CURRENT is for dimensions");
   if (c->null && c->not_null) return tsx_parser_fail(p, TSR_ERROR, "it is both NULL and NOT NULL");
   field->nullable = !c->not_null;
   int code = TSR_OK;
-  if (c->has_enum) {
+  if (c->enumeration.given) {
     e = &schema->enumerations[schema->enumeration_count++];
     if ((code = set_enumeration(p, c, field, e)) < 0) return code;
   }
@@ -416,8 +416,8 @@ static int set_fields(tsx_parser *p, const tsx_column_text *columns, uint32_t co
   bool has_current = false;
   for (uint32_t i = 0; i < count; i++) {
     schema->dimension_count += columns[i].is_dimension;
-    enumerations += columns[i].has_enum;
-    has_current |= columns[i].is_dimension && columns[i].current_low.kind;
+    enumerations += columns[i].enumeration.given;
+    has_current |= columns[i].is_dimension && columns[i].domain.current_low.kind;
   }
   if (!schema->dimension_count)
     return tsx_fail(p->error, TSR_CONSTRAINT,

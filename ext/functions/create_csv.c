@@ -204,7 +204,7 @@ static int csv_call_begin_data(csv_call *c, tsr_error *error) {
   const tsr_csv_field *fields;
   uint32_t count;
   uint64_t line;
-  int code = csv_call_rewind(c, c->call.source_count > 1, error);
+  int code = csv_call_rewind(c, c->call.source.count > 1, error);
   if (code == TSR_OK && !c->has_header) code = tsr_csv_next(c->csv, &fields, &count, &line, error);
   return code < 0 ? code : TSR_OK;
 }
@@ -216,8 +216,8 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
   uint32_t count;
   uint64_t line;
   bool open = false;
-  for (uint32_t i = 0; i < call->source_count; i++) {
-    const tsr_ingest_column *column = call->kept[i] >= 0 ? &call->columns[call->kept[i]] : NULL;
+  for (uint32_t i = 0; i < call->source.count; i++) {
+    const tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
     open |= column && !column->typed && !column->labels;
     c->guesses[i] = (csv_guess){.integers = true, .reals = true};
   }
@@ -227,12 +227,12 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
     if (code == 0) break;
     if (code == TSR_MISMATCH) code = TSR_OK;
     else if (code > 0) {
-      for (uint32_t i = 0; count == call->source_count && i < count; i++) csv_call_look(c, &fields[i], &c->guesses[i]);
+      for (uint32_t i = 0; count == call->source.count && i < count; i++) csv_call_look(c, &fields[i], &c->guesses[i]);
       code = TSR_OK;
     }
   }
-  for (uint32_t i = 0; i < call->source_count; i++) {
-    tsr_ingest_column *column = call->kept[i] >= 0 ? &call->columns[call->kept[i]] : NULL;
+  for (uint32_t i = 0; i < call->source.count; i++) {
+    tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
     const csv_guess *g = &c->guesses[i];
     if (!column || column->typed || column->labels) continue;
     column->typed = true;
@@ -282,12 +282,12 @@ static int csv_call_rows(csv_call *c, tsr_error *error) {
     if (code == 0 || (code < 0 && code != TSR_MISMATCH)) return code;
     if (code > 0) {
       code = TSR_OK;
-      if (count != call->source_count)
+      if (count != call->source.count)
         code = tsx_fail(error, TSR_MISMATCH, "%u fields, where %u columns are named", (unsigned)count,
-                        (unsigned)call->source_count);
+                        (unsigned)call->source.count);
     }
     for (uint32_t i = 0; code == TSR_OK && i < count; i++)
-      if (call->kept[i] >= 0) code = csv_call_set(c, (uint32_t)call->kept[i], &fields[i], error);
+      if (call->source.kept[i] >= 0) code = csv_call_set(c, (uint32_t)call->source.kept[i], &fields[i], error);
     code = tsx_ingest_end_row(call, code, "line", line, error);
   }
   return code;
@@ -301,7 +301,7 @@ static int csv_call_make(csv_call *c, sqlite3_context *context, sqlite3_value **
   int code = csv_call_open(c, error);
   if (code == TSR_OK) code = csv_call_names(c, path, json, error);
   if (code == TSR_OK) code = tsx_ingest_options(&c->call, values[0], json, error);
-  if (code == TSR_OK && !(c->guesses = sqlite3_malloc64(c->call.source_count * sizeof *c->guesses)))
+  if (code == TSR_OK && !(c->guesses = sqlite3_malloc64(c->call.source.count * sizeof *c->guesses)))
     code = tsx_out_of_memory(error);
   if (code == TSR_OK) code = csv_call_types(c, error);
   if (code == TSR_OK) code = tsx_ingest_open(&c->call, error);
@@ -310,7 +310,7 @@ static int csv_call_make(csv_call *c, sqlite3_context *context, sqlite3_value **
 }
 
 void tsx_create_csv(sqlite3_context *context, int count, sqlite3_value **values) {
-  csv_call c = {.call = {.connection = sqlite3_user_data(context), .is_csv = true}};
+  csv_call c = {.call = {.connection = sqlite3_user_data(context), .source = {.is_csv = true}}};
   tsr_error error = {0};
   tsx_connection_add_table(c.call.connection); /* with a table the core asks the host for interrupts */
   int code = tsx_arguments_check(count, values, 2, &error);

@@ -42,7 +42,7 @@ static int stream_call_rows(stream_call *c, tsr_error *error) {
     const int number = c->stream.get_next(&c->stream, &batch);
     if (number != 0) return stream_call_fail(c, number, error);
     if (!batch.release) return TSR_OK;
-    const int code = tsr_ingest_arrow(c->call.ingest, &c->schema, &batch, c->call.kept, error);
+    const int code = tsr_ingest_arrow(c->call.ingest, &c->schema, &batch, c->call.source.kept, error);
     batch.release(&batch);
     if (code < 0) return code;
     if (tsx_connection_cancelled(c->call.connection)) return tsx_fail_cancelled(error);
@@ -57,7 +57,7 @@ static int stream_call_make(stream_call *c, sqlite3_context *context, sqlite3_va
     return tsx_fail(error, TSR_NOT_FOUND, "no stream has this token: a token is used once, also by a call that fails");
   int code = stream_call_columns(c, path, error);
   if (code == TSR_OK) code = tsx_ingest_options(&c->call, values[0], json, error);
-  if (code == TSR_OK && c->call.skip)
+  if (code == TSR_OK && c->call.given.skip)
     code = tsx_fail(error, TSR_UNSUPPORTED, "'on_error': skip is for a SELECT and for CSV");
   if (code == TSR_OK) code = tsx_ingest_open(&c->call, error);
   if (code == TSR_OK) code = stream_call_rows(c, error);

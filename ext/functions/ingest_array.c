@@ -44,7 +44,7 @@ static int ingest_put_metadatum(void *argument, const tsx_json_option *o, tsr_er
 }
 
 static const uint8_t *ingest_key(const tsx_ingest_call *call) {
-  return call->address.has_key ? call->address.key : NULL;
+  return call->array.address.has_key ? call->array.address.key : NULL;
 }
 
 /* Keeps the time zones of Arrow columns as metadata. */
@@ -52,7 +52,7 @@ static int ingest_put_zones(const tsx_ingest_call *call, tsr_array *array, tsr_e
   int code = TSR_OK;
   for (uint32_t i = 0; i < call->options.column_count && code == TSR_OK; i++) {
     const tsr_ingest_column *column = &call->columns[i];
-    if (!column->zone || call->append) continue;
+    if (!column->zone || call->array.append) continue;
     char *key = sqlite3_mprintf("__tiledb_attr.%s.time_zone", column->name);
     if (!key) return tsx_out_of_memory(error);
     const tsr_metadatum entry = {.key = key,
@@ -68,9 +68,10 @@ static int ingest_put_zones(const tsx_ingest_call *call, tsr_array *array, tsr_e
 }
 
 static int ingest_fill(tsx_ingest_call *call, tsr_array *array, tsr_error *error) {
-  int code = tsr_ingest_write(call->ingest, array, !call->append, &call->rows, error);
-  if (code == TSR_OK && call->metadata)
-    code = tsx_options_each(call->connection->db, call->metadata, "'metadata'", ingest_put_metadatum, array, error);
+  int code = tsr_ingest_write(call->ingest, array, !call->array.append, &call->result.rows, error);
+  if (code == TSR_OK && call->given.metadata)
+    code =
+        tsx_options_each(call->connection->db, call->given.metadata, "'metadata'", ingest_put_metadatum, array, error);
   if (code == TSR_OK) code = ingest_put_zones(call, array, error);
   return code;
 }
@@ -81,9 +82,9 @@ static int ingest_fill(tsx_ingest_call *call, tsr_array *array, tsr_error *error
 static int ingest_drop_table(tsx_ingest_call *call, tsr_error *error) {
   sqlite3 *db = call->connection->db;
   char *schema = NULL, *table = NULL;
-  const char *name = call->path + 3; /* behind "db:" */
+  const char *name = call->array.path + 3; /* behind "db:" */
   int code = tsx_table_name_parse(name, &schema, &table, error);
-  if (code == TSR_OK) code = tsx_savepoint_begin(call->connection, call->address.path, error);
+  if (code == TSR_OK) code = tsx_savepoint_begin(call->connection, call->array.address.path, error);
   char *sql = code == TSR_OK ? sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema ? schema : "main", table) : NULL;
   if (code == TSR_OK && !sql) code = tsx_out_of_memory(error);
   if (code == TSR_OK) {
@@ -100,8 +101,9 @@ static int ingest_make_in_database(tsx_ingest_call *call, const tsr_schema *sche
   tsr_array *array = NULL;
   char *path = NULL;
   const tsr_array_options options = {.key = ingest_key(call)};
-  int code = call->replace ? ingest_drop_table(call, error) : TSR_OK;
-  if (code == TSR_OK) code = tsx_database_create(call->connection, call->path, &call->address, schema, &path, error);
+  int code = call->array.replace ? ingest_drop_table(call, error) : TSR_OK;
+  if (code == TSR_OK)
+    code = tsx_database_create(call->connection, call->array.path, &call->array.address, schema, &path, error);
   if (code == TSR_OK) code = tsr_array_open(call->connection->environment, path, &options, &array, error);
   if (code == TSR_OK) code = ingest_fill(call, array, error);
   tsr_array_close(array);
@@ -129,20 +131,20 @@ static int ingest_make_at(tsx_ingest_call *call, const char *path, const tsr_sch
 /* Makes the array beside the one that it replaces, exchanges the two, and drops the old one. */
 static int ingest_replace(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   tsr_environment *environment = call->connection->environment;
-  tsx_address old = {.connection = call->connection, .has_key = call->address.has_key};
+  tsx_address old = {.connection = call->connection, .has_key = call->array.address.has_key};
   uint64_t random;
-  size_t length = strlen(call->address.path);
+  size_t length = strlen(call->array.address.path);
   sqlite3_randomness(sizeof random, &random);
-  while (length > 1 && call->address.path[length - 1] == '/') length--;
-  old.path = sqlite3_mprintf("%.*s", (int)length, call->address.path);
+  while (length > 1 && call->array.address.path[length - 1] == '/') length--;
+  old.path = sqlite3_mprintf("%.*s", (int)length, call->array.address.path);
   char *beside = old.path ? sqlite3_mprintf("%s.%016llx", old.path, (unsigned long long)random) : NULL;
-  old.given = sqlite3_mprintf("%s", call->path);
+  old.given = sqlite3_mprintf("%s", call->array.path);
   int code = beside && old.path && old.given ? TSR_OK : tsx_out_of_memory(error);
   if (code == TSR_OK) code = ingest_make_at(call, beside, schema, error);
   if (code == TSR_OK) {
     code = tsx_drop_overviews(&old, error);
     if (code == TSR_OK) code = tsr_array_exchange(environment, old.path, beside, error);
-    tsx_path_changed(call->connection, call->address.path);
+    tsx_path_changed(call->connection, call->array.address.path);
     tsr_error why = *error;
     const int dropped =
         tsr_array_drop(environment, beside, error); /* the old array, or the new one that had no place */
@@ -155,19 +157,20 @@ static int ingest_replace(tsx_ingest_call *call, const tsr_schema *schema, tsr_e
 }
 
 int tsx_ingest_may_replace(const tsx_ingest_call *call, tsr_error *error) {
-  if (tsx_store_is(call->address.path)) return TSR_OK;
-  if (!strncmp(call->address.path, "s3://", 5))
+  if (tsx_store_is(call->array.address.path)) return TSR_OK;
+  if (!strncmp(call->array.address.path, "s3://", 5))
     return tsx_fail(error, TSR_UNSUPPORTED,
                     "if_exists replace: in a bucket no call exchanges two arrays: drop the old one first");
-  if (tsx_transaction_open_on(call->connection, call->address.path))
-    return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", call->address.path);
-  const int published = tsx_postponed_publish_path(call->connection, call->address.path, error);
+  if (tsx_transaction_open_on(call->connection, call->array.address.path))
+    return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", call->array.address.path);
+  const int published = tsx_postponed_publish_path(call->connection, call->array.address.path, error);
   return published < 0 ? published : TSR_OK;
 }
 
 int tsx_ingest_make(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
-  if (tsx_store_is(call->address.path)) return ingest_make_in_database(call, schema, error);
-  return call->replace ? ingest_replace(call, schema, error) : ingest_make_at(call, call->address.path, schema, error);
+  if (tsx_store_is(call->array.address.path)) return ingest_make_in_database(call, schema, error);
+  return call->array.replace ? ingest_replace(call, schema, error)
+                             : ingest_make_at(call, call->array.address.path, schema, error);
 }
 
 /* ---- An array that exists ---------------------------------------------------------------------------------------- */
@@ -175,7 +178,7 @@ int tsx_ingest_make(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *
 /* Returns true if the array has these labels now, with these codes: another process has added them, or has finished what
  * a process left that died while it added them. */
 static bool ingest_has_labels(tsx_ingest_call *call, const tsr_enumeration *all, const char *name) {
-  tsr_array *array = call->target.address.array->core;
+  tsr_array *array = call->array.target.address.array->core;
   tsr_error ignored = {0};
   const tsr_schema *schema;
   const tsr_enumeration *now;
@@ -198,7 +201,7 @@ static int ingest_add_labels(tsx_ingest_call *call, const tsr_enumeration *all, 
   more.offsets = sqlite3_malloc64((more.count + 1) * sizeof *more.offsets);
   if (!more.offsets) return tsx_out_of_memory(error);
   for (uint64_t k = 0; k <= more.count; k++) more.offsets[k] = all->offsets[first + k] - all->offsets[first];
-  const int code = tsr_array_extend_enumeration(call->target.address.array->core, &more, error);
+  const int code = tsr_array_extend_enumeration(call->array.target.address.array->core, &more, error);
   sqlite3_free(more.offsets);
   return code == TSR_CONSTRAINT && ingest_has_labels(call, all, known->name) ? TSR_OK : code;
 }
@@ -218,5 +221,5 @@ static int ingest_extend(tsx_ingest_call *call, const tsr_schema *schema, tsr_er
 
 int tsx_ingest_append(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   const int code = ingest_extend(call, schema, error);
-  return code == TSR_OK ? ingest_fill(call, call->target.address.array->core, error) : code;
+  return code == TSR_OK ? ingest_fill(call, call->array.target.address.array->core, error) : code;
 }

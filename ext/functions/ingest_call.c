@@ -27,23 +27,24 @@ int tsx_ingest_begin(tsx_ingest_call *call, const char *path, uint32_t count, ts
   tsx_parser p = {.definition = &call->memory};
   if (count > INGEST_COLUMNS_MAX)
     return tsx_fail(error, TSR_TOOBIG, "the source has %u columns; an array may have %d", count, INGEST_COLUMNS_MAX);
-  call->path = path;
-  call->source_count = call->options.column_count = count;
+  call->array.path = path;
+  call->source.count = call->options.column_count = count;
   call->columns = tsx_parser_alloc(&p, count * sizeof *call->columns);
-  call->names = tsx_parser_alloc(&p, count * sizeof *call->names);
-  call->kept = tsx_parser_alloc(&p, count * sizeof *call->kept);
+  call->source.names = tsx_parser_alloc(&p, count * sizeof *call->source.names);
+  call->source.kept = tsx_parser_alloc(&p, count * sizeof *call->source.kept);
   call->dimensions = tsx_parser_alloc(&p, count * sizeof *call->dimensions);
-  call->labelled = tsx_parser_alloc(&p, count * sizeof *call->labelled);
-  call->indexes = tsx_parser_alloc(&p, count * sizeof *call->indexes);
-  if (!call->columns || !call->names || !call->kept || !call->dimensions || !call->labelled || !call->indexes)
+  call->labels.columns = tsx_parser_alloc(&p, count * sizeof *call->labels.columns);
+  call->labels.indexes = tsx_parser_alloc(&p, count * sizeof *call->labels.indexes);
+  if (!call->columns || !call->source.names || !call->source.kept || !call->dimensions || !call->labels.columns ||
+      !call->labels.indexes)
     return tsx_out_of_memory(error);
   call->options.columns = call->columns;
   call->options.dimensions = call->dimensions;
   if (!path) return TSR_OK;
-  call->address.connection = call->connection;
-  call->address.given = sqlite3_mprintf("%s", path);
-  if (!call->address.given) return tsx_out_of_memory(error);
-  return tsx_address_path(call->connection, path, &call->address.path, error);
+  call->array.address.connection = call->connection;
+  call->array.address.given = sqlite3_mprintf("%s", path);
+  if (!call->array.address.given) return tsx_out_of_memory(error);
+  return tsx_address_path(call->connection, path, &call->array.address.path, error);
 }
 
 int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *name, tsr_error *error) {
@@ -51,9 +52,9 @@ int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *n
   char *copy = tsx_parser_alloc(&p, strlen(name) + 1);
   if (!copy) return tsx_out_of_memory(error);
   memcpy(copy, name, strlen(name));
-  call->names[column] = copy;
+  call->source.names[column] = copy;
   call->columns[column].name = copy;
-  call->kept[column] = (int)column;
+  call->source.kept[column] = (int)column;
   return TSR_OK;
 }
 
@@ -71,11 +72,11 @@ static int ingest_compare_names(const void *a, const void *b) {
 /* Fails if two columns of the source have one name. */
 static int ingest_check_names(const tsx_ingest_call *call, tsr_error *error) {
   int code = TSR_OK;
-  ingest_named *sorted = sqlite3_malloc64(((uint64_t)call->source_count + 1) * sizeof *sorted);
+  ingest_named *sorted = sqlite3_malloc64(((uint64_t)call->source.count + 1) * sizeof *sorted);
   if (!sorted) return tsx_out_of_memory(error);
-  for (uint32_t i = 0; i < call->source_count; i++) sorted[i] = (ingest_named){call->names[i], i};
-  qsort(sorted, call->source_count, sizeof *sorted, ingest_compare_names);
-  for (uint32_t i = 1; i < call->source_count && code == TSR_OK; i++)
+  for (uint32_t i = 0; i < call->source.count; i++) sorted[i] = (ingest_named){call->source.names[i], i};
+  qsort(sorted, call->source.count, sizeof *sorted, ingest_compare_names);
+  for (uint32_t i = 1; i < call->source.count && code == TSR_OK; i++)
     if (!sqlite3_stricmp(sorted[i - 1].name, sorted[i].name))
       code = tsx_fail(error, TSR_CONSTRAINT, "two columns are called '%.64s'", sorted[i].name);
   sqlite3_free(sorted);
@@ -116,8 +117,8 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
     column->grow = false;
   }
   if (!field->enumeration) return TSR_OK;
-  const int code =
-      tsr_array_enumeration(call->target.address.array->core, schema, field->enumeration, &column->enumeration, error);
+  const int code = tsr_array_enumeration(call->array.target.address.array->core, schema, field->enumeration,
+                                         &column->enumeration, error);
   if (code < 0) return code;
   column->datatype = column->enumeration->datatype;
   column->values_per_cell = column->enumeration->values_per_label;
@@ -126,14 +127,15 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
 
 static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, tsr_error *error) {
   const tsr_schema *schema = NULL;
-  int code =
-      call->address.has_key ? tsx_key_set(call->connection, call->address.path, call->address.key, error) : TSR_OK;
-  if (code == TSR_OK) code = tsx_target_open(call->connection, path, &call->target, error);
-  if (code == TSR_OK && call->target.group)
-    code = tsx_fail(error, TSR_EXISTS, "%s is a group, not an array", call->target.address.path);
-  if (code == TSR_OK) code = tsr_array_schema(call->target.address.array->core, TSR_TIME_NOW, &schema, error);
+  int code = call->array.address.has_key
+                 ? tsx_key_set(call->connection, call->array.address.path, call->array.address.key, error)
+                 : TSR_OK;
+  if (code == TSR_OK) code = tsx_target_open(call->connection, path, &call->array.target, error);
+  if (code == TSR_OK && call->array.target.group)
+    code = tsx_fail(error, TSR_EXISTS, "%s is a group, not an array", call->array.target.address.path);
+  if (code == TSR_OK) code = tsr_array_schema(call->array.target.address.array->core, TSR_TIME_NOW, &schema, error);
   if (code < 0) return code;
-  call->append = true;
+  call->array.append = true;
   call->options.dimension_count = schema->dimension_count;
   call->options.kind = schema->dense ? TSR_INGEST_DENSE : TSR_INGEST_SPARSE;
   if (call->options.column_count < schema->dimension_count + schema->attribute_count)
@@ -154,14 +156,14 @@ int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value
   tsr_environment *environment = call->connection->environment;
   int code = ingest_check_names(call, error);
   if (code == TSR_OK) code = tsx_ingest_options_read(call, json, error);
-  if (code == TSR_OK) code = tsr_object_find(environment, call->address.path, &kind, error);
+  if (code == TSR_OK) code = tsr_object_find(environment, call->array.address.path, &kind, error);
   if (code < 0 || kind == TSR_OBJECT_NONE) return code;
-  if (call->if_exists == TSX_INGEST_FAIL && call->explain) return TSR_OK;
-  if (call->if_exists == TSX_INGEST_FAIL || kind == TSR_OBJECT_GROUP)
-    return tsx_fail(error, TSR_EXISTS, "%s: there is %s already", call->path,
+  if (call->given.if_exists == TSX_INGEST_FAIL && call->given.explain) return TSR_OK;
+  if (call->given.if_exists == TSX_INGEST_FAIL || kind == TSR_OBJECT_GROUP)
+    return tsx_fail(error, TSR_EXISTS, "%s: there is %s already", call->array.path,
                     kind == TSR_OBJECT_GROUP ? "a group" : "an array");
-  if (call->if_exists == TSX_INGEST_APPEND) return ingest_open_target(call, path, error);
-  call->replace = true;
+  if (call->given.if_exists == TSX_INGEST_APPEND) return ingest_open_target(call, path, error);
+  call->array.replace = true;
   return tsx_ingest_may_replace(call, error);
 }
 
@@ -176,11 +178,11 @@ int tsx_ingest_end_row(tsx_ingest_call *call, int code, const char *what, uint64
   if (code == TSR_OK) return code;
   tsr_error why = *error;
   code = tsx_fail(error, code, "%s %llu: %s", what, (unsigned long long)number, why.message);
-  if (!call->skip || (code != TSR_MISMATCH && code != TSR_RANGE && code != TSR_CONSTRAINT)) return code;
+  if (!call->given.skip || (code != TSR_MISMATCH && code != TSR_RANGE && code != TSR_CONSTRAINT)) return code;
   tsr_ingest_drop_row(call->ingest);
-  if (call->skipped == 0) call->first = *error;
-  if (call->skipped < TSX_INGEST_LINES) call->lines[call->skipped] = number;
-  call->skipped++;
+  if (call->result.skipped == 0) call->result.first = *error;
+  if (call->result.skipped < TSX_INGEST_LINES) call->result.lines[call->result.skipped] = number;
+  call->result.skipped++;
   return TSR_OK;
 }
 
@@ -188,16 +190,16 @@ int tsx_ingest_end_row(tsx_ingest_call *call, int code, const char *what, uint64
 
 /* Sets the result: the number of rows; with on_error skip a JSON object. */
 static void ingest_result(const tsx_ingest_call *call, sqlite3_context *context) {
-  if (!call->skip) {
-    sqlite3_result_int64(context, (sqlite3_int64)call->rows);
+  if (!call->given.skip) {
+    sqlite3_result_int64(context, (sqlite3_int64)call->result.rows);
     return;
   }
   sqlite3_str *out = sqlite3_str_new(call->connection->db);
-  sqlite3_str_appendf(out, "{\"rows\":%llu,\"skipped\":%llu,\"lines\":[", call->rows, call->skipped);
-  for (uint64_t i = 0; i < call->skipped && i < TSX_INGEST_LINES; i++)
-    sqlite3_str_appendf(out, "%s%llu", i ? "," : "", call->lines[i]);
+  sqlite3_str_appendf(out, "{\"rows\":%llu,\"skipped\":%llu,\"lines\":[", call->result.rows, call->result.skipped);
+  for (uint64_t i = 0; i < call->result.skipped && i < TSX_INGEST_LINES; i++)
+    sqlite3_str_appendf(out, "%s%llu", i ? "," : "", call->result.lines[i]);
   sqlite3_str_appendall(out, "],\"first\":");
-  if (call->skipped) tsx_json_text(out, call->first.message, strlen(call->first.message));
+  if (call->result.skipped) tsx_json_text(out, call->result.first.message, strlen(call->result.first.message));
   else sqlite3_str_appendall(out, "null");
   sqlite3_str_appendchar(out, 1, '}');
   tsx_result_string(context, out);
@@ -205,7 +207,7 @@ static void ingest_result(const tsx_ingest_call *call, sqlite3_context *context)
 
 static int ingest_explain(tsx_ingest_call *call, const tsr_schema *schema, sqlite3_context *context, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(call->connection->db);
-  const int code = tsx_ddl_statement(out, &call->address, schema, error);
+  const int code = tsx_ddl_statement(out, &call->array.address, schema, error);
   if (code == TSR_OK) tsx_result_string(context, out);
   else sqlite3_free(sqlite3_str_finish(out));
   return code;
@@ -214,9 +216,9 @@ static int ingest_explain(tsx_ingest_call *call, const tsr_schema *schema, sqlit
 int tsx_ingest_finish(tsx_ingest_call *call, sqlite3_context *context, tsr_error *error) {
   const tsr_schema *schema;
   int code = tsr_ingest_schema(call->ingest, &schema, error);
-  if (code == TSR_OK && call->explain) return ingest_explain(call, schema, context, error);
+  if (code == TSR_OK && call->given.explain) return ingest_explain(call, schema, context, error);
   if (code == TSR_OK)
-    code = call->append ? tsx_ingest_append(call, schema, error) : tsx_ingest_make(call, schema, error);
+    code = call->array.append ? tsx_ingest_append(call, schema, error) : tsx_ingest_make(call, schema, error);
   if (code == TSR_OK) ingest_result(call, context);
   return code;
 }
@@ -224,8 +226,8 @@ int tsx_ingest_finish(tsx_ingest_call *call, sqlite3_context *context, tsr_error
 void tsx_ingest_end(tsx_ingest_call *call) {
   tsr_ingest_close(call->ingest);
   tsx_ingest_labels_close(call);
-  tsx_target_close(&call->target);
-  tsx_address_close(&call->address);
-  sqlite3_value_free(call->metadata);
+  tsx_target_close(&call->array.target);
+  tsx_address_close(&call->array.address);
+  sqlite3_value_free(call->given.metadata);
   tsx_definition_release(&call->memory);
 }

@@ -15,32 +15,52 @@ typedef enum tsx_ingest_exists { TSX_INGEST_FAIL, TSX_INGEST_APPEND, TSX_INGEST_
 
 #define TSX_INGEST_LINES 20 /* skipped rows that the result names */
 
-typedef struct tsx_ingest_call {
-  tsx_connection *connection;
+typedef struct tsx_ingest_source { /* where the rows come from; by column, in the order of the source */
+  uint32_t count;
+  char **names;
+  int *kept; /* the column of the ingest, or -1 */
+  bool is_csv; /* the options of CSV are known, too */
+  bool is_rows; /* of tessera_rows: there is no array, few options, and columns may have one name */
+} tsx_ingest_source;
+
+typedef struct tsx_ingest_labels { /* columns that are labels of dimensions */
+  uint32_t *columns; /* those that the option `labels` names, in its order */
+  uint32_t count;
+  tsr_label_index **indexes; /* open labels of the array to which rows are appended */
+  uint32_t index_count;
+} tsx_ingest_labels;
+
+typedef struct tsx_ingest_given { /* what the caller asks for, beside the schema */
+  uint64_t options; /* that were read: bits */
+  tsx_ingest_exists if_exists;
+  bool skip, explain;
+  sqlite3_value *metadata; /* owned; NULL: none */
+} tsx_ingest_given;
+
+typedef struct tsx_ingest_array { /* the array that gets the rows */
   const char *path; /* as it was given; borrowed */
   tsx_address address; /* of the path, without an array; has_key: of the array that is made */
   tsx_target target; /* the array to append to */
   bool append, replace; /* the array exists, and rows are appended, or a new one takes its place */
-  tsx_definition memory; /* owns names, lists and filters */
-  tsr_ingest_options options;
-  tsr_ingest_column *columns; /* of the ingest */
-  char **names; /* of the source's columns */
-  int *kept; /* by column of the source: its column of the ingest, or -1 */
-  uint32_t source_count;
-  uint32_t *dimensions;
-  uint32_t *labelled; /* columns that the option `labels` names, in its order */
-  uint32_t label_count;
-  tsr_label_index **indexes; /* open labels of the array to which rows are appended */
-  uint32_t index_count;
-  bool is_csv; /* the options of CSV are known, too */
-  bool is_rows; /* of tessera_rows: there is no array, few options, and columns may have one name */
-  tsx_ingest_exists if_exists;
-  bool skip, explain;
-  uint64_t given; /* options that were read: bits */
-  sqlite3_value *metadata; /* owned; NULL: none */
-  tsr_ingest *ingest;
+} tsx_ingest_array;
+
+typedef struct tsx_ingest_result {
   uint64_t rows, skipped, lines[TSX_INGEST_LINES];
   tsr_error first; /* why the first row was skipped */
+} tsx_ingest_result;
+
+typedef struct tsx_ingest_call {
+  tsx_connection *connection;
+  tsx_definition memory; /* owns names, lists and filters */
+  tsx_ingest_source source;
+  tsx_ingest_labels labels;
+  tsx_ingest_given given;
+  tsx_ingest_array array;
+  tsr_ingest_options options;
+  tsr_ingest_column *columns; /* of the ingest; options.columns */
+  uint32_t *dimensions; /* options.dimensions */
+  tsr_ingest *ingest;
+  tsx_ingest_result result;
 } tsx_ingest_call;
 
 /* Begins a call for `count` columns of a source; `path` is NULL for rows that become no array. TSR_TOOBIG: there

@@ -24,25 +24,27 @@ int tsx_ingest_label(tsx_ingest_call *call, tsr_ingest_column *column, const cha
   if (!copy) return tsx_out_of_memory(error);
   memcpy(copy, dimension, strlen(dimension));
   column->label_of = copy;
-  call->labelled[call->label_count++] = (uint32_t)(column - call->columns);
+  call->labels.columns[call->labels.count++] = (uint32_t)(column - call->columns);
   return TSR_OK;
 }
 
 void tsx_ingest_label_dimensions(tsx_ingest_call *call) {
-  for (uint32_t i = 0; i < call->label_count; i++) {
+  for (uint32_t i = 0; i < call->labels.count; i++) {
     bool named = false;
-    for (uint32_t d = 0; d < call->options.dimension_count; d++) named |= call->dimensions[d] == call->labelled[i];
-    if (!named) call->dimensions[call->options.dimension_count++] = call->labelled[i];
+    for (uint32_t d = 0; d < call->options.dimension_count; d++)
+      named |= call->dimensions[d] == call->labels.columns[i];
+    if (!named) call->dimensions[call->options.dimension_count++] = call->labels.columns[i];
   }
 }
 
 /* Opens the label of the array and reads its values. */
 static int ingest_open_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t number,
                              tsr_ingest_column *column, tsr_error *error) {
-  tsr_label_index **index = &call->indexes[call->index_count];
-  int code = tsr_label_open(call->target.address.array->core, schema, number, call->options.memory_bytes, index, error);
+  tsr_label_index **index = &call->labels.indexes[call->labels.index_count];
+  int code =
+      tsr_label_open(call->array.target.address.array->core, schema, number, call->options.memory_bytes, index, error);
   if (code < 0) return code;
-  call->index_count++;
+  call->labels.index_count++;
   code = tsr_label_read(*index, 0, TSR_TIME_NOW, error);
   column->label = *index;
   return code;
@@ -79,5 +81,5 @@ int tsx_ingest_take_label(tsx_ingest_call *call, const tsr_schema *schema, uint3
 }
 
 void tsx_ingest_labels_close(tsx_ingest_call *call) {
-  for (uint32_t i = 0; i < call->index_count; i++) tsr_label_close(call->indexes[i]);
+  for (uint32_t i = 0; i < call->labels.index_count; i++) tsr_label_close(call->labels.indexes[i]);
 }

@@ -71,12 +71,12 @@ static const char *ingest_text(const tsx_json_option *o) {
 /* Finds a column by its name; *column is the number in the source. */
 static int ingest_find(const ingest_reading *r, const char *name, uint32_t *column, tsr_error *error) {
   const tsx_ingest_call *call = r->call;
-  for (*column = 0; *column < call->source_count; ++*column)
-    if (!sqlite3_stricmp(call->names[*column], name)) return TSR_OK;
-  for (uint32_t i = 0; i < call->label_count; i++) { /* the dimension of a label is that of its column */
-    const tsr_ingest_column *labelled = &call->columns[call->labelled[i]];
+  for (*column = 0; *column < call->source.count; ++*column)
+    if (!sqlite3_stricmp(call->source.names[*column], name)) return TSR_OK;
+  for (uint32_t i = 0; i < call->labels.count; i++) { /* the dimension of a label is that of its column */
+    const tsr_ingest_column *labelled = &call->columns[call->labels.columns[i]];
     if (sqlite3_stricmp(labelled->label_of, name) != 0) continue;
-    for (*column = 0; call->kept[*column] != (int)call->labelled[i];) ++*column;
+    for (*column = 0; call->source.kept[*column] != (int)call->labels.columns[i];) ++*column;
     return TSR_OK;
   }
   return tsx_fail(error, TSR_ERROR, "'%s': the source has no column '%.64s'", ingest_option_names[r->option], name);
@@ -86,10 +86,10 @@ static int ingest_find_kept(const ingest_reading *r, const char *name, tsr_inges
   uint32_t i;
   const int code = ingest_find(r, name, &i, error);
   if (code < 0) return code;
-  if (r->call->kept[i] < 0)
+  if (r->call->source.kept[i] < 0)
     return tsx_fail(error, TSR_ERROR, "'%s': 'columns' leaves column '%.64s' out", ingest_option_names[r->option],
                     name);
-  *column = &r->call->columns[r->call->kept[i]];
+  *column = &r->call->columns[r->call->source.kept[i]];
   return TSR_OK;
 }
 
@@ -123,20 +123,20 @@ static int ingest_read_kept(void *argument, const tsx_json_option *o, tsr_error 
   uint32_t i;
   const int code = ingest_find(r, ingest_text(o), &i, error);
   if (code < 0) return code;
-  if (call->kept[i] >= 0) return tsx_fail(error, TSR_ERROR, "'columns' names '%s' twice", call->names[i]);
-  call->kept[i] = (int)r->count++;
+  if (call->source.kept[i] >= 0) return tsx_fail(error, TSR_ERROR, "'columns' names '%s' twice", call->source.names[i]);
+  call->source.kept[i] = (int)r->count++;
   return TSR_OK;
 }
 
 static int ingest_keep_columns(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
   ingest_reading r = {.call = call, .option = INGEST_OPTION_columns};
-  tsr_ingest_column *sorted = sqlite3_malloc64(call->source_count * sizeof *sorted);
+  tsr_ingest_column *sorted = sqlite3_malloc64(call->source.count * sizeof *sorted);
   if (!sorted) return tsx_out_of_memory(error);
-  memcpy(sorted, call->columns, call->source_count * sizeof *sorted);
-  for (uint32_t i = 0; i < call->source_count; i++) call->kept[i] = -1;
+  memcpy(sorted, call->columns, call->source.count * sizeof *sorted);
+  for (uint32_t i = 0; i < call->source.count; i++) call->source.kept[i] = -1;
   const int code = tsx_elements_each(call->connection->db, o->value, "'columns'", ingest_read_kept, &r, error);
-  for (uint32_t i = 0; i < call->source_count; i++)
-    if (call->kept[i] >= 0) call->columns[call->kept[i]] = sorted[i];
+  for (uint32_t i = 0; i < call->source.count; i++)
+    if (call->source.kept[i] >= 0) call->columns[call->source.kept[i]] = sorted[i];
   sqlite3_free(sorted);
   call->options.column_count = r.count;
   return code;
@@ -151,7 +151,8 @@ static int ingest_read_type(ingest_reading *r, tsr_ingest_column *column, const 
   int code = definition ? tsx_column_parse(&p, definition, true, &text) : tsx_out_of_memory(error);
   sqlite3_free(definition);
   if (code < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : tsx_fail_in("'types'", error);
-  if (text.is_dimension || text.has_filters || text.has_enum || text.not_null || text.fill.kind != TSX_TOKEN_END)
+  if (text.is_dimension || text.has_filters || text.enumeration.given || text.not_null ||
+      text.fill.kind != TSX_TOKEN_END)
     return tsx_fail(error, TSR_ERROR, "'types': column '%s': expected a type alone, as INT16", column->name);
   column->typed = true;
   column->datatype = text.datatype;
@@ -274,10 +275,10 @@ static int ingest_read_words(tsx_ingest_call *call, ingest_option option, const 
   int choice = 0, code;
   if (option == INGEST_OPTION_if_exists) {
     code = ingest_read_word(o, exists, 3, &choice, error);
-    call->if_exists = (tsx_ingest_exists)choice;
+    call->given.if_exists = (tsx_ingest_exists)choice;
   } else if (option == INGEST_OPTION_on_error) {
     code = ingest_read_word(o, errors, 2, &choice, error);
-    call->skip = choice == 1;
+    call->given.skip = choice == 1;
   } else if (option == INGEST_OPTION_kind) {
     code = ingest_read_word(o, kinds, 2, &choice, error);
     call->options.kind = choice ? TSR_INGEST_SPARSE : TSR_INGEST_DENSE;
@@ -295,9 +296,9 @@ static int ingest_read_key(tsx_ingest_call *call, const tsx_json_option *o, tsr_
   char *path = NULL;
   if (!*ingest_text(o)) return tsx_fail(error, TSR_MISMATCH, "'key_file': expected the path of a file");
   int code = tsx_address_path(call->connection, ingest_text(o), &path, error);
-  if (code == TSR_OK) code = tsx_key_read(call->connection, path, call->address.key, error);
-  call->address.has_key = code == TSR_OK;
-  call->address.key_file = path; /* a table keeps it */
+  if (code == TSR_OK) code = tsx_key_read(call->connection, path, call->array.address.key, error);
+  call->array.address.has_key = code == TSR_OK;
+  call->array.address.key_file = path; /* a table keeps it */
   return code;
 }
 
@@ -315,11 +316,11 @@ static int ingest_read_single(tsx_ingest_call *call, ingest_option option, const
     call->options.version = (uint32_t)number;
     return code;
   case INGEST_OPTION_duplicates: return ingest_read_flag(o, &call->options.duplicates, error);
-  case INGEST_OPTION_explain: return ingest_read_flag(o, &call->explain, error);
+  case INGEST_OPTION_explain: return ingest_read_flag(o, &call->given.explain, error);
   case INGEST_OPTION_key_file: return ingest_read_key(call, o, error);
   case INGEST_OPTION_metadata:
-    call->metadata = sqlite3_value_dup(o->value);
-    return call->metadata ? TSR_OK : tsx_out_of_memory(error);
+    call->given.metadata = sqlite3_value_dup(o->value);
+    return call->given.metadata ? TSR_OK : tsx_out_of_memory(error);
   default: return ingest_read_words(call, option, o, error);
   }
 }
@@ -327,10 +328,10 @@ static int ingest_read_single(tsx_ingest_call *call, ingest_option option, const
 /* ---- All options ------------------------------------------------------------------------------------------------- */
 
 static bool ingest_has_option(const tsx_ingest_call *call, int option) {
-  if (call->is_rows)
+  if (call->source.is_rows)
     return option == INGEST_OPTION_types || option == INGEST_OPTION_enums || option == INGEST_OPTION_columns ||
            option == INGEST_OPTION_memory_mb;
-  return call->is_csv || option < (int)INGEST_OPTION_CSV;
+  return call->source.is_csv || option < (int)INGEST_OPTION_CSV;
 }
 
 static int ingest_find_option(const tsx_ingest_call *call, const char *key, ingest_option *option, tsr_error *error) {
@@ -351,8 +352,8 @@ static int ingest_read_first(void *argument, const tsx_json_option *o, tsr_error
   ingest_option option;
   const int code = ingest_find_option(call, o->key, &option, error);
   if (code < 0) return code;
-  if (call->given >> option & 1) return tsx_fail(error, TSR_ERROR, "the option '%s' is given twice", o->key);
-  call->given |= UINT64_C(1) << option;
+  if (call->given.options >> option & 1) return tsx_fail(error, TSR_ERROR, "the option '%s' is given twice", o->key);
+  call->given.options |= UINT64_C(1) << option;
   return option == INGEST_OPTION_columns ? ingest_keep_columns(call, o, error) : TSR_OK;
 }
 
@@ -419,7 +420,7 @@ int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_erro
   for (size_t i = 0; i < sizeof passes / sizeof *passes && code == TSR_OK; i++)
     code = tsx_options_each(call->connection->db, json, "options", passes[i], call, error);
   tsx_ingest_label_dimensions(call);
-  for (uint32_t d = 0; d < call->options.dimension_count && !(call->given >> INGEST_OPTION_enums & 1); d++)
+  for (uint32_t d = 0; d < call->options.dimension_count && !(call->given.options >> INGEST_OPTION_enums & 1); d++)
     call->columns[call->dimensions[d]].labels = false; /* of the source: the labels themselves are the coordinates */
   return code == TSR_OK ? ingest_check_dimensions(call, error) : code;
 }

@@ -152,7 +152,7 @@ static int grid_plan(grid_maker *m, const char *column, tsr_error *error) {
 
 static int grid_reserve(grid_maker *m, tsr_error *error) {
   const uint64_t words = m->grid->axis_count + 1, room = m->room ? 2 * m->room : 1024;
-  const uint64_t given = m->query.table->options.memory_bytes, most = given ? given : GRID_MEMORY;
+  const uint64_t given = m->query.table->options.limits.memory_bytes, most = given ? given : GRID_MEMORY;
   if (m->row_count < m->room) return TSR_OK;
   if (m->row_count * (words * sizeof *m->rows + 1) > most)
     return tsx_fail(error, TSR_TOOBIG, "too many rows for memory_mb (%llu): take a part of them, or coarser keys",

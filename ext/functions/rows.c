@@ -56,7 +56,7 @@ static int rows_describe(kept_rows *rows, tsx_connection *connection, sqlite3_st
   tsx_ingest_call *call = &rows->call;
   const char *sql = (const char *)sqlite3_value_text(rows->sql);
   call->connection = connection;
-  call->is_rows = true;
+  call->source.is_rows = true;
   if (!sql) return tsx_out_of_memory(error);
   int code = tsx_select_prepare(connection->db, sql, statement, error);
   if (code == TSR_OK) code = tsx_ingest_begin(call, NULL, (uint32_t)sqlite3_column_count(*statement), error);

@@ -50,7 +50,7 @@ static int select_exact(const tsx_table *table, const tsx_column *shown, tsr_ing
   if (field->datatype == TSR_ANY) return TSR_OK;
   if (field->enumeration) {
     const tsr_enumeration *e;
-    if (shown->form != TSX_LABEL || table->options.enums_code) return TSR_OK;
+    if (shown->form != TSX_LABEL || table->options.shows.enums_code) return TSR_OK;
     const int code = tsr_array_enumeration(table->array->core, table->schema, field->enumeration, &e, error);
     if (code < 0 || tsr_datatype_kind(e->datatype) != TSR_KIND_TEXT) return code;
     column->labels = true;
@@ -87,7 +87,7 @@ static void select_declared(const char *declared, tsr_ingest_column *column) {
 
 int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
   int code = TSR_OK;
-  for (uint32_t i = 0; code == TSR_OK && i < call->source_count; i++) {
+  for (uint32_t i = 0; code == TSR_OK && i < call->source.count; i++) {
     const char *name = sqlite3_column_name(statement, (int)i);
     const tsx_column *shown = NULL;
     if (!name) return tsx_out_of_memory(error);
@@ -132,7 +132,7 @@ static bool select_converts(const tsr_ingest_column *c, int type) {
 
 static int select_set(tsx_ingest_call *call, sqlite3_stmt *statement, int i, tsr_error *error) {
   const int type = sqlite3_column_type(statement, i);
-  const uint32_t column = (uint32_t)call->kept[i];
+  const uint32_t column = (uint32_t)call->source.kept[i];
   if (type == SQLITE_NULL) return TSR_OK;
   if (select_converts(&call->columns[column], type))
     return select_set_converted(call, column, sqlite3_column_value(statement, i), error);
@@ -150,8 +150,8 @@ static int select_set(tsx_ingest_call *call, sqlite3_stmt *statement, int i, tsr
 int tsx_select_rows(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
   int answer, code = TSR_OK;
   for (uint64_t number = 1; (answer = sqlite3_step(statement)) == SQLITE_ROW; number++) {
-    for (uint32_t i = 0; code == TSR_OK && i < call->source_count; i++)
-      if (call->kept[i] >= 0) code = select_set(call, statement, (int)i, error);
+    for (uint32_t i = 0; code == TSR_OK && i < call->source.count; i++)
+      if (call->source.kept[i] >= 0) code = select_set(call, statement, (int)i, error);
     code = tsx_ingest_end_row(call, code, "row", number, error);
     if (code < 0) return code;
   }

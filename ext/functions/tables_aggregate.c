@@ -63,13 +63,13 @@ enum {
 
 /* Opens a label for the key after the present ones, with its values at the times of the address. */
 static int open_by_label(table_aggregate_state *s, uint32_t label, tsr_error *error) {
-  const tsx_options options = {.uint64_signed = s->in.address.uint64_signed};
+  const tsx_option_shows shows = {.uint64_signed = s->in.address.uint64_signed};
   aggregate_label *by = &s->labels[s->by_count];
   int code =
       tsr_label_open(s->in.address.array->core, s->in.schema, label, s->in.address.memory_bytes, &by->index, error);
   if (code == TSR_OK) code = tsr_label_read(by->index, s->in.address.since, s->in.address.as_of, error);
   if (code < 0) return code;
-  tsx_column_choose(tsr_label_field(by->index), NULL, &options, &by->column);
+  tsx_column_choose(tsr_label_field(by->index), NULL, &shows, &by->column);
   tsx_column_prepare(&by->column);
   s->by[s->by_count++] = s->in.schema->labels[label].dimension;
   return TSR_OK;
@@ -262,7 +262,7 @@ static int open_cells(tsx_scan *scan, table_aggregate_state *s, tsr_error *error
   s->served = scan->connection->cells_for->state;
   scan->connection->cells_for = NULL;
   const table_aggregate_state *f = s->served;
-  const tsx_options options = {.uint64_signed = f->in.address.uint64_signed};
+  const tsx_option_shows shows = {.uint64_signed = f->in.address.uint64_signed};
   const tsr_schema *schema = f->in.schema;
   const tsr_field *field = &schema->fields[f->field];
   const tsr_enumeration *enumeration = NULL;
@@ -271,7 +271,7 @@ static int open_cells(tsx_scan *scan, table_aggregate_state *s, tsr_error *error
   if (field->enumeration)
     code = tsr_array_enumeration(f->in.address.array->core, schema, field->enumeration, &enumeration, error);
   if (code < 0) return code;
-  tsx_column_choose(field, enumeration, &options, &s->column);
+  tsx_column_choose(field, enumeration, &shows, &s->column);
   bool *fields = sqlite3_malloc64(n * sizeof *fields);
   if (!fields) return tsx_out_of_memory(error);
   memset(fields, 0, n * sizeof *fields);

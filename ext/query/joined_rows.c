@@ -49,7 +49,7 @@ typedef struct tsx_joined {
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 static int joined_budget(const tsx_query *query, uint32_t j, uint64_t more, tsr_error *error) {
-  uint64_t memory = query->memory_bytes ? query->memory_bytes : query->table->options.memory_bytes;
+  uint64_t memory = query->memory_bytes ? query->memory_bytes : query->table->options.limits.memory_bytes;
   if (!memory) memory = UINT64_C(1) << 30;
   tsx_joined *joined = query->joined[j];
   if (more <= memory / 2 && joined->bytes <= memory / 2 - more) {

@@ -152,7 +152,7 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
       s->meaning.used[i] = true;
       code = names_expand_one(scope, star, &column, &out[(*count)++]);
     }
-    const bool labels = scope->table->options.labels == TSX_LABELS_SHOWN;
+    const bool labels = scope->table->options.shows.labels == TSX_LABELS_SHOWN;
     for (uint32_t i = 0; labels && i < scope->table->label_count && code == TSR_OK; i++) {
       tsx_expr label = {.name = scope->table->labels[i].name};
       (void)names_label(scope, &label);

@@ -380,8 +380,8 @@ int tsx_asked_finish(tsx_asked *a, tsr_error *error) {
   a->request.dimensions = dimensions;
   a->request.has_where = a->where.expression.count > 0;
   a->request.where = a->where.expression;
-  a->request.fill_unwritten = query->table->options.fill_unwritten;
-  a->request.memory_bytes = query->memory_bytes ? query->memory_bytes : query->table->options.memory_bytes;
-  a->request.threads = query->threads ? query->threads : query->table->options.threads;
+  a->request.fill_unwritten = query->table->options.shows.fill_unwritten;
+  a->request.memory_bytes = query->memory_bytes ? query->memory_bytes : query->table->options.limits.memory_bytes;
+  a->request.threads = query->threads ? query->threads : query->table->options.limits.threads;
   return code;
 }

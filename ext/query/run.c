@@ -403,7 +403,7 @@ static int run_time(const tsx_query *query, int which, uint64_t *time, tsr_error
 static int run_snapshot(tsx_run *run, tsr_error *error) {
   tsx_query *query = run->query;
   tsx_table *table = query->table;
-  uint64_t as_of = table->options.as_of, since = table->options.since;
+  uint64_t as_of = table->options.times.as_of, since = table->options.times.since;
   int code = tsx_array_permitted(query->connection, table->array, error);
   if (code == TSR_OK) code = run_time(query, 0, &as_of, error);
   if (code == TSR_OK) code = run_time(query, 1, &since, error);

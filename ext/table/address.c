@@ -245,10 +245,10 @@ static int open_table(tsx_connection *connection, const char *text, bool has_key
     address->has_key = true;
     memcpy(address->key, address->array->key, sizeof address->key);
   }
-  address->as_of = table->options.as_of;
-  address->since = table->options.since;
-  address->memory_bytes = table->options.memory_bytes;
-  address->uint64_signed = table->options.uint64_signed;
+  address->as_of = table->options.times.as_of;
+  address->since = table->options.times.since;
+  address->memory_bytes = table->options.limits.memory_bytes;
+  address->uint64_signed = table->options.shows.uint64_signed;
   return TSR_OK;
 }
 

@@ -471,7 +471,7 @@ static double selectivity(tsx_op op) {
 /* Returns true if some comparison with an attribute excludes all cells that were never written. */
 static bool excludes_unwritten(const choice *c) {
   const tsx_table *table = c->table;
-  for (uint32_t i = 0; i < c->access.count && !table->options.fill_unwritten; i++) {
+  for (uint32_t i = 0; i < c->access.count && !table->options.shows.fill_unwritten; i++) {
     const int column = c->access.terms[i].column, op = c->access.terms[i].op;
     if (column >= (int)table->column_count || table->columns[column].description->is_dimension) continue;
     if (op != TSX_ISNULL && op != TSX_IS && op != TSX_ISNOT) return true;
@@ -497,12 +497,12 @@ static int open_estimated(tsx_table *table, estimated *state, tsr_error *error) 
     const int permitted = tsr_path_permitted(table->connection->environment, table->array->path, error);
     if (permitted < 0) return permitted;
   }
-  if (tsr_snapshot_recent(table->array->core, table->schema, o->since, o->as_of, &state->recent) > 0) {
+  if (tsr_snapshot_recent(table->array->core, table->schema, o->times.since, o->times.as_of, &state->recent) > 0) {
     state->core = state->recent;
     return TSR_OK;
   }
-  const int code = tsx_array_snapshot(table->connection, table->array, table->schema, o->since, o->as_of, false,
-                                      &state->present, error);
+  const int code = tsx_array_snapshot(table->connection, table->array, table->schema, o->times.since, o->times.as_of,
+                                      false, &state->present, error);
   if (code >= 0) state->core = state->present->core;
   return code;
 }
@@ -611,7 +611,7 @@ static bool can_order_label(const choice *c, int column, tsx_label_column *label
   }
   if (tsx_access_excludes_null(&c->access, column) && !instants) return true;
   if (open_estimated(table, &shown, &error) >= 0 &&
-      tsx_label_state_take(table, label, table->options.since, table->options.as_of, &state, &error) >= 0 &&
+      tsx_label_state_take(table, label, table->options.times.since, table->options.times.as_of, &state, &error) >= 0 &&
       tsr_label_load(state->index, &error) >= 0)
     whole = tsx_label_whole(label, state, shown.core, &error);
   if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* the whole statement is to stop */

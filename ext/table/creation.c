@@ -126,8 +126,8 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   if (code == TSR_OK) code = creation_prepare(table, &definition.schema, key, &creation, error);
   tsx_definition_release(&definition);
   if (code < 0) return code;
-  code = tsx_array_open_created(table->connection, table->path, key, options->cache_bytes, options->threads, creation,
-                                &table->array, error);
+  code = tsx_array_open_created(table->connection, table->path, key, options->limits.cache_bytes,
+                                options->limits.threads, creation, &table->array, error);
   if (code < 0) {
     tsr_creation_abandon(creation, NULL);
     tsr_creation_close(creation);

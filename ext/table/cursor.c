@@ -580,7 +580,7 @@ static int take_terms(array_cursor *c, sqlite3_value **values) {
 static int find_dropped(array_cursor *c, tsr_error *error) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const tsr_schema *newest = table->schema;
-  if (!table->options.has_as_of) {
+  if (!table->options.times.has_as_of) {
     int code = tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &newest, error);
     if (code < 0) return code;
   }
@@ -672,7 +672,7 @@ static int cursor_advance(array_cursor *c) {
 static int find_snapshot(array_cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error) {
   const cursor_state *state = &c->state;
   tsx_table *table = (tsx_table *)c->base.pVtab;
-  if (state->opened && since == table->options.since && as_of == table->options.as_of) {
+  if (state->opened && since == table->options.times.since && as_of == table->options.times.as_of) {
     *snapshot = state->opened;
     state->opened->cursors++;
     return TSR_OK;
@@ -731,7 +731,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   if (c->number > table->cursors.filtered) table->cursors.filtered = c->number;
   count_rows(c);
   clear_request(c);
-  uint64_t since = table->options.since, as_of = table->options.as_of;
+  uint64_t since = table->options.times.since, as_of = table->options.times.as_of;
   int code = take_plan(c, text, count);
   if (code == SQLITE_OK) code = take_times(c, values, &since, &as_of);
   if (code != SQLITE_OK) return code;
@@ -746,10 +746,10 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
                          .predicates = c->request.predicates,
                          .predicate_count = c->request.predicate_count,
                          .distinct = access->distinct,
-                         .fill_unwritten = table->options.fill_unwritten,
+                         .fill_unwritten = table->options.shows.fill_unwritten,
                          .times = true,
-                         .memory_bytes = table->options.memory_bytes,
-                         .threads = table->options.threads};
+                         .memory_bytes = table->options.limits.memory_bytes,
+                         .threads = table->options.limits.threads};
   c->position.skip = 0;
   cursor_take_order(c, values, &request);
   bool sorts = false;
@@ -863,7 +863,7 @@ int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int c
     const int code = take_column(c, column);
     if (code != SQLITE_OK) return code;
   }
-  tsx_column_result(context, shows, current->cells, cell_index(&c->position), table->options.fill_unwritten);
+  tsx_column_result(context, shows, current->cells, cell_index(&c->position), table->options.shows.fill_unwritten);
   return SQLITE_OK;
 }
 

@@ -33,7 +33,8 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
     code = tsr_array_copy_files(connection->environment, connection->stored.making->files, table->path, false, NULL,
                                 error);
   if (code == TSR_OK)
-    code = tsx_array_open(connection, table->path, key, options->cache_bytes, options->threads, &table->array, error);
+    code = tsx_array_open(connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
+                          &table->array, error);
   return code;
 }
 

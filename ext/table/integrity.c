@@ -65,7 +65,7 @@ int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int 
   tsx_table *table = (tsx_table *)vtab;
   tsx_findings all = {0};
   tsr_error error = {0};
-  tsr_check_options options = {.memory_bytes = table->options.memory_bytes, .quick = flags & 1};
+  tsr_check_options options = {.memory_bytes = table->options.limits.memory_bytes, .quick = flags & 1};
   uint8_t key[32];
   bool has_key = false;
   int code = tsx_table_key(table, key, &has_key, &error);

@@ -49,7 +49,7 @@ static tsr_field describe(const tsr_label *label) {
 
 int tsx_label_columns_make(tsx_table *table, tsr_error *error) {
   const tsr_schema *schema = table->schema;
-  if (schema->label_count == 0 || table->options.labels == TSX_LABELS_NONE) return TSR_OK;
+  if (schema->label_count == 0 || table->options.shows.labels == TSX_LABELS_NONE) return TSR_OK;
   table->labels = sqlite3_malloc64(schema->label_count * sizeof *table->labels);
   if (!table->labels) return tsx_out_of_memory(error);
   memset(table->labels, 0, schema->label_count * sizeof *table->labels);
@@ -60,7 +60,7 @@ int tsx_label_columns_make(tsx_table *table, tsr_error *error) {
     label->dimension = schema->labels[i].dimension;
     label->field = describe(&schema->labels[i]);
     if (!(label->name = name_label(table, &schema->labels[i]))) return tsx_out_of_memory(error);
-    tsx_column_choose(&label->field, NULL, &table->options, &label->column);
+    tsx_column_choose(&label->field, NULL, &table->options.shows, &label->column);
     tsx_column_prepare(&label->column);
   }
   return TSR_OK;
@@ -83,7 +83,7 @@ void tsx_label_columns_free(tsx_table *table) {
 void tsx_label_columns_declare(const tsx_table *table, sqlite3_str *out) {
   for (uint32_t i = 0; i < table->label_count; i++)
     sqlite3_str_appendf(out, ", \"%w\" %s%s", table->labels[i].name, table->labels[i].column.declared,
-                        table->options.labels == TSX_LABELS_SHOWN ? "" : " HIDDEN");
+                        table->options.shows.labels == TSX_LABELS_SHOWN ? "" : " HIDDEN");
 }
 
 /* ---- The values -------------------------------------------------------------------------------------------------- */
@@ -106,8 +106,8 @@ int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t sin
     state = sqlite3_malloc(sizeof *state);
     if (!state) return tsx_out_of_memory(error);
     *state = (tsx_label_state){0};
-    code = tsr_label_open(table->array->core, table->schema, label->label, table->options.memory_bytes, &state->index,
-                          error);
+    code = tsr_label_open(table->array->core, table->schema, label->label, table->options.limits.memory_bytes,
+                          &state->index, error);
     if (code < 0) {
       sqlite3_free(state);
       return code;

@@ -36,7 +36,7 @@ static int add_order_record(tsx_label_order *order, const tsx_table *table, uint
   const uint64_t bytes = order->size * sizeof(uint64_t);
   if (order->count == order->room) {
     const uint64_t room = order->room ? 2 * order->room : 256;
-    const uint64_t limit = table->options.memory_bytes ? table->options.memory_bytes : UINT64_C(1) << 30;
+    const uint64_t limit = table->options.limits.memory_bytes ? table->options.limits.memory_bytes : UINT64_C(1) << 30;
     if (room * bytes > limit)
       return tsx_fail(error, TSR_BUDGET,
                       "%s: rows in the order of a label of which some are missing: more than memory_mb", table->path);

@@ -58,15 +58,15 @@ static void free_columns(tsx_table *table) {
  * names do not depend on the option. */
 static int keep_chosen(tsx_table *table, tsr_error *error) {
   const tsx_options *options = &table->options;
-  if (!options->columns) return TSR_OK;
-  for (uint32_t i = 0; i < options->column_count; i++)
-    if (!name_taken(table, table->column_count, options->columns[i]))
-      return tsx_fail(error, TSR_ERROR, "option columns: %s has no column %s", table->path, options->columns[i]);
+  if (!options->shows.columns) return TSR_OK;
+  for (uint32_t i = 0; i < options->shows.column_count; i++)
+    if (!name_taken(table, table->column_count, options->shows.columns[i]))
+      return tsx_fail(error, TSR_ERROR, "option columns: %s has no column %s", table->path, options->shows.columns[i]);
   uint32_t kept = 0;
   for (uint32_t i = 0; i < table->column_count; i++) {
     bool named = false;
-    for (uint32_t j = 0; j < options->column_count && !named; j++)
-      named = !sqlite3_stricmp(options->columns[j], table->columns[i].name);
+    for (uint32_t j = 0; j < options->shows.column_count && !named; j++)
+      named = !sqlite3_stricmp(options->shows.columns[j], table->columns[i].name);
     if (named) table->columns[kept++] = table->columns[i];
     else sqlite3_free(table->columns[i].name);
   }
@@ -92,7 +92,7 @@ static bool name_hidden(tsx_table *table) {
 static int make_columns(tsx_table *table, tsr_error *error) {
   const tsr_schema *schema;
   tsr_array *core = table->array->core;
-  int code = tsr_array_schema(core, table->options.as_of, &schema, error);
+  int code = tsr_array_schema(core, table->options.times.as_of, &schema, error);
   if (code == TSR_NOT_FOUND) /* as_of is before the first schema */
     code = tsr_array_schema(core, TSR_TIME_NOW, &schema, error);
   if (code < 0) return code;
@@ -110,16 +110,16 @@ static int make_columns(tsx_table *table, tsr_error *error) {
     const tsr_field *field = &schema->fields[i];
     const tsr_enumeration *enumeration = NULL;
     column->field = i;
-    if (field->enumeration && !table->options.enums_code && field->values_per_cell == 1 &&
+    if (field->enumeration && !table->options.shows.enums_code && field->values_per_cell == 1 &&
         (code = tsr_array_enumeration(core, schema, field->enumeration, &enumeration, error)) < 0)
       return code;
-    tsx_column_choose(field, enumeration, &table->options, column);
+    tsx_column_choose(field, enumeration, &table->options.shows, column);
     tsx_column_prepare(column);
   }
   table->schema = table->declared.labels = schema;
   if ((code = keep_chosen(table, error)) < 0) return code;
   int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3;
-  if (table->options.labels != TSX_LABELS_NONE) most -= (int)schema->label_count;
+  if (table->options.shows.labels != TSX_LABELS_NONE) most -= (int)schema->label_count;
   if (most < 0 || table->column_count > (uint32_t)most)
     return tsx_fail(error, TSR_ERROR,
                     "%s has %u columns, SQLite shows at most %d: choose some with the option columns='a,b,c'",
@@ -238,8 +238,8 @@ static int open_or_make_array(tsx_table *table, bool create, tsr_error *error) {
   if (!has_key) key = NULL;
   if (create) code = tsx_creation_prepare(table, key, error);
   for (int attempt = 0; !create && attempt < 2; attempt++) {
-    code = tsx_array_open(table->connection, table->path, key, options->cache_bytes, options->threads, &table->array,
-                          error);
+    code = tsx_array_open(table->connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
+                          &table->array, error);
     if (attempt || code != TSR_NOT_FOUND || table->in_database || (code = module_recover(table, code, error)) < 0)
       break;
   }

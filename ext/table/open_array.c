@@ -226,8 +226,8 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
 }
 
 int tsx_table_snapshot(tsx_table *table, tsx_snapshot **snapshot, tsr_error *error) {
-  return tsx_array_snapshot(table->connection, table->array, table->schema, table->options.since, table->options.as_of,
-                            true, snapshot, error);
+  return tsx_array_snapshot(table->connection, table->array, table->schema, table->options.times.since,
+                            table->options.times.as_of, true, snapshot, error);
 }
 
 void tsx_snapshot_release(tsx_snapshot *snapshot) {

@@ -110,7 +110,8 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
   transaction->references = 1;
   transaction->schema_name = sqlite3_mprintf("%s", table->schema_name);
   array->transaction = transaction;
-  tsr_writer_options options = {.memory_bytes = table->options.memory_bytes, .threads = table->options.threads};
+  tsr_writer_options options = {.memory_bytes = table->options.limits.memory_bytes,
+                                .threads = table->options.limits.threads};
   if (array->in_database) { /* whose files go back with a savepoint, while rows from before it stay */
     options.scratch = &tsx_scratch;
     options.scratch_argument = table->connection;
@@ -198,7 +199,7 @@ int tsx_transactions_check(tsx_connection *connection, tsr_error *error) {
 }
 
 int tsx_transaction_of(tsx_table *table, tsx_transaction **out, tsr_error *error) {
-  if (table->options.has_as_of)
+  if (table->options.times.has_as_of)
     return tsx_fail(error, TSR_READONLY, "%s is open as of an earlier time: it is read-only", table->path);
   int code = tsx_table_ready(table, error);
   if (code == TSR_OK) code = tsx_postponed_publish(table->connection, table->array, error);

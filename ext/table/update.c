@@ -203,7 +203,7 @@ static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_err
     return TSR_OK;
   end_statement(u);
   int code = tsx_array_snapshot(table->connection, table->array, tsr_writer_schema(transaction->writer),
-                                table->options.since, TSR_TIME_NOW, true, &statement->view, error);
+                                table->options.times.since, TSR_TIME_NOW, true, &statement->view, error);
   if (code == TSR_OK) code = tsr_reader_open(statement->view->core, &statement->reader, error);
   if (code < 0) {
     end_statement(u);
@@ -285,7 +285,7 @@ static int update_reads_as_null(const tsx_changes *u, uint32_t column, uint32_t 
   const tsr_column *cells;
   int code = tsr_reader_column(u->statement.reader, field, &cells, error);
   if (code < 0) return code;
-  return tsx_column_is_null(&u->table->columns[column], cells, index, u->table->options.fill_unwritten);
+  return tsx_column_is_null(&u->table->columns[column], cells, index, u->table->options.shows.fill_unwritten);
 }
 
 /* Sets u->row to the values of an UPDATE; unchanged fields keep the bytes of the reader's row at `index`. */
@@ -359,7 +359,7 @@ static int fail_exists(tsx_changes *u, tsr_error *error) {
     int c = tsx_row_column(u->row, d);
     sqlite3_str_appendf(text, "%s%s=", d ? ", " : "", c >= 0 ? u->table->columns[c].name : schema->fields[d].name);
     if (columns[d].cell_size)
-      append_coordinate(text, tsx_datatype_shown(schema->fields[d].datatype, u->table->options.uint64_signed),
+      append_coordinate(text, tsx_datatype_shown(schema->fields[d].datatype, u->table->options.shows.uint64_signed),
                         columns[d].values);
     else
       sqlite3_str_appendf(text, "'%.*s'", (int)(columns[d].offsets[1] < 60 ? columns[d].offsets[1] : 60),

@@ -119,7 +119,7 @@ static bool take_number_text(sqlite3_value *value, char text[VALUE_IN_NUMBER_MAX
 /* ---- Numbers ----------------------------------------------------------------------------------------------------- */
 
 static tsr_datatype value_in_shown_of(const tsx_row *row, tsr_datatype datatype) {
-  return tsx_datatype_shown(datatype, row->table->options.uint64_signed);
+  return tsx_datatype_shown(datatype, row->table->options.shows.uint64_signed);
 }
 
 /* Sets the least and the greatest value of a datatype of integers. */
@@ -418,7 +418,7 @@ static int take_label(tsx_row *row, cell_field *f, sqlite3_value *value, tsr_err
   const tsr_enumeration *e = f->enumeration;
   bytes label;
   uint64_t code_number = e->count;
-  bool integers = row->table->options.datetimes_integer;
+  bool integers = row->table->options.shows.datetimes_integer;
   int code = take_cell(f, value_in_shown_of(row, e->datatype), e->values_per_label, integers, value, &label, error);
   if (code == TSR_OK) code = find_label(f, label, &code_number, error);
   if (code == TSR_NOMEM) return code;
@@ -511,7 +511,7 @@ int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert,
   bytes cell = {f->value, 0};
   int code = f->enumeration ? take_label(row, f, value, error)
                             : take_cell(f, value_in_shown_of(row, f->field->datatype), f->field->values_per_cell,
-                                        row->table->options.datetimes_integer, value, &cell, error);
+                                        row->table->options.shows.datetimes_integer, value, &cell, error);
   if (code < 0) {
     char place[200];
     sqlite3_snprintf(sizeof place, place, "%.90s.%.100s", row->table->name, f->name);
@@ -599,7 +599,7 @@ static int make_field(tsx_row *row, uint32_t i, char **names, tsr_error *error) 
   if (f->column >= 0) row->field_of[f->column] = (int)i;
   row->columns[i] = (tsr_column){.cell_size = field->cell_size, .offsets = field->cell_size ? NULL : f->offsets};
   int code = TSR_OK;
-  if (field->enumeration && !table->options.enums_code && field->values_per_cell == 1)
+  if (field->enumeration && !table->options.shows.enums_code && field->values_per_cell == 1)
     code = tsr_array_enumeration(table->array->core, row->schema, field->enumeration, &f->enumeration, error);
   if (code >= 0) find_shortcut(row, f);
   return code;

@@ -30,17 +30,17 @@ static tsx_form number_form(tsr_datatype datatype) {
   }
 }
 
-static tsx_form form_of(tsr_datatype datatype, uint32_t values_per_cell, const tsx_options *options) {
+static tsx_form form_of(tsr_datatype datatype, uint32_t values_per_cell, const tsx_option_shows *shows) {
   switch (tsr_datatype_kind(datatype)) {
   case TSR_KIND_TEXT:
     return tsr_datatype_size(datatype) == 1 ? TSX_TEXT : tsr_datatype_size(datatype) == 2 ? TSX_TEXT16 : TSX_TEXT32;
   case TSR_KIND_BYTES: return TSX_BLOB;
   default: break;
   }
-  if (values_per_cell != 1) return options->vectors_blob ? TSX_BLOB : TSX_JSON;
+  if (values_per_cell != 1) return shows->vectors_blob ? TSX_BLOB : TSX_JSON;
   tsr_kind kind = tsr_datatype_kind(datatype);
-  if ((kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && !options->datetimes_integer) return TSX_DATETIME;
-  if (datatype == TSR_UINT64 && options->uint64_signed) return TSX_UINT64_SIGNED;
+  if ((kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && !shows->datetimes_integer) return TSX_DATETIME;
+  if (datatype == TSR_UINT64 && shows->uint64_signed) return TSX_UINT64_SIGNED;
   return number_form(datatype);
 }
 
@@ -66,18 +66,18 @@ static const char *declared_of(tsx_form form, bool past_signed) {
   }
 }
 
-void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_options *options,
+void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_option_shows *shows,
                        tsx_column *column) {
   column->description = field;
-  column->datetimes_integer = options->datetimes_integer;
-  column->uint64_signed = options->uint64_signed;
+  column->datetimes_integer = shows->datetimes_integer;
+  column->uint64_signed = shows->uint64_signed;
   column->enumeration = enumeration;
   if (enumeration) {
     column->form = TSX_LABEL;
-    column->label_form = form_of(enumeration->datatype, enumeration->values_per_label, options);
+    column->label_form = form_of(enumeration->datatype, enumeration->values_per_label, shows);
     column->declared = declared_of(column->label_form, true);
   } else {
-    column->form = form_of(field->datatype, field->values_per_cell, options);
+    column->form = form_of(field->datatype, field->values_per_cell, shows);
     column->mixed = (column->form == TSX_UINT64 || column->form == TSX_UINT64_SIGNED) && may_pass_signed(field);
     column->declared = declared_of(column->form, column->mixed);
   }
@@ -229,9 +229,9 @@ void tsx_column_result(sqlite3_context *context, const tsx_column *column, const
 
 void tsx_value_result(sqlite3_context *context, tsr_datatype datatype, uint32_t values_per_cell, const void *bytes,
                       uint64_t size) {
-  static const tsx_options options = {0};
+  static const tsx_option_shows shows = {0};
   static const tsx_column column = {0};
-  tsx_form form = form_of(datatype, values_per_cell, &options);
+  tsx_form form = form_of(datatype, values_per_cell, &shows);
   bool is_single = form != TSX_TEXT && form != TSX_TEXT16 && form != TSX_TEXT32 && form != TSX_BLOB && form != TSX_JSON;
   if (is_single && size < tsr_datatype_size(datatype)) sqlite3_result_null(context);
   else result_form(context, &column, form, datatype, bytes, size);

@@ -54,7 +54,7 @@ typedef struct tsx_column {
 /* Sets the form and the declared type of a column for a field. `enumeration` is NULL where the codes of an enumerated
  * attribute are shown, and for other fields. `field` and `enumeration` are borrowed for as long as the column is used.
  * The caller sets `name` and `field`. */
-void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_options *options,
+void tsx_column_choose(const tsr_field *field, const tsr_enumeration *enumeration, const tsx_option_shows *shows,
                        tsx_column *column);
 
 /* Returns true if the column shows this field of another schema of the same array: name, datatype and values in a cell
