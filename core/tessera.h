@@ -531,7 +531,8 @@ TSR_API const tsr_schema *tsr_label_schema(const tsr_label_index *index);
  * those of the last call. TSR_CORRUPT: they do not rise or fall as the label's array promises. After an error the index
  * has no values. */
 TSR_API int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
-/* tsr_label_read in two steps: the first one reads no values, and tsr_label_find alone can be called after it. */
+/* tsr_label_read in two steps: the first one reads no values, and tsr_label_find and tsr_label_nearest alone can be
+ * called after it. */
 TSR_API int tsr_label_look(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
 TSR_API int tsr_label_load(tsr_label_index *index, tsr_error *error);
 /* Returns whether all coordinates between two have values. */
@@ -550,11 +551,13 @@ TSR_API int tsr_label_find(tsr_label_index *index, const tsr_ranges *ranges, boo
 /* Finds the coordinate with a value (`size` bytes if it is a text). Returns 1; 0 if there is none. */
 TSR_API int tsr_label_coordinate_of(const tsr_label_index *index, const void *value, uint64_t size,
                                     uint8_t coordinate[8], tsr_error *error);
-/* Gives the cell whose value is nearest to `value` (`size` bytes if it is a text): the same value, else by `side` the
- * next smaller one (-1), the nearer one (0; of two equally near ones that with the lower coordinate) or the next greater
- * one (1). Returns 1; 0 if there is none. TSR_MISMATCH: side is 0 and the values are texts. */
-TSR_API int tsr_label_nearest(const tsr_label_index *index, const void *value, uint64_t size, int side, uint64_t *cell,
-                              tsr_error *error);
+/* Gives the coordinate whose value is nearest to `value` (`size` bytes if it is a text), and that value, if it is no text:
+ * the same value, else by `side` the next smaller one (-1), the nearer one (0; of two equally near ones that with the lower
+ * coordinate) or the next greater one (1). Returns 1; 0 if there is none. Of many numbers it reads only the tiles of the two
+ * neighbours, if the values are not loaded. TSR_MISMATCH: side is 0 and the values are texts. TSR_CORRUPT: as for
+ * tsr_label_read. */
+TSR_API int tsr_label_nearest(tsr_label_index *index, const void *value, uint64_t size, int side, uint8_t coordinate[8],
+                              uint8_t found_value[8], tsr_error *error);
 
 /* Writes the values of `count` coordinates from `first` on, one value of the dimension's datatype, into the label's array,
  * as a commit of their own. `values` are cells as tsr_label_field describes them; NaN and NaT say that a coordinate has no

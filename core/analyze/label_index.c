@@ -8,7 +8,8 @@
  * or null, has no order and is found by its coordinate only. It reads all values at once. But while it has read none,
  * the first searches among many numbers read only the tiles in which an interval begins and ends: the reader finds these
  * by the tiles' least and greatest values, and the statistics of the tiles between say that all of their values belong to
- * the interval. So they need not rely on the order of the values.
+ * the interval. So they need not rely on the order of the values. The nearest value is found in the same way, in the tiles
+ * of its two neighbours.
  */
 #include "analyze/label_index.h"
 
@@ -385,9 +386,9 @@ static int find_label_spans(const tsr_label_index *index, const tsr_spans *spans
 #define LABEL_FEW      16384u /* so many coordinates: the values are loaded at once */
 #define LABEL_BYTES    (UINT64_C(128) << 10) /* of a search, beside two tiles: too few for reading tiles ahead */
 
-/* Returns true if a search should not load the values. */
-static bool search_in_tiles(const tsr_label_index *index, const tsr_spans *spans, const tsr_interval *box) {
-  if (index->loaded || spans->all || spans->text || spans->count > 1 || index->searches >= LABEL_SEARCHES) return false;
+/* Returns true if a search for numbers should not load the values. */
+static bool search_in_tiles(const tsr_label_index *index, const tsr_interval *box) {
+  if (index->loaded || index->searches >= LABEL_SEARCHES) return false;
   return load_coordinate(index, box->high) - load_coordinate(index, box->low) >= LABEL_FEW;
 }
 
@@ -399,9 +400,17 @@ static uint64_t label_search_bytes(const tsr_label_index *index) {
   return bytes + LABEL_BYTES;
 }
 
-/* Finds the first coordinate (`last`: the last one) that has a value of the ranges. Returns 1; 0 if there is none. */
+/* Copies the cell at a place of a batch, which has at most 8 bytes. */
+static void take_edge_cell(const tsr_column *column, uint64_t at, uint8_t out[8]) {
+  const uint64_t i = column->constant ? 0 : at;
+  memset(out, 0, 8);
+  memcpy(out, (const uint8_t *)column->values + i * column->cell_size, column->cell_size);
+}
+
+/* Finds the first coordinate (`last`: the last one) that has a value of the ranges, and this value, a number (NULL: not
+ * asked for). Returns 1; 0 if there is none. */
 static int find_label_edge(const tsr_label_index *index, tsr_reader *reader, const tsr_ranges *ranges, bool last,
-                           uint8_t coordinate[8], tsr_error *error) {
+                           uint8_t coordinate[8], uint8_t *value, tsr_error *error) {
   const tsr_sort order = {.dimension = 0, .descending = last};
   const tsr_predicate predicate = {.field = 1, .kind = TSR_PREDICATE_WITHIN, .nat_is_null = true, .ranges = *ranges};
   const tsr_request request = {.order = &order,
@@ -418,9 +427,10 @@ static int find_label_edge(const tsr_label_index *index, tsr_reader *reader, con
   while (rc > 0 && batch->count == 0);
   if (rc <= 0) return rc;
   TSR_TRY(tsr_reader_column(reader, 0, &column, error));
-  const uint64_t at = column->constant ? 0 : tsr_batch_index(batch, 0);
-  memset(coordinate, 0, 8);
-  memcpy(coordinate, (const uint8_t *)column->values + at * column->cell_size, column->cell_size);
+  take_edge_cell(column, tsr_batch_index(batch, 0), coordinate);
+  if (!value) return 1;
+  TSR_TRY(tsr_reader_column(reader, 1, &column, error));
+  take_edge_cell(column, tsr_batch_index(batch, 0), value);
   return 1;
 }
 
@@ -450,9 +460,9 @@ static int find_in_tiles(tsr_label_index *index, const tsr_ranges *ranges, const
   tsr_interval interval = {0};
   tsr_reader *reader;
   TSR_TRY(tsr_reader_open(index->snapshot, &reader, error));
-  int rc = find_label_edge(index, reader, ranges, false, interval.low, error);
+  int rc = find_label_edge(index, reader, ranges, false, interval.low, NULL, error);
   const bool any = rc > 0;
-  if (any) rc = find_label_edge(index, reader, ranges, true, interval.high, error);
+  if (any) rc = find_label_edge(index, reader, ranges, true, interval.high, NULL, error);
   tsr_reader_close(reader);
   index->searches++;
   if (rc < 0 || !any) return rc < 0 ? rc : 1;
@@ -469,7 +479,8 @@ static int search_label(tsr_label_index *index, const tsr_ranges *ranges, const 
   if (index->snapshot) {
     const int any = tsr_snapshot_non_empty_domain(index->snapshot, &box, error);
     if (any <= 0) return any;
-    if (search_in_tiles(index, spans, box)) {
+    const bool one = !spans->all && !spans->text && spans->count == 1;
+    if (one && search_in_tiles(index, box)) {
       const int rc = find_in_tiles(index, ranges, spans->spans, found, error);
       if (rc != 0 && rc != TSR_BUDGET) return rc;
     }
@@ -499,43 +510,117 @@ int tsr_label_find(tsr_label_index *index, const tsr_ranges *ranges, bool exact,
 
 /* ---- The nearest value ------------------------------------------------------------------------------------------- */
 
-/* Returns true if the value after the gap is nearer to `value` than the one before it. */
-static bool is_nearer_after(const tsr_label_index *index, const void *value, uint64_t before, uint64_t after) {
-  const uint64_t n = index->ordered_count;
-  const uint64_t low = index->ordered[label_falls(index) ? n - 1 - before : before];
-  const uint64_t high = index->ordered[label_falls(index) ? n - 1 - after : after];
+/* Returns true if `high`, a value above `value`, is nearer to it than `low`, one below it. */
+static bool is_nearer_after(const tsr_label_index *index, const void *value, const uint8_t *low, const uint8_t *high) {
   const tsr_datatype datatype = index->field->datatype;
-  const uint8_t *a = index->bytes.data + low * index->cells.cell_size;
-  const uint8_t *b = index->bytes.data + high * index->cells.cell_size;
   const bool tie_after = label_falls(index); /* the lower coordinate wins: that of the greater value if they fall */
   if (tsr_datatype_kind(datatype) != TSR_KIND_FLOAT) {
     const uint64_t key = tsr__key(datatype, value);
-    const uint64_t to_low = key - tsr__key(datatype, a), to_high = tsr__key(datatype, b) - key;
+    const uint64_t to_low = key - tsr__key(datatype, low), to_high = tsr__key(datatype, high) - key;
     return to_high < to_low || (to_high == to_low && tie_after);
   }
   const double x = tsr__value_double(datatype, value);
-  const double to_low = x - tsr__value_double(datatype, a), to_high = tsr__value_double(datatype, b) - x;
+  const double to_low = x - tsr__value_double(datatype, low), to_high = tsr__value_double(datatype, high) - x;
   return to_high < to_low || (to_high == to_low && tie_after);
 }
 
-int tsr_label_nearest(const tsr_label_index *index, const void *value, uint64_t size, int side, uint64_t *cell,
-                      tsr_error *error) {
-  TSR_OWN_ERROR(error);
-  const bool text = label_is_text(index);
-  const uint64_t n = index->ordered_count;
-  if (text && side == 0)
-    return tsr__fail(error, TSR_MISMATCH, "label %s: texts have no distance: say 'before' or 'after'", index->name);
-  const uint64_t key = text ? 0 : tsr__key(index->field->datatype, value);
-  if (n == 0 || (!text && tsr_datatype_kind(index->field->datatype) == TSR_KIND_FLOAT && key == TSR_KEY_NAN)) return 0;
+static const uint8_t *index_value(const tsr_label_index *index, uint64_t cell) {
+  return index->bytes.data + cell * index->cells.cell_size;
+}
+
+/* Returns the cell of an ordered value, counted from the least one. */
+static uint64_t label_cell_at(const tsr_label_index *index, uint64_t place) {
+  return index->ordered[label_falls(index) ? index->ordered_count - 1 - place : place];
+}
+
+/* Finds the nearest one of the values that are loaded. Returns 1; 0 if there is none. */
+static int nearest_cell(const tsr_label_index *index, const void *value, uint64_t size, int side, uint64_t *cell) {
+  const uint64_t n = index->ordered_count, key = label_is_text(index) ? 0 : tsr__key(index->field->datatype, value);
   const uint64_t below = count_below(index, key, value, size, true); /* values that are not above */
   const uint64_t from = count_below(index, key, value, size, false);
   uint64_t found;
   if (from < below) found = from; /* equal */
   else if (side < 0 || (side == 0 && below == n)) found = below - 1;
   else if (side > 0 || below == 0) found = below;
-  else found = is_nearer_after(index, value, below - 1, below) ? below : below - 1;
+  else
+    found = is_nearer_after(index, value, index_value(index, label_cell_at(index, below - 1)),
+                            index_value(index, label_cell_at(index, below)))
+                ? below
+                : below - 1;
   if (found >= n) return 0; /* there is none on that side; below - 1 of 0 wraps around */
-  *cell = index->ordered[label_falls(index) ? n - 1 - found : found];
+  *cell = label_cell_at(index, found);
+  return 1;
+}
+
+typedef struct label_neighbour { /* a value, and its coordinate */
+  uint8_t coordinate[8], value[8];
+} label_neighbour;
+
+/* Finds the greatest value that is not above a number (`above`: the least one that is not below it) by the tile in which
+ * it lies. Returns 1; 0 if there is none. */
+static int find_neighbour(const tsr_label_index *index, tsr_reader *reader, const void *value, bool above,
+                          label_neighbour *found, tsr_error *error) {
+  const tsr_range range = {.low = above ? value : NULL, .high = above ? NULL : value};
+  const tsr_ranges ranges = {.ranges = &range, .count = 1};
+  return find_label_edge(index, reader, &ranges, above == label_falls(index), found->coordinate, found->value, error);
+}
+
+/* Finds the nearest value without loading the others. Returns 1; 0 if there is none. */
+static int nearest_in_tiles(tsr_label_index *index, const void *value, int side, label_neighbour *found,
+                            tsr_error *error) {
+  label_neighbour above;
+  tsr_reader *reader;
+  int before = 0, after = 0;
+  TSR_TRY(tsr_reader_open(index->snapshot, &reader, error));
+  if (side <= 0) before = find_neighbour(index, reader, value, false, found, error);
+  const bool equal =
+      before > 0 && tsr__key(index->field->datatype, found->value) == tsr__key(index->field->datatype, value);
+  if (side >= 0 && before >= 0 && !equal) after = find_neighbour(index, reader, value, true, &above, error);
+  tsr_reader_close(reader);
+  index->searches++;
+  if (before < 0 || after < 0) return TSR_MIN(before, after);
+  if (after > 0 && (before == 0 || is_nearer_after(index, value, found->value, above.value))) *found = above;
+  return before > 0 || after > 0;
+}
+
+static int find_nearest(tsr_label_index *index, const void *value, uint64_t size, int side, label_neighbour *found,
+                        tsr_error *error) {
+  const tsr_interval *box;
+  uint64_t cell;
+  if (!index->snapshot) return 0;
+  const int any = tsr_snapshot_non_empty_domain(index->snapshot, &box, error);
+  if (any <= 0) return any;
+  if (!label_is_text(index) && search_in_tiles(index, box)) {
+    const int rc = nearest_in_tiles(index, value, side, found, error);
+    if (rc != TSR_BUDGET) return rc;
+  }
+  if (!index->loaded) TSR_TRY(load_label(index, error));
+  index->loaded = true;
+  const int rc = nearest_cell(index, value, size, side, &cell);
+  if (rc <= 0) return rc;
+  store_coordinate(index, cell, found->coordinate);
+  if (!label_is_text(index)) memcpy(found->value, index_value(index, cell), index->cells.cell_size);
+  return 1;
+}
+
+int tsr_label_nearest(tsr_label_index *index, const void *value, uint64_t size, int side, uint8_t coordinate[8],
+                      uint8_t found_value[8], tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const bool text = label_is_text(index);
+  label_neighbour found = {0};
+  if (text && side == 0)
+    return tsr__fail(error, TSR_MISMATCH, "label %s: texts have no distance: say 'before' or 'after'", index->name);
+  if (!text && tsr_datatype_kind(index->field->datatype) == TSR_KIND_FLOAT &&
+      tsr__key(index->field->datatype, value) == TSR_KEY_NAN)
+    return 0;
+  const int rc = find_nearest(index, value, size, side, &found, error);
+  if (rc < 0) {
+    if (!index->loaded) unload_label(index);
+    return tsr__wrap(error, "label %s", index->name);
+  }
+  if (rc == 0) return 0;
+  memcpy(coordinate, found.coordinate, sizeof found.coordinate);
+  memcpy(found_value, found.value, sizeof found.value);
   return 1;
 }
 
@@ -546,14 +631,14 @@ static bool label_equals(const tsr_label_index *index, uint64_t cell, const void
     return tsr__bytes_compare(index->bytes.data + offsets[cell], offsets[cell + 1] - offsets[cell], value, size) == 0;
   }
   const tsr_datatype datatype = index->field->datatype;
-  return tsr__key(datatype, index->bytes.data + cell * index->cells.cell_size) == tsr__key(datatype, value);
+  return tsr__key(datatype, index_value(index, cell)) == tsr__key(datatype, value);
 }
 
 int tsr_label_coordinate_of(const tsr_label_index *index, const void *value, uint64_t size, uint8_t coordinate[8],
                             tsr_error *error) {
+  TSR_OWN_ERROR(error);
   uint64_t cell;
-  const int found = tsr_label_nearest(index, value, size, -1, &cell, error);
-  if (found <= 0 || !label_equals(index, cell, value, size)) return TSR_MIN(found, 0);
+  if (nearest_cell(index, value, size, -1, &cell) == 0 || !label_equals(index, cell, value, size)) return 0;
   store_coordinate(index, cell, coordinate);
   return 1;
 }

@@ -1,7 +1,7 @@
 /* nearest.c: tessera_nearest, which finds the coordinate of a dimension whose label is nearest to a value.
  *
  * The values of the label stay with the statement (sqlite3_set_auxdata), so that a call for each row of another table
- * reads them once.
+ * loads them once; the first few calls read only the tiles in which they find their values.
  */
 #include "functions/nearest.h"
 
@@ -52,7 +52,7 @@ int tsx_label_named(const tsx_address *address, const tsr_schema *schema, const 
   return fail_label(address, schema, name, error);
 }
 
-/* Opens the label and reads its values at the times of the address. */
+/* Opens the label at the times of the address. Its values are read when they are searched. */
 static int open_nearest(tsx_address *address, const char *name, nearest_label *label, tsr_error *error) {
   const tsr_schema *schema;
   uint32_t number = 0;
@@ -62,7 +62,7 @@ static int open_nearest(tsx_address *address, const char *name, nearest_label *l
   if (code == TSR_OK) code = tsx_label_named(address, schema, name, &number, error);
   if (code == TSR_OK)
     code = tsr_label_open(address->array->core, schema, number, address->memory_bytes, &label->index, error);
-  if (code == TSR_OK) code = tsr_label_read(label->index, address->since, address->as_of, error);
+  if (code == TSR_OK) code = tsr_label_look(label->index, address->since, address->as_of, error);
   if (code == TSR_OK)
     label->dimension =
         tsx_datatype_shown(schema->fields[schema->labels[number].dimension].datatype, address->uint64_signed);
@@ -107,25 +107,23 @@ static double nearest_distance(tsr_datatype datatype, const uint8_t *a, const ui
   return (double)(x < y ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y);
 }
 
-/* Returns 1 if the cell is within the tolerance of the value, else 0. */
-static int is_within(const nearest_label *label, uint64_t cell, const uint8_t *bytes, sqlite3_value *tolerance,
+/* Returns 1 if the label that was found is within the tolerance of the value, else 0. */
+static int is_within(const nearest_label *label, const uint8_t *found, const uint8_t *bytes, sqlite3_value *tolerance,
                      tsr_error *error) {
   const tsr_field *field = tsr_label_field(label->index);
-  const tsr_column *cells = tsr_label_cells(label->index);
   const int type = tolerance ? sqlite3_value_type(tolerance) : SQLITE_NULL;
   if (type == SQLITE_NULL) return 1;
   if (type != SQLITE_INTEGER && type != SQLITE_FLOAT)
     return tsx_fail(error, TSR_MISMATCH, "tolerance: expected a number, in the unit of the label");
   if (field->values_per_cell == TSR_VARIABLE)
     return tsx_fail(error, TSR_MISMATCH, "texts have no distance: leave the tolerance out");
-  const uint8_t *found = (const uint8_t *)cells->values + cell * cells->cell_size;
   return nearest_distance(field->datatype, found, bytes) <= sqlite3_value_double(tolerance);
 }
 
 static int answer(sqlite3_context *context, const nearest_label *label, int count, sqlite3_value **values,
                   tsr_error *error) {
-  uint8_t *bytes = NULL, coordinate[8];
-  uint64_t size = 0, cell = 0;
+  uint8_t *bytes = NULL, coordinate[8], found[8];
+  uint64_t size = 0;
   int side = 0;
   const tsr_field *field = tsr_label_field(label->index);
   int code = read_side(count > 3 ? values[3] : NULL, &side, error);
@@ -133,12 +131,9 @@ static int answer(sqlite3_context *context, const nearest_label *label, int coun
   code = tsx_bytes_convert(values[2], field->datatype, &bytes, &size, error);
   if (code >= 0 && field->cell_size && size != field->cell_size)
     code = tsx_fail(error, TSR_MISMATCH, "expected one value of %s", tsr_datatype_name(field->datatype));
-  if (code >= 0) code = tsr_label_nearest(label->index, bytes, size, side, &cell, error);
-  if (code > 0) code = is_within(label, cell, bytes, count > 4 ? values[4] : NULL, error);
-  if (code > 0) {
-    tsr_label_coordinate(label->index, cell, coordinate);
-    tsx_value_result(context, label->dimension, 1, coordinate, tsr_datatype_size(label->dimension));
-  }
+  if (code >= 0) code = tsr_label_nearest(label->index, bytes, size, side, coordinate, found, error);
+  if (code > 0) code = is_within(label, found, bytes, count > 4 ? values[4] : NULL, error);
+  if (code > 0) tsx_value_result(context, label->dimension, 1, coordinate, tsr_datatype_size(label->dimension));
   sqlite3_free(bytes);
   return code;
 }

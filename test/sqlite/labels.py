@@ -4,6 +4,7 @@ that are missing, damaged, out of order or not written.
 usage: labels.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
 import array
+import bisect
 import datetime
 import math
 import os
@@ -149,6 +150,41 @@ def test_nearest():
     db.close()
 
 
+def test_nearest_in_tiles():
+    """Among many labels tessera_nearest reads at most the two tiles of the neighbours, and finds what a search among all of them finds."""
+    folder, count, chance = tempfile.mkdtemp(dir=host.FOLDER), 40_000, random.Random(9)
+    for name, sign, kind, code in (("rising", 1, "FLOAT64", "<f8"), ("falling", -1, "FLOAT64", "<f8"), ("integers", -1, "INT64", "<i8"), ("days", 1, "DATETIME_DAY", "<M8[D]")):
+        path, db = os.path.join(folder, name), Database()
+        values = [sign * 3 * i for i in range(count)]
+        db.query(f"CREATE VIRTUAL TABLE a USING tessera({literal(path)}, kind=dense, y INT32 DIMENSION(-5, {count - 6}, 1000) LABEL lat {kind} {'DECREASING' if sign < 0 else ''}, v INT8)")
+        db.value("SELECT tessera_write_label('db:a', 'lat', ?)", (npy(code, values),))
+        db.close()
+        up = sorted(values)
+
+        def expected(value, side):
+            i = bisect.bisect_left(up, value)
+            after = up[i] if i < count else None
+            before = after if after == value else up[i - 1] if i > 0 else None
+            known = [x for x, s in ((before, "after"), (after, "before")) if x is not None and side != s]
+            return min(((abs(x - value), sign * x // 3 - 5) for x in known), default=(None, None))[1]
+
+        for case in range(12):
+            db = Database()   # has read nothing
+            for asked in range(7):   # the later ones load all values
+                value = chance.choice([chance.choice(values), chance.randint(up[0], up[-1]), 3000 * chance.randrange(count // 1000) * sign - chance.randrange(4), up[0] - 9, up[-1] + 9])
+                side = chance.choice([None, "nearest", "before", "after"])
+                db.query("SELECT tessera_reset_stats()")
+                same(db.value("SELECT tessera_nearest(?, 'lat', ?, ?)", (path, value, side)), expected(value, side), f"{name}: {value} {side}")
+                tiles = db.value("SELECT value FROM tessera_stats WHERE name = 'tiles_read'")
+                assert tiles <= 2 or asked >= 4, (name, value, side, asked, tiles)
+            db.close()
+        db = Database()
+        same(db.query("SELECT value, tessera_nearest(?, 'lat', value, 'before') FROM json_each(?)", (path, str(values[::997]))), [(v, sign * v // 3 - 5) for v in values[::997]], name)
+        assert 2 < db.value("SELECT value FROM tessera_stats WHERE name = 'tiles_read'") <= 8 + count // 1000
+        same(db.query("SELECT tessera_nearest(?1, 'lat', ?2, NULL, 1), tessera_nearest(?1, 'lat', ?2, NULL, 0.5)", (path, values[7] + 1)), [(2, None)])
+        db.close()
+
+
 def test_damage():
     """A label's array that is missing, or whose values are out of order, is an error of the statements that use the label, and of no others."""
     path = copy("new/labels/increasing_float", "missing")
@@ -284,7 +320,7 @@ def test_life():
 
 def npy(kind, values, *, fortran=False, shape=None):
     """An NPY file: `kind` is numpy's type, such as <f8."""
-    code = {"f8": "d", "i4": "i", "M8[D]": "q"}[kind[1:]]
+    code = {"f8": "d", "i4": "i", "i8": "q", "M8[D]": "q"}[kind[1:]]
     head = str({"descr": kind, "fortran_order": fortran, "shape": shape or (len(values),)}) + "\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"{kind[0]}{len(values)}{code}", *values)
 
