@@ -43,6 +43,11 @@ typedef struct downsample_place {
   uint64_t count;
 } downsample_place;
 
+typedef struct drawing { /* the result, and the places of the first table, which its means take the room of */
+  tsr_downsample downsample;
+  downsample_place places[];
+} drawing;
+
 typedef struct table { /* sums of one thread */
   downsample_place *places;
   double min, max; /* of finite values */
@@ -71,7 +76,8 @@ typedef struct painter {
   painted painted;
   downsample_axis row, column;
   uint64_t place_count;
-  uint64_t charged; /* bytes charged to `memory` for the means, which are allocated elsewhere */
+  drawing *drawing;
+  uint64_t charged; /* bytes charged to `memory` for `drawing`, which is allocated elsewhere */
   unsigned table_max; /* how many tables the budget has room for */
   table tables[DOWNSAMPLE_THREADS_MAX];
   painter_batch now;
@@ -166,6 +172,12 @@ static uint32_t place_in_tile(const painter *p, const downsample_axis *a, uint64
  * the place `fixed`, and a step on `a` is `step` places. */
 static void places_along(const downsample_axis *a, uint64_t key, uint64_t count, uint64_t step, uint64_t fixed,
                          uint64_t *places) {
+  const uint64_t distance = key - a->low;
+  if (fixed != NOWHERE && a->map && distance <= a->last && a->last - distance >= count - 1) {
+    const uint32_t *map = a->map + distance;
+    for (uint64_t i = 0; i < count; i++) places[i] = map[i] * step + fixed;
+    return;
+  }
   for (uint64_t i = 0; i < count; i++) {
     const uint32_t place = downsample_place_of(a, key + i);
     places[i] = place == NO_PLACE || fixed == NOWHERE ? NOWHERE : place * step + fixed;
@@ -215,9 +227,11 @@ typedef struct stretch { /* some rows of a batch, with their places */
     if (p->painted.skip_count > 0) memcpy(&skip, p->painted.skips[0], sizeof skip);                                    \
     if (p->painted.skip_count > 0) memcpy(&skip2, p->painted.skips[p->painted.skip_count - 1], sizeof skip2);          \
     const bool skips = p->painted.skip_count > 0;                                                                      \
+    const uint32_t *selection = s->constant ? NULL : s->selection;                                                     \
+    const uint64_t first = s->constant ? 0 : s->first, step = s->constant ? 0 : 1;                                     \
     double min = t->min, max = t->max;                                                                                 \
     for (uint64_t r = 0; r < s->count; r++) {                                                                          \
-      const uint64_t i = s->constant ? 0 : s->selection ? s->selection[r] : s->first + r;                              \
+      const uint64_t i = selection ? selection[r] : first + r * step;                                                  \
       type v;                                                                                                          \
       if (s->places[r] == NOWHERE || (s->validity && !s->validity[i])) continue;                                       \
       memcpy(&v, s->values + i * sizeof v, sizeof v);                                                                  \
@@ -264,6 +278,16 @@ static int downsample_add_part(void *argument, uint64_t part, tsr_error *error) 
                        .constant = p->now.values.constant};
     add_stretch(p, &s, t);
   }
+  return TSR_OK;
+}
+
+/* Makes the first table, whose places become the means. */
+static int downsample_make_drawing(painter *p, tsr_error *error) {
+  const uint64_t size = tsr__add_sat(sizeof(drawing), tsr__mul_sat(p->place_count, sizeof(downsample_place)));
+  TSR_TRY(tsr__memory_charge(&p->memory, size, error));
+  p->charged = size;
+  TSR_TRY(TSR_ALLOC_BYTES(&p->reader->snapshot->array->environment->memory, size, &p->drawing, error));
+  p->tables[0] = (table){.places = p->drawing->places, .min = INFINITY, .max = -INFINITY};
   return TSR_OK;
 }
 
@@ -325,9 +349,7 @@ static int downsample_start(painter *p, const tsr_downsample_request *request, t
   TSR_TRY(open_axis(p, request->row, request->box, request->height, &p->row, error));
   TSR_TRY(open_axis(p, request->column, request->box, request->width, &p->column, error));
   p->place_count = tsr__mul_sat(p->row.places, p->column.places);
-  TSR_TRY(tsr__memory_charge(&p->memory, tsr__mul_sat(p->place_count, sizeof(double)), error));
-  p->charged = p->place_count * sizeof(double);
-  TSR_TRY(downsample_make_table(p, &p->tables[0], error));
+  TSR_TRY(downsample_make_drawing(p, error));
   const uint64_t left = p->memory.limit - TSR_MIN(p->memory.limit, p->memory.used);
   p->table_max = (unsigned)TSR_MIN(DOWNSAMPLE_THREADS_MAX, 1 + left / 2 / (p->place_count * sizeof(downsample_place)));
   TSR_TRY(TSR_ARENA_ARRAY(&p->arena, n, &range, error));
@@ -363,8 +385,11 @@ static int paint(painter *p, const tsr_downsample_request *request, tsr_error *e
   return rc;
 }
 
-/* Merges the tables of all threads into the first one, and makes the means. */
-static void downsample_finish(painter *p, tsr_downsample *downsample, double *means) {
+/* Merges the tables of all threads into the first one, and makes the means in their room: mean k overwrites no place
+ * after k. */
+static void downsample_finish(painter *p) {
+  tsr_downsample *downsample = &p->drawing->downsample;
+  double *means = (double *)(void *)p->drawing->places;
   const table *first = &p->tables[0];
   *downsample = (tsr_downsample){
       .height = p->row.places, .width = p->column.places, .means = means, .min = first->min, .max = first->max};
@@ -377,10 +402,10 @@ static void downsample_finish(painter *p, tsr_downsample *downsample, double *me
     }
   }
   for (uint64_t k = 0; k < p->place_count; k++) {
-    const downsample_place *from = &first->places[k];
-    means[k] = from->count > 0 ? from->sum / (double)from->count : NAN;
-    downsample->cells += from->count;
-    downsample->most = TSR_MAX(downsample->most, from->count);
+    const downsample_place from = first->places[k];
+    means[k] = from.count > 0 ? from.sum / (double)from.count : NAN;
+    downsample->cells += from.count;
+    downsample->most = TSR_MAX(downsample->most, from.count);
   }
 }
 
@@ -398,10 +423,12 @@ int tsr_downsample_open(tsr_snapshot *snapshot, const tsr_downsample_request *re
   if (rc >= 0) p.reader->request.written_only = true;
   if (rc >= 0) rc = paint(&p, request, error);
   tsr_work_end(snapshot->array->environment, &work);
-  if (rc >= 0)
-    rc = TSR_ALLOC_RAW_BYTES(&snapshot->array->environment->memory,
-                             sizeof(tsr_downsample) + p.place_count * sizeof(double), downsample, error);
-  if (rc >= 0) { downsample_finish(&p, *downsample, (double *)(void *)(*downsample + 1)); }
+  if (rc >= 0) {
+    downsample_finish(&p);
+    *downsample = &p.drawing->downsample;
+  } else {
+    tsr__free(p.drawing);
+  }
   tsr_reader_close(p.reader);
   tsr__arena_release(&p.arena);
   tsr__memory_release(&p.memory, p.charged);

@@ -491,10 +491,8 @@ static int make_png(picture *p, sqlite3_context *context, tsr_error *error) {
   const uint64_t count = p->downsample->height * p->downsample->width;
   p->numbers = sqlite3_malloc64(count * sizeof *p->numbers);
   if (!p->numbers) return tsx_out_of_memory(error);
-  for (uint64_t i = 0; i < count; i++) {
-    p->numbers[i] = tsx_colour_number(&p->colours, p->downsample->means[i]);
-    drawn.used[p->numbers[i]] = true;
-  }
+  tsx_colours_number(&p->colours, p->downsample->means, count, p->numbers);
+  for (uint64_t i = 0; i < count; i++) drawn.used[p->numbers[i]] = true;
   code = tsx_png_encode(&drawn, max_size, &file, &size, error);
   if (code == TSR_OK) sqlite3_result_blob64(context, file, size, sqlite3_free);
   return code;

@@ -89,10 +89,29 @@ static int step_of(double value, double low, double high) {
   return (int)(tsx_share(value, low, high) * 255 + 0.5);
 }
 
-uint16_t tsx_colour_number(const tsx_colours *colours, double value) {
+static uint16_t colour_number(const tsx_colours *colours, double value) {
   if (isnan(value)) return TSX_COLOUR_NODATA;
   if (!colours->split) return (uint16_t)step_of(value, colours->low, colours->high);
   return (uint16_t)(value < 0 ? 256 + step_of(value, colours->low, 0) : step_of(value, 0, colours->high));
+}
+
+/* As colour_number does, for one map with finite ends: without branches, so that compilers make vectors of it. */
+static void number_finite(const tsx_colours *colours, const double *values, uint64_t count, uint16_t *numbers) {
+  const double low = colours->low, high = colours->high, reach = high / 2 - low / 2;
+  for (uint64_t i = 0; i < count; i++) {
+    const double value = values[i], above = value > low ? value : low, within = above < high ? above : high;
+    const int step = (int)((within / 2 - low / 2) / reach * 255 + 0.5);
+    numbers[i] = (uint16_t)(value == value ? step : TSX_COLOUR_NODATA);
+  }
+}
+
+void tsx_colours_number(const tsx_colours *colours, const double *values, uint64_t count, uint16_t *numbers) {
+  const double low = colours->low, high = colours->high;
+  if (!colours->split && isfinite(low) && isfinite(high) && high / 2 - low / 2 > 0) {
+    number_finite(colours, values, count, numbers);
+    return;
+  }
+  for (uint64_t i = 0; i < count; i++) numbers[i] = colour_number(colours, values[i]);
 }
 
 static const uint8_t *colour_numbered(const tsx_colours *colours, uint64_t number) {

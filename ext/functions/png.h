@@ -18,9 +18,9 @@ int tsx_colours_make(const char *name, double low, double high, tsx_colours *col
 #define TSX_COLOUR_NODATA 512
 #define TSX_COLOUR_COUNT  513
 
-/* Returns the number of a value's colour; NaN has the colour `nodata`, values outside of low..high that of the nearer
+/* Finds the numbers of values' colours; NaN has the colour `nodata`, values outside of low..high that of the nearer
  * end. */
-uint16_t tsx_colour_number(const tsx_colours *colours, double value);
+void tsx_colours_number(const tsx_colours *colours, const double *values, uint64_t count, uint16_t *numbers);
 
 /* Parses "transparent", "black", "white", "gray", "#rrggbb" or "#rrggbbaa". */
 int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error);
