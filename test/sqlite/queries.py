@@ -255,7 +255,7 @@ class Check:
         if SECOND == "view" or self.r.random() < 0.7:
             return None
         wanted = sorted([repr(v) for v in row] for row in rows)
-        for options in ("threads=1, ", "threads=7, memory_mb=64, "):
+        for options in self.r.sample(["threads=1, ", "threads=2, ", "threads=7, memory_mb=64, ", "threads=16, "], 2):
             attempt(self.db, "DROP TABLE temp.q")
             error = second(self.db, self.q.text(), options)
             found = error or attempt(self.db, "SELECT * FROM q")
