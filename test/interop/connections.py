@@ -102,8 +102,11 @@ def test_drivers():
             del asked
             reader = pa.RecordBatchReader.from_stream(a)
             same(reader.read_next_batch().num_rows, 100, f"{name} {place}")
+            never = tessera.rows(db, "SELECT 1 AS one")
             db.close()
             fails(Exception, "was closed", reader.read_next_batch)
+            same(pa.table(lines).num_rows, 5, f"{name} {place}: the rows of a SELECT that has run outlive the connection")
+            fails(Exception, "was closed before the rows were read", lambda: pa.table(never))
             del reader
 
 

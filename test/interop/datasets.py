@@ -148,6 +148,74 @@ def test_xarray_and_back():
     db.close()
 
 
+def test_without_cells():
+    """A Dataset whose variables have a length of 0 comes back whole."""
+    given = xr.Dataset({"a": (("t", "x"), np.zeros((0, 3))), "b": (("x",), np.arange(3)), "text": (("t",), np.array([], object)), "n": (("t", "q"), np.zeros((0, 4), "f4"))},
+                       {"t": np.array([], "M8[ns]")})
+    tessera.create("none", given)
+    back = xr.open_dataset("none", engine="tessera")
+    xr.testing.assert_equal(back, given)
+    same((dict(back.sizes), back.n.dtype, float(xr.open_dataset("none", engine="tessera", chunks={}).a.sum())), ({"t": 0, "x": 3, "q": 4}, np.dtype("f4"), 0.0))
+
+
+def test_replaced_in_one_step():
+    """The new array or group takes the old one's place by one call, where the system has it; elsewhere by three renames."""
+    given = dataset()
+    for name, data in (("replaced", np.zeros(3)), ("replaced_set", given)):
+        tessera.create(name, data)
+        rename, os.rename = os.rename, None   # nothing is renamed
+        try:
+            tessera.create(name, data, if_exists="replace")
+        finally:
+            os.rename = rename
+        known, tessera.grids.exchange = tessera.grids.exchange, lambda *paths: False
+        try:
+            tessera.create(name, data, if_exists="replace")
+        finally:
+            tessera.grids.exchange = known
+    same(([name for name in os.listdir() if name.startswith("replaced")].__len__(), tessera.open("replaced").shape), (2, (3,)), "nothing lies beside them")
+    xr.testing.assert_equal(xr.open_dataset("replaced_set", engine="tessera"), given)
+    os.symlink("replaced", "link")
+    fails(PermissionError, "symbolic link", lambda: tessera.create("link", np.zeros(2), if_exists="replace"))
+    same((tessera.open("link").shape, [name for name in os.listdir() if ".new-" in name]), ((3,), []))
+
+
+def test_keys():
+    """Arrays and Datasets are encrypted from their first cell on; with the path of a key they pickle, with the key itself they do not."""
+    secret = os.urandom(32)
+    for name, text in (("key", secret), ("hexkey", secret.hex().encode() + b"\n")):
+        with open(name, "wb") as f:
+            f.write(text)
+        a = tessera.create("secret", np.arange(6.0).reshape(2, 3), key_file=name, if_exists="replace", labels={"lat": ("dim_0", [1.0, 2])}, metadata={"k": 3})
+        same((a.numpy().sum(), a.metadata, a.nearest(lat=1.9), a.sel(lat=2).numpy().tolist()), (15, {"k": 3}, {"dim_0": 1}, [[3, 4, 5]]))
+        a.write("value", np.ones((1, 3)), {"dim_0": 1})
+        same((a.numpy().sum(), pickle.loads(pickle.dumps(a)).numpy().sum(), [part.numpy().sum() for part in a.partitions(1)]), (6, 6, [6]))
+        fails(tessera.Denied, "a key is needed", lambda: tessera.open("secret"))
+        fails(FileExistsError, "an array already", lambda: tessera.create("secret", np.zeros(2)))
+        for folder, _, files in os.walk("secret"):
+            for file in files:
+                with open(os.path.join(folder, file), "rb") as f:
+                    assert b"value" not in f.read(), "an attribute's name is readable"
+    tessera.create("secret", np.full((1, 3), 7.0), key_file="key", if_exists="append")
+    for key in (secret, secret.hex()):
+        opened = tessera.open("secret", key=key)
+        same(opened.numpy()[0].tolist(), [7, 7, 7])
+        fails(TypeError, "key_file=", lambda: pickle.dumps(opened))
+    given = dataset()
+    tessera.create("secrets", given, key_file="key")
+    xr.testing.assert_equal(xr.open_dataset("secrets", engine="tessera", key_file="hexkey"), given)
+    fails(tessera.Denied, "a key is needed", lambda: xr.open_dataset("secrets", engine="tessera"))
+    db = sqlite3.connect(":memory:")
+    tessera.load(db)
+    db.execute("ATTACH ':memory:' AS other")
+    for name in ("inside", "other.inside"):
+        for values in (np.arange(4), np.arange(5)):
+            same(tessera.create(f"db:{name}", values, connection=db, key_file="key", if_exists="replace").numpy().tolist(), values.tolist())
+        same(db.execute(f"SELECT sum(value) FROM {name}").fetchone(), (10,), name)
+        fails(FileExistsError, "a table already", lambda: tessera.create(f"db:{name}", np.arange(4), connection=db))
+    db.close()
+
+
 def test_indexers():
     values = np.arange(5 * 11 * 7, dtype="i4").reshape(5, 11, 7)
     tessera.create("indexed", {"v": values}, dimensions=["a", "b", "c"], domains={"b": [-4, 20]}, extents={"a": 2, "b": 4, "c": 3})

@@ -7,6 +7,7 @@ database that each thread of each process has of its own; so it can be shared by
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import ctypes
 import json
@@ -16,7 +17,7 @@ import time
 import weakref
 from typing import Any
 
-from .errors import Unsupported, plain_errors
+from .errors import Denied, NotFound, Unsupported, plain_errors
 from .loading import load
 
 __all__ = ["Array", "Stream", "configure", "open", "rows"]
@@ -166,6 +167,7 @@ class Stream:
     """Something that gives Arrow streams, each one the same rows: pyarrow.table(stream), polars.DataFrame(stream) and others."""
 
     def _stream(self):
+        """Returns the functions of the extension, and a new stream."""
         raise NotImplementedError
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -173,7 +175,7 @@ class Stream:
 
         requested_schema: a capsule with the types that the caller would like. They are given if the names match and no cast can fail.
         """
-        functions, stream = _functions(self.connection), self._stream()
+        functions, stream = self._stream()
         if not stream:
             raise MemoryError("an Arrow stream")
         made = _capsule(stream, _STREAM, functions.free_capsule)
@@ -184,14 +186,14 @@ class Stream:
 
 class _Rows(Stream):
     def __init__(self, connection, select, options):
-        self.connection, self._functions = connection, _functions(connection)
+        self._functions = _functions(connection)   # the rows outlive the connection, once the SELECT has run
         with plain_errors(None):
             token = connection.execute("SELECT tessera_rows(?, ?)", (select, json.dumps(options, default=_plain))).fetchone()[0]
         self._first = self._functions.take_new(token.encode())
         weakref.finalize(self, self._functions.free_stream, self._first)
 
     def _stream(self):
-        return self._functions.again(self._first)
+        return self._functions, self._functions.again(self._first)
 
 
 class Array(Stream):
@@ -206,13 +208,14 @@ class Array(Stream):
     def __init__(self, connection, path, box=None, options=None, state=None):
         self._connection, self.path = connection, path
         self._box, self._options = box or {}, options or {}
-        self._state = state if state is not None else {"as_of": None}   # shared by all parts of what open() returned
+        self._state = state or {}   # as_of, key, key_file: shared by all parts of what open() returned
 
     def __reduce__(self):
         if self._connection:
             raise TypeError("an Array that was opened with a connection cannot be pickled: open it by its path alone")
-        if "key" in self._options:
-            raise TypeError("an Array that was opened with a key cannot be pickled: open it again where it is used")
+        if "key" in self._state:
+            raise TypeError("an Array that was opened with a key cannot be pickled: a pickle would show the key. Open it with "
+                            "key_file=, a path at which the other process finds the key too")
         path = self.path if "://" in self.path else os.path.abspath(self.path)   # the other process may be elsewhere
         return Array, (None, path, self._box, self._options, self._state)
 
@@ -225,16 +228,36 @@ class Array(Stream):
         with plain_errors(self.path):
             return self.connection.execute(sql, values).fetchall()
 
+    def _do(self, sql, *values):
+        """The same for functions that take no key: they find it in the connection. A connection of this module forgets it afterwards. Tables in a
+        database know theirs."""
+        key = None if self.path.startswith("db:") else self._key()
+        if key:
+            self._rows("SELECT tessera_set_key(?, ?)", self.path, key)
+        try:
+            return self._rows(sql, *values)
+        finally:
+            if key and not self._connection:
+                self._rows("SELECT tessera_set_key(?, NULL)", self.path)
+
+    def _key(self):
+        if "key_file" not in self._state:
+            return self._state.get("key")
+        with builtins.open(self._state["key_file"], "rb") as f:
+            key = f.read()
+        return key.hex() if len(key) == 32 else key.decode("latin-1").strip()
+
     def _now(self):
         """Sets the time of which this Array and its parts show the state: now. Whatever is committed after the call has a later one."""
-        last = self._rows("SELECT last_write FROM tessera_array(?, ?)", self.path, self._options.get("key"))[0][0] or 0
+        last = self._rows("SELECT last_write FROM tessera_array(?, ?)", self.path, self._key())[0][0] or 0
         self._state["as_of"] = max(int(time.time() * 1000), last)
         time.sleep(0.001)
+        return self
 
     def _times(self):
         """The options as_of, since and key of functions."""
-        given = {name: self._options[name] for name in ("as_of", "since", "key") if name in self._options}
-        return given if "as_of" in given or self._state["as_of"] is None else {"as_of": self._state["as_of"], **given}
+        given = {"as_of": self._state.get("as_of"), "key": self._key(), **{name: self._options[name] for name in ("as_of", "since") if name in self._options}}
+        return {name: value for name, value in given.items() if value is not None}
 
     def _about(self, columns, table, condition="1"):
         """Rows of one of the tables about an array, at the time and with the key of this Array."""
@@ -309,7 +332,8 @@ class Array(Stream):
             line = "".join(f' AND "{name}" = ?' for name in others)
             sql = f'SELECT "{label}" FROM {self.path[3:]} WHERE "{dim}" BETWEEN ? AND ?{line} ORDER BY "{dim}"'
             return lambda low, length: numpy.array([value for value, in self._rows(sql, int(low), int(low) + length - 1, *others.values())])
-        array = Array(self._connection, f"{self.path}/__labels/l{number}", None, {name: value for name, value in self._options.items() if name == "key"})
+        array = Array(self._connection, f"{self.path}/__labels/l{number}", None, {name: value for name, value in self._options.items() if name == "as_of"},
+                      self._state)
         return lambda low, length: array.sel(**{array.dims[0]: (low, low + length - 1)}).numpy()
 
     @property
@@ -346,7 +370,7 @@ class Array(Stream):
             if label not in known:
                 raise KeyError(f"array {self.path} has no label {label!r}; it has {', '.join(known) or 'none'}")
             value = value if isinstance(value, (int, float, str)) else _plain(value)
-            index = self._rows("SELECT tessera_nearest(?, ?, ?, ?, ?)", self.path, label, value, _SIDES[method], tolerance)[0][0]
+            index = self._do("SELECT tessera_nearest(?, ?, ?, ?, ?)", self.path, label, value, _SIDES[method], tolerance)[0][0]
             if index is None:
                 raise KeyError(f"no label {label} is near {value!r}")
             found[known[label]] = index
@@ -369,7 +393,8 @@ class Array(Stream):
         return [Array(self._connection, self.path, {**self._box, **json.loads(part)}, self._options, self._state) for part, in parts]
 
     def _stream(self):
-        return _functions(self.connection).take_new(self._token().encode())
+        functions = _functions(self.connection)
+        return functions, functions.take_new(self._token().encode())
 
     def __arrow_c_schema__(self) -> Any:
         """Returns the schema of the streams in a capsule. No tile is read."""
@@ -461,8 +486,8 @@ class Array(Stream):
             values = []
             for name, block in blocks.items():
                 values += [name, lent.enter_context(_Lent(self.connection, *_described(block)))]
-            cells = self._rows(f"SELECT tessera_write_npy({marks})", self.path, *values, json.dumps(origin or {}, default=_plain))[0][0]
-        if self._state["as_of"] is not None:
+            cells = self._do(f"SELECT tessera_write_npy({marks})", self.path, *values, json.dumps(origin or {}, default=_plain))[0][0]
+        if "as_of" in self._state:
             self._now()
         return cells
 
@@ -470,15 +495,25 @@ class Array(Stream):
         return f"<tessera.Array {self.path!r} {json.dumps({**self._box, **self._options}, default=_plain)}>"
 
 
+def secret(options):
+    """Returns the state of an Array that is made with these options: where its key is."""
+    return {"key_file": os.path.abspath(options["key_file"])} if options.get("key_file") else {}
+
+
 def exists(connection, path):
     """Returns what is at a path, "an array" or "a group", or None."""
-    connection = connection or _connect()
+    here = Array(connection, path)
     if path.startswith("db:"):
-        return "a table" if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ? COLLATE NOCASE", (path[3:],)).fetchone() else None
+        schema, _, name = path[3:].rpartition(".")
+        return "a table" if here._rows(f'SELECT 1 FROM "{schema or "main"}".sqlite_schema WHERE name = ? COLLATE NOCASE', name) else None
     for what, table in (("an array", "tessera_array"), ("a group", "tessera_members")):
-        with contextlib.suppress(Exception):
-            connection.execute(f"SELECT 1 FROM {table}(?)", (path,)).fetchall()
-            return what
+        try:
+            here._rows(f"SELECT 1 FROM {table}(?)", path)
+        except NotFound:
+            continue
+        except Denied:   # it is encrypted
+            pass
+        return what
     return "something" if "://" not in path and os.path.lexists(path) and not _is_empty(path) else None
 
 
@@ -499,20 +534,22 @@ def _described(block):
     return block, f"{{'descr': '{header['descr']}', 'fortran_order': {header['fortran_order']}, 'shape': ({shape}), }}"
 
 
-def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, since: Any = None, key: str | None = None, **options: Any) -> Array:
+def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, since: Any = None, key: str | bytes | None = None,
+         key_file: str | os.PathLike | None = None, **options: Any) -> Array:
     """Returns the Array at a path: a directory, a URL of a bucket, or 'db:NAME', an array in the connection's database.
 
     connection: of sqlite3, apsw or pysqlite3; only 'db:NAME' needs it. tessera is loaded into it if it is not there. as_of, since: what was
-    written between these times (ISO text, milliseconds since 1970); without as_of the array is shown as it is now, and stays so. Further options
-    are those of tessera_stream: strings, enums, datetimes, unwritten, batch_rows.
+    written between these times (ISO text, milliseconds since 1970); without as_of the array is shown as it is now, and stays so. key, or a file
+    that has it: of an encrypted array; with key_file the Array pickles. Further options are those of tessera_stream: strings, enums, datetimes,
+    unwritten, batch_rows.
     """
-    given = {"as_of": as_of, "since": since, "key": key, **options}
-    path = os.fspath(path)
+    given, path = {"as_of": as_of, "since": since, **options}, os.fspath(path)
     if connection is None and path.startswith("db:"):
         raise ValueError(f"{path} lies in a database: say connection=")
     if connection is not None:
         _functions(connection)
-    array = Array(connection, path, None, {name: value for name, value in given.items() if value is not None})
+    secrets = {"key": key.hex() if isinstance(key, bytes) else key, "key_file": os.path.abspath(key_file) if key_file else None}
+    array = Array(connection, path, None, *({name: value for name, value in part.items() if value is not None} for part in (given, secrets)))
     if as_of is None:
         array._now()   # fails if there is no array
     array.dims

@@ -104,7 +104,7 @@ def read_objects(array, attribute):
     table = f"temp.tessera_{uuid.uuid4().hex}" if not array.path.startswith("db:") else array.path[3:]
     place = array.path if "://" in array.path else os.path.abspath(array.path)
     if table.startswith("temp."):
-        array._rows(f"CREATE VIRTUAL TABLE {table} USING tessera('{place.replace(chr(39), chr(39) * 2)}')")
+        array._do(f"CREATE VIRTUAL TABLE {table} USING tessera('{place.replace(chr(39), chr(39) * 2)}')")
     try:
         named = [f'"{name}"' for name in bounds]
         ends = [end for first, length in bounds.values() for end in (first, first + (length - 1) * _one(first))]

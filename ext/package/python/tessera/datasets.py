@@ -1,20 +1,22 @@
 """Datasets of xarray are written in the layout of TileDB-CF: a group, with an array for each variable, whose dimensions begin at 0. The array of a
-coordinate has the attribute `lat_` over the dimension `lat`; what describes a variable is metadata `__tiledb_attr.NAME.KEY` of its array."""
+coordinate has the attribute `lat_` over the dimension `lat`; what describes a variable is metadata `__tiledb_attr.NAME.KEY` of its array. An
+array without cells has metadata that tells its lengths, since no dimension of an array has the length 0."""
 from __future__ import annotations
 
 import os
-import shutil
 
 import numpy
 import xarray
 
-from .arrays import Array, _connect, exists
+from .arrays import Array, _connect, exists, secret
 from .errors import Exists, Unsupported
-from .grids import _by_rows, create_at, make_grid, new_place, set_metadata, take_place
+from .grids import _by_rows, create_at, make_grid, new_place, remove_place, set_metadata, take_place
 
-__all__ = ["ATTRIBUTE", "SCALAR", "create_dataset"]
+__all__ = ["ATTRIBUTE", "EMPTY", "SCALAR", "create_dataset"]
 
-ATTRIBUTE, SCALAR = "__tiledb_attr.", "__scalar"   # SCALAR: the dimension of variables that have none
+ATTRIBUTE, EMPTY = "__tiledb_attr.", "__tessera_lengths"
+SCALAR = "__scalar"   # the dimension of variables that have none
+_OPTIONS = {"labels", "extents", "filters", "cell_order", "tile_order", "format_version", "key_file"}
 
 
 def _is_monotonic(values):
@@ -59,17 +61,20 @@ def _one(name, variable, labels, renamed, options):
     lengths = {renamed.get(dim, dim): length for dim, length in zip(dims, variable.shape or (1,))}
     attribute = f"{name}_" if name in lengths else name
     made = {renamed.get(dim, dim): labels[dim] for dim in dims if dim in labels}
-    mine = {key: options[key] for key in ("cell_order", "tile_order", "format_version") if key in options}
+    mine = {key: value for key, value in options.items() if key not in ("labels", "filters")}
     mine["extents"] = _extents(variable, lengths, options)
     mine["filters"] = {attribute: options["filters"][name]} if name in options.get("filters", {}) else {}
     mine["metadata"] = {f"{ATTRIBUTE}{attribute}.{key}": value for key, value in variable.attrs.items() if value is not None}
+    if not all(lengths.values()):
+        mine["metadata"][EMPTY] = list(lengths.values())
+        mine["types"] = {attribute: "UTF8"} if variable.dtype.kind in "OUST" else {}
     return {attribute: block}, lengths, {label: (dim, values) for dim, (label, values) in made.items() if label not in (*lengths, attribute)}, mine
 
 
 def create_dataset(path, data, connection, if_exists, options):
     """Makes a group of arrays of a Dataset or DataArray; in a database one array, which the variables must fit. Returns the Arrays by variable."""
     path = os.fspath(path)
-    unknown = set(options) - {"labels", "extents", "filters", "cell_order", "tile_order", "format_version"}
+    unknown = set(options) - _OPTIONS
     if unknown:
         raise TypeError(f"a Dataset has no option {', '.join(sorted(unknown))}")
     data = data.to_dataset(name=data.name or "value") if isinstance(data, xarray.DataArray) else data
@@ -88,37 +93,33 @@ def create_dataset(path, data, connection, if_exists, options):
     connection, place = connection or _connect(), new_place(path)
     if there and place == path:
         raise Unsupported(f"{path}: in a bucket a group is not replaced")
-    group = Array(connection, place)
+    group, members = Array(connection, place), {str(name): f"{place}/{name}" for name in variables}
     try:
-        group._rows("SELECT tessera_create_group(?)", place)
+        if place != path:
+            os.makedirs(place)
         for name, variable in variables.items():
             blocks, lengths, its_labels, mine = _one(str(name), variable, labels, renamed, options)
-            if "/" in str(name) or variable.dtype.kind in "OUS" and its_labels:
-                its_labels = {}
-            member = f"{place}/{name}"
-            if any(block.dtype.kind in "OUST" for block in blocks.values()):
-                _by_rows(member, {key: numpy.asarray(getattr(b, "values", b)) for key, b in blocks.items()}, lengths, connection, "fail",
-                         {key: value for key, value in mine.items() if key in ("extents", "filters", "metadata") and value})
+            if variable.dtype.kind in "OUST" and variable.size:
+                _by_rows(members[str(name)], {key: numpy.asarray(getattr(b, "values", b)) for key, b in blocks.items()}, lengths, connection, "fail",
+                         {key: value for key, value in mine.items() if key in ("extents", "filters", "metadata", "key_file") and value})
             else:
-                make_grid(member, None, blocks, lengths, its_labels, mine, connection)
-            group._rows("SELECT tessera_add_member(?, ?, ?)", place, member, str(name))
+                make_grid(members[str(name)], None, blocks, lengths, its_labels, mine, connection)
+        group._rows("SELECT tessera_create_group(?)", place)   # last: in a bucket it makes a Dataset of the arrays
         for key, value in attributes.items():
             if value is not None:
                 set_metadata(group, key, value)
+        for name, member in members.items():
+            group._rows("SELECT tessera_add_member(?, ?, ?)", place, member, name)
         take_place(place, path, if_exists)
     except BaseException:
-        if place != path:
-            shutil.rmtree(place, ignore_errors=True)
+        remove_place(connection, place, *members.values())
         raise
-    made = {str(name): Array(connection, f"{path}/{name}") for name in variables}
-    for array in made.values():
-        array._now()
-    return made
+    return {name: Array(connection, f"{path}/{name}", state=secret(options))._now() for name in members}
 
 
 def _in_database(path, data, labels, renamed, connection, if_exists, options):
     blocks, lengths = {}, {}
-    mine = {key: options[key] for key in ("cell_order", "tile_order", "format_version", "filters") if key in options}
+    mine = {key: value for key, value in options.items() if key not in ("labels", "extents")}
     metadata = dict(data.attrs)
     for name, variable in data.data_vars.items():
         if lengths and variable.dims != tuple(lengths):
@@ -132,6 +133,5 @@ def _in_database(path, data, labels, renamed, connection, if_exists, options):
     lengths = {renamed.get(dim, dim): length for dim, length in lengths.items()}
     mine["metadata"] = metadata
     create_at(path, blocks, lengths, {label: (renamed.get(dim, dim), values) for dim, (label, values) in labels.items()}, connection, if_exists, mine)
-    array = Array(connection, path)
-    array._now()
+    array = Array(connection, path, state=secret(options))._now()
     return {name: array.select(name) for name in blocks}

@@ -1,11 +1,12 @@
 """Dense arrays are made of blocks: a CREATE by the types and shapes of ndarrays, then the blocks themselves, without a row in between.
 
-In a directory the array is made beside its path and renamed at the end, so that there is all of it or nothing. In a database a savepoint
-does that. In a bucket the array is there before its cells.
+In a directory the array is made beside its path and takes its place at the end, so that there is all of it or nothing. In a database a
+savepoint does that. In a bucket the array is there before its cells; on an error it is dropped.
 """
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -13,16 +14,16 @@ import uuid
 
 import numpy
 
-from .arrays import Array, _connect, _is_empty, _plain, exists
-from .errors import Constraint, Exists, Unsupported
+from .arrays import Array, _connect, _is_empty, _plain, exists, secret
+from .errors import Constraint, Denied, Exists, Unsupported
 
-__all__ = ["create_grid", "make_grid", "new_place", "take_place"]
+__all__ = ["create_grid", "make_grid", "new_place", "remove_place", "take_place"]
 
 _CELLS, _WRITE_BYTES = 262144, 256 << 20   # of a tile at most; of one write
 _UNITS = {"Y": "YEAR", "M": "MONTH", "W": "WEEK", "D": "DAY", "h": "HR", "m": "MIN", "s": "SEC", "ms": "MS", "us": "US", "ns": "NS", "ps": "PS", "fs": "FS",
           "as": "AS"}
 _OPTIONS = {"dimensions", "domains", "extents", "filters", "types", "metadata", "labels", "cell_order", "tile_order", "format_version", "kind",
-            "origin", "explain", "memory_mb", "fills"}
+            "origin", "explain", "memory_mb", "fills", "key_file"}
 
 
 def sql_type(name, dtype):
@@ -63,6 +64,10 @@ def _name(text):
     return '"' + str(text).replace('"', '""') + '"'
 
 
+def _table(text):
+    return ".".join(map(_name, text.split(".")))
+
+
 def _text(value):
     return "'" + str(value).replace("'", "''") + "'"
 
@@ -80,6 +85,7 @@ def definition(place, lengths, types, labels, options):
     extents = {**choose_extents(lengths), **options.get("extents", {})}
     parts = ([_text(place)] if place else []) + ["kind=dense"]
     parts += [f"{name}={_text(options[name])}" for name in ("cell_order", "tile_order", "format_version") if name in options]
+    parts += ["encryption=aes_256_gcm", f"key_file={_text(os.path.abspath(options['key_file']))}"] if options.get("key_file") else []
     for name, length in lengths.items():
         low, high = options.get("domains", {}).get(name, (0, max(length, 1) - 1))
         made = f"{_name(name)} {options.get('types', {}).get(name, 'INT64')} DIMENSION({low}, {high}, {min(extents[name], high - low + 1)})"
@@ -102,22 +108,44 @@ def new_place(path):
     return path if "://" in path else f"{os.path.abspath(path).rstrip('/')}.new-{uuid.uuid4().hex[:12]}"
 
 
+def exchange(one, other):
+    """Gives each of two directories the other's path, in one step. False: the system has no such call."""
+    one, other = os.fsencode(one), os.fsencode(other)
+    try:
+        libc = ctypes.CDLL(None)
+        if hasattr(libc, "renamex_np"):   # macOS
+            return libc.renamex_np(one, other, 2) == 0   # RENAME_SWAP
+        return libc.renameat2(-100, one, -100, other, 2) == 0   # AT_FDCWD, RENAME_EXCHANGE
+    except (AttributeError, OSError, TypeError):
+        return False
+
+
 def take_place(place, path, if_exists):
-    """Gives what was made at `place` its path. What was there before is gone after it, with if_exists "replace"."""
+    """Gives what was made at `place` its path. What was there before is gone after it, with if_exists "replace": both are exchanged in one step,
+    or, where the system has no such call, renamed one after the other."""
     if place == path:
         return
-    old = f"{place}.old"
-    if if_exists == "replace" and os.path.lexists(path):
-        os.rename(path, old)
-    try:
-        if os.path.lexists(path) and not _is_empty(path):
-            raise Exists(f"{path}: something is there already")
-        os.rename(place, path)
-    except (Exists, OSError):
-        if os.path.lexists(old):
-            os.rename(old, path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+    target = os.path.abspath(path)
+    if os.path.islink(target):
+        raise Denied(f"{path}: it is a symbolic link: say where the link leads")
+    if if_exists == "replace" and os.path.lexists(target):
+        if not exchange(place, target):
+            os.rename(target, f"{place}.old")
+            os.rename(place, target)
+            os.rename(f"{place}.old", place)
+        shutil.rmtree(place, ignore_errors=True)
+        return
+    if os.path.lexists(target) and not _is_empty(target):
+        raise Exists(f"{path}: something is there already")
+    os.rename(place, target)
+
+
+def remove_place(connection, place, *arrays):
+    """Removes what was made at `place`; in a bucket, where nothing else can be removed, these arrays."""
+    for array in arrays if "://" in place else ():
+        with contextlib.suppress(Exception):
+            Array(connection, array)._rows("SELECT tessera_drop_array(?)", array)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -151,18 +179,18 @@ def _values(block):
 def make_grid(place, table, blocks, lengths, labels, options, connection):
     """Makes a dense array at `place`, or one in the database if it is None, and fills it."""
     connection = connection or _connect()
-    types = {name: _stored(numpy.empty(0, block.dtype)).dtype for name, block in blocks.items()}
+    types = {name: block.dtype if block.dtype.kind in "OUST" else _stored(numpy.empty(0, block.dtype)).dtype for name, block in blocks.items()}
     origin = {name: options.get("domains", {}).get(name, (0,))[0] for name in lengths}
     origin.update(options.get("origin", {}))
     text = definition(place, lengths, types, labels, options)
     if options.get("explain"):
-        return f"CREATE VIRTUAL TABLE {_name(table)} USING tessera({text})"
-    array = Array(connection, place or f"db:{table}")
-    name = f"temp.{_name('tessera_new_' + uuid.uuid4().hex)}" if place else _name(table)
+        return f"CREATE VIRTUAL TABLE {_table(table)} USING tessera({text})"
+    array = Array(connection, place or f"db:{table}", state=secret(options))
+    name = f"temp.{_name('tessera_new_' + uuid.uuid4().hex)}" if place else _table(table)
     array._rows(f"CREATE VIRTUAL TABLE {name} USING tessera({text})")
     try:
         for label, (dim, values) in labels.items():
-            array._rows("SELECT tessera_write_label(?, ?, ?, ?)", array.path, label, json.dumps(values.tolist() if values.dtype.kind not in "Mm" else [
+            array._do("SELECT tessera_write_label(?, ?, ?, ?)", array.path, label, json.dumps(values.tolist() if values.dtype.kind not in "Mm" else [
                 str(v) for v in values]), origin[dim])
         fill_grid(array, blocks, lengths, origin)
         for key, value in (options.get("metadata") or {}).items():
@@ -175,7 +203,7 @@ def make_grid(place, table, blocks, lengths, labels, options, connection):
 
 def fill_grid(array, blocks, lengths, origin):
     first = next(iter(lengths))
-    extent = next(int(tile) for name, tile in array._rows("SELECT name, tile FROM tessera_schema(?)", array.path) if name == first)
+    extent = next(int(tile) for name, tile in array._about("name, tile", "tessera_schema") if name == first)
     if not all(lengths.values()):
         return
     for start, parts in _slabs(blocks, lengths, extent, origin[first]):
@@ -190,15 +218,15 @@ def set_metadata(array, key, value):
         values = numpy.asarray(value)
         if values.dtype.kind in "biuf" and values.size:
             kind = sql_type(key, values.dtype) if values.dtype.kind != "b" else "UINT8"
-            array._rows("SELECT tessera_set_metadata(?, ?, ?, ?)", array.path, key, json.dumps(values.ravel().tolist()), kind)
+            array._do("SELECT tessera_set_metadata(?, ?, ?, ?)", array.path, key, json.dumps(values.ravel().tolist()), kind)
             return
         value = json.dumps([str(v) for v in values.ravel()])
     elif isinstance(value, numpy.generic) and value.dtype.kind in "iuf":
-        array._rows("SELECT tessera_set_metadata(?, ?, ?, ?)", array.path, key, value.item(), sql_type(key, value.dtype))
+        array._do("SELECT tessera_set_metadata(?, ?, ?, ?)", array.path, key, value.item(), sql_type(key, value.dtype))
         return
     elif not isinstance(value, (int, float, str, bytes)):
         value = _plain(value)
-    array._rows("SELECT tessera_set_metadata(?, ?, ?)", array.path, key, value)
+    array._do("SELECT tessera_set_metadata(?, ?, ?)", array.path, key, value)
 
 
 def create_grid(path, blocks, connection, if_exists, options):
@@ -226,13 +254,7 @@ def create_grid(path, blocks, connection, if_exists, options):
     if if_exists not in ("fail", "append", "replace"):
         raise ValueError(f"if_exists {if_exists!r} is none of fail, append, replace")
     made = create_at(path, blocks, lengths, labels, connection, if_exists, options)
-    return made if isinstance(made, str) else _opened(connection, path)
-
-
-def _opened(connection, path):
-    array = Array(connection, path)
-    array._now()
-    return array
+    return made if isinstance(made, str) else Array(connection, path, state=secret(options))._now()
 
 
 def create_at(path, blocks, lengths, labels, connection, if_exists, options):
@@ -243,7 +265,7 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
     if there and if_exists == "fail":
         raise Exists(f"{path}: there is {there} already")
     if there and if_exists == "append":
-        array = _opened(connection, path)
+        array = Array(connection, path, state=secret(options))._now()
         origin = {**{name: json.loads(domain)[0] for name, domain in array._about("name, domain", "tessera_schema", "role = 'dimension'")},
                   **options.get("origin", {})}
         return fill_grid(array, blocks, dict(zip(array.dims, lengths.values())), origin)
@@ -252,7 +274,7 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
             raise ValueError(f"{path} lies in a database: say connection=")
         with savepoint(connection):
             if there:
-                connection.execute(f"DROP TABLE {_name(path[3:])}")
+                connection.execute(f"DROP TABLE {_table(path[3:])}")
             return make_grid(None, path[3:], blocks, lengths, labels, options, connection)
     place = new_place(path)
     if there and place == path:
@@ -261,8 +283,7 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
         make_grid(place, None, blocks, lengths, labels, options, connection)
         take_place(place, path, if_exists)
     except BaseException:
-        if place != path:
-            shutil.rmtree(place, ignore_errors=True)
+        remove_place(connection, place, place)
         raise
     return None
 

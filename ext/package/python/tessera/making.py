@@ -1,33 +1,22 @@
 """Arrays are made: of rows, which SQL functions take as Arrow streams, and of blocks, which grids.py writes."""
 from __future__ import annotations
 
-import builtins
 import ctypes
 import json
 import os
 from typing import Any
 
-from .arrays import _STREAM, Array, _connect, _functions, _plain, _pointer, exists
+from .arrays import _STREAM, Array, _connect, _functions, _plain, _pointer, exists, secret
 from .errors import Error, Exists
 
 __all__ = ["create", "create_as", "create_csv"]
 
 
-def _made(connection, path, key_file=None):
-    options = None
-    if key_file:
-        with builtins.open(key_file, "rb") as f:
-            key = f.read().strip() if os.path.getsize(key_file) != 32 else f.read()
-        options = {"key": key.hex() if len(key) == 32 else key.decode()}
-    array = Array(connection, os.fspath(path), None, options)
-    array._now()
-    return array
-
-
 def _create(connection, function, path, source, if_exists, options):
     """Calls one of the functions that make an array, and returns the Array; with explain the CREATE that it would be."""
     options = {name: value for name, value in {**options, "if_exists": if_exists}.items() if value is not None}
-    array = Array(connection, os.fspath(path))
+    array = Array(connection, os.fspath(path), state=secret(options))
+    options.update(array._state)
     try:
         result = array._rows(f"SELECT {function}(?, ?, ?)", array.path, source, json.dumps(options, default=_plain))[0][0]
     except Error as e:
@@ -36,10 +25,9 @@ def _create(connection, function, path, source, if_exists, options):
         raise
     if options.get("explain"):
         return result
-    made = _made(connection, path, options.get("key_file"))
     if options.get("on_error") == "skip":
-        made.skipped = json.loads(result)
-    return made
+        array.skipped = json.loads(result)
+    return array._now()
 
 
 def create_as(connection: Any, path: str | os.PathLike, select: str, *, if_exists: str = "fail", **options: Any) -> Array:

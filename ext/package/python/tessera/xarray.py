@@ -15,7 +15,7 @@ from xarray.core import indexing
 
 from .arrays import Array, open as open_array
 from .blocks import Block
-from .datasets import ATTRIBUTE, SCALAR
+from .datasets import ATTRIBUTE, EMPTY, SCALAR
 
 __all__ = ["Entrypoint"]
 _MARKS = ("__schema", "__array_schema.tdb", "__group", "__tiledb_group.tdb")   # one of them is in the directory of each array or group
@@ -37,29 +37,31 @@ class Entrypoint(BackendEntrypoint):
     """What xarray calls for engine="tessera"."""
 
     description = "Dense TileDB-format arrays and groups of them, read by tessera"
-    open_dataset_parameters = ("filename_or_obj", "connection", "as_of", "group", "drop_variables", "mask_and_scale", "decode_times", "concat_characters",
+    open_dataset_parameters = ("filename_or_obj", "connection", "as_of", "group", "key_file", "drop_variables", "mask_and_scale", "decode_times", "concat_characters",
                                "decode_coords", "use_cftime", "decode_timedelta")
 
     def guess_can_open(self, filename_or_obj):
         return isinstance(filename_or_obj, (str, os.PathLike)) and any(os.path.exists(os.path.join(filename_or_obj, mark)) for mark in _MARKS)
 
-    def open_dataset(self, filename_or_obj, *, connection=None, as_of=None, group=None, drop_variables=None, **decode):
-        """connection: for 'db:NAME'. as_of: the time of which the Dataset shows the state. group: the name of a group within the group."""
+    def open_dataset(self, filename_or_obj, *, connection=None, as_of=None, group=None, key_file=None, drop_variables=None, **decode):
+        """connection: for 'db:NAME'. as_of: the time of which the Dataset shows the state. group: the name of a group within the group. key_file: of
+        encrypted arrays."""
         path = os.fspath(filename_or_obj) + (f"/{group}" if group else "")
         left_out = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
+        given = {"connection": connection, "as_of": as_of, "key_file": key_file}
         try:
-            arrays, attributes = {None: open_array(path, connection=connection, as_of=as_of)}, {}
+            arrays, attributes = {None: open_array(path, **given)}, {}
         except FileNotFoundError:
-            arrays, attributes = _members(path, connection, as_of)
+            arrays, attributes = _members(path, given)
         dataset = _dataset(path, arrays, attributes, left_out)
         decode = {name: value for name, value in decode.items() if value is not None}
         return xarray.decode_cf(dataset, **decode) if decode.get("decode_cf", True) else dataset
 
 
-def _members(path, connection, as_of):
+def _members(path, given):
     """Returns the dense arrays of a group, by name, and its metadata."""
-    group = Array(connection, path)
-    found = {name or os.path.basename(place.rstrip("/")): open_array(place, connection=connection, as_of=as_of)
+    group = Array(given["connection"], path)
+    found = {name or os.path.basename(place.rstrip("/")): open_array(place, **given)
              for name, kind, place in group._rows("SELECT name, kind, path FROM tessera_members(?)", path) if kind == "array"}
     return {name: array for name, array in found.items() if array.kind == "dense"}, group.metadata
 
@@ -73,19 +75,21 @@ def _variable_name(attribute, dims, member, alone):
 
 
 def _dataset(path, arrays, attributes, left_out):
-    bounds, names = {}, {}
+    bounds = {}
     for member, array in arrays.items():
         if array.kind != "dense":
             raise ValueError(f"array {path} is sparse: take its rows as an Arrow stream, as pandas, polars and pyarrow do with tessera.open()")
         found = array.bounds
         if not found and member is None:
             raise ValueError(f"array {path} has no cells yet")
+        if not found and EMPTY in array.metadata:
+            found = dict(zip(array.dims, ((0, length - 1) for length in numpy.atleast_1d(array.metadata[EMPTY]).tolist())))
         for name, (low, high) in found.items():
             known = bounds.get(name, (low, high))
             bounds[name] = min(known[0], low), max(known[1], high)
     variables, labels, numbers = {}, {}, {}
     for member, array in arrays.items():
-        if not array.bounds:
+        if any(name not in bounds for name in array.dims):   # it has no cells, and nobody knows its lengths
             continue
         known = array.attributes
         for attribute in known:
