@@ -77,6 +77,8 @@ static int array_plain_path(tsr_memory *memory, const char *noun, const char *te
   if (!uri && !tsr__path_root(text) && has_scheme(text) && !tsr__is_s3(text))
     return tsr__fail(error, TSR_UNSUPPORTED, "%s %s: only directories (paths and file:// URIs) and s3:// can be opened",
                      noun, text);
+  if (tsr__is_s3(text) && (!text[5] || text[5] == '/'))
+    return tsr__fail(error, TSR_ERROR, "%s %s: the name of the bucket is missing: s3://bucket/path", noun, text);
   char *out;
   TSR_TRY(TSR_ALLOC_RAW(memory, strlen(from) + 1, &out, error));
   char *end = out;

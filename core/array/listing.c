@@ -664,11 +664,16 @@ static int listing_check_unfinished(renewal *r, const tsr_listing *root) {
 
 /* ---- Renewal ----------------------------------------------------------------------------------------------------- */
 
-static const char *why_no_array(const tsr_listing *root) {
-  if (tsr__listing_has(root, TSR_DIR_SCHEMA)) return "its " TSR_DIR_SCHEMA " holds no schema";
+/* Fails with the reason why the array's directory, which has been listed, is no array. */
+static int fail_no_array(const renewal *r, const tsr_listing *root) {
+  const char *path = r->array->path;
+  if (tsr__listing_has(root, TSR_DIR_SCHEMA))
+    return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: its " TSR_DIR_SCHEMA " holds no schema", path);
   if (tsr__listing_has(root, TSR_DIR_GROUP) || tsr__listing_has(root, TSR_FILE_OLD_GROUP))
-    return "it is a group, not an array";
-  return "the directory holds no schema; tessera_objects lists the arrays below one";
+    return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: it is a group, not an array", path);
+  return tsr__fail(r->error, TSR_NOT_FOUND,
+                   "array not found: %s: the %s holds no schema; tessera_objects lists the arrays below one", path,
+                   tsr__store_place(r->array->store));
 }
 
 /* Returns true if no commit and no schema can appear in the array's own directory. That is certain once all schemas
@@ -770,8 +775,7 @@ static int listing_list_all(renewal *r, bool commits) {
   const tsr_listing *root = &r->directories->lists[TSR_IN_ROOT];
   TSR_TRY(list_directories(r, commits));
   TSR_TRY(list_schemas(r, root));
-  if (r->listing->schemas.count == 0)
-    return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: %s", r->array->path, why_no_array(root));
+  if (r->listing->schemas.count == 0) return fail_no_array(r, root);
   find_old_names(r, root);
   if (!commits) return TSR_OK;
   int rc = list_footers(r); /* first: listing_list_commits needs the names */

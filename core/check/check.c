@@ -642,8 +642,10 @@ static int check_list_root(tsr_checker *c) {
   for (unsigned i = 0; i < sizeof marks / sizeof *marks; i++)
     if (root_has(c, marks[i])) return TSR_OK;
   bool group = root_has(c, TSR_DIR_GROUP) || root_has(c, TSR_FILE_OLD_GROUP);
-  return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s: %s", c->store->name,
-                   group ? "it is a group, not an array" : "the directory holds no schema");
+  if (group)
+    return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s: it is a group, not an array", c->store->name);
+  return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s: the %s holds no schema", c->store->name,
+                   tsr__store_place(c->store));
 }
 
 static void check_release(tsr_checker *c) {

@@ -114,34 +114,47 @@ static int check_footer(tsr_fragment_check *f) {
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
-static int check_file(tsr_fragment_check *f, uint32_t slot, unsigned part, const char *name) {
+/* Finds the size of a file: in the listing of the fragment's directory, or by opening the file. */
+static int find_size(tsr_fragment_check *f, const tsr_listing *entries, const char *name, const char *path,
+                     uint64_t *size, tsr_error *fault) {
+  tsr_file *file;
+  const tsr_entry *entry = tsr__listing_find(entries, name);
+  if (entry && entry->kind == TSR_ENTRY_FILE && entry->known) {
+    *size = entry->size;
+    return TSR_OK;
+  }
+  TSR_TRY(tsr__store_open_file(f->c->store, path, &file, fault));
+  *size = file->size;
+  tsr__store_close_file(file);
+  return TSR_OK;
+}
+
+static int check_file(tsr_fragment_check *f, const tsr_listing *entries, uint32_t slot, unsigned part,
+                      const char *name) {
   tsr_checker *c = f->c;
   tsr_check_path path;
   tsr_check_label label;
   tsr_error fault = {0};
-  tsr_file *file;
+  uint64_t size;
   tsr__check_join(&path, f->directory.text, name, "");
-  int rc = tsr__store_open_file(c->store, path.text, &file, &fault);
+  int rc = find_size(f, entries, name, path.text, &size, &fault);
   if (rc == TSR_NOT_FOUND) {
     if (!tsr__check_is_there(c, f->fragment->commit)) return TSR_OK;
     return tsr__check_say(c, TSR_SEVERITY_ERROR, path.text, "missing: it holds the %s of %s", part_noun(f, slot, part),
                           tsr__check_field(f, slot, &label));
   }
   if (rc < 0) return tsr__check_fault(c, path.text, &fault, NULL);
-  uint64_t size = file->size, claimed = f->metadata.slots[slot].file_size[part];
-  tsr__store_close_file(file);
+  const uint64_t claimed = f->metadata.slots[slot].file_size[part];
   if (size == claimed) return TSR_OK;
   return tsr__check_say(c, TSR_SEVERITY_ERROR, path.text, "%llu bytes, but the fragment's metadata tells of %llu",
                         (unsigned long long)size, (unsigned long long)claimed);
 }
 
 /* Reports files of the fragment's directory that are not in `expected`. */
-static int check_strays(tsr_fragment_check *f, const tsr_map *expected) {
-  tsr_listing entries;
-  bool found;
-  int rc = tsr__check_list(f->c, f->directory.text, &entries, &found);
-  for (uint64_t i = 0; rc >= 0 && found && i < entries.count; i++) {
-    const tsr_entry *entry = &entries.entries[i];
+static int check_strays(tsr_fragment_check *f, const tsr_listing *entries, const tsr_map *expected) {
+  int rc = TSR_OK;
+  for (uint64_t i = 0; rc >= 0 && i < entries->count; i++) {
+    const tsr_entry *entry = &entries->entries[i];
     tsr_check_path path;
     uint64_t stem;
     if (entry->kind == TSR_ENTRY_FILE &&
@@ -152,13 +165,14 @@ static int check_strays(tsr_fragment_check *f, const tsr_map *expected) {
       rc = tsr__check_say(f->c, TSR_SEVERITY_NOTE, path.text, "a marker of the database that prepared this fragment");
     else rc = tsr__check_stray(f->c, path.text, entry->kind, "this fragment");
   }
-  if (found) tsr__listing_release(&entries);
   return rc;
 }
 
 static int check_files(tsr_fragment_check *f) {
   tsr_map expected = {.memory = &f->c->memory};
-  int rc = TSR_OK;
+  tsr_listing entries;
+  bool found;
+  int rc = tsr__check_list(f->c, f->directory.text, &entries, &found);
   for (uint32_t slot = 0; rc >= 0 && slot < f->metadata.slot_count; slot++) {
     if (!f->metadata.slots[slot].present) continue;
     for (unsigned part = 0; rc >= 0 && part < TSR_PART_COUNT; part++) {
@@ -166,11 +180,12 @@ static int check_files(tsr_fragment_check *f) {
       if (!tsr__fragment_slot_has_part(&f->metadata, slot, part)) continue;
       rc = tsr__fragment_file_name(&f->metadata, slot, part, &f->arena, &name, f->c->error);
       if (rc >= 0) rc = tsr__map_put(&expected, name, name, f->c->error);
-      if (rc >= 0) rc = check_file(f, slot, part, name);
+      if (rc >= 0) rc = check_file(f, &entries, slot, part, name);
     }
   }
-  if (rc >= 0) rc = check_strays(f, &expected);
+  if (rc >= 0) rc = check_strays(f, &entries, &expected);
   tsr__map_release(&expected);
+  if (found) tsr__listing_release(&entries);
   return rc;
 }
 
@@ -611,7 +626,6 @@ static int check_opened(tsr_fragment_check *f) {
   f->rtree_sound = f->summary_sound = f->processed_sound = true;
   TSR_TRY(tsr__check_summaries(f));
   TSR_TRY(check_footer(f));
-  wish_files(f);
   TSR_TRY(check_files(f));
   TSR_TRY(check_tile_count(f, &sound));
   if (!sound) return TSR_OK;

@@ -18,22 +18,32 @@
 
 #define DROPPED_PREFIX TSR_PREFIX_DROPPED
 
-/* Removes what the array's directory has, the renamed schemas last, and then the directory. A symbolic link is removed
- * itself, not what it leads to. */
+/* Removes the entries whose names begin with DROPPED_PREFIX (`renamed`), or the others. A symbolic link is removed
+ * itself, not what it leads to. `names` has room for all of them. */
+static int remove_entries(tsr_store *store, const tsr_listing *entries, bool renamed, const char **names,
+                          tsr_error *error) {
+  uint64_t files = 0, trees = 0;
+  for (uint64_t i = 0; i < entries->count; i++) {
+    const tsr_entry *entry = &entries->entries[i];
+    if ((strncmp(entry->name, DROPPED_PREFIX, strlen(DROPPED_PREFIX)) == 0) != renamed) continue;
+    if (entry->kind == TSR_ENTRY_FILE) names[files++] = entry->name;
+    else names[entries->count - ++trees] = entry->name;
+  }
+  if (files > 0) TSR_TRY(tsr__store_remove_many(store, names, files, error));
+  return trees > 0 ? tsr__store_remove_trees(store, names + entries->count - trees, trees, error) : TSR_OK;
+}
+
+/* Removes what the array's directory has, the renamed schemas last, and then the directory. */
 static int remove_all(tsr_environment *environment, tsr_store *store, tsr_error *error) {
   tsr_listing entries;
+  const char **names = NULL;
   TSR_TRY(tsr__store_list_any(store, "", &entries, error));
-  int rc = TSR_OK;
-  for (int renamed = 0; renamed < 2; renamed++)
-    for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-      const tsr_entry *entry = &entries.entries[i];
-      if ((strncmp(entry->name, DROPPED_PREFIX, strlen(DROPPED_PREFIX)) == 0) != renamed) continue;
-      rc = tsr__cancelled(&environment->memory, error);
-      if (rc >= 0)
-        rc = entry->kind == TSR_ENTRY_FILE ? tsr__store_remove(store, entry->name, error)
-                                           : tsr__store_remove_tree(store, entry->name, error);
-      if (rc == TSR_NOT_FOUND) rc = TSR_OK;
-    }
+  int rc = TSR_ALLOC_ARRAY(&environment->memory, entries.count, &names, error);
+  for (int renamed = 0; renamed < 2 && rc >= 0; renamed++) {
+    rc = tsr__cancelled(&environment->memory, error);
+    if (rc >= 0) rc = remove_entries(store, &entries, renamed, names, error);
+  }
+  tsr__free(names);
   tsr__listing_release(&entries);
   return rc < 0 ? rc : tsr__store_remove(store, "", error);
 }
@@ -51,22 +61,33 @@ static int hide_schema(tsr_store *store, const char *name, tsr_error *error) {
   return rc == TSR_NOT_FOUND ? TSR_OK : rc;
 }
 
+/* Renames the schemas that the directory has. */
+static int hide_schemas(tsr_store *store, tsr_error *error) {
+  static const char *const schemas[] = {TSR_FILE_KV_SCHEMA, TSR_FILE_OLD_SCHEMA, TSR_DIR_SCHEMA};
+  tsr_listing entries;
+  int rc = tsr__store_list_any(store, "", &entries, error);
+  if (rc < 0) return rc;
+  for (size_t i = 0; i < sizeof schemas / sizeof *schemas && rc >= 0; i++)
+    if (tsr__listing_has(&entries, schemas[i])) rc = hide_schema(store, schemas[i], error);
+  tsr__listing_release(&entries);
+  return rc;
+}
+
 static int drop_array(tsr_environment *environment, tsr_store *store, tsr_error *error) {
   tsr_object_kind kind;
   TSR_TRY(tsr__object_kind(store, "", &kind, error));
   bool is_array = kind == TSR_OBJECT_ARRAY;
   if (!is_array) TSR_TRY(find_unfinished_drop(store, &is_array, error));
   if (!is_array) {
+    const char *place = tsr__store_place(store);
     bool exists;
     TSR_TRY(tsr__directory_find(store, "", &exists, error));
-    return tsr__fail(error, TSR_NOT_FOUND, "%s",
-                     kind == TSR_OBJECT_GROUP ? "it is a group, not an array: it is deleted by deleting its directory"
-                     : exists                 ? "the directory is not an array"
-                                              : "no such directory");
+    if (kind == TSR_OBJECT_GROUP)
+      return tsr__fail(error, TSR_NOT_FOUND, "it is a group, not an array: it is deleted by deleting its %s", place);
+    return exists ? tsr__fail(error, TSR_NOT_FOUND, "the %s is not an array", place)
+                  : tsr__fail(error, TSR_NOT_FOUND, "no such %s", place);
   }
-  TSR_TRY(hide_schema(store, TSR_FILE_KV_SCHEMA, error));
-  TSR_TRY(hide_schema(store, TSR_FILE_OLD_SCHEMA, error));
-  TSR_TRY(hide_schema(store, TSR_DIR_SCHEMA, error));
+  TSR_TRY(hide_schemas(store, error));
   TSR_TRY(tsr__store_sync_directory(store, "", error));
   return remove_all(environment, store, error);
 }

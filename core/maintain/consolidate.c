@@ -136,6 +136,20 @@ static int consolidate_measure(consolidation *c, consolidate_item *one, tsr_erro
   return TSR_OK;
 }
 
+/* Tells the store that the metadata of all candidates will be read. */
+static int expect_candidates(consolidation *c, tsr_error *error) {
+  tsr_fragment **fragments;
+  uint64_t n = 0;
+  if (!tsr__store_expects(c->array->store)) return TSR_OK;
+  TSR_TRY(TSR_ALLOC_ARRAY(&c->memory, item_count(c), &fragments, error));
+  for (uint64_t i = 0; i < item_count(c); i++)
+    if (consolidate_item_at(c, i)->index >= 0)
+      fragments[n++] = c->snapshot->fragments[consolidate_item_at(c, i)->index].fragment;
+  tsr__fragments_expect(c->array, fragments, n);
+  tsr__free(fragments);
+  return TSR_OK;
+}
+
 static int find_items(consolidation *c, tsr_error *error) {
   tsr_map hidden = {.memory = &c->memory}, by_name = {.memory = &c->memory};
   c->items.size = 0;
@@ -152,10 +166,13 @@ static int find_items(consolidation *c, tsr_error *error) {
     consolidate_item *one = consolidate_item_at(c, i);
     const tsr_snapshot_fragment *found = tsr__map_get(&by_name, one->name);
     if (found && !one->prepared && may_merge(c, found->fragment)) one->index = found - c->snapshot->fragments;
-    if (one->index >= 0) rc = consolidate_measure(c, one, error);
-    if (rc >= 0 && i % 64 == 63) rc = tsr__cancelled(&c->array->environment->memory, error);
   }
   tsr__map_release(&by_name);
+  if (rc >= 0) rc = expect_candidates(c, error);
+  for (uint64_t i = 0; i < item_count(c) && rc >= 0; i++) {
+    if (consolidate_item_at(c, i)->index >= 0) rc = consolidate_measure(c, consolidate_item_at(c, i), error);
+    if (rc >= 0 && i % 64 == 63) rc = tsr__cancelled(&c->array->environment->memory, error);
+  }
   return rc;
 }
 

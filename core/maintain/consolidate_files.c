@@ -271,29 +271,38 @@ static int encode_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, ui
   return rc;
 }
 
+/* Appends the lines of an .ign for the entries of a .con whose fragments `present` does not list. Widens start..end to
+ * their times. */
+static int list_missing(const tsr_commits *commits, const tsr_listing *present, uint64_t *start, uint64_t *end,
+                        tsr_buffer *lines, tsr_error *error) {
+  for (uint64_t i = 0; i < commits->count; i++) {
+    const tsr_commit *commit = &commits->commits[i];
+    tsr_name parsed;
+    if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
+    if (tsr__listing_has(present, commit->name)) continue;
+    note_times(&parsed, start, end);
+    TSR_TRY(tsr__buffer_printf(lines, error, TSR_DIR_COMMITS "/%s" TSR_SUFFIX_WRITE "\n", commit->name));
+  }
+  return TSR_OK;
+}
+
 /* Cancels, by an .ign, the entries of a new .con whose fragments are gone. A vacuum of another library does not know of
  * staged files: it may have removed fragments after the check of tsr__con_publish, and a commit of a missing fragment
  * would be damage. */
 static int cancel_missing(tsr_array *array, const char *con, uint32_t version, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_buffer lines = {.memory = &array->memory};
+  tsr_listing present = {.memory = &array->memory};
   uint64_t start = UINT64_MAX, end = 0;
   char path[300];
   tsr_error one;
   int rc = tsr__array_commit_file(array, con, &file, &one);
   if (rc == TSR_NOT_FOUND) return TSR_OK; /* a vacuum has removed it, because a later .con has its entries */
-  if (rc < 0) *error = one;
-  for (uint64_t i = 0; rc >= 0 && i < file->commits.count; i++) {
-    const tsr_commit *commit = &file->commits.commits[i];
-    tsr_name parsed;
-    bool exists = false;
-    if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
-    snprintf(path, sizeof path, TSR_DIR_FRAGMENTS "/%.200s", commit->name);
-    rc = tsr__directory_find(array->store, path, &exists, error);
-    if (rc < 0 || exists) continue;
-    note_times(&parsed, &start, &end);
-    rc = tsr__buffer_printf(&lines, error, TSR_DIR_COMMITS "/%s" TSR_SUFFIX_WRITE "\n", commit->name);
-  }
+  if (rc < 0) return *error = one, rc;
+  rc = tsr__store_list_any(array->store, TSR_DIR_FRAGMENTS, &present, &one);
+  if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc;
+  rc = list_missing(&file->commits, &present, &start, &end, &lines, error);
+  tsr__listing_release(&present);
   if (rc >= 0 && lines.size) {
     rc = tsr__file_path(TSR_DIR_COMMITS, start, end, version, TSR_SUFFIX_IGNORED, path, error);
     if (rc >= 0) rc = tsr__file_publish(array->store, path, lines.data, lines.size, error);

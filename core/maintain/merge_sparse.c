@@ -57,6 +57,8 @@ typedef struct sparse_merge {
   uint32_t count;
 } sparse_merge;
 
+#define EXPECTED_BYTES (UINT64_C(32) << 20) /* stored bytes of first tiles that a store may fetch ahead */
+
 static const uint64_t never = UINT64_MAX;
 
 /* ---- The current tile -------------------------------------------------------------------------------------------- */
@@ -88,8 +90,8 @@ static int merge_sparse_find_field(const tile_source *s, const tsr_condition *co
                               slot, error);
 }
 
-static int merge_sparse_load_tile(tile_source *s, tsr_error *error) {
-  const tsr_merge_plan *plan = s->merge->plan;
+/* Makes the requests for the current tile. */
+static int request_tile(tile_source *s, tsr_error *error) {
   const tsr_fragment_metadata *m = &s->fragment->fragment->metadata;
   s->request_count = 0;
   for (uint32_t f = 0; f < s->merge->fields; f++) request_slot(s, s->fragment->slots[f]);
@@ -103,6 +105,12 @@ static int merge_sparse_load_tile(tile_source *s, tsr_error *error) {
                                       &slot, error));
       request_slot(s, slot);
     }
+  return TSR_OK;
+}
+
+static int merge_sparse_load_tile(tile_source *s, tsr_error *error) {
+  const tsr_merge_plan *plan = s->merge->plan;
+  TSR_TRY(request_tile(s, error));
   TSR_TRY(tsr__tiles_load(plan->array, plan->threads, s->requests, s->request_count, plan->memory, error));
   s->loaded = true;
   return TSR_OK;
@@ -318,6 +326,18 @@ static void close_sources(sparse_merge *m) {
   tsr__arena_reset(&m->arena);
 }
 
+/* Tells the store of the first tiles of the sources, which the merge loads one after the other. */
+static void expect_first_tiles(sparse_merge *m) {
+  tsr_array *array = m->plan->array;
+  uint64_t bytes = 0;
+  tsr_error unseen; /* the load of the tile gets it, too */
+  for (uint32_t i = 0; tsr__store_expects(array->store) && i < m->count && bytes < EXPECTED_BYTES; i++) {
+    tile_source *s = &m->sources[i];
+    if (s->at < s->end && request_tile(s, &unseen) >= 0)
+      bytes = tsr__add_sat(bytes, tsr__tiles_expect(array, s->requests, s->request_count));
+  }
+}
+
 static int open_sources(sparse_merge *m, const bool *split, tsr_error *error) {
   uint64_t count = 0;
   for (uint32_t i = 0; i < m->plan->count; i++) {
@@ -331,6 +351,7 @@ static int open_sources(sparse_merge *m, const bool *split, tsr_error *error) {
     TSR_TRY(tsr__cancelled(&m->plan->array->environment->memory, error));
     TSR_TRY(merge_sparse_add_fragment(m, i, split[i], error));
   }
+  expect_first_tiles(m);
   return TSR_OK;
 }
 

@@ -27,6 +27,8 @@
 #define GROUP_BYTES       (UINT64_C(4) << 20) /* stored bytes of a group, at most, unless it is a single tile */
 #define GROUPS_PER_THREAD 2 /* at least, if there are enough tiles */
 
+#define EXPECTED_LEAST (UINT64_C(64) << 10) /* bytes that a store fetches at least for a wish */
+
 #define PARTIAL_DECODE_PART 4 /* if at most this part of a tile is needed, only that part is decoded */
 
 typedef struct tsr_fetch { /* a tile that is not in the cache */
@@ -403,4 +405,32 @@ int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_tile_request *reques
   tsr_load load;
   TSR_TRY(tsr__load_start(&load, array, threads > 1 ? threads - 1 : 0, false, requests, count, memory, error));
   return tsr__load_finish(&load, error);
+}
+
+uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, uint64_t count) {
+  uint64_t bytes = 0;
+  tsr_error unseen; /* whoever loads the tile gets it, too */
+  for (uint64_t i = 0; i < count; i++) {
+    const tsr_tile_request *request = &requests[i];
+    tsr_wish wishes[TSR_PART_COUNT];
+    tsr_store *store = NULL;
+    uint64_t n = 0;
+    tsr_tile *tile = load_find_tile(array, request);
+    tsr__tile_drop(tile);
+    if (tile || tsr__fragment_load_slot(array, request->fragment, request->slot, &unseen) < 0) continue;
+    for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
+      const uint64_t *offsets = request->fragment->metadata.slots[request->slot].offsets[p];
+      tsr_file *file;
+      if (!tsr__fragment_slot_has_part(&request->fragment->metadata, request->slot, p) || !offsets ||
+          offsets[request->number + 1] <= offsets[request->number] ||
+          tsr__fragment_file(array, request->fragment, request->slot, p, &file, &unseen) < 0)
+        continue;
+      store = file->store;
+      wishes[n] = (tsr_wish){.path = file->path, .offset = offsets[request->number]};
+      wishes[n].size = offsets[request->number + 1] - offsets[request->number];
+      bytes = tsr__add_sat(bytes, TSR_MAX(wishes[n++].size, EXPECTED_LEAST));
+    }
+    if (n > 0) tsr__store_expect(store, wishes, n);
+  }
+  return bytes;
 }

@@ -28,6 +28,10 @@ int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_tile_request *reques
                     tsr_error *error);
 void tsr__tile_return(tsr_tile *tile, tsr_memory *memory);
 
+/* Tells the store that these tiles will be loaded soon, so that it may fetch them at one time; nothing is charged. The
+ * requests are valid. Returns the bytes that the store may fetch for them. */
+uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, uint64_t count);
+
 /* Returns true if a decoded tile has the values that the request needs. Else extends the request to all cells: a tile
  * that is needed in parts for the second time is worth decoding as a whole. */
 bool tsr__tile_request_fits(tsr_tile_request *request, const tsr_tile *tile);

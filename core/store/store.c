@@ -32,6 +32,8 @@ int tsr__store_allocate(const tsr_store_methods *methods, tsr_memory *memory, co
   return TSR_OK;
 }
 
+const char *tsr__store_place(const tsr_store *store) { return store->place ? store->place : "directory"; }
+
 int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void **file, tsr_error *error) {
   size_t length = strlen(path);
   tsr_file *f;
@@ -373,16 +375,18 @@ int tsr__store_list_many(tsr_store *store, const char *const *paths, uint64_t co
   return rc;
 }
 
-bool tsr__listing_has(const tsr_listing *listing, const char *name) {
+const tsr_entry *tsr__listing_find(const tsr_listing *listing, const char *name) {
   for (uint64_t a = 0, b = listing->count; a < b;) {
     uint64_t middle = a + (b - a) / 2;
     int order = strcmp(listing->entries[middle].name, name);
-    if (order == 0) return true;
+    if (order == 0) return &listing->entries[middle];
     if (order < 0) a = middle + 1;
     else b = middle;
   }
-  return false;
+  return NULL;
 }
+
+bool tsr__listing_has(const tsr_listing *listing, const char *name) { return tsr__listing_find(listing, name); }
 
 int tsr__store_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));

@@ -129,6 +129,7 @@ struct tsr_store {
   const tsr_store_methods *methods;
   tsr_memory *memory; /* borrowed */
   char *name; /* the root's path as it was given, for messages */
+  const char *place; /* what the root is, for messages: "prefix", "bucket"; NULL: a directory */
   const tsr_bounds *bounds; /* of the environment, for stores of directories; borrowed, or NULL */
   bool workers_may_read; /* workers may call open_file, read_at and close_file */
   bool workers_may_sync; /* workers may call sync and sync_directory */
@@ -163,6 +164,8 @@ tsr_path tsr__path_of(const char *directory, const char *name, const char *suffi
 
 /* Counts a change of a file, in a store where refresh_ms may not be 0. */
 void tsr__store_changed(tsr_store *store);
+
+const char *tsr__store_place(const tsr_store *store); /* "directory", "prefix" or "bucket" */
 
 /* Returns how many such changes this process has made, through all of its stores. */
 uint64_t tsr__store_process_changes(void);
@@ -278,7 +281,8 @@ int tsr__store_list_many(tsr_store *store, const char *const *paths, uint64_t co
 
 void tsr__listing_release(tsr_listing *listing);
 
-/* Returns true if a listing of tsr__store_list or tsr__store_list_any has an entry with this name. */
+/* Returns the entry with this name of a listing of tsr__store_list or tsr__store_list_any, or NULL. */
+const tsr_entry *tsr__listing_find(const tsr_listing *listing, const char *name);
 bool tsr__listing_has(const tsr_listing *listing, const char *name);
 
 /* Reads a directory's stamp. A directory that does not exist has a stamp, too. */

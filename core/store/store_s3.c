@@ -887,6 +887,7 @@ int tsr__store_s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *ur
   int rc = tsr__s3_open(scopes, memory, uri, &s->client, error);
   if (rc >= 0) {
     s->prefix = tsr__s3_prefix(s->client);
+    s->base.place = *s->prefix ? "prefix" : "bucket";
     s->base.refresh_ms = tsr__s3_refresh_ms(s->client);
   }
   if (rc >= 0) rc = tsr__staging_open(memory, &s->staging, error);

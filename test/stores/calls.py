@@ -169,14 +169,13 @@ def test_scopes(client, boto, strict, port):
 
 
 def test_parallel(client, boto, strict, port):
-    """100 GETs at 30 ms each take as long as four of them, with 32 in flight."""
+    """Of 100 GETs 32 are in flight at one time, and no more. A call that is cancelled waits for no answer."""
     client.good("many", "put", "m/", 100, 2000)
-    with FaultProxy(port, latency_ms=30) as proxy:
+    with FaultProxy(port, latency_ms=300) as proxy:
         client.scope(proxy.port)
         answer, spent = client.spent("many", "get", "m/", 100, 2000)
         assert answer.rc == "OK" and answer.wrong == "0" and spent == {"gets": 100, "round_trips": 1}, (answer.line, spent)
-        assert int(answer.ms) < 1500, answer.line # 3 seconds one after the other
-        print(f"  100 GETs: {answer.ms} ms")
+        assert 16 < proxy.most <= 32, proxy.most # the proxy may be slower than the client
         answer, spent = client.spent("many", "ahead", "m/", 40, 2000)
         assert answer.rc == "OK" and answer.wrong == "0" and spent["gets"] == 40, (answer.line, spent)
         answer, spent = client.spent("many", "threads", "m/", 100, 2000)
@@ -185,7 +184,7 @@ def test_parallel(client, boto, strict, port):
         proxy.fault("delay", kind="GET", ms=5000, times=1000)
         started = time.monotonic()
         client.bad("INTERRUPT", "many", "get", "m/", 100, 2000)
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 5
         client.good("cancel_after", 0)
     client.scope(port)
     client.bad("NOT_FOUND", "many", "get", "m/", 101, 2000, says="s3://bucket/m/00100")

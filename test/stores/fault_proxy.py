@@ -96,6 +96,7 @@ class FaultProxy:
         self.upstream, self.latency_ms = upstream, latency_ms
         self.log, self.rules, self.lock, self.open = [], [], threading.Lock(), True
         self.sockets, self.conditional = set(), threading.Lock()
+        self.now, self.most = 0, 0 # requests that have come and have no answer yet, and the most of them at one time
 
     def __enter__(self):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -120,7 +121,7 @@ class FaultProxy:
     def clear(self):
         """Forgets all faults and the log."""
         with self.lock:
-            self.log, self.rules = [], []
+            self.log, self.rules, self.most = [], [], self.now
 
     def count(self, kind=None, path=""):
         """How many requests of a kind came, those that got a fault among them."""
@@ -203,6 +204,16 @@ class FaultProxy:
     def pass_on(self, client, stream, server):
         """Serves one request. Returns False if the connection is to end."""
         request = self.read_request(client, stream)
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        try:
+            return self.serve_one(client, request, server)
+        finally:
+            with self.lock:
+                self.now -= 1
+
+    def serve_one(self, client, request, server):
         method, target, _ = request.line.split(" ", 2)
         path, _, query = target.partition("?")
         entry = {"kind": kind_of(method, query, request.headers), "path": urllib.parse.unquote(path), "query": query, "headers": request.headers,

@@ -645,6 +645,13 @@ def test_absent(bucket):
     raises(db, "SELECT * FROM tessera_array('s3://no-such-bucket/x')", says="no such bucket")
     raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/none')", code="SQLITE_CANTOPEN", says="none")
     raises(db, f"SELECT tessera_vacuum('s3://{NAME}/none')", code="SQLITE_CANTOPEN", says="none")
+    for path in ("s3://", "s3:///x"):
+        raises(db, f"SELECT * FROM tessera_schema('{path}')", says="the name of the bucket is missing: s3://bucket/path")
+    raises(db, f"SELECT * FROM tessera_schema('s3://{NAME}')", says="the bucket holds no schema; tessera_objects lists the arrays below one")
+    for call in ("SELECT * FROM tessera_schema({})", "SELECT * FROM tessera_check({})"):
+        raises(db, call.format(f"'{uri}/__fragments'"), says="the prefix holds no schema")
+    raises(db, f"SELECT tessera_drop_array('s3://{NAME}/none')", says="no such prefix")
+    raises(db, f"SELECT tessera_drop_array('{uri}/__fragments')", says="the prefix is not an array")
     for key in bucket.keys("absent/__fragments/"):
         if key.endswith("a0.tdb"):
             bucket.boto.delete_object(Bucket=NAME, Key=key)
