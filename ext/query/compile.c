@@ -143,19 +143,32 @@ static int compile_find(const tsx_connection *connection, const char *home, cons
   return *schema ? compile_look(connection, *schema, name, view, error) : tsx_out_of_memory(error);
 }
 
+/* Says what stands in FROM, which is no array. */
+static int compile_refuse_table(const tsx_query *query, const char *schema, bool found, bool view, tsr_error *error) {
+  static const char *const kinds[] = {"a table of SQLite's", "an array that is not open",
+                                      "a tessera_query: join it, or select from it in a view",
+                                      "a table of another module"};
+  const char *table = query->select.source.table;
+  tsx_table_kind kind = TSX_TABLE_OTHER;
+  const int code = found && !view ? tsx_table_kind_find(query, schema, table, &kind, error) : TSR_OK;
+  if (code < 0) return code;
+  return tsx_fail(error, TSR_ERROR, "FROM wants a table of tessera's: '%s' is %s", table,
+                  !found ? "none"
+                  : view ? "a view"
+                         : kinds[kind]);
+}
+
 static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
   const tsx_select *s = &query->select;
   char *schema = NULL;
   bool view = false;
-  const int found = compile_find(query->connection, home, s->source.schema, s->source.table, &schema, &view, error);
-  if (found > 0 && !view) query->table = compile_connected(query->connection, schema, s->source.table);
+  int code = compile_find(query->connection, home, s->source.schema, s->source.table, &schema, &view, error);
+  if (code > 0 && !view) query->table = compile_connected(query->connection, schema, s->source.table);
+  if (code >= 0)
+    code = query->table ? tsx_table_ready(query->table, error)
+                        : compile_refuse_table(query, schema, code > 0, view, error);
   sqlite3_free(schema);
-  if (found < 0) return found;
-  if (query->table) return tsx_table_ready(query->table, error);
-  return tsx_fail(error, TSR_ERROR, "FROM wants a table of tessera's: '%s' is %s", s->source.table,
-                  !found ? "none"
-                  : view ? "a view"
-                         : "a table of SQLite's");
+  return code;
 }
 
 /* Notes which columns of a joined array are dimensions. */

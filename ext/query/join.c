@@ -24,23 +24,34 @@ static bool join_module_is(const tsx_token *module, const char *name) {
   return module->size == strlen(name) && !sqlite3_strnicmp(module->text, name, (int)module->size);
 }
 
-static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
+int tsx_table_kind_find(const tsx_query *query, const char *schema, const char *table, tsx_table_kind *kind,
+                        tsr_error *error) {
   sqlite3 *db = query->connection->db;
   sqlite3_stmt *statement = NULL;
   tsx_token module;
   char *text = sqlite3_mprintf("SELECT sql FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = %Q COLLATE NOCASE",
-                               join->source.schema, join->source.table);
+                               schema, table);
   if (!text) return tsx_out_of_memory(error);
   int code = sqlite3_prepare_v2(db, text, -1, &statement, NULL);
   sqlite3_free(text);
   if (code == SQLITE_OK) code = sqlite3_step(statement);
   const char *sql = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-  const bool other = sql && join_module(sql, &module);
-  join->is_query = other && join_module_is(&module, "tessera_query");
-  join->is_array = other && join_module_is(&module, "tessera");
+  if (!sql) *kind = TSX_TABLE_OTHER;
+  else if (!join_module(sql, &module)) *kind = TSX_TABLE_SQLITE;
+  else if (join_module_is(&module, "tessera_query")) *kind = TSX_TABLE_QUERY;
+  else *kind = join_module_is(&module, "tessera") ? TSX_TABLE_ARRAY : TSX_TABLE_OTHER;
   sqlite3_finalize(statement);
-  if (code != SQLITE_ROW && code != SQLITE_DONE) return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
-  if (sql && (!other || join->is_query || join->is_array)) return TSR_OK;
+  if (code == SQLITE_ROW || code == SQLITE_DONE) return TSR_OK;
+  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
+}
+
+static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
+  tsx_table_kind kind;
+  const int code = tsx_table_kind_find(query, join->source.schema, join->source.table, &kind, error);
+  if (code < 0) return code;
+  join->is_query = kind == TSX_TABLE_QUERY;
+  join->is_array = kind == TSX_TABLE_ARRAY;
+  if (kind != TSX_TABLE_OTHER) return TSR_OK;
   return tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's, an array or a tessera_query: '%s' is another",
                   join->source.table);
 }

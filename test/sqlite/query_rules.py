@@ -101,7 +101,7 @@ def test_no_part_of_a_text_reaches_a_function_outside_of_the_list():
 
 WORDS = [   # the text, a part of its error
     ("WITH c AS (SELECT 1) SELECT * FROM c", "a SELECT is wanted, not 'WITH'"), ("VALUES (1)", "a SELECT is wanted, not 'VALUES'"), ("SELECT day FORM t", "syntax error"), ("SELECT nosuch FROM t", "no such column: nosuch"),
-    ("SELECT count(*) FROM nosuch", "no such table: "), ("SELECT nosuch(day) FROM t", "no such function: nosuch"), ("SELECT * FROM ordinary", "'ordinary' is a table of SQLite's"), ("SELECT * FROM a_view", "'a_view' is a view"), ("SELECT * FROM pragma_table_info('t')", "'pragma_table_info' is none"),
+    ("SELECT count(*) FROM nosuch", "no such table: "), ("SELECT nosuch(day) FROM t", "no such function: nosuch"), ("SELECT * FROM ordinary", "'ordinary' is a table of SQLite's"), ("SELECT * FROM a_view", "'a_view' is a view"), ("SELECT * FROM a_query", "'a_query' is a tessera_query: join it, or select from it in a view"), ("SELECT * FROM found", "'found' is a table of another module"), ("SELECT * FROM pragma_table_info('t')", "'pragma_table_info' is none"),
     ("SELECT sum(temp) OVER () FROM t", "window functions"), ("SELECT (SELECT 1) FROM t", "not evaluated over columns: "), ("SELECT name COLLATE NOCASE FROM t", "not evaluated over columns: "), ("SELECT group_concat(name) FROM t", "not evaluated over columns: "),
     ("SELECT day FROM t UNION SELECT 1", "not evaluated over columns: "), ("SELECT upper(name) FROM t", "not evaluated over columns: 'upper(name)'"), ("SELECT CAST(temp AS TEXT) FROM t", "not evaluated over columns: "),
     ("SELECT round(temp, 2) FROM t", "not evaluated over columns: "), ("SELECT lon, count(*) FROM t GROUP BY day", "neither a key of GROUP BY nor in an aggregate"), ("SELECT CASE WHEN lat < lon THEN temp ELSE n END FROM t", "in one branch, "),
@@ -119,6 +119,8 @@ def test_errors_say_what_the_manual_says():
     db = opened()
     db.query("CREATE TABLE ordinary(a)")
     db.query("CREATE VIEW a_view AS SELECT * FROM t")
+    db.query("CREATE VIRTUAL TABLE a_query USING tessera_query(SELECT day FROM t)")
+    db.query("CREATE VIRTUAL TABLE found USING fts5(word)")
     faults = []
     for text, words in WORDS:
         try:
@@ -409,6 +411,11 @@ def test_differences_from_a_view_are_those_of_the_manual():
         except Error as e:
             check_contains(e.text, words)
     same(query("SELECT min(u), max(u), count(u), count(DISTINCT u) FROM b"), [(5, "18446744073709551615", 2, 2)], "UINT64")
+    db.query("CREATE VIRTUAL TABLE huge USING tessera(i INT32 DIMENSION(0, 99, 100), r FLOAT64)")
+    db.query("WITH n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 63) INSERT INTO huge SELECT i, CASE WHEN i % 2 THEN -1e308 ELSE 1e308 END FROM n")
+    same(query("SELECT sum(r), avg(r), total(r), min(r), max(r), count(r) FROM huge"), [(None, None, None, -1e308, 1e308, 64)], "partial sums pass the doubles on both sides")
+    same(query("SELECT sum(r), avg(r) FROM huge WHERE i % 2 = 0"), [(float("inf"), float("inf"))], "partial sums pass the doubles on one side")
+    same(query("SELECT sum(r), avg(r) FROM huge WHERE i < 1"), [(1e308, 1e308)], "one of them")
     db.query("CREATE TABLE places(label TEXT)")
     db.query("INSERT INTO places VALUES('1')")
     text = "SELECT day/4 AS part, count(*) AS n FROM t GROUP BY 1"
