@@ -77,13 +77,13 @@ static uint64_t inspect_count_cells(const tsr_fragment *fragment) {
   if (!m->dense) return tsr__add_sat(tsr__mul_sat(m->tile_count - 1, m->schema->capacity), m->last_tile_cells);
   uint64_t cells = 1;
   for (uint32_t d = 0; d < m->schema->dimension_count; d++)
-    cells = tsr__mul_sat(cells, tsr__add_sat(fragment->box_high[d] - fragment->box_low[d], 1));
+    cells = tsr__mul_sat(cells, tsr__add_sat(fragment->dense.box_high[d] - fragment->dense.box_low[d], 1));
   return cells;
 }
 
 static int count_bytes(tsr_array *array, tsr_fragment *fragment, uint64_t *bytes, tsr_error *error) {
   const tsr_fragment_metadata *m = &fragment->metadata;
-  uint64_t sum = m->file_size;
+  uint64_t sum = m->at.file_size;
   if (sum == 0) { /* the footer came from a .meta, so the file has not been opened yet */
     tsr_file *file;
     TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
@@ -180,15 +180,15 @@ int64_t tsr_tiles_field(const tsr_tiles *tiles, uint32_t index) {
 
 static void find_dense_box(tsr_tiles *tiles, uint64_t tile) {
   const tsr_fragment *fragment = tiles->fragment;
-  const tsr_grid *grid = &fragment->grid;
+  const tsr_grid *grid = &fragment->dense.grid;
   tiles->box_cells = 1;
   for (uint32_t i = 0; i < grid->dimensions; i++) {
     uint32_t d = grid->col_major_tiles ? i : grid->dimensions - 1 - i; /* the fastest dimension first */
-    uint64_t low = (fragment->tile_low[d] + tile % fragment->tile_count[d]) * grid->extent[d];
+    uint64_t low = (fragment->dense.tile_low[d] + tile % fragment->dense.tile_count[d]) * grid->extent[d];
     uint64_t high = tsr__add_sat(low, grid->extent[d] - 1);
-    tile /= fragment->tile_count[d];
-    low = TSR_MAX(low, fragment->box_low[d]);
-    high = TSR_MIN(high, fragment->box_high[d]);
+    tile /= fragment->dense.tile_count[d];
+    low = TSR_MAX(low, fragment->dense.box_low[d]);
+    high = TSR_MIN(high, fragment->dense.box_high[d]);
     tsr_datatype datatype = fragment->metadata.schema->fields[d].datatype;
     tsr__key_value(datatype, grid->low_key[d] + low, tiles->box[d].low);
     tsr__key_value(datatype, grid->low_key[d] + high, tiles->box[d].high);

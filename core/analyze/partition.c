@@ -480,7 +480,7 @@ static int find_bytes(splitter *s, tsr_error *error) {
   s->fragment_bytes = memory;
   for (uint64_t f = 0; f < s->snapshot->fragment_count; f++) {
     tsr_fragment_info info;
-    if (s->snapshot->fragments[f].fragment->tiles) continue; /* an uncommitted fragment, in memory */
+    if (s->snapshot->fragments[f].fragment->run.tiles) continue; /* an uncommitted fragment, in memory */
     TSR_TRY(tsr_fragment_describe(s->snapshot, f, &info, error));
     s->fragment_bytes[f] = info.tiles ? info.bytes / info.tiles : 0;
   }

@@ -179,7 +179,7 @@ static uint64_t read_block_tile_number(const read_block_block *b, const tsr_frag
   uint64_t number = 0;
   for (uint32_t k = 0; k < b->dimensions; k++) {
     const uint32_t d = dimension_at(b, k);
-    number = number * fragment->tile_count[d] + (b->at[d] - fragment->tile_low[d]);
+    number = number * fragment->dense.tile_count[d] + (b->at[d] - fragment->dense.tile_low[d]);
   }
   return number;
 }

@@ -203,7 +203,7 @@ static tsr_file *fragment_mark_used(tsr_array *array, fragment_open_file *node) 
 int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
   uint64_t index = file_count(fragment) - 1;
   if (!fragment->kept && !fragment->files[index])
-    TSR_TRY(open_indexed(array, fragment, index, TSR_FILE_FRAGMENT_METADATA, fragment->metadata.file_size, error));
+    TSR_TRY(open_indexed(array, fragment, index, TSR_FILE_FRAGMENT_METADATA, fragment->metadata.at.file_size, error));
   *file = fragment->kept ? fragment->kept : fragment_mark_used(array, fragment->files[index]);
   return TSR_OK;
 }
@@ -252,7 +252,7 @@ int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtre
 
 int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error) {
   tsr_file *file;
-  if (fragment->tiles || fragment->metadata.slots[slot].offsets[TSR_PART_FIXED]) return TSR_OK;
+  if (fragment->run.tiles || fragment->metadata.slots[slot].offsets[TSR_PART_FIXED]) return TSR_OK;
   TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
   int rc = tsr__fragment_metadata_load_slot(&fragment->metadata, slot, file, tsr__array_key(array), error);
   return in_context(array, fragment, rc, error);
@@ -260,7 +260,7 @@ int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t s
 
 int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
   tsr_file *file;
-  if (fragment->metadata.processed_loaded) return TSR_OK;
+  if (fragment->metadata.processed.loaded) return TSR_OK;
   TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
   int rc = tsr__fragment_metadata_load_processed(&fragment->metadata, file, tsr__array_key(array), error);
   return in_context(array, fragment, rc, error);
@@ -327,7 +327,7 @@ static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_sc
 /* Computes the box of a dense fragment in ordinals, and the space tiles that it touches. */
 static int place_box(tsr_fragment *fragment, tsr_error *error) {
   tsr_fragment_metadata *m = &fragment->metadata;
-  const tsr_grid *grid = &fragment->grid;
+  const tsr_grid *grid = &fragment->dense.grid;
   uint32_t n = grid->dimensions;
   uint64_t *low;
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, (uint64_t)n * 4, &low, error));
@@ -347,10 +347,10 @@ static int place_box(tsr_fragment *fragment, tsr_error *error) {
   if (tiles != m->tile_count)
     return tsr__fail(error, TSR_CORRUPT, "its non-empty domain touches %llu tiles, but its metadata says %llu",
                      (unsigned long long)tiles, (unsigned long long)m->tile_count);
-  fragment->box_low = low;
-  fragment->box_high = high;
-  fragment->tile_low = tile_low;
-  fragment->tile_count = tile_count;
+  fragment->dense.box_low = low;
+  fragment->dense.box_high = high;
+  fragment->dense.tile_low = tile_low;
+  fragment->dense.tile_count = tile_count;
   return TSR_OK;
 }
 
@@ -366,10 +366,10 @@ static int fragment_settle(tsr_array *array, tsr_fragment *fragment, tsr_error *
   if (m->schema->dense) {
     const tsr_grid *grid;
     TSR_TRY(tsr__array_grid(array, m->schema, &grid, error));
-    fragment->grid = *grid;
+    fragment->dense.grid = *grid;
   }
   if (m->dense && !m->empty_domain) TSR_TRY(place_box(fragment, error));
-  fragment->cells_per_tile = m->dense ? fragment->grid.tile_cells : m->schema->capacity;
+  fragment->cells_per_tile = m->dense ? fragment->dense.grid.tile_cells : m->schema->capacity;
   if (m->tile_count > 0) {
     uint64_t last = m->dense ? fragment->cells_per_tile : m->last_tile_cells;
     rows = tsr__add_sat(tsr__mul_sat(m->tile_count - 1, fragment->cells_per_tile), last);
@@ -409,17 +409,17 @@ static void remove_files(tsr_array *array, const tsr_fragment *fragment) {
 
 static void drop_tiles(tsr_fragment *fragment) {
   for (uint64_t i = 0; i < fragment->metadata.slot_count * fragment->metadata.tile_count; i++)
-    tsr__tile_drop(fragment->tiles[i]);
-  tsr__free(fragment->tiles);
-  tsr__free(fragment->positions);
+    tsr__tile_drop(fragment->run.tiles[i]);
+  tsr__free(fragment->run.tiles);
+  tsr__free(fragment->run.positions);
 }
 
 static void free_fragment(tsr_array *array, tsr_fragment *fragment) {
   for (uint64_t i = 0; fragment->files && i < file_count(fragment); i++)
     if (fragment->files[i]) fragment_close_file(&array->open_files, fragment->files[i]);
   if (array->cache) tsr__cache_forget(array->cache, fragment->id);
-  if (fragment->provisional) remove_files(array, fragment);
-  if (fragment->tiles) drop_tiles(fragment);
+  if (fragment->run.provisional) remove_files(array, fragment);
+  if (fragment->run.tiles) drop_tiles(fragment);
   if (fragment->kept) array->registry.kept_bytes -= fragment->kept->size;
   tsr__store_close_file(fragment->kept);
   tsr__arena_release(&fragment->kept_arena);
@@ -565,8 +565,8 @@ void tsr__array_fragments_expect(tsr_array *array, const tsr_committed *const *i
 /* Returns true if a metadata file must be read before the cells of the fragment can be. */
 static bool is_unread(const tsr_fragment *fragment) {
   const tsr_fragment_metadata *m = &fragment->metadata;
-  if (fragment->tiles || fragment->scratch || fragment->kept || m->tile_count == 0 || !layout_has_footers(m->version) ||
-      fragment->files[file_count(fragment) - 1])
+  if (fragment->run.tiles || fragment->run.scratch || fragment->kept || m->tile_count == 0 ||
+      !layout_has_footers(m->version) || fragment->files[file_count(fragment) - 1])
     return false;
   if (!m->dense && !m->rtree) return true;
   for (uint32_t slot = 0; slot < m->slot_count; slot++)
@@ -578,13 +578,14 @@ static bool is_unread(const tsr_fragment *fragment) {
  * R-tree stands in front, before the tile offsets of the first slot. */
 static uint64_t wish_metadata(const tsr_fragment_metadata *m, const char *path, tsr_wish *wishes) {
   const uint64_t rtree_end = m->slot_count > 0 ? m->slots[0].offsets_at[TSR_PART_FIXED] : 0;
-  const uint64_t end = m->file_size > 0 ? m->file_size : TSR_MAX(m->fragment_statistics_at, m->processed_conditions_at);
+  const uint64_t end =
+      m->at.file_size > 0 ? m->at.file_size : TSR_MAX(m->at.fragment_statistics, m->at.processed_conditions);
   const bool large = end > EXPECTED_TAIL;
   uint64_t n = 0;
-  if (m->file_size == 0) wishes[n++] = (tsr_wish){.path = path, .size = EXPECTED_TAIL, .tail = true};
-  else if (!large) wishes[n++] = (tsr_wish){.path = path, .size = m->file_size};
-  if (large && !m->dense && !m->rtree && rtree_end > m->rtree_at)
-    wishes[n++] = (tsr_wish){.path = path, .offset = m->rtree_at, .size = rtree_end - m->rtree_at};
+  if (m->at.file_size == 0) wishes[n++] = (tsr_wish){.path = path, .size = EXPECTED_TAIL, .tail = true};
+  else if (!large) wishes[n++] = (tsr_wish){.path = path, .size = m->at.file_size};
+  if (large && !m->dense && !m->rtree && rtree_end > m->at.rtree)
+    wishes[n++] = (tsr_wish){.path = path, .offset = m->at.rtree, .size = rtree_end - m->at.rtree};
   return n;
 }
 

@@ -13,6 +13,22 @@
 
 typedef struct tsr_committed tsr_committed;
 
+/* The place of a dense fragment in its array. */
+typedef struct tsr_fragment_grid {
+  tsr_grid grid; /* of the fragment's own schema */
+  uint64_t *box_low, *box_high; /* the non-empty domain in ordinals, inclusive, clipped to the domain */
+  uint64_t *tile_low, *tile_count; /* of each dimension: first tile coordinate, number of tiles */
+} tsr_fragment_grid;
+
+/* What only a sorted run of a writer's uncommitted cells has. A run is a fragment in no registry. */
+typedef struct tsr_fragment_run {
+  bool uncommitted; /* the fragment is a run: the times of its cells are their numbers plus TSR_UNCOMMITTED_TIMES */
+  tsr_store *scratch; /* the store in whose root the fragment's directory lies; NULL: the array's store has it */
+  bool provisional; /* the fragment's files are removed together with its last reference */
+  tsr_tile **tiles; /* run in memory: [slot * tile count + tile], owned; NULL: the tiles are in files */
+  uint32_t *positions; /* by cell number: where the cell stands in the run; NULL until it is needed */
+} tsr_fragment_run;
+
 typedef struct tsr_fragment {
   const char *name; /* behind this structure and the room for its metadata */
   uint8_t *room; /* for metadata.arena; NULL: none */
@@ -25,28 +41,20 @@ typedef struct tsr_fragment {
   tsr_fragment_metadata metadata;
   struct tsr_open_file **files; /* [slot * TSR_PART_COUNT + part]; the last one is the metadata file; NULL: not open */
   tsr_file *kept; /* a small metadata file, read into memory and never opened again; else NULL */
-  tsr_grid grid; /* dense arrays: of the fragment's own schema */
-  uint64_t *box_low, *box_high; /* dense: non-empty domain in ordinals, inclusive, clipped to the domain */
-  uint64_t *tile_low, *tile_count; /* dense: of each dimension: first tile coordinate, number of tiles */
+  tsr_fragment_grid dense; /* of a dense array */
   int64_t row_base; /* rowid of cell 0; cell number = tile * cells_per_tile + index in the tile */
   uint64_t cells_per_tile;
-  /* The following fields are for sorted runs of a writer's uncommitted cells, which are in no registry. */
-  bool
-      uncommitted; /* the fragment is a sorted run: the times of its cells are their numbers plus TSR_UNCOMMITTED_TIMES */
-  tsr_store *scratch; /* the store in whose root the fragment's directory lies; NULL: the array's store has it */
-  bool provisional; /* the fragment's files are removed together with its last reference */
-  tsr_tile **tiles; /* run in memory: [slot * tile count + tile], owned; NULL: the tiles are in files */
-  uint32_t *positions; /* by cell number: where the cell stands in the run; NULL until it is needed */
+  tsr_fragment_run run;
 } tsr_fragment;
 
 /* Returns the store in which the fragment's directory lies. */
 static inline tsr_store *tsr__fragment_store(const tsr_array *array, const tsr_fragment *fragment) {
-  return fragment->scratch ? fragment->scratch : array->store;
+  return fragment->run.scratch ? fragment->run.scratch : array->store;
 }
 
 /* Returns the directory above the fragment's in that store: "", or a path that ends in '/'. */
 static inline const char *tsr__fragment_parent(const tsr_fragment *fragment) {
-  return fragment->old_layout || fragment->scratch ? "" : TSR_DIR_FRAGMENTS "/";
+  return fragment->old_layout || fragment->run.scratch ? "" : TSR_DIR_FRAGMENTS "/";
 }
 
 #define TSR_UNCOMMITTED_TIMES (UINT64_C(1) << 63) /* later than every time of a committed cell */

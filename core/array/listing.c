@@ -38,63 +38,15 @@
 #include "array/committed.h"
 #include "array/environment.h"
 #include "array/fragment.h"
+#include "array/listing_prepared.h"
+#include "array/listing_renewal.h"
 #include "array/patience.h"
-#include "array/pending_late.h"
 #include "array/unfinished.h"
 
 #define FEW      4 /* fragments whose footers are read one by one */
 #define RENEWALS 64 /* tries to list the array, since others may publish and vacuum meanwhile */
 
-typedef struct renewal { /* a listing that is being made */
-  tsr_array *array;
-  tsr_array_directories *directories; /* some of them may be listed already */
-  tsr_commit_listing *listing;
-  tsr_map ignored; /* names with suffix, from .ign files */
-  tsr_map in_con; /* names of fragments in .con files */
-  tsr_map deletes; /* names of deletes, from .con and .del files */
-  tsr_map ok; /* names of .ok files without suffix */
-  tsr_map metas; /* names of the files in __fragment_meta without suffix -> their paths */
-  tsr_map settled; /* names of fragments that are not committed, and which no .con can have committed (unfinished.c) */
-  /* if the listing fails because of a cut .con: the file whose age says whether that may pass; else '' */
-  tsr_path doubtful;
-  tsr_buffer gone; /* gone_commit: prepared commits that count but whose fragment or staged file is missing */
-  bool last_footers; /* __fragment_meta is not listed: the footers of the last listing count */
-  bool need_root; /* the array's own directory is listed in any case */
-  uint64_t future; /* times from here on are wrong: see tsr_commit_listing.newest */
-  bool counting; /* fragments that are added belong to a prepared commit */
-  tsr_error *error;
-} renewal;
-
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
-
-static int listing_copy_text(renewal *r, const char *text, uint64_t size, const char **copy) {
-  TSR_TRY(TSR_ARENA_COPY(&r->listing->arena, text, size, copy, r->error));
-  return TSR_OK;
-}
-
-static int listing_join_path(renewal *r, const char *directory, const char *name, const char **path) {
-  uint64_t size = strlen(directory), more = strlen(name);
-  char *text;
-  TSR_TRY(TSR_ARENA_RAW(&r->listing->arena, size + more + 2, &text, r->error));
-  memcpy(text, directory, size);
-  if (size > 0) text[size++] = '/';
-  memcpy(text + size, name, more + 1);
-  *path = text;
-  return TSR_OK;
-}
-
-static int listing_append(renewal *r, tsr_commit_list *list, const tsr_committed *item) {
-  if (list->count == list->capacity) {
-    uint64_t capacity = list->capacity ? list->capacity * 2 : 16;
-    tsr_committed *items;
-    TSR_TRY(TSR_ARENA_ARRAY(&r->listing->arena, capacity, &items, r->error));
-    if (list->count > 0) memcpy(items, list->items, list->count * sizeof *item);
-    list->items = items;
-    list->capacity = capacity;
-  }
-  list->items[list->count++] = *item;
-  return TSR_OK;
-}
 
 static int listing_by_time(const void *a, const void *b) {
   const tsr_committed *x = a, *y = b;
@@ -116,81 +68,35 @@ static void listing_sort(tsr_commit_list *list, int (*compare)(const void *, con
 
 /* Parses the directory entry STEM<suffix> into `item`. Returns 1; 0 if the entry has another suffix; TSR_CORRUPT if the
  * stem is not a timestamped name. */
-static int parse_entry(renewal *r, const char *directory, const char *text, const char *suffix, tsr_committed *item) {
+static int parse_entry(tsr_renewal *r, const char *directory, const char *text, const char *suffix,
+                       tsr_committed *item) {
   uint64_t stem;
   if (!tsr__name_suffix(text, suffix, &stem)) return 0;
   *item = (tsr_committed){0};
   if (!tsr__name_parse(text, stem, &item->parsed))
     return tsr__fail(r->error, TSR_CORRUPT, "%s/%s: not a timestamped name", directory, text);
-  TSR_TRY(listing_copy_text(r, text, stem, &item->name));
-  TSR_TRY(listing_join_path(r, directory, text, &item->path));
+  TSR_TRY(tsr__renewal_copy_text(r, text, stem, &item->name));
+  TSR_TRY(tsr__renewal_join_path(r, directory, text, &item->path));
   tsr__commit_file_keep(r->array, item->path, r->listing->generation);
   return 1;
 }
 
-static int listing_add_fragment(renewal *r, const char *name, const tsr_name *parsed, bool old_layout) {
-  static const char present;
-  if (tsr__map_get(&r->listing->names, name)) return TSR_OK; /* a .con and a file of its own may name a fragment */
-  TSR_TRY(tsr__map_put(&r->listing->names, name, (void *)(uintptr_t)&present, r->error));
-  tsr_committed item = {.name = name, .parsed = *parsed, .old_layout = old_layout, .prepared = r->counting};
-  return listing_append(r, &r->listing->fragments, &item);
-}
-
 /* ---- __commits --------------------------------------------------------------------------------------------------- */
 
-/* Reads a .con or .ign, whose name need not be timestamped, or a .con under the name that it has while it is
- * prepared. */
-static int listing_read_file(renewal *r, const char *name, const tsr_commit_file **file) {
-  const char *path;
-  TSR_TRY(listing_join_path(r, TSR_DIR_COMMITS, name, &path));
-  TSR_TRY(tsr__array_commit_file(r->array, path, file, r->error));
-  tsr__commit_file_keep(r->array, path, r->listing->generation);
-  return TSR_OK;
-}
-
-static int listing_read_ignored(renewal *r, const tsr_listing *entries) {
+static int listing_read_ignored(tsr_renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_commit_file *file;
     if (!tsr__name_ends_in(entries->entries[i].name, TSR_SUFFIX_IGNORED)) continue;
-    TSR_TRY(listing_read_file(r, entries->entries[i].name, &file));
+    TSR_TRY(tsr__renewal_read_file(r, entries->entries[i].name, &file));
     for (uint64_t n = 0; n < file->names.count; n++)
       TSR_TRY(tsr__map_put(&r->ignored, file->names.names[n], file->names.names[n], r->error));
   }
   return TSR_OK;
 }
 
-static bool is_ignored(renewal *r, const char *name, bool old_layout) {
-  char text[192];
-  uint64_t size = strlen(name);
-  if (r->ignored.count == 0 || size + 5 > sizeof text) return false;
-  memcpy(text, name, size);
-  strcpy(text + size, old_layout ? TSR_SUFFIX_OLD_WRITE : TSR_SUFFIX_WRITE);
-  return tsr__map_get(&r->ignored, text) != NULL;
-}
-
-static int listing_add_delete(renewal *r, const tsr_committed *item) {
-  if (tsr__map_get(&r->deletes, item->name)) return TSR_OK; /* a .con and a .del may both have it */
-  TSR_TRY(listing_append(r, &r->listing->deletes, item));
-  return tsr__map_put(&r->deletes, item->name, (void *)(uintptr_t)item->name, r->error);
-}
-
-static int add_con_entry(renewal *r, const char *path, const tsr_commit *commit) {
-  tsr_committed item = {.name = commit->name, .path = path, .bytes = commit->bytes, .size = commit->size};
-  if (!tsr__name_parse(commit->name, strlen(commit->name), &item.parsed))
-    return tsr__fail(r->error, TSR_CORRUPT, "%s: '%s' is not a timestamped name", path, commit->name);
-  /* the name is borrowed from the file, which lives as long as the listing */
-  if (commit->kind == TSR_COMMIT_DELETE) return listing_add_delete(r, &item);
-  if (commit->kind == TSR_COMMIT_UPDATE)
-    return tsr__fail(r->error, TSR_UNSUPPORTED, "%s: update conditions ('%s') are not supported", path, commit->name);
-  bool old_layout = !layout_has_commits_folder(item.parsed.version);
-  if (is_ignored(r, commit->name, old_layout)) return TSR_OK;
-  TSR_TRY(tsr__map_put(&r->in_con, commit->name, commit->name, r->error));
-  return old_layout ? TSR_OK : listing_add_fragment(r, item.name, &item.parsed, false);
-}
-
 /* Reads the .meta that has the same fragments as a .con, to be used in place of the .con. Returns NULL if there is
  * none, or it cannot be used. */
-static const tsr_commit_file *read_paired_footers(renewal *r, const char *con) {
+static const tsr_commit_file *read_paired_footers(tsr_renewal *r, const char *con) {
   char name[192];
   uint64_t stem;
   const tsr_commit_file *file;
@@ -204,198 +110,32 @@ static const tsr_commit_file *read_paired_footers(renewal *r, const char *con) {
   return file;
 }
 
-static int listing_read_consolidated(renewal *r, const tsr_listing *entries) {
+static int listing_read_consolidated(tsr_renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name;
     if (!tsr__name_ends_in(name, TSR_SUFFIX_CONSOLIDATED)) continue;
     const tsr_commit_file *file = read_paired_footers(r, name);
     for (uint64_t n = 0; file && n < file->footers.count; n++)
-      TSR_TRY(
-          add_con_entry(r, file->path, &(tsr_commit){.kind = TSR_COMMIT_WRITE, .name = file->footers.footers[n].name}));
+      TSR_TRY(tsr__renewal_add_con_entry(
+          r, file->path, &(tsr_commit){.kind = TSR_COMMIT_WRITE, .name = file->footers.footers[n].name}));
     if (file) continue;
-    TSR_TRY(listing_read_file(r, name, &file));
+    TSR_TRY(tsr__renewal_read_file(r, name, &file));
     if (file->rest.cut) {
       tsr_committed item = {0};
-      TSR_TRY(listing_copy_text(r, file->path, strlen(file->path), &item.path));
-      TSR_TRY(listing_append(r, &r->listing->unfinished, &item));
+      TSR_TRY(tsr__renewal_copy_text(r, file->path, strlen(file->path), &item.path));
+      TSR_TRY(tsr__renewal_append(r, &r->listing->unfinished, &item));
     }
-    for (uint64_t n = 0; n < file->commits.count; n++) TSR_TRY(add_con_entry(r, file->path, &file->commits.commits[n]));
+    for (uint64_t n = 0; n < file->commits.count; n++)
+      TSR_TRY(tsr__renewal_add_con_entry(r, file->path, &file->commits.commits[n]));
   }
   return TSR_OK;
 }
 
 /* ---- Prepared commits -------------------------------------------------------------------------------------------- */
 
-typedef struct gone_commit {
-  tsr_pending pending;
-  const char *marker;
-} gone_commit;
-
-/* Remembers a prepared commit whose files are missing. Perhaps it has been published and merged and only the marker is
- * left; that can be decided when everything is listed. */
-static int keep_gone(renewal *r, const tsr_pending *pending, const char *marker) {
-  const gone_commit one = {*pending, marker};
-  return tsr__buffer_append(&r->gone, &one, sizeof one, r->error);
-}
-
-static int check_gone(renewal *r) {
-  const gone_commit *all = (const gone_commit *)(const void *)r->gone.data;
-  for (uint64_t i = 0; i < r->gone.size / sizeof *all; i++) {
-    bool there;
-    if (tsr__listing_took_up(r->listing, &all[i].pending)) continue;
-    TSR_TRY(tsr__store_find(r->array->store, all[i].marker, &there, r->error));
-    return there ? tsr__pending_fail_gone(all[i].pending.commit, r->error)
-                 : tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", all[i].marker);
-  }
-  return TSR_OK;
-}
-
-/* Counts a prepared commit whose file exists under a provisional name until it is published: a .con or a delete, which
- * is read under that name. If the file is missing, it has just been published or removed. */
-static int count_staged(renewal *r, const tsr_pending *pending, const char *marker, const char *staged) {
-  const char *commit = pending->commit;
-  tsr_committed item = {0};
-  uint64_t stem;
-  const char *name = staged + strlen(TSR_DIR_COMMITS) + 1;
-  const tsr_commit_file *file;
-  bool exists, published;
-  TSR_TRY(tsr__store_find(r->array->store, staged, &exists, r->error));
-  if (!exists) {
-    TSR_TRY(tsr__store_find(r->array->store, commit, &published, r->error));
-    return published ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit) : keep_gone(r, pending, marker);
-  }
-  if (tsr__name_ends_in(commit, TSR_SUFFIX_CONSOLIDATED)) {
-    TSR_TRY(listing_read_file(r, name, &file));
-    if (file->rest.cut) /* damage: the file was complete and durable before its marker was written */
-      return tsr__fail(r->error, TSR_CORRUPT, "%s: the commit was prepared, but its file ends early", staged);
-    for (uint64_t n = 0; n < file->commits.count; n++) TSR_TRY(add_con_entry(r, file->path, &file->commits.commits[n]));
-    return TSR_OK;
-  }
-  tsr__name_suffix(commit, TSR_SUFFIX_DELETE, &stem);
-  stem -= strlen(TSR_DIR_COMMITS) + 1;
-  tsr__name_parse(name + 1, stem, &item.parsed);
-  TSR_TRY(listing_copy_text(r, name + 1, stem, &item.name));
-  TSR_TRY(listing_copy_text(r, staged, strlen(staged), &item.path));
-  return listing_add_delete(r, &item);
-}
-
-/* Counts a prepared commit of the old layout. Below version 5 the name of the metadata file commits; until then it is
- * read under a provisional name (fragment.c). */
-static int count_old(renewal *r, const char *commit) {
-  char name[TSR_COMMIT_PATH];
-  tsr_name parsed;
-  const char *copy;
-  uint64_t size = strcspn(commit, "/.");
-  memcpy(name, commit, size);
-  name[size] = 0;
-  if (!tsr__name_parse(name, size, &parsed)) return TSR_OK;
-  TSR_TRY(listing_copy_text(r, name, size, &copy));
-  return listing_add_fragment(r, copy, &parsed, true);
-}
-
-/* Counts a prepared commit that an empty .wrt file will publish. */
-static int count_fragment(renewal *r, const tsr_pending *pending, const char *marker, const char *name,
-                          const tsr_name *parsed) {
-  bool exists;
-  tsr_path metadata = tsr__path_of(TSR_DIR_FRAGMENTS, name, "/" TSR_FILE_FRAGMENT_METADATA);
-  if (tsr__map_get(&r->listing->names, name)) return TSR_OK;
-  TSR_TRY(tsr__store_find(r->array->store, metadata.text, &exists, r->error));
-  return exists ? listing_add_fragment(r, name, parsed, false) : keep_gone(r, pending, marker);
-}
-
-static int count_prepared(renewal *r, const tsr_pending *pending, const char *path) {
-  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
-  tsr_name parsed;
-  uint64_t stem;
-  const char *commit = pending->commit, *name = commit + strlen(TSR_DIR_COMMITS) + 1, *copy;
-  if (!tsr__pending_paths(commit, marker, staged)) return TSR_OK;
-  if (strncmp(commit, TSR_DIR_COMMITS, strlen(TSR_DIR_COMMITS)) != 0) return count_old(r, commit);
-  if (*staged) return count_staged(r, pending, path, staged);
-  if (!tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem) || !tsr__name_parse(name, stem, &parsed)) return TSR_OK;
-  TSR_TRY(listing_copy_text(r, name, stem, &copy));
-  return count_fragment(r, pending, path, copy, &parsed);
-}
-
-/* Returns 1 if the host says that a prepared commit counts, else 0. */
-static int host_has_committed(const tsr_array *array, const char *commit, tsr_error *error) {
-  return array->host.committed ? array->host.committed(array->host.argument, commit, error) : 0;
-}
-
-static int fail_outdated(renewal *r, const char *marker) {
-  return tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", marker);
-}
-
-/* Counts a prepared commit, unless recovery has published another commit in its place. If that other commit was
- * published after `entries` were listed, the array must be listed again. */
-static int count_unless_late(renewal *r, const char *marker, const tsr_pending *pending, const tsr_listing *entries) {
-  tsr_late late;
-  bool exists;
-  int rc = tsr__late_read(r->array->store, pending->commit, &late, r->error);
-  if (rc > 0 && *late.commit) rc = tsr__pending_published(r->array->store, late.commit, r->error);
-  if (rc < 0) return rc;
-  if (rc > 0 && *late.commit && entries) {
-    const char *slash = strrchr(late.commit, '/');
-    if (tsr__listing_has(entries, slash ? slash + 1 : late.commit)) return TSR_OK;
-    TSR_TRY(tsr__store_find(r->array->store, late.commit, &exists, r->error));
-    return exists ? fail_outdated(r, marker) : TSR_OK;
-  }
-  if (rc > 0) return TSR_OK;
-  r->listing->counted = r->counting = true;
-  rc = count_prepared(r, pending, marker);
-  r->counting = false;
-  return rc;
-}
-
-/* Adds a marker. Its commit counts if it is not published and the host says so. Returns 1; 0 if the marker is missing
- * or incomplete. `entries`: the directory in which the commit will appear. If the commit was published after these were
- * listed, they lack it, and the array must be listed again. NULL: the caller looks for the commit afterwards. */
-static int add_marker(renewal *r, const char *marker, const tsr_listing *entries) {
-  tsr_pending pending;
-  tsr_committed item = {0};
-  int rc = tsr__pending_read(r->array->store, marker, &r->listing->arena, &pending, r->error);
-  if (rc <= 0) return rc;
-  item.name = pending.commit;
-  for (uint64_t i = 0; i < pending.fragment_count; i++)
-    TSR_TRY(tsr__map_put(&r->settled, pending.fragments[i], (void *)(uintptr_t)pending.fragments[i], r->error));
-  TSR_TRY(listing_copy_text(r, marker, strlen(marker), &item.path));
-  TSR_TRY(listing_append(r, &r->listing->prepared, &item));
-  TSR_TRY(rc = tsr__pending_published(r->array->store, pending.commit, r->error));
-  const char *slash = strrchr(pending.commit, '/');
-  if (rc > 0 && entries && !tsr__listing_has(entries, slash ? slash + 1 : pending.commit))
-    return fail_outdated(r, marker);
-  if (rc > 0) return 1;
-  TSR_TRY(rc = host_has_committed(r->array, pending.commit, r->error));
-  if (rc > 0) return (rc = count_unless_late(r, item.path, &pending, entries)) < 0 ? rc : 1;
-  r->listing->undecided = true;
-  return 1;
-}
-
-static int add_listed_marker(renewal *r, const char *marker, const tsr_listing *entries) {
-  bool there = true;
-  int rc = add_marker(r, marker, entries);
-  if (rc == 0) rc = tsr__store_find(r->array->store, marker, &there, r->error);
-  return rc < 0 || there ? rc : fail_outdated(r, marker);
-}
-
-/* Returns true if the host has committed a prepared commit that did not count when the array was listed. */
-static bool has_newly_committed(const tsr_array *array) {
-  const tsr_commit_listing *listing = array->listing;
-  if (!listing->undecided || !array->host.committed) return false;
-  for (uint64_t i = 0; i < listing->prepared.count; i++) {
-    const tsr_committed *item = &listing->prepared.items[i];
-    bool exists, published;
-    tsr_error unseen;
-    if (tsr__store_find(array->store, item->path, &exists, NULL) < 0 ||
-        tsr__store_find(array->store, item->name, &published, NULL) < 0)
-      return true; /* the next listing reports the error */
-    if (exists && !published && host_has_committed(array, item->name, &unseen)) return true;
-  }
-  return false;
-}
-
 /* Adds the staged vacuum files of committed fragments: .NAME.vac.new counts as soon as NAME is committed, so one commit
  * publishes a merged fragment and hides its sources. */
-static int add_staged_vacuums(renewal *r, tsr_directory which, const tsr_listing *entries) {
+static int add_staged_vacuums(tsr_renewal *r, tsr_directory which, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     tsr_committed item;
     const char *text = entries->entries[i].name;
@@ -403,17 +143,17 @@ static int add_staged_vacuums(renewal *r, tsr_directory which, const tsr_listing
     item = (tsr_committed){0};
     uint64_t stem = strlen(text) - 1 - strlen(TSR_SUFFIX_STAGED_VACUUM);
     if (!tsr__name_parse(text + 1, stem, &item.parsed)) continue;
-    TSR_TRY(listing_copy_text(r, text + 1, stem, &item.name));
+    TSR_TRY(tsr__renewal_copy_text(r, text + 1, stem, &item.name));
     if (!tsr__map_get(&r->listing->names, item.name)) continue;
-    TSR_TRY(listing_join_path(r, tsr__directory_path(which), text, &item.path));
+    TSR_TRY(tsr__renewal_join_path(r, tsr__directory_path(which), text, &item.path));
     tsr__commit_file_keep(r->array, item.path, r->listing->generation);
-    TSR_TRY(listing_append(r, &r->listing->vacuums, &item));
+    TSR_TRY(tsr__renewal_append(r, &r->listing->vacuums, &item));
   }
   return TSR_OK;
 }
 
 /* Returns true if listing the array, or opening a snapshot of it, will read a file of __commits for the first time. */
-static bool will_read(renewal *r, const char *name, const char *path) {
+static bool will_read(tsr_renewal *r, const char *name, const char *path) {
   static const char *const suffixes[] = {TSR_SUFFIX_IGNORED, TSR_SUFFIX_CONSOLIDATED, TSR_SUFFIX_VACUUM};
   tsr_path condition = tsr__path_of("", name, "");
   uint64_t stem;
@@ -428,7 +168,7 @@ static bool will_read(renewal *r, const char *name, const char *path) {
 }
 
 /* Tells the store which files of __commits will be read, the newest file of footers, and the newest schema. */
-static int expect_commit_files(renewal *r, const tsr_listing *entries) {
+static int expect_commit_files(tsr_renewal *r, const tsr_listing *entries) {
   const tsr_commit_list *footers = &r->listing->footers;
   const char **paths;
   uint64_t count = 0;
@@ -437,10 +177,10 @@ static int expect_commit_files(renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name, *path, *paired;
     uint64_t stem;
-    TSR_TRY(listing_join_path(r, TSR_DIR_COMMITS, name, &path));
+    TSR_TRY(tsr__renewal_join_path(r, TSR_DIR_COMMITS, name, &path));
     if (!will_read(r, name, path)) continue;
     if (tsr__name_suffix(name, TSR_SUFFIX_CONSOLIDATED, &stem)) { /* the .meta of that name is read in its place */
-      TSR_TRY(listing_copy_text(r, name, stem, &paired));
+      TSR_TRY(tsr__renewal_copy_text(r, name, stem, &paired));
       paired = tsr__map_get(&r->metas, paired);
       if (paired) path = paired;
     }
@@ -460,38 +200,38 @@ static int expect_commit_files(renewal *r, const tsr_listing *entries) {
 }
 
 /* Notes the time of a commit, unless it lies in the future. */
-static void note_time(renewal *r, const tsr_name *parsed) {
+static void note_time(tsr_renewal *r, const tsr_name *parsed) {
   if (parsed->end < r->future) r->listing->newest = TSR_MAX(r->listing->newest, parsed->end);
 }
 
 /* Adds what an entry of __commits says. */
-static int list_commit(renewal *r, const tsr_listing *entries, const char *name) {
+static int list_commit(tsr_renewal *r, const tsr_listing *entries, const char *name) {
   tsr_committed item;
   uint64_t stem;
   int rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_WRITE, &item);
   if (rc > 0) {
     note_time(r, &item.parsed);
-    return listing_add_fragment(r, item.name, &item.parsed, false);
+    return tsr__renewal_add_fragment(r, item.name, &item.parsed, false);
   }
   if (rc == 0 && (rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_DELETE, &item)) > 0) {
     note_time(r, &item.parsed);
-    return listing_add_delete(r, &item);
+    return tsr__renewal_add_delete(r, &item);
   }
   if (rc == 0 && (rc = parse_entry(r, TSR_DIR_COMMITS, name, TSR_SUFFIX_VACUUM, &item)) > 0)
-    return listing_append(r, &r->listing->vacuums, &item);
+    return tsr__renewal_append(r, &r->listing->vacuums, &item);
   TSR_TRY(rc);
   if (tsr__name_suffix(name, TSR_SUFFIX_CONSOLIDATED, &stem) && tsr__name_parse(name, stem, &item.parsed))
     note_time(r, &item.parsed);
   if (tsr__name_ends_in(name, TSR_SUFFIX_PENDING)) {
     const char *path;
-    TSR_TRY(listing_join_path(r, TSR_DIR_COMMITS, name, &path));
-    return add_listed_marker(r, path, entries);
+    TSR_TRY(tsr__renewal_join_path(r, TSR_DIR_COMMITS, name, &path));
+    return tsr__listing_add_listed_marker(r, path, entries);
   }
   if (!tsr__name_ends_in(name, TSR_SUFFIX_UPDATE)) return TSR_OK;
   return tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported", TSR_DIR_COMMITS, name);
 }
 
-static int listing_list_commits(renewal *r) {
+static int listing_list_commits(tsr_renewal *r) {
   const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
   int rc = tsr__directory_settle(r->directories, TSR_IN_COMMITS, r->error);
   r->future = tsr__environment_now() + TSR_TIME_AHEAD;
@@ -506,50 +246,52 @@ static int listing_list_commits(renewal *r) {
 
 /* ---- The array's directory, __schema, __fragment_meta ------------------------------------------------------------ */
 
-static int listing_add_old_fragment(renewal *r, const tsr_listing *root, const char *text) {
+static int listing_add_old_fragment(tsr_renewal *r, const tsr_listing *root, const char *text) {
   tsr_name parsed;
   const char *name;
   if (strchr(text, '.') || !tsr__name_parse(text, strlen(text), &parsed)) return TSR_OK;
-  TSR_TRY(listing_copy_text(r, text, strlen(text), &name));
-  if (tsr__map_get(&r->ok, name) || tsr__map_get(&r->in_con, name)) return listing_add_fragment(r, name, &parsed, true);
+  TSR_TRY(tsr__renewal_copy_text(r, text, strlen(text), &name));
+  if (tsr__map_get(&r->ok, name) || tsr__map_get(&r->in_con, name))
+    return tsr__renewal_add_fragment(r, name, &parsed, true);
   tsr_committed item = {.name = name, .parsed = parsed, .old_layout = true};
-  TSR_TRY(listing_join_path(r, name, TSR_FILE_OLD_PENDING, &item.path));
+  TSR_TRY(tsr__renewal_join_path(r, name, TSR_FILE_OLD_PENDING, &item.path));
   bool exists = false;
   if (layout_has_commits_folder(parsed.version)) return TSR_OK;
-  TSR_TRY(add_marker(r, item.path, layout_has_commit_files(parsed.version) ? root : NULL));
+  TSR_TRY(tsr__listing_add_marker(r, item.path, layout_has_commit_files(parsed.version) ? root : NULL));
   if (layout_has_commit_files(parsed.version)) {
     const tsr_path commit = tsr__path_of("", name, TSR_SUFFIX_OLD_WRITE);
     TSR_TRY(tsr__store_find(r->array->store, commit.text, &exists, r->error));
-    return exists && !tsr__listing_has(root, commit.text) ? fail_outdated(r, item.path) : TSR_OK;
+    return exists && !tsr__listing_has(root, commit.text) ? tsr__listing_fail_outdated(r, item.path) : TSR_OK;
   }
-  TSR_TRY(listing_join_path(r, name, TSR_FILE_FRAGMENT_METADATA, &item.path));
+  TSR_TRY(tsr__renewal_join_path(r, name, TSR_FILE_FRAGMENT_METADATA, &item.path));
   TSR_TRY(tsr__store_find(r->array->store, item.path, &exists, r->error));
-  return exists ? listing_add_fragment(r, name, &parsed, true) : listing_append(r, &r->listing->pending, &item);
+  return exists ? tsr__renewal_add_fragment(r, name, &parsed, true)
+                : tsr__renewal_append(r, &r->listing->pending, &item);
 }
 
 /* Adds a .meta file. One whose name is not timestamped is ignored: footers only save reading. */
-static int add_footers(renewal *r, const char *directory, const char *text) {
+static int add_footers(tsr_renewal *r, const char *directory, const char *text) {
   tsr_committed item;
   tsr_name parsed;
   uint64_t stem;
   if (!tsr__name_suffix(text, TSR_SUFFIX_FOOTERS, &stem) || !tsr__name_parse(text, stem, &parsed)) return TSR_OK;
   TSR_TRY(parse_entry(r, directory, text, TSR_SUFFIX_FOOTERS, &item));
-  return listing_append(r, &r->listing->footers, &item);
+  return tsr__renewal_append(r, &r->listing->footers, &item);
 }
 
 /* Finds out whether the array's directory has names of the old layout. */
-static void find_old_names(renewal *r, const tsr_listing *root) {
+static void find_old_names(tsr_renewal *r, const tsr_listing *root) {
   tsr_name parsed;
   for (uint64_t i = 0; i < root->count && !r->listing->old_layout; i++)
     r->listing->old_layout = tsr__name_parse(root->entries[i].name, strcspn(root->entries[i].name, "."), &parsed);
 }
 
-static int list_old_layout(renewal *r, const tsr_listing *root) {
+static int list_old_layout(tsr_renewal *r, const tsr_listing *root) {
   for (uint64_t i = 0; i < root->count; i++) {
     const char *text = root->entries[i].name, *stem;
     uint64_t size;
     if (!tsr__name_suffix(text, TSR_SUFFIX_OLD_WRITE, &size)) continue;
-    TSR_TRY(listing_copy_text(r, text, size, &stem));
+    TSR_TRY(tsr__renewal_copy_text(r, text, size, &stem));
     TSR_TRY(tsr__map_put(&r->ok, stem, (void *)(uintptr_t)stem, r->error));
   }
   for (uint64_t i = 0; i < root->count; i++) {
@@ -558,7 +300,7 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
     int rc = TSR_OK;
     if (entry->kind != TSR_ENTRY_FILE) rc = listing_add_old_fragment(r, root, entry->name);
     else if ((rc = parse_entry(r, "", entry->name, TSR_SUFFIX_VACUUM, &item)) > 0)
-      rc = listing_append(r, &r->listing->vacuums, &item);
+      rc = tsr__renewal_append(r, &r->listing->vacuums, &item);
     else if (rc == 0) rc = add_footers(r, "", entry->name);
     if (rc < 0) return rc;
   }
@@ -566,16 +308,16 @@ static int list_old_layout(renewal *r, const tsr_listing *root) {
 }
 
 /* Takes over a file of footers from the last listing. */
-static int repeat_footers(renewal *r, const tsr_committed *last) {
+static int repeat_footers(tsr_renewal *r, const tsr_committed *last) {
   tsr_committed item = {.parsed = last->parsed};
-  TSR_TRY(listing_copy_text(r, last->name, strlen(last->name), &item.name));
-  TSR_TRY(listing_copy_text(r, last->path, strlen(last->path), &item.path));
+  TSR_TRY(tsr__renewal_copy_text(r, last->name, strlen(last->name), &item.name));
+  TSR_TRY(tsr__renewal_copy_text(r, last->path, strlen(last->path), &item.path));
   tsr__commit_file_keep(r->array, item.path, r->listing->generation);
   TSR_TRY(tsr__map_put(&r->metas, item.name, (void *)(uintptr_t)item.path, r->error));
-  return listing_append(r, &r->listing->footers, &item);
+  return tsr__renewal_append(r, &r->listing->footers, &item);
 }
 
-static int list_footers(renewal *r) {
+static int list_footers(tsr_renewal *r) {
   const tsr_commit_list *last = r->last_footers ? &r->array->listing->footers : NULL;
   for (uint64_t i = 0; last && i < last->count; i++) TSR_TRY(repeat_footers(r, &last->items[i]));
   if (last) return TSR_OK;
@@ -592,7 +334,7 @@ static int list_footers(renewal *r) {
 }
 
 /* Lists the schema of an array whose creation is not published, for the environment that has created it. */
-static int list_pending(renewal *r, const tsr_listing *root) {
+static int list_pending(tsr_renewal *r, const tsr_listing *root) {
   const char *name = r->array->schemas.pending;
   char path[TSR_PENDING_PATH];
   tsr_committed item = {.name = name};
@@ -600,28 +342,29 @@ static int list_pending(renewal *r, const tsr_listing *root) {
   if (!tsr__listing_has(root, path)) return TSR_OK;
   bool old = !tsr__name_parse(name, strlen(name), &item.parsed);
   r->listing->old_layout = true; /* the array will be published in its own directory */
-  int rc = old ? listing_copy_text(r, path, strlen(path), &item.path) : listing_join_path(r, path, name, &item.path);
-  return rc < 0 ? rc : listing_append(r, &r->listing->schemas, &item);
+  int rc = old ? tsr__renewal_copy_text(r, path, strlen(path), &item.path)
+               : tsr__renewal_join_path(r, path, name, &item.path);
+  return rc < 0 ? rc : tsr__renewal_append(r, &r->listing->schemas, &item);
 }
 
 static bool is_schema(const tsr_entry *entry, tsr_name *parsed) {
   return entry->kind != TSR_ENTRY_DIRECTORY && tsr__name_parse(entry->name, strlen(entry->name), parsed);
 }
 
-static int list_schemas(renewal *r, const tsr_listing *root) {
+static int list_schemas(tsr_renewal *r, const tsr_listing *root) {
   const tsr_listing *entries = &r->directories->lists[TSR_IN_SCHEMAS];
   const char *old = tsr__listing_has(root, TSR_FILE_OLD_SCHEMA)  ? TSR_FILE_OLD_SCHEMA
                     : tsr__listing_has(root, TSR_FILE_KV_SCHEMA) ? TSR_FILE_KV_SCHEMA
                                                                  : NULL;
   r->listing->old_layout |= old != NULL;
-  if (old) TSR_TRY(listing_append(r, &r->listing->schemas, &(tsr_committed){.name = old, .path = old}));
+  if (old) TSR_TRY(tsr__renewal_append(r, &r->listing->schemas, &(tsr_committed){.name = old, .path = old}));
   for (uint64_t i = 0; i < entries->count; i++) { /* sorted by name */
     tsr_committed item = {0};
     const char *text = entries->entries[i].name;
     if (!is_schema(&entries->entries[i], &item.parsed)) continue;
-    TSR_TRY(listing_copy_text(r, text, strlen(text), &item.name));
-    TSR_TRY(listing_join_path(r, TSR_DIR_SCHEMA, text, &item.path));
-    TSR_TRY(listing_append(r, &r->listing->schemas, &item));
+    TSR_TRY(tsr__renewal_copy_text(r, text, strlen(text), &item.name));
+    TSR_TRY(tsr__renewal_join_path(r, TSR_DIR_SCHEMA, text, &item.path));
+    TSR_TRY(tsr__renewal_append(r, &r->listing->schemas, &item));
   }
   return r->listing->schemas.count == 0 && r->array->schemas.pending ? list_pending(r, root) : TSR_OK;
 }
@@ -630,19 +373,19 @@ static int list_schemas(renewal *r, const tsr_listing *root) {
 
 /* Collects the fragments that no .con can have committed: .ign files cancel them, or a merged fragment has their
  * cells. */
-static int settle_names(renewal *r) {
+static int settle_names(tsr_renewal *r) {
   const tsr_commit_listing *listing = r->listing;
   for (uint64_t i = 0; i < r->ignored.capacity; i++) {
     const char *name = r->ignored.entries[i].key, *copy;
     if (!name) continue;
-    TSR_TRY(listing_copy_text(r, name, strcspn(name, "."), &copy));
+    TSR_TRY(tsr__renewal_copy_text(r, name, strcspn(name, "."), &copy));
     TSR_TRY(tsr__map_put(&r->settled, copy, (void *)(uintptr_t)copy, r->error));
   }
   return tsr__array_covered(r->array, listing, &r->settled, r->error);
 }
 
 /* Fails if something is lost by treating a cut .con as not written yet. */
-static int listing_check_unfinished(renewal *r, const tsr_listing *root) {
+static int listing_check_unfinished(tsr_renewal *r, const tsr_listing *root) {
   const tsr_commit_list *list = &r->listing->unfinished;
   if (list->count == 0) return TSR_OK;
   TSR_TRY(settle_names(r));
@@ -689,7 +432,7 @@ static bool is_new_layout(const tsr_array *array) {
 }
 
 /* Fails if the array's directory is missing. The message gives a reason only if a file is in its place. */
-static int check_root_exists(renewal *r) {
+static int check_root_exists(tsr_renewal *r) {
   uint64_t when;
   if (!r->directories->lists[TSR_IN_ROOT].missing) return TSR_OK;
   if (tsr__store_modified(r->array->store, "", &when, NULL) >= 0) /* something is there, but it cannot be listed */
@@ -698,7 +441,7 @@ static int check_root_exists(renewal *r) {
 }
 
 /* Returns true if the listed directory __schema has exactly the schemas of the last listing. */
-static bool has_same_schemas(const renewal *r) {
+static bool has_same_schemas(const tsr_renewal *r) {
   const tsr_listing *entries = &r->directories->lists[TSR_IN_SCHEMAS];
   const tsr_commit_list *last = &r->array->listing->schemas;
   uint64_t same = 0;
@@ -713,7 +456,7 @@ static bool has_same_schemas(const renewal *r) {
 
 /* Returns true if __schema and __commits have been listed, and __commits has only a few fragments that the last listing
  * does not have: then a request for new footers would save nothing. */
-static bool adds_few(const renewal *r) {
+static bool adds_few(const tsr_renewal *r) {
   const tsr_commit_listing *last = r->array->listing;
   const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
   const bool *listed = r->directories->listed;
@@ -739,7 +482,7 @@ static bool adds_few(const renewal *r) {
  * layout nothing in it matters as long as the schemas are the same. In the old layout, __commits must be listed after it: a
  * vacuum in between may remove fragments that the first listing has, and it removes them after it has made the commit
  * that replaces them. */
-static int list_directories(renewal *r, bool commits) {
+static int list_directories(tsr_renewal *r, bool commits) {
   static const tsr_directory order[] = {TSR_IN_ROOT, TSR_IN_SCHEMAS, TSR_IN_FOOTERS, TSR_IN_COMMITS};
   tsr_array_directories *d = r->directories;
   const unsigned end = commits ? 4 : 2;
@@ -765,13 +508,13 @@ static int list_directories(renewal *r, bool commits) {
 /* Fails with TSR_ABORT if the array's directory has changed since it was listed. __commits is listed after it, and a
  * vacuum in between may have removed fragments that the first listing has, and the vacuum file that would hide them in
  * the second. Call only if the directory has committed names (old layout). */
-static int listing_check_root(renewal *r) {
+static int listing_check_root(tsr_renewal *r) {
   const int same = tsr__directory_is_same(r->directories, TSR_IN_ROOT, r->error);
   if (same) return same < 0 ? same : TSR_OK;
   return tsr__fail(r->error, TSR_ABORT, "it changes while it is listed");
 }
 
-static int listing_list_all(renewal *r, bool commits) {
+static int listing_list_all(tsr_renewal *r, bool commits) {
   const tsr_listing *root = &r->directories->lists[TSR_IN_ROOT];
   TSR_TRY(list_directories(r, commits));
   TSR_TRY(list_schemas(r, root));
@@ -782,7 +525,7 @@ static int listing_list_all(renewal *r, bool commits) {
   if (rc >= 0) rc = listing_list_commits(r);
   if (rc >= 0) rc = list_old_layout(r, root);
   if (rc >= 0) rc = listing_check_unfinished(r, root);
-  if (rc >= 0) rc = check_gone(r);
+  if (rc >= 0) rc = tsr__listing_check_gone(r);
   if (rc >= 0 && r->listing->old_layout) rc = listing_check_root(r);
   return rc == TSR_NOT_FOUND ? TSR_ABORT : rc; /* a listed file is gone: list again */
 }
@@ -800,18 +543,18 @@ static int renew(tsr_array *array, bool commits, bool force, tsr_array_directori
   tsr_commit_listing *listing;
   TSR_TRY(TSR_ALLOC(&array->memory, &listing, error));
   tsr_memory *memory = &array->memory;
-  renewal r = {.array = array, .directories = directories, .listing = listing, .need_root = force, .error = error};
+  tsr_renewal r = {.array = array, .directories = directories, .listing = listing, .need_root = force, .error = error};
   r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = r.settled.memory =
       r.gone.memory = memory;
   listing->names.memory = memory;
   tsr__arena_init(&listing->arena, memory);
   listing->generation = array->listing ? array->listing->generation + 1 : 1;
   listing->complete = commits;
-  listing->listed = tsr__moment();
-  listing->changes = array->store->changes;
+  listing->moment.listed = tsr__moment();
+  listing->moment.changes = array->store->changes;
   int rc = tsr__commit_files_outdate(array, error);
   if (rc >= 0) rc = listing_list_all(&r, commits);
-  for (int i = 0; i < TSR_LISTING_STAMPS; i++) listing->stamps[i] = directories->stamps[i];
+  for (int i = 0; i < TSR_LISTING_STAMPS; i++) listing->moment.stamps[i] = directories->stamps[i];
   *doubtful = r.doubtful;
   tsr__map_release(&r.ignored);
   tsr__map_release(&r.in_con);
@@ -834,14 +577,14 @@ static int renew(tsr_array *array, bool commits, bool force, tsr_array_directori
 }
 
 /* Returns 1 if one of the directories has changed in which a commit or a schema may appear, else 0. If a stamp takes as
- * long as a listing, it lists them, so that a renewal need not do it again. */
+ * long as a listing, it lists them, so that a tsr_renewal need not do it again. */
 static int has_changed_directory(tsr_array *array, bool commits, tsr_array_directories *directories, tsr_error *error) {
   static const tsr_directory order[] = {TSR_IN_ROOT, TSR_IN_SCHEMAS, TSR_IN_COMMITS};
   const unsigned first = is_new_layout(array) ? 1 : 0, count = (commits ? 3 : 2) - first;
   const char *paths[TSR_LISTING_STAMPS];
   tsr_stamp now[TSR_LISTING_STAMPS];
   for (unsigned i = 0; i < count; i++) {
-    if (!array->listing->stamps[order[first + i]].known) return 1;
+    if (!array->listing->moment.stamps[order[first + i]].known) return 1;
     paths[i] = tsr__directory_path(order[first + i]);
   }
   if (!array->store->stamps_are_listings) TSR_TRY(tsr__store_stamp_many(array->store, paths, count, now, error));
@@ -849,7 +592,7 @@ static int has_changed_directory(tsr_array *array, bool commits, tsr_array_direc
   for (unsigned i = 0; i < count; i++) {
     const tsr_directory which = order[first + i];
     const tsr_stamp *stamp = array->store->stamps_are_listings ? &directories->stamps[which] : &now[i];
-    if (!tsr__same_stamp(&array->listing->stamps[which], stamp)) return 1;
+    if (!tsr__same_stamp(&array->listing->moment.stamps[which], stamp)) return 1;
   }
   return 0;
 }
@@ -861,7 +604,7 @@ static int listing_has_changed(tsr_array *array, bool commits, tsr_array_directo
   int rc = has_changed_directory(array, commits, directories, error);
   if (rc < 0) tsr__wrap(error, "array %s", array->path);
   if (rc) return rc;
-  if (commits && has_newly_committed(array)) return 1;
+  if (commits && tsr__listing_newly_committed(array)) return 1;
   if (commits) TSR_TRY(rc = tsr__commit_files_grown(array, error));
   if (rc > 0) return 1;
   bool exists;
@@ -879,7 +622,7 @@ static int renew_once(tsr_array *array, bool commits, bool force, tsr_patience *
   *last = true;
   const uint64_t looked = tsr__moment();
   int rc = force ? 1 : listing_has_changed(array, commits, &directories, error);
-  if (rc == 0) array->listing->listed = looked;
+  if (rc == 0) array->listing->moment.listed = looked;
   if (rc > 0) {
     rc = renew(array, commits || (array->listing && array->listing->complete), force, &directories, &doubtful, error);
     if (*doubtful.text) rc = tsr__patience(patience, array->store, doubtful.text, rc, error);

@@ -27,16 +27,28 @@ typedef struct tsr_commit_list {
 
 #define TSR_LISTING_STAMPS 3
 
+/* What tells later whether the array has changed since it was listed. */
+typedef struct tsr_listing_moment {
+  uint64_t listed; /* tsr__moment at which the listing began */
+  uint64_t changes; /* of the store's, when the listing began */
+  /* of the array's directory, __schema and __commits (tsr_directory), before they were listed */
+  tsr_stamp stamps[TSR_LISTING_STAMPS];
+} tsr_listing_moment;
+
+/* The commits that a transaction of the host has prepared and not published. */
+typedef struct tsr_prepared_commits {
+  tsr_commit_list markers; /* `path` is the marker's, `name` the commit's path */
+  bool undecided; /* some do not count: the host is asked about them again */
+  bool counted; /* some count, so some fragments may be `prepared` */
+} tsr_prepared_commits;
+
 typedef struct tsr_commit_listing {
   tsr_arena arena;
   uint64_t generation; /* 1 for the first listing of the array, then 2, 3, ... */
   bool complete; /* false: only schemas are listed */
-  uint64_t listed; /* tsr__moment at which the listing began */
+  tsr_listing_moment moment;
   uint64_t newest; /* the latest time in the names of __commits, or 0; times two seconds ahead of the clock do
                       * not count (tsr__environment_time) */
-  uint64_t changes; /* of the store's, when the listing began */
-  /* of the array's directory, __schema and __commits (tsr_directory), before they were listed */
-  tsr_stamp stamps[TSR_LISTING_STAMPS];
   bool old_layout; /* the array's directory itself has committed names, or an old schema */
   /* all schemas are version 12 or newer, so no commit can appear in the array's directory: it need not be checked for
    * changes */
@@ -49,10 +61,8 @@ typedef struct tsr_commit_listing {
   /* below version 5: fragments without metadata yet; `path` is the file that will commit them */
   tsr_commit_list pending;
   tsr_map names; /* the names of `fragments`; a set */
-  tsr_commit_list prepared; /* markers of prepared commits: `path` is the marker's, `name` the commit's path */
-  bool undecided; /* some prepared commits do not count: the host is asked about them again */
+  tsr_prepared_commits prepared;
   tsr_commit_list unfinished; /* `path` of .con files that are cut, though nothing is lost by that (unfinished.c) */
-  bool counted; /* some prepared commits count, so some fragments may be `prepared` */
 } tsr_commit_listing;
 
 /* Renews array->listing if it is missing or outdated, or in any case if `force` is true. `commits`: everything must be

@@ -138,17 +138,17 @@ static int give_conditions(selection *s, tsr_snapshot_fragment *item) {
   while (first < snapshot->condition_count && snapshot->conditions[first]->time < item->fragment->parsed.start) first++;
   item->conditions = snapshot->conditions + first;
   item->condition_count = (uint32_t)(snapshot->condition_count - first);
-  if (item->condition_count == 0 || m->processed_conditions_at == 0) return TSR_OK;
+  if (item->condition_count == 0 || m->at.processed_conditions == 0) return TSR_OK;
   TSR_TRY(tsr__fragment_processed(s->array, item->fragment, s->error));
-  if (m->processed_count == 0) return TSR_OK;
+  if (m->processed.count == 0) return TSR_OK;
 
   const tsr_condition **left;
   TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, item->condition_count, &left, s->error));
   uint32_t count = 0;
   memcpy(left, item->conditions, item->condition_count * sizeof *left);
   TSR_TRY(number_conditions(s));
-  for (uint32_t p = 0; p < m->processed_count; p++) {
-    const uint64_t number = named_condition(s, m->processed[p]);
+  for (uint32_t p = 0; p < m->processed.count; p++) {
+    const uint64_t number = named_condition(s, m->processed.names[p]);
     if (number > first) left[number - 1 - first] = NULL;
   }
   for (uint32_t i = 0; i < item->condition_count; i++)
@@ -258,7 +258,8 @@ static int select_fragments(selection *s) {
   TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, s->array->listing->fragments.count, &s->visible, s->error));
   TSR_TRY(choose_visible(s));
   const bool decided = !s->snapshot->schema->dense && s->snapshot->schema->allows_duplicates;
-  if (!s->array->listing->counted || decided || s->vacuum_cut) return TSR_OK; /* vacuum_cut: sources are missing */
+  if (!s->array->listing->prepared.counted || decided || s->vacuum_cut)
+    return TSR_OK; /* vacuum_cut: sources are missing */
   for (int rc = 1; rc > 0;) {
     TSR_TRY(rc = undo_merge(s));
     if (rc > 0) TSR_TRY(choose_visible(s));
@@ -374,8 +375,8 @@ static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
   item->cut = is_cut(snapshot, &committed->parsed);
   item->prepared = committed->prepared;
   item->time = committed->parsed.start;
-  item->box_low = item->fragment->box_low;
-  item->box_high = item->fragment->box_high;
+  item->box_low = item->fragment->dense.box_low;
+  item->box_high = item->fragment->dense.box_high;
 
   const tsr_snapshot_fragment *last = snapshot->fragment_count > 1 ? item - 1 : NULL;
   if (last && same_slots(last->fragment, item->fragment)) item->slots = last->slots;
@@ -493,7 +494,7 @@ static int snapshot_fill(selection *s) {
   TSR_TRY(select_conditions(s));
   TSR_TRY(select_footers(s));
   TSR_TRY(add_fragments(s));
-  if (s->array->listing->counted) TSR_TRY(tsr__late_place(snapshot, s->error));
+  if (s->array->listing->prepared.counted) TSR_TRY(tsr__late_place(snapshot, s->error));
   TSR_TRY(snapshot_find_domain(s));
   snapshot->unwritten_row_base = -1;
   if (!snapshot->schema->dense) return TSR_OK;
@@ -628,9 +629,9 @@ static bool listing_still_counts(tsr_array *array) {
   const tsr_store *store = array->store;
   const bool just_opened = tsr__array_just_opened(array, array->opening.commits);
   array->opening.commits = 0; /* one reader uses it; each later one looks again */
-  if (!l || !l->complete || l->undecided) return false;
-  return just_opened ||
-         (store->refresh_ms && l->changes == store->changes && tsr__moment() - l->listed < store->refresh_ms);
+  if (!l || !l->complete || l->prepared.undecided) return false;
+  return just_opened || (store->refresh_ms && l->moment.changes == store->changes &&
+                         tsr__moment() - l->moment.listed < store->refresh_ms);
 }
 
 int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,

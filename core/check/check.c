@@ -585,15 +585,16 @@ static int check_root(tsr_checker *c) {
 void tsr__check_wish(tsr_checker *c, const char *path) {
   tsr_wish wish = {.size = WISHED_TAIL, .tail = true};
   char *copy;
-  if (!tsr__store_expects(c->store) || TSR_ARENA_COPY(&c->wish_paths, path, strlen(path), &copy, NULL) < 0) return;
+  if (!tsr__store_expects(c->store) || TSR_ARENA_COPY(&c->wishes.paths, path, strlen(path), &copy, NULL) < 0) return;
   wish.path = copy;
-  (void)tsr__buffer_append(&c->wishes, &wish, sizeof wish, NULL);
+  (void)tsr__buffer_append(&c->wishes.list, &wish, sizeof wish, NULL);
 }
 
 void tsr__check_ask(tsr_checker *c) {
-  tsr__store_expect(c->store, (const tsr_wish *)(const void *)c->wishes.data, c->wishes.size / sizeof(tsr_wish));
-  c->wishes.size = 0;
-  tsr__arena_reset(&c->wish_paths);
+  tsr__store_expect(c->store, (const tsr_wish *)(const void *)c->wishes.list.data,
+                    c->wishes.list.size / sizeof(tsr_wish));
+  c->wishes.list.size = 0;
+  tsr__arena_reset(&c->wishes.paths);
 }
 
 static int check_fragments(tsr_checker *c) {
@@ -656,8 +657,8 @@ static void check_release(tsr_checker *c) {
   for (uint64_t i = 0; i < c->contents.size / sizeof(tsr_buffer); i++)
     tsr__buffer_release((tsr_buffer *)(void *)c->contents.data + i);
   tsr__buffer_release(&c->contents);
-  tsr__buffer_release(&c->wishes);
-  tsr__arena_release(&c->wish_paths);
+  tsr__buffer_release(&c->wishes.list);
+  tsr__arena_release(&c->wishes.paths);
   tsr__map_release(&c->schemas);
   tsr__map_release(&c->fragments);
   tsr__listing_release(&c->root);
@@ -677,8 +678,8 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
   tsr__memory_init(&c.memory, &environment->memory, options->memory_bytes ? options->memory_bytes : MEMORY_DEFAULT,
                    "memory_mb");
   tsr__arena_init(&c.arena, &c.memory);
-  tsr__arena_init(&c.wish_paths, &c.memory);
-  c.wishes.memory = &c.memory;
+  tsr__arena_init(&c.wishes.paths, &c.memory);
+  c.wishes.list.memory = &c.memory;
   c.schemas.memory = c.fragments.memory = c.contents.memory = c.root.memory = &c.memory;
   tsr_work work;
   tsr_work_begin(environment, &work, "check", store->name, 0);

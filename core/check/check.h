@@ -32,6 +32,12 @@ typedef struct tsr_checked_fragment { /* a committed fragment */
   const char *footer_path; /* of that file */
 } tsr_checked_fragment;
 
+/* Files that will be read next (tsr__check_wish). */
+typedef struct tsr_check_wishes {
+  tsr_arena paths;
+  tsr_buffer list; /* of tsr_wish */
+} tsr_check_wishes;
+
 typedef struct tsr_checker {
   tsr_environment *environment;
   tsr_store *store;
@@ -49,8 +55,7 @@ typedef struct tsr_checker {
   const tsr_schema *newest; /* the last sound schema by name, or NULL */
   tsr_map fragments; /* name -> tsr_checked_fragment */
   tsr_buffer contents; /* of tsr_buffer: the contents of .meta files, which the footers point into */
-  tsr_arena wish_paths; /* of `wishes` */
-  tsr_buffer wishes; /* of tsr_wish: files that will be read next (tsr__check_wish) */
+  tsr_check_wishes wishes;
   uint64_t fragments_done; /* for progress; each fragment counts TSR_CHECK_PARTS */
 } tsr_checker;
 

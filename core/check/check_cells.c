@@ -533,7 +533,7 @@ static int check_times(coordinates_check *k, const cell_block *b) {
       break;
     }
   for (uint64_t i = 0; conditions && deleted && k->f->processed_sound && i < b->cells; i++)
-    if (deleted[i] != UINT64_MAX && conditions[i] >= k->f->metadata.processed_count) {
+    if (deleted[i] != UINT64_MAX && conditions[i] >= k->f->metadata.processed.count) {
       TSR_TRY(report_time(k, b, k->delete_conditions, i, conditions[i], "a condition that the fragment does not list"));
       break;
     }

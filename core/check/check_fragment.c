@@ -102,10 +102,10 @@ static int check_footer(tsr_fragment_check *f) {
   const tsr_fragment_metadata *m = &f->metadata;
   tsr_error fault = {0};
   uint8_t *own;
-  if (!fragment->footer || m->footer_at == 0 || m->footer_at >= m->file_size) return TSR_OK;
-  uint64_t size = fragment->footer_size, left = m->file_size - m->footer_at;
+  if (!fragment->footer || m->at.footer == 0 || m->at.footer >= m->at.file_size) return TSR_OK;
+  uint64_t size = fragment->footer_size, left = m->at.file_size - m->at.footer;
   if (TSR_ARENA_RAW(&f->arena, left, &own, &fault) < 0 ||
-      tsr__store_read_at(f->file, m->footer_at, own, left, &fault) < 0)
+      tsr__store_read_at(f->file, m->at.footer, own, left, &fault) < 0)
     return tsr__check_fault(c, f->metadata_path.text, &fault, "footer");
   if ((left == size || left == size + 8) && memcmp(own, fragment->footer, size) == 0) return TSR_OK;
   return tsr__check_say(c, TSR_SEVERITY_ERROR, fragment->footer_path,
@@ -245,7 +245,7 @@ static int list_metadata_tiles(tsr_fragment_check *f, metadata_tile **tiles, uin
   uint64_t n = 0, capacity = (uint64_t)m->slot_count * (sizeof rows / sizeof *rows) + 3;
   metadata_tile *t;
   TSR_TRY(TSR_ARENA_ARRAY(&f->arena, capacity, &t, f->c->error));
-  t[n++] = (metadata_tile){.at = m->rtree_at, .slot = UINT32_MAX, .what = "R-tree"};
+  t[n++] = (metadata_tile){.at = m->at.rtree, .slot = UINT32_MAX, .what = "R-tree"};
   for (uint32_t slot = 0; slot < m->slot_count; slot++)
     for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++) {
       if (m->version < rows[r].since ||
@@ -255,9 +255,9 @@ static int list_metadata_tiles(tsr_fragment_check *f, metadata_tile **tiles, uin
       memcpy(&t[n++].at, (const uint8_t *)&m->slots[slot] + rows[r].member, sizeof(uint64_t));
     }
   if (layout_has_fragment_statistics(m->version))
-    t[n++] = (metadata_tile){.at = m->fragment_statistics_at, .slot = UINT32_MAX, .what = "fragment statistics"};
+    t[n++] = (metadata_tile){.at = m->at.fragment_statistics, .slot = UINT32_MAX, .what = "fragment statistics"};
   if (layout_has_delete_conditions(m->version))
-    t[n++] = (metadata_tile){.at = m->processed_conditions_at, .slot = UINT32_MAX, .what = "processed conditions"};
+    t[n++] = (metadata_tile){.at = m->at.processed_conditions, .slot = UINT32_MAX, .what = "processed conditions"};
   *tiles = t;
   *count = n;
   return TSR_OK;
@@ -296,8 +296,8 @@ static int check_metadata_tile(tsr_fragment_check *f, metadata_tile *t) {
     else f->statistics_sound[t->slot] = false;
   }
   if (!t->sound && !own) {
-    if (t->at == f->metadata.rtree_at) f->rtree_sound = false;
-    else if (t->at == f->metadata.processed_conditions_at) f->processed_sound = false;
+    if (t->at == f->metadata.at.rtree) f->rtree_sound = false;
+    else if (t->at == f->metadata.at.processed_conditions) f->processed_sound = false;
     else f->summary_sound = false;
   }
   tsr__buffer_release(&content);
@@ -310,7 +310,7 @@ static int check_gaps(tsr_fragment_check *f, metadata_tile *tiles, uint64_t coun
   uint64_t end = 0;
   bool known = true; /* `end` is the end of the tile before */
   for (uint64_t i = 0; i <= count; i++) {
-    uint64_t at = i < count ? tiles[i].at : m->footer_at;
+    uint64_t at = i < count ? tiles[i].at : m->at.footer;
     if (i == count && layout_hides_processed_conditions(m->version))
       break; /* the footer of this version does not name the processed conditions */
     if (known && at != end)
@@ -336,7 +336,8 @@ static int check_metadata_tiles(tsr_fragment_check *f) {
   }
   /* In version 23 optional sections may have further tiles. If the footer came from a .meta, its place in the metadata
    * file is not known. */
-  if (layout_has_footer_sections(f->metadata.version) || f->metadata.footer_at == f->metadata.file_size) return TSR_OK;
+  if (layout_has_footer_sections(f->metadata.version) || f->metadata.at.footer == f->metadata.at.file_size)
+    return TSR_OK;
   return check_gaps(f, tiles, count);
 }
 
@@ -563,7 +564,7 @@ static int check_boxes(tsr_fragment_check *f) {
   int rc = TSR_OK;
   if (!f->boxes) return TSR_OK;
   if (layout_has_footers(m->version) && m->rtree->levels > 1) {
-    rc = tsr__fragment_metadata_tile(m, f->file, m->rtree_at, f->c->key, UINT64_MAX, &content, &fault);
+    rc = tsr__fragment_metadata_tile(m, f->file, m->at.rtree, f->c->key, UINT64_MAX, &content, &fault);
     if (rc < 0) rc = tsr__check_fault(f->c, f->metadata_path.text, &fault, "R-tree");
     else rc = check_levels(f, &content);
   } else merge_level(f, m->tile_count, m->tile_count);

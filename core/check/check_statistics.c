@@ -492,7 +492,7 @@ int tsr__check_fragment_statistics(tsr_fragment_check *f) {
   tsr_buffer content = {.memory = &f->c->memory};
   tsr_error fault = {0};
   if (!layout_has_fragment_statistics(m->version) || !f->summary_sound) return TSR_OK;
-  int rc = tsr__fragment_metadata_tile(m, f->file, m->fragment_statistics_at, f->c->key, UINT64_MAX, &content, &fault);
+  int rc = tsr__fragment_metadata_tile(m, f->file, m->at.fragment_statistics, f->c->key, UINT64_MAX, &content, &fault);
   if (rc < 0) rc = tsr__check_fault(f->c, f->metadata_path.text, &fault, "fragment statistics");
   tsr_input in = tsr__input(content.data, content.size);
   for (uint32_t slot = 0; rc >= 0 && slot < m->slot_count && !in.failed; slot++) {
@@ -508,7 +508,7 @@ int tsr__check_fragment_statistics(tsr_fragment_check *f) {
   if (rc >= 0 && (in.failed || tsr__input_left(&in) > 0))
     rc = tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->metadata_path.text,
                         "fragment statistics at byte %llu: %llu bytes are not those of %u fields",
-                        (unsigned long long)m->fragment_statistics_at, (unsigned long long)content.size, m->slot_count);
+                        (unsigned long long)m->at.fragment_statistics, (unsigned long long)content.size, m->slot_count);
   tsr__buffer_release(&content);
   return rc;
 }

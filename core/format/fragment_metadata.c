@@ -246,16 +246,16 @@ static int skip_sections(tsr_input *in, tsr_error *error) {
 
 static int check_offset(const tsr_fragment_metadata *metadata, uint64_t at, const char *what, const char *name,
                         tsr_error *error) {
-  if (metadata->file_size == 0 || at < metadata->footer_at) return TSR_OK;
+  if (metadata->at.file_size == 0 || at < metadata->at.footer) return TSR_OK;
   return tsr__fail(error, TSR_CORRUPT, "%s%s%s%s should stand at byte %llu, but the footer begins at %llu", what,
                    name ? " of '" : "", name ? name : "", name ? "'" : "", (unsigned long long)at,
-                   (unsigned long long)metadata->footer_at);
+                   (unsigned long long)metadata->at.footer);
 }
 
 static int fragment_metadata_check_offsets(const tsr_fragment_metadata *metadata, tsr_error *error) {
-  TSR_TRY(check_offset(metadata, metadata->rtree_at, "the R-tree", NULL, error));
-  TSR_TRY(check_offset(metadata, metadata->fragment_statistics_at, "fragment statistics", NULL, error));
-  TSR_TRY(check_offset(metadata, metadata->processed_conditions_at, "processed conditions", NULL, error));
+  TSR_TRY(check_offset(metadata, metadata->at.rtree, "the R-tree", NULL, error));
+  TSR_TRY(check_offset(metadata, metadata->at.fragment_statistics, "fragment statistics", NULL, error));
+  TSR_TRY(check_offset(metadata, metadata->at.processed_conditions, "processed conditions", NULL, error));
   for (uint32_t s = 0; s < metadata->slot_count; s++) {
     const tsr_slot *slot = &metadata->slots[s];
     const char *name = tsr__fragment_slot_name(metadata, s);
@@ -295,10 +295,10 @@ static int decode_footer(tsr_input *in, tsr_schema_finder find, void *argument, 
   }
   TSR_TRY(tsr__fragment_metadata_make_slots(metadata, error));
   for (size_t r = 0; r < COUNT(footer_sizes); r++) read_row(in, &footer_sizes[r], metadata);
-  metadata->rtree_at = tsr__input_u64(in);
+  metadata->at.rtree = tsr__input_u64(in);
   for (size_t r = 0; r < COUNT(footer_offsets); r++) read_row(in, &footer_offsets[r], metadata);
-  if (layout_has_fragment_statistics(metadata->version)) metadata->fragment_statistics_at = tsr__input_u64(in);
-  if (layout_has_delete_conditions(metadata->version)) metadata->processed_conditions_at = tsr__input_u64(in);
+  if (layout_has_fragment_statistics(metadata->version)) metadata->at.fragment_statistics = tsr__input_u64(in);
+  if (layout_has_delete_conditions(metadata->version)) metadata->at.processed_conditions = tsr__input_u64(in);
   TSR_TRY(tsr__input_check(in, "footer", error));
   if (layout_has_footer_sections(metadata->version)) TSR_TRY(skip_sections(in, error));
   /* Newer versions of TileDB write one more u64 into footers of version 11, which no reader uses. */
@@ -314,7 +314,7 @@ static int decode_footer(tsr_input *in, tsr_schema_finder find, void *argument, 
 int tsr__fragment_metadata_decode_footer(const uint8_t *bytes, uint64_t size, uint64_t file_size, uint64_t footer_at,
                                          tsr_schema_finder find, void *argument, tsr_arena arena,
                                          tsr_fragment_metadata *metadata, tsr_error *error) {
-  tsr_fragment_metadata made = {.arena = arena, .file_size = file_size, .footer_at = footer_at};
+  tsr_fragment_metadata made = {.arena = arena, .at.file_size = file_size, .at.footer = footer_at};
   tsr_input in = tsr__input(bytes, size);
   int rc = decode_footer(&in, find, argument, &made, error);
   if (rc < 0) {
@@ -401,7 +401,7 @@ static int decode_old(tsr_input *in, tsr_schema_finder find, void *argument, tsr
     return tsr__fail(error, TSR_CORRUPT, "%llu of %llu bytes do not belong to metadata of version %u",
                      (unsigned long long)tsr__input_left(in), (unsigned long long)in->size, metadata->version);
   }
-  metadata->processed_loaded = true;
+  metadata->processed.loaded = true;
   return TSR_OK;
 }
 
@@ -409,7 +409,7 @@ static int decode_old(tsr_input *in, tsr_schema_finder find, void *argument, tsr
 
 static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, void *argument, tsr_arena arena,
                     tsr_fragment_metadata *metadata, tsr_error *error) {
-  tsr_fragment_metadata made = {.arena = arena, .file_size = file->size, .footer_at = file->size};
+  tsr_fragment_metadata made = {.arena = arena, .at.file_size = file->size, .at.footer = file->size};
   tsr_buffer content = {.memory = arena.memory};
   int rc = tsr__fragment_metadata_tile(&made, file, 0, key, TSR_METADATA_MAX, &content, error);
   if (rc == TSR_OK) {
@@ -547,14 +547,14 @@ int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file 
   uint8_t few[FEW_BYTES]; /* for the content of a small fragment's tree */
   tsr_buffer content = {.memory = metadata->arena.memory, .data = few, .capacity = sizeof few, .lent = true};
   tsr_rtree *made = NULL;
-  int rc = tsr__fragment_metadata_tile(metadata, file, metadata->rtree_at, key, rtree_max(metadata), &content, error);
+  int rc = tsr__fragment_metadata_tile(metadata, file, metadata->at.rtree, key, rtree_max(metadata), &content, error);
   if (rc == TSR_OK) rc = TSR_ARENA_ARRAY(&metadata->arena, 1, &made, error);
   if (rc == TSR_OK) {
     tsr_input in = tsr__input(content.data, content.size);
     rc = tsr__rtree_decode(&in, metadata->schema, metadata->version, &metadata->arena, made, error);
   }
   tsr__buffer_release(&content);
-  if (rc < 0) return tsr__wrap(error, "R-tree at byte %llu", (unsigned long long)metadata->rtree_at);
+  if (rc < 0) return tsr__wrap(error, "R-tree at byte %llu", (unsigned long long)metadata->at.rtree);
   tsr_rtree *rtree = made;
   uint64_t leaves = rtree->levels ? rtree->counts[rtree->levels - 1] : 0;
   if (!metadata->dense && leaves != metadata->tile_count) {
@@ -590,18 +590,18 @@ static int decode_processed(tsr_input *in, tsr_fragment_metadata *metadata, tsr_
   if (tsr__input_left(in)) {
     return tsr__fail(error, TSR_CORRUPT, "%llu bytes follow the last marker", (unsigned long long)tsr__input_left(in));
   }
-  metadata->processed = processed;
-  metadata->processed_count = (uint32_t)count;
+  metadata->processed.names = processed;
+  metadata->processed.count = (uint32_t)count;
   return TSR_OK;
 }
 
 int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
                                           tsr_error *error) {
-  if (metadata->processed_loaded) return TSR_OK;
+  if (metadata->processed.loaded) return TSR_OK;
   int rc = TSR_OK;
   if (layout_has_delete_conditions(metadata->version)) {
     tsr_buffer content = {.memory = metadata->arena.memory};
-    uint64_t at = metadata->processed_conditions_at;
+    uint64_t at = metadata->at.processed_conditions;
     rc = tsr__fragment_metadata_tile(metadata, file, at, key, TSR_METADATA_MAX, &content, error);
     if (rc == TSR_OK) {
       tsr_input in = tsr__input(content.data, content.size);
@@ -610,6 +610,6 @@ int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_f
     tsr__buffer_release(&content);
     if (rc < 0) return tsr__wrap(error, "processed conditions at byte %llu", (unsigned long long)at);
   }
-  metadata->processed_loaded = true;
+  metadata->processed.loaded = true;
   return TSR_OK;
 }

@@ -34,6 +34,19 @@ typedef struct tsr_slot {
   tsr_statistics *statistics; /* NULL until loaded */
 } tsr_slot;
 
+/* Where parts of the metadata stand in the fragment's metadata file, in bytes. */
+typedef struct tsr_metadata_places {
+  uint64_t rtree, fragment_statistics, processed_conditions, footer;
+  uint64_t file_size; /* 0: unknown */
+} tsr_metadata_places;
+
+/* The delete conditions that have been applied to the fragment's cells already. */
+typedef struct tsr_processed_conditions {
+  bool loaded; /* the other fields are set */
+  uint32_t count;
+  char **names; /* as tsr_commit.name */
+} tsr_processed_conditions;
+
 typedef struct tsr_fragment_metadata {
   tsr_arena arena; /* owns the memory of all pointers below, except `schema` */
   uint32_t version;
@@ -46,14 +59,10 @@ typedef struct tsr_fragment_metadata {
   bool has_times, has_delete_metadata;
   uint32_t slot_count;
   tsr_slot *slots;
-  uint64_t rtree_at, fragment_statistics_at, processed_conditions_at; /* offsets in the metadata file */
+  tsr_metadata_places at;
   tsr_statistics *own_statistics; /* NULL until loaded: by slot, over all tiles of the fragment */
-  uint64_t file_size; /* of the metadata file in bytes; 0: unknown */
-  uint64_t footer_at; /* offset of the footer in the metadata file */
   tsr_rtree *rtree; /* NULL until loaded */
-  uint32_t processed_count; /* delete conditions that have been applied to the fragment's cells already */
-  bool processed_loaded; /* processed_count and `processed` are set */
-  char **processed; /* names of these conditions, as tsr_commit.name */
+  tsr_processed_conditions processed;
 } tsr_fragment_metadata;
 
 /* Finds the schema of a fragment by the name of its schema file. The schema must live as long as the fragment's

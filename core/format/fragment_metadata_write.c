@@ -78,7 +78,7 @@ static int put_rtree(fragment_metadata_write_writer *w) {
   tsr_rtree none = {.dimensions = w->metadata->schema->dimension_count};
   const tsr_rtree *rtree = w->metadata->rtree ? w->metadata->rtree : &none;
   TSR_TRY(tsr__rtree_encode(rtree, w->metadata->schema, w->metadata->version, &w->content, w->error));
-  return put_tile(w, &w->metadata->rtree_at);
+  return put_tile(w, &w->metadata->at.rtree);
 }
 
 static int put_slots(fragment_metadata_write_writer *w) {
@@ -117,20 +117,20 @@ static int put_fragment_statistics(fragment_metadata_write_writer *w) {
     TSR_TRY(tsr__buffer_append(&w->content, all.sum, 8, w->error));
     TSR_TRY(tsr__buffer_append_u64(&w->content, all.null_count, w->error));
   }
-  return put_tile(w, &w->metadata->fragment_statistics_at);
+  return put_tile(w, &w->metadata->at.fragment_statistics);
 }
 
 static int put_processed(fragment_metadata_write_writer *w) {
   static const char before[] = TSR_DIR_COMMITS "/", behind[] = TSR_SUFFIX_DELETE;
   const tsr_fragment_metadata *m = w->metadata;
   if (!layout_has_delete_conditions(m->version)) return TSR_OK;
-  TSR_TRY(tsr__buffer_append_u64(&w->content, m->processed_count, w->error));
-  for (uint32_t i = 0; i < m->processed_count; i++) {
-    uint64_t size = strlen(before) + strlen(m->processed[i]) + strlen(behind);
+  TSR_TRY(tsr__buffer_append_u64(&w->content, m->processed.count, w->error));
+  for (uint32_t i = 0; i < m->processed.count; i++) {
+    uint64_t size = strlen(before) + strlen(m->processed.names[i]) + strlen(behind);
     TSR_TRY(tsr__buffer_append_u64(&w->content, size, w->error));
-    TSR_TRY(tsr__buffer_printf(&w->content, w->error, "%s%s%s", before, m->processed[i], behind));
+    TSR_TRY(tsr__buffer_printf(&w->content, w->error, "%s%s%s", before, m->processed.names[i], behind));
   }
-  return put_tile(w, &w->metadata->processed_conditions_at);
+  return put_tile(w, &w->metadata->at.processed_conditions);
 }
 
 /* ---- The footer -------------------------------------------------------------------------------------------------- */
@@ -180,12 +180,12 @@ static int put_footer_body(fragment_metadata_write_writer *w) {
   if (layout_has_cell_times(m->version)) TSR_TRY(tsr__buffer_append_u8(out, m->has_times, w->error));
   if (layout_has_delete_metadata(m->version)) TSR_TRY(tsr__buffer_append_u8(out, m->has_delete_metadata, w->error));
   for (size_t r = 0; r < COUNT(footer_sizes); r++) TSR_TRY(put_row(w, &footer_sizes[r]));
-  TSR_TRY(tsr__buffer_append_u64(out, m->rtree_at, w->error));
+  TSR_TRY(tsr__buffer_append_u64(out, m->at.rtree, w->error));
   for (size_t r = 0; r < COUNT(footer_offsets); r++) TSR_TRY(put_row(w, &footer_offsets[r]));
   if (layout_has_fragment_statistics(m->version))
-    TSR_TRY(tsr__buffer_append_u64(out, m->fragment_statistics_at, w->error));
+    TSR_TRY(tsr__buffer_append_u64(out, m->at.fragment_statistics, w->error));
   if (layout_has_delete_conditions(m->version))
-    TSR_TRY(tsr__buffer_append_u64(out, m->processed_conditions_at, w->error));
+    TSR_TRY(tsr__buffer_append_u64(out, m->at.processed_conditions, w->error));
   return TSR_OK;
 }
 
@@ -194,7 +194,7 @@ static int put_footer(fragment_metadata_write_writer *w) {
   bool sized = layout_has_footer_sizes(m->version);
   for (uint32_t d = 0; d < m->schema->dimension_count; d++) sized = sized || !m->schema->fields[d].cell_size;
   uint64_t begin = w->out.size;
-  m->footer_at = w->file->size + begin;
+  m->at.footer = w->file->size + begin;
   TSR_TRY(put_footer_body(w));
   return sized ? tsr__buffer_append_u64(&w->out, w->out.size - begin, w->error) : TSR_OK;
 }
@@ -214,6 +214,6 @@ int tsr__fragment_metadata_write(tsr_fragment_metadata *metadata, const tsr_stat
   tsr__buffer_release(&w.content);
   tsr__buffer_release(&w.out);
   if (rc < 0) return tsr__wrap(error, "fragment metadata");
-  metadata->file_size = file->size;
+  metadata->at.file_size = file->size;
   return TSR_OK;
 }

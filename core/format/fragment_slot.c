@@ -339,7 +339,7 @@ int tsr__fragment_metadata_own_statistics(tsr_fragment_metadata *metadata, uint3
     int rc = TSR_ARENA_ARRAY(&metadata->arena, metadata->slot_count, &own, error);
     if (rc == TSR_OK) rc = TSR_ARENA_ARRAY(&metadata->arena, metadata->slot_count, &null_counts, error);
     if (rc == TSR_OK)
-      rc = tsr__fragment_metadata_tile(metadata, file, metadata->fragment_statistics_at, key, TSR_METADATA_MAX,
+      rc = tsr__fragment_metadata_tile(metadata, file, metadata->at.fragment_statistics, key, TSR_METADATA_MAX,
                                        &content, error);
     if (rc == TSR_OK) {
       tsr_input in = tsr__input(content.data, content.size);
@@ -347,7 +347,7 @@ int tsr__fragment_metadata_own_statistics(tsr_fragment_metadata *metadata, uint3
     }
     tsr__buffer_release(&content);
     if (rc < 0)
-      return tsr__wrap(error, "fragment statistics at byte %llu", (unsigned long long)metadata->fragment_statistics_at);
+      return tsr__wrap(error, "fragment statistics at byte %llu", (unsigned long long)metadata->at.fragment_statistics);
     metadata->own_statistics = own;
   }
   *statistics = metadata->own_statistics[slot];

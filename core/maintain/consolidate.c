@@ -256,7 +256,7 @@ static fragment_sequence find_sequence(consolidation *c, uint64_t first) {
 static int consolidate_add_box(const consolidation *c, uint64_t i, tsr_box_set *set, tsr_error *error) {
   const tsr_fragment *fragment = c->snapshot->fragments[consolidate_item_at(c, i)->index].fragment;
   if (fragment->metadata.empty_domain) return TSR_OK;
-  return tsr__box_set_add(set, fragment->box_low, fragment->box_high, error);
+  return tsr__box_set_add(set, fragment->dense.box_low, fragment->dense.box_high, error);
 }
 
 static int add_boxes(const consolidation *c, const fragment_sequence *sequence, tsr_box_set *set, tsr_error *error) {

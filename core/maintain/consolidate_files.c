@@ -465,7 +465,7 @@ static int consolidate_files_read_footer(tsr_array *array, tsr_fragment *fragmen
   const tsr_fragment_metadata *m = &fragment->metadata;
   tsr_file *file;
   uint8_t size_bytes[8];
-  uint64_t at = m->footer_at, size;
+  uint64_t at = m->at.footer, size;
   TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
   bool sized = layout_has_footer_sizes(m->version) || tsr__schema_has_text(m->schema);
   if (sized && file->size >= sizeof size_bytes) {
@@ -488,7 +488,7 @@ static int consolidate_files_read_footer(tsr_array *array, tsr_fragment *fragmen
 static bool has_footer(const tsr_fragment *fragment) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   if (layout_miscounts_footers(m->version) || fragment->parsed.version != m->version) return false;
-  return layout_has_footer_sizes(m->version) || tsr__schema_has_text(m->schema) || m->footer_at;
+  return layout_has_footer_sizes(m->version) || tsr__schema_has_text(m->schema) || m->at.footer;
 }
 
 typedef struct footers {

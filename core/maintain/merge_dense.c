@@ -86,7 +86,7 @@ static uint64_t merge_dense_tile_number(const tsr_grid *grid, const tsr_fragment
   uint64_t number = 0;
   for (uint32_t i = 0; i < grid->dimensions; i++) {
     uint32_t d = grid->col_major_tiles ? grid->dimensions - 1 - i : i;
-    number = number * fragment->tile_count[d] + (tile[d] - fragment->tile_low[d]);
+    number = number * fragment->dense.tile_count[d] + (tile[d] - fragment->dense.tile_low[d]);
   }
   return number;
 }

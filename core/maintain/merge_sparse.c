@@ -190,10 +190,10 @@ static int renumber(const tile_source *s, const tsr_column *stored, uint64_t cel
   const tsr_fragment_metadata *m = &s->fragment->fragment->metadata;
   for (uint64_t i = 0; i < cells; i++) {
     uint64_t number = stored->constant ? never : tsr__load64((const uint8_t *)stored->values + 8 * i);
-    if (number != never && number >= m->processed_count)
+    if (number != never && number >= m->processed.count)
       return tsr__fail(error, TSR_CORRUPT, "fragment %s, tile %llu: cell %llu was deleted by condition %llu of %u",
                        s->fragment->fragment->name, (unsigned long long)s->at, (unsigned long long)i,
-                       (unsigned long long)number, m->processed_count);
+                       (unsigned long long)number, m->processed.count);
     conditions[i] = number == never ? never : s->renumbered[number];
   }
   return TSR_OK;
@@ -302,9 +302,9 @@ static int merge_sparse_add_fragment(sparse_merge *m, uint32_t index, bool split
   TSR_TRY(tsr__fragment_rtree(m->plan->array, fragment->fragment, &rtree, error));
   TSR_TRY(tsr__fragment_processed(m->plan->array, fragment->fragment, error));
   uint32_t *renumbered;
-  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, metadata->processed_count, &renumbered, error));
-  for (uint32_t i = 0; i < metadata->processed_count; i++)
-    renumbered[i] = merge_sparse_number_of(m->conditions, metadata->processed[i]);
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, metadata->processed.count, &renumbered, error));
+  for (uint32_t i = 0; i < metadata->processed.count; i++)
+    renumbered[i] = merge_sparse_number_of(m->conditions, metadata->processed.names[i]);
   uint32_t *numbers;
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, fragment->condition_count, &numbers, error));
   for (uint32_t i = 0; i < fragment->condition_count; i++)
@@ -433,8 +433,8 @@ int tsr__merge_conditions(const tsr_merge_plan *plan, tsr_arena *arena, tsr_merg
     tsr_fragment_metadata *m = &item->fragment->metadata;
     TSR_TRY(tsr__cancelled(&plan->array->environment->memory, error));
     TSR_TRY(tsr__fragment_processed(plan->array, item->fragment, error));
-    for (uint32_t p = 0; p < m->processed_count; p++)
-      TSR_TRY(add_name(conditions, &room, m->processed[p], arena, error));
+    for (uint32_t p = 0; p < m->processed.count; p++)
+      TSR_TRY(add_name(conditions, &room, m->processed.names[p], arena, error));
     for (uint32_t c = 0; c < item->condition_count; c++)
       TSR_TRY(add_name(conditions, &room, item->conditions[c]->name, arena, error));
     conditions->has_deletes = conditions->has_deletes || m->has_delete_metadata || item->condition_count;

@@ -61,7 +61,7 @@ static int find_writer(const recovery *r, recover_found *f, tsr_error *error) {
 
 /* Reads the markers that the array's listing has into r->markers. */
 static int find_markers(recovery *r, tsr_error *error) {
-  const tsr_commit_list *prepared = &r->array->listing->prepared;
+  const tsr_commit_list *prepared = &r->array->listing->prepared.markers;
   for (uint64_t i = 0; i < prepared->count; i++) {
     recover_found one = {0};
     const char *path = prepared->items[i].path; /* belongs to the listing, which recovery renews */

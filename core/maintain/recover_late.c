@@ -175,7 +175,7 @@ static int recover_late_count_cells(late *l, tsr_error *error) {
     const tsr_fragment_metadata *m = &fragment->metadata;
     uint64_t cells = m->dense && !m->empty_domain;
     for (uint32_t d = 0; d < m->schema->dimension_count && cells; d++)
-      cells = tsr__mul_sat(cells, tsr__add_sat(fragment->box_high[d] - fragment->box_low[d], 1));
+      cells = tsr__mul_sat(cells, tsr__add_sat(fragment->dense.box_high[d] - fragment->dense.box_low[d], 1));
     for (uint64_t t = 0; t < m->tile_count && !m->dense; t++) cells += tsr__fragment_tile_cells(m, t);
     l->total = tsr__add_sat(l->total, cells);
     tsr__array_fragment_drop(l->array, fragment);

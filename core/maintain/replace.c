@@ -62,7 +62,7 @@ static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena
 /* Adds to `names` the fragments of all prepared commits. Their owners may publish them at any time, however old they
  * are. */
 static int find_prepared(tsr_array *array, tsr_arena *arena, tsr_map *names, tsr_error *error) {
-  const tsr_commit_list *prepared = &array->listing->prepared;
+  const tsr_commit_list *prepared = &array->listing->prepared.markers;
   for (uint64_t i = 0; i < prepared->count; i++) {
     tsr_pending pending = {0};
     TSR_TRY(tsr__pending_read(array->store, prepared->items[i].path, arena, &pending, error));

@@ -83,7 +83,7 @@ static void covers_find_tile(const covers_list *list, const tsr_fragment *fragme
   const tsr_grid *grid = &list->snapshot->grid;
   const tsr_fragment_metadata *m = &fragment->metadata;
   for (uint32_t d = 0; d < grid->dimensions; d++) {
-    const tsr_tile *tile = fragment->tiles[(uint64_t)tsr__fragment_slot(m, d) * m->tile_count + t];
+    const tsr_tile *tile = fragment->run.tiles[(uint64_t)tsr__fragment_slot(m, d) * m->tile_count + t];
     const uint64_t key = tsr__key(m->schema->fields[d].datatype, tile->values + cell * tile->cell_size);
     at[d] = (key - grid->low_key[d]) / grid->extent[d];
   }
@@ -129,7 +129,7 @@ static int add_sparse_fragment(covers_list *list, const tsr_plan_box *box, tsr_e
                                                            box->low[d], box->high[d]));
   if (tiles <= WIDE_TILES || list->plan->cover_count >= list->covers_max)
     return covers_add_box(list, box->low, box->high, error);
-  if (fragment->tiles) {
+  if (fragment->run.tiles) {
     const int rc = covers_add_cells(list, fragment, error);
     if (rc != 0) return rc < 0 ? rc : TSR_OK;
   }

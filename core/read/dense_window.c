@@ -50,7 +50,7 @@ static uint64_t tile_number_in_fragment(const tsr_dense_windows *w, const tsr_fr
   uint64_t number = 0;
   for (uint32_t k = 0; k < w->dimensions; k++) {
     const uint32_t d = tsr__grid_slowest(w->grid, k);
-    number = number * fragment->tile_count[d] + (at[d] - fragment->tile_low[d]);
+    number = number * fragment->dense.tile_count[d] + (at[d] - fragment->dense.tile_low[d]);
   }
   return number;
 }

@@ -213,7 +213,7 @@ static int plan_sparse(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr
 }
 
 bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragment) {
-  const tsr_grid *grid = &snapshot->grid, *own = &fragment->grid;
+  const tsr_grid *grid = &snapshot->grid, *own = &fragment->dense.grid;
   if (own->col_major_cells != grid->col_major_cells) return false;
   for (uint32_t d = 0; d < grid->dimensions; d++)
     if (own->extent[d] != grid->extent[d] || own->low_key[d] != grid->low_key[d]) return false;

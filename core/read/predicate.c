@@ -364,7 +364,7 @@ static int tests_exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint
     const tsr_field *field = predicate_field_of(reader, test, fragment, &number);
     tsr_statistics statistics;
     if (never_passes(reader, test, field)) return 1;
-    if (!field || f->tiles || !tsr__statistics_believed(&f->metadata, number)) continue;
+    if (!field || f->run.tiles || !tsr__statistics_believed(&f->metadata, number)) continue;
     if (whole && (test->nan || predicate_is_text(field) || f->metadata.tile_count == 1))
       continue; /* of a single tile, its own statistics say the same */
     TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,

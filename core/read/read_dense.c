@@ -187,7 +187,7 @@ static int request_sparse_tile(dense_iterator *it, sparse_tile *tile, bool coord
   if (!tile->cells) { TSR_TRY(TSR_ALLOC_RAW(&it->reader->memory, cells, &tile->cells, error)); }
   for (uint32_t d = 0; d < it->dimensions && coordinates; d++)
     TSR_TRY(tsr__reader_request(it->reader, tile->pinned, item->slots[d], error));
-  if (item->fragment->uncommitted)
+  if (item->fragment->run.uncommitted)
     TSR_TRY(tsr__reader_request(it->reader, tile->pinned,
                                 tsr__fragment_system_slot(&item->fragment->metadata, TSR_SLOT_TIMES), error));
   return fields ? tsr__reader_request_fields(it->reader, tile->pinned, error) : TSR_OK;
@@ -218,7 +218,7 @@ static int load_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, tsr
  * number is *end or more do not exist. NULL for all other fragments. */
 static const uint64_t *rewound_numbers(const dense_iterator *it, const sparse_tile *tile, uint64_t *end) {
   const tsr_snapshot_fragment *item = &it->reader->snapshot->fragments[tile->pinned->fragment];
-  if (!item->fragment->uncommitted || !item->cut) return NULL;
+  if (!item->fragment->run.uncommitted || !item->cut) return NULL;
   *end = TSR_UNCOMMITTED_TIMES + item->run_end;
   const int64_t slot = tsr__fragment_system_slot(&item->fragment->metadata, TSR_SLOT_TIMES);
   return (const uint64_t *)(const void *)tile->pinned->tiles[slot]->values;
@@ -415,7 +415,8 @@ static int fill_batch(dense_iterator *it, const read_dense_part *p, tsr_batch *b
   batch->fragment = p->pinned->fragment;
   const tsr_fragment *fragment = it->reader->snapshot->fragments[p->pinned->fragment].fragment;
   batch->time = tsr__fragment_time(fragment);
-  if (fragment->uncommitted) return tsr__uncommitted_rowids(it->reader, p->pinned, p->cells, p->count, batch, error);
+  if (fragment->run.uncommitted)
+    return tsr__uncommitted_rowids(it->reader, p->pinned, p->cells, p->count, batch, error);
   batch->row_base = fragment->row_base + (int64_t)(p->pinned->number * fragment->cells_per_tile);
   if (!p->sparse) batch->row_base += (int64_t)it->subtiles.subtile.origin;
   return TSR_OK;

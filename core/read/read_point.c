@@ -54,7 +54,7 @@ static int read_point_find_owner(const tsr_snapshot *snapshot, const uint64_t *o
     const tsr_snapshot_fragment *item = &snapshot->fragments[f];
     const tsr_fragment *fragment = item->fragment;
     if (fragment->metadata.empty_domain) continue;
-    if (!fragment->metadata.dense || fragment->uncommitted) return 0;
+    if (!fragment->metadata.dense || fragment->run.uncommitted) return 0;
     bool meets = true;
     for (uint32_t d = 0; d < snapshot->grid.dimensions && meets; d++)
       meets = ordinals[d] >= item->box_low[d] && ordinals[d] <= item->box_high[d];
@@ -130,7 +130,7 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
   uint64_t number = 0;
   for (uint32_t k = 0; k < grid->dimensions; k++) {
     const uint32_t d = grid->col_major_tiles ? grid->dimensions - 1 - k : k;
-    number = number * fragment->tile_count[d] + (it->ordinals[d] / grid->extent[d] - fragment->tile_low[d]);
+    number = number * fragment->dense.tile_count[d] + (it->ordinals[d] / grid->extent[d] - fragment->dense.tile_low[d]);
   }
   TSR_TRY(tsr__reader_pin(reader, owner, number, grid->tile_cells, &it->pinned, error));
   it->pinned->first = tsr__grid_cell(grid, it->ordinals);

@@ -92,7 +92,7 @@ static int request_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, bool 
   for (uint32_t d = 0; d < it->reader->snapshot->schema->dimension_count; d++)
     if (merged || must_compare(it, tile, d)) TSR_TRY(tsr__reader_request(it->reader, tile->pinned, f->slots[d], error));
   if (m->has_times &&
-      (merged || f->cut || it->reader->request.times || f->fragment->uncommitted || conditions_have_times(f)))
+      (merged || f->cut || it->reader->request.times || f->fragment->run.uncommitted || conditions_have_times(f)))
     TSR_TRY(tsr__reader_request(it->reader, tile->pinned, system_slot(f, TSR_SLOT_TIMES), error));
   if (m->has_delete_metadata)
     TSR_TRY(tsr__reader_request(it->reader, tile->pinned, system_slot(f, TSR_SLOT_DELETE_TIMES), error));
@@ -172,8 +172,8 @@ static int read_sparse_select_cells(sparse_iterator *it, tsr_sparse_tile *tile, 
   }
   if (!f->cut || !f->fragment->metadata.has_times || tile->count == 0) return TSR_OK;
   const uint64_t *times = system_values(it, tile, TSR_SLOT_TIMES);
-  const uint64_t since = f->fragment->uncommitted ? 0 : snapshot->since;
-  const uint64_t as_of = f->fragment->uncommitted ? TSR_UNCOMMITTED_TIMES + f->run_end - 1 : snapshot->as_of;
+  const uint64_t since = f->fragment->run.uncommitted ? 0 : snapshot->since;
+  const uint64_t as_of = f->fragment->run.uncommitted ? TSR_UNCOMMITTED_TIMES + f->run_end - 1 : snapshot->as_of;
   uint64_t n = 0;
   TSR_TRY(writable_selection(it, tile, &cells, error));
   for (uint64_t i = 0; i < tile->count; i++) {
@@ -246,7 +246,7 @@ static int64_t first_row(const sparse_iterator *it, const tsr_sparse_tile *tile)
 /* Drops rows that the transaction has removed. */
 static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot *snapshot = it->reader->snapshot;
-  const bool uncommitted = read_sparse_fragment_of(it, tile)->fragment->uncommitted;
+  const bool uncommitted = read_sparse_fragment_of(it, tile)->fragment->run.uncommitted;
   const uint64_t *times = uncommitted ? system_values(it, tile, TSR_SLOT_TIMES) : NULL;
   const int64_t first = first_row(it, tile);
   if (snapshot->view.removed == 0 || tile->count == 0) return TSR_OK;
@@ -482,7 +482,7 @@ static int read_sparse_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_
   batch->written = true;
   batch->fragment = tile->pinned->fragment;
   batch->time = tsr__fragment_time(fragment);
-  if (fragment->uncommitted) {
+  if (fragment->run.uncommitted) {
     rc = tsr__uncommitted_rowids(it->reader, tile->pinned, tile->cells, tile->count, batch, error);
     return rc < 0 ? rc : 1;
   }

@@ -436,7 +436,7 @@ static bool keep_tile(tsr_reader *reader, const tsr_pinned_tile *pinned, uint32_
   const tsr_fragment *fragment = reader->snapshot->fragments[pinned->fragment].fragment;
   tsr_tile *tile = pinned->tiles[slot];
   const uint64_t max_bytes = reader->memory.limit / KEPT_PART;
-  if (!kept->restarted || fragment->tiles || tile->bytes > max_bytes) return false;
+  if (!kept->restarted || fragment->run.tiles || tile->bytes > max_bytes) return false;
   forget_kept(reader, max_bytes - tile->bytes);
   if (kept->count == TSR_KEPT_MAX) forget_kept(reader, kept->bytes - kept->tiles[0].tile->bytes);
   kept->tiles[kept->count++] = (tsr_kept_tile){fragment->id, slot, pinned->number, tile};

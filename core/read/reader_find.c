@@ -55,12 +55,12 @@ static void close_found(tsr_batch_iterator *iterator) {
 /* Computes the ordinals of a cell of a dense fragment's tile. Returns false if the cell is padding: outside of the
  * fragment's box. */
 static bool reader_find_ordinals(const tsr_fragment *fragment, uint64_t tile, uint64_t cell, uint64_t *ordinals) {
-  const tsr_grid *grid = &fragment->grid;
+  const tsr_grid *grid = &fragment->dense.grid;
   const uint32_t n = grid->dimensions;
   for (uint32_t k = n; k-- > 0;) {
     const uint32_t d = grid->col_major_tiles ? n - 1 - k : k;
-    ordinals[d] = (fragment->tile_low[d] + tile % fragment->tile_count[d]) * grid->extent[d];
-    tile /= fragment->tile_count[d];
+    ordinals[d] = (fragment->dense.tile_low[d] + tile % fragment->dense.tile_count[d]) * grid->extent[d];
+    tile /= fragment->dense.tile_count[d];
   }
   for (uint32_t k = n; k-- > 0;) {
     const uint32_t d = grid->col_major_cells ? n - 1 - k : k;
@@ -68,7 +68,7 @@ static bool reader_find_ordinals(const tsr_fragment *fragment, uint64_t tile, ui
     cell /= grid->extent[d];
   }
   for (uint32_t d = 0; d < n; d++)
-    if (ordinals[d] < fragment->box_low[d] || ordinals[d] > fragment->box_high[d]) return false;
+    if (ordinals[d] < fragment->dense.box_low[d] || ordinals[d] > fragment->dense.box_high[d]) return false;
   return true;
 }
 
@@ -92,7 +92,7 @@ static int find_committed(found_iterator *it, int64_t row, tsr_error *error) {
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     const tsr_fragment *fragment = snapshot->fragments[f].fragment;
     const tsr_fragment_metadata *m = &fragment->metadata;
-    if (fragment->uncommitted || m->tile_count == 0 || row < fragment->row_base) continue;
+    if (fragment->run.uncommitted || m->tile_count == 0 || row < fragment->row_base) continue;
     const uint64_t at = (uint64_t)(row - fragment->row_base);
     const uint64_t last = m->dense ? fragment->cells_per_tile : m->last_tile_cells;
     if (at < (m->tile_count - 1) * fragment->cells_per_tile + last) return pin_cell(it, (uint32_t)f, at, error);
@@ -121,7 +121,7 @@ static int find_uncommitted(found_iterator *it, int64_t row, tsr_error *error) {
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     const tsr_snapshot_fragment *item = &snapshot->fragments[f];
     uint64_t at;
-    if (!item->fragment->uncommitted || number >= item->run_end || number < item->run_first) continue;
+    if (!item->fragment->run.uncommitted || number >= item->run_end || number < item->run_first) continue;
     TSR_TRY(snapshot->view.functions->position(snapshot->array, item->fragment, item->run_first,
                                                number - item->run_first, &at, error));
     return pin_cell(it, (uint32_t)f, at, error);

@@ -66,8 +66,8 @@ static uint64_t load_cost_of(const tsr_tile_format *format, const tsr_slot *slot
 int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint64_t number, uint64_t *bytes,
                    tsr_error *error) {
   tsr_tile_format format;
-  if (fragment->tiles) {
-    *bytes = fragment->tiles[slot * fragment->metadata.tile_count + number]->bytes;
+  if (fragment->run.tiles) {
+    *bytes = fragment->run.tiles[slot * fragment->metadata.tile_count + number]->bytes;
     return TSR_OK;
   }
   TSR_TRY(tsr__fragment_load_slot(array, fragment, slot, error));
@@ -228,9 +228,10 @@ void tsr__tile_return(tsr_tile *tile, tsr_memory *memory) {
 
 /* Returns a reference to a tile that is in memory: in the cache, or of an uncommitted fragment; else NULL. */
 static tsr_tile *load_find_tile(tsr_array *array, const tsr_tile_request *request) {
-  if (!request->fragment->tiles)
+  if (!request->fragment->run.tiles)
     return tsr__cache_get(array->cache, request->fragment->id, request->slot, request->number);
-  tsr_tile *tile = request->fragment->tiles[request->slot * request->fragment->metadata.tile_count + request->number];
+  tsr_tile *tile =
+      request->fragment->run.tiles[request->slot * request->fragment->metadata.tile_count + request->number];
   tsr__tile_hold(tile);
   return tile;
 }

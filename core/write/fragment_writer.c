@@ -221,8 +221,8 @@ static int fragment_writer_prepare(tsr_fragment_writer *w, tsr_error *error) {
   m->dense = w->target.box != NULL;
   m->has_times = w->target.has_times;
   m->has_delete_metadata = w->target.has_delete_metadata;
-  m->processed_count = w->target.processed_count;
-  m->processed = w->target.processed;
+  m->processed.count = w->target.processed_count;
+  m->processed.names = w->target.processed;
   if (m->has_times && (!layout_has_cell_times(m->version) || m->dense))
     return tsr__fail(error, TSR_UNSUPPORTED, "a fragment of format version %u cannot have times of cells", m->version);
   if (m->dense) {

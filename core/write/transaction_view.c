@@ -108,13 +108,13 @@ static int make_tiles(const transaction_view_making *m, uint64_t number, tsr_err
   for (uint32_t f = 0; f < m->writer->field_count; f++) {
     const int64_t slot = tsr__fragment_slot(metadata, f);
     TSR_TRY(make_field_tile(m, &metadata->schema->fields[f], &m->columns[f], order, count,
-                            &m->fragment->tiles[(uint64_t)slot * metadata->tile_count + number], error));
+                            &m->fragment->run.tiles[(uint64_t)slot * metadata->tile_count + number], error));
   }
   TSR_TRY(new_tile(metadata->arena.memory, count, sizeof(uint64_t), count * sizeof(uint64_t), false, &times, error));
   uint64_t *values = (uint64_t *)(void *)times->values;
   for (uint64_t i = 0; i < count; i++) values[i] = TSR_UNCOMMITTED_TIMES + m->first + order[i];
-  m->fragment->tiles[(uint64_t)tsr__fragment_system_slot(metadata, TSR_SLOT_TIMES) * metadata->tile_count + number] =
-      times;
+  m->fragment->run
+      .tiles[(uint64_t)tsr__fragment_system_slot(metadata, TSR_SLOT_TIMES) * metadata->tile_count + number] = times;
   return TSR_OK;
 }
 
@@ -122,7 +122,7 @@ static int make_tiles(const transaction_view_making *m, uint64_t number, tsr_err
 
 static const tsr_tile *transaction_view_tile_of(const transaction_view_making *m, uint32_t dimension, uint64_t number) {
   const tsr_fragment_metadata *metadata = &m->fragment->metadata;
-  return m->fragment->tiles[(uint64_t)tsr__fragment_slot(metadata, dimension) * metadata->tile_count + number];
+  return m->fragment->run.tiles[(uint64_t)tsr__fragment_slot(metadata, dimension) * metadata->tile_count + number];
 }
 
 static void find_ends(tsr_datatype datatype, const tsr_tile *tile, uint64_t *low, uint64_t *high) {
@@ -232,8 +232,8 @@ static int fill_run(transaction_view_making *m, tsr_error *error) {
         tsr__fragment_slot_field(metadata, slot, &system_column) >= 0 || system_column == TSR_SLOT_TIMES;
   }
   TSR_TRY(tsr__fragment_make_files(m->fragment, error));
-  TSR_TRY(
-      TSR_ALLOC_ARRAY(metadata->arena.memory, metadata->slot_count * metadata->tile_count, &m->fragment->tiles, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(metadata->arena.memory, metadata->slot_count * metadata->tile_count, &m->fragment->run.tiles,
+                          error));
   for (uint64_t t = 0; t < metadata->tile_count; t++) TSR_TRY(make_tiles(m, t, error));
   return make_rtree(m, error);
 }
@@ -246,7 +246,7 @@ static int sort_run(tsr_writer *w, transaction_view_making *m, tsr_error *error)
   m->order = order;
   if (rc >= 0) rc = tsr__array_fragment_new(w->array, "(cells to be committed)", &m->fragment, error);
   if (rc >= 0) {
-    m->fragment->uncommitted = true;
+    m->fragment->run.uncommitted = true;
     m->fragment->parsed.start = m->fragment->parsed.end = UINT64_MAX;
     m->fragment->cells_per_tile = w->runs.schema->capacity;
     tsr__arena_init(&m->fragment->metadata.arena, &w->memory);
@@ -276,18 +276,18 @@ static int transaction_view_make_run(tsr_writer *w, uint64_t first, uint64_t end
  * the number of the cell. */
 static int position_in_memory(tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position, tsr_error *error) {
   const tsr_fragment_metadata *m = &run->metadata;
-  if (!run->positions) {
-    tsr_tile *const *times = run->tiles + (uint64_t)tsr__fragment_system_slot(m, TSR_SLOT_TIMES) * m->tile_count;
+  if (!run->run.positions) {
+    tsr_tile *const *times = run->run.tiles + (uint64_t)tsr__fragment_system_slot(m, TSR_SLOT_TIMES) * m->tile_count;
     const uint64_t cells = (m->tile_count - 1) * run->cells_per_tile + m->last_tile_cells;
     uint32_t place = 0;
-    TSR_TRY(TSR_ALLOC_RAW(m->arena.memory, cells, &run->positions, error));
+    TSR_TRY(TSR_ALLOC_RAW(m->arena.memory, cells, &run->run.positions, error));
     for (uint64_t t = 0; t < m->tile_count; t++) {
       const uint64_t *numbers = (const uint64_t *)(const void *)times[t]->values;
       for (uint64_t i = 0; i < times[t]->cells; i++)
-        run->positions[numbers[i] - TSR_UNCOMMITTED_TIMES - first] = place++;
+        run->run.positions[numbers[i] - TSR_UNCOMMITTED_TIMES - first] = place++;
     }
   }
-  *position = run->positions[at];
+  *position = run->run.positions[at];
   return TSR_OK;
 }
 
@@ -354,7 +354,7 @@ static void drop_view(tsr_writer *w) {
 
 static int transaction_view_position(tsr_array *array, tsr_fragment *run, uint64_t first, uint64_t at,
                                      uint64_t *position, tsr_error *error) {
-  if (run->tiles) return position_in_memory(run, first, at, position, error);
+  if (run->run.tiles) return position_in_memory(run, first, at, position, error);
   return tsr__spill_position(array, run, at, position, error);
 }
 

@@ -135,8 +135,8 @@ static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
                                  &w->runs.scratch.store, error));
   TSR_TRY(tsr__provisional_directory(w, w->runs.scratch.store, name, error));
   TSR_TRY(tsr__array_fragment_new(w->array, name, fragment, error));
-  (*fragment)->scratch = w->runs.scratch.store;
-  (*fragment)->uncommitted = (*fragment)->provisional = true;
+  (*fragment)->run.scratch = w->runs.scratch.store;
+  (*fragment)->run.uncommitted = (*fragment)->run.provisional = true;
   (*fragment)->old_layout = !layout_has_commits_folder(w->version);
   (*fragment)->parsed.start = (*fragment)->parsed.end = UINT64_MAX;
   return TSR_OK;

@@ -143,7 +143,7 @@ static int claim_turn(turn_claim *c, tsr_error *error) {
   uint8_t content[16];
   TSR_TRY(tsr__random(content, sizeof content, error));
   c->after = listing->newest;
-  if (tsr__moment() - listing->listed > LISTING_LASTS) TSR_TRY(await_turn(c, error));
+  if (tsr__moment() - listing->moment.listed > LISTING_LASTS) TSR_TRY(await_turn(c, error));
   for (;;) {
     tsr_error one;
     const int rc = tsr__store_put_new(c->array->store, turn_path(c, path), content, sizeof content, false, &one);

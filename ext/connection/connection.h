@@ -67,6 +67,11 @@ typedef struct tsx_function_savepoint { /* savepoint.c */
   bool alone; /* it is a transaction of its own */
 } tsx_function_savepoint;
 
+typedef struct tsx_permissions { /* what the connection may open, and with which keys */
+  tsx_key *keys;
+  uint64_t restrictions; /* counts the directories that tessera_restrict has bound the connection to; 0: not bound */
+} tsx_permissions;
+
 struct tsx_connection {
   sqlite3 *db;
   const tsx_connection_hooks *hooks;
@@ -81,8 +86,7 @@ struct tsx_connection {
   tsx_tables tables;
   tsx_stored stored;
   tsx_function_savepoint savepoint;
-  tsx_key *keys;
-  uint64_t restrictions; /* counts the directories that tessera_restrict has bound the connection to; 0: not bound */
+  tsx_permissions permissions;
   const struct tsx_compiling *compiling; /* the columnar queries that are being compiled or evaluated (query/query.h) */
   bool quiet; /* a rollback is running: the database must not be used */
   uint64_t attempt; /* counts COMMITs and ROLLBACKs, failed ones included (transaction.c) */

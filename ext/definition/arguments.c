@@ -125,8 +125,9 @@ static int arguments_read_file(const char *path, uint8_t *bytes, uint64_t room, 
 int tsx_key_read(tsx_connection *connection, const char *path, uint8_t key[32], tsr_error *error) {
   uint8_t bytes[80];
   uint64_t size = 0;
-  int code = connection->restrictions ? tsr_file_read(connection->environment, path, bytes, sizeof bytes, &size, error)
-                                      : arguments_read_file(path, bytes, sizeof bytes, &size);
+  int code = connection->permissions.restrictions
+                 ? tsr_file_read(connection->environment, path, bytes, sizeof bytes, &size, error)
+                 : arguments_read_file(path, bytes, sizeof bytes, &size);
   if (code == TSR_NOT_FOUND) return tsx_fail(error, code, "key file not found: %s", path);
   if (code < 0) return code;
   if (size == 33 || (size > 64 && size < sizeof bytes)) /* editors append a newline */

@@ -36,14 +36,14 @@ static int find_layout(tsx_copying *c, uint64_t fragment, bool *lacking, uint32_
   tsx_parser p = {.definition = &c->definition};
   for (uint32_t f = 0; f < c->fields; f++)
     lacking[f] = is_attribute(c, f) && !tsr_fragment_has(c->snapshot, fragment, f);
-  for (*layout = 0; *layout < c->layout_count; ++*layout)
-    if (!memcmp(c->layouts[*layout].lacking, lacking, c->fields * sizeof *lacking)) return TSR_OK;
-  tsx_layout *more = sqlite3_realloc64(c->layouts, (c->layout_count + 1) * sizeof *more);
+  for (*layout = 0; *layout < c->layouts.count; ++*layout)
+    if (!memcmp(c->layouts.items[*layout].lacking, lacking, c->fields * sizeof *lacking)) return TSR_OK;
+  tsx_layout *more = sqlite3_realloc64(c->layouts.items, (c->layouts.count + 1) * sizeof *more);
   if (!more) return tsx_out_of_memory(error);
-  c->layouts = more;
-  more[c->layout_count] = (tsx_layout){.lacking = tsx_parser_alloc(&p, c->fields * sizeof *lacking)};
-  if (!more[c->layout_count].lacking) return tsx_out_of_memory(error);
-  memcpy(more[c->layout_count++].lacking, lacking, c->fields * sizeof *lacking);
+  c->layouts.items = more;
+  more[c->layouts.count] = (tsx_layout){.lacking = tsx_parser_alloc(&p, c->fields * sizeof *lacking)};
+  if (!more[c->layouts.count].lacking) return tsx_out_of_memory(error);
+  memcpy(more[c->layouts.count++].lacking, lacking, c->fields * sizeof *lacking);
   return TSR_OK;
 }
 
@@ -51,14 +51,14 @@ static int find_layouts(tsx_copying *c, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   const uint64_t count = tsr_fragment_count(c->snapshot);
   bool *lacking = tsx_parser_alloc(&p, c->fields * sizeof *lacking);
-  c->layout_of = tsx_parser_alloc(&p, count * sizeof *c->layout_of);
-  c->layouts = sqlite3_malloc64(sizeof *c->layouts);
-  if (!lacking || !c->layout_of || !c->layouts) return tsx_out_of_memory(error);
-  c->layouts[0] = (tsx_layout){.lacking = tsx_parser_alloc(&p, c->fields * sizeof *lacking)};
-  if (!c->layouts[0].lacking) return tsx_out_of_memory(error);
-  c->layout_count = 1;
+  c->layouts.of = tsx_parser_alloc(&p, count * sizeof *c->layouts.of);
+  c->layouts.items = sqlite3_malloc64(sizeof *c->layouts.items);
+  if (!lacking || !c->layouts.of || !c->layouts.items) return tsx_out_of_memory(error);
+  c->layouts.items[0] = (tsx_layout){.lacking = tsx_parser_alloc(&p, c->fields * sizeof *lacking)};
+  if (!c->layouts.items[0].lacking) return tsx_out_of_memory(error);
+  c->layouts.count = 1;
   int code = TSR_OK;
-  for (uint64_t i = 0; i < count && code == TSR_OK; i++) code = find_layout(c, i, lacking, &c->layout_of[i], error);
+  for (uint64_t i = 0; i < count && code == TSR_OK; i++) code = find_layout(c, i, lacking, &c->layouts.of[i], error);
   return code;
 }
 
@@ -67,7 +67,7 @@ static int find_layouts(tsx_copying *c, tsr_error *error) {
 static int make_layout_schema(tsx_copying *c, tsx_layout *layout, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   const tsr_schema *schema;
-  if (layout == c->layouts || layout->schema) return TSR_OK;
+  if (layout == c->layouts.items || layout->schema) return TSR_OK;
   int code = tsr_array_schema_without(c->target, layout->lacking, &schema, error);
   if (code < 0) return code;
   const uint32_t count = schema->dimension_count + schema->attribute_count;
@@ -95,11 +95,11 @@ static int open_writer(tsx_copying *c, tsx_layout *layout, uint32_t writers, tsr
  * tsr_array_schema_without adds one to the schema of a dense array that would have no attribute. */
 static const tsr_column *columns_of(const tsx_copying *c, const tsx_layout *layout) {
   static const uint8_t zero;
-  if (!layout->schema) return c->columns;
+  if (!layout->schema) return c->batch.columns;
   for (uint32_t i = 0; i < layout->schema->dimension_count + layout->schema->attribute_count; i++)
-    c->given[i] = layout->fields[i] == NO_FIELD ? (tsr_column){.values = &zero, .cell_size = 1, .constant = true}
-                                                : c->columns[layout->fields[i]];
-  return c->given;
+    c->batch.given[i] = layout->fields[i] == NO_FIELD ? (tsr_column){.values = &zero, .cell_size = 1, .constant = true}
+                                                      : c->batch.columns[layout->fields[i]];
+  return c->batch.given;
 }
 
 /* Returns true if the source has all fields of the layout's schema. */
@@ -110,9 +110,9 @@ static bool copy_cells_is_plain(const tsx_layout *layout) {
 
 /* Publishes what was appended, in one commit for each layout, or abandons it if `code` is an error. Closes all writers. */
 static int copy_cells_publish(tsx_copying *c, int code, tsr_error *error) {
-  for (uint32_t i = 0; i < c->layout_count; i++) {
-    tsr_writer *writer = c->layouts[i].writer;
-    c->layouts[i].writer = NULL;
+  for (uint32_t i = 0; i < c->layouts.count; i++) {
+    tsr_writer *writer = c->layouts.items[i].writer;
+    c->layouts.items[i].writer = NULL;
     if (code == TSR_OK && writer && tsr_writer_changed(writer)) {
       code = tsr_writer_prepare(writer, error);
       if (code == TSR_OK) code = tsr_writer_publish(writer, error);
@@ -129,14 +129,14 @@ static int copy_cells_publish(tsx_copying *c, int code, tsr_error *error) {
  * NULL for another batch means that memory is lacking. */
 static const uint32_t *select_rows(tsx_copying *c, const tsr_batch *batch) {
   if (batch->selection || !batch->first) return batch->selection;
-  if (batch->count > c->selection_room) {
-    uint32_t *more = sqlite3_realloc64(c->selection, batch->count * sizeof *more);
+  if (batch->count > c->batch.selection_room) {
+    uint32_t *more = sqlite3_realloc64(c->batch.selection, batch->count * sizeof *more);
     if (!more) return NULL;
-    c->selection = more;
-    c->selection_room = batch->count;
+    c->batch.selection = more;
+    c->batch.selection_room = batch->count;
   }
-  for (uint64_t i = 0; i < batch->count; i++) c->selection[i] = (uint32_t)(batch->first + i);
-  return c->selection;
+  for (uint64_t i = 0; i < batch->count; i++) c->batch.selection[i] = (uint32_t)(batch->first + i);
+  return c->batch.selection;
 }
 
 static int load_columns(tsx_copying *c, const bool *lacking, tsr_error *error) {
@@ -145,14 +145,14 @@ static int load_columns(tsx_copying *c, const bool *lacking, tsr_error *error) {
     if (lacking[f]) continue;
     int code = tsr_reader_column(c->reader, f, &column, error);
     if (code < 0) return code;
-    c->columns[f] = *column;
+    c->batch.columns[f] = *column;
   }
   return TSR_OK;
 }
 
 static int copy_cells_append_batch(tsx_copying *c, const tsr_batch *batch, tsr_error *error) {
-  tsx_layout *layout = &c->layouts[batch->fragment == TSR_FRAGMENT_NONE ? 0 : c->layout_of[batch->fragment]];
-  int code = open_writer(c, layout, c->layout_count, error);
+  tsx_layout *layout = &c->layouts.items[batch->fragment == TSR_FRAGMENT_NONE ? 0 : c->layouts.of[batch->fragment]];
+  int code = open_writer(c, layout, c->layouts.count, error);
   if (code == TSR_OK) code = load_columns(c, layout->lacking, error);
   if (code < 0) return code;
   const uint32_t *rows = select_rows(c, batch);
@@ -213,7 +213,7 @@ static bool reserve_cells(tsx_gathered *g, uint64_t cells, bool variable) {
 static int copy_cells_gather(tsx_copying *c, uint32_t f, const tsr_batch *batch, uint64_t count, tsr_error *error) {
   const uint64_t size = c->source->fields[f].cell_size;
   const tsr_column *column;
-  tsx_gathered *g = &c->gathered[f];
+  tsx_gathered *g = &c->batch.gathered[f];
   int code = tsr_reader_column(c->reader, f, &column, error);
   if (code < 0) return code;
   const uint8_t *values = column->values;
@@ -321,7 +321,7 @@ static int find_box_layout(const tsx_copying *c, const tsr_interval *box, uint32
           copy_cells_ordinal_of(field, info.non_empty_domain[d].low) <= copy_cells_ordinal_of(field, box[d].high) &&
           copy_cells_ordinal_of(field, info.non_empty_domain[d].high) >= copy_cells_ordinal_of(field, box[d].low);
     }
-    if (touched) *layout = *layout == NO_LAYOUT || *layout == c->layout_of[i] ? c->layout_of[i] : MANY_LAYOUTS;
+    if (touched) *layout = *layout == NO_LAYOUT || *layout == c->layouts.of[i] ? c->layouts.of[i] : MANY_LAYOUTS;
   }
   return TSR_OK;
 }
@@ -333,7 +333,7 @@ static int gather_block(tsx_copying *c, const tsr_request *request, const bool *
   int code = tsr_reader_start(c->reader, request, error);
   *count = 0;
   *gaps = false;
-  for (uint32_t f = 0; f < c->fields; f++) c->gathered[f].size = 0;
+  for (uint32_t f = 0; f < c->fields; f++) c->batch.gathered[f].size = 0;
   while (code == TSR_OK) {
     const tsr_batch *batch;
     code = tsr_reader_next(c->reader, &batch, error);
@@ -349,12 +349,12 @@ static int gather_block(tsx_copying *c, const tsr_request *request, const bool *
     *count += batch->count;
   }
   for (uint32_t f = 0; f < c->fields; f++) {
-    const tsx_gathered *g = &c->gathered[f];
+    const tsx_gathered *g = &c->batch.gathered[f];
     const tsr_field *field = &c->source->fields[f];
-    c->columns[f] = (tsr_column){.values = g->values,
-                                 .offsets = field->cell_size ? NULL : g->offsets,
-                                 .validity = field->nullable ? g->validity : NULL,
-                                 .cell_size = field->cell_size};
+    c->batch.columns[f] = (tsr_column){.values = g->values,
+                                       .offsets = field->cell_size ? NULL : g->offsets,
+                                       .validity = field->nullable ? g->validity : NULL,
+                                       .cell_size = field->cell_size};
   }
   return code;
 }
@@ -385,7 +385,7 @@ static int copy_box(tsx_copying *c, const dense_copy *dense, const tsr_interval 
   int code = find_box_layout(c, box, &layout, error);
   if (code < 0 || layout == NO_LAYOUT) return code;
   if (layout == MANY_LAYOUTS) code = append_batches(c, &dense->unordered, &cells, error);
-  else code = copy_gathered(c, &dense->ordered, box, &c->layouts[layout], &cells, error);
+  else code = copy_gathered(c, &dense->ordered, box, &c->layouts.items[layout], &cells, error);
   code = copy_cells_publish(c, code, error);
   if (code >= 0) c->cells += cells;
   return code;
@@ -508,11 +508,11 @@ void tsx_copy_cells_close(tsx_copying *copying) {
   tsx_copying *c = copying;
   (void)copy_cells_publish(c, TSR_ERROR, NULL);
   tsr_reader_close(c->reader);
-  for (uint32_t f = 0; c->gathered && f < c->fields; f++) {
-    sqlite3_free(c->gathered[f].values);
-    sqlite3_free(c->gathered[f].validity);
-    sqlite3_free(c->gathered[f].offsets);
+  for (uint32_t f = 0; c->batch.gathered && f < c->fields; f++) {
+    sqlite3_free(c->batch.gathered[f].values);
+    sqlite3_free(c->batch.gathered[f].validity);
+    sqlite3_free(c->batch.gathered[f].offsets);
   }
-  sqlite3_free(c->selection);
-  sqlite3_free(c->layouts);
+  sqlite3_free(c->batch.selection);
+  sqlite3_free(c->layouts.items);
 }

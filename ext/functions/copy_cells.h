@@ -22,6 +22,21 @@ typedef struct tsx_layout { /* a set of fragments that lack the same attributes 
   tsr_writer *writer; /* NULL until the first cell comes */
 } tsx_layout;
 
+typedef struct
+    tsx_copied_cells { /* the cells of one batch; each list is by field of the source where nothing else is said */
+  tsr_column *columns; /* the cells to append */
+  tsr_column *given; /* the same, in the order of a layout's schema */
+  tsx_gathered *gathered;
+  uint32_t *selection; /* row numbers of the batch */
+  uint64_t selection_room; /* row numbers that `selection` has room for */
+} tsx_copied_cells;
+
+typedef struct tsx_layouts {
+  tsx_layout *items; /* the first lacks nothing; of sqlite3_malloc */
+  uint32_t count;
+  uint32_t *of; /* by fragment: the number of its layout */
+} tsx_layouts;
+
 typedef struct tsx_copying {
   tsx_connection *connection;
   tsx_address from;
@@ -33,16 +48,10 @@ typedef struct tsx_copying {
   tsr_creation *creation; /* NULL for an array in the database */
   tsr_array *target;
   tsr_reader *reader;
-  tsr_column *columns; /* by field of the source: the cells to append */
-  tsr_column *given; /* the same, in the order of a layout's schema */
-  tsx_gathered *gathered; /* by field of the source */
   uint32_t fields; /* of the source */
   uint64_t cells; /* copied so far */
-  uint32_t *selection; /* row numbers of a batch */
-  uint64_t selection_room; /* row numbers that `selection` has room for */
-  tsx_layout *layouts; /* the first lacks nothing; of sqlite3_malloc */
-  uint32_t layout_count;
-  uint32_t *layout_of; /* by fragment */
+  tsx_copied_cells batch;
+  tsx_layouts layouts;
 } tsx_copying;
 
 /* Copies the cells of the snapshot into the target, in one commit or several. */

@@ -147,13 +147,14 @@ static int copy_make_schema(tsx_copying *c, tsr_error *error) {
   c->fields = schema->dimension_count + schema->attribute_count;
   if (schema->version < 12 || schema->version > TSR_FORMAT_WRITE_MAX) schema->version = TSR_FORMAT_WRITE_MAX;
   schema->enumerations = tsx_parser_alloc(&p, (schema->enumeration_count + 1) * sizeof *schema->enumerations);
-  c->columns = tsx_parser_alloc(&p, c->fields * sizeof *c->columns);
-  c->given = tsx_parser_alloc(&p, (c->fields + 1) * sizeof *c->given);
-  c->gathered = tsx_parser_alloc(&p, c->fields * sizeof *c->gathered);
+  c->batch.columns = tsx_parser_alloc(&p, c->fields * sizeof *c->batch.columns);
+  c->batch.given = tsx_parser_alloc(&p, (c->fields + 1) * sizeof *c->batch.given);
+  c->batch.gathered = tsx_parser_alloc(&p, c->fields * sizeof *c->batch.gathered);
   c->names = tsx_names_make(c->source);
   c->labels = tsx_parser_alloc(&p, (schema->label_count + 1) * sizeof *c->labels);
   if (c->labels) memset(c->labels, 0, (schema->label_count + 1) * sizeof *c->labels);
-  if (code == TSR_OK && (!c->labels || !schema->enumerations || !c->columns || !c->given || !c->gathered || !c->names))
+  if (code == TSR_OK &&
+      (!c->labels || !schema->enumerations || !c->batch.columns || !c->batch.given || !c->batch.gathered || !c->names))
     code = tsx_out_of_memory(error);
   for (uint32_t i = 0; code == TSR_OK && i < schema->enumeration_count; i++) {
     const tsr_enumeration *loaded;

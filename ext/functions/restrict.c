@@ -15,7 +15,7 @@
 static int restrict_check_open(const tsx_connection *connection, const char *directory, tsr_error *error) {
   int code = 1;
   for (const tsx_array *array = connection->arrays.list; array && code > 0; array = array->next) {
-    if (array->in_database || (!array->transaction && !array->creation)) continue;
+    if (array->in_database || (!array->transaction && !array->making.creation)) continue;
     code = tsr_path_lies_below(connection->environment, array->path, directory, error);
     if (code == 0)
       code = tsx_fail(error, TSR_ERROR, "the transaction has rows for %s, or makes it: commit first", array->path);
@@ -30,6 +30,6 @@ void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values) {
   const char *path = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : "";
   if (code == TSR_OK) code = restrict_check_open(connection, path, &error);
   if (code == TSR_OK) code = tsr_environment_confine(connection->environment, path, &error);
-  if (code == TSR_OK) connection->restrictions++;
+  if (code == TSR_OK) connection->permissions.restrictions++;
   tsx_function_end(context, "tessera_restrict", code, &error);
 }

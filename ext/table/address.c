@@ -83,10 +83,10 @@ char *tsx_path_canonical(const char *path) {
 }
 
 bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]) {
-  const bool looks = connection->keys && tsr_path_permitted(connection->environment, path, NULL) >= 0;
+  const bool looks = connection->permissions.keys && tsr_path_permitted(connection->environment, path, NULL) >= 0;
   char *canonical = looks ? tsx_path_canonical(path) : NULL;
   const tsx_key *found = NULL;
-  for (const tsx_key *k = connection->keys; k && canonical && !found; k = k->next)
+  for (const tsx_key *k = connection->permissions.keys; k && canonical && !found; k = k->next)
     if (tsr_path_same(k->path, canonical)) found = k;
   sqlite3_free(canonical);
   if (found) memcpy(key, found->key, sizeof found->key);
@@ -105,7 +105,7 @@ int tsx_key_set(tsx_connection *connection, const char *path, const uint8_t *key
     sqlite3_free(canonical);
     return tsx_out_of_memory(error);
   }
-  for (tsx_key **link = &connection->keys; *link;) {
+  for (tsx_key **link = &connection->permissions.keys; *link;) {
     tsx_key *old = *link;
     if (!tsr_path_same(old->path, canonical)) {
       link = &old->next;
@@ -117,17 +117,17 @@ int tsx_key_set(tsx_connection *connection, const char *path, const uint8_t *key
   if (added) {
     strcpy(added->path, canonical);
     memcpy(added->key, key, sizeof added->key);
-    added->next = connection->keys;
-    connection->keys = added;
+    added->next = connection->permissions.keys;
+    connection->permissions.keys = added;
   }
   sqlite3_free(canonical);
   return TSR_OK;
 }
 
 void tsx_keys_free(tsx_connection *connection) {
-  while (connection->keys) {
-    tsx_key *key = connection->keys;
-    connection->keys = key->next;
+  while (connection->permissions.keys) {
+    tsx_key *key = connection->permissions.keys;
+    connection->permissions.keys = key->next;
     free_key(key);
   }
 }

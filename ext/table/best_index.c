@@ -493,7 +493,7 @@ typedef struct estimated { /* the state that an estimate is made of */
 /* Opens the present state, or a recent one if a look at the array is a request to a server. */
 static int open_estimated(tsx_table *table, estimated *state, tsr_error *error) {
   const tsx_options *o = &table->options;
-  if (table->connection->restrictions && !table->array->in_database) {
+  if (table->connection->permissions.restrictions && !table->array->in_database) {
     const int permitted = tsr_path_permitted(table->connection->environment, table->array->path, error);
     if (permitted < 0) return permitted;
   }

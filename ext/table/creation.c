@@ -33,10 +33,10 @@
 #include "table/transaction.h"
 
 void tsx_creation_close(tsx_array *array, bool abandon) {
-  if (!array->creation) return;
-  if (abandon) tsr_creation_abandon(array->creation, NULL);
-  tsr_creation_close(array->creation);
-  array->creation = NULL;
+  if (!array->making.creation) return;
+  if (abandon) tsr_creation_abandon(array->making.creation, NULL);
+  tsr_creation_close(array->making.creation);
+  array->making.creation = NULL;
 }
 
 /* Ends the creation of an array that was not published. The array stays open for tables that still refer to it, but its
@@ -60,7 +60,7 @@ static int creation_check_key(const tsx_table *table, const tsx_definition *defi
 
 static tsx_array *next_unchecked(const tsx_connection *connection) {
   tsx_array *array = connection->arrays.list;
-  while (array && (array->checked || !array->creation || !array->creation_name)) array = array->next;
+  while (array && (array->making.checked || !array->making.creation || !array->making.name)) array = array->next;
   return array;
 }
 
@@ -71,12 +71,12 @@ static tsx_array *next_unchecked(const tsx_connection *connection) {
 static int forget_orphans(tsx_connection *connection, tsr_error *error) {
   int found = 0, answer = SQLITE_DONE;
   tsx_array *array;
-  for (array = connection->arrays.list; array; array = array->next) array->checked = false;
+  for (array = connection->arrays.list; array; array = array->next) array->making.checked = false;
   while (answer != SQLITE_NOMEM && (array = next_unchecked(connection))) {
-    array->checked = true;
+    array->making.checked = true;
     array->references++;
-    answer = tsx_config_find(connection->db, array->creation_schema, "creation", array->creation_name, NULL);
-    if (answer == SQLITE_DONE && array->creation) {
+    answer = tsx_config_find(connection->db, array->making.schema, "creation", array->making.name, NULL);
+    if (answer == SQLITE_DONE && array->making.creation) {
       creation_forget(array, true);
       found = 1;
     }
@@ -136,9 +136,9 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   unsigned
       chance; /* below format version 10 all schemas have the same name, so a random number tells creations apart */
   sqlite3_randomness(sizeof chance, &chance);
-  table->array->creation_name = sqlite3_mprintf("%s %08x", tsr_creation_schema_name(creation), chance);
-  table->array->creation_schema = sqlite3_mprintf("%s", table->schema_name);
-  if (table->array->creation_name && table->array->creation_schema) return TSR_OK;
+  table->array->making.name = sqlite3_mprintf("%s %08x", tsr_creation_schema_name(creation), chance);
+  table->array->making.schema = sqlite3_mprintf("%s", table->schema_name);
+  if (table->array->making.name && table->array->making.schema) return TSR_OK;
   tsx_creation_fail(table);
   return tsx_out_of_memory(error);
 }
@@ -154,7 +154,7 @@ int tsx_creation_recover(tsx_table *table, const char *name, tsr_error *error) {
 }
 
 void tsx_creation_fail(tsx_table *table) {
-  if (table->array && table->array->creation) creation_forget(table->array, true);
+  if (table->array && table->array->making.creation) creation_forget(table->array, true);
 }
 
 /* ---- The transaction -------------------------------------------------------------------------------------------- */
@@ -162,12 +162,12 @@ void tsx_creation_fail(tsx_table *table) {
 int tsx_creation_sync(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
-  if (!array || !array->creation) return SQLITE_OK;
-  int answer = tsx_config_find(table->connection->db, table->schema_name, "creation", array->creation_name, NULL);
+  if (!array || !array->making.creation) return SQLITE_OK;
+  int answer = tsx_config_find(table->connection->db, table->schema_name, "creation", array->making.name, NULL);
   if (answer != SQLITE_ROW && answer != SQLITE_DONE) return answer;
-  array->table_exists = answer == SQLITE_ROW;
-  array->synced = true;
-  array->data_version = tsx_data_version(table);
+  array->making.table_exists = answer == SQLITE_ROW;
+  array->making.synced = true;
+  array->making.data_version = tsx_data_version(table);
   return SQLITE_OK;
 }
 
@@ -176,13 +176,14 @@ int tsx_creation_sync(sqlite3_vtab *vtab) {
 int tsx_creation_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
-  if (!array || !array->creation) return SQLITE_OK;
-  if (!array->table_exists) {
+  if (!array || !array->making.creation) return SQLITE_OK;
+  if (!array->making.table_exists) {
     creation_forget(array, true);
     return SQLITE_OK;
   }
   tsr_error error = {0};
-  if (tsr_creation_publish(array->creation, NULL) < 0 && tsr_creation_publish(array->creation, &error) < 0)
+  if (tsr_creation_publish(array->making.creation, NULL) < 0 &&
+      tsr_creation_publish(array->making.creation, &error) < 0)
     tsx_postpone(table->connection, array, &error);
   tsx_creation_close(array, false);
   return SQLITE_OK;
@@ -191,7 +192,7 @@ int tsx_creation_commit(sqlite3_vtab *vtab) {
 int tsx_creation_rollback(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
-  if (array && array->creation)
-    creation_forget(array, !array->synced || array->data_version == tsx_data_version(table));
+  if (array && array->making.creation)
+    creation_forget(array, !array->making.synced || array->making.data_version == tsx_data_version(table));
   return SQLITE_OK;
 }

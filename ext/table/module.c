@@ -177,10 +177,10 @@ static int write_config(const tsx_table *table, const char *owner, char **messag
     code = module_run(db, message,
                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('owner', %Q)", table->schema_name,
                                       table->name, owner));
-  if (code == SQLITE_OK && table->array->creation)
+  if (code == SQLITE_OK && table->array->making.creation)
     code = module_run(db, message,
                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('creation', %Q)", table->schema_name,
-                                      table->name, table->array->creation_name));
+                                      table->name, table->array->making.name));
   if (code == SQLITE_OK && !table->in_database)
     code = module_run(db, message,
                       sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_commits\"(name TEXT PRIMARY KEY) WITHOUT ROWID",
@@ -487,10 +487,10 @@ static int module_destroy(sqlite3_vtab *vtab) {
   if (tsx_transaction_leave(table, &error) < 0) return SQLITE_LOCKED; /* SQLite shows its own text for xDestroy */
   if (table->array && tsx_postponed_publish(table->connection, table->array, &error) < 0)
     return tsx_vtab_error(vtab, &error); /* likewise: only this connection knows of them */
-  if (table->array && !table->in_database && !table->array->creation && tsx_journal_recover(table, &error) < 0 &&
+  if (table->array && !table->in_database && !table->array->making.creation && tsx_journal_recover(table, &error) < 0 &&
       error.code != TSR_NOT_FOUND)
     return tsx_vtab_error(vtab, &error); /* dropping the record would lose commits that only it knows of */
-  if (table->array && !table->in_database && !table->array->creation) {
+  if (table->array && !table->in_database && !table->array->making.creation) {
     const int unpublished = tsx_journal_has_unpublished(table, &error);
     if (unpublished > 0)
       tsx_fail(&error, TSR_BUSY, "%s: another process is publishing what it has committed: try again", table->path);

@@ -43,12 +43,12 @@ void tsx_array_trim(tsx_array *array) {
 static void close_array(tsx_array *array) {
   tsx_transaction_close(array);
   tsx_array_trim(array);
-  tsx_creation_close(array, !array->synced);
+  tsx_creation_close(array, !array->making.synced);
   tsr_array_close(array->core);
   tsx_wipe(array->key, sizeof array->key);
   sqlite3_free(array->path);
-  sqlite3_free(array->creation_name);
-  sqlite3_free(array->creation_schema);
+  sqlite3_free(array->making.name);
+  sqlite3_free(array->making.schema);
   sqlite3_free(array);
 }
 
@@ -102,7 +102,7 @@ static int find_or_open_array(tsx_connection *connection, const char *path, cons
       return code;
     }
     array->path = identity;
-    array->creation = creation;
+    array->making.creation = creation;
     array->next = connection->arrays.list; /* before another array that was at this path earlier */
     connection->arrays.list = array;
   }
@@ -129,7 +129,7 @@ void tsx_array_release(tsx_connection *connection, tsx_array *array) {
   uint32_t idle = 0;
   tsx_array **oldest = NULL;
   for (tsx_array **p = &connection->arrays.list; *p; p = &(*p)->next)
-    if (!(*p)->references && !(*p)->creation && !(*p)->transaction) {
+    if (!(*p)->references && !(*p)->making.creation && !(*p)->transaction) {
       idle++;
       if (!oldest || (*p)->gone || (!(*oldest)->gone && (*p)->used < (*oldest)->used)) oldest = p;
     }
@@ -182,10 +182,10 @@ void tsx_path_changed(tsx_connection *connection, const char *path) {
 }
 
 int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error *error) {
-  if (array->in_database || array->permitted == connection->restrictions) return TSR_OK;
+  if (array->in_database || array->permitted == connection->permissions.restrictions) return TSR_OK;
   const int code = tsr_path_permitted(connection->environment, array->path, error);
   if (code < 0) return code;
-  array->permitted = connection->restrictions;
+  array->permitted = connection->permissions.restrictions;
   return TSR_OK;
 }
 
@@ -205,7 +205,7 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
       *out = snapshot;
       return TSR_OK;
     }
-  if (connection->restrictions && !array->in_database) {
+  if (connection->permissions.restrictions && !array->in_database) {
     int permitted = tsr_path_permitted(connection->environment, array->path, error);
     if (permitted < 0) return permitted;
   }

@@ -24,6 +24,16 @@ typedef struct tsx_snapshot { /* one state of an array, as a statement sees it *
   uint64_t rewinds; /* ... after this many rewinds of the writer */
 } tsx_snapshot;
 
+typedef struct tsx_array_making { /* what belongs to an array that the open transaction makes */
+  tsr_creation *creation; /* NULL: the transaction does not make the array; owned (creation.c) */
+  char *name; /* names this creation and no other: its schema's name and a random number */
+  char *schema; /* the database that has the new table */
+  bool table_exists; /* xSync has found the table's record, so its CREATE was not rolled back */
+  bool synced; /* xSync has run */
+  bool checked; /* forget_orphans has looked whether its table still exists */
+  unsigned data_version; /* of the database file, at xSync */
+} tsx_array_making;
+
 struct tsx_array { /* an array that this connection has open */
   struct tsx_array *next;
   char *path; /* what tsx_array_key gives */
@@ -37,13 +47,7 @@ struct tsx_array { /* an array that this connection has open */
   uint64_t statement; /* the statement that `snapshots` were made for */
   tsx_snapshot *snapshots;
   uint32_t snapshot_count;
-  tsr_creation *creation; /* while the open transaction makes the array (creation.c), else NULL; owned */
-  char *creation_name; /* names this creation and no other: its schema's name and a random number */
-  char *creation_schema; /* the database that has the new table */
-  bool table_exists; /* with a creation: xSync has found the table's record, so its CREATE was not rolled back */
-  bool synced; /* with a creation: xSync has run */
-  bool checked; /* with a creation: forget_orphans has looked whether its table still exists */
-  unsigned data_version; /* with a creation: of the database file, at xSync */
+  tsx_array_making making;
   bool gone; /* the array was not made after all: nothing finds it by its path any more */
   struct tsx_transaction *transaction; /* the changes of the open transaction, or NULL (transaction.c) */
 };

@@ -23,10 +23,10 @@ void tsx_postpone(tsx_connection *connection, tsx_array *array, const tsr_error 
     tsx_connection_keep_lost(connection, why);
     return;
   }
-  *kept = (tsx_postponed){.array = array, .transaction = array->transaction, .creation = array->creation};
+  *kept = (tsx_postponed){.array = array, .transaction = array->transaction, .creation = array->making.creation};
   array->references++;
   if (array->transaction) array->transaction->references++;
-  array->creation = NULL;
+  array->making.creation = NULL;
   while (*link) link = &(*link)->next;
   *link = kept;
 }

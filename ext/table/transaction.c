@@ -327,7 +327,8 @@ static int sync_table(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = array ? array->transaction : NULL;
   if (!transaction) return TSR_OK;
   int code = drop_vanished(table->connection, transaction, error);
-  if (code < 0 || (array->creation && !array->table_exists)) return code; /* the table's CREATE was taken back */
+  if (code < 0 || (array->making.creation && !array->making.table_exists))
+    return code; /* the table's CREATE was taken back */
   note_attempt(transaction, table->commit.attempt);
   transaction->sync.done = true;
   transaction->sync.data_version = tsx_data_version(table);
@@ -364,11 +365,11 @@ int tsx_commit(sqlite3_vtab *vtab) {
   table->connection->attempt++;
   tsx_update_end(table);
   if (array && array->transaction) {
-    bool discard = array->creation && !array->table_exists;
+    bool discard = array->making.creation && !array->making.table_exists;
     tsr_error error = {0};
     if (!discard && tsr_writer_changed(array->transaction->writer) &&
         tsr_writer_publish(array->transaction->writer, &error) < 0 && tsx_journal_unpublished(table, &error) &&
-        (!array->transaction->owner.id || array->creation))
+        (!array->transaction->owner.id || array->making.creation))
       tsx_postpone(table->connection, array, &error);
     transaction_end(array, discard);
     tsx_array_changed(array); /* a cursor that opens now sees the commit, although other cursors may still be open */

@@ -344,15 +344,15 @@ static inline tsr_fragment *made_dense(made_array *m, uint64_t start, const uint
     tiles *= counts[d];
   }
   tsr_fragment *f = made_fragment(m, start, start, tiles, true, false, false);
-  f->grid = *grid;
+  f->dense.grid = *grid;
   f->cells_per_tile = f->metadata.last_tile_cells = grid->tile_cells;
   uint64_t *box = made_array_of(f, 4 * n, 8);
-  f->box_low = box;
-  f->box_high = box + n;
-  m->fragments[m->snapshot.fragment_count - 1].box_low = f->box_low;
-  m->fragments[m->snapshot.fragment_count - 1].box_high = f->box_high;
-  f->tile_low = box + 2 * n;
-  f->tile_count = box + 3 * n;
+  f->dense.box_low = box;
+  f->dense.box_high = box + n;
+  m->fragments[m->snapshot.fragment_count - 1].box_low = f->dense.box_low;
+  m->fragments[m->snapshot.fragment_count - 1].box_high = f->dense.box_high;
+  f->dense.tile_low = box + 2 * n;
+  f->dense.tile_count = box + 3 * n;
   for (uint32_t d = 0; d < n; d++) {
     box[d] = low[d];
     box[n + d] = high[d];

@@ -27,7 +27,7 @@ static bool lies_in(const made_array *m, const tsr_partition *p, const made_cell
 
 /* Gives the fragments file sizes, as if their metadata had been read from files. */
 static void give_sizes(made_array *m) {
-  for (uint64_t f = 0; f < m->snapshot.fragment_count; f++) m->fragments[f].fragment->metadata.file_size = 100;
+  for (uint64_t f = 0; f < m->snapshot.fragment_count; f++) m->fragments[f].fragment->metadata.at.file_size = 100;
 }
 
 static uint64_t parts_made;

@@ -42,13 +42,13 @@ static void test_dense_geometry_and_rowids(void **state) {
   tiny_put_fragment(store, &f);
   commit(f.name);
   assert_int_equal(load(f.name, &fragment), TSR_OK);
-  assert_int_equal(fragment->box_low[0], 15);
-  assert_int_equal(fragment->box_high[0], 42);
-  assert_int_equal(fragment->tile_low[0], 1);
-  assert_int_equal(fragment->tile_count[0], 4);
+  assert_int_equal(fragment->dense.box_low[0], 15);
+  assert_int_equal(fragment->dense.box_high[0], 42);
+  assert_int_equal(fragment->dense.tile_low[0], 1);
+  assert_int_equal(fragment->dense.tile_count[0], 4);
   assert_int_equal(fragment->metadata.tile_count, 4);
   assert_int_equal(fragment->cells_per_tile, 10);
-  assert_int_equal(fragment->grid.extent[0], 10);
+  assert_int_equal(fragment->dense.grid.extent[0], 10);
   uint64_t next = environment->next_row;
   assert_int_equal(fragment->row_base + 40, next);
   assert_int_equal(load(f.name, &again), TSR_OK);
@@ -68,7 +68,7 @@ static void test_sparse_geometry(void **state) {
   tiny_put_fragment(store, &f);
   commit(f.name);
   assert_int_equal(load(f.name, &fragment), TSR_OK);
-  assert_null(fragment->box_low);
+  assert_null(fragment->dense.box_low);
   assert_true(fragment->metadata.has_times);
   assert_int_equal(fragment->cells_per_tile, 5);
   assert_int_equal(environment->next_row, next + 12);

@@ -196,7 +196,7 @@ static void test_metadata_file_commits_version_3(void **state) {
     static const char *const directories[] = {"", "__schema", "__commits"};
     assert_int_equal(tsr__store_stamp(store, directories[i], &stamps[i], NULL), TSR_OK);
   }
-  memcpy(array->listing->stamps, stamps, sizeof stamps); /* as a file system has it */
+  memcpy(array->listing->moment.stamps, stamps, sizeof stamps); /* as a file system has it */
   assert_string_equal(fragments(), "13-13* ");
 }
 

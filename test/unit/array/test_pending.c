@@ -297,7 +297,7 @@ static void prepare_all(void) {
 
 static uint64_t markers(void) {
   fragments();
-  return array->listing->prepared.count;
+  return array->listing->prepared.markers.count;
 }
 
 static void test_recovery_leaves_and_publishes(void **state) {

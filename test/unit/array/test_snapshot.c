@@ -298,7 +298,7 @@ static void test_vacuum_meanwhile_is_survived(void **state) {
   assert_int_equal(tsr__store_remove(store, "__fragments/__10_10" U "_22/__fragment_metadata.tdb", NULL), TSR_OK);
   static const char *const directories[] = {"", "__schema", "__commits"};
   for (int i = 0; i < 3; i++)
-    assert_int_equal(tsr__store_stamp(store, directories[i], &array->listing->stamps[i], NULL), TSR_OK);
+    assert_int_equal(tsr__store_stamp(store, directories[i], &array->listing->moment.stamps[i], NULL), TSR_OK);
   assert_int_equal(array->listing->fragments.count, 2);
   tsr_snapshot *s = open_at(0, TSR_TIME_NOW);
   assert_int_equal(s->fragment_count, 1);

@@ -26,7 +26,7 @@ static void check_sparse(fixture *f, uint32_t version, bool text) {
   assert_int_equal(m.tile_count, TILES);
   assert_int_equal(m.sparse_tile_count, TILES);
   assert_int_equal(m.last_tile_cells, 4);
-  assert_int_equal(m.footer_at, f->footer_at);
+  assert_int_equal(m.at.footer, f->footer_at);
   assert_int_equal(m.has_times, version >= 14);
   assert_int_equal(m.has_delete_metadata, version >= 15);
   assert_int_equal((int32_t)tsr__load32(m.non_empty_domain[0].low), -10);
@@ -47,10 +47,10 @@ static void check_sparse(fixture *f, uint32_t version, bool text) {
   assert_ptr_equal(m.rtree, rtree);
 
   assert_int_equal(tsr__fragment_metadata_load_processed(&m, file, NULL, &error), TSR_OK);
-  assert_int_equal(m.processed_count, version >= 16 ? 2 : 0);
+  assert_int_equal(m.processed.count, version >= 16 ? 2 : 0);
   if (version >= 16) {
-    assert_string_equal(m.processed[0], "__a");
-    assert_string_equal(m.processed[1], "__b");
+    assert_string_equal(m.processed.names[0], "__a");
+    assert_string_equal(m.processed.names[1], "__b");
   }
   tsr__fragment_metadata_release(&m);
   tsr__store_close_file(file);
@@ -153,7 +153,7 @@ static void test_longer_footer_of_version_11_decodes(void **state) {
   uint64_t size = f->out.size - f->footer_at - 8; /* the size behind it serves as the eight bytes */
   assert_int_equal(
       tsr__fragment_metadata_decode_footer(footer, size + 8, 0, 0, find, f, tsr__arena(&f->memory), &m, NULL), 0);
-  assert_int_equal(m.fragment_statistics_at, 0);
+  assert_int_equal(m.at.fragment_statistics, 0);
   tsr__fragment_metadata_release(&m);
   tsr_error error = {0};
   assert_int_equal(
@@ -289,9 +289,9 @@ static void test_broken_rtree_and_conditions_are_refused(void **state) {
   assert_int_equal(tsr__fragment_metadata_load_rtree(&m, file, NULL, &error), TSR_CORRUPT);
   assert_non_null(strstr(error.message, "3 leaves, the fragment 2 tiles"));
   assert_null(m.rtree);
-  m.processed_conditions_at = m.rtree_at;
+  m.at.processed_conditions = m.at.rtree;
   assert_int_equal(tsr__fragment_metadata_load_processed(&m, file, NULL, &error), TSR_CORRUPT);
-  assert_false(m.processed_loaded);
+  assert_false(m.processed.loaded);
   tsr__fragment_metadata_release(&m);
   tsr__store_close_file(file);
 }
@@ -456,7 +456,7 @@ static void test_metadata_by_tiledb_1_6_decodes(void **state) {
   assert_int_equal(m.slots[1].file_size[TSR_PART_FIXED], 265);
   assert_int_equal(m.slots[1].file_size[TSR_PART_VARIABLE], 245);
   assert_int_equal(m.slots[4].file_size[TSR_PART_FIXED], 448);
-  assert_int_equal(m.rtree_at, 0);
+  assert_int_equal(m.at.rtree, 0);
   assert_int_equal(m.slots[0].offsets_at[TSR_PART_FIXED], 162);
   assert_int_equal(m.slots[3].var_sizes_at, 1413);
   tsr__fragment_metadata_release(&m);

@@ -133,7 +133,7 @@ static void test_broken_tile_offsets_are_refused(void **state) {
   error = (tsr_error){0};
   assert_int_equal(tsr__fragment_metadata_load_slot(&m, 0, file, NULL, &error), TSR_CORRUPT);
   assert_non_null(strstr(error.message, "3 entries for 4 tiles"));
-  m.slots[0].offsets_at[TSR_PART_FIXED] = m.footer_at;
+  m.slots[0].offsets_at[TSR_PART_FIXED] = m.at.footer;
   assert_int_equal(tsr__fragment_metadata_load_slot(&m, 0, file, NULL, &error), TSR_CORRUPT);
   close_metadata(&m, file);
 }
@@ -223,11 +223,11 @@ static void test_fragment_statistics_load(void **state) {
     tsr_buffer part = {.memory = &f->memory};
     put(&part, content.data, content.size - size);
     out.size = 0;
-    m.fragment_statistics_at = put_generic(&out, 22, &part);
+    m.at.fragment_statistics = put_generic(&out, 22, &part);
     tsr__buffer_release(&part);
     assert_int_equal(tsr__store_create_exclusive(f->store, "own", &own, NULL), TSR_OK);
     assert_int_equal(tsr__store_append(own, out.data, out.size, NULL), TSR_OK);
-    m.file_size = out.size;
+    m.at.file_size = out.size;
     const int code = tsr__fragment_metadata_own_statistics(&m, 2, own, NULL, &got, &error);
     tsr__store_close_file(own);
     assert_int_equal(tsr__store_remove(f->store, "own", NULL), TSR_OK);
