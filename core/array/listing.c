@@ -408,7 +408,7 @@ static int listing_check_unfinished(tsr_renewal *r, const tsr_listing *root) {
 /* ---- Renewal ----------------------------------------------------------------------------------------------------- */
 
 /* Fails with the reason why the array's directory, which has been listed, is no array. */
-static int fail_no_array(const renewal *r, const tsr_listing *root) {
+static int fail_no_array(const tsr_renewal *r, const tsr_listing *root) {
   const char *path = r->array->path;
   if (tsr__listing_has(root, TSR_DIR_SCHEMA))
     return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: its " TSR_DIR_SCHEMA " holds no schema", path);

@@ -12,6 +12,7 @@ PUBLIC = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h",
 MAX_FILE_LINES = 1200
 MAX_HEADER_LINES = 350
 MAX_FUNCTION_LINES = 60
+MAX_FIELDS = 20
 # The only files of core/ that quote names on disk and compare format versions with numbers.
 LAYOUT = ("format/layout.h", "filter/filter_version.h")
 faults = []
@@ -117,6 +118,23 @@ def check_functions(root, base, order):
         for function, first, count in definitions(f"{root}/{base}/{folder}/{name}"):
             if count > MAX_FUNCTION_LINES:
                 fault(f"{base}/{folder}/{name}:{first}: {function} has {count} lines; over {MAX_FUNCTION_LINES} it does two things")
+
+
+def fields(body):
+    """How many fields a structure declares; a structure within it counts as one, and functions do not count."""
+    while re.search(r"\{[^{}]*\}", body):
+        body = re.sub(r"\{[^{}]*\}", "", body)
+    return sum(1 + declaration.count(",") for declaration in body.split(";") if declaration.strip() and "(" not in declaration)
+
+
+def check_structures(root, base, order):
+    """A structure that many functions pass around is split by who uses its fields."""
+    for folder, name in files(root, base, order):
+        text = without_comments("\n".join(lines(f"{root}/{base}/{folder}/{name}")))
+        for match in re.finditer(r"^(?:typedef )?struct (\w+) \{\n(.*?)^\}", text, re.M | re.S):
+            count = fields(match.group(2))
+            if count > MAX_FIELDS:
+                fault(f"{base}/{folder}/{name}: {match.group(1)} has {count} fields; over {MAX_FIELDS} it belongs to two rooms")
 
 
 def check_names(root):
@@ -277,6 +295,7 @@ def main():
     for base, order in (("core", core), ("ext", ext)):
         check_tree(root, base, order)
         check_functions(root, base, order)
+        check_structures(root, base, order)
         check_circles(root, base, order)
         check_headers(root, compiler, base, order)
     check_own_headers(root, (("core", core), ("ext", ext)))
