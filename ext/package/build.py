@@ -17,6 +17,8 @@ import tarfile
 import zipfile
 
 import amalgamate
+import command
+from command import Fault
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -25,10 +27,6 @@ NPM = ("package.json", "index.js", "index.d.ts", "README.md")
 MODULE = ("arrays.py", "blocks.py", "columns.py", "datasets.py", "errors.py", "frames.py", "grids.py", "loading.py", "making.py", "xarray.py", "py.typed")   # beside __init__.py
 # The codecs in the bundled extension, and the Debian packages that have their licenses.
 CODECS = {"zstd": "libzstd-dev", "lz4": "liblz4-dev", "bzip2": "libbz2-dev", "zlib": "zlib1g-dev", "mbedTLS": "libmbedtls-dev"}
-
-
-class Fault(Exception):
-    pass
 
 
 def read(path):
@@ -146,12 +144,7 @@ def build(library, place):
 
 def main():
     library, place = sys.argv[1:3]
-    try:
-        build(os.path.abspath(library), place)
-    except Fault as fault:
-        print(f"build.py: {fault}", file=sys.stderr)
-        return 1
-    return 0
+    return command.main("build.py", build, os.path.abspath(library), place)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+from command import Fault, run
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DATA = os.path.join(ROOT, "sql", "data")
@@ -23,21 +25,10 @@ class Skip(Exception):
     pass
 
 
-class Failure(Exception):
-    pass
-
-
-def run(command, **more):
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
-    if result.returncode:
-        raise Failure(f"{' '.join(command)} ended with {result.returncode}:\n{result.stdout}")
-    return result.stdout
-
-
 def one(place, pattern):
     found = glob.glob(os.path.join(place, pattern), recursive=True)
     if len(found) != 1:
-        raise Failure(f"{len(found)} files are called {pattern}, not one")
+        raise Fault(f"{len(found)} files are called {pattern}, not one")
     return found[0]
 
 
@@ -48,14 +39,14 @@ def check_library(path, bundled=True):
     symbols = [line.split()[-1] for line in run(["nm", "-D", "--defined-only", path]).splitlines() if line.split()[-2] in "TDBRVW"]
     symbols = [s for s in symbols if not s.startswith(("__asan", "__ubsan", "__odr_asan"))]
     if sorted(symbols) != ["sqlite3_tessera_init", "tessera_api"]:
-        raise Failure(f"{path} exports {symbols[:10]}")
+        raise Fault(f"{path} exports {symbols[:10]}")
     needed = [line.split("[")[1].rstrip("]") for line in run(["readelf", "-d", path]).splitlines() if "(NEEDED)" in line]
     foreign = [n for n in needed if not n.startswith(SYSTEM)]
     if bundled and foreign:
-        raise Failure(f"{path} needs {foreign}")
+        raise Fault(f"{path} needs {foreign}")
     listed = run(["ldd", path])
     if "not found" in listed:
-        raise Failure(f"ldd {path}:\n{listed}")
+        raise Fault(f"ldd {path}:\n{listed}")
 
 
 def check_shell(library, folder):
@@ -74,7 +65,7 @@ def compare(printed):
     with open(os.path.join(HOSTS, "expected"), encoding="utf-8") as f:
         expected = f.read()
     if printed != expected:
-        raise Failure(f"printed\n{printed}instead of\n{expected}")
+        raise Fault(f"printed\n{printed}instead of\n{expected}")
 
 
 def loads_extensions(python):
@@ -97,21 +88,21 @@ def wheel(place, folder):
            "try: db.load_extension(tessera.loadable_path()); print('loading is still allowed')\n"
            "except sqlite3.OperationalError: pass")
     if run([inside, "-c", ask], cwd=folder) != "583200\n":
-        raise Failure("tessera.load: the relief has another number of cells, or loading is still allowed")
+        raise Fault("tessera.load: the relief has another number of cells, or loading is still allowed")
     found = ("import importlib.metadata, os, tessera; folder = os.path.dirname(tessera.__file__)\n"
              "print([e.value for e in importlib.metadata.entry_points(group='xarray.backends')], os.path.exists(os.path.join(folder, 'py.typed')))\n"
              f"print(tessera.open('{DATA}/relief').sel(y=(0, 89)).shape, [name for name in tessera.__all__ if not hasattr(tessera, name)])")
     if run([inside, "-c", found], cwd=folder) != "['tessera.xarray:Entrypoint'] True\n(90, 1080) []\n":
-        raise Failure("the wheel lacks its entry point for xarray, its types, or a name of the module")
+        raise Fault("the wheel lacks its entry point for xarray, its types, or a name of the module")
     # The error message without extension loading: for an object that lacks it, and for a Python that lacks it, if one is installed.
     refuse = "import sqlite3, tessera\ntry: tessera.load({})\nexcept RuntimeError as e: print('was built without loadable extensions' in str(e))"
     if run([inside, "-c", refuse.format("object()")], cwd=folder) != "True\n":
-        raise Failure("tessera.load does not say that extension loading is missing")
+        raise Fault("tessera.load does not say that extension loading is missing")
     others = [p for p in (shutil.which("python3"), sys.executable) if p and not loads_extensions(p)]
     if others:
         environment = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(library)))
         if run([others[0], "-c", refuse.format("sqlite3.connect(':memory:')")], cwd=folder, env=environment) != "True\n":
-            raise Failure(f"tessera.load does not say what {others[0]} lacks")
+            raise Fault(f"tessera.load does not say what {others[0]} lacks")
         return f"in an environment of {python}; the message in {others[0]}, which loads no extensions"
     return f"in an environment of {python}"
 
@@ -145,7 +136,7 @@ def deb(place, folder):
     check_shell(library, folder)
     depends = run(["dpkg", "-f", path, "Depends"]).strip()
     if "libzstd1" not in depends:
-        raise Failure(f"it depends on {depends}")
+        raise Fault(f"it depends on {depends}")
     return f"unpacked, loaded by the sqlite3 shell; depends on {depends}"
 
 
@@ -180,7 +171,7 @@ def main():
                 print(f"{name}: {globals()[name](place, folder)}", flush=True)
             except Skip as reason:
                 print(f"{name}: skipped: {reason}", flush=True)
-            except Failure as reason:
+            except Fault as reason:
                 failures += 1
                 print(f"{name}: FAILED: {reason}", flush=True)
     return 1 if failures else 0

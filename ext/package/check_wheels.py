@@ -16,6 +16,7 @@ import tempfile
 import check
 import cross
 import sources
+from command import Fault, run
 
 ROOT = cross.ROOT
 EXPORTS = ["sqlite3_tessera_init", "tessera_api"]
@@ -31,8 +32,6 @@ OLDEST_MACOS = "11.0"
 SCRIPTS = sorted(glob.glob(f"{ROOT}/sql/[0-9]*.sql")) # those that need no command of the shell but .load and .print
 DATA = f"{ROOT}/sql/data"
 
-Failure = check.Failure
-
 
 # ---- What is in a library -------------------------------------------------------------------------------------------
 
@@ -42,44 +41,44 @@ def look_into(name, target, library):
     if kind == "windows":
         return look_into_dll(name, library)
     flags = ["--extern-only"] if kind == "macos" else ["--dynamic"]
-    words = [line.split()[-1] for line in check.run(["llvm-nm", "--defined-only", *flags, library]).splitlines() if line.strip()]
+    words = [line.split()[-1] for line in run(["llvm-nm", "--defined-only", *flags, library]).splitlines() if line.strip()]
     exported = sorted(w[1:] if kind == "macos" else w for w in words if w not in ZIG_ADDS)
     if exported != EXPORTS:
-        raise Failure(f"{name} exports {exported[:10]}")
-    headers = check.run(["llvm-objdump", "--private-headers", *(["--macho"] if kind == "macos" else []), library])
+        raise Fault(f"{name} exports {exported[:10]}")
+    headers = run(["llvm-objdump", "--private-headers", *(["--macho"] if kind == "macos" else []), library])
     if kind == "macos":
         needed = set(re.findall(r"cmd LC_LOAD_DYLIB\n.*?name (\S+)", headers, re.S))
         oldest = re.search(r"minos (\S+)", headers).group(1)
         if oldest != OLDEST_MACOS:
-            raise Failure(f"{name} is for macOS {oldest}")
+            raise Fault(f"{name} is for macOS {oldest}")
         if "arm64" in name and "LC_CODE_SIGNATURE" not in headers:
-            raise Failure(f"{name} has no signature, without which arm64 does not load it")
+            raise Fault(f"{name} has no signature, without which arm64 does not load it")
         oldest = f"macOS {oldest}"
     else:
         needed = set(re.findall(r"^\s*NEEDED\s+(\S+)", headers, re.M))
         versions = sorted({tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", headers)})
         if versions and (kind == "linux-musl" or versions[-1] > OLDEST_GLIBC):
-            raise Failure(f"{name} needs glibc {versions[-1]}")
+            raise Fault(f"{name} needs glibc {versions[-1]}")
         if not re.search(r"^\s*STACK off.*\n.*flags rw-", headers, re.M):
-            raise Failure(f"{name} wants a stack that can be executed, which hardened systems refuse")
+            raise Fault(f"{name} wants a stack that can be executed, which hardened systems refuse")
         if not re.search(r"FLAGS_1\s+0x0*[0-9a-f]*[89a-f]$", headers, re.M): # DF_1_NODELETE is 8
-            raise Failure(f"{name} can be unmapped while its threads run")
+            raise Fault(f"{name} can be unmapped while its threads run")
         oldest = f"glibc {'.'.join(map(str, versions[-1]))}" if versions else "musl"
     foreign = needed - SYSTEM[kind]
     if foreign:
-        raise Failure(f"{name} needs {sorted(foreign)}")
+        raise Fault(f"{name} needs {sorted(foreign)}")
     return f"exports {', '.join(exported)}; needs {', '.join(sorted(os.path.basename(n) for n in needed))}; newest symbol of {oldest}"
 
 
 def look_into_dll(name, library):
-    headers = check.run(["llvm-readobj", "--coff-exports", "--coff-imports", library])
+    headers = run(["llvm-readobj", "--coff-exports", "--coff-imports", library])
     exported = sorted(re.findall(r"^Export \{\n(?:.*\n)*?  Name: (\w+)", headers, re.M))
     if exported != EXPORTS:
-        raise Failure(f"{name} exports {exported[:10]}")
+        raise Fault(f"{name} exports {exported[:10]}")
     needed = set(re.findall(r"^Import \{\n  Name: (\S+)", headers, re.M))
     foreign = {n for n in needed if n.lower() not in {s.lower() for s in SYSTEM["windows"]} and not n.lower().startswith("api-ms-win-crt-")}
     if foreign:
-        raise Failure(f"{name} needs {sorted(foreign)}")
+        raise Fault(f"{name} needs {sorted(foreign)}")
     return f"exports {', '.join(exported)}; needs {', '.join(sorted(needed))}"
 
 
@@ -107,7 +106,7 @@ def build_host(target, place):
     """Builds test/cross/host.c with SQLite for the target. Returns the program."""
     program = f"{place}/host"
     command = cross.compiler(target, "-O0") # SQLite takes a minute to optimize
-    cross.run([*command, f"{ROOT}/test/cross/host.c", *sources.files(f"{cross.BUILD}/sources", "SQLite"), "-dynamic", "-lm", "-ldl", "-pthread", "-s", "-o", program])
+    run([*command, f"{ROOT}/test/cross/host.c", *sources.files(f"{cross.BUILD}/sources", "SQLite"), "-dynamic", "-lm", "-ldl", "-pthread", "-s", "-o", program])
     return program
 
 
@@ -120,9 +119,9 @@ def run_scripts(words, host, library, folder):
         os.symlink(DATA, f"{place}/sql/data")
         done = subprocess.run([*words, host, library, "t.db", script], cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
         if done.returncode:
-            raise Failure(f"{os.path.basename(script)} ended with {done.returncode}:\n{done.stdout[-2000:]}")
+            raise Fault(f"{os.path.basename(script)} ended with {done.returncode}:\n{done.stdout[-2000:]}")
         if 'Error: near "."' in done.stdout or "no such table" in done.stdout:
-            raise Failure(f"test/cross/host.c does not understand {os.path.basename(script)}:\n{done.stdout[:2000]}")
+            raise Fault(f"test/cross/host.c does not understand {os.path.basename(script)}:\n{done.stdout[:2000]}")
         printed[os.path.basename(script)] = done.stdout.replace(place, ".")
     return printed
 
@@ -130,14 +129,14 @@ def run_scripts(words, host, library, folder):
 def check_shell(library):
     """Checks sql/*.expected with the sqlite3 shell of this machine."""
     for script in SCRIPTS:
-        check.run([sys.executable, f"{ROOT}/test/sql/run.py", "sqlite3", library, DATA, script])
+        run([sys.executable, f"{ROOT}/test/sql/run.py", "sqlite3", library, DATA, script])
 
 
 def compare(name, printed, expected):
     for script, text in printed.items():
         if text != expected[script]:
             wrong = next((a, b) for a, b in zip(text.splitlines() + [""], expected[script].splitlines() + [""]) if a != b)
-            raise Failure(f"{name}: {script} printed {wrong[0]!r} instead of {wrong[1]!r}")
+            raise Fault(f"{name}: {script} printed {wrong[0]!r} instead of {wrong[1]!r}")
 
 
 # ---- Installing -----------------------------------------------------------------------------------------------------
@@ -145,20 +144,20 @@ def compare(name, printed, expected):
 def install_here(place, folder):
     """Installs from the directory of all wheels into a new environment, as pip chooses, and asks it (try_installed.py)."""
     python = sys.executable if check.loads_extensions(sys.executable) else "/usr/bin/python3"
-    check.run([python, "-m", "venv", f"{folder}/env"])
+    run([python, "-m", "venv", f"{folder}/env"])
     inside = f"{folder}/env/bin/python"
-    check.run([inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--find-links", place, "sqlite-tessera"])
-    check.run([inside, f"{cross.HERE}/try_installed.py", DATA], cwd=folder)
+    run([inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--find-links", place, "sqlite-tessera"])
+    run([inside, f"{cross.HERE}/try_installed.py", DATA], cwd=folder)
 
 
 def install_for(place, tag, library, folder):
     """Lets pip choose a wheel for a platform's tag, and checks that it holds this library."""
     target = f"{folder}/{tag}"
-    check.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--find-links", place, "--only-binary=:all:", "--no-deps",
+    run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--find-links", place, "--only-binary=:all:", "--no-deps",
                "--platform", tag, "--target", target, "sqlite-tessera"])
     with open(library, "rb") as a, open(f"{target}/tessera/{os.path.basename(library)}", "rb") as b:
         if a.read() != b.read():
-            raise Failure(f"pip chooses the wheel of another platform for {tag}")
+            raise Fault(f"pip chooses the wheel of another platform for {tag}")
 
 
 def install_npm(place, platforms, made, folder):
@@ -168,20 +167,20 @@ def install_npm(place, platforms, made, folder):
         return "skipped: there is no node or no npm"
     with open(f"{folder}/package.json", "w", encoding="utf-8") as f:
         f.write('{"private": true}')
-    check.run([tool, "install", "--offline", "--no-audit", "--no-fund", check.one(place, "sqlite-tessera-*.tgz")], cwd=folder)
+    run([tool, "install", "--offline", "--no-audit", "--no-fund", check.one(place, "sqlite-tessera-*.tgz")], cwd=folder)
     ask = ("const [system, cpu, musl] = process.argv.slice(1);"
            "Object.defineProperty(process, 'platform', {value: system}); Object.defineProperty(process, 'arch', {value: cpu});"
            "process.report.getReport = () => ({header: musl ? {} : {glibcVersionRuntime: '2.36'}});"
            "try { console.log(require('sqlite-tessera').getLoadablePath()); } catch (e) { console.log(e.message); }")
     for name, p in platforms.items():
-        chosen = check.run([node, "-e", ask, *p.npm.split("-")], cwd=folder).strip()
+        chosen = run([node, "-e", ask, *p.npm.split("-")], cwd=folder).strip()
         with open(made[name][0], "rb") as a:
             if not os.path.exists(chosen) or open(chosen, "rb").read() != a.read():
-                raise Failure(f"index.js chooses for {p.npm}: {chosen}")
-    refused = check.run([node, "-e", ask, "freebsd", "x64"], cwd=folder)
+                raise Fault(f"index.js chooses for {p.npm}: {chosen}")
+    refused = run([node, "-e", ask, "freebsd", "x64"], cwd=folder)
     if "for freebsd-x64 is not in" not in refused:
-        raise Failure(f"index.js says for freebsd-x64: {refused}")
-    own = check.run([node, "-e", "console.log(require('sqlite-tessera').getLoadablePath())"], cwd=folder).strip()
+        raise Fault(f"index.js says for freebsd-x64: {refused}")
+    own = run([node, "-e", "console.log(require('sqlite-tessera').getLoadablePath())"], cwd=folder).strip()
     check.check_shell(own, folder)
     return f"installed; chooses a prebuild for each of {len(platforms)} platforms; that of this machine runs"
 
@@ -214,7 +213,7 @@ def check_packages(place, platforms, made):
             try:
                 printed, line = check_platform(name, p, made[name][0], tempfile.mkdtemp(dir=root), expected)
                 expected = expected or printed
-            except (Failure, cross.Fault) as reason:
+            except Fault as reason:
                 failures, line = failures + 1, f"FAILED: {reason}"
             print(f"{name}: {line}", flush=True)
         if any(p.target.startswith(f"{platform.machine()}-linux-gnu") for p in platforms.values()):
@@ -222,7 +221,7 @@ def check_packages(place, platforms, made):
                 install_here(place, tempfile.mkdtemp(dir=root))
                 print("pip: chooses the wheel of this machine, which answers as docs/hosts/expected says")
                 print(f"npm: {install_npm(place, platforms, made, tempfile.mkdtemp(dir=root))}")
-            except Failure as reason:
+            except Fault as reason:
                 failures += 1
                 print(f"packages: FAILED: {reason}")
     return failures

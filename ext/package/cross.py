@@ -8,11 +8,12 @@ amalgamation. zig keeps what it has compiled, so a second build compiles what ha
 """
 import glob
 import os
-import subprocess
 import sys
 
 import amalgamate
+import command
 import sources
+from command import run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -20,17 +21,6 @@ BUILD = os.path.join(ROOT, "build")
 # Loops over columns of doubles make vectors only if nothing looks at the flags of exceptions; a product and a sum are rounded one after the
 # other on every machine.
 FLAGS = ("-std=gnu11", "-fno-strict-aliasing", "-fno-trapping-math", "-ffp-contract=off", "-fvisibility=hidden")
-
-
-class Fault(Exception):
-    pass
-
-
-def run(command, **more):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
-    if done.returncode:
-        raise Fault(f"{' '.join(command[:4])} ... {' '.join(command[-4:])} ended with {done.returncode}:\n{done.stdout}")
-    return done.stdout
 
 
 def zig():
@@ -84,12 +74,11 @@ def link_flags(target):
 
 
 def build(target, output, optimize="-O2", more=()):
-    """Builds the extension for the target as the file `output`, without symbols for debuggers. Raises Fault and sources.Fault."""
-    command = compiler(target, optimize)
+    """Builds the extension for the target as the file `output`, without symbols for debuggers. Raises Fault."""
     place = write_amalgamation()
     output = os.path.abspath(output)
     os.makedirs(os.path.dirname(output), exist_ok=True)
-    run([*command, f"-I{place}", *more, f"{place}/tessera.c", *codec_files(target), *link_flags(target), "-s", "-o", output], cwd=place)
+    run([*compiler(target, optimize), f"-I{place}", *more, f"{place}/tessera.c", *codec_files(target), *link_flags(target), "-s", "-o", output], cwd=place)
     return output
 
 
@@ -99,12 +88,7 @@ def main():
         return 2
     target, output, *more = sys.argv[1:]
     optimize = more.pop(0) if more and more[0].startswith("-O") else "-O2"
-    try:
-        print(build(target, output, optimize, more))
-    except (Fault, sources.Fault) as fault:
-        print(f"cross.py: {fault}", file=sys.stderr)
-        return 1
-    return 0
+    return command.main("cross.py", lambda: print(build(target, output, optimize, more)))
 
 
 if __name__ == "__main__":

@@ -20,11 +20,10 @@ import tarfile
 import tempfile
 from typing import NamedTuple
 
+import command
+from command import Fault
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-class Fault(Exception):
-    pass
 
 
 class Library(NamedTuple):
@@ -169,16 +168,12 @@ def notices(place, names=CODECS):
 
 def main():
     place = sys.argv[1]
-    try:
-        fetch(place)
-    except Fault as fault:
-        print(f"sources.py: {fault}", file=sys.stderr)
-        return 1
-    if sys.argv[2:] == ["list"]:
+    failed = command.main("sources.py", fetch, place)
+    if not failed and sys.argv[2:] == ["list"]:
         print(json.dumps({name: {"files": files(place, name), "assembly": files(place, name, True)[len(files(place, name)):], "includes": includes(place, (name,)),
                                  "definitions": definitions((name,)), "license": library.license and f"{os.path.abspath(place)}/{folder_of(library)}/{library.license}"}
                           for name, library in LIBRARIES.items()}, indent=1))
-    return 0
+    return failed
 
 
 if __name__ == "__main__":

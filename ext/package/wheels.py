@@ -15,6 +15,7 @@ from typing import NamedTuple
 import amalgamate
 import build
 import check_wheels
+import command
 import cross
 import sources
 
@@ -65,6 +66,13 @@ def write_sums(place):
         f.writelines(f"{hashlib.sha256(build.read(f'{place}/{n}')).hexdigest()}  {n}\n" for n in names)
 
 
+def pack(place, names, optimize):
+    """Makes, packs and checks. Returns whether a check has failed."""
+    made = make(place, names, optimize)
+    write_sums(place)
+    return check_wheels.check_packages(place, {n: PLATFORMS[n] for n in names}, made) > 0
+
+
 def main():
     place, *names = sys.argv[1:]
     optimize = names.pop(0) if names and names[0].startswith("-O") else "-O2"
@@ -76,13 +84,7 @@ def main():
     os.makedirs(place, exist_ok=True)
     for old in os.listdir(place):
         os.remove(f"{place}/{old}")
-    try:
-        made = make(place, names, optimize)
-        write_sums(place)
-        return 1 if check_wheels.check_packages(place, {n: PLATFORMS[n] for n in names}, made) else 0
-    except (build.Fault, cross.Fault, sources.Fault) as fault:
-        print(f"wheels.py: {fault}", file=sys.stderr)
-        return 1
+    return command.main("wheels.py", pack, place, names, optimize)
 
 
 if __name__ == "__main__":

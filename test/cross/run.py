@@ -17,6 +17,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, f"{ROOT}/ext/package")
+import command
 import cross
 import sources
 
@@ -45,7 +46,7 @@ class Cross:
     def compile(self, source, flags=FLAGS):
         relative = os.path.relpath(source, ROOT) if source.startswith(ROOT) else source
         output = f"{self.place}/{re.sub('[^A-Za-z0-9_.]', '-', relative)}.o"
-        cross.run([*self.command, *flags, "-c", source, "-o", output])
+        command.run([*self.command, *flags, "-c", source, "-o", output])
         return output
 
     def compile_all(self, paths, flags=FLAGS):
@@ -56,7 +57,7 @@ class Cross:
         path = f"{self.place}/lib{name}.a"
         if os.path.exists(path):
             os.remove(path)
-        cross.run([*cross.zig(), "ar", "rcs", path, *objects])
+        command.run([*cross.zig(), "ar", "rcs", path, *objects])
         return path
 
     def libraries(self):
@@ -73,8 +74,8 @@ class Cross:
         if "sqlite3.h" in open(source, encoding="utf-8").read():
             libraries = [*libraries, self.sqlite()]
         try:
-            cross.run([*self.command, *FLAGS, source, *libraries, "-lm", "-pthread", "-o", program])
-        except cross.Fault as fault:
+            command.run([*self.command, *FLAGS, source, *libraries, "-lm", "-pthread", "-o", program])
+        except command.Fault as fault:
             return name, "does not compile", str(fault)
         try:
             done = subprocess.run([program], cwd=self.place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SECONDS)
@@ -90,7 +91,7 @@ def refuses(machine):
     """Tests that the core says in one sentence why it cannot be compiled for this machine."""
     try:
         machine.compile(f"{ROOT}/core/base/memory.c")
-    except cross.Fault as fault:
+    except command.Fault as fault:
         if REFUSAL in str(fault):
             print(f"{machine.name}: refused: {REFUSAL}")
             return 0
@@ -121,7 +122,7 @@ def main():
                     print(printed, flush=True)
                 failures += why is not None
                 passed += why is None and name not in LEFT_OUT
-    except (cross.Fault, sources.Fault) as fault:
+    except command.Fault as fault:
         print(fault, file=sys.stderr)
         return 1
     print(f"{machine.name}: {passed} passed, {failures} failed")

@@ -13,13 +13,14 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import amalgamate
+import command
 import sources
+from command import Fault
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 PACKAGE = ("README.md", "package.json", "index.js", "index.d.ts", "engine.js", "engine.d.ts", "http.js", "ranges.js", "opfs.js", "script.js", "worker.js",
@@ -49,16 +50,10 @@ EXPORTS = ("malloc free sqlite3_malloc sqlite3_free sqlite3_open_v2 sqlite3_clos
            "sqlite3_libversion sqlite3_interrupt sqlite3_error_offset sqlite3_complete sqlite3_db_config").split()
 
 
-class Fault(Exception):
-    pass
-
-
-def run(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env=dict(os.environ, NODE_PATH=os.environ.get("NODE_PATH", "/usr/share/nodejs"))) # Debian keeps emscripten's acorn there
-    if done.returncode:
-        raise Fault(f"{' '.join(command)[:300]} ...\n{done.stdout[-4000:]}")
-    return done.stdout
+def emcc(*words):
+    """Runs emscripten's compiler and shows what it says."""
+    environment = dict(os.environ, NODE_PATH=os.environ.get("NODE_PATH", "/usr/share/nodejs")) # Debian keeps emscripten's acorn there
+    print(command.run(["emcc", *words], env=environment), end="")
 
 
 def around(path):
@@ -94,11 +89,10 @@ def compile_all(work, objects):
     def one(job):
         name, source, flags = job
         target = f"{objects}/{name}.o"
-        command = ["emcc", *flags, "-c", source, "-o", target]
         with open(source, "rb") as f:
             stamp = hashlib.sha256(json.dumps([name, *flags]).replace(objects, "").replace(ROOT, "").encode() + f.read()).hexdigest()
         if name in GLUE or not (os.path.exists(target) and os.path.exists(target + ".stamp") and amalgamate.read(target + ".stamp") == stamp):
-            print(run(command), end="")
+            emcc(*flags, "-c", source, "-o", target)
             with open(target + ".stamp", "w", encoding="utf-8") as f:
                 f.write(stamp)
         return target
@@ -127,13 +121,13 @@ def build_module(folder):
                 "INITIAL_MEMORY=16777216", "MALLOC=emmalloc", "SUPPORT_LONGJMP=0", "DISABLE_EXCEPTION_CATCHING=1", "ALLOW_TABLE_GROWTH=0",
                 "EXPORTED_RUNTIME_METHODS=FS,UTF8ToString", "INCOMING_MODULE_JS_API=instantiateWasm,print,printErr", "STRICT=0",
                 "EXPORTED_FUNCTIONS=" + ",".join("_" + name for name in EXPORTS)]
-    print(run(["emcc", "-Oz", "-g0", "-mbulk-memory", "-msign-ext", "-mnontrapping-fptoint", *linked, "-o", f"{folder}/tessera-module.js", *[f"-s{s}" for s in settings]]), end="")
+    emcc("-Oz", "-g0", "-mbulk-memory", "-msign-ext", "-mnontrapping-fptoint", *linked, "-o", f"{folder}/tessera-module.js", *[f"-s{s}" for s in settings])
     wasm = f"{folder}/tessera-module.wasm"
     os.replace(wasm, f"{folder}/tessera.wasm")
 
 
 def build(folder):
-    """Makes the package in the folder. Raises Fault and sources.Fault."""
+    """Makes the package in the folder. Raises Fault."""
     if not shutil.which("emcc"):
         raise Fault("emcc is not installed: install the package emscripten")
     folder = os.path.abspath(folder)
@@ -153,12 +147,7 @@ def main():
     if len(sys.argv) != 2:
         print(__doc__.split("\n\n")[1], file=sys.stderr)
         return 2
-    try:
-        build(sys.argv[1])
-    except (Fault, sources.Fault) as fault:
-        print(f"build.py: {fault}", file=sys.stderr)
-        return 1
-    return 0
+    return command.main("build.py", build, sys.argv[1])
 
 
 if __name__ == "__main__":
