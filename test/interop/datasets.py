@@ -274,6 +274,19 @@ def test_dask():
         return
     frame = dd.from_map(lambda part: pyarrow.table(part).to_pandas(), parts)
     same(float(frame.value.sum().compute(scheduler="threads")), float(values.sum()))
+    try:
+        import distributed
+    except ImportError:
+        print("distributed is not installed: not tried")
+        return
+    with open("key", "wb") as f:
+        f.write(os.urandom(32))
+    secret = tessera.create("chunked_secret", values, extents={"dim_0": 40, "dim_1": 50}, key_file="key")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
+        same(len(set(client.run(os.getpid).values()) - {os.getpid()}), 2, "workers that are processes")
+        frame = dd.from_map(lambda part: pyarrow.table(part).to_pandas(), secret.partitions(4))
+        found = client.gather([client.compute(part) for part in (lazy[::3, 4:].sum(), opened.value.mean(), secret.dask().sum(), frame.value.sum())])
+        same([float(part) for part in found], [float(part) for part in (values[::3, 4:].sum(), values.mean(), values.sum(), values.sum())], "across workers")
 
 
 def with_tiledb(*lines):

@@ -1,8 +1,8 @@
-"""Runs a test that needs TileDB, the newest SQLite (the package apsw), libraries of Arrow or a server of objects (moto) in a virtual environment, which is made on
+"""Runs a test that needs TileDB, the newest SQLite (the package apsw), libraries of Arrow (with pyarrow or without it) or a server of objects (moto) in a virtual environment, which is made on
 first use. If it cannot be made (no network, no wheel for this Python), the exit code is 77, which ctest takes for
 "skipped".
 
-usage: run.py [--apsw | --arrow | --moto] ENVIRONMENT SCRIPT ARGUMENT...
+usage: run.py [--apsw | --arrow | --bare | --moto] ENVIRONMENT SCRIPT ARGUMENT...
 """
 import fcntl
 import os
@@ -12,7 +12,8 @@ import sys
 TILEDB = "tiledb, numpy", [["tiledb==0.36.1"], ["tiledb"]]  # the first one is the version that the corpus was compared with
 APSW = "apsw", [["apsw"]]
 ARROW = "pyarrow, polars, duckdb, pandas, xarray, dask.array, distributed", [["pyarrow", "polars", "duckdb", "pandas", "xarray", "dask", "distributed", *more]
-                                                                              for more in (["tiledb-cf", "apsw", "pysqlite3-binary"], [])]   # these may be missing
+                                                                              for more in (["tiledb-cf", "apsw", "pysqlite3-binary", "nanoarrow", "narwhals", "arro3-core"], [])]   # these may be missing
+BARE = "polars, duckdb, nanoarrow, pandas, importlib.util as u; assert not u.find_spec('pyarrow')", [["polars", "duckdb", "nanoarrow", "pandas"]]
 MOTO = "moto.server, boto3; assert moto.__version__ == '5.2.5'", [["moto[server,s3]==5.2.5"]]  # 5.2.1 names an answer wrongly
 
 
@@ -51,6 +52,9 @@ def main():
         del arguments[0]
     elif arguments[0] == "--arrow":
         modules, wanted = ARROW
+        del arguments[0]
+    elif arguments[0] == "--bare":
+        modules, wanted = BARE
         del arguments[0]
     elif arguments[0] == "--moto":
         modules, wanted = MOTO

@@ -17,7 +17,7 @@ import time
 import weakref
 from typing import Any
 
-from .errors import Denied, NotFound, Unsupported, plain_errors
+from .errors import Denied, Interrupted, NotFound, Unsupported, plain_errors
 from .loading import load
 
 __all__ = ["Array", "Stream", "configure", "open", "rows"]
@@ -55,6 +55,11 @@ def _after_fork():   # another thread of the parent may have held the lock
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _go_on():
+    """SQLite calls it during long work. So Python runs the handlers of signals, and Ctrl-C ends the work."""
+    return 0
 
 
 def _connect():
@@ -225,8 +230,19 @@ class Array(Stream):
         return self._connection or _connect()
 
     def _rows(self, sql, *values):
-        with plain_errors(self.path):
-            return self.connection.execute(sql, values).fetchall()
+        connection, own = self.connection, self._connection is None
+        try:
+            with plain_errors(self.path):
+                if own:
+                    connection.set_progress_handler(_go_on, 20)
+                return connection.execute(sql, values).fetchall()
+        except Interrupted as e:
+            if own:   # nobody else interrupts it: what the handler of a signal raised is lost in SQLite
+                raise KeyboardInterrupt from e
+            raise
+        finally:
+            if own:
+                connection.set_progress_handler(None, 20)
 
     def _do(self, sql, *values):
         """The same for functions that take no key: they find it in the connection. A connection of this module forgets it afterwards. Tables in a
