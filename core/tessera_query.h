@@ -92,6 +92,7 @@ typedef struct tsr_value_list {
   const void *values; /* [count]: of `datatype`; NUMBER: doubles; TEXT: tsr_text_value. Borrowed, as in a table */
   const uint8_t *nulls; /* [count], 1: null; NULL: none is */
   const uint8_t *whole; /* [count], NUMBER: 1: the value is an INTEGER */
+  bool is_identity; /* INTEGER without nulls: each value is its own place, so `values` need not be read */
 } tsr_value_list;
 
 typedef struct tsr_interval_list { /* the union of closed intervals of instants */

@@ -305,10 +305,13 @@ static uint32_t add_table(program_maker *m, const tsr_node *node) {
 static uint32_t add_lookup(program_maker *m, const tsr_node *node, uint32_t index) {
   const tsr_value_list *list = node->list;
   if (list->type == TSR_VALUE_NULL || step_at(m, index)->form == TSR_VALUE_NULL) return add_null(m, list->type);
+  const uint32_t place = as_integer(m, index);
+  const tsr_step_interval *places = &step_at(m, place)->interval;
+  if (list->is_identity && places->low >= 0 && (uint64_t)places->high < list->count) return place;
   return add_step(m, (tsr_step){.operation = TSR_OP_LOOKUP,
                                 .form = list->type,
                                 .operand_count = 1,
-                                .operands = {as_integer(m, index)},
+                                .operands = {place},
                                 .source = node,
                                 .kernel = tsr__lookup_kernel(list->type, list->datatype)});
 }

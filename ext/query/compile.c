@@ -91,7 +91,7 @@ static int compile_prepare(const tsx_connection *connection, const char *text, s
 
 /* ---- The table in FROM ------------------------------------------------------------------------------------------- */
 
-static tsx_table *compile_connected(const tsx_connection *connection, const char *schema, const char *name) {
+tsx_table *tsx_table_connected(const tsx_connection *connection, const char *schema, const char *name) {
   for (tsx_table *t = connection->tables.arrays; t; t = t->next)
     if (!sqlite3_stricmp(t->name, name) && !sqlite3_stricmp(t->schema_name, schema)) return t;
   return NULL;
@@ -163,7 +163,7 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
   char *schema = NULL;
   bool view = false;
   int code = compile_find(query->connection, home, s->source.schema, s->source.table, &schema, &view, error);
-  if (code > 0 && !view) query->table = compile_connected(query->connection, schema, s->source.table);
+  if (code > 0 && !view) query->table = tsx_table_connected(query->connection, schema, s->source.table);
   if (code >= 0)
     code = query->table ? tsx_table_ready(query->table, error)
                         : compile_refuse_table(query, schema, code > 0, view, error);
@@ -173,7 +173,7 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
 
 /* Notes which columns of a joined array are dimensions. */
 static int compile_dimensions(const tsx_query *query, tsx_join *join, tsr_error *error) {
-  tsx_table *table = compile_connected(query->connection, join->source.schema, join->source.table);
+  tsx_table *table = tsx_table_connected(query->connection, join->source.schema, join->source.table);
   const int code = table ? tsx_table_ready(table, error) : TSR_OK;
   for (uint32_t c = 0; table && code == TSR_OK && c < join->column_count && c < table->column_count; c++)
     join->columns[c].dimension = table->columns[c].description->is_dimension;
@@ -311,9 +311,7 @@ static void compile_permitted_text(const tsx_query *query, sqlite3_str *out) {
   sqlite3_str_appendf(out, " FROM \"%w\".\"%w\" AS a, " TSX_ROWS_NAME " AS r", table->schema_name, table->name);
 }
 
-/* Returns 0 if a column of a result is no column, but a NULL that SQLite has put in its place: it has no type then, and is
- * named by the words of the text. */
-static int compile_visible(sqlite3_stmt *statement, int i, const char *name, tsr_error *error) {
+int tsx_column_visible(sqlite3_stmt *statement, int i, const char *name, tsr_error *error) {
   if (sqlite3_column_decltype(statement, i)) return 1;
   const char *shown = sqlite3_column_name(statement, i);
   return shown ? !strcmp(shown, name) : tsx_out_of_memory(error);
@@ -329,14 +327,14 @@ int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
   int code = text ? compile_prepare(query->connection, text, &statement, error) : tsx_out_of_memory(error), n = 0;
   sqlite3_free(text);
   for (; n < 4 && code >= 0; n++) {
-    code = compile_visible(statement, n, slots[n], error);
+    code = tsx_column_visible(statement, n, slots[n], error);
     if (code == 0)
       code =
           tsx_fail(error, TSR_AUTH, "the authorizer hides " TSX_ROWS_NAME ".%s, over which SQLite evaluates", slots[n]);
   }
   for (uint32_t i = 0; i < table->column_count + table->label_count && code >= 0; i++) {
     if (!query->select.meaning.used[i]) continue;
-    code = compile_visible(statement, n++, compile_used(table, i), error);
+    code = tsx_column_visible(statement, n++, compile_used(table, i), error);
     if (code == 0)
       code = tsx_fail(error, TSR_AUTH, "the authorizer hides %s.%s: only a view gives NULL for it", table->name,
                       compile_used(table, i));

@@ -27,4 +27,11 @@ int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_val
 /* Copies a value of SQLite's; text lives as long as the query. A BLOB is TSR_MISMATCH. */
 int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error);
 
+/* Returns an array's table of this connection by its name, or NULL. */
+tsx_table *tsx_table_connected(const tsx_connection *connection, const char *schema, const char *name);
+
+/* Returns 0 if a column of a result is no column, but a NULL that SQLite has put in its place for an authorizer: it has no
+ * type then, and is named by the words of the text. Else 1. */
+int tsx_column_visible(sqlite3_stmt *statement, int i, const char *name, tsr_error *error);
+
 #endif

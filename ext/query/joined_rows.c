@@ -13,6 +13,7 @@
 #include "connection/errors.h"
 #include "query/compile.h"
 #include "query/coordinates.h"
+#include "query/joined_cells.h"
 
 #define JOINED_NO_PLACE UINT32_MAX
 #define JOINED_EXACT    (INT64_C(1) << 53) /* integers up to it are doubles */
@@ -48,14 +49,23 @@ typedef struct tsx_joined {
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-static int joined_budget(const tsx_query *query, uint32_t j, uint64_t more, tsr_error *error) {
-  uint64_t memory = query->memory_bytes ? query->memory_bytes : query->table->options.limits.memory_bytes;
-  if (!memory) memory = UINT64_C(1) << 30;
+static uint64_t joined_memory(const tsx_query *query) {
+  const uint64_t memory = query->memory_bytes ? query->memory_bytes : query->table->options.limits.memory_bytes;
+  return memory ? memory : UINT64_C(1) << 30;
+}
+
+/* Takes memory from the budget. Returns false if it has no more. */
+static bool joined_fits(const tsx_query *query, uint32_t j, uint64_t more) {
+  const uint64_t most = joined_memory(query) / 2;
   tsx_joined *joined = query->joined[j];
-  if (more <= memory / 2 && joined->bytes <= memory / 2 - more) {
-    joined->bytes += more;
-    return TSR_OK;
-  }
+  if (more > most || joined->bytes > most - more) return false;
+  joined->bytes += more;
+  return true;
+}
+
+static int joined_budget(const tsx_query *query, uint32_t j, uint64_t more, tsr_error *error) {
+  const uint64_t memory = joined_memory(query);
+  if (joined_fits(query, j, more)) return TSR_OK;
   return tsx_fail(
       error, TSR_BUDGET, "the rows of '%s' do not fit into memory_mb (%llu): join a part of them, or memory_mb=%llu",
       query->select.joins[j].source.table, (unsigned long long)(memory >> 20), (unsigned long long)(memory >> 19));
@@ -187,23 +197,33 @@ static int values_grow(tsx_query *query, uint32_t j, joined_values *v, tsr_error
   return TSR_OK;
 }
 
-/* Finds the number of a value, which is not null, or gives it one. */
-static int values_number(tsx_query *query, uint32_t j, joined_values *v, sqlite3_value *given, uint32_t *number,
-                         tsr_error *error) {
-  tsr_value value = {.type = TSR_VALUE_INTEGER};
-  const int type = sqlite3_value_type(given);
-  if (type == SQLITE_INTEGER) value.as.integer = sqlite3_value_int64(given);
-  if (type == SQLITE_FLOAT) {
-    const double real = sqlite3_value_double(given);
-    const bool whole = real >= -(double)JOINED_EXACT && real <= (double)JOINED_EXACT && (double)(int64_t)real == real;
-    if (whole) value.as.integer = (int64_t)real; /* 1 = 1.0 */
-    else value = (tsr_value){.type = TSR_VALUE_REAL, .as.real = real};
+/* Gives a value of a bound column; a text is borrowed. Integers that are REAL become INTEGER: 1 = 1.0. */
+static int value_bound(sqlite3_value *given, tsr_value *value, tsr_error *error) {
+  value->type = TSR_VALUE_NULL; /* of a blob, too: it equals no coordinate */
+  switch (sqlite3_value_type(given)) {
+  case SQLITE_INTEGER:
+    *value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = sqlite3_value_int64(given)};
+    return TSR_OK;
+  case SQLITE_FLOAT:
+    *value = (tsr_value){.type = TSR_VALUE_REAL, .as.real = sqlite3_value_double(given)};
+    return TSR_OK;
+  case SQLITE_TEXT:
+    value->type = TSR_VALUE_TEXT;
+    value->as.text.bytes = (const char *)sqlite3_value_text(given);
+    value->as.text.size = (uint64_t)sqlite3_value_bytes(given);
+    return value->as.text.bytes ? TSR_OK : tsx_out_of_memory(error);
+  default: return TSR_OK;
   }
-  if (type == SQLITE_TEXT) {
-    value.type = TSR_VALUE_TEXT;
-    value.as.text.bytes = (const char *)sqlite3_value_text(given);
-    value.as.text.size = (uint64_t)sqlite3_value_bytes(given);
-    if (!value.as.text.bytes) return tsx_out_of_memory(error);
+}
+
+/* Finds the number of a value, which is not null, or gives it one. */
+static int values_number(tsx_query *query, uint32_t j, joined_values *v, const tsr_value *given, uint32_t *number,
+                         tsr_error *error) {
+  tsr_value value = *given;
+  if (value.type == TSR_VALUE_REAL) {
+    const double real = value.as.real;
+    const bool whole = real >= -(double)JOINED_EXACT && real <= (double)JOINED_EXACT && (double)(int64_t)real == real;
+    if (whole) value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = (int64_t)real};
   }
   for (uint32_t next = v->last; next < v->count && next < v->last + 2; next++) /* rows tend to be in order */
     if (value_same(&v->values[next], &value)) {
@@ -221,7 +241,7 @@ static int values_number(tsx_query *query, uint32_t j, joined_values *v, sqlite3
       *number = v->last = v->heads[at] - 1;
       return TSR_OK;
     }
-  if (type == SQLITE_TEXT) {
+  if (value.type == TSR_VALUE_TEXT) {
     value.as.text.bytes = tsx_arena_copy(&query->select.arena, value.as.text.bytes, value.as.text.size);
     if (!value.as.text.bytes) return tsx_out_of_memory(error);
   }
@@ -239,17 +259,14 @@ static bool joined_replace(void *argument, const tsx_expr *tree, sqlite3_str *ou
   return true;
 }
 
-/* Writes that the column lies among the coordinates, if it is bound to a dimension of integers. */
-static void joined_within(sqlite3_str *text, const tsx_query *query, uint32_t j, const tsx_binding *binding) {
-  const tsx_join *join = &query->select.joins[j];
-  const tsx_join_column *column = &join->columns[binding->column];
+const tsx_axis *tsx_joined_within(const tsx_query *query, uint32_t j, uint32_t b) {
+  const tsx_binding *binding = &query->select.joins[j].on.bindings[b];
   const int number = tsx_axis_of(query, binding->left);
-  if (number < 0 || binding->left->kind != TSX_EXPR_NAME || binding->left->alias) return;
+  if (number < 0 || binding->left->kind != TSX_EXPR_NAME || binding->left->alias) return NULL;
   const tsx_axis *axis = &query->axes[number];
-  if (strcmp(column->declared, "INTEGER") != 0 || strcmp(query->table->columns[axis->column].declared, "INTEGER") != 0)
-    return;
-  sqlite3_str_appendf(text, " AND _tessera_join%u.\"%w\" BETWEEN %lld AND %lld", j, column->name, (long long)axis->low,
-                      (long long)((uint64_t)axis->low + axis->count - 1));
+  const bool integers = !strcmp(query->select.joins[j].columns[binding->column].declared, "INTEGER") &&
+                        !strcmp(query->table->columns[axis->column].declared, "INTEGER");
+  return integers ? axis : NULL;
 }
 
 static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement, tsr_error *error) {
@@ -270,7 +287,13 @@ static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement
     tsx_words_append(text, join->on.filters[f], joined_replace, query);
     sqlite3_str_appendchar(text, 1, ')');
   }
-  for (uint32_t b = 0; b < join->on.binding_count; b++) joined_within(text, query, j, &join->on.bindings[b]);
+  for (uint32_t b = 0; b < join->on.binding_count; b++) {
+    const tsx_axis *axis = tsx_joined_within(query, j, b);
+    if (axis)
+      sqlite3_str_appendf(text, " AND _tessera_join%u.\"%w\" BETWEEN %lld AND %lld", j,
+                          join->columns[join->on.bindings[b].column].name, (long long)axis->low,
+                          (long long)((uint64_t)axis->low + axis->count - 1));
+  }
   return tsx_rows_prepare(query->connection, text, NULL, statement, error);
 }
 
@@ -294,41 +317,75 @@ static int joined_more(tsx_query *query, uint32_t j, tsr_error *error) {
   return code;
 }
 
-static int joined_keep(tsx_query *query, uint32_t j, joined_column *column, sqlite3_value *given, tsr_error *error) {
-  tsx_joined *joined = query->joined[j];
-  tsr_value value;
-  const int code = tsx_query_copy(query, given, &value, error);
-  if (code < 0) return code;
-  column->types[joined->row_count] = (uint8_t)value.type;
-  column->words[joined->row_count] = value.as.integer; /* or the bits of a REAL */
-  if (value.type != TSR_VALUE_TEXT) return TSR_OK;
+static int joined_keep(tsx_query *query, uint32_t j, joined_column *column, const tsr_value *value, tsr_error *error) {
+  const tsx_joined *joined = query->joined[j];
+  column->types[joined->row_count] = (uint8_t)value->type;
+  column->words[joined->row_count] = value->as.integer; /* or the bits of a REAL */
+  if (value->type != TSR_VALUE_TEXT) return TSR_OK;
   struct tsr_text_value *text = tsx_arena_take(&query->select.arena, sizeof *text);
   if (!text) return tsx_out_of_memory(error);
-  *text = (struct tsr_text_value){value.as.text.bytes, value.as.text.size};
+  *text = (struct tsr_text_value){value->as.text.bytes, value->as.text.size};
   column->words[joined->row_count] = (int64_t)(uintptr_t)text;
   return joined_budget(query, j, text->size + 2 * sizeof *text, error);
 }
 
-/* Takes a row. One with a null or a blob in a bound column equals no coordinate. */
-static int joined_row(tsx_query *query, uint32_t j, sqlite3_stmt *statement, tsr_error *error) {
+int tsx_joined_take(tsx_query *query, uint32_t j, const tsr_value *values, tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
   tsx_joined *joined = query->joined[j];
-  int at = 1, code = joined->row_count == joined->room ? joined_more(query, j, error) : TSR_OK;
-  for (uint32_t b = 0; b < join->on.binding_count && code == TSR_OK; b++) {
-    sqlite3_value *value = sqlite3_column_value(statement, at++);
-    if (sqlite3_value_type(value) == SQLITE_NULL || sqlite3_value_type(value) == SQLITE_BLOB) return TSR_OK;
-    code = values_number(query, j, &joined->values[b], value,
-                         &joined->numbers[joined->row_count * join->on.binding_count + b], error);
+  const uint32_t bindings = join->on.binding_count;
+  int code = joined->row_count == joined->room ? joined_more(query, j, error) : TSR_OK;
+  for (uint32_t b = 0; b < bindings && code == TSR_OK; b++) {
+    if (values[b].type == TSR_VALUE_NULL) return TSR_OK;
+    code = values_number(query, j, &joined->values[b], &values[b], &joined->numbers[joined->row_count * bindings + b],
+                         error);
   }
+  values += bindings;
   for (uint32_t c = 0; c < join->column_count && code == TSR_OK; c++)
-    if (joined->columns[c]) {
-      code = joined_keep(query, j, joined->columns[c], sqlite3_column_value(statement, at++), error);
-      if (code == TSR_MISMATCH)
-        return tsx_expr_fail(&query->select, join->source.begin, join->source.end,
-                             "not evaluated over columns: ", "blobs", error);
-    }
+    if (joined->columns[c]) code = joined_keep(query, j, joined->columns[c], values++, error);
   joined->row_count += code == TSR_OK;
   return code;
+}
+
+uint32_t tsx_joined_wanted(const tsx_query *query, uint32_t j, uint32_t *columns) {
+  const tsx_join *join = &query->select.joins[j];
+  uint32_t count = 0;
+  for (uint32_t b = 0; b < join->on.binding_count; b++) columns[count++] = join->on.bindings[b].column;
+  for (uint32_t c = 0; c < join->column_count; c++)
+    if (query->joined[j]->columns[c]) columns[count++] = c;
+  return count;
+}
+
+/* Takes the row of a statement. */
+static int joined_row(tsx_query *query, uint32_t j, sqlite3_stmt *statement, uint32_t count, tsr_value *values,
+                      tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
+    sqlite3_value *value = sqlite3_column_value(statement, 1 + (int)i);
+    if (i < join->on.binding_count) code = value_bound(value, &values[i], error);
+    else code = tsx_query_copy(query, value, &values[i], error);
+  }
+  if (code == TSR_MISMATCH)
+    return tsx_expr_fail(&query->select, join->source.begin, join->source.end, "not evaluated over columns: ", "blobs",
+                         error);
+  return code == TSR_OK ? tsx_joined_take(query, j, values, error) : code;
+}
+
+static int joined_read(tsx_query *query, uint32_t j, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  const uint32_t most = join->on.binding_count + join->column_count;
+  sqlite3_stmt *statement = NULL;
+  uint32_t *columns = tsx_arena_take(&query->select.arena, most * sizeof *columns);
+  tsr_value *values = tsx_arena_take(&query->select.arena, most * sizeof *values);
+  if (!columns || !values) return tsx_out_of_memory(error);
+  const uint32_t count = tsx_joined_wanted(query, j, columns);
+  int code = joined_prepare(query, j, &statement, error);
+  if (code == TSR_OK) code = tsx_joined_cells(query, j, statement, columns, count, error);
+  if (code == 0)
+    while ((code = tsx_rows_step(query->connection, statement, error)) > 0)
+      if ((code = joined_row(query, j, statement, count, values, error)) < 0) break;
+  sqlite3_finalize(statement);
+  return code < 0 ? code : TSR_OK;
 }
 
 int tsx_joined_read(tsx_query *query, tsr_error *error) {
@@ -337,13 +394,9 @@ int tsx_joined_read(tsx_query *query, tsr_error *error) {
     const tsx_join *join = &query->select.joins[j];
     if (join->on.binding_count == 0) continue;
     if (!joined_of(query, j)) return tsx_out_of_memory(error);
-    sqlite3_stmt *statement = NULL;
     const int axis = tsx_axis_of(query, join->on.bindings[0].left);
     if (axis < 0 || query->axes[axis].count == 0) continue; /* no cell, or an error that follows */
-    code = joined_prepare(query, j, &statement, error);
-    while (code >= 0 && (code = tsx_rows_step(query->connection, statement, error)) > 0)
-      code = joined_row(query, j, statement, error);
-    sqlite3_finalize(statement);
+    code = joined_read(query, j, error);
   }
   return code;
 }
@@ -490,12 +543,57 @@ static int joined_columns(tsx_query *query, uint32_t j, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Brings the values of a column, which are numbers, into the order of the places. */
+static int column_sort(tsx_query *query, uint32_t j, joined_column *column, tsr_error *error) {
+  const tsx_joined *joined = query->joined[j];
+  const uint64_t count = joined->box.count;
+  int64_t *words = NULL;
+  uint8_t *types = NULL;
+  int code = joined_grow((void **)&words, count, sizeof *words, error);
+  if (code == TSR_OK) code = joined_grow((void **)&types, count, 1, error);
+  for (uint64_t p = 0; p < count && code == TSR_OK; p++) {
+    words[p] = column->words[joined->box_rows[p]];
+    types[p] = column->types[joined->box_rows[p]];
+  }
+  sqlite3_free(code < 0 ? words : column->words);
+  sqlite3_free(code < 0 ? types : column->types);
+  if (code < 0) return code;
+  column->list.count = count;
+  column->list.values = column->words = words;
+  column->types = types;
+  if (column->list.nulls) column->list.nulls = types;
+  if (column->list.whole) column->list.whole = types;
+  return TSR_OK;
+}
+
+/* If each place has a row, and the columns are numbers, their values are brought into the order of the places, as long as
+ * there is memory for that: the engine then need not look up the rows. */
+static int joined_sort(tsx_query *query, uint32_t j, tsr_error *error) {
+  tsx_joined *joined = query->joined[j];
+  const uint32_t count = query->select.joins[j].column_count;
+  bool possible = joined->free_places == 0 && joined->box.count > 0;
+  uint64_t columns = 0;
+  for (uint32_t c = 0; c < count; c++) {
+    if (!joined->columns[c]) continue;
+    const tsr_value_type type = joined->columns[c]->list.type;
+    possible &= type != TSR_VALUE_TEXT && type != TSR_VALUE_NULL;
+    columns++;
+  }
+  if (!possible || !joined_fits(query, j, joined->box.count * columns * 9)) return TSR_OK;
+  int code = TSR_OK;
+  for (uint32_t c = 0; c < count && code == TSR_OK; c++)
+    if (joined->columns[c]) code = column_sort(query, j, joined->columns[c], error);
+  joined->box.is_identity = code == TSR_OK;
+  return code;
+}
+
 int tsx_joined_finish(tsx_query *query, tsr_error *error) {
   int code = TSR_OK;
   for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++) {
     if (!query->joined[j]) continue;
     code = joined_box(query, j, error);
     if (code == TSR_OK) code = joined_columns(query, j, error);
+    if (code == TSR_OK) code = joined_sort(query, j, error);
   }
   return code;
 }

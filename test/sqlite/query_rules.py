@@ -846,6 +846,49 @@ def test_a_join_that_is_not_by_one_dimension_or_finds_two_rows_is_refused():
     db.close()
 
 
+def test_joined_arrays_of_numbers_are_read_without_rows():
+    """Their values are those of the view; rows of SQLite's are read where the engine gives other values, or where only SQLite can hide a column."""
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE near USING tessera(kind=dense, day INT8 DIMENSION(3, 32, 7), lat INT8 DIMENSION(-3, 1, 2), k INT16, r FLOAT32, name TEXT)")
+    db.query("CREATE VIRTUAL TABLE far USING tessera(day INT64 DIMENSION(-9, 900, 100), lat FLOAT64 DIMENSION(-90.0, 90.0, 10.0), u UINT8 NOT NULL, w UINT64, r FLOAT64)")
+    db.query("INSERT INTO near SELECT DISTINCT day, lat, CASE WHEN (day + lat) % 5 THEN day * lat END, CASE WHEN day % 7 THEN lat / 4.0 ELSE 9e999 END, 'n' || lat FROM t WHERE day BETWEEN 3 AND 32 AND lat < 2 AND day <> 9")
+    db.query("INSERT INTO far SELECT DISTINCT day, lat, day + lat + 3, day, day / 3.0 FROM t WHERE lat <> 0 OR day < 20")
+    db.query("BEGIN")
+    db.query("UPDATE near SET k = 77 WHERE day = 12")
+    db.query("DELETE FROM far WHERE day = 13 AND lat = 1")
+
+    def read(text):
+        """Compares the rows. Returns how many rows of arrays SQLite has read for the query."""
+        db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+        db.query("SELECT tessera_reset_stats()")
+        found = sorted(map(repr, db.query("SELECT * FROM q")))
+        rows = db.value("SELECT value FROM tessera_stats WHERE name = 'rows_returned'")
+        db.query("DROP TABLE temp.q")
+        same(found, sorted(map(repr, db.query(text))), text)
+        return rows - len(found)
+    for kind in ("JOIN", "LEFT JOIN"):
+        for table in ("near", "far"):
+            on = f"FROM t {kind} {table} o ON o.day = t.day AND o.lat = t.lat"
+            same(read(f"SELECT t.day, count(*), count(o.r), max(temp - o.r) {on} GROUP BY 1"), 0, on)
+            same(read(f"SELECT t.lat, o.{'k' if table == 'near' else 'u'} AS k, count(*) {on} WHERE o.r > -1 GROUP BY 1, 2"), 0, on)
+            same(read(f"SELECT t.day, t.lat, o.r {on} WHERE o.day BETWEEN 11 AND 14"), 0, on)
+        same(read(f"SELECT t.day + 0 AS d, count(o.k), min(o.k) FROM t {kind} near o ON o.day = t.day / 2 + 4 AND o.lat = t.lat - 1 GROUP BY 1"), 0, "bound to expressions")
+        same(read(f"SELECT o.name AS name, count(*) FROM t {kind} near o ON o.day = t.day AND o.lat = t.lat GROUP BY 1") > 0, True, "texts")
+        same(read(f"SELECT t.day, max(o.w) FROM t {kind} far o ON o.day = t.day AND o.lat = t.lat GROUP BY 1") > 0, True, "UINT64")
+        same(read(f"SELECT t.day, count(o.k) FROM t {kind} near o ON o.day = t.day AND o.lat = t.lat AND o.k > 5 GROUP BY 1") > 0, True, "a condition of the joined table")
+    db.query("ROLLBACK")
+    if hasattr(db.raw, "set_authorizer"):
+        text = "SELECT t.day AS d, count(o.r) AS n FROM t LEFT JOIN near o ON o.day = t.day AND o.lat = t.lat GROUP BY 1"
+        db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+        db.query(f"CREATE TEMP VIEW v AS {text}")
+        db.raw.set_authorizer(lambda action, a, b, *others: IGNORE if action == READ and (a, b) == ("near", "r") else 0)
+        same((sorted(db.query("SELECT * FROM q")), {row[1] for row in db.query("SELECT * FROM q")}), (sorted(db.query("SELECT * FROM v")), {0}), "a hidden column")
+        db.raw.set_authorizer(None)
+    db.close()
+
+
 def test_a_joined_array_may_have_times():
     if absent():
         return

@@ -282,6 +282,14 @@ static void test_lists_give_the_value_at_a_place(void **state) {
   EXPECT(nested, NIL, NIL, NIL, NIL);
   EXPRESSION(constant, INTEGER(2), LOOKUP(0, &list), FIELD(NUMBER), NODE(COALESCE, 2, 1, 2));
   EXPECT(constant, 9, 9, 9, 9);
+  static const uint32_t places_of_4[] = {0, 1, 2, 3};
+  tsr_value_list identity = {.count = 4, .type = TSR_VALUE_INTEGER, .datatype = TSR_UINT32, .values = places_of_4};
+  identity.is_identity = true;
+  EXPRESSION(place, FIELD(NUMBER), LOOKUP(0, &identity));
+  EXPECT(place, 3, NIL, NIL, NIL); /* places past the end are null */
+  identity.values = words_of_4; /* where no place can be past the end, the values are not read */
+  EXPRESSION(known, INTEGER(2), LOOKUP(0, &identity), FIELD(NUMBER), NODE(COALESCE, 2, 1, 2));
+  EXPECT(known, 2, 2, 2, 2);
   const tsr_value_list reals = {.count = 4, .type = TSR_VALUE_REAL, .datatype = TSR_FLOAT32, .values = floats};
   EXPRESSION(threes, FIELD(NUMBER), LOOKUP(0, &reals), REAL(3), NODE(IS, 2, 1, 2));
   EXPECT(threes, 1, 0, 0, 0);
