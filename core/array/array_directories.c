@@ -47,7 +47,8 @@ int tsr__directories_list(tsr_array_directories *directories, const tsr_director
   return TSR_OK;
 }
 
-int tsr__directory_is_steady(const tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
+/* Returns 1 if a listed directory has not changed since before it was listed, else 0. */
+static int directory_is_steady(const tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
   const tsr_stamp *stamp = &directories->stamps[which];
   tsr_stamp now;
   if (!stamp->known) return 0;
@@ -73,7 +74,7 @@ static int list_again(const tsr_array_directories *directories, tsr_directory wh
 
 int tsr__directory_settle(tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
   if (directories->store->listings_are_states) return 0;
-  int rc = tsr__directory_is_steady(directories, which, error);
+  int rc = directory_is_steady(directories, which, error);
   if (rc) return rc < 0 ? rc : 0;
   for (int i = 0; i < LISTINGS; i++) {
     tsr_listing again;
@@ -88,7 +89,7 @@ int tsr__directory_settle(tsr_array_directories *directories, tsr_directory whic
 
 int tsr__directory_is_same(const tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
   tsr_listing again;
-  const int rc = tsr__directory_is_steady(directories, which, error);
+  const int rc = directory_is_steady(directories, which, error);
   if (rc) return rc;
   TSR_TRY(list_again(directories, which, &again, error));
   const bool same = same_entries(&directories->lists[which], &again);

@@ -27,9 +27,6 @@ const char *tsr__directory_path(tsr_directory which);
 int tsr__directories_list(tsr_array_directories *directories, const tsr_directory *which, unsigned count,
                           tsr_error *error);
 
-/* Returns 1 if a listed directory has not changed since before it was listed, else 0. */
-int tsr__directory_is_steady(const tsr_array_directories *directories, tsr_directory which, tsr_error *error);
-
 /* Lists a listed directory again until the listing is a state that the directory had at one moment. Returns 1 if it had
  * to be listed again, else 0. Fails with TSR_BUSY if the directory changes faster than it can be listed. */
 int tsr__directory_settle(tsr_array_directories *directories, tsr_directory which, tsr_error *error);

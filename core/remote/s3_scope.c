@@ -237,13 +237,6 @@ static int make_scope(tsr_s3_scopes *scopes, const char *name, const tsr_s3_opti
   return rc;
 }
 
-tsr_s3_scope *tsr__s3_scope_keep(tsr_s3_scope *scope) {
-  pthread_mutex_lock(&scope->scopes->mutex);
-  scope->references++;
-  pthread_mutex_unlock(&scope->scopes->mutex);
-  return scope;
-}
-
 void tsr__s3_scope_leave(tsr_s3_scope *scope) {
   if (!scope) return;
   pthread_mutex_t *mutex = &scope->scopes->mutex;

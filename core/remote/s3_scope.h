@@ -63,7 +63,6 @@ struct tsr_s3_scopes {
 
 /* Returns the scope for a uri with a reference, or NULL. */
 tsr_s3_scope *tsr__s3_scope_find(tsr_s3_scopes *scopes, const char *uri);
-tsr_s3_scope *tsr__s3_scope_keep(tsr_s3_scope *scope); /* one reference more */
 void tsr__s3_scope_leave(tsr_s3_scope *scope); /* one less; NULL is allowed */
 
 /* Splits "s3://bucket/prefix" into texts of the arena, without '/' at its end. Errors: TSR_ERROR if it is no such uri. */

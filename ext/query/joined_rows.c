@@ -346,7 +346,9 @@ int tsx_joined_take(tsx_query *query, uint32_t j, const tsr_value *values, tsr_e
   return code;
 }
 
-uint32_t tsx_joined_wanted(const tsx_query *query, uint32_t j, uint32_t *columns) {
+/* Lists the columns of a joined table that are read: those that are bound, then those whose values the query has.
+ * Returns their number. `columns` has room for the bindings and all columns. */
+static uint32_t joined_wanted(const tsx_query *query, uint32_t j, uint32_t *columns) {
   const tsx_join *join = &query->select.joins[j];
   uint32_t count = 0;
   for (uint32_t b = 0; b < join->on.binding_count; b++) columns[count++] = join->on.bindings[b].column;
@@ -378,7 +380,7 @@ static int joined_read(tsx_query *query, uint32_t j, tsr_error *error) {
   uint32_t *columns = tsx_arena_take(&query->select.arena, most * sizeof *columns);
   tsr_value *values = tsx_arena_take(&query->select.arena, most * sizeof *values);
   if (!columns || !values) return tsx_out_of_memory(error);
-  const uint32_t count = tsx_joined_wanted(query, j, columns);
+  const uint32_t count = joined_wanted(query, j, columns);
   int code = joined_prepare(query, j, &statement, error);
   if (code == TSR_OK) code = tsx_joined_cells(query, j, statement, columns, count, error);
   if (code == 0)

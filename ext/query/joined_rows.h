@@ -12,10 +12,6 @@ const tsr_value_list *tsx_joined_column(tsx_query *query, uint32_t join, uint32_
 /* Reads the rows of the joins with bindings. */
 int tsx_joined_read(tsx_query *query, tsr_error *error);
 
-/* Lists the columns of a joined table that are read: those that are bound, then those whose values the query has.
- * Returns their number. `columns` has room for the bindings and all columns. */
-uint32_t tsx_joined_wanted(const tsx_query *query, uint32_t join, uint32_t *columns);
-
 /* Takes a row: the values of these columns. A row with a null in a bound column equals no coordinate. A text of a bound
  * column is copied, others live as long as the query. */
 int tsx_joined_take(tsx_query *query, uint32_t join, const tsr_value *values, tsr_error *error);

@@ -230,6 +230,28 @@ def check_own_headers(root, orders):
         fault(f"{len(without)} of {len(sources)} files have no header of their own, more than a fifth: {' '.join(without)}")
 
 
+def check_users(root, orders):
+    """What a header of a layer declares, another file calls, or a test. What one file alone uses is static."""
+    words = {}
+    for folder in ("core", "ext", "test"):
+        for directory, _, names in os.walk(f"{root}/{folder}"):
+            for name in names:
+                if name.endswith((".c", ".h")):
+                    text = without_comments("\n".join(lines(f"{directory}/{name}")))
+                    words[f"{directory}/{name}"] = set(re.findall(r"\bts[rx]_\w+", text))
+    for base, order in orders:
+        for folder, name in files(root, base, order, (".h",)):
+            header = f"{root}/{base}/{folder}/{name}"
+            text = re.sub(r"^static inline .*", "", without_comments("\n".join(lines(header))), flags=re.M)
+            declarations = re.findall(r"\b(ts[rx]_\w+)\(", text)
+            for declared in sorted(set(declarations)):
+                if declarations.count(declared) > 1:  # a macro or an inline function of the header calls it
+                    continue
+                users = [path for path, used in words.items() if declared in used and path != header]
+                if len(users) == 1 and users[0] == f"{header[:-1]}c":
+                    fault(f"{base}/{folder}/{name}: only {name[:-1]}c uses {declared}: make it static there")
+
+
 def check_headers(root, compiler, base, order):
     """Each header compiles alone."""
     headers = [f"{root}/{base}/{folder}/{name}" for folder, name in files(root, base, order, (".h",))]
@@ -299,6 +321,7 @@ def main():
         check_circles(root, base, order)
         check_headers(root, compiler, base, order)
     check_own_headers(root, (("core", core), ("ext", ext)))
+    check_users(root, (("core", core), ("ext", ext)))
     check_unit_tests(root, core)
     check_core_includes(root, core)
     check_extension_includes(root, ext)
