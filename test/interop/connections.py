@@ -10,10 +10,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 
-from package import install
+from package import fails, run, same
 
 try:
     import pyarrow as pa
@@ -22,20 +21,6 @@ except ImportError:
     sys.exit(77)
 
 ROWS = 3000
-
-
-def same(got, expected, what=""):
-    if got != expected:
-        raise AssertionError(f"{what}\n  got:      {got}\n  expected: {expected}")
-
-
-def fails(kind, words, act):
-    try:
-        act()
-    except kind as e:
-        assert words in str(e), e
-    else:
-        raise AssertionError(f"{kind.__name__} with '{words}' was expected")
 
 
 def drivers():
@@ -204,13 +189,4 @@ class Old:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        install(os.path.join(place, "package"), sys.argv[1])
-        import tessera
-        os.makedirs(os.path.join(place, "work"))
-        os.chdir(os.path.join(place, "work"))
-        for name, test in list(globals().items()):
-            if name.startswith("test_") and (len(sys.argv) < 3 or any(word in name for word in sys.argv[2:])):
-                test()
-        os.chdir("/")
-    print("every connection gives the same rows")
+    run(globals(), "every connection gives the same rows")

@@ -10,6 +10,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "python"))
 import tessera
 import tessera.columns
+from package import same
 
 try:
     import pyarrow as pa
@@ -32,11 +33,6 @@ def database():
     db.enable_load_extension(True)
     db.load_extension(EXTENSION)
     return db
-
-
-def same(got, expected, what):
-    if got != expected:
-        raise AssertionError(f"{what}\n  got:      {got}\n  expected: {expected}")
 
 
 def arrow(db):

@@ -12,9 +12,8 @@ import re
 import sqlite3
 import subprocess
 import sys
-import tempfile
 
-from package import install
+from package import fails, run, same
 
 try:
     import numpy as np
@@ -22,20 +21,6 @@ try:
 except ImportError as e:
     print(f"{e.name} is not installed")
     sys.exit(77)
-
-
-def same(got, expected, what=""):
-    if got != expected:
-        raise AssertionError(f"{what}\n  got:      {got}\n  expected: {expected}")
-
-
-def fails(kind, words, act):
-    try:
-        act()
-    except kind as e:
-        assert words in str(e), e
-    else:
-        raise AssertionError(f"{kind.__name__} with '{words}' was expected")
 
 
 def test_blocks():
@@ -361,13 +346,4 @@ def test_without_numpy():
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        install(os.path.join(place, "package"), sys.argv[1])
-        import tessera
-        os.makedirs(os.path.join(place, "work"))
-        os.chdir(os.path.join(place, "work"))
-        for name, test in list(globals().items()):
-            if name.startswith("test_") and (len(sys.argv) < 3 or any(word in name for word in sys.argv[2:])):
-                test()
-        os.chdir("/")
-    print("ndarrays and Datasets come back as they were")
+    run(globals(), "ndarrays and Datasets come back as they were")

@@ -1,6 +1,10 @@
-"""The Python package as a wheel installs it, in a folder of the test's: the module, the extension that is tested, and the entry point of xarray."""
+"""The Python package as a wheel installs it, in a folder of the test's: the module, the extension that is tested, and the entry point of xarray; and
+what the tests of the module share.
+"""
+import importlib
 import os
 import sys
+import tempfile
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "python", "tessera")
 
@@ -21,3 +25,32 @@ def install(folder, extension):
     sys.path.insert(0, folder)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
     sys.dont_write_bytecode = True
+
+
+def same(got, expected, what=""):
+    if got != expected:
+        raise AssertionError(f"{what}\n  got:      {got}\n  expected: {expected}")
+
+
+def fails(kind, words, act):
+    try:
+        act()
+    except kind as e:
+        assert words in str(e), e
+    else:
+        raise AssertionError(f"{kind.__name__} with '{words}' was expected")
+
+
+def run(names, says):
+    """Runs the functions test_... of a script, `names`, in a folder of their own: SCRIPT EXTENSION [WORD ...]; words choose functions. The script gets
+    the module as `tessera`."""
+    with tempfile.TemporaryDirectory() as place:
+        install(os.path.join(place, "package"), sys.argv[1])
+        names["tessera"] = importlib.import_module("tessera")
+        os.makedirs(os.path.join(place, "work"))
+        os.chdir(os.path.join(place, "work"))
+        for name, test in list(names.items()):
+            if name.startswith("test_") and (len(sys.argv) < 3 or any(word in name for word in sys.argv[2:])):
+                test()
+        os.chdir("/")
+    print(says)
