@@ -27,6 +27,7 @@
 #include "array/committed.h"
 #include "array/environment.h"
 #include "array/listing.h"
+#include "array/patience.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/provisional.h"
@@ -37,6 +38,7 @@
 #include "write/write_turn.h"
 #include "write/writer.h"
 
+#define LISTED_LATELY    1000u /* ms; a listing that is older is no proof that the array is still there */
 #define UPLOADED_IN_TURN (UINT64_C(1) << 20) /* bytes that a writer uploads while it has its turn */
 
 void tsr__commit_unlock(tsr_commit_state *commit) {
@@ -216,24 +218,39 @@ static bool write_commit_is_list(const preparation *p) {
          (w->commit.options.listed && layout_has_commits_folder(w->version));
 }
 
-/* Schemas are never removed: if the schema of the cells has gone, another array has taken the array's path. Below
- * format version 10 all schemas have one name, which tells nothing. */
+/* Says whether the array's directory has a schema now. What a store has fetched of the file itself may be older. */
+static int find_schema(tsr_store *store, const char *name, bool *exists, tsr_error *error) {
+  tsr_listing entries = {.memory = store->memory};
+  tsr_error one;
+  const int rc = tsr__store_list_any(store, TSR_DIR_SCHEMA, &entries, &one);
+  *exists = rc >= 0 && tsr__listing_has(&entries, name);
+  tsr__listing_release(&entries);
+  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
+  if (error) *error = one;
+  return rc;
+}
+
+/* Schemas are never removed: if the schema of the cells has gone, the array was dropped, or another array has taken its
+ * path. A directory that is gone fails later; in a bucket nothing would, and the other array would be damaged. So there
+ * the listing counts only if it is new: a transaction has one of its beginning. Below format version 10 all schemas have
+ * one name, which tells nothing. */
 static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
   char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
   bool exists = false;
+  tsr_store *store = w->array->store;
   const tsr_commit_list *listed = &w->array->listing->schemas;
+  const bool is_new = !store->commits_in_turns || tsr__moment() - w->array->listing->moment.listed <= LISTED_LATELY;
   if (!strcmp(w->schema->name, TSR_FILE_OLD_SCHEMA)) return TSR_OK;
-  for (uint64_t i = 0; i < listed->count; i++)
+  for (uint64_t i = 0; is_new && i < listed->count; i++)
     if (!strcmp(w->schema->name, listed->items[i].name)) return TSR_OK;
   if (w->array->schemas.pending) {
     tsr__pending_path(w->array->schemas.pending, directory);
     snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
-    TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
+    TSR_TRY(tsr__store_find(store, file, &exists, error));
   }
-  snprintf(file, sizeof file, TSR_DIR_SCHEMA "/%s", w->schema->name);
-  if (!exists) TSR_TRY(tsr__store_find(w->array->store, file, &exists, error));
+  if (!exists) TSR_TRY(find_schema(store, w->schema->name, &exists, error));
   if (exists) return TSR_OK;
-  return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
+  return tsr__fail(error, TSR_ERROR, "it has been dropped, or replaced by another array: open it again");
 }
 
 /* Chooses the time, and the names of all fragments and conditions. */

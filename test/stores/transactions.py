@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 
 from buckets import NAME, load, raises, run, scope
 from fault_proxy import FaultProxy
@@ -110,6 +111,32 @@ def test_two_stores(bucket):
         db.execute("ROLLBACK")
     for table in places: # a store that fails before SQLite has committed takes all back
         assert rows(db, f"SELECT x, a FROM {table} ORDER BY x") == [(1, 1), (2, 2)], table
+
+
+def test_an_array_that_is_dropped_meanwhile(bucket):
+    """A COMMIT fails if another process has dropped the array, also if it has made another one in its place; that one stays whole."""
+    for again in (False, True):
+        uri = f"{ARRAY}dropped{again:d}"
+        db, other = bucket.connect(), bucket.connect(direct=True)
+        db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', kind=sparse, x INT32 DIMENSION(0, 99, 10), a INT32)")
+        db.execute("INSERT INTO t VALUES (1, 1)")
+        db.execute("BEGIN")
+        db.execute("INSERT INTO t VALUES (2, 2)")
+        other.execute(f"SELECT tessera_drop_array('{uri}')").fetchall()
+        if again:
+            other.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', kind=sparse, y TEXT DIMENSION, b TEXT)")
+            other.execute("INSERT INTO t VALUES ('new', 'one')")
+        time.sleep(1.2) # a listing counts for a second
+        raises(db, "COMMIT", says="it has been dropped, or replaced by another array: open it again")
+        assert not db.in_transaction
+        if again:
+            assert rows(other, "SELECT * FROM t") == [("new", "one")]
+            assert not rows(bucket.connect(direct=True), f"SELECT * FROM tessera_check('{uri}')")
+        else:
+            assert not bucket.keys(f"dropped{again:d}/"), bucket.keys(f"dropped{again:d}/")
+            other.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', kind=sparse, y TEXT DIMENSION, b TEXT)")
+        db.close()
+        other.close()
 
 
 def test_spilling(bucket):
@@ -455,7 +482,7 @@ def test_race_to_consolidate(bucket):
         assert not found and outside(bucket, uri) == cells, (what, found)
 
 
-TESTS = (test_together, test_two_stores, test_spilling, test_lost_answers, test_last_step, test_race_to_create, test_race_to_commit, test_race_of_large_commits,
+TESTS = (test_together, test_two_stores, test_an_array_that_is_dropped_meanwhile, test_spilling, test_lost_answers, test_last_step, test_race_to_create, test_race_to_commit, test_race_of_large_commits,
          test_race_to_consolidate,
          test_deaths_of_commits, test_deaths_of_deletes, test_deaths_of_creates, test_deaths_of_upkeep)
 
