@@ -522,6 +522,11 @@ typedef struct tsr_label_index tsr_label_index;
  * TSR_UNSUPPORTED: it lies outside of the array, or its values have no order. */
 TSR_API int tsr_label_open(tsr_array *array, const tsr_schema *schema, uint32_t label, uint64_t memory_bytes,
                            tsr_label_index **index, tsr_error *error);
+/* Opens as a label of dimension number `dimension` of a schema an array that nobody declared as one: it is dense, and has
+ * one dimension of the same datatype and one attribute. Its values may have any order. On success the index owns `values`.
+ * TSR_CORRUPT: the array cannot hold such values. */
+TSR_API int tsr_label_open_array(tsr_array *values, const tsr_schema *schema, uint32_t dimension, uint64_t memory_bytes,
+                                 tsr_label_index **index, tsr_error *error);
 TSR_API void tsr_label_close(tsr_label_index *index);
 /* Returns the attribute that has the values. Borrowed until the index is closed, as all below until tsr_label_read. */
 TSR_API const tsr_field *tsr_label_field(const tsr_label_index *index);
@@ -860,8 +865,8 @@ typedef struct tsr_consolidate_options { /* `= {0}` is the default */
 /* Consolidates one kind of files (not TSR_MAINTAIN_ALL). Fragments: merges fragments that follow each other in time, if
  * no reader's view changes by it. Commits, footers of fragments, metadata: joins many files into one. The replaced
  * files stay until a vacuum. *merged: the number of files or fragments that were merged. Each merge is one commit: if
- * the call fails, merges that were finished before stay. No writer of the array may be open. `options` may be NULL,
- * here and below. */
+ * the call fails, merges that were finished before stay. The arrays of dimension labels come behind the array, unless
+ * `fragments` are named. No writer of the array may be open. `options` may be NULL, here and below. */
 TSR_API int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_consolidate_options *options,
                                   uint64_t *merged, tsr_error *error);
 /* Counts the fragments that the first pass of consolidation would merge now, and changes nothing. The result is also 0
@@ -870,7 +875,8 @@ TSR_API int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options 
                                 tsr_error *error);
 /* Removes replaced files of all kinds in `what`, a union of tsr_maintenance. With TSR_MAINTAIN_FRAGMENTS it also
  * removes files that unfinished writes left behind at least a day ago, except those of a prepared commit (writer
- * options, `owner`), and ends uploads of large files into a bucket that were begun then. *removed: the number of files and fragments removed. */
+ * options, `owner`), and ends uploads of large files into a bucket that were begun then. The arrays of dimension labels
+ * come behind the array. *removed: the number of files and fragments removed. */
 typedef struct tsr_vacuum_options {
   uint64_t grace; /* in milliseconds: what was replaced more lately stays, for readers that have listed it */
 } tsr_vacuum_options;

@@ -13,10 +13,12 @@
  */
 #include "analyze/label_index.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
+#include "base/sort.h"
 #include "model/datatype.h"
 #include "model/domain.h"
 #include "array/array.h"
@@ -27,6 +29,8 @@ struct tsr_label_index {
   const tsr_schema *schema; /* of it */
   char *name; /* of the label */
   const tsr_field *dimension, *field; /* of the label's array: its dimension, and the attribute with the values */
+  bool declared; /* the label's array says how its values are ordered; else the values show it when they are loaded */
+  unsigned order; /* of the values: 1 rise, 2 fall, 0 neither: then `ordered` is in the order of the values */
   tsr_memory memory; /* pays for what follows */
   tsr_snapshot *snapshot; /* the state that the index shows; NULL: none yet */
   bool loaded; /* the values below are those of the snapshot */
@@ -35,14 +39,14 @@ struct tsr_label_index {
   uint64_t count; /* values, in `cells` */
   tsr_column cells;
   tsr_buffer bytes, offsets, validity; /* what `cells` points to */
-  uint64_t *ordered; /* numbers of the values that have an order, ascending */
+  uint64_t *ordered; /* numbers of the values that have an order, ascending unless `order` is 0 */
   uint64_t ordered_count;
 };
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 /* Fails unless the array can hold the values of a label of a dimension. */
-static int check_label_array(const tsr_label *label, const tsr_field *of, const tsr_schema *schema, tsr_error *error) {
+static int check_label_array(const tsr_field *of, const tsr_schema *schema, tsr_error *error) {
   const tsr_field *dimension = schema->fields, *field = schema->fields + schema->dimension_count;
   if (!schema->dense || schema->dimension_count != 1 || schema->attribute_count != 1)
     return tsr__fail(error, TSR_CORRUPT, "its array is not dense with one dimension and one attribute");
@@ -51,11 +55,18 @@ static int check_label_array(const tsr_label *label, const tsr_field *of, const 
                      tsr_datatype_name(dimension->datatype), of->name, tsr_datatype_name(of->datatype));
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   const bool text = kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES;
-  if (field->datatype != label->datatype || field->values_per_cell != (text ? TSR_VARIABLE : 1))
-    return tsr__fail(error, TSR_CORRUPT, "its array has values of %s with %u values in a cell, not of %s",
-                     tsr_datatype_name(field->datatype), field->values_per_cell, tsr_datatype_name(label->datatype));
-  if (field->data_order == 0) return tsr__fail(error, TSR_UNSUPPORTED, "its values have no order");
+  if (field->values_per_cell != (text ? TSR_VARIABLE : 1))
+    return tsr__fail(error, TSR_CORRUPT, "its array has values of %s with %u values in a cell",
+                     tsr_datatype_name(field->datatype), field->values_per_cell);
   return TSR_OK;
+}
+
+static void take_label_schema(tsr_label_index *index, const tsr_schema *own) {
+  index->schema = own;
+  index->dimension = own->fields;
+  index->field = own->fields + 1;
+  index->order = index->field->data_order;
+  index->declared = index->order != 0;
 }
 
 static int open_label_array(tsr_label_index *index, const tsr_array *array, const tsr_schema *schema,
@@ -64,10 +75,29 @@ static int open_label_array(tsr_label_index *index, const tsr_array *array, cons
   if (!label->relative) return tsr__fail(error, TSR_UNSUPPORTED, "its array lies outside, in %s", label->uri);
   TSR_TRY(tsr__array_open_below(array, label->uri, &index->values, error));
   TSR_TRY(tsr_array_schema(index->values, TSR_TIME_NOW, &own, error));
-  TSR_TRY(check_label_array(label, &schema->fields[label->dimension], own, error));
-  index->schema = own;
-  index->dimension = own->fields;
-  index->field = own->fields + 1;
+  TSR_TRY(check_label_array(&schema->fields[label->dimension], own, error));
+  take_label_schema(index, own);
+  if (index->field->datatype != label->datatype)
+    return tsr__fail(error, TSR_CORRUPT, "its array has values of %s, not of %s",
+                     tsr_datatype_name(index->field->datatype), tsr_datatype_name(label->datatype));
+  if (!index->declared) return tsr__fail(error, TSR_UNSUPPORTED, "its values have no order");
+  return TSR_OK;
+}
+
+/* Makes an index without an array. */
+static int make_label_index(tsr_environment *environment, const char *name, uint64_t memory_bytes,
+                            tsr_label_index **out, tsr_error *error) {
+  tsr_label_index *index;
+  TSR_TRY(TSR_ALLOC(&environment->memory, &index, error));
+  tsr__memory_init(&index->memory, &environment->memory, memory_bytes ? memory_bytes : UINT64_MAX, "memory_mb");
+  index->bytes.memory = index->offsets.memory = index->validity.memory = &index->memory;
+  const int rc = TSR_ALLOC_RAW(&environment->memory, strlen(name) + 1, &index->name, error);
+  if (rc < 0) {
+    tsr_label_close(index);
+    return rc;
+  }
+  memcpy(index->name, name, strlen(name) + 1);
+  *out = index;
   return TSR_OK;
 }
 
@@ -77,19 +107,30 @@ int tsr_label_open(tsr_array *array, const tsr_schema *schema, uint32_t label, u
   if (label >= schema->label_count) return tsr__fail(error, TSR_ERROR, "the schema has no label %u", label);
   const tsr_label *described = &schema->labels[label];
   tsr_label_index *index;
-  TSR_TRY(TSR_ALLOC(&array->environment->memory, &index, error));
-  tsr__memory_init(&index->memory, &array->environment->memory, memory_bytes ? memory_bytes : UINT64_MAX, "memory_mb");
-  index->bytes.memory = index->offsets.memory = index->validity.memory = &index->memory;
-  int rc = TSR_ALLOC_RAW(&array->environment->memory, strlen(described->name) + 1, &index->name, error);
-  if (rc >= 0) {
-    memcpy(index->name, described->name, strlen(described->name) + 1);
-    rc = open_label_array(index, array, schema, described, error);
-  }
+  TSR_TRY(make_label_index(array->environment, described->name, memory_bytes, &index, error));
+  const int rc = open_label_array(index, array, schema, described, error);
   if (rc < 0) {
     tsr__wrap(error, "label %s", described->name);
     tsr_label_close(index);
     return rc;
   }
+  *out = index;
+  return TSR_OK;
+}
+
+int tsr_label_open_array(tsr_array *values, const tsr_schema *schema, uint32_t dimension, uint64_t memory_bytes,
+                         tsr_label_index **out, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const tsr_schema *own;
+  tsr_label_index *index;
+  if (dimension >= schema->dimension_count)
+    return tsr__fail(error, TSR_ERROR, "the schema has no dimension %u", dimension);
+  const tsr_field *of = &schema->fields[dimension];
+  TSR_TRY(tsr_array_schema(values, TSR_TIME_NOW, &own, error));
+  if (check_label_array(of, own, error) < 0) return tsr__wrap(error, "label of %s", of->name);
+  TSR_TRY(make_label_index(values->environment, own->fields[1].name, memory_bytes, &index, error));
+  take_label_schema(index, own);
+  index->values = values;
   *out = index;
   return TSR_OK;
 }
@@ -206,12 +247,50 @@ static int compare_labels(const tsr_label_index *index, label_entry a, label_ent
   return (x > y) - (x < y);
 }
 
-static bool label_falls(const tsr_label_index *index) { return index->field->data_order == 2; }
+static bool label_falls(const tsr_label_index *index) { return index->order == 2; }
 
 /* Returns true if the values may stand in this order. */
 static bool labels_follow(const tsr_label_index *index, label_entry before, label_entry after) {
   const int c = compare_labels(index, before, after);
   return label_falls(index) ? c > 0 : c < 0;
+}
+
+/* Compares the values of two cells for a sort. */
+static int compare_label_cells(const void *argument, uint32_t a, uint32_t b) {
+  const tsr_label_index *index = argument;
+  return compare_labels(index, (label_entry){&index->cells, a}, (label_entry){&index->cells, b});
+}
+
+/* Brings the numbers of the ordered values into the order of these values. */
+static int sort_label_values(tsr_label_index *index, tsr_error *error) {
+  const uint64_t count = index->ordered_count;
+  tsr_pair *pairs;
+  uint64_t twice;
+  if (index->count > UINT32_MAX || !tsr__mul(count, 2, &twice))
+    return tsr__fail(error, TSR_TOOBIG, "its %llu values have no order", (unsigned long long)index->count);
+  TSR_TRY(TSR_ALLOC_RAW(&index->memory, twice, &pairs, error));
+  for (uint64_t i = 0; i < count; i++) {
+    const uint8_t *value = index->bytes.data + index->ordered[i] * index->cells.cell_size;
+    pairs[i].cell = (uint32_t)index->ordered[i];
+    pairs[i].key = label_is_text(index) ? 0 : tsr__key(index->field->datatype, value);
+  }
+  tsr__pairs_sort_ties(pairs, pairs + count, count, label_is_text(index) ? compare_label_cells : NULL, index);
+  for (uint64_t i = 0; i < count; i++) index->ordered[i] = pairs[i].cell;
+  tsr__free(pairs);
+  return TSR_OK;
+}
+
+/* Finds out whether the values rise or fall, where no schema says it. */
+static int find_label_order(tsr_label_index *index, tsr_error *error) {
+  bool rises = true, falls = true;
+  for (uint64_t i = 1; i < index->ordered_count && (rises || falls); i++) {
+    const int c = compare_labels(index, (label_entry){&index->cells, index->ordered[i - 1]},
+                                 (label_entry){&index->cells, index->ordered[i]});
+    rises = rises && c < 0;
+    falls = falls && c > 0;
+  }
+  index->order = rises ? 1 : falls ? 2 : 0;
+  return index->order ? TSR_OK : sort_label_values(index, error);
 }
 
 /* Collects the values that have an order, and fails if one of them does not rise or fall as the others do. */
@@ -223,12 +302,13 @@ static int order_label_values(tsr_label_index *index, tsr_error *error) {
       continue;
     }
     const uint64_t last = index->ordered_count > 0 ? index->ordered[index->ordered_count - 1] : i;
-    if (last != i && !labels_follow(index, (label_entry){&index->cells, last}, (label_entry){&index->cells, i}))
+    if (index->declared && last != i &&
+        !labels_follow(index, (label_entry){&index->cells, last}, (label_entry){&index->cells, i}))
       return tsr__fail(error, TSR_CORRUPT, "its values must %s, but number %llu does not",
                        label_falls(index) ? "fall" : "rise", (unsigned long long)i);
     index->ordered[index->ordered_count++] = i;
   }
-  return TSR_OK;
+  return index->declared ? TSR_OK : find_label_order(index, error);
 }
 
 /* Forgets the values, but not the state. */
@@ -342,27 +422,51 @@ typedef struct label_intervals { /* what a search has found */
   tsr_interval *intervals;
 } label_intervals;
 
-/* Adds the intervals of the ordered values from number `first` to the one before `end`, counted from the least value. */
-static int add_label_intervals(const tsr_label_index *index, uint64_t first, uint64_t end, label_intervals *found,
-                               tsr_error *error) {
-  const uint64_t n = index->ordered_count;
-  uint64_t at = label_falls(index) ? n - end : first, stop = at + (end - first);
-  while (at < stop) {
-    uint64_t last = found->exact ? at : stop - 1;
-    while (last + 1 < stop && index->ordered[last + 1] == index->ordered[last] + 1) last++;
-    if (found->count == found->limit)
-      return tsr__fail(error, TSR_RANGE, "more than %llu intervals", (unsigned long long)found->limit);
-    tsr_interval *interval = &found->intervals[found->count++];
-    *interval = (tsr_interval){0};
-    store_coordinate(index, index->ordered[at], interval->low);
-    store_coordinate(index, index->ordered[last], interval->high);
+static int add_label_interval(const tsr_label_index *index, uint64_t low, uint64_t high, label_intervals *found,
+                              tsr_error *error) {
+  if (found->count == found->limit)
+    return tsr__fail(error, TSR_RANGE, "more than %llu intervals", (unsigned long long)found->limit);
+  tsr_interval *interval = &found->intervals[found->count++];
+  *interval = (tsr_interval){0};
+  store_coordinate(index, low, interval->low);
+  store_coordinate(index, high, interval->high);
+  return TSR_OK;
+}
+
+/* Adds the intervals of `count` numbers of values, ascending. */
+static int add_label_runs(const tsr_label_index *index, const uint64_t *cells, uint64_t count, label_intervals *found,
+                          tsr_error *error) {
+  for (uint64_t at = 0; at < count;) {
+    uint64_t last = found->exact ? at : count - 1;
+    while (last + 1 < count && cells[last + 1] == cells[last] + 1) last++;
+    TSR_TRY(add_label_interval(index, cells[at], cells[last], found, error));
     at = last + 1;
   }
   return TSR_OK;
 }
 
-static int find_label_spans(const tsr_label_index *index, const tsr_spans *spans, label_intervals *found,
-                            tsr_error *error) {
+static int compare_cells(const void *a, const void *b) {
+  const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Adds the intervals of the ordered values from number `first` to the one before `end`, counted from the least value. */
+static int add_label_intervals(tsr_label_index *index, uint64_t first, uint64_t end, label_intervals *found,
+                               tsr_error *error) {
+  const uint64_t count = end - first,
+                 *from = index->ordered + (label_falls(index) ? index->ordered_count - end : first);
+  uint64_t *cells;
+  if (index->order != 0) return add_label_runs(index, from, count, found, error);
+  TSR_TRY(
+      TSR_ALLOC_RAW(&index->memory, count, &cells, error)); /* the values have no order: their coordinates are sorted */
+  memcpy(cells, from, count * sizeof *cells);
+  qsort(cells, count, sizeof *cells, compare_cells);
+  const int rc = add_label_runs(index, cells, count, found, error);
+  tsr__free(cells);
+  return rc;
+}
+
+static int find_label_spans(tsr_label_index *index, const tsr_spans *spans, label_intervals *found, tsr_error *error) {
   const uint64_t n = index->ordered_count;
   found->count = 0;
   for (uint64_t i = 0; i < (spans->all ? 1 : spans->count); i++) {
@@ -388,7 +492,7 @@ static int find_label_spans(const tsr_label_index *index, const tsr_spans *spans
 
 /* Returns true if a search for numbers should not load the values. */
 static bool search_in_tiles(const tsr_label_index *index, const tsr_interval *box) {
-  if (index->loaded || index->searches >= LABEL_SEARCHES) return false;
+  if (index->loaded || !index->declared || index->searches >= LABEL_SEARCHES) return false;
   return load_coordinate(index, box->high) - load_coordinate(index, box->low) >= LABEL_FEW;
 }
 
@@ -686,6 +790,7 @@ int tsr__label_place(const tsr_label_index *index, const void *first, const tsr_
                      tsr_interval *span, tsr_error *error) {
   const uint64_t from = load_coordinate(index, first);
   label_entry before = {0};
+  if (index->order == 0) return tsr__fail(error, TSR_UNSUPPORTED, "its values have no order");
   TSR_TRY(label_span(index, from, count, span, error));
   /* the cells that the values replace: they may begin before the index's first cell, and end behind its last one */
   const uint64_t origin = load_coordinate(index, index->dimension->low), place = from - origin;

@@ -29,6 +29,7 @@
 #include "read/tile_loader.h"
 #include "write/write_boxes.h"
 #include "maintain/consolidate_files.h"
+#include "maintain/label_arrays.h"
 #include "maintain/merge_dense.h"
 #include "maintain/merge_sparse.h"
 #include "maintain/replace.h"
@@ -584,17 +585,33 @@ static void consolidate_begin(consolidation *c, tsr_array *array, const tsr_cons
   c->items.memory = &c->memory;
 }
 
+typedef struct consolidate_call { /* what is done to the array, and then to the arrays of its labels */
+  tsr_maintenance what;
+  const tsr_consolidate_options *options;
+  uint64_t merged;
+} consolidate_call;
+
+static int consolidate_array(void *argument, tsr_array *array, tsr_error *error) {
+  consolidate_call *call = argument;
+  consolidation c;
+  consolidate_begin(&c, array, call->options);
+  tsr_work work;
+  tsr_work_begin(array->environment, &work, "consolidate", array->path, 0);
+  int rc = consolidate(&c, call->what, error);
+  tsr_work_end(array->environment, &work);
+  if (rc < 0) return tsr__wrap(error, "array %s", array->path);
+  call->merged += c.merged;
+  return TSR_OK;
+}
+
 int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_consolidate_options *options,
                           uint64_t *merged, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  consolidation c;
-  consolidate_begin(&c, array, options);
-  tsr_work work;
-  tsr_work_begin(array->environment, &work, "consolidate", array->path, 0);
-  int rc = consolidate(&c, what, error);
-  tsr_work_end(array->environment, &work);
-  if (rc < 0) return tsr__wrap(error, "array %s", array->path);
-  *merged = c.merged;
+  consolidate_call call = {.what = what, .options = options};
+  TSR_TRY(consolidate_array(&call, array, error));
+  const bool named = options && options->fragment_count > 0; /* those fragments are the array's own */
+  if (!named) TSR_TRY(tsr__label_arrays_each(array, consolidate_array, &call, error));
+  *merged = call.merged;
   return TSR_OK;
 }
 

@@ -32,6 +32,7 @@
 #include "array/group_open.h"
 #include "array/listing.h"
 #include "array/progress.h"
+#include "maintain/label_arrays.h"
 #include "maintain/vacuum_commits.h"
 #include "maintain/vacuum_files.h"
 #include "maintain/vacuum_fragments.h"
@@ -149,13 +150,28 @@ static int vacuum_run(tsr_vacuum *v, tsr_maintenance what, const char *name, tsr
   return rc;
 }
 
+typedef struct vacuum_call { /* what is done to the array, and then to the arrays of its labels */
+  tsr_maintenance what;
+  const tsr_vacuum_options *options;
+  uint64_t removed;
+} vacuum_call;
+
+static int vacuum_array(void *argument, tsr_array *array, tsr_error *error) {
+  vacuum_call *call = argument;
+  tsr_vacuum v = {.environment = array->environment, .store = array->store, .array = array};
+  if (call->options) v.grace = call->options->grace;
+  if (vacuum_run(&v, call->what, array->path, error) < 0) return tsr__wrap(error, "array %s", array->path);
+  call->removed += v.removed;
+  return TSR_OK;
+}
+
 int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, const tsr_vacuum_options *options, uint64_t *removed,
                      tsr_error *error) {
   TSR_OWN_ERROR(error);
-  tsr_vacuum v = {.environment = array->environment, .store = array->store, .array = array};
-  if (options) v.grace = options->grace;
-  if (vacuum_run(&v, what, array->path, error) < 0) return tsr__wrap(error, "array %s", array->path);
-  *removed = v.removed;
+  vacuum_call call = {.what = what, .options = options};
+  TSR_TRY(vacuum_array(&call, array, error));
+  TSR_TRY(tsr__label_arrays_each(array, vacuum_array, &call, error));
+  *removed = call.removed;
   return TSR_OK;
 }
 

@@ -222,10 +222,20 @@ static const char *const option_words[TSX_OPTION_COUNT] = {
 
 const char *tsx_option_word(tsx_option option) { return option_words[option]; }
 
+static int arguments_parse_labels(const char *text, tsx_labels_shown *labels, tsr_error *error) {
+  static const char *const words[] = {
+      [TSX_LABELS_SHOWN] = "yes", [TSX_LABELS_NONE] = "no", [TSX_LABELS_GROUP] = "group"};
+  for (int i = TSX_LABELS_SHOWN; i <= TSX_LABELS_GROUP; i++)
+    if (!sqlite3_stricmp(text, words[i])) {
+      *labels = (tsx_labels_shown)i;
+      return TSR_OK;
+    }
+  return tsx_fail(error, TSR_ERROR, "option labels=%.60s: expected no, yes or group", text);
+}
+
 static int set_option(tsx_option which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
   const char *word = option_words[which];
   int64_t v = 0;
-  bool yes = false;
   int code = TSR_OK;
   switch (which) {
   case TSX_OPTION_AS_OF:
@@ -244,10 +254,7 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
   case TSX_OPTION_ENUMS: return parse_choice(word, text, "label", "code", &options->shows.enums_code, error);
   case TSX_OPTION_UINT64: return parse_choice(word, text, "text", "signed", &options->shows.uint64_signed, error);
   case TSX_OPTION_ON_CONFLICT: return parse_choice(word, text, "replace", "abort", &options->conflict_abort, error);
-  case TSX_OPTION_LABELS:
-    code = parse_choice(word, text, "no", "yes", &yes, error);
-    options->shows.labels = yes ? TSX_LABELS_SHOWN : TSX_LABELS_NONE;
-    return code;
+  case TSX_OPTION_LABELS: return arguments_parse_labels(text, &options->shows.labels, error);
   case TSX_OPTION_COLUMNS: return parse_columns(text, options, error);
   case TSX_OPTION_CACHE_MB:
     code = arguments_parse_integer(word, text, 0, (int64_t)1 << 40, &v, error);

@@ -601,6 +601,7 @@ static bool can_order_label(const choice *c, int column, tsx_label_column *label
   estimated shown = {0};
   tsr_error error = {0};
   int whole = 0;
+  if (label->group) return false; /* only its values tell how they are ordered, and the next state may have others */
   const bool instants = label->column.form == TSX_DATETIME && label->field.datatype != TSR_DATETIME_YEAR && !c->utf16;
   if (!instants && !is_sorted_alike(c, &label->column)) return false;
   if (table->connection->lost.message) return false;

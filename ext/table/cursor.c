@@ -606,7 +606,7 @@ static void cursor_take_order(array_cursor *c, sqlite3_value **values, tsr_reque
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   for (uint32_t i = 0; i < access->order_count; i++) {
     const tsx_label_column *label = tsx_label_column_at(table, access->order[i].column);
-    const bool falls = label && table->schema->labels[label->label].data_order == 2;
+    const bool falls = label && tsx_label_falls(table, label);
     c->request.order[i] =
         (tsr_sort){.dimension = label ? label->dimension : table->columns[access->order[i].column].field,
                    .descending = access->order[i].descending != falls};

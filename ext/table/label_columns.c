@@ -11,6 +11,7 @@
 #include "text/names.h"
 #include "values/slice.h"
 #include "values/compare.h"
+#include "table/group_labels.h"
 #include "table/open_array.h"
 
 static bool label_name_taken(const tsx_table *table, const char *name) {
@@ -25,8 +26,8 @@ static bool label_name_taken(const tsx_table *table, const char *name) {
 
 /* Returns the column's name, from sqlite3_malloc: that of the label, with _2, _3 and so on behind it if another column
  * has that name. */
-static char *name_label(const tsx_table *table, const tsr_label *label) {
-  char *base = tsx_name_text(label->name);
+static char *name_label(const tsx_table *table, const char *label) {
+  char *base = tsx_name_text(label);
   char *name = base ? sqlite3_mprintf("%s", base) : NULL;
   for (int number = 2; name && label_name_taken(table, name); number++) {
     sqlite3_free(name);
@@ -47,23 +48,53 @@ static tsr_field describe(const tsr_label *label) {
                      .nullable = true};
 }
 
+/* Completes a column whose label is described. */
+static int make_label_column(tsx_table *table, tsx_label_column *label, const char *name, tsr_error *error) {
+  if (!(label->name = name_label(table, name))) return tsx_out_of_memory(error);
+  tsx_column_choose(&label->field, NULL, &table->options.shows, &label->column);
+  tsx_column_prepare(&label->column);
+  table->label_count++;
+  return TSR_OK;
+}
+
+/* Makes the columns of the coordinates that lie in the array's group. The datatype is that of the array there. */
+static int make_group_columns(tsx_table *table, tsr_error *error) {
+  int code = TSR_OK;
+  for (uint32_t d = 0; d < table->schema->dimension_count && code == TSR_OK; d++) {
+    tsx_label_column *label = &table->labels[table->label_count];
+    tsr_label_index *index;
+    char *path;
+    if ((code = tsx_group_label_find(table, d, &path, &index, error)) < 0) return code;
+    if (!path) continue;
+    const tsr_label described = {.datatype = tsr_label_field(index)->datatype};
+    label->group = path;
+    label->dimension = d;
+    label->field = describe(&described);
+    label->field.name = table->schema->fields[d].name;
+    tsr_label_close(index);
+    code = make_label_column(table, label, label->field.name, error);
+    if (code < 0) sqlite3_free(path);
+  }
+  return code;
+}
+
 int tsx_label_columns_make(tsx_table *table, tsr_error *error) {
   const tsr_schema *schema = table->schema;
-  if (schema->label_count == 0 || table->options.shows.labels == TSX_LABELS_NONE) return TSR_OK;
-  table->labels = sqlite3_malloc64(schema->label_count * sizeof *table->labels);
+  const bool group = table->options.shows.labels == TSX_LABELS_GROUP;
+  const uint64_t room = schema->label_count + (group ? schema->dimension_count : 0);
+  int code = TSR_OK;
+  if (room == 0 || table->options.shows.labels == TSX_LABELS_NONE) return TSR_OK;
+  table->labels = sqlite3_malloc64(room * sizeof *table->labels);
   if (!table->labels) return tsx_out_of_memory(error);
-  memset(table->labels, 0, schema->label_count * sizeof *table->labels);
-  table->label_count = schema->label_count;
-  for (uint32_t i = 0; i < schema->label_count; i++) {
+  memset(table->labels, 0, room * sizeof *table->labels);
+  for (uint32_t i = 0; i < schema->label_count && code == TSR_OK; i++) {
     tsx_label_column *label = &table->labels[i];
     label->label = i;
     label->dimension = schema->labels[i].dimension;
     label->field = describe(&schema->labels[i]);
-    if (!(label->name = name_label(table, &schema->labels[i]))) return tsx_out_of_memory(error);
-    tsx_column_choose(&label->field, NULL, &table->options.shows, &label->column);
-    tsx_column_prepare(&label->column);
+    code = make_label_column(table, label, schema->labels[i].name, error);
   }
-  return TSR_OK;
+  return code == TSR_OK && group ? make_group_columns(table, error) : code;
 }
 
 void tsx_label_columns_free(tsx_table *table) {
@@ -74,6 +105,7 @@ void tsx_label_columns_free(tsx_table *table) {
       sqlite3_free(state);
     }
     sqlite3_free(table->labels[i].name);
+    sqlite3_free(table->labels[i].group);
   }
   sqlite3_free(table->labels);
   table->labels = NULL;
@@ -106,8 +138,9 @@ int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t sin
     state = sqlite3_malloc(sizeof *state);
     if (!state) return tsx_out_of_memory(error);
     *state = (tsx_label_state){0};
-    code = tsr_label_open(table->array->core, table->schema, label->label, table->options.limits.memory_bytes,
-                          &state->index, error);
+    code = label->group ? tsx_group_label_open(table, label->dimension, label->group, &state->index, error)
+                        : tsr_label_open(table->array->core, table->schema, label->label,
+                                         table->options.limits.memory_bytes, &state->index, error);
     if (code < 0) {
       sqlite3_free(state);
       return code;
@@ -165,6 +198,10 @@ int tsx_label_coordinate_of(tsx_table *table, tsx_label_column *label, sqlite3_v
   tsx_label_state *state = NULL;
   uint8_t *bytes = NULL;
   uint64_t size = 0;
+  if (label->group)
+    return tsx_fail(error, TSR_READONLY,
+                    "%.90s.%.100s: the coordinates of a group can be read, but name no row to write", table->name,
+                    label->name);
   int code = tsx_bytes_convert(value, label->field.datatype, &bytes, &size, error);
   if (code == TSR_OK && label->field.cell_size && size != label->field.cell_size)
     code = tsx_fail(error, TSR_MISMATCH, "expected one value of %s", tsr_datatype_name(label->field.datatype));

@@ -19,12 +19,18 @@ typedef struct tsx_label_state {
 
 struct tsx_label_column {
   char *name; /* in SQL */
-  uint32_t label; /* number in the schema */
+  uint32_t label; /* number in the schema; without meaning if `group` is set */
+  char *group; /* path of the array of a group that has the coordinates; NULL: the label is the array's own */
   uint32_t dimension; /* number of the field */
   tsr_field field; /* describes the values, as an attribute */
   tsx_column column; /* how SQL shows them; has no name and no field number */
   tsx_label_state *states;
 };
+
+/* Returns true if the label falls along its dimension. Of one that lies in a group nobody says so. */
+static inline bool tsx_label_falls(const tsx_table *table, const tsx_label_column *label) {
+  return !label->group && table->schema->labels[label->label].data_order == 2;
+}
 
 /* Makes the table's label columns, from its schema and its option `labels`. tsx_label_columns_free frees them. */
 int tsx_label_columns_make(tsx_table *table, tsr_error *error);

@@ -71,9 +71,9 @@ static int add_order_batch(tsx_label_order *order, const tsx_table *table, tsx_l
       for (uint32_t k = 0; k < access->order_count; k++) {
         const tsx_label_column *label = tsx_label_column_at(table, access->order[k].column);
         if ((label ? label->dimension : table->columns[access->order[k].column].field) != d) continue;
-        const uint64_t key = label ? order_label_key(label, states[label - table->labels],
-                                                     schema->labels[label->label].data_order == 2, value)
-                                   : order_coordinate_key(field, value);
+        const uint64_t key =
+            label ? order_label_key(label, states[label - table->labels], tsx_label_falls(table, label), value)
+                  : order_coordinate_key(field, value);
         record[k] = access->order[k].descending ? ~key : key;
       }
     }

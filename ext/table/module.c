@@ -120,6 +120,7 @@ static int make_columns(tsx_table *table, tsr_error *error) {
   if ((code = keep_chosen(table, error)) < 0) return code;
   int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3;
   if (table->options.shows.labels != TSX_LABELS_NONE) most -= (int)schema->label_count;
+  if (table->options.shows.labels == TSX_LABELS_GROUP) most -= (int)schema->dimension_count;
   if (most < 0 || table->column_count > (uint32_t)most)
     return tsx_fail(error, TSR_ERROR,
                     "%s has %u columns, SQLite shows at most %d: choose some with the option columns='a,b,c'",

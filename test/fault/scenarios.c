@@ -285,6 +285,22 @@ static const scenario create_as = {
     .also = {"SELECT o.path, a.* FROM tessera_objects('/disk') o, tessera_aggregate(o.path, 'a') a"},
     .extra = true};
 
+/* Values of dimension labels have commits of their own, in the label's array. */
+static const scenario labels = {
+    .name = "labels",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, y INT DIMENSION(0, 7, 4) LABEL lat FLOAT64 "
+              "LABEL name TEXT, a INT)",
+              "INSERT INTO t VALUES(0, 10), (1, 11), (2, 12)", "SELECT tessera_write_label('db:t', 'lat', '[1, 2]')",
+              "SELECT tessera_write_label('db:t', 'lat', '[3]', 2)", "INSERT INTO t(lat, a) VALUES(3, 13)"},
+    .steps = {"SELECT tessera_write_label('db:t', 'lat', '[4, 5.5]', 3)",
+              "SELECT tessera_write_label('db:t', 'name', '[\"a\", \"b\", \"c\", \"d\"]')",
+              "INSERT INTO t(lat, a) VALUES(4, 14), (5.5, 15)",
+              "SELECT y, name FROM t WHERE lat BETWEEN 2 AND 5 ORDER BY y", "SELECT tessera_consolidate('db:t')",
+              "SELECT tessera_vacuum('db:t') > 0", "SELECT tessera_nearest('db:t', 'lat', 5)"},
+    .again = {"INSERT INTO t(lat, a) VALUES(2, 77)", "SELECT tessera_consolidate('db:t') >= 0"},
+    .also = {"SELECT y, lat, name FROM t WHERE lat > 0 ORDER BY y"},
+    .interleaved = true};
+
 /* ---- Schemas, metadata and groups -------------------------------------------------------------------------------- */
 
 static const scenario evolve = {
@@ -487,8 +503,8 @@ static const scenario blocks = {.name = "blocks",
                                 .again = {"INSERT INTO t VALUES(9, 9, 99)"}};
 
 const scenario *const scenarios[] = {
-    &sparse,     &transaction,  &deletes,     &dense,    &version_3,   &version_9, &version_12, &two_arrays,
-    &filters,    &create,       &definitions, &drop,     &copies,      &create_as, &evolve,     &metadata,
-    &groups,     &merge_sparse, &merge_dense, &merge_9,  &merge_12,    &purge,     &inside,     &inside_upkeep,
-    &reading,    &queries,      &texts,       &looking,  &blocks,      &spill,     &busy,       &busy_old,
-    &late_dense, &late_sources, &late_sparse, &late_old, &spill_dense, NULL};
+    &sparse,        &transaction, &deletes,      &dense,       &version_3, &version_9,   &version_12, &two_arrays,
+    &filters,       &create,      &definitions,  &drop,        &copies,    &create_as,   &labels,     &evolve,
+    &metadata,      &groups,      &merge_sparse, &merge_dense, &merge_9,   &merge_12,    &purge,      &inside,
+    &inside_upkeep, &reading,     &queries,      &texts,       &looking,   &blocks,      &spill,      &busy,
+    &busy_old,      &late_dense,  &late_sources, &late_sparse, &late_old,  &spill_dense, NULL};

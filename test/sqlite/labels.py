@@ -106,7 +106,7 @@ def test_columns():
     same(columns("hidden"), columns("absent"))
     same(columns("shown"), columns("hidden") + ["lat"])
     check_contains(db.error("SELECT lat FROM absent").text, "no such column")
-    check_contains(db.error(f"CREATE VIRTUAL TABLE x USING tessera({literal(path)}, labels=perhaps)").text, "option labels=perhaps: expected no or yes")
+    check_contains(db.error(f"CREATE VIRTUAL TABLE x USING tessera({literal(path)}, labels=perhaps)").text, "option labels=perhaps: expected no, yes or group")
     r, c, lat, a = db.query("SELECT r, c, lat, a FROM shown LIMIT 1")[0]
     check_contains(db.error("UPDATE shown SET lat = 1 WHERE r = ? AND c = ?", (r, c)).text, "the column lat cannot be set")
     check_contains(db.error("INSERT INTO hidden(r, c, lat, a) VALUES(?, ?, 1e9, 1)", (r, c)).text, "no coordinate has the label 1000000000.0")
@@ -245,6 +245,51 @@ def create(db, path, options=""):
     return path or "db:a"
 
 
+def test_group():
+    """labels='group' shows coordinates that lie in the array's group, in whatever order they are, and gives the rows that SQLite gives without them."""
+    folder, db, chance = tempfile.mkdtemp(dir=host.FOLDER), Database(), random.Random(3)
+    root = os.path.join(folder, "set")
+    db.value("SELECT tessera_create_group(?)", (root,))
+    coordinates = {"y": ("FLOAT64", [50.0 - 0.5 * i for i in range(12)]), "x": ("INT32", [7, 3, 3, None, 9, -1, 12, 5]), "t": ("TEXT", ["a", "b", "bé", "c"])}
+    for name, (kind, values) in coordinates.items():
+        db.query(f"CREATE VIRTUAL TABLE c USING tessera({literal(os.path.join(root, name))}, kind=dense, {name} INT32 DIMENSION(0, {len(values) - 1}, 4), {name}_ {kind})")
+        db.raw.cursor().executemany(f"INSERT INTO c VALUES(?, ?)", list(enumerate(values)))
+        db.value("SELECT tessera_add_member(?, ?)", (root, os.path.join(root, name)))
+        db.query("DROP TABLE c")
+    path = os.path.join(root, "t2m")
+    db.query(f"CREATE VIRTUAL TABLE a USING tessera({literal(path)}, kind=dense, t INT32 DIMENSION(0, 3, 2), y INT32 DIMENSION(0, 11, 4), x INT32 DIMENSION(0, 7, 4), w INT32 DIMENSION(0, 0, 1), v INT32)")
+    db.query("INSERT INTO a SELECT t.value, y.value, x.value, 0, 100 * t.value + 10 * y.value + x.value FROM json_each('[0,1,2,3]') t, json_each('[0,1,2,3,4,5,6,7,8,9,10,11]') y, json_each('[0,1,2,3,4,5,6,7]') x")
+    db.table("g", path, ", labels='group'")
+    same([row[1] for row in db.query("PRAGMA table_xinfo(g)")], ["t", "y", "x", "w", "v", "as_of", "since", "written_at", "t_2", "y_2", "x_2"])
+    same(len(db.query("SELECT * FROM g LIMIT 1")[0]), 5)
+    for dimension, (_, values) in coordinates.items():
+        same(dict(db.query(f"SELECT DISTINCT {dimension}, {dimension}_2 FROM g")), dict(enumerate(values)))
+        check_contains(db.plan(f"SELECT * FROM g WHERE {dimension}_2 >= ?", (values[0],)), f"{dimension}({dimension}_2)>=?")
+        for _ in range(40):
+            a, b = (near(chance, chance.choice([v for v in values if v is not None])) for _ in range(2))
+            term, given = chance.choice([("{} = ?", [a]), ("{} > ?", [a]), ("{} <= ?", [a]), ("{} BETWEEN ? AND ?", [a, b]), ("{} IN (?, ?)", [a, b]), ("{} IS NULL", []), ("{} <> ?", [a])])
+            sql = f"SELECT t, y, x, v FROM g WHERE {term} ORDER BY {dimension}_2 DESC, 1, 2, 3"
+            same(db.query(sql.format(f"{dimension}_2"), given), db.query(sql.format(f"+{dimension}_2"), given), f"{dimension}: {term} {given}")
+        same(db.query(f"SELECT {dimension}_2, count(*), sum(v) FROM g GROUP BY 1 ORDER BY 1"), db.query(f"SELECT +{dimension}_2, count(*), sum(v) FROM g GROUP BY 1 ORDER BY 1"), dimension)
+    db.query("SELECT tessera_reset_stats()")
+    same(db.query("SELECT count(*), min(y), max(y) FROM g WHERE y_2 BETWEEN 44.5 AND 45.5 AND t_2 = 'b' AND x_2 = 3"), [(6, 9, 11)])
+    assert db.value("SELECT value FROM tessera_stats WHERE name = 'rows_returned'") <= 6
+    check_contains(db.error("INSERT INTO g(t_2, y, x, w, v) VALUES('a', 1, 1, 0, 5)").text, "the coordinates of a group can be read")
+    db.query("INSERT INTO g(t, y, x, w, v) VALUES(0, 1, 1, 0, 5)")
+    check_contains(db.error("UPDATE g SET y_2 = 1").text, "cannot be set")
+    for name, part in ((os.path.join(folder, "alone"), "option labels='group': "), (None, "an array in the database lies in no group")):
+        given = literal(name) + ", " if name else ""
+        if name:
+            db.query(f"CREATE VIRTUAL TABLE n USING tessera({given}kind=dense, y INT32 DIMENSION(0, 1, 2), v INT32)")
+            db.query("DROP TABLE n")
+        check_contains(db.error(f"CREATE VIRTUAL TABLE z USING tessera({given}labels=group" + (")" if name else ", kind=dense, y INT32 DIMENSION(0, 1, 2), v INT32)")).text, part)
+    db.table("own", os.path.join(root, "y"), ", labels='group'")   # coordinates themselves have none
+    same(len(db.query("PRAGMA table_xinfo(own)")), 5)
+    db.value("SELECT tessera_restrict(?)", (os.path.join(root, "t2m"),))
+    check_contains(db.error(f"CREATE VIRTUAL TABLE r USING tessera({literal(path)}, labels='group')").text, "option labels='group': ")
+    db.close()
+
+
 def test_create():
     """LABEL in CREATE makes the labels' arrays together with the array; tessera_ddl shows the clause, and its text makes the same array."""
     folder = tempfile.mkdtemp(dir=host.FOLDER)
@@ -316,6 +361,48 @@ def test_life():
         db.value("SELECT tessera_drop_array(?)", (path + "exported",))
         assert not os.path.exists(path + "exported")
         db.close()
+
+
+def test_upkeep():
+    """tessera_consolidate and tessera_vacuum tend the arrays of the labels, too, but leave them where fragments are named."""
+    folder, key = tempfile.mkdtemp(dir=host.FOLDER), bytes(range(32))
+    for path in (os.path.join(folder, "a"), os.path.join(folder, "secret"), None):
+        db, secret = Database(), bool(path and path.endswith("secret"))
+        for each in ("", "/__labels/l0", "/__labels/l1") if secret else ():
+            db.value("SELECT tessera_set_key(?, ?) IS NULL", (path + each, key))
+        create(db, path, ", encryption=aes_256_gcm" if secret else "")
+        for y in range(1, 4):
+            db.value("SELECT tessera_write_label('db:a', 'lat', ?, ?)", (f"[{90 - y}]", y))
+            db.value("SELECT tessera_write_label('db:a', 'name', ?, ?)", (f'["n{y}"]', y))
+            db.query(f"INSERT INTO a(y, x, v) VALUES({y}, 0, {y})")
+        before = labels_of(db, "a")
+        same([row[1:] for row in before if row[0] < 4 and row[1]], [(90.0 - y, f"n{y}") for y in range(1, 4)])
+        fragments = lambda number: db.value("SELECT count(*) FROM tessera_fragments(?)", (f"{path}/__labels/l{number}",))
+        if path:
+            same([fragments(0), fragments(1), fragments(2) if os.path.exists(f"{path}/__labels/l2/__fragments") and not secret else 0], [3, 3, 0])
+            names = [name for name, in db.query("SELECT name FROM tessera_fragments(?)", (path,))]
+            same(db.value("SELECT tessera_consolidate('db:a', 'fragments', ?)", ('{"fragments":["' + '","'.join(names) + '"]}',)), 3)
+            same([fragments(0), fragments(1)], [3, 3])
+        same(db.value("SELECT tessera_consolidate('db:a', 'commits')"), 10 if path else 9)
+        same(db.value("SELECT tessera_consolidate('db:a')"), 6 if path else 9)
+        same(db.value("SELECT tessera_consolidate('db:a')"), 0)
+        removed = db.value("SELECT tessera_vacuum('db:a')")
+        assert removed > 9, removed
+        same(db.value("SELECT tessera_vacuum('db:a')"), 0)
+        if path:
+            same([fragments(0), fragments(1)], [1, 1])
+            same(len(os.listdir(f"{path}/__labels/l0/__fragments")), 1)
+        same(labels_of(db, "a"), before)
+        same(db.query("SELECT * FROM tessera_check('db:a')"), [])
+        db.close()
+    path = os.path.join(folder, "a")
+    shutil.rmtree(f"{path}/__labels/l0")   # a label that is missing keeps the rest from nothing
+    db = Database()
+    same(db.query("SELECT tessera_consolidate(?1), tessera_vacuum(?1)", (path,)), [(0, 0)])
+    with open(f"{path}/__labels/l1/__schema/" + os.listdir(f"{path}/__labels/l1/__schema")[0], "r+b") as file:
+        file.truncate(20)
+    check_contains(db.error("SELECT tessera_consolidate(?)", (path,)).text, "label name: ")
+    db.close()
 
 
 def npy(kind, values, *, fortran=False, shape=None):
