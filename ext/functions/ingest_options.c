@@ -137,6 +137,11 @@ static int ingest_keep_columns(tsx_ingest_call *call, const tsx_json_option *o, 
   const int code = tsx_elements_each(call->connection->db, o->value, "'columns'", ingest_read_kept, &r, error);
   for (uint32_t i = 0; i < call->source.count; i++)
     if (call->source.kept[i] >= 0) call->columns[call->source.kept[i]] = sorted[i];
+  for (uint32_t d = 0; d < call->options.dimension_count; d++) { /* of the source's own: columns by their old numbers */
+    const int kept = call->source.kept[call->dimensions[d]];
+    if (kept < 0) call->options.dimension_count = 0;
+    else call->dimensions[d] = (uint32_t)kept;
+  }
   sqlite3_free(sorted);
   call->options.column_count = r.count;
   return code;

@@ -8,6 +8,7 @@
 #include "connection/errors.h"
 #include "values/slice.h"
 #include "table/module.h"
+#include "query/query_table.h"
 
 /* ---- The statement ----------------------------------------------------------------------------------------------- */
 
@@ -85,6 +86,59 @@ static void select_declared(const char *declared, tsr_ingest_column *column) {
   }
 }
 
+#ifndef SQLITE_CORE
+/* Returns the only table of which result columns are plain columns, or false. */
+static bool select_only_table(sqlite3_stmt *statement, const char **schema, const char **name) {
+  *name = NULL;
+  if (!sqlite3_api->column_table_name || !sqlite3_api->column_origin_name || !sqlite3_api->column_database_name)
+    return false; /* SQLite was built without SQLITE_ENABLE_COLUMN_METADATA */
+  for (int i = 0; i < sqlite3_column_count(statement); i++) {
+    const char *home = sqlite3_column_database_name(statement, i), *table = sqlite3_column_table_name(statement, i);
+    if (!home || !table) continue;
+    if (*name && (strcmp(*name, table) != 0 || strcmp(*schema, home) != 0)) return false;
+    *name = table;
+    *schema = home;
+  }
+  return *name != NULL;
+}
+
+/* Finds the result column that is the plain column of this name. Returns false if there is none. */
+static bool select_find_plain(sqlite3_stmt *statement, const char *origin, uint32_t *column) {
+  const int count = sqlite3_column_count(statement);
+  for (int i = 0; i < count; i++) {
+    const char *name = sqlite3_column_origin_name(statement, i);
+    if (!name || sqlite3_stricmp(name, origin) != 0) continue;
+    *column = (uint32_t)i;
+    return true;
+  }
+  return false;
+}
+
+/* Makes the keys of a query's GROUP BY dimensions, if the rows come from the table of a query and have all keys. The
+ * option `dimensions` overrides it. */
+static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
+  const char *schema, *name;
+  sqlite3_stmt *names = NULL;
+  if (call->source.is_rows || !select_only_table(statement, &schema, &name)) return TSR_OK;
+  const int keys = tsx_query_table_keys(call->connection, schema, name, call->dimensions, call->source.count, error);
+  if (keys <= 0) return keys;
+  char *sql = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", schema, name);
+  const int answer = sql ? sqlite3_prepare_v2(call->connection->db, sql, -1, &names, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (answer != SQLITE_OK) return tsx_fail(error, tsx_core_code(answer), "%s", sqlite3_errmsg(call->connection->db));
+  bool all = true;
+  for (int k = 0; k < keys && all; k++) {
+    const char *key = sqlite3_column_name(names, (int)call->dimensions[k]);
+    all = key && select_find_plain(statement, key, &call->dimensions[k]);
+  }
+  sqlite3_finalize(names);
+  if (all) call->options.dimension_count = (uint32_t)keys;
+  return TSR_OK;
+}
+#else
+static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) { return TSR_OK; }
+#endif
+
 int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
   int code = TSR_OK;
   for (uint32_t i = 0; code == TSR_OK && i < call->source.count; i++) {
@@ -96,7 +150,7 @@ int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error
     if (code == TSR_OK) select_declared(sqlite3_column_decltype(statement, (int)i), &call->columns[i]);
     if (code == TSR_OK && table) code = select_exact(table, shown, &call->columns[i], error);
   }
-  return code;
+  return code == TSR_OK ? select_keys(call, statement, error) : code;
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */

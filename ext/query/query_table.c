@@ -30,8 +30,9 @@ typedef struct outer_plan {
   query_term terms[TERMS_MAX];
 } outer_plan;
 
-typedef struct query_table {
+typedef struct tsx_query_table {
   sqlite3_vtab base;
+  struct tsx_query_table *next; /* of the connection */
   tsx_connection *connection;
   char *schema_name, *name;
   char *text; /* the SELECT */
@@ -40,7 +41,7 @@ typedef struct query_table {
   unsigned threads;
   outer_plan *plans;
   int plan_count;
-} query_table;
+} tsx_query_table;
 
 typedef struct query_cursor {
   sqlite3_vtab_cursor base;
@@ -72,7 +73,7 @@ static uint64_t query_option(const char *text, const char *name) {
   return *text ? 0 : number;
 }
 
-static int query_arguments(query_table *table, int count, const char *const *arguments, tsr_error *error) {
+static int query_arguments(tsx_query_table *table, int count, const char *const *arguments, tsr_error *error) {
   int i = 3;
   for (; i < count && !begins_select(arguments[i]); i++) {
     const uint64_t memory = query_option(arguments[i], "memory_mb"), threads = query_option(arguments[i], "threads");
@@ -96,7 +97,9 @@ static int query_arguments(query_table *table, int count, const char *const *arg
 /* ---- Life -------------------------------------------------------------------------------------------------------- */
 
 static int query_disconnect(sqlite3_vtab *vtab) {
-  query_table *table = (query_table *)vtab;
+  tsx_query_table *table = (tsx_query_table *)vtab, **link = &table->connection->tables.queries;
+  while (*link && *link != table) link = &(*link)->next;
+  if (*link) *link = table->next;
   tsx_connection_remove_table(table->connection);
   tsx_connection_drop(table->connection);
   sqlite3_free(table->schema_name);
@@ -109,9 +112,9 @@ static int query_disconnect(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-static int query_make(tsx_connection *connection, int count, const char *const *arguments, query_table **out,
+static int query_make(tsx_connection *connection, int count, const char *const *arguments, tsx_query_table **out,
                       tsr_error *error) {
-  query_table *table = sqlite3_malloc64(sizeof *table);
+  tsx_query_table *table = sqlite3_malloc64(sizeof *table);
   if (!table) return tsx_out_of_memory(error);
   memset(table, 0, sizeof *table);
   table->connection = connection;
@@ -121,19 +124,24 @@ static int query_make(tsx_connection *connection, int count, const char *const *
   table->name = sqlite3_mprintf("%s", arguments[2]);
   int code = table->schema_name && table->name ? TSR_OK : tsx_out_of_memory(error);
   if (code == TSR_OK) code = query_arguments(table, count, arguments, error);
-  if (code < 0) query_disconnect(&table->base);
-  else *out = table;
-  return code;
+  if (code < 0) {
+    query_disconnect(&table->base);
+    return code;
+  }
+  table->next = connection->tables.queries;
+  connection->tables.queries = table;
+  *out = table;
+  return TSR_OK;
 }
 
-static int query_fail(query_table *table, const tsr_error *error, char **message) {
+static int query_fail(tsx_query_table *table, const tsr_error *error, char **message) {
   const bool own = !table || !strncmp(error->message, "tessera_query: ", 15) || error->code == TSR_NOMEM;
   *message = own ? sqlite3_mprintf("%s", error->message) : sqlite3_mprintf("%s: %s", table->name, error->message);
   if (table) query_disconnect(&table->base);
   return tsx_sqlite_code(error->code);
 }
 
-static int query_declare(query_table *table, char **message) {
+static int query_declare(tsx_query_table *table, char **message) {
   sqlite3 *db = table->connection->db;
   int code = tsx_declare(db, table->declaration);
 #ifdef SQLITE_VTAB_USES_ALL_SCHEMAS
@@ -153,7 +161,7 @@ static int query_run_sql(sqlite3 *db, char **message, char *sql) {
 static int query_create(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
                         char **message) {
   tsr_error error = {0};
-  query_table *table = NULL;
+  tsx_query_table *table = NULL;
   tsx_query query = {0};
   if (query_make(argument, count, arguments, &table, &error) < 0) return query_fail(NULL, &error, message);
   int code = tsx_query_compile(argument, table->schema_name, table->text, &query, &error);
@@ -176,7 +184,7 @@ static int query_create(sqlite3 *db, void *argument, int count, const char *cons
 }
 
 /* Reads the declaration that CREATE has kept. */
-static int query_recall(query_table *table) {
+static int query_recall(tsx_query_table *table) {
   sqlite3_stmt *statement = NULL;
   char *sql = sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = 'declaration'", table->schema_name,
                               table->name);
@@ -195,7 +203,7 @@ static int query_recall(query_table *table) {
 static int query_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
                          char **message) {
   tsr_error error = {0};
-  query_table *table = NULL;
+  tsx_query_table *table = NULL;
   if (query_make(argument, count, arguments, &table, &error) < 0) return query_fail(NULL, &error, message);
   int code = query_recall(table);
   if (code != SQLITE_OK) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
@@ -215,7 +223,7 @@ static int query_connect(sqlite3 *db, void *argument, int count, const char *con
 }
 
 static int query_destroy(sqlite3_vtab *vtab) {
-  const query_table *table = (const query_table *)vtab;
+  const tsx_query_table *table = (const tsx_query_table *)vtab;
   sqlite3 *db = table->connection->db;
   const int code = query_run_sql(
       db, NULL, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_config\"", table->schema_name, table->name));
@@ -224,7 +232,7 @@ static int query_destroy(sqlite3_vtab *vtab) {
 }
 
 static int query_rename(sqlite3_vtab *vtab, const char *name) {
-  query_table *table = (query_table *)vtab;
+  tsx_query_table *table = (tsx_query_table *)vtab;
   sqlite3 *db = table->connection->db;
   char *copy = sqlite3_mprintf("%s", name);
   const int code = copy ? query_run_sql(db, NULL,
@@ -244,13 +252,13 @@ static int query_shadow(const char *suffix) { return !sqlite3_stricmp(suffix, "c
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------- */
 
-static int table_error(query_table *table, const tsr_error *error) {
+static int table_error(tsx_query_table *table, const tsr_error *error) {
   if (error->code == TSR_NOMEM || error->code == TSR_INTERRUPT) return tsx_vtab_error(&table->base, error);
   return tsx_vtab_fail(&table->base, tsx_sqlite_code(error->code), "%s: %s", table->name, error->message);
 }
 
 /* Returns the number of a plan, which is added if the table has none like it; -1 without memory. */
-static int plan_number(query_table *table, const outer_plan *plan) {
+static int plan_number(tsx_query_table *table, const outer_plan *plan) {
   for (int i = 0; i < table->plan_count; i++)
     if (!memcmp(&table->plans[i], plan, sizeof *plan)) return i;
   outer_plan *more = sqlite3_realloc64(table->plans, ((uint64_t)table->plan_count + 1) * sizeof *more);
@@ -346,7 +354,7 @@ static bool plan_takes(const struct sqlite3_index_constraint *c) {
 }
 
 static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
-  query_table *table = (query_table *)vtab;
+  tsx_query_table *table = (tsx_query_table *)vtab;
   tsr_error error = {0};
   tsx_query query;
   outer_plan plan;
@@ -377,7 +385,7 @@ static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
 /* ---- Scans ------------------------------------------------------------------------------------------------------- */
 
 static int query_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
-  const query_table *table = (const query_table *)vtab;
+  const tsx_query_table *table = (const tsx_query_table *)vtab;
   query_cursor *c = sqlite3_malloc64(sizeof *c);
   if (!c) return SQLITE_NOMEM;
   memset(c, 0, sizeof *c);
@@ -389,7 +397,7 @@ static int query_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
 
 /* Adds the rows so far to rows_returned. */
 static void query_count(query_cursor *c) {
-  const query_table *table = (const query_table *)c->base.pVtab;
+  const tsx_query_table *table = (const tsx_query_table *)c->base.pVtab;
   if (c->uncounted) tsr_environment_count_rows(table->connection->environment, c->uncounted);
   c->uncounted = 0;
 }
@@ -405,14 +413,14 @@ static void query_clear(query_cursor *c) {
 static int query_close(sqlite3_vtab_cursor *cursor) {
   query_cursor *c = (query_cursor *)cursor;
   query_clear(c);
-  tsx_connection_remove_cursor(((const query_table *)cursor->pVtab)->connection);
+  tsx_connection_remove_cursor(((const tsx_query_table *)cursor->pVtab)->connection);
   sqlite3_free(c);
   return SQLITE_OK;
 }
 
 static int query_next(sqlite3_vtab_cursor *cursor) {
   query_cursor *c = (query_cursor *)cursor;
-  query_table *table = (query_table *)cursor->pVtab;
+  tsx_query_table *table = (tsx_query_table *)cursor->pVtab;
   tsr_error error;
   tsx_error_init(&error);
   const int code = tsx_run_next(c->run, &error);
@@ -424,7 +432,7 @@ static int query_next(sqlite3_vtab_cursor *cursor) {
 }
 
 /* Compares the columns with those that were declared, once for a cursor. */
-static int query_check(const query_table *table, query_cursor *c, tsr_error *error) {
+static int query_check(const tsx_query_table *table, query_cursor *c, tsr_error *error) {
   char *now = NULL;
   if (c->checked) return TSR_OK;
   int code = tsx_query_declare(&c->query, &now, error);
@@ -438,7 +446,7 @@ static int query_check(const query_table *table, query_cursor *c, tsr_error *err
 
 static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count, sqlite3_value **values) {
   query_cursor *c = (query_cursor *)cursor;
-  query_table *table = (query_table *)cursor->pVtab;
+  tsx_query_table *table = (tsx_query_table *)cursor->pVtab;
   tsr_error error = {0};
   tsx_outer outer[TERMS_MAX];
   (void)text;
@@ -464,7 +472,7 @@ static int query_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, i
   tsr_error error;
   tsx_error_init(&error);
   const int code = tsx_run_column(c->run, context, (uint32_t)column, &error);
-  return code < 0 ? table_error((query_table *)cursor->pVtab, &error) : SQLITE_OK;
+  return code < 0 ? table_error((tsx_query_table *)cursor->pVtab, &error) : SQLITE_OK;
 }
 
 static int query_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
@@ -487,6 +495,30 @@ static const sqlite3_module query_module = {.iVersion = 3,
                                             .xRowid = query_rowid,
                                             .xRename = query_rename,
                                             .xShadowName = query_shadow};
+
+/* ---- For other modules ------------------------------------------------------------------------------------------- */
+
+/* Finds the item of a SELECT that is a key. Returns false if there is none. */
+static bool find_key_item(const tsx_select *select, uint32_t key, uint32_t *item) {
+  for (*item = 0; *item < select->item_count; ++*item)
+    if (tsx_select_key(select, select->items[*item].tree) == (int)key) return true;
+  return false;
+}
+
+int tsx_query_table_keys(tsx_connection *connection, const char *schema, const char *name, uint32_t *columns,
+                         uint32_t room, tsr_error *error) {
+  const tsx_query_table *table = connection->tables.queries;
+  tsx_query query = {0};
+  while (table && (sqlite3_stricmp(table->schema_name, schema) != 0 || sqlite3_stricmp(table->name, name) != 0))
+    table = table->next;
+  if (!table) return 0;
+  int code = tsx_query_compile(connection, table->schema_name, table->text, &query, error);
+  const uint32_t keys = code == TSR_OK ? query.select.group_count : 0;
+  bool all = keys <= room;
+  for (uint32_t k = 0; k < keys && all; k++) all = find_key_item(&query.select, k, &columns[k]);
+  tsx_query_release(&query);
+  return code < 0 ? code : all ? (int)keys : 0;
+}
 
 int tsx_register_query(tsx_connection *connection) {
   int code = tsx_rows_register(connection);
