@@ -63,7 +63,8 @@ struct ArrowArrayStream {
 typedef enum tsr_arrow_strings {
   TSR_ARROW_STRINGS_LARGE, /* large_utf8: offsets of 64 bits */
   TSR_ARROW_STRINGS_SMALL, /* utf8: offsets of 32 bits; a batch whose strings take 2 GiB is TSR_TOOBIG */
-  TSR_ARROW_STRINGS_BINARY /* large_binary: for text that is not UTF-8 */
+  TSR_ARROW_STRINGS_BINARY, /* large_binary: for text that is not UTF-8 */
+  TSR_ARROW_STRINGS_VIEW /* utf8_view: 16 bytes for each string, with its first ones; the limit is that of SMALL */
 } tsr_arrow_strings;
 
 typedef enum tsr_arrow_enums {

@@ -382,8 +382,10 @@ int tsr__arrow_column_append(tsr_arrow_column *column, const tsr_column *cells, 
 
 /* ---- Arrays ------------------------------------------------------------------------------------------------------ */
 
+#define ARROW_BUFFERS_MAX 4 /* of an array: those of views */
+
 typedef struct arrow_owned { /* private_data of an array */
-  const void *buffers[3];
+  const void *buffers[ARROW_BUFFERS_MAX];
 } arrow_owned;
 
 static void arrow_array_release(struct ArrowArray *array) {
@@ -394,7 +396,7 @@ static void arrow_array_release(struct ArrowArray *array) {
   tsr__free(array->children);
   tsr__free(array->dictionary);
   arrow_owned *owned = array->private_data;
-  for (int i = 0; owned && i < 3; i++) tsr__free((void *)owned->buffers[i]);
+  for (int i = 0; owned && i < ARROW_BUFFERS_MAX; i++) tsr__free((void *)owned->buffers[i]);
   tsr__free(owned);
   array->release = NULL;
 }
@@ -449,15 +451,51 @@ static int arrow_finish_items(tsr_arrow_column *column, struct ArrowArray *array
   return arrow_give(&column->values, array->children[0], 1, error);
 }
 
+#define ARROW_VIEW_SIZE  16
+#define ARROW_VIEW_SHORT 12 /* bytes of a string that lies within its view */
+
+/* Writes the view of a string that begins at `offset` of the bytes of all strings. */
+static void arrow_put_view(uint8_t *view, const uint8_t *bytes, int32_t offset, int32_t size) {
+  memset(view, 0, ARROW_VIEW_SIZE);
+  memcpy(view, &size, sizeof size);
+  if (size <= ARROW_VIEW_SHORT) {
+    memcpy(view + 4, bytes, (size_t)size);
+    return;
+  }
+  memcpy(view + 4, bytes, 4); /* behind it the number of the buffer, which is 0 */
+  memcpy(view + 12, &offset, sizeof offset);
+}
+
+/* Makes views of the strings, of which the bytes are one buffer. */
+static int arrow_finish_views(tsr_arrow_column *column, struct ArrowArray *array, tsr_error *error) {
+  const int32_t *ends = (const int32_t *)(const void *)column->offsets.data;
+  const int64_t size = (int64_t)column->values.size;
+  tsr_buffer views = {.memory = column->values.memory}, sizes = views;
+  int rc = tsr__buffer_reserve(&views, column->rows * ARROW_VIEW_SIZE, error);
+  if (rc >= 0) rc = tsr__buffer_append(&sizes, &size, sizeof size, error);
+  for (uint64_t i = 0; rc >= 0 && i < column->rows; i++) {
+    const uint8_t *bytes = ends[i + 1] > ends[i] ? column->values.data + ends[i] : (const uint8_t *)"";
+    arrow_put_view(views.data + i * ARROW_VIEW_SIZE, bytes, ends[i], ends[i + 1] - ends[i]);
+  }
+  views.size = rc >= 0 ? column->rows * ARROW_VIEW_SIZE : 0;
+  if (rc >= 0) rc = arrow_give(&views, array, 1, error);
+  if (rc >= 0) rc = arrow_give(&column->values, array, 2, error);
+  if (rc >= 0) rc = arrow_give(&sizes, array, 3, error);
+  tsr__buffer_release(&views);
+  tsr__buffer_release(&sizes);
+  return rc;
+}
+
 static int arrow_finish(tsr_arrow_column *column, const tsr_arrow_options *options, struct ArrowArray *array,
                         tsr_error *error) {
   const tsr_arrow_type *type = column->type;
   if (type->form == TSR_ARROW_NULLS) return arrow_array_begin(column->rows, column->rows, 0, 0, array, error);
   const bool strings = !type->list && type->form >= TSR_ARROW_BYTES;
-  const int64_t buffers = type->list == TSR_ARROW_FIXED_LIST ? 1 : strings ? 3 : 2;
+  const int64_t buffers = type->list == TSR_ARROW_FIXED_LIST ? 1 : strings ? 3 + type->views : 2;
   TSR_TRY(arrow_array_begin(column->rows, column->nulls, buffers, type->list ? 1 : 0, array, error));
   if (column->nulls > 0) TSR_TRY(arrow_give(&column->validity, array, 0, error));
   if (type->list) return arrow_finish_items(column, array, error);
+  if (type->views) return arrow_finish_views(column, array, error);
   if (strings) TSR_TRY(arrow_give(&column->offsets, array, 1, error));
   TSR_TRY(arrow_give(&column->values, array, strings ? 2 : 1, error));
   return type->labels && !type->decoded ? arrow_dictionary(type->labels, options, array, error) : TSR_OK;

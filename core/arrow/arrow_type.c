@@ -70,8 +70,9 @@ static void arrow_string(tsr_arrow_type *type, const tsr_arrow_options *options)
   if (!text || options->strings == TSR_ARROW_STRINGS_BINARY) {
     arrow_put(type, "Z", TSR_ARROW_BYTES, 0, 1);
   } else {
-    type->narrow = options->strings == TSR_ARROW_STRINGS_SMALL;
-    arrow_put(type, type->narrow ? "u" : "U", wide ? TSR_ARROW_WIDE_TEXT : TSR_ARROW_TEXT, 0, 1);
+    type->views = options->strings == TSR_ARROW_STRINGS_VIEW;
+    type->narrow = type->views || options->strings == TSR_ARROW_STRINGS_SMALL;
+    arrow_put(type, type->views ? "vu" : type->narrow ? "u" : "U", wide ? TSR_ARROW_WIDE_TEXT : TSR_ARROW_TEXT, 0, 1);
   }
   if (type->datatype == TSR_GEOM_WKB) type->extension = "geoarrow.wkb";
   if (type->datatype == TSR_GEOM_WKT && text) type->extension = "geoarrow.wkt";
@@ -148,9 +149,12 @@ static bool arrow_request_number(tsr_arrow_type *type, const char *format) {
 
 static bool arrow_request_string(tsr_arrow_type *type, const char *format) {
   const char *const pairs = type->form == TSR_ARROW_BYTES ? "zZ" : "uU";
-  if (type->list || type->form < TSR_ARROW_BYTES || !format[0] || format[1] || !strchr(pairs, format[0])) return false;
-  type->narrow = format[0] == pairs[0];
-  memcpy(type->format, format, 2);
+  const bool views = format[0] == 'v' && format[1] == pairs[0] && !format[2];
+  if (type->list || type->form < TSR_ARROW_BYTES || !format[0]) return false;
+  if (!views && (format[1] || !strchr(pairs, format[0]))) return false;
+  type->views = views;
+  type->narrow = views || format[0] == pairs[0];
+  memcpy(type->format, format, strlen(format) + 1);
   return true;
 }
 

@@ -28,6 +28,7 @@ typedef struct tsr_arrow_type {
   tsr_arrow_form form;
   tsr_arrow_list list; /* numbers, several in a cell */
   bool narrow; /* strings: offsets of 32 bits */
+  bool views; /* strings: views in place of offsets; narrow is set, too */
   bool nullable;
   bool integer_datetimes;
   uint8_t width; /* of one converted value in bytes; 0: strings, bits */

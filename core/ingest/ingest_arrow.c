@@ -269,8 +269,8 @@ static int ingest_arrow_string(const ingest_arrow *a, uint64_t i, const char *na
                                uint64_t *size, tsr_error *error) {
   if (a->type->layout != INGEST_VIEWS) {
     const uint64_t from = ingest_arrow_offset(a, i + a->offset);
-    *bytes = a->bytes + from;
     *size = ingest_arrow_offset(a, i + a->offset + 1) - from;
+    *bytes = *size ? a->bytes + from : (const uint8_t *)""; /* strings without bytes may have no buffer */
     return TSR_OK;
   }
   int32_t view[4];

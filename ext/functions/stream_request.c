@@ -146,12 +146,13 @@ static int stream_choose(const tsx_json_option *o, const char *const *choices, i
   const char *text = strcmp(o->type, "text") == 0 ? (const char *)sqlite3_value_text(o->value) : NULL;
   for (*chosen = 0; text && choices[*chosen]; ++*chosen)
     if (sqlite3_stricmp(text, choices[*chosen]) == 0) return TSR_OK;
-  return tsx_fail(error, TSR_MISMATCH, "'%.40s': %.60s is none of %s, %s%s%s", o->key, o->text, choices[0], choices[1],
-                  choices[2] ? ", " : "", choices[2] ? choices[2] : "");
+  const char *third = choices[2], *fourth = third ? choices[3] : NULL;
+  return tsx_fail(error, TSR_MISMATCH, "'%.40s': %.60s is none of %s, %s%s%s%s%s", o->key, o->text, choices[0],
+                  choices[1], third ? ", " : "", third ? third : "", fourth ? ", " : "", fourth ? fourth : "");
 }
 
 static int stream_read_types(tsx_stream_request *r, const tsx_json_option *o, tsr_error *error) {
-  static const char *const strings[] = {"large", "small", "binary", NULL};
+  static const char *const strings[] = {"large", "small", "binary", "view", NULL};
   static const char *const enums[] = {"dictionary", "label", "code", NULL};
   static const char *const datetimes[] = {"timestamp", "integer", NULL};
   static const char *const unwritten[] = {"null", "fill", NULL};

@@ -264,6 +264,189 @@ static void labels_are_a_dictionary(void **state) {
   a.release(&a);
 }
 
+/* ---- Bytes of buffers -------------------------------------------------------------------------------------------- */
+
+#define VALIDITY_BITS 0x2D /* 1, 0, 1, and again: `make` appends the rows twice */
+
+static const uint8_t second_is_null[] = {1, 0, 1};
+
+/* Checks the bitmap of three rows that came twice. Null rows have no certain value. */
+static void check_validity(const struct ArrowArray *a, bool nulls) {
+  assert_int_equal(a->length, 6);
+  assert_int_equal(a->offset, 0);
+  assert_int_equal(a->null_count, nulls ? 2 : 0);
+  if (nulls) assert_int_equal(*(const uint8_t *)a->buffers[0], VALIDITY_BITS);
+  else assert_null(a->buffers[0]);
+}
+
+/* Checks a column of three cells of fixed size, which become values of `width` bytes. */
+static void check_numbers(tsr_datatype datatype, const void *cells, const char *format, const void *expected,
+                          uint64_t width) {
+  for (int nulls = 0; nulls < 2; nulls++) {
+    const tsr_arrow_type type = type_of(datatype, 1, nulls);
+    const tsr_column column = {
+        .values = cells, .cell_size = tsr_datatype_size(datatype), .validity = nulls ? second_is_null : NULL};
+    struct ArrowArray a;
+    ok(make(&type, &column, &(tsr_arrow_rows){.count = 3}, &a));
+    assert_string_equal(type.format, format);
+    assert_int_equal(a.n_buffers, 2);
+    check_validity(&a, nulls);
+    for (uint64_t i = 0; i < 6; i++)
+      if (!nulls || second_is_null[i % 3])
+        assert_memory_equal((const uint8_t *)a.buffers[1] + i * width, (const uint8_t *)expected + i % 3 * width,
+                            width);
+    a.release(&a);
+  }
+}
+
+static void numbers_have_these_bytes(void **state) {
+  (void)state;
+  static const struct {
+    tsr_datatype datatype;
+    const char *format;
+  } numbers[] = {{TSR_INT8, "c"},   {TSR_UINT8, "C"}, {TSR_INT16, "s"},  {TSR_UINT16, "S"},  {TSR_INT32, "i"},
+                 {TSR_UINT32, "I"}, {TSR_INT64, "l"}, {TSR_UINT64, "L"}, {TSR_FLOAT32, "f"}, {TSR_FLOAT64, "g"}};
+  static const uint8_t cells[] = {0x01, 0x7F, 0x80, 0xFF, 0x00, 0x3C, 0xC0, 0x7F, 0x00, 0x00, 0x80, 0x7F,
+                                  0x02, 0xFE, 0x55, 0xAA, 0x01, 0x00, 0xF0, 0xFF, 0x10, 0x32, 0x54, 0x76};
+  static const uint8_t bools[] = {1, 0, 1};
+  options = (tsr_arrow_options){0};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    check_numbers(numbers[i].datatype, cells, numbers[i].format, cells, tsr_datatype_size(numbers[i].datatype));
+  for (int nulls = 0; nulls < 2; nulls++) {
+    const tsr_arrow_type type = type_of(TSR_BOOL, 1, nulls);
+    const tsr_column column = {.values = bools, .cell_size = 1, .validity = nulls ? second_is_null : NULL};
+    struct ArrowArray a;
+    ok(make(&type, &column, &(tsr_arrow_rows){.count = 3}, &a));
+    check_validity(&a, nulls);
+    assert_int_equal(*(const uint8_t *)a.buffers[1], 0x2D);
+    a.release(&a);
+  }
+}
+
+static void instants_have_these_bytes(void **state) {
+  (void)state;
+  static const int64_t instants[] = {0, 1, 100}, times[] = {0, 1, 23};
+  static const struct {
+    tsr_datatype datatype;
+    const char *format;
+    int width;
+    int64_t expected[3];
+  } cases[] = {{TSR_DATETIME_YEAR, "tdD", 4, {0, 365, 36525}},
+               {TSR_DATETIME_MONTH, "tdD", 4, {0, 31, 3042}},
+               {TSR_DATETIME_WEEK, "tdD", 4, {0, 7, 700}},
+               {TSR_DATETIME_DAY, "tdD", 4, {0, 1, 100}},
+               {TSR_DATETIME_HR, "tss:", 8, {0, 3600, 360000}},
+               {TSR_DATETIME_MIN, "tss:", 8, {0, 60, 6000}},
+               {TSR_DATETIME_SEC, "tss:", 8, {0, 1, 100}},
+               {TSR_DATETIME_MS, "tsm:", 8, {0, 1, 100}},
+               {TSR_DATETIME_US, "tsu:", 8, {0, 1, 100}},
+               {TSR_DATETIME_NS, "tsn:", 8, {0, 1, 100}},
+               {TSR_DATETIME_PS, "l", 8, {0, 1, 100}},
+               {TSR_DATETIME_FS, "l", 8, {0, 1, 100}},
+               {TSR_DATETIME_AS, "l", 8, {0, 1, 100}},
+               {TSR_TIME_HR, "tts", 4, {0, 3600, 82800}},
+               {TSR_TIME_MIN, "tts", 4, {0, 60, 1380}},
+               {TSR_TIME_SEC, "tts", 4, {0, 1, 23}},
+               {TSR_TIME_MS, "ttm", 4, {0, 1, 23}},
+               {TSR_TIME_US, "ttu", 8, {0, 1, 23}},
+               {TSR_TIME_NS, "ttn", 8, {0, 1, 23}},
+               {TSR_TIME_PS, "l", 8, {0, 1, 23}},
+               {TSR_TIME_FS, "l", 8, {0, 1, 23}},
+               {TSR_TIME_AS, "l", 8, {0, 1, 23}}};
+  options = (tsr_arrow_options){0};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int32_t narrow[3];
+    for (int k = 0; k < 3; k++) narrow[k] = (int32_t)cases[i].expected[k];
+    const bool is_time = tsr_datatype_kind(cases[i].datatype) == TSR_KIND_TIME;
+    check_numbers(cases[i].datatype, is_time ? times : instants, cases[i].format,
+                  cases[i].width == 4 ? (const void *)narrow : (const void *)cases[i].expected,
+                  (uint64_t)cases[i].width);
+  }
+}
+
+static void lists_have_these_bytes(void **state) {
+  (void)state;
+  static const int16_t pairs[] = {1, -2, 3, 4, 5, -6};
+  static const int32_t items[] = {7, 8, 9};
+  static const uint64_t offsets[] = {0, 4, 4, 12}; /* in bytes: one value, none, two */
+  static const int64_t ends[] = {0, 1, 1, 3, 4, 4, 6};
+  options = (tsr_arrow_options){0};
+  for (int nulls = 0; nulls < 2; nulls++) {
+    struct ArrowArray a;
+    tsr_arrow_type type = type_of(TSR_INT16, 2, nulls);
+    const uint8_t *validity = nulls ? second_is_null : NULL;
+    ok(make(&type, &(tsr_column){.values = pairs, .cell_size = 4, .validity = validity}, &(tsr_arrow_rows){.count = 3},
+            &a));
+    check_validity(&a, nulls);
+    assert_int_equal(a.children[0]->length, 12);
+    for (int i = 0; i < 6; i++)
+      if (!nulls || second_is_null[i % 3])
+        assert_memory_equal((const int16_t *)a.children[0]->buffers[1] + 2 * i, pairs + 2 * (i % 3), 4);
+    a.release(&a);
+    type = type_of(TSR_INT32, TSR_VARIABLE, nulls);
+    ok(make(&type, &(tsr_column){.values = items, .offsets = offsets, .validity = validity},
+            &(tsr_arrow_rows){.count = 3}, &a));
+    check_validity(&a, nulls);
+    assert_memory_equal(a.buffers[1], ends, sizeof ends);
+    for (int i = 0; i < 2; i++) assert_memory_equal((const int32_t *)a.children[0]->buffers[1] + 3 * i, items, 12);
+    a.release(&a);
+  }
+}
+
+#define LONG_TEXT "more than twelve" /* 16 bytes */
+
+/* Checks the strings "a", "" and LONG_TEXT in one layout. */
+static void check_strings(tsr_datatype datatype, const void *values, const uint64_t *offsets, tsr_arrow_strings layout,
+                          bool nulls) {
+  static const int64_t large[] = {0, 1, 1, 17, 18, 18, 34};
+  static const int32_t small[] = {0, 1, 1, 17, 18, 18, 34};
+  static const uint8_t views[3][16] = {
+      {1, 0, 0, 0, 'a'}, {0}, {16, 0, 0, 0, 'm', 'o', 'r', 'e', 0, 0, 0, 0, 1, 0, 0, 0}};
+  struct ArrowArray a;
+  options = (tsr_arrow_options){.strings = layout};
+  const tsr_arrow_type type = type_of(datatype, TSR_VARIABLE, nulls);
+  const tsr_column column = {.values = values, .offsets = offsets, .validity = nulls ? second_is_null : NULL};
+  ok(make(&type, &column, &(tsr_arrow_rows){.count = 3}, &a));
+  check_validity(&a, nulls);
+  assert_memory_equal(a.buffers[2], "a" LONG_TEXT "a" LONG_TEXT, 34);
+  if (strchr("UZ", type.format[0])) {
+    assert_memory_equal(a.buffers[1], large, sizeof large);
+  } else if (strcmp(type.format, "u") == 0) {
+    assert_memory_equal(a.buffers[1], small, sizeof small);
+  } else {
+    const uint8_t *view = a.buffers[1];
+    uint8_t last[16];
+    assert_string_equal(type.format, "vu");
+    assert_int_equal(a.n_buffers, 4);
+    for (int i = 0; i < 5; i++) assert_memory_equal(view + 16 * i, views[i % 3], 16);
+    memcpy(last, views[2], sizeof last);
+    last[12] = 18; /* where it lies in the bytes */
+    assert_memory_equal(view + 80, last, 16);
+    assert_int_equal(*(const int64_t *)a.buffers[3], 34);
+  }
+  a.release(&a);
+}
+
+static void strings_have_these_bytes(void **state) {
+  (void)state;
+  static const tsr_datatype datatypes[] = {TSR_CHAR, TSR_ASCII, TSR_UTF8, TSR_UTF16,    TSR_UTF32,   TSR_UCS2,
+                                           TSR_UCS4, TSR_BLOB,  TSR_ANY,  TSR_GEOM_WKB, TSR_GEOM_WKT};
+  static const tsr_arrow_strings layouts[] = {TSR_ARROW_STRINGS_LARGE, TSR_ARROW_STRINGS_SMALL,
+                                              TSR_ARROW_STRINGS_BINARY, TSR_ARROW_STRINGS_VIEW};
+  const char *text = "a" LONG_TEXT;
+  for (size_t i = 0; i < sizeof datatypes / sizeof *datatypes; i++) {
+    const uint64_t size = tsr_datatype_size(datatypes[i]);
+    const uint64_t offsets[] = {0, size, size, 17 * size};
+    uint8_t values[17 * 4] = {0};
+    for (uint64_t k = 0; k < 17; k++) values[k * size] = (uint8_t)text[k];
+    for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++) {
+      if (size > 1 && layouts[l] == TSR_ARROW_STRINGS_BINARY) continue; /* the bytes as they are */
+      check_strings(datatypes[i], values, offsets, layouts[l], false);
+      check_strings(datatypes[i], values, offsets, layouts[l], true);
+    }
+  }
+}
+
 /* ---- Streams ----------------------------------------------------------------------------------------------------- */
 
 static int64_t read_all(struct ArrowArrayStream *stream, int64_t *sum, int *batches) {
@@ -366,6 +549,10 @@ int main(void) {
                                      cmocka_unit_test(datetimes_have_units),
                                      cmocka_unit_test(text_is_utf8),
                                      cmocka_unit_test(broken_utf8_is_found),
+                                     cmocka_unit_test(numbers_have_these_bytes),
+                                     cmocka_unit_test(instants_have_these_bytes),
+                                     cmocka_unit_test(lists_have_these_bytes),
+                                     cmocka_unit_test(strings_have_these_bytes),
                                      cmocka_unit_test(labels_are_a_dictionary),
                                      cmocka_unit_test(streams_give_all_cells),
                                      cmocka_unit_test(batches_outlive_their_stream),
