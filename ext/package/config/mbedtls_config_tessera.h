@@ -4,7 +4,9 @@
 #define MBEDTLS_CONFIG_TESSERA_H
 
 #define MBEDTLS_AES_C
+#ifndef __wasm__ /* which has one thread, and where the tables would be a part of what each page loads */
 #define MBEDTLS_AES_ROM_TABLES /* else the first call makes the tables, and two threads would make them at once */
+#endif
 #define MBEDTLS_CIPHER_C
 #define MBEDTLS_GCM_C
 #define MBEDTLS_MD_C

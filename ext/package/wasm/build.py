@@ -9,6 +9,7 @@ Speed and size: the functions that a query spends its time in are compiled for s
 that compress, because a page reads far more than it writes.
 """
 import concurrent.futures
+import glob
 import hashlib
 import json
 import os
@@ -23,22 +24,23 @@ import sources
 from command import Fault
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-PACKAGE = ("README.md", "package.json", "index.js", "index.d.ts", "engine.js", "engine.d.ts", "http.js", "ranges.js", "opfs.js", "script.js", "worker.js",
-           "node.js", "node-worker.js", "node-transport.js", "sqlite3_wasm_extra_init.c")
-# Sources that are compiled for speed: their loops pass over cells and bytes.
+PACKAGE = ("*.js", "*.d.ts", "README.md", "package.json", "sqlite3_wasm_extra_init.c") # of the files beside this one
+# Sources that are compiled for speed, one by one: their loops pass over cells and bytes. All others are compiled for size, as one file.
 FAST = ("core/base/sort.c", "core/compute/", "core/filter/", "core/format/tile.c", "core/read/predicate.c", "core/read/subtile.c", "core/read/version_merge.c")
-GLUE = ("module", "host_vfs", "no_buckets") # small, and always compiled: they include headers of core/
+GLUE = ("module", "host_vfs", "no_buckets") # these and the sources for speed are always compiled: they include headers of core/
 LEFT_OUT = ("core/remote/", "core/store/store_s3.c", "core/store/s3_ahead.c", "core/store/s3_upload.c") # buckets: no_buckets.c stands for them
-SMALL = '\n#pragma clang attribute push(__attribute__((minsize)), apply_to = function)\n'
-PLAIN = '\n#pragma clang attribute pop\n'
 SQLITE = ("SQLITE_THREADSAFE=0", "SQLITE_OMIT_LOAD_EXTENSION", "SQLITE_ENABLE_FTS5", "SQLITE_ENABLE_RTREE", "SQLITE_ENABLE_MATH_FUNCTIONS",
           "SQLITE_ENABLE_DBSTAT_VTAB", "SQLITE_DEFAULT_MEMSTATUS=0", "SQLITE_TEMP_STORE=2", "SQLITE_OMIT_DEPRECATED", "SQLITE_OMIT_SHARED_CACHE",
           "SQLITE_OMIT_TRACE", "SQLITE_DQS=0", "SQLITE_OMIT_WAL", "SQLITE_UNTESTABLE", "SQLITE_MAX_MMAP_SIZE=0", "SQLITE_OMIT_TCL_VARIABLE",
           "SQLITE_OMIT_COMPILEOPTION_DIAGS", "SQLITE_ENABLE_LOCKING_STYLE=0", "SQLITE_OMIT_GET_TABLE", "SQLITE_OMIT_AUTHORIZATION")
 MBEDTLS = ("MBEDTLS_AES_FEWER_TABLES", "MBEDTLS_SHA256_SMALLER")
+ZLIB = ("DYNAMIC_CRC_TABLE",) # tables of random bytes, which no compression makes smaller, are made when they are first used
 # Of zstd's ways to compress, those of levels 1 to 7; higher levels compress as level 7 does. All frames are decompressed.
 ZSTD = ("ZSTD_DISABLE_ASM", "ZSTD_EXCLUDE_GREEDY_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_LAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTLAZY2_BLOCK_COMPRESSOR", "ZSTD_EXCLUDE_BTOPT_BLOCK_COMPRESSOR",
-        "ZSTD_EXCLUDE_BTULTRA_BLOCK_COMPRESSOR")
+        "ZSTD_EXCLUDE_BTULTRA_BLOCK_COMPRESSOR",
+        "ZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT") # the other way to decode is for windows larger than a cache
+# What compresses is made of templates, a copy for each case. Without inlining there is one copy, which is slower and a fifth as large.
+ONE_COPY = {"zstd": ("/compress/", "-DZSTD_NO_INLINE"), "lz4": ("/lz4hc.c", "-DLZ4_FORCE_INLINE=static")}
 # The last three are instructions of WebAssembly that every browser has had since 2021; they make the module smaller.
 FLAGS = ("-std=gnu11", "-fno-strict-aliasing", "-fno-trapping-math", "-ffp-contract=off", "-Wno-unused-command-line-argument", "-mbulk-memory", "-msign-ext",
          "-mnontrapping-fptoint")
@@ -56,26 +58,30 @@ def emcc(*words):
     print(command.run(["emcc", *words], env=environment), end="")
 
 
-def around(path):
-    """What stands around a source in the amalgamation."""
-    if path.startswith(LEFT_OUT):
-        return None
-    return ("", "") if path.startswith(FAST) else (SMALL, PLAIN)
-
-
 def amalgamation(folder):
-    """Writes tessera.c without buckets, each part marked for speed or size, and tessera.h. Returns the path of tessera.c."""
+    """Writes tessera.c without buckets and without what is compiled for speed, and tessera.h. Returns the path of tessera.c, and those of
+    the sources for speed."""
     os.makedirs(folder, exist_ok=True)
+    fast = []
+    def around(path):
+        if path.startswith(FAST):
+            fast.append(path)
+        return None if path.startswith(LEFT_OUT + FAST) else ("", "")
     for name, text in zip(("tessera.c", "tessera.h"), amalgamate.amalgamate(ROOT, around)):
         path = f"{folder}/{name}"
         if not os.path.exists(path) or amalgamate.read(path) != text:
             with open(path, "w", encoding="utf-8") as f:
                 f.write(text)
-    return f"{folder}/tessera.c"
+    return f"{folder}/tessera.c", fast
 
 
 def optimization(name, path):
-    """Returns how a file of a library is compiled."""
+    """Returns how a file of a library is compiled, as flags."""
+    place, flag = ONE_COPY.get(name, ("", None))
+    return [level(name, path)] + [flag] * bool(flag and place in path)
+
+
+def level(name, path):
     if name == "SQLite":
         return "-Oz"
     if name == "zstd" and "/decompress/" in path or name == "zlib" and os.path.basename(path) in ("inffast.c", "inflate.c", "crc32.c") or \
@@ -91,7 +97,7 @@ def compile_all(work, objects):
         target = f"{objects}/{name}.o"
         with open(source, "rb") as f:
             stamp = hashlib.sha256(json.dumps([name, *flags]).replace(objects, "").replace(ROOT, "").encode() + f.read()).hexdigest()
-        if name in GLUE or not (os.path.exists(target) and os.path.exists(target + ".stamp") and amalgamate.read(target + ".stamp") == stamp):
+        if name in GLUE or name.startswith("core-") or not (os.path.exists(target) and os.path.exists(target + ".stamp") and amalgamate.read(target + ".stamp") == stamp):
             emcc(*flags, "-c", source, "-o", target)
             with open(target + ".stamp", "w", encoding="utf-8") as f:
                 f.write(stamp)
@@ -106,14 +112,15 @@ def build_module(folder):
     """Builds tessera.wasm and tessera-module.js in the folder."""
     objects, place = folder + "-objects", f"{ROOT}/build/sources"
     sources.fetch(place)
-    tessera = amalgamation(f"{objects}/amalgamation")
+    tessera, fast = amalgamation(f"{objects}/amalgamation")
     headers = [f"-I{path}" for path in sources.includes(place)] + [f"-I{objects}/amalgamation"]
     libraries = [f"-D{d}" for d in sources.definitions()]
-    work = [("tessera", tessera, ["-O2", *FLAGS, "-DSQLITE_CORE", *libraries, *headers])]
+    work = [("tessera", tessera, ["-Oz", *FLAGS, "-DSQLITE_CORE", *libraries, *headers])]
+    work += [(f"core-{os.path.basename(path)[:-2]}", f"{ROOT}/{path}", ["-O2", *FLAGS, *libraries, *headers, f"-I{ROOT}/core"]) for path in fast]
     for name in sources.LIBRARIES:
-        definitions = sources.definitions((name,)) + list({"SQLite": SQLITE, "zstd": ZSTD, "mbedTLS": MBEDTLS}.get(name, ()))
+        definitions = sources.definitions((name,)) + list({"SQLite": SQLITE, "zstd": ZSTD, "zlib": ZLIB, "mbedTLS": MBEDTLS}.get(name, ()))
         for path in sources.files(place, name):
-            work.append((f"{name}-{os.path.basename(path)[:-2]}", path, [optimization(name, path), *FLAGS, *[f"-D{d}" for d in definitions], *headers]))
+            work.append((f"{name}-{os.path.basename(path)[:-2]}", path, [*optimization(name, path), *FLAGS, *[f"-D{d}" for d in definitions], *headers]))
     for name in GLUE:
         work.append((name, f"{HERE}/{name}.c", ["-Os", *FLAGS, "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers", "-DSQLITE_CORE", *headers, f"-I{ROOT}/core"]))
     linked = compile_all(work, objects)
@@ -126,21 +133,49 @@ def build_module(folder):
     os.replace(wasm, f"{folder}/tessera.wasm")
 
 
+def copy_files(folder):
+    for path in sorted(path for pattern in PACKAGE for path in glob.glob(f"{glob.escape(HERE)}/{pattern}")):
+        with open(f"{folder}/{os.path.basename(path)}", "w", encoding="utf-8") as f:
+            f.write(amalgamate.read(path).replace("@VERSION@", amalgamate.version_of(ROOT)))
+    shutil.copy(f"{ROOT}/LICENSE", f"{folder}/LICENSE")
+    with open(f"{folder}/NOTICES", "w", encoding="utf-8") as f:
+        f.write(sources.notices(f"{ROOT}/build/sources"))
+
+
+def terser():
+    """Returns the command of terser. Installs it into build/minify the first time, and anew when its list of versions and hashes has changed."""
+    place, lists = f"{ROOT}/build/minify", ("package.json", "package-lock.json")
+    wanted = "".join(amalgamate.read(f"{HERE}/minify/{name}") for name in lists)
+    stamp = f"{place}/installed.txt"
+    if not os.path.exists(stamp) or amalgamate.read(stamp) != wanted:
+        if not shutil.which("npm"):
+            raise Fault("npm is not installed: it brings terser, which makes the JavaScript small")
+        os.makedirs(place, exist_ok=True)
+        for name in lists:
+            shutil.copy(f"{HERE}/minify/{name}", place)
+        command.run(["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=place)
+        with open(stamp, "w", encoding="utf-8") as f:
+            f.write(wanted)
+    return ["node", f"{place}/node_modules/terser/bin/terser"]
+
+
+def minify(folder):
+    """Takes comments, blanks and long local names out of the package's JavaScript. The sources beside this file keep them."""
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".js"):
+            command.run([*terser(), f"{folder}/{name}", "--module", "--ecma", "2020", "--compress", "passes=2", "--mangle", "--output", f"{folder}/{name}"])
+
+
 def build(folder):
     """Makes the package in the folder. Raises Fault."""
     if not shutil.which("emcc"):
         raise Fault("emcc is not installed: install the package emscripten")
     folder = os.path.abspath(folder)
-    os.makedirs(folder, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True) # a file that is the package's no more would hide that another one is missing
+    os.makedirs(folder)
     build_module(folder)
-    for name in PACKAGE:
-        with open(f"{HERE}/{name}", encoding="utf-8") as f:
-            text = f.read().replace("@VERSION@", amalgamate.version_of(ROOT))
-        with open(f"{folder}/{name}", "w", encoding="utf-8") as f:
-            f.write(text)
-    shutil.copy(f"{ROOT}/LICENSE", f"{folder}/LICENSE")
-    with open(f"{folder}/NOTICES", "w", encoding="utf-8") as f:
-        f.write(sources.notices(f"{ROOT}/build/sources"))
+    copy_files(folder)
+    minify(folder)
 
 
 def main():
