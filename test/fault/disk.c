@@ -34,6 +34,7 @@ typedef struct bytes {
 typedef struct change { /* since the last sync */
   char *gone, *come; /* in a directory: the name that is removed, and the name that is added; NULL: none */
   int node;
+  int other; /* the node that gets the name `gone`, where two names change their nodes; 0: none */
   bool cut; /* in a file: truncated to `offset`; otherwise `what` is written at `offset` */
   uint64_t offset;
   bytes what;
@@ -173,7 +174,7 @@ disk *disk_copy(const disk *d) {
     for (unsigned j = 0; j < from->change_count; j++) {
       const change *c = &from->changes[j];
       *add_change(to) =
-          (change){copy_text(c->gone), copy_text(c->come), c->node, c->cut, c->offset, copy_bytes(c->what)};
+          (change){copy_text(c->gone), copy_text(c->come), c->node, c->other, c->cut, c->offset, copy_bytes(c->what)};
     }
   }
   return copy;
@@ -400,6 +401,23 @@ static int rename_node(disk *d, const logged *l) {
   return 0;
 }
 
+static int exchange_nodes(disk *d, const logged *l) {
+  int parents[2];
+  const char *last[2];
+  const int one = walk(d, l->path, &parents[0], &last[0]), other = walk(d, l->to, &parents[1], &last[1]);
+  if (one < 0 || other < 0) return one < 0 ? one : other;
+  if (parents[0] != parents[1] || parents[0] < 0) return -EXDEV;
+  node *parent = &d->nodes[parents[0]];
+  char *ends[2] = {last_part(last[0]), last_part(last[1])};
+  set_name(&parent->names, ends[0], other);
+  set_name(&parent->names, ends[1], one);
+  note(parent, ends[0], ends[1], one);
+  parent->changes[parent->change_count - 1].other = other;
+  free(ends[0]);
+  free(ends[1]);
+  return 0;
+}
+
 static int remove_node(disk *d, const logged *l) {
   int parent;
   const char *last;
@@ -448,6 +466,7 @@ static int perform(disk *d, const logged *l) {
   case DISK_CUT: return cut_node(d, l);
   case DISK_SYNC: return sync_node(d, l);
   case DISK_RENAME: return rename_node(d, l);
+  case DISK_EXCHANGE: return exchange_nodes(d, l);
   case DISK_REMOVE: return remove_node(d, l);
   default: return -EINVAL;
   }
@@ -489,6 +508,9 @@ int disk_sync(disk *d, int number) { return act_on(d, &(logged){.act = DISK_SYNC
 int disk_rename(disk *d, const char *from, const char *to, bool exclusive) {
   return act_on(d, &(logged){.act = DISK_RENAME, .path = (char *)from, .to = (char *)to, .flag = exclusive});
 }
+int disk_exchange(disk *d, const char *one, const char *other) {
+  return act_on(d, &(logged){.act = DISK_EXCHANGE, .path = (char *)one, .to = (char *)other});
+}
 int disk_remove(disk *d, const char *path) { return act_on(d, &(logged){.act = DISK_REMOVE, .path = (char *)path}); }
 
 int disk_read(disk *d, int file, uint64_t offset, void *buffer, uint64_t size, bool database) {
@@ -528,7 +550,7 @@ unsigned disk_log_size(void) { return journal_size; }
 void disk_log_apply(disk *d, unsigned index) { perform(d, &journal[index]); }
 
 void disk_log_print(unsigned index, char text[200]) {
-  static const char *const words[] = {"", "", "", "make", "write", "cut", "sync", "rename", "remove"};
+  static const char *const words[] = {"", "", "", "make", "write", "cut", "sync", "rename", "exchange", "remove"};
   const logged *l = &journal[index];
   if (l->path) snprintf(text, 200, "%s %.80s %.80s", words[l->act], l->path, l->to ? l->to : "");
   else snprintf(text, 200, "%s node %d", words[l->act], l->node);
@@ -550,7 +572,8 @@ static void lose_names(node *n, unsigned loss, uint64_t *state, unsigned odds) {
     bool stays =
         loss != DISK_LOSE_ALL && loss != DISK_LOSE_NAMES && (loss != DISK_LAST_NAME || i + 1 == n->change_count);
     if (loss >= DISK_LOSSES) stays = chance(state) % 8 < odds;
-    if (stays && c->gone) remove_name(&left, c->gone);
+    if (stays && c->gone && !c->other) remove_name(&left, c->gone);
+    if (stays && c->other) set_name(&left, c->gone, c->other);
     if (stays && c->come) set_name(&left, c->come, c->node);
   }
   free_names(&n->names);

@@ -40,6 +40,7 @@ typedef enum disk_act {
   DISK_CUT,
   DISK_SYNC,
   DISK_RENAME,
+  DISK_EXCHANGE,
   DISK_REMOVE
 } disk_act;
 
@@ -49,6 +50,7 @@ int disk_write(disk *d, int file, uint64_t offset, const void *bytes, uint64_t s
 int disk_cut(disk *d, int file, uint64_t size);
 int disk_sync(disk *d, int node); /* a file or a directory */
 int disk_rename(disk *d, const char *from, const char *to, bool exclusive);
+int disk_exchange(disk *d, const char *one, const char *other); /* of one directory; it is one change */
 int disk_remove(disk *d, const char *path); /* -ENOTEMPTY */
 uint64_t disk_size(const disk *d, int file);
 int disk_read(disk *d, int file, uint64_t offset, void *buffer, uint64_t size,

@@ -188,6 +188,11 @@ static int rename_exclusive(tsr_store *store, const char *from, const char *to, 
   return move(store, from, to, true, error);
 }
 
+static int exchange_paths(tsr_store *store, const char *one, const char *other, tsr_error *error) {
+  int code = disk_exchange(disk_now, join(store, one).text, join(store, other).text);
+  return code < 0 ? fail_system(-code, "exchanging", error) : TSR_OK;
+}
+
 /* ---- The store --------------------------------------------------------------------------------------------------- */
 
 static void close_store(tsr_store *store) { tsr__free(store); }
@@ -206,6 +211,7 @@ static const tsr_store_methods disk_methods = {
     .sync_directory = sync_directory,
     .rename = rename_path,
     .rename_exclusive = rename_exclusive,
+    .exchange = exchange_paths,
     .remove = remove_path,
     .make_directory = make_directory,
 };
