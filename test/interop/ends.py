@@ -8,12 +8,11 @@ import glob
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 
-from connections import drivers, fails, fill, same
+from connections import drivers, fails, fill, same, sqlite3
 from package import install
 
 try:
