@@ -201,6 +201,26 @@ def test_keys():
     db.close()
 
 
+def test_newcomers():
+    """What a climate scientist and a geneticist tried first, and what they are told where it is not so."""
+    given = dataset()[["t2m"]].drop_vars(["area", "height"])
+    tessera.create("years", given, domains={"time": [0, 999]})
+    later = given.assign_coords(time=given.time + np.timedelta64(5, "D"))
+    tessera.open("years/t2m").write("t2m", later.t2m.values, {"time": 5})
+    tessera.open("years/time").write("time_", later.time.values, {"time": 5})
+    xr.testing.assert_equal(xr.open_dataset("years", engine="tessera"), xr.concat([given, later], "time"))
+    fails(FileNotFoundError, "it is a group, not an array: open one of its arrays, or all of them with xarray.open_dataset('years', engine='tessera')", lambda: tessera.open("years"))
+    genotypes, names = np.arange(600, dtype="i1").reshape(30, 20), [f"S{i:03}" for i in range(20)]
+    a = tessera.create("genotypes", {"gt": genotypes}, dimensions=["variant", "sample"], labels={"name": ("sample", names)})
+    same((a.sel(name=("S007", "S009")).shape, a.sel(name="S007").numpy()[:, 0].tolist(), a.sel(name="nosuch").numpy().size), ((30, 3), genotypes[:, 7].tolist(), 0))
+    opened = xr.open_dataset("genotypes", engine="tessera")
+    same((opened.name.values.tolist(), opened.gt.sel(name=["S001", "S005"]).values.tolist()), (names, genotypes[:, [1, 5]].tolist()), "labels that are texts")
+    fails(TypeError, "expected (dimension, values), as in labels={'name': ('sample', [...])}", lambda: tessera.create(
+        "refused", {"gt": genotypes}, dimensions=["variant", "sample"], labels={"name": names}))
+    for data in ("file.csv", [{"a": 1}]):
+        fails(TypeError, "create_csv() a CSV file", lambda: tessera.create("refused", data))
+
+
 def test_indexers():
     values = np.arange(5 * 11 * 7, dtype="i4").reshape(5, 11, 7)
     tessera.create("indexed", {"v": values}, dimensions=["a", "b", "c"], domains={"b": [-4, 20]}, extents={"a": 2, "b": 4, "c": 3})

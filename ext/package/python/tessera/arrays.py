@@ -350,7 +350,7 @@ class Array(Stream):
             return lambda low, length: numpy.array([value for value, in self._rows(sql, int(low), int(low) + length - 1, *others.values())])
         array = Array(self._connection, f"{self.path}/__labels/l{number}", None, {name: value for name, value in self._options.items() if name == "as_of"},
                       self._state)
-        return lambda low, length: array.sel(**{array.dims[0]: (low, low + length - 1)}).numpy()
+        return lambda low, length: array.sel(**{array.dims[0]: (int(low), int(low) + length - 1)}).numpy()
 
     @property
     def nbytes(self) -> int:
@@ -567,7 +567,12 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
     secrets = {"key": key.hex() if isinstance(key, bytes) else key, "key_file": os.path.abspath(key_file) if key_file else None}
     array = Array(connection, path, None, *({name: value for name, value in part.items() if value is not None} for part in (given, secrets)))
     if as_of is None:
-        array._now()   # fails if there is no array
+        try:
+            array._now()   # fails if there is no array
+        except NotFound as e:
+            if exists(connection, path) == "a group":
+                e.args = (f"{e}: open one of its arrays, or all of them with xarray.open_dataset({path!r}, engine='tessera')",)
+            raise
     array.dims
     return array
 

@@ -16,7 +16,7 @@ __all__ = ["ATTRIBUTE", "EMPTY", "SCALAR", "create_dataset"]
 
 ATTRIBUTE, EMPTY = "__tiledb_attr.", "__tessera_lengths"
 SCALAR = "__scalar"   # the dimension of variables that have none
-_OPTIONS = {"labels", "extents", "filters", "cell_order", "tile_order", "format_version", "key_file"}
+_OPTIONS = {"labels", "domains", "extents", "filters", "cell_order", "tile_order", "format_version", "key_file"}
 
 
 def _is_monotonic(values):
@@ -63,6 +63,7 @@ def _one(name, variable, labels, renamed, options):
     made = {renamed.get(dim, dim): labels[dim] for dim in dims if dim in labels}
     mine = {key: value for key, value in options.items() if key not in ("labels", "filters")}
     mine["extents"] = _extents(variable, lengths, options)
+    mine["domains"] = {name: ends for name, ends in options.get("domains", {}).items() if name in lengths}
     mine["filters"] = {attribute: options["filters"][name]} if name in options.get("filters", {}) else {}
     mine["metadata"] = {f"{ATTRIBUTE}{attribute}.{key}": value for key, value in variable.attrs.items() if value is not None}
     if not all(lengths.values()):
@@ -101,7 +102,7 @@ def create_dataset(path, data, connection, if_exists, options):
             blocks, lengths, its_labels, mine = _one(str(name), variable, labels, renamed, options)
             if variable.dtype.kind in "OUST" and variable.size:
                 _by_rows(members[str(name)], {key: numpy.asarray(getattr(b, "values", b)) for key, b in blocks.items()}, lengths, connection, "fail",
-                         {key: value for key, value in mine.items() if key in ("extents", "filters", "metadata", "key_file") and value})
+                         {key: value for key, value in mine.items() if key in ("domains", "extents", "filters", "metadata", "key_file") and value})
             else:
                 make_grid(members[str(name)], None, blocks, lengths, its_labels, mine, connection)
         group._rows("SELECT tessera_create_group(?)", place)   # last: in a bucket it makes a Dataset of the arrays

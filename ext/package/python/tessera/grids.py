@@ -244,7 +244,11 @@ def create_grid(path, blocks, connection, if_exists, options):
     lengths = dict(zip(names, shape))
     if any(block.dtype.kind in "OUST" or isinstance(block, numpy.ma.MaskedArray) for block in blocks.values()):
         return _by_rows(path, blocks, lengths, connection, if_exists, options)
-    labels = {label: (dim, numpy.asarray(values)) for label, (dim, values) in (options.get("labels") or {}).items()}
+    labels = options.get("labels") or {}
+    for label, given in labels.items():
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise TypeError(f"label {label!r}: expected (dimension, values), as in labels={{{label!r}: ({names[-1]!r}, [...])}}")
+    labels = {label: (dim, numpy.asarray(values)) for label, (dim, values) in labels.items()}
     for label, (dim, values) in labels.items():
         if values.shape != (lengths.get(dim),):
             raise ValueError(f"label {label!r} has {values.size} values, and dimension {dim!r} {lengths.get(dim, 'is missing')}")

@@ -102,6 +102,7 @@ def _taken(data, module):
     if module == "polars" and hasattr(data, "collect"):
         data = data.collect()
     if not hasattr(data, "__arrow_c_stream__"):
-        raise TypeError(f"{type(data).__name__} has no Arrow stream (__arrow_c_stream__)")
+        raise TypeError(f"{type(data).__name__} has no Arrow stream (__arrow_c_stream__): create() takes DataFrames, tables, ndarrays, Datasets and dicts "
+                        "of columns; create_csv() a CSV file, create_as() a SELECT")
     capsule = data.__arrow_c_stream__()
     return capsule, _pointer(capsule, _STREAM)
