@@ -199,6 +199,12 @@ def test_tables(bucket):
             got = rows(db, query.format(uri))
             plain = [[w for w in row if w not in (local, uri)] for row in want]
             assert [[g for g in row if g not in (local, uri)] for row in got] == plain, (query, got, want)
+        for text in ("SELECT y / 2 AS k, count(*), sum(v), max(v) FROM {0} GROUP BY 1", "SELECT y, x, v + 0.5 AS w FROM {0} WHERE v > 3", "SELECT s AS s, count(*), avg(v) FROM {0} GROUP BY 1",
+                     "SELECT a.y AS y, max(a.v - b.v) AS most, count(b.v) FROM {0} a LEFT JOIN {0} b ON b.y = a.y AND b.x = a.x / 2 GROUP BY 1"):
+            db.execute(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text.format(f'r_{kind}')})")
+            got, want = (sorted(map(repr, rows(db, query))) for query in ("SELECT * FROM q", text.format(f"l_{kind}")))
+            assert got == want and got, (text, got, want)
+            db.execute("DROP TABLE temp.q")
         assert value(db, f"SELECT tessera_ddl('{uri}')").replace(uri, local) == value(db, f"SELECT tessera_ddl('{local}')")
         assert value(db, f"SELECT count(*) FROM tessera_advise('{uri}')") >= 0
         preview = value(db, f"SELECT tessera_preview('{uri}', 'v')") if kind == "dense" else "x"
