@@ -43,6 +43,20 @@ def test_blocks():
     same(pickle.loads(pickle.dumps(before)).numpy().max(), 80, "a pickled Array shows the same time")
 
 
+def test_appends():
+    """An append is one commit, or none, however large the block is."""
+    from tessera import grids
+    limit, grids._WRITE_BYTES = grids._WRITE_BYTES, 1000
+    try:
+        tessera.create("grows", np.zeros((10, 10)), extents={"dim_0": 5}, domains={"dim_0": [0, 59]})
+        fails(tessera.Range, "beyond the domain", lambda: tessera.create("grows", np.ones((55, 10)), if_exists="append", origin={"dim_0": 10}))
+        same(tessera.open("grows").numpy().sum(), 0, "cells of an append that failed")
+        tessera.create("grows", np.ones((50, 10)), if_exists="append", origin={"dim_0": 10})
+        same((tessera.open("grows").numpy().sum(), len(os.listdir("grows/__commits"))), (500, 2), "commits")
+    finally:
+        grids._WRITE_BYTES = limit
+
+
 def test_types():
     for dtype in ("?", "i1", "u1", "<i2", ">i4", "<u8", "<f2", ">f4", "<f8", "M8[D]", "M8[ns]", "m8[s]", "m8[D]"):
         values = (np.arange(24) % 2 if dtype == "?" else np.arange(24)).astype(dtype).reshape(2, 3, 4)

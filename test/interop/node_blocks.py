@@ -17,11 +17,13 @@ const fs = require('node:fs');
 const { readBlock, writeBlocks, decodeBlock, encodeBlock } = require(process.argv[1]);
 const calls = [];
 const db = { prepare: (sql) => ({ pluck: () => ({ get: (...values) => { calls.push([sql, values]); return fs.readFileSync(`${values[1]}.npy`); } }) }) };
+const bare = { prepare: () => ({ get: (...values) => ({ column: new Uint8Array(fs.readFileSync(`${values[1]}.npy`)) }) }) }; // as node:sqlite answers
 const show = (key, value) => (typeof value === 'bigint' ? `${value}` : ArrayBuffer.isView(value) ? [value.constructor.name, ...value] : value);
 const found = {};
 for (const name of JSON.parse(process.argv[2])) {
   const block = readBlock(db, 'db:t', name, { y: [0, 1] });
   found[name] = block;
+  require('node:assert').deepStrictEqual(readBlock(bare, 'db:t', name, { y: [0, 1] }), block);
   fs.writeFileSync(`${name}.out`, encodeBlock(block));
 }
 writeBlocks({ prepare: (sql) => ({ pluck: () => ({ get: (...values) => { calls.push([sql, values.length]); return 1; } }) }) }, 'db:t',
@@ -71,8 +73,31 @@ def main():
     before = db.execute("SELECT * FROM t ORDER BY y, x").fetchall()
     assert db.execute(f"SELECT tessera_write_npy('db:t'{', ?' * len(blocks)})", blocks).fetchone() == (6,)
     assert db.execute("SELECT * FROM t ORDER BY y, x").fetchall() == before
-    print("typed arrays and blocks are the same")
+    own = own_driver(node)
+    print(f"typed arrays and blocks are the same; {own}")
     return 0
+
+
+OWN_DRIVER = """
+const { DatabaseSync } = require('node:sqlite');
+const { readBlock, writeBlocks } = require(process.argv[1]);
+const db = new DatabaseSync(':memory:', { allowExtension: true });
+db.loadExtension(process.argv[2]);
+db.exec('CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT32 DIMENSION(0, 1, 2), x INT32 DIMENSION(0, 2, 3), f FLOAT32 NOT NULL)');
+const cells = writeBlocks(db, 'db:t', { f: { data: Float32Array.of(1, 2, 3, 4, 5, 6), shape: [2, 3] } });
+console.log(cells, ...readBlock(db, 'db:t', 'f', { y: 1 }).data, db.prepare('SELECT sum(f) AS sum FROM t').get().sum);
+"""
+
+
+def own_driver(node):
+    """Writes and reads blocks with node:sqlite, if this Node has it and the extension can be loaded."""
+    if "asan" in os.environ.get("LD_PRELOAD", "") or subprocess.run([node, "-e", "require('node:sqlite')"], capture_output=True).returncode:
+        return "node:sqlite was not tried"
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copyfile(f"{PACKAGE}/index.js", f"{folder}/index.js")
+        done = subprocess.run([node, "-e", OWN_DRIVER, f"{folder}/index.js", os.path.abspath(sys.argv[1])], stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout == "6 4 5 6 21\n", done.stdout
+    return "node:sqlite writes and reads them"
 
 
 if __name__ == "__main__":

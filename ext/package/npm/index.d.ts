@@ -16,9 +16,9 @@ export interface Block<T extends BlockData = BlockData> {
   unit?: string;
 }
 
-/** What better-sqlite3's Database has, as far as it is needed. */
+/** What better-sqlite3's Database and the DatabaseSync of node:sqlite have, as far as it is needed. */
 export interface BlockDatabase {
-  prepare(sql: string): { pluck(): { get(...values: unknown[]): unknown } };
+  prepare(sql: string): { get(...values: any[]): unknown };
 }
 
 /** A value, or the two ends of a range (both belong to it; null is open), by dimension or dimension label. */
@@ -31,7 +31,7 @@ export function readBlock<T extends BlockData = BlockData>(db: BlockDatabase, pa
 export function writeBlocks(db: BlockDatabase, path: string, blocks: Record<string, Block>, origin?: Record<string, number | string>): number;
 
 /** Reads an NPY file, the result of tessera_npy. */
-export function decodeBlock<T extends BlockData = BlockData>(file: Buffer): Block<T>;
+export function decodeBlock<T extends BlockData = BlockData>(file: Uint8Array): Block<T>;
 
 /** Makes an NPY file, the argument of tessera_write_npy. */
 export function encodeBlock(block: Block): Buffer;

@@ -36,8 +36,9 @@ function typeOf(values) {
   return found[0];
 }
 
-// Reads an NPY file, which tessera_npy returns.
-function decodeBlock(file) {
+// Reads an NPY file, which tessera_npy returns: a Buffer of better-sqlite3, a Uint8Array of node:sqlite.
+function decodeBlock(bytesOfFile) {
+  const file = bytesOfFile && Buffer.from(bytesOfFile.buffer, bytesOfFile.byteOffset, bytesOfFile.byteLength);
   if (!file || file.length < 10 || file[0] !== 0x93 || file.toString('latin1', 1, 6) !== 'NUMPY') throw new TypeError('this is no NPY file');
   const major = file[6];
   const head = major > 1 ? 12 : 10;
@@ -61,15 +62,21 @@ function encodeBlock({ data, shape, type = typeOf(data) }) {
   return Buffer.concat([begin, Buffer.from(data.buffer, data.byteOffset, data.byteLength)]);
 }
 
+// Returns the only value of a SELECT.
+function ask(db, sql, values) {
+  const statement = db.prepare(sql);
+  return statement.pluck ? statement.pluck().get(...values) : Object.values(statement.get(...values))[0]; // node:sqlite has no pluck
+}
+
 // Reads a box of an attribute of a dense array.
 function readBlock(db, path, attribute, box = {}) {
-  return decodeBlock(db.prepare('SELECT tessera_npy(?, ?, ?)').pluck().get(path, attribute, JSON.stringify(box)));
+  return decodeBlock(ask(db, 'SELECT tessera_npy(?, ?, ?)', [path, attribute, JSON.stringify(box)]));
 }
 
 // Writes blocks, one for each attribute of a dense array, as one commit. Returns the number of cells.
 function writeBlocks(db, path, blocks, origin = {}) {
   const values = Object.entries(blocks).flatMap(([name, block]) => [name, encodeBlock(block)]);
-  return db.prepare(`SELECT tessera_write_npy(?${', ?'.repeat(values.length + 1)})`).pluck().get(path, ...values, JSON.stringify(origin));
+  return ask(db, `SELECT tessera_write_npy(?${', ?'.repeat(values.length + 1)})`, [path, ...values, JSON.stringify(origin)]);
 }
 
 module.exports = { getLoadablePath, decodeBlock, encodeBlock, readBlock, writeBlocks };

@@ -19,7 +19,7 @@ from .errors import Constraint, Denied, Exists, Unsupported
 
 __all__ = ["create_grid", "make_grid", "new_place", "remove_place", "take_place"]
 
-_CELLS, _WRITE_BYTES = 262144, 256 << 20   # of a tile at most; of one write
+_CELLS, _WRITE_BYTES = 262144, 256 << 20   # of a tile at most; of one write of a chunked source
 _UNITS = {"Y": "YEAR", "M": "MONTH", "W": "WEEK", "D": "DAY", "h": "HR", "m": "MIN", "s": "SEC", "ms": "MS", "us": "US", "ns": "NS", "ps": "PS", "fs": "FS",
           "as": "AS"}
 _OPTIONS = {"dimensions", "domains", "extents", "filters", "types", "metadata", "labels", "cell_order", "tile_order", "format_version", "kind",
@@ -163,7 +163,11 @@ def savepoint(connection):
 # ---- Writing -----------------------------------------------------------------------------------------------------------
 
 def _slabs(blocks, lengths, extents, low):
-    """Cuts blocks along the first axis, at tiles, into parts of some 256 MiB."""
+    """Cuts chunked blocks along the first axis, at tiles, into parts of some 256 MiB. ndarrays stay whole, so they are one commit: the extension
+    reads them where they lie."""
+    if all(isinstance(block, numpy.ndarray) for block in blocks.values()):
+        yield low, blocks
+        return
     first = next(iter(lengths))
     length, extent = lengths[first], extents
     row = sum(numpy.dtype(b.dtype).itemsize for b in blocks.values()) * int(numpy.prod([lengths[d] for d in list(lengths)[1:]], dtype=float) or 1)
