@@ -1,5 +1,7 @@
 """Measures data in and out in one step: arrays from Arrow tables and SELECTs, and Arrow streams of arrays, beside rows through sqlite3 and beside
-TileDB-Py. The cases of a row take turns in one process; a ratio is that of their least times. The targets are those that docs/performance.md has.
+TileDB-Py. The cases of a row take turns in one process; a ratio is that of their least times, which are processor time of all threads: other work on
+the machine changes that little. Each read comes from a new connection, without decoded tiles in its cache. The targets are those that
+docs/performance.md has.
 
 usage: frames.py EXTENSION FOLDER [POINTS [SIDE]]
 """
@@ -63,9 +65,9 @@ class Frames:
             for name, case in cases.items():
                 if times[name] and min(times[name]) > 20:
                     continue
-                start = time.perf_counter()
+                start = time.process_time()
                 case()
-                times[name].append(time.perf_counter() - start)
+                times[name].append(time.process_time() - start)
         first, *others = cases
         own = min(times[first])
         for name in others or [first]:
@@ -73,6 +75,16 @@ class Frames:
             missed = target is not None and (ratio < target if target > 0 else ratio > -target)
             goal = "" if target is None else f"{'at most ' if target < 0 else ''}{abs(target)}"
             print(f"| {title} | {own * 1e3:.0f} ms | {name} | {min(times[name]) * 1e3:.0f} ms | {'**' if missed else ''}{ratio:.2f}{'**' if missed else ''} | {goal} |", flush=True)
+
+    def fresh(self, path):
+        """The array at a path in a connection that has read nothing yet."""
+        return self.tessera.open(path, connection=self.connect())
+
+    def peak(self, path, size):
+        """Reads all batches of an array in another process, and keeps none of them."""
+        out = subprocess.run([sys.executable, os.path.abspath(__file__), "--peak", self.extension, path], capture_output=True, text=True, check=True).stdout
+        grown = int(out)
+        print(f"| peak memory of a stream of {size / 1e6:.0f} MB | {grown / 2**20:.0f} MiB | its size | | {'**' if 2 * grown > size else ''}{grown / size:.2f}{'**' if 2 * grown > size else ''} | at most 0.5 |", flush=True)
 
     # ---- In ----------------------------------------------------------------------------------------------------------
 
@@ -137,27 +149,49 @@ class Frames:
         tiledb.Array.create(path, tiledb.ArraySchema(domain, [tiledb.Attr("v", dtype="f4", filters=filters)]))
         with tiledb.open(path, "w") as array:
             array[:] = self.block
-        array, opened, pa = self.tessera.open(path), tiledb.open(path), self.pa
+        opened, pa, fresh = tiledb.open(path), self.pa, self.fresh
         db = self.connect()
-        db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{path}')")
-        part = f"SELECT v FROM t WHERE y < {max(1, side // 8)}"
-        self.row(f"v of {side} x {side} as a stream", {"stream": lambda: pa.table(array.select("v")), "TileDB return_arrow": lambda: opened.query(attrs=["v"], return_arrow=True).df[:]}, {"TileDB return_arrow": 1.0})
-        self.row("v alone", {"v": lambda: pa.table(array.select("v")), "y, x, v": lambda: pa.table(array)}, {"y, x, v": -1.7})
-        self.row("v of an eighth as a stream", {"stream": lambda: pa.table(array.sel(y=(0, max(1, side // 8) - 1)).select("v")), "rows of sqlite3": lambda: db.execute(part).fetchall()}, {"rows of sqlite3": 40})
-        self.row("v to numpy", {"numpy": lambda: array.numpy("v"), "TileDB A[:]": lambda: opened[:]}, {"TileDB A[:]": 1.2})
+        db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{path}', cache_mb=0)")
+        part, rows = f"SELECT v FROM t WHERE y < {max(1, side // 8)}", (0, max(1, side // 8) - 1)
+        self.row(f"v of {side} x {side} as a stream", {"stream": lambda: pa.table(fresh(path).select("v")), "TileDB return_arrow": lambda: opened.query(attrs=["v"], return_arrow=True).df[:]}, {"TileDB return_arrow": 1.0})
+        self.row("v alone", {"v": lambda: pa.table(fresh(path).select("v")), "y, x, v": lambda: pa.table(fresh(path))}, {"y, x, v": -1.7})
+        self.row("v of an eighth as a stream", {"stream": lambda: pa.table(fresh(path).sel(y=rows).select("v")), "rows of sqlite3": lambda: db.execute(part).fetchall()}, {"rows of sqlite3": 40})
+        self.row("v to numpy", {"numpy": lambda: fresh(path).numpy("v"), "TileDB A[:]": lambda: opened[:]}, {"TileDB A[:]": 1.2})
+        self.peak(path, self.block.size * 12)
 
     def sparse(self):
         import tiledb
-        path, pa = os.path.join(self.folder, "made"), self.pa
-        array, opened = self.tessera.open(path), tiledb.open(path)
+        path, pa, fresh = os.path.join(self.folder, "made"), self.pa, self.fresh
+        opened = tiledb.open(path)
         db = self.connect()
-        db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{path}')")
-        self.row("all points as a stream", {"stream": lambda: pa.table(array), "TileDB return_arrow": lambda: opened.query(return_arrow=True).df[:], "rows of sqlite3": lambda: db.execute("SELECT * FROM t").fetchall()},
+        db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{path}', cache_mb=0)")
+        self.row("all points as a stream", {"stream": lambda: pa.table(fresh(path)), "TileDB return_arrow": lambda: opened.query(return_arrow=True).df[:], "rows of sqlite3": lambda: db.execute("SELECT * FROM t").fetchall()},
                  {"TileDB return_arrow": 1.7, "rows of sqlite3": 10})
-        self.row("all points to pandas", {"stream": lambda: pa.table(array).to_pandas(), "TileDB .df": lambda: opened.df[:]}, {"TileDB .df": 1.7})
+        self.row("all points to pandas", {"stream": lambda: pa.table(fresh(path)).to_pandas(), "TileDB .df": lambda: opened.df[:]}, {"TileDB .df": 1.7})
+
+
+def status(name):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name + ":"))
+
+
+def peak(extension, path):
+    import pyarrow as pa
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "python"))
+    import tessera
+    tessera.loading.loadable_path = lambda: extension
+    array = tessera.open(path)
+    with open("/proc/self/clear_refs", "w") as file:   # the peak is that of the present
+        file.write("5")
+    before = status("VmRSS")
+    for batch in pa.RecordBatchReader.from_stream(array):
+        del batch
+    print(status("VmHWM") - before)
 
 
 def main():
+    if sys.argv[1] == "--peak":
+        return peak(*sys.argv[2:4])
     extension, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     inside(folder)
     frames = Frames(extension, folder, *([int(n) for n in sys.argv[3:5]] + [2_000_000, 4000][len(sys.argv) - 3:]))
