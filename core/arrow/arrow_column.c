@@ -332,6 +332,7 @@ static int arrow_append_validity(tsr_arrow_column *column, const tsr_column *cel
 static int arrow_append(tsr_arrow_column *column, const tsr_column *cells, const tsr_arrow_rows *rows,
                         tsr_error *error) {
   TSR_TRY(tsr__arrow_column_reserve(column, column->rows + rows->count, error));
+  if (rows->count == 0) return TSR_OK; /* there may be no buffer to append to */
   if (arrow_has_offsets(column->type)) TSR_TRY(arrow_variable(column, cells, rows, error));
   else TSR_TRY(arrow_fixed(column, cells, rows, error));
   TSR_TRY(arrow_append_validity(column, cells, rows, error));
