@@ -487,11 +487,11 @@ static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, 
     if (joined) axis_skip(axis, done, row);
     done = row + 1;
     for (uint32_t i = 0; i < axis->tree_count; i++) {
-      tsr_value *value = &axis->values[i][row];
       if (axis->tests[i]) {
         axis->kept[row] &= sqlite3_column_int(statement, (int)i) == 1;
         continue;
       }
+      tsr_value *value = &axis->values[i][row];
       code = axis_copy(query, statement, (int)i, row ? value - 1 : NULL, value, error);
       if (code < 0)
         return code == TSR_NOMEM ? code
