@@ -70,8 +70,10 @@ def wine():
     """Returns the command of wine, and makes its prefix the first time."""
     if not shutil.which("wine"):
         skip("wine is not installed")
-    if not os.path.exists(f"{PLACE}/wine/system.reg"):
+    if not os.path.exists(f"{PLACE}/wine/whole"):
+        os.makedirs(PLACE, exist_ok=True) # wine makes the prefix, but not what it lies in
         subprocess.run(["wine", "wineboot", "-i"], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        open(f"{PLACE}/wine/whole", "w", encoding="utf-8").close() # wine writes system.reg at once, and may be cut off after that
     return "wine"
 
 
