@@ -218,19 +218,17 @@ def set_metadata(array, key, value):
     """Sets a key of the metadata of an array or a group; numbers, texts, bytes, and lists of numbers."""
     if isinstance(value, (bool, numpy.bool_)):
         value = int(value)
+    kind = ()
     if isinstance(value, (list, tuple, numpy.ndarray)):
         values = numpy.asarray(value)
         if values.dtype.kind in "biuf" and values.size:
-            kind = sql_type(key, values.dtype) if values.dtype.kind != "b" else "UINT8"
-            array._do("SELECT tessera_set_metadata(?, ?, ?, ?)", array.path, key, json.dumps(values.ravel().tolist()), kind)
-            return
-        value = json.dumps([str(v) for v in values.ravel()])
+            kind = (sql_type(key, values.dtype) if values.dtype.kind != "b" else "UINT8",)
+        value = json.dumps(values.ravel().tolist() if kind else [str(v) for v in values.ravel()])
     elif isinstance(value, numpy.generic) and value.dtype.kind in "iuf":
-        array._do("SELECT tessera_set_metadata(?, ?, ?, ?)", array.path, key, value.item(), sql_type(key, value.dtype))
-        return
+        value, kind = value.item(), (sql_type(key, value.dtype),)
     elif not isinstance(value, (int, float, str, bytes)):
         value = _plain(value)
-    array._do("SELECT tessera_set_metadata(?, ?, ?)", array.path, key, value)
+    array._do(f"SELECT tessera_set_metadata(?, ?, ?{', ?' * len(kind)})", array.path, key, value, *kind)
 
 
 def create_grid(path, blocks, connection, if_exists, options):
