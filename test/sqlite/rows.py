@@ -248,7 +248,7 @@ def test_requested_schemas():
         same(rows.request(*whole), 1, "the schema that it has")
         same(rows.ask().formats, [form for _, form, *_ in whole])
         same(rows.request(*wider), 0, "too late")
-        for at, other in ((0, ("y", "s")), (0, ("x", "c")), (0, ("x", "S")), (3, ("l", "i")), (3, ("l", "f")), (4, ("f", "l")), (5, ("s", "Z")), (5, ("s", "vu")), (7, ("e", "S", "u")), (7, ("e", "C", "U")), (8, ("t", "tsn:UTC")), (8, ("t", "tdm")), (8, ("t", "l")), (2, ("u", "b"))):
+        for at, other in ((0, ("y", "s")), (0, ("x", "c")), (0, ("x", "S")), (3, ("l", "i")), (3, ("l", "f")), (4, ("f", "l")), (5, ("s", "Z")), (5, ("s", "vz")), (6, ("z", "vu")), (7, ("e", "S", "u")), (7, ("e", "C", "U")), (8, ("t", "tsn:UTC")), (8, ("t", "tdm")), (8, ("t", "l")), (2, ("u", "b"))):
             rows = Rows(db, source, function=function)
             same(rows.request(*whole[:at], other, *whole[at + 1:]), 0, f"{function}, {other}")
             same(rows.ask().formats, [form for _, form, *_ in whole], "the stream stays as it is")
@@ -257,6 +257,9 @@ def test_requested_schemas():
         same((rows.request(*whole[:-1]), rows.request(*whole, format=b"+l"), rows.request(*whole, children=None)), (0, 0, 0), "schemas of another form")
         same(rows.request(*whole[:7], ("e", "l", "U"), *whole[8:]), 1, "wider codes")
         same([row[7] for row in rows.rows()], ["q", None])
+        rows = Rows(db, source, function=function)
+        same(rows.request(*whole[:5], ("s", "vu"), *whole[6:]), 1, "views")
+        same([row[5] for row in rows.rows()], ["é", ""])
     db.query("UPDATE r SET t = '9999-12-31'")
     rows = Rows(db, "db:r", function="tessera_stream")
     same(rows.request(*whole[:8], ("t", "tsn:"), whole[9]), 1)

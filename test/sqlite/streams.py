@@ -52,6 +52,10 @@ def column(schema, array):
         offsets = struct.unpack(f"<{n + 1}q", C.string_at(array.buffers[1], 8 * (n + 1)))
         data = C.string_at(array.buffers[2], offsets[-1])
         values = [data[a:b].decode() if form == "U" else data[a:b] for a, b in zip(offsets, offsets[1:])]
+    elif form == "vu":
+        views = [C.string_at(array.buffers[1] + 16 * i, 16) for i in range(n)]
+        sizes = [struct.unpack("<i", view[:4])[0] for view in views]
+        values = [(view[4:4 + size] if size <= 12 else C.string_at(array.buffers[2] + struct.unpack("<i", view[12:])[0], size)).decode() for view, size in zip(views, sizes)]
     else:
         letter, size = {"c": "b", "C": "B", "s": "h", "S": "H", "i": "i", "I": "I", "l": "q", "L": "Q", "f": "f", "g": "d", "tdD": "i"}.get(form, "q"), 0
         size = struct.calcsize("<" + letter)
