@@ -230,6 +230,7 @@ static int arrow_fixed(tsr_arrow_column *column, const tsr_column *cells, const 
 /* Appends the bytes of one cell. */
 static int arrow_append_bytes(tsr_arrow_column *column, const uint8_t *bytes, uint64_t size, tsr_error *error) {
   const tsr_arrow_type *type = column->type;
+  if (size == 0) return TSR_OK; /* there may be no buffer yet */
   if (type->form == TSR_ARROW_TEXT && !tsr__is_utf8(bytes, size))
     return tsr__fail(error, TSR_MISMATCH, "'%s' has text that is not UTF-8: take strings as binary", type->name);
   if (type->form == TSR_ARROW_WIDE_TEXT) {
