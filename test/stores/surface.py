@@ -686,7 +686,7 @@ def test_failed_writes(bucket):
     assert rows(db, "SELECT count(*) FROM n") == [(0,)]
     other = load_open(bucket, f"s3://{NAME}/made")
     db.execute(FILL.format("n"))
-    for n in range(12):
+    for n in range(24): # on a slow machine a writer asks for its turn more than once
         bucket.proxy.clear()
         rule = bucket.proxy.fault("status", kind="PUT", skip=n, status=403, code="AccessDenied", times=999)
         if rows_changed(db, "INSERT INTO n VALUES (7, 7, 7, NULL, NULL)"):
@@ -694,7 +694,7 @@ def test_failed_writes(bucket):
         assert rule["times"] < 999 or n == 0
         bucket.proxy.clear()
         assert rows(db, "SELECT count(*) FROM n") == rows(other, "SELECT count(*) FROM t") == [(3,)], n
-    assert n > 2
+    assert 2 < n < 23
     # The last request failed after SQLite's commit. A database in memory has no record of it, so the connection keeps the commit until the server is back.
     raises(db, "SELECT count(*) FROM n", says="each statement on the array tries to complete it")
     raises(db, "INSERT INTO n VALUES (8, 8, 8, NULL, NULL)", says="AccessDenied")
