@@ -160,6 +160,8 @@ def test_made(db, chosen):
             same((made.kind, made.dims, made.attributes), ("sparse", ("k",), ("v", "n")), name)
             db.execute(f"CREATE VIRTUAL TABLE \"{name}\" USING tessera('{os.path.abspath(name)}')")
             same(db.execute(f'SELECT k, v, n FROM "{name}" ORDER BY k').fetchall(), [("a", None, 2), ("b", 1.5, 1), ("c", 3.0, 3)], name)
+            if polars:
+                same(polars.DataFrame(made)["v"].null_count(), 1, f"{name}: a gap is NULL, not NaN")
 
 
 def test_csv(db, chosen):

@@ -199,6 +199,8 @@ def of_frame(frame):
         elif hasattr(dtype, "numpy_dtype") and dtype.kind in "biuf":   # nullable numbers
             missing = series.isna().to_numpy()
             columns[name] = numpy.ma.array(series.fillna(0).to_numpy(dtype.numpy_dtype), mask=missing)
+        elif dtype.kind == "f":   # NaN is pandas' gap, as pyarrow has it
+            columns[name] = numpy.ma.array(series.to_numpy(), mask=series.isna().to_numpy())
         else:
             columns[name] = series.to_numpy()
     return columns
