@@ -113,8 +113,9 @@ def main():
     pattern = sys.argv[3] if len(sys.argv) > 3 else None
     failed, results, chance = 0, {}, random.Random(1)
     with tempfile.TemporaryDirectory() as place:
-        several = [item for item in arrays.find(corpus, pattern or "") if item[2].get("fragments", 2) > 1 and not read.uses_webp(item[2])]
-        for name, directory, description in several[::5] if pattern is None else several:
+        several = [item for item in arrays.find(corpus, pattern or "") if item[2].get("fragments", 2) > 1 and not read.uses_webp(item[2])
+                   and arrays.sampled(item[0])]
+        for name, directory, description in several:
             db = arrays.connect(extension, None)
             copy = os.path.join(place, "copy")
             shutil.copytree(directory, copy)

@@ -1,9 +1,9 @@
-"""Passes every second array of the corpus through tessera_copy, tessera_import and tessera_export: rows and metadata must stay
+"""Passes arrays of the corpus through tessera_copy, tessera_import and tessera_export: rows and metadata must stay
 the same, and the export must equal the array byte by byte. One in three of them is also copied with other tiles.
 tessera_check must find nothing in the copies. (corpus/create.py tests tessera_ddl.)
 
 usage: copies.py EXTENSION CORPUS [PATTERN]
-With a pattern, '' for example, each array is taken, and copied with other tiles.
+With a pattern, '' for example, each array is also copied with other tiles. ARRAYS=n in the environment: one array in n.
 """
 import json
 import os
@@ -129,8 +129,8 @@ def main():
     failed, results = 0, {}
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # thousands of small files, each of which is synced
     with tempfile.TemporaryDirectory(dir=memory) as place:
-        found = [item for item in arrays.find(corpus, pattern or "") if not read.uses_webp(item[2])]
-        for number, (name, directory, description) in enumerate(found[::2] if pattern is None else found):
+        found = [item for item in arrays.find(corpus, pattern or "") if not read.uses_webp(item[2]) and arrays.sampled(item[0])]
+        for number, (name, directory, description) in enumerate(found):
             db = arrays.connect(extension, None)
             copy = os.path.join(place, "copy")
             try:

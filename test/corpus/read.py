@@ -114,7 +114,7 @@ def questions(count, but=None):
     pattern = sys.argv[5] if len(sys.argv) > 5 else ""
     with tempfile.TemporaryDirectory() as keys:
         for name, directory, description in arrays.find(corpus, pattern):
-            if uses_webp(description) or any("error" in r for r in description["reads"]) or (but and but in name):
+            if uses_webp(description) or any("error" in r for r in description["reads"]) or (but and but in name) or not arrays.sampled(name):
                 continue
             db = arrays.connect(extension)
             yield name, (db, directory, description, count, random.Random(f"{seed} {name}"), keys)
@@ -127,6 +127,8 @@ def main():
     passed = failed = 0
     with tempfile.TemporaryDirectory() as keys:
         for name, directory, description in arrays.find(corpus, pattern):
+            if not arrays.sampled(name):
+                continue
             db = arrays.connect(extension)
             for read in description["reads"]:
                 try:

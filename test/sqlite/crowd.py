@@ -20,7 +20,7 @@ import traceback
 import host
 from host import Database, Error, check_contains, same
 
-SECONDS = 5.0
+SECONDS = 2.5
 WRITERS = 3
 GROUP = 5   # rows of a commit, at most
 BUSY = ("locked", "busy", "was vacuumed during this statement", "vacuumed during this transaction", "another connection", "changed meanwhile")

@@ -499,7 +499,7 @@ static void test_views_survive_crashes(void **state) {
     write_history(k);
     keep_views(k);
     for (int vacuum = 0; vacuum < 2; vacuum++) {
-      for (uint64_t calls = 0;; calls += 1 + calls / 16) {
+      for (uint64_t calls = 0;; calls += 1 + calls / 6) {
         uint64_t count;
         tsr_array *array = open_array(k);
         break_store(array, calls);
@@ -646,7 +646,7 @@ static void test_cancelled_consolidation_leaves_nothing(void **state) {
     write_history(k);
     keep_views(k);
     unsigned stopped = 0;
-    for (uint64_t polls = 0;; polls += 3) {
+    for (uint64_t polls = 0;; polls += 7) {
       uint64_t merged = 0;
       tsr_array *array = open_array(k);
       polls_left = polls;
