@@ -7,7 +7,9 @@
 
 int tsr__label_arrays_each(tsr_array *array, tsr_label_task task, void *argument, tsr_error *error) {
   const tsr_schema *schema;
-  TSR_TRY(tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
+  /* What was done to the array has just listed it. In a bucket another listing would be a request. */
+  TSR_TRY(array->listing ? tsr_array_schema_listed(array, TSR_TIME_NOW, &schema, error)
+                         : tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
   for (uint32_t i = 0; i < schema->label_count; i++) {
     const tsr_label *label = &schema->labels[i];
     tsr_error why = {0};
