@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import tempfile
 
-from package import install
+from package import fails, install, same
 
 GAPS = ("", "nan", "NaT", "<NA>", "None")
 FIELDS = ("i", "f", "n", "s", "e", "day", "at", "ok", "pair")
@@ -25,20 +25,6 @@ def has(name):
 
 
 pa, pandas, polars, duckdb, nanoarrow, arro3, narwhals = (has(name) for name in ("pyarrow", "pandas", "polars", "duckdb", "nanoarrow", "arro3.core", "narwhals"))
-
-
-def same(got, expected, what=""):
-    if got != expected:
-        raise AssertionError(f"{what}\n  got:      {got}\n  expected: {expected}")
-
-
-def fails(kind, words, act):
-    try:
-        act()
-    except kind as e:
-        assert words in str(e), e
-    else:
-        raise AssertionError(f"{kind.__name__} with '{words}' was expected")
 
 
 def plain(value):
