@@ -27,6 +27,7 @@ TOP = """/* tessera.c: tessera {version} in one file: arrays in the TileDB forma
  * with -DSQLITE_THREADSAFE=0 if SQLite is compiled with it.
  * The core alone, tessera.h without SQLite:
  *   cc -O2 -fno-strict-aliasing -ffp-contract=off -DTESSERA_OMIT_SQLITE -c tessera.c
+ * With gcc's -Wall add -Wno-misleading-indentation: in so long a file that warning takes half a minute to find nothing.
  */
 """
 HIDE = """

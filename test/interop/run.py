@@ -14,7 +14,7 @@ APSW = "apsw", [["apsw"]]
 ARROW = "pyarrow, polars, duckdb, pandas, xarray, dask.array, distributed", [["pyarrow", "polars", "duckdb", "pandas", "xarray", "dask", "distributed", *more]
                                                                               for more in (["tiledb-cf", "apsw", "pysqlite3-binary", "nanoarrow", "narwhals", "arro3-core"], [])]   # these may be missing
 BARE = "polars, duckdb, nanoarrow, pandas, importlib.util as u; assert not u.find_spec('pyarrow')", [["polars", "duckdb", "nanoarrow", "pandas"]]
-MOTO = "moto.server, boto3; assert moto.__version__ == '5.2.5'", [["moto[server,s3]==5.2.5"]]  # 5.2.1 names an answer wrongly
+MOTO = "moto.server, boto3; assert moto.__version__ == '5.2.5'", [["moto[s3]==5.2.5", "flask", "flask-cors"]]  # 5.2.1 names an answer wrongly; moto[server] brings all services
 
 
 def has(python, modules):
@@ -28,9 +28,10 @@ def make(folder, modules, wanted):
         return python
     if subprocess.run([sys.executable, "-m", "venv", folder], stdout=subprocess.DEVNULL).returncode:
         return None
-    for packages in wanted:
-        result = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary=:all:", "--timeout", "30",
-                                 "--retries", "1"] + packages)
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}   # the sanitizer's library makes pip slow
+    for packages in wanted:   # a package compiles what is imported of it; to compile all takes longer than the download
+        result = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary=:all:", "--no-compile", "--timeout", "30",
+                                 "--retries", "1"] + packages, env=environment)
         if result.returncode == 0 and has(python, modules):
             return python
     return None
