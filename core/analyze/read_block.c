@@ -1,4 +1,5 @@
-/* read_block.c: reads a box of a dense array into one block of memory: the values of an attribute, row-major.
+/* read_block.c: reads a box of a dense array into one block of memory: the values of an attribute, row-major. Or it gives
+ * the cells tile by tile to a function, which then gets a decoded tile itself if one tile has all of the cells.
  *
  * The box is read space tile by space tile. For each, the tiles of all fragments that cover cells of it are decoded, in
  * windows of several space tiles, and copied row by row, the oldest first: so the newest value of a cell stays.
@@ -35,6 +36,13 @@ typedef struct space { /* a space tile of the window */
   uint32_t count;
 } space;
 
+typedef struct read_block_out { /* where the cells go */
+  uint8_t *values;
+  uint8_t *states; /* tsr_cell_state of each cell; NULL: not requested */
+  const uint64_t *low; /* ordinals of the first cell */
+  const uint64_t *stride; /* in cells */
+} read_block_out;
+
 typedef struct read_block_box { /* the box that is read; by dimension */
   uint64_t *low, *high; /* ordinals, inclusive */
   uint64_t *stride; /* in `out`, in cells */
@@ -59,8 +67,9 @@ typedef struct read_block_block {
   unsigned threads;
   tsr_plan plan;
   read_block_box box;
-  uint8_t *out; /* the caller's memory */
-  uint8_t *states; /* the caller's: tsr_cell_state of each cell; NULL: not requested */
+  read_block_out out; /* the caller's memory; not used with `take` */
+  tsr_block_take take; /* NULL, or the function that gets the cells */
+  void *argument; /* of `take` */
   uint64_t *at; /* the next space tile: coordinates in the tile grid */
   bool ended; /* there is no next space tile */
   read_block_window window;
@@ -103,58 +112,92 @@ static void null_row(const read_block_block *b, const uint8_t *validity, uint64_
     if (!validity[i * stride]) fill_row(b, to + i * b->field->cell_size, 1);
 }
 
-static void set_states(const read_block_block *b, const uint8_t *validity, uint64_t stride, uint64_t to,
-                       uint64_t count) {
+static void set_states(const uint8_t *validity, uint64_t stride, uint8_t *to, uint64_t count) {
   if (!validity) {
-    memset(b->states + to, TSR_CELL_VALUE, count);
+    memset(to, TSR_CELL_VALUE, count);
     return;
   }
-  for (uint64_t i = 0; i < count; i++) b->states[to + i] = validity[i * stride] ? TSR_CELL_VALUE : TSR_CELL_NULL;
+  for (uint64_t i = 0; i < count; i++) to[i] = validity[i * stride] ? TSR_CELL_VALUE : TSR_CELL_NULL;
 }
 
 /* Makes one copy, row by row along the last dimension. `tile` NULL: writes fill values. */
-static void write_copy(const read_block_block *b, const space *s, const read_block_copy *c, const tsr_tile *tile) {
+static void write_copy(const read_block_block *b, const read_block_out *out, const space *s, const read_block_copy *c,
+                       const tsr_tile *tile) {
   const uint32_t last = b->dimensions - 1;
   const uint64_t size = b->field->cell_size, count = c->high[last] - c->low[last] + 1;
   uint64_t from = 0, to = 0;
   for (uint32_t d = 0; d < b->dimensions; d++) {
     from += (c->low[d] - s->start[d]) * b->box.tile_stride[d];
-    to += (c->low[d] - b->box.low[d]) * b->box.stride[d];
+    to += (c->low[d] - out->low[d]) * out->stride[d];
   }
   uint64_t row[TSR_MAX_DIMENSIONS];
   memcpy(row, c->low, b->dimensions * sizeof *row);
   while (true) {
     if (!tile) {
-      fill_row(b, b->out + to * size, count);
-      if (b->states) memset(b->states + to, c->written ? TSR_CELL_NULL : TSR_CELL_UNWRITTEN, count);
+      fill_row(b, out->values + to * size, count);
+      if (out->states) memset(out->states + to, c->written ? TSR_CELL_NULL : TSR_CELL_UNWRITTEN, count);
     } else {
-      copy_row(b, tile->values + from * size, b->box.tile_stride[last], b->out + to * size, count);
-      if (tile->validity) null_row(b, tile->validity + from, b->box.tile_stride[last], b->out + to * size, count);
-      if (b->states) set_states(b, tile->validity ? tile->validity + from : NULL, b->box.tile_stride[last], to, count);
+      copy_row(b, tile->values + from * size, b->box.tile_stride[last], out->values + to * size, count);
+      if (tile->validity) null_row(b, tile->validity + from, b->box.tile_stride[last], out->values + to * size, count);
+      if (out->states)
+        set_states(tile->validity ? tile->validity + from : NULL, b->box.tile_stride[last], out->states + to, count);
     }
     uint32_t d = last;
     while (d-- > 0) {
       if (row[d]++ < c->high[d]) {
         from += b->box.tile_stride[d];
-        to += b->box.stride[d];
+        to += out->stride[d];
         break;
       }
       const uint64_t back = c->high[d] - c->low[d];
       row[d] = c->low[d];
       from -= back * b->box.tile_stride[d];
-      to -= back * b->box.stride[d];
+      to -= back * out->stride[d];
     }
     if (d == UINT32_MAX) return;
   }
 }
 
+static const tsr_tile *tile_of(const read_block_block *b, const read_block_copy *c) {
+  const tsr_tile_request *requests = (const tsr_tile_request *)(const void *)b->window.requests.data;
+  return c->request == NO_TILE ? NULL : requests[c->request].tile;
+}
+
+static void write_copies(const read_block_block *b, const read_block_out *out, const space *s) {
+  for (uint32_t i = 0; i < s->count; i++) write_copy(b, out, s, &s->copies[i], tile_of(b, &s->copies[i]));
+}
+
+/* Gives the requested part of a space tile to `take`: the decoded tile if it has all of these cells, else a copy. */
+static int give_space(read_block_block *b, const space *s, tsr_error *error) {
+  const uint32_t n = b->dimensions;
+  const uint64_t *low = s->start + n, *high = low + n, size = b->field->cell_size;
+  const tsr_tile *tile = tile_of(b, &s->copies[0]);
+  uint64_t stride[TSR_MAX_DIMENSIONS], cells = 1, from = 0, span = 1;
+  for (uint32_t d = 0; d < n; d++) {
+    from += (low[d] - s->start[d]) * b->box.tile_stride[d];
+    span += (high[d] - low[d]) * b->box.tile_stride[d];
+  }
+  if (s->count == 1 && tile && b->box.tile_stride[n - 1] == 1 &&
+      (!tile->validity || !memchr(tile->validity + from, 0, span))) {
+    const tsr_block_tile part = {low, high, b->box.tile_stride, tile->values + from * size, NULL};
+    return b->take(b->argument, &part, error);
+  }
+  for (uint32_t d = n; d-- > 0; cells *= high[d] - low[d] + 1) stride[d] = cells;
+  uint8_t *memory;
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(&b->memory, tsr__mul_sat(cells, size + 1), &memory, error));
+  const read_block_out out = {memory, memory + cells * size, low, stride};
+  const tsr_block_tile part = {low, high, stride, out.values, out.states};
+  write_copies(b, &out, s);
+  const int rc = b->take(b->argument, &part, error);
+  tsr__free(memory);
+  return rc;
+}
+
 /* Makes all copies of a space tile, on a worker thread. Space tiles do not overlap in `out`. */
 static int write_space(void *argument, uint64_t index, tsr_error *error) {
-  const read_block_block *b = argument;
-  const space *s = &b->window.spaces[index];
-  const tsr_tile_request *requests = (const tsr_tile_request *)(const void *)b->window.requests.data;
-  for (uint32_t i = 0; i < s->count; i++)
-    write_copy(b, s, &s->copies[i], s->copies[i].request == NO_TILE ? NULL : requests[s->copies[i].request].tile);
+  read_block_block *b = argument;
+  if (b->take) return give_space(b, &b->window.spaces[index], error);
+  write_copies(b, &b->out, &b->window.spaces[index]);
   return TSR_OK;
 }
 
@@ -309,8 +352,8 @@ static int write_batch(read_block_block *b, tsr_reader *reader, const tsr_batch 
   for (uint64_t r = 0; r < batch->count; r++) {
     const uint64_t i = values->constant ? 0 : batch->selection ? batch->selection[r] : batch->first + r;
     const bool null = values->validity && !values->validity[i];
-    if (b->states) b->states[to[r]] = null || values->unwritten ? TSR_CELL_NULL : TSR_CELL_VALUE;
-    memcpy(b->out + to[r] * size, null ? b->field->fill : (const uint8_t *)values->values + i * size, size);
+    if (b->out.states) b->out.states[to[r]] = null || values->unwritten ? TSR_CELL_NULL : TSR_CELL_VALUE;
+    memcpy(b->out.values + to[r] * size, null ? b->field->fill : (const uint8_t *)values->values + i * size, size);
   }
   return TSR_OK;
 }
@@ -321,8 +364,8 @@ static int read_block_read_cells(read_block_block *b, const tsr_ranges *ranges, 
   const tsr_request request = {.dimensions = ranges, .memory_bytes = b->memory.limit, .threads = b->threads};
   uint64_t cells = 1;
   for (uint32_t d = 0; d < b->dimensions; d++) cells *= b->box.high[d] - b->box.low[d] + 1;
-  fill_row(b, b->out, cells);
-  if (b->states) memset(b->states, TSR_CELL_UNWRITTEN, cells);
+  fill_row(b, b->out.values, cells);
+  if (b->out.states) memset(b->out.states, TSR_CELL_UNWRITTEN, cells);
   TSR_TRY(tsr_reader_open(b->snapshot, &reader, error));
   int rc = tsr_reader_start(reader, &request, error);
   while (rc >= 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0)
@@ -366,7 +409,7 @@ static int read_block_prepare(read_block_block *b, const tsr_interval *box, uint
   b->box.tile_stride = b->box.stride + n;
   b->at = b->box.tile_stride + n;
   TSR_TRY(tsr_block_cells(b->snapshot, box, b->at + n, &cells, error));
-  if (!tsr__mul(cells, b->field->cell_size, &bytes) || bytes != size)
+  if (!b->take && (!tsr__mul(cells, b->field->cell_size, &bytes) || bytes != size))
     return tsr__fail(error, TSR_RANGE, "the block has %llu cells of %llu bytes, the memory %llu bytes",
                      (unsigned long long)cells, (unsigned long long)b->field->cell_size, (unsigned long long)size);
   for (uint32_t d = 0; d < n; d++) {
@@ -377,6 +420,8 @@ static int read_block_prepare(read_block_block *b, const tsr_interval *box, uint
     range[d] = (tsr_range){.low = box[d].low, .high = box[d].high};
     ranges[d] = (tsr_ranges){.ranges = &range[d], .count = 1};
   }
+  b->out.low = b->box.low;
+  b->out.stride = b->box.stride;
   uint64_t out = 1, tile = 1;
   for (uint32_t i = n; i-- > 0; out *= b->box.high[i] - b->box.low[i] + 1) b->box.stride[i] = out;
   for (uint32_t i = 0; i < n; i++) {
@@ -396,13 +441,13 @@ static int read_block(read_block_block *b, const tsr_interval *box, uint64_t siz
   TSR_TRY(tsr__plan_make(b->snapshot, ranges, &b->arena, &b->plan, error));
   if (b->plan.empty) b->plan.box_count = 0;
   for (uint64_t i = 0; i < b->plan.box_count; i++)
-    if (b->plan.boxes[i].sparse) return read_block_read_cells(b, ranges, error);
+    if (b->plan.boxes[i].sparse) return b->take ? 0 : read_block_read_cells(b, ranges, error);
   uint64_t spaces = 1;
   for (uint32_t d = 0; d < b->dimensions; d++)
     spaces = tsr__mul_sat(spaces, b->box.high[d] / b->grid->extent[d] - b->box.low[d] / b->grid->extent[d] + 1);
   tsr__work_more(b->environment, spaces);
   while (!b->ended) TSR_TRY(read_block_read_window(b, error));
-  return TSR_OK;
+  return 1;
 }
 
 int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
@@ -410,9 +455,10 @@ int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *b
   return tsr__block_read(snapshot, field, box, memory_bytes, threads, out, size, NULL, error);
 }
 
-int tsr__block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
-                    unsigned threads, void *out, uint64_t size, uint8_t *states, tsr_error *error) {
-  TSR_OWN_ERROR(error);
+/* Reads a box for `out` or `take`, of which one is given. Returns 0 if `take` cannot have single cells. */
+static int read_block_run(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
+                          unsigned threads, const read_block_out *out, uint64_t size, tsr_block_take take,
+                          void *argument, tsr_error *error) {
   tsr_array *array = snapshot->array;
   const uint32_t fields = snapshot->schema->dimension_count + snapshot->schema->attribute_count;
   if (field >= fields)
@@ -423,8 +469,9 @@ int tsr__block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *
                         .field = &snapshot->schema->fields[field],
                         .field_index = field,
                         .dimensions = snapshot->schema->dimension_count,
-                        .out = out,
-                        .states = states};
+                        .take = take,
+                        .argument = argument};
+  if (out) b.out = *out;
   if (b.field->is_dimension || !b.field->cell_size)
     return tsr__fail(error, TSR_ERROR, "array %s: '%s' is not an attribute of fixed length", array->path,
                      b.field->name);
@@ -436,10 +483,24 @@ int tsr__block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *
   b.threads = TSR_MAX(1, threads && !array->environment->single_threaded ? threads : array->threads);
   tsr_work work;
   tsr_work_begin(b.environment, &work, "read", array->path, 0);
-  int rc = read_block(&b, box, size, error);
+  const int rc = read_block(&b, box, size, error);
   tsr_work_end(b.environment, &work);
   tsr__buffer_release(&b.window.requests);
   tsr__arena_release(&b.window.arena);
   tsr__arena_release(&b.arena);
-  return rc < 0 ? tsr__wrap(error, "%s", array->path) : TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "%s", array->path) : rc;
+}
+
+int tsr__block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
+                    unsigned threads, void *out, uint64_t size, uint8_t *states, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const read_block_out to = {.values = out, .states = states};
+  const int rc = read_block_run(snapshot, field, box, memory_bytes, threads, &to, size, NULL, NULL, error);
+  return rc < 0 ? rc : TSR_OK;
+}
+
+int tsr__block_each(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
+                    unsigned threads, tsr_block_take take, void *argument, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return read_block_run(snapshot, field, box, memory_bytes, threads, NULL, 0, take, argument, error);
 }

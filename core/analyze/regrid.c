@@ -1,8 +1,8 @@
 /* regrid.c: makes a dense array whose cells are blocks of another's.
  *
- * The blocks are computed part by part: a part is a box of the new array, cut at its tiles as long as a tile's cells fit
- * into memory. For each attribute the cells of a part are read into memory and reduced (regrid_reduce.c); then the part
- * is written in one commit: as one box if all of its blocks have a written cell, else cell by cell. If these cells form
+ * The blocks are computed part by part: a part is a box of the new array, cut at its tiles as long as it fits into memory.
+ * Where each block lies in one tile of the source, the threads reduce the decoded tiles (regrid_reduce.c), one by one.
+ * Else the cells of a part are read into memory and reduced there. Then the part is written in one commit: as one box if all of its blocks have a written cell, else cell by cell. If these cells form
  * more boxes than a commit may have, the part is halved.
  */
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
+#include "array/fragment.h"
 #include "array/progress.h"
 #include "array/snapshot.h"
 #include "analyze/read_block.h"
@@ -33,6 +34,7 @@ struct tsr_regrid {
   uint64_t cell_bytes; /* the largest cell of an attribute, with its state, in the source */
   uint64_t block_bytes; /* all values of a cell of the new array, with states and coordinates */
   unsigned threads;
+  bool by_tiles; /* each block lies in one tile of the source */
   tsr_array *target;
   uint64_t written;
 };
@@ -178,7 +180,14 @@ static int regrid_make_schema(tsr_regrid *g, tsr_error *error) {
                      : TSR_MIN(g->request.factors[d], TSR_MAX(2, g->snapshot->grid.last[d] + 1));
   }
   g->factors = factors;
-  for (uint32_t d = 0; d < n; d++) regrid_set_dimension(g, d);
+  g->by_tiles = true;
+  for (uint32_t d = 0; d < n; d++) {
+    const tsr_grid *grid = &g->snapshot->grid;
+    g->by_tiles = g->by_tiles && (grid->extent[d] % factors[d] == 0 || grid->last[d] < grid->extent[d]);
+    regrid_set_dimension(g, d);
+  }
+  for (uint64_t i = 0; i < g->snapshot->fragment_count; i++)
+    g->by_tiles = g->by_tiles && g->snapshot->fragments[i].fragment->metadata.dense;
   for (uint32_t f = n; f < count; f++)
     if (!g->request.fields || g->request.fields[f]) TSR_TRY(regrid_add_attribute(g, f, error));
   if (!g->schema.attribute_count)
@@ -227,20 +236,32 @@ static int regrid_locate(const tsr_regrid *g, tsr_arena *arena, regrid_part *p, 
   return TSR_OK;
 }
 
+static bool regrid_is_nan(tsr_datatype datatype, const uint8_t *value) {
+  float narrow;
+  double wide;
+  if (datatype == TSR_FLOAT32) memcpy(&narrow, value, sizeof narrow), wide = (double)narrow;
+  else if (datatype == TSR_FLOAT64) memcpy(&wide, value, sizeof wide);
+  else return false;
+  return wide != wide;
+}
+
 static bool regrid_skips_fill(const tsr_regrid *g, const tsr_field *from) {
   uint8_t standard[8];
   if (!g->request.skip_fill || !from->fill || !regrid_is_number(from)) return false;
+  if (regrid_is_nan(from->datatype, from->fill)) return false; /* NaN counts as null anyway */
   if (from->cell_size > 1) return true;
   tsr_datatype_fill(from->datatype, standard);
   return *from->fill != *standard;
 }
 
-/* Makes nulls of the cells that have the fill value. */
-static void regrid_skip_fill(const tsr_field *from, const uint8_t *values, uint64_t count, uint8_t *states) {
+/* Returns true if a cell has the fill value. If there are states, makes nulls of these cells. */
+static bool regrid_skip_fill(const tsr_field *from, const uint8_t *values, uint64_t count, uint8_t *states) {
   uint64_t fill = 0;
+  bool found = false;
   memcpy(&fill, from->fill, from->cell_size);
 #define SKIP_FILL(type)                                                                                                \
-  for (uint64_t i = 0; i < count; i++)                                                                                 \
+  for (uint64_t i = 0; i < count; i++) found |= ((const type *)(const void *)values)[i] == (type)fill;                 \
+  for (uint64_t i = 0; i < count && found && states; i++)                                                              \
     if (((const type *)(const void *)values)[i] == (type)fill && states[i]) states[i] = TSR_CELL_NULL;
   switch (from->cell_size) {
   case 1: SKIP_FILL(uint8_t) break;
@@ -249,35 +270,102 @@ static void regrid_skip_fill(const tsr_field *from, const uint8_t *values, uint6
   default: SKIP_FILL(uint64_t)
   }
 #undef SKIP_FILL
+  return found;
 }
 
-/* Reads the cells of one attribute and reduces them. The memory of the cells is freed at once. */
-static int regrid_attribute(tsr_regrid *g, tsr_arena *arena, regrid_part *p, uint32_t field, tsr_error *error) {
-  const tsr_field *to = &g->schema.fields[field], *from = &g->snapshot->schema->fields[g->sources[field]];
-  uint8_t *values = NULL, *states = NULL, *out;
-  TSR_TRY(TSR_ARENA_RAW_BYTES(arena, tsr__mul_sat(p->block_count, to->cell_size), &out, error));
-  TSR_TRY(TSR_ARENA_RAW_BYTES(arena, p->block_count, &p->states, error));
-  int rc = TSR_ALLOC_RAW_BYTES(&g->memory, tsr__mul_sat(p->cell_count, from->cell_size), &values, error);
+typedef struct regrid_taking { /* reduces the tiles of an attribute of a part */
+  tsr_regrid *g;
+  const regrid_part *part;
+  const tsr_field *from, *to;
+  const uint64_t *stride, *out_stride; /* of the part's cells, where they are read into memory, and of its blocks */
+  uint8_t *out;
+} regrid_taking;
+
+static tsr_reduction regrid_reduction(const regrid_taking *t) {
+  return (tsr_reduction){.method = t->g->request.method,
+                         .from = t->from,
+                         .to = t->to,
+                         .dimensions = t->g->dimensions,
+                         .factors = t->g->factors,
+                         .cells = t->part->cells,
+                         .blocks = t->part->blocks,
+                         .stride = t->stride,
+                         .out_stride = t->out_stride,
+                         .out = t->out,
+                         .out_states = t->part->states,
+                         .memory = &t->g->memory};
+}
+
+/* Reduces the cells of a tile, on a worker thread. */
+static int regrid_take(void *argument, const tsr_block_tile *tile, tsr_error *error) {
+  const regrid_taking *t = argument;
+  tsr_reduction r = regrid_reduction(t);
+  uint64_t cells[TSR_MAX_DIMENSIONS], blocks[TSR_MAX_DIMENSIONS], first = 0, span = 1;
+  uint8_t *states = NULL;
+  for (uint32_t d = 0; d < r.dimensions; d++) {
+    const uint64_t block = tile->low[d] / r.factors[d];
+    cells[d] = tile->high[d] - tile->low[d] + 1;
+    blocks[d] = tile->high[d] / r.factors[d] - block + 1;
+    first += (block - t->part->low[d]) * t->out_stride[d];
+    span += (cells[d] - 1) * tile->stride[d];
+  }
+  r.cells = cells;
+  r.blocks = blocks;
+  r.stride = tile->stride;
+  r.values = tile->values;
+  r.states = tile->states;
+  r.out += first * t->to->cell_size;
+  r.out_states += first;
+  if (regrid_skips_fill(t->g, t->from) && regrid_skip_fill(t->from, tile->values, span, NULL)) {
+    TSR_TRY(TSR_ALLOC_RAW_BYTES(&t->g->memory, span, &states, error));
+    if (tile->states) memcpy(states, tile->states, span);
+    else memset(states, TSR_CELL_VALUE, span);
+    (void)regrid_skip_fill(t->from, tile->values, span, states);
+    r.states = states;
+  }
+  const int rc = tsr__reduce_here(&r, error);
+  tsr__free(states);
+  return rc;
+}
+
+/* Reads the cells of an attribute into memory and reduces them there. The memory of the cells is freed at once. */
+static int regrid_read_cells(const regrid_taking *t, uint32_t field, tsr_error *error) {
+  const regrid_part *p = t->part;
+  tsr_regrid *g = t->g;
+  uint8_t *values = NULL, *states = NULL;
+  int rc = TSR_ALLOC_RAW_BYTES(&g->memory, tsr__mul_sat(p->cell_count, t->from->cell_size), &values, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW_BYTES(&g->memory, p->cell_count, &states, error);
   if (rc >= 0)
     rc = tsr__block_read(g->snapshot, g->sources[field], p->cell_box, g->request.memory_bytes / 2, g->request.threads,
-                         values, p->cell_count * from->cell_size, states, error);
-  if (rc >= 0 && regrid_skips_fill(g, from)) regrid_skip_fill(from, values, p->cell_count, states);
-  const tsr_reduction reduction = {.method = g->request.method,
-                                   .from = from,
-                                   .to = to,
-                                   .dimensions = g->dimensions,
-                                   .factors = g->factors,
-                                   .cells = p->cells,
-                                   .blocks = p->blocks,
-                                   .values = values,
-                                   .states = states,
-                                   .out = out,
-                                   .out_states = p->states,
-                                   .memory = &g->memory};
-  if (rc >= 0) rc = tsr__reduce(&reduction, g->threads, error);
+                         values, p->cell_count * t->from->cell_size, states, error);
+  if (rc >= 0 && regrid_skips_fill(g, t->from)) (void)regrid_skip_fill(t->from, values, p->cell_count, states);
+  tsr_reduction r = regrid_reduction(t);
+  r.values = values;
+  r.states = states;
+  if (rc >= 0) rc = tsr__reduce(&r, g->threads, error);
   tsr__free(values);
   tsr__free(states);
+  return rc;
+}
+
+/* Computes the blocks of one attribute. */
+static int regrid_attribute(tsr_regrid *g, tsr_arena *arena, regrid_part *p, uint32_t field, tsr_error *error) {
+  const tsr_field *to = &g->schema.fields[field], *from = &g->snapshot->schema->fields[g->sources[field]];
+  uint64_t *stride, *out_stride, cells = 1, blocks = 1;
+  uint8_t *out;
+  TSR_TRY(TSR_ARENA_RAW_BYTES(arena, tsr__mul_sat(p->block_count, to->cell_size), &out, error));
+  TSR_TRY(TSR_ARENA_RAW_BYTES(arena, p->block_count, &p->states, error));
+  TSR_TRY(TSR_ARENA_RAW(arena, 2 * (uint64_t)g->dimensions, &stride, error));
+  out_stride = stride + g->dimensions;
+  for (uint32_t d = g->dimensions; d-- > 0; cells *= p->cells[d], blocks *= p->blocks[d]) {
+    stride[d] = cells;
+    out_stride[d] = blocks;
+  }
+  regrid_taking t = {.g = g, .part = p, .from = from, .to = to, .stride = stride, .out_stride = out_stride, .out = out};
+  int rc = g->by_tiles ? tsr__block_each(g->snapshot, g->sources[field], p->cell_box, g->request.memory_bytes / 2,
+                                         g->request.threads, regrid_take, &t, error)
+                       : 0;
+  if (rc == 0) rc = regrid_read_cells(&t, field, error);
   p->columns[field] = (tsr_column){.values = out, .cell_size = to->cell_size};
   if (rc >= 0 && to->nullable) { /* validity: 1 for a value */
     uint8_t *validity;
@@ -395,7 +483,7 @@ static void regrid_plan(const tsr_regrid *g, regrid_walk *w) {
   const double budget = (double)TSR_MIN(REGRID_PART_MAX, g->memory.limit / REGRID_PART_SHARE);
   double bytes = 1;
   for (uint32_t d = 0; d < g->dimensions; d++) bytes *= (double)g->factors[d];
-  bytes = bytes * (double)g->cell_bytes + (double)g->block_bytes;
+  bytes = (g->by_tiles ? 0 : bytes * (double)g->cell_bytes) + (double)g->block_bytes;
   for (uint32_t d = 0; d < g->dimensions; d++) {
     w->step[d] = w->high[d] - w->low[d] + 1;
     bytes *= (double)w->step[d];

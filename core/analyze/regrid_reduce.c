@@ -1,9 +1,12 @@
 /* regrid_reduce.c: reduces blocks of cells in memory to one cell each.
  *
- * A task computes a row of blocks along the last dimension. It goes through the rows of cells that belong to these
+ * A row of blocks lies along the last dimension. Its task goes through the rows of cells that belong to these
  * blocks, one after the other, and adds each to accumulators, one for each block of the row. So the cells of a block are
  * always added in row-major order, by one thread. Integers are summed exactly, floats in doubles. Nulls, NaN and NaT are
  * left out. The mode needs the values of a block side by side: they are gathered and sorted.
+ *
+ * The usual halving, sums and means of pairs of cells that all have values, takes loops without conditions, which the
+ * compiler makes vectors of. They add NaN, too: if a sum is NaN then, the row of blocks is computed anew with the tests.
  */
 #include "analyze/regrid_reduce.h"
 
@@ -15,6 +18,8 @@
 #include "base/pool.h"
 #include "analyze/read_block.h"
 
+#define TASKS_FOR_A_THREAD 16
+
 /* Memory of an arena may be aligned to 8 bytes only: that is what SQLite gives. */
 typedef tsr_wide regrid_wide __attribute__((aligned(8)));
 
@@ -25,6 +30,7 @@ typedef struct regrid_row { /* a row of blocks, and its accumulators by block */
   uint8_t *states; /* 0: no cell was written yet */
   void *sums; /* an accumulator, at most 16 bytes, each */
   uint8_t *gathered; /* mode: values of the blocks, `block_cells` places for each */
+  uint8_t *all_values; /* states of a row of cells that all have values */
   uint64_t block_cells;
   bool has_nat;
 } regrid_row;
@@ -89,6 +95,39 @@ typedef struct regrid_row { /* a row of blocks, and its accumulators by block */
     }                                                                                                                  \
     if (w->cells % 2) reduce_sum_##name(w, values + w->cells - 1, states + w->cells - 1, w->cells / 2, 1);             \
   }                                                                                                                    \
+  static void reduce_mean_##name(const regrid_row *w, uint64_t block, uint8_t *out) {                                  \
+    const double mean = (double)((wide *)w->sums)[block] / (double)w->counts[block];                                   \
+    const float narrow = (float)mean;                                                                                  \
+    if (w->r->to->datatype == TSR_FLOAT32) memcpy(out, &narrow, sizeof narrow);                                        \
+    else memcpy(out, &mean, sizeof mean);                                                                              \
+  }                                                                                                                    \
+  /* The same for cells that all have values, NaN among them. Returns false if a sum is NaN. */                          \
+  static void reduce_plain_##name(const regrid_row *w, const uint8_t *bytes) {                                         \
+    const type *values = (const type *)(const void *)bytes;                                                            \
+    wide *sums = w->sums;                                                                                              \
+    for (uint64_t block = 0; block < w->cells / 2; block++) {                                                          \
+      const wide sum = sums[block] + (wide)values[2 * block];                                                          \
+      sums[block] = sum + (wide)values[2 * block + 1];                                                                 \
+    }                                                                                                                  \
+    if (w->cells % 2) sums[w->cells / 2] += (wide)values[w->cells - 1];                                                \
+  }                                                                                                                    \
+  static bool reduce_is_plain_##name(const regrid_row *w) {                                                            \
+    const wide *sums = w->sums;                                                                                        \
+    bool is = true;                                                                                                    \
+    for (uint64_t block = 0; block < w->blocks; block++) is &= sums[block] == sums[block];                             \
+    return is;                                                                                                         \
+  }                                                                                                                    \
+  static void reduce_plain_means_##name(const regrid_row *w, uint64_t rows, uint8_t *out) {                            \
+    const double cells = 2 * (double)rows;                                                                             \
+    const wide *sums = w->sums;                                                                                        \
+    float *narrow = (float *)(void *)out;                                                                              \
+    double *means = (double *)(void *)out;                                                                             \
+    if (w->r->to->datatype == TSR_FLOAT32)                                                                             \
+      for (uint64_t block = 0; block < w->cells / 2; block++) narrow[block] = (float)((double)sums[block] / cells);    \
+    else                                                                                                               \
+      for (uint64_t block = 0; block < w->cells / 2; block++) means[block] = (double)sums[block] / cells;              \
+    if (w->cells % 2) reduce_mean_##name(w, w->cells / 2, out + w->cells / 2 * w->r->to->cell_size);                   \
+  }                                                                                                                    \
   static int reduce_compare_##name(const void *a, const void *b) {                                                     \
     const type x = *(const type *)a, y = *(const type *)b;                                                             \
     return x < y ? -1 : x > y;                                                                                         \
@@ -101,12 +140,6 @@ typedef struct regrid_row { /* a row of blocks, and its accumulators by block */
       for (n = 1; i + n < w->counts[block] && values[i + n] == values[i]; n++) {}                                      \
       if (n > most) most = n, memcpy(out, &values[i], sizeof *values);                                                 \
     }                                                                                                                  \
-  }                                                                                                                    \
-  static void reduce_mean_##name(const regrid_row *w, uint64_t block, uint8_t *out) {                                  \
-    const double mean = (double)((wide *)w->sums)[block] / (double)w->counts[block];                                   \
-    const float narrow = (float)mean;                                                                                  \
-    if (w->r->to->datatype == TSR_FLOAT32) memcpy(out, &narrow, sizeof narrow);                                        \
-    else memcpy(out, &mean, sizeof mean);                                                                              \
   }
 
 DEFINE_REDUCE(I8, int8_t, int64_t, false)
@@ -121,8 +154,12 @@ DEFINE_REDUCE(F32, float, double, v != v)
 DEFINE_REDUCE(F64, double, double, v != v)
 #undef DEFINE_REDUCE
 
+static bool reduce_has_pairs(const regrid_row *w) {
+  return w->factor == 2 && (w->r->method == TSR_REGRID_MEAN || w->r->method == TSR_REGRID_SUM);
+}
+
 static void reduce_cells(const regrid_row *w, tsr_physical_type type, const uint8_t *values, const uint8_t *states) {
-  const bool pairs = w->factor == 2 && (w->r->method == TSR_REGRID_MEAN || w->r->method == TSR_REGRID_SUM);
+  const bool pairs = reduce_has_pairs(w);
   switch (type) {
 #define X(name, ctype)                                                                                                 \
   case TSR_PHYSICAL_##name:                                                                                            \
@@ -166,6 +203,20 @@ static int reduce_sum(const regrid_row *w, tsr_physical_type type, uint64_t bloc
   return TSR_OK;
 }
 
+/* Returns where a row of blocks begins in `out`. */
+static uint64_t reduce_out(const tsr_reduction *r, const uint64_t *block) {
+  uint64_t at = 0;
+  for (uint32_t d = 0; d + 1 < r->dimensions; d++) at += block[d] * r->out_stride[d];
+  return at;
+}
+
+/* Returns where a row of cells begins. */
+static uint64_t reduce_in(const tsr_reduction *r, const uint64_t *cell) {
+  uint64_t at = 0;
+  for (uint32_t d = 0; d + 1 < r->dimensions; d++) at += cell[d] * r->stride[d];
+  return at;
+}
+
 static int reduce_finish(const regrid_row *w, tsr_physical_type type, uint64_t first, tsr_error *error) {
   const tsr_reduction *r = w->r;
   for (uint64_t block = 0; block < w->blocks; block++) {
@@ -194,84 +245,159 @@ static int reduce_finish(const regrid_row *w, tsr_physical_type type, uint64_t f
 }
 
 /* Copies the nearest cell of each block of a row: that at half of the factor, or the last one of a shorter block. */
-static void reduce_nearest(const tsr_reduction *r, const uint64_t *block, uint64_t first) {
-  const uint64_t size = r->from->cell_size;
+static void reduce_nearest(const tsr_reduction *r, const uint64_t *block) {
+  const uint64_t size = r->from->cell_size, first = reduce_out(r, block);
   const uint32_t last = r->dimensions - 1;
-  uint64_t row = 0;
-  for (uint32_t d = 0; d < last; d++)
-    row = row * r->cells[d] + TSR_MIN(block[d] * r->factors[d] + r->factors[d] / 2, r->cells[d] - 1);
-  row *= r->cells[last];
+  uint64_t cell[TSR_MAX_DIMENSIONS];
+  for (uint32_t d = 0; d < last; d++) cell[d] = TSR_MIN(block[d] * r->factors[d] + r->factors[d] / 2, r->cells[d] - 1);
+  const uint64_t row = reduce_in(r, cell);
   for (uint64_t x = 0; x < r->blocks[last]; x++) {
     const uint64_t at = row + TSR_MIN(x * r->factors[last] + r->factors[last] / 2, r->cells[last] - 1);
     memcpy(r->out + (first + x) * size, r->values + at * size, size);
-    r->out_states[first + x] = r->states[at];
-    if (r->states[at] == TSR_CELL_NULL) reduce_null(r, r->out + (first + x) * size);
+    r->out_states[first + x] = r->states ? r->states[at] : TSR_CELL_VALUE;
+    if (r->out_states[first + x] == TSR_CELL_NULL) reduce_null(r, r->out + (first + x) * size);
   }
+}
+
+/* Moves to the next row of cells of the blocks of a row. Returns false if there is none. */
+static bool reduce_next_row(const tsr_reduction *r, const uint64_t *block, uint64_t *cell) {
+  for (uint32_t d = r->dimensions - 1; d-- > 0;) {
+    if (++cell[d] < TSR_MIN(r->cells[d], (block[d] + 1) * r->factors[d])) return true;
+    cell[d] = block[d] * r->factors[d];
+  }
+  return false;
 }
 
 /* Adds all rows of cells of the blocks of a row. */
 static void reduce_rows(const regrid_row *w, tsr_physical_type type, const uint64_t *block) {
   const tsr_reduction *r = w->r;
-  const uint32_t last = r->dimensions - 1;
   const bool is_text = tsr_datatype_kind(r->from->datatype) == TSR_KIND_TEXT ||
                        tsr_datatype_kind(r->from->datatype) == TSR_KIND_BYTES || r->from->values_per_cell != 1;
-  uint64_t at[TSR_MAX_DIMENSIONS];
-  for (uint32_t d = 0; d < last; d++) at[d] = block[d] * r->factors[d];
-  while (true) {
-    uint64_t row = 0;
-    for (uint32_t d = 0; d < last; d++) row = row * r->cells[d] + at[d];
-    row *= r->cells[last];
-    reduce_written(w, r->states + row, is_text);
-    if (!is_text) reduce_cells(w, type, r->values + row * r->from->cell_size, r->states + row);
-    uint32_t d = last;
-    while (d-- > 0) {
-      if (++at[d] < TSR_MIN(r->cells[d], (block[d] + 1) * r->factors[d])) break;
-      at[d] = block[d] * r->factors[d];
-    }
-    if (d == UINT32_MAX) return;
-  }
+  uint64_t cell[TSR_MAX_DIMENSIONS];
+  for (uint32_t d = 0; d + 1 < r->dimensions; d++) cell[d] = block[d] * r->factors[d];
+  do {
+    const uint64_t row = reduce_in(r, cell);
+    const uint8_t *states = r->states ? r->states + row : w->all_values;
+    reduce_written(w, states, is_text);
+    if (!is_text) reduce_cells(w, type, r->values + row * r->from->cell_size, states);
+  } while (reduce_next_row(r, block, cell));
 }
 
-/* Computes one row of blocks, on a worker thread. */
-static int reduce_row(void *argument, uint64_t index, tsr_error *error) {
-  const tsr_reduction *r = argument;
+/* Does the same without conditions, and writes means. Returns false if a sum is NaN: nothing is written then. */
+static bool reduce_plain_rows(const regrid_row *w, tsr_physical_type type, const uint64_t *block) {
+  const tsr_reduction *r = w->r;
+  const uint64_t first = reduce_out(r, block);
+  uint64_t cell[TSR_MAX_DIMENSIONS], rows = 0;
+  bool is_plain = false;
+  for (uint32_t d = 0; d + 1 < r->dimensions; d++) cell[d] = block[d] * r->factors[d];
+  do {
+    const uint8_t *values = r->values + reduce_in(r, cell) * r->from->cell_size;
+    switch (type) {
+#define X(name, ctype)                                                                                                 \
+  case TSR_PHYSICAL_##name: reduce_plain_##name(w, values); break;
+      TSR_PHYSICAL_TYPES(X)
+#undef X
+    }
+    rows++;
+  } while (reduce_next_row(r, block, cell));
+  for (uint64_t b = 0; b < w->blocks; b++) w->counts[b] = 2 * b + 1 < w->cells ? 2 * rows : rows;
+  memset(w->states, TSR_CELL_VALUE, w->blocks);
+  switch (type) {
+#define X(name, ctype)                                                                                                 \
+  case TSR_PHYSICAL_##name:                                                                                            \
+    is_plain = reduce_is_plain_##name(w);                                                                              \
+    if (is_plain && r->method == TSR_REGRID_MEAN)                                                                      \
+      reduce_plain_means_##name(w, rows, r->out + first * r->to->cell_size);                                           \
+    break;
+    TSR_PHYSICAL_TYPES(X)
+#undef X
+  }
+  if (is_plain) memset(r->out_states + first, TSR_CELL_VALUE, w->blocks);
+  return is_plain;
+}
+
+/* Computes one row of blocks. */
+static int reduce_row(regrid_row *w, tsr_physical_type type, uint64_t index, tsr_error *error) {
+  const tsr_reduction *r = w->r;
+  uint64_t block[TSR_MAX_DIMENSIONS];
+  for (uint32_t d = r->dimensions - 1; d-- > 0; index /= r->blocks[d]) block[d] = index % r->blocks[d];
+  if (r->method == TSR_REGRID_NEAREST) {
+    reduce_nearest(r, block);
+    return TSR_OK;
+  }
+  for (int plain = !r->states && !w->has_nat && reduce_has_pairs(w); plain >= 0; plain--) {
+    memset(w->sums, 0, w->blocks * sizeof(regrid_wide));
+    if (plain && reduce_plain_rows(w, type, block)) {
+      if (r->method == TSR_REGRID_MEAN) return TSR_OK;
+      break;
+    }
+    if (plain) continue;
+    memset(w->counts, 0, w->blocks * sizeof *w->counts);
+    memset(w->states, 0, w->blocks);
+    reduce_rows(w, type, block);
+  }
+  return reduce_finish(w, type, reduce_out(r, block), error);
+}
+
+/* Computes the rows of blocks from `first` to `end` - 1. */
+static int reduce_some_rows(const tsr_reduction *r, uint64_t first, uint64_t end, tsr_error *error) {
   const uint32_t last = r->dimensions - 1;
   const tsr_physical_type type = tsr__datatype_physical(r->from->datatype);
   const tsr_kind kind = tsr_datatype_kind(r->from->datatype);
-  uint64_t block[TSR_MAX_DIMENSIONS], left = index;
   regrid_row w = {.r = r,
                   .blocks = r->blocks[last],
                   .cells = r->cells[last],
                   .factor = r->factors[last],
                   .block_cells = 1,
                   .has_nat = kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME};
-  for (uint32_t d = last; d-- > 0; left /= r->blocks[d]) block[d] = left % r->blocks[d];
-  TSR_TRY(tsr__cancelled_after(r->memory, 0, w.cells, error));
-  if (r->method == TSR_REGRID_NEAREST) {
-    reduce_nearest(r, block, index * w.blocks);
-    return TSR_OK;
-  }
   for (uint32_t d = 0; d <= last; d++) w.block_cells *= TSR_MIN(r->factors[d], r->cells[d]);
   tsr_arena arena;
-  regrid_wide *sums;
+  regrid_wide *sums = NULL;
   tsr__arena_init(&arena, r->memory);
-  int rc = TSR_ARENA_ARRAY(&arena, w.blocks, &w.counts, error);
-  if (rc >= 0) rc = TSR_ARENA_ARRAY(&arena, w.blocks, &w.states, error);
-  if (rc >= 0) rc = TSR_ARENA_ARRAY(&arena, w.blocks, &sums, error);
+  int rc = TSR_OK;
+  if (r->method != TSR_REGRID_NEAREST) {
+    rc = TSR_ARENA_ARRAY(&arena, w.blocks, &w.counts, error);
+    if (rc >= 0) rc = TSR_ARENA_ARRAY(&arena, w.blocks, &w.states, error);
+    if (rc >= 0) rc = TSR_ARENA_ARRAY(&arena, w.blocks, &sums, error);
+    if (rc >= 0 && !r->states) rc = TSR_ARENA_ARRAY(&arena, w.cells, &w.all_values, error);
+    if (rc >= 0 && !r->states) memset(w.all_values, TSR_CELL_VALUE, w.cells);
+  }
   if (rc >= 0 && r->method == TSR_REGRID_MODE)
     rc = TSR_ARENA_RAW_BYTES(&arena, tsr__mul_sat(w.blocks * r->from->cell_size, w.block_cells), &w.gathered, error);
-  if (rc >= 0) {
-    w.sums = sums;
-    reduce_rows(&w, type, block);
-    rc = reduce_finish(&w, type, index * w.blocks, error);
+  w.sums = sums;
+  for (uint64_t row = first; row < end && rc >= 0; row++) {
+    rc = tsr__cancelled_after(r->memory, 0, w.cells, error);
+    if (rc >= 0) rc = reduce_row(&w, type, row, error);
   }
   tsr__arena_release(&arena);
   return rc;
 }
 
-int tsr__reduce(const tsr_reduction *reduction, unsigned threads, tsr_error *error) {
+/* ---- Entry ------------------------------------------------------------------------------------------------------- */
+
+typedef struct regrid_tasks {
+  const tsr_reduction *reduction;
+  uint64_t rows, rows_for_a_task;
+} regrid_tasks;
+
+static int reduce_task(void *argument, uint64_t index, tsr_error *error) {
+  const regrid_tasks *t = argument;
+  const uint64_t first = index * t->rows_for_a_task;
+  return reduce_some_rows(t->reduction, first, first + TSR_MIN(t->rows_for_a_task, t->rows - first), error);
+}
+
+static uint64_t reduce_count_rows(const tsr_reduction *r) {
   uint64_t rows = 1;
-  tsr_reduction r = *reduction;
-  for (uint32_t d = 0; d + 1 < r.dimensions; d++) rows *= r.blocks[d];
-  return tsr__parallel_for(threads, rows, reduce_row, &r, error);
+  for (uint32_t d = 0; d + 1 < r->dimensions; d++) rows *= r->blocks[d];
+  return rows;
+}
+
+int tsr__reduce(const tsr_reduction *reduction, unsigned threads, tsr_error *error) {
+  regrid_tasks t = {.reduction = reduction, .rows = reduce_count_rows(reduction)};
+  t.rows_for_a_task = TSR_MAX(1, t.rows / ((uint64_t)TASKS_FOR_A_THREAD * TSR_MAX(1, threads)));
+  return tsr__parallel_for(threads, (t.rows + t.rows_for_a_task - 1) / t.rows_for_a_task, reduce_task, &t, error);
+}
+
+int tsr__reduce_here(const tsr_reduction *reduction, tsr_error *error) {
+  return reduce_some_rows(reduction, 0, reduce_count_rows(reduction), error);
 }
