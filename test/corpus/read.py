@@ -105,6 +105,12 @@ def uses_webp(description):
     return any(f["filter"] == "webp" for a in description["attrs"] for f in a["filters"]["list"])
 
 
+def askable(name, description, but=None):
+    """Whether generated queries can be answered: TileDB reads the array, too, and its name has no `but`. (With scale_float on dimensions, named
+    dims_scale_float, TileDB moves coordinates out of the domain: there a query of the whole domain finds fewer cells than a scan.)"""
+    return not (uses_webp(description) or any("error" in r for r in description["reads"]) or (but and but in name))
+
+
 def questions(count, but=None):
     """For tests with the arguments EXTENSION CORPUS [COUNT [SEED [PATTERN]]] that run generated queries on every array that TileDB can read, except those with
     `but` in their names: (name, the arguments of the check: db, directory, description, count, random, directory for keys)."""
@@ -114,7 +120,7 @@ def questions(count, but=None):
     pattern = sys.argv[5] if len(sys.argv) > 5 else ""
     with tempfile.TemporaryDirectory() as keys:
         for name, directory, description in arrays.find(corpus, pattern):
-            if uses_webp(description) or any("error" in r for r in description["reads"]) or (but and but in name) or not arrays.sampled(name):
+            if not askable(name, description, but) or not arrays.sampled(name):
                 continue
             db = arrays.connect(extension)
             yield name, (db, directory, description, count, random.Random(f"{seed} {name}"), keys)

@@ -37,7 +37,7 @@ def command(test, kind, arguments, program, python):
 
 def main():
     arguments = sys.argv[1:6]
-    folder, passed, failed, skipped = os.path.join(arguments[1], "go"), 0, 0, 0
+    folder, passed, failed, skipped = os.path.join(arguments[1], "go"), 0, [], 0
     python = dask(arguments[1])
     if not python:
         print("Dask could not be installed: plain processes take its place")
@@ -51,8 +51,10 @@ def main():
             print(f"==> {test} beside {kind}", flush=True)
             environment = dict(os.environ, TESSERA_VERSITYGW=folder)
             code = subprocess.run(command(test, kind, arguments, program, python), check=False, env=environment).returncode
-            passed, failed, skipped = passed + (code == 0), failed + (code not in (0, 77)), skipped + (code == 77)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+            passed, skipped = passed + (code == 0), skipped + (code == 77)
+            if code not in (0, 77):
+                failed.append(f"{test} beside {kind}")
+    print(f"{passed} passed, {len(failed)} failed, {skipped} skipped", *failed, sep="\n  ")
     return 1 if failed or not servers.versitygw(folder) else 0
 
 
