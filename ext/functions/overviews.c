@@ -32,6 +32,11 @@ typedef struct overviews_state { /* the array's metadata */
   char *text; /* as it is stored, from sqlite3_malloc */
 } overviews_state;
 
+typedef struct overviews_level { /* a level that is being made, or that the next one is made of */
+  tsr_array *array;
+  tsr_snapshot *snapshot;
+} overviews_level;
+
 typedef struct overviews_call {
   tsx_connection *connection;
   tsx_address address;
@@ -191,9 +196,14 @@ int tsx_level_open(tsx_address *address, tsr_snapshot *snapshot, char *const *na
     return 0;
   while (level->shift < state.levels && rows / 2 >= (double)height && columns / 2 >= (double)width)
     rows /= 2, columns /= 2, level->shift++;
-  code = level_array_open(address, level->shift, &level->array, error);
+  char *path = tsx_level_path(address->path, level->shift);
+  if (!path) return tsx_out_of_memory(error);
+  level->connection = address->connection;
+  code = tsx_array_open(address->connection, path, address->array->has_key ? address->array->key : NULL,
+                        TSX_CACHE_AS_IS, 0, &level->array, error);
+  sqlite3_free(path);
   if (code == TSR_OK)
-    code = tsr_snapshot_open(level->array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &level->snapshot, error);
+    code = tsr_snapshot_open(level->array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &level->snapshot, error);
   if (code == TSR_OK) return 1;
   tsx_level_close(level);
   return code == TSR_INTERRUPT || code == TSR_NOMEM ? code : 0; /* the cells themselves can be drawn all the same */
@@ -201,7 +211,7 @@ int tsx_level_open(tsx_address *address, tsr_snapshot *snapshot, char *const *na
 
 void tsx_level_close(tsx_level *level) {
   tsr_snapshot_close(level->snapshot);
-  tsr_array_close(level->array);
+  tsx_array_release(level->connection, level->array);
   *level = (tsx_level){0};
 }
 
@@ -244,6 +254,11 @@ static void overviews_take(overviews_call *c) {
   c->request.narrow = c->request.skip_fill = c->request.method == TSR_REGRID_MEAN;
 }
 
+static void overviews_level_close(overviews_level *level) {
+  tsr_snapshot_close(level->snapshot);
+  tsr_array_close(level->array);
+}
+
 static int overviews_build(overviews_call *c, tsr_error *error) {
   tsx_address *address = &c->address;
   uint64_t ignored;
@@ -252,7 +267,7 @@ static int overviews_build(overviews_call *c, tsr_error *error) {
   if (code == TSR_OK && c->state.levels) code = overviews_note(c, 0, error);
   overviews_take(c);
   for (unsigned k = 1; k <= c->state.levels && code == TSR_OK; k++) {
-    tsx_level below = {0};
+    overviews_level below = {0};
     uint64_t cells = 0;
     char *path = tsx_level_path(address->path, k);
     if (!path) code = tsx_out_of_memory(error);
@@ -264,7 +279,7 @@ static int overviews_build(overviews_call *c, tsr_error *error) {
       code = tsx_regrid_make(address, k > 1 ? below.snapshot : c->snapshot, &c->request, path, false, TSX_LEVEL_KEY,
                              overviews_method(c->request.method), &cells, error);
     c->cells += cells;
-    tsx_level_close(&below);
+    overviews_level_close(&below);
     sqlite3_free(path);
   }
   return code;
@@ -272,7 +287,7 @@ static int overviews_build(overviews_call *c, tsr_error *error) {
 
 /* Writes the blocks of level k that meet a box of the level below. */
 static int overviews_update_level(overviews_call *c, unsigned k, const tsr_interval *box, tsr_error *error) {
-  tsx_level below = {0}, level = {0};
+  overviews_level below = {0}, level = {0};
   tsr_regrid *regrid = NULL;
   uint64_t cells = 0;
   tsr_regrid_request request = c->request;
@@ -286,8 +301,8 @@ static int overviews_update_level(overviews_call *c, unsigned k, const tsr_inter
   if (code == TSR_OK) code = tsr_regrid_write(regrid, level.array, &cells, error);
   c->cells += cells;
   tsr_regrid_close(regrid);
-  tsx_level_close(&below);
-  tsx_level_close(&level);
+  overviews_level_close(&below);
+  overviews_level_close(&level);
   return code;
 }
 

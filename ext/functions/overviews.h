@@ -5,16 +5,18 @@
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 #include "table/address.h"
+#include "table/open_array.h"
 
 typedef struct tsx_level { /* an open level; `= {0}` may be closed */
   unsigned shift; /* a cell of the level is 2^shift cells of the array on the halved dimensions */
-  tsr_array *array;
+  tsx_connection *connection;
+  tsx_array *array;
   tsr_snapshot *snapshot;
 } tsx_level;
 
 /* Opens the coarsest level that has at least `height` x `width` cells for `rows` x `columns` cells of the dimensions
  * `row` and `column`, if the array's overviews are of the snapshot's state. Returns 1, or 0 if there is none. The caller
- * closes it. */
+ * closes it. Its array stays open for the next picture, with the decoded tiles. */
 int tsx_level_open(tsx_address *address, tsr_snapshot *snapshot, char *const *names, uint32_t row, uint32_t column,
                    double rows, double columns, uint64_t height, uint64_t width, tsx_level *level, tsr_error *error);
 void tsx_level_close(tsx_level *level);

@@ -74,10 +74,22 @@ def test_pictures_take_a_level_of_the_state_that_is_read():
     same(far <= 3, True, f"colours differ by {far}")
     same(picture(db, {**small, **options})[0], plain, "without overviews")
     same(picture(Database(), {**small, **options})[1] >= HEIGHT * WIDTH, True, "all cells are decoded")
-    db.query("UPDATE a SET w = 1e9 WHERE t = 2")
+    db.query("UPDATE a SET w = 1500 - w WHERE t = 2 AND y < 100")
     same(picture(db, small)[0] == drawn, False, "overviews that are older than the array are not used")
     db.query("SELECT tessera_overviews('a')")
-    same(picture(Database(), small)[1] * 8 < all_cells, True, "they are used again")
+    same(picture(Database(), small)[1] * 4 < all_cells, True, "they are used again")
+    picture(db, small)
+    drawn, cells = picture(db, small)
+    same((cells, picture(db, small)[0]), (0, drawn), "a level stays open, with its tiles")
+    other = Database()
+    other.query("""SELECT tessera_overviews('a', '{"method":"max","rebuild":true}')""")
+    rebuilt = picture(Database(), small)[0]
+    same((rebuilt == drawn, picture(db, small)[0] == rebuilt), (False, True), "another connection has made it anew")
+    db.query("""SELECT tessera_overviews('a', '{"method":"min","rebuild":true}')""")
+    anew = picture(Database(), small)[0]
+    same((anew == rebuilt, picture(db, small)[0] == anew), (False, True), "this connection has made it anew")
+    db.query("""SELECT tessera_overviews('a', '{"drop":true}')""")
+    same(picture(db, small)[0] == anew, False, "it is gone")
 
 
 def test_they_go_with_the_array_and_stay_out_of_copies():
