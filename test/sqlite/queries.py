@@ -534,7 +534,7 @@ def test_joins_give_the_rows_of_a_view():
         seed = f"joins {SEED} {round_}"
         db, made = arrays(seed)
         for array in made:
-            for n in range(TEXTS // 2):
+            for n in range(TEXTS // 4):
                 r = random.Random(f"{seed} {array.name} {n}")
                 tally.texts += 1
                 text, wrong, refused = joined(db, array, Writer(r, array, db.version()), r)

@@ -52,7 +52,7 @@ def close(got, expected, what, tolerance=0):
 
 def test_sums_and_ends_are_those_of_group_by():
     db = Database()
-    for seed in range(4):
+    for seed in range(3):
         fill(db, f"a{seed}", seed)
         for fy, fx in ((2, 2), (1, 3), (5, 1), (7, 20), (100, 100), (7, 2)):
             shown = [("mean", "avg"), ("sum", "sum"), ("min", "min"), ("max", "max"), ("count", "count")]
