@@ -5,6 +5,9 @@
  *
  * idxNum is the number of a plan of the table, which lists the constraints of the statement around that xFilter gets;
  * idxStr describes for EXPLAIN QUERY PLAN what is evaluated where.
+ *
+ * In an inner loop of a join SQLite starts the scan of a cursor again for each outer row. The first scans evaluate what
+ * their constraints leave. Then all groups are evaluated once and kept, and the scans that follow look them up.
  */
 #include "query/query_table.h"
 
@@ -14,11 +17,15 @@
 #include "connection/errors.h"
 #include "query/compile.h"
 #include "query/coordinates.h"
+#include "query/kept_rows.h"
 #include "query/names.h"
 #include "query/run.h"
 
 #define TERMS_MAX   16
 #define COUNT_EVERY 256 /* rows */
+#define KEEP_AFTER  32 /* scans of a cursor with constraints, as of an IN list, before all groups are evaluated */
+#define KEEP_SHARE  4 /* kept rows take at most this share of memory_mb */
+#define KEEP_MEMORY (UINT64_C(1) << 30) /* memory_mb if it is not given */
 
 typedef struct query_term {
   uint32_t item;
@@ -50,6 +57,11 @@ typedef struct query_cursor {
   bool done, checked;
   sqlite3_int64 row;
   uint64_t uncounted; /* rows that rows_returned does not have yet */
+  uint32_t scans; /* how often the cursor was started */
+  bool cannot_keep; /* the groups are too many */
+  tsx_kept_rows *kept; /* all groups, or NULL */
+  int kept_number; /* of the plan whose terms they are looked up by */
+  bool walks; /* the present scan walks over `kept` */
 } query_cursor;
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------- */
@@ -376,8 +388,8 @@ static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const bool many = code == TSR_OK && !query.over_groups;
   info->estimatedRows = many ? 1000000 : 1000;
   /* The rowids of two scans have nothing in common, so OR must not be answered by several scans: two must cost more than
-   * one of everything. */
-  info->estimatedCost = plan.count ? 9e5 : 1e6;
+   * one of everything. Groups are kept for the scans of an inner loop, so these cost little. */
+  info->estimatedCost = (many ? 1e6 : 1e3) * (plan.count ? 0.9 : 1);
   tsx_query_release(&query);
   return info->idxStr && info->idxNum >= 0 ? SQLITE_OK : SQLITE_NOMEM;
 }
@@ -408,11 +420,13 @@ static void query_clear(query_cursor *c) {
   c->run = NULL;
   tsx_query_release(&c->query);
   c->done = true;
+  c->walks = false;
 }
 
 static int query_close(sqlite3_vtab_cursor *cursor) {
   query_cursor *c = (query_cursor *)cursor;
   query_clear(c);
+  tsx_kept_rows_free(c->kept);
   tsx_connection_remove_cursor(((const tsx_query_table *)cursor->pVtab)->connection);
   sqlite3_free(c);
   return SQLITE_OK;
@@ -423,7 +437,7 @@ static int query_next(sqlite3_vtab_cursor *cursor) {
   tsx_query_table *table = (tsx_query_table *)cursor->pVtab;
   tsr_error error;
   tsx_error_init(&error);
-  const int code = tsx_run_next(c->run, &error);
+  const int code = c->walks ? tsx_kept_rows_next(c->kept) : tsx_run_next(c->run, &error);
   c->done = code <= 0;
   c->row++;
   if (code > 0) c->uncounted++;
@@ -444,6 +458,50 @@ static int query_check(const tsx_query_table *table, query_cursor *c, tsr_error 
   return code;
 }
 
+static int query_compile(tsx_query_table *table, query_cursor *c, tsr_error *error) {
+  const int code = tsx_query_compile(table->connection, table->schema_name, table->text, &c->query, error);
+  c->query.memory_bytes = table->memory_bytes;
+  c->query.threads = table->threads;
+  return code == TSR_OK ? query_check(table, c, error) : code;
+}
+
+static bool term_is_equal(const query_term *term) {
+  return term->op == SQLITE_INDEX_CONSTRAINT_EQ || term->op == SQLITE_INDEX_CONSTRAINT_IS;
+}
+
+/* Evaluates all groups and keeps them, to be looked up by the plan's items that are compared with =. If they do not fit
+ * into memory, scans go on as before. */
+static int query_keep(tsx_query_table *table, query_cursor *c, int number, tsr_error *error) {
+  const uint64_t memory = table->memory_bytes ? table->memory_bytes : KEEP_MEMORY;
+  const outer_plan *plan = &table->plans[number];
+  uint32_t indexed[TERMS_MAX], count = 0;
+  for (uint32_t i = 0; i < plan->count; i++)
+    if (term_is_equal(&plan->terms[i])) indexed[count++] = plan->terms[i].item;
+  c->cannot_keep = true;
+  int code = query_compile(table, c, error);
+  if (code == TSR_OK && !c->query.over_groups) code = 0;
+  else if (code == TSR_OK && (code = tsx_run_open(&c->query, NULL, 0, &c->run, error)) == TSR_OK)
+    code = tsx_kept_rows_make(c->run, c->query.select.item_count, indexed, count, memory / KEEP_SHARE, &c->kept, error);
+  query_clear(c);
+  c->cannot_keep = code <= 0;
+  c->kept_number = number;
+  if (code > 0) return TSR_OK;
+  tsx_kept_rows_free(c->kept);
+  c->kept = NULL;
+  return code == TSR_TOOBIG || code == TSR_BUDGET ? TSR_OK : code;
+}
+
+/* Starts a walk over the kept groups. */
+static void query_walk(const tsx_query_table *table, query_cursor *c, int number, sqlite3_value **values) {
+  const outer_plan *plan = &table->plans[number];
+  sqlite3_value *sought[TERMS_MAX];
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < plan->count; i++)
+    if (term_is_equal(&plan->terms[i])) sought[count++] = values[i];
+  tsx_kept_rows_find(c->kept, number == c->kept_number && count ? sought : NULL);
+  c->walks = true;
+}
+
 static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count, sqlite3_value **values) {
   query_cursor *c = (query_cursor *)cursor;
   tsx_query_table *table = (tsx_query_table *)cursor->pVtab;
@@ -455,10 +513,14 @@ static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *tex
   const outer_plan *plan = number >= 0 && number < table->plan_count ? &table->plans[number] : NULL;
   for (int i = 0; i < count && i < TERMS_MAX && plan; i++)
     outer[i] = (tsx_outer){.item = plan->terms[i].item, .op = plan->terms[i].op, .value = values[i]};
-  int code = tsx_query_compile(table->connection, table->schema_name, table->text, &c->query, &error);
-  c->query.memory_bytes = table->memory_bytes;
-  c->query.threads = table->threads;
-  if (code == TSR_OK) code = query_check(table, c, &error);
+  int code = TSR_OK;
+  if (plan && !c->kept && !c->cannot_keep && c->scans++ >= (plan->count ? KEEP_AFTER : 1))
+    code = query_keep(table, c, number, &error);
+  if (code == TSR_OK && plan && c->kept) {
+    query_walk(table, c, number, values);
+    return query_next(cursor);
+  }
+  if (code == TSR_OK) code = query_compile(table, c, &error);
   for (int i = 0; i < count && plan && code == TSR_OK; i++)
     if (!tsx_run_takes(&c->query, outer[i].item)) code = tsx_fail(&error, TSR_ERROR, "the plan does not fit");
   if (code == TSR_OK) code = tsx_run_open(&c->query, outer, plan ? (uint32_t)count : 0, &c->run, &error);
@@ -471,6 +533,10 @@ static int query_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, i
   const query_cursor *c = (const query_cursor *)cursor;
   tsr_error error;
   tsx_error_init(&error);
+  if (c->walks) {
+    tsx_kept_rows_column(c->kept, context, (uint32_t)column);
+    return SQLITE_OK;
+  }
   const int code = tsx_run_column(c->run, context, (uint32_t)column, &error);
   return code < 0 ? table_error((tsx_query_table *)cursor->pVtab, &error) : SQLITE_OK;
 }

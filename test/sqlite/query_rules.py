@@ -721,6 +721,28 @@ def test_conditions_with_or_find_each_group():
     db.close()
 
 
+def test_the_groups_are_kept_for_the_scans_of_an_inner_loop():
+    """SQLite makes no index on a virtual table: it starts the scan again for each outer row. The array is computed a few times, not once for each of them."""
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE TABLE outer_rows(part, other)")
+    db.query("INSERT INTO outer_rows WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 599) SELECT CASE i % 7 WHEN 0 THEN NULL WHEN 1 THEN i % 12 + 0.0 WHEN 2 THEN CAST(i % 12 AS TEXT) WHEN 3 THEN i % 12 + 0.5 ELSE i % 12 END, i % 9 FROM c")
+    for text, key in (("SELECT day/4 AS part, lat, avg(temp) AS mean FROM t GROUP BY 1, 2", "part"), ("SELECT 'n' || day/4 AS part, lat, max(name) AS mean FROM t GROUP BY 1, 2", "part"), ("SELECT CAST(lat AS INT) AS part, day AS lat, sum(n) AS mean FROM t WHERE day < 9 GROUP BY 1, 2", "part")):
+        db.query(f"CREATE TEMP VIEW v AS {text}")
+        db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+        for on in (f"r.{key} = o.part", f"r.{key} = o.part AND r.lat = o.other", f"r.{key} = 'n' || o.part", f"r.{key} IS o.part", f"r.{key} >= o.part AND r.lat IS o.other", "r.mean > o.part + 265", f"r.{key} = o.part OR r.lat = o.other"):
+            sql = f"SELECT o.rowid, o.part, r.part, r.lat, r.mean FROM outer_rows o LEFT JOIN {{}} r ON {on}"
+            db.query("SELECT tessera_reset_stats()")
+            rows = db.query(sql.format("q"))
+            computed = db.value("SELECT value FROM tessera_stats WHERE name = 'groups_made'")
+            same(sorted(rows, key=repr), sorted(db.query(sql.format("v")), key=repr), f"{text}: {on}")
+            same(computed < 2400, True, f"{text}: {on}: {computed} groups are made")
+        db.query("DROP TABLE q")
+        db.query("DROP VIEW v")
+    db.close()
+
+
 def test_unqualified_names_mean_what_they_mean_in_a_view():
     if absent():
         return
