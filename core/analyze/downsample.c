@@ -64,7 +64,7 @@ typedef struct painted { /* the attribute whose means are painted */
 typedef struct painter_batch { /* the current batch, and its columns */
   const tsr_batch *batch;
   const tsr_subtile *
-      subtile; /* of the batch, if its rows are consecutive cells of a dense tile; then without columns of coordinates */
+      subtile; /* of the batch, if its rows are cells of a dense tile; then without columns of coordinates */
   tsr_column values, rows, columns;
   uint64_t parts; /* how many threads share it */
 } painter_batch;
@@ -184,14 +184,22 @@ static void places_along(const downsample_axis *a, uint64_t key, uint64_t count,
   }
 }
 
-/* Finds the places of consecutive cells of a dense tile: they change along its fastest axis alone. */
+/* Returns how many of the rows from `row` on, at most `count`, follow each other in the tile. */
+static uint64_t rows_in_line(const tsr_batch *batch, uint64_t row, uint64_t count) {
+  if (!batch->selection) return count;
+  uint64_t n = 1;
+  while (n < count && batch->selection[row + n] == batch->selection[row] + n) n++;
+  return n;
+}
+
+/* Finds the places of cells of a dense tile. Those of consecutive cells change along its fastest axis alone. */
 static void find_places_of_tile(const painter *p, uint64_t from, uint64_t count, uint64_t *places) {
   const tsr_subtile *s = p->now.subtile;
   const tsr_axis *fast = &s->axes[s->dimensions - 1];
   const uint64_t width = p->column.places, low = p->reader->snapshot->grid.low_key[fast->dimension] + fast->base;
   for (uint64_t r = 0, n; r < count; r += n) {
-    const uint64_t at = s->origin + p->now.batch->first + from + r, key = low + at % fast->extent;
-    n = TSR_MIN(count - r, fast->extent - at % fast->extent);
+    const uint64_t at = s->origin + tsr_batch_index(p->now.batch, from + r), key = low + at % fast->extent;
+    n = rows_in_line(p->now.batch, from + r, TSR_MIN(count - r, fast->extent - at % fast->extent));
     const uint64_t row = place_in_tile(p, &p->row, at), column = place_in_tile(p, &p->column, at);
     if (fast->dimension == p->column.dimension)
       places_along(&p->column, key, n, 1, row == NO_PLACE ? NOWHERE : row * width, places + r);
@@ -249,6 +257,31 @@ typedef struct stretch { /* some rows of a batch, with their places */
 TSR_PHYSICAL_TYPES(DEFINE_ADD)
 #undef DEFINE_ADD
 
+/* Adds `count` consecutive values, value i to the place map[i] of a row of places. */
+#define DEFINE_ADD_LINE(name, type)                                                                                    \
+  static void add_line_##name(const painter *p, const uint8_t *values, const uint8_t *validity, uint64_t count,        \
+                              const uint32_t *map, downsample_place *places, table *t) {                               \
+    type skip = 0, skip2 = 0;                                                                                          \
+    if (p->painted.skip_count > 0) memcpy(&skip, p->painted.skips[0], sizeof skip);                                    \
+    if (p->painted.skip_count > 0) memcpy(&skip2, p->painted.skips[p->painted.skip_count - 1], sizeof skip2);          \
+    const bool skips = p->painted.skip_count > 0;                                                                      \
+    double min = t->min, max = t->max;                                                                                 \
+    for (uint64_t i = 0; i < count; i++) {                                                                             \
+      type v;                                                                                                          \
+      memcpy(&v, values + i * sizeof v, sizeof v);                                                                     \
+      if ((validity && !validity[i]) || v != v || (skips && (v == skip || v == skip2))) continue;                      \
+      const double value = (double)v;                                                                                  \
+      places[map[i]].sum += value;                                                                                     \
+      places[map[i]].count++;                                                                                          \
+      if (value < min && value >= -DBL_MAX) min = value;                                                               \
+      if (value > max && value <= DBL_MAX) max = value;                                                                \
+    }                                                                                                                  \
+    t->min = min;                                                                                                      \
+    t->max = max;                                                                                                      \
+  }
+TSR_PHYSICAL_TYPES(DEFINE_ADD_LINE)
+#undef DEFINE_ADD_LINE
+
 static void add_stretch(const painter *p, const stretch *s, table *t) {
   switch (p->painted.type) {
 #define X(name, type)                                                                                                  \
@@ -256,6 +289,32 @@ static void add_stretch(const painter *p, const stretch *s, table *t) {
     TSR_PHYSICAL_TYPES(X)
 #undef X
   }
+}
+
+/* Adds the rows from `from` on that are neighbours in a tile, along the dimension that runs right. Returns how many, at
+ * most `count`; 0 if they cannot be added in this way. */
+static uint64_t downsample_add_line(const painter *p, uint64_t from, uint64_t count, table *t) {
+  const tsr_subtile *s = p->now.subtile;
+  const downsample_axis *column = &p->column;
+  if (!s || p->now.values.constant || !column->map) return 0;
+  const tsr_axis *fast = &s->axes[s->dimensions - 1];
+  if (fast->dimension != column->dimension) return 0;
+  const uint64_t index = tsr_batch_index(p->now.batch, from), at = s->origin + index, value = at % fast->extent;
+  const uint64_t key = p->reader->snapshot->grid.low_key[fast->dimension] + fast->base + value;
+  const uint64_t n = rows_in_line(p->now.batch, from, TSR_MIN(count, fast->extent - value));
+  const uint64_t distance = key - column->low;
+  const uint32_t row = place_in_tile(p, &p->row, at);
+  if (row == NO_PLACE || distance > column->last || column->last - distance < n - 1) return 0;
+  const uint8_t *values = (const uint8_t *)p->now.values.values + index * p->painted.field->cell_size;
+  const uint8_t *validity = p->now.values.validity ? p->now.values.validity + index : NULL;
+  downsample_place *places = t->places + row * column->places;
+  switch (p->painted.type) {
+#define X(name, type)                                                                                                  \
+  case TSR_PHYSICAL_##name: add_line_##name(p, values, validity, n, column->map + distance, places, t); break;
+    TSR_PHYSICAL_TYPES(X)
+#undef X
+  }
+  return n;
 }
 
 /* Adds one part of the batch, on a worker thread. */
@@ -266,6 +325,8 @@ static int downsample_add_part(void *argument, uint64_t part, tsr_error *error) 
   table *t = &p->tables[part];
   (void)error;
   for (uint64_t n, from = p->now.batch->count * part / p->now.parts; from < end; from += n) {
+    n = downsample_add_line(p, from, end - from, t);
+    if (n) continue;
     n = TSR_MIN(end - from, TSR_KEYS_MAX);
     if (p->now.subtile) find_places_of_tile(p, from, n, places);
     else find_places_of_cells(p, from, n, places);
@@ -307,7 +368,7 @@ static int downsample_add_batch(painter *p, const tsr_batch *batch, tsr_error *e
   p->now.values = *column;
   if (column->unwritten) return TSR_OK;
   tsr_batch_iterator *iterator = p->reader->iterator;
-  p->now.subtile = !batch->selection && iterator->subtile ? iterator->subtile(iterator) : NULL;
+  p->now.subtile = iterator->subtile ? iterator->subtile(iterator) : NULL;
   if (!p->now.subtile) {
     TSR_TRY(tsr_reader_column(p->reader, p->row.dimension, &column, error));
     p->now.rows = *column;
@@ -403,7 +464,7 @@ static void downsample_finish(painter *p) {
   }
   for (uint64_t k = 0; k < p->place_count; k++) {
     const downsample_place from = first->places[k];
-    means[k] = from.count > 0 ? from.sum / (double)from.count : NAN;
+    means[k] = from.sum / (double)(int64_t)from.count; /* 0 / 0 is NaN */
     downsample->cells += from.count;
     downsample->most = TSR_MAX(downsample->most, from.count);
   }
