@@ -6,6 +6,9 @@
 #include "connection/errors.h"
 #include "text/json_in.h"
 #include "text/names.h"
+#include "values/labels.h"
+
+#define MEMORY_MB_MAX (1 << 24)
 
 static uint32_t stream_field_count(const tsx_stream_request *r) {
   return r->schema->dimension_count + r->schema->attribute_count;
@@ -39,7 +42,7 @@ typedef struct stream_list { /* the elements of one [column, ...] */
   tsx_stream_request *request;
   int count;
   uint32_t field;
-  char operation[12];
+  tsx_op operation;
 } stream_list;
 
 static int stream_read_order_part(void *argument, const tsx_json_option *o, tsr_error *error) {
@@ -73,40 +76,130 @@ static int stream_read_order(void *argument, const tsx_json_option *o, tsr_error
 
 /* ---- Conditions -------------------------------------------------------------------------------------------------- */
 
-/* Makes the predicate of one condition. `value` is an SQL NULL for "is null" and "is not null". */
+/* Adds a range to a condition, which owns `bytes` from now on, also after an error. */
+static int stream_add_range(tsx_stream_condition *c, tsr_range range, uint8_t *bytes, tsr_error *error) {
+  if (c->count == c->room) {
+    const uint64_t room = c->room ? 2 * c->room : 1;
+    tsr_range *ranges = sqlite3_realloc64(c->ranges, room * sizeof *ranges);
+    if (ranges) c->ranges = ranges;
+    uint8_t **values = ranges ? sqlite3_realloc64(c->values, room * sizeof *values) : NULL;
+    if (values) c->values = values;
+    if (!values) {
+      sqlite3_free(bytes);
+      return tsx_out_of_memory(error);
+    }
+    c->room = room;
+  }
+  c->ranges[c->count] = range;
+  c->values[c->count++] = bytes;
+  return TSR_OK;
+}
+
+/* Adds the codes whose labels satisfy a comparison, or of all labels with TSX_NOTNULL, where `value` is not used. */
+static int stream_add_labels(stream_list *list, tsx_op op, sqlite3_value *value, tsr_error *error) {
+  tsx_stream_request *r = list->request;
+  tsx_stream_condition *c = &r->conditions[r->request.predicate_count];
+  const char *name = r->names[list->field];
+  tsx_column column = {.name = r->names[list->field], .field = list->field};
+  const tsr_enumeration *enumeration;
+  tsx_codes codes = {0};
+  const tsr_field *field = &r->schema->fields[list->field];
+  int code = tsr_array_enumeration(r->core, r->schema, field->enumeration, &enumeration, error);
+  if (code < 0) return code;
+  tsx_column_choose(field, enumeration, &(tsx_option_shows){0}, &column);
+  if (op != TSX_NOTNULL) {
+    if (!tsx_labels_possible(&column))
+      return tsx_fail(error, TSR_UNSUPPORTED, "'where': the labels of '%.64s' are neither text nor numbers", name);
+    const bool text = sqlite3_value_type(value) == SQLITE_TEXT;
+    if (text != (column.label_form == TSX_TEXT))
+      return tsx_fail(error, TSR_MISMATCH, "'where': the labels of '%.64s' are %s, and it is compared with %s", name,
+                      text ? "numbers" : "text", text ? "text" : "a number");
+  }
+  if (tsx_codes_add(&column, op, false, false, value, 0, &codes) != SQLITE_OK) code = tsx_out_of_memory(error);
+  if (code == TSR_OK && codes.everything)
+    code = tsx_fail(error, TSR_RANGE, "'where': no label of '%.64s' can be compared with this value", name);
+  for (uint64_t i = 0; i < codes.count && code == TSR_OK; i++) {
+    uint8_t *bytes = sqlite3_malloc(sizeof codes.ranges[i]);
+    if (!bytes) {
+      code = tsx_out_of_memory(error);
+      break;
+    }
+    memcpy(bytes, codes.ranges[i], sizeof codes.ranges[i]); /* little-endian: the low bytes are the code */
+    code = stream_add_range(c, (tsr_range){.low = bytes, .high = bytes + sizeof codes.ranges[i][0]}, bytes, error);
+  }
+  sqlite3_free(codes.ranges);
+  return code;
+}
+
+/* Whether a condition on the field compares labels: not where the stream shows their codes. */
+static bool stream_compares_labels(const tsx_stream_request *r, uint32_t field) {
+  return r->schema->fields[field].enumeration && !r->shows_codes;
+}
+
+/* Adds the values that a comparison with `o` lets through. */
+static int stream_compare(stream_list *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
+  tsx_stream_request *r = list->request;
+  const tsr_field *field = &r->schema->fields[list->field];
+  uint8_t *bytes = NULL;
+  uint64_t size = 0;
+  if (strcmp(o->type, "null") == 0)
+    return tsx_fail(error, TSR_MISMATCH, "'where': NULL goes with \"is\" and \"is not\", values with the others");
+  if (stream_compares_labels(r, list->field)) {
+    if (field->values_per_cell == 1) return stream_add_labels(list, op, o->value, error);
+    return tsx_fail(error, TSR_UNSUPPORTED, "'where': '%.64s' has several labels in a cell", r->names[list->field]);
+  }
+  int code = tsx_bytes_convert(o->value, field->datatype, &bytes, &size, error);
+  if (code == TSR_OK && field->values_per_cell != TSR_VARIABLE && size != field->cell_size)
+    code = tsx_fail(error, TSR_MISMATCH, "'where': '%.64s' is compared with one value", r->names[list->field]);
+  if (code < 0) {
+    sqlite3_free(bytes);
+    return code;
+  }
+  const tsr_range range = {.low = op == TSX_EQ || op == TSX_GT || op == TSX_GE ? bytes : NULL,
+                           .high = op == TSX_EQ || op == TSX_LT || op == TSX_LE ? bytes : NULL,
+                           .low_size = size,
+                           .high_size = size,
+                           .low_exclusive = op == TSX_GT,
+                           .high_exclusive = op == TSX_LT};
+  return stream_add_range(&r->conditions[r->request.predicate_count], range, bytes, error);
+}
+
+static int stream_read_member(void *argument, const tsx_json_option *o, tsr_error *error) {
+  return stream_compare(argument, TSX_EQ, o, error);
+}
+
+/* Makes the predicate of one condition. The value is an SQL NULL for "is" and "is not", and a list for "in". */
 static int stream_condition(stream_list *list, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = list->request;
   tsr_predicate *p = &r->predicates[r->request.predicate_count];
   tsx_stream_condition *c = &r->conditions[r->request.predicate_count];
-  const char *operation = list->operation;
-  const bool is = strcmp(operation, "is") == 0 || strcmp(operation, "is not") == 0;
+  const bool is = list->operation == TSX_ISNULL || list->operation == TSX_NOTNULL;
+  int code;
   *p = (tsr_predicate){.field = list->field, .nat_is_null = true};
   if (is != (strcmp(o->type, "null") == 0))
     return tsx_fail(error, TSR_MISMATCH, "'where': NULL goes with \"is\" and \"is not\", values with the others");
-  if (is) {
-    p->kind = strcmp(operation, "is") == 0 ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
+  if (is && stream_compares_labels(r, list->field)) { /* a code without a label reads as NULL, too */
+    p->negated = list->operation == TSX_ISNULL;
+    code = stream_add_labels(list, TSX_NOTNULL, o->value, error);
+  } else if (is) {
+    p->kind = list->operation == TSX_ISNULL ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
     return TSR_OK;
+  } else if (list->operation == TSX_IN) {
+    code =
+        tsx_elements_each(r->db, o->value, "'where': \"in\" wants a list of values", stream_read_member, list, error);
+  } else {
+    code = stream_compare(list, list->operation, o, error);
   }
-  const tsr_field *field = &r->schema->fields[list->field];
-  if (field->enumeration)
-    return tsx_fail(error, TSR_UNSUPPORTED, "'where': '%.64s' has labels, which have no order here",
-                    r->names[list->field]);
-  const int code = tsx_bytes_convert(o->value, field->datatype, &c->bytes, &c->size, error);
-  if (code < 0) return code;
-  if (field->values_per_cell != TSR_VARIABLE && c->size != field->cell_size)
-    return tsx_fail(error, TSR_MISMATCH, "'where': '%.64s' is compared with one value", r->names[list->field]);
-  const bool low = operation[0] == '>' || operation[0] == '=', high = operation[0] == '<' || operation[0] == '=';
-  c->range.low = low ? c->bytes : NULL;
-  c->range.high = high ? c->bytes : NULL;
-  c->range.low_size = c->range.high_size = c->size;
-  c->range.low_exclusive = operation[0] == '>' && operation[1] != '=';
-  c->range.high_exclusive = operation[0] == '<' && operation[1] != '=';
-  p->ranges = (tsr_ranges){.ranges = &c->range, .count = 1};
-  return TSR_OK;
+  p->ranges = (tsr_ranges){.ranges = c->ranges, .count = c->count};
+  return code;
 }
 
 static int stream_read_where_part(void *argument, const tsx_json_option *o, tsr_error *error) {
-  static const char *const operations[] = {"=", "<", "<=", ">", ">=", "is", "is not"};
+  static const struct {
+    const char *text;
+    tsx_op op;
+  } operations[] = {{"=", TSX_EQ},  {"<", TSX_LT},      {"<=", TSX_LE},          {">", TSX_GT},
+                    {">=", TSX_GE}, {"is", TSX_ISNULL}, {"is not", TSX_NOTNULL}, {"in", TSX_IN}};
   stream_list *list = argument;
   tsx_stream_request *r = list->request;
   const char *text = (const char *)sqlite3_value_text(o->value);
@@ -116,11 +209,11 @@ static int stream_read_where_part(void *argument, const tsx_json_option *o, tsr_
                        error);
   case 1:
     for (size_t i = 0; text && i < sizeof operations / sizeof *operations; i++)
-      if (sqlite3_stricmp(text, operations[i]) == 0) {
-        sqlite3_snprintf(sizeof list->operation, list->operation, "%s", operations[i]);
+      if (sqlite3_stricmp(text, operations[i].text) == 0) {
+        list->operation = operations[i].op;
         return TSR_OK;
       }
-    return tsx_fail(error, TSR_MISMATCH, "'where': '%.20s' is none of = < <= > >= is, is not", text ? text : "");
+    return tsx_fail(error, TSR_MISMATCH, "'where': '%.20s' is none of = < <= > >= in, is, is not", text ? text : "");
   case 2: return stream_condition(list, o, error);
   default: return tsx_fail(error, TSR_MISMATCH, "'where': expected [[attribute, operator, value], ...]");
   }
@@ -172,7 +265,7 @@ static int stream_read_types(tsx_stream_request *r, const tsx_json_option *o, ts
   } else {
     return tsx_fail(error, TSR_ERROR,
                     "unknown option '%.40s': there are columns, where, order, since, as_of, key, unwritten, strings, "
-                    "enums, datetimes, batch_rows",
+                    "enums, datetimes, batch_rows, memory_mb",
                     o->key);
   }
   return code;
@@ -190,10 +283,13 @@ static int stream_read_option(void *argument, const tsx_json_option *o, tsr_erro
     return tsx_elements_each(r->db, o->value, "'order': expected an array", stream_read_order, r, error);
   if (strcmp(o->key, "where") == 0)
     return tsx_elements_each(r->db, o->value, "'where': expected an array", stream_read_where, r, error);
-  if (strcmp(o->key, "batch_rows") != 0) return stream_read_types(r, o, error);
-  if (strcmp(o->type, "integer") != 0 || sqlite3_value_int64(o->value) < 1)
-    return tsx_fail(error, TSR_MISMATCH, "'batch_rows': expected a number above 0, not %.60s", o->text);
-  r->options.batch_rows = (uint64_t)sqlite3_value_int64(o->value);
+  const bool memory = strcmp(o->key, "memory_mb") == 0;
+  if (!memory && strcmp(o->key, "batch_rows") != 0) return stream_read_types(r, o, error);
+  const sqlite3_int64 number = strcmp(o->type, "integer") == 0 ? sqlite3_value_int64(o->value) : 0;
+  if (number < 1 || (memory && number > MEMORY_MB_MAX))
+    return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number above 0, not %.60s", o->key, o->text);
+  if (memory) r->request.memory_bytes = (uint64_t)number << 20;
+  else r->options.batch_rows = (uint64_t)number;
   return TSR_OK;
 }
 
@@ -203,6 +299,8 @@ static int stream_read_place(void *argument, const tsx_json_option *o, tsr_error
                           : strcmp(o->key, "since") == 0 ? &r->since
                           : strcmp(o->key, "as_of") == 0 ? &r->as_of
                                                          : NULL;
+  if (strcmp(o->key, "enums") == 0 && strcmp(o->type, "text") == 0)
+    r->shows_codes = sqlite3_stricmp((const char *)sqlite3_value_text(o->value), "code") == 0;
   if (!value) return TSR_OK;
   if (*value) return tsx_fail(error, TSR_ERROR, "'%s' is given twice", o->key);
   *value = sqlite3_value_dup(o->value);
@@ -216,13 +314,14 @@ int tsx_stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_reques
   return stream_has(json) ? tsx_options_each(db, json, "the options", stream_read_place, r, error) : TSR_OK;
 }
 
-int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const char *array, const tsr_schema *schema,
-                            const tsx_label_source *labels, bool uint64_signed, tsx_stream_request *r,
-                            tsr_error *error) {
+int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx_address *address,
+                            const tsr_schema *schema, tsx_stream_request *r, tsr_error *error) {
   const uint32_t d = schema->dimension_count, n = d + schema->attribute_count;
-  r->array = array;
+  const tsx_label_source labels = tsx_address_labels(address);
+  r->array = address->given;
+  r->core = address->array->core;
   r->schema = schema;
-  int code = tsx_slice_parse(r->db, slice, schema, labels, uint64_signed, &r->slice, error);
+  int code = tsx_slice_parse(r->db, slice, schema, &labels, address->uint64_signed, &r->slice, error);
   if (code < 0) return code;
   r->names = tsx_names_make(schema);
   r->ranges = sqlite3_malloc64(d * sizeof *r->ranges);
@@ -243,7 +342,12 @@ int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const cha
 }
 
 void tsx_stream_request_release(tsx_stream_request *r) {
-  for (uint32_t i = 0; r->conditions && i < TSX_STREAM_CONDITIONS; i++) sqlite3_free(r->conditions[i].bytes);
+  for (uint32_t i = 0; r->conditions && i < TSX_STREAM_CONDITIONS; i++) {
+    tsx_stream_condition *c = &r->conditions[i];
+    for (uint64_t k = 0; k < c->count; k++) sqlite3_free(c->values[k]);
+    sqlite3_free(c->values);
+    sqlite3_free(c->ranges);
+  }
   sqlite3_free(r->conditions);
   sqlite3_free(r->predicates);
   sqlite3_free(r->fields);

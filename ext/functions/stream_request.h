@@ -8,16 +8,18 @@
 
 #define TSX_STREAM_CONDITIONS 64
 
-typedef struct tsx_stream_condition { /* a comparison of an attribute with a value; the bytes are owned */
-  uint8_t *bytes;
-  uint64_t size;
-  tsr_range range;
+typedef struct tsx_stream_condition { /* the values of an attribute that a condition lets through */
+  uint64_t count, room;
+  tsr_range *ranges; /* owned */
+  uint8_t **values; /* owned, each too: what the range points to */
 } tsx_stream_condition;
 
 typedef struct tsx_stream_request { /* `= {0}` may be released */
   sqlite3 *db;
   const char *array; /* as the user gave it, for messages; borrowed */
+  tsr_array *core; /* borrowed */
   const tsr_schema *schema;
+  bool shows_codes; /* of enumerations, in the place of labels */
   char **names; /* of the schema's fields, as SQL shows them */
   tsx_slice slice;
   tsr_range *ranges;
@@ -34,10 +36,10 @@ typedef struct tsx_stream_request { /* `= {0}` may be released */
 /* Reads the options that say which array is meant: key, since and as_of. `json` may be NULL or an SQL NULL. */
 int tsx_stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_request *request, tsr_error *error);
 
-/* Reads the slice and the other options; the array's schema is known now. Afterwards request->options is complete. */
-int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const char *array, const tsr_schema *schema,
-                            const tsx_label_source *labels, bool uint64_signed, tsx_stream_request *request,
-                            tsr_error *error);
+/* Reads the slice and the other options; the array is open and its schema known now. Afterwards request->options is
+ * complete. */
+int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx_address *address,
+                            const tsr_schema *schema, tsx_stream_request *request, tsr_error *error);
 
 void tsx_stream_request_release(tsx_stream_request *request);
 

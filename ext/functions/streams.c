@@ -238,15 +238,11 @@ static int stream_open(lent_stream *s, int count, sqlite3_value **values, tsr_er
     code = tsx_address_open(connection, values[0], request.key, request.as_of, request.since, address, error);
   if (code == TSR_OK) code = tsx_address_array(address, error);
   if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
-  if (code == TSR_OK) {
-    const tsx_label_source labels = tsx_address_labels(address);
-    code =
-        tsx_stream_request_read(slice, json, address->given, schema, &labels, address->uint64_signed, &request, error);
-  }
+  if (code == TSR_OK) code = tsx_stream_request_read(slice, json, address, schema, &request, error);
   if (code == TSR_OK)
     code =
         tsx_array_snapshot(connection, address->array, schema, address->since, address->as_of, false, &snapshot, error);
-  request.request.memory_bytes = address->memory_bytes;
+  if (request.request.memory_bytes == 0) request.request.memory_bytes = address->memory_bytes;
   if (code == TSR_OK) code = tsr_arrow_open(snapshot->core, &request.options, &s->core, error);
   tsx_snapshot_release(snapshot);
   tsx_stream_request_release(&request);

@@ -4,6 +4,7 @@ streams; errors keep their message; threads share a connection. The streams are 
 usage: streams.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
 import ctypes as C
+import json
 import os
 import pickle
 import struct
@@ -188,6 +189,28 @@ def test_closing_ends_streams():
     untouched.close()
 
 
+def test_conditions_on_labels_give_the_rows_of_sql():
+    """As texts and as numbers; codes without a label, of which the array has some, read as NULL."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE g USING tessera(x INT32 DIMENSION(0, 999), filter TEXT NULL ENUM('PASS', 'q10', 'é', ''), depth INT32 NOT NULL ENUM(30, 10, 20), code INT8 NULL)")
+    db.query("WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 299) "
+             "INSERT INTO g SELECT i, CASE i % 5 WHEN 0 THEN 'PASS' WHEN 1 THEN 'q10' WHEN 2 THEN 'é' WHEN 3 THEN '' END, 10 + i % 3 * 10, nullif(i % 7, 6) FROM c")
+    for name, operator, value in (("filter", "=", "PASS"), ("filter", "=", "é"), ("filter", "=", ""), ("filter", "=", "pass"), ("filter", "=", "absent"), ("filter", ">", "PASS"), ("filter", "<=", "q"),
+                                  ("filter", "in", ["q10", "PASS", "absent"]), ("filter", "in", []), ("filter", "is", None), ("filter", "is not", None), ("depth", "=", 20), ("depth", ">=", 20),
+                                  ("depth", "<", 10.5), ("depth", "in", [30, 10]), ("depth", "is", None), ("code", "in", [1, 5]), ("code", "in", [])):
+        values = "(SELECT value FROM json_each(%s))" % host.literal(json.dumps(value)) if operator == "in" else "NULL" if value is None else repr(value)
+        for columns in ("x, filter", "x"):
+            options = json.dumps({"where": [[name, operator, value], ["code", "<", 5]], "columns": columns.split(", "), "order": ["x"]})
+            same(Reader(db, "db:g", None, options).rows(), db.query(f"SELECT {columns} FROM g WHERE {name} {operator} {values} AND code < 5 ORDER BY x"), options)
+    same(Reader(db, "db:g", None, '{"where":[["filter","=",1]],"columns":["x"],"enums":"code","order":["x"]}').rows(), db.query("SELECT x FROM g WHERE filter = 'q10' ORDER BY x"), "codes")
+    for condition, words in (('["filter","=",1]', "text, and it is compared with a number"), ('["depth","in",["a"]]', "numbers, and it is compared with text"),
+                             ('["filter","in",["PASS",null]]', "NULL"), ('["filter","in","PASS"]', "a list of values"), ('["filter","=",null]', "NULL")):
+        check_contains(db.error("SELECT tessera_stream('db:g', NULL, ?)", (f'{{"where":[{condition}]}}',)).text, words)
+    opened = tessera.open("db:g", connection=db.raw, memory_mb=8).where("filter", "in", ("q10", "PASS")).select("x").order("x")
+    check_contains(repr(opened.__arrow_c_stream__()), "arrow_array_stream")
+    db.close()
+
+
 def test_errors():
     db, array = Database(), f"{host.FOLDER}/array_{host.binding}"
     make(db, array)
@@ -197,7 +220,7 @@ def test_errors():
                              (("db:d", None, '{"where":[["v","is",1]]}'), ["NULL"]), (("db:d", None, '{"where":[["v","="]]}'), ["expected"]),
                              (("db:d", None, '{"order":[["v"]]}'), ["no dimension 'v'"]), (("db:d", None, '{"order":[["y","up"]]}'), ["asc"]),
                              (("db:d", None, '{"strings":"tiny"}'), ["large, small, binary"]), (("db:d", None, '{"rows":1}'), ["unknown option 'rows'"]),
-                             (("db:d", None, '{"batch_rows":0}'), ["above 0"]), ((7,), ["expected text"])):
+                             (("db:d", None, '{"batch_rows":0}'), ["'batch_rows'", "above 0"]), (("db:d", None, '{"memory_mb":0.5}'), ["'memory_mb'", "above 0"]), ((7,), ["expected text"])):
         text = db.error(f"SELECT tessera_stream({', '.join('?' * len(arguments))})", arguments).text
         for word in ["tessera_stream: ", *words]:
             check_contains(text, word)

@@ -393,7 +393,8 @@ class Array(Stream):
         return found
 
     def where(self, attribute: str, operator: str, value: Any) -> Array:
-        """Cells that satisfy a comparison: = < <= > >=, or "is" and "is not" with None. Several must all hold."""
+        """Cells that satisfy a comparison: = < <= > >=, "in" with a list, "is" and "is not" with None. Several must all hold. Labels are compared as such."""
+        value = list(value) if operator == "in" else value
         return self._with(where=self._options.get("where", []) + [[attribute, "=" if operator == "==" else operator, value]])
 
     def order(self, *dims: str | tuple[str, str]) -> Array:
@@ -557,7 +558,7 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
     connection: of sqlite3, apsw or pysqlite3; only 'db:NAME' needs it. tessera is loaded into it if it is not there. as_of, since: what was
     written between these times (ISO text, milliseconds since 1970); without as_of the array is shown as it is now, and stays so. key, or a file
     that has it: of an encrypted array; with key_file the Array pickles. Further options are those of tessera_stream: strings, enums, datetimes,
-    unwritten, batch_rows.
+    unwritten, batch_rows, memory_mb.
     """
     given, path = {"as_of": as_of, "since": since, **options}, os.fspath(path)
     if connection is None and path.startswith("db:"):
