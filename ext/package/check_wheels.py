@@ -98,7 +98,7 @@ def runner(target):
         return words, None
     cross_root = f"/usr/{processor}-linux-gnu" # of Debian's package libc6-arm64-cross and its like
     if not own and os.path.exists(cross_root + loader):
-        return [*words, "-L", cross_root], None
+        return [*words, cross_root + loader, "--library-path", f"{cross_root}/lib"], None # with -L qemu would find that directory for "/", too
     return None, f"there is no {loader}"
 
 
