@@ -634,12 +634,12 @@ static int check_list_root(tsr_checker *c) {
                                       TSR_DIR_COMMITS};
   tsr_error fault = {0};
   int rc = tsr__store_list(c->store, "", &c->root, &fault);
-  if (rc < 0) {
-    const char *reason = rc == TSR_NOT_FOUND ? strrchr(fault.message, ':') : NULL; /* without the path */
-    if (!reason) reason = fault.message;
-    else reason += strspn(reason, ": ");
-    return tsr__fail(c->error, rc, "array not found: %s: %s", c->store->name, reason);
+  if (rc == TSR_NOT_FOUND) {
+    uint64_t when; /* of a file that is there instead */
+    const char *reason = tsr__store_modified(c->store, "", &when, NULL) >= 0 ? ": it is not a directory" : "";
+    return tsr__fail(c->error, rc, "array not found: %s%s", c->store->name, reason);
   }
+  if (rc < 0) return tsr__fail(c->error, rc, "array not found: %s: %s", c->store->name, fault.message);
   for (unsigned i = 0; i < sizeof marks / sizeof *marks; i++)
     if (root_has(c, marks[i])) return TSR_OK;
   bool group = root_has(c, TSR_DIR_GROUP) || root_has(c, TSR_FILE_OLD_GROUP);

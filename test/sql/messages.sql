@@ -81,7 +81,7 @@ SELECT tessera_add_member('g', 'block'), tessera_add_member('g', 'g/below');
 SELECT name, kind FROM tessera_members('g');
 SELECT tessera_remove_member('g', 'below');
 SELECT name, kind FROM tessera_members('g');
-SELECT tessera_remove_member('g', 'file://' || rtrim(file, 't.db') || 'block') FROM pragma_database_list WHERE name = 'main';
+SELECT tessera_remove_member('g', 'file:///' || ltrim(replace(rtrim(file, 't.db'), '\', '/'), '/') || 'block') FROM pragma_database_list WHERE name = 'main';
 SELECT count(*) FROM tessera_members('g');
 -- times
 SELECT * FROM st('2024-06-31');

@@ -27,7 +27,9 @@ SELECT count(*) FROM w2 WHERE month = 3;
 .shell rm -r box/climate
 .open t.db
 .load ./tessera
-PRAGMA integrity_check;
+-- Since 3.44 SQLite asks virtual tables, too, and says that this one's array is away. All else is sound.
+SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'
+  AND integrity_check NOT LIKE 'main.w2: array not found: %box%climate';
 DROP TABLE w2;
 SELECT name FROM sqlite_schema ORDER BY name;
 -- Writing is refused, with the reason.
