@@ -3,6 +3,7 @@
 The DLL comes from the amalgamation (ext/package/cross.py), the shell from the sources that the npm package sqlite3 carries, which is pinned
 here by version and hash. wine keeps its files in a prefix below build/windows; it opens no window and prints nothing of its own.
 """
+import concurrent.futures
 import hashlib
 import os
 import re
@@ -83,14 +84,13 @@ def windows_path(path):
 
 
 class Room:
-    """A directory that looks like the project's root, with the shell in it."""
+    """A directory that looks like the project's root, in which the shell runs."""
 
     def __init__(self, library, shell, arrays=None):
-        self.path = tempfile.mkdtemp(prefix="room-", dir=PLACE)
+        self.path, self.shell = tempfile.mkdtemp(prefix="room-", dir=PLACE), shell
         shutil.copy(library, f"{self.path}/tessera.dll")
-        shutil.copy(shell, f"{self.path}/sqlite3.exe")
         os.mkdir(f"{self.path}/sql")
-        shutil.copytree(f"{ROOT}/sql/data", f"{self.path}/sql/data")
+        os.symlink(f"{ROOT}/sql/data", f"{self.path}/sql/data")
         if arrays:
             os.symlink(os.path.abspath(arrays), f"{self.path}/arrays")
 
@@ -101,11 +101,28 @@ class Room:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def start(self, database=":memory:", **more):
-        return subprocess.Popen([wine(), f"{self.path}/sqlite3.exe", "-batch", database], cwd=self.path, env=environment(**more),
+        return subprocess.Popen([wine(), self.shell, "-batch", database], cwd=self.path, env=environment(**more),
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def run(self, text, database=":memory:", load=True):
-        """Returns what the shell prints, errors included, with '/' and the ends of lines of this machine."""
+        """Returns what the shell prints, errors included, with '/' and the ends of lines of this machine. The shell of Windows has no commands of
+        POSIX: this machine carries out lines such as `.shell ls`, when the shell has printed all that comes before."""
         process = self.start(database)
-        out, _ = process.communicate(((".load ./tessera\n" if load else "") + text).encode())
-        return out.decode("utf-8", "replace").replace("\r\n", "\n")
+        printed, ask = [], "---- a command of this machine ----"
+        with concurrent.futures.ThreadPoolExecutor(1) as feeder: # the shell may print more than a pipe holds while it is fed
+            def feed(part):
+                process.stdin.write(part.encode())
+                process.stdin.flush()
+            for part, command in re.findall(r"(.*?)(?:^\.(?:shell|system) ([^\n]*)\n|\Z)", (".load ./tessera\n" if load else "") + text, re.M | re.S):
+                fed = feeder.submit(feed, part + (f".print {ask}\n" if command else ""))
+                if command:
+                    for line in iter(process.stdout.readline, b""):
+                        if line.rstrip() == ask.encode():
+                            break
+                        printed.append(line)
+                    fed.result()
+                    printed.append(subprocess.run(["/bin/sh", "-c", command], cwd=self.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout)
+            feeder.submit(process.stdin.close)
+            printed.append(process.stdout.read())
+        process.wait()
+        return b"".join(printed).decode("utf-8", "replace").replace("\r\n", "\n")
