@@ -49,7 +49,8 @@ extern "C" {
   X(UNSUPPORTED, -17, "a format version or filter that this library does not know")                                    \
   X(BUSY, -18, "somebody else holds a lock")                                                                           \
   X(BUDGET, -19, "past the memory budget that was set (memory_mb); there may be more memory")                          \
-  X(DENIED, -20, "a server refuses: keys, rights or clock are wrong")
+  X(DENIED, -20, "a server refuses: keys, rights or clock are wrong")                                                  \
+  X(UNREACHABLE, -21, "a server gives no answer, or none that can be used; it may later")
 
 typedef enum tsr_code {
 #define X(name, code, text) TSR_##name = code,

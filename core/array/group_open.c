@@ -151,7 +151,8 @@ static int group_open_find_kind(tsr_group *group, const tsr_member *member, tsr_
   tsr_stamp stamp;
   bool inside = member->relative && tsr__store_stamp(group->store, member->uri, &stamp, NULL) >= 0;
   int rc = inside ? tsr__object_kind(group->store, member->uri, kind, error) : TSR_IO;
-  if (rc != TSR_IO) return rc; /* TSR_IO: outside, or not readable: the kind is the one that the group states */
+  if (rc != TSR_IO && rc != TSR_UNREACHABLE) return rc;
+  /* The member is outside, or not readable: its kind is the one that the group states. */
   *kind = member->is_array ? TSR_OBJECT_ARRAY : TSR_OBJECT_GROUP;
   return TSR_OK;
 }

@@ -48,6 +48,7 @@ int tsr_arrow_errno(int rc) {
   case TSR_BUDGET:
   case TSR_TOOBIG: return ENOMEM;
   case TSR_INTERRUPT: return ECANCELED;
+  case TSR_UNREACHABLE:
   case TSR_IO: return EIO;
   default: return rc < 0 ? EINVAL : 0;
   }

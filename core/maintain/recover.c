@@ -201,7 +201,9 @@ static void recover_release(recovery *r) {
 
 /* Returns true if an error of reading the published commits must be reported. A damaged file is not reported here:
  * recovery then leaves all markers as they are. */
-static bool must_stop(int rc) { return rc == TSR_NOMEM || rc == TSR_INTERRUPT || rc == TSR_BUSY || rc == TSR_IO; }
+static bool must_stop(int rc) {
+  return rc == TSR_NOMEM || rc == TSR_INTERRUPT || rc == TSR_BUSY || rc == TSR_IO || rc == TSR_UNREACHABLE;
+}
 
 /* Settles all markers, undoing before publishing: the rest of an earlier attempt to publish a commit late is undone
  * first, because it would look like the fragment of a writer in progress (recover_late.c). */

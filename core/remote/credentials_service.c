@@ -37,10 +37,10 @@ static int service_run(tsr_provider *provider, tsr_http_request *request, tsr_er
   const int rc = tsr__http_wait(list, 1, SERVICE_MS, provider->memory, error);
   tsr__http_cancel(request);
   if (rc < 0) return rc;
-  if (rc == 0) return tsr__fail(error, TSR_IO, "no answer in %u ms", SERVICE_MS);
+  if (rc == 0) return tsr__fail(error, TSR_UNREACHABLE, "no answer in %u ms", SERVICE_MS);
   if (request->rc < 0) return tsr__fail(error, request->rc, "%s", request->error.message);
   if (request->answer.status != 200)
-    return tsr__fail(error, request->answer.status >= 500 ? TSR_IO : TSR_DENIED, "status %u", request->answer.status);
+    return tsr__fail(error, request->answer.status >= 500 ? TSR_UNREACHABLE : TSR_DENIED, "status %u", request->answer.status);
   return TSR_OK;
 }
 
@@ -256,7 +256,7 @@ static int instance_session(tsr_provider *provider, const char *host, char heade
                                    .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"}};
   tsr_buffer answer = {.memory = provider->memory};
   int rc = service_ask(provider, &request, &answer, error);
-  if (rc == TSR_IO) rc = tsr__fail(error, TSR_NOT_FOUND, "no service");
+  if (rc == TSR_UNREACHABLE) rc = tsr__fail(error, TSR_NOT_FOUND, "no service");
   if (rc >= 0 && (answer.size == 0 || answer.size > 900 || strcspn((char *)answer.data, "\r\n") != answer.size))
     rc = tsr__fail(error, TSR_DENIED, "the service gave no token");
   if (rc >= 0) (void)snprintf(header, 1024, "X-aws-ec2-metadata-token: %s", (const char *)answer.data);

@@ -77,7 +77,7 @@ static int code_of_failure(tsr_http_failure failure) {
   case TSR_HTTP_TOO_LARGE: return TSR_TOOBIG;
   case TSR_HTTP_NO_MEMORY: return TSR_NOMEM;
   case TSR_HTTP_CANCELLED: return TSR_INTERRUPT;
-  default: return TSR_IO;
+  default: return TSR_UNREACHABLE;
   }
 }
 

@@ -72,7 +72,7 @@ typedef struct tsr_http_request {
   tsr_buffer received;
 
   /* The result; valid once the request is finished. */
-  int rc; /* TSR_OK if `failure` is TSR_HTTP_WHOLE; TSR_IO if the table above names no other code */
+  int rc; /* TSR_OK if `failure` is TSR_HTTP_WHOLE; TSR_UNREACHABLE if the table above names no other code */
   tsr_http_failure failure;
   tsr_http_answer answer; /* what of it arrived */
   uint64_t size; /* bytes of the body that arrived in `into` or `received`; also of a body that was cut short */

@@ -202,7 +202,7 @@ typedef struct tsr_s3_call {
  *
  * Codes of calls: TSR_NOT_FOUND: no such object, or no such upload. TSR_DENIED: the server refuses, the keys are wrong or
  * missing; never taken for "absent". TSR_EXISTS: see new_only. TSR_CORRUPT: a range outside the object. TSR_TOOBIG: see
- * `most`. TSR_PERM: outside the scope, or the scope was forgotten. TSR_IO: no answer, or no usable one, after all
+ * `most`. TSR_PERM: outside the scope, or the scope was forgotten. TSR_UNREACHABLE: no answer, or no usable one, after all
  * retries. TSR_ERROR: anything else that the server said: no such bucket, another region ... */
 int tsr__s3_run(tsr_s3 *s3, tsr_s3_call *calls, uint64_t count, tsr_error *error);
 

@@ -148,7 +148,7 @@ static tsr_s3_verdict get_is_done(tsr_s3_state *state) {
 /* The answer was cut, or the server gave less than it said. What has come is kept if the rest can be requested. */
 static tsr_s3_verdict go_on(tsr_s3_state *state, uint64_t got) {
   if (state->http.failure != TSR_HTTP_WHOLE) (void)tsr__s3_judge_transport(state);
-  else (void)tsr__s3_fail(state, TSR_IO, "", "the answer has fewer bytes than the object");
+  else (void)tsr__s3_fail(state, TSR_UNREACHABLE, "", "the answer has fewer bytes than the object");
   if (state->http.failure == TSR_HTTP_NO_MEMORY || state->http.failure == TSR_HTTP_CANCELLED) return TSR_S3_FAILED;
   if (!*state->got.etag.text || state->got.etag.text[0] == 'W') {
     tsr__s3_get_restart(state); /* a weak ETag does not say that bytes are the same */
@@ -166,7 +166,7 @@ tsr_s3_verdict tsr__s3_get_take(tsr_s3_state *state) {
     return tsr__s3_fail(state, TSR_TOOBIG, "", "the object has more than %" PRIu64 " bytes", limit_of_get(state->call));
   if (http->failure == TSR_HTTP_TOO_LARGE || !place(state)) {
     if (rest) tsr__s3_get_restart(state);
-    return TSR_S3_FAIL_AGAIN(state, TSR_IO, "", "the server answered other bytes than the range that was requested");
+    return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the server answered other bytes than the range that was requested");
   }
   state->got.have = before + http->size;
   if (http->failure != TSR_HTTP_WHOLE) return go_on(state, http->size);

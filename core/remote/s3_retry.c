@@ -125,6 +125,8 @@ static meaning meaning_of_code(const char *code) {
       {"NoSuchKey", MEANS_MISSING},
       {"PreconditionFailed", MEANS_MET},
       {"InvalidRange", MEANS_RANGE},
+      /* an unknown access key: versitygw says it with status 404 */
+      {"XAdminUserNotFound", MEANS_DENIED},
   };
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
     if (strcmp(code, codes[i].code) == 0) return codes[i].meaning;
@@ -223,7 +225,7 @@ tsr_s3_verdict tsr__s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure)
   const bool mute = !*code && strcmp(state->http.method, "HEAD") == 0;
   if (mute && (status == 400 || status == 403)) return guess_reason(state);
   switch (meaning_of(status, code)) {
-  case MEANS_TRANSIENT: return TSR_S3_FAIL_AGAIN(state, TSR_IO, code, "the server cannot carry it out now");
+  case MEANS_TRANSIENT: return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, code, "the server cannot carry it out now");
   case MEANS_EXPIRED: return renew_keys(state, code);
   case MEANS_ELSEWHERE: return move_region(state, failure, code);
   case MEANS_SKEWED: return correct_clock(state, code);
@@ -245,7 +247,7 @@ tsr_s3_verdict tsr__s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure)
 
 tsr_s3_verdict tsr__s3_judge_transport(tsr_s3_state *state) {
   const tsr_http_request *http = &state->http;
-  const int rc = http->rc < 0 ? http->rc : TSR_IO;
+  const int rc = http->rc < 0 ? http->rc : TSR_UNREACHABLE;
   (void)tsr__s3_fail(state, rc, "", "%s", http->error.message);
   switch (http->failure) {
   case TSR_HTTP_STALLED:

@@ -25,7 +25,7 @@ static const uint8_t *answer_bytes(const tsr_s3_state *state) { return state->ht
 /* An answer that cannot be read: bytes were changed on the way, or the server is none. */
 static tsr_s3_verdict fail_unread(tsr_s3_state *state, int rc, const tsr_error *error) {
   if (rc != TSR_CORRUPT) return tsr__s3_fail(state, rc, "", "%s", error->message);
-  return TSR_S3_FAIL_AGAIN(state, TSR_IO, "", "the answer cannot be read: %s", error->message);
+  return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer cannot be read: %s", error->message);
 }
 
 /* ---- Listings -------------------------------------------------------------------------------- */
@@ -226,7 +226,7 @@ static tsr_s3_verdict take_compared(tsr_s3_state *state) {
 static tsr_s3_verdict take_head(tsr_s3_state *state) {
   const tsr_http_answer *answer = &state->http.answer;
   tsr_s3_call *call = state->call;
-  if (!answer->has_length) return TSR_S3_FAIL_AGAIN(state, TSR_IO, "", "the answer has no size");
+  if (!answer->has_length) return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer has no size");
   call->result.object_size = answer->content_length;
   call->result.modified = answer->last_modified == INT64_MIN ? 0 : answer->last_modified;
   keep_etag(&call->result.etag, answer->etag);
@@ -257,7 +257,7 @@ static tsr_s3_verdict take_created(tsr_s3_state *state) {
   if (rc > 0) return tsr__s3_judge(state, &failure);
   if (rc < 0) return fail_unread(state, rc, &error);
   if (strlen(id) >= sizeof state->call->result.id)
-    return tsr__s3_fail(state, TSR_IO, "", "the upload's id is too long");
+    return tsr__s3_fail(state, TSR_UNREACHABLE, "", "the upload's id is too long");
   memcpy(state->call->result.id, id, strlen(id) + 1);
   return TSR_S3_DONE;
 }
@@ -281,7 +281,7 @@ static tsr_s3_verdict take_deleted(tsr_s3_state *state) {
     if (strcmp(deletion.failures[i].code, "NoSuchKey") == 0) continue;
     if (strcmp(deletion.failures[i].code, "AccessDenied") == 0)
       return tsr__s3_fail(state, TSR_DENIED, "AccessDenied", "refused for %.200s", deletion.failures[i].key);
-    return TSR_S3_FAIL_AGAIN(state, TSR_IO, deletion.failures[i].code, "failed for %.200s", deletion.failures[i].key);
+    return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, deletion.failures[i].code, "failed for %.200s", deletion.failures[i].key);
   }
   return advance_deletion(state);
 }

@@ -26,6 +26,7 @@ int tsx_sqlite_code(int code) {
   case TSR_INTERRUPT: return SQLITE_INTERRUPT;
   case TSR_ABORT: return SQLITE_ABORT;
   case TSR_PERM: return SQLITE_PERM;
+  case TSR_UNREACHABLE: /* not SQLITE_IOERR, which would roll back the whole transaction */
   case TSR_BUSY: return SQLITE_BUSY;
   default: return SQLITE_ERROR;
   }

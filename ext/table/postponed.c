@@ -49,7 +49,8 @@ static int postponed_create(const tsx_connection *connection, const tsx_postpone
   tsr_error ignored;
   const int code = tsr_creation_publish(kept->creation, error);
   if (code != TSR_NOT_FOUND) return code;
-  if (tsr_object_find(connection->environment, kept->array->path, &kind, &ignored) < 0) return error->code = TSR_IO;
+  const int found = tsr_object_find(connection->environment, kept->array->path, &kind, &ignored);
+  if (found < 0) return error->code = found == TSR_NOT_FOUND ? TSR_IO : found; /* the commit is kept */
   return kind == TSR_OBJECT_ARRAY ? TSR_OK : code;
 }
 

@@ -54,10 +54,10 @@ def test_busy_servers_and_resets_are_invisible(b):
     for words, kind in CALLS: # a server that stays so: the error names it, after one try and two more
         b.proxy.fault("status", kind=kind, times=9, status=503, code="SlowDown")
         says = "s3://bucket/f/" if words[0] != "delete_many" else "s3://bucket"
-        answer = b.run(*words, rc="IO", says=says, requests=" ".join([kind] * 3))
+        answer = b.run(*words, rc="UNREACHABLE", says=says, requests=" ".join([kind] * 3))
         assert "503" in answer.message and ("SlowDown" in answer.message or kind == "HEAD"), answer.message
     b.proxy.fault("reset", times=9)
-    b.run(*WHOLE, rc="IO", says="s3://bucket/f/data: GET: ")
+    b.run(*WHOLE, rc="UNREACHABLE", says="s3://bucket/f/data: GET: ")
 
 
 def test_a_cut_body_is_read_on(b):
@@ -76,7 +76,7 @@ def test_a_cut_body_is_read_on(b):
             b.proxy.fault("truncate", kind="GET", bytes=777)
             b.run("get", "f/data", *words, place, requests="GET GET", retries=1)
     b.proxy.fault("truncate", kind="GET", times=9, bytes=10)
-    b.run(*WHOLE, rc="IO", says="s3://bucket/f/data: GET: ", requests="GET GET GET")
+    b.run(*WHOLE, rc="UNREACHABLE", says="s3://bucket/f/data: GET: ", requests="GET GET GET")
     b.proxy.fault("truncate", kind="LIST")
     b.run("list", "f/", requests="LIST LIST", retries=1)
     b.proxy.fault("stall", kind="GET", ms=3000)
@@ -110,13 +110,13 @@ def test_changed_bytes_in_answers(b):
         b.proxy.fault("flip", kind=kind, at=1) # in the declaration of XML
         b.run(*words, requests=f"{kind} {kind}", retries=1)
         b.proxy.fault("flip", kind=kind, at=1, times=9)
-        b.run(*words, rc="IO", says="cannot be read")
+        b.run(*words, rc="UNREACHABLE", says="cannot be read")
     if b.strict: # a server that compares the body with its signed digest
         b.proxy.fault("flip-up", kind="PUT", at=5)
         b.run("put", "f/put", 3000, 2, requests="PUT PUT", retries=1)
         assert b.body("f/put") == made_bytes(3000, 2)
         b.proxy.fault("flip-up", kind="PUT", at=5, times=9)
-        b.run("put", "f/flipped", 3000, 2, rc="IO")
+        b.run("put", "f/flipped", 3000, 2, rc="UNREACHABLE")
         b.run("head", "f/flipped", rc="NOT_FOUND")
         b.client.good("delete", "f/put")
 
@@ -128,7 +128,7 @@ def test_wrong_ranges(b):
             b.proxy.fault(kind="GET", **fault)
             b.run(*words, requests="GET GET", retries=1)
             b.proxy.fault(kind="GET", times=9, **fault)
-            b.run(*words, rc="IO", says="other bytes than the range", requests="GET GET GET")
+            b.run(*words, rc="UNREACHABLE", says="other bytes than the range", requests="GET GET GET")
     b.proxy.fault("ignore-range", kind="GET", body=DATA) # it asks for everything, so nothing is ignored
     b.run("get", "f/data", "range", 0, SIZE, 0, "into", requests="GET", retries=0)
     b.proxy.fault("truncate", kind="GET", bytes=5000)
@@ -229,13 +229,13 @@ def test_hostile_answers(b):
     entry = "<Contents><Key>{}</Key><Size>1</Size></Contents>"
     for text, says in ((page.format(entry.format("f/a")), "once more"), (page.format(""), "empty page"), (page.format(entry.format("g/a")), "outside the prefix")):
         b.proxy.fault("replace", kind="LIST", times=99, body=text.encode(), headers={"Content-Type": "application/xml"})
-        b.run("list", "f/", rc="IO", says=says)
+        b.run("list", "f/", rc="UNREACHABLE", says=says)
     b.proxy.fault("replace", kind="LIST", times=9, body=b"<ListBucketResult>" + b" " * (17 << 20) + b"</ListBucketResult>")
     b.run("list", "f/", rc="TOOBIG")
     b.proxy.fault("replace", kind="GET", times=9, body=b"x" * (SIZE + 1), headers={"ETag": '"x"'})
     b.run(*WHOLE, rc="TOOBIG", says=f"more than {SIZE} bytes", requests="GET")
     b.proxy.fault("status", kind="GET", times=9, status=500, code="A" * 3000 + "\x01")
-    b.run(*WHOLE, rc="IO")
+    b.run(*WHOLE, rc="UNREACHABLE")
 
 
 def test_expired_keys(program, server, boto):
@@ -266,10 +266,10 @@ def test_no_server(program):
     with Client(program) as client:
         client.scope(1, retries=2)
         started = time.monotonic()
-        client.bad("IO", "head", "f/data", says="127.0.0.1")
+        client.bad("UNREACHABLE", "head", "f/data", says="127.0.0.1")
         assert client.counters()["retries"] == 2 and time.monotonic() - started < 5
         client.scope(1, retries=4294967295)
-        client.bad("IO", "head", "f/data")
+        client.bad("UNREACHABLE", "head", "f/data")
         assert client.counters()["retries"] == 2
 
 

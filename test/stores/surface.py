@@ -611,11 +611,11 @@ def test_retries(bucket):
         invisible("skew", None, seconds=3600, times=1)
     db = connect_anew(bucket, retries=0)
     bucket.proxy.fault("status", kind="LIST", status=503, code="SlowDown", times=9)
-    message = raises(db, QUERY, code="SQLITE_IOERR", says="SlowDown")
+    message = raises(db, QUERY, code="SQLITE_BUSY", says="SlowDown")
     assert f"s3://{NAME}" in message and "503" in message, message
     db = bucket.connect()
     scope(db, 1, f"s3://{NAME}/nobody", retries=0)
-    raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/nobody/x')", code="SQLITE_IOERR", says="127.0.0.1")
+    raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/nobody/x')", code="SQLITE_BUSY", says="127.0.0.1")
 
 
 def test_refused(bucket):

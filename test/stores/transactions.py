@@ -113,6 +113,36 @@ def test_two_stores(bucket):
         assert rows(db, f"SELECT x, a FROM {table} ORDER BY x") == [(1, 1), (2, 2)], table
 
 
+def test_a_server_that_is_away_for_a_while(bucket):
+    """A statement that fails because the server gives no answer leaves the transaction open; so does COMMIT, which can be tried again."""
+    path, uri, inner = database(bucket, "away"), ARRAY + "away", os.path.join(bucket.folder, "away-directory")
+    db = bucket.connect(path, retries=0)
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', x INT32 DIMENSION(0, 99, 10), a INT32)")
+    db.execute(f"CREATE VIRTUAL TABLE d USING tessera('{inner}', x INT32 DIMENSION(0, 99, 10), a INT32)")
+    db.execute("CREATE TABLE log(what)")
+    db.execute("INSERT INTO t VALUES (1, 1)")
+    expected = [(1, 1)]
+    faults = ({"do": "status", "status": 503, "code": "SlowDown"}, {"do": "reset"}) if bucket.server.kind == "moto" else ({"do": "status", "status": 503, "code": "SlowDown"},)
+    for n, fault in enumerate(faults, 2):
+        db.execute("BEGIN")
+        db.execute("INSERT INTO log VALUES (?)", (n,))
+        db.execute("INSERT INTO t VALUES (?, ?)", (n, n))
+        db.execute("INSERT INTO d VALUES (?, ?)", (n, n))
+        bucket.proxy.fault(times=9999, kind=None, **fault)
+        raises(db, f"SELECT count(*) FROM tessera_array('{uri}-other')", code="SQLITE_BUSY")
+        assert db.in_transaction and rows(db, "SELECT what FROM log WHERE what = ?", (n,)) == [(n,)]
+        raises(db, "COMMIT", code="SQLITE_BUSY")
+        assert db.in_transaction, "the COMMIT has ended the transaction"
+        bucket.proxy.clear()
+        db.execute("INSERT INTO t VALUES (?, ?)", (n + 10, n + 10))
+        db.execute("COMMIT")
+        expected = sorted(expected + [(n, n), (n + 10, n + 10)])
+        assert rows(db, "SELECT x, a FROM t ORDER BY x") == outside(bucket, uri) == expected
+        assert rows(db, "SELECT max(x) FROM d") == rows(db, "SELECT max(what) FROM log") == [(n,)]
+    found = [row for row in rows(db, f"SELECT * FROM tessera_check('{uri}')") if row[0] == "error"]
+    assert not found, found
+
+
 def test_an_array_that_is_dropped_meanwhile(bucket):
     """A COMMIT fails if another process has dropped the array, also if it has made another one in its place; that one stays whole."""
     for again in (False, True):

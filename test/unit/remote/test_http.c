@@ -289,18 +289,18 @@ static void test_the_text_of_an_error_is_kept_apart(void **state) {
 static void test_a_body_that_is_cut_short_says_how_much_arrived(void **state) {
   ask a;
   get(&a, "/cut/100000/70000");
-  assert_failed(&a, TSR_HTTP_CUT, TSR_IO);
+  assert_failed(&a, TSR_HTTP_CUT, TSR_UNREACHABLE);
   assert_int_equal(a.request.answer.status, 200);
   assert_int_equal(a.request.size, 70000);
   assert_pattern(a.request.received.data, 70000);
   drop(&a);
   get(&a, "/cutchunked/70000");
-  assert_failed(&a, TSR_HTTP_CUT, TSR_IO);
+  assert_failed(&a, TSR_HTTP_CUT, TSR_UNREACHABLE);
   assert_int_equal(a.request.size, 70000);
   assert_pattern(a.request.received.data, 70000);
   drop(&a);
   get(&a, "/cut/10/0");
-  assert_failed(&a, TSR_HTTP_CUT, TSR_IO);
+  assert_failed(&a, TSR_HTTP_CUT, TSR_UNREACHABLE);
   assert_int_equal(a.request.size, 0);
   drop(&a);
 }
@@ -308,15 +308,15 @@ static void test_a_body_that_is_cut_short_says_how_much_arrived(void **state) {
 static void test_a_reset_is_an_error(void **state) {
   ask a;
   get(&a, "/reset");
-  assert_failed(&a, TSR_HTTP_CUT, TSR_IO);
+  assert_failed(&a, TSR_HTTP_CUT, TSR_UNREACHABLE);
   assert_int_equal(a.request.answer.status, 0);
   drop(&a);
   get(&a, "/resetin/5000");
-  assert_failed(&a, TSR_HTTP_CUT, TSR_IO);
+  assert_failed(&a, TSR_HTTP_CUT, TSR_UNREACHABLE);
   assert_int_equal(a.request.size, 5000);
   drop(&a);
   get(&a, "/garbage");
-  assert_failed(&a, TSR_HTTP_CUT, TSR_IO);
+  assert_failed(&a, TSR_HTTP_CUT, TSR_UNREACHABLE);
   drop(&a);
 }
 
@@ -329,7 +329,7 @@ static void test_a_stall_ends_in_time(void **state) {
     a.request.transport = &hasty;
     const double begin = seconds();
     run(&a);
-    assert_failed(&a, TSR_HTTP_STALLED, TSR_IO);
+    assert_failed(&a, TSR_HTTP_STALLED, TSR_UNREACHABLE);
     assert_true(seconds() - begin >= 0.28 && seconds() - begin < 3);
     assert_int_equal(a.request.size, i == 2 ? 1234 : 0);
     drop(&a);
@@ -342,7 +342,7 @@ static void test_a_stall_ends_in_time(void **state) {
   a.request.body_size = size;
   a.request.transport = &hasty;
   run(&a);
-  assert_failed(&a, TSR_HTTP_STALLED, TSR_IO);
+  assert_failed(&a, TSR_HTTP_STALLED, TSR_UNREACHABLE);
   drop(&a);
   free(body);
   prepare(&a, "GET", "/slow/30/50"); /* slow is not stalled */
@@ -375,7 +375,7 @@ static void test_an_answer_that_is_too_large_is_refused(void **state) {
   assert_failed(&a, TSR_HTTP_TOO_LARGE, TSR_TOOBIG);
   drop(&a);
   get(&a, "/heads");
-  assert_failed(&a, TSR_HTTP_CUT, TSR_IO);
+  assert_failed(&a, TSR_HTTP_CUT, TSR_UNREACHABLE);
   drop(&a);
 }
 
@@ -384,7 +384,7 @@ static void test_a_server_that_is_not_there_is_an_error(void **state) {
   prepare(&a, "GET", "/");
   snprintf(a.url, sizeof a.url, "http://127.0.0.1:1/secret?token=secret");
   run(&a);
-  assert_failed(&a, TSR_HTTP_UNREACHED, TSR_IO);
+  assert_failed(&a, TSR_HTTP_UNREACHED, TSR_UNREACHABLE);
   assert_null(strstr(a.request.error.message, "secret"));
   drop(&a);
   static const tsr_http_transport hasty = {.connect_ms = 500};
@@ -392,7 +392,7 @@ static void test_a_server_that_is_not_there_is_an_error(void **state) {
   a.request.transport = &hasty;
   snprintf(a.url, sizeof a.url, "https://127.0.0.1:%u/bytes/1", server.port);
   run(&a);
-  assert_failed(&a, TSR_HTTP_UNREACHED, TSR_IO);
+  assert_failed(&a, TSR_HTTP_UNREACHED, TSR_UNREACHABLE);
   drop(&a);
 }
 

@@ -118,7 +118,7 @@ static void test_a_server_that_is_not_trusted_gets_no_request(void **state) {
       begin(&request, &cases[i].transport, cases[i].host, 10);
       end(&request);
       assert_int_equal(request.failure, TSR_HTTP_TLS);
-      assert_int_equal(request.rc, TSR_IO);
+      assert_int_equal(request.rc, TSR_UNREACHABLE);
       assert_int_equal(request.answer.status, 0);
       assert_non_null(strstr(request.error.message, cases[i].host));
       tsr__buffer_release(&request.received);

@@ -139,7 +139,7 @@ static void test_tail_opens_an_object(void **state) {
 static void test_failures(void **state) {
   fake_put_pattern("a", MIB);
   fake.fail_at = 1;
-  fake.fail_rc = TSR_IO;
+  fake.fail_rc = TSR_UNREACHABLE;
   expect_part("a", 0, 10);
   assert_int_equal(read_part("a", 0, 10), 0);
   assert_int_equal(read_part("a", 0, 10), 1); /* the failure is not remembered */

@@ -305,14 +305,14 @@ static void test_fragment_with_each_request_failing(void **state) {
     for (uint64_t n = 1;; n++) {
       fake_clear();
       fake.fail_at = n;
-      fake.fail_rc = TSR_IO;
+      fake.fail_rc = TSR_UNREACHABLE;
       fake.fail_done = done;
       const int rc = write_fragment("f");
       if (fake_find("a/b/f.ok")) {
         object_is("a/b/f/x", "xs");
         object_is("a/b/f/y", "ys");
       }
-      assert_int_equal(rc, fake.requests < n ? TSR_OK : TSR_IO);
+      assert_int_equal(rc, fake.requests < n ? TSR_OK : TSR_UNREACHABLE);
       if (rc < 0) ok(tsr__store_remove_tree(store, "f", &error));
       if (rc < 0) assert_null(fake_find("a/b/f/x"));
       assert_int_equal(tsr__store_unsent(store), 0);
@@ -349,12 +349,12 @@ static void test_rename_of_a_directory(void **state) {
     fake_put("a/b/.s/deep/two", "2", 1);
     fake_put("a/b/.s/deep/er/three", "3", 1);
     fake.fail_at = n;
-    fake.fail_rc = TSR_IO;
+    fake.fail_rc = TSR_UNREACHABLE;
     const int rc = tsr__store_rename_exclusive(store, ".s", "s", &error);
     if (fake_find("a/b/s/one")) assert_non_null(fake_find("a/b/s/deep/two"));
     if (fake_find("a/b/s/deep/two")) assert_non_null(fake_find("a/b/s/deep/er/three"));
     if (rc < 0) {
-      assert_int_equal(rc, TSR_IO);
+      assert_int_equal(rc, TSR_UNREACHABLE);
       fake.fail_at = 0;
       ok(tsr__store_rename_exclusive(store, ".s", "s", &error));
     }
