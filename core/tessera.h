@@ -178,7 +178,7 @@ typedef struct tsr_s3_options {
 
 /* Declares the options for "s3://bucket" or "s3://bucket/prefix", in place of those declared before for the same text;
  * the longest scope that a path lies in counts. Sends nothing. `options` are copied; NULL forgets the scope and wipes
- * its keys. Errors: TSR_ERROR for a scope or an option that cannot be; TSR_PERM where tsr_environment_confine forbids
+ * its keys. Returns 1 if it has forgotten a scope; 0 if there was none to forget, or after a declaration. Errors: TSR_ERROR for a scope or an option that cannot be; TSR_PERM where tsr_environment_confine forbids
  * it. */
 TSR_API int tsr_environment_s3(tsr_environment *environment, const char *scope, const tsr_s3_options *options,
                                tsr_error *error);

@@ -125,9 +125,7 @@ int tsr_environment_s3(tsr_environment *environment, const char *scope, const ts
   TSR_OWN_ERROR(error);
   tsr_s3_scopes *scopes;
   TSR_TRY(environment_scopes(environment, &scopes, error));
-  const int rc =
-      options ? tsr__s3_scopes_set(scopes, scope, options, error) : tsr__s3_scopes_forget(scopes, scope, error);
-  return TSR_MIN(rc, TSR_OK);
+  return options ? tsr__s3_scopes_set(scopes, scope, options, error) : tsr__s3_scopes_forget(scopes, scope, error);
 }
 
 int tsr_environment_confine(tsr_environment *environment, const char *directory, tsr_error *error) {

@@ -86,12 +86,13 @@ int tsr__check_fault(tsr_checker *c, const char *file, const tsr_error *fault, c
   return tsr__check_say(c, TSR_SEVERITY_ERROR, file, "%s%s%s", what, colon, plain.message);
 }
 
-/* Returns true for temporary names of writers of this library: ".UUID", ".__T1_T2_UUID_V" with any suffix, and the
- * files .pending and .metadata of prepared commits. */
+/* Returns true for temporary names of writers of this library: ".UUID", ".__T1_T2_UUID_V" with any suffix, the files
+ * .pending and .metadata of prepared commits, and trials of a server. */
 static bool check_is_provisional(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   tsr_name parsed;
   if (*name++ != '.') return false;
+  if (tsr__s3_is_proof(name - 1)) return true;
   if (strcmp(name, "pending") == 0 || strcmp(name, "metadata") == 0) return true;
   return strspn(name, "0123456789abcdef") == 32 ? !name[32] : tsr__name_parse(name, strcspn(name, "."), &parsed);
 }

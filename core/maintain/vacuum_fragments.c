@@ -6,6 +6,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
+#include "store/store_s3.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
@@ -265,7 +266,7 @@ static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_listing
 }
 
 /* Removes old staged files of a directory that no marker names: ".NAME..." was to become a commit, a vacuum file or a
- * consolidated file; ".UUID" a schema or metadata. */
+ * consolidated file; ".UUID" a schema or metadata; another kind tried a server. */
 static int remove_staged(tsr_vacuum *v, const char *directory, const tsr_listing *entries, const tsr_buffer *markers,
                          tsr_error *error) {
   int rc = TSR_OK;
@@ -278,7 +279,7 @@ static int remove_staged(tsr_vacuum *v, const char *directory, const tsr_listing
     memcpy(stem, name + 1, size);
     stem[size] = 0;
     tsr_path p = tsr__path_of(directory, name, "");
-    if (!vacuum_is_provisional(name) && !tsr__name_parse(stem, size, &parsed)) continue;
+    if (!vacuum_is_provisional(name) && !tsr__s3_is_proof(name) && !tsr__name_parse(stem, size, &parsed)) continue;
     if (is_marked(markers, stem) || !vacuum_is_old(v, p.text, false)) continue;
     rc = tsr__vacuum_remove(v, p.text, error);
     if (rc >= 0) v->removed += (uint64_t)rc;

@@ -405,10 +405,13 @@ static int listing_work_run(s3_store *s, const char *const *paths, uint64_t coun
 static int take_answer(s3_store *s, const tsr_s3_objects *objects, const char *path, tsr_listing *listing,
                        tsr_stamp *stamp, tsr_error *error) {
   s3_key key;
-  *stamp = stamp_of(objects);
-  if (!listing) return TSR_OK;
   TSR_TRY(s3_prefix_of(s, path, &key, error));
-  return take_entries(objects, strlen(key.text), listing, error);
+  *stamp = stamp_of(objects);
+  if (!*key.text) stamp->c++; /* the bucket exists, also if it is empty */
+  if (!listing) return TSR_OK;
+  TSR_TRY(take_entries(objects, strlen(key.text), listing, error));
+  listing->missing &= *key.text != 0;
+  return TSR_OK;
 }
 
 static int s3_list_many(tsr_store *store, const char *const *paths, uint64_t count, tsr_listing *listings,
@@ -565,11 +568,10 @@ static bool was_made(const s3_store *s, const char *path) {
   return p;
 }
 
-/* Returns true for an object that a process has left which was killed while it tried whether the server honours
- * conditions. It is not in the way of a new array. */
+/* Returns true for an object that proves something. It is not in the way of a new array. */
 static bool is_proof(const s3_key *prefix, const char *key) {
   const size_t length = strlen(prefix->text);
-  return !strncmp(key, prefix->text, length) && !strncmp(key + length, TSR_S3_PROOF, strlen(TSR_S3_PROOF));
+  return !strncmp(key, prefix->text, length) && tsr__s3_is_proof(key + length);
 }
 
 /* Claims the root, if nothing lies below it. No other directory exists. */

@@ -91,9 +91,9 @@ static int declare(tsx_connection *connection, const char *scope, sqlite3_value 
     return tsx_fail(error, TSR_MISMATCH, "argument 2: expected options as a JSON object, or NULL");
   const void *text = sqlite3_value_blob(json); /* sqlite3_value_text may make a copy, to end it with a NUL */
   const size_t size = (size_t)sqlite3_value_bytes(json);
-  char *copy = text ? sqlite3_malloc64(size + 1) : NULL;
+  char *copy = text || size == 0 ? sqlite3_malloc64(size + 1) : NULL; /* an empty text has no bytes to point at */
   if (!copy) return tsx_out_of_memory(error);
-  memcpy(copy, text, size);
+  if (size > 0) memcpy(copy, text, size);
   copy[size] = 0;
   int code = tsx_flat_each(copy, take_option, &options, error);
   if (code == TSR_OK) code = tsr_environment_s3(connection->environment, scope, &options, error);
@@ -107,8 +107,9 @@ void tsx_s3(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   int code = tsx_arguments_check(count, values, 1, &error);
   const char *scope = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : "";
-  if (code == TSR_OK && sqlite3_value_type(values[1]) == SQLITE_NULL)
+  if (code == TSR_OK && sqlite3_value_type(values[1]) == SQLITE_NULL) {
     code = tsr_environment_s3(connection->environment, scope, NULL, &error);
-  else if (code == TSR_OK) code = declare(connection, scope, values[1], &error);
+    if (code >= 0) sqlite3_result_int(context, code);
+  } else if (code == TSR_OK) code = declare(connection, scope, values[1], &error);
   tsx_function_end(context, "tessera_s3", code, &error);
 }

@@ -98,6 +98,7 @@ class Server:
         raise RuntimeError(f"{self.kind} does not start: see {self.folder}/log.txt")
 
     def is_ready(self):
+        import boto3  # a missing package is told at once: below, every error means "not yet"
         end = time.monotonic() + 60
         while time.monotonic() < end and self.process.poll() is None:
             try:

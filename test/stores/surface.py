@@ -86,7 +86,9 @@ def test_options(bucket):
         raises(db, "SELECT tessera_s3(?, ?)", (uri, '{"provider": "anonymous"}'), says=says)
     raises(db, "SELECT tessera_s3('s3://bkt')")
     raises(db, "SELECT tessera_s3('s3://bkt', 'no JSON')", says="tessera_s3")
+    raises(db, "SELECT tessera_s3('s3://bkt', '')", code="SQLITE_MISMATCH", says="expected '{'")
     raises(db, "SELECT tessera_s3(NULL, NULL)")
+    assert [rows(db, "SELECT tessera_s3('s3://bkt/p', NULL)"), rows(db, "SELECT tessera_s3('s3://bkt/p', NULL)")] == [[(1,)], [(0,)]]
     db.execute("CREATE VIEW foreign_view AS SELECT tessera_s3('s3://bkt', '{}')")
     raises(db, "SELECT * FROM foreign_view", says="unsafe")
     assert stats(db) == {}
@@ -487,6 +489,33 @@ def test_old_uploads(bucket):
     bucket.proxy.clear()
     bucket.proxy.fault("status", kind="UPLOADS", status=403, code="AccessDenied", times=9)
     db.execute(f"SELECT tessera_vacuum('{uri}')").fetchall() # who may not list uploads may vacuum all the same
+
+
+def test_trials(bucket):
+    """What a program leaves that is killed while it tries the server is a note of tessera_check, and a vacuum removes it after a day."""
+    db = bucket.connect()
+    uri, key = make(bucket, db, "trials"), "trials/.tessera_proof_0123456789abcdef"
+    bucket.boto.put_object(Bucket=NAME, Key=key, Body=b"1")
+    assert [row[:2] for row in rows(db, "SELECT * FROM tessera_check(?)", (uri,))] == [("note", os.path.basename(key))]
+    rows(db, "SELECT tessera_vacuum(?)", (uri,))
+    assert bucket.keys(key) == [key], "it is not a day old"
+    bucket.proxy.fault("replace", kind="HEAD", path="proof", body=b"", headers={"Last-Modified": "Wed, 01 Jan 2020 00:00:00 GMT"}, times=9)
+    rows(db, "SELECT tessera_vacuum(?)", (uri,))
+    bucket.proxy.clear()
+    assert bucket.keys(key) == [] and rows(db, "SELECT * FROM tessera_check(?)", (uri,)) == []
+
+
+def test_empty_bucket(bucket):
+    """A bucket without objects is a place like any other: it has no arrays, and a first one can be made in it."""
+    bucket.boto.create_bucket(Bucket="empty-one")
+    db = bucket.connect(uri="s3://empty-one")
+    for uri in ("s3://empty-one", "s3://empty-one/"):
+        assert rows(db, "SELECT * FROM tessera_objects(?)", (uri,)) == [], uri
+    raises(db, "SELECT * FROM tessera_array('s3://empty-one')", code="SQLITE_CANTOPEN", says="not found")
+    raises(db, "SELECT * FROM tessera_objects('s3://empty-one/prefix')", code="SQLITE_CANTOPEN", says="not found")
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera('s3://empty-one', {COLUMNS})")
+    db.execute(FILL.format("t"))
+    assert value(db, "SELECT count(*) FROM t") == 3
 
 
 def test_groups(bucket):
@@ -1024,7 +1053,7 @@ def test_odd_prefixes(bucket):
         raises(db, "SELECT * FROM tessera_schema(?)", (f"s3://{NAME}/{name}",), says="control characters")
 
 
-TESTS = (test_odd_prefixes, test_arrays_from_data, test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
+TESTS = (test_odd_prefixes, test_arrays_from_data, test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_trials, test_empty_bucket, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
          test_server_without_conditions, test_secrets, test_counters)
 
 if __name__ == "__main__":
