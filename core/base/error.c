@@ -93,6 +93,8 @@ int tsr__wrap(tsr_error *error, const char *format, ...) {
   va_end(arguments);
   if (error->code >= 0) error->code = TSR_ERROR;
 
+  const size_t added = strlen(text);
+  if (strncmp(error->message, text, added) == 0 && strncmp(error->message + added, ": ", 2) == 0) return error->code;
   size_t old = strnlen(error->message, TSR_MESSAGE_SIZE - 1);
   if (old > 0) {
     error_shorten(text); /* before the old message is appended, so that there is room for it */

@@ -11,8 +11,9 @@
  * a NULL error it only returns the code. An `rc` that is not negative counts as TSR_ERROR. */
 int tsr__fail(tsr_error *error, int rc, const char *format, ...) TSR_PRINTF(3, 4);
 
-/* Puts "context: " in front of the error's message and returns the error's code, which does not change. With a NULL
- * error, in an internal call whose result is ignored, the code is not known and the result is TSR_ERROR. */
+/* Puts "context: " in front of the error's message, unless the message begins with it already, and returns the error's
+ * code, which does not change. With a NULL error, in an internal call whose result is ignored, the code is not known
+ * and the result is TSR_ERROR. */
 int tsr__wrap(tsr_error *error, const char *format, ...) TSR_PRINTF(2, 3);
 
 /* The first statement of every public function that takes an error. It replaces a NULL error by a local one, so that

@@ -65,7 +65,7 @@ static int take_option(void *argument, const tsx_flat_member *option, tsr_error 
     uint32_t *number, most;
   } numbers[] = {{"connect_ms", &c->connect_ms, 3600000},
                  {"stall_ms", &c->stall_ms, 3600000},
-                 {"parallel", &c->parallel, 1024},
+                 {"parallel", &c->parallel, 256},
                  {"part_mb", &c->part_mb, 1024},
                  {"refresh_ms", &c->refresh_ms, 86400000}};
   if (option->kind == TSX_FLAT_NULL) return TSR_OK;

@@ -42,6 +42,10 @@ static void test_wrap_puts_the_context_in_front(void **state) {
   assert_int_equal(tsr__wrap(&error, "field '%s'", "a"), TSR_CORRUPT);
   assert_int_equal(tsr__wrap(&error, "/data/x"), TSR_CORRUPT);
   assert_string_equal(error.message, "/data/x: field 'a': byte 3");
+  assert_int_equal(tsr__wrap(&error, "/data/x"), TSR_CORRUPT); /* the message says this already */
+  assert_string_equal(error.message, "/data/x: field 'a': byte 3");
+  tsr__wrap(&error, "/data");
+  assert_string_equal(error.message, "/data: /data/x: field 'a': byte 3");
   assert_int_equal(error.code, TSR_CORRUPT);
   assert_int_equal(tsr__wrap(NULL, "x"), TSR_ERROR);
   tsr_error empty = {0};
