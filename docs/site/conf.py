@@ -135,11 +135,11 @@ def file_pages(app):
 
 
 def copy_page(app, exception):
-    """Puts the page of the demo into the site, with the package and the database if they are there."""
-    if exception:
+    """Puts the page of the demo into the site, with the package and the database, if they are there."""
+    if exception or not html_js_files:
         return
     place = os.path.join(app.outdir, "docs", "browser")
-    for folder in [os.path.join(ROOT, "docs", "browser"), *([LIVE] if html_js_files else [])]:
+    for folder in [os.path.join(ROOT, "docs", "browser"), LIVE]:
         shutil.copytree(folder, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "*.sql"))
 
 

@@ -4,20 +4,27 @@ usage: browser.py SITE BROWSER [FOLDER FOR PICTURES [PAGE ...]]
 Opens each page of the site in Chromium without a window, from its file, at the width of a desktop and of a phone. A page must have no
 messages of errors on the console, no broken pictures, and nothing that makes it scroll sideways. Its links must lead to pages and anchors
 that exist. The search must find `tessera_png`. With a folder, it gets pictures of the given pages at both widths.
+The page of the demo, if the site has it, works only over HTTP, so a server on this machine shows it.
 At last a broken page proves that these faults are found.
 """
 import base64
+import functools
+import http.server
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.parse
 
 WIDTHS = {"desktop": (1280, 900, False), "phone": (390, 844, True)}
 QUERY = "tessera_png"
+SERVED = "docs/browser/index.html" # the page of the demo
+READY = "document.documentElement.dataset.opened !== undefined"
 LOOK = """(() => ({
   width: document.documentElement.scrollWidth,
   wide: [...document.querySelectorAll('article *')].filter(e => e.getBoundingClientRect().right > %d && !e.closest('.table-wrapper, pre'))
@@ -102,14 +109,45 @@ class Browser:
         self.process.wait(timeout=30)
 
 
+def wait(browser, script):
+    """Returns the value of a script as soon as it has one that is neither false nor empty; what it has after 20 seconds otherwise."""
+    end = time.monotonic() + 20
+    while not (value := browser.evaluate(script)) and time.monotonic() < end:
+        time.sleep(0.1)
+    return value
+
+
+class Files(http.server.SimpleHTTPRequestHandler):
+    """A server of files that knows ranges."""
+
+    def do_GET(self):
+        path, wanted = self.translate_path(self.path), re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if not wanted or not os.path.isfile(path):
+            return super().do_GET()
+        with open(path, "rb") as f:
+            whole = f.read()
+        part = whole[int(wanted[1]):int(wanted[2] or len(whole)) + 1]
+        self.send_response(206)
+        for name, value in (("ETag", '"a"'), ("Content-Length", len(part)), ("Content-Range", f"bytes {wanted[1]}-{int(wanted[1]) + len(part) - 1}/{len(whole)}")):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(part)
+
+    def log_message(self, *_):
+        pass
+
+
+def serve(site):
+    """Serves the site to this machine until the program ends. Returns its address."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}"
+
+
 def search(browser, site):
     """What is wrong with the search."""
     browser.open(f"{site.as_uri()}/search.html?q={QUERY}", "desktop")
-    end = time.monotonic() + 20
-    found = []
-    while not found and time.monotonic() < end:
-        time.sleep(0.1)
-        found = browser.evaluate("[...document.querySelectorAll('#search-results ul.search li a')].map(a => a.href)")
+    found = wait(browser, "[...document.querySelectorAll('#search-results ul.search li a')].map(a => a.href)") or []
     wrong = [f"search.html: {message}" for message in browser.messages()]
     pages = {urllib.parse.unquote(urllib.parse.urlsplit(address).path) for address in found}
     right = [page for page in pages if os.path.isfile(page) and QUERY in pathlib.Path(page).read_text(encoding="utf-8")]
@@ -125,12 +163,14 @@ FAULTS = ("thrown", "on the console", "broken picture", "pixels wide on a screen
 
 def check(browser, site, folder=None, wanted=()):
     """The faults of the pages of a site, and how many pages it has. Pictures of the wanted pages go to a folder."""
-    faults, ids, links = [], {}, {}
+    faults, ids, links, address = [], {}, {}, serve(site)
     documents = sorted(path for path in site.rglob("*.html") if "_static" not in path.parts and path != site / "index.html")
     for path in documents:
         name = str(path.relative_to(site))
         for kind, (width, _, _) in WIDTHS.items():
-            browser.open(path.as_uri(), kind)
+            browser.open(f"{address}/{name}" if name == SERVED else path.as_uri(), kind)
+            if name == SERVED and not wait(browser, READY):
+                faults.append(f"{name}: {kind}: the database does not open")
             look = browser.evaluate(LOOK % width)
             faults += [f"{name}: {kind}: {message}" for message in browser.messages()]
             faults += [f"{name}: {kind}: broken picture {picture}" for picture in look["broken"]]
@@ -142,7 +182,7 @@ def check(browser, site, folder=None, wanted=()):
                 browser.picture(os.path.join(folder, f"{name.replace('/', '-')[:-5]}-{kind}.png"))
     for name, targets in links.items():
         for target in sorted(set(targets)):
-            parts = urllib.parse.urlsplit(target)
+            parts = urllib.parse.urlsplit(target.replace(address, site.as_uri(), 1))
             path, anchor = urllib.parse.unquote(parts.path), urllib.parse.unquote(parts.fragment)
             if parts.scheme == "file" and not os.path.isfile(path):
                 faults.append(f"{name}: a link to {target}, which does not exist")
