@@ -62,6 +62,8 @@ const tests = {
     assert.deepEqual((({ rows, more }) => ({ rows, more }))(await db.query("SELECT x FROM t", [], { limit: 2 })), { rows: [[1], [2]], more: true });
     assert.equal((await db.query("DELETE FROM t WHERE x > 1")).changes, 2);
     await assert.rejects(db.exec("SELECT 1; SELECT * FROM nowhere; SELECT 2"), (e) => e instanceof TesseraError && e.code === "SQLITE_ERROR" && /nowhere/.test(e.message) && /nowhere/.test(e.sql));
+    for (const sql of ["tessera_stream('a')", "tessera_rows('SELECT 1')", "tessera_create_stream('a', 'b')"])
+      await assert.rejects(db.exec("SELECT " + sql), /WebAssembly has no Arrow streams/);
     await assert.rejects(db.exec("CREATE TABLE u(x UNIQUE); INSERT INTO u VALUES(1), (1)"), (e) => e.code === "SQLITE_CONSTRAINT");
     await assert.rejects(db.query("SELECT tessera_s3('s3://bucket', '{}')"), (e) => /WebAssembly/.test(e.message));
     await assert.rejects(db.query("SELECT * FROM tessera_array('s3://bucket/a')"), (e) => /tessera_s3/.test(e.message));
