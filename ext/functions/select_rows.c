@@ -160,8 +160,7 @@ static int select_set_converted(tsx_ingest_call *call, uint32_t column, sqlite3_
   const tsr_ingest_column *c = &call->columns[column];
   uint8_t *bytes = NULL;
   uint64_t size = 0;
-  sqlite3_value *copy = sqlite3_value_dup(value); /* values of sqlite3_column_value are not protected */
-  int code = copy ? tsx_bytes_convert(copy, c->datatype, &bytes, &size, error) : tsx_out_of_memory(error);
+  int code = tsx_bytes_convert(value, c->datatype, &bytes, &size, error);
   if (code < 0 && code != TSR_NOMEM) {
     tsr_error why = *error;
     code = tsx_fail(error, code, "column '%s': %s", c->name, why.message);
@@ -172,7 +171,6 @@ static int select_set_converted(tsx_ingest_call *call, uint32_t column, sqlite3_
     code = tsr_ingest_set_integer(call->ingest, column, instant, error);
   } else if (code == TSR_OK) code = tsr_ingest_set_bytes(call->ingest, column, false, bytes, size, error);
   sqlite3_free(bytes);
-  sqlite3_value_free(copy);
   return code;
 }
 
@@ -184,19 +182,20 @@ static bool select_converts(const tsr_ingest_column *c, int type) {
   return kind != TSR_KIND_BYTES && c->values_per_cell != 1;
 }
 
+/* One call of sqlite3_column_value takes the connection's mutex; sqlite3_value_int64 and the like take none. They are
+ * allowed here although such a value is "unprotected": the calling SQL function runs in a statement of this connection,
+ * so this thread holds the mutex throughout. */
 static int select_set(tsx_ingest_call *call, sqlite3_stmt *statement, int i, tsr_error *error) {
-  const int type = sqlite3_column_type(statement, i);
+  sqlite3_value *value = sqlite3_column_value(statement, i);
+  const int type = sqlite3_value_type(value);
   const uint32_t column = (uint32_t)call->source.kept[i];
   if (type == SQLITE_NULL) return TSR_OK;
   if (select_converts(&call->columns[column], type))
-    return select_set_converted(call, column, sqlite3_column_value(statement, i), error);
-  if (type == SQLITE_INTEGER)
-    return tsr_ingest_set_integer(call->ingest, column, sqlite3_column_int64(statement, i), error);
-  if (type == SQLITE_FLOAT)
-    return tsr_ingest_set_real(call->ingest, column, sqlite3_column_double(statement, i), error);
-  const void *bytes =
-      type == SQLITE_TEXT ? (const void *)sqlite3_column_text(statement, i) : sqlite3_column_blob(statement, i);
-  const uint64_t size = (uint64_t)sqlite3_column_bytes(statement, i);
+    return select_set_converted(call, column, value, error);
+  if (type == SQLITE_INTEGER) return tsr_ingest_set_integer(call->ingest, column, sqlite3_value_int64(value), error);
+  if (type == SQLITE_FLOAT) return tsr_ingest_set_real(call->ingest, column, sqlite3_value_double(value), error);
+  const void *bytes = type == SQLITE_TEXT ? (const void *)sqlite3_value_text(value) : sqlite3_value_blob(value);
+  const uint64_t size = (uint64_t)sqlite3_value_bytes(value);
   if (!bytes && size) return tsx_out_of_memory(error);
   return tsr_ingest_set_bytes(call->ingest, column, type == SQLITE_TEXT, bytes ? bytes : "", size, error);
 }
