@@ -1081,6 +1081,7 @@ typedef struct tsr_regrid_request {
   tsr_regrid_method method;
   const bool *fields; /* one for each field: true for the attributes to take; NULL: all */
   bool narrow; /* means of integers of 8 and 16 bits are FLOAT32 */
+  bool quick; /* zstd, gzip and bzip2 compress at their quickest level, instead of the array's */
   /* ignore cells that have the attribute's fill value, as nulls are; values of one byte only if the fill value is not
    * the datatype's own, which is too common as data */
   bool skip_fill;

@@ -73,13 +73,28 @@ static tsr_datatype regrid_datatype(const tsr_regrid *g, const tsr_field *from) 
   }
 }
 
-static void regrid_keep_filters(tsr_regrid *g, tsr_field *f) {
-  (void)g;
+/* Makes compressors quick. The filters of the source's schema stay as they are. */
+static int regrid_make_quick(tsr_regrid *g, tsr_pipeline *filters, tsr_error *error) {
+  const tsr_filter *from = filters->filters;
+  if (filters->count == 0) return TSR_OK;
+  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, filters->count, &filters->filters, error));
+  for (uint32_t i = 0; i < filters->count; i++) {
+    tsr_filter *f = &filters->filters[i];
+    *f = from[i];
+    if (f->type == TSR_FILTER_ZSTD || f->type == TSR_FILTER_GZIP || f->type == TSR_FILTER_BZIP2)
+      f->level = f->type == TSR_FILTER_GZIP && f->level == 0 ? 0 : 1; /* gzip's 0 compresses nothing */
+  }
+  return TSR_OK;
+}
+
+static int regrid_keep_filters(tsr_regrid *g, tsr_field *f, tsr_error *error) {
   tsr_error ignored;
   tsr_pipeline kept = f->filters;
   while (kept.count > 0 && tsr_filters_check(&kept, f->datatype, f->values_per_cell, f->is_dimension, &ignored) < 0)
     kept.filters++, kept.count--; /* what stands behind a filter for another datatype: compressors, checksums */
+  if (g->request.quick) TSR_TRY(regrid_make_quick(g, &kept, error));
   f->filters = kept;
+  return TSR_OK;
 }
 
 static int regrid_add_attribute(tsr_regrid *g, uint32_t field, tsr_error *error) {
@@ -107,14 +122,14 @@ static int regrid_add_attribute(tsr_regrid *g, uint32_t field, tsr_error *error)
   to->fill_size = 0;
   to->fill_validity = 0;
   to->data_order = 0;
-  regrid_keep_filters(g, to);
+  TSR_TRY(regrid_keep_filters(g, to, error));
   g->cell_bytes = TSR_MAX(g->cell_bytes, from->cell_size + 1);
   g->block_bytes += to->cell_size + 1;
   return TSR_OK;
 }
 
 /* Sets the domain and the tile extent of a dimension of blocks. */
-static void regrid_set_dimension(tsr_regrid *g, uint32_t d) {
+static int regrid_set_dimension(tsr_regrid *g, uint32_t d, tsr_error *error) {
   const tsr_grid *grid = &g->snapshot->grid;
   const tsr_datatype datatype = g->snapshot->schema->fields[d].datatype;
   tsr_field *to = &g->schema.fields[d];
@@ -122,7 +137,7 @@ static void regrid_set_dimension(tsr_regrid *g, uint32_t d) {
   g->sources[d] = d;
   g->extents[d] = grid->extent[d];
   g->block_bytes += to->cell_size;
-  if (g->factors[d] == 1) return;
+  if (g->factors[d] == 1) return TSR_OK;
   const uint64_t high = grid->last[d] / g->factors[d], zero = 0;
   const uint64_t room = tsr__key_max(datatype) - tsr__key(datatype, &zero);
   uint64_t extent = high == UINT64_MAX ? grid->extent[d] : TSR_MIN(grid->extent[d], high + 1);
@@ -132,7 +147,7 @@ static void regrid_set_dimension(tsr_regrid *g, uint32_t d) {
   memset(to->extent, 0, sizeof to->extent);
   memcpy(to->extent, &extent, to->cell_size);
   g->extents[d] = extent;
-  regrid_keep_filters(g, to);
+  return regrid_keep_filters(g, to, error);
 }
 
 /* Takes the enumerations of the attributes that are left, with their labels. */
@@ -184,7 +199,7 @@ static int regrid_make_schema(tsr_regrid *g, tsr_error *error) {
   for (uint32_t d = 0; d < n; d++) {
     const tsr_grid *grid = &g->snapshot->grid;
     g->by_tiles = g->by_tiles && (grid->extent[d] % factors[d] == 0 || grid->last[d] < grid->extent[d]);
-    regrid_set_dimension(g, d);
+    TSR_TRY(regrid_set_dimension(g, d, error));
   }
   for (uint64_t i = 0; i < g->snapshot->fragment_count; i++)
     g->by_tiles = g->by_tiles && g->snapshot->fragments[i].fragment->metadata.dense;

@@ -251,6 +251,7 @@ static void overviews_take(overviews_call *c) {
     c->fields[f] = tsr_regrid_suits(c->request.method, &c->schema->fields[f]);
   c->request.factors = c->factors;
   c->request.fields = c->fields;
+  c->request.quick = true; /* levels are made often, and pictures read them */
   c->request.narrow = c->request.skip_fill = c->request.method == TSR_REGRID_MEAN;
 }
 

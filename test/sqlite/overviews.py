@@ -62,6 +62,18 @@ def test_levels_are_means_and_follow_the_array():
     same(levels(db), brought, "the same as if they were built anew")
 
 
+def test_levels_have_the_filters_of_the_array_with_quick_compressors():
+    os.chdir(host.FOLDER)
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE filtered USING tessera('filtered', kind=dense, y INT32 DIMENSION(0, 299, 100), x INT32 DIMENSION(0, 299, 100), v FLOAT32 FILTERS(byteshuffle, zstd(7)), "
+             "w INT32 FILTERS(double_delta, gzip(9), md5), u INT8 FILTERS(bzip2(9)), s UINT8 FILTERS(gzip(0)))")
+    db.query("INSERT INTO filtered WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 299) SELECT a.i, b.i, a.i, b.i, 1, 2 FROM n a, n b")
+    same(db.value("SELECT tessera_overviews('filtered', '{\"method\":\"max\"}')"), 150 * 150, "cells")
+    text = db.value("SELECT tessera_ddl('filtered.overviews/1')")
+    for filters in ("v FLOAT32 FILTERS(byteshuffle, zstd(1))", "w INT32 FILTERS(double_delta, gzip(1), md5)", "u INT8 FILTERS(bzip2(1))", "s UINT8 FILTERS(gzip(0))"):
+        check_contains(text, filters)
+
+
 def test_pictures_take_a_level_of_the_state_that_is_read():
     os.chdir(host.FOLDER)
     db = Database()
