@@ -9,6 +9,7 @@
 #include "values/labels.h"
 
 #define MEMORY_MB_MAX (1 << 24)
+#define THREADS_MAX   64
 
 static uint32_t stream_field_count(const tsx_stream_request *r) {
   return r->schema->dimension_count + r->schema->attribute_count;
@@ -265,7 +266,7 @@ static int stream_read_types(tsx_stream_request *r, const tsx_json_option *o, ts
   } else {
     return tsx_fail(error, TSR_ERROR,
                     "unknown option '%.40s': there are columns, where, order, since, as_of, key, unwritten, strings, "
-                    "enums, datetimes, batch_rows, memory_mb",
+                    "enums, datetimes, batch_rows, memory_mb, threads",
                     o->key);
   }
   return code;
@@ -283,12 +284,15 @@ static int stream_read_option(void *argument, const tsx_json_option *o, tsr_erro
     return tsx_elements_each(r->db, o->value, "'order': expected an array", stream_read_order, r, error);
   if (strcmp(o->key, "where") == 0)
     return tsx_elements_each(r->db, o->value, "'where': expected an array", stream_read_where, r, error);
-  const bool memory = strcmp(o->key, "memory_mb") == 0;
-  if (!memory && strcmp(o->key, "batch_rows") != 0) return stream_read_types(r, o, error);
+  const bool memory = strcmp(o->key, "memory_mb") == 0, threads = strcmp(o->key, "threads") == 0;
+  if (!memory && !threads && strcmp(o->key, "batch_rows") != 0) return stream_read_types(r, o, error);
+  const sqlite3_int64 most = memory ? MEMORY_MB_MAX : threads ? THREADS_MAX : INT64_MAX;
   const sqlite3_int64 number = strcmp(o->type, "integer") == 0 ? sqlite3_value_int64(o->value) : 0;
-  if (number < 1 || (memory && number > MEMORY_MB_MAX))
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number above 0, not %.60s", o->key, o->text);
+  if (number < 1) return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number above 0, not %.60s", o->key, o->text);
+  if (number > most)
+    return tsx_fail(error, TSR_MISMATCH, "'%s': at most %lld, not %.60s", o->key, (long long)most, o->text);
   if (memory) r->request.memory_bytes = (uint64_t)number << 20;
+  else if (threads) r->request.threads = (unsigned)number;
   else r->options.batch_rows = (uint64_t)number;
   return TSR_OK;
 }

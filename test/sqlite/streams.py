@@ -206,7 +206,7 @@ def test_conditions_on_labels_give_the_rows_of_sql():
     for condition, words in (('["filter","=",1]', "text, and it is compared with a number"), ('["depth","in",["a"]]', "numbers, and it is compared with text"),
                              ('["filter","in",["PASS",null]]', "NULL"), ('["filter","in","PASS"]', "a list of values"), ('["filter","=",null]', "NULL")):
         check_contains(db.error("SELECT tessera_stream('db:g', NULL, ?)", (f'{{"where":[{condition}]}}',)).text, words)
-    opened = tessera.open("db:g", connection=db.raw, memory_mb=8).where("filter", "in", ("q10", "PASS")).select("x").order("x")
+    opened = tessera.open("db:g", connection=db.raw, memory_mb=8, threads=2).where("filter", "in", ("q10", "PASS")).select("x").order("x")
     check_contains(repr(opened.__arrow_c_stream__()), "arrow_array_stream")
     db.close()
 
@@ -220,7 +220,7 @@ def test_errors():
                              (("db:d", None, '{"where":[["v","is",1]]}'), ["NULL"]), (("db:d", None, '{"where":[["v","="]]}'), ["expected"]),
                              (("db:d", None, '{"order":[["v"]]}'), ["no dimension 'v'"]), (("db:d", None, '{"order":[["y","up"]]}'), ["asc"]),
                              (("db:d", None, '{"strings":"tiny"}'), ["large, small, binary"]), (("db:d", None, '{"rows":1}'), ["unknown option 'rows'"]),
-                             (("db:d", None, '{"batch_rows":0}'), ["'batch_rows'", "above 0"]), (("db:d", None, '{"memory_mb":0.5}'), ["'memory_mb'", "above 0"]), ((7,), ["expected text"])):
+                             (("db:d", None, '{"batch_rows":0}'), ["'batch_rows'", "above 0"]), (("db:d", None, '{"memory_mb":0.5}'), ["'memory_mb'", "above 0"]), (("db:d", None, '{"threads":65}'), ["'threads'", "at most 64"]), ((7,), ["expected text"])):
         text = db.error(f"SELECT tessera_stream({', '.join('?' * len(arguments))})", arguments).text
         for word in ["tessera_stream: ", *words]:
             check_contains(text, word)

@@ -1,7 +1,7 @@
 """Runs the tests of object stores beside every server that can be had: moto, and versitygw if it is built or can be built with Go; minio and
 rclone if they are built (servers.py). rclone ignores If-None-Match, so arrays are only read there.
 
-usage: all.py CLIENT FOLDER LIBRARY CORPUS TILEDB_ENVIRONMENT
+usage: all.py CLIENT FOLDER LIBRARY CORPUS TILEDB_ENVIRONMENT ARROW_ENVIRONMENT
 """
 import os
 import subprocess
@@ -11,7 +11,7 @@ import servers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CALLS = ("calls", "faults") # of the client
-ARRAYS = ("surface", "requests", "costs", "both_ways", "options", "transactions", "deaths", "troubles", "corpus", "cluster") # of arrays, by SQL
+ARRAYS = ("surface", "requests", "costs", "both_ways", "options", "transactions", "deaths", "troubles", "corpus", "cluster", "frames") # of arrays, by SQL
 TESTS = {"moto": CALLS + ARRAYS, "versitygw": CALLS + ARRAYS, "minio": ("surface", "both_ways", "transactions", "corpus", "cluster"), "rclone": ("corpus",)}
 
 
@@ -26,17 +26,17 @@ def dask(folder):
 
 def command(test, kind, arguments, program, python):
     """The words of a test's command line."""
-    client, folder, library, corpus, tiledb = arguments
+    client, folder, library, corpus, tiledb, arrow = arguments
     script = os.path.join(HERE, f"{test}.py")
     if test in CALLS:
         return [sys.executable, script, client, os.path.join(folder, f"{kind}-{test}"), kind] + [program] * (kind == "versitygw")
-    more = {"both_ways": [tiledb], "corpus": [corpus]}.get(test, [])
+    more = {"both_ways": [tiledb], "corpus": [corpus], "frames": [arrow]}.get(test, [])
     options = {"requests": ["--many"], "cluster": ["--dask", python] if python else []}.get(test, [])
     return [sys.executable, script, library, os.path.join(folder, test), *more, kind, *options]
 
 
 def main():
-    arguments = sys.argv[1:6]
+    arguments = sys.argv[1:7]
     folder, passed, failed, skipped = os.path.join(arguments[1], "go"), 0, [], 0
     python = dask(arguments[1])
     if not python:

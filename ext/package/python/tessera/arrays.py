@@ -552,19 +552,25 @@ def _described(block):
 
 
 def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, since: Any = None, key: str | bytes | None = None,
-         key_file: str | os.PathLike | None = None, **options: Any) -> Array:
+         key_file: str | os.PathLike | None = None, storage: dict[str, Any] | None = None, **options: Any) -> Array:
     """Returns the Array at a path: a directory, a URL of a bucket, or 'db:NAME', an array in the connection's database.
 
     connection: of sqlite3, apsw or pysqlite3; only 'db:NAME' needs it. tessera is loaded into it if it is not there. as_of, since: what was
     written between these times (ISO text, milliseconds since 1970); without as_of the array is shown as it is now, and stays so. key, or a file
-    that has it: of an encrypted array; with key_file the Array pickles. Further options are those of tessera_stream: strings, enums, datetimes,
-    unwritten, batch_rows, memory_mb.
+    that has it: of an encrypted array; with key_file the Array pickles. storage: how a bucket is reached, with the options of tessera_s3; they
+    hold for all that lies at this path. Further options are those of tessera_stream: strings, enums, datetimes, unwritten, batch_rows,
+    memory_mb, threads.
     """
     given, path = {"as_of": as_of, "since": since, **options}, os.fspath(path)
     if connection is None and path.startswith("db:"):
         raise ValueError(f"{path} lies in a database: say connection=")
     if connection is not None:
         _functions(connection)
+    if storage is not None and connection is None:
+        configure(path, **storage)
+    elif storage is not None:
+        with plain_errors(path):
+            connection.execute("SELECT tessera_s3(?, ?)", (path, json.dumps(storage))).fetchone()
     secrets = {"key": key.hex() if isinstance(key, bytes) else key, "key_file": os.path.abspath(key_file) if key_file else None}
     array = Array(connection, path, None, *({name: value for name, value in part.items() if value is not None} for part in (given, secrets)))
     if as_of is None:
