@@ -63,8 +63,8 @@ typedef struct painted { /* the attribute whose means are painted */
 
 typedef struct painter_batch { /* the current batch, and its columns */
   const tsr_batch *batch;
-  const tsr_subtile *
-      subtile; /* of the batch, if its rows are cells of a dense tile; then without columns of coordinates */
+  const tsr_subtile
+      *subtile; /* of the batch, if its rows are cells of a dense tile; then without columns of coordinates */
   tsr_column values, rows, columns;
   uint64_t parts; /* how many threads share it */
 } painter_batch;

@@ -101,7 +101,7 @@ typedef struct regrid_row { /* a row of blocks, and its accumulators by block */
     if (w->r->to->datatype == TSR_FLOAT32) memcpy(out, &narrow, sizeof narrow);                                        \
     else memcpy(out, &mean, sizeof mean);                                                                              \
   }                                                                                                                    \
-  /* The same for cells that all have values, NaN among them. Returns false if a sum is NaN. */                          \
+  /* The same for cells that all have values, NaN among them. Returns false if a sum is NaN. */                        \
   static void reduce_plain_##name(const regrid_row *w, const uint8_t *bytes) {                                         \
     const type *values = (const type *)(const void *)bytes;                                                            \
     wide *sums = w->sums;                                                                                              \

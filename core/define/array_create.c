@@ -460,11 +460,13 @@ int tsr__creation_in_the_way(tsr_store *store, tsr_error *error) {
       for (unsigned m = 0; m < sizeof marks / sizeof *marks; m++)
         unfinished |= !strncmp(entries.entries[i].name, marks[m], strlen(marks[m]));
   tsr__listing_release(&entries);
+  if (unfinished)
+    return tsr__fail(error, TSR_EXISTS,
+                     "an array is being created there: by a transaction that is not committed yet, or by one that was "
+                     "cut off; then what the %s holds can be deleted",
+                     tsr__store_place(store));
   return tsr__fail(error, TSR_EXISTS,
-                   unfinished
-                       ? "an array is being created there: by a transaction that is not committed yet, or by one that "
-                         "was cut off; then the directory can be deleted"
-                   : kind == TSR_OBJECT_ARRAY ? "an array is already there"
+                   kind == TSR_OBJECT_ARRAY   ? "an array is already there"
                    : kind == TSR_OBJECT_GROUP ? "a group is already there"
                                               : "something is already there");
 }

@@ -40,7 +40,8 @@ static int service_run(tsr_provider *provider, tsr_http_request *request, tsr_er
   if (rc == 0) return tsr__fail(error, TSR_UNREACHABLE, "no answer in %u ms", SERVICE_MS);
   if (request->rc < 0) return tsr__fail(error, request->rc, "%s", request->error.message);
   if (request->answer.status != 200)
-    return tsr__fail(error, request->answer.status >= 500 ? TSR_UNREACHABLE : TSR_DENIED, "status %u", request->answer.status);
+    return tsr__fail(error, request->answer.status >= 500 ? TSR_UNREACHABLE : TSR_DENIED, "status %u",
+                     request->answer.status);
   return TSR_OK;
 }
 
@@ -165,7 +166,8 @@ static int keys_from_json(tsr_provider *provider, tsr_buffer *answer, tsr_creden
     if (when.size >= sizeof time) return tsr__fail(error, TSR_DENIED, "the answer has no valid Expiration");
     memcpy(time, when.at, when.size);
     time[when.size] = 0;
-    if (!tsr__http_time_parse(time, &expires)) return tsr__fail(error, TSR_DENIED, "the answer has no valid Expiration");
+    if (!tsr__http_time_parse(time, &expires))
+      return tsr__fail(error, TSR_DENIED, "the answer has no valid Expiration");
   }
   if (members[0].text.size == 0 || members[1].text.size == 0)
     return tsr__fail(error, TSR_DENIED, "the answer has no keys");

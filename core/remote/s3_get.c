@@ -166,7 +166,8 @@ tsr_s3_verdict tsr__s3_get_take(tsr_s3_state *state) {
     return tsr__s3_fail(state, TSR_TOOBIG, "", "the object has more than %" PRIu64 " bytes", limit_of_get(state->call));
   if (http->failure == TSR_HTTP_TOO_LARGE || !place(state)) {
     if (rest) tsr__s3_get_restart(state);
-    return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the server answered other bytes than the range that was requested");
+    return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "",
+                             "the server answered other bytes than the range that was requested");
   }
   state->got.have = before + http->size;
   if (http->failure != TSR_HTTP_WHOLE) return go_on(state, http->size);

@@ -281,7 +281,8 @@ static tsr_s3_verdict take_deleted(tsr_s3_state *state) {
     if (strcmp(deletion.failures[i].code, "NoSuchKey") == 0) continue;
     if (strcmp(deletion.failures[i].code, "AccessDenied") == 0)
       return tsr__s3_fail(state, TSR_DENIED, "AccessDenied", "refused for %.200s", deletion.failures[i].key);
-    return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, deletion.failures[i].code, "failed for %.200s", deletion.failures[i].key);
+    return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, deletion.failures[i].code, "failed for %.200s",
+                             deletion.failures[i].key);
   }
   return advance_deletion(state);
 }

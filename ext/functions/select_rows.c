@@ -190,8 +190,7 @@ static int select_set(tsx_ingest_call *call, sqlite3_stmt *statement, int i, tsr
   const int type = sqlite3_value_type(value);
   const uint32_t column = (uint32_t)call->source.kept[i];
   if (type == SQLITE_NULL) return TSR_OK;
-  if (select_converts(&call->columns[column], type))
-    return select_set_converted(call, column, value, error);
+  if (select_converts(&call->columns[column], type)) return select_set_converted(call, column, value, error);
   if (type == SQLITE_INTEGER) return tsr_ingest_set_integer(call->ingest, column, sqlite3_value_int64(value), error);
   if (type == SQLITE_FLOAT) return tsr_ingest_set_real(call->ingest, column, sqlite3_value_double(value), error);
   const void *bytes = type == SQLITE_TEXT ? (const void *)sqlite3_value_text(value) : sqlite3_value_blob(value);
