@@ -25,7 +25,8 @@ static tsr_error error;
 static unsigned arrays;
 
 static inline int setup_with(const tsr_environment_options *options) {
-  snprintf(top, sizeof top, "%s/tessera-test-XXXXXX", P_tmpdir);
+  const char *folder = getenv("TMPDIR");
+  snprintf(top, sizeof top, "%s/tessera-test-XXXXXX", folder && *folder ? folder : P_tmpdir);
   return mkdtemp(top) ? tsr_environment_open(options, &environment, &error) : 1;
 }
 static inline int setup(void **state) { return setup_with(NULL); }
