@@ -5,6 +5,7 @@ first use. If it cannot be made (no network, no wheel for this Python), the exit
 usage: run.py [--apsw | --arrow | --bare | --moto] ENVIRONMENT SCRIPT ARGUMENT...
 """
 import fcntl
+import glob
 import os
 import subprocess
 import sys
@@ -21,47 +22,71 @@ def has(python, modules):
     return subprocess.run([python, "-c", f"import {modules}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def make(folder, modules, wanted):
-    """Returns the environment's Python, or None."""
-    python = os.path.join(folder, "bin", "python")
-    if os.path.exists(python) and has(python, modules):
-        return python
-    if subprocess.run([sys.executable, "-m", "venv", folder], stdout=subprocess.DEVNULL).returncode:
+def packages_of(folder):
+    return glob.glob(os.path.join(os.path.abspath(folder), "lib", "python*", "site-packages"))
+
+
+def has_pip(place):
+    return any(os.path.exists(os.path.join(packages, "pip", "__main__.py")) for packages in packages_of(place))
+
+
+def plain():
+    """The environment variables without the sanitizer's library, which makes pip slow."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
+def pip_of(folder):
+    """Returns the folder that has pip and nothing else, beside an environment; None if there is no pip. All environments there share it: to install pip takes longer than most packages."""
+    place = os.path.join(os.path.dirname(os.path.abspath(folder)), "pip")
+    with open(place + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not has_pip(place):
+            subprocess.run([sys.executable, "-m", "venv", place], stdout=subprocess.DEVNULL, env=plain())
+            subprocess.run([os.path.join(place, "bin", "python"), "-m", "pip", "uninstall", "-q", "-y", "setuptools"], stdout=subprocess.DEVNULL, env=plain())
+        return packages_of(place)[0] if has_pip(place) else None
+
+
+def make(folder, modules, wanted, below=None):
+    """Returns the environment's Python, or None. An environment that has been tried and found complete has the file `complete`. It also has the packages of the environment `below`."""
+    python, complete = os.path.join(folder, "bin", "python"), os.path.join(folder, "complete")
+    if os.path.exists(python) and os.path.exists(complete):
+        with open(complete, encoding="utf-8") as f:
+            if f.read() == modules:
+                return python
+    pip = pip_of(folder)
+    if not pip or subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], stdout=subprocess.DEVNULL).returncode:
         return None
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}   # the sanitizer's library makes pip slow
+    if below:
+        with open(os.path.join(packages_of(folder)[0], "below.pth"), "w", encoding="utf-8") as f:
+            f.write(packages_of(below)[0] + "\n")
     for packages in wanted:   # a package compiles what is imported of it; to compile all takes longer than the download
         result = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary=:all:", "--no-compile", "--timeout", "30",
-                                 "--retries", "1"] + packages, env=environment)
+                                 "--retries", "1"] + packages, env=dict(plain(), PYTHONPATH=pip))
         if result.returncode == 0 and has(python, modules):
+            with open(complete, "w", encoding="utf-8") as f:
+                f.write(modules)
             return python
     return None
 
 
-def make_alone(folder, modules, wanted):
+def make_alone(folder, modules, wanted, below=None):
     """Calls make() while no other test does. So no test imports a package that another one is still installing."""
     os.makedirs(folder, exist_ok=True)
     with open(folder + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return make(folder, modules, wanted)
+        return make(folder, modules, wanted, below)
 
 
 def main():
     arguments = sys.argv[1:]
-    modules, wanted = TILEDB
-    if arguments[0] == "--apsw":
-        modules, wanted = APSW
-        del arguments[0]
-    elif arguments[0] == "--arrow":
-        modules, wanted = ARROW
-        del arguments[0]
-    elif arguments[0] == "--bare":
-        modules, wanted = BARE
-        del arguments[0]
-    elif arguments[0] == "--moto":
-        modules, wanted = MOTO
-        del arguments[0]
+    kinds = {"--apsw": APSW, "--arrow": ARROW, "--bare": BARE, "--moto": MOTO}
+    kind = arguments.pop(0) if arguments[0] in kinds else None
+    modules, wanted = kinds.get(kind, TILEDB)
     folder, script = arguments[:2]
-    python = sys.executable if has(sys.executable, modules) else make_alone(folder, modules, wanted)
+    python = sys.executable if has(sys.executable, modules) else None
+    if not python:   # the environment with pyarrow has the packages of the one without it, which are large, and more
+        below = f"{folder}-bare" if kind == "--arrow" and make_alone(f"{folder}-bare", *BARE) else None
+        python = make_alone(folder, modules, wanted, below)
     if not python:
         print(f"skipped: the Python package `{wanted[-1][0]}`, which the test needs, could not be installed")
         return 77
