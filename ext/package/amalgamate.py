@@ -192,11 +192,12 @@ def amalgamate(root, around=lambda path: ("", "")):
     # Orders the headers so that each follows those that it includes.
     order = []
     def visit(name):
+        if name in order:
+            return
         for _, _, words in headers[name].directives():
             if is_local(words):
                 visit(words[2].strip('"'))
-        if name not in order:
-            order.append(name)
+        order.append(name)
     for name in headers:
         visit(name)
     private = [headers[n] for n in order if n not in public]

@@ -112,7 +112,7 @@ def write_tar(path, folder, files):
             entry.size, entry.mtime, entry.mode = len(data), MOMENT, 0o755 if name.endswith((".so", ".dylib", ".dll")) else 0o644
             archive.addfile(entry, io.BytesIO(data))
     with open(path, "wb") as f:
-        f.write(gzip.compress(packed.getvalue(), 9, mtime=MOMENT))
+        f.write(gzip.compress(packed.getvalue(), 6, mtime=MOMENT)) # 9 takes twice the time or more, and saves 4 bytes in 1,000
 
 
 def sums(files):

@@ -25,6 +25,11 @@ class Skip(Exception):
     pass
 
 
+def tool(command):
+    """Runs a program that does not load the library: without the sanitizer's library, which the tests of a build with sanitizers load into each process, and which makes pip slow."""
+    return run(command, env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"})
+
+
 def one(place, pattern):
     found = glob.glob(os.path.join(place, pattern), recursive=True)
     if len(found) != 1:
@@ -36,11 +41,11 @@ def check_library(path, bundled=True):
     """Checks that the library exports its entry point and tessera_api only, and, if bundled, needs no libraries but the system's."""
     if sys.platform == "darwin":
         return
-    symbols = [line.split()[-1] for line in run(["nm", "-D", "--defined-only", path]).splitlines() if line.split()[-2] in "TDBRVW"]
+    symbols = [line.split()[-1] for line in tool(["nm", "-D", "--defined-only", path]).splitlines() if line.split()[-2] in "TDBRVW"]
     symbols = [s for s in symbols if not s.startswith(("__asan", "__ubsan", "__odr_asan"))]
     if sorted(symbols) != ["sqlite3_tessera_init", "tessera_api"]:
         raise Fault(f"{path} exports {symbols[:10]}")
-    needed = [line.split("[")[1].rstrip("]") for line in run(["readelf", "-d", path]).splitlines() if "(NEEDED)" in line]
+    needed = [line.split("[")[1].rstrip("]") for line in tool(["readelf", "-d", path]).splitlines() if "(NEEDED)" in line]
     foreign = [n for n in needed if not n.startswith(SYSTEM)]
     if bundled and foreign:
         raise Fault(f"{path} needs {foreign}")
@@ -76,9 +81,9 @@ def loads_extensions(python):
 def wheel(place, folder):
     path = one(place, "sqlite_tessera-*.whl")
     python = sys.executable if loads_extensions(sys.executable) else "/usr/bin/python3"
-    run([python, "-m", "venv", f"{folder}/env"])
+    tool([python, "-m", "venv", f"{folder}/env"])
     inside = f"{folder}/env/bin/python"
-    run([inside, "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", path])
+    tool([inside, "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", path])
     library = run([inside, "-c", "import tessera; print(tessera.loadable_path())"], cwd=folder).strip()
     check_library(library)
     compare(run([inside, os.path.join(HOSTS, "host_sqlite3.py"), library, DATA], cwd=folder))
