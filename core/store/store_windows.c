@@ -32,6 +32,7 @@
 #define WINDOWS_SHARES    (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
 #define WINDOWS_PIECE     (UINT64_C(1) << 30) /* bytes of one system call */
 #define WINDOWS_LOCK_BYTE (UINT64_C(1) << 40) /* behind the end of every file: others may not read locked bytes */
+#define WINDOWS_STAGED    34 /* of a staged name: '.', 32 hex digits, NUL */
 #define WINDOWS_ATTEMPTS  10 /* for a file that another program holds for a moment, such as a scanner for viruses */
 #define LOCKED_ATTEMPTS   1000 /* a millisecond apart: a look at a lock takes the lock for a moment */
 #define SURROGATE         0x20000000u /* bit of a reparse tag: the object stands for another one, as links do */
@@ -40,6 +41,7 @@
 #define SHARED_BADLY      ((NTSTATUS)0xC0000043)
 #define UNKNOWN_CLASS     ((NTSTATUS)0xC0000003)
 #define REFUSED           ((NTSTATUS)0xC0000022)
+#define NOT_EMPTY         ((NTSTATUS)0xC0000101)
 #define EPOCH_1601        INT64_C(116444736000000000) /* 100 ns from 1601, when Windows' time begins, to 1970 */
 
 enum { INFO_RENAME = 10, INFO_DISPOSITION_EX = 64, INFO_RENAME_EX = 65 }; /* FILE_INFORMATION_CLASS */
@@ -559,7 +561,7 @@ static NTSTATUS windows_rename_handle(HANDLE handle, const windows_place *to, bo
 /* Frees the name of an open file for good: renames it to a staged name in the root. */
 static void windows_free_name(tsr_store *store, HANDLE handle) {
   uint8_t random[16];
-  char staged[34] = ".";
+  char staged[WINDOWS_STAGED] = ".";
   windows_place p;
   if (tsr__random(random, sizeof random, NULL) < 0) return;
   for (unsigned i = 0; i < sizeof random; i++) snprintf(staged + 1 + i * 2, 3, "%02x", random[i]);
@@ -580,6 +582,19 @@ static NTSTATUS windows_remove_handle(tsr_store *store, HANDLE handle) {
   return windows_set(handle, 13 /* FileDispositionInformation */, &gone, sizeof gone);
 }
 
+/* Returns true if the root has nothing but staged names of files that are gone and that somebody has open. */
+static bool windows_waits_for_readers(tsr_store *store) {
+  tsr_listing entries = {0};
+  bool waits = tsr__store_list_any(store, "", &entries, NULL) >= 0 && entries.count > 0;
+  for (uint64_t i = 0; i < entries.count && waits; i++) {
+    const char *name = entries.entries[i].name;
+    waits = name[0] == '.' && strlen(name) == WINDOWS_STAGED - 1 &&
+            strspn(name + 1, "0123456789abcdef") == WINDOWS_STAGED - 2;
+  }
+  tsr__listing_release(&entries);
+  return waits;
+}
+
 static int windows_remove_path(tsr_store *store, const char *path, tsr_error *error) {
   windows_place p;
   HANDLE handle;
@@ -595,6 +610,10 @@ static int windows_remove_path(tsr_store *store, const char *path, tsr_error *er
     Sleep(i * 5);
   }
   windows_leave(&p);
+  if (rc >= 0 && status == NOT_EMPTY && !*path && windows_waits_for_readers(store))
+    return tsr__fail(error, TSR_BUSY,
+                     "its files are removed, but some are open in this or another program: the directory can be "
+                     "removed when they are closed");
   return rc < 0 || status >= 0 ? rc : windows_fail(windows_number(status), "removing", error);
 }
 

@@ -87,10 +87,12 @@ int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **r
   if (name && !file) return tsx_out_of_memory(error);
   if (file) tsr_path_form(file);
   const char *slash = file ? strrchr(file, '/') : NULL;
-  const bool relative = !tsr_path_absolute(path) && !strstr(path, "://"); /* the core handles URIs */
+  const bool uri = strstr(path, "://") != NULL; /* the core handles URIs */
+  const bool relative = !tsr_path_absolute(path) && !uri;
   if (relative && slash && tsr_path_exists(file)) /* the names of other VFSs need not be files */
     *resolved = sqlite3_mprintf("%.*s/%s", (int)(slash - file), file, path);
   else *resolved = sqlite3_mprintf("%s", path);
+  if (*resolved && !uri) tsr_path_form(*resolved);
   sqlite3_free(file);
   return *resolved ? TSR_OK : tsx_out_of_memory(error);
 }
