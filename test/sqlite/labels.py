@@ -16,7 +16,7 @@ import tempfile
 import threading
 
 import host
-from host import Database, check_contains, copy, literal, same
+from host import Database, check_contains, copy, literal, not_on_windows, same
 
 ARRAYS = {   # name: its labels, each with its dimension and the directory of its array
     "increasing_float": {"lat": ("r", "l0")},
@@ -216,6 +216,7 @@ def test_damage():
     db.close()
 
 
+@not_on_windows("wine removes no directory whose files are open")
 def test_unwritten():
     """Coordinates whose label was never written have NULL, and no comparison finds them."""
     path = copy("new/labels/increasing_float", "unwritten")
@@ -320,6 +321,7 @@ def labels_of(db, address):
     return db.query(f"SELECT y, lat, name FROM {address} ORDER BY y, x")
 
 
+@not_on_windows("wine removes no directory whose files are open")
 def test_life():
     """What happens to an array happens to its labels, too: evolution, upkeep, copies of directories, arrays in the database, keys, DROP."""
     folder = tempfile.mkdtemp(dir=host.FOLDER)
@@ -644,6 +646,7 @@ def test_slices():
     db.close()
 
 
+@not_on_windows("wine removes no directory whose files are open")
 def test_groups():
     """Labels are keys of tessera_aggregate: the groups are those of GROUP BY; coordinates without a label are one group."""
     for place in ("db:a", None):

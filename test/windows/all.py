@@ -2,20 +2,28 @@
 
 usage: all.py ARRAYS [NAME ...]
 
-ARRAYS: the corpus. Without names all tests run: the scripts of sql/ and test/sql/, and the functions test_* of this file.
+ARRAYS: the corpus. Without names all tests run: the scripts of sql/ and test/sql/, the functions test_* of this file, and, if a Python for
+Windows can be had (python.py), the programs of test/sqlite and test/fault that are listed here.
 """
 import glob
 import os
 import re
 import sys
+import tempfile
 import time
 
+import python
 import wine
 
 sys.path.insert(0, f"{wine.ROOT}/test/sql")
 import run as scripts # test/sql/run.py
 
 DENSE = "CREATE VIRTUAL TABLE {0} USING tessera('{1}', kind=dense, y INT32 DIMENSION(0, 99, 10), v INT32);\nINSERT INTO {0} SELECT value, value * 3 FROM generate_series(0, 99);\n"
+# Tests in Python that a Python for Windows runs, with their arguments.
+PROGRAMS = {
+    "test/fault/crash.py": ["3"], "test/fault/crash_upkeep.py": ["2"], # samples of each scenario
+    **{f"test/sqlite/{name}.py": [] for name in ("codes", "copies", "create", "create_as", "database", "facts", "labels", "spills", "transactions")},
+}
 faults = []
 
 
@@ -139,8 +147,27 @@ def test_vacuum_under_open_handles(files, arrays):
         expect("nothing is left", os.path.exists(f"{room.path}/a"), False)
 
 
+def test_drop_under_open_handles(files, arrays):
+    """Another process reads an array while it is dropped. The drop says so; the array is gone for everyone, and its directory can be removed when
+    the reader ends. By POSIX's rules of deletion, which wine lacks, the directory would go at once."""
+    with wine.Room(*files) as room:
+        room.run(DENSE.format("a", "a"), "t.db")
+        reader = room.start()
+        reader.stdin.write(b".load ./tessera\nCREATE VIRTUAL TABLE a USING tessera('a');\nSELECT sum(v) FROM a;\n")
+        reader.stdin.flush()
+        expect("read", reader.stdout.readline().strip(), b"14850")
+        output = room.run("SELECT tessera_drop_array('a');")
+        if output != "\n":
+            expect_error("drop", output, "some are open in this or another program")
+        expect_error("the array", room.run("SELECT count(*) FROM tessera_array('a');"), "not found")
+        reader.communicate(b"")
+        if os.path.exists(f"{room.path}/a"):
+            os.rmdir(f"{room.path}/a") # fails if anything is left
+        expect("the path is free", room.run(DENSE.format("b", "a") + "SELECT sum(v) FROM b;"), "14850\n")
+
+
 def test_two_writers(files, arrays):
-    """Two processes insert at one time; all rows are there."""
+    """Two processes insert at one time; all rows are there. Each then consolidates, and one may find that the other has done it."""
     with wine.Room(*files) as room:
         room.run("CREATE VIRTUAL TABLE s USING tessera('s', x INT64 DIMENSION, w INT32);", "t.db")
         writers = []
@@ -149,10 +176,11 @@ def test_two_writers(files, arrays):
             text = ".load ./tessera\nCREATE VIRTUAL TABLE s USING tessera('s');\n" + "".join(f"INSERT INTO s VALUES({w * 1000 + i}, {w});\n" for i in range(20)) + "SELECT tessera_consolidate('s') >= 0;\n"
             writers.append(room.start(database))
             writers[-1].stdin.write(text.encode())
-            writers[-1].stdin.close()
-        for w in writers:
-            expect("a writer", w.stdout.read().replace(b"\r", b""), b"1\n")
-            w.wait()
+            writers[-1].stdin.flush()
+        printed = sorted(w.communicate()[0].replace(b"\r", b"") for w in writers)
+        expect("a writer", printed[0], b"1\n")
+        if printed[1] != b"1\n":
+            expect_error("the other writer", printed[1].decode(), "was merged or vacuumed by another process meanwhile")
         expect("all rows", room.run("SELECT count(*), sum(w) FROM s; SELECT count(*) FROM tessera_check('s') WHERE severity = 'error';", "t.db"), "40|20\n0\n")
 
 
@@ -175,13 +203,40 @@ def test_rollback_and_killed_writers(files, arrays):
             expect(f"killed after {0.02 * i:.2f} s", state, "1|0\n0\n")
 
 
+# ---- A Python for Windows ----------------------------------------------------------------------------------------------------------------------
+
+def test_wheel(files, arrays):
+    """pip of a Python for Windows installs the wheel, and its module answers as the other hosts do."""
+    with tempfile.TemporaryDirectory(dir=wine.PLACE) as folder:
+        wheel = wine.wheel(files[0], folder)
+        code, printed = python.run(["-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", "--target", "installed", os.path.basename(wheel)], folder)
+        expect("pip", (code, printed), (0, ""))
+        code, printed = python.run([wine.windows_path(f"{wine.ROOT}/ext/package/try_installed.py"), wine.windows_path(f"{wine.ROOT}/sql/data")], folder,
+                                   PYTHONPATH=wine.windows_path(f"{folder}/installed"))
+        expect_error("the module", printed, "host_sqlite3.py with Z:", "as docs/hosts/expected says")
+        expect("the module", code, 0)
+
+
+def program(files, arrays, path, arguments):
+    """A test in Python passes on Windows, too."""
+    with wine.Room(*files) as room:
+        code, printed = python.run([wine.windows_path(f"{wine.ROOT}/{path}"), wine.windows_path(f"{room.path}/tessera.dll"), wine.windows_path(arrays), *arguments], room.path,
+                                   INJECT=wine.windows_path(wine.inject()), TEMP=wine.windows_path(room.path), TMP=wine.windows_path(room.path))
+        if code or not re.search(r"^0 failed$", printed, re.M):
+            faults.append(path)
+            print(f"{path} ended with {code}\n{printed}")
+
+
 def main():
     arrays, names = sys.argv[1], sys.argv[2:]
     wine.wine()
     files = wine.build()
+    if not python.bring():
+        print("mvn, which brings a Python for Windows, is not installed: what it would run is skipped")
     tests = {os.path.relpath(p, wine.ROOT): (lambda f, a, p=p: script(f, a, p)) for p in sorted(glob.glob(f"{wine.ROOT}/sql/*.sql") + glob.glob(f"{wine.ROOT}/test/sql/*.sql"))
              if os.path.exists(p[:-4] + ".expected")}
-    tests.update({n: f for n, f in globals().items() if n.startswith("test_")})
+    tests.update({n: f for n, f in globals().items() if n.startswith("test_") and (n != "test_wheel" or python.is_there())})
+    tests.update({p: (lambda f, a, p=p, w=w: program(f, a, p, w)) for p, w in PROGRAMS.items() if python.is_there()})
     ran = 0
     for name, test in tests.items():
         if not names or any(n in name for n in names):

@@ -3,7 +3,9 @@
 The DLL comes from the amalgamation (ext/package/cross.py), the shell from the sources that the npm package sqlite3 carries, which is pinned
 here by version and hash. wine keeps its files in a prefix below build/windows; it opens no window and prints nothing of its own.
 """
+import atexit
 import concurrent.futures
+import functools
 import hashlib
 import os
 import re
@@ -62,19 +64,42 @@ def build(optimize="-O1"):
     return library, shell
 
 
+def wheel(library, folder):
+    """Makes the wheel for Windows with this library, as wheels.py does, and returns its path."""
+    import amalgamate, build, cross, sources
+    info = {"LICENSE": build.read(f"{ROOT}/LICENSE"), "NOTICES": sources.notices(f"{cross.BUILD}/sources").encode()}
+    build.write_wheel(folder, build.read(library), "tessera.dll", info, amalgamate.version_of(ROOT), ("win_amd64",))
+    return f"{folder}/{next(name for name in os.listdir(folder) if name.endswith('.whl'))}"
+
+
+def inject():
+    """Builds inject.c as a library, and returns its path."""
+    import cross
+    source, made = f"{ROOT}/test/windows/inject.c", f"{PLACE}/inject.dll"
+    if not os.path.exists(made) or os.path.getmtime(made) < os.path.getmtime(source):
+        cross.run([*cross.zig(), "cc", "-target", TARGET, "-O1", "-Wall", "-Wextra", "-Werror", "-shared", source, "-lntdll", "-s", "-o", made])
+    return made
+
+
 def environment(**more):
     """Returns the environment of wine: without a display, quiet, with a prefix of its own."""
     return dict(os.environ, WINEPREFIX=f"{PLACE}/wine", WINEDEBUG="-all", WINEDLLOVERRIDES="mscoree,mshtml=", DISPLAY="", **more)
 
 
+@functools.cache
 def wine():
-    """Returns the command of wine, and makes its prefix the first time."""
+    """Returns the command of wine, and makes its prefix the first time. Windows' services run until this program ends: otherwise each program
+    would start them anew, and its output would have no end as long as they have it open."""
     if not shutil.which("wine"):
         skip("wine is not installed")
     if not os.path.exists(f"{PLACE}/wine/whole"):
         os.makedirs(PLACE, exist_ok=True) # wine makes the prefix, but not what it lies in
         subprocess.run(["wine", "wineboot", "-i"], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         open(f"{PLACE}/wine/whole", "w", encoding="utf-8").close() # wine writes system.reg at once, and may be cut off after that
+    quiet = {"env": environment(), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(["wineserver", "--persistent"], **quiet)
+    atexit.register(subprocess.run, ["wineserver", "--kill"], **quiet)
+    subprocess.run(["wine", "cmd", "/c", "exit"], **quiet, check=True)
     return "wine"
 
 
