@@ -8,10 +8,12 @@ Windows can be had (python.py), the programs of test/sqlite and test/fault that 
 import glob
 import os
 import re
+import shutil
 import sys
 import tempfile
 import time
 
+import node
 import python
 import wine
 
@@ -215,6 +217,18 @@ def test_wheel(files, arrays):
                                    PYTHONPATH=wine.windows_path(f"{folder}/installed"))
         expect_error("the module", printed, "host_sqlite3.py with Z:", "as docs/hosts/expected says")
         expect("the module", code, 0)
+
+
+def test_npm(files, arrays):
+    """The npm package, with the prebuild for Windows, in a Node for Windows and its own SQLite."""
+    with tempfile.TemporaryDirectory(dir=wine.PLACE) as folder:
+        wine.npm(files[0], folder)
+        shutil.copy(f"{wine.ROOT}/test/windows/host.js", folder) # node looks for packages beside a program
+        code, printed = node.run(["--no-warnings", "host.js", wine.windows_path(f"{wine.ROOT}/sql/data").replace("\\", "/")], folder)
+        with open(f"{wine.ROOT}/docs/hosts/expected", encoding="utf-8") as f:
+            wanted = f.read() + "25,36,100,121\n"
+        expect("the package", printed, wanted)
+        expect("the package", code, 0)
 
 
 def program(files, arrays, path, arguments):

@@ -72,6 +72,16 @@ def wheel(library, folder):
     return f"{folder}/{next(name for name in os.listdir(folder) if name.endswith('.whl'))}"
 
 
+def npm(library, folder):
+    """Installs the npm package with this library in a folder."""
+    import amalgamate, build
+    package = f"{folder}/package.tgz"
+    build.write_npm(package, {"win32-x64": (build.read(library), "tessera.dll")}, {}, amalgamate.version_of(ROOT))
+    with tarfile.open(package) as archive:
+        archive.extractall(f"{folder}/node_modules")
+    os.rename(f"{folder}/node_modules/package", f"{folder}/node_modules/sqlite-tessera")
+
+
 def inject():
     """Builds inject.c as a library, and returns its path."""
     import cross
