@@ -172,6 +172,12 @@ def run(tests, name):
         print("skipped: libcurl is not installed here")
         return 77
     failed, words = [], [word for word in sys.argv[3:] if word.startswith("test_")]
+    names = {test.__name__ for test in tests}
+    forgotten = [each for each in vars(sys.modules["__main__"]) if each.startswith("test_") and each not in names]
+    for what, which in (("no such test", set(words) - names), ("not in the list of tests", forgotten)):
+        if which:
+            print(f"{what}: " + ", ".join(sorted(which)))
+            return 1
     tests = [test for test in tests if not words or test.__name__ in words]
     for kind in kinds:
         program = None

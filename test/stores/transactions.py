@@ -512,7 +512,7 @@ def test_race_to_consolidate(bucket):
         assert not found and outside(bucket, uri) == cells, (what, found)
 
 
-TESTS = (test_together, test_two_stores, test_an_array_that_is_dropped_meanwhile, test_spilling, test_lost_answers, test_last_step, test_race_to_create, test_race_to_commit, test_race_of_large_commits,
+TESTS = (test_together, test_two_stores, test_a_server_that_is_away_for_a_while, test_an_array_that_is_dropped_meanwhile, test_spilling, test_lost_answers, test_last_step, test_race_to_create, test_race_to_commit, test_race_of_large_commits,
          test_race_to_consolidate,
          test_deaths_of_commits, test_deaths_of_deletes, test_deaths_of_creates, test_deaths_of_upkeep)
 
