@@ -20,6 +20,7 @@ import traceback
 TRIES = 5
 SECONDS = 300  # after which a case counts as hanging
 UNDECIDED_MOST = 0.1
+TILEDB_MEMORY = {"sm.mem.total_budget": "200000000"}  # of 10 GB, its default, TileDB clears more than a gigabyte in each consolidation, which takes a second
 
 
 def answer(connection, function, folder, arguments):

@@ -9,7 +9,7 @@ import os
 import random
 import sys
 
-from cases import Cases
+from cases import TILEDB_MEMORY, Cases
 from create import Failed, literal, sql
 
 try:
@@ -172,7 +172,7 @@ def run(folder, shell, extension, c, seed):
     if call(f"SELECT count(*) FROM tessera_check({here}) WHERE severity <> 'note'"):
         raise Failed("the check: " + str(sql(shell, extension, [f"SELECT * FROM tessera_check({here})"])))
     for mode in ("fragments", "commits", "fragment_meta"):
-        own = tiledb.Config(dict(config.dict(), **{"sm.consolidation.mode": mode, "sm.vacuum.mode": mode}))
+        own = tiledb.Config({**config.dict(), **TILEDB_MEMORY, "sm.consolidation.mode": mode, "sm.vacuum.mode": mode})
         tiledb.consolidate(path, config=own)
         tiledb.vacuum(path, config=own)
         compare(f"{mode} consolidated and vacuumed by TileDB", not c["sparse"])

@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import time
 
-from cases import Cases
+from cases import TILEDB_MEMORY, Cases
 from create import Failed, sql
 
 try:
@@ -121,7 +121,7 @@ def run(folder, shell, extension, kind, seed):
         cells = box(r)
         newer |= cells
         s.write("theirs", cells, value)
-    config = tiledb.Config({"sm.compute_concurrency_level": "2", "sm.io_concurrency_level": "2"})
+    config = tiledb.Config({"sm.compute_concurrency_level": "2", "sm.io_concurrency_level": "2", **TILEDB_MEMORY})
     tiledb.consolidate(s.array, config=config)
     merged = s.merged_boxes()
     vacuumed = bool(r.randrange(2))

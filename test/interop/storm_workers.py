@@ -18,6 +18,8 @@ import random
 import sqlite3
 import time
 
+from cases import TILEDB_MEMORY
+
 KEYS = 40                      # the number of keys of each owner
 UNWRITTEN = -1                 # the fill value of the dense array
 ARRAYS = ["sparse", "dense", "evolving"]
@@ -422,7 +424,7 @@ def tiledb_maintainer(config):
     r, errors = random.Random(config["seed"]), Errors(config, "tiledb-maintainer")
     while not stopped(config):
         array, kind = r.choice(ARRAYS), r.choice(KINDS + ["fragments"])
-        path, settings = os.path.join(config["folder"], array), tiledb.Config({"sm.consolidation.mode": kind, "sm.vacuum.mode": kind})
+        path, settings = os.path.join(config["folder"], array), tiledb.Config({"sm.consolidation.mode": kind, "sm.vacuum.mode": kind, **TILEDB_MEMORY})
         try:
             if r.random() < 0.6:
                 # TileDB's second consolidation of commits fails if a .del was consolidated and vacuumed. That is its own error, and nothing is lost.

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+from cases import TILEDB_MEMORY
 from tessera_c import CODE, FILTERS, NUMPY, ORDERS, SIZE, VARIABLE, value_bytes
 
 
@@ -41,7 +42,7 @@ class TileDB:
         self.library = C.CDLL(path)
         config, error, context = C.c_void_p(), C.c_void_p(), C.c_void_p()
         assert self.library.tiledb_config_alloc(C.byref(config), C.byref(error)) == 0
-        options = {"sm.compute_concurrency_level": "2", "sm.io_concurrency_level": "1"}
+        options = {"sm.compute_concurrency_level": "2", "sm.io_concurrency_level": "1", **TILEDB_MEMORY}
         if key:
             options.update({"sm.encryption_type": "AES_256_GCM", "sm.encryption_key": key.decode("latin-1")})
         for name, value in options.items():

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from cases import Cases
+from cases import TILEDB_MEMORY, Cases
 from create import Failed, literal, sql
 
 try:
@@ -39,7 +39,7 @@ def delete(path, x):
 
 
 def config(mode):
-    return tiledb.Config({"sm.consolidation.mode": mode, "sm.vacuum.mode": mode, "sm.compute_concurrency_level": "1", "sm.io_concurrency_level": "1"})
+    return tiledb.Config({"sm.consolidation.mode": mode, "sm.vacuum.mode": mode, "sm.compute_concurrency_level": "1", "sm.io_concurrency_level": "1", **TILEDB_MEMORY})
 
 
 def consolidate(path, mode):
