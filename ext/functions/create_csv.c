@@ -20,9 +20,14 @@
 #include "functions/ingest_call.h"
 
 #define CSV_NUMBER 400 /* bytes of a number's text, at most */
+#define CSV_EXACT  (UINT64_C(1) << 53) /* integers up to here are exact as FLOAT64 */
 
 typedef struct csv_guess { /* what the fields of a column can be */
-  bool integers, reals, some; /* some: a field is not null */
+  bool some; /* a field is not null */
+  bool whole; /* all are integers, of any size */
+  bool integers, unsigneds; /* which fit INT64; which fit UINT64 */
+  bool reals;
+  bool exact; /* the column became FLOAT64 by its fields: an integer that could be rounded is an error */
 } csv_guess;
 
 typedef struct csv_call {
@@ -149,17 +154,21 @@ static int csv_call_names(csv_call *c, const char *path, sqlite3_value *json, ts
 
 /* ---- Types ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a field is -?(0|[1-9][0-9]*) and fits INT64. */
-static bool csv_is_integer(const char *text, uint64_t size) {
+/* Whether a field is -?(0|[1-9][0-9]*). *magnitude is its value without the sign, UINT64_MAX if it is as large or larger;
+ * *fits tells whether 64 bits hold it. */
+static bool csv_is_integer(const char *text, uint64_t size, uint64_t *magnitude, bool *fits) {
   const bool negative = size > 0 && *text == '-';
   const uint64_t digits = size - negative;
-  uint64_t value = 0;
-  if (digits == 0 || digits > 19 || (digits > 1 && text[negative] == '0')) return false;
+  *magnitude = 0;
+  *fits = true;
+  if (digits == 0 || (digits > 1 && text[negative] == '0')) return false;
   for (uint64_t i = negative; i < size; i++) {
     if (text[i] < '0' || text[i] > '9') return false;
-    value = value * 10 + (uint64_t)(text[i] - '0');
+    const uint64_t digit = (uint64_t)(text[i] - '0');
+    *fits = *fits && *magnitude <= (UINT64_MAX - digit) / 10;
+    *magnitude = *fits ? *magnitude * 10 + digit : UINT64_MAX;
   }
-  return value <= (uint64_t)INT64_MAX + negative;
+  return true;
 }
 
 static uint64_t csv_digits(const char *text, uint64_t size, uint64_t at) {
@@ -194,9 +203,21 @@ static bool csv_is_null(const csv_call *c, const tsr_csv_field *field, bool is_t
 
 static void csv_call_look(const csv_call *c, const tsr_csv_field *field, csv_guess *guess) {
   if (csv_is_null(c, field, false)) return;
+  uint64_t magnitude = 0;
+  bool fits = false;
+  const bool whole = !field->quoted && csv_is_integer(field->bytes, field->size, &magnitude, &fits),
+             negative = whole && *field->bytes == '-';
   guess->some = true;
-  guess->integers = guess->integers && !field->quoted && csv_is_integer(field->bytes, field->size);
+  guess->whole = guess->whole && whole;
+  guess->integers = guess->integers && whole && fits && magnitude <= (uint64_t)INT64_MAX + negative;
+  guess->unsigneds = guess->unsigneds && whole && fits && (!negative || magnitude == 0);
   guess->reals = guess->reals && (guess->integers || (!field->quoted && csv_is_real(field->bytes, field->size)));
+}
+
+/* Returns the datatype of a column whose fields are so. */
+static tsr_datatype csv_guess_datatype(const csv_guess *guess) {
+  if (!guess->some) return TSR_UTF8;
+  return guess->integers ? TSR_INT64 : guess->unsigneds ? TSR_UINT64 : guess->reals ? TSR_FLOAT64 : TSR_UTF8;
 }
 
 /* Begins to read the lines of data. */
@@ -219,7 +240,7 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
   for (uint32_t i = 0; i < call->source.count; i++) {
     const tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
     open |= column && !column->typed && !column->labels;
-    c->guesses[i] = (csv_guess){.integers = true, .reals = true};
+    c->guesses[i] = (csv_guess){.whole = true, .integers = true, .unsigneds = true, .reals = true};
   }
   int code = open ? csv_call_begin_data(c, error) : TSR_OK;
   while (open && code == TSR_OK) {
@@ -233,16 +254,31 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
   }
   for (uint32_t i = 0; i < call->source.count; i++) {
     tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
-    const csv_guess *g = &c->guesses[i];
+    csv_guess *g = &c->guesses[i];
     if (!column || column->typed || column->labels) continue;
     column->typed = true;
-    column->datatype = g->some && g->integers ? TSR_INT64 : g->some && g->reals ? TSR_FLOAT64 : TSR_UTF8;
+    column->datatype = csv_guess_datatype(g);
+    g->exact = column->datatype == TSR_FLOAT64;
     column->values_per_cell = column->datatype == TSR_UTF8 ? TSR_VARIABLE : 1;
   }
   return code;
 }
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+/* Fails if a field is an integer past 2^53 in a column that became one of FLOAT64 by its fields. */
+static int csv_call_check_exact(const tsr_ingest_column *column, const csv_guess *guess, const tsr_csv_field *field,
+                                tsr_error *error) {
+  uint64_t magnitude;
+  bool fits;
+  if (!guess->exact || !csv_is_integer(field->bytes, field->size, &magnitude, &fits) || magnitude <= CSV_EXACT)
+    return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH,
+                  "column '%s': the integer %.*s is past 2^53, and %s: \"types\":{\"%s\":\"FLOAT64\"} rounds it",
+                  column->name, (int)(field->size < 40 ? field->size : 40), field->bytes,
+                  guess->whole ? "the column's integers fit neither INT64 nor UINT64" : "the column has REALs",
+                  column->name);
+}
 
 static int csv_call_set_real(csv_call *c, uint32_t column, const tsr_csv_field *field, tsr_error *error) {
   char text[CSV_NUMBER + 1];
@@ -257,13 +293,17 @@ static int csv_call_set_real(csv_call *c, uint32_t column, const tsr_csv_field *
   return tsr_ingest_set_real(c->call.ingest, column, real, error);
 }
 
-static int csv_call_set(csv_call *c, uint32_t column, const tsr_csv_field *field, tsr_error *error) {
+/* Sets the value of the column of this number in the source. */
+static int csv_call_set(csv_call *c, uint32_t source, const tsr_csv_field *field, tsr_error *error) {
+  const uint32_t column = (uint32_t)c->call.source.kept[source];
   const tsr_ingest_column *given = &c->call.columns[column];
   const tsr_kind kind = tsr_datatype_kind(given->datatype);
   const bool is_text = given->labels || kind == TSR_KIND_TEXT;
   if (csv_is_null(c, field, is_text && !given->labels)) return TSR_OK;
-  if (kind == TSR_KIND_FLOAT && !is_text && given->values_per_cell == 1)
-    return csv_call_set_real(c, column, field, error);
+  if (kind == TSR_KIND_FLOAT && !is_text && given->values_per_cell == 1) {
+    const int code = csv_call_check_exact(given, &c->guesses[source], field, error);
+    return code < 0 ? code : csv_call_set_real(c, column, field, error);
+  }
   if (kind == TSR_KIND_BOOLEAN && (field->size == 4 || field->size == 5) &&
       (!sqlite3_strnicmp(field->bytes, "true", (int)field->size) ||
        !sqlite3_strnicmp(field->bytes, "false", (int)field->size)))
@@ -287,7 +327,7 @@ static int csv_call_rows(csv_call *c, tsr_error *error) {
                         (unsigned)call->source.count);
     }
     for (uint32_t i = 0; code == TSR_OK && i < count; i++)
-      if (call->source.kept[i] >= 0) code = csv_call_set(c, (uint32_t)call->source.kept[i], &fields[i], error);
+      if (call->source.kept[i] >= 0) code = csv_call_set(c, i, &fields[i], error);
     code = tsx_ingest_end_row(call, code, "line", line, error);
   }
   return code;

@@ -48,10 +48,29 @@ def test_types_by_all_lines():
     same(make(db, "i,f,t,z,n\n1,1,a,01,\n-0,2.5e3,,2,7\n9223372036854775807,nan,\"1\",3,\n"), 3)
     same(types(db), ["INT64", "FLOAT64", "UTF8", "UTF8", "INT64"])
     same(rows(db), [(0, 1, 1.0, "a", "01", None), (1, 0, 2500.0, "", "2", 7), (2, 9223372036854775807, None, "1", "3", None)])
-    for field, datatype in (("9223372036854775808", "FLOAT64"), ("-9223372036854775808", "INT64"), ("+1", "UTF8"), ("1.", "UTF8"), (".5", "UTF8"), ("00.5", "UTF8"), ("1e5", "FLOAT64"),
+    for field, datatype in (("9223372036854775808", "UINT64"), ("-9223372036854775808", "INT64"), ("+1", "UTF8"), ("1.", "UTF8"), (".5", "UTF8"), ("00.5", "UTF8"), ("1e5", "FLOAT64"),
                             ("0x10", "UTF8"), ("2024-01-01", "UTF8"), (" 1", "UTF8"), ("inf", "UTF8"), ("1_000", "UTF8"), ("-", "UTF8"), ("1e", "UTF8")):
         make(db, f"a\n5\n{field}\n", "one" + field.replace(".", "_"))
         same(types(db, "one" + field.replace(".", "_")), [datatype], field)
+
+
+def test_integers_keep_all_digits():
+    """No integer is rounded, unless `types` says so."""
+    db = database()
+    same(make(db, "h\n12345678901234567890\n9223372036854775807\n-0\n18446744073709551615\n"), 4)
+    same(types(db), ["UINT64"])
+    same([r[1] for r in rows(db)], ["12345678901234567890", 9223372036854775807, 0, "18446744073709551615"])
+    for text, part in (("h\n0.5\n9007199254740993\n", "line 3: column 'h': the integer 9007199254740993 is past 2^53, and the column has REALs: \"types\":{\"h\":\"FLOAT64\"} rounds it"),
+                       ("h\n-9007199254740993\n0.5\n", "line 2: column 'h': the integer -9007199254740993"), ("h\n12345678901234567890\n\n1e3\n", "line 2: column 'h'"),
+                       ("h\n-1\n9223372036854775808\n", "line 3: column 'h': the integer 9223372036854775808 is past 2^53, and the column's integers fit neither INT64 nor UINT64"),
+                       ("h\n1\n18446744073709551616\n", "line 3: column 'h'"), ("h\n100000000000000000000000000000\n", "line 2: column 'h'")):
+        refused(db, part, text)
+    same(make(db, "h\n9007199254740992\n-9007199254740992\n0.5\n1e30\n", "exact"), 4)
+    same([r[1] for r in rows(db, "exact")], [2.0**53, -2.0**53, 0.5, 1e30])
+    same(make(db, "h\n9007199254740993\n0.5\n", "rounded", types={"h": "FLOAT64"}), 2)
+    same([r[1] for r in rows(db, "rounded")], [2.0**53, 0.5])
+    got = json.loads(make(db, "h\n0.5\n9007199254740993\n1\n", "skipped", on_error="skip"))
+    same((got["rows"], got["skipped"], got["lines"]), (2, 1, [3]))
 
 
 def test_quotes_and_line_ends():

@@ -93,7 +93,7 @@ def test_1_type_of_a_column_of_a_select():
 def test_2_type_of_a_column_of_csv():
     rule(csv,
          [("x\n1\n-20\n0\n", {}, "x INT64 NOT NULL"), ("x\n1\n2.5\n1e3\nnan\n", {}, "x FLOAT64"), ("x\n1\n007\n", {}, "x UTF8"), ('x\n1\n"2"\n', {}, "x UTF8"), ("x\n9223372036854775807\n", {}, "x INT64"),
-          ("x\n9223372036854775808\n", {}, "x FLOAT64"), ("x,y\n1,\n,b\n", {}, "x INT64 FILTERS", "y UTF8 NOT NULL"), ("x\n+1\n", {}, "x UTF8"), ("x\n1\n", {"types": {"x": "UINT8"}}, "x UINT8"),
+          ("x\n9223372036854775808\n", {}, "x UINT64"), ("x,y\n1,\n,b\n", {}, "x INT64 FILTERS", "y UTF8 NOT NULL"), ("x\n+1\n", {}, "x UTF8"), ("x\n1\n", {"types": {"x": "UINT8"}}, "x UINT8"),
           ("x\n2024-01-01\n", {}, "x UTF8"), ("x\n.5\n", {}, "x UTF8")],
          [("x\n1\n007x\n", {"types": {"x": "INT32"}}, "line 3: column 'x'"), ("x\n1e3\nabc\n", {"types": {"x": "FLOAT32"}}, "line 3: column 'x': 'abc' is no number"),
           ("x,y\n1\n", {}, "line 2: 1 fields, where 2 columns are named"), ("x,x\n1,2\n", {}, "two columns are called 'x'")])
