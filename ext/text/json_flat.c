@@ -36,7 +36,7 @@ static int flat_unit(const char *at) {
 /* Reads the character behind "\u", whose second half may follow as another escape, and writes it as UTF-8. */
 static bool flat_escape(char **from, char **to) {
   int c = flat_unit(*from);
-  if (c <= 0 || (c >= 0xdc00 && c <= 0xdfff)) return false; /* NUL would end the text */
+  if (c < 0 || (c >= 0xdc00 && c <= 0xdfff)) return false;
   *from += 4;
   if (c >= 0xd800 && c <= 0xdbff) {
     const int low = (*from)[0] == '\\' && (*from)[1] == 'u' ? flat_unit(*from + 2) : -1;
@@ -51,26 +51,42 @@ static bool flat_escape(char **from, char **to) {
   return true;
 }
 
-/* Reads a text, from its first quote on, and removes its escapes in place. */
-static int flat_text(flat *f, const char **text) {
+char *tsx_json_text_unescape(char *json, char **text, uint64_t *size) {
   static const char escapes[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-  char *from = f->at, *to = f->at;
-  if (*from++ != '"') return flat_fail(f, "a quote");
-  *text = to;
+  char *from = json, *to = json, *const start = json;
+  *text = from;
+  if (*from++ != '"') return NULL;
   for (; *from != '"';) {
-    f->at = from;
-    if ((unsigned char)*from < 0x20) return flat_fail(f, "the end of a text");
+    *text = from;
+    if ((unsigned char)*from < 0x20) return NULL;
     if (*from != '\\') {
       *to++ = *from++;
       continue;
     }
     const char *escape = from[1] ? strchr(escapes, from[1]) : NULL;
+    if (!escape && from[1] != 'u') return NULL;
     from += 2;
     if (escape) *to++ = values[escape - escapes];
-    else if (from[-1] != 'u' || !flat_escape(&from, &to)) return flat_fail(f, "an escape");
+    else if (!flat_escape(&from, &to)) return NULL;
   }
-  f->at = from + 1;
   *to = 0;
+  *text = start;
+  *size = (uint64_t)(to - start);
+  return from + 1;
+}
+
+/* Reads a text, from its first quote on, and removes its escapes in place. */
+static int flat_text(flat *f, const char **text) {
+  char *found;
+  uint64_t size = 0;
+  if (*f->at != '"') return flat_fail(f, "a quote");
+  char *end = tsx_json_text_unescape(f->at, &found, &size);
+  if (!end || strlen(found) != size) { /* a NUL would end the text */
+    if (!end) f->at = found;
+    return flat_fail(f, "a text without control characters and \\u0000");
+  }
+  *text = found;
+  f->at = end;
   return TSR_OK;
 }
 

@@ -1,5 +1,6 @@
 /* json_flat.h: reads a JSON object without nested values that may hold secrets. SQLite's JSON functions leave copies of
- * what they read in freed memory, so this reader makes one copy of the text, which the caller wipes. */
+ * what they read in freed memory, so this reader makes one copy of the text, which the caller wipes. Reads single texts,
+ * too. */
 #ifndef TSX_JSON_FLAT_H
 #define TSX_JSON_FLAT_H
 
@@ -12,6 +13,11 @@ typedef struct tsx_flat_member {
   tsx_flat_kind kind;
   int64_t integer; /* of an INTEGER; of a BOOL: 0 or 1 */
 } tsx_flat_member;
+
+/* Reads a JSON text, from its first quote on, in place: *text is its start without escapes, *size its bytes, of which
+ * some can be NUL, and a NUL follows. Returns the character behind the last quote, or NULL at what is no such text; then
+ * *text is where the reading ended. */
+char *tsx_json_text_unescape(char *json, char **text, uint64_t *size);
 
 /* Returns TSR_OK to go on; any other code ends the reading, which then returns this code. */
 typedef int (*tsx_flat_reader)(void *argument, const tsx_flat_member *member, tsr_error *error);

@@ -10,6 +10,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "text/json_flat.h"
 #include "text/literals.h"
 
 #define ELEMENT_MAX 400 /* characters */
@@ -126,7 +127,40 @@ void tsx_json_walk_close(tsx_json_walk *walk) {
   *walk = (tsx_json_walk){0};
 }
 
+int tsx_json_text_decode(const char *json, char **text, uint64_t *size) {
+  *text = NULL;
+  if (*json != '"' || !strstr(json, "\\u0000")) return SQLITE_OK;
+  char *copy = sqlite3_mprintf("%s", json), *found;
+  if (!copy) return SQLITE_NOMEM;
+  const char *end = tsx_json_text_unescape(copy, &found, size);
+  if (end && !*end) *text = copy; /* `found` is its start */
+  else sqlite3_free(copy);
+  return SQLITE_OK;
+}
+
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+/* Makes an SQL value of text that may have NULs. Returns NULL without memory. */
+static sqlite3_value *value_of_text(sqlite3 *db, const char *text, uint64_t size) {
+  sqlite3_stmt *statement = NULL;
+  sqlite3_value *value = NULL;
+  int rc = sqlite3_prepare_v2(db, "SELECT ?1", -1, &statement, NULL);
+  if (rc == SQLITE_OK) rc = sqlite3_bind_text64(statement, 1, text, size, SQLITE_STATIC, SQLITE_UTF8);
+  if (rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+    value = sqlite3_value_dup(sqlite3_column_value(statement, 0));
+  sqlite3_finalize(statement);
+  return value;
+}
+
+/* Returns a copy of a member's value, of which `json` is the text, or NULL without memory. */
+static sqlite3_value *option_value(sqlite3 *db, sqlite3_value *value, const char *json) {
+  char *text;
+  uint64_t size;
+  if (tsx_json_text_decode(json, &text, &size) != SQLITE_OK) return NULL;
+  sqlite3_value *copy = text ? value_of_text(db, text, size) : sqlite3_value_dup(value);
+  sqlite3_free(text);
+  return copy;
+}
 
 static int read_each(sqlite3 *db, sqlite3_value *json, bool array, const char *what, tsx_option_reader read,
                      void *argument, tsr_error *error) {
@@ -142,8 +176,8 @@ static int read_each(sqlite3 *db, sqlite3_value *json, bool array, const char *w
   while (rc == SQLITE_OK && code == TSR_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
     tsx_json_option o = {.key = (const char *)sqlite3_column_text(statement, 0),
                          .type = (const char *)sqlite3_column_text(statement, 1),
-                         .value = sqlite3_value_dup(sqlite3_column_value(statement, 2)),
                          .text = tsx_json_walk_next(&walk)};
+    o.value = option_value(db, sqlite3_column_value(statement, 2), o.text);
     if (!o.value || !o.type || !o.key) code = tsx_out_of_memory(error);
     else code = read(argument, &o, error);
     sqlite3_value_free(o.value);

@@ -32,9 +32,14 @@ void tsx_json_walk_close(tsx_json_walk *walk);
 typedef struct tsx_json_option { /* a member of an object or an element of an array; valid during the callback */
   const char *key; /* of an array: the element's index as text */
   const char *type; /* the type that json_each reports: 'integer', 'text', 'true', ... */
-  sqlite3_value *value;
+  sqlite3_value *value; /* of a text all bytes, also behind a NUL */
   const char *text; /* the value as JSON: all digits of an integer, which may be a REAL in `value` */
 } tsx_json_option;
+
+/* Before 3.45 SQLite's JSON functions cut text at \u0000. Decodes the JSON text of a value that has this escape. Returns
+ * SQLITE_NOMEM; SQLITE_OK with *text set, which the caller frees with sqlite3_free; or SQLITE_OK with *text NULL where
+ * the JSON is no text with this escape, so that SQLite's own text is whole. */
+int tsx_json_text_decode(const char *json, char **text, uint64_t *size);
 
 /* Returns TSR_OK to go on; any other code ends the iteration, which then returns this code. */
 typedef int (*tsx_option_reader)(void *argument, const tsx_json_option *option, tsr_error *error);

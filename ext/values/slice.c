@@ -124,6 +124,12 @@ static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char 
                          const char *json, uint8_t *number, uint8_t **text, uint64_t *text_size, tsr_error *error) {
   uint8_t *bytes = NULL;
   uint64_t size;
+  if (!field->cell_size) {
+    char *whole; /* of a text with a NUL */
+    if (tsx_json_text_decode(json, &whole, text_size) != SQLITE_OK) return tsx_out_of_memory(error);
+    *text = (uint8_t *)whole;
+    if (whole) return TSR_OK;
+  }
   if (sqlite3_value_type(value) == SQLITE_TEXT) json = NULL;
   int code = convert_value(value, json, shown, &bytes, &size, error);
   if (code < 0) {
@@ -143,41 +149,6 @@ static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char 
   }
   sqlite3_free(bytes);
   return code;
-}
-
-/* Before 3.45 SQLite's JSON functions cut text at \u0000. So an end of a string dimension that has this escape is
- * decoded here, from its JSON text. Returns false, and sets nothing, where the JSON has no such escape, or has escapes
- * other than \", \\, \/ and \u0000 to \u007f: SQLite's text is used then. */
-static bool unescape(const char *json, uint8_t **text, uint64_t *size) {
-  uint64_t n = 0;
-  if (!json || !strstr(json, "\\u0000")) return false;
-  uint8_t *decoded = sqlite3_malloc64(strlen(json) + 1);
-  const char *p = json + 1;
-  for (; decoded && *p && *p != '"'; p++) {
-    int code = 0;
-    if (*p != '\\') {
-      decoded[n++] = (uint8_t)*p;
-      continue;
-    }
-    if (*++p == '"' || *p == '\\' || *p == '/') {
-      decoded[n++] = (uint8_t)*p;
-      continue;
-    }
-    for (int i = 0; *p == 'u' && i < 4 && code >= 0; i++) {
-      const int digit = tsx_hex_digit(p[1 + i]);
-      code = digit < 0 ? -1 : code * 16 + digit;
-    }
-    if (*p != 'u' || code < 0 || code > 0x7F) break;
-    decoded[n++] = (uint8_t)code;
-    p += 4;
-  }
-  if (!decoded || *json != '"' || *p != '"' || p[1]) {
-    sqlite3_free(decoded);
-    return false;
-  }
-  *text = decoded;
-  *size = n;
-  return true;
 }
 
 /* SQLite's JSON functions give 1 and 0 for true and false, which would pass for coordinates. */
@@ -205,10 +176,9 @@ static int set_bounds(sqlite3_stmt *row, const char *json, const tsr_field *fiel
   bound->low_given = sqlite3_value_type(low) != SQLITE_NULL;
   bound->high_given = sqlite3_value_type(high) != SQLITE_NULL;
   int code = TSR_OK;
-  const bool strings = !field->cell_size;
-  if (bound->low_given && !(strings && unescape(ends[0], &box->low_text, &box->low_size)))
+  if (bound->low_given)
     code = slice_set_end(field, shown, name, low, ends[0], box->low, &box->low_text, &box->low_size, error);
-  if (code == TSR_OK && bound->high_given && !(strings && unescape(ends[1], &box->high_text, &box->high_size)))
+  if (code == TSR_OK && bound->high_given)
     code = slice_set_end(field, shown, name, high, ends[1], box->high, &box->high_text, &box->high_size, error);
   if (code == TSR_OK && field->cell_size && bound->low_given && bound->high_given &&
       slice_compare(field->datatype, box->low, box->high) > 0)

@@ -211,6 +211,21 @@ def test_conditions_on_labels_give_the_rows_of_sql():
     db.close()
 
 
+def test_conditions_on_text_with_nul():
+    """All bytes of a text are compared, also behind a NUL and behind other escapes of JSON."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE n USING tessera(k INT32 DIMENSION(1, 9), s UTF8)")
+    texts = ["x", "x\0", "x\0y", "y", "é\n\0😀", "é\n"]
+    for k, text in enumerate(texts, 1):
+        db.query("INSERT INTO n VALUES(?, CAST(? AS TEXT))", (k, text.encode()))
+    for ascii in (True, False):
+        for value in texts:
+            for operator, holds in (("=", lambda a, b: a == b), ("<", lambda a, b: a < b), ("<=", lambda a, b: a <= b), (">", lambda a, b: a > b), (">=", lambda a, b: a >= b), ("in", lambda a, b: a == b)):
+                options = json.dumps({"where": [["s", operator, [value] if operator == "in" else value]], "columns": ["k"]}, ensure_ascii=ascii)
+                same(sorted(Reader(db, "db:n", None, options).rows()), [(k,) for k, text in enumerate(texts, 1) if holds(text.encode(), value.encode())], options)
+    db.close()
+
+
 def test_errors():
     db, array = Database(), f"{host.FOLDER}/array_{host.binding}"
     make(db, array)
