@@ -7,6 +7,7 @@
 #include "text/json_in.h"
 #include "text/names.h"
 #include "values/labels.h"
+#include "values/slice.h"
 
 #define MEMORY_MB_MAX (1 << 24)
 #define THREADS_MAX   64
@@ -149,7 +150,7 @@ static int stream_compare(stream_list *list, tsx_op op, const tsx_json_option *o
     if (field->values_per_cell == 1) return stream_add_labels(list, op, o->value, error);
     return tsx_fail(error, TSR_UNSUPPORTED, "'where': '%.64s' has several labels in a cell", r->names[list->field]);
   }
-  int code = tsx_bytes_convert(o->value, field->datatype, &bytes, &size, error);
+  int code = tsx_option_convert(o, field->datatype, &bytes, &size, error);
   if (code == TSR_OK && field->values_per_cell != TSR_VARIABLE && size != field->cell_size)
     code = tsx_fail(error, TSR_MISMATCH, "'where': '%.64s' is compared with one value", r->names[list->field]);
   if (code < 0) {

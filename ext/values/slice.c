@@ -78,6 +78,13 @@ int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **byt
   return code;
 }
 
+int tsx_option_convert(const tsx_json_option *option, tsr_datatype datatype, uint8_t **bytes, uint64_t *size,
+                       tsr_error *error) {
+  const bool number = strcmp(option->type, "integer") == 0 || strcmp(option->type, "real") == 0;
+  *bytes = NULL;
+  return convert_value(option->value, number ? option->text : NULL, datatype, bytes, size, error);
+}
+
 /* Compares two numbers, datetimes or times of a datatype. Both buffers have 8 bytes. Returns < 0, 0, > 0. */
 static int slice_compare(tsr_datatype datatype, const uint8_t *a, const uint8_t *b) {
   uint64_t size = tsr_datatype_size(datatype);

@@ -226,6 +226,25 @@ def test_conditions_on_text_with_nul():
     db.close()
 
 
+def test_conditions_on_numbers_have_all_digits():
+    """With and without quotes: json_each makes a REAL of an integer past INT64."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE u USING tessera(k INT32 DIMENSION(1, 9), u UINT64, i INT64, f FLOAT64, d DATETIME_SEC)")
+    numbers = [0, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1]
+    for k, number in enumerate(numbers, 1):
+        db.query("INSERT INTO u VALUES(?, ?, ?, ?, '2024-01-02')", (k, str(number), number >> 1, k / 10))
+    for value in numbers:
+        for text in (value, str(value)):
+            for operator, holds in (("=", lambda a, b: a == b), ("<", lambda a, b: a < b), (">=", lambda a, b: a >= b), ("in", lambda a, b: a == b)):
+                options = json.dumps({"where": [["u", operator, [text] if operator == "in" else text]], "columns": ["k"], "order": ["k"]})
+                same(Reader(db, "db:u", None, options).rows(), [(k,) for k, number in enumerate(numbers, 1) if holds(number, value)], options)
+    for condition, rows in (('["i","=",9223372036854775807]', [(6,)]), ('["i","=",9007199254740992.0]', []), ('["f","=",0.3]', [(3,)]), ('["f","<",2]', [(k,) for k in range(1, 7)]), ('["d","=","2024-01-02"]', [(k,) for k in range(1, 7)])):
+        same(Reader(db, "db:u", None, f'{{"where":[{condition}],"columns":["k"],"order":["k"]}}').rows(), rows, condition)
+    for value in ("18446744073709551616", "-1", "1.5"):
+        check_contains(db.error("SELECT tessera_stream('db:u', NULL, ?)", (f'{{"where":[["u","=",{value}]]}}',)).text, value)
+    db.close()
+
+
 def test_errors():
     db, array = Database(), f"{host.FOLDER}/array_{host.binding}"
     make(db, array)
