@@ -424,7 +424,12 @@ void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values)
     code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
   if (code == TSR_OK) code = tsx_postponed_publish_path(address.connection, address.path, &error);
   if (code >= 0) code = tsx_drop_overviews(&address, &error);
-  if (code == TSR_OK) code = tsr_array_drop(address.connection->environment, address.path, &error);
+  if (code == TSR_OK) {
+    tsx_array_release(address.connection, address.array);
+    address.array = NULL;
+    tsx_path_close(address.connection, address.path);
+    code = tsr_array_drop(address.connection->environment, address.path, &error);
+  }
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_drop_array", code, &error);
 }

@@ -81,6 +81,7 @@ int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error) 
   for (unsigned k = 1; k <= TSX_LEVELS_MAX && code == TSR_OK; k++) {
     char *path = tsx_level_path(address->path, k);
     if (!path) return tsx_out_of_memory(error);
+    tsx_path_close(address->connection, path);
     code = tsr_array_drop(address->connection->environment, path, error);
     sqlite3_free(path);
     if (code == TSR_NOT_FOUND) break;

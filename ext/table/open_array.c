@@ -181,6 +181,21 @@ void tsx_path_changed(tsx_connection *connection, const char *path) {
   sqlite3_free(key);
 }
 
+void tsx_path_close(tsx_connection *connection, const char *path) {
+  char *key = NULL;
+  tsr_error ignored;
+  if (tsx_array_key(connection, path, &key, &ignored) < 0) return; /* then no array is open at this path */
+  for (tsx_array **p = &connection->arrays.list; *p;) {
+    tsx_array *array = *p;
+    const bool idle = !array->references && !array->making.creation && !array->transaction;
+    const bool there = !strcmp(array->path, key);
+    if (there) tsx_array_trim(array);
+    if (there && idle) *p = array->next, close_array(array);
+    else p = &array->next;
+  }
+  sqlite3_free(key);
+}
+
 int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error *error) {
   if (array->in_database || array->permitted == connection->permissions.restrictions) return TSR_OK;
   const int code = tsr_path_permitted(connection->environment, array->path, error);

@@ -98,6 +98,10 @@ void tsx_array_changed(tsx_array *array);
  * up. */
 void tsx_path_changed(tsx_connection *connection, const char *path);
 
+/* Closes what this connection has open of the array at a path and does not need. Call it before the array is removed:
+ * Windows may keep a directory as long as files of it are open. */
+void tsx_path_close(tsx_connection *connection, const char *path);
+
 /* Closes the snapshots that no cursor reads. */
 void tsx_array_trim(tsx_array *array);
 
