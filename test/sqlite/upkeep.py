@@ -5,15 +5,17 @@ the schema changes.
 usage: upkeep.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
 import os
-import resource
 import shutil
 import sys
 import tempfile
 import time
 import traceback
 
+if os.name != "nt":
+    import resource
+
 import host
-from host import Database, Error, check_contains, literal, same
+from host import Database, Error, check_contains, literal, not_on_windows, same
 
 KEY = "00112233445566778899aabbccddeeff" * 2
 ABORT = 4   # SQLITE_ABORT
@@ -83,6 +85,7 @@ def test_many_fragments():
     sound(db)
 
 
+@not_on_windows("it does not count open files")
 def test_open_files_of_many_arrays():
     """All arrays of a connection share one pool of open files. If the process may open no more files, files that are not in use are closed."""
     db, path = database("CREATE VIRTUAL TABLE t0 USING tessera('a0', x INT DIMENSION(0, 100000, 100), a INT, b TEXT)")
@@ -326,6 +329,7 @@ def written(*bases):
     return rows
 
 
+@not_on_windows("it has no fork()")
 def test_two_consolidations_at_once():
     """Both find the same fragments: one of them consolidates, or none."""
     for kind in TABLES:
@@ -356,11 +360,13 @@ def test_two_consolidations_at_once():
         db.close()
 
 
+@not_on_windows("it has no fork()")
 def test_consolidation_beside_writers():
     for kind in TABLES:
         beside(kind, [merge, write(1000), write(20000)], written(1000, 20000))
 
 
+@not_on_windows("it has no fork()")
 def test_consolidation_beside_vacuum():
     for kind in ("duplicates", "dense"):
         def maintain(db, turn):
@@ -369,6 +375,7 @@ def test_consolidation_beside_vacuum():
         beside(kind, [maintain, lambda db, turn: db.query("SELECT tessera_vacuum('db:t')"), write(1000)], written(1000))
 
 
+@not_on_windows("it has no fork()")
 def test_readers_beside_writers_and_maintenance():
     """A reader sees no gaps: each of the rows that were always there once, and the writer's rows up to one of them."""
     def read(db, turn):
@@ -399,7 +406,7 @@ def test_no_merge_spans_an_uncommitted_fragment():
     left = "__%s_%s_%s_22" % (names[0].split("_")[2], names[3].split("_")[3], "0" * 32)
     os.mkdir(os.path.join(folder, "__fragments", left))
     for name, text in ((f".{left}", ""), (f".{left}.vac.new", "".join(f"/__fragments/{n}\n" for n in names[:2]))):
-        with open(os.path.join(folder, "__commits", name), "w") as f:
+        with open(os.path.join(folder, "__commits", name), "w", newline="\n") as f:
             f.write(text)
     sound(db)
     same(db.query("SELECT tessera_consolidate('db:t')"), [(3,)])

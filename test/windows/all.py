@@ -24,7 +24,7 @@ DENSE = "CREATE VIRTUAL TABLE {0} USING tessera('{1}', kind=dense, y INT32 DIMEN
 # Tests in Python that a Python for Windows runs, with their arguments.
 PROGRAMS = {
     "test/fault/crash.py": ["3"], "test/fault/crash_upkeep.py": ["2"], # samples of each scenario
-    **{f"test/sqlite/{name}.py": [] for name in ("codes", "copies", "create", "create_as", "database", "facts", "labels", "spills", "transactions")},
+    **{f"test/sqlite/{name}.py": [] for name in ("codes", "copies", "create", "create_as", "database", "facts", "labels", "overviews", "spills", "transactions", "upkeep")},
 }
 faults = []
 
@@ -235,7 +235,7 @@ def program(files, arrays, path, arguments):
     """A test in Python passes on Windows, too."""
     with wine.Room(*files) as room:
         code, printed = python.run([wine.windows_path(f"{wine.ROOT}/{path}"), wine.windows_path(f"{room.path}/tessera.dll"), wine.windows_path(arrays), *arguments], room.path,
-                                   INJECT=wine.windows_path(wine.inject()), TEMP=wine.windows_path(room.path), TMP=wine.windows_path(room.path))
+                                   INJECT=wine.windows_path(wine.inject()), TEMP=wine.windows_path(room.path), TMP=wine.windows_path(room.path), MANY="20") # fragments, of test/sqlite/upkeep.py
         if code or not re.search(r"^0 failed$", printed, re.M):
             faults.append(path)
             print(f"{path} ended with {code}\n{printed}")
