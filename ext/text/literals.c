@@ -40,8 +40,14 @@ static const char *localized(const char *text, char out[LITERALS_NUMBER_MAX + 16
   return out;
 }
 
+/* Infinity has no digits: SQLite writes it as Inf. */
+static const char *infinity_as_number(const char *text) {
+  return !sqlite3_stricmp(text, "Inf") ? "9e999" : !sqlite3_stricmp(text, "-Inf") ? "-9e999" : text;
+}
+
 static int parse_float(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
   char copy[LITERALS_NUMBER_MAX + 16], *end = copy;
+  text = infinity_as_number(text);
   if (!looks_like_number(text)) return fail_mismatch(datatype, text, error);
   const char *local = localized(text, copy);
   double d = strtod(local, &end);

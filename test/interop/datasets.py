@@ -17,6 +17,7 @@ from package import fails, run, same
 
 try:
     import numpy as np
+    import pyarrow as pa
     import xarray as xr
 except ImportError as e:
     print(f"{e.name} is not installed")
@@ -41,6 +42,37 @@ def test_blocks():
     a.write("value", np.full((3, 4), 5.0))
     same((before.numpy().max(), a.numpy().max(), tessera.open("blocks", as_of=before._state["as_of"]).numpy().max()), (80, 5, 80), "each shows its own time")
     same(pickle.loads(pickle.dumps(before)).numpy().max(), 80, "a pickled Array shows the same time")
+
+
+def test_parts():
+    """A part of a part has no cell that the part leaves out."""
+    a = tessera.create("parts", np.arange(200.0).reshape(20, 10), dimensions=["y", "x"], extents={"y": 5, "x": 5}, labels={"lat": ("y", np.arange(20) * 0.5)})
+    same(a.sel(y=(0, 9)).sel(y=(4, 15), x=3).numpy().tolist(), np.arange(200.0).reshape(20, 10)[4:10, 3:4].tolist(), "two ranges")
+    same(a.sel(y=slice(None, 9)).sel(y=slice(4, None)).shape, (6, 10), "open ends")
+    same(a.sel(y=7).sel(y=(2, 9)).shape, (1, 10), "a value and a range")
+    rows = tessera.create("parts-rows", {"k": np.arange(100000) * 2, "v": np.ones(100000, "i4")}, dimensions=["k"])
+    parts = rows.partitions(3)
+    same((len(parts), sum(pa.table(part).num_rows for part in parts), sum(pa.table(part.sel(k=(0, 150000))).num_rows for part in parts)), (3, 100000, 75001), "parts of parts")
+    same(pa.table(rows.sel(k=(0, 8)).sel(k=(20, 30))).num_rows, 0, "nothing lies in both")
+    same(sum(pa.table(part).num_rows for part in a.sel(lat=(1.0, 8.0)).partitions(2)), 150, "parts of a range of labels")
+    days = tessera.create("parts-days", {"day": np.arange("2024-01-01", "2024-03-01", dtype="datetime64[h]"), "v": np.arange(1440.0)}, dimensions=["day"], kind="sparse")
+    same(pa.table(days.sel(day=("2024-01-10", None)).sel(day=(None, np.datetime64("2024-01-10T05"))).sel(day=("2024-01-10 02:00", "2024-02"))).num_rows, 4, "instants")
+    fails(ValueError, "one is text, one a number", lambda: days.sel(day=("2024-01-10", None)).sel(day=(5, None)))
+    fails(TypeError, "a list is no range", lambda: a.sel(y=[0, 9]))
+
+
+def test_nulls_of_integers_are_missing_in_a_dataset():
+    table = pa.table({"k": pa.array([0, 1, 2]), "i": pa.array([None, 5, 7], pa.int16()), "u": pa.array([1, None, 3], pa.uint8()), "c": pa.array([None, "x", "y"]).dictionary_encode()})
+    tessera.create("missing", table, dimensions=["k"])
+    read = xr.open_dataset("missing", engine="tessera")
+    same([float(read[name].mean()) for name in ("i", "u", "c")], [6.0, 2.0, 0.5], "means without the nulls")
+    same(int(read.i.isnull().sum()), 1)
+
+
+def test_dimensions_of_length_0():
+    tessera.create("length0", xr.Dataset({"q": (("x", "y"), np.ones((0, 3)))}))
+    same(dict(xr.open_dataset("length0", engine="tessera").sizes), {"x": 0, "y": 3})
+    fails(KeyError, "no dimension z", lambda: tessera.create("length0b", xr.Dataset({"q": ("x", np.ones(3))}), extents={"z": 2}))
 
 
 def test_appends():

@@ -10,6 +10,7 @@ import ast
 import builtins
 import contextlib
 import ctypes
+import datetime
 import json
 import os
 import threading
@@ -146,20 +147,74 @@ class _Lent:
 
 
 def _plain(value):
-    """Returns a date as ISO text, a number of numpy as Python's."""
+    """Returns a date as ISO text, a time of day too, a number of numpy as Python's."""
     if type(value).__name__ == "datetime64":
         return str(value)
+    if type(value).__name__ in ("timedelta", "Timedelta", "timedelta64"):
+        return _time_of_day(value)
+    if getattr(value, "tzinfo", None) is not None and hasattr(value, "astimezone"):
+        value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)   # arrays have no time zones: instants are UTC
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return value.item() if hasattr(value, "item") else str(value)
 
 
-def _bounds(value):
+def _time_of_day(value):
+    """Returns a duration as the text of a time of day."""
+    if type(value).__name__ == "timedelta64":
+        nanoseconds = int(value.astype("timedelta64[ns]").astype("int64"))
+    else:
+        nanoseconds = value.value if hasattr(value, "value") else value // datetime.timedelta(microseconds=1) * 1000
+    seconds, rest = divmod(nanoseconds, 10 ** 9)
+    if not 0 <= seconds < 86400:
+        raise ValueError(f"{value} is no time of day, from 0 to 24 hours: give it as an integer in the unit of the array")
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{rest:09}".rstrip("0") if rest else "")
+
+
+def _json(value):
+    """Returns JSON, in which infinity is a number: SQLite reads 9e999 as such."""
+    return json.dumps(_marked(value)).replace('"\\u0000inf"', "9e999").replace('"\\u0000-inf"', "-9e999")
+
+
+def _marked(value):
+    if isinstance(value, dict):
+        return {name: _marked(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_marked(part) for part in value]
+    if not isinstance(value, (bool, int, float, str, type(None))):
+        value = _plain(value)
+    if isinstance(value, float) and value != value:
+        raise ValueError("a comparison with NaN finds nothing")
+    return f"\0{value}" if value in (float("inf"), float("-inf")) else value
+
+
+def _bounds(name, value):
     if isinstance(value, slice):
         if value.step is not None:
             raise ValueError("a slice of an array has no step")
         value = (value.start, value.stop)
-    return list(value) if isinstance(value, (tuple, list)) else value
+    if isinstance(value, list):
+        raise TypeError(f"{name}={value}: a list is no range. ({name}=(0, 9) is all from 0 to 9)")
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _common(name, one, other):
+    """Returns the range that two ranges of a dimension have in common."""
+    ends = []
+    for choose, at in ((max, 0), (min, 1)):
+        given = [part[at] if isinstance(part, list) else part for part in (one, other)]
+        given = [part if isinstance(part, (int, float, str)) else _plain(part) for part in given if part is not None]
+        if len(given) == 2 and isinstance(given[0], str) != isinstance(given[1], str):
+            given = [int(part) if isinstance(part, str) and part.isdecimal() else part for part in given]   # JSON has large integers as text
+            if isinstance(given[0], str) != isinstance(given[1], str):
+                raise ValueError(f"{name} was bounded by {given[0]!r}, and now by {given[1]!r}: one is text, one a number")
+        ends.append(choose(given, key=_order, default=None))
+    return ends
+
+
+def _order(end):
+    """Instants that are text sort by time if a date and its time of day have one sign between them."""
+    return end.replace(" ", "T", 1) if isinstance(end, str) and end[4:5] == "-" else end
 
 
 def _pointer(capsule, name):
@@ -367,12 +422,19 @@ class Array(Stream):
     def sel(self, *, method: str | None = None, tolerance: Any = None, **dims: Any) -> Array:
         """Cells whose coordinates are a value, or lie between two ends, both inclusive: day="2024-06-01", x=(10, 20), y=slice(None, 5).
 
-        The name of a dimension label may stand for its dimension: lat=(45.2, 47.1). method is that of nearest().
+        A further call makes the part smaller: it never has cells that this Array leaves out. The name of a dimension label may stand for its dimension: lat=(45.2, 47.1). method is that of nearest().
         """
         if method is not None:
             dims = {**{name: value for name, value in dims.items() if name not in self.labels},
                     **self.nearest(method=method, tolerance=tolerance, **{name: value for name, value in dims.items() if name in self.labels})}
-        return Array(self._connection, self.path, {**self._box, **{name: _bounds(value) for name, value in dims.items()}}, self._options, self._state)
+        box = dict(self._box)
+        for name, value in dims.items():
+            value = _bounds(name, value)
+            box[name] = _common(name, box[name], value) if name in box else value
+            low, high = box[name] if isinstance(box[name], list) else (None, None)
+            if name in self._box and low is not None and high is not None and _order(low) > _order(high):
+                return self.where(self.attributes[0], "in", ())   # no cell lies in both
+        return Array(self._connection, self.path, box, self._options, self._state)
 
     def nearest(self, *, method: str = "nearest", tolerance: Any = None, **labels: Any) -> dict[str, int]:
         """The coordinates whose labels are nearest to these values, by dimension: nearest(lat=46.9) is {"y": 172}.
@@ -403,11 +465,13 @@ class Array(Stream):
 
     def partitions(self, n: int) -> list[Array]:
         """At most n parts of about equal work, without a row in common: dask.dataframe.from_map(read, array.partitions(8))."""
-        box = json.dumps(self._box, default=_plain)
+        box = _json(self._box)
         times = self._times()
         parts = self._rows("SELECT slice FROM tessera_partitions(?, ?, ?, ?, ?, ?) ORDER BY part", self.path, n, box,
                            *(times.get(name) for name in ("key", "as_of", "since")))
-        return [Array(self._connection, self.path, {**self._box, **json.loads(part)}, self._options, self._state) for part, in parts]
+        labels = self.labels if set(self._box) - set(self.dims) else {}   # a part's own ranges are within those of a label
+        inside = [(part, {name: ends for name, ends in self._box.items() if labels.get(name) not in part}) for part in (json.loads(text) for text, in parts)]
+        return [Array(self._connection, self.path, {**box, **part}, self._options, self._state) for part, box in inside]
 
     def _stream(self):
         functions = _functions(self.connection)
@@ -422,11 +486,11 @@ class Array(Stream):
         return _capsule(schema, _SCHEMA, functions.free_schema_capsule)
 
     def _token(self):
-        box, options = (json.dumps(part, default=_plain) for part in (self._box, {**self._options, **self._times()}))
+        box, options = (_json(part) for part in (self._box, {**self._options, **self._times()}))
         return self._rows("SELECT tessera_stream(?, ?, ?)", self.path, box, options)[0][0]
 
     def _npy(self, attribute, **options):
-        box, options = json.dumps(self._box, default=_plain), json.dumps({**self._times(), **options}, default=_plain)
+        box, options = _json(self._box), _json({**self._times(), **options})
         return self._rows("SELECT tessera_npy(?, ?, ?, ?)", self.path, attribute, box, options)[0][0]
 
     def _header(self, attribute):
@@ -509,7 +573,12 @@ class Array(Stream):
         return cells
 
     def __repr__(self):
-        return f"<tessera.Array {self.path!r} {json.dumps({**self._box, **self._options}, default=_plain)}>"
+        return f"<tessera.Array {self.path!r} {_json({**self._box, **self._options})}>"
+
+
+def need_connection(connection, path):
+    if connection is None and os.fspath(path).startswith("db:"):
+        raise ValueError(f"{path} lies in a database: say connection=")
 
 
 def secret(options):
@@ -562,8 +631,7 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
     memory_mb, threads.
     """
     given, path = {"as_of": as_of, "since": since, **options}, os.fspath(path)
-    if connection is None and path.startswith("db:"):
-        raise ValueError(f"{path} lies in a database: say connection=")
+    need_connection(connection, path)
     if connection is not None:
         _functions(connection)
     if storage is not None and connection is None:

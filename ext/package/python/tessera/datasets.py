@@ -8,7 +8,7 @@ import os
 import numpy
 import xarray
 
-from .arrays import Array, _connect, exists, secret
+from .arrays import Array, _connect, exists, need_connection, secret
 from .errors import Exists, Unsupported
 from .grids import _by_rows, create_at, make_grid, new_place, remove_place, set_metadata, take_place
 
@@ -79,6 +79,11 @@ def create_dataset(path, data, connection, if_exists, options):
     if unknown:
         raise TypeError(f"a Dataset has no option {', '.join(sorted(unknown))}")
     data = data.to_dataset(name=data.name or "value") if isinstance(data, xarray.DataArray) else data
+    need_connection(connection, path)
+    for option in ("domains", "extents"):
+        unknown = set(options.get(option, {})) - set(data.dims) - set((options.get("labels") or {}).values() if options.get("labels") is not True else ())
+        if unknown:
+            raise KeyError(f"{option!r}: the Dataset has no dimension {', '.join(sorted(map(str, unknown)))}")
     several = [str(name) for name, index in data.xindexes.items() if type(index).__name__ == "PandasMultiIndex"]
     if several:
         raise NotImplementedError(f"coordinates {', '.join(several)} are a MultiIndex: reset_index() makes arrays of them")

@@ -55,6 +55,7 @@ def _narrowed(array, predicate, schema):
             continue
         if column in bounds:
             low, high = ranges.get(column, bounds[column])
+            low, high = (int(end) if dtype.is_integer() and isinstance(end, str) else end for end in (low, high))   # JSON has large integers as text
             if column in array._box or low is None or high is None or isinstance(low, str) and dtype.is_temporal():
                 continue   # an end that nobody knows, or ISO text of another unit
             if dtype.is_integer():

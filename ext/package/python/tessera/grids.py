@@ -14,7 +14,7 @@ import uuid
 
 import numpy
 
-from .arrays import Array, _connect, _is_empty, _plain, exists, secret
+from .arrays import Array, _connect, _is_empty, _plain, exists, need_connection, secret
 from .errors import Constraint, Denied, Exists, Unsupported
 
 __all__ = ["create_grid", "make_grid", "new_place", "remove_place", "take_place"]
@@ -238,6 +238,7 @@ def create_grid(path, blocks, connection, if_exists, options):
     if len(shapes) != 1 or not next(iter(shapes)):
         raise ValueError(f"the ndarrays have the shapes {', '.join(map(str, sorted(shapes)))}: they must have one, with an axis at least")
     shape = shapes.pop()
+    need_connection(connection, path)
     names = list(options.get("dimensions") or [f"dim_{i}" for i in range(len(shape))])
     if len(set(names)) != len(names):
         raise ValueError(f"two dimensions have one name: {', '.join(names)}")
@@ -276,8 +277,6 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
                   **options.get("origin", {})}
         return fill_grid(array, blocks, dict(zip(array.dims, lengths.values())), origin)
     if path.startswith("db:"):
-        if connection is None:
-            raise ValueError(f"{path} lies in a database: say connection=")
         with savepoint(connection):
             if there:
                 connection.execute(f"DROP TABLE {_table(path[3:])}")

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from .arrays import _STREAM, Array, _connect, _functions, _plain, _pointer, exists, secret
+from .arrays import _STREAM, Array, _connect, _functions, _plain, _pointer, exists, need_connection, secret
 from .errors import Error, Exists
 
 __all__ = ["create", "create_as", "create_csv"]
@@ -14,6 +14,7 @@ __all__ = ["create", "create_as", "create_csv"]
 
 def _create(connection, function, path, source, if_exists, options):
     """Calls one of the functions that make an array, and returns the Array; with explain the CREATE that it would be."""
+    need_connection(connection, path)
     options = {name: value for name, value in {**options, "if_exists": if_exists}.items() if value is not None}
     array = Array(connection, os.fspath(path), state=secret(options))
     options.update(array._state)
@@ -77,6 +78,9 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
         names = [name for name in index.names if name is not None]
         data = data.reset_index(level=names) if names else data
         data = data if type(data.index).__name__ == "RangeIndex" and data.index.names == [None] else data.reset_index(drop=True)
+        for name, dtype in data.dtypes.items():
+            if str(dtype).startswith("period"):   # pandas hands out bare numbers, counted in months or the like
+                raise TypeError(f"column {name!r} has periods: {name}.dt.to_timestamp() makes instants of them")
         if names:
             options.setdefault("dimensions", [str(name) for name in names])
     stream = _taken(data, module)

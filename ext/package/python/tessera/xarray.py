@@ -117,6 +117,10 @@ def _variable(array, attribute, bounds, numbers, own_metadata):
     encoding = {"preferred_chunks": dict(zip(dims, block.chunks)), "chunks": tuple(max(chunk) for chunk in block.chunks), "source": array.path}
     data, dims = (block, dims) if SCALAR not in dims else (block[0], ())
     described = {key: value if not isinstance(value, list) else numpy.asarray(value) for key, value in described.items()}
+    nullable, fill = array._about("nullable, fill", "tessera_schema", f"role = 'attribute' AND name = '{attribute.replace(chr(39), chr(39) * 2)}'")[0]
+    if nullable and block.dtype.kind in "iu":   # xarray makes NaN of it; it has no nulls of integers
+        limits = numpy.iinfo(block.dtype)
+        described.setdefault("_FillValue", block.dtype.type(int(fill) if fill is not None else limits.min if block.dtype.kind == "i" else limits.max))
     return xarray.Variable(dims, indexing.LazilyIndexedArray(_Lazy(data)) if dims else data, described, encoding if dims else {})
 
 
@@ -124,7 +128,7 @@ def _with_coordinates(dataset, labels, numbers, alone, left_out):
     indexed = []
     for label, (dim, array, index) in labels.items():
         name = dim if label == f"{dim}_label" else label   # GDAL's name of what TileDB cannot call as the dimension
-        if name in dataset.variables or name in left_out or dim not in dataset.dims:
+        if name in dataset.variables or name in left_out or not dataset.sizes.get(dim):
             continue
         values = array._label_values(index)
         low = numbers[dim][0]
@@ -132,7 +136,7 @@ def _with_coordinates(dataset, labels, numbers, alone, left_out):
         if name != dim:
             indexed.append(name)
     for dim, coordinates in numbers.items():
-        if dim in dataset.dims and dim not in dataset.variables and dim not in left_out and dim != SCALAR and (alone or coordinates[0] != 0):
+        if dim in dataset.dims and dim not in dataset.variables and dim not in left_out and dim != SCALAR and (alone or len(coordinates) and coordinates[0] != 0):
             dataset = dataset.assign_coords({dim: coordinates})
     for name in indexed:
         dataset = dataset.set_xindex(name)
