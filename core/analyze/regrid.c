@@ -189,10 +189,10 @@ static int regrid_make_schema(tsr_regrid *g, tsr_error *error) {
   for (uint32_t d = 0; d < n; d++) {
     if (!g->request.factors[d])
       return tsr__fail(error, TSR_RANGE, "dimension '%s': the factor is 0", source->fields[d].name);
-    /* a greater factor makes the same single block */
-    factors[d] = g->snapshot->grid.last[d] == UINT64_MAX
-                     ? g->request.factors[d]
-                     : TSR_MIN(g->request.factors[d], TSR_MAX(2, g->snapshot->grid.last[d] + 1));
+    /* A factor above the side makes a single block. Above twice the side half of it is past the last cell, which the
+     * method "nearest" then takes: no greater factor makes other cells. */
+    factors[d] =
+        TSR_MIN(g->request.factors[d], TSR_MAX(2, tsr__mul_sat(2, tsr__add_sat(g->snapshot->grid.last[d], 1))));
   }
   g->factors = factors;
   g->by_tiles = true;

@@ -418,6 +418,23 @@ static bool overviews_can_update(overviews_call *c) {
   return can;
 }
 
+/* Takes the method and the halved dimensions from the metadata, unless the options have them. */
+static int overviews_take_known(overviews_call *c, tsr_error *error) {
+  sqlite3_stmt *statement;
+  if (!c->has_method) c->request.method = c->state.method;
+  if (c->has_dimensions) return TSR_OK;
+  if (sqlite3_prepare_v2(c->connection->db, "SELECT json_extract(?1, '$.dimensions')", -1, &statement, NULL) !=
+      SQLITE_OK)
+    return tsx_fail(error, TSR_ERROR, "%s", sqlite3_errmsg(c->connection->db));
+  sqlite3_bind_text(statement, 1, c->state.text, -1, SQLITE_STATIC);
+  const int code = sqlite3_step(statement) != SQLITE_ROW
+                       ? tsx_out_of_memory(error)
+                       : tsx_elements_each(c->connection->db, sqlite3_column_value(statement, 0), "'dimensions'",
+                                           overviews_read_dimension, c, error);
+  sqlite3_finalize(statement);
+  return code;
+}
+
 static int overviews_run(overviews_call *c, tsr_error *error) {
   uint64_t first, last = 0, dropped;
   if (c->drop) {
@@ -430,21 +447,11 @@ static int overviews_run(overviews_call *c, tsr_error *error) {
   int code;
   if (written && overviews_can_update(c)) {
     if (c->state.time == last) return TSR_OK;
-    c->request.method = c->state.method;
-    /* the halved dimensions are those of the metadata */
-    sqlite3_stmt *statement;
-    if (sqlite3_prepare_v2(c->connection->db, "SELECT json_extract(?1, '$.dimensions')", -1, &statement, NULL) !=
-        SQLITE_OK)
-      return tsx_fail(error, TSR_ERROR, "%s", sqlite3_errmsg(c->connection->db));
-    sqlite3_bind_text(statement, 1, c->state.text, -1, SQLITE_STATIC);
-    code = sqlite3_step(statement) != SQLITE_ROW
-               ? tsx_out_of_memory(error)
-               : tsx_elements_each(c->connection->db, sqlite3_column_value(statement, 0), "'dimensions'",
-                                   overviews_read_dimension, c, error);
-    sqlite3_finalize(statement);
+    code = overviews_take_known(c, error);
     if (code == TSR_OK) code = overviews_update(c, c->state.time, error);
   } else {
-    code = overviews_build(c, error);
+    code = c->state.exists ? overviews_take_known(c, error) : TSR_OK;
+    if (code == TSR_OK) code = overviews_build(c, error);
   }
   return code == TSR_OK && c->state.levels ? overviews_note(c, last, error) : code;
 }

@@ -278,6 +278,9 @@ static int lower_within(lowering *l, const tsx_expr *tree, const tsx_expr *colum
     tsx_ranges_make(shows, ops[op].op, value, tsx_connection_text(l->query->connection) | TSX_PLAINLY, &ranges);
   sqlite3_value_free(value);
   if (ranges.count == TSX_NO_MEMORY) return tsx_out_of_memory(l->error);
+  const bool is = operation == TSR_OP_IS || operation == TSR_OP_IS_NOT;
+  if (type == SQLITE_NULL && is)
+    return lower_1(l, operation == TSR_OP_IS ? TSR_OP_IS_NULL : TSR_OP_NOT_NULL, tree, lower_column(l, column));
   if (type == SQLITE_NULL) return lower_tree(l, constant);
   if (type != SQLITE_TEXT || op < 0 || ranges.count < 0)
     return lower_refuse(l, tree, "compare a datetime with ISO text");
@@ -287,7 +290,7 @@ static int lower_within(lowering *l, const tsx_expr *tree, const tsx_expr *colum
   const int node = lower_1(l, TSR_OP_WITHIN, tree, lower_column(l, column));
   if (node < 0) return node;
   l->nodes[node].within = (tsr_interval_list){.intervals = (const int64_t(*)[2])intervals, .count = count};
-  if (operation == TSR_OP_IS || operation == TSR_OP_IS_NOT) {
+  if (is) {
     const int truth = lower_2(l, TSR_OP_IS, tree, node, lower_integer(l, tree, 1));
     return operation == TSR_OP_IS ? truth : lower_1(l, TSR_OP_NOT, tree, truth);
   }

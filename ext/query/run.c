@@ -439,6 +439,24 @@ int tsx_run_check(tsx_query *query, tsr_error *error) {
   return code == TSR_OK ? tsx_asked_plan(&asked, error) : code;
 }
 
+/* Fails if an attribute of the query was dropped since its table was connected. */
+static int run_find_dropped(const tsx_query *query, tsr_error *error) {
+  const tsx_table *table = query->table;
+  const tsr_schema *newest = table->schema;
+  if (table->options.times.has_as_of) return TSR_OK;
+  const int code = tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &newest, error);
+  if (code < 0) return code;
+  for (uint32_t i = 0; newest != table->schema && i < table->column_count; i++) {
+    bool shown = !query->select.meaning.used[i];
+    for (uint32_t f = 0; !shown && f < newest->dimension_count + newest->attribute_count; f++)
+      shown = tsx_column_shows(&table->columns[i], &newest->fields[f]);
+    if (!shown)
+      return tsx_fail(error, TSR_ERROR, "%s: the attribute %s has been dropped: open the database again", table->path,
+                      table->columns[i].name);
+  }
+  return TSR_OK;
+}
+
 int tsx_run_open(tsx_query *query, const tsx_outer *outer, uint32_t outer_count, tsx_run **out, tsr_error *error) {
   tsx_run *run = sqlite3_malloc64(sizeof *run);
   *out = run;
@@ -449,6 +467,7 @@ int tsx_run_open(tsx_query *query, const tsx_outer *outer, uint32_t outer_count,
   if (!run->items) return tsx_out_of_memory(error);
   int code = tsx_query_permitted(query, error);
   if (code == TSR_OK) code = run_snapshot(run, error);
+  if (code == TSR_OK) code = run_find_dropped(query, error);
   if (code == TSR_OK) code = run_prepare(run, outer, outer_count, error);
   if (code < 0) return code;
   code = tsr_query_open(run->snapshot->core, &run->asked.request, &run->core, error);
@@ -492,6 +511,10 @@ int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *erro
   if (run->statement) return run_nested(run, (int)item, value, error);
   const int code = run_give(run, &run->items[item], value, error);
   if (code < 0 || value->type != TSR_VALUE_INSTANT || !shows) return code;
+  if (shows->datetimes_integer) {
+    value->type = TSR_VALUE_INTEGER;
+    return TSR_OK;
+  }
   const int size = tsr_datetime_print(shows->description->datatype, value->as.integer, run->instant);
   value->type = value->as.integer == INT64_MIN ? TSR_VALUE_NULL : TSR_VALUE_INTEGER; /* as tsx_column_result shows it */
   if (size <= 0) return TSR_OK;

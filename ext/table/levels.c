@@ -75,8 +75,8 @@ int tsx_levels_drop(tsx_connection *connection, const char *schema, const char *
     const int code =
         is ? level_run(connection, sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema, table), error) : TSR_OK;
     sqlite3_free(table);
-    if (code < 0 || !is) return code;
-    ++*count;
+    if (code < 0) return code;
+    *count += is;
   }
   return TSR_OK;
 }
@@ -93,7 +93,7 @@ int tsx_levels_rename(tsx_connection *connection, const char *schema, const char
                                     error)
                         : TSR_OK;
     sqlite3_free(table);
-    if (code < 0 || !is) return code;
+    if (code < 0) return code;
   }
   return TSR_OK;
 }

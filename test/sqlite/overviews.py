@@ -75,6 +75,25 @@ def test_levels_have_the_filters_of_the_array_with_quick_compressors():
 
 
 @not_on_windows("wine removes no directory whose files are open")
+def test_a_level_that_is_gone():
+    """Levels that are made anew have the method and the dimensions that they had, also if one of them was dropped by hand."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE p USING tessera(kind=dense, t INT32 DIMENSION(0, 1, 2), y INT32 DIMENSION(0, 511, 256), x INT32 DIMENSION(0, 511, 256), v INT32)")
+    db.query("INSERT INTO p WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 511) SELECT 0, a.i, b.i, a.i * b.i % 100 FROM n a, n b")
+    cells = db.value("SELECT tessera_overviews('db:p', '{\"method\":\"max\"}')")
+
+    def kept():
+        return db.query("SELECT value ->> 'method', value ->> 'dimensions' FROM tessera_metadata('db:p')"), db.value("SELECT max(v) FROM p_overview_2")
+    before = kept()
+    for options in (None, '{"rebuild":true}'):
+        db.query("DROP TABLE p_overview_1")
+        same(db.value("SELECT tessera_overviews('db:p', ?)", (options,)), cells, f"cells written with {options}")
+        same(kept(), before, str(options))
+    db.query("DROP TABLE p_overview_1")
+    db.query("SELECT tessera_overviews('db:p', '{\"drop\":true}')")
+    same(db.query("SELECT name FROM sqlite_schema WHERE name LIKE 'p_overview%'"), [], "all levels go")
+
+
 def test_pictures_take_a_level_of_the_state_that_is_read():
     os.chdir(host.FOLDER)
     db = Database()

@@ -647,6 +647,57 @@ def test_expressions_of_datetimes_show_as_the_datetimes_do():
     db.close()
 
 
+def test_a_null_on_either_side_of_is_finds_datetimes_that_are_null():
+    if absent():
+        return
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE d USING tessera(x INT32 DIMENSION(0, 99, 10), a DATE, t TIME_SEC)")
+    db.query("INSERT INTO d VALUES(1, NULL, '05:00:00'), (2, '2024-01-01', NULL), (3, NULL, NULL)")
+    for value in ("a", "t"):
+        for form in ("NULL IS {}", "NULL IS NOT {}", "{} IS NULL", "(NULL) IS {}", "{} IS NOT DISTINCT FROM nullif(1, 1)", "nullif(1, 1) IS DISTINCT FROM {}", "NOT {} IS NULL"):
+            text = "SELECT x FROM d WHERE " + form.format(value)
+            try:
+                expected = db.query(text)
+            except Error:   # this SQLite has no DISTINCT FROM
+                continue
+            same(sorted(rows_of(db, text)), sorted(expected), text)
+    db.close()
+
+
+def test_kept_groups_show_datetimes_as_the_table_does():
+    """Groups that are kept for the scans of an inner loop have the form of the table's option."""
+    if absent():
+        return
+    db, place = Database(), f"{host.FOLDER}/datetimes_{host.binding}"
+    db.query(f"CREATE VIRTUAL TABLE made USING tessera('{place}', x INT32 DIMENSION(0, 9, 3), dt DATE, t TIME_SEC)")
+    db.query("INSERT INTO made VALUES(0, '2024-01-05', '05:00:00'), (1, NULL, NULL)")
+    db.query("CREATE TABLE o(k)")
+    db.query("INSERT INTO o WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 80) SELECT i % 2 FROM n")
+    for option in ("iso", "integer"):
+        db.query(f"CREATE VIRTUAL TABLE d USING tessera('{place}', datetimes={option})")
+        db.query("CREATE VIRTUAL TABLE m USING tessera_query(SELECT x, max(dt) AS d, min(t) AS t FROM d GROUP BY x)")
+        same(db.query("SELECT k, m.d, m.t, count(*) FROM o LEFT JOIN m ON m.x = o.k GROUP BY 1, 2, 3"), db.query("SELECT x, dt, t, 40 FROM d ORDER BY x"), option)
+        db.query("DROP TABLE m")
+        db.query("DROP TABLE d")
+    db.close()
+
+
+def test_a_dropped_attribute_is_an_error_as_in_the_table():
+    if absent():
+        return
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE d USING tessera(x INT32 DIMENSION, a INT32, b INT32)")
+    db.query("INSERT INTO d VALUES(1, 5, 6)")
+    db.query("CREATE VIRTUAL TABLE qa USING tessera_query(SELECT sum(a) FROM d)")
+    db.query("CREATE VIRTUAL TABLE qb USING tessera_query(SELECT sum(b) FROM d)")
+    same(db.query("SELECT * FROM qa, qb"), [(5, 6)])
+    db.query("SELECT tessera_drop_attribute('db:d', 'a')")
+    check_contains(db.error("SELECT * FROM qa").text, "the attribute a has been dropped: open the database again")
+    check_contains(db.error("SELECT tessera_npy('SELECT x, sum(a) FROM d GROUP BY x')").text, "the attribute a has been dropped")
+    same(db.query("SELECT * FROM qb"), [(6,)])
+    db.close()
+
+
 def test_comparisons_of_a_dimension_of_uint64_find_their_cells():
     if absent():
         return

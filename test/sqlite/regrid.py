@@ -97,7 +97,7 @@ def test_nearest_and_mode():
     db = Database()
     for seed in range(4):
         fill(db, f"a{seed}", seed)
-        for fy, fx in ((2, 2), (3, 4), (7, 5)):
+        for fy, fx in ((2, 2), (3, 4), (7, 5), (80, 1000), (46, 70)):
             factors = json.dumps({"y": fy, "x": fx})
             cells = {(row[0] + 5, row[1] - 3): row[2:] for row in db.query(f"SELECT y, x, {', '.join(KINDS)} FROM a{seed} WHERE b IS NOT NULL")}
             blocks = {}
