@@ -42,9 +42,11 @@ typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type i
   tsr_datatype label_datatype; /* with `label`: of its dimension */
   /* of dimensions */
   bool has_domain, has_extent, grow; /* grow: the domain is as wide as it can be, the current domain that of the rows */
-  /* as in tsr_field; an untyped column has INT64, if its low end is not `real`; the dimension of a label has INT64 */
+  /* as in tsr_field; the dimension of a label has INT64. Of an untyped column the ends are INT64, or FLOAT64 if `real`, and
+   * the extent UINT64, or FLOAT64 if `real_extent`: they are converted to what the column becomes. */
   uint8_t low[8], high[8], extent[8];
-  bool real; /* the ends, or the extent, of an untyped column are FLOAT64 */
+  bool real, real_extent;
+  bool ends_untyped; /* a typed column: its ends and its extent are as those of an untyped one */
 } tsr_ingest_column;
 
 typedef enum tsr_ingest_kind {

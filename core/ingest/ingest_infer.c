@@ -28,6 +28,7 @@ typedef struct ingest_axis { /* a dimension while the schema is made */
   uint64_t low, high; /* integers: bits; is_real: of doubles */
   uint64_t length; /* integers: high - low + 1; 0: 2^64 */
   uint64_t extent;
+  uint8_t given_low[8], given_high[8], given_extent[8]; /* what the column gives, in the axis' datatype */
 } ingest_axis;
 
 /* ---- Filters ----------------------------------------------------------------------------------------------------- */
@@ -72,6 +73,53 @@ static void ingest_join_bounds(ingest_axis *a, const tsr_ingest_part *part) {
   a->bounded = true;
 }
 
+typedef struct ingest_end { /* an end of a domain, or an extent, as the column gives it */
+  const uint8_t *bytes;
+  bool real, is_unsigned; /* FLOAT64; UINT64; else INT64 */
+  const char *what;
+} ingest_end;
+
+/* Converts an end to the datatype of an axis, which has no type that was given. */
+static int ingest_convert_end(const ingest_axis *a, const ingest_end *end, uint8_t out[8], tsr_error *error) {
+  const char *name = a->column->given->name;
+  int64_t integer;
+  double real;
+  memcpy(&integer, end->bytes, sizeof integer);
+  memcpy(&real, end->bytes, sizeof real);
+  if (a->is_real) {
+    if (!end->real) real = end->is_unsigned ? (double)(uint64_t)integer : (double)integer;
+    memcpy(out, &real, sizeof real);
+    return TSR_OK;
+  }
+  if (end->real && real != trunc(real))
+    return tsr__fail(error, TSR_MISMATCH, "column '%s': its values are INTEGER, and %s is %.15g", name, end->what,
+                     real);
+  if (end->real && !(real >= -9223372036854775808.0 && real < 9223372036854775808.0))
+    return tsr__fail(error, TSR_RANGE, "column '%s': %s, %.15g, does not fit %s", name, end->what, real,
+                     tsr_datatype_name(a->datatype));
+  if (end->real) integer = (int64_t)real;
+  if (integer < 0 && !end->is_unsigned && a->column->is_unsigned)
+    return tsr__fail(error, TSR_RANGE, "column '%s': %s, %lld, does not fit %s", name, end->what, (long long)integer,
+                     tsr_datatype_name(a->datatype));
+  memcpy(out, &integer, sizeof integer);
+  return TSR_OK;
+}
+
+/* Takes the domain and the extent that the column gives. */
+static int ingest_take_given(ingest_axis *a, tsr_error *error) {
+  const tsr_ingest_column *given = a->column->given;
+  const ingest_end low = {given->low, given->real, false, "the low end of the domain"},
+                   high = {given->high, given->real, false, "the high end of the domain"},
+                   extent = {given->extent, given->real_extent, true, "the tile extent"};
+  memcpy(a->given_low, given->low, sizeof a->given_low);
+  memcpy(a->given_high, given->high, sizeof a->given_high);
+  memcpy(a->given_extent, given->extent, sizeof a->given_extent);
+  if (a->is_text || given->label_of || (given->typed && !given->ends_untyped)) return TSR_OK;
+  if (given->has_domain) TSR_TRY(ingest_convert_end(a, &low, a->given_low, error));
+  if (given->has_domain) TSR_TRY(ingest_convert_end(a, &high, a->given_high, error));
+  return given->has_extent ? ingest_convert_end(a, &extent, a->given_extent, error) : TSR_OK;
+}
+
 static int ingest_axis_open(const tsr_ingest *g, uint32_t column, ingest_axis *a, tsr_error *error) {
   const tsr_ingest_kept *c = &g->columns[column];
   const char *name = c->given->name;
@@ -89,7 +137,7 @@ static int ingest_axis_open(const tsr_ingest *g, uint32_t column, ingest_axis *a
   if (!a->bounded && !a->is_text && !c->given->has_domain)
     return tsr__fail(error, TSR_CONSTRAINT, "column '%s': without rows the domain must be given", name);
   a->length = a->high - a->low + 1;
-  return TSR_OK;
+  return ingest_take_given(a, error);
 }
 
 /* Returns whether all dimensions are integers or instants of one datatype. */
@@ -190,7 +238,7 @@ static void ingest_choose_extents(ingest_axis *axes, uint32_t count) {
   double cells = 1;
   for (uint32_t d = 0; d < count; d++) {
     const bool given = axes[d].column && axes[d].column->given->has_extent;
-    if (given) memcpy(&axes[d].extent, axes[d].column->given->extent, 8);
+    if (given) memcpy(&axes[d].extent, axes[d].given_extent, 8);
     else axes[d].extent = axes[d].length ? axes[d].length : UINT64_C(1) << 62;
     cells *= (double)axes[d].extent;
   }
@@ -279,14 +327,11 @@ static int ingest_dimension(const ingest_axis *a, bool dense, tsr_field *field, 
   memcpy(current->low, field->low, 8);
   memcpy(current->high, field->high, 8);
   if (dense) memcpy(field->extent, &a->extent, 8);
-  else if (given && given->has_extent) memcpy(field->extent, given->extent, 8);
+  else if (given && given->has_extent) memcpy(field->extent, a->given_extent, 8);
   else if (field->has_extent) tsr__ingest_narrow_value(a->datatype, false, ingest_label_extent(a), field->extent);
   if (given && given->has_domain) {
-    if (!given->typed && !given->label_of && given->real != a->is_real)
-      return tsr__fail(error, TSR_MISMATCH, "column '%s': the domain is not %s, as the column is", field->name,
-                       a->is_real ? "REAL" : "INTEGER");
-    memcpy(field->low, given->low, 8);
-    memcpy(field->high, given->high, 8);
+    memcpy(field->low, a->given_low, 8);
+    memcpy(field->high, a->given_high, 8);
     return ingest_check_domain(a, field, error);
   }
   if (given && given->grow) ingest_grow(a, field->has_extent, field);

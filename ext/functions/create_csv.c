@@ -256,7 +256,7 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
     tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
     csv_guess *g = &c->guesses[i];
     if (!column || column->typed || column->labels) continue;
-    column->typed = true;
+    column->typed = column->ends_untyped = true;
     column->datatype = csv_guess_datatype(g);
     g->exact = column->datatype == TSR_FLOAT64;
     column->values_per_cell = column->datatype == TSR_UTF8 ? TSR_VARIABLE : 1;

@@ -182,7 +182,7 @@ static int ingest_read_filters(ingest_reading *r, tsr_ingest_column *column, con
   return TSR_OK;
 }
 
-/* Reads a number in a dimension's datatype; for an untyped column INT64 or FLOAT64, as it is written. */
+/* Reads a number in a dimension's datatype; for an untyped column INT64 or FLOAT64. */
 static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o, bool extent, uint8_t out[8],
                               tsr_error *error) {
   tsr_ingest_column *column = r->column;
@@ -190,8 +190,8 @@ static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o,
   const bool quoted = strcmp(o->type, "text") == 0;
   tsr_datatype datatype = column->label_of ? TSR_INT64 : column->datatype;
   if (!column->typed && !column->label_of) {
-    column->real |= strcmp(o->type, "real") == 0;
-    datatype = column->real ? TSR_FLOAT64 : TSR_INT64;
+    if (extent) column->real_extent = strcmp(o->type, "real") == 0;
+    datatype = (extent ? column->real_extent : column->real) ? TSR_FLOAT64 : TSR_INT64;
   }
   if (extent) datatype = tsx_extent_datatype(datatype);
   memset(out, 0, 8);
@@ -208,13 +208,20 @@ static int ingest_read_end(void *argument, const tsx_json_option *o, tsr_error *
   return ingest_read_number(r, o, false, r->count++ ? r->column->high : r->column->low, error);
 }
 
+/* A domain of which an end is a REAL, as [0, 0.5], is one of REALs. */
+static int ingest_look_at_end(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading *r = argument;
+  r->column->real |= strcmp(o->type, "real") == 0;
+  return TSR_OK;
+}
+
 static int ingest_read_domain(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o,
                               tsr_error *error) {
   ingest_reading ends = {.call = r->call, .option = r->option, .column = column};
   sqlite3 *db = r->call->connection->db;
-  if (!column->typed && !column->label_of && strstr(o->text, "."))
-    column->real = true; /* [0, 0.5] is a domain of REALs */
-  const int code = tsx_elements_each(db, o->value, "'domains': expected [low, high]", ingest_read_end, &ends, error);
+  static const char expected[] = "'domains': expected [low, high]";
+  int code = tsx_elements_each(db, o->value, expected, ingest_look_at_end, &ends, error);
+  if (code == TSR_OK) code = tsx_elements_each(db, o->value, expected, ingest_read_end, &ends, error);
   if (code == TSR_OK && ends.count != 2)
     return tsx_fail(error, TSR_MISMATCH, "'domains': column '%s': expected [low, high]", column->name);
   column->has_domain = true;

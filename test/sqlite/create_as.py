@@ -145,6 +145,35 @@ def test_dimensions():
     same([r[0] for r in shape(db, "order")], ["c", "a", "b"])
 
 
+def test_domains_and_extents_have_the_type_of_the_column():
+    """A number of a domain or an extent becomes what the dimension's values are, or is refused; also in a CSV."""
+    db = database()
+    reals, integers = "SELECT 1.5 AS a, 2 AS v UNION ALL SELECT 2.25, 3", "SELECT 1 AS a, 2 AS v UNION ALL SELECT 3, 3"
+    with open("reals.csv", "w") as f:
+        f.write("a,v\n1.5,2\n2.25,3\n")
+    with open("integers.csv", "w") as f:
+        f.write("a,v\n1,2\n3,3\n")
+
+    def both(select, file, options):
+        options = json.dumps({"dimensions": ["a"], "explain": True, **options})
+        return [db.value("SELECT tessera_create_as('explained', ?, ?)", (select, options)), db.value("SELECT tessera_create_csv('explained', ?, ?)", (file, options))]
+
+    for options, domain in (({"domains": {"a": [0, 9]}}, "(0, 9)"), ({"domains": {"a": [0, 9]}, "extents": {"a": 0.5}}, "(0, 9, 0.5)"), ({"domains": {"a": [0.5, 9]}, "extents": {"a": 3}}, "(0.5, 9, 3)"),
+                            ({"extents": {"a": 1}}, "(1.5, 2.25, 1)"), ({"extents": {"a": 1}, "domains": {"a": [0, 1e2]}}, "(0, 100, 1)"), ({"domains": {"a": [-1, 2.25]}}, "(-1, 2.25)")):
+        for text in both(reals, "reals.csv", options):
+            check_contains(text.replace(".0", ""), "a FLOAT64 DIMENSION" + domain)
+    for options, domain in (({"domains": {"a": [0, 9.0]}}, "(0, 9)"), ({"domains": {"a": [1.0, 1e2]}, "extents": {"a": 2.0}}, "(1, 100, 2)")):
+        for text in both(integers, "integers.csv", options):
+            check_contains(text, "a INT64 DIMENSION" + domain)
+    for options, part in (({"extents": {"a": 1.5}}, "column 'a': its values are INTEGER, and the tile extent is 1.5"), ({"domains": {"a": [0.5, 9]}}, "column 'a': its values are INTEGER, and the low end of the domain is 0.5"),
+                          ({"domains": {"a": [0, 9.5]}}, "the high end of the domain is 9.5"), ({"domains": {"a": [0, 1e30]}}, "the high end of the domain, 1e+30, does not fit INT64")):
+        refused(db, part, integers, dimensions=["a"], **options)
+        check_contains(message(db, "SELECT tessera_create_csv('refused', 'integers.csv', ?)", (json.dumps({"dimensions": ["a"], **options}),)), part)
+    same(make(db, "reals", reals, dimensions=["a"], domains={"a": [0, 9]}, extents={"a": 2}), 2)
+    same(rows(db, "reals"), [(1.5, 2), (2.25, 3)])
+    sound(db, "reals")
+
+
 def test_domains_extents_and_grow():
     db = database()
     same(make(db, "t", GRID, dimensions=["y", "x"], domains={"y": [0, 99]}, extents={"x": 2}), 6)
