@@ -266,8 +266,8 @@ void tsr__ingest_narrow_value(tsr_datatype datatype, bool is_real, uint64_t word
   memcpy(out, &word, 8); /* little-endian: the low bytes come first */
 }
 
-/* Sets the widest domain that fits the extent: dimensions that grow. */
-static void ingest_grow(const ingest_axis *a, bool has_extent, tsr_field *field) {
+/* Sets the widest domain that fits the extent, and that a schema may have: dimensions that grow. */
+static void ingest_grow(const ingest_axis *a, tsr_field *field) {
   const uint64_t flip = a->column && !a->column->is_unsigned ? UINT64_C(1) << 63 : 0;
   if (a->is_real) {
     const bool narrow = tsr_datatype_size(a->datatype) == sizeof(float);
@@ -280,12 +280,15 @@ static void ingest_grow(const ingest_axis *a, bool has_extent, tsr_field *field)
     return;
   }
   const bool instant = !tsr__datatype_is_integral(a->datatype);
-  const uint64_t min = tsr__key_min(a->datatype) + instant, max = tsr__key_max(a->datatype), extent = a->extent;
+  const uint64_t min = tsr__key_min(a->datatype) + instant, max = tsr__key_max(a->datatype),
+                 extent = field->has_extent ? tsr__extent(field) : 0;
   uint64_t low = min, high = max;
-  if (has_extent && extent) {
+  if (extent) {
     const uint64_t key = a->low ^ flip; /* the order key: tiles stay where the rows' box has them */
     low = key - (key - min) / extent * extent;
     high = low + ((max - low) / extent * extent - 1);
+  } else if (low == tsr__key_min(a->datatype)) {
+    high--; /* a domain may not take all of the datatype */
   }
   tsr__key_value(a->datatype, low, field->low);
   tsr__key_value(a->datatype, high, field->high);
@@ -334,7 +337,7 @@ static int ingest_dimension(const ingest_axis *a, bool dense, tsr_field *field, 
     memcpy(field->high, a->given_high, 8);
     return ingest_check_domain(a, field, error);
   }
-  if (given && given->grow) ingest_grow(a, field->has_extent, field);
+  if (given && given->grow) ingest_grow(a, field);
   return TSR_OK;
 }
 

@@ -185,6 +185,13 @@ def test_domains_extents_and_grow():
     text = ddl(db, "WITH RECURSIVE c(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM c WHERE x < 999999) SELECT x / 1000 AS y, x % 1000 AS x, x AS v FROM c", dimensions=["y", "x"])
     check_contains(text, "y INT64 DIMENSION(0, 999, 500)")
     check_contains(text, "x INT64 DIMENSION(0, 999, 500)")
+    for k, (select, options) in enumerate((("SELECT 1 AS k, 1 AS v", {}), ("SELECT 1 AS k, 1 AS v", {"kind": "sparse"}), ("SELECT 1 AS k, 1 AS v", {"kind": "sparse", "extents": {"k": 7}}), ("SELECT 1 AS k", {}),
+                                           ("SELECT -7 AS k UNION ALL SELECT 5", {"types": {"k": "INT8"}}), ("SELECT 7 AS k UNION ALL SELECT 5", {"types": {"k": "UINT8"}}), ("SELECT 7 AS k UNION ALL SELECT 5", {"types": {"k": "UINT64"}}),
+                                           ("SELECT '2024-01-02' AS k, 1 AS v UNION ALL SELECT '2024-03-02', 2", {"types": {"k": "DATETIME_DAY"}}), ("SELECT 0.5 AS k, 1 AS v", {}))):
+        count = make(db, f"grows{k}", select, dimensions=["k"], grow=["k"], **options)
+        same(len(rows(db, f"grows{k}")), count, select)
+        sound(db, f"grows{k}")
+    same(make(db, "grown_label", "SELECT 'a' AS name, 0.5 AS d, 1 AS v", dimensions=["d"], labels={"name": "n"}, grow=["n"]), 1)
     make(db, "g", GRID, dimensions=["y", "x"], grow=["y"])
     check_contains(db.value("SELECT tessera_ddl('g')"), "CURRENT(5, 6)")
     db.value("SELECT tessera_expand_domain('g', '{\"y\":[5,60]}')")
