@@ -7,6 +7,7 @@
 #include "base/arithmetic.h"
 #include "array/environment.h"
 #include "model/datatype.h"
+#include "write/write_buffer.h"
 #include "ingest/ingest_labels.h"
 
 #define INGEST_EXACT (INT64_C(1) << 53) /* integers up to here are exact as reals */
@@ -381,6 +382,70 @@ static const char *ingest_role(const tsr_ingest_kept *c) {
   return !c->is_dimension ? "a column of not_null" : c->given->label_of ? "a label" : "a dimension";
 }
 
+/* Returns the datatype in which the present row's value and the ends of the domain are compared. */
+static tsr_datatype ingest_box_datatype(const tsr_ingest_kept *c) {
+  if (c->given->typed && !c->given->ends_untyped) return c->datatype;
+  if (c->class == TSR_INGEST_REALS || c->given->real) return TSR_FLOAT64;
+  return c->is_unsigned ? TSR_UINT64 : TSR_INT64;
+}
+
+/* Converts an end of an untyped column, or its value. */
+static void ingest_box_end(tsr_datatype datatype, bool is_real, const uint8_t in[8], uint8_t out[8]) {
+  int64_t integer;
+  memcpy(&integer, in, sizeof integer);
+  memcpy(out, in, 8);
+  if (datatype == TSR_FLOAT64 && !is_real) {
+    const double real = (double)integer;
+    memcpy(out, &real, sizeof real);
+  } else if (datatype == TSR_UINT64 && integer < 0) {
+    memset(out, 0, 8);
+  }
+}
+
+/* Fails if the present row lies outside of the domain that is known of a dimension. */
+static int ingest_check_box(const tsr_ingest_kept *c, tsr_error *error) {
+  const tsr_ingest_column *given = c->given;
+  const tsr_datatype datatype = ingest_box_datatype(c);
+  const bool typed = given->typed && !given->ends_untyped, reals = c->class == TSR_INGEST_REALS;
+  uint8_t value[8];
+  if ((!reals && c->class != TSR_INGEST_INTEGERS) || !given->has_domain) return TSR_OK;
+  tsr_field field = {.name = (char *)(uintptr_t)given->name,
+                     .datatype = datatype,
+                     .values_per_cell = 1,
+                     .cell_size = tsr_datatype_size(datatype),
+                     .is_dimension = true,
+                     .has_domain = true};
+  uint64_t word;
+  memcpy(&word, c->growing.values.data + c->growing.before, 8);
+  if (typed) tsr__ingest_narrow_value(datatype, reals, word, value);
+  else if (datatype == TSR_UINT64) memcpy(value, &word, 8);
+  else ingest_box_end(datatype, reals, c->growing.values.data + c->growing.before, value);
+  memcpy(field.low, given->low, 8);
+  memcpy(field.high, given->high, 8);
+  if (!typed) ingest_box_end(datatype, given->real, given->low, field.low);
+  if (!typed) ingest_box_end(datatype, given->real, given->high, field.high);
+  if (tsr__key(datatype, field.low) > tsr__key(datatype, field.high)) return TSR_OK; /* which the schema refuses */
+  const tsr_schema schema = {.dimension_count = 1, .fields = &field};
+  const tsr_column column = {.values = value, .cell_size = field.cell_size};
+  return tsr__check_coordinates(&schema, 0, &column, NULL, 1, error);
+}
+
+/* Fails if the array's label lacks the value of the present row. */
+static int ingest_check_known(const tsr_ingest_kept *c, tsr_error *error) {
+  const bool text = c->class == TSR_INGEST_TEXTS;
+  const uint8_t *bytes = c->growing.values.data + c->growing.before;
+  uint8_t value[8], coordinate[8];
+  uint64_t word;
+  if (!text) {
+    memcpy(&word, bytes, 8);
+    tsr__ingest_narrow_value(c->datatype, c->class == TSR_INGEST_REALS, word, value);
+  }
+  const int found = tsr_label_coordinate_of(c->given->label, text ? bytes : value,
+                                            c->growing.values.size - c->growing.before, coordinate, error);
+  if (found != 0) return TSR_MIN(found, TSR_OK);
+  return tsr__fail(error, TSR_RANGE, "column '%s': its value is none of the label's", c->given->name);
+}
+
 /* Ends the row of one column: a null if it was not set. */
 static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error) {
   if (c->growing.is_set) {
@@ -390,6 +455,8 @@ static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error)
       if (isnan(real))
         return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NaN in %s", c->given->name, ingest_role(c));
     }
+    if (c->given->label) TSR_TRY(ingest_check_known(c, error));
+    else if (c->is_dimension && !c->given->label_of) TSR_TRY(ingest_check_box(c, error));
     return c->growing.nulls ? tsr__buffer_append_u8(&c->growing.validity, 1, error) : TSR_OK;
   }
   if (c->is_dimension || c->given->not_null)

@@ -174,11 +174,43 @@ def test_domains_and_extents_have_the_type_of_the_column():
     sound(db, "reals")
 
 
+def test_rows_outside_of_a_domain():
+    """The error names row, value and limits; with on_error skip such rows are left out, of new arrays and of those that exist."""
+    db = database()
+
+    def skipped(path, select, **options):
+        got = json.loads(make(db, path, select, on_error="skip", **options))
+        return got["rows"], got["skipped"], got["lines"], got["first"]
+
+    for name, select, options, text in (("i", "VALUES(1, 1), (12, 2), (3, 3), (-1, 4)", {"domains": {"column1": [0, 9]}}, "12 is outside the domain, 0 to 9"),
+                                        ("n", "VALUES(1, 1), (12, 2), (3, 3), (-1, 4)", {"domains": {"column1": [0, 9]}, "types": {"column1": "INT8"}}, "12 is outside the domain, 0 to 9"),
+                                        ("r", "VALUES(1, 1), (12.5, 2), (3, 3), (-0.25, 4)", {"domains": {"column1": [0, 9]}}, "12.5 is outside the domain, 0 to 9"),
+                                        ("f", "VALUES(1, 1), (12.5, 2), (3, 3), (-0.25, 4)", {"domains": {"column1": [0, 9.5]}, "types": {"column1": "FLOAT32"}}, "12.5 is outside the domain, 0 to 9.5"),
+                                        ("d", "VALUES('2024-01-02', 1), ('2025-01-01', 2), ('2024-01-04', 3), ('2023-01-01', 4)", {"types": {"column1": "DATE"}, "domains": {"column1": ["2024-01-01", "2024-12-31"]}},
+                                         "2025-01-01 is outside the domain, 2024-01-01 to 2024-12-31")):
+        select, options, text = f"SELECT * FROM ({select})", {"dimensions": ["column1"], **options}, f"row 2: dimension 'column1': {text}"
+        refused(db, text, select, **options)
+        same(skipped(name, select, **options), (2, 2, [2, 4], text), name)
+        same([r[1] for r in rows(db, name)], [1, 3], name)
+        check_contains(message(db, "SELECT tessera_create_as(?, ?, '{\"if_exists\":\"append\"}')", (name, select)), text)
+        same(skipped(name, select, if_exists="append"), (2, 2, [2, 4], text), name)
+        sound(db, name)
+    make(db, "now", "SELECT 1 AS x, 1 AS v UNION ALL SELECT 2, 2", dimensions=["x"], grow=["x"])
+    text = "dimension 'x': 3 is outside the current domain, 1 to 2 (tessera_expand_domain makes it larger)"
+    select = "SELECT 1 AS x, 5 AS v UNION ALL SELECT 3, 6 UNION ALL SELECT 2, 7"
+    check_contains(message(db, "SELECT tessera_create_as('now', ?, '{\"if_exists\":\"append\"}')", (select,)), text)
+    for kind, select in (("texts", "SELECT 'a' AS name, 1 AS v UNION ALL SELECT 'c', 2"), ("numbers", "SELECT 0.5 AS name, 1 AS v UNION ALL SELECT 2.5, 2")):
+        make(db, kind, select, labels={"name": "n"}, kind="sparse")
+        other = select.replace("'c'", "'b'").replace("2.5", "1.5")
+        same(skipped(kind, other, if_exists="append"), (1, 1, [2], "row 2: column 'name': its value is none of the label's"), kind)
+        same(len(rows(db, kind)), 2)
+
+
 def test_domains_extents_and_grow():
     db = database()
     same(make(db, "t", GRID, dimensions=["y", "x"], domains={"y": [0, 99]}, extents={"x": 2}), 6)
     same([r[3] for r in shape(db, "t")[:2]], ["[0,99]", "[1,3]"])
-    refused(db, "column 'y': rows lie outside of the domain that was given", GRID, dimensions=["y", "x"], domains={"y": [0, 5]})
+    refused(db, "row 2: dimension 'y': 6 is outside the domain, 0 to 5", GRID, dimensions=["y", "x"], domains={"y": [0, 5]})
     refused(db, "expected [low, high]", GRID, dimensions=["y", "x"], domains={"y": [0]})
     for options in ({"domains": {"v": [0, 99]}}, {"extents": {"v": 5}}, {"grow": ["v"]}):
         refused(db, f"'{list(options)[0]}': column 'v' is no dimension", GRID, dimensions=["y", "x"], **options)
@@ -240,7 +272,7 @@ def test_append():
     same(make(db, "t", "SELECT 100 AS v, 9 AS X, 9 AS Y", if_exists="append"), 1)
     same(db.value("SELECT count(*) FROM (SELECT * FROM tessera_fragments('t'))"), 2)
     before = sorted(os.listdir("t/__fragments"))
-    for select, part in (("SELECT 100 AS v, 10 AS x, 9 AS y", "lie outside"), ("SELECT 'x' AS v, 9 AS x, 9 AS y", "column 'v'"), ("SELECT 9 AS x, 9 AS y", "columns"),
+    for select, part in (("SELECT 100 AS v, 10 AS x, 9 AS y", "row 1: dimension 'x': 10 is outside the domain, 0 to 9"), ("SELECT 'x' AS v, 9 AS x, 9 AS y", "column 'v'"), ("SELECT 9 AS x, 9 AS y", "columns"),
                          ("SELECT 1 AS v, 9 AS x, 9 AS y, 2 AS w", "the array has no column 'w'"), ("SELECT NULL AS v, 9 AS x, 9 AS y", "NULL")):
         check_contains(message(db, "SELECT tessera_create_as('t', ?, '{\"if_exists\":\"append\"}')", (select,)), part)
         same(sorted(os.listdir("t/__fragments")), before, select)

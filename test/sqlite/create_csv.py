@@ -101,6 +101,17 @@ def test_lines_that_are_not_sound():
     same((got["rows"], got["skipped"], got["lines"]), (1, 30, list(range(2, 22))))
 
 
+def test_lines_outside_of_a_domain():
+    db = database()
+    text = "a,v\n1,1\n12,2\n3,3\n-1,4\n"
+    refused(db, "line 3: dimension 'a': 12 is outside the domain, 0 to 9", text, dimensions=["a"], domains={"a": [0, 9]})
+    for k, (fields, options, kept) in enumerate(((text, {"domains": {"a": [0, 9]}}, [1, 3]), (text, {"domains": {"a": [0, 9]}, "types": {"a": "UINT8"}}, [1, 3]), (text.replace("3,3", "3.5,3"), {"domains": {"a": [0, 9]}}, [1.0, 3.5]),
+                                                 ("a,v\n1,1\n18446744073709551615,2\n3,3\n9223372036854775808,4\n", {"domains": {"a": [0, 9]}}, [1, 3]))):
+        got = json.loads(make(db, fields, f"kept{k}", dimensions=["a"], on_error="skip", **options))
+        same((got["rows"], got["skipped"], got["lines"]), (2, 2, [3, 5]))
+        same([r[0] for r in rows(db, f"kept{k}")], kept)
+
+
 def test_nulls():
     db = database()
     make(db, "a,t\nNA,NA\n1,\n", **{"null": "NA"})

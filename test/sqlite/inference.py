@@ -142,7 +142,7 @@ def test_6_domain():
          [(values((-5, 1), (-4, 2), names="x v"), {"dimensions": ["x"]}, "x INT64 DIMENSION(-5, -4, 2)"), (values((0.5, 1), (-2.5, 2), names="x v"), {"dimensions": ["x"]}, "x FLOAT64 DIMENSION(-2.5, 0.5)"),
           (values(("k", 1), names="x v"), {"dimensions": ["x"]}, "x ASCII DIMENSION FILTERS"), (values((1, 1), (2, 2), names="x v"), {"dimensions": ["x"], "grow": ["x"]}, "CURRENT(1, 2)"),
           (values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [0, 9]}}, "x INT64 DIMENSION(0, 9")],
-         [(values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [2, 9]}}, "rows lie outside of the domain that was given"), (values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [9, 2]}}, "column 'x'"),
+         [(values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [2, 9]}}, "row 1: dimension 'x': 1 is outside the domain, 2 to 9"), (values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [9, 2]}}, "column 'x'"),
           (values((1, 1), names="x v"), {"dimensions": ["x"], "grow": ["v"]}, "column 'v' is no dimension")])
 
 
