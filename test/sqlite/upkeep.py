@@ -20,6 +20,7 @@ from host import Database, Error, check_contains, literal, not_on_windows, same
 KEY = "00112233445566778899aabbccddeeff" * 2
 ABORT = 4   # SQLITE_ABORT
 MANY = int(os.environ.get("MANY", 300))
+RACE_SECONDS = float(os.environ.get("RACE_SECONDS", 2))   # that processes run beside each other, in each test of them
 
 
 def database(*statements):
@@ -283,7 +284,7 @@ TABLES = {
 }
 
 
-def beside(kind, processes, rows, seconds=2.0):
+def beside(kind, processes, rows, seconds=RACE_SECONDS):
     """Runs `processes`, functions of (a connection of their own, number of the turn), and checks that no row is lost or doubled."""
     db, path = database(f"CREATE VIRTUAL TABLE t USING tessera('a', {TABLES[kind]})")
     for i in range(20):
