@@ -144,7 +144,7 @@ static uint64_t stored_size(const uint8_t *data, uint64_t size, uint64_t chunk, 
 /* Smaller tables than zstd's own for small chunks, hardly less compression: labels, records that come again from afar,
  * bytes of a kind that stand together, and a walk. */
 static void test_smaller_zstd_tables_compress_as_well(void **state) {
-  enum { SIZE = 1 << 19, KINDS = 4 };
+  enum { SIZE = 1 << 18, KINDS = 4 }; /* two of the largest chunks */
   uint8_t *data = malloc(SIZE);
   static uint8_t records[1200][40];
   uint64_t random = 11, value = 1 << 20;
