@@ -333,16 +333,6 @@ int tsr__ingest_set_unsigned(tsr_ingest *g, uint32_t column, uint64_t value, tsr
   return tsr_ingest_set_integer(g, column, (int64_t)value, error);
 }
 
-static int ingest_check_text(const tsr_ingest_kept *c, const uint8_t *bytes, uint64_t size, tsr_error *error) {
-  const bool ascii = (c->is_dimension && !c->given->label_of) || c->datatype == TSR_ASCII;
-  uint8_t high = 0;
-  for (uint64_t i = 0; ascii && i < size; i++) high |= bytes[i];
-  if (high & 0x80)
-    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': '%.*s' is not ASCII%s", c->given->name,
-                     (int)TSR_MIN(size, 40), (const char *)bytes, c->is_dimension ? ", as a dimension must be" : "");
-  return TSR_OK;
-}
-
 /* Checks the bytes of a typed cell that has a fixed number of values, or of values that are no bytes. */
 static int ingest_check_cell(const tsr_ingest_kept *c, uint64_t size, tsr_error *error) {
   const uint64_t each = tsr_datatype_size(c->datatype);
@@ -366,7 +356,6 @@ int tsr_ingest_set_bytes(tsr_ingest *g, uint32_t column, bool is_text, const voi
     if (c->class < TSR_INGEST_TEXTS || is_text != ingest_takes_text(c)) return ingest_refuse(c, class, error);
     TSR_TRY(ingest_check_cell(c, size, error));
   } else TSR_TRY(ingest_meet(g, c, class, error));
-  if (c->class == TSR_INGEST_TEXTS) TSR_TRY(ingest_check_text(c, bytes, size, error));
   c->growing.before = c->growing.values.size;
   TSR_TRY(tsr__buffer_append(&c->growing.values, bytes, size, error));
   const int rc = tsr__buffer_append(&c->growing.ends, &c->growing.values.size, sizeof c->growing.values.size, error);

@@ -434,5 +434,11 @@ int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_erro
   tsx_ingest_label_dimensions(call);
   for (uint32_t d = 0; d < call->options.dimension_count && !(call->given.options >> INGEST_OPTION_enums & 1); d++)
     call->columns[call->dimensions[d]].labels = false; /* of the source: the labels themselves are the coordinates */
+  for (uint32_t d = 0; d < call->options.dimension_count; d++) { /* a dimension of strings is ASCII, as in CREATE */
+    tsr_ingest_column *column = &call->columns[call->dimensions[d]];
+    if (column->typed && !column->label_of && tsr_datatype_kind(column->datatype) == TSR_KIND_TEXT &&
+        column->values_per_cell == TSR_VARIABLE)
+      column->datatype = TSR_ASCII;
+  }
   return code == TSR_OK ? ingest_check_dimensions(call, error) : code;
 }

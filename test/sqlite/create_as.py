@@ -136,9 +136,17 @@ def test_sparse_rows_at_one_coordinate():
 def test_dimensions():
     db = database()
     for select, part in (("SELECT 1 AS x, 5 AS v UNION ALL SELECT NULL, 6", "row 2: column 'x': NULL in a dimension"),
-                         ("SELECT x'00' AS x, 5 AS v", "row 1: column 'x': a BLOB cannot be a dimension"),
-                         ("SELECT 'é' AS x, 5 AS v", "row 1: column 'x': 'é' is not ASCII")):
+                         ("SELECT x'00' AS x, 5 AS v", "row 1: column 'x': a BLOB cannot be a dimension")):
         refused(db, part, select, dimensions=["x"])
+    for type_ in (None, "ASCII", "UTF8", "UTF16"):   # as an INSERT, which takes any text
+        path, options = f"cities{type_}", {"types": {"city": type_}} if type_ else {}
+        same(make(db, path, "SELECT 'Zürich' AS city, 1 AS v UNION ALL SELECT 'Bern', 2", dimensions=["city"], **options), 2)
+        same(make(db, path, "SELECT '日本' AS city, 3 AS v", if_exists="append"), 1)
+        same(rows(db, path), [("Bern", 2), ("Zürich", 1), ("日本", 3)], path)
+        same(db.query("SELECT v FROM shown WHERE city = 'Zürich'"), [(1,)])
+        sound(db, path)
+    same(make(db, "ascii", "SELECT 'é' AS x", types={"x": "ASCII"}), 1)
+    same(rows(db, "ascii"), [(0, "é")])
     refused(db, "BOOL cannot be a dimension", "SELECT 1 AS x, 2 AS v", dimensions=["x"], types={"x": "BOOL"})
     refused(db, "'dimensions' names 'x' twice", "SELECT 1 AS x, 2 AS v", dimensions=["x", "x"])
     make(db, "order", "SELECT 1 AS a, 2 AS b, 3 AS c", dimensions=["c", "a"])

@@ -120,7 +120,7 @@ def test_4_dimensions():
           ("SELECT grouped.*, plain.n FROM grouped JOIN plain ON n = odd", {}, "\"row\" INT64 DIMENSION")],
          [(values((1, 1), (None, 2), names="x v"), {"dimensions": ["x"]}, "row 2: column 'x': NULL in a dimension"), (values((1, 1), names="x v"), {"dimensions": ["y"]}, "'dimensions': the source has no column 'y'"),
           ("SELECT x'00' AS x, 1 AS v", {"dimensions": ["x"]}, "row 1: column 'x': a BLOB cannot be a dimension"), (values((1, 1), names="x v"), {"dimensions": ["x"], "types": {"x": "BOOL"}}, "BOOL cannot be a dimension"),
-          (values(("é", 1), names="x v"), {"dimensions": ["x"]}, "'é' is not ASCII"), ("SELECT CASE WHEN odd THEN NULL END AS odd, x, total FROM grouped", {"dimensions": ["odd"]}, "NULL in a dimension")])
+          ("SELECT CASE WHEN odd THEN NULL END AS odd, x, total FROM grouped", {"dimensions": ["odd"]}, "NULL in a dimension")])
 
 
 def test_5_kind():
