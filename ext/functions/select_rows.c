@@ -12,6 +12,17 @@
 
 /* ---- The statement ----------------------------------------------------------------------------------------------- */
 
+/* Whether a statement follows in `sql`, and no comments alone. */
+static bool select_follows(sqlite3 *db, const char *sql) {
+  bool follows = false;
+  for (const char *rest = sql; *sql && !follows; sql = rest) {
+    sqlite3_stmt *statement = NULL;
+    follows = sqlite3_prepare_v2(db, sql, -1, &statement, &rest) != SQLITE_OK || statement || rest == sql;
+    sqlite3_finalize(statement);
+  }
+  return follows;
+}
+
 int tsx_select_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **statement, tsr_error *error) {
   const char *rest = "";
   const int answer = sqlite3_prepare_v2(db, sql, -1, statement, &rest);
@@ -19,7 +30,8 @@ int tsx_select_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **statement, t
   rest += strspn(rest, " \t\r\n;");
   if (!*statement || sqlite3_column_count(*statement) == 0 || !sqlite3_stmt_readonly(*statement))
     return tsx_fail(error, TSR_ERROR, "expected a SELECT that changes nothing");
-  if (*rest) return tsx_fail(error, TSR_ERROR, "expected one statement: another follows at '%.40s'", rest);
+  if (select_follows(db, rest))
+    return tsx_fail(error, TSR_ERROR, "expected one statement: another follows at '%.40s'", rest);
   if (sqlite3_bind_parameter_count(*statement))
     return tsx_fail(error, TSR_ERROR, "the SELECT has parameters: write the values into it");
   return TSR_OK;

@@ -399,13 +399,20 @@ def test_rows_that_are_skipped():
 def test_statements_that_are_refused():
     db = database()
     db.query("CREATE TABLE plain(a)")
-    for sql, part in (("DELETE FROM plain", "expected a SELECT"), ("SELECT 1; SELECT 2", "another follows"), ("SELECT ?", "parameters"), ("SELEC", "syntax error"), ("", "expected a SELECT"),
+    for sql, part in (("DELETE FROM plain", "expected a SELECT"), ("SELECT 1; SELECT 2", "another follows"), ("SELECT 1; -- c\n; SELECT 2", "another follows at '-- c"), ("SELECT 1; /* c */ nothing", "another follows"), ("SELECT ?", "parameters"), ("SELEC", "syntax error"), ("", "expected a SELECT"), ("-- c", "expected a SELECT"),
                       ("SELECT 1 AS a, 2 AS A", "two columns are called 'A'"), ("SELECT abs(-9223372036854775808)", "integer overflow"), ("SELECT 1 AS a WHERE 0", "no value decides")):
         refused(db, part, sql)
     for options, part in (('{"x":1}', "no option is called 'x': if_exists"), ('{"if_exists":"drop"}', "expected fail or append or replace"), ('{"kind":"dense","kind":"dense"}', "given twice"), ('{"kind":"thin"}', "expected dense or sparse"), ('{"capacity":0}', "from 1 to"),
                           ('{"labels":{"a":"b"}}', "needs an attribute"), ('{"explain":1}', "expected true or false"), ("[]", ""), ('{"filters":{"a":"none, zstd"}}', "none stands alone")):
         check_contains(message(db, "SELECT tessera_create_as('refused', 'SELECT 1 AS a', ?)", (options,)), part)
         assert not os.path.exists("refused")
+
+
+def test_comments_behind_a_statement():
+    db = database()
+    for k, comment in enumerate((" -- c", "; -- c", "; -- c\n", " ; /* c */ ; ", ";;/* c */-- d", "; /* c")):
+        same(make(db, f"comment{k}", "/* first */ SELECT 1 AS a" + comment), 1, comment)
+        same(len(db.value("SELECT tessera_rows(?)", ("SELECT 1 AS a" + comment,))), 32)
 
 
 def test_in_the_database():
