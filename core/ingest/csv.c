@@ -145,6 +145,8 @@ static int csv_find_record(tsr_csv *c, uint64_t *end, tsr_error *error) {
   static const uint8_t mark[3] = {0xEF, 0xBB, 0xBF};
   if (!c->begun) {
     while (c->data.size < sizeof mark && !c->ended) TSR_TRY(csv_read_more(c, error));
+    if (c->data.size >= 2 && (memcmp(c->data.data, "\xFF\xFE", 2) == 0 || memcmp(c->data.data, "\xFE\xFF", 2) == 0))
+      return tsr__fail(error, TSR_UNSUPPORTED, "the file is UTF-16, which is not read: convert it to UTF-8");
     if (c->data.size >= sizeof mark && memcmp(c->data.data, mark, sizeof mark) == 0) c->at = sizeof mark;
     c->begun = true;
   }

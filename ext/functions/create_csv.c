@@ -17,6 +17,7 @@
 #include "connection/errors.h"
 #include "text/json_in.h"
 #include "text/literals.h"
+#include "text/names.h"
 #include "functions/ingest_call.h"
 
 #define CSV_NUMBER 400 /* bytes of a number's text, at most */
@@ -121,6 +122,19 @@ static int csv_call_name_again(void *argument, const tsx_json_option *o, tsr_err
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
+/* Fails if text is not UTF-8. */
+static int csv_check_utf8(const char *text, uint64_t size, tsr_error *error) {
+  const uint8_t *bytes = (const uint8_t *)text;
+  for (uint64_t i = 0; i < size;) {
+    const unsigned length = bytes[i] < 0x80 ? 1 : tsx_utf8_size(bytes + i, size - i);
+    if (!length)
+      return tsx_fail(error, TSR_MISMATCH, "byte %llu of the field, 0x%02X, is not UTF-8: convert the file to UTF-8",
+                      (unsigned long long)i + 1, bytes[i]);
+    i += length;
+  }
+  return TSR_OK;
+}
+
 /* Names the columns by the first line. */
 static int csv_call_first_line(csv_call *c, const char *path, tsr_error *error) {
   const tsr_csv_field *fields;
@@ -130,6 +144,10 @@ static int csv_call_first_line(csv_call *c, const char *path, tsr_error *error) 
   if (code == 0) return tsx_fail(error, TSR_ERROR, "%s is empty: the first line has the names", c->file_name);
   if (code > 0) code = tsx_ingest_begin(&c->call, path, count, error);
   for (uint32_t i = 0; code == TSR_OK && i < count; i++) {
+    if ((code = csv_check_utf8(fields[i].bytes, fields[i].size, error)) < 0) {
+      const tsr_error why = *error;
+      return tsx_fail(error, TSR_MISMATCH, "line 1: the name of column %u: %s", (unsigned)i + 1, why.message);
+    }
     char *name = sqlite3_mprintf("%.*s", (int)(fields[i].size < 10000 ? fields[i].size : 10000), fields[i].bytes);
     if (!name) code = tsx_out_of_memory(error);
     else if (!*name) code = tsx_fail(error, TSR_ERROR, "column %u has no name: say \"header\"", (unsigned)i + 1);
@@ -308,6 +326,10 @@ static int csv_call_set(csv_call *c, uint32_t source, const tsr_csv_field *field
       (!sqlite3_strnicmp(field->bytes, "true", (int)field->size) ||
        !sqlite3_strnicmp(field->bytes, "false", (int)field->size)))
     return tsr_ingest_set_integer(c->call.ingest, column, field->size == 4, error);
+  if (csv_check_utf8(field->bytes, field->size, error) < 0) {
+    const tsr_error why = *error;
+    return tsx_fail(error, TSR_MISMATCH, "column '%s': %s", given->name, why.message);
+  }
   return tsr_ingest_set_bytes(c->call.ingest, column, true, field->bytes, field->size, error);
 }
 

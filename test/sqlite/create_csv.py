@@ -112,6 +112,24 @@ def test_lines_outside_of_a_domain():
         same([r[0] for r in rows(db, f"kept{k}")], kept)
 
 
+def test_text_is_utf8():
+    db = database()
+    latin = "name,v\nBern,1\nZürich,2\nGenève,3\n"
+    refused(db, "line 3: column 'name': byte 2 of the field, 0xFC, is not UTF-8: convert the file to UTF-8", latin.encode("latin-1"))
+    for options in ({"enums": ["name"]}, {"types": {"name": "ASCII"}}, {"dimensions": ["name"]}):
+        refused(db, "line 3: column 'name': byte 2", latin.encode("latin-1"), **options)
+    refused(db, "line 1: the name of column 2: byte 1 of the field, 0xE9", "a,été\n1,2\n".encode("latin-1"))
+    got = json.loads(make(db, latin.encode("latin-1"), on_error="skip"))
+    same((got["rows"], got["skipped"], got["lines"]), (1, 2, [3, 4]))
+    same(rows(db), [(0, "Bern", 1)])
+    same(make(db, latin, "utf8"), 3)
+    same([r[1] for r in rows(db, "utf8")], ["Bern", "Zürich", "Genève"])
+    same(make(db, latin.encode("latin-1"), "left", columns=["v"]), 3)
+    for encoding, mark in (("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")):
+        for options in ({}, {"header": ["a", "b"]}, {"on_error": "skip"}, {"header": ["a", "b"], "on_error": "skip"}):
+            refused(db, "the file is UTF-16, which is not read", mark + latin.encode(encoding), **options)
+
+
 def test_nulls():
     db = database()
     make(db, "a,t\nNA,NA\n1,\n", **{"null": "NA"})
