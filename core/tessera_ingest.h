@@ -46,6 +46,7 @@ typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type i
    * the extent UINT64, or FLOAT64 if `real_extent`: they are converted to what the column becomes. */
   uint8_t low[8], high[8], extent[8];
   bool real, real_extent;
+  const tsr_interval *current; /* the current domain of the array to which the rows go; NULL: none */
   bool ends_untyped; /* a typed column: its ends and its extent are as those of an untyped one */
 } tsr_ingest_column;
 
@@ -85,7 +86,7 @@ TSR_API int tsr_ingest_set_bytes(tsr_ingest *ingest, uint32_t column, bool is_te
                                  tsr_error *error);
 
 /* Ends the present row and begins the next one. TSR_CONSTRAINT: a dimension is null or NaN, or a column null that must
- * not be. After an error of this function or a setter, tsr_ingest_drop_row takes back what was set of the row. */
+ * not be. TSR_RANGE: a dimension lies outside of its domain, or the array's label lacks the value. After an error of this function or a setter, tsr_ingest_drop_row takes back what was set of the row. */
 TSR_API int tsr_ingest_end_row(tsr_ingest *ingest, tsr_error *error);
 TSR_API void tsr_ingest_drop_row(tsr_ingest *ingest);
 

@@ -112,6 +112,7 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
       return tsx_fail(error, TSR_CONSTRAINT, "column '%s': another column is a label of this dimension", column->name);
     call->dimensions[number] = i;
     column->has_domain = field->has_domain;
+    column->current = schema->current_domain ? &schema->current_domain[number] : NULL;
     memcpy(column->low, field->low, sizeof column->low);
     memcpy(column->high, field->high, sizeof column->high);
     column->grow = false;

@@ -204,9 +204,15 @@ def test_rows_outside_of_a_domain():
         same(skipped(name, select, if_exists="append"), (2, 2, [2, 4], text), name)
         sound(db, name)
     make(db, "now", "SELECT 1 AS x, 1 AS v UNION ALL SELECT 2, 2", dimensions=["x"], grow=["x"])
-    text = "dimension 'x': 3 is outside the current domain, 1 to 2 (tessera_expand_domain makes it larger)"
+    text = "row 2: dimension 'x': 3 is outside the current domain, 1 to 2 (tessera_expand_domain makes it larger)"
     select = "SELECT 1 AS x, 5 AS v UNION ALL SELECT 3, 6 UNION ALL SELECT 2, 7"
     check_contains(message(db, "SELECT tessera_create_as('now', ?, '{\"if_exists\":\"append\"}')", (select,)), text)
+    same(json.loads(make(db, "now", select, if_exists="append", on_error="skip")), {"rows": 2, "skipped": 1, "lines": [2], "first": text})
+    same(rows(db, "now"), [(1, 5), (2, 7)])
+    db.query("CREATE VIRTUAL TABLE words USING tessera('words', name ASCII DIMENSION CURRENT('b', 'm'), v INT64)")
+    same(json.loads(make(db, "words", "SELECT 'c' AS name, 1 AS v UNION ALL SELECT 'a', 2 UNION ALL SELECT '', 3 UNION ALL SELECT 'm', 4", if_exists="append", on_error="skip")),
+         {"rows": 2, "skipped": 2, "lines": [2, 3], "first": "row 2: dimension 'name': 'a' is outside the current domain (tessera_expand_domain makes it larger)"})
+    same(rows(db, "words"), [("c", 1), ("m", 4)])
     for kind, select in (("texts", "SELECT 'a' AS name, 1 AS v UNION ALL SELECT 'c', 2"), ("numbers", "SELECT 0.5 AS name, 1 AS v UNION ALL SELECT 2.5, 2")):
         make(db, kind, select, labels={"name": "n"}, kind="sparse")
         other = select.replace("'c'", "'b'").replace("2.5", "1.5")
