@@ -91,8 +91,8 @@ int tsr__check_fault(tsr_checker *c, const char *file, const tsr_error *fault, c
 static bool check_is_provisional(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   tsr_name parsed;
+  if (tsr__s3_is_proof(name)) return true;
   if (*name++ != '.') return false;
-  if (tsr__s3_is_proof(name - 1)) return true;
   if (strcmp(name, "pending") == 0 || strcmp(name, "metadata") == 0) return true;
   return strspn(name, "0123456789abcdef") == 32 ? !name[32] : tsr__name_parse(name, strcspn(name, "."), &parsed);
 }

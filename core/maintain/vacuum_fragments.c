@@ -266,7 +266,7 @@ static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_listing
 }
 
 /* Removes old staged files of a directory that no marker names: ".NAME..." was to become a commit, a vacuum file or a
- * consolidated file; ".UUID" a schema or metadata; another kind tried a server. */
+ * consolidated file; ".UUID" a schema or metadata. Files by which a process has tried the server go, too. */
 static int remove_staged(tsr_vacuum *v, const char *directory, const tsr_listing *entries, const tsr_buffer *markers,
                          tsr_error *error) {
   int rc = TSR_OK;

@@ -529,8 +529,8 @@ static bool is_known(tsr_store *store, const char *path, bool there) {
          (file || directory) == there;
 }
 
-/* A failing disk or network may report an error for a rename that took place. A caller that removed the target after such an error
- * would damage the array, so after an I/O error the function looks at both paths before it believes the error. */
+/* A failing disk or network may report an error for a rename that took place. A caller that removed the target after
+ * such an error would damage the array, so the function looks at both paths before it believes the error. */
 int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error) {
   tsr_error one;
   const int rc = store_move(store, from, to, &one, store->methods->rename_exclusive);

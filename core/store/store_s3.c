@@ -568,7 +568,7 @@ static bool was_made(const s3_store *s, const char *path) {
   return p;
 }
 
-/* Returns true for an object that proves something. It is not in the way of a new array. */
+/* Returns true for the key of an object by which a process tries the server. It is not in the way of a new array. */
 static bool is_proof(const s3_key *prefix, const char *key) {
   const size_t length = strlen(prefix->text);
   return !strncmp(key, prefix->text, length) && tsr__s3_is_proof(key + length);

@@ -117,7 +117,7 @@ def _variable(array, attribute, bounds, numbers, own_metadata):
     encoding = {"preferred_chunks": dict(zip(dims, block.chunks)), "chunks": tuple(max(chunk) for chunk in block.chunks), "source": array.path}
     data, dims = (block, dims) if SCALAR not in dims else (block[0], ())
     described = {key: value if not isinstance(value, list) else numpy.asarray(value) for key, value in described.items()}
-    nullable, fill = array._about("nullable, fill", "tessera_schema", f"role = 'attribute' AND name = '{attribute.replace(chr(39), chr(39) * 2)}'")[0]
+    nullable, fill = {name: about for name, *about in array._about("name, nullable, fill", "tessera_schema", "role = 'attribute'")}[attribute]
     if nullable and block.dtype.kind in "iu":   # xarray makes NaN of it; it has no nulls of integers
         limits = numpy.iinfo(block.dtype)
         described.setdefault("_FillValue", block.dtype.type(int(fill) if fill is not None else limits.min if block.dtype.kind == "i" else limits.max))
