@@ -107,17 +107,18 @@ static void npy_begin(uint8_t *file, const char *text, uint64_t size) {
 }
 
 typedef struct npy_request { /* `= {0}` is a call without options */
-  sqlite3_value *as_of, *since, *key; /* owned; NULL: not given */
+  sqlite3_value *as_of, *since, *key, *seen; /* owned; NULL: not given. `seen`: the option schema */
   bool header; /* the result is the header's dict alone */
   char into[TESSERA_TOKEN_SIZE]; /* of lent memory; "": the result is a BLOB */
 } npy_request;
 
 static int npy_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
   npy_request *r = argument;
-  sqlite3_value **value = strcmp(o->key, "as_of") == 0   ? &r->as_of
-                          : strcmp(o->key, "since") == 0 ? &r->since
-                          : strcmp(o->key, "key") == 0   ? &r->key
-                                                         : NULL;
+  sqlite3_value **value = strcmp(o->key, "as_of") == 0    ? &r->as_of
+                          : strcmp(o->key, "since") == 0  ? &r->since
+                          : strcmp(o->key, "key") == 0    ? &r->key
+                          : strcmp(o->key, "schema") == 0 ? &r->seen
+                                                          : NULL;
   if (value) {
     if (*value) return tsx_fail(error, TSR_ERROR, "'%s' is given twice", o->key);
     *value = sqlite3_value_dup(o->value);
@@ -129,7 +130,7 @@ static int npy_read_option(void *argument, const tsx_json_option *o, tsr_error *
     return tsx_fail(error, TSR_MISMATCH, "'header': expected true or false");
   }
   if (strcmp(o->key, "into") != 0)
-    return tsx_fail(error, TSR_ERROR, "unknown option '%.40s': there are as_of, since, key, header, into", o->key);
+    return tsx_fail(error, TSR_ERROR, "unknown option '%.40s': there are as_of, since, key, schema, header, into", o->key);
   if (strcmp(o->type, "text") != 0) return tsx_fail(error, TSR_MISMATCH, "'into': expected a token");
   sqlite3_snprintf(sizeof r->into, r->into, "%s", (const char *)sqlite3_value_text(o->value));
   return TSR_OK;
@@ -139,6 +140,7 @@ static void npy_request_release(npy_request *r) {
   sqlite3_value_free(r->as_of);
   sqlite3_value_free(r->since);
   sqlite3_value_free(r->key);
+  sqlite3_value_free(r->seen);
 }
 
 typedef struct npy_block { /* the block that a call of tessera_npy reads */
@@ -214,8 +216,9 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
   tsx_slice slice = {0};
   npy_block block = {.memory_bytes = address->memory_bytes};
   bool empty = false;
-  int code = tsx_address_array(address, error);
-  if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
+  int code = tsx_address_expect(address, request->seen, error);
+  if (code == TSR_OK) code = tsx_address_array(address, error);
+  if (code == TSR_OK) code = tsx_address_schema(address, &schema, error);
   if (code == TSR_OK) code = tsx_attribute_find(schema, address->given, name, &block.field, error);
   if (code == TSR_OK && !schema->dense)
     code = tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", address->path);

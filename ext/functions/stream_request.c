@@ -266,8 +266,8 @@ static int stream_read_types(tsx_stream_request *r, const tsx_json_option *o, ts
     r->options.fill = chosen == 1;
   } else {
     return tsx_fail(error, TSR_ERROR,
-                    "unknown option '%.40s': there are columns, where, order, since, as_of, key, unwritten, strings, "
-                    "enums, datetimes, batch_rows, memory_mb, threads",
+                    "unknown option '%.40s': there are columns, where, order, since, as_of, key, schema, unwritten, "
+                    "strings, enums, datetimes, batch_rows, memory_mb, threads",
                     o->key);
   }
   return code;
@@ -275,7 +275,9 @@ static int stream_read_types(tsx_stream_request *r, const tsx_json_option *o, ts
 
 static int stream_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = argument;
-  if (strcmp(o->key, "key") == 0 || strcmp(o->key, "since") == 0 || strcmp(o->key, "as_of") == 0) return TSR_OK;
+  if (strcmp(o->key, "key") == 0 || strcmp(o->key, "since") == 0 || strcmp(o->key, "as_of") == 0 ||
+      strcmp(o->key, "schema") == 0)
+    return TSR_OK;
   if (strcmp(o->key, "columns") == 0) {
     if (r->options.fields) return tsx_fail(error, TSR_ERROR, "'columns' is given twice");
     r->options.fields = r->fields;
@@ -300,10 +302,11 @@ static int stream_read_option(void *argument, const tsx_json_option *o, tsr_erro
 
 static int stream_read_place(void *argument, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = argument;
-  sqlite3_value **value = strcmp(o->key, "key") == 0     ? &r->key
-                          : strcmp(o->key, "since") == 0 ? &r->since
-                          : strcmp(o->key, "as_of") == 0 ? &r->as_of
-                                                         : NULL;
+  sqlite3_value **value = strcmp(o->key, "key") == 0      ? &r->key
+                          : strcmp(o->key, "since") == 0  ? &r->since
+                          : strcmp(o->key, "as_of") == 0  ? &r->as_of
+                          : strcmp(o->key, "schema") == 0 ? &r->seen
+                                                          : NULL;
   if (strcmp(o->key, "enums") == 0 && strcmp(o->type, "text") == 0)
     r->shows_codes = sqlite3_stricmp((const char *)sqlite3_value_text(o->value), "code") == 0;
   if (!value) return TSR_OK;
@@ -364,5 +367,6 @@ void tsx_stream_request_release(tsx_stream_request *r) {
   sqlite3_value_free(r->key);
   sqlite3_value_free(r->since);
   sqlite3_value_free(r->as_of);
+  sqlite3_value_free(r->seen);
   *r = (tsx_stream_request){0};
 }

@@ -28,12 +28,12 @@ typedef struct tsx_stream_request { /* `= {0}` may be released */
   tsr_sort *order;
   tsr_predicate *predicates;
   tsx_stream_condition *conditions;
-  sqlite3_value *key, *since, *as_of; /* owned; NULL: not given */
+  sqlite3_value *key, *since, *as_of, *seen; /* owned; NULL: not given. `seen`: the option schema */
   tsr_request request; /* points to the above */
   tsr_arrow_options options; /* points to `request` and `fields` */
 } tsx_stream_request;
 
-/* Reads the options that say which array is meant: key, since and as_of. `json` may be NULL or an SQL NULL. */
+/* Reads the options that say which array is meant: key, since, as_of and schema. `json` may be NULL or an SQL NULL. */
 int tsx_stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_request *request, tsr_error *error);
 
 /* Reads the slice and the other options; the array is open and its schema known now. Afterwards request->options is

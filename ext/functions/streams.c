@@ -236,8 +236,9 @@ static int stream_open(lent_stream *s, int count, sqlite3_value **values, tsr_er
   int code = tsx_stream_request_begin(connection->db, json, &request, error);
   if (code == TSR_OK)
     code = tsx_address_open(connection, values[0], request.key, request.as_of, request.since, address, error);
+  if (code == TSR_OK) code = tsx_address_expect(address, request.seen, error);
   if (code == TSR_OK) code = tsx_address_array(address, error);
-  if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
+  if (code == TSR_OK) code = tsx_address_schema(address, &schema, error);
   if (code == TSR_OK) code = tsx_stream_request_read(slice, json, address, schema, &request, error);
   if (code == TSR_OK)
     code =

@@ -5,7 +5,7 @@
  * It also implements the two tables without arguments: tessera_stats shows this connection's counters since the last
  * SELECT tessera_reset_stats(), tessera_progress the long operations that this process is executing.
  *
- * The hidden columns follow the shown ones: arg1, arg2, ..., key, as_of, since (with a leading _ if a shown column has the
+ * The hidden columns follow the shown ones: arg1, arg2, ..., key, as_of, since, schema (with a leading _ if a shown column has the
  * same name). Bit i of idxNum says that hidden column i is given; xFilter receives the values in that order. If the value
  * of a hidden column is not available in a join order, xBestIndex refuses that order with SQLITE_CONSTRAINT.
  */
@@ -52,15 +52,15 @@ static bool is_shown(const tsx_about *about, const char *name) {
 /* Returns the text for sqlite3_declare_vtab. The hidden columns are BLOB columns, which have no affinity, so that SQLite
  * does not convert the arguments. */
 static char *tables_declare(const tsx_about *about, int *shown, int *hidden) {
-  static const char *const last[] = {"key", "as_of", "since"};
+  static const char *const last[TSX_HIDDEN_LAST] = {"key", "as_of", "since", "schema"};
   sqlite3_str *out = sqlite3_str_new(NULL);
   sqlite3_str_appendall(out, "CREATE TABLE x(");
   for (*shown = 0; about->columns[*shown]; (*shown)++)
     sqlite3_str_appendf(out, "%s%s", *shown ? ", " : "", about->columns[*shown]);
   for (int i = 1; i <= about->arguments; i++) sqlite3_str_appendf(out, ", arg%d BLOB HIDDEN", i);
-  for (int i = 0; about->arguments && i < 3; i++)
+  for (int i = 0; about->arguments && i < TSX_HIDDEN_LAST; i++)
     sqlite3_str_appendf(out, ", %s%s BLOB HIDDEN", is_shown(about, last[i]) ? "_" : "", last[i]);
-  *hidden = about->arguments ? about->arguments + 3 : 0;
+  *hidden = about->arguments ? about->arguments + TSX_HIDDEN_LAST : 0;
   sqlite3_str_appendchar(out, 1, ')');
   return sqlite3_str_finish(out);
 }
@@ -95,8 +95,8 @@ static int tables_disconnect(sqlite3_vtab *vtab) {
 static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const about_table *table = (const about_table *)vtab;
   const tsx_about *about = table->about;
-  int chosen[TSX_ARGUMENTS_MAX + 3], given = 0, at = 0;
-  for (int i = 0; i < TSX_ARGUMENTS_MAX + 3; i++) chosen[i] = -1;
+  int chosen[TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST], given = 0, at = 0;
+  for (int i = 0; i < TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST; i++) chosen[i] = -1;
   for (int pass = 0; pass < 2; pass++) /* second pass: the shown column that repeats arg1, unless arg1 is given */
     for (int i = 0; i < info->nConstraint; i++) {
       const struct sqlite3_index_constraint *c = &info->aConstraint[i];
@@ -128,15 +128,16 @@ static void tables_clear(tsx_scan *scan) {
   if (scan->state && about->close) about->close(scan);
   sqlite3_free(scan->state);
   scan->state = NULL;
-  for (int i = 0; i < TSX_ARGUMENTS_MAX + 3; i++) {
+  for (int i = 0; i < TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST; i++) {
     sqlite3_value_free(scan->hidden[i]);
     scan->hidden[i] = NULL;
   }
 }
 
 int tsx_scan_address(tsx_scan *scan, int arguments, tsx_address *address, tsr_error *error) {
-  return tsx_address_open(scan->connection, scan->hidden[0], scan->hidden[arguments], scan->hidden[arguments + 1],
-                          scan->hidden[arguments + 2], address, error);
+  sqlite3_value *const *last = &scan->hidden[arguments];
+  const int code = tsx_address_open(scan->connection, scan->hidden[0], last[0], last[1], last[2], address, error);
+  return code < 0 ? code : tsx_address_expect(address, last[3], error);
 }
 
 /* ---- Scans ------------------------------------------------------------------------------------------------------- */
@@ -175,7 +176,7 @@ static int filter(sqlite3_vtab_cursor *cursor, int given, const char *text, int 
   tables_clear(scan);
   scan->row = 0;
   scan->done = true;
-  for (int i = 0, at = 0; i < TSX_ARGUMENTS_MAX + 3 && at < count; i++)
+  for (int i = 0, at = 0; i < TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST && at < count; i++)
     if (given >> i & 1 && !(scan->hidden[i] = sqlite3_value_dup(values[at++]))) return SQLITE_NOMEM;
   for (int i = 0; i < about->required; i++)
     if (!scan->hidden[i])

@@ -9,11 +9,12 @@
 #include "table/address.h"
 
 #define TSX_ARGUMENTS_MAX 4
+#define TSX_HIDDEN_LAST   4 /* hidden columns behind the arguments: key, as_of, since, schema */
 
 typedef struct tsx_scan { /* a cursor on a tessera_* table */
   sqlite3_vtab_cursor base;
   tsx_connection *connection;
-  sqlite3_value *hidden[TSX_ARGUMENTS_MAX + 3]; /* owned: the arguments, key, as_of, since; NULL if not given */
+  sqlite3_value *hidden[TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST]; /* owned: the arguments and the last ones; NULL if not given */
   sqlite3_int64 row; /* the number of rows that came before; in `column` it includes the current row */
   bool done;
   void *state; /* the table's own, of sqlite3_malloc; tables.c frees it after `close` */
@@ -37,7 +38,7 @@ static inline sqlite3_value *tsx_scan_argument(const tsx_scan *scan, int i) { re
 
 int tsx_register_tables(tsx_connection *connection); /* returns SQLite's code */
 
-/* Opens the address that arg1, key, as_of and since of a scan name; `arguments` is the table's number of arguments. The
+/* Opens the address that arg1, key, as_of, since and schema of a scan name; `arguments` is the table's number of arguments. The
  * caller closes the address, also after an error. */
 int tsx_scan_address(tsx_scan *scan, int arguments, tsx_address *address, tsr_error *error);
 extern const tsx_about tsx_about_array, tsx_about_schema, tsx_about_enumeration, tsx_about_fragments, tsx_about_tiles;

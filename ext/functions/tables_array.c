@@ -25,8 +25,12 @@ int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *er
   if (code == TSR_OK && fragments)
     code = tsx_array_snapshot(scan->connection, address->array, NULL, address->since, address->as_of, false,
                               &in->snapshot, error);
-  if (code == TSR_OK && fragments) in->schema = tsr_snapshot_schema(in->snapshot->core);
-  else if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &in->schema, error);
+  if (code == TSR_OK && fragments) {
+    in->schema = tsr_snapshot_schema(in->snapshot->core);
+    code = tsx_address_check(address, error);
+  } else if (code == TSR_OK) {
+    code = tsx_address_schema(address, &in->schema, error);
+  }
   if (code == TSR_OK && !(in->names = tsx_names_make(in->schema))) code = tsx_out_of_memory(error);
   return code;
 }
@@ -99,7 +103,8 @@ enum {
   ARRAY_BYTES,
   ARRAY_FIRST_WRITE,
   ARRAY_LAST_WRITE,
-  ARRAY_NON_EMPTY_DOMAIN
+  ARRAY_NON_EMPTY_DOMAIN,
+  ARRAY_SCHEMA
 };
 
 static int array_open(tsx_scan *scan, tsr_error *error) {
@@ -148,6 +153,7 @@ static int array_column(tsx_scan *scan, sqlite3_context *context, int column, ts
   case ARRAY_LAST_WRITE:
     if (state->written) tsx_result_unsigned(context, state->last);
     break;
+  case ARRAY_SCHEMA: tsx_result_text(context, schema->name); break;
   default:
     code = tsr_snapshot_non_empty_domain(state->in.snapshot->core, &box, error);
     if (code < 0) return code;
@@ -177,6 +183,7 @@ const tsx_about tsx_about_array = {.name = "tessera_array",
                                                                     "first_write INTEGER",
                                                                     "last_write INTEGER",
                                                                     "non_empty_domain TEXT",
+                                                                    "schema TEXT",
                                                                     NULL},
                                    .arguments = 1,
                                    .required = 1,

@@ -33,6 +33,8 @@ static int table_group_open_metadata(tsx_scan *scan, tsx_address *address, tsr_m
   if (kind == TSR_OBJECT_NONE) return tsx_address_not_found(address, error);
   if (kind == TSR_OBJECT_ARRAY) {
     code = tsx_address_array(address, error);
+    const tsr_schema *schema;
+    if (code == TSR_OK && address->seen) code = tsx_address_schema(address, &schema, error);
     if (code < 0) return code;
     return tsr_array_metadata(address->array->core, address->since, address->as_of, metadata, error);
   }

@@ -348,11 +348,30 @@ int tsx_address_array(tsx_address *address, tsr_error *error) {
   return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", address->path);
 }
 
+int tsx_address_expect(tsx_address *address, sqlite3_value *schema, tsr_error *error) {
+  if (!address_is_given(schema)) return TSR_OK;
+  const char *name = (const char *)sqlite3_value_text(schema);
+  address->seen = name ? sqlite3_mprintf("%s", name) : NULL;
+  return address->seen ? TSR_OK : tsx_out_of_memory(error);
+}
+
+int tsx_address_check(const tsx_address *address, tsr_error *error) {
+  const tsr_schema seen = {.name = address->seen}; /* the core compares names */
+  if (!address->seen || tsr_array_has_schema(address->array->core, &seen, NULL) == TSR_OK) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "array %s was replaced since it was opened: open it again", address->given);
+}
+
+int tsx_address_schema(tsx_address *address, const tsr_schema **schema, tsr_error *error) {
+  const int code = tsr_array_schema(address->array->core, address->as_of, schema, error);
+  return code < 0 ? code : tsx_address_check(address, error);
+}
+
 void tsx_address_close(tsx_address *address) {
   if (address->array) tsx_array_release(address->connection, address->array);
   tsx_wipe(address->key, sizeof address->key);
   sqlite3_free(address->path);
   sqlite3_free(address->given);
   sqlite3_free(address->key_file);
+  sqlite3_free(address->seen);
   memset(address, 0, sizeof *address);
 }

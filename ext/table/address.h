@@ -19,6 +19,7 @@ typedef struct tsx_address { /* `= {0}` may be closed */
   bool has_key;
   uint8_t key[32];
   char *key_file; /* the table's option key_file as the user gave it, or NULL */
+  char *seen; /* the name of a schema that the array must have; NULL: any array will do */
   uint64_t since, as_of, memory_bytes;
   bool uint64_signed;
   tsx_array *array; /* one reference; NULL until tsx_address_array, unless the address is that of a table */
@@ -44,6 +45,16 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
 /* Opens address->array if it is not open. TSR_ERROR where the open transaction has changed the array: the functions
  * that look inside an array show committed cells only. */
 int tsx_address_array(tsx_address *address, tsr_error *error);
+
+/* Keeps the name of a schema that the caller has seen, for tsx_address_schema. NULL and an SQL NULL change nothing. */
+int tsx_address_expect(tsx_address *address, sqlite3_value *schema, tsr_error *error);
+
+/* Gives the schema in force at address->as_of, after a new listing. The array is open. TSR_ERROR if the array lacks the
+ * schema that the caller has seen: another array has taken its place. */
+int tsx_address_schema(tsx_address *address, const tsr_schema **schema, tsr_error *error);
+
+/* The test of tsx_address_schema, by the last listing. */
+int tsx_address_check(const tsx_address *address, tsr_error *error);
 
 /* Does what tsx_address_open does, for the name of a table with or without "db:". */
 int tsx_address_table(tsx_connection *connection, const char *name, tsx_address *address, tsr_error *error);

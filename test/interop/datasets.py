@@ -206,9 +206,33 @@ def test_replaced_in_one_step():
             tessera.grids.exchange = known
     same(([name for name in os.listdir() if name.startswith("replaced")].__len__(), tessera.open("replaced").shape), (2, (3,)), "nothing lies beside them")
     xr.testing.assert_equal(xr.open_dataset("replaced_set", engine="tessera"), given)
+    check_replaced()
     os.symlink("replaced", "link")
     fails(PermissionError, "symbolic link", lambda: tessera.create("link", np.zeros(2), if_exists="replace"))
     same((tessera.open("link").shape, [name for name in os.listdir() if ".new-" in name]), ((3,), []))
+
+
+def check_replaced():
+    """An Array whose array another one has replaced says so, in place of no rows; also one dropped and made again, and one in a database."""
+    db = sqlite3.connect(":memory:")
+    for path, connection in (("again", None), ("db:again", db)):
+        table = {"k": [0, 1, 2], "v": [1, 2, 3]}
+        tessera.create(path, table, connection=connection, dimensions=["k"])
+        at = (None, "2999-01-01")
+        for replace in (True, False):
+            old = [tessera.open(path, connection=connection, as_of=as_of) for as_of in at]
+            parts = [old[0].sel(k=1), old[0].select("v"), *old[0].partitions(2)]
+            tessera.create(path, {"k": [0, 1, 2], "v": [4, 5, 6]}, connection=connection, dimensions=["k"], if_exists="append")
+            same([pa.table(part.select("v"))["v"].to_pylist() for part in old], [[1, 2, 3], [4, 5, 6]], "an append is no other array")
+            if not replace:
+                (connection or old[0].connection).execute("DROP TABLE again" if connection else "SELECT tessera_drop_array('again')")
+            tessera.create(path, table, connection=connection, dimensions=["k"], if_exists="replace" if replace else "fail")
+            for stale in old + parts:
+                for read in (pa.table, lambda a: a.numpy(), lambda a: a.dims, lambda a: a.shape, lambda a: a.bounds, lambda a: a.metadata, lambda a: a.partitions(2),
+                             lambda a: a.write("v", np.ones(3, "i8")), lambda a: a.nearest(lat=1), lambda a: a.__arrow_c_schema__()):
+                    fails(tessera.Error, f"array {path} was replaced since it was opened: open it again", lambda: read(stale))
+            same(pa.table(tessera.open(path, connection=connection))["v"].to_pylist(), [1, 2, 3], "opened again")
+    db.close()
 
 
 def test_keys():

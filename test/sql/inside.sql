@@ -76,6 +76,11 @@ SELECT * FROM tessera_members('arrays/new/groups/outside');
 SELECT * FROM tessera_metadata('arrays/new');
 SELECT * FROM tessera_objects('arrays/none');
 SELECT * FROM tessera_tiles('arrays/new/timetravel/dense') WHERE as_of = 'noon';
+-- The name of a schema that was seen: an array that lacks it has taken the place of another.
+SELECT count(*) FROM tessera_schema('arrays/new/timetravel/dense', NULL, NULL, NULL, (SELECT schema FROM tessera_array('arrays/new/timetravel/dense')));
+SELECT count(*) FROM tessera_schema('arrays/new/timetravel/dense') WHERE schema = 'other';
+SELECT kind FROM tessera_array('arrays/new/timetravel/dense') WHERE _schema = 'other';
+SELECT length(tessera_npy('arrays/new/timetravel/dense', 'a', NULL, '{"schema":"other"}'));
 SELECT count(*) FROM tessera_array(NULL);
 SELECT fragments FROM tessera_array('arrays/new/timetravel/dense') WHERE as_of < 200;
 DELETE FROM tessera_array;

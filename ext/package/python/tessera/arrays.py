@@ -43,6 +43,7 @@ class _Functions(ctypes.Structure):   # tessera_functions of tessera_arrow.h
 
 _STREAM, _SCHEMA = b"arrow_array_stream", b"arrow_schema"   # names of capsules; they borrow them
 _SIDES = {"nearest": "nearest", "pad": "before", "ffill": "before", "backfill": "after", "bfill": "after"}   # methods of xarray's sel()
+_LAST = ("key", "as_of", "since", "schema")   # the last arguments of the tables about arrays
 _libraries = {}                 # path of a loaded extension: its functions
 _own = {}                       # (process, thread): its connection. None is ever closed: a stream may outlive the thread that made it
 _scopes = {}                    # scope of tessera_s3: its options, for all connections of this module
@@ -268,7 +269,7 @@ class Array(Stream):
     def __init__(self, connection, path, box=None, options=None, state=None):
         self._connection, self.path = connection, path
         self._box, self._options = box or {}, options or {}
-        self._state = state or {}   # as_of, key, key_file: shared by all parts of what open() returned
+        self._state = state or {}   # as_of, schema, key, key_file: shared by all parts of what open() returned
 
     def __reduce__(self):
         if self._connection:
@@ -320,20 +321,20 @@ class Array(Stream):
 
     def _now(self):
         """Sets the time of which this Array and its parts show the state: now. Whatever is committed after the call has a later one."""
-        last = self._rows("SELECT last_write FROM tessera_array(?, ?)", self.path, self._key())[0][0] or 0
-        self._state["as_of"] = max(int(time.time() * 1000), last)
+        last, self._state["schema"] = self._rows("SELECT last_write, schema FROM tessera_array(?, ?)", self.path, self._key())[0]
+        self._state["as_of"] = max(int(time.time() * 1000), last or 0)
         time.sleep(0.001)
         return self
 
     def _times(self):
-        """The options as_of, since and key of functions."""
-        given = {"as_of": self._state.get("as_of"), "key": self._key(), **{name: self._options[name] for name in ("as_of", "since") if name in self._options}}
+        """The options as_of, since, key and schema of functions. By its schema an array is known: if another has taken its place, each read is an error."""
+        given = {"as_of": self._state.get("as_of"), "key": self._key(), "schema": self._state.get("schema"), **{name: self._options[name] for name in ("as_of", "since") if name in self._options}}
         return {name: value for name, value in given.items() if value is not None}
 
     def _about(self, columns, table, condition="1"):
         """Rows of one of the tables about an array, at the time and with the key of this Array."""
         times = self._times()
-        return self._rows(f"SELECT {columns} FROM {table}(?, ?, ?, ?) WHERE {condition}", self.path, *(times.get(name) for name in ("key", "as_of", "since")))
+        return self._rows(f"SELECT {columns} FROM {table}(?, ?, ?, ?, ?) WHERE {condition}", self.path, *(times.get(name) for name in _LAST))
 
     def _fields(self, role):
         return tuple(name for name, in self._about("name", "tessera_schema", f"role = '{role}'"))
@@ -404,7 +405,7 @@ class Array(Stream):
             sql = f'SELECT "{label}" FROM {self.path[3:]} WHERE "{dim}" BETWEEN ? AND ?{line} ORDER BY "{dim}"'
             return lambda low, length: numpy.array([value for value, in self._rows(sql, int(low), int(low) + length - 1, *others.values())])
         array = Array(self._connection, f"{self.path}/__labels/l{number}", None, {name: value for name, value in self._options.items() if name == "as_of"},
-                      self._state)
+                      {name: value for name, value in self._state.items() if name != "schema"})
         return lambda low, length: array.sel(**{array.dims[0]: (int(low), int(low) + length - 1)}).numpy()
 
     @property
@@ -467,8 +468,7 @@ class Array(Stream):
         """At most n parts of about equal work, without a row in common: dask.dataframe.from_map(read, array.partitions(8))."""
         box = _json(self._box)
         times = self._times()
-        parts = self._rows("SELECT slice FROM tessera_partitions(?, ?, ?, ?, ?, ?) ORDER BY part", self.path, n, box,
-                           *(times.get(name) for name in ("key", "as_of", "since")))
+        parts = self._rows("SELECT slice FROM tessera_partitions(?, ?, ?, ?, ?, ?, ?) ORDER BY part", self.path, n, box, *(times.get(name) for name in _LAST))
         labels = self.labels if set(self._box) - set(self.dims) else {}   # a part's own ranges are within those of a label
         inside = [(part, {name: ends for name, ends in self._box.items() if labels.get(name) not in part}) for part in (json.loads(text) for text, in parts)]
         return [Array(self._connection, self.path, {**box, **part}, self._options, self._state) for part, box in inside]
@@ -563,6 +563,8 @@ class Array(Stream):
     def write_all(self, blocks: dict, origin: dict | None = None) -> int:
         """Writes an ndarray for each attribute, as one commit. Returns the number of cells. This Array and its parts show what was written."""
         marks = ", ".join("?" * (2 * len(blocks) + 2))
+        if "schema" in self._state:
+            self._about("1", "tessera_schema")   # an error if another array has taken its place
         with contextlib.ExitStack() as lent:
             values = []
             for name, block in blocks.items():
@@ -648,7 +650,8 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
             if exists(connection, path) == "a group":
                 e.args = (f"{e}: open one of its arrays, or all of them with xarray.open_dataset({path!r}, engine='tessera')",)
             raise
-    array.dims
+        return array
+    array._state["schema"], = array._about("schema", "tessera_array")[0]
     return array
 
 
