@@ -1,7 +1,7 @@
 /* tessera_arrow.h: arrays as Arrow streams. Programs include tessera.h, which includes this header at its end.
  *
  * The three structures are those of the Arrow C data and stream interfaces
- * (https://arrow.apache.org/docs/format/CDataInterface.html). No library of Arrow's is needed. docs/reference/arrow.md
+ * (https://arrow.apache.org/docs/format/CDataInterface.html). No library of Arrow's is needed. docs/reference/functions.md
  * lists which Arrow type each TileDB datatype becomes.
  */
 #ifndef TESSERA_ARROW_H
@@ -73,6 +73,12 @@ typedef enum tsr_arrow_enums {
   TSR_ARROW_ENUMS_CODE /* the stored integers */
 } tsr_arrow_enums;
 
+typedef enum tsr_arrow_datetimes {
+  TSR_ARROW_DATETIMES_TIMESTAMP, /* dates, timestamps, and times of day: a time of a day or more is TSR_RANGE */
+  TSR_ARROW_DATETIMES_INTEGER, /* datetimes and times as int64, in the unit of their datatype */
+  TSR_ARROW_DATETIMES_DURATION /* dates and timestamps; times as durations of any length */
+} tsr_arrow_datetimes;
+
 typedef struct tsr_arrow_options { /* `= {0}` is the default */
   const uint32_t *fields; /* fields of the schema, in the order of the columns; NULL: all of them */
   uint32_t field_count;
@@ -80,7 +86,7 @@ typedef struct tsr_arrow_options { /* `= {0}` is the default */
   uint64_t batch_rows; /* rows that a batch is to have; 0 = 262,144. Batches end where the reader's batches end */
   tsr_arrow_strings strings;
   tsr_arrow_enums enums;
-  bool integer_datetimes; /* datetimes and times as int64, in the unit of their datatype */
+  tsr_arrow_datetimes datetimes;
   bool fill; /* unwritten cells have the fill value; false: they are null */
 } tsr_arrow_options;
 
@@ -102,7 +108,8 @@ TSR_API int tsr_arrow_open_path(const tsr_environment_options *environment, cons
 TSR_API int tsr_arrow_errno(int code);
 
 /* Makes the columns of a stream those of a schema that a consumer asks for, if the names match in their order and no cast
- * loses anything: a wider number, another layout of strings, a finer unit of instants, labels in place of a dictionary.
+ * loses anything: a wider number, another layout of strings, a finer unit of instants, a duration in place of a time of
+ * day, labels in place of a dictionary.
  * Returns true; false if the stream stays as it is. Comes before all calls of the stream's functions; `requested` stays
  * the caller's. A string or an instant that turns out not to fit is an error of get_next. */
 TSR_API bool tsr_arrow_request(struct ArrowArrayStream *stream, const struct ArrowSchema *requested);

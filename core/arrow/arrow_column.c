@@ -138,7 +138,10 @@ static int arrow_datetimes(tsr_arrow_column *column, const tsr_column *cells, co
     const bool null = value == INT64_MIN || arrow_is_null(cells, rows, i);
     if (null) memset(out, 0, type->width);
     else if (!arrow_convert(type, value, out))
-      return tsr__fail(error, TSR_RANGE, "'%s': %lld of %s is past the ends of its Arrow type: take integers",
+      return tsr__fail(error, TSR_RANGE,
+                       type->day ? "'%s': %lld of %s is no time of day: take durations (datetimes: duration)"
+                                 : "'%s': %lld of %s is past the ends of its Arrow type: take integers "
+                                   "(datetimes: integer)",
                        type->name, (long long)value, tsr_datatype_name(type->datatype));
   }
   return TSR_OK;

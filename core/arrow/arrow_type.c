@@ -64,6 +64,18 @@ static void arrow_time(tsr_arrow_type *type) {
   if (type->form != TSR_ARROW_COPY) type->day = days[type->datatype - TSR_TIME_HR];
 }
 
+static void arrow_duration(tsr_arrow_type *type) {
+  switch (type->datatype) {
+  case TSR_TIME_HR: arrow_put(type, "tDs", TSR_ARROW_SCALED, 8, 3600); break;
+  case TSR_TIME_MIN: arrow_put(type, "tDs", TSR_ARROW_SCALED, 8, 60); break;
+  case TSR_TIME_SEC: arrow_put(type, "tDs", TSR_ARROW_COPY, 8, 1); break;
+  case TSR_TIME_MS: arrow_put(type, "tDm", TSR_ARROW_COPY, 8, 1); break;
+  case TSR_TIME_US: arrow_put(type, "tDu", TSR_ARROW_COPY, 8, 1); break;
+  case TSR_TIME_NS: arrow_put(type, "tDn", TSR_ARROW_COPY, 8, 1); break;
+  default: arrow_put(type, "l", TSR_ARROW_COPY, 8, 1);
+  }
+}
+
 static void arrow_string(tsr_arrow_type *type, const tsr_arrow_options *options) {
   const bool text = tsr_datatype_kind(type->datatype) == TSR_KIND_TEXT;
   const bool wide = tsr_datatype_size(type->datatype) > 1;
@@ -89,8 +101,10 @@ static void arrow_type_of_cells(tsr_arrow_type *type, const tsr_arrow_options *o
     type->list = type->values_per_cell == TSR_VARIABLE ? TSR_ARROW_LARGE_LIST : TSR_ARROW_FIXED_LIST;
   arrow_put(type, arrow_number_format(type->datatype), kind == TSR_KIND_BOOLEAN ? TSR_ARROW_BITS : TSR_ARROW_COPY,
             kind == TSR_KIND_BOOLEAN ? 0 : (uint8_t)tsr_datatype_size(type->datatype), 1);
-  if (kind == TSR_KIND_DATETIME && !options->integer_datetimes && !type->list) arrow_datetime(type);
-  if (kind == TSR_KIND_TIME && !options->integer_datetimes && !type->list) arrow_time(type);
+  const bool integers = options->datetimes == TSR_ARROW_DATETIMES_INTEGER || type->list;
+  const bool durations = options->datetimes == TSR_ARROW_DATETIMES_DURATION;
+  if (kind == TSR_KIND_DATETIME && !integers) arrow_datetime(type);
+  if (kind == TSR_KIND_TIME && !integers) durations ? arrow_duration(type) : arrow_time(type);
   if (!type->list) return;
   memcpy(type->item, type->format, sizeof type->item);
   if (type->list == TSR_ARROW_LARGE_LIST) memcpy(type->format, "+L", 3);
@@ -113,9 +127,9 @@ void tsr__arrow_type_choose(const tsr_field *field, const tsr_enumeration *label
   }
   if (options->enums != TSR_ARROW_ENUMS_CODE) type->labels = labels;
   type->name = field->name;
-  type->integer_datetimes = options->integer_datetimes;
+  type->integer_datetimes = options->datetimes == TSR_ARROW_DATETIMES_INTEGER;
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
-  const bool datetime = (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && !options->integer_datetimes;
+  const bool datetime = (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && !type->integer_datetimes;
   type->nullable = datetime || type->labels || (!field->is_dimension && (field->nullable || dense));
 }
 
@@ -170,6 +184,16 @@ static bool arrow_request_instant(tsr_arrow_type *type, const char *format) {
   return true;
 }
 
+/* A time of day as a duration of its unit. */
+static bool arrow_request_duration(tsr_arrow_type *type, const char *format) {
+  tsr_arrow_type made = *type;
+  if (type->form != TSR_ARROW_CLOCK32 && type->form != TSR_ARROW_CLOCK64) return false;
+  arrow_duration(&made);
+  if (strcmp(made.format, format) != 0) return false;
+  *type = made;
+  return true;
+}
+
 static bool arrow_request_type(tsr_arrow_type *type, const tsr_arrow_options *options,
                                const struct ArrowSchema *requested) {
   if (!requested || !requested->release || !requested->format || !requested->name) return false;
@@ -194,6 +218,7 @@ static bool arrow_request_type(tsr_arrow_type *type, const tsr_arrow_options *op
            requested->children[0] && requested->children[0]->format &&
            !strcmp(type->item, requested->children[0]->format);
   return !strcmp(type->format, requested->format) || arrow_request_number(type, requested->format) ||
+         arrow_request_duration(type, requested->format) ||
          (!coded && (arrow_request_string(type, requested->format) || arrow_request_instant(type, requested->format)));
 }
 

@@ -51,8 +51,8 @@ void tsr__arrow_type_labels(const tsr_enumeration *labels, const tsr_arrow_optio
 void tsr__arrow_type_nulls(tsr_arrow_type *type);
 
 /* Makes the types those of a schema that a consumer asks for, if the names match and each column can be cast without
- * loss: to a wider number, another layout of strings, a finer unit of instants, or the labels of a dictionary. Returns
- * false, and changes nothing, if one cannot. */
+ * loss: to a wider number, another layout of strings, a finer unit of instants, a duration in place of a time of day, or
+ * the labels of a dictionary. Returns false, and changes nothing, if one cannot. */
 bool tsr__arrow_types_request(tsr_arrow_type *types, uint32_t count, const tsr_arrow_options *options,
                               const struct ArrowSchema *requested);
 

@@ -249,7 +249,7 @@ static int stream_choose(const tsx_json_option *o, const char *const *choices, i
 static int stream_read_types(tsx_stream_request *r, const tsx_json_option *o, tsr_error *error) {
   static const char *const strings[] = {"large", "small", "binary", "view", NULL};
   static const char *const enums[] = {"dictionary", "label", "code", NULL};
-  static const char *const datetimes[] = {"timestamp", "integer", NULL};
+  static const char *const datetimes[] = {"timestamp", "integer", "duration", NULL};
   static const char *const unwritten[] = {"null", "fill", NULL};
   int chosen = 0, code;
   if (strcmp(o->key, "strings") == 0) {
@@ -260,7 +260,7 @@ static int stream_read_types(tsx_stream_request *r, const tsx_json_option *o, ts
     r->options.enums = (tsr_arrow_enums)chosen;
   } else if (strcmp(o->key, "datetimes") == 0) {
     code = stream_choose(o, datetimes, &chosen, error);
-    r->options.integer_datetimes = chosen == 1;
+    r->options.datetimes = (tsr_arrow_datetimes)chosen;
   } else if (strcmp(o->key, "unwritten") == 0) {
     code = stream_choose(o, unwritten, &chosen, error);
     r->options.fill = chosen == 1;

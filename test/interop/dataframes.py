@@ -85,6 +85,26 @@ def pandas(db):
         same(bare[name].to_pylist(), pa.table(array)[name].to_pylist(), f"without pyarrow: {name}")
 
 
+def durations(db):
+    """A timedelta64 comes back as it was, by the option datetimes or because the consumer asks for durations; as times of day only within a day."""
+    days = {unit: pa.array([1, None, -3, 5 * 86400 * 1000**power], pa.duration(unit)) for power, unit in enumerate(("s", "ms", "us", "ns"))}
+    given = pa.table({"k": pa.array([0, 1, 2, 3]), **days, "t": pa.array([0, 1, None, 86399], pa.time32("s"))})
+    array = tessera.create("durations", given, connection=db, dimensions=["k"], kind="sparse")
+    back = pa.table(tessera.open("durations", connection=db, datetimes="duration"))
+    for name in days:
+        same((back[name].type, back[name].to_pylist()), (given[name].type, given[name].to_pylist()), name)
+    same(back["t"].to_pylist()[1:3], [datetime.timedelta(seconds=1), None], "a time of day as a duration")
+    fails(Exception, "is no time of day: take durations (datetimes: duration)", lambda: pa.table(array))
+    same(pa.table(array.select("k", "t"))["t"].to_pylist()[3], datetime.time(23, 59, 59), "a time of day")
+    asked = pa.schema([("k", pa.int64()), ("us", pa.duration("us"))])
+    same(pa.RecordBatchReader.from_stream(array.select("k", "us"), schema=asked).read_all()["us"].to_pylist(), given["us"].to_pylist(), "durations that are asked for")
+    pd = installed("pandas")
+    if pd and hasattr(pd.DataFrame, "from_arrow"):
+        frame = pd.DataFrame({"k": [1, 2, 3], "d": pd.to_timedelta(["36h", None, "-1s"])})
+        tessera.create("timedeltas", frame, connection=db, dimensions=["k"])
+        pd.testing.assert_frame_equal(pd.DataFrame.from_arrow(tessera.open("timedeltas", connection=db, datetimes="duration")), frame)
+
+
 def polars(db):
     pl = installed("polars")
     if not pl:
@@ -199,7 +219,7 @@ def databases(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (arrow, pandas, polars, duckdb, lazy, damaged, refused, conditions, databases):
+    for test in (arrow, pandas, durations, polars, duckdb, lazy, damaged, refused, conditions, databases):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

@@ -65,8 +65,13 @@ static void each_datatype_has_a_type(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     assert_string_equal(type_of(cases[i].datatype, cases[i].values, false).format, cases[i].format);
   assert_string_equal(type_of(TSR_GEOM_WKB, TSR_VARIABLE, false).extension, "geoarrow.wkb");
-  options.integer_datetimes = true;
+  options.datetimes = TSR_ARROW_DATETIMES_INTEGER;
   assert_string_equal(type_of(TSR_DATETIME_DAY, 1, false).format, "l");
+  options.datetimes = TSR_ARROW_DATETIMES_DURATION;
+  const char *const durations[] = {"tDs", "tDs", "tDs", "tDm", "tDu", "tDn", "l"};
+  for (int i = 0; i < 7; i++)
+    assert_string_equal(type_of((tsr_datatype)(TSR_TIME_HR + i), 1, false).format, durations[i]);
+  assert_string_equal(type_of(TSR_DATETIME_HR, 1, false).format, "tss:");
   options = (tsr_arrow_options){.strings = TSR_ARROW_STRINGS_SMALL};
   assert_string_equal(type_of(TSR_UTF8, TSR_VARIABLE, false).format, "u");
   options.strings = TSR_ARROW_STRINGS_BINARY;
@@ -170,7 +175,12 @@ static void datetimes_have_units(void **state) {
   type = type_of(TSR_DATETIME_DAY, 1, false);
   assert_int_equal(make(&type, &(tsr_column){.values = past, .cell_size = 8}, &(tsr_arrow_rows){.count = 1}, &a),
                    TSR_RANGE);
-  options.integer_datetimes = true;
+  options.datetimes = TSR_ARROW_DATETIMES_DURATION;
+  type = type_of(TSR_TIME_HR, 1, false);
+  ok(make(&type, &(tsr_column){.values = hours, .cell_size = 8}, &(tsr_arrow_rows){.count = 2}, &a));
+  assert_int_equal(((const int64_t *)a.buffers[1])[0], hours[0] * 3600);
+  a.release(&a);
+  options.datetimes = TSR_ARROW_DATETIMES_INTEGER;
   type = type_of(TSR_DATETIME_DAY, 1, false);
   ok(make(&type, &(tsr_column){.values = months, .cell_size = 8}, &(tsr_arrow_rows){.count = 5}, &a));
   assert_int_equal(a.null_count, 0);
