@@ -290,7 +290,6 @@ int tsx_query_compile(tsx_connection *connection, const char *home, const char *
 }
 
 void tsx_query_release(tsx_query *query) {
-  for (tsx_bound_range *b = query->bounds; b; b = b->next) sqlite3_value_free(b->value);
   tsx_joined_release(query);
   tsx_select_free(&query->select);
   *query = (tsx_query){0};

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "query/bounds.h"
 #include "query/compile.h"
 #include "query/joined_rows.h"
 #include "query/names.h"
@@ -31,10 +32,10 @@ static int64_t axis_load(const tsr_field *field, const void *bytes) {
 }
 
 /* Narrows low..high to the values that the ranges hold. Returns false if none is left. */
-static bool axis_narrow(const tsr_field *field, const tsx_ranges *ranges, int64_t *low, int64_t *high) {
-  if (ranges->count == TSX_EVERYTHING) return true;
+static bool axis_narrow(const tsr_field *field, const tsr_ranges *ranges, int64_t *low, int64_t *high) {
+  if (ranges->all) return true;
   int64_t first = INT64_MAX, last = INT64_MIN;
-  for (int i = 0; i < ranges->count; i++) {
+  for (uint64_t i = 0; i < ranges->count; i++) {
     const tsr_range *r = &ranges->ranges[i];
     int64_t a = r->low ? axis_load(field, r->low) : *low, b = r->high ? axis_load(field, r->high) : *high;
     if (field->datatype == TSR_UINT64 && a < 0) continue; /* past INT64_MAX, where the axis has no values */
@@ -50,136 +51,6 @@ static bool axis_narrow(const tsr_field *field, const tsx_ranges *ranges, int64_
   return first <= last;
 }
 
-static tsr_operation flipped(tsr_operation operation) {
-  switch (operation) {
-  case TSR_OP_LESS: return TSR_OP_GREATER;
-  case TSR_OP_LESS_EQUAL: return TSR_OP_GREATER_EQUAL;
-  case TSR_OP_GREATER: return TSR_OP_LESS;
-  case TSR_OP_GREATER_EQUAL: return TSR_OP_LESS_EQUAL;
-  default: return operation;
-  }
-}
-
-static tsx_op bounds_op(tsr_operation operation) {
-  return operation == TSR_OP_EQUAL           ? TSX_EQ
-         : operation == TSR_OP_LESS          ? TSX_LT
-         : operation == TSR_OP_LESS_EQUAL    ? TSX_LE
-         : operation == TSR_OP_GREATER       ? TSX_GT
-         : operation == TSR_OP_GREATER_EQUAL ? TSX_GE
-                                             : TSX_NE;
-}
-
-/* Adds `column op constant`, if the column is a dimension, as ranges. */
-static int bounds_add(tsx_query *query, int column, tsr_operation operation, const tsx_expr *constant,
-                      tsr_error *error) {
-  const tsx_column *shows = &query->table->columns[column];
-  const tsx_op op = bounds_op(operation);
-  if (!shows->description->is_dimension || op == TSX_NE || !tsx_ranges_possible(shows)) return TSR_OK;
-  sqlite3_value *value = NULL;
-  const int code = tsx_query_constant(query, constant, &value, error);
-  return code < 0 ? code : tsx_bound_add(query, column, op, value, error);
-}
-
-int tsx_bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *value, tsr_error *error) {
-  const tsx_column *shows = &query->table->columns[column];
-  tsx_bound_range *bound = value ? tsx_arena_take(&query->select.arena, sizeof *bound) : NULL;
-  if (!bound) {
-    sqlite3_value_free(value);
-    return tsx_out_of_memory(error);
-  }
-  bound->next = query->bounds;
-  bound->column = column;
-  bound->value = value;
-  query->bounds = bound;
-  const unsigned how = tsx_connection_text(query->connection) | TSX_PLAINLY;
-  const int type = sqlite3_value_type(bound->value);
-  bound->ranges.count = TSX_EVERYTHING;
-  const bool text = shows->form == TSX_DATETIME || !strcmp(shows->declared, "TEXT");
-  if (!text || type == SQLITE_TEXT) tsx_ranges_make(shows, op, bound->value, how, &bound->ranges);
-  if (bound->ranges.count == TSX_NO_MEMORY) return tsx_out_of_memory(error);
-  bound->set = (tsr_ranges){.ranges = bound->ranges.ranges,
-                            .count = bound->ranges.count < 0 ? 0 : (uint64_t)bound->ranges.count,
-                            .all = bound->ranges.count == TSX_EVERYTHING};
-  return TSR_OK;
-}
-
-/* Finds the coordinates whose label has a value of the ranges. */
-static int bounds_coordinates(const tsx_query *query, const tsx_label_column *label, tsr_label_index *index,
-                              const tsx_ranges *values, tsx_bound_range *bound, tsr_error *error) {
-  const tsr_ranges set = {.ranges = values->ranges, .count = (uint64_t)values->count};
-  tsr_interval intervals[TSX_RANGES_MAX];
-  uint64_t count = 0;
-  const int code = tsr_label_find(index, &set, false, TSX_RANGES_MAX, intervals, &count, error);
-  const uint64_t size = tsr_datatype_size(query->table->schema->fields[label->dimension].datatype);
-  if (code == TSR_RANGE) return TSR_OK; /* more intervals than a bound has: SQLite tests each coordinate */
-  if (code < 0) return code;
-  bound->ranges.count = 0;
-  for (uint64_t i = 0; i < count; i++) tsx_ranges_add(&bound->ranges, intervals[i].low, intervals[i].high, size);
-  bound->set = (tsr_ranges){.ranges = bound->ranges.ranges, .count = (uint64_t)bound->ranges.count};
-  return TSR_OK;
-}
-
-/* Adds `label op constant` as ranges of the label's dimension. */
-static int bounds_add_label(tsx_query *query, const tsx_expr *tree, tsr_operation operation, const tsx_expr *constant,
-                            tsr_error *error) {
-  tsx_label_column *label = &query->table->labels[tree->column];
-  const tsx_op op = bounds_op(operation);
-  sqlite3_value *value = NULL;
-  if (op == TSX_NE || tree->field < 0 || !tsx_axis_possible(&query->table->columns[tree->field]) ||
-      !tsx_ranges_possible(&label->column))
-    return TSR_OK;
-  int code = tsx_query_constant(query, constant, &value, error);
-  if (code < 0) return code;
-  tsx_ranges *values = tsx_arena_take(&query->select.arena, sizeof *values);
-  tsx_bound_range *bound = tsx_arena_take(&query->select.arena, sizeof *bound);
-  tsx_label_state *state = NULL;
-  const bool text = label->column.form == TSX_DATETIME || !strcmp(label->column.declared, "TEXT");
-  if (!values || !bound) code = tsx_out_of_memory(error);
-  else values->count = TSX_EVERYTHING;
-  if (code == TSR_OK && (!text || sqlite3_value_type(value) == SQLITE_TEXT))
-    tsx_ranges_make(&label->column, op, value, tsx_connection_text(query->connection) | TSX_PLAINLY, values);
-  if (code == TSR_OK && values->count == TSX_NO_MEMORY) code = tsx_out_of_memory(error);
-  if (code == TSR_OK && values->count >= 0)
-    code = tsx_label_state_take(query->table, label, query->shown->since, query->shown->as_of, &state, error);
-  if (state) {
-    *bound = (tsx_bound_range){.next = query->bounds, .column = tree->field, .ranges.count = TSX_EVERYTHING};
-    bound->set.all = true;
-    query->bounds = bound;
-    code = bounds_coordinates(query, label, state->index, values, bound, error);
-  }
-  tsx_label_state_release(state);
-  sqlite3_value_free(value);
-  return code;
-}
-
-/* Adds `column op constant` or `label op constant`. */
-static int bounds_add_any(tsx_query *query, const tsx_expr *tree, tsr_operation operation, const tsx_expr *constant,
-                          tsr_error *error) {
-  return tree->kind == TSX_EXPR_LABEL ? bounds_add_label(query, tree, operation, constant, error)
-                                      : bounds_add(query, tree->column, operation, constant, error);
-}
-
-/* Takes the comparisons with constants out of a conjunction. */
-static int bounds_find(tsx_query *query, const tsx_expr *tree, tsr_error *error) {
-  tree = tsx_expr_meaning(tree);
-  if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
-    const int code = bounds_find(query, tree->operands[0], error);
-    return code < 0 ? code : bounds_find(query, tree->operands[1], error);
-  }
-  const bool between = tree->kind == TSX_EXPR_BETWEEN && !tree->negated;
-  if (tree->kind != TSX_EXPR_BINARY && !between) return TSR_OK;
-  const tsx_expr *left = tsx_expr_meaning(tree->operands[0]), *right = tsx_expr_meaning(tree->operands[1]);
-  if ((left->kind == TSX_EXPR_NAME || left->kind == TSX_EXPR_LABEL) && right->field == TSX_FIELD_NONE) {
-    int code = bounds_add_any(query, left, between ? TSR_OP_GREATER_EQUAL : tree->operation, right, error);
-    if (code == TSR_OK && between && tree->operands[2]->field == TSX_FIELD_NONE)
-      code = bounds_add_any(query, left, TSR_OP_LESS_EQUAL, tree->operands[2], error);
-    return code;
-  }
-  if (!between && (right->kind == TSX_EXPR_NAME || right->kind == TSX_EXPR_LABEL) && left->field == TSX_FIELD_NONE)
-    return bounds_add_any(query, right, flipped(tree->operation), left, error);
-  return TSR_OK;
-}
-
 /* Sets the ends of an axis. Returns 1; 0 if it has no values. */
 static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axis *axis) {
   const tsx_column *shows = &query->table->columns[axis->column];
@@ -193,7 +64,7 @@ static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axi
           high = axis_load(shows->description, domain[shows->field].high);
   if (shows->description->datatype == TSR_UINT64 && (low < 0 || high < 0)) return 1; /* past INT64_MAX: not usable */
   for (const tsx_bound_range *b = query->bounds; b; b = b->next)
-    if (b->column == axis->column && !axis_narrow(shows->description, &b->ranges, &low, &high)) return 0;
+    if (b->column == axis->column && !axis_narrow(shows->description, &b->set, &low, &high)) return 0;
   axis->low = low;
   axis->count = (uint64_t)high - (uint64_t)low + 1;
   axis->usable = axis->count >= 1 && axis->count <= TSX_COORDINATES_MAX;
@@ -217,7 +88,8 @@ static void axes_empty(tsx_query *query) {
 }
 
 int tsx_axes_none(tsx_query *query, tsr_error *error) {
-  const int code = axes_make(query, error);
+  int code = query->select.where ? tsx_bounds_find(query, query->select.where, error) : TSR_OK;
+  if (code == TSR_OK) code = axes_make(query, error);
   if (code == TSR_OK) axes_empty(query);
   return code;
 }
@@ -226,7 +98,7 @@ int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error) {
   const tsr_interval *domain = NULL;
   query->shown = snapshot;
   if (query->select.where) {
-    const int code = bounds_find(query, query->select.where, error);
+    const int code = tsx_bounds_find(query, query->select.where, error);
     if (code < 0) return code;
   }
   int any = tsr_snapshot_non_empty_domain(snapshot->core, &domain, error);

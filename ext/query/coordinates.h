@@ -17,10 +17,6 @@ int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error);
 /* Makes axes without values, as if no cell satisfied WHERE. */
 int tsx_axes_none(tsx_query *query, tsr_error *error);
 
-/* Adds `column op value` to the ranges of a dimension, for which tsx_ranges_possible is true. The query frees the value;
- * NULL stands for one without memory. */
-int tsx_bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *value, tsr_error *error);
-
 /* Returns the number of the axis of a tree that depends on one column, if the axis is usable; else -1. Labels may be null,
  * coordinates are not: tsx_axis_of_dimension returns -1 for labels. */
 int tsx_axis_of(const tsx_query *query, const tsx_expr *tree);

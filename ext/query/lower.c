@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "query/bounds.h"
 #include "query/compile.h"
 #include "query/coordinates.h"
 #include "query/functions_known.h"
 #include "query/joined_rows.h"
 #include "query/names.h"
 #include "values/compare.h"
-#include "values/compare_times.h"
 
 #define OVER_COLUMNS "not evaluated over columns: "
 
@@ -235,9 +235,9 @@ static int lower_side(lowering *l, const tsx_expr *tree, const tsx_expr *other) 
 }
 
 /* Writes ranges as intervals that are sorted and disjoint. Returns their number. */
-static uint64_t lower_intervals(const tsx_ranges *ranges, int64_t (*intervals)[2]) {
+static uint64_t lower_intervals(const tsr_ranges *ranges, int64_t (*intervals)[2]) {
   uint64_t count = 0;
-  for (int i = 0; i < ranges->count; i++) {
+  for (uint64_t i = 0; i < ranges->count; i++) {
     const tsr_range *r = &ranges->ranges[i];
     const int64_t low = r->low ? tsx_load_signed(r->low, 8) : INT64_MIN;
     const int64_t high = r->high ? tsx_load_signed(r->high, 8) : INT64_MAX;
@@ -256,53 +256,60 @@ static uint64_t lower_intervals(const tsx_ranges *ranges, int64_t (*intervals)[2
   return merged;
 }
 
+/* Makes a test whether a column lies in ranges. */
+static int lower_ranges(lowering *l, const tsx_expr *tree, const tsx_expr *column, const tsr_ranges *ranges) {
+  int64_t(*intervals)[2] = tsx_arena_take(&l->query->select.arena, (ranges->count + 1) * sizeof *intervals);
+  if (!intervals) return tsx_out_of_memory(l->error);
+  const uint64_t count = lower_intervals(ranges, intervals);
+  const int node = lower_1(l, TSR_OP_WITHIN, tree, lower_column(l, column));
+  if (node >= 0)
+    l->nodes[node].within = (tsr_interval_list){.intervals = (const int64_t(*)[2])intervals, .count = count};
+  return node;
+}
+
+/* Sets the range of the datetimes that a text of a number equals: one that is shown as an integer, or none. */
+static void lower_decimal(const tsx_column *shows, sqlite3_value *text, tsr_range *range, int64_t *at,
+                          tsr_ranges *out) {
+  char decimal[24];
+  *at = sqlite3_value_int64(text);
+  sqlite3_snprintf(sizeof decimal, decimal, "%lld", (long long)*at);
+  const char *given = (const char *)sqlite3_value_text(text);
+  const bool shown = given && !strcmp(decimal, given) && (*at < shows->printable_low || *at > shows->printable_high);
+  *range = (tsr_range){.low = at, .high = at};
+  *out = (tsr_ranges){.ranges = range, .count = shown};
+}
+
 /* Makes `column op constant` for a datetime that the engine compares as instants: the column lies in ranges. */
 static int lower_within(lowering *l, const tsx_expr *tree, const tsx_expr *column, tsr_operation operation,
                         const tsx_expr *constant) {
-  static const struct {
-    tsr_operation operation;
-    tsx_op op;
-  } ops[] = {{TSR_OP_EQUAL, TSX_EQ},   {TSR_OP_LESS, TSX_LT},          {TSR_OP_LESS_EQUAL, TSX_LE},
-             {TSR_OP_GREATER, TSX_GT}, {TSR_OP_GREATER_EQUAL, TSX_GE}, {TSR_OP_UNEQUAL, TSX_EQ},
-             {TSR_OP_IS, TSX_EQ},      {TSR_OP_IS_NOT, TSX_EQ}};
   column = tsx_expr_meaning(column);
   const tsx_column *shows = &l->query->table->columns[column->column];
+  const bool is = operation == TSR_OP_IS || operation == TSR_OP_IS_NOT, decided = tsx_bounds_decide(l->query, tree);
+  const bool equality = is || operation == TSR_OP_EQUAL || operation == TSR_OP_UNEQUAL;
+  const tsx_op op = equality ? TSX_EQ : tsx_bound_op(operation);
   sqlite3_value *value = NULL;
-  tsx_ranges ranges = {0};
-  int code = tsx_query_constant(l->query, constant, &value, l->error), op = -1;
+  tsr_ranges ranges = {.all = true};
+  tsr_range decimal;
+  int64_t at;
+  int code = tsx_query_constant(l->query, constant, &value, l->error);
   if (code < 0) return code;
   const int type = sqlite3_value_type(value);
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-    if (ops[i].operation == operation) op = (int)i;
-  if (type == SQLITE_TEXT && op >= 0)
-    tsx_ranges_make(shows, ops[op].op, value, tsx_connection_text(l->query->connection) | TSX_PLAINLY, &ranges);
+  if (type != SQLITE_NULL && op != TSX_NOTNULL && (type == SQLITE_TEXT || decided))
+    code = tsx_bound_ranges(l->query, shows, op, &value, 1, decided ? 0 : TSX_PLAINLY, &ranges, l->error);
+  if (ranges.all && type == SQLITE_TEXT && equality) lower_decimal(shows, value, &decimal, &at, &ranges);
   sqlite3_value_free(value);
-  if (ranges.count == TSX_NO_MEMORY) return tsx_out_of_memory(l->error);
-  const bool is = operation == TSR_OP_IS || operation == TSR_OP_IS_NOT;
+  if (code < 0) return code;
   if (type == SQLITE_NULL && is)
     return lower_1(l, operation == TSR_OP_IS ? TSR_OP_IS_NULL : TSR_OP_NOT_NULL, tree, lower_column(l, column));
   if (type == SQLITE_NULL) return lower_tree(l, constant);
-  if (type != SQLITE_TEXT || op < 0 || ranges.count < 0)
-    return lower_refuse(l, tree, "compare a datetime with ISO text");
-  int64_t(*intervals)[2] = tsx_arena_take(&l->query->select.arena, TSX_RANGES_MAX * sizeof *intervals);
-  if (!intervals) return tsx_out_of_memory(l->error);
-  const uint64_t count = lower_intervals(&ranges, intervals);
-  const int node = lower_1(l, TSR_OP_WITHIN, tree, lower_column(l, column));
+  if (ranges.all) return lower_refuse(l, tree, "compare a datetime with ISO text");
+  const int node = lower_ranges(l, tree, column, &ranges);
   if (node < 0) return node;
-  l->nodes[node].within = (tsr_interval_list){.intervals = (const int64_t(*)[2])intervals, .count = count};
   if (is) {
     const int truth = lower_2(l, TSR_OP_IS, tree, node, lower_integer(l, tree, 1));
     return operation == TSR_OP_IS ? truth : lower_1(l, TSR_OP_NOT, tree, truth);
   }
   return operation == TSR_OP_UNEQUAL ? lower_1(l, TSR_OP_NOT, tree, node) : node;
-}
-
-static tsr_operation lower_flipped(tsr_operation operation) {
-  return operation == TSR_OP_LESS            ? TSR_OP_GREATER
-         : operation == TSR_OP_LESS_EQUAL    ? TSR_OP_GREATER_EQUAL
-         : operation == TSR_OP_GREATER       ? TSR_OP_LESS
-         : operation == TSR_OP_GREATER_EQUAL ? TSR_OP_LESS_EQUAL
-                                             : operation;
 }
 
 static int lower_compare(lowering *l, tsr_operation operation, const tsx_expr *tree, const tsx_expr *left,
@@ -313,7 +320,7 @@ static int lower_compare(lowering *l, tsr_operation operation, const tsx_expr *t
   if (is && null)
     return lower_1(l, operation == TSR_OP_IS ? TSR_OP_IS_NULL : TSR_OP_NOT_NULL, tree, lower_tree(l, left));
   if (is_time(l, left) && is_constant(right)) return lower_within(l, tree, left, operation, right);
-  if (is_time(l, right) && is_constant(left)) return lower_within(l, tree, right, lower_flipped(operation), left);
+  if (is_time(l, right) && is_constant(left)) return lower_within(l, tree, right, tsx_bound_flipped(operation), left);
   if (is_time(l, left) || is_time(l, right)) return lower_refuse(l, tree, "compare a datetime with ISO text");
   const int a = lower_side(l, left, right);
   return lower_2(l, operation, tree, a, a < 0 ? a : lower_side(l, right, left));
@@ -544,15 +551,21 @@ static int lower_kept_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
   return node;
 }
 
+/* Begins with the nodes that an expression has. Returns the number of the last one, 0 if there are none, or < 0. */
+static int lower_again(lowering *l, const tsx_lowered *lowered) {
+  int before = 0;
+  for (uint32_t i = 0; i < lowered->expression.count && before >= 0; i++) {
+    before = lower_node(l, TSR_OP_CONSTANT, lowered->trees[i], NULL, 0);
+    if (before >= 0) l->nodes[before] = lowered->expression.nodes[i];
+  }
+  return before;
+}
+
 int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lowered *lowered, tsr_error *error) {
   lowering l = {.query = query, .error = error};
   const tsx_axis *a = &query->axes[axis];
   uint64_t low = 0, high = a->count, kept = 0;
-  int before = 0;
-  for (uint32_t i = 0; i < lowered->expression.count && before >= 0; i++) {
-    before = lower_node(&l, TSR_OP_CONSTANT, lowered->trees[i], NULL, 0);
-    if (before >= 0) l.nodes[before] = lowered->expression.nodes[i];
-  }
+  const int before = lower_again(&l, lowered);
   while (low < high && !a->kept[low]) low++;
   while (high > low && !a->kept[high - 1]) high--;
   for (uint64_t i = low; i < high; i++) kept += a->kept[i];
@@ -564,6 +577,29 @@ int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lo
   if (node < 0) return node;
   lower_finish(&l, lowered);
   return TSR_OK;
+}
+
+/* Adds a test of a column to an expression: it lies in ranges, or without ranges it is null. */
+static int lower_test(tsx_query *query, const tsx_expr *column, const tsr_ranges *ranges, tsx_lowered *lowered,
+                      tsr_error *error) {
+  lowering l = {.query = query, .error = error};
+  const int before = lower_again(&l, lowered);
+  int node = before < 0 ? before
+             : ranges   ? lower_ranges(&l, column, column, ranges)
+                        : lower_1(&l, TSR_OP_IS_NULL, column, lower_column(&l, column));
+  if (lowered->expression.count) node = lower_2(&l, TSR_OP_AND, column, before, node);
+  if (node < 0) return node;
+  lower_finish(&l, lowered);
+  return TSR_OK;
+}
+
+int tsx_lower_ranges(tsx_query *query, const tsx_expr *column, const tsr_ranges *ranges, tsx_lowered *lowered,
+                     tsr_error *error) {
+  return lower_test(query, column, ranges, lowered, error);
+}
+
+int tsx_lower_null(tsx_query *query, const tsx_expr *column, tsx_lowered *lowered, tsr_error *error) {
+  return lower_test(query, column, NULL, lowered, error);
 }
 
 int tsx_lower_field(tsx_query *query, const tsx_expr *tree, int column, tsx_lowered *lowered, tsr_error *error) {

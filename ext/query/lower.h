@@ -15,6 +15,13 @@ int tsx_lower(tsx_query *query, const tsx_expr *const *trees, uint32_t count, ts
 /* Adds to an expression that is a condition, or empty: the code of the axis of labels is one that the axis keeps. */
 int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lowered *lowered, tsr_error *error);
 
+/* Adds, in the same way: the datetime column lies in the ranges. */
+int tsx_lower_ranges(tsx_query *query, const tsx_expr *column, const tsr_ranges *ranges, tsx_lowered *lowered,
+                     tsr_error *error);
+
+/* Adds, in the same way: the column is null. */
+int tsx_lower_null(tsx_query *query, const tsx_expr *column, tsx_lowered *lowered, tsr_error *error);
+
 /* Makes an expression that is the value of the column alone: its code, if it is enumerated. */
 int tsx_lower_field(tsx_query *query, const tsx_expr *tree, int column, tsx_lowered *lowered, tsr_error *error);
 

@@ -1,6 +1,7 @@
 /* query.h: a tessera_query that has been parsed, and what its evaluation over one state of its array keeps. compile.c
  * makes it, run.c drives the evaluation:
  *
+ *   bounds.c        comparisons of a dimension or a label with constants: ranges of the dimension
  *   coordinates.c   what depends on one dimension or one enumerated attribute: SQLite evaluates it once for each value
  *                   that the column can have (an axis)
  *   join.c          tables that are joined by one dimension: SQLite looks for their row once for each coordinate
@@ -28,13 +29,16 @@ typedef struct tsx_axis { /* the values that one column can have */
   uint8_t *kept; /* [count]: the conditions allow it; NULL: all are allowed */
 } tsx_axis;
 
-typedef struct tsx_bound_range { /* `column op constant` in WHERE, as ranges of a dimension's values */
+typedef struct tsx_bound_range { /* `column op constant`, as ranges of a dimension's values */
   struct tsx_bound_range *next;
   int column;
-  tsx_ranges ranges;
   tsr_ranges set;
-  sqlite3_value *value; /* what the ranges may point to; owned */
 } tsx_bound_range;
+
+typedef struct tsx_decided { /* a term of WHERE that compares instants, as the table does (bounds.h) */
+  struct tsx_decided *next;
+  const tsx_expr *tree;
+} tsx_decided;
 
 typedef struct tsx_value_use { /* a table of values of a TSX_OP_TABLE node, filled when its axis has been evaluated */
   struct tsx_value_use *next;
@@ -60,6 +64,7 @@ typedef struct tsx_query {
   tsx_axis *axes;
   uint32_t axis_count;
   tsx_bound_range *bounds;
+  tsx_decided *decided;
   tsx_value_use *uses;
   struct tsx_joined *joined[TSX_JOINS_MAX]; /* of joins with bindings */
 } tsx_query;

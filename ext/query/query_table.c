@@ -21,15 +21,17 @@
 #include "query/names.h"
 #include "query/run.h"
 
-#define TERMS_MAX   16
-#define COUNT_EVERY 256 /* rows */
-#define KEEP_AFTER  32 /* scans of a cursor with constraints, as of an IN list, before all groups are evaluated */
-#define KEEP_SHARE  4 /* kept rows take at most this share of memory_mb */
-#define KEEP_MEMORY (UINT64_C(1) << 30) /* memory_mb if it is not given */
+#define TERMS_MAX         16
+#define QUERY_OMITTED_MAX 16 /* SQLite keeps to `omit` for the first so many constraints */
+#define COUNT_EVERY       256 /* rows */
+#define KEEP_AFTER        32 /* scans of a cursor with constraints, as of an IN list, before all groups are evaluated */
+#define KEEP_SHARE        4 /* kept rows take at most this share of memory_mb */
+#define KEEP_MEMORY       (UINT64_C(1) << 30) /* memory_mb if it is not given */
 
 typedef struct query_term {
   uint32_t item;
   int op;
+  bool in, decides; /* as of tsx_outer */
 } query_term;
 
 typedef struct outer_plan {
@@ -334,7 +336,7 @@ static char *explain(const outer_plan *plan, const tsx_query *query) {
   for (uint32_t i = 0; i < plan->count; i++) {
     if (i) sqlite3_str_appendall(out, " AND ");
     explain_item(out, &s->items[plan->terms[i].item]);
-    sqlite3_str_appendall(out, explain_op(plan->terms[i].op));
+    sqlite3_str_appendall(out, plan->terms[i].in ? " IN ?" : explain_op(plan->terms[i].op));
   }
   sqlite3_str_appendf(out, "%s%s", plan->count ? "; " : "", s->source.table);
   for (uint32_t j = 0; j < s->join_count; j++) {
@@ -365,6 +367,28 @@ static bool plan_takes(const struct sqlite3_index_constraint *c) {
           c->op == SQLITE_INDEX_CONSTRAINT_LE || c->op == SQLITE_INDEX_CONSTRAINT_IS);
 }
 
+/* Takes a constraint as the next term of a plan, if it can leave out rows. SQLite leaves only the first of many terms to
+ * the table (best_index.c). It tests an IN by the affinities that it has if the table gets all values at once. */
+static void plan_take(outer_plan *plan, sqlite3_index_info *info, int i, const tsx_query *query) {
+  const struct sqlite3_index_constraint *c = &info->aConstraint[i];
+  const uint32_t item = (uint32_t)c->iColumn;
+  sqlite3_value *right = NULL;
+  if (!plan_takes(c) || item >= query->select.item_count) return;
+  if (sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") != 0) return;
+  const bool in = c->op == SQLITE_INDEX_CONSTRAINT_EQ && sqlite3_vtab_in(info, i, -1);
+  if (!in && sqlite3_vtab_rhs_value(info, i, &right) != SQLITE_OK) right = NULL;
+  const bool decides = i < QUERY_OMITTED_MAX && tsx_outer_decides(query, item, c->op, in, right);
+  if (!decides && !tsx_outer_takes(query, item)) return;
+  if (in) sqlite3_vtab_in(info, i, 1);
+  query_term *term = &plan->terms[plan->count++]; /* plan_number compares bytes, so all others stay 0 */
+  term->item = item;
+  term->op = c->op;
+  term->in = in;
+  term->decides = decides;
+  info->aConstraintUsage[i].argvIndex = (int)plan->count;
+  info->aConstraintUsage[i].omit = decides;
+}
+
 static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsx_query_table *table = (tsx_query_table *)vtab;
   tsr_error error = {0};
@@ -372,16 +396,8 @@ static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   outer_plan plan;
   memset(&plan, 0, sizeof plan);
   const int code = tsx_query_compile(table->connection, table->schema_name, table->text, &query, &error);
-  for (int i = 0; i < info->nConstraint && code == TSR_OK && plan.count < TERMS_MAX; i++) {
-    const struct sqlite3_index_constraint *c = &info->aConstraint[i];
-    if (!plan_takes(c) || (uint32_t)c->iColumn >= query.select.item_count ||
-        !tsx_run_takes(&query, (uint32_t)c->iColumn))
-      continue;
-    if (sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") != 0) continue;
-    plan.terms[plan.count].item = (uint32_t)c->iColumn;
-    plan.terms[plan.count++].op = c->op;
-    info->aConstraintUsage[i].argvIndex = (int)plan.count;
-  }
+  for (int i = 0; i < info->nConstraint && code == TSR_OK && plan.count < TERMS_MAX; i++)
+    plan_take(&plan, info, i, &query);
   info->idxStr = code == TSR_OK ? explain(&plan, &query) : sqlite3_mprintf("");
   info->needToFreeIdxStr = 1;
   info->idxNum = plan_number(table, &plan);
@@ -466,7 +482,7 @@ static int query_compile(tsx_query_table *table, query_cursor *c, tsr_error *err
 }
 
 static bool term_is_equal(const query_term *term) {
-  return term->op == SQLITE_INDEX_CONSTRAINT_EQ || term->op == SQLITE_INDEX_CONSTRAINT_IS;
+  return !term->in && (term->op == SQLITE_INDEX_CONSTRAINT_EQ || term->op == SQLITE_INDEX_CONSTRAINT_IS);
 }
 
 /* Evaluates all groups and keeps them, to be looked up by the plan's items that are compared with =. If they do not fit
@@ -512,7 +528,11 @@ static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *tex
   c->row = 0;
   const outer_plan *plan = number >= 0 && number < table->plan_count ? &table->plans[number] : NULL;
   for (int i = 0; i < count && i < TERMS_MAX && plan; i++)
-    outer[i] = (tsx_outer){.item = plan->terms[i].item, .op = plan->terms[i].op, .value = values[i]};
+    outer[i] = (tsx_outer){.item = plan->terms[i].item,
+                           .op = plan->terms[i].op,
+                           .in = plan->terms[i].in,
+                           .decides = plan->terms[i].decides,
+                           .value = values[i]};
   int code = TSR_OK;
   if (plan && !c->kept && !c->cannot_keep && c->scans++ >= (plan->count ? KEEP_AFTER : 1))
     code = query_keep(table, c, number, &error);
@@ -522,7 +542,8 @@ static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *tex
   }
   if (code == TSR_OK) code = query_compile(table, c, &error);
   for (int i = 0; i < count && plan && code == TSR_OK; i++)
-    if (!tsx_run_takes(&c->query, outer[i].item)) code = tsx_fail(&error, TSR_ERROR, "the plan does not fit");
+    if (!outer[i].decides && !tsx_outer_takes(&c->query, outer[i].item))
+      code = tsx_fail(&error, TSR_ERROR, "the plan does not fit");
   if (code == TSR_OK) code = tsx_run_open(&c->query, outer, plan ? (uint32_t)count : 0, &c->run, &error);
   return code < 0 ? table_error(table, &error) : query_next(cursor);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "query/bounds.h"
 #include "query/compare_values.h"
 #include "query/compile.h"
 #include "query/coordinates.h"
@@ -47,6 +48,8 @@ static int plan_where(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   }
   if (tree->field == TSX_FIELD_NONE) return plan_constant(a, tree, error);
   const int axis = tsx_axis_of_dimension(a->query, tree);
+  const bool bounded = tree->field >= 0 && a->query->table->columns[tree->field].description->is_dimension;
+  if (bounded && tsx_bounds_decide(a->query, tree)) return TSR_OK;
   if (axis >= 0) {
     const int number = tsx_axis_request(a->query, (uint32_t)axis, tree, true, error);
     return number < 0 ? number : TSR_OK;
@@ -75,7 +78,7 @@ static int plan_key(tsx_asked *a, uint32_t k, tsr_error *error) {
   if (key->axis < 0) return tsx_lower(a->query, &tree, 1, &key->lowered, error);
   const int number = tsx_axis_request(a->query, (uint32_t)key->axis, tree, false, error);
   key->tree = (uint32_t)number;
-  return number < 0 ? number : TSR_OK;
+  return number < 0 ? number : tsx_lower_field(a->query, tree, tree->field, &key->coordinate, error);
 }
 
 static int plan_percent(tsx_asked *a, const tsx_expr *tree, tsx_aggregate_part *part, tsr_error *error) {
@@ -182,7 +185,8 @@ static int compare_places(const void *a, const void *b) {
   return order ? order : (x > y) - (x < y);
 }
 
-/* Numbers the values of a key in their order. Coordinates that WHERE has left out get no number. */
+/* Numbers the values of a key in their order. Coordinates that WHERE has left out get no number. key->mixed is true if an
+ * INTEGER and a REAL have one number. */
 static int number_key(tsx_asked *a, tsx_key_part *key, tsr_error *error) {
   const tsx_axis *axis = &a->query->axes[key->axis];
   tsx_arena *arena = &a->query->select.arena;
@@ -203,6 +207,7 @@ static int number_key(tsx_asked *a, tsx_key_part *key, tsr_error *error) {
   for (uint64_t i = 0; i < n; i++) {
     const uint64_t place = (uint64_t)(sorted[i] - values);
     if (i == 0 || tsx_values_compare(sorted[i - 1], sorted[i]) != 0) key->places[key->number_count++] = place;
+    else key->mixed |= sorted[i - 1]->type != sorted[i]->type;
     key->numbers[place] = key->number_count - 1;
   }
   return TSR_OK;
@@ -255,12 +260,24 @@ static int finish_number_key(tsx_asked *a, tsx_key_part *part, tsr_query_key *ke
   return TSR_OK;
 }
 
-/* Appends the least values of keys of NUMBER to the aggregates. */
+/* Requests the least coordinate of each group for a key of an axis, of which some values are INTEGER and equal REAL ones:
+ * the group shows the value of a coordinate that it has. */
+static int finish_mixed_key(const tsx_asked *a, tsx_key_part *part, uint32_t *extra, tsr_error *error) {
+  if (a->aggregate_count + *extra == TSR_QUERY_AGGREGATES)
+    return tsx_fail(error, TSR_ERROR, "more than %u aggregates", TSR_QUERY_AGGREGATES);
+  part->least = a->aggregate_count + (*extra)++;
+  return TSR_OK;
+}
+
+/* Appends the least values of keys of NUMBER, and the least coordinates of mixed keys, to the aggregates. */
 static void finish_least(const tsx_asked *a, tsr_query_aggregate *aggregates, uint32_t *count) {
   for (uint32_t k = 0; k < a->query->select.group_count; k++) {
-    if (a->keys[k].least < 0) continue;
-    aggregates[(*count)++] = (tsr_query_aggregate){
-        .function = TSR_AGGREGATE_MIN, .has_argument = true, .argument = a->keys[k].lowered.expression};
+    const tsx_key_part *part = &a->keys[k];
+    if (part->least < 0) continue;
+    aggregates[(*count)++] =
+        (tsr_query_aggregate){.function = TSR_AGGREGATE_MIN,
+                              .has_argument = true,
+                              .argument = part->axis < 0 ? part->lowered.expression : part->coordinate.expression};
   }
 }
 
@@ -281,6 +298,7 @@ static int finish_keys(tsx_asked *a, tsr_error *error) {
                            "not evaluated over columns: ", "a key of several values in a cell, or of bytes", error);
     keys[k].expression = part->lowered.expression;
     if (part->axis < 0 && type == TSR_VALUE_NUMBER) code = finish_number_key(a, part, &keys[k], &extra, error);
+    if (part->mixed) code = finish_mixed_key(a, part, &extra, error);
     if (code < 0) return code;
     if (part->axis < 0) continue;
     const tsx_axis *axis = &a->query->axes[part->axis];

@@ -10,9 +10,10 @@ typedef struct tsx_key_part { /* a key of GROUP BY */
   uint32_t *numbers; /* [the axis's count] */
   uint64_t *places; /* [number_count]: a coordinate with the number */
   uint32_t number_count;
-  tsx_lowered lowered;
-  /* >= 0: the key is a NUMBER. The engine makes groups of its values as REAL, and this aggregate is the least of them, an
-   * INTEGER or a REAL. */
+  bool mixed; /* values of the axis are INTEGER and equal REAL ones */
+  tsx_lowered lowered, coordinate; /* coordinate: the axis's column alone */
+  /* >= 0: the number of an aggregate. A NUMBER's groups are made of its values as REAL, and the aggregate is the least of
+   * them, an INTEGER or a REAL. For a mixed key it is the least coordinate of the group, whose value the group shows. */
   int64_t least;
 } tsx_key_part;
 

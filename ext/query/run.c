@@ -8,13 +8,11 @@
 #include <string.h>
 
 #include "connection/errors.h"
-#include "query/compare_values.h"
 #include "query/compile.h"
 #include "query/coordinates.h"
 #include "query/joined_rows.h"
 #include "query/names.h"
 #include "query/request.h"
-#include "values/compare.h"
 
 typedef struct run_source { /* where a value comes from */
   enum { SOURCE_NONE, SOURCE_KEY, SOURCE_AGGREGATE, SOURCE_COLUMN } kind;
@@ -117,11 +115,19 @@ static void run_shows_of(const tsx_run *run, run_source *source) {
 
 static int run_key(const tsx_run *run, uint32_t k, tsr_value *value, tsr_error *error) {
   const tsx_key_part *part = &run->asked.keys[k];
-  if (part->least >= 0)
-    return tsr_query_aggregate_value(run->core, run->group - 1, (uint32_t)part->least, value, error);
+  const tsx_axis *axis = part->axis < 0 ? NULL : &run->query->axes[part->axis];
+  if (part->least >= 0) {
+    const int code = tsr_query_aggregate_value(run->core, run->group - 1, (uint32_t)part->least, value, error);
+    const uint64_t place = axis && code == TSR_OK ? (uint64_t)value->as.integer - (uint64_t)axis->low : 0;
+    if (code < 0 || !axis) return code;
+    if (value->type != TSR_VALUE_NULL && place < axis->count) {
+      *value = axis->values[part->tree][place];
+      return TSR_OK;
+    }
+  }
   tsr_query_key_value(run->core, run->group - 1, k, value);
-  if (part->axis >= 0 && (uint64_t)value->as.integer < part->number_count)
-    *value = run->query->axes[part->axis].values[part->tree][part->places[value->as.integer]];
+  if (axis && (uint64_t)value->as.integer < part->number_count)
+    *value = axis->values[part->tree][part->places[value->as.integer]];
   return TSR_OK;
 }
 
@@ -296,94 +302,6 @@ static bool run_direct(tsx_run *run) {
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* Returns true if the tree is a dimension whose comparisons with constants become ranges, without values one by one. */
-static bool outer_is_range(const tsx_query *query, const tsx_expr *tree) {
-  if (tree->kind != TSX_EXPR_NAME) return false;
-  const tsx_column *shows = &query->table->columns[tree->column];
-  return shows->description->is_dimension && !tsx_axis_possible(shows) && tsx_ranges_possible(shows);
-}
-
-bool tsx_run_takes(const tsx_query *query, uint32_t item) {
-  const tsx_select *s = &query->select;
-  if (s->limit || s->distinct) return false;
-  const tsx_expr *tree = tsx_expr_meaning(s->items[item].tree);
-  if (tree->field < 0 || tree->has_aggregate ||
-      (!tsx_axis_possible(&query->table->columns[tree->field]) && !outer_is_range(query, tree)))
-    return false;
-  return !query->over_groups || tsx_select_key(s, tree) >= 0;
-}
-
-/* Requests what the constraints of the statement around compare. `trees` are their numbers; < 0: not tested here. */
-static int outer_request(const tsx_run *run, const tsx_outer *outer, uint32_t count, int *trees, tsr_error *error) {
-  for (uint32_t i = 0; i < count; i++) {
-    const tsx_expr *tree = tsx_expr_meaning(run->query->select.items[outer[i].item].tree);
-    const int axis = tsx_axis_of(run->query, tree);
-    trees[i] = -1;
-    if (axis < 0) continue;
-    trees[i] = tsx_axis_request(run->query, (uint32_t)axis, tree, false, error);
-    if (trees[i] < 0) return trees[i];
-  }
-  return TSR_OK;
-}
-
-/* Makes a comparison with a dimension of reals or texts ranges. SQLite may compare texts as numbers, if the other side is
- * a column of numbers; equal ones are equal then, too. */
-static int outer_range(const tsx_run *run, const tsx_outer *outer, const tsx_expr *tree, tsr_error *error) {
-  const int op = outer->op;
-  const bool equal = op == SQLITE_INDEX_CONSTRAINT_EQ || op == SQLITE_INDEX_CONSTRAINT_IS;
-  const int type = sqlite3_value_type(outer->value);
-  const bool text = !strcmp(run->query->table->columns[tree->column].declared, "TEXT");
-  if (text ? type != SQLITE_TEXT || !equal : type == SQLITE_BLOB) return TSR_OK;
-  return tsx_bound_add(run->query, tree->column,
-                       equal                              ? TSX_EQ
-                       : op == SQLITE_INDEX_CONSTRAINT_GT ? TSX_GT
-                       : op == SQLITE_INDEX_CONSTRAINT_GE ? TSX_GE
-                       : op == SQLITE_INDEX_CONSTRAINT_LT ? TSX_LT
-                                                          : TSX_LE,
-                       sqlite3_value_dup(outer->value), error);
-}
-
-/* Leaves out the values of an axis that do not satisfy a constraint; of labels not if a cell without one satisfies it. */
-static int outer_apply(const tsx_run *run, const tsx_outer *outer, int number, tsr_error *error) {
-  tsx_query *query = run->query;
-  tsr_value constant, null = {.type = TSR_VALUE_NULL};
-  const tsx_expr *tree = tsx_expr_meaning(query->select.items[outer->item].tree);
-  if (number < 0) return outer_is_range(query, tree) ? outer_range(run, outer, tree, error) : TSR_OK;
-  const uint32_t place = (uint32_t)tsx_axis_of(query, tree);
-  tsx_axis *axis = &query->axes[place];
-  const bool labels = query->table->columns[axis->column].form == TSX_LABEL;
-  if (sqlite3_value_type(outer->value) == SQLITE_BLOB) return TSR_OK;
-  int code = tsx_query_copy(query, outer->value, &constant, error);
-  if (code >= 0 && labels) code = tsx_axis_null(query, place, tree, &null, error);
-  if (code < 0) return code;
-  const bool utf16 = tsx_connection_utf16(query->connection);
-  if (labels && tsx_value_may(&null, outer->op, &constant, utf16)) return TSR_OK;
-  if (!axis->kept) {
-    axis->kept = tsx_arena_take(&query->select.arena, axis->count + 1);
-    if (!axis->kept) return tsx_out_of_memory(error);
-    memset(axis->kept, 1, axis->count);
-  }
-  for (uint64_t i = 0; i < axis->count; i++)
-    axis->kept[i] &= tsx_value_may(&axis->values[number][i], outer->op, &constant, utf16);
-  return TSR_OK;
-}
-
-/* Makes the labels that the constraints have left a condition of cells. */
-static int outer_labels(tsx_run *run, const tsx_outer *outer, uint32_t count, const int *trees, tsr_error *error) {
-  tsx_query *query = run->query;
-  for (uint32_t a = 0; a < query->axis_count; a++) {
-    if (!query->axes[a].kept || query->table->columns[query->axes[a].column].form != TSX_LABEL) continue;
-    for (uint32_t i = 0; i < count; i++) {
-      const tsx_expr *tree = tsx_expr_meaning(query->select.items[outer[i].item].tree);
-      if (trees[i] < 0 || tree->field != query->axes[a].column) continue;
-      const int code = tsx_lower_kept(query, tree, a, &run->asked.where, error);
-      if (code < 0) return code;
-      break;
-    }
-  }
-  return TSR_OK;
-}
-
 static int run_time(const tsx_query *query, int which, uint64_t *time, tsr_error *error) {
   const tsx_expr *tree = query->select.source.times[which];
   sqlite3_value *value = NULL;
@@ -413,23 +331,19 @@ static int run_snapshot(tsx_run *run, tsr_error *error) {
   return code == TSR_OK ? tsx_table_labels(table, error) : code;
 }
 
-static int run_prepare(tsx_run *run, const tsx_outer *outer, uint32_t count, tsr_error *error) {
+static int run_prepare(tsx_run *run, tsx_outer *outer, uint32_t count, tsr_error *error) {
   tsx_query *query = run->query;
-  int *trees = tsx_arena_take(&query->select.arena, (count + 1) * sizeof *trees);
-  if (!trees) return tsx_out_of_memory(error);
   int code = tsx_axes_find(query, run->snapshot, error);
   run->asked.nothing = code == 0;
   if (code >= 0) code = tsx_asked_plan(&run->asked, error);
-  if (code == TSR_OK) code = outer_request(run, outer, count, trees, error);
+  if (code == TSR_OK) code = tsx_outer_request(query, outer, count, error);
   tsx_connection *connection = query->connection;
   const tsx_compiling running = {.outer = connection->compiling, .home = query->home, .text = query->select.text};
   connection->compiling = &running; /* a query that joins itself fails */
   if (code == TSR_OK) code = tsx_axes_evaluate(query, error);
   if (code == TSR_OK) code = tsx_asked_joins(&run->asked, error);
   connection->compiling = running.outer;
-  for (uint32_t i = 0; i < count && code == TSR_OK; i++)
-    if (!run->asked.nothing) code = outer_apply(run, &outer[i], trees[i], error);
-  if (code == TSR_OK && !run->asked.nothing) code = outer_labels(run, outer, count, trees, error);
+  if (code == TSR_OK && !run->asked.nothing) code = tsx_outer_apply(&run->asked, outer, count, error);
   return code == TSR_OK ? tsx_asked_finish(&run->asked, error) : code;
 }
 
@@ -457,7 +371,7 @@ static int run_find_dropped(const tsx_query *query, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsx_run_open(tsx_query *query, const tsx_outer *outer, uint32_t outer_count, tsx_run **out, tsr_error *error) {
+int tsx_run_open(tsx_query *query, tsx_outer *outer, uint32_t outer_count, tsx_run **out, tsr_error *error) {
   tsx_run *run = sqlite3_malloc64(sizeof *run);
   *out = run;
   if (!run) return tsx_out_of_memory(error);

@@ -2,18 +2,9 @@
 #ifndef TSX_QUERY_ROWS_RUN_H
 #define TSX_QUERY_ROWS_RUN_H
 
-#include "query/query.h"
+#include "query/outer.h"
 
 typedef struct tsx_run tsx_run;
-
-typedef struct tsx_outer { /* a constraint of the statement around: it only leaves out rows that SQLite would, too */
-  uint32_t item;
-  int op; /* SQLITE_INDEX_CONSTRAINT_EQ and the like */
-  sqlite3_value *value; /* borrowed */
-} tsx_outer;
-
-/* Returns true if constraints on the item can be tested before any cell is read. */
-bool tsx_run_takes(const tsx_query *query, uint32_t item);
 
 /* Fails if the query has parts that neither SQLite nor the engine can evaluate, as far as that shows without reading the
  * array. The query is used up. */
@@ -21,7 +12,7 @@ int tsx_run_check(tsx_query *query, tsr_error *error);
 
 /* Starts a run. The query is borrowed, and may be run once. The caller closes the run, also after a failure; *run may be
  * NULL then. */
-int tsx_run_open(tsx_query *query, const tsx_outer *outer, uint32_t outer_count, tsx_run **run, tsr_error *error);
+int tsx_run_open(tsx_query *query, tsx_outer *outer, uint32_t outer_count, tsx_run **run, tsr_error *error);
 int tsx_run_next(tsx_run *run, tsr_error *error); /* returns 1 with a row, 0 at the end, < 0 on error */
 int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_error *error);
 

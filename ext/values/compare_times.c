@@ -104,6 +104,14 @@ static void compare_times_add_integers(const tsx_column *column, tsx_op op, comp
 
 /* ---- By SQLite's rules ------------------------------------------------------------------------------------------- */
 
+/* Returns true if SQLite may take a text for a number, or if there is no memory to tell. */
+static bool looks_numeric(sqlite3_value *value) {
+  sqlite3_value *copy = sqlite3_value_dup(value); /* the question changes a value's type */
+  const bool numeric = !copy || sqlite3_value_numeric_type(copy) != SQLITE_TEXT;
+  sqlite3_value_free(copy);
+  return numeric;
+}
+
 static void ranges_by_sqlite_rules(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
                                    tsx_ranges *ranges) {
   const compare_times_place greatest = {END, END}; /* greater than all values */
@@ -123,7 +131,7 @@ static void ranges_by_sqlite_rules(const tsx_column *column, tsx_op op, sqlite3_
   }
   add_printable(column, op, compare_times_place_text(column, &text), ranges);
   if (op == TSX_EQ || op == TSX_IS || op == TSX_IN) { /* a text that is not ISO text may be that of an integer */
-    if (ranges->count == 0 && column->mixed) ranges->count = TSX_EVERYTHING;
+    if (ranges->count == 0 && column->mixed && looks_numeric(value)) ranges->count = TSX_EVERYTHING;
     return;
   }
   if (!column->mixed) return;

@@ -19,6 +19,7 @@ import os
 import random
 import re
 import sys
+import tempfile
 
 import host
 import query_arrays
@@ -215,7 +216,7 @@ class Check:
             terms.append(self.term(names[n], [row[n] for row in rows]))
         where = " AND ".join(terms) if r.random() < 0.8 else " OR ".join(terms)
         chosen = ", ".join(names[n] for n in columns)
-        for sql in (f"SELECT {chosen} FROM TABLE_ WHERE {where}", f"SELECT o.label, {chosen} FROM ordinary o JOIN TABLE_ t ON {names[columns[0]]} = o.{r.choice(['i', 'any'])} WHERE {terms[-1]}",
+        for sql in (f"SELECT {chosen} FROM TABLE_ WHERE {where}", f"SELECT o.label, {chosen} FROM ordinary o JOIN TABLE_ t ON {names[columns[0]]} {r.choice(['=', '=', '<', '>='])} o.{r.choice(['i', 'any', 'd'])} WHERE {terms[-1]}",
                     f"SELECT count(*) FROM TABLE_ WHERE {where}"):
             wanted, got = attempt(self.db, sql.replace("TABLE_", "v")), attempt(self.db, sql.replace("TABLE_", "q"))
             plainly = attempt(self.db, sql.replace("TABLE_", "(SELECT * FROM q LIMIT -1)"))
@@ -235,9 +236,11 @@ class Check:
         if value is None or r.random() < 0.08:
             return f"{name} {r.choice(['IS NULL', 'IS NOT NULL', '= 3', 'IN (1, 2)'])}"
         texts = [literal_of(v) for v in [value] + r.sample(values, min(len(values), 2)) if v is not None]
-        choice = r.randrange(8)
+        choice = r.randrange(9)
         if choice == 0:
             return f"{name} IN ({', '.join(texts)})"
+        if choice == 8:
+            return f"{name} {r.choice(['IN', 'IN', 'NOT IN'])} (SELECT {r.choice(['i', 'any', 'd', 'CAST(i AS REAL)', 'any AS x'])} FROM ordinary WHERE i {r.choice(['>= 0', '< 13', 'IN (1, 2, 5)'])})"
         if choice == 1:
             return f"{name} BETWEEN {min(texts, key=len)} AND {texts[-1]}"
         if choice == 2:
@@ -314,11 +317,14 @@ def absent():
 
 
 def arrays(seed):
-    db = Database(os.path.join(host.FOLDER, f"{abs(hash(seed))}.db"))
-    made = query_arrays.make(db, host.FOLDER, random.Random(seed))
-    db.query("CREATE TABLE ordinary(i INTEGER, any, label TEXT)")
+    """Makes the arrays and a database in a folder of their own."""
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    os.chdir(folder)
+    db = Database(os.path.join(folder, "a.db"))
+    made = query_arrays.make(db, folder, random.Random(seed))
+    db.query("CREATE TABLE ordinary(i INTEGER, any, label TEXT, d DATE)")
     for n in range(-12, 40):
-        db.query("INSERT INTO ordinary VALUES(?, ?, ?)", (n, n if n % 3 else f"{n:02}", f"row {n}"))
+        db.query("INSERT INTO ordinary VALUES(?, ?, ?, ?)", (n, n if n % 3 else f"{n:02}", f"row {n}", n if n % 2 else f"2020-{n % 12 + 1:02}-05"))
     db.query("CREATE VIEW a_view AS SELECT * FROM plane")
     return db, made
 

@@ -426,6 +426,90 @@ def test_differences_from_a_view_are_those_of_the_manual():
     db.close()
 
 
+def both_ways(db, text, outers):
+    """Compares a view and a query of the same text in statements around them, in which TABLE_ stands for either."""
+    db.query(f"CREATE TEMP VIEW both_v AS {text}")
+    db.query(f"CREATE VIRTUAL TABLE temp.both_q USING tessera_query({text})")
+    rows = 0
+    for outer in outers:
+        view, table = [sorted(db.query(outer.replace("TABLE_", name)), key=repr) for name in ("both_v", "both_q")]
+        same(repr(table), repr(view), f"{text}: {outer}")
+        rows += bool(view)
+    assert rows > len(outers) * 2 / 3, f"{rows} of {len(outers)} statements around {text} have rows"
+    db.query("DROP VIEW both_v")
+    db.query("DROP TABLE both_q")
+
+
+def test_text_keys_beside_numbers_and_dates_find_the_rows_of_the_view():
+    """SQLite applies the affinity of the other side to the key, which the constraint's value does not show."""
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE TABLE o(i INTEGER, r REAL, any, d DATE, x TEXT)")
+    for n in range(1, 14):
+        db.query("INSERT INTO o VALUES(?, ?, ?, ?, ?)", (n, float(n), f"{n:02}" if n % 2 else n, n if n % 3 else f"2020-{n % 12 + 1:02}-01", f"{n:02}"))
+    outers = [f"SELECT * FROM TABLE_ WHERE k {op} (SELECT {column} FROM o WHERE i > 2)" for op in ("IN", "NOT IN") for column in ("i", "r", "any", "CAST(i AS TEXT)", "i + 0", "printf('%02d', i)")]
+    outers += ["SELECT * FROM TABLE_ WHERE k IN (SELECT d FROM o)"]   # none of the dates is a month, and all are numbers' columns
+    outers += [f"SELECT o.i, t.* FROM o JOIN TABLE_ t ON t.k {op} o.{column}" for op in ("<", "<=", ">", ">=", "=") for column in ("d", "i", "r", "any")]
+    outers += ["SELECT * FROM TABLE_ WHERE k IN ('03', '04', NULL, 'x')", "SELECT * FROM TABLE_ WHERE k IN ('03')", "SELECT * FROM TABLE_ WHERE k IN (3, '04')", "SELECT * FROM TABLE_ WHERE k >= '06' AND k < '1'"]
+    both_ways(db, "SELECT strftime('%m', day) AS k, count(*) AS n FROM s GROUP BY 1", outers)
+    db.query("CREATE VIRTUAL TABLE named USING tessera(name TEXT DIMENSION, v INT32)")
+    db.query("INSERT INTO named VALUES('012', 1), ('12', 2), ('5', 3), ('abc', 4), ('2020-05-01', 5)")
+    outers = [f"SELECT * FROM TABLE_ WHERE name {op} (SELECT {column} FROM o)" for op in ("IN", "NOT IN") for column in ("i", "r", "any", "d")] + ["SELECT o.i, t.* FROM o JOIN TABLE_ t ON t.name = o.i", "SELECT * FROM TABLE_ WHERE name IN ('5', 'abc', 'zz')"]
+    both_ways(db, "SELECT name, v FROM named", outers)
+    both_ways(db, "SELECT name, sum(v) FROM named GROUP BY name", outers)
+    db.close()
+
+
+def test_a_list_leaves_out_other_tiles():
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT day/4 AS part, count(*) AS n FROM t WHERE temp > 275 GROUP BY 1)")
+    for condition, tiles in (("part IN (1, 3)", 4), ("part IN (SELECT 5)", 2), ("part IN (1.0, 77)", 2)):
+        db.query("SELECT tessera_reset_stats()")
+        rows = db.query(f"SELECT part, n FROM q WHERE {condition}")
+        assert 1 <= len(rows) <= 2, (condition, rows)
+        same(db.value("SELECT sum(value) FROM tessera_stats WHERE name IN ('tiles_read', 'tiles_cached')"), tiles, condition)
+    db.close()
+
+
+def test_datetimes_compare_by_instants_where_the_table_does():
+    if absent():
+        return
+    os.chdir(host.FOLDER)
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE log USING tessera(day DATE DIMENSION, n INT32, at DATETIME_SEC)")
+    db.query("CREATE VIRTUAL TABLE held USING tessera(kind=dense, hour DATETIME_HR DIMENSION('2024-01-01 00', '2024-01-04 23', 24), n INT32)")
+    for i in range(8):
+        db.query("INSERT INTO log VALUES(date('2024-01-01', ?), ?, datetime('2024-01-01', ?))", (f"{i} days", i, None if i == 3 else f"{i * 12} hours"))
+    db.query("INSERT INTO held WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 95) SELECT strftime('%Y-%m-%d %H', '2024-01-01', i || ' hours'), i FROM c")
+    near = ["'2024-01-03'", "'2024-01-03 00:00:00'", "'2024-01-03T00:00Z'", "'2024-01'", "'2024'", "datetime('2024-01-03')", "'2024-01-0' || '3'", "'nonsense'", "NULL", "'2024-01-03 00'"]
+    rows = 0
+    for column, source in (("day", "log"), ("at", "log"), ("hour", "held")):
+        for value in near:
+            for term in (f"{column} >= {value}", f"{column} < {value}", f"{value} >= {column}", f"{column} = {value}", f"{column} IS {value}", f"{column} <> {value}", f"{column} IN ({value}, '2024-01-05 00:00')", f"{column} IN ({value})",
+                         f"{column} BETWEEN '2024-01-02 00:00' AND {value}", f"{column} NOT BETWEEN {value} AND '2024-01-04 00:00'", f"CASE WHEN {column} >= {value} THEN n > 1 ELSE n < 3 END", f"NOT {column} < {value}", f"n > 1 AND ({column} > {value} AND n < 70)"):
+                for text in (f"SELECT {column}, n FROM {source} WHERE {term}", f"SELECT n/4, count(*) FROM {source} WHERE {term} GROUP BY 1"):
+                    found, view = sorted(rows_of(db, text), key=repr), sorted(db.query(text), key=repr)
+                    same(found, view, text)
+                    rows += len(view)
+            db.query(f"CREATE TEMP VIEW v AS SELECT {column}, n FROM {source}")
+            db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT {column}, n FROM {source})")
+            for term in (f"{column} >= {value}", f"{column} < {value} AND n > 1", f"{column} = {value}", f"{column} IS {value}", f"{column} IN ({value}, '2024-01-05 00:00')", f"{column} BETWEEN '2024-01-02 00:00' AND {value}"):
+                view, found = [sorted(db.query(f"SELECT * FROM {name} WHERE {term}"), key=repr) for name in "vq"]
+                same(found, view, f"around a query of cells: {term}")
+                rows += len(view)
+            if "NULL" not in value and "(" not in value:
+                for term, bound in ((f"{column} > ?", [value[1:-1]]), (f"{column} IN (?, ?)", [value[1:-1], "2024-01-02"]), (f"{column} = ?", [value[1:-1]])):
+                    view, found = [sorted(db.query(f"SELECT * FROM {name} WHERE {term}", bound), key=repr) for name in "vq"]
+                    same(found, view, f"around a query of cells: {term}, {bound}")
+            db.query("DROP TABLE temp.q")
+            db.query("DROP VIEW v")
+    assert rows > 3000, rows
+    db.close()
+
+
 def plans_of(db):
     return {"keys": "SELECT day/4 AS part, lat, avg(temp) AS mean, count(*) AS n FROM t WHERE temp > 271 GROUP BY 1, 2", "hashed": "SELECT floor(temp/3)*3 AS bin, sum(n) AS s FROM t GROUP BY 1",
             "cells": "SELECT day, lat, temp - 273.15 AS c FROM t WHERE lat < lon", "labels": "SELECT upper(wind) AS w, strftime('%m', day) AS month, max(v) AS most FROM s GROUP BY 1, 2",

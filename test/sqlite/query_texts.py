@@ -413,12 +413,20 @@ class Writer:
             return Expr(f"{x} BETWEEN {self.text_like(column)} AND {self.text_like(column)}", INT, EQUAL, 0, 1)
         return Expr(f"{x} {self.pick('=', '<', '>', '<=', '>=', '<>', 'IS', 'IS NOT')} {self.text_like(column)}", INT, EQUAL, 0, 1)
 
+    def date_like(self, column):
+        """Returns a value of the column, or a text of another precision, which a table compares by instants in some places."""
+        text = str(self.r.choice(column.values))
+        if self.chance(0.6) or "-" not in text[1:]:
+            return quoted(text)
+        day = text[:10]
+        return self.pick(quoted(day[:7]), quoted(day[:4]), quoted(text + "Z"), quoted(day + " 00:00:00"), quoted(day + "T00:00"), f"datetime({quoted(day)})", f"date({quoted(day)}, '+1 day')", f"{quoted(day[:7])} || '-02'")
+
     def date_condition(self):
         columns = [c for c in self.of(DATE) if c.values]
         if not columns:
             return None
         column = self.r.choice(columns)
-        x, values = self.name(column), [quoted(self.r.choice(column.values)) for _ in range(3)]
+        x, values = self.name(column), [self.date_like(column) for _ in range(3)]
         if self.chance(0.25):
             return Expr(f"{x} IN ({', '.join(values)})", INT, EQUAL, 0, 1)
         if self.chance(0.3):
