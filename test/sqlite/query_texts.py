@@ -88,6 +88,7 @@ class Writer:
         self.r, self.array, self.version = r, array, version
         self.columns = array.columns
         self.prefix = ""
+        self.within_or = 0   # how many terms of OR are being written
 
     # ---- Pieces ----
 
@@ -350,7 +351,9 @@ class Writer:
                 a = self.truth(depth - 1)
                 return Expr("NOT " + self.wrap(a, NOT), INT, NOT, 0, 1, risky=a.risky)
             word, strength = self.pick(("AND", AND), ("OR", OR))
+            self.within_or += word == "OR"
             a, b = self.truth(depth - 1), self.truth(depth - 1)
+            self.within_or -= word == "OR"
             return Expr(f"{self.wrap(a, strength)} {self.pick(word, word.lower())} {self.wrap(b, strength + 1)}", INT, strength, 0, 1, risky=a.risky or b.risky)
         if self.chance(0.06):
             a = self.pick(self.truth, self.number)(depth - 1) if depth > 0 else self.number(0)
@@ -414,9 +417,10 @@ class Writer:
         return Expr(f"{x} {self.pick('=', '<', '>', '<=', '>=', '<>', 'IS', 'IS NOT')} {self.text_like(column)}", INT, EQUAL, 0, 1)
 
     def date_like(self, column):
-        """Returns a value of the column, or a text of another precision, which a table compares by instants in some places."""
+        """Returns a value of the column, or a text of another precision, which a table compares by instants in some places. Within OR
+        the plan decides whether the view does so."""
         text = str(self.r.choice(column.values))
-        if self.chance(0.6) or "-" not in text[1:]:
+        if self.within_or or self.chance(0.6) or "-" not in text[1:]:
             return quoted(text)
         day = text[:10]
         return self.pick(quoted(day[:7]), quoted(day[:4]), quoted(text + "Z"), quoted(day + " 00:00:00"), quoted(day + "T00:00"), f"datetime({quoted(day)})", f"date({quoted(day)}, '+1 day')", f"{quoted(day[:7])} || '-02'")
