@@ -476,6 +476,10 @@ TSR_API int tsr_block_cells(const tsr_snapshot *snapshot, const tsr_interval *bo
  * limits the working memory beside `out` (0 = 1 GiB); threads 0: the array's. */
 TSR_API int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
                            unsigned threads, void *out, uint64_t size, tsr_error *error);
+/* The same, and sets nulls[i] to 1 where cell i is null or was never written, else to 0. `nulls` has a byte for each
+ * cell. */
+TSR_API int tsr_block_read_nulls(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
+                                 unsigned threads, void *out, uint64_t size, uint8_t *nulls, tsr_error *error);
 
 /* ---- Aggregates -------------------------------------------------------------------------------------------------- */
 

@@ -455,6 +455,15 @@ int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *b
   return tsr__block_read(snapshot, field, box, memory_bytes, threads, out, size, NULL, error);
 }
 
+int tsr_block_read_nulls(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
+                         unsigned threads, void *out, uint64_t size, uint8_t *nulls, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  TSR_TRY(tsr__block_read(snapshot, field, box, memory_bytes, threads, out, size, nulls, error));
+  const uint64_t cells = size / snapshot->schema->fields[field].cell_size;
+  for (uint64_t i = 0; i < cells; i++) nulls[i] = nulls[i] != TSR_CELL_VALUE;
+  return TSR_OK;
+}
+
 /* Reads a box for `out` or `take`, of which one is given. Returns 0 if `take` cannot have single cells. */
 static int read_block_run(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
                           unsigned threads, const read_block_out *out, uint64_t size, tsr_block_take take,

@@ -1,4 +1,4 @@
-/* arrow_type.h: which Arrow type a field becomes, and Arrow schemas. docs/reference/arrow.md has the table. */
+/* arrow_type.h: which Arrow type a field becomes, and Arrow schemas. docs/reference/functions.md has the table. */
 #ifndef TSR_ARROW_TYPE_H
 #define TSR_ARROW_TYPE_H
 

@@ -110,6 +110,7 @@ typedef struct npy_request { /* `= {0}` is a call without options */
   sqlite3_value *as_of, *since, *key, *seen; /* owned; NULL: not given. `seen`: the option schema */
   bool header; /* the result is the header's dict alone */
   char into[TESSERA_TOKEN_SIZE]; /* of lent memory; "": the result is a BLOB */
+  char nulls[TESSERA_TOKEN_SIZE]; /* of lent memory with a byte for each cell; "": not asked for */
 } npy_request;
 
 static int npy_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
@@ -129,10 +130,12 @@ static int npy_read_option(void *argument, const tsx_json_option *o, tsr_error *
     if (r->header || strcmp(o->type, "false") == 0) return TSR_OK;
     return tsx_fail(error, TSR_MISMATCH, "'header': expected true or false");
   }
-  if (strcmp(o->key, "into") != 0)
-    return tsx_fail(error, TSR_ERROR, "unknown option '%.40s': there are as_of, since, key, schema, header, into", o->key);
-  if (strcmp(o->type, "text") != 0) return tsx_fail(error, TSR_MISMATCH, "'into': expected a token");
-  sqlite3_snprintf(sizeof r->into, r->into, "%s", (const char *)sqlite3_value_text(o->value));
+  char *token = strcmp(o->key, "into") == 0 ? r->into : strcmp(o->key, "nulls") == 0 ? r->nulls : NULL;
+  if (!token)
+    return tsx_fail(error, TSR_ERROR, "unknown option '%.40s': there are as_of, since, key, schema, header, into, nulls",
+                    o->key);
+  if (strcmp(o->type, "text") != 0) return tsx_fail(error, TSR_MISMATCH, "'%s': expected a token", o->key);
+  sqlite3_snprintf(TESSERA_TOKEN_SIZE, token, "%s", (const char *)sqlite3_value_text(o->value));
   return TSR_OK;
 }
 
@@ -152,21 +155,32 @@ typedef struct npy_block { /* the block that a call of tessera_npy reads */
   uint64_t header_size;
 } npy_block;
 
-static int npy_read_values(const npy_block *b, void *out, tsr_error *error) {
+/* Reads the block; with `nulls`, also which cells have no value. */
+static int npy_read_values(const npy_block *b, void *out, uint8_t *nulls, tsr_error *error) {
   if (!b->cells) return TSR_OK;
+  if (nulls)
+    return tsr_block_read_nulls(b->snapshot, b->field, b->box, b->memory_bytes, 0, out, b->bytes, nulls, error);
   return tsr_block_read(b->snapshot, b->field, b->box, b->memory_bytes, 0, out, b->bytes, error);
 }
 
-/* Reads the block into the memory of a token. */
-static int npy_fill_lent(const npy_block *b, const char *token, tsr_error *error) {
-  tsx_lent lent;
-  if (!tsx_lent_take(token, &lent))
-    return tsx_fail(error, TSR_NOT_FOUND, "'into': no memory has this token: a token is used once");
+static int npy_lent_missing(const char *option, tsr_error *error) {
+  return tsx_fail(error, TSR_NOT_FOUND, "'%s': no memory has this token: a token is used once", option);
+}
+
+/* Reads the block into the memory of the tokens. */
+static int npy_fill_lent(const npy_block *b, const npy_request *request, tsr_error *error) {
+  tsx_lent lent, nulls = {0};
+  if (request->nulls[0] && !tsx_lent_take(request->nulls, &nulls)) return npy_lent_missing("nulls", error);
+  sqlite3_free(nulls.header);
+  if (request->nulls[0] && nulls.size != b->cells)
+    return tsx_fail(error, TSR_MISMATCH, "'nulls': the block has %llu cells, the memory %llu bytes",
+                    (unsigned long long)b->cells, (unsigned long long)nulls.size);
+  if (!tsx_lent_take(request->into, &lent)) return npy_lent_missing("into", error);
   int code = TSR_OK;
   if (lent.size != b->bytes || strcmp(lent.header, b->header) != 0)
     code = tsx_fail(error, TSR_MISMATCH, "'into': the block is %.200s, the memory has %llu bytes for %.200s", b->header,
                     (unsigned long long)lent.size, lent.header);
-  if (code == TSR_OK) code = npy_read_values(b, lent.memory, error);
+  if (code == TSR_OK) code = npy_read_values(b, lent.memory, nulls.memory, error);
   sqlite3_free(lent.header);
   return code;
 }
@@ -182,7 +196,7 @@ static int npy_make_file(sqlite3_context *context, const npy_block *b, tsr_error
   uint8_t *file = sqlite3_malloc64(head + b->bytes);
   if (!file) return tsx_out_of_memory(error);
   npy_begin(file, b->header, b->header_size);
-  const int code = npy_read_values(b, file + head, error);
+  const int code = npy_read_values(b, file + head, NULL, error);
   if (code == TSR_OK) sqlite3_result_blob64(context, file, head + b->bytes, sqlite3_free);
   else sqlite3_free(file);
   return code;
@@ -200,7 +214,7 @@ static int make_npy(sqlite3_context *context, npy_block *b, const npy_request *r
   const uint64_t cell_size = schema->fields[b->field].cell_size;
   if (code == TSR_OK && b->cells > INT64_MAX / cell_size) code = tsx_fail(error, TSR_TOOBIG, "the block is too large");
   b->bytes = b->cells * cell_size;
-  if (code == TSR_OK && request->into[0]) code = npy_fill_lent(b, request->into, error);
+  if (code == TSR_OK && request->into[0]) code = npy_fill_lent(b, request, error);
   if (code == TSR_OK && (request->into[0] || request->header))
     sqlite3_result_text(context, b->header, -1, SQLITE_TRANSIENT);
   else if (code == TSR_OK) code = npy_make_file(context, b, error);
@@ -252,7 +266,8 @@ static int npy_of_array(sqlite3_context *context, int count, sqlite3_value **val
   if (code == TSR_OK)
     code = read_slice(context, &address, (const char *)sqlite3_value_text(values[1]), count > 2 ? values[2] : NULL,
                       &request, error);
-  if (request.into[0]) tsx_take_back(request.into); /* the token of a call that failed is spent, too */
+  if (request.into[0]) tsx_take_back(request.into); /* the tokens of a call that failed are spent, too */
+  if (request.nulls[0]) tsx_take_back(request.nulls);
   tsx_address_close(&address);
   npy_request_release(&request);
   return code;

@@ -69,6 +69,45 @@ def test_nulls_of_integers_are_missing_in_a_dataset():
     same(int(read.i.isnull().sum()), 1)
 
 
+def test_enumerations_in_a_dataset():
+    """Codes have the attributes of CF; with decode_enums variables have the labels."""
+    table = pa.table({"k": pa.array([0, 1, 2, 3]), "sky": pa.array(["clear", None, "light rain", "clear"]).dictionary_encode(), "n": pa.array([5, 7, None, 5]).dictionary_encode(),
+                      "same": pa.array(["a b", "a_b", "a b", None]).dictionary_encode()})
+    a = tessera.create("sky", table, dimensions=["k"])
+    same((a.categories("sky"), a.categories("n")), (["clear", "light rain"], [5, 7]))
+    codes = xr.open_dataset("sky", engine="tessera")
+    same((codes.sky.attrs["flag_meanings"], codes.sky.attrs["flag_values"].tolist(), codes.sky.attrs["flag_values"].dtype), ("clear light_rain", [0, 1], np.dtype("u2")))
+    assert "flag_meanings" not in codes.n.attrs and "flag_meanings" not in codes.same.attrs, "numbers, and labels that underscores make one"
+    same(np.nan_to_num(codes.sky.values, nan=-1).tolist(), [0, -1, 1, 0], "codes")
+    read = xr.open_dataset("sky", engine="tessera", decode_enums=True)
+    same((read.sky.values.tolist(), read.sky[::-2].values.tolist(), read.sky[0].item(), read.sky.attrs), (["clear", None, "light rain", "clear"], ["clear", None], "clear", {}))
+    same(np.nan_to_num(read.n.values, nan=-1).tolist(), [5, 7, -1, 5])
+    part = table.select(["k", "sky"])
+    tessera.create("sky2", part.slice(0, 1), dimensions=["k"], domains={"k": [0, 9]})
+    tessera.create("sky2", part.slice(3, 1), if_exists="append")
+    same(xr.open_dataset("sky2", engine="tessera", decode_enums=True).sky.values.tolist(), ["clear", None, None, "clear"], "cells that were never written")
+
+
+def test_masks():
+    """A MaskedArray masks nulls and cells that were never written. In a Dataset BOOL with nulls is masked as integers are."""
+    table = pa.table({"k": pa.array([0, 1, 2, 5]), "ok": [True, None, False, True], "v": pa.array([1.5, 2, None, 4]), "pair": pa.array([[1, 2], [3, 4], [5, 6], [7, 8]], pa.list_(pa.int16(), 2)),
+                      "s": ["a", None, "c", "d"]})
+    a = tessera.create("masks", table, dimensions=["k"], kind="dense")
+    none = [False, False, False, True, True, False]
+    for name, mask in (("ok", [False, True, False, True, True, False]), ("v", [False, False, True, True, True, False]), ("s", [False, True, False, True, True, False]),
+                       ("pair", [[n, n] for n in none])):
+        read = a.numpy(name, masked=True)
+        same(np.ma.getmaskarray(read).tolist(), mask, name)
+        same(read.compressed().tolist(), np.ma.array(a.numpy(name), mask=mask).compressed().tolist(), name)
+    out = np.zeros(6)
+    assert np.shares_memory(a.numpy("v", out=out, masked=True).data, out)
+    same(a.sel(k=(1, 2)).numpy("ok", masked=True).tolist(), [None, False])
+    ok = xr.open_dataset("masks", engine="tessera").ok
+    same((np.nan_to_num(ok.values, nan=9).tolist(), round(float(ok.mean()), 6), ok[4:0:-3].isnull().values.tolist()), ([1, 9, 0, 9, 9, 1], 0.666667, [True, True]))
+    plain = tessera.create("plain", np.array([True, False]))
+    same((xr.open_dataset("plain", engine="tessera").value.dtype, plain.numpy(masked=True).mask.tolist()), (np.dtype("?"), [False, False]))
+
+
 def test_dimensions_of_length_0():
     tessera.create("length0", xr.Dataset({"q": (("x", "y"), np.ones((0, 3)))}))
     same(dict(xr.open_dataset("length0", engine="tessera").sizes), {"x": 0, "y": 3})

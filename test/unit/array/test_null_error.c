@@ -1,13 +1,10 @@
 /* test_null_error.c: every public function that takes an error works without one: whether it succeeds or fails, and
- * wherever memory ends, its code is
- * the same with an error and with NULL. The functions are those that tessera.h, tessera_arrow.h, tessera_ingest.h and
- * tessera_query.h declare: one that has no case here fails the test.
+ * wherever memory ends, its code is the same with an error and with NULL. The functions are those that tessera.h,
+ * tessera_arrow.h, tessera_ingest.h and tessera_query.h declare: one that has no case here fails the test.
  *
  * A case calls its function once, within TELL, which arms the failures: memory that ends after so many allocations, or
- * arguments that it must refuse
- * (`wrong`). Each call has an environment of its own, and arrays where it writes, so that nothing is kept from one call
- * to the next.
- */
+ * arguments that it must refuse (`wrong`). Each call has an environment of its own, and arrays where it writes, so that
+ * nothing is kept from one call to the next. */
 
 #include <stdio.h>
 #include <string.h>
@@ -461,12 +458,15 @@ CASE(tsr_block_cells) {
   tsr_snapshot_close(snapshot);
 }
 
-CASE(tsr_block_read) {
-  tsr_snapshot *snapshot = snapshot_of(dense);
-  int32_t out[10];
-  TELL(tsr_block_read(snapshot, 1, wrong ? &outside : &box, 0, 1, out, sizeof out, e));
-  tsr_snapshot_close(snapshot);
-}
+#define CASE_OF_BLOCK(name, ...)                                                                                       \
+  CASE(name) {                                                                                                         \
+    tsr_snapshot *snapshot = snapshot_of(dense);                                                                       \
+    int32_t out[10];                                                                                                   \
+    TELL(name(snapshot, 1, wrong ? &outside : &box, 0, 1, out, sizeof out, __VA_ARGS__));                              \
+    tsr_snapshot_close(snapshot);                                                                                      \
+  }
+CASE_OF_BLOCK(tsr_block_read, e)
+CASE_OF_BLOCK(tsr_block_read_nulls, (uint8_t[10]){0}, e)
 
 CASE(tsr_arrow_open) {
   tsr_snapshot *snapshot = snapshot_of(sparse);
@@ -1062,7 +1062,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   W(tsr_lease) \
   X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
-  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) X(tsr_expression_types) X(tsr_query_open) \
+  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_block_read_nulls) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) X(tsr_expression_types) X(tsr_query_open) \
   X(tsr_query_aggregate_value) X(tsr_query_next) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
   X(tsr_label_open) X(tsr_label_open_array) X(tsr_label_read) X(tsr_label_look) X(tsr_label_load) X(tsr_label_find) X(tsr_label_coordinate_of) X(tsr_label_nearest) \
   W(tsr_label_copy) W(tsr_label_write) \

@@ -359,6 +359,12 @@ class Array(Stream):
         """"dense" or "sparse"."""
         return self._about("kind", "tessera_array")[0][0]
 
+    def categories(self, attribute: str) -> list:
+        """The labels of an enumeration, in the order of their codes."""
+        times = self._times()
+        return [label for label, in self._rows("SELECT label FROM tessera_enumeration(?, ?, ?, ?, ?, ?) ORDER BY code", self.path, attribute,
+                                               *(times.get(name) for name in _LAST))]
+
     @property
     def metadata(self) -> dict[str, Any]:
         """The metadata of the array. Several numbers of one key are a list."""
@@ -502,12 +508,12 @@ class Array(Stream):
         header = ast.literal_eval(text)
         return text, header["shape"], header["descr"]
 
-    def numpy(self, attribute: str | None = None, out: Any = None) -> Any:
+    def numpy(self, attribute: str | None = None, out: Any = None, masked: bool = False) -> Any:
         """An attribute of the box as an ndarray; dense arrays. Nulls and cells that were never written are the fill value; in texts, which are
         objects, None.
 
         attribute may be left out if there is only one. out: an ndarray of this shape and type that takes the values. The values are decoded
-        into the ndarray's own memory, on all threads.
+        into the ndarray's own memory, on all threads. masked: the result is a MaskedArray, which masks nulls and cells that were never written.
         """
         import numpy
         if set(self._options) & {"where", "order"}:
@@ -521,16 +527,25 @@ class Array(Stream):
             raise ValueError(f"out is {out.dtype}{out.shape}, the block is {dtype}{shape}")
         if text is None:
             from .blocks import read_objects
-            block, fits = read_objects(self, attribute), False
-            return block if out is None else out.__setitem__(..., block) or out
-        fits = out is not None and out.flags.c_contiguous and out.flags.aligned and out.flags.writeable
-        block = out if fits else numpy.empty(shape, dtype)
-        with _Lent(self.connection, block, text) as token:
-            self._npy(attribute, into=token)
-        if out is None or fits:
-            return block
-        out[...] = block
-        return out
+            block = read_objects(self, attribute)
+            nulls = numpy.equal(block, None)
+        else:
+            fits = out is not None and out.flags.c_contiguous and out.flags.aligned and out.flags.writeable
+            block = out if fits else numpy.empty(shape, dtype)
+            nulls = self._fill(attribute, text, block, masked)
+        if out is not None and block is not out:
+            out[...] = block
+            block = out
+        return block if not masked else numpy.ma.MaskedArray(block, nulls)
+
+    def _fill(self, attribute, header, block, masked):
+        """Reads an attribute into an ndarray. Returns with `masked` an ndarray of its shape that tells where no value is."""
+        import numpy
+        nulls = numpy.zeros(block.shape[:len(self.dims)] if masked else (), bool)
+        with contextlib.ExitStack() as lent:
+            places = {"into": (block, header), **({"nulls": (nulls, "")} if masked else {})}
+            self._npy(attribute, **{name: lent.enter_context(_Lent(self.connection, *place)) for name, place in places.items()})
+        return numpy.broadcast_to(nulls.reshape(nulls.shape + (1,) * (block.ndim - nulls.ndim)), block.shape) if masked else None
 
     def dask(self, attribute: str | None = None) -> Any:
         """An attribute as a dask.array, whose chunks are tiles. Its tasks pickle, so processes and other machines may run them."""

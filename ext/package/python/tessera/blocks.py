@@ -7,7 +7,7 @@ import uuid
 
 import numpy
 
-__all__ = ["Block", "bounds_of", "read_objects"]
+__all__ = ["Block", "Booleans", "Labelled", "bounds_of", "read_objects"]
 
 
 class Block:
@@ -57,7 +57,10 @@ class Block:
             if not indices:
                 return numpy.empty([len(range(*p.indices(n))) for p, n in zip(key, self.shape) if isinstance(p, slice)], self.dtype)
             box[name] = (low + min(indices[0], indices[-1]), low + max(indices[0], indices[-1]))
-        return self.array.sel(**box).numpy(self.attribute)[tuple(inside) + key[len(self.dims):]]
+        return self._read(self.array.sel(**box))[tuple(inside) + key[len(self.dims):]]
+
+    def _read(self, array):
+        return array.numpy(self.attribute)
 
     def _list(self, key, axis, wanted):
         length = self.shape[axis]
@@ -73,6 +76,33 @@ class Block:
         if not parts:
             return self[key[:axis] + (slice(0, 0),) + key[axis + 1:]]
         return numpy.concatenate(parts, axis=place).take(back, axis=place)
+
+
+class Booleans(Block):
+    """A BOOL that may be NULL: -1 where it is, so that a reader can mask it."""
+
+    def __init__(self, array, attribute, bounds=None):
+        super().__init__(array, attribute, bounds)
+        self.dtype = numpy.dtype("i1")
+
+    def _read(self, array):
+        return array.numpy(self.attribute, masked=True).astype("i1").filled(-1)
+
+
+class Labelled(Block):
+    """The labels of an enumeration in place of its codes: None where there is none, or NaN if labels are numbers."""
+
+    def __init__(self, array, attribute, bounds=None):
+        super().__init__(array, attribute, bounds)
+        labels = array.categories(attribute)
+        numbers = bool(labels) and all(isinstance(label, (int, float)) for label in labels)
+        self.labels = numpy.array([*labels, None], float if numbers else object)
+        self.dtype = self.labels.dtype
+
+    def _read(self, array):
+        codes = array.numpy(self.attribute, masked=True)
+        known = ~numpy.ma.getmaskarray(codes) & (codes.data >= 0) & (codes.data < len(self.labels) - 1)
+        return self.labels[numpy.where(known, codes.data, len(self.labels) - 1).astype("i8")]
 
 
 _UNITS = {"YEAR": "Y", "MONTH": "M", "WEEK": "W", "DAY": "D", "HR": "h", "MIN": "m"}   # the others in numpy's own letters

@@ -14,10 +14,11 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from .arrays import Array, open as open_array
-from .blocks import Block
+from .blocks import Block, Booleans, Labelled
 from .datasets import ATTRIBUTE, EMPTY, SCALAR
 
 __all__ = ["Entrypoint"]
+_FLAGS = 1000   # labels of an enumeration that attributes describe
 _MARKS = ("__schema", "__array_schema.tdb", "__group", "__tiledb_group.tdb")   # one of them is in the directory of each array or group
 
 
@@ -37,15 +38,16 @@ class Entrypoint(BackendEntrypoint):
     """What xarray calls for engine="tessera"."""
 
     description = "Dense TileDB-format arrays and groups of them, read by tessera"
-    open_dataset_parameters = ("filename_or_obj", "connection", "as_of", "group", "key_file", "drop_variables", "mask_and_scale", "decode_times", "concat_characters",
+    open_dataset_parameters = ("filename_or_obj", "connection", "as_of", "group", "key_file", "decode_enums", "drop_variables", "mask_and_scale", "decode_times", "concat_characters",
                                "decode_coords", "use_cftime", "decode_timedelta")
 
     def guess_can_open(self, filename_or_obj):
         return isinstance(filename_or_obj, (str, os.PathLike)) and any(os.path.exists(os.path.join(filename_or_obj, mark)) for mark in _MARKS)
 
-    def open_dataset(self, filename_or_obj, *, connection=None, as_of=None, group=None, key_file=None, drop_variables=None, **decode):
+    def open_dataset(self, filename_or_obj, *, connection=None, as_of=None, group=None, key_file=None, decode_enums=False, drop_variables=None, **decode):
         """connection: for 'db:NAME'. as_of: the time of which the Dataset shows the state. group: the name of a group within the group. key_file: of
-        encrypted arrays."""
+        encrypted arrays. decode_enums: variables have the labels of enumerations; without it the codes, which the attributes flag_values and
+        flag_meanings explain."""
         path = os.fspath(filename_or_obj) + (f"/{group}" if group else "")
         left_out = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
         given = {"connection": connection, "as_of": as_of, "key_file": key_file}
@@ -53,7 +55,7 @@ class Entrypoint(BackendEntrypoint):
             arrays, attributes = {None: open_array(path, **given)}, {}
         except FileNotFoundError:
             arrays, attributes = _members(path, given)
-        dataset = _dataset(path, arrays, attributes, left_out)
+        dataset = _dataset(path, arrays, attributes, left_out, decode_enums)
         decode = {name: value for name, value in decode.items() if value is not None}
         return xarray.decode_cf(dataset, **decode) if decode.get("decode_cf", True) else dataset
 
@@ -74,7 +76,7 @@ def _variable_name(attribute, dims, member, alone):
     return attribute if attribute or not alone else (member or "value")
 
 
-def _dataset(path, arrays, attributes, left_out):
+def _dataset(path, arrays, attributes, left_out, decode_enums):
     bounds = {}
     for member, array in arrays.items():
         if array.kind != "dense":
@@ -97,7 +99,7 @@ def _dataset(path, arrays, attributes, left_out):
             name = name if name not in variables else f"{member}.{name}"
             if name in left_out or attribute in left_out:
                 continue
-            variables[name] = _variable(array, attribute, bounds, numbers, member is not None and len(known) == 1)
+            variables[name] = _variable(array, attribute, bounds, numbers, member is not None and len(known) == 1, decode_enums)
         if member is None:
             attributes = {key: value for key, value in array.metadata.items() if not key.startswith(("__", "_gdal"))}
         for index, (label, dim) in enumerate(array.labels.items()):
@@ -106,8 +108,19 @@ def _dataset(path, arrays, attributes, left_out):
     return _with_coordinates(dataset, labels, numbers, None in arrays, left_out)
 
 
-def _variable(array, attribute, bounds, numbers, own_metadata):
-    block = Block(array, attribute, bounds)
+def _flags(labels, dtype):
+    """The attributes by which the CF conventions explain codes; blanks within a label are underscores there."""
+    words = ["_".join(label.split()) for label in labels if isinstance(label, str)]
+    if len(labels) > _FLAGS or len(set(words)) != len(labels) or not all(words):
+        return {}
+    return {"flag_values": numpy.arange(len(words), dtype=dtype), "flag_meanings": " ".join(words)}
+
+
+def _variable(array, attribute, bounds, numbers, own_metadata, decode_enums):
+    datatype, nullable, fill, enumeration = {name: about for name, *about in array._about("name, datatype, nullable, fill, enumeration", "tessera_schema",
+                                                                                          "role = 'attribute'")}[attribute]
+    decoded = decode_enums and enumeration is not None
+    block = (Labelled if decoded else Booleans if nullable and datatype == "BOOL" else Block)(array, attribute, bounds)
     dims = block.dims + tuple(f"{attribute}_{axis}" for axis in range(len(block.dims), block.ndim))
     numbers.update(zip(block.dims, block.coordinates))
     prefix = f"{ATTRIBUTE}{attribute}."
@@ -117,10 +130,12 @@ def _variable(array, attribute, bounds, numbers, own_metadata):
     encoding = {"preferred_chunks": dict(zip(dims, block.chunks)), "chunks": tuple(max(chunk) for chunk in block.chunks), "source": array.path}
     data, dims = (block, dims) if SCALAR not in dims else (block[0], ())
     described = {key: value if not isinstance(value, list) else numpy.asarray(value) for key, value in described.items()}
-    nullable, fill = {name: about for name, *about in array._about("name, nullable, fill", "tessera_schema", "role = 'attribute'")}[attribute]
+    if enumeration is not None and not decoded:
+        described = {**_flags(array.categories(attribute), block.dtype), **described}
     if nullable and block.dtype.kind in "iu":   # xarray makes NaN of it; it has no nulls of integers
         limits = numpy.iinfo(block.dtype)
-        described.setdefault("_FillValue", block.dtype.type(int(fill) if fill is not None else limits.min if block.dtype.kind == "i" else limits.max))
+        missing = -1 if datatype == "BOOL" else int(fill) if fill is not None else limits.min if block.dtype.kind == "i" else limits.max
+        described.setdefault("_FillValue", block.dtype.type(missing))
     return xarray.Variable(dims, indexing.LazilyIndexedArray(_Lazy(data)) if dims else data, described, encoding if dims else {})
 
 
