@@ -66,6 +66,11 @@ typedef struct tsr_ingest_options {
   tsr_order cell_order, tile_order;
   uint64_t capacity; /* 0 = 10,000 */
   bool duplicates; /* a sparse array may have rows with equal coordinates */
+  /* Not NULL: tsr_ingest_schema leaves out the rows at the coordinates of an earlier row. It calls this for each of them,
+   * in their order, with its number (tsr_ingest_number_row); `where` is the text of the coordinates of the first one, and
+   * NULL for those after it. */
+  void (*left_out)(void *argument, uint64_t number, const char *where);
+  void *left_out_argument;
   uint32_t version; /* 0 = TSR_FORMAT_WRITE_MAX */
   uint64_t memory_bytes; /* 0 = 1 GiB */
 } tsr_ingest_options;
@@ -87,6 +92,8 @@ TSR_API int tsr_ingest_set_bytes(tsr_ingest *ingest, uint32_t column, bool is_te
 
 /* Ends the present row and begins the next one. TSR_CONSTRAINT: a dimension is null or NaN, or a column null that must
  * not be. TSR_RANGE: a dimension lies outside of its domain, or the array's label lacks the value. After an error of this function or a setter, tsr_ingest_drop_row takes back what was set of the row. */
+/* Gives the present row a number, as that of its line: for `left_out` of the options. Rows without one are counted from 1. */
+TSR_API void tsr_ingest_number_row(tsr_ingest *ingest, uint64_t number);
 TSR_API int tsr_ingest_end_row(tsr_ingest *ingest, tsr_error *error);
 TSR_API void tsr_ingest_drop_row(tsr_ingest *ingest);
 
@@ -131,7 +138,7 @@ TSR_API int tsr_csv_open(tsr_environment *environment, const tsr_csv_options *op
 TSR_API void tsr_csv_close(tsr_csv *csv);
 /* Gives the fields of the next record, borrowed until the next call, and the line at which it begins, from 1. Returns 1;
  * 0 at the end. TSR_MISMATCH: the record, of which *line is set, too, is not such a one; the next call goes on with the
- * line after it. */
+ * line after it. TSR_UNSUPPORTED, by the first call: the file is UTF-16. */
 TSR_API int tsr_csv_next(tsr_csv *csv, const tsr_csv_field **fields, uint32_t *count, uint64_t *line, tsr_error *error);
 
 /* ---- Arrow ------------------------------------------------------------------------------------------------------- */

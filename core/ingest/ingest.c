@@ -97,6 +97,7 @@ int tsr_ingest_open(tsr_environment *environment, const tsr_ingest_options *opti
   if (rc >= 0) {
     g->column_count = options->column_count;
     for (uint32_t i = 0; i <= g->column_count; i++) ingest_init_column(g, &g->columns[i]);
+    g->numbers.runs.memory = &g->memory;
     for (uint32_t i = 0; i < options->dimension_count; i++) g->columns[options->dimensions[i]].is_dimension = true;
   }
   for (uint32_t i = 0; i < g->column_count && rc >= 0; i++) rc = ingest_open_column(g, i, error);
@@ -117,6 +118,7 @@ void tsr_ingest_close(tsr_ingest *g) {
     tsr__map_release(&c->labels.codes);
   }
   tsr__ingest_release_labels(g);
+  tsr__buffer_release(&g->numbers.runs);
   tsr__free(g->columns);
   if (g->spill.file) tsr__staged_release(g->spill.file);
   tsr__staging_close(g->spill.staging);
@@ -474,6 +476,19 @@ static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error)
   return ingest_fill_up(c, g->counts.part_rows + 1, error);
 }
 
+void tsr_ingest_number_row(tsr_ingest *g, uint64_t number) { g->numbers.given = number; }
+
+/* Keeps the number of the present row, if rows may be left out later. */
+static int ingest_keep_number(tsr_ingest *g, tsr_error *error) {
+  const uint64_t number = g->numbers.given ? g->numbers.given : g->counts.begun + 1;
+  const tsr_ingest_numbered run = {g->counts.rows, number};
+  if (!g->options.left_out) return TSR_OK;
+  if (number != g->numbers.last + 1) TSR_TRY(tsr__buffer_append(&g->numbers.runs, &run, sizeof run, error));
+  g->numbers.last = number;
+  g->numbers.given = 0;
+  return TSR_OK;
+}
+
 int tsr_ingest_end_row(tsr_ingest *g, tsr_error *error) {
   TSR_OWN_ERROR(error);
   uint64_t bytes = 0;
@@ -482,6 +497,7 @@ int tsr_ingest_end_row(tsr_ingest *g, tsr_error *error) {
     TSR_TRY(ingest_end_value(g, &g->columns[i], error));
     bytes += g->columns[i].growing.values.size;
   }
+  TSR_TRY(ingest_keep_number(g, error));
   for (uint32_t i = 0; i < g->column_count; i++) g->columns[i].growing.is_set = false;
   g->counts.rows++;
   g->counts.begun++;
@@ -503,5 +519,6 @@ void tsr_ingest_drop_row(tsr_ingest *g) {
     c->growing.validity.size = TSR_MIN(c->growing.validity.size, g->counts.part_rows);
     c->growing.is_set = false;
   }
+  g->numbers.given = 0;
   g->counts.begun++;
 }

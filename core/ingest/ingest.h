@@ -75,6 +75,15 @@ typedef struct tsr_ingest_counts {
   uint64_t begun; /* rows, for messages: those that were dropped count */
 } tsr_ingest_counts;
 
+typedef struct tsr_ingest_numbered { /* the row `row` has this number, and those after it the next ones */
+  uint64_t row, number;
+} tsr_ingest_numbered;
+
+typedef struct tsr_ingest_numbers { /* the numbers of the rows for the caller, if it wants to know rows that are left out */
+  uint64_t given, last; /* given: of the present row; 0: the next one. last: of the last row */
+  tsr_buffer runs; /* tsr_ingest_numbered, where a number does not follow the last one */
+} tsr_ingest_numbers;
+
 typedef struct tsr_ingest_spill {
   uint64_t resident; /* bytes of complete parts in memory */
   tsr_staging *staging; /* NULL: nothing was spilled */
@@ -94,6 +103,7 @@ struct tsr_ingest {
   uint32_t column_count;
   tsr_ingest_kept *columns;
   tsr_ingest_counts counts;
+  tsr_ingest_numbers numbers;
   tsr_ingest_spill spill;
   bool complete, decided; /* the last part has ended; untyped columns have their datatypes */
   tsr_schema *schema; /* in the arena; NULL: not made yet */
@@ -118,6 +128,9 @@ int tsr__ingest_set_unsigned(tsr_ingest *ingest, uint32_t column, uint64_t value
 /* Completes the part that grows. */
 int tsr__ingest_end_part(tsr_ingest *ingest, tsr_error *error);
 uint64_t tsr__ingest_part_rows(const tsr_ingest *ingest, uint64_t part);
+
+/* Takes rows out of all columns of one part: those whose bit is set in `out`. The part begins at bit `first`. */
+int tsr__ingest_shrink_part(tsr_ingest *ingest, uint64_t part, const uint8_t *out, uint64_t first, tsr_error *error);
 
 /* Loads one column of one part. Integers of a column that has become one of reals are given as reals. */
 int tsr__ingest_load(tsr_ingest *ingest, uint32_t column, uint64_t part, tsr_buffer *scratch, tsr_ingest_values *values,

@@ -15,6 +15,7 @@
 #include "define/array_create.h"
 #include "model/datatype.h"
 #include "ingest/ingest_labels.h"
+#include "ingest/ingest_twice.h"
 
 #define INGEST_TILE_CELLS 262144.0
 #define INGEST_CAPACITY   10000
@@ -372,6 +373,12 @@ int tsr__ingest_decide(tsr_ingest *g, bool must, tsr_error *error) {
   TSR_TRY(tsr__ingest_end_part(g, error));
   g->complete = true;
   for (uint32_t i = 0; i < g->column_count; i++) {
+    tsr_ingest_growing *growing = &g->columns[i].growing;
+    tsr__buffer_release(&growing->values);
+    tsr__buffer_release(&growing->ends);
+    tsr__buffer_release(&growing->validity);
+  }
+  for (uint32_t i = 0; i < g->column_count; i++) {
     tsr_ingest_kept *c = &g->columns[i];
     if (c->given->typed || c->given->labels) continue;
     if (c->class == TSR_INGEST_TEXTS && c->given->declared) {
@@ -474,6 +481,7 @@ int tsr_ingest_schema(tsr_ingest *g, const tsr_schema **schema, tsr_error *error
   if (!g->schema) {
     TSR_TRY(tsr__ingest_decide(g, true, error));
     TSR_TRY(tsr__ingest_recode_labels(g, error));
+    TSR_TRY(tsr__ingest_leave_out_twice(g, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &made, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &complete, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, count, &axes, error));

@@ -1,5 +1,5 @@
 /* ingest_parts.c: the complete parts of an ingest's columns: makes a block of each, writes it to the temporary file if
- * the blocks in memory take half of the budget, and loads it again. */
+ * the blocks in memory take half of the budget, loads it again, and takes rows out of it. */
 #include <math.h>
 #include <string.h>
 
@@ -60,6 +60,14 @@ static int ingest_spill(tsr_ingest *g, tsr_ingest_part *part, tsr_error *error) 
   return TSR_OK;
 }
 
+/* Keeps the block of a part in memory, or in the temporary file. */
+static int ingest_keep_block(tsr_ingest *g, tsr_ingest_part *part, tsr_error *error) {
+  if (!part->block) return TSR_OK;
+  if (g->spill.resident + part->size > g->memory.limit / 4) return ingest_spill(g, part, error);
+  g->spill.resident += part->size;
+  return TSR_OK;
+}
+
 static int ingest_end_column(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error) {
   const uint64_t ends = c->class >= TSR_INGEST_TEXTS ? g->counts.part_rows * 8 : 0,
                  nulls = c->growing.nulls ? g->counts.part_rows : 0;
@@ -76,9 +84,7 @@ static int ingest_end_column(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error
     if (ends) memcpy(part.block + padded, c->growing.ends.data, ends);
     if (nulls) memcpy(part.block + padded + ends, c->growing.validity.data, nulls);
   }
-  int rc = TSR_OK;
-  if (part.block && g->spill.resident + part.size > g->memory.limit / 4) rc = ingest_spill(g, &part, error);
-  else g->spill.resident += part.block ? part.size : 0;
+  int rc = ingest_keep_block(g, &part, error);
   if (rc >= 0) rc = tsr__buffer_append(&c->parts, &part, sizeof part, error);
   if (rc < 0) tsr__free(part.block);
   c->growing.values.size = c->growing.ends.size = c->growing.validity.size = c->growing.before = 0;
@@ -115,9 +121,82 @@ int tsr__ingest_replace_part(tsr_ingest *g, uint32_t column, uint64_t number, ui
                             .bounded = true};
   memcpy(part->low, &low, 8);
   memcpy(part->high, &high, 8);
-  if (g->spill.resident + part->size > g->memory.limit / 4) return ingest_spill(g, part, error);
-  g->spill.resident += part->size;
-  return TSR_OK;
+  return ingest_keep_block(g, part, error);
+}
+
+/* ---- Taking rows out --------------------------------------------------------------------------------------------- */
+
+static bool ingest_is_out(const uint8_t *out, uint64_t row) { return out[row / 8] >> row % 8 & 1; }
+
+/* Copies what is kept of a block into `to`, which is as large, and sets the new size of the values. */
+static void ingest_copy_kept(const tsr_ingest_part *part, const uint8_t *from, uint64_t rows, uint64_t kept,
+                             const uint8_t *out, uint64_t first, uint8_t *to, uint64_t *values_size) {
+  const bool texts = part->class >= TSR_INGEST_TEXTS;
+  const uint64_t padded = (part->values_size + 7) / 8 * 8;
+  uint64_t begin = 0, size = 0;
+  for (uint64_t i = 0; i < rows; i++) {
+    uint64_t end = (i + 1) * 8;
+    if (texts) memcpy(&end, from + padded + i * 8, 8);
+    if (!ingest_is_out(out, first + i)) {
+      if (end > begin) memcpy(to + size, from + begin, end - begin);
+      size += end - begin;
+    }
+    begin = end;
+  }
+  *values_size = size;
+  uint8_t *ends = to + (size + 7) / 8 * 8, *validity = ends + (texts ? kept * 8 : 0);
+  memset(to + size, 0, (size_t)(ends - to) - size);
+  uint64_t at = 0;
+  begin = size = 0;
+  for (uint64_t i = 0; i < rows; i++) {
+    uint64_t end = begin;
+    if (texts) memcpy(&end, from + padded + i * 8, 8);
+    if (!ingest_is_out(out, first + i)) {
+      size += end - begin;
+      if (texts) memcpy(ends + at * 8, &size, 8);
+      if (part->has_nulls) validity[at] = from[part->size - rows + i];
+      at++;
+    }
+    begin = end;
+  }
+}
+
+static int ingest_shrink_column(tsr_ingest *g, tsr_ingest_part *part, uint64_t rows, uint64_t kept, const uint8_t *out,
+                                uint64_t first, tsr_error *error) {
+  tsr_buffer scratch = {.memory = &g->memory};
+  uint8_t *block;
+  uint64_t values_size;
+  int rc = part->block ? TSR_OK : tsr__buffer_reserve(&scratch, part->size, error);
+  if (rc >= 0 && !part->block) rc = tsr__staged_read(g->spill.file, part->offset, scratch.data, part->size, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(&g->memory, TSR_MAX(part->size, 1), &block, error);
+  if (rc >= 0) {
+    ingest_copy_kept(part, part->block ? part->block : scratch.data, rows, kept, out, first, block, &values_size);
+    if (part->block) g->spill.resident -= part->size;
+    tsr__free(part->block);
+    part->block = block;
+    part->values_size = values_size;
+    part->size = (values_size + 7) / 8 * 8;
+    if (part->class >= TSR_INGEST_TEXTS) part->size += kept * 8;
+    if (part->has_nulls) part->size += kept;
+    rc = TSR_REALLOC_ARRAY(&g->memory, TSR_MAX(part->size, 1), &part->block, error);
+    if (rc >= 0) rc = ingest_keep_block(g, part, error);
+  }
+  tsr__buffer_release(&scratch);
+  return rc;
+}
+
+int tsr__ingest_shrink_part(tsr_ingest *g, uint64_t number, const uint8_t *out, uint64_t first, tsr_error *error) {
+  const uint64_t rows = tsr__ingest_part_rows(g, number);
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < rows; i++) kept += !ingest_is_out(out, first + i);
+  if (kept == rows) return TSR_OK;
+  for (uint32_t i = 0; i < g->column_count; i++) {
+    tsr_ingest_part *part = tsr__ingest_part(&g->columns[i], number);
+    if (part->class != TSR_INGEST_NONE)
+      TSR_TRY(ingest_shrink_column(g, part, rows, kept, out, first, error));
+  }
+  memcpy(g->columns[g->column_count].parts.data + number * sizeof kept, &kept, sizeof kept);
+  return tsr__cancelled(&g->environment->memory, error);
 }
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "model/datatype.h"
 #include "write/writer.h"
 #include "ingest/ingest_labels.h"
+#include "ingest/ingest_twice.h"
 
 typedef struct ingest_target { /* one field of the array */
   uint32_t column; /* UINT32_MAX: the dimension `row` */
@@ -41,6 +42,7 @@ static int ingest_row_numbers(uint64_t first, uint64_t rows, ingest_target *t, t
 
 static int ingest_append_part(ingest_writing *w, uint64_t part, uint64_t first, tsr_error *error) {
   const uint64_t rows = tsr__ingest_part_rows(w->ingest, part);
+  if (!rows) return TSR_OK;
   for (uint32_t f = 0; f < w->field_count; f++) {
     const tsr_field *field = &w->schema->fields[f];
     ingest_target *t = &w->targets[f];
@@ -53,90 +55,14 @@ static int ingest_append_part(ingest_writing *w, uint64_t part, uint64_t first, 
 
 /* ---- Two rows at one coordinate ---------------------------------------------------------------------------------- */
 
-typedef struct ingest_hashed {
-  uint64_t hash, row;
-} ingest_hashed;
-
-static int ingest_hashed_compare(const void *a, const void *b) {
-  const ingest_hashed *x = a, *y = b;
-  if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
-  return x->row < y->row ? -1 : x->row > y->row;
-}
-
-static uint64_t ingest_mix(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-  return hash ^ hash >> 29;
-}
-
-/* Hashes the coordinates of one part's rows. */
-static int ingest_hash_part(tsr_ingest *g, uint64_t part, uint64_t first, tsr_buffer *scratch, ingest_hashed *hashes,
-                            tsr_error *error) {
-  const uint64_t rows = tsr__ingest_part_rows(g, part);
-  for (uint64_t i = 0; i < rows; i++) hashes[i] = (ingest_hashed){.hash = 1, .row = first + i};
-  for (uint32_t d = 0; d < g->options.dimension_count; d++) {
-    tsr_ingest_values values;
-    TSR_TRY(tsr__ingest_load(g, g->options.dimensions[d], part, scratch, &values, error));
-    for (uint64_t i = 0, at = 0; i < rows; i++) {
-      uint64_t word = 0;
-      if (!values.ends) word = tsr__ingest_word(&values, i);
-      if (values.class == TSR_INGEST_REALS && word == UINT64_C(1) << 63) word = 0; /* -0.0 is 0.0 */
-      for (; values.ends && at < values.ends[i]; at++) word = ingest_mix(word, values.values[at] + UINT64_C(1));
-      hashes[i].hash = ingest_mix(hashes[i].hash, word);
-    }
-  }
-  return TSR_OK;
-}
-
-static void ingest_print(const tsr_ingest *g, uint32_t column, const tsr_ingest_values *values, uint64_t row,
-                         tsr_buffer *out, tsr_error *error) {
-  const tsr_ingest_kept *c = &g->columns[column];
-  if (values->ends) {
-    const uint64_t at = row ? values->ends[row - 1] : 0;
-    (void)tsr__buffer_printf(out, error, "'%.*s'", (int)TSR_MIN(values->ends[row] - at, 60),
-                             (const char *)values->values + at);
-    return;
-  }
-  const uint64_t word = tsr__ingest_word(values, row);
-  char text[48];
-  double real;
-  memcpy(&real, &word, 8);
-  if (values->class == TSR_INGEST_REALS) (void)tsr__buffer_printf(out, error, "%.15g", real);
-  else if (tsr_datetime_print(c->datatype, (int64_t)word, text)) (void)tsr__buffer_printf(out, error, "%s", text);
-  else if (c->is_unsigned) (void)tsr__buffer_printf(out, error, "%llu", (unsigned long long)word);
-  else (void)tsr__buffer_printf(out, error, "%lld", (long long)(int64_t)word);
-}
-
-/* Appends the coordinates of a row, as (1, 2). */
-static int ingest_print_row(tsr_ingest *g, uint64_t row, tsr_buffer *out, tsr_error *error) {
-  tsr_buffer scratch = {.memory = &g->memory};
-  uint64_t part = 0;
-  int rc = tsr__buffer_printf(out, error, "(");
-  for (; row >= tsr__ingest_part_rows(g, part); part++) row -= tsr__ingest_part_rows(g, part);
-  for (uint32_t d = 0; d < g->options.dimension_count && rc >= 0; d++) {
-    tsr_ingest_values values;
-    rc = tsr__ingest_load(g, g->options.dimensions[d], part, &scratch, &values, error);
-    if (rc >= 0 && d) rc = tsr__buffer_printf(out, error, ", ");
-    if (rc >= 0) ingest_print(g, g->options.dimensions[d], &values, row, out, error);
-  }
-  tsr__buffer_release(&scratch);
-  return rc < 0 ? rc : tsr__buffer_printf(out, error, ")");
-}
-
-/* Finds the first row whose coordinates an earlier row has, and prints them. */
-static int ingest_find_twice(tsr_ingest *g, tsr_buffer *out, tsr_error *error) {
-  ingest_hashed *hashes;
-  tsr_buffer scratch = {.memory = &g->memory};
-  uint64_t first = 0, found = UINT64_MAX;
-  TSR_TRY(TSR_ALLOC_RAW(&g->memory, g->counts.rows, &hashes, error));
-  int rc = TSR_OK;
-  for (uint64_t p = 0; p < g->counts.parts && rc >= 0; first += tsr__ingest_part_rows(g, p++))
-    rc = ingest_hash_part(g, p, first, &scratch, hashes + first, error);
-  tsr__buffer_release(&scratch);
-  if (rc >= 0) qsort(hashes, g->counts.rows, sizeof *hashes, ingest_hashed_compare);
-  for (uint64_t i = 1; i < g->counts.rows && rc >= 0; i++)
-    if (hashes[i].hash == hashes[i - 1].hash) found = TSR_MIN(found, hashes[i].row);
-  tsr__free(hashes);
-  return rc < 0 || found == UINT64_MAX ? rc : ingest_print_row(g, found, out, error);
+/* Appends the coordinates of the first row that an earlier row has. */
+static int ingest_print_twice(tsr_ingest *g, tsr_buffer *out, tsr_error *error) {
+  uint8_t *twice;
+  uint64_t count;
+  TSR_TRY(tsr__ingest_find_twice(g, &twice, &count, error));
+  const int rc = count ? tsr__ingest_print_first(g, twice, out, error) : TSR_OK;
+  tsr__free(twice);
+  return rc;
 }
 
 /* Fails if the array, which is new, has fewer cells than the ingest has rows. */
@@ -156,7 +82,7 @@ static int ingest_check_twice(ingest_writing *w, tsr_array *array, tsr_error *er
   tsr_snapshot_close(snapshot);
   if (rc < 0 || cells >= g->counts.rows) return rc;
   tsr_error ignored = {0};
-  (void)ingest_find_twice(g, &where, &ignored);
+  (void)ingest_print_twice(g, &where, &ignored);
   tsr__fail(error, TSR_CONSTRAINT, "%llu of %llu rows have the coordinates of an earlier row%s%s%s",
             (unsigned long long)(g->counts.rows - cells), (unsigned long long)g->counts.rows,
             where.size ? ", the first of them " : "", where.size ? (const char *)where.data : "",

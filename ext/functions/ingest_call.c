@@ -168,22 +168,46 @@ int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value
   return tsx_ingest_may_replace(call, error);
 }
 
+/* Keeps the number of a skipped row, if it is one of the first. Returns whether none before it was skipped so far. */
+static bool ingest_skip(tsx_ingest_result *result, uint64_t number) {
+  uint64_t place = result->skipped < TSX_INGEST_LINES ? result->skipped : TSX_INGEST_LINES;
+  result->skipped++;
+  while (place > 0 && result->lines[place - 1] > number) {
+    if (place < TSX_INGEST_LINES) result->lines[place] = result->lines[place - 1];
+    place--;
+  }
+  if (place < TSX_INGEST_LINES) result->lines[place] = number;
+  return place == 0;
+}
+
+/* Counts a row that was left out, since an earlier row has its coordinates. */
+static void ingest_left_out(void *argument, uint64_t number, const char *where) {
+  tsx_ingest_call *call = argument;
+  if (ingest_skip(&call->result, number))
+    (void)tsx_fail(&call->result.first, TSR_CONSTRAINT, "%s %llu: an earlier row has the coordinates %s",
+                   call->source.is_csv ? "line" : "row", (unsigned long long)number, where ? where : "");
+}
+
 int tsx_ingest_open(tsx_ingest_call *call, tsr_error *error) {
+  const bool keeps = call->options.duplicates && call->options.kind != TSR_INGEST_DENSE;
+  if (call->given.skip && !call->array.append && !keeps) {
+    call->options.left_out = ingest_left_out;
+    call->options.left_out_argument = call;
+  }
   return tsr_ingest_open(call->connection->environment, &call->options, &call->ingest, error);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
 int tsx_ingest_end_row(tsx_ingest_call *call, int code, const char *what, uint64_t number, tsr_error *error) {
+  tsr_ingest_number_row(call->ingest, number);
   if (code == TSR_OK) code = tsr_ingest_end_row(call->ingest, error);
   if (code == TSR_OK) return code;
   tsr_error why = *error;
   code = tsx_fail(error, code, "%s %llu: %s", what, (unsigned long long)number, why.message);
   if (!call->given.skip || (code != TSR_MISMATCH && code != TSR_RANGE && code != TSR_CONSTRAINT)) return code;
   tsr_ingest_drop_row(call->ingest);
-  if (call->result.skipped == 0) call->result.first = *error;
-  if (call->result.skipped < TSX_INGEST_LINES) call->result.lines[call->result.skipped] = number;
-  call->result.skipped++;
+  if (ingest_skip(&call->result, number)) call->result.first = *error;
   return TSR_OK;
 }
 

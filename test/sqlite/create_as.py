@@ -182,6 +182,45 @@ def test_domains_and_extents_have_the_type_of_the_column():
     sound(db, "reals")
 
 
+def test_skipped_rows_at_the_coordinates_of_others():
+    """With on_error skip the first row at a coordinate stays, and those after it are skipped: for each kind of key, within a small memory, too."""
+    db = database()
+
+    def check(name, select, dimensions, rows_of, names, **options):
+        """rows_of: the source's rows; the first of each key stays."""
+        kept, lines = {}, []
+        for number, row in enumerate(rows_of, 1):
+            if row[:dimensions] in kept:
+                lines.append(number)
+            kept.setdefault(row[:dimensions], row)
+        got = json.loads(make(db, name, select, dimensions=names[:dimensions], on_error="skip", **options))
+        same((got["rows"], got["skipped"], got["lines"]), (len(kept), len(lines), lines[:20]), name)
+        same(sorted(rows(db, name)), sorted(kept.values()), name)
+        sound(db, name)
+        return got["first"]
+
+    def run(name, count, columns, names, dimensions, **options):
+        db.query("DROP TABLE IF EXISTS source")
+        db.query(f"CREATE TABLE source AS WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {count - 1}) SELECT {columns} FROM n")
+        return check(name, "SELECT * FROM source", dimensions, db.query("SELECT * FROM source"), names=names.split(), **options)
+
+    same(run("one", 100, "i % 7 - 3 AS a, i AS v", "a v", 1), "row 8: an earlier row has the coordinates (-3)")
+    same(run("two", 100, "i % 7 / 2.0 AS a, i % 3 - 1 AS b, i AS v", "a b v", 2), "row 22: an earlier row has the coordinates (0, -1)")
+    same(run("three", 500, "i % 7 AS a, i % 3 AS b, i % 5 AS c, i AS v", "a b c v", 3), "row 106: an earlier row has the coordinates (0, 0, 0)")
+    same(run("text", 500, "substr('abcdefghijklmnopqrstuvwxyz', 1, i % 26) AS a, i % 4 AS b, nullif(i % 9, 0) AS v, 'x' || i AS w", "a b v w", 2), "row 53: an earlier row has the coordinates ('', 0)")
+    run("long", 400, "substr(hex(zeroblob(300)), 1, 200 + i % 70) AS a, i AS v", "a v", 1)
+    run("small", 300000, "i % 100000 * 3 AS a, i % 2 AS b, printf('%d and some more', i) AS v", "a b v", 2, memory_mb=4)
+    run("a part of them", 200000, "i % 60000 AS a, nullif(i, 3) AS v", "a v", 1)
+    same(run("day", 5, "'2024-01-0' || (i % 3 + 1) AS a, i AS v", "a v", 1, types={"a": "DATE"}), "row 4: an earlier row has the coordinates (2024-01-01)")
+    got = json.loads(make(db, "zero", "SELECT 0.0 AS a, 1 AS v UNION ALL SELECT -0.0, 2 UNION ALL SELECT 0.1, 3 UNION ALL SELECT 0.1000000001, 4", dimensions=["a"], types={"a": "FLOAT32"}, on_error="skip"))
+    same((got["rows"], got["lines"], got["first"]), (2, [2, 4], "row 2: an earlier row has the coordinates (-0)"))
+    check_contains(ddl(db, "SELECT 1 AS a, 1 AS v UNION ALL SELECT 1, 2", dimensions=["a"], on_error="skip"), "kind=dense")
+    same(json.loads(make(db, "both", "SELECT 1.5 AS a, 1 AS v UNION ALL SELECT 1.5, 2", dimensions=["a"], duplicates=True, on_error="skip"))["rows"], 2)
+    make(db, "more", "SELECT 1 AS a, 1 AS v UNION ALL SELECT 2, 2", dimensions=["a"])
+    same(json.loads(make(db, "more", "SELECT 1 AS a, 5 AS v UNION ALL SELECT 1, 6", if_exists="append", on_error="skip")), {"rows": 2, "skipped": 0, "lines": [], "first": None})
+    same(rows(db, "more"), [(1, 6), (2, 2)])
+
+
 def test_rows_outside_of_a_domain():
     """The error names row, value and limits; with on_error skip such rows are left out, of new arrays and of those that exist."""
     db = database()

@@ -112,6 +112,29 @@ def test_lines_outside_of_a_domain():
         same([r[0] for r in rows(db, f"kept{k}")], kept)
 
 
+def test_skipped_lines_at_the_coordinates_of_others():
+    """The first line at a coordinate stays. Their numbers are those of the file, in ascending order among those of other faults."""
+    db = database()
+    text = 'x,y,name\n1,2,"a\nb"\n1,3,c\nbad\n\n1,2,d\n1,4,\n1,2,e\nbad\n1,4,f\n'
+    got = json.loads(make(db, text, dimensions=["x", "y"], on_error="skip"))
+    same(got, {"rows": 3, "skipped": 5, "lines": [5, 7, 9, 10, 11], "first": "line 5: 1 fields, where 3 columns are named"})
+    same(rows(db), [(1, 2, "a\nb"), (1, 3, "c"), (1, 4, "")])
+    same(db.value("SELECT kind FROM tessera_array('t')"), "dense")
+    got = json.loads(make(db, "x,v\n1,1\n1,2\n2,x\n", "first", types={"v": "INT8"}, dimensions=["x"], on_error="skip"))
+    same(got, {"rows": 1, "skipped": 2, "lines": [3, 4], "first": "line 3: an earlier row has the coordinates (1)"})
+    got = json.loads(make(db, "x,v\n" + "".join(f"{i % 30},{i}\n" + "bad\n" * (i % 7 == 0) for i in range(60)), "many", dimensions=["x"], on_error="skip"))
+    lines, line = [], 1
+    for i in range(60):
+        line += 1
+        if i >= 30:
+            lines.append(line)
+        if i % 7 == 0:
+            line += 1
+            lines.append(line)
+    same((got["rows"], got["skipped"], got["lines"]), (30, len(lines), lines[:20]))
+    same(rows(db, "many"), [(i, i) for i in range(30)])
+
+
 def test_text_is_utf8():
     db = database()
     latin = "name,v\nBern,1\nZürich,2\nGenève,3\n"

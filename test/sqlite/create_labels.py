@@ -132,6 +132,7 @@ def test_refused():
                           ({"labels": BOTH, "kind": "dense", "dimensions": ["y", "lat"]}, "names 'lat' twice")):
         refused(db, part, GRID, **options)
     refused(db, "the coordinates of an earlier row", GRID + " UNION ALL SELECT 47.5, 6.0, 0", labels=BOTH)
+    refused(db, "1 of 13 rows have the coordinates of an earlier row, the first of them (47.5, 6)", GRID + " UNION ALL SELECT 47.5, 6.0, 0", labels=BOTH)
     with open("nan.csv", "w") as file:
         file.write("a,v\n1.5,1\nnan,2\n")
     check_contains(db.error("SELECT tessera_create_csv('refused', 'nan.csv', '{\"labels\":{\"a\":\"i\"}}')").text, "line 3: column 'a': NaN in a label")
