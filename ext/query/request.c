@@ -129,11 +129,17 @@ uint32_t tsx_asked_aggregate(const tsx_asked *a, const tsx_expr *tree) {
   return i;
 }
 
+/* Returns true if a tree is a dimension whose coordinates the engine gives as SQL shows them. */
+static bool plan_is_shown(const tsx_asked *a, const tsx_expr *tree) {
+  const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &a->query->table->columns[tree->column] : NULL;
+  return shows && shows->form <= TSX_UINT32;
+}
+
 static int plan_column(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   tsx_column_part *part = &a->columns[a->column_count];
   tree = tsx_expr_meaning(tree);
   part->tree = tree;
-  part->axis = tsx_axis_of_dimension(a->query, tree);
+  part->axis = plan_is_shown(a, tree) ? -1 : tsx_axis_of_dimension(a->query, tree);
   int code;
   if (part->axis >= 0) {
     code = tsx_axis_request(a->query, (uint32_t)part->axis, tree, false, error);

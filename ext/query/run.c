@@ -131,30 +131,36 @@ static int run_key(const tsx_run *run, uint32_t k, tsr_value *value, tsr_error *
   return TSR_OK;
 }
 
-static void run_cell(const tsx_run *run, uint32_t i, tsr_value *given) {
+/* Sets *value, which is null before, member by member: a copy of a value that was just made would wait for its parts. */
+static void run_cell(const tsx_run *run, uint32_t i, tsr_value *value) {
   const tsx_column_part *part = &run->asked.columns[i];
   const tsr_query_column *column = &run->block.columns[i];
   const uint64_t row = run->row;
-  tsr_value value = {.type = column->type};
   if (column->nulls && column->nulls[row]) return;
-  if (column->type == TSR_VALUE_TEXT) {
-    value.as.text.bytes = column->as.texts[row].bytes;
-    value.as.text.size = column->as.texts[row].size;
-  } else if (column->type == TSR_VALUE_REAL || column->type == TSR_VALUE_NUMBER) {
-    value.type = TSR_VALUE_REAL;
-    value.as.real = column->as.reals[row];
-    if (column->type == TSR_VALUE_NUMBER && column->whole && column->whole[row])
-      value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = (int64_t)column->as.reals[row]};
-  } else {
-    value.as.integer = column->as.integers[row];
-  }
   if (part->axis >= 0) {
     const tsx_axis *axis = &run->query->axes[part->axis];
-    const uint64_t place = (uint64_t)value.as.integer - (uint64_t)axis->low;
-    if (place >= axis->count) return;
-    value = axis->values[part->axis_tree][place];
+    const uint64_t place = (uint64_t)column->as.integers[row] - (uint64_t)axis->low;
+    if (place < axis->count) *value = axis->values[part->axis_tree][place];
+    return;
   }
-  *given = value;
+  value->type = column->type;
+  switch (column->type) {
+  case TSR_VALUE_TEXT:
+    value->as.text.bytes = column->as.texts[row].bytes;
+    value->as.text.size = column->as.texts[row].size;
+    return;
+  case TSR_VALUE_NUMBER:
+    if (column->whole && column->whole[row]) {
+      value->type = TSR_VALUE_INTEGER;
+      value->as.integer = (int64_t)column->as.reals[row];
+      return;
+    }
+    value->type = TSR_VALUE_REAL;
+    value->as.real = column->as.reals[row];
+    return;
+  case TSR_VALUE_REAL: value->as.real = column->as.reals[row]; return;
+  default: value->as.integer = column->as.integers[row];
+  }
 }
 
 static int run_give(const tsx_run *run, const run_source *source, tsr_value *value, tsr_error *error) {
