@@ -165,6 +165,12 @@ static const char *const use_names[] = {"slice", "origin", "domain"};
 static const char *const use_forms[] = {"a value or [low, high]", "one value", "[low, high]"};
 static const char *const use_examples[] = {"{\"day\":[1,366]}", "{\"day\":1}", "{\"day\":[1,366]}"};
 
+/* Returns true if the value is [], in which lies no coordinate. */
+static bool is_json_nothing(sqlite3_stmt *row, tsx_slice_use use) {
+  const char *type = (const char *)sqlite3_column_text(row, 1);
+  return use == TSX_SLICE && type && !strcmp(type, "array") && sqlite3_column_int(row, 2) == 0;
+}
+
 /* Takes the bounds of one dimension from a row of the query in slice_parse. Its columns are: 0 the key, 1 the type, 2
  * the number of elements, 3 the value, 4 and 5 the first two elements, 6 and 7 these two as JSON; all but 0, 1 and 3
  * are NULL unless the value is an array. `json` is the value as JSON. */
@@ -271,6 +277,8 @@ static int set_label_bounds(sqlite3_stmt *row, const char *json, const tsr_schem
   if (slice->bounds[d].given)
     return tsx_fail(error, TSR_ERROR, "dimension '%s' is given twice", schema->fields[d].name);
   slice->bounds[d].given = true;
+  slice->nothing |= is_json_nothing(row, TSX_SLICE);
+  if (slice->nothing) return TSR_OK;
   int code = tsr_label_open(labels->array, schema, label, labels->memory_bytes, &index, error);
   if (code == TSR_OK) code = tsr_label_look(index, labels->since, labels->as_of, error);
   if (code == TSR_OK) {
@@ -315,6 +323,8 @@ static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schem
     code = find_dimension(schema, names, key, slice->bounds, &d, error);
     if (code < 0) break;
     slice->bounds[d].given = true;
+    slice->nothing |= is_json_nothing(row, use);
+    if (is_json_nothing(row, use)) continue;
     const tsr_datatype shown = tsx_datatype_shown(schema->fields[d].datatype, uint64_signed);
     code = set_bounds(row, text, &schema->fields[d], shown, names[d], use, &slice->bounds[d], &slice->box[d], error);
   }

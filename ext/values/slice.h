@@ -29,7 +29,7 @@ typedef struct tsx_slice { /* `= {0}` may be released */
   uint32_t dimension_count;
   tsr_interval *box; /* one for each dimension; only the ends that are given are set, each lies within the domain */
   tsx_bound *bounds; /* one for each dimension */
-  bool nothing; /* a label's range that no coordinate has: the slice has no cell, whatever the box says */
+  bool nothing; /* [], or a label's range that no coordinate has: the slice has no cell, whatever the box says */
 } tsx_slice;
 
 typedef struct tsx_label_source { /* the array whose dimension labels may be keys of a slice, and their state */

@@ -4,6 +4,7 @@ groups of TileDB-CF are read with their coordinates, and TileDB-CF reads ours.
 usage: datasets.py EXTENSION
 """
 import contextlib
+import datetime
 import io
 import os
 import pickle
@@ -22,6 +23,12 @@ try:
 except ImportError as e:
     print(f"{e.name} is not installed")
     sys.exit(77)
+
+
+try:
+    import dask
+except ImportError:
+    dask = None
 
 
 def test_blocks():
@@ -53,12 +60,37 @@ def test_parts():
     rows = tessera.create("parts-rows", {"k": np.arange(100000) * 2, "v": np.ones(100000, "i4")}, dimensions=["k"])
     parts = rows.partitions(3)
     same((len(parts), sum(pa.table(part).num_rows for part in parts), sum(pa.table(part.sel(k=(0, 150000))).num_rows for part in parts)), (3, 100000, 75001), "parts of parts")
-    same(pa.table(rows.sel(k=(0, 8)).sel(k=(20, 30))).num_rows, 0, "nothing lies in both")
+    none = rows.sel(k=(0, 8)).sel(k=(20, 30))
+    same((pa.table(none).num_rows, pa.table(none.sel(k=(0, 30))).num_rows, none.partitions(3), none.shape), (0, 0, [], (0,)), "nothing lies in both")
+    for empty in (a.sel(y=(0, 3)).sel(y=(10, 12), x=(2, 4)), a.sel(lat=(0.0, 1.0)).sel(lat=(5.0, 6.0), x=(2, 4)), a.sel(y=3, x=(2, 4)).sel(y=4)):
+        same((empty.numpy().shape, empty.shape, empty.numpy(masked=True).shape, empty.dask().shape if dask else (0, 3), pa.table(empty).num_rows), ((0, 3), (0, 3), (0, 3), (0, 3), 0), f"{empty}")
+        fails(ValueError, "the block is float64(0, 3)", lambda: empty.numpy(out=np.empty((1, 3))))
+    both = a.sel(y=(0, 3), x=5).sel(y=(4, 5)).sel(x=4)
+    same((both.numpy().shape, both.sel(y=(0, 3)).shape), ((0, 0), (0, 0)))
+    alone = tessera.create("parts-alone", {"k": [1, 5, 9]}, dimensions=["k"])
+    same(pa.table(alone.sel(k=(1, 2)).sel(k=(3, 9))).num_rows, 0, "an array without attributes")
+    same(a.sel(y=(np.int64(2), np.int32(5)), x=np.int8(3)).numpy().tolist(), np.arange(200.0).reshape(20, 10)[2:6, 3:4].tolist(), "numbers of numpy")
     same(sum(pa.table(part).num_rows for part in a.sel(lat=(1.0, 8.0)).partitions(2)), 150, "parts of a range of labels")
     days = tessera.create("parts-days", {"day": np.arange("2024-01-01", "2024-03-01", dtype="datetime64[h]"), "v": np.arange(1440.0)}, dimensions=["day"], kind="sparse")
     same(pa.table(days.sel(day=("2024-01-10", None)).sel(day=(None, np.datetime64("2024-01-10T05"))).sel(day=("2024-01-10 02:00", "2024-02"))).num_rows, 4, "instants")
     fails(ValueError, "one is text, one a number", lambda: days.sel(day=("2024-01-10", None)).sel(day=(5, None)))
     fails(TypeError, "a list is no range", lambda: a.sel(y=[0, 9]))
+
+
+def test_nearest_on_dimensions():
+    """Where a dimension has no label, a method finds the nearest of its numbers or instants."""
+    a = tessera.create("near", np.arange(20.0).reshape(4, 5), dimensions=["y", "x"], domains={"y": [10, 99]}, labels={"lon": ("x", [0.0, 10, 20, 30, 40])})
+    found = [(a.nearest(y=value, method=method)["y"]) for method in ("nearest", "pad", "backfill") for value in (11, 11.4, 11.6)]
+    same(found, [11, 11, 12, 11, 11, 11, 11, 12, 12])
+    same([a.nearest(y=value, method=method)["y"] for value, method in ((11.5, "nearest"), (-5, "nearest"), (50, "nearest"), (50, "pad"), (1, "bfill"))], [11, 10, 13, 13, 10], "ends")
+    same(a.sel(y=11.7, lon=21, method="nearest").numpy().tolist(), [[12.0]])
+    for wrong in (dict(y=5, method="pad"), dict(y=20, method="bfill"), dict(y=11.4, method="nearest", tolerance=0.3), dict(z=1, method="nearest")):
+        fails(KeyError, "", lambda: a.sel(**wrong))
+    days = tessera.create("near-days", {"day": np.arange("2024-01-01", "2024-01-11", dtype="M8[D]"), "v": np.arange(10)}, dimensions=["day"], kind="dense")
+    same([days.sel(day=day, method=method).numpy("v").tolist() for day, method in (("2024-01-03T13", "nearest"), (np.datetime64("2024-01-03T11"), "nearest"),
+                                                                                 (datetime.datetime(2024, 1, 3, 1), "bfill"), ("2025", "pad"))], [[3], [2], [3], [9]])
+    fails(KeyError, "near", lambda: days.sel(day="2024-01-20", method="nearest", tolerance=np.timedelta64(2, "D")))
+    fails(ValueError, "the coordinates of its cells alone", lambda: tessera.create("near-points", {"k": [1.5], "v": [1]}, dimensions=["k"]).sel(k=1, method="nearest"))
 
 
 def test_nulls_of_integers_are_missing_in_a_dataset():
@@ -457,7 +489,7 @@ def test_pages():
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         for block in blocks:
             exec(block, names)
-    same((len(blocks), names["weather"].dims, len(names["back"]), names["relief"].shape), (10, ("station", "day"), 4, (6, 4)))
+    same((len(blocks), names["weather"].dims, len(names["back"]), names["relief"].shape), (11, ("station", "day"), 4, (6, 4)))
     same(float(names["total"]), 66.0 * 3)
     moved = pickle.dumps(names["relief"])
     os.chdir("..")

@@ -19,3 +19,6 @@ SELECT length(tessera_png('db:v', 'a', '{"d":[null,5]}')) > 0;
 -- an end outside of the domain
 SELECT tessera_npy('db:v', 'a', '{"d":[10,null]}');
 SELECT count FROM tessera_aggregate('db:v', 'a', '{"d":[10,null]}');
+-- [] is no coordinate: the slice has no cell.
+SELECT length(tessera_npy('arrays/new/timetravel/dense', 'a', '{"r":[]}')) AS block, (SELECT count(*) FROM tessera_partitions('arrays/new/timetravel/dense', 3, '{"r":[],"c":[2,3]}')) AS parts, (SELECT count FROM tessera_aggregate('arrays/new/timetravel/dense', 'a', '{"r":[]}')) AS cells;
+SELECT tessera_npy('arrays/new/timetravel/dense', 'a', '{"none":[]}');

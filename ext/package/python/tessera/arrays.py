@@ -196,11 +196,17 @@ def _bounds(name, value):
         value = (value.start, value.stop)
     if isinstance(value, list):
         raise TypeError(f"{name}={value}: a list is no range. ({name}=(0, 9) is all from 0 to 9)")
-    return list(value) if isinstance(value, tuple) else value
+    return [_number(end) for end in value] if isinstance(value, tuple) else _number(value)
+
+
+def _number(end):
+    return end.item() if hasattr(end, "dtype") and end.dtype.kind in "iuf" else end
 
 
 def _common(name, one, other):
-    """Returns the range that two ranges of a dimension have in common."""
+    """Returns the range that two ranges of a dimension have in common; [] if there is none."""
+    if one == []:
+        return one
     ends = []
     for choose, at in ((max, 0), (min, 1)):
         given = [part[at] if isinstance(part, list) else part for part in (one, other)]
@@ -210,7 +216,7 @@ def _common(name, one, other):
             if isinstance(given[0], str) != isinstance(given[1], str):
                 raise ValueError(f"{name} was bounded by {given[0]!r}, and now by {given[1]!r}: one is text, one a number")
         ends.append(choose(given, key=_order, default=None))
-    return ends
+    return [] if None not in ends and _order(ends[0]) > _order(ends[1]) else ends
 
 
 def _order(end):
@@ -385,12 +391,20 @@ class Array(Stream):
         bounds = self._resolved()
         if any(not isinstance(end, int) for ends in bounds.values() for end in ends):
             raise Unsupported(f"array {self.path} has a dimension that is no whole number, so it has no shape")
-        return tuple(bounds[name][1] - bounds[name][0] + 1 if bounds else 0 for name in self.dims)
+        nothing = self._nothing()
+        return tuple(bounds[name][1] - bounds[name][0] + 1 if bounds and name not in nothing else 0 for name in self.dims)
+
+    def _nothing(self):
+        """The dimensions on which no coordinate lies in all ranges that sel() was given."""
+        names = [name for name, ends in self._box.items() if ends == []]
+        return {self.labels.get(name, name) for name in names} if names else set()
 
     def _resolved(self):
         """The ends of the box by dimension: open ones are those of what was written, and labels the coordinates that they belong to."""
         bounds, labels = self.bounds, {}
         for name, given in self._box.items():
+            if given == []:
+                continue
             low, high = given if isinstance(given, list) else (given, given)
             if name not in self.dims:
                 labels = labels or self.labels
@@ -429,29 +443,31 @@ class Array(Stream):
     def sel(self, *, method: str | None = None, tolerance: Any = None, **dims: Any) -> Array:
         """Cells whose coordinates are a value, or lie between two ends, both inclusive: day="2024-06-01", x=(10, 20), y=slice(None, 5).
 
-        A further call makes the part smaller: it never has cells that this Array leaves out. The name of a dimension label may stand for its dimension: lat=(45.2, 47.1). method is that of nearest().
+        A further call makes the part smaller: it never has cells that this Array leaves out. The name of a dimension label may stand for its
+        dimension: lat=(45.2, 47.1). method and tolerance are those of nearest().
         """
         if method is not None:
-            dims = {**{name: value for name, value in dims.items() if name not in self.labels},
-                    **self.nearest(method=method, tolerance=tolerance, **{name: value for name, value in dims.items() if name in self.labels})}
+            dims = self.nearest(method=method, tolerance=tolerance, **dims)
         box = dict(self._box)
         for name, value in dims.items():
             value = _bounds(name, value)
             box[name] = _common(name, box[name], value) if name in box else value
-            low, high = box[name] if isinstance(box[name], list) else (None, None)
-            if name in self._box and low is not None and high is not None and _order(low) > _order(high):
-                return self.where(self.attributes[0], "in", ())   # no cell lies in both
         return Array(self._connection, self.path, box, self._options, self._state)
 
-    def nearest(self, *, method: str = "nearest", tolerance: Any = None, **labels: Any) -> dict[str, int]:
-        """The coordinates whose labels are nearest to these values, by dimension: nearest(lat=46.9) is {"y": 172}.
+    def nearest(self, *, method: str = "nearest", tolerance: Any = None, **labels: Any) -> dict[str, Any]:
+        """The coordinates whose labels are nearest to these values, by dimension: nearest(lat=46.9) is {"y": 172}. A dimension of a dense array may
+        stand in the place of a label: its coordinates are all from the lowest to the highest of this Array.
 
-        method: "nearest", "pad" (the next lower label) or "backfill" (the next higher one). KeyError if no label is within the tolerance.
+        method: "nearest", "pad" (the next lower one) or "backfill" (the next higher one). KeyError if none is within the tolerance.
         """
         if method not in _SIDES:
             raise ValueError(f"method {method!r} is none of {', '.join(_SIDES)}")
         known, found = self.labels, {}
         for label, value in labels.items():
+            if label in self.dims:
+                from .blocks import near
+                found[label] = near(self, label, value, _SIDES[method], tolerance)
+                continue
             if label not in known:
                 raise KeyError(f"array {self.path} has no label {label!r}; it has {', '.join(known) or 'none'}")
             value = value if isinstance(value, (int, float, str)) else _plain(value)
@@ -504,6 +520,11 @@ class Array(Stream):
         if (attribute, None) in self._about("name, cell_val_num", "tessera_schema", "role = 'attribute'"):
             from .blocks import bounds_of
             return None, tuple(length for _, length in bounds_of(self).values()), "|O"
+        nothing = self._nothing()
+        if nothing:   # the other axes keep their lengths
+            rest = Array(self._connection, self.path, {name: ends for name, ends in self._box.items() if ends != []}, self._options, self._state)
+            text, shape, descr = rest._header(attribute)
+            return text, tuple(0 if name in nothing else length for name, length in zip(self.dims, shape)) + shape[len(self.dims):], descr
         text = self._npy(attribute, header=True)
         header = ast.literal_eval(text)
         return text, header["shape"], header["descr"]
@@ -525,7 +546,9 @@ class Array(Stream):
         dtype = numpy.dtype(descr)
         if out is not None and (out.shape != shape or out.dtype != dtype):
             raise ValueError(f"out is {out.dtype}{out.shape}, the block is {dtype}{shape}")
-        if text is None:
+        if 0 in shape:
+            block, nulls = numpy.empty(shape, dtype), numpy.empty(shape, bool)
+        elif text is None:
             from .blocks import read_objects
             block = read_objects(self, attribute)
             nulls = numpy.equal(block, None)

@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import uuid
 
 import numpy
 
-__all__ = ["Block", "Booleans", "Labelled", "bounds_of", "read_objects"]
+from .arrays import _plain
+
+__all__ = ["Block", "Booleans", "Labelled", "bounds_of", "near", "read_objects"]
 
 
 class Block:
@@ -121,10 +124,33 @@ def _coordinate(value, kind, name):
 def bounds_of(array, bounds=None):
     """Returns the first coordinate and the number of cells of each dimension of the Array's box, or of other bounds."""
     bounds, found = bounds or array._resolved(), {}
+    nothing = array._nothing()
     for name, kind in array._about("name, datatype", "tessera_schema", "role = 'dimension'"):
         first, last = (_coordinate(end, kind, name) for end in bounds[name]) if bounds else (0, -1)
-        found[name] = first, int((last - first) / _one(first)) + 1
+        found[name] = first, 0 if name in nothing else int((last - first) / _one(first)) + 1
     return found
+
+
+def near(array, name, value, side, tolerance):
+    """Returns the coordinate of a dense array's part that is nearest to a value; side: "nearest", "before" or "after" it."""
+    if array.kind != "dense":
+        raise ValueError(f"a method is for dense arrays and for labels: the dimension {name!r} of a sparse array has the coordinates of its cells alone")
+    first, length = bounds_of(array)[name]
+    one = _one(first)
+    last = first + (length - 1) * one
+    if isinstance(first, int):
+        low = math.floor(value)
+    else:
+        value = numpy.datetime64(value if isinstance(value, (str, numpy.datetime64)) else _plain(value))
+        low = value.astype(first.dtype)
+        tolerance = tolerance if tolerance is None or not isinstance(tolerance, int) else tolerance * one
+    up = low != value if side == "after" else side == "nearest" and low + one - value < value - low
+    found = low + one if up else low
+    found = max(found, first) if side != "before" else found
+    found = min(found, last) if side != "after" else found
+    if not first <= found <= last or tolerance is not None and abs(value - found) > tolerance:
+        raise KeyError(f"no coordinate of {name} is near {value!r}")
+    return found if isinstance(found, int) else str(found)
 
 
 def read_objects(array, attribute):
