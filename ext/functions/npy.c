@@ -22,6 +22,7 @@
 #include "functions/functions.h"
 #include "functions/lend.h"
 #include "functions/query_grid.h"
+#include "functions/stream_request.h"
 
 #define MAGIC      "\x93NUMPY"
 #define MAGIC_SIZE 6
@@ -108,6 +109,7 @@ static void npy_begin(uint8_t *file, const char *text, uint64_t size) {
 
 typedef struct npy_request { /* `= {0}` is a call without options */
   sqlite3_value *as_of, *since, *key, *seen; /* owned; NULL: not given. `seen`: the option schema */
+  tsx_read_limits limits;
   bool header; /* the result is the header's dict alone */
   char into[TESSERA_TOKEN_SIZE]; /* of lent memory; "": the result is a BLOB */
   char nulls[TESSERA_TOKEN_SIZE]; /* of lent memory with a byte for each cell; "": not asked for */
@@ -130,9 +132,13 @@ static int npy_read_option(void *argument, const tsx_json_option *o, tsr_error *
     if (r->header || strcmp(o->type, "false") == 0) return TSR_OK;
     return tsx_fail(error, TSR_MISMATCH, "'header': expected true or false");
   }
+  const int limit = tsx_read_limit(o, &r->limits, error);
+  if (limit != 0) return limit < 0 ? limit : TSR_OK;
   char *token = strcmp(o->key, "into") == 0 ? r->into : strcmp(o->key, "nulls") == 0 ? r->nulls : NULL;
   if (!token)
-    return tsx_fail(error, TSR_ERROR, "unknown option '%.40s': there are as_of, since, key, schema, header, into, nulls",
+    return tsx_fail(error, TSR_ERROR,
+                    "unknown option '%.40s': there are as_of, since, key, schema, header, into, nulls, memory_mb, "
+                    "cache_mb, threads",
                     o->key);
   if (strcmp(o->type, "text") != 0) return tsx_fail(error, TSR_MISMATCH, "'%s': expected a token", o->key);
   sqlite3_snprintf(TESSERA_TOKEN_SIZE, token, "%s", (const char *)sqlite3_value_text(o->value));
@@ -151,6 +157,7 @@ typedef struct npy_block { /* the block that a call of tessera_npy reads */
   uint32_t field;
   const tsr_interval *box;
   uint64_t cells, bytes, memory_bytes; /* bytes: of all values; memory_bytes: the budget */
+  unsigned threads; /* 0: the array's */
   char *header; /* the dict and what pads it, of sqlite3_malloc */
   uint64_t header_size;
 } npy_block;
@@ -159,8 +166,9 @@ typedef struct npy_block { /* the block that a call of tessera_npy reads */
 static int npy_read_values(const npy_block *b, void *out, uint8_t *nulls, tsr_error *error) {
   if (!b->cells) return TSR_OK;
   if (nulls)
-    return tsr_block_read_nulls(b->snapshot, b->field, b->box, b->memory_bytes, 0, out, b->bytes, nulls, error);
-  return tsr_block_read(b->snapshot, b->field, b->box, b->memory_bytes, 0, out, b->bytes, error);
+    return tsr_block_read_nulls(b->snapshot, b->field, b->box, b->memory_bytes, b->threads, out, b->bytes, nulls,
+                                error);
+  return tsr_block_read(b->snapshot, b->field, b->box, b->memory_bytes, b->threads, out, b->bytes, error);
 }
 
 static int npy_lent_missing(const char *option, tsr_error *error) {
@@ -228,11 +236,14 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
   const tsr_schema *schema;
   tsx_snapshot *snapshot = NULL;
   tsx_slice slice = {0};
-  npy_block block = {.memory_bytes = address->memory_bytes};
+  const tsx_read_limits *limits = &request->limits;
+  npy_block block = {.memory_bytes = limits->memory_bytes ? limits->memory_bytes : address->memory_bytes,
+                     .threads = limits->threads};
   bool empty = false;
   int code = tsx_address_expect(address, request->seen, error);
   if (code == TSR_OK) code = tsx_address_array(address, error);
   if (code == TSR_OK) code = tsx_address_schema(address, &schema, error);
+  if (code == TSR_OK) tsx_read_limits_apply(limits, address->array->core);
   if (code == TSR_OK) code = tsx_attribute_find(schema, address->given, name, &block.field, error);
   if (code == TSR_OK && !schema->dense)
     code = tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", address->path);

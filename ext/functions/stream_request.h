@@ -14,6 +14,12 @@ typedef struct tsx_stream_condition { /* the values of an attribute that a condi
   uint8_t **values; /* owned, each too: what the range points to */
 } tsx_stream_condition;
 
+typedef struct tsx_read_limits { /* `= {0}`: none is given */
+  uint64_t memory_bytes, cache_bytes;
+  unsigned threads;
+  bool cache_given; /* a cache of 0 bytes is one that keeps nothing */
+} tsx_read_limits;
+
 typedef struct tsx_stream_request { /* `= {0}` may be released */
   sqlite3 *db;
   const char *array; /* as the user gave it, for messages; borrowed */
@@ -29,6 +35,7 @@ typedef struct tsx_stream_request { /* `= {0}` may be released */
   tsr_predicate *predicates;
   tsx_stream_condition *conditions;
   sqlite3_value *key, *since, *as_of, *seen; /* owned; NULL: not given. `seen`: the option schema */
+  tsx_read_limits limits;
   tsr_request request; /* points to the above */
   tsr_arrow_options options; /* points to `request` and `fields` */
 } tsx_stream_request;
@@ -40,6 +47,12 @@ int tsx_stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_reques
  * complete. */
 int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx_address *address,
                             const tsr_schema *schema, tsx_stream_request *request, tsr_error *error);
+
+/* Takes one of the options memory_mb, cache_mb and threads of a read. Returns 1; 0 for another option. */
+int tsx_read_limit(const tsx_json_option *option, tsx_read_limits *limits, tsr_error *error);
+
+/* Gives the array the cache that was asked for. */
+void tsx_read_limits_apply(const tsx_read_limits *limits, tsr_array *array);
 
 void tsx_stream_request_release(tsx_stream_request *request);
 

@@ -243,6 +243,7 @@ static int stream_open(lent_stream *s, int count, sqlite3_value **values, tsr_er
   if (code == TSR_OK)
     code =
         tsx_array_snapshot(connection, address->array, schema, address->since, address->as_of, false, &snapshot, error);
+  if (code == TSR_OK) tsx_read_limits_apply(&request.limits, address->array->core);
   if (request.request.memory_bytes == 0) request.request.memory_bytes = address->memory_bytes;
   if (code == TSR_OK) code = tsr_arrow_open(snapshot->core, &request.options, &s->core, error);
   tsx_snapshot_release(snapshot);

@@ -51,6 +51,22 @@ def test_blocks():
     same(pickle.loads(pickle.dumps(before)).numpy().max(), 80, "a pickled Array shows the same time")
 
 
+def test_limits():
+    """open() takes the limits of reads. What the cache keeps is not decoded again; without a cache it is."""
+    tessera.create("limits", np.arange(4 << 20, dtype="f8").reshape(1024, 4096), extents={"dim_0": 512, "dim_1": 512})
+
+    def decoded(read, **limits):
+        a = tessera.open("limits", **limits)
+        a._rows("SELECT tessera_reset_stats()")
+        read(a), read(a)
+        return a._rows("SELECT value FROM tessera_stats WHERE name = 'tiles_read'")[0][0]
+    for read in (lambda a: a.numpy(), lambda a: pa.table(a)):
+        same([decoded(read, cache_mb=mb) for mb in (0, 64, 0)], [32, 16, 32])
+    for read in (lambda a: a.numpy(), lambda a: pa.table(a)):
+        fails(Exception, "memory_mb allows", lambda: read(tessera.open("limits", memory_mb=1, cache_mb=0, threads=1)))
+        fails(Exception, "'cache_mb': expected a number of 0 or more, not -1", lambda: read(tessera.open("limits", cache_mb=-1)))
+
+
 def test_parts():
     """A part of a part has no cell that the part leaves out."""
     a = tessera.create("parts", np.arange(200.0).reshape(20, 10), dimensions=["y", "x"], extents={"y": 5, "x": 5}, labels={"lat": ("y", np.arange(20) * 0.5)})

@@ -512,7 +512,8 @@ class Array(Stream):
         return self._rows("SELECT tessera_stream(?, ?, ?)", self.path, box, options)[0][0]
 
     def _npy(self, attribute, **options):
-        box, options = _json(self._box), _json({**self._times(), **options})
+        limits = {name: self._options[name] for name in ("memory_mb", "cache_mb", "threads") if name in self._options}
+        box, options = _json(self._box), _json({**limits, **self._times(), **options})
         return self._rows("SELECT tessera_npy(?, ?, ?, ?)", self.path, attribute, box, options)[0][0]
 
     def _header(self, attribute):
@@ -667,8 +668,8 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
     connection: of sqlite3, apsw or pysqlite3; only 'db:NAME' needs it. tessera is loaded into it if it is not there. as_of, since: what was
     written between these times (ISO text, milliseconds since 1970); without as_of the array is shown as it is now, and stays so. key, or a file
     that has it: of an encrypted array; with key_file the Array pickles. storage: how a bucket is reached, with the options of tessera_s3; they
-    hold for all that lies at this path. Further options are those of tessera_stream: strings, enums, datetimes, unwritten, batch_rows,
-    memory_mb, threads.
+    hold for all that lies at this path. Further options are those of tessera_stream: strings, enums, datetimes, unwritten, batch_rows, and for
+    numpy(), too, memory_mb, cache_mb, threads. The cache of decoded tiles is one for the array and the connection, or the thread.
     """
     given, path = {"as_of": as_of, "since": since, **options}, os.fspath(path)
     need_connection(connection, path)
