@@ -69,26 +69,34 @@ static bool text_is_number(const tsr_value *value, double *number) {
          tsx_number_parse(TSR_FLOAT64, copy, false, number, &error) == TSR_OK;
 }
 
+tsx_constant tsx_constant_make(const tsr_value *value) {
+  tsx_constant constant = {.value = *value};
+  constant.is_number = value_class(value) == CLASS_TEXT && text_is_number(value, &constant.number);
+  return constant;
+}
+
 /* Returns true if the comparison may be true when the other side is a column of numbers, whose affinity SQLite applies to
  * both texts. A number is less than a text. */
-static bool texts_may(const tsr_value *a, int op, const tsr_value *b) {
-  double x = 0, y = 0;
-  const bool number_a = text_is_number(a, &x), number_b = text_is_number(b, &y);
-  if (!number_a && !number_b) return false;
-  if (number_a != number_b) return satisfies(op, number_a ? -1 : 1);
-  const double gap = fabs(x - y), most = fmax(fabs(x), fabs(y));
+static bool texts_may(const tsr_value *value, int op, const tsx_constant *constant) {
+  double x = 0;
+  const bool equality = op == SQLITE_INDEX_CONSTRAINT_EQ || op == SQLITE_INDEX_CONSTRAINT_IS;
+  if (equality && !constant->is_number) return false; /* equal texts alone are equal */
+  const bool is_number = text_is_number(value, &x);
+  if (!is_number && !constant->is_number) return false;
+  if (is_number != constant->is_number) return satisfies(op, is_number ? -1 : 1);
+  const double y = constant->number, gap = fabs(x - y), most = fmax(fabs(x), fabs(y));
   return satisfies(op, compare_reals(x, y)) || (gap <= most * NUMBER_GAP && satisfies(op, 0));
 }
 
-bool tsx_value_may(const tsr_value *value, int op, const tsr_value *constant, bool utf16) {
-  const bool null = value->type == TSR_VALUE_NULL || constant->type == TSR_VALUE_NULL;
-  if (op == SQLITE_INDEX_CONSTRAINT_IS && null) return value->type == constant->type;
+bool tsx_value_may(const tsr_value *value, int op, const tsx_constant *constant, bool utf16) {
+  const bool null = value->type == TSR_VALUE_NULL || constant->value.type == TSR_VALUE_NULL;
+  if (op == SQLITE_INDEX_CONSTRAINT_IS && null) return value->type == constant->value.type;
   if (null) return false;
   const int class = value_class(value);
-  if (class != value_class(constant)) return true; /* an affinity may change the class */
+  if (class != value_class(&constant->value)) return true; /* an affinity may change the class */
   const bool equality = op == SQLITE_INDEX_CONSTRAINT_EQ || op == SQLITE_INDEX_CONSTRAINT_IS;
   if (class == CLASS_TEXT && utf16 && !equality) return true;
-  if (satisfies(op, tsx_values_compare(value, constant))) return true;
+  if (satisfies(op, tsx_values_compare(value, &constant->value))) return true;
   return class == CLASS_TEXT && texts_may(value, op, constant);
 }
 

@@ -8,9 +8,17 @@
 /* Compares two values that are null, INTEGER, REAL or TEXT. Returns < 0, 0, > 0. */
 int tsx_values_compare(const tsr_value *a, const tsr_value *b);
 
+typedef struct tsx_constant { /* what values are compared with; made by tsx_constant_make */
+  tsr_value value;
+  bool is_number; /* a text that SQLite may take for a number */
+  double number; /* about that number */
+} tsx_constant;
+
+tsx_constant tsx_constant_make(const tsr_value *value);
+
 /* Returns false only if `value op constant` is false or null for SQLite, whatever affinities are applied. `op` is one of
  * SQLITE_INDEX_CONSTRAINT_EQ and the like; with `utf16` the order of texts is not that of their bytes. */
-bool tsx_value_may(const tsr_value *value, int op, const tsr_value *constant, bool utf16);
+bool tsx_value_may(const tsr_value *value, int op, const tsx_constant *constant, bool utf16);
 
 typedef struct tsx_value_list { /* of IN: values that are not null */
   tsr_value *values;

@@ -152,7 +152,8 @@ static int outer_decide(tsx_asked *asked, const tsx_outer *outer, const outer_va
 typedef struct outer_test { /* what a value of an axis is compared with */
   int op;
   bool in, utf16;
-  tsx_value_list list; /* `op` compares with its only value, if it is no IN */
+  tsx_value_list list; /* of IN */
+  tsx_constant constant; /* otherwise */
 } outer_test;
 
 static int test_make(tsx_query *query, const tsx_outer *outer, const outer_values *v, outer_test *test,
@@ -167,12 +168,13 @@ static int test_make(tsx_query *query, const tsx_outer *outer, const outer_value
     if (code < 0) return code;
   }
   if (outer->in) tsx_value_list_sort(&test->list);
+  else test->constant = tsx_constant_make(&test->list.values[0]);
   return TSR_OK;
 }
 
 static bool test_may(const outer_test *test, const tsr_value *value) {
   return test->in ? tsx_value_may_be_in(value, &test->list)
-                  : tsx_value_may(value, test->op, &test->list.values[0], test->utf16);
+                  : tsx_value_may(value, test->op, &test->constant, test->utf16);
 }
 
 /* Leaves out the values of an axis that do not satisfy a constraint; of labels not if a cell without one satisfies it. */
@@ -194,7 +196,13 @@ static int outer_axis(tsx_query *query, const tsx_outer *outer, const outer_valu
     memset(axis->kept, 1, axis->count);
   }
   const tsr_value *values = axis->values[outer->request];
-  for (uint64_t i = 0; i < axis->count; i++) axis->kept[i] = axis->kept[i] && test_may(&test, &values[i]);
+  bool may = false;
+  for (uint64_t i = 0; i < axis->count; i++) {
+    const bool shared = i && values[i].type == TSR_VALUE_TEXT && values[i - 1].type == TSR_VALUE_TEXT &&
+                        values[i].as.text.bytes == values[i - 1].as.text.bytes; /* equal texts lie in one place */
+    if (!shared) may = test_may(&test, &values[i]);
+    axis->kept[i] = axis->kept[i] && may;
+  }
   return TSR_OK;
 }
 
