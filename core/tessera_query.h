@@ -130,7 +130,7 @@ typedef enum tsr_expression_fault { /* why an expression cannot be evaluated */
 } tsr_expression_fault;
 
 /* Finds the type of each node; `types` has room for expression->count. Where a node cannot be evaluated, *node is its
- * number, *fault says why, and the code is TSR_MISMATCH. */
+ * number, *fault says why, `types` has the types of the nodes before it, and the code is TSR_MISMATCH. */
 TSR_API int tsr_expression_types(const tsr_schema *schema, const tsr_expression *expression, tsr_value_type *types,
                                  uint32_t *node, tsr_expression_fault *fault, tsr_error *error);
 

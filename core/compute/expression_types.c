@@ -266,7 +266,8 @@ int tsr_expression_types(const tsr_schema *schema, const tsr_expression *express
                          uint32_t *node, tsr_expression_fault *fault, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_typed typed[TSR_EXPRESSION_NODES];
-  TSR_TRY(tsr__expression_types(schema, expression, typed, node, fault, error));
-  for (uint32_t n = 0; n < expression->count; n++) types[n] = typed[n].type;
-  return TSR_OK;
+  const int code = tsr__expression_types(schema, expression, typed, node, fault, error);
+  const uint32_t count = code == TSR_OK ? expression->count : code == TSR_MISMATCH ? *node : 0;
+  for (uint32_t n = 0; n < count; n++) types[n] = typed[n].type;
+  return code;
 }

@@ -257,16 +257,68 @@ static int compile_bound(const tsx_query *query, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Returns the first of median and the like in a tree, which SQLite may not have; or NULL. */
+static const tsx_expr *compile_replaced(const tsx_expr *tree) {
+  if (!tree || (tree->kind == TSX_EXPR_AGGREGATE && tree->call.function->replaced)) return tree;
+  const tsx_expr *found = compile_replaced(tree->base);
+  if (!found) found = compile_replaced(tree->call.filter);
+  for (uint32_t i = 0; i < tree->count && !found; i++) found = compile_replaced(tree->operands[i]);
+  return found;
+}
+
+/* Returns the first of median and the like that stands within an aggregate, or NULL. */
+static const tsx_expr *compile_nested(const tsx_expr *tree) {
+  if (!tree) return NULL;
+  const bool within = tree->kind == TSX_EXPR_AGGREGATE;
+  const tsx_expr *found = within ? compile_replaced(tree->call.filter) : compile_nested(tree->base);
+  for (uint32_t i = 0; i < tree->count && !found; i++)
+    found = within ? compile_replaced(tree->operands[i]) : compile_nested(tree->operands[i]);
+  return found;
+}
+
+static int compile_misused(const tsx_select *s, const tsx_expr *found, const char *why, tsr_error *error) {
+  return found ? tsx_expr_fail(s, found->begin, found->end, "misuse of aggregate: ", why, error) : TSR_OK;
+}
+
+/* Refuses median and the like where no aggregate may be. SQLite's own parser is not given these words. */
+static int compile_misuse(const tsx_select *s, tsr_error *error) {
+  static const char within[] = "an aggregate takes no aggregates";
+  int code = compile_misused(s, compile_replaced(s->where), "WHERE takes no aggregates: HAVING does", error);
+  for (uint32_t i = 0; i < s->group_count && code == TSR_OK; i++)
+    code = compile_misused(s, compile_replaced(s->group[i]), "GROUP BY takes no aggregates", error);
+  for (uint32_t j = 0; j < s->join_count && code == TSR_OK; j++)
+    code = compile_misused(s, compile_replaced(s->joins[j].on.tree), "ON takes no aggregates", error);
+  const tsx_expr *constants[] = {s->limit, s->offset, s->source.times[0], s->source.times[1]};
+  for (uint32_t i = 0; i < 4 && code == TSR_OK; i++)
+    code = compile_misused(s, compile_replaced(constants[i]), "a constant is wanted here", error);
+  for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++)
+    code = compile_misused(s, compile_nested(s->items[i].tree), within, error);
+  for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++)
+    code = compile_misused(s, compile_nested(s->order[i].tree), within, error);
+  return code == TSR_OK ? compile_misused(s, compile_nested(s->having), within, error) : code;
+}
+
+/* Sets the error of a text that the parser has not taken. If SQLite does not take it either, its message is the better
+ * one. Else words that the parser did not expect are a part of SQLite's grammar that it lacks. */
+static int compile_doubt(const tsx_query *query, const char *text, const tsx_parse_doubt *doubt, tsr_error *error) {
+  tsr_error own = {0};
+  if (!doubt->any) return error->code;
+  if (compile_prepare(query->connection, text, NULL, &own) < 0) *error = own;
+  else if (doubt->begin)
+    tsx_expr_fail(&query->select, doubt->begin, doubt->end, "not evaluated over columns: ",
+                  doubt->word ? "as a name it stands in double quotes"
+                              : "a part of SQLite's grammar that tessera_query lacks",
+                  error);
+  return error->code;
+}
+
 static int compile_select(tsx_query *query, const char *home, const char *text, tsr_error *error) {
   tsx_connection *connection = query->connection;
-  tsr_error own = {0};
-  bool unknown;
-  int code = tsx_select_parse(text, &query->select, &unknown, error);
-  if (code < 0) { /* if SQLite does not take the text either, its message is the better one */
-    if (unknown && compile_prepare(connection, text, NULL, &own) < 0) *error = own;
-    return error->code;
-  }
-  code = compile_text(&query->select, home, error);
+  tsx_parse_doubt doubt;
+  int code = tsx_select_parse(text, &query->select, &doubt, error);
+  if (code < 0) return compile_doubt(query, text, &doubt, error);
+  code = compile_misuse(&query->select, error);
+  if (code == TSR_OK) code = compile_text(&query->select, home, error);
   if (code == TSR_OK) code = compile_prepare(connection, query->select.prepared, NULL, error);
   if (code == TSR_OK) code = compile_table(query, home, error);
   if (code == TSR_OK) code = compile_joins(query, home, error);
@@ -344,16 +396,20 @@ int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
 
 /* ---- Columns ------------------------------------------------------------------------------------------------------ */
 
+bool tsx_type_has(const char *type, const char *word) {
+  const int size = (int)strlen(word);
+  for (; *type; type++)
+    if (!sqlite3_strnicmp(type, word, size)) return true;
+  return false;
+}
+
 /* Returns the affinity that SQLite finds in a declared type, which is not empty. */
 static const char *compile_affinity(const char *type) {
-  char upper[32];
-  sqlite3_snprintf(sizeof upper, upper, "%s", type);
-  for (char *p = upper; *p; p++) *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
-  return strstr(upper, "INT")                                                      ? "INT"
-         : strstr(upper, "CHAR") || strstr(upper, "CLOB") || strstr(upper, "TEXT") ? "TEXT"
-         : strstr(upper, "BLOB")                                                   ? ""
-         : strstr(upper, "REAL") || strstr(upper, "FLOA") || strstr(upper, "DOUB") ? "REAL"
-                                                                                   : "NUM";
+  return tsx_type_has(type, "INT")                                                                ? "INT"
+         : tsx_type_has(type, "CHAR") || tsx_type_has(type, "CLOB") || tsx_type_has(type, "TEXT") ? "TEXT"
+         : tsx_type_has(type, "BLOB")                                                             ? ""
+         : tsx_type_has(type, "REAL") || tsx_type_has(type, "FLOA") || tsx_type_has(type, "DOUB") ? "REAL"
+                                                                                                  : "NUM";
 }
 
 const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree) {

@@ -17,6 +17,9 @@ int tsx_query_permitted(const tsx_query *query, tsr_error *error);
 /* Makes the CREATE TABLE statement of the columns as a view of the same text has them. */
 int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *error);
 
+/* Returns true if the name of a type has this word, in any case. */
+bool tsx_type_has(const char *type, const char *word);
+
 /* Returns the type that the column of an item is declared with. A CAST has the affinity of its type; other expressions
  * have none. */
 const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree);

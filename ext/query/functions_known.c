@@ -103,8 +103,8 @@ const tsx_function *tsx_function_find(const char *name, uint32_t count) {
   return NULL;
 }
 
-bool tsx_function_known(const char *name) {
+const tsx_function *tsx_function_known(const char *name) {
   for (size_t i = 0; i < KNOWN_COUNT; i++)
-    if (!sqlite3_stricmp(known_functions[i].name, name)) return true;
-  return false;
+    if (!sqlite3_stricmp(known_functions[i].name, name)) return &known_functions[i];
+  return NULL;
 }

@@ -16,7 +16,7 @@ typedef struct tsx_function {
 /* Returns the function with this name, in any case, that takes this many arguments; NULL if there is none. */
 const tsx_function *tsx_function_find(const char *name, uint32_t count);
 
-/* Returns true if a function has this name, whatever arguments it takes. */
-bool tsx_function_known(const char *name);
+/* Returns a function with this name, whatever arguments it takes; NULL if there is none. */
+const tsx_function *tsx_function_known(const char *name);
 
 #endif

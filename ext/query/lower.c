@@ -12,6 +12,7 @@
 #include "query/functions_known.h"
 #include "query/joined_rows.h"
 #include "query/names.h"
+#include "query/type_fault.h"
 #include "values/compare.h"
 
 #define OVER_COLUMNS "not evaluated over columns: "
@@ -29,7 +30,8 @@ static int lower_node(lowering *l, tsr_operation operation, const tsx_expr *tree
                       uint32_t count) {
   tsx_arena *arena = &l->query->select.arena;
   if (l->count == TSR_EXPRESSION_NODES)
-    return tsx_expr_fail(&l->query->select, tree->begin, tree->end, "the expression is too long: ", "", l->error);
+    return tsx_expr_fail(&l->query->select, tree->begin, tree->end, "the expression is too long: ",
+                         "the parts of one have at most 4096 operators, names and literals together", l->error);
   if (l->count == l->room) {
     const uint32_t room = l->room ? 2 * l->room : 16;
     tsr_node *nodes = tsx_arena_take(arena, room * sizeof *nodes);
@@ -418,19 +420,12 @@ static int lower_operands(lowering *l, tsr_operation operation, const tsx_expr *
   return lower_node(l, operation, tree, operands, tree->count);
 }
 
-static bool lower_type_has(const char *type, const char *word) {
-  const int size = (int)strlen(word);
-  for (; *type; type++)
-    if (!sqlite3_strnicmp(type, word, size)) return true;
-  return false;
-}
-
 static int lower_cast(lowering *l, const tsx_expr *tree) {
   const char *type = tree->name;
-  if (lower_type_has(type, "INT")) return lower_1(l, TSR_OP_TO_INTEGER, tree, lower_tree(l, tree->operands[0]));
-  if (!lower_type_has(type, "CHAR") && !lower_type_has(type, "CLOB") && !lower_type_has(type, "TEXT") &&
-      !lower_type_has(type, "BLOB") &&
-      (lower_type_has(type, "REAL") || lower_type_has(type, "FLOA") || lower_type_has(type, "DOUB")))
+  if (tsx_type_has(type, "INT")) return lower_1(l, TSR_OP_TO_INTEGER, tree, lower_tree(l, tree->operands[0]));
+  if (!tsx_type_has(type, "CHAR") && !tsx_type_has(type, "CLOB") && !tsx_type_has(type, "TEXT") &&
+      !tsx_type_has(type, "BLOB") &&
+      (tsx_type_has(type, "REAL") || tsx_type_has(type, "FLOA") || tsx_type_has(type, "DOUB")))
     return lower_1(l, TSR_OP_TO_REAL, tree, lower_tree(l, tree->operands[0]));
   return lower_refuse(l, tree, "of cells only CAST AS INTEGER and AS REAL are");
 }
@@ -438,10 +433,15 @@ static int lower_cast(lowering *l, const tsx_expr *tree) {
 /* Refuses what SQLite alone evaluates, of cells. */
 static int lower_refuse_cells(const lowering *l, const tsx_expr *tree, const char *what) {
   const tsx_column *columns = l->query->table->columns;
-  char *advice = tree->field >= 0 && tsx_axis_possible(&columns[tree->field])
-                     ? sqlite3_mprintf("%s has more than %u values here: a WHERE for a part of them",
-                                       columns[tree->field].name, TSX_COORDINATES_MAX)
-                     : sqlite3_mprintf("%s of an attribute; dimensions, labels and results may have it", what);
+  const tsx_column *column = tree->field >= 0 ? &columns[tree->field] : NULL;
+  char *advice =
+      column && tsx_axis_possible(column)
+          ? sqlite3_mprintf("%s has more than %u values here: a WHERE for a part of them", column->name,
+                            TSX_COORDINATES_MAX)
+      : column && column->description->is_dimension
+          ? sqlite3_mprintf("%s of a dimension of texts or reals; others, labels and results may have it", what)
+      : column ? sqlite3_mprintf("%s of an attribute; dimensions, labels and results may have it", what)
+               : sqlite3_mprintf("%s of several columns; one dimension, labels and results may have it", what);
   const int code = lower_refuse(l, tree, advice ? advice : "");
   sqlite3_free(advice);
   return code;
@@ -483,7 +483,8 @@ static int lower_binary(lowering *l, const tsx_expr *tree) {
 static int lower_tree(lowering *l, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   if (tree->has_aggregate)
-    return tsx_expr_fail(&l->query->select, tree->begin, tree->end, "misuse of aggregate: ", "", l->error);
+    return tsx_expr_fail(&l->query->select, tree->begin, tree->end,
+                         "misuse of aggregate: ", "it has no value for a cell", l->error);
   if (tree->field == TSX_FIELD_NONE) return lower_constant(l, tree, APPLY_NONE);
   const int axis = tree->field >= 0 ? tsx_axis_of(l->query, tree) : -1;
   if (axis >= 0) {
@@ -506,7 +507,7 @@ static int lower_tree(lowering *l, const tsx_expr *tree) {
     return lower_refuse(l, tree, "a label of a dimension of reals, or of more than 1048576 coordinates");
   case TSX_EXPR_LITERAL:
   case TSX_EXPR_AGGREGATE:
-  default: return lower_refuse(l, tree, "");
+  default: return lower_refuse(l, tree, "it has no value for a cell");
   }
 }
 
@@ -611,22 +612,6 @@ int tsx_lower_field(tsx_query *query, const tsx_expr *tree, int column, tsx_lowe
   return TSR_OK;
 }
 
-/* Says why the engine cannot evaluate a node. */
-static int lower_explain(const tsx_query *query, const tsx_lowered *lowered, uint32_t node, tsr_expression_fault fault,
-                         const tsr_value_type *types, tsr_error *error) {
-  const tsx_expr *tree = lowered->trees[node];
-  const tsr_node *n = &lowered->expression.nodes[node];
-  if (fault == TSR_FAULT_TEXT_NUMBER)
-    return tsx_expr_fail(&query->select, tree->begin, tree->end, "compares a number with text: ", "CAST one of them",
-                         error);
-  if (fault != TSR_FAULT_MIXED) return tsx_expr_fail(&query->select, tree->begin, tree->end, OVER_COLUMNS, "", error);
-  bool text = false;
-  for (uint32_t i = 0; i < n->operand_count; i++) text |= types[n->operands[i]] == TSR_VALUE_TEXT;
-  return tsx_expr_fail(&query->select, tree->begin, tree->end,
-                       text ? "TEXT in one branch, a number in another: " : "INTEGER in one branch, REAL in another: ",
-                       "CAST one of them", error);
-}
-
 int tsx_query_orders_texts(const tsx_query *query, const tsx_expr *tree, tsr_error *error) {
   if (!tsx_connection_utf16(query->connection)) return TSR_OK;
   if (query->connection->utf16 < 0 && sqlite3_errcode(query->connection->db) == SQLITE_NOMEM)
@@ -665,7 +650,7 @@ int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_ty
   }
   int code = tsr_expression_types(query->table->schema, &lowered->expression, types, &node, &fault, error);
   if (code == TSR_OK) *type = types[count - 1];
-  else if (code == TSR_MISMATCH && node < count) code = lower_explain(query, lowered, node, fault, types, error);
+  else if (code == TSR_MISMATCH && node < count) code = tsx_type_fault(query, lowered, node, fault, types, error);
   if (code == TSR_OK) code = lower_check_order(query, lowered, types, error);
   sqlite3_free(types);
   return code;

@@ -90,8 +90,9 @@ static int names_find(const names_scope *scope, tsx_expr *tree) {
     if (tree->column >= 0) scope->select->meaning.used[tree->column] = true;
     if (tree->column >= 0 || names_label(scope, tree)) return TSR_OK;
     if (names_joined(scope, tree)) return names_collated(scope, tree);
+    static const char *const rowids[] = {"rowid", "oid", "_rowid_"};
     for (int i = 0; i < 3; i++)
-      if (!sqlite3_stricmp(scope->table->declared.hidden[i], tree->name) || !sqlite3_stricmp(tree->name, "rowid"))
+      if (!sqlite3_stricmp(scope->table->declared.hidden[i], tree->name) || !sqlite3_stricmp(tree->name, rowids[i]))
         return tsx_expr_fail(s, tree->begin, tree->end, "not evaluated over columns: ",
                              "hidden columns; a time is written as in FROM t('2024-06-01')", scope->error);
   }

@@ -18,7 +18,7 @@ typedef struct query_parser {
   tsx_token token; /* the current one: operators of two characters are one */
   const char *last_end; /* of the token before */
   uint32_t depth;
-  bool unknown;
+  tsx_parse_doubt doubt;
   tsr_error *error;
 } query_parser;
 
@@ -59,7 +59,8 @@ static bool parse_follows(const query_parser *p, const char *word) {
 
 static int parse_syntax(query_parser *p) {
   if (p->error->code) return p->error->code;
-  p->unknown = true;
+  p->doubt = (tsx_parse_doubt){.any = true, .begin = p->token.text, .end = p->token.text + p->token.size};
+  p->doubt.word = p->token.kind == TSX_TOKEN_WORD;
   if (p->token.kind == TSX_TOKEN_END) return tsx_fail(p->error, TSR_ERROR, "incomplete input");
   return tsx_fail(p->error, TSR_ERROR, "near \"%.*s\": syntax error", (int)p->token.size, p->token.text);
 }
@@ -143,14 +144,31 @@ static tsx_expr *parse_case(query_parser *p, const char *begin) {
   return tree;
 }
 
+/* Parses a number with a sign or without, between the parentheses of a type. */
+static bool parse_cast_number(query_parser *p) {
+  if (!take(p, "-")) take(p, "+");
+  if (p->token.kind != TSX_TOKEN_NUMBER) return false;
+  parse_advance(p);
+  return true;
+}
+
+/* Parses the name of a type, as VARCHAR(10). Returns false if there is none. */
+static bool parse_cast_type(query_parser *p) {
+  uint32_t words = 0;
+  for (; p->token.kind == TSX_TOKEN_WORD || p->token.kind == TSX_TOKEN_NAME || p->token.kind == TSX_TOKEN_STRING;
+       words++)
+    parse_advance(p);
+  if (!words || !take(p, "(")) return words > 0;
+  return parse_cast_number(p) && (!take(p, ",") || parse_cast_number(p)) && take(p, ")");
+}
+
 static tsx_expr *parse_cast(query_parser *p, const char *begin) {
   tsx_expr *tree = parse_node(p, TSX_EXPR_CAST, begin);
   parse_advance(p);
   if (!tree || parse_expect(p, "(") < 0 || !parse_operand(p, tree, parse_expression(p)) || parse_expect(p, "AS") < 0)
     return NULL;
   const char *type = p->token.text;
-  if (p->token.kind != TSX_TOKEN_WORD) return parse_lost(p);
-  while (p->token.kind == TSX_TOKEN_WORD) parse_advance(p);
+  if (!parse_cast_type(p)) return parse_lost(p);
   if (!(tree->name = tsx_arena_copy(&p->select->arena, type, (uint64_t)(p->last_end - type)))) {
     tsx_out_of_memory(p->error);
     return NULL;
@@ -158,6 +176,19 @@ static tsx_expr *parse_cast(query_parser *p, const char *begin) {
   if (parse_expect(p, ")") < 0) return NULL;
   tree->end = p->last_end;
   return tree;
+}
+
+/* Says why a call is refused. `known` is a function of its name, or NULL. The caller frees the text. */
+static char *parse_call_advice(const tsx_expr *tree, const tsx_function *known) {
+  if (!strcmp(tree->name, "like") || !strcmp(tree->name, "glob"))
+    return sqlite3_mprintf("write the operator: text %s pattern", tree->name[0] == 'l' ? "LIKE" : "GLOB");
+  if (!known) return sqlite3_mprintf("%s() is not among the functions of tessera_query", tree->name);
+  if (tree->call.star) return sqlite3_mprintf("* is for count alone");
+  if (tree->call.distinct && !known->aggregate) return sqlite3_mprintf("DISTINCT is for aggregates alone");
+  if (known->replaced)
+    return sqlite3_mprintf(
+        known->least == 1 ? "%s() takes one argument" : "%s() takes a value, and a constant from 0 to 100", tree->name);
+  return sqlite3_mprintf("%s() takes another number of arguments", tree->name);
 }
 
 /* Finds the function of a call, and refuses what is not among those known. */
@@ -168,13 +199,9 @@ static bool parse_which(query_parser *p, tsx_expr *tree) {
     tree->kind = tree->call.function->aggregate ? TSX_EXPR_AGGREGATE : TSX_EXPR_FUNCTION;
     if (tree->kind == TSX_EXPR_AGGREGATE || !tree->call.distinct) return true;
   }
-  if (tree->call.distinct || tsx_function_known(tree->name)) {
-    p->unknown = true; /* SQLite knows how many arguments the function takes */
-    tsx_expr_fail(p->select, tree->begin, tree->end, OVER_CELLS, "", p->error);
-    return false;
-  }
-  p->unknown = true; /* "no such function", if SQLite has none of that name */
-  char *advice = sqlite3_mprintf("%s() is not among the functions of tessera_query", tree->name);
+  const tsx_function *known = tsx_function_known(tree->name);
+  p->doubt.any = !known || !known->replaced; /* SQLite may have no such function, or know how many arguments it takes */
+  char *advice = parse_call_advice(tree, known);
   tsx_expr_fail(p->select, tree->begin, tree->end, OVER_CELLS, advice ? advice : "", p->error);
   sqlite3_free(advice);
   return false;
@@ -238,7 +265,11 @@ static tsx_expr *parse_named(query_parser *p, const char *begin) {
     if (!(tree->name = parse_name_text(p))) return NULL;
     parse_advance(p);
     tree->end = p->last_end;
-    if (at(p, ".")) return parse_refuse(p, begin, p->token.text + 1, "write table.column");
+    if (at(p, ".")) {
+      parse_advance(p);
+      parse_advance(p);
+      return parse_refuse(p, begin, p->last_end, "write table.column");
+    }
   } else if (word && (!sqlite3_stricmp(name, "true") || !sqlite3_stricmp(name, "false") ||
                       !sqlite3_stricmp(name, "null") || !sqlite3_strnicmp(name, "current_", 8))) {
     tree->kind = TSX_EXPR_LITERAL;
@@ -300,7 +331,8 @@ static tsx_expr *parse_primary(query_parser *p) {
     take(p, "(");
     return parse_subquery(p, begin);
   }
-  return parse_reserved(p) ? parse_lost(p) : parse_named(p, begin);
+  const bool call = (at(p, "LIKE") || at(p, "GLOB")) && parse_follows(p, "(");
+  return parse_reserved(p) && !call ? parse_lost(p) : parse_named(p, begin);
 }
 
 /* ---- Operators --------------------------------------------------------------------------------------------------- */
@@ -460,7 +492,8 @@ static tsx_expr *parse_equal(query_parser *p, tsx_expr *left, const char *begin,
   if (take(p, "BETWEEN")) return parse_between(p, left, negated, begin);
   if (take(p, "IN")) return parse_in(p, left, negated, begin);
   if (at(p, "LIKE") || at(p, "GLOB")) return parse_like(p, left, negated, begin);
-  if (at(p, "MATCH") || at(p, "REGEXP")) return parse_refuse(p, begin, p->token.text + p->token.size, "this operator");
+  if (at(p, "MATCH") || at(p, "REGEXP"))
+    return parse_refuse(p, begin, p->token.text + p->token.size, "MATCH and REGEXP");
   if (negated) return parse_lost(p);
   *more = false;
   return left;
@@ -560,7 +593,10 @@ static int parse_item(query_parser *p) {
 
 static int parse_times(query_parser *p, tsx_expr **times) {
   for (int i = 0;; i++) {
-    if (i == 2) return parse_syntax(p);
+    if (i == 2) {
+      parse_refuse(p, p->token.text, p->token.text + p->token.size, "a table takes two times, as_of and since");
+      return p->error->code;
+    }
     if (!(times[i] = parse_expression(p))) return p->error->code;
     if (!take(p, ",")) return parse_expect(p, ")");
   }
@@ -583,7 +619,12 @@ static int parse_table(query_parser *p, tsx_source *source) {
   if (at(p, "(")) source->times_begin = p->token.text;
   const int code = take(p, "(") && !take(p, ")") ? parse_times(p, source->times) : TSR_OK;
   if (source->times_begin) source->times_end = p->last_end;
-  return code == TSR_OK ? parse_alias(p, &source->alias) : code;
+  if (code < 0 || parse_alias(p, &source->alias) < 0) return p->error->code;
+  if (!source->times_begin && at(p, "NOT") && parse_follows(p, "INDEXED")) { /* no table here has an index */
+    parse_advance(p);
+    parse_advance(p);
+  }
+  return TSR_OK;
 }
 
 /* Parses a table and ON, after the word JOIN. */
@@ -669,7 +710,8 @@ static int parse_tail(query_parser *p) {
   if (take(p, "HAVING") && !(s->having = parse_expression(p))) return p->error->code;
   for (const char *const *word = compounds; *word; word++)
     if (at(p, *word)) {
-      parse_refuse(p, p->token.text, p->token.text + p->token.size, "one SELECT is evaluated");
+      parse_refuse(p, p->token.text, p->token.text + p->token.size,
+                   at(p, "WINDOW") ? "window functions" : "one SELECT is evaluated");
       return p->error->code;
     }
   if (at(p, "ORDER") && parse_follows(p, "BY")) {
@@ -688,13 +730,23 @@ static int parse_tail(query_parser *p) {
   return TSR_OK;
 }
 
-int tsx_select_parse(const char *text, tsx_select *select, bool *unknown, tsr_error *error) {
+/* Parses FROM. A SELECT may end before it in SQLite. */
+static int parse_from(query_parser *p, const char *begin) {
+  if (p->token.kind == TSX_TOKEN_END) {
+    parse_refuse(p, begin, p->last_end, "a SELECT without FROM");
+    p->doubt.any = true;
+  }
+  if (p->error->code || parse_expect(p, "FROM") < 0) return p->error->code;
+  return parse_source(p);
+}
+
+int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doubt, tsr_error *error) {
   *select = (tsx_select){0};
-  *unknown = false;
+  *doubt = (tsx_parse_doubt){0};
   if (!(select->text = tsx_arena_copy(&select->arena, text, strlen(text)))) return tsx_out_of_memory(error);
   query_parser p = {.select = select, .tokens = tsx_tokens_of(select->text), .error = error};
   parse_merge(&p);
-  p.last_end = p.token.text;
+  const char *begin = p.last_end = p.token.text;
   if (!take(&p, "SELECT"))
     return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted, not '%.*s'",
                     (int)(p.token.size < 40 ? p.token.size : 40), p.token.text);
@@ -703,10 +755,9 @@ int tsx_select_parse(const char *text, tsx_select *select, bool *unknown, tsr_er
   int code = TSR_OK;
   do code = parse_item(&p);
   while (code == TSR_OK && take(&p, ","));
-  if (code == TSR_OK) code = parse_expect(&p, "FROM");
-  if (code == TSR_OK) code = parse_source(&p);
+  if (code == TSR_OK) code = parse_from(&p, begin);
   if (code == TSR_OK) code = parse_tail(&p);
   if (code == TSR_OK && p.token.kind != TSX_TOKEN_END) code = parse_syntax(&p);
-  *unknown = p.unknown;
+  *doubt = p.doubt;
   return code;
 }

@@ -349,7 +349,10 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
     if (orders && tsx_query_orders_texts(a->query, part->tree, error) < 0) return error->code;
     if ((aggregates[i].distinct && number) || (is_sum && text))
       return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end, "not evaluated over columns: ",
-                           text ? "a sum of texts" : "a sum DISTINCT of INTEGER and REAL", error);
+                           text ? part->argument_type == TSR_VALUE_TEXT ? "numbers are wanted, not texts"
+                                                                        : "numbers are wanted, not datetimes"
+                                : "a sum DISTINCT of INTEGER and REAL",
+                           error);
   }
   a->request.aggregates = aggregates;
   a->request.aggregate_count = a->aggregate_count;

@@ -111,6 +111,57 @@ WORDS = [   # the text, a part of its error
     ("SELECT day AS k, count(*) FROM t GROUP BY 3", "GROUP BY term out of range"), ("SELECT count(*) FROM t HAVING 1 ORDER BY 9", None), ("SELECT day FROM t HAVING 1", None), ("SELECT count(*) FROM t('yesterday')", None),
     ("SELECT count(*) FROM t WHERE \"nosuch\" = 'nosuch'", "no such column"), ("SELECT abs(n - 9223372036854775807 - 1 - n) FROM t", None),
 ]
+WHOLE_WORDS = [   # the text, all of its error behind the name; None: the rows are those of the view
+    ("SELECT median(*) FROM t", "not evaluated over columns: 'median(*)' (character 8): * is for count alone"), ("SELECT stddev(temp, 1) FROM t", "not evaluated over columns: 'stddev(temp, 1)' (character 8): stddev() takes one argument"),
+    ("SELECT percentile(temp,50,3) FROM t", "not evaluated over columns: 'percentile(temp,50,3)' (character 8): percentile() takes a value, and a constant from 0 to 100"), ("SELECT count(*) FROM t GROUP BY median(temp)", "misuse of aggregate: 'median(temp)' (character 33): GROUP BY takes no aggregates"),
+    ("SELECT count(*) FROM t WHERE 1 + median(temp)", "misuse of aggregate: 'median(temp)' (character 34): WHERE takes no aggregates: HAVING does"), ("SELECT sum(abs(median(temp))) FROM t", "misuse of aggregate: 'median(temp)' (character 16): an aggregate takes no aggregates"),
+    ("SELECT lat FROM t GROUP BY 1 HAVING max(variance(temp))", "misuse of aggregate: 'variance(temp)' (character 41): an aggregate takes no aggregates"), ("SELECT lat FROM t GROUP BY 1 ORDER BY count(*) FILTER (WHERE median(temp))", "misuse of aggregate: 'median(temp)' (character 62): an aggregate takes no aggregates"),
+    ("SELECT lat FROM t LIMIT median(1)", "misuse of aggregate: 'median(1)' (character 25): a constant is wanted here"), ("SELECT count(*) FROM t JOIN ordinary ON ordinary.a = median(t.lat)", "misuse of aggregate: 'median(t.lat)' (character 54): ON takes no aggregates"),
+    ("SELECT like('a', name) FROM t", "not evaluated over columns: 'like('a', name)' (character 8): write the operator: text LIKE pattern"), ("SELECT glob('a', name) FROM t", "not evaluated over columns: 'glob('a', name)' (character 8): write the operator: text GLOB pattern"),
+    ("SELECT CAST(temp AS VARCHAR(10)) FROM t", "not evaluated over columns: 'CAST(temp AS VARCHAR(10))' (character 8): of cells only CAST AS INTEGER and AS REAL are"), ("SELECT CAST(lat AS) FROM t", "not evaluated over columns: ')' (character 19): a part of SQLite's grammar that tessera_query lacks"),
+    ("SELECT count(*) FROM left", "not evaluated over columns: 'left' (character 22): as a name it stands in double quotes"), ("SELECT CAST(lat AS TEXT(1, x)) FROM t", 'near "x": syntax error'), ("SELECT abs(DISTINCT temp) FROM t", "not evaluated over columns: 'abs(DISTINCT temp)' (character 8): DISTINCT is for aggregates alone"),
+    ("SELECT 1", "not evaluated over columns: 'SELECT 1' (character 1): a SELECT without FROM"), ("SELECT oid FROM t", "not evaluated over columns: 'oid' (character 8): hidden columns; a time is written as in FROM t('2024-06-01')"), ("SELECT main.t.temp FROM t", "not evaluated over columns: 'main.t.temp' (character 8): write table.column"),
+    ("SELECT ifnull(dt, 'x') FROM u", "a datetime in one branch, TEXT in another: 'ifnull(dt, 'x')' (character 8): all branches must be numbers, texts, or datetimes of one unit"), ("SELECT coalesce(dt, hours) FROM u", "datetimes of two units in branches: 'coalesce(dt, hours)' (character 8): use one unit"),
+    ("SELECT CASE WHEN lat < lon THEN name ELSE n END FROM t", "TEXT in one branch, INTEGER in another: 'CASE WHEN lat < lon THEN name ELSE n END' (character 8): all branches must be numbers, texts, or datetimes of one unit"),
+    ("SELECT ifnull(big, -1) FROM u", "UINT64 in one branch, INTEGER in another: 'ifnull(big, -1)' (character 8): CAST one of them"), ("SELECT CASE WHEN lat < lon THEN n ELSE temp END FROM t", "INTEGER in one branch, REAL in another: 'CASE WHEN lat < lon THEN n ELSE temp END' (character 8): CAST one of them"),
+    ("SELECT nullif(dt, 'x') FROM u", "not evaluated over columns: 'nullif(dt, 'x')' (character 8): compares a datetime with TEXT"), ("SELECT nullif(dt, hours) FROM u", "not evaluated over columns: 'nullif(dt, hours)' (character 8): compares datetimes of two units"), ("SELECT bytes = 'x' FROM u", "not evaluated over columns: 'bytes = 'x'' (character 8): compares a cell of several values or bytes with TEXT"),
+    ("SELECT ifnull(bytes, 1) FROM u", "not evaluated over columns: 'ifnull(bytes, 1)' (character 8): a cell of several values or bytes in a branch"), ("SELECT -name FROM t", "not evaluated over columns: '-name' (character 8): TEXT, where a number is wanted"), ("SELECT 1 << name FROM t", "not evaluated over columns: '1 << name' (character 8): TEXT, where a number is wanted"),
+    ("SELECT sqrt(dt) FROM u", "not evaluated over columns: 'sqrt(dt)' (character 8): a datetime, where a number is wanted"), ("SELECT name AND 1 FROM t", "not evaluated over columns: 'name AND 1' (character 8): TEXT is no condition: compare it"), ("SELECT CASE WHEN n THEN name WHEN name THEN 'x' END FROM t", "not evaluated over columns: 'CASE WHEN n THEN name WHEN name THEN 'x' END' (character 8): TEXT is no condition: compare it"),
+    ("SELECT temp LIKE 'a' FROM t", "not evaluated over columns: 'temp LIKE 'a'' (character 8): LIKE of REAL, which is no text"), ("SELECT n NOT GLOB 'a' FROM t", "not evaluated over columns: 'n NOT GLOB 'a'' (character 8): GLOB of INTEGER, which is no text"), ("SELECT sum(name) FROM t", "not evaluated over columns: 'sum(name)' (character 8): numbers are wanted, not texts"),
+    ("SELECT median(dt) FROM u", "not evaluated over columns: 'median(dt)' (character 8): numbers are wanted, not datetimes"), ("SELECT upper(key) FROM u", "not evaluated over columns: 'upper(key)' (character 8): upper() of a dimension of texts or reals; others, labels and results may have it"),
+    ("SELECT upper(name) FROM t", "not evaluated over columns: 'upper(name)' (character 8): upper() of an attribute; dimensions, labels and results may have it"), ("SELECT lat || lon FROM t", "not evaluated over columns: 'lat || lon' (character 8): || of several columns; one dimension, labels and results may have it"),
+    ("SELECT CAST(lat AS VARCHAR(10)) AS k, count(*) FROM t GROUP BY 1", None), ("SELECT CAST(lat AS DECIMAL( 10 , -2 )), CAST(lat AS 'a' \"TEXT\"), CAST(avg(temp) AS CHARACTER VARYING(+8)) FROM t GROUP BY lat", None),
+    ("SELECT CAST(temp AS FLOAT(5)), CAST(temp AS BIGINT(20)) FROM t", None), ("SELECT CAST(lat AS a_type_with_a_long_name_that_ends_with_TEXT) AS k FROM t GROUP BY 1", None), ("SELECT count(*) FROM t NOT INDEXED WHERE lat > 0", None), ("SELECT k.lat, count(*) FROM t AS k NOT INDEXED JOIN ordinary NOT INDEXED ON ordinary.a = k.lat GROUP BY 1", None),
+]
+
+
+def test_refusals_show_the_words_and_say_why_or_the_text_is_evaluated():
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE TABLE ordinary(a)")
+    db.query("INSERT INTO ordinary VALUES(1), (-2)")
+    db.query("CREATE TABLE \"left\"(a)")
+    db.query("CREATE VIRTUAL TABLE u USING tessera(key TEXT DIMENSION, dt DATETIME, hours DATETIME_HR, big UINT64, bytes BLOB)")
+    db.query("INSERT INTO u VALUES('a', '2020-01-01', '2020-01-01 05:00', 5, x'00')")
+    faults = []
+    for text, words in WHOLE_WORDS:
+        found = None
+        try:
+            db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+            found = sorted(map(repr, db.query("SELECT * FROM q") + db.query("SELECT name, type FROM pragma_table_info('q')")))
+        except Error as e:
+            found = e.text
+        if not words:
+            db.query(f"CREATE TEMP VIEW v AS {text}")
+            words = sorted(map(repr, db.query("SELECT * FROM v") + db.query("SELECT name, type FROM pragma_table_info('q')")))
+            db.query("DROP VIEW temp.v")
+        else:
+            words = "q: " + words
+        if found != words:
+            faults.append(f"{text}: {found} and not {words}")
+        db.query("DROP TABLE IF EXISTS temp.q")
+    assert not faults, "\n".join(faults)
 
 
 def test_errors_say_what_the_manual_says():
@@ -1063,7 +1114,7 @@ def test_a_joined_array_may_have_times():
             same(sorted(rows_of(db, text)), sorted(db.query(text)), text)
     text = "SELECT t.day, max(b.v - a.v) AS more FROM t JOIN main.level({}) a ON a.day = t.day AND a.lat = t.lat JOIN level b ON b.day = t.day AND b.lat = t.lat GROUP BY 1"
     same([row for row in rows_of(db, text.format(middle)) if row[1] and row[0] < 7], [(6, 2.75)], "only days after 5 have changed")
-    for times, words in (("(t.day)", "a constant is wanted here"), ("(1, 2, 3)", 'near "'), ("(trap())", "no such function: trap"), ("('a day')", "a day"), ("(count(*))", "")):
+    for times, words in (("(t.day)", "a constant is wanted here"), ("(1, 2, 3)", "'3' (character 67): a table takes two times, as_of and since"), ("(trap())", "no such function: trap"), ("('a day')", "a day"), ("(count(*))", "")):
         check_contains(refusal(db, text.format("1").replace("(1)", times)), words)
     check_contains(refusal(db, "SELECT max(n) FROM t JOIN json_each('[1]') j ON j.key = t.day"), "a table that has arguments")
     db.close()
