@@ -306,7 +306,12 @@ static int npy_of_grid(sqlite3_context *context, const tsx_grid *grid, uint64_t 
 static int npy_of_query(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
   tsx_grid grid = {0};
-  if (count > 2) return tsx_fail(error, TSR_ERROR, "a query has no slice: write WHERE");
+  for (int i = 1; i < count; i++) { /* NULL is as if it were absent */
+    const int type = sqlite3_value_type(values[i]);
+    if (type == SQLITE_NULL) continue;
+    if (i > 1) return tsx_fail(error, TSR_ERROR, "a query has no slice: write WHERE");
+    if (type != SQLITE_TEXT) return tsx_fail(error, TSR_MISMATCH, "argument 2: expected the name of a column");
+  }
   int code = tsx_grid_make(sqlite3_user_data(context), (const char *)sqlite3_value_text(values[0]),
                            count > 1 ? (const char *)sqlite3_value_text(values[1]) : NULL, limit, &grid, error);
   if (code == TSR_OK) code = npy_of_grid(context, &grid, limit, error);
@@ -320,10 +325,10 @@ void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
   tsx_connection_add_cursor(connection);
-  int code = tsx_arguments_check(count, values, 2, &error);
+  const bool query = tsx_is_query(values[0]);
+  int code = tsx_arguments_check(count, values, query ? 1 : 2, &error);
   if (code == TSR_OK)
-    code = tsx_is_query(values[0]) ? npy_of_query(context, count, values, &error)
-                                   : npy_of_array(context, count, values, &error);
+    code = query ? npy_of_query(context, count, values, &error) : npy_of_array(context, count, values, &error);
   tsx_connection_remove_cursor(connection);
   tsx_function_end(context, "tessera_npy", code, &error);
   tsx_connection_remove_table(connection);

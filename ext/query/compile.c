@@ -132,6 +132,17 @@ static int compile_any(const tsx_connection *connection, const char *name, char 
   return found;
 }
 
+/* Refuses a table of another database, as a view does that is not in temp. */
+static int compile_reach(const tsx_query *query, const char *home, const tsx_source *source, tsr_error *error) {
+  if (!source->qualified || !sqlite3_stricmp(home, "temp") || !sqlite3_stricmp(home, source->schema)) return TSR_OK;
+  char *what = sqlite3_mprintf("cannot reference objects in database %s: ", source->schema);
+  if (!what) return tsx_out_of_memory(error);
+  const int code = tsx_expr_fail(&query->select, source->begin, source->end, what,
+                                 "a query in temp may: CREATE VIRTUAL TABLE temp.name", error);
+  sqlite3_free(what);
+  return code;
+}
+
 /* Looks for a table by the name that FROM has. Returns 1 if it is there; *schema is freed by the caller. */
 static int compile_find(const tsx_connection *connection, const char *home, const char *written, const char *name,
                         char **schema, bool *view, tsr_error *error) {
@@ -318,6 +329,9 @@ static int compile_select(tsx_query *query, const char *home, const char *text, 
   int code = tsx_select_parse(text, &query->select, &doubt, error);
   if (code < 0) return compile_doubt(query, text, &doubt, error);
   code = compile_misuse(&query->select, error);
+  if (code == TSR_OK) code = compile_reach(query, home, &query->select.source, error);
+  for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++)
+    code = compile_reach(query, home, &query->select.joins[j].source, error);
   if (code == TSR_OK) code = compile_text(&query->select, home, error);
   if (code == TSR_OK) code = compile_prepare(connection, query->select.prepared, NULL, error);
   if (code == TSR_OK) code = compile_table(query, home, error);

@@ -25,6 +25,8 @@
 #define QUERY_OMITTED_MAX 16 /* SQLite keeps to `omit` for the first so many constraints */
 #define COUNT_EVERY       256 /* rows */
 #define KEEP_AFTER        32 /* scans of a cursor with constraints, as of an IN list, before all groups are evaluated */
+#define QUERY_MEMORY_MAX  ((int64_t)1 << 40) /* as of the options of a table */
+#define QUERY_THREADS_MAX 64
 #define KEEP_SHARE        4 /* kept rows take at most this share of memory_mb */
 #define KEEP_MEMORY       (UINT64_C(1) << 30) /* memory_mb if it is not given */
 
@@ -72,34 +74,53 @@ static bool begins_select(const char *text) {
   return !sqlite3_strnicmp(text, "SELECT", 6) && !isalnum((unsigned char)text[6]) && text[6] != '_';
 }
 
-/* Reads name=number. Returns the number, or 0. */
-static uint64_t query_option(const char *text, const char *name) {
+/* Returns the value of an argument name=value, or NULL if the argument has another form or name. */
+static const char *query_option(const char *text, const char *name) {
   const size_t size = strlen(name);
-  if (sqlite3_strnicmp(text, name, (int)size) != 0) return 0;
+  if (sqlite3_strnicmp(text, name, (int)size) != 0) return NULL;
   text += size;
   while (isspace((unsigned char)*text)) text++;
-  if (*text++ != '=') return 0;
+  if (*text++ != '=') return NULL;
   while (isspace((unsigned char)*text)) text++;
-  uint64_t number = 0;
-  for (; isdigit((unsigned char)*text); text++)
-    if (number < 1000000000) number = 10 * number + (uint64_t)(*text - '0');
-  while (isspace((unsigned char)*text)) text++;
-  return *text ? 0 : number;
+  return text;
+}
+
+/* Reads the value of an option: an integer from 1 to `most`. */
+static int query_number(const char *name, const char *text, int64_t most, int64_t *number, tsr_error *error) {
+  const char *end = text;
+  *number = 0;
+  for (; isdigit((unsigned char)*end); end++)
+    if (*number <= most) *number = 10 * *number + (*end - '0');
+  while (isspace((unsigned char)*end)) end++;
+  if (!*end && *number >= 1 && *number <= most) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "tessera_query: option %s=%.60s: expected an integer from 1 to %lld", name, text,
+                  (long long)most);
+}
+
+/* Reads an argument before the SELECT. Sets *known to false if it is no option. */
+static int query_read_option(tsx_query_table *table, const char *text, bool *known, tsr_error *error) {
+  const char *memory = query_option(text, "memory_mb"), *threads = query_option(text, "threads");
+  int64_t number = 0;
+  *known = memory || threads;
+  const int code = memory    ? query_number("memory_mb", memory, QUERY_MEMORY_MAX, &number, error)
+                   : threads ? query_number("threads", threads, QUERY_THREADS_MAX, &number, error)
+                             : TSR_OK;
+  if (memory) table->memory_bytes = (uint64_t)number << 20;
+  else if (threads) table->threads = (unsigned)number;
+  return code;
 }
 
 static int query_arguments(tsx_query_table *table, int count, const char *const *arguments, tsr_error *error) {
   int i = 3;
   for (; i < count && !begins_select(arguments[i]); i++) {
-    const uint64_t memory = query_option(arguments[i], "memory_mb"), threads = query_option(arguments[i], "threads");
-    if (memory) table->memory_bytes = memory << 20;
-    else if (threads && threads <= 1024) table->threads = (unsigned)threads;
-    else if (strchr(arguments[i], '=') && !strchr(arguments[i], ' ') && isalpha((unsigned char)*arguments[i]))
-      return tsx_fail(error, TSR_ERROR,
-                      "tessera_query: unknown option or value: %.100s; the options are memory_mb=n, threads=n",
+    bool known;
+    if (query_read_option(table, arguments[i], &known, error) < 0) return error->code;
+    if (known) continue;
+    if (strchr(arguments[i], '=') && !strchr(arguments[i], ' ') && isalpha((unsigned char)*arguments[i]))
+      return tsx_fail(error, TSR_ERROR, "tessera_query: unknown option: %.100s; the options are memory_mb=n, threads=n",
                       arguments[i]);
-    else
-      return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted, not '%.*s'",
-                      (int)strcspn(arguments[i], " \t\r\n"), arguments[i]);
+    return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted, not '%.*s'",
+                    (int)strcspn(arguments[i], " \t\r\n"), arguments[i]);
   }
   if (i >= count) return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted");
   sqlite3_str *out = sqlite3_str_new(NULL);

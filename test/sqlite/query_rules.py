@@ -164,6 +164,55 @@ def test_refusals_show_the_words_and_say_why_or_the_text_is_evaluated():
     assert not faults, "\n".join(faults)
 
 
+def test_options_say_their_limits():
+    if absent():
+        return
+    db = opened()
+    for option, words in (("threads=65", "threads=65: expected an integer from 1 to 64"), ("threads = 0", "threads=0: expected"), ("threads=99999999999999999999999", "expected an integer from 1 to 64"), ("memory_mb=1099511627777", "memory_mb=1099511627777: expected an integer from 1 to 1099511627776"),
+                          ("memory_mb=0", "memory_mb=0: expected"), ("memory_mb=-1", "memory_mb=-1: expected"), ("memory_mb=1 MB", "memory_mb=1 MB: expected"), ("memory_mb=", "memory_mb=: expected"), ("speed=5", "unknown option: speed=5; the options are memory_mb=n, threads=n")):
+        check_contains(db.error(f"CREATE VIRTUAL TABLE q USING tessera_query({option}, SELECT count(*) FROM t)").text, words)
+    for option in ("threads=64", "THREADS = 1 , memory_mb = 1099511627776", "memory_mb=2,threads=2"):
+        db.query(f"CREATE VIRTUAL TABLE q USING tessera_query({option}, SELECT count(*) FROM t)")
+        same(db.value("SELECT * FROM q"), 1200)
+        db.query("DROP TABLE q")
+
+
+def test_a_query_reaches_other_databases_as_a_view_does():
+    if absent():
+        return
+    db = opened()
+    db.query("ATTACH ':memory:' AS other")
+    db.query("CREATE VIRTUAL TABLE other.far USING tessera(x INT32 DIMENSION(0, 9), v INT32)")
+    db.query("CREATE TABLE other.names(id)")
+    db.query("CREATE VIRTUAL TABLE temp.near USING tessera(x INT32 DIMENSION(0, 9), v INT32)")
+    for schema, table, database in (("main", "temp.near", "temp"), ("main", "other.far", "other"), ("other", "main.t", "main"), ("other", "temp.near", "temp"), ("main", "t JOIN other.names ON names.id = t.lat", "other"), ("other", "far JOIN temp.near ON near.x = far.x", "temp")):
+        view = db.error(f"CREATE VIEW {schema}.v AS SELECT count(*) FROM {table}").text
+        check_contains(view, f"view v cannot reference objects in database {database}")
+        check_contains(db.error(f"CREATE VIRTUAL TABLE {schema}.q USING tessera_query(SELECT count(*) FROM {table})").text, f"q: cannot reference objects in database {database}: '{table.split(' ON')[0].split()[-1]}' (character ")
+    for schema, table in (("temp", "main.t"), ("temp", "other.far"), ("main", "main.t"), ("main", "MAIN.t"), ("other", "other.far JOIN names ON names.id = far.x"), ("temp", "main.t JOIN other.names ON names.id = t.lat")):
+        db.query(f"CREATE VIRTUAL TABLE {schema}.q USING tessera_query(SELECT count(*) FROM {table})")
+        same(len(db.query(f"SELECT * FROM {schema}.q")), 1)
+        db.query(f"DROP TABLE {schema}.q")
+
+
+def test_a_list_of_literals_may_be_as_long_as_the_manual_says():
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE u USING tessera(x INT32 DIMENSION(0, 9), dt DATETIME)")
+    db.query("INSERT INTO u VALUES(1, '2020-01-01 00:00:05')")
+    of = lambda n: ", ".join(map(str, range(n)))
+    times = lambda n: ", ".join(f"'2020-01-01 {i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}'" for i in range(n))
+    for condition, table, result in ((f"n IN ({of(4000)})", "t", 1200), (f"n NOT IN ({of(4000)})", "t", 0), (f"dt IN ({times(1300)})", "u", 1), (f"lat IN ({of(20000)})", "t", 600), (f"n IN ({of(5000)})", "t", None), (f"dt IN ({times(3000)})", "u", None)):
+        create = f"CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT count(*) FROM {table} WHERE {condition})"
+        if result is None:
+            check_contains(db.error(create).text, "the expression is too long: '")
+            continue
+        db.query(create)
+        same(db.value("SELECT * FROM q"), result)
+        db.query("DROP TABLE temp.q")
+
+
 def test_errors_say_what_the_manual_says():
     if absent():
         return
