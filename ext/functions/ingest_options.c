@@ -97,7 +97,7 @@ static int ingest_find_kept(const ingest_reading *r, const char *name, tsr_inges
 static int ingest_read_name(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
   tsx_ingest_call *call = r->call;
-  tsr_ingest_column *column;
+  tsr_ingest_column *column = NULL;
   const int code = ingest_find_kept(r, ingest_text(o), &column, error);
   if (code < 0) return code;
   const uint32_t number = (uint32_t)(column - call->columns);
