@@ -21,7 +21,8 @@ static const tsx_expr *outer_tree(const tsx_query *query, const tsx_outer *outer
 static bool outer_is_range(const tsx_query *query, const tsx_expr *tree) {
   if (tree->kind != TSX_EXPR_NAME) return false;
   const tsx_column *shows = &query->table->columns[tree->column];
-  return shows->description->is_dimension && !tsx_axis_possible(shows) && tsx_ranges_possible(shows);
+  return shows->description->is_dimension && (!tsx_axis_possible(shows) || shows->form <= TSX_UINT32) &&
+         tsx_ranges_possible(shows);
 }
 
 bool tsx_outer_takes(const tsx_query *query, uint32_t item) {
@@ -63,7 +64,7 @@ bool tsx_outer_decides(const tsx_query *query, uint32_t item, int op, bool in, s
 int tsx_outer_request(tsx_query *query, tsx_outer *outer, uint32_t count, tsr_error *error) {
   for (uint32_t i = 0; i < count; i++) {
     const tsx_expr *tree = outer_tree(query, &outer[i]);
-    const int axis = outer[i].decides ? -1 : tsx_axis_of(query, tree);
+    const int axis = outer[i].decides || outer_is_range(query, tree) ? -1 : tsx_axis_of(query, tree);
     outer[i].request = -1;
     if (axis < 0) continue;
     outer[i].request = tsx_axis_request(query, (uint32_t)axis, tree, false, error);
@@ -119,28 +120,45 @@ static int values_take(outer_values *v, const tsx_outer *outer, tsr_error *error
 
 /* ---- Ranges ------------------------------------------------------------------------------------------------------ */
 
-/* Makes a comparison with a dimension of reals or texts ranges. SQLite may compare texts as numbers, if the other side is
- * a column of numbers; equal ones are equal then, too. */
+/* Makes a comparison with a dimension ranges. SQLite may compare texts as numbers, if the other side is a column of
+ * numbers; equal ones are equal then, too. */
 static int outer_range(tsx_query *query, const tsx_outer *outer, const tsx_expr *tree, const outer_values *v,
                        tsr_error *error) {
-  const int op = outer->op;
-  const bool equal = op == SQLITE_INDEX_CONSTRAINT_EQ || op == SQLITE_INDEX_CONSTRAINT_IS;
+  const tsx_op op = outer->in ? TSX_IN : outer_op(outer->op);
+  const bool equal = op == TSX_IN || op == TSX_EQ || op == TSX_IS;
   const bool text = !strcmp(query->table->columns[tree->column].declared, "TEXT");
   for (uint32_t i = 0; i < v->count; i++) {
     const int type = sqlite3_value_type(v->values[i]);
     if (text ? type != SQLITE_TEXT || !equal : type == SQLITE_BLOB) return TSR_OK;
   }
-  return tsx_bound_add(query, tree->column, equal ? TSX_EQ : outer_op(op), v->values, v->count, TSX_PLAINLY, error);
+  return tsx_bound_add(query, tree->column, equal ? TSX_EQ : op, v->values, v->count, TSX_PLAINLY, error);
 }
 
-/* Tests a comparison with a datetime of cells, which SQLite does not test again. */
+int tsx_outer_bounds(tsx_query *query, const tsx_outer *outer, uint32_t count, tsr_error *error) {
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
+    const tsx_expr *tree = outer_tree(query, &outer[i]);
+    const bool range = outer_is_range(query, tree);
+    const bool decides = outer[i].decides && query->table->columns[tree->column].description->is_dimension;
+    outer_values values;
+    if (!range && !decides) continue;
+    code = values_take(&values, &outer[i], error);
+    if (code == TSR_OK && decides)
+      code = tsx_bound_add(query, tree->column, outer[i].in ? TSX_IN : outer_op(outer[i].op), values.values,
+                           values.count, 0, error);
+    else if (code == TSR_OK && !values.many) code = outer_range(query, &outer[i], tree, &values, error);
+    values_free(&values);
+  }
+  return code;
+}
+
+/* Tests a comparison with a datetime of cells that is an attribute. SQLite does not test it again. */
 static int outer_decide(tsx_asked *asked, const tsx_outer *outer, const outer_values *v, tsr_error *error) {
   tsx_query *query = asked->query;
   const tsx_expr *tree = outer_tree(query, outer);
   const tsx_column *shows = &query->table->columns[tree->column];
   const tsx_op op = outer->in ? TSX_IN : outer_op(outer->op);
   tsr_ranges set;
-  if (shows->description->is_dimension) return tsx_bound_add(query, tree->column, op, v->values, v->count, 0, error);
   if (op == TSX_IS && sqlite3_value_type(v->values[0]) == SQLITE_NULL)
     return tsx_lower_null(query, tree, &asked->where, error);
   const int code = tsx_bound_ranges(query, shows, op, v->values, v->count, 0, &set, error);
@@ -226,14 +244,12 @@ int tsx_outer_apply(tsx_asked *asked, const tsx_outer *outer, uint32_t count, ts
   int code = TSR_OK;
   for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
     const tsx_expr *tree = outer_tree(asked->query, &outer[i]);
-    const bool range = outer[i].request < 0 && outer_is_range(asked->query, tree);
+    const bool decides = outer[i].decides && !asked->query->table->columns[tree->column].description->is_dimension;
     outer_values values;
-    if (!outer[i].decides && outer[i].request < 0 && !range) continue;
+    if (!decides && outer[i].request < 0) continue;
     code = values_take(&values, &outer[i], error);
-    if (code == TSR_OK && outer[i].decides) code = outer_decide(asked, &outer[i], &values, error);
-    else if (code == TSR_OK && !values.many)
-      code = range ? outer_range(asked->query, &outer[i], tree, &values, error)
-                   : outer_axis(asked->query, &outer[i], &values, error);
+    if (code == TSR_OK && decides) code = outer_decide(asked, &outer[i], &values, error);
+    else if (code == TSR_OK && !values.many) code = outer_axis(asked->query, &outer[i], &values, error);
     values_free(&values);
   }
   return code == TSR_OK ? outer_labels(asked, outer, count, error) : code;

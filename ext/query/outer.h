@@ -25,7 +25,10 @@ bool tsx_outer_takes(const tsx_query *query, uint32_t item);
  * compared with, or NULL if it is not known yet. */
 bool tsx_outer_decides(const tsx_query *query, uint32_t item, int op, bool in, sqlite3_value *right);
 
-/* Requests the values that the constraints compare. tsx_axes_find came before. */
+/* Adds the constraints on dimensions to the query's bounds. Call it before tsx_axes_find, which narrows the axes by them. */
+int tsx_outer_bounds(tsx_query *query, const tsx_outer *outer, uint32_t count, tsr_error *error);
+
+/* Requests the values that the other constraints compare. tsx_axes_find came before. */
 int tsx_outer_request(tsx_query *query, tsx_outer *outer, uint32_t count, tsr_error *error);
 
 /* Leaves out coordinates, or adds conditions of cells to `asked`, after the axes have been evaluated. */

@@ -339,7 +339,8 @@ static int run_snapshot(tsx_run *run, tsr_error *error) {
 
 static int run_prepare(tsx_run *run, tsx_outer *outer, uint32_t count, tsr_error *error) {
   tsx_query *query = run->query;
-  int code = tsx_axes_find(query, run->snapshot, error);
+  int code = tsx_outer_bounds(query, outer, count, error);
+  if (code == TSR_OK) code = tsx_axes_find(query, run->snapshot, error);
   run->asked.nothing = code == 0;
   if (code >= 0) code = tsx_asked_plan(&run->asked, error);
   if (code == TSR_OK) code = tsx_outer_request(query, outer, count, error);
