@@ -186,15 +186,15 @@ static int copy_open_target(tsx_copying *c, const char *to, tsr_error *error) {
   return tsr_array_open(environment, to, &options, &c->target, error);
 }
 
-/* Writes the values of all labels into the labels of the new array. */
-static int copy_labels(tsx_copying *c, tsr_error *error) {
+int tsx_labels_write(tsr_array *target, tsr_label_index *const *labels, uint32_t count, uint64_t memory_bytes,
+                     tsr_error *error) {
   const tsr_schema *made = NULL;
-  int code = c->source->label_count > 0 ? tsr_array_schema(c->target, TSR_TIME_NOW, &made, error) : TSR_OK;
-  for (uint32_t i = 0; code == TSR_OK && i < c->source->label_count; i++) {
+  int code = count > 0 ? tsr_array_schema(target, TSR_TIME_NOW, &made, error) : TSR_OK;
+  for (uint32_t i = 0; code == TSR_OK && i < count; i++) {
     tsr_label_index *to;
-    code = tsr_label_open(c->target, made, i, c->from.memory_bytes, &to, error);
+    code = tsr_label_open(target, made, i, memory_bytes, &to, error);
     if (code < 0) return code;
-    code = tsr_label_copy(c->labels[i], to, error);
+    code = tsr_label_copy(labels[i], to, error);
     tsr_label_close(to);
   }
   return code;
@@ -223,7 +223,8 @@ static int copy_copy(tsx_copying *c, const char *to, sqlite3_value *options, tsr
     code = tsx_options_each(c->connection->db, options, "options", copy_read_option, c, error);
   if (code == TSR_OK) code = copy_open_target(c, to, error);
   if (code == TSR_OK) code = tsx_copy_cells(c, error);
-  if (code == TSR_OK) code = copy_labels(c, error);
+  if (code == TSR_OK)
+    code = tsx_labels_write(c->target, c->labels, c->source->label_count, c->from.memory_bytes, error);
   if (code == TSR_OK) code = copy_metadata(c, error);
   if (code < 0 || !c->creation) return code;
   if (c->from.array->has_key) code = tsx_key_set(c->connection, to, c->from.array->key, error);

@@ -11,6 +11,7 @@
 #include "definition/creatable.h"
 #include "definition/define.h"
 #include "functions/functions.h"
+#include "functions/functions_copy.h"
 #include "table/database.h"
 #include "text/json_in.h"
 #include "text/names.h"
@@ -25,9 +26,43 @@ typedef struct regrid_making {
   tsx_address *from;
   tsx_definition definition; /* the schema of the new array, as CREATE accepts it */
   tsr_regrid *regrid;
+  tsr_label_index **labels; /* of the source, one for each label of the new array; NULL ends them */
   tsr_creation *creation; /* NULL for an array in the database */
   tsr_array *target;
 } regrid_making;
+
+/* Opens a label of the source and reads its values. Returns 1; 0 if the label cannot be used: its values have no order,
+ * or lie outside of the array. */
+static int regrid_read_label(const regrid_making *m, const tsr_schema *source, uint32_t number, tsr_label_index **label,
+                             tsr_error *error) {
+  tsr_error own = {0};
+  int code = tsr_label_open(m->from->array->core, source, number, m->from->memory_bytes, label, &own);
+  if (code == TSR_UNSUPPORTED) return 0;
+  if (code == TSR_OK) code = tsr_label_read(*label, m->from->since, m->from->as_of, &own);
+  if (code < 0) *error = own;
+  return code < 0 ? code : 1;
+}
+
+/* Gives the new schema the labels of the dimensions that keep their coordinates. */
+static int regrid_take_labels(regrid_making *m, const tsr_schema *source, const uint64_t *factors, tsr_error *error) {
+  tsx_parser p = {.definition = &m->definition, .error = error};
+  tsr_schema *schema = &m->definition.schema;
+  const uint64_t room = (uint64_t)source->label_count + 1;
+  int code = TSR_OK;
+  schema->labels = tsx_parser_alloc(&p, room * sizeof *schema->labels);
+  m->labels = tsx_parser_alloc(&p, room * sizeof *m->labels);
+  if (!schema->labels || !m->labels) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < source->label_count; i++) {
+    if (factors[source->labels[i].dimension] != 1) continue;
+    code = regrid_read_label(m, source, i, &m->labels[schema->label_count], error);
+    if (code < 0) return code;
+    if (code > 0) schema->labels[schema->label_count++] = source->labels[i];
+  }
+  code = TSR_OK;
+  for (uint32_t i = 0; i < schema->label_count && code == TSR_OK; i++)
+    code = tsx_creatable_label(tsr_label_schema(m->labels[i]), &m->definition, i, error);
+  return code;
+}
 
 static int regrid_open_target(regrid_making *m, const char *to, tsr_error *error) {
   tsx_connection *connection = m->from->connection;
@@ -67,13 +102,17 @@ static int regrid_copy_metadata(regrid_making *m, tsr_error *error) {
 }
 
 int tsx_regrid_make(tsx_address *from, tsr_snapshot *snapshot, const tsr_regrid_request *request, const char *to,
-                    bool metadata, const char *key, const char *note, uint64_t *cells, tsr_error *error) {
+                    bool describe, const char *key, const char *note, uint64_t *cells, tsr_error *error) {
   regrid_making m = {.from = from};
   int code = tsr_regrid_open(snapshot, request, &m.regrid, error);
   if (code == TSR_OK) code = tsx_creatable(tsr_regrid_schema(m.regrid), &m.definition, error);
+  if (code == TSR_OK && describe)
+    code = regrid_take_labels(&m, tsr_snapshot_schema(snapshot), request->factors, error);
   if (code == TSR_OK) code = regrid_open_target(&m, to, error);
   if (code == TSR_OK) code = tsr_regrid_write(m.regrid, m.target, cells, error);
-  if (code == TSR_OK && metadata) code = regrid_copy_metadata(&m, error);
+  if (code == TSR_OK)
+    code = tsx_labels_write(m.target, m.labels, m.definition.schema.label_count, from->memory_bytes, error);
+  if (code == TSR_OK && describe) code = regrid_copy_metadata(&m, error);
   if (code == TSR_OK) code = tsx_metadata_set_text(m.target, key, note, error);
   if (code == TSR_OK && m.creation && from->array->has_key)
     code = tsx_key_set(from->connection, to, from->array->key, error);
@@ -82,6 +121,7 @@ int tsx_regrid_make(tsx_address *from, tsr_snapshot *snapshot, const tsr_regrid_
   if (code < 0 && m.creation) (void)tsr_creation_abandon(m.creation, NULL);
   tsr_creation_close(m.creation);
   tsr_regrid_close(m.regrid);
+  for (tsr_label_index **label = m.labels; label && *label; label++) tsr_label_close(*label);
   tsx_definition_release(&m.definition);
   return code;
 }

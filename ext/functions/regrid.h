@@ -10,11 +10,11 @@
 #define TSX_OVERVIEWS_KEY "tessera_overviews" /* the metadata that describes an array's overviews */
 
 /* Makes the array `to`, a directory or 'db:NAME', of the blocks of a snapshot of from->array. It appears complete or not
- * at all. If metadata is true, it gets the source's metadata. `note` is the text of its metadata key `key`. *cells: the
- * number of cells that were written. In the database a savepoint stays open: tsx_savepoint_end ends it, after a failure
- * too. */
+ * at all. If describe is true, it gets the source's metadata, and the labels of dimensions whose factor is 1. `note` is
+ * the text of its metadata key `key`. *cells: the number of cells that were written. In the database a savepoint stays
+ * open: tsx_savepoint_end ends it, after a failure too. */
 int tsx_regrid_make(tsx_address *from, tsr_snapshot *snapshot, const tsr_regrid_request *request, const char *to,
-                    bool metadata, const char *key, const char *note, uint64_t *cells, tsr_error *error);
+                    bool describe, const char *key, const char *note, uint64_t *cells, tsr_error *error);
 
 /* Sets a key of an array's metadata to a text. */
 int tsx_metadata_set_text(tsr_array *array, const char *key, const char *text, tsr_error *error);

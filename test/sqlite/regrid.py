@@ -157,6 +157,26 @@ def test_directories_metadata_and_the_schema():
     same(db.query("SELECT y, e, k FROM o"), [("1970-01-01", "x", "2021-01-01")])
 
 
+def test_labels_of_dimensions_without_a_factor_stay():
+    os.chdir(host.FOLDER)
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE l USING tessera(kind=dense, t INT32 DIMENSION(0, 7, 4) LABEL day DATE, y INT32 DIMENSION(2, 4, 2) LABEL lat FLOAT64 DECREASING LABEL name TEXT, v FLOAT32)")
+    db.query("SELECT tessera_write_label('db:l', 'day', '[\"2024-01-01\",\"2024-01-02\",\"2024-01-05\"]'), tessera_write_label('db:l', 'lat', '[47.5, 47.25]'), tessera_write_label('db:l', 'name', '[\"a\",\"b\",\"c\"]')")
+    db.query("INSERT INTO l(t, y, v) VALUES (0, 2, 1), (1, 2, 3), (2, 2, 5), (0, 3, 7), (2, 4, 9)")
+    for to, opened in (("db:means", "means"), ("means", "m2")):
+        same(db.value(f"SELECT tessera_regrid('db:l', '{to}', '{{\"t\":2}}', 'mean')"), 4)
+        if to == "means":
+            db.query("CREATE VIRTUAL TABLE m2 USING tessera('means')")
+        same(db.query(f"SELECT t, y, lat, name, v FROM {opened} WHERE lat <= 47.5 ORDER BY t, y"), [(0, 2, 47.5, "a", 2.0), (0, 3, 47.25, "b", 7.0), (1, 2, 47.5, "a", 5.0), (1, 3, 47.25, "b", None)], "labels decide what is read")
+        same(db.query(f"SELECT y, lat, name FROM {opened} WHERE name = 'c' AND t = 1"), [(4, None, "c")])
+        check_contains(db.error(f"SELECT day FROM {opened}").text, "no such column: day")
+        same(db.query(f"SELECT * FROM tessera_check('{to}')"), [])
+    same(db.value("SELECT tessera_regrid('db:l', 'db:days', '{\"y\":3}', 'max')"), 3)
+    same(db.query("SELECT day, v FROM days WHERE day > '2024-01-01' ORDER BY day"), [("2024-01-02", 3.0), ("2024-01-05", 9.0)])
+    same(db.value("SELECT tessera_regrid('db:l', 'db:none', '{\"t\":2,\"y\":2}', 'max')"), 3)
+    same(db.value("SELECT count(*) FROM tessera_schema('db:none') WHERE role = 'label'"), 0)
+
+
 def test_what_is_refused():
     db = Database()
     db.query("CREATE VIRTUAL TABLE s USING tessera(x INT32 DIMENSION(0, 9), v INT32)")
