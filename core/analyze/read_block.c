@@ -297,9 +297,46 @@ static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *
   return TSR_OK;
 }
 
-static int read_block_load_window(read_block_block *b, tsr_error *error) {
+/* Copies the parts of a space tile, of which it has one decoded tile in memory at a time. */
+static int read_block_copy_each(read_block_block *b, const read_block_out *out, const space *s, tsr_error *error) {
+  tsr_tile_request *requests = (tsr_tile_request *)(void *)b->window.requests.data;
+  for (uint32_t i = 0; i < s->count; i++) {
+    const read_block_copy *c = &s->copies[i];
+    tsr_tile_request *r = c->request == NO_TILE ? NULL : &requests[c->request];
+    if (r) TSR_TRY(tsr__tiles_load(b->snapshot->array, b->threads, r, 1, &b->memory, error));
+    write_copy(b, out, s, c, r ? r->tile : NULL);
+    if (!r) continue;
+    tsr__count(b->environment, TSR_COUNT_cells_decoded, r->decoded ? r->tile->cells : 0);
+    tsr__tile_return(r->tile, &b->memory);
+  }
+  return TSR_OK;
+}
+
+/* Reads the only space tile of a window whose tiles do not fit into memory together. */
+static int read_block_load_space(read_block_block *b, tsr_error *error) {
+  const space *s = b->window.spaces;
+  const uint64_t *low = s->start + b->dimensions, *high = low + b->dimensions, size = b->field->cell_size;
+  uint64_t stride[TSR_MAX_DIMENSIONS], cells = 1;
+  uint8_t *memory = NULL;
+  read_block_out out = b->out;
+  if (b->take) {
+    for (uint32_t d = b->dimensions; d-- > 0; cells *= high[d] - low[d] + 1) stride[d] = cells;
+    TSR_TRY(TSR_ALLOC_RAW_BYTES(&b->memory, tsr__mul_sat(cells, size + 1), &memory, error));
+    out = (read_block_out){memory, memory + cells * size, low, stride};
+  }
+  int rc = read_block_copy_each(b, &out, s, error);
+  const tsr_block_tile part = {low, high, stride, out.values, out.states};
+  if (rc >= 0 && b->take) rc = b->take(b->argument, &part, error);
+  tsr__free(memory);
+  tsr__array_files_done(b->snapshot->array);
+  return rc;
+}
+
+/* Reads the space tiles of the window, whose decoded tiles take `cost` bytes. */
+static int read_block_load_window(read_block_block *b, uint64_t cost, tsr_error *error) {
   tsr_tile_request *requests = (tsr_tile_request *)(void *)b->window.requests.data;
   const uint64_t count = b->window.requests.size / sizeof *requests;
+  if (b->window.count == 1 && count > 1 && cost > b->memory.limit / 2) return read_block_load_space(b, error);
   TSR_TRY(tsr__tiles_load(b->snapshot->array, b->threads, requests, count, &b->memory, error));
   uint64_t cells = 0;
   for (uint64_t i = 0; i < count; i++) cells += requests[i].decoded ? requests[i].tile->cells : 0;
@@ -323,7 +360,7 @@ static int read_block_read_window(read_block_block *b, tsr_error *error) {
     TSR_TRY(plan_space(b, &b->window.spaces[b->window.count++], &cost, error));
     read_block_advance(b);
   }
-  TSR_TRY(read_block_load_window(b, error));
+  TSR_TRY(read_block_load_window(b, cost, error));
   tsr_work_done(b->environment, b->window.count);
   return TSR_OK;
 }

@@ -311,6 +311,12 @@ static tsr_reduction regrid_reduction(const regrid_taking *t) {
                          .memory = &t->g->memory};
 }
 
+/* Returns how much of memory_mb a read or a write may take, beside the part that is in memory. */
+static uint64_t regrid_left(const tsr_regrid *g) {
+  const uint64_t used = g->memory.used;
+  return used < g->memory.limit ? g->memory.limit - used : 1;
+}
+
 /* Reduces the cells of a tile, on a worker thread. */
 static int regrid_take(void *argument, const tsr_block_tile *tile, tsr_error *error) {
   const regrid_taking *t = argument;
@@ -351,8 +357,8 @@ static int regrid_read_cells(const regrid_taking *t, uint32_t field, tsr_error *
   int rc = TSR_ALLOC_RAW_BYTES(&g->memory, tsr__mul_sat(p->cell_count, t->from->cell_size), &values, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW_BYTES(&g->memory, p->cell_count, &states, error);
   if (rc >= 0)
-    rc = tsr__block_read(g->snapshot, g->sources[field], p->cell_box, g->request.memory_bytes / 2, g->request.threads,
-                         values, p->cell_count * t->from->cell_size, states, error);
+    rc = tsr__block_read(g->snapshot, g->sources[field], p->cell_box, regrid_left(g), g->request.threads, values,
+                         p->cell_count * t->from->cell_size, states, error);
   if (rc >= 0 && regrid_skips_fill(g, t->from)) (void)regrid_skip_fill(t->from, values, p->cell_count, states);
   tsr_reduction r = regrid_reduction(t);
   r.values = values;
@@ -377,7 +383,8 @@ static int regrid_attribute(tsr_regrid *g, tsr_arena *arena, regrid_part *p, uin
     out_stride[d] = blocks;
   }
   regrid_taking t = {.g = g, .part = p, .from = from, .to = to, .stride = stride, .out_stride = out_stride, .out = out};
-  int rc = g->by_tiles ? tsr__block_each(g->snapshot, g->sources[field], p->cell_box, g->request.memory_bytes / 2,
+  int rc = g->by_tiles ? tsr__block_each(g->snapshot, g->sources[field], p->cell_box,
+                                         regrid_left(g) / 4 * 3, /* the rest is for the reduction */
                                          g->request.threads, regrid_take, &t, error)
                        : 0;
   if (rc == 0) rc = regrid_read_cells(&t, field, error);
@@ -389,6 +396,13 @@ static int regrid_attribute(tsr_regrid *g, tsr_arena *arena, regrid_part *p, uin
     p->columns[field].validity = validity;
   }
   return rc < 0 ? rc : TSR_OK;
+}
+
+/* Returns the bytes that regrid_append_cells takes beside the part. */
+static uint64_t regrid_coordinates(const tsr_regrid *g, const regrid_part *p, uint64_t count) {
+  uint64_t bytes = 0;
+  for (uint32_t d = 0; d < g->dimensions; d++) bytes += g->schema.fields[d].cell_size;
+  return p->block_count * bytes + count * sizeof(uint32_t);
 }
 
 /* Appends the blocks of which a cell was written, one by one. */
@@ -412,7 +426,6 @@ static int regrid_append_cells(const tsr_regrid *g, tsr_arena *arena, const regr
 
 static int regrid_write_part(tsr_regrid *g, tsr_arena *arena, regrid_part *p, tsr_error *error) {
   const uint32_t fields = g->dimensions + g->schema.attribute_count;
-  const tsr_writer_options options = {.memory_bytes = g->request.memory_bytes / 2, .threads = g->request.threads};
   tsr_writer *writer = NULL;
   uint64_t count = 0;
   TSR_TRY(regrid_locate(g, arena, p, error));
@@ -420,6 +433,8 @@ static int regrid_write_part(tsr_regrid *g, tsr_arena *arena, regrid_part *p, ts
   for (uint32_t f = g->dimensions; f < fields; f++) TSR_TRY(regrid_attribute(g, arena, p, f, error));
   for (uint64_t i = 0; i < p->block_count; i++) count += p->states[i] != TSR_CELL_UNWRITTEN;
   if (!count) return TSR_OK;
+  const uint64_t left = regrid_left(g), more = count == p->block_count ? 0 : regrid_coordinates(g, p, count);
+  const tsr_writer_options options = {.memory_bytes = left > more ? left - more : 1, .threads = g->request.threads};
   int rc = tsr_writer_open(g->target, &options, &writer, error);
   if (rc >= 0)
     rc = count == p->block_count ? tsr_writer_append_box(writer, p->box, false, p->columns, error)
@@ -562,7 +577,7 @@ int tsr_regrid_open(tsr_snapshot *snapshot, const tsr_regrid_request *request, t
   g->snapshot = snapshot;
   g->request = *request;
   if (!g->request.memory_bytes) g->request.memory_bytes = REGRID_DEFAULT_MEMORY;
-  tsr__memory_init(&g->memory, &array->environment->memory, g->request.memory_bytes / 2, "memory_mb");
+  tsr__memory_init(&g->memory, &array->environment->memory, g->request.memory_bytes, "memory_mb");
   tsr__arena_init(&g->arena, &g->memory);
   g->threads = TSR_MAX(1, request->threads && !array->environment->single_threaded ? request->threads : array->threads);
   const int rc = regrid_make_schema(g, error);

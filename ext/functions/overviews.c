@@ -351,6 +351,7 @@ static int overviews_read_dimension(void *argument, const tsx_json_option *o, ts
   const char *name = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
   for (uint32_t d = 0; name && d < c->schema->dimension_count; d++)
     if (!sqlite3_stricmp(c->names[d], name)) {
+      if (c->halved[d]) return tsx_fail(error, TSR_ERROR, "'dimensions': '%s' is given twice", c->names[d]);
       c->halved[d] = c->has_dimensions = true;
       return TSR_OK;
     }

@@ -135,7 +135,7 @@ typedef struct regrid_call {
   const tsr_schema *schema;
   char **names;
   uint64_t *factors;
-  bool *fields;
+  bool *fields, *given; /* by field: it is taken; by dimension: it has a factor */
   tsr_regrid_request request;
 } regrid_call;
 
@@ -163,6 +163,8 @@ static int regrid_read_factor(void *argument, const tsx_json_option *o, tsr_erro
     if (sqlite3_value_int64(o->value) < 1)
       return tsx_fail(error, TSR_RANGE, "the factors: dimension '%s': %lld is below 1", o->key,
                       (long long)sqlite3_value_int64(o->value));
+    if (c->given[d]) return tsx_fail(error, TSR_ERROR, "the factors: dimension '%s' is given twice", c->names[d]);
+    c->given[d] = true;
     c->factors[d] = (uint64_t)sqlite3_value_int64(o->value);
     return TSR_OK;
   }
@@ -182,6 +184,7 @@ static int regrid_read_column(void *argument, const tsx_json_option *o, tsr_erro
   const char *name = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
   for (uint32_t f = n; name && f < end; f++)
     if (!sqlite3_stricmp(c->names[f], name)) {
+      if (c->fields[f]) return tsx_fail(error, TSR_ERROR, "'columns': attribute '%s' is given twice", c->names[f]);
       c->fields[f] = true;
       return TSR_OK;
     }
@@ -225,10 +228,11 @@ static int regrid_open_source(regrid_call *c, tsr_error *error) {
   const uint64_t fields = (uint64_t)c->schema->dimension_count + c->schema->attribute_count;
   c->names = tsx_names_make(c->schema);
   c->factors = sqlite3_malloc64(c->schema->dimension_count * sizeof *c->factors);
-  c->fields = sqlite3_malloc64(fields * sizeof *c->fields);
+  c->fields = sqlite3_malloc64(2 * fields * sizeof *c->fields);
   if (!c->names || !c->factors || !c->fields) return tsx_out_of_memory(error);
   for (uint32_t d = 0; d < c->schema->dimension_count; d++) c->factors[d] = 1;
-  memset(c->fields, 0, fields * sizeof *c->fields);
+  memset(c->fields, 0, 2 * fields * sizeof *c->fields);
+  c->given = c->fields + fields;
   c->request.factors = c->factors;
   c->request.memory_bytes = c->from.memory_bytes;
   return TSR_OK;

@@ -202,7 +202,7 @@ static uint64_t names_ordinal(const tsx_expr *tree) {
   char *end;
   const bool hex = tree->end - tree->begin > 2 && (tree->begin[1] == 'x' || tree->begin[1] == 'X');
   const uint64_t n = strtoull(tree->begin, &end, hex ? 16 : 10);
-  if (end != tree->end) return 0;
+  if (end != tree->end || n > INT32_MAX) return 0; /* SQLite takes greater numbers for constants */
   return n ? n : UINT64_MAX;
 }
 

@@ -119,6 +119,43 @@ def test_nearest_and_mode():
                 same(rows_of(db, "SELECT y, x, " + ", ".join(KINDS) + " FROM r WHERE b IS NOT NULL"), expected, f"{method} of {seed}")
 
 
+def test_little_memory_is_enough_for_tiles_of_half_of_it():
+    """The tiles take 256 and 512 KB; the parts of the new array are smaller than its tiles, so several fragments meet in one."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE a USING tessera(kind=dense, y INT32 DIMENSION(0, 767, 256), x INT32 DIMENSION(0, 767, 256), v FLOAT32, w INT64)")
+    db.query("INSERT INTO a WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 589823) SELECT i / 768, i % 768, i % 37, i * 7 FROM c")
+    for factors in ('{"y":2,"x":2}', '{"y":3,"x":3}'):
+        found = set()
+        for memory in (2.5, 3, 4, 1024):
+            options = json.dumps({"memory_mb": int(memory), "columns": ["w"]} if memory < 3 else {"memory_mb": memory})
+            db.query("DROP TABLE IF EXISTS r")
+            db.query("SELECT tessera_regrid('db:a', 'db:r', ?, 'max', ?)", (factors, options))
+            found.add(tuple(db.query("SELECT count(*), sum(w), sum(y * x * w) FROM r")))
+        same(len(found), 1, factors)
+    for memory in (3, 4, 1024):
+        db.query("SELECT tessera_overviews('db:a', ?)", (json.dumps({"memory_mb": memory, "rebuild": True, "method": "max"}),))
+        levels = [tuple(db.query(f"SELECT count(*), sum(v), sum(w), sum(y * x * w) FROM a_overview_{k}")) for k in (1, 2)]
+        same(levels[0][0][0], 384 * 384)
+        same(levels[1][0][0], 192 * 192)
+        same(levels, same_levels if memory > 3 else levels, f"memory_mb {memory}")
+        same_levels = levels
+    check_contains(db.error("SELECT tessera_regrid('db:a', 'db:s', '{\"y\":2}', 'mean', '{\"memory_mb\":1}')").text, "raise memory_mb")
+    db.close()
+
+
+def test_many_fragments_of_one_tile_are_read_one_after_the_other():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE a USING tessera(kind=dense, y INT32 DIMENSION(0, 255, 256), x INT32 DIMENSION(0, 255, 256), w INT64)")
+    for k in range(8):
+        db.query("INSERT OR REPLACE INTO a WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 6399) SELECT ? + i / 160, ? + i % 160, ? + i FROM c", (25 * k, 11 * k, 100000 * k))
+    whole = db.value("SELECT tessera_npy('db:a', 'w')")
+    same(db.value("SELECT tessera_npy('db:a', 'w', NULL, '{\"memory_mb\":1,\"cache_mb\":0}')"), whole)
+    expected = rows_of(db, "SELECT y / 2, x / 2, sum(w) FROM a WHERE w IS NOT NULL GROUP BY 1, 2")
+    db.query("SELECT tessera_regrid('db:a', 'db:r', '{\"y\":2,\"x\":2}', 'sum', '{\"memory_mb\":3}')")
+    same(rows_of(db, "SELECT y, x, w FROM r WHERE w IS NOT NULL"), expected)
+    db.close()
+
+
 def test_threads_and_memory_change_no_bit():
     db = Database()
     fill(db, "a", 11)
@@ -188,6 +225,7 @@ def test_what_is_refused():
                                ("'db:a', 'db:r', '{\"x\":2.5}', 'mean'", "the factors: dimension 'x': expected an integer from 1"),
                                ("'db:a', 'db:r', '{\"x\":2}', 'median'", "no method is called 'median': mean, sum, min, max, count, nearest, mode"),
                                ("'db:a', 'db:r', '{\"x\":2}', 'sum'", "attribute 'v': integer overflow: a block's sum passes 64 bits"),
+                               ("'db:a', 'db:r', '{\"x\":2,\"X\":3}', 'sum'", "the factors: dimension 'x' is given twice"), ("'db:a', 'db:r', '{\"x\":2,\"x\":2}', 'sum'", "the factors: dimension 'x' is given twice"), ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"columns\":[\"v\",\"V\"]}'", "'columns': attribute 'v' is given twice"),
                                ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"column\":1}'", "no option is called 'column': columns, memory_mb, threads"),
                                ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"columns\":[\"w\"]}'", "'columns': no attribute is called 'w' (it has v)"),
                                ("'db:a', 'db:r', '{\"x\":2}', 'sum', '{\"columns\":[]}'", "no attribute is left"),
