@@ -96,6 +96,20 @@ static int plan_percent(tsx_asked *a, const tsx_expr *tree, tsx_aggregate_part *
                        error);
 }
 
+/* Returns true if a tree is a dimension of datetimes or times that SQL shows as ISO text, all of them. Their order is that
+ * of the texts, so the engine takes the coordinates, and SQLite need not make the text of each one. */
+static bool plan_is_time(const tsx_asked *a, const tsx_expr *tree) {
+  char text[48];
+  tree = tsx_expr_meaning(tree);
+  const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &a->query->table->columns[tree->column] : NULL;
+  const int number = shows && shows->form == TSX_DATETIME ? tsx_axis_of_dimension(a->query, tree) : -1;
+  if (number < 0 || shows->datetimes_integer) return false;
+  const tsx_axis *axis = &a->query->axes[number];
+  const int64_t last = (int64_t)((uint64_t)axis->low + axis->count - 1);
+  return axis->count > 0 && tsr_datetime_print(shows->description->datatype, axis->low, text) > 0 &&
+         tsr_datetime_print(shows->description->datatype, last, text) > 0;
+}
+
 static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   if (tsx_asked_aggregate(a, tree) < a->aggregate_count) return TSR_OK;
   if (a->aggregate_count == TSR_QUERY_AGGREGATES)
@@ -105,7 +119,9 @@ static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *err
   int code = TSR_OK;
   const tsx_expr *argument = tsx_expr_is_column(tree) ? tree : tree->count ? tree->operands[0] : NULL;
   const tsx_expr *filter = tree->call.filter;
-  if (argument) code = tsx_lower(a->query, &argument, 1, &part->argument, error);
+  if (argument)
+    code = plan_is_time(a, argument) ? tsx_lower_field(a->query, argument, argument->field, &part->argument, error)
+                                     : tsx_lower(a->query, &argument, 1, &part->argument, error);
   if (code == TSR_OK && tree->count > 1) code = plan_percent(a, tree->operands[1], part, error);
   if (code == TSR_OK && filter) code = tsx_lower(a->query, &filter, 1, &part->filter, error);
   if (code == TSR_OK) a->aggregate_count++;
