@@ -155,14 +155,17 @@ static int plan_column(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   tsx_column_part *part = &a->columns[a->column_count];
   tree = tsx_expr_meaning(tree);
   part->tree = tree;
-  part->axis = plan_is_shown(a, tree) ? -1 : tsx_axis_of_dimension(a->query, tree);
+  /* A sparse array can have fewer cells than coordinates. */
+  const bool time = !a->query->table->schema->dense && plan_is_time(a, tree);
+  part->axis = time || plan_is_shown(a, tree) ? -1 : tsx_axis_of_dimension(a->query, tree);
   int code;
   if (part->axis >= 0) {
     code = tsx_axis_request(a->query, (uint32_t)part->axis, tree, false, error);
     part->axis_tree = (uint32_t)code;
     if (code >= 0) code = tsx_lower_field(a->query, tree, tree->field, &part->lowered, error);
   } else {
-    code = tsx_lower(a->query, &tree, 1, &part->lowered, error);
+    code = time ? tsx_lower_field(a->query, tree, tree->field, &part->lowered, error)
+                : tsx_lower(a->query, &tree, 1, &part->lowered, error);
   }
   if (code >= 0) a->column_count++;
   return code < 0 ? code : TSR_OK;

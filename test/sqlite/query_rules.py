@@ -944,33 +944,6 @@ def test_counters_say_who_evaluated_what():
     db.close()
 
 
-def test_ends_of_dates_are_taken_from_the_coordinates():
-    """min, max and count of a dimension of datetimes, and its value beside an extreme, need no text of each coordinate."""
-    if absent():
-        return
-    db = opened()
-    db.query("CREATE VIRTUAL TABLE e USING tessera(at DATETIME_MIN DIMENSION, clock TIME_MIN DIMENSION, v INT32)")
-    db.query("INSERT INTO e VALUES('2024-01-01 05:06', '07:00', 3), ('2024-01-03', '05:30', 9), ('2024-01-02', '23:59', NULL)")
-    db.query("CREATE VIRTUAL TABLE far USING tessera(y DATETIME_YEAR DIMENSION, v INT32)")
-    db.query("INSERT INTO far VALUES('1999', 1), ('2005', 7), (10005, 5)")
-    for name, text, evaluated in (
-            ("e", "SELECT min(at), max(at), count(at), count(DISTINCT at), min(clock), max(clock) FROM e", 0),
-            ("e", "SELECT at, clock, max(v) FROM e", 0), ("e", "SELECT v IS NULL AS k, min(at) AS m, max(at) FROM e GROUP BY 1 HAVING max(at) > '2024-01-02 00:30'", 0),
-            ("e", "SELECT max(at) FILTER (WHERE v > 3), min(at) FROM e WHERE at > '2024-01-01 06:00'", 0), ("e", "SELECT max(at) FROM e WHERE v > 100", 0),
-            ("e", "SELECT max(date(at)) FROM e", 2 * 24 * 60 - 306 + 1), ("far", "SELECT min(y), max(y), count(y) FROM far WHERE v IN (1, 7)", None)):
-        db.query(f"CREATE TEMP VIEW v AS {text}")
-        db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
-        db.query("SELECT tessera_reset_stats()")
-        if evaluated is None:
-            check_contains(db.error("SELECT * FROM q").text, "INTEGER in one branch, REAL or TEXT in another")
-        else:
-            same(sorted(map(repr, db.query("SELECT * FROM q"))), sorted(map(repr, db.query("SELECT * FROM v"))), text)
-            same(db.value("SELECT value FROM tessera_stats WHERE name = 'coordinates_evaluated'"), evaluated, text)
-        db.query("DROP TABLE temp.q")
-        db.query("DROP VIEW temp.v")
-    db.close()
-
-
 def test_conditions_with_or_find_each_group():
     """SQLite may answer OR by several scans, and takes rows of equal rowids for one row."""
     if absent():

@@ -1,0 +1,76 @@
+"""Dimensions of datetimes and times in columnar queries: their own values come from the coordinates, so that SQLite makes no
+text of each coordinate between the first and the last one. The rows are those of the view.
+
+usage: query_times.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import sys
+
+import host
+from host import Database, check_contains, same
+
+
+def opened():
+    """Opens a database with e, sparse, and d, dense."""
+    os.chdir(host.FOLDER)
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE e USING tessera(at DATETIME_MIN DIMENSION, clock TIME_MIN DIMENSION, v INT32)")
+    db.query("INSERT INTO e VALUES('2024-01-01 05:06', '07:00', 3), ('2024-01-03', '05:30', 9), ('2024-01-02', '23:59', NULL)")
+    db.query("CREATE VIRTUAL TABLE d USING tessera(kind=dense, day DATE DIMENSION('2024-01-01', '2024-12-31', 30), v INT32)")
+    db.query("INSERT INTO d VALUES('2024-02-28', 3), ('2024-02-29', 9), ('2024-03-01', NULL)")
+    return db
+
+
+def check(db, text, evaluated, around=""):
+    """Compares a query with the view, and the number of coordinates that SQLite evaluates."""
+    db.query(f"CREATE TEMP VIEW v AS {text}")
+    db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+    db.query("SELECT tessera_reset_stats()")
+    shown = (lambda rows: list(map(repr, rows))) if "ORDER" in text else (lambda rows: sorted(map(repr, rows)))
+    same(shown(db.query(f"SELECT * FROM q {around}")), shown(db.query(f"SELECT * FROM v {around}")), text)
+    same(db.value("SELECT value FROM tessera_stats WHERE name = 'coordinates_evaluated'"), evaluated, text)
+    db.query("DROP TABLE temp.q")
+    db.query("DROP VIEW temp.v")
+
+
+def test_ends_and_counts():
+    db = opened()
+    check(db, "SELECT min(at), max(at), count(at), count(DISTINCT at), min(clock), max(clock) FROM e", 0)
+    check(db, "SELECT at, clock, max(v) FROM e", 0)
+    check(db, "SELECT v IS NULL AS k, min(at) AS m, max(at) FROM e GROUP BY 1 HAVING max(at) > '2024-01-02 00:30'", 0)
+    check(db, "SELECT max(at) FILTER (WHERE v > 3), min(at) FROM e WHERE at > '2024-01-01 06:00'", 0)
+    check(db, "SELECT max(at), min(clock) FROM e WHERE v > 100", 0)
+    check(db, "SELECT min(day), max(day), count(DISTINCT day) FROM d WHERE v > 2", 0)
+    check(db, "SELECT max(date(at)) FROM e", 2 * 24 * 60 - 306 + 1)
+    db.close()
+
+
+def test_cells_of_sparse_arrays():
+    db = opened()
+    check(db, "SELECT * FROM e", 0)
+    check(db, "SELECT clock, v, at AS t FROM e WHERE v > 2 ORDER BY t DESC", 0)
+    check(db, "SELECT at, v FROM e ORDER BY v LIMIT 2", 0)
+    check(db, "SELECT at, v FROM e WHERE at >= '2024-01-02'", 0)
+    check(db, "SELECT at, clock FROM e", 0, "WHERE at >= '2024-01-02' AND at < '2024-01-03'")
+    check(db, "SELECT DISTINCT clock FROM e ORDER BY 1", 24 * 60 - 330)
+    same(b"'shape': (2, 2)" in db.value("SELECT tessera_npy('SELECT at, clock, 1.0 * v FROM e WHERE v IS NOT NULL')"), True, "the axes of a grid have the different texts")
+    db.close()
+
+
+def test_forms_that_are_no_text():
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE far USING tessera(y DATETIME_YEAR DIMENSION, v INT32)")
+    db.query("INSERT INTO far VALUES('1999', 1), ('2005', 7), (10005, 5)")
+    db.query("CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT min(y), max(y), count(y) FROM far WHERE v IN (1, 7))")
+    check_contains(db.error("SELECT * FROM q").text, "INTEGER in one branch, REAL or TEXT in another")
+    db.query("DROP TABLE temp.q")
+    db.query("CREATE VIRTUAL TABLE numbers USING tessera('numbers', at DATE DIMENSION, v INT32)")
+    db.query("INSERT INTO numbers VALUES('2024-01-01', 3), ('2024-01-05', 4)")
+    db.query("CREATE VIRTUAL TABLE i USING tessera('numbers', datetimes=integer)")
+    check(db, "SELECT max(at), count(at) FROM i", 0)
+    check(db, "SELECT at, v FROM i", 0)
+    db.close()
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
