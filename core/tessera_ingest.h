@@ -46,7 +46,6 @@ typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type i
    * the extent UINT64, or FLOAT64 if `real_extent`: they are converted to what the column becomes. */
   uint8_t low[8], high[8], extent[8];
   bool real, real_extent;
-  const tsr_interval *current; /* the current domain of the array to which the rows go; NULL: none */
   bool ends_untyped; /* a typed column: its ends and its extent are as those of an untyped one */
 } tsr_ingest_column;
 
@@ -61,6 +60,7 @@ typedef struct tsr_ingest_options {
   uint32_t column_count;
   const uint32_t *dimensions; /* numbers of columns, in the order of the dimensions */
   uint32_t dimension_count; /* 0: one dense dimension `row`, INT64, with the values 0, 1, ... */
+  bool row_grows; /* with dimension_count 0: as `grow` of a column */
   tsr_ingest_kind kind;
   bool has_cell_order, has_tile_order;
   tsr_order cell_order, tile_order;
@@ -101,9 +101,15 @@ TSR_API void tsr_ingest_drop_row(tsr_ingest *ingest);
  * column has no value that decides its type; TSR_CONSTRAINT: the rows do not have the kind that was asked for. */
 TSR_API int tsr_ingest_schema(tsr_ingest *ingest, const tsr_schema **schema, tsr_error *error);
 
+/* Prepares an array that exists for the rows, before tsr_ingest_write: gives rows without dimensions the numbers behind the
+ * last one, and makes a current domain large enough, which others see at once. It stays so if the rows are not written.
+ * TSR_RANGE: the array's domain ends before the last row. */
+TSR_API int tsr_ingest_fit(tsr_ingest *ingest, tsr_array *array, tsr_error *error);
+
 /* Writes the rows into an array whose fields have the columns' names, in one commit. With `new_array` the array is the
  * one that was made with the schema, and nobody else has written to it: rows with equal coordinates are TSR_CONSTRAINT
- * then, unless duplicates are allowed, and the array is to be abandoned. */
+ * then, unless duplicates are allowed, and the array is to be abandoned. TSR_BUSY: rows without dimensions were numbered by
+ * tsr_ingest_fit, and another process has appended rows meanwhile. */
 TSR_API int tsr_ingest_write(tsr_ingest *ingest, tsr_array *array, bool new_array, uint64_t *rows, tsr_error *error);
 
 /* Makes *out an Arrow stream of the rows, from the first one; any number of streams can be made, and be read at once on

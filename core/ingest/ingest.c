@@ -393,24 +393,12 @@ static void ingest_box_end(tsr_datatype datatype, bool is_real, const uint8_t in
   }
 }
 
-/* Fails if the present row's text lies outside of the array's current domain. */
-static int ingest_check_text_box(const tsr_ingest_kept *c, tsr_error *error) {
-  tsr_interval current = *c->given->current;
-  tsr_field field = {.name = (char *)(uintptr_t)c->given->name, .datatype = TSR_ASCII, .is_dimension = true};
-  const tsr_schema schema = {.dimension_count = 1, .fields = &field, .current_domain = &current};
-  const uint64_t offsets[2] = {0, c->growing.values.size - c->growing.before};
-  const uint8_t *bytes = c->growing.values.data ? c->growing.values.data + c->growing.before : (const uint8_t *)"";
-  const tsr_column column = {.values = bytes, .offsets = offsets};
-  return tsr__check_coordinates(&schema, 0, &column, NULL, 1, error);
-}
-
 /* Fails if the present row lies outside of the domain that is known of a dimension. */
 static int ingest_check_box(const tsr_ingest_kept *c, tsr_error *error) {
   const tsr_ingest_column *given = c->given;
   const tsr_datatype datatype = ingest_box_datatype(c);
   const bool typed = given->typed && !given->ends_untyped, reals = c->class == TSR_INGEST_REALS;
   uint8_t value[8];
-  if (c->class == TSR_INGEST_TEXTS && given->current) return ingest_check_text_box(c, error);
   if ((!reals && c->class != TSR_INGEST_INTEGERS) || !given->has_domain) return TSR_OK;
   tsr_field field = {.name = (char *)(uintptr_t)given->name,
                      .datatype = datatype,
@@ -428,9 +416,7 @@ static int ingest_check_box(const tsr_ingest_kept *c, tsr_error *error) {
   if (!typed) ingest_box_end(datatype, given->real, given->low, field.low);
   if (!typed) ingest_box_end(datatype, given->real, given->high, field.high);
   if (tsr__key(datatype, field.low) > tsr__key(datatype, field.high)) return TSR_OK; /* which the schema refuses */
-  tsr_interval current = given->current ? *given->current : (tsr_interval){0};
-  const tsr_schema schema = {
-      .dimension_count = 1, .fields = &field, .current_domain = given->current ? &current : NULL};
+  const tsr_schema schema = {.dimension_count = 1, .fields = &field};
   const tsr_column column = {.values = value, .cell_size = field.cell_size};
   return tsr__check_coordinates(&schema, 0, &column, NULL, 1, error);
 }

@@ -79,7 +79,8 @@ typedef struct tsr_ingest_numbered { /* the row `row` has this number, and those
   uint64_t row, number;
 } tsr_ingest_numbered;
 
-typedef struct tsr_ingest_numbers { /* the numbers of the rows for the caller, if it wants to know rows that are left out */
+typedef struct
+    tsr_ingest_numbers { /* the numbers of the rows for the caller, if it wants to know rows that are left out */
   uint64_t given, last; /* given: of the present row; 0: the next one. last: of the last row */
   tsr_buffer runs; /* tsr_ingest_numbered, where a number does not follow the last one */
 } tsr_ingest_numbers;
@@ -104,6 +105,7 @@ struct tsr_ingest {
   tsr_ingest_kept *columns;
   tsr_ingest_counts counts;
   tsr_ingest_numbers numbers;
+  uint64_t next_row; /* of rows without coordinates that are appended: the order key of the first one */
   tsr_ingest_spill spill;
   bool complete, decided; /* the last part has ended; untyped columns have their datatypes */
   tsr_schema *schema; /* in the arena; NULL: not made yet */
@@ -128,6 +130,10 @@ int tsr__ingest_set_unsigned(tsr_ingest *ingest, uint32_t column, uint64_t value
 /* Completes the part that grows. */
 int tsr__ingest_end_part(tsr_ingest *ingest, tsr_error *error);
 uint64_t tsr__ingest_part_rows(const tsr_ingest *ingest, uint64_t part);
+
+/* Sets the order key of the first row of an array's only dimension that is behind all of its cells, and how many rows of
+ * the domain follow, with this one. */
+int tsr__ingest_next_row(tsr_array *array, uint64_t *key, uint64_t *room, tsr_error *error);
 
 /* Takes rows out of all columns of one part: those whose bit is set in `out`. The part begins at bit `first`. */
 int tsr__ingest_shrink_part(tsr_ingest *ingest, uint64_t part, const uint8_t *out, uint64_t first, tsr_error *error);

@@ -269,7 +269,6 @@ void tsr__ingest_narrow_value(tsr_datatype datatype, bool is_real, uint64_t word
 
 /* Sets the widest domain that fits the extent, and that a schema may have: dimensions that grow. */
 static void ingest_grow(const ingest_axis *a, tsr_field *field) {
-  const uint64_t flip = a->column && !a->column->is_unsigned ? UINT64_C(1) << 63 : 0;
   if (a->is_real) {
     const bool narrow = tsr_datatype_size(a->datatype) == sizeof(float);
     const double most = narrow ? FLT_MAX / 4 : DBL_MAX / 4, least = -most; /* their difference is finite, too */
@@ -281,12 +280,12 @@ static void ingest_grow(const ingest_axis *a, tsr_field *field) {
     return;
   }
   const bool instant = !tsr__datatype_is_integral(a->datatype);
-  const uint64_t min = tsr__key_min(a->datatype) + instant, max = tsr__key_max(a->datatype),
-                 extent = field->has_extent ? tsr__extent(field) : 0;
+  const uint64_t key = tsr__key(a->datatype, field->low), max = tsr__key_max(a->datatype),
+                 min = a->column ? tsr__key_min(a->datatype) + instant : key, /* rows are counted from 0 */
+      extent = field->has_extent ? tsr__extent(field) : 0;
   uint64_t low = min, high = max;
   if (extent) {
-    const uint64_t key = a->low ^ flip; /* the order key: tiles stay where the rows' box has them */
-    low = key - (key - min) / extent * extent;
+    low = key - (key - min) / extent * extent; /* tiles stay where the rows' box has them */
     high = low + ((max - low) / extent * extent - 1);
   } else if (low == tsr__key_min(a->datatype)) {
     high--; /* a domain may not take all of the datatype */
@@ -312,7 +311,7 @@ static uint64_t ingest_label_extent(const ingest_axis *a) {
   return a->length && a->length < INGEST_LABEL_TILE ? a->length : INGEST_LABEL_TILE;
 }
 
-static int ingest_dimension(const ingest_axis *a, bool dense, tsr_field *field, tsr_interval *current,
+static int ingest_dimension(const ingest_axis *a, bool dense, bool grows, tsr_field *field, tsr_interval *current,
                             tsr_error *error) {
   const tsr_ingest_column *given = a->column ? a->column->given : NULL;
   field->is_dimension = true;
@@ -338,7 +337,7 @@ static int ingest_dimension(const ingest_axis *a, bool dense, tsr_field *field, 
     memcpy(field->high, a->given_high, 8);
     return ingest_check_domain(a, field, error);
   }
-  if (given && given->grow) ingest_grow(a, field);
+  if (given ? given->grow : grows) ingest_grow(a, field);
   return TSR_OK;
 }
 
@@ -460,10 +459,10 @@ static int ingest_fill_schema(tsr_ingest *g, ingest_axis *axes, tsr_schema *sche
   TSR_TRY(TSR_ARENA_ARRAY(&g->arena, schema->dimension_count, &current, error));
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_ingest_column *given = axes[d].column ? axes[d].column->given : NULL;
-    grows |= given && given->grow;
+    grows |= given ? given->grow : g->options.row_grows;
     const char *name = !given ? NULL : given->label_of ? given->label_of : given->name;
     schema->fields[d].name = name ? (char *)(uintptr_t)name : ingest_row_name(g);
-    TSR_TRY(ingest_dimension(&axes[d], schema->dense, &schema->fields[d], &current[d], error));
+    TSR_TRY(ingest_dimension(&axes[d], schema->dense, g->options.row_grows, &schema->fields[d], &current[d], error));
     if (axes[d].is_text && grows)
       return tsr__fail(error, TSR_CONSTRAINT, "grow: an array with a dimension of strings needs it not");
   }

@@ -192,8 +192,7 @@ int tsr__ingest_shrink_part(tsr_ingest *g, uint64_t number, const uint8_t *out, 
   if (kept == rows) return TSR_OK;
   for (uint32_t i = 0; i < g->column_count; i++) {
     tsr_ingest_part *part = tsr__ingest_part(&g->columns[i], number);
-    if (part->class != TSR_INGEST_NONE)
-      TSR_TRY(ingest_shrink_column(g, part, rows, kept, out, first, error));
+    if (part->class != TSR_INGEST_NONE) TSR_TRY(ingest_shrink_column(g, part, rows, kept, out, first, error));
   }
   memcpy(g->columns[g->column_count].parts.data + number * sizeof kept, &kept, sizeof kept);
   return tsr__cancelled(&g->environment->memory, error);

@@ -21,6 +21,8 @@ typedef struct ingest_writing {
   tsr_writer *writer;
   const tsr_schema *schema; /* of the writer */
   uint32_t field_count;
+  bool appends; /* to an array that existed */
+  uint64_t first_row; /* of rows without coordinates: the order key of the first one */
   ingest_target *targets; /* by field */
   tsr_column *columns; /* by field */
   tsr_arena arena;
@@ -28,15 +30,19 @@ typedef struct ingest_writing {
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */
 
-static int ingest_row_numbers(uint64_t first, uint64_t rows, ingest_target *t, tsr_column *column, tsr_error *error) {
+/* Makes the coordinates of rows that have none: those from order key `key` on. */
+static int ingest_row_numbers(uint64_t key, const tsr_field *row, uint64_t rows, ingest_target *t, tsr_column *column,
+                              tsr_error *error) {
   tsr_buffer *cells = &t->memory.cells;
+  const uint64_t size = tsr_datatype_size(row->datatype);
   cells->size = 0;
-  TSR_TRY(tsr__buffer_reserve(cells, rows * 8, error));
+  TSR_TRY(tsr__buffer_reserve(cells, rows * size, error));
   for (uint64_t i = 0; i < rows; i++) {
-    const uint64_t number = first + i;
-    memcpy(cells->data + i * 8, &number, 8);
+    uint8_t value[8];
+    tsr__key_value(row->datatype, key + i, value);
+    memcpy(cells->data + i * size, value, size);
   }
-  *column = (tsr_column){.values = cells->data, .cell_size = 8};
+  *column = (tsr_column){.values = cells->data, .cell_size = size};
   return TSR_OK;
 }
 
@@ -47,7 +53,7 @@ static int ingest_append_part(ingest_writing *w, uint64_t part, uint64_t first, 
     const tsr_field *field = &w->schema->fields[f];
     ingest_target *t = &w->targets[f];
     tsr_column *column = &w->columns[f];
-    if (t->column == UINT32_MAX) TSR_TRY(ingest_row_numbers(first, rows, t, column, error));
+    if (t->column == UINT32_MAX) TSR_TRY(ingest_row_numbers(w->first_row + first, field, rows, t, column, error));
     else TSR_TRY(tsr__ingest_cells(w->ingest, t->column, part, field, &t->memory, column, error));
   }
   return tsr_writer_append(w->writer, w->columns, NULL, rows, error);
@@ -108,7 +114,16 @@ static int ingest_find_column(ingest_writing *w, uint32_t field, tsr_error *erro
   return TSR_OK;
 }
 
-static int ingest_write_parts(ingest_writing *w, tsr_error *error) {
+/* Fails if another process has appended rows since these were numbered. */
+static int ingest_check_first(const ingest_writing *w, tsr_array *array, tsr_error *error) {
+  uint64_t key, room;
+  if (!w->appends || w->ingest->options.dimension_count > 0) return TSR_OK;
+  TSR_TRY(tsr__ingest_next_row(array, &key, &room, error));
+  if (key == w->first_row) return TSR_OK;
+  return tsr__fail(error, TSR_BUSY, "another process has appended rows meanwhile: append them again");
+}
+
+static int ingest_write_parts(ingest_writing *w, tsr_array *array, tsr_error *error) {
   uint64_t first = 0;
   for (uint64_t p = 0; p < w->ingest->counts.parts; p++) {
     TSR_TRY(ingest_append_part(w, p, first, error));
@@ -118,12 +133,13 @@ static int ingest_write_parts(ingest_writing *w, tsr_error *error) {
   const int rc = tsr_writer_prepare(w->writer, error);
   if (rc == TSR_FULL && w->schema->dense) return tsr__wrap(error, "the rows leave gaps: say kind sparse");
   TSR_TRY(rc);
+  TSR_TRY(ingest_check_first(w, array, error));
   return tsr_writer_publish(w->writer, error);
 }
 
 int tsr_ingest_write(tsr_ingest *g, tsr_array *array, bool new_array, uint64_t *rows, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  ingest_writing w = {.ingest = g};
+  ingest_writing w = {.ingest = g, .appends = !new_array};
   const tsr_writer_options options = {.memory_bytes = g->memory.limit / 2};
   tsr__arena_init(&w.arena, &g->environment->memory);
   int rc = g->complete ? tsr_writer_open(array, &options, &w.writer, error)
@@ -131,11 +147,12 @@ int tsr_ingest_write(tsr_ingest *g, tsr_array *array, bool new_array, uint64_t *
   if (rc >= 0) {
     w.schema = tsr_writer_schema(w.writer);
     w.field_count = w.schema->dimension_count + w.schema->attribute_count;
+    w.first_row = new_array ? tsr__key(TSR_INT64, (uint8_t[8]){0}) : g->next_row;
     rc = TSR_ARENA_ARRAY(&w.arena, w.field_count, &w.targets, error);
     if (rc >= 0) rc = TSR_ARENA_ARRAY(&w.arena, w.field_count, &w.columns, error);
   }
   for (uint32_t f = 0; f < w.field_count && rc >= 0; f++) rc = ingest_find_column(&w, f, error);
-  if (rc >= 0) rc = ingest_write_parts(&w, error);
+  if (rc >= 0) rc = ingest_write_parts(&w, array, error);
   if (rc < 0 && w.writer) (void)tsr_writer_abandon(w.writer, NULL);
   if (rc >= 0 && new_array) rc = ingest_check_twice(&w, array, error);
   if (rc >= 0 && new_array) rc = tsr__ingest_write_labels(g, array, error);

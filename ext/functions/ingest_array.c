@@ -220,6 +220,8 @@ static int ingest_extend(tsx_ingest_call *call, const tsr_schema *schema, tsr_er
 }
 
 int tsx_ingest_append(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
-  const int code = ingest_extend(call, schema, error);
-  return code == TSR_OK ? ingest_fill(call, call->array.target.address.array->core, error) : code;
+  tsr_array *array = call->array.target.address.array->core;
+  int code = ingest_extend(call, schema, error);
+  if (code == TSR_OK) code = tsr_ingest_fit(call->ingest, array, error);
+  return code == TSR_OK ? ingest_fill(call, array, error) : code;
 }

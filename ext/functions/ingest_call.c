@@ -20,6 +20,7 @@
 #include "functions/ingest_options.h"
 
 #define INGEST_COLUMNS_MAX 32767
+#define INGEST_NAMED       8 /* columns that a message names */
 
 /* ---- Begin ------------------------------------------------------------------------------------------------------- */
 
@@ -83,6 +84,16 @@ static int ingest_check_names(const tsx_ingest_call *call, tsr_error *error) {
   return code;
 }
 
+const char *tsx_ingest_row_name(const tsx_ingest_call *call) {
+  static const char *const names[] = {"row", "row_number", "tessera_row"};
+  size_t n = 0;
+  for (bool taken = true; taken && n < 2; n += taken) {
+    taken = false;
+    for (uint32_t i = 0; i < call->options.column_count; i++) taken |= strcmp(call->columns[i].name, names[n]) == 0;
+  }
+  return names[n];
+}
+
 /* ---- The array to append to -------------------------------------------------------------------------------------- */
 
 static const tsr_field *ingest_field(const tsr_schema *schema, const char *name, uint32_t *number) {
@@ -100,7 +111,8 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
   const int taken = field ? 0 : tsx_ingest_take_label(call, schema, i, error);
   if (taken) return taken < 0 ? taken : TSR_OK;
   if (!field)
-    return tsx_fail(error, TSR_ERROR, "the array has no column '%.64s': say columns, to leave it out", column->name);
+    return tsx_fail(error, TSR_ERROR, "the array lacks the column '%.64s' of the source: say columns, to leave it out",
+                    column->name);
   column->name = field->name;
   column->typed = true;
   column->datatype = field->datatype;
@@ -112,7 +124,6 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
       return tsx_fail(error, TSR_CONSTRAINT, "column '%s': another column is a label of this dimension", column->name);
     call->dimensions[number] = i;
     column->has_domain = field->has_domain;
-    column->current = schema->current_domain ? &schema->current_domain[number] : NULL;
     memcpy(column->low, field->low, sizeof column->low);
     memcpy(column->high, field->high, sizeof column->high);
     column->grow = false;
@@ -124,6 +135,35 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
   column->datatype = column->enumeration->datatype;
   column->values_per_cell = column->enumeration->values_per_label;
   return TSR_OK;
+}
+
+/* Fails if the source lacks columns of the array. Rows without the dimension that tessera_create_as makes of row numbers
+ * are numbered after the last row. */
+static int ingest_check_missing(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
+  sqlite3_str *list = sqlite3_str_new(NULL);
+  uint32_t missing = 0;
+  const tsr_kind kind = tsr_datatype_kind(schema->fields[0].datatype);
+  const bool numbers = schema->dimension_count == 1 && call->dimensions[0] == UINT32_MAX &&
+                       (kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED) &&
+                       !strcmp(schema->fields[0].name, tsx_ingest_row_name(call));
+  for (uint32_t f = numbers; f < schema->dimension_count + schema->attribute_count; f++) {
+    bool found = f < schema->dimension_count && call->dimensions[f] != UINT32_MAX; /* a label may stand for it */
+    for (uint32_t i = 0; i < call->options.column_count && !found; i++)
+      found = !strcmp(call->columns[i].name, schema->fields[f].name);
+    if (found) continue;
+    if (missing < INGEST_NAMED) sqlite3_str_appendf(list, "%s'%.64s'", missing ? ", " : "", schema->fields[f].name);
+    missing++;
+  }
+  char *names = sqlite3_str_finish(list);
+  int code = TSR_OK;
+  if (missing)
+    code = tsx_fail(error, TSR_MISMATCH, "the source lacks the column%s %s%s of the array", missing > 1 ? "s" : "",
+                    names ? names : "", missing > INGEST_NAMED ? ", ..." : "");
+  sqlite3_free(names);
+  if (!numbers) return code;
+  call->options.dimension_count = 0;
+  call->options.kind = TSR_INGEST_BY_VALUES;
+  return code;
 }
 
 static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, tsr_error *error) {
@@ -139,17 +179,10 @@ static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, tsr_er
   call->array.append = true;
   call->options.dimension_count = schema->dimension_count;
   call->options.kind = schema->dense ? TSR_INGEST_DENSE : TSR_INGEST_SPARSE;
-  if (call->options.column_count < schema->dimension_count + schema->attribute_count)
-    return tsx_fail(error, TSR_MISMATCH, "the array has %u columns, the source %u",
-                    schema->dimension_count + schema->attribute_count, call->options.column_count);
   for (uint32_t d = 0; d < schema->dimension_count; d++) call->dimensions[d] = UINT32_MAX;
   for (uint32_t i = 0; code == TSR_OK && i < call->options.column_count; i++)
     code = ingest_take_field(call, schema, i, error);
-  for (uint32_t d = 0; code == TSR_OK && d < schema->dimension_count; d++)
-    if (call->dimensions[d] == UINT32_MAX)
-      code = tsx_fail(error, TSR_MISMATCH, "the source has no column '%.64s', a dimension of the array",
-                      schema->fields[d].name);
-  return code;
+  return code == TSR_OK ? ingest_check_missing(call, schema, error) : code;
 }
 
 int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error) {

@@ -33,7 +33,7 @@ typedef struct tsx_ingest_labels { /* columns that are labels of dimensions */
 typedef struct tsx_ingest_given { /* what the caller asks for, beside the schema */
   uint64_t options; /* that were read: bits */
   tsx_ingest_exists if_exists;
-  bool skip, explain;
+  bool skip, explain, grow_row; /* grow_row: `grow` names the dimension of rows without dimensions */
   sqlite3_value *metadata; /* owned; NULL: none */
 } tsx_ingest_given;
 
@@ -73,6 +73,9 @@ int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *n
 /* Checks that no two columns have one name, reads the options (NULL: none), finds out whether `path`, the call's path, leads to an array to which rows are
  * appended. */
 int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error);
+
+/* Returns the name of the dimension that rows without dimensions get: `row`, unless it is that of a column. */
+const char *tsx_ingest_row_name(const tsx_ingest_call *call);
 
 /* Opens call->ingest: all columns have their types, as far as they are known. */
 int tsx_ingest_open(tsx_ingest_call *call, tsr_error *error);

@@ -98,6 +98,10 @@ static int ingest_read_name(void *argument, const tsx_json_option *o, tsr_error 
   ingest_reading *r = argument;
   tsx_ingest_call *call = r->call;
   tsr_ingest_column *column = NULL;
+  if (r->option == INGEST_OPTION_grow && !strcmp(ingest_text(o), tsx_ingest_row_name(call))) {
+    call->given.grow_row = true;
+    return TSR_OK;
+  }
   const int code = ingest_find_kept(r, ingest_text(o), &column, error);
   if (code < 0) return code;
   const uint32_t number = (uint32_t)(column - call->columns);
@@ -409,7 +413,10 @@ static int ingest_read_third(void *argument, const tsx_json_option *o, tsr_error
 }
 
 /* Fails if a property of dimensions is given to another column. */
-static int ingest_check_dimensions(const tsx_ingest_call *call, tsr_error *error) {
+static int ingest_check_dimensions(tsx_ingest_call *call, tsr_error *error) {
+  call->options.row_grows = call->given.grow_row && call->options.dimension_count == 0;
+  if (call->given.grow_row && !call->options.row_grows)
+    return tsx_fail(error, TSR_ERROR, "'grow': '%s' is none of the dimensions", tsx_ingest_row_name(call));
   for (uint32_t i = 0; i < call->options.column_count; i++) {
     const tsr_ingest_column *column = &call->columns[i];
     bool is_dimension = false;

@@ -85,6 +85,27 @@ def pandas(db):
         same(bare[name].to_pylist(), pa.table(array)[name].to_pylist(), f"without pyarrow: {name}")
 
 
+def appends(db):
+    """Appended rows make the current domain of an array with `grow` larger; without dimensions they are numbered on."""
+    for path in ("more", "db:more"):
+        tessera.create(path, pa.table({"day": [1, 2], "v": [1.5, 2.5]}), connection=db, dimensions=["day"], grow=["day"])
+        again = tessera.create(path, pa.table({"v": [3.5, 4.5], "day": [4, 3]}), connection=db, if_exists="append")
+        same(pa.table(again).to_pydict(), {"day": [1, 2, 3, 4], "v": [1.5, 2.5, 4.5, 3.5]}, path)
+    for path in ("log", "db:log"):
+        tessera.create(path, pa.table({"v": ["a", "b"]}), connection=db, grow=["row"])
+        pd = installed("pandas")
+        for k in range(2):
+            again = tessera.create(path, pd.DataFrame({"v": ["c", "d"]}) if pd else pa.table({"v": ["c", "d"]}), connection=db, if_exists="append")
+        same(pa.table(again).to_pydict(), {"row": [0, 1, 2, 3, 4, 5], "v": ["a", "b", "c", "d", "c", "d"]}, path)
+    tessera.create("fixed", pa.table({"v": [1]}), connection=db)
+    fails(Exception, 'made with "grow":["row"]', lambda: tessera.create("fixed", pa.table({"v": [2]}), connection=db, if_exists="append"))
+    np = installed("numpy")
+    if np:
+        db.execute("SELECT tessera_create_as('blocks', 'SELECT 5 AS y, 1 AS x, 0 AS v UNION ALL SELECT 5, 2, 1', '{\"dimensions\":[\"y\",\"x\"],\"grow\":[\"y\"]}')")
+        again = tessera.create("blocks", {"v": np.array([[7, 8], [9, 10]])}, connection=db, if_exists="append", origin={"y": 6})
+        same(pa.table(again)["v"].to_pylist(), [0, 1, 7, 8, 9, 10], "blocks")
+
+
 def durations(db):
     """A timedelta64 comes back as it was, by the option datetimes or because the consumer asks for durations; as times of day only within a day."""
     days = {unit: pa.array([1, None, -3, 5 * 86400 * 1000**power], pa.duration(unit)) for power, unit in enumerate(("s", "ms", "us", "ns"))}
@@ -219,7 +240,7 @@ def databases(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (arrow, pandas, durations, polars, duckdb, lazy, damaged, refused, conditions, databases):
+    for test in (arrow, pandas, appends, durations, polars, duckdb, lazy, damaged, refused, conditions, databases):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

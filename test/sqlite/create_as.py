@@ -23,6 +23,18 @@ def message(db, sql, parameters=()):
     return db.error(sql, parameters).text
 
 
+def cells(db, path):
+    """The rows that were written, of an array in a directory or in the database."""
+    if path.startswith("db:"):
+        return [r for r in db.query(f"SELECT * FROM {path[3:]} ORDER BY 1, 2") if r[-1] is not None]
+    return sorted(r for r in rows(db, path) if r[-1] is not None)
+
+
+def current(db, path):
+    """The current domain of each dimension: its ends."""
+    return ["{} {}".format(*json.loads(d)) for d, in db.query("SELECT current_domain FROM tessera_schema(?) WHERE role = 'dimension'", (path,))]
+
+
 def refused(db, part, select, **options):
     """The call fails with this message, and nothing is there."""
     check_contains(message(db, "SELECT tessera_create_as('refused', ?, ?)", (select, json.dumps(options))), part)
@@ -242,21 +254,86 @@ def test_rows_outside_of_a_domain():
         check_contains(message(db, "SELECT tessera_create_as(?, ?, '{\"if_exists\":\"append\"}')", (name, select)), text)
         same(skipped(name, select, if_exists="append"), (2, 2, [2, 4], text), name)
         sound(db, name)
-    make(db, "now", "SELECT 1 AS x, 1 AS v UNION ALL SELECT 2, 2", dimensions=["x"], grow=["x"])
-    text = "row 2: dimension 'x': 3 is outside the current domain, 1 to 2 (tessera_expand_domain makes it larger)"
-    select = "SELECT 1 AS x, 5 AS v UNION ALL SELECT 3, 6 UNION ALL SELECT 2, 7"
-    check_contains(message(db, "SELECT tessera_create_as('now', ?, '{\"if_exists\":\"append\"}')", (select,)), text)
-    same(json.loads(make(db, "now", select, if_exists="append", on_error="skip")), {"rows": 2, "skipped": 1, "lines": [2], "first": text})
-    same(rows(db, "now"), [(1, 5), (2, 7)])
+
+
+def test_a_current_domain_grows():
+    """Rows behind the current domain make it larger in the same call; those outside of the domain stay errors."""
+    db = database()
+    for prefix in ("", "db:"):
+        dense, sparse = prefix + "grown", prefix + "grown_sparse"
+        make(db, dense, "SELECT 1 AS y, 5 AS x, 1 AS v UNION ALL SELECT 1, 6, 2", dimensions=["y", "x"], grow=["x"], extents={"x": 4})
+        same(make(db, dense, "SELECT 1 AS y, 20 AS x, 3 AS v UNION ALL SELECT 1, 3, 4", if_exists="append"), 2)
+        same(cells(db, dense), [(1, 3, 4), (1, 5, 1), (1, 6, 2), (1, 20, 3)])
+        same(current(db, dense), ["1 1", "3 20"])
+        check_contains(message(db, "SELECT tessera_create_as(?, 'SELECT 2 AS y, 5 AS x, 1 AS v', '{\"if_exists\":\"append\"}')", (dense,)), "row 1: dimension 'y': 2 is outside the domain, 1 to 1")
+        same(json.loads(make(db, dense, "SELECT 2 AS y, 5 AS x, 1 AS v UNION ALL SELECT 1, 21, 9", if_exists="append", on_error="skip"))["lines"], [1])
+        same(current(db, dense), ["1 1", "3 21"])
+        make(db, sparse, "SELECT 1.5 AS x, 7 AS y, 1 AS v UNION ALL SELECT 2, 9, 2", dimensions=["x", "y"], types={"x": "FLOAT32"}, grow=["x", "y"])
+        same(make(db, sparse, "SELECT -3.25 AS x, 200 AS y, 3 AS v UNION ALL SELECT 1.75, 8, 4", if_exists="append"), 2)
+        same(current(db, sparse), ["-3.25 2.0", "7 200"])
+        same([r[2] for r in cells(db, sparse)], [3, 1, 4, 2])
+        same(make(db, sparse, "SELECT 1 AS x, 8 AS y, 5 AS v", if_exists="append"), 1)
+        same(current(db, sparse), ["-3.25 2.0", "7 200"], "nothing to grow")
+        for path in (dense, sparse):
+            sound(db, path)
+    make(db, "small", "SELECT 0 AS x, 1 AS v UNION ALL SELECT 1, 1 UNION ALL SELECT 2, 1", dimensions=["x"], types={"x": "UINT8"}, extents={"x": 3}, grow=["x"])
+    same(make(db, "small", "SELECT 200 AS x, 2 AS v", if_exists="append"), 1)
+    same(current(db, "small"), ["0 200"])
+    check_contains(message(db, "SELECT tessera_create_as('small', 'SELECT 255 AS x, 1 AS v', '{\"if_exists\":\"append\"}')"), "255 is outside the domain, 0 to 254")
     db.query("CREATE VIRTUAL TABLE words USING tessera('words', name ASCII DIMENSION CURRENT('b', 'm'), v INT64)")
-    same(json.loads(make(db, "words", "SELECT 'c' AS name, 1 AS v UNION ALL SELECT 'a', 2 UNION ALL SELECT '', 3 UNION ALL SELECT 'm', 4", if_exists="append", on_error="skip")),
-         {"rows": 2, "skipped": 2, "lines": [2, 3], "first": "row 2: dimension 'name': 'a' is outside the current domain (tessera_expand_domain makes it larger)"})
-    same(rows(db, "words"), [("c", 1), ("m", 4)])
-    for kind, select in (("texts", "SELECT 'a' AS name, 1 AS v UNION ALL SELECT 'c', 2"), ("numbers", "SELECT 0.5 AS name, 1 AS v UNION ALL SELECT 2.5, 2")):
-        make(db, kind, select, labels={"name": "n"}, kind="sparse")
-        other = select.replace("'c'", "'b'").replace("2.5", "1.5")
-        same(skipped(kind, other, if_exists="append"), (1, 1, [2], "row 2: column 'name': its value is none of the label's"), kind)
-        same(len(rows(db, kind)), 2)
+    same(make(db, "words", "SELECT 'c' AS name, 1 AS v UNION ALL SELECT 'a', 2 UNION ALL SELECT 'zz', 4", if_exists="append"), 3)
+    same(db.query("SELECT name, v FROM words"), [("a", 2), ("c", 1), ("zz", 4)])
+    same(current(db, "words"), ["a zz"])
+
+
+def test_a_current_domain_stays_if_the_rows_cannot_be_written():
+    """In the database both appear or neither. In a directory a failure after the rows were read leaves the larger domain, and all cells."""
+    db = database()
+    for path in ("db:held", "held"):
+        make(db, path, "SELECT 1 AS x, 1 AS v", dimensions=["x"], kind="dense", grow=["x"])
+        gaps = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) SELECT 2 * i AS x, i AS v FROM n"
+        check_contains(message(db, "SELECT tessera_create_as(?, ?, '{\"if_exists\":\"append\"}')", (path, gaps)), "the rows leave gaps")
+        same(current(db, path), ["1 1" if path == "db:held" else "1 6000"])
+        same(cells(db, path), [(1, 1)])
+        same(make(db, path, "SELECT 2 AS x, 2 AS v", if_exists="append"), 1)
+        same(cells(db, path), [(1, 1), (2, 2)])
+        sound(db, path)
+
+
+def test_rows_are_numbered_on():
+    """Rows without a dimension that are appended get the numbers behind the last row."""
+    db = database()
+    for prefix in ("", "db:"):
+        path = prefix + "numbered"
+        same(make(db, path, "VALUES('a', 1), ('b', 2)", grow=["row"]), 2)
+        check_contains(ddl(db, "SELECT 'a' AS b", grow=["row"]), "\"row\" INT64 DIMENSION(0, 9223372036854775806, 1) CURRENT(0, 0)")
+        same(make(db, path, "SELECT 'c' AS column1, 3 AS column2", if_exists="append"), 1)
+        same(make(db, path, "SELECT 5 AS column2, 'd' AS column1 UNION ALL SELECT 6, 'e'", if_exists="append", grow=["row"]), 2)
+        same(cells(db, path), [(0, "a", 1), (1, "b", 2), (2, "c", 3), (3, "d", 5), (4, "e", 6)])
+        same(current(db, path), ["0 4"])
+        sound(db, path)
+        fixed = prefix + "fixed"
+        make(db, fixed, "VALUES('a', 1), ('b', 2)")
+        check_contains(message(db, "SELECT tessera_create_as(?, 'SELECT ''c'' AS column1, 3 AS column2', '{\"if_exists\":\"append\"}')", (fixed,)),
+                       "the domain of 'row' has room for 0 more rows, not for 1: an array to which rows are appended is made with \"grow\":[\"row\"]")
+    for select, part in (("SELECT 1 AS column2", "the source lacks the column 'column1' of the array"), ("SELECT 1 AS a", "the array lacks the column 'a' of the source: say columns"),
+                         ("SELECT 9 AS row, 'x' AS column1", "the source lacks the column 'column2' of the array")):
+        check_contains(message(db, "SELECT tessera_create_as('numbered', ?, '{\"if_exists\":\"append\"}')", (select,)), part)
+    same(make(db, "numbered", "SELECT 9 AS row, 'x' AS column1, 9 AS column2", if_exists="append"), 1)
+    same(make(db, "numbered", "SELECT 'y' AS column1, 10 AS column2", if_exists="append"), 1)
+    same(cells(db, "numbered")[-2:], [(9, "x", 9), (10, "y", 10)])
+    make(db, "taken", "SELECT 5 AS row", grow=["row_number"])
+    same(make(db, "taken", "SELECT 6 AS row", if_exists="append"), 1)
+    same(cells(db, "taken"), [(0, 5), (1, 6)])
+    refused(db, "'grow': 'row' is none of the dimensions", "SELECT 1 AS x, 2 AS v", dimensions=["x"], grow=["row"])
+    refused(db, "'grow': the source has no column 'nope'", "SELECT 1 AS x, 2 AS v", grow=["nope"])
+    db.query("CREATE VIRTUAL TABLE short USING tessera('short', kind=sparse, \"row\" INT8 DIMENSION(-3, 2), v INT64)")
+    same(make(db, "short", "SELECT 1 AS v UNION ALL SELECT 2", if_exists="append"), 2)
+    same(make(db, "short", "SELECT 3 AS v UNION ALL SELECT 4", if_exists="append"), 2)
+    same(db.query('SELECT "row", v FROM short'), [(-3, 1), (-2, 2), (-1, 3), (0, 4)])
+    check_contains(message(db, "SELECT tessera_create_as('short', 'SELECT 1 AS v UNION ALL SELECT 2 UNION ALL SELECT 3', '{\"if_exists\":\"append\"}')"), "has room for 2 more rows, not for 3")
+    make(db, "two", "SELECT 1 AS x, 2 AS y, 3 AS v", dimensions=["x", "y"])
+    check_contains(message(db, "SELECT tessera_create_as('two', 'SELECT 1 AS x', '{\"if_exists\":\"append\"}')"), "the source lacks the columns 'y', 'v' of the array")
 
 
 def test_domains_extents_and_grow():
@@ -325,8 +402,8 @@ def test_append():
     same(make(db, "t", "SELECT 100 AS v, 9 AS X, 9 AS Y", if_exists="append"), 1)
     same(db.value("SELECT count(*) FROM (SELECT * FROM tessera_fragments('t'))"), 2)
     before = sorted(os.listdir("t/__fragments"))
-    for select, part in (("SELECT 100 AS v, 10 AS x, 9 AS y", "row 1: dimension 'x': 10 is outside the domain, 0 to 9"), ("SELECT 'x' AS v, 9 AS x, 9 AS y", "column 'v'"), ("SELECT 9 AS x, 9 AS y", "columns"),
-                         ("SELECT 1 AS v, 9 AS x, 9 AS y, 2 AS w", "the array has no column 'w'"), ("SELECT NULL AS v, 9 AS x, 9 AS y", "NULL")):
+    for select, part in (("SELECT 100 AS v, 10 AS x, 9 AS y", "row 1: dimension 'x': 10 is outside the domain, 0 to 9"), ("SELECT 'x' AS v, 9 AS x, 9 AS y", "column 'v'"), ("SELECT 9 AS x, 9 AS y", "the source lacks the column 'v' of the array"),
+                         ("SELECT 1 AS v, 9 AS x, 9 AS y, 2 AS w", "the array lacks the column 'w' of the source: say columns"), ("SELECT NULL AS v, 9 AS x, 9 AS y", "NULL")):
         check_contains(message(db, "SELECT tessera_create_as('t', ?, '{\"if_exists\":\"append\"}')", (select,)), part)
         same(sorted(os.listdir("t/__fragments")), before, select)
     check_contains(message(db, "SELECT tessera_create_as('t', 'SELECT 1')"), "there is an array already")

@@ -995,6 +995,9 @@ def test_arrays_from_data(bucket):
     assert rows(other, "SELECT count(*), sum(x), sum(v), max(note) FROM t") == [(8, 60, 10.0, "note 4")]
     assert rows(db, f"SELECT key, value FROM tessera_metadata('{uri}')") == [("source", "rows")]
     assert not [row for row in rows(db, f"SELECT * FROM tessera_check('{uri}')") if row[0] == "error"]
+    assert rows(db, make, (uri + "_log", "SELECT 'a' AS v", '{"grow":["row"]}')) == [(1,)]
+    assert rows(db, make, (uri + "_log", "SELECT 'b' AS v UNION ALL SELECT 'c'", '{"if_exists":"append"}')) == [(2,)]
+    assert rows(load_open(bucket, uri + "_log"), 'SELECT "row", v FROM t') == [(0, "a"), (1, "b"), (2, "c")]
     csv = os.path.join(fresh(os.path.join(bucket.folder, "from_rows")), "rows.csv")
     with open(csv, "w", encoding="utf-8") as out:
         out.write("x,v\n1,0.5\n2,oops\n3,1.5\n")

@@ -726,15 +726,22 @@ CASE(tsr_ingest_set_integer) {
   tsr_ingest_close(ingest);
 }
 
-CASE(tsr_ingest_set_real) {
-  tsr_ingest *ingest = ingest_of_row(false);
-  TELL(tsr_ingest_set_real(ingest, wrong ? 1 : 0, 0.5, e));
-  tsr_ingest_close(ingest);
-}
+/* A case of an ingest with one row, whose end comes if `ended`. */
+#define INGEST_CASE(function, ended, call)       \
+  CASE(function) {                               \
+    tsr_ingest *ingest = ingest_of_row(ended);   \
+    TELL(call);                                  \
+    tsr_ingest_close(ingest);                    \
+  }
+static const tsr_schema *row_schema;
+INGEST_CASE(tsr_ingest_set_real, false, tsr_ingest_set_real(ingest, wrong ? 1 : 0, 0.5, e))
+INGEST_CASE(tsr_ingest_set_bytes, false, tsr_ingest_set_bytes(ingest, 1, true, wrong ? "yesterday!" : "2024-02-29", 10, e))
+INGEST_CASE(tsr_ingest_schema, !wrong, tsr_ingest_schema(ingest, &row_schema, e))
 
-CASE(tsr_ingest_set_bytes) {
-  tsr_ingest *ingest = ingest_of_row(false);
-  TELL(tsr_ingest_set_bytes(ingest, 1, true, wrong ? "yesterday!" : "2024-02-29", 10, e));
+CASE(tsr_ingest_fit) {
+  tsr_ingest *ingest = ingest_of_row(true);
+  if (!wrong) ok(tsr_ingest_schema(ingest, &row_schema, &error));
+  TELL(tsr_ingest_fit(ingest, sparse, e));
   tsr_ingest_close(ingest);
 }
 
@@ -742,13 +749,6 @@ CASE(tsr_ingest_end_row) {
   tsr_ingest *ingest = ingest_of_row(false);
   if (!wrong) ok(tsr_ingest_set_integer(ingest, 0, 5, &error));
   TELL(tsr_ingest_end_row(ingest, e));
-  tsr_ingest_close(ingest);
-}
-
-CASE(tsr_ingest_schema) {
-  tsr_ingest *ingest = ingest_of_row(!wrong);
-  const tsr_schema *schema;
-  TELL(tsr_ingest_schema(ingest, &schema, e));
   tsr_ingest_close(ingest);
 }
 
@@ -1066,7 +1066,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   X(tsr_query_aggregate_value) X(tsr_query_next) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
   X(tsr_label_open) X(tsr_label_open_array) X(tsr_label_read) X(tsr_label_look) X(tsr_label_load) X(tsr_label_find) X(tsr_label_coordinate_of) X(tsr_label_nearest) \
   W(tsr_label_copy) W(tsr_label_write) \
-  X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) X(tsr_ingest_stream) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
+  X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) X(tsr_ingest_stream) X(tsr_ingest_fit) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
   W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_disown) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_place_find) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \

@@ -264,6 +264,14 @@ def create_grid(path, blocks, connection, if_exists, options):
     return made if isinstance(made, str) else Array(connection, path, state=secret(options))._now()
 
 
+def _expand(array, lengths, origin, current):
+    """Makes the current domain so large that it has a block of these lengths at origin."""
+    box = {name: [min(low, origin[name]), max(high, origin[name] + lengths[name] - 1)]
+           for name, (low, high) in current.items() if isinstance(origin[name], int) and lengths[name]}
+    if any(box[name] != current[name] for name in box):
+        array._do("SELECT tessera_expand_domain(?, ?)", array.path, json.dumps(box))
+
+
 def create_at(path, blocks, lengths, labels, connection, if_exists, options):
     if options.get("explain"):
         return make_grid(path if not path.startswith("db:") else None, path.rpartition(":" if path.startswith("db:") else "/")[2], blocks, lengths, labels,
@@ -273,9 +281,11 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
         raise Exists(f"{path}: there is {there} already")
     if there and if_exists == "append":
         array = Array(connection, path, state=secret(options))._now()
-        origin = {**{name: json.loads(domain)[0] for name, domain in array._about("name, domain", "tessera_schema", "role = 'dimension'")},
-                  **options.get("origin", {})}
-        return fill_grid(array, blocks, dict(zip(array.dims, lengths.values())), origin)
+        domains = array._about("name, domain, current_domain", "tessera_schema", "role = 'dimension'")
+        origin = {**{name: json.loads(current or domain)[0] for name, domain, current in domains}, **options.get("origin", {})}
+        lengths = dict(zip(array.dims, lengths.values()))
+        _expand(array, lengths, origin, {name: json.loads(current) for name, _, current in domains if current})
+        return fill_grid(array, blocks, lengths, origin)
     if path.startswith("db:"):
         with savepoint(connection):
             if there:
