@@ -46,6 +46,7 @@ typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type i
    * the extent UINT64, or FLOAT64 if `real_extent`: they are converted to what the column becomes. */
   uint8_t low[8], high[8], extent[8];
   bool real, real_extent;
+  bool low_unsigned, high_unsigned; /* of an untyped column: this end is past INT64, and has the bits of UINT64 */
   bool ends_untyped; /* a typed column: its ends and its extent are as those of an untyped one */
 } tsr_ingest_column;
 

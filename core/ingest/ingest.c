@@ -380,15 +380,15 @@ static tsr_datatype ingest_box_datatype(const tsr_ingest_kept *c) {
   return c->is_unsigned ? TSR_UINT64 : TSR_INT64;
 }
 
-/* Converts an end of an untyped column, or its value. */
-static void ingest_box_end(tsr_datatype datatype, bool is_real, const uint8_t in[8], uint8_t out[8]) {
+/* Converts an end of an untyped column, or its value. is_unsigned: an integer has the bits of UINT64. */
+static void ingest_box_end(tsr_datatype datatype, bool is_real, bool is_unsigned, const uint8_t in[8], uint8_t out[8]) {
   int64_t integer;
   memcpy(&integer, in, sizeof integer);
   memcpy(out, in, 8);
   if (datatype == TSR_FLOAT64 && !is_real) {
-    const double real = (double)integer;
+    const double real = is_unsigned ? (double)(uint64_t)integer : (double)integer;
     memcpy(out, &real, sizeof real);
-  } else if (datatype == TSR_UINT64 && integer < 0) {
+  } else if (datatype == TSR_UINT64 && integer < 0 && !is_unsigned) {
     memset(out, 0, 8);
   }
 }
@@ -400,6 +400,7 @@ static int ingest_check_box(const tsr_ingest_kept *c, tsr_error *error) {
   const bool typed = given->typed && !given->ends_untyped, reals = c->class == TSR_INGEST_REALS;
   uint8_t value[8];
   if ((!reals && c->class != TSR_INGEST_INTEGERS) || !given->has_domain) return TSR_OK;
+  if (datatype == TSR_INT64 && (given->low_unsigned || given->high_unsigned)) return TSR_OK; /* the schema refuses it */
   tsr_field field = {.name = (char *)(uintptr_t)given->name,
                      .datatype = datatype,
                      .values_per_cell = 1,
@@ -410,11 +411,11 @@ static int ingest_check_box(const tsr_ingest_kept *c, tsr_error *error) {
   memcpy(&word, c->growing.values.data + c->growing.before, 8);
   if (typed) tsr__ingest_narrow_value(datatype, reals, word, value);
   else if (datatype == TSR_UINT64) memcpy(value, &word, 8);
-  else ingest_box_end(datatype, reals, c->growing.values.data + c->growing.before, value);
+  else ingest_box_end(datatype, reals, false, c->growing.values.data + c->growing.before, value);
   memcpy(field.low, given->low, 8);
   memcpy(field.high, given->high, 8);
-  if (!typed) ingest_box_end(datatype, given->real, given->low, field.low);
-  if (!typed) ingest_box_end(datatype, given->real, given->high, field.high);
+  if (!typed) ingest_box_end(datatype, given->real, given->low_unsigned, given->low, field.low);
+  if (!typed) ingest_box_end(datatype, given->real, given->high_unsigned, given->high, field.high);
   if (tsr__key(datatype, field.low) > tsr__key(datatype, field.high)) return TSR_OK; /* which the schema refuses */
   const tsr_schema schema = {.dimension_count = 1, .fields = &field};
   const tsr_column column = {.values = value, .cell_size = field.cell_size};

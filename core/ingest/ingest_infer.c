@@ -77,6 +77,7 @@ static void ingest_join_bounds(ingest_axis *a, const tsr_ingest_part *part) {
 typedef struct ingest_end { /* an end of a domain, or an extent, as the column gives it */
   const uint8_t *bytes;
   bool real, is_unsigned; /* FLOAT64; UINT64; else INT64 */
+  bool is_end; /* no extent */
   const char *what;
 } ingest_end;
 
@@ -99,6 +100,9 @@ static int ingest_convert_end(const ingest_axis *a, const ingest_end *end, uint8
     return tsr__fail(error, TSR_RANGE, "column '%s': %s, %.15g, does not fit %s", name, end->what, real,
                      tsr_datatype_name(a->datatype));
   if (end->real) integer = (int64_t)real;
+  if (integer < 0 && end->is_end && end->is_unsigned && !a->column->is_unsigned)
+    return tsr__fail(error, TSR_RANGE, "column '%s': %s, %llu, does not fit %s", name, end->what,
+                     (unsigned long long)integer, tsr_datatype_name(a->datatype));
   if (integer < 0 && !end->is_unsigned && a->column->is_unsigned)
     return tsr__fail(error, TSR_RANGE, "column '%s': %s, %lld, does not fit %s", name, end->what, (long long)integer,
                      tsr_datatype_name(a->datatype));
@@ -109,9 +113,9 @@ static int ingest_convert_end(const ingest_axis *a, const ingest_end *end, uint8
 /* Takes the domain and the extent that the column gives. */
 static int ingest_take_given(ingest_axis *a, tsr_error *error) {
   const tsr_ingest_column *given = a->column->given;
-  const ingest_end low = {given->low, given->real, false, "the low end of the domain"},
-                   high = {given->high, given->real, false, "the high end of the domain"},
-                   extent = {given->extent, given->real_extent, true, "the tile extent"};
+  const ingest_end low = {given->low, given->real, given->low_unsigned, true, "the low end of the domain"},
+                   high = {given->high, given->real, given->high_unsigned, true, "the high end of the domain"},
+                   extent = {given->extent, given->real_extent, true, false, "the tile extent"};
   memcpy(a->given_low, given->low, sizeof a->given_low);
   memcpy(a->given_high, given->high, sizeof a->given_high);
   memcpy(a->given_extent, given->extent, sizeof a->given_extent);
@@ -303,6 +307,10 @@ static int ingest_check_domain(const ingest_axis *a, const tsr_field *field, tsr
   if (tsr__key(a->datatype, low) >= tsr__key(a->datatype, field->low) &&
       tsr__key(a->datatype, high) <= tsr__key(a->datatype, field->high))
     return TSR_OK;
+  if (a->column->label)
+    return tsr__fail(error, TSR_RANGE,
+                     "dimension '%s': the labels of column '%s' take %llu to %llu, not all of which lie in its domain",
+                     field->name, a->column->given->name, (unsigned long long)a->low, (unsigned long long)a->high);
   return tsr__fail(error, TSR_RANGE, "column '%s': rows lie outside of the domain that was given", field->name);
 }
 

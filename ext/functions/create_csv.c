@@ -252,9 +252,9 @@ static int csv_call_begin_data(csv_call *c, tsr_error *error) {
 static int csv_call_types(csv_call *c, tsr_error *error) {
   tsx_ingest_call *call = &c->call;
   const tsr_csv_field *fields;
-  uint32_t count;
+  uint32_t count = 0;
   uint64_t line;
-  bool open = false;
+  bool open = false, some = false, unsound = false; /* some: a line of data is sound */
   for (uint32_t i = 0; i < call->source.count; i++) {
     const tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
     open |= column && !column->typed && !column->labels;
@@ -264,8 +264,10 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
   while (open && code == TSR_OK) {
     code = tsr_csv_next(c->csv, &fields, &count, &line, error);
     if (code == 0) break;
+    unsound |= code == TSR_MISMATCH || count != call->source.count;
     if (code == TSR_MISMATCH) code = TSR_OK;
     else if (code > 0) {
+      some |= count == call->source.count;
       for (uint32_t i = 0; count == call->source.count && i < count; i++) csv_call_look(c, &fields[i], &c->guesses[i]);
       code = TSR_OK;
     }
@@ -274,8 +276,12 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
     tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
     csv_guess *g = &c->guesses[i];
     if (!column || column->typed || column->labels) continue;
+    if (code == TSR_OK && !some && (call->given.skip || !unsound)) /* else the first such line is the error */
+      return tsx_fail(error, TSR_MISMATCH, "column '%s': no line decides its type: say types", column->name);
     column->typed = column->ends_untyped = true;
     column->datatype = csv_guess_datatype(g);
+    if (column->datatype == TSR_INT64 && g->unsigneds && (column->low_unsigned || column->high_unsigned))
+      column->datatype = TSR_UINT64; /* its domain goes past INT64 */
     g->exact = column->datatype == TSR_FLOAT64;
     column->values_per_cell = column->datatype == TSR_UTF8 ? TSR_VARIABLE : 1;
   }

@@ -186,9 +186,11 @@ static int ingest_read_filters(ingest_reading *r, tsr_ingest_column *column, con
   return TSR_OK;
 }
 
-/* Reads a number in a dimension's datatype; for an untyped column INT64 or FLOAT64. */
-static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o, bool extent, uint8_t out[8],
+/* Reads a number in a dimension's datatype; for an untyped column INT64 or FLOAT64. An end that is past INT64 is read as
+ * UINT64, and sets *is_unsigned (not NULL for the ends of domains). */
+static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o, bool *is_unsigned, uint8_t out[8],
                               tsr_error *error) {
+  const bool extent = !is_unsigned;
   tsr_ingest_column *column = r->column;
   tsr_error why = {0};
   const bool quoted = strcmp(o->type, "text") == 0;
@@ -199,7 +201,14 @@ static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o,
   }
   if (extent) datatype = tsx_extent_datatype(datatype);
   memset(out, 0, 8);
-  const int code = tsx_given_parse(datatype, quoted ? ingest_text(o) : o->text, quoted, out, &why);
+  const char *text = quoted ? ingest_text(o) : o->text;
+  const int code = tsx_given_parse(datatype, text, quoted, out, &why);
+  const bool untyped = !column->typed && !column->label_of && datatype == TSR_INT64;
+  tsr_error ignored = {0};
+  if (code == TSR_RANGE && !extent && untyped && tsx_given_parse(TSR_UINT64, text, quoted, out, &ignored) == TSR_OK) {
+    *is_unsigned = true;
+    return TSR_OK;
+  }
   if (code < 0)
     return tsx_fail(error, code, "'%s': column '%s': %s", ingest_option_names[r->option], column->name, why.message);
   return TSR_OK;
@@ -209,7 +218,8 @@ static int ingest_read_end(void *argument, const tsx_json_option *o, tsr_error *
   ingest_reading *r = argument;
   if (r->count > 1)
     return tsx_fail(error, TSR_MISMATCH, "'domains': column '%s': expected [low, high]", r->column->name);
-  return ingest_read_number(r, o, false, r->count++ ? r->column->high : r->column->low, error);
+  return r->count++ ? ingest_read_number(r, o, &r->column->high_unsigned, r->column->high, error)
+                    : ingest_read_number(r, o, &r->column->low_unsigned, r->column->low, error);
 }
 
 /* A domain of which an end is a REAL, as [0, 0.5], is one of REALs. */
@@ -240,7 +250,7 @@ static int ingest_read_property(void *argument, const tsx_json_option *o, tsr_er
   if (r->option == INGEST_OPTION_domains) return ingest_read_domain(r, r->column, o, error);
   if (r->option == INGEST_OPTION_extents) {
     r->column->has_extent = true;
-    return ingest_read_number(r, o, true, r->column->extent, error);
+    return ingest_read_number(r, o, NULL, r->column->extent, error);
   }
   if (strcmp(o->type, "text") != 0)
     return tsx_fail(error, TSR_MISMATCH, "'%s': column '%s': expected text", ingest_option_names[r->option], o->key);

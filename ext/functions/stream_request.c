@@ -97,8 +97,33 @@ static int stream_add_range(tsx_stream_condition *c, tsr_range range, uint8_t *b
   return TSR_OK;
 }
 
-/* Adds the codes whose labels satisfy a comparison, or of all labels with TSX_NOTNULL, where `value` is not used. */
-static int stream_add_labels(stream_list *list, tsx_op op, sqlite3_value *value, tsr_error *error) {
+/* Returns the range of the values that a comparison lets through. */
+static tsr_range stream_range_of(tsx_op op, const uint8_t *bytes, uint64_t size) {
+  return (tsr_range){.low = op == TSX_EQ || op == TSX_GT || op == TSX_GE ? bytes : NULL,
+                     .high = op == TSX_EQ || op == TSX_LT || op == TSX_LE ? bytes : NULL,
+                     .low_size = size,
+                     .high_size = size,
+                     .low_exclusive = op == TSX_GT,
+                     .high_exclusive = op == TSX_LT};
+}
+
+/* Finds the codes whose labels, numbers of UINT64, satisfy a comparison with an integer that may be past INT64. Returns 1;
+ * 0 if `o` is none. */
+static int stream_find_unsigned(const tsx_column *column, tsx_op op, const tsx_json_option *o, tsx_codes *codes,
+                                tsr_error *error) {
+  const bool integer = strcmp(o->type, "integer") == 0 && *o->text != '-', text = strcmp(o->type, "text") == 0;
+  uint8_t *bytes = NULL;
+  uint64_t size = 0;
+  if (column->enumeration->datatype != TSR_UINT64 || op == TSX_NOTNULL || (!integer && !text)) return 0;
+  int code = tsx_option_convert(o, TSR_UINT64, &bytes, &size, error);
+  const tsr_range range = stream_range_of(op, bytes, size);
+  if (code == TSR_OK && tsx_codes_within(column, &range, codes) != SQLITE_OK) code = tsx_out_of_memory(error);
+  sqlite3_free(bytes);
+  return code < 0 ? code : 1;
+}
+
+/* Adds the codes whose labels satisfy a comparison, or of all labels with TSX_NOTNULL, where `o` is not used. */
+static int stream_add_labels(stream_list *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = list->request;
   tsx_stream_condition *c = &r->conditions[r->request.predicate_count];
   const char *name = r->names[list->field];
@@ -109,15 +134,18 @@ static int stream_add_labels(stream_list *list, tsx_op op, sqlite3_value *value,
   int code = tsr_array_enumeration(r->core, r->schema, field->enumeration, &enumeration, error);
   if (code < 0) return code;
   tsx_column_choose(field, enumeration, &(tsx_option_shows){0}, &column);
-  if (op != TSX_NOTNULL) {
+  const int found = stream_find_unsigned(&column, op, o, &codes, error);
+  if (op != TSX_NOTNULL && !found) {
     if (!tsx_labels_possible(&column))
       return tsx_fail(error, TSR_UNSUPPORTED, "'where': the labels of '%.64s' are neither text nor numbers", name);
-    const bool text = sqlite3_value_type(value) == SQLITE_TEXT;
+    const bool text = sqlite3_value_type(o->value) == SQLITE_TEXT;
     if (text != (column.label_form == TSX_TEXT))
       return tsx_fail(error, TSR_MISMATCH, "'where': the labels of '%.64s' are %s, and it is compared with %s", name,
                       text ? "numbers" : "text", text ? "text" : "a number");
   }
-  if (tsx_codes_add(&column, op, false, false, value, 0, &codes) != SQLITE_OK) code = tsx_out_of_memory(error);
+  if (found < 0) code = found;
+  else if (!found && tsx_codes_add(&column, op, false, false, o->value, 0, &codes) != SQLITE_OK)
+    code = tsx_out_of_memory(error);
   if (code == TSR_OK && codes.everything)
     code = tsx_fail(error, TSR_RANGE, "'where': no label of '%.64s' can be compared with this value", name);
   for (uint64_t i = 0; i < codes.count && code == TSR_OK; i++) {
@@ -147,7 +175,7 @@ static int stream_compare(stream_list *list, tsx_op op, const tsx_json_option *o
   if (strcmp(o->type, "null") == 0)
     return tsx_fail(error, TSR_MISMATCH, "'where': NULL goes with \"is\" and \"is not\", values with the others");
   if (stream_compares_labels(r, list->field)) {
-    if (field->values_per_cell == 1) return stream_add_labels(list, op, o->value, error);
+    if (field->values_per_cell == 1) return stream_add_labels(list, op, o, error);
     return tsx_fail(error, TSR_UNSUPPORTED, "'where': '%.64s' has several labels in a cell", r->names[list->field]);
   }
   int code = tsx_option_convert(o, field->datatype, &bytes, &size, error);
@@ -157,13 +185,7 @@ static int stream_compare(stream_list *list, tsx_op op, const tsx_json_option *o
     sqlite3_free(bytes);
     return code;
   }
-  const tsr_range range = {.low = op == TSX_EQ || op == TSX_GT || op == TSX_GE ? bytes : NULL,
-                           .high = op == TSX_EQ || op == TSX_LT || op == TSX_LE ? bytes : NULL,
-                           .low_size = size,
-                           .high_size = size,
-                           .low_exclusive = op == TSX_GT,
-                           .high_exclusive = op == TSX_LT};
-  return stream_add_range(&r->conditions[r->request.predicate_count], range, bytes, error);
+  return stream_add_range(&r->conditions[r->request.predicate_count], stream_range_of(op, bytes, size), bytes, error);
 }
 
 static int stream_read_member(void *argument, const tsx_json_option *o, tsr_error *error) {
@@ -182,7 +204,7 @@ static int stream_condition(stream_list *list, const tsx_json_option *o, tsr_err
     return tsx_fail(error, TSR_MISMATCH, "'where': NULL goes with \"is\" and \"is not\", values with the others");
   if (is && stream_compares_labels(r, list->field)) { /* a code without a label reads as NULL, too */
     p->negated = list->operation == TSX_ISNULL;
-    code = stream_add_labels(list, TSX_NOTNULL, o->value, error);
+    code = stream_add_labels(list, TSX_NOTNULL, o, error);
   } else if (is) {
     p->kind = list->operation == TSX_ISNULL ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
     return TSR_OK;

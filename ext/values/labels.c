@@ -118,6 +118,11 @@ static int add_codes(const tsx_column *column, tsx_op op, const tsx_ranges *rang
   return SQLITE_OK;
 }
 
+int tsx_codes_within(const tsx_column *column, const tsr_range *range, tsx_codes *codes) {
+  const tsx_ranges ranges = {.count = 1, .ranges = {*range}};
+  return add_codes(column, TSX_EQ, &ranges, codes);
+}
+
 int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned how,
                   tsx_codes *codes) {
   tsr_field field;

@@ -21,6 +21,9 @@ typedef struct tsx_codes { /* `= {0}` is the empty set */
 int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned how,
                   tsx_codes *codes);
 
+/* Appends the codes whose labels, numbers or text, lie within a range of values of their datatype. */
+int tsx_codes_within(const tsx_column *column, const tsr_range *range, tsx_codes *codes);
+
 /* Returns true if labels of this kind can be compared here, as tsx_ranges_possible says of other columns. */
 bool tsx_labels_possible(const tsx_column *column);
 

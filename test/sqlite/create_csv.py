@@ -112,6 +112,33 @@ def test_lines_outside_of_a_domain():
         same([r[0] for r in rows(db, f"kept{k}")], kept)
 
 
+def test_domains_past_int64():
+    db = database()
+    text, most = "x,v\n1,1\n18446744073709551610,2\n", 2**64 - 2
+    for name, ends, given in (("both", [0, most], text), ("texts", ["0", str(most)], text), ("small values", [0, most], "x,v\n1,1\n2,2\n")):
+        same(make(db, given, name, dimensions=["x"], domains={"x": ends}), 2)
+        same(db.value("SELECT datatype || ' ' || domain FROM tessera_schema(?)", (name,)), f'UINT64 [0,"{most}"]', name)
+    refused(db, "line 2: dimension 'x': 1 is outside the domain, 9223372036854775808 to 18446744073709551614", text, dimensions=["x"], domains={"x": [2**63, most]})
+    got = json.loads(make(db, text, "less", dimensions=["x"], domains={"x": [0, 2**63 + 1]}, on_error="skip"))
+    same((got["rows"], got["lines"]), (1, [3]))
+    same(make(db, "x,v\n1.5,1\n", "real", dimensions=["x"], domains={"x": [0, most]}), 1)
+    refused(db, "its domain may not take all of UINT64", text, dimensions=["x"], domains={"x": [0, most + 1]})
+    refused(db, "the high end of the domain, 18446744073709551614, does not fit INT64", "x,v\n-1,1\n", dimensions=["x"], domains={"x": [0, most]})
+
+
+def test_a_header_alone():
+    db = database()
+    for text in ("a,b\n", "a,b", "a,b\nbad\n"):
+        refused(db, "column 'a': no line decides its type: say types", text, on_error="skip")
+    refused(db, "column 'b': no line decides its type: say types", "a,b\n", types={"a": "INT8"})
+    same(make(db, "a,b\n", dimensions=["a"], domains={"a": [0, 9]}, types={"a": "INT8", "b": "TEXT"}), 0)
+    same(make(db, "b,a\n", if_exists="append"), 0)
+    same(make(db, "b,a\nx,3\n", if_exists="append"), 1)
+    same([r for r in rows(db) if r[1] is not None], [(3, "x")])
+    same(make(db, "a,b\n1,\n", "empty"), 1)
+    same(rows(db, "empty"), [(0, 1, "")], "a column of empty fields is text")
+
+
 def test_skipped_lines_at_the_coordinates_of_others():
     """The first line at a coordinate stays. Their numbers are those of the file, in ascending order among those of other faults."""
     db = database()

@@ -240,6 +240,16 @@ def test_conditions_on_numbers_have_all_digits():
                 same(Reader(db, "db:u", None, options).rows(), [(k,) for k, number in enumerate(numbers, 1) if holds(number, value)], options)
     for condition, rows in (('["i","=",9223372036854775807]', [(6,)]), ('["i","=",9007199254740992.0]', []), ('["f","=",0.3]', [(3,)]), ('["f","<",2]', [(k,) for k in range(1, 7)]), ('["d","=","2024-01-02"]', [(k,) for k in range(1, 7)])):
         same(Reader(db, "db:u", None, f'{{"where":[{condition}],"columns":["k"],"order":["k"]}}').rows(), rows, condition)
+    db.query(f"CREATE VIRTUAL TABLE w USING tessera(k INT32 DIMENSION(1, 9), e UINT64 ENUM({', '.join(map(str, numbers))}))")
+    for k, number in enumerate(numbers, 1):
+        db.query("INSERT INTO w VALUES(?, ?)", (k, number if number < 2**63 else str(number)))
+    for value in numbers:
+        for text in (value, str(value)):
+            for operator, holds in (("=", lambda a, b: a == b), ("<", lambda a, b: a < b), (">", lambda a, b: a > b), (">=", lambda a, b: a >= b), ("in", lambda a, b: a == b)):
+                options = json.dumps({"where": [["e", operator, [text] if operator == "in" else text]], "columns": ["k"], "order": ["k"]})
+                same(Reader(db, "db:w", None, options).rows(), [(k,) for k, number in enumerate(numbers, 1) if holds(number, value)], options)
+    same(Reader(db, "db:w", None, '{"where":[["e",">",-1.5]],"columns":["k"],"order":["k"]}').rows(), [(k,) for k in range(1, 7)])
+    same(Reader(db, "db:w", None, '{"where":[["e","is not",null]],"columns":["k"],"order":["k"]}').rows(), [(k,) for k in range(1, 7)])
     for value in ("18446744073709551616", "-1", "1.5"):
         check_contains(db.error("SELECT tessera_stream('db:u', NULL, ?)", (f'{{"where":[["u","=",{value}]]}}',)).text, value)
     db.close()
