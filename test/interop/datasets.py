@@ -226,6 +226,50 @@ def test_made_in_one_step():
     db.close()
 
 
+def test_texts_and_masked_ndarrays_lie_where_numbers_do():
+    """Options of ndarrays mean the same for blocks that go in as rows: origins, domains, labels, appends, metadata."""
+    numbers, texts = np.array([[1, 2], [3, 4]]), np.array([["a", "b"], ["c", "é"]])
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    for name, block in {"n": numbers, "t": texts, "m": np.ma.array(numbers, mask=[[0, 1], [0, 0]]), "o": np.array([[1, None], [2, 3]], object)}.items():
+        shown = [[None if v is np.ma.masked else v for v in row] for row in block.tolist()]
+        a = tessera.create(f"low_{name}", {"v": block}, dimensions=["y", "x"], domains={"y": [-5, 4]}, metadata={"levels": [1, 2]})
+        same((a.bounds, a.metadata), ({"y": (-5, -4), "x": (0, 1)}, {"levels": [1, 2]}), name)
+        a = tessera.create(f"low_{name}", {"v": block}, if_exists="append", origin={"y": 3})
+        same(a.bounds["y"], (-5, 4), name)
+        same(a.sel(y=(3, 4)).numpy(masked=True).tolist(), shown, name)
+        a = tessera.create("db:labelled", {"v": block}, dimensions=["y", "x"], labels={"lat": ("y", [5.0, 3.0])}, connection=db, if_exists="replace")
+        same(a.sel(lat=3).numpy().tolist(), [shown[1]], name)
+        same(db.execute("SELECT DISTINCT y, lat FROM labelled ORDER BY y").fetchall(), [(0, 5.0), (1, 3.0)], name)
+        fails(ValueError, "must rise", lambda: tessera.create(f"wrong_{name}", {"v": block}, dimensions=["y", "x"], labels={"lat": ("x", [3.0, 3.0])}))
+        a = tessera.create(f"days_{name}", {"v": block}, dimensions=["t", "u"], types={"t": "DATETIME_DAY", "u": "DATETIME_DAY"},
+                           domains={"t": ["2024-01-01", np.datetime64("2024-12-31")]}, origin={"t": datetime.date(2024, 2, 1)})
+        same(a.bounds["t"], ("2024-02-01", "2024-02-02"), name)
+        a = tessera.create(f"days_{name}", {"v": block}, if_exists="append", origin={"t": "2024-03-01"})
+        same(a.bounds, {"t": ("2024-02-01", "2024-03-02"), "u": ("1970-01-01", "1970-01-02")}, name)
+        same(tessera.create(f"none_{name}", {"v": block[:0]}).numpy().shape, (0, 0), name)
+        assert not os.path.exists(f"wrong_{name}")
+
+
+def test_datasets_of_texts():
+    """Variables of texts have attributes that are ndarrays, labels, places and a database, as others have."""
+    made = xr.Dataset({"v": (("y", "x"), np.arange(4.0).reshape(2, 2)), "s": (("y", "x"), np.array([["a", "b"], ["c", "é"]], object),
+                                                                            {"flag_values": np.array([1, 2]), "unit": "m"})}, {"y": [10.0, 20.0]})
+    for options in {"domains": {"y": [5, 10]}}, {"labels": True}:
+        tessera.create("texts_set", made, if_exists="replace", **options)
+        back = xr.open_dataset("texts_set", engine="tessera")
+        xr.testing.assert_equal(back.load(), made)
+    same(tessera.open("texts_set/s").labels, {"y_label": "y"})
+    fails(NotImplementedError, "begins at 0", lambda: tessera.create("refused", made, domains={"y": [5, 10]}, labels=True))
+    same((back.s.attrs["flag_values"].tolist(), back.s.attrs["unit"]), ([1, 2], "m"))
+    tessera.create("texts_renamed", made, labels={"y": "j"})
+    back = xr.open_dataset("texts_renamed", engine="tessera")
+    same((back.y.dims, "y" in back.coords, back.sel(y=20).s.values.tolist()), (("j",), True, ["c", "é"]))
+    same(tessera.open("texts_renamed/s").labels, {"y": "j"})
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    tessera.create("db:texts", made, connection=db)
+    same(db.execute("SELECT s, v FROM texts ORDER BY y, x").fetchall(), [("a", 0.0), ("b", 1.0), ("c", 2.0), ("é", 3.0)])
+
+
 def dataset():
     random_ = np.random.default_rng(1)
     made = xr.Dataset({"t2m": (("time", "lat", "lon"), random_.random((5, 6, 8), dtype="f4"), {"units": "K", "valid_range": np.array([0.0, 1.0])}),

@@ -10,7 +10,7 @@ import xarray
 
 from .arrays import Array, _connect, exists, need_connection, secret
 from .errors import Exists, Unsupported
-from .grids import _by_rows, create_at, make_grid, new_place, remove_place, set_metadata, take_place
+from .grids import create_at, make_grid, new_place, remove_place, set_metadata, take_place
 
 __all__ = ["ATTRIBUTE", "EMPTY", "SCALAR", "create_dataset"]
 
@@ -68,7 +68,6 @@ def _one(name, variable, labels, renamed, options):
     mine["metadata"] = {f"{ATTRIBUTE}{attribute}.{key}": value for key, value in variable.attrs.items() if value is not None}
     if not all(lengths.values()):
         mine["metadata"][EMPTY] = list(lengths.values())
-        mine["types"] = {attribute: "UTF8"} if variable.dtype.kind in "OUST" else {}
     return {attribute: block}, lengths, {label: (dim, values) for dim, (label, values) in made.items() if label not in (*lengths, attribute)}, mine
 
 
@@ -105,11 +104,7 @@ def create_dataset(path, data, connection, if_exists, options):
             os.makedirs(place)
         for name, variable in variables.items():
             blocks, lengths, its_labels, mine = _one(str(name), variable, labels, renamed, options)
-            if variable.dtype.kind in "OUST" and variable.size:
-                _by_rows(members[str(name)], {key: numpy.asarray(getattr(b, "values", b)) for key, b in blocks.items()}, lengths, connection, "fail",
-                         {key: value for key, value in mine.items() if key in ("domains", "extents", "filters", "metadata", "key_file") and value})
-            else:
-                make_grid(members[str(name)], None, blocks, lengths, its_labels, mine, connection)
+            make_grid(members[str(name)], None, blocks, lengths, its_labels, mine, connection)
         group._rows("SELECT tessera_create_group(?)", place)   # last: in a bucket it makes a Dataset of the arrays
         for key, value in attributes.items():
             if value is not None:

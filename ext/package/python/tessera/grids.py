@@ -26,6 +26,14 @@ _OPTIONS = {"dimensions", "domains", "extents", "filters", "types", "metadata", 
             "origin", "explain", "memory_mb", "fills", "key_file"}
 
 
+def _number(value, datatype):
+    """Returns a coordinate as an integer; a date or its text as the count of the datatype's unit."""
+    if not str(datatype).startswith("DATETIME_") or isinstance(value, (int, numpy.integer)):
+        return value
+    letters = next(letters for letters, unit in _UNITS.items() if unit == datatype[9:])
+    return int(numpy.datetime64(value if isinstance(value, (str, numpy.datetime64)) else _plain(value)).astype(f"M8[{letters}]").astype("i8"))
+
+
 def sql_type(name, dtype):
     """Returns the type of an attribute as CREATE has it."""
     kind, size = dtype.kind, dtype.itemsize
@@ -39,6 +47,8 @@ def sql_type(name, dtype):
         unit, step = numpy.datetime_data(dtype)
         if unit in _UNITS and step == 1 and not (kind == "m" and unit in ("Y", "M", "W", "D")):
             return f"{'DATETIME' if kind == 'M' else 'TIME'}_{_UNITS[unit]}"
+    if kind in "OUST":   # of a block without cells; others go in as rows
+        return "BLOB" if kind == "S" else "UTF8"
     raise TypeError(f"{name!r} is {dtype}, for which there is no type of cells: convert it")
 
 
@@ -183,6 +193,8 @@ def _values(block):
 def make_grid(place, table, blocks, lengths, labels, options, connection):
     """Makes a dense array at `place`, or one in the database if it is None, and fills it."""
     connection = connection or _connect()
+    if _by_rows(blocks):
+        return _make_rows(place or f"db:{table}", blocks, lengths, labels, options, connection)
     types = {name: block.dtype if block.dtype.kind in "OUST" else _stored(numpy.empty(0, block.dtype)).dtype for name, block in blocks.items()}
     origin = {name: options.get("domains", {}).get(name, (0,))[0] for name in lengths}
     origin.update(options.get("origin", {}))
@@ -209,6 +221,13 @@ def fill_grid(array, blocks, lengths, origin):
     first = next(iter(lengths))
     extent = next(int(tile) for name, tile in array._about("name, tile", "tessera_schema") if name == first)
     if not all(lengths.values()):
+        return
+    if _by_rows(blocks):
+        from .making import create
+        kinds = dict(array._about("name, datatype", "tessera_schema", "role = 'dimension'"))
+        origin = {name: _number(value, kinds[name]) for name, value in origin.items()}
+        create(array.path, _columns(blocks, lengths, origin), connection=array._connection, if_exists="append",
+               **secret(array._state))
         return
     for start, parts in _slabs(blocks, lengths, extent, origin[first]):
         array.write_all({name: _stored(part) for name, part in parts.items()}, {**origin, first: start})
@@ -245,8 +264,6 @@ def create_grid(path, blocks, connection, if_exists, options):
     if len(names) != len(shape):
         raise ValueError(f"{len(names)} dimensions are named, the ndarrays have {len(shape)} axes")
     lengths = dict(zip(names, shape))
-    if any(block.dtype.kind in "OUST" or isinstance(block, numpy.ma.MaskedArray) for block in blocks.values()):
-        return _by_rows(path, blocks, lengths, connection, if_exists, options)
     labels = options.get("labels") or {}
     for label, given in labels.items():
         if not isinstance(given, tuple) or len(given) != 2:
@@ -257,6 +274,10 @@ def create_grid(path, blocks, connection, if_exists, options):
             raise ValueError(f"label {label!r} has {values.size} values, and dimension {dim!r} {lengths.get(dim, 'is missing')}")
         if values.dtype.kind == "f" and not numpy.isfinite(values).all():
             raise ValueError(f"label {label!r} has NaN or infinite values")
+    kinds = options.get("types", {})
+    for option in set(options) & {"domains", "origin"}:
+        given = options[option].items()
+        options[option] = {name: [_number(end, kinds.get(name)) for end in value] if option == "domains" else _number(value, kinds.get(name)) for name, value in given}
     path = os.fspath(path)
     if if_exists not in ("fail", "append", "replace"):
         raise ValueError(f"if_exists {if_exists!r} is none of fail, append, replace")
@@ -303,10 +324,41 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
     return None
 
 
-def _by_rows(path, blocks, lengths, connection, if_exists, options):
-    """Texts, objects and masked values go in as rows with their coordinates, since blocks have no nulls and no lengths of their own."""
+# ---- Texts, objects and masked values ------------------------------------------------------------------------------------
+
+def _by_rows(blocks):
+    """Whether blocks go in as rows with their coordinates, since blocks have no nulls and no values of variable length."""
+    return any(0 not in block.shape and (block.dtype.kind in "OUST" or isinstance(block, numpy.ma.MaskedArray)) for block in blocks.values())
+
+
+def _columns(blocks, lengths, origin):
+    """Returns the coordinates and values of all cells as columns."""
+    columns = {name: origin[name] + index.ravel() for name, index in zip(lengths, numpy.indices(tuple(lengths.values())))}
+    columns.update({name: numpy.asanyarray(_values(block)).ravel() for name, block in blocks.items()})
+    return columns
+
+
+def _rises_or_falls(values):
+    steps = [one < other for one, other in zip(values, values[1:])]
+    return all(steps) or not any(steps) and len(set(values)) == len(values)
+
+
+def _make_rows(path, blocks, lengths, labels, options, connection):
+    """Makes a dense array of rows, as make_grid does of blocks."""
     from .making import create
-    columns = {name: index.ravel() for name, index in zip(lengths, numpy.indices(tuple(lengths.values())))}
-    columns.update({name: block.ravel() for name, block in blocks.items()})
-    options = {**options, "dimensions": list(lengths), "kind": "dense"}
-    return create(path, columns, connection=connection, if_exists=if_exists, **options)
+    origin = {**{name: options.get("domains", {}).get(name, (0,))[0] for name in lengths}, **options.get("origin", {})}
+    columns = _columns(blocks, lengths, origin)
+    for label, (dim, values) in labels.items():
+        if not _rises_or_falls(values.tolist()):
+            raise Constraint(f"label {label}: its values must rise or fall strictly")
+        if origin[dim]:
+            raise NotImplementedError(f"label {label!r}: with texts and masked values its dimension {dim!r} begins at 0")
+        columns[label] = values[columns.pop(dim)]
+    given = {name: value for name, value in options.items() if name not in ("origin", "metadata")}
+    given.update(dimensions=list(lengths), kind="dense", labels={label: dim for label, (dim, _) in labels.items()})
+    made = create(path, columns, connection=connection, **given)
+    if isinstance(made, str):
+        return made
+    for key, value in (options.get("metadata") or {}).items():
+        set_metadata(made, key, value)
+    return None

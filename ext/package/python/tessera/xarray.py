@@ -143,6 +143,9 @@ def _with_coordinates(dataset, labels, numbers, alone, left_out):
     indexed = []
     for label, (dim, array, index) in labels.items():
         name = dim if label == f"{dim}_label" else label   # GDAL's name of what TileDB cannot call as the dimension
+        if name in dataset.data_vars and dataset[name].dims == (dim,) and name != dim:   # a coordinate whose dimension has another name
+            dataset = dataset.set_coords(name)
+            indexed.append(name)
         if name in dataset.variables or name in left_out or not dataset.sizes.get(dim):
             continue
         values = array._label_values(index)
