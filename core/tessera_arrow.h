@@ -83,7 +83,7 @@ typedef struct tsr_arrow_options { /* `= {0}` is the default */
   const uint32_t *fields; /* fields of the schema, in the order of the columns; NULL: all of them */
   uint32_t field_count;
   const tsr_request *request; /* which cells, in which order; its `fields` are ignored. NULL: all */
-  uint64_t batch_rows; /* rows that a batch is to have; 0 = 262,144. Batches end where the reader's batches end */
+  uint64_t batch_rows; /* rows that a batch is to have; 0 = 131,072. Batches end where the reader's batches end */
   tsr_arrow_strings strings;
   tsr_arrow_enums enums;
   tsr_arrow_datetimes datetimes;

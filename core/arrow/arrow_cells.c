@@ -11,6 +11,7 @@
 #include "array/environment.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
+#include "read/subtile.h"
 #include "arrow/arrow_stream.h"
 
 #define ARROW_PARALLEL_FROM 16384u /* rows from which on columns are copied side by side */
@@ -28,6 +29,7 @@ typedef struct arrow_cells {
   tsr_arrow_column *columns; /* while a batch is collected; borrowed */
   const tsr_column **cells; /* of the reader's batch, by column */
   tsr_arrow_rows *rows; /* of the reader's batch, by column */
+  const tsr_subtile *subtile; /* the cells of the reader's batch, all of them in their order; NULL: other cells */
 } arrow_cells;
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
@@ -105,14 +107,56 @@ static int arrow_cells_begin(arrow_cells *s, const tsr_arrow_options *options, t
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
+/* Returns the axis of a subtile that a dimension is. */
+static uint32_t arrow_axis_of(const arrow_cells *s, uint32_t dimension) {
+  const tsr_grid *grid = &s->snapshot->grid;
+  return grid->col_major_cells ? grid->dimensions - 1 - dimension : dimension;
+}
+
+/* Returns true if the column has whole numbers that follow from the subtile. One number for all rows is a constant
+ * column of the reader, which is faster still. */
+static bool arrow_is_computed(const arrow_cells *s, uint32_t index) {
+  const tsr_arrow_type *type = s->columns[index].type;
+  const uint32_t d = s->fields[index];
+  if (!s->subtile || d >= s->snapshot->schema->dimension_count || type->form != TSR_ARROW_COPY) return false;
+  if (s->subtile->axes[arrow_axis_of(s, d)].count == 1) return false;
+  const tsr_kind kind = tsr_datatype_kind(type->datatype);
+  return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED;
+}
+
+/* Writes the coordinates of the subtile's cells into the column. */
+static int arrow_compute(arrow_cells *s, uint32_t index, tsr_error *error) {
+  const tsr_field *field = &s->snapshot->schema->fields[s->fields[index]];
+  uint64_t scratch[2 * TSR_MAX_DIMENSIONS];
+  tsr_subtile subtile = *s->subtile; /* columns are made side by side, and each walks over the rows */
+  uint8_t *values;
+  subtile.values = scratch;
+  subtile.at = scratch + TSR_MAX_DIMENSIONS;
+  TSR_TRY(tsr__arrow_column_extend(&s->columns[index], subtile.cells, &values, error));
+  tsr__subtile_values(&subtile, arrow_axis_of(s, s->fields[index]), field->low, field->cell_size,
+                      values);
+  return TSR_OK;
+}
+
 static int arrow_append_task(void *argument, uint64_t index, tsr_error *error) {
   arrow_cells *s = argument;
+  if (!s->cells[index]) return arrow_compute(s, (uint32_t)index, error);
   return tsr__arrow_column_append(&s->columns[index], s->cells[index], &s->rows[index], error);
+}
+
+/* Returns the subtile whose cells are the batch; NULL if the batch has other cells, or in another order. */
+static const tsr_subtile *arrow_subtile_of(tsr_batch_iterator *iterator, const tsr_batch *batch) {
+  if (batch->selection || batch->first > 0 || !iterator->subtile) return NULL;
+  const tsr_subtile *subtile = iterator->subtile(iterator);
+  return subtile && subtile->reach == batch->count && subtile->cells == batch->count ? subtile : NULL;
 }
 
 /* Appends a batch of the reader to the columns. */
 static int arrow_append_batch(arrow_cells *s, const tsr_batch *batch, tsr_error *error) {
+  s->subtile = arrow_subtile_of(s->reader->iterator, batch);
   for (uint32_t i = 0; i < s->count; i++) {
+    s->cells[i] = NULL;
+    if (arrow_is_computed(s, i)) continue;
     TSR_TRY(tsr_reader_column(s->reader, s->fields[i], &s->cells[i], error));
     s->rows[i] = (tsr_arrow_rows){.count = batch->count, .first = batch->first, .selection = batch->selection};
     s->rows[i].null = s->cells[i]->unwritten && !s->fill;
@@ -121,15 +165,22 @@ static int arrow_append_batch(arrow_cells *s, const tsr_batch *batch, tsr_error 
   return tsr__parallel_for(threads, s->count, arrow_append_task, s, error);
 }
 
+/* Collects reader's batches until there are batch_rows, or more than half of that and one batch more of the same size
+ * would pass it: then the columns would be copied to a larger place. Memory for all of them is reserved at once, where
+ * the reader has so many cells. */
 static int arrow_collect_batches(arrow_cells *s, uint64_t *rows, tsr_error *error) {
   const tsr_batch *batch;
+  uint64_t last = 0;
   while (!tsr__arrow_is_full(s->columns, s->count, *rows, s->batch_rows)) {
+    if (*rows > s->batch_rows / 2 && *rows + last > s->batch_rows) return 1;
     const int rc = tsr_reader_next(s->reader, &batch, error);
     if (rc <= 0) return rc;
-    for (uint32_t i = 0; i<s->count && * rows> 0; i++)
+    const bool many = *rows > 0 || (s->reader->tests.count == 0 && tsr__reader_cells(s->reader) >= s->batch_rows);
+    for (uint32_t i = 0; i < s->count && many; i++)
       TSR_TRY(tsr__arrow_column_reserve(&s->columns[i], TSR_MAX(s->batch_rows, *rows + batch->count), error));
     TSR_TRY(arrow_append_batch(s, batch, error));
     *rows += batch->count;
+    last = batch->count;
   }
   return 1;
 }

@@ -344,6 +344,14 @@ static int arrow_append(tsr_arrow_column *column, const tsr_column *cells, const
   return TSR_OK;
 }
 
+int tsr__arrow_column_extend(tsr_arrow_column *column, uint64_t rows, uint8_t **values, tsr_error *error) {
+  TSR_TRY(tsr__arrow_column_reserve(column, column->rows + rows, error));
+  *values = column->values.data + column->values.size;
+  column->values.size += rows * column->type->width;
+  column->rows += rows;
+  return TSR_OK;
+}
+
 /* The labels of an enumeration as a column. */
 static tsr_column arrow_labels(const tsr_enumeration *labels) {
   const bool text = labels->values_per_label == TSR_VARIABLE;

@@ -31,6 +31,10 @@ int tsr__arrow_column_reserve(tsr_arrow_column *column, uint64_t rows, tsr_error
 int tsr__arrow_column_append(tsr_arrow_column *column, const tsr_column *cells, const tsr_arrow_rows *rows,
                              tsr_error *error);
 
+/* Appends rows without nulls to a column of one plain number each (TSR_ARROW_COPY): the caller writes their values to
+ * *values. */
+int tsr__arrow_column_extend(tsr_arrow_column *column, uint64_t rows, uint8_t **values, tsr_error *error);
+
 /* Makes *out the array of the column, which has no values then. A dictionary's labels are copied. */
 int tsr__arrow_column_finish(tsr_arrow_column *column, const tsr_arrow_options *options, struct ArrowArray *out,
                              tsr_error *error);

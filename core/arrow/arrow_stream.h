@@ -4,7 +4,7 @@
 
 #include "arrow/arrow_column.h"
 
-#define TSR_ARROW_BATCH_ROWS 262144u /* that a batch has, if the options do not say it */
+#define TSR_ARROW_BATCH_ROWS 131072u /* that a batch has, if the options do not say it */
 
 /* Where the rows of a stream come from. The functions run one at a time, on any thread. */
 typedef struct tsr_arrow_source {

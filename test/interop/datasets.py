@@ -51,6 +51,28 @@ def test_blocks():
     same(pickle.loads(pickle.dumps(before)).numpy().max(), 80, "a pickled Array shows the same time")
 
 
+def test_streams_of_dense_arrays():
+    """A stream has the cells with their coordinates, of each type and in both orders of cells; a batch ends before it would pass the rows that are asked for."""
+    chosen = random.Random(7)
+    for number, (kind, order) in enumerate((k, o) for k in ("INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64") for o in ("row", "col")):
+        low, high = (-20, 19) if kind.startswith("I") else (3, 42)
+        values = np.arange(40 * 30, dtype="i4").reshape(40, 30)
+        made = tessera.create(f"stream{number}", {"v": values}, dimensions=["y", "x"], types={"y": kind, "x": kind}, domains={"y": [low, high]}, cell_order=order,
+                              extents={"y": chosen.randint(1, 20), "x": chosen.randint(1, 20)})
+        boxes = [{}, {"y": (low + 5, low + 5)}, {"y": (low + chosen.randint(0, 9), low + chosen.randint(10, 39)), "x": (chosen.randint(0, 9), chosen.randint(10, 29))}]
+        for box in boxes:
+            for rows in (1 << 20, 50):
+                part = tessera.open(f"stream{number}", batch_rows=rows).sel(**box)
+                read = pa.table(part).to_pydict()
+                (y0, y1), (x0, x1) = box.get("y", (low, high)), box.get("x", (0, 29))
+                expected = {(y, x, int(values[y - low, x])) for y in range(y0, y1 + 1) for x in range(x0, x1 + 1)}
+                same(set(zip(read["y"], read["x"], read["v"])), expected, f"{kind}, {order}, {box}")
+                same(len(read["v"]), len(expected), f"{kind}, {order}, {box}")
+    made = tessera.create("stream-batches", np.zeros((100, 100)), extents={"dim_0": 20, "dim_1": 20})
+    for rows, batches in ((1000, [800] * 12 + [400]), (400, [400] * 25), (300, [400] * 25), (3000, [2800] * 3 + [1600])):
+        same([batch.num_rows for batch in pa.RecordBatchReader.from_stream(tessera.open("stream-batches", batch_rows=rows))], batches, f"{rows} rows")
+
+
 def test_limits():
     """open() takes the limits of reads. What the cache keeps is not decoded again; without a cache it is."""
     tessera.create("limits", np.arange(4 << 20, dtype="f8").reshape(1024, 4096), extents={"dim_0": 512, "dim_1": 512})
