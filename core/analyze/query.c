@@ -296,6 +296,10 @@ static int make_records(tsr_query_run *run, tsr_error *error) {
 int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error) {
   const uint64_t mib = 2 * run->memory.limit >> 20;
   if (rc != TSR_BUDGET) return rc;
+  if (run->parts.failed)
+    return tsr__fail(error, TSR_BUDGET,
+                     "too many expressions and aggregates for memory_mb (%llu): several queries, or memory_mb=%llu",
+                     (unsigned long long)mib, (unsigned long long)TSR_MAX(1, 2 * mib));
   bool values = false;
   for (uint32_t m = 0; m < run->layout.measure_count; m++)
     values |= run->layout.measures[m].measure.list || run->layout.measures[m].measure.distinct;

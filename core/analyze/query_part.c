@@ -52,18 +52,27 @@ void tsr__query_parts_release(tsr_query_run *run) {
   run->parts.count = 0;
 }
 
+/* Returns true if there is memory for one more part: each part needs as much again for its groups. */
+static bool parts_fit(const tsr_query_run *run) {
+  const uint64_t used = run->memory.used, more = run->parts.bytes * (run->parts.count + UINT64_C(2));
+  return run->parts.count == 0 || tsr__add_sat(used, more) <= run->memory.limit;
+}
+
 /* Makes as many parts as there is memory for, at least one, at most `wanted`. */
 static int parts_make(tsr_query_run *run, uint64_t wanted, tsr_error *error) {
-  while (run->parts.count < TSR_MIN(wanted, QUERY_PARTS_MAX)) {
+  while (run->parts.count < TSR_MIN(wanted, QUERY_PARTS_MAX) && parts_fit(run)) {
     query_part *part = NULL;
     tsr_error failure = {0};
+    const uint64_t before = run->memory.used;
     const int rc = part_make(run, &part, &failure);
     if (rc >= 0) {
+      run->parts.bytes = run->memory.used - before;
       run->parts.list[run->parts.count++] = part;
       continue;
     }
     if (part) part_free(part);
     if (run->parts.count > 0 && tsr__lacks_memory(rc)) break;
+    run->parts.failed = rc == TSR_BUDGET;
     if (error) *error = failure;
     return rc;
   }

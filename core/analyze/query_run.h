@@ -79,6 +79,8 @@ typedef struct query_result {
 typedef struct query_parts { /* of the present batch */
   query_part *list[QUERY_PARTS_MAX];
   uint32_t count;
+  uint64_t bytes; /* of a part, before it has groups */
+  bool failed; /* there was no memory for a single part */
 } query_parts;
 
 typedef struct query_fault { /* what an error is about */
