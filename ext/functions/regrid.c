@@ -106,8 +106,7 @@ int tsx_regrid_make(tsx_address *from, tsr_snapshot *snapshot, const tsr_regrid_
   regrid_making m = {.from = from};
   int code = tsr_regrid_open(snapshot, request, &m.regrid, error);
   if (code == TSR_OK) code = tsx_creatable(tsr_regrid_schema(m.regrid), &m.definition, error);
-  if (code == TSR_OK && describe)
-    code = regrid_take_labels(&m, tsr_snapshot_schema(snapshot), request->factors, error);
+  if (code == TSR_OK && describe) code = regrid_take_labels(&m, tsr_snapshot_schema(snapshot), request->factors, error);
   if (code == TSR_OK) code = regrid_open_target(&m, to, error);
   if (code == TSR_OK) code = tsr_regrid_write(m.regrid, m.target, cells, error);
   if (code == TSR_OK)

@@ -436,8 +436,9 @@ static int lower_refuse_cells(const lowering *l, const tsx_expr *tree, const cha
   const tsx_column *column = tree->field >= 0 ? &columns[tree->field] : NULL;
   char *advice =
       column && tsx_axis_possible(column)
-          ? sqlite3_mprintf("%s has more than %u values here: a WHERE for a part of them", column->name,
-                            TSX_COORDINATES_MAX)
+          ? sqlite3_mprintf("more than %u values lie between the least and the greatest '%s': let WHERE compare it "
+                            "with a range",
+                            TSX_COORDINATES_MAX, column->name)
       : column && column->description->is_dimension
           ? sqlite3_mprintf("%s of a dimension of texts or reals; others, labels and results may have it", what)
       : column ? sqlite3_mprintf("%s of an attribute; dimensions, labels and results may have it", what)
@@ -450,7 +451,7 @@ static int lower_refuse_cells(const lowering *l, const tsx_expr *tree, const cha
 static int lower_function(lowering *l, const tsx_expr *tree) {
   if (tree->call.function->cells == TSR_OP_COUNT) {
     char what[40];
-    sqlite3_snprintf(sizeof what, what, "%s()", tree->name);
+    sqlite3_snprintf(sizeof what, what, !strcmp(tree->name, "round") ? "%s(x, n)" : "%s()", tree->name);
     return lower_refuse_cells(l, tree, what);
   }
   return lower_operands(l, tree->call.function->cells, tree);

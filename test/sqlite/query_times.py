@@ -57,6 +57,19 @@ def test_cells_of_sparse_arrays():
     db.close()
 
 
+def test_expressions_of_too_many_coordinates_say_what_helps():
+    db = opened()
+    db.query("INSERT INTO e VALUES('2026-01-01 05:06', '07:00', 3)")
+    for text in ("SELECT strftime('%H', at) AS h, count(*) FROM e GROUP BY h", "SELECT count(*) FROM e WHERE time(at) < '06:00'"):
+        db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+        check_contains(db.error("SELECT * FROM q").text, "more than 1048576 values lie between the least and the greatest 'at': let WHERE compare it with a range")
+        db.query("DROP TABLE temp.q")
+    check_contains(db.error("CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT round(v, 1) FROM e)").text, "'round(v, 1)' (character 8): round(x, n) of an attribute; dimensions, labels and results may have it")
+    check(db, "SELECT round(v / 2.0) FROM e", 0)
+    check(db, "SELECT strftime('%H', at) AS h, count(*) FROM e WHERE at < '2024-02' GROUP BY h", 2 * 24 * 60 - 306 + 1 + 28 * 24 * 60 + 24 * 60 - 1)
+    db.close()
+
+
 def test_forms_that_are_no_text():
     db = opened()
     db.query("CREATE VIRTUAL TABLE far USING tessera(y DATETIME_YEAR DIMENSION, v INT32)")
