@@ -198,6 +198,28 @@ def test_appends():
         grids._WRITE_BYTES = limit
 
 
+def test_growth():
+    """What `grow` names has no end but that of its type: each append makes the array larger."""
+    rows = np.arange(12.0).reshape(3, 4)
+    a = tessera.create("growing", {"v": rows}, dimensions=["t", "x"], grow=["t"], extents={"t": 2})
+    same((a.shape, a.dask().shape if dask else (3, 4)), ((3, 4), (3, 4)))
+    for at in (3, 6):
+        tessera.create("growing", {"v": rows + at}, if_exists="append", origin={"t": at})
+    grown = tessera.open("growing")
+    same((grown.bounds, grown.numpy().tolist()), ({"t": (0, 8), "x": (0, 3)}, np.concatenate([rows, rows + 3, rows + 6]).tolist()))
+    same(xr.open_dataset("growing", engine="tessera").v.shape, (9, 4))
+    small = tessera.create("growing8", {"v": rows}, dimensions=["t", "x"], types={"t": "UINT8", "x": "UINT8"}, grow=["t"], labels={"lat": ("x", [1.0, 2, 3, 4])})
+    tessera.create("growing8", {"v": rows}, if_exists="append", origin={"t": 240})
+    same((tessera.open("growing8").bounds["t"], small.nearest(lat=2.1)), ((0, 242), {"x": 1}))
+    fails(tessera.Range, "", lambda: tessera.create("growing8", {"v": rows}, if_exists="append", origin={"t": 253}))
+    texts = np.array([["a"], [None], ["c"]], object)
+    tessera.create("growing-texts", {"s": texts}, grow=["dim_0"])
+    tessera.create("growing-texts", {"s": texts}, if_exists="append", origin={"dim_0": 3})
+    same(tessera.open("growing-texts").numpy().tolist(), [["a"], [None], ["c"], ["a"], [None], ["c"]])
+    fails(TypeError, "no integer", lambda: tessera.create("refused", rows, types={"dim_0": "DATETIME_DAY", "dim_1": "DATETIME_DAY"}, grow=["dim_0"], domains={"dim_0": [0, 9]}))
+    fails(KeyError, "no dimension 'z'", lambda: tessera.create("refused", rows, grow=["z"]))
+
+
 def test_types():
     for dtype in ("?", "i1", "u1", "<i2", ">i4", "<u8", "<f2", ">f4", "<f8", "M8[D]", "M8[ns]", "m8[s]", "m8[D]"):
         values = (np.arange(24) % 2 if dtype == "?" else np.arange(24)).astype(dtype).reshape(2, 3, 4)

@@ -23,7 +23,7 @@ _CELLS, _WRITE_BYTES = 262144, 256 << 20   # of a tile at most; of one write of 
 _UNITS = {"Y": "YEAR", "M": "MONTH", "W": "WEEK", "D": "DAY", "h": "HR", "m": "MIN", "s": "SEC", "ms": "MS", "us": "US", "ns": "NS", "ps": "PS", "fs": "FS",
           "as": "AS"}
 _OPTIONS = {"dimensions", "domains", "extents", "filters", "types", "metadata", "labels", "cell_order", "tile_order", "format_version", "kind",
-            "origin", "explain", "memory_mb", "fills", "key_file"}
+            "origin", "explain", "memory_mb", "fills", "key_file", "grow"}
 
 
 def _number(value, datatype):
@@ -82,6 +82,14 @@ def _text(value):
     return "'" + str(value).replace("'", "''") + "'"
 
 
+def _widest(name, kind, extent):
+    """The highest end of a domain, behind which a tile still has room."""
+    signed, bits = kind.upper().startswith("INT"), kind.upper().lstrip("U")[3:]
+    if bits not in ("8", "16", "32", "64"):
+        raise TypeError(f"'grow': dimension {name!r} is {kind}, which is no integer: say how far it goes by 'domains'")
+    return 2 ** (int(bits) - signed) - 1 - extent
+
+
 def definition(place, lengths, types, labels, options):
     """Returns the arguments of CREATE VIRTUAL TABLE ... USING tessera(...)."""
     unknown = set(options) - _OPTIONS
@@ -89,7 +97,7 @@ def definition(place, lengths, types, labels, options):
         raise TypeError(f"an array of ndarrays has no option {', '.join(sorted(unknown))}; there are {', '.join(sorted(_OPTIONS))}")
     if options.get("kind", "dense") != "dense":
         raise Constraint("ndarrays make dense arrays; for a sparse one give columns")
-    for option in ("domains", "extents"):
+    for option in ("domains", "extents", "grow"):
         for name in set(options.get(option, {})) - set(lengths):
             raise KeyError(f"{option!r}: there is no dimension {name!r}")
     extents = {**choose_extents(lengths), **options.get("extents", {})}
@@ -98,7 +106,10 @@ def definition(place, lengths, types, labels, options):
     parts += ["encryption=aes_256_gcm", f"key_file={_text(os.path.abspath(options['key_file']))}"] if options.get("key_file") else []
     for name, length in lengths.items():
         low, high = options.get("domains", {}).get(name, (0, max(length, 1) - 1))
-        made = f"{_name(name)} {options.get('types', {}).get(name, 'INT64')} DIMENSION({low}, {high}, {min(extents[name], high - low + 1)})"
+        kind, extent = options.get("types", {}).get(name, "INT64"), min(extents[name], high - low + 1)
+        grows = name in options.get("grow", ())
+        made = f"{_name(name)} {kind} DIMENSION({low}, {_widest(name, kind, extent) if grows else high}, {extent})"
+        made += f" CURRENT({low}, {high})" if grows else ""
         for label, (dim, values) in labels.items():
             if dim == name:
                 made += f" LABEL {_name(label)} {'TEXT' if values.dtype.kind in 'OU' else sql_type(label, values.dtype)}"
