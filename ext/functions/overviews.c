@@ -62,37 +62,6 @@ static int level_array_open(tsx_address *address, unsigned number, tsr_array **a
   return code;
 }
 
-/* Drops the tables of the levels of an array in the database. */
-static int overviews_drop_tables(const tsx_address *address, uint64_t *count, tsr_error *error) {
-  char *schema = NULL, *name = NULL;
-  int code = tsx_table_name_parse(address->path + 3, &schema, &name, error);
-  if (code == TSR_OK)
-    code = tsx_levels_drop(address->connection, schema ? schema : "main", name,
-                           address->array && address->array->has_key ? address->array->key : NULL, count, error);
-  sqlite3_free(schema);
-  sqlite3_free(name);
-  return code;
-}
-
-int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error) {
-  int code = TSR_OK;
-  *count = 0;
-  if (tsx_store_is(address->path)) return overviews_drop_tables(address, count, error);
-  for (unsigned k = 1; k <= TSX_LEVELS_MAX && code == TSR_OK; k++) {
-    char *path = tsx_level_path(address->path, k);
-    if (!path) return tsx_out_of_memory(error);
-    tsx_path_close(address->connection, path);
-    code = tsr_array_drop(address->connection->environment, path, error);
-    sqlite3_free(path);
-    if (code == TSR_NOT_FOUND) break;
-    *count += code == TSR_OK;
-  }
-  char *directory = tsx_level_path(address->path, 0);
-  if (directory) (void)rmdir(directory); /* of a bucket nothing is left */
-  sqlite3_free(directory);
-  return code == TSR_NOT_FOUND ? TSR_OK : code;
-}
-
 /* ---- The metadata ------------------------------------------------------------------------------------------------ */
 
 /* Reads the text of the metadata. Text that tessera has not written counts as none. `row`, `column`: two names that must
@@ -165,19 +134,113 @@ static int overviews_note(overviews_call *c, uint64_t time, tsr_error *error) {
   return code;
 }
 
-int tsx_overviews_stale(tsx_address *address, tsr_error *error) {
+/* ---- Removing levels --------------------------------------------------------------------------------------------- */
+
+/* Drops the tables of the levels of an array in the database. */
+static int overviews_drop_tables(const tsx_address *address, uint64_t *count, tsr_error *error) {
+  char *schema = NULL, *name = NULL;
+  int code = tsx_table_name_parse(address->path + 3, &schema, &name, error);
+  if (code == TSR_OK)
+    code = tsx_levels_drop(address->connection, schema ? schema : "main", name,
+                           address->array && address->array->has_key ? address->array->key : NULL, count, error);
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  return code;
+}
+
+int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error) {
   overviews_state state = {0};
+  tsr_error ignored;
+  int code = TSR_OK;
+  *count = 0;
+  if (tsx_store_is(address->path)) return overviews_drop_tables(address, count, error);
+  if (overviews_find(address, NULL, NULL, &state, &ignored) < 0) state.levels = 0;
+  sqlite3_free(state.text);
+  for (unsigned k = 1; k <= TSX_LEVELS_MAX && code == TSR_OK; k++) {
+    char *path = tsx_level_path(address->path, k);
+    if (!path) return tsx_out_of_memory(error);
+    tsx_path_close(address->connection, path);
+    code = tsr_array_drop(address->connection->environment, path, error);
+    sqlite3_free(path);
+    *count += code == TSR_OK;
+    if (code != TSR_NOT_FOUND) continue;
+    if (k >= state.levels) break;
+    code = TSR_OK; /* a level in between may be missing */
+  }
+  char *directory = tsx_level_path(address->path, 0);
+  if (directory) (void)rmdir(directory); /* of a bucket nothing is left */
+  sqlite3_free(directory);
+  return code == TSR_NOT_FOUND ? TSR_OK : code;
+}
+
+/* ---- The check --------------------------------------------------------------------------------------------------- */
+
+/* Returns 1 if the levels show another state than the present one, 0 if not. */
+static int overviews_stale(tsx_address *address, const overviews_state *state, tsr_error *error) {
   tsr_snapshot *snapshot = NULL;
   uint64_t first, last;
-  int code = tsx_address_array(address, error);
-  if (code == TSR_OK) code = overviews_find(address, NULL, NULL, &state, error);
-  sqlite3_free(state.text);
-  if (code < 0 || !state.exists) return code;
-  code = tsr_snapshot_open(address->array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &snapshot, error);
+  int code = tsr_snapshot_open(address->array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &snapshot, error);
   if (code == TSR_OK)
-    code = !tsr_snapshot_written(snapshot, &first, &last) || last != state.time ||
-           strcmp(tsr_snapshot_schema(snapshot)->name, state.schema) != 0;
+    code = !tsr_snapshot_written(snapshot, &first, &last) || last != state->time ||
+           strcmp(tsr_snapshot_schema(snapshot)->name, state->schema) != 0;
   tsr_snapshot_close(snapshot);
+  return code;
+}
+
+typedef struct overviews_report { /* passes the findings about a level on */
+  tsr_check_report report;
+  void *argument;
+  unsigned level;
+} overviews_report;
+
+static int overviews_tell(const overviews_report *r, tsr_severity severity, const char *file, char *message) {
+  char *name = sqlite3_mprintf("%s", file);
+  const tsr_finding finding = {.severity = severity, .file = name, .message = message};
+  const int code = name && message ? r->report(r->argument, &finding) : TSR_NOMEM;
+  sqlite3_free(name);
+  sqlite3_free(message);
+  return code;
+}
+
+static int overviews_pass_on(void *argument, const tsr_finding *finding) {
+  const overviews_report *r = argument;
+  if (finding->severity == TSR_SEVERITY_NOTE) return TSR_OK;
+  return overviews_tell(r, finding->severity, finding->file,
+                        sqlite3_mprintf("level %u of the overviews: %s", r->level, finding->message));
+}
+
+/* Checks one level. */
+static int overviews_check_level(const tsx_address *address, overviews_report *r, tsr_error *error) {
+  const tsr_check_options options = {.key = address->has_key ? address->key : NULL,
+                                     .memory_bytes = address->memory_bytes};
+  char *path = tsx_level_path(address->path, r->level);
+  tsr_object_kind kind = TSR_OBJECT_NONE;
+  int code = path ? tsr_object_find(address->connection->environment, path, &kind, error) : tsx_out_of_memory(error);
+  if (code == TSR_OK && kind == TSR_OBJECT_ARRAY)
+    code = tsr_array_check(address->connection->environment, path, &options, overviews_pass_on, r, error);
+  else if (code == TSR_OK || code == TSR_NOT_FOUND)
+    code = overviews_tell(
+        r, TSR_SEVERITY_NOTE, "",
+        sqlite3_mprintf("level %u of the overviews is missing: tessera_overviews(path) makes them anew", r->level));
+  sqlite3_free(path);
+  return code;
+}
+
+int tsx_overviews_check(tsx_address *address, tsr_check_report report, void *argument, tsr_error *error) {
+  overviews_state state = {0};
+  tsr_error ignored;
+  overviews_report r = {.report = report, .argument = argument};
+  int code = tsx_address_array(address, &ignored); /* what cannot be opened has findings of its own */
+  if (code == TSR_OK) code = overviews_find(address, NULL, NULL, &state, &ignored);
+  sqlite3_free(state.text);
+  if (code < 0 || !state.exists) return TSR_OK;
+  code = TSR_OK;
+  if (overviews_stale(address, &state, &ignored) > 0)
+    code = overviews_tell(
+        &r, TSR_SEVERITY_NOTE, "",
+        sqlite3_mprintf("the overviews show an older state: tessera_overviews(path) brings them up to date"));
+  for (r.level = 1; r.level <= state.levels && code == TSR_OK; r.level++)
+    code = overviews_check_level(address, &r, error);
   return code;
 }
 
@@ -261,29 +324,33 @@ static void overviews_level_close(overviews_level *level) {
   tsr_array_close(level->array);
 }
 
-static int overviews_build(overviews_call *c, tsr_error *error) {
+/* Makes level k of the level below, or of the array. */
+static int overviews_make_level(overviews_call *c, unsigned k, tsr_error *error) {
   tsx_address *address = &c->address;
+  overviews_level below = {0};
+  uint64_t cells = 0;
+  char *path = tsx_level_path(address->path, k);
+  int code = path ? TSR_OK : tsx_out_of_memory(error);
+  if (code == TSR_OK && k > 1) code = level_array_open(address, k - 1, &below.array, error);
+  if (code == TSR_OK && k > 1)
+    code = tsr_snapshot_open(below.array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &below.snapshot, error);
+  if (k > 1) c->request.fields = NULL, c->request.skip_fill = false;
+  if (code == TSR_OK)
+    code = tsx_regrid_make(address, k > 1 ? below.snapshot : c->snapshot, &c->request, path, false, TSX_LEVEL_KEY,
+                           overviews_method(c->request.method), &cells, error);
+  c->cells += cells;
+  overviews_level_close(&below);
+  sqlite3_free(path);
+  return code;
+}
+
+static int overviews_build(overviews_call *c, tsr_error *error) {
   uint64_t ignored;
-  int code = tsx_overviews_drop(address, &ignored, error);
+  int code = tsx_overviews_drop(&c->address, &ignored, error);
   if (code == TSR_OK) code = overviews_choose(c, error);
   if (code == TSR_OK && c->state.levels) code = overviews_note(c, 0, error);
   overviews_take(c);
-  for (unsigned k = 1; k <= c->state.levels && code == TSR_OK; k++) {
-    overviews_level below = {0};
-    uint64_t cells = 0;
-    char *path = tsx_level_path(address->path, k);
-    if (!path) code = tsx_out_of_memory(error);
-    if (code == TSR_OK && k > 1) code = level_array_open(address, k - 1, &below.array, error);
-    if (code == TSR_OK && k > 1)
-      code = tsr_snapshot_open(below.array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &below.snapshot, error);
-    if (k > 1) c->request.fields = NULL, c->request.skip_fill = false;
-    if (code == TSR_OK)
-      code = tsx_regrid_make(address, k > 1 ? below.snapshot : c->snapshot, &c->request, path, false, TSX_LEVEL_KEY,
-                             overviews_method(c->request.method), &cells, error);
-    c->cells += cells;
-    overviews_level_close(&below);
-    sqlite3_free(path);
-  }
+  for (unsigned k = 1; k <= c->state.levels && code == TSR_OK; k++) code = overviews_make_level(c, k, error);
   return code;
 }
 
@@ -323,6 +390,15 @@ static void overviews_halve(const overviews_call *c, bool from_zero, tsr_interva
   }
 }
 
+/* Makes the levels that the array lacks since its written part has grown. */
+static int overviews_extend(overviews_call *c, tsr_error *error) {
+  const unsigned had = c->state.levels;
+  int code = overviews_choose(c, error);
+  if (c->state.levels < had) c->state.levels = had;
+  for (unsigned k = had + 1; k <= c->state.levels && code == TSR_OK; k++) code = overviews_make_level(c, k, error);
+  return code;
+}
+
 /* Brings the levels up to date where fragments are newer than they. */
 static int overviews_update(overviews_call *c, uint64_t since, tsr_error *error) {
   const uint32_t n = c->schema->dimension_count;
@@ -341,7 +417,7 @@ static int overviews_update(overviews_call *c, uint64_t since, tsr_error *error)
     }
   }
   sqlite3_free(box);
-  return code;
+  return code == TSR_OK ? overviews_extend(c, error) : code;
 }
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------- */

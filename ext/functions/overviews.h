@@ -21,8 +21,9 @@ int tsx_level_open(tsx_address *address, tsr_snapshot *snapshot, char *const *na
                    double rows, double columns, uint64_t height, uint64_t width, tsx_level *level, tsr_error *error);
 void tsx_level_close(tsx_level *level);
 
-/* Returns 1 if the array has overviews that show another state than its present one, 0 if not. */
-int tsx_overviews_stale(tsx_address *address, tsr_error *error);
+/* Reports what is wrong with an array's overviews: notes if they show another state than its present one, or lack a
+ * level, and what the check of a level finds. */
+int tsx_overviews_check(tsx_address *address, tsr_check_report report, void *argument, tsr_error *error);
 
 /* Removes the levels that the array's metadata names; not the metadata. *count: how many there were. */
 int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error);

@@ -14,7 +14,8 @@
 typedef struct tsx_scan { /* a cursor on a tessera_* table */
   sqlite3_vtab_cursor base;
   tsx_connection *connection;
-  sqlite3_value *hidden[TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST]; /* owned: the arguments and the last ones; NULL if not given */
+  sqlite3_value
+      *hidden[TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST]; /* owned: the arguments and the last ones; NULL if not given */
   sqlite3_int64 row; /* the number of rows that came before; in `column` it includes the current row */
   bool done;
   void *state; /* the table's own, of sqlite3_malloc; tables.c frees it after `close` */

@@ -11,16 +11,6 @@
 
 /* ---- tessera_check ---------------------------------------------------------------------------------------------- */
 
-/* Adds a note if the array's overviews are of another state. What cannot be opened has findings of its own. */
-static int check_overviews(tsx_scan *scan, tsx_address *address, tsr_error *error) {
-  tsr_error ignored;
-  static const tsr_finding stale = {
-      .severity = TSR_SEVERITY_NOTE,
-      .file = "",
-      .message = "the overviews show an older state: tessera_overviews(path) brings them up to date"};
-  return tsx_overviews_stale(address, &ignored) > 0 ? tsx_findings_keep(scan->state, &stale) : TSR_OK;
-}
-
 static int table_check_check_open(tsx_scan *scan, tsr_error *error) {
   tsx_address address;
   int code = tsx_scan_address(scan, 1, &address, error);
@@ -31,7 +21,7 @@ static int table_check_check_open(tsx_scan *scan, tsr_error *error) {
         tsr_array_check(scan->connection->environment, address.path, &options, tsx_findings_keep, scan->state, error);
     if (code < 0) tsx_address_hint(&address, error);
   }
-  if (code == TSR_OK) code = check_overviews(scan, &address, error);
+  if (code == TSR_OK) code = tsx_overviews_check(&address, tsx_findings_keep, scan->state, error);
   tsx_address_close(&address);
   return code;
 }

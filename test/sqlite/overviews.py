@@ -4,6 +4,7 @@ usage: overviews.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
 import json
 import os
+import shutil
 import sys
 
 import host
@@ -139,6 +140,66 @@ def test_they_go_with_the_array_and_stay_out_of_copies():
     db.query("DROP TABLE a")
     db.query("SELECT tessera_drop_array('a')")
     same(sorted(name for name in os.listdir(".") if name.startswith("a")), [], "dropped with the array")
+
+
+def test_an_array_that_grows_gets_more_levels():
+    os.chdir(host.FOLDER)
+    for path, prefix in (("grown", "grown.overviews/"), ("db:held", "db:held_overview_")):
+        db = Database("grown.db")
+        at = "" if path.startswith("db:") else f"'{path}', "
+        name = path.split(":")[-1]
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera({at}kind=dense, y INT32 DIMENSION(0, 1999, 100), x INT32 DIMENSION(0, 1999, 100), v INT32)")
+        fill = lambda height, width: db.query(f"INSERT OR REPLACE INTO {name} WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {width - 1}), m(j) AS (SELECT 0 UNION ALL SELECT j + 1 FROM m WHERE j < {height - 1}) SELECT j, i, i * 3 + j FROM m, n")
+        present = lambda: sorted(map(int, os.listdir("grown.overviews")))
+        fill(300, 280)
+        same(db.value("SELECT tessera_overviews(?)", (path,)), 150 * 140)
+        if path == "grown":
+            same(present(), [1])
+        fill(300, 700)
+        db.query("SELECT tessera_overviews(?)", (path,))
+        fill(600, 1100)
+        db.query("SELECT tessera_overviews(?)", (path,))
+        if path == "grown":
+            same(present(), [1, 2])
+        same(json.loads(db.value("SELECT value FROM tessera_metadata(?) WHERE key = 'tessera_overviews'", (path,)))["levels"], 2)
+        for k, height, width in ((1, 300, 550), (2, 150, 275)):
+            level = f"level{k}" if path == "grown" else f"held_overview_{k}"
+            if path == "grown":
+                db.query(f"CREATE VIRTUAL TABLE temp.level{k} USING tessera('{prefix}{k}')")
+            same(db.query(f"SELECT count(*), count(v), max(y), max(x) FROM {level} WHERE v IS NOT NULL"), [(height * width, height * width, height - 1, width - 1)])
+            expected = db.query(f"SELECT y / {2 ** k}, x / {2 ** k}, avg(v) FROM {name} WHERE v IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2")
+            same(db.query(f"SELECT y, x, v FROM {level} WHERE v IS NOT NULL ORDER BY 1, 2"), expected, f"level {k}")
+            db.query(f"DROP TABLE IF EXISTS temp.level{k}")
+        same(db.query("SELECT * FROM tessera_check(?)", (path,)), [])
+        same(db.value("SELECT tessera_overviews(?)", (path,)), 0, "nothing is left to do")
+        db.close()
+
+
+def test_the_check_looks_at_the_levels():
+    os.chdir(host.FOLDER)
+    db = Database()
+    make(db)
+    db.query("SELECT tessera_overviews('a')")
+    same(db.query("SELECT * FROM tessera_check('a')"), [])
+    data = [os.path.join(folder, name) for folder, _, names in os.walk("a.overviews/2/__fragments") for name in names if name.endswith(".tdb") and not name.startswith("__fragment_metadata")]
+    largest = max(data, key=os.path.getsize)
+    with open(largest, "r+b") as file:
+        file.truncate(os.path.getsize(largest) // 2)
+    found = db.query("SELECT severity, message FROM tessera_check('a')")
+    same({row[0] for row in found}, {"error"}, found)
+    check_contains(found[0][1], "level 2 of the overviews: ")
+    shutil.rmtree("a.overviews/1")
+    found = db.query("SELECT severity, message FROM tessera_check('a')")
+    same(found[0], ("note", "level 1 of the overviews is missing: tessera_overviews(path) makes them anew"))
+    db.query("SELECT tessera_overviews('a', '{\"rebuild\":true}')")
+    same(db.query("SELECT * FROM tessera_check('a')"), [], "made anew")
+    db.query("UPDATE a SET w = 9 WHERE t = 2 AND y = 100 AND x = 50")
+    same([row[2] for row in db.query("SELECT * FROM tessera_check('a')")], ["the overviews show an older state: tessera_overviews(path) brings them up to date"])
+    shutil.rmtree("a.overviews")
+    same(len(db.query("SELECT * FROM tessera_check('a')")), 3, "stale, and two levels are missing")
+    same(db.value("SELECT tessera_overviews('a')"), CELLS)
+    same(db.query("SELECT * FROM tessera_check('a')"), [])
+    db.close()
 
 
 def tables(db):
