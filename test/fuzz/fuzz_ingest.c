@@ -1,6 +1,7 @@
 /* fuzz_ingest.c: fuzzes what comes in: CSV, and the structures of Arrow streams.
  *
- *   u8 flags: 1 Arrow; 2 the first column is a dimension; 4 lines without a byte are skipped; 8 the rows become a stream
+ *   u8 flags: 1 Arrow; 2 the first column is a dimension; 4 lines without a byte are skipped; 8 the rows become a stream;
+ *             16 rows at the coordinates of an earlier row are left out
  *   of CSV:   u8 delimiter | u8 bytes of one read | the rest: the file
  *   of Arrow: u8 rows, negative from 128 on | u8 columns, then for each one, and for its dictionary if it has one, or its list:
  *             u8 format, with a dictionary from 128 on | u8 length | u8 offset | u8 null count | u8 number of buffers
@@ -164,17 +165,26 @@ static void stream_out(tsr_ingest *ingest) {
   stream.release(&stream);
 }
 
+static void count_left_out(void *argument, uint64_t number, const char *where) {
+  uint64_t *last = argument;
+  CHECK(number > *last && (*last == 0) == (where != NULL));
+  *last = number;
+}
+
 static void ingest(tsr_environment *environment, const given *top, uint8_t flags) {
   static const int kept[COLUMNS_MAX] = {0, 1, 2, 3};
   static const uint32_t first[1] = {0};
   tsr_ingest_column columns[COLUMNS_MAX];
   tsr_ingest *made = NULL;
   const tsr_schema *schema;
+  uint64_t last = 0; /* row that was left out */
   tsr_error error = {0};
   const tsr_ingest_options options = {.columns = columns,
                                       .column_count = (uint32_t)top->schema.n_children,
                                       .dimensions = first,
                                       .dimension_count = flags & 2 ? 1 : 0,
+                                      .left_out = flags & 16 ? count_left_out : NULL,
+                                      .left_out_argument = &last,
                                       .memory_bytes = FUZZ_MEMORY};
   int code = tsr_arrow_columns(&top->schema, columns, &error);
   if (code >= 0) code = tsr_ingest_open(environment, &options, &made, &error);
