@@ -258,7 +258,7 @@ static int open_query(picture *p, int count, sqlite3_value **values, tsr_error *
   if (code == TSR_OK)
     code = tsx_grid_make(p->connection, (const char *)sqlite3_value_text(values[0]), column, limit, p->grid, error);
   if (code == TSR_OK && p->grid->axis_count != 2)
-    code = tsx_fail(error, TSR_ERROR, "the query has %u keys: a picture has two", p->grid->axis_count);
+    code = tsx_fail(error, TSR_ERROR, "a picture has two keys, the query %u", p->grid->axis_count);
   if (code == TSR_OK && !p->grid->count) code = tsx_fail(error, TSR_ERROR, "the query has no rows");
   p->row = 0;
   p->column = 1;

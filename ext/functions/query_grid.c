@@ -13,6 +13,7 @@
 #include "query/compile.h"
 #include "query/names.h"
 #include "query/run.h"
+#include "table/label_columns.h"
 #include "table/transaction.h"
 
 #define GRID_MEMORY       (1ull << 30) /* of rows, if the table has no memory_mb */
@@ -50,14 +51,20 @@ static char *grid_name(grid_maker *m, const tsx_item *item) {
   return tsx_arena_copy(arena, tree->begin, (uint64_t)(tree->end - tree->begin));
 }
 
-/* Returns the axis that an item is of: a key, or a dimension of cells; else -1. */
+/* Returns the axis that an item is of: a key, or of cells a dimension, which a label of it names, too; else -1. */
 static int grid_key_of(const grid_maker *m, const tsx_item *item) {
   const tsx_expr *tree = tsx_expr_meaning(item->tree);
   if (m->query.over_groups) return tree->kind == TSX_EXPR_AGGREGATE ? -1 : tsx_select_key(&m->query.select, tree);
+  if (tree->kind == TSX_EXPR_LABEL) return (int)m->query.table->labels[tree->column].dimension;
   const tsx_column *columns = m->query.table->columns;
   return tree->kind == TSX_EXPR_NAME && columns[tree->column].description->is_dimension
              ? (int)columns[tree->column].field
              : -1;
+}
+
+/* Returns true if an item has the numbers and is a label. */
+static bool grid_is_label(const grid_maker *m, uint32_t i) {
+  return i == m->value && tsx_expr_meaning(m->query.select.items[i].tree)->kind == TSX_EXPR_LABEL;
 }
 
 static int grid_add_axis(grid_maker *m, uint32_t item, tsr_error *error) {
@@ -88,15 +95,17 @@ static int grid_axes_of_groups(grid_maker *m, uint32_t given, tsr_error *error) 
   return code;
 }
 
-/* Makes the dimensions that items name the axes, or all. */
+/* Makes the dimensions that items name the axes, or all. A label that has the numbers names none. */
 static int grid_axes_of_cells(grid_maker *m, uint32_t given, tsr_error *error) {
   const tsx_table *table = m->query.table;
   tsx_arena *arena = &m->query.select.arena;
   int code = TSR_OK;
   for (uint32_t i = 0; i < given && code == TSR_OK; i++) {
     uint32_t before = 0;
-    const int key = grid_key_of(m, &m->query.select.items[i]);
-    while (before < i && grid_key_of(m, &m->query.select.items[before]) != key) before++;
+    const tsx_item *items = m->query.select.items;
+    const int key = grid_key_of(m, &items[i]);
+    while (before < i && (grid_key_of(m, &items[before]) != key || grid_is_label(m, before))) before++;
+    if (grid_is_label(m, i)) continue;
     if (key >= 0 && before == i) code = grid_add_axis(m, i, error);
   }
   if (m->grid->axis_count > 0) return code;

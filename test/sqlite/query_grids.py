@@ -177,11 +177,29 @@ def test_the_picture_of_a_query_has_its_rows():
     check_contains(one, "total: 24200 (.) to 24560 (@); down lat 1 to 2, right lon 0 to 4")
     same(len(decode(db.value("SELECT tessera_png('SELECT lat, lon, sum(n) FROM t GROUP BY 1, 2')"))), 6, "rows of pixels of its own size")
     for name in ("tessera_png", "tessera_preview"):
-        refused(db, "the query has 1 keys: a picture has two", "SELECT lat, sum(n) FROM t GROUP BY 1", name=name)
+        refused(db, "a picture has two keys, the query 1", "SELECT lat, sum(n) FROM t GROUP BY 1", name=name)
         refused(db, "the query has no rows", "SELECT lat, lon, sum(n) FROM t WHERE n < 0 GROUP BY 1, 2", name=name)
         refused(db, "no option is called 'size'", "SELECT lat, lon, sum(n) FROM t GROUP BY 1, 2", '{"size": 1}', name=name)
         refused(db, "a query has no slice", "SELECT lat, lon, sum(n) FROM t GROUP BY 1, 2", "{}", "{}", name=name)
         refused(db, "a path wants an attribute", "t", name=name)
+    db.close()
+
+
+def test_labels_are_axes_of_cells():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE l USING tessera(kind=dense, t INT32 DIMENSION(0, 1, 2) LABEL day DATE, y INT32 DIMENSION(5, 7, 2) LABEL lat FLOAT64 DECREASING LABEL name TEXT, v FLOAT64, n INT32)")
+    db.query("SELECT tessera_write_label('db:l', 'day', '[\"2024-01-01\",\"2024-01-03\"]'), tessera_write_label('db:l', 'lat', '[47.5, 47.25, 46]'), tessera_write_label('db:l', 'name', '[\"a\",\"b\"]')")
+    db.query("INSERT INTO l(t, y, v, n) VALUES (0, 5, 1.5, 1), (0, 6, 2.5, 2), (0, 7, 3.5, 3), (1, 5, 4.5, 4), (1, 7, 6.5, 6)")
+    check_grid(db, "SELECT day, lat, v FROM l", 2)
+    check_grid(db, "SELECT lat, v FROM l WHERE day = '2024-01-01'", 1)
+    check_grid(db, "SELECT lat, y, n, v FROM l WHERE t = 0", 1, "SELECT lat, n FROM l WHERE t = 0", "n", whole=True)
+    check_grid(db, "SELECT y, lat, v FROM l WHERE t = 0", 1, "SELECT y, v FROM l WHERE t = 0")
+    check_grid(db, "SELECT t, lat, y FROM l", 2, "SELECT t, y, lat FROM l", "lat")
+    check_grid(db, "SELECT lat FROM l", 2, "SELECT t, y, lat FROM l", "lat")
+    refused(db, "several rows have one place", "SELECT lat, v FROM l")
+    refused(db, "the key 'name' has a NULL", "SELECT name, v FROM l WHERE t = 0")
+    refused(db, "all columns of the query are keys", "SELECT lat, day FROM l")
+    check_contains(db.value("SELECT tessera_preview('SELECT day, lat, v FROM l', '{\"width\": 3, \"height\": 2}')"), 'down day "2024-01-01" to "2024-01-03", right lat 46 to 47.5')
     db.close()
 
 
