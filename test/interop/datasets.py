@@ -206,8 +206,11 @@ def test_growth():
     for at in (3, 6):
         tessera.create("growing", {"v": rows + at}, if_exists="append", origin={"t": at})
     grown = tessera.open("growing")
-    same((grown.bounds, grown.numpy().tolist()), ({"t": (0, 8), "x": (0, 3)}, np.concatenate([rows, rows + 3, rows + 6]).tolist()))
-    same(xr.open_dataset("growing", engine="tessera").v.shape, (9, 4))
+    grown.expand_domain(t=(None, 9))
+    same((grown.write("v", rows[:1], {"t": 9}), grown.sel(t=9).numpy().tolist(), a.numpy().tolist()), (4, rows[:1].tolist(), rows.tolist()), "Arrays of before show what they showed")
+    grown = grown.sel(t=(0, 8))
+    same((grown.bounds, grown.numpy().tolist()), ({"t": (0, 9), "x": (0, 3)}, np.concatenate([rows, rows + 3, rows + 6]).tolist()))
+    same(xr.open_dataset("growing", engine="tessera").v.shape, (10, 4))
     small = tessera.create("growing8", {"v": rows}, dimensions=["t", "x"], types={"t": "UINT8", "x": "UINT8"}, grow=["t"], labels={"lat": ("x", [1.0, 2, 3, 4])})
     tessera.create("growing8", {"v": rows}, if_exists="append", origin={"t": 240})
     same((tessera.open("growing8").bounds["t"], small.nearest(lat=2.1)), ((0, 242), {"x": 1}))

@@ -613,6 +613,12 @@ class Array(Stream):
             self._now()
         return cells
 
+    def expand_domain(self, **dims: Any) -> None:
+        """Makes the current domain of the array larger, for writes that go past it: expand_domain(day=(None, "2030-12-31")). It never leaves the domain."""
+        self._do("SELECT tessera_expand_domain(?, ?)", self.path, _json({name: _bounds(name, ends) for name, ends in dims.items()}))
+        if "as_of" in self._state:
+            self._now()
+
     def __repr__(self):
         return f"<tessera.Array {self.path!r} {_json({**self._box, **self._options})}>"
 
