@@ -207,6 +207,17 @@ def test_tables(bucket):
             got, want = (sorted(map(repr, rows(db, query))) for query in ("SELECT * FROM q", text.format(f"l_{kind}")))
             assert got == want and got, (text, got, want)
             db.execute("DROP TABLE temp.q")
+        for text in ("SELECT median(v), percentile(v, 90), stddev(v), count(DISTINCT s) FROM {0}", "SELECT s AS s, x / 3 AS k, variance(v), max(note) FROM {0} GROUP BY 1, 2", "SELECT y, x, max(v) FROM {0}", "SELECT a.x AS x, count(*), max(a.v - m.mean) FROM {0} a JOIN m_{0} m ON m.y = a.y GROUP BY 1",
+                     "SELECT count(*), min(words.word) FROM {0} t LEFT JOIN words ON words.id = t.y"):
+            found = []
+            db.execute("CREATE TABLE IF NOT EXISTS words AS SELECT 1 AS id, 'one' AS word UNION ALL SELECT 3, 'three'")
+            for table in (f"r_{kind}", f"l_{kind}"):
+                db.execute(f"CREATE VIRTUAL TABLE m_{table} USING tessera_query(SELECT y, avg(v) AS mean FROM {table} GROUP BY y)")
+                db.execute(f"CREATE VIRTUAL TABLE q USING tessera_query({text.format(table)})")
+                found.append(sorted(map(repr, rows(db, "SELECT * FROM q") + rows(db, f"SELECT id, mean FROM words LEFT JOIN m_{table} m ON m.y = id"))))
+                db.execute("DROP TABLE q")
+                db.execute(f"DROP TABLE m_{table}")
+            assert found[0] == found[1] and len(found[0]) > 2, (text, found)
         assert value(db, f"SELECT tessera_ddl('{uri}')").replace(uri, local) == value(db, f"SELECT tessera_ddl('{local}')")
         assert value(db, f"SELECT count(*) FROM tessera_advise('{uri}')") >= 0
         preview = value(db, f"SELECT tessera_preview('{uri}', 'v')") if kind == "dense" else "x"
