@@ -19,6 +19,7 @@ struct tsx_kept_rows {
   uint32_t *indexed; /* items */
   bool *texts, *numbers; /* [indexed]: some row has a text, a number */
   tsr_value *values; /* [row][item] */
+  int64_t *rowids; /* [row] */
   uint64_t count, room, bytes;
   uint32_t *next, *heads; /* [row]: the next row of the same hash; [hash & mask]: the first row */
   uint64_t mask;
@@ -53,13 +54,16 @@ static uint64_t kept_hash_row(const tsx_kept_rows *rows, const tsr_value *row) {
 /* Adds the row of the run. Returns 0 if it cannot be kept. */
 static int kept_add(tsx_kept_rows *rows, tsx_run *run, uint64_t limit, tsr_error *error) {
   const uint64_t width = rows->item_count * sizeof(tsr_value);
-  rows->bytes += width + 3 * sizeof(uint32_t);
+  rows->bytes += width + sizeof(int64_t) + 3 * sizeof(uint32_t);
   if (rows->bytes > limit || rows->count == NO_ROW) return 0;
   if (rows->count == rows->room) {
     const uint64_t room = rows->room ? 2 * rows->room : 64;
     tsr_value *more = sqlite3_realloc64(rows->values, room * width);
     if (!more) return tsx_out_of_memory(error);
     rows->values = more;
+    int64_t *rowids = sqlite3_realloc64(rows->rowids, room * sizeof *rowids);
+    if (!rowids) return tsx_out_of_memory(error);
+    rows->rowids = rowids;
     rows->room = room;
   }
   tsr_value *row = rows->values + rows->count * rows->item_count;
@@ -74,8 +78,8 @@ static int kept_add(tsx_kept_rows *rows, tsx_run *run, uint64_t limit, tsr_error
       return 0;
     }
   }
-  rows->count++;
-  return 1;
+  const int code = tsx_run_rowid(run, &rows->rowids[rows->count++], error);
+  return code < 0 ? code : 1;
 }
 
 static int kept_index(tsx_kept_rows *rows, tsr_error *error) {
@@ -122,6 +126,7 @@ void tsx_kept_rows_free(tsx_kept_rows *rows) {
   if (!rows) return;
   tsx_arena_free(&rows->arena);
   sqlite3_free(rows->values);
+  sqlite3_free(rows->rowids);
   sqlite3_free(rows->heads);
   sqlite3_free(rows->next);
   sqlite3_free(rows);
@@ -162,6 +167,8 @@ bool tsx_kept_rows_next(tsx_kept_rows *rows) {
   rows->started = true;
   return rows->at != NO_ROW;
 }
+
+int64_t tsx_kept_rows_rowid(const tsx_kept_rows *rows) { return rows->rowids[rows->at]; }
 
 void tsx_kept_rows_column(const tsx_kept_rows *rows, sqlite3_context *context, uint32_t item) {
   const tsr_value *value = &rows->values[(uint64_t)rows->at * rows->item_count + item];

@@ -20,5 +20,6 @@ void tsx_kept_rows_find(tsx_kept_rows *rows, sqlite3_value *const *values);
 /* Moves to the next row; returns false at the end. */
 bool tsx_kept_rows_next(tsx_kept_rows *rows);
 void tsx_kept_rows_column(const tsx_kept_rows *rows, sqlite3_context *context, uint32_t item);
+int64_t tsx_kept_rows_rowid(const tsx_kept_rows *rows);
 
 #endif

@@ -25,9 +25,20 @@ static bool outer_is_range(const tsx_query *query, const tsx_expr *tree) {
          tsx_ranges_possible(shows);
 }
 
-bool tsx_outer_takes(const tsx_query *query, uint32_t item) {
+bool tsx_outer_possible(const tsx_query *query) {
   const tsx_select *s = &query->select;
   if (s->limit || s->distinct) return false;
+  for (uint32_t k = 0; query->over_groups && k < s->group_count; k++) {
+    uint32_t i = 0;
+    while (i < s->item_count && tsx_select_key(s, s->items[i].tree) != (int)k) i++;
+    if (i == s->item_count) return false;
+  }
+  return true;
+}
+
+bool tsx_outer_takes(const tsx_query *query, uint32_t item) {
+  const tsx_select *s = &query->select;
+  if (!tsx_outer_possible(query)) return false;
   const tsx_expr *tree = tsx_expr_meaning(s->items[item].tree);
   if (tree->field < 0 || tree->has_aggregate ||
       (!tsx_axis_possible(&query->table->columns[tree->field]) && !outer_is_range(query, tree)))
@@ -38,7 +49,7 @@ bool tsx_outer_takes(const tsx_query *query, uint32_t item) {
 /* Returns the column if the item is nothing but a datetime of cells, or NULL. */
 static const tsx_column *outer_datetime(const tsx_query *query, uint32_t item) {
   const tsx_expr *tree = tsx_expr_meaning(query->select.items[item].tree);
-  if (query->over_groups || query->select.limit || query->select.distinct || tree->kind != TSX_EXPR_NAME) return NULL;
+  if (query->over_groups || !tsx_outer_possible(query) || tree->kind != TSX_EXPR_NAME) return NULL;
   const tsx_column *shows = &query->table->columns[tree->column];
   return shows->form == TSX_DATETIME ? shows : NULL;
 }

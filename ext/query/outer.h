@@ -18,6 +18,9 @@ typedef struct tsx_outer {
   int request; /* set by tsx_outer_request: the number of the axis's values, or < 0 */
 } tsx_outer;
 
+/* Returns true if constraints may leave out rows. They do so only if the items tell the rows apart (tsx_run_rowid). */
+bool tsx_outer_possible(const tsx_query *query);
+
 /* Returns true if constraints on the item can be tested before any cell is read. */
 bool tsx_outer_takes(const tsx_query *query, uint32_t item);
 

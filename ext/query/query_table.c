@@ -59,7 +59,6 @@ typedef struct query_cursor {
   tsx_query query;
   tsx_run *run;
   bool done, checked;
-  sqlite3_int64 row;
   uint64_t uncounted; /* rows that rows_returned does not have yet */
   uint32_t scans; /* how often the cursor was started */
   bool cannot_keep; /* the groups are too many */
@@ -424,7 +423,7 @@ static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   info->idxNum = plan_number(table, &plan);
   const bool many = code == TSR_OK && !query.over_groups;
   info->estimatedRows = many ? 1000000 : 1000;
-  /* The rowids of two scans have nothing in common, so OR must not be answered by several scans: two must cost more than
+  /* A query of cells hashes every row for its rowid, so OR should not be answered by several scans: two cost more than
    * one of everything. Groups are kept for the scans of an inner loop, so these cost little. */
   info->estimatedCost = (many ? 1e6 : 1e3) * (plan.count ? 0.9 : 1);
   tsx_query_release(&query);
@@ -476,7 +475,6 @@ static int query_next(sqlite3_vtab_cursor *cursor) {
   tsx_error_init(&error);
   const int code = c->walks ? tsx_kept_rows_next(c->kept) : tsx_run_next(c->run, &error);
   c->done = code <= 0;
-  c->row++;
   if (code > 0) c->uncounted++;
   if (c->done || c->uncounted == COUNT_EVERY) query_count(c);
   return code < 0 ? table_error(table, &error) : SQLITE_OK;
@@ -546,7 +544,6 @@ static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *tex
   tsx_outer outer[TERMS_MAX];
   (void)text;
   query_clear(c);
-  c->row = 0;
   const outer_plan *plan = number >= 0 && number < table->plan_count ? &table->plans[number] : NULL;
   for (int i = 0; i < count && i < TERMS_MAX && plan; i++)
     outer[i] = (tsx_outer){.item = plan->terms[i].item,
@@ -584,7 +581,13 @@ static int query_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, i
 }
 
 static int query_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
-  *rowid = ((const query_cursor *)cursor)->row;
+  const query_cursor *c = (const query_cursor *)cursor;
+  tsr_error error;
+  int64_t number;
+  tsx_error_init(&error);
+  if (!c->walks && tsx_run_rowid(c->run, &number, &error) < 0)
+    return table_error((tsx_query_table *)cursor->pVtab, &error);
+  *rowid = c->walks ? tsx_kept_rows_rowid(c->kept) : number;
   return SQLITE_OK;
 }
 

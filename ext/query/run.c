@@ -13,6 +13,7 @@
 #include "query/joined_rows.h"
 #include "query/names.h"
 #include "query/request.h"
+#include "query/rowids.h"
 
 typedef struct run_source { /* where a value comes from */
   enum { SOURCE_NONE, SOURCE_KEY, SOURCE_AGGREGATE, SOURCE_COLUMN } kind;
@@ -25,6 +26,8 @@ struct tsx_run {
   tsx_asked asked;
   tsx_snapshot *snapshot;
   tsr_query_run *core;
+  int64_t count, numbered, rowid; /* rows so far; the row that has got `rowid` */
+  tsx_occurrences occurrences;
   run_source *items; /* [select.item_count], without a nested SELECT */
   char instant[48]; /* the text of a datetime that tsx_run_value has given */
   /* over groups: */
@@ -398,6 +401,7 @@ int tsx_run_open(tsx_query *query, tsx_outer *outer, uint32_t outer_count, tsx_r
 }
 
 int tsx_run_next(tsx_run *run, tsr_error *error) {
+  run->count++;
   if (run->statement) return tsx_rows_step(run->query->connection, run->statement, error);
   return run_advance(run, error);
 }
@@ -443,10 +447,30 @@ int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *erro
   return TSR_OK;
 }
 
+int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error) {
+  const tsx_query *query = run->query;
+  uint64_t hash = TSX_ROWID_BEGIN;
+  *rowid = run->numbered == run->count ? run->rowid : run->count;
+  if (run->numbered == run->count || !tsx_outer_possible(query)) return TSR_OK;
+  for (uint32_t i = 0; i < query->select.item_count; i++) {
+    tsr_value value;
+    if (query->over_groups && tsx_select_key(&query->select, query->select.items[i].tree) < 0) continue;
+    const int code = tsx_run_value(run, i, &value, error);
+    if (code < 0) return code;
+    hash = tsx_rowid_add(hash, &value);
+  }
+  *rowid = (int64_t)hash; /* groups differ in their keys */
+  const int code = query->over_groups ? TSR_OK : tsx_rowid_take(&run->occurrences, hash, rowid, error);
+  run->rowid = *rowid;
+  run->numbered = run->count;
+  return code;
+}
+
 void tsx_run_close(tsx_run *run) {
   if (!run) return;
   sqlite3_finalize(run->statement);
   tsr_query_close(run->core);
   tsx_snapshot_release(run->snapshot);
+  tsx_rowids_free(&run->occurrences);
   sqlite3_free(run);
 }

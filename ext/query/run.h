@@ -19,6 +19,9 @@ int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_er
 /* Gives an item of the row as SQL has it: NULL, INTEGER, REAL or TEXT; an UNSIGNED past INT64_MAX; OPAQUE for a BLOB. Text
  * is borrowed until the next call. */
 int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *error);
+
+/* Gives the rowid of the row (rowids.h). Of a query without constraints (tsx_outer_possible) it is the row's place. */
+int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error);
 void tsx_run_close(tsx_run *run);
 
 #endif
