@@ -71,10 +71,31 @@ static int plan_join(tsx_asked *a, uint32_t j, tsr_error *error) {
 
 /* ---- Keys, aggregates, columns ----------------------------------------------------------------------------------- */
 
+/* Returns true if a tree is a dimension of datetimes or times that SQL shows as ISO text, all of them. Their order is that
+ * of the texts, so the engine takes the coordinates, and SQLite need not make the text of each one. */
+static bool plan_is_time(const tsx_asked *a, const tsx_expr *tree) {
+  char text[48];
+  tree = tsx_expr_meaning(tree);
+  const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &a->query->table->columns[tree->column] : NULL;
+  const int number = shows && shows->form == TSX_DATETIME ? tsx_axis_of_dimension(a->query, tree) : -1;
+  if (number < 0 || shows->datetimes_integer) return false;
+  const tsx_axis *axis = &a->query->axes[number];
+  const int64_t last = (int64_t)((uint64_t)axis->low + axis->count - 1);
+  return axis->count > 0 && tsr_datetime_print(shows->description->datatype, axis->low, text) > 0 &&
+         tsr_datetime_print(shows->description->datatype, last, text) > 0;
+}
+
+/* The same for sparse arrays alone, which can have fewer cells than coordinates. */
+static bool plan_is_sparse_time(const tsx_asked *a, const tsx_expr *tree) {
+  return !a->query->table->schema->dense && plan_is_time(a, tree);
+}
+
 static int plan_key(tsx_asked *a, uint32_t k, tsr_error *error) {
   const tsx_expr *tree = tsx_expr_meaning(a->query->select.group[k]);
   tsx_key_part *key = &a->keys[k];
-  key->axis = tsx_axis_of_dimension(a->query, tree);
+  const bool time = plan_is_sparse_time(a, tree);
+  key->axis = time ? -1 : tsx_axis_of_dimension(a->query, tree);
+  if (time) return tsx_lower_field(a->query, tree, tree->field, &key->lowered, error);
   if (key->axis < 0) return tsx_lower(a->query, &tree, 1, &key->lowered, error);
   const int number = tsx_axis_request(a->query, (uint32_t)key->axis, tree, false, error);
   key->tree = (uint32_t)number;
@@ -94,20 +115,6 @@ static int plan_percent(tsx_asked *a, const tsx_expr *tree, tsx_aggregate_part *
   if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && part->percent >= 0 && part->percent <= 100) return TSR_OK;
   return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile wants a constant from 0 to 100: ", "",
                        error);
-}
-
-/* Returns true if a tree is a dimension of datetimes or times that SQL shows as ISO text, all of them. Their order is that
- * of the texts, so the engine takes the coordinates, and SQLite need not make the text of each one. */
-static bool plan_is_time(const tsx_asked *a, const tsx_expr *tree) {
-  char text[48];
-  tree = tsx_expr_meaning(tree);
-  const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &a->query->table->columns[tree->column] : NULL;
-  const int number = shows && shows->form == TSX_DATETIME ? tsx_axis_of_dimension(a->query, tree) : -1;
-  if (number < 0 || shows->datetimes_integer) return false;
-  const tsx_axis *axis = &a->query->axes[number];
-  const int64_t last = (int64_t)((uint64_t)axis->low + axis->count - 1);
-  return axis->count > 0 && tsr_datetime_print(shows->description->datatype, axis->low, text) > 0 &&
-         tsr_datetime_print(shows->description->datatype, last, text) > 0;
 }
 
 static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
@@ -155,8 +162,7 @@ static int plan_column(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   tsx_column_part *part = &a->columns[a->column_count];
   tree = tsx_expr_meaning(tree);
   part->tree = tree;
-  /* A sparse array can have fewer cells than coordinates. */
-  const bool time = !a->query->table->schema->dense && plan_is_time(a, tree);
+  const bool time = plan_is_sparse_time(a, tree);
   part->axis = time || plan_is_shown(a, tree) ? -1 : tsx_axis_of_dimension(a->query, tree);
   int code;
   if (part->axis >= 0) {
