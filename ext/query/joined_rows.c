@@ -457,6 +457,17 @@ static int joined_fill(tsx_query *query, uint32_t j, const uint64_t *strides, ts
   return TSR_OK;
 }
 
+/* Takes memory for the box. It has a place for each combination of the values of all columns, however few rows there
+ * are. */
+static int joined_box_budget(const tsx_query *query, uint32_t j, uint64_t size, tsr_error *error) {
+  const uint64_t memory = joined_memory(query), place = sizeof(uint32_t) + 1;
+  if (size <= JOINED_NO_PLACE && joined_fits(query, j, size * place)) return TSR_OK;
+  return tsx_fail(error, TSR_BUDGET,
+                  "the combinations of the values by which '%s' is joined do not fit into memory_mb (%llu): bind fewer "
+                  "columns in ON, a WHERE for a part of the dimensions, or more memory_mb",
+                  query->select.joins[j].source.table, (unsigned long long)(memory >> 20));
+}
+
 static int joined_box(tsx_query *query, uint32_t j, tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
   tsx_joined *joined = query->joined[j];
@@ -467,10 +478,10 @@ static int joined_box(tsx_query *query, uint32_t j, tsr_error *error) {
     int code = places_find(query, j, b, &numbers[b], &axes[b], error);
     strides[b] = size;
     size *= joined->values[b].place_count;
-    if (code == TSR_OK && size > JOINED_NO_PLACE) code = joined_budget(query, j, UINT64_MAX, error);
+    if (code == TSR_OK && size > JOINED_NO_PLACE) code = joined_box_budget(query, j, size, error);
     if (code < 0) return code;
   }
-  int code = joined_budget(query, j, size * (sizeof *joined->box_rows + 1), error);
+  int code = joined_box_budget(query, j, size, error);
   if (code == TSR_OK) code = joined_grow((void **)&joined->box_rows, size, sizeof *joined->box_rows, error);
   if (code == TSR_OK) code = joined_grow((void **)&joined->box_nulls, size, 1, error);
   if (code < 0) return code;

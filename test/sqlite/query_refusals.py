@@ -82,6 +82,22 @@ def test_a_megabyte_is_enough_for_few_groups():
     db.close()
 
 
+def test_a_join_by_many_columns_says_what_does_not_fit():
+    if absent():
+        return
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT32 DIMENSION(0, 599, 100), x INT32 DIMENSION(0, 1, 2), v INT32)")
+    db.query("INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 1199) SELECT i / 2, i % 2, i % 7 FROM c")
+    db.query("CREATE TABLE side(a, b, c, d)")
+    db.query("INSERT INTO side SELECT y, y * 2, y * 3, x FROM t")
+    text = "SELECT count(*), sum(v + a) FROM t JOIN side ON a = y AND b = y * 2 AND c = y * 3 AND d = x"
+    db.query(f"CREATE VIRTUAL TABLE q USING tessera_query({text})")
+    db.query(f"CREATE VIRTUAL TABLE part USING tessera_query({text} WHERE y < 100)")
+    same(db.error("SELECT * FROM q").text, "q: the combinations of the values by which 'side' is joined do not fit into memory_mb (1024): bind fewer columns in ON, a WHERE for a part of the dimensions, or more memory_mb")
+    same(db.query("SELECT * FROM part"), db.query(text + " WHERE y < 100"))
+    db.close()
+
+
 def test_options_say_their_limits():
     if absent():
         return
