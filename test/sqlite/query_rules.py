@@ -412,6 +412,8 @@ def test_differences_from_a_view_are_those_of_the_manual():
         except Error as e:
             check_contains(e.text, words)
     same(query("SELECT min(u), max(u), count(u), count(DISTINCT u) FROM b"), [(5, "18446744073709551615", 2, 2)], "UINT64")
+    for where, places in (("u = '5'", [1]), ("NOT u = '5'", [0]), ("u <> '5'", [0]), ("u = '5' OR i > 90", [1]), ("u IS NOT '5'", [0, 2]), ("u >= '018446744073709551615' OR i > 90", [0]), ("u NOT BETWEEN '4' AND '6'", [0])):
+        same(sorted(query(f"SELECT i FROM b WHERE {where}")), [(i,) for i in places], f"text of digits is its number: {where}")
     db.query("CREATE VIRTUAL TABLE huge USING tessera(i INT32 DIMENSION(0, 99, 100), r FLOAT64)")
     db.query("WITH n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 63) INSERT INTO huge SELECT i, CASE WHEN i % 2 THEN -1e308 ELSE 1e308 END FROM n")
     same(query("SELECT sum(r), avg(r), total(r), min(r), max(r), count(r) FROM huge"), [(None, None, None, -1e308, 1e308, 64)], "partial sums pass the doubles on both sides")
