@@ -19,6 +19,7 @@ typedef enum ingest_layout { /* how Arrow keeps the values of a column */
                              INGEST_UNSIGNED,
                              INGEST_HALF,
                              INGEST_FLOATS,
+                             INGEST_NULLS, /* without a buffer */
                              INGEST_OFFSETS32,
                              INGEST_OFFSETS64,
                              INGEST_VIEWS
@@ -31,7 +32,8 @@ typedef struct ingest_arrow_type {
   tsr_datatype datatype;
 } ingest_arrow_type;
 
-static const ingest_arrow_type ingest_arrow_types[] = {{"b", INGEST_BITS, 0, TSR_BOOL},
+static const ingest_arrow_type ingest_arrow_types[] = {{"n", INGEST_NULLS, 0, TSR_BLOB},
+                                                       {"b", INGEST_BITS, 0, TSR_BOOL},
                                                        {"c", INGEST_SIGNED, 1, TSR_INT8},
                                                        {"C", INGEST_UNSIGNED, 1, TSR_UINT8},
                                                        {"s", INGEST_SIGNED, 2, TSR_INT16},
@@ -97,9 +99,23 @@ static uint32_t ingest_arrow_list(const struct ArrowSchema *child) {
   return count == 1 ? TSR_VARIABLE : (uint32_t)count;
 }
 
+/* Returns the name of a type that no column can have; "" if there is none. */
+static const char *ingest_arrow_name(const char *format) {
+  static const char *const names[][2] = {{"d:", "decimal "}, {"w:", "fixed_size_binary "}, {"ti", "interval "},
+                                         {"+s", "struct "},  {"+m", "map "},               {"+r", "run_end_encoded "},
+                                         {"+u", "union "},   {"+v", "list_view "},         {"+", "list "}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strncmp(format, names[i][0], strlen(names[i][0])) == 0) return names[i][1];
+  return "";
+}
+
 static int ingest_arrow_refuse(const struct ArrowSchema *child, tsr_error *error) {
-  return tsr__fail(error, TSR_UNSUPPORTED, "column '%s': Arrow type '%.40s'%s: cast it first", child->name,
-                   child->format ? child->format : "", child->dictionary ? " with a dictionary" : "");
+  const char *format = child->format ? child->format : "";
+  const struct ArrowSchema *item = *format == '+' && child->n_children == 1 && child->children ? *child->children : NULL;
+  const char *of = item && item->release && item->format ? item->format : "";
+  return tsr__fail(error, TSR_UNSUPPORTED, "column '%s': Arrow type %s'%.40s'%s%.40s%s%s: cast it first", child->name,
+                   ingest_arrow_name(format), format, *of ? " of '" : "", of, *of ? "'" : "",
+                   child->dictionary ? " with a dictionary" : "");
 }
 
 static int ingest_arrow_column(const struct ArrowSchema *child, tsr_ingest_column *column, tsr_error *error) {
@@ -116,6 +132,7 @@ static int ingest_arrow_column(const struct ArrowSchema *child, tsr_ingest_colum
     if (type && type->datatype == TSR_UTF8) return TSR_OK;
   }
   if (!type) return ingest_arrow_refuse(child, error);
+  if (type->layout == INGEST_NULLS) return TSR_OK;
   column->typed = true;
   column->datatype = type->datatype;
   column->values_per_cell = list ? list : ingest_arrow_is_bytes(type) ? TSR_VARIABLE : 1;
@@ -181,15 +198,18 @@ static int ingest_arrow_check_offsets(const ingest_arrow *a, const char *name, t
 static int ingest_arrow_buffers(ingest_arrow *a, const struct ArrowArray *array, uint64_t first, uint64_t length,
                                 const char *name, tsr_error *error) {
   const bool strings = ingest_arrow_is_bytes(a->type) && !a->is_list;
-  const int64_t needed = a->each ? 1 : strings ? 3 : 2;
+  const bool nulls = a->type->layout == INGEST_NULLS;
+  const int64_t needed = nulls ? 0 : a->each ? 1 : strings ? 3 : 2;
   a->array = array;
   if (!array || !array->release) return ingest_arrow_broken(name, "it is missing or released", error);
   if (array->offset < 0 || array->length < 0 || array->offset > INT64_MAX / 32 || array->length > INT64_MAX / 32)
     return ingest_arrow_broken(name, "its length", error);
   if ((uint64_t)array->length < first + length) return ingest_arrow_broken(name, "it is shorter than the batch", error);
-  if (array->n_buffers < needed || !array->buffers) return ingest_arrow_broken(name, "its number of buffers", error);
+  if (array->n_buffers < needed || (!array->buffers && !nulls))
+    return ingest_arrow_broken(name, "its number of buffers", error);
   a->offset = (uint64_t)array->offset + first;
   a->length = length;
+  if (nulls) return TSR_OK;
   a->validity = array->null_count == 0 ? NULL : array->buffers[0];
   if (array->null_count > 0 && !a->validity) return ingest_arrow_broken(name, "nulls without validity", error);
   if (length == 0 || a->each) return TSR_OK;
@@ -236,6 +256,7 @@ static int ingest_arrow_open(ingest_arrow *a, const struct ArrowSchema *schema, 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
 static bool ingest_arrow_is_null(const ingest_arrow *a, uint64_t i) {
+  if (a->type->layout == INGEST_NULLS) return true;
   i += a->offset;
   return a->validity && !(a->validity[i / 8] >> (i % 8) & 1);
 }

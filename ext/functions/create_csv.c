@@ -148,6 +148,8 @@ static int csv_call_first_line(csv_call *c, const char *path, tsr_error *error) 
       const tsr_error why = *error;
       return tsx_fail(error, TSR_MISMATCH, "line 1: the name of column %u: %s", (unsigned)i + 1, why.message);
     }
+    if (!fields[i].quoted && memchr(fields[i].bytes, '\r', fields[i].size))
+      return tsx_fail(error, TSR_MISMATCH, "line 1: a CR without LF in the names: lines end with LF or CR LF");
     char *name = sqlite3_mprintf("%.*s", (int)(fields[i].size < 10000 ? fields[i].size : 10000), fields[i].bytes);
     if (!name) code = tsx_out_of_memory(error);
     else if (!*name) code = tsx_fail(error, TSR_ERROR, "column %u has no name: say \"header\"", (unsigned)i + 1);

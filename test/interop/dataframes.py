@@ -192,7 +192,7 @@ def damaged(db):
 
 
 def refused(db):
-    for table, part in ((pa.table({"a": [[1]]}), "cannot be a dimension"), (pa.table({"a": [["x"]]}), "cast it first"), (pa.table({"a": pa.nulls(2)}), "cast it first"), (pa.table({"a": [{"b": 1}]}), "cast it first"), (pa.table({"a": [1, None]}), "NULL in a dimension")):
+    for table, part in ((pa.table({"a": [[1]]}), "cannot be a dimension"), (pa.table({"a": [["x"]]}), "cast it first"), (pa.table({"a": pa.nulls(2)}), "NULL in a dimension"), (pa.table({"a": [{"b": 1}]}), "cast it first"), (pa.table({"a": [1, None]}), "NULL in a dimension")):
         try:
             tessera.create("refused", table, connection=db, dimensions=["a"])
         except sqlite3.Error as e:
@@ -200,6 +200,19 @@ def refused(db):
         else:
             raise AssertionError(table.schema)
     assert not os.path.exists("refused")
+
+
+def nulls(db):
+    """A column without a value has the type that `types` says, or that of the array to which it comes."""
+    made = tessera.create("nulls", pa.table({"k": [1, 2], "v": pa.nulls(2), "s": ["a", None]}), dimensions=["k"], domains={"k": [1, 9]}, types={"v": "INT16"})
+    same((pa.table(made)["v"].type, pa.table(made)["v"].to_pylist()), (pa.int16(), [None, None]))
+    tessera.create("nulls", pa.table({"k": [3, 4], "v": [5, 6], "s": pa.nulls(2)}), if_exists="append")
+    tessera.create("nulls", pa.table({"k": [5], "v": pa.nulls(1), "s": pa.nulls(1)}), if_exists="append")
+    same([(r["k"], r["v"], r["s"]) for r in pa.table(tessera.open("nulls").order("k")).to_pylist()], [(1, None, "a"), (2, None, None), (3, 5, None), (4, 6, None), (5, None, None)])
+    fails(tessera.Error, "list '+l' of 'u': cast it first", lambda: tessera.create("refused", pa.table({"a": [["x"]]})))
+    db.execute("CREATE TEMP TABLE gaps(k INTEGER, v)")
+    db.execute("INSERT INTO gaps VALUES(1, NULL)")
+    same(pa.table(tessera.create("gaps", tessera.rows(db, "SELECT k, v FROM gaps"), types={"v": "FLOAT32"})).to_pylist(), [{"row": 0, "k": 1, "v": None}])
 
 
 def conditions(db):
@@ -240,7 +253,7 @@ def databases(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (arrow, pandas, appends, durations, polars, duckdb, lazy, damaged, refused, conditions, databases):
+    for test in (arrow, pandas, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, databases):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

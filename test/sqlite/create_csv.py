@@ -43,6 +43,16 @@ def types(db, path="t"):
     return [r[0] for r in db.query("SELECT datatype FROM tessera_schema(?)", (path,))][1:]
 
 
+def test_lines_that_end_with_a_carriage_return():
+    """A file of an old Macintosh is one line of names; fields of texts may have a CR."""
+    db = database()
+    for text in (b"a,b\r1,2\r3,4\r", b"a,b\r\r\n1,2\r\r\n"):
+        for options in {}, {"types": {"a": "TEXT"}}, {"on_error": "skip"}:
+            refused(db, "line 1: a CR without LF in the names: lines end with LF or CR LF", text, **options)
+    same(make(db, b'"a\r",b\n1,x\ry\n'), 1)
+    same(rows(db), [(0, 1, "x\ry")])
+
+
 def test_types_by_all_lines():
     db = database()
     same(make(db, "i,f,t,z,n\n1,1,a,01,\n-0,2.5e3,,2,7\n9223372036854775807,nan,\"1\",3,\n"), 3)

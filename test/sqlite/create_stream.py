@@ -245,8 +245,13 @@ def test_structures_that_contradict_each_other():
     refused(db, "rows that are null", None, None, Given([("a", "i", 2, good)], 2, null_count=1))
     refused(db, "the length of the batch", None, None, Given([("a", "i", 2, good)], -2))
     refused(db, "the stream: it broke (5)", None, None, Given([("a", "i", 2, good)], 2, b"it broke"))
-    for form in ("+l", "+s", "n", "d:10,2", "+us:1", "x", ""):
-        refused(db, "cast it first", [("a", form, 2, good)], 2)
+    for form, name in (("+l", "list '+l'"), ("+s", "struct '+s'"), ("d:10,2", "decimal 'd:10,2'"), ("+us:1", "union '+us:1'"), ("w:4", "fixed_size_binary 'w:4'"), ("x", "'x'"), ("", "''")):
+        refused(db, f"Arrow type {name}: cast it first", [("a", form, 2, good)], 2)
+    refused(db, "column 'a': no value decides its type: say types", [("a", "n", 2, [])], 2)
+    refused(db, "shorter than the batch", [("a", "n", 1, [])], 2)
+    refused(db, "row 1: column 'a': NULL in a dimension", [("a", "n", 2, [])], 2, dimensions=["a"], types={"a": "INT32"})
+    refused(db, "row 1: column 'a': NULL", [("a", "n", 2, [])], 2, types={"a": "INT32"}, not_null=["a"])
+    refused(db, "cast it first", [("a", "+l", 2, [None, packed("i", 0, 1, 2)], None, None, 2, ("n", 2, []))], 2)
     refused(db, "two columns are called 'A'", [("a", "i", 2, good), ("A", "i", 2, good)], 2)
     refused(db, "row 2: column 'a': NULL in a dimension", [("a", "i", 2, [b"\x01", good[1]])], 2, dimensions=["a"])
     refused(db, "skip is for", [("a", "i", 2, good)], 2, on_error="skip")
