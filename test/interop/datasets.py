@@ -273,6 +273,30 @@ def test_made_in_one_step():
     db.close()
 
 
+def test_ranges_of_a_label_and_of_its_dimension():
+    values = np.arange(24).reshape(4, 6)
+    a = tessera.create("both", values, dimensions=["y", "x"], domains={"y": [1, 9]}, labels={"lat": ("y", [40.0, 30, 20, 10]), "name": ("y", ["a", "b", "c", "d"])})
+    for boxes, rows in (([{"lat": (20, 40), "y": (2, 9)}], [1, 2]), ([{"lat": (20, 40)}, {"y": (2, 9)}], [1, 2]), ([{"y": (2, 9)}, {"lat": (20, 40)}], [1, 2]), ([{"lat": 30, "y": 2}], [1]),
+                        ([{"lat": (20, None)}, {"name": (None, "b")}], [0, 1]), ([{"lat": (20, 40)}, {"name": ("b", None)}, {"y": (3, None)}], [2]),
+                        ([{"lat": (31, 39), "y": (1, 9)}], []), ([{"lat": (50, 60), "y": (1, 9)}], []), ([{"lat": (20, 40)}, {"y": 4}], []), ([{"lat": (20, 40)}, {"lat": 10}, {"y": 4}], []),
+                        ([{"y": (1, 2)}, {"y": (3, 4)}, {"lat": 10}], [])):
+        part = a
+        for box in boxes:
+            part = part.sel(**box)
+        same(part.numpy().tolist(), values[rows].tolist(), f"{boxes}")
+        same(pa.table(part.select("value"))["value"].to_pylist(), values[rows].ravel().tolist(), f"{boxes}")
+    same(sum(pa.table(part.sel(lat=(20, 40))).num_rows for part in a.partitions(4)), 18)
+
+
+def test_times_of_any_type():
+    """as_of and since take datetimes as numpy, pandas and Python have them."""
+    tessera.create("times", np.arange(3))
+    before = datetime.datetime(2020, 1, 1)
+    for time in (before, before.date(), np.datetime64(before), np.datetime64("2020-01-01"), before.replace(tzinfo=datetime.timezone.utc), np.int64(1577836800000), "2020-01-01", 1577836800000):
+        same((pa.table(tessera.open("times", as_of=time)).num_rows, pa.table(tessera.open("times", since=time)).num_rows), (0, 3), f"{time!r}")
+        same(tessera.open("times", since=time).bounds, {"dim_0": (0, 2)}, f"{time!r}")
+
+
 def test_texts_and_masked_ndarrays_lie_where_numbers_do():
     """Options of ndarrays mean the same for blocks that go in as rows: origins, domains, labels, appends, metadata."""
     numbers, texts = np.array([[1, 2], [3, 4]]), np.array([["a", "b"], ["c", "é"]])

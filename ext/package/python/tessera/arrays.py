@@ -11,6 +11,7 @@ import builtins
 import contextlib
 import ctypes
 import datetime
+import functools
 import json
 import os
 import threading
@@ -205,8 +206,8 @@ def _number(end):
 
 def _common(name, one, other):
     """Returns the range that two ranges of a dimension have in common; [] if there is none."""
-    if one == []:
-        return one
+    if [] in (one, other):
+        return []
     ends = []
     for choose, at in ((max, 0), (min, 1)):
         given = [part[at] if isinstance(part, list) else part for part in (one, other)]
@@ -452,7 +453,27 @@ class Array(Stream):
         for name, value in dims.items():
             value = _bounds(name, value)
             box[name] = _common(name, box[name], value) if name in box else value
-        return Array(self._connection, self.path, box, self._options, self._state)
+        return Array(self._connection, self.path, self._joined(box), self._options, self._state)
+
+    def _joined(self, box):
+        """Where a dimension is bounded by several names, by its own and by labels, they become one range of the dimension."""
+        labels = self.labels if len(box) > 1 and set(box) - set(self.dims) else {}
+        for dim in set(labels.values()):
+            names = [name for name in box if labels.get(name, name) == dim]
+            if len(names) > 1:
+                ranges = [self._range(name, dim, box.pop(name)) for name in names]
+                box[dim] = functools.reduce(functools.partial(_common, dim), ranges)
+        return box
+
+    def _range(self, name, dim, ends):
+        """Returns the range of a dimension that belongs to a range of one of its labels; [] if no coordinate does."""
+        if name == dim or ends == []:
+            return ends
+        try:
+            low, high = Array(self._connection, self.path, {name: ends}, self._options, self._state)._resolved()[dim]
+        except KeyError:   # all labels are on one side
+            return []
+        return [low, high] if _order(low) <= _order(high) else []
 
     def nearest(self, *, method: str = "nearest", tolerance: Any = None, **labels: Any) -> dict[str, Any]:
         """The coordinates whose labels are nearest to these values, by dimension: nearest(lat=46.9) is {"y": 172}. A dimension of a dense array may
@@ -672,11 +693,12 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
     """Returns the Array at a path: a directory, a URL of a bucket, or 'db:NAME', an array in the connection's database.
 
     connection: of sqlite3, apsw or pysqlite3; only 'db:NAME' needs it. tessera is loaded into it if it is not there. as_of, since: what was
-    written between these times (ISO text, milliseconds since 1970); without as_of the array is shown as it is now, and stays so. key, or a file
+    written between these times (datetimes, ISO text, milliseconds since 1970); without as_of the array is shown as it is now, and stays so. key, or a file
     that has it: of an encrypted array; with key_file the Array pickles. storage: how a bucket is reached, with the options of tessera_s3; they
     hold for all that lies at this path. Further options are those of tessera_stream: strings, enums, datetimes, unwritten, batch_rows, and for
     numpy(), too, memory_mb, cache_mb, threads. The cache of decoded tiles is one for the array and the connection, or the thread.
     """
+    as_of, since = (end if isinstance(end, (int, float, str, type(None))) else _plain(end) for end in (as_of, since))
     given, path = {"as_of": as_of, "since": since, **options}, os.fspath(path)
     need_connection(connection, path)
     if connection is not None:
