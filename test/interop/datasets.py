@@ -297,6 +297,29 @@ def test_times_of_any_type():
         same(tessera.open("times", since=time).bounds, {"dim_0": (0, 2)}, f"{time!r}")
 
 
+def test_names_of_tables_in_quotes():
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    for path in 'db:"two words"', 'db:main."a.b"', 'db:order', 'db:"say ""x"""':
+        for block in np.ones((2, 2)), np.array([["a", "b"], ["c", "d"]]):
+            made = tessera.create(path, {"v": block}, connection=db, if_exists="replace", dimensions=["y", "x"], labels={"lat": ("y", [5.0, 3.0])})
+            same((made.numpy().tolist(), made.sel(lat=3)._resolved()["y"]), (block.tolist(), (1, 1)), path)
+            fails(FileExistsError, "already", lambda: tessera.create(path, {"v": block}, connection=db))
+    same([name for name, in db.execute("SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL%' ORDER BY 1")], ["a.b", "order", 'say "x"', "two words"])
+
+
+def test_integers_of_columns_keep_their_digits():
+    """Columns of a dict keep all digits of integers, beside gaps too, whatever library they come from."""
+    pd, big = __import__("pandas"), 2 ** 53 + 1
+    for given, back in (([2 ** 64 - 1, 1], [2 ** 64 - 1, 1]), ([2 ** 64 - 1, None], [2 ** 64 - 1, None]), ((1, 2), [1, 2]), (pa.array([big, None]), [big, None]),
+                        (pa.chunked_array([[big], [None]]), [big, None]), (pa.array([1.5, None]), [1.5, None]), (pd.array([big, None], dtype="Int64"), [big, None]),
+                        (pd.Series([big, None], dtype="Int64"), [big, None]), (pd.array([True, None], dtype="boolean"), [True, None]), (pd.Series(["a", None]), ["a", None]),
+                        (pd.Series(["x", None], dtype="category"), ["x", None]), (pd.Series(["a", None], dtype="string"), ["a", None])):
+        made = tessera.create("digits", {"v": given}, if_exists="replace")
+        same(pa.table(made)["v"].to_pylist(), back, repr(given))
+    for wrong in [-1, 2 ** 63], [2 ** 70]:
+        fails(ValueError, "neither INT64 nor UINT64", lambda: tessera.create("refused", {"v": wrong}))
+
+
 def test_texts_and_masked_ndarrays_lie_where_numbers_do():
     """Options of ndarrays mean the same for blocks that go in as rows: origins, domains, labels, appends, metadata."""
     numbers, texts = np.array([[1, 2], [3, 4]]), np.array([["a", "b"], ["c", "é"]])

@@ -14,6 +14,7 @@ import datetime
 import functools
 import json
 import os
+import re
 import threading
 import time
 import weakref
@@ -423,7 +424,7 @@ class Array(Stream):
             label, dim = list(self.labels.items())[number]
             others = {name: ends[0] for name, ends in self.bounds.items() if name != dim}
             line = "".join(f' AND "{name}" = ?' for name in others)
-            sql = f'SELECT "{label}" FROM {self.path[3:]} WHERE "{dim}" BETWEEN ? AND ?{line} ORDER BY "{dim}"'
+            sql = f'SELECT "{label}" FROM {quoted(name_parts(self.path[3:]))} WHERE "{dim}" BETWEEN ? AND ?{line} ORDER BY "{dim}"'
             return lambda low, length: numpy.array([value for value, in self._rows(sql, int(low), int(low) + length - 1, *others.values())])
         array = Array(self._connection, f"{self.path}/__labels/l{number}", None, {name: value for name, value in self._options.items() if name == "as_of"},
                       {name: value for name, value in self._state.items() if name != "schema"})
@@ -654,12 +655,21 @@ def secret(options):
     return {"key_file": os.path.abspath(options["key_file"])} if options.get("key_file") else {}
 
 
+def name_parts(name):
+    """Returns the parts of TABLE or SCHEMA.TABLE without their quotes."""
+    return [whole.replace('""', '"') or part for whole, part in re.findall(r'"((?:[^"]|"")+)"|([^."]+)', name)]
+
+
+def quoted(parts):
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
 def exists(connection, path):
     """Returns what is at a path, "an array" or "a group", or None."""
     here = Array(connection, path)
     if path.startswith("db:"):
-        schema, _, name = path[3:].rpartition(".")
-        return "a table" if here._rows(f'SELECT 1 FROM "{schema or "main"}".sqlite_schema WHERE name = ? COLLATE NOCASE', name) else None
+        *schema, name = name_parts(path[3:])
+        return "a table" if here._rows(f'SELECT 1 FROM {quoted(schema or ["main"])}.sqlite_schema WHERE name = ? COLLATE NOCASE', name) else None
     for what, table in (("an array", "tessera_array"), ("a group", "tessera_members")):
         try:
             here._rows(f"SELECT 1 FROM {table}(?)", path)

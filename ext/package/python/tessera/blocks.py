@@ -8,7 +8,7 @@ import uuid
 
 import numpy
 
-from .arrays import _plain
+from .arrays import _plain, name_parts, quoted
 
 __all__ = ["Block", "Booleans", "Labelled", "bounds_of", "near", "read_objects"]
 
@@ -157,7 +157,7 @@ def read_objects(array, attribute):
     """Reads an attribute of variable length, which has no block, by rows; cells that have none are None."""
     bounds, times = bounds_of(array), array._times()
     found = numpy.full([length for _, length in bounds.values()], None, object)
-    table = f"temp.tessera_{uuid.uuid4().hex}" if not array.path.startswith("db:") else array.path[3:]
+    table = f"temp.tessera_{uuid.uuid4().hex}" if not array.path.startswith("db:") else quoted(name_parts(array.path[3:]))
     place = array.path if "://" in array.path else os.path.abspath(array.path)
     if table.startswith("temp."):
         array._do(f"CREATE VIRTUAL TABLE {table} USING tessera('{place.replace(chr(39), chr(39) * 2)}')")

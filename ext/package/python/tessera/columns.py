@@ -106,6 +106,14 @@ def _bytes_column(name, values, valid, text):
     return _nodes(name, "U" if text else "Z", len(encoded), [_bits(valid), offsets, data], nulls=int((~valid).sum()))
 
 
+def _integer_type(name, values):
+    """Returns the type of 8 bytes that has all of these integers."""
+    low, high = min(values, default=0), max(values, default=0)
+    if low < -2**63 or high >= 2**64 or low < 0 and high >= 2**63:
+        raise ValueError(f"column {name!r} has integers from {low} to {high}, which neither INT64 nor UINT64 holds")
+    return "u8" if high >= 2**63 else "i8"
+
+
 def _objects(name, values):
     """A column of Python's objects: texts, bytes, or what numpy has a type for, with None and NaN between them."""
     valid = numpy.fromiter((v is not None and v == v for v in values), bool, len(values))
@@ -117,8 +125,9 @@ def _objects(name, values):
     types = [(bool, "?"), (int, "i8"), ((int, float), "f8"), (datetime.datetime, "M8[us]"), (datetime.date, "M8[D]"), (datetime.timedelta, "m8[us]")]
     for kind, dtype in types:
         if all(issubclass(k, kind) and (kind is int or k is not bool or kind is bool) for k in kinds):
-            filled = numpy.zeros(len(values), dtype)
-            filled[valid] = [v for v, good in zip(values, valid) if good]
+            given = [v for v, good in zip(values, valid) if good]
+            filled = numpy.zeros(len(values), _integer_type(name, given) if kind is int else dtype)
+            filled[valid] = given
             return _column(name, numpy.ma.array(filled, mask=~valid))
     raise TypeError(f"column {name!r} has objects of {', '.join(sorted(k.__name__ for k in kinds))}: make them numbers, texts or dates first")
 
@@ -166,10 +175,15 @@ def _column(name, values):
     return _nodes(name, form, length, [_bits(valid), data], nulls=0 if valid is None else int((~valid).sum()))
 
 
+def _has_codes(values):
+    """Whether a column is (codes, labels, ordered), as of_frame() gives it: another tuple is a list."""
+    return isinstance(values, tuple) and len(values) == 3 and hasattr(values[0], "dtype") and values[0].ndim == 1
+
+
 def given_stream(columns):
     """Returns an ArrowArrayStream over columns of one length, for tessera_functions.put. What it borrows stays until the stream is released."""
-    columns = {str(name): values if isinstance(values, (numpy.ndarray, tuple)) else _listed(values) for name, values in columns.items()}
-    lengths = {len(values[0]) if isinstance(values, tuple) else len(values) for values in columns.values()}
+    columns = {str(name): values if isinstance(values, numpy.ndarray) or _has_codes(values) else _listed(values) for name, values in columns.items()}
+    lengths = {len(values[0]) if _has_codes(values) else len(values) for values in columns.values()}
     if len(lengths) != 1:
         raise ValueError(f"columns have {' and '.join(map(str, sorted(lengths)))} rows" if lengths else "there are no columns")
     length, children = lengths.pop(), [_column(name, values) for name, values in columns.items()]
@@ -182,9 +196,17 @@ def given_stream(columns):
 
 
 def _listed(values):
-    """Returns a list as an ndarray; with texts or None in it as one of objects."""
+    """Returns a list, or a column of another library, as a column that given_stream takes. Integers keep their digits beside gaps."""
+    if type(values).__module__.partition(".")[0] == "pandas":
+        import pandas
+        return of_frame({"": pandas.Series(values)})[""]
+    if hasattr(values, "is_null") and hasattr(values, "fill_null"):   # of pyarrow or polars
+        if numpy.asarray(values[:0]).dtype.kind in "iuf":
+            return numpy.ma.array(numpy.asarray(values.fill_null(0)), mask=numpy.asarray(values.is_null()))
+        return numpy.asarray(values)
     made = numpy.asarray(values)
-    return made if made.dtype.kind not in "USO" else numpy.array(list(values), object)
+    rounded = made.dtype.kind == "f" and all(isinstance(v, int) for v in values)   # some are past INT64
+    return made if made.dtype.kind not in "USO" and not rounded else numpy.array(list(values), object)
 
 
 def of_frame(frame):
@@ -198,9 +220,11 @@ def of_frame(frame):
             columns[name] = series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
         elif hasattr(dtype, "numpy_dtype") and dtype.kind in "biuf":   # nullable numbers
             missing = series.isna().to_numpy()
-            columns[name] = numpy.ma.array(series.fillna(0).to_numpy(dtype.numpy_dtype), mask=missing)
+            columns[name] = numpy.ma.array(series.fillna(dtype.kind != "b" and 0).to_numpy(dtype.numpy_dtype), mask=missing)
         elif dtype.kind == "f":   # NaN is pandas' gap, as pyarrow has it
             columns[name] = numpy.ma.array(series.to_numpy(), mask=series.isna().to_numpy())
+        elif dtype.kind in "OUT":
+            columns[name] = numpy.where(series.isna(), None, series.to_numpy(object))
         else:
             columns[name] = series.to_numpy()
     return columns

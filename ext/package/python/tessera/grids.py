@@ -14,7 +14,7 @@ import uuid
 
 import numpy
 
-from .arrays import Array, _connect, _is_empty, _plain, exists, need_connection, secret
+from .arrays import Array, _connect, _is_empty, _plain, exists, name_parts, need_connection, quoted, secret
 from .errors import Constraint, Denied, Exists, Unsupported
 
 __all__ = ["create_grid", "make_grid", "new_place", "remove_place", "take_place"]
@@ -75,7 +75,7 @@ def _name(text):
 
 
 def _table(text):
-    return ".".join(map(_name, text.split(".")))
+    return quoted(name_parts(text))
 
 
 def _text(value):
