@@ -161,9 +161,11 @@ static int comparison_evaluate(const tsx_query *query, comparison *c, tsr_error 
   c->values = sqlite3_malloc64((c->count + 1) * sizeof *c->values);
   if (!c->values) return tsx_out_of_memory(error);
   memset(c->values, 0, (c->count + 1) * sizeof *c->values);
+  const bool text = c->op == TSX_IN && compared_column(query, c)->form == TSX_DATETIME;
   int code = TSR_OK;
   for (uint32_t i = 0; i < c->count && code == TSR_OK; i++)
-    code = tsx_query_constant(query, tsx_expr_meaning(c->rights[i]), &c->values[i], error);
+    code = text ? tsx_query_text(query, tsx_expr_meaning(c->rights[i]), &c->values[i], error)
+                : tsx_query_constant(query, tsx_expr_meaning(c->rights[i]), &c->values[i], error);
   return code;
 }
 

@@ -481,18 +481,27 @@ static bool compile_nothing(void *argument, const tsx_expr *tree, sqlite3_str *o
   return true;
 }
 
-int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error) {
+static int evaluate_constant(const tsx_query *query, const char *before, const tsx_expr *tree, const char *behind,
+                             sqlite3_value **value, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   sqlite3_str *text = sqlite3_str_new(query->connection->db);
-  sqlite3_str_appendall(text, "SELECT (");
+  sqlite3_str_appendall(text, before);
   tsx_words_append(text, tree, compile_nothing, NULL);
-  sqlite3_str_appendchar(text, 1, ')');
+  sqlite3_str_appendall(text, behind);
   int code = tsx_rows_prepare(query->connection, text, NULL, &statement, error);
   if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
   if (code == 0) code = tsx_rows_none(error);
   if (code > 0 && !(*value = sqlite3_value_dup(sqlite3_column_value(statement, 0)))) code = tsx_out_of_memory(error);
   sqlite3_finalize(statement);
   return code < 0 ? code : TSR_OK;
+}
+
+int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error) {
+  return evaluate_constant(query, "SELECT (", tree, ")", value, error);
+}
+
+int tsx_query_text(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error) {
+  return evaluate_constant(query, "SELECT CAST((", tree, ") AS TEXT)", value, error);
 }
 
 int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error) {

@@ -27,6 +27,9 @@ const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree);
 /* Evaluates a constant. The caller frees the value by sqlite3_value_free. */
 int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);
 
+/* As tsx_query_constant, but a number becomes its text, as in a list of IN beside a column of TEXT. */
+int tsx_query_text(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);
+
 /* Copies a value of SQLite's; text lives as long as the query. A BLOB is TSR_MISMATCH. */
 int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error);
 

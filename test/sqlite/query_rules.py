@@ -520,6 +520,23 @@ def plans_of(db):
             "joined": "SELECT a.day AS day, max(a.temp + b.temp) AS most, count(b.n) AS n FROM t a LEFT JOIN t b ON b.day = a.day / 2 AND b.lat = a.lat AND b.lon = a.lon GROUP BY 1"}
 
 
+def test_numbers_in_a_list_beside_a_datetime_are_texts():
+    """SQLite makes texts of them, by the affinity of the column, so 1970 is the first instant of that year."""
+    if absent():
+        return
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE d USING tessera(day DATE DIMENSION, k INT32 DIMENSION, week DATETIME_WEEK, year DATETIME_YEAR)")
+    db.query("INSERT INTO d VALUES('1970-01-01', 0, '1970-01-01', '1970'), ('1971-01-01', 1, NULL, NULL), ('1972-01-01', 2, '1969-12-25', '1971')")
+    db.query("CREATE VIRTUAL TABLE g USING tessera(kind=dense, k INT32 DIMENSION(0, 2, 3) LABEL noon DATE, x INT32)")
+    db.query("SELECT tessera_write_label('db:g', 'noon', '[\"1970-01-01\",\"1971-01-01\",\"1971-01-02\"]')")
+    db.query("INSERT INTO g VALUES(0, 5), (1, 6), (2, 7)")
+    for column in ("day", "week", "year", "noon"):
+        for where in ("{} IN ('A', 1970)", "{} IN (1971, 1970.0)", "{} IN (1969 + 1, 2)", "{} IN (NULL, 1970)", "{} NOT IN ('A', 1970)", "k = 9 OR {} IN ('A', 1970)", "{} IN ('1970', 1971)"):
+            text = f"SELECT k FROM {'g' if column == 'noon' else 'd'} WHERE {where.format(column)}"
+            same(sorted(rows_of(db, text)), sorted(db.query(text)), text)
+    db.close()
+
+
 def test_a_query_can_be_stopped_at_any_of_its_calls():
     if absent():
         return
