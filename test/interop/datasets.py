@@ -288,6 +288,12 @@ def test_ranges_of_a_label_and_of_its_dimension():
     same(sum(pa.table(part.sel(lat=(20, 40))).num_rows for part in a.partitions(4)), 18)
 
 
+def test_labels_with_values_make_a_block_of_one_axis():
+    a = tessera.create("axis", {"v": np.arange(4)}, dimensions=["y"], labels={"lat": ("y", [10, 20, 30, 40])})
+    same((a.dims, a.attributes, a.labels, a.sel(lat=(15, 30)).numpy().tolist()), (("y",), ("v",), {"lat": "y"}, [1, 2]))
+    fails(TypeError, "for ndarrays", lambda: tessera.create("refused", pa.table({"v": [1]}), labels={"lat": ("y", [1])}))
+
+
 def test_times_of_any_type():
     """as_of and since take datetimes as numpy, pandas and Python have them."""
     tessera.create("times", np.arange(3))

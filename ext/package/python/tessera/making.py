@@ -66,10 +66,14 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
         return create_dataset(path, data, connection, if_exists, options)
     if module == "numpy" and getattr(data.dtype, "names", None):
         data = {name: data[name] for name in data.dtype.names}
-    if module == "numpy" or isinstance(data, dict) and any(getattr(values, "ndim", 1) != 1 for values in data.values()):
+    labels = options.get("labels")
+    placed = isinstance(labels, dict) and any(isinstance(given, tuple) for given in labels.values())   # values of labels, as blocks have them
+    if module == "numpy" or isinstance(data, dict) and (placed or any(getattr(values, "ndim", 1) != 1 for values in data.values())):
         from .grids import create_grid
         return create_grid(path, data if isinstance(data, dict) else {"value": data}, connection, if_exists, options)
-    if options.get("labels") is True:
+    if placed:
+        raise TypeError("labels with values are for ndarrays: say labels={column: dimension}")
+    if labels is True:
         raise TypeError("labels=True is for a Dataset: say labels={label: dimension}")
     if module == "pandas" and not hasattr(data, "columns"):   # a Series
         data = data.to_frame(data.name if data.name is not None else "value")
