@@ -106,6 +106,7 @@ typedef struct tsr_node {
       *operands; /* numbers of earlier nodes. CASE: condition, value, ..., and the ELSE if the count is odd */
   uint32_t operand_count;
   uint32_t field; /* FIELD */
+  bool as_integer; /* FIELD of datetimes or times: the INTEGER that is stored, not an INSTANT */
   tsr_value value; /* CONSTANT */
   const tsr_value_table *table; /* TABLE */
   const tsr_value_list *list; /* LOOKUP */

@@ -420,6 +420,9 @@ static bool measure_can_be_known(const tsr_query_run *run, const query_measure *
       run->expressions.list[q->argument]->nodes[0].operation != TSR_OP_FIELD)
     return false;
   if (m->sum && m->type == TSR_VALUE_REAL && !run->habits.stored_reals) return false;
+  const tsr_field *field = &run->schema->fields[run->expressions.list[q->argument]->nodes[0].field];
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  if (m->sum && (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME)) return false; /* none are stored */
   return (!m->sum && !m->ends) || m->type == TSR_VALUE_INTEGER || m->type == TSR_VALUE_UNSIGNED ||
          m->type == TSR_VALUE_REAL;
 }

@@ -41,6 +41,11 @@ static tsr_typed field_type(const tsr_field *field) {
   return plain_type(field->datatype == TSR_UINT64 ? TSR_VALUE_UNSIGNED : TSR_VALUE_INTEGER);
 }
 
+static tsr_typed node_field_type(const typing *t, const tsr_node *node) {
+  const tsr_typed typed = field_type(&t->schema->fields[node->field]);
+  return typed.type == TSR_VALUE_INSTANT && node->as_integer ? plain_type(TSR_VALUE_INTEGER) : typed;
+}
+
 /* The type that both of two branches have; a literal INTEGER beside a REAL makes a NUMBER. */
 static tsr_typed type_of_both(typing *t, tsr_typed a, tsr_typed b) {
   if (a.type == TSR_VALUE_NULL) return b;
@@ -167,7 +172,7 @@ static tsr_typed node_type(typing *t, const tsr_node *node) {
   const tsr_typed b = node->operand_count > 1 ? t->types[node->operands[1]] : none;
   switch (node->operation) {
   case TSR_OP_CONSTANT: return constant_type(&node->value);
-  case TSR_OP_FIELD: return field_type(&t->schema->fields[node->field]);
+  case TSR_OP_FIELD: return node_field_type(t, node);
   case TSR_OP_TABLE: return plain_type(node->table->type);
   case TSR_OP_LOOKUP:
     if (a.type != TSR_VALUE_INTEGER && a.type != TSR_VALUE_NULL) return type_refused(t, TSR_FAULT_TYPE);

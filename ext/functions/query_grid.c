@@ -5,6 +5,7 @@
 #include "functions/query_grid.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,10 +356,18 @@ static int grid_run(grid_maker *m, tsr_error *error) {
   return code;
 }
 
+/* Copies a text without the semicolon that may end it. The caller frees the copy. */
+static char *grid_statement(const char *text) {
+  size_t size = strlen(text);
+  while (size > 0 && (isspace((unsigned char)text[size - 1]) || text[size - 1] == ';')) size--;
+  return size > INT_MAX ? NULL : sqlite3_mprintf("%.*s", (int)size, text);
+}
+
 int tsx_grid_make(tsx_connection *connection, const char *text, const char *column, uint64_t limit, tsx_grid *grid,
                   tsr_error *error) {
   grid_maker m = {.grid = grid};
-  int code = tsx_query_compile(connection, "temp", text, &m.query, error);
+  char *statement = grid_statement(text);
+  int code = statement ? tsx_query_compile(connection, "temp", statement, &m.query, error) : tsx_out_of_memory(error);
   if (code == TSR_OK) code = grid_check_table(m.query.table, error);
   if (code == TSR_OK) code = grid_plan(&m, column, error);
   if (code == TSR_OK) code = grid_run(&m, error);
@@ -366,6 +375,7 @@ int tsx_grid_make(tsx_connection *connection, const char *text, const char *colu
   sqlite3_free(m.rows);
   sqlite3_free(m.types);
   tsx_query_release(&m.query);
+  sqlite3_free(statement);
   return code;
 }
 

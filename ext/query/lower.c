@@ -122,12 +122,19 @@ static int lower_constant(lowering *l, const tsx_expr *tree, affinity_applied af
   return lower_value(l, tree, &value);
 }
 
+/* Makes the cells of a column. */
+static int lower_cells(lowering *l, const tsx_expr *tree, const tsx_column *shows) {
+  const int node = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
+  if (node < 0) return node;
+  l->nodes[node].field = shows->field;
+  l->nodes[node].as_integer = shows->datetimes_integer;
+  return node;
+}
+
 static int lower_column(lowering *l, const tsx_expr *tree) {
   const tsx_column *shows = &l->query->table->columns[tree->column];
   if (shows->form == TSX_UINT64_SIGNED) return lower_refuse(l, tree, "the table has the option uint64=signed");
-  const int node = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
-  if (node >= 0) l->nodes[node].field = shows->field;
-  return node;
+  return lower_cells(l, tree, shows);
 }
 
 static int lower_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
@@ -215,11 +222,9 @@ static affinity_applied lower_affinity(const lowering *l, const tsx_expr *tree) 
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_CAST) {
     const char *type = tree->name;
-    for (; *type; type++)
-      if (!sqlite3_strnicmp(type, "CHAR", 4) || !sqlite3_strnicmp(type, "TEXT", 4) ||
-          !sqlite3_strnicmp(type, "CLOB", 4))
-        return APPLY_TEXT;
-    return APPLY_NUMBER;
+    if (tsx_type_has(type, "INT")) return APPLY_NUMBER;
+    const bool text = tsx_type_has(type, "CHAR") || tsx_type_has(type, "CLOB") || tsx_type_has(type, "TEXT");
+    return text ? APPLY_TEXT : tsx_type_has(type, "BLOB") ? APPLY_NONE : APPLY_NUMBER;
   }
   if (!tsx_expr_is_column(tree)) return APPLY_NONE;
   const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &l->query->table->columns[tree->column] : NULL;
@@ -608,9 +613,8 @@ int tsx_lower_null(tsx_query *query, const tsx_expr *column, tsx_lowered *lowere
 
 int tsx_lower_field(tsx_query *query, const tsx_expr *tree, int column, tsx_lowered *lowered, tsr_error *error) {
   lowering l = {.query = query, .error = error};
-  const int node = lower_node(&l, TSR_OP_FIELD, tree, NULL, 0);
+  const int node = lower_cells(&l, tree, &query->table->columns[column]);
   if (node < 0) return node;
-  l.nodes[node].field = query->table->columns[column].field;
   lower_finish(&l, lowered);
   return TSR_OK;
 }

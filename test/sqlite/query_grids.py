@@ -116,6 +116,7 @@ def test_a_column_that_is_null_is_as_if_it_were_absent():
     text = "SELECT lat, max(temp) FROM t GROUP BY 1"
     same(db.value("SELECT tessera_npy(?, NULL)", (text,)), db.value("SELECT tessera_npy(?)", (text,)))
     same(db.value("SELECT tessera_npy(?, NULL, NULL, NULL)", (text,)), db.value("SELECT tessera_npy(?)", (text,)))
+    same(db.value("SELECT tessera_npy(?)", (text + " ;\n",)), db.value("SELECT tessera_npy(?)", (text,)), "a semicolon at the end")
     same(db.value("SELECT tessera_preview(?, NULL)", ("SELECT max(temp) FROM t GROUP BY lat, lon",)), db.value("SELECT tessera_preview('SELECT max(temp) FROM t GROUP BY lat, lon')"))
     check_contains(db.error("SELECT tessera_npy(?, 5)", (text,)).text, "argument 2: expected the name of a column")
     check_contains(db.error("SELECT tessera_npy(?, NULL, '{}')", (text,)).text, "a query has no slice")

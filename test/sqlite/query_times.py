@@ -88,5 +88,21 @@ def test_forms_that_are_no_text():
     db.close()
 
 
+def test_datetimes_that_a_table_shows_as_integers_are_numbers():
+    db = opened()
+    os.makedirs("shown", exist_ok=True)
+    db.query("CREATE VIRTUAL TABLE w USING tessera('shown/w', kind=dense, x INT32 DIMENSION(0, 9, 5), at DATETIME_SEC, clock TIME_MS)")
+    db.query("WITH n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9) INSERT INTO w SELECT i, datetime('2024-01-01', i || ' hours'), CASE WHEN i % 3 THEN '00:00:0' || i || '.500' END FROM n")
+    db.query("CREATE VIRTUAL TABLE z USING tessera('shown/z', at DATETIME_SEC DIMENSION, v INT32)")
+    db.query("INSERT INTO z VALUES('2024-01-01 05:06:00', 3), ('2031-01-03', 9), ('1969-12-31 23:59:59', NULL)")
+    db.query("CREATE VIRTUAL TABLE wi USING tessera('shown/w', datetimes=integer)")
+    db.query("CREATE VIRTUAL TABLE zi USING tessera('shown/z', datetimes=integer)")
+    for text in ("SELECT sum(at), avg(at), min(at), max(at), sum(clock), count(clock) FROM wi", "SELECT at/7200 AS k, count(*), max(at % 60 + clock/1000.0) FROM wi WHERE at > 1704067200 GROUP BY 1",
+                 "SELECT x, at, at - 1704067200, clock IS NULL FROM wi WHERE at BETWEEN 1704070800 AND 1704090000 AND clock IN (1500, 2500)", "SELECT at/60%24 AS k, sum(v), at < 0 FROM zi GROUP BY 1, 3",
+                 "SELECT at, v FROM zi WHERE at >= 0", "SELECT CASE WHEN at > 1704100000 THEN at ELSE -1 END AS k, count(*) FROM zi GROUP BY 1"):
+        check(db, text, 0)
+    db.close()
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])
