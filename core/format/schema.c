@@ -43,8 +43,7 @@
 #include "filter/filter_pipeline.h"
 
 /* below version 6: largest sum of the sizes of fill values, in bytes */
-#define NO_FILL_MAX                   ((uint64_t)1 << 24)
-#define SCHEMA_HILBERT_MAX_DIMENSIONS 16
+#define NO_FILL_MAX ((uint64_t)1 << 24)
 
 typedef struct schema_decoder {
   tsr_input *in;
@@ -433,7 +432,7 @@ static int schema_check_fields(schema_decoder *d) {
   TSR_TRY(schema_check_names(d));
   if (s->dense) return check_dense(d);
   if (!s->capacity) return tsr__fail(d->error, TSR_CORRUPT, "a sparse array with tiles of no cells");
-  if (s->cell_order == TSR_ORDER_HILBERT && s->dimension_count > SCHEMA_HILBERT_MAX_DIMENSIONS)
+  if (s->cell_order == TSR_ORDER_HILBERT && s->dimension_count > TSR_HILBERT_DIMENSIONS_MAX)
     return tsr__fail(d->error, TSR_CORRUPT, "Hilbert order over %u dimensions", s->dimension_count);
   return TSR_OK;
 }

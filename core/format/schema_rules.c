@@ -15,8 +15,6 @@
 #include "format/enumeration.h"
 #include "format/layout.h"
 
-#define SCHEMA_RULES_HILBERT_MAX_DIMENSIONS 16
-
 static bool schema_rules_is_float(tsr_datatype datatype) { return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT; }
 
 /* ---- Versions ---------------------------------------------------------------------------------------------------- */
@@ -346,9 +344,9 @@ static int check_kind(const tsr_schema *schema, tsr_error *error) {
   if (schema->cell_order == TSR_ORDER_HILBERT) {
     if (schema->dense) return tsr__fail(error, TSR_CONSTRAINT, "Hilbert order is for sparse arrays only");
     TSR_TRY(needs(schema, TSR_SINCE_HILBERT, "cells in Hilbert order", error));
-    if (schema->dimension_count > SCHEMA_RULES_HILBERT_MAX_DIMENSIONS)
+    if (schema->dimension_count > TSR_HILBERT_DIMENSIONS_MAX)
       return tsr__fail(error, TSR_CONSTRAINT, "Hilbert order takes %d dimensions at most, not %u",
-                       SCHEMA_RULES_HILBERT_MAX_DIMENSIONS, schema->dimension_count);
+                       TSR_HILBERT_DIMENSIONS_MAX, schema->dimension_count);
   } else if (schema->cell_order != TSR_ORDER_ROW && schema->cell_order != TSR_ORDER_COL) {
     return tsr__fail(error, TSR_CONSTRAINT, "the cell order is row-major, column-major or Hilbert");
   }

@@ -14,6 +14,7 @@
 #include "array/environment.h"
 #include "define/array_create.h"
 #include "model/datatype.h"
+#include "model/domain.h"
 #include "ingest/ingest_labels.h"
 #include "ingest/ingest_twice.h"
 
@@ -446,7 +447,8 @@ static int ingest_open_axes(tsr_ingest *g, ingest_axis *axes, tsr_error *error) 
 }
 
 static void ingest_orders(const tsr_ingest *g, const ingest_axis *axes, tsr_schema *schema) {
-  bool numbers = !schema->dense && schema->dimension_count >= 2;
+  const uint32_t n = schema->dimension_count;
+  bool numbers = !schema->dense && n >= 2 && n <= TSR_HILBERT_DIMENSIONS_MAX;
   for (uint32_t d = 0; d < schema->dimension_count; d++) numbers &= !axes[d].is_text && axes[d].finite;
   for (uint32_t d = 0; d < schema->dimension_count; d++) numbers &= !schema->fields[d].has_extent;
   schema->cell_order = g->options.has_cell_order ? g->options.cell_order : numbers ? TSR_ORDER_HILBERT : TSR_ORDER_ROW;

@@ -151,7 +151,7 @@ def test_7_extent():
          [(count(300, "i AS x", "i AS v"), {"dimensions": ["x"]}, "DIMENSION(0, 299, 300)"), (count(300000, "i AS x", "i AS v"), {"dimensions": ["x"]}, "DIMENSION(0, 299999, 150000)"),
           (count(600000, "i / 1000 AS y", "i % 1000 AS x", "i AS v"), {"dimensions": ["y", "x"]}, "y INT64 DIMENSION(0, 599,", "x INT64 DIMENSION(0, 999,"),
           (GRID, {"dimensions": ["y", "x"], "extents": {"x": 2}}, "x INT64 DIMENSION(0, 2, 2)"), (values((0.5, 1.5, 1), names="y x v"), {"dimensions": ["y", "x"]}, "cell_order=hilbert", "capacity=10000", "y FLOAT64 DIMENSION(0.5, 0.5) FILTERS"),
-          (values((0.5, "k", 1), names="y x v"), {"dimensions": ["y", "x"]}, "cell_order=row"), (values((0.5, 1), names="x v"), {"dimensions": ["x"]}, "cell_order=row")],
+          (values(tuple(n + 0.5 for n in range(18)), names=" ".join(f"d{n}" for n in range(18))), {"dimensions": [f"d{n}" for n in range(17)]}, "cell_order=row"), (values((0.5, "k", 1), names="y x v"), {"dimensions": ["y", "x"]}, "cell_order=row"), (values((0.5, 1), names="x v"), {"dimensions": ["x"]}, "cell_order=row")],
          [(GRID, {"dimensions": ["y", "x"], "extents": {"v": 2}}, "column 'v' is no dimension"), (GRID, {"dimensions": ["y", "x"], "extents": {"x": 0}}, "dimension 'x': its tile extent must be above 0"), (GRID, {"dimensions": ["y", "x"], "extents": {"x": "many"}}, "column 'x'")])
 
 
