@@ -87,6 +87,7 @@ def test_limits():
     for read in (lambda a: a.numpy(), lambda a: pa.table(a)):
         fails(Exception, "memory_mb allows", lambda: read(tessera.open("limits", memory_mb=1, cache_mb=0, threads=1)))
         fails(Exception, "'cache_mb': expected a number of 0 or more, not -1", lambda: read(tessera.open("limits", cache_mb=-1)))
+        fails(TypeError, "unexpected keyword argument 'foo'", lambda: tessera.open("limits", foo=1))
 
 
 def test_parts():

@@ -698,6 +698,9 @@ def _described(block):
     return block, f"{{'descr': '{header['descr']}', 'fortran_order': {header['fortran_order']}, 'shape': ({shape}), }}"
 
 
+_OPTIONS = {"strings", "enums", "datetimes", "unwritten", "batch_rows", "memory_mb", "cache_mb", "threads"}
+
+
 def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, since: Any = None, key: str | bytes | None = None,
          key_file: str | os.PathLike | None = None, storage: dict[str, Any] | None = None, **options: Any) -> Array:
     """Returns the Array at a path: a directory, a URL of a bucket, or 'db:NAME', an array in the connection's database.
@@ -708,6 +711,8 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
     hold for all that lies at this path. Further options are those of tessera_stream: strings, enums, datetimes, unwritten, batch_rows, and for
     numpy(), too, memory_mb, cache_mb, threads. The cache of decoded tiles is one for the array and the connection, or the thread.
     """
+    for name in set(options) - _OPTIONS:
+        raise TypeError(f"tessera.open() got an unexpected keyword argument {name!r}; options are {', '.join(sorted(_OPTIONS))}")
     as_of, since = (end if isinstance(end, (int, float, str, type(None))) else _plain(end) for end in (as_of, since))
     given, path = {"as_of": as_of, "since": since, **options}, os.fspath(path)
     need_connection(connection, path)
