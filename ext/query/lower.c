@@ -299,8 +299,9 @@ static int lower_within(lowering *l, const tsx_expr *tree, const tsx_expr *colum
   tsr_range decimal;
   int64_t at;
   const bool list = tree->kind == TSX_EXPR_IN && tree->count > 2; /* SQLite makes = of a list with one value */
-  int code = list ? tsx_query_text(l->query, constant, &value, l->error)
-                  : tsx_query_constant(l->query, constant, &value, l->error);
+  /* The column's affinity makes a number a text, unless the table decides. */
+  int code = list || !decided ? tsx_query_text(l->query, constant, &value, l->error)
+                              : tsx_query_constant(l->query, constant, &value, l->error);
   if (code < 0) return code;
   const int type = sqlite3_value_type(value);
   if (type != SQLITE_NULL && op != TSX_NOTNULL && (type == SQLITE_TEXT || decided))
