@@ -571,6 +571,11 @@ def test_dask():
     tessera.create("twice", opened.rename(value="twice") * 2)
     same(tessera.open("twice/twice").numpy().tolist(), (values * 2).tolist(), "a chunked Dataset is written")
     same([int(row[0]) for row in tessera.open("twice/twice")._rows("SELECT tile FROM tessera_schema('twice/twice') WHERE role = 'dimension'")], [40, 50], "its chunks are tiles")
+    db = sqlite3.connect("chunked.db", check_same_thread=False)
+    inside = tessera.create("db:chunked", values, extents={"dim_0": 40, "dim_1": 50}, connection=db)
+    dataset_inside = xr.open_dataset("db:chunked", engine="tessera", connection=db, chunks={})
+    same([float(part.compute(scheduler="processes")) for part in (inside.dask().sum(), dataset_inside.value.mean())], [float(values.sum()), float(values.mean())], "processes")
+    db.close()
     parts = a.partitions(4)
     same(sum(part.numpy().size for part in parts), 10000)
     try:

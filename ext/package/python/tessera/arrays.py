@@ -2,7 +2,8 @@
 
 An Array reads nothing until a library asks for its stream. Streams are made and released in C (tessera_api of tessera_arrow.h); Python only
 wraps them into capsules. numpy is imported where an ndarray is asked for. Without a connection, an Array reads through a connection to an empty
-database that each thread of each process has of its own; so it can be shared by threads, pickled, and used after a fork.
+database that each thread of each process has of its own; so it can be shared by threads, pickled, and used after a fork. An Array of a database's
+file has, once it was pickled, such connections to that file, which only read.
 """
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ import os
 import re
 import threading
 import time
+import urllib.parse
 import weakref
 from typing import Any
 
@@ -47,7 +49,7 @@ _STREAM, _SCHEMA = b"arrow_array_stream", b"arrow_schema"   # names of capsules;
 _SIDES = {"nearest": "nearest", "pad": "before", "ffill": "before", "backfill": "after", "bfill": "after"}   # methods of xarray's sel()
 _LAST = ("key", "as_of", "since", "schema")   # the last arguments of the tables about arrays
 _libraries = {}                 # path of a loaded extension: its functions
-_own = {}                       # (process, thread): its connection. None is ever closed: a stream may outlive the thread that made it
+_own = {}                       # (process, thread, file, inode of the file): its connection. None is ever closed: a stream may outlive the thread that made it
 _scopes = {}                    # scope of tessera_s3: its options, for all connections of this module
 _lock = threading.Lock()
 
@@ -66,23 +68,31 @@ def _go_on():
     return 0
 
 
-def _connect():
-    """Returns the connection that this thread of this process has for Arrays without one."""
-    name = (os.getpid(), threading.get_ident())
+def _connect(file=None):
+    """Returns the connection that this thread of this process has for Arrays without one: to an empty database, or to a database's file, read only."""
+    name = (os.getpid(), threading.get_ident(), file, os.stat(file).st_ino if file else None)   # another file may have taken its place
     with _lock:
         if name not in _own:
+            place = _read_only(file) if file else ":memory:"
             try:
                 import sqlite3
-                connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+                connection = sqlite3.connect(place, check_same_thread=False, isolation_level=None, uri=bool(file))
                 load(connection)
             except (ImportError, RuntimeError):
                 import apsw
-                connection = apsw.Connection(":memory:")
+                connection = apsw.Connection(place, flags=apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_READONLY if file else apsw.SQLITE_OPEN_READWRITE))
+                connection.setbusytimeout(5000)   # as sqlite3 waits
                 load(connection)
             for scope, options in _scopes.items():
                 connection.execute("SELECT tessera_s3(?, ?)", (scope, options)).fetchone()
             _own[name] = connection
         return _own[name]
+
+
+def _read_only(file):
+    """Returns the URI by which SQLite opens a file that it only reads."""
+    file = file.replace(os.sep, "/")
+    return f"file://{'' if file.startswith('/') else '/'}{urllib.parse.quote(file, safe='/:')}?mode=ro"
 
 
 def configure(scope, **options):
@@ -95,7 +105,7 @@ def configure(scope, **options):
         _connect().execute("SELECT tessera_s3(?, ?)", (scope, text)).fetchone()
         with _lock:
             _scopes[scope] = text
-            for (process, _), connection in _own.items():
+            for (process, *_), connection in _own.items():
                 if process == os.getpid() and type(connection).__module__ == "sqlite3":
                     connection.execute("SELECT tessera_s3(?, ?)", (scope, text)).fetchone()
 
@@ -277,21 +287,25 @@ class Array(Stream):
     def __init__(self, connection, path, box=None, options=None, state=None):
         self._connection, self.path = connection, path
         self._box, self._options = box or {}, options or {}
-        self._state = state or {}   # as_of, schema, key, key_file: shared by all parts of what open() returned
+        self._state = state or {}   # as_of, schema, key, key_file, database (a file): shared by all parts of what open() returned
 
     def __reduce__(self):
-        if self._connection:
+        in_database = self.path.startswith("db:")
+        if self._connection and not in_database:
             raise TypeError("an Array that was opened with a connection cannot be pickled: open it by its path alone")
         if "key" in self._state:
             raise TypeError("an Array that was opened with a key cannot be pickled: a pickle would show the key. Open it with "
                             "key_file=, a path at which the other process finds the key too")
-        path = self.path if "://" in self.path else os.path.abspath(self.path)   # the other process may be elsewhere
+        if in_database and self._connection:
+            file, name = in_file(self)
+            return Array, (None, name, self._box, self._options, {**self._state, "database": file})
+        path = self.path if "://" in self.path or in_database else os.path.abspath(self.path)   # the other process may be elsewhere
         return Array, (None, path, self._box, self._options, self._state)
 
     @property
     def connection(self):
         """The connection that was given to open(); otherwise that of this thread."""
-        return self._connection or _connect()
+        return self._connection or _connect(self._state.get("database"))
 
     def _rows(self, sql, *values):
         connection, own = self.connection, self._connection is None
@@ -662,6 +676,40 @@ def name_parts(name):
 
 def quoted(parts):
     return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
+def in_file(array):
+    """Returns the file of the database in which an Array lies, and 'db:NAME', by which a connection to that file alone finds it.
+
+    TypeError if there is no such file, or if other connections do not see all that the Array shows, because it is not committed.
+    """
+    why = f"the Array {array.path} cannot be pickled: "
+    array.__arrow_c_schema__()   # an error if the transaction has rows for it
+    *schema, name = name_parts(array.path[3:])
+    files = {place.lower(): file for _, place, file in array._rows("PRAGMA database_list")}
+    places = [schema[0].lower()] if schema else sorted(files, key="temp".__ne__)   # SQL finds tables in temp first
+    here = next(place for place in places if _declared(array, place, name))
+    if not files[here] or not os.path.isfile(files[here]):
+        raise TypeError(f"{why}its database ({here}) has no file that another process could open")
+    alone = Array(None, f"db:{quoted([name])}", None, None, {"database": os.path.abspath(files[here])})
+    try:
+        lacks = _declared(array, here, name) != _declared(alone, "main", name) or _stored(array, here, name) - _stored(alone, "main", name)
+    except Exception as e:
+        raise TypeError(f"{why}another connection cannot read {files[here]}: {e}") from e
+    if lacks:
+        raise TypeError(f"{why}the transaction that wrote it is open, and other processes see what is committed. Commit first")
+    return alone._state["database"], alone.path
+
+
+def _declared(array, schema, name):
+    """Returns the declaration of a table, as a list of one; empty if there is no such table."""
+    return array._rows(f"SELECT sql FROM {quoted([schema])}.sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE", name)
+
+
+def _stored(array, schema, name):
+    """Returns the files of an array in a database, which never change; a table over a directory has none."""
+    table = quoted([schema, f"{name}_files"])
+    return set(array._rows(f"SELECT id, parent, name, size FROM {table}")) if _declared(array, schema, f"{name}_files") else set()
 
 
 def exists(connection, path):
