@@ -141,14 +141,26 @@ void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_b
   call->out->nulls = NULL;
 }
 
+/* Returns the place of a coordinate in a list, or the list's end. Most coordinates equal that of the cell before. */
+static uint64_t list_place(const tsr_value_table *table, int64_t value, uint64_t before) {
+  uint64_t low = 0, high = table->count;
+  if (before < table->count && table->coordinates[before] == value) return before;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (table->coordinates[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low < table->count && table->coordinates[low] == value ? low : table->count;
+}
+
 /* Turns coordinates into their places in a table, which has one value more than coordinates: null, for all cells outside.
  * Returns true if there are such cells. */
 static bool table_places(const tsr_call *call, const tsr_value_table *table, int64_t *values) {
   const uint64_t low = (uint64_t)table->low, end = table->count;
   const uint8_t *nulls = call->out->nulls;
-  uint64_t most = 0;
+  uint64_t most = 0, at = end;
   for (uint32_t i = 0; i < call->count; i++) {
-    const uint64_t at = TSR_MIN((uint64_t)values[i] - low, end);
+    at = table->coordinates ? list_place(table, values[i], at) : TSR_MIN((uint64_t)values[i] - low, end);
     values[i] = (int64_t)at;
     most = TSR_MAX(most, at);
   }
@@ -190,7 +202,7 @@ void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_b
   load_numbers(call, &schema->fields[step->field], input, at);
   const bool real = step->form == TSR_VALUE_REAL || step->form == TSR_VALUE_NUMBER;
   const bool words = step->form == TSR_VALUE_REAL || (step->form == TSR_VALUE_INTEGER && !step->table.nulls);
-  if (words && !call->out->nulls) {
+  if (words && !call->out->nulls && !step->source->table->coordinates) {
     const bool all = !table_words(at, count, step->source->table, step->table.values, call->room->as.integers);
     if (all || real) return;
   }

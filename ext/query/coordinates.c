@@ -51,6 +51,12 @@ static bool axis_narrow(const tsr_field *field, const tsr_ranges *ranges, int64_
   return first <= last;
 }
 
+/* Returns true if SQLite evaluates only the coordinates that cells of a sparse array have, since there are too many
+ * between the first and the last one. */
+static bool axis_is_list(const tsx_query *query, const tsx_axis *axis) {
+  return !query->table->schema->dense && query->select.join_count == 0 && !axis->usable;
+}
+
 /* Sets the ends of an axis. Returns 1; 0 if it has no values. */
 static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axis *axis) {
   const tsx_column *shows = &query->table->columns[axis->column];
@@ -68,6 +74,8 @@ static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axi
   axis->low = low;
   axis->count = (uint64_t)high - (uint64_t)low + 1;
   axis->usable = axis->count >= 1 && axis->count <= TSX_COORDINATES_MAX;
+  axis->listed = axis_is_list(query, axis);
+  axis->usable = axis->usable || axis->listed;
   return 1;
 }
 
@@ -111,14 +119,18 @@ int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error) {
 }
 
 int tsx_axis_of(const tsx_query *query, const tsx_expr *tree) {
-  for (uint32_t i = 0; i < query->axis_count; i++)
-    if (query->axes[i].column == tree->field) return query->axes[i].usable ? (int)i : -1;
+  for (uint32_t i = 0; i < query->axis_count; i++) {
+    const tsx_axis *axis = &query->axes[i];
+    if (axis->column != tree->field) continue;
+    return axis->usable && !(axis->listed && tree->kind == TSX_EXPR_NAME) ? (int)i : -1;
+  }
   return -1;
 }
 
 int tsx_axis_of_dimension(const tsx_query *query, const tsx_expr *tree) {
-  return tree->field >= 0 && query->table->columns[tree->field].description->is_dimension ? tsx_axis_of(query, tree)
-                                                                                          : -1;
+  if (tree->field < 0 || !query->table->columns[tree->field].description->is_dimension) return -1;
+  const int axis = tsx_axis_of(query, tree);
+  return axis >= 0 && query->axes[axis].listed ? -1 : axis;
 }
 
 int tsx_axis_request(tsx_query *query, uint32_t number, const tsx_expr *tree, bool test, tsr_error *error) {
@@ -168,7 +180,8 @@ static int axis_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr_e
   const axis_rows *r = rows->state;
   (void)error;
   const tsx_column *shows = &r->query->table->columns[r->axis->column];
-  const int64_t value = (int64_t)((uint64_t)r->axis->low + r->row - 1);
+  const tsx_axis *axis = r->axis;
+  const int64_t value = axis->coordinates ? axis->coordinates[r->row - 1] : (int64_t)((uint64_t)axis->low + r->row - 1);
   const tsr_column cells = {.values = (const uint8_t *)&value,
                             .cell_size = tsr_datatype_size(shows->description->datatype)};
   if (slot == r->slot && !r->null) tsx_column_result(context, shows, &cells, 0, false);
@@ -374,11 +387,44 @@ static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, 
   return TSR_OK;
 }
 
+/* Reads the coordinates that cells have. */
+static int axis_list(tsx_query *query, tsx_axis *axis, tsr_error *error) {
+  const tsx_column *shows = &query->table->columns[axis->column];
+  const tsr_node node = {.operation = TSR_OP_FIELD, .field = shows->field, .as_integer = true};
+  const tsr_query_key key = {.expression = {.nodes = &node, .count = 1}};
+  tsr_ranges *dimensions =
+      tsx_arena_take(&query->select.arena, query->table->schema->dimension_count * sizeof *dimensions);
+  tsr_query request = {.dimensions = dimensions,
+                       .key_count = 1,
+                       .keys = &key,
+                       .memory_bytes = query->memory_bytes,
+                       .threads = query->threads};
+  tsr_query_run *run = NULL;
+  if (!dimensions) return tsx_out_of_memory(error);
+  int code = tsx_axes_ranges(query, dimensions, error);
+  if (code == TSR_OK) code = tsr_query_open(query->shown->core, &request, &run, error);
+  const uint64_t count = code == TSR_OK ? tsr_query_groups(run) : 0;
+  if (count > TSX_COORDINATES_MAX)
+    code = tsx_fail(error, TSR_ERROR, "%s has more than %u values here: a WHERE for a part of them", shows->name,
+                    TSX_COORDINATES_MAX);
+  axis->coordinates = tsx_arena_take(&query->select.arena, (count + 1) * sizeof *axis->coordinates);
+  if (!axis->coordinates) code = tsx_out_of_memory(error);
+  tsr_value value;
+  for (uint64_t i = 0; i < count && code == TSR_OK; i++) {
+    tsr_query_key_value(run, i, 0, &value);
+    axis->coordinates[i] = value.as.integer;
+  }
+  axis->count = count;
+  tsr_query_close(run);
+  return code;
+}
+
 static int axis_evaluate(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   axis_rows state = {.query = query, .axis = axis};
   tsx_rows rows = {.next = axis_next, .column = axis_column, .state = &state};
   sqlite3_stmt *statement = NULL;
   bool tests = axis_joined(query, axis);
+  if (axis->listed && axis_list(query, axis, error) < 0) return error->code;
   for (uint32_t i = 0; i < axis->tree_count; i++) {
     tests |= axis->tests[i];
     if (axis->tests[i]) continue;
@@ -416,6 +462,7 @@ static int axis_type(tsx_query *query, const tsx_value_use *use, tsr_error *erro
   table->field = query->table->columns[axis->column].field;
   table->low = axis->low;
   table->count = axis->count;
+  table->coordinates = axis->coordinates;
   table->values = axis->values[use->tree];
   table->type = TSR_VALUE_NULL;
   for (uint64_t i = 0; i < axis->count && table->type != TSR_VALUE_OPAQUE; i++) {

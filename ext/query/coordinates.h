@@ -18,7 +18,8 @@ int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error);
 int tsx_axes_none(tsx_query *query, tsr_error *error);
 
 /* Returns the number of the axis of a tree that depends on one column, if the axis is usable; else -1. Labels may be null,
- * coordinates are not: tsx_axis_of_dimension returns -1 for labels. */
+ * coordinates are not: tsx_axis_of_dimension returns -1 for labels. It does so for listed axes, too, whose expressions are
+ * tables of values for the engine. The column alone needs no list. */
 int tsx_axis_of(const tsx_query *query, const tsx_expr *tree);
 int tsx_axis_of_dimension(const tsx_query *query, const tsx_expr *tree);
 

@@ -22,6 +22,7 @@ typedef struct lowering {
   tsr_node *nodes;
   const tsx_expr **trees;
   uint32_t count, room;
+  bool alone; /* without the tables of listed axes */
   tsr_error *error;
 } lowering;
 
@@ -489,6 +490,18 @@ static int lower_binary(lowering *l, const tsx_expr *tree) {
   }
 }
 
+/* Returns true if the engine evaluates a tree of one column without a table of values. */
+static bool lower_is_engines(const lowering *l, const tsx_expr *tree) {
+  tsr_error ignored = {0};
+  lowering alone = {.query = l->query, .alone = true, .error = &ignored};
+  if (lower_tree(&alone, tree) < 0) return false;
+  tsr_value_type *types = tsx_arena_take(&l->query->select.arena, alone.count * sizeof *types);
+  const tsr_expression expression = {.nodes = alone.nodes, .count = alone.count};
+  uint32_t node = 0;
+  tsr_expression_fault fault;
+  return types && tsr_expression_types(l->query->table->schema, &expression, types, &node, &fault, &ignored) == TSR_OK;
+}
+
 static int lower_tree(lowering *l, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   if (tree->has_aggregate)
@@ -496,7 +509,9 @@ static int lower_tree(lowering *l, const tsx_expr *tree) {
                          "misuse of aggregate: ", "it has no value for a cell", l->error);
   if (tree->field == TSX_FIELD_NONE) return lower_constant(l, tree, APPLY_NONE);
   const int axis = tree->field >= 0 ? tsx_axis_of(l->query, tree) : -1;
-  if (axis >= 0) {
+  if (axis >= 0 && l->query->axes[axis].listed) {
+    if (!l->alone && !lower_is_engines(l, tree)) return lower_axis(l, tree, (uint32_t)axis);
+  } else if (axis >= 0) {
     const tsx_column *shows = &l->query->table->columns[tree->field];
     if (tree->kind != TSX_EXPR_NAME || !tsx_form_is_number(shows->form)) return lower_axis(l, tree, (uint32_t)axis);
   }

@@ -77,7 +77,7 @@ int tsx_outer_request(tsx_query *query, tsx_outer *outer, uint32_t count, tsr_er
     const tsx_expr *tree = outer_tree(query, &outer[i]);
     const int axis = outer[i].decides || outer_is_range(query, tree) ? -1 : tsx_axis_of(query, tree);
     outer[i].request = -1;
-    if (axis < 0) continue;
+    if (axis < 0 || query->axes[axis].listed) continue;
     outer[i].request = tsx_axis_request(query, (uint32_t)axis, tree, false, error);
     if (outer[i].request < 0) return outer[i].request;
   }

@@ -20,6 +20,8 @@
 typedef struct tsx_axis { /* the values that one column can have */
   int column; /* of the table */
   bool usable; /* no more than TSX_COORDINATES_MAX; else the engine has to evaluate what depends on the column */
+  bool listed; /* of a sparse array, and past TSX_COORDINATES_MAX: SQLite evaluates the coordinates of cells alone */
+  int64_t *coordinates; /* [count], in order, once tsx_axes_evaluate has read them; `count` is set then, too */
   int64_t low;
   uint64_t count;
   const tsx_expr **trees; /* what SQLite evaluates for each value */

@@ -4,6 +4,7 @@ text of each coordinate between the first and the last one. The rows are those o
 usage: query_times.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
 import os
+import random
 import sys
 
 import host
@@ -63,14 +64,51 @@ def test_cells_of_sparse_arrays():
 
 def test_expressions_of_too_many_coordinates_say_what_helps():
     db = opened()
-    db.query("INSERT INTO e VALUES('2026-01-01 05:06', '07:00', 3)")
-    for text in ("SELECT strftime('%H', at) AS h, count(*) FROM e GROUP BY h", "SELECT count(*) FROM e WHERE time(at) < '06:00'"):
+    db.query("CREATE VIRTUAL TABLE wide USING tessera(kind=dense, at DATETIME_MIN DIMENSION('2024-01-01', '2026-12-31', 1440), v FLOAT64)")
+    db.query("INSERT INTO wide VALUES('2024-01-01 05:06', 3), ('2026-01-01 05:06', 4)")
+    for text in ("SELECT strftime('%H', at) AS h, count(*) FROM wide GROUP BY h", "SELECT count(*) FROM wide WHERE time(at) < '06:00'"):
         db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
         check_contains(db.error("SELECT * FROM q").text, "more than 1048576 values lie between the least and the greatest 'at': let WHERE compare it with a range")
         db.query("DROP TABLE temp.q")
     check_contains(db.error("CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT round(v, 1) FROM e)").text, "'round(v, 1)' (character 8): round(x, n) of an attribute; dimensions, labels and results may have it")
     check(db, "SELECT round(v / 2.0) FROM e", 0)
-    check(db, "SELECT strftime('%H', at) AS h, count(*) FROM e WHERE at < '2024-02' GROUP BY h", 2 * 24 * 60 - 306 + 1 + 28 * 24 * 60 + 24 * 60 - 1)
+    check(db, "SELECT strftime('%H', at) AS h, count(*) FROM wide WHERE at < '2024-01-02' AND v > 1 GROUP BY h", 24 * 60 - 306)
+    db.close()
+
+
+LISTED = ["SELECT strftime('%H', at) AS h, avg(n), count(*) FROM o GROUP BY 1", "SELECT strftime('%Y-%m', at) AS m, w, sum(n) FROM o WHERE strftime('%w', at) IN ('0', '6') GROUP BY 1, 2", "SELECT at, date(at), n FROM o WHERE time(at) > '12:00' AND n > 4",
+          "SELECT count(*) FILTER (WHERE strftime('%m', at) = '06'), min(date(at)), max(at), count(DISTINCT date(at)) FROM o", "SELECT CASE WHEN strftime('%H', at) < '06' THEN n ELSE -1 END AS k, count(*) FROM o GROUP BY 1",
+          "SELECT date(at) AS d, s FROM o WHERE at >= '2015' AND at < '2016-02' ORDER BY 1 DESC, 2 LIMIT 20", "SELECT CAST(strftime('%Y', at) AS INTEGER) * 100 + n AS k, max(n) FROM o GROUP BY 1 HAVING count(*) > 3", "SELECT at, count(*) FROM o WHERE at > '2012-05-05 05' GROUP BY at",
+          "SELECT strftime('%Y', at) AS y, s/10 AS g, avg(n) FROM o GROUP BY 1, 2", "SELECT length(at) AS l, count(*) FROM o WHERE n IS NOT NULL OR strftime('%Y', at) = '2013' GROUP BY 1", "SELECT count(*) FROM o WHERE date(at) = '1999-01-01'",
+          "SELECT CASE WHEN date(at) > '2012' THEN 'late' ELSE time(at) END AS k, count(*) FROM o WHERE s < 3 GROUP BY 1", "SELECT strftime('%Y', at) AS y, count(*) FROM o WHERE n > 50 GROUP BY 1"]
+
+
+def test_sparse_arrays_evaluate_the_coordinates_of_cells_alone():
+    """Between the first and the last cell there are more coordinates than SQLite evaluates."""
+    r = random.Random(1)
+    for minutes in (8000000, 1200000):
+        db = opened()
+        db.query("CREATE VIRTUAL TABLE o USING tessera(at DATETIME_MIN DIMENSION, s INT32 DIMENSION(0, 99), n INT32, w TEXT ENUM('a', 'b'), duplicates=yes)")
+        db.query("BEGIN")
+        different = set()
+        for i in range(1200):
+            different.add(minute := r.randrange(minutes) if i % 5 else 77)
+            db.query("INSERT INTO o VALUES(strftime('%Y-%m-%d %H:%M', '2010-01-01', ?), ?, ?, ?)", (f"{minute} minutes", r.randrange(100), r.randrange(10) if i % 7 else None, r.choice("ab")))
+            if i == 600:
+                db.query("COMMIT")
+                db.query("BEGIN")
+        for around in ("", "WHERE 1 = 1"):
+            for text in LISTED:
+                check(db, text, None, around)
+            check(db, LISTED[0], len(different), around)
+            db.query("COMMIT" if not around else "SELECT 1")
+        check(db, LISTED[0], len(different), "WHERE h >= '05' AND h < '17'")
+        db.close()
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE far USING tessera(x INT64 DIMENSION, v INT32)")
+    db.query("INSERT INTO far VALUES(-9000000000000000000, 1), (5, 2), (9000000000000000000, 3)")
+    check(db, "SELECT x / 1000 AS k, v FROM far WHERE x % 5 = 0", 0)
+    check(db, "SELECT printf('%d', x) AS k, sum(v) FROM far GROUP BY 1", 3)
     db.close()
 
 
