@@ -634,7 +634,8 @@ static int parse_joined(query_parser *p, tsx_join *join) {
   const int code = parse_table(p, &join->source);
   if (code < 0) return code;
   if (!take(p, "ON")) {
-    parse_refuse(p, join->begin, p->last_end, "a join without ON");
+    parse_refuse(p, join->begin, p->last_end,
+                 at(p, "USING") ? "USING: write ON a.column = b.column" : "a join without ON");
     return p->error->code;
   }
   return (join->on.tree = parse_expression(p)) ? TSR_OK : p->error->code;

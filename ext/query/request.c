@@ -385,15 +385,24 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Names a column whose cells a query does not show. The words of the text may be `*`. */
+static int fail_opaque(const tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  const char *name = tree->kind == TSX_EXPR_NAME ? a->query->table->columns[tree->column].name : NULL;
+  char *why = name ? sqlite3_mprintf("%s has several values in a cell, or bytes", name)
+                   : sqlite3_mprintf("several values in a cell, or bytes");
+  const int code =
+      tsx_expr_fail(&a->query->select, tree->begin, tree->end, "not evaluated over columns: ", why ? why : "", error);
+  sqlite3_free(why);
+  return code;
+}
+
 static int finish_columns(tsx_asked *a, tsr_error *error) {
   tsr_expression *columns = tsx_arena_take(&a->query->select.arena, (a->column_count + 1) * sizeof *columns);
   if (!columns) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < a->column_count; i++) {
     const int code = check_or_none(a->query, &a->columns[i].lowered, &a->columns[i].type, error);
     if (code < 0) return code;
-    if (a->columns[i].type == TSR_VALUE_OPAQUE)
-      return tsx_expr_fail(&a->query->select, a->columns[i].tree->begin, a->columns[i].tree->end,
-                           "not evaluated over columns: ", "several values in a cell, or bytes", error);
+    if (a->columns[i].type == TSR_VALUE_OPAQUE) return fail_opaque(a, a->columns[i].tree, error);
     columns[i] = a->columns[i].lowered.expression;
   }
   a->request.columns = columns;

@@ -716,6 +716,14 @@ def test_values_of_a_dimension_may_be_integer_and_real():
     db.close()
 
 
+def test_a_star_names_the_column_that_a_query_does_not_show():
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE several USING tessera(x INT32 DIMENSION, v FLOAT32[3])")
+    db.query("INSERT INTO several VALUES(1, '[1, 2, 3]')")
+    check_contains(refusal(db, "SELECT * FROM several"), "'*' (character 8): v has several values in a cell, or bytes")
+    db.close()
+
+
 def test_a_text_alone_is_no_condition():
     """SQLite takes the number that the text begins with. The engine has no such numbers, so it must not answer."""
     if absent():
@@ -948,7 +956,7 @@ JOINED = [   # texts whose rows are those of the view
     "SELECT month + 1, total(temp) FILTER (WHERE temp > most) FROM t JOIN months USES ON USES.day = t.day JOIN limits ON limits.lat = t.lat WHERE month BETWEEN 2 AND 4 GROUP BY 1", "SELECT count(*) FROM t JOIN months c ON c.day = t.day AND c.day > 1000",
     "SELECT wide.v, count(*) FROM t JOIN wide ON wide.k = 'd' || t.day GROUP BY 1", "SELECT wide.v + temp FROM t LEFT JOIN wide ON wide.k = 'd' || t.day WHERE lon = 0 AND lat = 0", "SELECT c.month, count(*) FROM t JOIN months c ON c.day = t.day WHERE 0 GROUP BY 1"]
 UNJOINED = [   # the text, a part of its error
-    ("SELECT day FROM t JOIN months", "a join without ON"), ("SELECT t.day FROM t CROSS JOIN months", "joins other than"), ("SELECT t.day FROM t, months", "joins other than"), ("SELECT lon FROM t NATURAL JOIN months", "joins other than"),
+    ("SELECT day FROM t JOIN months", "a join without ON"), ("SELECT day FROM t JOIN months USING(day)", "USING: write ON a.column = b.column"), ("SELECT t.day FROM t CROSS JOIN months", "joins other than"), ("SELECT t.day FROM t, months", "joins other than"), ("SELECT lon FROM t NATURAL JOIN months", "joins other than"),
     ("SELECT lon FROM t JOIN months ON 1", "binds its table to exactly one dimension"), ("SELECT lon FROM t JOIN months ON months.day = t.day + t.lat", "'months.day = t.day + t.lat' (character 34): a join sets columns of its table equal to expressions of one dimension each"), ("SELECT lon FROM t JOIN months ON months.day = temp", "exactly one dimension"),
     ("SELECT lon FROM t JOIN (SELECT 1 AS k) ON k = day", "joins with a SELECT"), ("SELECT lon FROM t JOIN json_each('[1]') ON key = day", "a table that has arguments"), ("SELECT lon FROM t JOIN a_view ON k = day", "'a_view' is a view"),
     ("SELECT t.lon FROM t JOIN s ON s.x = t.day", "not all dimensions bound: 's.x = t.day' (character 31): day"), ("SELECT t.lon FROM t JOIN f5 ON f5.rowid = t.day", "'f5' is another"), ("SELECT t.lon FROM t JOIN base ON base.lat = t.lat AND month = t.day AND base.lon <= 2 OR 0", "equal to expressions of one dimension each"),
