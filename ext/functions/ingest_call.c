@@ -166,12 +166,23 @@ static int ingest_check_missing(tsx_ingest_call *call, const tsr_schema *schema,
   return code;
 }
 
+/* Opens the array to append to with the key of the call. The connection keeps no key for the calls that follow. */
+static int ingest_open_append(tsx_ingest_call *call, sqlite3_value *path, tsr_error *error) {
+  const tsx_address *address = &call->array.address;
+  uint8_t before[32];
+  if (!address->has_key) return tsx_target_open(call->connection, path, &call->array.target, error);
+  const bool had = tsx_key_find(call->connection, address->path, before);
+  int code = tsx_key_set(call->connection, address->path, address->key, error);
+  if (code == TSR_OK) code = tsx_target_open(call->connection, path, &call->array.target, error);
+  tsr_error ignored;
+  const int restored = tsx_key_set(call->connection, address->path, had ? before : NULL, code < 0 ? &ignored : error);
+  tsx_wipe(before, sizeof before);
+  return code < 0 ? code : restored;
+}
+
 static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, tsr_error *error) {
   const tsr_schema *schema = NULL;
-  int code = call->array.address.has_key
-                 ? tsx_key_set(call->connection, call->array.address.path, call->array.address.key, error)
-                 : TSR_OK;
-  if (code == TSR_OK) code = tsx_target_open(call->connection, path, &call->array.target, error);
+  int code = ingest_open_append(call, path, error);
   if (code == TSR_OK && call->array.target.group)
     code = tsx_fail(error, TSR_EXISTS, "%s is a group, not an array", call->array.target.address.path);
   if (code == TSR_OK) code = tsr_array_schema(call->array.target.address.array->core, TSR_TIME_NOW, &schema, error);

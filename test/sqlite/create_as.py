@@ -493,6 +493,7 @@ def test_encrypted():
     same(make(db, secret, GRID, dimensions=["y", "x"], domains={"y": [0, 9]}, key_file="key"), 6)
     check_contains(message(Database(), "SELECT * FROM tessera_schema(?)", (secret,)), "encrypted")
     same(make(db, secret, "SELECT 1 AS x, 7 AS y, 0 AS v", if_exists="append", key_file="key"), 1)
+    check_contains(message(db, "SELECT tessera_create_as(?, 'SELECT 1 AS x, 8 AS y, 0 AS v', '{\"if_exists\":\"append\"}')", (secret,)), "encrypted")
     fresh = Database()
     check_contains(message(fresh, "SELECT tessera_create_as(?, 'SELECT 1 AS x, 8 AS y, 0 AS v', ?)", (secret, '{"if_exists":"append","key_file":"other"}')), "key")
     fresh.query(f"CREATE VIRTUAL TABLE t USING tessera('{secret}', key_file='key')")
