@@ -1163,6 +1163,9 @@ typedef enum tsr_place {
 } tsr_place;
 /* Locates the first instant of ISO-8601 text of any precision. */
 TSR_API tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value);
+/* Returns how much of the unit lies between the value before that instant and the instant itself: at least 0, less
+ * than 1. Of noon it is 0.5 in days. 0 also if the text is not ISO-8601. */
+TSR_API double tsr_datetime_part(tsr_datatype datatype, const char *text, uint64_t size);
 
 /* Writes a text of `size` bytes in the datatype's encoding as UTF-8 to `out`, and returns the number of bytes. UTF-16
  * and UTF-32 need room for 4 bytes for each unit, and 4 more: U+FFFD stands for a unit that is no character, and for

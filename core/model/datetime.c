@@ -311,3 +311,28 @@ tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t s
   *value = found > INT64_MIN ? (int64_t)found : INT64_MIN + 1; /* INT64_MIN is NaT */
   return exact && found == *value ? TSR_PLACE_AT : TSR_PLACE_BEFORE;
 }
+
+/* Returns the same for a unit of the calendar. */
+static double calendar_part(bool years, date d, moment m) {
+  const date first = {d.year, years ? 1 : d.month, 1};
+  const bool last = years || d.month == 12;
+  const date next = {d.year + last, last ? 1 : d.month + 1, 1};
+  const int64_t length = days_since_1970(next) - days_since_1970(first);
+  const double days = (double)(days_since_1970(d) - days_since_1970(first)) + (double)m.second / SECONDS_PER_DAY;
+  return days / (double)length;
+}
+
+double tsr_datetime_part(tsr_datatype datatype, const char *text, uint64_t size) {
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  date d;
+  moment m;
+  if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_parse(kind, text, size, &d, &m)) return 0;
+  if (datatype == TSR_DATETIME_YEAR || datatype == TSR_DATETIME_MONTH)
+    return calendar_part(datatype == TSR_DATETIME_YEAR, d, m);
+  const unit u = datetime_unit_of(datatype);
+  const int64_t step = power_of_10(18 - u.digits);
+  if (kind == TSR_KIND_DATETIME) m.second += days_since_1970(d) * SECONDS_PER_DAY;
+  if (u.digits) return (double)(m.fraction % step) / (double)step;
+  const int64_t seconds = m.second - floor_divide(m.second, u.seconds) * u.seconds;
+  return ((double)seconds + (double)m.fraction / 1e18) / (double)u.seconds;
+}

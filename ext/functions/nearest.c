@@ -107,9 +107,8 @@ static double nearest_distance(tsr_datatype datatype, const uint8_t *a, const ui
   return (double)(x < y ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y);
 }
 
-/* Returns 1 if the label that was found is within the tolerance of the value, else 0. */
-static int is_within(const nearest_label *label, const uint8_t *found, const uint8_t *bytes, sqlite3_value *tolerance,
-                     tsr_error *error) {
+/* Returns 1 if a label at this distance is within the tolerance, else 0. */
+static int is_within(const nearest_label *label, double distance, sqlite3_value *tolerance, tsr_error *error) {
   const tsr_field *field = tsr_label_field(label->index);
   const int type = tolerance ? sqlite3_value_type(tolerance) : SQLITE_NULL;
   if (type == SQLITE_NULL) return 1;
@@ -117,24 +116,79 @@ static int is_within(const nearest_label *label, const uint8_t *found, const uin
     return tsx_fail(error, TSR_MISMATCH, "tolerance: expected a number, in the unit of the label");
   if (field->values_per_cell == TSR_VARIABLE)
     return tsx_fail(error, TSR_MISMATCH, "texts have no distance: leave the tolerance out");
-  return nearest_distance(field->datatype, found, bytes) <= sqlite3_value_double(tolerance);
+  return distance <= sqlite3_value_double(tolerance);
+}
+
+/* A label that was found: its coordinate, and its distance from the value in two parts: from the label to the value of
+ * the datatype that is next to the value, and from there. */
+typedef struct nearest_found {
+  uint8_t coordinate[8];
+  double whole, part;
+} nearest_found;
+
+/* Finds the label nearest to `from`, a value of the datatype, on one side of it. Returns 1; 0 if there is none. */
+static int find_beside(const nearest_label *label, const uint8_t from[8], double part, int side, nearest_found *found,
+                       tsr_error *error) {
+  const tsr_field *field = tsr_label_field(label->index);
+  uint8_t value[8];
+  const int code = tsr_label_nearest(label->index, from, field->cell_size, side, found->coordinate, value, error);
+  if (code <= 0) return code;
+  found->whole = nearest_distance(field->datatype, value, from);
+  found->part = part;
+  return 1;
+}
+
+/* Returns true if the label above the value goes before the one below it. Of two that are equally near, the one with the
+ * lower coordinate does. */
+static bool is_above_nearer(const nearest_label *label, const nearest_found *below, const nearest_found *above) {
+  if (below->whole != above->whole) return above->whole < below->whole;
+  if (below->part != above->part) return above->part < below->part;
+  const uint64_t size = tsr_datatype_size(label->dimension);
+  if (tsr_datatype_kind(label->dimension) == TSR_KIND_UNSIGNED)
+    return tsx_load_unsigned(above->coordinate, size) < tsx_load_unsigned(below->coordinate, size);
+  return tsx_load_signed(above->coordinate, size) < tsx_load_signed(below->coordinate, size);
+}
+
+/* Finds the label of a number or instant, which may lie between two values of the datatype. Returns 1; 0 if there is
+ * none. */
+static int find_placed(const nearest_label *label, sqlite3_value *value, int side, nearest_found *found,
+                       tsr_error *error) {
+  tsx_place place;
+  nearest_found above;
+  int before = 0, after = 0;
+  const int code = tsx_value_place(value, tsr_label_field(label->index)->datatype, &place, error);
+  if (code < 0) return code;
+  if (place.has_low && place.has_high && memcmp(place.low, place.high, sizeof place.low) == 0)
+    return find_beside(label, place.low, 0, side, found, error);
+  if (side <= 0 && place.has_low) before = find_beside(label, place.low, place.above_low, -1, found, error);
+  if (side >= 0 && place.has_high && before >= 0)
+    after = find_beside(label, place.high, place.below_high, 1, &above, error);
+  if (before < 0 || after < 0) return before < 0 ? before : after;
+  if (after > 0 && (before == 0 || is_above_nearer(label, found, &above))) *found = above;
+  return before > 0 || after > 0;
+}
+
+/* Does the same for texts, which have no distance. */
+static int find_nearest_text(const nearest_label *label, sqlite3_value *value, int side, nearest_found *found,
+                             tsr_error *error) {
+  uint8_t *bytes = NULL, unused[8];
+  uint64_t size = 0;
+  int code = tsx_bytes_convert(value, tsr_label_field(label->index)->datatype, &bytes, &size, error);
+  if (code >= 0) code = tsr_label_nearest(label->index, bytes, size, side, found->coordinate, unused, error);
+  sqlite3_free(bytes);
+  return code;
 }
 
 static int answer(sqlite3_context *context, const nearest_label *label, int count, sqlite3_value **values,
                   tsr_error *error) {
-  uint8_t *bytes = NULL, coordinate[8], found[8];
-  uint64_t size = 0;
+  nearest_found found = {0};
   int side = 0;
-  const tsr_field *field = tsr_label_field(label->index);
+  const bool texts = tsr_label_field(label->index)->values_per_cell == TSR_VARIABLE;
   int code = read_side(count > 3 ? values[3] : NULL, &side, error);
   if (code < 0 || sqlite3_value_type(values[2]) == SQLITE_NULL) return code;
-  code = tsx_bytes_convert(values[2], field->datatype, &bytes, &size, error);
-  if (code >= 0 && field->cell_size && size != field->cell_size)
-    code = tsx_fail(error, TSR_MISMATCH, "expected one value of %s", tsr_datatype_name(field->datatype));
-  if (code >= 0) code = tsr_label_nearest(label->index, bytes, size, side, coordinate, found, error);
-  if (code > 0) code = is_within(label, found, bytes, count > 4 ? values[4] : NULL, error);
-  if (code > 0) tsx_value_result(context, label->dimension, 1, coordinate, tsr_datatype_size(label->dimension));
-  sqlite3_free(bytes);
+  code = (texts ? find_nearest_text : find_placed)(label, values[2], side, &found, error);
+  if (code > 0) code = is_within(label, found.whole + found.part, count > 4 ? values[4] : NULL, error);
+  if (code > 0) tsx_value_result(context, label->dimension, 1, found.coordinate, tsr_datatype_size(label->dimension));
   return code;
 }
 

@@ -168,6 +168,72 @@ int tsx_given_parse(tsr_datatype datatype, const char *text, bool quoted, void *
   return tsx_fail_inexact(text, number < 0, error);
 }
 
+/* ---- Places ----------------------------------------------------------------------------------------------------- */
+
+static void place_float(double number, tsx_place *place) { /* of a number beyond FLOAT32 */
+  const float least = -FLT_MAX, most = FLT_MAX;
+  place->has_low = number > 0;
+  place->has_high = number < 0;
+  memcpy(place->low, &most, sizeof most);
+  memcpy(place->high, &least, sizeof least);
+  place->above_low = number - (double)most;
+  place->below_high = (double)least - number;
+}
+
+static void literals_place_integer(tsr_datatype datatype, double number, tsx_place *place) {
+  const uint64_t size = tsr_datatype_size(datatype);
+  const bool is_signed = literals_is_signed(datatype),
+             is_time = is_signed && tsr_datatype_kind(datatype) != TSR_KIND_SIGNED;
+  const int bits = (int)(8 * size) - (is_signed ? 1 : 0);
+  const double end = ldexp(1, bits), least = is_signed ? -end : 0; /* `end` is one more than the greatest value */
+  uint64_t low = UINT64_MAX >> (64 - bits),
+           high = is_signed ? (UINT64_MAX << bits) + is_time : 0; /* the lowest is NaT */
+  const double down = floor(number), up = ceil(number);
+  place->has_low = down >= least;
+  place->has_high = up < end;
+  if (place->has_low && down < end) low = is_signed ? (uint64_t)(int64_t)down : (uint64_t)down;
+  if (place->has_high && up >= least) high = is_signed ? (uint64_t)(int64_t)up : (uint64_t)up;
+  place->above_low = number - (down < end ? down : end - 1);
+  place->below_high = (up < least ? least : up) - number;
+  memcpy(place->low, &low, size);
+  memcpy(place->high, &high, size);
+}
+
+/* Returns false if the text is no instant. */
+static bool place_instant(tsr_datatype datatype, const char *text, tsx_place *place) {
+  int64_t value;
+  const tsr_place found = tsr_datetime_place(datatype, text, strlen(text), &value);
+  const int64_t low = found == TSR_PLACE_END ? INT64_MAX : value - 1;
+  if (found == TSR_PLACE_NONE) return false;
+  place->has_low = low > INT64_MIN;
+  place->has_high = found != TSR_PLACE_END;
+  place->above_low = tsr_datetime_part(datatype, text, strlen(text));
+  place->below_high = 1 - place->above_low;
+  memcpy(place->low, &low, sizeof low);
+  memcpy(place->high, &value, sizeof value);
+  return true;
+}
+
+int tsx_given_place(tsr_datatype datatype, const char *text, bool quoted, tsx_place *place, tsr_error *error) {
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  const bool is_time = kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+  tsr_error why = {0};
+  double number;
+  *place = (tsx_place){.has_low = true, .has_high = true};
+  int code = tsx_given_parse(datatype, text, quoted, place->low, &why);
+  memcpy(place->high, place->low, sizeof place->high);
+  if (code == TSR_MISMATCH || code == TSR_RANGE) {
+    if (is_time && quoted) code = place_instant(datatype, text, place) ? TSR_OK : code;
+    else if (kind != TSR_KIND_BOOLEAN && parse_float(TSR_FLOAT64, text, &number, NULL) == TSR_OK) {
+      if (kind == TSR_KIND_FLOAT) place_float(number, place);
+      else literals_place_integer(datatype, number, place);
+      code = TSR_OK;
+    }
+  }
+  if (code < 0) *error = why;
+  return code;
+}
+
 int tsx_time_of_integer(tsr_datatype datatype, int64_t number, void *value, tsr_error *error) {
   char text[48];
   bool raw = number != INT64_MIN && !tsr_datetime_print(datatype, number, text);

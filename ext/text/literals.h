@@ -16,6 +16,18 @@ int tsx_number_parse(tsr_datatype datatype, const char *text, bool quoted, void 
  * TSR_RANGE. INSERT has the same rule (tsx_fail_inexact). */
 int tsx_given_parse(tsr_datatype datatype, const char *text, bool quoted, void *value, tsr_error *error);
 
+/* Where a given number or instant lies among the values of a datatype: at one of them, between two, or beyond all. */
+typedef struct tsx_place {
+  bool has_low, has_high; /* some value is not above it; some value is not below it */
+  uint8_t low[8],
+      high[8]; /* the greatest value that is not above, and the least that is not below; the same at a value */
+  double above_low, below_high; /* its distances from these two, in the unit of the datatype */
+} tsx_place;
+
+/* Locates what tsx_given_parse takes, and also numbers with a fraction, instants that are finer than the unit, and
+ * what lies beyond the values of the datatype. TSR_MISMATCH if the text is neither a number nor an instant. */
+int tsx_given_place(tsr_datatype datatype, const char *text, bool quoted, tsx_place *place, tsr_error *error);
+
 /* Refuses a REAL, which messages show as `text`, in place of an integer. Returns TSR_RANGE. */
 int tsx_fail_inexact(const char *text, bool negative, tsr_error *error);
 

@@ -16,7 +16,6 @@
 #include "connection/sqlite_api.h"
 #include "values/json.h"
 #include "text/json_in.h"
-#include "text/literals.h"
 #include "text/names.h"
 #include "definition/columns.h"
 #include "values/value.h"
@@ -74,6 +73,24 @@ int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **byt
   if (sqlite3_value_type(value) != SQLITE_FLOAT) return convert_value(value, NULL, datatype, bytes, size, error);
   char *real = print_real(sqlite3_value_double(value), datatype);
   const int code = real ? convert_value(value, real, datatype, bytes, size, error) : tsx_out_of_memory(error);
+  sqlite3_free(real);
+  return code;
+}
+
+int tsx_value_place(sqlite3_value *value, tsr_datatype datatype, tsx_place *place, tsr_error *error) {
+  const int type = sqlite3_value_type(value);
+  const uint64_t each = tsr_datatype_size(datatype);
+  if (type == SQLITE_BLOB) {
+    *place = (tsx_place){.has_low = true, .has_high = true};
+    if ((uint64_t)sqlite3_value_bytes(value) != each)
+      return tsx_fail(error, TSR_MISMATCH, "expected one value of %s", tsr_datatype_name(datatype));
+    memcpy(place->low, sqlite3_value_blob(value), each);
+    memcpy(place->high, place->low, sizeof place->high);
+    return TSR_OK;
+  }
+  char *real = type == SQLITE_FLOAT ? print_real(sqlite3_value_double(value), datatype) : NULL;
+  const char *text = type == SQLITE_FLOAT ? real : (const char *)sqlite3_value_text(value);
+  const int code = text ? tsx_given_place(datatype, text, type == SQLITE_TEXT, place, error) : tsx_out_of_memory(error);
   sqlite3_free(real);
   return code;
 }
@@ -171,28 +188,44 @@ static bool is_json_nothing(sqlite3_stmt *row, tsx_slice_use use) {
   return use == TSX_SLICE && type && !strcmp(type, "array") && sqlite3_column_int(row, 2) == 0;
 }
 
-/* Takes the bounds of one dimension from a row of the query in slice_parse. Its columns are: 0 the key, 1 the type, 2
- * the number of elements, 3 the value, 4 and 5 the first two elements, 6 and 7 these two as JSON; all but 0, 1 and 3
- * are NULL unless the value is an array. `json` is the value as JSON. */
-static int set_bounds(sqlite3_stmt *row, const char *json, const tsr_field *field, tsr_datatype shown, const char *name,
-                      tsx_slice_use use, tsx_bound *bound, tsr_interval *box, tsr_error *error) {
+/* The low and the high end of a dimension or label. They are borrowed from the row. */
+typedef struct slice_ends {
+  sqlite3_value *value[2];
+  const char *json[2];
+} slice_ends;
+
+/* Takes the two ends from a row of the query in slice_parse, and says in *bound which of them are given. The row's
+ * columns are: 0 the key, 1 the type, 2 the number of elements, 3 the value, 4 and 5 the first two elements, 6 and 7
+ * these two as JSON; all but 0, 1 and 3 are NULL unless the value is an array. `json` is the value as JSON. */
+static int take_ends(sqlite3_stmt *row, const char *json, const char *name, tsx_slice_use use, tsx_bound *bound,
+                     slice_ends *ends, tsr_error *error) {
   const char *type = (const char *)sqlite3_column_text(row, 1);
   bool pair = type && !strcmp(type, "array");
   if (!type || !strcmp(type, "object") || (pair && sqlite3_column_int(row, 2) != 2) || (!pair && use == TSX_DOMAIN))
     return tsx_fail(error, TSR_MISMATCH, "%s: dimension '%s': expected %s", use_names[use], name, use_forms[use]);
-  const char *ends[2] = {pair ? (const char *)sqlite3_column_text(row, 6) : json,
-                         pair ? (const char *)sqlite3_column_text(row, 7) : json};
-  if (!ends[0] || !ends[1]) return tsx_out_of_memory(error);
-  if (is_json_boolean(type) || is_json_boolean(ends[0]) || is_json_boolean(ends[1]))
+  for (int i = 0; i < 2; i++) {
+    ends->json[i] = pair ? (const char *)sqlite3_column_text(row, 6 + i) : json;
+    if (!ends->json[i]) return tsx_out_of_memory(error);
+    ends->value[i] = sqlite3_column_value(row, pair ? 4 + i : 3);
+  }
+  if (is_json_boolean(type) || is_json_boolean(ends->json[0]) || is_json_boolean(ends->json[1]))
     return tsx_fail(error, TSR_MISMATCH, "dimension '%s': true and false are not coordinates", name);
-  sqlite3_value *low = sqlite3_column_value(row, pair ? 4 : 3), *high = sqlite3_column_value(row, pair ? 5 : 3);
-  bound->low_given = sqlite3_value_type(low) != SQLITE_NULL;
-  bound->high_given = sqlite3_value_type(high) != SQLITE_NULL;
-  int code = TSR_OK;
-  if (bound->low_given)
-    code = slice_set_end(field, shown, name, low, ends[0], box->low, &box->low_text, &box->low_size, error);
+  bound->low_given = sqlite3_value_type(ends->value[0]) != SQLITE_NULL;
+  bound->high_given = sqlite3_value_type(ends->value[1]) != SQLITE_NULL;
+  return TSR_OK;
+}
+
+/* Takes the bounds of one dimension, or those of a label of texts, from a row of the query in slice_parse. */
+static int set_bounds(sqlite3_stmt *row, const char *json, const tsr_field *field, tsr_datatype shown, const char *name,
+                      tsx_slice_use use, tsx_bound *bound, tsr_interval *box, tsr_error *error) {
+  slice_ends ends;
+  int code = take_ends(row, json, name, use, bound, &ends, error);
+  if (code == TSR_OK && bound->low_given)
+    code =
+        slice_set_end(field, shown, name, ends.value[0], ends.json[0], box->low, &box->low_text, &box->low_size, error);
   if (code == TSR_OK && bound->high_given)
-    code = slice_set_end(field, shown, name, high, ends[1], box->high, &box->high_text, &box->high_size, error);
+    code = slice_set_end(field, shown, name, ends.value[1], ends.json[1], box->high, &box->high_text, &box->high_size,
+                         error);
   if (code == TSR_OK && field->cell_size && bound->low_given && bound->high_given &&
       slice_compare(field->datatype, box->low, box->high) > 0)
     code = tsx_fail(
@@ -266,6 +299,32 @@ static int place_label(tsr_label_index *index, const tsx_bound *given, const tsr
   return TSR_OK;
 }
 
+/* Takes the bounds of a label of numbers or instants. They may lie between two values of the datatype: the low end goes
+ * up and the high end down. *nothing is set if no value of the datatype lies between them. */
+static int round_label_bounds(sqlite3_stmt *row, const char *json, const tsr_field *field, const char *name,
+                              tsx_bound *bound, tsr_interval *ends, bool *nothing, tsr_error *error) {
+  slice_ends given;
+  tsx_place places[2] = {{.has_high = true}, {.has_low = true}};
+  int code = take_ends(row, json, name, TSX_SLICE, bound, &given, error);
+  for (int i = 0; i < 2 && code == TSR_OK; i++) {
+    if (!(i ? bound->high_given : bound->low_given)) continue;
+    const bool quoted = sqlite3_value_type(given.value[i]) == SQLITE_TEXT;
+    const char *text = quoted ? (const char *)sqlite3_value_text(given.value[i]) : given.json[i];
+    tsr_error inner = {0};
+    code = text ? tsx_given_place(field->datatype, text, quoted, &places[i], &inner) : tsx_out_of_memory(&inner);
+    if (code < 0) tsx_fail(error, code, "dimension '%s': %s", name, inner.message);
+  }
+  if (code < 0) return code;
+  *nothing = !places[0].has_high || !places[1].has_low;
+  memcpy(ends->low, places[0].high, sizeof places[0].high);
+  memcpy(ends->high, places[1].low, sizeof places[1].low);
+  if (*nothing || !bound->low_given || !bound->high_given) return TSR_OK;
+  *nothing = slice_compare(field->datatype, ends->low, ends->high) > 0;
+  if (places[0].has_low && places[1].has_high && slice_compare(field->datatype, places[0].low, places[1].high) > 0)
+    return tsx_fail(error, TSR_RANGE, "dimension '%s': its low end is above its high end", name);
+  return TSR_OK;
+}
+
 /* Takes the bounds of one label, as set_bounds takes those of a dimension. */
 static int set_label_bounds(sqlite3_stmt *row, const char *json, const tsr_schema *schema,
                             const tsx_label_source *labels, uint32_t label, tsx_slice *slice, tsr_error *error) {
@@ -283,8 +342,9 @@ static int set_label_bounds(sqlite3_stmt *row, const char *json, const tsr_schem
   if (code == TSR_OK) code = tsr_label_look(index, labels->since, labels->as_of, error);
   if (code == TSR_OK) {
     const tsr_field *field = tsr_label_field(index);
-    code = set_bounds(row, json, field, field->datatype, name, TSX_SLICE, &given, &ends, error);
-    if (code == TSR_OK)
+    if (!field->cell_size) code = set_bounds(row, json, field, field->datatype, name, TSX_SLICE, &given, &ends, error);
+    else code = round_label_bounds(row, json, field, name, &given, &ends, &slice->nothing, error);
+    if (code == TSR_OK && !slice->nothing)
       code = place_label(index, &given, &ends, !field->cell_size, &slice->bounds[d], &slice->box[d], &slice->nothing,
                          error);
   }

@@ -9,13 +9,18 @@
 #include "connection/sqlite_api.h"
 #include "text/json_in.h"
 #include "tessera.h"
+#include "text/literals.h"
 
 /* Converts an SQL value to the bytes of a datatype: a number, ISO text, a JSON array of either, text for strings; a
  * BLOB is taken as the bytes themselves. *bytes comes from sqlite3_malloc, after a failure too (or is NULL): the caller
  * frees it. TSR_MISMATCH, TSR_RANGE, TSR_NOMEM. */
 int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **bytes, uint64_t *size, tsr_error *error);
 
-/* Does the same for a member of a JSON object or list. Numbers are read from its JSON text: SQLite's JSON functions make a
+/* Locates a number or an instant among the values of a datatype, also where it lies between two of them (tsx_place). A
+ * BLOB is one value. TSR_MISMATCH, TSR_NOMEM. */
+int tsx_value_place(sqlite3_value *value, tsr_datatype datatype, tsx_place *place, tsr_error *error);
+
+/* Does the same as tsx_bytes_convert for a member of a JSON object or list. Numbers are read from its JSON text: SQLite's JSON functions make a
  * REAL of an integer that is too large for an INTEGER. */
 int tsx_option_convert(const tsx_json_option *option, tsr_datatype datatype, uint8_t **bytes, uint64_t *size,
                        tsr_error *error);

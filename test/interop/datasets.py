@@ -234,6 +234,26 @@ def test_types():
     assert not [name for name in os.listdir() if name.startswith("refused")], "a failed call leaves nothing"
 
 
+def test_values_between_labels():
+    """Labels of integers and of days take what lies between them and beyond their type, as labels of reals do. A tolerance may be a duration."""
+    for kind in ("u1", "f8"):
+        a = tessera.create(f"between {kind}", np.arange(8).reshape(4, 2), dimensions=["y", "x"], labels={"lat": ("y", np.array([10, 20, 30, 40], kind))})
+        for ends, rows in (((14.5, 30.5), [1, 2]), (24.6, []), ((14.5, 14.6), []), ((-5, 1e9), [0, 1, 2, 3]), ((1000, 2000), []), ((float("-inf"), 25.5), [0, 1]), ((None, -5), [])):
+            part = a.sel(lat=ends)
+            same((part.numpy().tolist(), part.shape[0]), ([[2 * y, 2 * y + 1] for y in rows], len(rows)), f"{kind}: {ends}")
+        same([a.nearest(lat=value, method=method)["y"] for value, method in ((24.6, "nearest"), (26, "nearest"), (24.6, "backfill"), (24.6, "pad"), (1000, "nearest"), (-7, "nearest"))],
+             [1, 2, 2, 1, 3, 0], kind)
+        same(a.sel(lat=24.6, x=1, method="nearest").numpy().tolist(), [[3]], kind)
+        fails(KeyError, "near", lambda: a.nearest(lat=1000, method="backfill"))
+        fails(ValueError, "no duration measures", lambda: a.nearest(lat=12, tolerance=np.timedelta64(1, "D")))
+    noon = datetime.datetime(2024, 1, 1, 12)
+    a = tessera.create("between days", np.arange(3), dimensions=["t"], labels={"day": ("t", np.array(["2024-01-01", "2024-01-02", "2024-01-05"], "M8[D]"))})
+    same((a.sel(day=(noon, "2024-01-05T01:00")).numpy().tolist(), a.nearest(day=datetime.datetime(2024, 1, 3, 11)), a.nearest(day=noon)), ([1, 2], {"t": 1}, {"t": 0}))
+    for unit in (np.timedelta64, lambda n, _: datetime.timedelta(hours=n)):
+        same(a.nearest(day=noon, tolerance=unit(12, "h")), {"t": 0})
+        fails(KeyError, "near", lambda: a.nearest(day=noon, tolerance=unit(11, "h")))
+
+
 def test_made_in_one_step():
     values = {"v": np.arange(60, dtype="f4").reshape(10, 6), "n": np.arange(60).reshape(10, 6)}
     asked = dict(dimensions=["y", "x"], domains={"y": [5, 24]}, extents={"y": 5}, filters={"v": "zstd(3)"}, metadata={"k": 1, "levels": [1, 2]},

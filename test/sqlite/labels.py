@@ -4,8 +4,10 @@ that are missing, damaged, out of order or not written.
 usage: labels.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
 import array
+import ast
 import bisect
 import datetime
+import fractions
 import math
 import os
 import random
@@ -148,6 +150,90 @@ def test_nearest():
         for coordinate, value in pairs:
             same(db.value("SELECT tessera_nearest(?, ?, ?)", (falling, label, value)), coordinate)
     db.close()
+
+
+LIMITS = {"INT8": (-128, 127), "UINT8": (0, 255), "INT16": (-2**15, 2**15 - 1), "UINT32": (0, 2**32 - 1), "INT64": (-2**63, 2**63 - 1), "UINT64": (0, 2**64 - 1)}
+
+
+def labelled(kind, code, values, name):
+    """A connection, and the path of an array whose dimension y, from -3 on, has these labels."""
+    db, path = Database(), os.path.join(tempfile.mkdtemp(dir=host.FOLDER), name)
+    falls = "DECREASING" if values[0] > values[-1] else ""
+    db.query(f"CREATE VIRTUAL TABLE a USING tessera({literal(path)}, kind=dense, y INT32 DIMENSION(-3, {len(values) - 4}, 2) LABEL lat {kind} {falls}, v INT8)")
+    db.value("SELECT tessera_write_label('db:a', 'lat', ?)", (npy(code, values),))
+    db.query("INSERT INTO a(y, v) WITH RECURSIVE c(y) AS (SELECT -3 UNION ALL SELECT y + 1 FROM c WHERE y < ?) SELECT y, 1 FROM c", (len(values) - 4,))
+    return db, path
+
+
+def beside(pairs, value, side, within=None):
+    """The coordinate of the label that is nearest to a value, by brute force."""
+    known = [(abs(label - value), y) for y, label in pairs if not (side == "before" and label > value) and not (side == "after" and label < value)]
+    distance, y = min(known, default=(None, None))
+    return y if y is None or within is None or distance <= within else None
+
+
+def test_values_between_labels_of_integers():
+    """Numbers with a fraction, and those beyond the datatype, compare by their value: nearest takes the nearest label, ranges go inwards."""
+    chance = random.Random(11)
+    for kind, (least, most) in LIMITS.items():
+        code = ("<i" if least else "<u") + str((most - least + 1).bit_length() // 8)
+        for direction in (1, -1):
+            values = sorted(chance.sample(range(max(least, -100), min(most, 200)), 6) + [least, most][::direction][:1])[::direction]
+            db, path = labelled(kind, code, values, kind)
+            pairs = [(y - 3, label) for y, label in enumerate(values)]
+            asked = [v + part for v in values if abs(v) < 1000 for part in (-0.5, 0.25, 0.5, 0.75)] + [a / 2 + b / 2 for a, b in zip(values, values[1:]) if abs(a) + abs(b) < 1000]
+            for value in asked + [1000.0, -1000.0, 1e30, -1e30, 9e18, 1.5e19, math.inf, -math.inf, 300, -300]:
+                exact = value if math.isinf(value) else fractions.Fraction(value)
+                for side in ("nearest", "before", "after"):
+                    if not math.isinf(value):
+                        same(db.value("SELECT tessera_nearest(?, 'lat', ?, ?)", (path, value, side)), beside(pairs, exact, side), f"{kind} {direction}: {value} {side}")
+                        same(db.value("SELECT tessera_nearest(?, 'lat', ?, ?, 1.5)", (path, value, side)), beside(pairs, exact, side, 1.5), f"{kind} {direction}: {value} {side} within")
+                        continue
+                    end = max(pairs, key=lambda p: p[1] * math.copysign(1, value))[0]
+                    same(db.value("SELECT tessera_nearest(?, 'lat', ?, ?)", (path, value, side)), None if side == ("after" if value > 0 else "before") else end, f"{kind}: {value} {side}")
+                text = repr(value).replace("inf", "9e999")
+                for low, high in ((text, "null"), ("null", text), (text, text), (text, repr(float(chance.randrange(250)) + 0.5))):
+                    ends = [float(end) if end != "null" else None for end in (low, high)]
+                    if None not in ends and ends[0] > ends[1]:
+                        continue
+                    inside = [y for y, label in pairs if (ends[0] is None or label >= ends[0]) and (ends[1] is None or label <= ends[1])]
+                    found = db.query("SELECT count(*) FROM tessera_partitions(?1, 1, ?2)", (path, f'{{"lat":[{low},{high}]}}'))[0][0]
+                    same(bool(found), bool(inside), f"{kind}: {low} to {high}")
+                    if inside:
+                        same(tuple(read_shape(db, path, f'{{"lat":[{low},{high}]}}')), (len(inside),), f"{kind}: {low} to {high}")
+            for wrong in ('["x",2]', '[true,2]', "[40.5,2.25]"):
+                assert db.error("SELECT tessera_npy(?, 'v', ?)", (path, f'{{"lat":{wrong}}}'))
+            check_contains(db.error("SELECT tessera_nearest(?, 'lat', 'x')", (path,)).text, "'x' is not a valid " + kind)
+            db.close()
+
+
+def read_shape(db, path, box):
+    header = db.value("SELECT tessera_npy(?, 'v', ?, '{\"header\":true}')", (path, box))
+    return ast.literal_eval(header)["shape"]
+
+
+def test_instants_between_labels():
+    """An instant with a time of day lies between two labels that are days; a unit may be any, the calendar's too."""
+    days = [19000, 19001, 19004]
+    for values, lowest in ((days, 0), (days[::-1], 2)):
+        db, path = labelled("DATETIME_DAY", "<M8[D]", values, "days")
+        at = {value: y - 3 for y, value in enumerate(values)}
+        for text, side, within, expected in (("2022-01-08T06:00", None, None, 19000), ("2022-01-08T18:00", None, None, 19001), ("2022-01-08T18:00", "before", None, 19000),
+                                             ("2022-01-08T06:00", "after", None, 19001), ("2022-01-08T18:00", None, 0.25, 19001), ("2022-01-08T18:00", None, 0.2, None),
+                                             ("2022-01-10T12:00:00.000000001", None, None, 19004), ("2022-01-10T11:59:59", None, None, 19001),
+                                             ("2022-01-08T12:00", None, None, values[min(values.index(19000), values.index(19001))]),
+                                             ("9999", "after", None, None), ("0001", None, None, 19000), (19000.75, None, None, 19001), (1e30, None, None, 19004)):
+            same(db.value("SELECT tessera_nearest(?, 'lat', ?, ?, ?)", (path, text, side, within)), at.get(expected), f"{text} {side} {within}")
+        for low, high, count in (("2022-01-08T01:00", "2022-01-12T23:00", 2), ("2022-01-08", "2022-01-12T00:00", 3), ("2022-01-08", "2022-01-11T23:00", 2), ("2022-01-08T01:00", "2022-01-08T02:00", 0), ("2022-01-08T01", "2022-01-08T01", 0)):
+            found = db.query("SELECT count(*) FROM tessera_partitions(?, 1, ?)", (path, f'{{"lat":["{low}","{high}"]}}'))[0][0]
+            same(read_shape(db, path, f'{{"lat":["{low}","{high}"]}}') if found else (0,), (count,), f"{low} to {high}")
+        check_contains(db.error("SELECT tessera_nearest(?, 'lat', '2022-13-01')", (path,)).text, "is not a valid DATETIME_DAY")
+        db.close()
+    for kind, code, values, text, expected in (("DATETIME_YEAR", "<M8[Y]", [50, 52, 55], "2020-12-30", -3), ("DATETIME_MONTH", "<M8[M]", [600, 601], "2020-01-20", -2),
+                                               ("DATETIME_US", "<M8[us]", [-10**16, 1 - 10**16], "1653-02-10T06:13:20.0000007", -2)):
+        db, path = labelled(kind, code, values, kind)
+        same(db.value("SELECT tessera_nearest(?, 'lat', ?)", (path, text)), expected, kind)
+        db.close()
 
 
 def test_nearest_in_tiles():
@@ -410,7 +496,7 @@ def test_upkeep():
 
 def npy(kind, values, *, fortran=False, shape=None):
     """An NPY file: `kind` is numpy's type, such as <f8."""
-    code = {"f8": "d", "i4": "i", "i8": "q", "M8[D]": "q"}[kind[1:]]
+    code = {"f4": "f", "f8": "d", "i1": "b", "u1": "B", "i2": "h", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}.get(kind[1:], "q")
     head = str({"descr": kind, "fortran_order": fortran, "shape": shape or (len(values),)}) + "\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"{kind[0]}{len(values)}{code}", *values)
 

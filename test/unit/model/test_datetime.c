@@ -468,9 +468,37 @@ static void test_a_text_between_two_values_has_a_place(void **state) {
   }
 }
 
+static void test_an_instant_is_a_part_of_the_unit_behind_a_value(void **state) {
+  (void)state;
+  static const struct {
+    tsr_datatype datatype;
+    const char *text;
+    double part;
+  } cases[] = {
+      {TSR_DATETIME_DAY, "2024-01-01", 0},
+      {TSR_DATETIME_DAY, "1969-12-31 18:00", 0.75},
+      {TSR_DATETIME_WEEK, "1970-01-02 12:00", 1.5 / 7},
+      {TSR_DATETIME_MONTH, "2024-02-15 12:00", 0.5},
+      {TSR_DATETIME_MONTH, "2023-12-16 12:00", 0.5},
+      {TSR_DATETIME_YEAR, "2024-07-02", 0.5},
+      {TSR_DATETIME_SEC, "1969-12-31 23:59:59.25", 0.25},
+      {TSR_DATETIME_US, "1600-01-01 00:00:00.0000005", 0.5},
+      {TSR_TIME_MIN, "05:06:15", 0.25},
+      {TSR_TIME_NS, "05:06:15.00000000075", 0.75},
+      {TSR_TIME_SEC, "nonsense", 0},
+      {TSR_INT64, "2024", 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const double part = tsr_datetime_part(cases[i].datatype, cases[i].text, strlen(cases[i].text));
+    if (part < cases[i].part - 1e-12 || part > cases[i].part + 1e-12)
+      fail_msg("%s in %s: %g", cases[i].text, tsr_datatype_name(cases[i].datatype), part);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts_match_those_of_numpy),
                                      cmocka_unit_test(test_a_text_between_two_values_has_a_place),
+                                     cmocka_unit_test(test_an_instant_is_a_part_of_the_unit_behind_a_value),
                                      cmocka_unit_test(test_every_day_matches_a_slow_calendar),
                                      cmocka_unit_test(test_values_come_back_from_their_text),
                                      cmocka_unit_test(test_times_of_day_are_printed_and_parsed),

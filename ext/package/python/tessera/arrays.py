@@ -47,6 +47,8 @@ class _Functions(ctypes.Structure):   # tessera_functions of tessera_arrow.h
 
 _STREAM, _SCHEMA = b"arrow_array_stream", b"arrow_schema"   # names of capsules; they borrow them
 _SIDES = {"nearest": "nearest", "pad": "before", "ffill": "before", "backfill": "after", "bfill": "after"}   # methods of xarray's sel()
+_ATTOSECONDS = {"WEEK": 604800 * 10 ** 18, "DAY": 86400 * 10 ** 18, "HR": 3600 * 10 ** 18, "MIN": 60 * 10 ** 18, "SEC": 10 ** 18, "MS": 10 ** 15, "US": 10 ** 12,
+                "NS": 10 ** 9, "PS": 10 ** 6, "FS": 1000, "AS": 1}   # of a unit
 _LAST = ("key", "as_of", "since", "schema")   # the last arguments of the tables about arrays
 _libraries = {}                 # path of a loaded extension: its functions
 _own = {}                       # (process, thread, file, inode of the file): its connection. None is ever closed: a stream may outlive the thread that made it
@@ -174,14 +176,26 @@ def _plain(value):
 
 def _time_of_day(value):
     """Returns a duration as the text of a time of day."""
-    if type(value).__name__ == "timedelta64":
-        nanoseconds = int(value.astype("timedelta64[ns]").astype("int64"))
-    else:
-        nanoseconds = value.value if hasattr(value, "value") else value // datetime.timedelta(microseconds=1) * 1000
-    seconds, rest = divmod(nanoseconds, 10 ** 9)
+    seconds, rest = divmod(_nanoseconds(value), 10 ** 9)
     if not 0 <= seconds < 86400:
         raise ValueError(f"{value} is no time of day, from 0 to 24 hours: give it as an integer in the unit of the array")
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{rest:09}".rstrip("0") if rest else "")
+
+
+def _nanoseconds(duration):
+    if type(duration).__name__ == "timedelta64":
+        return int(duration.astype("timedelta64[ns]").astype("int64"))
+    return duration.value if hasattr(duration, "value") else duration // datetime.timedelta(microseconds=1) * 1000
+
+
+def _units(duration, label, kind):
+    """Returns a duration in the unit of a label's datatype; a number stays what it is."""
+    if type(duration).__name__ not in ("timedelta", "Timedelta", "timedelta64"):
+        return _number(duration)
+    unit = _ATTOSECONDS.get(kind.rpartition("_")[2]) if kind.startswith(("DATETIME_", "TIME_")) else None
+    if unit is None:
+        raise ValueError(f"tolerance={duration}: the label {label} is {kind}, which no duration measures: give a number in its unit")
+    return _nanoseconds(duration) * 10 ** 9 / unit
 
 
 def _json(value):
@@ -494,11 +508,12 @@ class Array(Stream):
         """The coordinates whose labels are nearest to these values, by dimension: nearest(lat=46.9) is {"y": 172}. A dimension of a dense array may
         stand in the place of a label: its coordinates are all from the lowest to the highest of this Array.
 
-        method: "nearest", "pad" (the next lower one) or "backfill" (the next higher one). KeyError if none is within the tolerance.
+        method: "nearest", "pad" (the next lower one) or "backfill" (the next higher one). tolerance: a number in the unit of the label, or for
+        instants a duration. KeyError if none is within the tolerance.
         """
         if method not in _SIDES:
             raise ValueError(f"method {method!r} is none of {', '.join(_SIDES)}")
-        known, found = self.labels, {}
+        known, found = {name: (kind, json.loads(dim)) for name, kind, dim in self._about("name, datatype, domain", "tessera_schema", "role = 'label'")}, {}
         for label, value in labels.items():
             if label in self.dims:
                 from .blocks import near
@@ -507,10 +522,12 @@ class Array(Stream):
             if label not in known:
                 raise KeyError(f"array {self.path} has no label {label!r}; it has {', '.join(known) or 'none'}")
             value = value if isinstance(value, (int, float, str)) else _plain(value)
-            index = self._do("SELECT tessera_nearest(?, ?, ?, ?, ?)", self.path, label, value, _SIDES[method], tolerance)[0][0]
+            kind, dim = known[label]
+            within = _units(tolerance, label, kind)
+            index = self._do("SELECT tessera_nearest(?, ?, ?, ?, ?)", self.path, label, value, _SIDES[method], within)[0][0]
             if index is None:
                 raise KeyError(f"no label {label} is near {value!r}")
-            found[known[label]] = index
+            found[dim] = index
         return found
 
     def where(self, attribute: str, operator: str, value: Any) -> Array:
