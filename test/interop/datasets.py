@@ -240,7 +240,8 @@ def test_values_between_labels():
         a = tessera.create(f"between {kind}", np.arange(8).reshape(4, 2), dimensions=["y", "x"], labels={"lat": ("y", np.array([10, 20, 30, 40], kind))})
         for ends, rows in (((14.5, 30.5), [1, 2]), (24.6, []), ((14.5, 14.6), []), ((-5, 1e9), [0, 1, 2, 3]), ((1000, 2000), []), ((float("-inf"), 25.5), [0, 1]), ((None, -5), [])):
             part = a.sel(lat=ends)
-            same((part.numpy().tolist(), part.shape[0]), ([[2 * y, 2 * y + 1] for y in rows], len(rows)), f"{kind}: {ends}")
+            same((part.numpy().tolist(), part.shape, part.numpy().shape), ([[2 * y, 2 * y + 1] for y in rows], *[(len(rows), 2)] * 2), f"{kind}: {ends}")
+            same(part.dask().shape if dask else (len(rows), 2), (len(rows), 2), f"{kind}: {ends} as blocks")
         same([a.nearest(lat=value, method=method)["y"] for value, method in ((24.6, "nearest"), (26, "nearest"), (24.6, "backfill"), (24.6, "pad"), (1000, "nearest"), (-7, "nearest"))],
              [1, 2, 2, 1, 3, 0], kind)
         same(a.sel(lat=24.6, x=1, method="nearest").numpy().tolist(), [[3]], kind)

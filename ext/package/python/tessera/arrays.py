@@ -439,7 +439,14 @@ class Array(Stream):
             if name not in self.dims:
                 labels = labels or self.labels
                 between, values = ((low, "backfill"), (high, "pad")), self._label_values(list(labels).index(name))
-                ends = [None if end is None else next(iter(self.nearest(method=side, **{name: end}).values())) for end, side in between]
+                try:
+                    ends = [None if end is None else next(iter(self.nearest(method=side, **{name: end}).values())) for end, side in between]
+                except KeyError:   # all labels are on one side, so the range is empty
+                    first = bounds[labels[name]][0]
+                    if not isinstance(first, int):
+                        raise
+                    bounds[labels[name]] = (first, first - 1)
+                    continue
                 name = labels[name]
                 low, high = ends if values(bounds[name][0], 1)[0] < values(bounds[name][1], 1)[0] else ends[::-1]
             bounds[name] = (bounds[name][0] if low is None else low, bounds[name][1] if high is None else high)
@@ -581,7 +588,11 @@ class Array(Stream):
             return text, tuple(0 if name in nothing else length for name, length in zip(self.dims, shape)) + shape[len(self.dims):], descr
         text = self._npy(attribute, header=True)
         header = ast.literal_eval(text)
-        return text, header["shape"], header["descr"]
+        shape, count = header["shape"], len(self.dims)
+        if 0 in shape and set(self._box) - set(self.dims):   # the range of a label is empty; the other axes keep their lengths
+            from .blocks import bounds_of
+            shape = tuple(length for _, length in bounds_of(self).values()) + shape[count:]
+        return text, shape, header["descr"]
 
     def numpy(self, attribute: str | None = None, out: Any = None, masked: bool = False) -> Any:
         """An attribute of the box as an ndarray; dense arrays. Nulls and cells that were never written are the fill value; in texts, which are
