@@ -22,7 +22,7 @@
 #include "functions/functions.h"
 #include "functions/lend.h"
 #include "functions/query_grid.h"
-#include "functions/stream_request.h"
+#include "functions/read_limits.h"
 
 #define MAGIC      "\x93NUMPY"
 #define MAGIC_SIZE 6

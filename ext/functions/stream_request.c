@@ -9,9 +9,6 @@
 #include "values/labels.h"
 #include "values/slice.h"
 
-#define MEMORY_MB_MAX (1 << 24)
-#define THREADS_MAX   64
-
 static uint32_t stream_field_count(const tsx_stream_request *r) {
   return r->schema->dimension_count + r->schema->attribute_count;
 }
@@ -295,37 +292,6 @@ static int stream_read_types(tsx_stream_request *r, const tsx_json_option *o, ts
   return code;
 }
 
-/* Reads a whole number from `least` to `most`. */
-static int stream_number(const tsx_json_option *o, sqlite3_int64 least, sqlite3_int64 most, uint64_t *number,
-                         tsr_error *error) {
-  const bool whole = strcmp(o->type, "integer") == 0;
-  const sqlite3_int64 value = whole ? sqlite3_value_int64(o->value) : 0;
-  if (!whole || value < least)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number %s, not %.60s", o->key,
-                    least ? "above 0" : "of 0 or more", o->text);
-  if (value > most)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': at most %lld, not %.60s", o->key, (long long)most, o->text);
-  *number = (uint64_t)value;
-  return TSR_OK;
-}
-
-int tsx_read_limit(const tsx_json_option *o, tsx_read_limits *limits, tsr_error *error) {
-  const bool cache = strcmp(o->key, "cache_mb") == 0, threads = strcmp(o->key, "threads") == 0;
-  uint64_t number = 0;
-  if (!cache && !threads && strcmp(o->key, "memory_mb") != 0) return 0;
-  const int code = stream_number(o, cache ? 0 : 1, threads ? THREADS_MAX : MEMORY_MB_MAX, &number, error);
-  if (code < 0) return code;
-  if (threads) limits->threads = (unsigned)number;
-  else if (cache) limits->cache_bytes = number << 20;
-  else limits->memory_bytes = number << 20;
-  limits->cache_given |= cache;
-  return 1;
-}
-
-void tsx_read_limits_apply(const tsx_read_limits *limits, tsr_array *array) {
-  if (limits->cache_given) tsr_array_set_cache(array, limits->cache_bytes);
-}
-
 static int stream_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = argument;
   if (strcmp(o->key, "key") == 0 || strcmp(o->key, "since") == 0 || strcmp(o->key, "as_of") == 0 ||
@@ -340,7 +306,7 @@ static int stream_read_option(void *argument, const tsx_json_option *o, tsr_erro
     return tsx_elements_each(r->db, o->value, "'order': expected an array", stream_read_order, r, error);
   if (strcmp(o->key, "where") == 0)
     return tsx_elements_each(r->db, o->value, "'where': expected an array", stream_read_where, r, error);
-  if (strcmp(o->key, "batch_rows") == 0) return stream_number(o, 1, INT64_MAX, &r->options.batch_rows, error);
+  if (strcmp(o->key, "batch_rows") == 0) return tsx_read_number(o, 1, INT64_MAX, &r->options.batch_rows, error);
   const int code = tsx_read_limit(o, &r->limits, error);
   r->request.memory_bytes = r->limits.memory_bytes;
   r->request.threads = r->limits.threads;

@@ -5,6 +5,7 @@
 #include "connection/sqlite_api.h"
 #include "table/address.h"
 #include "values/slice.h"
+#include "functions/read_limits.h"
 
 #define TSX_STREAM_CONDITIONS 64
 
@@ -13,12 +14,6 @@ typedef struct tsx_stream_condition { /* the values of an attribute that a condi
   tsr_range *ranges; /* owned */
   uint8_t **values; /* owned, each too: what the range points to */
 } tsx_stream_condition;
-
-typedef struct tsx_read_limits { /* `= {0}`: none is given */
-  uint64_t memory_bytes, cache_bytes;
-  unsigned threads;
-  bool cache_given; /* a cache of 0 bytes is one that keeps nothing */
-} tsx_read_limits;
 
 typedef struct tsx_stream_request { /* `= {0}` may be released */
   sqlite3 *db;
@@ -47,12 +42,6 @@ int tsx_stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_reques
  * complete. */
 int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx_address *address,
                             const tsr_schema *schema, tsx_stream_request *request, tsr_error *error);
-
-/* Takes one of the options memory_mb, cache_mb and threads of a read. Returns 1; 0 for another option. */
-int tsx_read_limit(const tsx_json_option *option, tsx_read_limits *limits, tsr_error *error);
-
-/* Gives the array the cache that was asked for. */
-void tsx_read_limits_apply(const tsx_read_limits *limits, tsr_array *array);
 
 void tsx_stream_request_release(tsx_stream_request *request);
 
