@@ -88,7 +88,7 @@ def level(name, path):
     if name == "SQLite":
         return "-Oz"
     if name == "zstd" and "/decompress/" in path or name == "zlib" and os.path.basename(path) in ("inffast.c", "inflate.c", "crc32.c") or \
-            name == "lz4" and path.endswith("/lz4.c") or name == "bzip2" and path.endswith("/decompress.c"):
+            name == "lz4" and path.endswith("/lz4.c"):
         return "-O2"
     return "-Oz"
 
