@@ -46,6 +46,9 @@ bool tsx_outer_takes(const tsx_query *query, uint32_t item) {
   return !query->over_groups || tsx_select_key(s, tree) >= 0;
 }
 
+/* Returns the operator of a constraint. The plan has taken comparisons alone (query_table.c). */
+static tsx_op outer_op(const tsx_outer *outer) { return outer->in ? TSX_IN : (tsx_op)tsx_op_of(outer->op); }
+
 /* Returns the column if the item is nothing but a datetime of cells, or NULL. */
 static const tsx_column *outer_datetime(const tsx_query *query, uint32_t item) {
   const tsx_expr *tree = tsx_expr_meaning(query->select.items[item].tree);
@@ -54,22 +57,10 @@ static const tsx_column *outer_datetime(const tsx_query *query, uint32_t item) {
   return shows->form == TSX_DATETIME ? shows : NULL;
 }
 
-/* Returns the operator of values that a constraint's is; TSX_NOTNULL if there is none. */
-static tsx_op outer_op(int op) {
-  switch (op) {
-  case SQLITE_INDEX_CONSTRAINT_EQ: return TSX_EQ;
-  case SQLITE_INDEX_CONSTRAINT_GT: return TSX_GT;
-  case SQLITE_INDEX_CONSTRAINT_GE: return TSX_GE;
-  case SQLITE_INDEX_CONSTRAINT_LT: return TSX_LT;
-  case SQLITE_INDEX_CONSTRAINT_LE: return TSX_LE;
-  case SQLITE_INDEX_CONSTRAINT_IS: return TSX_IS;
-  default: return TSX_NOTNULL;
-  }
-}
-
 bool tsx_outer_decides(const tsx_query *query, uint32_t item, int op, bool in, sqlite3_value *right) {
   const tsx_column *shows = outer_datetime(query, item);
-  return shows && tsx_ranges_exact(shows, in ? TSX_IN : outer_op(op), right, tsx_connection_utf16(query->connection));
+  return shows &&
+         tsx_ranges_exact(shows, in ? TSX_IN : (tsx_op)tsx_op_of(op), right, tsx_connection_utf16(query->connection));
 }
 
 int tsx_outer_request(tsx_query *query, tsx_outer *outer, uint32_t count, tsr_error *error) {
@@ -135,7 +126,7 @@ static int values_take(outer_values *v, const tsx_outer *outer, tsr_error *error
  * numbers; equal ones are equal then, too. */
 static int outer_range(tsx_query *query, const tsx_outer *outer, const tsx_expr *tree, const outer_values *v,
                        tsr_error *error) {
-  const tsx_op op = outer->in ? TSX_IN : outer_op(outer->op);
+  const tsx_op op = outer_op(outer);
   const bool equal = op == TSX_IN || op == TSX_EQ || op == TSX_IS;
   const bool text = !strcmp(query->table->columns[tree->column].declared, "TEXT");
   for (uint32_t i = 0; i < v->count; i++) {
@@ -155,8 +146,7 @@ int tsx_outer_bounds(tsx_query *query, const tsx_outer *outer, uint32_t count, t
     if (!range && !decides) continue;
     code = values_take(&values, &outer[i], error);
     if (code == TSR_OK && decides)
-      code = tsx_bound_add(query, tree->column, outer[i].in ? TSX_IN : outer_op(outer[i].op), values.values,
-                           values.count, 0, error);
+      code = tsx_bound_add(query, tree->column, outer_op(&outer[i]), values.values, values.count, 0, error);
     else if (code == TSR_OK && !values.many) code = outer_range(query, &outer[i], tree, &values, error);
     values_free(&values);
   }
@@ -168,7 +158,7 @@ static int outer_decide(tsx_asked *asked, const tsx_outer *outer, const outer_va
   tsx_query *query = asked->query;
   const tsx_expr *tree = outer_tree(query, outer);
   const tsx_column *shows = &query->table->columns[tree->column];
-  const tsx_op op = outer->in ? TSX_IN : outer_op(outer->op);
+  const tsx_op op = outer_op(outer);
   tsr_ranges set;
   if (op == TSX_IS && sqlite3_value_type(v->values[0]) == SQLITE_NULL)
     return tsx_lower_null(query, tree, &asked->where, error);

@@ -230,22 +230,6 @@ int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *acce
 
 /* ---- Choosing ---------------------------------------------------------------------------------------------------- */
 
-static int op_of(unsigned char op) {
-  switch (op) {
-  case SQLITE_INDEX_CONSTRAINT_EQ: return TSX_EQ;
-  case SQLITE_INDEX_CONSTRAINT_GT: return TSX_GT;
-  case SQLITE_INDEX_CONSTRAINT_GE: return TSX_GE;
-  case SQLITE_INDEX_CONSTRAINT_LT: return TSX_LT;
-  case SQLITE_INDEX_CONSTRAINT_LE: return TSX_LE;
-  case SQLITE_INDEX_CONSTRAINT_IS: return TSX_IS;
-  case SQLITE_INDEX_CONSTRAINT_NE: return TSX_NE;
-  case SQLITE_INDEX_CONSTRAINT_ISNOT: return TSX_ISNOT;
-  case SQLITE_INDEX_CONSTRAINT_ISNULL: return TSX_ISNULL;
-  case SQLITE_INDEX_CONSTRAINT_ISNOTNULL: return TSX_NOTNULL;
-  default: return -1;
-  }
-}
-
 typedef struct choice { /* what one call of xBestIndex has chosen so far */
   tsx_table *table;
   sqlite3_index_info *info;
@@ -281,7 +265,7 @@ int tsx_time_misused(tsx_table *table, int which) {
  * wrong rows: it is refused by SQLITE_CONSTRAINT. */
 static int best_index_choose_time(choice *c, int i, int which) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
-  int op = op_of(constraint->op);
+  int op = tsx_op_of(constraint->op);
   sqlite3_value *right = NULL;
   if (constraint->op == SQLITE_INDEX_CONSTRAINT_LIMIT || constraint->op == SQLITE_INDEX_CONSTRAINT_OFFSET)
     return SQLITE_OK;
@@ -345,7 +329,7 @@ static bool is_unsafe_in_join(int op) {
 static void best_index_choose_field(choice *c, int i) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &c->table->columns[constraint->iColumn];
-  int op = op_of(constraint->op);
+  int op = tsx_op_of(constraint->op);
   if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MAX || is_unsafe_in_join(op)) return;
   if (op == TSX_ISNULL || op == TSX_NOTNULL) {
     choose_null_test(c, i, (tsx_op)op);
@@ -388,7 +372,7 @@ static void best_index_choose_field(choice *c, int i) {
 static void choose_label(choice *c, int i, const tsx_label_column *label) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &label->column;
-  int op = op_of(constraint->op);
+  int op = tsx_op_of(constraint->op);
   if (!constraint->usable || op < 0 || op > TSX_IS || c->access.count == TSX_TERMS_MAX || !tsx_ranges_possible(column))
     return;
   const bool text = column->form == TSX_TEXT || column->form == TSX_DATETIME;

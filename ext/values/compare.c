@@ -439,6 +439,22 @@ bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value,
   return value && sqlite3_value_type(value) == SQLITE_TEXT;
 }
 
+int tsx_op_of(int op) {
+  switch (op) {
+  case SQLITE_INDEX_CONSTRAINT_EQ: return TSX_EQ;
+  case SQLITE_INDEX_CONSTRAINT_GT: return TSX_GT;
+  case SQLITE_INDEX_CONSTRAINT_GE: return TSX_GE;
+  case SQLITE_INDEX_CONSTRAINT_LT: return TSX_LT;
+  case SQLITE_INDEX_CONSTRAINT_LE: return TSX_LE;
+  case SQLITE_INDEX_CONSTRAINT_IS: return TSX_IS;
+  case SQLITE_INDEX_CONSTRAINT_NE: return TSX_NE;
+  case SQLITE_INDEX_CONSTRAINT_ISNOT: return TSX_ISNOT;
+  case SQLITE_INDEX_CONSTRAINT_ISNULL: return TSX_ISNULL;
+  case SQLITE_INDEX_CONSTRAINT_ISNOTNULL: return TSX_NOTNULL;
+  default: return -1;
+  }
+}
+
 bool tsx_ranges_possible(const tsx_column *column) {
   switch (column->form) {
   case TSX_TEXT16:

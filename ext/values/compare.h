@@ -40,6 +40,9 @@ bool tsx_text_take(sqlite3_value *value, unsigned how, tsx_text *text);
 /* Compares `size` ASCII characters, 48 at most, with a text as SQLite's BINARY collation does. Returns < 0, 0, > 0. */
 int tsx_text_compare(const char *ascii, int size, const tsx_text *text);
 
+/* Returns the tsx_op of a constraint of xBestIndex, SQLITE_INDEX_CONSTRAINT_EQ and the like; -1 if it is another one. */
+int tsx_op_of(int op);
+
 /* Returns true if a comparison with the column can be made by ranges at all. */
 bool tsx_ranges_possible(const tsx_column *column);
 
