@@ -21,7 +21,8 @@ tsr_tile *tsr__cache_get(tsr_cache *cache, uint64_t fragment, uint32_t slot, uin
  * outlive the statement. */
 void tsr__cache_put(tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t number, tsr_tile *tile);
 
-/* Removes all tiles of a fragment. */
-void tsr__cache_forget(tsr_cache *cache, uint64_t fragment);
+/* Removes all tiles of a fragment. Returns how many tiles it has looked at: the fragment's own, and few of others,
+ * however many the cache has. */
+uint64_t tsr__cache_forget(tsr_cache *cache, uint64_t fragment);
 
 #endif

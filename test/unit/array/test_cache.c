@@ -115,6 +115,19 @@ static void test_tiles_of_a_fragment_leave(void **state) {
   tsr__cache_close(cache);
 }
 
+/* A vacuum drops thousands of fragments at once: each costs what it has in the cache, not what others have. */
+static void test_forgetting_looks_at_few_tiles(void **state) {
+  enum { FRAGMENTS = 2000, TILES = 3 };
+  tsr_cache *cache;
+  uint64_t looked_at = 0;
+  assert_int_equal(tsr__cache_open(&memory, 1 << 20, &cache, NULL), TSR_OK);
+  for (uint64_t i = 0; i < FRAGMENTS * TILES; i++) put(cache, i % FRAGMENTS, 0, i, 10);
+  for (uint64_t f = 0; f < FRAGMENTS; f += 2) looked_at += tsr__cache_forget(cache, f);
+  assert_in_range(looked_at, FRAGMENTS / 2 * TILES, FRAGMENTS * TILES * 2);
+  for (uint64_t i = 0; i < FRAGMENTS * TILES; i++) assert_int_equal(has(cache, i % FRAGMENTS, 0, i), i % 2);
+  tsr__cache_close(cache);
+}
+
 /* Compares the cache with a plain list of keys in the order of their use. */
 static void test_cache_agrees_with_a_list(void **state) {
   enum { KEYS = 400, ROOM = 97 };
@@ -161,6 +174,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_limits_hold, setup, teardown),
       cmocka_unit_test_setup_teardown(test_removed_tiles_live_while_referenced, setup, teardown),
       cmocka_unit_test_setup_teardown(test_tiles_of_a_fragment_leave, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_forgetting_looks_at_few_tiles, setup, teardown),
       cmocka_unit_test_setup_teardown(test_cache_agrees_with_a_list, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
   };
