@@ -2,9 +2,9 @@
 
 usage: amalgamate.py ROOT DIRECTORY
 
-The headers come first, each once, then the sources in the order of CMakeLists.txt. Nothing is renamed: all names at file scope, also static
-ones and macros, are unique in the whole tree (test/lint/lint.py checks that). Includes of the project's own headers are removed, those of
-the system are collected at the top. test/static/amalgamation.sh compiles the result in each of the ways that its first comment names.
+The headers come first, each once, then the sources, layer by layer. A static name, type or constant that two sources declare is renamed in
+both: `find` of core/read/plan.c becomes `plan_find`. The macros of a source end with it. Includes of the project's own headers are removed,
+those of the system are collected at the top. test/static/amalgamation.sh compiles the result in each of the ways that its first comment names.
 """
 import os
 import re
@@ -41,6 +41,17 @@ UNHIDE = "\n#pragma GCC visibility pop\n"
 def read(path):
     with open(path, encoding="utf-8") as f:
         return f.read()
+
+
+def layers(root, base):
+    """Returns the folders of core/ or ext/, lowest layer first, as CMake adds them."""
+    return re.findall(r"^add_subdirectory\((\w+)\)", read(f"{root}/{base}/CMakeLists.txt"), re.M)
+
+
+def source_paths(root, base):
+    """Returns the paths of the sources of core/ or ext/, layer by layer."""
+    return [f"{base}/{folder}/{name}" for folder in layers(root, base)
+            for name in re.findall(r"^  (\w+\.c)\b", read(f"{root}/{base}/{folder}/CMakeLists.txt"), re.M)]
 
 
 class Source:
@@ -138,6 +149,33 @@ class Source:
             depth += (word in "([") - (word in ")]")
             expects_name = expects_name or (word == "," and depth == 0)
 
+    def rename(self, names):
+        """Gives names at file scope, a dict of old to new ones, their new names wherever the file means them. A member of a structure keeps a
+        name that it shares with one of them."""
+        depth, members = 0, []  # the depths at which bodies of structures and unions begin
+        pending = False
+        for at, i in enumerate(self.code):
+            kind, word, _ = self.tokens[i]
+            before = self.tokens[self.code[at - 1]][1] if at else ""
+            after = [self.tokens[j] for j in self.code[at + 1:at + 2]]
+            if word in ("struct", "union"):
+                pending = True
+            elif word == "{":
+                depth += 1
+                if pending:
+                    members.append(depth)
+                pending = False
+            elif word == "}":
+                if members and members[-1] == depth:
+                    members.pop()
+                depth -= 1
+            elif word in ";,)=(":
+                pending = False
+            if kind == "name" and word in names and before not in (".", "->"):
+                is_type = after and (after[0][0] == "name" or after[0][1] == "*")
+                if not members or members[-1] != depth or is_type or before in ("struct", "union", "enum", "["):
+                    self.tokens[i][1] = names[word]
+
     def conditions(self):
         """Yields the directives, each with the number of conditions around it, without the include guard."""
         depth = -1 if self.path.endswith(".h") else 0
@@ -174,6 +212,19 @@ def is_feature(words):
     return words[1] in ("define", "undef") and re.match(r"_[A-Z]", words[2])
 
 
+def make_unique(sources):
+    """Renames in each source what another one declares, too. Names with a prefix of the project's are shared between files."""
+    declared = {}
+    for source in sources:
+        for name in source.names() | set(source.macros()):
+            declared[name] = declared.get(name, 0) + 1
+    stems = [source.stem for source in sources]
+    for source in sources:
+        stem = source.stem if stems.count(source.stem) == 1 else source.path[:-2].replace("/", "_")
+        own = {name for name in source.names() - set(source.macros()) if not re.match(r"ts[rx]_", name)}
+        source.rename({name: f"{stem}_{name}" for name in own if declared[name] > 1})
+
+
 def version_of(root):
     return re.search(r'#define TSR_VERSION "([^"]+)"', read(f"{root}/core/tessera.h")).group(1)
 
@@ -181,13 +232,15 @@ def version_of(root):
 def amalgamate(root, around=lambda path: ("", "")):
     """Returns the texts of tessera.c and tessera.h. `around` gets the path of each source, and returns the text that is put before it and
     the text that is put behind it; or None, which leaves the source out."""
-    sources = [Source(root, p) for p in re.findall(r"\b(?:core|ext)/\w+/\w+\.c\b", read(f"{root}/CMakeLists.txt"))]
+    sources = [Source(root, path) for base in ("core", "ext") for path in source_paths(root, base)]
     public = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h", "tessera_ingest.h", "tessera_path.h")
     headers = {name: Source(root, f"core/{name}") for name in public}
     for folder in dict.fromkeys(os.path.dirname(source.path) for source in sources):
         for name in sorted(os.listdir(f"{root}/{folder}")):
             if name.endswith(".h"):
                 headers[f"{os.path.basename(folder)}/{name}"] = Source(root, f"{folder}/{name}")
+
+    make_unique(sources)
 
     # Orders the headers so that each follows those that it includes.
     order = []
@@ -217,6 +270,8 @@ def amalgamate(root, around=lambda path: ("", "")):
     def put(source):
         text.append(f"\n/* ==== {source.path} {'=' * (100 - len(source.path))} */\n")
         text.append(source.body())
+        if source.path.endswith(".c"):
+            text.extend(f"#undef {name}\n" for name in source.macros() if not re.match(r"_[A-Z]", name))
 
     for folder in ("core", "ext"):
         if folder == "ext":

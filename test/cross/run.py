@@ -17,6 +17,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, f"{ROOT}/ext/package")
+import amalgamate
 import command
 import cross
 import sources
@@ -61,7 +62,7 @@ class Cross:
         return path
 
     def libraries(self):
-        core = [f"{ROOT}/{p}" for p in re.findall(r"\bcore/\w+/\w+\.c\b", open(f"{ROOT}/CMakeLists.txt", encoding="utf-8").read())]
+        core = [f"{ROOT}/{path}" for path in amalgamate.source_paths(ROOT, "core")]
         codecs = [path for path in cross.codec_files(self.target) if path.endswith(".c")]
         return [self.archive("core", self.compile_all([*core, f"{ROOT}/test/support/store_memory.c"])), self.archive("codecs", self.compile_all(codecs, ("-w",)))]
 

@@ -1,5 +1,5 @@
-"""The rules of the house that a machine can check (docs/design.md, "Rules"). The layers come from the folders: the order in which CMakeLists.txt
-lists the folders of core/ and ext/ is their order, and a folder sees itself and the folders before it.
+"""The rules of the house that a machine can check (docs/design.md, "Rules"). The layers are the folders: core/CMakeLists.txt and ext/CMakeLists.txt
+add them lowest first, and a folder sees itself and the folders before it.
 
 usage: lint.py ROOT COMPILER EXTENSION CORE_LIBRARY
 """
@@ -8,11 +8,10 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package"))
+import amalgamate
+
 PUBLIC = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h", "tessera_ingest.h", "tessera_path.h")
-MAX_FILE_LINES = 1200
-MAX_HEADER_LINES = 350
-MAX_FUNCTION_LINES = 60
-MAX_FIELDS = 20
 # The only files of core/ that quote names on disk and compare format versions with numbers.
 LAYOUT = ("format/layout.h", "filter/filter_version.h")
 faults = []
@@ -25,15 +24,6 @@ def fault(text):
 def lines(path):
     with open(path, encoding="utf-8") as f:
         return f.read().split("\n")
-
-
-def folders(root, base):
-    """The folders of core/ or ext/, lowest layer first: the order in which CMakeLists.txt names their sources."""
-    order = []
-    for folder in re.findall(rf"\b{base}/(\w+)/\w+\.c\b", "\n".join(lines(f"{root}/CMakeLists.txt"))):
-        if folder not in order:
-            order.append(folder)
-    return order
 
 
 def files(root, base, order, endings=(".c", ".h")):
@@ -49,16 +39,16 @@ def includes(path):
 
 
 def check_tree(root, base, order):
-    """All sources are in CMakeLists.txt, in folders, under names that no other file of the tree has."""
-    listed = set(re.findall(rf"\b{base}/\w+/\w+\.c\b", "\n".join(lines(f"{root}/CMakeLists.txt"))))
+    """Each source is in the CMakeLists.txt of its folder, and each folder is a layer."""
+    listed = set(amalgamate.source_paths(root, base))
     there = {f"{base}/{folder}/{name}" for folder, name in files(root, base, order, (".c",))}
     for path in sorted(listed ^ there):
-        fault(f"{path}: {'CMakeLists.txt does not list it' if path in there else 'CMakeLists.txt lists it, but there is no such file'}")
+        fault(f"{path}: {'the CMakeLists.txt of its folder does not list it' if path in there else 'a CMakeLists.txt lists it, but there is no such file'}")
     for name in sorted(os.listdir(f"{root}/{base}")):
         if name.endswith((".c", ".h")) and name not in PUBLIC:
             fault(f"{base}/{name}: only the public headers lie beside the folders; put it into a layer")
         elif os.path.isdir(f"{root}/{base}/{name}") and name not in order and name != "package":
-            fault(f"{base}/{name}: CMakeLists.txt lists no source of this folder, so its layer is unknown")
+            fault(f"{base}/{name}: {base}/CMakeLists.txt does not add this folder, so its layer is unknown")
 
 
 def check_unit_tests(root, order):
@@ -96,68 +86,6 @@ def check_extension_includes(root, order):
                 fault(f"{where}: the extension sees the core through its public headers and SQLite through connection/sqlite_api.h, not {seen}")
             elif order.index(above) > order.index(folder):
                 fault(f"{where}: {folder} lies below {above} and may not include {seen}")
-
-
-def definitions(path):
-    """(name, first line, number of lines) of each function that a source defines."""
-    text = lines(path)
-    start = None
-    for number, line in enumerate(text, 1):
-        if start is None and re.match(r"[A-Za-z_].*[^;,]$|[A-Za-z_].*\($|[A-Za-z_].*,$", line) and "(" in line and not line.startswith(("#", "typedef")):
-            start = number
-        if start is not None and line.endswith(";") and not line.startswith((" ", "}")):
-            start = None
-        if start is not None and line == "}":
-            name = re.search(r"(\w+)\(", " ".join(text[start - 1:start + 3]))
-            yield name.group(1) if name else "?", start, number - start + 1
-            start = None
-
-
-def check_functions(root, base, order):
-    for folder, name in files(root, base, order):
-        for function, first, count in definitions(f"{root}/{base}/{folder}/{name}"):
-            if count > MAX_FUNCTION_LINES:
-                fault(f"{base}/{folder}/{name}:{first}: {function} has {count} lines; over {MAX_FUNCTION_LINES} it does two things")
-
-
-def fields(body):
-    """How many fields a structure declares; a structure within it counts as one, and functions do not count."""
-    while re.search(r"\{[^{}]*\}", body):
-        body = re.sub(r"\{[^{}]*\}", "", body)
-    return sum(1 + declaration.count(",") for declaration in body.split(";") if declaration.strip() and "(" not in declaration)
-
-
-def check_structures(root, base, order):
-    """A structure that many functions pass around is split by who uses its fields."""
-    for folder, name in files(root, base, order):
-        text = without_comments("\n".join(lines(f"{root}/{base}/{folder}/{name}")))
-        for match in re.finditer(r"^(?:typedef )?struct (\w+) \{\n(.*?)^\}", text, re.M | re.S):
-            count = fields(match.group(2))
-            if count > MAX_FIELDS:
-                fault(f"{base}/{folder}/{name}: {match.group(1)} has {count} fields; over {MAX_FIELDS} it belongs to two rooms")
-
-
-def check_names(root):
-    """No two sources declare the same name at file scope, and no source uses the name of another one's macro: one tessera.c is made of all of them,
-    and a search for a name ends at one place."""
-    sys.path.insert(0, f"{root}/ext/package")
-    import amalgamate
-    paths = re.findall(r"\b(?:core|ext)/\w+/\w+\.c\b", "\n".join(lines(f"{root}/CMakeLists.txt")))
-    sources = [amalgamate.Source(root, path) for path in paths]
-    where, words = {}, {}
-    for source in sources:
-        for name in source.names() | set(source.macros()):
-            where.setdefault(name, []).append(source.path)
-        for name in {text for kind, text, _ in source.tokens if kind == "name"}:
-            words.setdefault(name, []).append(source.path)
-    for name, paths in sorted(where.items()):
-        if len(paths) > 1 and not re.match(r"_[A-Z]", name):
-            fault(f"{name} is declared by {' and '.join(paths)}: put the noun of its file in front")
-    for source in sources:
-        for name in source.macros():
-            others = [path for path in words[name] if path != source.path]
-            if others and not re.match(r"_[A-Z]", name):
-                fault(f"{name} is a macro of {source.path}, and {others[0]} uses that name: put the noun of its file in front")
 
 
 def without_comments(text):
@@ -208,26 +136,6 @@ def check_circles(root, base, order):
     for header in seen:
         if any(header in seen.get(other, []) for other in seen):
             visit(header, [])
-
-
-def check_sizes(root):
-    for folder in ("core", "ext", "test"):
-        for directory, _, names in os.walk(f"{root}/{folder}"):
-            for name in names:
-                if not name.endswith((".c", ".h", ".py")):
-                    continue
-                count = len(lines(f"{directory}/{name}")) - 1
-                limit = MAX_HEADER_LINES if name.endswith(".h") and folder != "test" and name not in PUBLIC else MAX_FILE_LINES
-                if count > limit:
-                    fault(f"{os.path.relpath(directory, root)}/{name}: {count} lines; over {limit} there are two nouns in it")
-
-
-def check_own_headers(root, orders):
-    """At most a fifth of the files have no header of their own: codecs, steps, and what the public headers declare."""
-    sources = [f"{base}/{folder}/{name}" for base, order in orders for folder, name in files(root, base, order, (".c",))]
-    without = [path for path in sources if not os.path.exists(f"{root}/{path[:-1]}h")]
-    if 5 * len(without) > len(sources):
-        fault(f"{len(without)} of {len(sources)} files have no header of their own, more than a fifth: {' '.join(without)}")
 
 
 def check_users(root, orders):
@@ -313,22 +221,17 @@ def check_sqlite(root, compiler, order):
 
 def main():
     root, compiler, extension, library = sys.argv[1:5]
-    core, ext = folders(root, "core"), folders(root, "ext")
+    core, ext = amalgamate.layers(root, "core"), amalgamate.layers(root, "ext")
     for base, order in (("core", core), ("ext", ext)):
         check_tree(root, base, order)
-        check_functions(root, base, order)
-        check_structures(root, base, order)
         check_circles(root, base, order)
         check_headers(root, compiler, base, order)
-    check_own_headers(root, (("core", core), ("ext", ext)))
     check_users(root, (("core", core), ("ext", ext)))
     check_unit_tests(root, core)
     check_core_includes(root, core)
     check_extension_includes(root, ext)
     check_allocations(root, core)
-    check_names(root)
     check_layout(root, core)
-    check_sizes(root)
     check_sqlite(root, compiler, ext)
     check_exports(extension, library)
     for text in faults:
