@@ -195,7 +195,7 @@ static int make_deletes(preparation *p, tsr_error *error) {
   int rc = choose_deletes(p, coordinates, selection, &count, error);
   if (rc >= 0 && count > 0 && w->schema->allows_duplicates)
     rc = tsr__deletes_check(p->present, coordinates, (const int64_t *)(const void *)w->removed.rows.data, selection,
-                            count, &w->memory, w->threads, error);
+                            count, w->array->snapshots.frozen, &w->memory, w->threads, error);
   if (rc >= 0 && count > 0)
     rc = tsr__deletes_make(w->schema, w->version, tsr__array_key(w->array), coordinates, selection, count, &w->memory,
                            &p->deletes, error);

@@ -543,6 +543,8 @@ typedef struct write_deletes_check {
   const tsr_batch *batch;
   int64_t *rows; /* removed rowids, sorted */
   uint64_t count;
+  uint64_t chosen; /* when the rows were chosen, or 0 */
+  uint32_t *met; /* [first of equal terms]: cells at these coordinates that were met */
   const tsr_column *columns[TSR_MAX_DIMENSIONS];
 } write_deletes_check;
 
@@ -590,8 +592,9 @@ static int compare_symbol(const maker *m, uint32_t d, const tsr_column *column, 
   return key < s->keys[symbol] ? -1 : key > s->keys[symbol];
 }
 
-/* Returns true if a cell's coordinates are among the terms. The pairs hold the terms in sorted order. */
-static bool is_removed(const write_deletes_check *c, uint64_t cell) {
+/* Finds the terms with a cell's coordinates: first..last - 1 of the pairs, which hold the terms in sorted order. Returns
+ * false if there are none. */
+static bool find_terms(const write_deletes_check *c, uint64_t cell, uint64_t *found, uint64_t *behind) {
   const maker *m = c->maker;
   uint64_t begin = 0, end = m->all.count;
   for (uint32_t d = 0; d < m->dimensions && begin < end; d++) {
@@ -619,16 +622,30 @@ static bool is_removed(const write_deletes_check *c, uint64_t cell) {
     }
     end = first;
   }
+  *found = begin;
+  *behind = end;
   return begin < end;
 }
 
+/* Returns true if a cell is one of the removed rows, or may be one that a merge has copied since: then it has another
+ * rowid, but the same coordinates and the same time. */
+static bool may_be_removed(const write_deletes_check *c, uint64_t cell) {
+  const tsr_batch *batch = c->batch;
+  const int64_t row = tsr_batch_rowid(batch, cell);
+  if (bsearch(&row, c->rows, c->count, sizeof row, write_deletes_compare_rows)) return true;
+  return (batch->times ? batch->times[cell] : batch->time) <= c->chosen;
+}
+
+/* Fails if a cell of the batch is none of the removed rows and has their coordinates. A merge keeps the number of cells
+ * at each coordinate, so more of them than were removed are others'. */
 static int check_batch(write_deletes_check *c) {
   maker *m = c->maker;
   for (uint32_t d = 0; d < m->dimensions; d++) TSR_TRY(tsr_reader_column(c->reader, d, &c->columns[d], m->error));
   for (uint64_t r = 0; r < c->batch->count; r++) {
-    uint64_t cell = c->batch->selection ? c->batch->selection[r] : c->batch->first + r;
-    int64_t row = c->batch->rowids ? c->batch->rowids[cell] : c->batch->row_base + (int64_t)cell;
-    if (is_removed(c, cell) && !bsearch(&row, c->rows, c->count, sizeof row, write_deletes_compare_rows))
+    const uint64_t cell = tsr_batch_index(c->batch, r);
+    uint64_t first, last;
+    if (!find_terms(c, cell, &first, &last)) continue;
+    if (!may_be_removed(c, cell) || ++c->met[first] > last - first)
       return tsr__fail(m->error, TSR_CONSTRAINT,
                        "cells are deleted by their coordinates: another one has the same, and would go, too");
   }
@@ -645,9 +662,10 @@ static int check_cells(write_deletes_check *c, tsr_snapshot *snapshot, unsigned 
     TSR_TRY(write_deletes_make_ranges(m, d, &ranges[d]));
     fields[d] = true;
   }
+  TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->all.count, &c->met, m->error));
   sort_terms(m, &m->all, m->dimensions - 1);
   TSR_TRY(tsr_reader_open(snapshot, &c->reader, m->error));
-  const tsr_request request = {.dimensions = ranges, .fields = fields, .threads = threads};
+  const tsr_request request = {.dimensions = ranges, .fields = fields, .times = true, .threads = threads};
   TSR_TRY(tsr_reader_start(c->reader, &request, m->error));
   for (;;) {
     int rc = tsr_reader_next(c->reader, &c->batch, m->error);
@@ -657,7 +675,7 @@ static int check_cells(write_deletes_check *c, tsr_snapshot *snapshot, unsigned 
 }
 
 int tsr__deletes_check(tsr_snapshot *snapshot, const tsr_column *columns, const int64_t *rows,
-                       const uint32_t *selection, uint64_t count, tsr_memory *memory, unsigned threads,
+                       const uint32_t *selection, uint64_t count, uint64_t chosen, tsr_memory *memory, unsigned threads,
                        tsr_error *error) {
   maker m;
   int64_t *sorted = NULL;
@@ -665,7 +683,7 @@ int tsr__deletes_check(tsr_snapshot *snapshot, const tsr_column *columns, const 
   int rc = open_maker(&m, snapshot->schema, columns, selection, count, memory, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW(memory, count, &sorted, error);
   if (rc >= 0) {
-    write_deletes_check c = {.maker = &m, .rows = sorted, .count = count};
+    write_deletes_check c = {.maker = &m, .rows = sorted, .count = count, .chosen = chosen};
     for (uint64_t i = 0; i < count; i++) c.rows[i] = rows[selection ? selection[i] : i];
     qsort(c.rows, count, sizeof *c.rows, write_deletes_compare_rows);
     rc = check_cells(&c, snapshot, threads);

@@ -22,10 +22,12 @@ int tsr__deletes_make(const tsr_schema *schema, uint32_t version, const uint8_t 
                       tsr_error *error);
 
 /* For arrays with duplicates: checks that all cells of a snapshot at these coordinates are among
- * rows[selection[0..count)]. The snapshot shows the array's present state. Errors: TSR_CONSTRAINT if the conditions
- * would delete another cell. */
+ * rows[selection[0..count)]. The snapshot shows the array's present state. Since the rows were chosen, merges may have
+ * copied them, which changes their rowids. `chosen` is the moment at which the rows were chosen, in milliseconds since
+ * 1970: a cell of another rowid counts as such a copy if it is not newer and there are no more cells at its coordinates
+ * than were removed. 0: the rowids decide alone. Errors: TSR_CONSTRAINT if the conditions would delete another cell. */
 int tsr__deletes_check(tsr_snapshot *snapshot, const tsr_column *columns, const int64_t *rows,
-                       const uint32_t *selection, uint64_t count, tsr_memory *memory, unsigned threads,
+                       const uint32_t *selection, uint64_t count, uint64_t chosen, tsr_memory *memory, unsigned threads,
                        tsr_error *error);
 
 #endif

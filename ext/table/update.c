@@ -44,6 +44,7 @@ typedef struct update_scan { /* the rows that the scan has chosen */
   int64_t *rows;
   uint64_t count, room;
   bool ended; /* the cursor is closed */
+  bool mixed; /* two open cursors have chosen rows in turn, and one may belong to another statement or a subquery */
   bool incomplete; /* there was no memory for all rows */
 } update_scan;
 
@@ -134,6 +135,7 @@ void tsx_update_touch(tsx_table *table, uint64_t cursor, int64_t row) {
   if (!u) return; /* out of memory: xUpdate will fail for the same reason */
   update_scan *scan = &u->scan;
   if (scan->cursor != cursor) {
+    scan->mixed = scan->cursor && !scan->ended;
     scan->cursor = cursor;
     scan->ended = false;
     scan->count = 0;
@@ -528,15 +530,17 @@ static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
   return false;
 }
 
-/* Checks a removal in an array with duplicates. Cells are deleted by their coordinates (a delete condition), so all
- * committed cells at these coordinates must be among the rows that the statement has chosen. COMMIT checks that
- * again. */
-static int check_duplicates(tsx_changes *u, const tsr_column *coordinates, uint64_t index, tsr_error *error) {
+/* Checks the removal of a row in an array with duplicates. Cells are deleted by their coordinates (a delete condition),
+ * so all committed cells at these coordinates must be among the rows that the statement has chosen. COMMIT checks that
+ * again, and alone where it follows at once or where it is not certain that the rows which are remembered are those of
+ * this statement. */
+static int check_duplicates(tsx_changes *u, int64_t row, const tsr_column *coordinates, uint64_t index,
+                            tsr_error *error) {
   int64_t there;
-  if (!tsx_row_schema(u->row)->allows_duplicates || u->scan.incomplete) return TSR_OK;
-  if (u->scan.cursor != u->table->cursors.opened)
-    return TSR_OK; /* the rows that are remembered may belong to another statement */
+  if (!tsx_row_schema(u->row)->allows_duplicates || u->scan.incomplete || u->scan.mixed) return TSR_OK;
+  if (sqlite3_get_autocommit(u->table->connection->db) && u->scan.cursor != u->table->cursors.opened) return TSR_OK;
   if (!u->fates.slots && update_make_slots(u, error) < 0) return error->code;
+  if (!fate_of(u, row)) return TSR_OK;
   int code = tsr_writer_find(u->statement.transaction->writer, u->statement.transaction->base, coordinates, index,
                              &there, error);
   if (code > 0 && there >= 0 && !fate_of(u, there))
@@ -551,7 +555,7 @@ static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *er
   if (!coordinates) return tsx_out_of_memory(error);
   int code = old_coordinates(u, coordinates, error);
   if (code == TSR_OK) code = tsr_writer_remove(u->statement.transaction->writer, row, coordinates, index, error);
-  if (code == TSR_OK) code = check_duplicates(u, coordinates, index, error);
+  if (code == TSR_OK) code = check_duplicates(u, row, coordinates, index, error);
   sqlite3_free(coordinates);
   return code;
 }
@@ -620,7 +624,7 @@ static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
   const tsr_column *columns = tsx_row_columns(u->row);
   int code = keep_fields(u, row, schema->dimension_count, error);
   if (code == TSR_OK) code = tsr_writer_remove(u->statement.transaction->writer, row, columns, 0, error);
-  return code < 0 ? code : check_duplicates(u, columns, 0, error);
+  return code < 0 ? code : check_duplicates(u, row, columns, 0, error);
 }
 
 /* ---- xUpdate ----------------------------------------------------------------------------------------------------- */

@@ -230,6 +230,53 @@ def test_a_delete_that_is_tried_again_spares_new_duplicates():
     sound(array(file))
 
 
+def test_deletes_of_duplicates_beside_a_merge():
+    """A merge copies the cells that an open transaction has deleted: they have other rowids then, and are no cells of others. A cell that somebody adds is one,
+    also if the merge has taken it in, and also if others have deleted as many as they have added."""
+    def others(other, path, *statements):
+        for sql in statements:
+            other.query(sql)
+        other.query("SELECT tessera_consolidate(?)", (path,))
+    cases = [((), True), (("INSERT INTO t VALUES('k0', 9)",), True), (("DELETE FROM t WHERE s = 'k2'",), True), (("INSERT INTO t VALUES('k1', 9)",), False),
+             (("DELETE FROM t WHERE s = 'k1'",), True), (("DELETE FROM t WHERE s = 'k1'", "INSERT INTO t VALUES('k1', 9)"), False)]
+    for statement, left in (("DELETE FROM t WHERE s = 'k1'", []), ("UPDATE t SET v = v + 100 WHERE s = 'k1'", [(101,), (104,)])):
+        for meanwhile, commits in cases:
+            file, db = open_database()
+            make(db, definition="s TEXT DIMENSION, v INT64, duplicates=yes")
+            for i in range(6):
+                db.query("INSERT INTO t VALUES(?, ?)", (f"k{i % 3}", i))
+            other = Database()
+            other.table("t", array(file))
+            db.query("BEGIN")
+            db.query(statement)
+            others(other, array(file), *meanwhile)
+            if commits:
+                db.query("COMMIT")
+                same(other.query("SELECT v FROM t WHERE s = 'k1' ORDER BY v"), left, (statement, meanwhile))
+            else:
+                check_contains(db.error("COMMIT").text, "another one has the same, and would go, too")
+                same((9,) in other.query("SELECT v FROM t WHERE s = 'k1' ORDER BY v"), True, (statement, meanwhile))
+            sound(array(file))
+
+
+def test_duplicates_that_cannot_be_deleted_fail_in_their_statement():
+    """Also if the statement reads its own table in a subquery. The transaction goes on."""
+    file, db = open_database()
+    make(db, definition="s TEXT DIMENSION, v INT64, duplicates=yes")
+    for i in range(6):
+        db.query("INSERT INTO t VALUES(?, ?)", (f"k{i % 3}", i))
+    db.query("BEGIN")
+    for sql in ("DELETE FROM t WHERE v = 1", "DELETE FROM t WHERE v = (SELECT max(v) FROM t)", "DELETE FROM t WHERE v IN (SELECT v FROM t WHERE v < 2)", "DELETE FROM t WHERE s = 'k1' OR v = 2",
+                "DELETE FROM t WHERE EXISTS (SELECT 1 FROM t o WHERE o.s = t.s AND o.v > t.v)", "UPDATE t SET v = (SELECT max(v) FROM t) + 1 WHERE v = 1",
+                "UPDATE t SET v = 0 FROM (SELECT max(v) AS m FROM t) AS q WHERE t.v = q.m"):
+        check_contains(db.error(sql).text, "another one has the same, and would go, too")
+    for sql, left in (("DELETE FROM t WHERE v IN (1, 3) OR s IN ('k1', 'k0')", 2), ("INSERT INTO t VALUES('k2', 7), ('k2', 8)", 4), ("DELETE FROM t WHERE rowid IN (SELECT o.rowid FROM t AS o WHERE o.s = t.s)", 0)):
+        db.query(sql)
+        same(db.query("SELECT count(*) FROM t"), [(left,)], sql)
+    db.query("COMMIT")
+    same(db.query("SELECT count(*) FROM t"), [(0,)])
+
+
 def test_a_commit_of_a_new_array_is_tried_again():
     file, db = open_database()
     db.query("CREATE TABLE p(x)")
