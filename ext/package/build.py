@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MOMENT = 1767225600 # 2026-01-01, the modification time of all files in the archives
 NPM = ("package.json", "index.js", "index.d.ts", "README.md")
-MODULE = ("arrays.py", "blocks.py", "columns.py", "datasets.py", "errors.py", "frames.py", "grids.py", "loading.py", "making.py", "xarray.py", "py.typed")   # beside __init__.py
+MODULE = sorted(n for n in os.listdir(os.path.join(HERE, "python", "tessera")) if n.endswith(".py") and n != "__init__.py" or n == "py.typed")
 # The codecs in the bundled extension, and the Debian packages that have their licenses.
 CODECS = {"zstd": "libzstd-dev", "lz4": "liblz4-dev", "bzip2": "libbz2-dev", "zlib": "zlib1g-dev", "mbedTLS": "libmbedtls-dev"}
 

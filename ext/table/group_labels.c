@@ -31,9 +31,17 @@ static bool group_member_is(const tsr_group_member *member, const char *name) {
   return end - first == strlen(name) && memcmp(member->path + first, name, end - first) == 0;
 }
 
+/* A group of a stranger may name any path: what lies outside of its directory is not opened. */
+static int check_inside(const tsx_table *table, const char *path, const char *directory, const char *name,
+                        tsr_error *error) {
+  const int inside = tsr_path_lies_below(table->connection->environment, path, directory, error);
+  if (inside != 0) return inside < 0 ? inside : TSR_OK;
+  return tsx_fail(error, TSR_PERM, "member '%s' lies outside of the group's directory, %s, at %s", name, directory, path);
+}
+
 /* Finds the member with the dimension's name. *path is NULL if the group has none, or if it is the array itself. */
-static int find_group_member(const tsx_table *table, const tsr_group_members *members, const char *name, char **path,
-                             tsr_error *error) {
+static int find_group_member(const tsx_table *table, const char *directory, const tsr_group_members *members,
+                             const char *name, char **path, tsr_error *error) {
   const size_t own = strlen(table->path);
   *path = NULL;
   for (uint64_t i = 0; i < members->count; i++) {
@@ -41,6 +49,8 @@ static int find_group_member(const tsx_table *table, const tsr_group_members *me
     const size_t length = strlen(found);
     if (!group_member_is(&members->members[i], name)) continue;
     if (length == own && memcmp(found, table->path, own) == 0) continue;
+    const int code = check_inside(table, found, directory, name, error);
+    if (code < 0) return code;
     *path = sqlite3_mprintf("%s", found);
     return *path ? TSR_OK : tsx_out_of_memory(error);
   }
@@ -77,7 +87,7 @@ int tsx_group_label_find(tsx_table *table, uint32_t dimension, char **path, tsr_
   if (!directory) return tsx_out_of_memory(error);
   int code = tsr_group_open(environment, directory, group_label_key(table), &group, error);
   if (code == TSR_OK) code = tsr_group_members_open(group, 0, TSR_TIME_NOW, &members, error);
-  if (code == TSR_OK) code = find_group_member(table, members, name, path, error);
+  if (code == TSR_OK) code = find_group_member(table, directory, members, name, path, error);
   if (code == TSR_OK && *path) {
     tsr_error why = {0};
     code = tsx_group_label_open(table, dimension, *path, index, &why);

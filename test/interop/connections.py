@@ -101,6 +101,26 @@ def test_drivers():
             del reader
 
 
+def test_rows_and_texts_in_forms_of_the_program():
+    """What the program makes of rows and texts does not reach the module, and is as it was afterwards."""
+    def as_dict(cursor, row):
+        return {name[0]: value for name, value in zip(cursor.description, row)}
+
+    for name, connect in drivers().items():
+        for form, value in (("row_factory", sqlite3.Row), ("row_factory", as_dict), ("text_factory", bytes)) if name != "apsw" else (("row_trace", lambda cursor, row: {"a": row}),):
+            db = connect(":memory:")
+            setattr(db, form, value if value is not sqlite3.Row else sys.modules[type(db).__module__.partition(".")[0]].Row)
+            tessera.load(db)
+            fill(db)
+            a = tessera.open("db:t", connection=db)
+            same((a.attributes, a.bounds, count(a)), (("v",), {"i": (0, ROWS - 1)}, ROWS), f"{name}, {form}")
+            tessera.create("db:made", {"i": [1], "s": ["text"]}, connection=db, dimensions=["i"], grow=["i"])
+            tessera.create("db:made", {"i": [2], "s": ["text"]}, connection=db, if_exists="append")
+            same(pa.table(tessera.rows(db, "SELECT count(*) AS n FROM made"))["n"].to_pylist(), [2], f"{name}, {form}")
+            assert getattr(db, form) is not None, "the program's own form is gone"
+            db.close()
+
+
 def test_a_connection_that_has_not_loaded_it():
     for name, connect in drivers().items():
         tessera.create("plain", {"i": [1, 2, 3], "v": [1, 2, 3]}, if_exists="append" if os.path.exists("plain") else "fail", dimensions=["i"])
@@ -249,6 +269,12 @@ def test_two_copies():
 
 class Old:
     """A connection that has loaded a tessera from before streams."""
+
+    def cursor(self):
+        return self
+
+    def close(self):
+        pass
 
     def execute(self, sql, values=()):
         raise sqlite3.OperationalError("no such function: tessera_library")

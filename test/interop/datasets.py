@@ -159,6 +159,30 @@ def test_enumerations_in_a_dataset():
     same(xr.open_dataset("sky2", engine="tessera", decode_enums=True).sky.values.tolist(), ["clear", None, None, "clear"], "cells that were never written")
 
 
+def test_texts():
+    """Texts and lists come with any type of dimension, from any part, and whatever columns a table of the array shows."""
+    db = sqlite3.connect("texts.db", isolation_level=None)
+    tessera.load(db)
+    units = {"YEAR": "2024 2025 2026", "MONTH": "2024-01 2024-02 2024-03", "DAY": "2024-02-28 2024-02-29 2024-03-01", "HR": "2024-01-01T22 2024-01-01T23 2024-01-02",
+             "MIN": "2024-01-01T00:59 2024-01-01T01:00 2024-01-01T01:01", "SEC": "1969-12-31T23:59:59 1970-01-01 1970-01-01T00:00:01", "MS": "1970-01-01T00:00:00.001 1970-01-01T00:00:00.002 1970-01-01T00:00:00.003",
+             "US": "1970-01-01T00:00:00.000001 1970-01-01T00:00:00.000002 1970-01-01T00:00:00.000003", "NS": "1970-01-01T00:00:00.000000001 1970-01-01T00:00:00.000000002 1970-01-01T00:00:00.000000003"}
+    kinds = [(f"DATETIME_{unit}", [f"'{end}'" for end in ends.split()]) for unit, ends in units.items()]
+    kinds += [(kind, [5, 6, 7]) for kind in ("INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64")]
+    kinds += [("INT64", [-2**63 + 5, -2**63 + 6, -2**63 + 7])]
+    for number, (kind, (low, middle, high)) in enumerate(kinds):
+        db.execute(f"CREATE VIRTUAL TABLE d{number} USING tessera('texts{number}', kind=dense, t {kind} DIMENSION({low}, {high}, 1), s TEXT, b BLOB, l FLOAT64[], w DATETIME_DAY[])")
+        db.execute(f"INSERT INTO d{number} VALUES({low}, 'a', x'00ff', '[1.5,2]', '[\"2024-01-01\"]'), ({middle}, '', x'', '[]', NULL), ({high}, NULL, NULL, NULL, NULL)")
+        for place, connection in ((f"texts{number}", None), (f"db:d{number}", db)):
+            a = tessera.open(place, connection=connection)
+            for attribute, values in {"s": ["a", "", None], "b": [b"\0\xff", b"", None], "l": ["[1.5,2.0]", "[]", None], "w": ['["2024-01-01"]', None, None]}.items():
+                same(a.numpy(attribute).tolist(), values, f"{place}, {kind}: {attribute}")
+            same(a.sel(t=(middle if isinstance(middle, int) else middle.strip("'"), None)).numpy("s").tolist(), ["", None], f"{place}, {kind}: a part")
+    for number, options in enumerate(("cache_mb=8", "datetimes=integer", "columns='t,b'", "labels=no", "enums=code")):
+        db.execute(f"CREATE VIRTUAL TABLE o{number} USING tessera('texts2', {options})")
+        same(tessera.open(f"db:o{number}", connection=db).numpy("s").tolist(), ["a", "", None], options)
+    db.close()
+
+
 def test_masks():
     """A MaskedArray masks nulls and cells that were never written. In a Dataset BOOL with nulls is masked as integers are."""
     table = pa.table({"k": pa.array([0, 1, 2, 5]), "ok": [True, None, False, True], "v": pa.array([1.5, 2, None, 4]), "pair": pa.array([[1, 2], [3, 4], [5, 6], [7, 8]], pa.list_(pa.int16(), 2)),

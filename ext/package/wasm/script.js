@@ -93,11 +93,16 @@ export class Script {
     const skip = Number(words[words.indexOf("--skip") + 1] || 0);
     const [file, table] = words.slice(-2);
     const rows = parseCsv(this.engine.module.FS.readFile(file, { encoding: "utf8" })).slice(skip);
-    const insert = `INSERT INTO "${table}" VALUES(${rows[0].map(() => "?").join(",")})`;
+    const insert = `INSERT INTO ${quoted(table)} VALUES(${rows[0].map(() => "?").join(",")})`;
     this.database.exec("BEGIN");
     for (const row of rows) this.database.exec(insert, row);
     this.database.exec("COMMIT");
   }
+}
+
+/** A name as SQL has it. */
+function quoted(name) {
+  return `"${name.replaceAll('"', '""')}"`;
 }
 
 /** A text without its comments, also one that has not ended; its literals are untouched. */

@@ -15,13 +15,13 @@ import datetime
 import functools
 import json
 import os
-import re
 import threading
 import time
 import urllib.parse
 import weakref
 from typing import Any
 
+from . import sql
 from .errors import Denied, Interrupted, NotFound, Unsupported, plain_errors
 from .loading import load
 
@@ -86,7 +86,7 @@ def _connect(file=None):
                 connection.setbusytimeout(5000)   # as sqlite3 waits
                 load(connection)
             for scope, options in _scopes.items():
-                connection.execute("SELECT tessera_s3(?, ?)", (scope, options)).fetchone()
+                sql.rows(connection, "SELECT tessera_s3(?, ?)", (scope, options))
             _own[name] = connection
         return _own[name]
 
@@ -104,24 +104,24 @@ def configure(scope, **options):
     """
     text = json.dumps(options)
     with plain_errors(scope):
-        _connect().execute("SELECT tessera_s3(?, ?)", (scope, text)).fetchone()
+        sql.rows(_connect(), "SELECT tessera_s3(?, ?)", (scope, text))
         with _lock:
             _scopes[scope] = text
             for (process, *_), connection in _own.items():
                 if process == os.getpid() and type(connection).__module__ == "sqlite3":
-                    connection.execute("SELECT tessera_s3(?, ?)", (scope, text)).fetchone()
+                    sql.rows(connection, "SELECT tessera_s3(?, ?)", (scope, text))
 
 
 def _functions(connection):
     """Returns the functions of the copy of the extension that this connection has loaded; if it has none, this module's is loaded."""
     try:
-        path = connection.execute("SELECT tessera_library()").fetchone()[0]
+        path = sql.rows(connection, "SELECT tessera_library()")[0][0]
     except Exception as e:
         if "no such function" not in str(e):
             raise
         load(connection)
         try:
-            path = connection.execute("SELECT tessera_library()").fetchone()[0]
+            path = sql.rows(connection, "SELECT tessera_library()")[0][0]
         except Exception:
             raise Unsupported("this connection has loaded an older tessera, which has no Arrow streams: update it") from None
     if path not in _libraries:
@@ -281,7 +281,7 @@ class _Rows(Stream):
     def __init__(self, connection, select, options):
         self._functions = _functions(connection)   # the rows outlive the connection, once the SELECT has run
         with plain_errors(None):
-            token = connection.execute("SELECT tessera_rows(?, ?)", (select, json.dumps(options, default=_plain))).fetchone()[0]
+            token = sql.rows(connection, "SELECT tessera_rows(?, ?)", (select, json.dumps(options, default=_plain)))[0][0]
         self._first = self._functions.take_new(token.encode())
         weakref.finalize(self, self._functions.free_stream, self._first)
 
@@ -321,13 +321,13 @@ class Array(Stream):
         """The connection that was given to open(); otherwise that of this thread."""
         return self._connection or _connect(self._state.get("database"))
 
-    def _rows(self, sql, *values):
+    def _rows(self, statement, *values):
         connection, own = self.connection, self._connection is None
         try:
             with plain_errors(self.path):
                 if own:
                     connection.set_progress_handler(_go_on, 20)
-                return connection.execute(sql, values).fetchall()
+                return sql.rows(connection, statement, values)
         except Interrupted as e:
             if own:   # nobody else interrupts it: what the handler of a signal raised is lost in SQLite
                 raise KeyboardInterrupt from e
@@ -336,14 +336,14 @@ class Array(Stream):
             if own:
                 connection.set_progress_handler(None, 20)
 
-    def _do(self, sql, *values):
+    def _do(self, statement, *values):
         """The same for functions that take no key: they find it in the connection. A connection of this module forgets it afterwards. Tables in a
         database know theirs."""
         key = None if self.path.startswith("db:") else self._key()
         if key:
             self._rows("SELECT tessera_set_key(?, ?)", self.path, key)
         try:
-            return self._rows(sql, *values)
+            return self._rows(statement, *values)
         finally:
             if key and not self._connection:
                 self._rows("SELECT tessera_set_key(?, NULL)", self.path)
@@ -458,9 +458,9 @@ class Array(Stream):
             import numpy
             label, dim = list(self.labels.items())[number]
             others = {name: ends[0] for name, ends in self.bounds.items() if name != dim}
-            line = "".join(f' AND "{name}" = ?' for name in others)
-            sql = f'SELECT "{label}" FROM {quoted(name_parts(self.path[3:]))} WHERE "{dim}" BETWEEN ? AND ?{line} ORDER BY "{dim}"'
-            return lambda low, length: numpy.array([value for value, in self._rows(sql, int(low), int(low) + length - 1, *others.values())])
+            line = "".join(f" AND {sql.name(name)} = ?" for name in others)
+            select = f"SELECT {sql.name(label)} FROM {sql.table(self.path[3:])} WHERE {sql.name(dim)} BETWEEN ? AND ?{line} ORDER BY {sql.name(dim)}"
+            return lambda low, length: numpy.array([value for value, in self._rows(select, int(low), int(low) + length - 1, *others.values())])
         array = Array(self._connection, f"{self.path}/__labels/l{number}", None, {name: value for name, value in self._options.items() if name == "as_of"},
                       {name: value for name, value in self._state.items() if name != "schema"})
         return lambda low, length: array.sel(**{array.dims[0]: (int(low), int(low) + length - 1)}).numpy()
@@ -697,15 +697,6 @@ def secret(options):
     return {"key_file": os.path.abspath(options["key_file"])} if options.get("key_file") else {}
 
 
-def name_parts(name):
-    """Returns the parts of TABLE or SCHEMA.TABLE without their quotes."""
-    return [whole.replace('""', '"') or part for whole, part in re.findall(r'"((?:[^"]|"")+)"|([^."]+)', name)]
-
-
-def quoted(parts):
-    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
-
-
 def in_file(array):
     """Returns the file of the database in which an Array lies, and 'db:NAME', by which a connection to that file alone finds it.
 
@@ -713,13 +704,13 @@ def in_file(array):
     """
     why = f"the Array {array.path} cannot be pickled: "
     array.__arrow_c_schema__()   # an error if the transaction has rows for it
-    *schema, name = name_parts(array.path[3:])
+    *schema, name = sql.parts(array.path[3:])
     files = {place.lower(): file for _, place, file in array._rows("PRAGMA database_list")}
     places = [schema[0].lower()] if schema else sorted(files, key="temp".__ne__)   # SQL finds tables in temp first
     here = next(place for place in places if _declared(array, place, name))
     if not files[here] or not os.path.isfile(files[here]):
         raise TypeError(f"{why}its database ({here}) has no file that another process could open")
-    alone = Array(None, f"db:{quoted([name])}", None, None, {"database": os.path.abspath(files[here])})
+    alone = Array(None, f"db:{sql.name(name)}", None, None, {"database": os.path.abspath(files[here])})
     try:
         lacks = _declared(array, here, name) != _declared(alone, "main", name) or _stored(array, here, name) - _stored(alone, "main", name)
     except Exception as e:
@@ -731,12 +722,12 @@ def in_file(array):
 
 def _declared(array, schema, name):
     """Returns the declaration of a table, as a list of one; empty if there is no such table."""
-    return array._rows(f"SELECT sql FROM {quoted([schema])}.sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE", name)
+    return array._rows(f"SELECT sql FROM {sql.name(schema)}.sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE", name)
 
 
 def _stored(array, schema, name):
     """Returns the files of an array in a database, which never change; a table over a directory has none."""
-    table = quoted([schema, f"{name}_files"])
+    table = sql.name(schema, f"{name}_files")
     return set(array._rows(f"SELECT id, parent, name, size FROM {table}")) if _declared(array, schema, f"{name}_files") else set()
 
 
@@ -744,8 +735,8 @@ def exists(connection, path):
     """Returns what is at a path, "an array" or "a group", or None."""
     here = Array(connection, path)
     if path.startswith("db:"):
-        *schema, name = name_parts(path[3:])
-        return "a table" if here._rows(f'SELECT 1 FROM {quoted(schema or ["main"])}.sqlite_schema WHERE name = ? COLLATE NOCASE', name) else None
+        *schema, name = sql.parts(path[3:])
+        return "a table" if here._rows(f"SELECT 1 FROM {sql.name(*schema or ['main'])}.sqlite_schema WHERE name = ? COLLATE NOCASE", name) else None
     for what, table in (("an array", "tessera_array"), ("a group", "tessera_members")):
         try:
             here._rows(f"SELECT 1 FROM {table}(?)", path)
@@ -798,7 +789,7 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
         configure(path, **storage)
     elif storage is not None:
         with plain_errors(path):
-            connection.execute("SELECT tessera_s3(?, ?)", (path, json.dumps(storage))).fetchone()
+            sql.rows(connection, "SELECT tessera_s3(?, ?)", (path, json.dumps(storage)))
     secrets = {"key": key.hex() if isinstance(key, bytes) else key, "key_file": os.path.abspath(key_file) if key_file else None}
     array = Array(connection, path, None, *({name: value for name, value in part.items() if value is not None} for part in (given, secrets)))
     if as_of is None:

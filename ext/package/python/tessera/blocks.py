@@ -3,12 +3,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import uuid
 
 import numpy
 
-from .arrays import _plain, name_parts, quoted
+from .arrays import Array, _functions, _plain
 
 __all__ = ["Block", "Booleans", "Labelled", "bounds_of", "near", "read_objects"]
 
@@ -111,11 +109,16 @@ class Labelled(Block):
 _UNITS = {"YEAR": "Y", "MONTH": "M", "WEEK": "W", "DAY": "D", "HR": "h", "MIN": "m"}   # the others in numpy's own letters
 
 
+def _unit(kind):
+    """Returns numpy's letters for the unit of DATETIME_... or TIME_..."""
+    unit = kind.rpartition("_")[2]
+    return _UNITS.get(unit, "s" if unit == "SEC" else unit.lower())
+
+
 def _coordinate(value, kind, name):
     """Returns a coordinate as numpy counts it: an integer, or a datetime64 of the dimension's unit."""
     if kind.startswith("DATETIME_"):
-        unit = kind[9:]
-        return numpy.datetime64(value, _UNITS.get(unit, "s" if unit == "SEC" else unit.lower()))
+        return numpy.datetime64(value, _unit(kind))
     if not isinstance(value, int):
         raise NotImplementedError(f"dimension {name!r} is {kind}, which has no lazy blocks")
     return value
@@ -154,25 +157,32 @@ def near(array, name, value, side, tolerance):
 
 
 def read_objects(array, attribute):
-    """Reads an attribute of variable length, which has no block, by rows; cells that have none are None."""
-    bounds, times = bounds_of(array), array._times()
+    """Reads an attribute of variable length, which has no block, as a stream; cells that have none are None."""
+    from .streamed import batches
+    kind, = next(kind for name, *kind in array._about("name, datatype", "tessera_schema", "role = 'attribute'") if name == attribute)
+    bounds, options = bounds_of(array), {name: value for name, value in array._options.items() if name in ("as_of", "since", "memory_mb", "cache_mb", "threads")}
     found = numpy.full([length for _, length in bounds.values()], None, object)
-    table = f"temp.tessera_{uuid.uuid4().hex}" if not array.path.startswith("db:") else quoted(name_parts(array.path[3:]))
-    place = array.path if "://" in array.path else os.path.abspath(array.path)
-    if table.startswith("temp."):
-        array._do(f"CREATE VIRTUAL TABLE {table} USING tessera('{place.replace(chr(39), chr(39) * 2)}')")
-    try:
-        named = [f'"{name}"' for name in bounds]
-        ends = [end for first, length in bounds.values() for end in (first, first + (length - 1) * _one(first))]
-        rows = array._rows(f'SELECT "{attribute}", {", ".join(named)} FROM {table}(?, ?) WHERE {" AND ".join(f"{name} BETWEEN ? AND ?" for name in named)}',
-                           times.get("as_of"), times.get("since"), *(end if isinstance(end, int) else str(end) for end in ends))
-    finally:
-        if table.startswith("temp."):
-            array._rows(f"DROP TABLE {table}")
-    for value, *place in rows:
-        at = tuple(int((type(first)(given) - first) / _one(first)) for given, (first, _) in zip(place, bounds.values()))
-        found[at] = value
+    part = Array(array._connection, array.path, array._box, {**options, "columns": [*bounds, attribute], "datetimes": "duration"}, array._state)
+    for *places, values in batches(*part._stream()):
+        at = [_distances(place, first).tolist() for place, (first, _) in zip(places, bounds.values())]
+        for place, value in zip(zip(*at), values):
+            found[place] = _as_json(value, kind) if isinstance(value, numpy.ndarray) else value
     return found
+
+
+def _as_json(values, kind):
+    """Returns several values of a cell as a table shows them; a stream has instants in lists as integers."""
+    if kind.startswith(("DATETIME_", "TIME_")):
+        values = values.view(f"{'M' if kind[0] == 'D' else 'm'}8[{_unit(kind)}]")
+        return json.dumps([None if numpy.isnat(value) else _plain(value) for value in values], separators=(",", ":"))
+    return json.dumps(values.tolist(), separators=(",", ":"))
+
+
+def _distances(coordinates, first):
+    """Returns how many cells behind the first one coordinates are."""
+    if isinstance(first, int):
+        return coordinates - first if coordinates.dtype.kind == "i" else coordinates - numpy.uint64(first)
+    return (coordinates.astype(first.dtype) - first) // _one(first)
 
 
 def _one(coordinate):

@@ -95,6 +95,9 @@ def create_dataset(path, data, connection, if_exists, options):
     if there and if_exists == "fail":
         raise Exists(f"{path}: there is {there} already")
     variables, attributes = xarray.conventions.encode_dataset_coordinates(data)
+    for name in map(str, variables):
+        if name in ("", ".", "..", "__group", "__meta") or "/" in name or os.sep in name:
+            raise ValueError(f"variable {name!r}: its array would have the directory {path}/{name}, which is not its own: rename it")
     connection, place = connection or _connect(), new_place(path)
     if there and place == path:
         raise Unsupported(f"{path}: in a bucket a group is not replaced")

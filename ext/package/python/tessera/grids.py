@@ -14,7 +14,8 @@ import uuid
 
 import numpy
 
-from .arrays import Array, _connect, _is_empty, _plain, exists, name_parts, need_connection, quoted, secret
+from . import sql
+from .arrays import Array, _connect, _is_empty, _plain, exists, need_connection, secret
 from .errors import Constraint, Denied, Exists, Unsupported
 
 __all__ = ["create_grid", "make_grid", "new_place", "remove_place", "take_place"]
@@ -70,18 +71,6 @@ def choose_extents(lengths):
     return extents
 
 
-def _name(text):
-    return '"' + str(text).replace('"', '""') + '"'
-
-
-def _table(text):
-    return quoted(name_parts(text))
-
-
-def _text(value):
-    return "'" + str(value).replace("'", "''") + "'"
-
-
 def _widest(name, kind, extent):
     """The highest end of a domain, behind which a tile still has room."""
     signed, bits = kind.upper().startswith("INT"), kind.upper().lstrip("U")[3:]
@@ -101,24 +90,24 @@ def definition(place, lengths, types, labels, options):
         for name in set(options.get(option, {})) - set(lengths):
             raise KeyError(f"{option!r}: there is no dimension {name!r}")
     extents = {**choose_extents(lengths), **options.get("extents", {})}
-    parts = ([_text(place)] if place else []) + ["kind=dense"]
-    parts += [f"{name}={_text(options[name])}" for name in ("cell_order", "tile_order", "format_version") if name in options]
-    parts += ["encryption=aes_256_gcm", f"key_file={_text(os.path.abspath(options['key_file']))}"] if options.get("key_file") else []
+    parts = ([sql.text(place)] if place else []) + ["kind=dense"]
+    parts += [f"{name}={sql.text(options[name])}" for name in ("cell_order", "tile_order", "format_version") if name in options]
+    parts += ["encryption=aes_256_gcm", f"key_file={sql.text(os.path.abspath(options['key_file']))}"] if options.get("key_file") else []
     for name, length in lengths.items():
         low, high = options.get("domains", {}).get(name, (0, max(length, 1) - 1))
         kind, extent = options.get("types", {}).get(name, "INT64"), min(extents[name], high - low + 1)
         grows = name in options.get("grow", ())
-        made = f"{_name(name)} {kind} DIMENSION({low}, {_widest(name, kind, extent) if grows else high}, {extent})"
+        made = f"{sql.name(name)} {kind} DIMENSION({low}, {_widest(name, kind, extent) if grows else high}, {extent})"
         made += f" CURRENT({low}, {high})" if grows else ""
         for label, (dim, values) in labels.items():
             if dim == name:
-                made += f" LABEL {_name(label)} {'TEXT' if values.dtype.kind in 'OU' else sql_type(label, values.dtype)}"
+                made += f" LABEL {sql.name(label)} {'TEXT' if values.dtype.kind in 'OU' else sql_type(label, values.dtype)}"
                 made += " DECREASING" if len(values) > 1 and values[0] > values[-1] else ""
         parts.append(made)
     for name, dtype in types.items():
         filters = options.get("filters", {}).get(name) or ("zstd(5)" if dtype.itemsize == 1 else "byteshuffle, zstd(5)")
         fill = f" DEFAULT {options['fills'][name]}" if name in options.get("fills", {}) else ""
-        parts.append(f"{_name(name)} {options.get('types', {}).get(name) or sql_type(name, dtype)} NOT NULL{fill} FILTERS({filters})")
+        parts.append(f"{sql.name(name)} {options.get('types', {}).get(name) or sql_type(name, dtype)} NOT NULL{fill} FILTERS({filters})")
     return ", ".join(parts)
 
 
@@ -211,9 +200,9 @@ def make_grid(place, table, blocks, lengths, labels, options, connection):
     origin.update(options.get("origin", {}))
     text = definition(place, lengths, types, labels, options)
     if options.get("explain"):
-        return f"CREATE VIRTUAL TABLE {_table(table)} USING tessera({text})"
+        return f"CREATE VIRTUAL TABLE {sql.table(table)} USING tessera({text})"
     array = Array(connection, place or f"db:{table}", state=secret(options))
-    name = f"temp.{_name('tessera_new_' + uuid.uuid4().hex)}" if place else _table(table)
+    name = f"temp.{sql.name('tessera_new_' + uuid.uuid4().hex)}" if place else sql.table(table)
     array._rows(f"CREATE VIRTUAL TABLE {name} USING tessera({text})")
     try:
         for label, (dim, values) in labels.items():
@@ -306,8 +295,8 @@ def _expand(array, lengths, origin, current):
 
 def create_at(path, blocks, lengths, labels, connection, if_exists, options):
     if options.get("explain"):
-        return make_grid(path if not path.startswith("db:") else None, path.rpartition(":" if path.startswith("db:") else "/")[2], blocks, lengths, labels,
-                         options, connection)
+        inside = path.startswith("db:")
+        return make_grid(None if inside else path, path[3:] if inside else sql.name(os.path.basename(path.rstrip("/"))), blocks, lengths, labels, options, connection)
     there = exists(connection, path)
     if there and if_exists == "fail":
         raise Exists(f"{path}: there is {there} already")
@@ -321,7 +310,7 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
     if path.startswith("db:"):
         with savepoint(connection):
             if there:
-                connection.execute(f"DROP TABLE {_table(path[3:])}")
+                connection.execute(f"DROP TABLE {sql.table(path[3:])}")
             return make_grid(None, path[3:], blocks, lengths, labels, options, connection)
     place = new_place(path)
     if there and place == path:

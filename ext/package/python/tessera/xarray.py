@@ -16,6 +16,7 @@ from xarray.core import indexing
 from .arrays import Array, open as open_array
 from .blocks import Block, Booleans, Labelled
 from .datasets import ATTRIBUTE, EMPTY, SCALAR
+from .errors import Denied
 
 __all__ = ["Entrypoint"]
 _FLAGS = 1000   # labels of an enumeration that attributes describe
@@ -54,18 +55,32 @@ class Entrypoint(BackendEntrypoint):
         try:
             arrays, attributes = {None: open_array(path, **given)}, {}
         except FileNotFoundError:
-            arrays, attributes = _members(path, given)
+            arrays, attributes = _members(path, given, left_out)
         dataset = _dataset(path, arrays, attributes, left_out, decode_enums)
         decode = {name: value for name, value in decode.items() if value is not None}
         return xarray.decode_cf(dataset, **decode) if decode.get("decode_cf", True) else dataset
 
 
-def _members(path, given):
-    """Returns the dense arrays of a group, by name, and its metadata."""
-    group = Array(given["connection"], path)
-    found = {name or os.path.basename(place.rstrip("/")): open_array(place, **given)
-             for name, kind, place in group._rows("SELECT name, kind, path FROM tessera_members(?)", path) if kind == "array"}
+def _members(path, given, left_out):
+    """Returns the dense arrays of a group, by name, and its metadata. What lies outside of its directory is not opened: a group of a stranger may name
+    any path."""
+    group, found = Array(given["connection"], path), {}
+    for name, kind, place in group._rows("SELECT name, kind, path FROM tessera_members(?)", path):
+        name = name or os.path.basename(place.rstrip("/"))
+        if kind != "array" or name in left_out:
+            continue
+        if not _lies_below(place, path):
+            raise Denied(f"{path}: member {name!r} lies outside of the group's directory, at {place}: leave it out by drop_variables=[{name!r}], and open it by its own path")
+        found[name] = open_array(place, **given)
     return {name: array for name, array in found.items() if array.kind == "dense"}, group.metadata
+
+
+def _lies_below(path, directory):
+    """The rule of tsr_path_lies_below: links and ".." are resolved."""
+    if "://" in path or "://" in directory:
+        return path.startswith(directory.rstrip("/") + "/") and ".." not in path.split("/")
+    path, directory = os.path.realpath(path), os.path.realpath(directory)
+    return os.path.normcase(path).startswith(os.path.join(os.path.normcase(directory), ""))
 
 
 def _variable_name(attribute, dims, member, alone):
