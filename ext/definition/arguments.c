@@ -8,7 +8,6 @@
 #include "definition/arguments.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "text/options.h"
 #include "text/tokens.h"
 
 /* ---- Words and literals ------------------------------------------------------------------------------------------ */
@@ -149,39 +149,47 @@ void tsx_wipe(void *p, uint64_t size) {
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-static int arguments_parse_integer(const char *word, const char *text, int64_t min, int64_t max, int64_t *value,
-                                   tsr_error *error) {
-  char *end;
-  errno = 0; /* strtoll clamps what does not fit, and says so in errno alone */
-  long long v = strtoll(text, &end, 10);
-  if (end == text || *arguments_skip_blanks(end) || errno || v < min || v > max)
-    return tsx_fail(error, TSR_ERROR, "option %s=%s: expected an integer from %lld to %lld", word, text, (long long)min,
-                    (long long)max);
-  *value = v;
-  return TSR_OK;
-}
+static const tsx_option_spec option_specs[TSX_OPTION_COUNT] = {
+    [TSX_OPTION_AS_OF] = {.name = "as_of"},
+    [TSX_OPTION_SINCE] = {.name = "since"},
+    [TSX_OPTION_KEY_FILE] = {"key_file", TSX_TAKES_TEXT, 0, 0, NULL},
+    [TSX_OPTION_UNWRITTEN] = {"unwritten", TSX_TAKES_WORD, 0, 0, TSX_WORDS("null", "fill")},
+    [TSX_OPTION_DATETIMES] = {"datetimes", TSX_TAKES_WORD, 0, 0, TSX_WORDS("iso", "integer")},
+    [TSX_OPTION_VECTORS] = {"vectors", TSX_TAKES_WORD, 0, 0, TSX_WORDS("json", "blob")},
+    [TSX_OPTION_ENUMS] = {"enums", TSX_TAKES_WORD, 0, 0, TSX_WORDS("label", "code")},
+    [TSX_OPTION_UINT64] = {"uint64", TSX_TAKES_WORD, 0, 0, TSX_WORDS("text", "signed")},
+    [TSX_OPTION_CACHE_MB] = TSX_SPEC_CACHE_MB,
+    [TSX_OPTION_COLUMNS] = {.name = "columns"},
+    [TSX_OPTION_MEMORY_MB] = TSX_SPEC_MEMORY_MB,
+    [TSX_OPTION_LABELS] = {"labels", TSX_TAKES_WORD, 0, 0, TSX_WORDS("yes", "no", "group")},
+    [TSX_OPTION_ON_CONFLICT] = {"on_conflict", TSX_TAKES_WORD, 0, 0, TSX_WORDS("replace", "abort")},
+    [TSX_OPTION_THREADS] = TSX_SPEC_THREADS,
+    [TSX_OPTION_KIND] = {"kind", TSX_TAKES_WORD, 0, 0, TSX_WORDS("sparse", "dense")},
+    [TSX_OPTION_CELL_ORDER] = {"cell_order", TSX_TAKES_WORD, 0, 0, TSX_WORDS("row", "col", "hilbert")},
+    [TSX_OPTION_TILE_ORDER] = {"tile_order", TSX_TAKES_WORD, 0, 0, TSX_WORDS("row", "col")},
+    [TSX_OPTION_CAPACITY] = {.name = "capacity"},
+    [TSX_OPTION_DUPLICATES] = {"duplicates", TSX_TAKES_WORD, 0, 0, TSX_WORDS("no", "yes")},
+    [TSX_OPTION_COORDS_FILTERS] = {.name = "coords_filters"},
+    [TSX_OPTION_OFFSETS_FILTERS] = {.name = "offsets_filters"},
+    [TSX_OPTION_VALIDITY_FILTERS] = {.name = "validity_filters"},
+    [TSX_OPTION_ENCRYPTION] = {"encryption", TSX_TAKES_WORD, 0, 0, TSX_WORDS("none", "aes_256_gcm")},
+    [TSX_OPTION_FORMAT_VERSION] = {.name = "format_version"}};
 
-/* Parses an option that has two values: the word `no` gives false, the word `yes` true. */
-static int parse_choice(const char *word, const char *text, const char *no, const char *yes, bool *value,
-                        tsr_error *error) {
-  if (sqlite3_stricmp(text, no) && sqlite3_stricmp(text, yes))
-    return tsx_fail(error, TSR_ERROR, "option %s=%s: expected %s or %s", word, text, no, yes);
-  *value = !sqlite3_stricmp(text, yes);
-  return TSR_OK;
-}
+const char *tsx_option_word(tsx_option option) { return option_specs[option].name; }
 
 static int parse_time(const char *word, const char *text, bool quoted, uint64_t *value, tsr_error *error) {
   bool digits = !quoted && *text;
   for (const char *p = text; *p && digits; p++) digits = isdigit((unsigned char)*p);
   if (digits) {
-    int64_t v = 0;
-    int code = arguments_parse_integer(word, text, 0, INT64_MAX, &v, error);
-    if (code == TSR_OK) *value = (uint64_t)v;
+    const tsx_option_spec spec = {word, TSX_TAKES_WHOLE, 0, INT64_MAX, NULL};
+    tsx_option_value v;
+    const int code = tsx_option_of_text(&spec, text, &v, error);
+    if (code == TSR_OK) *value = (uint64_t)v.whole;
     return code;
   }
   tsr_error why = {0};
   if (tsx_time_parse(text, strlen(text), value, &why) < 0)
-    return tsx_fail(error, TSR_ERROR, "option %s: expected ISO-8601 text (UTC) or integer milliseconds: %s", word,
+    return tsx_fail(error, TSR_ERROR, "'%s': expected ISO-8601 text (UTC) or integer milliseconds: %s", word,
                     why.message);
   return TSR_OK;
 }
@@ -208,7 +216,7 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
     if (!end || !*name || *p == '(' || (*end && *end != ',')) {
       sqlite3_free(name);
       return tsx_fail(error, TSR_ERROR,
-                      "option columns='%s': expected names, separated by commas, all in one pair of quotes", text);
+                      "'columns': expected names, separated by commas, all in one pair of quotes, not %.60s", text);
     }
     options->shows.columns[options->shows.column_count++] = name;
     if (!*end) return TSR_OK;
@@ -216,78 +224,49 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
   }
 }
 
-static const char *const option_words[TSX_OPTION_COUNT] = {
-#define X(name, word) #word,
-    TSX_OPTIONS(X) TSX_CREATION_OPTIONS(X)
-#undef X
-};
-
-const char *tsx_option_word(tsx_option option) { return option_words[option]; }
-
-static int arguments_parse_labels(const char *text, tsx_labels_shown *labels, tsr_error *error) {
-  static const char *const words[] = {
-      [TSX_LABELS_SHOWN] = "yes", [TSX_LABELS_NONE] = "no", [TSX_LABELS_GROUP] = "group"};
-  for (int i = TSX_LABELS_SHOWN; i <= TSX_LABELS_GROUP; i++)
-    if (!sqlite3_stricmp(text, words[i])) {
-      *labels = (tsx_labels_shown)i;
-      return TSR_OK;
-    }
-  return tsx_fail(error, TSR_ERROR, "option labels=%.60s: expected no, yes or group", text);
-}
-
 static int set_option(tsx_option which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
-  const char *word = option_words[which];
-  int64_t v = 0;
-  int code = TSR_OK;
+  static const tsx_labels_shown labels[] = {TSX_LABELS_SHOWN, TSX_LABELS_NONE, TSX_LABELS_GROUP};
+  tsx_option_value value;
+  const int code = tsx_option_of_text(&option_specs[which], text, &value, error);
+  if (code < 0) return code;
+  if (option_specs[which].kind == TSX_TAKES_WORD) options->choice[which] = (int)value.whole;
+  const bool second = value.whole == 1;
   switch (which) {
   case TSX_OPTION_AS_OF:
     options->times.has_as_of = true;
-    return parse_time(word, text, quoted, &options->times.as_of, error);
+    return parse_time("as_of", text, quoted, &options->times.as_of, error);
   case TSX_OPTION_SINCE:
     options->times.has_since = true;
-    return parse_time(word, text, quoted, &options->times.since, error);
+    return parse_time("since", text, quoted, &options->times.since, error);
   case TSX_OPTION_KEY_FILE:
     options->key_file = sqlite3_mprintf("%s", text);
     return options->key_file ? TSR_OK : tsx_out_of_memory(error);
-  case TSX_OPTION_UNWRITTEN: return parse_choice(word, text, "null", "fill", &options->shows.fill_unwritten, error);
-  case TSX_OPTION_DATETIMES:
-    return parse_choice(word, text, "iso", "integer", &options->shows.datetimes_integer, error);
-  case TSX_OPTION_VECTORS: return parse_choice(word, text, "json", "blob", &options->shows.vectors_blob, error);
-  case TSX_OPTION_ENUMS: return parse_choice(word, text, "label", "code", &options->shows.enums_code, error);
-  case TSX_OPTION_UINT64: return parse_choice(word, text, "text", "signed", &options->shows.uint64_signed, error);
-  case TSX_OPTION_ON_CONFLICT: return parse_choice(word, text, "replace", "abort", &options->conflict_abort, error);
-  case TSX_OPTION_LABELS: return arguments_parse_labels(text, &options->shows.labels, error);
   case TSX_OPTION_COLUMNS: return parse_columns(text, options, error);
-  case TSX_OPTION_CACHE_MB:
-    code = arguments_parse_integer(word, text, 0, (int64_t)1 << 40, &v, error);
-    if (code == TSR_OK) options->limits.cache_bytes = (uint64_t)v << 20;
-    return code;
-  case TSX_OPTION_MEMORY_MB:
-    code = arguments_parse_integer(word, text, 1, (int64_t)1 << 40, &v, error);
-    if (code == TSR_OK) options->limits.memory_bytes = (uint64_t)v << 20;
-    return code;
-  case TSX_OPTION_THREADS:
-    code = arguments_parse_integer(word, text, 1, 64, &v, error);
-    if (code == TSR_OK) options->limits.threads = (unsigned)v;
-    return code;
-  default: /* a creation option: define.c parses it */
+  case TSX_OPTION_UNWRITTEN: options->shows.fill_unwritten = second; break;
+  case TSX_OPTION_DATETIMES: options->shows.datetimes_integer = second; break;
+  case TSX_OPTION_VECTORS: options->shows.vectors_blob = second; break;
+  case TSX_OPTION_ENUMS: options->shows.enums_code = second; break;
+  case TSX_OPTION_UINT64: options->shows.uint64_signed = second; break;
+  case TSX_OPTION_ON_CONFLICT: options->conflict_abort = second; break;
+  case TSX_OPTION_LABELS: options->shows.labels = labels[value.whole]; break;
+  case TSX_OPTION_CACHE_MB: options->limits.cache_bytes = (uint64_t)value.whole << 20; break;
+  case TSX_OPTION_MEMORY_MB: options->limits.memory_bytes = (uint64_t)value.whole << 20; break;
+  case TSX_OPTION_THREADS: options->limits.threads = (unsigned)value.whole; break;
+  default: /* of a new array: define.c reads those that are not one of several words */
     options->creation[which] = sqlite3_mprintf("%s", text);
     return options->creation[which] ? TSR_OK : tsx_out_of_memory(error);
   }
+  return TSR_OK;
 }
 
-#define X(name, word) #word ", "
 /* Parses an option. `word` is its word, `tokens` stands at the first token after the equals sign; bit i of `seen` says
  * that option i was given. */
 static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *seen, tsx_options *options,
                         tsr_error *error) {
-  tsx_option which = 0;
-  while (which < TSX_OPTION_COUNT && !tsx_token_is(word, option_words[which])) which++;
-  if (which == TSX_OPTION_COUNT)
-    return tsx_fail(error, TSR_ERROR, "unknown option: %.*s (options are %sand for new arrays %sno others)",
-                    (int)(word->size < 60 ? word->size : 60), word->text, TSX_OPTIONS(X), TSX_CREATION_OPTIONS(X));
-  if (*seen & UINT64_C(1) << which) return tsx_fail(error, TSR_ERROR, "option %s is given twice", option_words[which]);
-  *seen |= UINT64_C(1) << which;
+  static const tsx_option_list list = TSX_OPTION_LIST(option_specs);
+  unsigned which;
+  int code = tsx_option_find(&list, word->text, word->size, true, seen, &which, error);
+  if (code < 0) return code;
   const char *p = tokens->token.text, *end = p + strlen(p);
   bool quoted = *p == '\'' || *p == '"';
   char *text;
@@ -295,18 +274,17 @@ static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *see
     text = unquote(p, &end);
     if (!end || *arguments_skip_blanks(end)) {
       sqlite3_free(text);
-      return tsx_fail(error, TSR_ERROR, "option %s: bad value %s", option_words[which], p);
+      return tsx_fail(error, TSR_ERROR, "'%s': bad value %s", option_specs[which].name, p);
     }
   } else {
     while (end > p && isspace((unsigned char)end[-1])) end--;
     text = sqlite3_mprintf("%.*s", (int)(end - p), p);
   }
   if (!text) return tsx_out_of_memory(error);
-  int code = set_option(which, text, quoted, options, error);
+  code = set_option((tsx_option)which, text, quoted, options, error);
   sqlite3_free(text);
   return code;
 }
-#undef X
 
 static int parse_argument(const char *argument, uint64_t *seen, tsx_options *options, tsr_error *error) {
   tsx_tokens tokens = tsx_tokens_of(argument);
@@ -324,8 +302,8 @@ static int parse_argument(const char *argument, uint64_t *seen, tsx_options *opt
 static int check_creation(const tsx_options *options, tsr_error *error) {
   for (int i = 0; i < TSX_OPTION_COUNT && !options->definition_count; i++)
     if (options->creation[i])
-      return tsx_fail(error, TSR_ERROR, "option %s is for creating an array, and there are no columns",
-                      option_words[i]);
+      return tsx_fail(error, TSR_ERROR, "the option '%s' is for creating an array, and there are no columns",
+                      option_specs[i].name);
   return TSR_OK;
 }
 

@@ -7,41 +7,32 @@
 #include "tessera.h"
 #include "connection/connection.h"
 
-/* X(NAME, word): the options that say how a table shows its array. */
-#define TSX_OPTIONS(X)                                                                                                 \
-  X(AS_OF, as_of)                                                                                                      \
-  X(SINCE, since)                                                                                                      \
-  X(KEY_FILE, key_file)                                                                                                \
-  X(UNWRITTEN, unwritten)                                                                                              \
-  X(DATETIMES, datetimes)                                                                                              \
-  X(VECTORS, vectors)                                                                                                  \
-  X(ENUMS, enums)                                                                                                      \
-  X(UINT64, uint64)                                                                                                    \
-  X(CACHE_MB, cache_mb)                                                                                                \
-  X(COLUMNS, columns)                                                                                                  \
-  X(MEMORY_MB, memory_mb)                                                                                              \
-  X(LABELS, labels)                                                                                                    \
-  X(ON_CONFLICT, on_conflict)                                                                                          \
-  X(THREADS, threads)
-/* X(NAME, word): the options of a new array. */
-#define TSX_CREATION_OPTIONS(X)                                                                                        \
-  X(KIND, kind)                                                                                                        \
-  X(CELL_ORDER, cell_order)                                                                                            \
-  X(TILE_ORDER, tile_order)                                                                                            \
-  X(CAPACITY, capacity)                                                                                                \
-  X(DUPLICATES, duplicates)                                                                                            \
-  X(COORDS_FILTERS, coords_filters)                                                                                    \
-  X(OFFSETS_FILTERS, offsets_filters)                                                                                  \
-  X(VALIDITY_FILTERS, validity_filters)                                                                                \
-  X(ENCRYPTION, encryption)                                                                                            \
-  X(FORMAT_VERSION, format_version)
-
-typedef enum tsx_option {
-#define X(name, word) TSX_OPTION_##name,
-  TSX_OPTIONS(X) TSX_CREATION_OPTIONS(X)
-#undef X
-      TSX_OPTION_COUNT
-} tsx_option;
+typedef enum tsx_option { /* of how a table shows its array */
+                         TSX_OPTION_AS_OF,
+                         TSX_OPTION_SINCE,
+                         TSX_OPTION_KEY_FILE,
+                         TSX_OPTION_UNWRITTEN,
+                         TSX_OPTION_DATETIMES,
+                         TSX_OPTION_VECTORS,
+                         TSX_OPTION_ENUMS,
+                         TSX_OPTION_UINT64,
+                         TSX_OPTION_CACHE_MB,
+                         TSX_OPTION_COLUMNS,
+                         TSX_OPTION_MEMORY_MB,
+                         TSX_OPTION_LABELS,
+                         TSX_OPTION_ON_CONFLICT,
+                         TSX_OPTION_THREADS,
+                         TSX_OPTION_KIND, /* from here on: of a new array */
+                         TSX_OPTION_CELL_ORDER,
+                         TSX_OPTION_TILE_ORDER,
+                         TSX_OPTION_CAPACITY,
+                         TSX_OPTION_DUPLICATES,
+                         TSX_OPTION_COORDS_FILTERS,
+                         TSX_OPTION_OFFSETS_FILTERS,
+                         TSX_OPTION_VALIDITY_FILTERS,
+                         TSX_OPTION_ENCRYPTION,
+                         TSX_OPTION_FORMAT_VERSION,
+                         TSX_OPTION_COUNT } tsx_option;
 
 const char *tsx_option_word(tsx_option option); /* the word that users write */
 
@@ -76,7 +67,8 @@ typedef struct tsx_options {
   tsx_option_times times;
   tsx_option_shows shows;
   tsx_option_limits limits;
-  char *creation[TSX_OPTION_COUNT]; /* by option: the text of a creation option, or NULL */
+  char *creation[TSX_OPTION_COUNT]; /* by option: the text of an option of a new array, or NULL */
+  int choice[TSX_OPTION_COUNT]; /* of an option that is one of several words: the word's place, 0 without the option */
   const char **definitions; /* texts of column definitions; SQLite owns them until xCreate or xConnect returns */
   uint32_t definition_count;
 } tsx_options;

@@ -317,46 +317,13 @@ static int set_attribute(tsx_parser *p, const tsx_column_text *c, tsr_field *fie
 
 /* ---- Options ---------------------------------------------------------------------------------------------------- */
 
-/* Finds the text of an option among `count` words: *chosen is the number of the word. */
-static int define_choose(const char *option, const char *text, const char *const *words, int count, int *chosen,
-                         tsr_error *error) {
-  char all[100];
-  int size = 0;
-  for (int i = 0; i < count; i++) {
-    if (!sqlite3_stricmp(text, words[i])) {
-      *chosen = i;
-      return TSR_OK;
-    }
-    sqlite3_snprintf((int)sizeof all - size, all + size, "%s%s", i ? i + 1 < count ? ", " : " or " : "", words[i]);
-    size = (int)strlen(all);
-  }
-  return tsx_fail(error, TSR_ERROR, "option %s=%.60s: expected %s", option, text, all);
-}
-
-static int set_orders(tsx_parser *p, char *const *given, tsr_schema *schema) {
-  static const char *const kinds[] = {"sparse", "dense"}, *const orders[] = {"row", "col", "hilbert"},
-                           *const answers[] = {"no", "yes"}, *const ciphers[] = {"none", "aes_256_gcm"};
-  static const tsr_order order_of[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
-  int kind = 0, cell = 0, tile = 0, duplicates = 0, cipher = 0, code = TSR_OK;
-  const struct {
-    tsx_option option;
-    const char *const *words;
-    int count, *chosen;
-  } choices[] = {{TSX_OPTION_KIND, kinds, 2, &kind},
-                 {TSX_OPTION_CELL_ORDER, orders, 3, &cell},
-                 {TSX_OPTION_TILE_ORDER, orders, 2, &tile},
-                 {TSX_OPTION_DUPLICATES, answers, 2, &duplicates},
-                 {TSX_OPTION_ENCRYPTION, ciphers, 2, &cipher}};
-  for (int i = 0; i < 5 && code == TSR_OK; i++)
-    if (given[choices[i].option])
-      code = define_choose(tsx_option_word(choices[i].option), given[choices[i].option], choices[i].words,
-                           choices[i].count, choices[i].chosen, p->error);
-  schema->dense = kind;
-  schema->cell_order = order_of[cell];
-  schema->tile_order = order_of[tile];
-  schema->allows_duplicates = duplicates;
-  p->definition->encrypted = cipher;
-  return code;
+static void set_choices(tsx_parser *p, const int *choice, tsr_schema *schema) {
+  static const tsr_order orders[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
+  schema->dense = choice[TSX_OPTION_KIND];
+  schema->cell_order = orders[choice[TSX_OPTION_CELL_ORDER]];
+  schema->tile_order = orders[choice[TSX_OPTION_TILE_ORDER]];
+  schema->allows_duplicates = choice[TSX_OPTION_DUPLICATES];
+  p->definition->encrypted = choice[TSX_OPTION_ENCRYPTION];
 }
 
 static int set_numbers(tsx_parser *p, char *const *given, tsr_schema *schema) {
@@ -364,12 +331,12 @@ static int set_numbers(tsx_parser *p, char *const *given, tsr_schema *schema) {
   schema->capacity = CAPACITY_DEFAULT;
   schema->version = TSX_FORMAT_DEFAULT;
   if (capacity && (tsx_number_parse(TSR_UINT64, capacity, false, &schema->capacity, p->error) < 0 || !schema->capacity))
-    return tsx_fail(p->error, TSR_ERROR, "option capacity=%.60s: expected a number of cells, from 1 to %llu", capacity,
-                    (unsigned long long)UINT64_MAX);
+    return tsx_fail(p->error, TSR_ERROR, "'capacity': expected an integer from 1 to %llu, not %.60s",
+                    (unsigned long long)UINT64_MAX, capacity);
   if (version && (tsx_number_parse(TSR_UINT32, version, false, &schema->version, p->error) < 0 ||
                   (schema->version != 3 && (schema->version < 12 || schema->version > TSX_FORMAT_DEFAULT))))
-    return tsx_fail(p->error, TSR_ERROR, "option format_version=%.60s: expected 3 or 12 to %d", version,
-                    TSX_FORMAT_DEFAULT);
+    return tsx_fail(p->error, TSR_ERROR, "'format_version': expected 3 or 12 to %d, not %.60s", TSX_FORMAT_DEFAULT,
+                    version);
   return TSR_OK;
 }
 
@@ -526,7 +493,7 @@ int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error
   for (uint32_t i = 0; i < options->definition_count && code == TSR_OK; i++)
     code = tsx_column_parse(&p, options->definitions[i], false, &columns[i]);
   if (code == TSR_OK) code = define_check_names(&p, columns, options->definition_count);
-  if (code == TSR_OK) code = set_orders(&p, options->creation, schema);
+  set_choices(&p, options->choice, schema);
   if (code == TSR_OK) code = set_numbers(&p, options->creation, schema);
   if (code == TSR_OK)
     code = set_filters(&p, options->creation, TSX_OPTION_COORDS_FILTERS, TSR_FILTER_ZSTD, &schema->coords_filters);

@@ -96,6 +96,7 @@ static int csv_call_take_name(void *argument, const tsx_json_option *o, tsr_erro
 static int csv_call_option(void *argument, const tsx_json_option *o, tsr_error *error) {
   csv_call *c = argument;
   const char *text = strcmp(o->type, "text") == 0 ? (const char *)sqlite3_value_text(o->value) : NULL;
+  if (!strcmp(o->type, "null")) return TSR_OK; /* as if it were absent */
   if (!strcmp(o->key, "header")) {
     c->has_header = true;
     return tsx_elements_each(c->call.connection->db, o->value, "'header'", csv_call_count_name, c, error);

@@ -12,6 +12,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "text/json_in.h"
+#include "text/options.h"
 #include "text/literals.h"
 #include "text/names.h"
 #include "definition/define.h"
@@ -79,53 +80,49 @@ static int read_filters(void *argument, const tsx_json_option *o, tsr_error *err
   return TSR_OK;
 }
 
-static int copy_read_order(const tsx_json_option *o, bool hilbert, tsr_order *order, tsr_error *error) {
-  const char *text = strcmp(o->type, "text") ? "" : copy_text_of(o);
-  if (!sqlite3_stricmp(text, "row")) *order = TSR_ORDER_ROW;
-  else if (!sqlite3_stricmp(text, "col")) *order = TSR_ORDER_COL;
-  else if (hilbert && !sqlite3_stricmp(text, "hilbert")) *order = TSR_ORDER_HILBERT;
-  else
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected %s", o->key, hilbert ? "row, col or hilbert" : "row or col");
-  return TSR_OK;
-}
+enum {
+  COPY_OPTION_extents,
+  COPY_OPTION_filters,
+  COPY_OPTION_capacity,
+  COPY_OPTION_cell_order,
+  COPY_OPTION_tile_order,
+  COPY_OPTION_duplicates,
+  COPY_OPTION_format_version
+};
 
-static int read_duplicates(tsx_copying *c, const tsx_json_option *o, tsr_error *error) {
-  const bool yes = !strcmp(o->type, "true");
-  if (!yes && strcmp(o->type, "false") != 0)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected true or false", o->key);
-  if (!yes && c->source->allows_duplicates)
-    return tsx_fail(error, TSR_ERROR, "'%s': the array has duplicates: cells would be lost", o->key);
-  c->definition.schema.allows_duplicates = yes;
-  return TSR_OK;
-}
+static const tsx_option_spec copy_specs[] = {
+    [COPY_OPTION_extents] = {.name = "extents"},
+    [COPY_OPTION_filters] = {.name = "filters"},
+    [COPY_OPTION_capacity] = {"capacity", TSX_TAKES_WHOLE, 1, INT64_MAX, NULL},
+    [COPY_OPTION_cell_order] = {"cell_order", TSX_TAKES_WORD, 0, 0, TSX_WORDS("row", "col", "hilbert")},
+    [COPY_OPTION_tile_order] = {"tile_order", TSX_TAKES_WORD, 0, 0, TSX_WORDS("row", "col")},
+    [COPY_OPTION_duplicates] = {"duplicates", TSX_TAKES_FLAG, 0, 0, NULL},
+    [COPY_OPTION_format_version] = {"format_version", TSX_TAKES_WHOLE, 1, TSR_FORMAT_WRITE_MAX, NULL}};
 
-static int copy_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int copy_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  static const tsr_order orders[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
   tsx_copying *c = argument;
   tsr_schema *schema = &c->definition.schema;
-  if (!strcmp(o->key, "extents"))
-    return tsx_options_each(c->connection->db, o->value, "'extents'", copy_read_extent, c, error);
-  if (!strcmp(o->key, "filters"))
-    return tsx_options_each(c->connection->db, o->value, "'filters'", read_filters, c, error);
-  if (!strcmp(o->key, "cell_order")) return copy_read_order(o, true, &schema->cell_order, error);
-  if (!strcmp(o->key, "tile_order")) return copy_read_order(o, false, &schema->tile_order, error);
-  if (!strcmp(o->key, "duplicates")) return read_duplicates(c, o, error);
-  const bool capacity = !strcmp(o->key, "capacity");
-  if (!capacity && strcmp(o->key, "format_version") != 0)
-    return tsx_fail(error, TSR_ERROR,
-                    "no option is called '%s': extents, filters, capacity, cell_order, tile_order, duplicates, "
-                    "format_version",
-                    o->key);
-  const sqlite3_int64 number = sqlite3_value_int64(o->value);
-  /* a JSON integer that does not fit into 64 bits comes as a REAL */
-  if (strcmp(o->type, "integer") != 0 || sqlite3_value_type(o->value) != SQLITE_INTEGER || number <= 0)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected an integer from 1 to %lld", o->key,
-                    capacity ? (long long)INT64_MAX : (long long)TSR_FORMAT_WRITE_MAX);
-  if (capacity) schema->capacity = (uint64_t)number;
-  else if (number > TSR_FORMAT_WRITE_MAX)
-    return tsx_fail(error, TSR_UNSUPPORTED, "'%s': %lld: %d is the last version that can be written", o->key,
-                    (long long)number, TSR_FORMAT_WRITE_MAX);
-  else schema->version = (uint32_t)number;
+  sqlite3 *db = c->connection->db;
+  switch (option) {
+  case COPY_OPTION_extents: return tsx_options_each(db, value->json->value, "'extents'", copy_read_extent, c, error);
+  case COPY_OPTION_filters: return tsx_options_each(db, value->json->value, "'filters'", read_filters, c, error);
+  case COPY_OPTION_capacity: schema->capacity = (uint64_t)value->whole; break;
+  case COPY_OPTION_cell_order: schema->cell_order = orders[value->whole]; break;
+  case COPY_OPTION_tile_order: schema->tile_order = orders[value->whole]; break;
+  case COPY_OPTION_duplicates:
+    if (!value->whole && c->source->allows_duplicates)
+      return tsx_fail(error, TSR_ERROR, "'duplicates': the array has duplicates: cells would be lost");
+    schema->allows_duplicates = value->whole;
+    break;
+  default: schema->version = (uint32_t)value->whole;
+  }
   return TSR_OK;
+}
+
+static int copy_read_options(tsx_copying *c, sqlite3_value *json, tsr_error *error) {
+  static const tsx_option_list list = TSX_OPTION_LIST(copy_specs);
+  return tsx_options_read(c->connection->db, json, &list, copy_take_option, c, error);
 }
 
 /* ---- The new array ----------------------------------------------------------------------------------------------- */
@@ -219,8 +216,7 @@ static int copy_copy(tsx_copying *c, const char *to, sqlite3_value *options, tsr
   if (code < 0) return code;
   c->source = tsr_snapshot_schema(c->snapshot);
   code = copy_make_schema(c, error);
-  if (code == TSR_OK && options && sqlite3_value_type(options) != SQLITE_NULL)
-    code = tsx_options_each(c->connection->db, options, "options", copy_read_option, c, error);
+  if (code == TSR_OK) code = copy_read_options(c, options, error);
   if (code == TSR_OK) code = copy_open_target(c, to, error);
   if (code == TSR_OK) code = tsx_copy_cells(c, error);
   if (code == TSR_OK)

@@ -9,6 +9,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "text/json_in.h"
+#include "text/options.h"
 #include "definition/arguments.h"
 #include "table/transaction.h"
 #include "functions/functions.h"
@@ -71,16 +72,9 @@ static int maintain_read_names(maintenance_call *m, const tsx_json_option *o, ts
   return code;
 }
 
-static int read_megabytes(sqlite3_value *value, const char *key, uint64_t *bytes, tsr_error *error) {
-  double number = sqlite3_value_double(value);
-  int type = sqlite3_value_type(value);
-  if (type != SQLITE_INTEGER && type != SQLITE_FLOAT)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number of MiB", key);
-  if (!(number > 0 && number < 1e12))
-    return tsx_fail(error, TSR_RANGE, "'%s': expected more than 0 and less than 1e12", key);
-  *bytes = (uint64_t)(number * (double)MIB);
-  if (!*bytes) *bytes = 1;
-  return TSR_OK;
+static uint64_t megabytes(double number) {
+  const uint64_t bytes = (uint64_t)(number * (double)MIB);
+  return bytes ? bytes : 1;
 }
 
 /* An as_of of 0 lies before all fragments. The core would read 0 as the present, so the call is marked instead. */
@@ -90,37 +84,52 @@ static int read_as_of(maintenance_call *m, sqlite3_value *value, tsr_error *erro
   return code;
 }
 
-static int read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+enum {
+  CONSOLIDATE_OPTION_as_of,
+  CONSOLIDATE_OPTION_since,
+  CONSOLIDATE_OPTION_fragments,
+  CONSOLIDATE_OPTION_max_fragment_mb,
+  CONSOLIDATE_OPTION_memory_mb,
+  CONSOLIDATE_OPTION_purge_deleted
+};
+
+static int consolidate_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   maintenance_call *m = argument;
-  const char *key = o->key, *type = o->type;
-  sqlite3_value *value = o->value;
-  if (!strcmp(type, "null")) return TSR_OK;
-  if (!strcmp(key, "as_of")) return read_as_of(m, value, error);
-  if (!strcmp(key, "since")) return tsx_time_value(value, key, &m->options.since, error);
-  if (!strcmp(key, "max_fragment_mb")) return read_megabytes(value, key, &m->options.max_fragment_bytes, error);
-  if (!strcmp(key, "memory_mb")) return read_megabytes(value, key, &m->options.memory_bytes, error);
-  if (!strcmp(key, "purge_deleted")) {
-    if (strcmp(type, "true") != 0 && strcmp(type, "false") != 0)
-      return tsx_fail(error, TSR_MISMATCH, "'%s': expected true or false", key);
-    m->options.purge_deleted = !strcmp(type, "true");
-    return TSR_OK;
+  switch (option) {
+  case CONSOLIDATE_OPTION_as_of: return read_as_of(m, value->json->value, error);
+  case CONSOLIDATE_OPTION_since: return tsx_time_value(value->json->value, "since", &m->options.since, error);
+  case CONSOLIDATE_OPTION_fragments: return maintain_read_names(m, value->json, error);
+  case CONSOLIDATE_OPTION_max_fragment_mb: m->options.max_fragment_bytes = megabytes(value->number); break;
+  case CONSOLIDATE_OPTION_memory_mb: m->options.memory_bytes = (uint64_t)value->whole << 20; break;
+  default: m->options.purge_deleted = value->whole;
   }
-  if (!strcmp(key, "fragments")) return maintain_read_names(m, o, error);
-  return tsx_fail(error, TSR_ERROR,
-                  "no option is called '%s': as_of, since, fragments, max_fragment_mb, memory_mb, purge_deleted", key);
+  return TSR_OK;
 }
 
-static int read_vacuum_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int consolidate_read_options(maintenance_call *m, sqlite3_value *json, tsr_error *error) {
+  static const tsx_option_spec specs[] = {
+      [CONSOLIDATE_OPTION_as_of] = {.name = "as_of"},
+      [CONSOLIDATE_OPTION_since] = {.name = "since"},
+      [CONSOLIDATE_OPTION_fragments] = {.name = "fragments"},
+      [CONSOLIDATE_OPTION_max_fragment_mb] = {"max_fragment_mb", TSX_TAKES_ABOVE, 0, TSX_MEGABYTES_MAX, NULL},
+      [CONSOLIDATE_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
+      [CONSOLIDATE_OPTION_purge_deleted] = {"purge_deleted", TSX_TAKES_FLAG, 0, 0, NULL}};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  return tsx_options_read(m->connection->db, json, &list, consolidate_take_option, m, error);
+}
+
+static int vacuum_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   tsr_vacuum_options *options = argument;
-  const double seconds = sqlite3_value_double(o->value);
-  const int type = sqlite3_value_type(o->value);
-  if (strcmp(o->key, "grace_s") != 0) return tsx_fail(error, TSR_ERROR, "no option is called '%s': grace_s", o->key);
-  if (!strcmp(o->type, "null")) return TSR_OK;
-  if ((type != SQLITE_INTEGER && type != SQLITE_FLOAT) || !strcmp(o->type, "true") || !strcmp(o->type, "false"))
-    return tsx_fail(error, TSR_MISMATCH, "'grace_s': expected a number of seconds");
-  if (!(seconds >= 0 && seconds < 1e12)) return tsx_fail(error, TSR_RANGE, "'grace_s': expected 0 to 1e12 seconds");
-  options->grace = (uint64_t)(seconds * 1000);
+  (void)option; /* there is one alone */
+  (void)error;
+  options->grace = (uint64_t)(value->number * 1000);
   return TSR_OK;
+}
+
+static int vacuum_read_options(sqlite3 *db, sqlite3_value *json, tsr_vacuum_options *options, tsr_error *error) {
+  static const tsx_option_spec specs[] = {{"grace_s", TSX_TAKES_NUMBER, 0, 1000000000000, NULL}};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  return tsx_options_read(db, json, &list, vacuum_take_option, options, error);
 }
 
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
@@ -158,8 +167,7 @@ void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values
   if (code == TSR_OK && m.target.group) m.what = TSR_MAINTAIN_METADATA;
   m.options.memory_bytes = m.target.address.memory_bytes;
   if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
-  if (code == TSR_OK && count > 2 && sqlite3_value_type(values[2]) != SQLITE_NULL)
-    code = tsx_options_each(m.connection->db, values[2], "options", read_option, &m, &error);
+  if (code == TSR_OK && count > 2) code = consolidate_read_options(&m, values[2], &error);
   if (m.nothing) { /* an empty range of times */
     m.options.as_of = 1;
     m.options.since = UINT64_MAX;
@@ -179,8 +187,7 @@ void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
   int code = maintain_open_target(&m, values[0], &error);
   if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
   if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
-  if (code == TSR_OK && count > 2 && sqlite3_value_type(values[2]) != SQLITE_NULL)
-    code = tsx_options_each(m.connection->db, values[2], "options", read_vacuum_option, &options, &error);
+  if (code == TSR_OK && count > 2) code = vacuum_read_options(m.connection->db, values[2], &options, &error);
   if (code == TSR_OK && m.target.group) code = tsr_group_vacuum(m.target.group, &options, &removed, &error);
   else if (code == TSR_OK) code = tsr_array_vacuum(m.target.address.array->core, m.what, &options, &removed, &error);
   maintain_finish(context, "tessera_vacuum", &m, code, removed, &error);

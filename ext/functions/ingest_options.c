@@ -6,6 +6,7 @@
 #include "connection/sqlite_api.h"
 #include "text/json_in.h"
 #include "text/literals.h"
+#include "text/options.h"
 #include "definition/arguments.h"
 #include "definition/columns.h"
 #include "definition/define.h"
@@ -13,46 +14,64 @@
 #include "functions/ingest_labels.h"
 #include "functions/ingest_options.h"
 
-/* X(name) */
-#define INGEST_OPTIONS(X)                                                                                              \
-  X(if_exists)                                                                                                         \
-  X(on_error)                                                                                                          \
-  X(dimensions)                                                                                                        \
-  X(kind)                                                                                                              \
-  X(types)                                                                                                             \
-  X(domains)                                                                                                           \
-  X(extents)                                                                                                           \
-  X(filters)                                                                                                           \
-  X(enums)                                                                                                             \
-  X(not_null)                                                                                                          \
-  X(nullable)                                                                                                          \
-  X(grow)                                                                                                              \
-  X(labels)                                                                                                            \
-  X(capacity)                                                                                                          \
-  X(cell_order)                                                                                                        \
-  X(tile_order)                                                                                                        \
-  X(duplicates)                                                                                                        \
-  X(columns)                                                                                                           \
-  X(metadata)                                                                                                          \
-  X(memory_mb)                                                                                                         \
-  X(format_version)                                                                                                    \
-  X(key_file)                                                                                                          \
-  X(explain)                                                                                                           \
-  X(header) X(delimiter) X(null)
-
 typedef enum ingest_option {
-#define X(name) INGEST_OPTION_##name,
-  INGEST_OPTIONS(X)
-#undef X
-      INGEST_OPTION_COUNT,
+  INGEST_OPTION_if_exists,
+  INGEST_OPTION_on_error,
+  INGEST_OPTION_dimensions,
+  INGEST_OPTION_kind,
+  INGEST_OPTION_types,
+  INGEST_OPTION_domains,
+  INGEST_OPTION_extents,
+  INGEST_OPTION_filters,
+  INGEST_OPTION_enums,
+  INGEST_OPTION_not_null,
+  INGEST_OPTION_nullable,
+  INGEST_OPTION_grow,
+  INGEST_OPTION_labels,
+  INGEST_OPTION_capacity,
+  INGEST_OPTION_cell_order,
+  INGEST_OPTION_tile_order,
+  INGEST_OPTION_duplicates,
+  INGEST_OPTION_columns,
+  INGEST_OPTION_metadata,
+  INGEST_OPTION_memory_mb,
+  INGEST_OPTION_format_version,
+  INGEST_OPTION_key_file,
+  INGEST_OPTION_explain,
+  INGEST_OPTION_header,
+  INGEST_OPTION_delimiter,
+  INGEST_OPTION_null,
+  INGEST_OPTION_COUNT,
   INGEST_OPTION_CSV = INGEST_OPTION_header /* from here on: of CSV, which create_csv.c reads */
 } ingest_option;
 
-static const char *const ingest_option_names[] = {
-#define X(name) #name,
-    INGEST_OPTIONS(X)
-#undef X
-};
+static const tsx_option_spec ingest_specs[INGEST_OPTION_COUNT] = {
+    [INGEST_OPTION_if_exists] = {"if_exists", TSX_TAKES_WORD, 0, 0, TSX_WORDS("fail", "append", "replace")},
+    [INGEST_OPTION_on_error] = {"on_error", TSX_TAKES_WORD, 0, 0, TSX_WORDS("fail", "skip")},
+    [INGEST_OPTION_dimensions] = {.name = "dimensions"},
+    [INGEST_OPTION_kind] = {"kind", TSX_TAKES_WORD, 0, 0, TSX_WORDS("dense", "sparse")},
+    [INGEST_OPTION_types] = {.name = "types"},
+    [INGEST_OPTION_domains] = {.name = "domains"},
+    [INGEST_OPTION_extents] = {.name = "extents"},
+    [INGEST_OPTION_filters] = {.name = "filters"},
+    [INGEST_OPTION_enums] = {.name = "enums"},
+    [INGEST_OPTION_not_null] = {.name = "not_null"},
+    [INGEST_OPTION_nullable] = {.name = "nullable"},
+    [INGEST_OPTION_grow] = {.name = "grow"},
+    [INGEST_OPTION_labels] = {.name = "labels"},
+    [INGEST_OPTION_capacity] = {"capacity", TSX_TAKES_WHOLE, 1, INT64_MAX, NULL},
+    [INGEST_OPTION_cell_order] = {"cell_order", TSX_TAKES_WORD, 0, 0, TSX_WORDS("row", "col", "hilbert")},
+    [INGEST_OPTION_tile_order] = {"tile_order", TSX_TAKES_WORD, 0, 0, TSX_WORDS("row", "col")},
+    [INGEST_OPTION_duplicates] = {"duplicates", TSX_TAKES_FLAG, 0, 0, NULL},
+    [INGEST_OPTION_columns] = {.name = "columns"},
+    [INGEST_OPTION_metadata] = {.name = "metadata"},
+    [INGEST_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
+    [INGEST_OPTION_format_version] = {"format_version", TSX_TAKES_WHOLE, 1, TSR_FORMAT_WRITE_MAX, NULL},
+    [INGEST_OPTION_key_file] = {"key_file", TSX_TAKES_TEXT, 0, 0, NULL},
+    [INGEST_OPTION_explain] = {"explain", TSX_TAKES_FLAG, 0, 0, NULL},
+    [INGEST_OPTION_header] = {.name = "header"},
+    [INGEST_OPTION_delimiter] = {"delimiter", TSX_TAKES_TEXT, 0, 0, NULL},
+    [INGEST_OPTION_null] = {"null", TSX_TAKES_TEXT, 0, 0, NULL}};
 
 typedef struct ingest_reading { /* a list or an object of columns */
   tsx_ingest_call *call;
@@ -79,7 +98,7 @@ static int ingest_find(const ingest_reading *r, const char *name, uint32_t *colu
     for (*column = 0; call->source.kept[*column] != (int)call->labels.columns[i];) ++*column;
     return TSR_OK;
   }
-  return tsx_fail(error, TSR_ERROR, "'%s': the source has no column '%.64s'", ingest_option_names[r->option], name);
+  return tsx_fail(error, TSR_ERROR, "'%s': the source has no column '%.64s'", ingest_specs[r->option].name, name);
 }
 
 static int ingest_find_kept(const ingest_reading *r, const char *name, tsr_ingest_column **column, tsr_error *error) {
@@ -87,7 +106,7 @@ static int ingest_find_kept(const ingest_reading *r, const char *name, tsr_inges
   const int code = ingest_find(r, name, &i, error);
   if (code < 0) return code;
   if (r->call->source.kept[i] < 0)
-    return tsx_fail(error, TSR_ERROR, "'%s': 'columns' leaves column '%.64s' out", ingest_option_names[r->option],
+    return tsx_fail(error, TSR_ERROR, "'%s': 'columns' leaves column '%.64s' out", ingest_specs[r->option].name,
                     name);
   *column = &r->call->columns[r->call->source.kept[i]];
   return TSR_OK;
@@ -210,7 +229,7 @@ static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o,
     return TSR_OK;
   }
   if (code < 0)
-    return tsx_fail(error, code, "'%s': column '%s': %s", ingest_option_names[r->option], column->name, why.message);
+    return tsx_fail(error, code, "'%s': column '%s': %s", ingest_specs[r->option].name, column->name, why.message);
   return TSR_OK;
 }
 
@@ -253,69 +272,13 @@ static int ingest_read_property(void *argument, const tsx_json_option *o, tsr_er
     return ingest_read_number(r, o, NULL, r->column->extent, error);
   }
   if (strcmp(o->type, "text") != 0)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': column '%s': expected text", ingest_option_names[r->option], o->key);
+    return tsx_fail(error, TSR_MISMATCH, "'%s': column '%s': expected text", ingest_specs[r->option].name, o->key);
   if (r->option == INGEST_OPTION_labels) return tsx_ingest_label(r->call, r->column, ingest_text(o), error);
   return r->option == INGEST_OPTION_types ? ingest_read_type(r, r->column, o, error)
                                           : ingest_read_filters(r, r->column, o, error);
 }
 
 /* ---- Single values ----------------------------------------------------------------------------------------------- */
-
-/* Reads one of several words; *choice is its number. */
-static int ingest_read_word(const tsx_json_option *o, const char *const *words, int count, int *choice,
-                            tsr_error *error) {
-  sqlite3_str *list = sqlite3_str_new(NULL);
-  for (*choice = 0; *choice < count; ++*choice) {
-    if (!strcmp(ingest_text(o), words[*choice])) {
-      sqlite3_free(sqlite3_str_finish(list));
-      return TSR_OK;
-    }
-    sqlite3_str_appendf(list, "%s%s", *choice ? " or " : "", words[*choice]);
-  }
-  char *text = sqlite3_str_finish(list);
-  const int code = tsx_fail(error, TSR_MISMATCH, "'%s': expected %s", o->key, text ? text : words[0]);
-  sqlite3_free(text);
-  return code;
-}
-
-static int ingest_read_flag(const tsx_json_option *o, bool *flag, tsr_error *error) {
-  *flag = !strcmp(o->type, "true");
-  if (!*flag && strcmp(o->type, "false") != 0)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected true or false", o->key);
-  return TSR_OK;
-}
-
-static int ingest_read_count(const tsx_json_option *o, sqlite3_int64 most, uint64_t *count, tsr_error *error) {
-  const sqlite3_int64 number = sqlite3_value_int64(o->value);
-  if (strcmp(o->type, "integer") != 0 || sqlite3_value_type(o->value) != SQLITE_INTEGER || number < 1 || number > most)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected an integer from 1 to %lld", o->key, (long long)most);
-  *count = (uint64_t)number;
-  return TSR_OK;
-}
-
-static int ingest_read_words(tsx_ingest_call *call, ingest_option option, const tsx_json_option *o, tsr_error *error) {
-  static const char *const exists[] = {"fail", "append", "replace"}, *const errors[] = {"fail", "skip"},
-                           *const kinds[] = {"dense", "sparse"}, *const orders[] = {"row", "col", "hilbert"};
-  static const tsr_order order_codes[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
-  const bool cells = option == INGEST_OPTION_cell_order;
-  int choice = 0, code;
-  if (option == INGEST_OPTION_if_exists) {
-    code = ingest_read_word(o, exists, 3, &choice, error);
-    call->given.if_exists = (tsx_ingest_exists)choice;
-  } else if (option == INGEST_OPTION_on_error) {
-    code = ingest_read_word(o, errors, 2, &choice, error);
-    call->given.skip = choice == 1;
-  } else if (option == INGEST_OPTION_kind) {
-    code = ingest_read_word(o, kinds, 2, &choice, error);
-    call->options.kind = choice ? TSR_INGEST_SPARSE : TSR_INGEST_DENSE;
-  } else {
-    code = ingest_read_word(o, orders, cells ? 3 : 2, &choice, error);
-    if (code < 0) return code;
-    *(cells ? &call->options.has_cell_order : &call->options.has_tile_order) = true;
-    *(cells ? &call->options.cell_order : &call->options.tile_order) = order_codes[choice];
-  }
-  return code;
-}
 
 /* Reads the key file. Relative paths begin where those of arrays do. */
 static int ingest_read_key(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
@@ -328,82 +291,67 @@ static int ingest_read_key(tsx_ingest_call *call, const tsx_json_option *o, tsr_
   return code;
 }
 
-static int ingest_read_single(tsx_ingest_call *call, ingest_option option, const tsx_json_option *o, tsr_error *error) {
-  uint64_t number = 0;
-  int code;
+static int ingest_take_single(tsx_ingest_call *call, ingest_option option, const tsx_option_value *value,
+                              tsr_error *error) {
+  static const tsr_order orders[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
   switch (option) {
-  case INGEST_OPTION_capacity: return ingest_read_count(o, INT64_MAX, &call->options.capacity, error);
-  case INGEST_OPTION_memory_mb:
-    code = ingest_read_count(o, 1 << 24, &number, error);
-    call->options.memory_bytes = number << 20;
-    return code;
-  case INGEST_OPTION_format_version:
-    code = ingest_read_count(o, TSR_FORMAT_WRITE_MAX, &number, error);
-    call->options.version = (uint32_t)number;
-    return code;
-  case INGEST_OPTION_duplicates: return ingest_read_flag(o, &call->options.duplicates, error);
-  case INGEST_OPTION_explain: return ingest_read_flag(o, &call->given.explain, error);
-  case INGEST_OPTION_key_file: return ingest_read_key(call, o, error);
+  case INGEST_OPTION_if_exists: call->given.if_exists = (tsx_ingest_exists)value->whole; break;
+  case INGEST_OPTION_on_error: call->given.skip = value->whole == 1; break;
+  case INGEST_OPTION_kind: call->options.kind = value->whole ? TSR_INGEST_SPARSE : TSR_INGEST_DENSE; break;
+  case INGEST_OPTION_capacity: call->options.capacity = (uint64_t)value->whole; break;
+  case INGEST_OPTION_cell_order:
+    call->options.has_cell_order = true;
+    call->options.cell_order = orders[value->whole];
+    break;
+  case INGEST_OPTION_tile_order:
+    call->options.has_tile_order = true;
+    call->options.tile_order = orders[value->whole];
+    break;
+  case INGEST_OPTION_duplicates: call->options.duplicates = value->whole; break;
+  case INGEST_OPTION_memory_mb: call->options.memory_bytes = (uint64_t)value->whole << 20; break;
+  case INGEST_OPTION_format_version: call->options.version = (uint32_t)value->whole; break;
+  case INGEST_OPTION_explain: call->given.explain = value->whole; break;
+  case INGEST_OPTION_key_file: return ingest_read_key(call, value->json, error);
   case INGEST_OPTION_metadata:
-    call->given.metadata = sqlite3_value_dup(o->value);
+    call->given.metadata = sqlite3_value_dup(value->json->value);
     return call->given.metadata ? TSR_OK : tsx_out_of_memory(error);
-  default: return ingest_read_words(call, option, o, error);
+  default: break; /* another pass takes it, or create_csv.c */
   }
+  return TSR_OK;
 }
 
 /* ---- All options ------------------------------------------------------------------------------------------------- */
 
-static bool ingest_has_option(const tsx_ingest_call *call, int option) {
-  if (call->source.is_rows)
-    return option == INGEST_OPTION_types || option == INGEST_OPTION_enums || option == INGEST_OPTION_columns ||
-           option == INGEST_OPTION_memory_mb;
-  return call->source.is_csv || option < (int)INGEST_OPTION_CSV;
+/* The options that this call takes: rows as a stream have few, CSV has some of its own. */
+static tsx_option_list ingest_list(const tsx_ingest_call *call) {
+  tsx_option_list list = TSX_OPTION_LIST(ingest_specs);
+  const uint64_t csv = ~UINT64_C(0) << INGEST_OPTION_CSV,
+                 rows = UINT64_C(1) << INGEST_OPTION_types | UINT64_C(1) << INGEST_OPTION_enums |
+                        UINT64_C(1) << INGEST_OPTION_columns | UINT64_C(1) << INGEST_OPTION_memory_mb;
+  list.without = call->source.is_rows ? ~rows : call->source.is_csv ? 0 : csv;
+  return list;
 }
 
-static int ingest_find_option(const tsx_ingest_call *call, const char *key, ingest_option *option, tsr_error *error) {
-  for (*option = 0; *option < INGEST_OPTION_COUNT; ++*option)
-    if (ingest_has_option(call, (int)*option) && !strcmp(ingest_option_names[*option], key)) return TSR_OK;
-  sqlite3_str *list = sqlite3_str_new(NULL);
-  for (int i = 0; i < (int)INGEST_OPTION_COUNT; i++)
-    if (ingest_has_option(call, i))
-      sqlite3_str_appendf(list, "%s%s", sqlite3_str_length(list) ? ", " : "", ingest_option_names[i]);
-  char *text = sqlite3_str_finish(list);
-  const int code = tsx_fail(error, TSR_ERROR, "no option is called '%.60s': %s", key, text ? text : "");
-  sqlite3_free(text);
-  return code;
-}
-
-static int ingest_read_first(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int ingest_take_first(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   tsx_ingest_call *call = argument;
-  ingest_option option;
-  const int code = ingest_find_option(call, o->key, &option, error);
-  if (code < 0) return code;
-  if (call->given.options >> option & 1) return tsx_fail(error, TSR_ERROR, "the option '%s' is given twice", o->key);
   call->given.options |= UINT64_C(1) << option;
-  return option == INGEST_OPTION_columns ? ingest_keep_columns(call, o, error) : TSR_OK;
+  return option == INGEST_OPTION_columns ? ingest_keep_columns(call, value->json, error) : TSR_OK;
 }
 
-/* Reads the labels: the other options can name their dimensions. */
-static int ingest_read_labels(void *argument, const tsx_json_option *o, tsr_error *error) {
+/* Takes the labels: the other options can name their dimensions. */
+static int ingest_take_labels(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   ingest_reading r = {.call = argument, .option = INGEST_OPTION_labels};
-  if (strcmp(o->key, ingest_option_names[INGEST_OPTION_labels]) != 0) return TSR_OK;
+  const tsx_json_option *o = value->json;
+  if (option != INGEST_OPTION_labels) return TSR_OK;
   return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
 }
 
-/* Reads everything but `columns`, labels, domains and extents. */
-static int ingest_read_second(void *argument, const tsx_json_option *o, tsr_error *error) {
-  ingest_reading r = {.call = argument};
+/* Takes everything but `columns`, labels, domains and extents. */
+static int ingest_take_second(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  ingest_reading r = {.call = argument, .option = (ingest_option)option};
   sqlite3 *db = r.call->connection->db;
-  const int code = ingest_find_option(argument, o->key, &r.option, error);
-  if (code < 0) return code;
+  const tsx_json_option *o = value->json;
   switch (r.option) {
-  case INGEST_OPTION_columns:
-  case INGEST_OPTION_labels:
-  case INGEST_OPTION_domains:
-  case INGEST_OPTION_header:
-  case INGEST_OPTION_delimiter:
-  case INGEST_OPTION_null:
-  case INGEST_OPTION_extents: return TSR_OK;
   case INGEST_OPTION_types:
   case INGEST_OPTION_filters: return tsx_options_each(db, o->value, o->key, ingest_read_property, &r, error);
   case INGEST_OPTION_dimensions:
@@ -411,14 +359,14 @@ static int ingest_read_second(void *argument, const tsx_json_option *o, tsr_erro
   case INGEST_OPTION_not_null:
   case INGEST_OPTION_nullable:
   case INGEST_OPTION_grow: return tsx_elements_each(db, o->value, o->key, ingest_read_name, &r, error);
-  default: return ingest_read_single(r.call, r.option, o, error);
+  default: return ingest_take_single(r.call, r.option, value, error);
   }
 }
 
-static int ingest_read_third(void *argument, const tsx_json_option *o, tsr_error *error) {
-  ingest_reading r = {.call = argument};
-  const int code = ingest_find_option(argument, o->key, &r.option, error);
-  if (code < 0 || (r.option != INGEST_OPTION_domains && r.option != INGEST_OPTION_extents)) return code;
+static int ingest_take_third(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  ingest_reading r = {.call = argument, .option = (ingest_option)option};
+  const tsx_json_option *o = value->json;
+  if (r.option != INGEST_OPTION_domains && r.option != INGEST_OPTION_extents) return TSR_OK;
   return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
 }
 
@@ -433,21 +381,22 @@ static int ingest_check_dimensions(tsx_ingest_call *call, tsr_error *error) {
     for (uint32_t d = 0; d < call->options.dimension_count; d++) is_dimension |= call->dimensions[d] == i;
     if (!is_dimension && (column->has_domain || column->has_extent || column->grow))
       return tsx_fail(error, TSR_ERROR, "'%s': column '%s' is no dimension: say dimensions",
-                      ingest_option_names[column->has_domain   ? INGEST_OPTION_domains
+                      ingest_specs[column->has_domain   ? INGEST_OPTION_domains
                                           : column->has_extent ? INGEST_OPTION_extents
-                                                               : INGEST_OPTION_grow],
+                                                               : INGEST_OPTION_grow].name,
                       column->name);
   }
   return TSR_OK;
 }
 
 int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_error *error) {
-  static const tsx_option_reader passes[] = {ingest_read_first, ingest_read_labels, ingest_read_second,
-                                             ingest_read_third};
+  static const tsx_option_taker passes[] = {ingest_take_first, ingest_take_labels, ingest_take_second,
+                                            ingest_take_third};
+  const tsx_option_list list = ingest_list(call);
   int code = TSR_OK;
   if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
   for (size_t i = 0; i < sizeof passes / sizeof *passes && code == TSR_OK; i++)
-    code = tsx_options_each(call->connection->db, json, "options", passes[i], call, error);
+    code = tsx_options_read(call->connection->db, json, &list, passes[i], call, error);
   tsx_ingest_label_dimensions(call);
   for (uint32_t d = 0; d < call->options.dimension_count && !(call->given.options >> INGEST_OPTION_enums & 1); d++)
     call->columns[call->dimensions[d]].labels = false; /* of the source: the labels themselves are the coordinates */

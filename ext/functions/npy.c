@@ -16,6 +16,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "text/json_in.h"
+#include "text/options.h"
 #include "text/names.h"
 #include "values/slice.h"
 #include "values/value.h"
@@ -115,34 +116,49 @@ typedef struct npy_request { /* `= {0}` is a call without options */
   char nulls[TESSERA_TOKEN_SIZE]; /* of lent memory with a byte for each cell; "": not asked for */
 } npy_request;
 
-static int npy_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+enum {
+  NPY_OPTION_as_of,
+  NPY_OPTION_since,
+  NPY_OPTION_key,
+  NPY_OPTION_schema,
+  NPY_OPTION_header,
+  NPY_OPTION_into,
+  NPY_OPTION_nulls,
+  NPY_OPTION_limits /* the first of three */
+};
+
+static int npy_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   npy_request *r = argument;
-  sqlite3_value **value = strcmp(o->key, "as_of") == 0    ? &r->as_of
-                          : strcmp(o->key, "since") == 0  ? &r->since
-                          : strcmp(o->key, "key") == 0    ? &r->key
-                          : strcmp(o->key, "schema") == 0 ? &r->seen
-                                                          : NULL;
-  if (value) {
-    if (*value) return tsx_fail(error, TSR_ERROR, "'%s' is given twice", o->key);
-    *value = sqlite3_value_dup(o->value);
-    return *value ? TSR_OK : tsx_out_of_memory(error);
+  sqlite3_value **values[] = {[NPY_OPTION_as_of] = &r->as_of,
+                              [NPY_OPTION_since] = &r->since,
+                              [NPY_OPTION_key] = &r->key,
+                              [NPY_OPTION_schema] = &r->seen};
+  switch (option) {
+  case NPY_OPTION_as_of:
+  case NPY_OPTION_since:
+  case NPY_OPTION_key:
+  case NPY_OPTION_schema:
+    *values[option] = sqlite3_value_dup(value->json->value);
+    return *values[option] ? TSR_OK : tsx_out_of_memory(error);
+  case NPY_OPTION_header: r->header = value->whole; break;
+  case NPY_OPTION_into: sqlite3_snprintf(TESSERA_TOKEN_SIZE, r->into, "%s", value->text); break;
+  case NPY_OPTION_nulls: sqlite3_snprintf(TESSERA_TOKEN_SIZE, r->nulls, "%s", value->text); break;
+  default: tsx_read_limits_take(&r->limits, (tsx_read_option)(option - NPY_OPTION_limits), value);
   }
-  if (strcmp(o->key, "header") == 0) {
-    r->header = strcmp(o->type, "true") == 0;
-    if (r->header || strcmp(o->type, "false") == 0) return TSR_OK;
-    return tsx_fail(error, TSR_MISMATCH, "'header': expected true or false");
-  }
-  const int limit = tsx_read_limit(o, &r->limits, error);
-  if (limit != 0) return limit < 0 ? limit : TSR_OK;
-  char *token = strcmp(o->key, "into") == 0 ? r->into : strcmp(o->key, "nulls") == 0 ? r->nulls : NULL;
-  if (!token)
-    return tsx_fail(error, TSR_ERROR,
-                    "unknown option '%.40s': there are as_of, since, key, schema, header, into, nulls, memory_mb, "
-                    "cache_mb, threads",
-                    o->key);
-  if (strcmp(o->type, "text") != 0) return tsx_fail(error, TSR_MISMATCH, "'%s': expected a token", o->key);
-  sqlite3_snprintf(TESSERA_TOKEN_SIZE, token, "%s", (const char *)sqlite3_value_text(o->value));
   return TSR_OK;
+}
+
+static int npy_read_options(sqlite3 *db, sqlite3_value *json, npy_request *r, tsr_error *error) {
+  static const tsx_option_spec specs[] = {[NPY_OPTION_as_of] = {.name = "as_of"},
+                                          [NPY_OPTION_since] = {.name = "since"},
+                                          [NPY_OPTION_key] = {.name = "key"},
+                                          [NPY_OPTION_schema] = {.name = "schema"},
+                                          [NPY_OPTION_header] = {"header", TSX_TAKES_FLAG, 0, 0, NULL},
+                                          [NPY_OPTION_into] = {"into", TSX_TAKES_TEXT, 0, 0, NULL},
+                                          [NPY_OPTION_nulls] = {"nulls", TSX_TAKES_TEXT, 0, 0, NULL},
+                                          TSX_READ_LIMIT_SPECS};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  return tsx_options_read(db, json, &list, npy_take_option, r, error);
 }
 
 static void npy_request_release(npy_request *r) {
@@ -270,8 +286,7 @@ static int npy_of_array(sqlite3_context *context, int count, sqlite3_value **val
   tsx_address address = {0};
   npy_request request = {0};
   int code = count < 2 ? tsx_fail(error, TSR_ERROR, "a path wants an attribute after it") : TSR_OK;
-  if (code == TSR_OK && count > 3 && sqlite3_value_type(values[3]) != SQLITE_NULL)
-    code = tsx_options_each(connection->db, values[3], "the options", npy_read_option, &request, error);
+  if (code == TSR_OK && count > 3) code = npy_read_options(connection->db, values[3], &request, error);
   if (code == TSR_OK)
     code = tsx_address_open(connection, values[0], request.key, request.as_of, request.since, &address, error);
   if (code == TSR_OK)

@@ -16,6 +16,7 @@
 #include "functions/regrid.h"
 #include "table/levels.h"
 #include "text/json_in.h"
+#include "text/options.h"
 #include "text/names.h"
 #include "text/table_names.h"
 #include "values/json.h"
@@ -435,30 +436,46 @@ static int overviews_read_dimension(void *argument, const tsx_json_option *o, ts
                         name ? name : o->text);
 }
 
-static int overviews_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+enum {
+  OVERVIEWS_OPTION_method,
+  OVERVIEWS_OPTION_dimensions,
+  OVERVIEWS_OPTION_columns,
+  OVERVIEWS_OPTION_drop,
+  OVERVIEWS_OPTION_rebuild,
+  OVERVIEWS_OPTION_memory_mb,
+  OVERVIEWS_OPTION_threads
+};
+
+static int overviews_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   overviews_call *c = argument;
   sqlite3 *db = c->connection->db;
-  if (!strcmp(o->key, "drop") || !strcmp(o->key, "rebuild")) {
-    const bool yes = !strcmp(o->type, "true");
-    if (!yes && strcmp(o->type, "false") != 0)
-      return tsx_fail(error, TSR_MISMATCH, "'%s': expected true or false", o->key);
-    *(*o->key == 'd' ? &c->drop : &c->rebuild) = yes;
-    return TSR_OK;
-  }
-  if (!strcmp(o->key, "dimensions"))
-    return tsx_elements_each(db, o->value, "'dimensions'", overviews_read_dimension, c, error);
-  if (!strcmp(o->key, "columns")) {
-    c->has_columns = true;
-    return tsx_regrid_columns_parse(db, o->value, c->schema, c->names, c->fields, error);
-  }
-  if (!strcmp(o->key, "method")) {
+  switch (option) {
+  case OVERVIEWS_OPTION_method:
     c->has_method = true;
-    return tsx_regrid_method_parse((const char *)sqlite3_value_text(o->value), &c->request.method, error);
+    return tsx_regrid_method_parse(value->text, &c->request.method, error);
+  case OVERVIEWS_OPTION_dimensions:
+    return tsx_elements_each(db, value->json->value, "'dimensions'", overviews_read_dimension, c, error);
+  case OVERVIEWS_OPTION_columns:
+    c->has_columns = true;
+    return tsx_regrid_columns_parse(db, value->json->value, c->schema, c->names, c->fields, error);
+  case OVERVIEWS_OPTION_drop: c->drop = value->whole; break;
+  case OVERVIEWS_OPTION_rebuild: c->rebuild = value->whole; break;
+  case OVERVIEWS_OPTION_memory_mb: c->request.memory_bytes = (uint64_t)value->whole << 20; break;
+  default: c->request.threads = (unsigned)value->whole;
   }
-  if (!strcmp(o->key, "memory_mb") || !strcmp(o->key, "threads")) return tsx_regrid_limit_parse(o, &c->request, error);
-  return tsx_fail(error, TSR_ERROR,
-                  "no option is called '%.60s': method, dimensions, columns, drop, rebuild, memory_mb, threads",
-                  o->key);
+  return TSR_OK;
+}
+
+static int overviews_read_options(overviews_call *c, sqlite3_value *json, tsr_error *error) {
+  static const tsx_option_spec specs[] = {[OVERVIEWS_OPTION_method] = {"method", TSX_TAKES_TEXT, 0, 0, NULL},
+                                          [OVERVIEWS_OPTION_dimensions] = {.name = "dimensions"},
+                                          [OVERVIEWS_OPTION_columns] = {.name = "columns"},
+                                          [OVERVIEWS_OPTION_drop] = {"drop", TSX_TAKES_FLAG, 0, 0, NULL},
+                                          [OVERVIEWS_OPTION_rebuild] = {"rebuild", TSX_TAKES_FLAG, 0, 0, NULL},
+                                          [OVERVIEWS_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
+                                          [OVERVIEWS_OPTION_threads] = TSX_SPEC_THREADS};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  return tsx_options_read(c->connection->db, json, &list, overviews_take_option, c, error);
 }
 
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
@@ -541,8 +558,7 @@ void tsx_overviews(sqlite3_context *context, int count, sqlite3_value **values) 
   if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.address, &error);
   if (code == TSR_OK && tsx_store_is(c.address.path)) code = tsx_function_begin_at(&c.address, values[0], &error);
   if (code == TSR_OK) code = overviews_open(&c, &error);
-  if (code == TSR_OK && count > 1 && sqlite3_value_type(values[1]) != SQLITE_NULL)
-    code = tsx_options_each(c.connection->db, values[1], "options", overviews_read_option, &c, &error);
+  if (code == TSR_OK && count > 1) code = overviews_read_options(&c, values[1], &error);
   if (code == TSR_OK) code = overviews_run(&c, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);
   tsr_snapshot_close(c.snapshot);

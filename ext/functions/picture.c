@@ -13,6 +13,7 @@
 #include "connection/sqlite_api.h"
 #include "values/json.h"
 #include "text/json_in.h"
+#include "text/options.h"
 #include "text/names.h"
 #include "values/slice.h"
 #include "values/value.h"
@@ -69,18 +70,6 @@ static bool picture_is_time(const tsr_field *field) {
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-static int read_size(const tsx_json_option *o, uint64_t *size, tsr_error *error) {
-  const sqlite3_int64 number = sqlite3_value_int64(o->value);
-  if (strcmp(o->type, "integer") != 0 && strcmp(o->type, "real") != 0)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number", o->key);
-  if (sqlite3_value_double(o->value) > PIXELS_MAX)
-    return tsx_fail(error, TSR_TOOBIG, "'%s': %.60s is more than %d", o->key, o->text, PIXELS_MAX);
-  if (strcmp(o->type, "integer") != 0) return tsx_fail(error, TSR_MISMATCH, "'%s': expected an integer", o->key);
-  if (number < 1) return tsx_fail(error, TSR_RANGE, "'%s': expected a number above 0", o->key);
-  *size = (uint64_t)number;
-  return TSR_OK;
-}
-
 static double picture_number_of(tsr_datatype datatype, const uint8_t *bytes) {
   const uint64_t size = tsr_datatype_size(datatype);
   const tsr_kind kind = tsr_datatype_kind(datatype);
@@ -123,36 +112,47 @@ static int read_end(const picture *p, const tsx_json_option *o, double *end, boo
   return TSR_OK;
 }
 
-static int picture_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+enum {
+  PICTURE_OPTION_width,
+  PICTURE_OPTION_height,
+  PICTURE_OPTION_min,
+  PICTURE_OPTION_max,
+  PICTURE_OPTION_flip,
+  PICTURE_OPTION_overviews,
+  PICTURE_OPTION_colormap, /* from here on: not of a preview in text */
+  PICTURE_OPTION_nodata
+};
+
+static int picture_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   picture *p = argument;
-  const char *text = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
-  if (!strcmp(o->key, "width")) return read_size(o, &p->options.width, error);
-  if (!strcmp(o->key, "height")) return read_size(o, &p->options.height, error);
-  if (!strcmp(o->key, "min")) return read_end(p, o, &p->options.min, &p->options.has_min, error);
-  if (!strcmp(o->key, "max")) return read_end(p, o, &p->options.max, &p->options.has_max, error);
-  if (!strcmp(o->key, "flip") || !strcmp(o->key, "overviews")) {
-    const bool yes = !strcmp(o->type, "true");
-    if (!yes && strcmp(o->type, "false") != 0)
-      return tsx_fail(error, TSR_MISMATCH, "'%s': expected true or false", o->key);
-    if (*o->key == 'f') p->options.flip = yes;
-    else p->options.no_overviews = !yes;
-    return TSR_OK;
+  switch (option) {
+  case PICTURE_OPTION_width: p->options.width = (uint64_t)value->whole; break;
+  case PICTURE_OPTION_height: p->options.height = (uint64_t)value->whole; break;
+  case PICTURE_OPTION_min: return read_end(p, value->json, &p->options.min, &p->options.has_min, error);
+  case PICTURE_OPTION_max: return read_end(p, value->json, &p->options.max, &p->options.has_max, error);
+  case PICTURE_OPTION_flip: p->options.flip = value->whole; break;
+  case PICTURE_OPTION_overviews: p->options.no_overviews = !value->whole; break;
+  case PICTURE_OPTION_nodata: return tsx_colour_parse(value->text, p->colours.nodata, error);
+  default:
+    p->options.colormap = sqlite3_mprintf("%s", value->text);
+    if (!p->options.colormap) return tsx_out_of_memory(error);
+    return tsx_colours_make(p->options.colormap, 0, 1, &p->colours, error);
   }
-  const bool is_map = !strcmp(o->key, "colormap");
-  if (p->is_text || (!is_map && strcmp(o->key, "nodata") != 0))
-    return tsx_fail(error, TSR_ERROR, "no option is called '%s': width, height, min, max, flip, overviews%s", o->key,
-                    p->is_text ? "" : ", colormap, nodata");
-  if (!text)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected the name of a %s", o->key, is_map ? "colour map" : "colour");
-  if (!is_map) return tsx_colour_parse(text, p->colours.nodata, error);
-  sqlite3_free(p->options.colormap);
-  if (!(p->options.colormap = sqlite3_mprintf("%s", text))) return tsx_out_of_memory(error);
-  return tsx_colours_make(p->options.colormap, 0, 1, &p->colours, error);
+  return TSR_OK;
 }
 
 static int picture_read_options(picture *p, sqlite3_value *json, tsr_error *error) {
-  if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
-  int code = tsx_options_each(p->connection->db, json, "options", picture_read_option, p, error);
+  static const tsx_option_spec specs[] = {[PICTURE_OPTION_width] = {"width", TSX_TAKES_WHOLE, 1, PIXELS_MAX, NULL},
+                                          [PICTURE_OPTION_height] = {"height", TSX_TAKES_WHOLE, 1, PIXELS_MAX, NULL},
+                                          [PICTURE_OPTION_min] = {.name = "min"},
+                                          [PICTURE_OPTION_max] = {.name = "max"},
+                                          [PICTURE_OPTION_flip] = {"flip", TSX_TAKES_FLAG, 0, 0, NULL},
+                                          [PICTURE_OPTION_overviews] = {"overviews", TSX_TAKES_FLAG, 0, 0, NULL},
+                                          [PICTURE_OPTION_colormap] = {"colormap", TSX_TAKES_TEXT, 0, 0, NULL},
+                                          [PICTURE_OPTION_nodata] = {"nodata", TSX_TAKES_TEXT, 0, 0, NULL}};
+  tsx_option_list list = TSX_OPTION_LIST(specs);
+  if (p->is_text) list.without = UINT64_C(1) << PICTURE_OPTION_colormap | UINT64_C(1) << PICTURE_OPTION_nodata;
+  int code = tsx_options_read(p->connection->db, json, &list, picture_take_option, p, error);
   if (code == TSR_OK && p->options.has_min && p->options.has_max && p->options.min >= p->options.max)
     code = tsx_fail(error, TSR_RANGE, "'min' is not below 'max'");
   return code;

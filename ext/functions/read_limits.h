@@ -4,7 +4,11 @@
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
-#include "text/json_in.h"
+#include "text/options.h"
+
+/* The three stand next to each other in a list of options. */
+#define TSX_READ_LIMIT_SPECS TSX_SPEC_MEMORY_MB, TSX_SPEC_CACHE_MB, TSX_SPEC_THREADS
+typedef enum tsx_read_option { TSX_READ_MEMORY_MB, TSX_READ_CACHE_MB, TSX_READ_THREADS } tsx_read_option;
 
 typedef struct tsx_read_limits { /* `= {0}`: none is given */
   uint64_t memory_bytes, cache_bytes;
@@ -12,12 +16,7 @@ typedef struct tsx_read_limits { /* `= {0}`: none is given */
   bool cache_given; /* a cache of 0 bytes is one that keeps nothing */
 } tsx_read_limits;
 
-/* Reads a whole number from `least` to `most`. */
-int tsx_read_number(const tsx_json_option *option, sqlite3_int64 least, sqlite3_int64 most, uint64_t *number,
-                    tsr_error *error);
-
-/* Takes one of the options. Returns 1; 0 for another option. */
-int tsx_read_limit(const tsx_json_option *option, tsx_read_limits *limits, tsr_error *error);
+void tsx_read_limits_take(tsx_read_limits *limits, tsx_read_option option, const tsx_option_value *value);
 
 /* Gives the array the cache that was asked for. */
 void tsx_read_limits_apply(const tsx_read_limits *limits, tsr_array *array);

@@ -14,6 +14,7 @@
 #include "functions/functions_copy.h"
 #include "table/database.h"
 #include "text/json_in.h"
+#include "text/options.h"
 #include "text/names.h"
 #include "values/json.h"
 #include "values/value.h"
@@ -196,24 +197,26 @@ int tsx_regrid_columns_parse(sqlite3 *db, sqlite3_value *value, const tsr_schema
   return tsx_elements_each(db, value, "'columns'", regrid_read_column, &columns, error);
 }
 
-int tsx_regrid_limit_parse(const tsx_json_option *o, tsr_regrid_request *request, tsr_error *error) {
-  const bool memory = !strcmp(o->key, "memory_mb");
-  const sqlite3_int64 most = memory ? 1 << 24 : 256, number = sqlite3_value_int64(o->value);
-  if (!regrid_is_integer(o) || number < 1 || number > most)
-    return tsx_fail(error, TSR_MISMATCH, "'%s': expected an integer from 1 to %lld", o->key, (long long)most);
-  if (memory) request->memory_bytes = (uint64_t)number << 20;
-  else request->threads = (unsigned)number;
+enum { REGRID_OPTION_columns, REGRID_OPTION_memory_mb, REGRID_OPTION_threads };
+
+static int regrid_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  regrid_call *c = argument;
+  switch (option) {
+  case REGRID_OPTION_columns:
+    c->request.fields = c->fields;
+    return tsx_regrid_columns_parse(c->connection->db, value->json->value, c->schema, c->names, c->fields, error);
+  case REGRID_OPTION_memory_mb: c->request.memory_bytes = (uint64_t)value->whole << 20; break;
+  default: c->request.threads = (unsigned)value->whole;
+  }
   return TSR_OK;
 }
 
-static int regrid_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
-  regrid_call *c = argument;
-  if (!strcmp(o->key, "columns")) {
-    c->request.fields = c->fields;
-    return tsx_regrid_columns_parse(c->connection->db, o->value, c->schema, c->names, c->fields, error);
-  }
-  if (!strcmp(o->key, "memory_mb") || !strcmp(o->key, "threads")) return tsx_regrid_limit_parse(o, &c->request, error);
-  return tsx_fail(error, TSR_ERROR, "no option is called '%.60s': columns, memory_mb, threads", o->key);
+static int regrid_read_options(regrid_call *c, sqlite3_value *json, tsr_error *error) {
+  static const tsx_option_spec specs[] = {[REGRID_OPTION_columns] = {.name = "columns"},
+                                          [REGRID_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
+                                          [REGRID_OPTION_threads] = TSX_SPEC_THREADS};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  return tsx_options_read(c->connection->db, json, &list, regrid_take_option, c, error);
 }
 
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
@@ -263,8 +266,7 @@ static int regrid_call_make(regrid_call *c, sqlite3_value **values, int count, u
   if (code == TSR_OK) code = regrid_open_source(c, error);
   if (code == TSR_OK) code = tsx_options_each(db, values[2], "the factors", regrid_read_factor, c, error);
   if (code == TSR_OK) code = tsx_regrid_method_parse(method, &c->request.method, error);
-  if (code == TSR_OK && count > 4 && sqlite3_value_type(values[4]) != SQLITE_NULL)
-    code = tsx_options_each(db, values[4], "options", regrid_read_option, c, error);
+  if (code == TSR_OK && count > 4) code = regrid_read_options(c, values[4], error);
   if (code < 0) return code;
   char *note = regrid_note(c, method);
   code = note ? tsx_regrid_make(&c->from, c->snapshot, &c->request, to, true, REGRID_KEY, note, cells, error)

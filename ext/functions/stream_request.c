@@ -5,6 +5,7 @@
 
 #include "connection/errors.h"
 #include "text/json_in.h"
+#include "text/options.h"
 #include "text/names.h"
 #include "values/labels.h"
 #include "values/slice.h"
@@ -255,84 +256,84 @@ static int stream_read_where(void *argument, const tsx_json_option *o, tsr_error
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-/* Finds the option's text in a list that NULL ends. */
-static int stream_choose(const tsx_json_option *o, const char *const *choices, int *chosen, tsr_error *error) {
-  const char *text = strcmp(o->type, "text") == 0 ? (const char *)sqlite3_value_text(o->value) : NULL;
-  for (*chosen = 0; text && choices[*chosen]; ++*chosen)
-    if (sqlite3_stricmp(text, choices[*chosen]) == 0) return TSR_OK;
-  const char *third = choices[2], *fourth = third ? choices[3] : NULL;
-  return tsx_fail(error, TSR_MISMATCH, "'%.40s': %.60s is none of %s, %s%s%s%s%s", o->key, o->text, choices[0],
-                  choices[1], third ? ", " : "", third ? third : "", fourth ? ", " : "", fourth ? fourth : "");
-}
+enum {
+  STREAM_OPTION_columns,
+  STREAM_OPTION_where,
+  STREAM_OPTION_order,
+  STREAM_OPTION_since,
+  STREAM_OPTION_as_of,
+  STREAM_OPTION_key,
+  STREAM_OPTION_schema,
+  STREAM_OPTION_unwritten,
+  STREAM_OPTION_strings,
+  STREAM_OPTION_enums,
+  STREAM_OPTION_datetimes,
+  STREAM_OPTION_batch_rows,
+  STREAM_OPTION_limits, /* the first of three */
+  STREAM_OPTION_COUNT = STREAM_OPTION_limits + 3
+};
 
-static int stream_read_types(tsx_stream_request *r, const tsx_json_option *o, tsr_error *error) {
-  static const char *const strings[] = {"large", "small", "binary", "view", NULL};
-  static const char *const enums[] = {"dictionary", "label", "code", NULL};
-  static const char *const datetimes[] = {"timestamp", "integer", "duration", NULL};
-  static const char *const unwritten[] = {"null", "fill", NULL};
-  int chosen = 0, code;
-  if (strcmp(o->key, "strings") == 0) {
-    code = stream_choose(o, strings, &chosen, error);
-    r->options.strings = (tsr_arrow_strings)chosen;
-  } else if (strcmp(o->key, "enums") == 0) {
-    code = stream_choose(o, enums, &chosen, error);
-    r->options.enums = (tsr_arrow_enums)chosen;
-  } else if (strcmp(o->key, "datetimes") == 0) {
-    code = stream_choose(o, datetimes, &chosen, error);
-    r->options.datetimes = (tsr_arrow_datetimes)chosen;
-  } else if (strcmp(o->key, "unwritten") == 0) {
-    code = stream_choose(o, unwritten, &chosen, error);
-    r->options.fill = chosen == 1;
-  } else {
-    return tsx_fail(error, TSR_ERROR,
-                    "unknown option '%.40s': there are columns, where, order, since, as_of, key, schema, unwritten, "
-                    "strings, enums, datetimes, batch_rows, memory_mb, cache_mb, threads",
-                    o->key);
-  }
-  return code;
-}
+static const tsx_option_spec stream_specs[STREAM_OPTION_COUNT] = {
+    [STREAM_OPTION_columns] = {.name = "columns"},
+    [STREAM_OPTION_where] = {.name = "where"},
+    [STREAM_OPTION_order] = {.name = "order"},
+    [STREAM_OPTION_since] = {.name = "since"},
+    [STREAM_OPTION_as_of] = {.name = "as_of"},
+    [STREAM_OPTION_key] = {.name = "key"},
+    [STREAM_OPTION_schema] = {.name = "schema"},
+    [STREAM_OPTION_unwritten] = {"unwritten", TSX_TAKES_WORD, 0, 0, TSX_WORDS("null", "fill")},
+    [STREAM_OPTION_strings] = {"strings", TSX_TAKES_WORD, 0, 0, TSX_WORDS("large", "small", "binary", "view")},
+    [STREAM_OPTION_enums] = {"enums", TSX_TAKES_WORD, 0, 0, TSX_WORDS("dictionary", "label", "code")},
+    [STREAM_OPTION_datetimes] = {"datetimes", TSX_TAKES_WORD, 0, 0, TSX_WORDS("timestamp", "integer", "duration")},
+    [STREAM_OPTION_batch_rows] = {"batch_rows", TSX_TAKES_WHOLE, 1, INT64_MAX, NULL},
+    TSX_READ_LIMIT_SPECS};
+static const tsx_option_list stream_list_of_options = TSX_OPTION_LIST(stream_specs);
 
-static int stream_read_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int stream_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   tsx_stream_request *r = argument;
-  if (strcmp(o->key, "key") == 0 || strcmp(o->key, "since") == 0 || strcmp(o->key, "as_of") == 0 ||
-      strcmp(o->key, "schema") == 0)
-    return TSR_OK;
-  if (strcmp(o->key, "columns") == 0) {
-    if (r->options.fields) return tsx_fail(error, TSR_ERROR, "'columns' is given twice");
+  sqlite3_value *json = value->json->value;
+  switch (option) {
+  case STREAM_OPTION_columns:
     r->options.fields = r->fields;
-    return tsx_elements_each(r->db, o->value, "'columns': expected an array of names", stream_read_column, r, error);
+    return tsx_elements_each(r->db, json, "'columns': expected an array of names", stream_read_column, r, error);
+  case STREAM_OPTION_where:
+    return tsx_elements_each(r->db, json, "'where': expected an array", stream_read_where, r, error);
+  case STREAM_OPTION_order:
+    return tsx_elements_each(r->db, json, "'order': expected an array", stream_read_order, r, error);
+  case STREAM_OPTION_since:
+  case STREAM_OPTION_as_of:
+  case STREAM_OPTION_key:
+  case STREAM_OPTION_schema: break; /* stream_take_place has taken them */
+  case STREAM_OPTION_unwritten: r->options.fill = value->whole; break;
+  case STREAM_OPTION_strings: r->options.strings = (tsr_arrow_strings)value->whole; break;
+  case STREAM_OPTION_enums: r->options.enums = (tsr_arrow_enums)value->whole; break;
+  case STREAM_OPTION_datetimes: r->options.datetimes = (tsr_arrow_datetimes)value->whole; break;
+  case STREAM_OPTION_batch_rows: r->options.batch_rows = (uint64_t)value->whole; break;
+  default:
+    tsx_read_limits_take(&r->limits, (tsx_read_option)(option - STREAM_OPTION_limits), value);
+    r->request.memory_bytes = r->limits.memory_bytes;
+    r->request.threads = r->limits.threads;
   }
-  if (strcmp(o->key, "order") == 0)
-    return tsx_elements_each(r->db, o->value, "'order': expected an array", stream_read_order, r, error);
-  if (strcmp(o->key, "where") == 0)
-    return tsx_elements_each(r->db, o->value, "'where': expected an array", stream_read_where, r, error);
-  if (strcmp(o->key, "batch_rows") == 0) return tsx_read_number(o, 1, INT64_MAX, &r->options.batch_rows, error);
-  const int code = tsx_read_limit(o, &r->limits, error);
-  r->request.memory_bytes = r->limits.memory_bytes;
-  r->request.threads = r->limits.threads;
-  return code == 0 ? stream_read_types(r, o, error) : code < 0 ? code : TSR_OK;
+  return TSR_OK;
 }
 
-static int stream_read_place(void *argument, const tsx_json_option *o, tsr_error *error) {
+/* Takes the options that say where the array is, and which state of it is read. */
+static int stream_take_place(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   tsx_stream_request *r = argument;
-  sqlite3_value **value = strcmp(o->key, "key") == 0      ? &r->key
-                          : strcmp(o->key, "since") == 0  ? &r->since
-                          : strcmp(o->key, "as_of") == 0  ? &r->as_of
-                          : strcmp(o->key, "schema") == 0 ? &r->seen
-                                                          : NULL;
-  if (strcmp(o->key, "enums") == 0 && strcmp(o->type, "text") == 0)
-    r->shows_codes = sqlite3_stricmp((const char *)sqlite3_value_text(o->value), "code") == 0;
-  if (!value) return TSR_OK;
-  if (*value) return tsx_fail(error, TSR_ERROR, "'%s' is given twice", o->key);
-  *value = sqlite3_value_dup(o->value);
-  return *value ? TSR_OK : tsx_out_of_memory(error);
+  sqlite3_value **to = option == STREAM_OPTION_key      ? &r->key
+                       : option == STREAM_OPTION_since  ? &r->since
+                       : option == STREAM_OPTION_as_of  ? &r->as_of
+                       : option == STREAM_OPTION_schema ? &r->seen
+                                                        : NULL;
+  if (option == STREAM_OPTION_enums) r->shows_codes = value->whole == TSR_ARROW_ENUMS_CODE;
+  if (!to) return TSR_OK;
+  *to = sqlite3_value_dup(value->json->value);
+  return *to ? TSR_OK : tsx_out_of_memory(error);
 }
-
-static bool stream_has(sqlite3_value *json) { return json && sqlite3_value_type(json) != SQLITE_NULL; }
 
 int tsx_stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_request *r, tsr_error *error) {
   r->db = db;
-  return stream_has(json) ? tsx_options_each(db, json, "the options", stream_read_place, r, error) : TSR_OK;
+  return tsx_options_read(db, json, &stream_list_of_options, stream_take_place, r, error);
 }
 
 int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx_address *address,
@@ -359,7 +360,7 @@ int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx
   r->request.order = r->order;
   r->request.predicates = r->predicates;
   r->options.request = &r->request;
-  return stream_has(json) ? tsx_options_each(r->db, json, "the options", stream_read_option, r, error) : TSR_OK;
+  return tsx_options_read(r->db, json, &stream_list_of_options, stream_take_option, r, error);
 }
 
 void tsx_stream_request_release(tsx_stream_request *r) {

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "text/options.h"
 #include "query/compile.h"
 #include "query/coordinates.h"
 #include "query/kept_rows.h"
@@ -25,8 +26,6 @@
 #define QUERY_OMITTED_MAX 16 /* SQLite keeps to `omit` for the first so many constraints */
 #define COUNT_EVERY       256 /* rows */
 #define KEEP_AFTER        32 /* scans of a cursor with constraints, as of an IN list, before all groups are evaluated */
-#define QUERY_MEMORY_MAX  ((int64_t)1 << 40) /* as of the options of a table */
-#define QUERY_THREADS_MAX 64
 #define KEEP_SHARE        4 /* kept rows take at most this share of memory_mb */
 #define KEEP_MEMORY       (UINT64_C(1) << 30) /* memory_mb if it is not given */
 
@@ -73,51 +72,37 @@ static bool begins_select(const char *text) {
   return !sqlite3_strnicmp(text, "SELECT", 6) && !isalnum((unsigned char)text[6]) && text[6] != '_';
 }
 
-/* Returns the value of an argument name=value, or NULL if the argument has another form or name. */
-static const char *query_option(const char *text, const char *name) {
-  const size_t size = strlen(name);
-  if (sqlite3_strnicmp(text, name, (int)size) != 0) return NULL;
-  text += size;
-  while (isspace((unsigned char)*text)) text++;
-  if (*text++ != '=') return NULL;
-  while (isspace((unsigned char)*text)) text++;
-  return text;
-}
+enum { QUERY_OPTION_memory_mb, QUERY_OPTION_threads };
 
-/* Reads the value of an option: an integer from 1 to `most`. */
-static int query_number(const char *name, const char *text, int64_t most, int64_t *number, tsr_error *error) {
-  const char *end = text;
-  *number = 0;
-  for (; isdigit((unsigned char)*end); end++)
-    if (*number <= most) *number = 10 * *number + (*end - '0');
-  while (isspace((unsigned char)*end)) end++;
-  if (!*end && *number >= 1 && *number <= most) return TSR_OK;
-  return tsx_fail(error, TSR_ERROR, "tessera_query: option %s=%.60s: expected an integer from 1 to %lld", name, text,
-                  (long long)most);
-}
-
-/* Reads an argument before the SELECT. Sets *known to false if it is no option. */
-static int query_read_option(tsx_query_table *table, const char *text, bool *known, tsr_error *error) {
-  const char *memory = query_option(text, "memory_mb"), *threads = query_option(text, "threads");
-  int64_t number = 0;
-  *known = memory || threads;
-  const int code = memory    ? query_number("memory_mb", memory, QUERY_MEMORY_MAX, &number, error)
-                   : threads ? query_number("threads", threads, QUERY_THREADS_MAX, &number, error)
-                             : TSR_OK;
-  if (memory) table->memory_bytes = (uint64_t)number << 20;
-  else if (threads) table->threads = (unsigned)number;
-  return code;
+/* Reads an argument name=value before the SELECT. Bit i of *seen says that option i was given. Returns 0 if the argument
+ * has another form, 1 for an option. */
+static int query_read_option(tsx_query_table *table, const char *text, uint64_t *seen, tsr_error *error) {
+  static const tsx_option_spec specs[] = {
+      [QUERY_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB, [QUERY_OPTION_threads] = TSX_SPEC_THREADS};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  size_t size = 0;
+  while (isalnum((unsigned char)text[size]) || text[size] == '_') size++;
+  const char *at = text + size;
+  while (isspace((unsigned char)*at)) at++;
+  if (!size || *at++ != '=') return 0;
+  while (isspace((unsigned char)*at)) at++;
+  tsx_option_value value;
+  unsigned option;
+  int code = tsx_option_find(&list, text, size, true, seen, &option, error);
+  if (code == TSR_OK) code = tsx_option_of_text(&specs[option], at, &value, error);
+  if (code < 0) return tsx_fail_in("tessera_query", error);
+  if (option == QUERY_OPTION_threads) table->threads = (unsigned)value.whole;
+  else table->memory_bytes = (uint64_t)value.whole << 20;
+  return 1;
 }
 
 static int query_arguments(tsx_query_table *table, int count, const char *const *arguments, tsr_error *error) {
+  uint64_t seen = 0;
   int i = 3;
   for (; i < count && !begins_select(arguments[i]); i++) {
-    bool known;
-    if (query_read_option(table, arguments[i], &known, error) < 0) return error->code;
+    const int known = query_read_option(table, arguments[i], &seen, error);
+    if (known < 0) return known;
     if (known) continue;
-    if (strchr(arguments[i], '=') && !strchr(arguments[i], ' ') && isalpha((unsigned char)*arguments[i]))
-      return tsx_fail(error, TSR_ERROR, "tessera_query: unknown option: %.100s; the options are memory_mb=n, threads=n",
-                      arguments[i]);
     return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted, not '%.*s'",
                     (int)strcspn(arguments[i], " \t\r\n"), arguments[i]);
   }

@@ -30,7 +30,7 @@ CREATE VIRTUAL TABLE x USING tessera(arrays);
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', colour=red);
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', threads=2, THREADS=3);
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', threads=0);
-CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', threads=65);
+CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', threads=257);
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', cache_mb=many);
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', memory_mb=0);
 CREATE VIRTUAL TABLE x USING tessera('sql/data/relief', unwritten=zero);

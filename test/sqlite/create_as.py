@@ -504,7 +504,7 @@ def test_encrypted():
     db = Database(os.path.join(host.FOLDER, f"encrypted_{host.binding}.db"))
     same(db.query("SELECT sum(v) FROM hidden"), [(153,)], "the table keeps the path of the key")
     check_contains(db.value("SELECT tessera_ddl('db:hidden')"), "encryption=aes_256_gcm")
-    for options, part in (('{"key_file":"nosuch"}', "key file not found"), ('{"key_file":7}', "expected the path"), ('{"key_file":"other.txt"}', "key file not found")):
+    for options, part in (('{"key_file":"nosuch"}', "key file not found"), ('{"key_file":7}', "expected text, not 7"), ('{"key_file":""}', "expected the path"), ('{"key_file":"other.txt"}', "key file not found")):
         check_contains(message(db, "SELECT tessera_create_as('refused', 'SELECT 1 AS a', ?)", (options,)), part)
         assert not os.path.exists("refused")
 
@@ -525,7 +525,7 @@ def test_statements_that_are_refused():
     for sql, part in (("DELETE FROM plain", "expected a SELECT"), ("SELECT 1; SELECT 2", "another follows"), ("SELECT 1; -- c\n; SELECT 2", "another follows at '-- c"), ("SELECT 1; /* c */ nothing", "another follows"), ("SELECT ?", "parameters"), ("SELEC", "syntax error"), ("", "expected a SELECT"), ("-- c", "expected a SELECT"),
                       ("SELECT 1 AS a, 2 AS A", "two columns are called 'A'"), ("SELECT abs(-9223372036854775808)", "integer overflow"), ("SELECT 1 AS a WHERE 0", "no value decides")):
         refused(db, part, sql)
-    for options, part in (('{"x":1}', "no option is called 'x': if_exists"), ('{"if_exists":"drop"}', "expected fail or append or replace"), ('{"kind":"dense","kind":"dense"}', "given twice"), ('{"kind":"thin"}', "expected dense or sparse"), ('{"capacity":0}', "from 1 to"),
+    for options, part in (('{"x":1}', "no option is called 'x': if_exists"), ('{"if_exists":"drop"}', "expected fail, append or replace"), ('{"kind":"dense","kind":"dense"}', "given twice"), ('{"kind":"thin"}', "expected dense or sparse"), ('{"capacity":0}', "from 1 to"),
                           ('{"labels":{"a":"b"}}', "needs an attribute"), ('{"explain":1}', "expected true or false"), ("[]", ""), ('{"filters":{"a":"none, zstd"}}', "none stands alone")):
         check_contains(message(db, "SELECT tessera_create_as('refused', 'SELECT 1 AS a', ?)", (options,)), part)
         assert not os.path.exists("refused")

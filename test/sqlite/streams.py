@@ -263,8 +263,8 @@ def test_errors():
                              (("db:d", None, '{"where":[["y",">",1]]}'), ["no attribute 'y'"]), (("db:d", None, '{"where":[["v","like",1]]}'), ["'like'"]),
                              (("db:d", None, '{"where":[["v","is",1]]}'), ["NULL"]), (("db:d", None, '{"where":[["v","="]]}'), ["expected"]),
                              (("db:d", None, '{"order":[["v"]]}'), ["no dimension 'v'"]), (("db:d", None, '{"order":[["y","up"]]}'), ["asc"]),
-                             (("db:d", None, '{"strings":"tiny"}'), ["large, small, binary"]), (("db:d", None, '{"rows":1}'), ["unknown option 'rows'"]),
-                             (("db:d", None, '{"batch_rows":0}'), ["'batch_rows'", "above 0"]), (("db:d", None, '{"memory_mb":0.5}'), ["'memory_mb'", "above 0"]), (("db:d", None, '{"threads":65}'), ["'threads'", "at most 64"]), ((7,), ["expected text"])):
+                             (("db:d", None, '{"strings":"tiny"}'), ["expected large, small, binary or view"]), (("db:d", None, '{"rows":1}'), ["no option is called 'rows'"]),
+                             (("db:d", None, '{"batch_rows":0}'), ["'batch_rows'", "from 1 to"]), (("db:d", None, '{"memory_mb":0.5}'), ["'memory_mb'", "an integer from 1", "not 0.5"]), (("db:d", None, '{"threads":257}'), ["'threads'", "from 1 to 256"]), ((7,), ["expected text"])):
         text = db.error(f"SELECT tessera_stream({', '.join('?' * len(arguments))})", arguments).text
         for word in ["tessera_stream: ", *words]:
             check_contains(text, word)
@@ -367,7 +367,7 @@ def test_lent_memory():
     check_contains(db.error("SELECT tessera_npy('db:b', 'q', NULL, json_object('into', ?))", (lend(out, text),)).text, "no attribute 'q'")
     check_contains(db.error(ask, (token.value.decode(),)).text, "no memory has this token")
     check_contains(db.error("SELECT tessera_write_npy('db:b', 'v', ?)", (lend(given, "(8,)"),)).text, "header of lent memory")
-    for options, words in (('{"x":1}', "unknown option 'x'"), ('{"header":1}', "true or false"), ('{"into":7}', "a token"), ('{"as_of":1,"as_of":2}', "twice")):
+    for options, words in (('{"x":1}', "no option is called 'x'"), ('{"header":1}', "true or false"), ('{"into":7}', "expected text, not 7"), ('{"as_of":1,"as_of":2}', "twice")):
         check_contains(db.error("SELECT tessera_npy('db:b', 'v', NULL, ?)", (options,)).text, words)
     same(db.value("SELECT tessera_npy('db:b', 'v', NULL, '{\"as_of\":\"2000-01-01\",\"header\":true}') LIKE '%(0, 0)%'"), 1, "before the first commit")
     tokens = []
