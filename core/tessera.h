@@ -235,7 +235,8 @@ typedef struct tsr_host_store {
   /* Creates an empty file; TSR_EXISTS if anything has this path. */
   int (*create_exclusive)(void *tree, const char *path, void **file, tsr_error *error);
   void (*close_file)(void *file);
-  /* Reads exactly `size` bytes at `offset`; the range lies within the file. */
+  /* Reads exactly `size` bytes at `offset`; the range lies within the file. TSR_ABORT if the file has been removed since
+   * it was opened, and its bytes are gone: never bytes of another file. */
   int (*read_at)(void *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
   int (*append)(void *file, const void *bytes, uint64_t size, tsr_error *error);
   int (*sync)(void *file, tsr_error *error);

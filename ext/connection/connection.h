@@ -60,6 +60,9 @@ typedef struct tsx_tables { /* connected tables */
 
 typedef struct tsx_stored { /* arrays in the database */
   tsx_tree *trees; /* open ones (store_tables.c) */
+  /* Counts up when a file that was found may be gone since, or its id may be another file's: whenever a blob is closed,
+   * which may end the read transaction, and whenever this connection adds or removes a file or forgets a table. */
+  uint64_t epoch;
   const struct tsx_making *making; /* the table that tsx_database_create makes, while its CREATE runs; else NULL */
 } tsx_stored;
 

@@ -20,6 +20,8 @@
 typedef struct sqlite_file {
   tsx_tree *tree;
   sqlite3_int64 id;
+  uint64_t stamp; /* tsx_entry.stamp */
+  uint64_t checked; /* stored.epoch of the connection when id and stamp were last found together */
   uint64_t size; /* bytes, with those in `tail` */
   bool writing; /* it was opened by create_exclusive */
   bool dirty; /* bytes of `tail`, or the size, are not in the tables yet */
@@ -42,12 +44,11 @@ static int find_child(tsx_tree *tree, sqlite3_int64 parent, const char *name, si
 /* Finds the entry at a path. Returns 1, or 0 if there is none. */
 static int sqlite_find(tsx_tree *tree, const char *path, tsx_entry *found, tsr_error *error) {
   sqlite3_stmt *statement;
-  int there = tsx_tree_look(tree, error);
-  if (there <= 0) return there;
-  int code = tsx_tree_prepare(tree, TSX_TREE_GET, TSX_TREE_ROOT, &statement, error);
+  int code = tsx_tree_root(tree, error);
+  if (code <= 0) return code;
+  code = tsx_tree_prepare(tree, TSX_TREE_GET, TSX_TREE_ROOT, &statement, error);
   if (code < 0) return code;
   code = tsx_tree_take(tree, statement, found, error);
-  if (code > 0 && !found->directory) code = tsx_fail(error, TSR_CORRUPT, "the root of %s_files is a file", tree->name);
   for (int depth = 0; code > 0 && *path; depth++) {
     size_t size = strcspn(path, "/");
     if (!found->directory || depth == SQLITE_DEPTH_MAX) return 0;
@@ -86,7 +87,7 @@ static int touch(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error) {
 }
 
 /* Adds a file or directory. */
-static int sqlite_add(tsx_tree *tree, const char *path, bool directory, sqlite3_int64 *id, tsr_error *error) {
+static int sqlite_add(tsx_tree *tree, const char *path, bool directory, tsx_entry *added, tsr_error *error) {
   tsx_entry parent;
   const char *name;
   sqlite3_stmt *statement;
@@ -96,9 +97,11 @@ static int sqlite_add(tsx_tree *tree, const char *path, bool directory, sqlite3_
   sqlite3_bind_text(statement, 2, name, -1, SQLITE_STATIC);
   if (!directory) sqlite3_bind_int64(statement, 3, 0);
   sqlite3_bind_int64(statement, 4, (sqlite3_int64)tsx_tree_now());
-  sqlite3_bind_int64(statement, 5, tsx_tree_stamp());
-  code = tsx_tree_change(tree, statement, id, error);
-  if (code == TSR_OK && *id >= TSX_TREE_FILES_MAX)
+  *added = (tsx_entry){.directory = directory, .stamp = (uint64_t)tsx_tree_stamp()};
+  sqlite3_bind_int64(statement, 5, (sqlite3_int64)added->stamp);
+  code = tsx_tree_change(tree, statement, &added->id, error);
+  tree->connection->stored.epoch++; /* a rollback may have freed the id */
+  if (code == TSR_OK && added->id >= TSX_TREE_FILES_MAX)
     code = tsx_fail(error, TSR_FULL, "%s_files has no more ids", tree->name);
   return code == TSR_OK ? touch(tree, parent.id, error) : code;
 }
@@ -108,10 +111,12 @@ static int sqlite_add(tsx_tree *tree, const char *path, bool directory, sqlite3_
 static uint64_t chunk_count(uint64_t size) { return size / CHUNK + (size % CHUNK != 0); }
 static sqlite3_int64 chunk_id(const sqlite_file *f, uint64_t number) { return f->id << 32 | (sqlite3_int64)number; }
 
-static int new_file(tsx_tree *tree, sqlite3_int64 id, uint64_t size, bool writing, void **out, tsr_error *error) {
+static int new_file(tsx_tree *tree, const tsx_entry *entry, bool writing, void **out, tsr_error *error) {
   sqlite_file *f = sqlite3_malloc64(sizeof *f);
   if (!f) return tsx_out_of_memory(error);
-  *f = (sqlite_file){.tree = tree, .id = id, .size = size, .writing = writing};
+  *f = (sqlite_file){
+      .tree = tree, .id = entry->id, .stamp = entry->stamp, .size = entry->size, .writing = writing};
+  f->checked = tree->connection->stored.epoch - !tree->blob; /* with a blob, the tables are as when it was found */
   *out = f;
   return TSR_OK;
 }
@@ -154,24 +159,63 @@ static int sqlite_open_file(void *it, const char *path, void **out, uint64_t *si
   if (found.directory) return tsx_fail(error, TSR_NOT_FOUND, "is a directory, not a file");
   code = check_last(it, &found, error);
   if (code == TSR_OK) code = check_room(it, &found, error);
-  if (code == TSR_OK) code = new_file(it, found.id, found.size, false, out, error);
+  if (code == TSR_OK) code = new_file(it, &found, false, out, error);
   if (code == TSR_OK) *size = found.size;
   return code;
 }
 
 static int sqlite_create_exclusive(void *it, const char *path, void **out, tsr_error *error) {
   tsx_tree *tree = it;
-  sqlite3_int64 id;
+  tsx_entry added;
   if (tree->failure.code) return tsx_fail(error, tree->failure.code, "%s", tree->failure.message);
-  int code = sqlite_add(tree, path, false, &id, error);
-  return code == TSR_OK ? new_file(tree, id, 0, true, out, error) : code;
+  int code = sqlite_add(tree, path, false, &added, error);
+  return code == TSR_OK ? new_file(tree, &added, true, out, error) : code;
+}
+
+/* Returns 1 if the file is still there, under its id; 0 if its row is gone or another file's. */
+static int file_stands(const sqlite_file *f, tsr_error *error) {
+  sqlite3_stmt *statement;
+  tsx_entry found;
+  int code = tsx_tree_look(f->tree, error);
+  if (code <= 0) return code;
+  code = tsx_tree_prepare(f->tree, TSX_TREE_GET, f->id, &statement, error);
+  if (code < 0) return code;
+  code = tsx_tree_take(f->tree, statement, &found, error);
+  return code > 0 ? !found.directory && found.stamp == f->stamp : code;
+}
+
+/* Turns to a chunk, and makes sure that it is this file's. Other connections may have removed the file, or renamed the
+ * tables and made others of that name, since it was opened; then the file is looked for under the new name, once.
+ * TSR_ABORT if it is gone. */
+static int turn_to(sqlite_file *f, uint64_t number, tsr_error *error) {
+  const uint64_t *epoch = &f->tree->connection->stored.epoch;
+  for (int attempt = 0; attempt < 2; attempt++) {
+    tsr_error fault = {0};
+    int code = tsx_tree_turn(f->tree, chunk_id(f, number), error);
+    if (code == TSR_OK && f->checked == *epoch) return TSR_OK;
+    if (code < 0 && code != TSR_CORRUPT && code != TSR_NOT_FOUND) return code;
+    const int there = file_stands(f, &fault);
+    if (there > 0 && code == TSR_CORRUPT) return code;
+    if (there > 0 && f->tree->blob) {
+      f->checked = *epoch;
+      return TSR_OK;
+    }
+    if (there < 0 && there != TSR_ERROR) { /* TSR_ERROR: there is no such table any more */
+      if (error) *error = fault;
+      return there;
+    }
+    tsx_tree_forget(f->tree);
+  }
+  return tsx_fail(error, TSR_ABORT, "the file was removed during this statement: its array was vacuumed, dropped or "
+                                    "replaced");
 }
 
 static int sqlite_read_chunk(sqlite_file *f, uint64_t number, uint64_t offset, void *buffer, uint64_t size,
                              tsr_error *error) {
   uint64_t length = f->size - number * CHUNK;
   if (length > CHUNK) length = CHUNK;
-  return tsx_tree_read(f->tree, chunk_id(f, number), length, offset, buffer, size, error);
+  int code = turn_to(f, number, error);
+  return code < 0 ? code : tsx_tree_read(f->tree, chunk_id(f, number), length, offset, buffer, size, error);
 }
 
 static int sqlite_flush(sqlite_file *f, tsr_error *error);
@@ -317,9 +361,8 @@ static int has_entries(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error
 /* The root exists as long as the tables do: making it succeeds if it is empty. */
 static int sqlite_make_directory(void *it, const char *path, tsr_error *error) {
   tsx_tree *tree = it;
-  sqlite3_int64 id;
-  if (*path) return sqlite_add(tree, path, true, &id, error);
-  tsx_entry root;
+  tsx_entry added, root;
+  if (*path) return sqlite_add(tree, path, true, &added, error);
   int code = find_existing(tree, "", &root, error);
   if (code > 0) code = has_entries(tree, TSX_TREE_ROOT, error);
   return code > 0 ? tsx_fail(error, TSR_EXISTS, "something is already there") : code;
@@ -330,6 +373,7 @@ static int delete_entry(tsx_tree *tree, const tsx_entry *gone, tsr_error *error)
   sqlite3_stmt *statement;
   int code = tsx_tree_prepare(tree, TSX_TREE_REMOVE, gone->id, &statement, error);
   if (code == TSR_OK) code = tsx_tree_change(tree, statement, NULL, error);
+  tree->connection->stored.epoch++;
   if (code < 0 || gone->directory) return code;
   code = tsx_tree_prepare(tree, TSX_TREE_CUT, chunk_id(&f, 0), &statement, error);
   if (code < 0) return code;

@@ -29,7 +29,7 @@ extern const tsr_host_store tsx_scratch;
 /* The statements of a tree; their parameters in brackets. */
 typedef enum tsx_tree_statement {
   TSX_TREE_FIND, /* the entry of a directory with a name (parent, name) */
-  TSX_TREE_GET, /* the entry with an id (id) */
+  TSX_TREE_GET, /* the entry with an id, and its name (id) */
   TSX_TREE_LIST, /* names and kinds of a directory's entries (parent) */
   TSX_TREE_ADD, /* adds an entry (parent, name, size, modified, stamp) */
   TSX_TREE_TOUCH, /* sets stamp and time (id, stamp, modified) */
@@ -63,7 +63,8 @@ struct tsx_tree {
 typedef struct tsx_entry { /* a row of NAME_files */
   sqlite3_int64 id;
   bool directory;
-  uint64_t size, modified, stamp;
+  uint64_t size, modified;
+  uint64_t stamp; /* of a file: made with it and never changed, so with it the id names one file for ever */
 } tsx_entry;
 
 #endif

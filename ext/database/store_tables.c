@@ -5,14 +5,16 @@
  *                 name      within its directory; the name of the root identifies the array: 32 random hex digits
  *                 size      bytes; NULL for a directory
  *                 modified  milliseconds since 1970
- *                 stamp     of a directory: a random number that changes whenever an entry is added, removed or renamed
+ *                 stamp     of a directory: a random number that changes whenever an entry is added, removed or renamed;
+ *                           of a file: a random number that it keeps
  *   NAME_chunks   id        id of the file << 32 | number of the chunk
  *                 bytes     65,536 bytes, fewer in the last chunk of a file; an empty file has no chunks
  *
  * Invariants: (parent, name) is unique; ids are below 2^31; a directory's parent is a directory. All of this is checked
  * like the bytes of files, because every user of the database can write these tables. Stamps are random, so that the
  * state of a directory that was rolled back never has the stamp of a later state, or of a state that another connection
- * makes.
+ * makes. Ids are used again: after a file with the highest id is removed, after a rollback, in the tables of another
+ * array that gets the name. Id and stamp together name one file for ever.
  *
  * Chunks are read through one blob handle. The handle keeps the read transaction open, so it is closed when the
  * connection has no open cursor. Statements are finalized when the connection has no more tables, since sqlite3_close()
@@ -34,7 +36,7 @@ static const char chunks_body[] = "(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL)
 /* SQL in which $ and the suffix after it stand for "SCHEMA"."NAME" with that suffix. */
 static const char *const statement_texts[TSX_TREE_STATEMENTS] = {
     [TSX_TREE_FIND] = "SELECT id, size, modified, stamp FROM $_files WHERE parent = ?1 AND name = ?2",
-    [TSX_TREE_GET] = "SELECT id, size, modified, stamp FROM $_files WHERE id = ?1",
+    [TSX_TREE_GET] = "SELECT id, size, modified, stamp, name FROM $_files WHERE id = ?1",
     [TSX_TREE_LIST] = "SELECT name, size IS NULL FROM $_files WHERE parent = ?1",
     [TSX_TREE_ADD] = "INSERT INTO $_files(parent, name, size, modified, stamp) VALUES(?1, ?2, ?3, ?4, ?5)",
     [TSX_TREE_TOUCH] = "UPDATE $_files SET stamp = ?2, modified = ?3 WHERE id = ?1",
@@ -132,6 +134,8 @@ static char *store_tables_expand(const tsx_tree *tree, const char *text) {
 void tsx_tree_close_blob(tsx_tree *tree) {
   sqlite3_blob *blob = tree->blob;
   tree->blob = NULL;
+  if (!blob) return;
+  tree->connection->stored.epoch++;
   tree->busy++;
   sqlite3_blob_close(blob);
   tree->busy--;
@@ -148,6 +152,7 @@ void tsx_tree_forget(tsx_tree *tree) {
   }
   tree->busy--;
   tree->known = tree->stale = false;
+  tree->connection->stored.epoch++;
 }
 
 /* Does the same now, or as soon as no call of SQLite for this tree is running. */
@@ -267,6 +272,30 @@ int tsx_tree_take(tsx_tree *tree, sqlite3_stmt *statement, tsx_entry *found, tsr
   return result;
 }
 
+/* Returns 1 if the tables that are known have the tree's root, else 0. */
+static int has_root(tsx_tree *tree, tsr_error *error) {
+  sqlite3_stmt *statement;
+  int code = tsx_tree_prepare(tree, TSX_TREE_GET, TSX_TREE_ROOT, &statement, error);
+  if (code < 0) return code;
+  int step = tsx_tree_step(tree, statement);
+  const char *name = step == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 4) : NULL;
+  if (step == SQLITE_ROW) code = name && !strcmp(name, tree->identity);
+  else code = step == SQLITE_DONE ? 0 : tsx_tree_fail(tree, step, error);
+  if (code > 0 && sqlite3_column_type(statement, 1) != SQLITE_NULL)
+    code = tsx_fail(error, TSR_CORRUPT, "the root of %s_files is a file", tree->name);
+  tsx_tree_done(tree, statement);
+  return code;
+}
+
+int tsx_tree_root(tsx_tree *tree, tsr_error *error) {
+  int there = tsx_tree_look(tree, error);
+  if (there <= 0) return there;
+  there = has_root(tree, error);
+  if (there > 0 || (there < 0 && there != TSR_ERROR)) return there; /* TSR_ERROR: there is no such table any more */
+  tsx_tree_forget(tree);
+  return tsx_tree_look(tree, error);
+}
+
 /* ---- Chunks --------------------------------------------------------------------------------------------------- */
 
 int tsx_tree_room(const tsx_tree *tree, uint64_t *bytes, tsr_error *error) {
@@ -282,11 +311,13 @@ int tsx_tree_room(const tsx_tree *tree, uint64_t *bytes, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Moves the blob handle to a row. */
-static int move_blob(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
+int tsx_tree_turn(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
   sqlite3 *db = tree->db;
+  int code = tsx_tree_look(tree, error);
+  if (code < 0) return code;
+  if (code == 0) return tsx_tree_missing(error);
   tree->busy++;
-  int code = tree->blob ? sqlite3_blob_reopen(tree->blob, id) : SQLITE_ABORT;
+  code = tree->blob ? sqlite3_blob_reopen(tree->blob, id) : SQLITE_ABORT;
   if ((code & 0xff) == SQLITE_ABORT) { /* the handle is not open, or the row under it has changed */
     tsx_tree_close_blob(tree);
     char *table = sqlite3_mprintf("%s_chunks", tree->name);
@@ -305,15 +336,13 @@ static int move_blob(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
 
 int tsx_tree_read(tsx_tree *tree, sqlite3_int64 row, uint64_t length, uint64_t offset, void *buffer, uint64_t size,
                   tsr_error *error) {
-  int code = move_blob(tree, row, error);
-  if (code < 0) return code;
   if ((uint64_t)sqlite3_blob_bytes(tree->blob) != length)
     return tsx_fail(error, TSR_CORRUPT, "row %lld of %s_chunks has %d bytes, not %llu", row, tree->name,
                     sqlite3_blob_bytes(tree->blob), (unsigned long long)length);
   tree->busy++;
   int step = sqlite3_blob_read(tree->blob, buffer, (int)size, (int)offset);
   tree->busy--;
-  code = step == SQLITE_OK ? TSR_OK : tsx_tree_fail(tree, step, error);
+  int code = step == SQLITE_OK ? TSR_OK : tsx_tree_fail(tree, step, error);
   if (tree->stale) tsx_tree_forget(tree);
   return code;
 }

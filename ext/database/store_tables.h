@@ -54,6 +54,10 @@ void tsx_tree_done(tsx_tree *tree, sqlite3_stmt *statement);
  * INSERT; then a conflict with an existing row is TSR_EXISTS. NULL for other statements. */
 int tsx_tree_change(tsx_tree *tree, sqlite3_stmt *statement, sqlite3_int64 *added, tsr_error *error);
 
+/* Returns 1 if the tables of the tree still hold its array, 0 if there are none that do. Other connections may have
+ * renamed them, or made others under their name, since tsx_tree_look has found them: then it finds them again. */
+int tsx_tree_root(tsx_tree *tree, tsr_error *error);
+
 /* Runs TSX_TREE_FIND or TSX_TREE_GET. Returns 1 and the row, or 0 if there is none. TSR_CORRUPT for a row that no tree
  * has. */
 int tsx_tree_take(tsx_tree *tree, sqlite3_stmt *statement, tsx_entry *found, tsr_error *error);
@@ -62,7 +66,13 @@ uint64_t tsx_tree_now(void); /* milliseconds since 1970 */
 sqlite3_int64 tsx_tree_stamp(void); /* a new random stamp, not 0 */
 int tsx_tree_room(const tsx_tree *tree, uint64_t *bytes, tsr_error *error); /* the size of the database */
 
-/* Reads `size` bytes at `offset` of a row of NAME_chunks. TSR_CORRUPT unless the row has `length` bytes. */
+/* Turns to a row of NAME_chunks. TSR_CORRUPT if there is none, TSR_NOT_FOUND if there is no
+ * such table. From then on the tables stay as they are for this
+ * connection, but for its own changes, until the blob is closed. */
+int tsx_tree_turn(tsx_tree *tree, sqlite3_int64 row, tsr_error *error);
+
+/* Reads `size` bytes at `offset` of the row that tsx_tree_turn has turned to. TSR_CORRUPT unless it has `length`
+ * bytes. */
 int tsx_tree_read(tsx_tree *tree, sqlite3_int64 row, uint64_t length, uint64_t offset, void *buffer, uint64_t size,
                   tsr_error *error);
 

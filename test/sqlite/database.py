@@ -15,6 +15,7 @@ import threading
 import time
 
 import host
+import streams
 from host import Database, Error, corpus, check_contains, literal, same
 
 CORRUPT, CANTOPEN, BUSY, FULL, AUTH, ERROR = 11, 14, 5, 13, 23, 1
@@ -519,6 +520,107 @@ def test_functions_are_atomic():
     check_contains(db.error("SELECT tessera_set_metadata('db:t', 'm', 1)").text, "commit first")
     db.query("COMMIT")
     same(len(xs(db)), 4)
+
+
+# ---- Readers that have begun -------------------------------------------------------------------------------------------
+
+MANY = 60000
+LONG = f"CREATE VIRTUAL TABLE {{}} USING tessera(kind=dense, x INT32 DIMENSION(1, {MANY}, 500), v INT32, cache_mb=0)"
+
+
+def made_long(db, name, sign):
+    db.query(LONG.format(name))
+    db.query(f"WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < {MANY}) INSERT INTO {name} SELECT i, {sign} * i FROM n")
+
+
+class Stream:
+    """A stream of `t` whose first batch was read."""
+
+    def __init__(self, db):
+        self.reader = streams.Reader(db, "db:t", None, '{"batch_rows":500}')
+        self.first = self.reader.batch()
+
+    def rest(self):
+        return [v for x, v in self.first + self.reader.rows()]
+
+
+class Cursor:
+    def __init__(self, db):
+        self.db, self.cursor = db, db.cursor("SELECT x, v FROM t")
+        self.first = [db.next(self.cursor) for _ in range(500)]
+
+    def rest(self):
+        while (row := self.db.next(self.cursor)) is not None:
+            self.first.append(row)
+        return [v for x, v in self.first]
+
+
+def another_makes_it_again(db, other):
+    other.query("DROP TABLE t")
+    made_long(other, "t", -1)
+
+
+def another_renames(db, other):
+    other.query("ALTER TABLE t RENAME TO t3")
+    other.query("ALTER TABLE t2 RENAME TO t")
+
+
+def renames(db, other):
+    another_renames(other, db)
+
+
+def makes_it_again(db, other):
+    another_makes_it_again(other, db)
+
+
+def vacuums(db, other):
+    """Then the vacuumed files' ids are those of other files."""
+    db.query("UPDATE t SET v = v + 0 WHERE x < 40000")
+    for _ in range(2):
+        db.query("SELECT tessera_consolidate('db:t'), tessera_vacuum('db:t')")
+        db.query("UPDATE t SET v = -x")
+
+
+def rolls_back(db, other):
+    """The files of the rows are taken back; later ones get their ids."""
+    db.query("BEGIN")
+    db.query("UPDATE t SET v = -x")
+    db.query("ROLLBACK")
+    db.query("UPDATE t SET v = -x")
+    db.query("SELECT tessera_consolidate('db:t'), tessera_vacuum('db:t')")
+
+
+def test_a_reader_keeps_to_its_array():
+    """A reader that has begun gives the rows that it began with, or fails: never rows of another array or of another state."""
+    # what happens meanwhile, whether a stream and a cursor reach their end, and what the failure is
+    cases = [(another_makes_it_again, False, True), (another_renames, True, True), (renames, True, True), (makes_it_again, False, None),
+             (vacuums, False, False), (rolls_back, False, None)]
+    for change, stream_ends, cursor_ends in cases:
+        for kind, ends in ((Stream, stream_ends), (Cursor, cursor_ends)):
+            if ends is None:   # SQLite refuses the change while the cursor is open
+                continue
+            name = path(f"{change.__name__}_{kind.__name__}.db")
+            db, other = Database(name), Database(name)
+            db.query("PRAGMA journal_mode = WAL")
+            made_long(db, "t", 1)
+            made_long(db, "t2", -1)
+            reader = kind(db)
+            what = f"{kind.__name__}, {change.__name__}"
+            change(db, other)
+            try:
+                got = reader.rest()
+            except (Error, streams.Failed) as e:
+                got = None
+                same(ends, False, f"{what}: {e}")
+                check_contains(str(e), "vacuumed")
+                same(getattr(e, "code", 4) in (4, None), True, what)   # SQLITE_ABORT
+            if ends:
+                same(got == list(range(1, MANY + 1)), True, what)
+            elif got is not None:
+                raise AssertionError(f"{what}: no error, {sum(v < 0 for v in got)} of {len(got)} rows are of another array")
+            del reader
+            db.close()
+            other.close()
 
 
 # ---- Import and export -----------------------------------------------------------------------------------------------
