@@ -3,6 +3,7 @@
 Datasette serves a database whose tables are arrays; the browser opens a page of its own and what the page shows is printed. FOLDER
 gets the database, and a picture of the page.
 """
+import html
 import os
 import re
 import signal
@@ -46,9 +47,9 @@ def browse(browser, url, folder):
 
 
 def rows_of(page):
-    """The cells of the table's rows, as text."""
+    """The cells of the table's rows, as text; - for an empty one."""
     rows = re.findall(r"<tr>(.*?)</tr>", page, re.S)
-    cells = [[re.sub(r"<[^>]*>", "", c).strip() for c in re.findall(r"<td[^>]*>(.*?)</td>", row, re.S)] for row in rows]
+    cells = [[html.unescape(re.sub(r"<[^>]*>", "", c)).strip() or "-" for c in re.findall(r"<td[^>]*>(.*?)</td>", row, re.S)] for row in rows]
     return [" ".join(row) for row in cells if row]
 
 
@@ -76,6 +77,10 @@ def main():
         print("\n".join(rows_of(page)) or page[:3000])
         page = browse(browser, f"http://127.0.0.1:{port}/earth?" + urllib.parse.urlencode({"sql": QUERY}), folder)
         print("joined with the airports:")
+        print("\n".join(rows_of(page)) or page[:3000])
+        # The page of a table selects the rowid and all columns by their names, the hidden ones too.
+        page = browse(browser, f"http://127.0.0.1:{port}/earth/airports?iata__exact=ASE", folder)
+        print("the page of the table of airports:")
         print("\n".join(rows_of(page)) or page[:3000])
     finally:
         server.send_signal(signal.SIGINT)

@@ -206,8 +206,7 @@ static int turn_to(sqlite_file *f, uint64_t number, tsr_error *error) {
     }
     tsx_tree_forget(f->tree);
   }
-  return tsx_fail(error, TSR_ABORT, "the file was removed during this statement: its array was vacuumed, dropped or "
-                                    "replaced");
+  return tsx_fail(error, TSR_ABORT, "its array was vacuumed during this statement, or dropped or replaced");
 }
 
 static int sqlite_read_chunk(sqlite_file *f, uint64_t number, uint64_t offset, void *buffer, uint64_t size,

@@ -4,7 +4,7 @@
  * The plan goes to xFilter as idxStr, which EXPLAIN QUERY PLAN shows. idxNum is the number of xFilter's arguments. The
  * grammar:
  *
- *   plan   = [ term { " AND " term } ] [ order ] [ limit ] [ " ARGUMENT MISSING" ]
+ *   plan   = [ term { " AND " term } ] [ order ] [ limit ]
  *   order  = " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } [ " DISTINCT" ]
  *   term   = column operator [ " COLLATE NOCASE" ] [ " OR NUMERIC" ] [ " PLAINLY" ]
  *   limit  = " LIMIT" [ " OFFSET" [ " SKIPPED" ] ]
@@ -24,7 +24,6 @@
  * - PLAINLY: SQLite tests the comparison again in spite of `omit`, so it must mean to the table what it means to
  *   SQLite.
  * - DISTINCT: of rows that are equal in all columns of the order, one is enough.
- * - ARGUMENT MISSING: the statement uses as_of or since, and this plan has no value for it.
  * - SKIPPED: the table leaves out the rows of OFFSET.
  *
  * A statement may be kept for long, so what a plan promises to SQLite must hold for any later state of the array:
@@ -63,7 +62,6 @@ static const char *const operators[] = {[TSX_EQ] = "=?",
                                         [TSX_ISNULL] = " IS NULL",
                                         [TSX_NOTNULL] = " IS NOT NULL"};
 #define OPERATOR_COUNT ((int)(sizeof operators / sizeof *operators))
-static const char MISSING[] = " ARGUMENT MISSING";
 
 /* ---- idxStr ------------------------------------------------------------------------------------------------------ */
 
@@ -122,9 +120,7 @@ static char *encode_access(const tsx_table *table, const tsx_access *access) {
   if (access->distinct) sqlite3_str_appendall(out, " DISTINCT");
   if (access->limit) sqlite3_str_appendall(out, access->count || access->order_count ? " LIMIT" : "LIMIT");
   if (access->offset) sqlite3_str_appendall(out, access->skip ? " OFFSET SKIPPED" : " OFFSET");
-  bool empty = !access->count && !access->order_count && !access->limit;
-  if (access->missing) sqlite3_str_appendall(out, empty ? MISSING + 1 : MISSING);
-  empty = empty && !access->missing;
+  const bool empty = !access->count && !access->order_count && !access->limit;
   char *text = sqlite3_str_finish(out);
   return text || !empty ? text : sqlite3_mprintf(""); /* an empty string builder gives NULL */
 }
@@ -213,7 +209,7 @@ int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *acce
   const char *p = text ? text : "";
   *access = (tsx_access){0};
   /* A term never begins like this: an operator follows even a column that is named ORDER or LIMIT. */
-  if (*p && strncmp(p, "ORDER BY ", 9) && strcmp(p, "LIMIT") && strncmp(p, "LIMIT ", 6) && strcmp(p, MISSING + 1)) {
+  if (*p && strncmp(p, "ORDER BY ", 9) && strcmp(p, "LIMIT") && strncmp(p, "LIMIT ", 6)) {
     do p = read_term(table, p, access);
     while (p && take_word(&p, " AND "));
     if (!p) return SQLITE_ERROR;
@@ -223,8 +219,6 @@ int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *acce
   access->limit = take_word(&p, access->count || access->order_count ? " LIMIT" : "LIMIT");
   access->offset = access->limit && take_word(&p, " OFFSET");
   access->skip = access->offset && take_word(&p, " SKIPPED");
-  const bool first = !access->count && !access->order_count && !access->limit;
-  access->missing = take_word(&p, first ? MISSING + 1 : MISSING);
   return *p ? SQLITE_ERROR : SQLITE_OK;
 }
 
@@ -237,6 +231,7 @@ typedef struct choice { /* what one call of xBestIndex has chosen so far */
   tsx_access access;
   sqlite3_value *rights[TSX_TERMS_MAX]; /* right side of each term, if it is a constant; else NULL */
   bool time_taken[2], time_misused[2]; /* as_of, since */
+  bool time_missing; /* the statement uses as_of or since, and this plan has no value for it: the column shows NULL */
   int null_time; /* iTermOffset of a term on as_of or since whose value may be NULL; -1: there is none */
 } choice;
 
@@ -253,7 +248,9 @@ static void best_index_take(choice *c, int i, int column, tsx_op op, sqlite3_val
   c->info->aConstraintUsage[i].omit = omit;
 }
 
-int tsx_time_misused(tsx_table *table, int which) {
+/* Sets the table's error: as_of (`which` 0) or since (1) is used otherwise than as an argument. Returns
+ * SQLITE_ERROR. */
+static int fail_misused(tsx_table *table, int which) {
   const char *name = table->array ? table->declared.hidden[which] : which ? "since" : "as_of";
   return tsx_vtab_fail(
       &table->base, SQLITE_ERROR,
@@ -262,17 +259,16 @@ int tsx_time_misused(tsx_table *table, int which) {
 }
 
 /* Takes a constraint on as_of or since. Both are arguments, so a plan that cannot use an equality with one would give
- * wrong rows: it is refused by SQLITE_CONSTRAINT. */
+ * wrong rows: it is refused by SQLITE_CONSTRAINT. A range of times means a filter, and is an error. Other tests are
+ * SQLite's, of the value or NULL: tools look so for values in all columns (IS NOT NULL, <> '', GLOB). */
 static int best_index_choose_time(choice *c, int i, int which) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   int op = tsx_op_of(constraint->op);
   sqlite3_value *right = NULL;
   if (constraint->op == SQLITE_INDEX_CONSTRAINT_LIMIT || constraint->op == SQLITE_INDEX_CONSTRAINT_OFFSET)
     return SQLITE_OK;
-  if (op != TSX_EQ && op != TSX_IS && op != TSX_ISNULL) {
-    c->time_misused[which] = true;
-    return SQLITE_OK;
-  }
+  if (op >= TSX_GT && op <= TSX_LE) c->time_misused[which] = true;
+  if (op != TSX_EQ && op != TSX_IS && op != TSX_ISNULL) return SQLITE_OK; /* SQLite tests it */
   if (!constraint->usable) return SQLITE_CONSTRAINT;
   if (c->time_taken[which]) return SQLITE_OK;
   c->time_taken[which] = true;
@@ -284,7 +280,8 @@ static int best_index_choose_time(choice *c, int i, int which) {
 
 static bool is_used(const choice *c, int column) { return c->info->colUsed >> (column < 63 ? column : 63) & 1; }
 
-/* Takes all constraints on as_of and since. `as_of` is the number of that column. */
+/* Takes all constraints on as_of and since. `as_of` is the number of that column. A statement may also show the columns
+ * without giving the times, as tools do that list all columns by their names; then they are NULL. */
 static int choose_times(choice *c, int as_of) {
   for (int i = 0; i < c->info->nConstraint; i++) {
     const int column = c->info->aConstraint[i].iColumn;
@@ -294,9 +291,9 @@ static int choose_times(choice *c, int as_of) {
   }
   for (int which = 0; which < 2; which++) {
     if (c->time_taken[which]) continue;
-    if (c->time_misused[which]) return tsx_time_misused(c->table, which);
+    if (c->time_misused[which]) return fail_misused(c->table, which);
     /* An UPDATE says that it uses all columns, which then means nothing. */
-    if (is_used(c, as_of + which) && c->info->colUsed != UINT64_MAX) c->access.missing = true;
+    if (is_used(c, as_of + which) && c->info->colUsed != UINT64_MAX) c->time_missing = true;
   }
   return SQLITE_OK;
 }
@@ -740,9 +737,9 @@ static void choose_limit(choice *c) {
  * SQLite may answer an OR by one scan for each of its operands. It must not choose such a plan where as_of or since may
  * be NULL, which means "not given": after such scans SQLite tests as_of = NULL again, and no row satisfies that. SQLite
  * calls xBestIndex for a plan of each operand and adds up their costs, so the cost is what prevents such a plan.
- * - Before 3.47 SQLite does not offer as_of = ? for the operands. `missing` is true for their plans, and their cost is
- *   OR_COST, more than the plan of the whole WHERE costs. (Where that one has no value for as_of either, one scan is
- *   cheaper than two, and xColumn reports the error.)
+ * - Before 3.47 SQLite does not offer as_of = ? for the operands. `time_missing` is true for their plans, and their cost
+ *   is OR_COST, more than the plan of the whole WHERE costs. (Where that one has no value for as_of either, one scan is
+ *   cheaper than two.)
  * - From 3.47 on SQLite offers the terms of the operand first, and after them those of the whole WHERE. Each term
  *   before as_of multiplies the cost by OR_FACTOR. All plans of the whole WHERE have the same number of such terms, so
  *   they compare as before; the plan of an operand has more of them. */
@@ -751,7 +748,7 @@ static void choose_limit(choice *c) {
 #define OR_FACTOR_MAX 11 /* terms that count: more would exceed OR_COST */
 static double cost_of_plan(const choice *c, int as_of, cost total) {
   double sum = 4 + total.rows + total.cells / 50;
-  if (c->access.missing)
+  if (c->time_missing)
     return as_of + 1 < 63 ? OR_COST : sum * 1e100; /* from column 63 on, colUsed may mean another column than as_of */
   for (int i = 0; i < c->null_time && i < OR_FACTOR_MAX; i++) sum *= OR_FACTOR;
   return sum;

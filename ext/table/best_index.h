@@ -27,17 +27,12 @@ typedef struct tsx_access {
     bool descending;
   } order[TSX_TERMS_MAX];
   bool distinct; /* of rows that are equal in all columns of the order, one is enough */
-  bool missing; /* the statement uses as_of or since, and this plan has no value for it */
   bool limit, offset; /* LIMIT and OFFSET are arguments of xFilter, after those of the terms */
   bool skip; /* the table itself leaves out the rows of OFFSET */
 } tsx_access;
 
 /* xBestIndex. */
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
-
-/* Sets the table's error: as_of (`which` 0) or since (1) is used otherwise than as an argument. Returns
- * SQLITE_ERROR. */
-int tsx_time_misused(tsx_table *table, int which);
 
 /* Decodes idxStr for a table whose array is open. Returns SQLITE_OK, or SQLITE_ERROR if the text does not fit the
  * table. */

@@ -781,7 +781,8 @@ static int64_t cursor_row_of(const cursor_position *p) {
 }
 
 /* Notes which hidden columns of a row, and whether its rowid, SQLite has requested. A statement that requests all of
- * them is an UPDATE, whose scan has chosen this row; update.c remembers the row. A DELETE requests the rowid only. Its
+ * them is an UPDATE, whose scan has chosen this row; update.c remembers the row. (A SELECT that names them all is none:
+ * outside of a transaction that writes nothing is remembered.) A DELETE requests the rowid only. Its
  * rows matter where the array has duplicates, and only within a transaction: outside of one its commit follows at
  * once. */
 #define REQUESTED_ROWID 8u
@@ -794,10 +795,11 @@ static void note_requested(array_cursor *c, unsigned what) {
   if (what == REQUESTED_ROWID && table->schema->allows_duplicates && !sqlite3_get_autocommit(table->connection->db))
     p->requested = REQUESTED_ALL;
   if (p->requested != REQUESTED_ALL) return;
-  if (!table->schema->dense) tsx_update_touch(table, c->number, cursor_row_of(p));
+  if (!table->schema->dense && sqlite3_txn_state(table->connection->db, table->schema_name) == SQLITE_TXN_WRITE)
+    tsx_update_touch(table, c->number, cursor_row_of(p));
 }
 
-/* as_of and since return exactly the value that was given, because SQLite may test the comparison again. */
+/* as_of and since return exactly the value that was given, because SQLite may test the comparison again; else NULL. */
 static int hidden_column(array_cursor *c, sqlite3_context *context, int column) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   note_requested(c, 1u << (column - TSX_AS_OF(table)));
@@ -809,8 +811,6 @@ static int hidden_column(array_cursor *c, sqlite3_context *context, int column) 
       sqlite3_result_int64(context, (sqlite3_int64)time);
   } else if (c->request.times[column - TSX_AS_OF(table)]) {
     sqlite3_result_value(context, c->request.times[column - TSX_AS_OF(table)]);
-  } else if (c->plan.access.missing) {
-    return tsx_time_misused(table, column - TSX_AS_OF(table));
   }
   return SQLITE_OK;
 }

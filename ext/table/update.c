@@ -638,12 +638,12 @@ static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values,
     return tsx_fail(error, TSR_ERROR, "%s: rowid cannot be set", table->name);
   for (int c = (int)table->column_count; c < count - 2; c++) {
     sqlite3_value *value = values[2 + c];
-    if (!is_update && sqlite3_value_type(value) == SQLITE_NULL) continue;
+    const bool is_time = c == TSX_AS_OF(table) || c == TSX_SINCE(table);
+    if ((!is_update || is_time) && sqlite3_value_type(value) == SQLITE_NULL) continue; /* as it is */
     if (sqlite3_value_nochange(value)) continue;
     const tsx_label_column *label = tsx_label_column_at(table, c);
     if (label && !is_update) continue;
-    if (is_update && all_given(u, values + 2) &&
-        (label || c == TSX_WRITTEN_AT(table) || sqlite3_value_type(value) == SQLITE_NULL))
+    if (is_update && all_given(u, values + 2) && (label || c == TSX_WRITTEN_AT(table)))
       continue; /* the present value, since SQLite does not say what is unchanged */
     return tsx_fail(error, TSR_ERROR, "%s: the column %s cannot be set", table->name,
                     label ? label->name : table->declared.hidden[c - (int)table->column_count]);
