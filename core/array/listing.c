@@ -26,6 +26,7 @@
  */
 #include "array/listing.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -407,13 +408,36 @@ static int listing_check_unfinished(tsr_renewal *r, const tsr_listing *root) {
 
 /* ---- Renewal ----------------------------------------------------------------------------------------------------- */
 
+#define MEMBERS_NAMED 10
+
+/* Fails because a group is there, and names what is in it, as far as it can be read. */
+static int fail_group(const tsr_renewal *r, const char *path) {
+  const uint8_t *key = tsr__array_key(r->array);
+  tsr_group *group = NULL;
+  tsr_group_members *members = NULL;
+  tsr_error ignored = {0};
+  char names[512] = "";
+  size_t used = 0;
+  if (tsr_group_open(r->array->environment, path, key, &group, &ignored) == TSR_OK &&
+      tsr_group_members_open(group, TSR_TIME_BEGIN, TSR_TIME_NOW, &members, &ignored) == TSR_OK)
+    for (uint64_t i = 0; i < members->count && i <= MEMBERS_NAMED && used < sizeof names; i++)
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s%.40s", i ? ", " : "",
+                               i == MEMBERS_NAMED         ? "..."
+                               : members->members[i].name ? members->members[i].name
+                                                          : members->members[i].path);
+  tsr_group_members_close(members);
+  tsr_group_close(group);
+  return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: it is a group, not an array; %s%s", path,
+                   *names ? "its members are " : "tessera_members lists its members", names);
+}
+
 /* Fails with the reason why the array's directory, which has been listed, is no array. */
 static int fail_no_array(const tsr_renewal *r, const tsr_listing *root) {
   const char *path = r->array->path;
   if (tsr__listing_has(root, TSR_DIR_SCHEMA))
     return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: its " TSR_DIR_SCHEMA " holds no schema", path);
   if (tsr__listing_has(root, TSR_DIR_GROUP) || tsr__listing_has(root, TSR_FILE_OLD_GROUP))
-    return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: it is a group, not an array", path);
+    return fail_group(r, path);
   return tsr__fail(r->error, TSR_NOT_FOUND,
                    "array not found: %s: the %s holds no schema; tessera_objects lists the arrays below one", path,
                    tsr__store_place(r->array->store));

@@ -239,7 +239,11 @@ static int sqlite_put_chunk(sqlite_file *f, uint64_t number, const void *bytes, 
   if (number >= UINT32_MAX) return tsx_fail(error, TSR_FULL, "a file can have at most 2^48 bytes");
   int code = tsx_tree_prepare(f->tree, TSX_TREE_PUT, chunk_id(f, number), &statement, error);
   if (code < 0) return code;
-  sqlite3_bind_blob(statement, 2, bytes, (int)size, SQLITE_STATIC);
+  if (sqlite3_bind_blob(statement, 2, bytes, (int)size, SQLITE_STATIC) != SQLITE_OK)
+    return tsx_fail(error, TSR_TOOBIG,
+                    "the connection's limit for a value, SQLITE_LIMIT_LENGTH, is below the %llu bytes of a piece of an "
+                    "array in the database: it takes at least %d",
+                    (unsigned long long)size, CHUNK + 1000);
   return tsx_tree_change(f->tree, statement, NULL, error);
 }
 

@@ -425,8 +425,9 @@ static int take_label(tsx_row *row, cell_field *f, sqlite3_value *value, tsr_err
   if (code_number == e->count) {
     char text[96];
     value_in_describe(value, text);
-    return tsx_fail(error, TSR_MISMATCH, "%s is not among the %llu labels of the enumeration %.100s", text,
-                    (unsigned long long)e->count, e->name);
+    return tsx_fail(error, TSR_MISMATCH,
+                    "%s is not among the %llu labels of the enumeration %.100s: tessera_extend_enumeration adds labels",
+                    text, (unsigned long long)e->count, e->name);
   }
   memcpy(f->value, &code_number, tsr_datatype_size(f->field->datatype));
   return TSR_OK;

@@ -10,6 +10,7 @@
 #include "values/slice.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "connection/errors.h"
@@ -143,9 +144,19 @@ static int slice_check_domain(const tsr_field *field, tsr_datatype shown, const 
   return code;
 }
 
-/* Sets one end of a dimension. `json` is the value's JSON text. */
+/* Finds on which side of all values of a datatype a number lies: -2 below, 2 above, 0 where that cannot be told. */
+static int slice_side(tsr_datatype datatype, const char *text, bool quoted) {
+  tsx_place place;
+  tsr_error ignored = {0};
+  if (!text || tsx_given_place(datatype, text, quoted, &place, &ignored) < 0) return 0;
+  return !place.has_low ? -2 : !place.has_high ? 2 : 0;
+}
+
+/* Sets one end of a dimension. `json` is the value's JSON text. An end of a pair may lie beyond the domain: *side is -1
+ * below it, 1 above it, else 0; -2 and 2 if it lies beyond the datatype, too: then *number is not set. */
 static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char *name, sqlite3_value *value,
-                         const char *json, uint8_t *number, uint8_t **text, uint64_t *text_size, tsr_error *error) {
+                         const char *json, bool cut, int *side, uint8_t *number, uint8_t **text, uint64_t *text_size,
+                         tsr_error *error) {
   uint8_t *bytes = NULL;
   uint64_t size;
   if (!field->cell_size) {
@@ -154,8 +165,14 @@ static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char 
     *text = (uint8_t *)whole;
     if (whole) return TSR_OK;
   }
-  if (sqlite3_value_type(value) == SQLITE_TEXT) json = NULL;
+  const bool quoted = sqlite3_value_type(value) == SQLITE_TEXT;
+  if (quoted) json = NULL;
   int code = convert_value(value, json, shown, &bytes, &size, error);
+  if (code == TSR_RANGE && cut && shown == field->datatype && field->has_domain &&
+      (*side = slice_side(shown, quoted ? (const char *)sqlite3_value_text(value) : json, quoted)) != 0) {
+    sqlite3_free(bytes);
+    return TSR_OK;
+  }
   if (code < 0) {
     tsr_error inner = *error;
     tsx_fail(error, code, "dimension '%s': %s", name, inner.message);
@@ -169,7 +186,13 @@ static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char 
     code = tsx_fail(error, TSR_MISMATCH, "dimension '%s': expected one value", name);
   if (code == TSR_OK) {
     memcpy(number, bytes, size);
-    code = slice_check_domain(field, shown, number, name, json ? json : (const char *)sqlite3_value_text(value), error);
+    if (cut && field->has_domain)
+      *side = slice_compare(field->datatype, number, field->low) < 0    ? -1
+              : slice_compare(field->datatype, number, field->high) > 0 ? 1
+                                                                        : 0;
+    else
+      code =
+          slice_check_domain(field, shown, number, name, json ? json : (const char *)sqlite3_value_text(value), error);
   }
   sqlite3_free(bytes);
   return code;
@@ -215,24 +238,45 @@ static int take_ends(sqlite3_stmt *row, const char *json, const char *name, tsx_
   return TSR_OK;
 }
 
-/* Takes the bounds of one dimension, or those of a label of texts, from a row of the query in slice_parse. */
+/* Says whether two ends that are given are the wrong way round. `sides` are those of slice_set_end. */
+static bool slice_is_reversed(const tsr_field *field, const tsr_interval *box, const int sides[2]) {
+  if (!field->cell_size) {
+    const uint64_t common = box->low_size < box->high_size ? box->low_size : box->high_size;
+    const int order = common ? memcmp(box->low_text, box->high_text, common) : 0;
+    return order > 0 || (order == 0 && box->low_size > box->high_size);
+  }
+  if (sides[0] != sides[1]) return sides[0] > sides[1];
+  return abs(sides[0]) < 2 && slice_compare(field->datatype, box->low, box->high) > 0;
+}
+
+/* Cuts a box to the domain, as WHERE does. *nothing is set if it lies outside. */
+static void slice_cut(const tsr_field *field, const int sides[2], tsr_interval *box, bool *nothing) {
+  if (sides[0] < 0) memcpy(box->low, field->low, sizeof field->low);
+  if (sides[1] > 0) memcpy(box->high, field->high, sizeof field->high);
+  *nothing |= sides[0] > 0 || sides[1] < 0;
+}
+
+/* Takes the bounds of one dimension, or those of a label of texts, from a row of the query in slice_parse. A pair of a
+ * slice is cut to the domain; a single value, and both ends of a domain, have to lie in it. */
 static int set_bounds(sqlite3_stmt *row, const char *json, const tsr_field *field, tsr_datatype shown, const char *name,
-                      tsx_slice_use use, tsx_bound *bound, tsr_interval *box, tsr_error *error) {
+                      tsx_slice_use use, tsx_bound *bound, tsr_interval *box, bool *nothing, tsr_error *error) {
   slice_ends ends;
+  int sides[2] = {0, 0};
   int code = take_ends(row, json, name, use, bound, &ends, error);
+  const bool cut = use == TSX_SLICE && code == TSR_OK && ends.value[0] != ends.value[1];
   if (code == TSR_OK && bound->low_given)
-    code =
-        slice_set_end(field, shown, name, ends.value[0], ends.json[0], box->low, &box->low_text, &box->low_size, error);
+    code = slice_set_end(field, shown, name, ends.value[0], ends.json[0], cut, &sides[0], box->low, &box->low_text,
+                         &box->low_size, error);
   if (code == TSR_OK && bound->high_given)
-    code = slice_set_end(field, shown, name, ends.value[1], ends.json[1], box->high, &box->high_text, &box->high_size,
-                         error);
-  if (code == TSR_OK && field->cell_size && bound->low_given && bound->high_given &&
-      slice_compare(field->datatype, box->low, box->high) > 0)
-    code = tsx_fail(
-        error, TSR_RANGE, "dimension '%s': its low end is above its high end%s", name,
-        shown == field->datatype ? "" : " in the array's order, in which negative numbers come after all others");
+    code = slice_set_end(field, shown, name, ends.value[1], ends.json[1], cut, &sides[1], box->high, &box->high_text,
+                         &box->high_size, error);
   bound->low_text = box->low_text;
   bound->high_text = box->high_text;
+  if (code == TSR_OK && bound->low_given && bound->high_given && slice_is_reversed(field, box, sides))
+    return tsx_fail(
+        error, TSR_RANGE, "dimension '%s': its low end is above its high end%s", name,
+        shown == field->datatype ? "" : " in the array's order, in which negative numbers come after all others");
+  if (code == TSR_OK) slice_cut(field, sides, box, nothing);
   return code;
 }
 
@@ -342,7 +386,8 @@ static int set_label_bounds(sqlite3_stmt *row, const char *json, const tsr_schem
   if (code == TSR_OK) code = tsr_label_look(index, labels->since, labels->as_of, error);
   if (code == TSR_OK) {
     const tsr_field *field = tsr_label_field(index);
-    if (!field->cell_size) code = set_bounds(row, json, field, field->datatype, name, TSX_SLICE, &given, &ends, error);
+    if (!field->cell_size)
+      code = set_bounds(row, json, field, field->datatype, name, TSX_SLICE, &given, &ends, &slice->nothing, error);
     else code = round_label_bounds(row, json, field, name, &given, &ends, &slice->nothing, error);
     if (code == TSR_OK && !slice->nothing)
       code = place_label(index, &given, &ends, !field->cell_size, &slice->bounds[d], &slice->box[d], &slice->nothing,
@@ -386,7 +431,8 @@ static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schem
     slice->nothing |= is_json_nothing(row, use);
     if (is_json_nothing(row, use)) continue;
     const tsr_datatype shown = tsx_datatype_shown(schema->fields[d].datatype, uint64_signed);
-    code = set_bounds(row, text, &schema->fields[d], shown, names[d], use, &slice->bounds[d], &slice->box[d], error);
+    code = set_bounds(row, text, &schema->fields[d], shown, names[d], use, &slice->bounds[d], &slice->box[d],
+                      &slice->nothing, error);
   }
   if (code == TSR_OK && step != SQLITE_DONE)
     code = tsx_fail(error, tsx_input_code(step), "the %s is not JSON like %s: %s", use_names[use], use_examples[use],

@@ -34,7 +34,8 @@ typedef struct tsx_slice { /* `= {0}` may be released */
   uint32_t dimension_count;
   tsr_interval *box; /* one for each dimension; only the ends that are given are set, each lies within the domain */
   tsx_bound *bounds; /* one for each dimension */
-  bool nothing; /* [], or a label's range that no coordinate has: the slice has no cell, whatever the box says */
+  bool nothing; /* [], a pair outside the domain, a label's range that no coordinate has: there is no cell, whatever
+                 * the box says */
 } tsx_slice;
 
 typedef struct tsx_label_source { /* the array whose dimension labels may be keys of a slice, and their state */
@@ -44,7 +45,8 @@ typedef struct tsx_label_source { /* the array whose dimension labels may be key
 
 /* Parses JSON like {"day":[1,366]}, whose keys are the names that tables show, of dimensions or of their labels. `json` NULL or an SQL NULL gives no
  * bound at all. The caller releases the slice; after a failure it is empty. TSR_MISMATCH where the JSON has not this
- * form, TSR_RANGE where a value is outside of the domain. */
+ * form, TSR_RANGE where a single value is outside of the domain, or two ends are the wrong way round. A pair is cut
+ * to the domain. */
 int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, const tsx_label_source *labels,
                     bool uint64_signed, tsx_slice *slice, tsr_error *error);
 

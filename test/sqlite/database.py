@@ -644,6 +644,21 @@ def some_arrays():
                     yield os.path.join(directory, one)
 
 
+def test_a_small_limit_of_values_says_so():
+    db = Database("a.db")
+    db.query("CREATE VIRTUAL TABLE s USING tessera(id INT32 DIMENSION, v TEXT)")
+    insert = "WITH RECURSIVE q(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM q WHERE i < 3000) INSERT INTO s SELECT i, hex(randomblob(40)) FROM q"
+    if not hasattr(db.raw, "limit") and not hasattr(db.raw, "setlimit"):
+        return   # before Python 3.11
+    limit = db.limit_length(20000)
+    error = db.error(insert)
+    check_contains(error.text, "SQLITE_LIMIT_LENGTH, is below the")
+    same(error.code in (18, None), True, error.code)
+    db.limit_length(limit)
+    db.query(insert)
+    same(db.value("SELECT count(*) FROM s"), 3000)
+
+
 def test_files_stay_as_they_are():
     db = Database(path("a.db"))
     for i, directory in enumerate(some_arrays()):

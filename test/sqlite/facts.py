@@ -527,7 +527,7 @@ def test_slices_take_the_digits_of_integers_past_the_signed_range():
         same(db.value("SELECT hex(substr(tessera_npy(?, 'v', ?), -4))", (path, text)), f"0{last - 3}000000", text)
         db.query("SELECT tessera_write_npy(?, 'v', tessera_npy(?, 'v', ?), ?)", (path, path, text, f'{{"id":1844674407370955150{last}}}'))
         same(db.query("SELECT v FROM b WHERE id = ?", (f"1844674407370955150{last}",)), [(last - 3,)])
-    for text, part in (('{"id":18446744073709551616}', "18446744073709551616 is outside UINT64"), ('{"id":[0,18446744073709551606]}', "18446744073709551606 is outside the domain"),
+    for text, part in (('{"id":18446744073709551616}', "18446744073709551616 is outside UINT64"), ('{"id":18446744073709551606}', "18446744073709551606 is outside the domain"),
                        ('{"id":[9223372036854775809,9223372036854775808]}', "its low end is above its high end"),
                        ('{"id":1e19}', "1e19 is a REAL"), ('{"id":"9.3e18"}', "9.3e18 is a REAL"), (db.value("SELECT json_object('id', 9223372036854775809)"), "is a REAL")):
         for sql in ("SELECT count FROM tessera_aggregate(?, 'v', ?)", "SELECT tessera_npy(?, 'v', ?)", "SELECT * FROM tessera_partitions(?, 2, ?)"):

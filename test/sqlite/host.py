@@ -84,6 +84,10 @@ class Database:
     def version(self):
         return tuple(int(n) for n in self.value("SELECT sqlite_version()").split("."))
 
+    def limit_length(self, bytes_):
+        """Sets SQLITE_LIMIT_LENGTH, and returns the limit before."""
+        return (self.raw.limit if hasattr(self.raw, "limit") else self.raw.setlimit)(0, bytes_)
+
     def close(self):
         self.run(self.raw.close)
 
