@@ -92,6 +92,7 @@ struct tsr_array {
   tsr_open_files open_files;
   tsr_array_snapshots snapshots;
   tsr_array_opening opening;
+  uint64_t undoubled; /* digest of the vacuum files by which no cells are doubled (doubled.c) */
   char settled[TSR_COMMIT_PATH]; /* the last commit that a writer of this array has published, and that has no marker */
 };
 

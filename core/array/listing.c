@@ -4,6 +4,7 @@
  *   __commits/NAME.del            a delete condition
  *   __commits/NAME.con            several fragments and deletes; .ok entries commit fragments of the old layout
  *   __commits/NAME.ign            fragments whose entries in .con files do not count
+ *   __commits/.NAME.vac.new       the NAME.vac of a merge that commits: counts once NAME is committed
  *   __commits/NAME.vac, NAME.vac  fragments that a merged fragment replaces
  *   __fragment_meta/NAME.meta, NAME.meta   footers of many fragments in one file
  *   NAME/ with NAME.ok            a fragment of the old layout (versions 5 to 11)
@@ -42,6 +43,7 @@
 #include "array/listing_prepared.h"
 #include "array/listing_renewal.h"
 #include "array/patience.h"
+#include "array/staged_vacuum.h"
 #include "array/unfinished.h"
 
 #define FEW      4 /* fragments whose footers are read one by one */
@@ -87,8 +89,15 @@ static int parse_entry(tsr_renewal *r, const char *directory, const char *text, 
 static int listing_read_ignored(tsr_renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_commit_file *file;
+    char name[TSR_STAGED_NAME];
     if (!tsr__name_ends_in(entries->entries[i].name, TSR_SUFFIX_IGNORED)) continue;
     TSR_TRY(tsr__renewal_read_file(r, entries->entries[i].name, &file));
+    if (tsr__exchange(entries->entries[i].name, name)) {
+      tsr_committed item = {0};
+      TSR_TRY(tsr__renewal_copy_text(r, name, strlen(name), &item.name));
+      TSR_TRY(tsr__renewal_copy_text(r, file->path, strlen(file->path), &item.path));
+      TSR_TRY(tsr__renewal_append(r, &r->listing->exchanges, &item));
+    }
     for (uint64_t n = 0; n < file->names.count; n++)
       TSR_TRY(tsr__map_put(&r->ignored, file->names.names[n], file->names.names[n], r->error));
   }
@@ -134,18 +143,16 @@ static int listing_read_consolidated(tsr_renewal *r, const tsr_listing *entries)
 
 /* ---- Prepared commits -------------------------------------------------------------------------------------------- */
 
-/* Adds the staged vacuum files of committed fragments: .NAME.vac.new counts as soon as NAME is committed, so one commit
+/* Adds the staged vacuum files of committed fragments: each counts as soon as its fragment is committed, so one commit
  * publishes a merged fragment and hides its sources. */
 static int add_staged_vacuums(tsr_renewal *r, tsr_directory which, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
-    tsr_committed item;
+    tsr_committed item = {0};
+    char name[TSR_STAGED_NAME];
     const char *text = entries->entries[i].name;
-    if (text[0] != '.' || !tsr__name_ends_in(text, TSR_SUFFIX_STAGED_VACUUM)) continue;
-    item = (tsr_committed){0};
-    uint64_t stem = strlen(text) - 1 - strlen(TSR_SUFFIX_STAGED_VACUUM);
-    if (!tsr__name_parse(text + 1, stem, &item.parsed)) continue;
-    TSR_TRY(tsr__renewal_copy_text(r, text + 1, stem, &item.name));
-    if (!tsr__map_get(&r->listing->names, item.name)) continue;
+    if (!tsr__staged_vacuum(text, name) || !tsr__map_get(&r->listing->names, name)) continue;
+    (void)tsr__name_parse(name, strlen(name), &item.parsed);
+    TSR_TRY(tsr__renewal_copy_text(r, name, strlen(name), &item.name));
     TSR_TRY(tsr__renewal_join_path(r, tsr__directory_path(which), text, &item.path));
     tsr__commit_file_keep(r->array, item.path, r->listing->generation);
     TSR_TRY(tsr__renewal_append(r, &r->listing->vacuums, &item));

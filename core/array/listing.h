@@ -56,6 +56,7 @@ typedef struct tsr_commit_listing {
   tsr_commit_list fragments; /* sorted by (start time, name) */
   tsr_commit_list deletes; /* sorted by (start time, name) */
   tsr_commit_list vacuums; /* .vac */
+  tsr_commit_list exchanges; /* .vac.ign (staged_vacuum.h) */
   tsr_commit_list footers; /* .meta, newest first */
   tsr_commit_list schemas; /* in text order, __array_schema.tdb first; `path` is that of the schema file */
   /* below version 5: fragments without metadata yet; `path` is the file that will commit them */

@@ -6,6 +6,7 @@
  */
 #include "check/check_commits.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "store/store.h"
@@ -13,9 +14,11 @@
 #include "format/generic_tile.h"
 #include "format/schema.h"
 #include "format/layout.h"
+#include "array/doubled.h"
 #include "array/environment.h"
 #include "array/fragment.h"
 #include "array/pending.h"
+#include "array/staged_vacuum.h"
 #include "array/unfinished.h"
 #include "check/check.h"
 
@@ -149,10 +152,9 @@ static int check_commits_read_ignored(commits_check *k, const tsr_listing *entri
   tsr_checker *c = k->c;
   for (uint64_t i = 0; i < entries->count; i++) {
     tsr_check_path path;
-    uint64_t stem;
     tsr_names names;
     const char *kept;
-    if (!tsr__name_suffix(entries->entries[i].name, TSR_SUFFIX_IGNORED, &stem)) continue;
+    if (!tsr__name_ends_in(entries->entries[i].name, TSR_SUFFIX_IGNORED)) continue;
     tsr__check_join(&path, check_commits_commits_directory, entries->entries[i].name, "");
     TSR_TRY(check_commits_keep(c, path.text, strlen(path.text), &kept));
     TSR_TRY(check_commits_read_names(c, path.text, &names));
@@ -379,13 +381,14 @@ static int add_replacing(tsr_checker *c, const char *directory, const tsr_listin
     tsr_buffer content = {.memory = &c->memory};
     tsr_error unseen;
     tsr_names *room;
-    const char *name;
+    const char *text = entries->entries[i].name, *name;
+    char staged[TSR_STAGED_NAME];
     uint64_t stem;
-    if (entries->entries[i].kind != TSR_ENTRY_FILE ||
-        !tsr__name_suffix(entries->entries[i].name, TSR_SUFFIX_VACUUM, &stem))
-      continue;
+    const bool named = tsr__name_suffix(text, TSR_SUFFIX_VACUUM, &stem);
+    if (entries->entries[i].kind != TSR_ENTRY_FILE || (!named && !tsr__staged_vacuum(text, staged))) continue;
     TSR_TRY(TSR_ARENA_ARRAY(&c->arena, 1, &room, c->error));
-    TSR_TRY(check_commits_keep(c, entries->entries[i].name, stem, &name));
+    if (named) TSR_TRY(check_commits_keep(c, text, stem, &name));
+    else TSR_TRY(check_commits_keep(c, staged, strlen(staged), &name));
     tsr__check_join(&path, directory, entries->entries[i].name, "");
     int rc = tsr__store_read_all(c->store, path.text, TSR_CHECK_CONTENT_MAX, &content, &unseen);
     tsr_input in = tsr__input(content.data, content.size);
@@ -458,6 +461,47 @@ static int check_unfinished(commits_check *k, const char *path) {
       "other files; tessera_vacuum removes it");
 }
 
+/* Reports cells that readers see twice, because a merged fragment and another one were made of the same fragment. */
+static int check_doubled(const commits_check *k, const tsr_replacing *files, uint64_t count) {
+  tsr_checker *c = k->c;
+  tsr_doubled found;
+  tsr_check_path path;
+  if (!c->newest || !c->newest->allows_duplicates) return TSR_OK;
+  TSR_TRY(tsr__find_doubled(files, count, &c->fragments, &found, c->error));
+  if (!found.merged) return TSR_OK;
+  const tsr_checked_fragment *f = tsr__map_get(&c->fragments, found.merged);
+  char what[600];
+  tsr__check_join(&path, f->commit, "", "");
+  if (strcmp(found.merged, found.other) == 0)
+    snprintf(what, sizeof what, "fragment %.127s has the cells of %.127s twice: a source of its merge had them, too",
+             found.merged, found.source);
+  else
+    snprintf(what, sizeof what, "fragments %.127s and %.127s both have the cells of %.127s: readers see them twice",
+             found.merged, found.other, found.source);
+  return tsr__check_say(c, TSR_SEVERITY_ERROR, path.text,
+                        "%s. tessera_recover(path), tessera_consolidate and tessera_vacuum take the merge back as long "
+                        "as all of its sources exist",
+                        what);
+}
+
+/* Reports a committed merged fragment whose vacuum file has only its staged name: TileDB does not read that. */
+static int check_staged(const commits_check *k, const char *directory, const tsr_listing *entries) {
+  tsr_checker *c = k->c;
+  for (uint64_t i = 0; i < entries->count && c->newest && c->newest->allows_duplicates; i++) {
+    char name[TSR_STAGED_NAME];
+    tsr_check_path path;
+    const char *text = entries->entries[i].name;
+    if (*text != '.' || !tsr__staged_vacuum(text, name) || !tsr__map_get(&c->fragments, name)) continue;
+    if (tsr__listing_has(entries, tsr__path_of("", name, TSR_SUFFIX_VACUUM).text)) continue;
+    TSR_TRY(tsr__check_say(c, TSR_SEVERITY_WARNING, tsr__check_join(&path, directory, text, ""),
+                           "a merge was cut off after its commit: TileDB sees the sources of %s beside it, and their "
+                           "cells twice. The next write, tessera_recover(path), tessera_consolidate or tessera_vacuum "
+                           "finishes it",
+                           name));
+  }
+  return TSR_OK;
+}
+
 /* Finds the fragments whose cells a merged fragment has, and checks .con files that are cut. */
 static int check_unfinished_work(commits_check *k) {
   tsr_checker *c = k->c;
@@ -470,6 +514,9 @@ static int check_unfinished_work(commits_check *k) {
   if (rc >= 0) rc = add_replacing(c, root_directory, &c->root, &files);
   const tsr_replacing *all = (const tsr_replacing *)(const void *)files.data;
   if (rc >= 0) rc = tsr__covered(all, files.size / sizeof *all, &c->fragments, &k->covered, c->error);
+  if (rc >= 0) rc = check_doubled(k, all, files.size / sizeof *all);
+  if (rc >= 0) rc = check_staged(k, check_commits_commits_directory, &commits);
+  if (rc >= 0) rc = check_staged(k, root_directory, &c->root);
   if (rc >= 0 && k->unfinished.size) rc = find_settled(k, &commits);
   const char *const *paths = (const char *const *)(const void *)k->unfinished.data;
   for (uint64_t i = 0; i < k->unfinished.size / sizeof *paths && rc >= 0; i++) rc = check_unfinished(k, paths[i]);

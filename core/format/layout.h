@@ -43,6 +43,7 @@
 #define TSR_SUFFIX_IGNORED       ".ign" /* ignored commits */
 #define TSR_SUFFIX_VACUUM        ".vac" /* fragments that a merged one replaces */
 #define TSR_SUFFIX_STAGED_VACUUM ".vac.new" /* .NAME.vac.new counts as NAME.vac once NAME is committed */
+#define TSR_SUFFIX_EXCHANGED     ".vac.ign" /* NAME.vac.ign cancels NAME until it becomes NAME.vac (replace.c) */
 #define TSR_SUFFIX_DECIDED       ".decided" /* .NAME.decided: whether the merge NAME commits (rivals.c) */
 #define TSR_SUFFIX_FOOTERS       ".meta" /* consolidated footers */
 #define TSR_SUFFIX_PENDING       ".pending" /* marker of a prepared commit in __commits */

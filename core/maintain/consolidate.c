@@ -26,6 +26,7 @@
 #include "array/listing.h"
 #include "array/progress.h"
 #include "array/snapshot.h"
+#include "array/staged_vacuum.h"
 #include "read/tile_loader.h"
 #include "write/write_boxes.h"
 #include "maintain/consolidate_files.h"
@@ -34,6 +35,7 @@
 #include "maintain/merge_sparse.h"
 #include "maintain/replace.h"
 #include "maintain/rivals.h"
+#include "maintain/undouble.h"
 
 #define CONSOLIDATE_DEFAULT_MEMORY (UINT64_C(1) << 30)
 #define DENSE_LOOKAHEAD            32 /* dense: fragments to try behind the last one that saved a fragment */
@@ -414,6 +416,7 @@ static int find_sources(merging *m, uint32_t *fragments, tsr_error *error) {
 static int plan_merge(merging *m, tsr_error *error) {
   consolidation *c = m->c;
   m->schema = choose_schema(c, &m->sequence);
+  m->replacement.duplicates = m->schema->allows_duplicates;
   m->replacement.start = start_of(c, m->sequence.first);
   m->replacement.end = consolidate_end_of(c, &m->sequence);
   TSR_TRY(tsr_snapshot_open(c->array, m->schema, TSR_TIME_BEGIN, c->as_of, &m->plan.snapshot, error));
@@ -493,6 +496,8 @@ static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
   const uint64_t least = c->options->purge_deleted ? 1 : 2, before = c->merged;
   c->split = c->full = false;
   TSR_TRY(tsr__array_list(c->array, true, !c->planning, error));
+  if (!c->planning) TSR_TRY(tsr__staged_vacuums_finish(c->array, error));
+  if (!c->planning) TSR_TRY(tsr__undouble(c->array, error));
   TSR_TRY(tsr_snapshot_open(c->array, NULL, TSR_TIME_BEGIN, c->as_of, &c->snapshot, error));
   TSR_TRY(find_items(c, error));
   TSR_TRY(consolidate_check_names(c, error));

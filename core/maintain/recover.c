@@ -20,7 +20,9 @@
 #include "array/environment.h"
 #include "array/fragment.h"
 #include "array/listing.h"
+#include "array/staged_vacuum.h"
 #include "maintain/recover_late.h"
+#include "maintain/undouble.h"
 
 #define RECOVER_DAY (UINT64_C(24) * 3600 * 1000) /* milliseconds */
 
@@ -205,11 +207,13 @@ static bool must_stop(int rc) {
   return rc == TSR_NOMEM || rc == TSR_INTERRUPT || rc == TSR_BUSY || rc == TSR_IO || rc == TSR_UNREACHABLE;
 }
 
-/* Settles all markers, undoing before publishing: the rest of an earlier attempt to publish a commit late is undone
+/* Settles merges that died before their vacuum file had its name, and all markers, undoing before publishing: the rest of an earlier attempt to publish a commit late is undone
  * first, because it would look like the fragment of a writer in progress (recover_late.c). */
 static int recover_array(recovery *r, tsr_error *error) {
   tsr_error doubt;
   TSR_TRY(tsr__array_list(r->array, true, false, error));
+  TSR_TRY(tsr__staged_vacuums_finish(r->array, error));
+  TSR_TRY(tsr__undouble(r->array, error));
   TSR_TRY(find_markers(r, error));
   if (all_live(r)) return TSR_OK;
   int rc = tsr__published_open(r->array, &r->published, &doubt);

@@ -13,8 +13,18 @@
  *
  * Of two merges with a source in common at most one commits: each finds the other in step 3 or in step 4. What a crash
  * leaves before step 5 blocks no later merge: a fragment that belongs to a ".NAME.vac.new" does not count as one that
- * may still be committed. Between the steps 5 and 6 TileDB sees the sources beside the merged fragment; the difference
- * shows only in arrays that allow duplicates.
+ * may still be committed.
+ *
+ * Between the steps 5 and 6 TileDB sees the sources beside the merged fragment. In an array that allows duplicates it
+ * would see all cells twice, and its next consolidation would make that last. So there the merge takes effect with step
+ * 6, for all libraries alike:
+ *  - Before step 5 NAME.vac.ign is written. It has the lines of the vacuum file, and one more that cancels NAME, as
+ *    those of .ign files do. So NAME.con, which step 5 makes for a single fragment, too, commits nothing yet; but the
+ *    merge is decided, and can only be finished (staged_vacuum.h).
+ *  - In step 6 NAME.vac.ign is renamed to NAME.vac. It no longer cancels NAME, and hides the sources. The line that it
+ *    has more names no fragment, so it means nothing there. Then NAME.wrt is added, since a vacuum of TileDB's may have
+ *    taken NAME.con for a list that others make superfluous, and ".NAME.vac.new" is removed.
+ * Where a rename takes several steps it could hide both; there the window stays.
  */
 #include "maintain/replace.h"
 
@@ -30,6 +40,7 @@
 #include "array/environment.h"
 #include "array/listing.h"
 #include "array/pending.h"
+#include "array/staged_vacuum.h"
 #include "maintain/consolidate_files.h"
 #include "maintain/rivals.h"
 
@@ -46,12 +57,9 @@ static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena
   int rc = tsr__store_list(array->store, directory, &entries, error);
   if (rc == TSR_NOT_FOUND) return TSR_OK;
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    char *name = entries.entries[i].name, stem[128];
-    uint64_t size;
+    char name[TSR_STAGED_NAME], stem[128];
     char *copy;
-    if (*name != '.' || !tsr__name_suffix(name, TSR_SUFFIX_STAGED_VACUUM, &size)) continue;
-    name[size] = 0;
-    if (!tsr__merge_stem(name + 1, stem)) continue;
+    if (!tsr__staged_vacuum(entries.entries[i].name, name) || !tsr__merge_stem(name, stem)) continue;
     rc = TSR_ARENA_COPY(arena, stem, strlen(stem), &copy, error);
     if (rc >= 0) rc = tsr__map_put(stems, copy, copy, error);
   }
@@ -195,18 +203,30 @@ static int replace_choose_names(const tsr_replacement *r, char (*names)[128], ts
   return TSR_OK;
 }
 
+/* Returns true if one rename makes TileDB see the merged fragment in place of its sources. */
+static bool is_exchange(const tsr_replacement *r) {
+  const tsr_store *store = r->array->store;
+  return r->duplicates && r->count == 1 && layout_has_commits_folder(r->version) && !store->renames_in_steps &&
+         !store->is_one_file;
+}
+
+static int source_lines(const tsr_replacement *r, tsr_buffer *lines, tsr_error *error) {
+  const tsr_maintained object = {.array = r->array, .version = r->version, .path = r->array->path};
+  for (uint32_t i = 0; i < r->source_count; i++)
+    TSR_TRY(tsr__vacuum_line(&object, r->sources[i]->old_layout ? "" : TSR_DIR_FRAGMENTS, r->sources[i]->name, lines,
+                             error));
+  return TSR_OK;
+}
+
 /* Writes the staged commit and the staged vacuum file. */
 static int stage_all(tsr_replacement *r, char (*names)[128], tsr_error *error) {
-  const tsr_maintained object = {.array = r->array, .version = r->version, .path = r->array->path};
   tsr_buffer lines = {.memory = r->memory};
+  const bool listed = r->count > 1 || is_exchange(r);
   int rc = TSR_OK;
-  for (uint32_t i = 0; i < r->count && r->count > 1 && rc >= 0; i++)
-    rc = tsr__commits_encode_write(names[i], &lines, error);
+  for (uint32_t i = 0; i < r->count && listed && rc >= 0; i++) rc = tsr__commits_encode_write(names[i], &lines, error);
   if (rc >= 0) rc = replace_stage(r, names[0], "", &lines, r->staged, error);
   lines.size = 0;
-  for (uint32_t i = 0; i < r->source_count && rc >= 0; i++)
-    rc = tsr__vacuum_line(&object, r->sources[i]->old_layout ? "" : TSR_DIR_FRAGMENTS, r->sources[i]->name, &lines,
-                          error);
+  if (rc >= 0) rc = source_lines(r, &lines, error);
   if (rc >= 0) rc = replace_stage(r, names[0], TSR_SUFFIX_STAGED_VACUUM, &lines, r->vacuum, error);
   tsr__buffer_release(&lines);
   return rc;
@@ -270,18 +290,30 @@ static int check_sources_patiently(tsr_replacement *r, tsr_error *error) {
   return rc;
 }
 
+/* Writes NAME.vac.ign. */
+static int write_exchange(tsr_replacement *r, tsr_error *error) {
+  tsr_buffer lines = {.memory = r->memory};
+  const tsr_path p = tsr__merge_commit_path(r->version, "", r->names[0], TSR_SUFFIX_EXCHANGED);
+  int rc = source_lines(r, &lines, error);
+  if (rc >= 0) rc = tsr__commits_encode_write(r->names[0], &lines, error);
+  memcpy(r->exchanged, p.text, strlen(p.text) + 1);
+  if (rc >= 0) rc = tsr__store_put_new(r->array->store, p.text, lines.data, lines.size, true, error);
+  tsr__buffer_release(&lines);
+  return rc < 0 ? rc : tsr__store_sync_directory(r->array->store, layout_commits_folder(r->version), error);
+}
+
 /* Steps 5 and 6. */
 static int replace_commit(tsr_replacement *r, tsr_error *error) {
   tsr_store *store = r->array->store;
   const char *parent = layout_commits_folder(r->version);
+  const bool exchange = is_exchange(r);
   const tsr_path to = tsr__merge_commit_path(r->version, "", r->names[0],
                                              !layout_has_commits_folder(r->version) ? TSR_SUFFIX_OLD_WRITE
-                                             : r->count > 1                         ? TSR_SUFFIX_CONSOLIDATED
+                                             : r->count > 1 || exchange             ? TSR_SUFFIX_CONSOLIDATED
                                                                                     : TSR_SUFFIX_WRITE);
-  const tsr_path vacuum = tsr__merge_commit_path(r->version, "", r->names[0], TSR_SUFFIX_VACUUM);
-  char staged[sizeof r->vacuum];
   bool exists = true;
   tsr_error one;
+  if (exchange) TSR_TRY(write_exchange(r, error));
   TSR_TRY(tsr__rivals_decide(r, error));
   int rc = tsr__store_rename_exclusive(store, r->staged, to.text, error);
   /* A rename may report an error although it took place, and another process may have carried out the decision
@@ -290,14 +322,12 @@ static int replace_commit(tsr_replacement *r, tsr_error *error) {
   if (rc < 0 && tsr__store_find(store, to.text, &exists, &one) >= 0 && !exists)
     return rc == TSR_NOT_FOUND ? tsr__rivals_fail(error) : rc;
   if (store->renames_in_steps && (rc == TSR_NOT_FOUND || rc == TSR_EXISTS)) rc = TSR_OK;
-  memcpy(staged, r->vacuum, sizeof staged);
   r->count = 0;
-  *r->staged = *r->vacuum = 0;
+  *r->staged = *r->vacuum = *r->exchanged = 0;
   TSR_TRY(rc);
   TSR_TRY(tsr__store_sync_directory(store, parent, error));
-  rc = tsr__store_rename_exclusive(store, staged, vacuum.text, &one);
-  if (rc < 0 && rc != TSR_NOT_FOUND && rc != TSR_EXISTS) return *error = one, rc; /* a vacuum has renamed it */
-  return tsr__store_sync_directory(store, parent, error);
+  if (exchange) TSR_TRY(tsr__exchange_finish(store, r->names[0], error));
+  return tsr__staged_vacuum_finish(store, parent, r->names[0], error); /* a vacuum may have done so */
 }
 
 int tsr__replacement_commit(tsr_replacement *r, tsr_error *error) {
@@ -321,6 +351,7 @@ void tsr__replacement_end(tsr_replacement *r) {
     (void)tsr__store_remove_tree(store, p.text, &unseen);
   }
   if (*r->vacuum) (void)tsr__store_remove(store, r->vacuum, &unseen);
+  if (*r->exchanged) (void)tsr__store_remove(store, r->exchanged, &unseen);
   if (*r->decided) (void)tsr__store_remove(store, r->decided, &unseen);
   *r->decided = 0;
   r->count = 0;

@@ -20,6 +20,7 @@ typedef struct tsr_replacement {
   tsr_memory *memory;
   uint32_t version; /* format version of the merged fragments */
   uint64_t start, end; /* times of the merged fragments, inclusive */
+  bool duplicates; /* the array allows duplicates */
   char (*names)[128]; /* room for each merged fragment's name: at most TSR_BOXES_MAX */
   uint32_t source_count;
   const tsr_fragment **sources; /* the fragments that are replaced */
@@ -27,6 +28,7 @@ typedef struct tsr_replacement {
   uint32_t count; /* merged fragments that exist on disk and are not committed */
   char staged[160]; /* path of the staged commit, or "" */
   char vacuum[160]; /* path of the staged vacuum file, or "" */
+  char exchanged[160]; /* path of NAME.vac.ign (replace.c), or "" */
   char decided[160]; /* path of the file that decides that the merge commits (rivals.c), or "" */
 } tsr_replacement;
 

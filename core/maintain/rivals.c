@@ -28,6 +28,7 @@
 #include "array/environment.h"
 #include "array/listing.h"
 #include "array/patience.h"
+#include "array/staged_vacuum.h"
 
 #define VACUUM_MAX     (UINT64_C(1) << 30) /* bytes of a vacuum file */
 #define RIVAL_PATIENCE 400u /* ms from the staged files of a merge to its commit, if its process lives */
@@ -116,8 +117,10 @@ static int remove_merge(const tsr_replacement *r, const char *name, tsr_error *e
     (void)tsr__store_remove_tree(store, p.text, &unseen);
   }
   tsr__listing_release(&entries);
-  const tsr_path vacuum = tsr__merge_commit_path(r->version, ".", name, TSR_SUFFIX_STAGED_VACUUM);
+  const tsr_path vacuum = tsr__merge_commit_path(r->version, ".", name, TSR_SUFFIX_STAGED_VACUUM),
+                 exchanged = tsr__merge_commit_path(r->version, "", name, TSR_SUFFIX_EXCHANGED);
   if (rc >= 0) (void)tsr__store_remove(store, vacuum.text, &unseen);
+  if (rc >= 0) (void)tsr__store_remove(store, exchanged.text, &unseen);
   return TSR_MIN(rc, TSR_OK);
 }
 
@@ -129,7 +132,7 @@ static int give_way_if_cancelled(const tsr_replacement *r, tsr_error *error) {
 }
 
 /* Cancels another merge: removes its staged commit, then its fragments, then its staged vacuum file. Without a staged
- * commit the merge is cancelled already, or committed; then this function does nothing. */
+ * commit the merge is cancelled already, or committed; then this function only finishes it. */
 static int cancel_merge(const tsr_replacement *r, const char *name, tsr_error *error) {
   tsr_store *store = r->array->store;
   const tsr_path commit = tsr__merge_commit_path(r->version, ".", name, ""),
@@ -146,6 +149,10 @@ static int cancel_merge(const tsr_replacement *r, const char *name, tsr_error *e
     TSR_TRY(tsr__store_find(store, commit.text, &exists, error));
   }
   const int rc = exists ? tsr__store_remove(store, commit.text, &one) : TSR_NOT_FOUND;
+  if (rc == TSR_NOT_FOUND) { /* it may have committed and not taken effect yet: then it is finished */
+    TSR_TRY(tsr__array_list(r->array, true, true, error));
+    TSR_TRY(tsr__staged_vacuums_finish(r->array, error));
+  }
   if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc;
   if (rc >= 0) TSR_TRY(remove_merge(r, name, error));
   if (store->renames_in_steps && mine) (void)tsr__store_remove(store, decided.text, &one);
@@ -203,17 +210,15 @@ int tsr__rivals_cancel(const tsr_replacement *r, tsr_error *error) {
   tsr_listing entries = {.memory = r->memory};
   int rc = tsr__store_list(r->array->store, layout_commits_folder(r->version), &entries, error);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    char *name = entries.entries[i].name;
-    uint64_t size;
+    char name[TSR_STAGED_NAME];
     bool found = false;
-    if (*name != '.' || !tsr__name_suffix(name, TSR_SUFFIX_STAGED_VACUUM, &size)) continue;
-    const tsr_path p = tsr__merge_commit_path(r->version, "", name, "");
-    name[size] = 0;
-    if (strcmp(name + 1, r->names[0]) == 0 || tsr__map_get(&r->array->listing->names, name + 1)) continue;
+    if (!tsr__staged_vacuum(entries.entries[i].name, name)) continue;
+    const tsr_path p = tsr__merge_commit_path(r->version, "", entries.entries[i].name, "");
+    if (strcmp(name, r->names[0]) == 0 || tsr__map_get(&r->array->listing->names, name)) continue;
     rc = names_source(r, p.text, &found, error);
-    if (rc >= 0 && found && strcmp(name + 1, r->names[0]) < 0) rc = wait_for_merge(r, name + 1, p.text, error);
+    if (rc >= 0 && found && strcmp(name, r->names[0]) < 0) rc = wait_for_merge(r, name, p.text, error);
     if (rc >= 0 && found) rc = give_way_if_cancelled(r, error);
-    if (rc >= 0 && found) rc = cancel_merge(r, name + 1, error);
+    if (rc >= 0 && found) rc = cancel_merge(r, name, error);
   }
   tsr__listing_release(&entries);
   return rc;

@@ -19,10 +19,16 @@
 #include "array/environment.h"
 #include "array/listing.h"
 #include "array/progress.h"
+#include "array/staged_vacuum.h"
 #include "array/unfinished.h"
 #include "maintain/consolidate_files.h"
 
 #define VACUUM_ATTEMPTS 8 /* while other processes vacuum the same array */
+
+/* Returns true if a file is an .ign that does not belong to a merge at work. */
+static bool is_ignore_file(const char *name) {
+  return tsr__name_ends_in(name, TSR_SUFFIX_IGNORED) && !tsr__name_ends_in(name, TSR_SUFFIX_EXCHANGED);
+}
 
 /* Reads a .con or .ign of __commits. *file is NULL if another vacuum has removed it. */
 static int vacuum_read_file(tsr_vacuum *v, const char *name, const tsr_commit_file **file, tsr_error *error) {
@@ -47,12 +53,11 @@ static int vacuum_read_consolidated(tsr_vacuum *v, const tsr_listing *entries, b
   for (int con = 0; con < 2; con++)
     for (uint64_t i = 0; i < entries->count; i++) {
       const tsr_commit_file *file;
-      uint64_t stem;
-      if (!tsr__name_suffix(entries->entries[i].name, con ? TSR_SUFFIX_CONSOLIDATED : TSR_SUFFIX_IGNORED, &stem))
-        continue;
-      TSR_TRY(vacuum_read_file(v, entries->entries[i].name, &file, error));
+      const char *name = entries->entries[i].name;
+      if (!(con ? tsr__name_ends_in(name, TSR_SUFFIX_CONSOLIDATED) : is_ignore_file(name))) continue;
+      TSR_TRY(vacuum_read_file(v, name, &file, error));
       if (!file) continue;
-      const int recent = con && settled ? is_recent_commit(v, entries->entries[i].name, error) : 0;
+      const int recent = con && settled ? is_recent_commit(v, name, error) : 0;
       if (recent < 0) return recent;
       if (recent) continue;
       for (uint64_t n = 0; !con && n < file->names.count; n++)
@@ -315,11 +320,8 @@ static bool vacuum_is_later(const consolidated *a, const consolidated *b) {
 /* Returns 1 if an .ign is younger than the grace: then entries of .con files may have been cancelled lately. */
 static int has_recent_ignored(tsr_vacuum *v, const tsr_listing *entries, tsr_error *error) {
   int recent = 0;
-  for (uint64_t i = 0; i < entries->count && recent == 0; i++) {
-    uint64_t stem;
-    if (tsr__name_suffix(entries->entries[i].name, TSR_SUFFIX_IGNORED, &stem))
-      recent = is_recent_commit(v, entries->entries[i].name, error);
-  }
+  for (uint64_t i = 0; i < entries->count && recent == 0; i++)
+    if (is_ignore_file(entries->entries[i].name)) recent = is_recent_commit(v, entries->entries[i].name, error);
   return recent;
 }
 
@@ -378,9 +380,8 @@ static int vacuum_ignored(tsr_vacuum *v, tsr_error *error) {
   if (rc >= 0) rc = find_in_con(v, &in_con, &cut, error);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const tsr_commit_file *file;
-    uint64_t stem;
     bool needed = cut;
-    if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_IGNORED, &stem)) continue;
+    if (!is_ignore_file(entries.entries[i].name)) continue;
     rc = vacuum_read_file(v, entries.entries[i].name, &file, error);
     for (uint64_t n = 0; rc >= 0 && file && n < file->names.count && !needed; n++) {
       tsr_path name = tsr__path_of("", file->names.names[n], "");
@@ -401,6 +402,7 @@ int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_map active = {.memory = v->store->memory}, ignored = {.memory = v->store->memory};
   TSR_TRY(tsr__vacuum_list_array(v, error));
+  TSR_TRY(tsr__staged_vacuums_finish(v->array, error));
   TSR_TRY(tsr__vacuum_mend(v, error));
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
   if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, true, &active, &ignored, error);

@@ -13,40 +13,16 @@
 #include "array/fragment.h"
 #include "array/listing.h"
 #include "array/progress.h"
+#include "array/staged_vacuum.h"
 #include "array/unfinished.h"
 #include "write/write_turn.h"
+#include "maintain/undouble.h"
 #include "maintain/vacuum_commits.h"
 
 #define TREES_AT_ONCE 100u /* fragments, in a store where a removal is a request */
 #define VACUUM_OLD    (UINT64_C(24) * 3600 * 1000) /* ms since its last change after which debris is removed */
 
 /* ---- Sources of merged fragments --------------------------------------------------------------------------------- */
-
-/* Renames staged vacuum files of committed fragments to .vac, for consolidations that were cut off before that. */
-static int finish_staged(tsr_vacuum *v, const char *directory, const tsr_listing *entries, bool *any,
-                         tsr_error *error) {
-  bool finished = false;
-  int rc = TSR_OK;
-  for (uint64_t i = 0; i < entries->count && rc >= 0; i++) {
-    char *text = entries->entries[i].name;
-    uint64_t stem;
-    tsr_name parsed;
-    if (text[0] != '.' || !tsr__name_suffix(text, TSR_SUFFIX_STAGED_VACUUM, &stem)) continue;
-    tsr_path from = tsr__path_of(directory, text, "");
-    text[stem] = 0;
-    if (!tsr__name_parse(text + 1, strlen(text + 1), &parsed)) continue;
-    if (!tsr__map_get(&v->array->listing->names, text + 1)) continue;
-    tsr_path to = tsr__path_of(directory, text + 1, TSR_SUFFIX_VACUUM);
-    tsr_error one;
-    finished = true;
-    rc = tsr__store_rename_exclusive(v->store, from.text, to.text, &one);
-    if (rc == TSR_EXISTS) rc = tsr__vacuum_remove(v, from.text, &one);
-    if (rc == TSR_NOT_FOUND) rc = TSR_OK;
-    if (rc < 0) *error = one;
-  }
-  *any |= finished;
-  return rc < 0 || !finished ? rc : tsr__vacuum_sync(v, directory, error);
-}
 
 /* Adds the directories of a fragment that exist to `paths`. `lists` are the listings of __fragments and of the root, if a
  * look at a single directory takes as long; else NULL. *root is set to true if a directory lies in the root. */
@@ -265,21 +241,28 @@ static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_listing
   return rc;
 }
 
-/* Removes old staged files of a directory that no marker names: ".NAME..." was to become a commit, a vacuum file or a
- * consolidated file; ".UUID" a schema or metadata. Files by which a process has tried the server go, too. */
+/* Returns true if a file is staged: ".NAME..." was to become a commit, a vacuum file or a consolidated file; ".UUID" a
+ * schema or metadata. Files by which a process has tried the server count, too. `stem` receives NAME or UUID. */
+static bool is_staged(const char *name, char stem[160]) {
+  const char *end = strchr(name + (*name != 0), '.');
+  const uint64_t size = end ? (uint64_t)(end - name) - 1 : strlen(name) - (*name != 0);
+  tsr_name parsed;
+  if (tsr__exchange(name, stem)) return true;
+  if (*name != '.' || size >= 160) return false;
+  memcpy(stem, name + 1, size);
+  stem[size] = 0;
+  return vacuum_is_provisional(name) || tsr__s3_is_proof(name) || tsr__name_parse(stem, size, &parsed);
+}
+
+/* Removes old staged files of a directory that no marker names. */
 static int remove_staged(tsr_vacuum *v, const char *directory, const tsr_listing *entries, const tsr_buffer *markers,
                          tsr_error *error) {
   int rc = TSR_OK;
   for (uint64_t i = 0; i < entries->count && rc >= 0; i++) {
-    const char *name = entries->entries[i].name, *end = strchr(name + 1, '.');
-    const uint64_t size = end ? (uint64_t)(end - name) - 1 : strlen(name) - (*name != 0);
+    const char *name = entries->entries[i].name;
     char stem[160];
-    tsr_name parsed;
-    if (entries->entries[i].kind != TSR_ENTRY_FILE || name[0] != '.' || size >= sizeof stem) continue;
-    memcpy(stem, name + 1, size);
-    stem[size] = 0;
+    if (entries->entries[i].kind != TSR_ENTRY_FILE || !is_staged(name, stem)) continue;
     tsr_path p = tsr__path_of(directory, name, "");
-    if (!vacuum_is_provisional(name) && !tsr__s3_is_proof(name) && !tsr__name_parse(stem, size, &parsed)) continue;
     if (is_marked(markers, stem) || !vacuum_is_old(v, p.text, false)) continue;
     rc = tsr__vacuum_remove(v, p.text, error);
     if (rc >= 0) v->removed += (uint64_t)rc;
@@ -335,19 +318,6 @@ static void release_lists(tsr_listing *lists) {
   for (unsigned i = 0; i < 3; i++) tsr__listing_release(&lists[i]);
 }
 
-/* Finishes consolidations that were cut off, and lists again what that has changed. */
-static int finish_all_staged(tsr_vacuum *v, tsr_listing *lists, tsr_error *error) {
-  bool finished = false;
-  TSR_TRY(list_for_vacuum(v, lists, 2, error));
-  int rc = finish_staged(v, TSR_DIR_COMMITS, &lists[0], &finished, error);
-  if (rc >= 0) rc = finish_staged(v, "", &lists[1], &finished, error);
-  if (rc >= 0 && !finished) return TSR_OK;
-  release_lists(lists);
-  TSR_TRY(rc);
-  TSR_TRY(tsr__array_list(v->array, true, true, error));
-  return list_for_vacuum(v, lists, 2, error);
-}
-
 static int vacuum_debris(tsr_vacuum *v, tsr_error *error) {
   tsr_listing lists[3];
   tsr_buffer markers = {.memory = v->store->memory};
@@ -368,7 +338,9 @@ int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__vacuum_list_array(v, error));
   TSR_TRY(tsr__vacuum_mend(v, error));
   TSR_TRY(tsr__vacuum_list_array(v, error));
-  TSR_TRY(finish_all_staged(v, lists, error));
+  TSR_TRY(tsr__staged_vacuums_finish(v->array, error));
+  TSR_TRY(tsr__undouble(v->array, error));
+  TSR_TRY(list_for_vacuum(v, lists, 2, error));
   int rc = tsr__vacuum_files_read(v, TSR_DIR_COMMITS, &lists[0], &files, error);
   if (rc >= 0) rc = tsr__vacuum_files_read(v, "", &lists[1], &files, error);
   if (rc >= 0) rc = vacuum_replaced(v, &files, error);

@@ -29,6 +29,7 @@
 #include "array/listing.h"
 #include "array/patience.h"
 #include "array/snapshot.h"
+#include "array/staged_vacuum.h"
 #include "read/reader.h"
 #include "write/provisional.h"
 #include "write/write_buffer.h"
@@ -326,6 +327,7 @@ static int write_commit_choose_names(preparation *p, tsr_error *error) {
   p->more = w->schema->allows_duplicates && pieces > 0 && p->deletes.count > 0;
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, p->name_count, &p->names, error));
   TSR_TRY(tsr__array_list(w->array, true, !w->array->store->stamps_are_listings, error));
+  TSR_TRY(tsr__staged_vacuums_finish(w->array, error));
   TSR_TRY(write_commit_check_schema(w, error));
   const bool turns = w->array->store->commits_in_turns && layout_has_commits_folder(w->version);
   if (turns && !w->commit.options.time) TSR_TRY(write_commit_take_turn(p, error));

@@ -452,10 +452,17 @@ int tsx_journal_recover(tsx_table *table, tsr_error *error) {
 
 /* ---- tessera_recover --------------------------------------------------------------------------------------------- */
 
-/* Recovers by the records of all databases of the connection. */
+static tsr_verdict journal_leave(void *argument, const tsr_prepared *prepared) {
+  (void)argument;
+  (void)prepared;
+  return TSR_VERDICT_LEAVE;
+}
+
+/* Recovers by the records of all databases of the connection. The first call settles what needs no record. */
 static int recover_all(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
   sqlite3_stmt *names = NULL;
-  int listed = tsx_schemas_prepare(connection->db, &names), code = TSR_OK;
+  int listed = tsx_schemas_prepare(connection->db, &names);
+  int code = tsr_array_recover(array->core, NULL, journal_leave, NULL, changed, error);
   const char *schema;
   while (code >= 0 && (schema = tsx_schemas_next(names, &listed))) {
     const char *file = sqlite3_db_filename(connection->db, schema);

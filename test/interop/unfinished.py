@@ -22,9 +22,9 @@ SHELL, EXTENSION = sys.argv[1:3]
 STATEMENTS = 12  # statements of a reader beside writers
 
 
-def make(path, sparse=True):
+def make(path, sparse=True, duplicates=False):
     x = tiledb.Dim("x", domain=(0, 999), tile=10, dtype="i8")
-    tiledb.Array.create(path, tiledb.ArraySchema(domain=tiledb.Domain(x), attrs=[tiledb.Attr("v", dtype="i8")], sparse=sparse))
+    tiledb.Array.create(path, tiledb.ArraySchema(domain=tiledb.Domain(x), attrs=[tiledb.Attr("v", dtype="i8")], sparse=sparse, allows_duplicates=duplicates))
 
 
 def write(path, *xs):
@@ -241,11 +241,111 @@ def beside_writers(path):
             p.wait()
 
 
+def cut_merge(path, *state):
+    """Takes a finished merge of duplicates back to a state in which it may have died: the suffixes of its files in __commits. Returns the merge's name."""
+    vacuum, = files(path, ".vac")
+    stem = vacuum[:-len(".vac")]
+    name = os.path.basename(stem)
+    hidden = f"{path}/__commits/.{name}"
+    content = {"commit": f"__commits/{name}.wrt\n", "sources": "".join(line for line in open(vacuum) if "__fragments" in line)}
+    for suffix in (".con", ".wrt", ".vac"):
+        os.remove(stem + suffix)
+    every = {".staged": (hidden, "commit"), ".vac.new": (hidden + ".vac.new", "sources"), ".vac.ign": (stem + ".vac.ign", "both"), ".vac": (stem + ".vac", "both"), ".con": (stem + ".con", "commit"),
+             ".wrt": (stem + ".wrt", "")}
+    for suffix in state:
+        file, lines = every[suffix]
+        with open(file, "w") as f:
+            f.write(content["sources"] + content["commit"] if lines == "both" else content.get(lines, ""))
+    return name
+
+
+def merges_of_duplicates_that_died(path):
+    """Whenever tessera's merge dies, TileDB reads each row once, also after its own consolidations and vacuums; the next write finishes the merge."""
+    make(path, duplicates=True)
+    write(path, 1, 2, 3, 4)
+    run_sql(path, "SELECT tessera_consolidate(PATH)")
+    states = [(".staged", ".vac.new"), (".staged", ".vac.new", ".vac.ign"), (".con", ".vac.new", ".vac.ign"), (".con", ".vac.new", ".vac"), (".con", ".wrt", ".vac.new", ".vac")]
+    for i, state in enumerate(states):
+        copy = f"{path}_{i}"
+        shutil.copytree(path, copy)
+        name = cut_merge(copy, *state)
+        expect_rows(f"{state}", copy, [1, 2, 3, 4])
+        expect_sound(f"{state}", copy)
+        for mode in ("commits", "fragments", "write"):
+            other = f"{copy}_{mode}"
+            shutil.copytree(copy, other)
+            if mode == "write":
+                run_sql(other, "INSERT INTO t VALUES(5, 5)")
+                expect(f"{state}, a write, the staged files", [f for f in files(other, ".ign") + files(other, ".vac.new") if ".con" in state], [])
+            else:
+                consolidate(other, mode)
+                expect_rows(f"{state}, {mode} consolidated", other, [1, 2, 3, 4])
+                vacuum(other, mode)
+                write(other, 5)
+            expect_rows(f"{state}, {mode}", other, [1, 2, 3, 4, 5])
+            run_sql(other, "SELECT tessera_consolidate(PATH)", "SELECT tessera_vacuum(PATH)")
+            expect_rows(f"{state}, {mode}, tessera goes on", other, [1, 2, 3, 4, 5])
+            expect_sound(f"{state}, {mode}, at the end", other)
+
+
+def merges_of_duplicates_that_doubled(path):
+    """The state that other releases, and merges in a bucket, may leave: TileDB sees the merged fragment beside its sources, and may merge both."""
+    make(path, duplicates=True)
+    write(path, 1, 2, 3, 4)
+    run_sql(path, "SELECT tessera_consolidate(PATH)")
+    cut_merge(path, ".wrt", ".vac.new")
+    expect("the check", [f["severity"] for f in run_sql(path, "SELECT severity FROM tessera_check(PATH) WHERE severity <> 'note'")], ["warning"])
+    finished = path + "_finished"
+    shutil.copytree(path, finished)
+    expect("two of each, TileDB", tiledb_rows(finished), [1, 1, 2, 2, 3, 3, 4, 4])
+    expect("two of each, tessera", tessera_rows(finished), [1, 2, 3, 4])
+    run_sql(finished, "INSERT INTO t VALUES(5, 5)")
+    expect_rows("finished by a write", finished, [1, 2, 3, 4, 5])
+    expect_sound("finished by a write", finished)
+    consolidate(path, "fragments")
+    write(path, 5)
+    expect("doubled, TileDB", tiledb_rows(path), [1, 1, 2, 2, 3, 3, 4, 4, 5])
+    found = run_sql(path, "SELECT message FROM tessera_check(PATH) WHERE severity = 'error'")
+    expect("doubled, the check", [" twice: a source of its merge had them, too" in f["message"] for f in found], [True])
+    for i, repair in enumerate(("SELECT tessera_recover(PATH)", "SELECT tessera_consolidate(PATH)", "SELECT tessera_vacuum(PATH)")):
+        copy = f"{path}_{i}"
+        shutil.copytree(path, copy)
+        run_sql(copy, repair)
+        expect_rows(repair, copy, [1, 2, 3, 4, 5])
+        expect_sound(repair, copy)
+        run_sql(copy, "SELECT tessera_consolidate(PATH)", "SELECT tessera_vacuum(PATH)")
+        expect_rows(repair + ", and maintenance", copy, [1, 2, 3, 4, 5])
+        expect_sound(repair + ", and maintenance", copy)
+
+
+def two_merges_of_the_same_duplicates(path):
+    """Two processes of TileDB that consolidate at one time may both commit: one of the two merges is taken back."""
+    make(path, duplicates=True)
+    write(path, 1, 2, 3)
+    second = path + "_second"
+    shutil.copytree(path, second)
+    consolidate(path, "fragments")
+    consolidate(second, "fragments")
+    for kind in ("__fragments", "__commits"):
+        for name in os.listdir(f"{second}/{kind}"):
+            if not os.path.exists(f"{path}/{kind}/{name}"):
+                os.rename(f"{second}/{kind}/{name}", f"{path}/{kind}/{name}")
+    expect("TileDB", tiledb_rows(path), [1, 1, 2, 2, 3, 3])
+    found = run_sql(path, "SELECT message FROM tessera_check(PATH) WHERE severity = 'error'")
+    expect("the check", ["both have the cells of" in f["message"] for f in found], [True])
+    run_sql(path, "SELECT tessera_recover(PATH)")
+    expect_rows("taken back", path, [1, 2, 3])
+    expect_sound("taken back", path)
+    run_sql(path, "SELECT tessera_consolidate(PATH)", "SELECT tessera_vacuum(PATH)")
+    expect_rows("and maintenance", path, [1, 2, 3])
+
+
 def within(folder, case):
     case(os.path.join(folder, "array"))
 
 
-CASES = [killed_while_it_wrote_commits, its_second_consolidation_of_commits, killed_while_it_vacuumed, staged_names, staged_names_of_groups, beside_writers]
+CASES = [killed_while_it_wrote_commits, its_second_consolidation_of_commits, killed_while_it_vacuumed, staged_names, staged_names_of_groups, merges_of_duplicates_that_died, merges_of_duplicates_that_doubled,
+         two_merges_of_the_same_duplicates, beside_writers]
 
 
 def main():
