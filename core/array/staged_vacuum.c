@@ -44,6 +44,7 @@ int tsr__exchange_finish(tsr_store *store, const char *name, tsr_error *error) {
   tsr_error one;
   bool exists;
   TSR_TRY(staged_rename(store, &from, &to, error));
+  TSR_TRY(tsr__store_sync_directory(store, TSR_DIR_COMMITS, error)); /* NAME.wrt alone would show the sources, too */
   TSR_TRY(tsr__directory_find(store, fragment.text, &exists, error)); /* else it was merged and vacuumed since */
   const int rc = exists ? tsr__store_put_new(store, commit.text, "", 0, true, &one) : TSR_OK;
   if (rc < 0 && rc != TSR_EXISTS) return *error = one, rc;

@@ -381,6 +381,16 @@ static const scenario merge_dense = {
     .again = {"INSERT INTO t VALUES(4, 4, 44)", "SELECT tessera_vacuum('db:t')"},
     .interleaved = true};
 
+static const scenario merge_duplicates = {
+    .name = "merge duplicates",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x TEXT DIMENSION, a INT, duplicates=yes)",
+              "INSERT INTO t VALUES('a', 1), ('a', 2), ('b', 3)", "INSERT INTO t VALUES('a', 1)",
+              "DELETE FROM t WHERE x = 'b'"},
+    .steps = {"SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'commits') > 0",
+              "SELECT tessera_vacuum('db:t') > 0"},
+    .again = {"INSERT INTO t VALUES('c', 4)", "SELECT tessera_consolidate('db:t') >= 0", "SELECT tessera_vacuum('db:t') >= 0"},
+    .interleaved = true};
+
 static const scenario merge_12 = {
     .name = "merge version 12",
     .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 1000), a INT, format_version=12)",
@@ -520,6 +530,6 @@ static const scenario blocks = {.name = "blocks",
 const scenario *const scenarios[] = {
     &sparse,  &transaction,   &deletes,     &dense,        &version_3,   &version_9, &version_12,  &two_arrays,
     &filters, &create,        &definitions, &drop,         &copies,      &create_as, &labels,      &exchange,
-    &evolve,  &metadata,      &groups,      &merge_sparse, &merge_dense, &merge_9,   &merge_12,    &purge,
+    &evolve,  &metadata,      &groups,      &merge_sparse, &merge_dense, &merge_9,   &merge_duplicates, &merge_12,    &purge,
     &inside,  &inside_upkeep, &reading,     &queries,      &texts,       &looking,   &blocks,      &spill,
     &busy,    &busy_old,      &late_dense,  &late_sources, &late_sparse, &late_old,  &spill_dense, NULL};
