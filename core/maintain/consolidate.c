@@ -397,6 +397,11 @@ static int find_sources(merging *m, uint32_t *fragments, tsr_error *error) {
   const consolidation *c = m->c;
   const tsr_snapshot *snapshot = m->plan.snapshot;
   tsr_map by_name = {.memory = m->plan.memory};
+  for (uint64_t i = 0; i < m->sequence.count && snapshot == c->snapshot; i++) {
+    fragments[i] = (uint32_t)consolidate_item_at(c, m->sequence.first + i)->index;
+    m->replacement.sources[i] = snapshot->fragments[fragments[i]].fragment;
+  }
+  if (snapshot == c->snapshot) return TSR_OK;
   int rc = map_fragments(snapshot, &by_name, error);
   for (uint64_t i = 0; i < m->sequence.count && rc >= 0; i++) {
     const char *name = consolidate_item_at(c, m->sequence.first + i)->name;
@@ -412,14 +417,26 @@ static int find_sources(merging *m, uint32_t *fragments, tsr_error *error) {
   return rc;
 }
 
-/* Opens a snapshot of the sequence's schema and fills the plan and the replacement. */
+/* Gives the plan a snapshot of the sequence's schema: that of the pass, if it has the schema. The merges of the pass have
+ * left its other fragments as they were, and tsr__replacement_commit finds out what others have done meanwhile. So each
+ * merge costs what it merges, and not a snapshot of the whole array. */
+static int find_snapshot(merging *m, tsr_error *error) {
+  consolidation *c = m->c;
+  if (c->snapshot->schema != m->schema)
+    return tsr_snapshot_open(c->array, m->schema, TSR_TIME_BEGIN, c->as_of, &m->plan.snapshot, error);
+  m->plan.snapshot = c->snapshot;
+  tsr__snapshot_hold(c->snapshot);
+  return TSR_OK;
+}
+
+/* Fills the plan and the replacement. */
 static int plan_merge(merging *m, tsr_error *error) {
   consolidation *c = m->c;
   m->schema = choose_schema(c, &m->sequence);
   m->replacement.duplicates = m->schema->allows_duplicates;
   m->replacement.start = start_of(c, m->sequence.first);
   m->replacement.end = consolidate_end_of(c, &m->sequence);
-  TSR_TRY(tsr_snapshot_open(c->array, m->schema, TSR_TIME_BEGIN, c->as_of, &m->plan.snapshot, error));
+  TSR_TRY(find_snapshot(m, error));
   uint32_t *fragments;
   TSR_TRY(TSR_ARENA_ARRAY(&c->arena, m->sequence.count, &fragments, error));
   TSR_TRY(TSR_ARENA_ARRAY(&c->arena, m->sequence.count, &m->replacement.sources, error));
@@ -491,11 +508,11 @@ static int check_named(const consolidation *c, const fragment_sequence *sequence
 }
 
 /* Goes over all fragments once and merges each sequence found. *merged: fragments that this pass has merged. */
-static int run_pass(consolidation *c, uint64_t *merged, tsr_error *error) {
+static int run_pass(consolidation *c, bool first, uint64_t *merged, tsr_error *error) {
   const bool named = c->options->fragment_count > 0;
   const uint64_t least = c->options->purge_deleted ? 1 : 2, before = c->merged;
   c->split = c->full = false;
-  TSR_TRY(tsr__array_list(c->array, true, !c->planning, error));
+  if (!first) TSR_TRY(tsr__array_list(c->array, true, true, error)); /* consolidate_open_schema has listed it */
   if (!c->planning) TSR_TRY(tsr__staged_vacuums_finish(c->array, error));
   if (!c->planning) TSR_TRY(tsr__undouble(c->array, error));
   TSR_TRY(tsr_snapshot_open(c->array, NULL, TSR_TIME_BEGIN, c->as_of, &c->snapshot, error));
@@ -538,11 +555,12 @@ static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr
   int rc = check_filters(schema, error);
   if (rc >= 0) rc = tsr__schema_check_writable(schema, error);
   if (rc >= 0 && !c->planning) rc = tsr__rivals_finish(c->array, &c->memory, c->version, error);
+  if (rc >= 0 && !c->planning && c->array->store->renames_in_steps) rc = tsr__array_list(c->array, true, true, error);
   uint64_t merged = 1;
   for (int pass = 0; pass < CONSOLIDATE_PASSES_MAX && rc >= 0 && merged; pass++) {
     tsr__arena_init(&c->arena, &c->memory);
     c->array->uncached = true;
-    rc = run_pass(c, &merged, error);
+    rc = run_pass(c, pass == 0, &merged, error);
     c->array->uncached = false;
     tsr_snapshot_close(c->snapshot);
     c->snapshot = NULL;

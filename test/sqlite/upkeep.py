@@ -87,6 +87,26 @@ def test_many_fragments():
 
 
 @not_on_windows("it does not count open files")
+def test_small_merges_list_the_array_once_each():
+    """A consolidation that makes many small fragments looks at the directory of commits once for each of them, to see what others have done; and one that merges two
+    fragments three times at most: before, to be sure of the sources, and for a vacuum of others."""
+    db, path = database("CREATE VIRTUAL TABLE t USING tessera('a', x INT DIMENSION(0, 100000, 100), a INT NOT NULL)")
+    for i in range(60):
+        db.query("INSERT INTO t VALUES(?, ?)", (i, i))
+    names = [name for name, in db.query("SELECT name FROM tessera_fragments('db:t') ORDER BY name")]
+    db.close()
+    _, stats = counted(path, f"SELECT tessera_consolidate('db:t', 'fragments', '{{\"fragments\": [\"{names[20]}\", \"{names[21]}\"]}}')")
+    assert stats["commits_listed"] <= 3 * 65, f"two fragments: {stats['commits_listed']} commits listed"
+    assert stats["tiles_read"] <= 4, f"two fragments: {stats['tiles_read']} tiles read"
+    _, stats = counted(path, "SELECT tessera_consolidate('db:t', 'fragments', '{\"max_fragment_mb\": 0.001}')")
+    db = again(path)
+    merges = len([n for n in os.listdir(os.path.join(os.path.dirname(path), "a", "__commits")) if n.endswith(".vac")])
+    assert merges > 5, merges
+    assert stats["commits_listed"] <= (merges + 4) * (60 + 2 * merges), f"{merges} merges: {stats['commits_listed']} commits listed"
+    same(db.query("SELECT count(*), sum(a) FROM t"), [(60, 60 * 59 // 2)])
+    sound(db)
+
+
 def test_open_files_of_many_arrays():
     """All arrays of a connection share one pool of open files. If the process may open no more files, files that are not in use are closed."""
     db, path = database("CREATE VIRTUAL TABLE t0 USING tessera('a0', x INT DIMENSION(0, 100000, 100), a INT, b TEXT)")
