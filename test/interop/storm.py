@@ -168,6 +168,7 @@ def make_arrays(folder):
         return tiledb.Domain(tiledb.Dim("owner", (0, OWNERS - 1), tiles[0], dtype="int32"), tiledb.Dim("k", (0, KEYS - 1), tiles[1], dtype="int32"))
     v = tiledb.Attr("v", dtype="int64", fill=UNWRITTEN, filters=[tiledb.ZstdFilter(1)])
     tiledb.Array.create(os.path.join(folder, "sparse"), tiledb.ArraySchema(dimensions((1, 10)), [v], sparse=True, capacity=5))
+    tiledb.Array.create(os.path.join(folder, "duplicates"), tiledb.ArraySchema(dimensions((1, 10)), [v], sparse=True, capacity=5, allows_duplicates=True))
     tiledb.Array.create(os.path.join(folder, "dense"), tiledb.ArraySchema(dimensions((1, 10)), [v]))
     tiledb.Array.create(os.path.join(folder, "evolving"), tiledb.ArraySchema(dimensions((2, 8)), [v, tiledb.Attr("e0", dtype="int32", nullable=True, filters=[tiledb.ZstdFilter(1)])], sparse=True, capacity=5))
 

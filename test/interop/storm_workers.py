@@ -22,7 +22,7 @@ from cases import TILEDB_MEMORY
 
 KEYS = 40                      # the number of keys of each owner
 UNWRITTEN = -1                 # the fill value of the dense array
-ARRAYS = ["sparse", "dense", "evolving"]
+ARRAYS = ["sparse", "dense", "evolving", "duplicates"]
 EXTRAS = ["e0", "e1", "e2"]    # attributes of the evolving array that come and go, always the same: TileDB reads what older fragments have of a name by the newest
                                # schema's datatype and filters, so that a name that comes again with others makes its reads fail, or gives other values
 BUSY, LOCKED, ABORT, INTERRUPT = 5, 6, 4, 9
@@ -152,15 +152,39 @@ def not_to_be_killed(config):
 
 
 @contextlib.contextmanager
-def one_merge(config, array, kind):
+def one_merge(config, array, kind, ours=False):
     """For merges of the evolving array: they are not killed, and there is one at a time. A merge that is killed between the commit of its merged fragment and its .vac
     leaves both the merged fragment and its sources; two merges of the same fragments leave two merged ones. Then a cell is there twice, with one time. Where one of the
-    two merges dropped an attribute that came back since, TileDB takes the value of either, cell by cell (errata 107)."""
-    if kind != "fragments" or os.path.basename(array) != "evolving":
+    two merges dropped an attribute that came back since, TileDB takes the value of either, cell by cell (errata 107).
+    In the array with duplicates everybody sees both cells (errata 110). So nobody works on it beside a merge of TileDB's, which is not killed either. Ours run beside
+    everything else, and are killed: wherever one dies, each cell is there once."""
+    name = os.path.basename(array)
+    if kind != "fragments" or name not in ("evolving", "duplicates"):
         yield
-        return
-    with open(os.path.join(config["folder"], "merge.lock"), "w") as f, not_to_be_killed(config):
-        fcntl.flock(f, fcntl.LOCK_EX)
+    elif name == "duplicates" and ours:
+        with beside_our_merges(config):
+            yield
+    elif name == "duplicates":
+        with locked(config, "gate.lock", fcntl.LOCK_EX), locked(config, "duplicates.lock", fcntl.LOCK_EX), not_to_be_killed(config):
+            yield
+    else:
+        with locked(config, "merge.lock", fcntl.LOCK_EX), not_to_be_killed(config):
+            yield
+
+
+@contextlib.contextmanager
+def locked(config, name, how):
+    with open(os.path.join(config["folder"], name), "w") as f:
+        fcntl.flock(f, how)
+        yield
+
+
+@contextlib.contextmanager
+def beside_our_merges(config):
+    """For work on the array with duplicates: not beside a merge of TileDB's. Such a merge waits at the gate, so that it gets its turn."""
+    with open(os.path.join(config["folder"], "duplicates.lock"), "w") as f:
+        with locked(config, "gate.lock", fcntl.LOCK_SH):
+            fcntl.flock(f, fcntl.LOCK_SH)
         yield
 
 
@@ -218,9 +242,17 @@ class Tessera:
     def rows(self, owner):
         """The owner's cells in one statement each, within one transaction."""
         def read(db):
+            with beside_our_merges(self.config):
+                return read_all(db)
+
+        def read_all(db):
             db.execute("BEGIN")
             try:
-                return {array: {k: v for k, v in db.execute(f"SELECT k, v FROM {array} WHERE owner = ? AND v <> {UNWRITTEN}", (owner,))} for array in ARRAYS}
+                found = {array: db.execute(f"SELECT k, v FROM {array} WHERE owner = ? AND v <> {UNWRITTEN}", (owner,)).fetchall() for array in ARRAYS}
+                for array, cells in found.items():
+                    if len(cells) != len(dict(cells)):
+                        raise Violation(f"owner {owner}, {array}: tessera reads {len(cells)} cells of {len(dict(cells))} keys")
+                return {array: dict(cells) for array, cells in found.items()}
             finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
@@ -237,10 +269,13 @@ def change_cells(db, r, owner, array, cells, present):
         elif key in present and r.random() < 0.5:
             db.execute(f"UPDATE {array} SET v = ? WHERE owner = ? AND k = ?", (value, owner, key))
         else:
+            if array == "duplicates":  # where INSERT replaces nothing
+                db.execute(f"DELETE FROM {array} WHERE owner = ? AND k = ?", (owner, key))
             db.execute(f"INSERT OR REPLACE INTO {array}(owner, k, v) VALUES(?, ?, ?)", (owner, key, value))
 
 
 def tessera_commit(t, r, journal):
+    """Makes one commit. Returns True if it is still to be found out whether the commit is there."""
     arrays = [a for a in ARRAYS if r.random() < 0.5] or [r.choice(ARRAYS)]
     change = {array: values(r, journal, array) for array in arrays}
     owner, seq = journal.owner, journal.next
@@ -260,7 +295,7 @@ def tessera_commit(t, r, journal):
             try:
                 db.execute("COMMIT")
                 journal.add(done=True)
-                return
+                return False
             except sqlite3.OperationalError as error:
                 if not t.allowed(error) or not db.in_transaction:
                     raise
@@ -276,7 +311,7 @@ def tessera_commit(t, r, journal):
                 db.execute("ROLLBACK")
         if "column" in str(error):
             t.close()
-    journal.settle(t.rows(owner), t.logged(owner, seq))
+    return True
 
 
 def check_own(journal, found, who):
@@ -296,7 +331,10 @@ def tessera_writer(config):
         for array in ARRAYS:
             t.again(lambda db: db.execute("SELECT tessera_recover(?)", (os.path.join(config["folder"], array),)).fetchall())
     while not stopped(config) and not config.get("settle"):
-        tessera_commit(t, r, journal)
+        with beside_our_merges(config):
+            open_ended = tessera_commit(t, r, journal)
+        if open_ended:
+            journal.settle(t.rows(journal.owner), t.logged(journal.owner, journal.open["seq"]))
         if r.random() < 0.2:
             check_own(journal, t.rows(journal.owner), "tessera")
         if r.random() < 0.05:
@@ -315,7 +353,7 @@ def tessera_maintainer(config):
         kind, act = r.choice(KINDS), r.random()
         if act < 0.55:
             options = r.choice(["{}", "{}", '{"memory_mb":4}', '{"max_fragment_mb":1}'])
-            with one_merge(config, array, kind):
+            with one_merge(config, array, kind, ours=True):
                 t.again(lambda db: db.execute("SELECT tessera_consolidate(?, ?, ?)", (array, kind, options)).fetchall())
         elif act < 0.85:
             t.again(lambda db: db.execute("SELECT tessera_vacuum(?)", (array,)).fetchall())
@@ -345,6 +383,11 @@ def tiledb_again(errors, function, seconds=120):
 
 
 def tiledb_rows(config, owner):
+    with beside_our_merges(config):
+        return tiledb_rows_now(config, owner)
+
+
+def tiledb_rows_now(config, owner):
     import tiledb
     found = {}
     for array in ARRAYS:
@@ -391,7 +434,9 @@ def tiledb_commit(config, r, journal, errors):
         low = r.randrange(KEYS)
         cells = {k: journal.next * 1000 + k for k in range(low, min(KEYS, low + r.choice([1, 3, 10])))}
     else:
-        cells = {k: v for k, v in values(r, journal, array).items() if v is not None} or {0: journal.next * 1000}
+        cells = {k: v for k, v in values(r, journal, array).items() if v is not None and (array != "duplicates" or k not in journal.state[array])}
+        if not cells:
+            return
     import tiledb
     journal.intend({array: cells}, "TileDB")
     try:

@@ -1,8 +1,11 @@
 /* test_lease.c: of several environments and processes one has the lease of an array, until it gives it back or the lease
  * has ended.
  */
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "maintain/lease.h"
@@ -66,6 +69,40 @@ static void a_lease_that_has_ended_is_taken_over(void **state) {
   age(".lease_1"); /* two days old */
   assert_int_equal(lease_of(other, 60), 1);
   assert_int_equal(lease_of(environment, 60), 0); /* it learns that it has lost the lease */
+  tsr_environment_close(other);
+}
+
+/* Makes a lease as if it had been written so many milliseconds ago. */
+static void written_before(const char *name, int64_t milliseconds) {
+  char file[1200];
+  struct timespec times[2];
+  snprintf(file, sizeof file, "%s/%s", path, name);
+  clock_gettime(CLOCK_REALTIME, &times[0]);
+  const int64_t now = (int64_t)times[0].tv_sec * 1000 + times[0].tv_nsec / 1000000 - milliseconds;
+  times[0] = times[1] = (struct timespec){.tv_sec = (time_t)(now / 1000), .tv_nsec = (long)(now % 1000) * 1000000};
+  assert_int_equal(utimensat(AT_FDCWD, file, times, 0), 0);
+}
+
+static int64_t lease_clock(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_REALTIME, &time);
+  return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* A store may round times down to a second, and its clock is known to a second: so nobody takes a lease over in the two
+ * seconds after its end. */
+static void a_lease_that_has_just_ended_is_left_alone(void **state) {
+  int taken = 1;
+  array_with_two();
+  assert_int_equal(lease_of(environment, 60), 1);
+  written_before(".lease_1", 60100);
+  const int64_t begin = lease_clock();
+  taken = lease_of(other, 60);
+  if (lease_clock() - begin < 1800) assert_int_equal(taken, 0); /* else this machine stood still meanwhile */
+  if (!taken) {
+    written_before(".lease_1", 62100);
+    assert_int_equal(lease_of(other, 60), 1);
+  }
   tsr_environment_close(other);
 }
 
@@ -195,6 +232,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_has_it_until_it_gives_it_back),
       cmocka_unit_test(a_lease_that_has_ended_is_taken_over),
+      cmocka_unit_test(a_lease_that_has_just_ended_is_left_alone),
       cmocka_unit_test(an_own_lease_that_has_ended_is_renewed),
       cmocka_unit_test(earlier_generations_do_not_count),
       cmocka_unit_test(the_check_and_the_vacuum_leave_leases_alone),

@@ -240,6 +240,39 @@ static void test_con_published_during_vacuum(void **state) {
   come_late_at(false);
 }
 
+/* Cells of dense arrays do not store their times, so readers of a time within a merge see its sources until the vacuum:
+ * at each step of the vacuum all of them or none. */
+static void look_back(void) {
+  tsr_array *array = open_small();
+  const char *seen = cells_of(array, 20);
+  if (*seen && strcmp(seen, "0=2000 1=1001 ") != 0) fail_msg("some sources are gone, and others are not: %s", seen);
+  tsr_array_close(array);
+}
+static void test_sources_of_a_dense_merge_go_at_once(void **state) {
+  bool done = false;
+  for (unsigned at = 0; !done; at++) {
+    uint64_t removed;
+    tsr_array *array = make_small(22, true, false);
+    write_small(array, 10, 0, 1, NULL);
+    write_small(array, 20, 0, 0, NULL);
+    write_small(array, 30, 1, 1, NULL);
+    assert_int_equal(merge_small(array), 3);
+    watch(array, "__", look_back);
+    removals = true;
+    passed = at;
+    ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, NULL, &removed, &error));
+    done = others != NULL;
+    others = NULL;
+    removals = false;
+    unwatch(array);
+    assert_string_equal(cells_of(array, TSR_TIME_NOW), "0=2000 1=3001 ");
+    tsr_array_close(array);
+    remove_tree(path);
+    assert_true(at < 200);
+  }
+  passed = 0;
+}
+
 /* A .con and the .ign that cancels it appear while a directory is listed, and the listing has only the .ign: the vacuum
  * must not remove the .ign. */
 static bool torn;
@@ -585,6 +618,7 @@ int main(void) {
                                      cmocka_unit_test(test_merge_during_consolidation_of_commits),
                                      cmocka_unit_test(test_merge_and_vacuum_during_consolidation_of_commits),
                                      cmocka_unit_test(test_con_published_during_vacuum),
+                                     cmocka_unit_test(test_sources_of_a_dense_merge_go_at_once),
                                      cmocka_unit_test(test_torn_listing_keeps_ign),
                                      cmocka_unit_test(test_two_vacuums_remove_the_same_con),
                                      cmocka_unit_test(test_merge_survives_rename_of_other_vacuum_file),

@@ -132,6 +132,34 @@ static void claims_that_are_old_hold_nobody_up_and_are_vacuumed(void **state) {
   no_writers();
 }
 
+/* Also if the order of names is not that of generations: 10 stands before 2. */
+static void several_dead_claims_are_taken_over(void **state) {
+  static const unsigned dead[] = {1, 10};
+  for (size_t i = 0; i < sizeof dead / sizeof *dead; i++) {
+    char name[64];
+    bool exists;
+    tsr_listing listing = {0};
+    two_writers();
+    tsr_writer *lost = prepare_small(ours, 0, 1, 1, NULL, NULL);
+    ok(tsr__store_list(ours->store, ".turns", &listing, &error));
+    assert_int_equal(listing.count, 1);
+    const unsigned long long after = strtoull(listing.entries[0].name, NULL, 10);
+    tsr__listing_release(&listing);
+    for (unsigned generation = 1; generation <= dead[i]; generation++) {
+      snprintf(name, sizeof name, ".turns/%llu_%u", after, generation);
+      ok(tsr__store_put_new(ours->store, name, "x", 1, false, &error));
+    }
+    age(".turns");
+    publish(prepare_small(theirs, 0, 2, 2, NULL, NULL));
+    snprintf(name, sizeof name, ".turns/%llu_%u", after, dead[i] + 1);
+    ok(tsr__store_find(ours->store, name, &exists, &error));
+    assert_true(exists);
+    tsr_writer_close(lost);
+    no_writers();
+    remove_tree(path);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_commit_claims_the_turn_after_the_last_one),
@@ -139,6 +167,7 @@ int main(void) {
       cmocka_unit_test(writers_of_one_environment_share_a_turn),
       cmocka_unit_test(a_turn_whose_writer_has_died_is_taken_over),
       cmocka_unit_test(claims_that_are_old_hold_nobody_up_and_are_vacuumed),
+      cmocka_unit_test(several_dead_claims_are_taken_over),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
