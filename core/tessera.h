@@ -125,7 +125,7 @@ TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, t
   X(files_opened) X(fragments_considered) X(fragments_skipped) X(tiles_considered) \
   X(tiles_skipped_by_domain) X(tiles_skipped_by_value) X(tiles_read) X(tiles_cached) \
   X(bytes_read) X(bytes_decoded) X(cells_decoded) X(rows_returned) \
-  X(commits_listed) X(tiles_ahead) \
+  X(commits_listed) X(directories_listed) X(tiles_ahead) \
   X(store_gets) X(store_heads) X(store_lists) X(store_puts) X(store_deletes) X(store_retries) \
   X(store_round_trips) X(store_bytes_sent) \
   X(cells_computed) X(coordinates_evaluated) X(groups_made)
@@ -327,8 +327,11 @@ TSR_API int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint
 TSR_API void tsr_snapshot_close(tsr_snapshot *snapshot);
 /* Freezes the array, or ends that. While it is frozen, all its snapshots show the state and the clock of the moment of
  * freezing, as one transaction needs it. If others have merged fragments of that state with later commits and vacuumed
- * them, opening a snapshot fails with TSR_ABORT. tsr_writer_prepare lists the array anew all the same. */
+ * them, opening a snapshot fails with TSR_ABORT. tsr_writer_prepare lists the array anew all the same, if it has changed. */
 TSR_API int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error);
+/* Returns true if the array had prepared commits when it was listed last: only then has tsr_array_recover anything to
+ * do. */
+TSR_API bool tsr_array_has_prepared(const tsr_array *array);
 TSR_API const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot); /* borrowed until it is closed */
 /* Gives the box around all written cells, one interval for each dimension, borrowed until the snapshot is closed.
  * Returns 1; 0 if the snapshot is empty. */
@@ -1151,6 +1154,10 @@ TSR_API int tsr_array_check(tsr_environment *environment, const char *path, cons
  * the length without the NUL; 0 if the value has no such text: a year outside 0000-9999, a time outside one day, or
  * NaT. */
 TSR_API int tsr_datetime_print(tsr_datatype datatype, int64_t value, char *text);
+#define TSR_REAL_SIZE 40 /* bytes for a number of tsr_real_print, with its NUL */
+/* Writes a number that is neither infinite nor NaN with so many significant digits, at most 17: as printf's %.*g does,
+ * but with a point, whatever the host's locale has. Returns how many bytes it has written, without the NUL. */
+TSR_API int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]);
 /* Reads ISO-8601 text. A short form means its first instant; `T` or a blank stands before the hours; `Z` or nothing at
  * the end. TSR_MISMATCH: not such a text, or finer than the unit; TSR_RANGE: outside the datatype. */
 TSR_API int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value,

@@ -13,6 +13,7 @@
  */
 #include "model/datatype.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SIGN64 (UINT64_C(1) << 63)
@@ -200,4 +201,18 @@ uint64_t tsr__key_max(tsr_datatype datatype) {
   case TSR_PHYSICAL_F64: return key_f64(__builtin_inf());
   default: return UINT64_MAX;
   }
+}
+
+/* ---- Real numbers ------------------------------------------------------------------------------------------------ */
+
+int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]) {
+  char local[TSR_REAL_SIZE + 16]; /* with the locale's decimal point, which may have several bytes */
+  int size = 0;
+  snprintf(local, sizeof local, "%.*g", digits, value);
+  for (const char *p = local; *p && size < TSR_REAL_SIZE - 1; p++) {
+    const bool ours = strchr("0123456789+-e", *p) != NULL;
+    if (ours || size == 0 || text[size - 1] != '.') text[size++] = ours ? *p : '.';
+  }
+  text[size] = 0;
+  return size;
 }

@@ -2,6 +2,7 @@
 #include "write/write_buffer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,8 +15,14 @@ static inline uint64_t write_buffer_cell_of(const tsr_column *column, const uint
   return column->constant ? 0 : selection ? selection[i] : i;
 }
 
+static const char *print_real(double value, int digits, char text[TSR_REAL_SIZE]) {
+  if (isnan(value) || isinf(value)) return isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
+  tsr_real_print(value, digits, text);
+  return text;
+}
+
 static void print_value(tsr_datatype datatype, const uint8_t *value, char *text, size_t size) {
-  char iso[48];
+  char iso[48], real[TSR_REAL_SIZE];
   uint64_t bits = 0;
   tsr_kind kind = tsr_datatype_kind(datatype);
   memcpy(&bits, value, tsr_datatype_size(datatype));
@@ -25,11 +32,11 @@ static void print_value(tsr_datatype datatype, const uint8_t *value, char *text,
   else if (datatype == TSR_FLOAT64) {
     double d;
     memcpy(&d, value, 8);
-    snprintf(text, size, "%.17g", d);
+    snprintf(text, size, "%s", print_real(d, 17, real));
   } else if (datatype == TSR_FLOAT32) {
     float f;
     memcpy(&f, value, 4);
-    snprintf(text, size, "%.9g", (double)f);
+    snprintf(text, size, "%s", print_real((double)f, 9, real));
   } else if (kind == TSR_KIND_UNSIGNED) snprintf(text, size, "%" PRIu64, bits);
   else snprintf(text, size, "%" PRId64, number);
 }

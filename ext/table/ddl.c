@@ -32,16 +32,16 @@
 
 /* Appends the shortest text that reads back as this number; with `single`, as this FLOAT32. */
 static void ddl_append_float(sqlite3_str *out, double value, bool single) {
-  char text[40];
+  char text[TSR_REAL_SIZE], local[TSR_REAL_SIZE + 16];
+  int digits = single ? 6 : 15;
   if (isnan(value)) sqlite3_str_appendall(out, "NULL");
   else if (isinf(value)) sqlite3_str_appendall(out, value < 0 ? "-9e999" : "9e999");
   else {
-    for (int digits = single ? 6 : 15; digits <= 17; digits++) {
-      snprintf(text, sizeof text, "%.*g", digits, value);
-      if (single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
+    for (; digits < 17; digits++) { /* printed and read in the host's locale, which is one for both */
+      snprintf(local, sizeof local, "%.*g", digits, value);
+      if (single ? strtof(local, NULL) == (float)value : strtod(local, NULL) == value) break;
     }
-    for (char *p = text; *p; p++)
-      if (*p == ',') *p = '.'; /* the decimal point of the host's locale */
+    tsr_real_print(value, digits, text);
     sqlite3_str_appendall(out, text);
   }
 }

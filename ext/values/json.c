@@ -8,7 +8,6 @@
 #include "values/json.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "connection/sqlite_api.h"
@@ -23,13 +22,9 @@ static void json_append_float(sqlite3_str *out, double value) {
   } else if (isinf(value)) {
     sqlite3_str_appendall(out, value < 0 ? "-9e999" : "9e999");
   } else {
-    char text[40];
-    int size = snprintf(text, sizeof text, "%.17g", value);
-    bool plain = true; /* the text has only digits: ".0" is appended, so that readers see a real number */
-    for (int i = 0; i < size; i++) {
-      if (text[i] == ',') text[i] = '.'; /* snprintf follows the host's locale */
-      if (text[i] != '-' && (text[i] < '0' || text[i] > '9')) plain = false;
-    }
+    char text[TSR_REAL_SIZE];
+    const int size = tsr_real_print(value, 17, text);
+    const bool plain = !strpbrk(text, ".e"); /* only digits: ".0" is appended, so that readers see a real number */
     sqlite3_str_append(out, text, size);
     if (plain) sqlite3_str_append(out, ".0", 2);
   }

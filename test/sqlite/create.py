@@ -3,13 +3,15 @@ connections and processes that end before the commit, several databases.
 
 usage: create.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
+import json
+import locale
 import os
 import subprocess
 import sys
 import tempfile
 
 import host
-from host import Database, check_contains, literal, not_on_windows, same
+from host import Database, Error, check_contains, literal, not_on_windows, same
 
 BUSY, CONSTRAINT, CANTOPEN = 5, 19, 14
 
@@ -205,6 +207,39 @@ def test_definitions_of_any_length():
     path = place()
     error = db.error(f"CREATE VIRTUAL TABLE over USING tessera({literal(path)}, x INT DIMENSION, " + ", ".join(f"a{i} INT8" for i in range(1996)) + ")")
     same((error.text is not None, os.path.exists(path)), (True, False))
+
+
+@not_on_windows("it has no localedef")
+def test_a_decimal_point_of_several_bytes():
+    """Numbers in JSON and SQL have a point, whatever the locale of the host has; U+066B of Pashto has two bytes. Where the locale cannot be made, nothing is tested."""
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    try:
+        subprocess.run(["localedef", "-i", "ps_AF", "-f", "UTF-8", os.path.join(folder, "ps_AF.UTF-8")], check=True, capture_output=True)
+        os.environ["LOCPATH"] = folder
+        locale.setlocale(locale.LC_ALL, "ps_AF.UTF-8")
+    except (OSError, subprocess.CalledProcessError, locale.Error):
+        os.environ.pop("LOCPATH", None)
+        return
+    try:
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera({literal(os.path.join(folder, 'a'))}, x FLOAT64 DIMENSION(-1.5, 100, 0.25), f FLOAT32 NOT NULL DEFAULT -1.5, l FLOAT64[])")
+        db.query("INSERT INTO t VALUES(1.25, 2.5, '[1.5, 1e300, 3]')")
+        same(db.query("SELECT l FROM t"), [("[1.5,1.0000000000000001e+300,3.0]",)])
+        db.query("UPDATE t SET l = l, f = f")
+        for sql in ("SELECT non_empty_domain FROM tessera_array('db:t')", "SELECT slice FROM tessera_partitions('db:t', 1)", "SELECT domain FROM tessera_schema('db:t') WHERE name = 'x'"):
+            json.loads(db.value(sql))
+        ddl = db.value("SELECT tessera_ddl('db:t')")
+        assert "-1.5" in ddl and "0.25" in ddl, ddl
+        db.query(ddl.replace("TABLE t ", "TABLE t2 ").replace("/a'", "/b'"))
+        same(db.query("SELECT x, f FROM t WHERE x BETWEEN 1.2 AND 1.3"), [(1.25, 2.5)])
+        try:
+            db.query("INSERT INTO t VALUES(1000.5, 2.5, NULL)")
+            raise AssertionError("a coordinate outside the domain was written")
+        except Error as e:
+            check_contains(str(e), "1000.5")
+    finally:
+        locale.setlocale(locale.LC_ALL, "C")
+        os.environ.pop("LOCPATH")
 
 
 if __name__ == "__main__":
