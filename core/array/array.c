@@ -133,6 +133,8 @@ int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error
 int tsr__directory_open(tsr_environment *environment, const char *directory, tsr_store **store, tsr_error *error) {
   TSR_TRY(tsr__store_posix_open(&environment->memory, directory, store, error));
   (*store)->bounds = &environment->bounds;
+  (*store)->make_room = tsr__environment_files_make_room;
+  (*store)->room_argument = environment;
   return TSR_OK;
 }
 
@@ -206,6 +208,7 @@ static void link_array(tsr_array *array) {
   array->next = array->environment->arrays;
   array->counted.files = array->store->files_opened; /* files and bytes read before the array was opened do not count */
   array->counted.bytes = array->store->bytes_read;
+  array->counted.directories = array->store->directories_listed;
   array->environment->arrays = array;
 }
 
@@ -215,6 +218,8 @@ static void unlink_array(tsr_array *array) {
   if (*link) *link = array->next;
   tsr__count(array->environment, TSR_COUNT_files_opened, array->store->files_opened - array->counted.files);
   tsr__count(array->environment, TSR_COUNT_bytes_read, array->store->bytes_read - array->counted.bytes);
+  tsr__count(array->environment, TSR_COUNT_directories_listed,
+             array->store->directories_listed - array->counted.directories);
 }
 
 /* Lists an array that is being opened: its schemas, or all of it if a listing is a request to a server, since the first
@@ -357,8 +362,8 @@ static int array_check_key(const tsr_array *array, int rc, const tsr_generic_til
   return rc;
 }
 
-static int array_load_schema(tsr_array *array, const char *name, const char *path, tsr_arena *arena, tsr_schema *schema,
-                             tsr_error *error) {
+static int try_load_schema(tsr_array *array, const char *name, const char *path, tsr_arena *arena, tsr_schema *schema,
+                           tsr_error *error) {
   tsr_buffer content = {.memory = &array->memory};
   tsr_generic_tile header = {0};
   int rc = tsr__array_read_tile(array, path, SCHEMA_MAX, &content, &header, error);
@@ -370,6 +375,15 @@ static int array_load_schema(tsr_array *array, const char *name, const char *pat
   }
   tsr__buffer_release(&content);
   return rc;
+}
+
+static int array_load_schema(tsr_array *array, const char *name, const char *path, tsr_arena *arena, tsr_schema *schema,
+                             tsr_error *error) {
+  const tsr_schema before = *schema;
+  const int rc = try_load_schema(array, name, path, arena, schema, error);
+  if (!tsr__is_doubtful(rc) || !tsr__store_doubt(array->store)) return rc;
+  *schema = before;
+  return try_load_schema(array, name, path, arena, schema, error);
 }
 
 static bool lies_in_root(const char *name) {
@@ -497,7 +511,7 @@ int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_e
 
 /* ---- Enumerations ------------------------------------------------------------------------------------------------ */
 
-static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumeration *enumeration, tsr_error *error) {
+static int try_load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumeration *enumeration, tsr_error *error) {
   tsr_buffer path = {.memory = &array->memory}, content = {.memory = &array->memory};
   tsr_generic_tile header;
   tsr_enumeration loaded = *enumeration;
@@ -519,6 +533,12 @@ static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumerati
   tsr__buffer_release(&path);
   tsr__buffer_release(&content);
   return tsr__array_damage(rc, error);
+}
+
+static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumeration *enumeration, tsr_error *error) {
+  const int rc = try_load_enumeration(array, entry, enumeration, error);
+  if (!tsr__is_doubtful(rc) || !tsr__store_doubt(array->store)) return rc;
+  return try_load_enumeration(array, entry, enumeration, error);
 }
 
 int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,

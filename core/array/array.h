@@ -23,7 +23,7 @@ typedef struct tsr_array_key {
 
 /* Values of the store's counters when they were last added to the environment's, or reset (environment.c). */
 typedef struct tsr_counted {
-  uint64_t files, bytes;
+  uint64_t files, bytes, directories;
 } tsr_counted;
 
 typedef struct tsr_array_host { /* what the host decides about prepared commits; NULL function: none counts */
@@ -93,6 +93,7 @@ struct tsr_array {
   tsr_array_snapshots snapshots;
   tsr_array_opening opening;
   uint64_t undoubled; /* digest of the vacuum files by which no cells are doubled (doubled.c) */
+  bool unseen; /* `settled` is in a bucket, and no listing has shown it yet */
   char settled[TSR_COMMIT_PATH]; /* the last commit that a writer of this array has published, and that has no marker */
 };
 

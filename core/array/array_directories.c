@@ -38,6 +38,7 @@ int tsr__directories_list(tsr_array_directories *directories, const tsr_director
       missing[n] = which[i];
       paths[n++] = tsr__directory_path(which[i]);
     }
+  if (n == 0) return TSR_OK;
   TSR_TRY(tsr__store_list_many(directories->store, paths, n, lists, stamps, error));
   for (unsigned i = 0; i < n; i++) {
     directories->lists[missing[i]] = lists[i];

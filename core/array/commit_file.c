@@ -96,6 +96,20 @@ int tsr__commit_files_outdate(tsr_array *array, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Reads and decodes a file. */
+static int make_commit_file(tsr_array *array, const char *path, tsr_commit_file **file, tsr_error *error) {
+  tsr_commit_file *f;
+  TSR_TRY(TSR_ALLOC(&array->memory, &f, error));
+  tsr__arena_init(&f->arena, &array->memory);
+  f->content.memory = f->footers_by_name.memory = &array->memory;
+  f->generation = array->listing ? array->listing->generation : 0;
+  int rc = TSR_ARENA_COPY(&f->arena, path, strlen(path), &f->path, error);
+  if (rc >= 0) rc = tsr__array_damage(decode_commit_file(array, f, error), error);
+  if (rc < 0) free_commit_file(f);
+  else *file = f;
+  return rc;
+}
+
 int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_file **file, tsr_error *error) {
   tsr_commit_file *known = tsr__map_get(&array->commit_files.by_path, path);
   if (known && known->rest.cut) { /* a cut .con: its writer may have continued */
@@ -109,19 +123,17 @@ int tsr__array_commit_file(tsr_array *array, const char *path, const tsr_commit_
     return TSR_OK;
   }
   tsr_commit_file *f;
-  TSR_TRY(TSR_ALLOC(&array->memory, &f, error));
-  tsr__arena_init(&f->arena, &array->memory);
-  f->content.memory = f->footers_by_name.memory = &array->memory;
-  f->generation = array->listing ? array->listing->generation : 0;
-  int rc = TSR_ARENA_COPY(&f->arena, path, strlen(path), &f->path, error);
-  if (rc >= 0) { rc = tsr__array_damage(decode_commit_file(array, f, error), error); }
-  if (rc >= 0) rc = tsr__map_put(&array->commit_files.by_path, f->path, f, error);
-  if (rc < 0) {
-    free_commit_file(f);
-    return rc;
+  int rc = make_commit_file(array, path, &f, error);
+  const bool doubtful = tsr__is_doubtful(rc) || (rc >= 0 && (f->rest.cut || f->damaged));
+  if (doubtful && tsr__store_doubt(array->store)) {
+    if (rc >= 0) free_commit_file(f);
+    rc = make_commit_file(array, path, &f, error);
   }
-  *file = f;
-  return TSR_OK;
+  if (rc < 0) return rc;
+  rc = tsr__map_put(&array->commit_files.by_path, f->path, f, error);
+  if (rc < 0) free_commit_file(f);
+  else *file = f;
+  return rc;
 }
 
 void tsr__commit_files_prune(tsr_commit_files *files, uint64_t generation) {
@@ -144,13 +156,17 @@ void tsr__commit_file_keep(tsr_array *array, const char *path, uint64_t generati
   if (known) known->generation = generation;
 }
 
-int tsr__commit_files_grown(tsr_array *array, tsr_error *error) {
+int tsr__commit_files_changed(tsr_array *array, tsr_error *error) {
   const tsr_map *files = &array->commit_files.by_path;
-  if (array->commit_files.fresh_until == 0 || tsr__moment() >= array->commit_files.fresh_until) return 0;
   for (uint64_t i = 0; i < files->capacity; i++) {
     const tsr_commit_file *file = files->entries[i].value;
     const int grown = file ? has_grown(array, file, error) : 0;
     if (grown) return grown;
   }
   return 0;
+}
+
+int tsr__commit_files_grown(tsr_array *array, tsr_error *error) {
+  if (array->commit_files.fresh_until == 0 || tsr__moment() >= array->commit_files.fresh_until) return 0;
+  return tsr__commit_files_changed(array, error);
 }

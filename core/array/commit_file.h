@@ -39,6 +39,9 @@ void tsr__commit_file_keep(tsr_array *array, const char *path, uint64_t generati
  * tsr__commit_files_prune, because the last listing may point into them. */
 int tsr__commit_files_outdate(tsr_array *array, tsr_error *error);
 
+/* Returns 1 if a list has changed on disk since it was read, else 0. */
+int tsr__commit_files_changed(tsr_array *array, tsr_error *error);
+
 /* Returns 1 if a list has changed on disk since it was read, and some list was read within the last 2 seconds; 0 if
  * not; < 0 on error. */
 int tsr__commit_files_grown(tsr_array *array, tsr_error *error);

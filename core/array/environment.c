@@ -21,6 +21,12 @@
 #include "array/array.h"
 
 #define FIRST_ROW 1
+#define FILES_KEPT_PART  16u /* the part of the process's files that one environment keeps open without using them */
+#define FILES_KEPT_LEAST 2u
+#define FILES_KEPT_MOST  64u
+#define FILES_USED_PART  8u /* the part that one load uses at one time */
+#define FILES_USED_LEAST 8u
+#define FILES_USED_MOST  1024u
 #define LAST_ROW  ((uint64_t)INT64_MAX)
 
 typedef struct row_range {
@@ -34,6 +40,14 @@ static void *reallocate_environment(const tsr_environment_options *options, void
   if (size > 0) return realloc(pointer, size);
   free(pointer);
   return NULL;
+}
+
+/* A process may have many connections, and other things to do with the files that it may open: each environment keeps a
+ * small part of them. */
+static void find_file_limits(tsr_environment *environment) {
+  const uint64_t limit = tsr__open_files_limit();
+  environment->files_kept = TSR_MIN(TSR_MAX(limit / FILES_KEPT_PART, FILES_KEPT_LEAST), FILES_KEPT_MOST);
+  environment->files_used = TSR_MIN(TSR_MAX(limit / FILES_USED_PART, FILES_USED_LEAST), FILES_USED_MOST);
 }
 
 int tsr_environment_open(const tsr_environment_options *options, tsr_environment **environment, tsr_error *error) {
@@ -52,6 +66,7 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   e->single_threaded = options->single_threaded;
   e->permits = options->permits;
   e->permits_argument = options->permits_argument;
+  find_file_limits(e);
   e->next_row = FIRST_ROW;
   e->next_fragment = 1;
   e->row_ranges.memory = &e->memory;
@@ -223,6 +238,7 @@ void tsr_environment_counters(const tsr_environment *environment, tsr_counters *
   for (const tsr_array *a = environment->arrays; a; a = a->next) { /* stores count for themselves */
     values[TSR_COUNT_files_opened] += a->store->files_opened - a->counted.files;
     values[TSR_COUNT_bytes_read] += a->store->bytes_read - a->counted.bytes;
+    values[TSR_COUNT_directories_listed] += a->store->directories_listed - a->counted.directories;
   }
   if (environment->scopes) {
     const tsr_s3_counters *c = tsr__s3_scopes_counters(environment->scopes);
@@ -246,6 +262,7 @@ void tsr_environment_reset_counters(tsr_environment *environment) {
   for (tsr_array *a = environment->arrays; a; a = a->next) {
     a->counted.files = a->store->files_opened;
     a->counted.bytes = a->store->bytes_read;
+    a->counted.directories = a->store->directories_listed;
   }
   if (!environment->scopes) return;
   tsr_s3_counters *c = tsr__s3_scopes_counters(environment->scopes);

@@ -21,6 +21,8 @@ struct tsr_environment {
   int (*permits)(void *argument, const char *path, tsr_error *error);
   void *permits_argument;
   _Atomic uint64_t counters[sizeof(tsr_counters) / sizeof(uint64_t)];
+  uint64_t files_kept; /* files that stay open while no one uses them, of all arrays together */
+  uint64_t files_used; /* files that one load of tiles keeps open at one time */
   uint64_t next_row; /* first rowid that belongs to no fragment; less than 2^63 */
   tsr_map row_ranges; /* array path and fragment name -> its range of rowids; kept until the environment is closed */
   uint64_t next_fragment; /* the next tsr_fragment.id */

@@ -3,7 +3,8 @@
  * A fragment is loaded when a snapshot first needs it: its footer is decoded, its geometry is computed and its range of
  * rowids is chosen. It stays in the registry while it is listed; snapshots hold references to it. Files are opened when
  * they are needed and stay open. When no file is in use (tsr__array_files_done), the least recently used files beyond
- * TSR_FILES_KEPT are closed, and beyond TSR_FILES_KEPT_IN_ALL together with those of the environment's other arrays.
+ * the environment's files_kept are closed, also those of its other arrays: a process may open few files, its host needs
+ * some, and it may have many connections. When a file cannot be opened for that limit, all unused files are closed.
  * Small metadata files, of which there may be thousands, are read completely and kept in memory.
  */
 #include "array/fragment.h"
@@ -21,6 +22,8 @@
 #include "array/cache.h"
 #include "array/environment.h"
 #include "array/listing.h"
+#include "array/patience.h"
+#include "array/snapshot.h"
 
 #define KEPT_MAX 8192 /* largest metadata file that is kept in memory, in bytes */
 #define KEPT_ALL (UINT64_C(16) << 20) /* largest sum of these of one array, in bytes */
@@ -99,13 +102,17 @@ static uint64_t close_others(tsr_array *array, uint64_t most) {
 
 static void close_unused(tsr_array *array) {
   tsr_open_files *files = &array->open_files;
-  if (files->count > TSR_FILES_KEPT) close_some(files, files->count - TSR_FILES_KEPT);
-  close_others(array, TSR_FILES_KEPT_IN_ALL);
+  const uint64_t kept = array->environment->files_kept;
+  if (files->count > kept) close_some(files, files->count - kept);
+  close_others(array, kept);
 }
 
-bool tsr__array_files_make_room(tsr_array *array) {
-  const uint64_t closed = close_others(array, 0);
-  return close_some(&array->open_files, array->open_files.count) + closed > 0;
+bool tsr__environment_files_make_room(void *environment) {
+  uint64_t closed = 0;
+  if (tsr__on_worker()) return false;
+  for (tsr_array *a = ((tsr_environment *)environment)->arrays; a; a = a->next)
+    closed += close_some(&a->open_files, a->open_files.count);
+  return closed > 0;
 }
 
 void tsr__array_files_done(tsr_array *array) {
@@ -172,7 +179,6 @@ static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index
   fragment_open_file *block;
   const uint64_t size = least > 0 ? least : TSR_SIZE_UNKNOWN;
   int rc = open_file_of(array, fragment, name, size, &file, error);
-  if (rc == TSR_IO && tsr__array_files_make_room(array)) rc = open_file_of(array, fragment, name, size, &file, error);
   if (rc == TSR_NOT_FOUND) return tsr__fragment_fail_missing(array, fragment, error);
   if (rc >= 0 && file->size < least)
     rc = tsr__fail(error, TSR_CORRUPT, "array %s: %s has %llu bytes, but its fragment's metadata says %llu",
@@ -239,31 +245,61 @@ static int in_context(tsr_array *array, const tsr_fragment *fragment, int rc, ts
   return tsr__array_damage(rc, error);
 }
 
-int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtree **rtree, tsr_error *error) {
-  if (!fragment->metadata.rtree) {
+static void drop_kept(tsr_array *array, tsr_fragment *fragment) {
+  if (fragment->kept) array->registry.kept_bytes -= fragment->kept->size;
+  tsr__store_close_file(fragment->kept);
+  tsr__arena_release(&fragment->kept_arena);
+  fragment->kept = NULL;
+}
+
+/* Forgets the bytes of the metadata file, which cannot be decoded, if they may be others when they are asked for again. */
+static bool doubt_metadata(tsr_array *array, tsr_fragment *fragment) {
+  fragment_open_file *node = fragment->files ? fragment->files[file_count(fragment) - 1] : NULL;
+  if (!tsr__store_doubt(tsr__fragment_store(array, fragment))) return false;
+  if (node) fragment_close_file(&array->open_files, node);
+  drop_kept(array, fragment);
+  return true;
+}
+
+typedef int (*part_loader)(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file, const uint8_t *key,
+                           tsr_error *error);
+
+/* Loads a part of the metadata: `slot` is the slot's, for slots. */
+static int load_part(tsr_array *array, tsr_fragment *fragment, part_loader load, uint32_t slot, tsr_error *error) {
+  for (bool again = false;; again = true) {
     tsr_file *file;
     TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
-    int rc = tsr__fragment_metadata_load_rtree(&fragment->metadata, file, tsr__array_key(array), error);
-    TSR_TRY(in_context(array, fragment, rc, error));
+    const int rc = load(&fragment->metadata, slot, file, tsr__array_key(array), error);
+    if (!tsr__is_doubtful(rc) || again || !doubt_metadata(array, fragment)) return in_context(array, fragment, rc, error);
   }
+}
+
+static int load_rtree(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file, const uint8_t *key,
+                      tsr_error *error) {
+  (void)slot;
+  return tsr__fragment_metadata_load_rtree(metadata, file, key, error);
+}
+
+static int load_processed(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file, const uint8_t *key,
+                          tsr_error *error) {
+  (void)slot;
+  return tsr__fragment_metadata_load_processed(metadata, file, key, error);
+}
+
+int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtree **rtree, tsr_error *error) {
+  if (!fragment->metadata.rtree) TSR_TRY(load_part(array, fragment, load_rtree, 0, error));
   *rtree = fragment->metadata.rtree;
   return TSR_OK;
 }
 
 int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error) {
-  tsr_file *file;
   if (fragment->run.tiles || fragment->metadata.slots[slot].offsets[TSR_PART_FIXED]) return TSR_OK;
-  TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
-  int rc = tsr__fragment_metadata_load_slot(&fragment->metadata, slot, file, tsr__array_key(array), error);
-  return in_context(array, fragment, rc, error);
+  return load_part(array, fragment, tsr__fragment_metadata_load_slot, slot, error);
 }
 
 int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error *error) {
-  tsr_file *file;
   if (fragment->metadata.processed.loaded) return TSR_OK;
-  TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
-  int rc = tsr__fragment_metadata_load_processed(&fragment->metadata, file, tsr__array_key(array), error);
-  return in_context(array, fragment, rc, error);
+  return load_part(array, fragment, load_processed, 0, error);
 }
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */
@@ -312,8 +348,8 @@ static int open_metadata(tsr_array *array, tsr_fragment *fragment, tsr_file **fi
   return TSR_OK;
 }
 
-static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument,
-                                tsr_error *error) {
+static int try_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument,
+                           tsr_error *error) {
   tsr_file *file = NULL;
   TSR_TRY(open_metadata(array, fragment, &file, error));
   int rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find, argument,
@@ -322,6 +358,13 @@ static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_sc
   if (file != fragment->kept) tsr__store_close_file(file); /* thousands of fragments may be open: their files are not */
   /* TSR_NOT_FOUND is reserved for the missing file of a commit */
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its metadata cannot be read") : rc;
+}
+
+static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument,
+                                tsr_error *error) {
+  const int rc = try_read_footer(array, fragment, find, argument, error);
+  if (!tsr__is_doubtful(rc) || !doubt_metadata(array, fragment)) return rc;
+  return try_read_footer(array, fragment, find, argument, error);
 }
 
 /* Computes the box of a dense fragment in ordinals, and the space tiles that it touches. */
@@ -420,9 +463,7 @@ static void free_fragment(tsr_array *array, tsr_fragment *fragment) {
   if (array->cache) tsr__cache_forget(array->cache, fragment->id);
   if (fragment->run.provisional) remove_files(array, fragment);
   if (fragment->run.tiles) drop_tiles(fragment);
-  if (fragment->kept) array->registry.kept_bytes -= fragment->kept->size;
-  tsr__store_close_file(fragment->kept);
-  tsr__arena_release(&fragment->kept_arena);
+  drop_kept(array, fragment);
   tsr__fragment_metadata_release(&fragment->metadata);
   tsr__free(fragment);
 }
@@ -623,4 +664,19 @@ void tsr__array_fragments_prune(tsr_array *array) {
       tsr__array_fragment_drop(array, fragment);
     } else i++;
   }
+}
+
+void tsr__array_doubt(tsr_array *array) {
+  tsr_map *fragments = &array->registry.fragments;
+  const uint64_t limit = tsr__cache_limit(array->cache);
+  if (!tsr__store_doubt(array->store)) return;
+  for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
+    tsr_snapshot_close(array->snapshots.recent[i]);
+    array->snapshots.recent[i] = NULL;
+  }
+  for (uint64_t i = 0; i < fragments->capacity; i++)
+    if (fragments->entries[i].value) tsr__array_fragment_drop(array, fragments->entries[i].value);
+  tsr__map_release(fragments);
+  tsr__cache_set_limit(array->cache, 0);
+  tsr__cache_set_limit(array->cache, limit);
 }

@@ -88,11 +88,13 @@ int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **f
 /* Allocates the array of open files, all closed. The footer must have been decoded. */
 int tsr__fragment_make_files(tsr_fragment *fragment, tsr_error *error);
 
+/* Call it when what was read of an array cannot be right: its cells contradict its metadata, or either the schema. If the
+ * bytes may have been changed on their way from a server, the array forgets all that it has decoded, so that the next
+ * statement asks for them again. */
+void tsr__array_doubt(tsr_array *array);
+
 /* Removes the fragments from the registry that the last listing does not have. */
 void tsr__array_fragments_prune(tsr_array *array);
-
-#define TSR_FILES_KEPT        128 /* open files of one array that stay open while no one uses them */
-#define TSR_FILES_KEPT_IN_ALL 256 /* the same for all arrays of an environment together */
 
 /* Give an open file of a fragment, opening it if needed. A file that is smaller than the footer says is TSR_CORRUPT. If
  * a file is missing, the array is listed again: TSR_ABORT if the fragment has been vacuumed during this statement, else
@@ -106,13 +108,13 @@ int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, 
 int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error);
 
 /* Ends the use of all files that were given out, except pinned ones (tsr__fragment_file_hold), and closes the least
- * recently used files beyond the limits above. Call it before or after each window of tiles. For the caller's thread
+ * recently used files beyond the environment's `files_kept`. Call it before or after each window of tiles. For the caller's thread
  * only. */
 void tsr__array_files_done(tsr_array *array);
 
-/* Closes all files that are open but not in use, also those of the environment's other arrays. Call it when the process
- * cannot open more files. Returns false if there was nothing to close. */
-bool tsr__array_files_make_room(tsr_array *array);
+/* Closes all files of a tsr_environment's arrays that are open but not in use: tsr_store.make_room. On a worker thread,
+ * and if there is nothing to close, it returns false. */
+bool tsr__environment_files_make_room(void *environment);
 
 /* Pin a file that was given out, and undo that. The file stays open while worker threads read it, until each hold has
  * been dropped. */

@@ -69,6 +69,7 @@ void tsr_group_close(tsr_group *group) {
   if (!group) return;
   tsr__count(group->environment, TSR_COUNT_files_opened, group->store->files_opened);
   tsr__count(group->environment, TSR_COUNT_bytes_read, group->store->bytes_read);
+  tsr__count(group->environment, TSR_COUNT_directories_listed, group->store->directories_listed);
   tsr__store_close(group->store);
   tsr__wipe(group->key, sizeof group->key);
   tsr__free(group);

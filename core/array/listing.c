@@ -21,6 +21,10 @@
  * that old. A fragment of version 3 or 4 appears when it gets its metadata file, one level below, so these files are
  * looked for by name. Files in __fragment_meta only save reading; new ones are found when the rest is listed.
  *
+ * If nothing has appeared but a few .wrt files, the listing is not made anew: they are added to it, and only their names
+ * are copied. So a transaction costs what others have committed since the last one, and one look at the names in
+ * __commits.
+ *
  * If a .con and a .meta have the same name, they have the same fragments (commits.c), and the .meta is read instead of
  * the .con: the caller needs the footers anyhow. If the .meta cannot be read, the .con is; errors of footers are
  * reported where footers are needed.
@@ -30,8 +34,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arithmetic.h"
+#include "base/pool.h"
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
@@ -47,6 +53,8 @@
 #include "array/unfinished.h"
 
 #define FEW      4 /* fragments whose footers are read one by one */
+#define ADDED    64 /* .wrt files that may be added to a listing; FEW if it costs a request to read a footer */
+#define PAUSE    100 /* ms for which a listing that lags is given time */
 #define RENEWALS 64 /* tries to list the array, since others may publish and vacuum meanwhile */
 
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
@@ -212,6 +220,15 @@ static void note_time(tsr_renewal *r, const tsr_name *parsed) {
   if (parsed->end < r->future) r->listing->newest = TSR_MAX(r->listing->newest, parsed->end);
 }
 
+/* Remembers that __commits has an entry, for the next renewal (find_added). */
+static int note_entry(tsr_renewal *r, const char *text) {
+  static const char present;
+  const char *name;
+  if (tsr__name_ends_in(text, TSR_SUFFIX_WRITE)) return r->listing->written++, TSR_OK;
+  TSR_TRY(tsr__renewal_copy_text(r, text, strlen(text), &name));
+  return tsr__map_put(&r->listing->others, name, (void *)(uintptr_t)&present, r->error);
+}
+
 /* Adds what an entry of __commits says. */
 static int list_commit(tsr_renewal *r, const tsr_listing *entries, const char *name) {
   tsr_committed item;
@@ -239,14 +256,39 @@ static int list_commit(tsr_renewal *r, const tsr_listing *entries, const char *n
   return tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported", TSR_DIR_COMMITS, name);
 }
 
+/* Fails with TSR_ABORT if a server's listing lacks the last commit of a writer of this array, although the commit is
+ * there: the server shows late what was written, so commits of others may be missing, too. It waits a little then. */
+static int check_own_commit(tsr_array *array, const tsr_listing *entries, tsr_error *error) {
+  const struct timespec pause = {.tv_nsec = PAUSE * 1000000};
+  const char *slash = strrchr(array->settled, '/');
+  uint64_t when;
+  tsr_error one;
+  if (!array->unseen) return TSR_OK;
+  array->unseen = false;
+  if (!slash || tsr__listing_has(entries, slash + 1)) return TSR_OK;
+  const int rc = tsr__store_modified(array->store, array->settled, &when, &one);
+  if (rc == TSR_NOT_FOUND) return TSR_OK; /* it has been merged and vacuumed since */
+  array->unseen = true;
+  if (rc < 0) return *error = one, rc;
+  TSR_TRY(tsr__cancelled(&array->environment->memory, error));
+  nanosleep(&pause, NULL);
+  return tsr__fail(error, TSR_ABORT,
+                   "%s is there, but the server's listing lacks it: a server must list at once what was written",
+                   array->settled);
+}
+
 static int listing_list_commits(tsr_renewal *r) {
   const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
   int rc = tsr__directory_settle(r->directories, TSR_IN_COMMITS, r->error);
+  if (rc >= 0) rc = check_own_commit(r->array, entries, r->error);
   r->future = tsr__environment_now() + TSR_TIME_AHEAD;
   if (rc >= 0) rc = expect_commit_files(r, entries);
   if (rc >= 0) rc = listing_read_ignored(r, entries);
   if (rc >= 0) rc = listing_read_consolidated(r, entries);
-  for (uint64_t i = 0; rc >= 0 && i < entries->count; i++) rc = list_commit(r, entries, entries->entries[i].name);
+  for (uint64_t i = 0; rc >= 0 && i < entries->count; i++) {
+    rc = note_entry(r, entries->entries[i].name);
+    if (rc >= 0) rc = list_commit(r, entries, entries->entries[i].name);
+  }
   if (rc >= 0) rc = add_staged_vacuums(r, TSR_IN_COMMITS, entries);
   tsr__count(r->array->environment, TSR_COUNT_commits_listed, entries->count);
   return rc;
@@ -563,6 +605,7 @@ static int listing_list_all(tsr_renewal *r, bool commits) {
 
 static void free_listing(tsr_commit_listing *listing) {
   tsr__map_release(&listing->names);
+  tsr__map_release(&listing->others);
   tsr__arena_release(&listing->arena);
   tsr__free(listing);
 }
@@ -577,7 +620,7 @@ static int renew(tsr_array *array, bool commits, bool force, tsr_array_directori
   tsr_renewal r = {.array = array, .directories = directories, .listing = listing, .need_root = force, .error = error};
   r.ignored.memory = r.in_con.memory = r.deletes.memory = r.ok.memory = r.metas.memory = r.settled.memory =
       r.gone.memory = memory;
-  listing->names.memory = memory;
+  listing->names.memory = listing->others.memory = memory;
   tsr__arena_init(&listing->arena, memory);
   listing->generation = array->listing ? array->listing->generation + 1 : 1;
   listing->complete = commits;
@@ -644,6 +687,95 @@ static int listing_has_changed(tsr_array *array, bool commits, tsr_array_directo
   return 0;
 }
 
+/* ---- Additions --------------------------------------------------------------------------------------------------- */
+
+/* Returns true if nothing but additions of .wrt files can matter to the last listing as long as __schema is the same:
+ * there are no commits that others decide about, and no file of which one look would not tell that it changed. */
+static bool may_extend(const tsr_array *array) {
+  const tsr_commit_listing *l = array->listing;
+  return l && l->complete && l->pending.count == 0 && l->prepared.markers.count == 0 && l->unfinished.count == 0;
+}
+
+/* Returns true if a staged vacuum file of a fragment is listed that counts as soon as the fragment is committed. */
+static bool has_staged_vacuum(const tsr_commit_listing *listing) {
+  for (uint64_t i = 0; i < listing->others.capacity; i++) {
+    const char *name = listing->others.entries[i].key;
+    if (name && tsr__name_ends_in(name, TSR_SUFFIX_STAGED_VACUUM)) return true;
+  }
+  return false;
+}
+
+/* Finds the entries of __commits that the listing lacks. Returns false if anything else has changed but a few more .wrt
+ * files. Both are in the order of their names, mostly. */
+static bool find_added(const tsr_commit_listing *l, const tsr_listing *entries, uint64_t most, const char **added,
+                       uint64_t *count) {
+  char name[TSR_COMMIT_PATH];
+  uint64_t written = 0, others = 0, next = 0, stem;
+  *count = 0;
+  for (uint64_t i = 0; i < entries->count; i++) {
+    const char *text = entries->entries[i].name;
+    if (!tsr__name_suffix(text, TSR_SUFFIX_WRITE, &stem)) {
+      if (!tsr__map_get(&l->others, text)) return false;
+      others++;
+      continue;
+    }
+    if (stem >= sizeof name) return false;
+    memcpy(name, text, stem);
+    name[stem] = 0;
+    if (next < l->fragments.count && !strcmp(l->fragments.items[next].name, name)) next++;
+    else if (!tsr__map_get(&l->names, name)) {
+      if (*count == most) return false;
+      added[(*count)++] = text;
+      continue;
+    }
+    written++;
+  }
+  return written == l->written && others == l->others.count;
+}
+
+/* Adds the names to the last listing. It has another generation then, even if an error has left some of them out: the
+ * next look at the array lists it anew, because the stamps are not known. */
+static int add_writes(tsr_array *array, const tsr_array_directories *directories, const char *const *added,
+                      uint64_t count, tsr_error *error) {
+  tsr_commit_listing *l = array->listing;
+  tsr_renewal r = {.array = array, .listing = l, .future = tsr__environment_now() + TSR_TIME_AHEAD, .error = error};
+  int rc = TSR_OK;
+  l->generation++;
+  l->moment.stamps[TSR_IN_COMMITS].known = false;
+  for (uint64_t i = 0; i < count && rc >= 0; i++) {
+    rc = list_commit(&r, &directories->lists[TSR_IN_COMMITS], added[i]);
+    l->written += rc >= 0;
+  }
+  listing_sort(&l->fragments, listing_by_time);
+  if (rc >= 0) l->moment.stamps[TSR_IN_COMMITS] = directories->stamps[TSR_IN_COMMITS];
+  return rc;
+}
+
+/* Renews a listing to which others have added a few .wrt files. Returns 1 if it did, 0 if the array must be listed as a
+ * whole. */
+static int extend(tsr_array *array, tsr_array_directories *directories, tsr_error *error) {
+  static const tsr_directory commits = TSR_IN_COMMITS;
+  const char *added[ADDED];
+  uint64_t count;
+  if (!may_extend(array) || !is_new_layout(array) || has_staged_vacuum(array->listing)) return 0;
+  const uint64_t listed = tsr__moment(), changes = array->store->changes;
+  int rc = has_changed_directory(array, false, directories, error);
+  if (rc == 0) rc = tsr__commit_files_changed(array, error);
+  if (rc) return rc < 0 ? rc : 0;
+  TSR_TRY(tsr__directories_list(directories, &commits, 1, error));
+  TSR_TRY(tsr__directory_settle(directories, commits, error));
+  const tsr_listing *entries = &directories->lists[commits];
+  TSR_TRY(check_own_commit(array, entries, error));
+  const uint64_t most = array->store->stamps_are_listings ? FEW : ADDED;
+  if (!find_added(array->listing, entries, most, added, &count)) return 0;
+  tsr__count(array->environment, TSR_COUNT_commits_listed, entries->count);
+  array->listing->moment.listed = listed;
+  array->listing->moment.changes = changes;
+  if (count > 0) TSR_TRY(add_writes(array, directories, added, count, error));
+  else array->listing->moment.stamps[commits] = directories->stamps[commits];
+  return 1;
+}
+
 /* Renews the listing once if that is necessary. Returns 0 if it is not, or if it has been done; 1 if a file that may
  * still be written is in the way. */
 static int renew_once(tsr_array *array, bool commits, bool force, tsr_patience *patience, bool *last,
@@ -653,32 +785,51 @@ static int renew_once(tsr_array *array, bool commits, bool force, tsr_patience *
   *last = true;
   const uint64_t looked = tsr__moment();
   int rc = force ? 1 : listing_has_changed(array, commits, &directories, error);
-  if (rc == 0) array->listing->moment.listed = looked;
-  if (rc > 0) {
+  if (rc == 0 && directories.listed[TSR_IN_COMMITS]) {
+    rc = check_own_commit(array, &directories.lists[TSR_IN_COMMITS], error);
+    if (rc < 0) {
+      *last = rc != TSR_ABORT;
+      tsr__directories_release(&directories);
+      return rc;
+    }
+  }
+  if (rc == 0 && (commits || !array->listing->complete)) array->listing->moment.listed = looked;
+  const int extended = rc > 0 && commits && !force ? extend(array, &directories, error) : 0;
+  if (extended) {
+    rc = extended < 0 ? extended : TSR_OK;
+    *last = rc != TSR_ABORT;
+    if (rc < 0 && *last) tsr__wrap(error, "array %s", array->path);
+  } else if (rc > 0) {
     rc = renew(array, commits || (array->listing && array->listing->complete), force, &directories, &doubtful, error);
     if (*doubtful.text) rc = tsr__patience(patience, array->store, doubtful.text, rc, error);
-    *last = rc != 1 && rc != TSR_ABORT && (rc != TSR_IO || !tsr__array_files_make_room(array));
+    *last = rc != 1 && rc != TSR_ABORT;
     if (rc < 0 && rc != TSR_NOT_FOUND && *last) tsr__wrap(error, "array %s", array->path);
   }
   tsr__directories_release(&directories);
   return rc;
 }
 
-int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error) {
+static int list_array(tsr_array *array, bool commits, bool force, tsr_error *error) {
   tsr_patience patience = {0};
   tsr_error unseen;
   int rc = TSR_OK;
   bool last = false;
   if (!error) error = &unseen;
-  if (array->snapshots.frozen && !force && array->listing && array->listing->complete) return TSR_OK;
   for (int i = 0; i < RENEWALS && !last; i++) rc = renew_once(array, commits, force, &patience, &last, error);
   if (last) return rc;
-  if (rc > 0) { /* the doubtful file kept changing */
+  if (rc > 0 || array->unseen) { /* the doubtful file kept changing; or the server does not list what is there */
     const tsr_error before = *error;
-    rc = tsr__fail(error, TSR_BUSY, "%s", before.message);
+    rc = tsr__fail(error, rc > 0 ? TSR_BUSY : TSR_UNREACHABLE, "%s", before.message);
   }
   return tsr__wrap(error, "array %s", array->path), rc;
 }
+
+int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error) {
+  if (array->snapshots.frozen && !force && array->listing && array->listing->complete) return TSR_OK;
+  return list_array(array, commits, force, error);
+}
+
+int tsr__array_list_present(tsr_array *array, tsr_error *error) { return list_array(array, true, false, error); }
 
 void tsr__array_listing_release(tsr_array *array) {
   if (array->listing) free_listing(array->listing);

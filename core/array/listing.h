@@ -63,6 +63,8 @@ typedef struct tsr_commit_listing {
   tsr_commit_list pending;
   tsr_map names; /* the names of `fragments`; a set */
   tsr_prepared_commits prepared;
+  uint64_t written; /* how many entries of __commits are .wrt files */
+  tsr_map others; /* names of the other entries of __commits; a set */
   tsr_commit_list unfinished; /* `path` of .con files that are cut, though nothing is lost by that (unfinished.c) */
 } tsr_commit_listing;
 
@@ -71,6 +73,9 @@ typedef struct tsr_commit_listing {
  * Returns TSR_NOT_FOUND "array not found: PATH" if there is no array, TSR_BUSY if the array changes faster than it can
  * be listed. */
 int tsr__array_list(tsr_array *array, bool commits, bool force, tsr_error *error);
+
+/* Renews a listing of everything if it is outdated, also while the array is frozen. */
+int tsr__array_list_present(tsr_array *array, tsr_error *error);
 void tsr__array_listing_release(tsr_array *array);
 
 #endif

@@ -8,6 +8,9 @@
  *  - A file that still cannot be decoded then is TSR_BUSY if it is young or has changed meanwhile; otherwise it is
  *    damaged.
  *
+ * In a bucket files appear complete, but their bytes may be changed on the way: a file that cannot be decoded is asked
+ * for once more (tsr__store_doubt).
+ *
  * A file is young for 5 seconds after its last change. The time of change comes from the clock of the file system,
  * which may be a server's. If that clock is behind ours, a young file looks old; during the 20 ms a working writer
  * shows itself all the same. If that clock is more than 5 seconds ahead, the age of a file is unknown: the file is
@@ -62,10 +65,18 @@ static int give_up(const tsr_patience *p, int rc, tsr_error *error) {
 int tsr__patience(tsr_patience *p, tsr_store *store, const char *path, int rc, tsr_error *error) {
   tsr_look look;
   tsr_error one;
-  if (rc != TSR_CORRUPT) return rc;
+  if (rc != TSR_CORRUPT) {
+    const bool again = tsr__is_doubtful(rc) && !p->begun && tsr__store_doubt(store);
+    p->begun |= again;
+    return again ? 1 : rc;
+  }
   for (uint64_t step = 1;; step = TSR_MIN(2 * step, STEPS_MAX)) {
     const int looked = tsr__store_look(store, path, &look, &one);
-    if (looked == 0) return rc;
+    if (looked == 0) {
+      const bool again = !p->begun && tsr__store_doubt(store);
+      p->begun = true;
+      return again ? 1 : rc;
+    }
     if (looked < 0) return *error = one, looked;
     const bool first = !p->begun, changed = !first && !tsr__same_look(&look, &p->look);
     if (first) p->since = tsr__moment();

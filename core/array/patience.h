@@ -5,8 +5,14 @@
 
 #include "store/store.h"
 
+/* Returns true for the errors that bytes may cause which were changed on their way. */
+static inline bool tsr__is_doubtful(int code) {
+  return code == TSR_CORRUPT || code == TSR_UNSUPPORTED || code == TSR_AUTH || code == TSR_TOOBIG;
+}
+
 typedef struct tsr_patience { /* state of the tries to read one file; {0} before the first try */
-  bool begun, changed; /* the file has been looked at; it has changed between two looks */
+  /* the file has been looked at, or asked for again (tsr__store_doubt); it has changed between two looks */
+  bool begun, changed;
   uint64_t since; /* tsr__moment of the first look */
   tsr_look look; /* size and time of change at the last look */
 } tsr_patience;

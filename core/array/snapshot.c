@@ -70,7 +70,7 @@ void tsr__array_conditions_release(tsr_array *array) {
   tsr__map_release(conditions);
 }
 
-static int decode_condition(tsr_array *array, const tsr_committed *item, condition_entry *entry, tsr_error *error) {
+static int try_decode_condition(tsr_array *array, const tsr_committed *item, condition_entry *entry, tsr_error *error) {
   char *name;
   TSR_TRY(tsr__delete_read(array, item, NULL, &entry->content, error));
   TSR_TRY(TSR_ARENA_COPY(&entry->arena, item->name, strlen(item->name), &name, error));
@@ -78,6 +78,13 @@ static int decode_condition(tsr_array *array, const tsr_committed *item, conditi
   int rc = tsr__condition_decode(&in, name, item->parsed.start, &entry->arena, &entry->condition, error);
   if (rc < 0) tsr__wrap(error, "%s", item->path);
   return rc;
+}
+
+static int decode_condition(tsr_array *array, const tsr_committed *item, condition_entry *entry, tsr_error *error) {
+  const int rc = try_decode_condition(array, item, entry, error);
+  if (!tsr__is_doubtful(rc) || !tsr__store_doubt(array->store)) return rc;
+  entry->content.size = 0;
+  return try_decode_condition(array, item, entry, error);
 }
 
 /* Gives a delete condition, decoding it the first time. It is kept until the array is closed. */
@@ -674,6 +681,7 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
   int rc = make_with_retries(array, &request, &made, error);
   if (rc >= 0 && as_of == TSR_TIME_NOW && (rc = check_frozen(array, made, error)) < 0) tsr_snapshot_close(made);
   if (rc < 0) {
+    if (rc == TSR_CORRUPT) tsr__array_doubt(array);
     if (rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s", array->path);
     return rc;
   }
@@ -694,6 +702,10 @@ int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
     kept->frozen = 0;
   }
   return TSR_OK;
+}
+
+bool tsr_array_has_prepared(const tsr_array *array) {
+  return array->listing && array->listing->prepared.markers.count > 0;
 }
 
 /* ---- Sorted runs on top ------------------------------------------------------------------------------------------ */

@@ -118,6 +118,8 @@ static tsr_job *find_helped(void) {
   return helped;
 }
 
+bool tsr__on_worker(void) { return find_helped() != NULL; }
+
 /* ---- Cancellation ---------------------------------------------------------------------------- */
 
 int tsr__cancelled(tsr_memory *memory, tsr_error *error) {

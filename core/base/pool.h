@@ -35,6 +35,9 @@ int tsr__fail_cancelled(tsr_error *error);
  * TSR_OK. */
 int tsr__only_cancelled(int rc, const tsr_error *failure, tsr_error *error);
 
+/* Returns true if the calling thread is a worker that runs a task. */
+bool tsr__on_worker(void);
+
 /* A job whose tasks workers run while the caller does something else. The caller provides the structure, does not move
  * it, and ends each job that it started with exactly one call of tsr__job_finish or tsr__job_cancel. */
 typedef struct tsr_job {

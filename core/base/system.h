@@ -33,6 +33,9 @@ void tsr__at_fork(void (*before)(void), void (*after)(void), void (*after_in_chi
 /* Returns true if functions that are registered with atexit() run while the process's other threads still do. */
 bool tsr__threads_live_at_exit(void);
 
+/* Returns how many files this process may have open at one time; SIZE_MAX if that is not limited. */
+size_t tsr__open_files_limit(void);
+
 /* Writes the name of this machine. Returns 0 or the number of an error. */
 int tsr__host_name(char *name, size_t room);
 

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,6 +52,12 @@ void tsr__at_fork(void (*before)(void), void (*after)(void), void (*after_in_chi
 }
 
 bool tsr__threads_live_at_exit(void) { return true; }
+
+size_t tsr__open_files_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= SIZE_MAX) return SIZE_MAX;
+  return (size_t)limit.rlim_cur;
+}
 
 unsigned tsr__cores(void) {
 #if defined(__linux__)

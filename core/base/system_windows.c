@@ -42,6 +42,8 @@ void tsr__at_fork(void (*before)(void), void (*after)(void), void (*after_in_chi
 
 bool tsr__threads_live_at_exit(void) { return false; } /* Windows ends them before a library's handlers run */
 
+size_t tsr__open_files_limit(void) { return SIZE_MAX; }
+
 /* A process of a group of processors begins in that group, and its threads stay there. */
 unsigned tsr__cores(void) {
   DWORD_PTR mine = 0, all = 0;

@@ -691,6 +691,7 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
   check_release(&c);
   tsr__count(environment, TSR_COUNT_files_opened, store->files_opened);
   tsr__count(environment, TSR_COUNT_bytes_read, store->bytes_read);
+  tsr__count(environment, TSR_COUNT_directories_listed, store->directories_listed);
   tsr__store_close(store);
   return rc < 0 ? rc : TSR_OK;
 }

@@ -15,6 +15,7 @@
 #include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
+#include "array/fragment.h"
 #include "array/snapshot.h"
 #include "read/covers.h"
 #include "read/predicate.h"
@@ -325,6 +326,7 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
              ? open_iterator(reader, error)
              : tsr__read_ordered_open(reader, request->order, request->order_count, request->limit, &reader->iterator,
                                       error);
+  if (rc == TSR_CORRUPT) tsr__array_doubt(snapshot->array);
   if (rc < 0) return tsr__wrap(error, "%s", snapshot->array->path);
   reader->done = reader->plan.empty;
   return TSR_OK;
@@ -337,6 +339,7 @@ int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *erro
   reader->batch = (tsr_batch){.fragment = TSR_FRAGMENT_NONE};
   const int rc = reader->iterator->next(reader->iterator, &reader->batch, error);
   reader->done = rc <= 0;
+  if (rc == TSR_CORRUPT) tsr__array_doubt(reader->snapshot->array);
   if (rc < 0) return tsr__wrap(error, "%s", reader->snapshot->array->path);
   if (rc > 0) *batch = &reader->batch;
   return rc;

@@ -23,6 +23,7 @@
 #include "array/cache.h"
 #include "array/environment.h"
 #include "array/listing.h"
+#include "array/patience.h"
 
 #define GROUP_BYTES       (UINT64_C(4) << 20) /* stored bytes of a group, at most, unless it is a single tile */
 #define GROUPS_PER_THREAD 2 /* at least, if there are enough tiles */
@@ -131,6 +132,52 @@ static uint64_t stored_bytes(const tile_fetch *fetch) {
   return bytes;
 }
 
+static int read_group(tsr_load *load, fetch_group *group, tsr_error *error) {
+  uint8_t *at = group->bytes;
+  for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
+    if (group->sizes[p] > 0 && tsr__store_read_at(group->files[p], group->offsets[p], at, group->sizes[p], error) < 0) {
+      const tsr_tile_request *request = load->fetches[group->first].request;
+      return wrap_tile(request->fragment, request->slot, request->number, error);
+    }
+    for (uint64_t k = group->first; k < group->end; k++) {
+      load->fetches[k].source.bytes[p] = at;
+      at += load->fetches[k].source.sizes[p];
+    }
+  }
+  group->read = true;
+  return TSR_OK;
+}
+
+static void drop_files(const tsr_load *load, fetch_group *group) {
+  const tsr_tile_request *request = load->fetches[group->first].request;
+  for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
+    if (group->files[p]) tsr__fragment_file_drop(request->fragment, request->slot, p);
+    group->files[p] = NULL;
+  }
+}
+
+/* Reads at once what stands in the files of the groups before the last one, so that they can be closed. */
+static int read_early(tsr_load *load, tsr_error *error) {
+  for (uint64_t i = 0; i + 1 < load->group_count; i++) {
+    if (!load->groups[i].read) TSR_TRY(read_group(load, &load->groups[i], error));
+    drop_files(load, &load->groups[i]);
+  }
+  tsr__array_files_done(load->array);
+  return TSR_OK;
+}
+
+/* Opens a file of the last group, if need be in place of those of the groups before. */
+static int open_file_for(tsr_load *load, const tsr_tile_request *request, unsigned part, tsr_file **file,
+                         tsr_error *error) {
+  tsr_array *array = load->array;
+  const bool few = array->store->uses_descriptors;
+  if (few && array->open_files.count >= array->environment->files_used) TSR_TRY(read_early(load, error));
+  int rc = tsr__fragment_file(array, request->fragment, request->slot, part, file, error);
+  if (rc != TSR_IO || !few || load->group_count == 1) return rc;
+  TSR_TRY(read_early(load, error));
+  return tsr__fragment_file(array, request->fragment, request->slot, part, file, error);
+}
+
 /* Divides the sorted fetches into groups that stand together, opens and holds their files. No group is so long that
  * threads would have nothing to do. */
 static int load_make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
@@ -155,7 +202,7 @@ static int load_make_groups(tsr_load *load, unsigned threads, tsr_error *error) 
       for (uint64_t k = group->first; k < group->end; k++) group->sizes[p] += load->fetches[k].source.sizes[p];
       if (group->sizes[p] == 0) continue;
       group->offsets[p] = slot->offsets[p][request->number];
-      if (tsr__fragment_file(load->array, request->fragment, request->slot, p, &group->files[p], error) < 0)
+      if (open_file_for(load, request, p, &group->files[p], error) < 0)
         return wrap_tile(request->fragment, request->slot, request->number, error);
       tsr__fragment_file_hold(request->fragment, request->slot, p);
     }
@@ -176,7 +223,7 @@ static void expect_groups(tsr_load *load) {
   for (uint64_t i = 0; i < load->group_count; i++)
     for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
       const fetch_group *group = &load->groups[i];
-      if (group->sizes[p] == 0) continue;
+      if (!group->files[p]) continue;
       if (store && group->files[p]->store != store) {
         tsr__store_expect(store, wishes, count);
         count = 0;
@@ -186,22 +233,6 @@ static void expect_groups(tsr_load *load) {
     }
   if (store) tsr__store_expect(store, wishes, count);
   tsr__free(wishes);
-}
-
-static int read_group(tsr_load *load, fetch_group *group, tsr_error *error) {
-  uint8_t *at = group->bytes;
-  for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
-    if (group->sizes[p] > 0 && tsr__store_read_at(group->files[p], group->offsets[p], at, group->sizes[p], error) < 0) {
-      const tsr_tile_request *request = load->fetches[group->first].request;
-      return wrap_tile(request->fragment, request->slot, request->number, error);
-    }
-    for (uint64_t k = group->first; k < group->end; k++) {
-      load->fetches[k].source.bytes[p] = at;
-      at += load->fetches[k].source.sizes[p];
-    }
-  }
-  group->read = true;
-  return TSR_OK;
 }
 
 static int fetch_one_group(void *argument, uint64_t index, tsr_error *error) {
@@ -315,9 +346,7 @@ static void load_keep(tsr_load *load) {
 /* Ends a load: gives back everything but the tiles, and after a failure (rc < 0) the tiles, too. */
 static int load_end(tsr_load *load, int rc, tsr_error *error) {
   for (uint64_t i = 0; i < load->group_count; i++) {
-    const tsr_tile_request *request = load->fetches[load->groups[i].first].request;
-    for (unsigned p = 0; p < TSR_PART_COUNT; p++)
-      if (load->groups[i].files[p]) tsr__fragment_file_drop(request->fragment, request->slot, p);
+    drop_files(load, &load->groups[i]);
     tsr__free(load->groups[i].bytes);
   }
   if (rc < 0) {
@@ -359,7 +388,7 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
     if (rc >= 0) expect_groups(load);
     if (rc >= 0) rc = tsr__cancelled(&array->environment->memory, error);
     for (uint64_t i = 0; i < load->group_count && rc >= 0 && !array->store->workers_may_read; i++)
-      rc = read_group(load, &load->groups[i], error);
+      if (!load->groups[i].read) rc = read_group(load, &load->groups[i], error);
   }
   if (rc < 0) return load_end(load, rc, error);
   const uint64_t mine = !ahead && load->group_count > 0; /* the caller takes one group at once */
@@ -382,12 +411,28 @@ static int load_fail_missing(tsr_load *load, tsr_error *error) {
   return tsr__fragment_fail_missing(load->array, missing, error);
 }
 
+/* Reads and decodes all tiles again, if one could not be decoded and its bytes may be others now. */
+static int load_again(tsr_load *load, int rc, tsr_error *error) {
+  if (!tsr__store_doubt(load->array->store)) return rc;
+  for (uint64_t i = 0; i < load->fetch_count; i++) {
+    tsr__tile_drop(load->fetches[i].request->tile);
+    load->fetches[i].request->tile = NULL;
+  }
+  rc = TSR_OK;
+  for (uint64_t i = 0; i < load->group_count && rc >= 0; i++) {
+    load->groups[i].read = false;
+    rc = fetch_one_group(load, i, error);
+  }
+  return rc;
+}
+
 int tsr__load_finish(tsr_load *load, tsr_error *error) {
   if (load->fetch_count == 0) { /* the case of most lookups */
     tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->cached_count);
     return TSR_OK;
   }
   int rc = tsr__job_finish(&load->job, load->memory, error);
+  if (tsr__is_doubtful(rc)) rc = load_again(load, rc, error);
   if (rc == TSR_NOT_FOUND && error) rc = load_fail_missing(load, error);
   if (rc >= 0) rc = load_settle(load, error);
   if (rc >= 0) tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->cached_count);

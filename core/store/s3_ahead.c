@@ -390,3 +390,9 @@ void tsr__s3_ahead_forget(tsr_s3_ahead *ahead, const char *key) {
   }
   pthread_mutex_unlock(&ahead->mutex);
 }
+
+void tsr__s3_ahead_doubt(tsr_s3_ahead *ahead) {
+  pthread_mutex_lock(&ahead->mutex);
+  forget_unused(ahead);
+  pthread_mutex_unlock(&ahead->mutex);
+}

@@ -42,6 +42,9 @@ int tsr__s3_ahead_tail(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes, 
  * bytes over, whatever becomes of them. */
 void tsr__s3_ahead_keep(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes);
 
+/* Forgets everything that was fetched and that nobody waits for, but not what tsr__s3_ahead_keep has kept. */
+void tsr__s3_ahead_doubt(tsr_s3_ahead *ahead);
+
 /* Forgets what tsr__s3_ahead_keep has kept of an object that is removed. */
 void tsr__s3_ahead_forget(tsr_s3_ahead *ahead, const char *key);
 

@@ -11,8 +11,10 @@
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
+#include "base/sort.h"
 #include "crypto/crypto.h"
 
+#define MANY_ENTRIES      64u /* of a directory, from which on sorting keys is faster than comparing names */
 #define SYNCED_MAX        16u /* files and directories that are synced concurrently */
 #define STORE_STAGED_SIZE 34 /* bytes for a staged file's path: '.', 32 hex digits, NUL */
 #define STORE_DEPTH_MAX   64u /* of the directories below a tree that is removed */
@@ -50,10 +52,9 @@ static int store_add_entry(tsr_listing *listing, const char *name, const tsr_ent
   if ((count & (count - 1)) == 0) { /* at 0, 1, 2, 4, ... entries the array is full: its size doubles */
     TSR_TRY(TSR_REALLOC_ARRAY(listing->memory, TSR_MAX(2 * count, 1), &listing->entries, error));
   }
-  size_t size = strlen(name) + 1;
   char *copy;
-  TSR_TRY(TSR_ALLOC_RAW(listing->memory, size, &copy, error));
-  memcpy(copy, name, size);
+  listing->names.memory = listing->memory;
+  TSR_TRY(TSR_ARENA_COPY(&listing->names, name, strlen(name), &copy, error));
   listing->entries[listing->count] = *entry;
   listing->entries[listing->count++].name = copy;
   return TSR_OK;
@@ -70,7 +71,7 @@ int tsr__listing_add_file(tsr_listing *listing, const char *name, uint64_t size,
 }
 
 void tsr__listing_release(tsr_listing *listing) {
-  for (uint64_t i = 0; i < listing->count; i++) tsr__free(listing->entries[i].name);
+  tsr__arena_release(&listing->names);
   tsr__free(listing->entries);
   *listing = (tsr_listing){0};
 }
@@ -174,6 +175,12 @@ int tsr__store_open_sized(tsr_store *store, const char *path, uint64_t size, tsr
   if (!store->methods->open_sized) return tsr__store_open_file(store, path, file, error);
   TSR_TRY(check_path_below_root(store, path, error));
   return file_opened(store, path, store->methods->open_sized(store, path, size, file, error), error);
+}
+
+bool tsr__store_doubt(tsr_store *store) {
+  if (!store->methods->doubt) return false;
+  store->methods->doubt(store);
+  return true;
 }
 
 bool tsr__store_expects(const tsr_store *store) { return store->methods->expect != NULL; }
@@ -308,13 +315,56 @@ static int compare_entries(const void *a, const void *b) {
   return strcmp(((const tsr_entry *)a)->name, ((const tsr_entry *)b)->name);
 }
 
+static int compare_names(const void *entries, uint32_t a, uint32_t b) {
+  return strcmp(((const tsr_entry *)entries)[a].name, ((const tsr_entry *)entries)[b].name);
+}
+
+/* Returns how many bytes all names have in common at their beginning. */
+static uint64_t common_bytes(const tsr_listing *listing) {
+  const char *first = listing->entries[0].name;
+  uint64_t common = strlen(first);
+  for (uint64_t i = 1; i < listing->count && common > 0; i++)
+    for (uint64_t at = 0; at < common; at++)
+      if (listing->entries[i].name[at] != first[at]) common = at;
+  return common;
+}
+
+/* Returns the bytes of a name behind those that all names have in common as a number that sorts as they do. */
+static uint64_t key_behind(const char *name, uint64_t common) {
+  uint64_t key = 0;
+  for (int i = 0; i < 8; i++) {
+    key = key << 8 | (uint8_t)name[common];
+    common += name[common] != 0;
+  }
+  return key;
+}
+
+/* Sorts many entries by the first bytes in which their names differ. Returns false if there is no memory for it. */
+static bool sort_by_keys(tsr_listing *listing) {
+  const uint64_t count = listing->count, common = common_bytes(listing);
+  tsr_pair *pairs;
+  tsr_entry *sorted;
+  if (count > UINT32_MAX || TSR_ALLOC_RAW(listing->memory, 2 * count, &pairs, NULL) < 0) return false;
+  if (TSR_ALLOC_RAW(listing->memory, count, &sorted, NULL) < 0) return tsr__free(pairs), false;
+  for (uint64_t i = 0; i < count; i++)
+    pairs[i] = (tsr_pair){key_behind(listing->entries[i].name, common), (uint32_t)i};
+  tsr__pairs_sort_ties(pairs, pairs + count, count, compare_names, listing->entries);
+  for (uint64_t i = 0; i < count; i++) sorted[i] = listing->entries[pairs[i].cell];
+  tsr__free(listing->entries);
+  tsr__free(pairs);
+  listing->entries = sorted;
+  return true;
+}
+
 static void sort_listing(tsr_listing *listing) {
+  if (listing->count >= MANY_ENTRIES && sort_by_keys(listing)) return;
   if (listing->count > 1) qsort(listing->entries, listing->count, sizeof *listing->entries, compare_entries);
 }
 
 int tsr__store_list_any(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
   TSR_TRY(check_path(store, path, error));
   tsr_listing found = {.memory = store->memory};
+  store->directories_listed++;
   int rc = store->methods->list(store, path, &found, error);
   if (rc < 0) {
     tsr__listing_release(&found);
@@ -359,6 +409,7 @@ static int list_each(tsr_store *store, const char *const *paths, uint64_t count,
 static int list_together(tsr_store *store, const char *const *paths, uint64_t count, tsr_listing *listings,
                          tsr_stamp *stamps, tsr_error *error) {
   for (uint64_t i = 0; i < count; i++) TSR_TRY(check_path(store, paths[i], error));
+  store->directories_listed += count;
   TSR_TRY(store_wrap(store, "", store->methods->list_many(store, paths, count, listings, stamps, error), error));
   for (uint64_t i = 0; i < count; i++) {
     sort_listing(&listings[i]);

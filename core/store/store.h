@@ -19,7 +19,7 @@ typedef struct tsr_store tsr_store;
 /* ---- Types ----------------------------------------------------------------------------------- */
 
 typedef struct tsr_entry {
-  char *name; /* owned by the listing */
+  char *name; /* in the listing's memory */
   tsr_entry_kind kind;
   bool known; /* a file whose size and time of the last change came with the listing */
   uint64_t size; /* in bytes, if `known` */
@@ -31,6 +31,7 @@ struct tsr_listing {
   tsr_memory *memory; /* borrowed */
   tsr_entry *entries; /* owned */
   uint64_t count;
+  tsr_arena names; /* of the entries */
   const char *link; /* the name of an entry that is a symbolic link and is not followed (a TSR_ENTRY_OTHER), or NULL */
   bool missing; /* of tsr__store_list_many: the directory does not exist */
 };
@@ -93,6 +94,8 @@ typedef struct tsr_store_methods {
   bool (*is_link)(tsr_store *store, const char *path); /* NULL: the store has no symbolic links */
   /* NULL: no other program writes to the store, so every file appears complete. */
   int (*look)(tsr_store *store, const char *path, tsr_look *look, tsr_error *error);
+  /* See tsr__store_doubt. NULL: each read asks the place of the files itself. */
+  void (*doubt)(tsr_store *store);
   /* See tsr__store_lock and tsr__store_locked. Both NULL: the store has no locks. */
   int (*lock)(tsr_file *file, tsr_error *error);
   int (*locked)(tsr_file *file, bool *locked, tsr_error *error);
@@ -139,8 +142,13 @@ struct tsr_store {
   bool commits_in_turns; /* writers of many machines commit and there are no locks: they take turns (write_turn.h) */
   uint32_t refresh_ms; /* for so long readers may use a listing without asking for changes */
   uint64_t changes; /* of files through this store so far; counted where refresh_ms may not be 0 */
+  bool uses_descriptors; /* each open file is one of those that the process may open */
+  /* Closes files that nobody uses, when the process cannot open more. Returns false if there were none. NULL: there are
+   * none. Workers may call it. */
+  bool (*make_room)(void *argument);
+  void *room_argument;
   bool is_one_file; /* all files are in one database, so READONLY and BUSY concern all of them */
-  _Atomic uint64_t files_opened, bytes_read; /* counters */
+  _Atomic uint64_t files_opened, bytes_read, directories_listed; /* counters */
 };
 
 struct tsr_file {
@@ -255,6 +263,11 @@ int tsr__store_locked(tsr_file *file, bool *locked, tsr_error *error);
 /* Reads the size and the time of the last change of a file. Returns 1 on success and 0 if files of this store always
  * appear complete, so that there is nothing to look at. Fails with TSR_NOT_FOUND if the file does not exist. */
 int tsr__store_look(tsr_store *store, const char *path, tsr_look *look, tsr_error *error);
+
+/* Call it when bytes of a file cannot be decoded. They may have been changed on the way from a server: then the store
+ * forgets what it has fetched and returns true, and the caller asks for them again, once, before that is an error. Any
+ * thread may call it. */
+bool tsr__store_doubt(tsr_store *store);
 
 /* Returns true if a file with this path can be opened. Use it only where a wrong "false" after a failure does no
  * harm. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 #if defined(__linux__)
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #endif
 
 #include <stdatomic.h>
@@ -52,8 +53,14 @@ typedef struct bound_root { /* where the store's root lies within a bound */
   size_t length;
 } bound_root;
 
+typedef struct posix_ticks { /* whether this kernel's own clock gives the times of the store's directories (tick_is_over) */
+  bool looked, local;
+  dev_t device; /* local: of the file system in which the root lies */
+} posix_ticks;
+
 typedef struct posix_store {
   tsr_store base;
+  posix_ticks ticks;
   char *root; /* absolute, without a slash at its end: "" stands for "/" */
   size_t root_length;
   _Atomic(bound_root *) bound_root; /* that of the newest bound seen so far, or NULL; owned */
@@ -116,6 +123,7 @@ static int posix_join(const char *root, size_t length, const char *path, full_pa
  */
 
 typedef struct posix_place {
+  const tsr_store *store;
   const tsr_bound *bound; /* borrowed, or NULL */
   int directory; /* AT_FDCWD, or a descriptor that leave() closes */
   const char *name; /* within `path` */
@@ -147,10 +155,27 @@ static int find_root(posix_store *s, const tsr_bound *bound, const bound_root **
   return TSR_OK;
 }
 
+/* Returns true if the last call failed since the process, or the system, has too many open files, and some of them have
+ * been closed: then the call is tried again. Else errno stays. */
+static bool made_room(const posix_place *p) {
+  const int number = errno;
+  if (number != EMFILE && number != ENFILE) return false;
+  const bool made = p->store->make_room && p->store->make_room(p->store->room_argument);
+  errno = number;
+  return made;
+}
+
+/* Opens the place's directory if there is a bound. Returns 0 or an errno. */
+static int enter_bound(posix_place *p) {
+  if (!p->bound) return 0;
+  do p->directory = tsr__bound_enter(p->bound, p->path.text, &p->name);
+  while (p->directory < 0 && made_room(p));
+  return p->directory < 0 ? errno : 0;
+}
+
 static int posix_enter(posix_place *p, const char *what, tsr_error *error) {
-  if (!p->bound) return TSR_OK;
-  p->directory = tsr__bound_enter(p->bound, p->path.text, &p->name);
-  return p->directory < 0 ? fail_place(p, errno, what, error) : TSR_OK;
+  const int number = enter_bound(p);
+  return number != 0 ? fail_place(p, number, what, error) : TSR_OK;
 }
 
 /* Closes the place's directory. Keeps errno. */
@@ -162,6 +187,7 @@ static void leave(const posix_place *p) {
 static int find_path(tsr_store *store, const char *path, posix_place *p, tsr_error *error) {
   posix_store *s = (posix_store *)store;
   const bound_root *root;
+  p->store = store;
   p->bound = tsr__bounds_get(store->bounds);
   p->directory = AT_FDCWD;
   p->name = p->path.text;
@@ -178,9 +204,8 @@ static int posix_find_place(tsr_store *store, const char *path, posix_place *p, 
 static int open_at(const posix_place *p, int flags) {
   int descriptor;
   flags |= O_CLOEXEC | O_NOCTTY;
-  if (p->bound) return tsr__bound_open(p->directory, p->name, flags);
-  do descriptor = open(p->name, flags, 0666);
-  while (descriptor < 0 && errno == EINTR);
+  do descriptor = p->bound ? tsr__bound_open(p->directory, p->name, flags) : open(p->name, flags, 0666);
+  while (descriptor < 0 && (errno == EINTR || made_room(p)));
   return descriptor;
 }
 
@@ -560,8 +585,7 @@ static bool posix_find_kind(DIR *directory, const struct dirent *entry, bool fol
 }
 
 static DIR *open_list(const posix_place *p) {
-  if (!p->bound) return opendir(p->name);
-  const int descriptor = open_at(p, O_RDONLY | O_DIRECTORY);
+  const int descriptor = open_at(p, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
   DIR *directory = descriptor < 0 ? NULL : fdopendir(descriptor);
   const int number = errno;
   if (!directory && descriptor >= 0) close(descriptor);
@@ -612,10 +636,55 @@ static bool settled(const struct stat *status) {
   return latest <= present && present - patience >= latest;
 }
 
+#if defined(__linux__) && defined(CLOCK_REALTIME_COARSE)
+#define TICK_MAX 20000000 /* nanoseconds, at most, between two ticks of the kernel's clock */
+
+/* Returns true if the directory lies in a file system of this machine that takes its times from the kernel's clock. */
+static bool has_ticks(posix_store *s, dev_t device) {
+  static const uint32_t kinds[] = {0xef53 /* ext2 to ext4 */, 0x58465342 /* XFS */, 0x9123683e /* Btrfs */,
+                                   0x01021994 /* tmpfs */};
+  posix_ticks *t = &s->ticks;
+  const char *root = s->root_length ? s->root : "/";
+  struct statfs system;
+  struct stat status;
+  if (!t->looked && statfs(root, &system) == 0 && stat(root, &status) == 0) {
+    t->looked = true;
+    t->device = status.st_dev;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) t->local |= (uint32_t)system.f_type == kinds[i];
+  }
+  return t->local && t->device == device;
+}
+
+static int64_t tick_now(void) {
+  struct timespec now;
+  return clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0 ? nanoseconds(now) : 0;
+}
+
+/* Returns true if any change of the directory after `status` was read gives it another time, although the last change
+ * was only a moment ago. Linux takes times from a clock that ticks, and shows that clock: if it had ticked since the
+ * change when we began to look, at `before`, then a later change has a later tick. Since Linux 6.13 the first change
+ * after a look at the times gets a fine time. A time that is later than the last tick is such a fine one, which shows
+ * that the file system has them, and our look makes the next one differ. */
+static bool tick_is_over(posix_store *s, const struct stat *status, int64_t before) {
+  const int64_t latest = TSR_MAX(nanoseconds(MTIME(status)), nanoseconds(CTIME(status)));
+  if (before == 0 || latest % 1000000000 == 0 || !has_ticks(s, status->st_dev)) return false;
+  if (latest < before) return true;
+  const int64_t after = tick_now();
+  return latest > after && latest - after < TICK_MAX;
+}
+#else
+static int64_t tick_now(void) { return 0; }
+static bool tick_is_over(posix_store *s, const struct stat *status, int64_t before) {
+  (void)s, (void)status, (void)before;
+  return false;
+}
+#endif
+
 /* Reads the status of a file or directory. Returns 0 or an errno. */
 static int find_status(posix_place *p, struct stat *status) {
-  if (p->bound && (p->directory = tsr__bound_enter(p->bound, p->path.text, &p->name)) < 0) return errno;
-  const int number = posix_look(p, status) == 0 ? 0 : errno;
+  int number = enter_bound(p);
+  if (number) return number;
+  number = posix_look(p, status) == 0 ? 0 : errno;
   leave(p);
   return number;
 }
@@ -624,13 +693,15 @@ static int posix_stamp_directory(tsr_store *store, const char *path, tsr_stamp *
   posix_place p;
   struct stat status;
   TSR_TRY(find_path(store, path, &p, error));
+  const int64_t before = tick_now();
   const int number = find_status(&p, &status);
   if (number && number != ENOENT && number != ENOTDIR) return fail_place(&p, number, "looking at the directory", error);
   if (number || !S_ISDIR(status.st_mode)) {
     *stamp = (tsr_stamp){.known = true};
     return TSR_OK;
   }
-  *stamp = (tsr_stamp){settled(&status), (uint64_t)nanoseconds(MTIME(&status)), (uint64_t)nanoseconds(CTIME(&status)),
+  const bool known = settled(&status) || tick_is_over((posix_store *)store, &status, before);
+  *stamp = (tsr_stamp){known, (uint64_t)nanoseconds(MTIME(&status)), (uint64_t)nanoseconds(CTIME(&status)),
                        (uint64_t)status.st_ino + (uint64_t)status.st_dev * UINT64_C(0x9e3779b97f4a7c15)};
   return TSR_OK;
 }
@@ -798,7 +869,7 @@ int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **stor
   void *block;
   TSR_TRY(tsr__store_allocate(&posix_methods, memory, path, sizeof(posix_store) + root_size, &block, error));
   posix_store *s = block;
-  s->base.workers_may_read = s->base.workers_may_sync = true;
+  s->base.workers_may_read = s->base.workers_may_sync = s->base.uses_descriptors = true;
   s->root = (char *)(s + 1);
   int length = snprintf(s->root, root_size, "%s%s%s", here.text, *path == '/' ? "" : "/", path);
   while (length > 0 && s->root[length - 1] == '/') s->root[--length] = 0;

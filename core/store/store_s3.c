@@ -848,6 +848,8 @@ static void s3_close(tsr_store *store) {
   tsr__free(s);
 }
 
+static void s3_doubt(tsr_store *store) { tsr__s3_ahead_doubt(s3_of(store)->ahead); }
+
 static const tsr_store_methods s3_methods = {
     .close = s3_close,
     .open_file = s3_open_file,
@@ -866,6 +868,7 @@ static const tsr_store_methods s3_methods = {
     .remove = s3_remove,
     .make_directory = s3_make_directory,
     .open_sized = s3_open_sized,
+    .doubt = s3_doubt,
     .expect = s3_expect,
     .list_many = s3_list_many,
     .stamp_many = s3_stamp_many,

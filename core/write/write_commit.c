@@ -326,7 +326,8 @@ static int write_commit_choose_names(preparation *p, tsr_error *error) {
   p->name_count = pieces + p->deletes.count;
   p->more = w->schema->allows_duplicates && pieces > 0 && p->deletes.count > 0;
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, p->name_count, &p->names, error));
-  TSR_TRY(tsr__array_list(w->array, true, !w->array->store->stamps_are_listings, error));
+  if (w->array->store->commits_in_turns) TSR_TRY(tsr__array_list(w->array, true, false, error));
+  else TSR_TRY(tsr__array_list_present(w->array, error));
   TSR_TRY(tsr__staged_vacuums_finish(w->array, error));
   TSR_TRY(write_commit_check_schema(w, error));
   const bool turns = w->array->store->commits_in_turns && layout_has_commits_folder(w->version);
@@ -550,6 +551,7 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
     if (o->owner) TSR_TRY(tsr__pending_unmark(store, marker, error));
     tsr__commit_unlock(c);
     memcpy(w->array->settled, c->path, sizeof c->path);
+    w->array->unseen = store->commits_in_turns;
   }
   c->published = true;
   return TSR_OK;

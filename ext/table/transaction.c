@@ -97,6 +97,17 @@ static int transaction_check_schema(const tsx_table *table, tsr_error *error) {
   return tsr_array_has_schema(table->array->core, table->schema, error);
 }
 
+/* Begins the one state that the transaction sees. One look at the array tells that state, and whether there is anything
+ * to recover. */
+static int freeze(tsx_table *table, tsr_error *error) {
+  tsr_array *array = table->array->core;
+  int code = tsr_array_freeze(array, true, error);
+  if (code < 0 || table->array->in_database || !tsr_array_has_prepared(array)) return code;
+  tsr_array_freeze(array, false, NULL);
+  code = tsx_journal_recover(table, error);
+  return code == TSR_OK ? tsr_array_freeze(array, true, error) : code;
+}
+
 static int transaction_begin(tsx_table *table, tsr_error *error) {
   tsx_array *array = table->array;
   if (!array->in_database) { /* the array may have been opened before tessera_restrict was called */
@@ -117,8 +128,7 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
     options.scratch_argument = table->connection;
   }
   int code = transaction->schema_name ? TSR_OK : tsx_out_of_memory(error);
-  if (code == TSR_OK && !array->in_database) code = tsx_journal_recover(table, error);
-  if (code == TSR_OK) code = tsr_array_freeze(array->core, true, error);
+  if (code == TSR_OK) code = freeze(table, error);
   if (code == TSR_OK && !array->in_database) code = tsx_journal_options(table, transaction, &options, error);
   if (code == TSR_OK) code = tsr_writer_open(array->core, &options, &transaction->writer, error);
   if (code == TSR_OK) code = transaction_check_schema(table, error);

@@ -12,6 +12,8 @@ A fault applies to requests of a kind (KINDS) whose path matches, after `skip` o
   lost           the server carries the request out, and its answer never arrives (RST)
   truncate       the right headers, the first `bytes` bytes of the body (default: half), then the end
   flip           the byte at `at` of the answer's body is another one
+  garble         each byte of the answer's body is another one
+  lag            the entries of a listing that match `lacks` are missing in it
   flip-up        the byte at `at` of the request's body is another one
   ignore-range   answers 200 with `body`, the whole object, to a request for a range
   other-range    the server gets the right range, and says in Content-Range that it is the one a byte later
@@ -296,6 +298,10 @@ class FaultProxy:
         if do == "flip" and body:
             at = rule.get("at", 0)
             body = body[:at] + bytes([body[at] ^ 1]) + body[at + 1:]
+        if do == "garble":
+            body = bytes(byte ^ 0x5A for byte in body)
+        if do == "lag":
+            body = re.sub(rb"<Contents>.*?</Contents>", lambda entry: b"" if re.search(rule["lacks"], entry.group()) else entry.group(), body, flags=re.S)
         if do == "delay":
             time.sleep(rule["ms"] / 1000)
         size = answer.headers.get("content-length") if method == "HEAD" else None if answer.status in (204, 304) else len(body)

@@ -629,6 +629,50 @@ def connect_anew(bucket, **options):
     return bucket.connect(**options)
 
 
+def test_changed_bytes(bucket):
+    """Bytes that were changed on their way are asked for again, once; and no connection keeps them."""
+    w = bucket.connect(direct=True)
+    w.execute(f"CREATE VIRTUAL TABLE w USING tessera('s3://{NAME}/changed', k INT32 DIMENSION(0, 9999, 100), v INT64, s TEXT)")
+    for i in range(4):
+        w.execute("WITH RECURSIVE g(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM g WHERE value < 60) INSERT INTO w SELECT value * 4 + ?, value, 'x' || value FROM g", (i,))
+        if i == 1:
+            rows(w, f"SELECT tessera_consolidate('s3://{NAME}/changed')") # a merged fragment with its .vac; the others have footers of their own
+    w.execute("DELETE FROM w WHERE k = 5")
+    expected = rows(w, "SELECT count(*), sum(v), count(s), max(s) FROM w WHERE v > 0")
+    met = 0
+    for path in ("__fragment_metadata", "__schema", r"\.tdb", r"\.(con|vac|del)"):
+        for skip in range(3):
+            db = connect_anew(bucket)
+            rule = bucket.proxy.fault("garble", kind="GET", path=path, skip=skip, times=1)
+            db.execute(f"CREATE VIRTUAL TABLE t USING tessera('s3://{NAME}/changed')")
+            assert rows(db, "SELECT count(*), sum(v), count(s), max(s) FROM t WHERE v > 0") == expected, (path, skip)
+            met += rule["times"] == 0
+            bucket.proxy.clear()
+    assert met >= 8, met
+    db = connect_anew(bucket) # a server that changes them each time is an error, and nothing of it stays
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera('s3://{NAME}/changed')")
+    bucket.proxy.fault("garble", kind="GET", times=99)
+    raises(db, "SELECT count(*), sum(v), count(s), max(s) FROM t WHERE v > 0", code="SQLITE_CORRUPT")
+    bucket.proxy.clear()
+    assert rows(db, "SELECT count(*), sum(v), count(s), max(s) FROM t WHERE v > 0") == expected
+
+
+def test_late_listings(bucket):
+    """A server must list at once what was written. A connection notices that its own commit is not listed."""
+    db = connect_anew(bucket)
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera('s3://{NAME}/late', k INT32 DIMENSION(0, 999, 10), v INT64)")
+    db.execute("INSERT INTO t VALUES(1, 1)")
+    rule = bucket.proxy.fault("lag", kind="LIST", lacks=rb"__commits/[^<]*\.wrt", times=6)
+    assert rows(db, "SELECT k, v FROM t") == [(1, 1)] and rule["times"] == 0, rule
+    db.execute("INSERT INTO t VALUES(2, 2)")
+    bucket.proxy.fault("lag", kind="LIST", lacks=rb"__commits/[^<]*\.wrt", times=10 ** 6)
+    raises(db, "SELECT k, v FROM t", code="SQLITE_BUSY", says="listing lacks it")
+    bucket.proxy.clear()
+    assert rows(db, "SELECT k, v FROM t ORDER BY k") == [(1, 1), (2, 2)]
+    db.execute("DELETE FROM t WHERE k = 1")
+    assert rows(db, "SELECT k, v FROM t") == [(2, 2)]
+
+
 def test_retries(bucket):
     """What passes is tried again, and nobody sees it; without retries it is an error that says what it was."""
     make(bucket, bucket.connect(direct=True), "errors")
@@ -1071,7 +1115,7 @@ def test_odd_prefixes(bucket):
         raises(db, "SELECT * FROM tessera_schema(?)", (f"s3://{NAME}/{name}",), says="control characters")
 
 
-TESTS = (test_odd_prefixes, test_arrays_from_data, test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_trials, test_empty_bucket, test_groups, test_restrict, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
+TESTS = (test_odd_prefixes, test_arrays_from_data, test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_trials, test_empty_bucket, test_groups, test_restrict, test_changed_bytes, test_late_listings, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
          test_server_without_conditions, test_secrets, test_counters)
 
 if __name__ == "__main__":

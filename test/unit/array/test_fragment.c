@@ -194,12 +194,13 @@ static void test_missing_files_are_told_from_vacuumed_ones(void **state) {
   assert_int_equal(array->registry.kept_bytes, 0);
 }
 
-/* At most TSR_FILES_KEPT files stay open, but files that have been given out since the last tsr__array_files_done are
+/* At most files_kept files stay open, but files that have been given out since the last tsr__array_files_done are
  * never closed. */
 static void test_open_files_are_bounded(void **state) {
-  enum { COUNT = TSR_FILES_KEPT + 50 };
+  enum { KEPT = 60, COUNT = KEPT + 50 };
   static tsr_fragment *fragments[COUNT];
   tsr_file *file;
+  array->environment->files_kept = KEPT;
   array->registry.kept_bytes = UINT64_C(16) << 20; /* no room for more in memory */
   for (int i = 0; i < COUNT; i++) {
     char name[128];
@@ -216,12 +217,12 @@ static void test_open_files_are_bounded(void **state) {
   uint64_t last = (uint64_t)fragments[0]->metadata.slot_count * TSR_PART_COUNT;
   assert_int_equal(tsr__fragment_metadata_file(array, fragments[0], &file, &error), TSR_OK); /* the newest now */
   tsr__array_files_done(array);
-  assert_int_equal(array->open_files.count, TSR_FILES_KEPT);
+  assert_int_equal(array->open_files.count, KEPT);
   assert_non_null(fragments[0]->files[last]);
   assert_null(fragments[1]->files[last]);
   assert_non_null(fragments[COUNT - 1]->files[last]);
   assert_int_equal(tsr__fragment_metadata_file(array, fragments[1], &file, &error), TSR_OK);
-  assert_int_equal(array->open_files.count, TSR_FILES_KEPT);
+  assert_int_equal(array->open_files.count, KEPT);
   for (int i = 0; i < COUNT; i++) tsr__array_fragment_drop(array, fragments[i]);
   array->registry.kept_bytes = 0;
 }

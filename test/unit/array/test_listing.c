@@ -272,6 +272,68 @@ static void test_only_needed_directories_are_checked(void **state) {
   array->store->methods = plain;
 }
 
+static uint64_t readings(void) {
+  tsr_counters counters;
+  tsr_environment_counters(environment, &counters);
+  return counters.directories_listed;
+}
+
+/* A listing to which others have added .wrt files is not made anew: __commits alone is read, once. */
+static void test_additions_extend_the_listing(void **state) {
+  static tsr_store_methods methods;
+  plain = array->store->methods;
+  methods = *plain;
+  methods.stamp = own_stamp;
+  array->store->methods = &methods;
+  tiny_text(store, "__commits/__2_2" U "_22.wrt", "");
+  tiny_text(store, "__commits/notes", "");
+  assert_string_equal(fragments(), "2-2 ");
+  const tsr_schema *schema;
+  assert_int_equal(tsr__array_schema_at(array, UINT64_MAX, &schema, &error), TSR_OK); /* its version tells the layout */
+  uint64_t before = readings(), generation = array->listing->generation;
+  tiny_text(store, "__commits/__3_3" U "_22.wrt", "");
+  tiny_text(store, "__commits/__1_1" U "_22.wrt", "");
+  assert_string_equal(fragments(), "1-1 2-2 3-3 ");
+  assert_int_equal(readings(), before + 1);
+  assert_int_equal(array->listing->generation, generation + 1);
+  assert_int_equal(array->listing->written, 3);
+  assert_int_equal(array->listing->newest, 3);
+  assert_string_equal(fragments(), "1-1 2-2 3-3 ");
+  assert_int_equal(readings(), before + 1);
+
+  /* an error leaves a listing that is renewed */
+  tiny_text(store, "__commits/__4_4" U "_22.wrt", "");
+  tiny_text(store, "__commits/x.wrt", "");
+  assert_int_equal(list(), TSR_CORRUPT);
+  assert_int_equal(tsr__store_remove(store, "__commits/x.wrt", NULL), TSR_OK);
+  assert_string_equal(fragments(), "1-1 2-2 3-3 4-4 ");
+
+  /* whatever else changes, the array is listed as a whole */
+  static const struct {
+    const char *name, *content, *seen;
+  } others[] = {{"__commits/other notes", "", "1-1 2-2 3-3 4-4 "},
+                {"__commits/__5_5" U "_22.con", "__commits/__5_5" U "_22.wrt\n", "1-1 2-2 3-3 4-4 5-5 "},
+                {"__commits/__6_6" U "_22.ign", "__commits/__5_5" U "_22.wrt\n", "1-1 2-2 3-3 4-4 "}};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    before = readings();
+    tiny_text(store, others[i].name, others[i].content);
+    assert_string_equal(fragments(), others[i].seen);
+    assert_true(readings() > before + 1);
+  }
+  assert_int_equal(tsr__store_remove(store, "__commits/__3_3" U "_22.wrt", NULL), TSR_OK);
+  tiny_text(store, "__commits/__7_7" U "_22.wrt", "");
+  assert_string_equal(fragments(), "1-1 2-2 4-4 7-7 ");
+
+  /* a staged vacuum file counts from the moment at which its fragment is committed */
+  tiny_text(store, "__commits/.__8_9" U "_22.vac.new", "__fragments/__7_7" U "_22\n");
+  assert_string_equal(fragments(), "1-1 2-2 4-4 7-7 ");
+  assert_int_equal(array->listing->vacuums.count, 0);
+  tiny_text(store, "__commits/__8_9" U "_22.wrt", "");
+  assert_string_equal(fragments(), "1-1 2-2 4-4 7-7 8-9 ");
+  assert_int_equal(array->listing->vacuums.count, 1);
+  array->store->methods = plain;
+}
+
 /* A store in which a stamp is a listing, as in a bucket: what has been listed to find a change is not listed again. */
 static unsigned lists[5]; /* of the array's directory, __schema, __commits, others; and the calls */
 static int list_together(tsr_store *s, const char *const *paths, uint64_t count, tsr_listing *listings,
@@ -450,6 +512,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_names_in_the_arrays_directory, setup, teardown),
       cmocka_unit_test_setup_teardown(test_bad_names_are_corrupt, setup, teardown),
       cmocka_unit_test_setup_teardown(test_listing_is_renewed_on_change, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_additions_extend_the_listing, setup, teardown),
       cmocka_unit_test_setup_teardown(test_files_are_decoded_once, setup, teardown),
       cmocka_unit_test_setup_teardown(test_metadata_file_commits_version_3, setup, teardown),
       cmocka_unit_test_setup_teardown(test_listing_is_a_state_of_the_directory, setup, teardown),

@@ -285,7 +285,6 @@ static int torn_list(tsr_store *s, const char *name, tsr_listing *out, tsr_error
   int code = plain->list(s, name, out, e);
   for (uint64_t i = 0; torn && code >= 0 && i < out->count; i++) {
     if (!strstr(out->entries[i].name, "_a0000000000000000000000000000000_22.con")) continue;
-    tsr__free(out->entries[i].name);
     memmove(out->entries + i, out->entries + i + 1, (out->count - i - 1) * sizeof *out->entries);
     out->count--;
   }

@@ -318,9 +318,11 @@ static void test_files_stay_open_until_workers_have_read_them(void **state) {
   made_array m;
   tsr_memory budget;
   made_cell cells[8];
+  enum { KEPT = 50 };
   tsr_fragment *f[60];
   tsr_load load;
   made_open(&m, false, 1, false, 0, 99, NULL);
+  m.environment->files_kept = KEPT;
   for (int i = 0; i < 60; i++) {
     for (int c = 0; c < 8; c++) cells[c] = (made_cell){.at = {c}, .value = i * 8 + c};
     f[i] = made_sparse(&m, (uint64_t)i + 1, (uint64_t)i + 1, cells, 8, false, false);
@@ -334,13 +336,13 @@ static void test_files_stay_open_until_workers_have_read_them(void **state) {
     assert_int_equal(tsr__tiles_load(&m.array, 1, others, 2, &budget, NULL), TSR_OK);
     for (int w = 0; w < 2; w++) tsr__tile_return(others[w].tile, &budget);
   }
-  assert_true(m.array.store->files_opened > TSR_FILES_KEPT);
-  assert_int_equal(m.array.open_files.count, TSR_FILES_KEPT);
+  assert_true(m.array.store->files_opened > KEPT);
+  assert_int_equal(m.array.open_files.count, KEPT);
   assert_int_equal(tsr__load_finish(&load, NULL), TSR_OK);
   assert_int_equal(tsr__load32(first[0].tile->values + 4), 1);
   for (int w = 0; w < 2; w++) tsr__tile_return(first[w].tile, &budget);
   for (int i = 1; i < 40; i++) tsr__array_files_done(&m.array);
-  assert_int_equal(m.array.open_files.count, TSR_FILES_KEPT);
+  assert_int_equal(m.array.open_files.count, KEPT);
   /* A cancelled load gives everything back. What it has decoded is in the cache. */
   tsr__cache_forget(m.array.cache, f[0]->id);
   assert_int_equal(tsr__load_start(&load, &m.array, 2, true, first, 2, &budget, NULL), TSR_OK);
