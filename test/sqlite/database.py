@@ -522,6 +522,55 @@ def test_functions_are_atomic():
     same(len(xs(db)), 4)
 
 
+# ---- The rows of the shadow tables ------------------------------------------------------------------------------------
+
+def rows_fit(db, name, what):
+    """Checks that each file has its chunks, and that no chunk is without its file. Returns the numbers of files and chunks."""
+    same(db.value(f"SELECT count(*) FROM {name}_chunks WHERE id >> 32 NOT IN (SELECT id FROM {name}_files WHERE size > 0)"), 0, f"{what}: chunks without a file")
+    same(db.query(f"SELECT name FROM {name}_files AS f WHERE size IS NOT NULL AND (size + 65535) / 65536 <> "
+                  f"(SELECT count(*) FROM {name}_chunks WHERE id >= f.id << 32 AND id < (f.id + 1) << 32)"), [], f"{what}: files without their chunks")
+    same(db.value(f"SELECT coalesce(sum(size), 0) FROM {name}_files"), db.value(f"SELECT coalesce(sum(length(bytes)), 0) FROM {name}_chunks"), f"{what}: bytes")
+    same(db.value(f"SELECT count(*) FROM {name}_files WHERE parent <> 0 AND parent NOT IN (SELECT id FROM {name}_files WHERE size IS NULL)"), 0, f"{what}: files without a directory")
+    return db.value(f"SELECT count(*) FROM {name}_files WHERE size IS NOT NULL"), db.value(f"SELECT count(*) FROM {name}_chunks")
+
+
+def test_no_chunk_stays_behind():
+    db = Database(path("a.db"))
+    db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 999999, 1000), v INT64 FILTERS(none))")
+    insert = "WITH RECURSIVE n(i) AS (VALUES({}) UNION ALL SELECT i + 1 FROM n WHERE i < {}) INSERT INTO t SELECT i, i FROM n"
+    for k in range(3):
+        db.query(insert.format(20000 * k, 20000 * k + 19999))   # 160,000 bytes of v: three chunks
+    files, chunks = rows_fit(db, "t", "rows")
+    same(chunks > files, True, "files of several chunks")
+    db.query("SELECT tessera_set_metadata('db:t', 'k', 1), tessera_set_metadata('db:t', 'k', 2)")
+    db.query("SELECT tessera_consolidate('db:t', 'array_meta')")
+    db.query("SELECT tessera_consolidate('db:t')")
+    before = rows_fit(db, "t", "consolidated")
+    db.query("SELECT tessera_vacuum('db:t'), tessera_vacuum('db:t', 'array_meta')")
+    after = rows_fit(db, "t", "vacuumed")
+    same(after[0] < before[0] and after[1] < before[1] - 8, True, f"{before}, {after}: the vacuum removes the chunks of what it removes")
+    db.query("BEGIN")
+    db.query(insert.format(100000, 119999))
+    db.query("SAVEPOINT s")
+    db.query(insert.format(200000, 219999))
+    db.query("ROLLBACK TO s")
+    db.query("COMMIT")
+    rows_fit(db, "t", "rolled back to a savepoint")
+    before = rows_fit(db, "t", "before a rollback")
+    for sql in ("BEGIN", insert.format(300000, 319999), "ROLLBACK"):
+        db.query(sql)
+    same(rows_fit(db, "t", "rolled back"), before, "a rollback leaves what was there")
+    db.query("ALTER TABLE t RENAME TO u")
+    same(rows_fit(db, "u", "renamed"), before, "a renamed table keeps its files")
+    db.query("DELETE FROM u")
+    db.query("SELECT tessera_consolidate('db:u'), tessera_vacuum('db:u'), tessera_consolidate('db:u', 'commits'), tessera_vacuum('db:u', 'commits')")
+    rows_fit(db, "u", "all rows deleted")
+    db.query("SELECT tessera_copy('db:u', 'db:t')")
+    rows_fit(db, "t", "copied")
+    db.query("DROP TABLE u")
+    same([name for name in tables(db) if name.startswith("u")], [], "a dropped table")
+
+
 # ---- Readers that have begun -------------------------------------------------------------------------------------------
 
 MANY = 60000
