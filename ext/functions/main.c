@@ -38,20 +38,27 @@ static void stay_mapped(void) {
 }
 
 /* Returns 1 if this connection has loaded the extension before, 0 if not, or SQLite's error code. A second tsx_connection
- * for the same connection would not know the first one's keys, directory limit and transaction. */
+ * for the same connection would not know the first one's keys, directory limit and transaction. The question must not
+ * read the schema: SQLite recognizes shadow tables when it reads the schema, by the modules that it knows then. Every
+ * table reads it, pragma_module_list too, but the pragma itself does not. */
 static int is_loaded(sqlite3 *db) {
   sqlite3_stmt *modules;
-  int code = sqlite3_prepare_v2(db, "SELECT 1 FROM pragma_module_list WHERE name = 'tessera'", -1, &modules, NULL);
-  if (code == SQLITE_OK) code = sqlite3_step(modules);
-  sqlite3_finalize(modules);
-  if (code != SQLITE_ROW && code != SQLITE_DONE && (code & 0xff) != SQLITE_NOMEM) {
-    /* SQLite was built without that pragma, an authorizer denies it, or another connection has locked the schema. The
-     * function tells as well, and needs no schema. */
-    code =
-        sqlite3_prepare_v2(db, "SELECT tessera_version()", -1, &modules, NULL) == SQLITE_OK ? SQLITE_ROW : SQLITE_DONE;
-    sqlite3_finalize(modules);
+  bool any = false, found = false;
+  int code = sqlite3_prepare_v2(db, "PRAGMA module_list", -1, &modules, NULL);
+  while (code == SQLITE_OK && !found && (code = sqlite3_step(modules)) == SQLITE_ROW) {
+    const char *name = (const char *)sqlite3_column_text(modules, 0);
+    found = name && !sqlite3_stricmp(name, "tessera");
+    any = true;
+    code = name ? SQLITE_OK : SQLITE_NOMEM;
   }
-  return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : code;
+  sqlite3_finalize(modules);
+  if (found) return 1;
+  if ((code & 0xff) == SQLITE_NOMEM || (code & 0xff) == SQLITE_INTERRUPT) return code;
+  if (code == SQLITE_DONE && any) return 0;
+  /* SQLite was built without that pragma, or an authorizer denies it */
+  code = sqlite3_prepare_v2(db, "SELECT tessera_version()", -1, &modules, NULL);
+  sqlite3_finalize(modules);
+  return code == SQLITE_OK;
 }
 
 TSX_EXPORT int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines *api);

@@ -286,6 +286,26 @@ def test_defensive():
     db.query("DROP TABLE w")
 
 
+def test_shadow_tables_of_an_existing_database():
+    """SQLite recognizes shadow tables when it reads the schema, by the modules that it knows by then. So loading the extension reads
+    no schema: it succeeds where another connection has locked the database, once or twice."""
+    db = Database(path("a.db"))
+    made(db)
+    db.table("d", host.copy(SPARSE, "d"))
+    db.query("BEGIN EXCLUSIVE")
+    other = Database(path("a.db"))
+    other.run(lambda: other.raw.load_extension(host.EXTENSION))
+    check_contains(other.error("SELECT * FROM t").text, "locked")
+    db.query("COMMIT")
+    for one in other, Database(path("a.db")):
+        same(sorted(one.query("SELECT name FROM pragma_table_list WHERE type = 'shadow'")), [("d_commits",), ("d_config",), ("t_chunks",), ("t_config",), ("t_files",)])
+    if hasattr(other.raw, "setconfig"):
+        other.raw.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+        other.error("DELETE FROM t_chunks")
+        other.error("DROP TABLE d_commits")
+    same(xs(other), xs(db))
+
+
 def test_counters_of_the_application():
     db = Database()
     made(db)
