@@ -51,8 +51,10 @@ static bool long_poll_is_due(tsx_connection *connection) {
 bool tsx_connection_cancelled(void *argument) {
   tsx_connection *connection = argument;
   sqlite3_stmt **polls = connection->cancellation.polls;
-  for (int i = 0; i < 2 && connection->tables.count; i++)
-    if (!polls[i]) sqlite3_prepare_v3(connection->db, poll_texts[i], -1, SQLITE_PREPARE_PERSISTENT, &polls[i], NULL);
+  for (int i = 0; i < 2 && connection->tables.count; i++) /* an interrupt stops the parser, too */
+    if (!polls[i] && sqlite3_prepare_v3(connection->db, poll_texts[i], -1, SQLITE_PREPARE_PERSISTENT, &polls[i],
+                                        NULL) == SQLITE_INTERRUPT)
+      return true;
   sqlite3_stmt *poll = polls[long_poll_is_due(connection) && polls[1] ? 1 : 0];
   if (!poll) return false;
   int code = sqlite3_step(poll);
@@ -135,6 +137,21 @@ int tsx_connection_tell_lost(tsx_connection *connection, tsr_error *error) {
   sqlite3_free(lost->message);
   lost->message = NULL;
   return code;
+}
+
+int tsx_connection_in_savepoint(tsx_connection *connection, tsr_error *error) {
+  sqlite3 *db = connection->db;
+  tsx_function_savepoint *s = &connection->savepoint;
+  if (!s->open) return TSR_OK;
+  /* without a savepoint and outside of the host's transactions, the transaction is that of the outer statement */
+  const bool there =
+      s->guarded || !s->alone ? !sqlite3_get_autocommit(db) : sqlite3_txn_state(db, NULL) == SQLITE_TXN_WRITE;
+  if (!there && !s->failure) {
+    const int code = tsx_core_code(sqlite3_errcode(db)); /* of the statement that was stopped, if none ran since */
+    s->failure = code == TSR_NOMEM || code == TSR_INTERRUPT || code == TSR_IO || code == TSR_FULL ? code : TSR_ABORT;
+  }
+  if (!s->failure) return TSR_OK;
+  return tsx_fail(error, s->failure, "%s: the transaction was rolled back", sqlite3_errstr(tsx_sqlite_code(s->failure)));
 }
 
 void tsx_connection_add_table(tsx_connection *connection) { connection->tables.count++; }

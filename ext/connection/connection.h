@@ -66,9 +66,21 @@ typedef struct tsx_stored { /* arrays in the database */
   const struct tsx_making *making; /* the table that tsx_database_create makes, while its CREATE runs; else NULL */
 } tsx_stored;
 
+typedef enum tsx_savepoint_end_statement { /* how a savepoint ends */
+  TSX_END_KEEP,
+  TSX_END_TAKE_BACK,
+  TSX_END_ROLLBACK,
+  TSX_END_WRITE, /* changes nothing; an interrupt that is pending makes it roll back */
+  TSX_ENDS
+} tsx_savepoint_end_statement;
+
 typedef struct tsx_function_savepoint { /* savepoint.c */
-  bool open; /* tsx_function_begin has opened one */
+  bool open; /* a function has begun to change an array in the database */
+  bool guarded; /* SQLite has opened a savepoint: false where the outer statement writes */
   bool alone; /* it is a transaction of its own */
+  int failure; /* the TSR code of the failure that has rolled the transaction back; 0: none */
+  sqlite3_int64 changes; /* sqlite3_total_changes64 at the beginning */
+  sqlite3_stmt *ends[TSX_ENDS];
 } tsx_function_savepoint;
 
 typedef struct tsx_permissions { /* what the connection may open, and with which keys */
@@ -90,6 +102,7 @@ struct tsx_connection {
   tsx_tables tables;
   tsx_stored stored;
   tsx_function_savepoint savepoint;
+  uint64_t savepoint_count; /* savepoints that functions have opened so far */
   tsx_permissions permissions;
   const struct tsx_compiling *compiling; /* the columnar queries that are being compiled or evaluated (query/query.h) */
   bool quiet; /* a rollback is running: the database must not be used */
@@ -116,6 +129,11 @@ void tsx_connection_drop(void *connection);
  * statement that reads or writes an array; TSR_OK if there is none. */
 void tsx_connection_keep_lost(tsx_connection *connection, const tsr_error *error);
 int tsx_connection_tell_lost(tsx_connection *connection, tsr_error *error);
+
+/* Fails if the transaction in which a function changes an array has been rolled back meanwhile: a statement of the
+ * function was interrupted, or lacked memory. What the function wrote from then on would commit by itself. TSR_OK while
+ * no function changes an array. */
+int tsx_connection_in_savepoint(tsx_connection *connection, tsr_error *error);
 
 /* Count the connection's tables and open cursors. Adding the first cursor begins a statement. */
 void tsx_connection_add_table(tsx_connection *connection);

@@ -215,7 +215,8 @@ int tsx_tree_look(tsx_tree *tree, tsr_error *error) {
 
 int tsx_tree_prepare(tsx_tree *tree, tsx_tree_statement one, sqlite3_int64 first, sqlite3_stmt **out,
                      tsr_error *error) {
-  int there = tsx_tree_look(tree, error);
+  int there = tree->scratch ? TSR_OK : tsx_connection_in_savepoint(tree->connection, error);
+  if (there == TSR_OK) there = tsx_tree_look(tree, error);
   if (there < 0) return there;
   if (!there) return tsx_tree_missing(error);
   if (!tree->statements[one]) {
@@ -405,8 +406,21 @@ static int store_tables_run(sqlite3 *db, char *sql, tsr_error *error) {
   return code == SQLITE_OK ? TSR_OK : tsx_tree_fail(&tree, code, error);
 }
 
-/* A statement that might write takes the lock when it begins, even if it then changes no row. All errors but those of
- * the lock are left to the caller's next write, which meets them again. */
+/* Returns true for failures to take the lock, and for those that have rolled the transaction back. */
+static bool store_tables_fails_lock(int code) {
+  switch (code & 0xff) {
+  case SQLITE_BUSY:
+  case SQLITE_LOCKED:
+  case SQLITE_NOMEM:
+  case SQLITE_INTERRUPT:
+  case SQLITE_IOERR:
+  case SQLITE_FULL: return true;
+  default: return false;
+  }
+}
+
+/* A statement that might write takes the lock when it begins, even if it then changes no row. Other errors, such as
+ * that there is no such table, are left to the caller's next write, which meets them again. */
 int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *error) {
   char *schema, *name;
   tsr_error ignored;
@@ -416,7 +430,7 @@ int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *erro
   sqlite3_free(sql);
   sqlite3_free(schema);
   sqlite3_free(name);
-  if ((code & 0xff) != SQLITE_BUSY && (code & 0xff) != SQLITE_LOCKED && code != SQLITE_NOMEM) return TSR_OK;
+  if (!store_tables_fails_lock(code)) return TSR_OK;
   const tsx_tree tree = {.db = connection->db};
   return tsx_tree_fail(&tree, code, error);
 }

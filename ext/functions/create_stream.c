@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "table/savepoint.h"
 #include "functions/ingest_call.h"
 #include "functions/stream_tokens.h"
 
@@ -36,10 +37,19 @@ static int stream_call_columns(stream_call *c, const char *path, tsr_error *erro
   return code;
 }
 
+/* Takes the next batch. The producer may run statements on this connection, whose functions have savepoints of their
+ * own. */
+static int stream_call_next(stream_call *c, struct ArrowArray *batch) {
+  const tsx_function_savepoint savepoint = tsx_savepoint_leave(c->call.connection);
+  const int number = c->stream.get_next(&c->stream, batch);
+  tsx_savepoint_return(c->call.connection, &savepoint);
+  return number;
+}
+
 static int stream_call_rows(stream_call *c, tsr_error *error) {
   while (true) {
     struct ArrowArray batch = {0};
-    const int number = c->stream.get_next(&c->stream, &batch);
+    const int number = stream_call_next(c, &batch);
     if (number != 0) return stream_call_fail(c, number, error);
     if (!batch.release) return TSR_OK;
     const int code = tsr_ingest_arrow(c->call.ingest, &c->schema, &batch, c->call.source.kept, error);

@@ -8,6 +8,7 @@
 #include "connection/errors.h"
 #include "values/slice.h"
 #include "table/module.h"
+#include "table/savepoint.h"
 #include "query/query_table.h"
 
 /* ---- The statement ----------------------------------------------------------------------------------------------- */
@@ -211,9 +212,17 @@ static int select_set(tsx_ingest_call *call, sqlite3_stmt *statement, int i, tsr
   return tsr_ingest_set_bytes(call->ingest, column, type == SQLITE_TEXT, bytes ? bytes : "", size, error);
 }
 
+/* Steps the SELECT, whose functions have savepoints of their own. */
+static int select_step(tsx_connection *connection, sqlite3_stmt *statement) {
+  const tsx_function_savepoint savepoint = tsx_savepoint_leave(connection);
+  const int answer = sqlite3_step(statement);
+  tsx_savepoint_return(connection, &savepoint);
+  return answer;
+}
+
 int tsx_select_rows(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
   int answer, code = TSR_OK;
-  for (uint64_t number = 1; (answer = sqlite3_step(statement)) == SQLITE_ROW; number++) {
+  for (uint64_t number = 1; (answer = select_step(call->connection, statement)) == SQLITE_ROW; number++) {
     for (uint32_t i = 0; code == TSR_OK && i < call->source.count; i++)
       if (call->source.kept[i] >= 0) code = select_set(call, statement, (int)i, error);
     code = tsx_ingest_end_row(call, code, "row", number, error);

@@ -34,6 +34,7 @@
 #include "table/address.h"
 #include "table/module.h"
 #include "table/postponed.h"
+#include "table/savepoint.h"
 #include "table/transaction.h"
 
 static int journal_run(sqlite3 *db, char *sql) {
@@ -380,6 +381,7 @@ typedef struct commit_question {
   const char *commit; /* for ask_commits */
   const char *owner; /* for ask_owner */
   char place[TSX_ID_SIZE]; /* for ask_owner: of the database file */
+  tsr_error failure; /* why a prepared commit could not be judged; code 0: all could */
 } commit_question;
 
 static int ask_commits(void *argument, const char *schema, const char *name) {
@@ -433,13 +435,31 @@ static int find_present_owner(commit_question *q, const char *owner) {
   return ask_tables(q->connection->db, q->schema, "_config", ask_owner, q);
 }
 
+/* Leaves a commit that cannot be judged, and keeps why: an answer that was interrupted, or lacked memory, fails the
+ * whole recovery. */
+static tsr_verdict journal_cannot_tell(commit_question *q, int code) {
+  if (!q->failure.code && (code == SQLITE_INTERRUPT || code == SQLITE_NOMEM))
+    (void)tsx_fail(&q->failure, tsx_core_code(code), "%s", sqlite3_errstr(code));
+  return TSR_VERDICT_LEAVE;
+}
+
 static tsr_verdict journal_decide(void *argument, const tsr_prepared *prepared) {
   commit_question *q = argument;
   if (is_of_open_transaction(q->connection, prepared->commit)) return TSR_VERDICT_LEAVE;
   q->commit = prepared->commit;
-  const int code = ask_tables(q->connection->db, q->schema, "_commits", ask_commits, q);
-  if (code != SQLITE_DONE) return code == SQLITE_ROW ? TSR_VERDICT_PUBLISH : TSR_VERDICT_LEAVE;
-  return find_present_owner(q, prepared->owner) == SQLITE_ROW ? TSR_VERDICT_UNDO : TSR_VERDICT_LEAVE;
+  int code = ask_tables(q->connection->db, q->schema, "_commits", ask_commits, q);
+  if (code == SQLITE_ROW) return TSR_VERDICT_PUBLISH;
+  if (code == SQLITE_DONE && (code = find_present_owner(q, prepared->owner)) == SQLITE_ROW) return TSR_VERDICT_UNDO;
+  return code == SQLITE_DONE ? TSR_VERDICT_LEAVE : journal_cannot_tell(q, code);
+}
+
+/* Recovers by the records of one database. */
+static int journal_recover_by(commit_question *q, tsr_array *array, const char *file, uint64_t *changed,
+                              tsr_error *error) {
+  const int code = tsr_array_recover(array, file, journal_decide, q, changed, error);
+  if (code < 0 || !q->failure.code) return code;
+  *error = q->failure;
+  return error->code;
 }
 
 int tsx_journal_recover(tsx_table *table, tsr_error *error) {
@@ -447,7 +467,7 @@ int tsx_journal_recover(tsx_table *table, tsr_error *error) {
   const char *file = file_of(table);
   if (!file || sqlite3_txn_state(table->connection->db, table->schema_name) != SQLITE_TXN_WRITE) return TSR_OK;
   uint64_t changed;
-  return tsr_array_recover(table->array->core, file, journal_decide, &q, &changed, error);
+  return journal_recover_by(&q, table->array->core, file, &changed, error);
 }
 
 /* ---- tessera_recover --------------------------------------------------------------------------------------------- */
@@ -468,11 +488,11 @@ static int recover_all(tsx_connection *connection, tsx_array *array, uint64_t *c
     const char *file = sqlite3_db_filename(connection->db, schema);
     if (!file || !*file || sqlite3_txn_state(connection->db, schema) != SQLITE_TXN_WRITE) continue;
     commit_question q = {.connection = connection, .schema = schema};
-    code = tsr_array_recover(array->core, file, journal_decide, &q, changed, error);
+    code = journal_recover_by(&q, array->core, file, changed, error);
   }
   if (code >= 0 && listed != SQLITE_DONE)
-    code = tsx_fail(error, listed == SQLITE_NOMEM ? TSR_NOMEM : TSR_ERROR, "tessera_recover: %s",
-                    sqlite3_errmsg(connection->db));
+    code = tsx_fail(error, tsx_core_code(listed), "tessera_recover: %s",
+                    listed == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(connection->db));
   sqlite3_finalize(names);
   return code;
 }
@@ -494,29 +514,37 @@ int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared,
 /* Decides for tessera_recover(path, 'disown'): commits go whose database is gone. A commit that a database of this
  * connection has committed can still be published. */
 static tsr_verdict decide_gone(void *argument, const tsr_prepared *prepared) {
-  tsx_connection *connection = argument;
-  tsr_error ignored;
-  if (is_of_open_transaction(connection, prepared->commit)) return TSR_VERDICT_LEAVE;
-  const int committed = tsx_journal_committed(connection, prepared->commit, &ignored);
-  return committed < 0 ? TSR_VERDICT_LEAVE : committed ? TSR_VERDICT_PUBLISH : TSR_VERDICT_UNDO;
+  commit_question *q = argument;
+  tsr_error why = {0};
+  if (is_of_open_transaction(q->connection, prepared->commit)) return TSR_VERDICT_LEAVE;
+  const int committed = tsx_journal_committed(q->connection, prepared->commit, &why);
+  if (committed < 0) return journal_cannot_tell(q, tsx_sqlite_code(committed));
+  return committed ? TSR_VERDICT_PUBLISH : TSR_VERDICT_UNDO;
+}
+
+static int disown_all(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
+  commit_question q = {.connection = connection};
+  const int code = tsr_array_disown(array->core, decide_gone, &q, changed, error);
+  if (code < 0) return code;
+  if (q.failure.code) {
+    *error = q.failure;
+    return error->code;
+  }
+  (void)tsx_connection_tell_lost(connection, NULL); /* the user knows of it by now */
+  tsx_postponed_give_up(connection, array);
+  return code;
 }
 
 /* Recovers in a transaction of its own, which changes no database and only takes the write locks of all of them. */
 static int journal_recover(tsx_connection *connection, tsx_array *array, bool disown, uint64_t *changed,
                            tsr_error *error) {
-  sqlite3 *db = connection->db;
-  if (!sqlite3_get_autocommit(db))
+  if (!sqlite3_get_autocommit(connection->db))
     return tsx_fail(error, TSR_ERROR, "tessera_recover cannot run within a transaction: commit or roll back first");
-  int code = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-  if (code != SQLITE_OK) return tsx_fail(error, tsx_core_code(code), "tessera_recover: %s", sqlite3_errmsg(db));
-  if (disown) code = tsr_array_disown(array->core, decide_gone, connection, changed, error);
-  if (disown && code == TSR_OK) {
-    (void)tsx_connection_tell_lost(connection, NULL); /* the user knows of it by now */
-    tsx_postponed_give_up(connection, array);
-  }
-  if (!disown) code = recover_all(connection, array, changed, error);
-  sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
-  return code;
+  const int code = tsx_savepoint_begin_everywhere(connection, error);
+  if (code < 0) return tsx_fail_in("tessera_recover", error);
+  return tsx_savepoint_end(connection, disown ? disown_all(connection, array, changed, error)
+                                              : recover_all(connection, array, changed, error),
+                           error);
 }
 
 void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {

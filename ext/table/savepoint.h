@@ -12,8 +12,19 @@
  * the lock cannot be had. */
 int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error *error);
 
-/* Releases the savepoint where `code` is not an error, and rolls it back where `code` is one. Returns `code`, or the
- * error of the release. Does nothing where no savepoint is open. */
+/* Begins a transaction that holds the write locks of all databases; there must be none yet. tsx_savepoint_end ends it,
+ * too. */
+int tsx_savepoint_begin_everywhere(tsx_connection *connection, tsr_error *error);
+
+/* Keeps the changes where `code` is not an error, and takes them back where `code` is one. Returns `code`, or the error
+ * of keeping them. Whatever interrupts it, no transaction stays open that the function has begun, and no change of a
+ * function that has failed: if there is no other way, the host's whole transaction is rolled back, and the error says
+ * so. Does nothing where no savepoint is open. */
 int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error);
+
+/* Puts the savepoint of the running function aside, while statements or callbacks of the host run: functions in them
+ * have savepoints of their own. Put it back with tsx_savepoint_return. */
+tsx_function_savepoint tsx_savepoint_leave(tsx_connection *connection);
+void tsx_savepoint_return(tsx_connection *connection, const tsx_function_savepoint *savepoint);
 
 #endif

@@ -1,0 +1,233 @@
+"""Every function is stopped at its polls, in each way in which a host stops statements. Afterwards no transaction is open that the
+function has begun, another connection can write at once, and sees all of the function's changes or none.
+
+The ways: a progress handler that stops one statement, every statement from one on, or every second one, and sqlite3_interrupt. Each
+function is called by itself, within a transaction of the host's, and within a statement that writes. The variable STOPS says at how
+many polls, besides the first two and the last ten; 0 means all.
+
+usage: stops.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import random
+import shutil
+import sqlite3
+import struct
+import sys
+import tempfile
+
+import host
+from host import Database, Error, autocommit, check_contains, same
+
+INTERRUPT = 9
+STOPS = int(os.environ.get("STOPS", "3"))
+LAST = 10
+WAYS = ("once", "from then on", "in turns", "interrupt")
+
+T, G, LABELLED = "k INT32 DIMENSION(0, 99, 10) CURRENT(0, 49), v INT64, e TEXT ENUM('p', 'q')", "kind=dense, y INT32 DIMENSION(0, 7, 4), x INT32 DIMENSION(0, 7, 4), a FLOAT64", "kind=dense, y INT32 DIMENSION(0, 7, 4) LABEL lat FLOAT64, a INT32"
+MADE = '\'{"dimensions":["k"],"kind":"sparse","domains":{"k":[0,99]}}\''
+REPLACED = MADE.replace("}}", '},"if_exists":"replace"}')
+CHANGES = [
+    "tessera_consolidate('db:t')", "tessera_consolidate('db:t', 'commits')", "tessera_vacuum('db:u')", "tessera_set_metadata('db:t', 'm', 1)",
+    "tessera_delete_metadata('db:t', 'n')", "tessera_add_attribute('db:t', 'b FLOAT32')", "tessera_drop_attribute('db:t', 'v')",
+    "tessera_extend_enumeration('db:t', 'e', 'r')", "tessera_expand_domain('db:t', '{\"k\":[0,79]}')", "tessera_lease('db:t', 5)",
+    "tessera_write_npy('db:g', 'a', x'%s')", "tessera_write_label('db:l', 'lat', '[1, 2, 3]')", "tessera_import('n', 'd')", "tessera_copy('db:t', 'db:n')",
+    "tessera_copy('db:t', 'db:b.n', '{\"capacity\":2}')", "tessera_create_as('db:n', 'SELECT k, v FROM t', %s)" % MADE,
+    "tessera_create_as('db:t', 'SELECT k + 30 AS k, v, e FROM t', '{\"if_exists\":\"append\"}')", "tessera_create_as('db:temp.n', 'SELECT k, v FROM t', %s)" % MADE,
+    "tessera_create_csv('db:n', 'rows.csv', %s)" % MADE, "tessera_overviews('db:g')",
+    "tessera_regrid('db:g', 'db:n', '{\"y\":2,\"x\":2}', 'mean')", "tessera_consolidate('db:b.t')",
+]
+DROPS = ["tessera_create_as('db:u', 'SELECT k, v FROM t', %s)" % REPLACED, "tessera_overviews('db:o')"]   # they drop tables: SQLite refuses that while another statement reads
+READS = ["tessera_export('t', 'new')", "tessera_recover('db:d')", "tessera_recover('db:d', 'disown')", "tessera_ddl('db:t')", "tessera_png('db:g', 'a')", "tessera_preview('db:g', 'a')", "tessera_npy('db:g', 'a')", "tessera_nearest('db:l', 'lat', 2)"]
+
+
+def npy():
+    head = "{'descr': '<f8', 'fortran_order': False, 'shape': (8, 8), }"
+    head += " " * (117 - len(head)) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack("<64d", *range(64))
+
+
+def make():
+    db = Database("a.db")
+    db.query("ATTACH 'b.db' AS b")
+    db.query("CREATE TABLE log(x)")
+    for name, where in (("t", ""), ("b.t", ""), ("u", ""), ("d", "'d', ")):
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera({where}{T})")
+        for k in range(3):
+            db.query(f"INSERT INTO {name} VALUES({k}, {k}, 'p'), ({k + 7}, {k}, 'q')")
+    db.query("SELECT tessera_set_metadata('db:t', 'n', 1), tessera_consolidate('db:u')")
+    for name in ("g", "o"):
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera({G})")
+        db.query(f"SELECT tessera_write_npy('db:{name}', 'a', ?)", (npy(),))
+    db.query("SELECT tessera_overviews('db:o')")
+    db.query(f"CREATE VIRTUAL TABLE l USING tessera({LABELLED})")
+    db.query("INSERT INTO l VALUES(0, 10), (1, 11), (2, 12)")
+    db.query("SELECT tessera_write_label('db:l', 'lat', '[1, 2]')")
+    with open("rows.csv", "w") as f:
+        f.write("k,v\n1,2\n3,4\n")
+    db.close()
+
+
+class Place:
+    """A fresh copy of the two databases for a connection, whose state others see through a connection without tessera."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.db = None
+        self.renew()
+
+    def renew(self):
+        if self.db:
+            self.close()
+        for name in ("a.db", "b.db"):
+            shutil.copyfile(os.path.join(self.folder, name), name)
+        self.db = Database("a.db")
+        self.db.query("ATTACH 'b.db' AS b")
+        self.db.query("SELECT count(*) FROM t, d, l LIMIT 1")   # the tables are connected
+        self.others = [sqlite3.connect(name, timeout=0, isolation_level=None) for name in ("a.db", "b.db")]
+
+    def close(self):
+        self.db.close()
+        for other in self.others:
+            other.close()
+
+    def state(self):
+        """Takes the write lock, and returns what the two databases contain."""
+        found = []
+        for other in self.others:
+            other.execute("BEGIN IMMEDIATE")
+            names = sorted(n for n, in other.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' AND name NOT LIKE 'sqlite_%'"))
+            found.append([(n, other.execute(f'SELECT * FROM "{n}" ORDER BY 1').fetchall()) for n in names if n != "log"])
+            other.execute("ROLLBACK")
+        return found
+
+    def logged(self):
+        return self.others[0].execute("SELECT count(*) FROM log").fetchone()[0]
+
+
+def shape(state):
+    """What of a state does not depend on random names and on times: how many rows each table has, and which files and directories."""
+    def of(table, rows):
+        return sorted((size is None, name.split("_")[0] if parent else "root") for _, parent, name, size, *_ in rows) if table.endswith("_files") else len(rows)
+    return [{table: of(table, rows) for table, rows in database} for database in state]
+
+
+def stopped(db, sql, k, way):
+    """Runs a statement that is stopped at the k-th poll (0: never). Returns the number of polls and the error, or None."""
+    calls = 0
+
+    def handler():
+        nonlocal calls
+        calls += 1
+        if way == "interrupt":
+            if calls == k:
+                db.raw.interrupt()
+            return 0
+        return calls == k or k and calls > k and (way == "from then on" or way == "in turns" and (calls - k) % 2 == 0)
+    error = None
+    db.raw.set_progress_handler(handler, 1)
+    try:
+        db.query(sql)
+    except Error as e:
+        error = e
+    db.raw.set_progress_handler(None, 0)
+    return calls, error
+
+
+def points(calls, seed):
+    if not STOPS:
+        return range(1, calls + 1)
+    chance = random.Random(seed)
+    return sorted({1, 2} | set(range(max(1, calls - LAST + 1), calls + 1)) | {chance.randrange(1, calls + 1) for _ in range(STOPS)})
+
+
+def check_stop(place, sql, k, way, before, after, outside):
+    """Runs `sql`, stopped at a poll. `outside`: no transaction is open before it."""
+    db, what = place.db, f"{sql}, stopped at {k} ({way})"
+    _, error = stopped(db, sql, k, way)
+    if error:
+        assert error.code in (None, INTERRUPT), f"{what}: {error} ({error.code})"
+        check_contains(error.text.lower(), "interrupt")
+    if outside:
+        assert autocommit(db), f"{what}: a transaction was left open: {error}"
+    elif not autocommit(db):
+        db.query("COMMIT")
+        same(place.logged(), 1, f"{what}: the host's own row")
+    else:
+        same(place.logged(), 0, f"{what}: the host's transaction was rolled back")
+    try:
+        now = place.state()
+    except sqlite3.Error as e:
+        raise AssertionError(f"{what}: another connection: {e}") from None
+    if now != before:
+        for got, expected in zip(shape(now), after):
+            for table in got.keys() | expected.keys():
+                same(got.get(table), expected.get(table), f"{what}: {error}: {table}")
+    return error, now == before
+
+
+def sweep(functions, seed, form="SELECT {}", begin=None, ways=WAYS, may_be_locked=False):
+    home, folder = os.getcwd(), tempfile.mkdtemp(dir=host.FOLDER)
+    try:
+        os.chdir(folder)
+        make()
+        work = os.path.join(folder, "work")
+        os.mkdir(work)
+        shutil.copytree("d", "work/d")
+        shutil.copyfile("rows.csv", "work/rows.csv")
+        os.chdir(work)
+        place, failures, wrong = Place(folder), 0, []
+        for number, function in enumerate(functions):
+            sql = form.format(function.replace("%s", npy().hex()))
+            place.renew()
+            before = place.state()
+            for statement in begin or ():
+                place.db.query(statement)
+            calls, error = stopped(place.db, sql, 0, "once")
+            assert not error, f"{sql}: {error}"
+            if begin:
+                place.db.query("COMMIT")
+            after = shape(place.state())
+            for k in points(calls, seed + number):
+                at_the_end = k > calls - LAST or not STOPS   # there the function's transaction ends; before, each poll is stopped in one way
+                for way in ways if at_the_end else (ways[k % len(ways)],):
+                    place.renew()
+                    shutil.rmtree("new", ignore_errors=True)
+                    for statement in begin or ():
+                        place.db.query(statement)
+                    try:
+                        error, undone = check_stop(place, sql, k, way, before, after, not begin)
+                        failures += error is not None
+                        if undone:   # nothing of the stop is left in the connection
+                            place.db.query("INSERT INTO t VALUES(40, 1, 'p')")
+                            same(place.db.query("SELECT v FROM t WHERE k = 40"), [(1,)], f"{sql}, stopped at {k} ({way})")
+                    except (AssertionError, Error) as e:
+                        wrong.append(f"{sql}, {k} ({way}): {str(e)[:500]}")
+        place.close()
+        assert not wrong, f"{len(wrong)} of {failures}: " + "\n".join(wrong[:10])
+        assert failures > len(functions), failures
+    finally:
+        os.chdir(home)
+
+
+def test_functions_that_are_stopped():
+    sweep(CHANGES + DROPS, 1)
+
+
+def test_functions_that_change_no_database():
+    sweep(READS, 2)
+
+
+def test_functions_that_are_stopped_within_a_transaction():
+    sweep(CHANGES + DROPS, 3, begin=("BEGIN", "INSERT INTO log VALUES(1)"))
+
+
+def test_functions_that_are_stopped_within_a_statement_that_writes():
+    sweep(CHANGES, 4, form="INSERT INTO log VALUES(NULL), ({})", ways=("once", "interrupt"))
+
+
+def test_functions_that_are_stopped_within_both():
+    sweep(CHANGES, 5, form="UPDATE log SET x = {}", begin=("BEGIN", "INSERT INTO log VALUES(1)"), ways=("once", "interrupt"))
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
