@@ -401,6 +401,8 @@ int tsx_run_open(tsx_query *query, tsx_outer *outer, uint32_t outer_count, tsx_r
 }
 
 int tsx_run_next(tsx_run *run, tsr_error *error) {
+  const int sound = tsx_snapshot_check(run->snapshot, error);
+  if (sound < 0) return sound;
   run->count++;
   if (run->statement) return tsx_rows_step(run->query->connection, run->statement, error);
   return run_advance(run, error);

@@ -672,6 +672,8 @@ static int cursor_advance(array_cursor *c) {
 static int find_snapshot(array_cursor *c, uint64_t since, uint64_t as_of, tsx_snapshot **snapshot, tsr_error *error) {
   const cursor_state *state = &c->state;
   tsx_table *table = (tsx_table *)c->base.pVtab;
+  const int sound = tsx_snapshot_check(state->opened ? state->opened : state->snapshot, error);
+  if (sound < 0) return sound;
   if (state->opened && since == table->options.times.since && as_of == table->options.times.as_of) {
     *snapshot = state->opened;
     state->opened->cursors++;
@@ -761,9 +763,16 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
+static int cursor_fail_undone(array_cursor *c) {
+  tsr_error error = {0};
+  (void)tsx_snapshot_check(c->state.snapshot, &error);
+  return cursor_fail(c, &error);
+}
+
 int tsx_cursor_next(sqlite3_vtab_cursor *base) {
   array_cursor *c = (array_cursor *)base;
   c->position.requested = 0;
+  if (c->state.snapshot->undone) return cursor_fail_undone(c);
   if (++c->position.row < c->position.batch->count) return SQLITE_OK;
   count_rows(c);
   return cursor_advance(c);

@@ -245,6 +245,20 @@ int tsx_table_snapshot(tsx_table *table, tsx_snapshot **snapshot, tsr_error *err
                             table->options.times.as_of, true, snapshot, error);
 }
 
+void tsx_snapshots_undo(tsx_array *array, const tsx_transaction *transaction, tsr_mark kept) {
+  for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next) {
+    const tsr_mark mark = snapshot->mark;
+    if (snapshot->transaction == transaction &&
+        (mark.cells > kept.cells || mark.removed > kept.removed || mark.boxes > kept.boxes))
+      snapshot->undone = true;
+  }
+}
+
+int tsx_snapshot_check(const tsx_snapshot *snapshot, tsr_error *error) {
+  if (!snapshot || !snapshot->undone) return TSR_OK;
+  return tsx_fail(error, TSR_ABORT, "the statement reads changes that have been rolled back: run it again");
+}
+
 void tsx_snapshot_release(tsx_snapshot *snapshot) {
   if (snapshot) snapshot->cursors--;
 }

@@ -22,6 +22,7 @@ typedef struct tsx_snapshot { /* one state of an array, as a statement sees it *
   struct tsx_transaction *transaction; /* the transaction whose changes it shows, or NULL; one reference is owned */
   tsr_mark mark; /* with a transaction: the changes up to this mark ... */
   uint64_t rewinds; /* ... after this many rewinds of the writer */
+  bool undone; /* some of these changes have been rolled back */
 } tsx_snapshot;
 
 typedef struct tsx_array_making { /* what belongs to an array that the open transaction makes */
@@ -88,6 +89,12 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
 
 /* Gives a snapshot back. It stays with its array for other cursors of the statement. `snapshot` may be NULL. */
 void tsx_snapshot_release(tsx_snapshot *snapshot);
+
+/* Call when the transaction's changes after `kept` are rolled back: statements that are still reading them fail. */
+void tsx_snapshots_undo(tsx_array *array, const struct tsx_transaction *transaction, tsr_mark kept);
+
+/* Fails with TSR_ABORT if the snapshot shows changes that have been rolled back since. `snapshot` may be NULL. */
+int tsx_snapshot_check(const tsx_snapshot *snapshot, tsr_error *error);
 
 /* Call when this connection has changed the array: cursors that open from now on see the new state, within the running
  * statement too. */

@@ -172,6 +172,7 @@ static void note_attempt(tsx_transaction *transaction, uint64_t attempt) {
 static int transaction_rewind_to(tsx_transaction *transaction, tsr_mark mark, tsr_error *error) {
   reopen(transaction);
   tsx_array_trim(transaction->array);
+  tsx_snapshots_undo(transaction->array, transaction, mark);
   transaction->rewinds++;
   return tsr_writer_rewind(transaction->writer, mark, error);
 }
@@ -395,6 +396,7 @@ int tsx_rollback(sqlite3_vtab *vtab) {
   tsx_update_end(table);
   tsx_store_rolled_back(table->connection);
   table->connection->quiet = true;
+  if (transaction) tsx_snapshots_undo(table->array, transaction, (tsr_mark){0});
   if (transaction)
     transaction_end(table->array,
                     !table->array->in_database && (!transaction->sync.done || tsx_journal_untouched(table)));

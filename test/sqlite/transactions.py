@@ -15,7 +15,7 @@ import time
 import host
 from host import Database, Error, check_contains, literal, not_on_windows, same
 
-BUSY, LOCKED, READONLY, INTERRUPT, CONSTRAINT = 5, 6, 8, 9, 19
+ABORT, BUSY, LOCKED, READONLY, INTERRUPT, CONSTRAINT = 4, 5, 6, 8, 9, 19
 SPARSE = "x INT DIMENSION(0, 100000), a INT, s TEXT"
 
 
@@ -736,29 +736,44 @@ def random_histories(count, inside_database):
         db.close()
 
 
-def test_cursors_outlive_the_transaction():
-    file, db = open_database()
-    make(db)
-    for end in ("COMMIT", "ROLLBACK", "ROLLBACK TO s"):
-        db.query("DELETE FROM t")
-        db.query("INSERT INTO t VALUES(1, 1, 'a'), (2, 2, 'b')")
-        db.query("BEGIN")
-        db.query("SAVEPOINT s")
-        db.query("INSERT INTO t VALUES(3, 3, 'c'), (4, 4, 'd')")
-        cursor = db.cursor("SELECT x, a, s FROM t ORDER BY x")
-        got = [db.next(cursor)]
-        db.query("INSERT INTO t VALUES(5, 5, 'e')")
-        same(keys(db), [1, 2, 3, 4, 5])
-        try:
-            db.query(end)
-            got += [db.next(cursor) for _ in range(4)]
-            same(got, [(1, 1, "a"), (2, 2, "b"), (3, 3, "c"), (4, 4, "d"), None], end)
-        except Error as e:   # SQLite itself may refuse to go on
-            check_contains(e.text, "abort")
-        del cursor
-        if db.raw.in_transaction:
-            db.query("COMMIT")
-        same(keys(db), [1, 2] if end != "COMMIT" else [1, 2, 3, 4, 5], end)
+def test_cursors_over_the_end_of_a_transaction():
+    """A statement that is open over the end of a transaction goes on if it reads what has stayed, and fails if it reads changes that were
+    rolled back. `kept` was opened before the savepoint, and reads what is older."""
+    rows = [(1, 1, "a"), (2, 2, "b"), (3, 3, "c"), (4, 4, "d")]
+    for inside in (False, True):
+        for end in ("COMMIT", "ROLLBACK", "ROLLBACK TO s", "RELEASE s"):
+            for select in ("SELECT x, a, s FROM t", "SELECT x, a, s FROM t ORDER BY x", "SELECT x, a, s FROM q"):   # SQLite would sort those of q at once
+                file, db = open_database()
+                db.query(f"CREATE VIRTUAL TABLE t USING tessera({SPARSE})" if inside else f"CREATE VIRTUAL TABLE t USING tessera('t', {SPARSE})")
+                db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT x, a, s FROM t)")
+                db.query("INSERT INTO t VALUES(1, 1, 'a'), (2, 2, 'b')")
+                before = db.cursor(select)
+                same(db.next(before), rows[0])
+                db.query("BEGIN")
+                db.query("INSERT INTO t VALUES(3, 3, 'c')")
+                kept = db.cursor(select)
+                same(db.next(kept), rows[0])
+                db.query("SAVEPOINT s")
+                db.query("INSERT INTO t VALUES(4, 4, 'd')")
+                cursor = db.cursor(select)
+                same(db.next(cursor), rows[0])
+                db.query("INSERT INTO t VALUES(5, 5, 'e')")
+                same(keys(db), [1, 2, 3, 4, 5])
+                db.query(end)
+                what = f"{end}, {select}, inside {inside}"
+                same([db.next(before) for _ in range(2)], rows[1:2] + [None], what)
+                for one, count, undone in ((kept, 3, end == "ROLLBACK"), (cursor, 4, end.startswith("ROLLBACK"))):
+                    try:
+                        same([db.next(one) for _ in range(count)], rows[1:count] + [None], what)
+                        same(undone, False, f"{what}: rows that were rolled back")
+                    except Error as e:
+                        same((undone, e.code in (None, ABORT)), (True, True), f"{what}: {e}")
+                        check_contains(e.text, "rolled back")
+                del before, kept, cursor
+                if db.raw.in_transaction:
+                    db.query("COMMIT")
+                same(keys(db), {"COMMIT": [1, 2, 3, 4, 5], "ROLLBACK": [1, 2], "ROLLBACK TO s": [1, 2, 3], "RELEASE s": [1, 2, 3, 4, 5]}[end], what)
+                db.close()
 
 
 def test_a_statement_that_grows_what_it_reads():
