@@ -21,6 +21,7 @@ import traceback
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sqlite"))
 import host
 from host import Database, Error, literal, slashes
+from processes import end_with_this_process
 
 NOTHING, KILL, KILL_WITHIN, FULL, EIO_ONCE, EIO_ALWAYS = range(6)
 FAULTS = {KILL: "killed before", KILL_WITHIN: "killed within", FULL: "disk full from", EIO_ONCE: "failing", EIO_ALWAYS: "failing from"}
@@ -315,6 +316,7 @@ def run(name, scenario, mode, samples, rng):
 def main():
     if sys.argv[1:] == ["--child"]:
         return serve_parent()
+    end_with_this_process()
     host.EXTENSION, host.CORPUS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     host.binding = "sqlite3"
     samples = None if sys.argv[3:4] == ["all"] else int(sys.argv[3]) if len(sys.argv) > 3 else 6

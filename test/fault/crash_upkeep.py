@@ -21,6 +21,7 @@ import crash
 import host
 from crash import FAULTS, FULL, KILL, KILL_WITHIN, KILLED, NOTHING, files, in_child, inject, with_rows
 from host import Database, Error, literal, slashes
+from processes import end_with_this_process
 
 KEY = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 NAME = re.compile(r"__(\d+)_(\d+)_[0-9a-f]{32}")
@@ -303,6 +304,7 @@ def run(name, scenario, samples, rng):
 def main():
     if sys.argv[1:] == ["--child"]:
         return crash.serve_parent()
+    end_with_this_process()
     host.EXTENSION, host.CORPUS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     host.binding = "sqlite3"
     samples = None if sys.argv[3:4] == ["all"] else int(sys.argv[3]) if len(sys.argv) > 3 else 5

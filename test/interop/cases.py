@@ -17,6 +17,9 @@ import sys
 import tempfile
 import traceback
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from processes import end_with_this_process
+
 TRIES = 5
 SECONDS = 300  # after which a case counts as hanging
 UNDECIDED_MOST = 0.1
@@ -64,6 +67,7 @@ def attempt(function, arguments):
 class Cases:
     def __init__(self, what, after_death=None):
         """`after_death` is called before a case is tried again, because a process that it shared with others may be in the middle of a request."""
+        end_with_this_process()
         self.what, self.after_death, self.count, self.wrong = what, after_death, 0, []
         self.deaths, self.undecided, self.tally = [], [], collections.Counter()
 

@@ -14,6 +14,7 @@ import tempfile
 
 from connections import drivers, fails, fill, same, sqlite3
 from package import install
+from processes import end_with_this_process
 
 try:
     import numpy as np
@@ -221,6 +222,7 @@ def test_memory():
 
 
 if __name__ == "__main__":
+    end_with_this_process()
     with tempfile.TemporaryDirectory() as place:
         install(os.path.join(place, "package"), sys.argv[1])
         os.environ["PYTHONPATH"] += os.pathsep + os.path.dirname(os.path.abspath(__file__))

@@ -6,6 +6,9 @@ import os
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from processes import end_with_this_process
+
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "python", "tessera")
 
 
@@ -44,6 +47,7 @@ def fails(kind, words, act):
 def run(names, says):
     """Runs the functions test_... of a script, `names`, in a folder of their own: SCRIPT EXTENSION [WORD ...]; words choose functions. The script gets
     the module as `tessera`."""
+    end_with_this_process()
     with tempfile.TemporaryDirectory() as place:
         install(os.path.join(place, "package"), sys.argv[1])
         names["tessera"] = importlib.import_module("tessera")

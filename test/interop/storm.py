@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from processes import end_with_this_process
 from storm_workers import ARRAYS, EXTRAS, KEYS, LOOKS, ROLES, UNWRITTEN, Journal, Violation
 
 try:
@@ -342,6 +344,7 @@ class Storm:
 def main():
     if sys.argv[1:2] == ["--server"]:
         return serve_processes()
+    end_with_this_process()
     if not tiledb:
         print("skipped: the package `tiledb` is not installed")
         return 77

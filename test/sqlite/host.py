@@ -12,6 +12,9 @@ import sys
 import tempfile
 import traceback
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from processes import end_with_this_process
+
 try:
     import apsw
 except ImportError:
@@ -186,6 +189,7 @@ def main(module):
     """Runs a module's tests with each binding, or with the one that the variable BINDING names. Words after the two paths select the tests whose
     names contain one of them."""
     global EXTENSION, CORPUS, FOLDER, binding
+    end_with_this_process()
     EXTENSION, CORPUS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     words, only = sys.argv[3:], os.environ.get("BINDING")
     tests = [(n, f) for n, f in vars(module).items() if n.startswith("test_") and callable(f) and (not words or any(w in n for w in words))]

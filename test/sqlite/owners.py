@@ -179,6 +179,30 @@ def test_the_record_of_an_earlier_version():
     same(rows(place), [1, 2])
 
 
+def test_processes_end_with_a_test_that_fails():
+    """A test that fails leaves no process, not even a child of one that was killed: it would hold the pipe to ctest."""
+    text = """
+import os, sys, time
+sys.path[:0] = sys.argv[1:]
+from processes import end_with_this_process
+end_with_this_process()
+parts = os.pipe()
+child = os.fork()
+if child == 0:
+    if os.fork() == 0:
+        os.write(parts[1], b"x")
+        time.sleep(600)
+    time.sleep(600)
+os.read(parts[0], 1)
+os.kill(child, 9)
+assert False, "the test fails"
+"""
+    top = os.path.dirname(os.path.dirname(os.path.abspath(host.__file__)))
+    ended = subprocess.run([sys.executable, "-c", text, top], capture_output=True, text=True, timeout=60)
+    same(ended.returncode, 1)
+    check_contains(ended.stderr, "the test fails")
+
+
 # ---- Two databases with one path -------------------------------------------------------------------------------------
 
 def two_databases(one, two, place, command_one=(), command_two=()):

@@ -17,6 +17,9 @@ import traceback
 from fault_proxy import FaultProxy
 from servers import KEY_ID, REGION, SECRET, Server, program_of
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from processes import end_with_this_process
+
 NAME = "bucket"
 ARGUMENTS = list(sys.argv)
 KINDS = ("moto", "versitygw", "minio", "rclone")
@@ -166,6 +169,7 @@ def preload_sanitizer():
 def run(tests, name):
     """Runs tests on the servers that the command line names: SCRIPT LIBRARY FOLDER [moto | versitygw | minio | rclone] ... Returns the exit code."""
     preload_sanitizer()
+    end_with_this_process()
     library, folder = sys.argv[1:3]
     kinds = [word for word in sys.argv[3:] if word in KINDS] or ["moto"]
     if not library_is_here(load(library)):

@@ -12,6 +12,7 @@ from servers import KEY_ID, Server
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from memory_of import memory_of
+from processes import end_with_this_process
 
 ODD = "odd/a+b &<>\"'%2F=?#~!*().,;:@$[]é日本"
 
@@ -265,6 +266,7 @@ def test_signatures(client, boto, strict, port):
 
 
 def main():
+    end_with_this_process()
     program, folder, kind = sys.argv[1:4]
     strict = kind == "versitygw"
     with Server(kind, folder, *sys.argv[4:5]) as server:

@@ -11,6 +11,9 @@ from client import Client, made_bytes, md5
 from fault_proxy import FaultProxy
 from servers import KEY_ID, SECRET, Server
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from processes import end_with_this_process
+
 SIZE = 200000
 DATA = made_bytes(SIZE, 1)
 WHOLE = ("get", "f/data", "whole", 0, 0, SIZE, "into")
@@ -274,6 +277,7 @@ def test_no_server(program):
 
 
 def main():
+    end_with_this_process()
     program, folder, kind = sys.argv[1:4]
     tests = [test for name, test in globals().items() if name.startswith("test_") and test not in (test_expired_keys, test_no_server)]
     with Server(kind, folder, *sys.argv[4:5]) as server:
