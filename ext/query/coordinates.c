@@ -257,6 +257,56 @@ int tsx_axis_null(tsx_query *query, uint32_t number, const tsx_expr *tree, tsr_v
   return code;
 }
 
+static bool axis_uses_join(const tsx_expr *tree) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_JOINED || (tree->base && axis_uses_join(tree->base))) return true;
+  for (uint32_t i = 0; i < tree->count; i++)
+    if (axis_uses_join(tree->operands[i])) return true;
+  return false;
+}
+
+/* Asks SQLite for the least and the greatest value of an expression, and whether all are integers. */
+static int axis_ask_ends(tsx_query *query, const axis_rows *state, tsx_rows *rows, const tsx_expr *tree, bool *known,
+                         int64_t ends[2], tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  sqlite3_str *text = sqlite3_str_new(query->connection->db);
+  sqlite3_str_appendall(text, "SELECT min(e), max(e), max(typeof(e) NOT IN ('integer', 'null')) FROM (SELECT (");
+  tsx_words_append(text, tree, axis_replace, (void *)(uintptr_t)state);
+  sqlite3_str_appendall(text, ") AS e" TSX_ROWS_FROM ")");
+  int code = tsx_rows_prepare(query->connection, text, rows, &statement, error);
+  if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
+  *known = code > 0 && sqlite3_column_int(statement, 2) == 0;
+  if (*known && sqlite3_column_type(statement, 0) == SQLITE_INTEGER) {
+    ends[0] = sqlite3_column_int64(statement, 0);
+    ends[1] = sqlite3_column_int64(statement, 1);
+  }
+  sqlite3_finalize(statement);
+  return code < 0 ? code : TSR_OK;
+}
+
+int tsx_axis_ends(tsx_query *query, uint32_t number, const tsx_expr *tree, bool *known, int64_t ends[2],
+                  tsr_error *error) {
+  const tsx_axis *axis = &query->axes[number];
+  *known = false;
+  ends[0] = 1; /* no value at all */
+  ends[1] = 0;
+  if (axis->listed || axis_uses_join(tree)) return TSR_OK;
+  if (tree->kind == TSX_EXPR_NAME && !tree->alias) {
+    *known = !strcmp(query->table->columns[axis->column].declared, "INTEGER");
+    ends[0] = axis->low;
+    ends[1] = (int64_t)((uint64_t)axis->low + axis->count - 1);
+    return TSR_OK;
+  }
+  axis_rows state = {.query = query, .axis = axis};
+  tsx_rows rows = {.next = axis_next, .column = axis_column, .state = &state};
+  tsx_slots slots = {0};
+  axis_slot(&state, &slots);
+  int code = axis_labels(query, &state, &slots, error);
+  if (code == TSR_OK) code = axis_ask_ends(query, &state, &rows, tree, known, ends, error);
+  axis_release(&state);
+  return code;
+}
+
 /* Writes the joins with the values of bound columns. A LIMIT makes SQLite keep and index them, too. */
 static void axis_bindings(sqlite3_str *text, const tsx_query *query, uint32_t j, axis_rows *state, int *parameters) {
   const tsx_join *join = &query->select.joins[j];

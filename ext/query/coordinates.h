@@ -26,6 +26,11 @@ int tsx_axis_of_dimension(const tsx_query *query, const tsx_expr *tree);
 /* Adds an expression to those that are evaluated for each value. Returns its number among the axis's trees, or < 0. */
 int tsx_axis_request(tsx_query *query, uint32_t axis, const tsx_expr *tree, bool test, tsr_error *error);
 
+/* Finds the least and the greatest value of an expression over an axis (1 and 0: it is always null). *known is false if
+ * some value is no integer, or if the values are not known before the joins are. */
+int tsx_axis_ends(tsx_query *query, uint32_t number, const tsx_expr *tree, bool *known, int64_t ends[2],
+                  tsr_error *error);
+
 /* Evaluates an expression for a null of the axis's column. */
 int tsx_axis_null(tsx_query *query, uint32_t axis, const tsx_expr *tree, tsr_value *value, tsr_error *error);
 

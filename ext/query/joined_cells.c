@@ -34,13 +34,13 @@ static int cells_suit(const tsx_join *join, const tsx_table *table, sqlite3_stmt
   return 1;
 }
 
-/* Limits a dimension to the values of an axis. Returns false if it has none of them. */
-static bool cells_limit(const tsr_field *dimension, const tsx_axis *axis, cells_bounds *bounds, tsr_ranges *ranges) {
+/* Limits a dimension to the values low to high. Returns false if it has none of them. */
+static bool cells_limit(const tsr_field *dimension, int64_t low, int64_t high, cells_bounds *bounds,
+                        tsr_ranges *ranges) {
   const unsigned bits = 8 * (unsigned)dimension->cell_size;
   const bool is_signed = tsr_datatype_kind(dimension->datatype) == TSR_KIND_SIGNED;
   const int64_t least = !is_signed ? 0 : bits == 64 ? INT64_MIN : -(INT64_C(1) << (bits - 1));
   const int64_t most = bits == 64 ? INT64_MAX : (INT64_C(1) << (is_signed ? bits - 1 : bits)) - 1;
-  const int64_t low = axis->low, high = (int64_t)((uint64_t)axis->low + axis->count - 1);
   bounds->ends[0] = low > least ? low : least;
   bounds->ends[1] = high < most ? high : most;
   bounds->range = (tsr_range){.low = &bounds->ends[0], .high = &bounds->ends[1]};
@@ -59,9 +59,11 @@ static int cells_dimensions(tsx_query *query, uint32_t j, const tsx_table *table
   for (uint32_t d = 0; d < count; d++) (*ranges)[d] = (tsr_ranges){.all = true};
   for (uint32_t b = 0; b < on->binding_count; b++) {
     const tsx_column *column = &table->columns[on->bindings[b].column];
-    const tsx_axis *axis = tsx_joined_within(query, j, b);
-    if (!axis || !column->description->is_dimension || !(*ranges)[column->field].all) continue;
-    if (!cells_limit(column->description, axis, &bounds[column->field], &(*ranges)[column->field])) return 0;
+    int64_t ends[2];
+    if (!tsx_joined_within(query, j, b, ends) || !column->description->is_dimension || !(*ranges)[column->field].all)
+      continue;
+    if (!cells_limit(column->description, ends[0], ends[1], &bounds[column->field], &(*ranges)[column->field]))
+      return 0;
   }
   return 1;
 }

@@ -34,6 +34,8 @@ typedef struct joined_values { /* the distinct values of a bound column */
   uint32_t *heads; /* [2 * room]: 1 + number, by hash */
   uint32_t *places; /* [count] */
   uint32_t place_count;
+  bool bounded; /* only values from ends[0] to ends[1] can equal what it is bound to */
+  int64_t ends[2];
 } joined_values;
 
 typedef struct tsx_joined {
@@ -259,14 +261,20 @@ static bool joined_replace(void *argument, const tsx_expr *tree, sqlite3_str *ou
   return true;
 }
 
-const tsx_axis *tsx_joined_within(const tsx_query *query, uint32_t j, uint32_t b) {
+bool tsx_joined_within(const tsx_query *query, uint32_t j, uint32_t b, int64_t ends[2]) {
+  const joined_values *v = &query->joined[j]->values[b];
+  ends[0] = v->ends[0];
+  ends[1] = v->ends[1];
+  return v->bounded;
+}
+
+/* Finds the ends of the values to which a bound column is equal, if both are integers. */
+static int joined_bound(tsx_query *query, uint32_t j, uint32_t b, tsr_error *error) {
   const tsx_binding *binding = &query->select.joins[j].on.bindings[b];
+  joined_values *v = &query->joined[j]->values[b];
   const int number = tsx_axis_of(query, binding->left);
-  if (number < 0 || binding->left->kind != TSX_EXPR_NAME || binding->left->alias) return NULL;
-  const tsx_axis *axis = &query->axes[number];
-  const bool integers = !strcmp(query->select.joins[j].columns[binding->column].declared, "INTEGER") &&
-                        !strcmp(query->table->columns[axis->column].declared, "INTEGER");
-  return integers ? axis : NULL;
+  if (number < 0 || strcmp(query->select.joins[j].columns[binding->column].declared, "INTEGER") != 0) return TSR_OK;
+  return tsx_axis_ends(query, (uint32_t)number, binding->left, &v->bounded, v->ends, error);
 }
 
 static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement, tsr_error *error) {
@@ -288,11 +296,10 @@ static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement
     sqlite3_str_appendchar(text, 1, ')');
   }
   for (uint32_t b = 0; b < join->on.binding_count; b++) {
-    const tsx_axis *axis = tsx_joined_within(query, j, b);
-    if (axis)
+    int64_t ends[2];
+    if (tsx_joined_within(query, j, b, ends))
       sqlite3_str_appendf(text, " AND _tessera_join%u.\"%w\" BETWEEN %lld AND %lld", j,
-                          join->columns[join->on.bindings[b].column].name, (long long)axis->low,
-                          (long long)((uint64_t)axis->low + axis->count - 1));
+                          join->columns[join->on.bindings[b].column].name, (long long)ends[0], (long long)ends[1]);
   }
   return tsx_rows_prepare(query->connection, text, NULL, statement, error);
 }
@@ -398,7 +405,8 @@ int tsx_joined_read(tsx_query *query, tsr_error *error) {
     if (!joined_of(query, j)) return tsx_out_of_memory(error);
     const int axis = tsx_axis_of(query, join->on.bindings[0].left);
     if (axis < 0 || query->axes[axis].count == 0) continue; /* no cell, or an error that follows */
-    code = joined_read(query, j, error);
+    for (uint32_t b = 0; b < join->on.binding_count && code == TSR_OK; b++) code = joined_bound(query, j, b, error);
+    if (code == TSR_OK) code = joined_read(query, j, error);
   }
   return code;
 }

@@ -16,8 +16,9 @@ int tsx_joined_read(tsx_query *query, tsr_error *error);
  * column is copied, others live as long as the query. */
 int tsx_joined_take(tsx_query *query, uint32_t join, const tsr_value *values, tsr_error *error);
 
-/* Returns the axis among whose values a bound column's must lie, if both are integers; else NULL. */
-const tsx_axis *tsx_joined_within(const tsx_query *query, uint32_t join, uint32_t binding);
+/* Returns true if only values of a bound column from ends[0] to ends[1] can equal what it is bound to. They are known once
+ * tsx_joined_read has begun with the join. */
+bool tsx_joined_within(const tsx_query *query, uint32_t join, uint32_t binding, int64_t ends[2]);
 
 /* Gives the values of a bound column, for SQLite: each has the number of its row, from 1 on, and is in the slot. */
 tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t join, uint32_t binding, int *slot);

@@ -1097,6 +1097,66 @@ def test_joined_arrays_of_numbers_are_read_without_rows():
     db.close()
 
 
+def steps(db, sql):
+    """Returns the rows, and how many tens of steps SQLite's machine takes for them: the same on each machine."""
+    calls = []
+    handler = lambda: calls.append(1)
+    set_handler = getattr(db.raw, "set_progress_handler", None) or db.raw.setprogresshandler
+    set_handler(handler, 10)
+    rows = db.query(sql)
+    set_handler(None, 10)
+    return rows, len(calls)
+
+
+def test_a_join_of_a_table_of_one_dimension_takes_time_in_its_rows():
+    if absent():
+        return
+    joins = ("JOIN obs ON obs.id = x.obs", "LEFT JOIN obs ON obs.id = x.obs", "JOIN obs ON obs.id = x.obs + 1", "JOIN obs ON x.obs = obs.id", "JOIN obs ON obs.id = x.obs AND obs.batch = 'a'")
+    for kind in ("dense", "sparse"):
+        counts = {}
+        for n in (500, 2000):
+            db = Database()
+            db.query("CREATE VIRTUAL TABLE x USING tessera(obs INT64 DIMENSION(0, 99999), var INT64 DIMENSION(0, 999), v FLOAT64)")
+            db.query(f"CREATE VIRTUAL TABLE obs USING tessera(kind={kind}, id INT64 DIMENSION(0, {n - 1}{', 50' if kind == 'dense' else ''}), score FLOAT64, batch TEXT)")
+            for sql in ("INSERT INTO obs SELECT value, value * 0.5, CASE value % 2 WHEN 0 THEN 'a' ELSE 'b' END", "INSERT INTO x SELECT value, value % 7, value"):
+                db.query(f"WITH RECURSIVE c(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM c WHERE value < {n - 1}) {sql} FROM c")
+            for join in joins:
+                text = f"SELECT sum(v * obs.score) AS s, count(*) AS n FROM x {join}"
+                db.query(f"CREATE VIRTUAL TABLE q USING tessera_query({text})")
+                rows, counts[join, n] = steps(db, "SELECT * FROM q")
+                same(rows, db.query(text), (kind, join, n))
+                db.query("DROP TABLE q")
+            db.close()
+        for join in joins:
+            same(counts[join, 2000] < 6 * max(counts[join, 500], 1000), True, (kind, join, counts[join, 500], counts[join, 2000]))
+
+
+def test_terms_around_a_query_reach_the_array_that_it_joins():
+    if absent():
+        return
+    on = "a AS b ON b.y = a.y - 1 AND b.x = a.x"
+    forms = ((f"SELECT a.y AS y, a.x AS x, a.v - b.v AS d FROM a JOIN {on}", "y BETWEEN 0 AND 4"), (f"SELECT a.y AS y, a.x AS x, a.v - b.v AS d FROM a JOIN {on}", "y = 40"),
+             (f"SELECT a.y AS y, max(a.v - b.v) AS d FROM a JOIN {on} GROUP BY a.y", "y BETWEEN 0 AND 4"), (f"SELECT a.y AS y, a.x AS x, a.v - b.v AS d FROM a LEFT JOIN {on}", "y BETWEEN 0 AND 4"),
+             (f"SELECT a.y AS y, a.x AS x, a.v - b.v AS d FROM a JOIN {on} WHERE a.y BETWEEN 0 AND 4", "1"),
+             ("SELECT a.y AS y, a.x AS x, a.v - b.v AS d FROM a JOIN a AS b ON b.y = a.y + 1 AND b.x = a.x - 1", "y BETWEEN 200 AND 204 AND x < 20"),
+             ("SELECT a.y AS y, a.x AS x, a.v - b.v AS d FROM a JOIN a AS b ON b.y = a.y AND b.x = a.x", "y BETWEEN 0 AND 4"),
+             ("SELECT a.y AS y, a.x AS x, b.v AS d FROM a JOIN a AS b ON b.y = abs(a.y - 3) AND b.x = CASE WHEN a.x > 50 THEN a.x END", "y < 5"))
+    for kind in ("dense", "sparse"):
+        place = os.path.join(host.FOLDER, f"around_{kind}")
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE a USING tessera({literal(place)}, kind={kind}, y INT32 DIMENSION(0, 399, 20), x INT32 DIMENSION(0, 99, 20), v FLOAT64{', capacity=400' if kind == 'sparse' else ''})")
+        db.query("WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 39999) INSERT INTO a SELECT i / 100, i % 100, i * 0.5 + i % 7 FROM c")
+        for text, where in forms:
+            want = db.query(f"SELECT * FROM ({text}) WHERE {where} ORDER BY 1, 2")
+            fresh = Database()   # nothing in its cache
+            fresh.query(f"CREATE VIRTUAL TABLE a USING tessera({literal(place)})")
+            fresh.query(f"CREATE VIRTUAL TABLE q USING tessera_query({text})")
+            same(fresh.query(f"SELECT * FROM q WHERE {where} ORDER BY 1, 2"), want, (kind, text, where))
+            read = dict(fresh.query("SELECT name, value FROM tessera_stats WHERE name IN ('cells_computed', 'cells_decoded')"))
+            same(max(read.values()) <= 10000, True, (kind, text, where, read))   # of 40000
+            fresh.close()
+
+
 def test_a_joined_array_may_have_times():
     if absent():
         return
