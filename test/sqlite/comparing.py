@@ -168,6 +168,42 @@ def test_forms_that_are_right_everywhere():
             same(db.query(f"SELECT v FROM {tables} ON {on} ORDER BY v"), [(3,), (4,), (5,)], (tables, on))
 
 
+def test_integers_past_the_reals_compare_exactly():
+    """An INTEGER between two REALs, such as 2^53 + 1, compares by its value with a column of FLOAT64, as in an ordinary table."""
+    db = Database()
+    reals = [sign * (float(2**power) + step) for sign in (1, -1) for power in (24, 53, 54, 62, 63) for step in (-1024.0, -2.0, -1.0, 0.0, 1.0, 2.0, 1024.0)]
+    integers = [sign * (2**power + step) for sign in (1, -1) for power in (24, 53, 54, 62) for step in (-3, -1, 0, 1, 2, 3)] + [2**63 - 1, -2**63]
+    db.query("CREATE TABLE o(f REAL)")
+    for datatype in ("FLOAT64", "FLOAT32"):
+        db.query(f"CREATE VIRTUAL TABLE a USING tessera(f {datatype} DIMENSION, v {datatype}, duplicates=yes)")
+        db.query("DELETE FROM o")
+        for real in reals:
+            db.query("INSERT INTO a VALUES(?, ?)", (real, real))
+        db.query("INSERT INTO o SELECT f FROM a")
+        for integer in integers:
+            for name in OPERATORS:
+                want = db.query(f"SELECT f FROM o WHERE f {name} ? ORDER BY f", (integer,))
+                for column in ("f", "v"):
+                    for right, parameters in (("?", (integer,)), (f"({integer})", ())):
+                        same(db.query(f"SELECT f FROM a WHERE {column} {name} {right} ORDER BY f", parameters), want, (datatype, column, name, integer))
+        db.query("DROP TABLE a")
+
+
+def test_days_without_text_compare_with_fractions():
+    """Days before the year 0 and after 9999 are shown as integers, and compare with a number as numbers do: also with one between two days."""
+    days = [-800001, -800000, -799999, 3000000, 3000001, 3000002]
+    db = Database()
+    for columns in ("k INT DIMENSION, t DATE", "t DATE DIMENSION, k INT"):
+        db.query(f"CREATE VIRTUAL TABLE a USING tessera({columns})")
+        for k, day in enumerate(days):
+            db.query("INSERT INTO a(k, t) VALUES(?, ?)", (k, day))
+        for number in (3000000.5, 3000001.0, 3000001, 3000001.25, -800000.5, -800000.0, -800000, -799999.75, 1e18, -1e300):
+            for name, compare in operators(db).items():
+                want = [k for k, day in enumerate(days) if compare(day, number)]
+                same([k for k, in db.query(f"SELECT k FROM a WHERE t {name} ? ORDER BY k", (number,))], want, (columns, name, number))
+        db.query("DROP TABLE a")
+
+
 def test_functions_return_the_form_of_the_column():
     """The functions in the manual's table return exactly the text that the column shows."""
     db = Database()

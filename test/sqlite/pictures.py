@@ -269,6 +269,52 @@ def test_no_data():
          [" .@+   +", "d: 2020-01-01 (.) to 2020-01-03 (@); down y 0 to 0, right x 0 to 7"], "preview of dates")
 
 
+def test_nulls_above_other_values_than_the_fill_value():
+    """Other writers leave any value under a null. It is no data in a picture and in a coarser array, and the fill value in a block."""
+    for n, kind in enumerate(("kind=dense", "kind=dense, cell_order=col, tile_order=col", "kind=sparse, capacity=32")):
+        db, where, extents = Database(), path(f"under{n}"), (", 4", ", 8") if n < 2 else ("", "")
+        db.query(f"CREATE VIRTUAL TABLE u USING tessera({literal(where)}, {kind}, y INT32 DIMENSION(0, 3{extents[0]}), x INT32 DIMENSION(0, 7{extents[1]}), v INT32 FILTERS(none), validity_filters=(none))")
+        db.query("WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 31) INSERT INTO u SELECT i / 8, i % 8, CASE WHEN i < 4 THEN NULL ELSE i * 10 END FROM c")
+        (file,) = [os.path.join(folder, name) for folder, _, names in os.walk(where) for name in names if name == "a0_validity.tdb"]
+        order = sorted(range(32), key=lambda i: (i % 8, i)) if n == 1 else list(range(32))
+        with open(file, "r+b") as f:   # as many nulls as before, in other cells
+            bytes_ = f.read()
+            same(bytes_[-32:], bytes(i >= 4 for i in order), "a byte for each cell")
+            f.seek(len(bytes_) - 32)
+            f.write(bytes(i < 28 for i in order))
+        db.close()
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE u USING tessera({literal(where)})")
+        fill = -2**31
+        want = [fill] * 4 + [i * 10 for i in range(4, 28)] + [fill] * 4
+        same([v for v, in db.query("SELECT v FROM u ORDER BY y, x")], want[:28] + [None] * 4)
+        pixels_agree(db, where, want, fill)
+        if n < 2:
+            blocks_agree(db, where, want)
+            db.query("SELECT tessera_regrid(?, 'db:coarse', '{\"y\":2,\"x\":4}', 'count')", (where,))
+            same([v for v, in db.query("SELECT v FROM coarse ORDER BY y, x")], [8, 8, 8, 4])
+        db.close()
+
+
+def blocks_agree(db, where, want):
+    for slice_, cells in ((None, want), ({"y": [1, 3], "x": [2, 7]}, [want[y * 8 + x] for y in (1, 2, 3) for x in range(2, 8)]), ({"y": 3}, want[24:]), ({"x": [6, 6]}, want[6::8])):
+        block = db.value("SELECT tessera_npy(?, 'v', ?)", (where, slice_ and json.dumps(slice_)))
+        same(list(struct.unpack(f"<{len(cells)}i", block[-4 * len(cells):])), cells, (where, slice_))
+
+
+def pixels_agree(db, where, want, fill):
+    for options in ({}, {"width": 8, "height": 4}, {"width": 4, "height": 2}, {"width": 16, "height": 8}):
+        rows = png(db, where, "v", None, {"colormap": "gray", "min": 0, "max": 310, **options})
+        high, wide = len(rows), len(rows[0])
+        for y in range(high):
+            for x in range(wide):
+                cells = [want[j * 8 + i] for j in range(y * 4 // high, max(y * 4 // high + 1, (y + 1) * 4 // high)) for i in range(x * 8 // wide, max(x * 8 // wide + 1, (x + 1) * 8 // wide))]
+                cells = [cell for cell in cells if cell != fill]
+                same(rows[y][x][3] > 0, bool(cells), (where, options, y, x))
+                if cells:
+                    same(abs(rows[y][x][0] - sum(cells) / len(cells) / 310 * 255) <= 1, True, (where, options, y, x, rows[y][x], cells))
+
+
 def test_numbers_at_the_ends():
     """Means that are neighbours among doubles, so that no share can be computed, and means at both ends of the doubles."""
     tiny = 5e-324

@@ -871,6 +871,27 @@ def test_counters_say_who_evaluated_what():
     db.close()
 
 
+def test_tiles_that_are_taken_whole_count_what_their_cells_say():
+    """Statistics decide a tile only if they are certain: not <> of a value between their ends, and not where a null is among the cells."""
+    if absent():
+        return
+    db = Database()
+    for name, columns in (("grid", "kind=dense, k INT32 DIMENSION(0, 399, 20)"), ("points", "k INT32 DIMENSION(0, 399), capacity=20")):
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera({columns}, v INT32, f FLOAT64, w INT32 NOT NULL)")
+        db.query(f"INSERT INTO {name} WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 399) "
+                 "SELECT i, CASE WHEN i / 20 % 3 = 0 AND i % 4 = 0 THEN NULL ELSE i * 7 % 40 + i / 20 * 100 END, CASE WHEN i / 20 % 4 = 0 AND i % 5 = 0 THEN NULL ELSE i / 2.0 END, i / 20 * 100 + i % 20 FROM c")
+        taken = 0
+        for where in ("1", "v <> 105", "105 <> v", "v <> 107", "v <> -1", "w <> 310", "w <> 320", "310 <> w", "f <> 7.0", "f <> 20.5", "f <> 1e9", "v >= 0", "v > 250", "f > -1.0", "v IS NOT NULL", "f IS NOT NULL", "w >= 300 AND v <> 1905",
+                      "w <> 310 OR v > 0", "v < 1e6", "f <= 200.0"):
+            text = f"SELECT count(*) AS n, count(v) AS nv, count(f) AS nf, min(v) AS low, max(w) AS high, sum(v) AS s FROM {name} WHERE {where}"
+            db.query(f"CREATE VIRTUAL TABLE q USING tessera_query({text})")
+            before = db.value("SELECT value FROM tessera_stats WHERE name = 'tiles_skipped_by_value'")
+            same(db.query("SELECT * FROM q"), db.query(text), (name, where))
+            taken += db.value("SELECT value FROM tessera_stats WHERE name = 'tiles_skipped_by_value'") - before
+            db.query("DROP TABLE q")
+        assert taken > 0, "no tile was decided by its statistics"
+
+
 def test_conditions_with_or_find_each_group():
     """SQLite may answer OR by several scans, and takes rows of equal rowids for one row."""
     if absent():
