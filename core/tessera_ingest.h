@@ -30,6 +30,7 @@ typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type i
   tsr_datatype empty;
   bool nullable; /* may be null although no value is; without it a column is nullable if a value is null */
   bool not_null; /* a null is an error */
+  bool refuses_null; /* a null is an error, since the array that exists takes none in this column */
   bool labels; /* text: an enumeration, whose labels stand in the order in which they came */
   bool ordered; /* with `labels`: their order means something */
   const tsr_enumeration *enumeration; /* with `labels`: its labels come first, in their order; or NULL */

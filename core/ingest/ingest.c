@@ -373,6 +373,15 @@ static const char *ingest_role(const tsr_ingest_kept *c) {
   return !c->is_dimension ? "a column of not_null" : c->given->label_of ? "a label" : "a dimension";
 }
 
+static int ingest_refuse_null(const tsr_ingest_kept *c, tsr_error *error) {
+  if (c->is_dimension || c->given->not_null)
+    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NULL in %s", c->given->name, ingest_role(c));
+  return tsr__fail(error, TSR_CONSTRAINT,
+                   "column '%s': NULL, which this column of the array does not take: name it in 'nullable' when the "
+                   "array is made",
+                   c->given->name);
+}
+
 /* Returns the datatype in which the present row's value and the ends of the domain are compared. */
 static tsr_datatype ingest_box_datatype(const tsr_ingest_kept *c) {
   if (c->given->typed && !c->given->ends_untyped) return c->datatype;
@@ -451,8 +460,7 @@ static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error)
     else if (c->is_dimension && !c->given->label_of) TSR_TRY(ingest_check_box(c, error));
     return c->growing.nulls ? tsr__buffer_append_u8(&c->growing.validity, 1, error) : TSR_OK;
   }
-  if (c->is_dimension || c->given->not_null)
-    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NULL in %s", c->given->name, ingest_role(c));
+  if (c->is_dimension || c->given->not_null || c->given->refuses_null) return ingest_refuse_null(c, error);
   if (!c->growing.nulls) {
     TSR_TRY(tsr__buffer_reserve(&c->growing.validity, INGEST_PART_ROWS, error));
     memset(c->growing.validity.data, 1, g->counts.part_rows);

@@ -117,7 +117,7 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
   column->typed = true;
   column->datatype = field->datatype;
   column->values_per_cell = field->values_per_cell;
-  column->not_null |= !field->is_dimension && !field->nullable;
+  column->refuses_null = !field->is_dimension && !field->nullable;
   column->labels = field->enumeration != NULL;
   if (field->is_dimension) {
     if (call->dimensions[number] != UINT32_MAX)
@@ -196,6 +196,18 @@ static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, tsr_er
   return code == TSR_OK ? ingest_check_missing(call, schema, error) : code;
 }
 
+static int ingest_fail_exists(const tsx_ingest_call *call, tsr_object_kind kind, tsr_error *error) {
+  if (kind == TSR_OBJECT_GROUP)
+    return tsx_fail(error, TSR_EXISTS,
+                    "%s: there is a group already: 'if_exists' is for arrays, take another path, or that of an array "
+                    "in the group",
+                    call->array.path);
+  return tsx_fail(error, TSR_EXISTS,
+                  "%s: there is an array already: the option 'if_exists' adds the rows to it (append), or makes a new "
+                  "array in its place (replace)",
+                  call->array.path);
+}
+
 int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error) {
   tsr_object_kind kind = TSR_OBJECT_NONE;
   tsr_environment *environment = call->connection->environment;
@@ -205,8 +217,7 @@ int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value
   if (code < 0 || kind == TSR_OBJECT_NONE) return code;
   if (call->given.if_exists == TSX_INGEST_FAIL && call->given.explain) return TSR_OK;
   if (call->given.if_exists == TSX_INGEST_FAIL || kind == TSR_OBJECT_GROUP)
-    return tsx_fail(error, TSR_EXISTS, "%s: there is %s already", call->array.path,
-                    kind == TSR_OBJECT_GROUP ? "a group" : "an array");
+    return ingest_fail_exists(call, kind, error);
   if (call->given.if_exists == TSX_INGEST_APPEND) return ingest_open_target(call, path, error);
   call->array.replace = true;
   return tsx_ingest_may_replace(call, error);

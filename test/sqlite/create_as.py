@@ -403,10 +403,10 @@ def test_append():
     same(db.value("SELECT count(*) FROM (SELECT * FROM tessera_fragments('t'))"), 2)
     before = sorted(os.listdir("t/__fragments"))
     for select, part in (("SELECT 100 AS v, 10 AS x, 9 AS y", "row 1: dimension 'x': 10 is outside the domain, 0 to 9"), ("SELECT 'x' AS v, 9 AS x, 9 AS y", "column 'v'"), ("SELECT 9 AS x, 9 AS y", "the source lacks the column 'v' of the array"),
-                         ("SELECT 1 AS v, 9 AS x, 9 AS y, 2 AS w", "the array lacks the column 'w' of the source: say columns"), ("SELECT NULL AS v, 9 AS x, 9 AS y", "NULL")):
+                         ("SELECT 1 AS v, 9 AS x, 9 AS y, 2 AS w", "the array lacks the column 'w' of the source: say columns"), ("SELECT NULL AS v, 9 AS x, 9 AS y", "row 1: column 'v': NULL, which this column of the array does not take: name it in 'nullable' when")):
         check_contains(message(db, "SELECT tessera_create_as('t', ?, '{\"if_exists\":\"append\"}')", (select,)), part)
         same(sorted(os.listdir("t/__fragments")), before, select)
-    check_contains(message(db, "SELECT tessera_create_as('t', 'SELECT 1')"), "there is an array already")
+    check_contains(message(db, "SELECT tessera_create_as('t', 'SELECT 1')"), "there is an array already: the option 'if_exists' adds")
     same(make(db, "t", "SELECT 1 AS v, 9 AS x, 9 AS y, 2 AS w", if_exists="append", columns=["x", "y", "v"]), 1)
 
 

@@ -10,7 +10,7 @@ import xarray
 
 from .arrays import Array, _connect, exists, need_connection, secret
 from .errors import Exists, Unsupported
-from .grids import create_at, make_grid, new_place, remove_place, set_metadata, take_place
+from .grids import already, create_at, make_grid, new_place, remove_place, set_metadata, take_place
 
 __all__ = ["ATTRIBUTE", "EMPTY", "SCALAR", "create_dataset"]
 
@@ -93,7 +93,7 @@ def create_dataset(path, data, connection, if_exists, options):
     if if_exists not in ("fail", "replace"):
         raise NotImplementedError(f"if_exists {if_exists!r}: a Dataset is made whole; append to the arrays in it")
     if there and if_exists == "fail":
-        raise Exists(f"{path}: there is {there} already")
+        raise Exists(already(path, there, "replace"))
     variables, attributes = xarray.conventions.encode_dataset_coordinates(data)
     for name in map(str, variables):
         if name in ("", ".", "..", "__group", "__meta") or "/" in name or os.sep in name:

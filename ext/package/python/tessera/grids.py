@@ -130,6 +130,12 @@ def exchange(one, other):
         return False
 
 
+def already(path, there, *ways):
+    """Returns the message for a path at which something is. ways: the values of if_exists that go on."""
+    means = {"append": "adds to it", "replace": "makes a new one in its place"}
+    return f"{path}: there is {there} already: " + ", ".join(f"if_exists={way!r} {means[way]}" for way in ways)
+
+
 def take_place(place, path, if_exists):
     """Gives what was made at `place` its path. What was there before is gone after it, with if_exists "replace": both are exchanged in one step,
     or, where the system has no such call, renamed one after the other."""
@@ -146,7 +152,7 @@ def take_place(place, path, if_exists):
         shutil.rmtree(place, ignore_errors=True)
         return
     if os.path.lexists(target) and not _is_empty(target):
-        raise Exists(f"{path}: something is there already")
+        raise Exists(already(path, "something", "replace"))
     os.rename(place, target)
 
 
@@ -299,7 +305,7 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
         return make_grid(None if inside else path, path[3:] if inside else sql.name(os.path.basename(path.rstrip("/"))), blocks, lengths, labels, options, connection)
     there = exists(connection, path)
     if there and if_exists == "fail":
-        raise Exists(f"{path}: there is {there} already")
+        raise Exists(already(path, there, *(("append",) if there != "something" else ()), "replace"))
     if there and if_exists == "append":
         array = Array(connection, path, state=secret(options))._now()
         domains = array._about("name, domain, current_domain", "tessera_schema", "role = 'dimension'")
