@@ -1,9 +1,8 @@
 /* ingest_infer.c: decides the schema of an ingest's rows.
  *
- * Dimensions are those of the options, else one dense dimension `row`. The array is dense if the dimensions have one
- * datatype of integers or instants, and the rows fill their box without two at one coordinate: a bit for each cell of the
- * box tells. The domain is the rows' box; the extents of a dense array begin as its lengths and are halved, the largest
- * first, until a tile has at most INGEST_TILE_CELLS cells.
+ * Dimensions are those of the options, else one dense dimension `row`; ingest_axis.c chooses their domains and extents.
+ * The array is dense if the dimensions have one datatype of integers or instants, and the rows fill their box without two
+ * at one coordinate: a bit for each cell of the box tells.
  */
 #include <float.h>
 #include <math.h>
@@ -15,23 +14,11 @@
 #include "define/array_create.h"
 #include "model/datatype.h"
 #include "model/domain.h"
+#include "ingest/ingest_axis.h"
 #include "ingest/ingest_labels.h"
 #include "ingest/ingest_twice.h"
 
-#define INGEST_TILE_CELLS 262144.0
-#define INGEST_CAPACITY   10000
-#define INGEST_LABEL_TILE 10000
-#define INGEST_LABELS     65000 /* with more labels the codes are INT32, as in a CREATE */
-
-typedef struct ingest_axis { /* a dimension while the schema is made */
-  const tsr_ingest_kept *column; /* NULL: `row` */
-  tsr_datatype datatype;
-  bool is_text, is_real, bounded, finite;
-  uint64_t low, high; /* integers: bits; is_real: of doubles */
-  uint64_t length; /* integers: high - low + 1; 0: 2^64 */
-  uint64_t extent;
-  uint8_t given_low[8], given_high[8], given_extent[8]; /* what the column gives, in the axis' datatype */
-} ingest_axis;
+#define INGEST_LABELS 65000 /* with more labels the codes are INT32, as in a CREATE */
 
 /* ---- Filters ----------------------------------------------------------------------------------------------------- */
 
@@ -43,113 +30,10 @@ tsr_pipeline tsr__ingest_filters(const tsr_field *field) {
   return narrow ? (tsr_pipeline){.count = 1, .filters = &wide[1]} : (tsr_pipeline){.count = 2, .filters = wide};
 }
 
-/* ---- Boxes ------------------------------------------------------------------------------------------------------- */
-
-static double ingest_as_double(const tsr_ingest_kept *c, uint64_t word) {
-  return c->is_unsigned ? (double)word : (double)(int64_t)word;
-}
-
-/* Joins the bounds of one part to those of an axis. */
-static void ingest_join_bounds(ingest_axis *a, const tsr_ingest_part *part) {
-  const uint64_t flip = a->column->is_unsigned ? 0 : UINT64_C(1) << 63;
-  uint64_t low, high;
-  memcpy(&low, part->low, 8);
-  memcpy(&high, part->high, 8);
-  if (a->is_real) {
-    double l, h, axis_low, axis_high;
-    memcpy(&l, &low, 8);
-    memcpy(&h, &high, 8);
-    if (part->class == TSR_INGEST_INTEGERS) {
-      l = ingest_as_double(a->column, low);
-      h = ingest_as_double(a->column, high);
-    }
-    memcpy(&axis_low, &a->low, 8);
-    memcpy(&axis_high, &a->high, 8);
-    if (!a->bounded || l < axis_low) memcpy(&a->low, &l, 8);
-    if (!a->bounded || h > axis_high) memcpy(&a->high, &h, 8);
-    a->finite &= !part->nan;
-  } else {
-    if (!a->bounded || (low ^ flip) < (a->low ^ flip)) a->low = low;
-    if (!a->bounded || (high ^ flip) > (a->high ^ flip)) a->high = high;
-  }
-  a->bounded = true;
-}
-
-typedef struct ingest_end { /* an end of a domain, or an extent, as the column gives it */
-  const uint8_t *bytes;
-  bool real, is_unsigned; /* FLOAT64; UINT64; else INT64 */
-  bool is_end; /* no extent */
-  const char *what;
-} ingest_end;
-
-/* Converts an end to the datatype of an axis, which has no type that was given. */
-static int ingest_convert_end(const ingest_axis *a, const ingest_end *end, uint8_t out[8], tsr_error *error) {
-  const char *name = a->column->given->name;
-  int64_t integer;
-  double real;
-  memcpy(&integer, end->bytes, sizeof integer);
-  memcpy(&real, end->bytes, sizeof real);
-  if (a->is_real) {
-    if (!end->real) real = end->is_unsigned ? (double)(uint64_t)integer : (double)integer;
-    memcpy(out, &real, sizeof real);
-    return TSR_OK;
-  }
-  if (end->real && real != trunc(real))
-    return tsr__fail(error, TSR_MISMATCH, "column '%s': its values are INTEGER, and %s is %.15g", name, end->what,
-                     real);
-  if (end->real && !(real >= -9223372036854775808.0 && real < 9223372036854775808.0))
-    return tsr__fail(error, TSR_RANGE, "column '%s': %s, %.15g, does not fit %s", name, end->what, real,
-                     tsr_datatype_name(a->datatype));
-  if (end->real) integer = (int64_t)real;
-  if (integer < 0 && end->is_end && end->is_unsigned && !a->column->is_unsigned)
-    return tsr__fail(error, TSR_RANGE, "column '%s': %s, %llu, does not fit %s", name, end->what,
-                     (unsigned long long)integer, tsr_datatype_name(a->datatype));
-  if (integer < 0 && !end->is_unsigned && a->column->is_unsigned)
-    return tsr__fail(error, TSR_RANGE, "column '%s': %s, %lld, does not fit %s", name, end->what, (long long)integer,
-                     tsr_datatype_name(a->datatype));
-  memcpy(out, &integer, sizeof integer);
-  return TSR_OK;
-}
-
-/* Takes the domain and the extent that the column gives. */
-static int ingest_take_given(ingest_axis *a, tsr_error *error) {
-  const tsr_ingest_column *given = a->column->given;
-  const ingest_end low = {given->low, given->real, given->low_unsigned, true, "the low end of the domain"},
-                   high = {given->high, given->real, given->high_unsigned, true, "the high end of the domain"},
-                   extent = {given->extent, given->real_extent, true, false, "the tile extent"};
-  memcpy(a->given_low, given->low, sizeof a->given_low);
-  memcpy(a->given_high, given->high, sizeof a->given_high);
-  memcpy(a->given_extent, given->extent, sizeof a->given_extent);
-  if (a->is_text || given->label_of || (given->typed && !given->ends_untyped)) return TSR_OK;
-  if (given->has_domain) TSR_TRY(ingest_convert_end(a, &low, a->given_low, error));
-  if (given->has_domain) TSR_TRY(ingest_convert_end(a, &high, a->given_high, error));
-  return given->has_extent ? ingest_convert_end(a, &extent, a->given_extent, error) : TSR_OK;
-}
-
-static int ingest_axis_open(const tsr_ingest *g, uint32_t column, ingest_axis *a, tsr_error *error) {
-  const tsr_ingest_kept *c = &g->columns[column];
-  const char *name = c->given->name;
-  *a = (ingest_axis){.column = c, .datatype = c->datatype, .finite = true};
-  const tsr_kind kind = tsr_datatype_kind(c->datatype);
-  if (c->given->typed &&
-      (kind == TSR_KIND_BOOLEAN || kind == TSR_KIND_BYTES || (kind != TSR_KIND_TEXT && c->values_per_cell != 1)))
-    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': %s%s cannot be a dimension", name,
-                     tsr_datatype_name(c->datatype), c->values_per_cell != 1 ? "[]" : "");
-  a->is_text = c->class == TSR_INGEST_TEXTS;
-  a->is_real = c->class == TSR_INGEST_REALS;
-  if (a->is_text) a->datatype = TSR_ASCII;
-  for (uint64_t p = 0; p < g->counts.parts && !a->is_text; p++)
-    if (tsr__ingest_part(c, p)->bounded) ingest_join_bounds(a, tsr__ingest_part(c, p));
-  if (!a->bounded && !a->is_text && !c->given->has_domain)
-    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': without rows the domain must be given", name);
-  a->length = a->high - a->low + 1;
-  return ingest_take_given(a, error);
-}
-
 /* Returns whether all dimensions are integers or instants of one datatype. */
 static bool ingest_may_be_dense(const ingest_axis *axes, uint32_t count) {
   for (uint32_t d = 0; d < count; d++) {
-    if (axes[d].is_text || axes[d].is_real || !axes[d].bounded) return false;
+    if (axes[d].is_text || axes[d].is_real) return false;
     if (axes[d].datatype != axes[0].datatype) return false;
   }
   return true;
@@ -238,117 +122,6 @@ static int ingest_choose_kind(tsr_ingest *g, ingest_axis *axes, uint32_t count, 
 }
 
 /* ---- Fields ------------------------------------------------------------------------------------------------------ */
-
-/* Sets the extents of a dense array: the lengths, of which the largest is halved while a tile has too many cells. */
-static void ingest_choose_extents(ingest_axis *axes, uint32_t count) {
-  double cells = 1;
-  for (uint32_t d = 0; d < count; d++) {
-    const bool given = axes[d].column && axes[d].column->given->has_extent;
-    if (given) memcpy(&axes[d].extent, axes[d].given_extent, 8);
-    else axes[d].extent = axes[d].length ? axes[d].length : UINT64_C(1) << 62;
-    cells *= (double)axes[d].extent;
-  }
-  while (cells > INGEST_TILE_CELLS) {
-    ingest_axis *largest = NULL;
-    for (uint32_t d = 0; d < count; d++)
-      if (!(axes[d].column && axes[d].column->given->has_extent) && (!largest || axes[d].extent > largest->extent))
-        largest = &axes[d];
-    if (!largest || largest->extent < 2) return;
-    cells /= (double)largest->extent;
-    largest->extent = largest->extent / 2 + largest->extent % 2;
-    cells *= (double)largest->extent;
-  }
-}
-
-void tsr__ingest_narrow_value(tsr_datatype datatype, bool is_real, uint64_t word, uint8_t out[8]) {
-  memset(out, 0, 8);
-  if (is_real && tsr_datatype_size(datatype) == sizeof(float)) {
-    double real;
-    memcpy(&real, &word, 8);
-    const float narrow = (float)real;
-    memcpy(out, &narrow, sizeof narrow);
-    return;
-  }
-  memcpy(out, &word, 8); /* little-endian: the low bytes come first */
-}
-
-/* Sets the widest domain that fits the extent, and that a schema may have: dimensions that grow. */
-static void ingest_grow(const ingest_axis *a, tsr_field *field) {
-  if (a->is_real) {
-    const bool narrow = tsr_datatype_size(a->datatype) == sizeof(float);
-    const double most = narrow ? FLT_MAX / 4 : DBL_MAX / 4, least = -most; /* their difference is finite, too */
-    uint64_t low, high;
-    memcpy(&low, &least, 8);
-    memcpy(&high, &most, 8);
-    tsr__ingest_narrow_value(a->datatype, true, low, field->low);
-    tsr__ingest_narrow_value(a->datatype, true, high, field->high);
-    return;
-  }
-  const bool instant = !tsr__datatype_is_integral(a->datatype);
-  const uint64_t key = tsr__key(a->datatype, field->low), max = tsr__key_max(a->datatype),
-                 min = a->column ? tsr__key_min(a->datatype) + instant : key, /* rows are counted from 0 */
-      extent = field->has_extent ? tsr__extent(field) : 0;
-  uint64_t low = min, high = max;
-  if (extent) {
-    low = key - (key - min) / extent * extent; /* tiles stay where the rows' box has them */
-    high = low + ((max - low) / extent * extent - 1);
-  } else if (low == tsr__key_min(a->datatype)) {
-    high--; /* a domain may not take all of the datatype */
-  }
-  tsr__key_value(a->datatype, low, field->low);
-  tsr__key_value(a->datatype, high, field->high);
-}
-
-/* Fails if the rows' box does not lie in the domain that was given. */
-static int ingest_check_domain(const ingest_axis *a, const tsr_field *field, tsr_error *error) {
-  uint8_t low[8], high[8];
-  if (!a->bounded) return TSR_OK;
-  tsr__ingest_narrow_value(a->datatype, a->is_real, a->low, low);
-  tsr__ingest_narrow_value(a->datatype, a->is_real, a->high, high);
-  if (tsr__key(a->datatype, low) >= tsr__key(a->datatype, field->low) &&
-      tsr__key(a->datatype, high) <= tsr__key(a->datatype, field->high))
-    return TSR_OK;
-  if (a->column->label)
-    return tsr__fail(error, TSR_RANGE,
-                     "dimension '%s': the labels of column '%s' take %llu to %llu, not all of which lie in its domain",
-                     field->name, a->column->given->name, (unsigned long long)a->low, (unsigned long long)a->high);
-  return tsr__fail(error, TSR_RANGE, "column '%s': rows lie outside of the domain that was given", field->name);
-}
-
-/* Returns the extent of a labelled dimension of a sparse array: labels need one. */
-static uint64_t ingest_label_extent(const ingest_axis *a) {
-  return a->length && a->length < INGEST_LABEL_TILE ? a->length : INGEST_LABEL_TILE;
-}
-
-static int ingest_dimension(const ingest_axis *a, bool dense, bool grows, tsr_field *field, tsr_interval *current,
-                            tsr_error *error) {
-  const tsr_ingest_column *given = a->column ? a->column->given : NULL;
-  field->is_dimension = true;
-  field->datatype = a->datatype;
-  field->values_per_cell = a->is_text ? TSR_VARIABLE : 1;
-  field->filters = given && given->filters ? *given->filters : tsr__ingest_filters(field);
-  if (a->is_text) {
-    if (given->has_domain || given->has_extent)
-      return tsr__fail(error, TSR_CONSTRAINT, "column '%s': a dimension of strings has no domain", field->name);
-    return TSR_OK;
-  }
-  field->has_domain = true;
-  field->has_extent = dense || (given && (given->has_extent || given->label_of));
-  tsr__ingest_narrow_value(a->datatype, a->is_real, a->low, field->low);
-  tsr__ingest_narrow_value(a->datatype, a->is_real, a->high, field->high);
-  memcpy(current->low, field->low, 8);
-  memcpy(current->high, field->high, 8);
-  if (dense) memcpy(field->extent, &a->extent, 8);
-  else if (given && given->has_extent) memcpy(field->extent, a->given_extent, 8);
-  else if (field->has_extent) tsr__ingest_narrow_value(a->datatype, false, ingest_label_extent(a), field->extent);
-  if (given && given->has_domain) {
-    memcpy(field->low, a->given_low, 8);
-    memcpy(field->high, a->given_high, 8);
-    return ingest_check_domain(a, field, error);
-  }
-  if (given ? given->grow : grows) ingest_grow(a, field);
-  return TSR_OK;
-}
 
 static int ingest_enumerate(tsr_ingest *g, tsr_ingest_kept *c, tsr_field *field, tsr_enumeration *e, tsr_error *error) {
   const tsr_enumeration *given = c->given->enumeration;
@@ -442,15 +215,15 @@ static int ingest_open_axes(tsr_ingest *g, ingest_axis *axes, tsr_error *error) 
     axes[0].length = axes[0].high + 1;
   }
   for (uint32_t d = 0; d < g->options.dimension_count; d++)
-    TSR_TRY(ingest_axis_open(g, g->options.dimensions[d], &axes[d], error));
+    TSR_TRY(tsr__ingest_axis_open(g, g->options.dimensions[d], &axes[d], error));
   return TSR_OK;
 }
 
 static void ingest_orders(const tsr_ingest *g, const ingest_axis *axes, tsr_schema *schema) {
   const uint32_t n = schema->dimension_count;
   bool numbers = !schema->dense && n >= 2 && n <= TSR_HILBERT_DIMENSIONS_MAX;
-  for (uint32_t d = 0; d < schema->dimension_count; d++) numbers &= !axes[d].is_text && axes[d].finite;
-  for (uint32_t d = 0; d < schema->dimension_count; d++) numbers &= !schema->fields[d].has_extent;
+  for (uint32_t d = 0; d < n; d++)
+    numbers &= axes[d].finite && axes[d].column->given->has_domain && !schema->fields[d].has_extent;
   schema->cell_order = g->options.has_cell_order ? g->options.cell_order : numbers ? TSR_ORDER_HILBERT : TSR_ORDER_ROW;
   schema->tile_order = g->options.has_tile_order ? g->options.tile_order : TSR_ORDER_ROW;
 }
@@ -464,17 +237,19 @@ static int ingest_fill_schema(tsr_ingest *g, ingest_axis *axes, tsr_schema *sche
   schema->allows_duplicates = !schema->dense && g->options.duplicates;
   schema->offsets_filters = schema->coords_filters = (tsr_pipeline){.count = 1, .filters = &zstd};
   schema->validity_filters = (tsr_pipeline){.count = 1, .filters = &rle};
-  if (schema->dense) ingest_choose_extents(axes, schema->dimension_count);
+  if (schema->dense) tsr__ingest_dense_extents(axes, schema->dimension_count);
+  else
+    tsr__ingest_sparse_extents(axes, schema->dimension_count, g->counts.rows,
+                               g->options.has_cell_order && g->options.cell_order == TSR_ORDER_HILBERT);
   tsr_interval *current;
   TSR_TRY(TSR_ARENA_ARRAY(&g->arena, schema->dimension_count, &current, error));
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_ingest_column *given = axes[d].column ? axes[d].column->given : NULL;
-    grows |= given ? given->grow : g->options.row_grows;
+    grows |= schema->dense && (given ? given->grow : g->options.row_grows);
     const char *name = !given ? NULL : given->label_of ? given->label_of : given->name;
     schema->fields[d].name = name ? (char *)(uintptr_t)name : ingest_row_name(g);
-    TSR_TRY(ingest_dimension(&axes[d], schema->dense, g->options.row_grows, &schema->fields[d], &current[d], error));
-    if (axes[d].is_text && grows)
-      return tsr__fail(error, TSR_CONSTRAINT, "grow: an array with a dimension of strings needs it not");
+    TSR_TRY(
+        tsr__ingest_dimension(&axes[d], schema->dense, g->options.row_grows, &schema->fields[d], &current[d], error));
   }
   if (grows) schema->current_domain = current;
   ingest_orders(g, axes, schema);

@@ -55,6 +55,7 @@ int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *n
   memcpy(copy, name, strlen(name));
   call->source.names[column] = copy;
   call->columns[column].name = copy;
+  call->columns[column].nullable = !call->source.is_rows; /* of an array: later rows may have gaps */
   call->source.kept[column] = (int)column;
   return TSR_OK;
 }

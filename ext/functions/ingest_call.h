@@ -67,7 +67,7 @@ typedef struct tsx_ingest_call {
  * are more columns than an array may have. The caller calls tsx_ingest_end, after an error, too. */
 int tsx_ingest_begin(tsx_ingest_call *call, const char *path, uint32_t count, tsr_error *error);
 
-/* Names a column of the source. The name is copied. */
+/* Names a column of the source, which may be NULL unless the caller or the options say otherwise. The name is copied. */
 int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *name, tsr_error *error);
 
 /* Checks that no two columns have one name, reads the options (NULL: none), finds out whether `path`, the call's path, leads to an array to which rows are

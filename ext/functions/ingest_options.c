@@ -126,7 +126,10 @@ static int ingest_read_name(void *argument, const tsx_json_option *o, tsr_error 
   const uint32_t number = (uint32_t)(column - call->columns);
   switch (r->option) {
   case INGEST_OPTION_enums: column->labels = true; break;
-  case INGEST_OPTION_not_null: column->not_null = true; break;
+  case INGEST_OPTION_not_null:
+    column->not_null = true;
+    column->nullable = false;
+    break;
   case INGEST_OPTION_nullable: column->nullable = true; break;
   case INGEST_OPTION_grow: column->grow = true; break;
   default:
@@ -379,6 +382,8 @@ static int ingest_check_dimensions(tsx_ingest_call *call, tsr_error *error) {
     const tsr_ingest_column *column = &call->columns[i];
     bool is_dimension = false;
     for (uint32_t d = 0; d < call->options.dimension_count; d++) is_dimension |= call->dimensions[d] == i;
+    if (column->not_null && column->nullable)
+      return tsx_fail(error, TSR_ERROR, "column '%s' is in not_null and in nullable", column->name);
     if (!is_dimension && (column->has_domain || column->has_extent || column->grow))
       return tsx_fail(error, TSR_ERROR, "'%s': column '%s' is no dimension: say dimensions",
                       ingest_specs[column->has_domain   ? INGEST_OPTION_domains

@@ -74,6 +74,7 @@ static int select_exact(const tsx_table *table, const tsx_column *shown, tsr_ing
   column->datatype = field->datatype;
   column->values_per_cell = field->values_per_cell;
   if (field->filters.count) column->filters = &field->filters;
+  column->nullable &= field->is_dimension || field->nullable;
   return TSR_OK;
 }
 

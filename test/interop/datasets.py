@@ -244,6 +244,11 @@ def test_growth():
     tessera.create("growing-texts", {"s": texts}, grow=["dim_0"])
     tessera.create("growing-texts", {"s": texts}, if_exists="append", origin={"dim_0": 3})
     same(tessera.open("growing-texts").numpy().tolist(), [["a"], [None], ["c"], ["a"], [None], ["c"]])
+    def tiles(name, **options):
+        tessera.create(name, {"v": rows}, dimensions=["t", "x"], **options)
+        return [tile for tile, in tessera.open(name)._about("tile", "tessera_schema", "role = 'dimension'")]
+    same([tiles("tiles-grow", grow=["t"]), tiles("tiles-domain", domains={"t": [0, 999999]}), tiles("tiles-given", domains={"t": [0, 999999]}, extents={"t": 9}), tiles("tiles-both", grow=["t"], extents={"t": 9}),
+          tiles("tiles-small", grow=["t"], types={"t": "INT16", "x": "INT16"})], [[3, 4], [62500, 4], [9, 4], [9, 4], [3, 4]], "extents come from domains, not from the first block")
     fails(TypeError, "no integer", lambda: tessera.create("refused", rows, types={"dim_0": "DATETIME_DAY", "dim_1": "DATETIME_DAY"}, grow=["dim_0"], domains={"dim_0": [0, 9]}))
     fails(KeyError, "no dimension 'z'", lambda: tessera.create("refused", rows, grow=["z"]))
 

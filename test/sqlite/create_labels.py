@@ -101,7 +101,7 @@ def test_other_options():
     db = database()
     times = "SELECT t.value AS t, g.lat, g.lon, g.v FROM json_each('[1,2]') AS t, (" + GRID + ") AS g"
     same(make(db, "a", times, labels=BOTH, dimensions=["x", "t", "lat"], extents={"y": 3, "t": 1}, domains={"x": [0, 9]}, types={"lon": "FLOAT32"}, filters={"lat": "zstd(1)"}), 24)
-    same(db.query("SELECT tile FROM tessera_schema('a') WHERE role = 'dimension'"), [(3,), (1,), (3,)])
+    same(db.query("SELECT tile FROM tessera_schema('a') WHERE role = 'dimension'"), [(10,), (1,), (3,)])
     same([r[0] for r in db.query("SELECT name FROM tessera_schema('a') WHERE role = 'dimension'")], ["x", "t", "y"])
     same(db.query("SELECT domain FROM tessera_schema('a') WHERE name = 'x'"), [("[0,9]",)])
     same(labels(db, "a"), [("lon", "FLOAT32"), ("lat", "FLOAT64")])

@@ -80,9 +80,9 @@ GRID = values(*[(y, x, 10 * y + x) for y in range(2) for x in range(3)], names="
 
 def test_1_type_of_a_column_of_a_select():
     rule(select,
-         [(values(1, 2), {}, "x INT64 NOT NULL"), (values(1, 2.5), {}, "x FLOAT64"), (values("a", "b"), {}, "x UTF8"), ("SELECT x'00' AS x", {}, "x BLOB"),
+         [(values(1, 2), {}, "x INT64"), (values(1, 2.5), {}, "x FLOAT64"), (values("a", "b"), {}, "x UTF8"), ("SELECT x'00' AS x", {}, "x BLOB"),
           (values("1", "2"), {}, "x UTF8"), (values("2024-01-01"), {}, "x UTF8"), (values(1), {"types": {"x": "INT16"}}, "x INT16"),
-          ("SELECT x, a, e, s FROM own", {}, "x INT16", "a UINT8 NOT NULL FILTERS(gzip(3))", "ENUM('no', 'yes') ORDERED", "s DATETIME_SEC"), ("SELECT a + 0 AS a FROM own", {}, "a INT64"),
+          ("SELECT x, a, e, s FROM own", {}, "x INT16", "a UINT8 FILTERS(gzip(3))", "ENUM('no', 'yes') ORDERED", "s DATETIME_SEC"), ("SELECT a + 0 AS a FROM own", {}, "a INT64"),
           ("SELECT day, at FROM plain", {}, "day DATETIME_DAY", "at DATETIME_MS"), ("SELECT day || '' AS day FROM plain", {}, "day UTF8"), ("SELECT t FROM plain", {}, "t UTF8"),
           ("SELECT day FROM plain UNION ALL SELECT 'noon'", {}, "day UTF8")],
          [(values(1, "a"), {}, "row 2: column 'x': TEXT beside INTEGER, which came first, in row 1"), (values(2**53 + 1, 0.5), {}, "REAL beside an integer past 2^53 (row 1)"),
@@ -92,8 +92,8 @@ def test_1_type_of_a_column_of_a_select():
 
 def test_2_type_of_a_column_of_csv():
     rule(csv,
-         [("x\n1\n-20\n0\n", {}, "x INT64 NOT NULL"), ("x\n1\n2.5\n1e3\nnan\n", {}, "x FLOAT64"), ("x\n1\n007\n", {}, "x UTF8"), ('x\n1\n"2"\n', {}, "x UTF8"), ("x\n9223372036854775807\n", {}, "x INT64"),
-          ("x\n9223372036854775808\n", {}, "x UINT64"), ("x,y\n1,\n,b\n", {}, "x INT64 FILTERS", "y UTF8 NOT NULL"), ("x\n+1\n", {}, "x UTF8"), ("x\n1\n", {"types": {"x": "UINT8"}}, "x UINT8"),
+         [("x\n1\n-20\n0\n", {}, "x INT64"), ("x\n1\n2.5\n1e3\nnan\n", {}, "x FLOAT64"), ("x\n1\n007\n", {}, "x UTF8"), ('x\n1\n"2"\n', {}, "x UTF8"), ("x\n9223372036854775807\n", {}, "x INT64"),
+          ("x\n9223372036854775808\n", {}, "x UINT64"), ("x,y\n1,\n,b\n", {}, "x INT64 FILTERS", "y UTF8"), ("x\n+1\n", {}, "x UTF8"), ("x\n1\n", {"types": {"x": "UINT8"}}, "x UINT8"),
           ("x\n2024-01-01\n", {}, "x UTF8"), ("x\n.5\n", {}, "x UTF8")],
          [("x\n1\n007x\n", {"types": {"x": "INT32"}}, "line 3: column 'x'"), ("x\n1e3\nabc\n", {"types": {"x": "FLOAT32"}}, "line 3: column 'x': 'abc' is no number"),
           ("x,y\n1\n", {}, "line 2: 1 fields, where 2 columns are named"), ("x,x\n1,2\n", {}, "two columns are called 'x'")])
@@ -101,9 +101,9 @@ def test_2_type_of_a_column_of_csv():
 
 def test_3_type_of_an_arrow_column():
     rule(arrow,
-         [(([INTEGERS, ("s", "c", 2, [None, packed("b", 1, 2)])], 2), {}, "v INT64 NOT NULL", "s INT8 NOT NULL"), (([("h", "e", 2, [None, packed("e", 1, 2)])], 2), {}, "h FLOAT32"),
+         [(([INTEGERS, ("s", "c", 2, [None, packed("b", 1, 2)])], 2), {}, "v INT64", "s INT8"), (([("h", "e", 2, [None, packed("e", 1, 2)])], 2), {}, "h FLOAT32"),
           (([("t", "tsu:UTC", 2, [None, packed("q", 1, 2)])], 2), {}, "t DATETIME_US"), (([("m", "tdm", 2, [None, packed("q", 0, 86400000)])], 2), {}, "m DATETIME_MS"),
-          (([("k", "C", 2, [None, packed("B", 0, 1)], None, WORDS)], 2), {}, "k UTF8 NOT NULL FILTERS(byteshuffle, zstd(5)) ENUM('a', 'b')"),
+          (([("k", "C", 2, [None, packed("B", 0, 1)], None, WORDS)], 2), {}, "k UTF8 FILTERS(byteshuffle, zstd(5)) ENUM('a', 'b')"),
           (([("p", "+w:2", 1, [None], None, None, 2, ("f", 2, [None, packed("f", 1, 2)]))], 1), {}, "p FLOAT32[2]"), (([INTEGERS], 2), {"types": {"v": "UINT8"}}, "v UINT8")],
          [(([("n", "n", 2, [])], 2), {}, "column 'n'"), (([("d", "d:10,2", 2, [None, bytes(32)])], 2), {}, "column 'd'"), (([("s", "+s", 2, [None])], 2), {}, "column 's'"),
           (([("m", "+m", 2, [None, packed("i", 0, 0, 0)])], 2), {}, "column 'm'"), (([INTEGERS], 2), {"types": {"v": "BOOL"}}, "column 'v'"),
@@ -112,10 +112,10 @@ def test_3_type_of_an_arrow_column():
 
 def test_4_dimensions():
     rule(select,
-         [(values((1, 2), names="a b"), {}, "\"row\" INT64 DIMENSION(0, 0, 1)", "a INT64 NOT NULL"), (GRID, {"dimensions": ["x", "y"]}, "x INT64 DIMENSION(0, 2, 3)", "y INT64 DIMENSION(0, 1, 2)"),
-          (values(("a", 1), names="k v"), {"dimensions": ["k"]}, "k ASCII DIMENSION"), ("SELECT * FROM grouped", {}, "x INT64 DIMENSION(3, 5", "odd INT64 DIMENSION(1, 1", "total INT64 NOT NULL"),
+         [(values((1, 2), names="a b"), {}, "\"row\" INT64 DIMENSION(0, 0, 1)", "a INT64"), (GRID, {"dimensions": ["x", "y"]}, "x INT64 DIMENSION(0, 2, 3)", "y INT64 DIMENSION(0, 1, 2)"),
+          (values(("a", 1), names="k v"), {"dimensions": ["k"]}, "k ASCII DIMENSION"), ("SELECT * FROM grouped", {}, "kind=sparse,\n  x INT64 DIMENSION", "odd INT64 DIMENSION", "total INT64"),
           ("SELECT x, total FROM grouped", {}, "\"row\" INT64 DIMENSION"), ("SELECT total, odd, x FROM grouped ORDER BY x", {}, "x INT64 DIMENSION", "odd INT64 DIMENSION"),
-          ("SELECT * FROM grouped", {"dimensions": ["x"]}, "x INT64 DIMENSION", "odd INT64 NOT NULL"), ("SELECT * FROM grouped", {"columns": ["total", "x", "odd"]}, "x INT64 DIMENSION", "odd INT64 DIMENSION"),
+          ("SELECT * FROM grouped", {"dimensions": ["x"]}, "x INT64 DIMENSION", "odd INT64"), ("SELECT * FROM grouped", {"columns": ["total", "x", "odd"]}, "x INT64 DIMENSION", "odd INT64 DIMENSION"),
           ("SELECT * FROM grouped", {"columns": ["total", "x"]}, "\"row\" INT64 DIMENSION"), ("SELECT * FROM whole", {}, "\"row\" INT64 DIMENSION(0, 0, 1)"),
           ("SELECT grouped.*, plain.n FROM grouped JOIN plain ON n = odd", {}, "\"row\" INT64 DIMENSION")],
          [(values((1, 1), (None, 2), names="x v"), {"dimensions": ["x"]}, "row 2: column 'x': NULL in a dimension"), (values((1, 1), names="x v"), {"dimensions": ["y"]}, "'dimensions': the source has no column 'y'"),
@@ -139,9 +139,10 @@ def test_5_kind():
 
 def test_6_domain():
     rule(select,
-         [(values((-5, 1), (-4, 2), names="x v"), {"dimensions": ["x"]}, "x INT64 DIMENSION(-5, -4, 2)"), (values((0.5, 1), (-2.5, 2), names="x v"), {"dimensions": ["x"]}, "x FLOAT64 DIMENSION(-2.5, 0.5)"),
+         [(values((-5, 1), (-4, 2), names="x v"), {"dimensions": ["x"]}, "x INT64 DIMENSION(-5, -4, 2)"), (values((0.5, 1), (-2.5, 2), names="x v"), {"dimensions": ["x"]}, "x FLOAT64 DIMENSION(-4.4942328371557893e+307, 4.4942328371557893e+307) FILTERS"), (values((1, 1), (3, 2), names="x v"), {"dimensions": ["x"]}, "x INT64 DIMENSION(-9223372036854775808, 9223372036854775806) FILTERS"),
           (values(("k", 1), names="x v"), {"dimensions": ["x"]}, "x ASCII DIMENSION FILTERS"), (values((1, 1), (2, 2), names="x v"), {"dimensions": ["x"], "grow": ["x"]}, "CURRENT(1, 2)"),
-          (values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [0, 9]}}, "x INT64 DIMENSION(0, 9")],
+          (values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [0, 9]}}, "x INT64 DIMENSION(0, 9"), (values((1, 1), (-2, 2), names="x y"), {"dimensions": ["x", "y"], "types": {"x": "INT8", "y": "INT32"}, "domains": {"x": [-5, 5], "y": [0, 9]}, "kind": "sparse"}, "x INT8 DIMENSION(-5, 5)"),
+          (GRID, {"dimensions": ["y", "x"], "types": {"y": "INT8", "x": "INT32"}, "domains": {"y": [-5, 5]}}, "y INT32 DIMENSION(-5, 5, 11)")],
          [(values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [2, 9]}}, "row 1: dimension 'x': 1 is outside the domain, 2 to 9"), (values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [9, 2]}}, "column 'x'"),
           (values((1, 1), names="x v"), {"dimensions": ["x"], "grow": ["v"]}, "column 'v' is no dimension")])
 
@@ -150,24 +151,26 @@ def test_7_extent():
     rule(select,
          [(count(300, "i AS x", "i AS v"), {"dimensions": ["x"]}, "DIMENSION(0, 299, 300)"), (count(300000, "i AS x", "i AS v"), {"dimensions": ["x"]}, "DIMENSION(0, 299999, 150000)"),
           (count(600000, "i / 1000 AS y", "i % 1000 AS x", "i AS v"), {"dimensions": ["y", "x"]}, "y INT64 DIMENSION(0, 599,", "x INT64 DIMENSION(0, 999,"),
-          (GRID, {"dimensions": ["y", "x"], "extents": {"x": 2}}, "x INT64 DIMENSION(0, 2, 2)"), (values((0.5, 1.5, 1), names="y x v"), {"dimensions": ["y", "x"]}, "cell_order=hilbert", "capacity=10000", "y FLOAT64 DIMENSION(0.5, 0.5) FILTERS"),
+          (GRID, {"dimensions": ["y", "x"], "extents": {"x": 2}}, "x INT64 DIMENSION(0, 2, 2)"), (values((0.5, 1.5, 1), names="y x v"), {"dimensions": ["y", "x"]}, "cell_order=row", "capacity=10000", "y FLOAT64 DIMENSION(-549755813888, 549755813888, 0.5) FILTERS"), (values((0.5, 1.5, 1), names="y x v"), {"dimensions": ["y", "x"], "domains": {"y": [0, 1], "x": [0, 2]}}, "cell_order=hilbert", "y FLOAT64 DIMENSION(0, 1) FILTERS"),
+          (GRID, {"dimensions": ["y", "x"], "domains": {"y": [0, 9], "x": [0, 99]}}, "x INT64 DIMENSION(0, 99, 100)", "y INT64 DIMENSION(0, 9, 10)"), (GRID, {"dimensions": ["y", "x"], "domains": {"x": [0, 999999]}}, "x INT64 DIMENSION(0, 999999, 125000)", "y INT64 DIMENSION(0, 1, 2)"),
+          (GRID, {"dimensions": ["y", "x"], "grow": ["y"]}, "y INT64 DIMENSION(-9223372036854775808, 9223372036854775805, 2) CURRENT(0, 1)", "x INT64 DIMENSION(0, 2, 3)"),
           (values(tuple(n + 0.5 for n in range(18)), names=" ".join(f"d{n}" for n in range(18))), {"dimensions": [f"d{n}" for n in range(17)]}, "cell_order=row"), (values((0.5, "k", 1), names="y x v"), {"dimensions": ["y", "x"]}, "cell_order=row"), (values((0.5, 1), names="x v"), {"dimensions": ["x"]}, "cell_order=row")],
          [(GRID, {"dimensions": ["y", "x"], "extents": {"v": 2}}, "column 'v' is no dimension"), (GRID, {"dimensions": ["y", "x"], "extents": {"x": 0}}, "dimension 'x': its tile extent must be above 0"), (GRID, {"dimensions": ["y", "x"], "extents": {"x": "many"}}, "column 'x'")])
 
 
 def test_8_filters():
     rule(select,
-         [(values((1, 0.5, "a"), names="i r t"), {}, "i INT64 NOT NULL FILTERS(byteshuffle, zstd(5))", "r FLOAT64 NOT NULL FILTERS(byteshuffle, zstd(5))", "t UTF8 NOT NULL FILTERS(zstd(5))", "offsets_filters=(zstd(5))", "validity_filters=(rle)"),
-          (values((1, 1), names="s b"), {"types": {"s": "INT8", "b": "BOOL"}}, "s INT8 NOT NULL FILTERS(zstd(5))", "b BOOL NOT NULL FILTERS(zstd(5))"), ("SELECT day FROM plain", {}, "day DATETIME_DAY NOT NULL FILTERS(byteshuffle, zstd(5))"),
-          ("SELECT x'00' AS b", {}, "b BLOB NOT NULL FILTERS(zstd(5))"), (values(1), {"filters": {"x": "gzip(2)"}}, "x INT64 NOT NULL FILTERS(gzip(2))")],
+         [(values((1, 0.5, "a"), names="i r t"), {}, "i INT64 FILTERS(byteshuffle, zstd(5))", "r FLOAT64 FILTERS(byteshuffle, zstd(5))", "t UTF8 FILTERS(zstd(5))", "offsets_filters=(zstd(5))", "validity_filters=(rle)"),
+          (values((1, 1), names="s b"), {"types": {"s": "INT8", "b": "BOOL"}}, "s INT8 FILTERS(zstd(5))", "b BOOL FILTERS(zstd(5))"), ("SELECT day FROM plain", {}, "day DATETIME_DAY FILTERS(byteshuffle, zstd(5))"),
+          ("SELECT x'00' AS b", {}, "b BLOB FILTERS(zstd(5))"), (values(1), {"filters": {"x": "gzip(2)"}}, "x INT64 FILTERS(gzip(2))")],
          [(values(1), {"filters": {"x": "shrink"}}, "shrink"), (values(1), {"filters": {"y": "zstd"}}, "the source has no column 'y'"), (values(1), {"filters": {"x": "zstd zstd"}}, "filters of x")])
 
 
 def test_9_null():
     rule(select,
-         [(values(1, None), {}, "x INT64 FILTERS", "not NOT NULL"), (values(1, 2), {}, "x INT64 NOT NULL"), (values(1, 2), {"nullable": ["x"]}, "not NOT NULL"), ("SELECT 9e999 - 9e999 AS x UNION ALL SELECT 0.5", {}, "x FLOAT64 FILTERS")],
-         [(values(1, None), {"not_null": ["x"]}, "row 2: column 'x': NULL in a column of not_null")])
-    rule(arrow, [(([INTEGERS], 2), {}, "v INT64 NOT NULL"), (([("v", "l", 2, [b"\x01", packed("q", 4, 5)])], 2), {}, "v INT64 FILTERS"), (([("g", "g", 2, [None, packed("d", 1, float("nan"))])], 2), {}, "g FLOAT64 NOT NULL")],
+         [(values(1, None), {}, "x INT64 FILTERS", "not NOT NULL"), (values(1, 2), {}, "x INT64 FILTERS", "not NOT NULL"), (values(1, 2), {"not_null": ["x"]}, "x INT64 NOT NULL"), ("SELECT 9e999 - 9e999 AS x UNION ALL SELECT 0.5", {}, "x FLOAT64 FILTERS")],
+         [(values(1, None), {"not_null": ["x"]}, "row 2: column 'x': NULL in a column of not_null"), (values(1, 2), {"not_null": ["x"], "nullable": ["x"]}, "column 'x' is in not_null and in nullable")])
+    rule(arrow, [(([INTEGERS], 2), {}, "v INT64"), (([("v", "l", 2, [b"\x01", packed("q", 4, 5)])], 2), {}, "v INT64 FILTERS"), (([("g", "g", 2, [None, packed("d", 1, float("nan"))])], 2), {}, "g FLOAT64")],
          [(([("v", "l", 2, [b"\x01", packed("q", 4, 5)])], 2), {"not_null": ["v"]}, "column 'v'")])
 
 

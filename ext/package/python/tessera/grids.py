@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import os
 import shutil
 import uuid
@@ -62,11 +63,12 @@ def _stored(values):
     return values
 
 
-def choose_extents(lengths):
-    """The rule of tessera_create_as: the longest extent is halved until a tile has at most 262,144 cells."""
-    extents = {name: max(length, 1) for name, length in lengths.items()}
-    while numpy.prod([float(e) for e in extents.values()]) > _CELLS:
-        longest = max(extents, key=extents.get)
+def choose_extents(lengths, given):
+    """The rule of tessera_create_as: the longest extent that is not given is halved until a tile has at most 262,144 cells. lengths: of the domains."""
+    extents = {name: int(given.get(name, max(length, 1))) for name, length in lengths.items()}
+    free = [name for name in extents if name not in given]
+    while math.prod(extents.values()) > _CELLS and any(extents[name] > 1 for name in free):
+        longest = max(free, key=extents.get)
         extents[longest] = (extents[longest] + 1) // 2
     return extents
 
@@ -89,14 +91,14 @@ def definition(place, lengths, types, labels, options):
     for option in ("domains", "extents", "grow"):
         for name in set(options.get(option, {})) - set(lengths):
             raise KeyError(f"{option!r}: there is no dimension {name!r}")
-    extents = {**choose_extents(lengths), **options.get("extents", {})}
+    domains = {name: options.get("domains", {}).get(name, (0, max(length, 1) - 1)) for name, length in lengths.items()}
+    extents = choose_extents({name: high - low + 1 for name, (low, high) in domains.items()}, options.get("extents", {}))
     parts = ([sql.text(place)] if place else []) + ["kind=dense"]
     parts += [f"{name}={sql.text(options[name])}" for name in ("cell_order", "tile_order", "format_version") if name in options]
     parts += ["encryption=aes_256_gcm", f"key_file={sql.text(os.path.abspath(options['key_file']))}"] if options.get("key_file") else []
-    for name, length in lengths.items():
-        low, high = options.get("domains", {}).get(name, (0, max(length, 1) - 1))
-        kind, extent = options.get("types", {}).get(name, "INT64"), min(extents[name], high - low + 1)
+    for name, (low, high) in domains.items():
         grows = name in options.get("grow", ())
+        kind, extent = options.get("types", {}).get(name, "INT64"), extents[name] if grows else min(extents[name], high - low + 1)
         made = f"{sql.name(name)} {kind} DIMENSION({low}, {_widest(name, kind, extent) if grows else high}, {extent})"
         made += f" CURRENT({low}, {high})" if grows else ""
         for label, (dim, values) in labels.items():
