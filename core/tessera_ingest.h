@@ -17,7 +17,7 @@ extern "C" {
 typedef enum tsr_ingest_declared { /* what an untyped column becomes if all of its values are such text */
                                    TSR_INGEST_AS_IT_IS,
                                    TSR_INGEST_DATES, /* DATETIME_DAY */
-                                   TSR_INGEST_INSTANTS /* DATETIME_SEC, MS, US or NS: the coarsest that has all values */
+                                   TSR_INGEST_INSTANTS /* DATETIME_DAY, SEC, MS, US or NS: the coarsest that has all values */
 } tsr_ingest_declared;
 
 typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type its values decide */

@@ -8,20 +8,23 @@
 
 #define INSTANT_LENGTH 10 /* of a whole date: a year or a month alone is no instant here */
 
-static bool ingest_instant_at(const tsr_ingest_values *texts, uint64_t row, tsr_datatype datatype, int64_t *instant) {
+/* Reads one text. A column of instants has days alone if no text has a time of day, even midnight. */
+static bool ingest_instant_at(const tsr_ingest_kept *c, const tsr_ingest_values *texts, uint64_t row,
+                              tsr_datatype datatype, int64_t *instant) {
   tsr_error ignored = {0};
   const uint64_t at = row ? texts->ends[row - 1] : 0, size = texts->ends[row] - at;
+  if (c->given->declared == TSR_INGEST_INSTANTS && datatype == TSR_DATETIME_DAY && size > INSTANT_LENGTH) return false;
   return size >= INSTANT_LENGTH &&
          tsr_datetime_parse(datatype, (const char *)texts->values + at, size, instant, &ignored) == TSR_OK;
 }
 
 /* Finds the coarsest of the datatypes that has all values of a part, from datatypes[*choice] on. */
-static bool ingest_instants_fit(const tsr_ingest_values *texts, const tsr_datatype *datatypes, size_t count,
-                                size_t *choice) {
+static bool ingest_instants_fit(const tsr_ingest_kept *c, const tsr_ingest_values *texts, const tsr_datatype *datatypes,
+                                size_t count, size_t *choice) {
   int64_t instant;
   for (uint64_t row = 0; row < texts->rows; row++) {
     if (texts->validity && !texts->validity[row]) continue;
-    while (!ingest_instant_at(texts, row, datatypes[*choice], &instant))
+    while (!ingest_instant_at(c, texts, row, datatypes[*choice], &instant))
       if (++*choice == count) return false;
   }
   return true;
@@ -47,12 +50,10 @@ static int ingest_bound_instants(tsr_ingest *g, uint32_t column, uint64_t number
 }
 
 int tsr__ingest_find_instants(tsr_ingest *g, uint32_t column, tsr_error *error) {
-  static const tsr_datatype units[] = {TSR_DATETIME_DAY, TSR_DATETIME_SEC, TSR_DATETIME_MS, TSR_DATETIME_US,
-                                       TSR_DATETIME_NS};
+  static const tsr_datatype datatypes[] = {TSR_DATETIME_DAY, TSR_DATETIME_SEC, TSR_DATETIME_MS, TSR_DATETIME_US,
+                                           TSR_DATETIME_NS};
   tsr_ingest_kept *c = &g->columns[column];
-  const bool dates = c->given->declared == TSR_INGEST_DATES;
-  const tsr_datatype *datatypes = dates ? units : units + 1;
-  const size_t count = dates ? 1 : sizeof units / sizeof *units - 1;
+  const size_t count = c->given->declared == TSR_INGEST_DATES ? 1 : sizeof datatypes / sizeof *datatypes;
   tsr_buffer scratch = {.memory = &g->memory};
   size_t choice = 0;
   bool fit = true;
@@ -60,7 +61,7 @@ int tsr__ingest_find_instants(tsr_ingest *g, uint32_t column, tsr_error *error) 
   for (uint64_t p = 0; p < g->counts.parts && fit && rc >= 0; p++) {
     tsr_ingest_values texts;
     rc = tsr__ingest_load(g, column, p, &scratch, &texts, error);
-    if (rc >= 0 && texts.class == TSR_INGEST_TEXTS) fit = ingest_instants_fit(&texts, datatypes, count, &choice);
+    if (rc >= 0 && texts.class == TSR_INGEST_TEXTS) fit = ingest_instants_fit(c, &texts, datatypes, count, &choice);
   }
   if (rc >= 0 && fit) {
     c->class = TSR_INGEST_INTEGERS;
@@ -75,7 +76,7 @@ int tsr__ingest_find_instants(tsr_ingest *g, uint32_t column, tsr_error *error) 
 void tsr__ingest_parse_instants(const tsr_ingest_kept *c, uint8_t *words, tsr_ingest_values *values) {
   for (uint64_t row = 0; row < values->rows; row++) {
     int64_t instant = 0;
-    if (!values->validity || values->validity[row]) (void)ingest_instant_at(values, row, c->datatype, &instant);
+    if (!values->validity || values->validity[row]) (void)ingest_instant_at(c, values, row, c->datatype, &instant);
     memcpy(words + row * 8, &instant, 8);
   }
   values->class = TSR_INGEST_INTEGERS;

@@ -67,8 +67,8 @@ def pandas(db):
     same([None if c is None or c != c else c for c in back.c.tolist()], ["a", "b", "a", None], "categories")
     same(list(back.c.cat.categories), ["b", "a", "z"], "categories")
     same(back.t.isna().tolist(), [False, True, False, False], "NaT")
-    part = tessera.create("part", frame.reset_index()[["v", "c"]][frame.reset_index().v > 2], connection=db)
-    same((part.dims, part.attributes), (("row",), ("v", "c")), "an index without names is left out")
+    part = tessera.create("part", frame.reset_index()[["v", "c"]][frame.reset_index().v != 2], connection=db)
+    same((part.dims, part.attributes, pa.table(part)["index"].to_pylist()), (("index",), ("v", "c"), [0, 2, 3]), "an index without a name")
     same(pa.table(tessera.create("series", frame.v, connection=db))["v"].to_pylist(), [1, 2, 3, 4], "a Series")
     try:
         tessera.create("frame", frame, connection=db)
@@ -83,6 +83,57 @@ def pandas(db):
     bare = pa.table(tessera.create("bare", without, connection=db, dimensions=["y", "x"]))
     for name in ("v", "c", "t"):
         same(bare[name].to_pylist(), pa.table(array)[name].to_pylist(), f"without pyarrow: {name}")
+
+
+def indexes(db):
+    """Each level of an index is kept, whether it has a name or not; a RangeIndex without a name only counts."""
+    pd = installed("pandas")
+    if not pd:
+        return
+    days, pairs, value = pd.to_datetime(["2024-01-01", "2024-01-02"]), [("a", 1), ("b", 2)], pd.DataFrame({"v": [1, 2]})
+    cases = {"texts": (["é", "b"], ("index",)), "days": (days, ("index",)), "reals": ([0.5, 1.5], ("index",)), "years": ([1990, 1991], ("index",)), "categories": (pd.CategoricalIndex(["x", "y"]), ("index",)), "range": (pd.RangeIndex(5, 7), ("row",)),
+             "named range": (pd.RangeIndex(5, 7, name="i"), ("i",)), "pairs": (pd.MultiIndex.from_tuples(pairs), ("level_0", "level_1")), "half named": (pd.MultiIndex.from_tuples(pairs, names=["s", None]), ("s", "level_1"))}
+    for name, (index, dims) in cases.items():
+        frame = value.set_axis(index, axis=0)
+        a = tessera.create(f"index {name}", frame, connection=db)
+        same((a.dims, a.attributes), (dims, ("v",)), name)
+        table = pa.table(a).to_pydict()
+        for level, dim in enumerate(dims if dims != ("row",) else ()):
+            same({str(key)[:10]: v for key, v in zip(table[dim], table["v"])}, {str(key)[:10]: v for key, v in zip(frame.index.get_level_values(level), frame.v)}, (name, dim))
+        again = tessera.create(f"index {name}", frame, connection=db, **({"if_exists": "append"} if dims != ("row",) else {"if_exists": "replace"}))
+        same(pa.table(again).to_pydict(), table, f"{name}, again")
+    frame = value.set_axis(["a", "b"], axis=0)
+    same(pa.table(tessera.create("index series", frame.v, connection=db)).to_pydict(), {"index": ["a", "b"], "v": [1, 2]}, "a Series")
+    same((tessera.create("index taken", frame.assign(index=[7, 8]), connection=db).dims), ("level_0",), "a column has the name")
+    same(pa.table(tessera.create("index column", frame, connection=db, dimensions=["v"])).to_pydict(), {"v": [1, 2], "index": ["a", "b"]}, "beside other dimensions")
+    same(tessera.create("index numbered", frame, connection=db, grow=["row"]).attributes, ("index", "v"), "numbered rows")
+    same(tessera.create("index left", frame, connection=db, columns=["v"]).attributes, ("v",), "columns leave it out")
+    tessera.create("index none", value, connection=db, grow=["row"])
+    fails(Exception, "the array lacks the column 'index'", lambda: tessera.create("index none", frame, connection=db, if_exists="append"))
+
+
+def days(db):
+    """Midnights alone are days, since pandas has no type for them; `types` says otherwise."""
+    pd = installed("pandas")
+    if not pd:
+        return
+    whole, noon = pd.to_datetime(["2024-06-01", None, "2024-06-02"]), pd.to_datetime(["2024-06-01 00:00", None, "2024-06-02 12:00"])
+    for unit, fine in (("s", "DATETIME_SEC"), ("ms", "DATETIME_MS"), ("us", "DATETIME_US"), ("ns", "DATETIME_NS")):
+        frame = pd.DataFrame({"id": [1, 2, 3], "day": whole.astype(f"datetime64[{unit}]"), "noon": noon.astype(f"datetime64[{unit}]"), "none": pd.to_datetime([None] * 3).astype(f"datetime64[{unit}]"),
+                              "zone": whole.astype(f"datetime64[{unit}]").tz_localize("UTC"), "said": whole.astype(f"datetime64[{unit}]")})
+        for name, data in (("arrow", frame), ("lists", {c: frame[c] for c in frame})):
+            a = tessera.create(f"days {unit} {name}", data, connection=db, dimensions=["id"], types={"said": fine})
+            kinds = dict(db.execute("SELECT name, datatype FROM tessera_schema(?) WHERE role = 'attribute'", (a.path,)))
+            same(kinds, {"day": "DATETIME_DAY", "noon": fine, "none": fine, "zone": fine, "said": fine}, (unit, name))
+            same(pa.table(a)["day"].to_pylist(), [datetime.date(2024, 6, 1), None, datetime.date(2024, 6, 2)], (unit, name))
+        tessera.create(f"days {unit} arrow", frame, connection=db, if_exists="append")
+    a = tessera.create("days index", pd.Series([1.0, 2.0], index=whole[[0, 2]], name="v"), connection=db, dimensions=["index"])
+    same(a.bounds, {"index": ("2024-06-01", "2024-06-02")}, "an index")
+    tessera.create("instants", pd.DataFrame({"id": [1], "t": noon[2:]}), connection=db, dimensions=["id"], kind="sparse")
+    tessera.create("instants", pd.DataFrame({"id": [2], "t": whole[2:]}), connection=db, if_exists="append")
+    same(db.execute("SELECT count(*) FROM tessera_fragments('instants')").fetchone(), (2,), "days beside instants")
+    exact = pa.table({"id": [1], "t": pa.array([0], pa.timestamp("us"))})
+    same(pa.table(tessera.create("exact", exact, connection=db, dimensions=["id"])).schema.field("t").type, pa.timestamp("us"), "other tables have types for days")
 
 
 def appends(db):
@@ -253,7 +304,7 @@ def databases(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (arrow, pandas, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, databases):
+    for test in (arrow, pandas, indexes, days, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, databases):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

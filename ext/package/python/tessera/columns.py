@@ -209,6 +209,16 @@ def _listed(values):
     return made if made.dtype.kind not in "USO" and not rounded else numpy.array(list(values), object)
 
 
+def whole_days(series):
+    """Returns a column of pandas whose instants are all midnights, without a zone, as datetime64[D]; else None. pandas has no type for days."""
+    instants = series.to_numpy() if series.dtype.kind == "M" and getattr(series.dtype, "tz", None) is None else numpy.empty(0)
+    if instants.dtype.kind != "M" or numpy.isnat(instants).all():
+        return None
+    days, given = instants.astype("M8[D]"), ~numpy.isnat(instants)
+    whole = (days.astype(instants.dtype) == instants)[given].all() and abs(days[given].view("i8")).max() < 2**31   # of Arrow's date32
+    return days if whole else None
+
+
 def of_frame(frame):
     """Returns the columns of a pandas DataFrame, for machines without pyarrow."""
     columns = {}
@@ -226,5 +236,6 @@ def of_frame(frame):
         elif dtype.kind in "OUT":
             columns[name] = numpy.where(series.isna(), None, series.to_numpy(object))
         else:
-            columns[name] = series.to_numpy()
+            days = whole_days(series)
+            columns[name] = series.to_numpy() if days is None else days
     return columns

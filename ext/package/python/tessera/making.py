@@ -49,7 +49,8 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     """Makes an array of data, in one step: on an error there is none.
 
     data is one of these:
-    - a DataFrame of pandas: the named levels of its index are the dimensions, unless `dimensions` names columns; unnamed levels are left out
+    - a DataFrame of pandas: the levels of its index are the dimensions, unless `dimensions` names columns. A level without a name is `index`; a
+      RangeIndex without a name is left out. A column of midnights has days, DATETIME_DAY, unless `types` says otherwise
     - anything that has Arrow streams: a DataFrame of polars, a table of pyarrow, a relation of DuckDB, an Array
     - an ndarray, or a dict of ndarrays with one shape: a dense array, an attribute for each. `dimensions` names the axes; of a dict of
       ndarrays with one axis `dimensions` names columns, as in a DataFrame
@@ -77,21 +78,40 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
         raise TypeError("labels=True is for a Dataset: say labels={label: dimension}")
     if module == "pandas" and not hasattr(data, "columns"):   # a Series
         data = data.to_frame(data.name if data.name is not None else "value")
-    index = getattr(data, "index", None)
     if module == "pandas" and hasattr(data, "columns"):
-        names = [name for name in index.names if name is not None]
-        data = data.reset_index(level=names) if names else data
-        data = data if type(data.index).__name__ == "RangeIndex" and data.index.names == [None] else data.reset_index(drop=True)
+        data, names = _without_index(data, options)
+        if names and not (if_exists == "append" and exists(connection, os.fspath(path))):
+            options.setdefault("dimensions", names)
         for name, dtype in data.dtypes.items():
             if str(dtype).startswith("period"):   # pandas hands out bare numbers, counted in months or the like
                 raise TypeError(f"column {name!r} has periods: {name}.dt.to_timestamp() makes instants of them")
-        if names:
-            options.setdefault("dimensions", [str(name) for name in names])
     stream = _taken(data, module)
     token = ctypes.create_string_buffer(33)
     if not _functions(connection or _connect()).put(ctypes.addressof(stream) if isinstance(stream, ctypes.Structure) else stream[1], token):
         raise MemoryError("an Arrow stream")
     return _create(connection, "tessera_create_stream", path, token.value.decode(), if_exists, options)
+
+
+def _without_index(frame, options):
+    """Returns a DataFrame whose index has become columns, and the names of the levels that are dimensions if nobody says others. A level without a name is
+    `index`, or `level_0` and so on, as reset_index() of pandas names it; if it has a column of its own instead, it is none of the dimensions. A RangeIndex
+    without a name says nothing: it only counts rows."""
+    index = frame.index
+    if type(index).__name__ == "RangeIndex" and index.name is None:
+        return frame, []
+    unnamed = [f"level_{i}" if index.nlevels > 1 or "index" in frame.columns else "index" for i in range(index.nlevels)]
+    kept, names = options.get("columns"), []
+    for level, name in enumerate(index.names):
+        new = unnamed[level] if name is None else name
+        if name is not None or kept is None or new in kept:
+            names.append((level, new))
+    gone = [level for level in range(index.nlevels) if level not in dict(names)]
+    if gone:   # `columns` does not name them
+        frame = frame.reset_index(level=gone, drop=True) if len(gone) < index.nlevels else frame.reset_index(drop=True)
+    if names:
+        frame = frame.set_axis(frame.index.set_names([name for _, name in names]), axis=0).reset_index()
+    numbered = index.names == [None] and "row" in options.get("grow", ()) and "row" not in frame.columns
+    return frame, [] if numbered else [str(name) for _, name in names]
 
 
 def _taken(data, module):
@@ -100,13 +120,15 @@ def _taken(data, module):
         from .columns import given_stream
         return given_stream(data)
     if module == "pandas" and hasattr(data, "columns"):
+        from .columns import given_stream, of_frame, whole_days
         try:
-            import pyarrow  # noqa: F401  pandas needs it for its streams
+            import pyarrow
         except ImportError:
-            from .columns import given_stream, of_frame
             return given_stream(of_frame(data))
-        if not hasattr(data, "__arrow_c_stream__"):   # before pandas 2.2
-            data = pyarrow.Table.from_pandas(data, preserve_index=False)
+        days = [place for place in range(data.shape[1]) if whole_days(data.iloc[:, place]) is not None]
+        data = pyarrow.Table.from_pandas(data, preserve_index=False)
+        for place in days:
+            data = data.set_column(place, data.column_names[place], data.column(place).cast(pyarrow.date32()))
     if module == "polars" and hasattr(data, "collect"):
         data = data.collect()
     if not hasattr(data, "__arrow_c_stream__"):
