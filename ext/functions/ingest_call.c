@@ -181,7 +181,7 @@ static int ingest_open_append(tsx_ingest_call *call, sqlite3_value *path, tsr_er
   return code < 0 ? code : restored;
 }
 
-static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, tsr_error *error) {
+static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error) {
   const tsr_schema *schema = NULL;
   int code = ingest_open_append(call, path, error);
   if (code == TSR_OK && call->array.target.group)
@@ -194,7 +194,8 @@ static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, tsr_er
   for (uint32_t d = 0; d < schema->dimension_count; d++) call->dimensions[d] = UINT32_MAX;
   for (uint32_t i = 0; code == TSR_OK && i < call->options.column_count; i++)
     code = ingest_take_field(call, schema, i, error);
-  return code == TSR_OK ? ingest_check_missing(call, schema, error) : code;
+  if (code == TSR_OK) code = ingest_check_missing(call, schema, error);
+  return code == TSR_OK ? tsx_ingest_options_agree(call, json, schema, error) : code;
 }
 
 static int ingest_fail_exists(const tsx_ingest_call *call, tsr_object_kind kind, tsr_error *error) {
@@ -219,7 +220,7 @@ int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value
   if (call->given.if_exists == TSX_INGEST_FAIL && call->given.explain) return TSR_OK;
   if (call->given.if_exists == TSX_INGEST_FAIL || kind == TSR_OBJECT_GROUP)
     return ingest_fail_exists(call, kind, error);
-  if (call->given.if_exists == TSX_INGEST_APPEND) return ingest_open_target(call, path, error);
+  if (call->given.if_exists == TSX_INGEST_APPEND) return ingest_open_target(call, path, json, error);
   call->array.replace = true;
   return tsx_ingest_may_replace(call, error);
 }

@@ -413,3 +413,157 @@ int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_erro
   }
   return code == TSR_OK ? ingest_check_dimensions(call, error) : code;
 }
+
+/* ---- Options of an append ---------------------------------------------------------------------------------------- */
+
+typedef struct ingest_agreement { /* of options with an array that exists */
+  tsx_ingest_call *call; /* its columns have the types of the array's fields */
+  const tsr_schema *schema;
+  ingest_option option;
+  uint32_t named; /* dimensions */
+} ingest_agreement;
+
+static int ingest_disagree(const ingest_agreement *a, const char *column, const char *what, tsr_error *error) {
+  return tsx_fail(error, TSR_CONSTRAINT, "'%s': %s%s%s%s: the option is not that of the array to which rows are added",
+                  ingest_specs[a->option].name, column ? "column '" : "", column ? column : "", column ? "': " : "", what);
+}
+
+/* Returns the array's field that a column becomes; the dimension of a label. */
+static const tsr_field *ingest_agreement_field(const ingest_agreement *a, const tsr_ingest_column *column) {
+  const char *name = column->label ? column->label_of : column->name;
+  const tsr_field *field = a->schema->fields;
+  while (strcmp(field->name, name) != 0) field++;
+  return field;
+}
+
+/* Whether a field has the type that is said, as an array made with it has: dimensions of text are ASCII, and those of
+ * integers may be wider. */
+static bool ingest_same_type(const tsr_ingest_column *is, const tsr_ingest_column *said, bool is_dimension) {
+  const tsr_kind kind = tsr_datatype_kind(is->datatype);
+  const bool like = kind == tsr_datatype_kind(said->datatype) &&
+                    (kind == TSR_KIND_TEXT || kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED) &&
+                    tsr_datatype_size(said->datatype) <= tsr_datatype_size(is->datatype);
+  return is->values_per_cell == said->values_per_cell && (is->datatype == said->datatype || (is_dimension && like));
+}
+
+/* Whether two pipelines have the same filters; a level that nobody says is any. */
+static bool ingest_same_filters(const tsr_pipeline *is, const tsr_pipeline *said) {
+  bool same = is->count == said->count;
+  for (uint32_t i = 0; i < said->count && same; i++)
+    same = is->filters[i].type == said->filters[i].type &&
+           (said->filters[i].level == -1 || is->filters[i].level == said->filters[i].level);
+  return same;
+}
+
+/* Compares what is said of a column with its field. `said` is a copy of the column with the option's value. */
+static int ingest_agree_property(const ingest_agreement *a, const tsr_ingest_column *column,
+                                 const tsr_ingest_column *said, tsr_error *error) {
+  const tsr_field *field = ingest_agreement_field(a, column);
+  const uint64_t size = tsr_datatype_size(field->datatype);
+  switch (a->option) {
+  case INGEST_OPTION_types:
+    return ingest_same_type(column, said, field->is_dimension)
+               ? TSR_OK
+               : ingest_disagree(a, column->name, tsr_datatype_name(column->datatype), error);
+  case INGEST_OPTION_filters:
+    return column->label || ingest_same_filters(&field->filters, said->filters)
+               ? TSR_OK
+               : ingest_disagree(a, column->name, "it has other filters", error);
+  case INGEST_OPTION_domains:
+    return field->has_domain && !memcmp(field->low, said->low, size) && !memcmp(field->high, said->high, size)
+               ? TSR_OK
+               : ingest_disagree(a, column->name, field->has_domain ? "it has another domain" : "it has none", error);
+  default:
+    return field->has_extent && !memcmp(field->extent, said->extent, size)
+               ? TSR_OK
+               : ingest_disagree(a, column->name, field->has_extent ? "it has another extent" : "it has none", error);
+  }
+}
+
+static int ingest_agree_member(void *argument, const tsx_json_option *o, tsr_error *error) {
+  const ingest_agreement *a = argument;
+  ingest_reading r = {.call = a->call, .option = a->option};
+  tsr_ingest_column *column;
+  int code = ingest_find_kept(&r, o->key, &column, error);
+  if (code < 0) return code;
+  if (a->option == INGEST_OPTION_labels)
+    return column->label ? TSR_OK : ingest_disagree(a, column->name, "it is no label", error);
+  tsr_ingest_column said = *column;
+  r.column = &said;
+  if (a->option == INGEST_OPTION_domains) code = ingest_read_domain(&r, &said, o, error);
+  else if (a->option == INGEST_OPTION_extents) code = ingest_read_number(&r, o, NULL, said.extent, error);
+  else if (a->option == INGEST_OPTION_types) code = ingest_read_type(&r, &said, o, error);
+  else code = ingest_read_filters(&r, &said, o, error);
+  return code == TSR_OK ? ingest_agree_property(a, column, &said, error) : code;
+}
+
+/* Whether later rows may lie beyond those that a dimension has. */
+static bool ingest_agreement_grows(const tsr_schema *schema, uint32_t dimension) {
+  const tsr_field *field = &schema->fields[dimension];
+  if (!schema->dense || !field->is_dimension) return !schema->dense;
+  const tsr_interval *current = schema->current_domain ? &schema->current_domain[dimension] : NULL;
+  const uint64_t size = tsr_datatype_size(field->datatype);
+  return current && (memcmp(current->low, field->low, size) != 0 || memcmp(current->high, field->high, size) != 0);
+}
+
+/* Compares a name of a list: of `dimensions`, `enums`, `nullable` or `grow`. */
+static int ingest_agree_name(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_agreement *a = argument;
+  ingest_reading r = {.call = a->call, .option = a->option};
+  tsr_ingest_column *column = NULL;
+  const bool row = a->option == INGEST_OPTION_grow && !strcmp(ingest_text(o), tsx_ingest_row_name(a->call));
+  const int code = row ? TSR_OK : ingest_find_kept(&r, ingest_text(o), &column, error);
+  if (code < 0) return code;
+  const tsr_field *field = row ? a->schema->fields : ingest_agreement_field(a, column);
+  a->named++;
+  if (a->option == INGEST_OPTION_dimensions && !field->is_dimension)
+    return ingest_disagree(a, column->name, "it is no dimension", error);
+  if (a->option == INGEST_OPTION_enums && !column->labels)
+    return ingest_disagree(a, column->name, "it has no enumeration", error);
+  if (a->option == INGEST_OPTION_nullable && column->refuses_null)
+    return ingest_disagree(a, column->name, "it takes no NULL", error);
+  if (a->option == INGEST_OPTION_grow && !ingest_agreement_grows(a->schema, (uint32_t)(field - a->schema->fields)))
+    return ingest_disagree(a, ingest_text(o), "its domain does not grow", error);
+  return TSR_OK;
+}
+
+static int ingest_agree(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  static const tsr_order orders[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
+  ingest_agreement *a = argument;
+  const tsr_schema *schema = a->schema;
+  sqlite3 *db = a->call->connection->db;
+  const tsx_json_option *o = value->json;
+  bool same = true;
+  int code;
+  a->option = (ingest_option)option;
+  a->named = 0;
+  switch (a->option) {
+  case INGEST_OPTION_types:
+  case INGEST_OPTION_domains:
+  case INGEST_OPTION_extents:
+  case INGEST_OPTION_filters:
+  case INGEST_OPTION_labels: return tsx_options_each(db, o->value, o->key, ingest_agree_member, a, error);
+  case INGEST_OPTION_enums:
+  case INGEST_OPTION_nullable:
+  case INGEST_OPTION_grow: return tsx_elements_each(db, o->value, o->key, ingest_agree_name, a, error);
+  case INGEST_OPTION_dimensions:
+    code = tsx_elements_each(db, o->value, o->key, ingest_agree_name, a, error);
+    if (code < 0) return code;
+    same = a->named + a->call->labels.index_count >= schema->dimension_count;
+    break;
+  case INGEST_OPTION_kind: same = schema->dense == !value->whole; break;
+  case INGEST_OPTION_capacity: same = schema->capacity == (uint64_t)value->whole; break;
+  case INGEST_OPTION_cell_order: same = schema->cell_order == orders[value->whole]; break;
+  case INGEST_OPTION_tile_order: same = schema->tile_order == orders[value->whole]; break;
+  case INGEST_OPTION_duplicates: same = schema->dense || schema->allows_duplicates == (value->whole != 0); break;
+  case INGEST_OPTION_format_version: same = schema->version == (uint32_t)value->whole; break;
+  default: break; /* of the call, not of the array */
+  }
+  return same ? TSR_OK : ingest_disagree(a, NULL, "the array has another value", error);
+}
+
+int tsx_ingest_options_agree(tsx_ingest_call *call, sqlite3_value *json, const tsr_schema *schema, tsr_error *error) {
+  ingest_agreement a = {.call = call, .schema = schema};
+  const tsx_option_list list = ingest_list(call);
+  return tsx_options_read(call->connection->db, json, &list, ingest_agree, &a, error);
+}

@@ -324,6 +324,28 @@ def test_made_in_one_step():
     db.close()
 
 
+def test_appended_blocks_are_placed_by_name():
+    """Dimensions have names, labels have values: an append honours both, and refuses what the array is not."""
+    block, days = np.arange(4, dtype="i4").reshape(2, 2), np.array(["2024-01-01", "2024-01-02"], "M8[D]")
+    db = sqlite3.connect("placed.db", isolation_level=None)
+    tessera.load(db)
+    for path in ("placed", "db:placed"):
+        given = {"dimensions": ["t", "n"], "labels": {"name": ("n", ["a", "b"]), "day": ("t", days)}, "grow": ["t"], "extents": {"t": 2}, "types": {"v": "INT32"}, "connection": db}
+        tessera.create(path, {"v": block}, **given)
+        a = tessera.create(path, {"v": block + 100}, if_exists="append", origin={"t": 2}, **{**given, "dimensions": ["n", "t"], "labels": {"name": ("n", ["b", "a"]), "day": ("t", days + 2)}})
+        same((a.numpy("v").tolist(), a.nearest(day="2024-01-04")), ([[0, 1], [2, 3], [102, 100], [103, 101]], {"t": 3}), path)
+        a = tessera.create(path, {"v": block[::-1] + 50}, if_exists="append", dimensions=["t", "n"], labels={"day": ("t", days[::-1] + 2)}, metadata={"k": 1}, connection=db)
+        same((a.numpy("v").tolist()[2:], a.metadata.get("k")), ([[50, 51], [52, 53]], 1), path)
+        for error, part, wrong in ((ValueError, "'x' is none of the array's", {"labels": {"name": ("n", ["a", "x"])}}), (ValueError, "say origin={'n': 2}", {"labels": {"name": ("n", ["x", "y"])}}),
+                                   (ValueError, "no such label", {"labels": {"lat": ("n", [1, 2])}}), (ValueError, "origin 1", {"labels": {"day": ("t", days)}, "origin": {"t": 1}}), (ValueError, "not neighbours", {"labels": {"day": ("t", days[:1].repeat(2))}}),
+                                   (ValueError, "has t, n", {"dimensions": ["t", "q"]}), (ValueError, "extents", {"extents": {"t": 5}}), (ValueError, "kind", {"kind": "sparse"}), (ValueError, "types", {"types": {"v": "INT8"}}),
+                                   (ValueError, "domains", {"domains": {"n": [0, 9]}}), (ValueError, "'n' does not grow", {"grow": ["n"]}), (KeyError, "no 'q'", {"origin": {"q": 1}}), (ValueError, "cell_order", {"cell_order": "col"}),
+                                   (TypeError, "no option wrong", {"wrong": 1})):
+            fails(error, part, lambda: tessera.create(path, {"v": block}, if_exists="append", **{"dimensions": ["t", "n"], "connection": db, **wrong}))
+        same(tessera.open(path, connection=db).numpy("v").tolist(), [[0, 1], [2, 3], [50, 51], [52, 53]], "after the errors")
+    db.close()
+
+
 def test_ranges_of_a_label_and_of_its_dimension():
     values = np.arange(24).reshape(4, 6)
     a = tessera.create("both", values, dimensions=["y", "x"], domains={"y": [1, 9]}, labels={"lat": ("y", [40.0, 30, 20, 10]), "name": ("y", ["a", "b", "c", "d"])})

@@ -506,6 +506,31 @@ def not_replaced(db, path, part, select, **options):
 
 
 @not_on_windows("it cannot exchange directories")
+def test_options_of_an_append():
+    """An option that an append cannot honour is refused; the options with which the array was made are none of these."""
+    db = database()
+    rows = "SELECT value AS x, value + 10 AS y, 1.5 AS v, 'a' AS t, '2024-06-01' AS day FROM json_each('[1,2,3]')"
+    made = {"dense": {"dimensions": ["x"], "grow": ["x"], "extents": {"x": 5}, "types": {"x": "INT32", "v": "FLOAT32", "day": "DATE"}, "filters": {"v": "gzip(3)"}, "enums": ["t"], "nullable": ["v"], "capacity": 7, "cell_order": "col", "kind": "dense"},
+            "sparse": {"dimensions": ["x", "y"], "grow": ["x"], "domains": {"y": [0, 99]}, "types": {"x": "INT8", "y": "INT16"}, "duplicates": True, "kind": "sparse", "tile_order": "col", "format_version": 21, "filters": {"t": "zstd"}},
+            "labels": {"labels": {"t": "n"}, "dimensions": ["x"], "domains": {"x": [0, 9]}, "kind": "dense"}, "text": {"dimensions": ["t", "x"], "types": {"t": "TEXT"}, "grow": ["t", "x"]},
+            "day": {"dimensions": ["day"], "types": {"day": "DATE"}, "domains": {"day": ["2024-01-01", "2024-12-31"]}, "extents": {"day": 30}, "kind": "sparse", "duplicates": True}, "row": {"grow": ["row"], "not_null": ["v"]}}
+    wrong = {"dense": [({"dimensions": ["y"]}, "'dimensions': column 'y': it is no dimension"), ({"extents": {"x": 6}}, "'extents': column 'x'"), ({"types": {"v": "FLOAT64"}}, "'types': column 'v': FLOAT32"), ({"types": {"x": "UINT8"}}, "'types': column 'x': INT32"),
+                       ({"filters": {"v": "gzip(4)"}}, "'filters': column 'v'"), ({"enums": ["day"]}, "'enums': column 'day': it has no enumeration"), ({"capacity": 8}, "'capacity'"), ({"cell_order": "row"}, "'cell_order'"), ({"kind": "sparse"}, "'kind'"),
+                       ({"domains": {"x": [0, 9]}, "dimensions": ["x"]}, "'domains': column 'x': it has another domain"), ({"labels": {"t": "n"}}, "'labels'"), ({"format_version": 21}, "'format_version'"), ({"nothing": 1}, "nothing")],
+             "sparse": [({"dimensions": ["x"]}, "'dimensions'"), ({"duplicates": False}, "'duplicates'"), ({"tile_order": "row"}, "'tile_order'"), ({"dimensions": ["x", "y"], "domains": {"y": [0, 100]}}, "'domains': column 'y'")],
+             "labels": [({"labels": {"t": "m"}}, "'labels': in the array 't' is a label of 'n'"), ({"dimensions": ["x"], "grow": ["x"]}, "'grow': column 'x': its domain does not grow")], "text": [({"types": {"t": "INT8"}}, "'types': column 't'")],
+             "day": [({"dimensions": ["day"], "domains": {"day": ["2024-01-02", "2024-12-31"]}}, "'domains': column 'day'"), ({"dimensions": ["day"], "extents": {"day": 31}}, "'extents': column 'day'")], "row": [({"nullable": ["v"]}, "'nullable': column 'v': it takes no NULL")]}
+    for prefix in ("", "db:"):
+        for name, options in made.items():
+            path, source = prefix + name, rows.replace("'a'", "'a' || value") if name == "labels" else rows
+            count = make(db, path, source, **options)
+            same(make(db, path, source, if_exists="append", **options), count, path)
+            before = db.query("SELECT * FROM tessera_fragments(?)", (path,))
+            for option, part in wrong[name]:
+                check_contains(message(db, "SELECT tessera_create_as(?, ?, ?)", (path, source, json.dumps({"if_exists": "append", **option}))), part)
+            same(db.query("SELECT * FROM tessera_fragments(?)", (path,)), before, path)
+
+
 def test_replace():
     db = database()
     make(db, "t", GRID, dimensions=["y", "x"])

@@ -214,8 +214,7 @@ def make_grid(place, table, blocks, lengths, labels, options, connection):
     array._rows(f"CREATE VIRTUAL TABLE {name} USING tessera({text})")
     try:
         for label, (dim, values) in labels.items():
-            array._do("SELECT tessera_write_label(?, ?, ?, ?)", array.path, label, json.dumps(values.tolist() if values.dtype.kind not in "Mm" else [
-                str(v) for v in values]), origin[dim])
+            write_label(array, label, values, origin[dim])
         fill_grid(array, blocks, lengths, origin)
         for key, value in (options.get("metadata") or {}).items():
             set_metadata(array, key, value)
@@ -239,6 +238,12 @@ def fill_grid(array, blocks, lengths, origin):
         return
     for start, parts in _slabs(blocks, lengths, extent, origin[first]):
         array.write_all({name: _stored(part) for name, part in parts.items()}, {**origin, first: start})
+
+
+def write_label(array, label, values, first):
+    """Writes the values of a label from a coordinate on."""
+    given = [str(v) for v in values] if values.dtype.kind in "Mm" else values.tolist()
+    array._do("SELECT tessera_write_label(?, ?, ?, ?)", array.path, label, json.dumps(given), first)
 
 
 def set_metadata(array, key, value):
@@ -301,6 +306,99 @@ def _expand(array, lengths, origin, current):
         array._do("SELECT tessera_expand_domain(?, ?)", array.path, json.dumps(box))
 
 
+def _check_same(array, options, fields):
+    """Fails if an option asks for another array than the one to which blocks are added."""
+    unknown = set(options) - _OPTIONS
+    if unknown:
+        raise TypeError(f"an append of ndarrays has no option {', '.join(sorted(unknown))}; there are {', '.join(sorted(_OPTIONS))}")
+    cell_order, tile_order, version = array._about("cell_order, tile_order, format_version", "tessera_array")[0]
+    has = {"kind": "dense", "cell_order": cell_order, "tile_order": tile_order, "format_version": version}
+    for option in has.keys() & options.keys():
+        if options[option] != has[option]:
+            raise Constraint(f"{option}={options[option]!r}: the array at {array.path} has {has[option]!r}")
+    for name, (kind, domain, current, tile, fill, filters) in fields.items():
+        domain, current = ([_number(end, kind) for end in json.loads(ends)] if ends else None for ends in (domain, current))
+        grows = name in options.get("grow", ())
+        for option, same in (("types", lambda said: said.upper() == kind), ("extents", lambda said: said == tile or said > tile == domain[1] - domain[0] + 1),
+                             ("domains", lambda said: list(said) == domain or grows and said[0] >= domain[0] and said[1] <= domain[1]),
+                             ("filters", lambda said: said.replace(" ", "") == (filters or "").replace(" ", "")), ("fills", lambda said: str(said).strip("'") == str(fill))):
+            if name in options.get(option, {}) and not same(options[option][name]):
+                raise Constraint(f"{option}: {name!r}: {options[option][name]!r} is not what the array at {array.path} has")
+        if grows and current in (None, domain):
+            raise Constraint(f"grow: the array at {array.path} was made without it: {name!r} does not grow")
+    for option in ("types", "extents", "domains", "filters", "fills", "grow", "origin"):
+        for name in set(options.get(option, ())) - set(fields):
+            raise KeyError(f"{option!r}: the array at {array.path} has no {name!r}")
+
+
+def _by_name(array, blocks, lengths, labels, options):
+    """Returns blocks, their lengths and labels with the dimensions of the array, in its order. Without `dimensions` the axes have no names."""
+    dims = array.dims
+    if len(dims) != len(lengths):
+        raise ValueError(f"the blocks have {len(lengths)} axes, the array at {array.path} has {len(dims)} dimensions: {', '.join(dims)}")
+    if "dimensions" not in options and list(lengths) == [f"dim_{i}" for i in range(len(dims))]:
+        return blocks, dict(zip(dims, lengths.values())), {label: (dict(zip(lengths, dims))[dim], values) for label, (dim, values) in labels.items()}
+    if set(lengths) != set(dims):
+        raise ValueError(f"dimensions {', '.join(map(str, lengths))}: the array at {array.path} has {', '.join(dims)}")
+    axes = [list(lengths).index(name) for name in dims]
+    turned = {name: block.transpose(*dims) if hasattr(block, "dims") else block.transpose(axes) for name, block in blocks.items()}
+    return (blocks if list(lengths) == list(dims) else turned), {name: lengths[name] for name in dims}, labels
+
+
+def _coordinates(array, label, values):
+    """Returns the coordinates that have these labels in the array, None for a value that is no label, and the last coordinate that has a label."""
+    kind = array._about("datatype", "tessera_schema", f"role = 'label' AND name = {sql.text(label)}")[0][0]
+    texts, given = kind in ("ASCII", "UTF8"), [str(v) for v in values] if values.dtype.kind in "Mm" else values.tolist()
+    found = array._do("SELECT tessera_nearest(?1, ?2, value, 'before'), tessera_nearest(?1, ?2, value, 'after') FROM json_each(?3) ORDER BY key", array.path, label, json.dumps(given))
+    ends = ("", "\x7f") if texts else ("0001-01-01", "9999-12-31") if kind.startswith("DATETIME_") else (-9e307, 9e307)
+    last = array._do("SELECT max(tessera_nearest(?1, ?2, ?3, 'after'), tessera_nearest(?1, ?2, ?4, 'before'))", array.path, label, *ends)[0][0]
+    return [at if at == after else None for at, after in found], last
+
+
+def _place(array, label, dim, values, origin, blocks, axis):
+    """Finds the place of blocks along a dimension by the values of one of its labels, and turns the blocks to the order of the array. Returns whether the
+    labels are new: then they are written behind the others."""
+    found, last = _coordinates(array, label, values)
+    if all(at is None for at in found):
+        if last is not None and last >= origin.get(dim, 0):
+            raise Constraint(f"label {label!r}: the values are none of the array's, whose labels go to {dim}={last}: say origin={{{dim!r}: {last + 1}}}, or the labels that are there")
+        return True
+    if None in found:
+        raise Constraint(f"label {label!r}: {values.tolist()[found.index(None)]!r} is none of the array's, and others are")
+    order = numpy.argsort(found, kind="stable")
+    if not (numpy.diff(numpy.asarray(found)[order]) == 1).all():
+        raise Constraint(f"label {label!r}: the coordinates of its values are not neighbours: append rows, or a block for each run of them")
+    if origin.get(dim, min(found)) != min(found):
+        raise Constraint(f"origin {origin[dim]!r}: label {label!r} has these values from {min(found)} on")
+    origin[dim] = min(found)
+    if (numpy.diff(order) != 1).any():
+        for name, block in blocks.items():
+            blocks[name] = block[(slice(None),) * axis + (order,)]
+    return False
+
+
+def _append(array, blocks, lengths, labels, options):
+    """Adds blocks to an array, by the names of the dimensions and the values of labels."""
+    fields = {name: rest for name, *rest in array._about("name, datatype, domain, current_domain, tile, fill, filters", "tessera_schema", "role <> 'label'")}
+    _check_same(array, options, fields)
+    blocks, lengths, labels = _by_name(array, dict(blocks), lengths, labels, options)
+    known, origin, new = array.labels, dict(options.get("origin", {})), []
+    for label, (dim, values) in labels.items():
+        if known.get(label) != dim:
+            raise Constraint(f"label {label!r}: the array at {array.path} has no such label of the dimension {dim!r}")
+        if len(values) and _place(array, label, dim, values, origin, blocks, list(lengths).index(dim)):
+            new.append((label, dim, values))
+    for name in lengths:
+        _, domain, current, *_ = fields[name]
+        origin.setdefault(name, json.loads(current or domain)[0])
+    _expand(array, lengths, origin, {name: json.loads(fields[name][2]) for name in lengths if fields[name][2]})
+    for label, dim, values in new:
+        write_label(array, label, values, origin[dim])
+    fill_grid(array, blocks, lengths, origin)
+    for key, value in (options.get("metadata") or {}).items():
+        set_metadata(array, key, value)
+
+
 def create_at(path, blocks, lengths, labels, connection, if_exists, options):
     if options.get("explain"):
         inside = path.startswith("db:")
@@ -310,11 +408,8 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
         raise Exists(already(path, there, *(("append",) if there != "something" else ()), "replace"))
     if there and if_exists == "append":
         array = Array(connection, path, state=secret(options))._now()
-        domains = array._about("name, domain, current_domain", "tessera_schema", "role = 'dimension'")
-        origin = {**{name: json.loads(current or domain)[0] for name, domain, current in domains}, **options.get("origin", {})}
-        lengths = dict(zip(array.dims, lengths.values()))
-        _expand(array, lengths, origin, {name: json.loads(current) for name, _, current in domains if current})
-        return fill_grid(array, blocks, lengths, origin)
+        with savepoint(connection) if path.startswith("db:") else contextlib.nullcontext():
+            return _append(array, blocks, lengths, labels, options)
     if path.startswith("db:"):
         with savepoint(connection):
             if there:
