@@ -247,6 +247,117 @@ static int make_npy(sqlite3_context *context, npy_block *b, const npy_request *r
   return code;
 }
 
+/* ---- The values of a label ----------------------------------------------------------------------------------------- */
+
+typedef struct npy_label { /* values of a dimension label, of the coordinates of an interval */
+  const tsr_label_index *index; /* has read its values */
+  tsr_interval along; /* of the label's dimension */
+  uint64_t count; /* coordinates */
+} npy_label;
+
+/* Writes the bytes of a cell into `out`, which has room for `size`; what a shorter text leaves over is NUL. */
+static void npy_label_value(const tsr_column *cells, uint64_t cell, uint8_t *out, uint64_t size) {
+  if (!cells->offsets) {
+    memcpy(out, (const uint8_t *)cells->values + cell * size, size);
+    return;
+  }
+  memset(out, 0, size);
+  memcpy(out, (const uint8_t *)cells->values + cells->offsets[cell],
+         cells->offsets[cell + 1] - cells->offsets[cell]);
+}
+
+/* Gives the next coordinate of a dense dimension; one behind the last wraps around, and nobody reads it. */
+static void npy_next_coordinate(uint8_t coordinate[8], uint64_t size) {
+  for (uint64_t i = 0; i < size && ++coordinate[i] == 0; i++) {}
+}
+
+/* Returns the bytes of the longest text of the interval, at least 1. */
+static uint64_t npy_longest(const npy_label *label, uint64_t coordinate_size) {
+  const tsr_column *cells = tsr_label_cells(label->index);
+  uint8_t coordinate[8];
+  uint64_t longest = 1, cell;
+  memcpy(coordinate, label->along.low, sizeof coordinate);
+  for (uint64_t i = 0; i < label->count; i++, npy_next_coordinate(coordinate, coordinate_size))
+    if (tsr_label_cell(label->index, coordinate, &cell) && cells->offsets[cell + 1] - cells->offsets[cell] > longest)
+      longest = cells->offsets[cell + 1] - cells->offsets[cell];
+  return longest;
+}
+
+/* Makes the file of a label's values. A coordinate without a value has NaN, NaT or the fill value, or no text. */
+static int npy_make_label(sqlite3_context *context, const npy_label *label, uint64_t coordinate_size, bool header,
+                          tsr_error *error) {
+  const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
+  const tsr_field *field = tsr_label_field(label->index);
+  const tsr_column *cells = tsr_label_cells(label->index);
+  tsr_field shown = *field;
+  element e;
+  if (field->values_per_cell == TSR_VARIABLE)
+    shown.values_per_cell = (uint32_t)(shown.cell_size = npy_longest(label, coordinate_size));
+  int code = npy_describe(&shown, &e, error);
+  if (code < 0) return code;
+  uint64_t text_size = 0, cell;
+  char *text = npy_header(&e, 1, &label->count, &text_size);
+  const uint64_t head = MAGIC_SIZE + 4 + text_size, size = shown.cell_size;
+  const bool large = label->count > (limit - head) / size;
+  uint8_t *file = text && !header && !large ? sqlite3_malloc64(head + label->count * size) : NULL;
+  if (!text || (!file && !header && !large)) code = tsx_out_of_memory(error);
+  else if (large)
+    code = tsx_fail(error, TSR_TOOBIG, "%llu values of a label are more than a value of SQLite holds",
+                    (unsigned long long)label->count);
+  else if (header) sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+  if (file) {
+    uint8_t coordinate[8], *out = file + head;
+    memcpy(coordinate, label->along.low, sizeof coordinate);
+    npy_begin(file, text, text_size);
+    for (uint64_t i = 0; i < label->count; i++, npy_next_coordinate(coordinate, coordinate_size), out += size)
+      if (tsr_label_cell(label->index, coordinate, &cell)) npy_label_value(cells, cell, out, size);
+      else if (field->values_per_cell == TSR_VARIABLE) memset(out, 0, size);
+      else tsr_datatype_fill(field->datatype, out);
+    sqlite3_result_blob64(context, file, head + label->count * size, sqlite3_free);
+  }
+  sqlite3_free(text);
+  return code;
+}
+
+/* Makes the block of label number `number`: that of the coordinates of its dimension in the box. */
+static int npy_of_label(sqlite3_context *context, const tsx_address *address, const tsr_snapshot *snapshot,
+                        uint32_t number, const tsr_interval *box, const npy_request *request, tsr_error *error) {
+  const tsr_schema *schema = tsr_snapshot_schema(snapshot);
+  const uint32_t dimension = schema->labels[number].dimension;
+  const uint64_t memory = request->limits.memory_bytes ? request->limits.memory_bytes : address->memory_bytes;
+  tsr_label_index *index = NULL;
+  npy_label label = {0};
+  if (request->into[0]) return tsx_fail(error, TSR_UNSUPPORTED, "'into': the values of a label come as a BLOB alone");
+  uint64_t cells, *counts = sqlite3_malloc64(schema->dimension_count * sizeof *counts);
+  int code = counts ? TSR_OK : tsx_out_of_memory(error);
+  if (code == TSR_OK && box) code = tsr_block_cells(snapshot, box, counts, &cells, error);
+  if (code == TSR_OK && box) {
+    label.along = box[dimension];
+    label.count = counts[dimension];
+  }
+  if (code == TSR_OK) code = tsr_label_open(address->array->core, schema, number, memory, &index, error);
+  if (code == TSR_OK) code = tsr_label_read(index, address->since, address->as_of, error);
+  label.index = index;
+  if (code == TSR_OK)
+    code = npy_make_label(context, &label, tsr_datatype_size(schema->fields[dimension].datatype), request->header, error);
+  tsr_label_close(index);
+  sqlite3_free(counts);
+  return code;
+}
+
+/* ---- Slices of arrays ----------------------------------------------------------------------------------------------- */
+
+/* Returns the number of the label that has this name, or the number of labels. */
+static uint32_t npy_label_find(const tsr_schema *schema, const char *name) {
+  uint32_t i = 0;
+  for (bool found = false; i < schema->label_count && !found; i += !found) {
+    char *shown = tsx_name_text(schema->labels[i].name);
+    found = shown && sqlite3_stricmp(shown, name) == 0;
+    sqlite3_free(shown);
+  }
+  return i;
+}
+
 static int read_slice(sqlite3_context *context, tsx_address *address, const char *name, sqlite3_value *json,
                       const npy_request *request, tsr_error *error) {
   const tsr_schema *schema;
@@ -256,11 +367,13 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
   npy_block block = {.memory_bytes = limits->memory_bytes ? limits->memory_bytes : address->memory_bytes,
                      .threads = limits->threads};
   bool empty = false;
+  uint32_t label = 0;
   int code = tsx_address_expect(address, request->seen, error);
   if (code == TSR_OK) code = tsx_address_array(address, error);
   if (code == TSR_OK) code = tsx_address_schema(address, &schema, error);
   if (code == TSR_OK) tsx_read_limits_apply(limits, address->array->core);
-  if (code == TSR_OK) code = tsx_attribute_find(schema, address->given, name, &block.field, error);
+  const bool is_label = code == TSR_OK && (label = npy_label_find(schema, name)) < schema->label_count;
+  if (code == TSR_OK && !is_label) code = tsx_attribute_find(schema, address->given, name, &block.field, error);
   if (code == TSR_OK && !schema->dense)
     code = tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", address->path);
   if (code == TSR_OK) {
@@ -274,7 +387,8 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
   if (code == TSR_OK) {
     block.snapshot = snapshot->core;
     block.box = slice.box;
-    code = make_npy(context, &block, request, empty, error);
+    code = is_label ? npy_of_label(context, address, snapshot->core, label, empty ? NULL : slice.box, request, error)
+                    : make_npy(context, &block, request, empty, error);
   }
   tsx_snapshot_release(snapshot);
   tsx_slice_release(&slice);

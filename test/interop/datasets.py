@@ -364,6 +364,9 @@ def test_ranges_of_a_label_and_of_its_dimension():
 def test_labels_with_values_make_a_block_of_one_axis():
     a = tessera.create("axis", {"v": np.arange(4)}, dimensions=["y"], labels={"lat": ("y", [10, 20, 30, 40])})
     same((a.dims, a.attributes, a.labels, a.sel(lat=(15, 30)).numpy().tolist()), (("y",), ("v",), {"lat": "y"}, [1, 2]))
+    a = tessera.create("axes", np.arange(8).reshape(4, 2), dimensions=["lat", "x"], labels={"lat": ("lat", [10, 20, 30, 40])}, domains={"lat": [5, 20]}, extents={"lat": 2}, grow=["x"])
+    same((a.dims, a.bounds["lat_index"], a.labels, a.sel(lat=(15, 30), x=0).numpy().tolist()), (("lat_index", "x"), (5, 8), {"lat": "lat_index"}, [[2], [4]]))
+    same(xr.open_dataset("axes", engine="tessera").sel(lat=20).value.values.tolist(), [2, 3])
     fails(TypeError, "for ndarrays", lambda: tessera.create("refused", pa.table({"v": [1]}), labels={"lat": ("y", [1])}))
 
 
@@ -427,12 +430,12 @@ def test_datasets_of_texts():
     """Variables of texts have attributes that are ndarrays, labels, places and a database, as others have."""
     made = xr.Dataset({"v": (("y", "x"), np.arange(4.0).reshape(2, 2)), "s": (("y", "x"), np.array([["a", "b"], ["c", "é"]], object),
                                                                             {"flag_values": np.array([1, 2]), "unit": "m"})}, {"y": [10.0, 20.0]})
-    for options in {"domains": {"y": [5, 10]}}, {"labels": True}:
+    for options, low in ({"labels": False}, 0), ({"domains": {"y": [5, 10]}}, 5), ({}, 0):
         tessera.create("texts_set", made, if_exists="replace", **options)
         back = xr.open_dataset("texts_set", engine="tessera")
         xr.testing.assert_equal(back.load(), made)
-    same(tessera.open("texts_set/s").labels, {"y_label": "y"})
-    fails(NotImplementedError, "begins at 0", lambda: tessera.create("refused", made, domains={"y": [5, 10]}, labels=True))
+        same(next(iter(tessera.open("texts_set/s").bounds.values()))[0], low)
+    same(tessera.open("texts_set/s").labels, {"y": "y_index"})
     same((back.s.attrs["flag_values"].tolist(), back.s.attrs["unit"]), ([1, 2], "m"))
     tessera.create("texts_renamed", made, labels={"y": "j"})
     back = xr.open_dataset("texts_renamed", engine="tessera")
@@ -440,7 +443,7 @@ def test_datasets_of_texts():
     same(tessera.open("texts_renamed/s").labels, {"y": "j"})
     db = sqlite3.connect(":memory:", isolation_level=None)
     tessera.create("db:texts", made, connection=db)
-    same(db.execute("SELECT s, v FROM texts ORDER BY y, x").fetchall(), [("a", 0.0), ("b", 1.0), ("c", 2.0), ("é", 3.0)])
+    same(db.execute("SELECT y, s, v FROM texts ORDER BY y, x").fetchall(), [(10, "a", 0.0), (10, "b", 1.0), (20, "c", 2.0), (20, "é", 3.0)])
 
 
 def dataset():
@@ -456,9 +459,9 @@ def dataset():
 
 def test_xarray_and_back():
     given = dataset()
-    made = tessera.create("set", given, labels=True)
-    same(made["t2m"].labels, {"time_label": "time", "lat_label": "lat", "lon_label": "lon"})
-    same(made["t2m"].sel(lat_label=(43, 47), time_label="2024-01-02").shape, (1, 2, 8))
+    made = tessera.create("set", given)
+    same((made["t2m"].dims, made["t2m"].labels), (("time_index", "lat_index", "lon_index"), {"time": "time_index", "lat": "lat_index", "lon": "lon_index"}))
+    same(made["t2m"].sel(lat=(43, 47), time="2024-01-02").shape, (1, 2, 8))
     back = xr.open_dataset("set", engine="tessera")
     assert back.t2m.variable._data is not None and not back.t2m._in_memory, "lazy"
     xr.testing.assert_equal(back, given)
@@ -471,16 +474,105 @@ def test_xarray_and_back():
     fails(FileExistsError, "already", lambda: tessera.create("set", given))
     tessera.create("set", given[["flag"]], if_exists="replace", labels={"lat": "y"})
     named = xr.open_dataset("set", engine="tessera")
-    same((named.flag.dims, named.lat.dims, tessera.open("set/flag").labels), (("y", "lon"), ("y",), {"lat": "y"}))
+    same((named.flag.dims, named.lat.dims, tessera.open("set/flag").labels), (("y", "lon"), ("y",), {"lat": "y", "lon": "lon_index"}))
+    tessera.create("unlabelled", given, labels=False)
+    same((tessera.open("unlabelled/t2m").dims, tessera.open("unlabelled/t2m").labels, tessera.open("unlabelled/lat").attributes), (("time", "lat", "lon"), {}, ("lat_",)), "as TileDB-CF has it")
+    xr.testing.assert_equal(xr.open_dataset("unlabelled", engine="tessera"), given)
+    fails(ValueError, "two dimensions would be called lat_index", lambda: tessera.create("refused", given[["flag"]].rename_dims(lon="lat_index")))
     fails(ValueError, "strictly", lambda: tessera.create("refused", given.assign_coords(lat=[1, 2, 2, 3, 4, 5.0]), labels={"lat": "y"}))
     fails(NotImplementedError, "MultiIndex", lambda: tessera.create("refused", given.stack(p=["lat", "lon"])))
     fails(TypeError, "complex", lambda: tessera.create("refused", given.assign(c=given.t2m * 1j)))
     assert not [name for name in os.listdir() if name.startswith("refused")], "a failed call leaves nothing"
-    db = sqlite3.connect(":memory:")
-    tessera.create("db:inside", given[["t2m"]].drop_vars(["area", "height"]), connection=db, labels=True)
-    inside = xr.open_dataset("db:inside", engine="tessera", connection=db)
-    assert np.array_equal(inside.t2m, given.t2m, equal_nan=True) and np.array_equal(inside.lat, given.lat)
-    db.close()
+
+
+def test_names_of_coordinates_in_sql():
+    """lat is the latitude, in SQL, in slices and in sel(); the position is lat_index. So the answers are those of the Dataset."""
+    given, db = dataset(), sqlite3.connect(":memory:", isolation_level=None)
+    tessera.load(db)
+    tessera.create("named", given)
+    fails(ValueError, "drop_vars", lambda: tessera.create("db:named", given[["t2m"]], connection=db))
+    tessera.create("db:named", given[["t2m"]].drop_vars("area"), connection=db)
+    db.execute(f"CREATE VIRTUAL TABLE beside USING tessera('{os.path.abspath('named/t2m')}')")
+    part = given.t2m.sel(lat=slice(47, 41), lon=slice(1, 2), time="2024-01-03")
+    for table in ("named", "beside"):
+        where = "WHERE lat BETWEEN 41 AND 47 AND lon BETWEEN 1 AND 2 AND time = '2024-01-03'"
+        count, mean = db.execute(f"SELECT count(*), avg(t2m) FROM {table} {where}").fetchone()
+        same((count, round(mean, 6)), (part.size, round(float(part.mean(dtype="f8")), 6)), table)
+        same(db.execute(f"SELECT lat_index, lat FROM {table} WHERE lat_index = 2 LIMIT 1").fetchone(), (2, 46.0))
+    same(db.execute("SELECT count, round(mean, 6) FROM tessera_aggregate('named/t2m', 't2m', ?)", ('{"lat":[41,47],"lon":[1,2],"time":"2024-01-03"}',)).fetchone(), (count, round(mean, 6)))
+    assert np.array_equal(tessera.open("named/t2m").sel(lat=(41, 47), lon=(1, 2), time="2024-01-03").numpy("t2m")[0], part)
+
+
+def test_coordinates_in_a_database():
+    """A Dataset in a database comes back with its coordinates, or is refused and leaves nothing."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    grid = xr.Dataset({"tas": (("time", "lat"), np.arange(6.0).reshape(2, 3), {"units": "K"}), "pr": (("time", "lat"), np.arange(6, dtype="i2").reshape(2, 3))},
+                      {"time": np.array(["2024-01-01", "2024-01-02"], "M8[ns]"), "lat": ("lat", [10.0, 15.0, 20.0], {"units": "degrees_north"})}, {"title": "a grid"})
+    plain = grid.drop_vars(["time", "lat"])
+    cases = [grid, grid.drop_vars("time"), plain, grid.tas.to_dataset(), grid.assign_coords(lat=["a", "b", "é"]), grid.isel(lat=slice(None, None, -1)), plain.assign_coords(height=2.0),
+             grid.assign_coords(height=np.float32(2.5), born=np.datetime64("2024-05-06", "ns"), site="here", wait=np.timedelta64(90, "m"), on=True),
+             grid.assign_coords(name=("lat", ["a", "b", "c"]), day=("time", [7, 3])), grid.assign_coords(area=(("time", "lat"), np.ones((2, 3)), {"units": "m2"})),
+             grid.assign_coords(step=("time", np.array([1, 2], "m8[h]").astype("m8[ns]"))),
+             xr.Dataset({"v": ("t", [1.0, 2, 3])}, {"t": [3, 1, 2]}), xr.Dataset({"v": ("t", [1.0, 2, 3])}, {"t": ["b", "c", "a"]}), grid.rename(tas="tas_index")]
+    for number, given in enumerate(cases):
+        made = tessera.create("db:t", given, connection=db, if_exists="replace")
+        same(sorted(made), sorted(given.data_vars))
+        back = xr.open_dataset("db:t", engine="tessera", connection=db)
+        xr.testing.assert_identical(back.drop_attrs() if number == 7 else back, given.drop_attrs() if number == 7 else given)   # a duration's unit is an encoding
+    for given, why in ((grid.assign_coords(lat=[1.0, 3, 2]), "sortby('lat')"), (grid.assign_coords(name=("lat", ["a", "b", "a"])), "a directory"),
+                       (grid.assign_coords(lat=[1.0, 1, 2]), "labels rise or fall strictly")):
+        fails(ValueError, why, lambda: tessera.create("db:none", given, connection=db))
+        same(db.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'none%'").fetchone(), (0,))
+        tessera.create("kept", given, if_exists="replace")
+        xr.testing.assert_identical(xr.open_dataset("kept", engine="tessera"), given)
+
+
+def test_labels_keep_their_types():
+    """Labels of an array in a database have the dtypes that they have in a directory, whatever the table shows; zones are UTC, durations stay durations."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    days = np.array(["2020-01-01", "2020-01-02", "2020-01-03"], "M8[D]")
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    labels = {"f": np.array([3, 2, 1], "f4"), "i": np.array([-1, 2, 100], "i1"), "u": np.array([1, 2, 2 ** 63 + 5], "u8"), "d": days, "n": days.astype("M8[ns]"), "s": np.array(["a", "b", "é"]),
+              "m": np.array([1, 2, 3], "m8[s]"), "z": [datetime.datetime(2020, 1, day, tzinfo=zone) for day in (1, 2, 3)], "h": np.array([1, 2, 3], "f2"), "o": ["x", "yy", "zzz"]}
+    made = {name: ("y", values) for name, values in labels.items()}
+    tessera.create("typed_labels", np.arange(3), dimensions=["y"], labels=made)
+    tessera.create("db:typed_labels", np.arange(3), dimensions=["y"], labels=made, connection=db)
+    for options in ("", "datetimes=integer, uint64=signed, labels=no"):
+        if options:
+            db.execute("SELECT tessera_export('typed_labels', 'typed_out')")
+            db.execute(f"CREATE VIRTUAL TABLE shown USING tessera('{os.path.abspath('typed_out')}', {options})")
+        read = [xr.open_dataset(path, engine="tessera", connection=c) for path, c in (("typed_labels", None), ("db:shown" if options else "db:typed_labels", db))]
+        for name, values in labels.items():
+            wanted = np.asarray(values) if name not in "zh" else np.array(["2019-12-31T22", "2020-01-01T22", "2020-01-02T22"], "M8[us]") if name == "z" else np.array([1, 2, 3], "f4")
+            for back in read:
+                same((back[name].dtype.kind.replace("T", "O").replace("U", "O"), back[name].values.tolist()), (wanted.dtype.kind.replace("U", "O"), wanted.astype(back[name].dtype).tolist()), name)
+        same([back.d.dtype for back in read], [read[0].d.dtype] * 2)
+    opened = xr.open_dataset("typed_labels", engine="tessera")
+    same(opened.value.sel(d="2020-01-02").item() if "d" in opened.indexes else None, 1, "a datetime label of another name")
+    a = tessera.open("typed_labels")
+    same((a.write_label("f", [9.5, 9.25], 0), a.write_label("d", [datetime.date(2020, 2, 1)], {"y": 2}), a.write_label("s", ["zz"], 2)), (2, 1, 1))
+    same((xr.open_dataset("typed_labels", engine="tessera").f.values.tolist(), tessera.open("typed_labels").sel(d="2020-02-01", s="zz").numpy().tolist()), ([9.5, 9.25, 1], [2]))
+    fails(ValueError, "which not all of these are", lambda: a.write_label("d", ["2020-03-01T05"], 2))
+
+
+def test_attributes_of_datasets():
+    """Attributes come back with the types that they had, as through NetCDF."""
+    values = {"nan": np.nan, "nan32": np.float32("nan"), "gap": np.array([1, np.nan]), "inf": np.array([1, np.inf, -np.inf]), "u8": np.uint64(2 ** 63 + 1), "u8s": np.array([2 ** 63, 1], "u8"),
+              "texts": ["a", "[b", 'c"é'], "none": np.array([], "i4"), "f4": np.float32(0.1), "i1": np.int8(5), "i1s": np.array([1, 2], "i1"), "on": True, "flags": np.array([True, False]),
+              "n": 7, "x": 0.1, "text": "é", "like": '["a"]', "empty": "", "when": np.datetime64("2024-01-02", "D")}
+    tessera.create("attributes", xr.Dataset({"v": ("t", [1.0, 2.0], values)}, attrs=values), if_exists="replace")
+    back = xr.open_dataset("attributes", engine="tessera", decode_cf=False)
+    for attrs in (back.attrs, back.v.attrs):
+        same(sorted(attrs), sorted(values))
+        for name, value in values.items():
+            if isinstance(value, (str, list)):
+                same(attrs[name], value, name)
+            else:
+                same((np.asarray(attrs[name]).dtype, np.asarray(attrs[name]).tolist().__repr__()), (np.asarray(value).dtype, np.asarray(value).tolist().__repr__()), name)
+    packed = xr.Dataset({"v": ("t", np.array([255, 1, 128], "u1"), {"_Unsigned": "false", "_FillValue": np.uint8(255)}), "s": ("t", np.array([1, 2, 3], "i2"), {"scale_factor": np.float32(0.1)})})
+    tessera.create("packed_set", packed)
+    back = xr.open_dataset("packed_set", engine="tessera")
+    same((np.nan_to_num(back.v.values, nan=9).tolist(), back.s.dtype), ([9, 1, -128], np.dtype("f4")))
 
 
 def test_without_cells():
@@ -580,8 +672,12 @@ def test_newcomers():
     given = dataset()[["t2m"]].drop_vars(["area", "height"])
     tessera.create("years", given, domains={"time": [0, 999]})
     later = given.assign_coords(time=given.time + np.timedelta64(5, "D"))
-    tessera.open("years/t2m").write("t2m", later.t2m.values, {"time": 5})
-    tessera.open("years/time").write("time_", later.time.values, {"time": 5})
+    t2m = tessera.open("years/t2m")
+    t2m.write("t2m", later.t2m.values, {"time_index": 5})
+    t2m.write_label("time", later.time.values, 5)
+    tessera.open("years/time").write("time", later.time.values, {"time_index": 5})
+    assert np.array_equal(t2m.sel(time=("2024-01-05", "2024-01-06")).numpy("t2m"), np.concatenate([given.t2m[-1:], later.t2m[:1]]), equal_nan=True)
+    xr.testing.assert_equal(xr.open_dataset("years/t2m", engine="tessera"), xr.concat([given, later], "time"))
     xr.testing.assert_equal(xr.open_dataset("years", engine="tessera"), xr.concat([given, later], "time"))
     fails(FileNotFoundError, "it is a group, not an array; its members are lat, lon, t2m, time: open one of its arrays, or all of them with xarray.open_dataset('years', engine='tessera')", lambda: tessera.open("years"))
     genotypes, names = np.arange(600, dtype="i1").reshape(30, 20), [f"S{i:03}" for i in range(20)]

@@ -732,6 +732,35 @@ def test_slices():
     db.close()
 
 
+def test_blocks():
+    """tessera_npy takes the name of a label: its values along the dimension, in a directory and in the database, whatever the table shows."""
+    def values(file):
+        header = ast.literal_eval(file[10:10 + int.from_bytes(file[8:10], "little")].decode())
+        (count,), form = header["shape"], header["descr"]
+        data = file[10 + int.from_bytes(file[8:10], "little"):]
+        if form[:2] == "|S":
+            return [data[i * int(form[2:]):][:int(form[2:])].rstrip(b"\0").decode() for i in range(count)]
+        return list(struct.unpack(f"<{count}{ {'<f8': 'd', '<i4': 'i', '<M8[D]': 'q'}[form]}", data))
+    for path in (None, os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")):
+        db = Database()
+        create(db, path)
+        block = lambda *arguments: values(db.value(f"SELECT tessera_npy('db:a', {', '.join('?' * len(arguments))})", arguments))
+        same([block(name) for name in ("lat", "name", "day")], [[], [], []], "nothing is written")
+        db.query("INSERT INTO a(y, x, v) VALUES(2, 0, 1), (5, 3, 2)")
+        db.value("SELECT tessera_write_label('db:a', 'lat', '[60, 50.5, null, 30, 25, 20]')")
+        db.value("""SELECT tessera_write_label('db:a', 'name', '["a", "bé", "c"]', 2)""")
+        db.value("""SELECT tessera_write_label('db:a', 'day', '["2024-01-01", "2024-01-02", "2024-02-01"]')""")
+        same([str(v) for v in block("lat")], ["50.5", "nan", "30.0", "25.0"])
+        same(block("NAME", '{"y":[1,4]}'), ["", "a", "bé", "c"])
+        same(block("day", '{"x":[0,2]}'), [19723, 19724, 19754])
+        same(block("lat", '{"y":[6,6],"x":2}'), [20])
+        same(block("name", '{"day":"2024-01-02","lat":[25,50.5]}'), ["a", "bé", "c", ""])
+        check_contains(db.value("SELECT tessera_npy('db:a', 'name', '{\"y\":[1,4]}', '{\"header\":true}')"), "'|S3', 'fortran_order': False, 'shape': (4,)")
+        check_contains(db.error("SELECT tessera_npy('db:a', 'lats')").text, "has no attribute 'lats'")
+        check_contains(db.error("SELECT tessera_npy('db:a', 'lat', '{\"y\":[1,9]}')").text, "domain")
+        db.close()
+
+
 @not_on_windows("wine removes no directory whose files are open")
 def test_groups():
     """Labels are keys of tessera_aggregate: the groups are those of GROUP BY; coordinates without a label are one group."""

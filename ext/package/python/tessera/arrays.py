@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import datetime
 import functools
+import io
 import json
 import os
 import threading
@@ -438,7 +439,7 @@ class Array(Stream):
             low, high = given if isinstance(given, list) else (given, given)
             if name not in self.dims:
                 labels = labels or self.labels
-                between, values = ((low, "backfill"), (high, "pad")), self._label_values(list(labels).index(name))
+                between, values = ((low, "backfill"), (high, "pad")), self._label_values(name)
                 try:
                     ends = [None if end is None else next(iter(self.nearest(method=side, **{name: end}).values())) for end, side in between]
                 except KeyError:   # all labels are on one side, so the range is empty
@@ -452,18 +453,20 @@ class Array(Stream):
             bounds[name] = (bounds[name][0] if low is None else low, bounds[name][1] if high is None else high)
         return bounds
 
-    def _label_values(self, number):
-        """Returns a function that gives the values of label `number` from a coordinate on, as an ndarray."""
-        if self.path.startswith("db:"):   # the label's array has no path: its column is read along one line of cells
-            import numpy
-            label, dim = list(self.labels.items())[number]
-            others = {name: ends[0] for name, ends in self.bounds.items() if name != dim}
-            line = "".join(f" AND {sql.name(name)} = ?" for name in others)
-            select = f"SELECT {sql.name(label)} FROM {sql.table(self.path[3:])} WHERE {sql.name(dim)} BETWEEN ? AND ?{line} ORDER BY {sql.name(dim)}"
-            return lambda low, length: numpy.array([value for value, in self._rows(select, int(low), int(low) + length - 1, *others.values())])
-        array = Array(self._connection, f"{self.path}/__labels/l{number}", None, {name: value for name, value in self._options.items() if name == "as_of"},
-                      {name: value for name, value in self._state.items() if name != "schema"})
-        return lambda low, length: array.sel(**{array.dims[0]: (int(low), int(low) + length - 1)}).numpy()
+    def _label_values(self, label):
+        """Returns a function that gives the values of a label from a coordinate on, as an ndarray; texts are objects."""
+        import numpy
+        dim = self.labels[label]
+        array = Array(self._connection, self.path, None, {name: value for name, value in self._options.items() if name in ("as_of", "since")}, self._state)
+
+        def values(low, length):
+            if not length:
+                return numpy.empty(0)
+            more = numpy.timedelta64(length - 1, numpy.datetime_data(low.dtype)[0]) if isinstance(low, numpy.datetime64) else length - 1
+            high = low if length == 1 else low + more
+            found = numpy.load(io.BytesIO(array.sel(**{dim: (low, high)})._npy(label)))
+            return found if found.dtype.kind != "S" else numpy.array([text.decode("utf-8", "replace") for text in found.tolist()], object)
+        return values
 
     @property
     def nbytes(self) -> int:
@@ -676,6 +679,32 @@ class Array(Stream):
         if "as_of" in self._state:
             self._now()
         return cells
+
+    def write_label(self, label: str, values: Any, origin: Any = None) -> int:
+        """Writes values of a dimension label, as one commit: numbers, instants or texts, which rise, or fall, strictly along the dimension.
+
+        origin: the coordinate of the first one; without it the low end of the domain. Returns the number of values.
+        """
+        import numpy
+        from .grids import label_values
+        values = label_values(values)
+        dtype = numpy.dtype(ast.literal_eval(self._npy(label, header=True))["descr"])
+        if dtype.kind == "S":   # texts of any length
+            block = json.dumps(values.tolist())
+        else:
+            file, converted = io.BytesIO(), values.astype(dtype)
+            if not numpy.array_equal(converted, values, equal_nan=values.dtype.kind in "fMm"):
+                raise ValueError(f"label {label!r} has values of {dtype}, which not all of these are")
+            numpy.save(file, converted)
+            block = file.getvalue()
+        if isinstance(origin, dict):
+            origin = json.dumps(origin, default=_plain)
+        elif not isinstance(origin, (int, str, type(None))):
+            origin = _plain(origin)
+        count = self._do("SELECT tessera_write_label(?, ?, ?, ?)", self.path, label, block, origin)[0][0]
+        if "as_of" in self._state:
+            self._now()
+        return count
 
     def expand_domain(self, **dims: Any) -> None:
         """Makes the current domain of the array larger, for writes that go past it: expand_domain(day=(None, "2030-12-31")). It never leaves the domain."""

@@ -7,7 +7,7 @@ import itertools
 
 import numpy
 
-__all__ = ["given_stream", "of_frame"]
+__all__ = ["given_stream", "object_type", "of_frame"]
 
 
 class _Schema(ctypes.Structure):
@@ -114,22 +114,29 @@ def _integer_type(name, values):
     return "u8" if high >= 2**63 else "i8"
 
 
-def _objects(name, values):
-    """A column of Python's objects: texts, bytes, or what numpy has a type for, with None and NaN between them."""
+def object_type(name, values):
+    """Returns the dtype that a column of Python's objects has, with None and NaN between them: "U" for texts, "S" for bytes; and which are there."""
     valid = numpy.fromiter((v is not None and v == v for v in values), bool, len(values))
     kinds = {type(v) for v, good in zip(values, valid) if good}
     if all(issubclass(kind, str) for kind in kinds):
-        return _bytes_column(name, values, valid, True)
+        return "U", valid
     if all(issubclass(kind, (bytes, bytearray, memoryview)) for kind in kinds):
-        return _bytes_column(name, values, valid, False)
+        return "S", valid
     types = [(bool, "?"), (int, "i8"), ((int, float), "f8"), (datetime.datetime, "M8[us]"), (datetime.date, "M8[D]"), (datetime.timedelta, "m8[us]")]
     for kind, dtype in types:
         if all(issubclass(k, kind) and (kind is int or k is not bool or kind is bool) for k in kinds):
-            given = [v for v, good in zip(values, valid) if good]
-            filled = numpy.zeros(len(values), _integer_type(name, given) if kind is int else dtype)
-            filled[valid] = given
-            return _column(name, numpy.ma.array(filled, mask=~valid))
+            return _integer_type(name, [v for v, good in zip(values, valid) if good]) if kind is int else dtype, valid
     raise TypeError(f"column {name!r} has objects of {', '.join(sorted(k.__name__ for k in kinds))}: make them numbers, texts or dates first")
+
+
+def _objects(name, values):
+    """A column of Python's objects: texts, bytes, or what numpy has a type for, with None and NaN between them."""
+    dtype, valid = object_type(name, values)
+    if dtype in ("U", "S"):
+        return _bytes_column(name, values, valid, dtype == "U")
+    filled = numpy.zeros(len(values), dtype)
+    filled[valid] = [v for v, good in zip(values, valid) if good]
+    return _column(name, numpy.ma.array(filled, mask=~valid))
 
 
 def _column(name, values):

@@ -1,6 +1,9 @@
-"""Datasets of xarray are written in the layout of TileDB-CF: a group, with an array for each variable, whose dimensions begin at 0. The array of a
-coordinate has the attribute `lat_` over the dimension `lat`; what describes a variable is metadata `__tiledb_attr.NAME.KEY` of its array. An
-array without cells has metadata that tells its lengths, since no dimension of an array has the length 0."""
+"""Datasets of xarray are written in the layout of TileDB-CF: a group, with an array for each variable, whose dimensions begin at 0. What describes a
+variable is metadata `__tiledb_attr.NAME.KEY` of its array. An array without cells has metadata that tells its lengths, since no dimension of an
+array has the length 0.
+
+A name means in SQL and in sel() what it means in the Dataset: `lat` is the latitude. So a dimension that has a coordinate of its name is called
+`lat_index`, and `lat` is a label of it in each array, if its values rise or fall. With labels=False dimensions have their own names, and no labels."""
 from __future__ import annotations
 
 import os
@@ -10,36 +13,50 @@ import xarray
 
 from .arrays import Array, _connect, exists, need_connection, secret
 from .errors import Exists, Unsupported
-from .grids import already, create_at, make_grid, new_place, remove_place, set_metadata, take_place
+from .grids import (POSITIONS, already, create_at, label_values, make_grid, new_place, remove_place, rises_or_falls, set_metadata,
+                    take_place)
 
-__all__ = ["ATTRIBUTE", "EMPTY", "SCALAR", "create_dataset"]
+__all__ = ["ATTRIBUTE", "DATASET", "EMPTY", "SCALAR", "SCALARS", "create_dataset"]
 
 ATTRIBUTE, EMPTY = "__tiledb_attr.", "__tessera_lengths"
+DATASET = "__tessera_dataset"   # an array in a database that has all of a Dataset
+SCALARS = "__tessera_scalar."   # there: the value of a coordinate without a dimension
 SCALAR = "__scalar"   # the dimension of variables that have none
 _OPTIONS = {"labels", "domains", "extents", "filters", "cell_order", "tile_order", "format_version", "key_file"}
 
 
-def _is_monotonic(values):
-    if values.dtype.kind not in "iufM" or len(values) < 1:
-        return False
-    steps = numpy.diff(values.view("i8") if values.dtype.kind == "M" else values)
-    missing = numpy.isnat(values).any() if values.dtype.kind == "M" else values.dtype.kind == "f" and not numpy.isfinite(values).all()
-    return not missing and bool((steps > 0).all() or (steps < 0).all())
-
-
 def _labels(data, asked):
-    """Returns by dimension its label and the values, and the dimensions that have another name in the arrays."""
-    if asked is True:
-        return {dim: (f"{dim}_label", data[dim].values) for dim in data.dims if dim in data.indexes and _is_monotonic(data[dim].values)}, {}
-    found, renamed = {}, {}
-    for label, name in (asked or {}).items():
+    """Returns for each dimension its labels, [(name, values)], and the name that it has in the arrays."""
+    labels, renamed = {}, {}
+    for name, coordinate in data.coords.items() if asked is not False else ():
+        if coordinate.ndim != 1 or asked and asked is not True and name in asked:
+            continue
+        values = label_values(_encoded(coordinate.variable).values)
+        if rises_or_falls(values):
+            labels.setdefault(coordinate.dims[0], []).append((str(name), values))
+    for label, name in (asked if isinstance(asked, dict) else {}).items():
         if label not in data.coords or data[label].ndim != 1:
             raise KeyError(f"'labels': the Dataset has no coordinate {label!r} with one dimension")
-        if not _is_monotonic(data[label].values) and data[label].dtype.kind not in "OU":
+        values, (dim,) = label_values(_encoded(data[label].variable).values), data[label].dims
+        if not rises_or_falls(values):
             raise ValueError(f"'labels': coordinate {label!r} does not rise or fall strictly")
-        found[data[label].dims[0]] = label, data[label].values
-        renamed[data[label].dims[0]] = name
-    return found, renamed
+        labels.setdefault(dim, []).insert(0, (label, values))
+        renamed[dim] = name
+    for dim in data.dims:   # the name of a dimension is that of its coordinate, so the positions have another one
+        if dim in data.coords and asked is not False:
+            renamed.setdefault(dim, f"{dim}{POSITIONS}")
+    named = [renamed.get(dim, dim) for dim in data.dims]
+    several = {name for name in named if named.count(name) > 1}
+    if several:
+        raise ValueError(f"two dimensions would be called {', '.join(sorted(several))}: rename one, or say labels={{coordinate: dimension}}")
+    return labels, renamed
+
+
+def _encoded(variable):
+    """Dates of other calendars are numbers, whose units xarray decodes again."""
+    if variable.dtype.kind == "O" and variable.size and type(variable.values.flat[0]).__module__.startswith("cftime"):
+        return xarray.conventions.encode_cf_variable(variable)
+    return variable
 
 
 def _extents(variable, lengths, options):
@@ -51,16 +68,18 @@ def _extents(variable, lengths, options):
     return asked
 
 
+def _block(variable):
+    return variable.data if variable.chunks is None and isinstance(variable.data, numpy.ndarray) else variable
+
+
 def _one(name, variable, labels, renamed, options):
     """Returns what create_grid needs of a variable: blocks, lengths, labels, options; and the metadata."""
-    if variable.dtype.kind == "O" and variable.size and type(variable.values.flat[0]).__module__.startswith("cftime"):
-        variable = xarray.conventions.encode_cf_variable(variable)   # numbers, whose units xarray decodes again
+    variable = _encoded(variable)
     dims = variable.dims or (SCALAR,)
-    block = variable if variable.dims else variable.values.reshape(1)
-    block = block.data if variable.dims and variable.chunks is None and isinstance(block.data, numpy.ndarray) else block
+    block = _block(variable) if variable.dims else variable.values.reshape(1)
     lengths = {renamed.get(dim, dim): length for dim, length in zip(dims, variable.shape or (1,))}
     attribute = f"{name}_" if name in lengths else name
-    made = {renamed.get(dim, dim): labels[dim] for dim in dims if dim in labels}
+    made = {label: (renamed.get(dim, dim), values) for dim in dims for label, values in labels.get(dim, ()) if label not in (*lengths, attribute)}
     mine = {key: value for key, value in options.items() if key not in ("labels", "filters")}
     mine["extents"] = _extents(variable, lengths, options)
     mine["domains"] = {name: ends for name, ends in options.get("domains", {}).items() if name in lengths}
@@ -68,7 +87,7 @@ def _one(name, variable, labels, renamed, options):
     mine["metadata"] = {f"{ATTRIBUTE}{attribute}.{key}": value for key, value in variable.attrs.items() if value is not None}
     if not all(lengths.values()):
         mine["metadata"][EMPTY] = list(lengths.values())
-    return {attribute: block}, lengths, {label: (dim, values) for dim, (label, values) in made.items() if label not in (*lengths, attribute)}, mine
+    return {attribute: block}, lengths, made, mine
 
 
 def create_dataset(path, data, connection, if_exists, options):
@@ -80,13 +99,15 @@ def create_dataset(path, data, connection, if_exists, options):
     data = data.to_dataset(name=data.name or "value") if isinstance(data, xarray.DataArray) else data
     need_connection(connection, path)
     for option in ("domains", "extents"):
-        unknown = set(options.get(option, {})) - set(data.dims) - set((options.get("labels") or {}).values() if options.get("labels") is not True else ())
+        unknown = set(options.get(option, {})) - set(data.dims) - set(options["labels"].values() if isinstance(options.get("labels"), dict) else ())
         if unknown:
             raise KeyError(f"{option!r}: the Dataset has no dimension {', '.join(sorted(map(str, unknown)))}")
     several = [str(name) for name, index in data.xindexes.items() if type(index).__name__ == "PandasMultiIndex"]
     if several:
         raise NotImplementedError(f"coordinates {', '.join(several)} are a MultiIndex: reset_index() makes arrays of them")
     labels, renamed = _labels(data, options.get("labels"))
+    for option in {"domains", "extents"} & set(options):
+        options = {**options, option: {renamed.get(name, name): given for name, given in options[option].items()}}
     if path.startswith("db:"):
         return _in_database(path, data, labels, renamed, connection, if_exists, options)
     there = exists(connection, path)
@@ -122,20 +143,44 @@ def create_dataset(path, data, connection, if_exists, options):
 
 
 def _in_database(path, data, labels, renamed, connection, if_exists, options):
-    blocks, lengths = {}, {}
-    mine = {key: value for key, value in options.items() if key not in ("labels", "extents")}
-    metadata = dict(data.attrs)
-    for name, variable in data.data_vars.items():
-        if lengths and variable.dims != tuple(lengths):
-            raise ValueError(f"a database takes a Dataset as one array, but {name!r} has other dimensions than {next(iter(blocks))!r}")
-        lengths = {dim: length for dim, length in zip(variable.dims, variable.shape)}
-        mine.setdefault("extents", _extents(variable.variable, lengths, options))
-        blocks[str(name)] = variable.variable
-        metadata.update({f"{ATTRIBUTE}{name}.{key}": value for key, value in variable.attrs.items()})
-    if not lengths:
+    """One array: the variables are its attributes. Coordinates are labels, or attributes if they have all dimensions, or metadata if they have none."""
+    dims = next((variable.dims for variable in data.data_vars.values() if variable.dims), None)
+    if dims is None:
         raise ValueError("the Dataset has no variable with a dimension")
-    lengths = {renamed.get(dim, dim): length for dim, length in lengths.items()}
-    mine["metadata"] = metadata
-    create_at(path, blocks, lengths, {label: (renamed.get(dim, dim), values) for dim, (label, values) in labels.items()}, connection, if_exists, mine)
+    variables, attributes = xarray.conventions.encode_dataset_coordinates(data)
+    blocks, made, metadata = {}, {}, {**attributes, DATASET: 1}
+    mine = {key: value for key, value in options.items() if key not in ("labels", "filters")}
+    lengths = {renamed.get(dim, dim): data.sizes[dim] for dim in dims}
+    filters = options.get("filters", {})
+    mine["filters"] = {}
+    for name, variable in variables.items():
+        name, variable = str(name), _encoded(variable)
+        label = next((label for label in labels.get(variable.dims[0], ()) if label[0] == name), None) if variable.ndim == 1 else None
+        if name in data.coords and label and set(variable.dims) <= set(dims):
+            made[name] = renamed.get(variable.dims[0], variable.dims[0]), label[1]
+        elif set(variable.dims) == set(dims):
+            attribute = f"{name}_" if name in lengths else name
+            blocks[attribute] = _block(variable.transpose(*dims))
+            mine["filters"].update({attribute: filters[name]} if name in filters else {})
+            if name in data.data_vars:
+                mine.setdefault("extents", {}).update({key: extent for key, extent in _extents(variable, lengths, options).items() if key not in mine["extents"]})
+        elif name in data.coords and not variable.dims:
+            variable = variable if variable.dtype.kind != "m" else xarray.conventions.encode_cf_variable(variable)
+            metadata[f"{SCALARS}{name}"] = variable.values[()]
+        elif name in data.coords:
+            raise ValueError(_not_kept(name, variable, data))
+        else:
+            raise ValueError(f"a database takes a Dataset as one array, but {name!r} has other dimensions than {next(iter(data.data_vars))!r}")
+        metadata.update({f"{ATTRIBUTE}{name}.{key}": value for key, value in variable.attrs.items() if value is not None})
+    mine["metadata"] = {key: value for key, value in metadata.items() if value is not None}
+    create_at(path, blocks, lengths, made, connection, if_exists, mine)
     array = Array(connection, path, state=secret(options))._now()
-    return {name: array.select(name) for name in blocks}
+    return {str(name): array.select(str(name)) for name in data.data_vars}
+
+
+def _not_kept(name, variable, data):
+    """Says what to do with a coordinate for which an array in a database has no place."""
+    if variable.ndim == 1 and len(numpy.unique(variable.values)) == variable.size:
+        return f"coordinate {name!r} neither rises nor falls, so it is no label of an array in a database: sortby({name!r}), or drop_vars() it"
+    return (f"coordinate {name!r} with {', '.join(map(str, variable.dims))} is no label of an array in a database (labels rise or fall strictly) "
+            "and has not all dimensions: drop_vars() it, or take a directory, which keeps all coordinates")

@@ -16,14 +16,18 @@ import uuid
 import numpy
 
 from . import sql
-from .arrays import Array, _connect, _is_empty, _plain, exists, need_connection, secret
+from .arrays import Array, _connect, _is_empty, _json, _plain, exists, need_connection, secret
+from .columns import object_type
 from .errors import Constraint, Denied, Exists, Unsupported
 
-__all__ = ["create_grid", "make_grid", "new_place", "remove_place", "take_place"]
+__all__ = ["POSITIONS", "create_at", "create_grid", "label_values", "make_grid", "new_place", "remove_place", "rises_or_falls", "set_metadata", "take_place",
+           "typed_metadata"]
 
+POSITIONS = "_index"   # ends the name of a dimension whose own name a label has
 _CELLS, _WRITE_BYTES = 262144, 256 << 20   # of a tile at most; of one write of a chunked source
 _UNITS = {"Y": "YEAR", "M": "MONTH", "W": "WEEK", "D": "DAY", "h": "HR", "m": "MIN", "s": "SEC", "ms": "MS", "us": "US", "ns": "NS", "ps": "PS", "fs": "FS",
           "as": "AS"}
+_NUMBERS = {**{f"{'U' if kind == 'u' else ''}INT{8 * size}": f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)}, "FLOAT32": "f4", "FLOAT64": "f8", "BOOL": "?"}
 _OPTIONS = {"dimensions", "domains", "extents", "filters", "types", "metadata", "labels", "cell_order", "tile_order", "format_version", "kind",
             "origin", "explain", "memory_mb", "fills", "key_file", "grow"}
 
@@ -61,6 +65,32 @@ def _stored(values):
     if values.dtype.kind == "m" and numpy.datetime_data(values.dtype)[0] in ("Y", "M", "W", "D"):
         return values.astype("m8[h]")
     return values
+
+
+def label_values(values):
+    """Returns the values of a label in a type that labels have: instants with a zone are those of UTC, dates and texts of Python what numpy has for them."""
+    if getattr(getattr(values, "dtype", None), "tz", None) is not None:   # of pandas
+        import pandas
+        return pandas.DatetimeIndex(values).tz_convert(None).to_numpy()
+    values = numpy.asarray(values)
+    if values.dtype.kind in "MmfiuU" or not values.size:
+        return _stored(values)
+    values = numpy.asarray(values, object)
+    if all(hasattr(v, "isoformat") for v in values.ravel()):
+        return numpy.array([numpy.datetime64(_plain(v)) for v in values.ravel()]).reshape(values.shape)
+    return values
+
+
+def rises_or_falls(values):
+    """Whether the values can be a label: numbers, instants, durations or texts that rise, or fall, strictly."""
+    if values.ndim != 1 or not values.size or values.dtype.kind not in "MmfiuUO":
+        return False
+    if values.dtype.kind in "UO":
+        listed = values.tolist()
+        steps = [one < other for one, other in zip(listed, listed[1:])] if all(isinstance(v, str) for v in listed) else [True, False]
+        return all(steps) or not any(steps) and len(set(listed)) == len(listed)
+    missing = numpy.isnat(values) if values.dtype.kind in "Mm" else ~numpy.isfinite(values)
+    return not missing.any() and bool((values[1:] > values[:-1]).all() or (values[1:] < values[:-1]).all())
 
 
 def choose_extents(lengths, given):
@@ -106,10 +136,13 @@ def definition(place, lengths, types, labels, options):
                 made += f" LABEL {sql.name(label)} {'TEXT' if values.dtype.kind in 'OU' else sql_type(label, values.dtype)}"
                 made += " DECREASING" if len(values) > 1 and values[0] > values[-1] else ""
         parts.append(made)
-    for name, dtype in types.items():
-        filters = options.get("filters", {}).get(name) or ("zstd(5)" if dtype.itemsize == 1 else "byteshuffle, zstd(5)")
+    for name, (dtype, nullable) in types.items():
+        bare = dtype.itemsize == 1 or dtype.kind in "US"
+        filters = options.get("filters", {}).get(name) or ("zstd(5)" if bare else "byteshuffle, zstd(5)")
         fill = f" DEFAULT {options['fills'][name]}" if name in options.get("fills", {}) else ""
-        parts.append(f"{sql.name(name)} {options.get('types', {}).get(name) or sql_type(name, dtype)} NOT NULL{fill} FILTERS({filters})")
+        parts.append(f"{sql.name(name)} {options.get('types', {}).get(name) or sql_type(name, dtype)}{'' if nullable else ' NOT NULL'}{fill} FILTERS({filters})")
+    if any(nullable or dtype.kind in "US" for dtype, nullable in types.values()):
+        parts.append("offsets_filters=(zstd(5)), validity_filters=(rle)")
     return ", ".join(parts)
 
 
@@ -198,14 +231,26 @@ def _values(block):
     return block.values if hasattr(block, "values") else block
 
 
+def _type_of(name, block, by_rows):
+    """Returns the dtype of a block's cells, as arrays have it, and whether some are null. Texts have "U", bytes "S"."""
+    mask = numpy.ma.getmaskarray(block).any() if isinstance(block, numpy.ma.MaskedArray) else False
+    if block.dtype.kind not in "OT" or not block.size:
+        missing = mask or by_rows and block.dtype.kind in "Mm" and numpy.isnat(_values(block)).any()
+        return numpy.dtype("U") if block.dtype.kind in "OT" else _stored(numpy.empty(0, block.dtype)).dtype, bool(missing)
+    values = numpy.ma.asarray(_values(block)).astype(object).filled(None) if mask else numpy.asarray(_values(block), object)
+    dtype, valid = object_type(name, values.ravel().tolist())
+    return _stored(numpy.empty(0, dtype)).dtype, not valid.all()
+
+
 def make_grid(place, table, blocks, lengths, labels, options, connection):
     """Makes a dense array at `place`, or one in the database if it is None, and fills it."""
     connection = connection or _connect()
-    if _by_rows(blocks):
-        return _make_rows(place or f"db:{table}", blocks, lengths, labels, options, connection)
-    types = {name: block.dtype if block.dtype.kind in "OUST" else _stored(numpy.empty(0, block.dtype)).dtype for name, block in blocks.items()}
+    types = {name: _type_of(name, block, _by_rows(blocks)) for name, block in blocks.items()}
     origin = {name: options.get("domains", {}).get(name, (0,))[0] for name in lengths}
     origin.update(options.get("origin", {}))
+    for label, (_, values) in labels.items():
+        if values.size > 1 and not rises_or_falls(values):
+            raise Constraint(f"label {label!r}: its values must rise or fall strictly")
     text = definition(place, lengths, types, labels, options)
     if options.get("explain"):
         return f"CREATE VIRTUAL TABLE {sql.table(table)} USING tessera({text})"
@@ -214,7 +259,7 @@ def make_grid(place, table, blocks, lengths, labels, options, connection):
     array._rows(f"CREATE VIRTUAL TABLE {name} USING tessera({text})")
     try:
         for label, (dim, values) in labels.items():
-            write_label(array, label, values, origin[dim])
+            array.write_label(label, values, origin[dim])
         fill_grid(array, blocks, lengths, origin)
         for key, value in (options.get("metadata") or {}).items():
             set_metadata(array, key, value)
@@ -240,27 +285,54 @@ def fill_grid(array, blocks, lengths, origin):
         array.write_all({name: _stored(part) for name, part in parts.items()}, {**origin, first: start})
 
 
-def write_label(array, label, values, first):
-    """Writes the values of a label from a coordinate on."""
-    given = [str(v) for v in values] if values.dtype.kind in "Mm" else values.tolist()
-    array._do("SELECT tessera_write_label(?, ?, ?, ?)", array.path, label, json.dumps(given), first)
-
-
 def set_metadata(array, key, value):
-    """Sets a key of the metadata of an array or a group; numbers, texts, bytes, and lists of numbers."""
-    if isinstance(value, (bool, numpy.bool_)):
-        value = int(value)
-    kind = ()
-    if isinstance(value, (list, tuple, numpy.ndarray)):
-        values = numpy.asarray(value)
-        if values.dtype.kind in "biuf" and values.size:
-            kind = (sql_type(key, values.dtype) if values.dtype.kind != "b" else "UINT8",)
-        value = json.dumps(values.ravel().tolist() if kind else [str(v) for v in values.ravel()])
-    elif isinstance(value, numpy.generic) and value.dtype.kind in "iuf":
-        value, kind = value.item(), (sql_type(key, value.dtype),)
-    elif not isinstance(value, (int, float, str, bytes)):
-        value = _plain(value)
-    array._do(f"SELECT tessera_set_metadata(?, ?, ?{', ?' * len(kind)})", array.path, key, value, *kind)
+    """Sets a key of the metadata of an array or a group: a number, a text, bytes, or a list of numbers or of texts. Numbers of numpy keep their type."""
+    if isinstance(value, (str, bytes)):
+        array._do("SELECT tessera_set_metadata(?, ?, ?)", array.path, key, value)
+        return
+    values = numpy.asarray(value if isinstance(value, (bool, int, float, list, tuple, numpy.ndarray, numpy.generic)) else _plain(value))
+    if values.dtype.kind in "biufM" and values.dtype.itemsize <= 8:
+        values = _stored(values)
+        kind = sql_type(key, values.dtype)
+        text = _json([_element(v) for v in values.ravel()])
+    elif isinstance(value, (list, tuple, numpy.ndarray)):
+        text, kind = json.dumps([str(v) for v in values.ravel()]), "ASCII"   # as a text is UTF8, this is known as a list again
+    else:
+        text, kind = str(values), "UTF8"
+    array._do("SELECT tessera_set_metadata(?, ?, ?, ?)", array.path, key, text, kind)
+
+
+def _element(value):
+    """Returns a number or an instant of numpy as JSON has it for tessera_set_metadata."""
+    if value.dtype.kind == "M":
+        return None if numpy.isnat(value) else str(value)
+    value = value.item()
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return str(value) if isinstance(value, int) and value >= 1 << 63 else value
+
+
+def typed_metadata(array):
+    """Returns the metadata of an array or a group as set_metadata() took it: numbers with their types, lists of texts as such."""
+    return {key: _typed(kind, num, value) for key, kind, num, value in array._about("key, datatype, num, value", "tessera_metadata")}
+
+
+def _typed(kind, num, value):
+    if kind == "ASCII" and value.startswith('["') and value.endswith('"]'):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    if kind.startswith("DATETIME_"):
+        unit = next(letters for letters, unit in _UNITS.items() if unit == kind[9:])
+        made = numpy.array(json.loads(value) if num > 1 else [value] * num, f"M8[{unit}]")
+        return made if num != 1 else made[0]
+    if kind not in _NUMBERS:
+        return json.loads(value) if num > 1 and kind.startswith("TIME_") else value
+    dtype = numpy.dtype(_NUMBERS[kind])
+    values = json.loads(value) if num > 1 else [value] * num
+    made = numpy.array([numpy.nan if v is None else int(v) if isinstance(v, str) else v for v in values], dtype)
+    return made if num != 1 else made[0]
 
 
 def create_grid(path, blocks, connection, if_exists, options):
@@ -281,12 +353,19 @@ def create_grid(path, blocks, connection, if_exists, options):
     for label, given in labels.items():
         if not isinstance(given, tuple) or len(given) != 2:
             raise TypeError(f"label {label!r}: expected (dimension, values), as in labels={{{label!r}: ({names[-1]!r}, [...])}}")
-    labels = {label: (dim, numpy.asarray(values)) for label, (dim, values) in labels.items()}
+    labels = {label: (dim, label_values(values)) for label, (dim, values) in labels.items()}
     for label, (dim, values) in labels.items():
         if values.shape != (lengths.get(dim),):
             raise ValueError(f"label {label!r} has {values.size} values, and dimension {dim!r} {lengths.get(dim, 'is missing')}")
         if values.dtype.kind == "f" and not numpy.isfinite(values).all():
             raise ValueError(f"label {label!r} has NaN or infinite values")
+    renamed = {name: f"{name}{POSITIONS}" for name in names if name in labels and labels[name][0] == name}   # lat is the latitude, lat_index its number
+    if renamed:
+        lengths = {renamed.get(name, name): length for name, length in lengths.items()}
+        labels = {label: (renamed.get(dim, dim), values) for label, (dim, values) in labels.items()}
+        options = {**options, **{option: {renamed.get(name, name): given for name, given in options[option].items()}
+                                 for option in set(options) & {"domains", "extents", "origin", "types"}},
+                   **({"grow": [renamed.get(name, name) for name in options["grow"]]} if "grow" in options else {})}
     kinds = options.get("types", {})
     for option in set(options) & {"domains", "origin"}:
         given = options[option].items()
@@ -393,7 +472,7 @@ def _append(array, blocks, lengths, labels, options):
         origin.setdefault(name, json.loads(current or domain)[0])
     _expand(array, lengths, origin, {name: json.loads(fields[name][2]) for name in lengths if fields[name][2]})
     for label, dim, values in new:
-        write_label(array, label, values, origin[dim])
+        array.write_label(label, values, origin[dim])
     fill_grid(array, blocks, lengths, origin)
     for key, value in (options.get("metadata") or {}).items():
         set_metadata(array, key, value)
@@ -439,29 +518,3 @@ def _columns(blocks, lengths, origin):
     columns = {name: origin[name] + index.ravel() for name, index in zip(lengths, numpy.indices(tuple(lengths.values())))}
     columns.update({name: numpy.asanyarray(_values(block)).ravel() for name, block in blocks.items()})
     return columns
-
-
-def _rises_or_falls(values):
-    steps = [one < other for one, other in zip(values, values[1:])]
-    return all(steps) or not any(steps) and len(set(values)) == len(values)
-
-
-def _make_rows(path, blocks, lengths, labels, options, connection):
-    """Makes a dense array of rows, as make_grid does of blocks."""
-    from .making import create
-    origin = {**{name: options.get("domains", {}).get(name, (0,))[0] for name in lengths}, **options.get("origin", {})}
-    columns = _columns(blocks, lengths, origin)
-    for label, (dim, values) in labels.items():
-        if not _rises_or_falls(values.tolist()):
-            raise Constraint(f"label {label}: its values must rise or fall strictly")
-        if origin[dim]:
-            raise NotImplementedError(f"label {label!r}: with texts and masked values its dimension {dim!r} begins at 0")
-        columns[label] = values[columns.pop(dim)]
-    given = {name: value for name, value in options.items() if name not in ("origin", "metadata")}
-    given.update(dimensions=list(lengths), kind="dense", labels={label: dim for label, (dim, _) in labels.items()})
-    made = create(path, columns, connection=connection, **given)
-    if isinstance(made, str):
-        return made
-    for key, value in (options.get("metadata") or {}).items():
-        set_metadata(made, key, value)
-    return None

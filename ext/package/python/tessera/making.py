@@ -54,8 +54,8 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     - anything that has Arrow streams: a DataFrame of polars, a table of pyarrow, a relation of DuckDB, an Array
     - an ndarray, or a dict of ndarrays with one shape: a dense array, an attribute for each. `dimensions` names the axes; of a dict of
       ndarrays with one axis `dimensions` names columns, as in a DataFrame
-    - a Dataset of xarray: a group at `path`, with an array for each variable; the result is a dict of Arrays. labels=True makes dimension
-      labels of the coordinates
+    - a Dataset of xarray: a group at `path`, with an array for each variable; the result is a dict of Arrays. Coordinates that rise or fall are
+      dimension labels: `lat` is the latitude, and the dimension is `lat_index`. labels=False makes none, and the dimension is `lat`
 
     if_exists: "fail", "append" or "replace". Further options are those of tessera_create_stream.
     """

@@ -1,8 +1,9 @@
 """The engine "tessera" of xarray: xarray.open_dataset(path, engine="tessera", chunks={}) opens a dense array, or a group of them, as a lazy Dataset.
 
 Each attribute is a variable over what has been written. Chunks are the tiles, so with chunks={} dask reads each tile once. Coordinates are the
-1-D arrays of a group that have the name of a dimension, dimension labels, or else the numbers of the cells. Metadata `__tiledb_attr.NAME.KEY`
-describe variables, as TileDB-CF writes them; the others describe the Dataset.
+1-D arrays of a group that have the name of a dimension, dimension labels, or else the numbers of the cells. A dimension `lat_index` whose label, or
+coordinate, is `lat` is the dimension `lat`. Metadata `__tiledb_attr.NAME.KEY` describe variables, as TileDB-CF writes them; the others describe the
+Dataset.
 """
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from xarray.core import indexing
 
 from .arrays import Array, open as open_array
 from .blocks import Block, Booleans, Labelled
-from .datasets import ATTRIBUTE, EMPTY, SCALAR
+from .datasets import ATTRIBUTE, DATASET, EMPTY, SCALAR, SCALARS
 from .errors import Denied
+from .grids import POSITIONS, typed_metadata
 
 __all__ = ["Entrypoint"]
 _FLAGS = 1000   # labels of an enumeration that attributes describe
@@ -56,9 +58,12 @@ class Entrypoint(BackendEntrypoint):
             arrays, attributes = {None: open_array(path, **given)}, {}
         except FileNotFoundError:
             arrays, attributes = _members(path, given, left_out)
-        dataset = _dataset(path, arrays, attributes, left_out, decode_enums)
+        dataset, indexed = _dataset(path, arrays, attributes, left_out, decode_enums)
         decode = {name: value for name, value in decode.items() if value is not None}
-        return xarray.decode_cf(dataset, **decode) if decode.get("decode_cf", True) else dataset
+        dataset = xarray.decode_cf(dataset, **decode) if decode.get("decode_cf", True) else dataset
+        for name in indexed:   # xarray decodes no coordinate that has an index already and is not named as its dimension
+            dataset = dataset.set_xindex(name)
+        return dataset
 
 
 def _members(path, given, left_out):
@@ -72,7 +77,7 @@ def _members(path, given, left_out):
         if not _lies_below(place, path):
             raise Denied(f"{path}: member {name!r} lies outside of the group's directory, at {place}: leave it out by drop_variables=[{name!r}], and open it by its own path")
         found[name] = open_array(place, **given)
-    return {name: array for name, array in found.items() if array.kind == "dense"}, group.metadata
+    return {name: array for name, array in found.items() if array.kind == "dense"}, typed_metadata(group)
 
 
 def _lies_below(path, directory):
@@ -104,23 +109,44 @@ def _dataset(path, arrays, attributes, left_out, decode_enums):
         for name, (low, high) in found.items():
             known = bounds.get(name, (low, high))
             bounds[name] = min(known[0], low), max(known[1], high)
-    variables, labels, numbers = {}, {}, {}
+    arrays = {member: array for member, array in arrays.items() if all(name in bounds for name in array.dims)}   # of one without cells nobody may know the lengths
+    renamed, labels = _names(arrays)
+    variables, numbers, alone = {}, {}, arrays.get(None)
     for member, array in arrays.items():
-        if any(name not in bounds for name in array.dims):   # it has no cells, and nobody knows its lengths
-            continue
-        known = array.attributes
+        known, metadata = array.attributes, typed_metadata(array)
         for attribute in known:
             name = _variable_name(attribute, array.dims, member, len(known) == 1)
             name = name if name not in variables else f"{member}.{name}"
             if name in left_out or attribute in left_out:
                 continue
-            variables[name] = _variable(array, attribute, bounds, numbers, member is not None and len(known) == 1, decode_enums)
-        if member is None:
-            attributes = {key: value for key, value in array.metadata.items() if not key.startswith(("__", "_gdal"))}
-        for index, (label, dim) in enumerate(array.labels.items()):
-            labels.setdefault(label, (dim, array, index))
+            variables[name] = _variable(array, attribute, bounds, numbers, renamed, metadata, member is not None and len(known) == 1, decode_enums)
+        attributes = metadata if member is None else attributes
     dataset = xarray.Dataset(variables, attrs={key: value for key, value in attributes.items() if not key.startswith(("__", "_gdal"))})
-    return _with_coordinates(dataset, labels, numbers, None in arrays, left_out)
+    for key in attributes if alone else ():
+        if key.startswith(SCALARS) and key[len(SCALARS):] not in left_out:
+            name = key[len(SCALARS):]
+            dataset = dataset.assign_coords({name: ((), attributes[key], _described(name, attributes))})
+    return _with_coordinates(dataset, labels, numbers, alone and DATASET not in attributes, left_out, attributes)
+
+
+def _names(arrays):
+    """Returns the dimensions that have another name in the Dataset, that of their coordinate, and the labels: by name their dimension and Array."""
+    renamed, labels, dims = {}, {}, {dim for array in arrays.values() for dim in array.dims}
+    for member, array in arrays.items():
+        coordinates = {label: dim for label, dim in array.labels.items()}
+        for label, dim in coordinates.items():
+            labels.setdefault(label, (dim, array))
+        if len(array.dims) == 1:
+            known = array.attributes
+            coordinates.update({_variable_name(attribute, array.dims, member, len(known) == 1): array.dims[0] for attribute in known})
+        renamed.update({dim: name for name, dim in coordinates.items() if dim == f"{name}{POSITIONS}" and name not in dims})
+    return renamed, {label: (renamed.get(dim, dim), array) for label, (dim, array) in labels.items()}
+
+
+def _described(name, metadata):
+    """What describes a variable."""
+    prefix = f"{ATTRIBUTE}{name}."
+    return {key[len(prefix):]: value for key, value in metadata.items() if key.startswith(prefix)}
 
 
 def _flags(labels, dtype):
@@ -131,20 +157,19 @@ def _flags(labels, dtype):
     return {"flag_values": numpy.arange(len(words), dtype=dtype), "flag_meanings": " ".join(words)}
 
 
-def _variable(array, attribute, bounds, numbers, own_metadata, decode_enums):
+def _variable(array, attribute, bounds, numbers, renamed, metadata, own_metadata, decode_enums):
     datatype, nullable, fill, enumeration = {name: about for name, *about in array._about("name, datatype, nullable, fill, enumeration", "tessera_schema",
                                                                                           "role = 'attribute'")}[attribute]
     decoded = decode_enums and enumeration is not None
     block = (Labelled if decoded else Booleans if nullable and datatype == "BOOL" else Block)(array, attribute, bounds)
-    dims = block.dims + tuple(f"{attribute}_{axis}" for axis in range(len(block.dims), block.ndim))
-    numbers.update(zip(block.dims, block.coordinates))
-    prefix = f"{ATTRIBUTE}{attribute}."
-    described = {key[len(prefix):]: value for key, value in array.metadata.items() if key.startswith(prefix)}
+    own = tuple(renamed.get(dim, dim) for dim in block.dims)
+    dims = own + tuple(f"{attribute}_{axis}" for axis in range(len(own), block.ndim))
+    numbers.update(zip(own, block.coordinates))
+    described = _described(attribute, metadata)
     if own_metadata:   # GDAL describes a variable by the metadata of its array
-        described.update({key: value for key, value in array.metadata.items() if not key.startswith("_")})
+        described.update({key: value for key, value in metadata.items() if not key.startswith("_")})
     encoding = {"preferred_chunks": dict(zip(dims, block.chunks)), "chunks": tuple(max(chunk) for chunk in block.chunks), "source": array.path}
     data, dims = (block, dims) if SCALAR not in dims else (block[0], ())
-    described = {key: value if not isinstance(value, list) else numpy.asarray(value) for key, value in described.items()}
     if enumeration is not None and not decoded:
         described = {**_flags(array.categories(attribute), block.dtype), **described}
     if nullable and block.dtype.kind in "iu":   # xarray makes NaN of it; it has no nulls of integers
@@ -154,23 +179,22 @@ def _variable(array, attribute, bounds, numbers, own_metadata, decode_enums):
     return xarray.Variable(dims, indexing.LazilyIndexedArray(_Lazy(data)) if dims else data, described, encoding if dims else {})
 
 
-def _with_coordinates(dataset, labels, numbers, alone, left_out):
+def _with_coordinates(dataset, labels, numbers, alone, left_out, metadata):
+    """Returns the Dataset, and its coordinates that want an index although their dimension has another name: it has no coordinate of its own."""
     indexed = []
-    for label, (dim, array, index) in labels.items():
+    for label, (dim, array) in labels.items():
         name = dim if label == f"{dim}_label" else label   # GDAL's name of what TileDB cannot call as the dimension
-        if name in dataset.data_vars and dataset[name].dims == (dim,) and name != dim:   # a coordinate whose dimension has another name
+        if name in dataset.data_vars and dataset[name].dims == (dim,) and name != dim:
             dataset = dataset.set_coords(name)
             indexed.append(name)
         if name in dataset.variables or name in left_out or not dataset.sizes.get(dim):
             continue
-        values = array._label_values(index)
-        low = numbers[dim][0]
-        dataset = dataset.assign_coords({name: (dim, values(low, dataset.sizes[dim]))})
+        values = array._label_values(label)(numbers[dim][0], dataset.sizes[dim])
+        dataset = dataset.assign_coords({name: (dim, values, _described(name, metadata))})
         if name != dim:
             indexed.append(name)
+    indexed = [name for name in indexed if dataset.sizes[dataset[name].dims[0]] and dataset[name].dims[0] not in dataset.coords]
     for dim, coordinates in numbers.items():
         if dim in dataset.dims and dim not in dataset.variables and dim not in left_out and dim != SCALAR and (alone or len(coordinates) and coordinates[0] != 0):
             dataset = dataset.assign_coords({dim: coordinates})
-    for name in indexed:
-        dataset = dataset.set_xindex(name)
-    return dataset
+    return dataset, indexed
