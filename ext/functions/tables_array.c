@@ -104,6 +104,7 @@ enum {
   ARRAY_FIRST_WRITE,
   ARRAY_LAST_WRITE,
   ARRAY_NON_EMPTY_DOMAIN,
+  ARRAY_SHOWN_AS_OF,
   ARRAY_SCHEMA
 };
 
@@ -154,6 +155,9 @@ static int array_column(tsx_scan *scan, sqlite3_context *context, int column, ts
     if (state->written) tsx_result_unsigned(context, state->last);
     break;
   case ARRAY_SCHEMA: tsx_result_text(context, schema->name); break;
+  case ARRAY_SHOWN_AS_OF:
+    if (state->in.address.as_of != TSR_TIME_NOW) tsx_result_unsigned(context, state->in.address.as_of);
+    break;
   default:
     code = tsr_snapshot_non_empty_domain(state->in.snapshot->core, &box, error);
     if (code < 0) return code;
@@ -183,6 +187,7 @@ const tsx_about tsx_about_array = {.name = "tessera_array",
                                                                     "first_write INTEGER",
                                                                     "last_write INTEGER",
                                                                     "non_empty_domain TEXT",
+                                                                    "shown_as_of INTEGER",
                                                                     "schema TEXT",
                                                                     NULL},
                                    .arguments = 1,

@@ -276,6 +276,12 @@ def conditions(db):
         return pa.table(made.where(*condition)).column("k").to_pylist()
     same([found("f", "=", float("inf")), found("f", "<=", float("-inf")), found("f", "in", (1.5, float("inf")))], [[2], [3], [1, 2]], "infinity")
     fails(ValueError, "a comparison with NaN finds nothing", lambda: found("f", "=", float("nan")))
+    pd, np = installed("pandas"), installed("numpy")
+    for missing in ([pd.NA, pd.NaT] if pd else []) + ([np.datetime64("NaT"), np.ma.masked] if np else []):
+        same((found("f", "is", missing), found("f", "is not", missing)), ([4], [1, 2, 3]), "a missing value is NULL")
+        fails(tessera.Error, "NULL goes with", lambda: found("f", "=", missing))
+        for act in (lambda: found("f", "in", [1.5, missing]), lambda: made.sel(k=missing), lambda: made.sel(k=(missing, 3)), lambda: made.nearest(k=missing)):
+            fails(ValueError, "is no ", act)
     same(found("t", ">", datetime.timedelta(minutes=90)), [2], "a duration")
     same(found("t", "<", datetime.timedelta(microseconds=3)), [3, 4], "a short one")
     fails(ValueError, "no time of day", lambda: found("t", ">", datetime.timedelta(days=1)))

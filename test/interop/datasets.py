@@ -203,6 +203,56 @@ def test_masks():
     same((xr.open_dataset("plain", engine="tessera").value.dtype, plain.numpy(masked=True).mask.tolist()), (np.dtype("?"), [False, False]))
 
 
+def test_writes_of_masks_and_texts():
+    """write() keeps what a mask hides as NULL, or refuses; texts go in as well."""
+    for place, kind in (("db:mask", "INT32"), ("mask", "UINT64"), ("mask-days", "DATETIME_DAY")):
+        db = sqlite3.connect(":memory:", isolation_level=None)
+        tessera.load(db)
+        given, ends = ("" if place.startswith("db:") else f"'{place}', "), "'2024-01-01', '2024-01-09'" if kind.startswith("D") else f"0, {2**64 - 9}" if kind == "UINT64" else "0, 8"
+        db.execute(f"CREATE VIRTUAL TABLE mask USING tessera({given}kind=dense, t {kind} DIMENSION({ends}, 3), v FLOAT64, s TEXT, n INT32 NOT NULL)")
+        a = tessera.open(place, connection=db)
+        values, numbers = np.ma.array([1.0, 999.0, 3.0], mask=[False, True, False]), np.arange(3, dtype="i4")
+        origin = {"t": "2024-01-03"} if kind.startswith("D") else {"t": 2}
+        same(a.write_all({"v": values, "s": np.array(["a", None, "c"], object), "n": numbers}, origin), 3, place)
+        same((a.numpy("v", masked=True).tolist(), a.numpy("s").tolist(), a.numpy("n").tolist()), ([1.0, None, 3.0], ["a", None, "c"], [0, 1, 2]), f"{place}: this Array shows it")
+        fails(tessera.Error, "n", lambda: a.write_all({"v": values, "s": ["a", "b", "c"], "n": np.ma.array(numbers, mask=values.mask)}, origin))
+        fails(tessera.Constraint, "n has no block", lambda: a.write_all({"v": values, "s": ["a", "b", "c"]}))
+        fails(tessera.Mismatch, "shapes", lambda: a.write_all({"v": values, "s": ["a"], "n": numbers}))
+        fails(KeyError, "no dimension z", lambda: a.write_all({"v": values, "s": ["a", "b", "c"], "n": numbers}, {"z": 1}))
+        if kind != "UINT64":
+            fails(tessera.Range, "reach beyond", lambda: a.write_all({"v": values, "s": ["a", "b", "c"], "n": numbers}, {"t": "2024-01-08" if kind.startswith("D") else 7}))
+        same(a.numpy("n").tolist(), [0, 1, 2], f"{place}: nothing of what was refused")
+        db.close()
+    plain = tessera.create("mask-plain", np.zeros(4))
+    plain.write("value", np.ma.array([1.0, 2.0], mask=False))
+    same(plain.numpy().tolist(), [1, 2, 0, 0], "a mask that hides nothing")
+
+
+def test_the_past_is_read_only():
+    a = tessera.create("past", np.zeros(3), domains={"dim_0": [0, 5]})
+    day = datetime.datetime(2020, 1, 2, 3, 4, 5, 678901)
+    for options in ({"as_of": "2020-01-01"}, {"as_of": day}, {"as_of": np.datetime64(day, "ns")}, {"since": day}, {"since": day.replace(tzinfo=datetime.timezone.utc)}):
+        old = tessera.open("past", **options)
+        for act in (lambda: old.write("value", np.ones(3)), lambda: old.sel(dim_0=1).write("value", np.ones(3)), lambda: old.expand_domain(dim_0=(0, 5)), lambda: pickle.loads(pickle.dumps(old)).write("value", np.ones(3))):
+            fails(tessera.Denied, "the past is read-only", act)
+        same(old.shape, (3,) if "since" in options else (0,), f"{options}")
+    same((a.numpy().tolist(), len(os.listdir("past/__commits"))), ([0, 0, 0], 1))
+    db = sqlite3.connect("past.db", isolation_level=None)
+    tessera.load(db)
+    then, = db.execute("SELECT last_write FROM tessera_array('past')").fetchone()
+    a.write("value", np.ones(3))
+    db.execute(f"CREATE VIRTUAL TABLE old USING tessera('past', as_of={then})")
+    db.execute("CREATE VIRTUAL TABLE new USING tessera('past')")
+    old, new = (tessera.open(f"db:{name}", connection=db) for name in ("old", "new"))
+    same((old.numpy().tolist(), pa.table(old)["value"].to_pylist(), new.numpy().tolist()), ([0, 0, 0], [0, 0, 0], [1, 1, 1]), "a table with as_of")
+    same((pickle.loads(pickle.dumps(old)).numpy().tolist(), xr.open_dataset("db:old", engine="tessera", connection=db).value.values.tolist()), ([0, 0, 0], [0, 0, 0]))
+    fails(tessera.Denied, "the past is read-only", lambda: old.write("value", np.ones(3)))
+    same(tessera.open("db:old", connection=db, as_of=then + 10**6).numpy().tolist(), [1, 1, 1], "another time")
+    same(db.execute("SELECT shown_as_of FROM tessera_array('db:old') UNION ALL SELECT shown_as_of FROM tessera_array('db:new') UNION ALL SELECT shown_as_of FROM tessera_array('past', NULL, 9)").fetchall(),
+         [(then,), (None,), (9,)])
+    db.close()
+
+
 def test_dimensions_of_length_0():
     tessera.create("length0", xr.Dataset({"q": (("x", "y"), np.ones((0, 3)))}))
     same(dict(xr.open_dataset("length0", engine="tessera").sizes), {"x": 0, "y": 3})

@@ -16,6 +16,7 @@ import functools
 import io
 import json
 import os
+import re
 import threading
 import time
 import urllib.parse
@@ -162,8 +163,15 @@ class _Lent:
         self._functions.take_back(self._token)
 
 
+def is_missing(value):
+    """Whether a value stands for none: of pandas, of instants, of masked ndarrays."""
+    return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant") or type(value).__name__ in ("datetime64", "timedelta64") and value != value
+
+
 def _plain(value):
-    """Returns a date as ISO text, a time of day too, a number of numpy as Python's."""
+    """Returns a date as ISO text, a time of day too, a number of numpy as Python's. ValueError if the value is missing."""
+    if is_missing(value):
+        raise ValueError(f"{value} is no value. (where(name, 'is', None) finds what is missing)")
     if type(value).__name__ == "datetime64":
         return str(value)
     if type(value).__name__ in ("timedelta", "Timedelta", "timedelta64"):
@@ -173,6 +181,12 @@ def _plain(value):
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return value.item() if hasattr(value, "item") else str(value)
+
+
+def _millisecond(instant):
+    """Returns the millisecond in which an instant lies: commits have no finer times."""
+    text = _plain(instant)
+    return re.sub(r"(\.\d{3})\d+$", r"\1", text) if isinstance(text, str) else text   # a number of numpy is milliseconds
 
 
 def _time_of_day(value):
@@ -227,6 +241,8 @@ def _bounds(name, value):
 
 
 def _number(end):
+    if is_missing(end):
+        raise ValueError(f"{end} is no end of a range: None is an open one")
     return end.item() if hasattr(end, "dtype") and end.dtype.kind in "iuf" else end
 
 
@@ -302,7 +318,7 @@ class Array(Stream):
     def __init__(self, connection, path, box=None, options=None, state=None):
         self._connection, self.path = connection, path
         self._box, self._options = box or {}, options or {}
-        self._state = state or {}   # as_of, schema, key, key_file, database (a file): shared by all parts of what open() returned
+        self._state = state or {}   # as_of, past (it shows an earlier time), schema, key, key_file, database (a file): shared by all parts of what open() returned
 
     def __reduce__(self):
         in_database = self.path.startswith("db:")
@@ -358,10 +374,17 @@ class Array(Stream):
 
     def _now(self):
         """Sets the time of which this Array and its parts show the state: now. Whatever is committed after the call has a later one."""
-        last, self._state["schema"] = self._rows("SELECT last_write, schema FROM tessera_array(?, ?)", self.path, self._key())[0]
+        last, self._state["schema"], shown = self._rows("SELECT last_write, schema, shown_as_of FROM tessera_array(?, ?)", self.path, self._key())[0]
+        if shown is not None:   # db: names a table that has as_of
+            self._state.update(as_of=shown, past=True)
+            return self
         self._state["as_of"] = max(int(time.time() * 1000), last or 0)
         time.sleep(0.001)
         return self
+
+    def _check_writable(self):
+        if "past" in self._state:
+            raise Denied(f"array {self.path}: this Array shows an earlier time, and the past is read-only: open it without as_of and since")
 
     def _times(self):
         """The options as_of, since, key and schema of functions. By its schema an array is known: if another has taken its place, each read is an error."""
@@ -525,6 +548,8 @@ class Array(Stream):
             raise ValueError(f"method {method!r} is none of {', '.join(_SIDES)}")
         known, found = {name: (kind, json.loads(dim)) for name, kind, dim in self._about("name, datatype, domain", "tessera_schema", "role = 'label'")}, {}
         for label, value in labels.items():
+            if is_missing(value):
+                raise ValueError(f"{value} is no value to be near")
             if label in self.dims:
                 from .blocks import near
                 found[label] = near(self, label, value, _SIDES[method], tolerance)
@@ -542,7 +567,7 @@ class Array(Stream):
 
     def where(self, attribute: str, operator: str, value: Any) -> Array:
         """Cells that satisfy a comparison: = < <= > >=, "in" with a list, "is" and "is not" with None. Several must all hold. Labels are compared as such."""
-        value = list(value) if operator == "in" else value
+        value = list(value) if operator == "in" else None if is_missing(value) else value
         return self._with(where=self._options.get("where", []) + [[attribute, "=" if operator == "==" else operator, value]])
 
     def order(self, *dims: str | tuple[str, str]) -> Array:
@@ -663,7 +688,10 @@ class Array(Stream):
         return found if dtype is None else found.astype(dtype, copy=False)
 
     def write(self, attribute: str, block: Any, origin: dict | None = None) -> int:
-        """Writes an ndarray into a dense array, as one commit; it must have no other attribute. origin: its lowest coordinates, by dimension."""
+        """Writes an ndarray into a dense array, as one commit; it must have no other attribute. origin: its lowest coordinates, by dimension.
+
+        What a mask hides is NULL, and an error where the attribute cannot be NULL.
+        """
         return self.write_all({attribute: block}, origin)
 
     def write_all(self, blocks: dict, origin: dict | None = None) -> int:
@@ -671,6 +699,13 @@ class Array(Stream):
         marks = ", ".join("?" * (2 * len(blocks) + 2))
         if "schema" in self._state:
             self._about("1", "tessera_schema")   # an error if another array has taken its place
+        self._check_writable()
+        import numpy
+        blocks = {name: numpy.asanyarray(block) for name, block in blocks.items()}
+        blocks = {name: block if numpy.ma.is_masked(block) else numpy.ma.getdata(block) for name, block in blocks.items()}
+        if any(numpy.ma.is_masked(block) or block.dtype.kind in "OUST" for block in blocks.values()):   # a block has no nulls, and no values of variable length
+            from .grids import write_rows
+            return write_rows(self, blocks, origin or {})
         with contextlib.ExitStack() as lent:
             values = []
             for name, block in blocks.items():
@@ -708,6 +743,7 @@ class Array(Stream):
 
     def expand_domain(self, **dims: Any) -> None:
         """Makes the current domain of the array larger, for writes that go past it: expand_domain(day=(None, "2030-12-31")). It never leaves the domain."""
+        self._check_writable()
         self._do("SELECT tessera_expand_domain(?, ?)", self.path, _json({name: _bounds(name, ends) for name, ends in dims.items()}))
         if "as_of" in self._state:
             self._now()
@@ -809,7 +845,7 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
     """
     for name in set(options) - _OPTIONS:
         raise TypeError(f"tessera.open() got an unexpected keyword argument {name!r}; options are {', '.join(sorted(_OPTIONS))}")
-    as_of, since = (end if isinstance(end, (int, float, str, type(None))) else _plain(end) for end in (as_of, since))
+    as_of, since = (end if isinstance(end, (int, float, str, type(None))) else _millisecond(end) for end in (as_of, since))
     given, path = {"as_of": as_of, "since": since, **options}, os.fspath(path)
     need_connection(connection, path)
     if connection is not None:
@@ -819,8 +855,8 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
     elif storage is not None:
         with plain_errors(path):
             sql.rows(connection, "SELECT tessera_s3(?, ?)", (path, json.dumps(storage)))
-    secrets = {"key": key.hex() if isinstance(key, bytes) else key, "key_file": os.path.abspath(key_file) if key_file else None}
-    array = Array(connection, path, None, *({name: value for name, value in part.items() if value is not None} for part in (given, secrets)))
+    state = {"past": as_of is not None or since is not None or None, "key": key.hex() if isinstance(key, bytes) else key, "key_file": os.path.abspath(key_file) if key_file else None}
+    array = Array(connection, path, None, *({name: value for name, value in part.items() if value is not None} for part in (given, state)))
     if as_of is None:
         try:
             array._now()   # fails if there is no array

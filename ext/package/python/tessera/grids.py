@@ -18,7 +18,7 @@ import numpy
 from . import sql
 from .arrays import Array, _connect, _is_empty, _json, _plain, exists, need_connection, secret
 from .columns import object_type
-from .errors import Constraint, Denied, Exists, Unsupported
+from .errors import Constraint, Denied, Exists, Mismatch, Range, Unsupported
 
 __all__ = ["POSITIONS", "create_at", "create_grid", "label_values", "make_grid", "new_place", "remove_place", "rises_or_falls", "set_metadata", "take_place",
            "typed_metadata"]
@@ -35,7 +35,7 @@ _OPTIONS = {"dimensions", "domains", "extents", "filters", "types", "metadata", 
 def _number(value, datatype):
     """Returns a coordinate as an integer; a date or its text as the count of the datatype's unit."""
     if not str(datatype).startswith("DATETIME_") or isinstance(value, (int, numpy.integer)):
-        return value
+        return int(value) if isinstance(value, str) and value.isdecimal() else value   # JSON has large integers as text
     letters = next(letters for letters, unit in _UNITS.items() if unit == datatype[9:])
     return int(numpy.datetime64(value if isinstance(value, (str, numpy.datetime64)) else _plain(value)).astype(f"M8[{letters}]").astype("i8"))
 
@@ -518,3 +518,26 @@ def _columns(blocks, lengths, origin):
     columns = {name: origin[name] + index.ravel() for name, index in zip(lengths, numpy.indices(tuple(lengths.values())))}
     columns.update({name: numpy.asanyarray(_values(block)).ravel() for name, block in blocks.items()})
     return columns
+
+
+def write_rows(array, blocks, origin):
+    """Writes blocks with masked cells or texts into an array, as rows. Returns the number of cells."""
+    shapes, lacking = {block.shape for block in blocks.values()}, set(array.attributes) ^ set(blocks)
+    fields = array._about("name, datatype, domain, current_domain", "tessera_schema", "role = 'dimension'")
+    if lacking:
+        raise Constraint(f"array {array.path}: a write has a block for each attribute, and {', '.join(sorted(lacking))} has no block or is no attribute")
+    if len(shapes) != 1 or len(next(iter(shapes))) != len(fields):
+        raise Mismatch(f"array {array.path}: the blocks have the shapes {', '.join(map(str, sorted(shapes)))}: they must have one, with {len(fields)} axes")
+    shape, ends = shapes.pop(), {name: [_number(end, kind) for end in json.loads(current or domain)] for name, kind, domain, current in fields}
+    unknown = set(origin) - set(ends)
+    if unknown:
+        raise KeyError(f"array {array.path} has no dimension {', '.join(sorted(unknown))}")
+    kinds = {name: kind for name, kind, _, _ in fields}
+    begins = {name: _number(origin[name], kinds[name]) if name in origin else _number(json.loads(domain)[0], kind) for name, kind, domain, _ in fields}
+    for (name, (low, high)), length in zip(ends.items(), shape):
+        if length and not low <= begins[name] <= begins[name] + length - 1 <= high:
+            raise Range(f"array {array.path}: dimension {name!r}: {length} cells from {begins[name]} on reach beyond {low} to {high}: expand_domain() makes a current domain larger")
+    fill_grid(array, blocks, dict(zip(ends, shape)), begins)
+    if "as_of" in array._state:
+        array._now()
+    return math.prod(shape)
