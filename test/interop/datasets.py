@@ -253,6 +253,59 @@ def test_the_past_is_read_only():
     db.close()
 
 
+def test_trees():
+    """A DataTree is refused with the words that say what works, and that works."""
+    if not hasattr(xr, "DataTree"):
+        return
+    tree = xr.DataTree.from_dict({"/": xr.Dataset({"a": ("x", [1.0, 2.0])}), "/sub": xr.Dataset({"b": ("x", [3.0, 4.0])})})
+    fails(TypeError, "for node in tree.subtree", lambda: tessera.create("tree", tree))
+    same(os.path.exists("tree"), False)
+    for node in tree.subtree:
+        tessera.create("tree" + node.path, node.to_dataset(inherit=False))
+    for act in (lambda: xr.open_datatree("tree", engine="tessera"), lambda: xr.open_groups("tree", engine="tessera")):
+        fails(NotImplementedError, "one group at a time", act)
+    back = xr.DataTree.from_dict({"/": xr.open_dataset("tree", engine="tessera"), "/sub": xr.open_dataset("tree", engine="tessera", group="sub")})
+    assert back.equals(tree), back
+
+
+def test_one_name_for_a_list():
+    """Where an option takes names, one name is a list of one."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    tessera.load(db)
+    with open("lines.csv", "w", encoding="utf-8") as f:
+        f.write("day,c,sky\n1,1.5,x\n2,2.5,y\n")
+    table, select = {"day": [1, 2], "c": [1.0, 2.0], "sky": ["x", "y"]}, "SELECT 1 AS day, 1.5 AS c, 'x' AS sky UNION ALL SELECT 2, 2.5, 'y'"
+    makers = {"table": lambda path, **options: tessera.create(path, table, connection=db, **options), "csv": lambda path, **options: tessera.create_csv(path, "lines.csv", connection=db, **options),
+              "select": lambda path, **options: tessera.create_as(db, path, select, **options)}
+    for number, (name, make) in enumerate(makers.items()):
+        for place in (f"there{number}", f"db:there{number}"):
+            for option in ({}, {"grow": "day"}, {"nullable": "c"}, {"not_null": "c"}, {"enums": "sky"}):
+                made = make(place, dimensions="day", if_exists="replace", **option)
+                same((made.dims, made.attributes), (("day",), ("c", "sky")), f"{name} {place} {option}")
+    same(tessera.create("axis-named", np.ones(3), dimensions="time", grow="time").dims, ("time",))
+    fails(ValueError, "1 dimensions are named", lambda: tessera.create("axes-named", np.ones((2, 3)), dimensions="yx"))
+    db.close()
+
+
+def test_scalars_as_parameters():
+    """numpy's scalars are numbers, texts and NULL in SQL after load(); adapters of the program's own stay."""
+    sqlite3.register_adapter(np.uint16, lambda value: int(value) + 100)
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    tessera.load(db)
+    numbers = [kind(2) for kind in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint32, np.uint64, np.intc, np.longlong, np.float16, np.float32, np.float64, np.longdouble)]
+    db.execute("CREATE VIRTUAL TABLE t USING tessera('scalars', y INT32 DIMENSION, day DATE DIMENSION, f FLOAT64, b BOOL, s TEXT, k TIME_SEC)")
+    db.execute("INSERT INTO t VALUES(1, '2024-01-01', 1.0, 1, 'a', '01:00:00'), (2, '2024-01-02', 2.0, 0, 'b', '02:00:00')")
+    cases = [(column, number) for column in "yf" for number in numbers]
+    for column, value in cases + [("b", np.bool_(False)), ("s", np.str_("b")), ("day", np.datetime64("2024-01-02")), ("day", np.datetime64("2024-01-02", "ns")), ("k", np.timedelta64(2, "h"))]:
+        same(db.execute(f"SELECT y FROM t WHERE {column} = ?", (value,)).fetchall(), [(2,)], f"{column} = {value!r}")
+    same(db.execute("SELECT ?, ?, ?", (np.uint16(2), np.datetime64("NaT"), np.uint64(2**63 - 1))).fetchone(), (102, None, 2**63 - 1))
+    fails(OverflowError, "", lambda: db.execute("SELECT ?", (np.uint64(2**63),)))
+    fails(Exception, "", lambda: db.execute("SELECT ?", (np.timedelta64(2, "D"),)))
+    db.execute("INSERT INTO t(y, day, f) VALUES(?, ?, ?)", (np.int64(3), np.datetime64("2024-01-03"), np.float32(0.5)))
+    same(db.execute("SELECT day, f FROM t WHERE y = 3").fetchall(), [("2024-01-03", 0.5)])
+    db.close()
+
+
 def test_dimensions_of_length_0():
     tessera.create("length0", xr.Dataset({"q": (("x", "y"), np.ones((0, 3)))}))
     same(dict(xr.open_dataset("length0", engine="tessera").sizes), {"x": 0, "y": 3})

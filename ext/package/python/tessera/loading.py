@@ -6,6 +6,7 @@ import sys
 import tempfile
 
 __all__ = ["load", "loadable_path"]
+_adapted = set()   # modules that take numpy's scalars
 _copies = {}   # (process, module of a connection): the copy of the extension that serves its SQLite
 
 
@@ -18,10 +19,30 @@ def loadable_path():
     raise FileNotFoundError(f"the tessera extension is not in {folder}: install sqlite-tessera again")
 
 
+def _adapt_scalars(connection):
+    """Registers adapters for numpy's scalars, if numpy is installed."""
+    module = next((m for m in (sys.modules.get(base.__module__.partition(".")[0]) for base in type(connection).__mro__) if hasattr(m, "register_adapter")), None)
+    if module is None or module in _adapted:   # apsw has no adapters
+        return
+    _adapted.add(module)
+    try:
+        import numpy
+    except ImportError:
+        return
+    from .arrays import _plain, is_missing
+    adapters = {numpy.dtype(letter).type: type_ for letters, type_ in (("?bhilqBHILQ", int), ("efg", float)) for letter in letters}
+    for kind in (numpy.datetime64, numpy.timedelta64):
+        adapters[kind] = lambda value: None if is_missing(value) else _plain(value)
+    for kind, adapter in adapters.items():
+        if (kind, module.PrepareProtocol) not in getattr(module, "adapters", ()):
+            module.register_adapter(kind, adapter)
+
+
 def load(connection):
     """Loads tessera into a connection of sqlite3, apsw or pysqlite3. Afterwards extension loading is disabled again, as it is by default.
 
-    A process may use several of these modules at once: each gets a copy of the extension.
+    A process may use several of these modules at once: each gets a copy of the extension. sqlite3 and pysqlite3, which hand scalars of numpy to SQLite
+    as bytes, take them as numbers, texts and NULL from then on, on all connections; adapters that the program has registered stay.
     """
     if not hasattr(connection, "enable_load_extension"):
         raise RuntimeError(
@@ -29,6 +50,7 @@ def load(connection):
             "(its connections have no enable_load_extension). Use a Python that was built with them (Debian's, Ubuntu's, Homebrew's and conda's "
             "are; pyenv: PYTHON_CONFIGURE_OPTS=--enable-loadable-sqlite-extensions), or apsw: `pip install apsw`, "
             "`tessera.load(apsw.Connection(...))`")
+    _adapt_scalars(connection)
     driver = type(connection).__module__.partition(".")[0]   # each brings its SQLite, and one copy of the extension serves one SQLite
     connection.enable_load_extension(True)
     try:

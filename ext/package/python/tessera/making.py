@@ -10,12 +10,18 @@ from .arrays import _STREAM, Array, _connect, _functions, _plain, _pointer, exis
 from .errors import Error, Exists
 
 __all__ = ["create", "create_as", "create_csv"]
+_LISTS = ("dimensions", "grow", "nullable", "not_null", "enums", "columns")   # options that take names
+
+
+def _listed_names(options):
+    """Returns the options with one name as a list of one."""
+    return {option: [value] if option in _LISTS and isinstance(value, str) else value for option, value in options.items()}
 
 
 def _create(connection, function, path, source, if_exists, options):
     """Calls one of the functions that make an array, and returns the Array; with explain the CREATE that it would be."""
     need_connection(connection, path)
-    options = {name: value for name, value in {**options, "if_exists": if_exists}.items() if value is not None}
+    options = {name: value for name, value in {**_listed_names(options), "if_exists": if_exists}.items() if value is not None}
     array = Array(connection, os.fspath(path), state=secret(options))
     options.update(array._state)
     try:
@@ -61,7 +67,9 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     """
     if connection is not None:
         _functions(connection)
-    module = type(data).__module__.partition(".")[0]
+    module, options = type(data).__module__.partition(".")[0], _listed_names(options)
+    if type(data).__name__ == "DataTree" and module == "xarray":
+        raise TypeError("a DataTree is a tree of Datasets: for node in tree.subtree: tessera.create(path + node.path, node.to_dataset())")
     if module == "xarray":
         from .datasets import create_dataset
         return create_dataset(path, data, connection, if_exists, options)

@@ -65,6 +65,14 @@ class Entrypoint(BackendEntrypoint):
             dataset = dataset.set_xindex(name)
         return dataset
 
+    def open_datatree(self, filename_or_obj, **_):
+        """Says what works: xarray would refuse without a word."""
+        path = os.fspath(filename_or_obj)
+        raise NotImplementedError(f"tessera opens one group at a time: xarray.open_dataset({path!r}, engine='tessera'), and a group within it by group='NAME'; "
+                                  "xarray.DataTree.from_dict() makes a tree of them")
+
+    open_groups_as_dict = open_datatree
+
 
 def _members(path, given, left_out):
     """Returns the dense arrays of a group, by name, and its metadata. What lies outside of its directory is not opened: a group of a stranger may name
