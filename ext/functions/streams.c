@@ -301,6 +301,19 @@ static void stream_function(sqlite3_context *context, int count, sqlite3_value *
   tsx_connection_remove_table(connection);
 }
 
+/* tessera_stream(): how many streams of the connection are open. */
+static void stream_count(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_stream_link *link = sqlite3_user_data(context);
+  int open = 0;
+  (void)count;
+  (void)values;
+  pthread_mutex_lock(&link->lock);
+  stream_sweep(link, true);
+  for (const lent_stream *s = link->streams; s; s = s->next) open++;
+  pthread_mutex_unlock(&link->lock);
+  sqlite3_result_int(context, open);
+}
+
 /* tessera_library() */
 static void library_function(sqlite3_context *context, int count, sqlite3_value **values) {
   (void)count;
@@ -335,6 +348,8 @@ int tsx_register_streams(tsx_connection *connection) {
   /* SQLite calls the destructor of the first function, also if that call fails; the others borrow the link. */
   int code = sqlite3_create_function_v2(connection->db, "tessera_library", 0, flags, link, library_function, NULL, NULL,
                                         stream_connection_closes);
+  if (code == SQLITE_OK)
+    code = sqlite3_create_function_v2(connection->db, "tessera_stream", 0, flags, link, stream_count, NULL, NULL, NULL);
   for (int arguments = 1; arguments <= 3 && code == SQLITE_OK; arguments++)
     code = sqlite3_create_function_v2(connection->db, "tessera_stream", arguments, flags, link, stream_function, NULL,
                                       NULL, NULL);

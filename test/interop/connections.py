@@ -151,6 +151,44 @@ def test_threads():
     db.close()
 
 
+def test_ended_threads():
+    """The connections of threads that have ended are used again or closed, except while somebody reads their streams."""
+    kept, together, streams = tessera.arrays._kept, threading.Barrier(6), []
+
+    def read(stream):
+        if stream:
+            streams.append(pa.RecordBatchReader.from_stream(tessera.open("threads", batch_rows=100)))
+        else:
+            count(tessera.open("threads"))
+        together.wait()
+
+    def run_threads(stream):
+        threads = [threading.Thread(target=read, args=(stream,)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    before = len(kept)
+    for _ in range(3):
+        run_threads(False)
+        assert len(kept) <= before + tessera.arrays._IDLE, len(kept)
+    run_threads(True)
+    same([reader.read_all().num_rows for reader in streams], [ROWS] * 6, "streams outlive their threads")
+    assert len(kept) > before + tessera.arrays._IDLE, len(kept)
+    streams.clear()
+    run_threads(False)
+    assert len(kept) <= before + tessera.arrays._IDLE, len(kept)
+    db = sqlite3.connect(":memory:", check_same_thread=False)
+    tessera.load(db)
+    same(db.execute("SELECT tessera_stream()").fetchone(), (0,))
+    stream = pa.RecordBatchReader.from_stream(tessera.open("threads", connection=db))
+    same(db.execute("SELECT tessera_stream()").fetchone(), (1,))
+    del stream
+    same(db.execute("SELECT tessera_stream()").fetchone(), (0,))
+    db.close()
+
+
 def test_processes():
     a = tessera.open("threads")
     same(count(a), ROWS)

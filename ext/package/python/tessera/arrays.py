@@ -17,6 +17,7 @@ import io
 import json
 import os
 import re
+import sys
 import threading
 import time
 import urllib.parse
@@ -53,14 +54,17 @@ _ATTOSECONDS = {"WEEK": 604800 * 10 ** 18, "DAY": 86400 * 10 ** 18, "HR": 3600 *
                 "NS": 10 ** 9, "PS": 10 ** 6, "FS": 1000, "AS": 1}   # of a unit
 _LAST = ("key", "as_of", "since", "schema")   # the last arguments of the tables about arrays
 _libraries = {}                 # path of a loaded extension: its functions
-_own = {}                       # (process, thread, file, inode of the file): its connection. None is ever closed: a stream may outlive the thread that made it
+_idle = {}                      # (process, file, inode of the file): connections of threads that have ended, for those to come
+_kept = []                      # (process, connection): all of this module, as a stream may outlive the thread that made it
+_IDLE = 2                       # so many of a name stay open; the others are closed as soon as nobody reads their streams
 _scopes = {}                    # scope of tessera_s3: its options, for all connections of this module
-_lock = threading.Lock()
+_lock = threading.RLock()
+_thread = threading.local()     # .connections: those of this thread
 
 
 def _after_fork():   # another thread of the parent may have held the lock
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -72,25 +76,57 @@ def _go_on():
     return 0
 
 
+class _Connections(dict):
+    """The connections of a thread, by process, file, and inode of the file. It goes when the thread ends."""
+
+    def __del__(self):
+        with contextlib.suppress(Exception):
+            for name, connection in self.items():
+                if name[0] == os.getpid() and not sys.is_finalizing():   # those of a parent are never closed
+                    _leave(name, connection)
+
+
 def _connect(file=None):
     """Returns the connection that this thread of this process has for Arrays without one: to an empty database, or to a database's file, read only."""
-    name = (os.getpid(), threading.get_ident(), file, os.stat(file).st_ino if file else None)   # another file may have taken its place
+    if not hasattr(_thread, "connections"):
+        _thread.connections = _Connections()
+    name = (os.getpid(), file, os.stat(file).st_ino if file else None)   # another file may have taken its place
+    if name not in _thread.connections:
+        with _lock:
+            idle = _idle.get(name)
+            _thread.connections[name] = idle.pop() if idle else _new_connection(file)
+    return _thread.connections[name]
+
+
+def _leave(name, connection):
+    """Takes the connection of a thread that has ended. It waits for another thread, or is closed when nobody reads its streams."""
     with _lock:
-        if name not in _own:
-            place = _read_only(file) if file else ":memory:"
-            try:
-                import sqlite3
-                connection = sqlite3.connect(place, check_same_thread=False, isolation_level=None, uri=bool(file))
-                load(connection)
-            except (ImportError, RuntimeError):
-                import apsw
-                connection = apsw.Connection(place, flags=apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_READONLY if file else apsw.SQLITE_OPEN_READWRITE))
-                connection.setbusytimeout(5000)   # as sqlite3 waits
-                load(connection)
-            for scope, options in _scopes.items():
-                sql.rows(connection, "SELECT tessera_s3(?, ?)", (scope, options))
-            _own[name] = connection
-        return _own[name]
+        idle = _idle.setdefault(name, [])
+        idle.append(connection)
+        for one in idle[:-_IDLE]:
+            if not sql.rows(one, "SELECT tessera_stream()")[0][0]:
+                idle.remove(one)
+                _kept.remove((name[0], one))
+                one.close()
+                with contextlib.suppress(AttributeError, OSError, TypeError):   # glibc keeps what the ended thread has freed
+                    ctypes.CDLL(None).malloc_trim(0)
+
+
+def _new_connection(file):
+    place = _read_only(file) if file else ":memory:"
+    try:
+        import sqlite3
+        connection = sqlite3.connect(place, check_same_thread=False, isolation_level=None, uri=bool(file))
+        load(connection)
+    except (ImportError, RuntimeError):
+        import apsw
+        connection = apsw.Connection(place, flags=apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_READONLY if file else apsw.SQLITE_OPEN_READWRITE))
+        connection.setbusytimeout(5000)   # as sqlite3 waits
+        load(connection)
+    for scope, options in _scopes.items():
+        sql.rows(connection, "SELECT tessera_s3(?, ?)", (scope, options))
+    _kept.append((os.getpid(), connection))
+    return connection
 
 
 def _read_only(file):
@@ -109,7 +145,7 @@ def configure(scope, **options):
         sql.rows(_connect(), "SELECT tessera_s3(?, ?)", (scope, text))
         with _lock:
             _scopes[scope] = text
-            for (process, *_), connection in _own.items():
+            for process, connection in _kept:
                 if process == os.getpid() and type(connection).__module__ == "sqlite3":
                     sql.rows(connection, "SELECT tessera_s3(?, ?)", (scope, text))
 

@@ -66,7 +66,7 @@ class Entrypoint(BackendEntrypoint):
         return dataset
 
     def open_datatree(self, filename_or_obj, **_):
-        """Says what works: xarray would refuse without a word."""
+        """Says what works; xarray would refuse without a word."""
         path = os.fspath(filename_or_obj)
         raise NotImplementedError(f"tessera opens one group at a time: xarray.open_dataset({path!r}, engine='tessera'), and a group within it by group='NAME'; "
                                   "xarray.DataTree.from_dict() makes a tree of them")
