@@ -152,7 +152,7 @@ class Hosts:
         return self.run([self.python("cluster", "dask", "distributed"), os.path.join(HERE, "cluster.py"), self.extension, DATA])
 
     def xarray(self):
-        python = self.python("xarray", "xarray", "pandas", "netcdf4")
+        python = self.python("xarray", "xarray", "pandas", "netcdf4", "dask")
         return self.run([python, os.path.join(HERE, "xarray_page.py"), self.extension, DATA, os.path.join(self.folder("xarray"), "work")])
 
     def litestream(self):
