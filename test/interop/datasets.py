@@ -116,6 +116,20 @@ def test_parts():
     fails(TypeError, "a list is no range", lambda: a.sel(y=[0, 9]))
 
 
+def test_boxes_beyond_the_domain():
+    """A box is cut to the domain, as WHERE does; what lies outside is empty, and the other axes keep their lengths."""
+    texts = np.array([[f"{y}{x}" for x in range(3)] for y in range(4)], object)
+    a = tessera.create("beyond", {"v": np.arange(12.0).reshape(4, 3), "s": texts}, dimensions=["y", "x"], domains={"y": [-2, 1], "x": [0, 2]})
+    for low, high, rows in ((0, 90, slice(2, 4)), (-500, 300, slice(0, 4)), (-90, -2, slice(0, 1)), (10**12, 10**13, slice(0, 0)), (-9, -5, slice(0, 0)), (None, 10**12, slice(0, 4)), (-10**12, None, slice(0, 4))):
+        part = a.sel(y=(low, high), x=(1, 9))
+        same((part.numpy("s").tolist(), part.numpy("v").tolist(), part.shape, pa.table(part).num_rows),
+             (texts[rows, 1:].tolist(), np.arange(12.0).reshape(4, 3)[rows, 1:].tolist(), (len(texts[rows]), 2), 2 * len(texts[rows])), f"{low} to {high}")
+        if dask:
+            same(part.dask("v").shape, part.shape, f"{low} to {high}")
+    days = tessera.create("beyond-days", {"day": np.arange("2024-01-01", "2024-01-11", dtype="M8[D]"), "s": [f"{day}" for day in range(10)]}, dimensions=["day"], kind="dense")
+    same([days.sel(day=ends).numpy("s").tolist() for ends in (("2024-01-09", "2030-01-01"), ("2023-01-01", "2024-01-02"), ("2030-01-01", None))], [["8", "9"], ["0", "1"], []], "days")
+
+
 def test_nearest_on_dimensions():
     """Where a dimension has no label, a method finds the nearest of its numbers or instants."""
     a = tessera.create("near", np.arange(20.0).reshape(4, 5), dimensions=["y", "x"], domains={"y": [10, 99]}, labels={"lon": ("x", [0.0, 10, 20, 30, 40])})

@@ -486,13 +486,24 @@ class Array(Stream):
 
     def _nothing(self):
         """The dimensions on which no coordinate lies in all ranges that sel() was given."""
-        names = [name for name, ends in self._box.items() if ends == []]
+        names = [name for name, ends in self._cut_box().items() if ends == []]
         return {self.labels.get(name, name) for name in names} if names else set()
+
+    def _cut_box(self):
+        """Returns the box with its ranges of dimensions cut to the domains, as WHERE and the functions of SQL do; [] is outside."""
+        if not any(isinstance(ends, list) for ends in self._box.values()):
+            return self._box
+        box, domains = dict(self._box), dict(self._about("name, domain", "tessera_schema", "role = 'dimension'"))
+        for name, ends in self._box.items():
+            if isinstance(ends, list) and ends and domains.get(name):
+                with contextlib.suppress(ValueError):   # a number for an instant: the functions judge it
+                    box[name] = _common(name, ends, json.loads(domains[name]))
+        return box
 
     def _resolved(self):
         """The ends of the box by dimension: open ones are those of what was written, and labels the coordinates that they belong to."""
         bounds, labels = self.bounds, {}
-        for name, given in self._box.items():
+        for name, given in self._cut_box().items():
             if given == []:
                 continue
             low, high = given if isinstance(given, list) else (given, given)
@@ -647,7 +658,7 @@ class Array(Stream):
             return None, tuple(length for _, length in bounds_of(self).values()), "|O"
         nothing = self._nothing()
         if nothing:   # the other axes keep their lengths
-            rest = Array(self._connection, self.path, {name: ends for name, ends in self._box.items() if ends != []}, self._options, self._state)
+            rest = Array(self._connection, self.path, {name: ends for name, ends in self._cut_box().items() if ends != []}, self._options, self._state)
             text, shape, descr = rest._header(attribute)
             return text, tuple(0 if name in nothing else length for name, length in zip(self.dims, shape)) + shape[len(self.dims):], descr
         text = self._npy(attribute, header=True)
