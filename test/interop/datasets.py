@@ -113,7 +113,8 @@ def test_parts():
     days = tessera.create("parts-days", {"day": np.arange("2024-01-01", "2024-03-01", dtype="datetime64[h]"), "v": np.arange(1440.0)}, dimensions=["day"], kind="sparse")
     same(pa.table(days.sel(day=("2024-01-10", None)).sel(day=(None, np.datetime64("2024-01-10T05"))).sel(day=("2024-01-10 02:00", "2024-02"))).num_rows, 4, "instants")
     fails(ValueError, "one is text, one a number", lambda: days.sel(day=("2024-01-10", None)).sel(day=(5, None)))
-    fails(TypeError, "a list is no range", lambda: a.sel(y=[0, 9]))
+    for listed in ([0, 9], np.array([0, 9])):
+        fails(TypeError, "a list is no range", lambda: a.sel(y=listed))
 
 
 def test_boxes_beyond_the_domain():

@@ -271,8 +271,8 @@ def _bounds(name, value):
         if value.step is not None:
             raise ValueError("a slice of an array has no step")
         value = (value.start, value.stop)
-    if isinstance(value, list):
-        raise TypeError(f"{name}={value}: a list is no range. ({name}=(0, 9) is all from 0 to 9)")
+    if isinstance(value, list) or getattr(value, "ndim", 0):
+        raise TypeError(f"{name}={value!r:.100}: a list is no range. {name}=(0, 9) is all from 0 to 9; choose coordinates in what comes of it, or call sel() for each")
     return [_number(end) for end in value] if isinstance(value, tuple) else _number(value)
 
 
