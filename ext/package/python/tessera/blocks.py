@@ -6,7 +6,7 @@ import math
 
 import numpy
 
-from .arrays import Array, _functions, _plain
+from .arrays import Array, _plain
 
 __all__ = ["Block", "Booleans", "Labelled", "bounds_of", "near", "read_objects"]
 
