@@ -358,6 +358,33 @@ def test_a_commit_hook_that_refuses_rolls_back():
         same((keys(db), outside(file)), ([3], [3]))
 
 
+def test_a_commit_that_could_not_be_published_is_published_by_a_statement_on_another_array():
+    """A database in memory has no record of it, so nothing else would publish it until the array itself is used. The commit hook runs between xSync and xCommit."""
+    if os.name == "nt" or not hasattr(Database(load=False).raw, "set_commit_hook"):
+        return
+    import resource
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    db, other = Database(), Database()
+    for name in ("a", "b"):
+        make(db, name, path=os.path.join(folder, name))
+        db.query(f"INSERT INTO {name} VALUES(1, 1, 'x')")
+    other.table("a", os.path.join(folder, "a"))
+    db.query("CREATE TABLE o(x)")
+    db.raw.set_commit_hook(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard)) is not None)   # no file can be opened any more
+    db.query("BEGIN")
+    db.query("INSERT INTO a VALUES(2, 2, 'y')")
+    db.query("INSERT INTO o VALUES(1)")
+    try:
+        db.query("COMMIT")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    db.raw.set_commit_hook(None)
+    same(keys(other, "a"), [1])
+    same(keys(db, "b"), [1])
+    same(keys(other, "a"), [1, 2])
+
+
 def test_a_commit_to_an_array_that_was_removed_fails():
     file, db = open_database()
     make(db)
