@@ -59,6 +59,7 @@ bool tsx_connection_cancelled(void *argument) {
   if (!poll) return false;
   int code = sqlite3_step(poll);
   sqlite3_reset(poll);
+  if (code == SQLITE_INTERRUPT) tsx_connection_fail_savepoint(connection, TSR_INTERRUPT);
   return code == SQLITE_INTERRUPT;
 }
 
@@ -151,7 +152,11 @@ int tsx_connection_in_savepoint(tsx_connection *connection, tsr_error *error) {
     s->failure = code == TSR_NOMEM || code == TSR_INTERRUPT || code == TSR_IO || code == TSR_FULL ? code : TSR_ABORT;
   }
   if (!s->failure) return TSR_OK;
-  return tsx_fail(error, s->failure, "%s: the transaction was rolled back", sqlite3_errstr(tsx_sqlite_code(s->failure)));
+  return tsx_fail(error, s->failure, "%s", sqlite3_errstr(tsx_sqlite_code(s->failure)));
+}
+
+void tsx_connection_fail_savepoint(tsx_connection *connection, int failure) {
+  if (connection->savepoint.open && !connection->savepoint.failure) connection->savepoint.failure = failure;
 }
 
 void tsx_connection_add_table(tsx_connection *connection) { connection->tables.count++; }

@@ -78,7 +78,7 @@ typedef struct tsx_function_savepoint { /* savepoint.c */
   bool open; /* a function has begun to change an array in the database */
   bool guarded; /* SQLite has opened a savepoint: false where the outer statement writes */
   bool alone; /* it is a transaction of its own */
-  int failure; /* the TSR code of the failure that has rolled the transaction back; 0: none */
+  int failure; /* the TSR code of the failure that has rolled the transaction back, or will; 0: none */
   sqlite3_int64 changes; /* sqlite3_total_changes64 at the beginning */
   sqlite3_stmt *ends[TSX_ENDS];
 } tsx_function_savepoint;
@@ -134,6 +134,11 @@ int tsx_connection_tell_lost(tsx_connection *connection, tsr_error *error);
  * function was interrupted, or lacked memory. What the function wrote from then on would commit by itself. TSR_OK while
  * no function changes an array. */
 int tsx_connection_in_savepoint(tsx_connection *connection, tsr_error *error);
+
+/* Call when a function that changes an array in the database was stopped in some step, for the TSR code `failure`. The
+ * function fails then, even if it could do without that step, such as the removal of a file that has no meaning any
+ * more. */
+void tsx_connection_fail_savepoint(tsx_connection *connection, int failure);
 
 /* Count the connection's tables and open cursors. Adding the first cursor begins a statement. */
 void tsx_connection_add_table(tsx_connection *connection);

@@ -50,10 +50,24 @@ static const char *const statement_texts[TSX_TREE_STATEMENTS] = {
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
+/* Returns true for the failures by which SQLite rolls a transaction back. */
+static bool store_tables_stops(int code) {
+  switch (code & 0xff) {
+  case SQLITE_NOMEM:
+  case SQLITE_INTERRUPT:
+  case SQLITE_IOERR:
+  case SQLITE_FULL: return true;
+  default: return false;
+  }
+}
+
 int tsx_tree_fail(const tsx_tree *tree, int code, tsr_error *error) {
   /* SQLITE_CANTOPEN concerns a file of the database, such as its journal. TSR_NOT_FOUND would mean a file of the
    * array. */
   const int core = (code & 0xff) == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code);
+  if (store_tables_stops(code) && tree->connection && !tree->scratch)
+    tsx_connection_fail_savepoint(tree->connection, core);
+  if (code == SQLITE_INTERRUPT) return tsx_fail_cancelled(error); /* errmsg may be that of what happened before */
   return tsx_fail(error, core, "%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(tree->db));
 }
 
@@ -406,19 +420,6 @@ static int store_tables_run(sqlite3 *db, char *sql, tsr_error *error) {
   return code == SQLITE_OK ? TSR_OK : tsx_tree_fail(&tree, code, error);
 }
 
-/* Returns true for failures to take the lock, and for those that have rolled the transaction back. */
-static bool store_tables_fails_lock(int code) {
-  switch (code & 0xff) {
-  case SQLITE_BUSY:
-  case SQLITE_LOCKED:
-  case SQLITE_NOMEM:
-  case SQLITE_INTERRUPT:
-  case SQLITE_IOERR:
-  case SQLITE_FULL: return true;
-  default: return false;
-  }
-}
-
 /* A statement that might write takes the lock when it begins, even if it then changes no row. Other errors, such as
  * that there is no such table, are left to the caller's next write, which meets them again. */
 int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *error) {
@@ -430,7 +431,7 @@ int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *erro
   sqlite3_free(sql);
   sqlite3_free(schema);
   sqlite3_free(name);
-  if (!store_tables_fails_lock(code)) return TSR_OK;
+  if (!store_tables_stops(code) && (code & 0xff) != SQLITE_BUSY && (code & 0xff) != SQLITE_LOCKED) return TSR_OK;
   const tsx_tree tree = {.db = connection->db};
   return tsx_tree_fail(&tree, code, error);
 }

@@ -165,7 +165,7 @@ def check_stop(place, sql, k, way, before, after, outside):
     return error, now == before
 
 
-def sweep(functions, seed, form="SELECT {}", begin=None, ways=WAYS, may_be_locked=False):
+def sweep(functions, seed, form="SELECT {}", begin=None, ways=WAYS, choose=points):
     home, folder = os.getcwd(), tempfile.mkdtemp(dir=host.FOLDER)
     try:
         os.chdir(folder)
@@ -187,7 +187,7 @@ def sweep(functions, seed, form="SELECT {}", begin=None, ways=WAYS, may_be_locke
             if begin:
                 place.db.query("COMMIT")
             after = shape(place.state())
-            for k in points(calls, seed + number):
+            for k in choose(calls, seed + number):
                 at_the_end = k > calls - LAST or not STOPS   # there the function's transaction ends; before, each poll is stopped in one way
                 for way in ways if at_the_end else (ways[k % len(ways)],):
                     place.renew()
@@ -211,6 +211,11 @@ def sweep(functions, seed, form="SELECT {}", begin=None, ways=WAYS, may_be_locke
 
 def test_functions_that_are_stopped():
     sweep(CHANGES + DROPS, 1)
+
+
+def test_a_stop_is_not_swallowed():
+    """The core removes files that have no meaning any more, and goes on without if that fails. A function that is stopped there fails."""
+    sweep(["tessera_extend_enumeration('db:t', 'e', 'r')"], 6, ways=("once",), choose=lambda calls, seed: range(calls // 2, calls, 4))
 
 
 def test_functions_that_change_no_database():
