@@ -112,6 +112,8 @@ def test_parts():
     same(sum(pa.table(part).num_rows for part in a.sel(lat=(1.0, 8.0)).partitions(2)), 150, "parts of a range of labels")
     days = tessera.create("parts-days", {"day": np.arange("2024-01-01", "2024-03-01", dtype="datetime64[h]"), "v": np.arange(1440.0)}, dimensions=["day"], kind="sparse")
     same(pa.table(days.sel(day=("2024-01-10", None)).sel(day=(None, np.datetime64("2024-01-10T05"))).sel(day=("2024-01-10 02:00", "2024-02"))).num_rows, 4, "instants")
+    fails(tessera.Range, "the low end '2024-02' is above the high end '2024-01-10'", lambda: days.sel(day=("2024-01-01", None)).sel(day=("2024-02", "2024-01-10")))
+    same(pa.table(days.sel(day=("2023", None)).sel(day=("2024-01-01", "2024-01"))).num_rows >= 0, True, "one instant in two forms")
     fails(ValueError, "one is text, one a number", lambda: days.sel(day=("2024-01-10", None)).sel(day=(5, None)))
     for listed in ([0, 9], np.array([0, 9])):
         fails(TypeError, "a list is no range", lambda: a.sel(y=listed))

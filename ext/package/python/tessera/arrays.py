@@ -25,7 +25,7 @@ import weakref
 from typing import Any
 
 from . import sql
-from .errors import Denied, Interrupted, NotFound, Unsupported, plain_errors
+from .errors import Denied, Interrupted, NotFound, Range, Unsupported, plain_errors
 from .loading import load
 
 __all__ = ["Array", "Stream", "configure", "open", "rows"]
@@ -298,6 +298,12 @@ def _common(name, one, other):
     return [] if None not in ends and _order(ends[0]) > _order(ends[1]) else ends
 
 
+def _reversed_texts(low, high):
+    """'2024-01-01' and '2024-01' are one instant, and digits may be numbers: both are left to what follows."""
+    texts = isinstance(low, str) and isinstance(high, str) and not (low.isdecimal() and high.isdecimal())
+    return texts and _order(low) > _order(high) and not low.startswith(high)
+
+
 def _order(end):
     """Instants that are text sort by time if a date and its time of day have one sign between them."""
     return end.replace(" ", "T", 1) if isinstance(end, str) and end[4:5] == "-" else end
@@ -561,6 +567,8 @@ class Array(Stream):
         box = dict(self._box)
         for name, value in dims.items():
             value = _bounds(name, value)
+            if isinstance(value, list) and len(value) == 2 and _reversed_texts(*value):   # the other kinds the array sees, which knows their order
+                raise Range(f"{name}: the low end {value[0]!r} is above the high end {value[1]!r}")
             box[name] = _common(name, box[name], value) if name in box else value
         return Array(self._connection, self.path, self._joined(box), self._options, self._state)
 
