@@ -217,6 +217,27 @@ def test_vacuum_backup_dump():
     same(len(xs(db)), 2000)
 
 
+def test_programs_without_the_extension():
+    """They read and write other tables, and copy the database with its arrays; the arrays themselves are errors."""
+    db = Database(path("a.db"))
+    made(db)
+    db.query("CREATE TABLE plain AS SELECT 1 AS a")
+    db.close()
+    plain = Database(path("a.db"), load=False)
+    for sql in ("SELECT * FROM t", "INSERT INTO t VALUES(9, 9, 'nine')", "DROP TABLE t"):
+        check_contains(plain.error(sql).text, "no such module: tessera")
+    for sql in ("INSERT INTO plain VALUES(2)", "ALTER TABLE plain RENAME TO simple", "VACUUM", f"VACUUM INTO {literal(path('b.db'))}"):
+        plain.query(sql)
+    same(plain.query("SELECT a FROM simple"), [(1,), (2,)])
+    same(plain.query("PRAGMA integrity_check"), [("ok",)])
+    plain.close()
+    for name in ("a.db", "b.db"):
+        db = Database(path(name))
+        same(xs(db), [0, 1, 2], name)
+        sound(db)
+        db.close()
+
+
 def test_attach_temp_memory():
     db = Database(path("a.db"))
     made(db)
