@@ -620,7 +620,8 @@ LONG = f"CREATE VIRTUAL TABLE {{}} USING tessera(kind=dense, x INT32 DIMENSION(1
 
 def made_long(db, name, sign):
     db.query(LONG.format(name))
-    db.query(f"WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < {MANY}) INSERT INTO {name} SELECT i, {sign} * i FROM n")
+    for first in (1, MANY // 2 + 1):   # two fragments: the files of the second are opened late
+        db.query(f"WITH RECURSIVE n(i) AS (VALUES({first}) UNION ALL SELECT i + 1 FROM n WHERE i < {first + MANY // 2 - 1}) INSERT INTO {name} SELECT i, {sign} * i FROM n")
 
 
 class Stream:
@@ -632,6 +633,13 @@ class Stream:
 
     def rest(self):
         return [v for x, v in self.first + self.reader.rows()]
+
+
+class Begun(Stream):
+    """A stream that has opened no file yet."""
+
+    def __init__(self, db):
+        self.reader, self.first = streams.Reader(db, "db:t"), []
 
 
 class Cursor:
@@ -686,7 +694,7 @@ def test_a_reader_keeps_to_its_array():
     cases = [(another_makes_it_again, False, True), (another_renames, True, True), (renames, True, True), (makes_it_again, False, None),
              (vacuums, False, False), (rolls_back, False, None)]
     for change, stream_ends, cursor_ends in cases:
-        for kind, ends in ((Stream, stream_ends), (Cursor, cursor_ends)):
+        for kind, ends in ((Stream, stream_ends), (Begun, stream_ends), (Cursor, cursor_ends)):
             if ends is None:   # SQLite refuses the change while the cursor is open
                 continue
             name = path(f"{change.__name__}_{kind.__name__}.db")
@@ -702,7 +710,7 @@ def test_a_reader_keeps_to_its_array():
             except (Error, streams.Failed) as e:
                 got = None
                 same(ends, False, f"{what}: {e}")
-                check_contains(str(e), "vacuumed")
+                same("vacuumed" in str(e) or "not found" in str(e), True, f"{what}: {e}")
                 same(getattr(e, "code", 4) in (4, None), True, what)   # SQLITE_ABORT
             if ends:
                 same(got == list(range(1, MANY + 1)), True, what)
