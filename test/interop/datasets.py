@@ -115,8 +115,42 @@ def test_parts():
     fails(tessera.Range, "the low end '2024-02' is above the high end '2024-01-10'", lambda: days.sel(day=("2024-01-01", None)).sel(day=("2024-02", "2024-01-10")))
     same(pa.table(days.sel(day=("2023", None)).sel(day=("2024-01-01", "2024-01"))).num_rows >= 0, True, "one instant in two forms")
     fails(ValueError, "one is text, one a number", lambda: days.sel(day=("2024-01-10", None)).sel(day=(5, None)))
-    for listed in ([0, 9], np.array([0, 9])):
-        fails(TypeError, "a list is no range", lambda: a.sel(y=listed))
+
+
+def test_lists_of_coordinates():
+    """sel() of lists gives what numpy and pandas choose, in the order of the array: streams, blocks, masks, shapes, and parts of parts."""
+    chosen = random.Random(3)
+    values, texts = np.arange(120.0).reshape(12, 10), np.array([[f"{y},{x}" for x in range(10)] for y in range(12)], object)
+    a = tessera.create("lists", {"v": values, "s": texts}, dimensions=["y", "x"], extents={"y": 5, "x": 4}, labels={"lat": ("y", np.arange(12) * -0.5)})
+    for _ in range(20):
+        ys, xs = sorted(chosen.sample(range(12), chosen.randint(1, 6))), sorted(chosen.sample(range(10), chosen.randint(1, 6)))
+        listed = chosen.sample(ys, len(ys))
+        for box in ({"y": listed, "x": np.array(xs)}, {"lat": [y * -0.5 for y in listed], "x": xs}, {"y": listed + listed, "x": (xs[0], xs[-1])}):
+            columns = xs if not isinstance(box["x"], tuple) else list(range(xs[0], xs[-1] + 1))
+            part, expected = a.sel(**box), values[np.ix_(ys, columns)]
+            same((part.numpy("v").tolist(), part.numpy("s").tolist(), part.shape), (expected.tolist(), texts[np.ix_(ys, columns)].tolist(), expected.shape), f"{box}")
+            rows = pa.table(part.where("v", ">", 30).select("v"))["v"].to_pylist()
+            same(sorted(rows), sorted(v for v in expected.ravel().tolist() if v > 30), f"{box}, a stream")
+            masked = part.numpy("v", masked=True)
+            same((masked.tolist(), pickle.loads(pickle.dumps(part)).shape), (expected.tolist(), expected.shape), f"{box}, masked and pickled")
+    part = a.sel(y=[1, 2, 3, 9], x=0)
+    same([part.sel(y=(2, 9)).numpy("v").ravel().tolist(), part.sel(y=[9, 3, 4]).numpy("v").ravel().tolist(), part.sel(lat=(-1.5, -0.5)).numpy("v").ravel().tolist()],
+         [[20, 30, 90], [30, 90], [10, 20, 30]], "parts of parts")
+    same([len(part.partitions(2)), sum(pa.table(one).num_rows for one in part.partitions(2)), pa.table(part.sel(y=[5])).num_rows, pa.table(a.sel(y=[])).num_rows, a.sel(y=[], x=[1, 2]).numpy("v").shape], [2, 4, 0, 0, (0, 2)])
+    same((pa.table(a.sel(y=[3, 99])).num_rows, pa.table(a.sel(lat=[-0.5, 7])).num_rows), (10, 10), "values that are not there")
+    out = np.empty((4, 1))
+    assert part.numpy("v", out=out) is out and out.ravel().tolist() == [10, 20, 30, 90]
+    reader = pa.RecordBatchReader.from_stream(part.select("v"))
+    same(reader.read_next_batch().num_rows, 3, "a batch")
+    del reader
+    days = tessera.create("lists-days", {"s": ["a", "b", "c"] * 3, "day": np.arange("2024-01-01", "2024-01-10", dtype="M8[D]"), "v": np.arange(9)}, dimensions=["s", "day"])
+    for box, found in (({"s": ["c", "a"]}, [0, 2, 3, 5, 6, 8]), ({"day": np.array(["2024-01-02", "2024-01-05"], "M8[D]")}, [1, 4]), ({"day": [datetime.date(2024, 1, 3), "2024-01-09"], "s": ["c"]}, [2, 8])):
+        same(sorted(pa.table(days.sel(**box))["v"].to_pylist()), found, f"{box}")
+    fails(NotImplementedError, "leave order() out", lambda: pa.table(part.order("y")))
+    fails(NotImplementedError, "least number of parts", lambda: part.partitions(1))
+    fails(TypeError, "one axis", lambda: a.sel(y=np.zeros((2, 2))))
+    fails(KeyError, "no dimension or label", lambda: a.sel(z=[1]))
+    fails(ValueError, "no end of a range", lambda: a.sel(y=[1, np.datetime64("NaT")]))
 
 
 def test_boxes_beyond_the_domain():

@@ -52,6 +52,7 @@ _STREAM, _SCHEMA = b"arrow_array_stream", b"arrow_schema"   # names of capsules;
 _SIDES = {"nearest": "nearest", "pad": "before", "ffill": "before", "backfill": "after", "bfill": "after"}   # methods of xarray's sel()
 _ATTOSECONDS = {"WEEK": 604800 * 10 ** 18, "DAY": 86400 * 10 ** 18, "HR": 3600 * 10 ** 18, "MIN": 60 * 10 ** 18, "SEC": 10 ** 18, "MS": 10 ** 15, "US": 10 ** 12,
                 "NS": 10 ** 9, "PS": 10 ** 6, "FS": 1000, "AS": 1}   # of a unit
+_RUNS = 1000   # streams of neighbours that one list of coordinates may make
 _LAST = ("key", "as_of", "since", "schema")   # the last arguments of the tables about arrays
 _libraries = {}                 # path of a loaded extension: its functions
 _idle = {}                      # (process, file, inode of the file): connections of threads that have ended, for those to come
@@ -272,7 +273,10 @@ def _bounds(name, value):
             raise ValueError("a slice of an array has no step")
         value = (value.start, value.stop)
     if isinstance(value, list) or getattr(value, "ndim", 0):
-        raise TypeError(f"{name}={value!r:.100}: a list is no range. {name}=(0, 9) is all from 0 to 9; choose coordinates in what comes of it, or call sel() for each")
+        if getattr(value, "ndim", 1) != 1:
+            raise TypeError(f"{name}: coordinates are a list with one axis, not {value.ndim}")
+        ends = [_number(end) for end in value]
+        return {"in": [end if isinstance(end, (int, float, str)) else _plain(end) for end in ends]} if ends else []
     return [_number(end) for end in value] if isinstance(value, tuple) else _number(value)
 
 
@@ -286,6 +290,10 @@ def _common(name, one, other):
     """Returns the range that two ranges of a dimension have in common; [] if there is none."""
     if [] in (one, other):
         return []
+    for listed, rest in ((one, other), (other, one)):
+        if isinstance(listed, dict):
+            inside = [value for value in listed["in"] if (value in rest["in"] if isinstance(rest, dict) else _common(name, value, rest) != [])]
+            return {"in": inside} if inside else []
     ends = []
     for choose, at in ((max, 0), (min, 1)):
         given = [part[at] if isinstance(part, list) else part for part in (one, other)]
@@ -481,6 +489,10 @@ class Array(Stream):
     @property
     def shape(self) -> tuple[int, ...]:
         """The cells along each dimension, from the lowest to the highest that was written; of the box, if sel() gave one."""
+        if self._has_lists():
+            axis, parts = self._along()
+            shapes = [part.shape for part in parts]
+            return (*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1:])
         names = self._about("name", "tessera_schema", "role = 'attribute' AND cell_val_num IS NOT NULL") if self.kind == "dense" else ()
         if names:
             return self._header(names[0][0])[1][:len(self.dims)]
@@ -508,6 +520,8 @@ class Array(Stream):
 
     def _resolved(self):
         """The ends of the box by dimension: open ones are those of what was written, and labels the coordinates that they belong to."""
+        if self._has_lists():
+            raise NotImplementedError("this needs ranges, and sel() was given a list of coordinates")
         bounds, labels = self.bounds, {}
         for name, given in self._cut_box().items():
             if given == []:
@@ -557,7 +571,8 @@ class Array(Stream):
         return self._with(columns=list(columns))
 
     def sel(self, *, method: str | None = None, tolerance: Any = None, **dims: Any) -> Array:
-        """Cells whose coordinates are a value, or lie between two ends, both inclusive: day="2024-06-01", x=(10, 20), y=slice(None, 5).
+        """Cells whose coordinates are a value, one of a list, or lie between two ends, both inclusive: day="2024-06-01", x=[1, 5, 9], y=(10, 20),
+        z=slice(None, 5). Cells of a list come in the order of the array.
 
         A further call makes the part smaller: it never has cells that this Array leaves out. The name of a dimension label may stand for its
         dimension: lat=(45.2, 47.1). method and tolerance are those of nearest().
@@ -569,8 +584,42 @@ class Array(Stream):
             value = _bounds(name, value)
             if isinstance(value, list) and len(value) == 2 and _reversed_texts(*value):   # the other kinds the array sees, which knows their order
                 raise Range(f"{name}: the low end {value[0]!r} is above the high end {value[1]!r}")
+            if isinstance(value, dict) and name not in self.dims:
+                name, value = self._listed(name, value)
             box[name] = _common(name, box[name], value) if name in box else value
         return Array(self._connection, self.path, self._joined(box), self._options, self._state)
+
+    def _listed(self, label, values):
+        """Returns the dimension of a label, and the coordinates that have one of its values."""
+        if label not in self.labels:
+            raise KeyError(f"array {self.path} has no dimension or label {label!r}")
+        dim = self.labels[label]
+        found = [ends[0] for ends in (self._range(label, dim, [value, value]) for value in values["in"]) if ends]
+        return dim, {"in": found} if found else []
+
+    def _runs(self):
+        """Returns Arrays without lists of coordinates that together have the cells of this one, in the order of the array; this one, if it has no list."""
+        name = next((name for name, ends in self._box.items() if isinstance(ends, dict)), None)
+        if name is None:
+            return [self]
+        runs = []
+        for value in sorted(set(self._box[name]["in"]), key=_order):
+            if runs and isinstance(value, int) and isinstance(runs[-1][1], int) and value == runs[-1][1] + 1:
+                runs[-1][1] = value
+            else:
+                runs.append([value, value])
+        parts = [Array(self._connection, self.path, {**self._box, name: run}, self._options, self._state) for run in runs]
+        return [run for part in parts for run in part._runs()]
+
+    def _along(self):
+        """Returns the axis of the first list of coordinates, and Arrays each of which has one run of it."""
+        name = next(name for name, ends in self._box.items() if isinstance(ends, dict))
+        rest = {other: ends for other, ends in self._box.items() if other != name}
+        alone = Array(self._connection, self.path, {name: self._box[name]}, self._options, self._state)
+        return self.dims.index(name), [Array(self._connection, self.path, {**rest, **run._box}, self._options, self._state) for run in alone._runs()]
+
+    def _has_lists(self):
+        return any(isinstance(ends, dict) for ends in self._box.values())
 
     def _joined(self, box):
         """Where a dimension is bounded by several names, by its own and by labels, they become one range of the dimension."""
@@ -631,6 +680,11 @@ class Array(Stream):
 
     def partitions(self, n: int) -> list[Array]:
         """At most n parts of about equal work, without a row in common: dask.dataframe.from_map(read, array.partitions(8))."""
+        if self._has_lists():
+            parts = self._runs()
+            if len(parts) > n:
+                raise NotImplementedError(f"the lists of coordinates have {len(parts)} runs of neighbours, which are the least number of parts")
+            return parts
         box = _json(self._box)
         times = self._times()
         parts = self._rows("SELECT slice FROM tessera_partitions(?, ?, ?, ?, ?, ?, ?) ORDER BY part", self.path, n, box, *(times.get(name) for name in _LAST))
@@ -640,10 +694,20 @@ class Array(Stream):
 
     def _stream(self):
         functions = _functions(self.connection)
-        return functions, functions.take_new(self._token().encode())
+        if not self._has_lists():
+            return functions, functions.take_new(self._token().encode())
+        if "order" in self._options:
+            raise NotImplementedError("rows of lists of coordinates come in the order of the array: leave order() out, and sort them afterwards")
+        runs = self._runs()
+        if len(runs) > _RUNS:
+            raise NotImplementedError(f"the lists of coordinates have {len(runs)} runs of neighbours, more than {_RUNS}: take a range, and choose rows in what comes of it")
+        from .streamed import joined
+        return functions, joined(functions, [run._stream()[1] for run in runs])
 
     def __arrow_c_schema__(self) -> Any:
         """Returns the schema of the streams in a capsule. No tile is read."""
+        if self._has_lists():
+            return self._runs()[0].__arrow_c_schema__()
         functions = _functions(self.connection)
         schema = functions.take_schema(self._token().encode())
         if not schema:
@@ -690,6 +754,15 @@ class Array(Stream):
         if self.kind != "dense":
             raise TypeError(f"array {self.path} is sparse and has no blocks: use the stream, as pandas, polars and pyarrow do")
         attribute = self._only(attribute)
+        if self._has_lists():
+            axis, parts = self._along()
+            block = (numpy.ma if masked else numpy).concatenate([part.numpy(attribute, masked=masked) for part in parts], axis)
+            if out is None:
+                return block
+            if out.shape != block.shape or out.dtype != block.dtype:
+                raise ValueError(f"out is {out.dtype}{out.shape}, the block is {block.dtype}{block.shape}")
+            out[...] = numpy.ma.getdata(block)
+            return numpy.ma.MaskedArray(out, numpy.ma.getmaskarray(block)) if masked else out
         text, shape, descr = self._header(attribute)
         dtype = numpy.dtype(descr)
         if out is not None and (out.shape != shape or out.dtype != dtype):

@@ -104,7 +104,7 @@ def scan(array):
 
 def _parts(array):
     """Parts that are read one after the other, so that a limit ends early; in one part if the rows have an order."""
-    if "order" in array._options:
+    if "order" in array._options or array._has_lists():
         return [array]
     cells = array._about("cells", "tessera_array")[0][0] or 0
     return array.partitions(max(1, min(1000, cells // _ROWS)))
