@@ -81,6 +81,7 @@ typedef struct tsx_function_savepoint { /* savepoint.c */
   int failure; /* the TSR code of the failure that has rolled the transaction back, or will; 0: none */
   sqlite3_int64 changes; /* sqlite3_total_changes64 at the beginning */
   sqlite3_stmt *ends[TSX_ENDS];
+  void *reserve; /* memory that the end gives back first: CREATE VIRTUAL TABLE has SQLite prepare `ends` anew */
 } tsx_function_savepoint;
 
 typedef struct tsx_permissions { /* what the connection may open, and with which keys */

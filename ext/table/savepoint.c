@@ -31,6 +31,7 @@
 
 #define SAVEPOINT_NAME "tessera_function_%llu"
 #define TRIES          16 /* no handler stops one statement and lets the next one pass for this long */
+#define RESERVE        (32 << 10) /* bytes */
 
 /* Runs a prepared statement that returns no rows. Returns SQLite's code. */
 static int savepoint_run(sqlite3_stmt *statement) {
@@ -39,6 +40,8 @@ static int savepoint_run(sqlite3_stmt *statement) {
 }
 
 static void savepoint_finalize(tsx_function_savepoint *s) {
+  sqlite3_free(s->reserve);
+  s->reserve = NULL;
   for (int i = 0; i < TSX_ENDS; i++) {
     sqlite3_finalize(s->ends[i]);
     s->ends[i] = NULL;
@@ -94,7 +97,8 @@ static int savepoint_open(tsx_connection *connection, bool everywhere, tsr_error
       .open = true, .guarded = true, .alone = sqlite3_get_autocommit(db), .changes = sqlite3_total_changes64(db)};
   sqlite3_stmt *begin = NULL;
   connection->savepoint_count++;
-  int code = savepoint_prepare_ends(connection, &s);
+  s.reserve = sqlite3_malloc(RESERVE);
+  int code = s.reserve ? savepoint_prepare_ends(connection, &s) : SQLITE_NOMEM;
   if (code == SQLITE_OK)
     code = savepoint_prepare(db,
                              everywhere ? sqlite3_mprintf("BEGIN IMMEDIATE")
@@ -165,6 +169,8 @@ int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error) {
   sqlite3 *db = connection->db;
   tsx_function_savepoint *s = &connection->savepoint;
   if (!s->open) return code;
+  sqlite3_free(s->reserve);
+  s->reserve = NULL;
   tsx_store_rest(connection, false);
   if (code >= 0) code = tsx_connection_in_savepoint(connection, error);
   s->open = false;

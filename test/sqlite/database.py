@@ -743,7 +743,7 @@ def some_arrays():
 
 
 def test_a_small_limit_of_values_says_so():
-    db = Database("a.db")
+    db = Database(path("a.db"))
     db.query("CREATE VIRTUAL TABLE s USING tessera(id INT32 DIMENSION, v TEXT)")
     insert = "WITH RECURSIVE q(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM q WHERE i < 3000) INSERT INTO s SELECT i, hex(randomblob(40)) FROM q"
     if not hasattr(db.raw, "limit") and not hasattr(db.raw, "setlimit"):
