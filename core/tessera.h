@@ -298,6 +298,9 @@ TSR_API const char *tsr_array_path(const tsr_array *array);
 TSR_API int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
 /* The same from the schemas that are already listed, for example by the newest snapshot: does not look at the store. */
 TSR_API int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
+/* Returns 1 if every schema that is listed has this attribute, with the same type and without NULL: then a sparse array
+ * has a value for each of its cells. Else 0, also for arrays with more than 64 schemas. Reads the schemas. */
+TSR_API int tsr_array_always_has(tsr_array *array, const tsr_field *attribute, tsr_error *error);
 /* Fails with TSR_ERROR if the last listing lacks this schema. Schemas are never removed, so the array of the schema has
  * been replaced by another array at the same path. */
 TSR_API int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);

@@ -590,6 +590,11 @@ static int find_dropped(array_cursor *c, tsr_error *error) {
     c->dropped.columns[i] = newest != table->schema;
     for (uint32_t f = 0; c->dropped.columns[i] && f < newest->dimension_count + newest->attribute_count; f++)
       if (tsx_column_shows(&table->columns[i], &newest->fields[f])) c->dropped.columns[i] = false;
+    if (!table->columns[i].always || !tsx_column_never_null(&table->columns[i]) || c->dropped.columns[i]) continue;
+    /* It is declared NOT NULL. If it was dropped and added again meanwhile, cells between lack it. */
+    const int always = tsr_array_always_has(table->array->core, table->columns[i].description, error);
+    if (always < 0) return always;
+    c->dropped.columns[i] = !always;
   }
   return TSR_OK;
 }

@@ -89,6 +89,19 @@ static bool name_hidden(tsx_table *table) {
   return true;
 }
 
+/* Finds out whether every cell has a value of the column. In a dense array cells are there that nobody has written. A
+ * schema that cannot be read is left to the statement that needs it. */
+static int find_always(tsr_array *core, const tsr_schema *schema, const tsr_field *field, tsx_column *column,
+                       tsr_error *error) {
+  tsr_error fault = {0};
+  if (schema->dense || field->is_dimension || field->nullable) return TSR_OK;
+  const int always = tsr_array_always_has(core, field, &fault);
+  column->always = always > 0;
+  if (always != TSR_NOMEM && always != TSR_INTERRUPT) return TSR_OK;
+  *error = fault;
+  return always;
+}
+
 static int make_columns(tsx_table *table, tsr_error *error) {
   const tsr_schema *schema;
   tsr_array *core = table->array->core;
@@ -115,6 +128,7 @@ static int make_columns(tsx_table *table, tsr_error *error) {
       return code;
     tsx_column_choose(field, enumeration, &table->options.shows, column);
     tsx_column_prepare(column);
+    if ((code = find_always(core, schema, field, column, error)) < 0) return code;
   }
   table->schema = table->declared.labels = schema;
   if ((code = keep_chosen(table, error)) < 0) return code;
@@ -129,16 +143,22 @@ static int make_columns(tsx_table *table, tsr_error *error) {
   return tsx_label_columns_make(table, error);
 }
 
+/* Which columns are declared NOT NULL, of those that are never NULL: each version of tessera has declared more. */
+typedef enum declared_not_null { NOT_NULL_NONE, NOT_NULL_DIMENSIONS, NOT_NULL_ALL } declared_not_null;
+
 /* Makes the CREATE TABLE statement for sqlite3_declare_vtab. as_of and since are BLOB columns because these have no
- * affinity: their values arrive as they were written. With `not_null`, a dimension that is never NULL is declared NOT
- * NULL: SQLite asks for an order to answer min() only of such columns. Attributes may be NULL whatever their schema
- * says, in cells that were never written. */
-static char *declaration(const tsx_table *table, bool not_null) {
+ * affinity: their values arrive as they were written. SQLite takes `x IS NULL` for false where x is declared NOT NULL,
+ * so only columns that never show NULL are, whatever the schema says. It asks for an order to answer min() only of such
+ * columns. */
+static char *declaration(const tsx_table *table, declared_not_null not_null) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   sqlite3_str_appendall(out, "CREATE TABLE x(");
   for (uint32_t i = 0; i < table->column_count; i++)
     sqlite3_str_appendf(out, "\"%w\" %s%s, ", table->columns[i].name, table->columns[i].declared,
-                        not_null && tsx_column_never_null(&table->columns[i]) ? " NOT NULL" : "");
+                        not_null >= (table->columns[i].description->is_dimension ? NOT_NULL_DIMENSIONS : NOT_NULL_ALL) &&
+                                tsx_column_never_null(&table->columns[i])
+                            ? " NOT NULL"
+                            : "");
   sqlite3_str_appendf(out, "\"%w\" BLOB HIDDEN, \"%w\" BLOB HIDDEN, \"%w\" INTEGER HIDDEN", table->declared.hidden[0],
                       table->declared.hidden[1], table->declared.hidden[2]);
   tsx_label_columns_declare(table, out);
@@ -307,8 +327,8 @@ int tsx_table_ready(tsx_table *table, tsr_error *error) {
   int code = module_open_array(table, false, error);
   if (code < 0) return code;
   bool same = false;
-  for (int not_null = 0; not_null < 2 && !same; not_null++) { /* an earlier version of tessera declared no NOT NULL */
-    char *now = declaration(table, not_null);
+  for (int not_null = NOT_NULL_NONE; not_null <= NOT_NULL_ALL && !same; not_null++) {
+    char *now = declaration(table, (declared_not_null)not_null);
     same = now && !strcmp(now, table->declared.declaration);
     sqlite3_free(now);
   }
@@ -385,7 +405,7 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
   if (module_open_array(table, table->options.definition_count > 0, &error) < 0)
     return module_fail(table, &error, message);
   tsx_journal_make_id(table->commit.id);
-  table->declared.declaration = declaration(table, true);
+  table->declared.declaration = declaration(table, NOT_NULL_ALL);
   char *owner = NULL;
   int code = module_declare(table);
   if (code == SQLITE_OK && !table->in_database && tsx_journal_first_owner(table, &owner, &error) < 0) {
@@ -423,7 +443,7 @@ static int open_or_recall(tsx_table *table, char **message) {
   sqlite3_stmt *reading = NULL;
   int code = table->in_database ? begin_reading(table, &reading) : SQLITE_OK;
   if (code == SQLITE_OK && module_open_array(table, false, &error) == TSR_OK) {
-    table->declared.declaration = declaration(table, true);
+    table->declared.declaration = declaration(table, NOT_NULL_ALL);
   } else {
     if (!reading) code = begin_reading(table, &reading);
     if (code != SQLITE_OK) {

@@ -44,6 +44,7 @@ typedef struct tsx_column {
   const tsr_enumeration *enumeration; /* with TSX_LABEL, borrowed from the array; else NULL */
   tsx_form label_form; /* with TSX_LABEL: the form of the labels */
   bool datetimes_integer, uint64_signed; /* the table's options */
+  bool always; /* of an attribute: every cell of the array has a value of it, as the schemas say */
   /* True if SQL sees the cells in several types, or in another order than the array has: UINT64 past the signed range
    * is TEXT, years past 9999 are INTEGER, UINT64 shown as signed is in another order. tsx_column_prepare sets it for
    * datetimes. */
@@ -72,7 +73,8 @@ static inline bool tsx_form_is_number(tsx_form form) { return form <= TSX_FLOAT6
 /* Makes number `i` of an array of numbers the result. `form` is a number; none of the numbers is null. */
 void tsx_number_result(sqlite3_context *context, tsx_form form, const uint8_t *cells, uint64_t i);
 
-/* Returns true if the column is a dimension and none of its values can appear as NULL. */
+/* Returns true if no row can show NULL in the column: if every cell has a value, and none of the type's values appears
+ * as NULL. NaN and NaT do, and so do codes without a label. */
 bool tsx_column_never_null(const tsx_column *column);
 
 /* Returns true if tsx_column_result would give NULL for this cell. */

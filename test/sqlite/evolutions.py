@@ -110,6 +110,7 @@ class Open:
         else:
             self.db = Database()
             self.db.table("t", history.path, history.key + f", unwritten={self.unwritten}" + options)
+        self.not_null = {row[1] for row in self.db.query("PRAGMA table_info(t)") if row[3]}
 
 
 class History:
@@ -280,6 +281,12 @@ class History:
         self.change_schema("tessera_add_attribute('db:t', ?)", field.ddl())
         self.schema = self.schema + [field]
         self.fields.append(field)
+        for i, table in enumerate(self.tables):
+            if name in table.not_null:   # it was, as long as every cell had a value: the table must be opened again
+                error = self.attempt(table.db, f"SELECT {name} FROM t")
+                assert error and f"the attribute {name} has been dropped: open the database again" in error, error
+                table.db.close()
+                self.tables[i] = Open(self)
 
     def drop(self):
         if len(self.schema) < 2:
@@ -329,6 +336,7 @@ class History:
             self.run(old.db, "DROP TABLE t")
             old.db.table("t", self.path, self.key + f", unwritten={old.unwritten}")
             old.schema = list(self.schema)
+            old.not_null = {row[1] for row in old.db.query("PRAGMA table_info(t)") if row[3]}
         else:
             self.tables[i].db.close()
             self.tables[i] = Open(self)

@@ -170,6 +170,54 @@ def test_programs_write_all_columns_that_they_have_listed():
     check_contains(db.error("INSERT INTO t(id, since) VALUES(9, 5)").text, "the column since cannot be set")
 
 
+# ---- NOT NULL --------------------------------------------------------------------------------------------------------
+
+def not_null(db, table):
+    return {row[1] for row in db.query(f"PRAGMA table_info({table})") if row[3]}
+
+
+def nulls_are_found(db, table):
+    """SQLite takes IS NULL for false on a column that is declared NOT NULL: what it finds must be what the rows show."""
+    for row in db.query(f"PRAGMA table_info({table})"):
+        shown = sum(value is None for value, in db.query(f"SELECT {row[1]} FROM {table}"))
+        same((db.value(f"SELECT count(*) FROM {table} WHERE {row[1]} IS NULL"), db.value(f"SELECT count(*) - count({row[1]}) FROM {table}")), (shown, shown), f"{table}.{row[1]}")
+        same(shown and row[3], 0, f"{table}.{row[1]} is declared NOT NULL and shows NULL")
+
+
+def test_columns_that_show_no_null_say_so():
+    attributes = "n INT32 NOT NULL, u UINT64 NOT NULL, s TEXT NOT NULL, e TEXT ENUM('a', 'b') NOT NULL, d DATE NOT NULL, f FLOAT64 NOT NULL, may INT32"
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "array")
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE sparse USING tessera('{path}', id INT32 DIMENSION, {attributes})")
+    db.query("INSERT INTO sparse VALUES(1, 1, 1, '', 'a', '2024-01-01', 1.5, NULL), (2, 2, 2, '', 'b', '2024-01-01', 1.5, 2)")
+    db.query(f"CREATE VIRTUAL TABLE dense USING tessera(kind=dense, id INT32 DIMENSION(0, 9, 5), {attributes})")
+    db.query("INSERT INTO dense SELECT * FROM sparse")
+    db.table("codes", path, ", enums=code, datetimes=integer")
+    db.query(f"INSERT INTO codes VALUES(3, 3, 3, 'x', 5, {-2 ** 63}, 0.5, 3)")   # a code without a label, and NaT
+    for table, expected in (("sparse", {"id", "n", "u", "s"}), ("codes", {"id", "n", "u", "s", "e", "d"}), ("dense", {"id"})):
+        same(not_null(db, table), expected, table)
+        nulls_are_found(db, table)
+    same(db.value("SELECT count(*) FROM codes LEFT JOIN sparse ON sparse.id = codes.id - 1 WHERE sparse.n IS NULL"), 1)
+    check_contains(db.error("INSERT INTO sparse(id) VALUES(9)").text, "NULL")
+
+
+def test_an_attribute_that_some_cells_lack_is_not_said_to_be_not_null():
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "array")
+    db, other = Database(), Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', id INT32 DIMENSION, n INT32 NOT NULL, m INT32 NOT NULL)")
+    db.query("INSERT INTO t VALUES(1, 1, 1)")
+    other.query("SELECT tessera_add_attribute(?, 'younger INT32 NOT NULL DEFAULT 7'), tessera_drop_attribute(?, 'n')", (path, path))
+    other.table("later", path)
+    other.query("INSERT INTO later(id, younger, m) VALUES(2, 7, 2)")
+    other.query("SELECT tessera_add_attribute(?, 'n INT32 NOT NULL')", (path,))   # the same again: cell 2 lacks it
+    db.query("SELECT m FROM t")
+    check_contains(db.error("SELECT n FROM t").text, "open the database again")
+    db.query("CREATE VIRTUAL TABLE now USING tessera(" + repr(path) + ")")
+    same(not_null(db, "now"), {"id", "m"})
+    nulls_are_found(db, "now")
+    same(db.query("SELECT id FROM now WHERE younger IS NULL"), [(1,)])
+
+
 def test_updates_read_no_times():
     db = Database()
     db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 99), v INT64)")
