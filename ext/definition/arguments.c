@@ -161,7 +161,7 @@ static const tsx_option_spec option_specs[TSX_OPTION_COUNT] = {
     [TSX_OPTION_CACHE_MB] = TSX_SPEC_CACHE_MB,
     [TSX_OPTION_COLUMNS] = {.name = "columns"},
     [TSX_OPTION_MEMORY_MB] = TSX_SPEC_MEMORY_MB,
-    [TSX_OPTION_LABELS] = {"labels", TSX_TAKES_WORD, 0, 0, TSX_WORDS("yes", "no", "group")},
+    [TSX_OPTION_LABELS] = {"labels", TSX_TAKES_WORD, 0, 0, TSX_WORDS("yes", "no", "group", "hidden")},
     [TSX_OPTION_ON_CONFLICT] = {"on_conflict", TSX_TAKES_WORD, 0, 0, TSX_WORDS("replace", "abort")},
     [TSX_OPTION_THREADS] = TSX_SPEC_THREADS,
     [TSX_OPTION_KIND] = {"kind", TSX_TAKES_WORD, 0, 0, TSX_WORDS("sparse", "dense")},
@@ -225,7 +225,7 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
 }
 
 static int set_option(tsx_option which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
-  static const tsx_labels_shown labels[] = {TSX_LABELS_SHOWN, TSX_LABELS_NONE, TSX_LABELS_GROUP};
+  static const tsx_labels_shown labels[] = {TSX_LABELS_SHOWN, TSX_LABELS_NONE, TSX_LABELS_GROUP, TSX_LABELS_HIDDEN};
   tsx_option_value value;
   const int code = tsx_option_of_text(&option_specs[which], text, &value, error);
   if (code < 0) return code;

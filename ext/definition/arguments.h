@@ -37,10 +37,10 @@ typedef enum tsx_option { /* of how a table shows its array */
 const char *tsx_option_word(tsx_option option); /* the word that users write */
 
 typedef enum tsx_labels_shown { /* columns of dimension labels */
-                                TSX_LABELS_HIDDEN, /* not in SELECT * */
-                                TSX_LABELS_SHOWN,
+                                TSX_LABELS_SHOWN, /* in SELECT *, behind their dimension */
+                                TSX_LABELS_HIDDEN,
                                 TSX_LABELS_NONE,
-                                TSX_LABELS_GROUP /* hidden, too, with the coordinates that lie in the array's group */
+                                TSX_LABELS_GROUP /* shown, with the coordinates that lie in the array's group */
 } tsx_labels_shown;
 
 typedef struct tsx_option_times { /* milliseconds since 1970 */

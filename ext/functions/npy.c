@@ -262,8 +262,7 @@ static void npy_label_value(const tsr_column *cells, uint64_t cell, uint8_t *out
     return;
   }
   memset(out, 0, size);
-  memcpy(out, (const uint8_t *)cells->values + cells->offsets[cell],
-         cells->offsets[cell + 1] - cells->offsets[cell]);
+  memcpy(out, (const uint8_t *)cells->values + cells->offsets[cell], cells->offsets[cell + 1] - cells->offsets[cell]);
 }
 
 /* Gives the next coordinate of a dense dimension; one behind the last wraps around, and nobody reads it. */
@@ -339,7 +338,8 @@ static int npy_of_label(sqlite3_context *context, const tsx_address *address, co
   if (code == TSR_OK) code = tsr_label_read(index, address->since, address->as_of, error);
   label.index = index;
   if (code == TSR_OK)
-    code = npy_make_label(context, &label, tsr_datatype_size(schema->fields[dimension].datatype), request->header, error);
+    code =
+        npy_make_label(context, &label, tsr_datatype_size(schema->fields[dimension].datatype), request->header, error);
   tsr_label_close(index);
   sqlite3_free(counts);
   return code;

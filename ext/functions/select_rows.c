@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "table/label_columns.h"
 #include "values/slice.h"
 #include "table/module.h"
 #include "table/savepoint.h"
@@ -53,6 +54,11 @@ static const tsx_table *select_origin(const tsx_connection *connection, sqlite3_
       *column = &t->columns[c];
       if (!sqlite3_stricmp((*column)->name, origin)) return t;
     }
+    for (uint32_t l = 0; t->schema && l < t->label_count; l++) {
+      *column = &t->labels[l].column;
+      if (!sqlite3_stricmp(t->labels[l].name, origin)) /* the texts of labels are of no certain type */
+        return (*column)->form == TSX_TEXT ? NULL : t;
+    }
   }
 #endif
   return NULL;
@@ -60,7 +66,7 @@ static const tsx_table *select_origin(const tsx_connection *connection, sqlite3_
 
 /* Gives a column the type, the labels and the filters of a table's column. */
 static int select_exact(const tsx_table *table, const tsx_column *shown, tsr_ingest_column *column, tsr_error *error) {
-  const tsr_field *field = &table->schema->fields[shown->field];
+  const tsr_field *field = shown->description;
   if (field->datatype == TSR_ANY) return TSR_OK;
   if (field->enumeration) {
     const tsr_enumeration *e;

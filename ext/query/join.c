@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "table/column_order.h"
+#include "table/label_columns.h"
 #include "text/tokens.h"
+#include "query/compile.h"
 
 /* Returns the module in the text of a CREATE VIRTUAL TABLE. Returns false for other texts. */
 static bool join_module(const char *sql, tsx_token *module) {
@@ -78,17 +81,50 @@ static int join_columns(tsx_query *query, tsx_join *join, sqlite3_stmt *statemen
   return TSR_OK;
 }
 
-int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error) {
+static int join_prepare(const tsx_query *query, tsx_join *join, sqlite3_stmt **statement, tsr_error *error) {
   sqlite3 *db = query->connection->db;
-  sqlite3_stmt *statement = NULL;
-  int code = join_kind(query, join, error);
-  if (code < 0) return code;
   char *text = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", join->source.schema, join->source.table);
   if (!text) return tsx_out_of_memory(error);
-  code = sqlite3_prepare_v2(db, text, -1, &statement, NULL);
+  const int code = sqlite3_prepare_v2(db, text, -1, statement, NULL); /* connects the table */
   sqlite3_free(text);
-  code = code == SQLITE_OK ? join_columns(query, join, statement, error)
-                           : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
+  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
+}
+
+/* Prepares a SELECT of all fields and labels of an array, and notes in join->star those that * has. */
+static int join_prepare_labelled(tsx_query *query, tsx_join *join, const tsx_table *table, sqlite3_stmt **statement,
+                                 tsr_error *error) {
+  sqlite3 *db = query->connection->db;
+  join->star_count = (uint32_t)tsx_column_sql(table, TSX_AS_OF(table));
+  join->star = tsx_arena_take(&query->select.arena, join->star_count * sizeof *join->star);
+  if (!join->star) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < join->star_count; i++) {
+    const int own = tsx_column_own(table, (int)i);
+    const tsx_label_column *label = tsx_label_column_at(table, own);
+    join->star[i] = label ? table->column_count + (uint32_t)(label - table->labels) : (uint32_t)own;
+  }
+  sqlite3_str *out = sqlite3_str_new(db);
+  for (uint32_t i = 0; i < table->column_count; i++)
+    sqlite3_str_appendf(out, "%s\"%w\"", i ? ", " : "SELECT ", table->columns[i].name);
+  for (uint32_t i = 0; i < table->label_count; i++)
+    sqlite3_str_appendf(out, "%s\"%w\"", i || table->column_count ? ", " : "SELECT ", table->labels[i].name);
+  sqlite3_str_appendf(out, " FROM \"%w\".\"%w\"", join->source.schema, join->source.table);
+  char *text = sqlite3_str_finish(out);
+  if (!text) return tsx_out_of_memory(error);
+  const int code = sqlite3_prepare_v2(db, text, -1, statement, NULL);
+  sqlite3_free(text);
+  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
+}
+
+int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error) {
+  sqlite3_stmt *statement = NULL, *all = NULL;
+  int code = join_kind(query, join, error);
+  if (code == TSR_OK) code = join_prepare(query, join, &statement, error);
+  const tsx_table *table = code == TSR_OK && join->is_array
+                               ? tsx_table_connected(query->connection, join->source.schema, join->source.table)
+                               : NULL;
+  if (table && table->order.own) code = join_prepare_labelled(query, join, table, &all, error);
+  if (code == TSR_OK) code = join_columns(query, join, all ? all : statement, error);
+  sqlite3_finalize(all);
   sqlite3_finalize(statement);
   return code;
 }

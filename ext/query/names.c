@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "table/column_order.h"
 #include "table/label_columns.h"
 #include "query/functions_known.h"
 
@@ -147,24 +148,24 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
   int code = TSR_OK;
   if (!*star->star || names_table(s, star->star)) {
     any = true;
-    for (uint32_t i = 0; i < scope->table->column_count && code == TSR_OK; i++) {
-      const tsx_expr column = {
-          .kind = TSX_EXPR_NAME, .name = scope->table->columns[i].name, .column = (int)i, .field = (int)i};
-      s->meaning.used[i] = true;
+    const int shown = tsx_column_sql(scope->table, TSX_AS_OF(scope->table));
+    for (int i = 0; i < shown && code == TSR_OK; i++) {
+      const int own = tsx_column_own(scope->table, i);
+      const tsx_label_column *label = tsx_label_column_at(scope->table, own);
+      tsx_expr column = {.kind = TSX_EXPR_NAME, .column = own, .field = own};
+      column.name = label ? label->name : scope->table->columns[own].name;
+      if (label) (void)names_label(scope, &column);
+      else s->meaning.used[own] = true;
       code = names_expand_one(scope, star, &column, &out[(*count)++]);
-    }
-    const bool labels = scope->table->options.shows.labels == TSX_LABELS_SHOWN;
-    for (uint32_t i = 0; labels && i < scope->table->label_count && code == TSR_OK; i++) {
-      tsx_expr label = {.name = scope->table->labels[i].name};
-      (void)names_label(scope, &label);
-      code = names_expand_one(scope, star, &label, &out[(*count)++]);
     }
   }
   for (uint32_t j = 0; j < s->join_count; j++) {
     const tsx_join *join = &s->joins[j];
     if (*star->star && sqlite3_stricmp(star->star, tsx_source_name(&join->source)) != 0) continue;
     any = true;
-    for (uint32_t i = 0; i < join->column_count && code == TSR_OK; i++) {
+    const uint32_t shown = join->star ? join->star_count : join->column_count;
+    for (uint32_t n = 0; n < shown && code == TSR_OK; n++) {
+      const uint32_t i = join->star ? join->star[n] : n;
       const tsx_expr column = {
           .kind = TSX_EXPR_JOINED, .name = join->columns[i].name, .join = j, .column = (int)i, .field = join->on.field};
       code = names_expand_one(scope, star, &column, &out[*count]);

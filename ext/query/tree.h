@@ -129,7 +129,9 @@ typedef struct tsx_join {
   const char *begin; /* the word JOIN, INNER or LEFT */
   tsx_source source;
   tsx_join_on on;
-  tsx_join_column *columns;
+  tsx_join_column *columns; /* of an array: its fields, then its labels */
+  uint32_t *star; /* [star_count]: the columns that * stands for, in its order; NULL: all */
+  uint32_t star_count;
   uint32_t column_count;
 } tsx_join;
 

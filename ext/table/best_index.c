@@ -46,6 +46,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
+#include "table/column_order.h"
 #include "table/label_columns.h"
 #include "table/module.h"
 #include "table/open_array.h"
@@ -235,6 +236,9 @@ typedef struct choice { /* what one call of xBestIndex has chosen so far */
   int null_time; /* iTermOffset of a term on as_of or since whose value may be NULL; -1: there is none */
 } choice;
 
+/* Returns the own number of the column of constraint `i`. */
+static int constrained(const choice *c, int i) { return tsx_column_own(c->table, c->info->aConstraint[i].iColumn); }
+
 /* Returns true if SQLite keeps to `omit` for constraint `i`, taken as the next term. It does so for the first 16
  * constraints and the first 16 arguments of xFilter. (It never does for parts of row values, which look like other
  * constraints here.) */
@@ -272,19 +276,22 @@ static int best_index_choose_time(choice *c, int i, int which) {
   if (!constraint->usable) return SQLITE_CONSTRAINT;
   if (c->time_taken[which]) return SQLITE_OK;
   c->time_taken[which] = true;
-  best_index_take(c, i, constraint->iColumn, (tsx_op)op, NULL, true);
+  best_index_take(c, i, constrained(c, i), (tsx_op)op, NULL, true);
   if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK || sqlite3_value_type(right) == SQLITE_NULL)
     c->null_time = constraint->iTermOffset;
   return SQLITE_OK;
 }
 
-static bool is_used(const choice *c, int column) { return c->info->colUsed >> (column < 63 ? column : 63) & 1; }
+static bool is_used(const choice *c, int own) {
+  const int column = tsx_column_sql(c->table, own);
+  return c->info->colUsed >> (column < 63 ? column : 63) & 1;
+}
 
 /* Takes all constraints on as_of and since. `as_of` is the number of that column. A statement may also show the columns
  * without giving the times, as tools do that list all columns by their names; then they are NULL. */
 static int choose_times(choice *c, int as_of) {
   for (int i = 0; i < c->info->nConstraint; i++) {
-    const int column = c->info->aConstraint[i].iColumn;
+    const int column = constrained(c, i);
     if (column != as_of && column != as_of + 1) continue;
     const int code = best_index_choose_time(c, i, column - as_of);
     if (code != SQLITE_OK) return code;
@@ -300,10 +307,9 @@ static int choose_times(choice *c, int as_of) {
 
 /* Takes a test of an attribute for NULL. */
 static void choose_null_test(choice *c, int i, tsx_op op) {
-  const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
-  const tsx_column *column = &c->table->columns[constraint->iColumn];
+  const tsx_column *column = &c->table->columns[constrained(c, i)];
   if (column->description->is_dimension || (column->form == TSX_LABEL && !tsx_ranges_possible(column))) return;
-  best_index_take(c, i, constraint->iColumn, op, NULL, true);
+  best_index_take(c, i, constrained(c, i), op, NULL, true);
 }
 
 /* Takes a comparison of text under NOCASE, which SQLite also derives from LIKE with a prefix. A range of bytes excludes
@@ -311,7 +317,7 @@ static void choose_null_test(choice *c, int i, tsx_op op) {
 static void choose_nocase(choice *c, int i, int op) {
   if (op > TSX_IS || c->utf16 || sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "NOCASE")) return;
   if (op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1)) return;
-  best_index_take(c, i, c->info->aConstraint[i].iColumn, (tsx_op)op, NULL, false);
+  best_index_take(c, i, constrained(c, i), (tsx_op)op, NULL, false);
   c->access.terms[c->access.count - 1].nocase = true;
   c->access.terms[c->access.count - 1].numeric = op == TSX_LT || op == TSX_LE;
 }
@@ -325,7 +331,7 @@ static bool is_unsafe_in_join(int op) {
 
 static void best_index_choose_field(choice *c, int i) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
-  const tsx_column *column = &c->table->columns[constraint->iColumn];
+  const tsx_column *column = &c->table->columns[constrained(c, i)];
   int op = tsx_op_of(constraint->op);
   if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MAX || is_unsafe_in_join(op)) return;
   if (op == TSX_ISNULL || op == TSX_NOTNULL) {
@@ -360,7 +366,7 @@ static void best_index_choose_field(choice *c, int i) {
   const bool plainly = own_comparison && !(exact && can_omit(c, i));
   if (plainly && numeric && column->description->datatype == TSR_DATETIME_YEAR)
     return; /* all years look like numbers, so no range would exclude any */
-  best_index_take(c, i, constraint->iColumn, (tsx_op)op, right, exact);
+  best_index_take(c, i, constrained(c, i), (tsx_op)op, right, exact);
   c->access.terms[c->access.count - 1].plainly = plainly;
   c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
 }
@@ -387,7 +393,7 @@ static void choose_label(choice *c, int i, const tsx_label_column *label) {
   const bool exact = op != TSX_IS && tsx_ranges_exact(column, (tsx_op)op, right, c->utf16);
   const bool plainly = own_comparison && !(exact && can_omit(c, i));
   if (plainly && numeric && label->field.datatype == TSR_DATETIME_YEAR) return;
-  best_index_take(c, i, constraint->iColumn, (tsx_op)op, right, exact);
+  best_index_take(c, i, constrained(c, i), (tsx_op)op, right, exact);
   c->access.terms[c->access.count - 1].plainly = plainly;
   c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
 }
@@ -652,10 +658,10 @@ static void choose_distinct(choice *c) {
   uint32_t count = ordered_count, dimensions = 0;
   if (distinct < 2 || ordered_count == 0 || sqlite3_libversion_number() < ROWID_CONSIDERED) return;
   for (int i = 0; i < info->nConstraint; i++)
-    if (info->aConstraint[i].iColumn < 0) return;
+    if (constrained(c, i) < 0) return;
   for (int column = 0; column <= TSX_WRITTEN_AT(table) + (int)table->label_count; column++) {
     if (!is_used(c, column)) continue;
-    if (column > 62) return; /* one bit of colUsed stands for all columns from 63 on */
+    if (tsx_column_sql(table, column) > 62) return; /* one bit of colUsed stands for all columns from 63 on */
     if (column >= (int)table->column_count && column < TSX_WRITTEN_AT(table) &&
         c->time_taken[column - TSX_AS_OF(table)])
       continue;
@@ -678,8 +684,9 @@ static void choose_order(choice *c, bool unique) {
   sqlite3_index_info *info = c->info;
   if (info->nOrderBy == 0 || info->nOrderBy > TSX_TERMS_MAX) return;
   for (int i = 0; i < info->nOrderBy && !unique; i++) {
-    if (!can_order(c, info->aOrderBy[i].iColumn)) return;
-    c->access.order[i].column = info->aOrderBy[i].iColumn;
+    const int column = tsx_column_own(c->table, info->aOrderBy[i].iColumn);
+    if (!can_order(c, column)) return;
+    c->access.order[i].column = column;
     c->access.order[i].descending = info->aOrderBy[i].desc;
   }
   if (!unique) c->access.order_count = (uint32_t)info->nOrderBy;
@@ -749,7 +756,9 @@ static void choose_limit(choice *c) {
 static double cost_of_plan(const choice *c, int as_of, cost total) {
   double sum = 4 + total.rows + total.cells / 50;
   if (c->time_missing)
-    return as_of + 1 < 63 ? OR_COST : sum * 1e100; /* from column 63 on, colUsed may mean another column than as_of */
+    return tsx_column_sql(c->table, as_of) + 1 < 63
+               ? OR_COST
+               : sum * 1e100; /* from column 63 on, colUsed may mean another column than as_of */
   for (int i = 0; i < c->null_time && i < OR_FACTOR_MAX; i++) sum *= OR_FACTOR;
   return sum;
 }
@@ -764,16 +773,16 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const int code = choose_times(&c, as_of); /* first, because a plan that is full must not lack them */
   if (code != SQLITE_OK) return code;
   for (int i = 0; i < info->nConstraint && !missing; i++) {
-    int column = info->aConstraint[i].iColumn;
+    const int column = constrained(&c, i);
     if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension)
       best_index_choose_field(&c, i);
   }
   for (int i = 0; i < info->nConstraint && !missing; i++) {
-    const tsx_label_column *label = tsx_label_column_at(table, info->aConstraint[i].iColumn);
+    const tsx_label_column *label = tsx_label_column_at(table, constrained(&c, i));
     if (label) choose_label(&c, i, label);
   }
   for (int i = 0; i < info->nConstraint; i++) { /* attributes last, because a plan can do without them best */
-    int column = info->aConstraint[i].iColumn;
+    const int column = constrained(&c, i);
     if (column >= 0 && column < (int)table->column_count && !table->columns[column].description->is_dimension)
       best_index_choose_field(&c, i);
   }

@@ -18,6 +18,7 @@
 #include "values/compare_times.h"
 #include "values/labels.h"
 #include "table/best_index.h"
+#include "table/column_order.h"
 #include "table/label_columns.h"
 #include "table/label_order.h"
 #include "table/module.h"
@@ -133,9 +134,11 @@ void tsx_cursor_forget(tsx_table *table) {
  * says that it uses all columns. Dimensions are left out: a plan often uses them in WHERE alone. */
 static void expect_fields(const tsx_table *table, bool *likely) {
   memset(likely, 0, table->schema->dimension_count + table->schema->attribute_count);
-  for (uint32_t i = 0; i < table->column_count && i < 63 && table->cursors.used != UINT64_MAX; i++)
-    if (table->cursors.used >> i & 1 && !table->columns[i].description->is_dimension)
+  for (uint32_t i = 0; i < table->column_count && table->cursors.used != UINT64_MAX; i++) {
+    const int column = tsx_column_sql(table, (int)i);
+    if (column < 63 && table->cursors.used >> column & 1 && !table->columns[i].description->is_dimension)
       likely[table->columns[i].field] = true;
+  }
 }
 
 int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
@@ -860,9 +863,10 @@ static int label_value(array_cursor *c, sqlite3_context *context, tsx_label_colu
   return SQLITE_OK;
 }
 
-int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column) {
+int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int number) {
   array_cursor *c = (array_cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
+  const int column = tsx_column_own(table, number);
   tsx_label_column *label = tsx_label_column_at(table, column);
   if (label) return label_value(c, context, label);
   if (column >= (int)table->column_count) return hidden_column(c, context, column);

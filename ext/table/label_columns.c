@@ -112,12 +112,6 @@ void tsx_label_columns_free(tsx_table *table) {
   table->label_count = 0;
 }
 
-void tsx_label_columns_declare(const tsx_table *table, sqlite3_str *out) {
-  for (uint32_t i = 0; i < table->label_count; i++)
-    sqlite3_str_appendf(out, ", \"%w\" %s%s", table->labels[i].name, table->labels[i].column.declared,
-                        table->options.shows.labels == TSX_LABELS_SHOWN ? "" : " HIDDEN");
-}
-
 /* ---- The values -------------------------------------------------------------------------------------------------- */
 
 /* Finds the state that shows these times, or one that no cursor uses. */

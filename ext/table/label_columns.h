@@ -1,5 +1,5 @@
 /* label_columns.h: the columns of dimension labels. A label gives each coordinate of a dimension another value, such as
- * a latitude; its column stands behind the hidden columns of the table. A comparison with it becomes ranges of the
+ * a latitude; its column stands behind that of the dimension (column_order.h). A comparison with it becomes ranges of the
  * dimension. */
 #ifndef TSX_LABEL_COLUMNS_H
 #define TSX_LABEL_COLUMNS_H
@@ -36,10 +36,7 @@ static inline bool tsx_label_falls(const tsx_table *table, const tsx_label_colum
 int tsx_label_columns_make(tsx_table *table, tsr_error *error);
 void tsx_label_columns_free(tsx_table *table);
 
-/* Appends the definitions of the columns to a CREATE TABLE statement. */
-void tsx_label_columns_declare(const tsx_table *table, sqlite3_str *out);
-
-/* Returns the label whose column has the number `column`, or NULL. */
+/* Returns the label whose column has the own number `column`, or NULL. */
 static inline tsx_label_column *tsx_label_column_at(const tsx_table *table, int column) {
   const int first = TSX_WRITTEN_AT(table) + 1;
   return column >= first && column < first + (int)table->label_count ? &table->labels[column - first] : NULL;

@@ -24,6 +24,7 @@
 #include "database/store_tables.h"
 #include "table/address.h"
 #include "table/best_index.h"
+#include "table/column_order.h"
 #include "table/creation.h"
 #include "table/cursor.h"
 #include "table/integrity.h"
@@ -43,6 +44,7 @@ static bool name_taken(const tsx_table *table, uint32_t count, const char *name)
 }
 
 static void free_columns(tsx_table *table) {
+  tsx_column_order_free(table);
   tsx_label_columns_free(table);
   for (uint32_t i = 0; i < table->column_count; i++) sqlite3_free(table->columns[i].name);
   for (int i = 0; i < 3; i++) {
@@ -56,12 +58,9 @@ static void free_columns(tsx_table *table) {
 
 /* Removes the columns that the option columns does not name. Their names were made over all fields before, so that the
  * names do not depend on the option. */
-static int keep_chosen(tsx_table *table, tsr_error *error) {
+static void keep_chosen(tsx_table *table) {
   const tsx_options *options = &table->options;
-  if (!options->shows.columns) return TSR_OK;
-  for (uint32_t i = 0; i < options->shows.column_count; i++)
-    if (!name_taken(table, table->column_count, options->shows.columns[i]))
-      return tsx_fail(error, TSR_ERROR, "option columns: %s has no column %s", table->path, options->shows.columns[i]);
+  if (!options->shows.columns) return;
   uint32_t kept = 0;
   for (uint32_t i = 0; i < table->column_count; i++) {
     bool named = false;
@@ -71,6 +70,18 @@ static int keep_chosen(tsx_table *table, tsr_error *error) {
     else sqlite3_free(table->columns[i].name);
   }
   table->column_count = kept;
+}
+
+/* Fails if the option columns names something that is neither a field nor a label. */
+static int check_chosen(const tsx_table *table, tsr_error *error) {
+  const tsx_option_shows *shows = &table->options.shows;
+  for (uint32_t i = 0; i < shows->column_count; i++) {
+    bool known = name_taken(table, table->column_count, shows->columns[i]);
+    for (uint32_t j = 0; j < table->label_count && !known; j++)
+      known = !sqlite3_stricmp(table->labels[j].name, shows->columns[i]);
+    if (!known)
+      return tsx_fail(error, TSR_ERROR, "option columns: %s has no column %s", table->path, shows->columns[i]);
+  }
   return TSR_OK;
 }
 
@@ -131,7 +142,7 @@ static int make_columns(tsx_table *table, tsr_error *error) {
     if ((code = find_always(core, schema, field, column, error)) < 0) return code;
   }
   table->schema = table->declared.labels = schema;
-  if ((code = keep_chosen(table, error)) < 0) return code;
+  keep_chosen(table);
   int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3;
   if (table->options.shows.labels != TSX_LABELS_NONE) most -= (int)schema->label_count;
   if (table->options.shows.labels == TSX_LABELS_GROUP) most -= (int)schema->dimension_count;
@@ -140,7 +151,9 @@ static int make_columns(tsx_table *table, tsr_error *error) {
                     "%s has %u columns, SQLite shows at most %d: choose some with the option columns='a,b,c'",
                     table->path, table->column_count, most);
   if (!name_hidden(table)) return tsx_out_of_memory(error);
-  return tsx_label_columns_make(table, error);
+  code = tsx_label_columns_make(table, error);
+  if (code == TSR_OK) code = check_chosen(table, error);
+  return code == TSR_OK ? tsx_column_order_make(table, error) : code;
 }
 
 /* Which columns are declared NOT NULL, of those that are never NULL: each version of tessera has declared more. */
@@ -151,17 +164,24 @@ typedef enum declared_not_null { NOT_NULL_NONE, NOT_NULL_DIMENSIONS, NOT_NULL_AL
  * so only columns that never show NULL are, whatever the schema says. It asks for an order to answer min() only of such
  * columns. */
 static char *declaration(const tsx_table *table, declared_not_null not_null) {
+  const int all = TSX_WRITTEN_AT(table) + 1 + (int)table->label_count;
+  const int hidden = tsx_column_sql(table, TSX_AS_OF(table));
   sqlite3_str *out = sqlite3_str_new(NULL);
   sqlite3_str_appendall(out, "CREATE TABLE x(");
-  for (uint32_t i = 0; i < table->column_count; i++)
-    sqlite3_str_appendf(out, "\"%w\" %s%s, ", table->columns[i].name, table->columns[i].declared,
-                        not_null >= (table->columns[i].description->is_dimension ? NOT_NULL_DIMENSIONS : NOT_NULL_ALL) &&
-                                tsx_column_never_null(&table->columns[i])
-                            ? " NOT NULL"
-                            : "");
-  sqlite3_str_appendf(out, "\"%w\" BLOB HIDDEN, \"%w\" BLOB HIDDEN, \"%w\" INTEGER HIDDEN", table->declared.hidden[0],
-                      table->declared.hidden[1], table->declared.hidden[2]);
-  tsx_label_columns_declare(table, out);
+  for (int i = 0; i < all; i++) {
+    const int own = tsx_column_own(table, i);
+    const tsx_label_column *label = tsx_label_column_at(table, own);
+    const tsx_column *column = label ? &label->column : own < TSX_AS_OF(table) ? &table->columns[own] : NULL;
+    const char *name = label ? label->name : column ? column->name : table->declared.hidden[own - TSX_AS_OF(table)];
+    const bool never_null = !label && column && tsx_column_never_null(column) &&
+                            not_null >= (column->description->is_dimension ? NOT_NULL_DIMENSIONS : NOT_NULL_ALL);
+    sqlite3_str_appendf(out, "%s\"%w\" %s%s%s", i ? ", " : "", name,
+                        column                         ? column->declared
+                        : own == TSX_WRITTEN_AT(table) ? "INTEGER"
+                                                       : "BLOB",
+                        i < hidden ? "" : " HIDDEN", /* part of the type */
+                        never_null ? " NOT NULL" : "");
+  }
   sqlite3_str_appendchar(out, 1, ')');
   return sqlite3_str_finish(out);
 }

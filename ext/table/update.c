@@ -20,6 +20,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "values/json.h"
+#include "table/column_order.h"
 #include "table/label_columns.h"
 #include "table/transaction.h"
 #include "table/value_in.h"
@@ -710,6 +711,7 @@ int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_in
   if (!u) return SQLITE_NOMEM;
   u->call.conflict = sqlite3_vtab_on_conflict(table->connection->db);
   u->call.code = 0;
+  if (count > 1) values = tsx_column_order_values(table, values);
   int code = update_change(u, count, values, rowid, &error);
   if (code >= 0) return SQLITE_OK;
   code = tsx_sqlite_code(error.code);

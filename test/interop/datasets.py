@@ -647,6 +647,7 @@ def test_names_of_coordinates_in_sql():
     fails(ValueError, "drop_vars", lambda: tessera.create("db:named", given[["t2m"]], connection=db))
     tessera.create("db:named", given[["t2m"]].drop_vars("area"), connection=db)
     db.execute(f"CREATE VIRTUAL TABLE beside USING tessera('{os.path.abspath('named/t2m')}')")
+    same([[name for name, *_ in db.execute(f"SELECT * FROM {table}").description] for table in ("named", "beside")], [["time", "lat", "lon", "t2m"]] * 2)
     part = given.t2m.sel(lat=slice(47, 41), lon=slice(1, 2), time="2024-01-03")
     for table in ("named", "beside"):
         where = "WHERE lat BETWEEN 41 AND 47 AND lon BETWEEN 1 AND 2 AND time = '2024-01-03'"

@@ -99,16 +99,21 @@ def test_bounds():
 
 
 def test_columns():
-    """A label is hidden unless the option says otherwise; UPDATE cannot set it."""
+    """A label stands behind its dimension unless the option says otherwise; UPDATE cannot set it."""
     db, path = Database(), copy("new/labels/increasing_float", "labelled")
-    db.table("hidden", path)
-    db.table("shown", path, ", labels=yes")
+    db.table("hidden", path, ", labels=hidden")
+    db.table("shown", path)
     db.table("absent", path, ", labels=no")
     columns = lambda t: [row[1] for row in db.query(f"PRAGMA table_xinfo({t})") if row[6] == 0]
     same(columns("hidden"), columns("absent"))
-    same(columns("shown"), columns("hidden") + ["lat"])
+    same((columns("hidden"), columns("shown")), (["r", "c", "a"], ["r", "lat", "c", "a"]))
+    db.table("yes", path, ", labels=yes")
+    same(columns("yes"), columns("shown"))
+    db.table("chosen", path, ", columns='a, lat'")
+    same((columns("chosen"), len(db.query("SELECT * FROM chosen")[0])), (["lat", "a"], 2))
+    check_contains(db.error(f"CREATE VIRTUAL TABLE x USING tessera({literal(path)}, columns='a, lon')").text, "has no column lon")
     check_contains(db.error("SELECT lat FROM absent").text, "no such column")
-    check_contains(db.error(f"CREATE VIRTUAL TABLE x USING tessera({literal(path)}, labels=perhaps)").text, "option labels=perhaps: expected no, yes or group")
+    check_contains(db.error(f"CREATE VIRTUAL TABLE x USING tessera({literal(path)}, labels=perhaps)").text, "'labels': expected yes, no, group or hidden, not perhaps")
     r, c, lat, a = db.query("SELECT r, c, lat, a FROM shown LIMIT 1")[0]
     check_contains(db.error("UPDATE shown SET lat = 1 WHERE r = ? AND c = ?", (r, c)).text, "the column lat cannot be set")
     check_contains(db.error("INSERT INTO hidden(r, c, lat, a) VALUES(?, ?, 1e9, 1)", (r, c)).text, "no coordinate has the label 1000000000.0")
@@ -118,6 +123,58 @@ def test_columns():
     same(db.query("SELECT lat, a FROM hidden WHERE r = ? AND c = ?", (r, c)), [(lat, 78)])
     same(db.query(f"SELECT name, role, datatype, domain FROM tessera_schema({literal(path)}) WHERE role = 'label'"), [("lat", "label", "FLOAT64", '"r"')])
     db.close()
+
+
+def test_positions():
+    """A dimension lat_index of a label lat is hidden, so that SELECT * and INSERT have the coordinates; its name and all that is pushed down work as ever.
+    Random statements give what an ordinary table gives."""
+    for place in ("", "directory"):
+        db, chance = Database(), random.Random(23)
+        path = literal(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "m")) + ", " if place else ""
+        db.query(f"CREATE VIRTUAL TABLE m USING tessera({path}kind=dense, time_index INT32 DIMENSION(0, 3, 2) LABEL time DATE, Lat_Index INT32 DIMENSION(0, 4, 3) LABEL lat FLOAT32 DECREASING LABEL name TEXT, "
+                 "x INT32 DIMENSION(0, 1, 2), tas FLOAT32, n INT32)")
+        days, lats, names = [f"2024-01-0{d}" for d in (1, 2, 3, 4)], [50.0, 40, 30.5, 20, 10], ["a", "b", "c", "d", "e"]
+        for label, values in (("time", days), ("lat", lats), ("name", names)):
+            db.value(f"SELECT tessera_write_label('db:m', '{label}', ?)", (str(values).replace("'", '"'),))
+        same([(row[1], row[6]) for row in db.query("PRAGMA table_xinfo(m)")],
+             [("time", 0), ("lat", 0), ("name", 0), ("x", 0), ("tas", 0), ("n", 0), ("as_of", 1), ("since", 1), ("written_at", 1), ("time_index", 1), ("Lat_Index", 1)])
+        rows = [(day, lat, name, x, d * 10 + i + x / 4, x - i) for d, day in enumerate(days) for i, (lat, name) in enumerate(zip(lats, names)) for x in (0, 1)]
+        db.query("CREATE TABLE t(time TEXT, lat REAL, name TEXT, x INTEGER, tas REAL, n INTEGER)")
+        for table in ("m", "t"):
+            db.raw.cursor().executemany(f"INSERT INTO {table} VALUES(?, ?, ?, ?, ?, ?)", rows)
+        same(sorted(db.query("SELECT * FROM m")), sorted(rows))
+        same(sorted(db.query("SELECT time_index, lat_index, x, tas FROM m")), sorted((days.index(r[0]), lats.index(r[1]), r[3], r[4]) for r in rows))
+        terms = ["time = '2024-01-03'", "lat BETWEEN 20 AND 40", "lat IN (10, 30.5, 7)", "name > 'b'", "n >= -2", "tas < 21.5", "x = 1", "time > '2024-01-01'", "lat IS 40", "n IS NOT NULL"]
+        orders = ["time, lat, x", "lat DESC, time, x", "name, x DESC, time", "tas, n", "x, time DESC, lat"]
+        for _ in range(60):
+            where, order = " AND ".join(chance.sample(terms, chance.randint(1, 3))), chance.choice(orders)
+            columns = chance.choice(["*", "tas, time", "count(*), sum(n)", "lat, n, name"])
+            sql = f"SELECT {columns} FROM {{}} WHERE {where}" + (f" ORDER BY {order}" if "(" not in columns else "")
+            same(db.query(sql.format("m")), db.query(sql.format("t")), sql)
+        check_contains(db.plan("SELECT * FROM m WHERE lat > 20 AND time = '2024-01-02' AND x = 1 ORDER BY lat"), "Lat_Index(lat)>? AND time_index(time)=?")
+        same(db.query("SELECT DISTINCT lat_index FROM m ORDER BY 1 DESC"), [(i,) for i in (4, 3, 2, 1, 0)])
+        for sql in ("UPDATE {} SET tas = tas + 1, n = NULL WHERE lat < 35 AND time = '2024-01-02'", "UPDATE {} SET n = x"):
+            for table in ("m", "t"):
+                db.query(sql.format(table))
+            same(sorted(db.query("SELECT * FROM m"), key=str), sorted(db.query("SELECT * FROM t"), key=str), sql)
+        check_contains(db.error("UPDATE m SET lat = 3").text, "the column lat cannot be set")
+        check_contains(db.error("INSERT INTO m VALUES('2024-01-09', 50, 'a', 0, 1, 1)").text, "no coordinate has the label 2024-01-09")
+        check_contains(db.error("INSERT INTO m VALUES('2024-01-01', 50, 'b', 0, 1, 1)").text, "another coordinate of")
+        db.query("INSERT INTO m(time_index, lat_index, x, tas) VALUES(0, 0, 0, 77)")
+        same(db.query("SELECT * FROM m WHERE tas = 77"), [("2024-01-01", 50.0, "a", 0, 77.0, None)])
+        same(db.query("SELECT count(*) FROM m('2020-01-01')"), [(0,)])
+        db.query("INSERT INTO m SELECT * FROM m WHERE time = '2024-01-04'")
+        same(db.query("SELECT max(written_at) IS NOT NULL, count(as_of) FROM m"), [(1, 0)])
+        db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT * FROM m WHERE lat > 20)")
+        same(sorted(db.query("SELECT * FROM q"), key=str), sorted(db.query("SELECT * FROM m WHERE lat > 20"), key=str))
+        db.query("CREATE VIRTUAL TABLE w USING tessera(kind=dense, lat_index INT32 DIMENSION(0, 4, 5) LABEL lat REAL, weight REAL)")
+        db.value("SELECT tessera_write_label('db:w', 'lat', '[1, 2, 3, 4, 5]')")
+        db.query("INSERT INTO w VALUES(1, 0.5), (3, 1.5), (5, 2.5)")
+        db.query("CREATE VIRTUAL TABLE j USING tessera_query(SELECT * FROM m JOIN w ON m.lat_index = w.lat_index)")
+        same(sorted(db.query("SELECT * FROM j"), key=str), sorted(db.query("SELECT * FROM m JOIN w ON m.lat_index = w.lat_index"), key=str))
+        db.value("SELECT tessera_create_as('db:copied', 'SELECT time, lat, name, tas FROM m')")
+        same(db.query("SELECT name, datatype FROM tessera_schema('db:copied') WHERE role = 'attribute'"), [("time", "DATETIME_DAY"), ("lat", "FLOAT32"), ("name", "UTF8"), ("tas", "FLOAT32")])
+        db.close()
 
 
 def test_nearest():
@@ -347,8 +404,8 @@ def test_group():
     db.query(f"CREATE VIRTUAL TABLE a USING tessera({literal(path)}, kind=dense, t INT32 DIMENSION(0, 3, 2), y INT32 DIMENSION(0, 11, 4), x INT32 DIMENSION(0, 7, 4), w INT32 DIMENSION(0, 0, 1), v INT32)")
     db.query("INSERT INTO a SELECT t.value, y.value, x.value, 0, 100 * t.value + 10 * y.value + x.value FROM json_each('[0,1,2,3]') t, json_each('[0,1,2,3,4,5,6,7,8,9,10,11]') y, json_each('[0,1,2,3,4,5,6,7]') x")
     db.table("g", path, ", labels='group'")
-    same([row[1] for row in db.query("PRAGMA table_xinfo(g)")], ["t", "y", "x", "w", "v", "as_of", "since", "written_at", "t_2", "y_2", "x_2"])
-    same(len(db.query("SELECT * FROM g LIMIT 1")[0]), 5)
+    same([row[1] for row in db.query("PRAGMA table_xinfo(g)")], ["t", "t_2", "y", "y_2", "x", "x_2", "w", "v", "as_of", "since", "written_at"])
+    same(len(db.query("SELECT * FROM g LIMIT 1")[0]), 8)
     for dimension, (_, values) in coordinates.items():
         same(dict(db.query(f"SELECT DISTINCT {dimension}, {dimension}_2 FROM g")), dict(enumerate(values)))
         check_contains(db.plan(f"SELECT * FROM g WHERE {dimension}_2 >= ?", (values[0],)), f"{dimension}({dimension}_2)>=?")
@@ -389,8 +446,8 @@ def test_create():
         same(db.query("SELECT name, datatype FROM tessera_schema(?) WHERE role = 'label'", (address,)),
              [("lat", "FLOAT64"), ("name", "ASCII"), ("day", "DATETIME_DAY")])
         same(db.query("SELECT * FROM tessera_check(?)", (address,)), [])
-        db.query("INSERT INTO a VALUES(2, 1, 7)")
-        same(db.query("SELECT y, x, v, lat, name, day FROM a WHERE v IS NOT NULL"), [(2, 1, 7, None, None, None)])
+        db.query("INSERT INTO a VALUES(2, NULL, NULL, 1, NULL, 7)")
+        same(db.query("SELECT * FROM a WHERE v IS NOT NULL"), [(2, None, None, 1, None, 7)])
         if path:
             db.table("l", f"{path}/__labels/l0")
             for y in range(1, 7):
