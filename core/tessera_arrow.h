@@ -157,6 +157,9 @@ typedef struct tessera_functions {
   /* tsr_arrow_request for a stream that was taken: 1 if the requested schema is honoured, 0 if the stream stays as it
    * is. A stream of tessera_rows runs its SELECT now. */
   int (*request)(struct ArrowArrayStream *stream, const struct ArrowSchema *requested);
+  /* Makes a stream of the rows of `count` streams of take_new, one after the other; they have one schema. It takes them,
+   * and is freed by free_stream. NULL: no stream was given, or no memory; the streams stay the caller's. */
+  struct ArrowArrayStream *(*join)(struct ArrowArrayStream *const *streams, uint64_t count);
 } tessera_functions;
 
 /* Returns the functions of a version; NULL if this library has none of that version. */

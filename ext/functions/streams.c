@@ -28,6 +28,7 @@
 #include "functions/functions.h"
 #include "functions/lend.h"
 #include "functions/rows.h"
+#include "functions/stream_join.h"
 #include "functions/stream_link.h"
 #include "functions/stream_request.h"
 #include "functions/stream_tokens.h"
@@ -188,6 +189,13 @@ static struct ArrowArrayStream *api_again(const struct ArrowArrayStream *stream)
   return NULL;
 }
 
+static struct ArrowArrayStream *api_join(struct ArrowArrayStream *const *streams, uint64_t count) {
+  struct ArrowArrayStream *lent = sqlite3_malloc64(sizeof *lent);
+  if (lent && tsx_streams_join(streams, count, lent)) return lent;
+  sqlite3_free(lent);
+  return NULL;
+}
+
 /* Asks a lent stream of an array for a schema. */
 static bool stream_request_types(struct ArrowArrayStream *lent, const struct ArrowSchema *requested) {
   lent_stream *s = lent->private_data;
@@ -219,7 +227,8 @@ const tessera_functions *tessera_api(int version) {
                                                 .take_schema = api_take_schema,
                                                 .free_schema_capsule = api_free_schema_capsule,
                                                 .again = api_again,
-                                                .request = api_request};
+                                                .request = api_request,
+                                                .join = api_join};
   return version == 1 ? &functions_1 : NULL;
 }
 

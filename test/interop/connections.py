@@ -270,7 +270,7 @@ def test_what_is_not_committed_does_not_pickle():
 
 def test_exits():
     """A process may end while capsules and streams are alive, and in the middle of an import."""
-    ends = ("kept = a.__arrow_c_stream__()", "import pyarrow; kept = pyarrow.RecordBatchReader.from_stream(a); kept.read_next_batch()",
+    ends = ("import pyarrow, sys; sys.kept = pyarrow.RecordBatchReader.from_stream(a.sel(i=[1, 5, 9])); sys.kept.read_next_batch()", "kept = a.__arrow_c_stream__()", "import pyarrow; kept = pyarrow.RecordBatchReader.from_stream(a); kept.read_next_batch()",
             "import threading, time; threading.Thread(target=lambda: [pyarrow_free(a) for _ in range(200)], daemon=True).start()")
     for end in ends:
         code = f"import tessera\na = tessera.open('threads', batch_rows=100)\npyarrow_free = lambda a: a.__arrow_c_stream__()\n{end}"

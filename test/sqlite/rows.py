@@ -19,7 +19,7 @@ from streams import Array, Failed, Reader, Schema, Stream, arrays
 
 class Functions(C.Structure):   # tessera_functions, whole
     _fields_ = [("version", C.c_int), ("library_version", C.c_char_p), ("take", C.c_void_p), ("take_new", C.CFUNCTYPE(C.c_void_p, C.c_char_p)), ("free_stream", C.CFUNCTYPE(None, C.c_void_p)),
-                ("use_capsules", C.c_void_p), ("free_capsule", C.c_void_p), ("put", C.c_void_p), *[(name, C.c_void_p) for name in ("lend", "take_back", "take_schema", "free_schema_capsule")], ("again", C.CFUNCTYPE(C.c_void_p, C.c_void_p)), ("request", C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_void_p))]
+                ("use_capsules", C.c_void_p), ("free_capsule", C.c_void_p), ("put", C.c_void_p), *[(name, C.c_void_p) for name in ("lend", "take_back", "take_schema", "free_schema_capsule")], ("again", C.CFUNCTYPE(C.c_void_p, C.c_void_p)), ("request", C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_void_p)), ("join", C.c_void_p)]
 
 
 def functions(db):

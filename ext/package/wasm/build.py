@@ -30,7 +30,7 @@ FAST = ("core/base/sort.c", "core/compute/", "core/filter/", "core/format/tile.c
 GLUE = ("module", "host_vfs", "no_buckets", "no_streams") # these and the sources for speed are always compiled: they include headers of core/ and ext/
 LEFT_OUT = ("core/remote/", "core/store/store_s3.c", "core/store/s3_ahead.c", "core/store/s3_upload.c", # buckets: no_buckets.c stands for them
             "core/arrow/arrow_cells.c", "core/arrow/arrow_column.c", "core/arrow/arrow_stream.c", "core/arrow/arrow_type.c", "core/ingest/ingest_arrow.c",
-            "core/ingest/ingest_stream.c", "ext/functions/create_stream.c", "ext/functions/lend.c", "ext/functions/rows.c", "ext/functions/stream_link.c",
+            "core/ingest/ingest_stream.c", "ext/functions/create_stream.c", "ext/functions/lend.c", "ext/functions/rows.c", "ext/functions/stream_join.c", "ext/functions/stream_link.c",
             "ext/functions/stream_request.c", "ext/functions/stream_tokens.c", "ext/functions/streams.c") # Arrow streams: no_streams.c
 SQLITE = ("SQLITE_THREADSAFE=0", "SQLITE_OMIT_LOAD_EXTENSION", "SQLITE_ENABLE_FTS5", "SQLITE_ENABLE_RTREE", "SQLITE_ENABLE_MATH_FUNCTIONS",
           "SQLITE_ENABLE_DBSTAT_VTAB", "SQLITE_DEFAULT_MEMSTATUS=0", "SQLITE_TEMP_STORE=2", "SQLITE_OMIT_DEPRECATED", "SQLITE_OMIT_SHARED_CACHE",

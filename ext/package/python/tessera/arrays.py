@@ -45,7 +45,8 @@ class _Functions(ctypes.Structure):   # tessera_functions of tessera_arrow.h
                 ("take_schema", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)),
                 ("free_schema_capsule", ctypes.c_void_p),
                 ("again", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)),
-                ("request", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p))]
+                ("request", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
+                ("join", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64))]
 
 
 _STREAM, _SCHEMA = b"arrow_array_stream", b"arrow_schema"   # names of capsules; they borrow them
@@ -701,8 +702,8 @@ class Array(Stream):
         runs = self._runs()
         if len(runs) > _RUNS:
             raise NotImplementedError(f"the lists of coordinates have {len(runs)} runs of neighbours, more than {_RUNS}: take a range, and choose rows in what comes of it")
-        from .streamed import joined
-        return functions, joined(functions, [run._stream()[1] for run in runs])
+        streams = [run._stream()[1] for run in runs]
+        return functions, functions.join((ctypes.c_void_p * len(streams))(*streams), len(streams))
 
     def __arrow_c_schema__(self) -> Any:
         """Returns the schema of the streams in a capsule. No tile is read."""

@@ -2,14 +2,13 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 
 import numpy
 
-from .columns import _GET, _Array, _Schema, _Stream
+from .columns import _Array, _Schema, _Stream
 from .errors import Error
 
-__all__ = ["batches", "joined"]
+__all__ = ["batches"]
 
 _TYPES = {"c": "i1", "s": "i2", "i": "i4", "l": "i8", "C": "u1", "S": "u2", "I": "u4", "L": "u8", "f": "f4", "g": "f8",
           **{f"ts{unit[0]}:": f"M8[{unit}]" for unit in ("s", "ms", "us", "ns")}, **{f"tD{unit[0]}": f"m8[{unit}]" for unit in ("s", "ms", "us", "ns")}}
@@ -35,63 +34,6 @@ def batches(functions, pointer):
             schema.release(ctypes.byref(schema))
     finally:
         functions.free_stream(pointer)
-
-
-class _Joined:
-    """Streams that are read one after the other."""
-
-    def __init__(self, functions, pointers):
-        self.functions, self.pointers, self.at, self.message = functions, pointers, 0, ctypes.create_string_buffer(b"")
-
-    def call(self, name, out):
-        stream = _Stream.from_address(self.pointers[self.at])
-        code = getattr(stream, name)(ctypes.byref(stream), out)
-        if code:
-            words = stream.get_last_error(ctypes.byref(stream))
-            self.message = ctypes.create_string_buffer(ctypes.string_at(words) if words else b"")
-        return code
-
-
-_joined = {}   # by private_data: those that nobody has released
-_numbers = itertools.count(1)
-
-
-@_GET
-def _joined_schema(stream, out):
-    return _joined[stream.contents.private_data].call("get_schema", out)
-
-
-@_GET
-def _joined_next(stream, out):
-    one = _joined[stream.contents.private_data]
-    while True:
-        code = one.call("get_next", out)
-        if code or _Array.from_address(out).release or one.at + 1 == len(one.pointers):
-            return code
-        one.at += 1
-
-
-@type(_Stream().get_last_error)
-def _joined_error(stream):
-    return ctypes.addressof(_joined[stream.contents.private_data].message)
-
-
-@type(_Stream().release)
-def _joined_release(stream):
-    one = _joined.pop(stream.contents.private_data)
-    for pointer in one.pointers:
-        one.functions.free_stream(pointer)
-    stream.contents.release = type(stream.contents.release)()
-
-
-def joined(functions, pointers):
-    """Returns a new stream of the rows of these, which it takes; all have one schema."""
-    number, token = next(_numbers), ctypes.create_string_buffer(33)
-    _joined[number] = _Joined(functions, pointers)
-    stream = _Stream(_joined_schema, _joined_next, _joined_error, _joined_release, number)
-    if not functions.put(ctypes.addressof(stream), token):
-        raise MemoryError("an Arrow stream")
-    return functions.take_new(token.value)
 
 
 def _succeeds(stream, code):
