@@ -49,7 +49,8 @@ static void join_release(struct ArrowArrayStream *stream) {
 }
 
 bool tsx_streams_join(struct ArrowArrayStream *const *streams, uint64_t count, struct ArrowArrayStream *out) {
-  joined_stream *joined = count > 0 && count <= JOIN_MAX ? sqlite3_malloc64(sizeof *joined + count * sizeof *streams) : NULL;
+  joined_stream *joined =
+      count > 0 && count <= JOIN_MAX ? sqlite3_malloc64(sizeof *joined + count * sizeof *streams) : NULL;
   if (!joined) return false;
   joined->count = count;
   joined->at = 0;

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "tessera.h"
-#include "tessera_arrow.h"
 
 /* tessera_functions.join: makes *out a stream of the rows of `count` streams on the heap (take_new), at least one, one
  * after the other. They have one schema. *out takes them, and frees them when it is released; after a failure they are
