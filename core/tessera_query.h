@@ -77,7 +77,8 @@ typedef struct tsr_value_table {
   uint32_t field; /* a dimension or attribute with one integer, BOOL, datetime or time per cell */
   int64_t low; /* of UINT64 fields, the bits of the number */
   uint64_t count; /* coordinates */
-  const int64_t *coordinates; /* [count]: in order, each once, in place of those from `low` on; NULL: not so. Borrowed */
+  const int64_t
+      *coordinates; /* [count]: in order, each once, in place of those from `low` on; NULL: not so. Borrowed */
   /* INTEGER, REAL or TEXT: the type of all values that are not null; NUMBER: they are INTEGER, to 2^53, or REAL; NULL: all
    * are null */
   tsr_value_type type;

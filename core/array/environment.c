@@ -20,14 +20,14 @@
 #include "filter/context_pool.h"
 #include "array/array.h"
 
-#define FIRST_ROW 1
+#define FIRST_ROW        1
 #define FILES_KEPT_PART  16u /* the part of the process's files that one environment keeps open without using them */
 #define FILES_KEPT_LEAST 2u
 #define FILES_KEPT_MOST  64u
 #define FILES_USED_PART  8u /* the part that one load uses at one time */
 #define FILES_USED_LEAST 8u
 #define FILES_USED_MOST  1024u
-#define LAST_ROW  ((uint64_t)INT64_MAX)
+#define LAST_ROW         ((uint64_t)INT64_MAX)
 
 typedef struct row_range {
   int64_t first;

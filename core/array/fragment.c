@@ -270,7 +270,8 @@ static int load_part(tsr_array *array, tsr_fragment *fragment, part_loader load,
     tsr_file *file;
     TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
     const int rc = load(&fragment->metadata, slot, file, tsr__array_key(array), error);
-    if (!tsr__is_doubtful(rc) || again || !doubt_metadata(array, fragment)) return in_context(array, fragment, rc, error);
+    if (!tsr__is_doubtful(rc) || again || !doubt_metadata(array, fragment))
+      return in_context(array, fragment, rc, error);
   }
 }
 

@@ -485,8 +485,7 @@ static int fail_no_array(const tsr_renewal *r, const tsr_listing *root) {
   const char *path = r->array->path;
   if (tsr__listing_has(root, TSR_DIR_SCHEMA))
     return tsr__fail(r->error, TSR_NOT_FOUND, "array not found: %s: its " TSR_DIR_SCHEMA " holds no schema", path);
-  if (tsr__listing_has(root, TSR_DIR_GROUP) || tsr__listing_has(root, TSR_FILE_OLD_GROUP))
-    return fail_group(r, path);
+  if (tsr__listing_has(root, TSR_DIR_GROUP) || tsr__listing_has(root, TSR_FILE_OLD_GROUP)) return fail_group(r, path);
   return tsr__fail(r->error, TSR_NOT_FOUND,
                    "array not found: %s: the %s holds no schema; tessera_objects lists the arrays below one", path,
                    tsr__store_place(r->array->store));

@@ -133,8 +133,7 @@ static int arrow_compute(arrow_cells *s, uint32_t index, tsr_error *error) {
   subtile.values = scratch;
   subtile.at = scratch + TSR_MAX_DIMENSIONS;
   TSR_TRY(tsr__arrow_column_extend(&s->columns[index], subtile.cells, &values, error));
-  tsr__subtile_values(&subtile, arrow_axis_of(s, s->fields[index]), field->low, field->cell_size,
-                      values);
+  tsr__subtile_values(&subtile, arrow_axis_of(s, s->fields[index]), field->low, field->cell_size, values);
   return TSR_OK;
 }
 

@@ -101,9 +101,10 @@ static uint32_t ingest_arrow_list(const struct ArrowSchema *child) {
 
 /* Returns the name of a type that no column can have; "" if there is none. */
 static const char *ingest_arrow_name(const char *format) {
-  static const char *const names[][2] = {{"d:", "decimal "}, {"w:", "fixed_size_binary "}, {"ti", "interval "},
-                                         {"+s", "struct "},  {"+m", "map "},               {"+r", "run_end_encoded "},
-                                         {"+u", "union "},   {"+v", "list_view "},         {"+", "list "}};
+  static const char *const names[][2] = {
+      {"d:", "decimal "}, {"w:", "fixed_size_binary "}, {"ti", "interval "}, {"+s", "struct "},
+      {"+m", "map "},     {"+r", "run_end_encoded "},   {"+u", "union "},    {"+v", "list_view "},
+      {"+", "list "}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strncmp(format, names[i][0], strlen(names[i][0])) == 0) return names[i][1];
   return "";
@@ -111,7 +112,8 @@ static const char *ingest_arrow_name(const char *format) {
 
 static int ingest_arrow_refuse(const struct ArrowSchema *child, tsr_error *error) {
   const char *format = child->format ? child->format : "";
-  const struct ArrowSchema *item = *format == '+' && child->n_children == 1 && child->children ? *child->children : NULL;
+  const struct ArrowSchema *item =
+      *format == '+' && child->n_children == 1 && child->children ? *child->children : NULL;
   const char *of = item && item->release && item->format ? item->format : "";
   return tsr__fail(error, TSR_UNSUPPORTED, "column '%s': Arrow type %s'%.40s'%s%.40s%s%s: cast it first", child->name,
                    ingest_arrow_name(format), format, *of ? " of '" : "", of, *of ? "'" : "",

@@ -20,9 +20,9 @@
 #include "model/datatype.h"
 #include "model/domain.h"
 
-#define INGEST_TILE_CELLS 262144.0
-#define INGEST_LABEL_TILE 10000
-#define INGEST_SPACE_TILES 64.0 /* of the rows' box, at least: more rows may come into it */
+#define INGEST_TILE_CELLS      262144.0
+#define INGEST_LABEL_TILE      10000
+#define INGEST_SPACE_TILES     64.0 /* of the rows' box, at least: more rows may come into it */
 #define INGEST_SPACE_TILE_ROWS 2500.0
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------- */
@@ -194,10 +194,9 @@ static bool ingest_is_narrow(const ingest_axis *a) { return tsr_datatype_size(a-
 static double ingest_real_extent(const ingest_axis *a, double parts) {
   const double low = ingest_real(a->low), high = ingest_real(a->high), most = fmax(fabs(low), fabs(high));
   const bool narrow = ingest_is_narrow(a);
-  const double least = ldexp(most, narrow ? -10 : -20),
-               wanted = high > low  ? fmax((high - low) / parts, least)
-                        : most > 0 ? most /* one value alone: nothing is cut */
-                                   : 1;
+  const double least = ldexp(most, narrow ? -10 : -20), wanted = high > low ? fmax((high - low) / parts, least)
+                                                                 : most > 0 ? most /* one value alone: nothing is cut */
+                                                                            : 1;
   int exponent;
   if (!isfinite(wanted)) return 0;
   if (frexp(wanted, &exponent) == 0.5) exponent--;

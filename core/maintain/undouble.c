@@ -46,8 +46,7 @@ static int has_all_sources(tsr_array *array, const tsr_committed *vacuum, bool *
 /* Step 1. */
 static int unname_vacuum(tsr_store *store, const tsr_committed *vacuum, tsr_error *error) {
   const char *directory = strchr(vacuum->path, '/') ? TSR_DIR_COMMITS : "";
-  const tsr_path staged =
-      tsr__path_of(directory, tsr__path_of("", ".", vacuum->name).text, TSR_SUFFIX_STAGED_VACUUM);
+  const tsr_path staged = tsr__path_of(directory, tsr__path_of("", ".", vacuum->name).text, TSR_SUFFIX_STAGED_VACUUM);
   tsr_error one;
   if (!tsr__name_ends_in(vacuum->path, TSR_SUFFIX_VACUUM)) return TSR_OK;
   int rc = tsr__store_rename_exclusive(store, vacuum->path, staged.text, &one);

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 
 #define TSR_HILBERT_DIMENSIONS_MAX 16 /* of a schema whose cells are in Hilbert order */
-#define TSR_MAX_DIMENSIONS 1024 /* a schema with more is refused when it is decoded */
+#define TSR_MAX_DIMENSIONS         1024 /* a schema with more is refused when it is decoded */
 
 /* An interval of a fixed-size dimension, as order keys, inclusive. */
 typedef struct tsr_span {

@@ -346,8 +346,7 @@ static bool sort_by_keys(tsr_listing *listing) {
   tsr_entry *sorted;
   if (count > UINT32_MAX || TSR_ALLOC_RAW(listing->memory, 2 * count, &pairs, NULL) < 0) return false;
   if (TSR_ALLOC_RAW(listing->memory, count, &sorted, NULL) < 0) return tsr__free(pairs), false;
-  for (uint64_t i = 0; i < count; i++)
-    pairs[i] = (tsr_pair){key_behind(listing->entries[i].name, common), (uint32_t)i};
+  for (uint64_t i = 0; i < count; i++) pairs[i] = (tsr_pair){key_behind(listing->entries[i].name, common), (uint32_t)i};
   tsr__pairs_sort_ties(pairs, pairs + count, count, compare_names, listing->entries);
   for (uint64_t i = 0; i < count; i++) sorted[i] = listing->entries[pairs[i].cell];
   tsr__free(listing->entries);

@@ -53,7 +53,8 @@ typedef struct bound_root { /* where the store's root lies within a bound */
   size_t length;
 } bound_root;
 
-typedef struct posix_ticks { /* whether this kernel's own clock gives the times of the store's directories (tick_is_over) */
+typedef struct
+    posix_ticks { /* whether this kernel's own clock gives the times of the store's directories (tick_is_over) */
   bool looked, local;
   dev_t device; /* local: of the file system in which the root lies */
 } posix_ticks;

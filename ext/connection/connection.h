@@ -67,11 +67,11 @@ typedef struct tsx_stored { /* arrays in the database */
 } tsx_stored;
 
 typedef enum tsx_savepoint_end_statement { /* how a savepoint ends */
-  TSX_END_KEEP,
-  TSX_END_TAKE_BACK,
-  TSX_END_ROLLBACK,
-  TSX_END_WRITE, /* changes nothing; an interrupt that is pending makes it roll back */
-  TSX_ENDS
+                                           TSX_END_KEEP,
+                                           TSX_END_TAKE_BACK,
+                                           TSX_END_ROLLBACK,
+                                           TSX_END_WRITE, /* changes nothing; an interrupt that is pending makes it roll back */
+                                           TSX_ENDS
 } tsx_savepoint_end_statement;
 
 typedef struct tsx_function_savepoint { /* savepoint.c */

@@ -114,8 +114,7 @@ static sqlite3_int64 chunk_id(const sqlite_file *f, uint64_t number) { return f-
 static int new_file(tsx_tree *tree, const tsx_entry *entry, bool writing, void **out, tsr_error *error) {
   sqlite_file *f = sqlite3_malloc64(sizeof *f);
   if (!f) return tsx_out_of_memory(error);
-  *f = (sqlite_file){
-      .tree = tree, .id = entry->id, .stamp = entry->stamp, .size = entry->size, .writing = writing};
+  *f = (sqlite_file){.tree = tree, .id = entry->id, .stamp = entry->stamp, .size = entry->size, .writing = writing};
   f->checked = tree->connection->stored.epoch - !tree->blob; /* with a blob, the tables are as when it was found */
   *out = f;
   return TSR_OK;

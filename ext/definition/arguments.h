@@ -8,31 +8,32 @@
 #include "connection/connection.h"
 
 typedef enum tsx_option { /* of how a table shows its array */
-                         TSX_OPTION_AS_OF,
-                         TSX_OPTION_SINCE,
-                         TSX_OPTION_KEY_FILE,
-                         TSX_OPTION_UNWRITTEN,
-                         TSX_OPTION_DATETIMES,
-                         TSX_OPTION_VECTORS,
-                         TSX_OPTION_ENUMS,
-                         TSX_OPTION_UINT64,
-                         TSX_OPTION_CACHE_MB,
-                         TSX_OPTION_COLUMNS,
-                         TSX_OPTION_MEMORY_MB,
-                         TSX_OPTION_LABELS,
-                         TSX_OPTION_ON_CONFLICT,
-                         TSX_OPTION_THREADS,
-                         TSX_OPTION_KIND, /* from here on: of a new array */
-                         TSX_OPTION_CELL_ORDER,
-                         TSX_OPTION_TILE_ORDER,
-                         TSX_OPTION_CAPACITY,
-                         TSX_OPTION_DUPLICATES,
-                         TSX_OPTION_COORDS_FILTERS,
-                         TSX_OPTION_OFFSETS_FILTERS,
-                         TSX_OPTION_VALIDITY_FILTERS,
-                         TSX_OPTION_ENCRYPTION,
-                         TSX_OPTION_FORMAT_VERSION,
-                         TSX_OPTION_COUNT } tsx_option;
+                          TSX_OPTION_AS_OF,
+                          TSX_OPTION_SINCE,
+                          TSX_OPTION_KEY_FILE,
+                          TSX_OPTION_UNWRITTEN,
+                          TSX_OPTION_DATETIMES,
+                          TSX_OPTION_VECTORS,
+                          TSX_OPTION_ENUMS,
+                          TSX_OPTION_UINT64,
+                          TSX_OPTION_CACHE_MB,
+                          TSX_OPTION_COLUMNS,
+                          TSX_OPTION_MEMORY_MB,
+                          TSX_OPTION_LABELS,
+                          TSX_OPTION_ON_CONFLICT,
+                          TSX_OPTION_THREADS,
+                          TSX_OPTION_KIND, /* from here on: of a new array */
+                          TSX_OPTION_CELL_ORDER,
+                          TSX_OPTION_TILE_ORDER,
+                          TSX_OPTION_CAPACITY,
+                          TSX_OPTION_DUPLICATES,
+                          TSX_OPTION_COORDS_FILTERS,
+                          TSX_OPTION_OFFSETS_FILTERS,
+                          TSX_OPTION_VALIDITY_FILTERS,
+                          TSX_OPTION_ENCRYPTION,
+                          TSX_OPTION_FORMAT_VERSION,
+                          TSX_OPTION_COUNT
+} tsx_option;
 
 const char *tsx_option_word(tsx_option option); /* the word that users write */
 

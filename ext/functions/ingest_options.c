@@ -106,8 +106,7 @@ static int ingest_find_kept(const ingest_reading *r, const char *name, tsr_inges
   const int code = ingest_find(r, name, &i, error);
   if (code < 0) return code;
   if (r->call->source.kept[i] < 0)
-    return tsx_fail(error, TSR_ERROR, "'%s': 'columns' leaves column '%.64s' out", ingest_specs[r->option].name,
-                    name);
+    return tsx_fail(error, TSR_ERROR, "'%s': 'columns' leaves column '%.64s' out", ingest_specs[r->option].name, name);
   *column = &r->call->columns[r->call->source.kept[i]];
   return TSR_OK;
 }
@@ -387,8 +386,9 @@ static int ingest_check_dimensions(tsx_ingest_call *call, tsr_error *error) {
     if (!is_dimension && (column->has_domain || column->has_extent || column->grow))
       return tsx_fail(error, TSR_ERROR, "'%s': column '%s' is no dimension: say dimensions",
                       ingest_specs[column->has_domain   ? INGEST_OPTION_domains
-                                          : column->has_extent ? INGEST_OPTION_extents
-                                                               : INGEST_OPTION_grow].name,
+                                   : column->has_extent ? INGEST_OPTION_extents
+                                                        : INGEST_OPTION_grow]
+                          .name,
                       column->name);
   }
   return TSR_OK;
@@ -425,7 +425,8 @@ typedef struct ingest_agreement { /* of options with an array that exists */
 
 static int ingest_disagree(const ingest_agreement *a, const char *column, const char *what, tsr_error *error) {
   return tsx_fail(error, TSR_CONSTRAINT, "'%s': %s%s%s%s: the option is not that of the array to which rows are added",
-                  ingest_specs[a->option].name, column ? "column '" : "", column ? column : "", column ? "': " : "", what);
+                  ingest_specs[a->option].name, column ? "column '" : "", column ? column : "", column ? "': " : "",
+                  what);
 }
 
 /* Returns the array's field that a column becomes; the dimension of a label. */
@@ -483,7 +484,7 @@ static int ingest_agree_property(const ingest_agreement *a, const tsr_ingest_col
 static int ingest_agree_member(void *argument, const tsx_json_option *o, tsr_error *error) {
   const ingest_agreement *a = argument;
   ingest_reading r = {.call = a->call, .option = a->option};
-  tsr_ingest_column *column;
+  tsr_ingest_column *column = NULL;
   int code = ingest_find_kept(&r, o->key, &column, error);
   if (code < 0) return code;
   if (a->option == INGEST_OPTION_labels)

@@ -19,8 +19,6 @@ int tsx_regrid_make(tsx_address *from, tsr_snapshot *snapshot, const tsr_regrid_
 /* Sets a key of an array's metadata to a text. */
 int tsx_metadata_set_text(tsr_array *array, const char *key, const char *text, tsr_error *error);
 
-
-
 /* Finds the method with this name. */
 int tsx_regrid_method_parse(const char *name, tsr_regrid_method *method, tsr_error *error);
 

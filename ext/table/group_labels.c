@@ -36,7 +36,8 @@ static int check_inside(const tsx_table *table, const char *path, const char *di
                         tsr_error *error) {
   const int inside = tsr_path_lies_below(table->connection->environment, path, directory, error);
   if (inside != 0) return inside < 0 ? inside : TSR_OK;
-  return tsx_fail(error, TSR_PERM, "member '%s' lies outside of the group's directory, %s, at %s", name, directory, path);
+  return tsx_fail(error, TSR_PERM, "member '%s' lies outside of the group's directory, %s, at %s", name, directory,
+                  path);
 }
 
 /* Finds the member with the dimension's name. *path is NULL if the group has none, or if it is the array itself. */

@@ -542,9 +542,9 @@ static int journal_recover(tsx_connection *connection, tsx_array *array, bool di
     return tsx_fail(error, TSR_ERROR, "tessera_recover cannot run within a transaction: commit or roll back first");
   const int code = tsx_savepoint_begin_everywhere(connection, error);
   if (code < 0) return tsx_fail_in("tessera_recover", error);
-  return tsx_savepoint_end(connection, disown ? disown_all(connection, array, changed, error)
-                                              : recover_all(connection, array, changed, error),
-                           error);
+  return tsx_savepoint_end(
+      connection,
+      disown ? disown_all(connection, array, changed, error) : recover_all(connection, array, changed, error), error);
 }
 
 void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {

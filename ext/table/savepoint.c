@@ -58,12 +58,12 @@ static int savepoint_prepare(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
 /* Prepares how the savepoint ends. No two savepoints of a connection have the same name. */
 static int savepoint_prepare_ends(tsx_connection *connection, tsx_function_savepoint *s) {
   const unsigned long long number = connection->savepoint_count;
-  char *texts[TSX_ENDS] = {
-      [TSX_END_KEEP] = sqlite3_mprintf(s->alone ? "COMMIT" : "RELEASE " SAVEPOINT_NAME, number),
-      [TSX_END_TAKE_BACK] = sqlite3_mprintf(s->alone ? "ROLLBACK" : "ROLLBACK TO " SAVEPOINT_NAME, number),
-      [TSX_END_ROLLBACK] = sqlite3_mprintf("ROLLBACK"),
-      /* it writes, takes the locks of all databases, and then fails within a transaction */
-      [TSX_END_WRITE] = sqlite3_mprintf("BEGIN IMMEDIATE")};
+  char *texts[TSX_ENDS] = {[TSX_END_KEEP] = sqlite3_mprintf(s->alone ? "COMMIT" : "RELEASE " SAVEPOINT_NAME, number),
+                           [TSX_END_TAKE_BACK] =
+                               sqlite3_mprintf(s->alone ? "ROLLBACK" : "ROLLBACK TO " SAVEPOINT_NAME, number),
+                           [TSX_END_ROLLBACK] = sqlite3_mprintf("ROLLBACK"),
+                           /* it writes, takes the locks of all databases, and then fails within a transaction */
+                           [TSX_END_WRITE] = sqlite3_mprintf("BEGIN IMMEDIATE")};
   int code = SQLITE_OK;
   for (int i = 0; i < TSX_ENDS; i++)
     if (code == SQLITE_OK) code = savepoint_prepare(connection->db, texts[i], &s->ends[i]);

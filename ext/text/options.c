@@ -61,7 +61,8 @@ static int options_refuse(const tsx_option_spec *spec, int code, const char *got
   default: sqlite3_str_appendall(wanted, "text");
   }
   char *text = sqlite3_str_finish(wanted);
-  if (text && got) tsx_fail(error, code, "'%s': expected %s, not %.*s", spec->name, text, QUOTED, *got ? got : "nothing");
+  if (text && got)
+    tsx_fail(error, code, "'%s': expected %s, not %.*s", spec->name, text, QUOTED, *got ? got : "nothing");
   else if (text) tsx_fail(error, code, "'%s': expected %s", spec->name, text);
   else code = tsx_out_of_memory(error);
   sqlite3_free(text);
@@ -91,8 +92,8 @@ static int options_of_json(const tsx_option_spec *spec, const tsx_json_option *o
     fits = integer;
     value->whole = sqlite3_value_int64(o->value);
     value->number = sqlite3_value_double(o->value);
-    in_limits = sqlite3_value_type(o->value) == SQLITE_INTEGER && value->whole >= spec->least &&
-                value->whole <= spec->most;
+    in_limits =
+        sqlite3_value_type(o->value) == SQLITE_INTEGER && value->whole >= spec->least && value->whole <= spec->most;
     break;
   case TSX_TAKES_ABOVE:
   case TSX_TAKES_NUMBER:
@@ -105,9 +106,7 @@ static int options_of_json(const tsx_option_spec *spec, const tsx_json_option *o
     value->whole = truth;
     break;
   case TSX_TAKES_WORD: fits = value->text && options_find_word(spec, value->text, &value->whole); break;
-  case TSX_TAKES_TEXT:
-    fits = value->text && strlen(value->text) == (size_t)sqlite3_value_bytes(o->value);
-    break;
+  case TSX_TAKES_TEXT: fits = value->text && strlen(value->text) == (size_t)sqlite3_value_bytes(o->value); break;
   default: return TSR_OK;
   }
   return fits && in_limits ? TSR_OK : options_refuse(spec, fits ? TSR_RANGE : TSR_MISMATCH, o->text, error);

@@ -27,12 +27,15 @@ typedef struct tsx_option_spec {
 } tsx_option_spec;
 
 /* Words of a list at file scope, where they last. */
-#define TSX_WORDS(...)      ((const char *const[]){__VA_ARGS__, NULL})
-#define TSX_MEGABYTES_MAX   ((int64_t)1 << 40)
-#define TSX_THREADS_MAX     256
-#define TSX_SPEC_MEMORY_MB  {"memory_mb", TSX_TAKES_WHOLE, 1, TSX_MEGABYTES_MAX, NULL}
-#define TSX_SPEC_CACHE_MB   {"cache_mb", TSX_TAKES_WHOLE, 0, TSX_MEGABYTES_MAX, NULL}
-#define TSX_SPEC_THREADS    {"threads", TSX_TAKES_WHOLE, 1, TSX_THREADS_MAX, NULL}
+#define TSX_WORDS(...)    ((const char *const[]){__VA_ARGS__, NULL})
+#define TSX_MEGABYTES_MAX ((int64_t)1 << 40)
+#define TSX_THREADS_MAX   256
+#define TSX_SPEC_MEMORY_MB                                                                                             \
+  { "memory_mb", TSX_TAKES_WHOLE, 1, TSX_MEGABYTES_MAX, NULL }
+#define TSX_SPEC_CACHE_MB                                                                                              \
+  { "cache_mb", TSX_TAKES_WHOLE, 0, TSX_MEGABYTES_MAX, NULL }
+#define TSX_SPEC_THREADS                                                                                               \
+  { "threads", TSX_TAKES_WHOLE, 1, TSX_THREADS_MAX, NULL }
 
 typedef struct tsx_option_list {
   const tsx_option_spec *specs;
@@ -40,7 +43,8 @@ typedef struct tsx_option_list {
   uint64_t without; /* bit i: option i does not exist in this call */
 } tsx_option_list;
 
-#define TSX_OPTION_LIST(specs) {(specs), sizeof(specs) / sizeof *(specs), 0}
+#define TSX_OPTION_LIST(specs)                                                                                         \
+  { (specs), sizeof(specs) / sizeof *(specs), 0 }
 
 typedef struct tsx_option_value { /* valid during the call that gets it */
   int64_t whole; /* of a WHOLE; of a FLAG 0 or 1; of a WORD its place in `words` */

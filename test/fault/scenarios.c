@@ -388,7 +388,8 @@ static const scenario merge_duplicates = {
               "DELETE FROM t WHERE x = 'b'"},
     .steps = {"SELECT tessera_consolidate('db:t')", "SELECT tessera_consolidate('db:t', 'commits') > 0",
               "SELECT tessera_vacuum('db:t') > 0"},
-    .again = {"INSERT INTO t VALUES('c', 4)", "SELECT tessera_consolidate('db:t') >= 0", "SELECT tessera_vacuum('db:t') >= 0"},
+    .again = {"INSERT INTO t VALUES('c', 4)", "SELECT tessera_consolidate('db:t') >= 0",
+              "SELECT tessera_vacuum('db:t') >= 0"},
     .interleaved = true};
 
 static const scenario merge_12 = {
@@ -528,8 +529,9 @@ static const scenario blocks = {.name = "blocks",
                                 .again = {"INSERT INTO t VALUES(9, 9, 99)"}};
 
 const scenario *const scenarios[] = {
-    &sparse,  &transaction,   &deletes,     &dense,        &version_3,   &version_9, &version_12,  &two_arrays,
-    &filters, &create,        &definitions, &drop,         &copies,      &create_as, &labels,      &exchange,
-    &evolve,  &metadata,      &groups,      &merge_sparse, &merge_dense, &merge_9,   &merge_duplicates, &merge_12,    &purge,
-    &inside,  &inside_upkeep, &reading,     &queries,      &texts,       &looking,   &blocks,      &spill,
-    &busy,    &busy_old,      &late_dense,  &late_sources, &late_sparse, &late_old,  &spill_dense, NULL};
+    &sparse,  &transaction, &deletes,       &dense,        &version_3,    &version_9,   &version_12,       &two_arrays,
+    &filters, &create,      &definitions,   &drop,         &copies,       &create_as,   &labels,           &exchange,
+    &evolve,  &metadata,    &groups,        &merge_sparse, &merge_dense,  &merge_9,     &merge_duplicates, &merge_12,
+    &purge,   &inside,      &inside_upkeep, &reading,      &queries,      &texts,       &looking,          &blocks,
+    &spill,   &busy,        &busy_old,      &late_dense,   &late_sources, &late_sparse, &late_old,         &spill_dense,
+    NULL};

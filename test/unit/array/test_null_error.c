@@ -727,15 +727,16 @@ CASE(tsr_ingest_set_integer) {
 }
 
 /* A case of an ingest with one row, whose end comes if `ended`. */
-#define INGEST_CASE(function, ended, call)       \
-  CASE(function) {                               \
-    tsr_ingest *ingest = ingest_of_row(ended);   \
-    TELL(call);                                  \
-    tsr_ingest_close(ingest);                    \
+#define INGEST_CASE(function, ended, call)                                                                             \
+  CASE(function) {                                                                                                     \
+    tsr_ingest *ingest = ingest_of_row(ended);                                                                         \
+    TELL(call);                                                                                                        \
+    tsr_ingest_close(ingest);                                                                                          \
   }
 static const tsr_schema *row_schema;
 INGEST_CASE(tsr_ingest_set_real, false, tsr_ingest_set_real(ingest, wrong ? 1 : 0, 0.5, e))
-INGEST_CASE(tsr_ingest_set_bytes, false, tsr_ingest_set_bytes(ingest, 1, true, wrong ? "yesterday!" : "2024-02-29", 10, e))
+INGEST_CASE(tsr_ingest_set_bytes, false,
+            tsr_ingest_set_bytes(ingest, 1, true, wrong ? "yesterday!" : "2024-02-29", 10, e))
 INGEST_CASE(tsr_ingest_schema, !wrong, tsr_ingest_schema(ingest, &row_schema, e))
 
 CASE(tsr_ingest_fit) {
