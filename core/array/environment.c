@@ -17,7 +17,7 @@
 #include "base/system.h"
 #include "store/bounds_system.h"
 #include "store/store.h"
-#include "filter/context_pool.h"
+#include "filter/compressors.h"
 #include "array/array.h"
 
 #define FIRST_ROW        1

@@ -9,7 +9,7 @@
 #include "base/pool.h"
 #include "remote/s3.h"
 #include "store/store.h"
-#include "filter/context_pool.h"
+#include "filter/compressors.h"
 #include "filter/filter.h"
 
 #define TSR_HOLDER_SIZE 33 /* bytes: 32 hex digits and a NUL */

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "model/domain_boxes.h"
+#include "model/domain.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "array/commit_file.h"

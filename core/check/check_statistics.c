@@ -21,7 +21,7 @@
 
 #include "base/arithmetic.h"
 #include "model/datatype.h"
-#include "filter/filter_pipeline.h"
+#include "filter/pipeline.h"
 #include "format/fragment_slot.h"
 #include "format/schema.h"
 #include "format/layout.h"

@@ -19,7 +19,7 @@
 #include "model/name.h"
 #include "format/enumeration.h"
 #include "format/schema_rules.h"
-#include "format/schema_write.h"
+#include "format/schema.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"

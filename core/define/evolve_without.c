@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "format/schema_rules.h"
-#include "format/schema_write.h"
+#include "format/schema.h"
 #include "array/array.h"
 #include "array/listing.h"
 #include "array/pending.h"

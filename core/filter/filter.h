@@ -106,7 +106,7 @@ typedef struct tsr_filter_context {
   /* Decoding, first filter of the pipeline: destination of the data, exactly `most` bytes; otherwise NULL. */
   uint8_t *target;
   tsr_strings *strings; /* of RLE or dictionary, if the offsets are within the data; otherwise NULL */
-  const struct tsr_codec *codec; /* of a compressor (filter_compress.h), otherwise NULL */
+  const struct tsr_codec *codec; /* of a compressor (compressors.h), otherwise NULL */
   void **state; /* *state belongs to the filter, is NULL at first, lasts for all chunks of a tile, and is freed by
                    methods->release */
 } tsr_filter_context;

@@ -1,7 +1,7 @@
 /* condition.h: delete conditions: decodes a condition from its generic tile and evaluates it on cells. A snapshot
  * decodes the conditions that are in view; readers evaluate them on the cells that they load. */
-#ifndef TSR_CONDITION_H
-#define TSR_CONDITION_H
+#ifndef TSR_FORMAT_CONDITION_H
+#define TSR_FORMAT_CONDITION_H
 
 #include "base/input.h"
 #include "base/memory.h"
@@ -69,5 +69,24 @@ typedef int (*tsr_column_getter)(void *argument, const char *field, const tsr_fi
 int tsr__condition_evaluate(const tsr_condition *condition, tsr_column_getter column, void *argument,
                             const uint32_t *selection, uint64_t count, uint8_t *keep, tsr_memory *memory,
                             tsr_error *error);
+
+/* Writes the content of a delete condition's generic tile, node by node, parents first. condition.c
+ * describes the bytes. On an error `out` is unchanged. */
+
+#define TSR_JOIN_AND 0
+#define TSR_JOIN_OR  1
+
+/* Appends an expression that joins its children by TSR_JOIN_AND or TSR_JOIN_OR. The caller appends its `count`
+ * children, at least two, next. */
+int tsr__condition_put_expression(uint8_t join, uint64_t count, tsr_buffer *out, tsr_error *error);
+
+/* Appends a comparison with any operator but IN and NOT IN. `size`: of the value, in bytes. */
+int tsr__condition_put_comparison(tsr_condition_op op, const char *field, const void *value, uint64_t size,
+                                  tsr_buffer *out, tsr_error *error);
+
+/* Appends a comparison with IN or NOT IN (format version 20 and later). `values` holds the values one after the other,
+ * `size` bytes in all, at least one; `offsets` says where each of the `count` values begins, in bytes. */
+int tsr__condition_put_set(tsr_condition_op op, const char *field, const void *values, uint64_t size,
+                           const uint64_t *offsets, uint64_t count, tsr_buffer *out, tsr_error *error);
 
 #endif

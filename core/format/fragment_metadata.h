@@ -2,10 +2,11 @@
  * The footer is decoded when a fragment is opened; the R-tree, tile offsets, statistics and processed conditions are
  * loaded when they are first needed (here and in fragment_slot.h).
  */
-#ifndef TSR_FRAGMENT_METADATA_H
-#define TSR_FRAGMENT_METADATA_H
+#ifndef TSR_FORMAT_FRAGMENT_METADATA_H
+#define TSR_FORMAT_FRAGMENT_METADATA_H
 
 #include "store/store.h"
+#include "format/layout.h"
 
 typedef struct tsr_rtree tsr_rtree;
 
@@ -112,5 +113,47 @@ int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error
  * content in bytes; a larger tile is TSR_CORRUPT. */
 int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
                                 uint64_t most, tsr_buffer *content, tsr_error *error);
+
+/* Writes __fragment_metadata.tdb. fragment_metadata.c and fragment_slot.c describe the
+ * bytes. */
+
+typedef struct tsr_fragment_metadata tsr_fragment_metadata;
+typedef struct tsr_statistics_writer tsr_statistics_writer;
+
+/* Appends R-tree, tile offsets and sizes, statistics, processed conditions and footer to `file`, an empty file.
+ * `metadata` holds all of these as if they had been loaded; `offsets` and `var_sizes` are NULL if a slot lacks the
+ * part. The offsets of the generic tiles are set in `metadata`. `statistics`: one entry for each slot. `key`: NULL if
+ * the array is not encrypted. */
+int tsr__fragment_metadata_write(tsr_fragment_metadata *metadata, const tsr_statistics_writer *statistics,
+                                 tsr_file *file, const uint8_t *key, tsr_error *error);
+
+/* The table of the u64 values that a fragment's footer has for each slot. fragment_metadata.c reads
+ * footers by it, fragment_metadata.c writes them.
+ */
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* One row of the footer: the same value of all slots, in the order of slots. */
+typedef struct footer_row {
+  size_t member; /* offset of the value in tsr_slot */
+  uint32_t since; /* first format version that has the row */
+  bool variable; /* the row describes variable-length parts: below version 5 it leaves out the slot of __coords */
+} footer_row;
+static const footer_row footer_sizes[] = {
+    {offsetof(tsr_slot, file_size[TSR_PART_FIXED]), 0, false},
+    {offsetof(tsr_slot, file_size[TSR_PART_VARIABLE]), 0, true},
+    {offsetof(tsr_slot, file_size[TSR_PART_VALIDITY]), TSR_SINCE_VALIDITY, false},
+};
+/* between these two tables the footer has the u64 offset of the R-tree */
+static const footer_row footer_offsets[] = {
+    {offsetof(tsr_slot, offsets_at[TSR_PART_FIXED]), 0, false},
+    {offsetof(tsr_slot, offsets_at[TSR_PART_VARIABLE]), 0, true},
+    {offsetof(tsr_slot, var_sizes_at), 0, true},
+    {offsetof(tsr_slot, offsets_at[TSR_PART_VALIDITY]), TSR_SINCE_VALIDITY, false},
+    {offsetof(tsr_slot, min_at), TSR_SINCE_TILE_STATISTICS, false},
+    {offsetof(tsr_slot, max_at), TSR_SINCE_TILE_STATISTICS, false},
+    {offsetof(tsr_slot, sum_at), TSR_SINCE_TILE_STATISTICS, false},
+    {offsetof(tsr_slot, null_count_at), TSR_SINCE_TILE_STATISTICS, false},
+};
 
 #endif

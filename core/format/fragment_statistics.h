@@ -1,6 +1,6 @@
 /* fragment_statistics.h: computes the statistics that a fragment stores: minimum, maximum, sum and null count of each
  * tile and of the fragment. A fragment writer computes the statistics of each tile, adds them to a
- * tsr_statistics_writer, and writes the result (fragment_metadata_write.h).
+ * tsr_statistics_writer, and writes the result (fragment_metadata.h).
  */
 #ifndef TSR_FRAGMENT_STATISTICS_H
 #define TSR_FRAGMENT_STATISTICS_H

@@ -14,7 +14,7 @@
 #include "store/store.h"
 #include "model/datatype.h"
 #include "filter/filter.h"
-#include "filter/filter_pipeline.h"
+#include "filter/pipeline.h"
 
 #define HEADER_SIZE 34
 #define MAX_CHUNK   65536u /* chunk size in bytes of the tiles that are written */

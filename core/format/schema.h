@@ -1,8 +1,8 @@
 /* schema.h: decodes array schemas and looks up their fields. A schema is the content of the generic tile in
  * __schema/NAME, in __array_schema.tdb (below version 10), or in __kv_schema.tdb (key-value stores of versions 1 to 3,
- * which are sparse arrays in all but the name of this file). schema_write.h encodes schemas. */
-#ifndef TSR_SCHEMA_H
-#define TSR_SCHEMA_H
+ * which are sparse arrays in all but the name of this file). schema.h encodes schemas. */
+#ifndef TSR_FORMAT_SCHEMA_H
+#define TSR_FORMAT_SCHEMA_H
 
 #include "base/input.h"
 #include "base/memory.h"
@@ -20,5 +20,11 @@ bool tsr__schema_has_text(const tsr_schema *schema);
 /* Returns the filter pipeline of a field's values: from version 5 on, the schema's coords_filters for a dimension that
  * has no filters of its own. */
 const tsr_pipeline *tsr__schema_pipeline(const tsr_schema *schema, uint32_t field);
+
+/* Encodes array schemas. schema.c describes the bytes. */
+
+/* Appends the content of the schema's generic tile, in the schema's format version. The schema must have been decoded
+ * or have passed tsr__schema_check. On an error `out` is unchanged. */
+int tsr__schema_encode(const tsr_schema *schema, tsr_buffer *out, tsr_error *error);
 
 #endif

@@ -11,7 +11,7 @@
 #include "model/datatype.h"
 #include "model/domain.h"
 #include "filter/filter.h"
-#include "filter/filter_pipeline.h"
+#include "filter/pipeline.h"
 #include "format/enumeration.h"
 #include "format/layout.h"
 

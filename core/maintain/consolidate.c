@@ -7,7 +7,7 @@
  *    to stand between the cells of the sequence.
  *  - Sparse: merged cells keep their times (since format version 15), so a fragment that does not store the times of
  *    its cells must have one time.
- *  - Dense: the merged fragments are boxes of written cells (domain_boxes.c); there must be fewer boxes than fragments.
+ *  - Dense: the merged fragments are boxes of written cells (domain.c); there must be fewer boxes than fragments.
  *
  * merge_sparse.c and merge_dense.c write the merged fragments, replace.c lets them take the place of their sources.
  */
@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "model/datatype.h"
-#include "model/domain_boxes.h"
-#include "filter/filter_pipeline.h"
+#include "model/domain.h"
+#include "filter/pipeline.h"
 #include "format/schema.h"
 #include "format/schema_rules.h"
 #include "format/layout.h"

@@ -1,6 +1,6 @@
 /* merge_dense.c: writes one box of cells of several dense fragments as a new fragment.
  *
- * The fragments cover every cell of the box (domain_boxes.c makes such boxes). The new fragment is written space tile
+ * The fragments cover every cell of the box (domain.c makes such boxes). The new fragment is written space tile
  * by space tile. A cell has the same position within its tile in all fragments, so a tile is put together from the same
  * tile of the fragments that reach into it, and each cell is taken from its owner: the newest fragment whose box covers
  * it.

@@ -29,7 +29,7 @@
 
 #include "store/store.h"
 #include "model/datatype.h"
-#include "model/domain_boxes.h"
+#include "model/domain.h"
 #include "format/fragment_slot.h"
 #include "format/layout.h"
 #include "array/array.h"

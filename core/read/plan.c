@@ -16,7 +16,7 @@
 
 #include "store/store.h"
 #include "model/datatype.h"
-#include "filter/filter_pipeline.h"
+#include "filter/pipeline.h"
 #include "format/fragment_slot.h"
 #include "format/schema.h"
 #include "array/array.h"

@@ -31,7 +31,7 @@
 #include <string.h>
 
 #include "model/datatype.h"
-#include "filter/filter_pipeline.h"
+#include "filter/pipeline.h"
 #include "format/fragment_slot.h"
 #include "format/layout.h"
 #include "format/schema.h"

@@ -17,7 +17,7 @@
 #include "store/store.h"
 #include "model/datatype.h"
 #include "model/domain.h"
-#include "format/fragment_metadata_write.h"
+#include "format/fragment_metadata.h"
 #include "format/fragment_slot.h"
 #include "format/fragment_statistics.h"
 #include "format/layout.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "filter/filter_scale.h"
+#include "filter/scale.h"
 #include "format/schema.h"
 
 /* ---- What columns may hold ------------------------------------------------------------------ */

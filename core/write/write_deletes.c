@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "model/datatype.h"
-#include "format/condition_write.h"
+#include "format/condition.h"
 #include "format/generic_tile.h"
 #include "array/snapshot.h"
 #include "read/reader.h"

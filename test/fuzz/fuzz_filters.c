@@ -15,7 +15,7 @@
 #include "base/arithmetic.h"
 #include "crypto/crypto.h"
 #include "filter/filter.h"
-#include "filter/filter_pipeline.h"
+#include "filter/pipeline.h"
 #include "format/tile.h"
 #include "fuzz.h"
 

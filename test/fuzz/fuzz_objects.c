@@ -24,7 +24,6 @@
 #include "format/rtree.h"
 #include "format/schema.h"
 #include "format/schema_rules.h"
-#include "format/schema_write.h"
 #include "format/tile.h"
 #include "fuzz.h"
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "filter/filter.h"
-#include "filter/filter_pipeline.h"
+#include "filter/pipeline.h"
 #include "chance.h"
 
 typedef struct bytes {

@@ -5,7 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
-#include "format/format_footer.h"
+#include "format/fragment_metadata.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/fragment.h"

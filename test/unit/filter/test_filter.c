@@ -7,7 +7,7 @@
 
 #include "base/arithmetic.h"
 #include "filter/filter.h"
-#include "filter/filter_pipeline.h"
+#include "filter/pipeline.h"
 #include "filter_test.h"
 
 #define EMPTY "0000010000000000"

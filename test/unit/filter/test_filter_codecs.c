@@ -9,7 +9,7 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 #include "filter/filter.h"
-#include "filter/context_pool.h"
+#include "filter/compressors.h"
 #include "filter_test.h"
 
 #define GZIP  "000001000100000001050000000109000000"

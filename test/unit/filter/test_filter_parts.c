@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "filter/filter_parts.h"
+#include "filter/pipeline.h"
 #include "filter_harness.h"
 
 static int reverse(unsigned width, const uint8_t *in, uint64_t size, uint8_t *out, tsr_error *error) {

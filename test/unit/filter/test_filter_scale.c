@@ -5,7 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "filter/filter.h"
-#include "filter/filter_scale.h"
+#include "filter/scale.h"
 #include "filter_harness.h"
 
 static void open(harness *h, tsr_datatype datatype, double scale, double offset, uint64_t byte_width) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "filter/filter.h"
-#include "filter/filter_shuffle.h"
+#include "filter/shuffle.h"
 #include "filter_harness.h"
 
 static void test_byteshuffle_matches_tiledb(void **state) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "format/condition.h"
-#include "format/format_footer.h"
+#include "format/fragment_metadata.h"
 #include "format_test.h"
 
 /* ---- Trees in their stored form ---------------------------------------------------------------------------------- */

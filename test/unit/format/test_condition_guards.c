@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "format/condition_write.h"
+#include "format/condition.h"
 #include "format/condition.c"
 
 enum { TERMS = 1000 };

@@ -7,7 +7,7 @@
 #include "store/store.h"
 #include "store_memory.h"
 #include "filter/filter.h"
-#include "filter/filter_pipeline.h"
+#include "filter/pipeline.h"
 #include "format/generic_tile.h"
 #include "format_test.h"
 

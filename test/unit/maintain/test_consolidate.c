@@ -10,7 +10,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
-#include "model/domain_boxes.h"
+#include "model/domain.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/listing.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "store/store.h"
-#include "format/condition_write.h"
-#include "format/schema_write.h"
+#include "format/condition.h"
+#include "format/schema.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/listing.h"

@@ -12,7 +12,7 @@
 
 #include "model/datatype.h"
 #include "model/domain.h"
-#include "format/format_footer.h"
+#include "format/fragment_metadata.h"
 
 typedef struct fixture {
   tsr_memory root, memory;

@@ -10,7 +10,7 @@
 
 #include "model/datatype.h"
 #include "model/order.h"
-#include "format/format_footer.h"
+#include "format/fragment_metadata.h"
 #include "write/write_order.h"
 #include "chance.h"
 

@@ -1,4 +1,4 @@
-/* filter_scale.h: the filter scale_float, which stores floats as scaled integers of fewer bytes and thereby rounds
+/* scale.h: the filter scale_float, which stores floats as scaled integers of fewer bytes and thereby rounds
  * them. */
 #ifndef TSR_FILTER_SCALE_H
 #define TSR_FILTER_SCALE_H

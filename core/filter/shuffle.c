@@ -1,7 +1,7 @@
-/* filter_shuffle.c: byteshuffle and bitshuffle, which store the corresponding bytes, or bits, of many values next to
+/* shuffle.c: byteshuffle and bitshuffle, which store the corresponding bytes, or bits, of many values next to
  * each other.
  *
- * Metadata of both as in filter_parts.h. All format versions. Byteshuffle of a part of n values of w bytes: byte 0 of
+ * Metadata of both as in pipeline.h. All format versions. Byteshuffle of a part of n values of w bytes: byte 0 of
  * each value, then byte 1 of each value, and so on. Bytes behind the last whole value follow unchanged. Bitshuffle
  * works on blocks of 8,192 bytes. Let n be the number of values in a block, rounded down to a multiple of 8. For each
  * byte j of a value and each bit b of that byte, from the lowest on, there is a row of n / 8 bytes: bit i of byte k in
@@ -15,13 +15,13 @@
  * bytes, whose 8 x 8 bits are then transposed; the result is the planes of byteshuffle. AVX2 processes two blocks of 16
  * values at once, one in each half of its registers.
  */
-#include "filter/filter_shuffle.h"
+#include "filter/shuffle.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "filter/filter_parts.h"
+#include "filter/pipeline.h"
 
 #define SHUFFLE_BLOCK 8192u
 

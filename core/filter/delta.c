@@ -1,14 +1,14 @@
-/* filter_delta.c: the filters delta, double delta and positive delta, which store the differences between successive
+/* delta.c: the filters delta, double delta and positive delta, which store the differences between successive
  * integers.
  *
  * Arithmetic wraps around in the width of the values, so signed and unsigned values are decoded the same way. Strings
  * and bytes are taken for single bytes, datetimes and times for 64-bit integers. Delta and double delta have an option
  * "reinterpret" with another datatype, and refuse floats.
  *
- * Delta (in the layout of filter_compress.h): u64 n, then n values: the first value, then each difference from the one
+ * Delta (in the layout of compressors.h): u64 n, then n values: the first value, then each difference from the one
  * before. TileDB 2.16 wrote one more value behind them, which has no meaning.
  *
- * Double delta (in the layout of filter_compress.h, all format versions): u8 b, u64 n, then
+ * Double delta (in the layout of compressors.h, all format versions): u8 b, u64 n, then
  *   b >= bits of a value - 1   the bytes unchanged, even if they are not whole values (n is rounded down then)
  *   any other b                the first two values, or the only one; then for each further value its difference less
  *                              the difference before, as a sign bit (1 = negative) and b bits of magnitude. These bits
@@ -24,8 +24,8 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "filter/filter_compress.h"
-#include "filter/filter_parts.h"
+#include "filter/compressors.h"
+#include "filter/pipeline.h"
 #include "filter/filter_version.h"
 
 /* sums*: computes the running sums of `count` differences, starting with `from`. steps*: the inverse. */

@@ -1,4 +1,4 @@
-/* filter_aes.c: AES-256-GCM, the last filter of every pipeline of an encrypted array. Schemas do not name it.
+/* aes.c: AES-256-GCM, the last filter of every pipeline of an encrypted array. Schemas do not name it.
  *
  * Metadata: u32 number of metadata parts, u32 number of data parts, then for each part, those of metadata first: u32
  * plain size, u32 encrypted size, which is equal, 12 bytes initialization vector, 16 bytes tag. Data: the encrypted

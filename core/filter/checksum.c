@@ -1,4 +1,4 @@
-/* filter_checksum.c: MD5 and SHA-256 of the metadata and data of earlier filters, which pass unchanged.
+/* checksum.c: MD5 and SHA-256 of the metadata and data of earlier filters, which pass unchanged.
  *
  * Metadata: u32 number of metadata parts, u32 number of data parts, then for each part, those of metadata first: u64
  * size in bytes and the digest of 16 or 32 bytes; then the metadata of earlier filters, unchanged. Readers accept it in

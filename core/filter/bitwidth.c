@@ -1,4 +1,4 @@
-/* filter_bitwidth.c: bit width reduction. The data is divided into windows; each value is stored as its difference from
+/* bitwidth.c: bit width reduction. The data is divided into windows; each value is stored as its difference from
  * the least value of its window, in as many bytes as the largest difference needs.
  *
  * The filter works on integers of 2, 4 and 8 bytes, and from version 20 on also on datetimes and times. Data and
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "filter/filter_parts.h"
+#include "filter/pipeline.h"
 #include "filter/filter_version.h"
 
 /* Returns the size of a value in bytes, or 0 if the filter passes the data unchanged. */

@@ -1,13 +1,13 @@
-/* filter_xor.c: the xor filter, which stores the bits in which each value differs from the one before. TileDB writes it
+/* xor.c: the xor filter, which stores the bits in which each value differs from the one before. TileDB writes it
  * from 2.12 on.
  *
- * Metadata as in filter_parts.h. Data: in each part the first value unchanged, then each value ^ the value before it,
+ * Metadata as in pipeline.h. Data: in each part the first value unchanged, then each value ^ the value before it,
  * as integers of the datatype's width of 1, 2, 4 or 8 bytes. Encoding gives values of INT8, INT16, INT32 or INT64.
  * Parts hold whole values.
  */
 #include <string.h>
 
-#include "filter/filter_parts.h"
+#include "filter/pipeline.h"
 
 #define DEFINE_XOR(bits)                                                                                               \
   static void chain##bits(const uint8_t *in, uint64_t size, uint8_t *out) {                                            \

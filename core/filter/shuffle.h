@@ -1,4 +1,4 @@
-/* filter_shuffle.h: byteshuffle and bitshuffle of a block of bytes, with their SIMD variants, which tests compare with
+/* shuffle.h: byteshuffle and bitshuffle of a block of bytes, with their SIMD variants, which tests compare with
  * each other.
  */
 #ifndef TSR_FILTER_SHUFFLE_H

@@ -1,4 +1,4 @@
-/* filter_dictionary.c: the dictionary filter, which stores each string as the number of an entry of a dictionary. It
+/* dictionary.c: the dictionary filter, which stores each string as the number of an entry of a dictionary. It
  * handles fields of variable-size ASCII (from version 13 on) and UTF8 (from 17 on), including their offsets. It is the
  * first filter of its pipeline, and the tile is one chunk.
  *

@@ -1,6 +1,6 @@
-/* filter_rle.c: run-length encoding of cells and of strings. The integers within the data are big-endian.
+/* rle.c: run-length encoding of cells and of strings. The integers within the data are big-endian.
  *
- * Cells (in the layout of filter_compress.h): for each run the bytes of the cell, then the u16 length of the run.
+ * Cells (in the layout of compressors.h): for each run the bytes of the cell, then the u16 length of the run.
  * Strings including their offsets (variable-size ASCII from version 12 on, UTF8 from 17 on; the first filter of its
  * pipeline, and the tile is one chunk): The metadata is u32 0, u32 1, u32 size of the text in bytes, u32 size of the
  * data, u32 size of the offsets (8 for each cell), u8 width of a run's length, u8 width of a string's size. The data is
@@ -11,7 +11,7 @@
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
-#include "filter/filter_compress.h"
+#include "filter/compressors.h"
 
 #define RUN_MAX        65535u
 #define STRINGS_HEADER 22u

@@ -1,7 +1,7 @@
-/* filter_scale.c: the filter scale_float, which stores floats as scaled integers of fewer bytes and thereby rounds
+/* scale.c: the filter scale_float, which stores floats as scaled integers of fewer bytes and thereby rounds
  * them. Old format versions do not have it.
  *
- * Metadata as in filter_parts.h, with the sizes after scaling. Data: for each value v (FLOAT32 or FLOAT64; other types
+ * Metadata as in pipeline.h, with the sizes after scaling. Data: for each value v (FLOAT32 or FLOAT64; other types
  * of 4 or 8 bytes are taken for these) an integer s of 1, 2, 4 or 8 bytes, as an option says.
  *   encode   s = (v - offset) / scale, rounded, halves away from 0; subtraction and division in the float's type
  *   decode   v = scale * s + offset in double; but s is converted to the float's type first, so FLOAT32 has 24 bits of
@@ -12,13 +12,13 @@
  * may be out of range; the cells that are written are checked before (tsr__check_scaled). If there are several parts,
  * which no known writer makes, they are stored in reverse order.
  */
-#include "filter/filter_scale.h"
+#include "filter/scale.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "filter/filter_parts.h"
+#include "filter/pipeline.h"
 
 /* A fused multiply-add would round differently from TileDB's two operations. */
 #if defined(__clang__)
