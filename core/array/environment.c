@@ -15,7 +15,7 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 #include "base/system.h"
-#include "store/bounds_system.h"
+#include "store/store_bounds.h"
 #include "store/store.h"
 #include "filter/compressors.h"
 #include "array/array.h"

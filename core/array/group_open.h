@@ -1,5 +1,5 @@
 /* group_open.h: open groups: their structure, and how their members are found from the files of __group.
- * define/group_write.c changes groups through it. */
+ * define/metadata.c changes groups through it. */
 #ifndef TSR_GROUP_OPEN_H
 #define TSR_GROUP_OPEN_H
 

@@ -1,4 +1,104 @@
-/* check.c: tsr_array_check: finds every fault of an array that can be found without knowing what its cells should be.
+/* check.c: checks the arrays of dimension labels, which lie within the labelled array, and the order of their
+ * values. A label's array that is missing is reported by check.c. */
+#include "check/check.h"
+
+#include <string.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/store.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "base/pool.h"
+#include "store/store_s3.h"
+#include "model/datatype.h"
+#include "format/commits.h"
+#include "format/enumeration.h"
+#include "format/metadata.h"
+#include "format/schema.h"
+#include "format/layout.h"
+#include "array/objects.h"
+#include "array/patience.h"
+#include "array/pending_late.h"
+#include "array/progress.h"
+#include "maintain/lease.h"
+
+typedef struct check_label_call { /* the check of one label's array */
+  const char *uri; /* of the label's array */
+  tsr_check_report report;
+  void *argument;
+  uint64_t errors; /* findings that are errors */
+} check_label_call;
+
+/* Passes a finding on, with its path from the labelled array on. */
+static int report_in_label(void *argument, const tsr_finding *finding) {
+  check_label_call *call = argument;
+  tsr_check_path path;
+  tsr_finding outer = *finding;
+  outer.file = tsr__check_join(&path, call->uri, finding->file, "");
+  call->errors += finding->severity == TSR_SEVERITY_ERROR;
+  return call->report(call->argument, &outer);
+}
+
+/* Reports what is wrong with the values of a label as a whole. */
+static int check_labels_report(const check_label_call *call, const tsr_error *fault, tsr_error *error) {
+  const bool unable = tsr__lacks_memory(fault->code) || fault->code == TSR_TOOBIG;
+  TSR_TRY(tsr__only_cancelled(fault->code, fault, error));
+  const tsr_finding finding = {
+      .severity = unable ? TSR_SEVERITY_WARNING : TSR_SEVERITY_ERROR, .file = call->uri, .message = fault->message};
+  const int rc = call->report(call->argument, &finding);
+  return rc < 0 ? tsr__fail(error, rc, "the check was stopped") : TSR_OK;
+}
+
+static int check_labels_array(const tsr_array *array, const char *uri, const tsr_check_options *options,
+                              check_label_call *call, tsr_error *error) {
+  tsr_environment *environment = array->environment;
+  tsr_buffer path = {.memory = &environment->memory};
+  tsr_store *store;
+  int rc = tsr__store_open_below(environment, array->path, uri, &path, &store, error);
+  if (rc >= 0) rc = tsr__check_store(environment, store, options, report_in_label, call, error);
+  tsr__buffer_release(&path);
+  return rc;
+}
+
+static int check_one_label(tsr_array *array, const tsr_schema *schema, uint32_t number,
+                           const tsr_check_options *options, check_label_call *call, tsr_error *error) {
+  tsr_error fault = {0};
+  tsr_label_index *index = NULL;
+  int rc = tsr_label_open(array, schema, number, options->memory_bytes, &index, &fault);
+  if (rc == TSR_NOT_FOUND) return TSR_OK; /* check.c has reported it */
+  if (rc >= 0) {
+    TSR_TRY(check_labels_array(array, schema->labels[number].uri, options, call, error));
+    if (call->errors == 0 && !options->quick) rc = tsr_label_read(index, 0, TSR_TIME_NOW, &fault);
+    tsr_label_close(index);
+  }
+  return rc < 0 ? check_labels_report(call, &fault, error) : TSR_OK;
+}
+
+int tsr__check_labels(tsr_environment *environment, const char *path, const tsr_check_options *options,
+                      tsr_check_report report, void *argument, tsr_error *error) {
+  static const tsr_check_options none = {0};
+  if (!options) options = &none;
+  const tsr_array_options opening = {.key = options->key, .threads = options->threads};
+  const tsr_schema *schema;
+  tsr_array *array;
+  tsr_error fault = {0};
+  int rc = tsr_array_open(environment, path, &opening, &array, &fault);
+  if (rc < 0) return tsr__only_cancelled(rc, &fault, error); /* the check has reported why */
+  rc = tsr_array_schema(array, TSR_TIME_NOW, &schema, &fault);
+  if (rc < 0) rc = tsr__only_cancelled(rc, &fault, error);
+  else
+    for (uint32_t i = 0; rc >= 0 && i < schema->label_count; i++) {
+      check_label_call call = {.uri = schema->labels[i].uri, .report = report, .argument = argument};
+      if (schema->labels[i].relative) rc = check_one_label(array, schema, i, options, &call, error);
+    }
+  tsr_array_close(array);
+  return rc;
+}
+
+/* Tsr_array_check: finds every fault of an array that can be found without knowing what its cells should be.
  *
  * This file reports findings, and checks the array's directory, its schemas, enumerations, dimension labels and
  * metadata. The other files of the folder check the rest (check.h).
@@ -10,33 +110,6 @@
  * One fault should give one finding. Faults that only follow from another fault (a field of a missing file, a fragment
  * of a damaged schema) are not reported, or only as a note.
  */
-#include "check/check.h"
-
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/pool.h"
-#include "store/store.h"
-#include "store/store_s3.h"
-#include "model/datatype.h"
-#include "format/commits.h"
-#include "format/enumeration.h"
-#include "format/metadata.h"
-#include "format/schema.h"
-#include "format/layout.h"
-#include "array/array.h"
-#include "array/environment.h"
-#include "array/objects.h"
-#include "array/patience.h"
-#include "array/pending_late.h"
-#include "array/progress.h"
-#include "maintain/lease.h"
-#include "check/check_commits.h"
-#include "check/check_fragment.h"
-#include "check/check_labels.h"
 
 #define WISHED_TAIL       65536 /* bytes at the end of a file that a store may fetch ahead */
 #define MEMORY_DEFAULT    (UINT64_C(1) << 30)
@@ -552,7 +625,7 @@ static int check_metadata(tsr_checker *c) {
 
 /* ---- The array --------------------------------------------------------------------------------------------------- */
 
-/* Reports names that do not belong into the array's directory. check_commits.c checks the names of fragments and their
+/* Reports names that do not belong into the array's directory. commits.c checks the names of fragments and their
  * commits. */
 static int check_root(tsr_checker *c) {
   static const struct {

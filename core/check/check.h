@@ -1,17 +1,20 @@
 /* check.h: what the files of tsr_array_check share. check.c checks the array's directory, schemas and metadata;
- * check_commits.c commits; check_fragment.c the files and metadata of a fragment; check_cells.c its tiles and cells;
- * check_statistics.c the statistics of tiles and fragments.
+ * commits.c commits; fragment.c the files and metadata of a fragment; cells.c its tiles and cells;
+ * statistics.c the statistics of tiles and fragments.
  *
  * The check does not rely on the validation of readers. It decodes each object by itself, reports each fault as a
  * finding, and goes on with the next object. So unless a comment says otherwise, a function here returns an error only
  * to end the whole check: the caller has cancelled it, or there is not enough memory to go on.
  */
-#ifndef TSR_CHECK_H
-#define TSR_CHECK_H
+#ifndef TSR_CHECK_CHECK_H
+#define TSR_CHECK_CHECK_H
 
 #include "base/map.h"
 #include "store/store.h"
 #include "model/name.h"
+#include "tessera.h"
+#include "format/fragment_metadata.h"
+#include "format/tile.h"
 
 #define TSR_CHECK_CONTENT_MAX (UINT64_C(1) << 30) /* bytes of an object of metadata, unfiltered */
 
@@ -106,5 +109,112 @@ const char *tsr__check_show_value(tsr_datatype datatype, const void *value, tsr_
 /* Checks the array in a store without its labels, and closes the store. Arguments and errors as for tsr_array_check. */
 int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_check_options *options,
                      tsr_check_report report, void *argument, tsr_error *error);
+
+/* Checks the arrays of dimension labels. */
+
+/* Checks the arrays of all labels of the array at `path`, and the order of their values. Arguments and errors as for
+ * tsr_array_check; the files of findings are relative to the labelled array. Does nothing if the array cannot be opened.
+ */
+int tsr__check_labels(tsr_environment *environment, const char *path, const tsr_check_options *options,
+                      tsr_check_report report, void *argument, tsr_error *error);
+
+/* Decodes every tile of a fragment and checks every cell. fragment.c calls it when the fragment's
+ * metadata has been read. */
+
+typedef struct tsr_fragment_check tsr_fragment_check;
+
+/* Checks the tiles whose places in their files are known (slot_sound), and puts the boxes and statistics of the cells
+ * into cell_boxes and summaries. A quick check only takes the stored statistics for true. */
+int tsr__check_cells(tsr_fragment_check *f);
+
+/* Checks commits: each commit file has its fragment and the reverse; delete conditions; vacuum files;
+ * consolidated footers. listing.c says which files these are. */
+
+typedef struct tsr_checker tsr_checker;
+
+/* Checks __commits, __fragment_meta and __fragments, and the files of the same kinds in the array's root. Fills
+ * c->fragments with the committed fragments. c->schemas must be filled. */
+int tsr__check_commits(tsr_checker *c);
+
+/* Compares two fragments by start time and name. For qsort: the arguments point to tsr_checked_fragment *. */
+int tsr__check_compare_fragments(const void *a, const void *b);
+
+/* Checks one fragment: its files, the tiles of its metadata file, its MBRs and non-empty domain. The
+ * structure below also carries what cells.c and statistics.c find out. */
+
+typedef struct tsr_check_label tsr_check_label;
+typedef struct tsr_check_summary tsr_check_summary;
+typedef struct tsr_checked_fragment tsr_checked_fragment;
+typedef struct tsr_checker tsr_checker;
+
+typedef struct tsr_check_bound { /* one end of a box on one dimension, or a value */
+  uint64_t key; /* order key; of strings the size in bytes */
+  const uint8_t *text; /* strings */
+} tsr_check_bound;
+
+#define TSR_CHECK_PARTS 1000 /* units of progress per fragment */
+
+typedef struct tsr_fragment_check {
+  tsr_checker *c;
+  const tsr_checked_fragment *fragment;
+  tsr_check_path directory, metadata_path;
+  tsr_file *file; /* the metadata file */
+  tsr_fragment_metadata metadata;
+  tsr_arena arena; /* of this fragment's check */
+  bool schema_damaged;
+  uint64_t tiles_done; /* of all fields together */
+  /* The next five are false for parts of the metadata that cannot be used. Their faults have been reported. */
+  bool *slot_sound; /* [slot]: the places of its tiles */
+  bool *statistics_sound; /* [slot]: its statistics */
+  bool rtree_sound;
+  bool summary_sound; /* fragment statistics */
+  bool processed_sound; /* list of processed conditions */
+  /* Sparse fragments: the ends of the tiles' MBRs, [(tile * dimensions + d) * 2 + (0 low | 1 high)]. NULL if
+   * unknown. */
+  tsr_check_bound *boxes; /* as stored */
+  tsr_check_bound *cell_boxes; /* as the cells have them; as stored where the cells are not known */
+  bool *box_open; /* [dimension]: some end cannot be known, and is not compared */
+  struct tsr_check_summary *summaries; /* two per slot, of its tiles' statistics: as stored, as the cells have them */
+} tsr_fragment_check;
+
+/* Checks one committed fragment. */
+int tsr__check_fragment(tsr_checker *c, const tsr_checked_fragment *fragment);
+
+static inline bool tsr__check_is_text(const tsr_fragment_check *f, uint32_t dimension) {
+  return f->metadata.schema->fields[dimension].values_per_cell == TSR_VARIABLE;
+}
+
+/* Writes the name of a slot for a message: "field 'a'", or a system column as "__coords" or "t". Returns
+ * label->text. */
+const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_check_label *label);
+
+/* Makes the path of the file with one part (offsets or values, variable values, validity) of a slot. */
+int tsr__check_part_path(tsr_fragment_check *f, uint32_t slot, tsr_part_kind part, tsr_check_path *path);
+
+/* Compares two ends; `text`: of a string dimension. Returns < 0, 0, > 0. */
+int tsr__check_compare_bounds(bool text, const tsr_check_bound *a, const tsr_check_bound *b);
+
+/* Writes an end as text for a message. Returns label->text. */
+const char *tsr__check_show_bound(const tsr_fragment_check *f, uint32_t dimension, const tsr_check_bound *bound,
+                                  tsr_check_label *label);
+
+/* Checks minima, maxima, sums and null counts of tiles against their cells, and those of a fragment
+ * against its tiles. cells.c gives the tiles one by one; fragment.c calls the other two functions. */
+
+typedef struct tsr_fragment_check tsr_fragment_check;
+
+typedef struct tsr_check_summary tsr_check_summary;
+
+/* Makes empty summaries, f->summaries. Must be called before the other two. */
+int tsr__check_summaries(tsr_fragment_check *f);
+
+/* Compares the stored statistics of one tile with its cells, and adds the tile to the slot's summaries. `mask` has one
+ * byte per cell, 0 for cells outside of a dense fragment's box; NULL: all cells are inside. If `tile` is NULL, its
+ * cells are not known and the stored statistics are taken for true. */
+int tsr__check_tile_statistics(tsr_fragment_check *f, uint32_t slot, uint64_t number, const tsr_tile *tile,
+                               const uint8_t *mask);
+
+/* Compares the statistics of the whole fragment with the summaries of its tiles. */
+int tsr__check_fragment_statistics(tsr_fragment_check *f);
 
 #endif

@@ -1,4 +1,253 @@
-/* evolve.c: changes the schema of an array: adds and drops attributes, extends enumerations, expands the current
+/* evolve.c: publishes a changed schema, but only if the schema that it was made from is still the newest.
+ *
+ *   .STAGED          the new schema; STAGED is 32 random hex digits
+ *   .BASE            the claim; BASE is the UUID in the name of the schema that the new one was made from.
+ *                    A text of two lines: ".STAGED\n" and "NAME\n"
+ *   __schema/NAME    the new schema's final path; .STAGED is renamed to it
+ *
+ * .STAGED and .BASE are files of the array's root. Readers ignore names that begin with a dot.
+ *
+ * The invariants: a claim is created exclusively and appears with its whole content; it is removed only after
+ * __schema/NAME exists or has become impossible; while it exists, no other process of this library publishes a
+ * successor of BASE. So a process may publish if it has created the claim and has seen afterwards that BASE is still
+ * the newest schema. A process that finds the claim of another process to the newest schema publishes on that process's
+ * behalf, since the other process may have died. Both may try to rename the same .STAGED: the file has a random name,
+ * so only one rename succeeds. A claim to a schema that is no longer the newest has no meaning. TileDB ignores claims.
+ */
+#include "define/evolve.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "format/layout.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/listing.h"
+#include "array/timed_write.h"
+#include "format/schema_rules.h"
+#include "format/schema.h"
+#include "array/pending.h"
+#include "define/create.h"
+#include "model/datatype.h"
+#include "filter/filter.h"
+#include "filter/pipeline.h"
+#include "format/enumeration.h"
+
+#define CLAIM_MAX 1024 /* bytes of a claim's file */
+#define UUID_SIZE 32 /* hex digits */
+
+/* Lists the schemas anew. Returns 1 if `base` is the newest, 0 if not. */
+static int is_newest(tsr_array *array, const char *base, tsr_error *error) {
+  TSR_TRY(tsr__array_list(array, false, true, error));
+  const tsr_commit_list *list = &array->listing->schemas;
+  return list->count > 0 && strcmp(list->items[list->count - 1].name, base) == 0;
+}
+
+static tsr_path evolve_publish_path_of(const char *name) { return tsr__path_of(TSR_DIR_SCHEMA, name, ""); }
+
+static int schema_exists(tsr_store *store, const char *name, tsr_error *error) {
+  bool exists;
+  TSR_TRY(tsr__store_find(store, evolve_publish_path_of(name).text, &exists, error));
+  return exists;
+}
+
+/* Renames the staged file to its final path. Returns 1, also if another process has done it already; 0 if the staged
+ * file is gone and the schema does not exist. */
+static int rename_staged(tsr_store *store, const char *staged, const char *name, tsr_error *error) {
+  tsr_error one = {0};
+  int rc = tsr__store_rename_exclusive(store, staged, evolve_publish_path_of(name).text, &one);
+  if (rc == TSR_NOT_FOUND || rc == TSR_EXISTS) return schema_exists(store, name, error);
+  if (rc >= 0) rc = tsr__store_sync_directory(store, TSR_DIR_SCHEMA, &one);
+  if (rc < 0 && error) *error = one;
+  return rc < 0 ? rc : 1;
+}
+
+/* Returns false if the text is no valid claim. Its names become parts of paths, and any program that can write to the
+ * array can write a claim, so only names without a directory are accepted. */
+static bool parse_claim(char *text, char **staged, char **name) {
+  tsr_name parsed;
+  char *end = strchr(text, '\n'), *last = end ? strchr(end + 1, '\n') : NULL;
+  if (!last || last[1]) return false;
+  *end = *last = 0;
+  *staged = text;
+  *name = end + 1;
+  return text[0] == '.' && strspn(text + 1, "0123456789abcdef") == UUID_SIZE && !text[1 + UUID_SIZE] &&
+         !strchr(*name, '/') && tsr__name_parse(*name, strlen(*name), &parsed);
+}
+
+/* Publishes the schema of another process's claim to `base`, if that is the newest schema, and removes the claim.
+ * Returns 0 or an error; a claim that is gone by now is none. */
+static int finish_claim(tsr_array *array, const char *base, const char *claim, tsr_error *error) {
+  tsr_error one = {0};
+  tsr_buffer text = {.memory = &array->memory};
+  char *staged, *name;
+  int rc = tsr__store_read_all(array->store, claim, CLAIM_MAX, &text, &one);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
+  if (rc >= 0 && (rc = is_newest(array, base, &one)) > 0) {
+    if (parse_claim((char *)text.data, &staged, &name)) rc = rename_staged(array->store, staged, name, &one);
+    if (rc >= 0) rc = tsr__store_remove(array->store, claim, &one);
+  }
+  tsr__buffer_release(&text);
+  if (rc < 0 && rc != TSR_NOT_FOUND && error) *error = one;
+  return rc < 0 && rc != TSR_NOT_FOUND ? rc : 0;
+}
+
+static int claim_base(tsr_array *array, const char *claim, const char *staged, const char *name, tsr_error *error) {
+  tsr_buffer text = {.memory = &array->memory};
+  int rc = tsr__buffer_printf(&text, error, "%s\n%s\n", staged, name);
+  if (rc >= 0) rc = tsr__write_claim(array->store, claim, &text, error);
+  tsr__buffer_release(&text);
+  return rc;
+}
+
+int tsr__schema_publish(tsr_array *array, const char *base, uint32_t version, const tsr_buffer *content, char name[128],
+                        tsr_error *error) {
+  uint8_t random[16];
+  uint64_t time;
+  tsr_name old, parts;
+  char staged[TSR_STAGED_SIZE], claim[sizeof old.uuid + 1];
+  tsr_error one = {0};
+  if (!tsr__name_parse(base, strlen(base), &old))
+    return tsr__fail(error, TSR_UNSUPPORTED, "the schema %s has no time", base);
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__environment_time(array->environment, old.end, 0, &time, error));
+  TSR_TRY(tsr__name_new(time, time, 0, &parts, random));
+  tsr__name_print(&parts, name);
+  snprintf(claim, sizeof claim, ".%s", old.uuid);
+  TSR_TRY(tsr__write_staged(array->store, tsr__array_key(array), version, content, staged, error));
+  int rc = claim_base(array, claim, staged, name, &one);
+  const bool claimed = rc >= 0;
+  /* If `base` is no longer the newest, another process may have finished this claim. */
+  if (claimed && (rc = is_newest(array, base, &one)) == 0) rc = schema_exists(array->store, name, &one);
+  else if (rc > 0) rc = rename_staged(array->store, staged, name, &one);
+  if (rc <= 0) (void)tsr__store_remove(array->store, staged, NULL);
+  if (claimed) (void)tsr__store_remove(array->store, claim, NULL);
+  if (rc == TSR_EXISTS && !claimed) return finish_claim(array, base, claim, error);
+  if (rc < 0 && error) *error = one;
+  return rc;
+}
+
+/* Writes a schema that lacks some attributes of the newest one, for cells that never had them.
+ *
+ * The file of that schema lies in __schema beside the newest one's, with the same time and a smaller UUID in its name.
+ * Schemas are ordered by their names as text. So the schema sorts before the newest one, is in force at no time, and
+ * later writes use the newest schema as before.
+ */
+
+#define EVOLVE_WITHOUT_ATTEMPTS 1000 /* names to try, while each is taken */
+#define PLACEHOLDER             "without_attributes" /* the only attribute, where a dense array would have none */
+
+/* Replaces a UUID by a smaller one of the same length, in the order of text. Returns false if there is none, or if only
+ * digits before a dash could be lowered. */
+static bool lower_uuid(char *uuid) {
+  for (size_t i = strlen(uuid); i-- > 0;) {
+    if (uuid[i] == '0') continue;
+    if (uuid[i] == 'a' || uuid[i] == 'A') uuid[i] = '9';
+    else if (uuid[i] == '-') return false;
+    else uuid[i]--;
+    memset(uuid + i + 1, 'f', strlen(uuid + i + 1));
+    return true;
+  }
+  return false;
+}
+
+static bool uses_enumeration(const tsr_schema *schema, const char *enumeration) {
+  for (uint32_t i = 0; i < schema->attribute_count; i++) {
+    const char *used = schema->fields[schema->dimension_count + i].enumeration;
+    if (used && strcmp(used, enumeration) == 0) return true;
+  }
+  return false;
+}
+
+/* Adds one attribute of one byte to a dense schema that has none. Its name is not the name of any field of `from`. */
+static int add_placeholder(const tsr_schema *from, tsr_schema *schema, tsr_arena *arena, tsr_error *error) {
+  const size_t first = strlen(PLACEHOLDER), room = first + from->attribute_count + from->dimension_count + 1;
+  char *name;
+  TSR_TRY(TSR_ARENA_RAW(arena, room, &name, error));
+  memset(name, '_', room);
+  memcpy(name, PLACEHOLDER, first);
+  for (size_t size = first; size < room; size++) { /* append underscores until no field has the name */
+    bool taken = false;
+    char kept = name[size];
+    name[size] = 0;
+    for (uint32_t i = 0; i < from->dimension_count + from->attribute_count; i++)
+      taken |= strcmp(from->fields[i].name, name) == 0;
+    if (!taken) break;
+    name[size] = kept;
+  }
+  schema->fields[schema->dimension_count + schema->attribute_count++] =
+      (tsr_field){.name = name, .datatype = TSR_UINT8, .values_per_cell = 1, .filters = {.max_chunk_size = 65536}};
+  tsr_schema complete;
+  TSR_TRY(tsr__schema_complete(schema, arena, &complete, error));
+  *schema = complete;
+  return TSR_OK;
+}
+
+static int evolve_without_make(tsr_array *array, const tsr_schema *from, const bool *lacking, tsr_schema *schema,
+                               tsr_arena *arena, tsr_error *error) {
+  const uint64_t fields = (uint64_t)from->dimension_count + from->attribute_count;
+  *schema = *from;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, fields + 1, &schema->fields, error));
+  schema->attribute_count = schema->enumeration_count = 0;
+  memcpy(schema->fields, from->fields, from->dimension_count * sizeof(tsr_field));
+  for (uint64_t f = from->dimension_count; f < fields; f++)
+    if (!lacking[f]) schema->fields[schema->dimension_count + schema->attribute_count++] = from->fields[f];
+  TSR_TRY(TSR_ARENA_ARRAY(arena, (uint64_t)from->enumeration_count + 1, &schema->enumerations, error));
+  for (uint32_t i = 0; i < from->enumeration_count; i++) {
+    const tsr_enumeration *loaded;
+    if (!uses_enumeration(schema, from->enumerations[i].name)) continue;
+    TSR_TRY(tsr_array_enumeration(array, from, from->enumerations[i].name, &loaded, error));
+    schema->enumerations[schema->enumeration_count++] = *loaded;
+  }
+  if (schema->dense && !schema->attribute_count) return add_placeholder(from, schema, arena, error);
+  return TSR_OK;
+}
+
+/* Writes `schema` under a name that sorts before `newest`; `name` receives it. */
+static int write_before(tsr_array *array, const char *newest, const tsr_schema *schema, char name[128],
+                        tsr_error *error) {
+  tsr_name parts;
+  char directory[TSR_PENDING_PATH];
+  tsr_buffer content = {.memory = &array->memory};
+  tsr_error one = {0};
+  if (!tsr__name_parse(newest, strlen(newest), &parts))
+    return tsr__fail(error, TSR_UNSUPPORTED,
+                     "in format version %u an array has one schema: cells that never had an attribute need 12",
+                     schema->version);
+  TSR_TRY(tsr__array_schema_directory(array, directory, error));
+  int rc = tsr__schema_encode(schema, &content, &one);
+  bool taken = rc >= 0;
+  for (int i = 0; taken && i < EVOLVE_WITHOUT_ATTEMPTS; i++) {
+    if (!lower_uuid(parts.uuid)) break;
+    tsr__name_print(&parts, name);
+    rc = tsr__write_named(array->store, directory, name, tsr__array_key(array), schema->version, &content, &one);
+    taken = rc == TSR_EXISTS;
+  }
+  tsr__buffer_release(&content);
+  if (taken) return tsr__fail(error, TSR_UNSUPPORTED, "no name is left for a schema before %s", newest);
+  if (rc < 0) *error = one;
+  return rc;
+}
+
+int tsr_array_schema_without(tsr_array *array, const bool *lacking, const tsr_schema **schema, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_arena arena;
+  tsr_schema made;
+  const tsr_schema *newest;
+  char name[128];
+  tsr__arena_init(&arena, &array->memory);
+  int rc = tsr__array_list(array, false, true, error);
+  if (rc >= 0) rc = tsr__array_schema_at(array, UINT64_MAX, &newest, error);
+  if (rc >= 0) rc = evolve_without_make(array, newest, lacking, &made, &arena, error);
+  if (rc >= 0) rc = tsr__schema_check(&made, &array->memory, error);
+  if (rc >= 0) rc = write_before(array, newest->name, &made, name, error);
+  if (rc >= 0) rc = tsr__array_schema_by_name(array, name, schema, error);
+  tsr__arena_release(&arena);
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+}
+
+/* Changes the schema of an array: adds and drops attributes, extends enumerations, expands the current
  * domain.
  *
  * A change writes a new schema file into __schema; later writes use that schema. Existing fragments keep the schema
@@ -7,27 +256,11 @@
  * stays.
  *
  * Two processes may start from the same schema at the same time. The newer of their two files would hide the other's
- * change. Between processes of this library, evolve_publish.c lets only one change through; the other processes start
+ * change. Between processes of this library, evolve.c lets only one change through; the other processes start
  * again from the schema that it has written. TileDB does not take part in that. So after writing, each change lists the
  * schemas once more: if another process has written one from the same start, the change is made again on top of that
  * one. Files that were written are never removed, because fragments may have been written by them already.
  */
-#include <stdio.h>
-#include <string.h>
-
-#include "store/store.h"
-#include "model/datatype.h"
-#include "filter/filter.h"
-#include "filter/pipeline.h"
-#include "format/enumeration.h"
-#include "format/schema_rules.h"
-#include "format/schema.h"
-#include "format/layout.h"
-#include "array/array.h"
-#include "array/listing.h"
-#include "array/timed_write.h"
-#include "define/array_create.h"
-#include "define/evolve_publish.h"
 
 #define EVOLVE_VERSION_MIN 12 /* format version: older arrays have one schema file */
 #define EVOLVE_ATTEMPTS    32 /* before TSR_BUSY, while other processes change the schema, too */

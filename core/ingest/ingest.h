@@ -2,8 +2,8 @@
  *
  * The rows are divided into parts of INGEST_PART_ROWS. Of the last part each column grows in buffers; a complete part of
  * a column is one block, in memory or in the temporary file. */
-#ifndef TSR_INGEST_H
-#define TSR_INGEST_H
+#ifndef TSR_INGEST_INGEST_H
+#define TSR_INGEST_INGEST_H
 
 #include <string.h>
 
@@ -189,5 +189,67 @@ static inline uint64_t tsr__ingest_word(const tsr_ingest_values *values, uint64_
   memcpy(&word, values->values + row * sizeof word, sizeof word);
   return word;
 }
+
+/* Columns of an ingest that become labels of dimensions. */
+
+/* Replaces the values of all columns that are labels by coordinates, when all rows are there and all columns have a
+ * datatype. TSR_CONSTRAINT: values of this type cannot be labels; TSR_RANGE: the label, which exists, lacks a value. */
+int tsr__ingest_recode_labels(tsr_ingest *ingest, tsr_error *error);
+
+/* Adds the labels to a schema that has its dimensions. */
+int tsr__ingest_label_schemas(tsr_ingest *ingest, tsr_schema *schema, tsr_error *error);
+
+/* Writes the values of all labels into an array that was made with the schema. */
+int tsr__ingest_write_labels(tsr_ingest *ingest, tsr_array *array, tsr_error *error);
+
+void tsr__ingest_release_labels(tsr_ingest *ingest);
+
+/* Rows of an ingest at the coordinates of an earlier row. */
+
+/* Makes *twice one bit for each row, set where an earlier row has the same coordinates; *count is how many are set. All
+ * rows must be there, and all columns must have a datatype. The caller frees *twice, which is of the ingest's budget. The
+ * search itself takes at most a quarter of the budget: it goes over the rows several times if they are many. */
+int tsr__ingest_find_twice(tsr_ingest *ingest, uint8_t **twice, uint64_t *count, tsr_error *error);
+
+/* Appends the coordinates of the first row whose bit is set, as (1, 2); labels in place of the coordinates that they
+ * have. */
+int tsr__ingest_print_first(tsr_ingest *ingest, const uint8_t *twice, tsr_buffer *out, tsr_error *error);
+
+/* Leaves out the rows at the coordinates of an earlier row, and tells the caller of the ingest of each. Does nothing if
+ * the options do not ask for it, and once it was done. */
+int tsr__ingest_leave_out_twice(tsr_ingest *ingest, tsr_error *error);
+
+/* The dimensions of an ingest's rows while the schema is made: the box of the rows, domains and extents. */
+
+#define INGEST_CAPACITY 10000 /* cells of a tile of a sparse array */
+
+/* One dimension. Values and extents are words: an integer's bits, extended to 64, or those of a double. */
+typedef struct ingest_axis {
+  const tsr_ingest_kept *column; /* NULL: `row` */
+  tsr_datatype datatype;
+  bool is_text, is_real, bounded, finite; /* bounded: there are rows */
+  uint64_t low, high; /* the rows' box */
+  uint64_t length; /* integers: high - low + 1; 0: 2^64 */
+  bool has_extent;
+  uint64_t extent;
+  uint64_t given_low, given_high, given_extent; /* what the column gives */
+} ingest_axis;
+
+/* Finds the rows' box in one dimension, and takes what the column gives. TSR_CONSTRAINT: the column cannot be a dimension. */
+int tsr__ingest_axis_open(const tsr_ingest *ingest, uint32_t column, ingest_axis *axis, tsr_error *error);
+
+/* Chooses the extents of a dense array: the lengths of the domains, of which the largest is halved while a tile has too
+ * many cells. */
+void tsr__ingest_dense_extents(ingest_axis *axes, uint32_t count);
+
+/* Chooses the extents of a sparse array of `rows` rows, whose cells are in the order of their space tiles then, so that
+ * neighbours lie near each other in all dimensions. Only labels have extents if that has no use, as for cells in Hilbert
+ * order, or is not possible. */
+void tsr__ingest_sparse_extents(ingest_axis *axes, uint32_t count, uint64_t rows, bool hilbert);
+
+/* Describes a dimension. A dense array ends where its rows end, unless it grows: then *current is its current domain. A
+ * sparse array takes rows anywhere. TSR_RANGE: the rows lie outside of the domain that was given. */
+int tsr__ingest_dimension(const ingest_axis *axis, bool dense, bool row_grows, tsr_field *field, tsr_interval *current,
+                          tsr_error *error);
 
 #endif

@@ -9,7 +9,7 @@
  *    its cells must have one time.
  *  - Dense: the merged fragments are boxes of written cells (domain.c); there must be fewer boxes than fragments.
  *
- * merge_sparse.c and merge_dense.c write the merged fragments, replace.c lets them take the place of their sources.
+ * merge.c and merge.c write the merged fragments, replace.c lets them take the place of their sources.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,11 +28,10 @@
 #include "array/snapshot.h"
 #include "array/staged_vacuum.h"
 #include "read/tile_loader.h"
-#include "write/write_boxes.h"
+#include "write/dense_boxes.h"
 #include "maintain/consolidate_files.h"
-#include "maintain/label_arrays.h"
-#include "maintain/merge_dense.h"
-#include "maintain/merge_sparse.h"
+#include "label/label.h"
+#include "maintain/merge.h"
 #include "maintain/replace.h"
 #include "maintain/rivals.h"
 #include "maintain/undouble.h"

@@ -1,9 +1,10 @@
-/* merge.h: merges sorted sources of cells into one fragment in global order. merge_sparse.c makes a source of each
+/* merge.h: merges sorted sources of cells into one fragment in global order. merge.c makes a source of each
  * fragment. */
-#ifndef TSR_MERGE_H
-#define TSR_MERGE_H
+#ifndef TSR_MAINTAIN_MERGE_H
+#define TSR_MAINTAIN_MERGE_H
 
 #include "write/fragment_writer.h"
+#include "base/map.h"
 
 typedef struct tsr_merge_block { /* consecutive cells of a source */
   uint64_t count; /* cells, less than 2^32 */
@@ -36,5 +37,45 @@ typedef struct tsr_merge_options {
  * UINT32_MAX in all other cases. */
 int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *sources, uint32_t count,
                tsr_fragment_writer *writer, uint64_t *cells, uint32_t *unsorted, tsr_error *error);
+
+/* Merges sparse fragments into one. The user (consolidate.c) fills in a plan, lets
+ * tsr__merge_conditions find the delete conditions that concern it, and calls tsr__merge_sparse with both. */
+
+typedef struct tsr_merge_plan { /* which fragments are merged, and how; all pointers are borrowed */
+  tsr_array *array;
+  tsr_snapshot *snapshot; /* shows the schema of the merged fragment, and has the fragments */
+  uint32_t count;
+  const uint32_t *fragments; /* indices in the snapshot, oldest first */
+  bool keep_times; /* sparse: cells keep their times, and older cells of the same coordinates are kept */
+  bool purge; /* sparse: deleted cells are dropped */
+  tsr_memory *memory;
+  unsigned threads;
+} tsr_merge_plan;
+
+/* The delete conditions that have been applied to the merged cells, by this merge or by an earlier one. */
+typedef struct tsr_merge_conditions {
+  uint32_t count;
+  char **names; /* borrowed from the fragments and conditions */
+  tsr_map numbers; /* name -> its index in `names`, plus 1; the caller releases it */
+  bool has_deletes; /* the merged cells have times of deletion */
+} tsr_merge_conditions;
+
+/* Finds the conditions of a plan. `arena` provides the list of names. */
+int tsr__merge_conditions(const tsr_merge_plan *plan, tsr_arena *arena, tsr_merge_conditions *conditions,
+                          tsr_error *error);
+/* Writes the merged fragment `target` in target->schema. *cells: how many cells it has; if there are none, the fragment
+ * is not finished, and the caller removes its directory. */
+int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *conditions,
+                      const tsr_fragment_target *target, uint64_t *cells, tsr_error *error);
+
+/* Writes one box of cells of several dense fragments as a new fragment. Consolidation splits the written
+ * cells into such boxes; recover_late.c writes what is left of a prepared commit with it. */
+
+typedef struct tsr_merge_plan tsr_merge_plan;
+
+/* Writes the box low..high (ordinals, inclusive, one per dimension) to the fragment `target`, whose `box` is the same
+ * box in values. The plan's fragments must cover every cell of the box; each cell is taken from the newest of them. */
+int tsr__merge_dense(const tsr_merge_plan *plan, const uint64_t *low, const uint64_t *high,
+                     const tsr_fragment_target *target, tsr_error *error);
 
 #endif

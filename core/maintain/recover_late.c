@@ -39,10 +39,8 @@
 #include "array/snapshot.h"
 #include "array/snapshot_late.h"
 #include "read/reader.h"
-#include "write/write_pieces.h"
 #include "write/writer.h"
-#include "maintain/merge_dense.h"
-#include "maintain/merge_sparse.h"
+#include "maintain/merge.h"
 #include "maintain/replace.h"
 
 #define RECOVER_LATE_ATTEMPTS 8 /* while other processes commit */
@@ -346,7 +344,7 @@ static int recover_late_copy_boxes(late *l, tsr_writer *writer, uint64_t *count,
 }
 
 /* Copies boxes if they are known. Below format version 12 a commit has one box at most: several boxes are copied as
- * cells, and the writer makes one box of them with the present values of the cells between (write_boxes.c). */
+ * cells, and the writer makes one box of them with the present values of the cells between (dense_boxes.c). */
 static int recover_late_copy_dense(late *l, tsr_writer *writer, tsr_error *error) {
   uint64_t count;
   const int rc = recover_late_copy_boxes(l, NULL, &count, error);

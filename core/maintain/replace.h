@@ -2,7 +2,7 @@
  * calls tsr__replacement_add for each merged fragment and writes it, then tsr__replacement_commit, and in any case
  * tsr__replacement_end.
  *
- * The files of this folder: consolidate.c chooses fragments to merge; merge_sparse.c and merge_dense.c write a merged
+ * The files of this folder: consolidate.c chooses fragments to merge; merge.c and merge.c write a merged
  * fragment (merge.c merges sorted sources for the first); replace.c commits it, rivals.c settles which of
  * several merges of the same fragments commits; consolidate_files.c consolidates
  * commits, footers and metadata; the vacuum files remove what was replaced; recover.c and recover_late.c settle prepared

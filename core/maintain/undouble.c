@@ -18,7 +18,7 @@
 #include "array/doubled.h"
 #include "array/listing.h"
 #include "array/staged_vacuum.h"
-#include "maintain/vacuum_commits.h"
+#include "maintain/vacuum.h"
 
 #define UNDOUBLE_MOST 100 /* merges that are taken back in one call */
 

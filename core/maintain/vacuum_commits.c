@@ -5,7 +5,7 @@
  * one .con. The removal of that .con, or an .ign file that cancels entries of .con files, then uncommits all sources at
  * once.
  */
-#include "maintain/vacuum_commits.h"
+#include "maintain/vacuum.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,12 +2,13 @@
  *
  * The reader executes a plan; the estimate for SQLite's planner (tsr_request_estimate) is made by the same code. A
  * sparse plan lists tiles. A dense plan lists the selected ordinals of each dimension and the boxes of the fragments
- * that meet them; read_dense.c enumerates its space tiles.
+ * that meet them; dense.c enumerates its space tiles.
  */
-#ifndef TSR_PLAN_H
-#define TSR_PLAN_H
+#ifndef TSR_READ_PLAN_H
+#define TSR_READ_PLAN_H
 
 #include "array/fragment.h"
+#include "base/memory.h"
 
 typedef struct tsr_plan_tile { /* a tile of a sparse fragment */
   uint32_t fragment; /* index in the snapshot */
@@ -27,7 +28,7 @@ typedef struct tsr_plan_box { /* a fragment of a dense array whose box meets the
   const uint64_t *low, *high; /* ordinals by dimension, inclusive */
 } tsr_plan_box;
 
-typedef struct tsr_cover { /* a box that holds written cells (covers.h) */
+typedef struct tsr_cover { /* a box that holds written cells (plan.h) */
   const uint64_t *low, *high; /* ordinals by dimension, inclusive */
 } tsr_cover;
 
@@ -64,5 +65,22 @@ uint64_t tsr__dimension_selection_values(const tsr_dimension_selection *selected
 /* Returns how many tiles of `extent` values the selected ordinals between low and high, both inclusive, lie in. */
 uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected, uint64_t extent, uint64_t low,
                                         uint64_t high);
+
+/* Boxes of a dense array that together hold every cell that was ever written.
+ *
+ * A plan for a dense array gets covers where a reader need not look at the space tiles without any written cell. The
+ * walk over space tiles (space_tiles.h) and the key ranges of an ordered read (ordered.c) then skip what lies between
+ * covers.
+ */
+
+typedef struct tsr_plan tsr_plan;
+typedef struct tsr_dimension_selection tsr_dimension_selection;
+
+/* Sets plan->covers: each cell that a fragment of the plan wrote lies in at least one of them. Covers may overlap. They
+ * live in `arena`. Loads the R-trees of sparse fragments. */
+int tsr__covers_make(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
+
+/* Returns how many selected values lie between the ordinals low and high, both inclusive. */
+uint64_t tsr__dimension_selection_values_within(const tsr_dimension_selection *selected, uint64_t low, uint64_t high);
 
 #endif

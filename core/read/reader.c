@@ -17,12 +17,12 @@
 #include "array/environment.h"
 #include "array/fragment.h"
 #include "array/snapshot.h"
-#include "read/covers.h"
+#include "read/plan.h"
 #include "read/predicate.h"
-#include "read/read_dense.h"
-#include "read/read_ordered.h"
-#include "read/read_point.h"
-#include "read/read_sparse.h"
+#include "read/dense.h"
+#include "read/ordered.h"
+#include "read/point.h"
+#include "read/sparse.h"
 
 #define READER_DEFAULT_MEMORY     (UINT64_C(1) << 30)
 #define READER_TILES_FOR_A_THREAD 4 /* tiles of the largest window, for each thread */
@@ -286,7 +286,7 @@ static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_err
   return tsr__plan_make_within(reader->snapshot, spans, &reader->arena, plan, error);
 }
 
-/* Starts a distinct request: a dense array gets a smaller plan; of a sparse one, read_ordered.c drops the repeats. */
+/* Starts a distinct request: a dense array gets a smaller plan; of a sparse one, ordered.c drops the repeats. */
 static int start_distinct(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   if (reader->tests.count > 0) return TSR_OK; /* equal rows may differ in whether they pass */
   reader->request.distinct = !reader->snapshot->schema->dense;
@@ -369,7 +369,7 @@ uint64_t tsr__reader_cells(const tsr_reader *reader) {
   uint64_t cells = 1;
   if (plan->empty) return 0;
   if (!schema->dense) return tsr__mul_sat(plan->tile_count, schema->capacity);
-  if (!plan->selections) return 1; /* read_point.c reads a single cell without a plan */
+  if (!plan->selections) return 1; /* point.c reads a single cell without a plan */
   for (uint32_t d = 0; d < schema->dimension_count; d++)
     cells = tsr__mul_sat(cells, tsr__dimension_selection_values(&plan->selections[d]));
   return cells;
@@ -702,4 +702,161 @@ int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uin
   }
   *bytes = sum;
   return TSR_OK;
+}
+
+/* Finds one row by its rowid.
+ *
+ * A rowid says where its cell stands. Each committed fragment has a range of rowids, tile by tile. Cells of a dense
+ * array that were never written follow, by their row-major ordinal. Negative rowids are the numbers of a transaction's
+ * own cells; its uncommitted fragments know where each number stands. So no search is needed, and one tile of each
+ * requested field is decoded.
+ */
+
+typedef struct found_iterator {
+  tsr_batch_iterator base;
+  tsr_reader *reader;
+  tsr_pinned_tile *pinned; /* NULL: the cell was never written */
+  uint64_t cell; /* index in the tile */
+  uint64_t *ordinals; /* by dimension; NULL if the cell lies in a sparse fragment */
+} found_iterator;
+
+/* ---- Columns -------------------------------------------------------------------------------- */
+
+static int ordinal_column(const found_iterator *it, uint32_t d, tsr_column *column, tsr_error *error) {
+  const tsr_field *field = &it->reader->snapshot->schema->fields[d];
+  tsr_buffer *buffer = &it->reader->dense.coordinates[d];
+  buffer->size = 0;
+  TSR_TRY(tsr__buffer_reserve(buffer, sizeof(uint64_t), error));
+  tsr__key_value(field->datatype, it->reader->snapshot->grid.low_key[d] + it->ordinals[d], buffer->data);
+  *column = (tsr_column){.values = buffer->data, .cell_size = field->cell_size, .constant = true};
+  return TSR_OK;
+}
+
+static int reader_find_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
+  const found_iterator *it = (found_iterator *)iterator;
+  if (it->ordinals && field < it->reader->snapshot->schema->dimension_count)
+    return ordinal_column(it, field, column, error);
+  if (it->pinned) return tsr__reader_column(it->reader, it->pinned, field, 0, column, error);
+  *column = it->reader->columns.fills[field];
+  return TSR_OK;
+}
+
+static int no_more(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
+  (void)iterator, (void)batch, (void)error;
+  return 0;
+}
+
+static void close_found(tsr_batch_iterator *iterator) {
+  found_iterator *it = (found_iterator *)iterator;
+  tsr__reader_unpin(it->reader, it->pinned);
+}
+
+/* ---- Where the cell stands ---------------------------------------------------------------------------- */
+
+/* Computes the ordinals of a cell of a dense fragment's tile. Returns false if the cell is padding: outside of the
+ * fragment's box. */
+static bool reader_find_ordinals(const tsr_fragment *fragment, uint64_t tile, uint64_t cell, uint64_t *ordinals) {
+  const tsr_grid *grid = &fragment->dense.grid;
+  const uint32_t n = grid->dimensions;
+  for (uint32_t k = n; k-- > 0;) {
+    const uint32_t d = grid->col_major_tiles ? n - 1 - k : k;
+    ordinals[d] = (fragment->dense.tile_low[d] + tile % fragment->dense.tile_count[d]) * grid->extent[d];
+    tile /= fragment->dense.tile_count[d];
+  }
+  for (uint32_t k = n; k-- > 0;) {
+    const uint32_t d = grid->col_major_cells ? n - 1 - k : k;
+    ordinals[d] += cell % grid->extent[d];
+    cell /= grid->extent[d];
+  }
+  for (uint32_t d = 0; d < n; d++)
+    if (ordinals[d] < fragment->dense.box_low[d] || ordinals[d] > fragment->dense.box_high[d]) return false;
+  return true;
+}
+
+static int pin_cell(found_iterator *it, uint32_t f, uint64_t at, tsr_error *error) {
+  const tsr_fragment *fragment = it->reader->snapshot->fragments[f].fragment;
+  const uint64_t tile = at / fragment->cells_per_tile;
+  it->cell = at % fragment->cells_per_tile;
+  if (fragment->metadata.dense) {
+    if (!reader_find_ordinals(fragment, tile, it->cell, it->ordinals)) return 0;
+  } else {
+    it->ordinals = NULL;
+  }
+  TSR_TRY(
+      tsr__reader_pin(it->reader, f, tile, tsr__fragment_tile_cells(&fragment->metadata, tile), &it->pinned, error));
+  it->reader->batch.time = tsr__fragment_time(fragment);
+  return 1;
+}
+
+static int find_committed(found_iterator *it, int64_t row, tsr_error *error) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
+  for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
+    const tsr_fragment *fragment = snapshot->fragments[f].fragment;
+    const tsr_fragment_metadata *m = &fragment->metadata;
+    if (fragment->run.uncommitted || m->tile_count == 0 || row < fragment->row_base) continue;
+    const uint64_t at = (uint64_t)(row - fragment->row_base);
+    const uint64_t last = m->dense ? fragment->cells_per_tile : m->last_tile_cells;
+    if (at < (m->tile_count - 1) * fragment->cells_per_tile + last) return pin_cell(it, (uint32_t)f, at, error);
+  }
+  return 0;
+}
+
+static int find_unwritten(found_iterator *it, int64_t row) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
+  const tsr_grid *grid = &snapshot->grid;
+  if (!snapshot->schema->dense || snapshot->unwritten_row_base < 0 || row < snapshot->unwritten_row_base) return 0;
+  uint64_t left = (uint64_t)(row - snapshot->unwritten_row_base);
+  for (uint32_t d = grid->dimensions; d-- > 0;) {
+    const uint64_t values = grid->last[d] + 1; /* not 0: domains of 2^64 values have no unwritten_row_base */
+    it->ordinals[d] = left % values;
+    left /= values;
+  }
+  it->reader->batch.written = false;
+  return left == 0;
+}
+
+static int find_uncommitted(found_iterator *it, int64_t row, tsr_error *error) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
+  const uint64_t number = (uint64_t)(-2 - row);
+  if (!snapshot->view.writer || row > -2) return 0;
+  for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
+    const tsr_snapshot_fragment *item = &snapshot->fragments[f];
+    uint64_t at;
+    if (!item->fragment->run.uncommitted || number >= item->run_end || number < item->run_first) continue;
+    TSR_TRY(snapshot->view.functions->position(snapshot->array, item->fragment, item->run_first,
+                                               number - item->run_first, &at, error));
+    return pin_cell(it, (uint32_t)f, at, error);
+  }
+  return 0;
+}
+
+static int find_row_by_id(tsr_reader *reader, int64_t row, tsr_error *error) {
+  tsr_snapshot *snapshot = reader->snapshot;
+  uint64_t *memory;
+  if (snapshot->view.functions && snapshot->view.functions->hides(snapshot->view.writer, row, snapshot->view.removed))
+    return 0;
+  TSR_TRY(tsr__reader_start_nothing(reader, error));
+  found_iterator *it;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, snapshot->schema->dimension_count, &memory, error));
+  it->base = (tsr_batch_iterator){.next = no_more, .column = reader_find_column_of, .close = close_found};
+  it->reader = reader;
+  it->ordinals = snapshot->schema->dense ? memory : NULL;
+  reader->batch = (tsr_batch){.count = 1, .row_base = row, .written = true, .fragment = TSR_FRAGMENT_NONE};
+  int rc = row < 0 ? find_uncommitted(it, row, error) : find_committed(it, row, error);
+  if (rc == 0 && row >= 0) rc = find_unwritten(it, row);
+  if (rc <= 0) return rc;
+  if (it->pinned) reader->batch.first = it->cell; /* columns of the tile are indexed by cell; others are constant */
+  reader->batch.row_base = row - (int64_t)reader->batch.first;
+  reader->iterator = &it->base;
+  reader->done = false;
+  return 1;
+}
+
+int tsr_reader_find(tsr_reader *reader, int64_t row, const tsr_batch **batch, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const int rc = find_row_by_id(reader, row, error);
+  if (rc < 0) return tsr__wrap(error, "%s", reader->snapshot->array->path);
+  if (rc > 0) *batch = &reader->batch;
+  return rc;
 }

@@ -2,10 +2,10 @@
  *
  * A request becomes spans, one set per dimension; the spans choose fragments, then tiles. Iterators load tiles in
  * windows, decoded by the thread pool, and hand out batches that point into decoded tiles. A dense array is read space
- * tile by space tile: the newest fragment that wrote a cell owns it (read_dense.c). Sparse tiles whose MBRs meet no
+ * tile by space tile: the newest fragment that wrote a cell owns it (dense.c). Sparse tiles whose MBRs meet no
  * tile of another fragment give a batch each; the others go through the version merge, where the newest version of each
- * coordinate wins (read_sparse.c). Single cells of dense arrays and ordered rows have iterators of their own
- * (read_point.c, read_ordered.c).
+ * coordinate wins (sparse.c). Single cells of dense arrays and ordered rows have iterators of their own
+ * (point.c, ordered.c).
  *
  * A reader is used by one thread at a time. Workers only touch the tiles that they decode (tile_loader.h).
  */

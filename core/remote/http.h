@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/memory.h"
-#include "remote/http_answer.h"
+#include "remote/http_response.h"
 
 /* How to reach a server. All pointers are borrowed until the requests that use them are finished. */
 typedef struct tsr_http_transport {

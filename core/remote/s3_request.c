@@ -1,12 +1,809 @@
-/* s3_request.c: the HTTP requests of calls, signed. */
-#include "remote/s3_request.h"
-
-#include <inttypes.h>
+/* s3_request.c: what an answer means, and whether and when a request is sent again.
+ *
+ *   5xx, SlowDown, reset, stall, short body, 409       try again with jitter, signed again
+ *   412                                                it exists: see s3_request.c
+ *   ExpiredToken                                       ask the provider of keys once more
+ *   another region                                     once more in the region named, on AWS; else an error that names it
+ *   RequestTimeTooSkewed                               correct by the answer's Date, once
+ *   403                                                TSR_DENIED, never "absent"
+ *   404                                                TSR_NOT_FOUND, or an error if it is the bucket
+ *
+ * A HEAD has no body, so its 400 and 403 may be any of these: its Date and its region are looked at, and keys that can
+ * be refreshed are refreshed once.
+ */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <inttypes.h>
+#include <stdlib.h>
 
+#include "remote/s3_internal.h"
 #include "base/arithmetic.h"
-#include "remote/s3_get.h"
+
+#define PAUSE_MIN   50u /* milliseconds; doubled with each try */
+#define PAUSE_MAX   5000u
+#define RETRY_AFTER 30u /* seconds: more is not waited for */
+#define SKEW_MS     300000 /* a Date that differs by more may be why a HEAD was refused */
+
+uint64_t tsr__s3_ticks(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static const char *name_of_kind(const tsr_s3_state *state) {
+  static const char *const names[] = {"GET",
+                                      "HEAD",
+                                      "LIST",
+                                      "PUT",
+                                      "DELETE",
+                                      "DELETE",
+                                      "COPY",
+                                      "upload",
+                                      "part",
+                                      "completion of an upload",
+                                      "abort of an upload",
+                                      "list of uploads"};
+  return names[state->call->kind];
+}
+
+/* Copies what a server may say into a message: letters, digits and a few signs. */
+static void copy_word(char to[72], const char *from) {
+  size_t size = 0;
+  for (; from && *from && size < 71; from++)
+    if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/=.", *from)) to[size++] = *from;
+  to[size] = 0;
+}
+
+tsr_s3_verdict tsr__s3_fail(tsr_s3_state *state, int rc, const char *code, const char *format, ...) {
+  const tsr_http_answer *answer = &state->http.answer;
+  char what[400], word[72], id[72], about[240] = "";
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(what, sizeof what, format, arguments);
+  va_end(arguments);
+  copy_word(word, code);
+  copy_word(id, answer->request_id);
+  if (answer->status)
+    (void)snprintf(about, sizeof about, " (status %u%s%s%s%s)", answer->status, *word ? " " : "", word,
+                   *id ? ", request " : "", id);
+  const char *key = state->call->key ? state->call->key : "";
+  tsr__error_clear(&state->call->error);
+  if (state->call->unnamed) (void)tsr__fail(&state->call->error, rc, "%s: %s%s", name_of_kind(state), what, about);
+  else
+    (void)tsr__fail(&state->call->error, rc, "s3://%s%s%.300s: %s: %s%s", state->scope->bucket, *key ? "/" : "", key,
+                    name_of_kind(state), what, about);
+  return TSR_S3_FAILED;
+}
+
+/* ---- Meanings -------------------------------------------------------------------------------- */
+
+typedef enum meaning {
+  MEANS_REFUSED,
+  MEANS_TRANSIENT,
+  MEANS_EXPIRED,
+  MEANS_ELSEWHERE,
+  MEANS_SKEWED,
+  MEANS_MISSING,
+  MEANS_NO_BUCKET,
+  MEANS_NO_UPLOAD,
+  MEANS_DENIED,
+  MEANS_MET,
+  MEANS_RANGE
+} meaning;
+
+static meaning meaning_of_code(const char *code) {
+  static const struct {
+    const char *code;
+    meaning meaning;
+  } codes[] = {
+      {"SlowDown", MEANS_TRANSIENT},
+      {"InternalError", MEANS_TRANSIENT},
+      {"ServiceUnavailable", MEANS_TRANSIENT},
+      {"RequestTimeout", MEANS_TRANSIENT},
+      {"OperationAborted", MEANS_TRANSIENT},
+      {"ConditionalRequestConflict", MEANS_TRANSIENT},
+      {"Throttling", MEANS_TRANSIENT},
+      {"ThrottlingException", MEANS_TRANSIENT},
+      {"RequestLimitExceeded", MEANS_TRANSIENT},
+      {"RequestThrottled", MEANS_TRANSIENT},
+      {"BandwidthLimitExceeded", MEANS_TRANSIENT},
+      /* a byte was changed on the way */
+      {"BadDigest", MEANS_TRANSIENT},
+      {"XAmzContentSHA256Mismatch", MEANS_TRANSIENT},
+      {"IncompleteBody", MEANS_TRANSIENT},
+      {"ExpiredToken", MEANS_EXPIRED},
+      {"ExpiredTokenException", MEANS_EXPIRED},
+      {"TokenRefreshRequired", MEANS_EXPIRED},
+      {"AuthorizationHeaderMalformed", MEANS_ELSEWHERE},
+      {"PermanentRedirect", MEANS_ELSEWHERE},
+      {"TemporaryRedirect", MEANS_ELSEWHERE},
+      {"IllegalLocationConstraintException", MEANS_ELSEWHERE},
+      {"RequestTimeTooSkewed", MEANS_SKEWED},
+      {"NoSuchBucket", MEANS_NO_BUCKET},
+      {"NoSuchUpload", MEANS_NO_UPLOAD},
+      {"NoSuchKey", MEANS_MISSING},
+      {"PreconditionFailed", MEANS_MET},
+      {"InvalidRange", MEANS_RANGE},
+      /* an unknown access key: versitygw says it with status 404 */
+      {"XAdminUserNotFound", MEANS_DENIED},
+  };
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (strcmp(code, codes[i].code) == 0) return codes[i].meaning;
+  return MEANS_REFUSED;
+}
+
+static meaning meaning_of(uint32_t status, const char *code) {
+  const meaning by_code = meaning_of_code(code);
+  if (by_code != MEANS_REFUSED) return by_code;
+  switch (status) {
+  case 301:
+  case 307:
+  case 308: return MEANS_ELSEWHERE;
+  case 401:
+  case 403: return MEANS_DENIED;
+  case 404: return MEANS_MISSING;
+  case 408:
+  case 409:
+  case 429: return MEANS_TRANSIENT;
+  case 412: return MEANS_MET;
+  case 416: return MEANS_RANGE;
+  case 501: return MEANS_REFUSED;
+  default: return status >= 500 ? MEANS_TRANSIENT : MEANS_REFUSED;
+  }
+}
+
+/* ---- What can be mended ---------------------------------------------------------------------- */
+
+static tsr_s3_verdict renew_keys(tsr_s3_state *state, const char *code) {
+  (void)tsr__s3_fail(state, TSR_DENIED, code, "the keys have expired, and there are no newer ones");
+  if (state->tries.renewed) return TSR_S3_FAILED;
+  state->tries.renewed = true;
+  state->tries.refused = state->made.key_number;
+  return TSR_S3_SOON;
+}
+
+static tsr_s3_verdict move_region(tsr_s3_state *state, const tsr_s3_failure *failure, const char *code) {
+  const char *region = failure && *failure->region ? failure->region : state->http.answer.bucket_region;
+  char word[72];
+  copy_word(word, region);
+  if (*word)
+    (void)tsr__s3_fail(state, TSR_ERROR, code,
+                       "the bucket is in the region '%.63s', the request was for '%s': set the option region", word,
+                       state->made.region);
+  else
+    (void)tsr__s3_fail(state, TSR_ERROR, code,
+                       "the server sends this request elsewhere: look at the options endpoint and region");
+  if (state->tries.moved || !state->scope->endpoint.aws ||
+      !tsr__s3_scope_learn_region(state->scope, word, state->made.region))
+    return TSR_S3_FAILED;
+  state->tries.moved = true;
+  return TSR_S3_SOON;
+}
+
+static tsr_s3_verdict correct_clock(tsr_s3_state *state, const char *code) {
+  const int64_t date = state->http.answer.date;
+  (void)tsr__s3_fail(state, TSR_DENIED, code, "the clock of this machine differs too much from the server's");
+  if (state->tries.dated || date == INT64_MIN) return TSR_S3_FAILED;
+  state->tries.dated = true;
+  atomic_store(&state->scope->clocks.skew, date - tsr__s3_clock());
+  return TSR_S3_SOON;
+}
+
+/* A HEAD was refused, without a reason. */
+static tsr_s3_verdict guess_reason(tsr_s3_state *state) {
+  const tsr_http_answer *answer = &state->http.answer;
+  const int64_t dated = tsr__s3_clock() + atomic_load(&state->scope->clocks.skew);
+  if (!state->tries.moved && *answer->bucket_region && strcmp(answer->bucket_region, state->made.region) != 0)
+    return move_region(state, NULL, "");
+  if (!state->tries.dated && answer->date != INT64_MIN &&
+      (answer->date > dated + SKEW_MS || answer->date < dated - SKEW_MS))
+    return correct_clock(state, "");
+  (void)tsr__s3_fail(state, TSR_DENIED, "", "refused");
+  if (state->tries.renewed || state->scope->provider.kind == TSR_PROVIDER_KEYS ||
+      state->scope->provider.kind == TSR_PROVIDER_ANONYMOUS)
+    return TSR_S3_FAILED;
+  state->tries.renewed = true;
+  state->tries.refused = state->made.key_number;
+  return TSR_S3_SOON;
+}
+
+/* ---- Judgement ------------------------------------------------------------------------------- */
+
+static tsr_s3_verdict judge_missing(tsr_s3_state *state, const char *code) {
+  const tsr_s3_kind kind = state->call->kind;
+  if (kind == TSR_S3_DELETE || kind == TSR_S3_DELETE_MANY) return TSR_S3_DONE; /* one key of many: s3_request.c goes on */
+  if (kind == TSR_S3_UPLOAD_ABORT) return TSR_S3_DONE;
+  if (kind == TSR_S3_LIST || kind == TSR_S3_UPLOAD_LIST || kind == TSR_S3_PUT || kind == TSR_S3_UPLOAD_CREATE)
+    return tsr__s3_fail(state, TSR_ERROR, code, "no such bucket");
+  return tsr__s3_fail(state, TSR_NOT_FOUND, code, "no such object");
+}
+
+tsr_s3_verdict tsr__s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure) {
+  const char *code = failure ? failure->code : "";
+  const uint32_t status = state->http.answer.status;
+  const bool mute = !*code && strcmp(state->http.method, "HEAD") == 0;
+  if (mute && (status == 400 || status == 403)) return guess_reason(state);
+  switch (meaning_of(status, code)) {
+  case MEANS_TRANSIENT: return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, code, "the server cannot carry it out now");
+  case MEANS_EXPIRED: return renew_keys(state, code);
+  case MEANS_ELSEWHERE: return move_region(state, failure, code);
+  case MEANS_SKEWED: return correct_clock(state, code);
+  case MEANS_MISSING: return judge_missing(state, code);
+  case MEANS_NO_BUCKET: return tsr__s3_fail(state, TSR_ERROR, code, "no such bucket");
+  case MEANS_NO_UPLOAD:
+    if (state->call->kind == TSR_S3_UPLOAD_ABORT) return TSR_S3_DONE;
+    return tsr__s3_fail(state, TSR_NOT_FOUND, code, "no such upload");
+  case MEANS_DENIED: return tsr__s3_fail(state, TSR_DENIED, code, "refused");
+  case MEANS_MET: return tsr__s3_fail(state, TSR_EXISTS, code, "it exists already");
+  case MEANS_RANGE: return tsr__s3_fail(state, TSR_CORRUPT, code, "the range lies outside the object");
+  case MEANS_REFUSED: break;
+  }
+  if (status == 400 && *state->http.answer.bucket_region &&
+      strcmp(state->http.answer.bucket_region, state->made.region) != 0)
+    return move_region(state, failure, code);
+  return tsr__s3_fail(state, TSR_ERROR, code, "the server refuses it");
+}
+
+tsr_s3_verdict tsr__s3_judge_transport(tsr_s3_state *state) {
+  const tsr_http_request *http = &state->http;
+  const int rc = http->rc < 0 ? http->rc : TSR_UNREACHABLE;
+  (void)tsr__s3_fail(state, rc, "", "%s", http->error.message);
+  switch (http->failure) {
+  case TSR_HTTP_STALLED:
+  case TSR_HTTP_CUT:
+    state->tries.fresh = true; /* other kept connections may be dead, too */
+    return TSR_S3_AGAIN;
+  case TSR_HTTP_UNREACHED: return TSR_S3_AGAIN;
+  default: return TSR_S3_FAILED;
+  }
+}
+
+bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_verdict verdict) {
+  const tsr_http_answer *answer = &state->http.answer;
+  state->tries.due = tsr__s3_ticks();
+  if (verdict == TSR_S3_SOON) return true; /* each reason counts once */
+  if (state->tries.failed >= state->scope->options.retries) return false;
+  const uint64_t most = TSR_MIN((uint64_t)PAUSE_MIN << TSR_MIN(state->tries.failed, 16), PAUSE_MAX);
+  uint64_t chance = 0;
+  (void)tsr__random(&chance, sizeof chance, NULL); /* without jitter if that fails */
+  state->tries.due += most / 2 + chance % (most / 2 + 1);
+  if (state->http.failure == TSR_HTTP_WHOLE && answer->retry_after > 0)
+    state->tries.due += UINT64_C(1000) * TSR_MIN(answer->retry_after, RETRY_AFTER);
+  state->tries.failed++;
+  return true;
+}
+
+/* The GET of a call: which bytes are requested, and whether the answer has them.
+ *
+ * An answer that is cut is not lost. The next request is for the rest, on the condition that the object is still the
+ * same (If-Match). Content-Range is checked against what was requested: a server that ignores the range, or answers
+ * another one, gives no bytes to the caller.
+ */
+
+#define ADVANCE (UINT64_C(1) << 20) /* bytes after which a cut answer counts as no failed try */
+
+/* The most bytes that the call takes. */
+static uint64_t limit_of_get(const tsr_s3_call *call) {
+  uint64_t limit = call->get.most > 0 ? call->get.most : UINT64_MAX;
+  if (call->get.into) limit = TSR_MIN(limit, call->get.room);
+  if (call->get.range != TSR_S3_WHOLE) limit = TSR_MIN(limit, call->get.size);
+  return limit;
+}
+
+static bool is_ranged(const tsr_s3_state *state) {
+  return (state->got.placed && state->got.have > 0) || (state->call->get.range != TSR_S3_WHOLE && !state->got.unranged);
+}
+
+void tsr__s3_get_range(const tsr_s3_state *state, char range[64]) {
+  const tsr_s3_call *call = state->call;
+  *range = 0;
+  if (state->got.placed && state->got.have > 0 && state->got.end == UINT64_MAX)
+    (void)snprintf(range, 64, "bytes=%" PRIu64 "-", state->got.first + state->got.have);
+  else if (state->got.placed && state->got.have > 0)
+    (void)snprintf(range, 64, "bytes=%" PRIu64 "-%" PRIu64, state->got.first + state->got.have, state->got.end - 1);
+  else if (is_ranged(state) && call->get.range == TSR_S3_SUFFIX)
+    (void)snprintf(range, 64, "bytes=-%" PRIu64, call->get.size);
+  else if (is_ranged(state))
+    (void)snprintf(range, 64, "bytes=%" PRIu64 "-%" PRIu64, call->get.offset, call->get.offset + call->get.size - 1);
+}
+
+int tsr__s3_get_prepare(tsr_s3_state *state, tsr_error *error) {
+  const tsr_s3_call *call = state->call;
+  const uint64_t limit = limit_of_get(call);
+  uint64_t last;
+  if (call->get.range != TSR_S3_WHOLE && call->get.size > limit)
+    return tsr__fail(error, TSR_TOOBIG, "%" PRIu64 " bytes requested, room for %" PRIu64, call->get.size, limit);
+  if (call->get.range != TSR_S3_WHOLE && call->get.size == 0) return tsr__fail(error, TSR_RANGE, "a range of 0 bytes");
+  if (call->get.range == TSR_S3_RANGE && !tsr__add(call->get.offset, call->get.size, &last))
+    return tsr__fail(error, TSR_CORRUPT, "the range lies outside the object");
+  state->http.most = limit - state->got.have;
+  if (call->get.into) {
+    state->http.into = (uint8_t *)call->get.into + state->got.have;
+    state->http.received = state->answer;
+    return TSR_OK;
+  }
+  call->get.buffer->size = state->got.base + state->got.have;
+  if (limit < UINT64_MAX && call->get.range != TSR_S3_WHOLE)
+    TSR_TRY(tsr__buffer_reserve_exactly(call->get.buffer, limit - state->got.have, error));
+  state->http.received = *call->get.buffer; /* given back by tsr__s3_get_return */
+  call->get.buffer->data = NULL;
+  call->get.buffer->size = call->get.buffer->capacity = 0;
+  return TSR_OK;
+}
+
+void tsr__s3_get_return(tsr_s3_state *state) {
+  tsr_s3_call *call = state->call;
+  if (call->get.into) {
+    state->answer = state->http.received;
+  } else {
+    *call->get.buffer = state->http.received;
+    call->get.buffer->size = TSR_MIN(call->get.buffer->size, state->got.base + state->got.have);
+  }
+  state->http.received = (tsr_buffer){.memory = state->memory};
+}
+
+void tsr__s3_get_restart(tsr_s3_state *state) {
+  state->got.have = 0;
+  state->got.placed = false;
+}
+
+/* ---- Where the bytes of an answer belong ----------------------------------------------------- */
+
+/* The first answer with a Content-Range. */
+static bool place_range(tsr_s3_state *state) {
+  const tsr_http_answer *a = &state->http.answer;
+  const tsr_s3_call *call = state->call;
+  if (!a->has_range && call->get.range == TSR_S3_SUFFIX && a->has_length && a->content_length == 0) {
+    state->got.first = state->got.end = state->got.total = 0; /* an empty object, as minio answers */
+    return true;
+  }
+  if (!a->has_range || a->range_first > a->range_last || a->range_last == UINT64_MAX) return false;
+  if (a->range_size != UINT64_MAX && a->range_last >= a->range_size) return false;
+  state->got.first = a->range_first;
+  state->got.total = a->range_size;
+  if (call->get.range == TSR_S3_SUFFIX) {
+    if (state->got.total == UINT64_MAX ||
+        a->range_first != state->got.total - TSR_MIN(call->get.size, state->got.total))
+      return false;
+    state->got.end = state->got.total;
+    return true;
+  }
+  if (call->get.range != TSR_S3_RANGE || a->range_first != call->get.offset) return false;
+  state->got.end = TSR_MIN(call->get.offset + call->get.size, state->got.total);
+  return a->range_last < state->got.end;
+}
+
+/* The answer of a request for the rest. */
+static bool place_rest(const tsr_s3_state *state) {
+  const tsr_http_answer *a = &state->http.answer;
+  return a->status == 206 && a->has_range && a->range_first == state->got.first + state->got.have &&
+         a->range_last >= a->range_first && a->range_last < state->got.end &&
+         strcmp(a->etag, state->got.etag.text) == 0 &&
+         (a->range_size == UINT64_MAX || state->got.total == UINT64_MAX || a->range_size == state->got.total);
+}
+
+/* The first answer, with the whole object. */
+static bool place_whole(tsr_s3_state *state) {
+  const tsr_http_answer *a = &state->http.answer;
+  const tsr_s3_call *call = state->call;
+  if (is_ranged(state) && (!a->has_length || a->content_length > call->get.size ||
+                           (call->get.range == TSR_S3_RANGE && call->get.offset > 0)))
+    return false;
+  state->got.first = 0;
+  state->got.end = state->got.total = a->has_length ? a->content_length : UINT64_MAX;
+  return true;
+}
+
+static bool place(tsr_s3_state *state) {
+  const tsr_http_answer *a = &state->http.answer;
+  if (state->got.placed && state->got.have > 0) return place_rest(state);
+  if (!(a->status == 206 ? place_range(state) : place_whole(state))) return false;
+  (void)snprintf(state->got.etag.text, sizeof state->got.etag.text, "%s", a->etag);
+  state->call->result.modified = a->last_modified == INT64_MIN ? 0 : a->last_modified;
+  state->got.placed = true;
+  return true;
+}
+
+static tsr_s3_verdict get_is_done(tsr_s3_state *state) {
+  tsr_s3_call *call = state->call;
+  call->result.received = state->got.have;
+  call->result.object_size = state->got.total;
+  call->result.etag = state->got.etag;
+  return TSR_S3_DONE;
+}
+
+/* The answer was cut, or the server gave less than it said. What has come is kept if the rest can be requested. */
+static tsr_s3_verdict go_on(tsr_s3_state *state, uint64_t got) {
+  if (state->http.failure != TSR_HTTP_WHOLE) (void)tsr__s3_judge_transport(state);
+  else (void)tsr__s3_fail(state, TSR_UNREACHABLE, "", "the answer has fewer bytes than the object");
+  if (state->http.failure == TSR_HTTP_NO_MEMORY || state->http.failure == TSR_HTTP_CANCELLED) return TSR_S3_FAILED;
+  if (!*state->got.etag.text || state->got.etag.text[0] == 'W') {
+    tsr__s3_get_restart(state); /* a weak ETag does not say that bytes are the same */
+    return TSR_S3_AGAIN;
+  }
+  if (got >= ADVANCE && state->tries.failed > 0) state->tries.failed--;
+  return TSR_S3_AGAIN;
+}
+
+tsr_s3_verdict tsr__s3_get_take(tsr_s3_state *state) {
+  const tsr_http_request *http = &state->http;
+  const bool ranged = is_ranged(state), rest = state->got.placed && state->got.have > 0;
+  const uint64_t before = state->got.have;
+  if (http->failure == TSR_HTTP_TOO_LARGE && !ranged)
+    return tsr__s3_fail(state, TSR_TOOBIG, "", "the object has more than %" PRIu64 " bytes", limit_of_get(state->call));
+  if (http->failure == TSR_HTTP_TOO_LARGE || !place(state)) {
+    if (rest) tsr__s3_get_restart(state);
+    return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "",
+                             "the server answered other bytes than the range that was requested");
+  }
+  state->got.have = before + http->size;
+  if (http->failure != TSR_HTTP_WHOLE) return go_on(state, http->size);
+  if (state->got.end == UINT64_MAX) state->got.end = state->got.total = state->got.first + state->got.have;
+  if (state->got.first + state->got.have < state->got.end) return go_on(state, http->size);
+  return get_is_done(state);
+}
+
+/* What the answers of the kinds of calls mean.
+ *
+ * A lost answer. When the answer of `PUT If-None-Match: *` is lost, the request is sent again, and a server that has
+ * carried out the first one answers 412: the object is ours, and yet "it exists". libcurl may have sent the first one
+ * twice, too. So each such PUT has a Content-Type with a random part, and after a 412 a HEAD tells whose object it is.
+ * If a server does not keep the type, the bytes decide, provided that there are any.
+ * A completion of an upload that is repeated is answered with success, or with NoSuchUpload (minio), or with 412. Then
+ * the ETag decides: that of an object in parts is made of those of its parts.
+ */
+
+static void keep_etag(tsr_etag *etag, const char *text) { (void)snprintf(etag->text, sizeof etag->text, "%s", text); }
+
+static const uint8_t *answer_bytes(const tsr_s3_state *state) { return state->http.received.data; }
+
+/* An answer that cannot be read: bytes were changed on the way, or the server is none. */
+static tsr_s3_verdict fail_unread(tsr_s3_state *state, int rc, const tsr_error *error) {
+  if (rc != TSR_CORRUPT) return tsr__s3_fail(state, rc, "", "%s", error->message);
+  return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer cannot be read: %s", error->message);
+}
+
+/* ---- Listings -------------------------------------------------------------------------------- */
+
+void tsr__s3_objects_release(tsr_s3_objects *objects) {
+  tsr__free(objects->at);
+  tsr__arena_release(&objects->texts);
+  *objects = (tsr_s3_objects){.memory = objects->memory};
+}
+
+static int add_object(tsr_s3_objects *objects, const tsr_s3_object *object, tsr_error *error) {
+  tsr_s3_object copy = *object;
+  char *key, *etag;
+  if (objects->count == objects->capacity) {
+    const uint64_t capacity = TSR_MAX(64, objects->capacity * 2);
+    TSR_TRY(TSR_REALLOC_ARRAY(objects->memory, capacity, &objects->at, error));
+    objects->capacity = capacity;
+  }
+  TSR_TRY(TSR_ARENA_COPY(&objects->texts, object->key, strlen(object->key), &key, error));
+  TSR_TRY(TSR_ARENA_COPY(&objects->texts, object->etag, strlen(object->etag), &etag, error));
+  copy.key = key;
+  copy.etag = etag;
+  objects->at[objects->count++] = copy;
+  return TSR_OK;
+}
+
+/* Adds what a server listed. It may be hostile: keys outside the prefix, or those of earlier pages, are refused. */
+static int add_listed(const tsr_s3_call *call, const tsr_s3_object *object, tsr_error *error) {
+  tsr_s3_objects *objects = call->list.objects;
+  if (strncmp(object->key, call->key, strlen(call->key)) != 0)
+    return tsr__fail(error, TSR_CORRUPT, "a key outside the prefix");
+  if (call->list.start_after && strcmp(object->key, call->list.start_after) <= 0 && !object->is_prefix)
+    return tsr__fail(error, TSR_CORRUPT, "a key before those that were requested");
+  if (call->list.most > 0 && objects->count >= call->list.most)
+    return tsr__fail(error, TSR_TOOBIG, "more than %" PRIu64 " entries", call->list.most);
+  return add_object(objects, object, error);
+}
+
+static int compare_objects(const void *a, const void *b) {
+  return strcmp(((const tsr_s3_object *)a)->key, ((const tsr_s3_object *)b)->key);
+}
+
+/* Keeps the token of the next page with its NUL byte. */
+static int keep_token(tsr_buffer *token, const char *text, tsr_error *error) {
+  token->size = 0;
+  return tsr__buffer_append(token, text, strlen(text) + 1, error);
+}
+
+/* Compares the last key of the earlier pages with the keys of this one, from `from` on: a list that gives the same keys
+ * again would never end. */
+static int check_pages(const tsr_s3_objects *objects, uint64_t from, tsr_error *error) {
+  if (from == 0) return TSR_OK;
+  const char *last = objects->at[from - 1].key; /* the greatest of its page: pages are sorted as they come */
+  for (uint64_t i = from; i < objects->count; i++)
+    if (strcmp(objects->at[i].key, last) <= 0)
+      return tsr__fail(error, TSR_CORRUPT, "a key of an earlier page once more");
+  return TSR_OK;
+}
+
+static int add_page(tsr_s3_state *state, const tsr_s3_listing *page, tsr_error *error) {
+  tsr_s3_objects *objects = state->call->list.objects;
+  const uint64_t from = objects->count;
+  for (uint64_t i = 0; i < page->entry_count; i++) {
+    const tsr_s3_entry *e = &page->entries[i];
+    const tsr_s3_object object = {
+        .key = e->key, .size = e->size, .etag = e->etag, .modified = e->modified == INT64_MIN ? 0 : e->modified};
+    TSR_TRY(add_listed(state->call, &object, error));
+  }
+  for (uint64_t i = 0; i < page->prefix_count; i++) {
+    const tsr_s3_object object = {.key = page->prefixes[i], .etag = "", .is_prefix = true};
+    TSR_TRY(add_listed(state->call, &object, error));
+  }
+  if (objects->count > from) qsort(objects->at + from, objects->count - from, sizeof *objects->at, compare_objects);
+  TSR_TRY(check_pages(objects, from, error));
+  if (!page->next) return TSR_OK;
+  if (objects->count == from && state->page.token.size > 0) /* pages without keys exist, but not one after the other */
+    return tsr__fail(error, TSR_CORRUPT, "an empty page that is not the last one");
+  TSR_TRY(keep_token(&state->page.token, page->next, error));
+  return 1;
+}
+
+/* Takes back what a page that cannot be read has added. */
+static tsr_s3_verdict end_page(tsr_s3_state *state, int rc, uint64_t from, const tsr_error *error) {
+  if (rc < 0) state->call->list.objects->count = from;
+  if (rc < 0) return fail_unread(state, rc, error);
+  return rc > 0 ? TSR_S3_NEXT : TSR_S3_DONE;
+}
+
+static tsr_s3_verdict take_listing_page(tsr_s3_state *state) {
+  const uint64_t from = state->call->list.objects->count;
+  tsr_s3_listing page;
+  tsr_s3_failure failure;
+  tsr_error error = {0};
+  int rc = tsr__s3_answer_listing(answer_bytes(state), state->http.size, &state->arena, &page, &failure, &error);
+  if (rc > 0) return tsr__s3_judge(state, &failure);
+  if (rc >= 0) rc = add_page(state, &page, &error);
+  return end_page(state, rc, from, &error);
+}
+
+static int add_uploads(tsr_s3_state *state, const tsr_s3_uploads *page, tsr_error *error) {
+  for (uint64_t i = 0; i < page->upload_count; i++) {
+    const tsr_s3_upload *u = &page->uploads[i];
+    const tsr_s3_object object = {
+        .key = u->key, .etag = u->upload_id, .modified = u->initiated == INT64_MIN ? 0 : u->initiated};
+    TSR_TRY(add_listed(state->call, &object, error));
+  }
+  if (!page->next_key) return TSR_OK;
+  const char *id = page->next_upload_id ? page->next_upload_id : "";
+  if (page->upload_count == 0 ||
+      (state->page.token.size > 0 && strcmp((const char *)state->page.token.data, page->next_key) == 0 &&
+       strcmp((const char *)state->page.token_id.data, id) == 0))
+    return tsr__fail(error, TSR_CORRUPT, "a page that does not advance");
+  TSR_TRY(keep_token(&state->page.token, page->next_key, error));
+  TSR_TRY(keep_token(&state->page.token_id, id, error));
+  return 1;
+}
+
+static tsr_s3_verdict take_uploads(tsr_s3_state *state) {
+  const uint64_t from = state->call->list.objects->count;
+  tsr_s3_uploads page;
+  tsr_s3_failure failure;
+  tsr_error error = {0};
+  int rc = tsr__s3_answer_uploads(answer_bytes(state), state->http.size, &state->arena, &page, &failure, &error);
+  if (rc > 0) return tsr__s3_judge(state, &failure);
+  if (rc >= 0) rc = add_uploads(state, &page, &error);
+  return end_page(state, rc, from, &error);
+}
+
+/* ---- Whose object it is ---------------------------------------------------------------------- */
+
+/* Returns true if an ETag is the one of an object that was made of the call's parts: the MD5 of their MD5s. */
+static bool is_etag_of_parts(const tsr_s3_call *call, const char *etag, tsr_memory *memory) {
+  tsr_buffer digests = {.memory = memory};
+  uint8_t digest[TSR_MD5_SIZE];
+  char expected[64];
+  int rc = TSR_OK;
+  for (uint32_t i = 0; i < call->upload.part_count && rc >= 0; i++) {
+    const char *text = call->upload.etags[i].text + (call->upload.etags[i].text[0] == '"');
+    for (int j = 0; j < TSR_MD5_SIZE && rc >= 0; j++) {
+      unsigned value;
+      if (sscanf(text + 2 * j, "%2x", &value) != 1) rc = TSR_ERROR;
+      else rc = tsr__buffer_append_u8(&digests, (uint8_t)value, NULL);
+      if (rc >= 0 && (!text[2 * j] || !text[2 * j + 1])) rc = TSR_ERROR;
+    }
+  }
+  if (rc >= 0) rc = tsr__md5(digests.data, digests.size, digest, NULL);
+  tsr__buffer_release(&digests);
+  if (rc < 0) return false;
+  int at = snprintf(expected, sizeof expected, "\"");
+  for (int i = 0; i < TSR_MD5_SIZE; i++) at += snprintf(expected + at, sizeof expected - (size_t)at, "%02x", digest[i]);
+  (void)snprintf(expected + at, sizeof expected - (size_t)at, "-%" PRIu32 "\"", call->upload.part_count);
+  return strcmp(expected, etag) == 0;
+}
+
+static tsr_s3_verdict begin_step(tsr_s3_state *state, tsr_s3_step step) {
+  if (state->step == TSR_S3_STEP_CALL) state->owner.met = state->call->error;
+  state->step = step;
+  return TSR_S3_NEXT;
+}
+
+/* It is somebody else's. */
+static tsr_s3_verdict concede(tsr_s3_state *state) {
+  state->call->error = state->owner.met;
+  state->step = TSR_S3_STEP_CALL;
+  return TSR_S3_FAILED;
+}
+
+static tsr_s3_verdict take_look(tsr_s3_state *state) {
+  tsr_s3_call *call = state->call;
+  const tsr_http_answer *answer = &state->http.answer;
+  const bool put = call->kind == TSR_S3_PUT;
+  if (answer->status == 404 && put) { /* what stood in the way is gone */
+    state->step = TSR_S3_STEP_CALL;
+    return TSR_S3_AGAIN;
+  }
+  if (answer->status == 404) return concede(state);
+  if (answer->status != 200) return tsr__s3_judge(state, NULL);
+  keep_etag(&call->result.etag, answer->etag);
+  if (put && *state->owner.mark && strcmp(answer->content_type, state->owner.mark) == 0) return TSR_S3_DONE;
+  if (!put) return is_etag_of_parts(call, answer->etag, state->memory) ? TSR_S3_DONE : concede(state);
+  const bool has_mark = strstr(answer->content_type, "; put=") != NULL; /* another one's */
+  if (has_mark || call->put.size == 0 || !answer->has_length || answer->content_length != call->put.size)
+    return concede(state);
+  return begin_step(state, TSR_S3_STEP_COMPARE);
+}
+
+static tsr_s3_verdict take_compared(tsr_s3_state *state) {
+  const tsr_s3_call *call = state->call;
+  if (state->http.failure == TSR_HTTP_TOO_LARGE) return concede(state);
+  if (state->http.answer.status != 200) return tsr__s3_judge(state, NULL);
+  const bool same =
+      state->http.size == call->put.size && memcmp(answer_bytes(state), call->put.bytes, call->put.size) == 0;
+  return same ? TSR_S3_DONE : concede(state);
+}
+
+/* ---- The other kinds ------------------------------------------------------------------------- */
+
+static tsr_s3_verdict take_head(tsr_s3_state *state) {
+  const tsr_http_answer *answer = &state->http.answer;
+  tsr_s3_call *call = state->call;
+  if (!answer->has_length) return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer has no size");
+  call->result.object_size = answer->content_length;
+  call->result.modified = answer->last_modified == INT64_MIN ? 0 : answer->last_modified;
+  keep_etag(&call->result.etag, answer->etag);
+  return TSR_S3_DONE;
+}
+
+static tsr_s3_verdict take_copied(tsr_s3_state *state) {
+  const bool copy = state->call->kind == TSR_S3_COPY;
+  tsr_s3_failure failure;
+  tsr_error error = {0};
+  const char *etag;
+  int64_t modified;
+  const uint8_t *bytes = answer_bytes(state);
+  const int rc = copy
+                     ? tsr__s3_answer_copied(bytes, state->http.size, &state->arena, &etag, &modified, &failure, &error)
+                     : tsr__s3_answer_completed(bytes, state->http.size, &state->arena, &etag, &failure, &error);
+  if (rc > 0) return tsr__s3_judge(state, &failure);
+  if (rc < 0) return fail_unread(state, rc, &error);
+  keep_etag(&state->call->result.etag, etag);
+  return TSR_S3_DONE;
+}
+
+static tsr_s3_verdict take_created(tsr_s3_state *state) {
+  tsr_s3_failure failure;
+  tsr_error error = {0};
+  const char *id;
+  const int rc = tsr__s3_answer_upload(answer_bytes(state), state->http.size, &state->arena, &id, &failure, &error);
+  if (rc > 0) return tsr__s3_judge(state, &failure);
+  if (rc < 0) return fail_unread(state, rc, &error);
+  if (strlen(id) >= sizeof state->call->result.id)
+    return tsr__s3_fail(state, TSR_UNREACHABLE, "", "the upload's id is too long");
+  memcpy(state->call->result.id, id, strlen(id) + 1);
+  return TSR_S3_DONE;
+}
+
+/* Goes on with the next keys. */
+static tsr_s3_verdict advance_deletion(tsr_s3_state *state) {
+  state->deleted.at += state->deleted.batch;
+  return state->deleted.at < state->call->key_count ? TSR_S3_NEXT : TSR_S3_DONE;
+}
+
+static tsr_s3_verdict take_deleted(tsr_s3_state *state) {
+  tsr_s3_deletion deletion;
+  tsr_s3_failure failure;
+  tsr_error error = {0};
+  if (strcmp(state->http.method, "DELETE") == 0) return advance_deletion(state);
+  const int rc =
+      tsr__s3_answer_deletion(answer_bytes(state), state->http.size, &state->arena, &deletion, &failure, &error);
+  if (rc > 0) return tsr__s3_judge(state, &failure);
+  if (rc < 0) return fail_unread(state, rc, &error);
+  for (uint64_t i = 0; i < deletion.failure_count; i++) {
+    if (strcmp(deletion.failures[i].code, "NoSuchKey") == 0) continue;
+    if (strcmp(deletion.failures[i].code, "AccessDenied") == 0)
+      return tsr__s3_fail(state, TSR_DENIED, "AccessDenied", "refused for %.200s", deletion.failures[i].key);
+    return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, deletion.failures[i].code, "failed for %.200s",
+                             deletion.failures[i].key);
+  }
+  return advance_deletion(state);
+}
+
+static tsr_s3_verdict take_success(tsr_s3_state *state) {
+  switch (state->call->kind) {
+  case TSR_S3_GET: return tsr__s3_get_take(state);
+  case TSR_S3_HEAD: return take_head(state);
+  case TSR_S3_LIST: return take_listing_page(state);
+  case TSR_S3_UPLOAD_LIST: return take_uploads(state);
+  case TSR_S3_DELETE_MANY: return take_deleted(state);
+  case TSR_S3_COPY:
+  case TSR_S3_UPLOAD_COMPLETE: return take_copied(state);
+  case TSR_S3_UPLOAD_CREATE: return take_created(state);
+  case TSR_S3_PUT:
+  case TSR_S3_UPLOAD_PART: keep_etag(&state->call->result.etag, state->http.answer.etag); return TSR_S3_DONE;
+  case TSR_S3_DELETE:
+  case TSR_S3_UPLOAD_ABORT: break;
+  }
+  return TSR_S3_DONE;
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+/* Takes an answer that is no success, and tries what its kind of call may still do. */
+static tsr_s3_verdict take_refusal(tsr_s3_state *state, const tsr_s3_failure *failure) {
+  const uint32_t status = state->http.answer.status;
+  const tsr_s3_call *call = state->call;
+  const tsr_s3_verdict verdict = tsr__s3_judge(state, failure);
+  if (call->kind == TSR_S3_GET && status == 416 && call->get.range == TSR_S3_SUFFIX && !state->got.unranged) {
+    state->got.unranged = true; /* rclone answers so if the object is shorter */
+    tsr__s3_get_restart(state);
+    return TSR_S3_NEXT;
+  }
+  if (call->kind == TSR_S3_GET && state->got.placed && state->got.have > 0 && (status == 412 || status == 416)) {
+    tsr__s3_get_restart(state); /* the object is another one now */
+    return TSR_S3_AGAIN;
+  }
+  if (call->kind == TSR_S3_DELETE_MANY && verdict == TSR_S3_DONE) return advance_deletion(state);
+  if (call->kind == TSR_S3_DELETE_MANY && !state->deleted.singly && strcmp(state->http.method, "POST") == 0 &&
+      (status == 400 || status == 405 || status == 501) && verdict == TSR_S3_FAILED) {
+    state->deleted.singly = true;
+    return TSR_S3_NEXT;
+  }
+  const int code = call->error.code;
+  if (call->kind == TSR_S3_PUT && call->put.new_only && code == TSR_EXISTS) return begin_step(state, TSR_S3_STEP_LOOK);
+  if (call->kind == TSR_S3_UPLOAD_COMPLETE && (code == TSR_EXISTS || code == TSR_NOT_FOUND))
+    return begin_step(state, TSR_S3_STEP_LOOK);
+  return verdict;
+}
+
+static tsr_s3_verdict take_status(tsr_s3_state *state) {
+  const tsr_http_request *http = &state->http;
+  const uint64_t before = http->received.size - TSR_MIN(http->received.size, http->size);
+  tsr_s3_failure failure = {.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
+  tsr_error ignored = {0};
+  if (state->step == TSR_S3_STEP_LOOK) return take_look(state);
+  const bool success = http->answer.status >= 200 && http->answer.status < 300;
+  if (state->step == TSR_S3_STEP_COMPARE) return take_compared(state);
+  if (success) return take_success(state);
+  if (http->received.size > before && tsr__s3_answer_failure(http->received.data + before, http->received.size - before,
+                                                             &state->arena, &failure, &ignored) < 0)
+    failure = (tsr_s3_failure){.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
+  return take_refusal(state, &failure);
+}
+
+tsr_s3_verdict tsr__s3_take(tsr_s3_state *state) {
+  const tsr_http_request *http = &state->http;
+  const bool get = state->step == TSR_S3_STEP_CALL && state->call->kind == TSR_S3_GET;
+  tsr_s3_verdict verdict;
+  if (get && (http->answer.status == 200 || http->answer.status == 206) && http->failure != TSR_HTTP_REFUSED)
+    verdict = tsr__s3_get_take(state);
+  else if (http->failure == TSR_HTTP_WHOLE ||
+           (http->failure == TSR_HTTP_TOO_LARGE && state->step == TSR_S3_STEP_COMPARE))
+    verdict = take_status(state);
+  else verdict = tsr__s3_judge_transport(state);
+  if (get) tsr__s3_get_return(state);
+  else state->answer = state->http.received;
+  if (!get) state->http.received = (tsr_buffer){.memory = state->memory};
+  tsr__arena_reset(&state->arena);
+  return verdict;
+}
+
+/* The HTTP requests of calls, signed. */
 
 #define LIST_ANSWER_MAX (UINT64_C(16) << 20) /* a page of 1,000 keys whose characters are all entities has less */
 #define MANY_MAX        1000u /* keys that one request deletes */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "remote/http_time.h"
+#include "remote/http_response.h"
 
 #define SIGV4_ALGORITHM  "AWS4-HMAC-SHA256"
 #define SIGV4_TERMINATOR "aws4_request"

@@ -3,7 +3,7 @@
  * Objects appear whole, never change and cannot be renamed. So:
  *
  *   reading       A file opens by its last 64 KiB, which one request brings with its size, or with no request if the
- *                 caller knows the size. What callers expect to read is fetched ahead (s3_ahead.h). The last small
+ *                 caller knows the size. What callers expect to read is fetched ahead (prefetch.h). The last small
  *                 files that this store has uploaded are kept, so a writer does not fetch what it has just written.
  *   directories   Do not exist. A listing shows what lies below a prefix; an empty one is missing. The root alone is
  *                 made: an object ".created" claims it, so that only one of two processes makes an array there.
@@ -27,8 +27,8 @@
 
 #include "base/arithmetic.h"
 #include "crypto/crypto.h"
-#include "store/s3_ahead.h"
-#include "store/s3_upload.h"
+#include "store/prefetch.h"
+#include "store/upload.h"
 #include "store/staging.h"
 
 #define TAIL        (UINT64_C(64) << 10) /* bytes that a file is opened by */

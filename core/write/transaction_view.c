@@ -5,17 +5,13 @@
  * one only. If the later of two neighbouring runs is not much smaller, one run is made of both, so that each cell is
  * sorted a logarithmic number of times. The reader does the rest: runs stand last in the list of fragments, and the
  * numbers of cells are their times. */
-#include "write/transaction_view.h"
+#include "write/writer.h"
 
 #include <string.h>
 
 #include "format/fragment_slot.h"
 #include "array/array.h"
 #include "array/snapshot.h"
-#include "write/write_buffer.h"
-#include "write/write_order.h"
-#include "write/write_spill.h"
-#include "write/writer.h"
 
 /* A tile of a run has one cell for each so many bytes of the budget: merging holds a tile of each spilled run. */
 #define LIMIT_PER_CELL 65536u

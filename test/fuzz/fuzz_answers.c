@@ -4,10 +4,9 @@
  */
 #include "fuzz.h"
 
-#include "remote/http_answer.h"
-#include "remote/http_time.h"
-#include "remote/s3_answer.h"
-#include "remote/s3_xml.h"
+#include "remote/http_response.h"
+#include "remote/s3_response.h"
+#include "remote/xml.h"
 
 typedef struct answer {
   room room;

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "arrow/arrow_column.h"
+#include "arrow/column.h"
 
 static tsr_arrow_options options;
 

@@ -1,0 +1,249 @@
+/* copy.c: copies an array file by file, from any store to any other.
+ *
+ * __commits is listed before everything else. A commit that is listed was complete at that time, so all of its files
+ * are in the copy. Files of unfinished writes are copied as they are, except two kinds of names that readers ignore:
+ * names that begin with '.', and markers of prepared commits. A staged vacuum file (.NAME.vac.new) begins with '.',
+ * too, but it counts before it is renamed and is copied.
+ *
+ * The copy becomes an array at the end: its schemas have other names until everything else is there.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "store/store.h"
+#include "format/layout.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/listing.h"
+#include "array/objects.h"
+#include "array/progress.h"
+#include "define/create.h"
+
+#define TREE_COPY_DEPTH_MAX 16 /* nested directories: dimension labels are arrays within an array */
+#define TREE_COPY_BLOCK     (UINT64_C(1) << 20) /* bytes read at once */
+
+/* The names that make a directory an array, in the order in which the copy gets them. An old array whose schema has
+ * been evolved has both a file and __schema, and is complete with the last of them. */
+static const char *const schema_names[] = {TSR_FILE_OLD_SCHEMA, TSR_FILE_KV_SCHEMA, TSR_DIR_SCHEMA};
+#define SCHEMA_NAMES (sizeof schema_names / sizeof *schema_names)
+
+typedef struct tree_copy_item { /* one file or directory to copy */
+  const char *path; /* within the source; from the arena */
+  bool directory;
+  uint32_t depth; /* of a directory that must still be listed: its nesting; 0: it is listed already */
+} tree_copy_item;
+
+typedef struct copying {
+  tsr_environment *environment;
+  tsr_store *from, *to;
+  tsr_memory memory;
+  tsr_arena arena;
+  tsr_buffer items; /* of tree_copy_item: a directory stands before its entries */
+  uint8_t *block; /* TREE_COPY_BLOCK bytes */
+  bool has_schema[SCHEMA_NAMES]; /* the source has this name */
+  unsigned published; /* the first so many of schema_names are in place in the copy */
+  bool durable;
+  uint64_t made; /* the first so many items exist in the copy */
+  uint64_t files; /* how many of these are files */
+  tsr_error *error;
+} copying;
+
+static tree_copy_item *tree_copy_item_at(const copying *c, uint64_t i) {
+  return (tree_copy_item *)(void *)c->items.data + i;
+}
+static uint64_t tree_copy_item_count(const copying *c) { return c->items.size / sizeof(tree_copy_item); }
+
+/* ---- The list of the source's files ------------------------------------------------------------------------------ */
+
+static int tree_copy_add(copying *c, const char *directory, const char *name, bool is_directory, uint32_t depth) {
+  tsr_buffer path = {.memory = &c->memory};
+  char *copy;
+  int rc = tsr__buffer_printf(&path, c->error, "%s%s%s", directory, *directory ? "/" : "", name);
+  if (rc >= 0) rc = TSR_ARENA_COPY(&c->arena, path.data, path.size, &copy, c->error);
+  tsr__buffer_release(&path);
+  if (rc < 0) return rc;
+  const tree_copy_item one = {.path = copy, .directory = is_directory, .depth = depth};
+  return tsr__buffer_append(&c->items, &one, sizeof one, c->error);
+}
+
+static bool tree_copy_skips(const tsr_entry *entry) {
+  uint64_t stem;
+  if (tsr__name_suffix(entry->name, TSR_SUFFIX_STAGED_VACUUM, &stem)) return entry->kind != TSR_ENTRY_FILE;
+  return *entry->name == '.' || tsr__name_suffix(entry->name, TSR_SUFFIX_PENDING, &stem) ||
+         entry->kind == TSR_ENTRY_OTHER;
+}
+
+static int add_entries(copying *c, const char *directory, uint32_t depth) {
+  tsr_listing entries = {0};
+  if (depth > TREE_COPY_DEPTH_MAX)
+    return tsr__fail(c->error, TSR_CORRUPT, "%s: directories lie more than %d deep", directory, TREE_COPY_DEPTH_MAX);
+  TSR_TRY(tsr__cancelled(&c->environment->memory, c->error));
+  TSR_TRY(tsr__store_list(c->from, directory, &entries, c->error));
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
+    const tsr_entry *entry = &entries.entries[i];
+    bool known = depth == 0 && strcmp(entry->name, TSR_DIR_COMMITS) == 0; /* the first item of the list */
+    if (!tree_copy_skips(entry) && !known)
+      rc = tree_copy_add(c, directory, entry->name, entry->kind == TSR_ENTRY_DIRECTORY, depth + 1);
+  }
+  tsr__listing_release(&entries);
+  return rc;
+}
+
+/* Fills c->items, breadth first: the entries of each directory go to the end of the list. */
+static int tree_copy_list_all(copying *c) {
+  bool exists;
+  TSR_TRY(tsr__directory_find(c->from, TSR_DIR_COMMITS, &exists, c->error));
+  if (exists) {
+    TSR_TRY(tree_copy_add(c, "", TSR_DIR_COMMITS, true, 1));
+    TSR_TRY(add_entries(c, TSR_DIR_COMMITS, 1));
+    tree_copy_item_at(c, 0)->depth = 0;
+  }
+  TSR_TRY(add_entries(c, "", 0));
+  for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
+    const tree_copy_item one = *tree_copy_item_at(c, i);
+    for (unsigned m = 0; m < SCHEMA_NAMES; m++) c->has_schema[m] |= strcmp(one.path, schema_names[m]) == 0;
+    if (one.directory && one.depth > 0) TSR_TRY(add_entries(c, one.path, one.depth));
+  }
+  return TSR_OK;
+}
+
+/* ---- The copy ---------------------------------------------------------------------------------------------------- */
+
+/* Sets *path to an item's present path in the copy: schemas that are not in place yet have another name. */
+static int tree_copy_target_of(copying *c, const tree_copy_item *one, tsr_buffer *path) {
+  path->size = 0;
+  for (unsigned m = c->published; m < SCHEMA_NAMES; m++) {
+    const size_t length = strlen(schema_names[m]);
+    if (strncmp(one->path, schema_names[m], length) != 0 || (one->path[length] && one->path[length] != '/')) continue;
+    TSR_TRY(tsr__buffer_printf(path, c->error, TSR_PREFIX_COPYING "%u%s", m, one->path + length));
+    return tsr__buffer_append_u8(path, 0, c->error);
+  }
+  TSR_TRY(tsr__buffer_printf(path, c->error, "%s", one->path));
+  return tsr__buffer_append_u8(path, 0, c->error);
+}
+
+static int copy_bytes(copying *c, tsr_file *from, tsr_file *to) {
+  for (uint64_t at = 0; at < from->size; at += TREE_COPY_BLOCK) {
+    uint64_t part = TSR_MIN(from->size - at, TREE_COPY_BLOCK);
+    TSR_TRY(tsr__cancelled(&c->environment->memory, c->error));
+    TSR_TRY(tsr__store_read_at(from, at, c->block, part, c->error));
+    TSR_TRY(tsr__store_append(to, c->block, part, c->error));
+    tsr_work_done(c->environment, part);
+  }
+  return to->syncs ? tsr__store_sync(to, c->error) : TSR_OK;
+}
+
+/* Adds the sizes of all files to the total of the progress display, in bytes. */
+static int tree_copy_measure(copying *c) {
+  for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
+    tsr_file *file = NULL;
+    if (tree_copy_item_at(c, i)->directory) continue;
+    if (i % 64 == 63) TSR_TRY(tsr__cancelled(&c->environment->memory, c->error));
+    TSR_TRY(tsr__store_open_file(c->from, tree_copy_item_at(c, i)->path, &file, c->error));
+    tsr__work_more(c->environment, file->size);
+    tsr__store_close_file(file);
+  }
+  return TSR_OK;
+}
+
+static int copy_file(copying *c, const tree_copy_item *one, const char *target) {
+  tsr_file *from = NULL, *to = NULL;
+  TSR_TRY(tsr__store_open_file(c->from, one->path, &from, c->error));
+  int rc = tsr__store_create_exclusive(c->to, target, &to, c->error);
+  if (rc >= 0) {
+    c->made++;
+    c->files++;
+    to->syncs = c->durable || c->to->renames_in_steps;
+    rc = copy_bytes(c, from, to);
+  }
+  tsr__store_close_file(to);
+  tsr__store_close_file(from);
+  return rc;
+}
+
+static int copy_items(copying *c, tsr_buffer *path) {
+  for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
+    const tree_copy_item *one = tree_copy_item_at(c, i);
+    TSR_TRY(tree_copy_target_of(c, one, path));
+    if (!one->directory) {
+      TSR_TRY(copy_file(c, one, (const char *)path->data));
+      continue;
+    }
+    TSR_TRY(tsr__store_make_directory(c->to, (const char *)path->data, c->error));
+    c->made++;
+  }
+  for (uint64_t i = 0; i < tree_copy_item_count(c) && c->durable; i++) {
+    if (!tree_copy_item_at(c, i)->directory) continue;
+    TSR_TRY(tree_copy_target_of(c, tree_copy_item_at(c, i), path));
+    TSR_TRY(tsr__store_sync_directory(c->to, (const char *)path->data, c->error));
+  }
+  if (c->durable) TSR_TRY(tsr__store_sync_directory(c->to, "", c->error));
+  for (; c->published < SCHEMA_NAMES; c->published++) {
+    char hidden[sizeof TSR_PREFIX_COPYING + 10];
+    const char *name = schema_names[c->published];
+    snprintf(hidden, sizeof hidden, TSR_PREFIX_COPYING "%u", c->published);
+    if (c->has_schema[c->published]) TSR_TRY(tsr__store_rename_exclusive(c->to, hidden, name, c->error));
+  }
+  return c->durable ? tsr__store_sync_directory(c->to, "", c->error) : TSR_OK;
+}
+
+/* Removes all that was made of a copy that failed. */
+static void remove_copy(copying *c, tsr_buffer *path) {
+  c->error = NULL;
+  for (uint64_t i = c->made; i-- > 0;)
+    if (tree_copy_target_of(c, tree_copy_item_at(c, i), path) >= 0)
+      (void)tsr__store_remove(c->to, (const char *)path->data, NULL);
+  (void)tsr__store_remove(c->to, "", NULL);
+}
+
+static int copy_all(copying *c) {
+  tsr_object_kind kind;
+  tsr_buffer path = {.memory = &c->memory};
+  TSR_TRY(tsr__object_kind(c->from, "", &kind, c->error));
+  if (kind != TSR_OBJECT_ARRAY) return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s", c->from->name);
+  TSR_TRY(tree_copy_list_all(c));
+  bool is_array = false;
+  for (unsigned m = 0; m < SCHEMA_NAMES; m++) is_array |= c->has_schema[m];
+  if (!is_array) return tsr__fail(c->error, TSR_ABORT, "%s: the array was removed while it was copied", c->from->name);
+  TSR_TRY(tree_copy_measure(c));
+  TSR_TRY(TSR_ALLOC_RAW(&c->memory, TREE_COPY_BLOCK, &c->block, c->error));
+  int rc = tsr__store_make_directory(c->to, "", c->error);
+  if (rc == TSR_EXISTS) return tsr__creation_in_the_way(c->to, c->error), tsr__wrap(c->error, "%s", c->to->name);
+  TSR_TRY(rc);
+  rc = copy_items(c, &path);
+  if (rc < 0) remove_copy(c, &path);
+  tsr__buffer_release(&path);
+  return rc;
+}
+
+int tsr_array_copy_files(tsr_environment *environment, const char *from, const char *to, bool unsynced, uint64_t *files,
+                         tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  char *paths[2] = {NULL, NULL};
+  copying c = {.environment = environment, .durable = !unsynced, .error = error};
+  tsr__memory_init(&c.memory, &environment->memory, UINT64_MAX, "the copy");
+  tsr__arena_init(&c.arena, &c.memory);
+  c.items.memory = &c.memory;
+  int rc = tsr__path_open(environment, "array", from, &paths[0], &c.from, error);
+  if (rc >= 0) rc = tsr__path_open(environment, "array", to, &paths[1], &c.to, error);
+  if (rc >= 0) {
+    const char *operation = tsr__environment_scheme(environment, to)     ? "import"
+                            : tsr__environment_scheme(environment, from) ? "export"
+                                                                         : "copy";
+    tsr_work work;
+    tsr_work_begin(environment, &work, operation, from, 0);
+    rc = copy_all(&c);
+    tsr_work_end(environment, &work);
+  }
+  if (rc >= 0 && files) *files = c.files;
+  tsr__store_close(c.from);
+  tsr__store_close(c.to);
+  tsr__free(paths[0]);
+  tsr__free(paths[1]);
+  tsr__free(c.block);
+  tsr__buffer_release(&c.items);
+  tsr__arena_release(&c.arena);
+  return rc;
+}

@@ -1,0 +1,312 @@
+/* labels.c: columns that become labels of dimensions. When all rows are there, the different values of such a
+ * column are sorted, and the column's parts get the number of each value in place of the value: so the rest of the ingest
+ * sees a dimension of integers. The values themselves go into the label's array.
+ *
+ * A value is kept as bytes that sort as the values do: a text as it is, a number as its order key, most significant byte
+ * first. A table of hashes finds the number of a value in the order in which the values came.
+ */
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+#include "base/sort.h"
+#include "array/environment.h"
+#include "model/datatype.h"
+#include "model/domain.h"
+#include "define/create.h"
+#include "label/label.h"
+#include "ingest/ingest.h"
+
+typedef struct ingest_different { /* the different values of a column, in the order in which they came */
+  const tsr_ingest_kept *column;
+  bool is_text;
+  tsr_buffer bytes, ends; /* ends: uint64_t */
+  uint32_t *table; /* numbers + 1 by hash; 0: empty */
+  uint64_t room, count; /* room: of the table, a power of two */
+  uint64_t *places; /* by number: the coordinate */
+} ingest_different;
+
+/* ---- Different values -------------------------------------------------------------------------------------------- */
+
+static uint64_t ingest_value_end(const ingest_different *v, uint64_t number) {
+  uint64_t end = 0;
+  if (number > 0) memcpy(&end, v->ends.data + (number - 1) * sizeof end, sizeof end);
+  return end;
+}
+
+static const uint8_t *ingest_value_bytes(const ingest_different *v, uint64_t number, uint64_t *size) {
+  const uint64_t begin = ingest_value_end(v, number);
+  *size = ingest_value_end(v, number + 1) - begin;
+  return v->bytes.data + begin;
+}
+
+static uint64_t ingest_value_hash(const uint8_t *bytes, uint64_t size) {
+  uint64_t hash = UINT64_C(0xCBF29CE484222325);
+  for (uint64_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001B3);
+  return hash ^ hash >> 29;
+}
+
+/* Finds the place of a value in the table: its own, or an empty one. */
+static uint32_t *ingest_value_place(const ingest_different *v, const uint8_t *bytes, uint64_t size) {
+  for (uint64_t at = ingest_value_hash(bytes, size);; at++) {
+    uint32_t *place = &v->table[at & (v->room - 1)];
+    uint64_t own_size;
+    if (*place == 0) return place;
+    const uint8_t *own = ingest_value_bytes(v, *place - 1, &own_size);
+    if (own_size == size && (size == 0 || memcmp(own, bytes, size) == 0)) return place;
+  }
+}
+
+static int ingest_grow_table(tsr_ingest *g, ingest_different *v, tsr_error *error) {
+  uint32_t *grown;
+  const uint64_t room = v->room ? 2 * v->room : 1024;
+  TSR_TRY(TSR_ALLOC_ARRAY(&g->memory, room, &grown, error));
+  tsr__free(v->table);
+  v->table = grown;
+  v->room = room;
+  for (uint64_t i = 0; i < v->count; i++) {
+    uint64_t size;
+    const uint8_t *bytes = ingest_value_bytes(v, i, &size);
+    *ingest_value_place(v, bytes, size) = (uint32_t)i + 1;
+  }
+  return TSR_OK;
+}
+
+static int ingest_add_value(tsr_ingest *g, ingest_different *v, const uint8_t *bytes, uint64_t size, tsr_error *error) {
+  if (2 * v->count >= v->room) TSR_TRY(ingest_grow_table(g, v, error));
+  uint32_t *place = ingest_value_place(v, bytes, size);
+  if (*place) return TSR_OK;
+  if (v->count == UINT32_MAX - 1)
+    return tsr__fail(error, TSR_FULL, "column '%s': too many labels", v->column->given->name);
+  TSR_TRY(tsr__buffer_append(&v->bytes, bytes, size, error));
+  TSR_TRY(tsr__buffer_append_u64(&v->ends, v->bytes.size, error));
+  *place = (uint32_t)++v->count;
+  return TSR_OK;
+}
+
+/* Gives the bytes of a row's value; those of a number are in `key`. */
+static const uint8_t *ingest_row_bytes(const ingest_different *v, const tsr_ingest_values *values, uint64_t row,
+                                       uint8_t key[8], uint64_t *size) {
+  const tsr_ingest_kept *c = v->column;
+  uint8_t value[8];
+  if (v->is_text) {
+    const uint64_t begin = row ? values->ends[row - 1] : 0;
+    *size = values->ends[row] - begin;
+    return values->values + begin;
+  }
+  tsr__ingest_narrow_value(c->datatype, values->class == TSR_INGEST_REALS, tsr__ingest_word(values, row), value);
+  const uint64_t order = tsr__key(c->datatype, value);
+  for (unsigned i = 0; i < 8; i++) key[i] = (uint8_t)(order >> (56 - 8 * i));
+  *size = 8;
+  return key;
+}
+
+/* Collects the different values of all rows. */
+static int ingest_collect_values(tsr_ingest *g, uint32_t column, ingest_different *v, tsr_buffer *scratch,
+                                 tsr_error *error) {
+  for (uint64_t p = 0; p < g->counts.parts; p++) {
+    tsr_ingest_values values;
+    TSR_TRY(tsr__ingest_load(g, column, p, scratch, &values, error));
+    for (uint64_t i = 0; i < values.rows; i++) {
+      uint8_t key[8];
+      uint64_t size;
+      const uint8_t *bytes = ingest_row_bytes(v, &values, i, key, &size);
+      TSR_TRY(ingest_add_value(g, v, bytes, size, error));
+    }
+    TSR_TRY(tsr__cancelled(&g->environment->memory, error));
+  }
+  return TSR_OK;
+}
+
+/* ---- Their order ------------------------------------------------------------------------------------------------- */
+
+static int ingest_compare_values(const void *different, uint32_t a, uint32_t b) {
+  const ingest_different *v = different;
+  uint64_t sizes[2];
+  const uint8_t *x = ingest_value_bytes(v, a, &sizes[0]), *y = ingest_value_bytes(v, b, &sizes[1]);
+  return tsr__bytes_compare(x, sizes[0], y, sizes[1]);
+}
+
+/* Returns whether each value is below the one that came before it. */
+static bool ingest_values_fall(const ingest_different *v) {
+  for (uint64_t i = 1; i < v->count; i++)
+    if (ingest_compare_values(v, (uint32_t)i - 1, (uint32_t)i) <= 0) return false;
+  return v->count > 1;
+}
+
+/* Sorts the values, and gives each its coordinate. */
+static int ingest_sort_values(tsr_ingest *g, ingest_different *v, tsr_ingest_label *label, tsr_error *error) {
+  tsr_pair *pairs;
+  TSR_TRY(TSR_ALLOC_ARRAY(&g->memory, 2 * v->count, &pairs, error));
+  for (uint32_t i = 0; i < v->count; i++) {
+    uint64_t size, key = 0;
+    const uint8_t *bytes = ingest_value_bytes(v, i, &size);
+    for (uint64_t b = 0; b < TSR_MIN(size, 8); b++) key |= (uint64_t)bytes[b] << (56 - 8 * b);
+    pairs[i] = (tsr_pair){.key = key, .cell = i};
+  }
+  tsr__pairs_sort_ties(pairs, pairs + v->count, v->count, ingest_compare_values, v);
+  const tsr_kind kind = tsr_datatype_kind(label->datatype);
+  if ((kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && v->count > 0 && pairs[0].key == 0) {
+    tsr__free(pairs);
+    return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NaT in a label", v->column->given->name);
+  }
+  label->falls = ingest_values_fall(v);
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < v->count && rc >= 0; i++) {
+    const uint32_t number = pairs[label->falls ? v->count - 1 - i : i].cell;
+    uint64_t size, key = 0;
+    const uint8_t *bytes = ingest_value_bytes(v, number, &size);
+    v->places[number] = i;
+    for (unsigned b = 0; b < 8 && !v->is_text; b++) key = key << 8 | bytes[b];
+    uint8_t value[8] = {0};
+    if (!v->is_text) tsr__key_value(label->datatype, key, value);
+    rc = v->is_text ? tsr__buffer_append_u64(&label->offsets, label->values.size, error) : TSR_OK;
+    if (rc >= 0)
+      rc = tsr__buffer_append(&label->values, v->is_text ? bytes : value,
+                              v->is_text ? size : tsr_datatype_size(label->datatype), error);
+  }
+  if (rc >= 0 && v->is_text) rc = tsr__buffer_append_u64(&label->offsets, label->values.size, error);
+  tsr__free(pairs);
+  return rc;
+}
+
+/* Finds the coordinates of the values in a label that has them already. */
+static int ingest_find_values(const ingest_different *v, const tsr_label_index *index, tsr_error *error) {
+  for (uint64_t i = 0; i < v->count; i++) {
+    uint64_t size, key = 0;
+    const uint8_t *bytes = ingest_value_bytes(v, i, &size);
+    uint8_t value[8] = {0}, coordinate[8] = {0};
+    for (unsigned b = 0; b < 8 && !v->is_text; b++) key = key << 8 | bytes[b];
+    if (!v->is_text) tsr__key_value(v->column->datatype, key, value);
+    const int found = tsr_label_coordinate_of(index, v->is_text ? bytes : value, size, coordinate, error);
+    if (found < 0) return found;
+    if (!found)
+      return tsr__fail(error, TSR_RANGE, "column '%s': number %llu of its values is none of the label's",
+                       v->column->given->name, (unsigned long long)i + 1);
+    memcpy(&v->places[i], coordinate, 8);
+  }
+  return TSR_OK;
+}
+
+/* ---- Coordinates in place of values ------------------------------------------------------------------------------ */
+
+/* Replaces the values of one part of a column by their coordinates. */
+static int ingest_recode_part(tsr_ingest *g, uint32_t column, uint64_t number, const ingest_different *v,
+                              tsr_buffer *scratch, tsr_error *error) {
+  tsr_ingest_values values;
+  uint64_t *words;
+  TSR_TRY(tsr__ingest_load(g, column, number, scratch, &values, error));
+  TSR_TRY(TSR_ALLOC_RAW(&g->memory, values.rows, &words, error));
+  for (uint64_t i = 0; i < values.rows; i++) {
+    uint8_t key[8];
+    uint64_t size;
+    const uint8_t *bytes = ingest_row_bytes(v, &values, i, key, &size);
+    words[i] = v->places[*ingest_value_place(v, bytes, size) - 1];
+  }
+  return tsr__ingest_replace_part(g, column, number, words, values.rows, error);
+}
+
+static int ingest_check_label(const tsr_ingest_kept *c, tsr_error *error) {
+  const tsr_kind kind = tsr_datatype_kind(c->datatype);
+  const bool text = c->datatype == TSR_UTF8 || c->datatype == TSR_ASCII;
+  if (text ? c->values_per_cell == TSR_VARIABLE
+           : c->values_per_cell == 1 && kind != TSR_KIND_BOOLEAN && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES)
+    return TSR_OK;
+  return tsr__fail(error, TSR_CONSTRAINT, "column '%s': %s%s cannot be a label", c->given->name,
+                   tsr_datatype_name(c->datatype), text || c->values_per_cell == 1 ? "" : "[]");
+}
+
+static int ingest_make_label(tsr_ingest *g, uint32_t column, ingest_different *v, tsr_ingest_label *label,
+                             tsr_error *error) {
+  const tsr_ingest_column *given = g->columns[column].given;
+  tsr_buffer scratch = {.memory = &g->memory};
+  int rc = ingest_collect_values(g, column, v, &scratch, error);
+  if (rc >= 0) rc = TSR_ALLOC_ARRAY(&g->memory, v->count + 1, &v->places, error);
+  label->count = v->count;
+  if (rc >= 0) rc = given->label ? ingest_find_values(v, given->label, error) : ingest_sort_values(g, v, label, error);
+  for (uint64_t p = 0; p < g->counts.parts && rc >= 0; p++) rc = ingest_recode_part(g, column, p, v, &scratch, error);
+  tsr__buffer_release(&scratch);
+  return rc;
+}
+
+int tsr__ingest_recode_labels(tsr_ingest *g, tsr_error *error) {
+  for (uint32_t i = 0; i < g->column_count; i++) {
+    tsr_ingest_kept *c = &g->columns[i];
+    if (!c->given->label_of) continue;
+    TSR_TRY(ingest_check_label(c, error));
+    TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &c->label, error));
+    c->label->datatype = c->datatype;
+    c->label->values.memory = c->label->offsets.memory = &g->memory;
+    ingest_different v = {.column = c, .is_text = tsr_datatype_kind(c->datatype) == TSR_KIND_TEXT};
+    v.bytes.memory = v.ends.memory = &g->memory;
+    const int rc = ingest_make_label(g, i, &v, c->label, error);
+    tsr__buffer_release(&v.bytes);
+    tsr__buffer_release(&v.ends);
+    tsr__free(v.table);
+    tsr__free(v.places);
+    if (rc < 0) return rc;
+    c->class = TSR_INGEST_INTEGERS;
+    c->datatype = c->given->label ? c->given->label_datatype : TSR_INT64;
+    c->values_per_cell = 1;
+    c->is_unsigned = c->datatype == TSR_UINT64;
+  }
+  return TSR_OK;
+}
+
+/* ---- The labels of the array ------------------------------------------------------------------------------------- */
+
+int tsr__ingest_label_schemas(tsr_ingest *g, tsr_schema *schema, tsr_error *error) {
+  TSR_TRY(TSR_ARENA_ARRAY(&g->arena, (uint64_t)schema->dimension_count + 1, &schema->labels, error));
+  for (uint32_t d = 0; d < g->options.dimension_count; d++) {
+    const tsr_ingest_kept *c = &g->columns[g->options.dimensions[d]];
+    tsr_schema *array, *complete;
+    tsr_field *fields;
+    if (!c->label) continue;
+    TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &array, error));
+    TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &complete, error));
+    TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 2, &fields, error));
+    tsr_field values = {.datatype = c->label->datatype,
+                        .values_per_cell = tsr_datatype_kind(c->label->datatype) == TSR_KIND_TEXT ? TSR_VARIABLE : 1,
+                        .data_order = c->label->falls ? 2 : 1};
+    values.filters = c->given->filters ? *c->given->filters : tsr__ingest_filters(&values);
+    tsr_label_array_schema(schema, d, &values, fields, array);
+    TSR_TRY(tsr__schema_complete(array, &g->arena, complete, error));
+    schema->labels[schema->label_count++] =
+        (tsr_label){.name = (char *)(uintptr_t)c->given->name, .dimension = d, .array = complete};
+  }
+  return TSR_OK;
+}
+
+static int ingest_write_label(tsr_array *array, const tsr_schema *schema, uint32_t number,
+                              const tsr_ingest_label *label, tsr_error *error) {
+  static const uint8_t first[8] = {0};
+  tsr_label_index *index;
+  tsr_column values = {.values = label->values.data, .cell_size = tsr_datatype_size(label->datatype)};
+  if (label->offsets.size) {
+    values.offsets = (const uint64_t *)(const void *)label->offsets.data;
+    values.cell_size = 0;
+  }
+  TSR_TRY(tsr_label_open(array, schema, number, 0, &index, error));
+  const int rc = tsr__label_write_new(index, first, &values, label->count, error);
+  tsr_label_close(index);
+  return rc;
+}
+
+int tsr__ingest_write_labels(tsr_ingest *g, tsr_array *array, tsr_error *error) {
+  const tsr_schema *schema;
+  uint32_t number = 0;
+  TSR_TRY(tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
+  for (uint32_t d = 0; d < g->options.dimension_count; d++) {
+    const tsr_ingest_label *label = g->columns[g->options.dimensions[d]].label;
+    if (label) TSR_TRY(ingest_write_label(array, schema, number++, label, error));
+  }
+  return TSR_OK;
+}
+
+void tsr__ingest_release_labels(tsr_ingest *g) {
+  for (uint32_t i = 0; g->columns && i < g->column_count; i++) {
+    if (!g->columns[i].label) continue;
+    tsr__buffer_release(&g->columns[i].label->values);
+    tsr__buffer_release(&g->columns[i].label->offsets);
+  }
+}

@@ -1,0 +1,811 @@
+/* index.c: the values of a dimension label in memory, and searches in them.
+ *
+ * A dimension label gives each coordinate of a dimension a value: a latitude, a date, a name. The values are the only
+ * attribute of a dense array with one dimension, which lies in __labels below the labelled array. They rise or fall
+ * strictly along the dimension, so a range of values is one interval of coordinates, which a binary search finds.
+ *
+ * The index holds the values from the first to the last written one; a value that was never written, or that is NaN, NaT
+ * or null, has no order and is found by its coordinate only. It reads all values at once. But while it has read none,
+ * the first searches among many numbers read only the tiles in which an interval begins and ends: the reader finds these
+ * by the tiles' least and greatest values, and the statistics of the tiles between say that all of their values belong to
+ * the interval. So they need not rely on the order of the values. The nearest value is found in the same way, in the tiles
+ * of its two neighbours.
+ */
+#include "label/index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+#include "base/sort.h"
+#include "model/datatype.h"
+#include "model/domain.h"
+#include "array/array.h"
+#include "array/environment.h"
+
+struct tsr_label_index {
+  tsr_array *values; /* the label's array */
+  const tsr_schema *schema; /* of it */
+  char *name; /* of the label */
+  const tsr_field *dimension, *field; /* of the label's array: its dimension, and the attribute with the values */
+  bool declared; /* the label's array says how its values are ordered; else the values show it when they are loaded */
+  unsigned order; /* of the values: 1 rise, 2 fall, 0 neither: then `ordered` is in the order of the values */
+  tsr_memory memory; /* pays for what follows */
+  tsr_snapshot *snapshot; /* the state that the index shows; NULL: none yet */
+  bool loaded; /* the values below are those of the snapshot */
+  unsigned searches; /* in a state whose values are not loaded */
+  uint64_t first; /* coordinate of the first value: a number of the dimension's datatype, with its sign, as 64 bits */
+  uint64_t count; /* values, in `cells` */
+  tsr_column cells;
+  tsr_buffer bytes, offsets, validity; /* what `cells` points to */
+  uint64_t *ordered; /* numbers of the values that have an order, ascending unless `order` is 0 */
+  uint64_t ordered_count;
+};
+
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+
+/* Fails unless the array can hold the values of a label of a dimension. */
+static int check_label_array(const tsr_field *of, const tsr_schema *schema, tsr_error *error) {
+  const tsr_field *dimension = schema->fields, *field = schema->fields + schema->dimension_count;
+  if (!schema->dense || schema->dimension_count != 1 || schema->attribute_count != 1)
+    return tsr__fail(error, TSR_CORRUPT, "its array is not dense with one dimension and one attribute");
+  if (dimension->datatype != of->datatype)
+    return tsr__fail(error, TSR_CORRUPT, "its array has a dimension of %s, '%s' is of %s",
+                     tsr_datatype_name(dimension->datatype), of->name, tsr_datatype_name(of->datatype));
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  const bool text = kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES;
+  if (field->values_per_cell != (text ? TSR_VARIABLE : 1))
+    return tsr__fail(error, TSR_CORRUPT, "its array has values of %s with %u values in a cell",
+                     tsr_datatype_name(field->datatype), field->values_per_cell);
+  return TSR_OK;
+}
+
+static void take_label_schema(tsr_label_index *index, const tsr_schema *own) {
+  index->schema = own;
+  index->dimension = own->fields;
+  index->field = own->fields + 1;
+  index->order = index->field->data_order;
+  index->declared = index->order != 0;
+}
+
+static int open_label_array(tsr_label_index *index, const tsr_array *array, const tsr_schema *schema,
+                            const tsr_label *label, tsr_error *error) {
+  const tsr_schema *own;
+  if (!label->relative) return tsr__fail(error, TSR_UNSUPPORTED, "its array lies outside, in %s", label->uri);
+  TSR_TRY(tsr__array_open_below(array, label->uri, &index->values, error));
+  TSR_TRY(tsr_array_schema(index->values, TSR_TIME_NOW, &own, error));
+  TSR_TRY(check_label_array(&schema->fields[label->dimension], own, error));
+  take_label_schema(index, own);
+  if (index->field->datatype != label->datatype)
+    return tsr__fail(error, TSR_CORRUPT, "its array has values of %s, not of %s",
+                     tsr_datatype_name(index->field->datatype), tsr_datatype_name(label->datatype));
+  if (!index->declared) return tsr__fail(error, TSR_UNSUPPORTED, "its values have no order");
+  return TSR_OK;
+}
+
+/* Makes an index without an array. */
+static int make_label_index(tsr_environment *environment, const char *name, uint64_t memory_bytes,
+                            tsr_label_index **out, tsr_error *error) {
+  tsr_label_index *index;
+  TSR_TRY(TSR_ALLOC(&environment->memory, &index, error));
+  tsr__memory_init(&index->memory, &environment->memory, memory_bytes ? memory_bytes : UINT64_MAX, "memory_mb");
+  index->bytes.memory = index->offsets.memory = index->validity.memory = &index->memory;
+  const int rc = TSR_ALLOC_RAW(&environment->memory, strlen(name) + 1, &index->name, error);
+  if (rc < 0) {
+    tsr_label_close(index);
+    return rc;
+  }
+  memcpy(index->name, name, strlen(name) + 1);
+  *out = index;
+  return TSR_OK;
+}
+
+int tsr_label_open(tsr_array *array, const tsr_schema *schema, uint32_t label, uint64_t memory_bytes,
+                   tsr_label_index **out, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  if (label >= schema->label_count) return tsr__fail(error, TSR_ERROR, "the schema has no label %u", label);
+  const tsr_label *described = &schema->labels[label];
+  tsr_label_index *index;
+  TSR_TRY(make_label_index(array->environment, described->name, memory_bytes, &index, error));
+  const int rc = open_label_array(index, array, schema, described, error);
+  if (rc < 0) {
+    tsr__wrap(error, "label %s", described->name);
+    tsr_label_close(index);
+    return rc;
+  }
+  *out = index;
+  return TSR_OK;
+}
+
+int tsr_label_open_array(tsr_array *values, const tsr_schema *schema, uint32_t dimension, uint64_t memory_bytes,
+                         tsr_label_index **out, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const tsr_schema *own;
+  tsr_label_index *index;
+  if (dimension >= schema->dimension_count)
+    return tsr__fail(error, TSR_ERROR, "the schema has no dimension %u", dimension);
+  const tsr_field *of = &schema->fields[dimension];
+  TSR_TRY(tsr_array_schema(values, TSR_TIME_NOW, &own, error));
+  if (check_label_array(of, own, error) < 0) return tsr__wrap(error, "label of %s", of->name);
+  TSR_TRY(make_label_index(values->environment, own->fields[1].name, memory_bytes, &index, error));
+  take_label_schema(index, own);
+  index->values = values;
+  *out = index;
+  return TSR_OK;
+}
+
+static void label_forget(tsr_label_index *index) {
+  tsr_snapshot_close(index->snapshot);
+  index->snapshot = NULL;
+  tsr__buffer_release(&index->bytes);
+  tsr__buffer_release(&index->offsets);
+  tsr__buffer_release(&index->validity);
+  tsr__free(index->ordered);
+  index->ordered = NULL;
+  index->count = index->ordered_count = 0;
+  index->loaded = false;
+  index->searches = 0;
+  index->cells = (tsr_column){0};
+}
+
+void tsr_label_close(tsr_label_index *index) {
+  if (!index) return;
+  label_forget(index);
+  tsr_array_close(index->values);
+  tsr__free(index->name);
+  tsr__free(index);
+}
+
+const tsr_field *tsr_label_field(const tsr_label_index *index) { return index->field; }
+
+const tsr_schema *tsr_label_schema(const tsr_label_index *index) { return index->schema; }
+
+/* ---- Reading the values ------------------------------------------------------------------------------------------ */
+
+/* Loads a coordinate of the dimension as 64 bits, with its sign. */
+static uint64_t load_coordinate(const tsr_label_index *index, const void *value) {
+  const uint64_t size = tsr_datatype_size(index->dimension->datatype);
+  uint64_t bits = 0;
+  memcpy(&bits, value, size);
+  if (tsr_datatype_kind(index->dimension->datatype) != TSR_KIND_SIGNED || size == 8) return bits; /* times have 8 */
+  const unsigned unused = (unsigned)(64 - 8 * size);
+  return (uint64_t)((int64_t)(bits << unused) >> unused);
+}
+
+static bool label_is_text(const tsr_label_index *index) { return index->field->values_per_cell == TSR_VARIABLE; }
+
+/* Appends one cell of a column. */
+static int add_label_value(tsr_label_index *index, const tsr_batch *batch, const tsr_column *column, uint64_t at,
+                           tsr_error *error) {
+  const uint64_t i = column->constant ? 0 : at, end = index->bytes.size;
+  const bool valid = batch->written && !column->unwritten && (!column->validity || column->validity[i]);
+  if (label_is_text(index)) {
+    TSR_TRY(tsr__buffer_append_u64(&index->offsets, end, error));
+    if (valid)
+      TSR_TRY(tsr__buffer_append(&index->bytes, (const uint8_t *)column->values + column->offsets[i],
+                                 column->offsets[i + 1] - column->offsets[i], error));
+  } else {
+    TSR_TRY(tsr__buffer_append(&index->bytes, (const uint8_t *)column->values + i * column->cell_size,
+                               column->cell_size, error));
+  }
+  return tsr__buffer_append_u8(&index->validity, valid, error);
+}
+
+static int read_label_values(tsr_label_index *index, tsr_reader *reader, tsr_error *error) {
+  const tsr_sort order = {.dimension = 0};
+  const bool fields[] = {true, true};
+  const tsr_request request = {
+      .fields = fields, .order = &order, .order_count = 1, .memory_bytes = index->memory.limit};
+  const tsr_batch *batch;
+  int rc;
+  TSR_TRY(tsr_reader_start(reader, &request, error));
+  while ((rc = tsr_reader_next(reader, &batch, error)) > 0) {
+    const tsr_column *coordinates, *values;
+    TSR_TRY(tsr_reader_column(reader, 0, &coordinates, error));
+    TSR_TRY(tsr_reader_column(reader, 1, &values, error));
+    for (uint64_t row = 0; row < batch->count; row++) {
+      const uint64_t at = tsr_batch_index(batch, row);
+      const uint64_t coordinate = load_coordinate(index, (const uint8_t *)coordinates->values +
+                                                             (coordinates->constant ? 0 : at) * coordinates->cell_size);
+      if (index->count == 0) index->first = coordinate;
+      if (coordinate != index->first + index->count) return tsr__fail(error, TSR_CORRUPT, "its coordinates have a gap");
+      TSR_TRY(add_label_value(index, batch, values, at, error));
+      index->count++;
+    }
+  }
+  return rc;
+}
+
+/* Returns true if a value of a column has an order among the others. */
+static bool label_is_ordered(const tsr_label_index *index, const tsr_column *column, uint64_t i) {
+  if (column->validity && !column->validity[i]) return false;
+  if (label_is_text(index)) return true;
+  const uint8_t *value = (const uint8_t *)column->values + i * index->field->cell_size;
+  const tsr_kind kind = tsr_datatype_kind(index->field->datatype);
+  if (kind == TSR_KIND_FLOAT) return tsr__key(index->field->datatype, value) != TSR_KEY_NAN;
+  int64_t time;
+  if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) return true;
+  memcpy(&time, value, sizeof time);
+  return time != INT64_MIN; /* NaT */
+}
+
+typedef struct label_entry { /* one value of a column */
+  const tsr_column *column;
+  uint64_t at;
+} label_entry;
+
+/* Compares two values as the datatype orders them. */
+static int compare_labels(const tsr_label_index *index, label_entry a, label_entry b) {
+  const uint8_t *p = a.column->values, *q = b.column->values;
+  if (label_is_text(index)) {
+    const uint64_t *x = a.column->offsets + a.at, *y = b.column->offsets + b.at;
+    return tsr__bytes_compare(p + x[0], x[1] - x[0], q + y[0], y[1] - y[0]);
+  }
+  const uint64_t x = tsr__key(index->field->datatype, p + a.at * index->field->cell_size),
+                 y = tsr__key(index->field->datatype, q + b.at * index->field->cell_size);
+  return (x > y) - (x < y);
+}
+
+static bool label_falls(const tsr_label_index *index) { return index->order == 2; }
+
+/* Returns true if the values may stand in this order. */
+static bool labels_follow(const tsr_label_index *index, label_entry before, label_entry after) {
+  const int c = compare_labels(index, before, after);
+  return label_falls(index) ? c > 0 : c < 0;
+}
+
+/* Compares the values of two cells for a sort. */
+static int compare_label_cells(const void *argument, uint32_t a, uint32_t b) {
+  const tsr_label_index *index = argument;
+  return compare_labels(index, (label_entry){&index->cells, a}, (label_entry){&index->cells, b});
+}
+
+/* Brings the numbers of the ordered values into the order of these values. */
+static int sort_label_values(tsr_label_index *index, tsr_error *error) {
+  const uint64_t count = index->ordered_count;
+  tsr_pair *pairs;
+  uint64_t twice;
+  if (index->count > UINT32_MAX || !tsr__mul(count, 2, &twice))
+    return tsr__fail(error, TSR_TOOBIG, "its %llu values have no order", (unsigned long long)index->count);
+  TSR_TRY(TSR_ALLOC_RAW(&index->memory, twice, &pairs, error));
+  for (uint64_t i = 0; i < count; i++) {
+    const uint8_t *value = index->bytes.data + index->ordered[i] * index->cells.cell_size;
+    pairs[i].cell = (uint32_t)index->ordered[i];
+    pairs[i].key = label_is_text(index) ? 0 : tsr__key(index->field->datatype, value);
+  }
+  tsr__pairs_sort_ties(pairs, pairs + count, count, label_is_text(index) ? compare_label_cells : NULL, index);
+  for (uint64_t i = 0; i < count; i++) index->ordered[i] = pairs[i].cell;
+  tsr__free(pairs);
+  return TSR_OK;
+}
+
+/* Finds out whether the values rise or fall, where no schema says it. */
+static int find_label_order(tsr_label_index *index, tsr_error *error) {
+  bool rises = true, falls = true;
+  for (uint64_t i = 1; i < index->ordered_count && (rises || falls); i++) {
+    const int c = compare_labels(index, (label_entry){&index->cells, index->ordered[i - 1]},
+                                 (label_entry){&index->cells, index->ordered[i]});
+    rises = rises && c < 0;
+    falls = falls && c > 0;
+  }
+  index->order = rises ? 1 : falls ? 2 : 0;
+  return index->order ? TSR_OK : sort_label_values(index, error);
+}
+
+/* Collects the values that have an order, and fails if one of them does not rise or fall as the others do. */
+static int order_label_values(tsr_label_index *index, tsr_error *error) {
+  TSR_TRY(TSR_ALLOC_RAW(&index->memory, index->count, &index->ordered, error));
+  for (uint64_t i = 0; i < index->count; i++) {
+    if (!label_is_ordered(index, &index->cells, i)) {
+      index->validity.data[i] = 0;
+      continue;
+    }
+    const uint64_t last = index->ordered_count > 0 ? index->ordered[index->ordered_count - 1] : i;
+    if (index->declared && last != i &&
+        !labels_follow(index, (label_entry){&index->cells, last}, (label_entry){&index->cells, i}))
+      return tsr__fail(error, TSR_CORRUPT, "its values must %s, but number %llu does not",
+                       label_falls(index) ? "fall" : "rise", (unsigned long long)i);
+    index->ordered[index->ordered_count++] = i;
+  }
+  return index->declared ? TSR_OK : find_label_order(index, error);
+}
+
+/* Forgets the values, but not the state. */
+static void unload_label(tsr_label_index *index) {
+  tsr_snapshot *snapshot = index->snapshot;
+  index->snapshot = NULL;
+  label_forget(index);
+  index->snapshot = snapshot;
+}
+
+static int load_label(tsr_label_index *index, tsr_error *error) {
+  tsr_reader *reader = NULL;
+  const tsr_interval *box;
+  const int any = tsr_snapshot_non_empty_domain(index->snapshot, &box, error);
+  if (any <= 0) return any;
+  TSR_TRY(tsr_reader_open(index->snapshot, &reader, error));
+  int rc = read_label_values(index, reader, error);
+  tsr_reader_close(reader);
+  if (rc >= 0 && label_is_text(index)) rc = tsr__buffer_append_u64(&index->offsets, index->bytes.size, error);
+  if (rc < 0) return rc;
+  index->cells =
+      (tsr_column){.values = index->bytes.data,
+                   .offsets = label_is_text(index) ? (const uint64_t *)(const void *)index->offsets.data : NULL,
+                   .validity = index->validity.data,
+                   .cell_size = index->field->cell_size};
+  return order_label_values(index, error);
+}
+
+int tsr_label_look(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_snapshot *snapshot;
+  if (tsr_snapshot_open(index->values, NULL, since, as_of, &snapshot, error) < 0)
+    return tsr__wrap(error, "label %s", index->name);
+  if (snapshot == index->snapshot) {
+    tsr_snapshot_close(snapshot);
+    return TSR_OK;
+  }
+  label_forget(index);
+  index->snapshot = snapshot;
+  return TSR_OK;
+}
+
+int tsr_label_load(tsr_label_index *index, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  if (index->loaded || !index->snapshot) return TSR_OK;
+  const int rc = load_label(index, error);
+  if (rc < 0) {
+    unload_label(index);
+    return tsr__wrap(error, "label %s", index->name);
+  }
+  index->loaded = true;
+  return TSR_OK;
+}
+
+int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error) {
+  TSR_TRY(tsr_label_look(index, since, as_of, error));
+  return tsr_label_load(index, error);
+}
+
+/* ---- Searching --------------------------------------------------------------------------------------------------- */
+
+const tsr_column *tsr_label_cells(const tsr_label_index *index) { return &index->cells; }
+
+bool tsr_label_cell(const tsr_label_index *index, const void *coordinate, uint64_t *cell) {
+  *cell = load_coordinate(index, coordinate) - index->first;
+  return *cell < index->count && index->validity.data[*cell];
+}
+
+bool tsr_label_whole(const tsr_label_index *index, const void *low, const void *high) {
+  const uint64_t first = load_coordinate(index, low) - index->first, last = load_coordinate(index, high) - index->first;
+  if (first > last || last >= index->count) return false;
+  if (index->ordered_count == index->count) return true;
+  return !memchr(index->validity.data + first, 0, last - first + 1);
+}
+
+/* Compares value number `i` of the ordered ones with a key or a text. */
+static int compare_ordered(const tsr_label_index *index, uint64_t i, uint64_t key, const uint8_t *text, uint64_t size) {
+  const uint64_t cell = index->ordered[i];
+  if (label_is_text(index)) {
+    const uint64_t *offsets = index->cells.offsets;
+    return tsr__bytes_compare(index->bytes.data + offsets[cell], offsets[cell + 1] - offsets[cell], text, size);
+  }
+  const uint64_t own = tsr__key(index->field->datatype, index->bytes.data + cell * index->cells.cell_size);
+  return (own > key) - (own < key);
+}
+
+/* Returns how many of the ordered values come before those that are not below (`above`: above) the value: from the
+ * first one on where the values rise, from the last one on where they fall. */
+static uint64_t count_below(const tsr_label_index *index, uint64_t key, const uint8_t *text, uint64_t size,
+                            bool above) {
+  uint64_t low = 0, high = index->ordered_count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    const uint64_t i = label_falls(index) ? index->ordered_count - 1 - middle : middle;
+    const int c = compare_ordered(index, i, key, text, size);
+    if (c < 0 || (above && c == 0)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static void store_coordinate(const tsr_label_index *index, uint64_t cell, uint8_t out[8]) {
+  const uint64_t coordinate = index->first + cell;
+  memset(out, 0, 8);
+  memcpy(out, &coordinate, tsr_datatype_size(index->dimension->datatype));
+}
+
+typedef struct label_intervals { /* what a search has found */
+  bool exact; /* coordinates without a value divide intervals */
+  uint64_t limit, count;
+  tsr_interval *intervals;
+} label_intervals;
+
+static int add_label_interval(const tsr_label_index *index, uint64_t low, uint64_t high, label_intervals *found,
+                              tsr_error *error) {
+  if (found->count == found->limit)
+    return tsr__fail(error, TSR_RANGE, "more than %llu intervals", (unsigned long long)found->limit);
+  tsr_interval *interval = &found->intervals[found->count++];
+  *interval = (tsr_interval){0};
+  store_coordinate(index, low, interval->low);
+  store_coordinate(index, high, interval->high);
+  return TSR_OK;
+}
+
+/* Adds the intervals of `count` numbers of values, ascending. */
+static int add_label_runs(const tsr_label_index *index, const uint64_t *cells, uint64_t count, label_intervals *found,
+                          tsr_error *error) {
+  for (uint64_t at = 0; at < count;) {
+    uint64_t last = found->exact ? at : count - 1;
+    while (last + 1 < count && cells[last + 1] == cells[last] + 1) last++;
+    TSR_TRY(add_label_interval(index, cells[at], cells[last], found, error));
+    at = last + 1;
+  }
+  return TSR_OK;
+}
+
+static int compare_cells(const void *a, const void *b) {
+  const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Adds the intervals of the ordered values from number `first` to the one before `end`, counted from the least value. */
+static int add_label_intervals(tsr_label_index *index, uint64_t first, uint64_t end, label_intervals *found,
+                               tsr_error *error) {
+  const uint64_t count = end - first,
+                 *from = index->ordered + (label_falls(index) ? index->ordered_count - end : first);
+  uint64_t *cells;
+  if (index->order != 0) return add_label_runs(index, from, count, found, error);
+  TSR_TRY(
+      TSR_ALLOC_RAW(&index->memory, count, &cells, error)); /* the values have no order: their coordinates are sorted */
+  memcpy(cells, from, count * sizeof *cells);
+  qsort(cells, count, sizeof *cells, compare_cells);
+  const int rc = add_label_runs(index, cells, count, found, error);
+  tsr__free(cells);
+  return rc;
+}
+
+static int find_label_spans(tsr_label_index *index, const tsr_spans *spans, label_intervals *found, tsr_error *error) {
+  const uint64_t n = index->ordered_count;
+  found->count = 0;
+  for (uint64_t i = 0; i < (spans->all ? 1 : spans->count); i++) {
+    uint64_t first = 0, end = n;
+    if (!spans->all && spans->text) {
+      const tsr_text_span *span = &spans->texts[i];
+      first = count_below(index, 0, span->low, span->low_size, false);
+      if (!span->high_open) end = count_below(index, 0, span->high, span->high_size, !span->high_exclusive);
+    } else if (!spans->all) {
+      first = count_below(index, spans->spans[i].low, NULL, 0, false);
+      end = count_below(index, spans->spans[i].high, NULL, 0, true);
+    }
+    if (first < end) TSR_TRY(add_label_intervals(index, first, end, found, error));
+  }
+  return TSR_OK;
+}
+
+/* ---- Searching without the values -------------------------------------------------------------------------------- */
+
+#define LABEL_SEARCHES 4u /* after so many the values are loaded */
+#define LABEL_FEW      16384u /* so many coordinates: the values are loaded at once */
+#define LABEL_BYTES    (UINT64_C(128) << 10) /* of a search, beside two tiles: too few for reading tiles ahead */
+
+/* Returns true if a search for numbers should not load the values. */
+static bool search_in_tiles(const tsr_label_index *index, const tsr_interval *box) {
+  if (index->loaded || !index->declared || index->searches >= LABEL_SEARCHES) return false;
+  return load_coordinate(index, box->high) - load_coordinate(index, box->low) >= LABEL_FEW;
+}
+
+/* Returns the memory with which a reader loads one or two tiles at a time. */
+static uint64_t label_search_bytes(const tsr_label_index *index) {
+  uint64_t extent = 0, bytes;
+  memcpy(&extent, index->dimension->extent, tsr_datatype_size(index->dimension->datatype));
+  if (!tsr__mul(extent, 2 * (index->field->cell_size + 8), &bytes) || bytes > UINT64_MAX / 2) return UINT64_MAX;
+  return bytes + LABEL_BYTES;
+}
+
+/* Copies the cell at a place of a batch, which has at most 8 bytes. */
+static void take_edge_cell(const tsr_column *column, uint64_t at, uint8_t out[8]) {
+  const uint64_t i = column->constant ? 0 : at;
+  memset(out, 0, 8);
+  memcpy(out, (const uint8_t *)column->values + i * column->cell_size, column->cell_size);
+}
+
+/* Finds the first coordinate (`last`: the last one) that has a value of the ranges, and this value, a number (NULL: not
+ * asked for). Returns 1; 0 if there is none. */
+static int find_label_edge(const tsr_label_index *index, tsr_reader *reader, const tsr_ranges *ranges, bool last,
+                           uint8_t coordinate[8], uint8_t *value, tsr_error *error) {
+  const tsr_sort order = {.dimension = 0, .descending = last};
+  const tsr_predicate predicate = {.field = 1, .kind = TSR_PREDICATE_WITHIN, .nat_is_null = true, .ranges = *ranges};
+  const tsr_request request = {.order = &order,
+                               .order_count = 1,
+                               .predicates = &predicate,
+                               .predicate_count = 1,
+                               .limit = 1,
+                               .memory_bytes = TSR_MIN(index->memory.limit, label_search_bytes(index))};
+  const tsr_batch *batch;
+  const tsr_column *column;
+  int rc = tsr_reader_start(reader, &request, error);
+  do
+    if (rc >= 0) rc = tsr_reader_next(reader, &batch, error);
+  while (rc > 0 && batch->count == 0);
+  if (rc <= 0) return rc;
+  TSR_TRY(tsr_reader_column(reader, 0, &column, error));
+  take_edge_cell(column, tsr_batch_index(batch, 0), coordinate);
+  if (!value) return 1;
+  TSR_TRY(tsr_reader_column(reader, 1, &column, error));
+  take_edge_cell(column, tsr_batch_index(batch, 0), value);
+  return 1;
+}
+
+/* Returns 1 if all coordinates of an interval have a value, and all values lie in the span; 0 if some have none. */
+static int is_label_interval(const tsr_label_index *index, const tsr_interval *interval, const tsr_span *span,
+                             tsr_error *error) {
+  const tsr_range range = {.low = interval->low, .high = interval->high};
+  const tsr_ranges within = {.ranges = &range, .count = 1};
+  const tsr_aggregate_request request = {.dimensions = &within, .field = 1, .memory_bytes = index->memory.limit};
+  const uint64_t cells = load_coordinate(index, interval->high) - load_coordinate(index, interval->low) + 1;
+  tsr_aggregate *aggregate;
+  tsr_aggregate_row row;
+  TSR_TRY(tsr_aggregate_open(index->snapshot, &request, &aggregate, error));
+  tsr_aggregate_get(aggregate, 0, &row);
+  tsr_aggregate_close(aggregate);
+  const tsr_column least = {.values = row.min};
+  if (row.count != cells || !label_is_ordered(index, &least, 0)) return 0; /* NaT may count as a value */
+  if (tsr__key(index->field->datatype, row.min) >= span->low && tsr__key(index->field->datatype, row.max) <= span->high)
+    return 1;
+  return tsr__fail(error, TSR_CORRUPT, "its values must %s, but between coordinates of a range one is beyond it",
+                   label_falls(index) ? "fall" : "rise");
+}
+
+/* Finds the interval of one span. Returns 1; 0 if the values must be loaded to know it. */
+static int find_in_tiles(tsr_label_index *index, const tsr_ranges *ranges, const tsr_span *span, label_intervals *found,
+                         tsr_error *error) {
+  tsr_interval interval = {0};
+  tsr_reader *reader;
+  TSR_TRY(tsr_reader_open(index->snapshot, &reader, error));
+  int rc = find_label_edge(index, reader, ranges, false, interval.low, NULL, error);
+  const bool any = rc > 0;
+  if (any) rc = find_label_edge(index, reader, ranges, true, interval.high, NULL, error);
+  tsr_reader_close(reader);
+  index->searches++;
+  if (rc < 0 || !any) return rc < 0 ? rc : 1;
+  rc = is_label_interval(index, &interval, span, error);
+  if (rc > 0 && found->limit == 0) return tsr__fail(error, TSR_RANGE, "more than 0 intervals");
+  if (rc > 0) found->intervals[found->count++] = interval;
+  return rc;
+}
+
+static int search_label(tsr_label_index *index, const tsr_ranges *ranges, const tsr_spans *spans,
+                        label_intervals *found, tsr_error *error) {
+  const tsr_interval *box;
+  if (!spans->all && spans->count == 0) return TSR_OK;
+  if (index->snapshot) {
+    const int any = tsr_snapshot_non_empty_domain(index->snapshot, &box, error);
+    if (any <= 0) return any;
+    const bool one = !spans->all && !spans->text && spans->count == 1;
+    if (one && search_in_tiles(index, box)) {
+      const int rc = find_in_tiles(index, ranges, spans->spans, found, error);
+      if (rc != 0 && rc != TSR_BUDGET) return rc;
+    }
+    if (!index->loaded) TSR_TRY(load_label(index, error));
+    index->loaded = true;
+  }
+  return find_label_spans(index, spans, found, error);
+}
+
+int tsr_label_find(tsr_label_index *index, const tsr_ranges *ranges, bool exact, uint64_t limit,
+                   tsr_interval *intervals, uint64_t *count, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_arena arena;
+  tsr_spans spans;
+  label_intervals found = {.exact = exact, .limit = limit, .intervals = intervals};
+  tsr__arena_init(&arena, &index->values->environment->memory);
+  int rc = tsr__spans_make(index->field, ranges, &arena, &spans, error);
+  if (rc >= 0) rc = search_label(index, ranges, &spans, &found, error);
+  if (rc < 0 && rc != TSR_RANGE) {
+    if (!index->loaded) unload_label(index);
+    tsr__wrap(error, "label %s", index->name);
+  }
+  *count = found.count;
+  tsr__arena_release(&arena);
+  return TSR_MIN(rc, TSR_OK);
+}
+
+/* ---- The nearest value ------------------------------------------------------------------------------------------- */
+
+/* Returns true if `high`, a value above `value`, is nearer to it than `low`, one below it. */
+static bool is_nearer_after(const tsr_label_index *index, const void *value, const uint8_t *low, const uint8_t *high) {
+  const tsr_datatype datatype = index->field->datatype;
+  const bool tie_after = label_falls(index); /* the lower coordinate wins: that of the greater value if they fall */
+  if (tsr_datatype_kind(datatype) != TSR_KIND_FLOAT) {
+    const uint64_t key = tsr__key(datatype, value);
+    const uint64_t to_low = key - tsr__key(datatype, low), to_high = tsr__key(datatype, high) - key;
+    return to_high < to_low || (to_high == to_low && tie_after);
+  }
+  const double x = tsr__value_double(datatype, value);
+  const double to_low = x - tsr__value_double(datatype, low), to_high = tsr__value_double(datatype, high) - x;
+  return to_high < to_low || (to_high == to_low && tie_after);
+}
+
+static const uint8_t *index_value(const tsr_label_index *index, uint64_t cell) {
+  return index->bytes.data + cell * index->cells.cell_size;
+}
+
+/* Returns the cell of an ordered value, counted from the least one. */
+static uint64_t label_cell_at(const tsr_label_index *index, uint64_t place) {
+  return index->ordered[label_falls(index) ? index->ordered_count - 1 - place : place];
+}
+
+/* Finds the nearest one of the values that are loaded. Returns 1; 0 if there is none. */
+static int nearest_cell(const tsr_label_index *index, const void *value, uint64_t size, int side, uint64_t *cell) {
+  const uint64_t n = index->ordered_count, key = label_is_text(index) ? 0 : tsr__key(index->field->datatype, value);
+  const uint64_t below = count_below(index, key, value, size, true); /* values that are not above */
+  const uint64_t from = count_below(index, key, value, size, false);
+  uint64_t found;
+  if (from < below) found = from; /* equal */
+  else if (side < 0 || (side == 0 && below == n)) found = below - 1;
+  else if (side > 0 || below == 0) found = below;
+  else
+    found = is_nearer_after(index, value, index_value(index, label_cell_at(index, below - 1)),
+                            index_value(index, label_cell_at(index, below)))
+                ? below
+                : below - 1;
+  if (found >= n) return 0; /* there is none on that side; below - 1 of 0 wraps around */
+  *cell = label_cell_at(index, found);
+  return 1;
+}
+
+typedef struct label_neighbour { /* a value, and its coordinate */
+  uint8_t coordinate[8], value[8];
+} label_neighbour;
+
+/* Finds the greatest value that is not above a number (`above`: the least one that is not below it) by the tile in which
+ * it lies. Returns 1; 0 if there is none. */
+static int find_neighbour(const tsr_label_index *index, tsr_reader *reader, const void *value, bool above,
+                          label_neighbour *found, tsr_error *error) {
+  const tsr_range range = {.low = above ? value : NULL, .high = above ? NULL : value};
+  const tsr_ranges ranges = {.ranges = &range, .count = 1};
+  return find_label_edge(index, reader, &ranges, above == label_falls(index), found->coordinate, found->value, error);
+}
+
+/* Finds the nearest value without loading the others. Returns 1; 0 if there is none. */
+static int nearest_in_tiles(tsr_label_index *index, const void *value, int side, label_neighbour *found,
+                            tsr_error *error) {
+  label_neighbour above;
+  tsr_reader *reader;
+  int before = 0, after = 0;
+  TSR_TRY(tsr_reader_open(index->snapshot, &reader, error));
+  if (side <= 0) before = find_neighbour(index, reader, value, false, found, error);
+  const bool equal =
+      before > 0 && tsr__key(index->field->datatype, found->value) == tsr__key(index->field->datatype, value);
+  if (side >= 0 && before >= 0 && !equal) after = find_neighbour(index, reader, value, true, &above, error);
+  tsr_reader_close(reader);
+  index->searches++;
+  if (before < 0 || after < 0) return TSR_MIN(before, after);
+  if (after > 0 && (before == 0 || is_nearer_after(index, value, found->value, above.value))) *found = above;
+  return before > 0 || after > 0;
+}
+
+static int find_nearest(tsr_label_index *index, const void *value, uint64_t size, int side, label_neighbour *found,
+                        tsr_error *error) {
+  const tsr_interval *box;
+  uint64_t cell;
+  if (!index->snapshot) return 0;
+  const int any = tsr_snapshot_non_empty_domain(index->snapshot, &box, error);
+  if (any <= 0) return any;
+  if (!label_is_text(index) && search_in_tiles(index, box)) {
+    const int rc = nearest_in_tiles(index, value, side, found, error);
+    if (rc != TSR_BUDGET) return rc;
+  }
+  if (!index->loaded) TSR_TRY(load_label(index, error));
+  index->loaded = true;
+  const int rc = nearest_cell(index, value, size, side, &cell);
+  if (rc <= 0) return rc;
+  store_coordinate(index, cell, found->coordinate);
+  if (!label_is_text(index)) memcpy(found->value, index_value(index, cell), index->cells.cell_size);
+  return 1;
+}
+
+int tsr_label_nearest(tsr_label_index *index, const void *value, uint64_t size, int side, uint8_t coordinate[8],
+                      uint8_t found_value[8], tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const bool text = label_is_text(index);
+  label_neighbour found = {0};
+  if (text && side == 0)
+    return tsr__fail(error, TSR_MISMATCH, "label %s: texts have no distance: say 'before' or 'after'", index->name);
+  if (!text && tsr_datatype_kind(index->field->datatype) == TSR_KIND_FLOAT &&
+      tsr__key(index->field->datatype, value) == TSR_KEY_NAN)
+    return 0;
+  const int rc = find_nearest(index, value, size, side, &found, error);
+  if (rc < 0) {
+    if (!index->loaded) unload_label(index);
+    return tsr__wrap(error, "label %s", index->name);
+  }
+  if (rc == 0) return 0;
+  memcpy(coordinate, found.coordinate, sizeof found.coordinate);
+  memcpy(found_value, found.value, sizeof found.value);
+  return 1;
+}
+
+/* Returns true if a cell has just these bytes, or is the same number. */
+static bool label_equals(const tsr_label_index *index, uint64_t cell, const void *value, uint64_t size) {
+  if (label_is_text(index)) {
+    const uint64_t *offsets = index->cells.offsets;
+    return tsr__bytes_compare(index->bytes.data + offsets[cell], offsets[cell + 1] - offsets[cell], value, size) == 0;
+  }
+  const tsr_datatype datatype = index->field->datatype;
+  return tsr__key(datatype, index_value(index, cell)) == tsr__key(datatype, value);
+}
+
+int tsr_label_coordinate_of(const tsr_label_index *index, const void *value, uint64_t size, uint8_t coordinate[8],
+                            tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  uint64_t cell;
+  if (nearest_cell(index, value, size, -1, &cell) == 0 || !label_equals(index, cell, value, size)) return 0;
+  store_coordinate(index, cell, coordinate);
+  return 1;
+}
+
+void tsr_label_coordinate(const tsr_label_index *index, uint64_t cell, uint8_t coordinate[8]) {
+  store_coordinate(index, cell, coordinate);
+}
+
+/* ---- New values -------------------------------------------------------------------------------------------------- */
+
+tsr_array *tsr__label_array(const tsr_label_index *index) { return index->values; }
+
+bool tsr__label_run(const tsr_label_index *index, uint64_t *cell, uint64_t *count) {
+  while (*cell < index->count && !index->validity.data[*cell]) ++*cell;
+  for (*count = 0; *cell + *count < index->count && index->validity.data[*cell + *count];) ++*count;
+  return *count > 0;
+}
+
+/* Sets the interval of `count` coordinates from `first` on, which must lie in the domain. */
+static int label_span(const tsr_label_index *index, uint64_t first, uint64_t count, tsr_interval *span,
+                      tsr_error *error) {
+  const tsr_field *dimension = index->dimension;
+  const uint64_t low = load_coordinate(index, dimension->low), high = load_coordinate(index, dimension->high);
+  /* all differences from the low end are those of unsigned numbers, whatever the sign of the coordinates is */
+  if (first - low > high - low || count - 1 > high - first)
+    return tsr__fail(error, TSR_RANGE, "%llu values from the origin on reach beyond the domain",
+                     (unsigned long long)count);
+  const uint64_t last = first + count - 1, size = tsr_datatype_size(dimension->datatype);
+  *span = (tsr_interval){0};
+  memcpy(span->low, &first, size);
+  memcpy(span->high, &last, size);
+  return TSR_OK;
+}
+
+static int fail_label_order(const tsr_label_index *index, uint64_t coordinate, tsr_error *error) {
+  const char *way = label_falls(index) ? "fall" : "rise";
+  if (tsr_datatype_kind(index->dimension->datatype) == TSR_KIND_UNSIGNED)
+    return tsr__fail(error, TSR_CONSTRAINT, "its values must %s, but that of coordinate %llu does not", way,
+                     (unsigned long long)coordinate);
+  return tsr__fail(error, TSR_CONSTRAINT, "its values must %s, but that of coordinate %lld does not", way,
+                   (long long)coordinate);
+}
+
+int tsr__label_place(const tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
+                     tsr_interval *span, tsr_error *error) {
+  const uint64_t from = load_coordinate(index, first);
+  label_entry before = {0};
+  if (index->order == 0) return tsr__fail(error, TSR_UNSUPPORTED, "its values have no order");
+  TSR_TRY(label_span(index, from, count, span, error));
+  /* the cells that the values replace: they may begin before the index's first cell, and end behind its last one */
+  const uint64_t origin = load_coordinate(index, index->dimension->low), place = from - origin;
+  const uint64_t cells = index->count > 0 ? index->first - origin : 0;
+  uint64_t next = 0;
+  while (next < index->ordered_count && cells + index->ordered[next] < place) next++;
+  if (next > 0) before = (label_entry){&index->cells, index->ordered[next - 1]};
+  for (uint64_t i = 0; i < count; i++) {
+    const label_entry value = {values, i};
+    if (!label_is_ordered(index, values, i)) continue;
+    if (before.column && !labels_follow(index, before, value)) return fail_label_order(index, from + i, error);
+    before = value;
+  }
+  while (next < index->ordered_count && cells + index->ordered[next] - place < count) next++;
+  if (!before.column || next == index->ordered_count) return TSR_OK;
+  if (labels_follow(index, before, (label_entry){&index->cells, index->ordered[next]})) return TSR_OK;
+  return fail_label_order(index, origin + cells + index->ordered[next], error);
+}

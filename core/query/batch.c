@@ -1,0 +1,508 @@
+/* batch.c: adds a batch of cells to the groups: its parts, their blocks, and how parts are merged. */
+#include "query/batch.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "query/query.h"
+#include "model/datatype.h"
+#include "read/space_tiles.h"
+
+#define PART_CELLS 8192u
+#define PART_GRID  256u /* a grid of at most so many groups has a record for each of them in every part */
+
+/* ---- Memory of parts --------------------------------------------------------------------------------------------- */
+
+static int part_make(tsr_query_run *run, query_part **made, tsr_error *error) {
+  query_part *part;
+  TSR_TRY(TSR_ALLOC(&run->memory, &part, error));
+  *made = part; /* tsr__query_parts_release frees what there is of it */
+  part->run = run;
+  TSR_TRY(tsr__query_collected_make(&part->collected, run->layout.measure_count, &run->memory, NULL, error));
+  tsr__groups_init(&part->collected.groups, run->grouping.width, &run->memory);
+  tsr__arena_init(&part->arena, &run->memory);
+  if (run->expressions.where) TSR_TRY(tsr__scratch_make(run->expressions.where, &part->arena, &part->where, error));
+  if (run->expressions.program)
+    TSR_TRY(tsr__scratch_make(run->expressions.program, &part->arena, &part->scratch, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->input.field_count, &part->inputs, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->expressions.count, &part->vectors, error));
+  const uint32_t words = TSR_MAX(run->grouping.width, 1);
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, (uint64_t)words * QUERY_BLOCK, &part->room.words[0], error));
+  for (uint32_t w = 1; w < words; w++) part->room.words[w] = part->room.words[0] + w * QUERY_BLOCK;
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 3 * QUERY_BLOCK, &part->room.cells, error));
+  part->room.numbers = part->room.cells + QUERY_BLOCK;
+  part->room.ends = part->room.numbers + QUERY_BLOCK;
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 3 * QUERY_BLOCK, &part->room.mask, error));
+  return TSR_ALLOC_RAW(&run->memory, QUERY_BLOCK, &part->room.values, error);
+}
+
+static void part_free(query_part *part) {
+  tsr__query_collected_release(&part->collected);
+  tsr__arena_release(&part->arena);
+  tsr__free(part->room.words[0]);
+  tsr__free(part->room.cells);
+  tsr__free(part->room.mask);
+  tsr__free(part->room.values);
+  tsr__free(part);
+}
+
+void tsr__query_parts_release(tsr_query_run *run) {
+  for (uint32_t p = 0; p < run->parts.count; p++) part_free(run->parts.list[p]);
+  run->parts.count = 0;
+}
+
+/* Returns true if there is memory for one more part: each part needs as much again for its groups. */
+static bool parts_fit(const tsr_query_run *run) {
+  const uint64_t used = run->memory.used, more = run->parts.bytes * (run->parts.count + UINT64_C(2));
+  return run->parts.count == 0 || tsr__add_sat(used, more) <= run->memory.limit;
+}
+
+/* Makes as many parts as there is memory for, at least one, at most `wanted`. */
+static int parts_make(tsr_query_run *run, uint64_t wanted, tsr_error *error) {
+  while (run->parts.count < TSR_MIN(wanted, QUERY_PARTS_MAX) && parts_fit(run)) {
+    query_part *part = NULL;
+    tsr_error failure = {0};
+    const uint64_t before = run->memory.used;
+    const int rc = part_make(run, &part, &failure);
+    if (rc >= 0) {
+      run->parts.bytes = run->memory.used - before;
+      run->parts.list[run->parts.count++] = part;
+      continue;
+    }
+    if (part) part_free(part);
+    if (run->parts.count > 0 && tsr__lacks_memory(rc)) break;
+    run->parts.failed = rc == TSR_BUDGET;
+    if (error) *error = failure;
+    return rc;
+  }
+  return TSR_OK;
+}
+
+/* ---- Expressions ------------------------------------------------------------------------------------------------- */
+
+static void point_inputs(query_part *part, const query_rows *rows) {
+  const tsr_query_run *run = part->run;
+  for (uint32_t f = 0; f < run->input.field_count; f++) {
+    if (!run->input.evaluated[f]) continue;
+    part->inputs[f] = run->input.columns[f];
+    part->inputs[f].selection = rows->cells;
+    part->inputs[f].first = rows->first;
+  }
+}
+
+int tsr__query_evaluate(query_part *part, const query_rows *rows, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  uint32_t expression;
+  if (!run->expressions.program) return TSR_OK;
+  point_inputs(part, rows);
+  const int rc =
+      tsr__program_run(run->expressions.program, part->scratch, part->inputs, rows->count, part->vectors, error);
+  if (rc < 0 && tsr__program_fault(part->scratch, &expression, &part->fault.node))
+    part->fault.expression = run->expressions.list[expression];
+  return rc;
+}
+
+int tsr__query_select(query_part *part, const query_rows *block, query_rows *rows, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  uint32_t expression, count;
+  *rows = *block;
+  if (!run->expressions.where) return TSR_OK;
+  point_inputs(part, block);
+  const int rc = tsr__program_select(run->expressions.where, part->where, part->inputs, block->count, part->room.cells,
+                                     &count, error);
+  if (rc < 0 && tsr__program_fault(part->where, &expression, &part->fault.node))
+    part->fault.expression = &run->query.where;
+  TSR_TRY(rc);
+  if (count == block->count) return TSR_OK;
+  for (uint32_t r = 0; r < count; r++)
+    part->room.cells[r] =
+        block->cells ? block->cells[part->room.cells[r]] : (uint32_t)block->first + part->room.cells[r];
+  rows->cells = part->room.cells;
+  rows->count = count;
+  return TSR_OK;
+}
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+/* Makes a vector of a constant's values, in the part's room: until the next one. */
+static tsr_vector vector_of_all(query_part *part, const tsr_vector *vector, uint32_t count) {
+  tsr_vector all = *vector;
+  if (!vector->constant) return all;
+  uint64_t *words = (uint64_t *)(void *)part->room.values;
+  for (uint32_t r = 0; r < count && vector->as.integers; r++) {
+    if (vector->type == TSR_VALUE_TEXT) part->room.values[r] = vector->as.texts[0];
+    else words[r] = vector->as.unsigned_integers[0];
+  }
+  all.constant = false;
+  all.as.texts = part->room.values;
+  uint8_t *nulls = part->room.mask + QUERY_BLOCK, *whole = nulls + QUERY_BLOCK;
+  if (vector->nulls) all.nulls = memset(nulls, vector->nulls[0], count);
+  if (vector->whole) all.whole = memset(whole, vector->whole[0], count);
+  return all;
+}
+
+/* Sets mask[r] to 1 for rows for which the values are not true. */
+static void mask_of_truth(const tsr_vector *v, uint32_t count, uint8_t *mask) {
+  const double *reals = v->as.reals;
+  const int64_t *integers = v->as.integers;
+  if (v->type == TSR_VALUE_NULL) memset(mask, 1, count);
+  else if (v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER)
+    for (uint32_t r = 0; r < count; r++) mask[r] = !(reals[r] < 0 || reals[r] > 0);
+  else
+    for (uint32_t r = 0; r < count; r++) mask[r] = integers[r] == 0;
+  for (uint32_t r = 0; r < count && v->nulls; r++) mask[r] |= v->nulls[r];
+}
+
+/* ---- Groups of a block ------------------------------------------------------------------------------------------- */
+
+/* Sets the words of a key that is an expression. A text's word is its number in part->collected.texts. */
+static int words_of_values(query_part *part, uint32_t key, const query_rows *rows, tsr_error *error) {
+  uint64_t *words = part->room.words[key], *nulls = part->room.words[part->run->query.key_count];
+  const tsr_vector v = vector_of_all(part, &part->vectors[part->run->grouping.keys[key].value], rows->count);
+  if (v.type == TSR_VALUE_REAL) {
+    tsr__words_of_reals(v.as.reals, rows->count, words);
+    return TSR_OK;
+  }
+  for (uint32_t r = 0; r < rows->count; r++) {
+    const bool null = v.type == TSR_VALUE_NULL || (v.nulls && v.nulls[r]);
+    words[r] = 0;
+    nulls[r] |= (uint64_t)null << key;
+    if (null) continue;
+    if (v.type == TSR_VALUE_TEXT)
+      TSR_TRY(tsr__texts_number(&part->collected.texts, v.as.texts[r].bytes, v.as.texts[r].size, &words[r], error));
+    else words[r] = v.as.unsigned_integers[r];
+  }
+  return TSR_OK;
+}
+
+/* Numbers the rows' groups in the part's table, and makes records for new ones. */
+static int number_in_part(query_part *part, const uint64_t *const *words, uint32_t count, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  const uint64_t bytes = run->layout.words * sizeof(uint64_t), before = part->collected.groups.count;
+  TSR_TRY(tsr__groups_number(&part->collected.groups, words, count, part->room.numbers, error));
+  TSR_TRY(tsr__buffer_reserve(&part->collected.records, (part->collected.groups.count - before) * bytes, error));
+  for (uint64_t g = before; g < part->collected.groups.count; g++, part->collected.records.size += bytes)
+    memcpy(part->collected.records.data + part->collected.records.size, run->layout.blank, bytes);
+  return TSR_OK;
+}
+
+/* Finds the records of a block's rows: in those of the query, or in those of the part. */
+static int find_records(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
+                        uint64_t **records, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  if (run->grouping.grid) {
+    TSR_TRY(tsr__query_grid_rows(part, block, rows, spread, error));
+    if (!part->straight) {
+      const uint32_t known = spread->run_count ? spread->run_count : spread->count;
+      for (uint32_t i = 0; i < known; i++) part->room.words[0][i] = part->room.numbers[i];
+      TSR_TRY(number_in_part(part, (const uint64_t *const *)part->room.words, known, error));
+    }
+  } else {
+    if (run->grouping.has_nulls) memset(part->room.words[run->query.key_count], 0, rows->count * sizeof(uint64_t));
+    for (uint32_t k = 0; k < run->query.key_count; k++) {
+      if (run->grouping.keys[k].value != QUERY_NONE) TSR_TRY(words_of_values(part, k, rows, error));
+      else TSR_TRY(tsr__query_key_words(part, k, rows, part->room.words[k], error));
+    }
+    const uint32_t runs = tsr__runs_of_words(part->room.words, run->grouping.width, rows->count, part->room.ends);
+    TSR_TRY(number_in_part(part, (const uint64_t *const *)part->room.words, runs ? runs : rows->count, error));
+    *spread =
+        (tsr_spread){.count = rows->count, .run_count = runs, .groups = part->room.numbers, .ends = part->room.ends};
+  }
+  *records = (uint64_t *)(void *)(part->straight ? run->collected.records.data : part->collected.records.data);
+  return TSR_OK;
+}
+
+/* ---- Measures of a block ----------------------------------------------------------------------------------------- */
+
+/* Joins the nulls of an argument with the rows that a filter leaves out. */
+static void mask_operand(query_part *part, const tsr_vector *v, uint32_t count, tsr_operand *operand) {
+  if (v->type == TSR_VALUE_REAL) {
+    double *reals = (double *)(void *)part->room.values;
+    for (uint32_t r = 0; r < count; r++) reals[r] = part->room.mask[r] ? NAN : v->as.reals[r];
+    operand->values = reals;
+    return;
+  }
+  for (uint32_t r = 0; r < count && v->nulls; r++) part->room.mask[r] |= v->nulls[r];
+  operand->nulls = part->room.mask;
+}
+
+/* Fails if a number cannot be added as an integer of SQL. */
+static int check_unsigned(query_part *part, const query_measure *m, const tsr_vector *v, const tsr_operand *o,
+                          uint32_t count, tsr_error *error) {
+  if (v->type != TSR_VALUE_UNSIGNED || part->run->habits.plain ||
+      !(m->measure.sum || m->measure.moments || m->measure.list))
+    return TSR_OK;
+  const tsr_expression *expression = part->run->expressions.list[m->argument];
+  for (uint32_t r = 0; r < count; r++) {
+    if (v->as.unsigned_integers[r] <= INT64_MAX || (o->nulls && o->nulls[r])) continue;
+    part->fault.expression = expression;
+    part->fault.node = expression->count - 1;
+    return tsr__fail(error, TSR_RANGE, "%llu is past the integers of SQL",
+                     (unsigned long long)v->as.unsigned_integers[r]);
+  }
+  return TSR_OK;
+}
+
+static uint32_t group_of_row(const tsr_spread *spread, uint32_t row, uint32_t *run) {
+  if (spread->run_count == 0) return spread->groups[row];
+  while (spread->ends[*run] <= row) ++*run;
+  return spread->groups[*run];
+}
+
+/* Appends the values of a list or a set to those of the part. */
+static int part_collect(query_part *part, uint32_t m, const tsr_vector *v, const tsr_operand *o,
+                        const tsr_spread *spread, tsr_error *error) {
+  const bool reals = v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER;
+  const bool distinct = part->run->layout.measures[m].measure.distinct;
+  for (uint32_t r = 0, run = 0; r < spread->count; r++) {
+    uint64_t pair[2];
+    uint32_t number;
+    if (o->nulls && o->nulls[r]) continue;
+    double real = reals ? ((const double *)o->values)[r] + 0.0 : 0;
+    if (isnan(real)) continue;
+    pair[0] = group_of_row(spread, r, &run);
+    if (v->type == TSR_VALUE_TEXT) {
+      const struct tsr_text_value *text = (const struct tsr_text_value *)o->values + r;
+      TSR_TRY(tsr__texts_number(&part->collected.values, text->bytes, text->size, &pair[1], error));
+    } else if (reals || !distinct) {
+      if (!reals) real = (double)((const int64_t *)o->values)[r];
+      memcpy(&pair[1], &real, sizeof real);
+    } else {
+      pair[1] = ((const uint64_t *)o->values)[r];
+    }
+    const uint64_t *const words[2] = {&pair[0], &pair[1]};
+    if (distinct) TSR_TRY(tsr__groups_number(&part->collected.pairs[m], words, 1, &number, error));
+    else TSR_TRY(tsr__buffer_append(&part->collected.lists[m], pair, sizeof pair, error));
+  }
+  return TSR_OK;
+}
+
+static int add_measure(query_part *part, uint32_t number, const query_rows *rows, const tsr_spread *spread,
+                       uint64_t *records, tsr_error *error) {
+  const query_measure *m = &part->run->layout.measures[number];
+  tsr_vector v = {.type = TSR_VALUE_NULL};
+  tsr_operand operand = {0};
+  if (m->filter != QUERY_NONE) {
+    v = vector_of_all(part, &part->vectors[m->filter], rows->count);
+    mask_of_truth(&v, rows->count, part->room.mask);
+    v = (tsr_vector){.type = TSR_VALUE_NULL};
+  }
+  if (m->argument != QUERY_NONE) {
+    v = vector_of_all(part, &part->vectors[m->argument], rows->count);
+    if (v.type == TSR_VALUE_NULL) return TSR_OK;
+    operand = (tsr_operand){.values = v.as.integers, .nulls = v.nulls, .whole = v.whole};
+  }
+  if (m->filter != QUERY_NONE) mask_operand(part, &v, rows->count, &operand);
+  TSR_TRY(check_unsigned(part, m, &v, &operand, rows->count, error));
+  if (m->measure.list || m->measure.distinct) TSR_TRY(part_collect(part, number, &v, &operand, spread, error));
+  if (!m->measure.distinct) tsr__measure_add(&m->measure, &operand, spread, records, part->run->layout.words);
+  for (uint32_t a = 0; a < part->run->extremes.count; a++)
+    if (part->run->extremes.list[a].measure == number)
+      tsr__query_at_add(part, &part->run->extremes.list[a], &operand, spread, records);
+  return TSR_OK;
+}
+
+static int part_add_block(query_part *part, const query_rows *block, tsr_error *error) {
+  const tsr_query_run *run = part->run;
+  query_rows rows = *block;
+  tsr_spread spread;
+  uint64_t *records;
+  TSR_TRY(tsr__query_select(part, block, &rows, error));
+  if (rows.count == 0) return TSR_OK;
+  TSR_TRY(tsr__query_evaluate(part, &rows, error));
+  TSR_TRY(find_records(part, block, &rows, &spread, &records, error));
+  tsr__rows_add(&spread, records, run->layout.words);
+  for (uint32_t m = 0; m < run->layout.measure_count; m++)
+    TSR_TRY(add_measure(part, m, &rows, &spread, records, error));
+  return TSR_OK;
+}
+
+/* Adds the cells of one part, on a worker thread. */
+static int part_add_cells(void *argument, uint64_t index, tsr_error *error) {
+  query_part *part = ((query_part **)argument)[index];
+  const tsr_query_run *run = part->run;
+  const tsr_batch *batch = run->input.batch;
+  tsr__query_collected_clear(&part->collected);
+  part->fault.expression = NULL;
+  for (uint64_t at = part->from, n; at < part->end; at += n) {
+    n = TSR_MIN(part->end - at, QUERY_BLOCK);
+    const query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
+                              .first = batch->selection ? 0 : batch->first + at,
+                              .count = (uint32_t)n};
+    TSR_TRY(part_add_block(part, &block, error));
+  }
+  return TSR_OK;
+}
+
+/* ---- Merging ----------------------------------------------------------------------------------------------------- */
+
+int tsr__query_group(tsr_query_run *run, const uint64_t *words, uint32_t *number, tsr_error *error) {
+  const uint64_t bytes = run->layout.words * sizeof(uint64_t);
+  const uint64_t *places[TSR_QUERY_KEYS + 1];
+  for (uint32_t w = 0; w < run->grouping.width; w++) places[w] = &words[w];
+  TSR_TRY(tsr__groups_number(&run->collected.groups, places, 1, number, error));
+  if (*number < run->collected.records.size / bytes) return TSR_OK;
+  return tsr__buffer_append(&run->collected.records, run->layout.blank, bytes, error);
+}
+
+/* Finds the record of the query for a group of a part. */
+static int record_of_part(tsr_query_run *run, const query_part *part, uint64_t group, uint32_t *number,
+                          tsr_error *error) {
+  const uint64_t *tuple = tsr__groups_tuple(&part->collected.groups, group);
+  uint64_t words[TSR_QUERY_KEYS + 1];
+  if (run->grouping.grid) {
+    *number = (uint32_t)tuple[0];
+    return TSR_OK;
+  }
+  for (uint32_t w = 0; w < run->grouping.width; w++) {
+    words[w] = tuple[w];
+    if (w == run->query.key_count || run->grouping.keys[w].type != TSR_VALUE_TEXT || query_key_is_null(run, tuple, w))
+      continue;
+    const struct tsr_text_value *text = tsr__texts_at(&part->collected.texts, tuple[w]);
+    TSR_TRY(tsr__texts_number(&run->collected.texts, text->bytes, text->size, &words[w], error));
+  }
+  return tsr__query_group(run, words, number, error);
+}
+
+/* Adds a value of a set to its group, if it is new there. */
+static int merge_pair(tsr_query_run *run, const query_part *part, uint32_t m, const uint64_t *pair, uint32_t group,
+                      tsr_error *error) {
+  const tsr_measure *measure = &run->layout.measures[m].measure;
+  const uint64_t before = run->collected.pairs[m].count, to = group;
+  uint64_t value = pair[1];
+  uint32_t number, end = 1;
+  if (measure->type == TSR_VALUE_TEXT) {
+    const struct tsr_text_value *text = tsr__texts_at(&part->collected.values, value);
+    TSR_TRY(tsr__texts_number(&run->collected.values, text->bytes, text->size, &value, error));
+  }
+  const uint64_t *const words[2] = {&to, &value};
+  TSR_TRY(tsr__groups_number(&run->collected.pairs[m], words, 1, &number, error));
+  if (run->collected.pairs[m].count == before) return TSR_OK;
+  if (measure->list) {
+    double real = (double)(int64_t)value;
+    if (measure->type == TSR_VALUE_REAL || measure->type == TSR_VALUE_NUMBER) memcpy(&real, &value, sizeof real);
+    uint64_t listed[2] = {group, 0};
+    memcpy(&listed[1], &real, sizeof real);
+    TSR_TRY(tsr__buffer_append(&run->collected.lists[m], listed, sizeof listed, error));
+  }
+  uint64_t *record = query_record(&run->collected.records, group, run->layout.words);
+  if (measure->type == TSR_VALUE_TEXT) {
+    record[measure->count_at]++;
+    return TSR_OK;
+  }
+  const uint32_t zero = 0;
+  tsr__measure_add(measure, &(tsr_operand){.values = &value},
+                   &(tsr_spread){.count = 1, .run_count = 1, .groups = &zero, .ends = &end}, record, run->layout.words);
+  return TSR_OK;
+}
+
+/* Merges the lists and sets of a part, whose groups have these numbers in the query. */
+static int merge_values(tsr_query_run *run, const query_part *part, const uint32_t *numbers, tsr_error *error) {
+  int rc = TSR_OK;
+  for (uint32_t m = 0; rc >= 0 && m < run->layout.measure_count; m++) {
+    for (uint64_t i = 0; rc >= 0 && i < part->collected.pairs[m].count; i++) {
+      const uint64_t *pair = tsr__groups_tuple(&part->collected.pairs[m], i);
+      rc = merge_pair(run, part, m, pair, numbers[pair[0]], error);
+    }
+    for (uint64_t i = 0; rc >= 0 && i < part->collected.lists[m].size; i += 16) {
+      const uint64_t pair[2] = {numbers[tsr__load64(part->collected.lists[m].data + i)],
+                                tsr__load64(part->collected.lists[m].data + i + 8)};
+      rc = tsr__buffer_append(&run->collected.lists[m], pair, sizeof pair, error);
+    }
+  }
+  return rc;
+}
+
+static int merge_part(tsr_query_run *run, query_part *part, tsr_error *error) {
+  uint32_t *numbers;
+  const uint64_t count = part->collected.groups.count;
+  if (part->straight || count == 0) return TSR_OK;
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, count, &numbers, error));
+  int rc = TSR_OK;
+  for (uint64_t g = 0; rc >= 0 && g < count; g++) {
+    rc = record_of_part(run, part, g, &numbers[g], error);
+    if (rc < 0) break;
+    const uint64_t *from = query_record(&part->collected.records, g, run->layout.words);
+    uint64_t *to = query_record(&run->collected.records, numbers[g], run->layout.words);
+    to[0] += from[0];
+    for (uint32_t m = 0; rc >= 0 && m < run->layout.measure_count; m++)
+      if (!run->layout.measures[m].measure.distinct)
+        rc = tsr__measure_merge(&run->layout.measures[m].measure, to, from, &run->arena, error);
+    for (uint32_t a = 0; rc >= 0 && a < run->extremes.count; a++)
+      rc = tsr__query_at_merge(run, &run->extremes.list[a], to, from, error);
+  }
+  rc = rc < 0 ? rc : merge_values(run, part, numbers, error);
+  tsr__free(numbers);
+  return rc;
+}
+
+/* ---- Batches ----------------------------------------------------------------------------------------------------- */
+
+/* Rows from which the parts of a batch are counted: parts of a dense tile end with its rows. */
+typedef struct part_cut {
+  uint64_t before, size; /* rows before the first cut, and between cuts */
+} part_cut;
+
+static part_cut choose_cut(const tsr_query_run *run) {
+  part_cut cut = {.before = 0, .size = PART_CELLS};
+  if (!run->input.subtile) return cut;
+  const uint64_t row = run->input.subtile->axes[run->input.subtile->dimensions - 1].extent;
+  if (row > PART_CELLS) return cut;
+  cut.size = PART_CELLS / row * row;
+  cut.before = (row - (run->input.subtile->origin + run->input.batch->first) % row) % row;
+  return cut;
+}
+
+static uint64_t end_of_part(const part_cut *cut, uint64_t from, uint64_t count) {
+  if (from < cut->before) return TSR_MIN(cut->before, count);
+  return TSR_MIN(from + cut->size, count);
+}
+
+/* Returns true if no group has cells in two parts of the batch. */
+static bool parts_are_apart(const tsr_query_run *run, const part_cut *cut) {
+  uint64_t before_low = 0, before_high = 0;
+  if (!run->grouping.grid || !run->layout.straight || !run->input.subtile || run->grouping.grid_size <= PART_GRID)
+    return false;
+  for (uint64_t from = 0, end; from < run->input.batch->count; from = end) {
+    uint64_t low, high;
+    end = end_of_part(cut, from, run->input.batch->count);
+    tsr__query_grid_range(run, from, end, &low, &high);
+    if (from == 0) before_low = low, before_high = high;
+    else if (low > before_high) before_high = high;
+    else if (high < before_low) before_low = low;
+    else return false;
+  }
+  return true;
+}
+
+static void note_fault(tsr_query_run *run, uint64_t count) {
+  for (uint64_t p = count; p-- > 0;) {
+    run->grouping.outside |= run->parts.list[p]->outside;
+    if (run->parts.list[p]->fault.expression) run->fault = run->parts.list[p]->fault;
+  }
+}
+
+int tsr__query_add_batch(tsr_query_run *run, tsr_error *error) {
+  const uint64_t count = run->input.batch->count;
+  const part_cut cut = choose_cut(run);
+  const bool straight = parts_are_apart(run, &cut);
+  TSR_TRY(parts_make(run, count / PART_CELLS + 2, error));
+  for (uint64_t from = 0; from < count;) {
+    uint64_t parts = 0;
+    for (; parts < run->parts.count && from < count; parts++) {
+      query_part *part = run->parts.list[parts];
+      part->from = from;
+      part->straight = straight;
+      from = part->end = end_of_part(&cut, from, count);
+      part->fault.expression = NULL;
+    }
+    const int rc =
+        tsr__parallel_for(tsr__reader_threads(run->input.reader), parts, part_add_cells, run->parts.list, error);
+    if (rc < 0) note_fault(run, parts);
+    TSR_TRY(rc);
+    for (uint64_t p = 0; p < parts; p++) TSR_TRY(merge_part(run, run->parts.list[p], error));
+  }
+  return TSR_OK;
+}
+
+int tsr__query_part_make(tsr_query_run *run, tsr_error *error) { return parts_make(run, 1, error); }

@@ -1,0 +1,196 @@
+/* program.h: compares expressions node by node. */
+#ifndef TSR_QUERY_PROGRAM_H
+#define TSR_QUERY_PROGRAM_H
+
+#include "tessera.h"
+#include "query/evaluate.h"
+#include "model/datatype.h"
+
+/* Returns true if both expressions have the same nodes, so that their values are the same for every cell. Tables,
+ * intervals and the functions of MATCH are compared by their addresses. */
+bool tsr__expressions_same(const tsr_expression *a, const tsr_expression *b);
+
+/* The steps of a program, and the kernels that run them. Only core/compute/ includes this header.
+ *
+ * A step is one operation on vectors of fixed forms: program.c inserts a step for each conversion, so that a kernel has
+ * one loop and no switch. Its results are in a room, a buffer that another step uses again when no later step needs
+ * them.
+ */
+
+/* The form of a vector within a program: a tsr_value_type or TSR_FORM_TRUTH, one byte for each cell. With these three
+ * values AND is the lesser of two, OR the greater, and NOT is 2 - x. */
+typedef unsigned tsr_form;
+#define TSR_FORM_TRUTH (TSR_VALUE_NULL + 1u)
+#define TSR_FALSE      0u
+#define TSR_UNKNOWN    1u
+#define TSR_TRUE       2u
+#define TSR_TWO_63     9223372036854775808.0
+
+/* Operations of steps that are none of nodes. */
+enum {
+  TSR_STEP_CHOOSE = TSR_OP_COUNT, /* truth, value, value: the first value for cells of which the truth is true */
+  TSR_STEP_TRUTH, /* any number: whether it is not 0 */
+  TSR_STEP_NUMBER, /* INTEGER or REAL to NUMBER */
+  TSR_STEP_OF_TRUTH, /* truth to INTEGER */
+  TSR_STEP_OF_UNSIGNED, /* UNSIGNED to INTEGER, with a fault past INT64_MAX */
+  TSR_STEP_UNSIGNED /* a literal INTEGER to UNSIGNED */
+};
+
+typedef struct tsr_lane { /* the vector of a step, for one block */
+  bool constant; /* all cells are as index 0 */
+  const uint8_t *nulls; /* 1: null; NULL: none is. REAL, NUMBER and truths have none */
+  const uint8_t *whole; /* NUMBER */
+  const uint32_t *faults; /* of each cell, 1 + the number of the step that failed; 0: none; NULL: no cell has one */
+  union {
+    const int64_t *integers;
+    const uint64_t *unsigned_integers;
+    const double *reals;
+    const tsr_text *texts;
+    const uint8_t *truths;
+    const void *data;
+  } as;
+} tsr_lane;
+
+typedef struct tsr_room { /* where a step writes: TSR_BLOCK_CELLS of each, or 1 for constants */
+  union {
+    int64_t *integers;
+    uint64_t *unsigned_integers;
+    double *reals;
+    tsr_text *texts;
+    uint8_t *truths;
+    void *data;
+  } as;
+  uint8_t *nulls, *whole;
+  uint32_t *faults;
+} tsr_room;
+
+typedef struct tsr_step tsr_step;
+
+typedef struct tsr_call { /* what a kernel works on */
+  const tsr_step *step;
+  const tsr_lane *a, *b, *c; /* operands */
+  uint32_t count; /* 1 if all operands are constant */
+  tsr_lane *out; /* as.data is the room's; nulls are those of all operands, but for TSR_STEP_CHOOSE */
+  tsr_room *room;
+} tsr_call;
+
+typedef void (*tsr_kernel)(const tsr_call *call);
+
+typedef struct tsr_origin { /* what a step was made of, for messages of errors */
+  uint32_t expression, node;
+} tsr_origin;
+
+typedef struct tsr_step_table { /* the values of a TABLE in the step's form, and a null behind them */
+  const void *values;
+  const uint8_t *nulls; /* NULL: only the last value is null */
+  const uint8_t *whole; /* of a NUMBER */
+} tsr_step_table;
+
+typedef struct
+    tsr_step_interval { /* of the integers that a step can have; FIELD of INSTANT: of those that have a text */
+  int64_t low, high;
+  bool safe; /* no integer can pass 64 bits */
+} tsr_step_interval;
+
+struct tsr_step {
+  uint32_t operation; /* tsr_operation, or TSR_STEP_* */
+  tsr_form form, from; /* of the result; of the first operand */
+  uint32_t operand_count;
+  uint32_t operands[3]; /* numbers of earlier steps */
+  bool live; /* a result needs it */
+  uint32_t number; /* of this step */
+  tsr_origin origin;
+  const tsr_node *source; /* CONSTANT, TABLE, LOOKUP, WITHIN, MATCH */
+  bool null; /* CONSTANT: null of its form */
+  uint32_t field; /* FIELD, TABLE */
+  tsr_step_table table;
+  tsr_step_interval interval; /* of INTEGER and INSTANT */
+  tsr_kernel kernel;
+  uint32_t room; /* number of its room */
+  uint32_t next; /* 1 + the number of an earlier step with the same hash; 0: none */
+};
+
+struct tsr_program {
+  const tsr_schema *schema;
+  uint32_t step_count, room_count, root_count;
+  tsr_step *steps;
+  uint32_t *roots; /* the step of each expression */
+  tsr_value_type *types;
+  bool texts; /* some step has texts */
+};
+
+/* Types (program.c). */
+typedef struct tsr_typed {
+  tsr_value_type type;
+  tsr_datatype datatype; /* INSTANT */
+  bool literal; /* an INTEGER that is written as a number of at most 2^53 */
+  bool negative; /* it is below 0 */
+} tsr_typed;
+int tsr__expression_types(const tsr_schema *schema, const tsr_expression *expression, tsr_typed *types, uint32_t *node,
+                          tsr_expression_fault *fault, tsr_error *error);
+
+/* Sets the interval of an integer step from those of its operands (kernels.c). */
+void tsr__step_interval(const tsr_program *program, tsr_step *step);
+
+/* The kernel of an operation on operands of one form; NULL: there is none. */
+tsr_kernel tsr__integer_kernel(uint32_t operation); /* kernels.c */
+tsr_kernel tsr__real_kernel(uint32_t operation); /* kernels.c */
+/* Of EQUAL, UNEQUAL, LESS and LESS_EQUAL for the forms of two operands, and of IS, whose operands are the truth of
+ * EQUAL and two truths that say which operand is null (kernels.c). */
+tsr_kernel tsr__compare_kernel(uint32_t operation, tsr_form a, tsr_form b);
+/* CHOOSE, AND, OR, NOT, IS_NULL, LEAST, GREATEST, WITHIN (kernels.c). */
+tsr_kernel tsr__choose_kernel(uint32_t operation, tsr_form form);
+/* LOOKUP in a list of a type, whose values have the datatype (kernels.c). */
+tsr_kernel tsr__lookup_kernel(tsr_value_type type, tsr_datatype datatype);
+/* Conversions from one form to another (kernels.c). */
+tsr_kernel tsr__convert_kernel(uint32_t operation, tsr_form from);
+
+/* Loads the cells of a field, or their values of a table (kernels.c). */
+void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_block_input *input);
+void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_block_input *input);
+
+/* Notes that the step fails for a cell. */
+static inline void tsr__step_fails(const tsr_call *call, uint32_t cell) {
+  if (!call->out->faults) {
+    memset(call->room->faults, 0, call->count * sizeof *call->room->faults);
+    call->out->faults = call->room->faults;
+  }
+  call->room->faults[cell] = call->step->number + 1;
+}
+
+/* Adds nulls to those of the result, which are copied to its room first. */
+static inline uint8_t *tsr__step_nulls(const tsr_call *call) {
+  if (call->out->nulls != call->room->nulls) memset(call->room->nulls, 0, call->count);
+  call->out->nulls = call->room->nulls;
+  return call->room->nulls;
+}
+
+/* Runs `out[i] = EXPRESSION` over the cells of two operands, x and y, either of which may be constant. */
+#define TSR_EACH2(TYPE_X, xs, TYPE_Y, ys, out, EXPRESSION)                                                             \
+  do {                                                                                                                 \
+    const uint32_t each_count_ = call->count;                                                                          \
+    if (call->b->constant) {                                                                                           \
+      const TYPE_Y y = (ys)[0];                                                                                        \
+      for (uint32_t i = 0; i < each_count_; i++) {                                                                     \
+        const TYPE_X x = (xs)[i];                                                                                      \
+        (out)[i] = EXPRESSION;                                                                                         \
+      }                                                                                                                \
+    } else if (call->a->constant) {                                                                                    \
+      const TYPE_X x = (xs)[0];                                                                                        \
+      for (uint32_t i = 0; i < each_count_; i++) {                                                                     \
+        const TYPE_Y y = (ys)[i];                                                                                      \
+        (out)[i] = EXPRESSION;                                                                                         \
+      }                                                                                                                \
+    } else {                                                                                                           \
+      for (uint32_t i = 0; i < each_count_; i++) {                                                                     \
+        const TYPE_X x = (xs)[i];                                                                                      \
+        const TYPE_Y y = (ys)[i];                                                                                      \
+        (out)[i] = EXPRESSION;                                                                                         \
+      }                                                                                                                \
+    }                                                                                                                  \
+  } while (0)
+
+/* The index of cell i of an operand. */
+#define TSR_AT(lane, i) ((lane)->constant ? 0u : (i))
+
+#endif

@@ -1,0 +1,1046 @@
+/* query.c: the values that medians and percentiles are taken of: pairs of a group and a value, sorted once. */
+#include "query/query.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "query/batch.h"
+#include "model/datatype.h"
+#include "query/tiles.h"
+#include "array/progress.h"
+#include "query/program.h"
+#include "read/space_tiles.h"
+#include "array/array.h"
+#include "array/snapshot.h"
+
+typedef struct listed { /* as in tsr_query_run.lists */
+  uint64_t group;
+  double value;
+} listed;
+
+static int compare_listed(const void *a, const void *b) {
+  const listed *x = a, *y = b;
+  if (x->group != y->group) return x->group < y->group ? -1 : 1;
+  return (x->value > y->value) - (x->value < y->value);
+}
+
+int tsr__query_lists_sort(tsr_query_run *run, tsr_error *error) {
+  for (uint32_t m = 0; m < run->layout.measure_count; m++) {
+    tsr_buffer *list = &run->collected.lists[m];
+    if (list->size == 0) continue;
+    TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
+    qsort(list->data, list->size / sizeof(listed), sizeof(listed), compare_listed);
+  }
+  return TSR_OK;
+}
+
+/* Returns the index of the first value of a group that is not below `group`. */
+static uint64_t first_of_group(const listed *list, uint64_t count, uint64_t group) {
+  uint64_t low = 0;
+  while (low < count) {
+    const uint64_t middle = low + (count - low) / 2;
+    if (list[middle].group < group) low = middle + 1;
+    else count = middle;
+  }
+  return low;
+}
+
+/* The value between two neighbours. Their difference may pass the greatest double. */
+static double between(double low, double high, double part) {
+  if (low == high || part <= 0) return low;
+  const double reach = high - low;
+  return isfinite(reach) ? low + reach * part : low * (1 - part) + high * part;
+}
+
+void tsr__query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
+                           tsr_value *value) {
+  const listed *list = (const listed *)(const void *)run->collected.lists[measure].data;
+  const uint64_t count = run->collected.lists[measure].size / sizeof *list;
+  const uint64_t first = first_of_group(list, count, group), end = first_of_group(list, count, (uint64_t)group + 1);
+  *value = (tsr_value){.type = TSR_VALUE_NULL};
+  if (first == end) return;
+  const double place = percent * (double)(end - first - 1) / 100;
+  const uint64_t below = TSR_MIN((uint64_t)place, end - first - 1), above = TSR_MIN(below + 1, end - first - 1);
+  const double low = list[first + below].value, high = list[first + above].value, part = place - (double)below;
+  value->type = TSR_VALUE_REAL;
+  value->as.real = between(low, high, part);
+}
+
+/* Makes, clears and releases what a query or one of its parts has collected. */
+
+int tsr__query_collected_make(query_collected *collected, uint32_t measures, tsr_memory *memory, tsr_arena *arena,
+                              tsr_error *error) {
+  tsr__texts_init(&collected->texts, memory, arena);
+  tsr__texts_init(&collected->values, memory, arena);
+  collected->records.memory = memory;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, measures, &collected->pairs, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, measures, &collected->lists, error));
+  collected->measure_count = measures;
+  for (uint32_t m = 0; m < measures; m++) {
+    tsr__groups_init(&collected->pairs[m], 2, memory);
+    collected->lists[m].memory = memory;
+  }
+  return TSR_OK;
+}
+
+void tsr__query_collected_clear(query_collected *collected) {
+  tsr__groups_clear(&collected->groups);
+  tsr__texts_clear(&collected->texts);
+  tsr__texts_clear(&collected->values);
+  for (uint32_t m = 0; m < collected->measure_count; m++) {
+    tsr__groups_clear(&collected->pairs[m]);
+    collected->lists[m].size = 0;
+  }
+  collected->records.size = 0;
+}
+
+void tsr__query_collected_release(query_collected *collected) {
+  for (uint32_t m = 0; m < collected->measure_count; m++) {
+    tsr__groups_release(&collected->pairs[m]);
+    tsr__buffer_release(&collected->lists[m]);
+  }
+  tsr__groups_release(&collected->groups);
+  tsr__texts_release(&collected->texts);
+  tsr__texts_release(&collected->values);
+  tsr__buffer_release(&collected->records);
+  tsr__free(collected->pairs);
+  tsr__free(collected->lists);
+}
+
+/* The value of an expression in the row of a group's minimum or maximum (TSR_AGGREGATE_AT).
+ *
+ * All aggregates of one extreme share words of the records: the extreme so far, and the coordinates of its row. Each has
+ * words of its own for its value in this row. Of rows with equal extremes that with the least coordinates counts, in
+ * row-major order.
+ */
+
+enum {
+  AT_SEEN,
+  AT_BEST,
+  AT_BEST_SIZE,
+  AT_PLACE
+}; /* of a record, from at->word on; the coordinates begin at AT_PLACE */
+
+enum { AT_KNOWN, AT_VALUE, AT_VALUE_SIZE, AT_VALUE_WORDS }; /* from at->value_word on */
+
+static uint32_t at_width(tsr_value_type type) { return type == TSR_VALUE_TEXT ? 2 : 1; }
+
+/* Gives an aggregate the words of its extreme: those of an earlier aggregate, or new ones. */
+static void at_share(tsr_query_run *run, query_at *at) {
+  for (const query_at *other = run->extremes.list; other < at; other++)
+    if (other->measure == at->measure && other->greatest == at->greatest) {
+      at->word = other->word;
+      return;
+    }
+  at->leads = true;
+  at->word = run->layout.words;
+  run->layout.words += AT_PLACE;
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++)
+    run->layout.words += at_width(tsr__program_type(run->expressions.program, run->extremes.coordinates[d]));
+}
+
+int tsr__query_at_make(tsr_query_run *run, tsr_error *error) {
+  for (uint32_t a = 0; a < run->query.aggregate_count; a++) {
+    const tsr_query_aggregate *aggregate = &run->query.aggregates[a], *of;
+    if (aggregate->function != TSR_AGGREGATE_AT) continue;
+    of = aggregate->of < run->query.aggregate_count ? &run->query.aggregates[aggregate->of] : NULL;
+    if (!of || !of->has_argument || (of->function != TSR_AGGREGATE_MIN && of->function != TSR_AGGREGATE_MAX))
+      return tsr__fail(error, TSR_ERROR, "aggregate %u is no minimum or maximum", aggregate->of);
+    query_at *at = &run->extremes.list[run->extremes.count++];
+    *at = (query_at){
+        .aggregate = a, .measure = run->layout.measure_of[aggregate->of], .value = run->extremes.value_of[a]};
+    at->greatest = of->function == TSR_AGGREGATE_MAX;
+    at_share(run, at);
+    at->value_word = run->layout.words;
+    run->layout.words += AT_VALUE_WORDS;
+    run->layout.straight = false; /* texts may be borrowed from the batch */
+  }
+  return TSR_OK;
+}
+
+/* Sets two words to a value of a vector. */
+static void at_words(const tsr_vector *v, const void *values, uint64_t row, uint64_t *words) {
+  words[1] = v->whole ? v->whole[v->constant ? 0 : row] : 0;
+  if (v->type == TSR_VALUE_TEXT) {
+    words[0] = (uint64_t)(uintptr_t)((const tsr_text *)values)[row].bytes;
+    words[1] = ((const tsr_text *)values)[row].size;
+  } else {
+    words[0] = ((const uint64_t *)values)[row];
+  }
+}
+
+static int at_compare(tsr_value_type type, const uint64_t *a, const uint64_t *b) {
+  double x, y;
+  switch (type) {
+  case TSR_VALUE_REAL:
+  case TSR_VALUE_NUMBER:
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+  case TSR_VALUE_UNSIGNED: return (a[0] > b[0]) - (a[0] < b[0]);
+  case TSR_VALUE_TEXT:
+    return tsr__bytes_compare((const void *)(uintptr_t)a[0], a[1], (const void *)(uintptr_t)b[0], b[1]);
+  default: return ((int64_t)a[0] > (int64_t)b[0]) - ((int64_t)a[0] < (int64_t)b[0]);
+  }
+}
+
+/* Returns how the new extreme compares with that of the record: > 0 if it counts instead, 0 if they are equal. */
+static int at_improves(const query_at *at, tsr_value_type type, const uint64_t *best, const uint64_t *record) {
+  if (!record[at->word + AT_SEEN]) return 1;
+  const int c = at_compare(type, best, record + at->word + AT_BEST);
+  return at->greatest ? c : -c;
+}
+
+/* Returns true if the coordinates a are less than b. */
+static bool at_is_before(const tsr_query_run *run, const uint64_t *a, const uint64_t *b) {
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
+    const tsr_value_type type = tsr__program_type(run->expressions.program, run->extremes.coordinates[d]);
+    const int c = at_compare(type, a, b);
+    if (c) return c < 0;
+    a += at_width(type);
+    b += at_width(type);
+  }
+  return false;
+}
+
+static bool at_is_null(const tsr_vector *v, uint64_t row) {
+  const uint64_t i = v->constant ? 0 : row;
+  if (v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER) return v->as.reals[i] != v->as.reals[i];
+  return v->type == TSR_VALUE_NULL || v->type == TSR_VALUE_OPAQUE || (v->nulls && v->nulls[i]);
+}
+
+/* Returns true if the coordinates of a row are less than `place`. */
+static bool at_row_is_before(const query_part *part, uint64_t row, const uint64_t *place) {
+  const tsr_query_run *run = part->run;
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
+    const tsr_vector *v = &part->vectors[run->extremes.coordinates[d]];
+    uint64_t words[2];
+    at_words(v, v->as.integers, v->constant ? 0 : row, words);
+    const int c = at_compare(v->type, words, place);
+    if (c) return c < 0;
+    place += at_width(v->type);
+  }
+  return false;
+}
+
+/* Sets the words of the extreme and those of all its aggregates to a row. */
+static void at_take(const query_part *part, const query_at *at, uint64_t row, const uint64_t *best, uint64_t *record) {
+  const tsr_query_run *run = part->run;
+  uint64_t *place = record + at->word + AT_PLACE;
+  record[at->word + AT_SEEN] = 1;
+  memcpy(record + at->word + AT_BEST, best, 2 * sizeof *best);
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
+    const tsr_vector *v = &part->vectors[run->extremes.coordinates[d]];
+    uint64_t words[2];
+    at_words(v, v->as.integers, v->constant ? 0 : row, words);
+    memcpy(place, words, at_width(v->type) * sizeof *place);
+    place += at_width(v->type);
+  }
+  for (const query_at *of = run->extremes.list; of < run->extremes.list + run->extremes.count; of++) {
+    if (of->word != at->word) continue;
+    const tsr_vector *value = &part->vectors[of->value];
+    uint64_t *words = record + of->value_word;
+    words[AT_KNOWN] = !at_is_null(value, row);
+    if (words[AT_KNOWN]) at_words(value, value->as.integers, value->constant ? 0 : row, words + AT_VALUE);
+  }
+}
+
+void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
+                       uint64_t *records) {
+  const tsr_query_run *run = part->run;
+  tsr_vector of = {
+      .type = run->layout.measures[at->measure].measure.type, .nulls = operand->nulls, .whole = operand->whole};
+  of.as.integers = operand->values;
+  for (uint32_t r = 0, n = 0; r < spread->count && at->leads; r++) {
+    uint64_t best[2];
+    if (at_is_null(&of, r) || (of.nulls && of.nulls[r])) continue;
+    if (spread->run_count > 0)
+      while (spread->ends[n] <= r) n++;
+    uint64_t *record = records + (uint64_t)spread->groups[spread->run_count > 0 ? n : r] * run->layout.words;
+    at_words(&of, operand->values, r, best);
+    const int improves = at_improves(at, of.type, best, record);
+    if (improves > 0 || (improves == 0 && at_row_is_before(part, r, record + at->word + AT_PLACE)))
+      at_take(part, at, r, best, record);
+  }
+}
+
+static int at_keep(tsr_query_run *run, tsr_value_type type, uint64_t *words, tsr_error *error) {
+  char *copy;
+  if (type != TSR_VALUE_TEXT) return TSR_OK;
+  TSR_TRY(TSR_ARENA_COPY(&run->arena, (const void *)(uintptr_t)words[0], words[1], &copy, error));
+  words[0] = (uint64_t)(uintptr_t)copy;
+  return TSR_OK;
+}
+
+/* Copies the extreme, its coordinates and the values of its aggregates. */
+static int at_copy(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error) {
+  uint64_t *place = to + at->word + AT_PLACE;
+  memcpy(to + at->word, from + at->word, AT_PLACE * sizeof *to);
+  TSR_TRY(at_keep(run, run->layout.measures[at->measure].measure.type, to + at->word + AT_BEST, error));
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
+    const tsr_value_type type = tsr__program_type(run->expressions.program, run->extremes.coordinates[d]);
+    memcpy(place, from + (place - to), at_width(type) * sizeof *place);
+    TSR_TRY(at_keep(run, type, place, error));
+    place += at_width(type);
+  }
+  for (const query_at *of = run->extremes.list; of < run->extremes.list + run->extremes.count; of++) {
+    uint64_t *words = to + of->value_word;
+    if (of->word != at->word) continue;
+    memcpy(words, from + of->value_word, AT_VALUE_WORDS * sizeof *words);
+    if (words[AT_KNOWN])
+      TSR_TRY(at_keep(run, tsr__program_type(run->expressions.program, of->value), words + AT_VALUE, error));
+  }
+  return TSR_OK;
+}
+
+int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error) {
+  if (!at->leads || !from[at->word + AT_SEEN]) return TSR_OK;
+  const int improves = at_improves(at, run->layout.measures[at->measure].measure.type, from + at->word + AT_BEST, to);
+  if (improves < 0 || (improves == 0 && !at_is_before(run, from + at->word + AT_PLACE, to + at->word + AT_PLACE)))
+    return TSR_OK;
+  return at_copy(run, at, to, from, error);
+}
+
+void tsr__query_at_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value) {
+  const query_at *at = run->extremes.list;
+  while (at->aggregate != aggregate) at++;
+  const uint64_t *words = record + at->value_word;
+  *value = (tsr_value){.type = TSR_VALUE_NULL};
+  if (!words[AT_KNOWN]) return;
+  value->type = tsr__program_type(run->expressions.program, at->value);
+  value->as.unsigned_integer = words[AT_VALUE];
+  if (value->type == TSR_VALUE_TEXT) {
+    value->as.text.bytes = (const char *)(uintptr_t)words[AT_VALUE];
+    value->as.text.size = words[AT_VALUE_SIZE];
+  } else if (value->type == TSR_VALUE_NUMBER) {
+    value->type = words[AT_VALUE_SIZE] ? TSR_VALUE_INTEGER : TSR_VALUE_REAL;
+    if (words[AT_VALUE_SIZE]) value->as.integer = (int64_t)value->as.real;
+  }
+}
+
+/* A query that gives cells: the values of its columns, block by block. */
+
+typedef struct cells_column { /* values of a block */
+  uint8_t nulls[QUERY_BLOCK], whole[QUERY_BLOCK];
+  tsr_text values[QUERY_BLOCK]; /* or numbers of 8 bytes */
+} cells_column;
+
+struct query_cells {
+  uint64_t at; /* the next row of the batch */
+  tsr_query_column *given;
+  cells_column columns[];
+};
+
+int tsr__query_cells_make(tsr_query_run *run, tsr_error *error) {
+  const uint64_t count = run->query.column_count;
+  TSR_TRY(TSR_ALLOC_RAW_BYTES(&run->memory, sizeof(query_cells) + count * sizeof(cells_column), &run->cells, error));
+  run->cells->at = 0;
+  return TSR_ARENA_ARRAY(&run->arena, count, &run->cells->given, error);
+}
+
+/* Gives a column's values; those of a constant are repeated in `room`. */
+static void give_column(const tsr_vector *v, uint32_t count, cells_column *room, tsr_query_column *given) {
+  const bool reals = v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER;
+  const uint32_t step = v->constant ? 0 : 1;
+  uint8_t any = 0;
+  *given = (tsr_query_column){.type = v->type, .whole = v->whole};
+  given->as.texts = v->as.texts;
+  for (uint32_t r = 0; r < count; r++) {
+    const uint32_t i = r * step;
+    room->nulls[r] =
+        v->type == TSR_VALUE_NULL || (v->nulls && v->nulls[i]) || (reals && v->as.reals[i] != v->as.reals[i]);
+    any |= room->nulls[r];
+  }
+  if (any) given->nulls = room->nulls;
+  if (!v->constant) return;
+  uint64_t *words = (uint64_t *)(void *)room->values;
+  for (uint32_t r = 0; r < count && v->as.texts; r++) {
+    if (v->type == TSR_VALUE_TEXT) room->values[r] = v->as.texts[0];
+    else words[r] = v->as.unsigned_integers[0];
+  }
+  given->as.texts = room->values;
+  if (v->whole) given->whole = memset(room->whole, v->whole[0], count);
+}
+
+/* Evaluates the columns for the next rows of the batch. Returns how many of them satisfy the WHERE. */
+static int64_t next_rows(tsr_query_run *run, tsr_error *error) {
+  const tsr_batch *batch = run->input.batch;
+  const uint64_t n = TSR_MIN(batch->count - run->cells->at, QUERY_BLOCK), at = run->cells->at;
+  const query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
+                            .first = batch->selection ? 0 : batch->first + at,
+                            .count = (uint32_t)n};
+  query_part *part = run->parts.list[0];
+  query_rows rows;
+  run->cells->at += n;
+  TSR_TRY(tsr__query_select(part, &block, &rows, error));
+  if (rows.count > 0) TSR_TRY(tsr__query_evaluate(part, &rows, error));
+  for (uint32_t c = 0; c < run->query.column_count && rows.count > 0; c++)
+    give_column(&part->vectors[c], rows.count, &run->cells->columns[c], &run->cells->given[c]);
+  tsr__count(run->snapshot->array->environment, TSR_COUNT_cells_computed, n);
+  return rows.count;
+}
+
+int tsr_query_next(tsr_query_run *run, tsr_query_block *block, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  if (!run->cells) return tsr__fail(error, TSR_ERROR, "the query gives groups, not cells");
+  for (;;) {
+    if (!run->input.batch || run->cells->at == run->input.batch->count) {
+      TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
+      const int rc = tsr__query_next_batch(run, error);
+      if (rc <= 0) return rc;
+      run->cells->at = 0;
+    }
+    const int64_t count = next_rows(run, error);
+    if (count < 0) {
+      run->fault = run->parts.list[0]->fault;
+      return (int)count;
+    }
+    if (count == 0) continue;
+    *block = (tsr_query_block){.count = (uint64_t)count, .columns = run->cells->given};
+    return 1;
+  }
+}
+
+/* Runs a columnar query over a snapshot (tessera_query.h): plans it, feeds it with batches, gives results. */
+
+#define QUERY_MEMORY (UINT64_C(1) << 30)
+#define ALL_ROWS     UINT32_MAX /* in measure_of: the aggregate counts rows */
+
+/* ---- Expressions of the query ------------------------------------------------------------------------------------ */
+
+static bool gives_groups(const tsr_query_run *run) {
+  return run->query.key_count > 0 || run->query.aggregate_count > 0;
+}
+
+/* Gives the number of an expression among those of the query's program. */
+static uint32_t number_expression(tsr_query_run *run, const tsr_expression *expression) {
+  for (uint32_t e = 0; e < run->expressions.count; e++)
+    if (tsr__expressions_same(run->expressions.list[e], expression)) return e;
+  run->expressions.list[run->expressions.count] = expression;
+  return run->expressions.count++;
+}
+
+/* Says what a measure must keep for an aggregate. */
+static int need_of(const tsr_query_aggregate *aggregate, tsr_measure *need, tsr_error *error) {
+  switch (aggregate->function) {
+  case TSR_AGGREGATE_COUNT: break;
+  case TSR_AGGREGATE_SUM:
+  case TSR_AGGREGATE_TOTAL:
+  case TSR_AGGREGATE_AVG: need->sum = true; break;
+  case TSR_AGGREGATE_MIN:
+  case TSR_AGGREGATE_MAX: need->ends = true; break;
+  case TSR_AGGREGATE_STDDEV:
+  case TSR_AGGREGATE_VARIANCE: need->moments = true; break;
+  case TSR_AGGREGATE_MEDIAN:
+  case TSR_AGGREGATE_PERCENTILE: need->list = true; break;
+  default: return tsr__fail(error, TSR_UNSUPPORTED, "this aggregate is not known");
+  }
+  need->distinct = aggregate->distinct && !need->ends; /* extremes of a set are those of the values */
+  return TSR_OK;
+}
+
+static int check_measure(const tsr_measure *m, tsr_error *error) {
+  const bool numbers = m->type == TSR_VALUE_INTEGER || m->type == TSR_VALUE_REAL || m->type == TSR_VALUE_NUMBER ||
+                       m->type == TSR_VALUE_NULL || m->type == TSR_VALUE_UNSIGNED;
+  if ((m->sum || m->moments || m->list) && !numbers)
+    return tsr__fail(error, TSR_MISMATCH, "an aggregate of numbers has another argument");
+  if (m->ends && m->type == TSR_VALUE_OPAQUE) return tsr__fail(error, TSR_MISMATCH, "the argument has no order");
+  return TSR_OK;
+}
+
+/* Finds or makes the measure of an aggregate. */
+static int plan_aggregate(tsr_query_run *run, uint32_t a, tsr_error *error) {
+  const tsr_query_aggregate *aggregate = &run->query.aggregates[a];
+  tsr_measure need = {.type = TSR_VALUE_NULL};
+  uint32_t m = 0;
+  if (aggregate->function == TSR_AGGREGATE_AT) {
+    if (!aggregate->has_argument || aggregate->has_filter || aggregate->distinct)
+      return tsr__fail(error, TSR_ERROR, "the value of a row has an argument and nothing else");
+    run->extremes.value_of[a] = number_expression(run, &aggregate->argument);
+    return TSR_OK;
+  }
+  TSR_TRY(need_of(aggregate, &need, error));
+  const uint32_t argument = aggregate->has_argument ? number_expression(run, &aggregate->argument) : QUERY_NONE;
+  const uint32_t filter = aggregate->has_filter ? number_expression(run, &aggregate->filter) : QUERY_NONE;
+  run->layout.measure_of[a] = ALL_ROWS;
+  if (argument == QUERY_NONE && filter == QUERY_NONE) return TSR_OK;
+  while (m < run->layout.measure_count &&
+         (run->layout.measures[m].measure.distinct != need.distinct || run->layout.measures[m].argument != argument ||
+          run->layout.measures[m].filter != filter))
+    m++;
+  query_measure *made = &run->layout.measures[m];
+  run->layout.measure_of[a] = m;
+  if (m == run->layout.measure_count) *made = (query_measure){.argument = argument, .filter = filter};
+  run->layout.measure_count = TSR_MAX(run->layout.measure_count, m + 1);
+  made->measure.type = TSR_VALUE_NULL;
+  made->measure.distinct = need.distinct;
+  made->measure.sum |= need.sum;
+  made->measure.ends |= need.ends;
+  made->measure.moments |= need.moments;
+  made->measure.list |= need.list;
+  return TSR_OK;
+}
+
+/* Adds the coordinates to the expressions: they choose among rows with equal extremes. */
+static int plan_coordinates(tsr_query_run *run, tsr_error *error) {
+  const uint32_t count = run->schema->dimension_count;
+  tsr_node *nodes;
+  tsr_expression *fields;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, count, &run->extremes.coordinates, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, count, &nodes, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, count, &fields, error));
+  for (uint32_t d = 0; d < count; d++) {
+    nodes[d] = (tsr_node){.operation = TSR_OP_FIELD, .field = d};
+    fields[d] = (tsr_expression){.nodes = &nodes[d], .count = 1};
+    run->extremes.coordinates[d] = number_expression(run, &fields[d]);
+  }
+  return TSR_OK;
+}
+
+/* Returns true if key k needs no expression: its numbers are given, or it is an integer dimension. */
+static bool query_plan_key(tsr_query_run *run, uint32_t k) {
+  const tsr_query_key *given = &run->query.keys[k];
+  const tsr_node *node = given->expression.nodes;
+  query_key *key = &run->grouping.keys[k];
+  *key = (query_key){.field = given->field, .type = TSR_VALUE_INTEGER};
+  if (given->numbers) return true;
+  if (given->expression.count != 1 || node->operation != TSR_OP_FIELD) return false;
+  key->field = node->field;
+  if (node->field >= run->schema->dimension_count) return false;
+  const tsr_kind kind = tsr_datatype_kind(run->schema->fields[node->field].datatype);
+  key->plain = kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED;
+  if (run->schema->fields[node->field].datatype == TSR_UINT64) key->type = TSR_VALUE_UNSIGNED;
+  return key->plain;
+}
+
+static int plan_expressions(tsr_query_run *run, tsr_error *error) {
+  const tsr_query *query = &run->query;
+  const uint64_t most =
+      (uint64_t)query->key_count + 2 * query->aggregate_count + query->column_count + run->schema->dimension_count;
+  if (query->key_count > TSR_QUERY_KEYS || query->aggregate_count > TSR_QUERY_AGGREGATES ||
+      query->column_count > TSR_QUERY_COLUMNS)
+    return tsr__fail(error, TSR_TOOBIG, "a query has at most %u keys, %u aggregates and %u columns", TSR_QUERY_KEYS,
+                     TSR_QUERY_AGGREGATES, TSR_QUERY_COLUMNS);
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, most, &run->expressions.list, error));
+  for (uint32_t k = 0; k < query->key_count; k++)
+    run->grouping.keys[k].value =
+        query_plan_key(run, k) ? QUERY_NONE : number_expression(run, &query->keys[k].expression);
+  for (uint32_t a = 0; a < query->aggregate_count; a++) TSR_TRY(plan_aggregate(run, a, error));
+  for (uint32_t a = 0; a < query->aggregate_count && !run->extremes.coordinates; a++)
+    if (query->aggregates[a].function == TSR_AGGREGATE_AT) TSR_TRY(plan_coordinates(run, error));
+  for (uint32_t c = 0; c < query->column_count && !gives_groups(run); c++)
+    run->expressions.list[run->expressions.count++] = &query->columns[c];
+  const tsr_expression *where = &query->where;
+  const tsr_schema *schema = run->schema;
+  if (query->has_where) TSR_TRY(tsr__program_make(schema, &where, 1, &run->arena, &run->expressions.where, error));
+  if (run->expressions.count > 0)
+    TSR_TRY(tsr__program_make(schema, run->expressions.list, run->expressions.count, &run->arena,
+                              &run->expressions.program, error));
+  if (run->expressions.where) tsr__program_fields(run->expressions.where, run->input.evaluated);
+  if (run->expressions.program) tsr__program_fields(run->expressions.program, run->input.evaluated);
+  memcpy(run->input.fields, run->input.evaluated, run->input.field_count * sizeof *run->input.fields);
+  return TSR_OK;
+}
+
+/* Gives each measure its type and its words of a record. */
+static int place_measures(tsr_query_run *run, tsr_error *error) {
+  run->layout.words = 1;
+  run->layout.straight = true;
+  for (uint32_t m = 0; m < run->layout.measure_count; m++) {
+    tsr_measure *measure = &run->layout.measures[m].measure;
+    if (run->layout.measures[m].argument != QUERY_NONE) {
+      measure->type = tsr__program_type(run->expressions.program, run->layout.measures[m].argument);
+      TSR_TRY(check_measure(measure, error));
+    }
+    run->layout.words = tsr__measure_place(measure, run->layout.words);
+    run->layout.straight &= !measure->list && !measure->distinct && !(measure->ends && measure->type == TSR_VALUE_TEXT);
+  }
+  TSR_TRY(tsr__query_at_make(run, error));
+  run->layout.doubt_at = run->habits.stored_reals ? run->layout.words++ : QUERY_NO_WORD;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->layout.words, &run->layout.blank, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->layout.words, &run->layout.known, error));
+  for (uint32_t m = 0; m < run->layout.measure_count; m++)
+    tsr__measure_init(&run->layout.measures[m].measure, run->layout.blank);
+  return tsr__query_collected_make(&run->collected, run->layout.measure_count, &run->memory, &run->arena, error);
+}
+
+static int plan_keys(tsr_query_run *run, tsr_error *error) {
+  for (uint32_t k = 0; k < run->query.key_count; k++) {
+    query_key *key = &run->grouping.keys[k];
+    if (key->value == QUERY_NONE) {
+      if (key->field < run->input.field_count) run->input.fields[key->field] = true;
+      continue;
+    }
+    key->type = tsr__program_type(run->expressions.program, key->value);
+    if (key->type == TSR_VALUE_OPAQUE || key->type == TSR_VALUE_NUMBER)
+      return tsr__fail(error, TSR_MISMATCH, "key %u has values that cannot be compared", k);
+  }
+  return TSR_OK;
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+
+/* Reads the next batch. Returns 1; 0 at the end. */
+int tsr__query_next_batch(tsr_query_run *run, tsr_error *error) {
+  const int rc = tsr_reader_next(run->input.reader, &run->input.batch, error);
+  if (rc <= 0) return rc;
+  tsr_batch_iterator *iterator = run->input.reader->iterator;
+  run->input.subtile = !run->input.batch->selection && iterator->subtile ? iterator->subtile(iterator) : NULL;
+  for (uint32_t a = 0; a < run->grouping.axis_count; a++)
+    if (!run->snapshot->schema->fields[run->grouping.axes[a].field].is_dimension) run->input.subtile = NULL;
+  for (uint32_t f = 0; f < run->input.field_count; f++) {
+    const tsr_column *column;
+    tsr_block_input *input = &run->input.columns[f];
+    if (!run->input.fields[f] || (run->input.subtile && run->grouping.grid && !run->input.evaluated[f])) continue;
+    TSR_TRY(tsr_reader_column(run->input.reader, f, &column, error));
+    input->column = *column;
+    input->null = column->unwritten && !run->query.fill_unwritten;
+    if (!column->constant) continue;
+    input->null |= column->validity && !column->validity[0];
+    input->column.validity = NULL;
+  }
+  return 1;
+}
+
+static int start_reader(tsr_query_run *run, tsr_error *error) {
+  const tsr_query *query = &run->query;
+  tsr_request request = {.dimensions = query->dimensions,
+                         .fields = run->input.fields,
+                         .fill_unwritten = query->fill_unwritten,
+                         .limit = query->limit,
+                         .memory_bytes = run->memory.limit,
+                         .threads = query->threads};
+  if (!query->read_all) TSR_TRY(tsr__query_where_predicates(run, &request.predicates, &request.predicate_count, error));
+  TSR_TRY(tsr_reader_open(run->snapshot, &run->input.reader, error));
+  run->input.reader->request.untested = true;
+  tsr__query_tiles_take(run);
+  return tsr_reader_start(run->input.reader, &request, error);
+}
+
+static int compare_groups(const tsr_query_run *run, uint32_t x, uint32_t y) {
+  const uint64_t *p = tsr__groups_tuple(&run->collected.groups, x), *q = tsr__groups_tuple(&run->collected.groups, y);
+  for (uint32_t k = 0; k < run->query.key_count; k++) {
+    const bool p_null = query_key_is_null(run, p, k), q_null = query_key_is_null(run, q, k);
+    if (p_null != q_null) return p_null ? -1 : 1;
+    if (p_null || p[k] == q[k]) continue;
+    const uint64_t a = p[k], b = q[k];
+    const struct tsr_text_value *s, *t;
+    double u, v;
+    switch (run->grouping.keys[k].type) {
+    case TSR_VALUE_REAL:
+      memcpy(&u, &a, sizeof u);
+      memcpy(&v, &b, sizeof v);
+      return u < v ? -1 : 1;
+    case TSR_VALUE_UNSIGNED: return a < b ? -1 : 1;
+    case TSR_VALUE_TEXT:
+      s = tsr__texts_at(&run->collected.texts, a);
+      t = tsr__texts_at(&run->collected.texts, b);
+      return tsr__bytes_compare(s->bytes, s->size, t->bytes, t->size);
+    default: return (int64_t)a < (int64_t)b ? -1 : 1;
+    }
+  }
+  return 0;
+}
+
+/* Sorts groups by their keys: a merge sort, bottom up. */
+static void sort_groups(const tsr_query_run *run, uint32_t *groups, uint32_t *room, uint64_t count) {
+  uint32_t *from = groups, *to = room;
+  for (uint64_t width = 1; width < count; width *= 2) {
+    for (uint64_t start = 0; start < count; start += 2 * width) {
+      const uint64_t middle = TSR_MIN(start + width, count), end = TSR_MIN(middle + width, count);
+      uint64_t i = start, k = middle, n = start;
+      while (i < middle && k < end) to[n++] = compare_groups(run, from[i], from[k]) <= 0 ? from[i++] : from[k++];
+      while (i < middle) to[n++] = from[i++];
+      while (k < end) to[n++] = from[k++];
+    }
+    uint32_t *other = from;
+    from = to;
+    to = other;
+  }
+  if (from != groups) memcpy(groups, from, count * sizeof *groups);
+}
+
+/* Lists the groups that have rows, in the order of their keys: a grid has that order. */
+static int list_groups(tsr_query_run *run, tsr_error *error) {
+  const uint64_t count = run->collected.records.size / (run->layout.words * sizeof(uint64_t));
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, count * (run->grouping.grid ? 1 : 2), &run->result.order, error));
+  for (uint64_t g = 0; g < count; g++)
+    if (run->query.key_count == 0 || query_record(&run->collected.records, g, run->layout.words)[0] > 0)
+      run->result.order[run->result.count++] = (uint32_t)g;
+  if (!run->grouping.grid) sort_groups(run, run->result.order, run->result.order + count, run->result.count);
+  if (!run->habits.plain) tsr__count(run->snapshot->array->environment, TSR_COUNT_groups_made, run->result.count);
+  return TSR_OK;
+}
+
+static int make_records(tsr_query_run *run, tsr_error *error) {
+  const uint64_t bytes = run->layout.words * sizeof(uint64_t);
+  if (!run->grouping.grid) return TSR_OK;
+  TSR_TRY(tsr__buffer_reserve_exactly(&run->collected.records, run->grouping.grid_size * bytes, error));
+  for (uint64_t g = 0; g < run->grouping.grid_size; g++)
+    memcpy(run->collected.records.data + g * bytes, run->layout.blank, bytes);
+  run->collected.records.size = run->grouping.grid_size * bytes;
+  return TSR_OK;
+}
+
+int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error) {
+  const uint64_t mib = 2 * run->memory.limit >> 20;
+  if (rc != TSR_BUDGET) return rc;
+  if (run->parts.failed)
+    return tsr__fail(error, TSR_BUDGET,
+                     "too many expressions and aggregates for memory_mb (%llu): several queries, or memory_mb=%llu",
+                     (unsigned long long)mib, (unsigned long long)TSR_MAX(1, 2 * mib));
+  bool values = false;
+  for (uint32_t m = 0; m < run->layout.measure_count; m++)
+    values |= run->layout.measures[m].measure.list || run->layout.measures[m].measure.distinct;
+  return tsr__fail(error, TSR_BUDGET,
+                   "too many groups%s for memory_mb (%llu): a WHERE for a part of it, coarser keys, or memory_mb=%llu",
+                   values ? " or values" : "", (unsigned long long)mib, (unsigned long long)TSR_MAX(1, 2 * mib));
+}
+
+static int add_batches(tsr_query_run *run, tsr_error *error) {
+  tsr_environment *environment = run->snapshot->array->environment;
+  int rc;
+  while ((rc = tsr__query_next_batch(run, error)) > 0) {
+    TSR_TRY(tsr__cancelled(&environment->memory, error));
+    rc = tsr__query_add_batch(run, error);
+    if (rc < 0) return tsr__query_fail_groups(run, rc, error);
+    if (!run->habits.plain) tsr__count(environment, TSR_COUNT_cells_computed, run->input.batch->count);
+    tsr_work_done(environment, run->input.batch->count);
+  }
+  return rc;
+}
+
+static int run_groups(tsr_query_run *run, tsr_error *error) {
+  int rc = make_records(run, error);
+  if (rc < 0) return tsr__query_fail_groups(run, rc, error);
+  tsr__work_more(run->snapshot->array->environment, tsr__reader_cells(run->input.reader));
+  TSR_TRY(add_batches(run, error));
+  tsr__query_parts_release(run);
+  tsr_reader_close(run->input.reader);
+  run->input.reader = NULL;
+  TSR_TRY(tsr__query_lists_sort(run, error));
+  rc = list_groups(run, error);
+  return rc < 0 ? tsr__query_fail_groups(run, rc, error) : TSR_OK;
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+
+/* Sets run->schema: with habits.plain, datetimes and times are integers. */
+static int query_choose_schema(tsr_query_run *run, tsr_error *error) {
+  tsr_schema *made;
+  run->schema = run->snapshot->schema;
+  if (!run->habits.plain) return TSR_OK;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, 1, &made, error));
+  *made = *run->schema;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->input.field_count, &made->fields, error));
+  memcpy(made->fields, run->schema->fields, run->input.field_count * sizeof *made->fields);
+  for (uint32_t f = 0; f < run->input.field_count; f++) {
+    const tsr_kind kind = tsr_datatype_kind(made->fields[f].datatype);
+    if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) made->fields[f].datatype = TSR_INT64;
+  }
+  run->schema = made;
+  return TSR_OK;
+}
+
+static int query_plan(tsr_query_run *run, tsr_error *error) {
+  const tsr_schema *schema = run->snapshot->schema;
+  run->input.field_count = schema->dimension_count + schema->attribute_count;
+  TSR_TRY(query_choose_schema(run, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->input.field_count, &run->input.fields, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->input.field_count, &run->input.evaluated, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->input.field_count, &run->input.columns, error));
+  TSR_TRY(plan_expressions(run, error));
+  TSR_TRY(plan_keys(run, error));
+  return place_measures(run, error);
+}
+
+static int query_run(tsr_query_run *run, tsr_error *error) {
+  TSR_TRY(query_plan(run, error));
+  TSR_TRY(start_reader(run, error));
+  if (!gives_groups(run)) {
+    TSR_TRY(tsr__query_part_make(run, error));
+    return tsr__query_cells_make(run, error);
+  }
+  TSR_TRY(tsr__query_keys_make(run, error));
+  return run_groups(run, error);
+}
+
+static int query_open_once(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits,
+                           bool no_plain_grid, tsr_query_run **run, tsr_error *error) {
+  tsr_query_run *made;
+  *run = NULL;
+  TSR_TRY(TSR_ALLOC(&snapshot->array->memory, &made, error));
+  const uint64_t budget = query->memory_bytes ? query->memory_bytes : QUERY_MEMORY;
+  made->snapshot = snapshot;
+  made->query = *query;
+  made->habits = *habits;
+  made->grouping.no_plain_grid = no_plain_grid;
+  tsr__snapshot_hold(snapshot);
+  tsr__memory_init(&made->memory, &snapshot->array->memory, budget / 2,
+                   "memory_mb"); /* the reader has the other half */
+  tsr__arena_init(&made->arena, &made->memory);
+  tsr_work work;
+  tsr_work_begin(snapshot->array->environment, &work, habits->work, snapshot->array->path, 0);
+  const int rc = query_run(made, error);
+  tsr_work_end(snapshot->array->environment, &work);
+  *run = made;
+  return rc;
+}
+
+int tsr__query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
+                    tsr_error *error) {
+  const int rc = query_open_once(snapshot, query, habits, false, run, error);
+  if (rc >= 0 || !*run || !(*run)->grouping.outside) return rc;
+  tsr_query_close(*run);
+  return query_open_once(snapshot, query, habits, true, run, error);
+}
+
+int tsr_query_open(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return tsr__query_open(snapshot, query, &(query_habits){.work = "query"}, run, error);
+}
+
+void tsr_environment_count_coordinates(tsr_environment *environment, uint64_t coordinates) {
+  tsr__count(environment, TSR_COUNT_coordinates_evaluated, coordinates);
+}
+
+void tsr_query_close(tsr_query_run *run) {
+  if (!run) return;
+  tsr_snapshot *snapshot = run->snapshot;
+  tsr__query_parts_release(run);
+  tsr_reader_close(run->input.reader);
+  tsr__query_collected_release(&run->collected);
+  tsr__free(run->result.order);
+  tsr__free(run->cells);
+  tsr__arena_release(&run->arena);
+  tsr__free(run);
+  tsr_snapshot_close(snapshot);
+}
+
+const tsr_expression *tsr_query_fault(const tsr_query_run *run, uint32_t *node) {
+  *node = run && run->fault.expression ? run->fault.node : 0;
+  return run ? run->fault.expression : NULL;
+}
+
+/* ---- Results ----------------------------------------------------------------------------------------------------- */
+
+uint64_t tsr_query_groups(const tsr_query_run *run) { return run->result.count; }
+
+const uint64_t *tsr__query_result(const tsr_query_run *run, uint64_t group) {
+  return query_record(&run->collected.records, run->result.order[group], run->layout.words);
+}
+
+void tsr_query_key_value(const tsr_query_run *run, uint64_t group, uint32_t key, tsr_value *value) {
+  const query_key *k = &run->grouping.keys[key];
+  const uint32_t number = run->result.order[group];
+  *value = (tsr_value){.type = k->type};
+  if (run->grouping.grid) {
+    const uint64_t at = number / (uint32_t)k->stride % (uint32_t)k->extent; /* a number has 32 bits */
+    if (k->has_null && at == 0) value->type = TSR_VALUE_NULL;
+    else value->as.unsigned_integer = k->low + at - k->has_null;
+    return;
+  }
+  const uint64_t *tuple = tsr__groups_tuple(&run->collected.groups, number), word = tuple[key];
+  if (query_key_is_null(run, tuple, key)) {
+    value->type = TSR_VALUE_NULL;
+  } else if (k->value == QUERY_NONE) {
+    value->as.unsigned_integer = word - !k->plain;
+  } else if (k->type == TSR_VALUE_TEXT) {
+    value->as.text.bytes = tsr__texts_at(&run->collected.texts, word)->bytes;
+    value->as.text.size = tsr__texts_at(&run->collected.texts, word)->size;
+  } else {
+    value->as.unsigned_integer = word;
+  }
+}
+
+int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t aggregate, tsr_value *value,
+                              tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const uint64_t *record = tsr__query_result(run, group);
+  const uint32_t m = run->layout.measure_of[aggregate];
+  const tsr_query_aggregate *asked = &run->query.aggregates[aggregate];
+  if (asked->function == TSR_AGGREGATE_AT) {
+    tsr__query_at_value(run, aggregate, record, value);
+    return TSR_OK;
+  }
+  if (m == ALL_ROWS) {
+    *value = (tsr_value){.type = TSR_VALUE_INTEGER};
+    value->as.integer = (int64_t)record[0];
+    return TSR_OK;
+  }
+  if (asked->function == TSR_AGGREGATE_MEDIAN || asked->function == TSR_AGGREGATE_PERCENTILE) {
+    tsr__query_list_value(run, m, run->result.order[group],
+                          asked->function == TSR_AGGREGATE_MEDIAN ? 50 : asked->percent, value);
+    return TSR_OK;
+  }
+  return tsr__measure_value(&run->layout.measures[m].measure, asked->function, record, value, error);
+}
+
+/* Count, sum, minimum and maximum of a field over a box, grouped by the values of dimensions: a query
+ * (query.h) with the field in one measure and the dimensions as keys.
+ *
+ * It differs from a query of SQL in its habits: datetimes and times are integers, sums of integers pass 64 bits without
+ * an error, and sums of reals may come from the statistics of tiles. Such a sum is an ordinary sum with rounding errors;
+ * if the likely error may show in a result, everything is read again without statistics.
+ */
+
+#define DOUBT_MAX 1e-10 /* tolerated error of a sum, relative */
+
+enum { AGGREGATE_SUM_OF, AGGREGATE_LEAST, AGGREGATE_GREATEST, AGGREGATES_OF }; /* the aggregates of the query */
+
+struct tsr_aggregate {
+  tsr_query_run *run;
+  const tsr_field *field;
+  const tsr_field *by[TSR_BY_MAX];
+  uint32_t by_count;
+  tsr_node value, nodes[TSR_BY_MAX];
+  tsr_query_key by_keys[TSR_BY_MAX];
+  tsr_query_aggregate of[AGGREGATES_OF];
+  uint8_t keys[TSR_BY_MAX][8]; /* of the row that the caller has got last */
+};
+
+static bool is_numbers(const tsr_field *field) {
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  return field->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
+}
+
+static int check_request(const tsr_schema *schema, const tsr_aggregate_request *request, tsr_error *error) {
+  if (request->by_count > TSR_BY_MAX)
+    return tsr__fail(error, TSR_ERROR, "groups by %u dimensions: at most %u are possible", request->by_count,
+                     TSR_BY_MAX);
+  if (request->field >= schema->dimension_count + schema->attribute_count ||
+      !is_numbers(&schema->fields[request->field]))
+    return tsr__fail(error, TSR_ERROR, "field %u cannot be summed", request->field);
+  for (uint32_t k = 0; k < request->by_count; k++)
+    if (request->by[k] >= schema->dimension_count)
+      return tsr__fail(error, TSR_ERROR, "field %u is not a dimension", request->by[k]);
+  return TSR_OK;
+}
+
+static tsr_expression expression_of(tsr_node *node, uint32_t field) {
+  *node = (tsr_node){.operation = TSR_OP_FIELD, .field = field};
+  return (tsr_expression){.nodes = node, .count = 1};
+}
+
+static void make_query(tsr_aggregate *a, const tsr_schema *schema, const tsr_aggregate_request *request,
+                       tsr_query *query) {
+  static const tsr_aggregate_function functions[AGGREGATES_OF] = {TSR_AGGREGATE_TOTAL, TSR_AGGREGATE_MIN,
+                                                                  TSR_AGGREGATE_MAX};
+  a->field = &schema->fields[request->field];
+  a->by_count = request->by_count;
+  for (uint32_t k = 0; k < request->by_count; k++) {
+    a->by[k] = &schema->fields[request->by[k]];
+    a->by_keys[k] = (tsr_query_key){.expression = expression_of(&a->nodes[k], request->by[k])};
+  }
+  for (uint32_t i = 0; i < AGGREGATES_OF; i++)
+    a->of[i] = (tsr_query_aggregate){
+        .function = functions[i], .has_argument = true, .argument = expression_of(&a->value, request->field)};
+  *query = (tsr_query){.dimensions = request->dimensions,
+                       .key_count = request->by_count,
+                       .keys = a->by_keys,
+                       .aggregate_count = AGGREGATES_OF,
+                       .aggregates = a->of,
+                       .read_all = request->read_all,
+                       .memory_bytes = request->memory_bytes,
+                       .threads = request->threads};
+}
+
+static const tsr_measure *measure_of(const tsr_aggregate *a) {
+  return &a->run->layout.measures[a->run->layout.measure_of[AGGREGATE_SUM_OF]].measure;
+}
+
+/* Returns the sum of a group, rounded to a double; it is not a number if infinities of both signs are added. */
+static double real_sum_of(const tsr_aggregate *a, const uint64_t *record) {
+  tsr_value value;
+  (void)tsr__measure_value(measure_of(a), TSR_AGGREGATE_TOTAL, record, &value, NULL); /* a total never fails */
+  return value.type == TSR_VALUE_REAL ? value.as.real : NAN;
+}
+
+/* Returns true if rounding errors of stored sums may show in a result. */
+static bool aggregate_is_doubtful(const tsr_aggregate *a) {
+  for (uint64_t g = 0; g < tsr_query_groups(a->run); g++) {
+    const uint64_t *record = tsr__query_result(a->run, g);
+    double doubt;
+    memcpy(&doubt, &record[a->run->layout.doubt_at], sizeof doubt);
+    if (doubt > 0 && !(doubt <= DOUBT_MAX * fabs(real_sum_of(a, record)))) return true;
+  }
+  return false;
+}
+
+static int aggregate_run(tsr_aggregate *a, tsr_snapshot *snapshot, const tsr_aggregate_request *request,
+                         tsr_error *error) {
+  const query_habits habits = {.work = "aggregate", .plain = true, .stored_reals = true};
+  tsr_query query;
+  TSR_TRY(check_request(snapshot->schema, request, error));
+  make_query(a, snapshot->schema, request, &query);
+  TSR_TRY(tsr__query_open(snapshot, &query, &habits, &a->run, error));
+  if (query.read_all || !aggregate_is_doubtful(a)) return TSR_OK;
+  tsr_query_close(a->run);
+  query.read_all = true;
+  return tsr__query_open(snapshot, &query, &habits, &a->run, error);
+}
+
+int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *request, tsr_aggregate **aggregate,
+                       tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_aggregate *a;
+  TSR_TRY(TSR_ALLOC(&snapshot->array->memory, &a, error));
+  const int rc = aggregate_run(a, snapshot, request, error);
+  if (rc < 0) {
+    tsr_aggregate_close(a);
+    return rc;
+  }
+  *aggregate = a;
+  return TSR_OK;
+}
+
+void tsr_aggregate_close(tsr_aggregate *aggregate) {
+  if (!aggregate) return;
+  tsr_query_close(aggregate->run);
+  tsr__free(aggregate);
+}
+
+uint64_t tsr_aggregate_count(const tsr_aggregate *aggregate) { return tsr_query_groups(aggregate->run); }
+
+/* Writes a number in a field's datatype. */
+static void set_number(const tsr_field *field, const tsr_value *value, uint8_t out[8]) {
+  const float narrow = value->type == TSR_VALUE_REAL ? (float)value->as.real : 0;
+  if (field->datatype == TSR_FLOAT32) memcpy(out, &narrow, sizeof narrow);
+  else memcpy(out, &value->as.unsigned_integer, tsr_datatype_size(field->datatype)); /* little-endian */
+}
+
+static void aggregate_set_key(tsr_aggregate *a, uint64_t index, uint32_t k, tsr_aggregate_row *row) {
+  tsr_value value;
+  tsr_query_key_value(a->run, index, k, &value);
+  row->keys[k] = a->keys[k];
+  row->key_sizes[k] = a->by[k]->cell_size;
+  if (value.type == TSR_VALUE_TEXT) {
+    row->keys[k] = value.as.text.bytes;
+    row->key_sizes[k] = value.as.text.size;
+  } else if (value.type == TSR_VALUE_NULL) { /* a coordinate that is NaN */
+    tsr__key_value(a->by[k]->datatype, UINT64_MAX, a->keys[k]);
+  } else {
+    set_number(a->by[k], &value, a->keys[k]);
+  }
+}
+
+void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_row *row) {
+  tsr_aggregate *a = aggregate;
+  const tsr_measure *m = measure_of(a);
+  const uint64_t *record = tsr__query_result(a->run, index);
+  *row = (tsr_aggregate_row){.count = record[m->count_at], .nulls = record[0] - record[m->count_at]};
+  row->real_sum = real_sum_of(a, record);
+  if (tsr_datatype_kind(a->field->datatype) != TSR_KIND_FLOAT) {
+    const uint64_t *sum = record + m->sum_at; /* 128 bits, low half first */
+    row->fits = sum[1] == (sum[0] >> 63 ? UINT64_MAX : 0);
+    row->sum = row->fits ? (int64_t)sum[0] : 0;
+  }
+  for (uint32_t i = AGGREGATE_LEAST; row->count > 0 && i <= AGGREGATE_GREATEST; i++) {
+    tsr_value value;
+    (void)tsr__measure_value(m, a->of[i].function, record, &value, NULL); /* an extreme never fails */
+    set_number(a->field, &value, i == AGGREGATE_LEAST ? row->min : row->max);
+  }
+  for (uint32_t k = 0; k < a->by_count; k++) aggregate_set_key(a, index, k, row);
+}

@@ -1,0 +1,551 @@
+/* sparse.c: batches of a sparse array: the newest version of each cell, without deleted ones.
+ *
+ * Windows. Tiles of the plan are loaded in windows, each in up to three steps: first the dimensions on which cells must
+ * be compared with the spans (not those on which the tile's MBR lies within them); then, for tiles that have cells of
+ * the request, the fields that delete conditions and predicates read; then the requested fields. What is certain to be
+ * needed is loaded with the first step. While a window is given out, the first step of the next window is under way.
+ *
+ * Streams and the merge. Tiles that can share no coordinate with others give a batch each as they come. The others go
+ * through the version merge (version_merge.h), and give their batches when it has chosen among their cells. Deletes
+ * come last: the newest version of a cell is chosen first, then dropped if it is deleted.
+ *
+ * Times of cells. If the snapshot cuts the range of a fragment's times, cells outside of since..as_of do not exist. A
+ * cell is deleted if its deletion time is not later than as_of. A delete condition applies to cells of its own time or
+ * older.
+ */
+#include "read/sparse.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "store/store.h"
+#include "format/fragment_slot.h"
+#include "array/array.h"
+#include "array/environment.h"
+#include "array/snapshot.h"
+#include "read/predicate.h"
+#include "read/reader.h"
+#include "read/version_merge.h"
+
+typedef struct read_sparse_window {
+  tsr_sparse_tile *tiles;
+  uint64_t count;
+} read_sparse_window;
+
+typedef struct sparse_iterator {
+  tsr_batch_iterator base;
+  tsr_reader *reader;
+  uint64_t *order; /* tiles, as indices in the plan: `streams` that need no merge, then those of the version merge */
+  uint64_t streams, count, at; /* at: the next tile to be loaded, in `order` */
+  tsr_version_merge *merge; /* NULL if no tile needs it */
+  bool merging; /* all streams have been given out */
+  read_sparse_window now, next; /* the present window and the one after it */
+  uint64_t tile_at; /* the next tile of `now` to be given out */
+  bool has_next; /* `next` has been made */
+  tsr_sparse_tile present; /* of the present batch */
+  tsr_buffer keep; /* scratch: a byte per selected cell, 0: drop it */
+} sparse_iterator;
+
+static const tsr_snapshot_fragment *read_sparse_fragment_of(const sparse_iterator *it, const tsr_sparse_tile *tile) {
+  return &it->reader->snapshot->fragments[tile->plan.fragment];
+}
+
+static int64_t system_slot(const tsr_snapshot_fragment *f, tsr_system_column system_column) {
+  return tsr__fragment_system_slot(&f->fragment->metadata, system_column);
+}
+
+static const uint64_t *system_values(const sparse_iterator *it, const tsr_sparse_tile *tile,
+                                     tsr_system_column system_column) {
+  return (const uint64_t *)(const void *)tile->pinned
+      ->tiles[system_slot(read_sparse_fragment_of(it, tile), system_column)]
+      ->values;
+}
+
+/* ---- What must be loaded of a tile ------------------------------------------------------------------------------ */
+
+/* Returns true if the fragment has cell times and a delete condition that is older than some of its cells. */
+static bool conditions_have_times(const tsr_snapshot_fragment *f) {
+  for (uint32_t i = 0; i < f->condition_count; i++)
+    if (f->conditions[i]->time < f->fragment->parsed.end) return f->fragment->metadata.has_times;
+  return false;
+}
+
+/* Returns true if the cells must be compared with the spans of dimension d. */
+static bool must_compare(const sparse_iterator *it, const tsr_sparse_tile *tile, uint32_t d) {
+  const tsr_spans *spans = &it->reader->plan.spans[d];
+  const tsr_rtree *rtree = read_sparse_fragment_of(it, tile)->fragment->metadata.rtree; /* the plan has loaded it */
+  if (tile->plan.inside || spans->all) return false;
+  if (it->reader->plan.lossy) return true;
+  const uint32_t leaf = rtree->levels - 1;
+  const uint64_t at = (tile->plan.tile * rtree->dimensions + d) * 2;
+  const uint64_t *keys = rtree->keys[leaf] + at, *sizes = rtree->sizes ? rtree->sizes[leaf] + at : NULL;
+  if (spans->text)
+    return tsr__spans_relate_text(spans, rtree->text + keys[0], sizes[0], rtree->text + keys[1], sizes[1]) !=
+           TSR_INSIDE;
+  return tsr__spans_relate(spans, keys[0], keys[1]) != TSR_INSIDE;
+}
+
+static int request_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, bool merged, tsr_error *error) {
+  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  const tsr_fragment_metadata *m = &f->fragment->metadata;
+  for (uint32_t d = 0; d < it->reader->snapshot->schema->dimension_count; d++)
+    if (merged || must_compare(it, tile, d)) TSR_TRY(tsr__reader_request(it->reader, tile->pinned, f->slots[d], error));
+  if (m->has_times &&
+      (merged || f->cut || it->reader->request.times || f->fragment->run.uncommitted || conditions_have_times(f)))
+    TSR_TRY(tsr__reader_request(it->reader, tile->pinned, system_slot(f, TSR_SLOT_TIMES), error));
+  if (m->has_delete_metadata)
+    TSR_TRY(tsr__reader_request(it->reader, tile->pinned, system_slot(f, TSR_SLOT_DELETE_TIMES), error));
+  return TSR_OK;
+}
+
+static int read_sparse_find_field(const sparse_iterator *it, const tsr_sparse_tile *tile,
+                                  const tsr_condition *condition, const char *name, const tsr_field **field,
+                                  int64_t *slot, tsr_error *error) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
+  return tsr__condition_field(snapshot->array, snapshot->schema, read_sparse_fragment_of(it, tile)->fragment, condition,
+                              name, field, slot, error);
+}
+
+static int request_conditions(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  for (uint32_t i = 0; i < f->condition_count; i++)
+    for (uint32_t k = 0; k < f->conditions[i]->field_count; k++) {
+      const tsr_field *field;
+      int64_t slot;
+      TSR_TRY(read_sparse_find_field(it, tile, f->conditions[i], f->conditions[i]->fields[k], &field, &slot, error));
+      TSR_TRY(tsr__reader_request(it->reader, tile->pinned, slot, error));
+    }
+  return TSR_OK;
+}
+
+/* Returns true if the requested fields of a tile should be loaded only when it is given out. The version merge has many
+ * tiles in memory until all of their cells are decided; past half of the budget they have their coordinates alone. */
+static bool must_defer_fields(const sparse_iterator *it, bool merged) {
+  const tsr_memory *memory = &it->reader->memory;
+  return merged && atomic_load_explicit(&memory->used, memory_order_relaxed) > memory->limit / 2;
+}
+
+/* Loads requested fields. If memory is short, succeeds without them: each is loaded when its column is read. */
+static int load_fields(tsr_reader *reader, tsr_error *error) {
+  const int rc = tsr__reader_load(reader, error);
+  return tsr__lacks_memory(rc) ? TSR_OK : rc;
+}
+
+/* Requests what is certain to be needed of a tile all of whose cells are selected. If a store fetches ahead, the same
+ * holds for a tile some of whose cells may be selected: few have none, and a second wait costs more than their bytes. */
+static int request_certain(sparse_iterator *it, tsr_sparse_tile *tile, bool merged, tsr_error *error) {
+  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  if (f->cut || (!tile->plan.inside && !tsr__store_expects(it->reader->snapshot->array->store))) return TSR_OK;
+  TSR_TRY(request_conditions(it, tile, error));
+  TSR_TRY(tsr__tests_request(it->reader, tile->pinned, error));
+  if (it->reader->tests.count > 0 || f->condition_count > 0 || f->fragment->metadata.has_delete_metadata) return TSR_OK;
+  return it->reader->snapshot->view.removed > 0 || must_defer_fields(it, merged)
+             ? TSR_OK
+             : tsr__reader_request_fields(it->reader, tile->pinned, error);
+}
+
+/* ---- Choosing cells --------------------------------------------------------------------------------------------- */
+
+/* Gets the tile's selection to be written, or allocates one if all cells are selected so far. */
+static int writable_selection(sparse_iterator *it, tsr_sparse_tile *tile, uint32_t **cells, tsr_error *error) {
+  if (!tile->cells) return TSR_ARENA_RAW(&it->reader->window.arena, tile->pinned->cells, cells, error);
+  *cells = tile->cells;
+  return TSR_OK;
+}
+
+/* Selects the cells within the spans and within the snapshot's times. */
+static int read_sparse_select_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
+  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  uint32_t *cells;
+  tile->count = tile->pinned->cells;
+  for (uint32_t d = 0; d < snapshot->schema->dimension_count && tile->count > 0; d++) {
+    const tsr_spans *spans = &it->reader->plan.spans[d];
+    if (!must_compare(it, tile, d)) continue;
+    const tsr_coordinates c = tsr__pinned_coordinates(it->reader, tile->pinned, d);
+    TSR_TRY(writable_selection(it, tile, &cells, error));
+    tile->count = spans->text ? tsr__spans_select_text(spans, c.values, c.offsets, tile->cells, tile->count, cells)
+                              : tsr__spans_select(spans, snapshot->schema->fields[d].datatype, c.values, tile->cells,
+                                                  tile->count, cells);
+    tile->cells = cells;
+  }
+  if (!f->cut || !f->fragment->metadata.has_times || tile->count == 0) return TSR_OK;
+  const uint64_t *times = system_values(it, tile, TSR_SLOT_TIMES);
+  const uint64_t since = f->fragment->run.uncommitted ? 0 : snapshot->since;
+  const uint64_t as_of = f->fragment->run.uncommitted ? TSR_UNCOMMITTED_TIMES + f->run_end - 1 : snapshot->as_of;
+  uint64_t n = 0;
+  TSR_TRY(writable_selection(it, tile, &cells, error));
+  for (uint64_t i = 0; i < tile->count; i++) {
+    const uint32_t cell = tile->cells ? tile->cells[i] : (uint32_t)i;
+    cells[n] = cell;
+    n += times[cell] >= since && times[cell] <= as_of;
+  }
+  tile->cells = cells;
+  tile->count = n;
+  return TSR_OK;
+}
+
+typedef struct condition_columns {
+  sparse_iterator *iterator;
+  const tsr_sparse_tile *tile;
+  const tsr_condition *condition;
+  tsr_column *columns; /* one for each of the condition's fields */
+  uint32_t count;
+} condition_columns;
+
+static int read_sparse_condition_column(void *argument, const char *name, const tsr_field **field,
+                                        const tsr_column **column, tsr_error *error) {
+  condition_columns *c = argument;
+  tsr_column *out = &c->columns[c->count++];
+  int64_t slot;
+  TSR_TRY(read_sparse_find_field(c->iterator, c->tile, c->condition, name, field, &slot, error));
+  if (!*field) return tsr__fail(error, TSR_ERROR, "it names the field '%s', which the array lacks", name);
+  *out = (tsr_column){.constant = true, .unwritten = true};
+  if (slot >= 0) tsr__reader_slot_column(c->iterator->reader, c->tile->pinned, *field, slot, 0, out);
+  *column = out;
+  return TSR_OK;
+}
+
+/* Keeps the selected cells, by position, whose keep[] is not 0. */
+static int read_sparse_compress(sparse_iterator *it, tsr_sparse_tile *tile, const uint8_t *keep, tsr_error *error) {
+  uint32_t *cells;
+  uint64_t n = 0;
+  if (!memchr(keep, 0, tile->count)) return TSR_OK;
+  TSR_TRY(writable_selection(it, tile, &cells, error));
+  for (uint64_t i = 0; i < tile->count; i++) {
+    cells[n] = tile->cells ? tile->cells[i] : (uint32_t)i;
+    n += keep[i] != 0;
+  }
+  tile->cells = cells;
+  tile->count = n;
+  return TSR_OK;
+}
+
+static int apply_condition(sparse_iterator *it, tsr_sparse_tile *tile, const tsr_condition *condition,
+                           tsr_error *error) {
+  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  condition_columns columns = {.iterator = it, .tile = tile, .condition = condition};
+  uint8_t *keep = it->keep.data;
+  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, condition->field_count, &columns.columns, error));
+  if (tsr__condition_evaluate(condition, read_sparse_condition_column, &columns, tile->cells, tile->count, keep,
+                              &it->reader->memory, error) < 0)
+    return tsr__wrap(error, "fragment %s, tile %llu", f->fragment->name, (unsigned long long)tile->plan.tile);
+  if (f->fragment->metadata.has_times && condition->time < f->fragment->parsed.end) {
+    const uint64_t *times = system_values(it, tile, TSR_SLOT_TIMES);
+    for (uint64_t i = 0; i < tile->count; i++) keep[i] |= times[tile->cells ? tile->cells[i] : i] > condition->time;
+  }
+  return read_sparse_compress(it, tile, keep, error);
+}
+
+static int64_t first_row(const sparse_iterator *it, const tsr_sparse_tile *tile) {
+  const tsr_fragment *fragment = read_sparse_fragment_of(it, tile)->fragment;
+  return fragment->row_base + (int64_t)(tile->plan.tile * fragment->cells_per_tile);
+}
+
+/* Drops rows that the transaction has removed. */
+static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
+  const bool uncommitted = read_sparse_fragment_of(it, tile)->fragment->run.uncommitted;
+  const uint64_t *times = uncommitted ? system_values(it, tile, TSR_SLOT_TIMES) : NULL;
+  const int64_t first = first_row(it, tile);
+  if (snapshot->view.removed == 0 || tile->count == 0) return TSR_OK;
+  if (!uncommitted &&
+      !snapshot->view.functions->hides_some(snapshot->view.writer, first, first + (int64_t)tile->pinned->cells - 1))
+    return TSR_OK;
+  it->keep.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&it->keep, tile->count, error));
+  for (uint64_t i = 0; i < tile->count; i++) {
+    const uint32_t cell = tile->cells ? tile->cells[i] : (uint32_t)i;
+    const int64_t row = uncommitted ? tsr__uncommitted_rowid(times[cell] - TSR_UNCOMMITTED_TIMES) : first + cell;
+    it->keep.data[i] = !snapshot->view.functions->hides(snapshot->view.writer, row, snapshot->view.removed);
+  }
+  return read_sparse_compress(it, tile, it->keep.data, error);
+}
+
+/* Drops the deleted cells. */
+static int drop_deleted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  const bool dated = f->fragment->metadata.has_delete_metadata;
+  if (it->reader->snapshot->view.writer) TSR_TRY(drop_removed(it, tile, error));
+  if ((!dated && f->condition_count == 0) || tile->count == 0) return TSR_OK;
+  it->keep.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&it->keep, tile->count, error));
+  if (dated) {
+    const uint64_t *times = system_values(it, tile, TSR_SLOT_DELETE_TIMES), as_of = it->reader->snapshot->as_of;
+    for (uint64_t i = 0; i < tile->count; i++) {
+      const uint64_t time = times[tile->cells ? tile->cells[i] : i];
+      it->keep.data[i] = time > as_of || time == UINT64_MAX;
+    }
+    TSR_TRY(read_sparse_compress(it, tile, it->keep.data, error));
+  }
+  for (uint32_t i = 0; i < f->condition_count && tile->count > 0; i++)
+    TSR_TRY(apply_condition(it, tile, f->conditions[i], error));
+  return TSR_OK;
+}
+
+/* Drops the cells that do not satisfy the predicates. */
+static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  uint32_t *cells;
+  if (it->reader->tests.count == 0 || it->reader->request.untested || tile->count == 0) return TSR_OK;
+  TSR_TRY(writable_selection(it, tile, &cells, error));
+  TSR_TRY(tsr__tests_select(it->reader, tile->pinned, 0, tile->cells, &tile->count, cells, error));
+  tile->cells = cells;
+  return TSR_OK;
+}
+
+/* ---- Windows ---------------------------------------------------------------------------------------------------- */
+
+/* Offers a stream to the whole-tile shortcut, if all of its cells are selected and none can be deleted. Returns 1 if
+ * they are taken, 0, or < 0. */
+static int read_sparse_offer_whole_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint64_t cells,
+                                        tsr_error *error) {
+  const tsr_snapshot_fragment *f = &it->reader->snapshot->fragments[planned->fragment];
+  if (!tsr__reader_offers(it->reader) || !planned->inside || f->cut || f->condition_count > 0) return 0;
+  if (f->fragment->metadata.has_delete_metadata || it->reader->snapshot->view.removed > 0) return 0;
+  const tsr_whole_tile whole = {.fragment = planned->fragment, .tile = planned->tile, .cells = cells};
+  return it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
+}
+
+/* Inspects a planned tile. Returns 1 if it goes into the window, and sets *bytes to the memory that it will take; 0 if
+ * statistics exclude it or the shortcut took it; < 0: error. */
+static int read_sparse_inspect_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint64_t cells, bool merged,
+                                    uint64_t *bytes, tsr_error *error) {
+  tsr_reader *reader = it->reader;
+  if (!merged) { /* tiles to be merged may hide older versions of their cells */
+    const int excluded = tsr__tests_exclude(reader, planned->fragment, planned->tile, error);
+    if (excluded > 0) tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
+    if (excluded != 0) return excluded < 0 ? excluded : 0;
+    const int taken = read_sparse_offer_whole_tile(it, planned, cells, error);
+    if (taken != 0) return taken < 0 ? taken : 0;
+  }
+  TSR_TRY(tsr__reader_cost(reader, planned->fragment, planned->tile, bytes, error));
+  *bytes = tsr__add_sat(*bytes, tsr__mul_sat(cells, 8 * (reader->snapshot->schema->dimension_count + 1)));
+  return 1;
+}
+
+static void read_sparse_drop(sparse_iterator *it, tsr_sparse_tile *tile) {
+  tsr__reader_unpin(it->reader, tile->pinned);
+  tile->pinned = NULL;
+}
+
+/* Fills a window with the next tiles, up to `end` in the order, requests what is loaded with them, and sets *bytes to
+ * the memory that they will take. `merged`: the tiles go to the version merge. The first tile always goes in, unless
+ * the window is made `ahead`; others go in as the budget and the limit allow. After an error the window has the tiles
+ * before the one at it->at. */
+static int read_sparse_make_window(sparse_iterator *it, read_sparse_window *w, uint64_t end, bool merged, bool ahead,
+                                   uint64_t *bytes, tsr_error *error) {
+  tsr_reader *reader = it->reader;
+  const uint64_t tiles_max = tsr__reader_window(reader), budget = reader->memory.limit / 4;
+  tsr_arena *arena = ahead ? &reader->window.ahead.arena : &reader->window.arena;
+  uint64_t cells = 0;
+  *w = (read_sparse_window){0};
+  *bytes = 0;
+  tsr__arena_reset(arena);
+  TSR_TRY(TSR_ARENA_ARRAY(arena, tiles_max, &w->tiles, error));
+  for (; w->count < tiles_max && it->at < end; it->at++) {
+    const tsr_plan_tile *planned = &reader->plan.tiles[it->order[it->at]];
+    const tsr_fragment *fragment = reader->snapshot->fragments[planned->fragment].fragment;
+    const uint64_t n = tsr__fragment_tile_cells(&fragment->metadata, planned->tile),
+                   requests = reader->window.requests.size;
+    uint64_t cost;
+    int rc = read_sparse_inspect_tile(it, planned, n, merged, &cost, error);
+    if (rc < 0) return rc;
+    if (rc == 0) continue;
+    const uint64_t sum = tsr__add_sat(*bytes, cost);
+    if ((ahead || w->count > 0) && sum > budget) break;
+    tsr_sparse_tile *tile = &w->tiles[w->count];
+    *tile = (tsr_sparse_tile){.plan = *planned};
+    TSR_TRY(tsr__reader_pin(reader, planned->fragment, planned->tile, n, &tile->pinned, error));
+    rc = request_coordinates(it, tile, merged, error);
+    if (rc >= 0) rc = request_certain(it, tile, merged, error);
+    if (rc < 0) {
+      reader->window.requests.size = requests;
+      read_sparse_drop(it, tile);
+      return rc;
+    }
+    w->count++;
+    *bytes = sum;
+    if (!planned->inside) continue;
+    cells = tsr__add_sat(cells, n);
+    if (tsr__reader_suffices(reader, cells)) {
+      it->at++;
+      break;
+    }
+  }
+  return TSR_OK;
+}
+
+/* Makes the next window and starts to load it. Errors are ignored: if they last, they are met again when the window
+ * becomes the present one. */
+static int read_sparse_begin_next(sparse_iterator *it, uint64_t end, bool merged, tsr_error *error) {
+  tsr_error ignored;
+  uint64_t bytes;
+  if (it->at >= end || it->has_next || !tsr__reader_may_ahead(it->reader)) return TSR_OK;
+  const int rc = read_sparse_make_window(it, &it->next, end, merged, true, &bytes, &ignored);
+  TSR_TRY(tsr__only_cancelled(rc, &ignored, error));
+  it->has_next = it->next.count > 0;
+  return it->has_next ? tsr__reader_load_ahead(it->reader, bytes, error) : TSR_OK;
+}
+
+/* Loads the next window and selects the cells of its tiles. Cells to be merged are not tested yet: which versions of
+ * them are the newest is unknown. */
+static int read_sparse_fill_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error *error) {
+  tsr_reader *reader = it->reader;
+  uint64_t bytes;
+  if (reader->progress.window_tiles > 1) /* before the first window, the start has just checked */
+    TSR_TRY(tsr__cancelled(&reader->snapshot->array->environment->memory, error));
+  it->tile_at = 0;
+  it->now.count = 0;
+  if (it->has_next) {
+    it->now = it->next;
+    it->next = (read_sparse_window){0};
+    it->has_next = false;
+    TSR_TRY(tsr__reader_take_ahead(reader, error));
+  } else {
+    TSR_TRY(read_sparse_make_window(it, &it->now, end, merged, false, &bytes, error));
+    TSR_TRY(tsr__reader_load(reader, error));
+  }
+  if (!merged && reader->progress.limit == 0) TSR_TRY(read_sparse_begin_next(it, end, merged, error));
+  for (uint64_t i = 0; i < it->now.count; i++) {
+    TSR_TRY(read_sparse_select_cells(it, &it->now.tiles[i], error));
+    if (it->now.tiles[i].count > 0) TSR_TRY(request_conditions(it, &it->now.tiles[i], error));
+    if (it->now.tiles[i].count > 0) TSR_TRY(tsr__tests_request(reader, it->now.tiles[i].pinned, error));
+  }
+  TSR_TRY(tsr__reader_load(reader, error));
+  const bool deferred = must_defer_fields(it, merged);
+  for (uint64_t i = 0; i < it->now.count; i++) {
+    tsr_sparse_tile *tile = &it->now.tiles[i];
+    if (!merged) TSR_TRY(drop_deleted(it, tile, error));
+    if (!merged) TSR_TRY(test_cells(it, tile, error));
+    reader->progress.given = tsr__add_sat(reader->progress.given, tile->count);
+    if (deferred || (merged && reader->tests.count > 0)) continue; /* it is not known yet which cells win */
+    if (tile->count > 0) TSR_TRY(tsr__reader_request_fields(reader, tile->pinned, error));
+  }
+  return load_fields(reader, error); /* fields that are read since the window was made ahead may lack memory */
+}
+
+/* ---- The iterator ------------------------------------------------------------------------------------------------ */
+
+/* Steps to the next stream that has cells: 1; 0 at the end; < 0: error. */
+static int next_stream(sparse_iterator *it, tsr_error *error) {
+  for (;;) {
+    while (it->tile_at < it->now.count) {
+      tsr_sparse_tile *tile = &it->now.tiles[it->tile_at++];
+      if (tile->count > 0) {
+        it->present = *tile;
+        tile->pinned = NULL;
+        return 1;
+      }
+      read_sparse_drop(it, tile);
+    }
+    if (it->at >= it->streams && !it->has_next) return 0;
+    TSR_TRY(read_sparse_fill_window(it, it->streams, false, error));
+    TSR_TRY(read_sparse_begin_next(it, it->streams, false, error));
+  }
+}
+
+static int next_merged(sparse_iterator *it, tsr_error *error) {
+  for (;;) {
+    const int rc = tsr__version_merge_next(it->merge, &it->present, error);
+    if (rc < 0 || rc == TSR_VERSION_MERGE_END) return rc;
+    if (rc == TSR_VERSION_MERGE_TILE) {
+      TSR_TRY(drop_deleted(it, &it->present, error));
+      TSR_TRY(test_cells(it, &it->present, error));
+      if (it->present.count > 0) {
+        TSR_TRY(tsr__reader_request_fields(it->reader, it->present.pinned, error)); /* those that are not loaded yet */
+        TSR_TRY(load_fields(it->reader, error));
+        return 1;
+      }
+      read_sparse_drop(it, &it->present);
+      continue;
+    }
+    TSR_TRY(read_sparse_fill_window(it, it->count, true, error));
+    TSR_TRY(tsr__version_merge_add(it->merge, it->now.tiles, it->now.count, error));
+    it->tile_at = it->now.count;
+    TSR_TRY(read_sparse_begin_next(it, it->count, true, error));
+  }
+}
+
+static int read_sparse_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
+  sparse_iterator *it = (sparse_iterator *)iterator;
+  read_sparse_drop(it, &it->present);
+  int rc = it->merging ? 0 : next_stream(it, error);
+  it->merging = rc == 0;
+  if (rc == 0 && it->merge) rc = next_merged(it, error);
+  if (rc <= 0) return rc;
+  const tsr_sparse_tile *tile = &it->present;
+  const tsr_fragment *fragment = read_sparse_fragment_of(it, tile)->fragment;
+  batch->count = tile->count;
+  batch->selection = tile->cells;
+  batch->row_base = first_row(it, tile);
+  batch->written = true;
+  batch->fragment = tile->pinned->fragment;
+  batch->time = tsr__fragment_time(fragment);
+  if (fragment->run.uncommitted) {
+    rc = tsr__uncommitted_rowids(it->reader, tile->pinned, tile->cells, tile->count, batch, error);
+    return rc < 0 ? rc : 1;
+  }
+  if (fragment->metadata.has_times && it->reader->request.times) batch->times = system_values(it, tile, TSR_SLOT_TIMES);
+  return 1;
+}
+
+static int read_sparse_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
+  sparse_iterator *it = (sparse_iterator *)iterator;
+  return tsr__reader_column(it->reader, it->present.pinned, field, 0, column, error);
+}
+
+static void close_sparse(tsr_batch_iterator *iterator) {
+  sparse_iterator *it = (sparse_iterator *)iterator;
+  tsr__reader_drop_ahead(it->reader);
+  read_sparse_drop(it, &it->present);
+  for (uint64_t i = it->tile_at; i < it->now.count; i++) read_sparse_drop(it, &it->now.tiles[i]);
+  for (uint64_t i = 0; i < it->next.count; i++) read_sparse_drop(it, &it->next.tiles[i]);
+  tsr__version_merge_close(it->merge);
+  tsr__buffer_release(&it->keep);
+}
+
+/* Removes the tiles of fragments of which no cell satisfies the predicates from the streams. Tiles to be merged must
+ * stay, since they may hide older versions of their cells. The version merge has its own pointer to its part of the
+ * order. */
+static int read_sparse_exclude_fragments(sparse_iterator *it, tsr_error *error) {
+  enum { UNKNOWN, READ, MERGED, EXCLUDED };
+  tsr_reader *reader = it->reader;
+  uint8_t *decisions;
+  uint64_t fragments = 0, from = it->streams;
+  if (reader->tests.count == 0) return TSR_OK;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, reader->snapshot->fragment_count, &decisions, error));
+  for (uint64_t i = it->streams; i < it->count; i++) decisions[reader->plan.tiles[it->order[i]].fragment] = MERGED;
+  for (uint64_t i = it->streams; i-- > 0;) { /* what stays moves to the end of the streams */
+    const uint32_t f = reader->plan.tiles[it->order[i]].fragment;
+    if (decisions[f] == UNKNOWN) {
+      const int rc = tsr__tests_exclude_fragment(reader, f, error);
+      if (rc < 0) return rc;
+      decisions[f] = rc > 0 ? EXCLUDED : READ;
+      fragments += rc > 0;
+    }
+    if (decisions[f] != EXCLUDED) it->order[--from] = it->order[i];
+  }
+  if (!reader->request.is_part)
+    tsr__count(reader->snapshot->array->environment, TSR_COUNT_fragments_skipped, fragments);
+  tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, from);
+  it->at = from;
+  return TSR_OK;
+}
+
+int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error) {
+  sparse_iterator *it;
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
+  it->base = (tsr_batch_iterator){.next = read_sparse_next, .column = read_sparse_column_of, .close = close_sparse};
+  it->reader = reader;
+  it->keep.memory = &reader->memory;
+  it->count = reader->plan.tile_count;
+  TSR_TRY(tsr__version_merge_open(reader, &it->order, &it->streams, &it->merge, error));
+  const int rc = read_sparse_exclude_fragments(it, error);
+  if (rc < 0) {
+    tsr__version_merge_close(it->merge);
+    return rc;
+  }
+  *iterator = &it->base;
+  return TSR_OK;
+}

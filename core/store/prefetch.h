@@ -1,0 +1,51 @@
+/* prefetch.h: what a store has fetched of its objects, and what it fetches ahead of its readers. Callers say which parts
+ * of which objects they will read (tsr__store_expect); the requests run while the callers do other work, and each read
+ * takes its bytes from here. Whoever reads an object from front to back finds the next part on its way.
+ *
+ * Objects never change, so what was fetched stays right until its room is needed. Any thread may call these functions. */
+#ifndef TSR_S3_AHEAD_H
+#define TSR_S3_AHEAD_H
+
+#include "remote/s3.h"
+
+typedef struct tsr_s3_ahead tsr_s3_ahead;
+
+/* Opens an empty table for a client, which outlives it. */
+int tsr__s3_ahead_open(tsr_memory *memory, tsr_s3 *client, tsr_s3_ahead **ahead, tsr_error *error);
+
+/* Cancels what is under way. NULL is allowed. */
+void tsr__s3_ahead_close(tsr_s3_ahead *ahead);
+
+/* A part of an object: bytes [offset, offset + size) or, with `tail`, the last `size` bytes or all if it has less. */
+typedef struct tsr_s3_part {
+  const char *key; /* borrowed during the call */
+  uint64_t offset, size; /* in bytes */
+  bool tail;
+} tsr_s3_part;
+
+/* Starts to fetch parts. Parts of one object that lie close together, one behind the other in the list, become one
+ * request. What has no room is left out. */
+void tsr__s3_ahead_expect(tsr_s3_ahead *ahead, const tsr_s3_part *parts, uint64_t count);
+
+/* Copies a part of an object of `object_size` bytes, and waits for it if it is under way. If no fetch has the whole
+ * part, it is fetched now. Returns 1, or 0 if there is no room for it here, or if the request failed: then the caller
+ * sends a request of its own. TSR_INTERRUPT if the host cancels. */
+int tsr__s3_ahead_read(tsr_s3_ahead *ahead, const char *key, uint64_t object_size, uint64_t offset, void *buffer,
+                       uint64_t size, tsr_error *error);
+
+/* Takes the tail of an object that was fetched: its bytes, which the caller owns then, and the size of the object.
+ * Returns as tsr__s3_ahead_read does, and TSR_NOT_FOUND if the server has no such object. */
+int tsr__s3_ahead_tail(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes, uint64_t *object_size,
+                       tsr_error *error);
+
+/* Keeps the bytes of a small object that this store has just written, so that nobody fetches them. The table takes the
+ * bytes over, whatever becomes of them. */
+void tsr__s3_ahead_keep(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes);
+
+/* Forgets everything that was fetched and that nobody waits for, but not what tsr__s3_ahead_keep has kept. */
+void tsr__s3_ahead_doubt(tsr_s3_ahead *ahead);
+
+/* Forgets what tsr__s3_ahead_keep has kept of an object that is removed. */
+void tsr__s3_ahead_forget(tsr_s3_ahead *ahead, const char *key);
+
+#endif

@@ -1,0 +1,752 @@
+/* commit.c: counts, as cells and removed rows come, the memory that a writer's commit will need. So the statement
+ * that brings too much is refused, and never the commit.
+ *
+ * Whatever the number of cells, a commit needs memory for a tile: for a space tile of a dense array, for `capacity`
+ * cells of a sparse one. The tile is gathered, copied into the window of the fragment's writer and encoded there, so it
+ * is in memory up to three times. Cells of variable size are counted by classes of sizes: no tile has more bytes than
+ * the same number of the largest cells has together. Removed rows become delete conditions all at once.
+ *
+ * A commit gets TSR_COMMIT_BYTES past the budget, so that codecs and small tiles have room however small memory_mb
+ * is. */
+#include <stdio.h>
+#include <string.h>
+
+#include "write/writer.h"
+#include "base/arithmetic.h"
+#include "format/schema.h"
+#include "store/store.h"
+#include "format/layout.h"
+#include "array/array.h"
+#include "array/committed.h"
+#include "array/environment.h"
+#include "array/listing.h"
+#include "array/patience.h"
+#include "array/snapshot.h"
+#include "array/staged_vacuum.h"
+#include "read/reader.h"
+#include "write/deletes.h"
+#include "write/write_turn.h"
+
+#define CHUNK_USUAL  65536u
+#define DELETE_BYTES 72u /* bytes that a removed row takes while conditions are made, about, and */
+#define DELETE_SIDE  32u /* bytes for each of its dimensions, beside three copies of the coordinate */
+#define SMALL_BYTES  65536u /* bytes that a writer has in small things */
+#define ZSTD_HIGH    13 /* from this level on zstd's tables are several times as large as a chunk */
+#define BZIP2_BYTES  (UINT64_C(8) << 20)
+
+/* ---- The schema's part ---------------------------------------------------------------------- */
+
+static uint64_t pipeline_bytes(const tsr_pipeline *pipeline, uint64_t tile) {
+  const uint64_t chunk = TSR_MIN(pipeline->max_chunk_size ? pipeline->max_chunk_size : CHUNK_USUAL, tile);
+  uint64_t bytes = tsr__mul_sat(chunk, (uint64_t)pipeline->count + 1);
+  for (uint32_t i = 0; i < pipeline->count; i++) {
+    const tsr_filter *filter = &pipeline->filters[i];
+    if (filter->type == TSR_FILTER_BZIP2) bytes = tsr__add_sat(bytes, BZIP2_BYTES);
+    if (filter->type == TSR_FILTER_ZSTD)
+      bytes = tsr__add_sat(bytes, tsr__mul_sat(chunk, filter->level >= ZSTD_HIGH ? 10 : 4));
+  }
+  return bytes;
+}
+
+static int count_tile_cells(const tsr_schema *schema, tsr_memory *memory, uint64_t *cells, tsr_error *error) {
+  tsr_arena arena;
+  tsr_grid grid;
+  if (!schema->dense) {
+    *cells = schema->capacity;
+    return TSR_OK;
+  }
+  tsr__arena_init(&arena, memory);
+  const int rc = tsr__grid_make(schema, &arena, &grid, error);
+  if (rc >= 0) *cells = grid.tile_cells;
+  tsr__arena_release(&arena);
+  return rc;
+}
+
+int tsr__need_open(tsr_writer *writer, tsr_error *error) {
+  tsr_need *n = &writer->need;
+  const tsr_schema *schema = writer->schema;
+  n->runs.memory = &writer->array->memory;
+  TSR_TRY(count_tile_cells(schema, &writer->memory, &n->tile_cells, error));
+  for (uint32_t f = 0; f < writer->field_count; f++) {
+    const tsr_field *field = &schema->fields[f];
+    const uint64_t size = field->cell_size ? field->cell_size : sizeof(uint64_t);
+    if (!field->cell_size) n->variable = true;
+    if (f < schema->dimension_count) n->coordinates += size;
+    if (schema->dense && f < schema->dimension_count) continue;
+    n->row += size + (field->nullable ? 1 : 0);
+    const uint64_t tile = field->cell_size ? tsr__mul_sat(size, n->tile_cells) : UINT64_MAX;
+    n->codecs = TSR_MAX(n->codecs, pipeline_bytes(tsr__schema_pipeline(schema, f), tile));
+  }
+  return TSR_OK;
+}
+
+void tsr__need_release(tsr_writer *writer) { tsr__buffer_release(&writer->need.runs); }
+
+/* ---- Sizes of cells ------------------------------------------------------------------------- */
+
+/* Counts cells with a `sign` of 1, takes them back with UINT64_MAX: unsigned arithmetic wraps. */
+static void write_need_count_cells(tsr_writer *w, uint64_t first, uint64_t end, uint64_t sign) {
+  tsr_sizes *sizes = &w->need.memory;
+  if (!w->need.variable) return;
+  for (uint64_t i = first; i < end; i++) {
+    uint64_t bytes = 0;
+    for (uint32_t f = 0; f < w->field_count; f++) {
+      if (w->schema->fields[f].cell_size) continue;
+      const uint64_t *offsets = (const uint64_t *)(const void *)w->cells.columns[f].offsets.data;
+      bytes += offsets[i + 1] - offsets[i];
+    }
+    if (!bytes) continue;
+    const uint32_t class = TSR_MIN(63u - (uint32_t)__builtin_clzll(bytes), TSR_SIZE_CLASSES - 1u);
+    sizes->counts[class] += sign;
+    sizes->bytes[class] += sign * bytes;
+  }
+}
+
+void tsr__need_add(tsr_writer *writer, uint64_t first, uint64_t end) { write_need_count_cells(writer, first, end, 1); }
+void tsr__need_take(tsr_writer *writer, uint64_t first, uint64_t end) {
+  write_need_count_cells(writer, first, end, UINT64_MAX);
+}
+
+int tsr__need_reserve(tsr_writer *writer, tsr_error *error) {
+  return writer->need.variable ? tsr__buffer_reserve(&writer->need.runs, sizeof(tsr_sizes), error) : TSR_OK;
+}
+
+void tsr__need_spilled(tsr_writer *writer) {
+  tsr_need *n = &writer->need;
+  if (!n->variable) return;
+  (void)tsr__buffer_append(&n->runs, &n->memory, sizeof n->memory, NULL); /* there is room */
+  for (uint32_t k = 0; k < TSR_SIZE_CLASSES; k++) {
+    n->spilled.counts[k] += n->memory.counts[k];
+    n->spilled.bytes[k] += n->memory.bytes[k];
+  }
+  n->memory = (tsr_sizes){0};
+}
+
+void tsr__need_drop_run(tsr_writer *writer) {
+  tsr_need *n = &writer->need;
+  if (!n->variable) return;
+  n->runs.size -= sizeof(tsr_sizes);
+  const tsr_sizes *last = (const tsr_sizes *)(const void *)(n->runs.data + n->runs.size);
+  for (uint32_t k = 0; k < TSR_SIZE_CLASSES; k++) {
+    n->spilled.counts[k] -= last->counts[k];
+    n->spilled.bytes[k] -= last->bytes[k];
+  }
+}
+
+/* Returns the bytes that so many cells have at most. */
+static uint64_t most_bytes(const tsr_need *n, uint64_t cells) {
+  uint64_t sum = 0;
+  for (uint32_t k = TSR_SIZE_CLASSES; k-- > 0 && cells > 0;) {
+    const uint64_t count = n->memory.counts[k] + n->spilled.counts[k], bytes = n->memory.bytes[k] + n->spilled.bytes[k];
+    const uint64_t taken = TSR_MIN(count, cells);
+    sum = tsr__add_sat(sum, taken < count ? TSR_MIN(bytes, tsr__mul_sat(taken, UINT64_C(2) << k)) : bytes);
+    cells -= taken;
+  }
+  return sum;
+}
+
+/* ---- The question --------------------------------------------------------------------------- */
+
+static uint64_t allowed(const tsr_writer *w) { return tsr__add_sat(w->memory.limit, TSR_COMMIT_BYTES); }
+
+/* Returns the bytes that stay in memory while a commit is prepared. */
+static uint64_t bytes_beside(const tsr_writer *w) {
+  const tsr_removed *r = &w->removed;
+  uint64_t bytes =
+      r->rows.capacity + r->slots.capacity + w->runs.list.capacity + w->commit.pieces.capacity + SMALL_BYTES;
+  for (uint32_t d = 0; d < w->schema->dimension_count; d++)
+    bytes += r->coordinates[d].values.capacity + r->coordinates[d].offsets.capacity;
+  return bytes;
+}
+
+int tsr__need_check_cells(const tsr_writer *writer, tsr_error *error) {
+  const tsr_need *n = &writer->need;
+  const bool dense = writer->schema->dense;
+  const uint64_t cells = dense ? n->tile_cells : TSR_MIN(n->tile_cells, writer->cells.count);
+  const uint64_t tile = tsr__add_sat(tsr__mul_sat(cells, n->row), most_bytes(n, cells));
+  const uint64_t copies = tsr__add_sat(tsr__mul_sat(tile, dense ? 3 : 2), tile / 8);
+  const uint64_t order = dense ? tsr__mul_sat(cells, sizeof(uint64_t) + 1) : 0;
+  const uint64_t beside = bytes_beside(writer) + TSR_MIN(n->codecs, tsr__mul_sat(tile, 16)) + writer->memory.limit / 16;
+  const uint64_t need = tsr__add_sat(tsr__add_sat(copies, order), beside);
+  if (need <= allowed(writer)) return TSR_OK;
+  return tsr__fail(
+      error, TSR_BUDGET,
+      "a commit of these cells would take %llu bytes of memory: tiles of the array have %llu cells, up to %llu "
+      "bytes; memory_mb allows %llu and %llu more for the commit (raise memory_mb, or make the array's tiles "
+      "smaller)",
+      (unsigned long long)need, (unsigned long long)cells, (unsigned long long)tile,
+      (unsigned long long)writer->memory.limit, (unsigned long long)TSR_COMMIT_BYTES);
+}
+
+int tsr__need_check_removed(const tsr_writer *writer, tsr_error *error) {
+  const tsr_removed *r = &writer->removed;
+  uint64_t each = DELETE_BYTES + DELETE_SIDE * (uint64_t)writer->schema->dimension_count, texts = 0;
+  for (uint32_t d = 0; d < writer->schema->dimension_count; d++) {
+    each += 3 * writer->schema->fields[d].cell_size;
+    if (!writer->schema->fields[d].cell_size) texts += r->coordinates[d].values.size;
+  }
+  const uint64_t made = tsr__add_sat(tsr__mul_sat(r->count, each), tsr__mul_sat(3, texts));
+  const uint64_t need = tsr__add_sat(made, bytes_beside(writer));
+  if (need <= allowed(writer)) return TSR_OK;
+  return tsr__fail(
+      error, TSR_BUDGET,
+      "a commit that deletes %llu rows would take %llu bytes of memory: memory_mb allows %llu and %llu more for "
+      "the commit (raise memory_mb, or delete in several transactions)",
+      (unsigned long long)r->count, (unsigned long long)need, (unsigned long long)writer->memory.limit,
+      (unsigned long long)TSR_COMMIT_BYTES);
+}
+
+void tsr__need_lend(tsr_writer *writer, bool lend) {
+  atomic_store_explicit(&writer->memory.lent, lend ? TSR_COMMIT_BYTES : 0, memory_order_relaxed);
+}
+
+/* Prepares the commit of a writer, publishes it, and takes it back.
+ *
+ * A fragment is first written under a name that no reader takes for a fragment's: ".UUID", below __fragments (before
+ * format version 12 in the array's directory). Preparing chooses the time and gives the fragments their names.
+ * Publishing is one step:
+ *
+ *   from 12 on   one fragment alone: __commits/NAME.wrt is created. Conditions alone, in one file: its content, staged
+ *                as __commits/.NAME, is renamed to NAME.del. Several of either: a list of all, with the content of the
+ *                conditions, is staged likewise and renamed to __commits/__T_T_UUID_V.con
+ *   7 to 11      NAME.ok is created
+ *   3            the metadata file, written as ".metadata", is renamed to __fragment_metadata.tdb
+ *
+ * In a store where writers of many machines commit, preparing takes a turn, and publishing ends it (write_turn.c). What
+ * takes long to upload is uploaded before, under names of the present time; if another commit of this time or a later
+ * one comes first, the fragments are renamed.
+ *
+ * Conditions and cells have the same time, since they have no coordinate in common. In arrays with duplicates they may
+ * have, so the cells' time is one later there. */
+
+#define LISTED_LATELY    1000u /* ms; a listing that is older is no proof that the array is still there */
+#define UPLOADED_IN_TURN (UINT64_C(1) << 20) /* bytes that a writer uploads while it has its turn */
+
+void tsr__commit_unlock(tsr_commit_state *commit) {
+  tsr__store_close_file(commit->lock);
+  commit->lock = NULL;
+}
+
+void tsr__commit_release(tsr_commit_state *commit) {
+  tsr__turn_end(&commit->turn);
+  tsr__buffer_release(&commit->pieces);
+  tsr__buffer_release(&commit->withdrawn);
+}
+
+/* ---- Taking a commit back --------------------------------------------------------------------------------------- */
+
+/* Takes back the commits that were published before the writer was reopened: each time all of these commits, since a
+ * savepoint of the host's may have undone an earlier withdrawal. */
+static int withdraw_published(tsr_writer *w, tsr_error *error) {
+  tsr_commit_state *c = &w->commit;
+  if (c->reopened && *c->path) TSR_TRY(tsr__buffer_append(&c->withdrawn, c->path, TSR_COMMIT_PATH, error));
+  c->reopened = false;
+  for (uint64_t i = 0; i < c->withdrawn.size; i += TSR_COMMIT_PATH) {
+    const char *commit = (const char *)c->withdrawn.data + i, *name = strrchr(commit, '/');
+    uint64_t stem;
+    char directory[TSR_COMMIT_PATH + 16];
+    TSR_TRY(tsr__pending_withdraw(w->array->store, commit, error));
+    if (!name || !tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem)) continue;
+    snprintf(directory, sizeof directory, TSR_DIR_FRAGMENTS "%.*s", (int)stem, name);
+    TSR_TRY(tsr__store_remove_tree(w->array->store, directory, error));
+  }
+  return TSR_OK;
+}
+
+/* Withdraws published commits, then removes the staged file and the marker of the present one. The marker goes last:
+ * recovery finds the other files by it. */
+static int take_staged_back(tsr_writer *w, tsr_error *error) {
+  tsr_commit_state *c = &w->commit;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  tsr_error one;
+  TSR_TRY(withdraw_published(w, error));
+  tsr__turn_give_back(&c->turn, w->array->store);
+  if (!*c->path) return TSR_OK;
+  tsr__pending_paths(c->path, marker, staged);
+  if (*staged && layout_has_commits_folder(w->version)) {
+    int rc = tsr__store_remove(w->array->store, staged, &one);
+    if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc;
+  }
+  if (c->options.owner) TSR_TRY(tsr__pending_unmark(w->array->store, marker, error));
+  tsr__commit_unlock(c);
+  *c->path = 0;
+  return TSR_OK;
+}
+
+int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_commit_state *c = &writer->commit;
+  if (c->published) return TSR_OK;
+  tsr__commit_outdate(c);
+  c->boxes = 0;
+  int rc = tsr__pieces_remove(writer, 0, error);
+  if (rc >= 0) rc = take_staged_back(writer, error);
+  return tsr__writer_wrap(writer, rc, error);
+}
+
+/* ---- Time -------------------------------------------------------------------------------------------------------- */
+
+/* Chooses a time later than `last`, than all that this environment has prepared, and than all that is committed and does
+ * not lie in the future. */
+static int write_commit_choose_time(tsr_writer *w, uint64_t more, uint64_t last, tsr_error *error) {
+  tsr_commit_state *c = &w->commit;
+  if (c->options.time) {
+    c->time = c->options.time;
+    return TSR_OK;
+  }
+  const uint64_t now = tsr__environment_now();
+  const tsr_commit_list *lists[] = {&w->array->listing->fragments, &w->array->listing->deletes};
+  for (int l = 0; l < 2; l++)
+    for (uint64_t i = 0; i < lists[l]->count; i++) {
+      const uint64_t end = lists[l]->items[i].parsed.end;
+      if (end <= now) last = TSR_MAX(last, end);
+    }
+  return tsr__environment_time(w->array->environment, last, more, &c->time, error);
+}
+
+/* ---- Prepare ----------------------------------------------------------------------------------------------------- */
+
+typedef struct commit_name {
+  char text[128];
+} commit_name;
+
+typedef struct preparation {
+  tsr_writer *w;
+  tsr_snapshot *present; /* the array's present state, for commits that remove rows */
+  tsr_deletes deletes;
+  commit_name *names; /* of the pieces, then of the conditions */
+  uint64_t name_count;
+  uint64_t more; /* ms by which the cells are later than the conditions */
+} preparation;
+
+static int write_commit_new_name(const tsr_writer *w, uint64_t start, uint64_t end, char *text, tsr_error *error) {
+  uint8_t random[16];
+  tsr_name name;
+  TSR_TRY(tsr__random(random, sizeof random, error));
+  TSR_TRY(tsr__name_new(start, end, !layout_has_commit_files(w->version) ? 0 : w->version, &name, random));
+  tsr__name_print(&name, text);
+  return TSR_OK;
+}
+
+/* Returns 1 if row `i` of the log must become part of a condition: it is committed or hides a committed row, and no
+ * uncommitted cell that stays has its coordinates. Else 0. */
+static int must_delete(const preparation *p, const tsr_column *coordinates, uint64_t i, tsr_error *error) {
+  tsr_writer *w = p->w;
+  const int64_t row = (int64_t)tsr__load64(w->removed.rows.data + 8 * i);
+  uint64_t number;
+  int64_t found;
+  if (w->schema->allows_duplicates) return row >= 0;
+  int rc = tsr__find_uncommitted(w, coordinates, i, &number, error);
+  if (rc < 0) return rc;
+  const bool in_memory = rc > 0;
+  if (in_memory && !tsr__removed_has(&w->removed, tsr__uncommitted_rowid(number), w->removed.count)) return 0;
+  if (row >= 0 && (in_memory || w->runs.spilled == 0)) return 1;
+  rc = tsr__find_elsewhere(w, p->present, coordinates, i, true, &found, error);
+  if (rc <= 0) return rc < 0 ? rc : row >= 0;
+  if (!in_memory && found < 0 && !tsr__removed_has(&w->removed, found, w->removed.count)) return 0;
+  return 1;
+}
+
+static int choose_deletes(preparation *p, const tsr_column *coordinates, uint32_t *selection, uint64_t *count,
+                          tsr_error *error) {
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < p->w->removed.count; i++) {
+    const int rc = must_delete(p, coordinates, i, error);
+    if (rc < 0) return rc;
+    selection[kept] = (uint32_t)i;
+    kept += rc > 0;
+  }
+  *count = kept;
+  return TSR_OK;
+}
+
+static int make_deletes(preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  tsr_column coordinates[TSR_MAX_DIMENSIONS];
+  uint32_t *selection;
+  uint64_t count = 0;
+  if (w->removed.count == 0) return TSR_OK;
+  if (w->removed.count > UINT32_MAX)
+    return tsr__fail(error, TSR_TOOBIG, "%llu rows are deleted at once: %u at most",
+                     (unsigned long long)w->removed.count, UINT32_MAX);
+  TSR_TRY(tsr__pieces_open_present(w, &p->present, error));
+  for (uint32_t d = 0; d < w->schema->dimension_count; d++)
+    coordinates[d] = tsr__buffered_column(&w->schema->fields[d], &w->removed.coordinates[d], 0);
+  TSR_TRY(TSR_ALLOC_RAW(&w->memory, w->removed.count, &selection, error));
+  int rc = choose_deletes(p, coordinates, selection, &count, error);
+  if (rc >= 0 && count > 0 && w->schema->allows_duplicates)
+    rc = tsr__deletes_check(p->present, coordinates, (const int64_t *)(const void *)w->removed.rows.data, selection,
+                            count, w->array->snapshots.frozen, &w->memory, w->threads, error);
+  if (rc >= 0 && count > 0)
+    rc = tsr__deletes_make(w->schema, w->version, tsr__array_key(w->array), coordinates, selection, count, &w->memory,
+                           &p->deletes, error);
+  tsr__free(selection);
+  return rc;
+}
+
+static uint64_t carried_count(const tsr_writer *w) {
+  const tsr_commit_state *c = &w->commit;
+  const tsr_commit_options *o = &c->options;
+  uint64_t count = 0;
+  for (uint64_t i = 0; o->carried && i < o->carried->count; i++)
+    count += o->carried->commits[i].kind == TSR_COMMIT_DELETE;
+  return count;
+}
+
+static bool write_commit_is_list(const preparation *p) {
+  const tsr_writer *w = p->w;
+  return p->name_count > 1 || carried_count(w) > 0 ||
+         (w->commit.options.listed && layout_has_commits_folder(w->version));
+}
+
+/* Says whether the array's directory has a schema now. What a store has fetched of the file itself may be older. */
+static int find_schema(tsr_store *store, const char *name, bool *exists, tsr_error *error) {
+  tsr_listing entries = {.memory = store->memory};
+  tsr_error one;
+  const int rc = tsr__store_list_any(store, TSR_DIR_SCHEMA, &entries, &one);
+  *exists = rc >= 0 && tsr__listing_has(&entries, name);
+  tsr__listing_release(&entries);
+  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
+  if (error) *error = one;
+  return rc;
+}
+
+/* Schemas are never removed: if the schema of the cells has gone, the array was dropped, or another array has taken its
+ * path. A directory that is gone fails later; in a bucket nothing would, and the other array would be damaged. So there
+ * the listing counts only if it is new: a transaction has one of its beginning. Below format version 10 all schemas have
+ * one name, which tells nothing. */
+static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
+  char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
+  bool exists = false;
+  tsr_store *store = w->array->store;
+  const tsr_commit_list *listed = &w->array->listing->schemas;
+  const bool is_new = !store->commits_in_turns || tsr__moment() - w->array->listing->moment.listed <= LISTED_LATELY;
+  if (!strcmp(w->schema->name, TSR_FILE_OLD_SCHEMA)) return TSR_OK;
+  for (uint64_t i = 0; is_new && i < listed->count; i++)
+    if (!strcmp(w->schema->name, listed->items[i].name)) return TSR_OK;
+  if (w->array->schemas.pending) {
+    tsr__pending_path(w->array->schemas.pending, directory);
+    snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
+    TSR_TRY(tsr__store_find(store, file, &exists, error));
+  }
+  if (!exists) TSR_TRY(find_schema(store, w->schema->name, &exists, error));
+  if (exists) return TSR_OK;
+  return tsr__fail(error, TSR_ERROR, "it has been dropped, or replaced by another array: open it again");
+}
+
+/* Chooses the time, and the names of all fragments and conditions. */
+static int write_commit_name_all(const preparation *p, uint64_t last, tsr_error *error) {
+  tsr_writer *w = p->w;
+  const uint64_t pieces = tsr__piece_count(&w->commit);
+  TSR_TRY(write_commit_choose_time(w, p->more, last, error));
+  for (uint64_t i = 0; i < p->name_count; i++) {
+    const uint64_t time = i < pieces ? w->commit.time + p->more : w->commit.time;
+    TSR_TRY(write_commit_new_name(w, time, time, p->names[i].text, error));
+  }
+  return TSR_OK;
+}
+
+/* Chooses the path that publishes the commit. */
+static int write_commit_choose_path(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  tsr_commit_state *c = &w->commit;
+  char name[128];
+  if (write_commit_is_list(p)) {
+    TSR_TRY(write_commit_new_name(w, c->time, c->time + p->more, name, error));
+    snprintf(c->path, sizeof c->path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_CONSOLIDATED, name);
+  } else if (tsr__piece_count(c) == 0) {
+    snprintf(c->path, sizeof c->path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, p->names[0].text);
+  } else {
+    const char *only = p->names[0].text;
+    if (layout_has_commits_folder(w->version))
+      snprintf(c->path, sizeof c->path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_WRITE, only);
+    else if (layout_has_commit_files(w->version))
+      snprintf(c->path, sizeof c->path, "%.120s" TSR_SUFFIX_OLD_WRITE, only);
+    else snprintf(c->path, sizeof c->path, "%.120s/" TSR_FILE_FRAGMENT_METADATA, only);
+  }
+  return TSR_OK;
+}
+
+static int name_pieces(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  tsr_commit_state *c = &w->commit;
+  for (uint64_t i = 0; i < tsr__piece_count(c); i++) {
+    tsr_piece *one = tsr__piece_at(c, i);
+    const char *name = p->names[i].text;
+    if (strcmp(one->name, name) == 0) continue;
+    tsr_path from = tsr__writer_path(w, one->name), to = tsr__writer_path(w, name);
+    TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
+    memcpy(one->name, name, sizeof one->name);
+  }
+  if (!c->options.durable || !tsr__piece_count(c)) return TSR_OK;
+  return tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error);
+}
+
+/* Takes a turn, and chooses names of a later time than the last commit's. Nobody waits for large uploads: these come
+ * before, under names that are chosen anew if they are too early. */
+static int write_commit_take_turn(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  tsr_commit_state *c = &w->commit;
+  uint64_t last = 0;
+  if (tsr__store_unsent(w->array->store) > UPLOADED_IN_TURN) {
+    TSR_TRY(write_commit_name_all(p, 0, error));
+    TSR_TRY(name_pieces(p, error));
+    TSR_TRY(tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error));
+    TSR_TRY(tsr__turn_take(w->array, &c->turn, &last, error));
+    return last < c->time ? TSR_OK : write_commit_name_all(p, last, error);
+  }
+  TSR_TRY(tsr__turn_take(w->array, &c->turn, &last, error));
+  return write_commit_name_all(p, last, error);
+}
+
+/* Chooses the names of all fragments and conditions, and of the commit. */
+static int write_commit_choose_names(preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  const uint64_t pieces = tsr__piece_count(&w->commit);
+  p->name_count = pieces + p->deletes.count;
+  p->more = w->schema->allows_duplicates && pieces > 0 && p->deletes.count > 0;
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, p->name_count, &p->names, error));
+  if (w->array->store->commits_in_turns) TSR_TRY(tsr__array_list(w->array, true, false, error));
+  else TSR_TRY(tsr__array_list_present(w->array, error));
+  TSR_TRY(tsr__staged_vacuums_finish(w->array, error));
+  TSR_TRY(write_commit_check_schema(w, error));
+  const bool turns = w->array->store->commits_in_turns && layout_has_commits_folder(w->version);
+  if (turns && !w->commit.options.time) TSR_TRY(write_commit_take_turn(p, error));
+  else TSR_TRY(write_commit_name_all(p, 0, error));
+  return write_commit_choose_path(p, error);
+}
+
+/* Writes the marker, before anything gets a name that others could look at. Below format version 12 the marker lies in
+ * the fragment's directory, which still has its provisional name. */
+static int mark_pending(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  tsr_commit_state *c = &w->commit;
+  const tsr_commit_options *o = &c->options;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  const char **names;
+  if (!o->owner) return TSR_OK;
+  tsr__pending_paths(c->path, marker, staged);
+  if (!layout_has_commits_folder(w->version))
+    snprintf(marker, sizeof marker, "%.120s/" TSR_FILE_OLD_PENDING, tsr__piece_at(c, 0)->name);
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, p->name_count, &names, error));
+  const char **fragments = names;
+  for (uint64_t i = 0; i < tsr__piece_count(c); i++) fragments[i] = p->names[i].text;
+  const tsr_pending pending = {.commit = c->path,
+                               .owner = o->owner,
+                               .file = o->owner_file ? o->owner_file : "",
+                               .fragment_count = tsr__piece_count(c),
+                               .fragments = fragments};
+  tsr__commit_unlock(c);
+  int rc = tsr__pending_mark(w->array->store, marker, &pending, o->durable, w->threads, &c->lock, error);
+  tsr__free(names);
+  return rc;
+}
+
+/* Makes the content of a .del or .con file. */
+static int encode_commit(const preparation *p, tsr_buffer *content, tsr_error *error) {
+  const tsr_writer *w = p->w;
+  const tsr_commit_state *c = &w->commit;
+  const tsr_commit_options *o = &c->options;
+  const uint64_t pieces = tsr__piece_count(c);
+  const uint64_t *ends = (const uint64_t *)(const void *)p->deletes.ends.data;
+  if (!write_commit_is_list(p)) return tsr__buffer_append(content, p->deletes.bytes.data, p->deletes.bytes.size, error);
+  for (uint64_t i = 0; i < pieces; i++) TSR_TRY(tsr__commits_encode_write(p->names[i].text, content, error));
+  for (uint64_t i = 0; i < p->deletes.count; i++) {
+    const uint64_t from = i ? ends[i - 1] : 0;
+    TSR_TRY(tsr__commits_encode_delete(p->names[pieces + i].text, p->deletes.bytes.data + from, ends[i] - from, content,
+                                       error));
+  }
+  for (uint64_t i = 0; o->carried && i < o->carried->count; i++) {
+    const tsr_commit *one = &o->carried->commits[i];
+    if (one->kind == TSR_COMMIT_DELETE)
+      TSR_TRY(tsr__commits_encode_delete(one->name, one->bytes, one->size, content, error));
+  }
+  return TSR_OK;
+}
+
+static int write_staged(const preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  tsr_buffer content = {.memory = &w->memory};
+  tsr_file *file = NULL;
+  tsr__pending_paths(w->commit.path, marker, staged);
+  if (!*staged || !layout_has_commits_folder(w->version)) return TSR_OK;
+  int rc = encode_commit(p, &content, error);
+  if (rc >= 0) rc = tsr__provisional_folder(w, TSR_DIR_COMMITS, error);
+  if (rc >= 0) rc = tsr__store_create_exclusive(w->array->store, staged, &file, error);
+  if (rc >= 0) rc = tsr__store_append(file, content.data, content.size, error);
+  if (rc >= 0 && w->commit.options.durable) rc = tsr__store_sync(file, error);
+  tsr__store_close_file(file);
+  tsr__buffer_release(&content);
+  return rc;
+}
+
+/* Gives the pieces that stay provisional names again, before the marker and the commit that know them by their old
+ * names go: the present names tell the time of a commit that failed. */
+static int take_names_back(tsr_writer *w, tsr_error *error) {
+  for (uint64_t i = 0; i < tsr__piece_count(&w->commit); i++) {
+    tsr_piece *one = tsr__piece_at(&w->commit, i);
+    char name[128];
+    if (*one->name == '.') continue;
+    TSR_TRY(tsr__provisional_name(name, error));
+    tsr_path from = tsr__writer_path(w, one->name), to = tsr__writer_path(w, name);
+    TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
+    memcpy(one->name, name, sizeof one->name);
+    if (layout_has_commits_folder(w->version)) continue;
+    tsr_path marker = tsr__path_of(to.text, TSR_FILE_OLD_PENDING, "");
+    TSR_TRY(tsr__pending_unmark(w->array->store, marker.text, error)); /* it was moved with the fragment */
+  }
+  return TSR_OK;
+}
+
+/* If a commit failed and is tried again, its sparse fragment stays as it is. Delete conditions are made again, since
+ * others may have written meanwhile; so are the boxes of dense cells, which may repeat cells of others. */
+static int prepare_all(preparation *p, tsr_error *error) {
+  tsr_writer *w = p->w;
+  tsr_commit_state *c = &w->commit;
+  const bool reuse = c->reusable && !w->schema->dense;
+  if (!reuse) TSR_TRY(tsr__pieces_remove(w, c->boxes, error));
+  TSR_TRY(take_names_back(w, error));
+  TSR_TRY(take_staged_back(w, error)); /* removes the marker, after all that it names */
+  c->reusable = false;
+  if (!reuse) TSR_TRY(tsr__pieces_write(w, error));
+  TSR_TRY(make_deletes(p, error));
+  if (tsr__piece_count(c) + p->deletes.count + carried_count(w) > 0) {
+    TSR_TRY(write_commit_choose_names(p, error));
+    TSR_TRY(write_staged(p, error)); /* becomes durable with the marker, which syncs the directory */
+    TSR_TRY(mark_pending(p, error));
+    TSR_TRY(name_pieces(p, error));
+  }
+  c->prepared = true;
+  return TSR_OK;
+}
+
+static int write_commit_prepare(tsr_writer *w, tsr_error *error) {
+  TSR_TRY(tsr__writer_check_open(w, error));
+  if (w->commit.prepared) return TSR_OK;
+  preparation p = {.w = w};
+  tsr_work work;
+  p.deletes.bytes.memory = p.deletes.ends.memory = &w->memory;
+  tsr_work_begin(w->array->environment, &work, "commit", w->array->path, w->cells.count);
+  tsr__need_lend(w, true);
+  int rc = prepare_all(&p, error);
+  tsr_work_end(w->array->environment, &work);
+  tsr__deletes_release(&p.deletes);
+  tsr__free(p.names);
+  tsr__index_release(w); /* it holds the present state */
+  tsr_snapshot_close(p.present);
+  tsr__need_lend(w, false);
+  return rc;
+}
+
+int tsr_writer_prepare(tsr_writer *writer, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return tsr__writer_wrap(writer, write_commit_prepare(writer, error), error);
+}
+
+uint64_t tsr_writer_fragment_count(const tsr_writer *writer) { return tsr__piece_count(&writer->commit); }
+const char *tsr_writer_fragment(const tsr_writer *writer, uint64_t index) {
+  return tsr__piece_at(&writer->commit, index)->name;
+}
+uint64_t tsr_writer_time(const tsr_writer *writer) { return writer->commit.time; }
+const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit.path; }
+
+/* ---- Publish ----------------------------------------------------------------------------------------------------- */
+
+/* Returns 1 if the commit is published. Without locks, another process of the same owner may have published it, and
+ * others may have merged and removed it since. `gone`: the prepared files do not exist, so a merged fragment that spans
+ * the commit counts as one that has its cells. */
+static int write_commit_is_published(tsr_writer *w, bool gone, tsr_error *error) {
+  tsr_commit_state *c = &w->commit;
+  tsr_published published;
+  const char **names;
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, tsr__piece_count(c) + 1, &names, error));
+  const char **fragments = names;
+  for (uint64_t i = 0; i < tsr__piece_count(c); i++) fragments[i] = tsr__piece_at(c, i)->name;
+  const tsr_pending pending = {.commit = c->path, .fragment_count = tsr__piece_count(c), .fragments = fragments};
+  int rc = tsr__published_open(w->array, &published, error);
+  if (rc >= 0) {
+    rc = tsr__published_has(&published, &pending, error);
+    if (rc == 0 && gone) rc = tsr__listing_took_up(w->array->listing, &pending);
+    tsr__published_release(&published);
+  }
+  tsr__free(names);
+  return rc;
+}
+
+/* Returns 1 if another process has published the commit, of which this writer holds no lock. Whoever publishes it
+ * removes its marker before anything can merge it: while the marker exists, the answer is 0. */
+static int published_by_another(tsr_writer *w, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  bool exists = false;
+  if (tsr__pending_paths(w->commit.path, marker, staged))
+    TSR_TRY(tsr__store_find(w->array->store, marker, &exists, error));
+  return exists ? 0 : write_commit_is_published(w, false, error);
+}
+
+/* Creates the commit's file. Returns 0 if what it publishes is gone. A store may remember small files that it has
+ * written, so a later attempt lists the pieces. */
+static int make_commit(tsr_writer *w, tsr_error *error) {
+  tsr_commit_state *c = &w->commit;
+  tsr_error one;
+  for (uint64_t i = 0; c->refused && i < tsr__piece_count(c); i++) {
+    tsr_listing files = {0};
+    const int rc = tsr__store_list(w->array->store, tsr__writer_path(w, tsr__piece_at(c, i)->name).text, &files, &one);
+    tsr__listing_release(&files);
+    if (rc == TSR_NOT_FOUND) return 0;
+    if (rc < 0) return *error = one, rc;
+  }
+  const int rc = tsr__pending_publish(w->array->store, c->path, c->options.durable, error);
+  c->refused = rc < 0;
+  return rc;
+}
+
+static int write_commit_publish(tsr_writer *w, tsr_error *error) {
+  tsr_commit_state *c = &w->commit;
+  const tsr_commit_options *o = &c->options;
+  tsr_store *store = w->array->store;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  if (c->published) return TSR_OK;
+  if (!c->prepared) return tsr__fail(error, TSR_ERROR, "the commit was not prepared");
+  if (*c->path) {
+    if (o->owner_file && o->durable) TSR_TRY(tsr__pending_settle(&w->memory, o->owner_file, error));
+    const int before = o->owner && !c->lock ? published_by_another(w, error) : 0;
+    if (before < 0) return before;
+    const int rc = before ? 1 : make_commit(w, error);
+    if (rc < 0 && !tsr__store_exists(store, c->path)) return rc;
+    bool exists = rc != 0;
+    if (!exists) TSR_TRY(tsr__store_find(store, c->path, &exists, error));
+    if (!exists) {
+      const int published = o->owner ? write_commit_is_published(w, true, error) : 0;
+      if (published < 0) return published;
+      if (published == 0) {
+        (void)tsr__pending_fail_gone(c->path, error);
+        return error->code = TSR_NOT_FOUND; /* no other failure has this code: the caller tells the loss by it */
+      }
+    }
+    c->published = true;
+    if (rc < 0) return rc; /* the commit is visible, but may not last, or others may miss its deletes */
+    tsr__turn_end(&c->turn);
+    tsr__pending_paths(c->path, marker, staged);
+    if (o->owner) TSR_TRY(tsr__pending_unmark(store, marker, error));
+    tsr__commit_unlock(c);
+    memcpy(w->array->settled, c->path, sizeof c->path);
+    w->array->unseen = store->commits_in_turns;
+  }
+  c->published = true;
+  return TSR_OK;
+}
+
+/* A savepoint may undo changes to an array in the database, so nothing of such an array is reused. */
+void tsr_writer_reopen(tsr_writer *writer) {
+  tsr_commit_state *c = &writer->commit;
+  const bool reusable = c->prepared && !c->published && !writer->array->store->is_one_file;
+  c->reopened |= c->published;
+  c->reusable |= reusable;
+  c->published = c->prepared = false;
+}
+
+int tsr_writer_publish(tsr_writer *writer, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return tsr__writer_wrap(writer, write_commit_publish(writer, error), error);
+}

@@ -1,0 +1,154 @@
+/* dense_boxes.h: finds boxes for the cells of a dense commit, which may have any shape: each box becomes one dense
+ * fragment.
+ *
+ * The second half of this header is shared by dense_boxes.c, dense_boxes.c and dense_boxes.c. */
+#ifndef TSR_WRITE_DENSE_BOXES_H
+#define TSR_WRITE_DENSE_BOXES_H
+
+#include "base/sort.h"
+#include "model/domain.h"
+#include "tessera.h"
+
+typedef struct tsr_boxes tsr_boxes;
+#define TSR_BOXES_MAX 1000 /* in one commit; below format version 12 a commit has one box */
+
+typedef struct tsr_boxes_source {
+  const tsr_schema *schema;
+  /* of all fields, borrowed until close; cells in any order; of equal coordinates the last one counts */
+  const tsr_column *columns;
+  uint64_t count;
+  /* NULL, or a snapshot of the cells alone, which are not in `columns` then: sparse fragments that follow each other in
+   * the array's order, with one cell for each coordinate. Borrowed until close. open_snapshot gives a snapshot with
+   * these cells on top then. */
+  tsr_snapshot *spilled;
+  uint64_t most; /* boxes at most; 0: as many as it takes, never joined over gaps */
+  /* Opens a snapshot of the array's present state, listed anew; called if boxes must be joined over gaps. The boxes
+   * close it. NULL: gaps cannot be joined. */
+  int (*open_snapshot)(void *argument, tsr_snapshot **snapshot, tsr_error *error);
+  void *argument;
+  tsr_memory *memory;
+  unsigned threads;
+} tsr_boxes_source;
+
+/* Finds disjoint boxes that hold the cells. If there are more than `most`, it joins boxes over gaps in which all cells
+ * are written; these cells are written again with the values that they have. Errors: TSR_FULL if too many boxes are
+ * left. */
+int tsr__boxes_open(const tsr_boxes_source *source, tsr_boxes **boxes, tsr_error *error);
+
+/* Returns the number of boxes. */
+uint64_t tsr__boxes_count(const tsr_boxes *boxes);
+
+/* Returns one interval for each dimension; borrowed from `boxes`. */
+const tsr_interval *tsr__boxes_box(const tsr_boxes *boxes, uint64_t index);
+
+/* Frees the boxes. NULL is allowed. */
+void tsr__boxes_close(tsr_boxes *boxes);
+
+typedef struct tsr_box_list { /* boxes of `width` numbers: low and high ordinals by dimension, and the tile */
+  tsr_buffer numbers;
+  uint64_t width, count;
+} tsr_box_list;
+
+typedef struct tsr_box_cells { /* cells in memory, sorted by key */
+  unsigned place_bits; /* low bits of a key: the place in the tile; the bits above number the tile */
+  tsr_pair *pairs;
+  uint64_t count, tile_count;
+  uint64_t *tile_first; /* tile_count + 1: the first of `pairs` in each tile */
+  uint64_t *tile_at; /* [tile * dimensions + d]: coordinates of the tile, in units of tiles, in rising order of tiles */
+} tsr_box_cells;
+
+typedef struct tsr_box_fill { /* the cells of one tile, if some of them come from a snapshot (dense_boxes.c) */
+  tsr_buffer *values, *offsets, *validity; /* by field */
+  tsr_buffer taken; /* u64: rows of a batch that are taken */
+  tsr_column *columns; /* by field */
+} tsr_box_fill;
+
+struct tsr_boxes {
+  tsr_boxes_source source;
+  tsr_arena arena;
+  tsr_grid grid;
+  uint32_t dimensions;
+  uint64_t *stride; /* by how much a step on a dimension changes the place in the tile */
+  tsr_box_cells cells; /* none if `in_order` */
+  bool in_order; /* the cells in memory are those of one box, in row-major order */
+  tsr_reader *spilled; /* over source.spilled; NULL: the cells are in memory */
+  tsr_box_list parts; /* boxes that lie in one tile or block of tiles each */
+  tsr_box_list boxes; /* the boxes that are written */
+  tsr_interval *intervals; /* by box of `boxes`, then by dimension */
+  tsr_snapshot *snapshot; /* the present state; if cells are spilled, with them on top; NULL: not open */
+  tsr_reader *reader; /* over `snapshot`; NULL: not open */
+  uint64_t *scratch; /* 4 ordinals for each dimension, for the functions at work */
+  tsr_box_fill fill;
+};
+
+static inline uint64_t *tsr__box_at(const tsr_box_list *list, uint64_t i) {
+  return (uint64_t *)(void *)list->numbers.data + i * list->width;
+}
+static inline uint64_t *tsr__box_low(uint64_t *box) { return box; }
+static inline uint64_t *tsr__box_high(const tsr_boxes *b, uint64_t *box) { return box + b->dimensions; }
+static inline uint64_t *tsr__box_tile(const tsr_boxes *b, uint64_t *box) { return box + 2 * (uint64_t)b->dimensions; }
+
+/* Returns the i-th axis in cell order; the fastest is 0. */
+static inline uint32_t tsr__box_axis(const tsr_boxes *b, uint32_t i) {
+  return b->grid.col_major_cells ? i : b->dimensions - 1 - i;
+}
+
+/* Appends a box of zeros. */
+int tsr__box_add(tsr_box_list *list, uint64_t **box, tsr_error *error);
+
+/* Joins neighbours on all axes, in the same tile or not, in a few rounds. */
+int tsr__boxes_join_all(const tsr_boxes *boxes, tsr_box_list *list, tsr_error *error);
+
+/* Joins the parts in each block of 2^level tiles a side to the box around them, if no cell in that box is unwritten.
+ * Sets *blocks to the number of blocks that have parts. */
+int tsr__boxes_join_blocks(tsr_boxes *boxes, unsigned level, uint64_t *blocks, tsr_error *error);
+
+/* Fails with TSR_FULL: `count` boxes are more than a commit may have. */
+int tsr__boxes_too_many(const tsr_boxes *boxes, uint64_t count, tsr_error *error);
+
+/* Opens the snapshot of the present state and its reader, if they are not open. */
+int tsr__boxes_present(tsr_boxes *boxes, tsr_error *error);
+
+/* Returns 1 if each cell of the box has been written with all attributes or is one of the cells to be written; 0 if
+ * not. */
+int tsr__boxes_covered(tsr_boxes *boxes, const uint64_t *low, const uint64_t *high, tsr_error *error);
+
+/* Converts a place in a tile to ordinals of the array, by dimension. */
+void tsr__boxes_ordinals(const tsr_boxes *boxes, const uint64_t *tile, uint64_t place, uint64_t *ordinals);
+
+/* Returns the number of a tile among the tiles that have cells in memory; tile_count if it has none. */
+uint64_t tsr__boxes_find_tile(const tsr_boxes *boxes, const uint64_t *tile);
+
+static inline uint64_t tsr__boxes_place(const tsr_boxes *b, uint64_t cell) {
+  return b->cells.pairs[cell].key & ((UINT64_C(1) << b->cells.place_bits) - 1);
+}
+
+/* Starts a reader on the cells between two corners, given as ordinals; without `attributes` it reads coordinates
+ * only. */
+int tsr__boxes_read(tsr_boxes *boxes, tsr_reader *reader, const uint64_t *low, const uint64_t *high, bool attributes,
+                    tsr_error *error);
+
+/* Sets the tile of a row, in units of tiles, and its place in that tile. `columns` are its coordinates. */
+void tsr__boxes_locate(const tsr_boxes *boxes, const tsr_column *const *columns, uint64_t index, uint64_t *tile,
+                       uint64_t *place);
+
+/* Sets the coordinate columns of a reader's batch, by dimension; borrowed until the next batch. */
+int tsr__boxes_coordinates(const tsr_boxes *boxes, tsr_reader *reader, const tsr_column **columns, tsr_error *error);
+
+/* Writes the boxes of a dense commit as fragments, tile by tile. */
+
+typedef struct tsr_boxes tsr_boxes;
+typedef struct tsr_fragment_target tsr_fragment_target;
+
+/* Writes box `index` as one fragment. target->box is that box. */
+int tsr__boxes_write(tsr_boxes *boxes, uint64_t index, const tsr_fragment_target *target, tsr_error *error);
+
+/* Finds parts of boxes among spilled cells, in bounded memory. */
+
+typedef struct tsr_boxes tsr_boxes;
+
+/* Fills boxes->parts from the cells of source.spilled. Errors: TSR_FULL if more parts are left than memory has room
+ * for. */
+int tsr__boxes_find_spilled(tsr_boxes *boxes, tsr_error *error);
+
+#endif

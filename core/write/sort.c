@@ -1,0 +1,723 @@
+/* sort.c: ranks strings, so that numbers stand for them in a sort.
+ *
+ * Strings are sorted by words of 8 bytes; strings with equal words are sorted by their next words. No string is read
+ * further than it takes to tell it from the others. The sort is stable. */
+#include <string.h>
+#include <stdatomic.h>
+
+#include "write/writer.h"
+#include "model/datatype.h"
+#include "base/arithmetic.h"
+#include "base/pool.h"
+#include "model/domain.h"
+#include "model/order.h"
+
+/* ---- Strings into ranks --------------------------------------------------------------------- */
+
+typedef struct write_rank_sorter {
+  tsr_pair *pairs, *spare;
+} write_rank_sorter;
+
+typedef struct group { /* pairs whose strings are equal in the first `depth` bytes */
+  uint64_t first, count, depth;
+} group;
+
+static inline uint64_t text_size(const tsr_column *column, uint32_t cell) {
+  uint64_t i = column->constant ? 0 : cell;
+  return column->offsets[i + 1] - column->offsets[i];
+}
+static inline const uint8_t *write_rank_text_of(const tsr_column *column, uint32_t cell) {
+  return (const uint8_t *)column->values + column->offsets[column->constant ? 0 : cell];
+}
+
+/* Returns the next 8 bytes, with zeros behind the end, so that words sort as their bytes do. */
+static inline uint64_t text_word(const tsr_column *column, uint32_t cell, uint64_t depth) {
+  uint64_t size = text_size(column, cell), left = size > depth ? size - depth : 0;
+  const uint8_t *text = write_rank_text_of(column, cell) + depth;
+  if (left >= 8) return tsr__load_be(text, 8);
+  uint64_t word = 0;
+  for (uint64_t i = 0; i < left; i++) word |= (uint64_t)text[i] << (56 - 8 * i);
+  return word;
+}
+
+/* Returns how many bytes a string has behind `depth`, up to 9: with 8 or fewer it ends in the next word. */
+static inline uint64_t text_left(const tsr_column *column, uint32_t cell, uint64_t depth) {
+  uint64_t size = text_size(column, cell);
+  return size > depth ? TSR_MIN(size - depth, 9) : 0;
+}
+
+/* Splits strings with equal words by length: "a" comes before "a" and a NUL, which have the same word. Strings that are
+ * longer become a group for later. */
+static int split_equal(write_rank_sorter *s, const tsr_column *column, uint64_t first, uint64_t count, uint64_t depth,
+                       tsr_buffer *groups, tsr_error *error) {
+  tsr_pair *pairs = s->pairs + first;
+  bool differ = false;
+  for (uint64_t i = 0; i < count; i++) {
+    pairs[i].key = text_left(column, pairs[i].cell, depth);
+    differ = differ || pairs[i].key != pairs[0].key;
+  }
+  if (differ) tsr__pairs_sort(pairs, s->spare + first, count);
+  uint64_t over = count;
+  while (over > 0 && pairs[over - 1].key == 9) over--;
+  if (count - over < 2) return TSR_OK;
+  group next = {first + over, count - over, depth + 8};
+  return tsr__buffer_append(groups, &next, sizeof next, error);
+}
+
+static int sort_group(write_rank_sorter *s, const tsr_column *column, const group *g, tsr_buffer *groups,
+                      tsr_error *error) {
+  tsr_pair *pairs = s->pairs + g->first;
+  for (uint64_t i = 0; i < g->count; i++) pairs[i].key = text_word(column, pairs[i].cell, g->depth);
+  tsr__pairs_sort(pairs, s->spare + g->first, g->count);
+  for (uint64_t begin = 0; begin < g->count;) {
+    uint64_t end = begin + 1, key = pairs[begin].key;
+    while (end < g->count && pairs[end].key == key) end++;
+    if (end - begin > 1) TSR_TRY(split_equal(s, column, g->first + begin, end - begin, g->depth, groups, error));
+    begin = end;
+  }
+  return TSR_OK;
+}
+
+int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_memory *memory,
+                    tsr_error *error) {
+  write_rank_sorter s = {pairs, spare};
+  tsr_buffer groups = {.memory = memory};
+  group whole = {0, count, 0};
+  int rc = tsr__buffer_append(&groups, &whole, sizeof whole, error);
+  while (rc >= 0 && groups.size) {
+    group g;
+    groups.size -= sizeof g;
+    memcpy(&g, groups.data + groups.size, sizeof g);
+    rc = sort_group(&s, column, &g, &groups, error);
+  }
+  tsr__buffer_release(&groups);
+  uint64_t rank = 0;
+  for (uint64_t i = 0; i < count && rc >= 0; i++) {
+    uint32_t cell = pairs[i].cell, before = i ? pairs[i - 1].cell : cell;
+    if (tsr__bytes_compare(write_rank_text_of(column, before), text_size(column, before),
+                           write_rank_text_of(column, cell), text_size(column, cell)))
+      rank++;
+    pairs[i].key = rank;
+  }
+  return rc;
+}
+
+/* Sorts sparse cells into Hilbert order, if blocks of cells have been sorted by their codes before.
+ *
+ * Blocks are sorted while more cells come (sort.c); the others are sorted first. Then the codes are cut into
+ * places of about as many cells as stay in a core's cache. A place takes its part of each block, in the order of
+ * blocks, and sorts them again, stably. That costs as much as a merge, for any number of blocks. Equal codes are in one
+ * place, so each place settles its ties by itself. Places are tasks for worker threads.
+ *
+ * Invariants: bounds[block][place] is the first pair of a block with a code not below that of the place. starts[place]
+ * is the sum of these. */
+
+#define CODES              256u /* codes that are computed at once */
+#define WRITE_HILBERT_STEP 1024u /* one code of so many is looked at to find places */
+#define PLACE              8u /* steps of a place, at least */
+
+typedef struct write_hilbert_sorter {
+  const tsr_schema *schema;
+  const tsr_column *columns;
+  tsr_memory *memory;
+  tsr_arena arena;
+  uint64_t count, block_count, place_count;
+  tsr_pair *const *given;
+  tsr_pair **blocks;
+  uint64_t *lows; /* by place: its lowest code */
+  uint32_t *bounds; /* place_count + 1 for each block */
+  uint64_t *starts, *kept; /* by place: its first cell; how many cells are left in it */
+  uint32_t *order;
+  _Atomic uint64_t ties;
+} write_hilbert_sorter;
+
+static uint64_t write_hilbert_cells_of(const write_hilbert_sorter *s, uint64_t block) {
+  return TSR_MIN(s->count - block * TSR_ORDER_BLOCK, TSR_ORDER_BLOCK);
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+void tsr__order_block(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
+                      uint64_t number, tsr_pair *pairs, tsr_pair *spare) {
+  uint64_t codes[CODES];
+  for (uint64_t done = 0, n; done < count; done += n) {
+    n = TSR_MIN(count - done, CODES);
+    tsr__order_codes(schema, columns, first + done, n, codes);
+    for (uint64_t i = 0; i < n; i++) pairs[done + i] = (tsr_pair){codes[i], (uint32_t)(number + done + i)};
+  }
+  tsr__pairs_sort(pairs, spare, count);
+}
+
+static int write_hilbert_sort_block(void *argument, uint64_t index, tsr_error *error) {
+  write_hilbert_sorter *s = argument;
+  const uint64_t first = index * TSR_ORDER_BLOCK, count = write_hilbert_cells_of(s, index);
+  tsr_pair *spare;
+  if (s->blocks[index] == s->given[index]) return TSR_OK;
+  TSR_TRY(TSR_ALLOC_RAW(s->memory, count, &spare, error));
+  tsr__order_block(s->schema, s->columns, first, count, first, s->blocks[index], spare);
+  tsr__free(spare);
+  return TSR_OK;
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+static int make_places(write_hilbert_sorter *s, tsr_error *error) {
+  uint64_t samples = 0;
+  tsr_pair *taken;
+  tsr_pair *spare;
+  TSR_TRY(TSR_ARENA_RAW(&s->arena, s->count / WRITE_HILBERT_STEP + 1, &taken, error));
+  TSR_TRY(TSR_ARENA_RAW(&s->arena, s->count / WRITE_HILBERT_STEP + 1, &spare, error));
+  tsr_pair *sample = taken;
+  for (uint64_t b = 0; b < s->block_count; b++)
+    for (uint64_t i = WRITE_HILBERT_STEP - 1; i < write_hilbert_cells_of(s, b); i += WRITE_HILBERT_STEP)
+      sample[samples++] = (tsr_pair){s->blocks[b][i].key, 0};
+  tsr__pairs_sort(sample, spare, samples);
+  /* if there are many blocks, each gives a place a few dozen pairs */
+  const uint64_t steps = TSR_MAX(PLACE, s->block_count / 16);
+  s->place_count = samples ? (samples - 1) / steps + 1 : 1;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->arena, 3 * (s->place_count + 1), &s->lows, error));
+  s->starts = s->lows + s->place_count + 1;
+  s->kept = s->starts + s->place_count + 1;
+  for (uint64_t p = 1; p < s->place_count; p++) s->lows[p] = sample[p * steps].key;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->arena, s->block_count * (s->place_count + 1), &s->bounds, error));
+  return TSR_OK;
+}
+
+static int find_bounds(void *argument, uint64_t block, tsr_error *error) {
+  const write_hilbert_sorter *s = argument;
+  uint32_t *bounds = s->bounds + block * (s->place_count + 1);
+  const tsr_pair *pairs = s->blocks[block];
+  const uint64_t count = write_hilbert_cells_of(s, block);
+  (void)error;
+  for (uint64_t p = 1, low = 0; p < s->place_count; p++) {
+    uint64_t high = count;
+    while (low < high) {
+      const uint64_t middle = (low + high) / 2;
+      if (pairs[middle].key < s->lows[p]) low = middle + 1;
+      else high = middle;
+    }
+    bounds[p] = (uint32_t)low;
+  }
+  bounds[s->place_count] = (uint32_t)count;
+  return TSR_OK;
+}
+
+/* Sets the order of the cells of a place. If the schema has no duplicates, only the last of equal cells is left. */
+static void write_hilbert_leave_out(const write_hilbert_sorter *s, uint64_t place, const tsr_pair *pairs,
+                                    uint64_t count) {
+  uint32_t *order = s->order + s->starts[place];
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    order[kept] = pairs[i].cell;
+    kept += s->schema->allows_duplicates || i + 1 == count || pairs[i].key != pairs[i + 1].key ||
+            tsr__order_compare(s->schema, s->columns, pairs[i].cell, pairs[i + 1].cell) != 0;
+  }
+  s->kept[place] = kept;
+}
+
+static int write_hilbert_compare_cells(const void *argument, uint32_t a, uint32_t b) {
+  const write_hilbert_sorter *s = argument;
+  return tsr__order_compare(s->schema, s->columns, a, b);
+}
+
+static int write_hilbert_sort_place(void *argument, uint64_t place, tsr_error *error) {
+  write_hilbert_sorter *s = argument;
+  const uint64_t count = s->starts[place + 1] - s->starts[place];
+  const uint32_t *bounds = s->bounds + place;
+  uint64_t at = 0, ties = 0;
+  tsr_pair *room;
+  TSR_TRY(TSR_ALLOC_RAW(s->memory, 2 * count, &room, error));
+  tsr_pair *pairs = room, *spare = pairs + count;
+  for (uint64_t b = 0; b < s->block_count; b++, bounds += s->place_count + 1) {
+    memcpy(pairs + at, s->blocks[b] + bounds[0], (bounds[1] - bounds[0]) * sizeof *pairs);
+    at += bounds[1] - bounds[0];
+  }
+  if (count > 0) tsr__pairs_sort(pairs, spare, count);
+  for (uint64_t i = 1; i < count; i++) ties += pairs[i - 1].key == pairs[i].key;
+  if (tsr__order_few_ties(atomic_fetch_add(&s->ties, ties) + ties, s->count)) {
+    if (ties) tsr__pairs_sort_ties(pairs, spare, count, write_hilbert_compare_cells, s);
+    write_hilbert_leave_out(s, place, pairs, count);
+  }
+  tsr__free(room);
+  return TSR_OK;
+}
+
+static int sort_places(write_hilbert_sorter *s, unsigned threads, uint64_t *count, tsr_error *error) {
+  uint64_t kept = 0;
+  TSR_TRY(make_places(s, error));
+  TSR_TRY(tsr__parallel_for(threads, s->block_count, find_bounds, s, error));
+  for (uint64_t p = 0; p < s->place_count; p++) {
+    s->starts[p + 1] = s->starts[p];
+    for (uint64_t b = 0; b < s->block_count; b++) {
+      const uint32_t *bounds = s->bounds + b * (s->place_count + 1) + p;
+      s->starts[p + 1] += bounds[1] - bounds[0];
+    }
+  }
+  TSR_TRY(tsr__parallel_for(threads, s->place_count, write_hilbert_sort_place, s, error));
+  if (!tsr__order_few_ties(s->ties, s->count)) return 0;
+  for (uint64_t p = 0; p < s->place_count; p++) {
+    memmove(s->order + kept, s->order + s->starts[p], s->kept[p] * sizeof *s->order);
+    kept += s->kept[p];
+  }
+  *count = kept;
+  return 1;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static int make_blocks(write_hilbert_sorter *s, unsigned threads, tsr_pair **made, tsr_error *error) {
+  uint64_t missing = 0;
+  for (uint64_t b = 0; b < s->block_count; b++) missing += !s->blocks[b];
+  TSR_TRY(TSR_ALLOC_RAW(s->memory, missing * TSR_ORDER_BLOCK, made, error));
+  for (uint64_t b = 0, next = 0; b < s->block_count; b++)
+    if (!s->blocks[b]) s->blocks[b] = *made + next++ * TSR_ORDER_BLOCK;
+  return tsr__parallel_for(threads, s->block_count, write_hilbert_sort_block, s, error);
+}
+
+int tsr__order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
+                      const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error) {
+  write_hilbert_sorter s = {.schema = schema, .columns = columns, .memory = memory, .count = *count, .order = order};
+  tsr_pair **room;
+  tsr_pair *made = NULL;
+  s.block_count = (s.count + TSR_ORDER_BLOCK - 1) / TSR_ORDER_BLOCK;
+  tsr__arena_init(&s.arena, memory);
+  int rc = TSR_ARENA_ARRAY(&s.arena, 2 * s.block_count, &room, error);
+  if (rc >= 0) {
+    tsr_pair **given = room;
+    memcpy(given, ahead->blocks, TSR_MIN(ahead->count, s.block_count) * sizeof *given);
+    s.given = given;
+    s.blocks = given + s.block_count;
+    memcpy(s.blocks, given, s.block_count * sizeof *given);
+    rc = make_blocks(&s, threads, &made, error);
+  }
+  if (rc >= 0) rc = sort_places(&s, threads, count, error);
+  tsr__free(made);
+  tsr__arena_release(&s.arena);
+  return rc;
+}
+
+/* Finds the global order of sparse cells.
+ *
+ * A list of numbers for each cell decides, the most significant first. Row- and column-major order: the numbers of its
+ * space tile in tile order, then the order keys of its coordinates in cell order. Hilbert order: its code, then its
+ * coordinates in row-major order. A string counts as its rank among all strings of its dimension (unsigned bytes), so
+ * that there is only one kind of number.
+ *
+ * Each list of numbers is reduced to the bits in which its values differ, and as many lists as fit are packed into one
+ * word of 64 bits. Most arrays need one word, and a radix sort sorts it. Sorting is stable, so equal coordinates keep
+ * the order of their numbers.
+ *
+ * Most Hilbert codes stand for one cell each, so cells are sorted by the codes alone, and only cells with equal codes
+ * are compared. If blocks of cells have been sorted ahead, sort.c goes on from there. */
+
+typedef struct write_order_sorter {
+  const tsr_schema *schema;
+  const tsr_column *columns;
+  tsr_memory *memory;
+  unsigned threads;
+  uint64_t count;
+  tsr_pair *pairs, *spare;
+  uint64_t *numbers; /* of the list at hand */
+  tsr_buffer words; /* words of `count` u64 each, the least significant first */
+  unsigned used; /* bits of the last word that are used */
+} write_order_sorter;
+
+/* ---- Lists of numbers ----------------------------------------------------------------------- */
+
+static bool write_order_is_text(const write_order_sorter *s, uint32_t d) {
+  return s->schema->fields[d].values_per_cell == TSR_VARIABLE;
+}
+
+static const uint8_t *write_order_value_of(const write_order_sorter *s, uint32_t d, uint64_t cell) {
+  const tsr_column *column = &s->columns[d];
+  return (const uint8_t *)column->values + (column->constant ? 0 : cell * s->schema->fields[d].cell_size);
+}
+
+static int rank_texts(write_order_sorter *s, const tsr_column *column, tsr_error *error) {
+  for (uint64_t i = 0; i < s->count; i++) s->pairs[i].cell = (uint32_t)i;
+  TSR_TRY(tsr__pairs_rank(column, s->pairs, s->spare, s->count, s->memory, error));
+  for (uint64_t i = 0; i < s->count; i++) s->numbers[s->pairs[i].cell] = s->pairs[i].key;
+  return TSR_OK;
+}
+
+static int list_coordinates(write_order_sorter *s, uint32_t d, tsr_error *error) {
+  const tsr_field *field = &s->schema->fields[d];
+  if (write_order_is_text(s, d)) return rank_texts(s, &s->columns[d], error);
+  if (!s->columns[d].constant) tsr__keys(field->datatype, s->columns[d].values, s->count, s->numbers);
+  else memset(s->numbers, 0, s->count * sizeof *s->numbers);
+  return TSR_OK;
+}
+
+static void list_tiles(write_order_sorter *s, uint32_t d) {
+  const tsr_field *field = &s->schema->fields[d];
+  if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT || s->columns[d].constant) {
+    for (uint64_t i = 0; i < s->count; i++) s->numbers[i] = tsr__tile_number(field, write_order_value_of(s, d, i));
+    return;
+  }
+  uint64_t extent = 0, low = tsr__key(field->datatype, field->low);
+  memcpy(&extent, field->extent, field->cell_size);
+  tsr__keys(field->datatype, s->columns[d].values, s->count, s->numbers);
+  for (uint64_t i = 0; i < s->count; i++) s->numbers[i] = (s->numbers[i] - low) / extent;
+}
+
+void tsr__order_codes(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
+                      uint64_t *codes) {
+  const write_order_sorter s = {.schema = schema, .columns = columns};
+  const void *values[TSR_MAX_DIMENSIONS];
+  uint64_t sizes[TSR_MAX_DIMENSIONS] = {0};
+  bool plain = true;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    plain = plain && !write_order_is_text(&s, d) && !columns[d].constant;
+    values[d] = plain ? write_order_value_of(&s, d, first) : NULL;
+  }
+  if (plain) {
+    tsr__hilbert_codes(schema, values, count, codes);
+    return;
+  }
+  for (uint64_t i = first; i < first + count; i++) {
+    for (uint32_t d = 0; d < schema->dimension_count; d++) {
+      if (write_order_is_text(&s, d)) {
+        const tsr_column *column = &columns[d];
+        uint64_t at = column->constant ? 0 : i;
+        values[d] = (const uint8_t *)column->values + column->offsets[at];
+        sizes[d] = column->offsets[at + 1] - column->offsets[at];
+      } else {
+        values[d] = write_order_value_of(&s, d, i);
+      }
+    }
+    codes[i - first] = tsr__hilbert_code(schema, values, sizes);
+  }
+}
+
+static int list_hilbert_block(void *argument, uint64_t block, tsr_error *error) {
+  const write_order_sorter *s = argument;
+  const uint64_t first = block * TSR_ORDER_BLOCK;
+  (void)error;
+  tsr__order_codes(s->schema, s->columns, first, TSR_MIN(s->count - first, TSR_ORDER_BLOCK), s->numbers + first);
+  return TSR_OK;
+}
+
+static int list_hilbert(write_order_sorter *s, tsr_error *error) {
+  return tsr__parallel_for(s->threads, (s->count + TSR_ORDER_BLOCK - 1) / TSR_ORDER_BLOCK, list_hilbert_block, s,
+                           error);
+}
+
+/* ---- Words ---------------------------------------------------------------------------------- */
+
+/* Puts the list at hand above the lists that are packed already. */
+static int write_order_pack(write_order_sorter *s, tsr_error *error) {
+  uint64_t low = UINT64_MAX, high = 0;
+  for (uint64_t i = 0; i < s->count; i++) {
+    low = TSR_MIN(low, s->numbers[i]);
+    high = TSR_MAX(high, s->numbers[i]);
+  }
+  if (low == high) return TSR_OK;
+  unsigned bits = 64 - (unsigned)__builtin_clzll(high - low);
+  if (!s->words.size || s->used + bits > 64) {
+    TSR_TRY(tsr__buffer_reserve(&s->words, s->count * sizeof(uint64_t), error));
+    memset(s->words.data + s->words.size, 0, s->count * sizeof(uint64_t));
+    s->words.size += s->count * sizeof(uint64_t);
+    s->used = 0;
+  }
+  uint64_t *word = (uint64_t *)(void *)(s->words.data + s->words.size) - s->count;
+  for (uint64_t i = 0; i < s->count; i++) word[i] |= (s->numbers[i] - low) << s->used;
+  s->used += bits;
+  return TSR_OK;
+}
+
+/* Packs all lists, the least significant first. */
+static int pack_all(write_order_sorter *s, tsr_error *error) {
+  const tsr_schema *schema = s->schema;
+  uint32_t n = schema->dimension_count;
+  for (uint32_t i = 0; i < n; i++) {
+    TSR_TRY(list_coordinates(s, schema->cell_order == TSR_ORDER_COL ? i : n - 1 - i, error));
+    TSR_TRY(write_order_pack(s, error));
+  }
+  if (schema->cell_order == TSR_ORDER_HILBERT) {
+    TSR_TRY(list_hilbert(s, error));
+    return write_order_pack(s, error);
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t d = schema->tile_order == TSR_ORDER_COL ? i : n - 1 - i;
+    if (!schema->fields[d].has_extent) continue;
+    list_tiles(s, d);
+    TSR_TRY(write_order_pack(s, error));
+  }
+  return TSR_OK;
+}
+
+/* ---- Sorting -------------------------------------------------------------------------------- */
+
+int tsr__order_compare(const tsr_schema *schema, const tsr_column *columns, uint32_t a, uint32_t b) {
+  const write_order_sorter s = {.schema = schema, .columns = columns};
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_column *column = &columns[d];
+    if (column->constant) continue;
+    if (write_order_is_text(&s, d)) {
+      const uint8_t *values = column->values;
+      const uint64_t *o = column->offsets;
+      const int c = tsr__bytes_compare(values + o[a], o[a + 1] - o[a], values + o[b], o[b + 1] - o[b]);
+      if (c) return c;
+      continue;
+    }
+    const tsr_datatype datatype = schema->fields[d].datatype;
+    const uint64_t x = tsr__key(datatype, write_order_value_of(&s, d, a)),
+                   y = tsr__key(datatype, write_order_value_of(&s, d, b));
+    if (x != y) return x < y ? -1 : 1;
+  }
+  return 0;
+}
+
+static int write_order_compare_cells(const void *argument, uint32_t a, uint32_t b) {
+  const write_order_sorter *s = argument;
+  return tsr__order_compare(s->schema, s->columns, a, b);
+}
+
+/* Sorts by Hilbert codes. Returns 1; or 0 if too many codes are equal. */
+static int sort_by_codes(write_order_sorter *s, tsr_error *error) {
+  uint64_t ties = 0;
+  TSR_TRY(list_hilbert(s, error));
+  for (uint64_t i = 0; i < s->count; i++) s->pairs[i] = (tsr_pair){s->numbers[i], (uint32_t)i};
+  tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads);
+  for (uint64_t i = 1; i < s->count; i++) ties += s->pairs[i - 1].key == s->pairs[i].key;
+  if (!tsr__order_few_ties(ties, s->count)) return 0;
+  if (ties) tsr__pairs_sort_ties(s->pairs, s->spare, s->count, write_order_compare_cells, s);
+  return 1;
+}
+
+static int sort_by_words(write_order_sorter *s, tsr_error *error) {
+  TSR_TRY(pack_all(s, error));
+  const uint64_t *word = (const uint64_t *)(const void *)s->words.data;
+  uint64_t words = s->words.size / sizeof(uint64_t) / s->count;
+  for (uint64_t i = 0; i < s->count; i++) s->pairs[i] = (tsr_pair){0, (uint32_t)i};
+  for (uint64_t w = 0; w < words; w++, word += s->count) {
+    for (uint64_t i = 0; i < s->count; i++) s->pairs[i].key = word[s->pairs[i].cell];
+    tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads);
+  }
+  return TSR_OK;
+}
+
+/* Returns true if two neighbours have the same coordinates. */
+static bool is_equal(const write_order_sorter *s, bool by_codes, const tsr_pair *a, const tsr_pair *b) {
+  if (a->key != b->key) return false; /* the most significant word */
+  if (by_codes) return write_order_compare_cells(s, a->cell, b->cell) == 0;
+  const uint64_t *word = (const uint64_t *)(const void *)s->words.data;
+  for (uint64_t w = s->words.size / sizeof(uint64_t) / s->count; w > 1; w--, word += s->count)
+    if (word[a->cell] != word[b->cell]) return false;
+  return true;
+}
+
+static int write_order_sort_cells(write_order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
+  int by_codes = s->schema->cell_order == TSR_ORDER_HILBERT ? sort_by_codes(s, error) : 0;
+  TSR_TRY(by_codes);
+  if (!by_codes) TSR_TRY(sort_by_words(s, error));
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < s->count; i++) {
+    bool last =
+        s->schema->allows_duplicates || i + 1 == s->count || !is_equal(s, by_codes > 0, &s->pairs[i], &s->pairs[i + 1]);
+    if (last) order[kept++] = s->pairs[i].cell;
+  }
+  *count = kept;
+  return TSR_OK;
+}
+
+uint32_t tsr__order_lists(const tsr_schema *schema) {
+  uint32_t lists = schema->dimension_count + 1;
+  if (schema->cell_order == TSR_ORDER_HILBERT) return lists;
+  lists--;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) lists += schema->fields[d].has_extent;
+  return lists;
+}
+
+int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *columns, uint64_t count,
+                    uint64_t *numbers, uint32_t *dimension, tsr_error *error) {
+  const uint32_t n = schema->dimension_count;
+  write_order_sorter s = {.schema = schema, .columns = columns, .threads = 1, .count = count, .numbers = numbers};
+  uint32_t before = 0; /* lists in front of the coordinates' lists */
+  if (schema->cell_order == TSR_ORDER_HILBERT) {
+    before = 1;
+    if (list == 0) {
+      *dimension = n;
+      return list_hilbert(&s, error);
+    }
+  } else {
+    for (uint32_t k = 0; k < n; k++) {
+      const uint32_t d = schema->tile_order == TSR_ORDER_COL ? n - 1 - k : k;
+      if (!schema->fields[d].has_extent || before++ != list) continue;
+      *dimension = n;
+      list_tiles(&s, d);
+      return TSR_OK;
+    }
+  }
+  *dimension = schema->cell_order == TSR_ORDER_COL ? n - 1 - (list - before) : list - before;
+  return write_order_is_text(&s, *dimension) ? TSR_OK : list_coordinates(&s, *dimension, error);
+}
+
+/* Sorts all cells at once. */
+static int sort_whole(write_order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
+  tsr_pair *pairs = NULL;
+  tsr_pair *spare = NULL;
+  uint64_t *numbers = NULL;
+  int rc = TSR_ALLOC_RAW(s->memory, s->count, &pairs, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(s->memory, s->count, &spare, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW(s->memory, s->count, &numbers, error);
+  s->pairs = pairs;
+  s->spare = spare;
+  s->numbers = numbers;
+  if (rc >= 0) rc = write_order_sort_cells(s, order, count, error);
+  tsr__free(pairs);
+  tsr__free(spare);
+  tsr__free(numbers);
+  tsr__buffer_release(&s->words);
+  return rc;
+}
+
+int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
+                     const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error) {
+  write_order_sorter s = {.schema = schema, .columns = columns, .memory = memory, .threads = threads, .count = *count};
+  s.words.memory = memory;
+  if (s.count > UINT32_MAX)
+    return tsr__fail(error, TSR_TOOBIG, "%llu cells are sorted at once: %u at most", (unsigned long long)s.count,
+                     UINT32_MAX);
+  if (!s.count) return TSR_OK;
+  if (ahead && ahead->count > 0) {
+    const int done = tsr__order_blocks(schema, columns, memory, threads, ahead, order, count, error);
+    if (done) return done < 0 ? done : TSR_OK;
+  }
+  return sort_whole(&s, order, count, error);
+}
+
+/* Sorts the writer's cells in memory into Hilbert order, block by block, while the caller appends more.
+ *
+ * The host makes rows on one thread. Whenever TSR_ORDER_BLOCK more cells are in memory, a worker gets a copy of their
+ * coordinates (the columns move when they grow), computes their Hilbert codes and sorts them. Preparing and spilling go
+ * on from there. One block is in work at a time. If it is not finished yet when the next one is complete, or memory is
+ * short, a block is left out and sorted with the others in the end.
+ *
+ * Invariants: block i has the cells from index i * TSR_ORDER_BLOCK on. `next` is the end of the block after the last
+ * one, or UINT64_MAX. The block in work is one of the blocks; blocks behind it were left out. */
+
+static tsr_pair **block_at(const tsr_writer *w, uint64_t i) {
+  return (tsr_pair **)(void *)w->cells.ahead.blocks.data + i;
+}
+static uint64_t block_count(const tsr_writer *w) { return w->cells.ahead.blocks.size / sizeof(tsr_pair *); }
+/* Returns the number of the block in work. */
+static uint64_t block_in_work(const tsr_writer *w) { return w->cells.ahead.number / TSR_ORDER_BLOCK; }
+
+void tsr__ahead_open(tsr_writer *writer) {
+  const tsr_schema *schema = writer->schema;
+  bool numbers = true;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) numbers = numbers && schema->fields[d].cell_size > 0;
+  writer->cells.ahead.blocks.memory = &writer->memory;
+  writer->cells.ahead.next = UINT64_MAX;
+  if (!schema->dense && schema->cell_order == TSR_ORDER_HILBERT && numbers && writer->threads > 1)
+    writer->cells.ahead.next = TSR_ORDER_BLOCK;
+}
+
+/* ---- The block in work ----------------------------------------------------------------------- */
+
+static int write_ahead_sort_block(void *argument, uint64_t index, tsr_error *error) {
+  tsr_writer *w = argument;
+  tsr_ahead *a = &w->cells.ahead;
+  (void)index, (void)error;
+  tsr__order_block(w->schema, a->columns, 0, TSR_ORDER_BLOCK, a->number, a->pairs, a->spare);
+  atomic_store_explicit(&a->sorted, true, memory_order_release);
+  return TSR_OK;
+}
+
+/* Waits for the block in work. A block that another process had begun (before a fork) is left out. */
+static void write_ahead_finish(tsr_writer *w) {
+  tsr_ahead *a = &w->cells.ahead;
+  if (!a->working) return;
+  a->working = false;
+  if (tsr__job_finish(&a->job, NULL, NULL) >= 0) return;
+  tsr__free(a->pairs);
+  *block_at(w, block_in_work(w)) = NULL;
+}
+
+/* Makes room for the coordinates and the second array of pairs that a worker needs, once. */
+static int write_ahead_make_room(tsr_writer *w) {
+  tsr_ahead *a = &w->cells.ahead;
+  const tsr_schema *schema = w->schema;
+  uint64_t cell = sizeof(tsr_pair);
+  if (a->spare) return TSR_OK;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) cell += schema->fields[d].cell_size;
+  const uint64_t bytes = TSR_ORDER_BLOCK * cell + schema->dimension_count * sizeof(tsr_column);
+  if (bytes > w->memory.limit / 16) return TSR_BUDGET;
+  TSR_TRY(TSR_ALLOC_BYTES(&w->memory, bytes, &a->spare, NULL));
+  a->columns = (tsr_column *)(void *)(a->spare + TSR_ORDER_BLOCK);
+  uint8_t *values = (uint8_t *)(a->columns + schema->dimension_count);
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    a->columns[d] = (tsr_column){.values = values, .cell_size = schema->fields[d].cell_size};
+    values += TSR_ORDER_BLOCK * a->columns[d].cell_size;
+  }
+  return TSR_OK;
+}
+
+/* Gives a worker the cells from index `number` on. If memory is short the block is left out: its pairs stay NULL. */
+static void write_ahead_start(tsr_writer *w, uint64_t number) {
+  tsr_ahead *a = &w->cells.ahead;
+  tsr_pair *pairs = NULL;
+  if (w->memory.used > w->memory.limit / 2 || write_ahead_make_room(w) < 0) return;
+  if (TSR_ALLOC_RAW(&w->memory, TSR_ORDER_BLOCK, &pairs, NULL) < 0) return;
+  for (uint32_t d = 0; d < w->schema->dimension_count; d++) {
+    const uint64_t size = a->columns[d].cell_size;
+    memcpy((void *)(uintptr_t)a->columns[d].values, w->cells.columns[d].values.data + number * size,
+           TSR_ORDER_BLOCK * size);
+  }
+  a->number = number;
+  a->pairs = *block_at(w, block_in_work(w)) = pairs;
+  a->working = true;
+  atomic_store_explicit(&a->sorted, false, memory_order_relaxed);
+  tsr__job_start(&a->job, 1, 1, write_ahead_sort_block, w);
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+void tsr__ahead_more(tsr_writer *writer) {
+  tsr_ahead *a = &writer->cells.ahead;
+  tsr_pair *none = NULL;
+  const uint64_t cells = tsr__writer_in_memory(writer);
+  if (a->working && atomic_load_explicit(&a->sorted, memory_order_acquire)) write_ahead_finish(writer);
+  for (; cells >= a->next; a->next += TSR_ORDER_BLOCK) {
+    if (tsr__buffer_append(&a->blocks, &none, sizeof none, NULL) < 0) {
+      a->next = UINT64_MAX; /* until the writer is rewound to fewer cells */
+      return;
+    }
+    if (!a->working && cells < a->next + TSR_ORDER_BLOCK) write_ahead_start(writer, a->next - TSR_ORDER_BLOCK);
+  }
+}
+
+void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells) {
+  tsr_ahead *a = &writer->cells.ahead;
+  const uint64_t whole = cells / TSR_ORDER_BLOCK;
+  if (a->next == UINT64_MAX && !a->blocks.size) return;
+  if (a->working && block_in_work(writer) >= whole) { /* an earlier block stays, and its worker goes on */
+    tsr__job_cancel(&a->job);
+    a->working = false;
+  }
+  for (; block_count(writer) > whole; a->blocks.size -= sizeof(tsr_pair *))
+    tsr__free(*block_at(writer, block_count(writer) - 1));
+  /* memory may have been short for some of the complete blocks */
+  a->next = (block_count(writer) + 1) * TSR_ORDER_BLOCK;
+}
+
+tsr_order_ahead tsr__ahead_blocks(tsr_writer *writer) {
+  write_ahead_finish(writer);
+  if (!block_count(writer)) return (tsr_order_ahead){0};
+  return (tsr_order_ahead){.blocks = block_at(writer, 0), .count = block_count(writer)};
+}
+
+uint64_t tsr__ahead_bytes(const tsr_writer *writer) {
+  uint64_t blocks = 0;
+  for (uint64_t i = 0; i < block_count(writer); i++) blocks += *block_at(writer, i) != NULL;
+  return blocks * TSR_ORDER_BLOCK * sizeof(tsr_pair);
+}
+
+void tsr__ahead_release(tsr_writer *writer) {
+  tsr__ahead_rewind(writer, 0);
+  tsr__buffer_release(&writer->cells.ahead.blocks);
+  tsr__free(writer->cells.ahead.spare);
+  writer->cells.ahead.spare = NULL;
+  writer->cells.ahead.next = UINT64_MAX;
+}
