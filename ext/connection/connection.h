@@ -74,7 +74,7 @@ typedef enum tsx_savepoint_end_statement { /* how a savepoint ends */
                                            TSX_ENDS
 } tsx_savepoint_end_statement;
 
-typedef struct tsx_function_savepoint { /* savepoint.c */
+typedef struct tsx_function_savepoint { /* transaction.c */
   bool open; /* a function has begun to change an array in the database */
   bool guarded; /* SQLite has opened a savepoint: false where the outer statement writes */
   bool alone; /* it is a transaction of its own */
@@ -97,7 +97,7 @@ struct tsx_connection {
   tsr_environment *environment;
   tsx_cancellation cancellation;
   tsx_lost lost;
-  tsx_postponed *postponed; /* commits that are still to be published, the oldest first (postponed.c) */
+  tsx_postponed *postponed; /* commits that are still to be published, the oldest first (journal.c) */
   tsx_statement statement;
   tsx_open_arrays arrays;
   tsx_tables tables;
@@ -105,7 +105,7 @@ struct tsx_connection {
   tsx_function_savepoint savepoint;
   uint64_t savepoint_count; /* savepoints that functions have opened so far */
   tsx_permissions permissions;
-  const struct tsx_compiling *compiling; /* the columnar queries that are being compiled or evaluated (query/query.h) */
+  const struct tsx_compiling *compiling; /* the columnar queries that are being compiled or evaluated (query/compiled.h) */
   bool quiet; /* a rollback is running: the database must not be used */
   uint64_t attempt; /* counts COMMITs and ROLLBACKs, failed ones included (transaction.c) */
   char random_place[TSX_ID_SIZE]; /* the place of a database file that has no other (journal.c) */

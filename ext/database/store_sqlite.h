@@ -1,8 +1,8 @@
 /* store_sqlite.h: arrays inside the database. The core's store "db:", a tree of files (tsx_tree), keeps its files in
  * the rows of two shadow tables. table/open_array.c registers the store; store_sqlite.c implements its files and
  * directories on top of the statements of store_tables.c. */
-#ifndef TSX_STORE_SQLITE_H
-#define TSX_STORE_SQLITE_H
+#ifndef TSX_DATABASE_STORE_SQLITE_H
+#define TSX_DATABASE_STORE_SQLITE_H
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
@@ -66,5 +66,11 @@ typedef struct tsx_entry { /* a row of NAME_files */
   uint64_t size, modified;
   uint64_t stamp; /* of a file: made with it and never changed, so with it the id names one file for ever */
 } tsx_entry;
+
+/* Trees of files outside of the transaction, for cells that memory has no room for. */
+
+/* The first two methods of tsx_scratch: the others are those of all trees. */
+int tsx_scratch_open(void *connection, const char *path, void **tree, tsr_error *error);
+void tsx_scratch_close(void *tree);
 
 #endif

@@ -27,7 +27,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "text/table_names.h"
+#include "sql/names.h"
 
 static const char files_body[] = "(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name TEXT NOT NULL, size INTEGER, "
                                  "modified INTEGER NOT NULL, stamp INTEGER NOT NULL, UNIQUE(parent, name))";

@@ -15,8 +15,8 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "text/options.h"
-#include "text/tokens.h"
+#include "sql/options.h"
+#include "sql/tokens.h"
 
 /* ---- Words and literals ------------------------------------------------------------------------------------------ */
 

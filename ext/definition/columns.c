@@ -19,8 +19,8 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "text/filter_names.h"
-#include "text/literals.h"
+#include "sql/names.h"
+#include "sql/literals.h"
 #include "definition/define.h"
 
 #define COLUMNS_CHUNK_DEFAULT 65536

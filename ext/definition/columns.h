@@ -4,7 +4,7 @@
 #define TSX_COLUMNS_H
 
 #include "tessera.h"
-#include "text/tokens.h"
+#include "sql/tokens.h"
 
 #define TSX_CELL_MAX ((uint64_t)16 << 20) /* bytes of a cell of fixed length: the schema holds its fill value */
 

@@ -6,13 +6,11 @@
 
 #include "connection/errors.h"
 #include "query/coordinates.h"
-#include "query/functions_known.h"
-#include "query/join.h"
-#include "query/joined_rows.h"
 #include "query/names.h"
-#include "query/parse.h"
+#include "query/join.h"
+#include "query/tree.h"
 #include "table/address.h"
-#include "table/label_columns.h"
+#include "table/labels.h"
 
 /* ---- The text for SQLite's own parser ---------------------------------------------------------------------------- */
 

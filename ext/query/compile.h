@@ -3,7 +3,7 @@
 #ifndef TSX_COMPILE_H
 #define TSX_COMPILE_H
 
-#include "query/query.h"
+#include "query/compiled.h"
 
 /* Sets the table in FROM, which is looked up in the database `home` ("temp": in all databases), and resolves names. */
 int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,

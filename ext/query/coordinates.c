@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "connection/errors.h"
-#include "query/bounds.h"
+#include "query/pushdown.h"
 #include "query/compile.h"
-#include "query/joined_rows.h"
+#include "query/join.h"
 #include "query/names.h"
-#include "table/label_columns.h"
+#include "table/labels.h"
 #include "values/compare.h"
 
 #define NUMBER_EXACT (INT64_C(1) << 53) /* integers up to it are doubles */

@@ -3,7 +3,7 @@
 #ifndef TSX_COORDINATES_H
 #define TSX_COORDINATES_H
 
-#include "query/query.h"
+#include "query/compiled.h"
 
 #define TSX_COORDINATES_MAX 1048576u
 

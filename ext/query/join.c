@@ -1,15 +1,16 @@
 /* join.c: finds what a joined table is: a table of SQLite's, an array or a tessera_query. If ON depends on one dimension,
  * coordinates.c lets SQLite join its rows to the coordinates, so its columns are expressions of this dimension. Else
- * joined_rows.c reads its rows. */
+ * join.c reads its rows. */
 #include "query/join.h"
 
 #include <string.h>
+#include <math.h>
 
 #include "connection/errors.h"
-#include "table/column_order.h"
-#include "table/label_columns.h"
-#include "text/tokens.h"
+#include "table/labels.h"
+#include "sql/tokens.h"
 #include "query/compile.h"
+#include "query/coordinates.h"
 
 /* Returns the module in the text of a CREATE VIRTUAL TABLE. Returns false for other texts. */
 static bool join_module(const char *sql, tsx_token *module) {
@@ -127,4 +128,748 @@ int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error) {
   sqlite3_finalize(all);
   sqlite3_finalize(statement);
   return code;
+}
+
+/* Reads the cells of a joined array by the engine: SQLite takes most of the time of reading rows.
+ *
+ * Only numbers are read in this way, which the engine gives as SQLite would. Texts, datetimes, labels, and arrays with
+ * times or with conditions of their own are read as rows.
+ */
+
+typedef struct cells_bounds { /* the ends of a dimension's range, in its datatype */
+  int64_t ends[2];
+  tsr_range range;
+} cells_bounds;
+
+static bool cells_are_numbers(const tsr_field *field) {
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  if (field->values_per_cell != 1 || field->enumeration || field->datatype == TSR_UINT64) return false;
+  return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_FLOAT;
+}
+
+/* Returns true if the engine can give what the statement would. */
+static int cells_suit(const tsx_join *join, const tsx_table *table, sqlite3_stmt *statement, const uint32_t *columns,
+                      uint32_t count, tsr_error *error) {
+  if (join->on.filter_count > 0 || join->source.times_begin) return 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (columns[i] >= table->column_count || !cells_are_numbers(table->columns[columns[i]].description)) return 0;
+    const int code = tsx_column_visible(statement, 1 + (int)i, table->columns[columns[i]].name, error);
+    if (code <= 0) return code;
+  }
+  return 1;
+}
+
+/* Limits a dimension to the values low to high. Returns false if it has none of them. */
+static bool cells_limit(const tsr_field *dimension, int64_t low, int64_t high, cells_bounds *bounds,
+                        tsr_ranges *ranges) {
+  const unsigned bits = 8 * (unsigned)dimension->cell_size;
+  const bool is_signed = tsr_datatype_kind(dimension->datatype) == TSR_KIND_SIGNED;
+  const int64_t least = !is_signed ? 0 : bits == 64 ? INT64_MIN : -(INT64_C(1) << (bits - 1));
+  const int64_t most = bits == 64 ? INT64_MAX : (INT64_C(1) << (is_signed ? bits - 1 : bits)) - 1;
+  bounds->ends[0] = low > least ? low : least;
+  bounds->ends[1] = high < most ? high : most;
+  bounds->range = (tsr_range){.low = &bounds->ends[0], .high = &bounds->ends[1]};
+  *ranges = (tsr_ranges){.ranges = &bounds->range, .count = 1};
+  return bounds->ends[0] <= bounds->ends[1];
+}
+
+/* Limits the dimensions that are bound to dimensions. Returns 1; 0 if no cell can be met. */
+static int cells_dimensions(tsx_query *query, uint32_t j, const tsx_table *table, tsr_ranges **ranges,
+                            tsr_error *error) {
+  const tsx_join_on *on = &query->select.joins[j].on;
+  const uint32_t count = table->schema->dimension_count;
+  cells_bounds *bounds = tsx_arena_take(&query->select.arena, count * sizeof *bounds);
+  *ranges = tsx_arena_take(&query->select.arena, count * sizeof **ranges);
+  if (!bounds || !*ranges) return tsx_out_of_memory(error);
+  for (uint32_t d = 0; d < count; d++) (*ranges)[d] = (tsr_ranges){.all = true};
+  for (uint32_t b = 0; b < on->binding_count; b++) {
+    const tsx_column *column = &table->columns[on->bindings[b].column];
+    int64_t ends[2];
+    if (!tsx_joined_within(query, j, b, ends) || !column->description->is_dimension || !(*ranges)[column->field].all)
+      continue;
+    if (!cells_limit(column->description, ends[0], ends[1], &bounds[column->field], &(*ranges)[column->field]))
+      return 0;
+  }
+  return 1;
+}
+
+static tsr_value cells_value(const tsr_query_column *column, uint64_t r) {
+  tsr_value value = {.type = column->nulls && column->nulls[r] ? TSR_VALUE_NULL : column->type};
+  if (column->type == TSR_VALUE_REAL) value.as.real = column->as.reals[r];
+  else value.as.integer = column->as.integers[r];
+  return value;
+}
+
+static int cells_take(tsx_query *query, uint32_t j, tsr_query_run *run, uint32_t count, tsr_error *error) {
+  tsr_value *values = tsx_arena_take(&query->select.arena, count * sizeof *values);
+  tsr_query_block block;
+  int code;
+  if (!values) return tsx_out_of_memory(error);
+  while ((code = tsr_query_next(run, &block, error)) > 0)
+    for (uint64_t r = 0; r < block.count; r++) {
+      for (uint32_t i = 0; i < count; i++) values[i] = cells_value(&block.columns[i], r);
+      if ((code = tsx_joined_take(query, j, values, error)) < 0) return code;
+    }
+  return code;
+}
+
+static int cells_read(tsx_query *query, uint32_t j, tsx_table *table, const tsr_query *request, tsr_error *error) {
+  tsx_snapshot *snapshot = NULL;
+  tsr_query_run *run = NULL;
+  int code = tsx_array_permitted(query->connection, table->array, error);
+  if (code == TSR_OK) code = tsx_table_snapshot(table, &snapshot, error);
+  if (code == TSR_OK) code = tsr_query_open(snapshot->core, request, &run, error);
+  if (code == TSR_OK) code = cells_take(query, j, run, request->column_count, error);
+  tsr_query_close(run);
+  tsx_snapshot_release(snapshot);
+  return code;
+}
+
+int tsx_joined_cells(tsx_query *query, uint32_t j, sqlite3_stmt *statement, const uint32_t *columns, uint32_t count,
+                     tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  tsx_table *table =
+      join->is_array ? tsx_table_connected(query->connection, join->source.schema, join->source.table) : NULL;
+  tsr_ranges *ranges;
+  int code = table ? tsx_table_ready(table, error) : 0;
+  if (!table || code < 0 || (code = cells_suit(join, table, statement, columns, count, error)) <= 0) return code;
+  tsr_node *nodes = tsx_arena_take(&query->select.arena, count * sizeof *nodes);
+  tsr_expression *expressions = tsx_arena_take(&query->select.arena, count * sizeof *expressions);
+  if (!nodes || !expressions) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < count; i++) {
+    nodes[i] = (tsr_node){.operation = TSR_OP_FIELD, .field = table->columns[columns[i]].field};
+    expressions[i] = (tsr_expression){.nodes = &nodes[i], .count = 1};
+  }
+  code = cells_dimensions(query, j, table, &ranges, error);
+  if (code <= 0) return code < 0 ? code : 1;
+  const tsr_query request = {.dimensions = ranges,
+                             .fill_unwritten = table->options.shows.fill_unwritten,
+                             .columns = expressions,
+                             .column_count = count,
+                             .memory_bytes =
+                                 query->memory_bytes ? query->memory_bytes : table->options.limits.memory_bytes,
+                             .threads = query->threads ? query->threads : table->options.limits.threads};
+  code = cells_read(query, j, table, &request, error);
+  return code < 0 ? code : 1;
+}
+
+/* The rows of tables that are joined by several dimensions.
+ *
+ * SQLite reads the rows once. The distinct values of each bound column get numbers, SQLite finds for each coordinate the
+ * number of the value that equals it (coordinates.c), and the values that some coordinate equals get the places 0, 1, ...
+ * The places of all bound columns make a box, row-major, that holds the number of the row at each place, if there is one.
+ * The engine looks up a cell's row there, and the values of its columns in one list for each column.
+ */
+
+#define JOINED_NO_PLACE UINT32_MAX
+#define JOINED_EXACT    (INT64_C(1) << 53) /* integers up to it are doubles */
+
+typedef struct joined_column { /* the values of a column, by row */
+  tsr_value_list list;
+  int64_t *words; /* INTEGER, the bits of a REAL, a tsr_text_value; replaced by what `list` has */
+  uint8_t *types; /* tsr_value_type */
+} joined_column;
+
+typedef struct joined_values { /* the distinct values of a bound column */
+  tsx_rows rows; /* gives them to SQLite */
+  int slot;
+  uint64_t given;
+  tsr_value *values;
+  uint32_t count, room;
+  uint32_t last; /* number of the last row's value */
+  uint32_t *heads; /* [2 * room]: 1 + number, by hash */
+  uint32_t *places; /* [count] */
+  uint32_t place_count;
+  bool bounded; /* only values from ends[0] to ends[1] can equal what it is bound to */
+  int64_t ends[2];
+} joined_values;
+
+typedef struct tsx_joined {
+  tsr_value_list box;
+  uint32_t *numbers; /* [row_count][binding_count] */
+  uint32_t *box_rows;
+  uint8_t *box_nulls;
+  uint64_t row_count, room, bytes;
+  uint64_t free_places; /* of the box, that have no row */
+  joined_values values[TSX_BINDINGS_MAX];
+  joined_column **columns; /* [join->column_count]; NULL: nothing reads it */
+} tsx_joined;
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t joined_memory(const tsx_query *query) {
+  const uint64_t memory = query->memory_bytes ? query->memory_bytes : query->table->options.limits.memory_bytes;
+  return memory ? memory : UINT64_C(1) << 30;
+}
+
+/* Takes memory from the budget. Returns false if it has no more. */
+static bool joined_fits(const tsx_query *query, uint32_t j, uint64_t more) {
+  const uint64_t most = joined_memory(query) / 2;
+  tsx_joined *joined = query->joined[j];
+  if (more > most || joined->bytes > most - more) return false;
+  joined->bytes += more;
+  return true;
+}
+
+static int joined_budget(const tsx_query *query, uint32_t j, uint64_t more, tsr_error *error) {
+  const uint64_t memory = joined_memory(query);
+  if (joined_fits(query, j, more)) return TSR_OK;
+  return tsx_fail(
+      error, TSR_BUDGET, "the rows of '%s' do not fit into memory_mb (%llu): join a part of them, or memory_mb=%llu",
+      query->select.joins[j].source.table, (unsigned long long)(memory >> 20), (unsigned long long)(memory >> 19));
+}
+
+/* Makes room for `count` elements. */
+static int joined_grow(void **array, uint64_t count, uint64_t size, tsr_error *error) {
+  void *more = sqlite3_realloc64(*array, count * size + 8);
+  if (!more) return tsx_out_of_memory(error);
+  *array = more;
+  return TSR_OK;
+}
+
+void tsx_joined_release(tsx_query *query) {
+  for (uint32_t j = 0; j < query->select.join_count; j++) {
+    tsx_joined *joined = query->joined[j];
+    if (!joined) continue;
+    for (uint32_t b = 0; b < TSX_BINDINGS_MAX; b++) {
+      sqlite3_free(joined->values[b].values);
+      sqlite3_free(joined->values[b].heads);
+      sqlite3_free(joined->values[b].places);
+    }
+    for (uint32_t c = 0; c < query->select.joins[j].column_count; c++)
+      if (joined->columns[c]) {
+        sqlite3_free(joined->columns[c]->words);
+        sqlite3_free(joined->columns[c]->types);
+      }
+    sqlite3_free(joined->numbers);
+    sqlite3_free(joined->box_rows);
+    sqlite3_free(joined->box_nulls);
+    query->joined[j] = NULL;
+  }
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------------------------- */
+
+/* Gives the values in their order, and all of them again once they have ended. */
+static int joined_next(tsx_rows *rows, tsr_error *error) {
+  joined_values *v = rows->state;
+  (void)error;
+  if (v->given++ < v->count) return 1;
+  v->given = 0;
+  return 0;
+}
+
+static int joined_value(tsx_rows *rows, sqlite3_context *context, int slot, tsr_error *error) {
+  const joined_values *v = rows->state;
+  const tsr_value *value = &v->values[v->given - 1];
+  (void)error;
+  if (slot != v->slot) return TSR_OK;
+  if (value->type == TSR_VALUE_INTEGER) sqlite3_result_int64(context, value->as.integer);
+  else if (value->type == TSR_VALUE_REAL) sqlite3_result_double(context, value->as.real);
+  else sqlite3_result_text64(context, value->as.text.bytes, value->as.text.size, SQLITE_STATIC, SQLITE_UTF8);
+  return TSR_OK;
+}
+
+static tsx_joined *joined_of(tsx_query *query, uint32_t j) {
+  const tsx_join *join = &query->select.joins[j];
+  if (query->joined[j]) return query->joined[j];
+  tsx_joined *joined = tsx_arena_take(&query->select.arena, sizeof *joined);
+  if (!joined) return NULL;
+  joined->columns = tsx_arena_take(&query->select.arena, (join->column_count + 1) * sizeof *joined->columns);
+  if (!joined->columns) return NULL;
+  joined->box.type = TSR_VALUE_NULL;
+  for (uint32_t b = 0; b < join->on.binding_count; b++) {
+    const tsx_expr column = {.kind = TSX_EXPR_JOINED, .join = j, .column = (int)join->on.bindings[b].column};
+    joined_values *v = &joined->values[b];
+    tsx_slots slots = {0};
+    v->slot = tsx_slot_take(&slots, tsx_slot_affinity(tsx_query_declared(query, &column)));
+    v->rows = (tsx_rows){.next = joined_next, .column = joined_value, .state = v};
+  }
+  return query->joined[j] = joined;
+}
+
+const tsr_value_list *tsx_joined_places(tsx_query *query, uint32_t j) {
+  const tsx_joined *joined = joined_of(query, j);
+  return joined ? &joined->box : NULL;
+}
+
+const tsr_value_list *tsx_joined_column(tsx_query *query, uint32_t j, uint32_t column) {
+  tsx_joined *joined = joined_of(query, j);
+  if (!joined) return NULL;
+  if (!joined->columns[column]) {
+    joined->columns[column] = tsx_arena_take(&query->select.arena, sizeof(joined_column));
+    if (!joined->columns[column]) return NULL;
+    joined->columns[column]->list.type = TSR_VALUE_NULL;
+  }
+  return &joined->columns[column]->list;
+}
+
+tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t j, uint32_t b, int *slot) {
+  joined_values *v = &query->joined[j]->values[b];
+  *slot = v->slot;
+  v->given = 0;
+  return &v->rows;
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+
+static uint32_t value_hash(const tsr_value *value) {
+  uint64_t hash = UINT64_C(0x9e3779b97f4a7c15) * ((uint64_t)value->type + 1);
+  if (value->type == TSR_VALUE_TEXT)
+    for (uint64_t i = 0; i < value->as.text.size; i++)
+      hash = (hash ^ (uint8_t)value->as.text.bytes[i]) * UINT64_C(0x100000001b3);
+  else hash = (hash ^ (uint64_t)value->as.integer) * UINT64_C(0x9e3779b97f4a7c15);
+  return (uint32_t)(hash >> 32);
+}
+
+static bool value_same(const tsr_value *a, const tsr_value *b) {
+  if (a->type != b->type) return false;
+  if (a->type != TSR_VALUE_TEXT) return a->as.integer == b->as.integer; /* or the bits of a REAL */
+  return a->as.text.size == b->as.text.size && !memcmp(a->as.text.bytes, b->as.text.bytes, a->as.text.size);
+}
+
+/* Doubles the room for values. */
+static int values_grow(tsx_query *query, uint32_t j, joined_values *v, tsr_error *error) {
+  const uint32_t room = v->room ? 2 * v->room : 64;
+  int code = joined_budget(query, j, (room - v->room) * (sizeof *v->values + 2 * sizeof *v->heads), error);
+  if (code == TSR_OK) code = joined_grow((void **)&v->values, room, sizeof *v->values, error);
+  if (code == TSR_OK) code = joined_grow((void **)&v->heads, 2 * (uint64_t)room, sizeof *v->heads, error);
+  if (code < 0) return code;
+  v->room = room;
+  memset(v->heads, 0, 2 * (uint64_t)room * sizeof *v->heads);
+  for (uint32_t i = 0; i < v->count; i++) {
+    uint32_t at = value_hash(&v->values[i]) & (2 * room - 1);
+    while (v->heads[at]) at = (at + 1) & (2 * room - 1);
+    v->heads[at] = i + 1;
+  }
+  return TSR_OK;
+}
+
+/* Gives a value of a bound column; a text is borrowed. Integers that are REAL become INTEGER: 1 = 1.0. */
+static int value_bound(sqlite3_value *given, tsr_value *value, tsr_error *error) {
+  value->type = TSR_VALUE_NULL; /* of a blob, too: it equals no coordinate */
+  switch (sqlite3_value_type(given)) {
+  case SQLITE_INTEGER:
+    *value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = sqlite3_value_int64(given)};
+    return TSR_OK;
+  case SQLITE_FLOAT:
+    *value = (tsr_value){.type = TSR_VALUE_REAL, .as.real = sqlite3_value_double(given)};
+    return TSR_OK;
+  case SQLITE_TEXT:
+    value->type = TSR_VALUE_TEXT;
+    value->as.text.bytes = (const char *)sqlite3_value_text(given);
+    value->as.text.size = (uint64_t)sqlite3_value_bytes(given);
+    return value->as.text.bytes ? TSR_OK : tsx_out_of_memory(error);
+  default: return TSR_OK;
+  }
+}
+
+/* Finds the number of a value, which is not null, or gives it one. */
+static int values_number(tsx_query *query, uint32_t j, joined_values *v, const tsr_value *given, uint32_t *number,
+                         tsr_error *error) {
+  tsr_value value = *given;
+  if (value.type == TSR_VALUE_REAL) {
+    const double real = value.as.real;
+    const bool whole = real >= -(double)JOINED_EXACT && real <= (double)JOINED_EXACT && (double)(int64_t)real == real;
+    if (whole) value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = (int64_t)real};
+  }
+  for (uint32_t next = v->last; next < v->count && next < v->last + 2; next++) /* rows tend to be in order */
+    if (value_same(&v->values[next], &value)) {
+      *number = v->last = next;
+      return TSR_OK;
+    }
+  if (v->count == v->room) {
+    const int code =
+        v->room > UINT32_MAX / 4 ? joined_budget(query, j, UINT64_MAX, error) : values_grow(query, j, v, error);
+    if (code < 0) return code;
+  }
+  uint32_t at = value_hash(&value) & (2 * v->room - 1);
+  for (; v->heads[at]; at = (at + 1) & (2 * v->room - 1))
+    if (value_same(&v->values[v->heads[at] - 1], &value)) {
+      *number = v->last = v->heads[at] - 1;
+      return TSR_OK;
+    }
+  if (value.type == TSR_VALUE_TEXT) {
+    value.as.text.bytes = tsx_arena_copy(&query->select.arena, value.as.text.bytes, value.as.text.size);
+    if (!value.as.text.bytes) return tsx_out_of_memory(error);
+  }
+  *number = v->last = v->count;
+  v->values[v->count++] = value;
+  v->heads[at] = v->count;
+  return TSR_OK;
+}
+
+static bool joined_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+  const tsx_query *query = argument;
+  if (tree->kind != TSX_EXPR_JOINED) return false;
+  const tsx_join *join = &query->select.joins[tree->join];
+  sqlite3_str_appendf(out, "_tessera_join%u.\"%w\"", tree->join, join->columns[tree->column].name);
+  return true;
+}
+
+bool tsx_joined_within(const tsx_query *query, uint32_t j, uint32_t b, int64_t ends[2]) {
+  const joined_values *v = &query->joined[j]->values[b];
+  ends[0] = v->ends[0];
+  ends[1] = v->ends[1];
+  return v->bounded;
+}
+
+/* Finds the ends of the values to which a bound column is equal, if both are integers. */
+static int joined_bound(tsx_query *query, uint32_t j, uint32_t b, tsr_error *error) {
+  const tsx_binding *binding = &query->select.joins[j].on.bindings[b];
+  joined_values *v = &query->joined[j]->values[b];
+  const int number = tsx_axis_of(query, binding->left);
+  if (number < 0 || strcmp(query->select.joins[j].columns[binding->column].declared, "INTEGER") != 0) return TSR_OK;
+  return tsx_axis_ends(query, (uint32_t)number, binding->left, &v->bounded, v->ends, error);
+}
+
+static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  const tsx_joined *joined = query->joined[j];
+  sqlite3_str *text = sqlite3_str_new(query->connection->db);
+  sqlite3_str_appendall(text, "SELECT 0");
+  for (uint32_t b = 0; b < join->on.binding_count; b++)
+    sqlite3_str_appendf(text, ", \"%w\"", join->columns[join->on.bindings[b].column].name);
+  for (uint32_t c = 0; c < join->column_count; c++)
+    if (joined->columns[c]) sqlite3_str_appendf(text, ", \"%w\"", join->columns[c].name);
+  sqlite3_str_appendf(text, " FROM \"%w\".\"%w\"", join->source.schema, join->source.table);
+  if (join->source.times_begin)
+    sqlite3_str_append(text, join->source.times_begin, (int)(join->source.times_end - join->source.times_begin));
+  sqlite3_str_appendf(text, " AS _tessera_join%u WHERE 1", j);
+  for (uint32_t f = 0; f < join->on.filter_count; f++) {
+    sqlite3_str_appendall(text, " AND (");
+    tsx_words_append(text, join->on.filters[f], joined_replace, query);
+    sqlite3_str_appendchar(text, 1, ')');
+  }
+  for (uint32_t b = 0; b < join->on.binding_count; b++) {
+    int64_t ends[2];
+    if (tsx_joined_within(query, j, b, ends))
+      sqlite3_str_appendf(text, " AND _tessera_join%u.\"%w\" BETWEEN %lld AND %lld", j,
+                          join->columns[join->on.bindings[b].column].name, (long long)ends[0], (long long)ends[1]);
+  }
+  return tsx_rows_prepare(query->connection, text, NULL, statement, error);
+}
+
+static int joined_more(tsx_query *query, uint32_t j, tsr_error *error) {
+  tsx_joined *joined = query->joined[j];
+  const tsx_join *join = &query->select.joins[j];
+  const uint64_t room = joined->room ? 2 * joined->room : 256;
+  uint64_t size = join->on.binding_count * sizeof *joined->numbers;
+  for (uint32_t c = 0; c < join->column_count; c++) size += joined->columns[c] ? 9 : 0;
+  int code = joined->room >= JOINED_NO_PLACE / 2 ? joined_budget(query, j, UINT64_MAX, error)
+                                                 : joined_budget(query, j, (room - joined->room) * size, error);
+  if (code == TSR_OK)
+    code = joined_grow((void **)&joined->numbers, room, join->on.binding_count * sizeof *joined->numbers, error);
+  for (uint32_t c = 0; c < join->column_count && code == TSR_OK; c++) {
+    joined_column *column = joined->columns[c];
+    if (!column) continue;
+    code = joined_grow((void **)&column->words, room, sizeof *column->words, error);
+    if (code == TSR_OK) code = joined_grow((void **)&column->types, room, 1, error);
+  }
+  joined->room = room;
+  return code;
+}
+
+static int joined_keep(tsx_query *query, uint32_t j, joined_column *column, const tsr_value *value, tsr_error *error) {
+  const tsx_joined *joined = query->joined[j];
+  column->types[joined->row_count] = (uint8_t)value->type;
+  column->words[joined->row_count] = value->as.integer; /* or the bits of a REAL */
+  if (value->type != TSR_VALUE_TEXT) return TSR_OK;
+  struct tsr_text_value *text = tsx_arena_take(&query->select.arena, sizeof *text);
+  if (!text) return tsx_out_of_memory(error);
+  *text = (struct tsr_text_value){value->as.text.bytes, value->as.text.size};
+  column->words[joined->row_count] = (int64_t)(uintptr_t)text;
+  return joined_budget(query, j, text->size + 2 * sizeof *text, error);
+}
+
+int tsx_joined_take(tsx_query *query, uint32_t j, const tsr_value *values, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  tsx_joined *joined = query->joined[j];
+  const uint32_t bindings = join->on.binding_count;
+  int code = joined->row_count == joined->room ? joined_more(query, j, error) : TSR_OK;
+  for (uint32_t b = 0; b < bindings && code == TSR_OK; b++) {
+    if (values[b].type == TSR_VALUE_NULL) return TSR_OK;
+    code = values_number(query, j, &joined->values[b], &values[b], &joined->numbers[joined->row_count * bindings + b],
+                         error);
+  }
+  values += bindings;
+  for (uint32_t c = 0; c < join->column_count && code == TSR_OK; c++)
+    if (joined->columns[c]) code = joined_keep(query, j, joined->columns[c], values++, error);
+  joined->row_count += code == TSR_OK;
+  return code;
+}
+
+/* Lists the columns of a joined table that are read: those that are bound, then those whose values the query has.
+ * Returns their number. `columns` has room for the bindings and all columns. */
+static uint32_t joined_wanted(const tsx_query *query, uint32_t j, uint32_t *columns) {
+  const tsx_join *join = &query->select.joins[j];
+  uint32_t count = 0;
+  for (uint32_t b = 0; b < join->on.binding_count; b++) columns[count++] = join->on.bindings[b].column;
+  for (uint32_t c = 0; c < join->column_count; c++)
+    if (query->joined[j]->columns[c]) columns[count++] = c;
+  return count;
+}
+
+/* Takes the row of a statement. */
+static int joined_row(tsx_query *query, uint32_t j, sqlite3_stmt *statement, uint32_t count, tsr_value *values,
+                      tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
+    sqlite3_value *value = sqlite3_column_value(statement, 1 + (int)i);
+    if (i < join->on.binding_count) code = value_bound(value, &values[i], error);
+    else code = tsx_query_copy(query, value, &values[i], error);
+  }
+  if (code == TSR_MISMATCH)
+    return tsx_expr_fail(&query->select, join->source.begin, join->source.end, "not evaluated over columns: ", "blobs",
+                         error);
+  return code == TSR_OK ? tsx_joined_take(query, j, values, error) : code;
+}
+
+static int joined_read(tsx_query *query, uint32_t j, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  const uint32_t most = join->on.binding_count + join->column_count;
+  sqlite3_stmt *statement = NULL;
+  uint32_t *columns = tsx_arena_take(&query->select.arena, most * sizeof *columns);
+  tsr_value *values = tsx_arena_take(&query->select.arena, most * sizeof *values);
+  if (!columns || !values) return tsx_out_of_memory(error);
+  const uint32_t count = joined_wanted(query, j, columns);
+  int code = joined_prepare(query, j, &statement, error);
+  if (code == TSR_OK) code = tsx_joined_cells(query, j, statement, columns, count, error);
+  if (code == 0)
+    while ((code = tsx_rows_step(query->connection, statement, error)) > 0)
+      if ((code = joined_row(query, j, statement, count, values, error)) < 0) break;
+  sqlite3_finalize(statement);
+  return code < 0 ? code : TSR_OK;
+}
+
+int tsx_joined_read(tsx_query *query, tsr_error *error) {
+  int code = TSR_OK;
+  for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++) {
+    const tsx_join *join = &query->select.joins[j];
+    if (join->on.binding_count == 0) continue;
+    if (!joined_of(query, j)) return tsx_out_of_memory(error);
+    const int axis = tsx_axis_of(query, join->on.bindings[0].left);
+    if (axis < 0 || query->axes[axis].count == 0) continue; /* no cell, or an error that follows */
+    for (uint32_t b = 0; b < join->on.binding_count && code == TSR_OK; b++) code = joined_bound(query, j, b, error);
+    if (code == TSR_OK) code = joined_read(query, j, error);
+  }
+  return code;
+}
+
+/* ---- Places ------------------------------------------------------------------------------------------------------ */
+
+/* Gives places to the values that some coordinate equals. The axis then says the places. */
+static int places_find(tsx_query *query, uint32_t j, uint32_t b, tsr_value **numbers, tsx_axis **at, tsr_error *error) {
+  const tsx_expr *number = query->select.joins[j].on.bindings[b].number;
+  joined_values *v = &query->joined[j]->values[b];
+  const int a = tsx_axis_of(query, number),
+            tree = a < 0 ? a : tsx_axis_request(query, (uint32_t)a, number, false, error);
+  *numbers = NULL;
+  if (tree < 0) return a < 0 ? TSR_OK : tree;
+  tsx_axis *axis = *at = &query->axes[a];
+  *numbers = axis->values[tree];
+  int code = joined_budget(query, j, v->count * sizeof *v->places, error);
+  if (code == TSR_OK) code = joined_grow((void **)&v->places, v->count, sizeof *v->places, error);
+  if (code < 0) return code;
+  memset(v->places, 0xff, v->count * sizeof *v->places);
+  for (uint64_t i = 0; i < axis->count; i++) {
+    tsr_value *value = &(*numbers)[i];
+    if (value->type == TSR_VALUE_NULL) continue;
+    if (axis->kept && !axis->kept[i]) {
+      value->type = TSR_VALUE_NULL;
+      continue;
+    }
+    uint32_t *place = &v->places[value->as.integer - 1];
+    if (*place == JOINED_NO_PLACE) *place = v->place_count++;
+    value->as.integer = *place;
+  }
+  return TSR_OK;
+}
+
+/* Enters the rows into the box. */
+static int joined_fill(tsx_query *query, uint32_t j, const uint64_t *strides, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  tsx_joined *joined = query->joined[j];
+  for (uint64_t r = 0; r < joined->row_count; r++) {
+    uint64_t place = 0;
+    bool met = true;
+    for (uint32_t b = 0; b < join->on.binding_count && met; b++) {
+      const uint32_t p = joined->values[b].places[joined->numbers[r * join->on.binding_count + b]];
+      met = p != JOINED_NO_PLACE;
+      if (met) place += p * strides[b];
+    }
+    if (!met) continue;
+    if (!joined->box_nulls[place])
+      return tsx_expr_fail(&query->select, join->on.tree->begin, join->on.tree->end,
+                           "not evaluated over columns: ", "a joined table has more than one row for a coordinate",
+                           error);
+    joined->box_nulls[place] = 0;
+    joined->box_rows[place] = (uint32_t)r;
+    joined->free_places--;
+  }
+  return TSR_OK;
+}
+
+/* Takes memory for the box. It has a place for each combination of the values of all columns, however few rows there
+ * are. */
+static int joined_box_budget(const tsx_query *query, uint32_t j, uint64_t size, tsr_error *error) {
+  const uint64_t memory = joined_memory(query), place = sizeof(uint32_t) + 1;
+  if (size <= JOINED_NO_PLACE && joined_fits(query, j, size * place)) return TSR_OK;
+  return tsx_fail(error, TSR_BUDGET,
+                  "the combinations of the values by which '%s' is joined do not fit into memory_mb (%llu): bind fewer "
+                  "columns in ON, a WHERE for a part of the dimensions, or more memory_mb",
+                  query->select.joins[j].source.table, (unsigned long long)(memory >> 20));
+}
+
+static int joined_box(tsx_query *query, uint32_t j, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  tsx_joined *joined = query->joined[j];
+  tsr_value *numbers[TSX_BINDINGS_MAX];
+  tsx_axis *axes[TSX_BINDINGS_MAX];
+  uint64_t strides[TSX_BINDINGS_MAX], size = 1;
+  for (uint32_t b = join->on.binding_count; b-- > 0;) {
+    int code = places_find(query, j, b, &numbers[b], &axes[b], error);
+    strides[b] = size;
+    size *= joined->values[b].place_count;
+    if (code == TSR_OK && size > JOINED_NO_PLACE) code = joined_box_budget(query, j, size, error);
+    if (code < 0) return code;
+  }
+  int code = joined_box_budget(query, j, size, error);
+  if (code == TSR_OK) code = joined_grow((void **)&joined->box_rows, size, sizeof *joined->box_rows, error);
+  if (code == TSR_OK) code = joined_grow((void **)&joined->box_nulls, size, 1, error);
+  if (code < 0) return code;
+  memset(joined->box_rows, 0, size * sizeof *joined->box_rows);
+  memset(joined->box_nulls, 1, size);
+  for (uint32_t b = 0; b < join->on.binding_count; b++)
+    for (uint64_t i = 0; numbers[b] && i < axes[b]->count; i++)
+      if (numbers[b][i].type != TSR_VALUE_NULL) numbers[b][i].as.integer *= (int64_t)strides[b];
+  joined->box = (tsr_value_list){.count = size,
+                                 .type = TSR_VALUE_INTEGER,
+                                 .datatype = TSR_UINT32,
+                                 .values = joined->box_rows,
+                                 .nulls = joined->box_nulls};
+  joined->free_places = size;
+  code = joined_fill(query, j, strides, error);
+  if (joined->free_places == 0) joined->box.nulls = NULL;
+  return code;
+}
+
+/* ---- Columns ----------------------------------------------------------------------------------------------------- */
+
+/* Finds the type of a column's values; OPAQUE: they have none in common. */
+static tsr_value_type column_type(const joined_column *column, uint64_t rows) {
+  bool seen[TSR_VALUE_NULL + 1] = {false}, exact = true;
+  for (uint64_t r = 0; r < rows; r++) {
+    seen[column->types[r]] = true;
+    exact &= column->types[r] != TSR_VALUE_INTEGER ||
+             (column->words[r] >= -JOINED_EXACT && column->words[r] <= JOINED_EXACT);
+  }
+  if (seen[TSR_VALUE_TEXT]) return seen[TSR_VALUE_INTEGER] || seen[TSR_VALUE_REAL] ? TSR_VALUE_OPAQUE : TSR_VALUE_TEXT;
+  if (seen[TSR_VALUE_INTEGER] && seen[TSR_VALUE_REAL]) return exact ? TSR_VALUE_NUMBER : TSR_VALUE_OPAQUE;
+  return seen[TSR_VALUE_INTEGER] ? TSR_VALUE_INTEGER : seen[TSR_VALUE_REAL] ? TSR_VALUE_REAL : TSR_VALUE_NULL;
+}
+
+/* Brings the values into the form of the list; the types become nulls, or of a NUMBER what is an integer. */
+static int column_finish(tsx_query *query, joined_column *column, uint64_t rows, tsr_error *error) {
+  const tsr_value_type type = column_type(column, rows);
+  struct tsr_text_value *texts = NULL;
+  if (type == TSR_VALUE_OPAQUE) return TSR_MISMATCH;
+  if (type == TSR_VALUE_NULL) return TSR_OK;
+  if (type == TSR_VALUE_TEXT && !(texts = tsx_arena_take(&query->select.arena, rows * sizeof *texts)))
+    return tsx_out_of_memory(error);
+  for (uint64_t r = 0; r < rows; r++) {
+    const tsr_value_type own = (tsr_value_type)column->types[r];
+    const bool real = type == TSR_VALUE_REAL || type == TSR_VALUE_NUMBER;
+    const double value = own == TSR_VALUE_INTEGER ? (double)column->words[r] : (double)NAN;
+    if (texts && own != TSR_VALUE_NULL) texts[r] = *(const struct tsr_text_value *)(uintptr_t)column->words[r];
+    if (real && own != TSR_VALUE_REAL) memcpy(&column->words[r], &value, sizeof value);
+    column->types[r] = type == TSR_VALUE_NUMBER ? own == TSR_VALUE_INTEGER : own == TSR_VALUE_NULL;
+  }
+  column->list = (tsr_value_list){.count = rows,
+                                  .type = type,
+                                  .datatype = type == TSR_VALUE_INTEGER ? TSR_INT64 : TSR_FLOAT64,
+                                  .values = texts ? (const void *)texts : column->words};
+  if (type == TSR_VALUE_NUMBER) column->list.whole = column->types;
+  else if (type != TSR_VALUE_REAL) column->list.nulls = column->types;
+  return TSR_OK;
+}
+
+static int joined_columns(tsx_query *query, uint32_t j, tsr_error *error) {
+  const tsx_join *join = &query->select.joins[j];
+  const tsx_joined *joined = query->joined[j];
+  for (uint32_t c = 0; c < join->column_count; c++) {
+    if (!joined->columns[c]) continue;
+    const int code = column_finish(query, joined->columns[c], joined->row_count, error);
+    if (code == TSR_MISMATCH)
+      return tsx_fail(error, TSR_ERROR,
+                      "'%s' of '%s' has INTEGER in one row, REAL or TEXT in another: CAST one of them",
+                      join->columns[c].name, join->source.table);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
+/* Brings the values of a column, which are numbers, into the order of the places. */
+static int column_sort(tsx_query *query, uint32_t j, joined_column *column, tsr_error *error) {
+  const tsx_joined *joined = query->joined[j];
+  const uint64_t count = joined->box.count;
+  int64_t *words = NULL;
+  uint8_t *types = NULL;
+  int code = joined_grow((void **)&words, count, sizeof *words, error);
+  if (code == TSR_OK) code = joined_grow((void **)&types, count, 1, error);
+  for (uint64_t p = 0; p < count && code == TSR_OK; p++) {
+    words[p] = column->words[joined->box_rows[p]];
+    types[p] = column->types[joined->box_rows[p]];
+  }
+  sqlite3_free(code < 0 ? words : column->words);
+  sqlite3_free(code < 0 ? types : column->types);
+  if (code < 0) return code;
+  column->list.count = count;
+  column->list.values = column->words = words;
+  column->types = types;
+  if (column->list.nulls) column->list.nulls = types;
+  if (column->list.whole) column->list.whole = types;
+  return TSR_OK;
+}
+
+/* If each place has a row, and the columns are numbers, their values are brought into the order of the places, as long as
+ * there is memory for that: the engine then need not look up the rows. */
+static int joined_sort(tsx_query *query, uint32_t j, tsr_error *error) {
+  tsx_joined *joined = query->joined[j];
+  const uint32_t count = query->select.joins[j].column_count;
+  bool possible = joined->free_places == 0 && joined->box.count > 0;
+  uint64_t columns = 0;
+  for (uint32_t c = 0; c < count; c++) {
+    if (!joined->columns[c]) continue;
+    const tsr_value_type type = joined->columns[c]->list.type;
+    possible &= type != TSR_VALUE_TEXT && type != TSR_VALUE_NULL;
+    columns++;
+  }
+  if (!possible || !joined_fits(query, j, joined->box.count * columns * 9)) return TSR_OK;
+  int code = TSR_OK;
+  for (uint32_t c = 0; c < count && code == TSR_OK; c++)
+    if (joined->columns[c]) code = column_sort(query, j, joined->columns[c], error);
+  joined->box.is_identity = code == TSR_OK;
+  return code;
+}
+
+int tsx_joined_finish(tsx_query *query, tsr_error *error) {
+  int code = TSR_OK;
+  for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++) {
+    if (!query->joined[j]) continue;
+    code = joined_box(query, j, error);
+    if (code == TSR_OK) code = joined_columns(query, j, error);
+    if (code == TSR_OK) code = joined_sort(query, j, error);
+  }
+  return code;
+}
+
+/* Coordinates that equal no value of a bound dimension are not read. A cell may have no label. */
+bool tsx_joined_complete(const tsx_query *query, uint32_t j) {
+  const tsx_join *join = &query->select.joins[j];
+  bool complete = query->joined[j] && query->joined[j]->box.values && query->joined[j]->free_places == 0;
+  for (uint32_t b = 0; b < join->on.binding_count; b++)
+    complete &= query->table->columns[join->on.bindings[b].left->field].description->is_dimension;
+  return complete;
 }

@@ -2,7 +2,7 @@
 #ifndef TSX_LOWER_H
 #define TSX_LOWER_H
 
-#include "query/query.h"
+#include "query/compiled.h"
 
 typedef struct tsx_lowered { /* an expression for the engine */
   tsr_expression expression;

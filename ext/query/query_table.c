@@ -15,12 +15,11 @@
 #include <string.h>
 
 #include "connection/errors.h"
-#include "text/options.h"
+#include "sql/options.h"
 #include "query/compile.h"
 #include "query/coordinates.h"
-#include "query/kept_rows.h"
-#include "query/names.h"
 #include "query/run.h"
+#include "query/names.h"
 
 #define TERMS_MAX         16
 #define QUERY_OMITTED_MAX 16 /* SQLite keeps to `omit` for the first so many constraints */

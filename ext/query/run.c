@@ -1,19 +1,460 @@
-/* run.c: runs a query, and gives its rows.
+/* run.c: the table _tessera_query_rows, over which SQLite evaluates words of a tessera_query. The hidden column `rows` is
+ * a pointer that only this file can bind, so the table has no rows in any other statement. */
+#include "query/run.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "query/evaluation.h"
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "query/compile.h"
+#include "query/coordinates.h"
+#include "query/join.h"
+#include "query/names.h"
+#include "query/plan.h"
+
+#define ROWS_POINTER  "_tessera_query_rows"
+#define ROWS_EXPECTED 1000000
+
+typedef struct rows_table {
+  sqlite3_vtab base;
+  tsx_connection *connection;
+} rows_table;
+
+typedef struct rows_cursor {
+  sqlite3_vtab_cursor base;
+  tsx_rows *rows;
+  bool done;
+  sqlite3_int64 row;
+} rows_cursor;
+
+/* ---- Words ------------------------------------------------------------------------------------------------------- */
+
+static const char slot_letters[] = "irtb";
+
+int tsx_slot_take(tsx_slots *slots, tsx_affinity affinity) {
+  const int most = affinity == TSX_SLOT_NONE ? TSX_SLOTS_NONE : TSX_SLOTS;
+  return slots->used[affinity] >= most ? -1 : (int)affinity * TSX_SLOTS + slots->used[affinity]++;
+}
+
+tsx_affinity tsx_slot_affinity(const char *declared) {
+  if (!strncmp(declared, "INT", 3) || !strcmp(declared, "NUM")) return TSX_SLOT_INTEGER; /* they compare alike */
+  return !strcmp(declared, "REAL") ? TSX_SLOT_REAL : !strcmp(declared, "TEXT") ? TSX_SLOT_TEXT : TSX_SLOT_NONE;
+}
+
+void tsx_slot_append(sqlite3_str *out, int slot) {
+  const int kind = slot / TSX_SLOTS < 3 ? slot / TSX_SLOTS : 3;
+  sqlite3_str_appendf(out, "%s" TSX_ROWS_NAME ".%c%d", kind == 3 ? "+" : "", slot_letters[kind],
+                      slot - kind * TSX_SLOTS);
+}
+
+void tsx_words_until(sqlite3_str *out, const tsx_expr *tree, const char **from, tsx_replace replace, void *argument) {
+  const char *before = *from;
+  sqlite3_str *words = sqlite3_str_new(NULL);
+  if (replace(argument, tree, words)) {
+    sqlite3_str_append(out, before, (int)(tree->begin - before));
+    sqlite3_str_appendchar(out, 1, '(');
+    sqlite3_str_append(out, sqlite3_str_length(words) ? sqlite3_str_value(words) : "", sqlite3_str_length(words));
+    sqlite3_str_appendchar(out, sqlite3_str_errcode(words) ? INT_MAX : 1, ')'); /* too long: `out` has no text */
+    *from = tree->end;
+  } else {
+    if (tree->base) tsx_words_until(out, tree->base, from, replace, argument);
+    for (uint32_t i = 0; i < tree->count; i++) tsx_words_until(out, tree->operands[i], from, replace, argument);
+  }
+  sqlite3_free(sqlite3_str_finish(words));
+}
+
+void tsx_words_append(sqlite3_str *out, const tsx_expr *tree, tsx_replace replace, void *argument) {
+  const char *from = tree->begin;
+  tsx_words_until(out, tree, &from, replace, argument);
+  sqlite3_str_append(out, from, (int)(tree->end - from));
+}
+
+/* ---- Nested statements ------------------------------------------------------------------------------------------- */
+
+int tsx_rows_prepare(tsx_connection *connection, sqlite3_str *text, tsx_rows *rows, sqlite3_stmt **statement,
+                     tsr_error *error) {
+  char *sql = sqlite3_str_finish(text);
+  if (!sql) return tsx_out_of_memory(error);
+  int code = sqlite3_prepare_v2(connection->db, sql, -1, statement, NULL);
+  sqlite3_free(sql);
+  if (code == SQLITE_OK && rows) code = sqlite3_bind_pointer(*statement, 1, rows, ROWS_POINTER, NULL);
+  if (code == SQLITE_OK) return TSR_OK;
+  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+}
+
+int tsx_rows_bind(tsx_connection *connection, sqlite3_stmt *statement, int parameter, tsx_rows *rows,
+                  tsr_error *error) {
+  const int code = sqlite3_bind_pointer(statement, parameter, rows, ROWS_POINTER, NULL);
+  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+}
+
+int tsx_rows_step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error *error) {
+  const int code = sqlite3_step(statement);
+  if (code == SQLITE_ROW) return 1;
+  if (code == SQLITE_DONE) return 0;
+  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+}
+
+int tsx_rows_none(tsr_error *error) { return tsx_fail(error, TSR_AUTH, "the authorizer hides what SQLite evaluates"); }
+
+/* ---- The table --------------------------------------------------------------------------------------------------- */
+
+static int rows_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                        char **message) {
+  static const char *const types[] = {"INTEGER", "REAL", "TEXT", "BLOB"};
+  (void)count, (void)arguments, (void)message;
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  sqlite3_str_appendall(out, "CREATE TABLE x(");
+  for (int kind = 0; kind < 4; kind++)
+    for (int i = 0; i < (kind == 3 ? TSX_SLOTS_NONE : TSX_SLOTS); i++)
+      sqlite3_str_appendf(out, "%c%d %s, ", slot_letters[kind], i, types[kind]);
+  sqlite3_str_appendall(out, "rows BLOB HIDDEN)");
+  char *text = sqlite3_str_finish(out);
+  int code = text ? tsx_declare(db, text) : SQLITE_NOMEM;
+  sqlite3_free(text);
+  rows_table *table = code == SQLITE_OK ? sqlite3_malloc64(sizeof *table) : NULL;
+  if (!table) return code == SQLITE_OK ? SQLITE_NOMEM : code;
+  *table = (rows_table){.connection = argument};
+  tsx_connection_hold(table->connection);
+  *vtab = &table->base;
+  return SQLITE_OK;
+}
+
+static int rows_disconnect(sqlite3_vtab *vtab) {
+  rows_table *table = (rows_table *)vtab;
+  tsx_connection_drop(table->connection);
+  sqlite3_free(table);
+  return SQLITE_OK;
+}
+
+static int rows_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
+  (void)vtab;
+  /* How many rows there are is known when they are bound. SQLite indexes what it keeps only if it expects many. */
+  info->estimatedRows = ROWS_EXPECTED;
+  info->estimatedCost = ROWS_EXPECTED;
+  for (int i = 0; i < info->nConstraint; i++) {
+    const struct sqlite3_index_constraint *c = &info->aConstraint[i];
+    if (c->iColumn != TSX_SLOT_COUNT || c->op != SQLITE_INDEX_CONSTRAINT_EQ) continue;
+    if (!c->usable) return SQLITE_CONSTRAINT;
+    info->aConstraintUsage[i].argvIndex = 1;
+    info->aConstraintUsage[i].omit = 1;
+    info->idxNum = 1;
+  }
+  return SQLITE_OK;
+}
+
+static int rows_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
+  (void)vtab;
+  rows_cursor *c = sqlite3_malloc64(sizeof *c);
+  if (!c) return SQLITE_NOMEM;
+  *c = (rows_cursor){.done = true};
+  *out = &c->base;
+  return SQLITE_OK;
+}
+
+static int rows_close(sqlite3_vtab_cursor *cursor) {
+  sqlite3_free(cursor);
+  return SQLITE_OK;
+}
+
+static int rows_next(sqlite3_vtab_cursor *cursor) {
+  rows_cursor *c = (rows_cursor *)cursor;
+  tsr_error error = {0};
+  const int code = c->rows->next(c->rows, &error);
+  c->done = code <= 0;
+  c->row++;
+  return code < 0 ? tsx_vtab_error(cursor->pVtab, &error) : SQLITE_OK;
+}
+
+static int rows_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count, sqlite3_value **values) {
+  rows_cursor *c = (rows_cursor *)cursor;
+  (void)text;
+  c->rows = number == 1 && count == 1 ? sqlite3_value_pointer(values[0], ROWS_POINTER) : NULL;
+  c->row = 0;
+  c->done = true;
+  return c->rows ? rows_next(cursor) : SQLITE_OK;
+}
+
+static int rows_eof(sqlite3_vtab_cursor *cursor) { return ((rows_cursor *)cursor)->done; }
+
+static int rows_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int column) {
+  const rows_cursor *c = (const rows_cursor *)cursor;
+  tsr_error error;
+  tsx_error_init(&error);
+  if (column >= TSX_SLOT_COUNT) return SQLITE_OK;
+  const int code = c->rows->column(c->rows, context, column, &error);
+  return code < 0 ? tsx_vtab_error(cursor->pVtab, &error) : SQLITE_OK;
+}
+
+static int rows_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
+  *rowid = ((rows_cursor *)cursor)->row;
+  return SQLITE_OK;
+}
+
+static const sqlite3_module rows_module = {.xConnect = rows_connect,
+                                           .xBestIndex = rows_best_index,
+                                           .xDisconnect = rows_disconnect,
+                                           .xOpen = rows_open,
+                                           .xClose = rows_close,
+                                           .xFilter = rows_filter,
+                                           .xNext = rows_next,
+                                           .xEof = rows_eof,
+                                           .xColumn = rows_column,
+                                           .xRowid = rows_rowid};
+
+int tsx_rows_register(tsx_connection *connection) {
+  tsx_connection_hold(connection);
+  return sqlite3_create_module_v2(connection->db, "_tessera_query_rows", &rows_module, connection, tsx_connection_drop);
+}
+
+/* Makes rowids of the values that tell the rows of a query apart. */
+
+#define ROOM_AT_FIRST 64
+
+typedef struct tsx_occurrence {
+  uint64_t hash, count; /* count 0: the entry is free */
+} tsx_occurrence;
+
+static uint64_t rowid_mix(uint64_t hash) {
+  hash = (hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+  return hash ^ hash >> 29;
+}
+
+static uint64_t rowid_bytes(uint64_t hash, const void *bytes, uint64_t size) {
+  const uint8_t *from = bytes;
+  for (uint64_t i = 0; i < size; i++) hash = (hash ^ from[i]) * UINT64_C(0x100000001b3);
+  return rowid_mix(hash);
+}
+
+uint64_t tsx_rowid_add(uint64_t hash, const tsr_value *value) {
+  const double real = value->type == TSR_VALUE_REAL ? value->as.real + 0.0 : 0; /* -0.0 is 0.0 */
+  hash ^= (uint64_t)value->type;
+  switch (value->type) {
+  case TSR_VALUE_TEXT: return rowid_bytes(hash, value->as.text.bytes, value->as.text.size);
+  case TSR_VALUE_REAL: return rowid_bytes(hash, &real, sizeof real);
+  case TSR_VALUE_INTEGER:
+  case TSR_VALUE_UNSIGNED: return rowid_bytes(hash, &value->as, sizeof value->as.integer);
+  default: return rowid_bytes(hash, "", 1);
+  }
+}
+
+/* Returns the entry of a hash, or the free one where it belongs. */
+static tsx_occurrence *occurrence_find(const tsx_occurrences *o, uint64_t hash) {
+  uint64_t place = hash & (o->room - 1);
+  while (o->entries[place].count && o->entries[place].hash != hash) place = (place + 1) & (o->room - 1);
+  return &o->entries[place];
+}
+
+static int occurrences_grow(tsx_occurrences *o, tsr_error *error) {
+  tsx_occurrences more = {.room = o->room ? 2 * o->room : ROOM_AT_FIRST, .count = o->count};
+  more.entries = sqlite3_malloc64(more.room * sizeof *more.entries);
+  if (!more.entries) return tsx_out_of_memory(error);
+  memset(more.entries, 0, more.room * sizeof *more.entries);
+  for (uint64_t i = 0; i < o->room; i++)
+    if (o->entries[i].count) *occurrence_find(&more, o->entries[i].hash) = o->entries[i];
+  sqlite3_free(o->entries);
+  *o = more;
+  return TSR_OK;
+}
+
+int tsx_rowid_take(tsx_occurrences *o, uint64_t hash, int64_t *rowid, tsr_error *error) {
+  const int code = 2 * o->count < o->room ? TSR_OK : occurrences_grow(o, error);
+  if (code < 0) return code;
+  tsx_occurrence *found = occurrence_find(o, hash);
+  if (!found->count) o->count++;
+  found->hash = hash;
+  *rowid = (int64_t)(found->count ? rowid_mix(hash + found->count) : hash);
+  found->count++;
+  return TSR_OK;
+}
+
+void tsx_rowids_free(tsx_occurrences *o) { sqlite3_free(o->entries); }
+
+/* All rows of a query in memory, with a hash table of the items that SQLite compares.
+ *
+ * Numbers are hashed as doubles, so that 1 and 1.0 meet. SQLite may compare a number with a text as numbers or as texts,
+ * depending on the columns; so where the types of a sought value and of the rows differ, all rows are given, and SQLite
+ * tests them.
+ */
+
+#define NO_ROW UINT32_MAX
+
+struct tsx_kept_rows {
+  tsx_arena arena; /* of texts */
+  uint32_t item_count, indexed_count;
+  uint32_t *indexed; /* items */
+  bool *texts, *numbers; /* [indexed]: some row has a text, a number */
+  tsr_value *values; /* [row][item] */
+  int64_t *rowids; /* [row] */
+  uint64_t count, room, bytes;
+  uint32_t *next, *heads; /* [row]: the next row of the same hash; [hash & mask]: the first row */
+  uint64_t mask;
+  uint32_t at; /* the row of the walk */
+  bool started, all;
+};
+
+static uint64_t kept_mix(uint64_t hash, const void *bytes, uint64_t size) {
+  const uint8_t *from = bytes;
+  for (uint64_t i = 0; i < size; i++) hash = (hash ^ from[i]) * UINT64_C(0x100000001b3);
+  return hash ^ hash >> 29;
+}
+
+static uint64_t kept_hash(uint64_t hash, const tsr_value *value) {
+  double number;
+  switch (value->type) {
+  case TSR_VALUE_TEXT: return kept_mix(hash, value->as.text.bytes, value->as.text.size);
+  case TSR_VALUE_INTEGER:
+  case TSR_VALUE_REAL:
+    number = (value->type == TSR_VALUE_INTEGER ? (double)value->as.integer : value->as.real) + 0.0; /* -0.0 is 0.0 */
+    return kept_mix(hash, &number, sizeof number);
+  default: return kept_mix(hash, "", 1);
+  }
+}
+
+static uint64_t kept_hash_row(const tsx_kept_rows *rows, const tsr_value *row) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (uint32_t i = 0; i < rows->indexed_count; i++) hash = kept_hash(hash, &row[rows->indexed[i]]);
+  return hash;
+}
+
+/* Adds the row of the run. Returns 0 if it cannot be kept. */
+static int kept_add(tsx_kept_rows *rows, tsx_run *run, uint64_t limit, tsr_error *error) {
+  const uint64_t width = rows->item_count * sizeof(tsr_value);
+  rows->bytes += width + sizeof(int64_t) + 3 * sizeof(uint32_t);
+  if (rows->bytes > limit || rows->count == NO_ROW) return 0;
+  if (rows->count == rows->room) {
+    const uint64_t room = rows->room ? 2 * rows->room : 64;
+    tsr_value *more = sqlite3_realloc64(rows->values, room * width);
+    if (!more) return tsx_out_of_memory(error);
+    rows->values = more;
+    int64_t *rowids = sqlite3_realloc64(rows->rowids, room * sizeof *rowids);
+    if (!rowids) return tsx_out_of_memory(error);
+    rows->rowids = rowids;
+    rows->room = room;
+  }
+  tsr_value *row = rows->values + rows->count * rows->item_count;
+  for (uint32_t i = 0; i < rows->item_count; i++) {
+    const int code = tsx_run_value(run, i, &row[i], error);
+    if (code < 0) return code;
+    if (row[i].type == TSR_VALUE_TEXT) {
+      rows->bytes += row[i].as.text.size + 1;
+      row[i].as.text.bytes = tsx_arena_copy(&rows->arena, row[i].as.text.bytes, row[i].as.text.size);
+      if (!row[i].as.text.bytes) return tsx_out_of_memory(error);
+    } else if (row[i].type != TSR_VALUE_NULL && row[i].type != TSR_VALUE_INTEGER && row[i].type != TSR_VALUE_REAL) {
+      return 0;
+    }
+  }
+  const int code = tsx_run_rowid(run, &rows->rowids[rows->count++], error);
+  return code < 0 ? code : 1;
+}
+
+static int kept_index(tsx_kept_rows *rows, tsr_error *error) {
+  uint64_t size = 16;
+  while (size < 2 * rows->count) size *= 2;
+  rows->mask = size - 1;
+  rows->heads = sqlite3_malloc64(size * sizeof *rows->heads);
+  rows->next = sqlite3_malloc64((rows->count + 1) * sizeof *rows->next);
+  if (!rows->heads || !rows->next) return tsx_out_of_memory(error);
+  memset(rows->heads, 0xFF, size * sizeof *rows->heads);
+  for (uint64_t r = rows->count; r-- > 0;) { /* from the last row on, so that rows keep their order */
+    const tsr_value *row = rows->values + r * rows->item_count;
+    uint32_t *head = &rows->heads[kept_hash_row(rows, row) & rows->mask];
+    rows->next[r] = *head;
+    *head = (uint32_t)r;
+    for (uint32_t i = 0; i < rows->indexed_count; i++) {
+      const tsr_value_type type = row[rows->indexed[i]].type;
+      rows->texts[i] |= type == TSR_VALUE_TEXT;
+      rows->numbers[i] |= type == TSR_VALUE_INTEGER || type == TSR_VALUE_REAL;
+    }
+  }
+  return 1;
+}
+
+int tsx_kept_rows_make(tsx_run *run, uint32_t item_count, const uint32_t *indexed, uint32_t indexed_count,
+                       uint64_t limit, tsx_kept_rows **out, tsr_error *error) {
+  tsx_kept_rows *rows = sqlite3_malloc64(sizeof *rows);
+  *out = rows;
+  if (!rows) return tsx_out_of_memory(error);
+  *rows = (tsx_kept_rows){.item_count = item_count, .indexed_count = indexed_count};
+  rows->indexed = tsx_arena_take(&rows->arena, (indexed_count + 1) * sizeof *rows->indexed);
+  rows->texts = tsx_arena_take(&rows->arena, 2 * ((uint64_t)indexed_count + 1) * sizeof *rows->texts);
+  if (!rows->indexed || !rows->texts) return tsx_out_of_memory(error);
+  rows->numbers = rows->texts + indexed_count + 1;
+  if (indexed_count) memcpy(rows->indexed, indexed, indexed_count * sizeof *indexed);
+  memset(rows->texts, 0, 2 * ((uint64_t)indexed_count + 1) * sizeof *rows->texts);
+  int code;
+  while ((code = tsx_run_next(run, error)) > 0)
+    if ((code = kept_add(rows, run, limit, error)) <= 0) return code;
+  return code < 0 ? code : kept_index(rows, error);
+}
+
+void tsx_kept_rows_free(tsx_kept_rows *rows) {
+  if (!rows) return;
+  tsx_arena_free(&rows->arena);
+  sqlite3_free(rows->values);
+  sqlite3_free(rows->rowids);
+  sqlite3_free(rows->heads);
+  sqlite3_free(rows->next);
+  sqlite3_free(rows);
+}
+
+void tsx_kept_rows_find(tsx_kept_rows *rows, sqlite3_value *const *values) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  rows->all = !values || !rows->indexed_count;
+  for (uint32_t i = 0; i < rows->indexed_count && !rows->all; i++) {
+    tsr_value value = {.type = TSR_VALUE_NULL};
+    switch (sqlite3_value_type(values[i])) {
+    case SQLITE_INTEGER:
+      value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = sqlite3_value_int64(values[i])};
+      rows->all |= rows->texts[i];
+      break;
+    case SQLITE_FLOAT:
+      value = (tsr_value){.type = TSR_VALUE_REAL, .as.real = sqlite3_value_double(values[i])};
+      rows->all |= rows->texts[i];
+      break;
+    case SQLITE_TEXT:
+      value.type = TSR_VALUE_TEXT;
+      value.as.text.bytes = (const char *)sqlite3_value_text(values[i]);
+      value.as.text.size = (uint64_t)sqlite3_value_bytes(values[i]);
+      rows->all |= rows->numbers[i] || !value.as.text.bytes;
+      break;
+    case SQLITE_BLOB: rows->all = true; break;
+    default: break;
+    }
+    if (!rows->all) hash = kept_hash(hash, &value);
+  }
+  rows->started = false;
+  rows->at = rows->all ? (rows->count ? 0 : NO_ROW) : rows->heads[hash & rows->mask];
+}
+
+bool tsx_kept_rows_next(tsx_kept_rows *rows) {
+  if (rows->started && rows->at != NO_ROW)
+    rows->at = !rows->all ? rows->next[rows->at] : rows->at + 1 < rows->count ? rows->at + 1 : NO_ROW;
+  rows->started = true;
+  return rows->at != NO_ROW;
+}
+
+int64_t tsx_kept_rows_rowid(const tsx_kept_rows *rows) { return rows->rowids[rows->at]; }
+
+void tsx_kept_rows_column(const tsx_kept_rows *rows, sqlite3_context *context, uint32_t item) {
+  const tsr_value *value = &rows->values[(uint64_t)rows->at * rows->item_count + item];
+  switch (value->type) {
+  case TSR_VALUE_INTEGER: sqlite3_result_int64(context, value->as.integer); break;
+  case TSR_VALUE_REAL: sqlite3_result_double(context, value->as.real); break;
+  case TSR_VALUE_TEXT:
+    sqlite3_result_text64(context, value->as.text.bytes, value->as.text.size, SQLITE_TRANSIENT, SQLITE_UTF8);
+    break;
+  default: sqlite3_result_null(context);
+  }
+}
+
+/* Runs a query, and gives its rows.
  *
  * If the items are nothing but keys, aggregates or columns of cells, and nothing orders or limits the rows, they come
  * straight from the engine. Else a nested SELECT of SQLite's runs over them, with the words of the query, in which keys
  * and aggregates are slots (rows.h). */
-#include "query/run.h"
-
-#include <string.h>
-
-#include "connection/errors.h"
-#include "query/compile.h"
-#include "query/coordinates.h"
-#include "query/joined_rows.h"
-#include "query/names.h"
-#include "query/request.h"
-#include "query/rowids.h"
 
 typedef struct run_source { /* where a value comes from */
   enum { SOURCE_NONE, SOURCE_KEY, SOURCE_AGGREGATE, SOURCE_COLUMN } kind;

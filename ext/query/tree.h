@@ -3,8 +3,8 @@
  *
  * Every node knows the words of the source that it stands for, so that SQLite can be given these very words, and so that
  * messages can show them. All memory belongs to one tsx_arena. */
-#ifndef TSX_EXPR_H
-#define TSX_EXPR_H
+#ifndef TSX_QUERY_TREE_H
+#define TSX_QUERY_TREE_H
 
 #include <limits.h>
 
@@ -178,5 +178,18 @@ static inline bool tsx_expr_is_column(const tsx_expr *tree) {
   return (tree->kind == TSX_EXPR_NAME || tree->kind == TSX_EXPR_JOINED || tree->kind == TSX_EXPR_LABEL) &&
          tree->column >= 0;
 }
+
+/* Parses the text of a tessera_query. */
+
+/* Whether SQLite may have a better message for a text that this parser has refused. */
+typedef struct tsx_parse_doubt {
+  bool any;
+  const char *begin, *end; /* the token that the parser did not expect; NULL: it has refused something that it knows */
+  bool word; /* the token is a word without quotes */
+} tsx_parse_doubt;
+
+/* Parses a SELECT. Names are not looked up yet. *doubt is set, too, and is empty if nothing has failed. The caller calls
+ * tsx_select_free, also after a failure. */
+int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doubt, tsr_error *error);
 
 #endif

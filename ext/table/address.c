@@ -19,11 +19,11 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "text/table_names.h"
-#include "text/tokens.h"
+#include "sql/names.h"
+#include "sql/tokens.h"
 #include "database/store_sqlite.h"
 #include "table/module.h"
-#include "table/postponed.h"
+#include "table/journal.h"
 #include "table/transaction.h"
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */

@@ -46,8 +46,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
-#include "table/column_order.h"
-#include "table/label_columns.h"
+#include "table/labels.h"
 #include "table/module.h"
 #include "table/open_array.h"
 

@@ -3,7 +3,7 @@
  * CREATE accepts every statement that this file makes. The new array is not the same in what CREATE cannot say: an
  * anonymous attribute gets the name that its column has; the codes of an enumeration get the datatype that CREATE
  * chooses for their number; dimension labels without an order are left out; a format version that cannot be written
- * becomes the default one; creatable.c says what else is left out or replaced.
+ * becomes the default one; define.c says what else is left out or replaced.
  */
 #include "table/ddl.h"
 
@@ -16,14 +16,12 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "values/json.h"
-#include "text/filter_names.h"
-#include "text/names.h"
-#include "text/table_names.h"
+#include "sql/names.h"
 #include "definition/define.h"
 #include "values/value.h"
 #include "database/store_sqlite.h"
 #include "table/address.h"
-#include "definition/creatable.h"
+#include "definition/schema_check.h"
 
 #define DDL_CHUNK_DEFAULT 65536
 #define VERSION_DEFAULT   22

@@ -1,4 +1,102 @@
-/* module.c: the virtual table module of array tables: makes, connects, renames and drops them, and declares their
+/* module.c: a list of the findings of the core's check, and xIntegrity, by which PRAGMA integrity_check and
+ * quick_check report the errors among them. */
+#include "table/module.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "table/integrity.h"
+#include "connection/errors.h"
+#include "sql/names.h"
+#include "connection/sqlite_api.h"
+#include "values/compare.h"
+#include "database/store_tables.h"
+#include "table/address.h"
+#include "table/best_index.h"
+#include "table/labels.h"
+#include "table/transaction.h"
+#include "table/cursor.h"
+#include "table/journal.h"
+#include "table/overview_tables.h"
+#include "table/update.h"
+
+void tsx_findings_free(tsx_findings *all) {
+  for (uint64_t i = 0; i < all->count; i++) {
+    sqlite3_free(all->items[i].file);
+    sqlite3_free(all->items[i].message);
+  }
+  sqlite3_free(all->items);
+  *all = (tsx_findings){0};
+}
+
+int tsx_findings_keep(void *argument, const tsr_finding *finding) {
+  tsx_findings *all = argument;
+  if (all->count == all->capacity) {
+    uint64_t capacity = all->capacity ? all->capacity * 2 : 16;
+    tsx_finding *items = sqlite3_realloc64(all->items, capacity * sizeof *items);
+    if (!items) return TSR_NOMEM;
+    all->items = items;
+    all->capacity = capacity;
+  }
+  tsx_finding *item = &all->items[all->count];
+  *item = (tsx_finding){finding->severity, tsx_name_text(finding->file), tsx_name_text(finding->message)};
+  if (item->file && item->message) {
+    all->count++;
+    return TSR_OK;
+  }
+  sqlite3_free(item->file);
+  sqlite3_free(item->message);
+  return TSR_NOMEM;
+}
+
+/* ---- PRAGMA integrity_check -------------------------------------------------------------------------------------- */
+
+#define LINES_MAX 100 /* errors that are reported one by one */
+
+/* Makes the text that xIntegrity returns: one line for each error, and one for `failure`, what ended the check early,
+ * or NULL. *text is NULL where there is no line. Returns SQLite's code. */
+static int integrity_describe(const tsx_table *table, const tsx_findings *all, const tsr_error *failure, char **text) {
+  sqlite3_str *out = sqlite3_str_new(table->connection->db);
+  uint64_t errors = 0;
+  for (uint64_t i = 0; i < all->count; i++) {
+    const tsx_finding *item = &all->items[i];
+    if (item->severity != TSR_SEVERITY_ERROR || errors++ >= LINES_MAX) continue;
+    sqlite3_str_appendf(out, "%s%s.%s: %s: %s", sqlite3_str_length(out) ? "\n" : "", table->schema_name, table->name,
+                        item->file, item->message);
+  }
+  if (errors > LINES_MAX)
+    sqlite3_str_appendf(out, "\n%s.%s: %lld more errors: see tessera_check", table->schema_name, table->name,
+                        (sqlite3_int64)(errors - LINES_MAX));
+  if (failure)
+    sqlite3_str_appendf(out, "%s%s.%s: %s", sqlite3_str_length(out) ? "\n" : "", table->schema_name, table->name,
+                        failure->message);
+  int code = sqlite3_str_errcode(out);
+  *text = sqlite3_str_finish(out); /* NULL where nothing was appended */
+  return code;
+}
+
+int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_findings all = {0};
+  tsr_error error = {0};
+  tsr_check_options options = {.memory_bytes = table->options.limits.memory_bytes, .quick = flags & 1};
+  uint8_t key[32];
+  bool has_key = false;
+  int code = tsx_table_key(table, key, &has_key, &error);
+  options.key = has_key ? key : NULL;
+  if (code == TSR_OK)
+    code = tsr_array_check(table->connection->environment, table->path, &options, tsx_findings_keep, &all, &error);
+  tsx_wipe(key, sizeof key);
+  if (code == TSR_NOMEM || code == TSR_INTERRUPT) {
+    tsx_findings_free(&all);
+    return tsx_sqlite_code(code);
+  }
+  code = integrity_describe(table, &all, code < 0 ? &error : NULL, message);
+  tsx_findings_free(&all);
+  return code;
+}
+
+/* The virtual table module of array tables: makes, connects, renames and drops them, and declares their
  * columns.
  *
  * An array table has these shadow tables:
@@ -8,32 +106,10 @@
  *                              table whose xConnect fails.
  *                              'id': tells the table from all others, after a rename too.
  *                              'owner', 'owner ID': which prepared commits are the table's (journal.c).
- *                              'creation': if the CREATE made the array, the creation's name (creation.c).
+ *                              'creation': if the CREATE made the array, the creation's name (transaction.c).
  *   NAME_commits (name)        the commits of journal.c; only for an array in a directory.
  *   NAME_files, NAME_chunks    the array's files (store_tables.c); only for an array in the database.
  */
-#include "table/module.h"
-
-#include <ctype.h>
-#include <string.h>
-
-#include "connection/errors.h"
-#include "connection/sqlite_api.h"
-#include "text/names.h"
-#include "values/compare.h"
-#include "database/store_tables.h"
-#include "table/address.h"
-#include "table/best_index.h"
-#include "table/column_order.h"
-#include "table/creation.h"
-#include "table/cursor.h"
-#include "table/integrity.h"
-#include "table/journal.h"
-#include "table/label_columns.h"
-#include "table/levels.h"
-#include "table/postponed.h"
-#include "table/transaction.h"
-#include "table/update.h"
 
 /* ---- Columns ----------------------------------------------------------------------------------------------------- */
 

@@ -31,7 +31,7 @@ typedef struct tsx_table_commit { /* the table's part in the connection's transa
   uint64_t attempt; /* the connection's count of attempts when xSync was called last */
 } tsx_table_commit;
 
-typedef struct tsx_column_order { /* column_order.h; NULL: both numbers of each column are the same */
+typedef struct tsx_column_order { /* labels.h; NULL: both numbers of each column are the same */
   int *own; /* by SQL's number */
   int *sql; /* by own number */
   sqlite3_value **values; /* room for the arguments of xUpdate */
@@ -49,7 +49,7 @@ typedef struct tsx_table {
   tsx_array *array; /* one reference; NULL if the array could not be opened */
   const tsr_schema *schema; /* whose fields the columns show; borrowed from the array */
   tsx_options options;
-  tsx_label_column *labels; /* of the array's dimension labels (label_columns.h) */
+  tsx_label_column *labels; /* of the array's dimension labels (labels.h) */
   uint32_t label_count;
   tsx_column_order order;
   tsx_table_columns declared;
@@ -58,7 +58,7 @@ typedef struct tsx_table {
   struct tsx_changes *changes; /* of statements that write the table (update.c), or NULL; owned */
 } tsx_table;
 
-/* Own numbers of the hidden columns. Those of labels come after them; SQL's numbers are in column_order.h. */
+/* Own numbers of the hidden columns. Those of labels come after them; SQL's numbers are in labels.h. */
 #define TSX_AS_OF(table)      ((int)(table)->column_count)
 #define TSX_SINCE(table)      ((int)(table)->column_count + 1)
 #define TSX_WRITTEN_AT(table) ((int)(table)->column_count + 2)

@@ -26,7 +26,7 @@ typedef struct tsx_snapshot { /* one state of an array, as a statement sees it *
 } tsx_snapshot;
 
 typedef struct tsx_array_making { /* what belongs to an array that the open transaction makes */
-  tsr_creation *creation; /* NULL: the transaction does not make the array; owned (creation.c) */
+  tsr_creation *creation; /* NULL: the transaction does not make the array; owned (transaction.c) */
   char *name; /* names this creation and no other: its schema's name and a random number */
   char *schema; /* the database that has the new table */
   bool table_exists; /* xSync has found the table's record, so its CREATE was not rolled back */

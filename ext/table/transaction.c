@@ -1,4 +1,393 @@
-/* transaction.c: the changes that the open transaction makes to arrays, and the transaction methods of array tables.
+/* transaction.c: the savepoint within which an SQL function changes an array that lives in the database.
+ *
+ * A SAVEPOINT outside of a transaction opens one, so the function's changes commit or go back as one. Within an outer
+ * statement that writes, SQLite opens no savepoint; a function that fails there fails the outer statement. Outside of a
+ * transaction, that takes all changes back. Within one, SQLite may keep what the function has done, so the function
+ * rolls the transaction back.
+ *
+ * The write lock comes before the first read. A transaction that has read before cannot wait for other writers: it
+ * fails with SQLITE_BUSY where one of them has committed meanwhile.
+ *
+ * An interrupt stops each statement that begins before the outermost one ends, so also a ROLLBACK within the function.
+ * A progress handler may do the same. But SQLite rolls the whole transaction back when it stops a statement that
+ * writes, and needs no further statement for that. So a transaction that no ROLLBACK could end is ended by a statement
+ * that writes: either it is stopped, or the next ROLLBACK is not. All these statements are prepared at the beginning,
+ * because an interrupt stops the parser as well.
+ *
+ * For the same reason a statement of the function that was stopped, or that lacked memory, may have ended the
+ * transaction. What the function did next would commit by itself. So the store refuses everything from then on
+ * (tsx_tree_prepare), and the function fails.
+ */
+#include "table/transaction.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "database/store_sqlite.h"
+#include "database/store_tables.h"
+#include "table/open_array.h"
+#include "table/journal.h"
+#include "definition/columns.h"
+#include "definition/define.h"
+#include "table/database.h"
+#include "table/module.h"
+#include "table/update.h"
+
+#define SAVEPOINT_NAME "tessera_function_%llu"
+#define TRIES          16 /* no handler stops one statement and lets the next one pass for this long */
+#define RESERVE        (32 << 10) /* bytes */
+
+/* Runs a prepared statement that returns no rows. Returns SQLite's code. */
+static int savepoint_run(sqlite3_stmt *statement) {
+  (void)sqlite3_step(statement);
+  return sqlite3_reset(statement);
+}
+
+static void savepoint_finalize(tsx_function_savepoint *s) {
+  sqlite3_free(s->reserve);
+  s->reserve = NULL;
+  for (int i = 0; i < TSX_ENDS; i++) {
+    sqlite3_finalize(s->ends[i]);
+    s->ends[i] = NULL;
+  }
+}
+
+/* Prepares a statement, and frees its text. */
+static int savepoint_prepare(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
+  const int code = sql ? sqlite3_prepare_v2(db, sql, -1, statement, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return code;
+}
+
+/* Prepares how the savepoint ends. No two savepoints of a connection have the same name. */
+static int savepoint_prepare_ends(tsx_connection *connection, tsx_function_savepoint *s) {
+  const unsigned long long number = connection->savepoint_count;
+  char *texts[TSX_ENDS] = {[TSX_END_KEEP] = sqlite3_mprintf(s->alone ? "COMMIT" : "RELEASE " SAVEPOINT_NAME, number),
+                           [TSX_END_TAKE_BACK] =
+                               sqlite3_mprintf(s->alone ? "ROLLBACK" : "ROLLBACK TO " SAVEPOINT_NAME, number),
+                           [TSX_END_ROLLBACK] = sqlite3_mprintf("ROLLBACK"),
+                           /* it writes, takes the locks of all databases, and then fails within a transaction */
+                           [TSX_END_WRITE] = sqlite3_mprintf("BEGIN IMMEDIATE")};
+  int code = SQLITE_OK;
+  for (int i = 0; i < TSX_ENDS; i++)
+    if (code == SQLITE_OK) code = savepoint_prepare(connection->db, texts[i], &s->ends[i]);
+    else sqlite3_free(texts[i]);
+  return code;
+}
+
+/* Begins to write so that an interrupt which is pending rolls the transaction back. Opening a blob needs no prepared
+ * statement: those have expired if the function has made a table in temp. */
+static void savepoint_write(sqlite3 *db, const tsx_function_savepoint *s) {
+  sqlite3_blob *blob = NULL;
+  (void)savepoint_run(s->ends[TSX_END_WRITE]);
+  if (sqlite3_get_autocommit(db)) return;
+  (void)sqlite3_blob_open(db, "temp", "sqlite_temp_master", "sql", 1, 1, &blob);
+  sqlite3_blob_close(blob);
+}
+
+/* Rolls the transaction back. Each round tries to write once more than the round before, so that a handler which stops
+ * statements in turns does not always stop the same ones. */
+static void savepoint_roll_back(sqlite3 *db, const tsx_function_savepoint *s) {
+  for (int i = 0; i < TRIES && !sqlite3_get_autocommit(db); i++) {
+    (void)savepoint_run(s->ends[TSX_END_ROLLBACK]);
+    for (int k = 0; k <= i && !sqlite3_get_autocommit(db); k++) savepoint_write(db, s);
+  }
+}
+
+/* Prepares how the savepoint will end, and opens it: a savepoint, or a transaction with the locks of all databases. */
+static int savepoint_open(tsx_connection *connection, bool everywhere, tsr_error *error) {
+  sqlite3 *db = connection->db;
+  tsx_function_savepoint s = {
+      .open = true, .guarded = true, .alone = sqlite3_get_autocommit(db), .changes = sqlite3_total_changes64(db)};
+  sqlite3_stmt *begin = NULL;
+  connection->savepoint_count++;
+  s.reserve = sqlite3_malloc(RESERVE);
+  int code = s.reserve ? savepoint_prepare_ends(connection, &s) : SQLITE_NOMEM;
+  if (code == SQLITE_OK)
+    code = savepoint_prepare(db,
+                             everywhere ? sqlite3_mprintf("BEGIN IMMEDIATE")
+                                        : sqlite3_mprintf("SAVEPOINT " SAVEPOINT_NAME, connection->savepoint_count),
+                             &begin);
+  if (code == SQLITE_OK) code = savepoint_run(begin);
+  if (code == SQLITE_BUSY && !everywhere) { /* the outer statement writes */
+    s.guarded = false;
+    code = SQLITE_OK;
+  }
+  if (code == SQLITE_OK) {
+    connection->savepoint = s;
+  } else {
+    code = tsx_fail(error, tsx_core_code(code), "%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db));
+    if (s.alone) savepoint_roll_back(db, &s); /* it may have been stopped when it had begun the transaction */
+    else if (begin) (void)savepoint_run(s.ends[TSX_END_KEEP]);
+    savepoint_finalize(&s);
+  }
+  sqlite3_finalize(begin);
+  return code;
+}
+
+int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error *error) {
+  const int published = tsx_postponed_publish_path(connection, path, error);
+  if (published < 0) return published;
+  tsx_path_changed(connection, path);
+  if (!tsx_store_is(path) || connection->savepoint.open) return TSR_OK;
+  tsx_store_rest(connection, false); /* statements of earlier reads are still open, and would be that first read */
+  const int code = savepoint_open(connection, false, error);
+  return code < 0 ? code : tsx_store_lock(connection, path, error);
+}
+
+int tsx_savepoint_begin_everywhere(tsx_connection *connection, tsr_error *error) {
+  return savepoint_open(connection, true, error);
+}
+
+/* Returns SQLite's code. A statement that is stopped at its last step has done its work; so a RELEASE is repeated, and
+ * then finds no savepoint. A COMMIT that was stopped so is reported as interrupted, like the outer statement that is
+ * stopped a moment later. */
+static int savepoint_keep(const tsx_function_savepoint *s) {
+  const int code = savepoint_run(s->ends[TSX_END_KEEP]);
+  if (code != SQLITE_INTERRUPT || s->alone) return code;
+  return savepoint_run(s->ends[TSX_END_KEEP]) == SQLITE_INTERRUPT ? SQLITE_INTERRUPT : SQLITE_OK;
+}
+
+/* Takes back what the function has changed within the host's transaction. Returns false where that does not succeed. A
+ * savepoint that is rolled back and not released is without effect. */
+static bool savepoint_take_back(const tsx_function_savepoint *s) {
+  for (int i = 0; i < TRIES; i++) {
+    if (savepoint_run(s->ends[TSX_END_TAKE_BACK]) != SQLITE_OK) continue;
+    for (int k = 0; k < TRIES && savepoint_run(s->ends[TSX_END_KEEP]) != SQLITE_OK; k++) {}
+    return true;
+  }
+  return false;
+}
+
+static void savepoint_undo(sqlite3 *db, const tsx_function_savepoint *s, tsr_error *error) {
+  if (sqlite3_get_autocommit(db)) return; /* it was rolled back, or the outer statement takes the changes back */
+  if (!s->alone && (s->guarded ? savepoint_take_back(s) : sqlite3_total_changes64(db) == s->changes)) return;
+  savepoint_roll_back(db, s);
+  const size_t length = strlen(error->message);
+  if (!s->alone)
+    sqlite3_snprintf((int)(sizeof error->message - length), error->message + length,
+                     " (the whole transaction was rolled back)");
+}
+
+int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error) {
+  sqlite3 *db = connection->db;
+  tsx_function_savepoint *s = &connection->savepoint;
+  if (!s->open) return code;
+  sqlite3_free(s->reserve);
+  s->reserve = NULL;
+  tsx_store_rest(connection, false);
+  if (code >= 0) code = tsx_connection_in_savepoint(connection, error);
+  s->open = false;
+  if (code >= 0 && s->guarded) {
+    const int result = savepoint_keep(s);
+    if (result != SQLITE_OK) code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(db));
+  }
+  if (code < 0) {
+    savepoint_undo(db, s, error);
+    tsx_store_rolled_back(connection);
+  }
+  savepoint_finalize(s);
+  return code;
+}
+
+tsx_function_savepoint tsx_savepoint_leave(tsx_connection *connection) {
+  const tsx_function_savepoint savepoint = connection->savepoint;
+  connection->savepoint = (tsx_function_savepoint){0};
+  return savepoint;
+}
+
+void tsx_savepoint_return(tsx_connection *connection, const tsx_function_savepoint *savepoint) {
+  connection->savepoint = *savepoint;
+}
+
+/* Arrays in directories that a CREATE VIRTUAL TABLE makes. xCreate prepares the array; the commit of the
+ * transaction publishes it; a rollback removes it.
+ *
+ * Until the commit the array's directory exists, but nothing takes it for an array, since it has no __schema. This
+ * connection alone has it open, and its tables see the array as it will be. The creation belongs to the open array
+ * (tsx_array), not to a table, because another sqlite3_vtab serves the same table after ROLLBACK TO and ALTER TABLE.
+ * These are the calls that SQLite makes:
+ *
+ *   xSync      Comes before every commit. SQLite does not tell when ROLLBACK TO has taken the CREATE back, so xSync
+ *              looks whether NAME_config still has the creation's name. If not, nothing is published.
+ *   xCommit    The database has committed. The cells that the transaction wrote into the array are published first, so
+ *              that the array appears with its cells.
+ *   xRollback  The directory is removed. After an xSync this happens only if the database file is unchanged since then:
+ *              the second phase of a commit may have failed, and then the database decides when it is opened again.
+ *   xDestroy   DROP in the same transaction. The directory is removed; no other call comes.
+ *
+ * The shadow table NAME_config keeps the creation's name and commits in the same transaction. Where a process dies
+ * between that commit and the publication, or xRollback comes after the commit, the next connection to the table
+ * publishes the array (tsx_creation_recover).
+ */
+
+void tsx_creation_close(tsx_array *array, bool abandon) {
+  if (!array->making.creation) return;
+  if (abandon) tsr_creation_abandon(array->making.creation, NULL);
+  tsr_creation_close(array->making.creation);
+  array->making.creation = NULL;
+}
+
+/* Ends the creation of an array that was not published. The array stays open for tables that still refer to it, but its
+ * path does not lead to it any more. */
+static void creation_forget(tsx_array *array, bool abandon) {
+  tsx_transaction_close(array);
+  tsx_creation_close(array, abandon);
+  array->gone = true;
+}
+
+/* Fails unless the table has a key exactly where its definition asks for encryption. */
+static int creation_check_key(const tsx_table *table, const tsx_definition *definition, const uint8_t *key,
+                              tsr_error *error) {
+  if (definition->encrypted && !key)
+    return tsx_fail(error, TSR_AUTH, "encryption=aes_256_gcm needs a key: the option key_file, or tessera_set_key");
+  if (!definition->encrypted && key)
+    return tsx_fail(error, TSR_ERROR, "there is a key for %s: the option encryption=aes_256_gcm is needed, too",
+                    table->path);
+  return TSR_OK;
+}
+
+static tsx_array *next_unchecked(const tsx_connection *connection) {
+  tsx_array *array = connection->arrays.list;
+  while (array && (array->making.checked || !array->making.creation || !array->making.name)) array = array->next;
+  return array;
+}
+
+/* Removes prepared arrays whose CREATE a ROLLBACK TO has taken back, so that a new CREATE at the same path finds the
+ * place free. Returns 1 if there were any, 0 if not, or an error. Each search for a table may load the database's
+ * schema, by which tables and arrays come and go; so the list of arrays is walked anew each time, and a reference keeps
+ * the array that is looked at. */
+static int forget_orphans(tsx_connection *connection, tsr_error *error) {
+  int found = 0, answer = SQLITE_DONE;
+  tsx_array *array;
+  for (array = connection->arrays.list; array; array = array->next) array->making.checked = false;
+  while (answer != SQLITE_NOMEM && (array = next_unchecked(connection))) {
+    array->making.checked = true;
+    array->references++;
+    answer = tsx_config_find(connection->db, array->making.schema, "creation", array->making.name, NULL);
+    if (answer == SQLITE_DONE && array->making.creation) {
+      creation_forget(array, true);
+      found = 1;
+    }
+    tsx_array_release(connection, array);
+  }
+  return answer == SQLITE_NOMEM ? tsx_out_of_memory(error) : found;
+}
+
+/* Appends to the message that something is in the way what to do if that is an array. */
+static void hint_at_array(tsr_environment *environment, const char *path, tsr_error *error) {
+  tsr_object_kind kind;
+  tsr_error ignored;
+  const size_t size = strlen(error->message);
+  if (tsr_object_find(environment, path, &kind, &ignored) >= 0 && kind == TSR_OBJECT_ARRAY)
+    sqlite3_snprintf((int)(sizeof error->message - size), error->message + size,
+                     ": without columns, CREATE opens it; tessera_drop_array deletes it");
+}
+
+static int creation_prepare(const tsx_table *table, const tsr_schema *schema, const uint8_t *key,
+                            tsr_creation **creation, tsr_error *error) {
+  const char *file = sqlite3_db_filename(table->connection->db, table->schema_name);
+  tsr_create_options options = {.key = key, .owner = file && *file ? file : NULL};
+  tsr_environment *environment = table->connection->environment;
+  int code = tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
+  if (code != TSR_EXISTS) return code;
+  tsr_error why = *error;
+  int orphans = forget_orphans(table->connection, &why);
+  if (orphans < 0) *error = why;
+  if (orphans == 0) hint_at_array(environment, table->path, error);
+  if (orphans <= 0) return orphans < 0 ? orphans : code;
+  return tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
+}
+
+int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error) {
+  const tsx_options *options = &table->options;
+  tsx_definition definition;
+  tsr_creation *creation = NULL;
+  if (table->connection->stored.making) return tsx_database_make(table, NULL, key, error);
+  int code = tsx_define(options, &definition, error);
+  if (code < 0) return code;
+  code = creation_check_key(table, &definition, key, error);
+  if (table->in_database) {
+    if (code == TSR_OK) code = tsx_database_make(table, &definition.schema, key, error);
+    tsx_definition_release(&definition);
+    return code;
+  }
+  if (code == TSR_OK) code = creation_prepare(table, &definition.schema, key, &creation, error);
+  tsx_definition_release(&definition);
+  if (code < 0) return code;
+  code = tsx_array_open_created(table->connection, table->path, key, options->limits.cache_bytes,
+                                options->limits.threads, creation, &table->array, error);
+  if (code < 0) {
+    tsr_creation_abandon(creation, NULL);
+    tsr_creation_close(creation);
+    return code;
+  }
+  unsigned
+      chance; /* below format version 10 all schemas have the same name, so a random number tells creations apart */
+  sqlite3_randomness(sizeof chance, &chance);
+  table->array->making.name = sqlite3_mprintf("%s %08x", tsr_creation_schema_name(creation), chance);
+  table->array->making.schema = sqlite3_mprintf("%s", table->schema_name);
+  if (table->array->making.name && table->array->making.schema) return TSR_OK;
+  tsx_creation_fail(table);
+  return tsx_out_of_memory(error);
+}
+
+int tsx_creation_recover(tsx_table *table, const char *name, tsr_error *error) {
+  if (sqlite3_txn_state(table->connection->db, table->schema_name) == SQLITE_TXN_WRITE)
+    return 0; /* not committed yet */
+  char *schema = sqlite3_mprintf("%.*s", (int)strcspn(name, " "), name);
+  int code = schema ? tsr_creation_recover(table->connection->environment, table->path, schema, error)
+                    : tsx_out_of_memory(error);
+  sqlite3_free(schema);
+  return code;
+}
+
+void tsx_creation_fail(tsx_table *table) {
+  if (table->array && table->array->making.creation) creation_forget(table->array, true);
+}
+
+/* ---- The transaction -------------------------------------------------------------------------------------------- */
+
+int tsx_creation_sync(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_array *array = table->array;
+  if (!array || !array->making.creation) return SQLITE_OK;
+  int answer = tsx_config_find(table->connection->db, table->schema_name, "creation", array->making.name, NULL);
+  if (answer != SQLITE_ROW && answer != SQLITE_DONE) return answer;
+  array->making.table_exists = answer == SQLITE_ROW;
+  array->making.synced = true;
+  array->making.data_version = tsx_data_version(table);
+  return SQLITE_OK;
+}
+
+/* SQLite ignores what xCommit returns. An array that cannot be published here is published by the next statement of this
+ * connection that uses it, or by the next connection to the table. */
+int tsx_creation_commit(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_array *array = table->array;
+  if (!array || !array->making.creation) return SQLITE_OK;
+  if (!array->making.table_exists) {
+    creation_forget(array, true);
+    return SQLITE_OK;
+  }
+  tsr_error error = {0};
+  if (tsr_creation_publish(array->making.creation, NULL) < 0 &&
+      tsr_creation_publish(array->making.creation, &error) < 0)
+    tsx_postpone(table->connection, array, &error);
+  tsx_creation_close(array, false);
+  return SQLITE_OK;
+}
+
+int tsx_creation_rollback(sqlite3_vtab *vtab) {
+  tsx_table *table = (tsx_table *)vtab;
+  tsx_array *array = table->array;
+  if (array && array->making.creation)
+    creation_forget(array, !array->making.synced || array->making.data_version == tsx_data_version(table));
+  return SQLITE_OK;
+}
+
+/* The changes that the open transaction makes to arrays, and the transaction methods of array tables.
  *
  * All changes to an array go into one writer of the core, whatever tables they come through. xSync prepares the
  * writer's commit, and everything that can fail happens there. xCommit publishes the commit in one step, xRollback
@@ -18,19 +407,6 @@
  * Invariants: the savepoints rise by number and by mark. From its first write to its end the transaction sees one state
  * of the array (tsr_array_freeze), with its own changes on top.
  */
-#include "table/transaction.h"
-
-#include <string.h>
-
-#include "connection/errors.h"
-#include "connection/sqlite_api.h"
-#include "database/store_sqlite.h"
-#include "database/store_tables.h"
-#include "table/creation.h"
-#include "table/journal.h"
-#include "table/module.h"
-#include "table/postponed.h"
-#include "table/update.h"
 
 struct tsx_savepoint {
   int number;

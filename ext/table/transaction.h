@@ -1,6 +1,6 @@
 /* transaction.h: the changes that the open transaction makes to arrays, and the transaction methods of array tables. */
-#ifndef TSX_TRANSACTION_H
-#define TSX_TRANSACTION_H
+#ifndef TSX_TABLE_TRANSACTION_H
+#define TSX_TABLE_TRANSACTION_H
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
@@ -93,5 +93,59 @@ int tsx_rollback(sqlite3_vtab *vtab);
 int tsx_savepoint(sqlite3_vtab *vtab, int number);
 int tsx_release(sqlite3_vtab *vtab, int number);
 int tsx_rollback_to(sqlite3_vtab *vtab, int number);
+
+/* Arrays in directories that a CREATE VIRTUAL TABLE makes. xCreate prepares the array, and everything that
+ * can fail happens there. The commit of the transaction publishes the array in one step; a rollback removes it, so that
+ * a CREATE that is rolled back leaves nothing. */
+
+typedef struct tsx_table tsx_table;
+
+/* Prepares the array that the table's options define, and opens it as table->array. An array in the database is created
+ * at once: the database's transaction takes it back. `key` is 32 bytes or NULL. TSR_EXISTS where an array or another
+ * file is in the way. */
+int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error);
+
+/* Removes the prepared array of a table, if it has one. Call it where xCreate fails, and for DROP in the same
+ * transaction. */
+void tsx_creation_fail(tsx_table *table);
+
+/* Publishes an array that was prepared by a transaction which has committed, where the process died before it published
+ * the array. `name` is the creation's name from NAME_config. Returns 1 if there was such an array, 0 if not, or an
+ * error. */
+int tsx_creation_recover(tsx_table *table, const char *name, tsr_error *error);
+
+/* Closes the array's creation, if it has one, and removes the prepared array with `abandon`. */
+void tsx_creation_close(tsx_array *array, bool abandon);
+
+/* The parts of xSync, xCommit and xRollback that concern a prepared array; they do nothing for other tables. Return
+ * SQLite's codes. */
+int tsx_creation_sync(sqlite3_vtab *vtab);
+int tsx_creation_commit(sqlite3_vtab *vtab);
+int tsx_creation_rollback(sqlite3_vtab *vtab);
+
+/* The savepoint within which an SQL function changes an array that lives in the database, so that the
+ * function makes all of its changes or none. Arrays in directories need none: their commits are one step by
+ * themselves. */
+
+/* Call before a function changes the array or group at `path`. Calls tsx_path_changed; for a path in the database it
+ * opens the savepoint and takes the database's write lock. With the path "db:", without a table, the first statement of
+ * the function takes the write lock instead. Call tsx_savepoint_end afterwards, also where this fails. TSR_BUSY where
+ * the lock cannot be had. */
+int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error *error);
+
+/* Begins a transaction that holds the write locks of all databases; there must be none yet. tsx_savepoint_end ends it,
+ * too. */
+int tsx_savepoint_begin_everywhere(tsx_connection *connection, tsr_error *error);
+
+/* Keeps the changes where `code` is not an error, and takes them back where `code` is one. Returns `code`, or the error
+ * of keeping them. Whatever interrupts it, no transaction stays open that the function has begun, and no change of a
+ * function that has failed: if there is no other way, the host's whole transaction is rolled back, and the error says
+ * so. Does nothing where no savepoint is open. */
+int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error);
+
+/* Puts the savepoint of the running function aside, while statements or callbacks of the host run: functions in them
+ * have savepoints of their own. Put it back with tsx_savepoint_return. */
+tsx_function_savepoint tsx_savepoint_leave(tsx_connection *connection);
+void tsx_savepoint_return(tsx_connection *connection, const tsx_function_savepoint *savepoint);
 
 #endif

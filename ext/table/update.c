@@ -20,8 +20,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "values/json.h"
-#include "table/column_order.h"
-#include "table/label_columns.h"
+#include "table/labels.h"
 #include "table/transaction.h"
 #include "table/value_in.h"
 

@@ -14,9 +14,9 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "text/json_in.h"
-#include "text/literals.h"
-#include "text/names.h"
+#include "sql/json.h"
+#include "sql/literals.h"
+#include "sql/names.h"
 #include "definition/arguments.h"
 #include "definition/columns.h"
 #include "table/open_array.h"

@@ -1,8 +1,8 @@
 /* compare.h: the right side of a comparison becomes ranges of the column's values, which the core can read. xBestIndex
  * asks here whether a comparison can be made by ranges and whether that is exact; xFilter makes the ranges.
- * compare_times.h does the same for datetimes, labels.h for enumerated attributes. */
-#ifndef TSX_COMPARE_H
-#define TSX_COMPARE_H
+ * compare.h does the same for datetimes, labels.h for enumerated attributes. */
+#ifndef TSX_VALUES_COMPARE_H
+#define TSX_VALUES_COMPARE_H
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
@@ -54,5 +54,27 @@ int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **m
 /* Widens a range of texts below some end, so that it also holds all texts that look like numbers. Needed where SQLite
  * may compare the text as a number, because the other side is a numeric column. */
 void tsx_numeric_range(tsr_range *range);
+
+/* Comparisons with datetimes and times of day, which columns show as ISO text, as ranges of values.
+ * compare.c calls this for columns of the form TSX_DATETIME; xFilter calls the functions for decimals. */
+
+typedef struct tsx_column tsx_column;
+typedef struct tsx_ranges tsx_ranges;
+
+/* Finds the values of a datatype that have ISO text: *low to *high, inclusive. */
+void tsx_times_printable(tsr_datatype datatype, int64_t *low, int64_t *high);
+
+/* Does what tsx_ranges_make does. */
+void tsx_times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges);
+
+/* Returns true if the comparison sees the values that are shown as integers as the decimal texts of these integers.
+ * tsx_times_ranges leaves those values out then: the caller adds the ranges of all parts, 0 to TSX_DECIMAL_PARTS - 1,
+ * that tsx_times_decimals makes. */
+#define TSX_DECIMAL_PARTS 38 /* 19 numbers of digits, of each sign */
+bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how);
+
+/* Makes the ranges of one part: of the integers that have one sign and one number of digits. */
+void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, int part,
+                        tsx_ranges *ranges);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "connection/sqlite_api.h"
-#include "text/names.h"
+#include "sql/names.h"
 #include "values/value.h"
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */

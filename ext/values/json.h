@@ -1,5 +1,5 @@
 /* json.h: writes values, intervals and boxes of arrays as JSON text. The tessera_* tables show domains, slices and
- * values of cells in this form, and json_in.h and values/slice.h read it back.
+ * values of cells in this form, and json.h and values/slice.h read it back.
  *
  * All functions append to a string of SQLite's. The caller owns it and asks it for errors (sqlite3_str_errcode). */
 #ifndef TSX_JSON_H

@@ -16,8 +16,8 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "values/json.h"
-#include "text/json_in.h"
-#include "text/names.h"
+#include "sql/json.h"
+#include "sql/names.h"
 #include "definition/columns.h"
 #include "values/value.h"
 

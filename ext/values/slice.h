@@ -7,9 +7,9 @@
 #define TSX_SLICE_H
 
 #include "connection/sqlite_api.h"
-#include "text/json_in.h"
+#include "sql/json.h"
 #include "tessera.h"
-#include "text/literals.h"
+#include "sql/literals.h"
 
 /* Converts an SQL value to the bytes of a datatype: a number, ISO text, a JSON array of either, text for strings; a
  * BLOB is taken as the bytes themselves. *bytes comes from sqlite3_malloc, after a failure too (or is NULL): the caller

@@ -30,8 +30,8 @@ FAST = ("core/base/sort.c", "core/compute/", "core/filter/", "core/format/tile.c
 GLUE = ("module", "host_vfs", "no_buckets", "no_streams") # these and the sources for speed are always compiled: they include headers of core/ and ext/
 LEFT_OUT = ("core/remote/", "core/store/store_s3.c", "core/store/prefetch.c", "core/store/upload.c", # buckets: no_buckets.c stands for them
             "core/arrow/stream.c", "core/arrow/column.c", "core/arrow/stream.c", "core/arrow/type.c", "core/ingest/arrow.c",
-            "core/ingest/arrow.c", "ext/functions/create_stream.c", "ext/functions/lend.c", "ext/functions/rows.c", "ext/functions/stream_join.c", "ext/functions/stream_link.c",
-            "ext/functions/stream_request.c", "ext/functions/stream_tokens.c", "ext/functions/streams.c") # Arrow streams: no_streams.c
+            "core/ingest/arrow.c", "ext/data/streams.c", "ext/call/lend.c", "ext/data/rows.c", "ext/data/streams.c", "ext/data/streams.c",
+            "ext/data/streams.c", "ext/data/streams.c", "ext/data/streams.c") # Arrow streams: no_streams.c
 SQLITE = ("SQLITE_THREADSAFE=0", "SQLITE_OMIT_LOAD_EXTENSION", "SQLITE_ENABLE_FTS5", "SQLITE_ENABLE_RTREE", "SQLITE_ENABLE_MATH_FUNCTIONS",
           "SQLITE_ENABLE_DBSTAT_VTAB", "SQLITE_DEFAULT_MEMSTATUS=0", "SQLITE_TEMP_STORE=2", "SQLITE_OMIT_DEPRECATED", "SQLITE_OMIT_SHARED_CACHE",
           "SQLITE_OMIT_TRACE", "SQLITE_DQS=0", "SQLITE_OMIT_WAL", "SQLITE_UNTESTABLE", "SQLITE_MAX_MMAP_SIZE=0", "SQLITE_OMIT_TCL_VARIABLE",

@@ -1,9 +1,8 @@
 /* no_streams.c: stands for core/arrow and for the functions of Arrow streams, which a browser's module does not have:
  * streams and lent memory are addresses in a process of C. */
 #include "connection/connection.h"
-#include "functions/create_stream.h"
-#include "functions/lend.h"
-#include "functions/streams.h"
+#include "data/streams.h"
+#include "call/lend.h"
 
 static void fail_streams(sqlite3_context *context, int count, sqlite3_value **values) {
   sqlite3_result_error(context, "WebAssembly has no Arrow streams: read blocks with tessera_npy", -1);

@@ -22,7 +22,7 @@ def text(value):
 
 
 def parts(given):
-    """Returns the names in what follows db: in a path, TABLE or SCHEMA.TABLE, without their quotes; as ext/text/table_names.c reads it."""
+    """Returns the names in what follows db: in a path, TABLE or SCHEMA.TABLE, without their quotes; as ext/sql/names.c reads it."""
     found = _TABLE.fullmatch(given)
     if not found:
         raise ValueError(f"{given!r} names no table: expected TABLE or SCHEMA.TABLE, a name with blanks in double quotes")

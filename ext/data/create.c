@@ -1,0 +1,666 @@
+/* create.c: the rows of a SELECT for an ingest. The SELECT is run once, since it may give other rows the second time.
+ * A column that is a column of a tessera table keeps its exact type, its enumeration and its filters; the types of the
+ * others come from all of their values. */
+#define _FILE_OFFSET_BITS 64
+
+#include "data/create.h"
+
+#include <string.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "connection/errors.h"
+#include "table/labels.h"
+#include "values/slice.h"
+#include "table/module.h"
+#include "table/transaction.h"
+#include "query/query_table.h"
+#include "data/ingest.h"
+#include "tessera_path.h"
+#include "sql/json.h"
+#include "sql/literals.h"
+#include "sql/names.h"
+
+/* ---- The statement ----------------------------------------------------------------------------------------------- */
+
+/* Whether a statement follows in `sql`, and no comments alone. */
+static bool select_follows(sqlite3 *db, const char *sql) {
+  bool follows = false;
+  for (const char *rest = sql; *sql && !follows; sql = rest) {
+    sqlite3_stmt *statement = NULL;
+    follows = sqlite3_prepare_v2(db, sql, -1, &statement, &rest) != SQLITE_OK || statement || rest == sql;
+    sqlite3_finalize(statement);
+  }
+  return follows;
+}
+
+int tsx_select_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **statement, tsr_error *error) {
+  const char *rest = "";
+  const int answer = sqlite3_prepare_v2(db, sql, -1, statement, &rest);
+  if (answer != SQLITE_OK) return tsx_fail(error, tsx_core_code(answer), "the SELECT: %s", sqlite3_errmsg(db));
+  rest += strspn(rest, " \t\r\n;");
+  if (!*statement || sqlite3_column_count(*statement) == 0 || !sqlite3_stmt_readonly(*statement))
+    return tsx_fail(error, TSR_ERROR, "expected a SELECT that changes nothing");
+  if (select_follows(db, rest))
+    return tsx_fail(error, TSR_ERROR, "expected one statement: another follows at '%.40s'", rest);
+  if (sqlite3_bind_parameter_count(*statement))
+    return tsx_fail(error, TSR_ERROR, "the SELECT has parameters: write the values into it");
+  return TSR_OK;
+}
+
+/* Returns the table whose plain column a result column is, or NULL, and sets *column. */
+static const tsx_table *select_origin(const tsx_connection *connection, sqlite3_stmt *statement, int i,
+                                      const tsx_column **column) {
+#ifndef SQLITE_CORE
+  if (!sqlite3_api->column_table_name || !sqlite3_api->column_origin_name || !sqlite3_api->column_database_name)
+    return NULL; /* SQLite was built without SQLITE_ENABLE_COLUMN_METADATA */
+  const char *schema = sqlite3_column_database_name(statement, i), *name = sqlite3_column_table_name(statement, i),
+             *origin = sqlite3_column_origin_name(statement, i);
+  if (!schema || !name || !origin) return NULL;
+  for (const tsx_table *t = connection->tables.arrays; t; t = t->next) {
+    if (sqlite3_stricmp(t->schema_name, schema) != 0 || sqlite3_stricmp(t->name, name) != 0) continue;
+    for (uint32_t c = 0; t->schema && c < t->column_count; c++) {
+      *column = &t->columns[c];
+      if (!sqlite3_stricmp((*column)->name, origin)) return t;
+    }
+    for (uint32_t l = 0; t->schema && l < t->label_count; l++) {
+      *column = &t->labels[l].column;
+      if (!sqlite3_stricmp(t->labels[l].name, origin)) /* the texts of labels are of no certain type */
+        return (*column)->form == TSX_TEXT ? NULL : t;
+    }
+  }
+#endif
+  return NULL;
+}
+
+/* Gives a column the type, the labels and the filters of a table's column. */
+static int select_exact(const tsx_table *table, const tsx_column *shown, tsr_ingest_column *column, tsr_error *error) {
+  const tsr_field *field = shown->description;
+  if (field->datatype == TSR_ANY) return TSR_OK;
+  if (field->enumeration) {
+    const tsr_enumeration *e;
+    if (shown->form != TSX_LABEL || table->options.shows.enums_code) return TSR_OK;
+    const int code = tsr_array_enumeration(table->array->core, table->schema, field->enumeration, &e, error);
+    if (code < 0 || tsr_datatype_kind(e->datatype) != TSR_KIND_TEXT) return code;
+    column->labels = true;
+    column->enumeration = e;
+  }
+  column->typed = !field->enumeration;
+  column->datatype = field->datatype;
+  column->values_per_cell = field->values_per_cell;
+  if (field->filters.count) column->filters = &field->filters;
+  column->nullable &= field->is_dimension || field->nullable;
+  return TSR_OK;
+}
+
+/* Takes what the declaration of a column of an ordinary table says: dates, and the type of a column without values. */
+static void select_declared(const char *declared, tsr_ingest_column *column) {
+  if (!declared) return;
+  if (!sqlite3_stricmp(declared, "DATE")) column->declared = TSR_INGEST_DATES;
+  if (!sqlite3_strnicmp(declared, "DATETIME", 8) || !sqlite3_strnicmp(declared, "TIMESTAMP", 9))
+    column->declared = TSR_INGEST_INSTANTS;
+  static const struct {
+    const char *pattern;
+    tsr_datatype datatype;
+  } affinities[] = {{"*INT*", TSR_INT64}, {"*CHAR*", TSR_UTF8},    {"*CLOB*", TSR_UTF8},    {"*TEXT*", TSR_UTF8},
+                    {"*BLOB*", TSR_BLOB}, {"*REAL*", TSR_FLOAT64}, {"*FLOA*", TSR_FLOAT64}, {"*DOUB*", TSR_FLOAT64}};
+  char upper[64];
+  size_t size = 0;
+  for (; declared[size] && size + 1 < sizeof upper; size++)
+    upper[size] = declared[size] >= 'a' && declared[size] <= 'z' ? (char)(declared[size] - 32) : declared[size];
+  upper[size] = 0;
+  for (size_t i = 0; i < sizeof affinities / sizeof *affinities && !column->has_empty; i++) {
+    column->has_empty = sqlite3_strglob(affinities[i].pattern, upper) == 0;
+    column->empty = affinities[i].datatype;
+  }
+}
+
+#ifndef SQLITE_CORE
+/* Returns the only table of which result columns are plain columns, or false. */
+static bool select_only_table(sqlite3_stmt *statement, const char **schema, const char **name) {
+  *name = NULL;
+  if (!sqlite3_api->column_table_name || !sqlite3_api->column_origin_name || !sqlite3_api->column_database_name)
+    return false; /* SQLite was built without SQLITE_ENABLE_COLUMN_METADATA */
+  for (int i = 0; i < sqlite3_column_count(statement); i++) {
+    const char *home = sqlite3_column_database_name(statement, i), *table = sqlite3_column_table_name(statement, i);
+    if (!home || !table) continue;
+    if (*name && (strcmp(*name, table) != 0 || strcmp(*schema, home) != 0)) return false;
+    *name = table;
+    *schema = home;
+  }
+  return *name != NULL;
+}
+
+/* Finds the result column that is the plain column of this name. Returns false if there is none. */
+static bool select_find_plain(sqlite3_stmt *statement, const char *origin, uint32_t *column) {
+  const int count = sqlite3_column_count(statement);
+  for (int i = 0; i < count; i++) {
+    const char *name = sqlite3_column_origin_name(statement, i);
+    if (!name || sqlite3_stricmp(name, origin) != 0) continue;
+    *column = (uint32_t)i;
+    return true;
+  }
+  return false;
+}
+
+/* Makes the keys of a query's GROUP BY dimensions, if the rows come from the table of a query and have all keys. The
+ * option `dimensions` overrides it. */
+static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
+  const char *schema, *name;
+  sqlite3_stmt *names = NULL;
+  if (call->source.is_rows || !select_only_table(statement, &schema, &name)) return TSR_OK;
+  const int keys = tsx_query_table_keys(call->connection, schema, name, call->dimensions, call->source.count, error);
+  if (keys <= 0) return keys;
+  char *sql = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", schema, name);
+  const int answer = sql ? sqlite3_prepare_v2(call->connection->db, sql, -1, &names, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  if (answer != SQLITE_OK) return tsx_fail(error, tsx_core_code(answer), "%s", sqlite3_errmsg(call->connection->db));
+  bool all = true;
+  for (int k = 0; k < keys && all; k++) {
+    const char *key = sqlite3_column_name(names, (int)call->dimensions[k]);
+    all = key && select_find_plain(statement, key, &call->dimensions[k]);
+  }
+  sqlite3_finalize(names);
+  if (all) call->options.dimension_count = (uint32_t)keys;
+  return TSR_OK;
+}
+#else
+static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) { return TSR_OK; }
+#endif
+
+int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
+  int code = TSR_OK;
+  for (uint32_t i = 0; code == TSR_OK && i < call->source.count; i++) {
+    const char *name = sqlite3_column_name(statement, (int)i);
+    const tsx_column *shown = NULL;
+    if (!name) return tsx_out_of_memory(error);
+    code = tsx_ingest_name_column(call, i, name, error);
+    const tsx_table *table = select_origin(call->connection, statement, (int)i, &shown);
+    if (code == TSR_OK) select_declared(sqlite3_column_decltype(statement, (int)i), &call->columns[i]);
+    if (code == TSR_OK && table) code = select_exact(table, shown, &call->columns[i], error);
+  }
+  return code == TSR_OK ? select_keys(call, statement, error) : code;
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+
+/* Sets a value that is not simply a number, text or bytes: a JSON array, an instant that is an integer. */
+static int select_set_converted(tsx_ingest_call *call, uint32_t column, sqlite3_value *value, tsr_error *error) {
+  const tsr_ingest_column *c = &call->columns[column];
+  uint8_t *bytes = NULL;
+  uint64_t size = 0;
+  int code = tsx_bytes_convert(value, c->datatype, &bytes, &size, error);
+  if (code < 0 && code != TSR_NOMEM) {
+    tsr_error why = *error;
+    code = tsx_fail(error, code, "column '%s': %s", c->name, why.message);
+  }
+  int64_t instant;
+  if (code == TSR_OK && c->values_per_cell == 1 && size == sizeof instant) {
+    memcpy(&instant, bytes, sizeof instant);
+    code = tsr_ingest_set_integer(call->ingest, column, instant, error);
+  } else if (code == TSR_OK) code = tsr_ingest_set_bytes(call->ingest, column, false, bytes, size, error);
+  sqlite3_free(bytes);
+  return code;
+}
+
+static bool select_converts(const tsr_ingest_column *c, int type) {
+  if (!c->typed) return false;
+  const tsr_kind kind = tsr_datatype_kind(c->datatype);
+  if (kind == TSR_KIND_TEXT) return c->datatype > TSR_UTF8 && c->datatype <= TSR_UCS4;
+  if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) return c->values_per_cell != 1 || type == SQLITE_INTEGER;
+  return kind != TSR_KIND_BYTES && c->values_per_cell != 1;
+}
+
+/* One call of sqlite3_column_value takes the connection's mutex; sqlite3_value_int64 and the like take none. They are
+ * allowed here although such a value is "unprotected": the calling SQL function runs in a statement of this connection,
+ * so this thread holds the mutex throughout. */
+static int select_set(tsx_ingest_call *call, sqlite3_stmt *statement, int i, tsr_error *error) {
+  sqlite3_value *value = sqlite3_column_value(statement, i);
+  const int type = sqlite3_value_type(value);
+  const uint32_t column = (uint32_t)call->source.kept[i];
+  if (type == SQLITE_NULL) return TSR_OK;
+  if (select_converts(&call->columns[column], type)) return select_set_converted(call, column, value, error);
+  if (type == SQLITE_INTEGER) return tsr_ingest_set_integer(call->ingest, column, sqlite3_value_int64(value), error);
+  if (type == SQLITE_FLOAT) return tsr_ingest_set_real(call->ingest, column, sqlite3_value_double(value), error);
+  const void *bytes = type == SQLITE_TEXT ? (const void *)sqlite3_value_text(value) : sqlite3_value_blob(value);
+  const uint64_t size = (uint64_t)sqlite3_value_bytes(value);
+  if (!bytes && size) return tsx_out_of_memory(error);
+  return tsr_ingest_set_bytes(call->ingest, column, type == SQLITE_TEXT, bytes ? bytes : "", size, error);
+}
+
+/* Steps the SELECT, whose functions have savepoints of their own. */
+static int select_step(tsx_connection *connection, sqlite3_stmt *statement) {
+  const tsx_function_savepoint savepoint = tsx_savepoint_leave(connection);
+  const int answer = sqlite3_step(statement);
+  tsx_savepoint_return(connection, &savepoint);
+  return answer;
+}
+
+int tsx_select_rows(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
+  int answer, code = TSR_OK;
+  for (uint64_t number = 1; (answer = select_step(call->connection, statement)) == SQLITE_ROW; number++) {
+    for (uint32_t i = 0; code == TSR_OK && i < call->source.count; i++)
+      if (call->source.kept[i] >= 0) code = select_set(call, statement, (int)i, error);
+    code = tsx_ingest_end_row(call, code, "row", number, error);
+    if (code < 0) return code;
+  }
+  if (answer == SQLITE_DONE && sqlite3_reset(statement) == SQLITE_OK) return TSR_OK;
+  return tsx_fail(error, tsx_core_code(answer), "the SELECT: %s", sqlite3_errmsg(call->connection->db));
+}
+
+/* Tessera_create_as(path, select[, options]): the rows of a SELECT become an array.
+ *
+ * The SELECT is run once, since it may give other rows the second time. A column that is a column of a tessera table
+ * keeps its exact type, its enumeration and its filters; the types of the others come from all of their values.
+ */
+
+static int create_call(tsx_ingest_call *call, sqlite3_context *context, int count, sqlite3_value **values,
+                       tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  const char *path = (const char *)sqlite3_value_text(values[0]), *sql = (const char *)sqlite3_value_text(values[1]);
+  if (!path || !sql) return tsx_out_of_memory(error);
+  int code = tsx_select_prepare(call->connection->db, sql, &statement, error);
+  if (code == TSR_OK) code = tsx_ingest_begin(call, path, (uint32_t)sqlite3_column_count(statement), error);
+  if (code == TSR_OK) code = tsx_select_columns(call, statement, error);
+  if (code == TSR_OK) code = tsx_ingest_options(call, values[0], count > 2 ? values[2] : NULL, error);
+  if (code == TSR_OK) code = tsx_ingest_open(call, error);
+  if (code == TSR_OK) code = tsx_select_rows(call, statement, error);
+  if (code == TSR_OK) code = tsx_ingest_finish(call, context, error);
+  sqlite3_finalize(statement);
+  return code;
+}
+
+void tsx_create_as(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_ingest_call call = {.connection = sqlite3_user_data(context)};
+  tsr_error error = {0};
+  tsx_connection_add_table(call.connection); /* with a table the core asks the host for interrupts */
+  int code = tsx_arguments_check(count, values, 2, &error);
+  if (code == TSR_OK) code = create_call(&call, context, count, values, &error);
+  tsx_ingest_end(&call);
+  tsx_connection_remove_table(call.connection);
+  tsx_function_end(context, "tessera_create_as", code, &error);
+}
+
+/* Tessera_create_csv(path, file[, options]): the lines of a CSV file become an array.
+ *
+ * The file is read twice: first its fields decide the types of the columns, then they become values. So it must be an
+ * ordinary file, which nobody changes meanwhile.
+ */
+
+#define CSV_NUMBER 400 /* bytes of a number's text, at most */
+#define CSV_EXACT  (UINT64_C(1) << 53) /* integers up to here are exact as FLOAT64 */
+
+typedef struct csv_guess { /* what the fields of a column can be */
+  bool some; /* a field is not null */
+  bool whole; /* all are integers, of any size */
+  bool integers, unsigneds; /* which fit INT64; which fit UINT64 */
+  bool reals;
+  bool exact; /* the column became FLOAT64 by its fields: an integer that could be rounded is an error */
+} csv_guess;
+
+typedef struct csv_call {
+  tsx_ingest_call call;
+  const char *file_name;
+  FILE *file;
+  tsr_csv *csv;
+  char delimiter;
+  char *null; /* the text of a null; NULL: an empty field of a column that is not text */
+  bool has_header; /* the option `header` has the names: the first line is data */
+  uint32_t header_count; /* names of the option so far */
+  csv_guess *guesses; /* by column of the source */
+} csv_call;
+
+/* ---- The file ---------------------------------------------------------------------------------------------------- */
+
+static int csv_call_read(void *argument, void *bytes, uint64_t size, uint64_t *got, tsr_error *error) {
+  csv_call *c = argument;
+  *got = fread(bytes, 1, size, c->file);
+  return ferror(c->file) ? tsx_fail(error, TSR_IO, "%s: %s", c->file_name, strerror(errno)) : TSR_OK;
+}
+
+static int csv_call_open(csv_call *c, tsr_error *error) {
+  struct stat status;
+  const int code = tsr_path_permitted(c->call.connection->environment, c->file_name, error);
+  if (code < 0) return code;
+  const int descriptor = tsr_path_read(c->file_name, true);
+  c->file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
+  if (!c->file && descriptor >= 0) close(descriptor);
+  if (!c->file)
+    return tsx_fail(error,
+                    errno == ENOENT   ? TSR_NOT_FOUND
+                    : errno == EACCES ? TSR_PERM
+                                      : TSR_IO,
+                    "%s: %s", c->file_name, strerror(errno));
+  if (fstat(fileno(c->file), &status) != 0 || !S_ISREG(status.st_mode))
+    return tsx_fail(error, TSR_ERROR, "%s is no ordinary file", c->file_name);
+  return TSR_OK;
+}
+
+/* Begins to read the file from its start. */
+static int csv_call_rewind(csv_call *c, bool skip_empty, tsr_error *error) {
+  const tsr_csv_options options = {
+      .read = csv_call_read, .argument = c, .delimiter = c->delimiter, .skip_empty = skip_empty};
+  tsr_csv_close(c->csv);
+  c->csv = NULL;
+  if (fseek(c->file, 0, SEEK_SET) != 0) return tsx_fail(error, TSR_IO, "%s: %s", c->file_name, strerror(errno));
+  return tsr_csv_open(c->call.connection->environment, &options, &c->csv, error);
+}
+
+/* ---- Options of CSV ---------------------------------------------------------------------------------------------- */
+
+static int csv_call_count_name(void *argument, const tsx_json_option *o, tsr_error *error) {
+  csv_call *c = argument;
+  c->header_count++;
+  return strcmp(o->type, "text") == 0 ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "'header': expected a list of names");
+}
+
+static int csv_call_take_name(void *argument, const tsx_json_option *o, tsr_error *error) {
+  csv_call *c = argument;
+  const char *name = (const char *)sqlite3_value_text(o->value);
+  return name ? tsx_ingest_name_column(&c->call, c->header_count++, name, error) : tsx_out_of_memory(error);
+}
+
+static int csv_call_option(void *argument, const tsx_json_option *o, tsr_error *error) {
+  csv_call *c = argument;
+  const char *text = strcmp(o->type, "text") == 0 ? (const char *)sqlite3_value_text(o->value) : NULL;
+  if (!strcmp(o->type, "null")) return TSR_OK; /* as if it were absent */
+  if (!strcmp(o->key, "header")) {
+    c->has_header = true;
+    return tsx_elements_each(c->call.connection->db, o->value, "'header'", csv_call_count_name, c, error);
+  }
+  if (!strcmp(o->key, "delimiter")) {
+    if (!text || strlen(text) != 1) return tsx_fail(error, TSR_MISMATCH, "'delimiter': expected one ASCII character");
+    c->delimiter = *text;
+  }
+  if (!strcmp(o->key, "null")) {
+    if (!text) return tsx_fail(error, TSR_MISMATCH, "'null': expected text");
+    sqlite3_free(c->null);
+    c->null = sqlite3_mprintf("%s", text);
+    if (!c->null) return tsx_out_of_memory(error);
+  }
+  return TSR_OK;
+}
+
+static int csv_call_name_again(void *argument, const tsx_json_option *o, tsr_error *error) {
+  csv_call *c = argument;
+  if (strcmp(o->key, "header") != 0) return TSR_OK;
+  c->header_count = 0;
+  return tsx_elements_each(c->call.connection->db, o->value, "'header'", csv_call_take_name, c, error);
+}
+
+/* ---- Names ------------------------------------------------------------------------------------------------------- */
+
+/* Fails if text is not UTF-8. */
+static int csv_check_utf8(const char *text, uint64_t size, tsr_error *error) {
+  const uint8_t *bytes = (const uint8_t *)text;
+  for (uint64_t i = 0; i < size;) {
+    const unsigned length = bytes[i] < 0x80 ? 1 : tsx_utf8_size(bytes + i, size - i);
+    if (!length)
+      return tsx_fail(error, TSR_MISMATCH, "byte %llu of the field, 0x%02X, is not UTF-8: convert the file to UTF-8",
+                      (unsigned long long)i + 1, bytes[i]);
+    i += length;
+  }
+  return TSR_OK;
+}
+
+/* Names the columns by the first line. */
+static int csv_call_first_line(csv_call *c, const char *path, tsr_error *error) {
+  const tsr_csv_field *fields;
+  uint32_t count;
+  uint64_t line;
+  int code = tsr_csv_next(c->csv, &fields, &count, &line, error);
+  if (code == 0) return tsx_fail(error, TSR_ERROR, "%s is empty: the first line has the names", c->file_name);
+  if (code > 0) code = tsx_ingest_begin(&c->call, path, count, error);
+  for (uint32_t i = 0; code == TSR_OK && i < count; i++) {
+    if ((code = csv_check_utf8(fields[i].bytes, fields[i].size, error)) < 0) {
+      const tsr_error why = *error;
+      return tsx_fail(error, TSR_MISMATCH, "line 1: the name of column %u: %s", (unsigned)i + 1, why.message);
+    }
+    if (!fields[i].quoted && memchr(fields[i].bytes, '\r', fields[i].size))
+      return tsx_fail(error, TSR_MISMATCH, "line 1: a CR without LF in the names: lines end with LF or CR LF");
+    char *name = sqlite3_mprintf("%.*s", (int)(fields[i].size < 10000 ? fields[i].size : 10000), fields[i].bytes);
+    if (!name) code = tsx_out_of_memory(error);
+    else if (!*name) code = tsx_fail(error, TSR_ERROR, "column %u has no name: say \"header\"", (unsigned)i + 1);
+    else code = tsx_ingest_name_column(&c->call, i, name, error);
+    sqlite3_free(name);
+  }
+  return code < 0 ? code : TSR_OK;
+}
+
+static int csv_call_names(csv_call *c, const char *path, sqlite3_value *json, tsr_error *error) {
+  sqlite3 *db = c->call.connection->db;
+  const bool has_options = json && sqlite3_value_type(json) != SQLITE_NULL;
+  int code = has_options ? tsx_options_each(db, json, "options", csv_call_option, c, error) : TSR_OK;
+  if (code == TSR_OK && !c->has_header) {
+    code = csv_call_rewind(c, true, error);
+    return code == TSR_OK ? csv_call_first_line(c, path, error) : code;
+  }
+  if (code == TSR_OK && !c->header_count) code = tsx_fail(error, TSR_ERROR, "'header' has no name");
+  if (code == TSR_OK) code = tsx_ingest_begin(&c->call, path, c->header_count, error);
+  return code == TSR_OK ? tsx_options_each(db, json, "options", csv_call_name_again, c, error) : code;
+}
+
+/* ---- Types ------------------------------------------------------------------------------------------------------- */
+
+/* Whether a field is -?(0|[1-9][0-9]*). *magnitude is its value without the sign, UINT64_MAX if it is as large or larger;
+ * *fits tells whether 64 bits hold it. */
+static bool csv_is_integer(const char *text, uint64_t size, uint64_t *magnitude, bool *fits) {
+  const bool negative = size > 0 && *text == '-';
+  const uint64_t digits = size - negative;
+  *magnitude = 0;
+  *fits = true;
+  if (digits == 0 || (digits > 1 && text[negative] == '0')) return false;
+  for (uint64_t i = negative; i < size; i++) {
+    if (text[i] < '0' || text[i] > '9') return false;
+    const uint64_t digit = (uint64_t)(text[i] - '0');
+    *fits = *fits && *magnitude <= (UINT64_MAX - digit) / 10;
+    *magnitude = *fits ? *magnitude * 10 + digit : UINT64_MAX;
+  }
+  return true;
+}
+
+static uint64_t csv_digits(const char *text, uint64_t size, uint64_t at) {
+  while (at < size && text[at] >= '0' && text[at] <= '9') at++;
+  return at;
+}
+
+/* Whether a field is a number as JSON has them, or nan. */
+static bool csv_is_real(const char *text, uint64_t size) {
+  uint64_t at = size > 0 && *text == '-', end = csv_digits(text, size, at);
+  if (size == 3 && !sqlite3_strnicmp(text, "nan", 3)) return true;
+  if (end == at || (end > at + 1 && text[at] == '0') || size >= CSV_NUMBER) return false;
+  if (end < size && text[end] == '.') {
+    at = end + 1;
+    end = csv_digits(text, size, at);
+    if (end == at) return false;
+  }
+  if (end < size && (text[end] == 'e' || text[end] == 'E')) {
+    at = end + 1;
+    at += at < size && (text[at] == '+' || text[at] == '-');
+    end = csv_digits(text, size, at);
+    if (end == at) return false;
+  }
+  return end == size;
+}
+
+static bool csv_is_null(const csv_call *c, const tsr_csv_field *field, bool is_text) {
+  if (field->quoted) return false;
+  if (c->null) return field->size == strlen(c->null) && !memcmp(field->bytes, c->null, field->size);
+  return field->size == 0 && !is_text;
+}
+
+static void csv_call_look(const csv_call *c, const tsr_csv_field *field, csv_guess *guess) {
+  if (csv_is_null(c, field, false)) return;
+  uint64_t magnitude = 0;
+  bool fits = false;
+  const bool whole = !field->quoted && csv_is_integer(field->bytes, field->size, &magnitude, &fits),
+             negative = whole && *field->bytes == '-';
+  guess->some = true;
+  guess->whole = guess->whole && whole;
+  guess->integers = guess->integers && whole && fits && magnitude <= (uint64_t)INT64_MAX + negative;
+  guess->unsigneds = guess->unsigneds && whole && fits && (!negative || magnitude == 0);
+  guess->reals = guess->reals && (guess->integers || (!field->quoted && csv_is_real(field->bytes, field->size)));
+}
+
+/* Returns the datatype of a column whose fields are so. */
+static tsr_datatype csv_guess_datatype(const csv_guess *guess) {
+  if (!guess->some) return TSR_UTF8;
+  return guess->integers ? TSR_INT64 : guess->unsigneds ? TSR_UINT64 : guess->reals ? TSR_FLOAT64 : TSR_UTF8;
+}
+
+/* Begins to read the lines of data. */
+static int csv_call_begin_data(csv_call *c, tsr_error *error) {
+  const tsr_csv_field *fields;
+  uint32_t count;
+  uint64_t line;
+  int code = csv_call_rewind(c, c->call.source.count > 1, error);
+  if (code == TSR_OK && !c->has_header) code = tsr_csv_next(c->csv, &fields, &count, &line, error);
+  return code < 0 ? code : TSR_OK;
+}
+
+/* Lets all lines decide the types that nobody gives. Lines that are not sound come again: they are told of then. */
+static int csv_call_types(csv_call *c, tsr_error *error) {
+  tsx_ingest_call *call = &c->call;
+  const tsr_csv_field *fields;
+  uint32_t count = 0;
+  uint64_t line;
+  bool open = false, some = false, unsound = false; /* some: a line of data is sound */
+  for (uint32_t i = 0; i < call->source.count; i++) {
+    const tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
+    open |= column && !column->typed && !column->labels;
+    c->guesses[i] = (csv_guess){.whole = true, .integers = true, .unsigneds = true, .reals = true};
+  }
+  int code = open ? csv_call_begin_data(c, error) : TSR_OK;
+  while (open && code == TSR_OK) {
+    code = tsr_csv_next(c->csv, &fields, &count, &line, error);
+    if (code == 0) break;
+    unsound |= code == TSR_MISMATCH || count != call->source.count;
+    if (code == TSR_MISMATCH) code = TSR_OK;
+    else if (code > 0) {
+      some |= count == call->source.count;
+      for (uint32_t i = 0; count == call->source.count && i < count; i++) csv_call_look(c, &fields[i], &c->guesses[i]);
+      code = TSR_OK;
+    }
+  }
+  for (uint32_t i = 0; i < call->source.count; i++) {
+    tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
+    csv_guess *g = &c->guesses[i];
+    if (!column || column->typed || column->labels) continue;
+    if (code == TSR_OK && !some && (call->given.skip || !unsound)) /* else the first such line is the error */
+      return tsx_fail(error, TSR_MISMATCH, "column '%s': no line decides its type: say types", column->name);
+    column->typed = column->ends_untyped = true;
+    column->datatype = csv_guess_datatype(g);
+    if (column->datatype == TSR_INT64 && g->unsigneds && (column->low_unsigned || column->high_unsigned))
+      column->datatype = TSR_UINT64; /* its domain goes past INT64 */
+    g->exact = column->datatype == TSR_FLOAT64;
+    column->values_per_cell = column->datatype == TSR_UTF8 ? TSR_VARIABLE : 1;
+  }
+  return code;
+}
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+/* Fails if a field is an integer past 2^53 in a column that became one of FLOAT64 by its fields. */
+static int csv_call_check_exact(const tsr_ingest_column *column, const csv_guess *guess, const tsr_csv_field *field,
+                                tsr_error *error) {
+  uint64_t magnitude;
+  bool fits;
+  if (!guess->exact || !csv_is_integer(field->bytes, field->size, &magnitude, &fits) || magnitude <= CSV_EXACT)
+    return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH,
+                  "column '%s': the integer %.*s is past 2^53, and %s: \"types\":{\"%s\":\"FLOAT64\"} rounds it",
+                  column->name, (int)(field->size < 40 ? field->size : 40), field->bytes,
+                  guess->whole ? "the column's integers fit neither INT64 nor UINT64" : "the column has REALs",
+                  column->name);
+}
+
+static int csv_call_set_real(csv_call *c, uint32_t column, const tsr_csv_field *field, tsr_error *error) {
+  char text[CSV_NUMBER + 1];
+  double real = NAN;
+  if (!csv_is_real(field->bytes, field->size))
+    return tsx_fail(error, TSR_MISMATCH, "column '%s': '%.*s' is no number", c->call.columns[column].name,
+                    (int)(field->size < 40 ? field->size : 40), field->bytes);
+  memcpy(text, field->bytes, field->size);
+  text[field->size] = 0;
+  if (sqlite3_stricmp(text, "nan") != 0 && tsx_number_parse(TSR_FLOAT64, text, false, &real, error) < 0)
+    return error->code;
+  return tsr_ingest_set_real(c->call.ingest, column, real, error);
+}
+
+/* Sets the value of the column of this number in the source. */
+static int csv_call_set(csv_call *c, uint32_t source, const tsr_csv_field *field, tsr_error *error) {
+  const uint32_t column = (uint32_t)c->call.source.kept[source];
+  const tsr_ingest_column *given = &c->call.columns[column];
+  const tsr_kind kind = tsr_datatype_kind(given->datatype);
+  const bool is_text = given->labels || kind == TSR_KIND_TEXT;
+  if (csv_is_null(c, field, is_text && !given->labels)) return TSR_OK;
+  if (kind == TSR_KIND_FLOAT && !is_text && given->values_per_cell == 1) {
+    const int code = csv_call_check_exact(given, &c->guesses[source], field, error);
+    return code < 0 ? code : csv_call_set_real(c, column, field, error);
+  }
+  if (kind == TSR_KIND_BOOLEAN && (field->size == 4 || field->size == 5) &&
+      (!sqlite3_strnicmp(field->bytes, "true", (int)field->size) ||
+       !sqlite3_strnicmp(field->bytes, "false", (int)field->size)))
+    return tsr_ingest_set_integer(c->call.ingest, column, field->size == 4, error);
+  if (csv_check_utf8(field->bytes, field->size, error) < 0) {
+    const tsr_error why = *error;
+    return tsx_fail(error, TSR_MISMATCH, "column '%s': %s", given->name, why.message);
+  }
+  return tsr_ingest_set_bytes(c->call.ingest, column, true, field->bytes, field->size, error);
+}
+
+static int csv_call_rows(csv_call *c, tsr_error *error) {
+  tsx_ingest_call *call = &c->call;
+  const tsr_csv_field *fields;
+  uint32_t count;
+  uint64_t line;
+  int code = csv_call_begin_data(c, error);
+  while (code == TSR_OK) {
+    code = tsr_csv_next(c->csv, &fields, &count, &line, error);
+    if (code == 0 || (code < 0 && code != TSR_MISMATCH)) return code;
+    if (code > 0) {
+      code = TSR_OK;
+      if (count != call->source.count)
+        code = tsx_fail(error, TSR_MISMATCH, "%u fields, where %u columns are named", (unsigned)count,
+                        (unsigned)call->source.count);
+    }
+    for (uint32_t i = 0; code == TSR_OK && i < count; i++)
+      if (call->source.kept[i] >= 0) code = csv_call_set(c, i, &fields[i], error);
+    code = tsx_ingest_end_row(call, code, "line", line, error);
+  }
+  return code;
+}
+
+static int csv_call_make(csv_call *c, sqlite3_context *context, sqlite3_value **values, sqlite3_value *json,
+                         tsr_error *error) {
+  const char *path = (const char *)sqlite3_value_text(values[0]);
+  c->file_name = (const char *)sqlite3_value_text(values[1]);
+  if (!path || !c->file_name) return tsx_out_of_memory(error);
+  int code = csv_call_open(c, error);
+  if (code == TSR_OK) code = csv_call_names(c, path, json, error);
+  if (code == TSR_OK) code = tsx_ingest_options(&c->call, values[0], json, error);
+  if (code == TSR_OK && !(c->guesses = sqlite3_malloc64(c->call.source.count * sizeof *c->guesses)))
+    code = tsx_out_of_memory(error);
+  if (code == TSR_OK) code = csv_call_types(c, error);
+  if (code == TSR_OK) code = tsx_ingest_open(&c->call, error);
+  if (code == TSR_OK) code = csv_call_rows(c, error);
+  return code == TSR_OK ? tsx_ingest_finish(&c->call, context, error) : code;
+}
+
+void tsx_create_csv(sqlite3_context *context, int count, sqlite3_value **values) {
+  csv_call c = {.call = {.connection = sqlite3_user_data(context), .source = {.is_csv = true}}};
+  tsr_error error = {0};
+  tsx_connection_add_table(c.call.connection); /* with a table the core asks the host for interrupts */
+  int code = tsx_arguments_check(count, values, 2, &error);
+  if (code == TSR_OK) code = csv_call_make(&c, context, values, count > 2 ? values[2] : NULL, &error);
+  tsr_csv_close(c.csv);
+  if (c.file) (void)fclose(c.file);
+  sqlite3_free(c.null);
+  sqlite3_free(c.guesses);
+  tsx_ingest_end(&c.call);
+  tsx_connection_remove_table(c.call.connection);
+  tsx_function_end(context, "tessera_create_csv", code, &error);
+}

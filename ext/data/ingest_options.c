@@ -1,0 +1,569 @@
+/* ingest_options.c: the options of tessera_create_as and its kin. `columns` and labels are read first, domains and extents
+ * last: their numbers have the datatypes that `types` says. */
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "sql/json.h"
+#include "sql/literals.h"
+#include "sql/options.h"
+#include "definition/arguments.h"
+#include "definition/columns.h"
+#include "definition/define.h"
+#include "table/address.h"
+#include "data/ingest.h"
+
+typedef enum ingest_option {
+  INGEST_OPTION_if_exists,
+  INGEST_OPTION_on_error,
+  INGEST_OPTION_dimensions,
+  INGEST_OPTION_kind,
+  INGEST_OPTION_types,
+  INGEST_OPTION_domains,
+  INGEST_OPTION_extents,
+  INGEST_OPTION_filters,
+  INGEST_OPTION_enums,
+  INGEST_OPTION_not_null,
+  INGEST_OPTION_nullable,
+  INGEST_OPTION_grow,
+  INGEST_OPTION_labels,
+  INGEST_OPTION_capacity,
+  INGEST_OPTION_cell_order,
+  INGEST_OPTION_tile_order,
+  INGEST_OPTION_duplicates,
+  INGEST_OPTION_columns,
+  INGEST_OPTION_metadata,
+  INGEST_OPTION_memory_mb,
+  INGEST_OPTION_format_version,
+  INGEST_OPTION_key_file,
+  INGEST_OPTION_explain,
+  INGEST_OPTION_header,
+  INGEST_OPTION_delimiter,
+  INGEST_OPTION_null,
+  INGEST_OPTION_COUNT,
+  INGEST_OPTION_CSV = INGEST_OPTION_header /* from here on: of CSV, which create.c reads */
+} ingest_option;
+
+static const tsx_option_spec ingest_specs[INGEST_OPTION_COUNT] = {
+    [INGEST_OPTION_if_exists] = {"if_exists", TSX_TAKES_WORD, 0, 0, TSX_WORDS("fail", "append", "replace")},
+    [INGEST_OPTION_on_error] = {"on_error", TSX_TAKES_WORD, 0, 0, TSX_WORDS("fail", "skip")},
+    [INGEST_OPTION_dimensions] = {.name = "dimensions"},
+    [INGEST_OPTION_kind] = {"kind", TSX_TAKES_WORD, 0, 0, TSX_WORDS("dense", "sparse")},
+    [INGEST_OPTION_types] = {.name = "types"},
+    [INGEST_OPTION_domains] = {.name = "domains"},
+    [INGEST_OPTION_extents] = {.name = "extents"},
+    [INGEST_OPTION_filters] = {.name = "filters"},
+    [INGEST_OPTION_enums] = {.name = "enums"},
+    [INGEST_OPTION_not_null] = {.name = "not_null"},
+    [INGEST_OPTION_nullable] = {.name = "nullable"},
+    [INGEST_OPTION_grow] = {.name = "grow"},
+    [INGEST_OPTION_labels] = {.name = "labels"},
+    [INGEST_OPTION_capacity] = {"capacity", TSX_TAKES_WHOLE, 1, INT64_MAX, NULL},
+    [INGEST_OPTION_cell_order] = {"cell_order", TSX_TAKES_WORD, 0, 0, TSX_WORDS("row", "col", "hilbert")},
+    [INGEST_OPTION_tile_order] = {"tile_order", TSX_TAKES_WORD, 0, 0, TSX_WORDS("row", "col")},
+    [INGEST_OPTION_duplicates] = {"duplicates", TSX_TAKES_FLAG, 0, 0, NULL},
+    [INGEST_OPTION_columns] = {.name = "columns"},
+    [INGEST_OPTION_metadata] = {.name = "metadata"},
+    [INGEST_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
+    [INGEST_OPTION_format_version] = {"format_version", TSX_TAKES_WHOLE, 1, TSR_FORMAT_WRITE_MAX, NULL},
+    [INGEST_OPTION_key_file] = {"key_file", TSX_TAKES_TEXT, 0, 0, NULL},
+    [INGEST_OPTION_explain] = {"explain", TSX_TAKES_FLAG, 0, 0, NULL},
+    [INGEST_OPTION_header] = {.name = "header"},
+    [INGEST_OPTION_delimiter] = {"delimiter", TSX_TAKES_TEXT, 0, 0, NULL},
+    [INGEST_OPTION_null] = {"null", TSX_TAKES_TEXT, 0, 0, NULL}};
+
+typedef struct ingest_reading { /* a list or an object of columns */
+  tsx_ingest_call *call;
+  ingest_option option;
+  uint32_t count; /* elements so far */
+  tsr_ingest_column *column; /* of a domain */
+} ingest_reading;
+
+static const char *ingest_text(const tsx_json_option *o) {
+  const char *text = strcmp(o->type, "text") == 0 ? (const char *)sqlite3_value_text(o->value) : NULL;
+  return text ? text : "";
+}
+
+/* ---- Columns ----------------------------------------------------------------------------------------------------- */
+
+/* Finds a column by its name; *column is the number in the source. */
+static int ingest_find(const ingest_reading *r, const char *name, uint32_t *column, tsr_error *error) {
+  const tsx_ingest_call *call = r->call;
+  for (*column = 0; *column < call->source.count; ++*column)
+    if (!sqlite3_stricmp(call->source.names[*column], name)) return TSR_OK;
+  for (uint32_t i = 0; i < call->labels.count; i++) { /* the dimension of a label is that of its column */
+    const tsr_ingest_column *labelled = &call->columns[call->labels.columns[i]];
+    if (sqlite3_stricmp(labelled->label_of, name) != 0) continue;
+    for (*column = 0; call->source.kept[*column] != (int)call->labels.columns[i];) ++*column;
+    return TSR_OK;
+  }
+  return tsx_fail(error, TSR_ERROR, "'%s': the source has no column '%.64s'", ingest_specs[r->option].name, name);
+}
+
+static int ingest_find_kept(const ingest_reading *r, const char *name, tsr_ingest_column **column, tsr_error *error) {
+  uint32_t i;
+  const int code = ingest_find(r, name, &i, error);
+  if (code < 0) return code;
+  if (r->call->source.kept[i] < 0)
+    return tsx_fail(error, TSR_ERROR, "'%s': 'columns' leaves column '%.64s' out", ingest_specs[r->option].name, name);
+  *column = &r->call->columns[r->call->source.kept[i]];
+  return TSR_OK;
+}
+
+/* Reads one name of a list of columns. */
+static int ingest_read_name(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading *r = argument;
+  tsx_ingest_call *call = r->call;
+  tsr_ingest_column *column = NULL;
+  if (r->option == INGEST_OPTION_grow && !strcmp(ingest_text(o), tsx_ingest_row_name(call))) {
+    call->given.grow_row = true;
+    return TSR_OK;
+  }
+  const int code = ingest_find_kept(r, ingest_text(o), &column, error);
+  if (code < 0) return code;
+  const uint32_t number = (uint32_t)(column - call->columns);
+  switch (r->option) {
+  case INGEST_OPTION_enums: column->labels = true; break;
+  case INGEST_OPTION_not_null:
+    column->not_null = true;
+    column->nullable = false;
+    break;
+  case INGEST_OPTION_nullable: column->nullable = true; break;
+  case INGEST_OPTION_grow: column->grow = true; break;
+  default:
+    for (uint32_t d = 0; d < r->count; d++)
+      if (call->dimensions[d] == number)
+        return tsx_fail(error, TSR_ERROR, "'dimensions' names '%s' twice", column->name);
+    call->dimensions[r->count++] = number;
+    call->options.dimension_count = r->count;
+  }
+  return TSR_OK;
+}
+
+/* Reads one name of `columns`: the columns to keep, in their order. */
+static int ingest_read_kept(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading *r = argument;
+  tsx_ingest_call *call = r->call;
+  uint32_t i;
+  const int code = ingest_find(r, ingest_text(o), &i, error);
+  if (code < 0) return code;
+  if (call->source.kept[i] >= 0) return tsx_fail(error, TSR_ERROR, "'columns' names '%s' twice", call->source.names[i]);
+  call->source.kept[i] = (int)r->count++;
+  return TSR_OK;
+}
+
+static int ingest_keep_columns(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading r = {.call = call, .option = INGEST_OPTION_columns};
+  tsr_ingest_column *sorted = sqlite3_malloc64(call->source.count * sizeof *sorted);
+  if (!sorted) return tsx_out_of_memory(error);
+  memcpy(sorted, call->columns, call->source.count * sizeof *sorted);
+  for (uint32_t i = 0; i < call->source.count; i++) call->source.kept[i] = -1;
+  const int code = tsx_elements_each(call->connection->db, o->value, "'columns'", ingest_read_kept, &r, error);
+  for (uint32_t i = 0; i < call->source.count; i++)
+    if (call->source.kept[i] >= 0) call->columns[call->source.kept[i]] = sorted[i];
+  for (uint32_t d = 0; d < call->options.dimension_count; d++) { /* of the source's own: columns by their old numbers */
+    const int kept = call->source.kept[call->dimensions[d]];
+    if (kept < 0) call->options.dimension_count = 0;
+    else call->dimensions[d] = (uint32_t)kept;
+  }
+  sqlite3_free(sorted);
+  call->options.column_count = r.count;
+  return code;
+}
+
+/* ---- Properties of columns --------------------------------------------------------------------------------------- */
+
+static int ingest_read_type(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o, tsr_error *error) {
+  tsx_column_text text = {0};
+  tsx_parser p = {.definition = &r->call->memory, .error = error};
+  char *definition = sqlite3_mprintf("\"%w\" %s", column->name, ingest_text(o));
+  int code = definition ? tsx_column_parse(&p, definition, true, &text) : tsx_out_of_memory(error);
+  sqlite3_free(definition);
+  if (code < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : tsx_fail_in("'types'", error);
+  if (text.is_dimension || text.has_filters || text.enumeration.given || text.not_null ||
+      text.fill.kind != TSX_TOKEN_END)
+    return tsx_fail(error, TSR_ERROR, "'types': column '%s': expected a type alone, as INT16", column->name);
+  column->typed = true;
+  column->datatype = text.datatype;
+  column->values_per_cell = text.values_per_cell;
+  column->enumeration = NULL;
+  return TSR_OK;
+}
+
+static int ingest_read_filters(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o,
+                               tsr_error *error) {
+  tsx_parser p = {.definition = &r->call->memory,
+                  .in = tsx_tokens_of(ingest_text(o)),
+                  .noun = "filters of",
+                  .name = column->name,
+                  .error = error};
+  tsr_pipeline *pipeline = tsx_parser_alloc(&p, sizeof *pipeline);
+  if (!pipeline) return tsx_out_of_memory(error);
+  const int code = tsx_filters_parse(&p, pipeline);
+  if (code < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : code;
+  if (p.in.token.kind != TSX_TOKEN_END) return tsx_parser_unexpected(&p, "a comma or the end");
+  column->filters = pipeline;
+  return TSR_OK;
+}
+
+/* Reads a number in a dimension's datatype; for an untyped column INT64 or FLOAT64. An end that is past INT64 is read as
+ * UINT64, and sets *is_unsigned (not NULL for the ends of domains). */
+static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o, bool *is_unsigned, uint8_t out[8],
+                              tsr_error *error) {
+  const bool extent = !is_unsigned;
+  tsr_ingest_column *column = r->column;
+  tsr_error why = {0};
+  const bool quoted = strcmp(o->type, "text") == 0;
+  tsr_datatype datatype = column->label_of ? TSR_INT64 : column->datatype;
+  if (!column->typed && !column->label_of) {
+    if (extent) column->real_extent = strcmp(o->type, "real") == 0;
+    datatype = (extent ? column->real_extent : column->real) ? TSR_FLOAT64 : TSR_INT64;
+  }
+  if (extent) datatype = tsx_extent_datatype(datatype);
+  memset(out, 0, 8);
+  const char *text = quoted ? ingest_text(o) : o->text;
+  const int code = tsx_given_parse(datatype, text, quoted, out, &why);
+  const bool untyped = !column->typed && !column->label_of && datatype == TSR_INT64;
+  tsr_error ignored = {0};
+  if (code == TSR_RANGE && !extent && untyped && tsx_given_parse(TSR_UINT64, text, quoted, out, &ignored) == TSR_OK) {
+    *is_unsigned = true;
+    return TSR_OK;
+  }
+  if (code < 0)
+    return tsx_fail(error, code, "'%s': column '%s': %s", ingest_specs[r->option].name, column->name, why.message);
+  return TSR_OK;
+}
+
+static int ingest_read_end(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading *r = argument;
+  if (r->count > 1)
+    return tsx_fail(error, TSR_MISMATCH, "'domains': column '%s': expected [low, high]", r->column->name);
+  return r->count++ ? ingest_read_number(r, o, &r->column->high_unsigned, r->column->high, error)
+                    : ingest_read_number(r, o, &r->column->low_unsigned, r->column->low, error);
+}
+
+/* A domain of which an end is a REAL, as [0, 0.5], is one of REALs. */
+static int ingest_look_at_end(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading *r = argument;
+  r->column->real |= strcmp(o->type, "real") == 0;
+  return TSR_OK;
+}
+
+static int ingest_read_domain(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o,
+                              tsr_error *error) {
+  ingest_reading ends = {.call = r->call, .option = r->option, .column = column};
+  sqlite3 *db = r->call->connection->db;
+  static const char expected[] = "'domains': expected [low, high]";
+  int code = tsx_elements_each(db, o->value, expected, ingest_look_at_end, &ends, error);
+  if (code == TSR_OK) code = tsx_elements_each(db, o->value, expected, ingest_read_end, &ends, error);
+  if (code == TSR_OK && ends.count != 2)
+    return tsx_fail(error, TSR_MISMATCH, "'domains': column '%s': expected [low, high]", column->name);
+  column->has_domain = true;
+  return code;
+}
+
+/* Reads one member of an object whose keys are columns. */
+static int ingest_read_property(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_reading *r = argument;
+  const int code = ingest_find_kept(r, o->key, &r->column, error);
+  if (code < 0) return code;
+  if (r->option == INGEST_OPTION_domains) return ingest_read_domain(r, r->column, o, error);
+  if (r->option == INGEST_OPTION_extents) {
+    r->column->has_extent = true;
+    return ingest_read_number(r, o, NULL, r->column->extent, error);
+  }
+  if (strcmp(o->type, "text") != 0)
+    return tsx_fail(error, TSR_MISMATCH, "'%s': column '%s': expected text", ingest_specs[r->option].name, o->key);
+  if (r->option == INGEST_OPTION_labels) return tsx_ingest_label(r->call, r->column, ingest_text(o), error);
+  return r->option == INGEST_OPTION_types ? ingest_read_type(r, r->column, o, error)
+                                          : ingest_read_filters(r, r->column, o, error);
+}
+
+/* ---- Single values ----------------------------------------------------------------------------------------------- */
+
+/* Reads the key file. Relative paths begin where those of arrays do. */
+static int ingest_read_key(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
+  char *path = NULL;
+  if (!*ingest_text(o)) return tsx_fail(error, TSR_MISMATCH, "'key_file': expected the path of a file");
+  int code = tsx_address_path(call->connection, ingest_text(o), &path, error);
+  if (code == TSR_OK) code = tsx_key_read(call->connection, path, call->array.address.key, error);
+  call->array.address.has_key = code == TSR_OK;
+  call->array.address.key_file = path; /* a table keeps it */
+  return code;
+}
+
+static int ingest_take_single(tsx_ingest_call *call, ingest_option option, const tsx_option_value *value,
+                              tsr_error *error) {
+  static const tsr_order orders[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
+  switch (option) {
+  case INGEST_OPTION_if_exists: call->given.if_exists = (tsx_ingest_exists)value->whole; break;
+  case INGEST_OPTION_on_error: call->given.skip = value->whole == 1; break;
+  case INGEST_OPTION_kind: call->options.kind = value->whole ? TSR_INGEST_SPARSE : TSR_INGEST_DENSE; break;
+  case INGEST_OPTION_capacity: call->options.capacity = (uint64_t)value->whole; break;
+  case INGEST_OPTION_cell_order:
+    call->options.has_cell_order = true;
+    call->options.cell_order = orders[value->whole];
+    break;
+  case INGEST_OPTION_tile_order:
+    call->options.has_tile_order = true;
+    call->options.tile_order = orders[value->whole];
+    break;
+  case INGEST_OPTION_duplicates: call->options.duplicates = value->whole; break;
+  case INGEST_OPTION_memory_mb: call->options.memory_bytes = (uint64_t)value->whole << 20; break;
+  case INGEST_OPTION_format_version: call->options.version = (uint32_t)value->whole; break;
+  case INGEST_OPTION_explain: call->given.explain = value->whole; break;
+  case INGEST_OPTION_key_file: return ingest_read_key(call, value->json, error);
+  case INGEST_OPTION_metadata:
+    call->given.metadata = sqlite3_value_dup(value->json->value);
+    return call->given.metadata ? TSR_OK : tsx_out_of_memory(error);
+  default: break; /* another pass takes it, or create.c */
+  }
+  return TSR_OK;
+}
+
+/* ---- All options ------------------------------------------------------------------------------------------------- */
+
+/* The options that this call takes: rows as a stream have few, CSV has some of its own. */
+static tsx_option_list ingest_list(const tsx_ingest_call *call) {
+  tsx_option_list list = TSX_OPTION_LIST(ingest_specs);
+  const uint64_t csv = ~UINT64_C(0) << INGEST_OPTION_CSV,
+                 rows = UINT64_C(1) << INGEST_OPTION_types | UINT64_C(1) << INGEST_OPTION_enums |
+                        UINT64_C(1) << INGEST_OPTION_columns | UINT64_C(1) << INGEST_OPTION_memory_mb;
+  list.without = call->source.is_rows ? ~rows : call->source.is_csv ? 0 : csv;
+  return list;
+}
+
+static int ingest_take_first(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  tsx_ingest_call *call = argument;
+  call->given.options |= UINT64_C(1) << option;
+  return option == INGEST_OPTION_columns ? ingest_keep_columns(call, value->json, error) : TSR_OK;
+}
+
+/* Takes the labels: the other options can name their dimensions. */
+static int ingest_take_labels(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  ingest_reading r = {.call = argument, .option = INGEST_OPTION_labels};
+  const tsx_json_option *o = value->json;
+  if (option != INGEST_OPTION_labels) return TSR_OK;
+  return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
+}
+
+/* Takes everything but `columns`, labels, domains and extents. */
+static int ingest_take_second(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  ingest_reading r = {.call = argument, .option = (ingest_option)option};
+  sqlite3 *db = r.call->connection->db;
+  const tsx_json_option *o = value->json;
+  switch (r.option) {
+  case INGEST_OPTION_types:
+  case INGEST_OPTION_filters: return tsx_options_each(db, o->value, o->key, ingest_read_property, &r, error);
+  case INGEST_OPTION_dimensions:
+  case INGEST_OPTION_enums:
+  case INGEST_OPTION_not_null:
+  case INGEST_OPTION_nullable:
+  case INGEST_OPTION_grow: return tsx_elements_each(db, o->value, o->key, ingest_read_name, &r, error);
+  default: return ingest_take_single(r.call, r.option, value, error);
+  }
+}
+
+static int ingest_take_third(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  ingest_reading r = {.call = argument, .option = (ingest_option)option};
+  const tsx_json_option *o = value->json;
+  if (r.option != INGEST_OPTION_domains && r.option != INGEST_OPTION_extents) return TSR_OK;
+  return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
+}
+
+/* Fails if a property of dimensions is given to another column. */
+static int ingest_check_dimensions(tsx_ingest_call *call, tsr_error *error) {
+  call->options.row_grows = call->given.grow_row && call->options.dimension_count == 0;
+  if (call->given.grow_row && !call->options.row_grows)
+    return tsx_fail(error, TSR_ERROR, "'grow': '%s' is none of the dimensions", tsx_ingest_row_name(call));
+  for (uint32_t i = 0; i < call->options.column_count; i++) {
+    const tsr_ingest_column *column = &call->columns[i];
+    bool is_dimension = false;
+    for (uint32_t d = 0; d < call->options.dimension_count; d++) is_dimension |= call->dimensions[d] == i;
+    if (column->not_null && column->nullable)
+      return tsx_fail(error, TSR_ERROR, "column '%s' is in not_null and in nullable", column->name);
+    if (!is_dimension && (column->has_domain || column->has_extent || column->grow))
+      return tsx_fail(error, TSR_ERROR, "'%s': column '%s' is no dimension: say dimensions",
+                      ingest_specs[column->has_domain   ? INGEST_OPTION_domains
+                                   : column->has_extent ? INGEST_OPTION_extents
+                                                        : INGEST_OPTION_grow]
+                          .name,
+                      column->name);
+  }
+  return TSR_OK;
+}
+
+int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_error *error) {
+  static const tsx_option_taker passes[] = {ingest_take_first, ingest_take_labels, ingest_take_second,
+                                            ingest_take_third};
+  const tsx_option_list list = ingest_list(call);
+  int code = TSR_OK;
+  if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
+  for (size_t i = 0; i < sizeof passes / sizeof *passes && code == TSR_OK; i++)
+    code = tsx_options_read(call->connection->db, json, &list, passes[i], call, error);
+  tsx_ingest_label_dimensions(call);
+  for (uint32_t d = 0; d < call->options.dimension_count && !(call->given.options >> INGEST_OPTION_enums & 1); d++)
+    call->columns[call->dimensions[d]].labels = false; /* of the source: the labels themselves are the coordinates */
+  for (uint32_t d = 0; d < call->options.dimension_count; d++) { /* a dimension of strings is ASCII, as in CREATE */
+    tsr_ingest_column *column = &call->columns[call->dimensions[d]];
+    if (column->typed && !column->label_of && tsr_datatype_kind(column->datatype) == TSR_KIND_TEXT &&
+        column->values_per_cell == TSR_VARIABLE)
+      column->datatype = TSR_ASCII;
+  }
+  return code == TSR_OK ? ingest_check_dimensions(call, error) : code;
+}
+
+/* ---- Options of an append ---------------------------------------------------------------------------------------- */
+
+typedef struct ingest_agreement { /* of options with an array that exists */
+  tsx_ingest_call *call; /* its columns have the types of the array's fields */
+  const tsr_schema *schema;
+  ingest_option option;
+  uint32_t named; /* dimensions */
+} ingest_agreement;
+
+static int ingest_disagree(const ingest_agreement *a, const char *column, const char *what, tsr_error *error) {
+  return tsx_fail(error, TSR_CONSTRAINT, "'%s': %s%s%s%s: the option is not that of the array to which rows are added",
+                  ingest_specs[a->option].name, column ? "column '" : "", column ? column : "", column ? "': " : "",
+                  what);
+}
+
+/* Returns the array's field that a column becomes; the dimension of a label. */
+static const tsr_field *ingest_agreement_field(const ingest_agreement *a, const tsr_ingest_column *column) {
+  const char *name = column->label ? column->label_of : column->name;
+  const tsr_field *field = a->schema->fields;
+  while (strcmp(field->name, name) != 0) field++;
+  return field;
+}
+
+/* Whether a field has the type that is said, as an array made with it has: dimensions of text are ASCII, and those of
+ * integers may be wider. */
+static bool ingest_same_type(const tsr_ingest_column *is, const tsr_ingest_column *said, bool is_dimension) {
+  const tsr_kind kind = tsr_datatype_kind(is->datatype);
+  const bool like = kind == tsr_datatype_kind(said->datatype) &&
+                    (kind == TSR_KIND_TEXT || kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED) &&
+                    tsr_datatype_size(said->datatype) <= tsr_datatype_size(is->datatype);
+  return is->values_per_cell == said->values_per_cell && (is->datatype == said->datatype || (is_dimension && like));
+}
+
+/* Whether two pipelines have the same filters; a level that nobody says is any. */
+static bool ingest_same_filters(const tsr_pipeline *is, const tsr_pipeline *said) {
+  bool same = is->count == said->count;
+  for (uint32_t i = 0; i < said->count && same; i++)
+    same = is->filters[i].type == said->filters[i].type &&
+           (said->filters[i].level == -1 || is->filters[i].level == said->filters[i].level);
+  return same;
+}
+
+/* Compares what is said of a column with its field. `said` is a copy of the column with the option's value. */
+static int ingest_agree_property(const ingest_agreement *a, const tsr_ingest_column *column,
+                                 const tsr_ingest_column *said, tsr_error *error) {
+  const tsr_field *field = ingest_agreement_field(a, column);
+  const uint64_t size = tsr_datatype_size(field->datatype);
+  switch (a->option) {
+  case INGEST_OPTION_types:
+    return ingest_same_type(column, said, field->is_dimension)
+               ? TSR_OK
+               : ingest_disagree(a, column->name, tsr_datatype_name(column->datatype), error);
+  case INGEST_OPTION_filters:
+    return column->label || ingest_same_filters(&field->filters, said->filters)
+               ? TSR_OK
+               : ingest_disagree(a, column->name, "it has other filters", error);
+  case INGEST_OPTION_domains:
+    return field->has_domain && !memcmp(field->low, said->low, size) && !memcmp(field->high, said->high, size)
+               ? TSR_OK
+               : ingest_disagree(a, column->name, field->has_domain ? "it has another domain" : "it has none", error);
+  default:
+    return field->has_extent && !memcmp(field->extent, said->extent, size)
+               ? TSR_OK
+               : ingest_disagree(a, column->name, field->has_extent ? "it has another extent" : "it has none", error);
+  }
+}
+
+static int ingest_agree_member(void *argument, const tsx_json_option *o, tsr_error *error) {
+  const ingest_agreement *a = argument;
+  ingest_reading r = {.call = a->call, .option = a->option};
+  tsr_ingest_column *column = NULL;
+  int code = ingest_find_kept(&r, o->key, &column, error);
+  if (code < 0) return code;
+  if (a->option == INGEST_OPTION_labels)
+    return column->label ? TSR_OK : ingest_disagree(a, column->name, "it is no label", error);
+  tsr_ingest_column said = *column;
+  r.column = &said;
+  if (a->option == INGEST_OPTION_domains) code = ingest_read_domain(&r, &said, o, error);
+  else if (a->option == INGEST_OPTION_extents) code = ingest_read_number(&r, o, NULL, said.extent, error);
+  else if (a->option == INGEST_OPTION_types) code = ingest_read_type(&r, &said, o, error);
+  else code = ingest_read_filters(&r, &said, o, error);
+  return code == TSR_OK ? ingest_agree_property(a, column, &said, error) : code;
+}
+
+/* Whether later rows may lie beyond those that a dimension has. */
+static bool ingest_agreement_grows(const tsr_schema *schema, uint32_t dimension) {
+  const tsr_field *field = &schema->fields[dimension];
+  if (!schema->dense || !field->is_dimension) return !schema->dense;
+  const tsr_interval *current = schema->current_domain ? &schema->current_domain[dimension] : NULL;
+  const uint64_t size = tsr_datatype_size(field->datatype);
+  return current && (memcmp(current->low, field->low, size) != 0 || memcmp(current->high, field->high, size) != 0);
+}
+
+/* Compares a name of a list: of `dimensions`, `enums`, `nullable` or `grow`. */
+static int ingest_agree_name(void *argument, const tsx_json_option *o, tsr_error *error) {
+  ingest_agreement *a = argument;
+  ingest_reading r = {.call = a->call, .option = a->option};
+  tsr_ingest_column *column = NULL;
+  const bool row = a->option == INGEST_OPTION_grow && !strcmp(ingest_text(o), tsx_ingest_row_name(a->call));
+  const int code = row ? TSR_OK : ingest_find_kept(&r, ingest_text(o), &column, error);
+  if (code < 0) return code;
+  const tsr_field *field = row ? a->schema->fields : ingest_agreement_field(a, column);
+  a->named++;
+  if (a->option == INGEST_OPTION_dimensions && !field->is_dimension)
+    return ingest_disagree(a, column->name, "it is no dimension", error);
+  if (a->option == INGEST_OPTION_enums && !column->labels)
+    return ingest_disagree(a, column->name, "it has no enumeration", error);
+  if (a->option == INGEST_OPTION_nullable && column->refuses_null)
+    return ingest_disagree(a, column->name, "it takes no NULL", error);
+  if (a->option == INGEST_OPTION_grow && !ingest_agreement_grows(a->schema, (uint32_t)(field - a->schema->fields)))
+    return ingest_disagree(a, ingest_text(o), "its domain does not grow", error);
+  return TSR_OK;
+}
+
+static int ingest_agree(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  static const tsr_order orders[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
+  ingest_agreement *a = argument;
+  const tsr_schema *schema = a->schema;
+  sqlite3 *db = a->call->connection->db;
+  const tsx_json_option *o = value->json;
+  bool same = true;
+  int code;
+  a->option = (ingest_option)option;
+  a->named = 0;
+  switch (a->option) {
+  case INGEST_OPTION_types:
+  case INGEST_OPTION_domains:
+  case INGEST_OPTION_extents:
+  case INGEST_OPTION_filters:
+  case INGEST_OPTION_labels: return tsx_options_each(db, o->value, o->key, ingest_agree_member, a, error);
+  case INGEST_OPTION_enums:
+  case INGEST_OPTION_nullable:
+  case INGEST_OPTION_grow: return tsx_elements_each(db, o->value, o->key, ingest_agree_name, a, error);
+  case INGEST_OPTION_dimensions:
+    code = tsx_elements_each(db, o->value, o->key, ingest_agree_name, a, error);
+    if (code < 0) return code;
+    same = a->named + a->call->labels.index_count >= schema->dimension_count;
+    break;
+  case INGEST_OPTION_kind: same = schema->dense == !value->whole; break;
+  case INGEST_OPTION_capacity: same = schema->capacity == (uint64_t)value->whole; break;
+  case INGEST_OPTION_cell_order: same = schema->cell_order == orders[value->whole]; break;
+  case INGEST_OPTION_tile_order: same = schema->tile_order == orders[value->whole]; break;
+  case INGEST_OPTION_duplicates: same = schema->dense || schema->allows_duplicates == (value->whole != 0); break;
+  case INGEST_OPTION_format_version: same = schema->version == (uint32_t)value->whole; break;
+  default: break; /* of the call, not of the array */
+  }
+  return same ? TSR_OK : ingest_disagree(a, NULL, "the array has another value", error);
+}
+
+int tsx_ingest_options_agree(tsx_ingest_call *call, sqlite3_value *json, const tsr_schema *schema, tsr_error *error) {
+  ingest_agreement a = {.call = call, .schema = schema};
+  const tsx_option_list list = ingest_list(call);
+  return tsx_options_read(call->connection->db, json, &list, ingest_agree, &a, error);
+}

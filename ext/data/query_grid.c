@@ -1,0 +1,386 @@
+/* query_grid.c: the rows of a columnar query as a grid of numbers.
+ *
+ * The query runs with the axes as columns. Its rows are kept as words: one for each axis, and one for the number. When all
+ * are known, the axes get their ends or their sorted values, and each number goes to its place. */
+#include "data/query_grid.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "query/compile.h"
+#include "query/names.h"
+#include "query/run.h"
+#include "table/labels.h"
+#include "table/transaction.h"
+
+#define GRID_MEMORY       (1ull << 30) /* of rows, if the table has no memory_mb */
+#define GRID_CANCEL_EVERY 65536u /* rows between two checks for cancellation */
+
+typedef struct grid_maker {
+  tsx_query query;
+  tsx_grid *grid;
+  uint32_t items[TSR_QUERY_KEYS]; /* by axis: its item in the SELECT */
+  uint32_t value; /* the item with the numbers */
+  uint64_t *rows; /* [row_count][axis_count + 1]; a TEXT is a pointer to its copy */
+  uint8_t *types; /* [row_count]: tsr_value_type of the number */
+  uint64_t row_count, room;
+  const char *last[TSR_QUERY_KEYS]; /* by axis: the copy of the last row's text, and its size */
+  uint64_t last_size[TSR_QUERY_KEYS];
+  bool reals; /* a number is REAL */
+} grid_maker;
+
+bool tsx_is_query(sqlite3_value *value) {
+  const char *text = sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+  while (text && isspace((unsigned char)*text)) text++;
+  if (!text || sqlite3_strnicmp(text, "SELECT", 6) != 0 || !text[6]) return false;
+  text += 6;
+  return isspace((unsigned char)*text) || strchr("(*\"'[`", *text) || !strncmp(text, "/*", 2) ||
+         !strncmp(text, "--", 2);
+}
+
+/* ---- Columns ----------------------------------------------------------------------------------------------------- */
+
+static char *grid_name(grid_maker *m, const tsx_item *item) {
+  tsx_arena *arena = &m->grid->arena;
+  const tsx_expr *tree = item->tree;
+  if (item->name) return tsx_arena_copy(arena, item->name, strlen(item->name));
+  if (tree->kind == TSX_EXPR_NAME) return tsx_arena_copy(arena, tree->name, strlen(tree->name));
+  return tsx_arena_copy(arena, tree->begin, (uint64_t)(tree->end - tree->begin));
+}
+
+/* Returns the axis that an item is of: a key, or of cells a dimension, which a label of it names, too; else -1. */
+static int grid_key_of(const grid_maker *m, const tsx_item *item) {
+  const tsx_expr *tree = tsx_expr_meaning(item->tree);
+  if (m->query.over_groups) return tree->kind == TSX_EXPR_AGGREGATE ? -1 : tsx_select_key(&m->query.select, tree);
+  if (tree->kind == TSX_EXPR_LABEL) return (int)m->query.table->labels[tree->column].dimension;
+  const tsx_column *columns = m->query.table->columns;
+  return tree->kind == TSX_EXPR_NAME && columns[tree->column].description->is_dimension
+             ? (int)columns[tree->column].field
+             : -1;
+}
+
+/* Returns true if an item has the numbers and is a label. */
+static bool grid_is_label(const grid_maker *m, uint32_t i) {
+  return i == m->value && tsx_expr_meaning(m->query.select.items[i].tree)->kind == TSX_EXPR_LABEL;
+}
+
+static int grid_add_axis(grid_maker *m, uint32_t item, tsr_error *error) {
+  tsx_grid *grid = m->grid;
+  if (grid->axis_count == TSR_QUERY_KEYS) return tsx_fail(error, TSR_TOOBIG, "more than %u axes", TSR_QUERY_KEYS);
+  m->items[grid->axis_count] = item;
+  tsx_grid_axis *axis = &grid->axes[grid->axis_count++];
+  axis->type = TSR_VALUE_NULL;
+  axis->name = grid_name(m, &m->query.select.items[item]);
+  return axis->name ? TSR_OK : tsx_out_of_memory(error);
+}
+
+/* Adds an item to the SELECT, which has room for it, and makes it an axis. */
+static int grid_add_item(grid_maker *m, tsx_expr *tree, tsr_error *error) {
+  tsx_select *s = &m->query.select;
+  s->items[s->item_count] = (tsx_item){.tree = tree, .begin = tree->begin, .end = tree->end};
+  return grid_add_axis(m, s->item_count++, error);
+}
+
+/* Makes the terms of GROUP BY the axes. */
+static int grid_axes_of_groups(grid_maker *m, uint32_t given, tsr_error *error) {
+  int code = TSR_OK;
+  for (uint32_t k = 0; k < m->query.select.group_count && code == TSR_OK; k++) {
+    uint32_t i = 0;
+    while (i < given && grid_key_of(m, &m->query.select.items[i]) != (int)k) i++;
+    code = i < given ? grid_add_axis(m, i, error) : grid_add_item(m, m->query.select.group[k], error);
+  }
+  return code;
+}
+
+/* Makes the dimensions that items name the axes, or all. A label that has the numbers names none. */
+static int grid_axes_of_cells(grid_maker *m, uint32_t given, tsr_error *error) {
+  const tsx_table *table = m->query.table;
+  tsx_arena *arena = &m->query.select.arena;
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < given && code == TSR_OK; i++) {
+    uint32_t before = 0;
+    const tsx_item *items = m->query.select.items;
+    const int key = grid_key_of(m, &items[i]);
+    while (before < i && (grid_key_of(m, &items[before]) != key || grid_is_label(m, before))) before++;
+    if (grid_is_label(m, i)) continue;
+    if (key >= 0 && before == i) code = grid_add_axis(m, i, error);
+  }
+  if (m->grid->axis_count > 0) return code;
+  for (uint32_t c = 0; c < table->column_count && code == TSR_OK; c++) {
+    if (!table->columns[c].description->is_dimension) continue;
+    tsx_expr *tree = tsx_arena_take(arena, sizeof *tree);
+    char *name = tsx_arena_copy(arena, table->columns[c].name, strlen(table->columns[c].name));
+    if (!tree || !name) return tsx_out_of_memory(error);
+    *tree = (tsx_expr){.kind = TSX_EXPR_NAME, .name = name, .begin = name, .column = (int)c, .field = (int)c};
+    tree->end = name + strlen(name);
+    code = grid_add_item(m, tree, error);
+  }
+  return code;
+}
+
+/* Finds the column with the numbers: the one that is named, or the only one that is no key. */
+static int grid_find_value(grid_maker *m, const char *column, uint32_t given, tsr_error *error) {
+  uint32_t found = 0;
+  char names[200] = "";
+  for (uint32_t i = 0; i < given; i++) {
+    char *name = grid_name(m, &m->query.select.items[i]);
+    if (!name) return tsx_out_of_memory(error);
+    const bool is_it = column ? !sqlite3_stricmp(name, column) : grid_key_of(m, &m->query.select.items[i]) < 0;
+    if (is_it && found == 0) {
+      m->value = i;
+      m->grid->name = name;
+    }
+    found += is_it;
+    const size_t size = strlen(names);
+    if (is_it || column) sqlite3_snprintf((int)(sizeof names - size), names + size, "%s%s", size ? ", " : "", name);
+  }
+  if (found == 1) return TSR_OK;
+  if (column && found == 0)
+    return tsx_fail(error, TSR_ERROR, "the query has no column '%.64s'; it has %s", column, names);
+  if (found == 0) return tsx_fail(error, TSR_ERROR, "all columns of the query are keys: none has the values");
+  return tsx_fail(error, TSR_ERROR, "several columns could be the values (%s): name one in the second argument", names);
+}
+
+static int grid_plan(grid_maker *m, const char *column, tsr_error *error) {
+  tsx_select *s = &m->query.select;
+  const uint32_t given = s->item_count;
+  const uint64_t room = (uint64_t)given + TSR_QUERY_KEYS + 1;
+  tsx_item *items = tsx_arena_take(&s->arena, room * sizeof *items);
+  if (!items) return tsx_out_of_memory(error);
+  memcpy(items, s->items, given * sizeof *items);
+  s->items = items;
+  const int code = grid_find_value(m, column, given, error);
+  if (code < 0) return code;
+  return m->query.over_groups ? grid_axes_of_groups(m, given, error) : grid_axes_of_cells(m, given, error);
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+
+static int grid_reserve(grid_maker *m, tsr_error *error) {
+  const uint64_t words = m->grid->axis_count + 1, room = m->room ? 2 * m->room : 1024;
+  const uint64_t given = m->query.table->options.limits.memory_bytes, most = given ? given : GRID_MEMORY;
+  if (m->row_count < m->room) return TSR_OK;
+  if (m->row_count * (words * sizeof *m->rows + 1) > most)
+    return tsx_fail(error, TSR_TOOBIG, "too many rows for memory_mb (%llu): take a part of them, or coarser keys",
+                    (unsigned long long)(most >> 20));
+  uint64_t *rows = sqlite3_realloc64(m->rows, room * words * sizeof *rows);
+  if (rows) m->rows = rows;
+  uint8_t *types = rows ? sqlite3_realloc64(m->types, room) : NULL;
+  if (!types) return tsx_out_of_memory(error);
+  m->types = types;
+  m->room = room;
+  return TSR_OK;
+}
+
+static int grid_keep_text(grid_maker *m, uint32_t a, const tsr_value *value, uint64_t *word, tsr_error *error) {
+  const char *last = m->last[a];
+  const uint64_t size = value->as.text.size;
+  if (!last || m->last_size[a] != size || memcmp(last, value->as.text.bytes, size) != 0) {
+    last = tsx_arena_copy(&m->grid->arena, value->as.text.bytes, size);
+    if (!last) return tsx_out_of_memory(error);
+    m->last[a] = last;
+    m->last_size[a] = size;
+  }
+  *word = (uint64_t)(uintptr_t)last;
+  return TSR_OK;
+}
+
+static int grid_keep_key(grid_maker *m, tsx_run *run, uint32_t a, uint64_t *word, tsr_error *error) {
+  tsx_grid_axis *axis = &m->grid->axes[a];
+  tsr_value value;
+  const int code = tsx_run_value(run, m->items[a], &value, error);
+  if (code < 0) return code;
+  if (value.type == TSR_VALUE_NULL)
+    return tsx_fail(error, TSR_ERROR, "the key '%s' has a NULL, which has no place: leave it out by WHERE", axis->name);
+  if (value.type == TSR_VALUE_UNSIGNED && value.as.unsigned_integer <= INT64_MAX) value.type = TSR_VALUE_INTEGER;
+  if (value.type != TSR_VALUE_INTEGER && value.type != TSR_VALUE_REAL && value.type != TSR_VALUE_TEXT)
+    return tsx_fail(error, TSR_RANGE, "the key '%s' has a BLOB or a value past the integers of SQL", axis->name);
+  if (axis->type == TSR_VALUE_NULL) axis->type = value.type;
+  if (axis->type != value.type)
+    return tsx_fail(error, TSR_MISMATCH, "the key '%s' has values of several types: CAST it", axis->name);
+  if (value.type == TSR_VALUE_TEXT) return grid_keep_text(m, a, &value, word, error);
+  if (value.type == TSR_VALUE_REAL) value.as.real += 0.0; /* -0.0 and 0.0 are one value */
+  memcpy(word, &value.as, sizeof *word);
+  return TSR_OK;
+}
+
+static int grid_keep_row(grid_maker *m, tsx_run *run, tsr_error *error) {
+  const uint32_t axes = m->grid->axis_count;
+  tsr_value value;
+  int code = grid_reserve(m, error);
+  uint64_t *words = m->rows + m->row_count * (axes + 1);
+  for (uint32_t a = 0; a < axes && code == TSR_OK; a++) code = grid_keep_key(m, run, a, &words[a], error);
+  if (code == TSR_OK) code = tsx_run_value(run, m->value, &value, error);
+  if (code < 0) return code;
+  if (value.type == TSR_VALUE_UNSIGNED && value.as.unsigned_integer <= INT64_MAX) value.type = TSR_VALUE_INTEGER;
+  if (value.type == TSR_VALUE_UNSIGNED)
+    return tsx_fail(error, TSR_RANGE, "'%s' has a value past the integers of SQL", m->grid->name);
+  if (value.type != TSR_VALUE_INTEGER && value.type != TSR_VALUE_REAL && value.type != TSR_VALUE_NULL)
+    return tsx_fail(error, TSR_MISMATCH, "'%s' is text or bytes: a grid is made of numbers", m->grid->name);
+  m->reals |= value.type == TSR_VALUE_REAL;
+  memcpy(&words[axes], &value.as, sizeof *words);
+  m->types[m->row_count++] = (uint8_t)value.type;
+  return TSR_OK;
+}
+
+/* ---- Places ------------------------------------------------------------------------------------------------------ */
+
+static int grid_compare_reals(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static int grid_compare_texts(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorts the different values of an axis of REAL or TEXT. */
+static int grid_sort_axis(const grid_maker *m, uint32_t a, tsr_error *error) {
+  tsx_grid_axis *axis = &m->grid->axes[a];
+  const uint64_t words = m->grid->axis_count + 1;
+  const bool text = axis->type == TSR_VALUE_TEXT;
+  uint64_t n = 0, different = 0;
+  uint64_t *values = tsx_arena_take(&m->grid->arena, (m->row_count + 1) * sizeof *values);
+  if (!values) return tsx_out_of_memory(error);
+  for (uint64_t r = 0; r < m->row_count; r++)
+    if (n == 0 || values[n - 1] != m->rows[r * words + a]) values[n++] = m->rows[r * words + a];
+  qsort(values, n, sizeof *values, text ? grid_compare_texts : grid_compare_reals);
+  for (uint64_t i = 0; i < n; i++)
+    if (i == 0 || (text ? grid_compare_texts : grid_compare_reals)(&values[different - 1], &values[i]) != 0)
+      values[different++] = values[i];
+  axis->count = different;
+  axis->reals = text ? NULL : (const double *)(const void *)values;
+  axis->texts = text ? (const char **)(void *)values : NULL;
+  return TSR_OK;
+}
+
+static int grid_make_axis(const grid_maker *m, uint32_t a, tsr_error *error) {
+  tsx_grid_axis *axis = &m->grid->axes[a];
+  const uint64_t words = m->grid->axis_count + 1;
+  if (axis->type == TSR_VALUE_NULL) axis->type = TSR_VALUE_INTEGER; /* no rows */
+  if (axis->type != TSR_VALUE_INTEGER) return grid_sort_axis(m, a, error);
+  int64_t low = INT64_MAX, high = INT64_MIN;
+  for (uint64_t r = 0; r < m->row_count; r++) {
+    const int64_t value = (int64_t)m->rows[r * words + a];
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  axis->low = m->row_count ? low : 0;
+  axis->count = m->row_count ? (uint64_t)high - (uint64_t)low + 1 : 0; /* 0 also if there are 2^64 */
+  return TSR_OK;
+}
+
+static uint64_t grid_coordinate(const tsx_grid_axis *axis, const uint64_t *word) {
+  if (axis->type == TSR_VALUE_INTEGER) return *word - (uint64_t)axis->low;
+  const bool text = axis->type == TSR_VALUE_TEXT;
+  const char *values = text ? (const char *)axis->texts : (const char *)axis->reals;
+  const char *found = bsearch(word, values, axis->count, sizeof *word, text ? grid_compare_texts : grid_compare_reals);
+  return (uint64_t)(found - values) / sizeof *word;
+}
+
+static int grid_several(const grid_maker *m, tsr_error *error) {
+  return m->query.over_groups
+             ? tsx_fail(error, TSR_ERROR, "several rows have the same keys")
+             : tsx_fail(error, TSR_ERROR, "several rows have one place: name all dimensions, or use GROUP BY");
+}
+
+/* Puts each number at its place. `taken` has a zero for each place. */
+static int grid_fill(const grid_maker *m, uint8_t *taken, tsr_error *error) {
+  tsx_grid *grid = m->grid;
+  const uint64_t words = grid->axis_count + 1;
+  double *reals = grid->places;
+  int64_t *integers = grid->places;
+  for (uint64_t i = 0; i < grid->count && !grid->whole; i++) reals[i] = NAN;
+  for (uint64_t r = 0; r < m->row_count; r++) {
+    const uint64_t *row = m->rows + r * words;
+    uint64_t place = 0;
+    if (r % GRID_CANCEL_EVERY == 0 && tsx_connection_cancelled(m->query.connection)) return tsx_fail_cancelled(error);
+    for (uint32_t a = 0; a < grid->axis_count; a++)
+      place = place * grid->axes[a].count + grid_coordinate(&grid->axes[a], &row[a]);
+    if (taken[place]) return grid_several(m, error);
+    taken[place] = 1;
+    if (grid->whole) integers[place] = (int64_t)row[words - 1];
+    else if (m->types[r] == TSR_VALUE_INTEGER) reals[place] = (double)(int64_t)row[words - 1];
+    else if (m->types[r] == TSR_VALUE_REAL) memcpy(&reals[place], &row[words - 1], sizeof *reals);
+  }
+  return TSR_OK;
+}
+
+static int grid_place(const grid_maker *m, uint64_t limit, tsr_error *error) {
+  tsx_grid *grid = m->grid;
+  uint64_t nulls = 0;
+  grid->count = 1;
+  for (uint32_t a = 0; a < grid->axis_count; a++) {
+    const int code = grid_make_axis(m, a, error);
+    if (code < 0) return code;
+    const uint64_t n = grid->axes[a].count;
+    if (m->row_count && (n == 0 || grid->count > limit / sizeof(double) / n))
+      return tsx_fail(error, TSR_TOOBIG, "a grid from the least to the greatest '%s' has more than %llu bytes",
+                      grid->axes[a].name, (unsigned long long)limit);
+    grid->count *= n;
+  }
+  for (uint64_t r = 0; r < m->row_count; r++) nulls += m->types[r] == TSR_VALUE_NULL;
+  grid->whole = !m->reals && nulls < m->row_count;
+  if (grid->whole && (nulls > 0 || m->row_count < grid->count))
+    return tsx_fail(error, TSR_ERROR,
+                    "'%s' is INTEGER, and has NULLs or no row for some keys, which INTEGER has no number for: write "
+                    "ifnull, or CAST it AS REAL, whose places are NaN then",
+                    grid->name);
+  grid->places = sqlite3_malloc64((grid->count + 1) * sizeof(double));
+  uint8_t *taken = grid->places ? sqlite3_malloc64(grid->count + 1) : NULL;
+  if (!taken) return tsx_out_of_memory(error);
+  memset(taken, 0, grid->count + 1);
+  const int code = grid_fill(m, taken, error);
+  sqlite3_free(taken);
+  return code;
+}
+
+/* ---- The run ----------------------------------------------------------------------------------------------------- */
+
+/* Functions do not see the rows of the open transaction. */
+static int grid_check_table(const tsx_table *table, tsr_error *error) {
+  const tsx_transaction *transaction = table->array->transaction;
+  if (!transaction || !tsr_writer_changed(transaction->writer)) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", table->name);
+}
+
+static int grid_run(grid_maker *m, tsr_error *error) {
+  tsx_run *run = NULL;
+  int code = tsx_run_open(&m->query, NULL, 0, &run, error);
+  while (code == TSR_OK && (code = tsx_run_next(run, error)) > 0) code = grid_keep_row(m, run, error);
+  tsx_run_close(run);
+  return code;
+}
+
+/* Copies a text without the semicolon that may end it. The caller frees the copy. */
+static char *grid_statement(const char *text) {
+  size_t size = strlen(text);
+  while (size > 0 && (isspace((unsigned char)text[size - 1]) || text[size - 1] == ';')) size--;
+  return size > INT_MAX ? NULL : sqlite3_mprintf("%.*s", (int)size, text);
+}
+
+int tsx_grid_make(tsx_connection *connection, const char *text, const char *column, uint64_t limit, tsx_grid *grid,
+                  tsr_error *error) {
+  grid_maker m = {.grid = grid};
+  char *statement = grid_statement(text);
+  int code = statement ? tsx_query_compile(connection, "temp", statement, &m.query, error) : tsx_out_of_memory(error);
+  if (code == TSR_OK) code = grid_check_table(m.query.table, error);
+  if (code == TSR_OK) code = grid_plan(&m, column, error);
+  if (code == TSR_OK) code = grid_run(&m, error);
+  if (code == TSR_OK) code = grid_place(&m, limit, error);
+  sqlite3_free(m.rows);
+  sqlite3_free(m.types);
+  tsx_query_release(&m.query);
+  sqlite3_free(statement);
+  return code;
+}
+
+void tsx_grid_release(tsx_grid *grid) {
+  sqlite3_free(grid->places);
+  tsx_arena_free(&grid->arena);
+  *grid = (tsx_grid){0};
+}

@@ -1,0 +1,205 @@
+/* rows.c: tessera_rows(select[, options]): the rows of any SELECT as Arrow streams.
+ *
+ * The SELECT is run once, when a stream is first asked for anything: on its connection, whose mutex the caller gets. Its
+ * rows are kept in an ingest, in an environment of its own. From then on the streams need no connection: they read on
+ * any thread, several at once, also after the connection was closed. A run that fails keeps nothing; the next stream
+ * runs the SELECT again.
+ */
+#include "data/rows.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "definition/define.h"
+#include "call/function.h"
+#include "data/ingest.h"
+#include "data/create.h"
+#include "data/streams.h"
+
+typedef struct kept_rows { /* what the streams of one call share */
+  _Atomic uint32_t references; /* streams */
+  tsx_stream_link *link; /* one reference */
+  tsr_environment *environment;
+  tsx_ingest_call call; /* the columns, and the ingest */
+  sqlite3_value *sql, *options; /* owned; options: NULL or SQL's NULL: none */
+  _Atomic bool read; /* the ingest has all rows; before, it is guarded by the connection's mutex */
+} kept_rows;
+
+typedef struct rows_stream { /* private_data */
+  kept_rows *rows; /* one reference */
+  struct ArrowArrayStream core; /* without `release`: not opened yet */
+  tsr_error error;
+} rows_stream;
+
+static void rows_forget(kept_rows *rows) {
+  tsr_ingest_close(rows->call.ingest);
+  tsx_definition_release(&rows->call.memory);
+  memset(&rows->call, 0, sizeof rows->call);
+}
+
+static void rows_drop(kept_rows *rows) {
+  if (atomic_fetch_sub(&rows->references, 1) > 1) return;
+  rows_forget(rows);
+  tsr_environment_close(rows->environment);
+  sqlite3_value_free(rows->sql);
+  sqlite3_value_free(rows->options);
+  if (rows->link) tsx_stream_link_drop(rows->link);
+  sqlite3_free(rows);
+}
+
+/* ---- The SELECT -------------------------------------------------------------------------------------------------- */
+
+/* Prepares the SELECT and describes its columns. */
+static int rows_describe(kept_rows *rows, tsx_connection *connection, sqlite3_stmt **statement, tsr_error *error) {
+  tsx_ingest_call *call = &rows->call;
+  const char *sql = (const char *)sqlite3_value_text(rows->sql);
+  call->connection = connection;
+  call->source.is_rows = true;
+  if (!sql) return tsx_out_of_memory(error);
+  int code = tsx_select_prepare(connection->db, sql, statement, error);
+  if (code == TSR_OK) code = tsx_ingest_begin(call, NULL, (uint32_t)sqlite3_column_count(*statement), error);
+  if (code == TSR_OK) code = tsx_select_columns(call, *statement, error);
+  if (code == TSR_OK) code = tsx_ingest_options_read(call, rows->options, error);
+  return code;
+}
+
+/* Runs the SELECT, and opens the first stream of its rows. The caller has the connection. */
+static int rows_run(kept_rows *rows, tsx_connection *connection, struct ArrowArrayStream *core, tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  int code = rows_describe(rows, connection, &statement, error);
+  if (code == TSR_OK) code = tsr_ingest_open(rows->environment, &rows->call.options, &rows->call.ingest, error);
+  if (code == TSR_OK) code = tsx_select_rows(&rows->call, statement, error);
+  if (code == TSR_OK) code = tsr_ingest_stream(rows->call.ingest, NULL, core, error);
+  if (code < 0) rows_forget(rows);
+  else atomic_store(&rows->read, true);
+  sqlite3_finalize(statement);
+  tsx_connection_remove_table(connection);
+  return code;
+}
+
+/* Opens what a stream reads, if that was not done yet. */
+static int kept_rows_open(rows_stream *s, tsr_error *error) {
+  kept_rows *rows = s->rows;
+  int code = TSR_OK;
+  if (s->core.release) return TSR_OK;
+  if (!atomic_load(&rows->read)) {
+    const bool open = tsx_stream_link_enter(rows->link, true) == 1;
+    pthread_mutex_unlock(&rows->link->lock); /* the connection's mutex keeps the connection */
+    if (!open) return tsx_fail(error, TSR_ERROR, "the connection was closed before the rows were read");
+    tsx_connection *connection = rows->link->connection;
+    if (!atomic_load(&rows->read)) code = rows_run(rows, connection, &s->core, error);
+    sqlite3_mutex_leave(sqlite3_db_mutex(connection->db));
+  }
+  if (code == TSR_OK && !s->core.release) code = tsr_ingest_stream(rows->call.ingest, NULL, &s->core, error);
+  return code;
+}
+
+/* ---- The stream -------------------------------------------------------------------------------------------------- */
+
+/* Opens the stream for a call. Returns false after an error. */
+static bool kept_rows_begin(rows_stream *s) {
+  s->error = (tsr_error){0};
+  const int code = kept_rows_open(s, &s->error);
+  if (code == TSR_OK) return true;
+  tsr_error why = s->error;
+  (void)tsx_fail(&s->error, code, "tessera_rows: %s", why.message);
+  return false;
+}
+
+static int rows_get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out) {
+  rows_stream *s = stream->private_data;
+  return kept_rows_begin(s) ? s->core.get_schema(&s->core, out) : tsr_arrow_errno(s->error.code);
+}
+
+static int rows_get_next(struct ArrowArrayStream *stream, struct ArrowArray *out) {
+  rows_stream *s = stream->private_data;
+  return kept_rows_begin(s) ? s->core.get_next(&s->core, out) : tsr_arrow_errno(s->error.code);
+}
+
+static const char *rows_last_error(struct ArrowArrayStream *stream) {
+  rows_stream *s = stream->private_data;
+  if (s->error.code < 0) return s->error.message;
+  return s->core.release ? s->core.get_last_error(&s->core) : NULL;
+}
+
+static void rows_release(struct ArrowArrayStream *stream) {
+  rows_stream *s = stream->private_data;
+  if (s->core.release) s->core.release(&s->core);
+  rows_drop(s->rows);
+  sqlite3_free(s);
+  stream->private_data = NULL;
+  stream->release = NULL;
+}
+
+/* Makes a stream, which takes over one reference, also if there is no memory. */
+static bool rows_stream_make(kept_rows *rows, struct ArrowArrayStream *out) {
+  rows_stream *s = sqlite3_malloc64(sizeof *s);
+  if (!s) {
+    rows_drop(rows);
+    return false;
+  }
+  memset(s, 0, sizeof *s);
+  s->rows = rows;
+  *out = (struct ArrowArrayStream){.get_schema = rows_get_schema,
+                                   .get_next = rows_get_next,
+                                   .get_last_error = rows_last_error,
+                                   .release = rows_release,
+                                   .private_data = s};
+  return true;
+}
+
+bool tsx_rows_again(const struct ArrowArrayStream *stream, struct ArrowArrayStream *out) {
+  if (stream->release != rows_release) return false;
+  kept_rows *rows = ((rows_stream *)stream->private_data)->rows;
+  atomic_fetch_add(&rows->references, 1);
+  return rows_stream_make(rows, out);
+}
+
+bool tsx_rows_request(struct ArrowArrayStream *stream, const struct ArrowSchema *requested) {
+  if (stream->release != rows_release) return false;
+  rows_stream *s = stream->private_data;
+  return kept_rows_begin(s) && tsr_arrow_request(&s->core, requested);
+}
+
+/* ---- The function ------------------------------------------------------------------------------------------------ */
+
+static int rows_make(kept_rows *rows, int count, sqlite3_value **values, tsr_error *error) {
+  tsx_connection *connection = rows->link->connection;
+  sqlite3_stmt *statement = NULL;
+  int code = tsx_arguments_check(count, values, 1, error);
+  if (code < 0) return code;
+  rows->sql = sqlite3_value_dup(values[0]);
+  if (count > 1) rows->options = sqlite3_value_dup(values[1]);
+  if (!rows->sql || (count > 1 && !rows->options)) return tsx_out_of_memory(error);
+  code = rows_describe(rows, connection, &statement, error); /* what is wrong with it is told at once */
+  sqlite3_finalize(statement);
+  rows_forget(rows);
+  return code == TSR_OK ? tsx_environment_alone(&rows->environment, error) : code;
+}
+
+void tsx_rows_stream(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_stream_link *link = sqlite3_user_data(context);
+  tsr_error error = {0};
+  struct ArrowArrayStream stream = {0};
+  char token[TESSERA_TOKEN_SIZE];
+  kept_rows *rows = sqlite3_malloc64(sizeof *rows);
+  if (!rows) {
+    sqlite3_result_error_nomem(context);
+    return;
+  }
+  memset(rows, 0, sizeof *rows);
+  atomic_init(&rows->references, 1);
+  rows->link = link;
+  atomic_fetch_add(&link->references, 1);
+  int code = rows_make(rows, count, values, &error);
+  if (code == TSR_OK && !rows_stream_make(rows, &stream)) code = tsx_out_of_memory(&error);
+  else if (code < 0) rows_drop(rows);
+  /* without a mutex no other thread may come back to this connection */
+  if (code == TSR_OK && !sqlite3_db_mutex(link->connection->db)) code = kept_rows_open(stream.private_data, &error);
+  if (code == TSR_OK) code = tsx_tokens_put(&stream, link, token, &error);
+  if (code == TSR_OK) sqlite3_result_text(context, token, -1, SQLITE_TRANSIENT);
+  else tsx_result_error_of(context, "tessera_rows", &error);
+  if (stream.release) stream.release(&stream);
+}

@@ -1,0 +1,178 @@
+/* write_label.c: tessera_write_label, which writes values of a dimension label, from an NPY file or a JSON array. */
+#include "data/write_label.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "sql/json.h"
+#include "sql/literals.h"
+#include "values/slice.h"
+#include "values/value.h"
+#include "call/function.h"
+#include "inspect/nearest.h"
+#include "data/npy.h"
+
+typedef struct label_cells { /* the values of a JSON array */
+  const tsr_field *field;
+  sqlite3_str *values, *offsets; /* owned; `offsets` are uint64_t, of texts alone */
+  uint64_t count;
+} label_cells;
+
+static bool cells_are_texts(const label_cells *cells) { return cells->field->values_per_cell == TSR_VARIABLE; }
+
+/* Sets the value that says that a coordinate has no label. */
+static int set_missing(const label_cells *cells, uint8_t value[8], tsr_error *error) {
+  const tsr_datatype datatype = cells->field->datatype;
+  const double nan_double = (double)NAN;
+  const float nan_float = NAN;
+  const int64_t nat = INT64_MIN;
+  switch (tsr_datatype_kind(datatype)) {
+  case TSR_KIND_FLOAT:
+    if (tsr_datatype_size(datatype) == 8) memcpy(value, &nan_double, 8);
+    else memcpy(value, &nan_float, 4);
+    return TSR_OK;
+  case TSR_KIND_DATETIME:
+  case TSR_KIND_TIME: memcpy(value, &nat, 8); return TSR_OK;
+  default: return tsx_fail(error, TSR_MISMATCH, "%s has no value that means NULL", tsr_datatype_name(datatype));
+  }
+}
+
+/* Converts one element of a JSON array. *bytes comes from sqlite3_malloc; the caller frees it. */
+static int convert_element(const label_cells *cells, const tsx_json_option *o, uint8_t **bytes, uint64_t *size,
+                           tsr_error *error) {
+  const bool number = !strcmp(o->type, "integer") || !strcmp(o->type, "real");
+  *size = tsr_datatype_size(cells->field->datatype);
+  if (!strcmp(o->type, "text")) return tsx_bytes_convert(o->value, cells->field->datatype, bytes, size, error);
+  if (cells_are_texts(cells) || (!number && strcmp(o->type, "null") != 0))
+    return tsx_fail(error, TSR_MISMATCH, "expected %s, found %.40s", cells_are_texts(cells) ? "a text" : "a number",
+                    o->text);
+  if (!(*bytes = sqlite3_malloc(8))) return tsx_out_of_memory(error);
+  return number ? tsx_given_parse(cells->field->datatype, o->text, false, *bytes, error)
+                : set_missing(cells, *bytes, error);
+}
+
+static int add_element(void *argument, const tsx_json_option *o, tsr_error *error) {
+  label_cells *cells = argument;
+  const uint64_t end = (uint64_t)sqlite3_str_length(cells->values);
+  uint8_t *bytes = NULL;
+  uint64_t size = 0;
+  int code = convert_element(cells, o, &bytes, &size, error);
+  if (code == TSR_OK && !cells_are_texts(cells) && size != cells->field->cell_size)
+    code = tsx_fail(error, TSR_MISMATCH, "expected one value of %s", tsr_datatype_name(cells->field->datatype));
+  if (code < 0) {
+    const tsr_error inner = *error;
+    tsx_fail(error, code, "value %.20s: %s", o->key, inner.message);
+  } else {
+    if (cells_are_texts(cells)) sqlite3_str_append(cells->offsets, (const char *)&end, sizeof end);
+    sqlite3_str_append(cells->values, (const char *)bytes, (int)size);
+    cells->count++;
+    if (sqlite3_str_errcode(cells->values) || sqlite3_str_errcode(cells->offsets)) code = tsx_out_of_memory(error);
+  }
+  sqlite3_free(bytes);
+  return code;
+}
+
+/* Reads a JSON array. The column is borrowed from `cells`. */
+static int read_json(sqlite3 *db, sqlite3_value *value, label_cells *cells, tsr_column *column, tsr_error *error) {
+  int code = tsx_elements_each(db, value, "values", add_element, cells, error);
+  const uint64_t end = (uint64_t)sqlite3_str_length(cells->values);
+  sqlite3_str_append(cells->offsets, (const char *)&end, sizeof end);
+  if (code == TSR_OK && sqlite3_str_errcode(cells->offsets)) code = tsx_out_of_memory(error);
+  *column = (tsr_column){.values = sqlite3_str_value(cells->values), .cell_size = cells->field->cell_size};
+  if (cells_are_texts(cells)) column->offsets = (const uint64_t *)(const void *)sqlite3_str_value(cells->offsets);
+  if (!column->values) column->values = "";
+  return code;
+}
+
+/* Sets the coordinate of the first value: the low end of the domain, the origin itself, or that of a JSON object. */
+static int read_origin(const tsx_address *address, const tsr_schema *schema, uint32_t dimension, sqlite3_value *origin,
+                       uint8_t first[8], tsr_error *error) {
+  const tsr_field *field = &schema->fields[dimension];
+  const char *text =
+      origin && sqlite3_value_type(origin) == SQLITE_TEXT ? (const char *)sqlite3_value_text(origin) : "";
+  int code = TSR_OK;
+  memcpy(first, field->low, 8);
+  if (!origin || sqlite3_value_type(origin) == SQLITE_NULL) return TSR_OK;
+  if (text && text[strspn(text, " \t\n\r")] == '{') {
+    tsx_slice slice = {0};
+    code =
+        tsx_slice_parse_as(address->connection->db, origin, schema, TSX_ORIGIN, address->uint64_signed, &slice, error);
+    for (uint32_t d = 0; code == TSR_OK && d < schema->dimension_count; d++)
+      if (slice.bounds[d].given && (d != dimension || !slice.bounds[d].low_given ||
+                                    memcmp(slice.box[d].low, slice.box[d].high, field->cell_size) != 0))
+        code = tsx_fail(error, TSR_MISMATCH, "origin: expected one coordinate of dimension '%s'", field->name);
+    if (code == TSR_OK && slice.bounds[dimension].given) memcpy(first, slice.box[dimension].low, 8);
+    tsx_slice_release(&slice);
+    return code;
+  }
+  uint8_t *bytes = NULL;
+  uint64_t size = 0;
+  code = tsx_bytes_convert(origin, tsx_datatype_shown(field->datatype, address->uint64_signed), &bytes, &size, error);
+  if (code == TSR_OK && size != field->cell_size) code = tsx_fail(error, TSR_MISMATCH, "expected one coordinate");
+  if (code == TSR_OK) memcpy(first, bytes, size);
+  sqlite3_free(bytes);
+  if (code == TSR_OK) return code;
+  const tsr_error inner = *error;
+  return tsx_fail(error, code, "origin: %s", inner.message);
+}
+
+/* Writes the values into an open label. */
+static int write_values(const tsx_address *address, tsr_label_index *index, const uint8_t first[8],
+                        sqlite3_value *value, uint64_t *written, tsr_error *error) {
+  label_cells cells = {tsr_label_field(index), sqlite3_str_new(NULL), sqlite3_str_new(NULL), 0};
+  tsr_column column = {.cell_size = cells.field->cell_size};
+  uint8_t *copy = NULL;
+  int code = sqlite3_value_type(value) == SQLITE_TEXT
+                 ? read_json(address->connection->db, value, &cells, &column, error)
+                 : tsx_npy_vector(value, cells.field, &column.values, &cells.count, &copy, error);
+  if (code == TSR_OK) code = tsr_label_write(index, first, &column, cells.count, error);
+  *written = cells.count;
+  sqlite3_free(copy);
+  sqlite3_free(sqlite3_str_finish(cells.values));
+  sqlite3_free(sqlite3_str_finish(cells.offsets));
+  return code;
+}
+
+static int label_write_named(tsx_address *address, int count, sqlite3_value **values, uint64_t *written,
+                             tsr_error *error) {
+  const tsr_schema *schema;
+  tsr_label_index *index = NULL;
+  uint32_t label = 0;
+  uint8_t first[8];
+  const char *name = (const char *)sqlite3_value_text(values[1]);
+  int code = name ? tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error) : tsx_out_of_memory(error);
+  if (code == TSR_OK) code = tsx_label_named(address, schema, name, &label, error);
+  if (code < 0) return code;
+  const uint32_t dimension = schema->labels[label].dimension;
+  code = read_origin(address, schema, dimension, count > 3 ? values[3] : NULL, first, error);
+  if (code == TSR_OK) code = tsr_label_open(address->array->core, schema, label, address->memory_bytes, &index, error);
+  if (code < 0) return code;
+  code = write_values(address, index, first, values[2], written, error);
+  if (code < 0) {
+    const tsr_error inner = *error;
+    tsx_fail(error, code, "label %.200s: %s", name, inner.message);
+  }
+  tsr_label_close(index);
+  return code;
+}
+
+/* tessera_write_label(path, label, values[, origin]): returns the number of values written. */
+void tsx_write_label(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_error error = {0};
+  tsx_address address = {0};
+  uint64_t written = 0;
+  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  int code = tsx_arguments_check(count, values, 2, &error);
+  if (code == TSR_OK && sqlite3_value_type(values[1]) != SQLITE_TEXT)
+    code = tsx_fail(&error, TSR_MISMATCH, "expected the name of a label");
+  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
+  if (code == TSR_OK) code = tsx_address_array(&address, &error);
+  if (code == TSR_OK) code = label_write_named(&address, count, values, &written, &error);
+  tsx_address_close(&address);
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)written);
+  tsx_function_end(context, "tessera_write_label", code, &error);
+  tsx_connection_remove_table(connection);
+}

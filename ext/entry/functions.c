@@ -1,0 +1,190 @@
+/* functions.c: registers the tessera_* functions, implements the small ones, and what all of them share.
+ *
+ * A function that changes an array in the database runs several statements on its shadow tables, so it runs them within
+ * a savepoint (tsx_function_begin_at, tsx_function_end).
+ */
+#include "call/function.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "definition/arguments.h"
+#include "database/store_tables.h"
+#include "table/database.h"
+#include "table/ddl.h"
+#include "table/journal.h"
+#include "table/transaction.h"
+#include "data/create.h"
+#include "data/streams.h"
+#include "maintain/change.h"
+#include "maintain/copy.h"
+#include "maintain/upkeep.h"
+#include "inspect/nearest.h"
+#include "data/npy.h"
+#include "maintain/overviews.h"
+#include "picture/picture.h"
+#include "maintain/regrid.h"
+#include "maintain/access.h"
+#include "data/write_label.h"
+
+int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *error) {
+  tsx_connection *connection = address->connection;
+  int code = tsx_savepoint_begin(connection, address->path, error);
+  if (code < 0 || !address->is_table || !tsx_store_is(address->path)) return code;
+  tsx_address_close(address); /* another connection may have replaced the table while this one waited for the lock */
+  return tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
+}
+
+int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target *target, tsr_error *error) {
+  tsx_address *address = &target->address;
+  tsr_object_kind kind = TSR_OBJECT_ARRAY;
+  memset(target, 0, sizeof *target);
+  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  int code = tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
+  if (code == TSR_OK && !address->is_table) {
+    code = tsr_object_find(connection->environment, address->path, &kind, error);
+    if (code >= 0 && kind == TSR_OBJECT_NONE) code = tsx_address_not_found(address, error);
+  }
+  if (code < 0) return code;
+  if ((code = tsx_function_begin_at(address, path, error)) < 0) return code;
+  if (kind == TSR_OBJECT_ARRAY) return tsx_address_array(address, error);
+  return tsr_group_open(connection->environment, address->path, address->has_key ? address->key : NULL, &target->group,
+                        error);
+}
+
+void tsx_target_close(tsx_target *target) {
+  tsx_connection *connection = target->address.connection;
+  tsr_group_close(target->group);
+  tsx_address_close(&target->address);
+  if (connection) tsx_connection_remove_table(connection);
+  target->group = NULL;
+}
+
+void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error) {
+  tsr_error named = *error;
+  code = tsx_savepoint_end(sqlite3_user_data(context), code, &named);
+  if (code >= 0) return;
+  named.code = code;
+  tsx_result_error_of(context, function, &named);
+}
+
+int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error) {
+  for (int i = 0; i < count && i < texts; i++)
+    if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
+      return tsx_fail(error, TSR_MISMATCH, "argument %d: expected text", i + 1);
+  return TSR_OK;
+}
+
+static void version(sqlite3_context *context, int count, sqlite3_value **values) {
+  char *text = sqlite3_mprintf("tessera %s, reads TileDB format versions %d to %d, writes 3 and 7 to %d", TSR_VERSION,
+                               TSR_FORMAT_READ_MIN, TSR_FORMAT_READ_MAX, TSR_FORMAT_WRITE_MAX);
+  if (!text) sqlite3_result_error_nomem(context);
+  else sqlite3_result_text(context, text, -1, sqlite3_free);
+}
+
+static void reset_stats(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_environment_reset_counters(connection->environment);
+}
+
+/* tessera_set_key(path, key): a key that is NULL removes the key of the path. */
+static void set_key(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_error error = {0};
+  uint8_t key[32];
+  const char *path = sqlite3_value_type(values[0]) == SQLITE_TEXT ? (const char *)sqlite3_value_text(values[0]) : NULL;
+  bool forget = sqlite3_value_type(values[1]) == SQLITE_NULL;
+  int code = path ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "expected the path of a directory");
+  if (code == TSR_OK && !forget) {
+    const void *bytes =
+        sqlite3_value_type(values[1]) == SQLITE_BLOB ? sqlite3_value_blob(values[1]) : sqlite3_value_text(values[1]);
+    code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(values[1]), key, &error);
+  }
+  char *place = NULL;
+  if (code == TSR_OK) code = tsx_address_path(connection, path, &place, &error);
+  if (code == TSR_OK) code = tsx_key_set(connection, place, forget ? NULL : key, &error);
+  sqlite3_free(place);
+  tsx_wipe(key, sizeof key);
+  if (code < 0) tsx_result_error_of(context, "tessera_set_key", &error);
+}
+
+typedef struct function {
+  const char *name;
+  int arguments;
+  int flags;
+  void (*call)(sqlite3_context *context, int count, sqlite3_value **values);
+} function;
+
+static const function functions[] = {
+    {"tessera_version", 0, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, version},
+    {"tessera_reset_stats", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, reset_stats},
+    {"tessera_set_key", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, set_key},
+    {"tessera_recover", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_recover},
+    {"tessera_recover", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_recover},
+    {"tessera_set_metadata", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_set_metadata},
+    {"tessera_set_metadata", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_set_metadata},
+    {"tessera_delete_metadata", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_delete_metadata},
+    {"tessera_add_attribute", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_attribute},
+    {"tessera_drop_attribute", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop_attribute},
+    {"tessera_extend_enumeration", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_extend_enumeration},
+    {"tessera_expand_domain", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_expand_domain},
+    {"tessera_create_group", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_group},
+    {"tessera_add_member", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_member},
+    {"tessera_add_member", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_member},
+    {"tessera_remove_member", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_remove_member},
+    {"tessera_drop_array", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop_array},
+    {"tessera_nearest", 3, SQLITE_UTF8, tsx_nearest},
+    {"tessera_nearest", 4, SQLITE_UTF8, tsx_nearest},
+    {"tessera_nearest", 5, SQLITE_UTF8, tsx_nearest},
+    {"tessera_npy", 1, SQLITE_UTF8, tsx_npy},
+    {"tessera_npy", 2, SQLITE_UTF8, tsx_npy},
+    {"tessera_npy", 3, SQLITE_UTF8, tsx_npy},
+    {"tessera_npy", 4, SQLITE_UTF8, tsx_npy},
+    {"tessera_png", 1, SQLITE_UTF8, tsx_png},
+    {"tessera_png", 2, SQLITE_UTF8, tsx_png},
+    {"tessera_png", 3, SQLITE_UTF8, tsx_png},
+    {"tessera_png", 4, SQLITE_UTF8, tsx_png},
+    {"tessera_preview", 1, SQLITE_UTF8, tsx_preview},
+    {"tessera_preview", 2, SQLITE_UTF8, tsx_preview},
+    {"tessera_preview", 3, SQLITE_UTF8, tsx_preview},
+    {"tessera_preview", 4, SQLITE_UTF8, tsx_preview},
+    {"tessera_write_label", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_label},
+    {"tessera_write_label", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_label},
+    {"tessera_write_npy", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_npy},
+    {"tessera_export", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_export},
+    {"tessera_import", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_import},
+    {"tessera_s3", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_s3},
+    {"tessera_restrict", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_restrict},
+    {"tessera_consolidate", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
+    {"tessera_consolidate", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
+    {"tessera_consolidate", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
+    {"tessera_vacuum", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
+    {"tessera_vacuum", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
+    {"tessera_vacuum", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
+    {"tessera_lease", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_lease},
+    {"tessera_copy", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},
+    {"tessera_copy", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},
+    {"tessera_create_as", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_as},
+    {"tessera_create_as", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_as},
+    {"tessera_create_csv", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_csv},
+    {"tessera_create_csv", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_csv},
+    {"tessera_create_stream", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_stream},
+    {"tessera_create_stream", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_stream},
+    {"tessera_overviews", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_overviews},
+    {"tessera_overviews", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_overviews},
+    {"tessera_regrid", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_regrid},
+    {"tessera_regrid", 5, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_regrid},
+    {"tessera_ddl", 1, SQLITE_UTF8, tsx_ddl},
+    {"tessera_ddl", 2, SQLITE_UTF8, tsx_ddl},
+};
+
+int tsx_register_functions(tsx_connection *connection) {
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    tsx_connection_hold(connection); /* SQLite calls the destructor, which drops it, even if this call fails */
+    int code = sqlite3_create_function_v2(connection->db, functions[i].name, functions[i].arguments, functions[i].flags,
+                                          connection, functions[i].call, NULL, NULL, tsx_connection_drop);
+    if (code != SQLITE_OK) return code;
+  }
+  return tsx_register_streams(connection);
+}

@@ -1,0 +1,28 @@
+/* array.h: what the tables that look inside an array share: tessera_array, tessera_schema, tessera_enumeration,
+ * tessera_fragments, tessera_tiles, tessera_aggregate, tessera_partitions and tessera_advise. */
+#ifndef TSX_TABLES_ARRAY_H
+#define TSX_TABLES_ARRAY_H
+
+#include "tessera.h"
+#include "table/address.h"
+
+typedef struct tsx_scan tsx_scan;
+
+typedef struct tsx_inside { /* an open array; the first member of these tables' states */
+  tsx_address address;
+  tsx_snapshot *snapshot; /* NULL if the table needs the schema only */
+  const tsr_schema *schema;
+  char **names; /* of the schema's fields, in SQL */
+} tsx_inside;
+
+/* Opens the array that a scan's arguments name, and a snapshot of its fragments if `fragments` is set. `arguments` is the
+ * table's number of arguments. The scan's state begins with a tsx_inside. */
+int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *error);
+void tsx_inside_close(tsx_scan *scan); /* also after an error */
+
+/* Finds the enumeration that tessera_schema shows as `name`, or else the enumeration of the attribute `name`. The result
+ * is loaded; the array owns it. */
+int tsx_enumeration_find(const tsx_address *address, const tsr_schema *schema, const char *name,
+                         const tsr_enumeration **found, tsr_error *error);
+
+#endif

@@ -1,0 +1,152 @@
+/* access.c: the SQL function tessera_s3(scope, options), which declares how this connection reaches the objects of
+ * a bucket, or of a prefix in it. Without it no request leaves the machine.
+ */
+#include "maintain/access.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "call/function.h"
+#include "sql/json.h"
+#include "sql/options.h"
+#include "definition/arguments.h"
+
+/* X(name): texts of tsr_s3_options; X(name, least, most): numbers of it. */
+#define S3_TEXTS(X)                                                                                                    \
+  X(provider)                                                                                                          \
+  X(key_id)                                                                                                            \
+  X(secret)                                                                                                            \
+  X(session_token)                                                                                                     \
+  X(region)                                                                                                            \
+  X(endpoint)                                                                                                          \
+  X(ca_file)                                                                                                           \
+  X(proxy)                                                                                                             \
+  X(sse)                                                                                                               \
+  X(kms_key_id)                                                                                                        \
+  X(storage_class)
+#define S3_NUMBERS(X)                                                                                                  \
+  X(connect_ms, 3600000)                                                                                               \
+  X(stall_ms, 3600000)                                                                                                 \
+  X(parallel, 256)                                                                                                     \
+  X(part_mb, 1024)                                                                                                     \
+  X(refresh_ms, 86400000)
+#define S3_FLAGS(X) X(requester_pays) X(plain_http)
+
+enum {
+#define X(name, ...) S3_OPTION_##name,
+  S3_TEXTS(X) S3_NUMBERS(X) S3_FLAGS(X)
+#undef X
+      S3_OPTION_retries,
+  S3_OPTION_url_style
+};
+
+static const tsx_option_spec s3_specs[] = {
+#define X(name) {#name, TSX_TAKES_TEXT, 0, 0, NULL},
+    S3_TEXTS(X)
+#undef X
+#define X(name, most) {#name, TSX_TAKES_WHOLE, 0, most, NULL},
+        S3_NUMBERS(X)
+#undef X
+#define X(name) {#name, TSX_TAKES_FLAG, 0, 0, NULL},
+            S3_FLAGS(X)
+#undef X
+                {"retries", TSX_TAKES_WHOLE, 0, 100, NULL},
+    {"url_style", TSX_TAKES_WORD, 0, 0, TSX_WORDS("path", "virtual")}};
+
+typedef struct s3_reading {
+  tsr_s3_options options;
+  uint64_t seen;
+} s3_reading;
+
+static int take_option(void *argument, const tsx_flat_member *member, tsr_error *error) {
+  static const tsx_option_list list = TSX_OPTION_LIST(s3_specs);
+  s3_reading *r = argument;
+  tsr_s3_options *o = &r->options;
+  tsx_option_value value;
+  unsigned option;
+  int code = tsx_option_find(&list, member->key, strlen(member->key), false, &r->seen, &option, error);
+  if (code < 0 || member->kind == TSX_FLAT_NULL) return code;
+  code = tsx_option_of_flat(&s3_specs[option], member, &value, error);
+  if (code < 0) return code;
+  switch (option) {
+#define X(name)                                                                                                        \
+  case S3_OPTION_##name: o->name = value.text; break;
+    S3_TEXTS(X)
+#undef X
+#define X(name, most)                                                                                                  \
+  case S3_OPTION_##name: o->name = (uint32_t)value.whole; break;
+    S3_NUMBERS(X)
+#undef X
+#define X(name)                                                                                                        \
+  case S3_OPTION_##name: o->name = value.whole; break;
+    S3_FLAGS(X)
+#undef X
+  case S3_OPTION_retries: /* the core takes 0 for the default number */
+    o->retries = value.whole ? (uint32_t)value.whole : TSR_S3_NO_RETRIES;
+    break;
+  default: o->url_style = value.whole ? TSR_URL_VIRTUAL : TSR_URL_PATH;
+  }
+  return TSR_OK;
+}
+
+/* Declares the scope with the options in a JSON text, of which no copy stays. */
+static int declare(tsx_connection *connection, const char *scope, sqlite3_value *json, tsr_error *error) {
+  s3_reading reading = {.seen = 0};
+  if (sqlite3_value_type(json) != SQLITE_TEXT)
+    return tsx_fail(error, TSR_MISMATCH, "argument 2: expected options as a JSON object, or NULL");
+  const void *text = sqlite3_value_blob(json); /* sqlite3_value_text may make a copy, to end it with a NUL */
+  const size_t size = (size_t)sqlite3_value_bytes(json);
+  char *copy = text || size == 0 ? sqlite3_malloc64(size + 1) : NULL; /* an empty text has no bytes to point at */
+  if (!copy) return tsx_out_of_memory(error);
+  if (size > 0) memcpy(copy, text, size);
+  copy[size] = 0;
+  int code = tsx_flat_each(copy, take_option, &reading, error);
+  if (code == TSR_OK) code = tsr_environment_s3(connection->environment, scope, &reading.options, error);
+  tsx_wipe(copy, size);
+  sqlite3_free(copy);
+  return code;
+}
+
+void tsx_s3(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_error error = {0};
+  int code = tsx_arguments_check(count, values, 1, &error);
+  const char *scope = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : "";
+  if (code == TSR_OK && sqlite3_value_type(values[1]) == SQLITE_NULL) {
+    code = tsr_environment_s3(connection->environment, scope, NULL, &error);
+    if (code >= 0) sqlite3_result_int(context, code);
+  } else if (code == TSR_OK) code = declare(connection, scope, values[1], &error);
+  tsx_function_end(context, "tessera_s3", code, &error);
+}
+
+/* The SQL function tessera_restrict(directory): from then on the connection opens and makes arrays and
+ * groups, and reads key files, only below that directory. A later call can choose a narrower directory; the restriction
+ * cannot be undone.
+ *
+ * The core enforces it (tsr_environment_confine): symbolic links are resolved before paths are compared, and within an
+ * array no link is followed.
+ */
+
+/* Fails if the open transaction changes or creates an array outside of the directory: its commit would be refused. */
+static int restrict_check_open(const tsx_connection *connection, const char *directory, tsr_error *error) {
+  int code = 1;
+  for (const tsx_array *array = connection->arrays.list; array && code > 0; array = array->next) {
+    if (array->in_database || (!array->transaction && !array->making.creation)) continue;
+    code = tsr_path_lies_below(connection->environment, array->path, directory, error);
+    if (code == 0)
+      code = tsx_fail(error, TSR_ERROR, "the transaction has rows for %s, or makes it: commit first", array->path);
+  }
+  return code < 0 ? code : TSR_OK;
+}
+
+void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_error error = {0};
+  int code = tsx_arguments_check(count, values, 1, &error);
+  const char *path = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : "";
+  if (code == TSR_OK) code = restrict_check_open(connection, path, &error);
+  if (code == TSR_OK) code = tsr_environment_confine(connection->environment, path, &error);
+  if (code == TSR_OK) connection->permissions.restrictions++;
+  tsx_function_end(context, "tessera_restrict", code, &error);
+}

@@ -1,0 +1,435 @@
+/* change.c: the functions that change metadata, schemas and groups, and tessera_drop_array.
+ *
+ * Each function changes the array or group at a path at once, outside of SQLite's transaction (for an array in the
+ * database: within a savepoint). SQLite does not allow calls from triggers and views. The functions fail while the open
+ * transaction has rows for the array.
+ */
+#include "tessera_path.h"
+#include "maintain/change.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "sql/names.h"
+#include "definition/columns.h"
+#include "definition/define.h"
+#include "values/slice.h"
+#include "database/store_sqlite.h"
+#include "table/journal.h"
+#include "table/transaction.h"
+#include "call/function.h"
+#include "maintain/overviews.h"
+#include "maintain/regrid.h"
+#include "inspect/array.h"
+
+static const char *change_text_of(sqlite3_value *value) {
+  const char *text = (const char *)sqlite3_value_text(value);
+  return text ? text : "";
+}
+
+/* Checks an argument that must be given and has a text. `what` names the argument. */
+static int check_text(sqlite3_value *value, const char *what, tsr_error *error) {
+  int type = sqlite3_value_type(value);
+  if (type == SQLITE_NULL) return tsx_fail(error, TSR_MISMATCH, "%s is NULL", what);
+  if (type == SQLITE_BLOB) return tsx_fail(error, TSR_MISMATCH, "%s is a BLOB: expected text", what);
+  return TSR_OK;
+}
+
+/* ---- Opening the array or group ---------------------------------------------------------------------------------- */
+
+static int change_open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
+  int code = tsx_address_open(sqlite3_user_data(context), path, NULL, NULL, NULL, address, error);
+  if (code < 0) return code;
+  code = tsx_function_begin_at(address, path, error);
+  return code < 0 ? code : tsx_address_array(address, error);
+}
+
+static int open_group(sqlite3_context *context, sqlite3_value *path, tsx_target *t, tsr_error *error) {
+  int code = tsx_target_open(sqlite3_user_data(context), path, t, error);
+  if (code == TSR_OK && !t->group) code = tsx_fail(error, TSR_ERROR, "%s is an array, not a group", t->address.path);
+  return code;
+}
+
+/* ---- Metadata ---------------------------------------------------------------------------------------------------- */
+
+/* Finds a datatype by a type name that CREATE VIRTUAL TABLE knows: parses a column definition with that type. */
+static int change_find_datatype(const char *name, tsr_datatype *datatype, tsr_error *error) {
+  tsx_definition definition = {0};
+  tsx_parser parser = {.definition = &definition, .error = error};
+  tsx_column_text column = {0};
+  const bool is_word = !strpbrk(name, " \t\n(");
+  char *text = is_word ? sqlite3_mprintf("value %s", name) : NULL;
+  int code = text ? tsx_column_parse(&parser, text, true, &column) : is_word ? TSR_NOMEM : TSR_ERROR;
+  if (code == TSR_NOMEM) code = tsx_out_of_memory(error);
+  else if (code < 0) code = tsx_fail(error, TSR_MISMATCH, "'%.60s' is not a datatype", name);
+  *datatype = column.datatype;
+  tsx_definition_release(&definition);
+  sqlite3_free(text);
+  return code;
+}
+
+/* Returns the datatype of metadata that is set without naming one. */
+static tsr_datatype default_datatype(sqlite3_value *value) {
+  switch (sqlite3_value_type(value)) {
+  case SQLITE_INTEGER: return TSR_INT64;
+  case SQLITE_FLOAT: return TSR_FLOAT64;
+  case SQLITE_TEXT: return TSR_UTF8;
+  default: return TSR_BLOB;
+  }
+}
+
+/* tessera_set_metadata(path, key, value[, datatype]) */
+void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_target t = {0};
+  uint8_t *bytes = NULL;
+  tsr_datatype datatype = default_datatype(values[2]);
+  int code = check_text(values[1], "the key", &error);
+  if (code == TSR_OK && sqlite3_value_type(values[2]) == SQLITE_NULL)
+    code = tsx_fail(&error, TSR_MISMATCH, "the value is NULL: tessera_delete_metadata takes a key away");
+  if (code == TSR_OK && count == 4) code = check_text(values[3], "the datatype", &error);
+  if (code == TSR_OK && count == 4) code = change_find_datatype(change_text_of(values[3]), &datatype, &error);
+  uint64_t size = 0;
+  if (code == TSR_OK) code = tsx_bytes_convert(values[2], datatype, &bytes, &size, &error);
+  const tsr_metadatum entry = {.key = change_text_of(values[1]),
+                               .key_size = (uint64_t)sqlite3_value_bytes(values[1]),
+                               .datatype = datatype,
+                               .count = size / tsr_datatype_size(datatype),
+                               .value = bytes,
+                               .value_size = size};
+  if (code == TSR_OK) code = tsx_target_open(sqlite3_user_data(context), values[0], &t, &error);
+  if (code == TSR_OK)
+    code = t.group ? tsr_group_set_metadata(t.group, &entry, &error)
+                   : tsr_array_set_metadata(t.address.array->core, &entry, &error);
+  tsx_target_close(&t);
+  sqlite3_free(bytes);
+  tsx_function_end(context, "tessera_set_metadata", code, &error);
+}
+
+/* Sets *found to 1 if the metadata has this key, else to 0. */
+static int change_has_key(const tsx_target *t, const char *key, uint64_t size, int *found, tsr_error *error) {
+  tsr_metadata *all;
+  int code = t->group ? tsr_group_metadata(t->group, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error)
+                      : tsr_array_metadata(t->address.array->core, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error);
+  if (code < 0) return code;
+  *found = 0;
+  for (uint64_t i = 0; i < all->count; i++)
+    if (all->entries[i].key_size == size && !memcmp(all->entries[i].key, key, size)) *found = 1;
+  tsr_metadata_close(all);
+  return TSR_OK;
+}
+
+/* tessera_delete_metadata(path, key): returns 1, or 0 if there is no such key. */
+void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_target t = {0};
+  int found = 0;
+  int code = check_text(values[1], "the key", &error);
+  const char *key = change_text_of(values[1]);
+  uint64_t size = (uint64_t)sqlite3_value_bytes(values[1]);
+  if (code == TSR_OK) code = tsx_target_open(sqlite3_user_data(context), values[0], &t, &error);
+  if (code == TSR_OK) code = change_has_key(&t, key, size, &found, &error);
+  if (code == TSR_OK && found)
+    code = t.group ? tsr_group_delete_metadata(t.group, key, size, &error)
+                   : tsr_array_delete_metadata(t.address.array->core, key, size, &error);
+  tsx_target_close(&t);
+  if (code >= 0) sqlite3_result_int(context, found);
+  tsx_function_end(context, "tessera_delete_metadata", code, &error);
+}
+
+/* ---- Schemas ----------------------------------------------------------------------------------------------------- */
+
+/* Checks that no column is called so already. SQL compares the names of columns without regard to case. */
+static int check_free_name(tsx_address *address, const char *name, tsr_error *error) {
+  const tsr_schema *schema;
+  int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
+  if (code < 0) return code;
+  char **names = tsx_names_make(schema);
+  if (!names) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count && code == TSR_OK; i++)
+    if (!sqlite3_stricmp(names[i], name))
+      code = tsx_fail(error, TSR_CONSTRAINT, "array %s: there is %s '%s' already", address->path,
+                      schema->fields[i].is_dimension ? "a dimension" : "an attribute", names[i]);
+  tsx_names_free(names, schema);
+  return code;
+}
+
+/* tessera_add_attribute(path, definition) */
+void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_address address = {0};
+  tsx_definition definition = {0};
+  int code = check_text(values[1], "the definition", &error);
+  if (code == TSR_OK) code = tsx_define_attribute(change_text_of(values[1]), &definition, &error);
+  bool defined = code == TSR_OK;
+  if (code == TSR_OK) code = change_open_array(context, values[0], &address, &error);
+  const tsr_schema *one = &definition.schema;
+  if (code == TSR_OK) code = check_free_name(&address, one->fields->name, &error);
+  if (code == TSR_OK)
+    code = tsr_array_add_attribute(address.array->core, one->fields, one->enumeration_count ? one->enumerations : NULL,
+                                   &error);
+  tsx_address_close(&address);
+  if (defined) tsx_definition_release(&definition);
+  tsx_function_end(context, "tessera_add_attribute", code, &error);
+}
+
+/* Finds the stored name of the attribute that a table shows as `shown`: an anonymous attribute is shown as attr0. A name
+ * that no attribute is shown as is returned as it is. */
+static int stored_name(tsx_address *address, const char *shown, const char **name, tsr_error *error) {
+  const tsr_schema *schema;
+  int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
+  if (code < 0) return code;
+  char **names = tsx_names_make(schema);
+  if (!names) return tsx_out_of_memory(error);
+  *name = shown;
+  for (uint32_t i = schema->dimension_count; i < schema->dimension_count + schema->attribute_count; i++)
+    if (!sqlite3_stricmp(names[i], shown)) *name = schema->fields[i].name;
+  tsx_names_free(names, schema);
+  return TSR_OK;
+}
+
+/* tessera_drop_attribute(path, name) */
+void tsx_drop_attribute(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_address address = {0};
+  const char *name = NULL;
+  int code = check_text(values[1], "the name", &error);
+  if (code == TSR_OK) code = change_open_array(context, values[0], &address, &error);
+  if (code == TSR_OK) code = stored_name(&address, change_text_of(values[1]), &name, &error);
+  if (code == TSR_OK) code = tsr_array_drop_attribute(address.array->core, name, &error);
+  tsx_address_close(&address);
+  tsx_function_end(context, "tessera_drop_attribute", code, &error);
+}
+
+static int change_find_enumeration(tsx_address *address, const char *name, const tsr_enumeration **found,
+                                   tsr_error *error) {
+  const tsr_schema *schema;
+  int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
+  return code < 0 ? code : tsx_enumeration_find(address, schema, name, found, error);
+}
+
+/* Writes the bytes of a label to `out`, which has room for 4 bytes for each byte of the value's text, and 64 more. */
+static int convert_label(sqlite3_value *value, const tsr_enumeration *e, uint8_t *out, uint64_t *size,
+                         tsr_error *error) {
+  if (sqlite3_value_type(value) == SQLITE_NULL) return tsx_fail(error, TSR_MISMATCH, "NULL is not a label");
+  uint8_t *bytes = NULL;
+  int code = tsx_bytes_convert(value, e->datatype, &bytes, size, error);
+  if (code == TSR_OK && e->values_per_label != TSR_VARIABLE &&
+      *size != e->values_per_label * tsr_datatype_size(e->datatype))
+    code = tsx_fail(error, TSR_MISMATCH, "a label of it has %u values of %s", e->values_per_label,
+                    tsr_datatype_name(e->datatype));
+  if (code == TSR_OK) memcpy(out, bytes, *size);
+  sqlite3_free(bytes);
+  return code;
+}
+
+static int change_extend(tsx_address *address, int count, sqlite3_value **labels, const char *name, tsr_error *error) {
+  const tsr_enumeration *old;
+  int code = change_find_enumeration(address, name, &old, error);
+  if (code < 0) return code;
+  uint64_t room = 8;
+  for (int i = 0; i < count; i++) room += 4 * (uint64_t)sqlite3_value_bytes(labels[i]) + 64;
+  tsr_enumeration more = *old;
+  more.count = (uint64_t)count;
+  more.data_size = 0;
+  more.data = sqlite3_malloc64(room);
+  more.offsets = sqlite3_malloc64(((uint64_t)count + 1) * sizeof *more.offsets);
+  if (!more.data || !more.offsets) code = tsx_out_of_memory(error);
+  else more.offsets[0] = 0;
+  for (int i = 0; i < count && code == TSR_OK; i++) {
+    uint64_t size = 0;
+    code = convert_label(labels[i], old, more.data + more.data_size, &size, error);
+    more.data_size += size;
+    more.offsets[i + 1] = more.data_size;
+  }
+  if (code == TSR_OK) code = tsr_array_extend_enumeration(address->array->core, &more, error);
+  sqlite3_free(more.data);
+  sqlite3_free(more.offsets);
+  return code;
+}
+
+/* tessera_extend_enumeration(path, name, label, ...): returns the number of labels that were added. */
+void tsx_extend_enumeration(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_address address = {0};
+  int code = count < 3 ? tsx_fail(&error, TSR_ERROR, "expected a path, a name and at least one label") : TSR_OK;
+  if (code == TSR_OK) code = check_text(values[1], "the name", &error);
+  if (code == TSR_OK) code = change_open_array(context, values[0], &address, &error);
+  if (code == TSR_OK) code = change_extend(&address, count - 2, values + 2, change_text_of(values[1]), &error);
+  tsx_address_close(&address);
+  if (code >= 0) sqlite3_result_int(context, count - 2);
+  tsx_function_end(context, "tessera_extend_enumeration", code, &error);
+}
+
+static int change_expand(tsx_address *address, sqlite3_value *json, tsr_error *error) {
+  const tsr_schema *schema;
+  tsx_slice slice = {0};
+  int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
+  if (code == TSR_OK && !schema->current_domain)
+    code = tsx_fail(error, TSR_CONSTRAINT, "array %s has no current domain: all of its domain can be written",
+                    address->path);
+  if (code == TSR_OK)
+    code = tsx_slice_parse_as(address->connection->db, json, schema, TSX_DOMAIN, address->uint64_signed, &slice, error);
+  bool any = false;
+  for (uint32_t d = 0; code == TSR_OK && d < schema->dimension_count; d++) any |= slice.bounds[d].given;
+  if (code == TSR_OK && !any) code = tsx_fail(error, TSR_ERROR, "the domain names no dimension: nothing would grow");
+  for (uint32_t d = 0; code == TSR_OK && d < schema->dimension_count; d++) {
+    tsx_bound *bound = &slice.bounds[d];
+    tsr_interval *interval = &slice.box[d];
+    const tsr_interval *now = &schema->current_domain[d];
+    if (!bound->low_given) {
+      memcpy(interval->low, now->low, sizeof now->low);
+      interval->low_text = now->low_text;
+      interval->low_size = now->low_size;
+    }
+    if (!bound->high_given) {
+      memcpy(interval->high, now->high, sizeof now->high);
+      interval->high_text = now->high_text;
+      interval->high_size = now->high_size;
+    }
+  }
+  if (code == TSR_OK) code = tsr_array_expand_domain(address->array->core, slice.box, error);
+  tsx_slice_release(&slice);
+  return code;
+}
+
+/* tessera_expand_domain(path, json) */
+void tsx_expand_domain(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_address address = {0};
+  int code = check_text(values[1], "the box", &error);
+  if (code == TSR_OK) code = change_open_array(context, values[0], &address, &error);
+  if (code == TSR_OK) code = change_expand(&address, values[1], &error);
+  tsx_address_close(&address);
+  tsx_function_end(context, "tessera_expand_domain", code, &error);
+}
+
+/* ---- Groups ------------------------------------------------------------------------------------------------------ */
+
+static int refuse_table(const tsx_address *address, const char *advice, tsr_error *error) {
+  if (!address->is_table) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "'%s' is a table: %s", address->given, advice);
+}
+
+/* tessera_create_group(path) */
+void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_address address = {0};
+  int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = refuse_table(&address, "expected the path of a directory", &error);
+  if (code == TSR_OK) code = tsr_group_create(address.connection->environment, address.path, &error);
+  tsx_address_close(&address);
+  tsx_function_end(context, "tessera_create_group", code, &error);
+}
+
+static bool member_is_uri(const char *path) { return !strncmp(path, "s3://", 5); }
+
+/* Resolves a path, which the caller frees with free(). Returns NULL if it leads to no directory. The path of a bucket
+ * stays as it is, without '/' at its end. */
+static char *member_resolve(const char *path) {
+  if (!member_is_uri(path)) return tsr_path_real(path);
+  char *copy = strdup(path);
+  for (size_t n = copy ? strlen(copy) : 0; n > 0 && copy[n - 1] == '/'; n--) copy[n - 1] = 0;
+  return copy;
+}
+
+/* Makes the URI under which a group stores a member: relative if the member lies below the group's directory, else
+ * absolute. Symbolic links and ".." are resolved in both paths of directories first. The caller frees *uri with
+ * sqlite3_free. */
+static int member_uri(const char *group, const char *member, char **uri, bool *relative, tsr_error *error) {
+  char *from = member_resolve(group), *to = member_resolve(member);
+  int code = TSR_OK;
+  size_t size = from ? strlen(from) : 0;
+  if (!from || !to) code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", from ? member : group);
+  else if (!strcmp(from, to)) code = tsx_fail(error, TSR_ERROR, "a group cannot be a member of itself");
+  else {
+    *relative = !strncmp(from, to, size) && to[size] == '/';
+    const char *scheme = *relative || member_is_uri(to) ? "" : *to == '/' ? "file://" : "file:///";
+    *uri = sqlite3_mprintf("%s%s", scheme, *relative ? to + size + 1 : to);
+    if (!*uri) code = tsx_out_of_memory(error);
+  }
+  free(from);
+  free(to);
+  return code;
+}
+
+static int change_add_member(tsx_target *t, sqlite3_context *context, sqlite3_value *path, sqlite3_value *name,
+                             tsr_error *error) {
+  tsx_address member = {0};
+  tsr_object_kind kind = TSR_OBJECT_NONE;
+  char *uri = NULL;
+  bool relative = false;
+  int code = check_text(path, "the member's path", error);
+  if (code == TSR_OK) code = tsx_address_open(sqlite3_user_data(context), path, NULL, NULL, NULL, &member, error);
+  if (code == TSR_OK) code = tsr_object_find(member.connection->environment, member.path, &kind, error);
+  if (code >= 0 && kind == TSR_OBJECT_NONE)
+    code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", member.path);
+  if (code >= 0 && tsx_store_is(member.path))
+    code = tsx_fail(error, TSR_ERROR,
+                    "%s is in the database, but members are directories: tessera_export makes one of it", member.path);
+  if (code >= 0) code = member_uri(t->address.path, member.path, &uri, &relative, error);
+  bool named = name && sqlite3_value_type(name) != SQLITE_NULL;
+  if (code >= 0) code = tsr_group_add(t->group, named ? change_text_of(name) : NULL, uri, relative, kind, error);
+  sqlite3_free(uri);
+  tsx_address_close(&member);
+  return code;
+}
+
+/* tessera_add_member(group, path[, name]) */
+void tsx_add_member(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_target t = {0};
+  int code = open_group(context, values[0], &t, &error);
+  if (code == TSR_OK) code = change_add_member(&t, context, values[1], count == 3 ? values[2] : NULL, &error);
+  tsx_target_close(&t);
+  tsx_function_end(context, "tessera_add_member", code, &error);
+}
+
+/* tessera_remove_member(group, name) */
+void tsx_remove_member(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_target t = {0};
+  int code = check_text(values[1], "the name", &error);
+  if (code == TSR_OK) code = open_group(context, values[0], &t, &error);
+  if (code == TSR_OK) code = tsr_group_remove(t.group, change_text_of(values[1]), &error);
+  tsx_target_close(&t);
+  tsx_function_end(context, "tessera_remove_member", code, &error);
+}
+
+/* ---- Deleting ---------------------------------------------------------------------------------------------------- */
+
+int tsx_drop_overviews(tsx_address *address, tsr_error *error) {
+  tsr_error ignored;
+  tsr_metadata *all = NULL;
+  uint64_t count;
+  bool has = false;
+  if (tsx_address_array(address, &ignored) < 0 ||
+      tsr_array_metadata(address->array->core, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, &ignored) < 0)
+    return TSR_OK;
+  for (uint64_t i = 0; i < all->count; i++) has = has || !strcmp(all->entries[i].key, TSX_OVERVIEWS_KEY);
+  tsr_metadata_close(all);
+  return has ? tsx_overviews_drop(address, &count, error) : TSR_OK;
+}
+
+/* tessera_drop_array(path) */
+void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_address address = {0};
+  int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK)
+    code = refuse_table(&address, "DROP TABLE drops it; for an array in a directory expected its path", &error);
+  if (code == TSR_OK && tsx_transaction_open_on(address.connection, address.path))
+    code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
+  if (code == TSR_OK) code = tsx_postponed_publish_path(address.connection, address.path, &error);
+  if (code >= 0) code = tsx_drop_overviews(&address, &error);
+  if (code == TSR_OK) {
+    tsx_array_release(address.connection, address.array);
+    address.array = NULL;
+    tsx_path_close(address.connection, address.path);
+    code = tsr_array_drop(address.connection->environment, address.path, &error);
+  }
+  tsx_address_close(&address);
+  tsx_function_end(context, "tessera_drop_array", code, &error);
+}

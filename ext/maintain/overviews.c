@@ -1,0 +1,571 @@
+/* overviews.c: tessera_overviews(path[, options]): the pyramid of an array, from which pictures are drawn.
+ *
+ * Level 1 halves the array on some dimensions, level 2 halves level 1, and so on. Level k is an array of its own, in
+ * PATH.overviews/k beside the array, or in the database as the table NAME_overview_k (table/overview_tables.h). The array's metadata "tessera_overviews" says how many levels there are, of which
+ * dimensions, by which method, and the time of the last write that they show. They are used only for a state whose last
+ * write has this time. While they are changed the time is 0, so that nobody uses them.
+ */
+#include "maintain/overviews.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "connection/errors.h"
+#include "database/store_sqlite.h"
+#include "call/function.h"
+#include "maintain/regrid.h"
+#include "table/overview_tables.h"
+#include "sql/json.h"
+#include "sql/options.h"
+#include "sql/names.h"
+#include "values/json.h"
+#include "values/value.h"
+
+#define SIDE_MIN 256 /* cells of a side from which a level is halved again */
+
+typedef struct overviews_state { /* the array's metadata */
+  bool exists;
+  unsigned levels;
+  uint64_t time; /* of the last write that the levels show; 0: they are being changed */
+  tsr_regrid_method method;
+  char schema[256]; /* name of the schema that they were made by */
+  char *text; /* as it is stored, from sqlite3_malloc */
+} overviews_state;
+
+typedef struct overviews_level { /* a level that is being made, or that the next one is made of */
+  tsr_array *array;
+  tsr_snapshot *snapshot;
+} overviews_level;
+
+typedef struct overviews_call {
+  tsx_connection *connection;
+  tsx_address address;
+  tsr_snapshot *snapshot;
+  const tsr_schema *schema;
+  char **names;
+  uint64_t *factors;
+  bool *fields, *halved; /* by field, by dimension */
+  bool has_columns, has_dimensions, has_method, drop, rebuild;
+  overviews_state state;
+  tsr_regrid_request request;
+  uint64_t cells;
+} overviews_call;
+
+/* ---- Where levels are -------------------------------------------------------------------------------------------- */
+
+static int level_array_open(tsx_address *address, unsigned number, tsr_array **array, tsr_error *error) {
+  const tsr_array_options options = {.key = address->array->has_key ? address->array->key : NULL};
+  char *path = tsx_level_path(address->path, number);
+  if (!path) return tsx_out_of_memory(error);
+  const int code = tsr_array_open(address->connection->environment, path, &options, array, error);
+  sqlite3_free(path);
+  return code;
+}
+
+/* ---- The metadata ------------------------------------------------------------------------------------------------ */
+
+/* Reads the text of the metadata. Text that tessera has not written counts as none. `row`, `column`: two names that must
+ * be among the halved dimensions; NULL: none. */
+static int overviews_parse(sqlite3 *db, const char *text, const char *row, const char *column, overviews_state *state,
+                           tsr_error *error) {
+  static const char sql[] =
+      "SELECT json_extract(?1, '$.levels'), json_extract(?1, '$.time'), json_extract(?1, '$.method'),"
+      " json_extract(?1, '$.schema'), (SELECT count(DISTINCT value) FROM json_each(?1, '$.dimensions')"
+      " WHERE value IN (?2, ?3)) WHERE json_valid(?1)";
+  sqlite3_stmt *statement;
+  if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK)
+    return tsx_fail(error, TSR_ERROR, "%s", sqlite3_errmsg(db));
+  sqlite3_bind_text(statement, 1, text, -1, SQLITE_STATIC);
+  sqlite3_bind_text(statement, 2, row, -1, SQLITE_STATIC);
+  sqlite3_bind_text(statement, 3, column, -1, SQLITE_STATIC);
+  if (sqlite3_step(statement) == SQLITE_ROW) {
+    const char *schema = (const char *)sqlite3_column_text(statement, 3);
+    const sqlite3_int64 levels = sqlite3_column_int64(statement, 0);
+    state->exists =
+        schema && levels > 0 && levels <= TSX_LEVELS_MAX && (!row || sqlite3_column_int(statement, 4) == 2) &&
+        tsx_regrid_method_parse((const char *)sqlite3_column_text(statement, 2), &state->method, NULL) == TSR_OK;
+    state->levels = (unsigned)levels;
+    state->time = (uint64_t)sqlite3_column_int64(statement, 1);
+    sqlite3_snprintf(sizeof state->schema, state->schema, "%s", schema ? schema : "");
+  }
+  sqlite3_finalize(statement);
+  return TSR_OK;
+}
+
+/* Reads the metadata of the present. */
+static int overviews_find(const tsx_address *address, const char *row, const char *column, overviews_state *state,
+                          tsr_error *error) {
+  tsr_metadata *all = NULL;
+  int code = tsr_array_metadata(address->array->core, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error);
+  for (uint64_t i = 0; code == TSR_OK && i < all->count; i++) {
+    const tsr_metadatum *m = &all->entries[i];
+    if (strcmp(m->key, TSX_OVERVIEWS_KEY) != 0 || m->datatype != TSR_UTF8 || m->value_size > 65536) continue;
+    state->text = sqlite3_mprintf("%.*s", (int)m->value_size, (const char *)m->value);
+    code = state->text ? overviews_parse(address->connection->db, state->text, row, column, state, error)
+                       : tsx_out_of_memory(error);
+  }
+  tsr_metadata_close(all);
+  return code;
+}
+
+static const char *overviews_method(tsr_regrid_method method) {
+  static const char *const names[] = {"mean", "sum", "min", "max", "count", "nearest", "mode"};
+  return names[method];
+}
+
+/* Writes the metadata. */
+static int overviews_note(overviews_call *c, uint64_t time, tsr_error *error) {
+  sqlite3_str *out = sqlite3_str_new(c->connection->db);
+  const char *comma = "";
+  sqlite3_str_appendf(out, "{\"levels\":%u,\"factor\":2,\"dimensions\":[", c->state.levels);
+  for (uint32_t d = 0; d < c->schema->dimension_count; d++) {
+    if (!c->halved[d]) continue;
+    sqlite3_str_appendall(out, comma);
+    tsx_json_text(out, c->names[d], strlen(c->names[d]));
+    comma = ",";
+  }
+  sqlite3_str_appendf(out, "],\"method\":\"%s\",\"time\":%llu,\"schema\":", overviews_method(c->request.method), time);
+  tsx_json_text(out, c->schema->name, strlen(c->schema->name));
+  sqlite3_str_appendall(out, "}");
+  char *text = sqlite3_str_finish(out);
+  const int code =
+      text ? tsx_metadata_set_text(c->address.array->core, TSX_OVERVIEWS_KEY, text, error) : tsx_out_of_memory(error);
+  sqlite3_free(text);
+  return code;
+}
+
+/* ---- Removing levels --------------------------------------------------------------------------------------------- */
+
+/* Drops the tables of the levels of an array in the database. */
+static int overviews_drop_tables(const tsx_address *address, uint64_t *count, tsr_error *error) {
+  char *schema = NULL, *name = NULL;
+  int code = tsx_table_name_parse(address->path + 3, &schema, &name, error);
+  if (code == TSR_OK)
+    code = tsx_levels_drop(address->connection, schema ? schema : "main", name,
+                           address->array && address->array->has_key ? address->array->key : NULL, count, error);
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  return code;
+}
+
+int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error) {
+  overviews_state state = {0};
+  tsr_error ignored;
+  int code = TSR_OK;
+  *count = 0;
+  if (tsx_store_is(address->path)) return overviews_drop_tables(address, count, error);
+  if (overviews_find(address, NULL, NULL, &state, &ignored) < 0) state.levels = 0;
+  sqlite3_free(state.text);
+  for (unsigned k = 1; k <= TSX_LEVELS_MAX && code == TSR_OK; k++) {
+    char *path = tsx_level_path(address->path, k);
+    if (!path) return tsx_out_of_memory(error);
+    tsx_path_close(address->connection, path);
+    code = tsr_array_drop(address->connection->environment, path, error);
+    sqlite3_free(path);
+    *count += code == TSR_OK;
+    if (code != TSR_NOT_FOUND) continue;
+    if (k >= state.levels) break;
+    code = TSR_OK; /* a level in between may be missing */
+  }
+  char *directory = tsx_level_path(address->path, 0);
+  if (directory) (void)rmdir(directory); /* of a bucket nothing is left */
+  sqlite3_free(directory);
+  return code == TSR_NOT_FOUND ? TSR_OK : code;
+}
+
+/* ---- The check --------------------------------------------------------------------------------------------------- */
+
+/* Returns 1 if the levels show another state than the present one, 0 if not. */
+static int overviews_stale(tsx_address *address, const overviews_state *state, tsr_error *error) {
+  tsr_snapshot *snapshot = NULL;
+  uint64_t first, last;
+  int code = tsr_snapshot_open(address->array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &snapshot, error);
+  if (code == TSR_OK)
+    code = !tsr_snapshot_written(snapshot, &first, &last) || last != state->time ||
+           strcmp(tsr_snapshot_schema(snapshot)->name, state->schema) != 0;
+  tsr_snapshot_close(snapshot);
+  return code;
+}
+
+typedef struct overviews_report { /* passes the findings about a level on */
+  tsr_check_report report;
+  void *argument;
+  unsigned level;
+} overviews_report;
+
+static int overviews_tell(const overviews_report *r, tsr_severity severity, const char *file, char *message) {
+  char *name = sqlite3_mprintf("%s", file);
+  const tsr_finding finding = {.severity = severity, .file = name, .message = message};
+  const int code = name && message ? r->report(r->argument, &finding) : TSR_NOMEM;
+  sqlite3_free(name);
+  sqlite3_free(message);
+  return code;
+}
+
+static int overviews_pass_on(void *argument, const tsr_finding *finding) {
+  const overviews_report *r = argument;
+  if (finding->severity == TSR_SEVERITY_NOTE) return TSR_OK;
+  return overviews_tell(r, finding->severity, finding->file,
+                        sqlite3_mprintf("level %u of the overviews: %s", r->level, finding->message));
+}
+
+/* Checks one level. */
+static int overviews_check_level(const tsx_address *address, overviews_report *r, tsr_error *error) {
+  const tsr_check_options options = {.key = address->has_key ? address->key : NULL,
+                                     .memory_bytes = address->memory_bytes};
+  char *path = tsx_level_path(address->path, r->level);
+  tsr_object_kind kind = TSR_OBJECT_NONE;
+  int code = path ? tsr_object_find(address->connection->environment, path, &kind, error) : tsx_out_of_memory(error);
+  if (code == TSR_OK && kind == TSR_OBJECT_ARRAY)
+    code = tsr_array_check(address->connection->environment, path, &options, overviews_pass_on, r, error);
+  else if (code == TSR_OK || code == TSR_NOT_FOUND)
+    code = overviews_tell(
+        r, TSR_SEVERITY_NOTE, "",
+        sqlite3_mprintf("level %u of the overviews is missing: tessera_overviews(path) makes them anew", r->level));
+  sqlite3_free(path);
+  return code;
+}
+
+int tsx_overviews_check(tsx_address *address, tsr_check_report report, void *argument, tsr_error *error) {
+  overviews_state state = {0};
+  tsr_error ignored;
+  overviews_report r = {.report = report, .argument = argument};
+  int code = tsx_address_array(address, &ignored); /* what cannot be opened has findings of its own */
+  if (code == TSR_OK) code = overviews_find(address, NULL, NULL, &state, &ignored);
+  sqlite3_free(state.text);
+  if (code < 0 || !state.exists) return TSR_OK;
+  code = TSR_OK;
+  if (overviews_stale(address, &state, &ignored) > 0)
+    code = overviews_tell(
+        &r, TSR_SEVERITY_NOTE, "",
+        sqlite3_mprintf("the overviews show an older state: tessera_overviews(path) brings them up to date"));
+  for (r.level = 1; r.level <= state.levels && code == TSR_OK; r.level++)
+    code = overviews_check_level(address, &r, error);
+  return code;
+}
+
+/* ---- A level for a picture --------------------------------------------------------------------------------------- */
+
+int tsx_level_open(tsx_address *address, tsr_snapshot *snapshot, char *const *names, uint32_t row, uint32_t column,
+                   double rows, double columns, uint64_t height, uint64_t width, tsx_level *level, tsr_error *error) {
+  const tsr_schema *schema = tsr_snapshot_schema(snapshot);
+  overviews_state state = {0};
+  uint64_t first, last;
+  if (!schema->dense || address->since || rows < 2.0 * (double)height || columns < 2.0 * (double)width) return 0;
+  int code = overviews_find(address, names[row], names[column], &state, error);
+  sqlite3_free(state.text);
+  if (code < 0) return code;
+  if (!state.exists || !state.time || !tsr_snapshot_written(snapshot, &first, &last) || last != state.time ||
+      strcmp(schema->name, state.schema) != 0)
+    return 0;
+  while (level->shift < state.levels && rows / 2 >= (double)height && columns / 2 >= (double)width)
+    rows /= 2, columns /= 2, level->shift++;
+  char *path = tsx_level_path(address->path, level->shift);
+  if (!path) return tsx_out_of_memory(error);
+  level->connection = address->connection;
+  code = tsx_array_open(address->connection, path, address->array->has_key ? address->array->key : NULL,
+                        TSX_CACHE_AS_IS, 0, &level->array, error);
+  sqlite3_free(path);
+  if (code == TSR_OK)
+    code = tsr_snapshot_open(level->array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &level->snapshot, error);
+  if (code == TSR_OK) return 1;
+  tsx_level_close(level);
+  return code == TSR_INTERRUPT || code == TSR_NOMEM ? code : 0; /* the cells themselves can be drawn all the same */
+}
+
+void tsx_level_close(tsx_level *level) {
+  tsr_snapshot_close(level->snapshot);
+  tsx_array_release(level->connection, level->array);
+  *level = (tsx_level){0};
+}
+
+/* ---- Making and updating ----------------------------------------------------------------------------------------- */
+
+static uint64_t overviews_length(const tsr_field *field, const tsr_interval *interval) {
+  uint64_t low = 0, high = 0;
+  memcpy(&low, interval->low, field->cell_size);
+  memcpy(&high, interval->high, field->cell_size);
+  return ((high - low) & UINT64_MAX >> (64 - 8 * field->cell_size)) + 1;
+}
+
+/* Chooses how many levels there will be: each halves the one before, until a side of it is shorter than SIDE_MIN. */
+static int overviews_choose(overviews_call *c, tsr_error *error) {
+  const tsr_interval *all;
+  uint64_t least = UINT64_MAX;
+  const uint32_t n = c->schema->dimension_count;
+  c->state.levels = 0;
+  for (uint32_t d = 0; d < n && !c->has_dimensions; d++) c->halved[d] = d + 2 >= n;
+  const int code = tsr_snapshot_non_empty_domain(c->snapshot, &all, error);
+  if (code <= 0) return code;
+  for (uint32_t d = 0; d < n; d++) {
+    if (!c->halved[d]) continue;
+    const uint64_t length = overviews_length(&c->schema->fields[d], &all[d]);
+    if (length < least) least = length;
+  }
+  for (; least >= SIDE_MIN && c->state.levels < TSX_LEVELS_MAX; least = (least + 1) / 2) c->state.levels++;
+  return TSR_OK;
+}
+
+/* Takes the attributes that the method suits, unless "columns" names them. A level has the attributes of the array that
+ * were taken, in their order, so that all of them are taken for the next level. */
+static void overviews_take(overviews_call *c) {
+  const uint32_t n = c->schema->dimension_count;
+  for (uint32_t d = 0; d < n; d++) c->factors[d] = c->halved[d] ? 2 : 1;
+  for (uint32_t f = n; f < n + c->schema->attribute_count && !c->has_columns; f++)
+    c->fields[f] = tsr_regrid_suits(c->request.method, &c->schema->fields[f]);
+  c->request.factors = c->factors;
+  c->request.fields = c->fields;
+  c->request.quick = true; /* levels are made often, and pictures read them */
+  c->request.narrow = c->request.skip_fill = c->request.method == TSR_REGRID_MEAN;
+}
+
+static void overviews_level_close(overviews_level *level) {
+  tsr_snapshot_close(level->snapshot);
+  tsr_array_close(level->array);
+}
+
+/* Makes level k of the level below, or of the array. */
+static int overviews_make_level(overviews_call *c, unsigned k, tsr_error *error) {
+  tsx_address *address = &c->address;
+  overviews_level below = {0};
+  uint64_t cells = 0;
+  char *path = tsx_level_path(address->path, k);
+  int code = path ? TSR_OK : tsx_out_of_memory(error);
+  if (code == TSR_OK && k > 1) code = level_array_open(address, k - 1, &below.array, error);
+  if (code == TSR_OK && k > 1)
+    code = tsr_snapshot_open(below.array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &below.snapshot, error);
+  if (k > 1) c->request.fields = NULL, c->request.skip_fill = false;
+  if (code == TSR_OK)
+    code = tsx_regrid_make(address, k > 1 ? below.snapshot : c->snapshot, &c->request, path, false, TSX_LEVEL_KEY,
+                           overviews_method(c->request.method), &cells, error);
+  c->cells += cells;
+  overviews_level_close(&below);
+  sqlite3_free(path);
+  return code;
+}
+
+static int overviews_build(overviews_call *c, tsr_error *error) {
+  uint64_t ignored;
+  int code = tsx_overviews_drop(&c->address, &ignored, error);
+  if (code == TSR_OK) code = overviews_choose(c, error);
+  if (code == TSR_OK && c->state.levels) code = overviews_note(c, 0, error);
+  overviews_take(c);
+  for (unsigned k = 1; k <= c->state.levels && code == TSR_OK; k++) code = overviews_make_level(c, k, error);
+  return code;
+}
+
+/* Writes the blocks of level k that meet a box of the level below. */
+static int overviews_update_level(overviews_call *c, unsigned k, const tsr_interval *box, tsr_error *error) {
+  overviews_level below = {0}, level = {0};
+  tsr_regrid *regrid = NULL;
+  uint64_t cells = 0;
+  tsr_regrid_request request = c->request;
+  request.box = box;
+  if (k > 1) request.fields = NULL, request.skip_fill = false;
+  int code = level_array_open(&c->address, k, &level.array, error);
+  if (code == TSR_OK && k > 1) code = level_array_open(&c->address, k - 1, &below.array, error);
+  if (code == TSR_OK && k > 1)
+    code = tsr_snapshot_open(below.array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &below.snapshot, error);
+  if (code == TSR_OK) code = tsr_regrid_open(k > 1 ? below.snapshot : c->snapshot, &request, &regrid, error);
+  if (code == TSR_OK) code = tsr_regrid_write(regrid, level.array, &cells, error);
+  c->cells += cells;
+  tsr_regrid_close(regrid);
+  overviews_level_close(&below);
+  overviews_level_close(&level);
+  return code;
+}
+
+/* Makes the box of a level of a box of the level below. `from_zero`: that level's halved dimensions begin at 0. */
+static void overviews_halve(const overviews_call *c, bool from_zero, tsr_interval *box) {
+  for (uint32_t d = 0; d < c->schema->dimension_count; d++) {
+    const tsr_field *field = &c->schema->fields[d];
+    uint64_t low = 0, ends[2] = {0, 0};
+    if (!c->halved[d]) continue;
+    if (!from_zero) memcpy(&low, field->low, field->cell_size);
+    memcpy(&ends[0], box[d].low, field->cell_size);
+    memcpy(&ends[1], box[d].high, field->cell_size);
+    for (int i = 0; i < 2; i++) ends[i] = ((ends[i] - low) & UINT64_MAX >> (64 - 8 * field->cell_size)) / 2;
+    memcpy(box[d].low, &ends[0], field->cell_size);
+    memcpy(box[d].high, &ends[1], field->cell_size);
+  }
+}
+
+/* Makes the levels that the array lacks since its written part has grown. */
+static int overviews_extend(overviews_call *c, tsr_error *error) {
+  const unsigned had = c->state.levels;
+  int code = overviews_choose(c, error);
+  if (c->state.levels < had) c->state.levels = had;
+  for (unsigned k = had + 1; k <= c->state.levels && code == TSR_OK; k++) code = overviews_make_level(c, k, error);
+  return code;
+}
+
+/* Brings the levels up to date where fragments are newer than they. */
+static int overviews_update(overviews_call *c, uint64_t since, tsr_error *error) {
+  const uint32_t n = c->schema->dimension_count;
+  tsr_interval *box = sqlite3_malloc64(n * sizeof *box);
+  if (!box) return tsx_out_of_memory(error);
+  int code = overviews_note(c, 0, error);
+  overviews_take(c);
+  for (uint64_t i = 0; i < tsr_fragment_count(c->snapshot) && code == TSR_OK; i++) {
+    tsr_fragment_info info;
+    code = tsr_fragment_describe(c->snapshot, i, &info, error);
+    if (code < 0 || info.end <= since || !info.non_empty_domain) continue;
+    memcpy(box, info.non_empty_domain, n * sizeof *box);
+    for (unsigned k = 1; k <= c->state.levels && code == TSR_OK; k++) {
+      code = overviews_update_level(c, k, box, error);
+      overviews_halve(c, k > 1, box);
+    }
+  }
+  sqlite3_free(box);
+  return code == TSR_OK ? overviews_extend(c, error) : code;
+}
+
+/* ---- Arguments --------------------------------------------------------------------------------------------------- */
+
+static int overviews_read_dimension(void *argument, const tsx_json_option *o, tsr_error *error) {
+  overviews_call *c = argument;
+  const char *name = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
+  for (uint32_t d = 0; name && d < c->schema->dimension_count; d++)
+    if (!sqlite3_stricmp(c->names[d], name)) {
+      if (c->halved[d]) return tsx_fail(error, TSR_ERROR, "'dimensions': '%s' is given twice", c->names[d]);
+      c->halved[d] = c->has_dimensions = true;
+      return TSR_OK;
+    }
+  return tsx_names_fail(c->names, 0, c->schema->dimension_count, error, "'dimensions': no dimension is called '%.60s'",
+                        name ? name : o->text);
+}
+
+enum {
+  OVERVIEWS_OPTION_method,
+  OVERVIEWS_OPTION_dimensions,
+  OVERVIEWS_OPTION_columns,
+  OVERVIEWS_OPTION_drop,
+  OVERVIEWS_OPTION_rebuild,
+  OVERVIEWS_OPTION_memory_mb,
+  OVERVIEWS_OPTION_threads
+};
+
+static int overviews_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  overviews_call *c = argument;
+  sqlite3 *db = c->connection->db;
+  switch (option) {
+  case OVERVIEWS_OPTION_method:
+    c->has_method = true;
+    return tsx_regrid_method_parse(value->text, &c->request.method, error);
+  case OVERVIEWS_OPTION_dimensions:
+    return tsx_elements_each(db, value->json->value, "'dimensions'", overviews_read_dimension, c, error);
+  case OVERVIEWS_OPTION_columns:
+    c->has_columns = true;
+    return tsx_regrid_columns_parse(db, value->json->value, c->schema, c->names, c->fields, error);
+  case OVERVIEWS_OPTION_drop: c->drop = value->whole; break;
+  case OVERVIEWS_OPTION_rebuild: c->rebuild = value->whole; break;
+  case OVERVIEWS_OPTION_memory_mb: c->request.memory_bytes = (uint64_t)value->whole << 20; break;
+  default: c->request.threads = (unsigned)value->whole;
+  }
+  return TSR_OK;
+}
+
+static int overviews_read_options(overviews_call *c, sqlite3_value *json, tsr_error *error) {
+  static const tsx_option_spec specs[] = {[OVERVIEWS_OPTION_method] = {"method", TSX_TAKES_TEXT, 0, 0, NULL},
+                                          [OVERVIEWS_OPTION_dimensions] = {.name = "dimensions"},
+                                          [OVERVIEWS_OPTION_columns] = {.name = "columns"},
+                                          [OVERVIEWS_OPTION_drop] = {"drop", TSX_TAKES_FLAG, 0, 0, NULL},
+                                          [OVERVIEWS_OPTION_rebuild] = {"rebuild", TSX_TAKES_FLAG, 0, 0, NULL},
+                                          [OVERVIEWS_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
+                                          [OVERVIEWS_OPTION_threads] = TSX_SPEC_THREADS};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  return tsx_options_read(c->connection->db, json, &list, overviews_take_option, c, error);
+}
+
+/* ---- The call ---------------------------------------------------------------------------------------------------- */
+
+static int overviews_open(overviews_call *c, tsr_error *error) {
+  int code = tsx_address_array(&c->address, error);
+  if (code == TSR_OK)
+    code = tsr_snapshot_open(c->address.array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &c->snapshot, error);
+  if (code < 0) return code;
+  c->schema = tsr_snapshot_schema(c->snapshot);
+  const uint64_t fields = (uint64_t)c->schema->dimension_count + c->schema->attribute_count;
+  c->names = tsx_names_make(c->schema);
+  c->factors = sqlite3_malloc64(c->schema->dimension_count * sizeof *c->factors);
+  c->fields = sqlite3_malloc64(2 * fields * sizeof *c->fields);
+  if (!c->names || !c->factors || !c->fields) return tsx_out_of_memory(error);
+  memset(c->fields, 0, 2 * fields * sizeof *c->fields);
+  c->halved = c->fields + fields;
+  c->request.memory_bytes = c->address.memory_bytes;
+  if (!c->schema->dense)
+    return tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have overviews", c->address.given);
+  return overviews_find(&c->address, NULL, NULL, &c->state, error);
+}
+
+/* Returns true if there are levels of the same schema, and nothing else is requested. */
+static bool overviews_can_update(overviews_call *c) {
+  tsr_error ignored;
+  bool can = c->state.exists && c->state.time && !c->rebuild && !c->has_columns && !c->has_dimensions &&
+             (!c->has_method || c->request.method == c->state.method) && !strcmp(c->state.schema, c->schema->name);
+  for (unsigned k = 1; can && k <= c->state.levels; k++) { /* copies of the array's files have no levels */
+    tsr_array *level = NULL;
+    can = level_array_open(&c->address, k, &level, &ignored) == TSR_OK;
+    tsr_array_close(level);
+  }
+  return can;
+}
+
+/* Takes the method and the halved dimensions from the metadata, unless the options have them. */
+static int overviews_take_known(overviews_call *c, tsr_error *error) {
+  sqlite3_stmt *statement;
+  if (!c->has_method) c->request.method = c->state.method;
+  if (c->has_dimensions) return TSR_OK;
+  if (sqlite3_prepare_v2(c->connection->db, "SELECT json_extract(?1, '$.dimensions')", -1, &statement, NULL) !=
+      SQLITE_OK)
+    return tsx_fail(error, TSR_ERROR, "%s", sqlite3_errmsg(c->connection->db));
+  sqlite3_bind_text(statement, 1, c->state.text, -1, SQLITE_STATIC);
+  const int code = sqlite3_step(statement) != SQLITE_ROW
+                       ? tsx_out_of_memory(error)
+                       : tsx_elements_each(c->connection->db, sqlite3_column_value(statement, 0), "'dimensions'",
+                                           overviews_read_dimension, c, error);
+  sqlite3_finalize(statement);
+  return code;
+}
+
+static int overviews_run(overviews_call *c, tsr_error *error) {
+  uint64_t first, last = 0, dropped;
+  if (c->drop) {
+    int code = c->state.exists ? tsx_overviews_drop(&c->address, &dropped, error) : TSR_OK;
+    if (code == TSR_OK && c->state.text)
+      code = tsr_array_delete_metadata(c->address.array->core, TSX_OVERVIEWS_KEY, strlen(TSX_OVERVIEWS_KEY), error);
+    return code;
+  }
+  const bool written = tsr_snapshot_written(c->snapshot, &first, &last);
+  int code;
+  if (written && overviews_can_update(c)) {
+    if (c->state.time == last) return TSR_OK;
+    code = overviews_take_known(c, error);
+    if (code == TSR_OK) code = overviews_update(c, c->state.time, error);
+  } else {
+    code = c->state.exists ? overviews_take_known(c, error) : TSR_OK;
+    if (code == TSR_OK) code = overviews_build(c, error);
+  }
+  return code == TSR_OK && c->state.levels ? overviews_note(c, last, error) : code;
+}
+
+void tsx_overviews(sqlite3_context *context, int count, sqlite3_value **values) {
+  overviews_call c = {.connection = sqlite3_user_data(context)};
+  tsr_error error = {0};
+  tsx_connection_add_table(c.connection); /* with a table the core asks the host for interrupts */
+  int code = tsx_arguments_check(count, values, 1, &error);
+  if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.address, &error);
+  if (code == TSR_OK && tsx_store_is(c.address.path)) code = tsx_function_begin_at(&c.address, values[0], &error);
+  if (code == TSR_OK) code = overviews_open(&c, &error);
+  if (code == TSR_OK && count > 1) code = overviews_read_options(&c, values[1], &error);
+  if (code == TSR_OK) code = overviews_run(&c, &error);
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);
+  tsr_snapshot_close(c.snapshot);
+  if (c.names) tsx_names_free(c.names, c.schema);
+  sqlite3_free(c.factors);
+  sqlite3_free(c.fields);
+  sqlite3_free(c.state.text);
+  tsx_address_close(&c.address);
+  tsx_connection_remove_table(c.connection);
+  tsx_function_end(context, "tessera_overviews", code, &error);
+}

@@ -1,0 +1,293 @@
+/* regrid.c: tessera_regrid(from, to, factors, method[, options]): makes a new array whose cells are blocks of another's.
+ *
+ * The core computes the blocks (tsr_regrid_open). As in tessera_copy, the new array is prepared under a name that readers
+ * do not see and published when all cells and metadata are written; an array in the database is made within a savepoint.
+ */
+#include "maintain/regrid.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "definition/schema_check.h"
+#include "definition/define.h"
+#include "call/function.h"
+#include "maintain/copy.h"
+#include "table/database.h"
+#include "sql/json.h"
+#include "sql/options.h"
+#include "sql/names.h"
+#include "values/json.h"
+#include "values/value.h"
+
+#define REGRID_KEY "tessera_regrid" /* the metadata that says what the array was made of */
+
+/* ---- Making an array --------------------------------------------------------------------------------------------- */
+
+typedef struct regrid_making {
+  tsx_address *from;
+  tsx_definition definition; /* the schema of the new array, as CREATE accepts it */
+  tsr_regrid *regrid;
+  tsr_label_index **labels; /* of the source, one for each label of the new array; NULL ends them */
+  tsr_creation *creation; /* NULL for an array in the database */
+  tsr_array *target;
+} regrid_making;
+
+/* Opens a label of the source and reads its values. Returns 1; 0 if the label cannot be used: its values have no order,
+ * or lie outside of the array. */
+static int regrid_read_label(const regrid_making *m, const tsr_schema *source, uint32_t number, tsr_label_index **label,
+                             tsr_error *error) {
+  tsr_error own = {0};
+  int code = tsr_label_open(m->from->array->core, source, number, m->from->memory_bytes, label, &own);
+  if (code == TSR_UNSUPPORTED) return 0;
+  if (code == TSR_OK) code = tsr_label_read(*label, m->from->since, m->from->as_of, &own);
+  if (code < 0) *error = own;
+  return code < 0 ? code : 1;
+}
+
+/* Gives the new schema the labels of the dimensions that keep their coordinates. */
+static int regrid_take_labels(regrid_making *m, const tsr_schema *source, const uint64_t *factors, tsr_error *error) {
+  tsx_parser p = {.definition = &m->definition, .error = error};
+  tsr_schema *schema = &m->definition.schema;
+  const uint64_t room = (uint64_t)source->label_count + 1;
+  int code = TSR_OK;
+  schema->labels = tsx_parser_alloc(&p, room * sizeof *schema->labels);
+  m->labels = tsx_parser_alloc(&p, room * sizeof *m->labels);
+  if (!schema->labels || !m->labels) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < source->label_count; i++) {
+    if (factors[source->labels[i].dimension] != 1) continue;
+    code = regrid_read_label(m, source, i, &m->labels[schema->label_count], error);
+    if (code < 0) return code;
+    if (code > 0) schema->labels[schema->label_count++] = source->labels[i];
+  }
+  code = TSR_OK;
+  for (uint32_t i = 0; i < schema->label_count && code == TSR_OK; i++)
+    code = tsx_creatable_label(tsr_label_schema(m->labels[i]), &m->definition, i, error);
+  return code;
+}
+
+static int regrid_open_target(regrid_making *m, const char *to, tsr_error *error) {
+  tsx_connection *connection = m->from->connection;
+  tsr_environment *environment = connection->environment;
+  const uint8_t *key = m->from->array->has_key ? m->from->array->key : NULL;
+  tsr_array_options options = {.key = key};
+  if (!sqlite3_strnicmp(to, "db:", 3)) {
+    char *path;
+    int code = tsx_database_create(connection, to, m->from, &m->definition.schema, &path, error);
+    if (code < 0) return code;
+    code = tsr_array_open(environment, path, &options, &m->target, error);
+    sqlite3_free(path);
+    return code;
+  }
+  const tsr_create_options create = {.key = key};
+  int code = tsr_creation_prepare(environment, to, &m->definition.schema, &create, &m->creation, error);
+  if (code < 0) return code;
+  options.creation = m->creation;
+  return tsr_array_open(environment, to, &options, &m->target, error);
+}
+
+int tsx_metadata_set_text(tsr_array *array, const char *key, const char *text, tsr_error *error) {
+  const uint64_t size = strlen(text);
+  const tsr_metadatum entry = {
+      .key = key, .key_size = strlen(key), .datatype = TSR_UTF8, .count = size, .value = text, .value_size = size};
+  return tsr_array_set_metadata(array, &entry, error);
+}
+
+static int regrid_copy_metadata(regrid_making *m, tsr_error *error) {
+  tsr_metadata *all = NULL;
+  int code = tsr_array_metadata(m->from->array->core, m->from->since, m->from->as_of, &all, error);
+  for (uint64_t i = 0; code == TSR_OK && i < all->count; i++)
+    if (strcmp(all->entries[i].key, TSX_OVERVIEWS_KEY) != 0)
+      code = tsr_array_set_metadata(m->target, &all->entries[i], error);
+  tsr_metadata_close(all);
+  return code;
+}
+
+int tsx_regrid_make(tsx_address *from, tsr_snapshot *snapshot, const tsr_regrid_request *request, const char *to,
+                    bool describe, const char *key, const char *note, uint64_t *cells, tsr_error *error) {
+  regrid_making m = {.from = from};
+  int code = tsr_regrid_open(snapshot, request, &m.regrid, error);
+  if (code == TSR_OK) code = tsx_creatable(tsr_regrid_schema(m.regrid), &m.definition, error);
+  if (code == TSR_OK && describe) code = regrid_take_labels(&m, tsr_snapshot_schema(snapshot), request->factors, error);
+  if (code == TSR_OK) code = regrid_open_target(&m, to, error);
+  if (code == TSR_OK) code = tsr_regrid_write(m.regrid, m.target, cells, error);
+  if (code == TSR_OK)
+    code = tsx_labels_write(m.target, m.labels, m.definition.schema.label_count, from->memory_bytes, error);
+  if (code == TSR_OK && describe) code = regrid_copy_metadata(&m, error);
+  if (code == TSR_OK) code = tsx_metadata_set_text(m.target, key, note, error);
+  if (code == TSR_OK && m.creation && from->array->has_key)
+    code = tsx_key_set(from->connection, to, from->array->key, error);
+  if (code == TSR_OK && m.creation) code = tsr_creation_publish(m.creation, error);
+  tsr_array_close(m.target);
+  if (code < 0 && m.creation) (void)tsr_creation_abandon(m.creation, NULL);
+  tsr_creation_close(m.creation);
+  tsr_regrid_close(m.regrid);
+  for (tsr_label_index **label = m.labels; label && *label; label++) tsr_label_close(*label);
+  tsx_definition_release(&m.definition);
+  return code;
+}
+
+/* ---- Arguments --------------------------------------------------------------------------------------------------- */
+
+typedef struct regrid_call {
+  tsx_connection *connection;
+  tsx_address from;
+  tsr_snapshot *snapshot;
+  const tsr_schema *schema;
+  char **names;
+  uint64_t *factors;
+  bool *fields, *given; /* by field: it is taken; by dimension: it has a factor */
+  tsr_regrid_request request;
+} regrid_call;
+
+int tsx_regrid_method_parse(const char *name, tsr_regrid_method *method, tsr_error *error) {
+  static const char *const names[] = {"mean", "sum", "min", "max", "count", "nearest", "mode"};
+  for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+    if (name && !sqlite3_stricmp(names[i], name)) {
+      *method = (tsr_regrid_method)i;
+      return TSR_OK;
+    }
+  return tsx_fail(error, TSR_ERROR, "no method is called '%.60s': mean, sum, min, max, count, nearest, mode",
+                  name ? name : "");
+}
+
+static bool regrid_is_integer(const tsx_json_option *o) {
+  return !strcmp(o->type, "integer") && sqlite3_value_type(o->value) == SQLITE_INTEGER;
+}
+
+static int regrid_read_factor(void *argument, const tsx_json_option *o, tsr_error *error) {
+  regrid_call *c = argument;
+  for (uint32_t d = 0; d < c->schema->dimension_count; d++) {
+    if (sqlite3_stricmp(c->names[d], o->key) != 0) continue;
+    if (!regrid_is_integer(o))
+      return tsx_fail(error, TSR_MISMATCH, "the factors: dimension '%s': expected an integer from 1", o->key);
+    if (sqlite3_value_int64(o->value) < 1)
+      return tsx_fail(error, TSR_RANGE, "the factors: dimension '%s': %lld is below 1", o->key,
+                      (long long)sqlite3_value_int64(o->value));
+    if (c->given[d]) return tsx_fail(error, TSR_ERROR, "the factors: dimension '%s' is given twice", c->names[d]);
+    c->given[d] = true;
+    c->factors[d] = (uint64_t)sqlite3_value_int64(o->value);
+    return TSR_OK;
+  }
+  return tsx_names_fail(c->names, 0, c->schema->dimension_count, error, "the factors: no dimension is called '%.60s'",
+                        o->key);
+}
+
+typedef struct regrid_columns {
+  const tsr_schema *schema;
+  char *const *names;
+  bool *fields;
+} regrid_columns;
+
+static int regrid_read_column(void *argument, const tsx_json_option *o, tsr_error *error) {
+  const regrid_columns *c = argument;
+  const uint32_t n = c->schema->dimension_count, end = n + c->schema->attribute_count;
+  const char *name = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
+  for (uint32_t f = n; name && f < end; f++)
+    if (!sqlite3_stricmp(c->names[f], name)) {
+      if (c->fields[f]) return tsx_fail(error, TSR_ERROR, "'columns': attribute '%s' is given twice", c->names[f]);
+      c->fields[f] = true;
+      return TSR_OK;
+    }
+  return tsx_names_fail(c->names, n, end, error, "'columns': no attribute is called '%.60s'", name ? name : o->text);
+}
+
+int tsx_regrid_columns_parse(sqlite3 *db, sqlite3_value *value, const tsr_schema *schema, char *const *names,
+                             bool *fields, tsr_error *error) {
+  regrid_columns columns = {.schema = schema, .names = names, .fields = fields};
+  return tsx_elements_each(db, value, "'columns'", regrid_read_column, &columns, error);
+}
+
+enum { REGRID_OPTION_columns, REGRID_OPTION_memory_mb, REGRID_OPTION_threads };
+
+static int regrid_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  regrid_call *c = argument;
+  switch (option) {
+  case REGRID_OPTION_columns:
+    c->request.fields = c->fields;
+    return tsx_regrid_columns_parse(c->connection->db, value->json->value, c->schema, c->names, c->fields, error);
+  case REGRID_OPTION_memory_mb: c->request.memory_bytes = (uint64_t)value->whole << 20; break;
+  default: c->request.threads = (unsigned)value->whole;
+  }
+  return TSR_OK;
+}
+
+static int regrid_read_options(regrid_call *c, sqlite3_value *json, tsr_error *error) {
+  static const tsx_option_spec specs[] = {[REGRID_OPTION_columns] = {.name = "columns"},
+                                          [REGRID_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
+                                          [REGRID_OPTION_threads] = TSX_SPEC_THREADS};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  return tsx_options_read(c->connection->db, json, &list, regrid_take_option, c, error);
+}
+
+/* ---- The call ---------------------------------------------------------------------------------------------------- */
+
+static int regrid_open_source(regrid_call *c, tsr_error *error) {
+  int code = tsx_address_array(&c->from, error);
+  if (code == TSR_OK)
+    code = tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error);
+  if (code < 0) return code;
+  c->schema = tsr_snapshot_schema(c->snapshot);
+  const uint64_t fields = (uint64_t)c->schema->dimension_count + c->schema->attribute_count;
+  c->names = tsx_names_make(c->schema);
+  c->factors = sqlite3_malloc64(c->schema->dimension_count * sizeof *c->factors);
+  c->fields = sqlite3_malloc64(2 * fields * sizeof *c->fields);
+  if (!c->names || !c->factors || !c->fields) return tsx_out_of_memory(error);
+  for (uint32_t d = 0; d < c->schema->dimension_count; d++) c->factors[d] = 1;
+  memset(c->fields, 0, 2 * fields * sizeof *c->fields);
+  c->given = c->fields + fields;
+  c->request.factors = c->factors;
+  c->request.memory_bytes = c->from.memory_bytes;
+  return TSR_OK;
+}
+
+/* Returns the text of the metadata key: what the array was made of. From sqlite3_malloc. */
+static char *regrid_note(regrid_call *c, const char *method) {
+  sqlite3_str *out = sqlite3_str_new(c->connection->db);
+  const char *comma = "";
+  sqlite3_str_appendall(out, "{\"from\":");
+  tsx_json_text(out, c->from.given, strlen(c->from.given));
+  sqlite3_str_appendall(out, ",\"factors\":{");
+  for (uint32_t d = 0; d < c->schema->dimension_count; d++) {
+    if (c->factors[d] == 1) continue;
+    sqlite3_str_appendall(out, comma);
+    tsx_json_text(out, c->names[d], strlen(c->names[d]));
+    sqlite3_str_appendf(out, ":%llu", c->factors[d]);
+    comma = ",";
+  }
+  sqlite3_str_appendf(out, "},\"method\":\"%s\"}", method);
+  return sqlite3_str_finish(out);
+}
+
+static int regrid_call_make(regrid_call *c, sqlite3_value **values, int count, uint64_t *cells, tsr_error *error) {
+  sqlite3 *db = c->connection->db;
+  const char *to = (const char *)sqlite3_value_text(values[1]), *method = (const char *)sqlite3_value_text(values[3]);
+  if (!to || !method) return tsx_out_of_memory(error);
+  int code = tsx_address_open(c->connection, values[0], NULL, NULL, NULL, &c->from, error);
+  if (code == TSR_OK) code = regrid_open_source(c, error);
+  if (code == TSR_OK) code = tsx_options_each(db, values[2], "the factors", regrid_read_factor, c, error);
+  if (code == TSR_OK) code = tsx_regrid_method_parse(method, &c->request.method, error);
+  if (code == TSR_OK && count > 4) code = regrid_read_options(c, values[4], error);
+  if (code < 0) return code;
+  char *note = regrid_note(c, method);
+  code = note ? tsx_regrid_make(&c->from, c->snapshot, &c->request, to, true, REGRID_KEY, note, cells, error)
+              : tsx_out_of_memory(error);
+  sqlite3_free(note);
+  return code;
+}
+
+void tsx_regrid(sqlite3_context *context, int count, sqlite3_value **values) {
+  regrid_call c = {.connection = sqlite3_user_data(context)};
+  tsr_error error = {0};
+  uint64_t cells = 0;
+  tsx_connection_add_table(c.connection); /* with a table the core asks the host for interrupts */
+  int code = tsx_arguments_check(count, values, 4, &error);
+  if (code == TSR_OK) code = regrid_call_make(&c, values, count, &cells, &error);
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)cells);
+  tsr_snapshot_close(c.snapshot);
+  if (c.names) tsx_names_free(c.names, c.schema);
+  sqlite3_free(c.factors);
+  sqlite3_free(c.fields);
+  tsx_address_close(&c.from);
+  tsx_connection_remove_table(c.connection);
+  tsx_function_end(context, "tessera_regrid", code, &error);
+}

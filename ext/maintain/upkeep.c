@@ -1,0 +1,214 @@
+/* upkeep.c: tessera_consolidate, tessera_vacuum and tessera_lease.
+ *
+ * The first two act at once, outside of SQLite's transaction, so they fail while the open transaction has rows for the array.
+ */
+#include "maintain/upkeep.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "connection/sqlite_api.h"
+#include "sql/json.h"
+#include "sql/options.h"
+#include "definition/arguments.h"
+#include "table/transaction.h"
+#include "call/function.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+typedef struct maintenance_call { /* the arguments of one call */
+  tsx_connection *connection;
+  tsx_target target;
+  tsr_maintenance what;
+  tsr_consolidate_options options;
+  const char **names; /* of fragments, each of sqlite3_malloc */
+  bool nothing; /* the option as_of lies before all times: no fragment is consolidated */
+} maintenance_call;
+
+static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *error) {
+  static const struct {
+    const char *name;
+    tsr_maintenance what;
+  } kinds[] = {{"fragments", TSR_MAINTAIN_FRAGMENTS},
+               {"commits", TSR_MAINTAIN_COMMITS},
+               {"fragment_meta", TSR_MAINTAIN_FRAGMENT_META},
+               {"array_meta", TSR_MAINTAIN_METADATA},
+               {"group_meta", TSR_MAINTAIN_METADATA}};
+  if (!value || sqlite3_value_type(value) == SQLITE_NULL) return TSR_OK;
+  const bool is_text = sqlite3_value_type(value) == SQLITE_TEXT;
+  const char *text = (const char *)sqlite3_value_text(value);
+  if (!text) text = "";
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (is_text && !sqlite3_stricmp(text, kinds[i].name)) {
+      *what = kinds[i].what;
+      return TSR_OK;
+    }
+  return tsx_fail(error, TSR_ERROR, "'%s': expected fragments, commits, fragment_meta or array_meta", text);
+}
+
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+static int maintain_read_fragment(void *argument, const tsx_json_option *o, tsr_error *error) {
+  maintenance_call *m = argument;
+  const uint64_t n = m->options.fragment_count;
+  if (strcmp(o->type, "text") != 0) return tsx_fail(error, TSR_MISMATCH, "'fragments': expected a list of names");
+  void *more = sqlite3_realloc64(m->names, (n + 1) * sizeof *m->names);
+  const char *text = (const char *)sqlite3_value_text(o->value);
+  if (more) m->names = more;
+  char *copy = more && text ? sqlite3_mprintf("%s", text) : NULL;
+  if (!copy) return tsx_out_of_memory(error);
+  m->names[n] = copy;
+  m->options.fragment_count++;
+  return TSR_OK;
+}
+
+static int maintain_read_names(maintenance_call *m, const tsx_json_option *o, tsr_error *error) {
+  int code = TSR_OK;
+  if (!strcmp(o->type, "array"))
+    code = tsx_elements_each(m->connection->db, o->value, "'fragments'", maintain_read_fragment, m, error);
+  m->options.fragments = m->names;
+  if (code == TSR_OK && !m->options.fragment_count)
+    return tsx_fail(error, TSR_MISMATCH, "'fragments': expected a list of names");
+  return code;
+}
+
+static uint64_t megabytes(double number) {
+  const uint64_t bytes = (uint64_t)(number * (double)MIB);
+  return bytes ? bytes : 1;
+}
+
+/* An as_of of 0 lies before all fragments. The core would read 0 as the present, so the call is marked instead. */
+static int read_as_of(maintenance_call *m, sqlite3_value *value, tsr_error *error) {
+  const int code = tsx_time_value(value, "as_of", &m->options.as_of, error);
+  m->nothing = m->options.as_of == 0;
+  return code;
+}
+
+enum {
+  CONSOLIDATE_OPTION_as_of,
+  CONSOLIDATE_OPTION_since,
+  CONSOLIDATE_OPTION_fragments,
+  CONSOLIDATE_OPTION_max_fragment_mb,
+  CONSOLIDATE_OPTION_memory_mb,
+  CONSOLIDATE_OPTION_purge_deleted
+};
+
+static int consolidate_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  maintenance_call *m = argument;
+  switch (option) {
+  case CONSOLIDATE_OPTION_as_of: return read_as_of(m, value->json->value, error);
+  case CONSOLIDATE_OPTION_since: return tsx_time_value(value->json->value, "since", &m->options.since, error);
+  case CONSOLIDATE_OPTION_fragments: return maintain_read_names(m, value->json, error);
+  case CONSOLIDATE_OPTION_max_fragment_mb: m->options.max_fragment_bytes = megabytes(value->number); break;
+  case CONSOLIDATE_OPTION_memory_mb: m->options.memory_bytes = (uint64_t)value->whole << 20; break;
+  default: m->options.purge_deleted = value->whole;
+  }
+  return TSR_OK;
+}
+
+static int consolidate_read_options(maintenance_call *m, sqlite3_value *json, tsr_error *error) {
+  static const tsx_option_spec specs[] = {
+      [CONSOLIDATE_OPTION_as_of] = {.name = "as_of"},
+      [CONSOLIDATE_OPTION_since] = {.name = "since"},
+      [CONSOLIDATE_OPTION_fragments] = {.name = "fragments"},
+      [CONSOLIDATE_OPTION_max_fragment_mb] = {"max_fragment_mb", TSX_TAKES_ABOVE, 0, TSX_MEGABYTES_MAX, NULL},
+      [CONSOLIDATE_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
+      [CONSOLIDATE_OPTION_purge_deleted] = {"purge_deleted", TSX_TAKES_FLAG, 0, 0, NULL}};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  return tsx_options_read(m->connection->db, json, &list, consolidate_take_option, m, error);
+}
+
+static int vacuum_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  tsr_vacuum_options *options = argument;
+  (void)option; /* there is one alone */
+  (void)error;
+  options->grace = (uint64_t)(value->number * 1000);
+  return TSR_OK;
+}
+
+static int vacuum_read_options(sqlite3 *db, sqlite3_value *json, tsr_vacuum_options *options, tsr_error *error) {
+  static const tsx_option_spec specs[] = {{"grace_s", TSX_TAKES_NUMBER, 0, 1000000000000, NULL}};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  return tsx_options_read(db, json, &list, vacuum_take_option, options, error);
+}
+
+/* ---- The calls --------------------------------------------------------------------------------------------------- */
+
+/* Opens the array or group. Fails if the open transaction has rows for any of the connection's arrays at this path. */
+static int maintain_open_target(maintenance_call *m, sqlite3_value *path, tsr_error *error) {
+  int code = tsx_target_open(m->connection, path, &m->target, error);
+  const tsx_address *address = &m->target.address;
+  if (code == TSR_OK && !m->target.group && tsx_transaction_open_on(m->connection, address->path))
+    code = tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", address->path);
+  return code;
+}
+
+static void maintain_finish(sqlite3_context *context, const char *function, maintenance_call *m, int code,
+                            uint64_t count, const tsr_error *error) {
+  for (uint64_t i = 0; i < m->options.fragment_count; i++) sqlite3_free((void *)(uintptr_t)m->names[i]);
+  sqlite3_free(m->names);
+  tsx_target_close(&m->target);
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)count);
+  tsx_function_end(context, function, code, error);
+}
+
+static bool is_group_only(const maintenance_call *m) { return m->target.group && !(m->what & TSR_MAINTAIN_METADATA); }
+
+static int refuse_group(const maintenance_call *m, tsr_error *error) {
+  return tsx_fail(error, TSR_ERROR, "%s is a group: only its metadata ('array_meta') is kept in order",
+                  m->target.address.path);
+}
+
+void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values) {
+  maintenance_call m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_FRAGMENTS};
+  tsr_error error = {0};
+  uint64_t merged = 0;
+  int code = maintain_open_target(&m, values[0], &error);
+  if (code == TSR_OK && m.target.group) m.what = TSR_MAINTAIN_METADATA;
+  m.options.memory_bytes = m.target.address.memory_bytes;
+  if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
+  if (code == TSR_OK && count > 2) code = consolidate_read_options(&m, values[2], &error);
+  if (m.nothing) { /* an empty range of times */
+    m.options.as_of = 1;
+    m.options.since = UINT64_MAX;
+  }
+  if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
+  if (code == TSR_OK && m.target.group) code = tsr_group_consolidate(m.target.group, &m.options, &merged, &error);
+  else if (code == TSR_OK)
+    code = tsr_array_consolidate(m.target.address.array->core, m.what, &m.options, &merged, &error);
+  maintain_finish(context, "tessera_consolidate", &m, code, merged, &error);
+}
+
+void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
+  maintenance_call m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_ALL};
+  tsr_vacuum_options options = {0};
+  tsr_error error = {0};
+  uint64_t removed = 0;
+  int code = maintain_open_target(&m, values[0], &error);
+  if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
+  if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
+  if (code == TSR_OK && count > 2) code = vacuum_read_options(m.connection->db, values[2], &options, &error);
+  if (code == TSR_OK && m.target.group) code = tsr_group_vacuum(m.target.group, &options, &removed, &error);
+  else if (code == TSR_OK) code = tsr_array_vacuum(m.target.address.array->core, m.what, &options, &removed, &error);
+  maintain_finish(context, "tessera_vacuum", &m, code, removed, &error);
+}
+
+/* tessera_lease(path, seconds) */
+void tsx_lease(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsx_address address = {0};
+  tsr_error error = {0};
+  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  const sqlite3_int64 seconds = sqlite3_value_int64(values[1]);
+  int code = tsx_whole_number(values[1]) ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "seconds: expected an integer");
+  if (code == TSR_OK && (seconds < 0 || seconds > TSR_LEASE_MAX))
+    code = tsx_fail(&error, TSR_RANGE, "seconds: expected an integer from 0 to %d", TSR_LEASE_MAX);
+  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
+  if (code == TSR_OK) code = tsr_lease(connection->environment, address.path, (uint64_t)seconds, &error);
+  if (code >= 0) sqlite3_result_int(context, code);
+  else tsx_address_hint(&address, &error);
+  tsx_address_close(&address);
+  tsx_connection_remove_table(connection);
+  tsx_function_end(context, "tessera_lease", code, &error);
+}

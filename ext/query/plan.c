@@ -1,0 +1,446 @@
+/* plan.c: divides a query between SQLite and the engine. A condition of WHERE that depends on one dimension leaves
+ * coordinates out; all others are one expression for the engine. A key that depends on one axis becomes numbers. */
+#include "query/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "query/pushdown.h"
+#include "query/compile.h"
+#include "query/coordinates.h"
+#include "query/names.h"
+#include "query/join.h"
+
+/* ---- WHERE ------------------------------------------------------------------------------------------------------- */
+
+static int plan_constant(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  sqlite3_value *value = NULL;
+  const int code = tsx_query_constant(a->query, tree, &value, error);
+  if (code < 0) return code;
+  const int type = sqlite3_value_type(value);
+  const bool integer = type == SQLITE_INTEGER; /* a text is as true as the number at its beginning */
+  if (type == SQLITE_NULL || (integer ? sqlite3_value_int64(value) == 0 : sqlite3_value_double(value) == 0))
+    a->nothing = true;
+  sqlite3_value_free(value);
+  return TSR_OK;
+}
+
+static int plan_condition(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  const uint32_t n = a->condition_count;
+  if ((n & (n - 1)) == 0) {
+    const tsx_expr **more = tsx_arena_take(&a->query->select.arena, (n ? 2 * n : 1) * sizeof *more);
+    if (!more) return tsx_out_of_memory(error);
+    for (uint32_t i = 0; i < n; i++) more[i] = a->conditions[i];
+    a->conditions = more;
+  }
+  a->conditions[a->condition_count++] = tree;
+  return TSR_OK;
+}
+
+static int plan_where(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
+    const int code = plan_where(a, tree->operands[0], error);
+    return code < 0 ? code : plan_where(a, tree->operands[1], error);
+  }
+  if (tree->field == TSX_FIELD_NONE) return plan_constant(a, tree, error);
+  const int axis = tsx_axis_of_dimension(a->query, tree);
+  const bool bounded = tree->field >= 0 && a->query->table->columns[tree->field].description->is_dimension;
+  if (bounded && tsx_bounds_decide(a->query, tree)) return TSR_OK;
+  if (axis >= 0) {
+    const int number = tsx_axis_request(a->query, (uint32_t)axis, tree, true, error);
+    return number < 0 ? number : TSR_OK;
+  }
+  return plan_condition(a, tree, error);
+}
+
+/* Requests the numbers of a join's values. Cells without a row are left out of a JOIN, and kept by a LEFT JOIN. */
+static int plan_join(tsx_asked *a, uint32_t j, tsr_error *error) {
+  const tsx_join *join = &a->query->select.joins[j];
+  for (uint32_t b = 0; b < join->on.binding_count; b++) {
+    const tsx_expr *number = join->on.bindings[b].number;
+    const int axis = tsx_axis_of(a->query, number);
+    const int code = axis < 0 ? TSR_OK : tsx_axis_request(a->query, (uint32_t)axis, number, false, error);
+    if (code < 0) return code;
+  }
+  return join->left ? TSR_OK : plan_condition(a, join->on.row, error);
+}
+
+/* ---- Keys, aggregates, columns ----------------------------------------------------------------------------------- */
+
+/* Returns true if a tree is a dimension of datetimes or times that SQL shows as ISO text, all of them. Their order is that
+ * of the texts, so the engine takes the coordinates, and SQLite need not make the text of each one. */
+static bool plan_is_time(const tsx_asked *a, const tsx_expr *tree) {
+  char text[48];
+  tree = tsx_expr_meaning(tree);
+  const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &a->query->table->columns[tree->column] : NULL;
+  const int number = shows && shows->form == TSX_DATETIME ? tsx_axis_of_dimension(a->query, tree) : -1;
+  if (number < 0 || shows->datetimes_integer) return false;
+  const tsx_axis *axis = &a->query->axes[number];
+  const int64_t last = (int64_t)((uint64_t)axis->low + axis->count - 1);
+  return axis->count > 0 && tsr_datetime_print(shows->description->datatype, axis->low, text) > 0 &&
+         tsr_datetime_print(shows->description->datatype, last, text) > 0;
+}
+
+/* The same for sparse arrays alone, which can have fewer cells than coordinates. */
+static bool plan_is_sparse_time(const tsx_asked *a, const tsx_expr *tree) {
+  return !a->query->table->schema->dense && plan_is_time(a, tree);
+}
+
+static int plan_key(tsx_asked *a, uint32_t k, tsr_error *error) {
+  const tsx_expr *tree = tsx_expr_meaning(a->query->select.group[k]);
+  tsx_key_part *key = &a->keys[k];
+  const bool time = plan_is_sparse_time(a, tree);
+  key->axis = time ? -1 : tsx_axis_of_dimension(a->query, tree);
+  if (time) return tsx_lower_field(a->query, tree, tree->field, &key->lowered, error);
+  if (key->axis < 0) return tsx_lower(a->query, &tree, 1, &key->lowered, error);
+  const int number = tsx_axis_request(a->query, (uint32_t)key->axis, tree, false, error);
+  key->tree = (uint32_t)number;
+  return number < 0 ? number : tsx_lower_field(a->query, tree, tree->field, &key->coordinate, error);
+}
+
+static int plan_percent(tsx_asked *a, const tsx_expr *tree, tsx_aggregate_part *part, tsr_error *error) {
+  sqlite3_value *value = NULL;
+  if (tree->field != TSX_FIELD_NONE)
+    return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile wants a constant from 0 to 100: ", "",
+                         error);
+  const int code = tsx_query_constant(a->query, tree, &value, error);
+  if (code < 0) return code;
+  part->percent = sqlite3_value_double(value);
+  const int type = sqlite3_value_numeric_type(value);
+  sqlite3_value_free(value);
+  if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && part->percent >= 0 && part->percent <= 100) return TSR_OK;
+  return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile wants a constant from 0 to 100: ", "",
+                       error);
+}
+
+static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  if (tsx_asked_aggregate(a, tree) < a->aggregate_count) return TSR_OK;
+  if (a->aggregate_count == TSR_QUERY_AGGREGATES)
+    return tsx_fail(error, TSR_ERROR, "more than %u aggregates", TSR_QUERY_AGGREGATES);
+  tsx_aggregate_part *part = &a->aggregates[a->aggregate_count];
+  part->tree = tree;
+  int code = TSR_OK;
+  const tsx_expr *argument = tsx_expr_is_column(tree) ? tree : tree->count ? tree->operands[0] : NULL;
+  const tsx_expr *filter = tree->call.filter;
+  if (argument)
+    code = plan_is_time(a, argument) ? tsx_lower_field(a->query, argument, argument->field, &part->argument, error)
+                                     : tsx_lower(a->query, &argument, 1, &part->argument, error);
+  if (code == TSR_OK && tree->count > 1) code = plan_percent(a, tree->operands[1], part, error);
+  if (code == TSR_OK && filter) code = tsx_lower(a->query, &filter, 1, &part->filter, error);
+  if (code == TSR_OK) a->aggregate_count++;
+  return code;
+}
+
+static int plan_aggregates(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_AGGREGATE) return plan_one_aggregate(a, tree, error);
+  if (tree->field == TSX_FIELD_NONE && !tree->has_aggregate) return TSR_OK;
+  if (tsx_select_key(&a->query->select, tree) >= 0) return TSR_OK;
+  if (tsx_expr_is_column(tree)) return plan_one_aggregate(a, tree, error); /* of the row of the extreme */
+  int code = tree->base ? plan_aggregates(a, tree->base, error) : TSR_OK;
+  for (uint32_t i = 0; i < tree->count && code == TSR_OK; i++) code = plan_aggregates(a, tree->operands[i], error);
+  return code;
+}
+
+uint32_t tsx_asked_aggregate(const tsx_asked *a, const tsx_expr *tree) {
+  uint32_t i = 0;
+  while (i < a->aggregate_count && !tsx_expr_equal(a->aggregates[i].tree, tree)) i++;
+  return i;
+}
+
+/* Returns true if a tree is a dimension whose coordinates the engine gives as SQL shows them. */
+static bool plan_is_shown(const tsx_asked *a, const tsx_expr *tree) {
+  const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &a->query->table->columns[tree->column] : NULL;
+  return shows && shows->form <= TSX_UINT32;
+}
+
+static int plan_column(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  tsx_column_part *part = &a->columns[a->column_count];
+  tree = tsx_expr_meaning(tree);
+  part->tree = tree;
+  const bool time = plan_is_sparse_time(a, tree);
+  part->axis = time || plan_is_shown(a, tree) ? -1 : tsx_axis_of_dimension(a->query, tree);
+  int code;
+  if (part->axis >= 0) {
+    code = tsx_axis_request(a->query, (uint32_t)part->axis, tree, false, error);
+    part->axis_tree = (uint32_t)code;
+    if (code >= 0) code = tsx_lower_field(a->query, tree, tree->field, &part->lowered, error);
+  } else {
+    code = time ? tsx_lower_field(a->query, tree, tree->field, &part->lowered, error)
+                : tsx_lower(a->query, &tree, 1, &part->lowered, error);
+  }
+  if (code >= 0) a->column_count++;
+  return code < 0 ? code : TSR_OK;
+}
+
+static int plan_groups(tsx_asked *a, tsr_error *error) {
+  const tsx_select *s = &a->query->select;
+  int code = TSR_OK;
+  for (uint32_t k = 0; k < s->group_count && code == TSR_OK; k++) code = plan_key(a, k, error);
+  if (code == TSR_OK && s->meaning.extreme)
+    code = plan_one_aggregate(a, s->meaning.extreme, error); /* before the columns of its row */
+  for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = plan_aggregates(a, s->items[i].tree, error);
+  if (code == TSR_OK && s->having) code = plan_aggregates(a, s->having, error);
+  for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++) code = plan_aggregates(a, s->order[i].tree, error);
+  return code;
+}
+
+int tsx_asked_plan(tsx_asked *a, tsr_error *error) {
+  tsx_select *s = &a->query->select;
+  a->keys = tsx_arena_take(&s->arena, (s->group_count + 1) * sizeof *a->keys);
+  a->aggregates = tsx_arena_take(&s->arena, TSR_QUERY_AGGREGATES * sizeof *a->aggregates);
+  a->columns = tsx_arena_take(&s->arena, (s->item_count + s->order_count + 1) * sizeof *a->columns);
+  if (!a->keys || !a->aggregates || !a->columns) return tsx_out_of_memory(error);
+  int code = s->where ? plan_where(a, s->where, error) : TSR_OK;
+  for (uint32_t j = 0; j < s->join_count && code == TSR_OK; j++)
+    if (s->joins[j].on.row) code = plan_join(a, j, error);
+  if (code == TSR_OK && a->condition_count)
+    code = tsx_lower(a->query, a->conditions, a->condition_count, &a->where, error);
+  if (code < 0) return code;
+  if (a->query->over_groups) return plan_groups(a, error);
+  for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = plan_column(a, s->items[i].tree, error);
+  for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++)
+    if (s->order[i].item < 0) code = plan_column(a, s->order[i].tree, error);
+  return code;
+}
+
+/* ---- Numbers of keys --------------------------------------------------------------------------------------------- */
+
+static int compare_places(const void *a, const void *b) {
+  const tsr_value *x = *(const tsr_value *const *)a, *y = *(const tsr_value *const *)b;
+  const int order = tsx_values_compare(x, y);
+  return order ? order : (x > y) - (x < y);
+}
+
+/* Numbers the values of a key in their order. Coordinates that WHERE has left out get no number. key->mixed is true if an
+ * INTEGER and a REAL have one number. */
+static int number_key(tsx_asked *a, tsx_key_part *key, tsr_error *error) {
+  const tsx_axis *axis = &a->query->axes[key->axis];
+  tsx_arena *arena = &a->query->select.arena;
+  const tsr_value *values = axis->values[key->tree];
+  const tsr_value **sorted = tsx_arena_take(arena, (axis->count + 1) * sizeof *sorted);
+  key->numbers = tsx_arena_take(arena, (axis->count + 1) * sizeof *key->numbers);
+  key->places = tsx_arena_take(arena, (axis->count + 1) * sizeof *key->places);
+  if (!sorted || !key->numbers || !key->places) return tsx_out_of_memory(error);
+  uint64_t n = 0;
+  bool in_order = true;
+  for (uint64_t i = 0; i < axis->count; i++) {
+    key->numbers[i] = UINT32_MAX;
+    if (axis->kept && !axis->kept[i]) continue;
+    sorted[n++] = &values[i];
+    if (n > 1 && in_order) in_order = tsx_values_compare(sorted[n - 2], sorted[n - 1]) <= 0;
+  }
+  if (!in_order) qsort(sorted, n, sizeof *sorted, compare_places);
+  for (uint64_t i = 0; i < n; i++) {
+    const uint64_t place = (uint64_t)(sorted[i] - values);
+    if (i == 0 || tsx_values_compare(sorted[i - 1], sorted[i]) != 0) key->places[key->number_count++] = place;
+    else key->mixed |= sorted[i - 1]->type != sorted[i]->type;
+    key->numbers[place] = key->number_count - 1;
+  }
+  return TSR_OK;
+}
+
+/* ---- The request ------------------------------------------------------------------------------------------------- */
+
+/* Without cells there are no coordinates whose values would have types: every expression is null. */
+static void finish_nothing(tsx_asked *a) {
+  static const tsr_node null = {.operation = TSR_OP_CONSTANT, .value = {.type = TSR_VALUE_NULL}};
+  const tsr_expression expression = {.nodes = &null, .count = 1};
+  for (uint32_t k = 0; k < a->query->select.group_count; k++)
+    if (a->keys[k].axis < 0) a->keys[k].lowered.expression = expression;
+  for (uint32_t i = 0; i < a->aggregate_count; i++) {
+    if (a->aggregates[i].argument.expression.count) a->aggregates[i].argument.expression = expression;
+    if (a->aggregates[i].filter.expression.count) a->aggregates[i].filter.expression = expression;
+  }
+  for (uint32_t i = 0; i < a->column_count; i++) a->columns[i].lowered.expression = expression;
+  a->where.expression.count = 0;
+}
+
+static int check_or_none(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error) {
+  *type = TSR_VALUE_NULL;
+  return lowered->expression.count ? tsx_lowered_check(query, lowered, type, error) : TSR_OK;
+}
+
+/* Checks a condition. A text as a condition is a number for SQLite, which the engine does not find in texts. */
+static int check_condition(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error) {
+  const int code = check_or_none(query, lowered, type, error);
+  if (code < 0 || (*type != TSR_VALUE_TEXT && *type != TSR_VALUE_INSTANT && *type != TSR_VALUE_OPAQUE)) return code;
+  const tsx_expr *tree = lowered->trees[lowered->expression.count - 1];
+  return tsx_expr_fail(&query->select, tree->begin, tree->end,
+                       "not evaluated over columns: ", "a text is no condition: compare it", error);
+}
+
+/* Makes a key of NUMBER one of REAL, and requests its least value, which has the type that the group's values have. */
+static int finish_number_key(tsx_asked *a, tsx_key_part *part, tsr_query_key *key, uint32_t *extra, tsr_error *error) {
+  tsx_arena *arena = &a->query->select.arena;
+  const uint32_t count = part->lowered.expression.count;
+  tsr_node *nodes = tsx_arena_take(arena, (count + 1) * sizeof *nodes);
+  uint32_t *operand = tsx_arena_take(arena, sizeof *operand);
+  if (!nodes || !operand) return tsx_out_of_memory(error);
+  if (a->aggregate_count + *extra == TSR_QUERY_AGGREGATES)
+    return tsx_fail(error, TSR_ERROR, "more than %u aggregates", TSR_QUERY_AGGREGATES);
+  for (uint32_t i = 0; i < count; i++) nodes[i] = part->lowered.expression.nodes[i];
+  *operand = count - 1;
+  nodes[count] = (tsr_node){.operation = TSR_OP_TO_REAL, .operands = operand, .operand_count = 1};
+  key->expression = (tsr_expression){.nodes = nodes, .count = count + 1};
+  part->least = a->aggregate_count + (*extra)++;
+  return TSR_OK;
+}
+
+/* Requests the least coordinate of each group for a key of an axis, of which some values are INTEGER and equal REAL ones:
+ * the group shows the value of a coordinate that it has. */
+static int finish_mixed_key(const tsx_asked *a, tsx_key_part *part, uint32_t *extra, tsr_error *error) {
+  if (a->aggregate_count + *extra == TSR_QUERY_AGGREGATES)
+    return tsx_fail(error, TSR_ERROR, "more than %u aggregates", TSR_QUERY_AGGREGATES);
+  part->least = a->aggregate_count + (*extra)++;
+  return TSR_OK;
+}
+
+/* Appends the least values of keys of NUMBER, and the least coordinates of mixed keys, to the aggregates. */
+static void finish_least(const tsx_asked *a, tsr_query_aggregate *aggregates, uint32_t *count) {
+  for (uint32_t k = 0; k < a->query->select.group_count; k++) {
+    const tsx_key_part *part = &a->keys[k];
+    if (part->least < 0) continue;
+    aggregates[(*count)++] =
+        (tsr_query_aggregate){.function = TSR_AGGREGATE_MIN,
+                              .has_argument = true,
+                              .argument = part->axis < 0 ? part->lowered.expression : part->coordinate.expression};
+  }
+}
+
+static int finish_keys(tsx_asked *a, tsr_error *error) {
+  const uint32_t count = a->query->select.group_count;
+  tsr_query_key *keys = tsx_arena_take(&a->query->select.arena, (count + 1) * sizeof *keys);
+  tsr_value_type type = TSR_VALUE_NULL;
+  uint32_t extra = 0;
+  if (!keys) return tsx_out_of_memory(error);
+  for (uint32_t k = 0; k < count; k++) {
+    tsx_key_part *part = &a->keys[k];
+    int code = part->axis < 0 ? check_or_none(a->query, &part->lowered, &type, error) : number_key(a, part, error);
+    if (code < 0) return code;
+    part->least = -1;
+    const tsx_expr *tree = a->query->select.group[k];
+    if (part->axis < 0 && type == TSR_VALUE_OPAQUE)
+      return tsx_expr_fail(&a->query->select, tree->begin, tree->end,
+                           "not evaluated over columns: ", "a key of several values in a cell, or of bytes", error);
+    keys[k].expression = part->lowered.expression;
+    if (part->axis < 0 && type == TSR_VALUE_NUMBER) code = finish_number_key(a, part, &keys[k], &extra, error);
+    if (part->mixed) code = finish_mixed_key(a, part, &extra, error);
+    if (code < 0) return code;
+    if (part->axis < 0) continue;
+    const tsx_axis *axis = &a->query->axes[part->axis];
+    keys[k].field = a->query->table->columns[axis->column].field;
+    keys[k].low = axis->low;
+    keys[k].count = axis->count;
+    keys[k].numbers = part->numbers;
+    keys[k].number_count = part->number_count;
+  }
+  a->request.keys = keys;
+  a->request.key_count = count;
+  return TSR_OK;
+}
+
+static int finish_aggregates(tsx_asked *a, tsr_error *error) {
+  tsr_query_aggregate *aggregates = tsx_arena_take(&a->query->select.arena, TSR_QUERY_AGGREGATES * sizeof *aggregates);
+  if (!aggregates) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < a->aggregate_count; i++) {
+    tsx_aggregate_part *part = &a->aggregates[i];
+    int code = check_or_none(a->query, &part->argument, &part->argument_type, error);
+    if (code == TSR_OK) code = check_condition(a->query, &part->filter, &part->filter_type, error);
+    if (code < 0) return code;
+    const tsr_aggregate_function function =
+        tsx_expr_is_column(part->tree) ? TSR_AGGREGATE_AT : part->tree->call.function->aggregates;
+    const bool is_sum = function != TSR_AGGREGATE_COUNT && function != TSR_AGGREGATE_MIN &&
+                        function != TSR_AGGREGATE_MAX && function != TSR_AGGREGATE_AT;
+    aggregates[i] = (tsr_query_aggregate){.function = function,
+                                          .has_argument = part->argument.expression.count > 0,
+                                          .has_filter = part->filter.expression.count > 0,
+                                          .distinct = part->tree->call.distinct && function != TSR_AGGREGATE_MIN &&
+                                                      function != TSR_AGGREGATE_MAX,
+                                          .argument = part->argument.expression,
+                                          .filter = part->filter.expression,
+                                          .percent = part->percent};
+    const bool number = part->argument_type == TSR_VALUE_NUMBER && function == TSR_AGGREGATE_SUM;
+    const bool text = part->argument_type == TSR_VALUE_TEXT || part->argument_type == TSR_VALUE_INSTANT;
+    if (part->argument_type == TSR_VALUE_OPAQUE && (function != TSR_AGGREGATE_COUNT || aggregates[i].distinct))
+      return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end,
+                           "not evaluated over columns: ", "of several values in a cell, or of bytes", error);
+    const bool orders =
+        part->argument_type == TSR_VALUE_TEXT && (function == TSR_AGGREGATE_MIN || function == TSR_AGGREGATE_MAX);
+    if (orders && tsx_query_orders_texts(a->query, part->tree, error) < 0) return error->code;
+    if ((aggregates[i].distinct && number) || (is_sum && text))
+      return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end, "not evaluated over columns: ",
+                           text ? part->argument_type == TSR_VALUE_TEXT ? "numbers are wanted, not texts"
+                                                                        : "numbers are wanted, not datetimes"
+                                : "a sum DISTINCT of INTEGER and REAL",
+                           error);
+  }
+  a->request.aggregates = aggregates;
+  a->request.aggregate_count = a->aggregate_count;
+  finish_least(a, aggregates, &a->request.aggregate_count);
+  return TSR_OK;
+}
+
+/* Names a column whose cells a query does not show. The words of the text may be `*`. */
+static int fail_opaque(const tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+  const char *name = tree->kind == TSX_EXPR_NAME ? a->query->table->columns[tree->column].name : NULL;
+  char *why = name ? sqlite3_mprintf("%s has several values in a cell, or bytes", name)
+                   : sqlite3_mprintf("several values in a cell, or bytes");
+  const int code =
+      tsx_expr_fail(&a->query->select, tree->begin, tree->end, "not evaluated over columns: ", why ? why : "", error);
+  sqlite3_free(why);
+  return code;
+}
+
+static int finish_columns(tsx_asked *a, tsr_error *error) {
+  tsr_expression *columns = tsx_arena_take(&a->query->select.arena, (a->column_count + 1) * sizeof *columns);
+  if (!columns) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < a->column_count; i++) {
+    const int code = check_or_none(a->query, &a->columns[i].lowered, &a->columns[i].type, error);
+    if (code < 0) return code;
+    if (a->columns[i].type == TSR_VALUE_OPAQUE) return fail_opaque(a, a->columns[i].tree, error);
+    columns[i] = a->columns[i].lowered.expression;
+  }
+  a->request.columns = columns;
+  a->request.column_count = a->column_count;
+  return TSR_OK;
+}
+
+int tsx_asked_joins(tsx_asked *a, tsr_error *error) {
+  const tsx_select *s = &a->query->select;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < a->condition_count; i++) {
+    bool is_true = false;
+    for (uint32_t j = 0; j < s->join_count; j++)
+      is_true |= a->conditions[i] == s->joins[j].on.row && tsx_joined_complete(a->query, j);
+    if (!is_true) a->conditions[n++] = a->conditions[i];
+  }
+  if (n == a->condition_count) return TSR_OK;
+  a->condition_count = n;
+  a->where = (tsx_lowered){0};
+  return n ? tsx_lower(a->query, a->conditions, n, &a->where, error) : TSR_OK;
+}
+
+int tsx_asked_finish(tsx_asked *a, tsr_error *error) {
+  tsx_query *query = a->query;
+  const uint32_t n = query->table->schema->dimension_count;
+  tsr_ranges *dimensions = tsx_arena_take(&query->select.arena, (n + 1) * sizeof *dimensions);
+  tsr_value_type type;
+  if (!dimensions) return tsx_out_of_memory(error);
+  if (a->nothing) finish_nothing(a);
+  int code = tsx_axes_ranges(query, dimensions, error);
+  if (code == TSR_OK) code = check_condition(query, &a->where, &type, error);
+  if (code == TSR_OK) code = finish_keys(a, error);
+  if (code == TSR_OK) code = finish_aggregates(a, error);
+  if (code == TSR_OK) code = finish_columns(a, error);
+  if (a->nothing) dimensions[0] = (tsr_ranges){0};
+  a->request.dimensions = dimensions;
+  a->request.has_where = a->where.expression.count > 0;
+  a->request.where = a->where.expression;
+  a->request.fill_unwritten = query->table->options.shows.fill_unwritten;
+  a->request.memory_bytes = query->memory_bytes ? query->memory_bytes : query->table->options.limits.memory_bytes;
+  a->request.threads = query->threads ? query->threads : query->table->options.limits.threads;
+  return code;
+}

@@ -1,0 +1,171 @@
+/* options.c: reads the options of tables and functions by lists of what there is. */
+#include "sql/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/errors.h"
+
+#define QUOTED 60 /* characters of a wrong value in a message */
+
+/* ---- Names ------------------------------------------------------------------------------------------------------- */
+
+static int options_unknown(const tsx_option_list *list, const char *name, size_t size, tsr_error *error) {
+  sqlite3_str *names = sqlite3_str_new(NULL);
+  for (unsigned i = 0; i < list->count; i++)
+    if (!(list->without >> i & 1))
+      sqlite3_str_appendf(names, "%s%s", sqlite3_str_length(names) ? ", " : "", list->specs[i].name);
+  char *text = sqlite3_str_finish(names);
+  const int code = tsx_fail(error, TSR_ERROR, "no option is called '%.*s': %s", (int)(size < QUOTED ? size : QUOTED),
+                            name, text ? text : "");
+  sqlite3_free(text);
+  return code;
+}
+
+int tsx_option_find(const tsx_option_list *list, const char *name, size_t size, bool any_case, uint64_t *seen,
+                    unsigned *option, tsr_error *error) {
+  unsigned i = 0;
+  for (; i < list->count; i++) {
+    const char *known = list->specs[i].name;
+    if (list->without >> i & 1 || strlen(known) != size) continue;
+    if (any_case ? !sqlite3_strnicmp(known, name, (int)size) : !memcmp(known, name, size)) break;
+  }
+  if (i == list->count) return options_unknown(list, name, size, error);
+  if (*seen >> i & 1) return tsx_fail(error, TSR_ERROR, "the option '%s' is given twice", list->specs[i].name);
+  *seen |= UINT64_C(1) << i;
+  *option = i;
+  return TSR_OK;
+}
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+/* Says what an option wants. `got` is the value as it was written, or NULL if no message may have it. */
+static int options_refuse(const tsx_option_spec *spec, int code, const char *got, tsr_error *error) {
+  sqlite3_str *wanted = sqlite3_str_new(NULL);
+  switch (spec->kind) {
+  case TSX_TAKES_WHOLE:
+    sqlite3_str_appendf(wanted, "an integer from %lld to %lld", (long long)spec->least, (long long)spec->most);
+    break;
+  case TSX_TAKES_NUMBER:
+    sqlite3_str_appendf(wanted, "a number from %lld to %lld", (long long)spec->least, (long long)spec->most);
+    break;
+  case TSX_TAKES_ABOVE:
+    sqlite3_str_appendf(wanted, "a number above %lld, up to %lld", (long long)spec->least, (long long)spec->most);
+    break;
+  case TSX_TAKES_FLAG: sqlite3_str_appendall(wanted, "true or false"); break;
+  case TSX_TAKES_WORD:
+    for (const char *const *w = spec->words; *w; w++)
+      sqlite3_str_appendf(wanted, "%s%s", w == spec->words ? "" : w[1] ? ", " : " or ", *w);
+    break;
+  default: sqlite3_str_appendall(wanted, "text");
+  }
+  char *text = sqlite3_str_finish(wanted);
+  if (text && got)
+    tsx_fail(error, code, "'%s': expected %s, not %.*s", spec->name, text, QUOTED, *got ? got : "nothing");
+  else if (text) tsx_fail(error, code, "'%s': expected %s", spec->name, text);
+  else code = tsx_out_of_memory(error);
+  sqlite3_free(text);
+  return code;
+}
+
+static bool options_find_word(const tsx_option_spec *spec, const char *text, int64_t *place) {
+  for (*place = 0; spec->words[*place]; ++*place)
+    if (!sqlite3_stricmp(text, spec->words[*place])) return true;
+  return false;
+}
+
+static bool options_within(const tsx_option_spec *spec, double number) {
+  return number <= (double)spec->most &&
+         (spec->kind == TSX_TAKES_ABOVE ? number > (double)spec->least : number >= (double)spec->least);
+}
+
+static int options_of_json(const tsx_option_spec *spec, const tsx_json_option *o, tsx_option_value *value,
+                           tsr_error *error) {
+  const bool integer = !strcmp(o->type, "integer"), truth = !strcmp(o->type, "true");
+  bool fits = true, in_limits = true;
+  *value = (tsx_option_value){.json = o};
+  value->text = !strcmp(o->type, "text") ? (const char *)sqlite3_value_text(o->value) : NULL;
+  if (!strcmp(o->type, "text") && !value->text) return tsx_out_of_memory(error);
+  switch (spec->kind) {
+  case TSX_TAKES_WHOLE: /* an integer that does not fit into 64 bits is a REAL in `value` */
+    fits = integer;
+    value->whole = sqlite3_value_int64(o->value);
+    value->number = sqlite3_value_double(o->value);
+    in_limits =
+        sqlite3_value_type(o->value) == SQLITE_INTEGER && value->whole >= spec->least && value->whole <= spec->most;
+    break;
+  case TSX_TAKES_ABOVE:
+  case TSX_TAKES_NUMBER:
+    fits = integer || !strcmp(o->type, "real");
+    value->number = sqlite3_value_double(o->value);
+    in_limits = options_within(spec, value->number);
+    break;
+  case TSX_TAKES_FLAG:
+    fits = truth || !strcmp(o->type, "false");
+    value->whole = truth;
+    break;
+  case TSX_TAKES_WORD: fits = value->text && options_find_word(spec, value->text, &value->whole); break;
+  case TSX_TAKES_TEXT: fits = value->text && strlen(value->text) == (size_t)sqlite3_value_bytes(o->value); break;
+  default: return TSR_OK;
+  }
+  return fits && in_limits ? TSR_OK : options_refuse(spec, fits ? TSR_RANGE : TSR_MISMATCH, o->text, error);
+}
+
+int tsx_option_of_flat(const tsx_option_spec *spec, const tsx_flat_member *m, tsx_option_value *value,
+                       tsr_error *error) {
+  bool fits, in_limits = true;
+  *value = (tsx_option_value){.text = m->kind == TSX_FLAT_TEXT ? m->text : NULL, .whole = m->integer};
+  switch (spec->kind) {
+  case TSX_TAKES_WHOLE:
+    fits = m->kind == TSX_FLAT_INTEGER;
+    in_limits = m->integer >= spec->least && m->integer <= spec->most;
+    break;
+  case TSX_TAKES_FLAG: fits = m->kind == TSX_FLAT_BOOL; break;
+  case TSX_TAKES_WORD: fits = value->text && options_find_word(spec, value->text, &value->whole); break;
+  default: fits = value->text != NULL;
+  }
+  return fits && in_limits ? TSR_OK : options_refuse(spec, fits ? TSR_RANGE : TSR_MISMATCH, NULL, error);
+}
+
+int tsx_option_of_text(const tsx_option_spec *spec, const char *text, tsx_option_value *value, tsr_error *error) {
+  bool fits = true;
+  char *end;
+  *value = (tsx_option_value){.text = text};
+  if (spec->kind == TSX_TAKES_WHOLE) {
+    errno = 0; /* strtoll clamps what does not fit, and says so in errno alone */
+    value->whole = strtoll(text, &end, 10);
+    value->number = (double)value->whole;
+    fits = end != text && !end[strspn(end, " \t\r\n\f\v")] && !errno && value->whole >= spec->least &&
+           value->whole <= spec->most;
+  } else if (spec->kind == TSX_TAKES_WORD) {
+    fits = options_find_word(spec, text, &value->whole);
+  }
+  return fits ? TSR_OK : options_refuse(spec, TSR_ERROR, text, error);
+}
+
+/* ---- Objects ----------------------------------------------------------------------------------------------------- */
+
+typedef struct options_reading {
+  const tsx_option_list *list;
+  uint64_t seen;
+  tsx_option_taker take;
+  void *argument;
+} options_reading;
+
+static int options_read_member(void *argument, const tsx_json_option *o, tsr_error *error) {
+  options_reading *r = argument;
+  tsx_option_value value;
+  unsigned option;
+  int code = tsx_option_find(r->list, o->key, strlen(o->key), false, &r->seen, &option, error);
+  if (code < 0 || !strcmp(o->type, "null")) return code;
+  code = options_of_json(&r->list->specs[option], o, &value, error);
+  return code < 0 ? code : r->take(r->argument, option, &value, error);
+}
+
+int tsx_options_read(sqlite3 *db, sqlite3_value *json, const tsx_option_list *list, tsx_option_taker take,
+                     void *argument, tsr_error *error) {
+  options_reading r = {.list = list, .take = take, .argument = argument};
+  if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
+  return tsx_options_each(db, json, "options", options_read_member, &r, error);
+}

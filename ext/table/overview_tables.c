@@ -1,0 +1,99 @@
+/* overview_tables.c: where the levels of an array's overviews are. In the database each level is a table of its own. A level tells
+ * by its metadata that it is one, so that no other table with such a name is dropped or renamed. */
+#include "table/overview_tables.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "database/store_sqlite.h"
+#include "database/store_tables.h"
+#include "sql/names.h"
+
+char *tsx_level_path(const char *path, unsigned level) {
+  int size = (int)strlen(path);
+  char *schema = NULL, *name = NULL, *table = NULL, *found = NULL;
+  tsr_error ignored;
+  if (!tsx_store_is(path)) {
+    while (size > 1 && path[size - 1] == '/') size--;
+    return level ? sqlite3_mprintf("%.*s.overviews/%u", size, path, level)
+                 : sqlite3_mprintf("%.*s.overviews", size, path);
+  }
+  if (tsx_table_name_parse(path + 3, &schema, &name, &ignored) == TSR_OK)
+    table = sqlite3_mprintf("%s_overview_%u", name, level);
+  if (table) found = tsx_store_path(schema ? schema : "main", table);
+  sqlite3_free(schema);
+  sqlite3_free(name);
+  sqlite3_free(table);
+  return found;
+}
+
+static bool level_has_table(const tsx_connection *connection, const char *schema, const char *table) {
+  sqlite3_stmt *statement = NULL;
+  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = %Q COLLATE NOCASE",
+                              schema, table);
+  const bool found = sql && sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
+                     sqlite3_step(statement) == SQLITE_ROW;
+  sqlite3_finalize(statement);
+  sqlite3_free(sql);
+  return found;
+}
+
+/* Returns true if the table is a level of overviews. A table whose array cannot be opened is none. */
+static bool level_is(const tsx_connection *connection, const char *schema, const char *table, const uint8_t *key) {
+  const tsr_array_options options = {.key = key};
+  tsr_array *array = NULL;
+  tsr_metadata *all = NULL;
+  tsr_error ignored;
+  bool is = false;
+  if (!level_has_table(connection, schema, table)) return false;
+  char *path = tsx_store_path(schema, table);
+  int code = path ? tsr_array_open(connection->environment, path, &options, &array, &ignored) : TSR_NOMEM;
+  if (code == TSR_OK) code = tsr_array_metadata(array, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, &ignored);
+  for (uint64_t i = 0; code == TSR_OK && i < all->count; i++) is |= !strcmp(all->entries[i].key, TSX_LEVEL_KEY);
+  tsr_metadata_close(all);
+  tsr_array_close(array);
+  sqlite3_free(path);
+  return is;
+}
+
+/* Runs a statement that is from sqlite3_mprintf. */
+static int level_run(tsx_connection *connection, char *sql, tsr_error *error) {
+  if (!sql) return tsx_out_of_memory(error);
+  tsx_store_rest(connection, true);
+  const int code = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
+  sqlite3_free(sql);
+  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+}
+
+int tsx_levels_drop(tsx_connection *connection, const char *schema, const char *name, const uint8_t *key,
+                    uint64_t *count, tsr_error *error) {
+  *count = 0;
+  for (unsigned k = 1; k <= TSX_LEVELS_MAX; k++) {
+    char *table = sqlite3_mprintf("%s_overview_%u", name, k);
+    if (!table) return tsx_out_of_memory(error);
+    const bool is = level_is(connection, schema, table, key);
+    const int code =
+        is ? level_run(connection, sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema, table), error) : TSR_OK;
+    sqlite3_free(table);
+    if (code < 0) return code;
+    *count += is;
+  }
+  return TSR_OK;
+}
+
+int tsx_levels_rename(tsx_connection *connection, const char *schema, const char *name, const char *renamed,
+                      const uint8_t *key, tsr_error *error) {
+  for (unsigned k = 1; k <= TSX_LEVELS_MAX; k++) {
+    char *table = sqlite3_mprintf("%s_overview_%u", name, k);
+    if (!table) return tsx_out_of_memory(error);
+    const bool is = level_is(connection, schema, table, key);
+    const int code = is ? level_run(connection,
+                                    sqlite3_mprintf("ALTER TABLE \"%w\".\"%w\" RENAME TO \"%w_overview_%u\"", schema,
+                                                    table, renamed, k),
+                                    error)
+                        : TSR_OK;
+    sqlite3_free(table);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
