@@ -24,7 +24,6 @@
 #include "base/system.h"
 #include "crypto/crypto.h"
 #include "store/store.h"
-#include "store/store_posix.h"
 #include "model/name.h"
 #include "format/commits.h"
 #include "format/layout.h"

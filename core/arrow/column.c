@@ -9,8 +9,7 @@
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
-#include "model/datetime.h"
-#include "model/unicode.h"
+#include "model/datatype.h"
 
 #define ARROW_LEAST_ROWS 1024u /* for which memory is reserved */
 

@@ -20,7 +20,7 @@
 #include "base/pool.h"
 #include "store/store.h"
 #include "model/datatype.h"
-#include "model/order.h"
+#include "model/domain.h"
 #include "filter/pipeline.h"
 #include "format/fragment_slot.h"
 #include "format/schema.h"

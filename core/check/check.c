@@ -12,7 +12,6 @@
 #include "array/array.h"
 #include "array/environment.h"
 #include "base/pool.h"
-#include "store/store_s3.h"
 #include "model/datatype.h"
 #include "format/commits.h"
 #include "format/enumeration.h"

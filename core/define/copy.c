@@ -18,7 +18,7 @@
 #include "array/listing.h"
 #include "array/objects.h"
 #include "array/progress.h"
-#include "define/create.h"
+#include "define/define.h"
 
 #define TREE_COPY_DEPTH_MAX 16 /* nested directories: dimension labels are arrays within an array */
 #define TREE_COPY_BLOCK     (UINT64_C(1) << 20) /* bytes read at once */

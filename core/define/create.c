@@ -8,17 +8,15 @@
  *
  * The array's directory is made exclusively, so of two creations at the same path one fails with TSR_EXISTS.
  */
-#include "define/create.h"
+#include "define/define.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "store/store_s3.h"
 #include "store/store.h"
 #include "model/datatype.h"
 #include "model/name.h"
 #include "format/enumeration.h"
-#include "format/schema_rules.h"
 #include "format/schema.h"
 #include "format/layout.h"
 #include "array/array.h"

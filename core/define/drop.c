@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "store/store.h"
-#include "store/store_posix.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"

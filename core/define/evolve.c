@@ -14,7 +14,7 @@
  * behalf, since the other process may have died. Both may try to rename the same .STAGED: the file has a random name,
  * so only one rename succeeds. A claim to a schema that is no longer the newest has no meaning. TileDB ignores claims.
  */
-#include "define/evolve.h"
+#include "define/define.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,10 +25,8 @@
 #include "array/environment.h"
 #include "array/listing.h"
 #include "array/timed_write.h"
-#include "format/schema_rules.h"
 #include "format/schema.h"
 #include "array/pending.h"
-#include "define/create.h"
 #include "model/datatype.h"
 #include "filter/filter.h"
 #include "filter/pipeline.h"

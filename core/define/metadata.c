@@ -1,12 +1,12 @@
 /* metadata.c: changes the metadata of arrays and groups. Each change is one new file in __meta with one key; of
  * several files with the same key the newest counts. Arrays have metadata since format version 4.
  */
-#include "define/metadata.h"
+#include "define/define.h"
 
 #include <string.h>
 
 #include "model/datatype.h"
-#include "format/schema_rules.h"
+#include "format/schema.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"

@@ -2,7 +2,7 @@
  * keep data readable. Each refusal names the field and the rule. schema.c, which decodes the schemas of existing
  * arrays, is more lenient: arrays that TileDB once created must stay readable.
  */
-#include "format/schema_rules.h"
+#include "format/schema.h"
 
 #include <math.h>
 #include <stdlib.h>

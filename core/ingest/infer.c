@@ -9,7 +9,7 @@
 #include "ingest/ingest.h"
 #include "model/datatype.h"
 #include "base/pool.h"
-#include "define/create.h"
+#include "define/define.h"
 #include "model/domain.h"
 
 #define INSTANT_LENGTH 10 /* of a whole date: a year or a month alone is no instant here */

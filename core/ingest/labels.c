@@ -13,7 +13,7 @@
 #include "array/environment.h"
 #include "model/datatype.h"
 #include "model/domain.h"
-#include "define/create.h"
+#include "define/define.h"
 #include "label/label.h"
 #include "ingest/ingest.h"
 

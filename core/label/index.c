@@ -11,7 +11,7 @@
  * the interval. So they need not rely on the order of the values. The nearest value is found in the same way, in the tiles
  * of its two neighbours.
  */
-#include "label/index.h"
+#include "label/label.h"
 
 #include <stdlib.h>
 #include <string.h>

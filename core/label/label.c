@@ -12,7 +12,6 @@
 #include "store/store.h"
 #include "array/array.h"
 #include "array/environment.h"
-#include "label/index.h"
 
 #define LABEL_COPY_BOXES 500u /* of a commit */
 

@@ -19,7 +19,6 @@
 #include "model/domain.h"
 #include "filter/pipeline.h"
 #include "format/schema.h"
-#include "format/schema_rules.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "array/environment.h"
@@ -29,12 +28,9 @@
 #include "array/staged_vacuum.h"
 #include "read/tile_loader.h"
 #include "write/dense_boxes.h"
-#include "maintain/consolidate_files.h"
+#include "maintain/maintain.h"
 #include "label/label.h"
-#include "maintain/merge.h"
-#include "maintain/replace.h"
 #include "maintain/rivals.h"
-#include "maintain/undouble.h"
 
 #define CONSOLIDATE_DEFAULT_MEMORY (UINT64_C(1) << 30)
 #define DENSE_LOOKAHEAD            32 /* dense: fragments to try behind the last one that saved a fragment */

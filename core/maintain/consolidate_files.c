@@ -9,7 +9,7 @@
  * A .con and a .meta of exactly the same fragments get the same name: the second one takes the name of the first. A
  * reader then learns from the .meta, which it needs anyway, what is committed, and does not open the .con (listing.c).
  */
-#include "maintain/consolidate_files.h"
+#include "maintain/maintain.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +32,6 @@
 #include "array/progress.h"
 #include "array/snapshot.h"
 #include "array/timed_files.h"
-#include "maintain/replace.h"
 
 #define FILE_MAX                   (UINT64_C(1) << 30) /* bytes of a file that is read */
 #define CONSOLIDATE_FILES_ATTEMPTS 8 /* while other processes consolidate and vacuum */

@@ -11,14 +11,13 @@
  *
  * Cells with equal coordinates leave the heap newest first: by their times, then by the number of their source.
  */
-#include "maintain/merge.h"
+#include "maintain/maintain.h"
 
 #include <string.h>
 
 #include "base/heap.h"
 #include "model/datatype.h"
 #include "model/domain.h"
-#include "model/order.h"
 #include "array/environment.h"
 #include "write/fragment_writer.h"
 #include "store/store.h"

@@ -22,7 +22,7 @@
 #include "array/listing.h"
 #include "array/staged_vacuum.h"
 #include "maintain/recover_late.h"
-#include "maintain/undouble.h"
+#include "maintain/maintain.h"
 
 #define RECOVER_DAY (UINT64_C(24) * 3600 * 1000) /* milliseconds */
 

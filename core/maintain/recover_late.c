@@ -40,8 +40,7 @@
 #include "array/snapshot_late.h"
 #include "read/reader.h"
 #include "write/writer.h"
-#include "maintain/merge.h"
-#include "maintain/replace.h"
+#include "maintain/maintain.h"
 
 #define RECOVER_LATE_ATTEMPTS 8 /* while other processes commit */
 #define LIST_MAX              (UINT64_C(1) << 30) /* bytes of a staged commit */

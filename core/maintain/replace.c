@@ -26,7 +26,7 @@
  *    taken NAME.con for a list that others make superfluous, and ".NAME.vac.new" is removed.
  * Where a rename takes several steps it could hide both; there the window stays.
  */
-#include "maintain/replace.h"
+#include "maintain/maintain.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,6 @@
 #include "array/listing.h"
 #include "array/pending.h"
 #include "array/staged_vacuum.h"
-#include "maintain/consolidate_files.h"
 #include "maintain/rivals.h"
 
 #define REPLACE_YOUNG    (UINT64_C(24) * 3600 * 1000) /* ms after its last change: it may still be committed */

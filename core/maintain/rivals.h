@@ -3,7 +3,7 @@
 #define TSR_RIVALS_H
 
 #include "store/store.h"
-#include "maintain/replace.h"
+#include "maintain/maintain.h"
 
 /* The paths of the steps of a merge: "DIRECTORY/PREFIX NAME SUFFIX" in the directory that has the commits or the
  * fragments of a format version. */

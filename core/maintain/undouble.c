@@ -7,7 +7,7 @@
  *  2. Remove the commit of NAME. In the same step the staged vacuum file stops to count.
  * After a crash between the two somebody gives the vacuum file its name again (staged_vacuum.h), and the merge is taken
  * back anew. The fragment's directory stays: readers may have it open, and a vacuum removes it when it is a day old. */
-#include "maintain/undouble.h"
+#include "maintain/maintain.h"
 
 #include <string.h>
 
@@ -18,7 +18,6 @@
 #include "array/doubled.h"
 #include "array/listing.h"
 #include "array/staged_vacuum.h"
-#include "maintain/vacuum.h"
 
 #define UNDOUBLE_MOST 100 /* merges that are taken back in one call */
 

@@ -1,6 +1,6 @@
 /* vacuum.c: reads .vac files, which name the fragments or metadata files that a merged one replaces, and chooses
  * the order in which a vacuum goes through them. */
-#include "maintain/vacuum.h"
+#include "maintain/maintain.h"
 
 #include <string.h>
 
@@ -10,13 +10,11 @@
 #include "array/listing.h"
 #include "array/progress.h"
 #include "store/store.h"
-#include "store/store_s3.h"
 #include "array/array.h"
 #include "array/fragment.h"
 #include "array/staged_vacuum.h"
 #include "array/unfinished.h"
 #include "write/write_turn.h"
-#include "maintain/undouble.h"
 #include "array/commit_file.h"
 #include "array/group_open.h"
 #include "label/label.h"

@@ -5,7 +5,7 @@
  * one .con. The removal of that .con, or an .ign file that cancels entries of .con files, then uncommits all sources at
  * once.
  */
-#include "maintain/vacuum.h"
+#include "maintain/maintain.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "base/arithmetic.h"
 #include "store/store.h"
 #include "format/layout.h"
-#include "format/schema_rules.h"
+#include "format/schema.h"
 #include "array/array.h"
 #include "array/commit_file.h"
 #include "array/environment.h"
@@ -21,7 +21,6 @@
 #include "array/progress.h"
 #include "array/staged_vacuum.h"
 #include "array/unfinished.h"
-#include "maintain/consolidate_files.h"
 
 #define VACUUM_ATTEMPTS 8 /* while other processes vacuum the same array */
 

@@ -4,12 +4,15 @@
  * every fixed-size dimension by their keys, whatever the datatype; only strings are compared as bytes. -0.0 and 0.0
  * have the same key, and NaNs lie above all other values.
  */
-#ifndef TSR_DATATYPE_H
-#define TSR_DATATYPE_H
+#ifndef TSR_MODEL_DATATYPE_H
+#define TSR_MODEL_DATATYPE_H
 
 #include <string.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "base/arithmetic.h"
+#include "tessera.h"
 
 /* Returns true if `code`, a byte of a file, is the code of a datatype. */
 bool tsr__datatype_valid(uint8_t code);
@@ -103,5 +106,16 @@ static inline uint64_t tsr__text_prefix(const uint8_t *text, uint64_t size) {
   for (unsigned i = 0; i < 8; i++) key = key << 8 | (i < size ? text[i] : 0);
   return key;
 }
+
+/* What the engine needs of datetimes beside the functions of tessera.h. */
+
+/* Gives the first day, counted since 1970-01-01, of a value of DATETIME_YEAR, _MONTH, _WEEK or _DAY. Returns false if
+ * the day does not fit into 32 bits, or if a year or month lies outside of the years 0 to 9999. */
+bool tsr__datetime_day(tsr_datatype datatype, int64_t value, int32_t *day);
+
+/* Text of TileDB's datatypes as UTF-8. */
+
+/* Returns true if the bytes are UTF-8: shortest forms, no surrogates, nothing past U+10FFFF. */
+bool tsr__is_utf8(const uint8_t *bytes, uint64_t size);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "base/arithmetic.h"
 #include "base/error.h"
-#include "model/datetime.h"
+#include "model/datatype.h"
 
 #define SECONDS_PER_DAY INT64_C(86400)
 #define DAYS_TO_1970    INT64_C(719528) /* days from 0000-01-01 to 1970-01-01 */

@@ -14,7 +14,7 @@
  *                   707, 2004), with bits = floor(63 / dimensions) for each dimension. Dimension 0 is the most
  *                   significant.
  */
-#include "model/order.h"
+#include "model/domain.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* unicode.c: text of TileDB's datatypes as UTF-8. */
-#include "model/unicode.h"
+#include "model/datatype.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * that own no selected cell are found, so that their tiles are not decoded; and statistics exclude candidates of whose
  * cells none satisfies the predicates. The next window is loaded while the caller takes rows of the present one.
  */
-#include "read/dense.h"
+#include "read/reader.h"
 
 #include <string.h>
 
@@ -14,7 +14,6 @@
 #include "array/environment.h"
 #include "array/snapshot.h"
 #include "read/predicate.h"
-#include "read/reader.h"
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
 #include "read/space_tiles.h"

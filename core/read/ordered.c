@@ -4,13 +4,12 @@
  * Row r of each column is the row that was appended as number r. A column that was not ready when the rows were
  * appended can be added later by reading the same batches again.
  */
-#include "read/ordered.h"
+#include "read/reader.h"
 
 #include <string.h>
 #include <stdatomic.h>
 
 #include "base/arithmetic.h"
-#include "read/reader.h"
 #include "model/datatype.h"
 #include "array/array.h"
 #include "array/environment.h"

@@ -5,13 +5,12 @@
  * is read. Cells that were never written, arrays with sparse fragments, and requests with predicates are left to
  * dense.c.
  */
-#include "read/point.h"
+#include "read/reader.h"
 
 #include "model/datatype.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/snapshot.h"
-#include "read/reader.h"
 
 typedef struct point_iterator {
   tsr_batch_iterator base;

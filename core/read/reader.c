@@ -19,10 +19,6 @@
 #include "array/snapshot.h"
 #include "read/plan.h"
 #include "read/predicate.h"
-#include "read/dense.h"
-#include "read/ordered.h"
-#include "read/point.h"
-#include "read/sparse.h"
 
 #define READER_DEFAULT_MEMORY     (UINT64_C(1) << 30)
 #define READER_TILES_FOR_A_THREAD 4 /* tiles of the largest window, for each thread */

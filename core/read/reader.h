@@ -9,11 +9,14 @@
  *
  * A reader is used by one thread at a time. Workers only touch the tiles that they decode (tile_loader.h).
  */
-#ifndef TSR_READER_H
-#define TSR_READER_H
+#ifndef TSR_READ_READER_H
+#define TSR_READ_READER_H
 
 #include "read/tile_loader.h"
 #include "read/plan.h"
+#include "read/space_tiles.h"
+#include "tessera.h"
+#include "base/memory.h"
 
 typedef struct tsr_subtile tsr_subtile;
 typedef struct tsr_test tsr_test;
@@ -260,5 +263,158 @@ static inline bool tsr__reader_offers(const tsr_reader *reader) {
 /* Sets *bytes to the memory that the request's fields of a tile take when decoded; to 0 if the request has no
  * fields. */
 int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t *bytes, tsr_error *error);
+
+/* The space tiles of a dense request with the fragments that may own their cells, a window at once. */
+
+typedef struct tsr_pinned_tile tsr_pinned_tile;
+
+typedef struct tsr_candidate { /* a fragment that may own cells of a space tile */
+  const tsr_plan_box *box;
+  bool used; /* dense: it owns selected cells that may satisfy the predicates: its tile is to be loaded */
+  bool excluded; /* dense: it owns cells, but its statistics say that none of them satisfies the predicates */
+  uint64_t number; /* dense: number of its tile */
+  tsr_pinned_tile *pinned; /* owned; NULL: not loaded */
+} tsr_candidate;
+
+typedef struct tsr_space_tile {
+  uint64_t *at, *first; /* by dimension: its coordinates; the first span of the selection that meets it */
+  uint64_t *low, *high; /* the box around its selected cells, in ordinals, inclusive */
+  uint64_t cells; /* selected */
+  uint32_t count;
+  tsr_candidate *candidates; /* newest first */
+  bool covered; /* there is one candidate, a dense one, whose box covers all selected cells */
+  bool crowded; /* memory has no room for all candidates at once: each is loaded for its batch, then dropped */
+} tsr_space_tile;
+
+typedef struct tsr_dense_window {
+  tsr_space_tile *tiles;
+  uint64_t count, cells; /* tiles; selected cells in them */
+} tsr_dense_window;
+
+typedef struct tsr_dense_making { /* the window that is being made */
+  bool loads; /* some attribute is loaded with it */
+  tsr_arena *arena; /* its memory */
+} tsr_dense_making;
+
+typedef struct tsr_dense_windows {
+  tsr_reader *reader; /* borrowed */
+  const tsr_plan *plan; /* the reader's */
+  const tsr_grid *grid;
+  uint32_t dimensions;
+  tsr_walk walk;
+  tsr_dense_window now, next; /* the present window, and the next one */
+  uint64_t tile_at; /* the present space tile in `now` */
+  bool has_next; /* `next` has been made */
+  tsr_dense_making making;
+  uint64_t *gap_box; /* scratch, by dimension: low, then high ordinals */
+} tsr_dense_windows;
+
+/* Begins to walk the reader's plan. All memory is the reader's. Close it before the reader starts again. */
+int tsr__dense_windows_open(tsr_dense_windows *windows, tsr_reader *reader, tsr_error *error);
+
+/* Makes the next window the present one and loads it. It has no tile if the shortcut took all that were inspected. */
+int tsr__dense_windows_fill(tsr_dense_windows *windows, tsr_error *error);
+
+/* Gives back the tiles of all windows. */
+void tsr__dense_windows_close(tsr_dense_windows *windows);
+
+/* Gives back the tiles of a space tile's candidates. */
+void tsr__dense_drop_tile(tsr_dense_windows *windows, tsr_space_tile *tile);
+
+/* Pins a dense candidate's tile, to be read from the first to the last selected cell, unless it is pinned. */
+int tsr__dense_pin(tsr_dense_windows *windows, const tsr_space_tile *tile, tsr_candidate *candidate, tsr_error *error);
+
+/* Makes a map of owners for the cells of a subtile, by position, in which no cell has an owner yet: tile->count stands
+ * for that, an index of a candidate for an owner. The map is the reader's and lives until the next call. */
+int tsr__dense_owners_reset(tsr_dense_windows *windows, tsr_space_tile *tile, const tsr_subtile *subtile,
+                            uint32_t **owners, tsr_error *error);
+
+/* Makes candidate `c`, a dense one, the owner of all cells in its box that have no owner yet. Returns their number. */
+uint64_t tsr__dense_claim_box(const tsr_subtile *subtile, const tsr_space_tile *tile, uint32_t c, uint32_t *owners);
+
+/* Batches of a dense array. Each selected cell comes from the newest fragment that wrote it. */
+
+typedef struct tsr_batch_iterator tsr_batch_iterator;
+
+/* Opens an iterator over reader->plan, in tile order. The iterator lives in the reader's arena until its next start;
+ * close it before that. */
+int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error);
+
+/* The short way to a single cell of a dense array, as lookups and joins request it. */
+
+typedef struct tsr_batch_iterator tsr_batch_iterator;
+
+/* Returns 1, with an iterator of one batch of one cell, if the request selects a single cell of a dense array and a
+ * dense fragment has written it: no plan is needed. Returns 0 if the request needs a plan; < 0: error. The iterator
+ * lives in the reader's arena. */
+int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_batch_iterator **iterator,
+                         tsr_error *error);
+
+/* Batches of a sparse array: the newest version of each cell, without deleted ones. */
+
+typedef struct tsr_batch_iterator tsr_batch_iterator;
+
+/* Opens an iterator over reader->plan, in no particular order. The iterator lives in the reader's arena until its next
+ * start; close it before that. */
+int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error);
+
+/* Rows of many batches, copied into columns of their own. */
+
+typedef struct tsr_batch_iterator tsr_batch_iterator;
+
+typedef struct tsr_row_block_column {
+  bool ready; /* holds all rows of the block; tsr__row_block_append adds to ready columns. Set by the user */
+  bool variable, nulls; /* has offsets; has a validity byte for each row */
+  uint64_t cell_size; /* in bytes; 0 if variable */
+  tsr_buffer values, offsets, validity;
+} tsr_row_block_column;
+
+typedef struct tsr_row_block {
+  const tsr_schema *schema; /* borrowed */
+  bool fill_unwritten; /* as in a request; false: cells that were never written are null */
+  tsr_row_block_column *columns; /* by field */
+  uint64_t rows;
+  bool written, unwritten; /* the block holds rows of written cells; of cells that were never written */
+  tsr_buffer rowids, times, flags; /* by row: int64_t; uint64_t; a byte, 1 if the cell was written */
+} tsr_row_block;
+
+/* Makes an empty block whose memory is charged to `memory`. Borrows the schema. tsr__row_block_release may be called
+ * after a failure, too. */
+int tsr__row_block_init(tsr_row_block *block, const tsr_schema *schema, tsr_memory *memory, tsr_error *error);
+void tsr__row_block_release(tsr_row_block *block);
+
+/* Removes all rows, and makes no column ready. Keeps the memory for the next rows. */
+void tsr__row_block_clear(tsr_row_block *block);
+
+/* Removes all rows and gives back their memory. */
+void tsr__row_block_empty(tsr_row_block *block);
+
+/* Gives back the memory of all columns but one. */
+void tsr__row_block_drop_others(tsr_row_block *block, uint32_t field);
+
+/* Appends the rows of the iterator's present batch to the ready columns. After a failure block->rows is unchanged. */
+int tsr__row_block_append(tsr_row_block *block, tsr_batch_iterator *iterator, const tsr_batch *batch, tsr_error *error);
+
+/* Appends one column of the iterator's present batch, of whose rows `before` have been appended to this column already.
+ * For columns that are read after the block was filled. */
+int tsr__row_block_append_column(tsr_row_block *block, tsr_batch_iterator *iterator, uint32_t field, uint64_t before,
+                                 const tsr_batch *batch, tsr_error *error);
+
+/* Returns a column of the block, borrowed until rows are added or removed. The caller sets its `unwritten`. */
+tsr_column tsr__row_block_column(const tsr_row_block *block, uint32_t field);
+
+/* The rows of a request in an order of dimensions, whatever the order of its tiles and cells. */
+
+typedef struct tsr_batch_iterator tsr_batch_iterator;
+
+/* Opens an iterator over the rows of reader->plan, in an order of `count` dimensions. `limit` is a hint as in a
+ * request: how many rows are likely to be taken, 0: all. The iterator belongs to the reader, which reuses it at its
+ * next start: closing it gives back tiles only; tsr__read_ordered_free frees it. */
+int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t count, uint64_t limit,
+                           tsr_batch_iterator **iterator, tsr_error *error);
+void tsr__read_ordered_free(tsr_reader *reader); /* does nothing if the reader has never been ordered */
+
+/* Gives back the tiles that the inner reader keeps from start to start. */
+void tsr__read_ordered_forget(tsr_reader *reader);
 
 #endif

@@ -13,7 +13,7 @@
  * cell is deleted if its deletion time is not later than as_of. A delete condition applies to cells of its own time or
  * older.
  */
-#include "read/sparse.h"
+#include "read/reader.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -25,7 +25,6 @@
 #include "array/environment.h"
 #include "array/snapshot.h"
 #include "read/predicate.h"
-#include "read/reader.h"
 #include "read/version_merge.h"
 
 typedef struct read_sparse_window {

@@ -8,10 +8,14 @@
  * tsr__store_create_exclusive, grows by tsr__store_append, and is durable after a sync of the file and of its
  * directory. Nothing is ever overwritten in place. Only the environment's thread calls these functions, except that
  * workers may read where `workers_may_read` is set and sync where `workers_may_sync` is set. */
-#ifndef TSR_STORE_H
-#define TSR_STORE_H
+#ifndef TSR_STORE_STORE_H
+#define TSR_STORE_STORE_H
+
+#include <string.h>
 
 #include "store/store_bounds.h"
+#include "base/memory.h"
+#include "remote/s3.h"
 
 typedef struct tsr_file tsr_file;
 typedef struct tsr_store tsr_store;
@@ -356,5 +360,42 @@ int tsr__store_make_provisional(tsr_store *store, const char *path, tsr_error *e
 /* Fails with TSR_PERM if `path` is a symbolic link. Call before any recursive delete: the target may lie outside the
  * array. */
 int tsr__store_own(tsr_store *store, const char *path, tsr_error *error);
+
+/* A store whose files the host keeps, such as the database of an SQLite connection. The host's callbacks
+ * are those of tsr_host_store in tessera.h. */
+
+typedef struct tsr_store tsr_store;
+
+/* Opens the host's tree with the given path, which begins with the host's scheme. `host` is borrowed, `argument` is
+ * passed to its callbacks. The store's root is the directory `below` of the tree, which is borrowed; NULL: the tree's
+ * root. The caller closes *store with tsr__store_close. */
+int tsr__store_host_open(tsr_memory *memory, const tsr_host_store *host, void *argument, const char *path,
+                         const char *below, tsr_store **store, tsr_error *error);
+
+/* A store in a directory of the file system. */
+
+typedef struct tsr_store tsr_store;
+
+/* Opens the tree below the directory `path`, without looking at the directory, which need not exist. A relative path
+ * starts at the current directory of this moment. The caller closes *store with tsr__store_close. */
+int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
+
+/* Returns true if the path, which does not end in '/', is itself a symbolic link. */
+bool tsr__path_is_link(const char *path);
+
+/* A store whose files are the objects below a prefix of a bucket (store_s3.c). */
+
+/* The name of the object by which one of several processes claims a prefix, to make an array or a group there. */
+#define TSR_S3_CLAIM ".created"
+
+/* Returns true for the name of an object by which a process tries whether the server honours conditions. One that stays
+ * was left by a process that was killed meanwhile. */
+static inline bool tsr__s3_is_proof(const char *name) {
+  return strncmp(name, TSR_S3_PROOF, sizeof TSR_S3_PROOF - 1) == 0;
+}
+
+/* Opens the store at "s3://bucket/prefix". Nothing is sent, and nothing need exist there. `scopes` outlives the store.
+ * Errors: those of tsr__s3_open. */
+int tsr__store_s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *uri, tsr_store **store, tsr_error *error);
 
 #endif

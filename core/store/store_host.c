@@ -1,9 +1,8 @@
 /* store_host.c: a store whose files the host keeps. Each method calls the host's callback (tsr_host_store in
  * tessera.h). Only the environment's thread may call them, so workers neither read nor sync here.
  */
-#include "store/store_host.h"
-
 #include "store/store.h"
+
 
 typedef struct host_store {
   tsr_store base;

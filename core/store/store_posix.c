@@ -23,10 +23,9 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include "store/store_posix.h"
+#include "store/store.h"
 
 #include "base/arithmetic.h"
-#include "store/store.h"
 
 #ifdef __APPLE__
 #define MTIME(s) ((s)->st_mtimespec)

@@ -18,7 +18,7 @@
  *
  * Workers may read. All else happens on the environment's thread.
  */
-#include "store/store_s3.h"
+#include "store/store.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -27,7 +27,6 @@
 #include "crypto/crypto.h"
 #include "store/store_bounds.h"
 #include "store/store.h"
-#include "store/store_posix.h"
 
 #define WINDOWS_SHARES    (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
 #define WINDOWS_PIECE     (UINT64_C(1) << 30) /* bytes of one system call */

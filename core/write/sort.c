@@ -10,7 +10,6 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 #include "model/domain.h"
-#include "model/order.h"
 
 /* ---- Strings into ranks --------------------------------------------------------------------- */
 

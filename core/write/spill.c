@@ -19,7 +19,6 @@
 
 #include "base/heap.h"
 #include "store/store.h"
-#include "store/store_host.h"
 #include "format/fragment_slot.h"
 #include "format/layout.h"
 #include "array/array.h"

@@ -13,7 +13,7 @@
 #include "read/reader.h"
 #include "store/store.h"
 #include "format/layout.h"
-#include "format/schema_rules.h"
+#include "format/schema.h"
 #include "array/environment.h"
 #include "array/listing.h"
 

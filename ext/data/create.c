@@ -3,7 +3,7 @@
  * others come from all of their values. */
 #define _FILE_OFFSET_BITS 64
 
-#include "data/create.h"
+#include "data/data.h"
 
 #include <string.h>
 #include <errno.h>

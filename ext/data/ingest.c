@@ -16,7 +16,7 @@
 #include "table/database.h"
 #include "table/journal.h"
 #include "table/transaction.h"
-#include "maintain/change.h"
+#include "maintain/upkeep.h"
 #include "values/json.h"
 #include "table/ddl.h"
 

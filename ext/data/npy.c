@@ -7,7 +7,7 @@
  * tessera_write_npy accepts C and Fortran order and both byte orders. tessera_npy writes format 1.0, C order, little-endian
  * values that begin at a multiple of 64 bytes. Several values in a cell form a last axis.
  */
-#include "data/npy.h"
+#include "data/data.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +22,6 @@
 #include "values/value.h"
 #include "call/function.h"
 #include "call/lend.h"
-#include "data/query_grid.h"
-#include "data/read_limits.h"
 
 #define MAGIC      "\x93NUMPY"
 #define MAGIC_SIZE 6

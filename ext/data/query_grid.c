@@ -2,7 +2,7 @@
  *
  * The query runs with the axes as columns. Its rows are kept as words: one for each axis, and one for the number. When all
  * are known, the axes get their ends or their sorted values, and each number goes to its place. */
-#include "data/query_grid.h"
+#include "data/data.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
-#include "query/compile.h"
-#include "query/names.h"
-#include "query/run.h"
+#include "query/query_internal.h"
 #include "table/labels.h"
 #include "table/transaction.h"
 

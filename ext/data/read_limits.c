@@ -1,5 +1,5 @@
 /* read_limits.c: the options of a read that bound its memory and its threads. */
-#include "data/read_limits.h"
+#include "data/data.h"
 
 void tsx_read_limits_take(tsx_read_limits *limits, tsx_read_option option, const tsx_option_value *value) {
   const uint64_t number = (uint64_t)value->whole;

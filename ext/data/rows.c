@@ -5,7 +5,7 @@
  * any thread, several at once, also after the connection was closed. A run that fails keeps nothing; the next stream
  * runs the SELECT again.
  */
-#include "data/rows.h"
+#include "data/data.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,8 +14,6 @@
 #include "definition/define.h"
 #include "call/function.h"
 #include "data/ingest.h"
-#include "data/create.h"
-#include "data/streams.h"
 
 typedef struct kept_rows { /* what the streams of one call share */
   _Atomic uint32_t references; /* streams */

@@ -1,7 +1,7 @@
 /* streams.c: one stream of the rows of several, such as the parts of an array that a list of coordinates chooses. */
 #define _GNU_SOURCE /* dladdr */
 
-#include "data/streams.h"
+#include "data/data.h"
 
 #include <string.h>
 #include <pthread.h>
@@ -554,8 +554,8 @@ void tsx_stream_request_release(tsx_stream_request *r) {
  * scopes hold, and arrays in the database can be streamed. Consumers call get_next on any thread: each call holds the
  * connection's mutex, so it waits while a statement is running.
  *
- * Three locks, taken in this order: the mutex of the connection, that of its link (streams.h), that of the tokens
- * (streams.h).
+ * Three locks, taken in this order: the mutex of the connection, that of its link (data.h), that of the tokens
+ * (data.h).
  * - The link tells a stream whether its connection is still open. The connection's closing takes the link while it
  *   holds the connection's mutex; so a stream, which must look at the link before it knows that there is a connection,
  *   only tries to take the connection's mutex while it holds the link, and lets go of both if somebody has it.
@@ -570,7 +570,6 @@ void tsx_stream_request_release(tsx_stream_request *r) {
 #include <string.h>
 
 #include "call/function.h"
-#include "data/rows.h"
 
 #ifdef _WIN32
 #define TSX_API_EXPORT __declspec(dllexport) __attribute__((visibility("default")))

@@ -1,5 +1,5 @@
 /* write_label.c: tessera_write_label, which writes values of a dimension label, from an NPY file or a JSON array. */
-#include "data/write_label.h"
+#include "data/data.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,8 +10,7 @@
 #include "values/slice.h"
 #include "values/value.h"
 #include "call/function.h"
-#include "inspect/nearest.h"
-#include "data/npy.h"
+#include "inspect/inspect.h"
 
 typedef struct label_cells { /* the values of a JSON array */
   const tsr_field *field;

@@ -15,18 +15,10 @@
 #include "table/ddl.h"
 #include "table/journal.h"
 #include "table/transaction.h"
-#include "data/create.h"
-#include "data/streams.h"
-#include "maintain/change.h"
-#include "maintain/copy.h"
+#include "data/data.h"
 #include "maintain/upkeep.h"
-#include "inspect/nearest.h"
-#include "data/npy.h"
-#include "maintain/overviews.h"
+#include "inspect/inspect.h"
 #include "picture/picture.h"
-#include "maintain/regrid.h"
-#include "maintain/access.h"
-#include "data/write_label.h"
 
 int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *error) {
   tsx_connection *connection = address->connection;

@@ -15,7 +15,7 @@
 #include "table/ddl.h"
 #include "table/journal.h"
 #include "call/table_function.h"
-#include "inspect/array.h"
+#include "inspect/inspect.h"
 
 #define FRAGMENTS_FEW      16 /* an array with no more fragments needs no consolidation */
 #define FRAGMENTS_SAMPLED  64 /* about this many fragments have their tiles measured */

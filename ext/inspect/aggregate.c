@@ -16,10 +16,9 @@
 #include "values/compare.h"
 #include "values/slice.h"
 #include "values/value.h"
-#include "inspect/nearest.h"
-#include "data/npy.h"
+#include "inspect/inspect.h"
+#include "data/data.h"
 #include "call/table_function.h"
-#include "inspect/array.h"
 
 typedef struct aggregate_label { /* a dimension label that is a key */
   tsr_label_index *index; /* NULL: the key is the dimension itself */

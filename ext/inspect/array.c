@@ -1,7 +1,7 @@
 /* array.c: the tables tessera_array, tessera_schema, tessera_enumeration, tessera_fragments and tessera_tiles. They
  * show metadata and decode no cells.
  */
-#include "inspect/array.h"
+#include "inspect/inspect.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "values/value.h"
 #include "table/ddl.h"
 #include "call/table_function.h"
-#include "maintain/overviews.h"
+#include "maintain/upkeep.h"
 #include "table/integrity.h"
 
 typedef tsx_inside table_array_inside;

@@ -3,7 +3,7 @@
  * The values of the label stay with the statement (sqlite3_set_auxdata), so that a call for each row of another table
  * loads them once; the first few calls read only the tiles in which they find their values.
  */
-#include "inspect/nearest.h"
+#include "inspect/inspect.h"
 
 #include <math.h>
 #include <string.h>

@@ -16,7 +16,7 @@
 #include "values/slice.h"
 #include "values/value.h"
 #include "call/table_function.h"
-#include "inspect/array.h"
+#include "inspect/inspect.h"
 
 typedef struct table_partitions_state {
   tsx_inside in;

@@ -1,7 +1,7 @@
 /* access.c: the SQL function tessera_s3(scope, options), which declares how this connection reaches the objects of
  * a bucket, or of a prefix in it. Without it no request leaves the machine.
  */
-#include "maintain/access.h"
+#include "maintain/upkeep.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * transaction has rows for the array.
  */
 #include "tessera_path.h"
-#include "maintain/change.h"
+#include "maintain/upkeep.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +20,7 @@
 #include "table/journal.h"
 #include "table/transaction.h"
 #include "call/function.h"
-#include "maintain/overviews.h"
-#include "maintain/regrid.h"
-#include "inspect/array.h"
+#include "inspect/inspect.h"
 
 static const char *change_text_of(sqlite3_value *value) {
   const char *text = (const char *)sqlite3_value_text(value);

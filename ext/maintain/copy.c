@@ -10,7 +10,7 @@
  * layouts by the attributes that they lack. Each layout has a writer of its own, with a schema of the new array that lacks
  * these attributes, too.
  */
-#include "maintain/copy.h"
+#include "maintain/upkeep.h"
 
 #include <string.h>
 
@@ -25,7 +25,6 @@
 #include "table/database.h"
 #include "definition/schema_check.h"
 #include "call/function.h"
-#include "maintain/regrid.h"
 #include "database/store_sqlite.h"
 #include "table/transaction.h"
 

@@ -5,7 +5,7 @@
  * dimensions, by which method, and the time of the last write that they show. They are used only for a state whose last
  * write has this time. While they are changed the time is 0, so that nobody uses them.
  */
-#include "maintain/overviews.h"
+#include "maintain/upkeep.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +13,6 @@
 #include "connection/errors.h"
 #include "database/store_sqlite.h"
 #include "call/function.h"
-#include "maintain/regrid.h"
 #include "table/overview_tables.h"
 #include "sql/json.h"
 #include "sql/options.h"

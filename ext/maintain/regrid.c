@@ -3,7 +3,7 @@
  * The core computes the blocks (tsr_regrid_open). As in tessera_copy, the new array is prepared under a name that readers
  * do not see and published when all cells and metadata are written; an array in the database is made within a savepoint.
  */
-#include "maintain/regrid.h"
+#include "maintain/upkeep.h"
 
 #include <string.h>
 
@@ -11,7 +11,6 @@
 #include "definition/schema_check.h"
 #include "definition/define.h"
 #include "call/function.h"
-#include "maintain/copy.h"
 #include "table/database.h"
 #include "sql/json.h"
 #include "sql/options.h"

@@ -19,10 +19,8 @@
 #include "values/value.h"
 #include "call/function.h"
 #include "database/store_sqlite.h"
-#include "data/npy.h"
-#include "maintain/overviews.h"
-#include "picture/png.h"
-#include "data/query_grid.h"
+#include "data/data.h"
+#include "maintain/upkeep.h"
 
 #define LENGTH_MAX       800 /* pixels of the longer side, if no size is given */
 #define LENGTH_MIN       100 /* pixels that no side is shrunk below, if no size is given */

@@ -13,7 +13,7 @@
  * A colour map is a list of a few evenly spaced colours, between which fill_table interpolates. The map `terrain`
  * consists of two: one for the values below 0, one for those from 0 on.
  */
-#include "picture/png.h"
+#include "picture/picture.h"
 
 #include <math.h>
 #include <string.h>

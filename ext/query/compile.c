@@ -1,14 +1,10 @@
 /* compile.c: makes a tsx_query of its text: parses it, lets SQLite prepare it, finds its table, resolves its names. */
-#include "query/compile.h"
+#include "query/query_internal.h"
 
 #include <limits.h>
 #include <string.h>
 
 #include "connection/errors.h"
-#include "query/coordinates.h"
-#include "query/names.h"
-#include "query/join.h"
-#include "query/tree.h"
 #include "table/address.h"
 #include "table/labels.h"
 

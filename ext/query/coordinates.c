@@ -1,14 +1,10 @@
 /* coordinates.c: evaluates expressions of one dimension, or of one enumerated attribute, by SQLite, once for each value
  * that the column can have. A condition of WHERE leaves some of the values out, and so becomes ranges of the dimension. */
-#include "query/coordinates.h"
+#include "query/query_internal.h"
 
 #include <string.h>
 
 #include "connection/errors.h"
-#include "query/pushdown.h"
-#include "query/compile.h"
-#include "query/join.h"
-#include "query/names.h"
 #include "table/labels.h"
 #include "values/compare.h"
 

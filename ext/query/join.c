@@ -1,7 +1,7 @@
 /* join.c: finds what a joined table is: a table of SQLite's, an array or a tessera_query. If ON depends on one dimension,
  * coordinates.c lets SQLite join its rows to the coordinates, so its columns are expressions of this dimension. Else
  * join.c reads its rows. */
-#include "query/join.h"
+#include "query/query_internal.h"
 
 #include <string.h>
 #include <math.h>
@@ -9,8 +9,6 @@
 #include "connection/errors.h"
 #include "table/labels.h"
 #include "sql/tokens.h"
-#include "query/compile.h"
-#include "query/coordinates.h"
 
 /* Returns the module in the text of a CREATE VIRTUAL TABLE. Returns false for other texts. */
 static bool join_module(const char *sql, tsx_token *module) {

@@ -1,15 +1,9 @@
 /* lower.c: the messages about operands whose types the engine cannot take together, or not for an operation. */
-#include "query/lower.h"
+#include "query/query_internal.h"
 
 #include <string.h>
 
-#include "query/type_fault.h"
 #include "connection/errors.h"
-#include "query/pushdown.h"
-#include "query/compile.h"
-#include "query/coordinates.h"
-#include "query/names.h"
-#include "query/join.h"
 #include "values/compare.h"
 
 #define FAULT_OVER_COLUMNS "not evaluated over columns: "

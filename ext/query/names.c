@@ -1,5 +1,5 @@
 /* names.c: the functions that the text of a tessera_query may call. docs/explained/queries.md lists them. */
-#include "query/names.h"
+#include "query/query_internal.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -2,10 +2,9 @@
 #include <string.h>
 #include <ctype.h>
 
-#include "query/tree.h"
+#include "query/query_internal.h"
 #include "connection/errors.h"
 #include "sql/tokens.h"
-#include "query/names.h"
 
 typedef struct tsx_arena_block {
   struct tsx_arena_block *next;

@@ -1,16 +1,11 @@
 /* plan.c: divides a query between SQLite and the engine. A condition of WHERE that depends on one dimension leaves
  * coordinates out; all others are one expression for the engine. A key that depends on one axis becomes numbers. */
-#include "query/plan.h"
+#include "query/query_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "connection/errors.h"
-#include "query/pushdown.h"
-#include "query/compile.h"
-#include "query/coordinates.h"
-#include "query/names.h"
-#include "query/join.h"
 
 /* ---- WHERE ------------------------------------------------------------------------------------------------------- */
 

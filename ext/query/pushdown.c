@@ -1,6 +1,6 @@
 /* pushdown.c: SQLite's order of values: null, numbers, texts. A constraint of a statement gives a value, and not the
  * affinity of the column that the value comes from. So these functions ask what the comparison is under any affinity. */
-#include "query/pushdown.h"
+#include "query/query_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,9 +8,6 @@
 
 #include "sql/literals.h"
 #include "connection/errors.h"
-#include "query/compile.h"
-#include "query/coordinates.h"
-#include "query/names.h"
 #include "table/labels.h"
 #include "values/compare.h"
 

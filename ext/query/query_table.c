@@ -16,10 +16,7 @@
 
 #include "connection/errors.h"
 #include "sql/options.h"
-#include "query/compile.h"
-#include "query/coordinates.h"
-#include "query/run.h"
-#include "query/names.h"
+#include "query/query_internal.h"
 
 #define TERMS_MAX         16
 #define QUERY_OMITTED_MAX 16 /* SQLite keeps to `omit` for the first so many constraints */

@@ -1,18 +1,12 @@
 /* run.c: the table _tessera_query_rows, over which SQLite evaluates words of a tessera_query. The hidden column `rows` is
  * a pointer that only this file can bind, so the table has no rows in any other statement. */
-#include "query/run.h"
+#include "query/query_internal.h"
 
 #include <limits.h>
 #include <string.h>
 
-#include "query/evaluation.h"
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "query/compile.h"
-#include "query/coordinates.h"
-#include "query/join.h"
-#include "query/names.h"
-#include "query/plan.h"
 
 #define ROWS_POINTER  "_tessera_query_rows"
 #define ROWS_EXPECTED 1000000
@@ -454,7 +448,7 @@ void tsx_kept_rows_column(const tsx_kept_rows *rows, sqlite3_context *context, u
  *
  * If the items are nothing but keys, aggregates or columns of cells, and nothing orders or limits the rows, they come
  * straight from the engine. Else a nested SELECT of SQLite's runs over them, with the words of the query, in which keys
- * and aggregates are slots (rows.h). */
+ * and aggregates are slots (data.h). */
 
 typedef struct run_source { /* where a value comes from */
   enum { SOURCE_NONE, SOURCE_KEY, SOURCE_AGGREGATE, SOURCE_COLUMN } kind;

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "store/store.h"
-#include "store/store_posix.h"
 
 #define SIZE 100000
 

@@ -23,7 +23,6 @@
 #include "format/metadata.h"
 #include "format/rtree.h"
 #include "format/schema.h"
-#include "format/schema_rules.h"
 #include "format/tile.h"
 #include "fuzz.h"
 

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "store/store.h"
-#include "store/store_posix.h"
 #include "array/environment.h"
 #include "chance.h"
 

@@ -1,7 +1,7 @@
 /* no_streams.c: stands for core/arrow and for the functions of Arrow streams, which a browser's module does not have:
  * streams and lent memory are addresses in a process of C. */
 #include "connection/connection.h"
-#include "data/streams.h"
+#include "data/data.h"
 #include "call/lend.h"
 
 static void fail_streams(sqlite3_context *context, int count, sqlite3_value **values) {

@@ -11,7 +11,6 @@
 
 #include "store/store.h"
 #include "store_memory.h"
-#include "store/store_posix.h"
 #include "array/array.h"
 #include "array/environment.h"
 #include "tiny_array.h"

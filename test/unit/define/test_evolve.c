@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "store/store.h"
-#include "store/store_posix.h"
 #include "model/name.h"
 #include "array/array.h"
 #include "array/environment.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "model/datatype.h"
-#include "format/schema_rules.h"
+#include "format/schema.h"
 #include "format_test.h"
 
 #include <math.h>

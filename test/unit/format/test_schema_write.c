@@ -4,7 +4,6 @@
 
 #include "model/datatype.h"
 #include "format/schema.h"
-#include "format/schema_rules.h"
 #include "format_test.h"
 
 static tsr_filter two_filters[] = {{.type = TSR_FILTER_BYTESHUFFLE, .level = -1, .reinterpret = TSR_ANY},

@@ -11,8 +11,7 @@
 #include "array/array.h"
 #include "array/environment.h"
 #include "array/listing.h"
-#include "define/create.h"
-#include "define/evolve.h"
+#include "define/define.h"
 #include "small_array.h"
 
 /* Writes a delete condition as TileDB does. `kept` is the comparison that holds for the cells to keep. */

@@ -11,7 +11,7 @@
 #include "array/listing.h"
 #include "array/snapshot.h"
 #include "write/writer.h"
-#include "maintain/consolidate_files.h"
+#include "maintain/maintain.h"
 #include "small_array.h"
 
 /* ---- Fragments that may still be committed --------------------------------------------------- */

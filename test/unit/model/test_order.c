@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "model/order.h"
+#include "model/domain.h"
 
 static void set(tsr_field *field, tsr_datatype datatype, const void *low, const void *high, const void *extent) {
   *field = (tsr_field){.is_dimension = true, .datatype = datatype, .values_per_cell = low ? 1 : TSR_VARIABLE};

@@ -21,7 +21,6 @@
 
 #include "store/store.h"
 #include "store_memory.h"
-#include "store/store_posix.h"
 
 /* ---- A store of each kind --------------------------------------------------------------------------------------- */
 

@@ -9,7 +9,6 @@
 
 #include "fake_s3.h"
 #include "store/store.h"
-#include "store/store_s3.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "model/datatype.h"
-#include "model/order.h"
+#include "model/domain.h"
 #include "format/fragment_metadata.h"
 #include "write/writer.h"
 #include "chance.h"

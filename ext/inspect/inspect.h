@@ -1,10 +1,11 @@
-/* array.h: what the tables that look inside an array share: tessera_array, tessera_schema, tessera_enumeration,
+/* inspect.h: what the tables that look inside an array share: tessera_array, tessera_schema, tessera_enumeration,
  * tessera_fragments, tessera_tiles, tessera_aggregate, tessera_partitions and tessera_advise. */
-#ifndef TSX_TABLES_ARRAY_H
-#define TSX_TABLES_ARRAY_H
+#ifndef TSX_INSPECT_INSPECT_H
+#define TSX_INSPECT_INSPECT_H
 
 #include "tessera.h"
 #include "table/address.h"
+#include "connection/sqlite_api.h"
 
 typedef struct tsx_scan tsx_scan;
 
@@ -24,5 +25,14 @@ void tsx_inside_close(tsx_scan *scan); /* also after an error */
  * is loaded; the array owns it. */
 int tsx_enumeration_find(const tsx_address *address, const tsr_schema *schema, const char *name,
                          const tsr_enumeration **found, tsr_error *error);
+
+/* Tessera_nearest. */
+
+/* Finds the number of the label that a table shows under `name`. `address` names the array in the error message. */
+int tsx_label_named(const tsx_address *address, const tsr_schema *schema, const char *name, uint32_t *label,
+                    tsr_error *error);
+
+/* tessera_nearest(path, label, value[, side[, tolerance]]), as an SQL function. */
+void tsx_nearest(sqlite3_context *context, int count, sqlite3_value **values);
 
 #endif
