@@ -8,7 +8,7 @@
  */
 #include "array/array.h"
 
-#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
@@ -18,12 +18,10 @@
 #include "format/enumeration.h"
 #include "format/schema.h"
 #include "format/layout.h"
-#include "array/cache.h"
-#include "array/environment.h"
+#include "environment/cache.h"
+#include "environment/environment.h"
 #include "array/fragment.h"
-#include "array/listing.h"
-#include "array/patience.h"
-#include "array/pending.h"
+#include "log/log.h"
 #include "array/snapshot.h"
 
 #define SCHEMA_MAX        (256u << 20) /* largest schema, unfiltered, in bytes */
@@ -38,123 +36,6 @@ typedef struct tsr_schema_entry {
   tsr_grid grid;
 } schema_entry;
 
-/* ---- Paths ------------------------------------------------------------------------------------------------------- */
-
-static int not_found(const char *noun, const char *path, const char *reason, tsr_error *error) {
-  return tsr__fail(error, TSR_NOT_FOUND, "%s not found: %s: %s", noun, path, reason);
-}
-
-static int hex_value(char c) {
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
-
-/* Returns the path in a file: URI, behind the host; NULL if the URI names another host than localhost. */
-static const char *uri_path(const char *uri) {
-  const char *rest = uri + strlen("file:");
-  if (strncmp(rest, "//", 2) != 0) return rest;
-  rest += 2;
-  if (strncmp(rest, "localhost/", 10) == 0) return rest + 9;
-  return *rest == '/' ? rest : NULL;
-}
-
-static bool has_scheme(const char *text) {
-  const char *p = text;
-  while (isalnum((unsigned char)*p) || *p == '+' || *p == '-' || *p == '.') p++;
-  return p > text && strncmp(p, "://", 3) == 0;
-}
-
-static int array_plain_path(tsr_memory *memory, const char *noun, const char *text, char **path, tsr_error *error) {
-  if (*text == '\0') return not_found(noun, "''", "the path is empty", error);
-  bool uri = strncmp(text, "file:", 5) == 0 && (text[5] == '/');
-  const char *from = uri ? uri_path(text) : text;
-  if (!from) return not_found(noun, text, "a file:// URI has no host: file:///directory", error);
-  if (!uri && !tsr__path_root(text) && has_scheme(text) && !tsr__is_s3(text))
-    return tsr__fail(error, TSR_UNSUPPORTED, "%s %s: only directories (paths and file:// URIs) and s3:// can be opened",
-                     noun, text);
-  if (tsr__is_s3(text) && (!text[5] || text[5] == '/'))
-    return tsr__fail(error, TSR_ERROR, "%s %s: the name of the bucket is missing: s3://bucket/path", noun, text);
-  char *out;
-  TSR_TRY(TSR_ALLOC_RAW(memory, strlen(from) + 1, &out, error));
-  char *end = out;
-  for (; *from; from++) {
-    *end = *from;
-    if (uri && *from == '%') {
-      int high = hex_value(from[1]), low = high < 0 ? -1 : hex_value(from[2]);
-      if (low < 0 || high + low == 0) {
-        tsr__free(out);
-        return tsr__fail(error, TSR_ERROR, "%s %s: '%%' begins no character: write %%25 for a percent sign", noun,
-                         text);
-      }
-      *end = (char)(high << 4 | low);
-      from += 2;
-    }
-    end++;
-  }
-  *end = '\0';
-  if (!tsr__is_s3(text)) tsr_path_form(out);
-  const size_t root = TSR_MAX(tsr__path_root(out), 1u);
-  for (end = out + strlen(out); end > out + root && end[-1] == '/';) *--end = '\0';
-  *path = out;
-  return TSR_OK;
-}
-
-static int host_path(const tsr_environment *environment, const tsr_scheme *scheme, const char *text, char **path,
-                     tsr_store **store, tsr_error *error) {
-  tsr_memory *memory = (tsr_memory *)&environment->memory;
-  char *copy;
-  TSR_TRY(TSR_ALLOC_RAW(memory, strlen(text) + 1, &copy, error));
-  int rc = tsr__store_host_open(memory, scheme->host, scheme->argument, text, NULL, store, error);
-  if (rc < 0) {
-    tsr__free(copy);
-    return rc;
-  }
-  memcpy(copy, text, strlen(text) + 1);
-  *path = copy;
-  return TSR_OK;
-}
-
-int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error *error) {
-  TSR_OWN_ERROR(error);
-  char *directory;
-  if (tsr__environment_scheme(environment, path)) return TSR_OK;
-  if (!environment->permits && !tsr__bounds_get(&environment->bounds) && !environment->bucket_bound) return TSR_OK;
-  TSR_TRY(array_plain_path(&environment->memory, "directory", path, &directory, error));
-  int rc = tsr__environment_permits(environment, directory, error);
-  tsr__free(directory);
-  return rc;
-}
-
-int tsr__directory_open(tsr_environment *environment, const char *directory, tsr_store **store, tsr_error *error) {
-  TSR_TRY(tsr__store_posix_open(&environment->memory, directory, store, error));
-  (*store)->bounds = &environment->bounds;
-  (*store)->make_room = tsr__environment_files_make_room;
-  (*store)->room_argument = environment;
-  return TSR_OK;
-}
-
-static int open_bucket(tsr_environment *environment, const char *uri, tsr_store **store, tsr_error *error) {
-  if (!environment->scopes) return tsr__fail(error, TSR_NOT_FOUND, "no scope for %s: call tessera_s3 first", uri);
-  return tsr__store_s3_open(environment->scopes, &environment->memory, uri, store, error);
-}
-
-int tsr__path_open(tsr_environment *environment, const char *noun, const char *text, char **path, tsr_store **store,
-                   tsr_error *error) {
-  const tsr_scheme *scheme = tsr__environment_scheme(environment, text);
-  if (scheme) return host_path(environment, scheme, text, path, store, error);
-  char *directory;
-  TSR_TRY(array_plain_path(&environment->memory, noun, text, &directory, error));
-  int rc = tsr__environment_permits(environment, directory, error);
-  if (rc >= 0)
-    rc = tsr__is_s3(directory) ? open_bucket(environment, directory, store, error)
-                               : tsr__directory_open(environment, directory, store, error);
-  if (rc < 0) tsr__free(directory);
-  else *path = directory;
-  return rc;
-}
-
 /* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
 int tsr_array_open(tsr_environment *environment, const char *path, const tsr_array_options *options, tsr_array **array,
@@ -164,20 +45,6 @@ int tsr_array_open(tsr_environment *environment, const char *path, const tsr_arr
   tsr_store *store;
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
   int rc = tsr__array_open_store(environment, store, directory, options, array, error);
-  tsr__free(directory);
-  return rc;
-}
-
-int tsr__store_open_below(tsr_environment *environment, const char *path, const char *below, tsr_buffer *full,
-                          tsr_store **store, tsr_error *error) {
-  const tsr_scheme *scheme = tsr__environment_scheme(environment, path);
-  char *directory = NULL;
-  if (!*below || !tsr__store_path_valid(below))
-    return tsr__fail(error, TSR_PERM, "array %s: '%s' is not a path within the array", path, below);
-  TSR_TRY(tsr__buffer_printf(full, error, "%s/%s%c", path, below, 0));
-  if (scheme)
-    return tsr__store_host_open(&environment->memory, scheme->host, scheme->argument, path, below, store, error);
-  int rc = tsr__path_open(environment, "array", (const char *)full->data, &directory, store, error);
   tsr__free(directory);
   return rc;
 }
@@ -198,36 +65,66 @@ static void array_take_options(tsr_array *array, const tsr_array_options *option
   array->threads = options->threads && !array->environment->single_threaded ? options->threads : cores;
   array->key.given = options->key != NULL;
   if (options->key) memcpy(array->key.bytes, options->key, TSR_KEY_SIZE);
-  array->host = (tsr_array_host){options->committed, options->committed_argument};
+  array->log.host = (tsr_log_host){options->committed, options->committed_argument};
 }
 
-static void link_array(tsr_array *array) {
-  array->next = array->environment->arrays;
-  array->counted.files = array->store->files_opened; /* files and bytes read before the array was opened do not count */
-  array->counted.bytes = array->store->bytes_read;
-  array->counted.directories = array->store->directories_listed;
-  array->environment->arrays = array;
-}
+static uint32_t schema_version(const void *array, const char *name) { return tsr__array_schema_version(array, name); }
 
 static void unlink_array(tsr_array *array) {
   tsr_array **link = &array->environment->arrays;
   while (*link && *link != array) link = &(*link)->next;
   if (*link) *link = array->next;
-  tsr__count(array->environment, TSR_COUNT_files_opened, array->store->files_opened - array->counted.files);
-  tsr__count(array->environment, TSR_COUNT_bytes_read, array->store->bytes_read - array->counted.bytes);
-  tsr__count(array->environment, TSR_COUNT_directories_listed,
-             array->store->directories_listed - array->counted.directories);
+  tsr__count_store_end(array->environment, &array->counted);
+}
+
+/* Gives the log what it borrows of its array. */
+static void open_log(tsr_array *array) {
+  tsr_log *log = &array->log;
+  log->environment = array->environment;
+  log->store = array->store;
+  log->key = tsr__array_key(array);
+  log->memory = &array->memory;
+  log->schemas = &array->schemas.by_name;
+  log->conditions = &array->snapshots.conditions;
+  log->array = array;
+  log->schema_version = schema_version;
+  log->files.by_path.memory = &array->memory;
 }
 
 /* Lists an array that is being opened: its schemas, or all of it if a listing is a request to a server, since the first
  * reader then needs no further trip. What is damaged apart from the schemas is reported to the first reader. */
 static int list_first(tsr_array *array, tsr_error *error) {
   tsr_error unseen;
-  if (array->store->stamps_are_listings && !array->schemas.pending) {
-    const int rc = tsr__array_list(array, true, true, &unseen);
+  if (array->store->stamps_are_listings && !array->log.pending_schema) {
+    const int rc = tsr__log_list(&array->log, true, true, &unseen);
     if (rc >= 0) return rc;
   }
-  return tsr__array_list(array, false, true, error);
+  return tsr__log_list(&array->log, false, true, error);
+}
+
+#define MEMBERS_NAMED 10
+
+/* Adds to the error of an array that is not there what members the group in its place has, as far as it can be read. */
+static void name_members(const tsr_array *array, tsr_error *error) {
+  tsr_group *group = NULL;
+  tsr_group_members *members = NULL;
+  tsr_error ignored = {0};
+  char names[512] = "", before[sizeof error->message];
+  size_t used = 0;
+  if (tsr_group_open(array->environment, array->path, tsr__array_key(array), &group, &ignored) == TSR_OK &&
+      tsr_group_members_open(group, TSR_TIME_BEGIN, TSR_TIME_NOW, &members, &ignored) == TSR_OK)
+    for (uint64_t i = 0; i < members->count && i <= MEMBERS_NAMED && used < sizeof names; i++)
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s%.40s", i ? ", " : "",
+                               i == MEMBERS_NAMED         ? "..."
+                               : members->members[i].name ? members->members[i].name
+                                                          : members->members[i].path);
+  if (group && error) {
+    memcpy(before, error->message, sizeof before);
+    tsr__fail(error, error->code, "%.600s; %s%s", before,
+              *names ? "its members are " : "tessera_members lists its members", names);
+  }
+  tsr_group_members_close(members);
+  tsr_group_close(group);
 }
 
 int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
@@ -244,26 +141,32 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   a->environment = environment;
   a->store = store;
   tsr__memory_init(&a->memory, &environment->memory, UINT64_MAX, "the array");
-  a->schemas.by_name.memory = a->commit_files.by_path.memory = &a->memory;
+  a->schemas.by_name.memory = &a->memory;
   a->registry.fragments.memory = a->snapshots.conditions.memory = &a->memory;
   a->open_files.epoch = 1;
   array_take_options(a, options);
-  link_array(a);
+  open_log(a);
+  tsr__count_store(environment, &a->counted, store);
+  a->next = environment->arrays;
+  environment->arrays = a;
+  environment->make_room = tsr__arrays_make_room;
 
   const tsr_schema *schema;
   rc = TSR_ALLOC_RAW(&a->memory, strlen(path) + 1, &a->path, error);
   if (rc < 0) goto done;
   memcpy(a->path, path, strlen(path) + 1);
+  a->log.path = a->path;
   if (options->creation) {
     const char *name = tsr_creation_schema_name(options->creation);
-    rc = TSR_ALLOC_RAW(&a->memory, strlen(name) + 1, &a->schemas.pending, error);
+    rc = TSR_ALLOC_RAW(&a->memory, strlen(name) + 1, &a->log.pending_schema, error);
     if (rc < 0) goto done;
-    memcpy(a->schemas.pending, name, strlen(name) + 1);
+    memcpy(a->log.pending_schema, name, strlen(name) + 1);
   }
   rc = tsr__cache_open(&a->memory, options->cache_bytes ? options->cache_bytes : CACHE_DEFAULT, &a->cache, error);
   if (rc < 0) goto done;
   a->opening.changes = tsr__store_process_changes();
   rc = list_first(a, error);
+  if (rc == TSR_NOT_FOUND) name_members(a, error);
   if (rc < 0) goto done;
   /* finds out whether the key is right */
   rc = tsr__array_schema_at(a, tsr__environment_present(a->environment), &schema, error);
@@ -284,7 +187,7 @@ void tsr_array_close(tsr_array *array) {
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) tsr_snapshot_close(array->snapshots.recent[i]);
   tsr__cache_close(array->cache);
   array->cache = NULL;
-  tsr__array_listing_release(array);
+  tsr__log_release(&array->log);
   tsr__array_fragments_prune(array);
   tsr__array_conditions_release(array);
   for (uint64_t i = 0; i < array->schemas.by_name.capacity; i++) {
@@ -298,7 +201,7 @@ void tsr_array_close(tsr_array *array) {
   unlink_array(array);
   tsr__store_close(array->store);
   tsr__free(array->path);
-  tsr__free(array->schemas.pending);
+  tsr__free(array->log.pending_schema);
   tsr__wipe(array->key.bytes, sizeof array->key.bytes);
   tsr__free(array);
 }
@@ -307,40 +210,7 @@ void tsr_array_set_cache(tsr_array *array, uint64_t cache_bytes) { tsr__cache_se
 
 const char *tsr_array_path(const tsr_array *array) { return array->path; }
 
-int tsr__array_damage(int rc, tsr_error *error) {
-  if (rc != TSR_AUTH) return rc;
-  if (error) error->code = TSR_CORRUPT;
-  return TSR_CORRUPT;
-}
-
 /* ---- Schemas ----------------------------------------------------------------------------------------------------- */
-
-static int array_try_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
-                          tsr_generic_tile *header, tsr_error *error) {
-  tsr_buffer stored = {.memory = content->memory};
-  uint64_t consumed;
-  int rc = tsr__store_read_all(store, path, tsr__add_sat(most, most / 8 + 65536), &stored, error);
-  if (rc >= 0) {
-    rc = tsr__generic_tile_decode(stored.data, stored.size, key, most, content, header, &consumed, error);
-    if (rc < 0) tsr__wrap(error, "%s", path);
-  }
-  tsr__buffer_release(&stored);
-  return rc;
-}
-
-int tsr__read_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
-                   tsr_generic_tile *header, tsr_error *error) {
-  const uint64_t before = content->size;
-  tsr_patience patience = {0};
-  tsr_error unseen;
-  if (!error) error = &unseen;
-  for (;;) {
-    const int rc =
-        tsr__patience(&patience, store, path, array_try_tile(store, key, path, most, content, header, error), error);
-    if (rc <= 0) return rc;
-    content->size = before;
-  }
-}
 
 int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
                          tsr_generic_tile *header, tsr_error *error) {
@@ -350,7 +220,7 @@ int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_
 /* Explains TSR_AUTH: the array is encrypted and there is no key, the key is wrong, or the array is not encrypted. Once
  * a schema has been loaded the key is known to be right, so TSR_AUTH is damage. */
 static int array_check_key(const tsr_array *array, int rc, const tsr_generic_tile *header, tsr_error *error) {
-  if (rc == TSR_AUTH && array->schemas.by_name.count > 0) return tsr__array_damage(rc, error);
+  if (rc == TSR_AUTH && array->schemas.by_name.count > 0) return tsr__damage(rc, error);
   if (rc == TSR_AUTH && !array->key.given)
     return tsr__fail(error, TSR_AUTH, "array %s is encrypted: a key is needed", array->path);
   if (rc == TSR_AUTH)
@@ -389,8 +259,8 @@ static bool lies_in_root(const char *name) {
 
 int tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH], tsr_error *error) {
   bool exists = false;
-  if (array->schemas.pending) {
-    tsr__pending_path(array->schemas.pending, path);
+  if (array->log.pending_schema) {
+    tsr__pending_path(array->log.pending_schema, path);
     TSR_TRY(tsr__directory_find(array->store, path, &exists, error));
   }
   if (!exists) memcpy(path, TSR_DIR_SCHEMA, sizeof TSR_DIR_SCHEMA);
@@ -399,8 +269,8 @@ int tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PA
 
 int tsr__array_committed(const tsr_array *array, tsr_error *error) {
   char path[TSR_PENDING_PATH];
-  if (!array->schemas.pending) return TSR_OK;
-  tsr__pending_path(array->schemas.pending, path);
+  if (!array->log.pending_schema) return TSR_OK;
+  tsr__pending_path(array->log.pending_schema, path);
   bool exists;
   TSR_TRY(tsr__directory_find(array->store, path, &exists, error));
   if (!exists) TSR_TRY(tsr__store_find(array->store, path, &exists, error));
@@ -414,9 +284,9 @@ static int schema_path(const tsr_array *array, const char *name, tsr_buffer *pat
     TSR_TRY(tsr__array_schema_directory(array, directory, error));
     return tsr__buffer_printf(path, error, "%s/%s", directory, name);
   }
-  if (array->schemas.pending) tsr__pending_path(name, directory);
+  if (array->log.pending_schema) tsr__pending_path(name, directory);
   bool pending = false;
-  if (array->schemas.pending) TSR_TRY(tsr__store_find(array->store, directory, &pending, error));
+  if (array->log.pending_schema) TSR_TRY(tsr__store_find(array->store, directory, &pending, error));
   return tsr__buffer_printf(path, error, "%s", pending ? directory : name);
 }
 
@@ -465,7 +335,7 @@ int tsr__array_grid(tsr_array *array, const tsr_schema *schema, const tsr_grid *
 }
 
 int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error) {
-  const tsr_commit_list *list = &array->listing->schemas;
+  const tsr_commit_list *list = &array->log.listing->schemas;
   uint64_t chosen = 0;
   for (uint64_t i = 0; i < list->count; i++)
     if (list->items[i].parsed.end <= as_of) chosen = i;
@@ -480,7 +350,7 @@ int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema
   TSR_OWN_ERROR(error);
   const bool just_opened = tsr__array_just_opened(array, array->opening.schemas);
   array->opening.schemas = 0;
-  if (!just_opened) TSR_TRY(tsr__array_list(array, false, false, error));
+  if (!just_opened) TSR_TRY(tsr__log_list(&array->log, false, false, error));
   return tsr_array_schema_listed(array, as_of, schema, error);
 }
 
@@ -506,7 +376,7 @@ static bool schema_always_has(const tsr_schema *schema, const tsr_field *attribu
 
 int tsr_array_always_has(tsr_array *array, const tsr_field *attribute, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const tsr_commit_list *list = &array->listing->schemas;
+  const tsr_commit_list *list = &array->log.listing->schemas;
   if (list->count > SCHEMAS_ASKED) return 0;
   for (uint64_t i = 0; i < list->count; i++) {
     const tsr_schema *schema;
@@ -521,7 +391,7 @@ int tsr_array_always_has(tsr_array *array, const tsr_field *attribute, tsr_error
 }
 
 int tsr__array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error) {
-  const tsr_commit_list *list = &array->listing->schemas;
+  const tsr_commit_list *list = &array->log.listing->schemas;
   for (uint64_t i = 0; i < list->count; i++)
     if (strcmp(list->items[i].name, schema->name) == 0) return TSR_OK;
   return tsr__fail(error, TSR_ERROR, "it has been replaced by another array: open it again");
@@ -557,7 +427,7 @@ static int try_load_enumeration(tsr_array *array, schema_entry *entry, tsr_enume
   }
   tsr__buffer_release(&path);
   tsr__buffer_release(&content);
-  return tsr__array_damage(rc, error);
+  return tsr__damage(rc, error);
 }
 
 static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumeration *enumeration, tsr_error *error) {

@@ -1,8 +1,8 @@
 /* array.h: an open array: its structure, which all folders above this one share, and how it finds its schemas and
  * enumerations. The public functions tsr_array_* open and close it.
  */
-#ifndef TSR_ARRAY_H
-#define TSR_ARRAY_H
+#ifndef TSR_ARRAY_ARRAY_H
+#define TSR_ARRAY_ARRAY_H
 
 #include <stdatomic.h>
 
@@ -10,38 +10,21 @@
 #include "crypto/crypto.h"
 #include "model/domain.h"
 #include "format/generic_tile.h"
-#include "array/pending.h"
+#include "environment/environment.h"
+#include "log/log.h"
+#include "store/store.h"
+#include "format/group.h"
 
 typedef struct tsr_cache tsr_cache;
-typedef struct tsr_commit_file tsr_commit_file;
-typedef struct tsr_commit_listing tsr_commit_listing;
 
 typedef struct tsr_array_key {
   bool given; /* false: the array is not encrypted */
   uint8_t bytes[TSR_KEY_SIZE];
 } tsr_array_key;
 
-/* Values of the store's counters when they were last added to the environment's, or reset (environment.c). */
-typedef struct tsr_counted {
-  uint64_t files, bytes, directories;
-} tsr_counted;
-
-typedef struct tsr_array_host { /* what the host decides about prepared commits; NULL function: none counts */
-  /* Returns 1 if a prepared commit counts, 0 if not, < 0 on an error. */
-  int (*committed)(void *argument, const char *commit, tsr_error *error);
-  void *argument;
-} tsr_array_host;
-
 typedef struct tsr_array_schemas { /* array.c loads them when they are first needed */
   tsr_map by_name; /* -> schema_entry; kept until the array is closed */
-  char *pending; /* name of the schema, if the array was opened before its creation was published; else NULL */
 } tsr_array_schemas;
-
-typedef struct tsr_commit_files { /* decoded files of __commits and of consolidated footers (commit_file.c) */
-  tsr_map by_path; /* -> tsr_commit_file */
-  tsr_commit_file *outdated; /* a list of files that have changed on disk; the last listing points into them */
-  uint64_t fresh_until; /* tsr__moment until which each statement checks lists that were read lately for changes */
-} tsr_commit_files;
 
 typedef struct tsr_registry { /* of the listed fragments that have been needed (fragment.c) */
   tsr_map fragments; /* name -> tsr_fragment */
@@ -69,7 +52,6 @@ typedef struct tsr_array_snapshots { /* what snapshots of the array share (snaps
   tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* snapshots that may be shared; newest first */
   uint64_t pruned; /* generation of the listing whose predecessors' snapshots and fragments were dropped */
   tsr_map conditions; /* name -> condition_entry; decoded when first needed, kept until the array is closed */
-  uint64_t frozen; /* time as of which snapshots of the present are made, in milliseconds since 1970; 0: the clock */
   uint64_t frozen_generation; /* generation of the listing when the array was frozen */
 } tsr_array_snapshots;
 
@@ -78,39 +60,24 @@ struct tsr_array {
   tsr_array *next; /* in environment->arrays */
   tsr_store *store; /* owned */
   char *path; /* for messages and rowids */
-  tsr_commit_listing *listing; /* the last one */
+  tsr_log log; /* which commits it has */
   tsr_cache *cache;
   bool uncached; /* decoded tiles do not go to the cache: each is needed once */
   unsigned threads; /* at most so many threads work for one statement, the caller's included */
   tsr_memory memory; /* pays for all that the array keeps */
-  tsr_counted counted;
+  tsr_store_counted counted;
   tsr_array_key key;
-  tsr_array_host host;
   tsr_array_schemas schemas;
-  tsr_commit_files commit_files;
   tsr_registry registry;
   tsr_open_files open_files;
   tsr_array_snapshots snapshots;
   tsr_array_opening opening;
-  uint64_t undoubled; /* digest of the vacuum files by which no cells are doubled (doubled.c) */
-  bool unseen; /* `settled` is in a bucket, and no listing has shown it yet */
-  char settled[TSR_COMMIT_PATH]; /* the last commit that a writer of this array has published, and that has no marker */
 };
 
 /* Returns the key, or NULL if the array is not encrypted. */
 static inline const uint8_t *tsr__array_key(const tsr_array *array) {
   return array->key.given ? array->key.bytes : NULL;
 }
-
-/* Opens the store that `text` names: a directory (a path, or a file:// URI, whose percent-escapes are decoded), or a
- * tree of one of the host's stores. *path: the directory or tree without the parts that only URIs have and without
- * slashes at its end; the caller frees it (tsr__free) and closes the store. `noun` names the object in messages:
- * "array". */
-int tsr__path_open(tsr_environment *environment, const char *noun, const char *text, char **path, tsr_store **store,
-                   tsr_error *error);
-
-/* Opens the store of a directory. The store stays within the environment's bound. */
-int tsr__directory_open(tsr_environment *environment, const char *directory, tsr_store **store, tsr_error *error);
 
 /* Opens the array in a store and takes the store over: it closes the store, also on an error. `path` is used in
  * messages and to identify the array's rowids. */
@@ -120,11 +87,6 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
 /* Returns true if a listing of the array's opening, at `moment`, is that of the present: it is younger than 100 ms, and
  * this process has changed nothing since. */
 bool tsr__array_just_opened(const tsr_array *array, uint64_t moment);
-
-/* Opens the store of a directory below an array at `path`, and sets `full`, which is empty before, to that directory's
- * path with a NUL. TSR_PERM: `below` is not a path within the array. */
-int tsr__store_open_below(tsr_environment *environment, const char *path, const char *below, tsr_buffer *full,
-                          tsr_store **store, tsr_error *error);
 
 /* Opens the array in a directory below an open array, with that array's key: a dimension label's. `below` is the
  * directory's path within the array. The caller closes *out by tsr_array_close. */
@@ -153,15 +115,52 @@ int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **sc
 /* Returns TSR_OK if the last listing has the schema. If not, another array has replaced this one: TSR_ERROR. */
 int tsr__array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);
 
-/* Read a file that is one generic tile and append its content, at most `most` bytes. A file that TileDB may still be
- * writing is read again for a short while (patience.c). `header` may be NULL. */
-int tsr__read_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
-                   tsr_generic_tile *header, tsr_error *error);
+/* Reads a file of the array that is one generic tile (tsr__read_tile). */
 int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
                          tsr_generic_tile *header, tsr_error *error);
 
-/* Returns TSR_CORRUPT for TSR_AUTH, also in `error`, else `code`. The key was found right when the array was opened, so
- * a file that does not authenticate later is damaged. */
-int tsr__array_damage(int code, tsr_error *error);
+/* Open groups: their structure, and how their members are found from the files of __group.
+ * define/metadata.c changes groups through it. */
+
+typedef struct tsr_timed_files tsr_timed_files;
+
+struct tsr_group {
+  tsr_environment *environment;
+  tsr_store *store;
+  bool has_key;
+  uint8_t key[TSR_KEY_SIZE];
+};
+
+/* Returns the key, or NULL if the group is not encrypted. */
+const uint8_t *tsr__group_key(const tsr_group *group);
+
+/* Returns the string that identifies a member in its group: its name, or its URI if it has no name. */
+const char *tsr__member_key(const tsr_member *member);
+
+/* Fills `map` (tsr__member_key -> tsr_member) with the members after all `files` have taken effect. If the newest file
+ * lists all members (version 1), *alone is true and older files are not read, unless `all` is true. `arena` owns the
+ * members. */
+int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, tsr_arena *arena, tsr_map *map,
+                     bool *alone, tsr_error *error);
+
+/* Opens the group in a store and takes the store over: it closes the store, also on an error. `path` is for
+ * messages. */
+int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const char *path, const uint8_t *key,
+                          tsr_group **group, tsr_error *error);
+
+/* Reads the metadata of an array or a group between two times. The entries of all files of __meta in
+ * view take effect in the order of the files' times; the last entry of a key counts, and may remove the key. */
+
+/* Reads the metadata in the store's __meta. `since` and `as_of` are inclusive, in milliseconds since 1970. The caller
+ * frees *metadata with tsr_metadata_close. */
+int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint64_t since,
+                       uint64_t as_of, tsr_metadata **metadata, tsr_error *error);
+
+/* Finds out whether a directory is an array or a group. group.c also lists the arrays and groups below a
+ * directory (tsr_objects_open). */
+
+/* Gives the kind of the object at a path of a store; "" is the store's root. If the disk does not answer, that is an
+ * error, not TSR_OBJECT_NONE. */
+int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, tsr_error *error);
 
 #endif

@@ -19,10 +19,9 @@
 #include "format/fragment_slot.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/cache.h"
-#include "array/environment.h"
-#include "array/listing.h"
-#include "array/patience.h"
+#include "environment/cache.h"
+#include "environment/environment.h"
+#include "log/log.h"
 #include "array/snapshot.h"
 
 #define KEPT_MAX 8192 /* largest metadata file that is kept in memory, in bytes */
@@ -107,11 +106,10 @@ static void close_unused(tsr_array *array) {
   close_others(array, kept);
 }
 
-bool tsr__environment_files_make_room(void *environment) {
+bool tsr__arrays_make_room(tsr_environment *environment) {
   uint64_t closed = 0;
   if (tsr__on_worker()) return false;
-  for (tsr_array *a = ((tsr_environment *)environment)->arrays; a; a = a->next)
-    closed += close_some(&a->open_files, a->open_files.count);
+  for (tsr_array *a = environment->arrays; a; a = a->next) closed += close_some(&a->open_files, a->open_files.count);
   return closed > 0;
 }
 
@@ -148,8 +146,8 @@ static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const ch
 int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error) {
   tsr_error before = {0};
   if (error) before = *error;
-  TSR_TRY(tsr__array_list(array, true, true, error));
-  if (!tsr__map_get(&array->listing->names, fragment->name))
+  TSR_TRY(tsr__log_list(&array->log, true, true, error));
+  if (!tsr__map_get(&array->log.listing->names, fragment->name))
     return tsr__fail(error, TSR_ABORT, "array %s: fragment %s was vacuumed during this statement", array->path,
                      fragment->name);
   return tsr__fail(error, TSR_CORRUPT, "array %s: fragment %s is committed, but %s", array->path, fragment->name,
@@ -242,7 +240,7 @@ void tsr__fragment_file_drop(tsr_fragment *fragment, uint32_t slot, tsr_part_kin
 
 static int in_context(tsr_array *array, const tsr_fragment *fragment, int rc, tsr_error *error) {
   if (rc < 0) tsr__wrap(error, "array %s: fragment %s", array->path, fragment->name);
-  return tsr__array_damage(rc, error);
+  return tsr__damage(rc, error);
 }
 
 static void drop_kept(tsr_array *array, tsr_fragment *fragment) {
@@ -308,7 +306,7 @@ int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error 
 /* Finds the schema of a fragment. Footers below version 10 name no schema: it is __array_schema.tdb, or __kv_schema.tdb
  * of a key-value store. */
 static int fragment_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
-  const tsr_commit_list *schemas = &((tsr_array *)argument)->listing->schemas;
+  const tsr_commit_list *schemas = &((tsr_array *)argument)->log.listing->schemas;
   bool stored = strcmp(name, TSR_FILE_OLD_SCHEMA) != 0;
   if (!stored && schemas->count > 0 && strcmp(schemas->items[0].name, TSR_FILE_KV_SCHEMA) == 0)
     name = schemas->items[0].name;
@@ -437,7 +435,7 @@ static int fragment_load(tsr_array *array, tsr_fragment *fragment, const uint8_t
     tsr__fragment_metadata_release(&fragment->metadata);
     fragment->metadata = (tsr_fragment_metadata){0};
   }
-  return tsr__array_damage(rc, error);
+  return tsr__damage(rc, error);
 }
 
 /* ---- The registry ------------------------------------------------------------------------------------------------ */
@@ -652,7 +650,7 @@ void tsr__fragments_expect(tsr_array *array, tsr_fragment *const *fragments, uin
 
 void tsr__array_fragments_prune(tsr_array *array) {
   tsr_map *fragments = &array->registry.fragments;
-  if (!array->listing) { /* the array is being closed */
+  if (!array->log.listing) { /* the array is being closed */
     for (uint64_t i = 0; i < fragments->capacity; i++)
       if (fragments->entries[i].value) tsr__array_fragment_drop(array, fragments->entries[i].value);
     tsr__map_release(fragments);
@@ -660,7 +658,7 @@ void tsr__array_fragments_prune(tsr_array *array) {
   }
   for (uint64_t i = 0; i < fragments->capacity;) {
     tsr_fragment *fragment = fragments->entries[i].value;
-    if (fragment && !tsr__map_get(&array->listing->names, fragment->name)) {
+    if (fragment && !tsr__map_get(&array->log.listing->names, fragment->name)) {
       tsr__map_remove(fragments, fragment->name); /* another entry may move into this place: look at it again */
       tsr__array_fragment_drop(array, fragment);
     } else i++;

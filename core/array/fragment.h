@@ -112,9 +112,9 @@ int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, t
  * only. */
 void tsr__array_files_done(tsr_array *array);
 
-/* Closes all files of a tsr_environment's arrays that are open but not in use: tsr_store.make_room. On a worker thread,
+/* Closes all files of a tsr_environment's arrays that are open but not in use (tsr_environment.make_room). On a worker thread,
  * and if there is nothing to close, it returns false. */
-bool tsr__environment_files_make_room(void *environment);
+bool tsr__arrays_make_room(tsr_environment *environment);
 
 /* Pin a file that was given out, and undo that. The file stays open while worker threads read it, until each hold has
  * been dropped. */

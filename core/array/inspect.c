@@ -6,9 +6,9 @@
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/fragment.h"
-#include "array/listing.h"
+#include "log/log.h"
 #include "array/snapshot.h"
 
 struct tsr_tiles {
@@ -67,7 +67,7 @@ bool tsr_snapshot_written(const tsr_snapshot *snapshot, uint64_t *first, uint64_
 }
 
 uint64_t tsr_snapshot_replaced_count(const tsr_snapshot *snapshot) {
-  const tsr_commit_listing *listing = snapshot->array->listing;
+  const tsr_commit_listing *listing = snapshot->array->log.listing;
   return listing ? listing->vacuums.count : 0;
 }
 
@@ -260,7 +260,7 @@ static int inspect_find_statistics(tsr_tiles *tiles, uint32_t slot, uint64_t til
   rc = tsr__fragment_metadata_statistics(m, slot, file, tsr__array_key(array), &statistics, error);
   if (rc < 0) {
     tsr__wrap(error, "array %s: fragment %s", array->path, tiles->fragment->name);
-    return tsr__array_damage(rc, error);
+    return tsr__damage(rc, error);
   }
   info->min = inspect_bound_at(statistics.min, statistics.min_offsets, statistics.value_size, tile, &info->min_size);
   info->max = inspect_bound_at(statistics.max, statistics.max_offsets, statistics.value_size, tile, &info->max_size);

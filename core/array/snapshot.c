@@ -1,4 +1,185 @@
-/* snapshot.c: makes snapshots: chooses from an array's listing the fragments and deletes that are visible between two
+/* snapshot.c: places prepared commits in a snapshot if a merged fragment spans their time.
+ *
+ * A prepared commit that its database has committed counts for readers of that database before it is published, at its
+ * own time. Another process, which does not know of the commit, may have written the same cells later and may have
+ * merged them with older ones. The merged fragment then begins before the commit, so its newer cells would be hidden
+ * behind the older commit:
+ *
+ *   - Sparse fragments with times of cells decide cell by cell, and arrays with duplicates show all cells. There the
+ *     commit keeps its place.
+ *   - If all sources of the merge are listed, they are shown in place of the merged fragment (snapshot.c): each has its
+ *     own time.
+ *   - A dense merged fragment whose sources are gone counts as newer in its whole box. Here that box is cut out of the
+ *     commit's boxes. The rest of the commit keeps its place in time, so fragments beside the merged one stay above or
+ *     below it.
+ *   - A sparse merged fragment without times of cells counts as newer in all cells that it has. It is placed behind the
+ *     commit, and its cells get the commit's time.
+ *
+ * Recovery publishes what readers see by these rules (recover.c).
+ */
+#include "array/snapshot.h"
+
+#include <string.h>
+#include <stdio.h>
+
+#include "base/arithmetic.h"
+#include "model/domain.h"
+#include "format/layout.h"
+#include "array/array.h"
+#include "log/log.h"
+#include "array/fragment.h"
+#include "store/store.h"
+#include "model/datatype.h"
+#include "format/fragment_slot.h"
+#include "format/schema.h"
+#include "environment/environment.h"
+
+bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense) {
+  return merged->start <= time && merged->end > time && (dense || !layout_has_timed_merges(merged->version));
+}
+
+int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error) {
+  const tsr_commit_list *vacuums = &array->log.listing->vacuums;
+  *all = false;
+  for (uint64_t i = 0; i < vacuums->count; i++) {
+    const tsr_commit_file *file;
+    if (strcmp(vacuums->items[i].name, merged->name) != 0) continue;
+    tsr_error one;
+    const int rc = tsr__log_file(&array->log, vacuums->items[i].path, &file, &one);
+    if (rc == TSR_NOT_FOUND) return TSR_OK; /* then the sources are gone, too */
+    if (rc < 0) return *error = one, rc;
+    *all = true;
+    for (uint64_t n = 0; n < file->names.count; n++)
+      *all = *all && tsr__map_get(&array->log.listing->names, file->names.names[n]);
+  }
+  return TSR_OK;
+}
+
+/* ---- Dense ------------------------------------------------------------------------------------------------------- */
+
+typedef struct narrowing {
+  tsr_snapshot *snapshot;
+  tsr_box_set set; /* remaining boxes of the prepared fragment at hand */
+  tsr_buffer items; /* tsr_snapshot_fragment: the new items of the snapshot */
+} narrowing;
+
+/* Cuts the boxes of merged fragments out of a prepared fragment's box; n->set has the rest. Returns 1 if something was
+ * cut out, else 0. */
+static int cut_merged(narrowing *n, const tsr_snapshot_fragment *item, tsr_error *error) {
+  const tsr_snapshot *snapshot = n->snapshot;
+  bool changed = false;
+  n->set.ends.size = 0;
+  TSR_TRY(tsr__box_set_add(&n->set, item->box_low, item->box_high, error));
+  for (uint64_t i = 0; i < snapshot->fragment_count; i++) {
+    const tsr_snapshot_fragment *merged = &snapshot->fragments[i];
+    const tsr_fragment_metadata *m = &merged->fragment->metadata;
+    if (merged->prepared || !m->dense || m->empty_domain) continue;
+    if (!tsr__late_spans(&merged->fragment->parsed, item->fragment->parsed.start, true)) continue;
+    const int cut = tsr__box_set_cut(&n->set, merged->box_low, merged->box_high, error);
+    if (cut < 0) return cut;
+    changed |= cut > 0;
+  }
+  return changed;
+}
+
+static int add_parts(narrowing *n, const tsr_snapshot_fragment *item, tsr_error *error) {
+  const uint32_t dimensions = n->set.dimensions;
+  for (uint64_t b = 0; b < tsr__box_set_count(&n->set); b++) {
+    const uint64_t *ends = (const uint64_t *)(const void *)n->set.ends.data + b * 2 * dimensions;
+    tsr_snapshot_fragment part = *item;
+    uint64_t *low;
+    TSR_TRY(TSR_ARENA_ARRAY(&n->snapshot->arena, 2 * (uint64_t)dimensions, &low, error));
+    uint64_t *high = low + dimensions;
+    for (uint32_t d = 0; d < dimensions; d++) {
+      low[d] = ends[2 * d];
+      high[d] = ends[2 * d + 1];
+    }
+    part.box_low = low;
+    part.box_high = high;
+    TSR_TRY(tsr__buffer_append(&n->items, &part, sizeof part, error));
+  }
+  return TSR_OK;
+}
+
+/* Replaces the items of the snapshot. Each item has a reference to its fragment. */
+static int replace_items(narrowing *n, tsr_error *error) {
+  tsr_snapshot *snapshot = n->snapshot;
+  const uint64_t count = n->items.size / sizeof *snapshot->fragments;
+  tsr_snapshot_fragment *items;
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, count, &items, error));
+  tsr_snapshot_fragment *old = snapshot->fragments;
+  const uint64_t old_count = snapshot->fragment_count;
+  if (count) memcpy(items, n->items.data, n->items.size);
+  for (uint64_t i = 0; i < count; i++) items[i].fragment->references++;
+  snapshot->fragments = items;
+  snapshot->fragment_count = count;
+  for (uint64_t i = 0; i < old_count; i++) tsr__array_fragment_drop(snapshot->array, old[i].fragment);
+  return TSR_OK;
+}
+
+static int snapshot_late_narrow(narrowing *n, tsr_error *error) {
+  bool changed = false;
+  for (uint64_t i = 0; i < n->snapshot->fragment_count; i++) {
+    const tsr_snapshot_fragment *item = &n->snapshot->fragments[i];
+    const tsr_fragment_metadata *m = &item->fragment->metadata;
+    const int cut = item->prepared && m->dense && !m->empty_domain ? cut_merged(n, item, error) : 0;
+    if (cut < 0) return cut;
+    changed |= cut > 0;
+    if (cut > 0) TSR_TRY(add_parts(n, item, error));
+    else TSR_TRY(tsr__buffer_append(&n->items, item, sizeof *item, error));
+  }
+  return changed ? replace_items(n, error) : TSR_OK;
+}
+
+static int narrow_all(tsr_snapshot *snapshot, tsr_error *error) {
+  tsr_memory *memory = &snapshot->array->memory;
+  narrowing n = {.snapshot = snapshot, .items.memory = memory};
+  n.set = (tsr_box_set){.dimensions = snapshot->schema->dimension_count, .ends.memory = memory};
+  const int rc = snapshot_late_narrow(&n, error);
+  tsr__buffer_release(&n.set.ends);
+  tsr__buffer_release(&n.items);
+  return rc;
+}
+
+/* ---- Sparse ------------------------------------------------------------------------------------------------------ */
+
+/* Returns the time at which a fragment counts: the latest time of the prepared fragments that it spans, else its own
+ * start. */
+static uint64_t time_of(const tsr_snapshot *snapshot, const tsr_snapshot_fragment *merged) {
+  const tsr_name *name = &merged->fragment->parsed;
+  uint64_t time = name->start;
+  if (merged->fragment->metadata.has_times || merged->prepared) return time;
+  for (uint64_t i = 0; i < snapshot->fragment_count; i++) {
+    const uint64_t other = snapshot->fragments[i].fragment->parsed.start;
+    if (snapshot->fragments[i].prepared && name->start <= other && name->end > other) time = TSR_MAX(time, other);
+  }
+  return time;
+}
+
+/* Returns true if `b`, which stands behind `a`, must stand before it. A merged fragment that was moved to the time of a
+ * prepared one must stand behind that one. */
+static bool belongs_before(const tsr_snapshot_fragment *a, const tsr_snapshot_fragment *b) {
+  return b->time < a->time || (b->time == a->time && b->prepared && a->time != a->fragment->parsed.start);
+}
+
+static void move_all(tsr_snapshot *snapshot) {
+  tsr_snapshot_fragment *items = snapshot->fragments;
+  for (uint64_t i = 0; i < snapshot->fragment_count; i++) items[i].time = time_of(snapshot, &items[i]);
+  for (uint64_t i = 1; i < snapshot->fragment_count; i++)
+    for (uint64_t at = i; at > 0 && belongs_before(&items[at - 1], &items[at]); at--) {
+      const tsr_snapshot_fragment moved = items[at];
+      items[at] = items[at - 1];
+      items[at - 1] = moved;
+    }
+}
+
+int tsr__late_place(tsr_snapshot *snapshot, tsr_error *error) {
+  if (snapshot->schema->dense) return narrow_all(snapshot, error);
+  if (!snapshot->schema->allows_duplicates) move_all(snapshot);
+  return TSR_OK;
+}
+
+/* Makes snapshots: chooses from an array's listing the fragments and deletes that are visible between two
  * times.
  *
  * A committed fragment or delete is in view if its whole time range [t1, t2] lies within [since, as_of]. If the schema
@@ -10,25 +191,6 @@
  * times while the listing is the same. A snapshot that was opened "as of now" may be shared until `next_change`, the
  * first time after it at which something that is already committed comes into view.
  */
-#include "array/snapshot.h"
-
-#include <stdio.h>
-#include <string.h>
-
-#include "store/store.h"
-#include "model/datatype.h"
-#include "format/fragment_slot.h"
-#include "format/schema.h"
-#include "format/layout.h"
-#include "array/array.h"
-#include "array/commit_file.h"
-#include "array/delete_file.h"
-#include "array/environment.h"
-#include "array/fragment.h"
-#include "array/listing.h"
-#include "array/patience.h"
-#include "array/snapshot_late.h"
-#include "array/unfinished.h"
 
 #define UNWRITTEN_MAX      ((uint64_t)1 << 60) /* smaller domains get a rowid for each never-written cell, ... */
 #define ROWS_FOR_FRAGMENTS ((uint64_t)1 << 62) /* ... if about half of all rowids remain for fragments */
@@ -72,7 +234,7 @@ void tsr__array_conditions_release(tsr_array *array) {
 
 static int try_decode_condition(tsr_array *array, const tsr_committed *item, condition_entry *entry, tsr_error *error) {
   char *name;
-  TSR_TRY(tsr__delete_read(array, item, NULL, &entry->content, error));
+  TSR_TRY(tsr__delete_read(&array->log, item, NULL, &entry->content, error));
   TSR_TRY(TSR_ARENA_COPY(&entry->arena, item->name, strlen(item->name), &name, error));
   tsr_input in = tsr__input(entry->content.data, entry->content.size);
   int rc = tsr__condition_decode(&in, name, item->parsed.start, &entry->arena, &entry->condition, error);
@@ -95,7 +257,7 @@ static int find_condition(tsr_array *array, const tsr_committed *item, const tsr
     TSR_TRY(TSR_ALLOC(&array->memory, &entry, error));
     tsr__arena_init(&entry->arena, &array->memory);
     entry->content.memory = &array->memory;
-    int rc = tsr__array_damage(decode_condition(array, item, entry, error), error);
+    int rc = tsr__damage(decode_condition(array, item, entry, error), error);
     if (rc >= 0) rc = tsr__map_put(&array->snapshots.conditions, entry->condition.name, entry, error);
     if (rc < 0) {
       free_condition(entry);
@@ -108,7 +270,7 @@ static int find_condition(tsr_array *array, const tsr_committed *item, const tsr
 
 static int select_conditions(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
-  const tsr_commit_list *deletes = &s->array->listing->deletes;
+  const tsr_commit_list *deletes = &s->array->log.listing->deletes;
   TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, deletes->count, &snapshot->conditions, s->error));
   for (uint64_t i = 0; i < deletes->count; i++) {
     const tsr_committed *item = &deletes->items[i];
@@ -186,12 +348,12 @@ int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_
   const bool same = own && other && same_field(own, other);
   *field = same ? other : own;
   *slot = own ? tsr__fragment_slot(&fragment->metadata, (uint32_t)(own - theirs->fields)) : -1;
-  const bool evolved = array->listing && array->listing->schemas.count > 1;
+  const bool evolved = array->log.listing && array->log.listing->schemas.count > 1;
   if (own && ((same && !evolved) || tsr__condition_fits(condition, own))) return TSR_OK;
   *slot = -1;
   *field = other;
   if (other && tsr__condition_fits(condition, other)) return TSR_OK;
-  const tsr_commit_list *schemas = &array->listing->schemas;
+  const tsr_commit_list *schemas = &array->log.listing->schemas;
   for (uint64_t i = schemas->count; i-- > 0;) {
     const tsr_schema *schema;
     TSR_TRY(tsr__array_schema_by_name(array, schemas->items[i].name, &schema, error));
@@ -217,12 +379,12 @@ static bool is_cut(const tsr_snapshot *snapshot, const tsr_name *name) {
 }
 
 static int find_hidden(selection *s, tsr_map *hidden) {
-  const tsr_commit_list *vacuums = &s->array->listing->vacuums;
+  const tsr_commit_list *vacuums = &s->array->log.listing->vacuums;
   for (uint64_t i = 0; i < vacuums->count; i++) {
     const tsr_commit_file *file;
     if (!snapshot_in_view(s->snapshot, &vacuums->items[i].parsed) || tsr__map_get(&s->undone, vacuums->items[i].name))
       continue;
-    TSR_TRY(tsr__array_commit_file(s->array, vacuums->items[i].path, &file, s->error));
+    TSR_TRY(tsr__log_file(&s->array->log, vacuums->items[i].path, &file, s->error));
     for (uint64_t n = 0; n < file->names.count; n++)
       TSR_TRY(tsr__map_put(hidden, file->names.names[n], file->names.names[n], s->error));
   }
@@ -230,7 +392,7 @@ static int find_hidden(selection *s, tsr_map *hidden) {
 }
 
 static int choose_visible(selection *s) {
-  const tsr_commit_list *fragments = &s->array->listing->fragments;
+  const tsr_commit_list *fragments = &s->array->log.listing->fragments;
   tsr_map hidden = {.memory = &s->array->memory};
   int rc = find_hidden(s, &hidden);
   s->count = 0;
@@ -262,10 +424,10 @@ static int undo_merge(selection *s) {
 }
 
 static int select_fragments(selection *s) {
-  TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, s->array->listing->fragments.count, &s->visible, s->error));
+  TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, s->array->log.listing->fragments.count, &s->visible, s->error));
   TSR_TRY(choose_visible(s));
   const bool decided = !s->snapshot->schema->dense && s->snapshot->schema->allows_duplicates;
-  if (!s->array->listing->prepared.counted || decided || s->vacuum_cut)
+  if (!s->array->log.listing->prepared.counted || decided || s->vacuum_cut)
     return TSR_OK; /* vacuum_cut: sources are missing */
   for (int rc = 1; rc > 0;) {
     TSR_TRY(rc = undo_merge(s));
@@ -323,14 +485,14 @@ static uint64_t count_unread(const selection *s, const tsr_name *within) {
  * first, if they have any footer that is needed; others are read if they may save opening at least two metadata
  * files. */
 static int select_footers(selection *s) {
-  const tsr_commit_list *list = &s->array->listing->footers;
-  if (s->array->registry.fragments.count >= s->array->listing->fragments.count) return TSR_OK;
+  const tsr_commit_list *list = &s->array->log.listing->footers;
+  if (s->array->registry.fragments.count >= s->array->log.listing->fragments.count) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, list->count, &s->footers, s->error));
   for (uint64_t i = 0; i < 2 * list->count; i++) {
     const tsr_committed *item = &list->items[i % list->count];
-    const bool known = tsr__map_get(&s->array->commit_files.by_path, item->path);
+    const bool known = tsr__map_get(&s->array->log.files.by_path, item->path);
     if (known != (i < list->count) || count_unread(s, &item->parsed) < (known ? 1 : 2)) continue;
-    int rc = tsr__array_commit_file(s->array, item->path, &s->footers[s->footer_files], s->error);
+    int rc = tsr__log_file(&s->array->log, item->path, &s->footers[s->footer_files], s->error);
     if (rc >= 0) s->footer_files++;
     else if (rc != TSR_NOT_FOUND && rc != TSR_BUSY)
       return rc; /* those mean vacuumed, or being written: the fragments have footers of their own */
@@ -397,7 +559,7 @@ static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
 
 /* Loads all visible fragments that have no footer yet, by all threads if there are enough of them. */
 static int read_unread(selection *s) {
-  const uint64_t known = s->array->registry.fragments.count, all = s->array->listing->fragments.count;
+  const uint64_t known = s->array->registry.fragments.count, all = s->array->log.listing->fragments.count;
   const uint64_t least = tsr__store_expects(s->array->store) ? 1 : READ_TOGETHER;
   const tsr_committed **unread;
   const uint8_t *bytes;
@@ -495,13 +657,13 @@ static int snapshot_fill(selection *s) {
   snapshot->schema = snapshot->request.schema;
   if (snapshot->schema) TSR_TRY(tsr__array_has_schema(s->array, snapshot->schema, s->error));
   else TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
-  find_next_change(snapshot, s->array->listing);
-  if (s->vacuum_cut) TSR_TRY(tsr__array_covered(s->array, s->array->listing, &s->covered, s->error));
+  find_next_change(snapshot, s->array->log.listing);
+  if (s->vacuum_cut) TSR_TRY(tsr__log_covered(&s->array->log, s->array->log.listing, &s->covered, s->error));
   TSR_TRY(select_fragments(s));
   TSR_TRY(select_conditions(s));
   TSR_TRY(select_footers(s));
   TSR_TRY(add_fragments(s));
-  if (s->array->listing->prepared.counted) TSR_TRY(tsr__late_place(snapshot, s->error));
+  if (s->array->log.listing->prepared.counted) TSR_TRY(tsr__late_place(snapshot, s->error));
   TSR_TRY(snapshot_find_domain(s));
   snapshot->unwritten_row_base = -1;
   if (!snapshot->schema->dense) return TSR_OK;
@@ -529,7 +691,7 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
   s.snapshot->as_of = as_of;
   s.snapshot->request.as_of = request->as_of;
   s.snapshot->request.schema = request->schema;
-  s.snapshot->request.generation = array->listing->generation;
+  s.snapshot->request.generation = array->log.listing->generation;
   s.numbers.memory = s.covered.memory = s.undone.memory = &array->memory;
   s.vacuum_cut = vacuum_cut;
   int rc = snapshot_fill(&s);
@@ -547,7 +709,7 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
 /* Returns the present, or the moment at which the array was frozen. Call it after the array has been listed: a listed
  * merged fragment, whose sources may be gone, can be that young. */
 static uint64_t present(const tsr_array *array) {
-  return array->snapshots.frozen ? array->snapshots.frozen : tsr__environment_present(array->environment);
+  return array->log.frozen ? array->log.frozen : tsr__environment_present(array->environment);
 }
 
 /* Makes a snapshot although others may vacuum meanwhile. If a listed file is missing, the array is listed again: the
@@ -568,15 +730,15 @@ static int make_with_retries(tsr_array *array, const snapshot_request *request, 
     vacuum_cut |= again;
     memcpy(before, error->message, sizeof before);
     missing = error->subject;
-    TSR_TRY(tsr__array_list(array, true, true, error));
+    TSR_TRY(tsr__log_list(&array->log, true, true, error));
   }
 }
 
 /* Fails with TSR_ABORT if a frozen array cannot be shown as it was: fragments of that time have been merged with later
  * ones and vacuumed. */
 static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_error *error) {
-  const tsr_commit_list *fragments = &array->listing->fragments;
-  if (!array->snapshots.frozen || array->listing->generation == array->snapshots.frozen_generation) return TSR_OK;
+  const tsr_commit_list *fragments = &array->log.listing->fragments;
+  if (!array->log.frozen || array->log.listing->generation == array->snapshots.frozen_generation) return TSR_OK;
   for (uint64_t i = 0; i < fragments->count; i++) {
     bool all;
     if (fragments->items[i].parsed.start > snapshot->as_of || snapshot_in_view(snapshot, &fragments->items[i].parsed))
@@ -593,7 +755,7 @@ static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_erro
 /* ---- Sharing ----------------------------------------------------------------------------------------------------- */
 
 static bool may_share(const tsr_snapshot *snapshot, const snapshot_request *request, uint64_t now) {
-  if (snapshot->request.generation != snapshot->array->listing->generation) return false;
+  if (snapshot->request.generation != snapshot->array->log.listing->generation) return false;
   if (snapshot->since != request->since || snapshot->request.as_of != request->as_of ||
       snapshot->request.schema != request->schema)
     return false;
@@ -618,21 +780,21 @@ static void keep_recent(tsr_array_snapshots *kept, tsr_snapshot *snapshot) {
 /* Drops kept snapshots and registered fragments of older listings. */
 static void forget_outdated(tsr_array *array) {
   tsr_array_snapshots *kept = &array->snapshots;
-  if (kept->pruned == array->listing->generation) return;
+  if (kept->pruned == array->log.listing->generation) return;
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
-    if (kept->recent[i] && kept->recent[i]->request.generation != array->listing->generation) {
+    if (kept->recent[i] && kept->recent[i]->request.generation != array->log.listing->generation) {
       tsr_snapshot_close(kept->recent[i]);
       kept->recent[i] = NULL;
     }
   }
   tsr__array_fragments_prune(array);
-  kept->pruned = array->listing->generation;
+  kept->pruned = array->log.listing->generation;
 }
 
 /* Returns true if the listing is so young that readers of this store use it as it is, and neither this environment nor
  * its host has changed anything since; or if it was made when the array was opened a moment ago. */
 static bool listing_still_counts(tsr_array *array) {
-  const tsr_commit_listing *l = array->listing;
+  const tsr_commit_listing *l = array->log.listing;
   const tsr_store *store = array->store;
   const bool just_opened = tsr__array_just_opened(array, array->opening.commits);
   array->opening.commits = 0; /* one reader uses it; each later one looks again */
@@ -647,14 +809,15 @@ int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t sin
   const tsr_array_snapshots *kept = &array->snapshots;
   tsr_error unseen;
   const bool just_opened = tsr__array_just_opened(array, array->opening.commits) && !array->opening.extended;
-  if (!array->store->stamps_are_listings || !array->listing) return 0;
+  if (!array->store->stamps_are_listings || !array->log.listing) return 0;
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
     if (!kept->recent[i] || !may_share(kept->recent[i], &request, present(array))) continue;
     *snapshot = kept->recent[i];
     tsr__snapshot_hold(*snapshot);
     return 1;
   }
-  if (!array->listing->complete || kept->frozen || make_with_retries(array, &request, snapshot, &unseen) < 0) return 0;
+  if (!array->log.listing->complete || array->log.frozen || make_with_retries(array, &request, snapshot, &unseen) < 0)
+    return 0;
   if (just_opened) { /* the reader that follows the estimate uses this listing, however long the fragments took */
     array->opening.commits = tsr__moment();
     array->opening.extended = true;
@@ -668,7 +831,7 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
                       tsr_snapshot **snapshot, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const snapshot_request request = {.schema = schema, .since = since, .as_of = as_of};
-  if (!listing_still_counts(array)) TSR_TRY(tsr__array_list(array, true, false, error));
+  if (!listing_still_counts(array)) TSR_TRY(tsr__log_list(&array->log, true, false, error));
   forget_outdated(array);
   const uint64_t now = present(array);
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
@@ -694,18 +857,18 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
 int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_array_snapshots *kept = &array->snapshots;
-  if (frozen && !kept->frozen) {
-    TSR_TRY(tsr__array_list(array, true, false, error));
-    kept->frozen = tsr__environment_present(array->environment);
-    kept->frozen_generation = array->listing->generation;
+  if (frozen && !array->log.frozen) {
+    TSR_TRY(tsr__log_list(&array->log, true, false, error));
+    array->log.frozen = tsr__environment_present(array->environment);
+    kept->frozen_generation = array->log.listing->generation;
   } else if (!frozen) {
-    kept->frozen = 0;
+    array->log.frozen = 0;
   }
   return TSR_OK;
 }
 
 bool tsr_array_has_prepared(const tsr_array *array) {
-  return array->listing && array->listing->prepared.markers.count > 0;
+  return array->log.listing && array->log.listing->prepared.markers.count > 0;
 }
 
 /* ---- Sorted runs on top ------------------------------------------------------------------------------------------ */

@@ -2,11 +2,12 @@
  * is immutable and shared by reference count. Readers plan on it; a transaction view (write/transaction_view.c) puts
  * uncommitted changes on top.
  */
-#ifndef TSR_SNAPSHOT_H
-#define TSR_SNAPSHOT_H
+#ifndef TSR_ARRAY_SNAPSHOT_H
+#define TSR_ARRAY_SNAPSHOT_H
 
 #include "model/domain.h"
 #include "format/condition.h"
+#include "model/name.h"
 
 typedef struct tsr_fragment tsr_fragment;
 
@@ -19,7 +20,7 @@ typedef struct tsr_snapshot_fragment {
    * name with another datatype or number of values per cell, which is another attribute. Nullability may differ. */
   int64_t *slots;
   /* Dense: the part of the fragment's box that counts, in ordinals, inclusive. If a merge has spanned a prepared
-   * fragment, only some of its box may count, and several items may have parts of one fragment (snapshot_late.c). */
+   * fragment, only some of its box may count, and several items may have parts of one fragment (snapshot.c). */
   const uint64_t *box_low, *box_high;
   bool prepared; /* tsr_committed.prepared */
   /* sparse: time of cells without a time of their own when versions are compared: the fragment's start */
@@ -106,5 +107,20 @@ int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *
                         tsr_snapshot **snapshot, tsr_error *error);
 
 static inline void tsr__snapshot_hold(tsr_snapshot *snapshot) { snapshot->references++; }
+
+/* Places prepared commits in a snapshot if a merged fragment spans their time. */
+
+typedef struct tsr_committed tsr_committed;
+
+/* Returns true if a merged fragment spans `time` without times of its cells: it may have both older and newer cells,
+ * and does not say which. `dense`: the array is dense. */
+bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense);
+
+/* *all: whether all sources of the merged fragment are still listed. False if no vacuum file names them. */
+int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error);
+
+/* Changes the fragments of a snapshot that is being made: a merged fragment that spans the time of a prepared one
+ * counts as newer in all cells that it has. */
+int tsr__late_place(tsr_snapshot *snapshot, tsr_error *error);
 
 #endif

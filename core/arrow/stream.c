@@ -7,7 +7,7 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 #include "read/space_tiles.h"

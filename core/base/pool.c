@@ -35,7 +35,7 @@ typedef struct worker {
   tsr_job *helped; /* the job whose tasks this worker runs, or NULL */
 } worker;
 
-/* One of the mutable globals; progress.c, curl.c and http.c have the others. */
+/* One of the mutable globals; environment.c, curl.c and http.c have the others. */
 static struct {
   _Atomic uint64_t state; /* see tsr__process_enter */
   pthread_mutex_t mutex; /* guards everything below but `forking` */

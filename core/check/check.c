@@ -10,7 +10,7 @@
 
 #include "store/store.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "base/pool.h"
 #include "model/datatype.h"
 #include "format/commits.h"
@@ -18,11 +18,8 @@
 #include "format/metadata.h"
 #include "format/schema.h"
 #include "format/layout.h"
-#include "array/objects.h"
-#include "array/patience.h"
-#include "array/pending_late.h"
-#include "array/progress.h"
-#include "maintain/lease.h"
+#include "log/log.h"
+#include "maintain/maintain.h"
 
 typedef struct check_label_call { /* the check of one label's array */
   const char *uri; /* of the label's array */
@@ -268,7 +265,7 @@ static int check_try_tile(tsr_checker *c, const char *path, tsr_buffer *content,
   return rc;
 }
 
-/* The same, tried again for a while if the file may be growing (patience.h). */
+/* The same, tried again for a while if the file may be growing (log.h). */
 static int check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_generic_tile *header,
                            uint64_t *behind, tsr_error *fault) {
   tsr_patience patience = {0};

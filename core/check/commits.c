@@ -14,12 +14,9 @@
 #include "format/generic_tile.h"
 #include "format/schema.h"
 #include "format/layout.h"
-#include "array/doubled.h"
-#include "array/environment.h"
+#include "log/log.h"
+#include "environment/environment.h"
 #include "array/fragment.h"
-#include "array/pending.h"
-#include "array/staged_vacuum.h"
-#include "array/unfinished.h"
 
 typedef struct commits_check {
   tsr_checker *c;
@@ -27,7 +24,7 @@ typedef struct commits_check {
   tsr_map in_con; /* fragment of the old layout that a .con commits -> path of the .con */
   tsr_map deletes; /* names of delete conditions that have been checked */
   tsr_buffer unfinished; /* char *: paths of .con files that are cut */
-  tsr_map settled; /* names of fragments that a cut .con cannot have meant to commit (unfinished.c) */
+  tsr_map settled; /* names of fragments that a cut .con cannot have meant to commit (commit_files.c) */
   tsr_map covered; /* fragment -> the committed fragment that has its cells, according to vacuum files */
 } commits_check;
 

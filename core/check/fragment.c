@@ -19,7 +19,7 @@
 #include "format/fragment_slot.h"
 #include "format/generic_tile.h"
 #include "format/layout.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/fragment.h"
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */

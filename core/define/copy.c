@@ -14,10 +14,8 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/listing.h"
-#include "array/objects.h"
-#include "array/progress.h"
+#include "environment/environment.h"
+#include "log/log.h"
 #include "define/define.h"
 
 #define TREE_COPY_DEPTH_MAX 16 /* nested directories: dimension labels are arrays within an array */

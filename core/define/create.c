@@ -20,9 +20,8 @@
 #include "format/schema.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/objects.h"
-#include "array/pending.h"
+#include "environment/environment.h"
+#include "log/log.h"
 
 #define DEFAULT_CHUNK 65536u
 #define PATH_SIZE_MAX (2 * TSR_PENDING_PATH) /* bytes of a path in the pending directory */

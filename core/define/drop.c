@@ -12,8 +12,7 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/objects.h"
+#include "environment/environment.h"
 
 #define DROPPED_PREFIX TSR_PREFIX_DROPPED
 

@@ -22,11 +22,9 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/listing.h"
-#include "array/timed_write.h"
+#include "environment/environment.h"
+#include "log/log.h"
 #include "format/schema.h"
-#include "array/pending.h"
 #include "model/datatype.h"
 #include "filter/filter.h"
 #include "filter/pipeline.h"
@@ -37,8 +35,8 @@
 
 /* Lists the schemas anew. Returns 1 if `base` is the newest, 0 if not. */
 static int is_newest(tsr_array *array, const char *base, tsr_error *error) {
-  TSR_TRY(tsr__array_list(array, false, true, error));
-  const tsr_commit_list *list = &array->listing->schemas;
+  TSR_TRY(tsr__log_list(&array->log, false, true, error));
+  const tsr_commit_list *list = &array->log.listing->schemas;
   return list->count > 0 && strcmp(list->items[list->count - 1].name, base) == 0;
 }
 
@@ -235,7 +233,7 @@ int tsr_array_schema_without(tsr_array *array, const bool *lacking, const tsr_sc
   const tsr_schema *newest;
   char name[128];
   tsr__arena_init(&arena, &array->memory);
-  int rc = tsr__array_list(array, false, true, error);
+  int rc = tsr__log_list(&array->log, false, true, error);
   if (rc >= 0) rc = tsr__array_schema_at(array, UINT64_MAX, &newest, error);
   if (rc >= 0) rc = evolve_without_make(array, newest, lacking, &made, &arena, error);
   if (rc >= 0) rc = tsr__schema_check(&made, &array->memory, error);
@@ -293,7 +291,7 @@ static bool evolve_is_own(const evolution *v, const char *name) {
 
 /* Sets v->old, v->hidden and v->newest from the array's listing. */
 static int evolve_find_old(evolution *v, tsr_error *error) {
-  const tsr_commit_list *list = &v->array->listing->schemas;
+  const tsr_commit_list *list = &v->array->log.listing->schemas;
   uint64_t i = list->count - 1;
   while (i > 0 && evolve_is_own(v, list->items[i].name)) i--;
   v->hidden = i + 1 < list->count;
@@ -304,7 +302,7 @@ static int evolve_find_old(evolution *v, tsr_error *error) {
 static int evolve_begin(evolution *v, tsr_error *error) {
   uint32_t version;
   tsr_array *array = v->array;
-  TSR_TRY(tsr__array_list(array, false, true, error));
+  TSR_TRY(tsr__log_list(&array->log, false, true, error));
   TSR_TRY(tsr__array_committed(array, error));
   TSR_TRY(evolve_find_old(v, error));
   TSR_TRY(tsr__schema_write_version(v->old, &version, error));
@@ -449,7 +447,7 @@ static int fail_other_filters(const tsr_field *had, tsr_error *error) {
  * under this name, and TileDB decodes them with the filters and as the datatype of the newest schema. So an attribute
  * may come back only with the same filters and the same type. `added` is complete (tsr__schema_complete). */
 static int check_history(const evolution *v, const tsr_field *added, tsr_error *error) {
-  const tsr_commit_list *list = &v->array->listing->schemas;
+  const tsr_commit_list *list = &v->array->log.listing->schemas;
   for (uint64_t i = 0; i < list->count; i++) {
     const tsr_schema *schema;
     bool same;

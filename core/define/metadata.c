@@ -9,13 +9,9 @@
 #include "format/schema.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/group_open.h"
-#include "array/listing.h"
-#include "array/timed_write.h"
+#include "environment/environment.h"
+#include "log/log.h"
 #include "store/store.h"
-#include "array/objects.h"
-#include "array/timed_files.h"
 
 static int metadata_write_check(const tsr_metadata_entry *entry, tsr_error *error) {
   if (entry->key_size > UINT32_MAX)
@@ -56,7 +52,7 @@ static int metadata_write_entry_of(const tsr_metadatum *given, tsr_metadata_entr
 /* Sets *version to the format version in which the array's newest schema is written. Fails below version 4. */
 static int metadata_version(tsr_array *array, uint32_t *version, tsr_error *error) {
   const tsr_schema *schema;
-  TSR_TRY(tsr__array_list(array, false, true, error));
+  TSR_TRY(tsr__log_list(&array->log, false, true, error));
   TSR_TRY(tsr__array_schema_at(array, UINT64_MAX, &schema, error));
   TSR_TRY(tsr__schema_write_version(schema, version, error));
   if (!layout_has_metadata(*version))

@@ -1,5 +1,5 @@
 /* group.h: decodes and encodes the files of __group, which list the members of a group. Each file is one generic tile;
- * array/group_open.h reads the directory. */
+ * array/array.h reads the directory. */
 #ifndef TSR_GROUP_H
 #define TSR_GROUP_H
 

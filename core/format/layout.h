@@ -20,7 +20,7 @@
 #define TSR_DIR_FOOTERS      "__fragment_meta" /* consolidated footers */
 #define TSR_DIR_LABELS       "__labels" /* arrays of dimension labels */
 #define TSR_DIR_GROUP        "__group" /* members of a group */
-#define TSR_DIR_TURNS        ".turns" /* claims of writers (write_turn.c); TileDB ignores it */
+#define TSR_DIR_TURNS        ".turns" /* claims of writers (commit_queue.c); TileDB ignores it */
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@
 #define TSR_SUFFIX_VACUUM        ".vac" /* fragments that a merged one replaces */
 #define TSR_SUFFIX_STAGED_VACUUM ".vac.new" /* .NAME.vac.new counts as NAME.vac once NAME is committed */
 #define TSR_SUFFIX_EXCHANGED     ".vac.ign" /* NAME.vac.ign cancels NAME until it becomes NAME.vac (replace.c) */
-#define TSR_SUFFIX_DECIDED       ".decided" /* .NAME.decided: whether the merge NAME commits (rivals.c) */
+#define TSR_SUFFIX_DECIDED       ".decided" /* .NAME.decided: whether the merge NAME commits (merge_conflict.c) */
 #define TSR_SUFFIX_FOOTERS       ".meta" /* consolidated footers */
 #define TSR_SUFFIX_PENDING       ".pending" /* marker of a prepared commit in __commits */
 #define TSR_SUFFIX_LATE          ".late" /* record of a late publication */

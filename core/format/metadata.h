@@ -1,5 +1,5 @@
 /* metadata.h: decodes and encodes the files of __meta, the key-value metadata of arrays and groups. Each file is one
- * generic tile; array/metadata_open.h reads the directory. */
+ * generic tile; array/array.h reads the directory. */
 #ifndef TSR_METADATA_H
 #define TSR_METADATA_H
 

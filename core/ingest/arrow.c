@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "arrow/stream.h"
 #include "ingest/ingest.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/arithmetic.h"
 #include "base/pool.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 
 #define CSV_BLOCK  (UINT64_C(256) << 10) /* bytes read at once */
 #define CSV_RECORD (UINT64_C(64) << 20) /* bytes of a record, at most: then a quote is missing */

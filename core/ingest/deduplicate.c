@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "crypto/crypto.h"
 #include "model/datatype.h"
 #include "ingest/ingest.h"

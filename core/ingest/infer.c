@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/arithmetic.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "ingest/ingest.h"
 #include "model/datatype.h"
 #include "base/pool.h"

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/arithmetic.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "model/datatype.h"
 #include "write/writer.h"
 

@@ -10,7 +10,7 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 #include "base/sort.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "model/datatype.h"
 #include "model/domain.h"
 #include "define/define.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/arithmetic.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "ingest/ingest.h"
 #include "base/pool.h"
 #include "model/datatype.h"

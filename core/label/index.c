@@ -22,7 +22,7 @@
 #include "model/datatype.h"
 #include "model/domain.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 
 struct tsr_label_index {
   tsr_array *values; /* the label's array */

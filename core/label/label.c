@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "store/store.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 
 #define LABEL_COPY_BOXES 500u /* of a commit */
 
@@ -119,8 +119,8 @@ int tsr_label_copy(const tsr_label_index *from, tsr_label_index *to, tsr_error *
 int tsr__label_arrays_each(tsr_array *array, tsr_label_task task, void *argument, tsr_error *error) {
   const tsr_schema *schema;
   /* What was done to the array has just listed it. In a bucket another listing would be a request. */
-  TSR_TRY(array->listing ? tsr_array_schema_listed(array, TSR_TIME_NOW, &schema, error)
-                         : tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
+  TSR_TRY(array->log.listing ? tsr_array_schema_listed(array, TSR_TIME_NOW, &schema, error)
+                             : tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
   for (uint32_t i = 0; i < schema->label_count; i++) {
     const tsr_label *label = &schema->labels[i];
     tsr_error why = {0};

@@ -21,16 +21,13 @@
 #include "format/schema.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/listing.h"
-#include "array/progress.h"
+#include "environment/environment.h"
+#include "log/log.h"
 #include "array/snapshot.h"
-#include "array/staged_vacuum.h"
 #include "read/tile_loader.h"
 #include "write/dense_boxes.h"
 #include "maintain/maintain.h"
 #include "label/label.h"
-#include "maintain/rivals.h"
 
 #define CONSOLIDATE_DEFAULT_MEMORY (UINT64_C(1) << 30)
 #define DENSE_LOOKAHEAD            32 /* dense: fragments to try behind the last one that saved a fragment */
@@ -152,7 +149,7 @@ static int find_items(consolidation *c, tsr_error *error) {
   tsr_map hidden = {.memory = &c->memory}, by_name = {.memory = &c->memory};
   c->items.size = 0;
   int rc = tsr__replaced(c->array, &hidden, error);
-  const tsr_commit_list *fragments = &c->array->listing->fragments;
+  const tsr_commit_list *fragments = &c->array->log.listing->fragments;
   for (uint64_t i = 0; i < fragments->count && rc >= 0; i++)
     if (!tsr__map_get(&hidden, fragments->items[i].name))
       rc = add_item(c, fragments->items[i].name, &fragments->items[i].parsed, fragments->items[i].prepared, error);
@@ -507,8 +504,8 @@ static int run_pass(consolidation *c, bool first, uint64_t *merged, tsr_error *e
   const bool named = c->options->fragment_count > 0;
   const uint64_t least = c->options->purge_deleted ? 1 : 2, before = c->merged;
   c->split = c->full = false;
-  if (!first) TSR_TRY(tsr__array_list(c->array, true, true, error)); /* consolidate_open_schema has listed it */
-  if (!c->planning) TSR_TRY(tsr__staged_vacuums_finish(c->array, error));
+  if (!first) TSR_TRY(tsr__log_list(&c->array->log, true, true, error)); /* consolidate_open_schema has listed it */
+  if (!c->planning) TSR_TRY(tsr__staged_vacuums_finish(&c->array->log, error));
   if (!c->planning) TSR_TRY(tsr__undouble(c->array, error));
   TSR_TRY(tsr_snapshot_open(c->array, NULL, TSR_TIME_BEGIN, c->as_of, &c->snapshot, error));
   TSR_TRY(find_items(c, error));
@@ -550,7 +547,8 @@ static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr
   int rc = check_filters(schema, error);
   if (rc >= 0) rc = tsr__schema_check_writable(schema, error);
   if (rc >= 0 && !c->planning) rc = tsr__rivals_finish(c->array, &c->memory, c->version, error);
-  if (rc >= 0 && !c->planning && c->array->store->renames_in_steps) rc = tsr__array_list(c->array, true, true, error);
+  if (rc >= 0 && !c->planning && c->array->store->renames_in_steps)
+    rc = tsr__log_list(&c->array->log, true, true, error);
   uint64_t merged = 1;
   for (int pass = 0; pass < CONSOLIDATE_PASSES_MAX && rc >= 0 && merged; pass++) {
     tsr__arena_init(&c->arena, &c->memory);
@@ -567,7 +565,7 @@ static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr
 }
 
 static int consolidate_open_schema(consolidation *c, const tsr_schema **schema, tsr_error *error) {
-  TSR_TRY(tsr__array_list(c->array, true, !c->planning, error));
+  TSR_TRY(tsr__log_list(&c->array->log, true, !c->planning, error));
   TSR_TRY(tsr__array_schema_at(c->array, UINT64_MAX, schema, error));
   if ((*schema)->key_value) return tsr__fail(error, TSR_READONLY, "key-value stores are not written");
   TSR_TRY(tsr__schema_write_version(*schema, &c->version, error));

@@ -23,15 +23,9 @@
 #include "format/schema.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/commit_file.h"
-#include "array/delete_file.h"
-#include "array/environment.h"
-#include "array/group_open.h"
-#include "array/listing.h"
-#include "array/patience.h"
-#include "array/progress.h"
+#include "log/log.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
-#include "array/timed_files.h"
 
 #define FILE_MAX                   (UINT64_C(1) << 30) /* bytes of a file that is read */
 #define CONSOLIDATE_FILES_ATTEMPTS 8 /* while other processes consolidate and vacuum */
@@ -150,7 +144,7 @@ static int find_variant(tsr_array *array, const tsr_commits *commits, const tsr_
       continue;
     if (parsed.start != file->start || parsed.end != file->end) continue;
     tsr_path p = tsr__path_of(directory, name, "");
-    if (tsr__array_commit_file(array, p.text, &other, &unseen) < 0) continue;
+    if (tsr__log_file(&array->log, p.text, &other, &unseen) < 0) continue;
     if (tsr__commits_match(commits ? commits : &other->commits, commits ? &other->footers : footers))
       snprintf(file->variant, sizeof file->variant, "%.*s", (int)stem, name);
   }
@@ -208,7 +202,7 @@ static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidat
     if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_CONSOLIDATED, &stem)) continue;
     snprintf(path, sizeof path, TSR_DIR_COMMITS "/%.280s", entries.entries[i].name);
     tsr_error one;
-    rc = tsr__array_commit_file(array, path, &file, &one);
+    rc = tsr__log_file(&array->log, path, &file, &one);
     if (rc == TSR_NOT_FOUND) { /* vacuumed meanwhile */
       rc = TSR_OK;
       continue;
@@ -234,7 +228,7 @@ static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidat
  * it would make the array unreadable. */
 static int put_delete(tsr_array *array, const tsr_committed *item, tsr_buffer *out, tsr_error *error) {
   tsr_buffer stored = {.memory = &array->memory}, content = {.memory = &array->memory};
-  int rc = tsr__delete_read(array, item, &stored, &content, error);
+  int rc = tsr__delete_read(&array->log, item, &stored, &content, error);
   if (rc >= 0) rc = tsr__commits_encode_delete(item->name, stored.data, stored.size, out, error);
   tsr__buffer_release(&stored);
   tsr__buffer_release(&content);
@@ -251,7 +245,7 @@ static void note_times(const tsr_name *name, uint64_t *start, uint64_t *end) {
 static int encode_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, uint64_t *end, tsr_error *error) {
   tsr_map replaced = {.memory = &array->memory};
   int rc = tsr__replaced(array, &replaced, error);
-  const tsr_commit_listing *listing = array->listing;
+  const tsr_commit_listing *listing = array->log.listing;
   for (uint64_t i = 0; i < listing->fragments.count && rc >= 0; i++) {
     const tsr_committed *item = &listing->fragments.items[i];
     tsr_work_done(array->environment, 1);
@@ -295,7 +289,7 @@ static int cancel_missing(tsr_array *array, const char *con, uint32_t version, t
   uint64_t start = UINT64_MAX, end = 0;
   char path[300];
   tsr_error one;
-  int rc = tsr__array_commit_file(array, con, &file, &one);
+  int rc = tsr__log_file(&array->log, con, &file, &one);
   if (rc == TSR_NOT_FOUND) return TSR_OK; /* a vacuum has removed it, because a later .con has its entries */
   if (rc < 0) return *error = one, rc;
   rc = tsr__store_list_any(array->store, TSR_DIR_FRAGMENTS, &present, &one);
@@ -321,10 +315,10 @@ typedef struct con_content { /* argument of still_committed */
  * cancels its entries. A .con that was staged later finds here that the commits are gone. */
 static int still_committed(void *argument, tsr_error *error) {
   const con_content *g = argument;
-  TSR_TRY(tsr__array_list(g->array, true, true, error));
+  TSR_TRY(tsr__log_list(&g->array->log, true, true, error));
   for (uint64_t i = 0; i < g->commits.count; i++) {
     const tsr_commit *commit = &g->commits.commits[i];
-    if (commit->kind == TSR_COMMIT_WRITE && !tsr__map_get(&g->array->listing->names, commit->name)) return 0;
+    if (commit->kind == TSR_COMMIT_WRITE && !tsr__map_get(&g->array->log.listing->names, commit->name)) return 0;
   }
   return 1;
 }
@@ -371,9 +365,9 @@ static int check_copy(tsr_array *array, const tsr_committed *item, tsr_error *er
 }
 
 /* Sets *damaged if a .con has a copy of a delete that cannot be decoded. A new .con takes the condition from the .del
- * file (delete_file.h). */
+ * file (log.h). */
 static int find_damaged_copy(tsr_array *array, bool *damaged, tsr_error *error) {
-  const tsr_commit_list *deletes = &array->listing->deletes;
+  const tsr_commit_list *deletes = &array->log.listing->deletes;
   *damaged = false;
   for (uint64_t i = 0; i < deletes->count && !*damaged; i++) {
     if (!deletes->items[i].bytes) continue;
@@ -404,23 +398,23 @@ static int restore_delete(tsr_array *array, const tsr_committed *item, bool *res
 }
 
 static int restore_deletes(tsr_array *array, tsr_error *error) {
-  const tsr_commit_list *deletes = &array->listing->deletes;
+  const tsr_commit_list *deletes = &array->log.listing->deletes;
   bool restored = false;
   for (uint64_t i = 0; i < deletes->count; i++)
     if (deletes->items[i].bytes) TSR_TRY(restore_delete(array, &deletes->items[i], &restored, error));
   return restored ? tsr__store_sync_directory(array->store, TSR_DIR_COMMITS, error) : TSR_OK;
 }
 
-/* A .con that is cut counts as not written (unfinished.c). Its writer may still be writing it, and may remove the
+/* A .con that is cut counts as not written (commit_files.c). Its writer may still be writing it, and may remove the
  * commits that it names as soon as it is complete. So a new .con must hold all present commits before the cut one is
  * removed. */
 int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr_error *error) {
-  const tsr_commit_listing *listing = array->listing;
+  const tsr_commit_listing *listing = array->log.listing;
   bool written = false;
   if (listing->unfinished.count == 0) return TSR_OK;
   TSR_TRY(consolidate_files_write_all(array, TSR_MAX(version, 12), &written, error));
-  TSR_TRY(tsr__array_list(array, true, true, error));
-  listing = array->listing;
+  TSR_TRY(tsr__log_list(&array->log, true, true, error));
+  listing = array->log.listing;
   for (uint64_t i = 0; i < listing->unfinished.count; i++) {
     const char *path = listing->unfinished.items[i].path;
     tsr_look look;
@@ -435,7 +429,7 @@ int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr
     (*removed)++;
   }
   TSR_TRY(tsr__store_sync_directory(array->store, TSR_DIR_COMMITS, error));
-  return tsr__array_list(array, true, true, error);
+  return tsr__log_list(&array->log, true, true, error);
 }
 
 int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merged, tsr_error *error) {
@@ -444,8 +438,8 @@ int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merge
   if (!layout_has_commits_folder(version))
     return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no consolidated commits", version);
   TSR_TRY(count_commits(array, &loose, &consolidated, error));
-  tsr__work_more(array->environment, array->listing->fragments.count + array->listing->deletes.count);
-  if (array->listing->unfinished.count) {
+  tsr__work_more(array->environment, array->log.listing->fragments.count + array->log.listing->deletes.count);
+  if (array->log.listing->unfinished.count) {
     TSR_TRY(tsr__mend_commits(array, version, &mended, error));
     written = true;
   } else {

@@ -17,7 +17,7 @@
  * The protocol needs nothing but an exclusive creation and a listing, so it is the same in all stores. In a database the
  * files are rows, and count for others when the transaction has committed.
  */
-#include "maintain/lease.h"
+#include "maintain/maintain.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,8 +27,7 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/objects.h"
+#include "environment/environment.h"
 
 /* A store rounds times down to a second, and its clock is known to a second. For so many milliseconds more nobody takes
  * a lease over. */

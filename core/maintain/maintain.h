@@ -3,6 +3,9 @@
 #ifndef TSR_MAINTAIN_MAINTAIN_H
 #define TSR_MAINTAIN_MAINTAIN_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "write/fragment_writer.h"
 #include "base/map.h"
 #include "array/fragment.h"
@@ -10,6 +13,7 @@
 #include "model/name.h"
 #include "format/commits.h"
 #include "base/error.h"
+#include "log/log.h"
 
 typedef struct tsr_merge_block { /* consecutive cells of a source */
   uint64_t count; /* cells, less than 2^32 */
@@ -74,7 +78,7 @@ int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *co
                       const tsr_fragment_target *target, uint64_t *cells, tsr_error *error);
 
 /* Writes one box of cells of several dense fragments as a new fragment. Consolidation splits the written
- * cells into such boxes; recover_late.c writes what is left of a prepared commit with it. */
+ * cells into such boxes; recover.c writes what is left of a prepared commit with it. */
 
 typedef struct tsr_merge_plan tsr_merge_plan;
 
@@ -88,9 +92,9 @@ int tsr__merge_dense(const tsr_merge_plan *plan, const uint64_t *low, const uint
  * tsr__replacement_end.
  *
  * The files of this folder: consolidate.c chooses fragments to merge; merge.c and merge.c write a merged
- * fragment (merge.c merges sorted sources for the first); replace.c commits it, rivals.c settles which of
+ * fragment (merge.c merges sorted sources for the first); replace.c commits it, merge_conflict.c settles which of
  * several merges of the same fragments commits; consolidate_files.c consolidates
- * commits, footers and metadata; the vacuum files remove what was replaced; recover.c and recover_late.c settle prepared
+ * commits, footers and metadata; the vacuum files remove what was replaced; recover.c and recover.c settle prepared
  * commits.
  */
 
@@ -109,7 +113,7 @@ typedef struct tsr_replacement {
   char staged[160]; /* path of the staged commit, or "" */
   char vacuum[160]; /* path of the staged vacuum file, or "" */
   char exchanged[160]; /* path of NAME.vac.ign (replace.c), or "" */
-  char decided[160]; /* path of the file that decides that the merge commits (rivals.c), or "" */
+  char decided[160]; /* path of the file that decides that the merge commits (merge_conflict.c), or "" */
 } tsr_replacement;
 
 /* Makes a directory for one more merged fragment. `path` receives its path within the array; the caller writes the
@@ -282,9 +286,48 @@ int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error);
 
 typedef struct tsr_array tsr_array;
 
-/* In an array that allows duplicates: takes back each merged fragment whose cells are seen twice (doubled.h), as long as
+/* In an array that allows duplicates: takes back each merged fragment whose cells are seen twice (log.h), as long as
  * all of its sources are still committed. What cannot be taken back stays, and tessera_check reports it. The array must
  * have been listed; it is listed anew if a merge was taken back. */
 int tsr__undouble(tsr_array *array, tsr_error *error);
+
+/* Merges of other processes that are to replace some of the same fragments (merge_conflict.c). */
+
+/* The paths of the steps of a merge: "DIRECTORY/PREFIX NAME SUFFIX" in the directory that has the commits or the
+ * fragments of a format version. */
+tsr_path tsr__merge_commit_path(uint32_t version, const char *prefix, const char *name, const char *suffix);
+tsr_path tsr__merge_fragment_path(uint32_t version, const char *name);
+
+/* Sets `stem` to what the names of all fragments of one merge have in common: the name without the last eight digits of
+ * its UUID and without its version. Returns false if `name` is not the name of a fragment with a UUID of 32 digits. */
+bool tsr__merge_stem(const char *name, char stem[128]);
+
+/* Cancels the merges of some of the same sources, or waits for those that go first. TSR_ABORT if one of them is about
+ * to commit. */
+int tsr__rivals_cancel(const tsr_replacement *replacement, tsr_error *error);
+
+/* Decides that this merge commits. From here on nobody cancels it. TSR_ABORT if it was cancelled. */
+int tsr__rivals_decide(tsr_replacement *replacement, tsr_error *error);
+
+/* Returns TSR_ABORT with a message that says that another consolidation merges the same fragments. */
+int tsr__rivals_fail(tsr_error *error);
+
+/* Carries out what was decided about merges whose processes have died since. */
+int tsr__rivals_finish(tsr_array *array, tsr_memory *memory, uint32_t version, tsr_error *error);
+
+/* The files of advisory leases. tsr_lease takes and gives back a lease. */
+
+/* Returns true if a file in the root of an array or a group has the name of a lease, and sets its generation, which is
+ * at least 1. */
+bool tsr__lease_parse(const char *name, uint64_t *generation);
+
+/* Publishes a prepared commit that a merge has spanned, under another name and at another time.
+ * recover.c calls it for each commit that it is going to publish. */
+
+/* Publishes a prepared commit, which its database has committed, if it cannot keep its time. Returns 1 if the cells
+ * that still count are published: the caller removes the prepared commit; 0 if the commit can keep its time, or its
+ * files are gone. `file` is the path of the database's file, or NULL. Lists the array anew. TSR_BUSY if other processes
+ * keep committing meanwhile. */
+int tsr__publish_late(tsr_array *array, const tsr_pending *pending, const char *file, tsr_error *error);
 
 #endif

@@ -18,7 +18,7 @@
 #include "base/heap.h"
 #include "model/datatype.h"
 #include "model/domain.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "write/fragment_writer.h"
 #include "store/store.h"
 #include "format/fragment_slot.h"

@@ -1,28 +1,496 @@
-/* recover.c: publishes or undoes commits that were prepared and never published, as the host's record says. Every step
+/* recover.c: publishes a prepared commit after a merge has spanned its time.
+ *
+ * A commit keeps its own time, at which readers of its database have seen it all along, as long as no merged fragment
+ * spans that time: begins at it or before, and ends after it. Fragments are ordered by where they begin. So the commit
+ * would be newer than the whole merged fragment and hide cells of it that were written after the commit
+ * (snapshot.c says when that is so). Such a commit is published late, as another commit:
+ *
+ *   1. The cells of the prepared commit that readers of its database still see are written as an ordinary commit, the
+ *      late commit. It has its own marker and its own time, the present. No reader can see it yet. Delete conditions go
+ *      into it unchanged: each keeps its name and its time.
+ *   2. A record is written that names the late commit (prepared.c). It is created exclusively: of two processes one
+ *      succeeds, and the other removes its late commit.
+ *   3. The late commit is published, by a rename. From here on the prepared commit does not count.
+ *   4. The marker, the staged file and the fragments of the prepared commit are removed.
+ *
+ * A crash before step 2 leaves a prepared commit that no database has committed; recovery removes it and starts again.
+ * After step 2 the record names the late commit. If that is published, only step 4 is left. Otherwise it is cancelled,
+ * by removing the file that its publication would rename, and everything starts again.
+ *
+ * Other processes may commit between the steps 1 and 3. A commit that was made after the cells were chosen must not be
+ * older than the late commit: if there is a new commit once the late commit's time is chosen, everything starts again.
+ * And a writer in progress may have a fragment with a later time than the prepared commit, and commit it at any moment.
+ * Then the late commit gets the time of the prepared commit, so that it does not hide that fragment either.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "maintain/maintain.h"
+#include "store/store.h"
+#include "model/datatype.h"
+#include "model/domain.h"
+#include "format/fragment_slot.h"
+#include "format/layout.h"
+#include "array/array.h"
+#include "log/log.h"
+#include "array/snapshot.h"
+#include "read/reader.h"
+#include "write/writer.h"
+#include "environment/environment.h"
+#include "array/fragment.h"
+
+#define RECOVER_LATE_ATTEMPTS 8 /* while other processes commit */
+#define LIST_MAX              (UINT64_C(1) << 30) /* bytes of a staged commit */
+
+typedef struct late {
+  tsr_array *array;
+  const tsr_pending *pending; /* the prepared commit */
+  const char *file; /* path of its database's file, or NULL */
+  uint64_t time; /* of its fragments */
+  tsr_memory memory;
+  tsr_arena arena;
+  tsr_log_host host; /* the array's, restored at the end */
+  const tsr_schema *schema; /* of the commit's fragments; NULL: they are all replaced */
+  tsr_snapshot *snapshot; /* of the present, in that schema; the prepared commit counts in it */
+  tsr_map seen; /* names of all fragments that are committed in that snapshot */
+  tsr_commits carried; /* entries of the staged list, with the commit's delete conditions */
+  tsr_buffer staged; /* bytes of that list */
+  uint64_t total, kept; /* cells of the prepared commit, and of the late one */
+  bool dense; /* the array is dense */
+  bool spanned; /* a merged fragment spans the commit's time */
+  bool in_progress; /* a writer has an uncommitted fragment of a later time */
+} late;
+
+/* ---- Whether a commit is late ------------------------------------------------------------------------------------ */
+
+/* Returns true if the fragment belongs to the prepared commit. */
+static bool recover_late_is_own(const late *l, const char *name) {
+  for (uint64_t i = 0; i < l->pending->fragment_count; i++)
+    if (strcmp(l->pending->fragments[i], name) == 0) return true;
+  return false;
+}
+
+/* tsr_array_options.committed during recovery: the prepared commit counts; the array's own callback decides on
+ * others. */
+static int counts_as_committed(void *argument, const char *commit, tsr_error *error) {
+  const late *l = argument;
+  if (strcmp(commit, l->pending->commit) == 0) return 1;
+  return l->host.committed ? l->host.committed(l->host.argument, commit, error) : 0;
+}
+
+/* Returns 1 if a committed fragment spans the commit's time and does not store the times of its cells, 0 if not. Sparse
+ * fragments may store times since format version 15, but need not: for these the fragment's metadata decides. */
+static int spans_commit(late *l, const tsr_committed *item, tsr_error *error) {
+  tsr_fragment *fragment;
+  if (tsr__late_spans(&item->parsed, l->time, l->dense)) return 1;
+  if (l->dense || item->parsed.start > l->time || item->parsed.end <= l->time) return 0;
+  TSR_TRY(tsr__array_fragment(l->array, item, NULL, 0, &fragment, error));
+  const int rc = !fragment->metadata.has_times;
+  tsr__array_fragment_drop(l->array, fragment);
+  return rc;
+}
+
+/* Takes an uncommitted fragment into account: a merge in progress may span the commit; a writer may be in progress. */
+static int recover_late_note_uncommitted(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
+  late *l = argument;
+  (void)error;
+  if (recover_late_is_own(l, name)) return TSR_OK;
+  if (parsed->start < parsed->end) l->spanned |= tsr__late_spans(parsed, l->time, l->dense);
+  else l->in_progress |= parsed->start > l->time;
+  return TSR_OK;
+}
+
+/* Returns 1 if the commit must be published late, 0 if it can keep its time. Sets time, dense, spanned and
+ * in_progress. */
+static int is_late(late *l, tsr_error *error) {
+  const tsr_schema *newest;
+  tsr_map hidden = {.memory = &l->memory};
+  tsr_name parsed;
+  if (l->pending->fragment_count == 0) return 0;
+  if (!tsr__name_parse(l->pending->fragments[0], strlen(l->pending->fragments[0]), &parsed)) return 0;
+  l->time = parsed.start;
+  l->spanned = l->in_progress = false;
+  TSR_TRY(tsr__log_list(&l->array->log, true, true, error));
+  TSR_TRY(tsr__array_schema_at(l->array, UINT64_MAX, &newest, error));
+  if (!newest->dense && newest->allows_duplicates) return 0;
+  l->dense = newest->dense;
+  int rc = tsr__replaced(l->array, &hidden, error);
+  const tsr_commit_list *fragments = &l->array->log.listing->fragments;
+  bool merged = false;
+  for (uint64_t i = 0; rc >= 0 && i < l->pending->fragment_count; i++)
+    merged |= tsr__map_get(&hidden, l->pending->fragments[i]) != NULL; /* it was published and merged itself */
+  for (uint64_t i = 0; rc >= 0 && !merged && !l->spanned && i < fragments->count; i++) {
+    if (tsr__map_get(&hidden, fragments->items[i].name)) continue;
+    rc = spans_commit(l, &fragments->items[i], error);
+    l->spanned = rc > 0;
+  }
+  tsr__map_release(&hidden);
+  if (rc < 0 || merged) return rc < 0 ? rc : 0;
+  if (l->dense || !layout_has_timed_merges(newest->version) || l->spanned)
+    TSR_TRY(tsr__uncommitted_fragments(l->array, &l->memory, recover_late_note_uncommitted, l, error));
+  return l->spanned;
+}
+
+/* ---- The commit's visible cells ---------------------------------------------------------------------------------- */
+
+/* Opens the snapshot in which the prepared commit counts. Sets seen, schema and snapshot. */
+static int recover_late_open_present(late *l, tsr_error *error) {
+  tsr_snapshot *all;
+  l->array->log.host = (tsr_log_host){counts_as_committed, l};
+  TSR_TRY(tsr__log_list(&l->array->log, true, true, error));
+  const tsr_commit_list *fragments = &l->array->log.listing->fragments;
+  for (uint64_t i = 0; i < fragments->count; i++) {
+    char *name;
+    TSR_TRY(TSR_ARENA_COPY(&l->arena, fragments->items[i].name, strlen(fragments->items[i].name), &name, error));
+    TSR_TRY(tsr__map_put(&l->seen, name, name, error));
+  }
+  TSR_TRY(tsr_snapshot_open(l->array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error));
+  l->schema = NULL; /* all fragments of a commit have the same schema */
+  for (uint64_t i = 0; i < all->fragment_count && !l->schema; i++)
+    if (recover_late_is_own(l, all->fragments[i].fragment->name))
+      l->schema = all->fragments[i].fragment->metadata.schema;
+  tsr_snapshot_close(all);
+  if (!l->schema) return TSR_OK; /* no cell of the commit is visible any more */
+  return tsr_snapshot_open(l->array, l->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, &l->snapshot, error);
+}
+
+/* Sets l->total to the cells of the prepared commit, and l->kept to 0. */
+static int recover_late_count_cells(late *l, tsr_error *error) {
+  l->total = l->kept = 0;
+  for (uint64_t i = 0; i < l->pending->fragment_count; i++) {
+    const tsr_committed *item = NULL;
+    const tsr_commit_list *fragments = &l->array->log.listing->fragments;
+    tsr_fragment *fragment;
+    for (uint64_t n = 0; n < fragments->count && !item; n++)
+      if (strcmp(fragments->items[n].name, l->pending->fragments[i]) == 0) item = &fragments->items[n];
+    if (!item)
+      return tsr__fail(error, TSR_CORRUPT, "%s: fragment %s is gone", l->pending->commit, l->pending->fragments[i]);
+    TSR_TRY(tsr__array_fragment(l->array, item, NULL, 0, &fragment, error));
+    const tsr_fragment_metadata *m = &fragment->metadata;
+    uint64_t cells = m->dense && !m->empty_domain;
+    for (uint32_t d = 0; d < m->schema->dimension_count && cells; d++)
+      cells = tsr__mul_sat(cells, tsr__add_sat(fragment->dense.box_high[d] - fragment->dense.box_low[d], 1));
+    for (uint64_t t = 0; t < m->tile_count && !m->dense; t++) cells += tsr__fragment_tile_cells(m, t);
+    l->total = tsr__add_sat(l->total, cells);
+    tsr__array_fragment_drop(l->array, fragment);
+  }
+  return TSR_OK;
+}
+
+/* Reads the delete conditions of the prepared commit. If it has any, its staged file is a list (.con), which holds
+ * them. */
+static int read_carried(late *l, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  uint64_t stem;
+  if (!tsr__name_suffix(l->pending->commit, TSR_SUFFIX_CONSOLIDATED, &stem)) return TSR_OK;
+  tsr__pending_paths(l->pending->commit, marker, staged);
+  TSR_TRY(tsr__store_read_all(l->array->store, staged, LIST_MAX, &l->staged, error));
+  tsr_input in = tsr__input(l->staged.data, l->staged.size);
+  return tsr__commits_decode(&in, &l->arena, &l->carried, error);
+}
+
+/* ---- Copying cells ----------------------------------------------------------------------------------------------- */
+
+/* Returns how many rowids a fragment has (fragment.c). */
+static uint64_t rows_of(const tsr_fragment *f) {
+  const tsr_fragment_metadata *m = &f->metadata;
+  if (m->tile_count == 0) return 0;
+  return tsr__add_sat(tsr__mul_sat(m->tile_count - 1, f->cells_per_tile),
+                      m->dense ? f->cells_per_tile : m->last_tile_cells);
+}
+
+/* Returns true if a batch belongs to the prepared commit. Without a requested order, all cells of a batch come from one
+ * fragment, so its first cell decides. */
+static bool is_own_batch(const late *l, const tsr_batch *batch) {
+  const int64_t row = tsr_batch_rowid(batch, tsr_batch_index(batch, 0));
+  if (!batch->written) return false;
+  for (uint64_t i = 0; i < l->snapshot->fragment_count; i++) {
+    const tsr_fragment *f = l->snapshot->fragments[i].fragment;
+    if (recover_late_is_own(l, f->name) && row >= f->row_base && (uint64_t)(row - f->row_base) < rows_of(f))
+      return true;
+  }
+  return false;
+}
+
+static int recover_late_append_batch(late *l, tsr_reader *reader, const tsr_batch *batch, tsr_column *columns,
+                                     tsr_writer *writer, tsr_error *error) {
+  const uint32_t fields = l->schema->dimension_count + l->schema->attribute_count;
+  uint32_t *block = NULL;
+  for (uint32_t f = 0; f < fields; f++) {
+    const tsr_column *column;
+    TSR_TRY(tsr_reader_column(reader, f, &column, error));
+    columns[f] = *column;
+  }
+  if (!batch->selection && batch->first) {
+    TSR_TRY(TSR_ALLOC_ARRAY(&l->memory, batch->count, &block, error));
+    for (uint64_t i = 0; i < batch->count; i++) block[i] = (uint32_t)(batch->first + i);
+  }
+  const int rc = tsr_writer_append(writer, columns, block ? block : batch->selection, batch->count, error);
+  tsr__free(block);
+  l->kept += batch->count;
+  return rc;
+}
+
+/* Limits the request to the non-empty domain of the commit's fragment, if it has only one. */
+static void recover_late_make_ranges(const late *l, tsr_ranges *ranges, tsr_range *bounds) {
+  const tsr_fragment_metadata *only = NULL;
+  for (uint64_t i = 0; i < l->snapshot->fragment_count && l->pending->fragment_count == 1; i++)
+    if (recover_late_is_own(l, l->snapshot->fragments[i].fragment->name))
+      only = &l->snapshot->fragments[i].fragment->metadata;
+  for (uint32_t d = 0; d < l->schema->dimension_count; d++) {
+    ranges[d] = (tsr_ranges){.all = true};
+    if (!only || only->empty_domain || !l->schema->fields[d].cell_size) continue;
+    bounds[d] = (tsr_range){.low = only->non_empty_domain[d].low, .high = only->non_empty_domain[d].high};
+    ranges[d] = (tsr_ranges){.ranges = &bounds[d], .count = 1};
+  }
+}
+
+/* Copies the cells of the prepared commit that readers of its database see, batch by batch. */
+static int recover_late_copy_cells(late *l, tsr_writer *writer, tsr_error *error) {
+  const uint32_t dimensions = l->schema->dimension_count, fields = dimensions + l->schema->attribute_count;
+  tsr_reader *reader = NULL;
+  const tsr_batch *batch;
+  tsr_range *room;
+  tsr_column *columns;
+  TSR_TRY(TSR_ARENA_ARRAY(&l->arena, fields, &columns, error));
+  tsr_ranges *ranges;
+  TSR_TRY(TSR_ARENA_ARRAY(&l->arena, dimensions, &ranges, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&l->arena, dimensions, &room, error));
+  recover_late_make_ranges(l, ranges, room);
+  const tsr_request request = {.dimensions = ranges};
+  int rc = tsr_reader_open(l->snapshot, &reader, error);
+  if (rc >= 0) rc = tsr_reader_start(reader, &request, error);
+  while (rc >= 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0)
+    if (is_own_batch(l, batch)) rc = recover_late_append_batch(l, reader, batch, columns, writer, error);
+  tsr_reader_close(reader);
+  return rc;
+}
+
+/* ---- Copying boxes ----------------------------------------------------------------------------------------------- */
+
+typedef struct recover_late_own_box { /* a box of one fragment; argument of recover_late_write_box */
+  late *l;
+  const tsr_writer *writer;
+  uint32_t fragment; /* index in the snapshot */
+  uint64_t *low, *high; /* ordinals, inclusive */
+} recover_late_own_box;
+
+static int recover_late_write_box(void *argument, const tsr_fragment_target *target, tsr_error *error) {
+  recover_late_own_box *b = argument;
+  const tsr_merge_plan plan = {.array = b->l->array,
+                               .snapshot = b->l->snapshot,
+                               .count = 1,
+                               .fragments = &b->fragment,
+                               .memory = target->memory,
+                               .threads = target->threads};
+  return tsr__merge_dense(&plan, b->low, b->high, target, error);
+}
+
+/* Fills `set` with the boxes of a fragment of the snapshot that no newer fragment covers. Returns 1; 0 if a newer
+ * fragment is sparse, which old versions could write into dense arrays: its box does not say which cells it has. */
+static int find_visible_boxes(late *l, uint64_t index, tsr_box_set *set, tsr_error *error) {
+  const tsr_snapshot_fragment *items = l->snapshot->fragments;
+  set->ends.size = 0;
+  TSR_TRY(tsr__box_set_add(set, items[index].box_low, items[index].box_high, error));
+  for (uint64_t i = index + 1; i < l->snapshot->fragment_count; i++) {
+    const tsr_fragment_metadata *m = &items[i].fragment->metadata;
+    if (recover_late_is_own(l, items[i].fragment->name) || m->empty_domain || m->tile_count == 0) continue;
+    if (!m->dense) return 0;
+    TSR_TRY(tsr__box_set_cut(set, items[i].box_low, items[i].box_high, error));
+  }
+  return 1;
+}
+
+static int recover_late_copy_box(late *l, uint64_t index, const uint64_t *ends, tsr_writer *writer, tsr_error *error) {
+  const uint32_t n = l->schema->dimension_count;
+  const tsr_grid *grid = &l->snapshot->grid;
+  uint64_t *room;
+  TSR_TRY(TSR_ARENA_ARRAY(&l->arena, 2 * (uint64_t)n, &room, error));
+  recover_late_own_box b = {.l = l, .fragment = (uint32_t)index, .low = room, .high = room + n};
+  tsr_interval *box;
+  TSR_TRY(TSR_ARENA_ARRAY(&l->arena, n, &box, error));
+  for (uint32_t d = 0; d < n; d++) {
+    b.low[d] = ends[2 * d];
+    b.high[d] = ends[2 * d + 1];
+    tsr__key_value(l->schema->fields[d].datatype, grid->low_key[d] + b.low[d], box[d].low);
+    tsr__key_value(l->schema->fields[d].datatype, grid->low_key[d] + b.high[d], box[d].high);
+  }
+  return tsr__pieces_add_box(writer, box, recover_late_write_box, &b, error);
+}
+
+/* Counts the visible boxes of the prepared commit and, if `writer` is not NULL, copies them. Returns 1; 0 if they are
+ * not known (find_visible_boxes). */
+static int recover_late_copy_boxes(late *l, tsr_writer *writer, uint64_t *count, tsr_error *error) {
+  tsr_box_set set = {.dimensions = l->schema->dimension_count, .ends.memory = &l->memory};
+  int rc = 1;
+  *count = 0;
+  for (uint64_t i = 0; rc > 0 && i < l->snapshot->fragment_count; i++) {
+    const tsr_fragment *f = l->snapshot->fragments[i].fragment;
+    if (!recover_late_is_own(l, f->name) || f->metadata.empty_domain) continue;
+    if ((rc = find_visible_boxes(l, i, &set, error)) <= 0) break;
+    *count += tsr__box_set_count(&set);
+    if (writer) l->kept = tsr__add_sat(l->kept, tsr__box_set_cells(&set));
+    for (uint64_t b = 0; writer && rc > 0 && b < tsr__box_set_count(&set); b++) {
+      const uint64_t *ends = (const uint64_t *)(const void *)set.ends.data + b * 2 * set.dimensions;
+      if ((rc = recover_late_copy_box(l, i, ends, writer, error)) >= 0) rc = 1;
+    }
+  }
+  tsr__buffer_release(&set.ends);
+  return rc;
+}
+
+/* Copies boxes if they are known. Below format version 12 a commit has one box at most: several boxes are copied as
+ * cells, and the writer makes one box of them with the present values of the cells between (dense_boxes.c). */
+static int recover_late_copy_dense(late *l, tsr_writer *writer, tsr_error *error) {
+  uint64_t count;
+  const int rc = recover_late_copy_boxes(l, NULL, &count, error);
+  if (rc < 0) return rc;
+  if (rc == 0 || (!layout_has_commits_folder(writer->version) && count > 1))
+    return recover_late_copy_cells(l, writer, error);
+  return recover_late_copy_boxes(l, writer, &count, error);
+}
+
+/* ---- The late commit --------------------------------------------------------------------------------------------- */
+
+/* Returns true if a fragment has been committed since the snapshot was opened. The writer has listed the array anew to
+ * choose its time. */
+static bool recover_late_has_changed(const late *l) {
+  const tsr_commit_list *fragments = &l->array->log.listing->fragments;
+  for (uint64_t i = 0; i < fragments->count; i++)
+    if (!tsr__map_get(&l->seen, fragments->items[i].name)) return true;
+  return false;
+}
+
+/* Prepares, records and publishes the late commit. Returns 1; 0 if another process has committed meanwhile or has
+ * recorded a late commit of its own. A late commit without cells and conditions is only recorded. */
+static int publish_late_commit(late *l, tsr_writer *writer, tsr_error *error) {
+  tsr_late record = {.total = l->total};
+  if (l->kept || l->carried.count) TSR_TRY(tsr_writer_prepare(writer, error));
+  if (recover_late_has_changed(l)) return 0;
+  record.dropped = l->total - TSR_MIN(l->kept, l->total);
+  memcpy(record.commit, tsr_writer_commit(writer), strlen(tsr_writer_commit(writer)) + 1);
+  const int rc = tsr__late_write(l->array->store, l->pending->commit, &record, error);
+  if (rc == TSR_EXISTS) return 0;
+  TSR_TRY(rc);
+  if (*record.commit) TSR_TRY(tsr_writer_publish(writer, error));
+  return 1;
+}
+
+/* Writes and publishes the late commit; returns as publish_late_commit. */
+static int write_late_commit(late *l, tsr_error *error) {
+  tsr_writer *writer = NULL;
+  const char *owner = l->pending->owner;
+  tsr_writer_options options = {.owner = owner && tsr__pending_owner_valid(owner) ? owner : NULL,
+                                .owner_file = l->file,
+                                .time = l->in_progress ? l->time : 0};
+  int rc = recover_late_open_present(l, error);
+  if (rc >= 0) rc = recover_late_count_cells(l, error);
+  if (rc >= 0) rc = read_carried(l, error);
+  options.schema = l->schema;
+  if (rc >= 0) rc = tsr_writer_open(l->array, &options, &writer, error);
+  if (rc >= 0) {
+    writer->commit.options.carried = &l->carried;
+    writer->commit.options.listed = true;
+    if (l->schema)
+      rc = l->schema->dense ? recover_late_copy_dense(l, writer, error) : recover_late_copy_cells(l, writer, error);
+  }
+  if (rc >= 0) rc = publish_late_commit(l, writer, error);
+  if (rc <= 0 && writer) (void)tsr_writer_abandon(writer, NULL);
+  tsr_writer_close(writer);
+  return rc;
+}
+
+static void recover_late_release(late *l) {
+  tsr_snapshot_close(l->snapshot);
+  l->snapshot = NULL;
+  l->carried = (tsr_commits){0};
+  tsr__buffer_release(&l->staged);
+  tsr__map_release(&l->seen);
+  tsr__arena_reset(&l->arena);
+  l->array->log.host = l->host;
+}
+
+/* ---- The record of an earlier attempt ---------------------------------------------------------------------------- */
+
+/* Returns 1 if any file says that the late commit is published: its own may have been consolidated and vacuumed. */
+static int recover_late_is_published(late *l, const char *commit, const tsr_pending *pending, tsr_error *error) {
+  tsr_published published;
+  int rc = tsr__pending_published(l->array->store, commit, error);
+  if (rc || !pending->commit) return rc;
+  TSR_TRY(tsr__published_open(&l->array->log, &published, error));
+  rc = tsr__published_has(&published, pending, error);
+  tsr__published_release(&published);
+  return rc;
+}
+
+/* Cancels the recorded late commit and removes the record. Returns 1 if the late commit is published, and cancels
+ * nothing then. The staged list is removed first: publishing would rename it, so from then on no process can publish
+ * the commit. */
+static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
+  tsr_store *store = l->array->store;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
+  tsr_pending pending = {0};
+  if (!tsr__pending_paths(commit, marker, staged)) return TSR_OK;
+  const bool new_layout = strncmp(commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
+  int rc = tsr__pending_read(store, marker, &l->arena, &pending, error);
+  if (rc >= 0) rc = recover_late_is_published(l, commit, &pending, error);
+  if (rc) return rc;
+  if (*staged) TSR_TRY(tsr__pending_unmark(store, staged, error));
+  if ((rc = tsr__pending_published(store, commit, error)) != 0) return rc; /* another process has renamed it first */
+  for (uint64_t i = 0; i < pending.fragment_count; i++) {
+    snprintf(path, sizeof path, "%s%.127s", new_layout ? TSR_DIR_FRAGMENTS "/" : "", pending.fragments[i]);
+    TSR_TRY(tsr__store_remove_tree(store, path, error));
+  }
+  TSR_TRY(tsr__pending_unmark(store, marker, error));
+  return tsr__late_remove(store, l->pending->commit, error);
+}
+
+/* Settles the record of an earlier attempt. Returns 1 if the commit has been published late; 0 if there is no record,
+ * or the record was of a late commit that is cancelled now. */
+static int settle_record(late *l, tsr_error *error) {
+  tsr_late record;
+  const int rc = tsr__late_read(l->array->store, l->pending->commit, &record, error);
+  if (rc <= 0) return rc;
+  return *record.commit ? recover_late_cancel(l, record.commit, error) : 1;
+}
+
+static int recover_late_publish(late *l, tsr_error *error) {
+  for (int i = 0; i < RECOVER_LATE_ATTEMPTS; i++) {
+    int rc = settle_record(l, error);
+    if (rc) return rc;
+    rc = tsr__pending_is_complete(l->array->store, l->pending, error);
+    if (rc <= 0) return rc; /* it was published and merged before, or it is lost: recover.c tells the two apart */
+    if ((rc = is_late(l, error)) <= 0) return rc;
+    rc = write_late_commit(l, error);
+    recover_late_release(l);
+    if (rc && rc != TSR_ABORT) return rc;
+  }
+  return tsr__fail(error, TSR_BUSY, "%s: other processes keep committing while it is published", l->pending->commit);
+}
+
+int tsr__publish_late(tsr_array *array, const tsr_pending *pending, const char *file, tsr_error *error) {
+  late l = {.array = array, .pending = pending, .file = file, .host = array->log.host};
+  tsr__memory_init(&l.memory, &array->memory, UINT64_MAX, "late");
+  tsr__arena_init(&l.arena, &l.memory);
+  l.seen.memory = l.staged.memory = &l.memory;
+  const int rc = recover_late_publish(&l, error);
+  recover_late_release(&l);
+  tsr__arena_release(&l.arena);
+  return rc;
+}
+
+/* Publishes or undoes commits that were prepared and never published, as the host's record says. Every step
  * here may be cut off and repeated, and two processes may recover the same array at the same time.
  *
- * A marker (pending.c) is settled by four questions, in this order:
+ * A marker (prepared.c) is settled by four questions, in this order:
  *   1. Does its writer live? Then the marker is left alone: the writer publishes or undoes what it has prepared.
- *   2. Does any file say that the commit has been published (committed.c)? Then only the marker is removed.
+ *   2. Does any file say that the commit has been published (commit_files.c)? Then only the marker is removed.
  *   3. What does the host say: has its database committed it, and does it belong to that database?
  *   4. Before undoing: is it certain that no writer lives? If the marker says "locked" but locks cannot be tested, it
  *      stays.
  * A marker whose question has no answer is left as it is. tsr_array_disown does the same for databases that are gone;
  * there the marker's age decides instead of the database.
  */
-#include <stdio.h>
-#include <string.h>
-
-#include "store/store.h"
-#include "format/layout.h"
-#include "array/array.h"
-#include "array/committed.h"
-#include "array/environment.h"
-#include "array/fragment.h"
-#include "array/listing.h"
-#include "array/staged_vacuum.h"
-#include "maintain/recover_late.h"
-#include "maintain/maintain.h"
 
 #define RECOVER_DAY (UINT64_C(24) * 3600 * 1000) /* milliseconds */
 
@@ -63,7 +531,7 @@ static int find_writer(const recovery *r, recover_found *f, tsr_error *error) {
 
 /* Reads the markers that the array's listing has into r->markers. */
 static int find_markers(recovery *r, tsr_error *error) {
-  const tsr_commit_list *prepared = &r->array->listing->prepared.markers;
+  const tsr_commit_list *prepared = &r->array->log.listing->prepared.markers;
   for (uint64_t i = 0; i < prepared->count; i++) {
     recover_found one = {0};
     const char *path = prepared->items[i].path; /* belongs to the listing, which recovery renews */
@@ -120,14 +588,14 @@ static int undo_commit(const recovery *r, const tsr_pending *pending, tsr_error 
   return TSR_OK;
 }
 
-/* Publishes a commit that cannot keep its time (recover_late.c). Returns 1 if it did; 0 if the commit can keep its
+/* Publishes a commit that cannot keep its time (recover.c). Returns 1 if it did; 0 if the commit can keep its
  * time. tsr__publish_late lists the array anew, so r->published is opened again. */
 static int recover_publish_late(recovery *r, const recover_found *f, tsr_error *error) {
-  const int late = tsr__publish_late(r->array, &f->pending, r->file, error);
-  if (late < 0) return late;
+  const int rc = tsr__publish_late(r->array, &f->pending, r->file, error);
+  if (rc < 0) return rc;
   tsr__published_release(&r->published);
-  TSR_TRY(tsr__published_open(r->array, &r->published, error));
-  if (late == 0) return 0;
+  TSR_TRY(tsr__published_open(&r->array->log, &r->published, error));
+  if (rc == 0) return 0;
   /* Another commit has taken its place. The marker is removed before the fragments: a marker without its fragments
    * would look like a lost commit. */
   TSR_TRY(tsr__pending_unmark(r->array->store, f->marker, error));
@@ -139,11 +607,11 @@ static int recover_publish_late(recovery *r, const recover_found *f, tsr_error *
  * only its marker stayed, which returns 0; or it is lost, which is an error. */
 static int recover_publish(recovery *r, const recover_found *f, tsr_error *error) {
   const tsr_pending *pending = &f->pending;
-  const int late = recover_publish_late(r, f, error);
-  if (late) return late;
+  const int rc = recover_publish_late(r, f, error);
+  if (rc) return rc;
   const int complete = tsr__pending_is_complete(r->array->store, pending, error);
   if (complete < 0) return complete;
-  if (complete == 0 && tsr__listing_took_up(r->array->listing, pending)) return 0;
+  if (complete == 0 && tsr__listing_took_up(r->array->log.listing, pending)) return 0;
   if (complete == 0) return tsr__pending_fail_gone(pending->commit, error);
   if (r->file) TSR_TRY(tsr__pending_settle(&r->array->memory, r->file, error));
   return tsr__pending_publish(r->array->store, pending->commit, true, error);
@@ -208,15 +676,15 @@ static bool must_stop(int rc) {
 }
 
 /* Settles merges that died before their vacuum file had its name, and all markers, undoing before publishing: the rest of an earlier attempt to publish a commit late is undone
- * first, because it would look like the fragment of a writer in progress (recover_late.c). */
+ * first, because it would look like the fragment of a writer in progress (recover.c). */
 static int recover_array(recovery *r, tsr_error *error) {
   tsr_error doubt;
-  TSR_TRY(tsr__array_list(r->array, true, false, error));
-  TSR_TRY(tsr__staged_vacuums_finish(r->array, error));
+  TSR_TRY(tsr__log_list(&r->array->log, true, false, error));
+  TSR_TRY(tsr__staged_vacuums_finish(&r->array->log, error));
   TSR_TRY(tsr__undouble(r->array, error));
   TSR_TRY(find_markers(r, error));
   if (all_live(r)) return TSR_OK;
-  int rc = tsr__published_open(r->array, &r->published, &doubt);
+  int rc = tsr__published_open(&r->array->log, &r->published, &doubt);
   if (rc < 0 && must_stop(rc)) return *error = doubt, rc;
   if (rc >= 0) {
     rc = settle_all(r, recover_settle, error);
@@ -224,7 +692,7 @@ static int recover_array(recovery *r, tsr_error *error) {
     tsr__published_release(&r->published);
     TSR_TRY(rc);
   }
-  return tsr__array_list(r->array, true, true, error);
+  return tsr__log_list(&r->array->log, true, true, error);
 }
 
 int tsr_array_recover(tsr_array *array, const char *file,
@@ -306,13 +774,13 @@ static int remove_incomplete_markers(recovery *r, tsr_error *error) {
 }
 
 static int disown_array(recovery *r, tsr_error *error) {
-  TSR_TRY(tsr__published_open(r->array, &r->published, error));
+  TSR_TRY(tsr__published_open(&r->array->log, &r->published, error));
   int rc = find_markers(r, error);
   if (rc >= 0) rc = settle_all(r, disown_one, error);
   if (rc >= 0) rc = remove_incomplete_markers(r, error);
   tsr__published_release(&r->published);
   TSR_TRY(rc);
-  TSR_TRY(tsr__array_list(r->array, true, true, error));
+  TSR_TRY(tsr__log_list(&r->array->log, true, true, error));
   if (!r->refused) return TSR_OK;
   return tsr__fail(error, TSR_BUSY, "%s: %llu prepared commits were removed, %llu are left", r->why,
                    (unsigned long long)r->changed, (unsigned long long)r->refused);
@@ -335,7 +803,7 @@ int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error)
   bool exists = false;
   if (!tsr__pending_paths(commit, marker, staged))
     return tsr__fail(error, TSR_RANGE, "'%s' is not the path of a commit", commit);
-  if (!strcmp(commit, array->settled)) return 0;
+  if (!strcmp(commit, array->log.settled)) return 0;
   const int rc = tsr__store_find(array->store, marker, &exists, error);
   return rc < 0 ? tsr__wrap(error, "array %s", array->path) : exists;
 }
@@ -343,7 +811,7 @@ int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error)
 /* ---- Listing prepared commits ------------------------------------------------------------------------------------ */
 
 static int show_all(recovery *r, int (*show)(void *argument, const tsr_prepared *prepared), tsr_error *error) {
-  TSR_TRY(tsr__published_open(r->array, &r->published, error));
+  TSR_TRY(tsr__published_open(&r->array->log, &r->published, error));
   int rc = find_markers(r, error);
   for (uint64_t i = 0; rc >= 0 && i < marker_count(r); i++) {
     const recover_found *f = marker_at(r, i);
@@ -359,7 +827,7 @@ static int show_all(recovery *r, int (*show)(void *argument, const tsr_prepared 
   }
   tsr__published_release(&r->published);
   TSR_TRY(rc);
-  return tsr__array_list(r->array, true, true, error);
+  return tsr__log_list(&r->array->log, true, true, error);
 }
 
 int tsr_array_prepared(tsr_array *array, int (*show)(void *argument, const tsr_prepared *prepared), void *argument,

@@ -5,7 +5,7 @@
  *  1. Write ".NAME" into the directory of commits. It becomes NAME.wrt (empty) or, for several fragments, NAME.con;
  *     below format version 12, NAME.ok.
  *  2. Write ".NAME.vac.new", whose lines name the sources. Then rename the fragments to their final names.
- *  3. Look for other merges of some of the same sources that have come as far as step 2, and cancel them (rivals.c).
+ *  3. Look for other merges of some of the same sources that have come as far as step 2, and cancel them (merge_conflict.c).
  *  4. Check that the array still shows all sources, and no other fragment at a time between them.
  *  5. Rename ".NAME". This commits the merge. If renames take several steps, a file ".NAME.decided" decides before.
  *  6. Rename ".NAME.vac.new" to NAME.vac. Readers of this library read the first as the second as soon as NAME is
@@ -20,7 +20,7 @@
  * 6, for all libraries alike:
  *  - Before step 5 NAME.vac.ign is written. It has the lines of the vacuum file, and one more that cancels NAME, as
  *    those of .ign files do. So NAME.con, which step 5 makes for a single fragment, too, commits nothing yet; but the
- *    merge is decided, and can only be finished (staged_vacuum.h).
+ *    merge is decided, and can only be finished (log.h).
  *  - In step 6 NAME.vac.ign is renamed to NAME.vac. It no longer cancels NAME, and hides the sources. The line that it
  *    has more names no fragment, so it means nothing there. Then NAME.wrt is added, since a vacuum of TileDB's may have
  *    taken NAME.con for a list that others make superfluous, and ".NAME.vac.new" is removed.
@@ -36,12 +36,8 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/commit_file.h"
-#include "array/environment.h"
-#include "array/listing.h"
-#include "array/pending.h"
-#include "array/staged_vacuum.h"
-#include "maintain/rivals.h"
+#include "log/log.h"
+#include "environment/environment.h"
 
 #define REPLACE_YOUNG    (UINT64_C(24) * 3600 * 1000) /* ms after its last change: it may still be committed */
 #define CHECK_ATTEMPTS   8 /* while the fragments of other merges come and go */
@@ -69,7 +65,7 @@ static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena
 /* Adds to `names` the fragments of all prepared commits. Their owners may publish them at any time, however old they
  * are. */
 static int find_prepared(tsr_array *array, tsr_arena *arena, tsr_map *names, tsr_error *error) {
-  const tsr_commit_list *prepared = &array->listing->prepared.markers;
+  const tsr_commit_list *prepared = &array->log.listing->prepared.markers;
   for (uint64_t i = 0; i < prepared->count; i++) {
     tsr_pending pending = {0};
     TSR_TRY(tsr__pending_read(array->store, prepared->items[i].path, arena, &pending, error));
@@ -98,7 +94,7 @@ static int replace_find_uncommitted(tsr_array *array, const char *directory, con
     uint64_t modified = 0;
     tsr_error one;
     if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(name, strlen(name), &parsed)) continue;
-    if (tsr__map_get(&array->listing->names, name)) continue;
+    if (tsr__map_get(&array->log.listing->names, name)) continue;
     if (tsr__merge_stem(name, stem) && tsr__map_get(&known->staged, stem)) continue;
     tsr_path p = tsr__path_of(directory, name, "");
     rc = tsr__store_modified(array->store, p.text, &modified, &one);
@@ -131,10 +127,10 @@ int tsr__uncommitted_fragments(tsr_array *array, tsr_memory *memory, tsr_uncommi
 /* ---- Other merges ------------------------------------------------------------------------------------------------ */
 
 static int replace_add_replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
-  const tsr_commit_list *vacuums = &array->listing->vacuums;
+  const tsr_commit_list *vacuums = &array->log.listing->vacuums;
   for (uint64_t i = 0; i < vacuums->count; i++) {
     const tsr_commit_file *file;
-    TSR_TRY(tsr__array_commit_file(array, vacuums->items[i].path, &file, error));
+    TSR_TRY(tsr__log_file(&array->log, vacuums->items[i].path, &file, error));
     for (uint64_t n = 0; n < file->names.count; n++)
       TSR_TRY(tsr__map_put(names, file->names.names[n], file->names.names[n], error));
   }
@@ -147,7 +143,7 @@ int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
     if (rc != TSR_NOT_FOUND) return rc;
     if (i == REPLACE_ATTEMPTS) return tsr__fail(error, TSR_ABORT, "other processes keep merging and vacuuming");
     tsr__map_release(names); /* a vacuum has removed a vacuum file, or a merge has renamed its staged one */
-    TSR_TRY(tsr__array_list(array, true, true, error));
+    TSR_TRY(tsr__log_list(&array->log, true, true, error));
   }
 }
 
@@ -253,9 +249,9 @@ static int refuse_between(void *argument, const char *name, const tsr_name *pars
  * not, at a time between the sources. *uncommitted: it is one that is not committed. */
 static int check_sources(tsr_replacement *r, bool *uncommitted, tsr_error *error) {
   tsr_map known = {.memory = r->memory};
-  TSR_TRY(tsr__array_list(r->array, true, true, error));
+  TSR_TRY(tsr__log_list(&r->array->log, true, true, error));
   int rc = tsr__replaced(r->array, &known, error);
-  const tsr_commit_listing *listing = r->array->listing;
+  const tsr_commit_listing *listing = r->array->log.listing;
   for (uint32_t i = 0; i < r->source_count && rc >= 0; i++) {
     const char *name = r->sources[i]->name;
     if (!tsr__map_get(&listing->names, name) || tsr__map_get(&known, name))

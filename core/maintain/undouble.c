@@ -5,7 +5,7 @@
  *  1. Rename NAME.vac to ".NAME.vac.new". This library reads the one as the other as long as NAME is committed, so its
  *     readers see no difference. Others see the sources beside NAME, for the moment until step 2.
  *  2. Remove the commit of NAME. In the same step the staged vacuum file stops to count.
- * After a crash between the two somebody gives the vacuum file its name again (staged_vacuum.h), and the merge is taken
+ * After a crash between the two somebody gives the vacuum file its name again (log.h), and the merge is taken
  * back anew. The fragment's directory stays: readers may have it open, and a vacuum removes it when it is a day old. */
 #include "maintain/maintain.h"
 
@@ -14,16 +14,13 @@
 #include "format/layout.h"
 #include "store/store.h"
 #include "array/array.h"
-#include "array/commit_file.h"
-#include "array/doubled.h"
-#include "array/listing.h"
-#include "array/staged_vacuum.h"
+#include "log/log.h"
 
 #define UNDOUBLE_MOST 100 /* merges that are taken back in one call */
 
 /* Returns the vacuum file of a merged fragment in the listing, or NULL. */
 static const tsr_committed *vacuum_of(const tsr_array *array, const char *name) {
-  const tsr_commit_list *vacuums = &array->listing->vacuums;
+  const tsr_commit_list *vacuums = &array->log.listing->vacuums;
   for (uint64_t i = 0; i < vacuums->count; i++)
     if (strcmp(vacuums->items[i].name, name) == 0) return &vacuums->items[i];
   return NULL;
@@ -33,11 +30,11 @@ static const tsr_committed *vacuum_of(const tsr_array *array, const char *name) 
 static int has_all_sources(tsr_array *array, const tsr_committed *vacuum, bool *all, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_name parsed;
-  TSR_TRY(tsr__array_commit_file(array, vacuum->path, &file, error));
+  TSR_TRY(tsr__log_file(&array->log, vacuum->path, &file, error));
   *all = file->names.count > 0;
   for (uint64_t n = 0; n < file->names.count && *all; n++) {
     const char *name = file->names.names[n];
-    if (tsr__name_parse(name, strlen(name), &parsed)) *all = tsr__map_get(&array->listing->names, name) != NULL;
+    if (tsr__name_parse(name, strlen(name), &parsed)) *all = tsr__map_get(&array->log.listing->names, name) != NULL;
   }
   return TSR_OK;
 }
@@ -68,14 +65,17 @@ static int take_back(tsr_array *array, const tsr_committed *vacuum, tsr_error *e
   if (rc >= 0) rc = tsr__vacuum_uncommit(&v, &sources, false, error);
   tsr__buffer_release(&sources);
   tsr__arena_release(&v.arena);
-  return rc < 0 ? rc : tsr__array_list(array, true, true, error);
+  return rc < 0 ? rc : tsr__log_list(&array->log, true, true, error);
 }
 
 int tsr__undouble(tsr_array *array, tsr_error *error) {
+  const tsr_schema *schema;
+  TSR_TRY(tsr__array_schema_at(array, UINT64_MAX, &schema, error));
+  if (!schema->allows_duplicates) return TSR_OK;
   for (int i = 0; i < UNDOUBLE_MOST; i++) {
     tsr_doubled found;
     bool all = false;
-    TSR_TRY(tsr__array_find_doubled(array, &found, error));
+    TSR_TRY(tsr__log_find_doubled(&array->log, &found, error));
     if (!found.merged) return TSR_OK;
     const tsr_committed *vacuum = vacuum_of(array, found.merged);
     if (vacuum) TSR_TRY(has_all_sources(array, vacuum, &all, error));

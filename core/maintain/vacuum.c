@@ -6,17 +6,11 @@
 
 #include "base/arithmetic.h"
 #include "format/layout.h"
-#include "array/environment.h"
-#include "array/listing.h"
-#include "array/progress.h"
+#include "environment/environment.h"
+#include "log/log.h"
 #include "store/store.h"
 #include "array/array.h"
 #include "array/fragment.h"
-#include "array/staged_vacuum.h"
-#include "array/unfinished.h"
-#include "write/write_turn.h"
-#include "array/commit_file.h"
-#include "array/group_open.h"
 #include "label/label.h"
 
 int tsr__vacuum_remove(tsr_vacuum *v, const char *name, tsr_error *error) {
@@ -46,7 +40,7 @@ int tsr__vacuum_sync(tsr_vacuum *v, const char *directory, tsr_error *error) {
 
 int tsr__vacuum_list_array(tsr_vacuum *v, tsr_error *error) {
   if (v->listed) return TSR_OK;
-  TSR_TRY(tsr__array_list(v->array, true, true, error));
+  TSR_TRY(tsr__log_list(&v->array->log, true, true, error));
   v->listed = true;
   return TSR_OK;
 }
@@ -230,7 +224,7 @@ static int vacuum_find_covered(tsr_vacuum *v, const tsr_buffer *files, tsr_map *
   tsr_replacing *replacing;
   TSR_TRY(TSR_ARENA_ARRAY(&v->arena, count, &replacing, error));
   for (uint64_t i = 0; i < count; i++) replacing[i] = (tsr_replacing){all[i].name, &all[i].names};
-  return tsr__covered(replacing, count, &v->array->listing->names, covered, error);
+  return tsr__covered(replacing, count, &v->array->log.listing->names, covered, error);
 }
 
 /* Sets *goes if the sources of the .vac may be removed. If the merged fragment is neither committed nor replaced by
@@ -238,7 +232,7 @@ static int vacuum_find_covered(tsr_vacuum *v, const tsr_buffer *files, tsr_map *
 static int may_remove_sources(tsr_vacuum *v, const tsr_vacuum_file *file, const tsr_map *covered, bool *goes,
                               tsr_error *error) {
   bool needed = false;
-  if (!tsr__map_get(&v->array->listing->names, file->name) && !tsr__map_get(covered, file->name))
+  if (!tsr__map_get(&v->array->log.listing->names, file->name) && !tsr__map_get(covered, file->name))
     TSR_TRY(has_sources(v, file, &needed, error));
   *goes = !needed;
   return TSR_OK;
@@ -343,8 +337,8 @@ static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_listing
     tsr_name parsed;
     bool named = tsr__name_parse(name, strlen(name), &parsed);
     if (entries->entries[i].kind != TSR_ENTRY_DIRECTORY || (!named && !vacuum_is_provisional(name))) continue;
-    if (named &&
-        (tsr__map_get(&v->array->listing->names, name) || (*directory && !layout_has_commits_folder(parsed.version))))
+    if (named && (tsr__map_get(&v->array->log.listing->names, name) ||
+                  (*directory && !layout_has_commits_folder(parsed.version))))
       continue;
     tsr_path p = tsr__path_of(directory, name, "");
     if (is_marked(markers, name) || !vacuum_is_old(v, p.text, true)) continue;
@@ -451,7 +445,7 @@ int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__vacuum_list_array(v, error));
   TSR_TRY(tsr__vacuum_mend(v, error));
   TSR_TRY(tsr__vacuum_list_array(v, error));
-  TSR_TRY(tsr__staged_vacuums_finish(v->array, error));
+  TSR_TRY(tsr__staged_vacuums_finish(&v->array->log, error));
   TSR_TRY(tsr__undouble(v->array, error));
   TSR_TRY(list_for_vacuum(v, lists, 2, error));
   int rc = tsr__vacuum_files_read(v, TSR_DIR_COMMITS, &lists[0], &files, error);
@@ -478,7 +472,7 @@ int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
  *    .ign file that cancels entries of .con files, then uncommits all sources at once. Below format version 12 there is
  *    no .con: there the sources go one by one, the newest of one .vac first. If a source of one .vac is the merged
  *    fragment of another, the sources of the other go first.
- *  - .con files that are cut, if no reader loses anything by that (unfinished.c).
+ *  - .con files that are cut, if no reader loses anything by that (commit_files.c).
  *  - Commits: a .wrt that a .con has; a .con if a later one has its active entries; an .ign if no .con has an entry
  *    that it cancels. The .del file of a delete stays: TileDB opens it when it consolidates commits.
  *  - Debris: fragment directories and staged files that are not committed, that no marker of a prepared commit names,
@@ -547,7 +541,7 @@ static int vacuum_metadata(tsr_vacuum *v, tsr_error *error) {
 static int is_damaged(tsr_vacuum *v, const tsr_committed *item, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_error one;
-  const int rc = tsr__array_commit_file(v->array, item->path, &file, &one);
+  const int rc = tsr__log_file(&v->array->log, item->path, &file, &one);
   if (rc == TSR_NOT_FOUND || rc == TSR_BUSY) return 0;
   if (rc < 0) return *error = one, rc;
   return file->damaged;
@@ -556,7 +550,7 @@ static int is_damaged(tsr_vacuum *v, const tsr_committed *item, tsr_error *error
 /* Removes all .meta files that are damaged, and of the others all but those with the greatest end time. */
 static int vacuum_footers(tsr_vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__vacuum_list_array(v, error));
-  const tsr_commit_list *footers = &v->array->listing->footers;
+  const tsr_commit_list *footers = &v->array->log.listing->footers;
   const tsr_committed *last = NULL;
   tsr__work_more(v->environment, footers->count);
   for (uint64_t i = 0; i < footers->count; i++) {
@@ -600,7 +594,7 @@ static int vacuum_run(tsr_vacuum *v, tsr_maintenance what, const char *name, tsr
     rc = parts[i](v, error);
     tsr__arena_release(&v->arena);
   }
-  if (rc >= 0 && what & ~(tsr_maintenance)TSR_MAINTAIN_METADATA) rc = tsr__array_list(v->array, true, true, error);
+  if (rc >= 0 && what & ~(tsr_maintenance)TSR_MAINTAIN_METADATA) rc = tsr__log_list(&v->array->log, true, true, error);
   tsr_work_end(v->environment, &work);
   return rc;
 }

@@ -15,12 +15,8 @@
 #include "format/layout.h"
 #include "format/schema.h"
 #include "array/array.h"
-#include "array/commit_file.h"
-#include "array/environment.h"
-#include "array/listing.h"
-#include "array/progress.h"
-#include "array/staged_vacuum.h"
-#include "array/unfinished.h"
+#include "log/log.h"
+#include "environment/environment.h"
 
 #define VACUUM_ATTEMPTS 8 /* while other processes vacuum the same array */
 
@@ -33,7 +29,7 @@ static bool is_ignore_file(const char *name) {
 static int vacuum_read_file(tsr_vacuum *v, const char *name, const tsr_commit_file **file, tsr_error *error) {
   tsr_path p = tsr__path_of(TSR_DIR_COMMITS, name, "");
   tsr_error one;
-  int rc = tsr__array_commit_file(v->array, p.text, file, &one);
+  int rc = tsr__log_file(&v->array->log, p.text, file, &one);
   if (rc >= 0) return TSR_OK;
   *file = NULL;
   if (rc == TSR_NOT_FOUND) return TSR_OK;
@@ -251,7 +247,7 @@ int tsr__vacuum_cancel_new_commits(tsr_vacuum *v, const tsr_buffer *sources, tsr
 int tsr__vacuum_mend(tsr_vacuum *v, tsr_error *error) {
   const tsr_schema *schema;
   uint32_t version;
-  if (v->array->listing->unfinished.count == 0) return TSR_OK;
+  if (v->array->log.listing->unfinished.count == 0) return TSR_OK;
   TSR_TRY(tsr__array_schema_at(v->array, UINT64_MAX, &schema, error));
   TSR_TRY(tsr__schema_write_version(schema, &version, error));
   v->listed = false;
@@ -401,7 +397,7 @@ int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_map active = {.memory = v->store->memory}, ignored = {.memory = v->store->memory};
   TSR_TRY(tsr__vacuum_list_array(v, error));
-  TSR_TRY(tsr__staged_vacuums_finish(v->array, error));
+  TSR_TRY(tsr__staged_vacuums_finish(&v->array->log, error));
   TSR_TRY(tsr__vacuum_mend(v, error));
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
   if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, true, &active, &ignored, error);

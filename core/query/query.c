@@ -9,7 +9,7 @@
 #include "query/batch.h"
 #include "model/datatype.h"
 #include "query/tiles.h"
-#include "array/progress.h"
+#include "environment/environment.h"
 #include "query/program.h"
 #include "read/space_tiles.h"
 #include "array/array.h"

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "query/groups.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "query/evaluate.h"
 #include "model/datatype.h"

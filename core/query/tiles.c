@@ -10,7 +10,7 @@
 
 #include "model/datatype.h"
 #include "query/batch.h"
-#include "array/progress.h"
+#include "environment/environment.h"
 #include "format/fragment_slot.h"
 #include "read/predicate.h"
 

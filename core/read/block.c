@@ -15,8 +15,7 @@
 
 #include "model/datatype.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/progress.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/arithmetic.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/predicate.h"
 #include "model/datatype.h"

@@ -20,7 +20,7 @@
 #include "read/reader.h"
 #include "base/sort.h"
 #include "array/array.h"
-#include "array/cache.h"
+#include "environment/cache.h"
 #include "read/plan.h"
 
 static uint64_t tile_starts_directed(const tsr_tile_starts *starts, uint64_t key) {

@@ -12,7 +12,7 @@
 #include "base/arithmetic.h"
 #include "model/datatype.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/key_range.h"
 

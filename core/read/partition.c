@@ -15,7 +15,7 @@
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/plan.h"
 

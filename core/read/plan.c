@@ -20,7 +20,7 @@
 #include "format/fragment_slot.h"
 #include "format/schema.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 
 /* ---- Spans, selections, boxes ------------------------------------------------------------------------------------ */

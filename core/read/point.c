@@ -9,7 +9,7 @@
 
 #include "model/datatype.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 
 typedef struct point_iterator {

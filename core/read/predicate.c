@@ -333,7 +333,7 @@ int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot
                              : tsr__fragment_metadata_statistics(m, slot, file, key, statistics, error);
   if (file) tsr__array_files_done(array);
   if (rc >= 0) return TSR_OK;
-  return tsr__array_damage(tsr__wrap(error, "fragment %s", fragment->name), error);
+  return tsr__damage(tsr__wrap(error, "fragment %s", fragment->name), error);
 }
 
 /* Returns true if no cell of a fragment can pass: the fragment lacks the attribute (field NULL) and its fill value does

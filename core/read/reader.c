@@ -14,7 +14,7 @@
 #include "format/fragment_slot.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/fragment.h"
 #include "array/snapshot.h"
 #include "read/plan.h"

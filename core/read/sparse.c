@@ -22,7 +22,7 @@
 #include "store/store.h"
 #include "format/fragment_slot.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/predicate.h"
 #include "read/version_merge.h"

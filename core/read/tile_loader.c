@@ -20,10 +20,9 @@
 #include "store/store.h"
 #include "format/fragment_slot.h"
 #include "array/array.h"
-#include "array/cache.h"
-#include "array/environment.h"
-#include "array/listing.h"
-#include "array/patience.h"
+#include "environment/cache.h"
+#include "environment/environment.h"
+#include "log/log.h"
 
 #define GROUP_BYTES       (UINT64_C(4) << 20) /* stored bytes of a group, at most, unless it is a single tile */
 #define GROUPS_PER_THREAD 2 /* at least, if there are enough tiles */
@@ -364,7 +363,7 @@ static int load_end(tsr_load *load, int rc, tsr_error *error) {
   if (load->fetches) tsr__array_files_done(load->array);
   tsr__free(load->fetches);
   tsr__free(load->groups);
-  return rc < 0 ? tsr__array_damage(rc, error) : rc;
+  return rc < 0 ? tsr__damage(rc, error) : rc;
 }
 
 int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahead, tsr_tile_request *requests,
@@ -402,10 +401,10 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
 static int load_fail_missing(tsr_load *load, tsr_error *error) {
   const tsr_fragment *missing = load->fetches[0].request->fragment;
   const tsr_error found = *error;
-  TSR_TRY(tsr__array_list(load->array, true, true, error));
+  TSR_TRY(tsr__log_list(&load->array->log, true, true, error));
   for (uint64_t i = 0; i < load->fetch_count; i++) {
     const tsr_fragment *fragment = load->fetches[i].request->fragment;
-    if (!tsr__map_get(&load->array->listing->names, fragment->name)) missing = fragment;
+    if (!tsr__map_get(&load->array->log.listing->names, fragment->name)) missing = fragment;
   }
   *error = found;
   return tsr__fragment_fail_missing(load->array, missing, error);

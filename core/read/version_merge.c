@@ -31,7 +31,7 @@
 #include "model/datatype.h"
 #include "format/fragment_slot.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 

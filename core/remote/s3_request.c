@@ -213,7 +213,8 @@ static tsr_s3_verdict guess_reason(tsr_s3_state *state) {
 
 static tsr_s3_verdict judge_missing(tsr_s3_state *state, const char *code) {
   const tsr_s3_kind kind = state->call->kind;
-  if (kind == TSR_S3_DELETE || kind == TSR_S3_DELETE_MANY) return TSR_S3_DONE; /* one key of many: s3_request.c goes on */
+  if (kind == TSR_S3_DELETE || kind == TSR_S3_DELETE_MANY)
+    return TSR_S3_DONE; /* one key of many: s3_request.c goes on */
   if (kind == TSR_S3_UPLOAD_ABORT) return TSR_S3_DONE;
   if (kind == TSR_S3_LIST || kind == TSR_S3_UPLOAD_LIST || kind == TSR_S3_PUT || kind == TSR_S3_UPLOAD_CREATE)
     return tsr__s3_fail(state, TSR_ERROR, code, "no such bucket");

@@ -10,8 +10,7 @@
 
 #include "model/datatype.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/progress.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 #include "read/space_tiles.h"

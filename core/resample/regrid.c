@@ -20,9 +20,8 @@
 #include "model/datatype.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/fragment.h"
-#include "array/progress.h"
 #include "array/snapshot.h"
 
 #define TASKS_FOR_A_THREAD 16

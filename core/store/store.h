@@ -143,7 +143,7 @@ struct tsr_store {
   bool listings_are_states; /* each listing is the state of its directory at one moment */
   bool stamps_are_listings; /* a stamp takes as long as a listing, so callers that may need both list at once */
   bool renames_in_steps; /* a rename copies and removes: others see the steps, and two renames of a file may succeed */
-  bool commits_in_turns; /* writers of many machines commit and there are no locks: they take turns (write_turn.h) */
+  bool commits_in_turns; /* writers of many machines commit and there are no locks: they take turns (log.h) */
   uint32_t refresh_ms; /* for so long readers may use a listing without asking for changes */
   uint64_t changes; /* of files through this store so far; counted where refresh_ms may not be 0 */
   bool uses_descriptors; /* each open file is one of those that the process may open */

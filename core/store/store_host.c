@@ -3,7 +3,6 @@
  */
 #include "store/store.h"
 
-
 typedef struct host_store {
   tsr_store base;
   const tsr_host_store *host;

@@ -881,7 +881,6 @@ int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **stor
 #include <stdlib.h>
 #include <string.h>
 
-
 int tsr__path_resolve(tsr_memory *memory, const char *path, char **resolved, tsr_error *error) {
   tsr_wide_path full;
   const char *wrong = tsr__wide_full(path, &full);

@@ -17,15 +17,11 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/committed.h"
-#include "array/environment.h"
-#include "array/listing.h"
-#include "array/patience.h"
+#include "log/log.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
-#include "array/staged_vacuum.h"
 #include "read/reader.h"
 #include "write/deletes.h"
-#include "write/write_turn.h"
 
 #define CHUNK_USUAL  65536u
 #define DELETE_BYTES 72u /* bytes that a removed row takes while conditions are made, about, and */
@@ -212,7 +208,7 @@ void tsr__need_lend(tsr_writer *writer, bool lend) {
  *   7 to 11      NAME.ok is created
  *   3            the metadata file, written as ".metadata", is renamed to __fragment_metadata.tdb
  *
- * In a store where writers of many machines commit, preparing takes a turn, and publishing ends it (write_turn.c). What
+ * In a store where writers of many machines commit, preparing takes a turn, and publishing ends it (commit_queue.c). What
  * takes long to upload is uploaded before, under names of the present time; if another commit of this time or a later
  * one comes first, the fragments are renamed.
  *
@@ -295,7 +291,7 @@ static int write_commit_choose_time(tsr_writer *w, uint64_t more, uint64_t last,
     return TSR_OK;
   }
   const uint64_t now = tsr__environment_now();
-  const tsr_commit_list *lists[] = {&w->array->listing->fragments, &w->array->listing->deletes};
+  const tsr_commit_list *lists[] = {&w->array->log.listing->fragments, &w->array->log.listing->deletes};
   for (int l = 0; l < 2; l++)
     for (uint64_t i = 0; i < lists[l]->count; i++) {
       const uint64_t end = lists[l]->items[i].parsed.end;
@@ -376,7 +372,7 @@ static int make_deletes(preparation *p, tsr_error *error) {
   int rc = choose_deletes(p, coordinates, selection, &count, error);
   if (rc >= 0 && count > 0 && w->schema->allows_duplicates)
     rc = tsr__deletes_check(p->present, coordinates, (const int64_t *)(const void *)w->removed.rows.data, selection,
-                            count, w->array->snapshots.frozen, &w->memory, w->threads, error);
+                            count, w->array->log.frozen, &w->memory, w->threads, error);
   if (rc >= 0 && count > 0)
     rc = tsr__deletes_make(w->schema, w->version, tsr__array_key(w->array), coordinates, selection, count, &w->memory,
                            &p->deletes, error);
@@ -419,13 +415,13 @@ static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
   char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
   bool exists = false;
   tsr_store *store = w->array->store;
-  const tsr_commit_list *listed = &w->array->listing->schemas;
-  const bool is_new = !store->commits_in_turns || tsr__moment() - w->array->listing->moment.listed <= LISTED_LATELY;
+  const tsr_commit_list *listed = &w->array->log.listing->schemas;
+  const bool is_new = !store->commits_in_turns || tsr__moment() - w->array->log.listing->moment.listed <= LISTED_LATELY;
   if (!strcmp(w->schema->name, TSR_FILE_OLD_SCHEMA)) return TSR_OK;
   for (uint64_t i = 0; is_new && i < listed->count; i++)
     if (!strcmp(w->schema->name, listed->items[i].name)) return TSR_OK;
-  if (w->array->schemas.pending) {
-    tsr__pending_path(w->array->schemas.pending, directory);
+  if (w->array->log.pending_schema) {
+    tsr__pending_path(w->array->log.pending_schema, directory);
     snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
     TSR_TRY(tsr__store_find(store, file, &exists, error));
   }
@@ -492,10 +488,10 @@ static int write_commit_take_turn(const preparation *p, tsr_error *error) {
     TSR_TRY(write_commit_name_all(p, 0, error));
     TSR_TRY(name_pieces(p, error));
     TSR_TRY(tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error));
-    TSR_TRY(tsr__turn_take(w->array, &c->turn, &last, error));
+    TSR_TRY(tsr__turn_take(&w->array->log, &c->turn, &last, error));
     return last < c->time ? TSR_OK : write_commit_name_all(p, last, error);
   }
-  TSR_TRY(tsr__turn_take(w->array, &c->turn, &last, error));
+  TSR_TRY(tsr__turn_take(&w->array->log, &c->turn, &last, error));
   return write_commit_name_all(p, last, error);
 }
 
@@ -506,9 +502,9 @@ static int write_commit_choose_names(preparation *p, tsr_error *error) {
   p->name_count = pieces + p->deletes.count;
   p->more = w->schema->allows_duplicates && pieces > 0 && p->deletes.count > 0;
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, p->name_count, &p->names, error));
-  if (w->array->store->commits_in_turns) TSR_TRY(tsr__array_list(w->array, true, false, error));
-  else TSR_TRY(tsr__array_list_present(w->array, error));
-  TSR_TRY(tsr__staged_vacuums_finish(w->array, error));
+  if (w->array->store->commits_in_turns) TSR_TRY(tsr__log_list(&w->array->log, true, false, error));
+  else TSR_TRY(tsr__log_list_present(&w->array->log, error));
+  TSR_TRY(tsr__staged_vacuums_finish(&w->array->log, error));
   TSR_TRY(write_commit_check_schema(w, error));
   const bool turns = w->array->store->commits_in_turns && layout_has_commits_folder(w->version);
   if (turns && !w->commit.options.time) TSR_TRY(write_commit_take_turn(p, error));
@@ -664,10 +660,10 @@ static int write_commit_is_published(tsr_writer *w, bool gone, tsr_error *error)
   const char **fragments = names;
   for (uint64_t i = 0; i < tsr__piece_count(c); i++) fragments[i] = tsr__piece_at(c, i)->name;
   const tsr_pending pending = {.commit = c->path, .fragment_count = tsr__piece_count(c), .fragments = fragments};
-  int rc = tsr__published_open(w->array, &published, error);
+  int rc = tsr__published_open(&w->array->log, &published, error);
   if (rc >= 0) {
     rc = tsr__published_has(&published, &pending, error);
-    if (rc == 0 && gone) rc = tsr__listing_took_up(w->array->listing, &pending);
+    if (rc == 0 && gone) rc = tsr__listing_took_up(w->array->log.listing, &pending);
     tsr__published_release(&published);
   }
   tsr__free(names);
@@ -730,8 +726,8 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
     tsr__pending_paths(c->path, marker, staged);
     if (o->owner) TSR_TRY(tsr__pending_unmark(store, marker, error));
     tsr__commit_unlock(c);
-    memcpy(w->array->settled, c->path, sizeof c->path);
-    w->array->unseen = store->commits_in_turns;
+    memcpy(w->array->log.settled, c->path, sizeof c->path);
+    w->array->log.unseen = store->commits_in_turns;
   }
   c->published = true;
   return TSR_OK;

@@ -8,8 +8,8 @@
 #include "model/datatype.h"
 #include "model/domain.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/listing.h"
+#include "environment/environment.h"
+#include "log/log.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/dense_boxes.h"
@@ -433,11 +433,11 @@ int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool arra
 /* The listing is not frozen, so that the time of the commit is chosen later than everything in the snapshot. */
 int tsr__pieces_open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   tsr_writer *w = argument;
-  const uint64_t frozen = w->array->snapshots.frozen;
-  w->array->snapshots.frozen = 0;
-  int rc = tsr__array_list(w->array, true, true, error);
+  const uint64_t frozen = w->array->log.frozen;
+  w->array->log.frozen = 0;
+  int rc = tsr__log_list(&w->array->log, true, true, error);
   if (rc >= 0) rc = tsr_snapshot_open(w->array, w->schema, TSR_TIME_BEGIN, TSR_TIME_NOW, snapshot, error);
-  w->array->snapshots.frozen = frozen;
+  w->array->log.frozen = frozen;
   return rc;
 }
 

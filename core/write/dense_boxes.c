@@ -26,7 +26,7 @@
 #include "write/writer.h"
 #include "format/fragment_slot.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 
 #define ROUNDS       3 /* rounds of joining across tiles */
 #define READ_LEAST   (UINT64_C(1) << 20) /* bytes for the reader of a tile's cells */

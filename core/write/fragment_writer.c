@@ -17,7 +17,7 @@
 #include "format/layout.h"
 #include "format/rtree.h"
 #include "format/tile.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 
 typedef struct tsr_interleaved { /* a column that is being gathered */
   uint64_t cell_size; /* 0: variable size */

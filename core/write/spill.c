@@ -22,7 +22,7 @@
 #include "format/fragment_slot.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "read/reader.h"
 
 #define POSITIONS         "positions"

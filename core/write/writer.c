@@ -14,8 +14,8 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "format/schema.h"
-#include "array/environment.h"
-#include "array/listing.h"
+#include "environment/environment.h"
+#include "log/log.h"
 
 #define HEADS_MIN 256u
 
@@ -254,7 +254,7 @@ static int prepare_columns(tsr_writer *w, tsr_error *error) {
 
 /* Takes the newest schema: a writer does not look at times. */
 static int writer_open_schema(tsr_writer *w, const tsr_schema *given, tsr_error *error) {
-  TSR_TRY(tsr__array_list(w->array, false, false, error));
+  TSR_TRY(tsr__log_list(&w->array->log, false, false, error));
   TSR_TRY(tsr__array_schema_at(w->array, UINT64_MAX, &w->schema, error));
   w->commit.options.part = given && given != w->schema;
   if (given) w->schema = given;

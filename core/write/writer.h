@@ -10,7 +10,7 @@
 #include "base/pool.h"
 #include "array/fragment.h"
 #include "format/commits.h"
-#include "array/pending.h"
+#include "log/log.h"
 #include "store/store.h"
 #include "format/layout.h"
 #include "write/fragment_writer.h"

@@ -2,7 +2,7 @@
  * linker replaces clock_gettime and nanosleep by the functions here (--wrap), so time passes in nanosleep only.
  */
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "small_array.h"
 
 #include <time.h>

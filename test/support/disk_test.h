@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "store/store.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "chance.h"
 
 static char top[256], path[512];

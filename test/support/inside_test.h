@@ -11,7 +11,7 @@
 
 #include "store/store.h"
 #include "store_memory.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "tiny_array.h"
 
 static counted_memory counted;

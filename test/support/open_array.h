@@ -11,7 +11,7 @@
 
 #include "store_memory.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "tiny_array.h"
 
 #define U "_00000000000000000000000000000001"

@@ -12,7 +12,7 @@
 #include "store/store.h"
 #include "store_memory.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "tiny_array.h"
 
 static const tiny_attribute a_only[] = {{"a", TSR_INT32, false, NULL}};
@@ -188,10 +188,10 @@ static void test_wrong_and_missing_keys_are_told(void **state) {
   tiny_put(store, "__array_schema.tdb", bytes, size);
   assert_int_equal(tsr__array_open_store(environment, store, "tiny", NULL, &array, &error), TSR_AUTH);
   assert_non_null(strstr(error.message, "a key is needed"));
-  assert_int_equal(tsr__array_damage(TSR_AUTH, &error), TSR_CORRUPT);
+  assert_int_equal(tsr__damage(TSR_AUTH, &error), TSR_CORRUPT);
   assert_int_equal(error.code, TSR_CORRUPT);
-  assert_int_equal(tsr__array_damage(TSR_BUDGET, NULL), TSR_BUDGET);
-  assert_int_equal(tsr__array_damage(TSR_AUTH, NULL), TSR_CORRUPT);
+  assert_int_equal(tsr__damage(TSR_BUDGET, NULL), TSR_BUDGET);
+  assert_int_equal(tsr__damage(TSR_AUTH, NULL), TSR_CORRUPT);
 }
 
 static void test_enumerations_load_once(void **state) {

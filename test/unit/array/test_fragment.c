@@ -7,9 +7,9 @@
 #include "store/store.h"
 #include "format/fragment_metadata.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/fragment.h"
-#include "array/listing.h"
+#include "log/log.h"
 #include "open_array.h"
 
 #define DENSE  "__1_1" U
@@ -26,7 +26,7 @@ static void commit(const char *name) {
   char path[256];
   snprintf(path, sizeof path, "__commits/%s.wrt", name);
   tiny_text(store, path, "");
-  assert_int_equal(tsr__array_list(array, true, false, &error), TSR_OK);
+  assert_int_equal(tsr__log_list(&array->log, true, false, &error), TSR_OK);
 }
 
 static int load(const char *name, tsr_fragment **fragment) {
@@ -82,7 +82,7 @@ static void test_sparse_geometry(void **state) {
 
   /* gone from the registry when listed no more, and known again by its rowids */
   assert_int_equal(tsr__store_remove(store, "__commits/__7_7" U "_22.wrt", NULL), TSR_OK);
-  assert_int_equal(tsr__array_list(array, true, false, &error), TSR_OK);
+  assert_int_equal(tsr__log_list(&array->log, true, false, &error), TSR_OK);
   tsr__array_fragments_prune(array);
   assert_int_equal(array->registry.fragments.count, 1);
   commit(f.name);
@@ -98,7 +98,7 @@ static void test_referenced_fragment_outlives_the_registry(void **state) {
   commit(f.name);
   assert_int_equal(load(f.name, &fragment), TSR_OK);
   assert_int_equal(tsr__store_remove(store, "__commits/__7_7" U "_22.wrt", NULL), TSR_OK);
-  assert_int_equal(tsr__array_list(array, true, false, &error), TSR_OK);
+  assert_int_equal(tsr__log_list(&array->log, true, false, &error), TSR_OK);
   tsr__array_fragments_prune(array);
   assert_int_equal(array->registry.fragments.count, 0);
   assert_int_equal(fragment->references, 1);

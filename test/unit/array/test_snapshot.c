@@ -6,9 +6,9 @@
 
 #include "store/store.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/fragment.h"
-#include "array/listing.h"
+#include "log/log.h"
 #include "array/snapshot.h"
 #include "open_array.h"
 
@@ -293,13 +293,13 @@ static void test_missing_fragment_is_corrupt(void **state) {
 static void test_vacuum_meanwhile_is_survived(void **state) {
   write_fragment("__10_10" U "_22", false, false, 0, 9);
   write_fragment("__20_20" U "_22", false, false, 0, 9);
-  assert_int_equal(tsr__array_list(array, true, false, &error), TSR_OK);
+  assert_int_equal(tsr__log_list(&array->log, true, false, &error), TSR_OK);
   uncommit("__10_10" U "_22");
   assert_int_equal(tsr__store_remove(store, "__fragments/__10_10" U "_22/__fragment_metadata.tdb", NULL), TSR_OK);
   static const char *const directories[] = {"", "__schema", "__commits"};
   for (int i = 0; i < 3; i++)
-    assert_int_equal(tsr__store_stamp(store, directories[i], &array->listing->moment.stamps[i], NULL), TSR_OK);
-  assert_int_equal(array->listing->fragments.count, 2);
+    assert_int_equal(tsr__store_stamp(store, directories[i], &array->log.listing->moment.stamps[i], NULL), TSR_OK);
+  assert_int_equal(array->log.listing->fragments.count, 2);
   tsr_snapshot *s = open_at(0, TSR_TIME_NOW);
   assert_int_equal(s->fragment_count, 1);
   assert_int_equal(s->fragments[0].fragment->parsed.start, 20);

@@ -13,7 +13,7 @@
 #include "crypto/crypto.h"
 #include "store/store.h"
 #include "store_memory.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "check/check.h"
 #include "tiny_array.h"
 

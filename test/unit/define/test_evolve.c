@@ -7,7 +7,7 @@
 #include "store/store.h"
 #include "model/name.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "disk_test.h"
 
 static tsr_enumeration labels = LABELS("e", TSR_ASCII, "onetwo", 0, 3, 6);

@@ -12,8 +12,8 @@
 #include "store/store.h"
 #include "model/domain.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/listing.h"
+#include "environment/environment.h"
+#include "log/log.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/writer.h"
@@ -625,8 +625,8 @@ static void test_vacuum_keeps_sources_without_merged_fragment(void **state) {
 static void check_nothing_left(const kind *k) {
   static const char *const directories[] = {"", "__commits", "__fragments"};
   tsr_array *array = open_array(k);
-  ok(tsr__array_list(array, true, true, &error));
-  assert_int_equal(entries_of("__fragments"), array->listing->fragments.count);
+  ok(tsr__log_list(&array->log, true, true, &error));
+  assert_int_equal(entries_of("__fragments"), array->log.listing->fragments.count);
   for (int d = 0; d < 3; d++) {
     tsr_listing entries = {0};
     ok(tsr__store_list(array->store, directories[d], &entries, &error));

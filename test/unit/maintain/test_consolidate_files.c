@@ -7,7 +7,7 @@
 #include "store/store.h"
 #include "model/name.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "small_array.h"
 

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "maintain/lease.h"
+#include "maintain/maintain.h"
 #include "small_array.h"
 
 static tsr_environment *other;

@@ -9,8 +9,8 @@
 #include "format/condition.h"
 #include "format/schema.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/listing.h"
+#include "environment/environment.h"
+#include "log/log.h"
 #include "define/define.h"
 #include "small_array.h"
 
@@ -39,8 +39,8 @@ static void add_attribute(tsr_array *array, const char *name, tsr_datatype datat
   tsr_arena arena;
   tsr_buffer content = {.memory = &environment->memory};
   char before[128], published[128];
-  ok(tsr__array_list(array, false, true, &error));
-  const tsr_commit_list *list = &array->listing->schemas;
+  ok(tsr__log_list(&array->log, false, true, &error));
+  const tsr_commit_list *list = &array->log.listing->schemas;
   snprintf(before, sizeof before, "%s", list->items[list->count - 1].name);
   ok(tsr__array_schema_by_name(array, before, &old, &error));
   const uint32_t count = old->dimension_count + old->attribute_count;

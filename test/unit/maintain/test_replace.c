@@ -7,8 +7,8 @@
 
 #include "store/store.h"
 #include "array/array.h"
-#include "array/environment.h"
-#include "array/listing.h"
+#include "environment/environment.h"
+#include "log/log.h"
 #include "array/snapshot.h"
 #include "write/writer.h"
 #include "maintain/maintain.h"
@@ -542,13 +542,13 @@ static void test_frozen_array_aborts_after_vacuum(void **state) {
     write_small(array, 10, 1, 1, NULL);
     write_small(array, 20, 2, 2, NULL);
     ok(tsr_array_freeze(array, true, &error));
-    const uint64_t generation = array->listing->generation;
+    const uint64_t generation = array->log.listing->generation;
     ok(tsr_array_mergeable(array, NULL, &mergeable, &error));
     assert_int_equal(mergeable, 2);
     merge_with_later(3, NULL, vacuumed);
     if (!vacuumed) ok(tsr_array_mergeable(array, NULL, &mergeable, &error));
-    assert_int_equal(array->listing->generation, generation);
-    ok(tsr__array_list(array, true, true, &error)); /* a reader that misses a file lists anew */
+    assert_int_equal(array->log.listing->generation, generation);
+    ok(tsr__log_list(&array->log, true, true, &error)); /* a reader that misses a file lists anew */
     if (vacuumed) refused(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &snapshot, &error), TSR_ABORT, "roll back");
     else assert_string_equal(cells_of(array, TSR_TIME_NOW), "1=1001 2=2002 ");
     ok(tsr_array_freeze(array, false, &error));

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 #include "made_array.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "model/datatype.h"
-#include "array/cache.h"
-#include "array/environment.h"
+#include "environment/cache.h"
+#include "environment/environment.h"
 #include "read/reader.h"
 #include "made_array.h"
 

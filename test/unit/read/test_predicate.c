@@ -7,7 +7,7 @@
 
 #include "model/datatype.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/predicate.h"
 #include "read/reader.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "array/cache.h"
-#include "array/environment.h"
+#include "environment/cache.h"
+#include "environment/environment.h"
 #include "read/reader.h"
 #include "made_array.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "array/cache.h"
-#include "array/listing.h"
+#include "environment/cache.h"
+#include "log/log.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 #include "made_array.h"
@@ -231,7 +231,7 @@ static void test_an_attribute_that_a_fragment_lacks_has_the_fill_value(void **st
   int64_t slots[3] = {m.slots[0], -1, m.slots[2]};
   m.fragments[0].slots = slots;
   tsr_commit_listing listing = {.complete = true}; /* without further schemas */
-  m.array.listing = &listing;
+  m.array.log.listing = &listing;
   tsr_field fields_then[3] = {m.fields[0], m.fields[1], m.fields[2]};
   fields_then[1].name = "before";
   tsr_schema then = m.schema;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "array/cache.h"
+#include "environment/cache.h"
 #include "read/tile_loader.h"
 #include "made_array.h"
 

@@ -15,7 +15,7 @@
 #include "store/store.h"
 #include "store_memory.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/writer.h"

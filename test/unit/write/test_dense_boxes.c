@@ -9,7 +9,7 @@
 #include "base/arithmetic.h"
 #include "store/store.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/fragment_writer.h"

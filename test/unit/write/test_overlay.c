@@ -7,7 +7,7 @@
 
 #include "base/arithmetic.h"
 #include "array/array.h"
-#include "array/environment.h"
+#include "environment/environment.h"
 #include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/writer.h"

@@ -1,0 +1,802 @@
+/* prepared.c: the owner of a prepared commit: the identity of a database file, which copies of the file do not share.
+ *
+ * A place is a digest of the properties that distinguish a file from its copies: device, inode, time of birth, absolute
+ * path, name of the host, and id of the machine's boot. Two files never have all of these in common at one time. The
+ * time of birth distinguishes a file from a later one that got the same device and inode. A virtual machine that is
+ * cloned while it runs cannot be distinguished from its clone.
+ *
+ * The file is examined by its path and never opened: closing it would release SQLite's own locks on it.
+ */
+#define _FILE_OFFSET_BITS 64
+#define _GNU_SOURCE       /* syscall */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <stdlib.h>
+
+#include "log/log.h"
+#include "base/arithmetic.h"
+#include "base/system.h"
+#include "crypto/crypto.h"
+#include "store/store.h"
+#include "model/name.h"
+#include "format/commits.h"
+#include "format/layout.h"
+
+#ifdef _WIN32
+#include "base/windows_path.h"
+#else
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+#ifdef __APPLE__
+#include <sys/sysctl.h>
+#elif defined(__linux__)
+#include <sys/syscall.h>
+#endif
+
+#include <string.h>
+#include "base/error.h"
+
+#define BOOT_FILE "/proc/sys/kernel/random/boot_id"
+
+static void print_digits(const uint8_t digest[TSR_SHA256_SIZE], char text[TSR_OWNER_SIZE]) {
+  for (int i = 0; i < (TSR_OWNER_SIZE - 1) / 2; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* Describes the file by what distinguishes it from its copies. Returns 1, or 0 if the file cannot be examined. */
+#ifdef _WIN32
+static int owner_describe(const char *file, char text[512], tsr_error *error) {
+  char host[256] = "";
+  uint64_t numbers[4];
+  const int number = tsr__windows_identity(file, numbers);
+  if (number == ENOENT || number == EACCES) return 0;
+  if (number) return tsr__fail(error, TSR_IO, "%s cannot be looked at: error %d", file, number);
+  if (tsr__host_name(host, sizeof host) != 0) return tsr__fail(error, TSR_IO, "the name of this machine is not known");
+  snprintf(text, 512, "%llx %llx %llx %llx %s %s", (unsigned long long)numbers[0], (unsigned long long)numbers[1],
+           (unsigned long long)numbers[2], (unsigned long long)numbers[3], tsr__windows_boot().text, host);
+  return 1;
+}
+#else
+
+/* Gives the id of this boot; empty if the system has none. A call that fails is an error: it must not make the machine
+ * look like another one. */
+#ifdef __APPLE__
+static int find_boot(char boot[64], tsr_error *error) {
+  size_t size = 63;
+  memset(boot, 0, 64);
+  if (sysctlbyname("kern.bootsessionuuid", boot, &size, NULL, 0) == 0 || errno == ENOENT) return TSR_OK;
+  return tsr__fail(error, TSR_IO, "the id of the system's boot cannot be read: error %d", errno);
+}
+#else
+static int find_boot(char boot[64], tsr_error *error) {
+  memset(boot, 0, 64);
+  const int descriptor = open(BOOT_FILE, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == EPERM)) return TSR_OK;
+  const ssize_t got = descriptor < 0 ? -1 : read(descriptor, boot, 63);
+  const int number = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (got > 0) return TSR_OK;
+  return tsr__fail(error, TSR_IO, "%s cannot be read: error %d", BOOT_FILE, number);
+}
+#endif
+
+/* What Linux's statx writes: glibc before 2.28 and musl before 1.2.4 have neither the function nor its struct. */
+typedef struct linux_statx {
+  uint32_t mask; /* has STATX_HAS_BIRTH if birth_* are valid */
+  uint8_t before[76];
+  int64_t birth_seconds;
+  uint32_t birth_nanoseconds;
+  uint8_t after[164];
+} linux_statx;
+_Static_assert(sizeof(linux_statx) == 256 && offsetof(linux_statx, birth_seconds) == 80, "the kernel's struct statx");
+#define STATX_HAS_BIRTH 0x800u
+
+/* Gives the file's time of birth in nanoseconds; 0 if the file system or the operating system does not know it. */
+static int find_birth(const char *file, const struct stat *status, long long *birth, tsr_error *error) {
+  *birth = 0;
+#if defined(__APPLE__)
+  *birth = (long long)status->st_birthtimespec.tv_sec * 1000000000 + status->st_birthtimespec.tv_nsec;
+#elif defined(SYS_statx)
+  linux_statx more;
+  const long result = syscall(SYS_statx, AT_FDCWD, file, 0, STATX_HAS_BIRTH, &more);
+  if (result != 0 && errno != ENOSYS && errno != EPERM && errno != EINVAL)
+    return tsr__fail(error, TSR_IO, "%s cannot be looked at: error %d", file, errno);
+  if (result == 0 && (more.mask & STATX_HAS_BIRTH))
+    *birth = (long long)more.birth_seconds * 1000000000 + more.birth_nanoseconds;
+#endif
+  return TSR_OK;
+}
+
+static int owner_describe(const char *file, char text[512], tsr_error *error) {
+  struct stat status;
+  long long birth;
+  char boot[64], host[256] = "";
+  if (stat(file, &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ENAMETOOLONG || errno == ELOOP) return 0;
+    return tsr__fail(error, TSR_IO, "%s cannot be looked at: error %d", file, errno);
+  }
+  const int number = tsr__host_name(host, sizeof host);
+  if (number) return tsr__fail(error, TSR_IO, "the host's name: error %d", number);
+  TSR_TRY(find_boot(boot, error));
+  TSR_TRY(find_birth(file, &status, &birth, error));
+  snprintf(text, 512, "%llu %llu %lld %s %s", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino,
+           birth, boot, host);
+  return 1;
+}
+#endif
+
+int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error) {
+  char text[512];
+  uint8_t parts[2 * TSR_SHA256_SIZE];
+  TSR_OWN_ERROR(error);
+  if (!tsr__path_root(file)) return 0;
+  const int found = owner_describe(file, text, error);
+  if (found <= 0) return found;
+  TSR_TRY(tsr__sha256(text, strlen(text), parts, error));
+  TSR_TRY(tsr__sha256(file, strlen(file), parts + TSR_SHA256_SIZE, error));
+  TSR_TRY(tsr__sha256(parts, sizeof parts, parts, error));
+  print_digits(parts, place);
+  return 1;
+}
+
+int tsr_owner_next(const char *owner, const char *place, char next[TSR_OWNER_SIZE], tsr_error *error) {
+  uint8_t parts[2 * TSR_SHA256_SIZE];
+  TSR_OWN_ERROR(error);
+  TSR_TRY(tsr__sha256(owner, strlen(owner), parts, error));
+  TSR_TRY(tsr__sha256(place, strlen(place), parts + TSR_SHA256_SIZE, error));
+  TSR_TRY(tsr__sha256(parts, sizeof parts, parts, error));
+  print_digits(parts, next);
+  return TSR_OK;
+}
+
+/* Prepared commits and their markers (docs/commits.md).
+ *
+ *    *   __commits/NAME.pending    the marker of the commit __commits/NAME.wrt, NAME.con or NAME.del
+ *   NAME/.pending             the marker of NAME.ok (versions 5 to 11) or NAME/__fragment_metadata.tdb (before)
+ *   __commits/.NAME           the staged file that becomes NAME.con or NAME.del
+ *   NAME/.metadata            the staged file that becomes NAME/__fragment_metadata.tdb
+ *
+ * TileDB ignores all of these. A marker is text, in lines: the path of the commit; the names of its fragments; an empty
+ * line; "owner ID LOCK HOST"; the path of the database file. A newline ends the last line; without it the marker was
+ * not written to its end. ID identifies the owner (prepared.c), LOCK is "locked" or "unlocked"; HOST and the path are for
+ * messages alone. In markers of earlier versions the path follows the empty line directly: these markers do not
+ * identify their owner.
+ *
+ * A marker is durable before its owner commits, and is removed after the commit has been published. If the store has
+ * locks, the writer locks the marker before it writes the first byte, and keeps the lock until the marker is removed or
+ * left to recovery. So the writer of a complete marker that says "locked" and is not locked has died.
+ */
+
+#define OWNER_WORD "owner "
+#define MARKER_MAX (1u << 20)
+
+typedef enum commit_form { NO_COMMIT, WRT, STAGED, OK, PENDING_OLD } commit_form;
+
+/* Returns the form of a commit's path, and the timestamped name in it, which is not NUL-terminated. NO_COMMIT if the
+ * path is not that of a commit. */
+static commit_form pending_parse(const char *commit, const char **name, int *size) {
+  static const struct {
+    const char *suffix;
+    commit_form form;
+  } forms[] = {{TSR_SUFFIX_WRITE, WRT},
+               {TSR_SUFFIX_CONSOLIDATED, STAGED},
+               {TSR_SUFFIX_DELETE, STAGED},
+               {TSR_SUFFIX_OLD_WRITE, OK},
+               {"/" TSR_FILE_FRAGMENT_METADATA, PENDING_OLD}};
+  bool new_layout = strncmp(commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
+  *name = new_layout ? commit + strlen(TSR_DIR_COMMITS "/") : commit;
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    uint64_t stem;
+    tsr_name parsed;
+    if (!tsr__name_suffix(*name, forms[i].suffix, &stem)) continue;
+    if (new_layout != (forms[i].form == WRT || forms[i].form == STAGED)) return NO_COMMIT;
+    if (stem > 127 || memchr(*name, '/', stem) || !tsr__name_parse(*name, stem, &parsed)) return NO_COMMIT;
+    *size = (int)stem;
+    return forms[i].form;
+  }
+  return NO_COMMIT;
+}
+
+bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char staged[TSR_COMMIT_PATH]) {
+  const char *name;
+  int size;
+  *staged = 0;
+  switch (pending_parse(commit, &name, &size)) {
+  case NO_COMMIT: return false;
+  case STAGED: snprintf(staged, TSR_COMMIT_PATH, TSR_DIR_COMMITS "/.%.*s", size, name); /* fall through */
+  case WRT: snprintf(marker, TSR_COMMIT_PATH, TSR_DIR_COMMITS "/%.*s" TSR_SUFFIX_PENDING, size, name); return true;
+  case PENDING_OLD: snprintf(staged, TSR_COMMIT_PATH, "%.*s/" TSR_FILE_STAGED_METADATA, size, name); /* fall through */
+  case OK: snprintf(marker, TSR_COMMIT_PATH, "%.*s/" TSR_FILE_OLD_PENDING, size, name); return true;
+  }
+  return false;
+}
+
+/* Returns 1 if the file exists, else 0. Lack of memory or a failing disk must not look like a missing file, since the
+ * caller would then undo a commit. */
+static int is_there(tsr_store *store, const char *path, tsr_error *error) {
+  tsr_file *file;
+  tsr_error one = {0};
+  int rc = tsr__store_open_file(store, path, &file, &one);
+  if (rc == TSR_NOT_FOUND) return 0;
+  if (rc < 0) {
+    if (error) *error = one;
+    return rc;
+  }
+  tsr__store_close_file(file);
+  return 1;
+}
+
+int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *error) {
+  return is_there(store, commit, error);
+}
+
+int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error) {
+  const size_t size = strlen(owner) + 1;
+  char *directory;
+  tsr_store *store;
+  tsr_error one = {0};
+  TSR_TRY(TSR_ALLOC_RAW(memory, size, &directory, error));
+  memcpy(directory, owner, size);
+  tsr_path_form(directory);
+  char *slash = strrchr(directory, '/');
+  if (!slash) return tsr__free(directory), TSR_OK;
+  directory[TSR_MAX((size_t)(slash - directory), tsr__path_root(directory))] = 0;
+  int rc = tsr__store_posix_open(memory, directory, &store, &one);
+  if (rc >= 0) {
+    rc = tsr__store_sync_directory(store, "", &one);
+    tsr__store_close(store);
+  }
+  tsr__free(directory);
+  /* the database is not in this file system: a VFS of its own has the file */
+  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
+  if (error) *error = one;
+  return rc;
+}
+
+/* ---- Markers ----------------------------------------------------------------------------------------------------- */
+
+static void directory_of(const char *path, char directory[TSR_COMMIT_PATH]) {
+  const char *slash = strrchr(path, '/');
+  snprintf(directory, TSR_COMMIT_PATH, "%.*s", slash ? (int)(slash - path) : 0, path);
+}
+
+bool tsr__pending_owner_valid(const char *owner) {
+  const size_t size = strlen(owner);
+  for (size_t i = 0; i < size; i++)
+    if (owner[i] <= ' ' || owner[i] == 0x7f) return false;
+  return size > 0 && size <= TSR_OWNER_MAX;
+}
+
+/* Gives the name of this host as one word. */
+static void name_host(char host[256]) {
+  if (tsr__host_name(host, 256) != 0) *host = 0;
+  for (char *c = host; *c; c++)
+    if (*c <= ' ' || *c == 0x7f) *c = '?';
+  if (!*host) strcpy(host, "?");
+}
+
+static int print_marker(const tsr_pending *pending, bool locked, tsr_buffer *text, tsr_error *error) {
+  char host[256];
+  name_host(host);
+  TSR_TRY(tsr__buffer_printf(text, error, "%s\n", pending->commit));
+  for (uint64_t i = 0; i < pending->fragment_count; i++)
+    TSR_TRY(tsr__buffer_printf(text, error, "%s\n", pending->fragments[i]));
+  return tsr__buffer_printf(text, error, "\n" OWNER_WORD "%s %s %s\n%s\n", pending->owner,
+                            locked ? "locked" : "unlocked", host, pending->file);
+}
+
+/* Writes a marker that cannot be locked. */
+static int put_marker(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable,
+                      tsr_error *error) {
+  tsr_buffer text = {.memory = store->memory};
+  char directory[TSR_COMMIT_PATH];
+  directory_of(marker, directory);
+  int rc = print_marker(pending, false, &text, error);
+  if (rc >= 0) rc = tsr__store_put_new(store, marker, text.data, text.size, durable, error);
+  if (rc >= 0 && durable) rc = tsr__store_sync_directory(store, directory, error);
+  tsr__buffer_release(&text);
+  return rc;
+}
+
+/* Writes the marker into a new file. The file is locked before its first byte is written: no other process looks at an
+ * empty marker. */
+static int write_marker(tsr_store *store, tsr_file *file, const char *marker, const tsr_pending *pending, bool durable,
+                        unsigned threads, bool *locked, tsr_error *error) {
+  tsr_buffer text = {.memory = store->memory};
+  tsr_error one;
+  char directory[TSR_COMMIT_PATH];
+  const char *const name = directory;
+  directory_of(marker, directory);
+  int rc = tsr__store_lock(file, &one);
+  *locked = rc >= 0;
+  if (rc < 0 && rc != TSR_UNSUPPORTED) return *error = one, rc;
+  rc = print_marker(pending, *locked, &text, error);
+  if (rc >= 0) rc = tsr__store_append(file, text.data, text.size, error);
+  if (rc >= 0 && durable) rc = tsr__store_sync_all(store, &file, 1, &name, 1, threads, error);
+  tsr__buffer_release(&text);
+  return rc;
+}
+
+int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, unsigned threads,
+                      tsr_file **lock, tsr_error *error) {
+  tsr_file *file;
+  tsr_error unseen;
+  bool locked = false;
+  if (!error) error = &unseen;
+  *lock = NULL;
+  if (!tsr__store_has_locks(store)) return put_marker(store, marker, pending, durable, error);
+  TSR_TRY(tsr__store_create_exclusive(store, marker, &file, error));
+  const int rc = write_marker(store, file, marker, pending, durable, threads, &locked, error);
+  if (rc < 0) (void)tsr__store_remove(store, marker, NULL);
+  if (rc >= 0 && locked) *lock = file;
+  else tsr__store_close_file(file);
+  return rc;
+}
+
+int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error) {
+  tsr_error one;
+  int rc = tsr__store_remove(store, marker, &one);
+  if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
+  if (error) *error = one;
+  return rc;
+}
+
+/* Returns the next line of a text that ends in a newline; NULL if the line is empty. */
+static char *pending_next_line(char **at) {
+  char *line = *at, *end = strchr(line, '\n');
+  *end = 0;
+  *at = end + 1;
+  return *line ? line : NULL;
+}
+
+/* Returns the next word of a line, which the character `end` must follow; NULL if there is none. */
+static char *next_word(char **at, char end) {
+  char *word = *at, *stop = word + strcspn(word, " \n");
+  if (stop == word || *stop != end) return NULL;
+  *stop = 0;
+  *at = stop + 1;
+  return word;
+}
+
+/* Parses the part behind the empty line: the owner's line and the path of the database, or the path alone. */
+static void parse_owner(char *text, tsr_pending *pending) {
+  char *at = text + strlen(OWNER_WORD), *owner, *lock, *host;
+  pending->file = text;
+  if (strncmp(text, OWNER_WORD, strlen(OWNER_WORD)) != 0) return;
+  char *const line = strchr(text, '\n');
+  if (!line || !(owner = next_word(&at, ' ')) || !(lock = next_word(&at, ' ')) || !(host = next_word(&at, '\n')))
+    return;
+  if (!tsr__pending_owner_valid(owner) || (strcmp(lock, "locked") != 0 && strcmp(lock, "unlocked") != 0)) return;
+  pending->owner = owner;
+  pending->locked = !strcmp(lock, "locked");
+  pending->host = host;
+  pending->file = at;
+}
+
+static int parse_marker(char *text, uint64_t size, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
+  const char *name;
+  int name_size;
+  char *at = text, *line, *gap = strstr(text, "\n\n");
+  if (size < 4 || strlen(text) != size || text[size - 1] != '\n' || !gap || gap + 2 == text + size) return 0;
+  uint64_t lines = 0;
+  for (const char *p = text; p <= gap; p++) lines += *p == '\n';
+  *pending = (tsr_pending){.commit = pending_next_line(&at)};
+  if (!pending->commit || pending_parse(pending->commit, &name, &name_size) == NO_COMMIT) return 0;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, lines, &pending->fragments, error));
+  while ((line = pending_next_line(&at)) != NULL) {
+    tsr_name parsed;
+    if (!tsr__name_parse(line, strlen(line), &parsed)) return 0;
+    pending->fragments[pending->fragment_count++] = line;
+  }
+  text[size - 1] = 0;
+  parse_owner(at, pending);
+  return 1;
+}
+
+int tsr__pending_is_locked(tsr_store *store, const char *marker, bool *locked, tsr_error *error) {
+  tsr_file *file;
+  tsr_error one;
+  *locked = false;
+  int rc = tsr__store_open_file(store, marker, &file, &one);
+  if (rc >= 0) {
+    rc = tsr__store_locked(file, locked, &one);
+    tsr__store_close_file(file);
+  }
+  if (rc < 0 && error) *error = one;
+  return rc;
+}
+
+int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
+  tsr_buffer text = {.memory = store->memory};
+  tsr_error one = {0};
+  int rc = tsr__store_read_all(store, marker, MARKER_MAX, &text, &one);
+  char *copy;
+  if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
+  if (rc >= 0) rc = TSR_ARENA_COPY(arena, text.data, text.size, &copy, &one);
+  if (rc >= 0) rc = parse_marker(copy, text.size - 1, arena, pending, &one);
+  tsr__buffer_release(&text);
+  if (rc == TSR_NOT_FOUND || rc == TSR_TOOBIG) return 0;
+  if (rc < 0 && error) *error = one;
+  return rc;
+}
+
+/* ---- Publishing -------------------------------------------------------------------------------------------------- */
+
+static int pending_add_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
+  char path[TSR_COMMIT_PATH];
+  snprintf(path, sizeof path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, commit->name);
+  tsr_error one;
+  const int rc = tsr__store_put_new(store, path, commit->bytes, commit->size, durable, &one);
+  if (rc >= 0 || rc == TSR_EXISTS) return TSR_OK; /* another process is publishing the same commit */
+  if (error) *error = one;
+  return rc;
+}
+
+static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
+  char path[TSR_COMMIT_PATH];
+  (void)durable;
+  snprintf(path, sizeof path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, commit->name);
+  return tsr__pending_unmark(store, path, error);
+}
+
+/* Calls `change` for each delete in a .con, to write or remove its .del file. TileDB needs these files when it
+ * consolidates commits; a delete counts once although two files have it. The .con is made durable first: a crash must
+ * not leave a .del without the .con, since the rest of the transaction would be missing. */
+static int each_delete(tsr_store *store, const char *con, bool durable,
+                       int (*change)(tsr_store *, const tsr_commit *, bool, tsr_error *), tsr_error *error) {
+  tsr_buffer content = {.memory = store->memory};
+  tsr_arena arena;
+  tsr_commits commits = {0};
+  tsr__arena_init(&arena, store->memory);
+  int rc = tsr__store_read_all(store, con, UINT64_C(1) << 30, &content, error);
+  if (rc >= 0) {
+    tsr_input in = tsr__input(content.data, content.size);
+    rc = tsr__commits_decode(&in, &arena, &commits, error);
+  }
+  for (uint64_t i = 0, deletes = 0; rc >= 0 && i < commits.count; i++) {
+    if (commits.commits[i].kind != TSR_COMMIT_DELETE) continue;
+    if (durable && deletes++ == 0) rc = tsr__store_sync_directory(store, TSR_DIR_COMMITS, error);
+    if (rc >= 0) rc = change(store, &commits.commits[i], durable, error);
+  }
+  tsr__arena_release(&arena);
+  tsr__buffer_release(&content);
+  return rc;
+}
+
+/* Returns 1 if the file exists that the commit publishes: the staged file, or the fragment's metadata. Another process
+ * may have removed it, and a commit without it would be damage. */
+static int pending_has_content(tsr_store *store, commit_form form, const char *name, int size, const char *staged,
+                               tsr_error *error) {
+  char path[TSR_COMMIT_PATH + 32];
+  if (form == STAGED || form == PENDING_OLD) return is_there(store, staged, error);
+  snprintf(path, sizeof path, "%s%.*s/" TSR_FILE_FRAGMENT_METADATA, form == WRT ? TSR_DIR_FRAGMENTS "/" : "", size,
+           name);
+  return is_there(store, path, error);
+}
+
+int tsr__pending_fail_gone(const char *commit, tsr_error *error) {
+  return tsr__fail(
+      error, TSR_CORRUPT,
+      "%s: this database has committed it, but the files that were prepared for it are gone: its rows are lost; "
+      "tessera_recover(path, 'disown') gives it up",
+      commit);
+}
+
+int tsr__pending_is_complete(tsr_store *store, const tsr_pending *pending, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH + 32];
+  const char *name;
+  int size;
+  const commit_form form = pending_parse(pending->commit, &name, &size);
+  if (form == NO_COMMIT || !tsr__pending_paths(pending->commit, marker, staged)) return 0;
+  int rc = pending_has_content(store, form, name, size, staged, error);
+  for (uint64_t i = 0; rc > 0 && form == STAGED && i < pending->fragment_count; i++) {
+    snprintf(path, sizeof path, TSR_DIR_FRAGMENTS "/%.127s/" TSR_FILE_FRAGMENT_METADATA, pending->fragments[i]);
+    rc = is_there(store, path, error);
+  }
+  return rc;
+}
+
+int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  const char *name;
+  int size;
+  tsr_error unseen, one = {0};
+  if (!error) error = &unseen;
+  commit_form form = pending_parse(commit, &name, &size);
+  if (form == NO_COMMIT || !tsr__pending_paths(commit, marker, staged))
+    return tsr__fail(error, TSR_ERROR, "'%s' is not the path of a commit", commit);
+  bool con = form == STAGED && strcmp(name + size, TSR_SUFFIX_CONSOLIDATED) == 0;
+  int rc = pending_has_content(store, form, name, size, staged, error);
+  if (rc < 0) return rc;
+  bool made = rc > 0;
+  if (made) {
+    rc = *staged ? tsr__store_rename_exclusive(store, staged, commit, &one)
+                 : tsr__store_put_new(store, commit, NULL, 0, durable, &one);
+    made = rc >= 0;
+    if (rc < 0 && rc != TSR_EXISTS && rc != TSR_NOT_FOUND) return *error = one, rc;
+  }
+  if (!made) { /* another process has published it, or removed it */
+    const int published = is_there(store, commit, error);
+    if (published < 0) return published;
+    if (published == 0) return rc < 0 ? (*error = one, rc) : 0;
+    /* the process that published it may have died before it wrote these */
+    return con ? each_delete(store, commit, durable, pending_add_delete, error) : 0;
+  }
+  if (con) TSR_TRY(each_delete(store, commit, durable, pending_add_delete, error));
+  char directory[TSR_COMMIT_PATH];
+  directory_of(commit, directory);
+  if (durable) TSR_TRY(tsr__store_sync_directory(store, directory, error));
+  return 1;
+}
+
+int tsr__pending_withdraw(tsr_store *store, const char *commit, tsr_error *error) {
+  uint64_t stem;
+  int rc = is_there(store, commit, error);
+  if (rc <= 0) return rc;
+  if (tsr__name_suffix(commit, TSR_SUFFIX_CONSOLIDATED, &stem))
+    TSR_TRY(each_delete(store, commit, false, remove_delete, error));
+  return tsr__pending_unmark(store, commit, error);
+}
+
+void tsr__pending_path(const char *schema_name, char path[TSR_PENDING_PATH]) {
+  snprintf(path, TSR_PENDING_PATH, TSR_PREFIX_CREATED "%s", schema_name);
+}
+
+/* Records of late publications: prepared commits in whose place recovery has published another commit
+ * (docs/commits.md).
+ *
+ *   __commits/.NAME.late   the record of the prepared commit NAME (version 12 and later)
+ *   .NAME.late             the same below version 12
+ *
+ * A merge by a process that does not know of a prepared commit may span the commit's time. The cells of the commit that
+ * still count are then published as another commit (recover.c), which the record names. The record is written
+ * before the other commit is published. As soon as the other commit is published, the prepared one does not count. The
+ * record stays, so that tessera_check can tell how many cells were dropped; a vacuum removes it after a day.
+ *
+ * A record has three lines of text: the path of the other commit, or "-" if no cell was left; "DROPPED of TOTAL",
+ * numbers of cells; "end".
+ */
+
+#define RECORD_MAX 1024 /* bytes */
+#define NOTHING    "-"
+
+bool tsr__late_path(const char *commit, char path[TSR_COMMIT_PATH]) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  if (!tsr__pending_paths(commit, marker, staged)) return false;
+  const char *slash = strchr(commit, '/'), *name = commit;
+  const bool new_layout = strncmp(commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
+  if (new_layout) name = slash + 1;
+  const int size = (int)strcspn(name, "./");
+  snprintf(path, TSR_COMMIT_PATH, "%s.%.*s" TSR_SUFFIX_LATE, new_layout ? TSR_DIR_COMMITS "/" : "", size, name);
+  return true;
+}
+
+/* Takes a decimal number and the text `behind` from *at. Returns false if they are not there. */
+static bool pending_late_take_number(char **at, const char *behind, uint64_t *number) {
+  char *end;
+  if (**at < '0' || **at > '9') return false;
+  *number = strtoull(*at, &end, 10);
+  if (strncmp(end, behind, strlen(behind)) != 0) return false;
+  *at = end + strlen(behind);
+  return true;
+}
+
+static bool pending_late_parse(char *text, tsr_late *late) {
+  char other[TSR_COMMIT_PATH], *line = strchr(text, '\n');
+  if (!line || line - text >= TSR_COMMIT_PATH) return false;
+  *line++ = 0;
+  *late = (tsr_late){0};
+  if (!pending_late_take_number(&line, " of ", &late->dropped) || !pending_late_take_number(&line, "\n", &late->total))
+    return false;
+  if (strcmp(line, "end\n") != 0) return false;
+  if (strcmp(text, NOTHING) == 0) return true;
+  if (!tsr__late_path(text, other)) return false;
+  memcpy(late->commit, text, strlen(text) + 1);
+  return true;
+}
+
+int tsr__late_read_file(tsr_store *store, const char *path, tsr_late *late, tsr_error *error) {
+  tsr_buffer text = {.memory = store->memory};
+  tsr_error one = {0};
+  int rc = tsr__store_read_all(store, path, RECORD_MAX, &text, &one);
+  if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
+  if (rc >= 0) rc = strlen((char *)text.data) + 1 == text.size && pending_late_parse((char *)text.data, late);
+  tsr__buffer_release(&text);
+  if (rc == TSR_NOT_FOUND || rc == TSR_TOOBIG) return 0;
+  if (rc < 0 && error) *error = one;
+  return rc;
+}
+
+int tsr__late_read(tsr_store *store, const char *commit, tsr_late *late, tsr_error *error) {
+  char path[TSR_COMMIT_PATH];
+  return tsr__late_path(commit, path) ? tsr__late_read_file(store, path, late, error) : 0;
+}
+
+int tsr__late_write(tsr_store *store, const char *commit, const tsr_late *late, tsr_error *error) {
+  char path[TSR_COMMIT_PATH];
+  tsr_buffer text = {.memory = store->memory};
+  if (!tsr__late_path(commit, path)) return tsr__fail(error, TSR_ERROR, "'%s' is not the path of a commit", commit);
+  int rc = tsr__buffer_printf(&text, error, "%s\n%llu of %llu\nend\n", *late->commit ? late->commit : NOTHING,
+                              (unsigned long long)late->dropped, (unsigned long long)late->total);
+  if (rc >= 0) rc = tsr__write_claim(store, path, &text, error);
+  tsr__buffer_release(&text);
+  if (rc >= 0) rc = tsr__store_sync_directory(store, *path == '.' ? "" : TSR_DIR_COMMITS, error);
+  return rc;
+}
+
+int tsr__late_remove(tsr_store *store, const char *commit, tsr_error *error) {
+  char path[TSR_COMMIT_PATH];
+  return tsr__late_path(commit, path) ? tsr__pending_unmark(store, path, error) : TSR_OK;
+}
+
+/* Adds the prepared commits to a listing: those that the host has committed and nobody has published
+ * yet. */
+
+typedef struct gone_commit {
+  tsr_pending pending;
+  const char *marker;
+} gone_commit;
+
+/* Remembers a prepared commit whose files are missing. Perhaps it has been published and merged and only the marker is
+ * left; that can be decided when everything is listed. */
+static int keep_gone(tsr_renewal *r, const tsr_pending *pending, const char *marker) {
+  const gone_commit one = {*pending, marker};
+  return tsr__buffer_append(&r->gone, &one, sizeof one, r->error);
+}
+
+int tsr__listing_check_gone(tsr_renewal *r) {
+  const gone_commit *all = (const gone_commit *)(const void *)r->gone.data;
+  for (uint64_t i = 0; i < r->gone.size / sizeof *all; i++) {
+    bool there;
+    if (tsr__listing_took_up(r->listing, &all[i].pending)) continue;
+    TSR_TRY(tsr__store_find(r->log->store, all[i].marker, &there, r->error));
+    return there ? tsr__pending_fail_gone(all[i].pending.commit, r->error)
+                 : tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", all[i].marker);
+  }
+  return TSR_OK;
+}
+
+/* Counts a prepared commit whose file exists under a provisional name until it is published: a .con or a delete, which
+ * is read under that name. If the file is missing, it has just been published or removed. */
+static int count_staged(tsr_renewal *r, const tsr_pending *pending, const char *marker, const char *staged) {
+  const char *commit = pending->commit;
+  tsr_committed item = {0};
+  uint64_t stem;
+  const char *name = staged + strlen(TSR_DIR_COMMITS) + 1;
+  const tsr_commit_file *file;
+  bool exists, published;
+  TSR_TRY(tsr__store_find(r->log->store, staged, &exists, r->error));
+  if (!exists) {
+    TSR_TRY(tsr__store_find(r->log->store, commit, &published, r->error));
+    return published ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit) : keep_gone(r, pending, marker);
+  }
+  if (tsr__name_ends_in(commit, TSR_SUFFIX_CONSOLIDATED)) {
+    TSR_TRY(tsr__renewal_read_file(r, name, &file));
+    if (file->rest.cut) /* damage: the file was complete and durable before its marker was written */
+      return tsr__fail(r->error, TSR_CORRUPT, "%s: the commit was prepared, but its file ends early", staged);
+    for (uint64_t n = 0; n < file->commits.count; n++)
+      TSR_TRY(tsr__renewal_add_con_entry(r, file->path, &file->commits.commits[n]));
+    return TSR_OK;
+  }
+  tsr__name_suffix(commit, TSR_SUFFIX_DELETE, &stem);
+  stem -= strlen(TSR_DIR_COMMITS) + 1;
+  tsr__name_parse(name + 1, stem, &item.parsed);
+  TSR_TRY(tsr__renewal_copy_text(r, name + 1, stem, &item.name));
+  TSR_TRY(tsr__renewal_copy_text(r, staged, strlen(staged), &item.path));
+  return tsr__renewal_add_delete(r, &item);
+}
+
+/* Counts a prepared commit of the old layout. Below version 5 the name of the metadata file commits; until then it is
+ * read under a provisional name (fragment.c). */
+static int count_old(tsr_renewal *r, const char *commit) {
+  char name[TSR_COMMIT_PATH];
+  tsr_name parsed;
+  const char *copy;
+  uint64_t size = strcspn(commit, "/.");
+  memcpy(name, commit, size);
+  name[size] = 0;
+  if (!tsr__name_parse(name, size, &parsed)) return TSR_OK;
+  TSR_TRY(tsr__renewal_copy_text(r, name, size, &copy));
+  return tsr__renewal_add_fragment(r, copy, &parsed, true);
+}
+
+/* Counts a prepared commit that an empty .wrt file will publish. */
+static int count_fragment(tsr_renewal *r, const tsr_pending *pending, const char *marker, const char *name,
+                          const tsr_name *parsed) {
+  bool exists;
+  tsr_path metadata = tsr__path_of(TSR_DIR_FRAGMENTS, name, "/" TSR_FILE_FRAGMENT_METADATA);
+  if (tsr__map_get(&r->listing->names, name)) return TSR_OK;
+  TSR_TRY(tsr__store_find(r->log->store, metadata.text, &exists, r->error));
+  return exists ? tsr__renewal_add_fragment(r, name, parsed, false) : keep_gone(r, pending, marker);
+}
+
+static int count_prepared(tsr_renewal *r, const tsr_pending *pending, const char *path) {
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  tsr_name parsed;
+  uint64_t stem;
+  const char *commit = pending->commit, *name = commit + strlen(TSR_DIR_COMMITS) + 1, *copy;
+  if (!tsr__pending_paths(commit, marker, staged)) return TSR_OK;
+  if (strncmp(commit, TSR_DIR_COMMITS, strlen(TSR_DIR_COMMITS)) != 0) return count_old(r, commit);
+  if (*staged) return count_staged(r, pending, path, staged);
+  if (!tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem) || !tsr__name_parse(name, stem, &parsed)) return TSR_OK;
+  TSR_TRY(tsr__renewal_copy_text(r, name, stem, &copy));
+  return count_fragment(r, pending, path, copy, &parsed);
+}
+
+/* Returns 1 if the host says that a prepared commit counts, else 0. */
+static int host_has_committed(const tsr_log *log, const char *commit, tsr_error *error) {
+  return log->host.committed ? log->host.committed(log->host.argument, commit, error) : 0;
+}
+
+int tsr__listing_fail_outdated(tsr_renewal *r, const char *marker) {
+  return tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", marker);
+}
+
+/* Counts a prepared commit, unless recovery has published another commit in its place. If that other commit was
+ * published after `entries` were listed, the array must be listed again. */
+static int count_unless_late(tsr_renewal *r, const char *marker, const tsr_pending *pending,
+                             const tsr_listing *entries) {
+  tsr_late late;
+  bool exists;
+  int rc = tsr__late_read(r->log->store, pending->commit, &late, r->error);
+  if (rc > 0 && *late.commit) rc = tsr__pending_published(r->log->store, late.commit, r->error);
+  if (rc < 0) return rc;
+  if (rc > 0 && *late.commit && entries) {
+    const char *slash = strrchr(late.commit, '/');
+    if (tsr__listing_has(entries, slash ? slash + 1 : late.commit)) return TSR_OK;
+    TSR_TRY(tsr__store_find(r->log->store, late.commit, &exists, r->error));
+    return exists ? tsr__listing_fail_outdated(r, marker) : TSR_OK;
+  }
+  if (rc > 0) return TSR_OK;
+  r->listing->prepared.counted = r->counting = true;
+  rc = count_prepared(r, pending, marker);
+  r->counting = false;
+  return rc;
+}
+
+int tsr__listing_add_marker(tsr_renewal *r, const char *marker, const tsr_listing *entries) {
+  tsr_pending pending;
+  tsr_committed item = {0};
+  int rc = tsr__pending_read(r->log->store, marker, &r->listing->arena, &pending, r->error);
+  if (rc <= 0) return rc;
+  item.name = pending.commit;
+  for (uint64_t i = 0; i < pending.fragment_count; i++)
+    TSR_TRY(tsr__map_put(&r->settled, pending.fragments[i], (void *)(uintptr_t)pending.fragments[i], r->error));
+  TSR_TRY(tsr__renewal_copy_text(r, marker, strlen(marker), &item.path));
+  TSR_TRY(tsr__renewal_append(r, &r->listing->prepared.markers, &item));
+  TSR_TRY(rc = tsr__pending_published(r->log->store, pending.commit, r->error));
+  const char *slash = strrchr(pending.commit, '/');
+  if (rc > 0 && entries && !tsr__listing_has(entries, slash ? slash + 1 : pending.commit))
+    return tsr__listing_fail_outdated(r, marker);
+  if (rc > 0) return 1;
+  TSR_TRY(rc = host_has_committed(r->log, pending.commit, r->error));
+  if (rc > 0) return (rc = count_unless_late(r, item.path, &pending, entries)) < 0 ? rc : 1;
+  r->listing->prepared.undecided = true;
+  return 1;
+}
+
+int tsr__listing_add_listed_marker(tsr_renewal *r, const char *marker, const tsr_listing *entries) {
+  bool there = true;
+  int rc = tsr__listing_add_marker(r, marker, entries);
+  if (rc == 0) rc = tsr__store_find(r->log->store, marker, &there, r->error);
+  return rc < 0 || there ? rc : tsr__listing_fail_outdated(r, marker);
+}
+
+bool tsr__listing_newly_committed(const tsr_log *log) {
+  const tsr_commit_listing *listing = log->listing;
+  if (!listing->prepared.undecided || !log->host.committed) return false;
+  for (uint64_t i = 0; i < listing->prepared.markers.count; i++) {
+    const tsr_committed *item = &listing->prepared.markers.items[i];
+    bool exists, published;
+    tsr_error unseen;
+    if (tsr__store_find(log->store, item->path, &exists, NULL) < 0 ||
+        tsr__store_find(log->store, item->name, &published, NULL) < 0)
+      return true; /* the next listing reports the error */
+    if (exists && !published && host_has_committed(log, item->name, &unseen)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,260 @@
+/* replaced.c: vacuum files that have not got their names yet. */
+#include <string.h>
+
+#include "log/log.h"
+#include "format/layout.h"
+#include "store/store.h"
+#include "model/name.h"
+
+static bool staged_name(const char *entry, const char *suffix, char name[TSR_STAGED_NAME]) {
+  uint64_t size;
+  tsr_name parsed;
+  if (!tsr__name_suffix(entry, suffix, &size) || size >= TSR_STAGED_NAME || !tsr__name_parse(entry, size, &parsed))
+    return false;
+  memcpy(name, entry, size);
+  name[size] = 0;
+  return true;
+}
+
+bool tsr__staged_vacuum(const char *entry, char name[TSR_STAGED_NAME]) {
+  return *entry == '.' && staged_name(entry + 1, TSR_SUFFIX_STAGED_VACUUM, name);
+}
+
+bool tsr__exchange(const char *entry, char name[TSR_STAGED_NAME]) {
+  return staged_name(entry, TSR_SUFFIX_EXCHANGED, name);
+}
+
+/* Renames a staged vacuum file. If another process has done so already, the staged file goes. */
+static int staged_rename(tsr_store *store, const tsr_path *from, const tsr_path *to, tsr_error *error) {
+  tsr_error one;
+  int rc = tsr__store_rename_exclusive(store, from->text, to->text, &one);
+  if (rc == TSR_EXISTS) rc = tsr__store_remove(store, from->text, &one);
+  if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc;
+  return TSR_OK;
+}
+
+int tsr__exchange_finish(tsr_store *store, const char *name, tsr_error *error) {
+  const tsr_path from = tsr__path_of(TSR_DIR_COMMITS, name, TSR_SUFFIX_EXCHANGED),
+                 to = tsr__path_of(TSR_DIR_COMMITS, name, TSR_SUFFIX_VACUUM),
+                 fragment = tsr__path_of(TSR_DIR_FRAGMENTS, name, ""),
+                 commit = tsr__path_of(TSR_DIR_COMMITS, name, TSR_SUFFIX_WRITE);
+  tsr_error one;
+  bool exists;
+  TSR_TRY(staged_rename(store, &from, &to, error));
+  TSR_TRY(tsr__store_sync_directory(store, TSR_DIR_COMMITS, error)); /* NAME.wrt alone would show the sources, too */
+  TSR_TRY(tsr__directory_find(store, fragment.text, &exists, error)); /* else it was merged and vacuumed since */
+  const int rc = exists ? tsr__store_put_new(store, commit.text, "", 0, true, &one) : TSR_OK;
+  if (rc < 0 && rc != TSR_EXISTS) return *error = one, rc;
+  return tsr__store_sync_directory(store, TSR_DIR_COMMITS, error);
+}
+
+int tsr__staged_vacuum_finish(tsr_store *store, const char *directory, const char *name, tsr_error *error) {
+  const tsr_path from = tsr__path_of(directory, tsr__path_of("", ".", name).text, TSR_SUFFIX_STAGED_VACUUM),
+                 to = tsr__path_of(directory, name, TSR_SUFFIX_VACUUM);
+  TSR_TRY(staged_rename(store, &from, &to, error));
+  return tsr__store_sync_directory(store, directory, error);
+}
+
+/* ---- Merges that died -------------------------------------------------------------------------------------------- */
+
+/* Sets *all if all sources of an exchange are committed and no vacuum file hides one. */
+static int has_sources(tsr_log *log, const char *exchange, const tsr_map *hidden, bool *all, tsr_error *error) {
+  const tsr_commit_file *file;
+  tsr_name parsed;
+  TSR_TRY(tsr__log_file(log, exchange, &file, error));
+  *all = true;
+  for (uint64_t n = 0; n < file->names.count && *all; n++) {
+    const char *name = file->names.names[n];
+    if (tsr__name_parse(name, strlen(name), &parsed)) /* not the line that cancels the merged fragment */
+      *all = tsr__map_get(&log->listing->names, name) && !tsr__map_get(hidden, name);
+  }
+  return TSR_OK;
+}
+
+static int find_hidden_sources(tsr_log *log, tsr_map *hidden, tsr_error *error) {
+  const tsr_commit_list *vacuums = &log->listing->vacuums;
+  for (uint64_t i = 0; i < vacuums->count; i++) {
+    const tsr_commit_file *file;
+    TSR_TRY(tsr__log_file(log, vacuums->items[i].path, &file, error));
+    for (uint64_t n = 0; n < file->names.count; n++)
+      TSR_TRY(tsr__map_put(hidden, file->names.names[n], file->names.names[n], error));
+  }
+  return TSR_OK;
+}
+
+/* Takes a merge back that has committed and has no effect yet: first its commit goes, then all that would hide it. */
+static int take_exchange_back(tsr_store *store, const char *name, tsr_error *error) {
+  const tsr_path files[] = {tsr__path_of(TSR_DIR_COMMITS, name, TSR_SUFFIX_CONSOLIDATED),
+                            tsr__path_of(TSR_DIR_COMMITS, name, TSR_SUFFIX_EXCHANGED),
+                            tsr__path_of(TSR_DIR_COMMITS, tsr__path_of("", ".", name).text, TSR_SUFFIX_STAGED_VACUUM)};
+  for (int i = 0; i < 3; i++) {
+    tsr_error one;
+    const int rc = tsr__store_remove(store, files[i].text, &one);
+    if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc;
+    if (i == 0) TSR_TRY(tsr__store_sync_directory(store, TSR_DIR_COMMITS, error));
+    if (i == 0) TSR_TRY(tsr__store_remove_tree(store, tsr__path_of(TSR_DIR_FRAGMENTS, name, "").text, error));
+  }
+  return tsr__store_sync_directory(store, TSR_DIR_COMMITS, error);
+}
+
+/* Settles an exchange. Without NAME.con it is not decided: its merge lives, or a vacuum will remove the file. Returns 1
+ * if it was decided, else 0. */
+static int settle_exchange(tsr_log *log, const tsr_committed *item, const tsr_map *hidden, tsr_error *error) {
+  const tsr_path con = tsr__path_of(TSR_DIR_COMMITS, item->name, TSR_SUFFIX_CONSOLIDATED);
+  bool decided, all;
+  TSR_TRY(tsr__store_find(log->store, con.text, &decided, error));
+  if (!decided) return 0;
+  TSR_TRY(has_sources(log, item->path, hidden, &all, error));
+  if (!all) TSR_TRY(take_exchange_back(log->store, item->name, error));
+  else TSR_TRY(tsr__exchange_finish(log->store, item->name, error));
+  return 1;
+}
+
+/* Returns 1 if it has settled an exchange, else 0. */
+static int settle_exchanges(tsr_log *log, tsr_error *error) {
+  const tsr_commit_list *exchanges = &log->listing->exchanges;
+  tsr_map hidden = {.memory = log->memory};
+  tsr_error one;
+  if (exchanges->count == 0) return 0;
+  int rc = find_hidden_sources(log, &hidden, &one), settled = 0;
+  for (uint64_t i = 0; i < exchanges->count && rc >= 0 && !settled; i++)
+    rc = settled = settle_exchange(log, &exchanges->items[i], &hidden, &one);
+  tsr__map_release(&hidden);
+  if (rc == TSR_NOT_FOUND) return 1; /* its process has finished it, or a vacuum is at work */
+  if (rc < 0) *error = one;
+  return rc;
+}
+
+int tsr__staged_vacuums_finish(tsr_log *log, tsr_error *error) {
+  int rc = 1;
+  for (int i = 0; i < 8 && rc > 0; i++) { /* one at a time: each may be the source of another */
+    TSR_TRY(rc = settle_exchanges(log, error));
+    if (rc > 0) TSR_TRY(tsr__log_list(log, true, true, error));
+  }
+  const tsr_commit_list *vacuums = &log->listing->vacuums;
+  bool found = false;
+  for (uint64_t i = 0; i < vacuums->count; i++) {
+    const tsr_committed *item = &vacuums->items[i];
+    if (!tsr__name_ends_in(item->path, TSR_SUFFIX_STAGED_VACUUM)) continue;
+    found = true;
+    TSR_TRY(tsr__staged_vacuum_finish(log->store, strchr(item->path, '/') ? TSR_DIR_COMMITS : "", item->name, error));
+  }
+  return found ? tsr__log_list(log, true, true, error) : TSR_OK;
+}
+
+/* Finds merged fragments that have cells which are elsewhere, too.
+ *
+ * A merge that died between its commit and its vacuum file leaves the merged fragment beside its sources. A library that
+ * does not know of the staged vacuum file may merge all of them: the new fragment then has each cell twice. Two merges of
+ * the same fragments at one time, by libraries that do not cancel each other, have the same cells. The vacuum files tell:
+ * each names the sources of a merged fragment, which may have vacuum files of their own. */
+
+typedef struct doubled_search {
+  const tsr_map *committed;
+  tsr_map files; /* name of a merged fragment -> its tsr_replacing */
+  tsr_map covered; /* tsr__covered: the fragments whose cells a committed one has */
+  tsr_map owners; /* fragment -> the visible merged fragment that has its cells */
+  tsr_buffer waiting; /* const tsr_replacing *: whose sources are still to be looked at */
+  tsr_doubled *found;
+  tsr_error *error;
+} doubled_search;
+
+/* Returns true if `name` can be a source of the merged fragment: its times lie within. */
+static bool doubled_is_source(const char *name, const tsr_name *merged, const char *merged_name) {
+  tsr_name parsed;
+  return tsr__name_parse(name, strlen(name), &parsed) && parsed.start >= merged->start && parsed.end <= merged->end &&
+         strcmp(name, merged_name) != 0;
+}
+
+/* Notes that the visible fragment `owner` has the cells of the sources of one vacuum file. */
+static int note_sources(doubled_search *s, const tsr_replacing *file, const char *owner) {
+  tsr_name merged;
+  if (!tsr__name_parse(file->name, strlen(file->name), &merged)) return TSR_OK;
+  for (uint64_t n = 0; n < file->names->count; n++) {
+    const char *name = file->names->names[n], *before = tsr__map_get(&s->owners, name);
+    if (!doubled_is_source(name, &merged, file->name)) continue;
+    if (before) {
+      *s->found = (tsr_doubled){owner, before, name};
+      return TSR_OK;
+    }
+    TSR_TRY(tsr__map_put(&s->owners, name, (void *)(uintptr_t)owner, s->error));
+    const tsr_replacing *next = tsr__map_get(&s->files, name);
+    if (next) TSR_TRY(tsr__buffer_append(&s->waiting, &next, sizeof next, s->error));
+  }
+  return TSR_OK;
+}
+
+static int expand(doubled_search *s, const tsr_replacing *visible) {
+  s->waiting.size = 0;
+  TSR_TRY(tsr__buffer_append(&s->waiting, &visible, sizeof visible, s->error));
+  while (s->waiting.size && !s->found->merged) {
+    const tsr_replacing *file;
+    s->waiting.size -= sizeof file;
+    memcpy(&file, s->waiting.data + s->waiting.size, sizeof file);
+    TSR_TRY(note_sources(s, file, visible->name));
+  }
+  return TSR_OK;
+}
+
+static int search(doubled_search *s, const tsr_replacing *files, uint64_t count) {
+  TSR_TRY(tsr__covered(files, count, s->committed, &s->covered, s->error));
+  for (uint64_t i = 0; i < count; i++)
+    TSR_TRY(tsr__map_put(&s->files, files[i].name, (void *)(uintptr_t)&files[i], s->error));
+  for (uint64_t i = 0; i < count && !s->found->merged; i++) {
+    const bool visible = tsr__map_get(s->committed, files[i].name) && !tsr__map_get(&s->covered, files[i].name);
+    /* of a staged vacuum file and one that has its name already, one counts */
+    if (visible && tsr__map_get(&s->files, files[i].name) == &files[i]) TSR_TRY(expand(s, &files[i]));
+  }
+  return TSR_OK;
+}
+
+int tsr__find_doubled(const tsr_replacing *files, uint64_t count, const tsr_map *committed, tsr_doubled *doubled,
+                      tsr_error *error) {
+  tsr_memory *memory = committed->memory;
+  doubled_search s = {.committed = committed, .found = doubled, .error = error};
+  s.files.memory = s.covered.memory = s.owners.memory = s.waiting.memory = memory;
+  *doubled = (tsr_doubled){0};
+  const int rc = count < 2 ? TSR_OK : search(&s, files, count);
+  tsr__map_release(&s.files);
+  tsr__map_release(&s.covered);
+  tsr__map_release(&s.owners);
+  tsr__buffer_release(&s.waiting);
+  return rc;
+}
+
+/* Returns a digest of the paths of all vacuum files. */
+static uint64_t digest_of(const tsr_commit_list *vacuums) {
+  uint64_t hash = vacuums->count;
+  for (uint64_t i = 0; i < vacuums->count; i++)
+    for (const char *p = vacuums->items[i].path; *p; p++) hash = (hash ^ (uint8_t)*p) * UINT64_C(0x100000001B3);
+  return hash;
+}
+
+static int find_in_listing(tsr_log *log, tsr_doubled *doubled, tsr_error *error) {
+  const tsr_commit_list *vacuums = &log->listing->vacuums;
+  tsr_buffer files = {.memory = log->memory};
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < vacuums->count && rc >= 0; i++) {
+    const tsr_commit_file *file;
+    rc = tsr__log_file(log, vacuums->items[i].path, &file, error);
+    const tsr_replacing one = {vacuums->items[i].name, rc >= 0 ? &file->names : NULL};
+    if (rc >= 0) rc = tsr__buffer_append(&files, &one, sizeof one, error);
+  }
+  if (rc >= 0)
+    rc = tsr__find_doubled((const tsr_replacing *)(const void *)files.data, files.size / sizeof(tsr_replacing),
+                           &log->listing->names, doubled, error);
+  tsr__buffer_release(&files);
+  return rc;
+}
+
+int tsr__log_find_doubled(tsr_log *log, tsr_doubled *doubled, tsr_error *error) {
+  const tsr_commit_list *vacuums = &log->listing->vacuums;
+  tsr_error one;
+  *doubled = (tsr_doubled){0};
+  if (vacuums->count < 2 || digest_of(vacuums) == log->undoubled) return TSR_OK;
+  int rc = find_in_listing(log, doubled, &one);
+  if (rc == TSR_NOT_FOUND) return TSR_OK; /* a vacuum is at work */
+  if (rc < 0) return *error = one, rc;
+  if (!doubled->merged) log->undoubled = digest_of(vacuums);
+  return TSR_OK;
+}
