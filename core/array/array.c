@@ -20,9 +20,7 @@
 #include "format/layout.h"
 #include "environment/cache.h"
 #include "environment/environment.h"
-#include "array/fragment.h"
 #include "log/log.h"
-#include "array/snapshot.h"
 
 #define SCHEMA_MAX        (256u << 20) /* largest schema, unfiltered, in bytes */
 #define CACHE_DEFAULT     (256u << 20)

@@ -14,6 +14,11 @@
 #include "log/log.h"
 #include "store/store.h"
 #include "format/group.h"
+#include "model/name.h"
+#include "format/layout.h"
+#include "format/rtree.h"
+#include "format/tile.h"
+#include "format/condition.h"
 
 typedef struct tsr_cache tsr_cache;
 
@@ -162,5 +167,247 @@ int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uin
 /* Gives the kind of the object at a path of a store; "" is the store's root. If the disk does not answer, that is an
  * error, not TSR_OBJECT_NONE. */
 int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, tsr_error *error);
+
+/* Open fragments: the array's registry of fragments, their geometry, and their open files. Snapshots take
+ * fragments from the registry; readers ask a fragment for its files and for the parts of its metadata that are loaded
+ * on demand. Sorted runs of uncommitted cells are fragments, too, outside the registry.
+ */
+
+typedef struct tsr_committed tsr_committed;
+
+/* The place of a dense fragment in its array. */
+typedef struct tsr_fragment_grid {
+  tsr_grid grid; /* of the fragment's own schema */
+  uint64_t *box_low, *box_high; /* the non-empty domain in ordinals, inclusive, clipped to the domain */
+  uint64_t *tile_low, *tile_count; /* of each dimension: first tile coordinate, number of tiles */
+} tsr_fragment_grid;
+
+/* What only a sorted run of a writer's uncommitted cells has. A run is a fragment in no registry. */
+typedef struct tsr_fragment_run {
+  bool uncommitted; /* the fragment is a run: the times of its cells are their numbers plus TSR_UNCOMMITTED_TIMES */
+  tsr_store *scratch; /* the store in whose root the fragment's directory lies; NULL: the array's store has it */
+  bool provisional; /* the fragment's files are removed together with its last reference */
+  tsr_tile **tiles; /* run in memory: [slot * tile count + tile], owned; NULL: the tiles are in files */
+  uint32_t *positions; /* by cell number: where the cell stands in the run; NULL until it is needed */
+} tsr_fragment_run;
+
+typedef struct tsr_fragment {
+  const char *name; /* behind this structure and the room for its metadata */
+  uint8_t *room; /* for metadata.arena; NULL: none */
+  uint64_t room_size; /* in bytes */
+  tsr_arena kept_arena; /* of `kept` */
+  tsr_name parsed; /* the parts of the name */
+  bool old_layout; /* the fragment lies in the array's directory, not in __fragments */
+  uint32_t references; /* of the registry and of snapshots */
+  uint64_t id; /* never used twice in an environment; the cache's key */
+  tsr_fragment_metadata metadata;
+  struct tsr_open_file **files; /* [slot * TSR_PART_COUNT + part]; the last one is the metadata file; NULL: not open */
+  tsr_file *kept; /* a small metadata file, read into memory and never opened again; else NULL */
+  tsr_fragment_grid dense; /* of a dense array */
+  int64_t row_base; /* rowid of cell 0; cell number = tile * cells_per_tile + index in the tile */
+  uint64_t cells_per_tile;
+  tsr_fragment_run run;
+} tsr_fragment;
+
+/* Returns the store in which the fragment's directory lies. */
+static inline tsr_store *tsr__fragment_store(const tsr_array *array, const tsr_fragment *fragment) {
+  return fragment->run.scratch ? fragment->run.scratch : array->store;
+}
+
+/* Returns the directory above the fragment's in that store: "", or a path that ends in '/'. */
+static inline const char *tsr__fragment_parent(const tsr_fragment *fragment) {
+  return fragment->old_layout || fragment->run.scratch ? "" : TSR_DIR_FRAGMENTS "/";
+}
+
+#define TSR_UNCOMMITTED_TIMES (UINT64_C(1) << 63) /* later than every time of a committed cell */
+
+/* Gives a committed fragment, with a reference for the caller. If it is not in the registry yet, it is loaded and
+ * added. `footer`: the fragment's footer from a consolidated file, `footer_size` bytes; NULL: the footer is read from
+ * the fragment's own metadata file. */
+int tsr__array_fragment(tsr_array *array, const tsr_committed *item, const uint8_t *footer, uint64_t footer_size,
+                        tsr_fragment **fragment, tsr_error *error);
+
+/* Loads several fragments into the registry, reading their metadata files with all threads, if the store allows that.
+ * None of them may be in the registry or have a consolidated footer. A fragment that cannot be loaded is left out:
+ * tsr__array_fragment reports the error when the fragment is needed. The only errors here are lack of memory and
+ * cancellation (TSR_INTERRUPT). */
+int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_error *error);
+
+/* Tells the store that the metadata files of these fragments will be read soon. */
+void tsr__array_fragments_expect(tsr_array *array, const tsr_committed *const *items, uint64_t count);
+
+/* Tells the store that the R-trees and tile offsets of these fragments will be read soon. Fragments whose metadata are
+ * in memory cost nothing. */
+void tsr__fragments_expect(tsr_array *array, tsr_fragment *const *fragments, uint64_t count);
+
+/* Removes a reference; the last one frees the fragment. */
+void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment);
+
+/* Makes a fragment with one reference, outside the registry. The caller fills in everything but the name and the id.
+ * tsr__array_fragment_drop frees it at any time. */
+int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **fragment, tsr_error *error);
+
+/* Allocates the array of open files, all closed. The footer must have been decoded. */
+int tsr__fragment_make_files(tsr_fragment *fragment, tsr_error *error);
+
+/* Call it when what was read of an array cannot be right: its cells contradict its metadata, or either the schema. If the
+ * bytes may have been changed on their way from a server, the array forgets all that it has decoded, so that the next
+ * statement asks for them again. */
+void tsr__array_doubt(tsr_array *array);
+
+/* Removes the fragments from the registry that the last listing does not have. */
+void tsr__array_fragments_prune(tsr_array *array);
+
+/* Give an open file of a fragment, opening it if needed. A file that is smaller than the footer says is TSR_CORRUPT. If
+ * a file is missing, the array is listed again: TSR_ABORT if the fragment has been vacuumed during this statement, else
+ * TSR_CORRUPT. The file is borrowed until tsr__array_files_done. For the caller's thread only. */
+int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error);
+int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_part_kind part, tsr_file **file,
+                       tsr_error *error);
+
+/* Fails for a missing file of a committed fragment, which the array's listing shows; `error` says what is missing. It
+ * lists the array again: TSR_ABORT if the fragment has been vacuumed meanwhile, TSR_CORRUPT if it is still listed. */
+int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error);
+
+/* Ends the use of all files that were given out, except pinned ones (tsr__fragment_file_hold), and closes the least
+ * recently used files beyond the environment's `files_kept`. Call it before or after each window of tiles. For the caller's thread
+ * only. */
+void tsr__array_files_done(tsr_array *array);
+
+/* Closes all files of a tsr_environment's arrays that are open but not in use (tsr_environment.make_room). On a worker thread,
+ * and if there is nothing to close, it returns false. */
+bool tsr__arrays_make_room(tsr_environment *environment);
+
+/* Pin a file that was given out, and undo that. The file stays open while worker threads read it, until each hold has
+ * been dropped. */
+void tsr__fragment_file_hold(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part);
+void tsr__fragment_file_drop(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part);
+
+/* Load parts of a fragment's metadata on demand: R-tree, tile offsets of a slot, processed conditions. */
+int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtree **rtree, tsr_error *error);
+int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error);
+int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error *error);
+
+/* Returns the time of cells in a fragment that stores no times of cells: the end of its time range. */
+static inline uint64_t tsr__fragment_time(const tsr_fragment *fragment) { return fragment->parsed.end; }
+
+/* Snapshots: the fragments and delete conditions of an array that are visible between two times. A snapshot
+ * is immutable and shared by reference count. Readers plan on it; a transaction view (write/transaction_view.c) puts
+ * uncommitted changes on top.
+ */
+
+typedef struct tsr_fragment tsr_fragment;
+
+/* Frees the array's decoded delete conditions. */
+void tsr__array_conditions_release(tsr_array *array);
+
+typedef struct tsr_snapshot_fragment {
+  tsr_fragment *fragment; /* the snapshot has a reference */
+  /* [field of the snapshot's schema] -> slot of the fragment. -1: the fragment lacks the field, or has a field of that
+   * name with another datatype or number of values per cell, which is another attribute. Nullability may differ. */
+  int64_t *slots;
+  /* Dense: the part of the fragment's box that counts, in ordinals, inclusive. If a merge has spanned a prepared
+   * fragment, only some of its box may count, and several items may have parts of one fragment (snapshot.c). */
+  const uint64_t *box_low, *box_high;
+  bool prepared; /* tsr_committed.prepared */
+  /* sparse: time of cells without a time of their own when versions are compared: the fragment's start */
+  uint64_t time;
+  /* The fragment's time range reaches beyond the snapshot's: only cells with times within since..as_of count. If the
+   * fragment has no times of cells, all of its cells count, as in TileDB. */
+  bool cut;
+  /* Delete conditions that may apply to the fragment's cells, by time: those that are not older than its start and not
+   * in its list of processed conditions. If the fragment has times of cells, a condition applies to cells of its time
+   * or older only. */
+  uint32_t condition_count;
+  const tsr_condition **conditions;
+  /* sorted run: its cells have the numbers run_first to run_end - 1; if `cut`, cells from run_end on do not count */
+  uint64_t run_first, run_end;
+} tsr_snapshot_fragment;
+
+/* Finds the field that a delete condition means by `name` when it is evaluated on a fragment's cells. *field, *slot:
+ * the fragment's own field and its slot; slot -1: the fragment lacks the attribute, and *field is that of another
+ * schema, or NULL if no schema has the name. `present`: the schema that is searched first after the fragment's own. */
+int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_fragment *fragment,
+                         const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
+                         tsr_error *error);
+
+/* Functions of the writer whose uncommitted changes a snapshot shows; write/transaction_view.c implements them. */
+typedef struct tsr_writer_view {
+  /* Returns true if the row is among the first `removed` rows that the writer has removed. */
+  bool (*hides)(const struct tsr_writer *writer, int64_t row, uint64_t removed);
+  /* Returns false only if the writer has removed no row of low..high, both inclusive. */
+  bool (*hides_some)(const struct tsr_writer *writer, int64_t low, int64_t high);
+  /* Finds where cell number `at` of a sorted run stands among the run's cells. `first`: the number of the run's first
+   * cell. */
+  int (*position)(tsr_array *array, tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position,
+                  tsr_error *error);
+  /* Drops the snapshot's reference to the writer. */
+  void (*release)(struct tsr_writer *writer);
+} tsr_writer_view;
+
+typedef struct tsr_snapshot_request { /* who may share the snapshot, and for how long (snapshot.c) */
+  uint64_t as_of; /* may be TSR_TIME_NOW */
+  const tsr_schema *schema; /* NULL: the schema in force at as_of */
+  uint64_t generation; /* of the listing from which the snapshot was made */
+  uint64_t next_change; /* first time after the snapshot's as_of at which a committed name comes into view */
+} tsr_snapshot_request;
+
+typedef struct tsr_snapshot_domain { /* the non-empty domain of all fragments together */
+  bool exists; /* false: no fragment has cells */
+  tsr_interval *intervals; /* by dimension */
+  uint64_t *box_low, *box_high; /* dense: the same in ordinals, inclusive */
+} tsr_snapshot_domain;
+
+typedef struct tsr_snapshot_view { /* of a transaction view (write/transaction_view.c): the changes on top */
+  tsr_snapshot *base; /* the snapshot below, which this one holds; else NULL */
+  struct tsr_writer *writer; /* NULL: no writer's changes are on top */
+  const tsr_writer_view *functions; /* of the writer; NULL if there is none */
+  uint64_t removed; /* the first so many rows that the writer has removed are hidden */
+} tsr_snapshot_view;
+
+struct tsr_snapshot {
+  tsr_array *array;
+  uint32_t references;
+  uint64_t since, as_of; /* inclusive, in milliseconds since 1970; as_of: the clock if TSR_TIME_NOW was requested */
+  const tsr_schema *schema; /* whose fields the snapshot shows */
+  uint64_t fragment_count;
+  tsr_snapshot_fragment *fragments; /* oldest first: by (start time, name); of equal coordinates the later one counts */
+  tsr_arena arena;
+  tsr_grid grid; /* dense arrays */
+  const tsr_condition **conditions; /* delete conditions in view, by time; fragments share the array */
+  uint64_t condition_count;
+  int64_t unwritten_row_base; /* rowids of never-written dense cells, by row-major ordinal; -1: numbered on demand */
+  tsr_snapshot_request request;
+  tsr_snapshot_domain domain;
+  tsr_snapshot_view view;
+};
+
+typedef struct tsr_snapshot_run { /* a sorted run of a transaction view */
+  tsr_fragment *fragment;
+  uint64_t first, end; /* numbers of the cells that count: first to end - 1 */
+  bool cut; /* the run has cells from `end` on */
+} tsr_snapshot_run;
+
+/* Makes a snapshot of `base` with sorted runs on top, the latest last; if `alone` is true, of the runs without the
+ * fragments of `base`. The snapshot takes references to `base` and to the runs. */
+int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *runs, uint64_t count,
+                        tsr_snapshot **snapshot, tsr_error *error);
+
+static inline void tsr__snapshot_hold(tsr_snapshot *snapshot) { snapshot->references++; }
+
+/* Places prepared commits in a snapshot if a merged fragment spans their time. */
+
+typedef struct tsr_committed tsr_committed;
+
+/* Returns true if a merged fragment spans `time` without times of its cells: it may have both older and newer cells,
+ * and does not say which. `dense`: the array is dense. */
+bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense);
+
+/* *all: whether all sources of the merged fragment are still listed. False if no vacuum file names them. */
+int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error);
+
+/* Changes the fragments of a snapshot that is being made: a merged fragment that spans the time of a prepared one
+ * counts as newer in all cells that it has. */
+int tsr__late_place(tsr_snapshot *snapshot, tsr_error *error);
 
 #endif

@@ -7,7 +7,7 @@
  * some, and it may have many connections. When a file cannot be opened for that limit, all unused files are closed.
  * Small metadata files, of which there may be thousands, are read completely and kept in memory.
  */
-#include "array/fragment.h"
+#include "array/array.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -16,13 +16,11 @@
 #include "base/pool.h"
 #include "store/store.h"
 #include "model/datatype.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/layout.h"
-#include "array/array.h"
 #include "environment/cache.h"
 #include "environment/environment.h"
 #include "log/log.h"
-#include "array/snapshot.h"
 
 #define KEPT_MAX 8192 /* largest metadata file that is kept in memory, in bytes */
 #define KEPT_ALL (UINT64_C(16) << 20) /* largest sum of these of one array, in bytes */

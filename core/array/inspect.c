@@ -4,12 +4,10 @@
 #include <string.h>
 
 #include "model/datatype.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/fragment.h"
 #include "log/log.h"
-#include "array/snapshot.h"
 
 struct tsr_tiles {
   tsr_snapshot *snapshot;

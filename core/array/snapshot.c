@@ -17,7 +17,7 @@
  *
  * Recovery publishes what readers see by these rules (recover.c).
  */
-#include "array/snapshot.h"
+#include "array/array.h"
 
 #include <string.h>
 #include <stdio.h>
@@ -25,12 +25,10 @@
 #include "base/arithmetic.h"
 #include "model/domain.h"
 #include "format/layout.h"
-#include "array/array.h"
 #include "log/log.h"
-#include "array/fragment.h"
 #include "store/store.h"
 #include "model/datatype.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/schema.h"
 #include "environment/environment.h"
 

@@ -8,9 +8,7 @@
 #include "base/pool.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
-#include "read/space_tiles.h"
 
 #define ARROW_BATCH_BYTES (UINT64_C(1) << 28) /* of strings: a batch with more ends */
 

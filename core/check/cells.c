@@ -22,11 +22,11 @@
 #include "model/datatype.h"
 #include "model/domain.h"
 #include "filter/pipeline.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/schema.h"
 #include "format/layout.h"
 #include "environment/environment.h"
-#include "array/fragment.h"
+#include "array/array.h"
 
 #define CHECK_CELLS_WINDOW_BYTES (UINT64_C(4) << 20) /* decoded bytes of a window with several tiles */
 #define CHECK_CELLS_SHARE        4 /* a window with several tiles has this part of the memory at most */

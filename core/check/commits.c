@@ -16,7 +16,7 @@
 #include "format/layout.h"
 #include "log/log.h"
 #include "environment/environment.h"
-#include "array/fragment.h"
+#include "array/array.h"
 
 typedef struct commits_check {
   tsr_checker *c;

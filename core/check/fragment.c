@@ -16,11 +16,11 @@
 
 #include "store/store.h"
 #include "model/datatype.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/generic_tile.h"
 #include "format/layout.h"
 #include "environment/environment.h"
-#include "array/fragment.h"
+#include "array/array.h"
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 

@@ -22,7 +22,7 @@
 #include "base/arithmetic.h"
 #include "model/datatype.h"
 #include "filter/pipeline.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/schema.h"
 #include "format/layout.h"
 

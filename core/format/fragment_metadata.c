@@ -45,7 +45,6 @@
 #include "store/store.h"
 #include "model/datatype.h"
 #include "model/name.h"
-#include "format/fragment_slot.h"
 #include "format/generic_tile.h"
 #include "format/rtree.h"
 #include "format/schema.h"

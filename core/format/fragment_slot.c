@@ -18,7 +18,7 @@
  * Offsets and sizes have an entry for each tile; for parts that a slot does not have, the entries are zeros. Statistics
  * have an entry for each tile, or none at all.
  */
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 
 #include <stdio.h>
 #include <string.h>

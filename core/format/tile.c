@@ -29,7 +29,7 @@
 
 #include "base/arithmetic.h"
 #include "filter/filter.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/schema.h"
 #include "format/layout.h"
 

@@ -25,7 +25,6 @@
 #include "array/array.h"
 #include "log/log.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 
 #define FILE_MAX                   (UINT64_C(1) << 30) /* bytes of a file that is read */
 #define CONSOLIDATE_FILES_ATTEMPTS 8 /* while other processes consolidate and vacuum */

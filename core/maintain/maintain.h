@@ -8,7 +8,7 @@
 
 #include "write/fragment_writer.h"
 #include "base/map.h"
-#include "array/fragment.h"
+#include "array/array.h"
 #include "store/store.h"
 #include "model/name.h"
 #include "format/commits.h"

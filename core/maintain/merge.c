@@ -21,12 +21,11 @@
 #include "environment/environment.h"
 #include "write/fragment_writer.h"
 #include "store/store.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/schema.h"
 #include "format/layout.h"
 #include "array/array.h"
-#include "array/snapshot.h"
-#include "read/tile_loader.h"
+#include "read/reader.h"
 #include "base/arithmetic.h"
 
 #define PICKS_MAX 8192u /* cells written at once */

@@ -29,15 +29,13 @@
 #include "store/store.h"
 #include "model/datatype.h"
 #include "model/domain.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "log/log.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/writer.h"
 #include "environment/environment.h"
-#include "array/fragment.h"
 
 #define RECOVER_LATE_ATTEMPTS 8 /* while other processes commit */
 #define LIST_MAX              (UINT64_C(1) << 30) /* bytes of a staged commit */

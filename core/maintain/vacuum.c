@@ -10,7 +10,6 @@
 #include "log/log.h"
 #include "store/store.h"
 #include "array/array.h"
-#include "array/fragment.h"
 #include "label/label.h"
 
 int tsr__vacuum_remove(tsr_vacuum *v, const char *name, tsr_error *error) {

@@ -1,12 +1,11 @@
 /* batch.c: adds a batch of cells to the groups: its parts, their blocks, and how parts are merged. */
-#include "query/batch.h"
+#include "query/query.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "query/query.h"
 #include "model/datatype.h"
-#include "read/space_tiles.h"
+#include "read/reader.h"
 
 #define PART_CELLS 8192u
 #define PART_GRID  256u /* a grid of at most so many groups has a record for each of them in every part */

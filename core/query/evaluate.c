@@ -4,13 +4,12 @@
  * step passes the faults of its operands on with the cells. A choice passes on only those of the branch that a cell
  * takes, AND and OR only those of operands that count. What reaches a result is the error of the run.
  */
-#include "query/evaluate.h"
+#include "query/program.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 #include "base/arithmetic.h"
-#include "query/program.h"
 
 struct tsr_block_scratch {
   tsr_arena *arena; /* borrowed */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "query/block.h"
+#include "query/program.h"
 #include "model/datatype.h"
 
 #define GROUPS_SLOTS_MIN 64u

@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-#include "query/batch.h"
 #include "model/datatype.h"
-#include "read/space_tiles.h"
+#include "read/reader.h"
 
 #define GRID_MAX    (UINT64_C(1) << 26)
 #define STRETCH_MIN 16u /* cells of a run: with fewer each cell has its group */

@@ -6,14 +6,11 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "query/batch.h"
 #include "model/datatype.h"
-#include "query/tiles.h"
 #include "environment/environment.h"
 #include "query/program.h"
-#include "read/space_tiles.h"
+#include "read/reader.h"
 #include "array/array.h"
-#include "array/snapshot.h"
 
 typedef struct listed { /* as in tsr_query_run.lists */
   uint64_t group;

@@ -3,16 +3,15 @@
  * These are the terms `FIELD op CONSTANT` that AND joins, of attributes that are numbers. They become predicates whose
  * ranges may be wider than the comparison: the query tests each cell itself.
  */
-#include "query/tiles.h"
+#include "query/query.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "model/datatype.h"
-#include "query/batch.h"
 #include "environment/environment.h"
-#include "format/fragment_slot.h"
-#include "read/predicate.h"
+#include "format/fragment_metadata.h"
+#include "read/reader.h"
 
 #define EXACT_INTEGERS (INT64_C(1) << 53) /* as doubles, up to here */
 

@@ -16,7 +16,6 @@
 #include "model/datatype.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 
 #define READ_BLOCK_TILES_FOR_A_THREAD 8 /* space tiles of a window, for each thread */

@@ -1,4 +1,4 @@
-/* dense.c: walks the space tiles of a dense request lazily (space_tiles.h), a window of them at once.
+/* dense.c: walks the space tiles of a dense request lazily (reader.h), a window of them at once.
  *
  * The fragments whose boxes meet the selected cells of a space tile are its candidates, from the newest to the first
  * that covers these cells. Before a window is loaded, the shortcut may take whole tiles; of several candidates those
@@ -12,11 +12,8 @@
 #include "base/arithmetic.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
-#include "read/predicate.h"
 #include "model/datatype.h"
-#include "format/fragment_slot.h"
-#include "read/space_tiles.h"
+#include "format/fragment_metadata.h"
 
 #define TILES_INSPECTED_MAX 1024 /* space tiles that are inspected for one window */
 #define CROWDED_EIGHTHS     5 /* eighths of the budget: if the candidates of a space tile take more, it is crowded */
@@ -378,7 +375,7 @@ void tsr__dense_windows_close(tsr_dense_windows *w) {
  *
  * The fragments whose boxes meet the selected cells of a space tile are its candidates. A single candidate that covers them gives its cells as
  * they are. If there are several candidates, or some cells that none of them covers, the space tile is read subtile by
- * subtile (space_tiles.h): a map of owners is made, and each owner's cells become a part, which becomes a batch. Cells
+ * subtile (reader.h): a map of owners is made, and each owner's cells become a part, which becomes a batch. Cells
  * without an owner were never written. They form parts of their own (written = false), if such cells satisfy the
  * predicates.
  *

@@ -9,19 +9,16 @@
  * "Directed" keys are order keys, complemented if the order descends, so that they always ascend along the order.
  * "Begin" and "end" are meant in the direction of the order, too.
  */
-#include "read/key_range.h"
+#include "read/reader.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "model/datatype.h"
-#include "format/fragment_slot.h"
-#include "array/snapshot.h"
-#include "read/reader.h"
-#include "base/sort.h"
+#include "format/fragment_metadata.h"
 #include "array/array.h"
+#include "base/sort.h"
 #include "environment/cache.h"
-#include "read/plan.h"
 
 static uint64_t tile_starts_directed(const tsr_tile_starts *starts, uint64_t key) {
   return starts->descending ? ~key : key;

@@ -13,8 +13,6 @@
 #include "model/datatype.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
-#include "read/key_range.h"
 
 static uint32_t row_block_field_count(const tsr_row_block *block) {
   return block->schema->dimension_count + block->schema->attribute_count;

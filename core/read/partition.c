@@ -13,11 +13,10 @@
 #include <string.h>
 
 #include "model/datatype.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
-#include "read/plan.h"
+#include "read/reader.h"
 
 #define SLICES_MAX 1000000u
 

@@ -9,7 +9,7 @@
  * spans cut is looked into. Where a leaf is cut, its cells are taken to be spread evenly over its MBR. Of many nodes a
  * sample stands for all, so that an estimate takes about the same time for any array.
  */
-#include "read/plan.h"
+#include "read/reader.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,11 +17,10 @@
 #include "store/store.h"
 #include "model/datatype.h"
 #include "filter/pipeline.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/schema.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 
 /* ---- Spans, selections, boxes ------------------------------------------------------------------------------------ */
 

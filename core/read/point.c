@@ -10,7 +10,6 @@
 #include "model/datatype.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 
 typedef struct point_iterator {
   tsr_batch_iterator base;

@@ -25,19 +25,17 @@
  * (format versions 11 to 15) makes bounds wider and null counts greater, never the reverse. The callers see to it that
  * a skipped tile does not uncover older versions of its cells.
  */
-#include "read/predicate.h"
+#include "read/reader.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "model/datatype.h"
 #include "filter/pipeline.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/layout.h"
 #include "format/schema.h"
 #include "array/array.h"
-#include "array/snapshot.h"
-#include "read/reader.h"
 
 #define SUM_MAX         1e300 /* see above, "Floats" */
 #define BOUND_MAX       1e290

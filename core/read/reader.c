@@ -11,14 +11,10 @@
 
 #include "store/store.h"
 #include "model/datatype.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/fragment.h"
-#include "array/snapshot.h"
-#include "read/plan.h"
-#include "read/predicate.h"
 
 #define READER_DEFAULT_MEMORY     (UINT64_C(1) << 30)
 #define READER_TILES_FOR_A_THREAD 4 /* tiles of the largest window, for each thread */

@@ -1,4 +1,336 @@
-/* reader.h: a started request: its plan, the tiles that it has loaded, and the iterator that makes its batches.
+/* reader.h: which fragments and tiles a request can find cells in.
+ *
+ * The reader executes a plan; the estimate for SQLite's planner (tsr_request_estimate) is made by the same code. A
+ * sparse plan lists tiles. A dense plan lists the selected ordinals of each dimension and the boxes of the fragments
+ * that meet them; dense.c enumerates its space tiles.
+ */
+#ifndef TSR_READ_READER_H
+#define TSR_READ_READER_H
+
+#include "array/array.h"
+#include "base/memory.h"
+#include "model/domain.h"
+#include "base/pool.h"
+#include "tessera.h"
+#include "base/sort.h"
+
+typedef struct tsr_plan_tile { /* a tile of a sparse fragment */
+  uint32_t fragment; /* index in the snapshot */
+  bool inside; /* the tile's MBR lies within the spans: no cell needs to be compared with them */
+  uint64_t tile; /* number in the fragment */
+} tsr_plan_tile;
+
+typedef struct tsr_dimension_selection { /* the ordinals of one dimension that a dense request selects */
+  uint64_t count;
+  tsr_span *spans; /* ordinals, inclusive; within the array's non-empty domain; sorted and disjoint */
+} tsr_dimension_selection;
+
+typedef struct tsr_plan_box { /* a fragment of a dense array whose box meets the request */
+  uint32_t fragment; /* index in the snapshot */
+  bool sparse; /* a sparse fragment: it owns single cells of the box (format versions up to 10 wrote such fragments) */
+  bool excluded; /* the fragment's statistics say that no cell of it satisfies the predicates */
+  const uint64_t *low, *high; /* ordinals by dimension, inclusive */
+} tsr_plan_box;
+
+typedef struct tsr_cover { /* a box that holds written cells (reader.h) */
+  const uint64_t *low, *high; /* ordinals by dimension, inclusive */
+} tsr_cover;
+
+typedef struct tsr_plan {
+  bool empty; /* no cell can satisfy the request */
+  bool lossy; /* a filter changes stored coordinates, so MBRs do not tell where cells lie */
+  tsr_spans *spans; /* one per dimension */
+  /* sparse arrays: tiles that may hold cells of the request, by fragment, then by tile number */
+  uint64_t tile_count;
+  tsr_plan_tile *tiles;
+  /* dense arrays: */
+  tsr_dimension_selection *selections; /* one per dimension */
+  uint64_t box_count;
+  tsr_plan_box *boxes; /* oldest fragment first */
+  uint64_t cover_count;
+  tsr_cover *covers; /* set by tsr__covers_make */
+} tsr_plan;
+
+/* Makes the plan for ranges of the dimensions (one per dimension, or NULL: all cells). All of its memory comes from
+ * `arena`. Loads R-trees, and adds to the counters of considered and skipped fragments and tiles. */
+int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_arena *arena, tsr_plan *plan,
+                   tsr_error *error);
+
+/* Makes a plan for spans (one per dimension), which the plan borrows. For parts of a request whose fragments and tiles
+ * were counted by tsr__plan_make: this function leaves the counters alone. */
+int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
+
+/* Returns true if a dense fragment has the same space tiles and cell order as the snapshot's schema. */
+bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragment);
+
+/* Returns the number of selected values, UINT64_MAX if there are more. */
+uint64_t tsr__dimension_selection_values(const tsr_dimension_selection *selected);
+
+/* Returns how many tiles of `extent` values the selected ordinals between low and high, both inclusive, lie in. */
+uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected, uint64_t extent, uint64_t low,
+                                        uint64_t high);
+
+/* Boxes of a dense array that together hold every cell that was ever written.
+ *
+ * A plan for a dense array gets covers where a reader need not look at the space tiles without any written cell. The
+ * walk over space tiles (reader.h) and the key ranges of an ordered read (ordered.c) then skip what lies between
+ * covers.
+ */
+
+typedef struct tsr_plan tsr_plan;
+typedef struct tsr_dimension_selection tsr_dimension_selection;
+
+/* Sets plan->covers: each cell that a fragment of the plan wrote lies in at least one of them. Covers may overlap. They
+ * live in `arena`. Loads the R-trees of sparse fragments. */
+int tsr__covers_make(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
+
+/* Returns how many selected values lie between the ordinals low and high, both inclusive. */
+uint64_t tsr__dimension_selection_values_within(const tsr_dimension_selection *selected, uint64_t low, uint64_t high);
+
+/* The space tiles of a dense plan, one after the other in tile order.
+ *
+ * A dense plan may select far more space tiles than any fragment meets. The walk therefore can skip tiles that no cover
+ * meets (reader.h), or offer all tiles between two covers as one box: a gap.
+ */
+
+typedef struct tsr_plan tsr_plan;
+
+typedef struct tsr_walk {
+  const tsr_plan *plan; /* borrowed */
+  const tsr_grid *grid; /* borrowed */
+  bool ended;
+  bool gaps; /* walk tiles that no cover meets, too */
+  uint64_t *at, *first; /* by dimension: the tile's coordinates; the first span of the selection that meets the tile */
+  /* Lists of plan->boxes, as indices. lists[k] has the boxes that meet the tile in the k slowest dimensions; the last
+   * list has the boxes that meet the tile, oldest fragment first. */
+  uint32_t **lists, *list_counts;
+  uint32_t **covers, *cover_counts; /* the same lists of plan->covers; NULL if the walk needs no covers */
+  uint32_t gap_at; /* of the last gap: the dimension, in tile order, along which it ends */
+  uint64_t gap_end; /* the last ordinal of the gap in that dimension */
+} tsr_walk;
+
+/* Places the walk on the first tile, or ends it. `gaps`: walk tiles that no cover meets, too. `gaps_offered`: the
+ * caller will call tsr__walk_gap. The plan must have covers if `gaps` is false or `gaps_offered` is true. All memory
+ * comes from `arena`. */
+int tsr__walk_open(const tsr_plan *plan, const tsr_grid *grid, bool gaps, bool gaps_offered, tsr_arena *arena,
+                   tsr_walk *walk, tsr_error *error);
+
+/* Steps to the next tile, or ends the walk. */
+void tsr__walk_next(tsr_walk *walk);
+
+/* Returns true if a gap begins at the present tile: a box low..high (ordinals by dimension, inclusive) of fully
+ * selected cells in tiles that no cover meets. *cells is their number; UINT64_MAX: that many or more. The caller may
+ * then call tsr__walk_pass. */
+bool tsr__walk_gap(tsr_walk *walk, uint64_t *low, uint64_t *high, uint64_t *cells);
+
+/* Steps to the first tile after the gap that tsr__walk_gap returned last. */
+void tsr__walk_pass(tsr_walk *walk);
+
+/* Parts of a space tile, small enough for a selection, a map of owners and columns of coordinates.
+ *
+ * The cells that a dense request selects in a space tile are the product of one set of spans per dimension.
+ * tsr__subtiles_init divides this product into subtiles, products as well, and tsr__subtiles_next steps through them.
+ * The cells of a subtile have two numbers: the index is the distance from the subtile's first cell in the tile's cell
+ * order (with gaps where cells are not selected); the position counts selected cells alone.
+ */
+
+typedef struct tsr_dimension_selection tsr_dimension_selection;
+
+#define TSR_SUBTILE_CELLS 65536u /* selected cells of a subtile, usually at most */
+#define TSR_SUBTILE_REACH (UINT64_C(1) << 20) /* indices of a subtile, at most, if it has more than one row */
+
+typedef struct tsr_axis { /* a dimension of a tile; axes stand from the slowest to the fastest in cell order */
+  uint32_t dimension;
+  uint64_t base; /* ordinal of the tile's first value */
+  uint64_t extent; /* values in the tile */
+  uint64_t stride; /* distance in cells between two neighbours along this axis */
+  uint64_t count; /* selected values */
+  uint64_t span_count;
+  tsr_span *spans; /* selected values, counted from base, inclusive */
+} tsr_axis;
+
+typedef struct tsr_subtile { /* the product of its axes */
+  uint32_t dimensions;
+  tsr_axis *axes;
+  uint64_t cells; /* selected cells */
+  uint64_t origin; /* number in the tile of the first selected cell, which has index 0 */
+  uint64_t reach; /* number of indices: the last selected cell's index plus 1 */
+  uint64_t *values, *at; /* scratch of the walk over rows: value, and its span, by axis */
+} tsr_subtile;
+
+typedef struct tsr_subtiles { /* the subtiles of one tile */
+  tsr_axis *tile_axes; /* of all that is selected in the tile */
+  tsr_subtile subtile; /* the present one */
+  uint32_t split; /* a subtile has one value on each axis before this one, some on this one, all on those after it */
+  uint64_t rows_max; /* selected values of the split axis in a subtile, at most */
+  uint64_t width_max; /* the largest distance between two values of the split axis in a subtile */
+  bool started; /* `subtile` is valid */
+  uint64_t *span_at, *value; /* by axis up to `split`: where the next subtile begins */
+} tsr_subtiles;
+
+/* Prepares the subtiles of the tile at coordinates `tile` (by dimension), of at most `cells_max` selected cells each.
+ * first[d] is the first span of selections[d] that meets the tile. All memory comes from `arena`. */
+int tsr__subtiles_init(const tsr_grid *grid, const tsr_dimension_selection *selections, const uint64_t *tile,
+                       const uint64_t *first, uint64_t cells_max, tsr_arena *arena, tsr_subtiles *subtiles,
+                       tsr_error *error);
+
+/* Steps to the next subtile, in cell order of the split axes; false after the last one. */
+bool tsr__subtiles_next(tsr_subtiles *subtiles);
+
+/* Returns true if all indices of the subtile are selected: its cells follow each other in the tile. */
+bool tsr__subtile_is_contiguous(const tsr_subtile *subtile);
+
+/* Writes the indices of the subtile's cells, in cell order. `cells` has room for subtile->cells. */
+void tsr__subtile_select(const tsr_subtile *subtile, uint32_t *cells);
+
+/* Sets owners[position] to `owner` for each cell that has the owner `none` so far and lies in the box low..high
+ * (ordinals by dimension, inclusive). Returns how many cells these are. */
+uint64_t tsr__subtile_claim(const tsr_subtile *subtile, const uint64_t *low, const uint64_t *high, uint32_t owner,
+                            uint32_t none, uint32_t *owners);
+
+/* Returns the position of the cell at these ordinals (by dimension); -1 if the subtile does not select it. */
+int64_t tsr__subtile_find(const tsr_subtile *subtile, const uint64_t *ordinals);
+
+/* Sets values[index] of each cell to its coordinate on an axis, in an integer datatype of `size` bytes. `low` is the
+ * coordinate with ordinal 0. `values` has room for subtile->reach values; those of cells that are not selected stay as
+ * they are. */
+void tsr__subtile_values(const tsr_subtile *subtile, uint32_t axis, const uint8_t *low, uint64_t size, void *values);
+
+/* Sets numbers[index] of each cell to base + sum of ordinal * strides[dimension]: its row-major ordinal in a domain of
+ * these strides. `numbers` has room for subtile->reach numbers. */
+void tsr__subtile_numbers(const tsr_subtile *subtile, const uint64_t *strides, int64_t base, int64_t *numbers);
+
+/* Loads decoded tiles of fragments from the cache or from the store.
+ *
+ * tsr__tiles_load loads a list of requests at once. tsr__load_start and tsr__load_finish do the same in two steps,
+ * between which workers read and decode while the caller does something else.
+ */
+
+typedef struct tsr_pinned_tile tsr_pinned_tile;
+
+typedef struct tsr_tile_request { /* one slot of one tile */
+  tsr_fragment *fragment;
+  uint32_t slot;
+  uint64_t number; /* of the tile in the fragment */
+  uint64_t first, end; /* only the values of the cells first..end-1 are needed; end 0: of all cells */
+  tsr_tile *tile; /* out: the caller's reference */
+  bool decoded; /* out: the tile was not in the cache */
+  tsr_pinned_tile *pinned; /* of the reader that made the request; not used here */
+} tsr_tile_request;
+
+/* Loads all requests on up to `threads` threads, or none of them. Each tile is referenced for the caller, and its bytes
+ * are charged to `memory`: give both back with tsr__tile_return. Requests of one slot for consecutive tiles share reads
+ * of the file. */
+int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_tile_request *requests, uint64_t count, tsr_memory *memory,
+                    tsr_error *error);
+void tsr__tile_return(tsr_tile *tile, tsr_memory *memory);
+
+/* Tells the store that these tiles will be loaded soon, so that it may fetch them at one time; nothing is charged. The
+ * requests are valid. Returns the bytes that the store may fetch for them. */
+uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, uint64_t count);
+
+/* Returns true if a decoded tile has the values that the request needs. Else extends the request to all cells: a tile
+ * that is needed in parts for the second time is worth decoding as a whole. */
+bool tsr__tile_request_fits(tsr_tile_request *request, const tsr_tile *tile);
+
+/* A load that has been started. It is finished or cancelled exactly once; until then neither it nor its requests may
+ * move. The fields are the loader's own. */
+typedef struct tsr_load {
+  tsr_array *array;
+  tsr_memory *memory;
+  tsr_tile_request *requests;
+  uint64_t count, cached_count; /* requests; those whose tiles are in the cache */
+  bool ahead;
+  struct tsr_fetch *fetches; /* of the tiles that are not in the cache */
+  struct tsr_fetch_group *groups;
+  uint64_t fetch_count, group_count;
+  tsr_job job;
+} tsr_load;
+
+/* Starts to load the requests with up to `workers` workers beside the caller. `ahead`: the tiles are not needed yet, so
+ * the caller's thread does not join in before the finish; the loaded tiles count as tiles_ahead. After a failure there
+ * is nothing to finish or to cancel. */
+int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahead, tsr_tile_request *requests,
+                    uint64_t count, tsr_memory *memory, tsr_error *error);
+
+/* Does what is left of the load and waits for the workers. After a failure no request has a tile. */
+int tsr__load_finish(tsr_load *load, tsr_error *error);
+
+/* Ends the load. Tiles that have been decoded by then go into the cache; no request gets a tile. */
+void tsr__load_cancel(tsr_load *load);
+
+/* Sets *bytes to the memory that a slot of a tile takes when decoded. Reads the sizes from the metadata only. */
+int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint64_t number, uint64_t *bytes,
+                   tsr_error *error);
+
+/* Predicates on attributes, tested against tile statistics and against the cells of a column.
+ *
+ * tsr__tests_make turns the predicates of a request into the tests of its reader. Readers ask tsr__tests_exclude which
+ * tiles need not be read, and tsr__tests_select which cells of a loaded tile pass.
+ */
+
+typedef struct tsr_pinned_tile tsr_pinned_tile;
+
+typedef struct tsr_test { /* a predicate, prepared for its attribute's datatype */
+  uint32_t field;
+  tsr_predicate_kind kind;
+  bool nan, nat; /* NaN, or NaT, counts as null in this attribute */
+  bool negated; /* TSR_PREDICATE_WITHIN: cells outside of the spans pass, null ones included */
+  bool never; /* no cell passes */
+  tsr_spans spans; /* TSR_PREDICATE_WITHIN */
+} tsr_test;
+
+/* Sets reader->tests from the request's predicates; the tests live in the reader's arena until its next start. Fails if
+ * a predicate is not on an attribute, or compares an attribute with ranges that has no order. */
+int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *error);
+
+/* Returns true if the minimum, maximum and null count of a field of the fragment's schema can be trusted. For floats,
+ * tsr__statistics_plain must be asked for each tile, too. */
+bool tsr__statistics_believed(const tsr_fragment_metadata *metadata, uint32_t field);
+
+/* Returns true if the bounds of a tile of floats can be trusted: neither NaN nor infinity nor an overflow of the sum
+ * went into them. min and max point to values of the field; sum may be NULL, then the answer is false. */
+bool tsr__statistics_plain(const tsr_field *field, const uint8_t *min, const uint8_t *max, const uint64_t *sum);
+
+/* Loads the statistics of a slot: of its tiles, or, with `of_fragment`, of the whole fragment. The statistics belong
+ * to the fragment. The function may close the array's open files, so no borrowed file may be in use. */
+int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot, bool of_fragment,
+                         tsr_statistics *statistics, tsr_error *error);
+
+/* Returns true if the statistics of a tile, which must be trustworthy, say that none of its cells passes the test.
+ * `cells` is the number of cells in the tile; UINT64_MAX if unknown. */
+bool tsr__test_excludes(const tsr_test *test, const tsr_field *field, const tsr_statistics *statistics, uint64_t tile,
+                        uint64_t cells);
+
+/* Returns 1 if statistics say that no cell of a tile passes all of the reader's tests, else 0; < 0: error. Loads
+ * statistics: no borrowed file may be in use. */
+int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error);
+
+/* Returns 1 if the statistics of the whole fragment say that none of its cells passes all tests, else 0; < 0: error.
+ * Loads statistics: no borrowed file may be in use. */
+int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error);
+
+/* Writes the indices of the cells that pass to `out`, and returns their number. `selection` has the `count` indices to
+ * be tested; NULL: 0..count-1. `out` has room for `count` and may be the selection itself. */
+uint64_t tsr__test_select(const tsr_reader *reader, const tsr_test *test, const tsr_column *column,
+                          const uint32_t *selection, uint64_t count, uint32_t *out);
+
+/* Writes the indices of the cells that pass all tests to `out`, and their number to *count, which is the number of
+ * tested cells before. Index 0 is the pinned tile's cell `first`. pinned NULL: cells that were never written. Loads the
+ * tested fields if they are not there. */
+int tsr__tests_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t first, const uint32_t *selection,
+                      uint64_t *count, uint32_t *out, tsr_error *error);
+
+/* Returns 1 if some cell of the pinned tile passes all tests, else 0; < 0: error. */
+int tsr__tests_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
+
+/* Requests the fields that the tests read. */
+int tsr__tests_request(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
+
+/* Returns true if a cell that was never written passes all tests. */
+bool tsr__tests_pass_unwritten(const tsr_reader *reader);
+
+/* A started request: its plan, the tiles that it has loaded, and the iterator that makes its batches.
  *
  * A request becomes spans, one set per dimension; the spans choose fragments, then tiles. Iterators load tiles in
  * windows, decoded by the thread pool, and hand out batches that point into decoded tiles. A dense array is read space
@@ -7,16 +339,8 @@
  * coordinate wins (sparse.c). Single cells of dense arrays and ordered rows have iterators of their own
  * (point.c, ordered.c).
  *
- * A reader is used by one thread at a time. Workers only touch the tiles that they decode (tile_loader.h).
+ * A reader is used by one thread at a time. Workers only touch the tiles that they decode (reader.h).
  */
-#ifndef TSR_READ_READER_H
-#define TSR_READ_READER_H
-
-#include "read/tile_loader.h"
-#include "read/plan.h"
-#include "read/space_tiles.h"
-#include "tessera.h"
-#include "base/memory.h"
 
 typedef struct tsr_subtile tsr_subtile;
 typedef struct tsr_test tsr_test;
@@ -114,7 +438,7 @@ typedef struct tsr_read_window { /* the tiles that the iterator loads at once */
   tsr_read_ahead ahead;
 } tsr_read_window;
 
-typedef struct tsr_reader_tests { /* the request's predicates (predicate.h) */
+typedef struct tsr_reader_tests { /* the request's predicates (reader.h) */
   uint32_t count;
   tsr_test *list;
   bool fill_unwritten; /* cells that were never written have the fill value; false: they are null */
@@ -416,5 +740,171 @@ void tsr__read_ordered_free(tsr_reader *reader); /* does nothing if the reader h
 
 /* Gives back the tiles that the inner reader keeps from start to start. */
 void tsr__read_ordered_forget(tsr_reader *reader);
+
+/* Merges sparse tiles that overlap, so that one version of each coordinate is left.
+ *
+ * tsr__version_merge_open says in which order the tiles of the plan are to be loaded. The caller loads the merged ones
+ * in that order and passes them in with tsr__version_merge_add; tsr__version_merge_next returns them with the cells
+ * that won, or says that it needs the next tile first.
+ */
+
+typedef struct tsr_pinned_tile tsr_pinned_tile;
+
+typedef struct tsr_sparse_tile { /* a loaded tile, and a selection of its cells */
+  tsr_plan_tile plan;
+  tsr_pinned_tile *pinned; /* owned */
+  uint32_t *cells; /* the selected ones; NULL: all */
+  uint64_t count;
+} tsr_sparse_tile;
+
+typedef struct tsr_version_merge tsr_version_merge;
+
+/* Divides the tiles of the reader's plan. *order gets their indices in the plan, first *streams tiles that share no
+ * coordinate with any other tile and need no merge, then those of the version merge. *merge is NULL if there are none
+ * of the latter. The results live in the reader's arena. */
+int tsr__version_merge_open(tsr_reader *reader, uint64_t **order, uint64_t *streams, tsr_version_merge **merge,
+                            tsr_error *error);
+
+/* Passes the next tiles in. All of their coordinates are loaded, and the cell times of tiles with selected cells if the
+ * fragment has some. The selections are copied. On success the tiles belong to the version merge. */
+int tsr__version_merge_add(tsr_version_merge *merge, const tsr_sparse_tile *tiles, uint64_t count, tsr_error *error);
+
+typedef enum tsr_version_merge_result {
+  TSR_VERSION_MERGE_END, /* all tiles have been returned */
+  TSR_VERSION_MERGE_TILE, /* *tile is the caller's; its cells are the ones that won, and live until the next call */
+  TSR_VERSION_MERGE_NEEDS /* call tsr__version_merge_add first */
+} tsr_version_merge_result;
+
+/* Returns a tsr_version_merge_result, or < 0: error. A tile is returned when all of its cells are decided. */
+int tsr__version_merge_next(tsr_version_merge *merge, tsr_sparse_tile *tile, tsr_error *error);
+
+/* Gives back the tiles that it has. NULL is fine. The memory of the version merge itself is the reader's arena's. */
+void tsr__version_merge_close(tsr_version_merge *merge);
+
+/* Where the tiles of a sparse plan begin along a dimension, to predict how many rows a key range has.
+ *
+ * Keys here are directed: they are order keys, complemented if the order descends, so that they always ascend along the
+ * order. Key ranges are chosen from front to back: the functions that take `from` forget the tiles that end before it.
+ */
+
+typedef struct tsr_tile_starts {
+  tsr_reader *reader; /* borrowed; its plan has the tiles */
+  const tsr_field *field;
+  uint32_t dimension;
+  bool descending;
+  bool known; /* false: of a dense array, without trustworthy MBRs, or without memory: all other fields mean nothing */
+  tsr_pair *tiles; /* key: where the tile begins (of a string, its first bytes); cell: index in the plan; sorted */
+  uint64_t capacity, count;
+  uint64_t first, at; /* first..at-1: tiles that have begun and not ended; at..count-1: that have not begun */
+} tsr_tile_starts;
+
+/* Collects the tiles of the reader's plan, in memory of the reader's present start. Without memory it is not
+ * `known`. */
+void tsr__tile_starts_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_tile_starts *starts);
+
+/* Collects, along another dimension, the tiles of `outer` whose MBRs contain one value of outer's dimension: a directed
+ * key, or a string. `starts` is zeroed, or was made for the same dimension by this function, whose memory it uses
+ * again. */
+void tsr__tile_starts_within(const tsr_tile_starts *outer, uint64_t key, const tsr_buffer *text, uint32_t dimension,
+                             bool descending, tsr_tile_starts *starts);
+
+/* Returns the first directed key, from `from` on, at which there may be rows. */
+uint64_t tsr__tile_starts_begin(tsr_tile_starts *starts, uint64_t from);
+
+/* Returns the directed key up to which, from `from` on, about `rows` rows are to be expected; UINT64_MAX if there are
+ * not so many. */
+uint64_t tsr__tile_starts_next(tsr_tile_starts *starts, uint64_t from, uint64_t rows);
+
+/* Returns true if more than `rows` rows are to be expected at the directed key `key`, at which tsr__tile_starts_next
+ * has arrived. */
+bool tsr__tile_starts_expect(const tsr_tile_starts *starts, uint64_t key, uint64_t rows);
+
+/* For a dimension of strings: returns the string at which a key range should end (exclusive) that begins at `from`
+ * (after it, if `exclusive`; NULL: at the first tile): the start of the next tile behind tiles that have at least
+ * `rows` cells. NULL: the key range should reach to the end. If the tiles that hold nothing but the string at which the
+ * key range begins have more than `many` cells, returns that string instead and sets *single. The string is borrowed
+ * from the R-tree. */
+const uint8_t *tsr__tile_starts_next_text(tsr_tile_starts *starts, const tsr_buffer *from, bool exclusive,
+                                          uint64_t rows, uint64_t many, uint64_t *size, bool *single);
+
+/* The key ranges of an ordered read. The request is cut along the first dimension of its order; a value of
+ * that dimension that has too many rows is cut along the next one, and so on: each dimension of the order is a level.
+ *
+ * "Directed" keys are order keys, complemented if the order descends, so that they always ascend along the order. NaNs
+ * lie in no span: they are a key range of their own, before all numbers.
+ */
+
+typedef struct tsr_key_level { /* a dimension of the order: what is left of it, and its present key range */
+  uint32_t dimension;
+  bool descending, text;
+  /* what is left: */
+  bool nans; /* NaNs are still to come */
+  bool numbers; /* numbers, or strings, are still to come */
+  uint64_t from; /* numbers: the first directed key; the last one is UINT64_MAX */
+  tsr_buffer at; /* strings: the first one in the order's direction */
+  bool at_set, at_exclusive; /* false: all strings are left; `at` itself is not left */
+  /* the key range, which begins at `from` or `at`: */
+  bool nan; /* it has the NaNs */
+  bool single; /* it has one value, `end` or `end_text`, and is cut along the next level */
+  uint64_t end; /* numbers: the last directed key, inclusive */
+  tsr_buffer end_text; /* strings: the last one in the order's direction */
+  bool end_set, end_exclusive; /* false: it reaches to the end; `end_text` itself is not in it */
+  tsr_tile_starts starts; /* sparse: of the tiles that may hold the single values of the levels above */
+} tsr_key_level;
+
+typedef struct tsr_key_ranges { /* the present key range, and how large the next one should be */
+  tsr_reader *reader; /* borrowed; it has the request and its plan */
+  uint32_t level_count, depth; /* depth: the level along which key ranges are cut now */
+  tsr_key_level *levels; /* room for all dimensions */
+  tsr_arena arena; /* memory of `spans` */
+  tsr_spans *spans; /* by dimension: of the present key range */
+  unsigned restarts; /* how often the present key range has been cut */
+  uint64_t target, rows_max; /* rows that the next key range should have; that any key range may have */
+  uint64_t overestimate; /* sparse: factor by which the tile starts predict more rows than come */
+  bool cached; /* dense: the tiles that hold one value of the slowest dimension stay in the cache */
+} tsr_key_ranges;
+
+static inline uint64_t tsr__directed_key(const tsr_key_level *level, uint64_t key) {
+  return level->descending ? ~key : key;
+}
+
+/* Makes an empty structure for a reader, whose budget pays for it. Release it in any case. */
+int tsr__key_ranges_init(tsr_key_ranges *ranges, tsr_reader *reader, tsr_error *error);
+void tsr__key_ranges_release(tsr_key_ranges *ranges);
+
+/* Begins to cut the reader's plan along an order of `count` dimensions. `limit` is a hint: how many rows are likely to
+ * be taken, 0: all. A dimension that the order names again is ignored. */
+int tsr__key_ranges_begin(tsr_key_ranges *ranges, const tsr_sort *order, uint32_t count, uint64_t limit,
+                          tsr_error *error);
+
+/* Chooses the next key range of the present level. Returns 1; 0 if nothing is left of the level; 2 if the key range is
+ * a single value that is to be cut along the next level, since it has too many cells or is better streamed. */
+int tsr__key_ranges_choose(tsr_key_ranges *ranges, tsr_error *error);
+
+/* Makes `spans` of the present key range: the key ranges of the first `levels` levels, and all that the request selects
+ * in the other dimensions. */
+int tsr__key_ranges_spans(tsr_key_ranges *ranges, uint32_t levels, tsr_error *error);
+
+/* Notes that a complete key range had so many rows. If these are few, the tiles have fewer cells than their schema
+ * says, or deletes and tests drop most of them, and the next key ranges are made wider. Else a damaged schema that
+ * claims any number of cells would make a key range of each value. */
+void tsr__key_ranges_note(tsr_key_ranges *ranges, uint64_t rows);
+
+/* Steps past the present key range of the present level. */
+int tsr__key_ranges_pass(tsr_key_ranges *ranges, tsr_error *error);
+
+/* Makes the target larger, after a key range was read. */
+void tsr__key_ranges_grow(tsr_key_ranges *ranges);
+
+/* Makes the targets of this and all further key ranges smaller, because memory has ended. */
+void tsr__key_ranges_shrink(tsr_key_ranges *ranges);
+
+/* Steps to the next level, within the single value of the present one. Returns true if the rows of that value come in
+ * order without sorting: then the next level does not begin, and the caller streams them. The caller steps back to the
+ * level above by `depth--` and then past its single value. */
+bool tsr__key_ranges_descend(tsr_key_ranges *ranges);
+
+/* Sets the text of a level: `at` or `end_text`. */
+int tsr__key_text_set(tsr_buffer *buffer, const void *bytes, uint64_t size, tsr_error *error);
 
 #endif

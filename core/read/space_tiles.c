@@ -10,10 +10,9 @@
  * Invariants: k numbers the dimensions in tile order, 0 is the slowest. lists[k] has the boxes that meet the tile in
  * the dimensions before k. first[d] is the first span of the selection that meets the tile in dimension d.
  */
-#include "read/space_tiles.h"
+#include "read/reader.h"
 
 #include "base/arithmetic.h"
-#include "read/plan.h"
 
 static int open_lists(uint64_t count, uint32_t dimensions, tsr_arena *arena, uint32_t ***lists, uint32_t **counts,
                       tsr_error *error) {

@@ -6,7 +6,7 @@
  * needed is loaded with the first step. While a window is given out, the first step of the next window is under way.
  *
  * Streams and the merge. Tiles that can share no coordinate with others give a batch each as they come. The others go
- * through the version merge (version_merge.h), and give their batches when it has chosen among their cells. Deletes
+ * through the version merge (reader.h), and give their batches when it has chosen among their cells. Deletes
  * come last: the newest version of a cell is chosen first, then dropped if it is deleted.
  *
  * Times of cells. If the snapshot cuts the range of a fragment's times, cells outside of since..as_of do not exist. A
@@ -20,12 +20,9 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
-#include "read/predicate.h"
-#include "read/version_merge.h"
 
 typedef struct read_sparse_window {
   tsr_sparse_tile *tiles;

@@ -12,13 +12,13 @@
  * the groups, which are held open. The cache, budgets, counters, and the check for cancellation belong to the caller's
  * thread.
  */
-#include "read/tile_loader.h"
+#include "read/reader.h"
 
 #include <stdlib.h>
 
 #include "base/arithmetic.h"
 #include "store/store.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "array/array.h"
 #include "environment/cache.h"
 #include "environment/environment.h"

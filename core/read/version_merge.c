@@ -22,18 +22,16 @@
  * The dimensions are compared in the array's order, reversed if cells lie in column-major order. So tiles enter
  * about as they stand in their fragments, and few of them are in memory at a time.
  */
-#include "read/version_merge.h"
+#include "read/reader.h"
 
 #include <string.h>
 
 #include "base/heap.h"
 #include "base/sort.h"
 #include "model/datatype.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
-#include "read/reader.h"
 
 #define POLL_CELLS     65536u /* cells between two checks for cancellation */
 #define PARALLEL_CELLS 16384u /* cells in a window; fewer are not worth waking workers */

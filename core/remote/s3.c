@@ -1,7 +1,7 @@
 /* s3.c: clients of buckets, and how their calls run.
  *
  * A call is a small machine: it waits until its next request is due, the request flies, its answer is taken, and the
- * verdict says what comes next (s3_internal.h). The caller's thread drives all calls of a tsr__s3_run; the transfers run on
+ * verdict says what comes next (s3.h). The caller's thread drives all calls of a tsr__s3_run; the transfers run on
  * the I/O thread of http.h. So retries, pages and what follows a cut answer happen while the caller waits, and a call
  * that was started ahead makes no second request before it is finished.
  */
@@ -14,7 +14,6 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 #include "remote/curl.h"
-#include "remote/s3_internal.h"
 
 #define KEY_BYTES_MAX 1024u
 #define POLL_MS       20u /* between two questions to the host whether to stop, while nothing flies */

@@ -18,7 +18,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "remote/s3_internal.h"
+#include "remote/s3.h"
 #include "base/arithmetic.h"
 
 #define PAUSE_MIN   50u /* milliseconds; doubled with each try */

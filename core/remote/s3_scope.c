@@ -4,7 +4,7 @@
  * leaves the list, and its keys are wiped at once; its structure stays until the last reference is gone, so that a call
  * of another thread fails clearly.
  */
-#include "remote/s3_internal.h"
+#include "remote/s3.h"
 
 #include <stdio.h>
 #include <string.h>

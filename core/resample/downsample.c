@@ -11,9 +11,7 @@
 #include "model/datatype.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
-#include "read/space_tiles.h"
 
 #define DOWNSAMPLE_PART_CELLS     16384u /* cells of a batch per thread, at least */
 #define DOWNSAMPLE_THREADS_MAX    16u

@@ -21,8 +21,6 @@
 #include "format/layout.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/fragment.h"
-#include "array/snapshot.h"
 
 #define TASKS_FOR_A_THREAD 16
 

@@ -19,7 +19,6 @@
 #include "array/array.h"
 #include "log/log.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/deletes.h"
 

@@ -10,7 +10,6 @@
 #include "array/array.h"
 #include "environment/environment.h"
 #include "log/log.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/dense_boxes.h"
 

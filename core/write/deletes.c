@@ -23,7 +23,7 @@
 #include "model/datatype.h"
 #include "format/condition.h"
 #include "format/generic_tile.h"
-#include "array/snapshot.h"
+#include "array/array.h"
 #include "read/reader.h"
 #include "write/writer.h"
 

@@ -19,13 +19,12 @@
 #include <string.h>
 
 #include "model/datatype.h"
-#include "array/snapshot.h"
+#include "array/array.h"
 #include "read/reader.h"
 #include "base/arithmetic.h"
 #include "write/fragment_writer.h"
 #include "write/writer.h"
-#include "format/fragment_slot.h"
-#include "array/array.h"
+#include "format/fragment_metadata.h"
 #include "environment/environment.h"
 
 #define ROUNDS       3 /* rounds of joining across tiles */

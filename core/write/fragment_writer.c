@@ -12,7 +12,6 @@
 #include "model/datatype.h"
 #include "model/domain.h"
 #include "format/fragment_metadata.h"
-#include "format/fragment_slot.h"
 #include "format/fragment_statistics.h"
 #include "format/layout.h"
 #include "format/rtree.h"

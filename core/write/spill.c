@@ -19,7 +19,7 @@
 
 #include "base/heap.h"
 #include "store/store.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "environment/environment.h"

@@ -9,9 +9,8 @@
 
 #include <string.h>
 
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "array/array.h"
-#include "array/snapshot.h"
 
 /* A tile of a run has one cell for each so many bytes of the budget: merging holds a tile of each spilled run. */
 #define LIMIT_PER_CELL 65536u

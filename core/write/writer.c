@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "array/array.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "store/store.h"
 #include "format/layout.h"

@@ -8,7 +8,7 @@
 #include "model/datatype.h"
 #include "base/sort.h"
 #include "base/pool.h"
-#include "array/fragment.h"
+#include "array/array.h"
 #include "format/commits.h"
 #include "log/log.h"
 #include "store/store.h"

@@ -5,11 +5,11 @@
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
-#include "table/address.h"
+#include "table/table.h"
 
 int tsx_register_functions(tsx_connection *connection); /* returns SQLite's code */
 
-/* Begins the savepoint (table/transaction.h) for an address that was opened from the SQL value `path`. The address of a
+/* Begins the savepoint (table/table.h) for an address that was opened from the SQL value `path`. The address of a
  * table is opened anew once the lock is taken. Call tsx_function_end afterwards, also after an error. */
 int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *error);
 

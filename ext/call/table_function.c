@@ -15,7 +15,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "table/module.h"
+#include "table/table.h"
 
 static const tsx_about about_stats, about_progress;
 static const tsx_about *const abouts[] = {

@@ -6,7 +6,7 @@
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
-#include "table/address.h"
+#include "table/table.h"
 
 #define TSX_ARGUMENTS_MAX 4
 #define TSX_HIDDEN_LAST   4 /* hidden columns behind the arguments: key, as_of, since, schema */

@@ -1,5 +1,5 @@
 /* connection.h: the state of a connection that its tables share: the core's environment, interrupts, and the numbers of
- * tables and open cursors. table/open_array.h has the open arrays. main.c opens it, and the hooks let upper layers take
+ * tables and open cursors. table/table.h has the open arrays. main.c opens it, and the hooks let upper layers take
  * part in what happens to it. */
 #ifndef TSX_CONNECTION_H
 #define TSX_CONNECTION_H

@@ -13,10 +13,8 @@
 #include <unistd.h>
 
 #include "connection/errors.h"
-#include "table/labels.h"
+#include "table/table.h"
 #include "values/slice.h"
-#include "table/module.h"
-#include "table/transaction.h"
 #include "query/query_table.h"
 #include "data/ingest.h"
 #include "tessera_path.h"

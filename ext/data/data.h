@@ -13,7 +13,7 @@
 #include "query/query_internal.h"
 #include "connection/connection.h"
 #include "sql/options.h"
-#include "table/address.h"
+#include "table/table.h"
 #include "values/slice.h"
 #include "data/ingest.h"
 

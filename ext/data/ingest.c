@@ -13,12 +13,8 @@
 #include "values/slice.h"
 #include "values/value.h"
 #include "database/store_sqlite.h"
-#include "table/database.h"
-#include "table/journal.h"
-#include "table/transaction.h"
+#include "table/table.h"
 #include "maintain/upkeep.h"
-#include "values/json.h"
-#include "table/ddl.h"
 
 int tsx_ingest_label(tsx_ingest_call *call, tsr_ingest_column *column, const char *dimension, tsr_error *error) {
   tsx_parser p = {.definition = &call->memory};

@@ -8,7 +8,7 @@
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"
-#include "definition/columns.h"
+#include "definition/define.h"
 #include "call/function.h"
 
 typedef enum tsx_ingest_exists { TSX_INGEST_FAIL, TSX_INGEST_APPEND, TSX_INGEST_REPLACE } tsx_ingest_exists;

@@ -8,9 +8,8 @@
 #include "sql/literals.h"
 #include "sql/options.h"
 #include "definition/arguments.h"
-#include "definition/columns.h"
 #include "definition/define.h"
-#include "table/address.h"
+#include "table/table.h"
 #include "data/ingest.h"
 
 typedef enum ingest_option {

@@ -12,8 +12,7 @@
 
 #include "connection/errors.h"
 #include "query/query_internal.h"
-#include "table/labels.h"
-#include "table/transaction.h"
+#include "table/table.h"
 
 #define GRID_MEMORY       (1ull << 30) /* of rows, if the table has no memory_mb */
 #define GRID_CANCEL_EVERY 65536u /* rows between two checks for cancellation */

@@ -13,9 +13,9 @@
 #include "sql/json.h"
 #include "sql/options.h"
 #include "sql/names.h"
-#include "values/labels.h"
+#include "values/compare.h"
 #include "values/slice.h"
-#include "table/transaction.h"
+#include "table/table.h"
 #include "data/ingest.h"
 
 #define JOIN_MAX 1000000u /* streams; Python joins a thousand at most */

@@ -13,7 +13,6 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "database/store_tables.h"
 
 #define SCRATCH_SCHEMA "main"
 #define SCRATCH_NAME   "scratch"

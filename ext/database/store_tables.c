@@ -20,7 +20,7 @@
  * connection has no open cursor. Statements are finalized when the connection has no more tables, since sqlite3_close()
  * refuses to close a connection with open statements.
  */
-#include "database/store_tables.h"
+#include "database/store_sqlite.h"
 
 #include <string.h>
 #include <time.h>

@@ -12,7 +12,7 @@
  * Here only the form is checked, and whether filters take the arguments that they are given. define.c checks whether
  * the clauses fit the column.
  */
-#include "definition/columns.h"
+#include "definition/define.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -21,7 +21,6 @@
 #include "connection/sqlite_api.h"
 #include "sql/names.h"
 #include "sql/literals.h"
-#include "definition/define.h"
 
 #define COLUMNS_CHUNK_DEFAULT 65536
 #define COLUMNS_FILTERS_MAX   64

@@ -10,13 +10,11 @@
 #include <string.h>
 #include <float.h>
 
-#include "definition/schema_check.h"
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "sql/json.h"
 #include "sql/literals.h"
 #include "definition/arguments.h"
-#include "definition/columns.h"
 
 /* Returns the level that the codec uses in place of a level outside of its range. */
 static int32_t known_level(const tsr_filter *filter) {

@@ -1,9 +1,109 @@
-/* define.h: makes a schema from the column definitions and creation options of CREATE VIRTUAL TABLE ... USING
- * tessera(...), or from the definition of one attribute. */
-#ifndef TSX_DEFINE_H
-#define TSX_DEFINE_H
+/* define.h: parses the column definitions and filter lists of CREATE VIRTUAL TABLE ... USING tessera(...). The result is
+ * the text's structure: names, datatypes, literals, filters. define.c makes a schema of it. */
+#ifndef TSX_DEFINITION_DEFINE_H
+#define TSX_DEFINITION_DEFINE_H
 
 #include "tessera.h"
+#include "sql/tokens.h"
+
+#define TSX_CELL_MAX ((uint64_t)16 << 20) /* bytes of a cell of fixed length: the schema holds its fill value */
+
+typedef struct tsx_definition { /* the result of tsx_define; `= {0}` then tsx_definition_release is safe */
+  tsr_schema schema;
+  bool encrypted;
+  struct tsx_block *blocks; /* all memory of the definition */
+} tsx_definition;
+
+typedef struct tsx_parser {
+  tsx_definition *definition; /* owns what is parsed (tsx_parser_alloc) */
+  tsx_tokens in;
+  const char *noun, *name; /* begin the messages: "column", "temp" */
+  tsr_error *error;
+} tsx_parser;
+
+typedef struct tsx_literal {
+  tsx_token_kind kind; /* NUMBER, STRING or BLOB; WORD: NULL; END: not given */
+  char *text; /* NUL-terminated; a number has its sign, a blob its bytes */
+  uint64_t size; /* in bytes */
+} tsx_literal;
+
+typedef struct tsx_domain_text { /* of a dimension; what is not given has kind END */
+  tsx_literal low, high, extent, current_low, current_high;
+} tsx_domain_text;
+
+typedef struct tsx_enum_text { /* the clause ENUM */
+  bool given, ordered;
+  tsx_literal *labels;
+  uint64_t count;
+} tsx_enum_text;
+
+typedef struct tsx_column_text { /* one column definition */
+  char *name;
+  tsr_datatype datatype; /* with ENUM: the datatype of the labels */
+  uint32_t values_per_cell;
+  bool is_dimension, not_null, null, has_filters;
+  tsx_domain_text domain;
+  tsx_literal fill;
+  tsr_pipeline filters;
+  tsx_enum_text enumeration;
+  struct tsx_column_text *label; /* the dimension's first label, or the next one of the same dimension; or NULL */
+  bool falls; /* a label: DECREASING */
+} tsx_column_text;
+
+/* Each of these returns the code of an error whose message begins with noun and name.
+ * tsx_parser_fail takes a format, tsx_parser_wrap puts `what` before the message of the present error, and
+ * tsx_parser_unexpected says that `expected` should stand in place of the current token. */
+int tsx_parser_fail(tsx_parser *p, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int tsx_parser_wrap(tsx_parser *p, const char *what);
+int tsx_parser_unexpected(tsx_parser *p, const char *expected);
+
+bool tsx_parser_accept(tsx_parser *p, const char *word); /* skips the current token if it is this word or mark */
+int tsx_parser_expect(tsx_parser *p, const char *word); /* the same; TSR_ERROR if it is not */
+
+static inline bool tsx_literal_is_null(const tsx_literal *value) { return value->kind == TSX_TOKEN_WORD; }
+
+/* Converts a literal to one number, BOOL, datetime or time; `out` has room for 8 bytes, `what` names the value in
+ * messages. tsx_literal_integer accepts a literal that is written as a number only. */
+int tsx_literal_number(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what);
+int tsx_literal_integer(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what);
+
+static inline bool tsx_datatype_is_bytes(tsr_datatype datatype) { /* true for strings and opaque bytes */
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  return kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES;
+}
+
+/* A filter with the default values of its options. */
+#define TSX_FILTER(t)                                                                                                  \
+  (tsr_filter) {                                                                                                       \
+    .type = (t), .level = -1, .reinterpret = TSR_ANY, .window = (t) == TSR_FILTER_POSITIVE_DELTA ? 1024 : 256,         \
+    .scale = 1, .byte_width = 8                                                                                        \
+  }
+
+/* Parses a filter list up to a closing parenthesis, which is not consumed, or to the end. */
+int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline);
+
+/* Parses a column definition, all of `text`. If `alone` is set, the definition is the only one of a call: a comma is an
+ * error, and messages do not mention options, which CREATE VIRTUAL TABLE allows in place of a column. */
+int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_text *column);
+
+/* Turns the schema of any TileDB array into one that CREATE VIRTUAL TABLE accepts. tessera_copy and
+ * tessera_ddl use it. */
+
+/* Sets definition->schema to the source's schema without what CREATE refuses. The definition owns the fields and filters,
+ * everything else is borrowed from the source. The definition is zeroed before; the caller releases it, also after an
+ * error. */
+int tsx_creatable(const tsr_schema *source, tsx_definition *definition, tsr_error *error);
+
+/* Sets the array of label number `label` of definition->schema in the same way: `source` is the schema of the label's
+ * array. */
+int tsx_creatable_label(const tsr_schema *source, tsx_definition *definition, uint32_t label, tsr_error *error);
+
+/* Removes from one pipeline the filters that may not stand there for the field's datatype. The definition owns the new
+ * filters. */
+int tsx_filters_keep(tsx_definition *definition, const tsr_field *field, tsr_pipeline *pipeline, tsr_error *error);
+
+/* Makes a schema from the column definitions and creation options of CREATE VIRTUAL TABLE ... USING
+ * tessera(...), or from the definition of one attribute. */
 
 typedef struct tsx_definition tsx_definition;
 typedef struct tsx_options tsx_options;

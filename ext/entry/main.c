@@ -9,7 +9,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "query/query_table.h"
-#include "table/module.h"
+#include "table/table.h"
 #include "call/function.h"
 #include "call/table_function.h"
 

@@ -9,11 +9,9 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "values/json.h"
 #include "values/value.h"
 #include "database/store_sqlite.h"
-#include "table/ddl.h"
-#include "table/journal.h"
+#include "table/table.h"
 #include "call/table_function.h"
 #include "inspect/inspect.h"
 

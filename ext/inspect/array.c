@@ -7,14 +7,12 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "values/json.h"
+#include "values/value.h"
 #include "sql/names.h"
 #include "definition/define.h"
-#include "values/value.h"
-#include "table/ddl.h"
+#include "table/table.h"
 #include "call/table_function.h"
 #include "maintain/upkeep.h"
-#include "table/integrity.h"
 
 typedef tsx_inside table_array_inside;
 

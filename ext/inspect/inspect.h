@@ -4,7 +4,7 @@
 #define TSX_INSPECT_INSPECT_H
 
 #include "tessera.h"
-#include "table/address.h"
+#include "table/table.h"
 #include "connection/sqlite_api.h"
 
 typedef struct tsx_scan tsx_scan;

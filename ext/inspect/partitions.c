@@ -11,10 +11,9 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "definition/arguments.h"
-#include "values/json.h"
+#include "values/value.h"
 #include "sql/names.h"
 #include "values/slice.h"
-#include "values/value.h"
 #include "call/table_function.h"
 #include "inspect/inspect.h"
 

@@ -13,12 +13,10 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "sql/names.h"
-#include "definition/columns.h"
 #include "definition/define.h"
 #include "values/slice.h"
 #include "database/store_sqlite.h"
-#include "table/journal.h"
-#include "table/transaction.h"
+#include "table/table.h"
 #include "call/function.h"
 #include "inspect/inspect.h"
 

@@ -22,11 +22,9 @@
 #include "sql/options.h"
 #include "sql/literals.h"
 #include "sql/names.h"
-#include "table/database.h"
-#include "definition/schema_check.h"
+#include "table/table.h"
 #include "call/function.h"
 #include "database/store_sqlite.h"
-#include "table/transaction.h"
 
 #define BLOCK_BYTES  (UINT64_C(256) << 20) /* the estimated size of a block, at most */
 #define BLOCK_SHARE  4 /* a block takes at most a quarter of memory_mb */

@@ -1,7 +1,7 @@
 /* overviews.c: tessera_overviews(path[, options]): the pyramid of an array, from which pictures are drawn.
  *
  * Level 1 halves the array on some dimensions, level 2 halves level 1, and so on. Level k is an array of its own, in
- * PATH.overviews/k beside the array, or in the database as the table NAME_overview_k (table/overview_tables.h). The array's metadata "tessera_overviews" says how many levels there are, of which
+ * PATH.overviews/k beside the array, or in the database as the table NAME_overview_k (table/table.h). The array's metadata "tessera_overviews" says how many levels there are, of which
  * dimensions, by which method, and the time of the last write that they show. They are used only for a state whose last
  * write has this time. While they are changed the time is 0, so that nobody uses them.
  */
@@ -13,11 +13,10 @@
 #include "connection/errors.h"
 #include "database/store_sqlite.h"
 #include "call/function.h"
-#include "table/overview_tables.h"
+#include "table/table.h"
 #include "sql/json.h"
 #include "sql/options.h"
 #include "sql/names.h"
-#include "values/json.h"
 #include "values/value.h"
 
 #define SIDE_MIN 256 /* cells of a side from which a level is halved again */

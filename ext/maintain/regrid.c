@@ -8,14 +8,12 @@
 #include <string.h>
 
 #include "connection/errors.h"
-#include "definition/schema_check.h"
 #include "definition/define.h"
 #include "call/function.h"
-#include "table/database.h"
+#include "table/table.h"
 #include "sql/json.h"
 #include "sql/options.h"
 #include "sql/names.h"
-#include "values/json.h"
 #include "values/value.h"
 
 #define REGRID_KEY "tessera_regrid" /* the metadata that says what the array was made of */

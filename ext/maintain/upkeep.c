@@ -11,7 +11,7 @@
 #include "sql/json.h"
 #include "sql/options.h"
 #include "definition/arguments.h"
-#include "table/transaction.h"
+#include "table/table.h"
 #include "call/function.h"
 
 #define MIB (UINT64_C(1) << 20)

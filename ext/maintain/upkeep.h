@@ -3,11 +3,10 @@
 #define TSX_MAINTAIN_UPKEEP_H
 
 #include "connection/sqlite_api.h"
-#include "table/address.h"
+#include "table/table.h"
 #include "tessera.h"
-#include "definition/columns.h"
+#include "definition/define.h"
 #include "sql/json.h"
-#include "table/open_array.h"
 
 void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what[, options]]) */
 void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what]) */

@@ -11,12 +11,11 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "values/json.h"
+#include "values/value.h"
 #include "sql/json.h"
 #include "sql/options.h"
 #include "sql/names.h"
 #include "values/slice.h"
-#include "values/value.h"
 #include "call/function.h"
 #include "database/store_sqlite.h"
 #include "data/data.h"

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
-#include "table/address.h"
-#include "table/labels.h"
+#include "table/table.h"
 
 /* ---- The text for SQLite's own parser ---------------------------------------------------------------------------- */
 

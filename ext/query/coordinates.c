@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
-#include "table/labels.h"
+#include "table/table.h"
 #include "values/compare.h"
 
 #define NUMBER_EXACT (INT64_C(1) << 53) /* integers up to it are doubles */

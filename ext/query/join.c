@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "connection/errors.h"
-#include "table/labels.h"
+#include "table/table.h"
 #include "sql/tokens.h"
 
 /* Returns the module in the text of a CREATE VIRTUAL TABLE. Returns false for other texts. */

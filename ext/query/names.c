@@ -7,7 +7,7 @@
 
 #include "connection/sqlite_api.h"
 #include "connection/errors.h"
-#include "table/labels.h"
+#include "table/table.h"
 
 #define SQLITES TSR_OP_COUNT
 #define ANY     127

@@ -8,7 +8,7 @@
 
 #include "sql/literals.h"
 #include "connection/errors.h"
-#include "table/labels.h"
+#include "table/table.h"
 #include "values/compare.h"
 
 #define NUMBER_SIZE 400 /* a longer text is no number here */

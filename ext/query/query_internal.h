@@ -11,8 +11,7 @@
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 #include "connection/connection.h"
-#include "table/module.h"
-#include "table/open_array.h"
+#include "table/table.h"
 
 typedef struct tsx_arena { /* `= {0}` is empty */
   struct tsx_arena_block *blocks;

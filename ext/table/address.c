@@ -11,7 +11,7 @@
  * connection is closed.
  */
 #include "tessera_path.h"
-#include "table/address.h"
+#include "table/table.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -22,9 +22,6 @@
 #include "sql/names.h"
 #include "sql/tokens.h"
 #include "database/store_sqlite.h"
-#include "table/module.h"
-#include "table/journal.h"
-#include "table/transaction.h"
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
 

@@ -37,7 +37,7 @@
  * An idxStr that does not fit the table is SQLITE_ERROR. After SQLITE_SCHEMA, SQLite would start the statement again
  * and return rows twice that it has returned already.
  */
-#include "table/best_index.h"
+#include "table/table.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -46,9 +46,6 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
-#include "table/labels.h"
-#include "table/module.h"
-#include "table/open_array.h"
 
 static const char *const operators[] = {[TSX_EQ] = "=?",
                                         [TSX_GT] = ">?",

@@ -7,7 +7,7 @@
  * A cursor that is closed stays with its table as the idle cursor, with its decoded plan and its reader, and the next
  * xOpen takes it again: most statements run repeatedly, and often on the same state of the array.
  */
-#include "table/cursor.h"
+#include "table/table.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -15,12 +15,6 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
-#include "values/labels.h"
-#include "table/best_index.h"
-#include "table/labels.h"
-#include "table/module.h"
-#include "table/transaction.h"
-#include "table/update.h"
 
 typedef struct in_list { /* ranges of a term, as many as it needs */
   tsr_range *ranges;

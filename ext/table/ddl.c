@@ -5,7 +5,7 @@
  * chooses for their number; dimension labels without an order are left out; a format version that cannot be written
  * becomes the default one; define.c says what else is left out or replaced.
  */
-#include "table/ddl.h"
+#include "table/table.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -15,13 +15,10 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "values/json.h"
+#include "values/value.h"
 #include "sql/names.h"
 #include "definition/define.h"
-#include "values/value.h"
 #include "database/store_sqlite.h"
-#include "table/address.h"
-#include "definition/schema_check.h"
 
 #define DDL_CHUNK_DEFAULT 65536
 #define VERSION_DEFAULT   22

@@ -25,15 +25,12 @@
  * a table of this database. A file that cannot be told from others, because a VFS gives files names of its own, gets
  * the id of the connection instead: no other connection undoes what this one leaves.
  */
-#include "table/journal.h"
+#include "table/table.h"
 
 #include <string.h>
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "table/address.h"
-#include "table/module.h"
-#include "table/transaction.h"
 
 static int journal_run(sqlite3 *db, char *sql) {
   int code = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
@@ -563,7 +560,7 @@ void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {
   else sqlite3_result_int64(context, (sqlite3_int64)changed);
 }
 
-/* See journal.h. A kept commit holds a reference to its array and to its transaction, so that the writer
+/* See table.h. A kept commit holds a reference to its array and to its transaction, so that the writer
  * stays open. The cells are published before a created array, so that the array appears with them.
  */
 

@@ -4,14 +4,13 @@
  * one attribute, lies in the same group, and has the dimension's name there. With the option labels='group' a table
  * reads such arrays as labels. It does not write them.
  */
-#include "table/labels.h"
+#include "table/table.h"
 
 #include <string.h>
 #include <stdlib.h>
 
 #include "connection/errors.h"
 #include "database/store_sqlite.h"
-#include "table/open_array.h"
 #include "sql/names.h"
 #include "values/slice.h"
 #include "values/compare.h"

@@ -1,24 +1,15 @@
 /* module.c: a list of the findings of the core's check, and xIntegrity, by which PRAGMA integrity_check and
  * quick_check report the errors among them. */
-#include "table/module.h"
+#include "table/table.h"
 
 #include <ctype.h>
 #include <string.h>
 
-#include "table/integrity.h"
 #include "connection/errors.h"
 #include "sql/names.h"
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
-#include "database/store_tables.h"
-#include "table/address.h"
-#include "table/best_index.h"
-#include "table/labels.h"
-#include "table/transaction.h"
-#include "table/cursor.h"
-#include "table/journal.h"
-#include "table/overview_tables.h"
-#include "table/update.h"
+#include "database/store_sqlite.h"
 
 void tsx_findings_free(tsx_findings *all) {
   for (uint64_t i = 0; i < all->count; i++) {

@@ -5,22 +5,14 @@
  * that fails leaves nothing. connection->stored.making hands over to xCreate what to make. The text of the statement is
  * what tessera_ddl gives, so that it stays in sqlite_schema as a definition that could make such an array again.
  */
-#include "table/open_array.h"
+#include "table/table.h"
 
 #include <string.h>
 
-#include "table/database.h"
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "sql/names.h"
-#include "database/store_tables.h"
-#include "table/address.h"
-#include "table/ddl.h"
-#include "table/module.h"
-#include "table/transaction.h"
 #include "database/store_sqlite.h"
-#include "table/cursor.h"
-#include "table/journal.h"
 
 struct tsx_making {
   const char *files; /* the array whose files are copied, or NULL */

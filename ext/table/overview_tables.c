@@ -1,12 +1,11 @@
 /* overview_tables.c: where the levels of an array's overviews are. In the database each level is a table of its own. A level tells
  * by its metadata that it is one, so that no other table with such a name is dropped or renamed. */
-#include "table/overview_tables.h"
+#include "table/table.h"
 
 #include <string.h>
 
 #include "connection/errors.h"
 #include "database/store_sqlite.h"
-#include "database/store_tables.h"
 #include "sql/names.h"
 
 char *tsx_level_path(const char *path, unsigned level) {

@@ -18,21 +18,14 @@
  * transaction. What the function did next would commit by itself. So the store refuses everything from then on
  * (tsx_tree_prepare), and the function fails.
  */
-#include "table/transaction.h"
+#include "table/table.h"
 
 #include <string.h>
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "database/store_sqlite.h"
-#include "database/store_tables.h"
-#include "table/open_array.h"
-#include "table/journal.h"
-#include "definition/columns.h"
 #include "definition/define.h"
-#include "table/database.h"
-#include "table/module.h"
-#include "table/update.h"
 
 #define SAVEPOINT_NAME "tessera_function_%llu"
 #define TRIES          16 /* no handler stops one statement and lets the next one pass for this long */

@@ -12,17 +12,14 @@
  * reads old rows from the state at that moment: a rowid names one version of a cell, and the statement writes newer
  * versions above the old ones.
  */
-#include "table/update.h"
+#include "table/table.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "values/json.h"
-#include "table/labels.h"
-#include "table/transaction.h"
-#include "table/value_in.h"
+#include "values/value.h"
 
 /* What a statement does with a row: nothing; xUpdate has not come for it yet; xUpdate has come. */
 typedef enum fate { FATE_NONE, FATE_PENDING, FATE_DONE } fate;

@@ -5,7 +5,7 @@
  * Rows reuse memory. Texts and blobs are borrowed from SQLite. A value that must be converted goes into memory of its
  * field, which only grows. Nothing else is allocated for a row.
  */
-#include "table/value_in.h"
+#include "table/table.h"
 
 #include <float.h>
 #include <math.h>
@@ -18,8 +18,7 @@
 #include "sql/literals.h"
 #include "sql/names.h"
 #include "definition/arguments.h"
-#include "definition/columns.h"
-#include "table/open_array.h"
+#include "definition/define.h"
 
 #define VALUE_IN_NUMBER_MAX 400 /* characters of a number, with its NUL */
 #define SHOWN               60 /* bytes of a text in a message */

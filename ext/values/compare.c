@@ -19,7 +19,6 @@
 #include <string.h>
 
 #include "connection/sqlite_api.h"
-#include "values/labels.h"
 
 typedef __int128 compare_wide;
 

@@ -5,14 +5,13 @@
  * value without such text is its raw integer, NaT is null. A box is an object keyed by the dimensions' names in SQL, with
  * [low, high] for each; an open end is null.
  */
-#include "values/json.h"
+#include "values/value.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "connection/sqlite_api.h"
 #include "sql/names.h"
-#include "values/value.h"
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 

@@ -5,12 +5,11 @@
  * with other labels (datetimes, several values in a label, wide strings, bytes) are left to SQLite. A code that has no
  * label reads as NULL, and so does a code whose label is NaN.
  */
-#include "values/labels.h"
+#include "values/compare.h"
 
 #include <string.h>
 
 #include "connection/sqlite_api.h"
-#include "values/compare.h"
 
 bool tsx_labels_possible(const tsx_column *column) {
   return column->label_form == TSX_TEXT || tsx_form_is_number(column->label_form);

@@ -15,11 +15,10 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
-#include "values/json.h"
+#include "values/value.h"
 #include "sql/json.h"
 #include "sql/names.h"
-#include "definition/columns.h"
-#include "values/value.h"
+#include "definition/define.h"
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 

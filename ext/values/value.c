@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "connection/sqlite_api.h"
-#include "values/json.h"
 
 /* ---- How a field appears ----------------------------------------------------------------------------------------- */
 

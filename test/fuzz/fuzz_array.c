@@ -13,7 +13,6 @@
 #include "store_memory.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/writer.h"
 #include "fuzz.h"

@@ -17,7 +17,7 @@
 #include "format/commits.h"
 #include "format/condition.h"
 #include "format/enumeration.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/generic_tile.h"
 #include "format/group.h"
 #include "format/metadata.h"

@@ -17,11 +17,10 @@
 #include "store/store.h"
 #include "store_memory.h"
 #include "model/datatype.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "array/array.h"
 #include "environment/cache.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "counted_memory.h"
 

@@ -8,7 +8,6 @@
 #include "format/fragment_metadata.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/fragment.h"
 #include "log/log.h"
 #include "open_array.h"
 

@@ -7,10 +7,8 @@
 
 #include "store/store.h"
 #include "model/datatype.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "array/array.h"
-#include "array/fragment.h"
-#include "array/snapshot.h"
 #include "inside_test.h"
 
 #define SPARSE "__1_1" U

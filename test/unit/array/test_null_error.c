@@ -13,7 +13,6 @@
 #include "store/store.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/writer.h"
 #include "counted_memory.h"

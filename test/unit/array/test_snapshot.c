@@ -7,9 +7,7 @@
 #include "store/store.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/fragment.h"
 #include "log/log.h"
-#include "array/snapshot.h"
 #include "open_array.h"
 
 #define SPARSE "__1_1" U

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "array/array.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/writer.h"
 #include "disk_test.h"

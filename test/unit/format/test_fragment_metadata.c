@@ -4,7 +4,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "format/rtree.h"
 #include "fragment_test.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
-#include "format/fragment_slot.h"
+#include "format/fragment_metadata.h"
 #include "fragment_test.h"
 
 static tsr_fragment_metadata open_metadata(fixture *f, const shape *s, tsr_file **file) {

@@ -11,7 +11,6 @@
 #include "store/store.h"
 #include "array/array.h"
 #include "log/log.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/writer.h"
 #include "small_array.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "log/log.h"
-#include "array/snapshot.h"
+#include "array/array.h"
 #include "open_array.h"
 
 static int setup(void **state) {

@@ -14,7 +14,6 @@
 #include "array/array.h"
 #include "environment/environment.h"
 #include "log/log.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/writer.h"
 #include "disk_test.h"

@@ -8,7 +8,6 @@
 #include "model/name.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 #include "small_array.h"
 
 static void consolidate(tsr_array *array, tsr_maintenance what) {

@@ -9,7 +9,6 @@
 #include "array/array.h"
 #include "environment/environment.h"
 #include "log/log.h"
-#include "array/snapshot.h"
 #include "write/writer.h"
 #include "maintain/maintain.h"
 #include "small_array.h"

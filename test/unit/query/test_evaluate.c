@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "query/evaluate.h"
+#include "query/program.h"
 
 #define ROWS  200u
 #define NODES 64u

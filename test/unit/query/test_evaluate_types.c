@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "query/evaluate.h"
+#include "query/program.h"
 
 #define CELLS 4u
 #define ROOM  16u

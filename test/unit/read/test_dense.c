@@ -7,7 +7,7 @@
 
 #include "base/arithmetic.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
+#include "array/array.h"
 #include "read/reader.h"
 #include "made_array.h"
 

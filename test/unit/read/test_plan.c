@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "read/plan.h"
+#include "read/reader.h"
 #include "made_array.h"
 
 static void test_values_and_tiles_of_selections_are_counted(void **state) {

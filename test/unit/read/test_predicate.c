@@ -8,8 +8,6 @@
 #include "model/datatype.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
-#include "read/predicate.h"
 #include "read/reader.h"
 #include "made_array.h"
 

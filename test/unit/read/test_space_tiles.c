@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "read/space_tiles.h"
-#include "read/plan.h"
+#include "read/reader.h"
 #include "made_array.h"
 
 typedef struct plane { /* a grid of two dimensions with ten values each, and the selections of a request */

@@ -8,7 +8,7 @@
 #include "base/arithmetic.h"
 #include "environment/cache.h"
 #include "log/log.h"
-#include "array/snapshot.h"
+#include "array/array.h"
 #include "read/reader.h"
 #include "made_array.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/arithmetic.h"
 #include "environment/cache.h"
-#include "read/tile_loader.h"
+#include "read/reader.h"
 #include "made_array.h"
 
 #define TILES 6

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "read/reader.h"
-#include "read/version_merge.h"
 #include "made_array.h"
 
 /* Adds a fragment of cells on a line from `low` on, `step` apart. */

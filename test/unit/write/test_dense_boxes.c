@@ -10,7 +10,6 @@
 #include "store/store.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/fragment_writer.h"
 #include "write/dense_boxes.h"

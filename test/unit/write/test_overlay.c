@@ -8,7 +8,6 @@
 #include "base/arithmetic.h"
 #include "array/array.h"
 #include "environment/environment.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/writer.h"
 #include "disk_test.h"

@@ -9,7 +9,6 @@
 
 #include "base/pool.h"
 #include "array/array.h"
-#include "array/snapshot.h"
 #include "read/reader.h"
 #include "write/writer.h"
 #include "counted_memory.h"
