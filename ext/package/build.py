@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MOMENT = 1767225600 # 2026-01-01, the modification time of all files in the archives
 NPM = ("package.json", "index.js", "index.d.ts", "README.md")
-MODULE = sorted(n for n in os.listdir(os.path.join(HERE, "python", "tessera")) if n.endswith(".py") and n != "__init__.py" or n == "py.typed")
+MODULE = sorted(n for n in os.listdir(os.path.join(ROOT, "ext", "python", "tessera")) if n.endswith(".py") and n != "__init__.py" or n == "py.typed")
 # The codecs in the bundled extension, and the Debian packages that have their licenses.
 CODECS = {"zstd": "libzstd-dev", "lz4": "liblz4-dev", "bzip2": "libbz2-dev", "zlib": "zlib1g-dev", "mbedTLS": "libmbedtls-dev"}
 
@@ -71,9 +71,9 @@ def wheel_platform(library):
 
 def write_wheel(place, binary, name, info, version, platforms):
     """Writes the wheel for these platform tags, with the extension `binary` as the file `name`. Returns the wheel's path."""
-    files = {"tessera/__init__.py": text_of(f"{HERE}/python/tessera/__init__.py", VERSION=version),
-             **{f"tessera/{n}": read(f"{HERE}/python/tessera/{n}") for n in MODULE}, f"tessera/{name}": binary}
-    info = {"README.md": read(f"{HERE}/python/README.md"), **info}
+    files = {"tessera/__init__.py": text_of(f"{ROOT}/ext/python/tessera/__init__.py", VERSION=version),
+             **{f"tessera/{n}": read(f"{ROOT}/ext/python/tessera/{n}") for n in MODULE}, f"tessera/{name}": binary}
+    info = {"README.md": read(f"{ROOT}/ext/python/README.md"), **info}
     path = f"{place}/sqlite_tessera-{version}-py3-none-{'.'.join(platforms)}.whl"
     tags = "".join(f"Tag: py3-none-{p}\n" for p in platforms)
     folder = f"sqlite_tessera-{version}.dist-info"
@@ -100,7 +100,7 @@ def write_npm(path, prebuilds, info, version):
     parts = [key.split("-") for key in prebuilds]
     lists = {"OS": sorted({p[0] for p in parts}), "CPU": sorted({p[1] for p in parts})}
     values = {name: ", ".join(f'"{v}"' for v in found) for name, found in lists.items()}
-    files = {n: text_of(f"{HERE}/npm/{n}", VERSION=version, **values) for n in NPM}
+    files = {n: text_of(f"{ROOT}/ext/npm/{n}", VERSION=version, **values) for n in NPM}
     write_tar(path, "package", {**files, **{f"prebuilds/{key}/{name}": binary for key, (binary, name) in prebuilds.items()}, **info})
 
 

@@ -33,7 +33,7 @@ class Frames:
         import numpy as np
         import pandas as pd
         import pyarrow as pa
-        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "python"))
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "python"))
         import tessera
         self.np, self.pd, self.pa, self.tessera, self.extension = np, pd, pa, tessera, extension
         tessera.loading.loadable_path = lambda: extension
@@ -177,7 +177,7 @@ def status(name):
 
 def peak(extension, path):
     import pyarrow as pa
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "python"))
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "python"))
     import tessera
     tessera.loading.loadable_path = lambda: extension
     array = tessera.open(path)

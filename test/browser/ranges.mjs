@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 
-const load = (name) => import(pathToFileURL(path.resolve(process.argv[2], "ext/package/wasm", name)));
+const load = (name) => import(pathToFileURL(path.resolve(process.argv[2], "ext/wasm", name)));
 const { Ranges } = await load("ranges.js"), { RemoteFile } = await load("http.js");
 
 const SIZE = 100_003, file = Uint8Array.from({ length: SIZE }, (_, i) => (i * 7919) >> 3);

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "npm")
+PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "npm")
 # A database whose statements are answered by what Python has asked of the extension before; it records what is written.
 SCRIPT = """
 const fs = require('node:fs');

@@ -9,7 +9,7 @@ import tempfile
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from processes import end_with_this_process
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "python", "tessera")
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "python", "tessera")
 
 
 def install(folder, extension):

@@ -14,7 +14,7 @@ import threading
 import host
 from host import Database, Error, check_contains, same
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package", "python"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "python"))
 import tessera
 from tessera import arrays
 

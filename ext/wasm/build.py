@@ -17,13 +17,13 @@ import shutil
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "package"))
 import amalgamate
 import command
 import sources
 from command import Fault
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+ROOT = os.path.dirname(os.path.dirname(HERE))
 PACKAGE = ("*.js", "*.d.ts", "README.md", "package.json", "sqlite3_wasm_extra_init.c") # of the files beside this one
 # Sources that are compiled for speed, one by one: their loops pass over cells and bytes. All others are compiled for size, as one file.
 FAST = ("core/base/sort.c", "core/compute/", "core/filter/", "core/format/tile.c", "core/read/predicate.c", "core/read/space_tiles.c", "core/read/version_merge.c")
