@@ -30,4 +30,13 @@ void tsx_function_end(sqlite3_context *context, const char *function, int code, 
 /* Checks that the first `texts` arguments, as far as they are given, are TEXT. Returns TSR_MISMATCH otherwise. */
 int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error);
 
+/* Finds the attribute that a table shows under `name`. `array` names the array in the error message. */
+int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *name, uint32_t *field,
+                       tsr_error *error);
+
+/* Finds the enumeration that tessera_schema shows as `name`, or else the enumeration of the attribute `name`. The result
+ * is loaded; the array owns it. */
+int tsx_enumeration_find(const tsx_address *address, const tsr_schema *schema, const char *name,
+                         const tsr_enumeration **found, tsr_error *error);
+
 #endif

@@ -17,10 +17,6 @@
 #include "values/slice.h"
 #include "data/ingest.h"
 
-/* Finds the attribute that a table shows under `name`. `array` names the array in the error message. */
-int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *name, uint32_t *field,
-                       tsr_error *error);
-
 /* Reads an NPY file with one axis as cells of a field with one value in a cell. *cells is borrowed from `value`, or it is
  * *copy, of sqlite3_malloc, which the caller frees, after a failure too. TSR_MISMATCH: the file has another type or
  * shape. */

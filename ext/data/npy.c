@@ -67,20 +67,6 @@ static int npy_describe(const tsr_field *field, element *e, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *name, uint32_t *field,
-                       tsr_error *error) {
-  char **names = tsx_names_make(schema);
-  if (!names) return tsx_out_of_memory(error);
-  uint32_t end = schema->dimension_count + schema->attribute_count, f = schema->dimension_count;
-  while (f < end && sqlite3_stricmp(names[f], name) != 0) f++;
-  int code = f < end ? TSR_OK
-                     : tsx_names_fail(names, schema->dimension_count, end, error,
-                                      "array %.200s has no attribute '%.64s'", array, name);
-  tsx_names_free(names, schema);
-  if (code == TSR_OK) *field = f;
-  return code;
-}
-
 /* ---- tessera_npy -------------------------------------------------------------------------------------------------- */
 
 /* Returns the text of the header, of sqlite3_malloc. `counts` are the cells along each axis; NULL: the block has no

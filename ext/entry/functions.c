@@ -1,8 +1,4 @@
-/* functions.c: registers the tessera_* functions, implements the small ones, and what all of them share.
- *
- * A function that changes an array in the database runs several statements on its shadow tables, so it runs them within
- * a savepoint (tsx_function_begin_at, tsx_function_end).
- */
+/* functions.c: registers the tessera_* functions, and implements the small ones. */
 #include "call/function.h"
 
 #include <string.h>
@@ -16,54 +12,6 @@
 #include "maintain/upkeep.h"
 #include "inspect/inspect.h"
 #include "picture/picture.h"
-
-int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *error) {
-  tsx_connection *connection = address->connection;
-  int code = tsx_savepoint_begin(connection, address->path, error);
-  if (code < 0 || !address->is_table || !tsx_store_is(address->path)) return code;
-  tsx_address_close(address); /* another connection may have replaced the table while this one waited for the lock */
-  return tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
-}
-
-int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target *target, tsr_error *error) {
-  tsx_address *address = &target->address;
-  tsr_object_kind kind = TSR_OBJECT_ARRAY;
-  memset(target, 0, sizeof *target);
-  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
-  int code = tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
-  if (code == TSR_OK && !address->is_table) {
-    code = tsr_object_find(connection->environment, address->path, &kind, error);
-    if (code >= 0 && kind == TSR_OBJECT_NONE) code = tsx_address_not_found(address, error);
-  }
-  if (code < 0) return code;
-  if ((code = tsx_function_begin_at(address, path, error)) < 0) return code;
-  if (kind == TSR_OBJECT_ARRAY) return tsx_address_array(address, error);
-  return tsr_group_open(connection->environment, address->path, address->has_key ? address->key : NULL, &target->group,
-                        error);
-}
-
-void tsx_target_close(tsx_target *target) {
-  tsx_connection *connection = target->address.connection;
-  tsr_group_close(target->group);
-  tsx_address_close(&target->address);
-  if (connection) tsx_connection_remove_table(connection);
-  target->group = NULL;
-}
-
-void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error) {
-  tsr_error named = *error;
-  code = tsx_savepoint_end(sqlite3_user_data(context), code, &named);
-  if (code >= 0) return;
-  named.code = code;
-  tsx_result_error_of(context, function, &named);
-}
-
-int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error) {
-  for (int i = 0; i < count && i < texts; i++)
-    if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
-      return tsx_fail(error, TSR_MISMATCH, "argument %d: expected text", i + 1);
-  return TSR_OK;
-}
 
 static void version(sqlite3_context *context, int count, sqlite3_value **values) {
   char *text = sqlite3_mprintf("tessera %s, reads TileDB format versions %d to %d, writes 3 and 7 to %d", TSR_VERSION,

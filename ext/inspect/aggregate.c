@@ -17,7 +17,7 @@
 #include "values/slice.h"
 #include "values/value.h"
 #include "inspect/inspect.h"
-#include "data/data.h"
+#include "call/function.h"
 #include "call/table_function.h"
 
 typedef struct aggregate_label { /* a dimension label that is a key */

@@ -11,6 +11,7 @@
 #include "sql/names.h"
 #include "definition/define.h"
 #include "table/table.h"
+#include "call/function.h"
 #include "call/table_function.h"
 #include "maintain/upkeep.h"
 
@@ -328,41 +329,6 @@ typedef struct enumeration_state {
   table_array_inside in;
   const tsr_enumeration *enumeration;
 } enumeration_state;
-
-static int fail_enumeration(const tsx_address *address, const tsr_schema *schema, const char *wrong, tsr_error *error) {
-  sqlite3_str *out = sqlite3_str_new(NULL);
-  for (uint32_t i = 0; i < schema->enumeration_count; i++) {
-    char *name = tsx_name_text(schema->enumerations[i].name);
-    sqlite3_str_appendf(out, "%s%s", i ? ", " : "", name ? name : "");
-    sqlite3_free(name);
-  }
-  char *all = sqlite3_str_finish(out);
-  tsx_fail(error, TSR_ERROR,
-           "array %.300s has no enumeration '%.100s', nor an attribute of that name that has one (it has %.400s)",
-           address->path, wrong, all ? all : "no enumerations");
-  sqlite3_free(all);
-  return TSR_ERROR;
-}
-
-int tsx_enumeration_find(const tsx_address *address, const tsr_schema *schema, const char *name,
-                         const tsr_enumeration **found, tsr_error *error) {
-  const char *stored = NULL;
-  char **names = tsx_names_make(schema);
-  if (!names || !name) {
-    tsx_names_free(names, schema);
-    return tsx_out_of_memory(error);
-  }
-  for (uint32_t i = 0; i < schema->enumeration_count && !stored; i++) {
-    char *shown = tsx_name_text(schema->enumerations[i].name);
-    if (shown && !strcmp(shown, name)) stored = schema->enumerations[i].name;
-    sqlite3_free(shown);
-  }
-  for (uint32_t f = schema->dimension_count; f < table_array_field_count(schema) && !stored; f++)
-    if (schema->fields[f].enumeration && !sqlite3_stricmp(names[f], name)) stored = schema->fields[f].enumeration;
-  tsx_names_free(names, schema);
-  if (!stored) return fail_enumeration(address, schema, name, error);
-  return tsr_array_enumeration(address->array->core, schema, stored, found, error);
-}
 
 static int enumeration_open(tsx_scan *scan, tsr_error *error) {
   enumeration_state *state = scan->state;

@@ -21,11 +21,6 @@ typedef struct tsx_inside { /* an open array; the first member of these tables' 
 int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *error);
 void tsx_inside_close(tsx_scan *scan); /* also after an error */
 
-/* Finds the enumeration that tessera_schema shows as `name`, or else the enumeration of the attribute `name`. The result
- * is loaded; the array owns it. */
-int tsx_enumeration_find(const tsx_address *address, const tsr_schema *schema, const char *name,
-                         const tsr_enumeration **found, tsr_error *error);
-
 /* Tessera_nearest. */
 
 /* Finds the number of the label that a table shows under `name`. `address` names the array in the error message. */

@@ -18,7 +18,6 @@
 #include "database/store_sqlite.h"
 #include "table/table.h"
 #include "call/function.h"
-#include "inspect/inspect.h"
 
 static const char *change_text_of(sqlite3_value *value) {
   const char *text = (const char *)sqlite3_value_text(value);
