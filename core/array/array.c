@@ -66,7 +66,9 @@ static void array_take_options(tsr_array *array, const tsr_array_options *option
   array->log.host = (tsr_log_host){options->committed, options->committed_argument};
 }
 
-static uint32_t schema_version(const void *array, const char *name) { return tsr__array_schema_version(array, name); }
+static uint32_t array_schema_version(const tsr_array *array, const char *name);
+
+static uint32_t schema_version(const void *array, const char *name) { return array_schema_version(array, name); }
 
 static void unlink_array(tsr_array *array) {
   tsr_array **link = &array->environment->arrays;
@@ -210,8 +212,9 @@ const char *tsr_array_path(const tsr_array *array) { return array->path; }
 
 /* ---- Schemas ----------------------------------------------------------------------------------------------------- */
 
-int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
-                         tsr_generic_tile *header, tsr_error *error) {
+/* Reads a file of the array that is one generic tile (tsr__read_tile). */
+static int array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
+                           tsr_generic_tile *header, tsr_error *error) {
   return tsr__read_tile(array->store, tsr__array_key(array), path, most, content, header, error);
 }
 
@@ -231,7 +234,7 @@ static int try_load_schema(tsr_array *array, const char *name, const char *path,
                            tsr_error *error) {
   tsr_buffer content = {.memory = &array->memory};
   tsr_generic_tile header = {0};
-  int rc = tsr__array_read_tile(array, path, SCHEMA_MAX, &content, &header, error);
+  int rc = array_read_tile(array, path, SCHEMA_MAX, &content, &header, error);
   rc = array_check_key(array, rc, &header, error);
   if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);
@@ -316,7 +319,8 @@ static schema_entry *array_entry_of(const tsr_array *array, const tsr_schema *sc
   return tsr__map_get(&array->schemas.by_name, schema->name);
 }
 
-uint32_t tsr__array_schema_version(const tsr_array *array, const char *name) {
+/* Returns the format version of a schema; 0 if the schema has not been loaded. */
+static uint32_t array_schema_version(const tsr_array *array, const char *name) {
   const schema_entry *entry = tsr__map_get(&array->schemas.by_name, name);
   return entry ? entry->schema.version : 0;
 }
@@ -412,7 +416,7 @@ static int try_load_enumeration(tsr_array *array, schema_entry *entry, tsr_enume
   TSR_TRY(tsr__array_schema_directory(array, directory, error));
   int rc = tsr__buffer_printf(&path, error, "%s/" TSR_DIR_ENUMERATIONS "/%s", directory, enumeration->file);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
-  if (rc >= 0) rc = tsr__array_read_tile(array, (const char *)path.data, TSR_METADATA_MAX, &content, &header, error);
+  if (rc >= 0) rc = array_read_tile(array, (const char *)path.data, TSR_METADATA_MAX, &content, &header, error);
   if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_CORRUPT, "its file %s is missing", (const char *)path.data);
   if (rc >= 0) {
     tsr_input in = tsr__input(content.data, content.size);

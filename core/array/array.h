@@ -111,18 +111,11 @@ int tsr__array_schema_directory(const tsr_array *array, char path[160], tsr_erro
 /* Returns TSR_ERROR if the creation of the array is not published yet. */
 int tsr__array_committed(const tsr_array *array, tsr_error *error);
 
-/* Returns the format version of a schema; 0 if the schema has not been loaded. */
-uint32_t tsr__array_schema_version(const tsr_array *array, const char *name);
-
 /* Gives the schema that is in force at the time `as_of`, in milliseconds since 1970, by the last listing. */
 int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
 
 /* Returns TSR_OK if the last listing has the schema. If not, another array has replaced this one: TSR_ERROR. */
 int tsr__array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);
-
-/* Reads a file of the array that is one generic tile (tsr__read_tile). */
-int tsr__array_read_tile(tsr_array *array, const char *path, uint64_t most, tsr_buffer *content,
-                         tsr_generic_tile *header, tsr_error *error);
 
 /* Open groups: their structure, and how their members are found from the files of __group.
  * define/metadata.c changes groups through it. */
@@ -402,12 +395,5 @@ typedef struct tsr_committed tsr_committed;
 /* Returns true if a merged fragment spans `time` without times of its cells: it may have both older and newer cells,
  * and does not say which. `dense`: the array is dense. */
 bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense);
-
-/* *all: whether all sources of the merged fragment are still listed. False if no vacuum file names them. */
-int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error);
-
-/* Changes the fragments of a snapshot that is being made: a merged fragment that spans the time of a prepared one
- * counts as newer in all cells that it has. */
-int tsr__late_place(tsr_snapshot *snapshot, tsr_error *error);
 
 #endif

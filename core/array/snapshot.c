@@ -36,7 +36,8 @@ bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense) {
   return merged->start <= time && merged->end > time && (dense || !layout_has_timed_merges(merged->version));
 }
 
-int tsr__late_has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error) {
+/* *all: whether all sources of the merged fragment are still listed. False if no vacuum file names them. */
+static int late_has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error) {
   const tsr_commit_list *vacuums = &array->log.listing->vacuums;
   *all = false;
   for (uint64_t i = 0; i < vacuums->count; i++) {
@@ -171,7 +172,9 @@ static void move_all(tsr_snapshot *snapshot) {
     }
 }
 
-int tsr__late_place(tsr_snapshot *snapshot, tsr_error *error) {
+/* Changes the fragments of a snapshot that is being made: a merged fragment that spans the time of a prepared one
+ * counts as newer in all cells that it has. */
+static int late_place(tsr_snapshot *snapshot, tsr_error *error) {
   if (snapshot->schema->dense) return narrow_all(snapshot, error);
   if (!snapshot->schema->allows_duplicates) move_all(snapshot);
   return TSR_OK;
@@ -413,7 +416,7 @@ static int undo_merge(selection *s) {
     for (uint64_t m = 0; m < s->count && s->visible[p]->prepared; m++) {
       bool all;
       if (!tsr__late_spans(&s->visible[m]->parsed, s->visible[p]->parsed.start, dense)) continue;
-      TSR_TRY(tsr__late_has_sources(s->array, s->visible[m], &all, s->error));
+      TSR_TRY(late_has_sources(s->array, s->visible[m], &all, s->error));
       if (!all) continue;
       TSR_TRY(tsr__map_put(&s->undone, s->visible[m]->name, (void *)(uintptr_t)s->visible[m], s->error));
       return 1;
@@ -661,7 +664,7 @@ static int snapshot_fill(selection *s) {
   TSR_TRY(select_conditions(s));
   TSR_TRY(select_footers(s));
   TSR_TRY(add_fragments(s));
-  if (s->array->log.listing->prepared.counted) TSR_TRY(tsr__late_place(snapshot, s->error));
+  if (s->array->log.listing->prepared.counted) TSR_TRY(late_place(snapshot, s->error));
   TSR_TRY(snapshot_find_domain(s));
   snapshot->unwritten_row_base = -1;
   if (!snapshot->schema->dense) return TSR_OK;
@@ -741,7 +744,7 @@ static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_erro
     bool all;
     if (fragments->items[i].parsed.start > snapshot->as_of || snapshot_in_view(snapshot, &fragments->items[i].parsed))
       continue;
-    TSR_TRY(tsr__late_has_sources(array, &fragments->items[i], &all, error));
+    TSR_TRY(late_has_sources(array, &fragments->items[i], &all, error));
     if (!all)
       return tsr__fail(
           error, TSR_ABORT,

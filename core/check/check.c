@@ -73,8 +73,11 @@ static int check_one_label(tsr_array *array, const tsr_schema *schema, uint32_t 
   return rc < 0 ? check_labels_report(call, &fault, error) : TSR_OK;
 }
 
-int tsr__check_labels(tsr_environment *environment, const char *path, const tsr_check_options *options,
-                      tsr_check_report report, void *argument, tsr_error *error) {
+/* Checks the arrays of all labels of the array at `path`, and the order of their values. Arguments and errors as for
+ * tsr_array_check; the files of findings are relative to the labelled array. Does nothing if the array cannot be opened.
+ */
+static int tsr__check_labels(tsr_environment *environment, const char *path, const tsr_check_options *options,
+                             tsr_check_report report, void *argument, tsr_error *error) {
   static const tsr_check_options none = {0};
   if (!options) options = &none;
   const tsr_array_options opening = {.key = options->key, .threads = options->threads};

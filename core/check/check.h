@@ -112,12 +112,6 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
 
 /* Checks the arrays of dimension labels. */
 
-/* Checks the arrays of all labels of the array at `path`, and the order of their values. Arguments and errors as for
- * tsr_array_check; the files of findings are relative to the labelled array. Does nothing if the array cannot be opened.
- */
-int tsr__check_labels(tsr_environment *environment, const char *path, const tsr_check_options *options,
-                      tsr_check_report report, void *argument, tsr_error *error);
-
 /* Decodes every tile of a fragment and checks every cell. fragment.c calls it when the fragment's
  * metadata has been read. */
 

@@ -25,8 +25,12 @@ static int metadata_write_check(const tsr_metadata_entry *entry, tsr_error *erro
   return TSR_OK;
 }
 
-int tsr__metadata_write(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint32_t version,
-                        const tsr_metadata_entry *entry, tsr_error *error) {
+/* Writes one entry, a value or the deletion of a key, to a new file in __meta of `store`, an array's or a group's. The
+ * file's time is the present, and later than all times there that do not lie in the future. `key` encrypts the file if
+ * it is not NULL; `version` is the format version of the file. TSR_RANGE if count, datatype and size of the value do
+ * not agree. */
+static int metadata_write(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint32_t version,
+                          const tsr_metadata_entry *entry, tsr_error *error) {
   tsr_buffer content = {.memory = store->memory};
   uint64_t last = 0;
   TSR_TRY(metadata_write_check(entry, error));
@@ -63,7 +67,7 @@ static int metadata_version(tsr_array *array, uint32_t *version, tsr_error *erro
 static int metadata_write_change(tsr_array *array, const tsr_metadata_entry *entry, tsr_error *error) {
   uint32_t version;
   int rc = metadata_version(array, &version, error);
-  if (rc >= 0) rc = tsr__metadata_write(array->environment, array->store, tsr__array_key(array), version, entry, error);
+  if (rc >= 0) rc = metadata_write(array->environment, array->store, tsr__array_key(array), version, entry, error);
   return rc < 0 ? tsr__wrap(error, "metadata of array %s", array->path) : rc;
 }
 
@@ -80,17 +84,19 @@ int tsr_array_delete_metadata(tsr_array *array, const char *key, uint64_t key_si
   return metadata_write_change(array, &e, error);
 }
 
+static int group_change_metadata(tsr_group *group, const tsr_metadata_entry *entry, tsr_error *error);
+
 int tsr_group_set_metadata(tsr_group *group, const tsr_metadatum *entry, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_metadata_entry e;
   TSR_TRY(metadata_write_entry_of(entry, &e, error));
-  return tsr__group_change_metadata(group, &e, error);
+  return group_change_metadata(group, &e, error);
 }
 
 int tsr_group_delete_metadata(tsr_group *group, const char *key, uint64_t key_size, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const tsr_metadata_entry e = {.key = (char *)(uintptr_t)key, .key_size = key_size, .deleted = true};
-  return tsr__group_change_metadata(group, &e, error);
+  return group_change_metadata(group, &e, error);
 }
 
 /* Creates groups, adds members and removes them. Each change is one new file in __group, of version 2,
@@ -235,8 +241,8 @@ int tsr_group_remove(tsr_group *group, const char *name, tsr_error *error) {
   return group_write_end(&c, rc, error);
 }
 
-int tsr__group_change_metadata(tsr_group *group, const tsr_metadata_entry *entry, tsr_error *error) {
-  int rc =
-      tsr__metadata_write(group->environment, group->store, tsr__group_key(group), TSR_FORMAT_WRITE_MAX, entry, error);
+/* Writes one metadata entry of a group, a value or a deletion (tsr__metadata_write). */
+static int group_change_metadata(tsr_group *group, const tsr_metadata_entry *entry, tsr_error *error) {
+  int rc = metadata_write(group->environment, group->store, tsr__group_key(group), TSR_FORMAT_WRITE_MAX, entry, error);
   return rc < 0 ? tsr__wrap(error, "metadata of group %s", group->store->name) : TSR_OK;
 }

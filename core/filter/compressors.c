@@ -128,7 +128,9 @@ int tsr__compress_encode(const tsr_filter_context *context, const tsr_chunk *in,
 
 #define IDLE_CONTEXT_MAX (192u << 10) /* bytes of the largest context that is kept for later */
 
-void *tsr__context_take(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)(const void *)) {
+/* Takes a context out of the slots of one kind. Returns NULL if there is none. `size` gives what an idle one is charged
+ * with, in bytes. */
+static void *context_take(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)(const void *)) {
   for (unsigned i = 0; i < TSR_CONTEXT_POOL_SLOTS; i++) {
     if (!atomic_load_explicit(&slots[i], memory_order_relaxed)) continue;
     void *context = atomic_exchange_explicit(&slots[i], NULL, memory_order_acq_rel);
@@ -139,7 +141,8 @@ void *tsr__context_take(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)
   return NULL;
 }
 
-bool tsr__context_return(tsr_memory *root, _Atomic(void *) *slots, void *context, uint64_t size) {
+/* Puts a context of `size` bytes into the slots of its kind. Returns false if the caller must free it. */
+static bool context_return(tsr_memory *root, _Atomic(void *) *slots, void *context, uint64_t size) {
   if (size > IDLE_CONTEXT_MAX || tsr__memory_charge(root, size, NULL) < 0) return false;
   for (unsigned i = 0; i < TSR_CONTEXT_POOL_SLOTS; i++) {
     void *none = NULL;
@@ -150,9 +153,13 @@ bool tsr__context_return(tsr_memory *root, _Atomic(void *) *slots, void *context
   return false;
 }
 
+static void zstd_free_idle(tsr_memory *root);
+
+static void gzip_free_idle(tsr_memory *root);
+
 void tsr__context_pool_release(tsr_memory *root) {
-  tsr__zstd_free_idle(root);
-  tsr__gzip_free_idle(root);
+  zstd_free_idle(root);
+  gzip_free_idle(root);
 }
 
 /* Zstd. Each part is one zstd frame (compressors.h). A level below -7 means 3; other levels are
@@ -188,13 +195,13 @@ static size_t encoder_size(const void *encoder) { return ZSTD_sizeof_CCtx(encode
 
 static ZSTD_DCtx *make_decoder(tsr_memory *memory) {
   tsr_memory *root = tsr__memory_root(memory);
-  ZSTD_DCtx *context = root->contexts ? tsr__context_take(root, root->contexts->decoders, decoder_size) : NULL;
+  ZSTD_DCtx *context = root->contexts ? context_take(root, root->contexts->decoders, decoder_size) : NULL;
   return context ? context : ZSTD_createDCtx();
 }
 
 static ZSTD_CCtx *make_encoder(tsr_memory *memory) {
   tsr_memory *root = tsr__memory_root(memory);
-  ZSTD_CCtx *context = root->contexts ? tsr__context_take(root, root->contexts->encoders, encoder_size) : NULL;
+  ZSTD_CCtx *context = root->contexts ? context_take(root, root->contexts->encoders, encoder_size) : NULL;
   return context ? context : ZSTD_createCCtx();
 }
 
@@ -203,17 +210,18 @@ static void zstd_release(void *pointer) {
   tsr_memory *root = tsr__memory_root(s->memory);
   tsr_context_pool *contexts = root->contexts;
   tsr__memory_release(s->memory, s->charged);
-  if (s->decoder && !(contexts && tsr__context_return(root, contexts->decoders, s->decoder, decoder_size(s->decoder))))
+  if (s->decoder && !(contexts && context_return(root, contexts->decoders, s->decoder, decoder_size(s->decoder))))
     ZSTD_freeDCtx(s->decoder);
-  if (s->encoder && !(contexts && tsr__context_return(root, contexts->encoders, s->encoder, encoder_size(s->encoder))))
+  if (s->encoder && !(contexts && context_return(root, contexts->encoders, s->encoder, encoder_size(s->encoder))))
     ZSTD_freeCCtx(s->encoder);
   tsr__free(s);
 }
 
-void tsr__zstd_free_idle(tsr_memory *root) {
+/* Free the idle contexts of one library. */
+static void zstd_free_idle(tsr_memory *root) {
   void *context;
-  while ((context = tsr__context_take(root, root->contexts->decoders, decoder_size))) ZSTD_freeDCtx(context);
-  while ((context = tsr__context_take(root, root->contexts->encoders, encoder_size))) ZSTD_freeCCtx(context);
+  while ((context = context_take(root, root->contexts->decoders, decoder_size))) ZSTD_freeDCtx(context);
+  while ((context = context_take(root, root->contexts->encoders, encoder_size))) ZSTD_freeCCtx(context);
 }
 
 /* ---- Contexts in use ------------------------------------------------------------------------- */
@@ -375,18 +383,18 @@ static size_t charged_when_idle(const void *state) { return 0; } /* its memory s
 static void gzip_release(void *pointer) {
   gzip_state *s = pointer;
   tsr_context_pool *contexts = s->memory->contexts;
-  if (!s->inflates || !contexts || !tsr__context_return(s->memory, contexts->inflaters, s, 0)) gzip_free(s);
+  if (!s->inflates || !contexts || !context_return(s->memory, contexts->inflaters, s, 0)) gzip_free(s);
 }
 
-void tsr__gzip_free_idle(tsr_memory *root) {
+static void gzip_free_idle(tsr_memory *root) {
   gzip_state *s;
-  while ((s = tsr__context_take(root, root->contexts->inflaters, charged_when_idle))) gzip_free(s);
+  while ((s = context_take(root, root->contexts->inflaters, charged_when_idle))) gzip_free(s);
 }
 
 static int gzip_get_state(const tsr_filter_context *context, bool inflates, gzip_state **out, tsr_error *error) {
   tsr_memory *memory = inflates ? tsr__memory_root(context->arena->memory) : context->arena->memory;
   gzip_state *s = *context->state;
-  if (!s && inflates && memory->contexts) s = tsr__context_take(memory, memory->contexts->inflaters, charged_when_idle);
+  if (!s && inflates && memory->contexts) s = context_take(memory, memory->contexts->inflaters, charged_when_idle);
   if (!s) {
     TSR_TRY(TSR_ALLOC(memory, &s, error));
     s->stream.zalloc = gzip_allocate;

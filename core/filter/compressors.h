@@ -39,18 +39,7 @@ struct tsr_context_pool {
   _Atomic(void *) inflaters[TSR_CONTEXT_POOL_SLOTS]; /* of zlib */
 };
 
-/* Takes a context out of the slots of one kind. Returns NULL if there is none. `size` gives what an idle one is charged
- * with, in bytes. */
-void *tsr__context_take(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)(const void *));
-
-/* Puts a context of `size` bytes into the slots of its kind. Returns false if the caller must free it. */
-bool tsr__context_return(tsr_memory *root, _Atomic(void *) *slots, void *context, uint64_t size);
-
 /* Frees all idle contexts in root->contexts. No thread may use the pool at this time. */
 void tsr__context_pool_release(tsr_memory *root);
-
-/* Free the idle contexts of one library. */
-void tsr__zstd_free_idle(tsr_memory *root);
-void tsr__gzip_free_idle(tsr_memory *root);
 
 #endif

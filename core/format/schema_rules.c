@@ -101,6 +101,7 @@ int tsr__schema_check_writable(const tsr_schema *schema, tsr_error *error) {
 
 int tsr_filters_check(const tsr_pipeline *pipeline, tsr_datatype datatype, uint32_t values_per_cell, bool is_dimension,
                       tsr_error *error) {
+  TSR_OWN_ERROR(error);
   for (uint32_t i = 0; i < pipeline->count; i++)
     TSR_TRY(tsr__filter_allowed(pipeline, i, datatype, values_per_cell, is_dimension, error));
   return TSR_OK;

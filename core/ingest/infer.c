@@ -55,7 +55,8 @@ static int ingest_bound_instants(tsr_ingest *g, uint32_t column, uint64_t number
   return TSR_OK;
 }
 
-int tsr__ingest_find_instants(tsr_ingest *g, uint32_t column, tsr_error *error) {
+/* Makes a column of text, which was declared as dates or datetimes, one of those, if all of its values are. */
+static int ingest_find_instants(tsr_ingest *g, uint32_t column, tsr_error *error) {
   static const tsr_datatype datatypes[] = {TSR_DATETIME_DAY, TSR_DATETIME_SEC, TSR_DATETIME_MS, TSR_DATETIME_US,
                                            TSR_DATETIME_NS};
   tsr_ingest_kept *c = &g->columns[column];
@@ -408,7 +409,7 @@ int tsr__ingest_decide(tsr_ingest *g, bool must, tsr_error *error) {
     tsr_ingest_kept *c = &g->columns[i];
     if (c->given->typed || c->given->labels) continue;
     if (c->class == TSR_INGEST_TEXTS && c->given->declared) {
-      TSR_TRY(tsr__ingest_find_instants(g, i, error));
+      TSR_TRY(ingest_find_instants(g, i, error));
       if (c->class == TSR_INGEST_INTEGERS) continue;
     }
     if (c->class == TSR_INGEST_NONE && must)

@@ -158,9 +158,6 @@ int tsr__ingest_cells(tsr_ingest *ingest, uint32_t column, uint64_t part, const 
  * given as `empty`, or of TSR_ANY. */
 int tsr__ingest_decide(tsr_ingest *ingest, bool must, tsr_error *error);
 
-/* Makes a column of text, which was declared as dates or datetimes, one of those, if all of its values are. */
-int tsr__ingest_find_instants(tsr_ingest *ingest, uint32_t column, tsr_error *error);
-
 /* Puts the instants of loaded texts into `words`, 8 bytes for each row, and makes them the values. */
 void tsr__ingest_parse_instants(const tsr_ingest_kept *column, uint8_t *words, tsr_ingest_values *values);
 

@@ -364,6 +364,7 @@ int tsr_label_load(tsr_label_index *index, tsr_error *error) {
 }
 
 int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   TSR_TRY(tsr_label_look(index, since, as_of, error));
   return tsr_label_load(index, error);
 }

@@ -18,22 +18,25 @@
 
 #define LISTINGS 1000 /* tries to list one directory, since others may commit or vacuum meanwhile */
 
-const char *tsr__directory_path(tsr_directory which) {
+/* Returns the path of a directory; that of the root is "". */
+static const char *directory_path(tsr_directory which) {
   static const char *const paths[TSR_DIRECTORIES] = {"", TSR_DIR_SCHEMA, TSR_DIR_COMMITS, TSR_DIR_FOOTERS};
   return paths[which];
 }
 
-void tsr__directory_forget(tsr_array_directories *directories, tsr_directory which) {
+/* Forgets the listing of a directory. */
+static void directory_forget(tsr_array_directories *directories, tsr_directory which) {
   tsr__listing_release(&directories->lists[which]);
   directories->listed[which] = false;
 }
 
-void tsr__directories_release(tsr_array_directories *directories) {
-  for (int i = 0; i < TSR_DIRECTORIES; i++) tsr__directory_forget(directories, (tsr_directory)i);
+static void directories_release(tsr_array_directories *directories) {
+  for (int i = 0; i < TSR_DIRECTORIES; i++) directory_forget(directories, (tsr_directory)i);
 }
 
-int tsr__directories_list(tsr_array_directories *directories, const tsr_directory *which, unsigned count,
-                          tsr_error *error) {
+/* Lists those of the directories that are not listed yet, in this order or all at once. */
+static int directories_list(tsr_array_directories *directories, const tsr_directory *which, unsigned count,
+                            tsr_error *error) {
   const char *paths[TSR_DIRECTORIES] = {0};
   tsr_listing lists[TSR_DIRECTORIES];
   tsr_stamp stamps[TSR_DIRECTORIES];
@@ -42,7 +45,7 @@ int tsr__directories_list(tsr_array_directories *directories, const tsr_director
   for (unsigned i = 0; i < count; i++)
     if (!directories->listed[which[i]]) {
       missing[n] = which[i];
-      paths[n++] = tsr__directory_path(which[i]);
+      paths[n++] = directory_path(which[i]);
     }
   if (n == 0) return TSR_OK;
   TSR_TRY(tsr__store_list_many(directories->store, paths, n, lists, stamps, error));
@@ -59,7 +62,7 @@ static int directory_is_steady(const tsr_array_directories *directories, tsr_dir
   const tsr_stamp *stamp = &directories->stamps[which];
   tsr_stamp now;
   if (!stamp->known) return 0;
-  TSR_TRY(tsr__store_stamp(directories->store, tsr__directory_path(which), &now, error));
+  TSR_TRY(tsr__store_stamp(directories->store, directory_path(which), &now, error));
   return tsr__same_stamp(stamp, &now);
 }
 
@@ -74,12 +77,14 @@ static bool same_entries(const tsr_listing *a, const tsr_listing *b) {
 static int list_again(const tsr_array_directories *directories, tsr_directory which, tsr_listing *again,
                       tsr_error *error) {
   *again = (tsr_listing){.memory = directories->store->memory};
-  const int rc = tsr__store_list(directories->store, tsr__directory_path(which), again, error);
+  const int rc = tsr__store_list(directories->store, directory_path(which), again, error);
   again->missing = rc == TSR_NOT_FOUND;
   return again->missing ? TSR_OK : rc;
 }
 
-int tsr__directory_settle(tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
+/* Lists a listed directory again until the listing is a state that the directory had at one moment. Returns 1 if it had
+ * to be listed again, else 0. Fails with TSR_BUSY if the directory changes faster than it can be listed. */
+static int directory_settle(tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
   if (directories->store->listings_are_states) return 0;
   int rc = directory_is_steady(directories, which, error);
   if (rc) return rc < 0 ? rc : 0;
@@ -91,10 +96,11 @@ int tsr__directory_settle(tsr_array_directories *directories, tsr_directory whic
     directories->lists[which] = again;
     if (same) return 1;
   }
-  return tsr__fail(error, TSR_BUSY, "%s changes faster than it can be listed", tsr__directory_path(which));
+  return tsr__fail(error, TSR_BUSY, "%s changes faster than it can be listed", directory_path(which));
 }
 
-int tsr__directory_is_same(const tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
+/* Returns 1 if a listed directory has the same entries as when it was listed, else 0. */
+static int directory_is_same(const tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
   tsr_listing again;
   const int rc = directory_is_steady(directories, which, error);
   if (rc) return rc;
@@ -321,7 +327,7 @@ static int add_staged_vacuums(tsr_renewal *r, tsr_directory which, const tsr_lis
     if (!tsr__staged_vacuum(text, name) || !tsr__map_get(&r->listing->names, name)) continue;
     (void)tsr__name_parse(name, strlen(name), &item.parsed);
     TSR_TRY(tsr__renewal_copy_text(r, name, strlen(name), &item.name));
-    TSR_TRY(tsr__renewal_join_path(r, tsr__directory_path(which), text, &item.path));
+    TSR_TRY(tsr__renewal_join_path(r, directory_path(which), text, &item.path));
     tsr__commit_file_keep(r->log, item.path, r->listing->generation);
     TSR_TRY(tsr__renewal_append(r, &r->listing->vacuums, &item));
   }
@@ -439,7 +445,7 @@ static int check_own_commit(tsr_log *log, const tsr_listing *entries, tsr_error 
 
 static int listing_list_commits(tsr_renewal *r) {
   const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
-  int rc = tsr__directory_settle(r->directories, TSR_IN_COMMITS, r->error);
+  int rc = directory_settle(r->directories, TSR_IN_COMMITS, r->error);
   if (rc >= 0) rc = check_own_commit(r->log, entries, r->error);
   r->future = tsr__environment_now() + TSR_TIME_AHEAD;
   if (rc >= 0) rc = expect_commit_files(r, entries);
@@ -700,26 +706,26 @@ static int list_directories(tsr_renewal *r, bool commits) {
   const bool seen = last && (last->complete || r->log->store->stamps_are_listings);
   if (seen && !r->need_root && !d->listed[TSR_IN_ROOT] && is_new_layout(r->log)) {
     r->last_footers = commits && adds_few(r);
-    if (!r->last_footers) TSR_TRY(tsr__directories_list(d, order + 1, end - 1, r->error));
+    if (!r->last_footers) TSR_TRY(directories_list(d, order + 1, end - 1, r->error));
     if (has_same_schemas(r)) return TSR_OK;
     r->last_footers = false;
-    tsr__directories_release(d);
+    directories_release(d);
   }
-  TSR_TRY(tsr__directories_list(d, order, end, r->error));
+  TSR_TRY(directories_list(d, order, end, r->error));
   TSR_TRY(check_root_exists(r));
-  const int again = tsr__directory_settle(d, TSR_IN_ROOT, r->error);
+  const int again = directory_settle(d, TSR_IN_ROOT, r->error);
   TSR_TRY(check_root_exists(r));
   if (again <= 0 || !commits) return again;
-  tsr__directory_forget(d, TSR_IN_FOOTERS);
-  tsr__directory_forget(d, TSR_IN_COMMITS);
-  return tsr__directories_list(d, order + 2, 2, r->error);
+  directory_forget(d, TSR_IN_FOOTERS);
+  directory_forget(d, TSR_IN_COMMITS);
+  return directories_list(d, order + 2, 2, r->error);
 }
 
 /* Fails with TSR_ABORT if the array's directory has changed since it was listed. __commits is listed after it, and a
  * vacuum in between may have removed fragments that the first listing has, and the vacuum file that would hide them in
  * the second. Call only if the directory has committed names (old layout). */
 static int listing_check_root(tsr_renewal *r) {
-  const int same = tsr__directory_is_same(r->directories, TSR_IN_ROOT, r->error);
+  const int same = directory_is_same(r->directories, TSR_IN_ROOT, r->error);
   if (same) return same < 0 ? same : TSR_OK;
   return tsr__fail(r->error, TSR_ABORT, "it changes while it is listed");
 }
@@ -796,10 +802,10 @@ static int has_changed_directory(tsr_log *log, bool commits, tsr_array_directori
   tsr_stamp now[TSR_LISTING_STAMPS];
   for (unsigned i = 0; i < count; i++) {
     if (!log->listing->moment.stamps[order[first + i]].known) return 1;
-    paths[i] = tsr__directory_path(order[first + i]);
+    paths[i] = directory_path(order[first + i]);
   }
   if (!log->store->stamps_are_listings) TSR_TRY(tsr__store_stamp_many(log->store, paths, count, now, error));
-  else TSR_TRY(tsr__directories_list(directories, order + first, count, error));
+  else TSR_TRY(directories_list(directories, order + first, count, error));
   for (unsigned i = 0; i < count; i++) {
     const tsr_directory which = order[first + i];
     const tsr_stamp *stamp = log->store->stamps_are_listings ? &directories->stamps[which] : &now[i];
@@ -899,8 +905,8 @@ static int extend(tsr_log *log, tsr_array_directories *directories, tsr_error *e
   int rc = has_changed_directory(log, false, directories, error);
   if (rc == 0) rc = tsr__commit_files_changed(log, error);
   if (rc) return rc < 0 ? rc : 0;
-  TSR_TRY(tsr__directories_list(directories, &commits, 1, error));
-  TSR_TRY(tsr__directory_settle(directories, commits, error));
+  TSR_TRY(directories_list(directories, &commits, 1, error));
+  TSR_TRY(directory_settle(directories, commits, error));
   const tsr_listing *entries = &directories->lists[commits];
   TSR_TRY(check_own_commit(log, entries, error));
   const uint64_t most = log->store->stamps_are_listings ? FEW : ADDED;
@@ -925,7 +931,7 @@ static int renew_once(tsr_log *log, bool commits, bool force, tsr_patience *pati
     rc = check_own_commit(log, &directories.lists[TSR_IN_COMMITS], error);
     if (rc < 0) {
       *last = rc != TSR_ABORT;
-      tsr__directories_release(&directories);
+      directories_release(&directories);
       return rc;
     }
   }
@@ -941,7 +947,7 @@ static int renew_once(tsr_log *log, bool commits, bool force, tsr_patience *pati
     *last = rc != 1 && rc != TSR_ABORT;
     if (rc < 0 && rc != TSR_NOT_FOUND && *last) tsr__wrap(error, "array %s", log->path);
   }
-  tsr__directories_release(&directories);
+  directories_release(&directories);
   return rc;
 }
 

@@ -130,9 +130,9 @@ static int owner_describe(const char *file, char text[512], tsr_error *error) {
 #endif
 
 int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error) {
+  TSR_OWN_ERROR(error);
   char text[512];
   uint8_t parts[2 * TSR_SHA256_SIZE];
-  TSR_OWN_ERROR(error);
   if (!tsr__path_root(file)) return 0;
   const int found = owner_describe(file, text, error);
   if (found <= 0) return found;
@@ -144,8 +144,8 @@ int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *erro
 }
 
 int tsr_owner_next(const char *owner, const char *place, char next[TSR_OWNER_SIZE], tsr_error *error) {
-  uint8_t parts[2 * TSR_SHA256_SIZE];
   TSR_OWN_ERROR(error);
+  uint8_t parts[2 * TSR_SHA256_SIZE];
   TSR_TRY(tsr__sha256(owner, strlen(owner), parts, error));
   TSR_TRY(tsr__sha256(place, strlen(place), parts + TSR_SHA256_SIZE, error));
   TSR_TRY(tsr__sha256(parts, sizeof parts, parts, error));

@@ -38,15 +38,6 @@ typedef struct tsr_merge_options {
   tsr_memory *memory;
 } tsr_merge_options;
 
-/* Merges sources[0..count) and appends the cells to `writer`. Where the array allows duplicates, all cells are kept.
- * Where it does not, equal coordinates are kept once for each time, the newest first; without a column of times only
- * the newest cell is kept. Of cells with the same time, or without times, a cell of a later source is newer.
- *
- * *cells: how many cells were written. TSR_CORRUPT if the blocks of a source overlap; *unsorted is its index then, and
- * UINT32_MAX in all other cases. */
-int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *sources, uint32_t count,
-               tsr_fragment_writer *writer, uint64_t *cells, uint32_t *unsorted, tsr_error *error);
-
 /* Merges sparse fragments into one. The user (consolidate.c) fills in a plan, lets
  * tsr__merge_conditions find the delete conditions that concern it, and calls tsr__merge_sparse with both. */
 
@@ -230,28 +221,6 @@ int tsr__vacuum_list_array(tsr_vacuum *v, tsr_error *error);
 /* Lists a directory; one that is missing is empty. The caller releases `entries` in any case. */
 int tsr__vacuum_list(tsr_vacuum *v, const char *directory, tsr_listing *entries, tsr_error *error);
 
-/* Reads the .vac files among the entries of a directory and appends them to `files`, a list of tsr_vacuum_file whose
- * texts lie in the vacuum's arena. */
-int tsr__vacuum_files_read(tsr_vacuum *v, const char *directory, const tsr_listing *entries, tsr_buffer *files,
-                           tsr_error *error);
-
-/* Returns the .vac files of a list, and sets *count to their number. They are borrowed from the list. */
-tsr_vacuum_file *tsr__vacuum_files_of(const tsr_buffer *files, uint64_t *count);
-
-/* Fills `waiting`, an empty map, with what tsr__vacuum_files_next needs: merged object's name -> its .vac file. */
-int tsr__vacuum_files_map(const tsr_buffer *files, tsr_map *waiting, tsr_error *error);
-
-/* Returns the next .vac to process, or NULL at the end. A .vac that names the merged object of another .vac comes after
- * that one. Files that name each other in a circle are never returned. */
-tsr_vacuum_file *tsr__vacuum_files_next(const tsr_buffer *files, tsr_map *waiting);
-
-/* Returns true if `name` may be a source of the merged object: its times lie within those of the merged object, and it
- * is not the merged object itself. Other names in a .vac are ignored. */
-bool tsr__vacuum_is_source(const tsr_vacuum_file *file, const char *name);
-
-/* Removes the .vac file itself, and counts it. */
-int tsr__vacuum_file_remove(tsr_vacuum *v, const tsr_vacuum_file *file, tsr_error *error);
-
 /* The part of a vacuum that removes commit files. `sources` are names of fragments, as a list of
  * const char *. */
 
@@ -277,10 +246,6 @@ int tsr__vacuum_mend(tsr_vacuum *v, tsr_error *error);
 int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error);
 
 /* The part of a vacuum that removes fragments. */
-
-/* Removes the fragments that .vac files name, with their commits and then the .vac files, and debris: fragments and
- * staged files that no commit and no marker names, and that are a day old. */
-int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error);
 
 /* Takes back merges that have made cells appear twice. */
 
@@ -323,11 +288,5 @@ bool tsr__lease_parse(const char *name, uint64_t *generation);
 
 /* Publishes a prepared commit that a merge has spanned, under another name and at another time.
  * recover.c calls it for each commit that it is going to publish. */
-
-/* Publishes a prepared commit, which its database has committed, if it cannot keep its time. Returns 1 if the cells
- * that still count are published: the caller removes the prepared commit; 0 if the commit can keep its time, or its
- * files are gone. `file` is the path of the database's file, or NULL. Lists the array anew. TSR_BUSY if other processes
- * keep committing meanwhile. */
-int tsr__publish_late(tsr_array *array, const tsr_pending *pending, const char *file, tsr_error *error);
 
 #endif

@@ -422,8 +422,14 @@ static int merge_prepare(merger *m, tsr_merge_source *const *sources, tsr_fragme
   return tsr__interleaver_init(&m->output.interleaver, m->o->schema, written, false, memory, writer, error);
 }
 
-int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *sources, uint32_t count,
-               tsr_fragment_writer *writer, uint64_t *cells, uint32_t *unsorted, tsr_error *error) {
+/* Merges sources[0..count) and appends the cells to `writer`. Where the array allows duplicates, all cells are kept.
+ * Where it does not, equal coordinates are kept once for each time, the newest first; without a column of times only
+ * the newest cell is kept. Of cells with the same time, or without times, a cell of a later source is newer.
+ *
+ * *cells: how many cells were written. TSR_CORRUPT if the blocks of a source overlap; *unsorted is its index then, and
+ * UINT32_MAX in all other cases. */
+static int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *sources, uint32_t count,
+                      tsr_fragment_writer *writer, uint64_t *cells, uint32_t *unsorted, tsr_error *error) {
   merger m = {.o = options, .dimensions = options->schema->dimension_count, .count = count, .unsorted = UINT32_MAX};
   m.fields = m.dimensions + options->schema->attribute_count;
   m.previous.row.memory = m.previous.text.memory = options->memory;

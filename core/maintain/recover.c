@@ -466,7 +466,11 @@ static int recover_late_publish(late *l, tsr_error *error) {
   return tsr__fail(error, TSR_BUSY, "%s: other processes keep committing while it is published", l->pending->commit);
 }
 
-int tsr__publish_late(tsr_array *array, const tsr_pending *pending, const char *file, tsr_error *error) {
+/* Publishes a prepared commit, which its database has committed, if it cannot keep its time. Returns 1 if the cells
+ * that still count are published: the caller removes the prepared commit; 0 if the commit can keep its time, or its
+ * files are gone. `file` is the path of the database's file, or NULL. Lists the array anew. TSR_BUSY if other processes
+ * keep committing meanwhile. */
+static int publish_late(tsr_array *array, const tsr_pending *pending, const char *file, tsr_error *error) {
   late l = {.array = array, .pending = pending, .file = file, .host = array->log.host};
   tsr__memory_init(&l.memory, &array->memory, UINT64_MAX, "late");
   tsr__arena_init(&l.arena, &l.memory);
@@ -587,9 +591,9 @@ static int undo_commit(const recovery *r, const tsr_pending *pending, tsr_error 
 }
 
 /* Publishes a commit that cannot keep its time (recover.c). Returns 1 if it did; 0 if the commit can keep its
- * time. tsr__publish_late lists the array anew, so r->published is opened again. */
+ * time. publish_late lists the array anew, so r->published is opened again. */
 static int recover_publish_late(recovery *r, const recover_found *f, tsr_error *error) {
-  const int rc = tsr__publish_late(r->array, &f->pending, r->file, error);
+  const int rc = publish_late(r->array, &f->pending, r->file, error);
   if (rc < 0) return rc;
   tsr__published_release(&r->published);
   TSR_TRY(tsr__published_open(&r->array->log, &r->published, error));

@@ -62,8 +62,10 @@ static int read_vacuum(tsr_vacuum *v, const char *file, tsr_vacuum_file *out, ts
   return rc;
 }
 
-int tsr__vacuum_files_read(tsr_vacuum *v, const char *directory, const tsr_listing *entries, tsr_buffer *files,
-                           tsr_error *error) {
+/* Reads the .vac files among the entries of a directory and appends them to `files`, a list of tsr_vacuum_file whose
+ * texts lie in the vacuum's arena. */
+static int vacuum_files_read(tsr_vacuum *v, const char *directory, const tsr_listing *entries, tsr_buffer *files,
+                             tsr_error *error) {
   for (uint64_t i = 0; i < entries->count; i++) {
     tsr_vacuum_file one = {0};
     uint64_t stem;
@@ -82,21 +84,25 @@ int tsr__vacuum_files_read(tsr_vacuum *v, const char *directory, const tsr_listi
   return TSR_OK;
 }
 
-tsr_vacuum_file *tsr__vacuum_files_of(const tsr_buffer *files, uint64_t *count) {
+/* Returns the .vac files of a list, and sets *count to their number. They are borrowed from the list. */
+static tsr_vacuum_file *vacuum_files_of(const tsr_buffer *files, uint64_t *count) {
   *count = files->size / sizeof(tsr_vacuum_file);
   return (tsr_vacuum_file *)(void *)files->data;
 }
 
-int tsr__vacuum_files_map(const tsr_buffer *files, tsr_map *waiting, tsr_error *error) {
+/* Fills `waiting`, an empty map, with what vacuum_files_next needs: merged object's name -> its .vac file. */
+static int vacuum_files_map(const tsr_buffer *files, tsr_map *waiting, tsr_error *error) {
   uint64_t count;
-  tsr_vacuum_file *all = tsr__vacuum_files_of(files, &count);
+  tsr_vacuum_file *all = vacuum_files_of(files, &count);
   for (uint64_t i = 0; i < count; i++) TSR_TRY(tsr__map_put(waiting, all[i].name, &all[i], error));
   return TSR_OK;
 }
 
-tsr_vacuum_file *tsr__vacuum_files_next(const tsr_buffer *files, tsr_map *waiting) {
+/* Returns the next .vac to process, or NULL at the end. A .vac that names the merged object of another .vac comes after
+ * that one. Files that name each other in a circle are never returned. */
+static tsr_vacuum_file *vacuum_files_next(const tsr_buffer *files, tsr_map *waiting) {
   uint64_t count;
-  tsr_vacuum_file *all = tsr__vacuum_files_of(files, &count);
+  tsr_vacuum_file *all = vacuum_files_of(files, &count);
   for (uint64_t i = 0; i < count; i++) {
     bool waits = all[i].done;
     for (uint64_t n = 0; n < all[i].names.count && !waits; n++)
@@ -109,13 +115,16 @@ tsr_vacuum_file *tsr__vacuum_files_next(const tsr_buffer *files, tsr_map *waitin
   return NULL;
 }
 
-bool tsr__vacuum_is_source(const tsr_vacuum_file *file, const char *name) {
+/* Returns true if `name` may be a source of the merged object: its times lie within those of the merged object, and it
+ * is not the merged object itself. Other names in a .vac are ignored. */
+static bool vacuum_is_source(const tsr_vacuum_file *file, const char *name) {
   tsr_name parsed;
   return tsr__name_parse(name, strlen(name), &parsed) && parsed.start >= file->parsed.start &&
          parsed.end <= file->parsed.end && strcmp(name, file->name) != 0;
 }
 
-int tsr__vacuum_file_remove(tsr_vacuum *v, const tsr_vacuum_file *file, tsr_error *error) {
+/* Removes the .vac file itself, and counts it. */
+static int vacuum_file_remove(tsr_vacuum *v, const tsr_vacuum_file *file, tsr_error *error) {
   const int found = tsr__vacuum_remove(v, file->path, error);
   if (found < 0) return found;
   v->removed += (uint64_t)found;
@@ -207,7 +216,7 @@ static int vacuum_sources(tsr_vacuum *v, bool at_once, const tsr_buffer *sources
 static int has_sources(tsr_vacuum *v, const tsr_vacuum_file *file, bool *exists, tsr_error *error) {
   *exists = false;
   for (uint64_t n = 0; n < file->names.count && !*exists; n++) {
-    if (!tsr__vacuum_is_source(file, file->names.names[n])) continue;
+    if (!vacuum_is_source(file, file->names.names[n])) continue;
     tsr_path a = tsr__path_of(TSR_DIR_FRAGMENTS, file->names.names[n], ""),
              b = tsr__path_of("", file->names.names[n], "");
     TSR_TRY(tsr__directory_find(v->store, a.text, exists, error));
@@ -219,7 +228,7 @@ static int has_sources(tsr_vacuum *v, const tsr_vacuum_file *file, bool *exists,
 /* Finds the fragments whose cells a committed fragment has (tsr__covered). */
 static int vacuum_find_covered(tsr_vacuum *v, const tsr_buffer *files, tsr_map *covered, tsr_error *error) {
   uint64_t count;
-  const tsr_vacuum_file *all = tsr__vacuum_files_of(files, &count);
+  const tsr_vacuum_file *all = vacuum_files_of(files, &count);
   tsr_replacing *replacing;
   TSR_TRY(TSR_ARENA_ARRAY(&v->arena, count, &replacing, error));
   for (uint64_t i = 0; i < count; i++) replacing[i] = (tsr_replacing){all[i].name, &all[i].names};
@@ -253,7 +262,7 @@ static int vacuum_add_replaced(tsr_vacuum *v, tsr_vacuum_file *file, const tsr_m
   TSR_TRY(vacuum_has_times(v, file, &timed, error));
   all->at_once |= !timed;
   for (uint64_t n = file->names.count; n-- > 0;) /* newest first: the order in which their commits are removed */
-    if (tsr__vacuum_is_source(file, file->names.names[n]))
+    if (vacuum_is_source(file, file->names.names[n]))
       TSR_TRY(tsr__buffer_append(&all->sources, &file->names.names[n], sizeof(char *), error));
   return tsr__buffer_append(&all->files, &file, sizeof file, error);
 }
@@ -263,14 +272,13 @@ static int vacuum_replaced(tsr_vacuum *v, const tsr_buffer *files, tsr_error *er
   replaced all = {.sources.memory = memory, .files.memory = memory};
   tsr_map waiting = {.memory = memory}, covered = {.memory = memory};
   tsr_vacuum_file *file;
-  int rc = tsr__vacuum_files_map(files, &waiting, error);
+  int rc = vacuum_files_map(files, &waiting, error);
   if (rc >= 0) rc = vacuum_find_covered(v, files, &covered, error);
-  while (rc >= 0 && (file = tsr__vacuum_files_next(files, &waiting)))
+  while (rc >= 0 && (file = vacuum_files_next(files, &waiting)))
     rc = vacuum_add_replaced(v, file, &covered, &all, error);
   if (rc >= 0 && all.files.size) rc = vacuum_sources(v, all.at_once, &all.sources, error);
   const tsr_vacuum_file *const *done = (const tsr_vacuum_file *const *)(const void *)all.files.data;
-  for (uint64_t i = 0; i < all.files.size / sizeof *done && rc >= 0; i++)
-    rc = tsr__vacuum_file_remove(v, done[i], error);
+  for (uint64_t i = 0; i < all.files.size / sizeof *done && rc >= 0; i++) rc = vacuum_file_remove(v, done[i], error);
   tsr__map_release(&waiting);
   tsr__map_release(&covered);
   tsr__buffer_release(&all.sources);
@@ -438,7 +446,9 @@ static int vacuum_debris(tsr_vacuum *v, tsr_error *error) {
   return rc;
 }
 
-int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
+/* Removes the fragments that .vac files name, with their commits and then the .vac files, and debris: fragments and
+ * staged files that no commit and no marker names, and that are a day old. */
+static int vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
   tsr_listing lists[3];
   tsr_buffer files = {.memory = v->store->memory};
   TSR_TRY(tsr__vacuum_list_array(v, error));
@@ -447,8 +457,8 @@ int tsr__vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__staged_vacuums_finish(&v->array->log, error));
   TSR_TRY(tsr__undouble(v->array, error));
   TSR_TRY(list_for_vacuum(v, lists, 2, error));
-  int rc = tsr__vacuum_files_read(v, TSR_DIR_COMMITS, &lists[0], &files, error);
-  if (rc >= 0) rc = tsr__vacuum_files_read(v, "", &lists[1], &files, error);
+  int rc = vacuum_files_read(v, TSR_DIR_COMMITS, &lists[0], &files, error);
+  if (rc >= 0) rc = vacuum_files_read(v, "", &lists[1], &files, error);
   if (rc >= 0) rc = vacuum_replaced(v, &files, error);
   if (rc >= 0) rc = tsr__vacuum_list_array(v, error);
   if (rc >= 0) rc = vacuum_debris(v, error);
@@ -496,7 +506,7 @@ static int vacuum_metadata_of(tsr_vacuum *v, const tsr_listing *entries, tsr_vac
   for (uint64_t n = file->names.count; n-- > 0;) {
     tsr_work_done(v->environment, 1);
     TSR_TRY(tsr__cancelled(&v->environment->memory, error));
-    if (!tsr__vacuum_is_source(file, file->names.names[n])) continue;
+    if (!vacuum_is_source(file, file->names.names[n])) continue;
     tsr_path p = tsr__path_of(TSR_DIR_META, file->names.names[n], "");
     int found = tsr__vacuum_remove(v, p.text, error);
     if (found < 0) return found;
@@ -509,11 +519,11 @@ static int vacuum_metadata_of(tsr_vacuum *v, const tsr_listing *entries, tsr_vac
 static int remove_metadata_vacuums(tsr_vacuum *v, const tsr_listing *entries, const tsr_buffer *files,
                                    tsr_error *error) {
   uint64_t count;
-  const tsr_vacuum_file *all = tsr__vacuum_files_of(files, &count);
+  const tsr_vacuum_file *all = vacuum_files_of(files, &count);
   if (count) TSR_TRY(tsr__vacuum_sync(v, TSR_DIR_META, error));
   for (uint64_t i = 0; i < count; i++)
     if (all[i].done && !all[i].stays && tsr__listing_has(entries, all[i].name))
-      TSR_TRY(tsr__vacuum_file_remove(v, &all[i], error));
+      TSR_TRY(vacuum_file_remove(v, &all[i], error));
   return tsr__vacuum_sync(v, TSR_DIR_META, error);
 }
 
@@ -523,10 +533,9 @@ static int vacuum_metadata(tsr_vacuum *v, tsr_error *error) {
   tsr_map waiting = {.memory = v->store->memory};
   tsr_vacuum_file *file;
   int rc = tsr__vacuum_list(v, TSR_DIR_META, &entries, error);
-  if (rc >= 0) rc = tsr__vacuum_files_read(v, TSR_DIR_META, &entries, &files, error);
-  if (rc >= 0) rc = tsr__vacuum_files_map(&files, &waiting, error);
-  while (rc >= 0 && (file = tsr__vacuum_files_next(&files, &waiting)))
-    rc = vacuum_metadata_of(v, &entries, file, error);
+  if (rc >= 0) rc = vacuum_files_read(v, TSR_DIR_META, &entries, &files, error);
+  if (rc >= 0) rc = vacuum_files_map(&files, &waiting, error);
+  while (rc >= 0 && (file = vacuum_files_next(&files, &waiting))) rc = vacuum_metadata_of(v, &entries, file, error);
   if (rc >= 0) rc = remove_metadata_vacuums(v, &entries, &files, error);
   tsr__map_release(&waiting);
   tsr__buffer_release(&files);
@@ -582,7 +591,7 @@ static int check_links(const tsr_vacuum *v, tsr_error *error) {
 
 static int vacuum_run(tsr_vacuum *v, tsr_maintenance what, const char *name, tsr_error *error) {
   TSR_TRY(check_links(v, error));
-  static int (*const parts[])(tsr_vacuum *, tsr_error *) = {tsr__vacuum_fragments, tsr__vacuum_commits, vacuum_footers,
+  static int (*const parts[])(tsr_vacuum *, tsr_error *) = {vacuum_fragments, tsr__vacuum_commits, vacuum_footers,
                                                             vacuum_metadata};
   int rc = TSR_OK;
   tsr_work work;

@@ -281,8 +281,8 @@ static int check_typed_node(const tsr_schema *schema, const tsr_node *nodes, uin
   return TSR_OK;
 }
 
-int tsr__expression_types(const tsr_schema *schema, const tsr_expression *expression, tsr_typed *types, uint32_t *node,
-                          tsr_expression_fault *fault, tsr_error *error) {
+static int expression_types(const tsr_schema *schema, const tsr_expression *expression, tsr_typed *types,
+                            uint32_t *node, tsr_expression_fault *fault, tsr_error *error) {
   typing t = {.schema = schema, .expression = expression, .types = types};
   *node = 0;
   *fault = TSR_FAULT_NONE;
@@ -307,7 +307,7 @@ int tsr_expression_types(const tsr_schema *schema, const tsr_expression *express
                          uint32_t *node, tsr_expression_fault *fault, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_typed typed[TSR_EXPRESSION_NODES];
-  const int code = tsr__expression_types(schema, expression, typed, node, fault, error);
+  const int code = expression_types(schema, expression, typed, node, fault, error);
   const uint32_t count = code == TSR_OK ? expression->count : code == TSR_MISMATCH ? *node : 0;
   for (uint32_t n = 0; n < count; n++) types[n] = typed[n].type;
   return code;
@@ -772,7 +772,7 @@ static int make_expression(program_maker *m, const tsr_expression *expression) {
   tsr_expression_fault fault;
   TSR_TRY(TSR_ARENA_RAW(m->arena, TSR_MAX(expression->count, 1u), &made, m->error));
   TSR_TRY(TSR_ARENA_RAW(m->arena, TSR_MAX(expression->count, 1u), &types, m->error));
-  TSR_TRY(tsr__expression_types(m->program->schema, expression, types, &node, &fault, m->error));
+  TSR_TRY(expression_types(m->program->schema, expression, types, &node, &fault, m->error));
   for (m->node = 0; m->node < expression->count; m->node++) {
     made[m->node] = add_node(m, &expression->nodes[m->node], types[m->node].type, made);
     TSR_TRY(m->rc);

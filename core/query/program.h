@@ -201,8 +201,6 @@ typedef struct tsr_typed {
   bool literal; /* an INTEGER that is written as a number of at most 2^53 */
   bool negative; /* it is below 0 */
 } tsr_typed;
-int tsr__expression_types(const tsr_schema *schema, const tsr_expression *expression, tsr_typed *types, uint32_t *node,
-                          tsr_expression_fault *fault, tsr_error *error);
 
 /* Sets the interval of an integer step from those of its operands (kernels.c). */
 void tsr__step_interval(const tsr_program *program, tsr_step *step);

@@ -23,7 +23,8 @@ static int compare_listed(const void *a, const void *b) {
   return (x->value > y->value) - (x->value < y->value);
 }
 
-int tsr__query_lists_sort(tsr_query_run *run, tsr_error *error) {
+/* Sorts the lists of values by group. */
+static int query_lists_sort(tsr_query_run *run, tsr_error *error) {
   for (uint32_t m = 0; m < run->layout.measure_count; m++) {
     tsr_buffer *list = &run->collected.lists[m];
     if (list->size == 0) continue;
@@ -51,8 +52,9 @@ static double between(double low, double high, double part) {
   return isfinite(reach) ? low + reach * part : low * (1 - part) + high * part;
 }
 
-void tsr__query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
-                           tsr_value *value) {
+/* Gives a percentile of a group's list. */
+static void query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
+                             tsr_value *value) {
   const listed *list = (const listed *)(const void *)run->collected.lists[measure].data;
   const uint64_t count = run->collected.lists[measure].size / sizeof *list;
   const uint64_t first = first_of_group(list, count, group), end = first_of_group(list, count, (uint64_t)group + 1);
@@ -138,7 +140,8 @@ static void at_share(tsr_query_run *run, query_at *at) {
     run->layout.words += at_width(tsr__program_type(run->expressions.program, run->extremes.coordinates[d]));
 }
 
-int tsr__query_at_make(tsr_query_run *run, tsr_error *error) {
+/* Prepares the aggregates that are values in the row of an extreme; gives them their words of a record. */
+static int query_at_make(tsr_query_run *run, tsr_error *error) {
   for (uint32_t a = 0; a < run->query.aggregate_count; a++) {
     const tsr_query_aggregate *aggregate = &run->query.aggregates[a], *of;
     if (aggregate->function != TSR_AGGREGATE_AT) continue;
@@ -300,7 +303,8 @@ int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, co
   return at_copy(run, at, to, from, error);
 }
 
-void tsr__query_at_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value) {
+/* Gives the result of a group. */
+static void query_at_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value) {
   const query_at *at = run->extremes.list;
   while (at->aggregate != aggregate) at++;
   const uint64_t *words = record + at->value_word;
@@ -330,7 +334,8 @@ struct query_cells {
   cells_column columns[];
 };
 
-int tsr__query_cells_make(tsr_query_run *run, tsr_error *error) {
+/* Prepares a query that gives cells. */
+static int query_cells_make(tsr_query_run *run, tsr_error *error) {
   const uint64_t count = run->query.column_count;
   TSR_TRY(TSR_ALLOC_RAW_BYTES(&run->memory, sizeof(query_cells) + count * sizeof(cells_column), &run->cells, error));
   run->cells->at = 0;
@@ -379,13 +384,15 @@ static int64_t next_rows(tsr_query_run *run, tsr_error *error) {
   return rows.count;
 }
 
+static int query_next_batch(tsr_query_run *run, tsr_error *error);
+
 int tsr_query_next(tsr_query_run *run, tsr_query_block *block, tsr_error *error) {
   TSR_OWN_ERROR(error);
   if (!run->cells) return tsr__fail(error, TSR_ERROR, "the query gives groups, not cells");
   for (;;) {
     if (!run->input.batch || run->cells->at == run->input.batch->count) {
       TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
-      const int rc = tsr__query_next_batch(run, error);
+      const int rc = query_next_batch(run, error);
       if (rc <= 0) return rc;
       run->cells->at = 0;
     }
@@ -554,7 +561,7 @@ static int place_measures(tsr_query_run *run, tsr_error *error) {
     run->layout.words = tsr__measure_place(measure, run->layout.words);
     run->layout.straight &= !measure->list && !measure->distinct && !(measure->ends && measure->type == TSR_VALUE_TEXT);
   }
-  TSR_TRY(tsr__query_at_make(run, error));
+  TSR_TRY(query_at_make(run, error));
   run->layout.doubt_at = run->habits.stored_reals ? run->layout.words++ : QUERY_NO_WORD;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->layout.words, &run->layout.blank, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->layout.words, &run->layout.known, error));
@@ -580,7 +587,8 @@ static int plan_keys(tsr_query_run *run, tsr_error *error) {
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 /* Reads the next batch. Returns 1; 0 at the end. */
-int tsr__query_next_batch(tsr_query_run *run, tsr_error *error) {
+/* Reads the next batch and its columns. Returns 1; 0 at the end. */
+static int query_next_batch(tsr_query_run *run, tsr_error *error) {
   const int rc = tsr_reader_next(run->input.reader, &run->input.batch, error);
   if (rc <= 0) return rc;
   tsr_batch_iterator *iterator = run->input.reader->iterator;
@@ -699,7 +707,7 @@ int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error) {
 static int add_batches(tsr_query_run *run, tsr_error *error) {
   tsr_environment *environment = run->snapshot->array->environment;
   int rc;
-  while ((rc = tsr__query_next_batch(run, error)) > 0) {
+  while ((rc = query_next_batch(run, error)) > 0) {
     TSR_TRY(tsr__cancelled(&environment->memory, error));
     rc = tsr__query_add_batch(run, error);
     if (rc < 0) return tsr__query_fail_groups(run, rc, error);
@@ -717,7 +725,7 @@ static int run_groups(tsr_query_run *run, tsr_error *error) {
   tsr__query_parts_release(run);
   tsr_reader_close(run->input.reader);
   run->input.reader = NULL;
-  TSR_TRY(tsr__query_lists_sort(run, error));
+  TSR_TRY(query_lists_sort(run, error));
   rc = list_groups(run, error);
   return rc < 0 ? tsr__query_fail_groups(run, rc, error) : TSR_OK;
 }
@@ -758,7 +766,7 @@ static int query_run(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(start_reader(run, error));
   if (!gives_groups(run)) {
     TSR_TRY(tsr__query_part_make(run, error));
-    return tsr__query_cells_make(run, error);
+    return query_cells_make(run, error);
   }
   TSR_TRY(tsr__query_keys_make(run, error));
   return run_groups(run, error);
@@ -786,8 +794,9 @@ static int query_open_once(tsr_snapshot *snapshot, const tsr_query *query, const
   return rc;
 }
 
-int tsr__query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
-                    tsr_error *error) {
+/* Runs a query as tsr_query_open does. */
+static int query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
+                      tsr_error *error) {
   const int rc = query_open_once(snapshot, query, habits, false, run, error);
   if (rc >= 0 || !*run || !(*run)->grouping.outside) return rc;
   tsr_query_close(*run);
@@ -796,7 +805,7 @@ int tsr__query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_
 
 int tsr_query_open(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  return tsr__query_open(snapshot, query, &(query_habits){.work = "query"}, run, error);
+  return query_open(snapshot, query, &(query_habits){.work = "query"}, run, error);
 }
 
 void tsr_environment_count_coordinates(tsr_environment *environment, uint64_t coordinates) {
@@ -825,7 +834,8 @@ const tsr_expression *tsr_query_fault(const tsr_query_run *run, uint32_t *node) 
 
 uint64_t tsr_query_groups(const tsr_query_run *run) { return run->result.count; }
 
-const uint64_t *tsr__query_result(const tsr_query_run *run, uint64_t group) {
+/* Returns the record of a group of the result. */
+static const uint64_t *tsr__query_result(const tsr_query_run *run, uint64_t group) {
   return query_record(&run->collected.records, run->result.order[group], run->layout.words);
 }
 
@@ -859,7 +869,7 @@ int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t
   const uint32_t m = run->layout.measure_of[aggregate];
   const tsr_query_aggregate *asked = &run->query.aggregates[aggregate];
   if (asked->function == TSR_AGGREGATE_AT) {
-    tsr__query_at_value(run, aggregate, record, value);
+    query_at_value(run, aggregate, record, value);
     return TSR_OK;
   }
   if (m == ALL_ROWS) {
@@ -868,8 +878,8 @@ int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t
     return TSR_OK;
   }
   if (asked->function == TSR_AGGREGATE_MEDIAN || asked->function == TSR_AGGREGATE_PERCENTILE) {
-    tsr__query_list_value(run, m, run->result.order[group],
-                          asked->function == TSR_AGGREGATE_MEDIAN ? 50 : asked->percent, value);
+    query_list_value(run, m, run->result.order[group], asked->function == TSR_AGGREGATE_MEDIAN ? 50 : asked->percent,
+                     value);
     return TSR_OK;
   }
   return tsr__measure_value(&run->layout.measures[m].measure, asked->function, record, value, error);
@@ -972,11 +982,11 @@ static int aggregate_run(tsr_aggregate *a, tsr_snapshot *snapshot, const tsr_agg
   tsr_query query;
   TSR_TRY(check_request(snapshot->schema, request, error));
   make_query(a, snapshot->schema, request, &query);
-  TSR_TRY(tsr__query_open(snapshot, &query, &habits, &a->run, error));
+  TSR_TRY(query_open(snapshot, &query, &habits, &a->run, error));
   if (query.read_all || !aggregate_is_doubtful(a)) return TSR_OK;
   tsr_query_close(a->run);
   query.read_all = true;
-  return tsr__query_open(snapshot, &query, &habits, &a->run, error);
+  return query_open(snapshot, &query, &habits, &a->run, error);
 }
 
 int tsr_aggregate_open(tsr_snapshot *snapshot, const tsr_aggregate_request *request, tsr_aggregate **aggregate,

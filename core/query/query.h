@@ -29,18 +29,12 @@ typedef struct query_extremes { /* the values in rows of extremes that a query a
   uint32_t *coordinates; /* by dimension: number of the expression that is its coordinate; NULL: the list is empty */
 } query_extremes;
 
-/* Prepares the aggregates that are values in the row of an extreme; gives them their words of a record. */
-int tsr__query_at_make(tsr_query_run *run, tsr_error *error);
-
 /* Adds the rows of a block. `operand` has the values of the measure whose extremes say the rows. */
 void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
                        uint64_t *records);
 
 /* Merges the record of a part into one of the query. */
 int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error);
-
-/* Gives the result of a group. */
-void tsr__query_at_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value);
 
 /* The groups that a query, or one part of a batch, has met, with their records and values. */
 
@@ -235,29 +229,9 @@ static inline uint64_t tsr__query_value_of_key(tsr_datatype datatype, uint64_t k
 /* Says that the groups do not fit into the query's memory, if that is what `rc` means. Returns rc. */
 int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error);
 
-/* Runs a query as tsr_query_open does. */
-int tsr__query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
-                    tsr_error *error);
-
-/* Returns the record of a group of the result. */
-const uint64_t *tsr__query_result(const tsr_query_run *run, uint64_t group);
-
-/* Reads the next batch and its columns. Returns 1; 0 at the end. */
-int tsr__query_next_batch(tsr_query_run *run, tsr_error *error);
-
 /* The values that a group keeps for its percentiles. */
 
-/* Sorts the lists of values by group. */
-int tsr__query_lists_sort(tsr_query_run *run, tsr_error *error);
-
-/* Gives a percentile of a group's list. */
-void tsr__query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
-                           tsr_value *value);
-
 /* Queries that give cells, not groups. */
-
-/* Prepares a query that gives cells. */
-int tsr__query_cells_make(tsr_query_run *run, tsr_error *error);
 
 /* Evaluates the parts of a batch, and counts their rows in groups. */
 

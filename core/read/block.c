@@ -487,6 +487,7 @@ static int read_block(read_block_block *b, const tsr_interval *box, uint64_t siz
 
 int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
                    unsigned threads, void *out, uint64_t size, tsr_error *error) {
+  TSR_OWN_ERROR(error);
   return tsr__block_read(snapshot, field, box, memory_bytes, threads, out, size, NULL, error);
 }
 

@@ -86,8 +86,10 @@ static int find_candidates(tsr_dense_windows *w, tsr_space_tile *tile, tsr_error
   return TSR_OK;
 }
 
-int tsr__dense_owners_reset(tsr_dense_windows *w, tsr_space_tile *tile, const tsr_subtile *subtile, uint32_t **owners,
-                            tsr_error *error) {
+/* Makes a map of owners for the cells of a subtile, by position, in which no cell has an owner yet: tile->count stands
+ * for that, an index of a candidate for an owner. The map is the reader's and lives until the next call. */
+static int dense_owners_reset(tsr_dense_windows *w, tsr_space_tile *tile, const tsr_subtile *subtile, uint32_t **owners,
+                              tsr_error *error) {
   tsr_buffer *buffer = &w->reader->dense.owners;
   buffer->size = 0;
   TSR_TRY(tsr__buffer_reserve(buffer, subtile->cells * sizeof(uint32_t), error));
@@ -96,7 +98,8 @@ int tsr__dense_owners_reset(tsr_dense_windows *w, tsr_space_tile *tile, const ts
   return TSR_OK;
 }
 
-uint64_t tsr__dense_claim_box(const tsr_subtile *subtile, const tsr_space_tile *tile, uint32_t c, uint32_t *owners) {
+/* Makes candidate `c`, a dense one, the owner of all cells in its box that have no owner yet. Returns their number. */
+static uint64_t dense_claim_box(const tsr_subtile *subtile, const tsr_space_tile *tile, uint32_t c, uint32_t *owners) {
   const tsr_plan_box *box = tile->candidates[c].box;
   return tsr__subtile_claim(subtile, box->low, box->high, c, tile->count, owners);
 }
@@ -113,10 +116,10 @@ static int mark_used(tsr_dense_windows *w, tsr_space_tile *tile, tsr_error *erro
     uint32_t *owners;
     uint64_t left = subtiles.subtile.cells;
     TSR_TRY(tsr__cancelled(&w->reader->snapshot->array->environment->memory, error));
-    TSR_TRY(tsr__dense_owners_reset(w, tile, &subtiles.subtile, &owners, error));
+    TSR_TRY(dense_owners_reset(w, tile, &subtiles.subtile, &owners, error));
     for (uint32_t c = 0; c < tile->count && left > 0; c++) {
       if (tile->candidates[c].box->sparse) continue;
-      const uint64_t owned = tsr__dense_claim_box(&subtiles.subtile, tile, c, owners);
+      const uint64_t owned = dense_claim_box(&subtiles.subtile, tile, c, owners);
       left -= owned;
       if (owned > 0 && !tile->candidates[c].used) {
         tile->candidates[c].used = true;
@@ -127,7 +130,8 @@ static int mark_used(tsr_dense_windows *w, tsr_space_tile *tile, tsr_error *erro
   return TSR_OK;
 }
 
-int tsr__dense_pin(tsr_dense_windows *w, const tsr_space_tile *tile, tsr_candidate *c, tsr_error *error) {
+/* Pins a dense candidate's tile, to be read from the first to the last selected cell, unless it is pinned. */
+static int dense_pin(tsr_dense_windows *w, const tsr_space_tile *tile, tsr_candidate *c, tsr_error *error) {
   if (c->pinned) return TSR_OK;
   TSR_TRY(tsr__reader_pin(w->reader, c->box->fragment, c->number, w->grid->tile_cells, &c->pinned, error));
   c->pinned->first = tsr__grid_cell(w->grid, tile->low);
@@ -161,7 +165,8 @@ static int exclude_candidates(tsr_dense_windows *w, tsr_space_tile *tile, tsr_er
   return TSR_OK;
 }
 
-void tsr__dense_drop_tile(tsr_dense_windows *w, tsr_space_tile *tile) {
+/* Gives back the tiles of a space tile's candidates. */
+static void dense_drop_tile(tsr_dense_windows *w, tsr_space_tile *tile) {
   for (uint32_t c = 0; c < tile->count; c++) {
     tsr__reader_unpin(w->reader, tile->candidates[c].pinned);
     tile->candidates[c].pinned = NULL;
@@ -223,7 +228,7 @@ static int dense_window_request_tile(tsr_dense_windows *w, tsr_space_tile *tile,
     if (tile->candidates[c].excluded)
       tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
     if (!tile->candidates[c].used || tile->crowded) continue;
-    TSR_TRY(tsr__dense_pin(w, tile, &tile->candidates[c], error));
+    TSR_TRY(dense_pin(w, tile, &tile->candidates[c], error));
     if (reader->tests.count > 0) TSR_TRY(tsr__tests_request(reader, tile->candidates[c].pinned, error));
     else TSR_TRY(tsr__reader_request_fields(reader, tile->candidates[c].pinned, error));
   }
@@ -268,7 +273,7 @@ static int make_dense_window(tsr_dense_windows *w, tsr_dense_window *window, boo
     }
     if (rc < 0) {
       reader->window.requests.size = requests;
-      tsr__dense_drop_tile(w, tile);
+      dense_drop_tile(w, tile);
       return rc;
     }
     tsr__walk_next(&w->walk);
@@ -317,7 +322,8 @@ static int begin_next_window(tsr_dense_windows *w, tsr_error *error) {
   return w->has_next ? tsr__reader_load_ahead(w->reader, bytes, error) : TSR_OK;
 }
 
-int tsr__dense_windows_fill(tsr_dense_windows *w, tsr_error *error) {
+/* Makes the next window the present one and loads it. It has no tile if the shortcut took all that were inspected. */
+static int dense_windows_fill(tsr_dense_windows *w, tsr_error *error) {
   tsr_reader *reader = w->reader;
   uint64_t bytes;
   if (reader->progress.window_tiles > 1) /* before the first window, the start has just checked */
@@ -354,7 +360,8 @@ static int exclude_dense_fragments(tsr_reader *reader, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsr__dense_windows_open(tsr_dense_windows *w, tsr_reader *reader, tsr_error *error) {
+/* Begins to walk the reader's plan. All memory is the reader's. Close it before the reader starts again. */
+static int dense_windows_open(tsr_dense_windows *w, tsr_reader *reader, tsr_error *error) {
   const tsr_grid *grid = &reader->snapshot->grid;
   *w = (tsr_dense_windows){.reader = reader, .plan = &reader->plan, .grid = grid, .dimensions = grid->dimensions};
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 2 * w->dimensions, &w->gap_box, error));
@@ -363,9 +370,10 @@ int tsr__dense_windows_open(tsr_dense_windows *w, tsr_reader *reader, tsr_error 
   return exclude_dense_fragments(reader, error);
 }
 
-void tsr__dense_windows_close(tsr_dense_windows *w) {
-  for (uint64_t i = w->tile_at; i < w->now.count; i++) tsr__dense_drop_tile(w, &w->now.tiles[i]);
-  for (uint64_t i = 0; i < w->next.count; i++) tsr__dense_drop_tile(w, &w->next.tiles[i]);
+/* Gives back the tiles of all windows. */
+static void dense_windows_close(tsr_dense_windows *w) {
+  for (uint64_t i = w->tile_at; i < w->now.count; i++) dense_drop_tile(w, &w->now.tiles[i]);
+  for (uint64_t i = 0; i < w->next.count; i++) dense_drop_tile(w, &w->next.tiles[i]);
 }
 
 /* Batches of a dense array. Each selected cell comes from its owner, the newest fragment that wrote it.
@@ -683,7 +691,7 @@ static int split_by_owner(dense_iterator *it, tsr_space_tile *tile, const tsr_su
     if (n == 0 || (c < tile->count ? tile->candidates[c].box->sparse || tile->candidates[c].excluded
                                    : !it->reader->request.gives_unwritten))
       continue;
-    if (c < tile->count) TSR_TRY(tsr__dense_pin(&it->windows, tile, &tile->candidates[c], error));
+    if (c < tile->count) TSR_TRY(dense_pin(&it->windows, tile, &tile->candidates[c], error));
     const bool contiguous = sorted[from + n - 1] - sorted[from] == n - 1;
     TSR_TRY(read_dense_add_part(it,
                                 (read_dense_part){.pinned = c < tile->count ? tile->candidates[c].pinned : NULL,
@@ -705,7 +713,7 @@ static int make_parts(dense_iterator *it, tsr_space_tile *tile, tsr_error *error
     read_dense_part p = {.count = subtile->cells};
     uint32_t *cells = NULL;
     if (tile->covered) {
-      TSR_TRY(tsr__dense_pin(&it->windows, tile, &tile->candidates[0], error));
+      TSR_TRY(dense_pin(&it->windows, tile, &tile->candidates[0], error));
       p.pinned = tile->candidates[0].pinned;
     }
     if (!tsr__subtile_is_contiguous(subtile))
@@ -716,10 +724,10 @@ static int make_parts(dense_iterator *it, tsr_space_tile *tile, tsr_error *error
   uint32_t *owners;
   uint64_t left = subtile->cells;
   TSR_TRY(load_sparse_tiles(it, subtile, error));
-  TSR_TRY(tsr__dense_owners_reset(&it->windows, tile, subtile, &owners, error));
+  TSR_TRY(dense_owners_reset(&it->windows, tile, subtile, &owners, error));
   for (uint32_t c = 0; c < tile->count && left > 0; c++) {
     if (tile->candidates[c].box->sparse) TSR_TRY(claim_sparse_tiles(it, subtile, c, tile->count, owners, &left, error));
-    else left -= tsr__dense_claim_box(subtile, tile, c, owners);
+    else left -= dense_claim_box(subtile, tile, c, owners);
   }
   TSR_TRY(split_by_owner(it, tile, subtile, owners, error));
   for (uint64_t i = 0; i < it->sparse.count; i++) {
@@ -868,12 +876,12 @@ static int read_dense_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_e
     }
     if (it->open) {
       drop_sparse_tiles(it);
-      tsr__dense_drop_tile(&it->windows, &it->windows.now.tiles[it->windows.tile_at++]);
+      dense_drop_tile(&it->windows, &it->windows.now.tiles[it->windows.tile_at++]);
       it->open = false;
     }
     if (it->windows.tile_at == it->windows.now.count) {
       if (it->windows.walk.ended && !it->windows.has_next) return 0;
-      TSR_TRY(tsr__dense_windows_fill(&it->windows, error));
+      TSR_TRY(dense_windows_fill(&it->windows, error));
       if (it->windows.now.count == 0) continue; /* the shortcut took all tiles */
     }
     const tsr_space_tile *tile = &it->windows.now.tiles[it->windows.tile_at];
@@ -925,7 +933,7 @@ static void close_dense(tsr_batch_iterator *iterator) {
   dense_iterator *it = (dense_iterator *)iterator;
   tsr__reader_drop_ahead(it->reader);
   drop_sparse_tiles(it);
-  tsr__dense_windows_close(&it->windows);
+  dense_windows_close(&it->windows);
 }
 
 int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error) {
@@ -941,7 +949,7 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->scratch.ordinals, error));
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->scratch.coordinates, error));
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, n, &it->values_ready, error));
-  TSR_TRY(tsr__dense_windows_open(&it->windows, reader, error));
+  TSR_TRY(dense_windows_open(&it->windows, reader, error));
   *iterator = &it->base;
   return TSR_OK;
 }

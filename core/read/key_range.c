@@ -4,7 +4,7 @@
  * Numbers: cells are taken to lie evenly over the values of their tile's MBR, so a key range has a slice of the rows of
  * each tile that it meets. If that is not true, key ranges have more rows or fewer; nothing else depends on it.
  * Strings: a key range ends where a tile begins. If a single value has many more rows, ordered.c cuts along the
- * next dimension, for which tsr__tile_starts_within collects the tiles that may hold this value.
+ * next dimension, for which tile_starts_within collects the tiles that may hold this value.
  *
  * "Directed" keys are order keys, complemented if the order descends, so that they always ascend along the order.
  * "Begin" and "end" are meant in the direction of the order, too.
@@ -70,8 +70,13 @@ static int tile_starts_compare(const void *argument, uint32_t a, uint32_t b) {
   return tile_starts_compare_text(argument, &one, false, bytes, size);
 }
 
-const uint8_t *tsr__tile_starts_next_text(tsr_tile_starts *starts, const tsr_buffer *from, bool exclusive,
-                                          uint64_t rows, uint64_t many, uint64_t *size, bool *single) {
+/* For a dimension of strings: returns the string at which a key range should end (exclusive) that begins at `from`
+ * (after it, if `exclusive`; NULL: at the first tile): the start of the next tile behind tiles that have at least
+ * `rows` cells. NULL: the key range should reach to the end. If the tiles that hold nothing but the string at which the
+ * key range begins have more than `many` cells, returns that string instead and sets *single. The string is borrowed
+ * from the R-tree. */
+static const uint8_t *tile_starts_next_text(tsr_tile_starts *starts, const tsr_buffer *from, bool exclusive,
+                                            uint64_t rows, uint64_t many, uint64_t *size, bool *single) {
   uint64_t cells = 0, equal = 0, first_size;
   *single = false;
   for (; from && starts->at < starts->count; starts->at++) {
@@ -145,12 +150,15 @@ static void tile_starts_pass(tsr_tile_starts *starts, uint64_t from) {
   starts->first = kept;
 }
 
-uint64_t tsr__tile_starts_begin(tsr_tile_starts *starts, uint64_t from) {
+/* Returns the first directed key, from `from` on, at which there may be rows. */
+static uint64_t tile_starts_begin(tsr_tile_starts *starts, uint64_t from) {
   tile_starts_pass(starts, from);
   return starts->first < starts->at || starts->at == starts->count ? from : starts->tiles[starts->at].key;
 }
 
-uint64_t tsr__tile_starts_next(tsr_tile_starts *starts, uint64_t from, uint64_t rows) {
+/* Returns the directed key up to which, from `from` on, about `rows` rows are to be expected; UINT64_MAX if there are
+ * not so many. */
+static uint64_t tile_starts_next(tsr_tile_starts *starts, uint64_t from, uint64_t rows) {
   uint64_t ahead = 1, low = from, high = UINT64_MAX;
   tile_starts_pass(starts, from);
   const uint64_t left = starts->count - starts->at;
@@ -165,7 +173,9 @@ uint64_t tsr__tile_starts_next(tsr_tile_starts *starts, uint64_t from, uint64_t 
   return low;
 }
 
-bool tsr__tile_starts_expect(const tsr_tile_starts *starts, uint64_t key, uint64_t rows) {
+/* Returns true if more than `rows` rows are to be expected at the directed key `key`, at which tsr__tile_starts_next
+ * has arrived. */
+static bool tile_starts_expect(const tsr_tile_starts *starts, uint64_t key, uint64_t rows) {
   return expect(starts, starts->count - starts->at, key, key) > (double)rows;
 }
 
@@ -201,7 +211,9 @@ static bool tile_starts_reserve(tsr_tile_starts *starts, uint64_t count) {
   return true;
 }
 
-void tsr__tile_starts_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_tile_starts *starts) {
+/* Collects the tiles of the reader's plan, in memory of the reader's present start. Without memory it is not
+ * `known`. */
+static void tile_starts_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_tile_starts *starts) {
   const tsr_plan *plan = &reader->plan;
   const tsr_field *field = &reader->snapshot->schema->fields[dimension];
   *starts = (tsr_tile_starts){.reader = reader, .field = field, .dimension = dimension, .descending = descending};
@@ -222,8 +234,11 @@ static int tile_starts_relate(const tsr_tile_starts *outer, const tsr_pair *tile
              : -(tile_starts_compare_text(outer, tile_start, true, text->data, text->size) < 0);
 }
 
-void tsr__tile_starts_within(const tsr_tile_starts *outer, uint64_t key, const tsr_buffer *text, uint32_t dimension,
-                             bool descending, tsr_tile_starts *starts) {
+/* Collects, along another dimension, the tiles of `outer` whose MBRs contain one value of outer's dimension: a directed
+ * key, or a string. `starts` is zeroed, or was made for the same dimension by this function, whose memory it uses
+ * again. */
+static void tile_starts_within(const tsr_tile_starts *outer, uint64_t key, const tsr_buffer *text, uint32_t dimension,
+                               bool descending, tsr_tile_starts *starts) {
   uint64_t count = 0, end = outer->first;
   starts->reader = outer->reader;
   starts->field = &starts->reader->snapshot->schema->fields[dimension];
@@ -556,13 +571,13 @@ static int choose_by_tile_starts(tsr_key_ranges *r, tsr_key_level *v, tsr_error 
   uint64_t size = 0;
   bool single;
   if (!v->text) {
-    v->from = tsr__tile_starts_begin(&v->starts, v->from);
+    v->from = tile_starts_begin(&v->starts, v->from);
     skip_unselected(r, v);
-    v->end = tsr__tile_starts_next(&v->starts, v->from, rows);
-    return v->end == v->from && tsr__tile_starts_expect(&v->starts, v->end, many) ? 2 : 1;
+    v->end = tile_starts_next(&v->starts, v->from, rows);
+    return v->end == v->from && tile_starts_expect(&v->starts, v->end, many) ? 2 : 1;
   }
   const uint8_t *text =
-      tsr__tile_starts_next_text(&v->starts, v->at_set ? &v->at : NULL, v->at_exclusive, rows, many, &size, &single);
+      tile_starts_next_text(&v->starts, v->at_set ? &v->at : NULL, v->at_exclusive, rows, many, &size, &single);
   v->end_set = text != NULL;
   v->end_exclusive = text && !single;
   if (text) TSR_TRY(tsr__key_text_set(&v->end_text, text, size, error));
@@ -624,7 +639,7 @@ bool tsr__key_ranges_descend(tsr_key_ranges *r) {
   begin_level(r, r->depth);
   next->starts.known = false;
   if (v->starts.known && !v->nan)
-    tsr__tile_starts_within(&v->starts, v->end, &v->end_text, next->dimension, next->descending, &next->starts);
+    tile_starts_within(&v->starts, v->end, &v->end_text, next->dimension, next->descending, &next->starts);
   return false;
 }
 
@@ -682,7 +697,7 @@ int tsr__key_ranges_begin(tsr_key_ranges *r, const tsr_sort *order, uint32_t cou
   }
   for (uint32_t k = 0; k < r->level_count; k++) begin_level(r, k);
   for (uint32_t k = 0; k < r->level_count; k++) r->levels[k].starts = (tsr_tile_starts){0};
-  tsr__tile_starts_make(r->reader, r->levels[0].dimension, r->levels[0].descending, &r->levels[0].starts);
+  tile_starts_make(r->reader, r->levels[0].dimension, r->levels[0].descending, &r->levels[0].starts);
   r->cached = r->reader->tests.count == 0 && fits_cache(r);
   choose_target(r, limit);
   return TSR_OK;

@@ -24,7 +24,9 @@ static void release_column(tsr_row_block_column *c) {
   tsr__buffer_release(&c->validity);
 }
 
-int tsr__row_block_init(tsr_row_block *block, const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
+/* Makes an empty block whose memory is charged to `memory`. Borrows the schema. row_block_release may be called
+ * after a failure, too. */
+static int row_block_init(tsr_row_block *block, const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
   *block = (tsr_row_block){.schema = schema};
   block->rowids.memory = block->times.memory = block->flags.memory = memory;
   TSR_TRY(TSR_ALLOC_ARRAY(memory, row_block_field_count(block), &block->columns, error));
@@ -33,7 +35,8 @@ int tsr__row_block_init(tsr_row_block *block, const tsr_schema *schema, tsr_memo
   return TSR_OK;
 }
 
-void tsr__row_block_empty(tsr_row_block *block) {
+/* Removes all rows and gives back their memory. */
+static void row_block_empty(tsr_row_block *block) {
   for (uint32_t f = 0; block->columns && f < row_block_field_count(block); f++) release_column(&block->columns[f]);
   tsr__buffer_release(&block->rowids);
   tsr__buffer_release(&block->times);
@@ -41,13 +44,14 @@ void tsr__row_block_empty(tsr_row_block *block) {
   block->rows = 0;
 }
 
-void tsr__row_block_release(tsr_row_block *block) {
-  tsr__row_block_empty(block);
+static void row_block_release(tsr_row_block *block) {
+  row_block_empty(block);
   tsr__free(block->columns);
   block->columns = NULL;
 }
 
-void tsr__row_block_clear(tsr_row_block *block) {
+/* Removes all rows, and makes no column ready. Keeps the memory for the next rows. */
+static void row_block_clear(tsr_row_block *block) {
   block->rows = 0;
   block->written = block->unwritten = false;
   block->rowids.size = block->times.size = block->flags.size = 0;
@@ -58,7 +62,8 @@ void tsr__row_block_clear(tsr_row_block *block) {
   }
 }
 
-void tsr__row_block_drop_others(tsr_row_block *block, uint32_t field) {
+/* Gives back the memory of all columns but one. */
+static void row_block_drop_others(tsr_row_block *block, uint32_t field) {
   for (uint32_t f = 0; f < row_block_field_count(block); f++)
     if (f != field) release_column(&block->columns[f]);
 }
@@ -124,8 +129,10 @@ static int row_block_nulls(const tsr_row_block *block, tsr_row_block_column *c, 
   return TSR_OK;
 }
 
-int tsr__row_block_append_column(tsr_row_block *block, tsr_batch_iterator *iterator, uint32_t field, uint64_t before,
-                                 const tsr_batch *batch, tsr_error *error) {
+/* Appends one column of the iterator's present batch, of whose rows `before` have been appended to this column already.
+ * For columns that are read after the block was filled. */
+static int row_block_append_column(tsr_row_block *block, tsr_batch_iterator *iterator, uint32_t field, uint64_t before,
+                                   const tsr_batch *batch, tsr_error *error) {
   tsr_row_block_column *c = &block->columns[field];
   tsr_column column = {0};
   TSR_TRY(iterator->column(iterator, field, &column, error));
@@ -160,16 +167,18 @@ static int row_block_marks(tsr_row_block *block, const tsr_batch *batch, tsr_err
   return TSR_OK;
 }
 
-int tsr__row_block_append(tsr_row_block *block, tsr_batch_iterator *iterator, const tsr_batch *batch,
-                          tsr_error *error) {
+/* Appends the rows of the iterator's present batch to the ready columns. After a failure block->rows is unchanged. */
+static int row_block_append(tsr_row_block *block, tsr_batch_iterator *iterator, const tsr_batch *batch,
+                            tsr_error *error) {
   for (uint32_t f = 0; f < row_block_field_count(block); f++)
-    if (block->columns[f].ready) TSR_TRY(tsr__row_block_append_column(block, iterator, f, block->rows, batch, error));
+    if (block->columns[f].ready) TSR_TRY(row_block_append_column(block, iterator, f, block->rows, batch, error));
   TSR_TRY(row_block_marks(block, batch, error));
   block->rows += batch->count;
   return TSR_OK;
 }
 
-tsr_column tsr__row_block_column(const tsr_row_block *block, uint32_t field) {
+/* Returns a column of the block, borrowed until rows are added or removed. The caller sets its `unwritten`. */
+static tsr_column row_block_column(const tsr_row_block *block, uint32_t field) {
   const tsr_row_block_column *c = &block->columns[field];
   return (tsr_column){.values = c->values.data,
                       .offsets = c->variable ? (const uint64_t *)(const void *)c->offsets.data : NULL,
@@ -277,14 +286,14 @@ static int read_ordered_compare_rows(const ordered_iterator *it, uint32_t from, 
 /* ---- Reading a key range ----------------------------------------------------------------------------------------- */
 
 static void clear_rows(ordered_iterator *it) {
-  tsr__row_block_clear(&it->block);
+  row_block_clear(&it->block);
   it->rows.at = it->rows.count = 0;
   for (uint32_t d = 0; d < read_ordered_schema_of(it)->dimension_count; d++) it->rows.keys[d].size = 0;
 }
 
 /* Removes all rows and gives back their memory. */
 static void release_rows(ordered_iterator *it) {
-  tsr__row_block_empty(&it->block);
+  row_block_empty(&it->block);
   tsr__buffer_release(&it->rows.order);
   tsr__buffer_release(&it->rows.pairs);
   for (uint32_t d = 0; it->rows.keys && d < read_ordered_schema_of(it)->dimension_count; d++)
@@ -311,7 +320,7 @@ static int append_keys(ordered_iterator *it, uint32_t k, const tsr_batch *batch,
 static int append_batch(ordered_iterator *it, const tsr_batch *batch, tsr_error *error) {
   for (uint32_t k = 0; k < it->ranges.level_count; k++)
     if (!it->ranges.levels[k].text) TSR_TRY(append_keys(it, k, batch, error));
-  return tsr__row_block_append(&it->block, it->inner->iterator, batch, error);
+  return row_block_append(&it->block, it->inner->iterator, batch, error);
 }
 
 /* Sets differs[r] for rows whose value differs from that of the row before. */
@@ -405,7 +414,7 @@ static int read_late_column(ordered_iterator *it, uint32_t field, tsr_error *err
     if (batch.count > it->block.rows - rows ||
         rowids[rows + batch.count - 1] != (uint64_t)tsr_batch_rowid(&batch, last))
       return tsr__fail(error, TSR_ERROR, "a key range that was read again has other rows");
-    TSR_TRY(tsr__row_block_append_column(&it->block, it->inner->iterator, field, rows, &batch, error));
+    TSR_TRY(row_block_append_column(&it->block, it->inner->iterator, field, rows, &batch, error));
     rows += batch.count;
   }
   if (rows != it->block.rows) return tsr__fail(error, TSR_ERROR, "a key range that was read again has fewer rows");
@@ -493,7 +502,7 @@ static int read_ordered_shrink(ordered_iterator *it, tsr_error *error) {
   const tsr_key_level *v = &it->ranges.levels[it->ranges.depth];
   const read_ordered_tie_context context = {it, v};
   if (v->nan) return 0;
-  tsr__row_block_drop_others(&it->block, v->dimension); /* makes room for the pairs */
+  row_block_drop_others(&it->block, v->dimension); /* makes room for the pairs */
   it->rows.pairs.size = 0;
   TSR_TRY(tsr__buffer_reserve(&it->rows.pairs, tsr__mul_sat(2 * it->block.rows, sizeof(tsr_pair)), error));
   tsr_pair *pairs = (tsr_pair *)(void *)it->rows.pairs.data;
@@ -695,7 +704,7 @@ static int read_ordered_column_of(tsr_batch_iterator *iterator, uint32_t field, 
   if (!it->block.columns[field].ready && it->reader->request.distinct)
     return tsr__fail(error, TSR_ERROR, "field %u was requested of distinct rows, which are not ordered by it", field);
   if (!it->block.columns[field].ready) TSR_TRY(read_late_column(it, field, error));
-  *column = tsr__row_block_column(&it->block, field);
+  *column = row_block_column(&it->block, field);
   column->unwritten = it->given_unwritten && field >= read_ordered_schema_of(it)->dimension_count;
   return TSR_OK;
 }
@@ -707,7 +716,7 @@ static void close_ordered(tsr_batch_iterator *iterator) {
 
 static void read_ordered_release(ordered_iterator *it) {
   release_rows(it);
-  tsr__row_block_release(&it->block);
+  row_block_release(&it->block);
   tsr__buffer_release(&it->distinct_cells);
   tsr__key_ranges_release(&it->ranges);
   tsr__free(it->rows.keys);
@@ -734,7 +743,7 @@ static int make_ordered(tsr_reader *reader, tsr_error *error) {
   it->rows.order.memory = it->rows.pairs.memory = it->distinct_cells.memory = &reader->memory;
   int rc = tsr__key_ranges_init(&it->ranges, reader, error);
   if (rc >= 0) rc = TSR_ALLOC_ARRAY(&reader->memory, n, &it->rows.keys, error);
-  if (rc >= 0) rc = tsr__row_block_init(&it->block, schema, &reader->memory, error);
+  if (rc >= 0) rc = row_block_init(&it->block, schema, &reader->memory, error);
   if (rc >= 0) rc = tsr__reader_open_within(reader->snapshot, &reader->memory, &it->inner, error);
   if (rc < 0) {
     read_ordered_release(it);

@@ -223,7 +223,8 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spa
   return TSR_OK;
 }
 
-int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error) {
+/* Ends what the reader was started for, without a new request. Returns TSR_INTERRUPT if the host cancels. */
+static int reader_start_nothing(tsr_reader *reader, tsr_error *error) {
   rewind_reader(reader);
   memset(reader->columns.ready, 0, reader_field_count(reader->snapshot->schema) * sizeof(bool));
   reader->tests.count = 0;
@@ -827,7 +828,7 @@ static int find_row_by_id(tsr_reader *reader, int64_t row, tsr_error *error) {
   uint64_t *memory;
   if (snapshot->view.functions && snapshot->view.functions->hides(snapshot->view.writer, row, snapshot->view.removed))
     return 0;
-  TSR_TRY(tsr__reader_start_nothing(reader, error));
+  TSR_TRY(reader_start_nothing(reader, error));
   found_iterator *it;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, snapshot->schema->dimension_count, &memory, error));

@@ -491,9 +491,6 @@ struct tsr_reader {
 /* Gives back the tiles that the reader keeps for its next start. */
 void tsr__reader_forget(tsr_reader *reader);
 
-/* Ends what the reader was started for, without a new request. Returns TSR_INTERRUPT if the host cancels. */
-int tsr__reader_start_nothing(tsr_reader *reader, tsr_error *error);
-
 /* Opens a reader whose budget is part of the budget `memory`. */
 int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_reader **reader, tsr_error *error);
 
@@ -633,29 +630,6 @@ typedef struct tsr_dense_windows {
   uint64_t *gap_box; /* scratch, by dimension: low, then high ordinals */
 } tsr_dense_windows;
 
-/* Begins to walk the reader's plan. All memory is the reader's. Close it before the reader starts again. */
-int tsr__dense_windows_open(tsr_dense_windows *windows, tsr_reader *reader, tsr_error *error);
-
-/* Makes the next window the present one and loads it. It has no tile if the shortcut took all that were inspected. */
-int tsr__dense_windows_fill(tsr_dense_windows *windows, tsr_error *error);
-
-/* Gives back the tiles of all windows. */
-void tsr__dense_windows_close(tsr_dense_windows *windows);
-
-/* Gives back the tiles of a space tile's candidates. */
-void tsr__dense_drop_tile(tsr_dense_windows *windows, tsr_space_tile *tile);
-
-/* Pins a dense candidate's tile, to be read from the first to the last selected cell, unless it is pinned. */
-int tsr__dense_pin(tsr_dense_windows *windows, const tsr_space_tile *tile, tsr_candidate *candidate, tsr_error *error);
-
-/* Makes a map of owners for the cells of a subtile, by position, in which no cell has an owner yet: tile->count stands
- * for that, an index of a candidate for an owner. The map is the reader's and lives until the next call. */
-int tsr__dense_owners_reset(tsr_dense_windows *windows, tsr_space_tile *tile, const tsr_subtile *subtile,
-                            uint32_t **owners, tsr_error *error);
-
-/* Makes candidate `c`, a dense one, the owner of all cells in its box that have no owner yet. Returns their number. */
-uint64_t tsr__dense_claim_box(const tsr_subtile *subtile, const tsr_space_tile *tile, uint32_t c, uint32_t *owners);
-
 /* Batches of a dense array. Each selected cell comes from the newest fragment that wrote it. */
 
 typedef struct tsr_batch_iterator tsr_batch_iterator;
@@ -701,31 +675,6 @@ typedef struct tsr_row_block {
   bool written, unwritten; /* the block holds rows of written cells; of cells that were never written */
   tsr_buffer rowids, times, flags; /* by row: int64_t; uint64_t; a byte, 1 if the cell was written */
 } tsr_row_block;
-
-/* Makes an empty block whose memory is charged to `memory`. Borrows the schema. tsr__row_block_release may be called
- * after a failure, too. */
-int tsr__row_block_init(tsr_row_block *block, const tsr_schema *schema, tsr_memory *memory, tsr_error *error);
-void tsr__row_block_release(tsr_row_block *block);
-
-/* Removes all rows, and makes no column ready. Keeps the memory for the next rows. */
-void tsr__row_block_clear(tsr_row_block *block);
-
-/* Removes all rows and gives back their memory. */
-void tsr__row_block_empty(tsr_row_block *block);
-
-/* Gives back the memory of all columns but one. */
-void tsr__row_block_drop_others(tsr_row_block *block, uint32_t field);
-
-/* Appends the rows of the iterator's present batch to the ready columns. After a failure block->rows is unchanged. */
-int tsr__row_block_append(tsr_row_block *block, tsr_batch_iterator *iterator, const tsr_batch *batch, tsr_error *error);
-
-/* Appends one column of the iterator's present batch, of whose rows `before` have been appended to this column already.
- * For columns that are read after the block was filled. */
-int tsr__row_block_append_column(tsr_row_block *block, tsr_batch_iterator *iterator, uint32_t field, uint64_t before,
-                                 const tsr_batch *batch, tsr_error *error);
-
-/* Returns a column of the block, borrowed until rows are added or removed. The caller sets its `unwritten`. */
-tsr_column tsr__row_block_column(const tsr_row_block *block, uint32_t field);
 
 /* The rows of a request in an order of dimensions, whatever the order of its tiles and cells. */
 
@@ -797,35 +746,6 @@ typedef struct tsr_tile_starts {
   uint64_t capacity, count;
   uint64_t first, at; /* first..at-1: tiles that have begun and not ended; at..count-1: that have not begun */
 } tsr_tile_starts;
-
-/* Collects the tiles of the reader's plan, in memory of the reader's present start. Without memory it is not
- * `known`. */
-void tsr__tile_starts_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_tile_starts *starts);
-
-/* Collects, along another dimension, the tiles of `outer` whose MBRs contain one value of outer's dimension: a directed
- * key, or a string. `starts` is zeroed, or was made for the same dimension by this function, whose memory it uses
- * again. */
-void tsr__tile_starts_within(const tsr_tile_starts *outer, uint64_t key, const tsr_buffer *text, uint32_t dimension,
-                             bool descending, tsr_tile_starts *starts);
-
-/* Returns the first directed key, from `from` on, at which there may be rows. */
-uint64_t tsr__tile_starts_begin(tsr_tile_starts *starts, uint64_t from);
-
-/* Returns the directed key up to which, from `from` on, about `rows` rows are to be expected; UINT64_MAX if there are
- * not so many. */
-uint64_t tsr__tile_starts_next(tsr_tile_starts *starts, uint64_t from, uint64_t rows);
-
-/* Returns true if more than `rows` rows are to be expected at the directed key `key`, at which tsr__tile_starts_next
- * has arrived. */
-bool tsr__tile_starts_expect(const tsr_tile_starts *starts, uint64_t key, uint64_t rows);
-
-/* For a dimension of strings: returns the string at which a key range should end (exclusive) that begins at `from`
- * (after it, if `exclusive`; NULL: at the first tile): the start of the next tile behind tiles that have at least
- * `rows` cells. NULL: the key range should reach to the end. If the tiles that hold nothing but the string at which the
- * key range begins have more than `many` cells, returns that string instead and sets *single. The string is borrowed
- * from the R-tree. */
-const uint8_t *tsr__tile_starts_next_text(tsr_tile_starts *starts, const tsr_buffer *from, bool exclusive,
-                                          uint64_t rows, uint64_t many, uint64_t *size, bool *single);
 
 /* The key ranges of an ordered read. The request is cut along the first dimension of its order; a value of
  * that dimension that has too many rows is cut along the next one, and so on: each dimension of the order is a level.

@@ -27,6 +27,10 @@
 #define PROFILE_MAX       256u /* characters of a profile's name */
 #define PATH_ROOM         4096u
 
+static void credentials_region(tsr_credentials *credentials, tsr_text_part region);
+
+static const char *tsr__variable(const char *name);
+
 static tsr_text_part slice_of_text(const char *text) { return (tsr_text_part){text, text ? strlen(text) : 0}; }
 
 /* ---- Environment variables ------------------------------------------------------------------- */
@@ -34,16 +38,19 @@ static tsr_text_part slice_of_text(const char *text) { return (tsr_text_part){te
 static void region_of_environment(tsr_credentials *credentials) {
   const char *region = tsr__variable("AWS_REGION");
   if (!region) region = tsr__variable("AWS_DEFAULT_REGION");
-  if (region) tsr__credentials_region(credentials, slice_of_text(region));
+  if (region) credentials_region(credentials, slice_of_text(region));
 }
 
-int tsr__keys_from_environment(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
+static int credentials_make(tsr_memory *memory, tsr_text_part key_id, tsr_text_part secret, tsr_text_part token,
+                            int64_t expires, tsr_credentials *credentials, tsr_error *error);
+
+static int keys_from_environment(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
   const char *key_id = tsr__variable("AWS_ACCESS_KEY_ID"), *secret = tsr__variable("AWS_SECRET_ACCESS_KEY");
   if (!key_id || !secret)
     return tsr__fail(error, TSR_NOT_FOUND, "environment: %s is not set",
                      key_id ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID");
-  if (tsr__credentials_make(provider->memory, slice_of_text(key_id), slice_of_text(secret),
-                            slice_of_text(tsr__variable("AWS_SESSION_TOKEN")), INT64_MAX, credentials, error) < 0)
+  if (credentials_make(provider->memory, slice_of_text(key_id), slice_of_text(secret),
+                       slice_of_text(tsr__variable("AWS_SESSION_TOKEN")), INT64_MAX, credentials, error) < 0)
     return tsr__wrap(error, "environment");
   region_of_environment(credentials);
   return TSR_OK;
@@ -51,7 +58,8 @@ int tsr__keys_from_environment(tsr_provider *provider, tsr_credentials *credenti
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-void tsr__secret_release(tsr_buffer *buffer) {
+/* Wipes and frees a buffer. */
+static void secret_release(tsr_buffer *buffer) {
   if (buffer->data) tsr__wipe(buffer->data, buffer->capacity);
   tsr__buffer_release(buffer);
 }
@@ -76,7 +84,9 @@ static int read_descriptor(int file, uint64_t most, tsr_buffer *buffer, tsr_erro
   return TSR_OK;
 }
 
-int tsr__secret_file_read(const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error) {
+/* Reads an ordinary file into an empty buffer, with a NUL byte behind it, which the size does not count. The caller
+ * wipes the buffer. Errors: TSR_NOT_FOUND; TSR_TOOBIG for more than `most` bytes. */
+static int secret_file_read(const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error) {
   const int file = tsr_path_read(path, false);
   if (file < 0)
     return tsr__fail(error, errno == ENOENT || errno == ENOTDIR ? TSR_NOT_FOUND : TSR_IO, "%s: %s", path,
@@ -150,7 +160,7 @@ static int read_profiles(const char *variable, const char *name, tsr_buffer *fil
                    : home ? snprintf(path, sizeof path, "%s/.aws/%s", home, name)
                           : -1;
   if (size < 0 || (size_t)size >= sizeof path) return TSR_OK;
-  const int rc = tsr__secret_file_read(path, PROFILE_BYTES_MAX, file, error);
+  const int rc = secret_file_read(path, PROFILE_BYTES_MAX, file, error);
   if (rc != TSR_NOT_FOUND) return rc;
   tsr__error_clear(error);
   return TSR_OK;
@@ -177,14 +187,14 @@ static int find_in_profiles(tsr_memory *memory, const tsr_buffer files[2], const
     const tsr_text_part secret = profile_value(&files[config], config, profile, "aws_secret_access_key", &found);
     if (key_id.size == 0 || secret.size == 0) continue;
     const tsr_text_part token = profile_value(&files[config], config, profile, "aws_session_token", &found);
-    if (tsr__credentials_make(memory, key_id, secret, token, INT64_MAX, credentials, error) < 0)
+    if (credentials_make(memory, key_id, secret, token, INT64_MAX, credentials, error) < 0)
       return tsr__wrap(error, "profile '%s'", profile);
     return TSR_OK;
   }
   return fail_without_keys(files, profile, found, error);
 }
 
-int tsr__keys_from_profile(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
+static int keys_from_profile(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
   const char *profile = tsr__variable("AWS_PROFILE");
   if (!profile) profile = "default";
   if (strlen(profile) > PROFILE_MAX) return tsr__fail(error, TSR_DENIED, "the name in AWS_PROFILE is too long");
@@ -197,10 +207,10 @@ int tsr__keys_from_profile(tsr_provider *provider, tsr_credentials *credentials,
     bool found;
     region_of_environment(credentials);
     for (int config = 2; config-- > 0 && !credentials->region[0];)
-      tsr__credentials_region(credentials, profile_value(&files[config], config, profile, "region", &found));
+      credentials_region(credentials, profile_value(&files[config], config, profile, "region", &found));
   }
-  tsr__secret_release(&files[0]);
-  tsr__secret_release(&files[1]);
+  secret_release(&files[0]);
+  secret_release(&files[1]);
   return rc < 0 ? tsr__fail(error, rc, "%s", local.message) : TSR_OK;
 }
 
@@ -261,7 +271,7 @@ static int service_ask(tsr_provider *provider, const service_request *what, tsr_
   int rc = service_run(provider, &request, error);
   if (rc >= 0) rc = tsr__buffer_append_u8(&request.received, 0, error);
   if (rc < 0) {
-    tsr__secret_release(&request.received);
+    secret_release(&request.received);
     return rc;
   }
   request.received.size--;
@@ -366,8 +376,8 @@ static int keys_from_json(tsr_provider *provider, tsr_buffer *answer, tsr_creden
   }
   if (members[0].text.size == 0 || members[1].text.size == 0)
     return tsr__fail(error, TSR_DENIED, "the answer has no keys");
-  return tsr__credentials_make(provider->memory, members[0].text, members[1].text, members[2].text, expires,
-                               credentials, error);
+  return credentials_make(provider->memory, members[0].text, members[1].text, members[2].text, expires, credentials,
+                          error);
 }
 
 /* ---- Containers ------------------------------------------------------------------------------ */
@@ -391,18 +401,18 @@ static int container_token(tsr_buffer *header, tsr_error *error) {
   const char *path = tsr__variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
   const char *token = tsr__variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
   tsr_buffer file = {.memory = header->memory};
-  int rc = path ? tsr__secret_file_read(path, ANSWER_MAX, &file, error) : TSR_OK;
+  int rc = path ? secret_file_read(path, ANSWER_MAX, &file, error) : TSR_OK;
   if (rc >= 0 && path) token = (const char *)file.data;
   const size_t size = rc >= 0 && token ? strcspn(token, "\r\n") : 0;
   if (size > 0) rc = tsr__buffer_reserve_exactly(header, size + 32, error); /* it never grows */
   if (rc >= 0 && size > 0) rc = tsr__buffer_append(header, "Authorization: ", 15, error);
   if (rc >= 0 && size > 0) rc = tsr__buffer_append(header, token, size, error);
   if (rc >= 0 && size > 0) rc = tsr__buffer_append_u8(header, 0, error);
-  tsr__secret_release(&file);
+  secret_release(&file);
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_DENIED, "no token in %s", path) : rc;
 }
 
-int tsr__keys_from_container(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
+static int keys_from_container(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
   const char *relative = tsr__variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
   const char *full = tsr__variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   char url[SERVICE_URL];
@@ -420,8 +430,8 @@ int tsr__keys_from_container(tsr_provider *provider, tsr_credentials *credential
     rc = service_ask(provider, &request, &answer, error);
   }
   if (rc >= 0) rc = keys_from_json(provider, &answer, credentials, error);
-  tsr__secret_release(&header);
-  tsr__secret_release(&answer);
+  secret_release(&header);
+  secret_release(&answer);
   return rc < 0 ? tsr__wrap(error, "container") : rc;
 }
 
@@ -457,7 +467,7 @@ static int instance_session(tsr_provider *provider, const char *host, char heade
   if (rc >= 0 && (answer.size == 0 || answer.size > 900 || strcspn((char *)answer.data, "\r\n") != answer.size))
     rc = tsr__fail(error, TSR_DENIED, "the service gave no token");
   if (rc >= 0) (void)snprintf(header, 1024, "X-aws-ec2-metadata-token: %s", (const char *)answer.data);
-  tsr__secret_release(&answer);
+  secret_release(&answer);
   return rc;
 }
 
@@ -471,7 +481,7 @@ static int instance_role(tsr_provider *provider, const char *host, const char *t
   for (size_t i = 0; i < size && good; i++)
     good = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+=,.@-_", answer.data[i]) != NULL;
   if (good) memcpy(name, answer.data, size), name[size] = 0;
-  tsr__secret_release(&answer);
+  secret_release(&answer);
   return good ? TSR_OK : tsr__fail(error, TSR_DENIED, "the instance has no role");
 }
 
@@ -482,12 +492,12 @@ static int instance_region(tsr_provider *provider, const char *host, const char 
   tsr_error ignored = {0};
   if (credentials->region[0] || provider->region) return TSR_OK;
   const int rc = instance_get(provider, host, "/latest/meta-data/placement/region", "", token, &answer, &ignored);
-  if (rc >= 0) tsr__credentials_region(credentials, (tsr_text_part){(const char *)answer.data, answer.size});
-  tsr__secret_release(&answer);
+  if (rc >= 0) credentials_region(credentials, (tsr_text_part){(const char *)answer.data, answer.size});
+  secret_release(&answer);
   return tsr__only_cancelled(rc, &ignored, error);
 }
 
-int tsr__keys_from_instance(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
+static int keys_from_instance(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
   const char *disabled = tsr__variable("AWS_EC2_METADATA_DISABLED");
   const char *given = tsr__variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
   char host[SERVICE_URL / 2], token[1024], role[256];
@@ -506,7 +516,7 @@ int tsr__keys_from_instance(tsr_provider *provider, tsr_credentials *credentials
   if (rc >= 0) rc = instance_region(provider, host, token, credentials, error);
   if (rc < 0) tsr__credentials_release(credentials);
   tsr__wipe(token, sizeof token);
-  tsr__secret_release(&answer);
+  secret_release(&answer);
   return rc < 0 ? tsr__wrap(error, "instance metadata") : rc;
 }
 
@@ -556,15 +566,15 @@ static int take_identity(tsr_provider *provider, const tsr_buffer *answer, tsr_c
     const tsr_text_part texts[3] = {{identity.key_id, strlen(identity.key_id)},
                                     {identity.secret, strlen(identity.secret)},
                                     {identity.session_token, strlen(identity.session_token)}};
-    rc = tsr__credentials_make(provider->memory, texts[0], texts[1], texts[2],
-                               identity.expiration == INT64_MIN ? INT64_MAX : identity.expiration, credentials, error);
+    rc = credentials_make(provider->memory, texts[0], texts[1], texts[2],
+                          identity.expiration == INT64_MIN ? INT64_MAX : identity.expiration, credentials, error);
     for (int i = 0; i < 3; i++) tsr__wipe((void *)texts[i].at, texts[i].size);
   }
   tsr__arena_release(&arena);
   return rc;
 }
 
-int tsr__keys_from_web_identity(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
+static int keys_from_web_identity(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
   const char *path = tsr__variable("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = tsr__variable("AWS_ROLE_ARN");
   char url[SERVICE_URL];
   if (!path || !role)
@@ -572,7 +582,7 @@ int tsr__keys_from_web_identity(tsr_provider *provider, tsr_credentials *credent
                      path ? "AWS_ROLE_ARN" : "AWS_WEB_IDENTITY_TOKEN_FILE");
   tsr_buffer token = {.memory = provider->memory}, form = token, answer = token;
   int rc = token_service_url(provider, url, error);
-  if (rc >= 0) rc = tsr__secret_file_read(path, ANSWER_MAX, &token, error);
+  if (rc >= 0) rc = secret_file_read(path, ANSWER_MAX, &token, error);
   if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_DENIED, "no token in %s", path);
   if (rc >= 0) {
     token.data[strcspn((const char *)token.data, "\r\n")] = 0;
@@ -589,10 +599,10 @@ int tsr__keys_from_web_identity(tsr_provider *provider, tsr_credentials *credent
   if (rc >= 0) rc = take_identity(provider, &answer, credentials, error);
   const char *region = tsr__variable("AWS_REGION");
   if (!region) region = tsr__variable("AWS_DEFAULT_REGION");
-  if (rc >= 0 && region) tsr__credentials_region(credentials, (tsr_text_part){region, strlen(region)});
-  tsr__secret_release(&token);
-  tsr__secret_release(&form);
-  tsr__secret_release(&answer);
+  if (rc >= 0 && region) credentials_region(credentials, (tsr_text_part){region, strlen(region)});
+  secret_release(&token);
+  secret_release(&form);
+  secret_release(&answer);
   return rc < 0 ? tsr__wrap(error, "web identity") : rc;
 }
 
@@ -620,7 +630,8 @@ bool tsr__provider_kind_of(const char *name, tsr_provider_kind *kind) {
   return false;
 }
 
-const char *tsr__variable(const char *name) {
+/* Returns the value of an environment variable, or NULL if it is missing or empty. */
+static const char *tsr__variable(const char *name) {
   const char *value = getenv(name);
   return value && *value ? value : NULL;
 }
@@ -634,8 +645,9 @@ static bool is_key(tsr_text_part text) {
   return true;
 }
 
-int tsr__credentials_make(tsr_memory *memory, tsr_text_part key_id, tsr_text_part secret, tsr_text_part token,
-                          int64_t expires, tsr_credentials *credentials, tsr_error *error) {
+/* Copies keys into one block. Errors: TSR_DENIED if a text has characters that no key has. */
+static int credentials_make(tsr_memory *memory, tsr_text_part key_id, tsr_text_part secret, tsr_text_part token,
+                            int64_t expires, tsr_credentials *credentials, tsr_error *error) {
   if (key_id.size == 0 || secret.size == 0) return tsr__fail(error, TSR_DENIED, "the key id or the secret is empty");
   if (!is_key(key_id) || !is_key(secret) || !is_key(token))
     return tsr__fail(error, TSR_DENIED, "a key is too long or has characters that no key has");
@@ -651,7 +663,8 @@ int tsr__credentials_make(tsr_memory *memory, tsr_text_part key_id, tsr_text_par
   return TSR_OK;
 }
 
-void tsr__credentials_region(tsr_credentials *credentials, tsr_text_part region) {
+/* Keeps a region if it has only the characters of one; otherwise it counts as not known. */
+static void credentials_region(tsr_credentials *credentials, tsr_text_part region) {
   credentials->region[0] = 0;
   if (region.size >= sizeof credentials->region) return;
   for (uint64_t i = 0; i < region.size; i++) {
@@ -691,8 +704,7 @@ static int make_anonymous(tsr_memory *memory, tsr_credentials *credentials, tsr_
 
 static int find_automatically(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
   static int (*const sources[])(tsr_provider *, tsr_credentials *, tsr_error *) = {
-      tsr__keys_from_environment, tsr__keys_from_profile, tsr__keys_from_web_identity, tsr__keys_from_container,
-      tsr__keys_from_instance};
+      keys_from_environment, keys_from_profile, keys_from_web_identity, keys_from_container, keys_from_instance};
   tsr_buffer reasons = {.memory = provider->memory};
   int rc = TSR_NOT_FOUND;
   for (size_t i = 0; i < sizeof sources / sizeof *sources && rc == TSR_NOT_FOUND; i++) {
@@ -711,8 +723,8 @@ static int look_for_keys(tsr_provider *provider, tsr_credentials *credentials, t
   switch (provider->kind) {
   case TSR_PROVIDER_KEYS:
   case TSR_PROVIDER_ANONYMOUS: return copy_credentials(provider->memory, &provider->now, credentials, error);
-  case TSR_PROVIDER_ENV: return tsr__keys_from_environment(provider, credentials, error);
-  case TSR_PROVIDER_PROFILE: return tsr__keys_from_profile(provider, credentials, error);
+  case TSR_PROVIDER_ENV: return keys_from_environment(provider, credentials, error);
+  case TSR_PROVIDER_PROFILE: return keys_from_profile(provider, credentials, error);
   case TSR_PROVIDER_AUTO: break;
   }
   return find_automatically(provider, credentials, error);
@@ -780,8 +792,8 @@ int tsr__provider_open(tsr_provider *provider, tsr_memory *memory, const tsr_pro
   if (rc >= 0) rc = copy_text(memory, options->ca_file, &provider->ca_file, error);
   if (rc >= 0) rc = copy_text(memory, options->proxy, &provider->proxy, error);
   if (rc >= 0 && options->kind == TSR_PROVIDER_KEYS)
-    rc = tsr__credentials_make(memory, slice_of(options->key_id), slice_of(options->secret),
-                               slice_of(options->session_token), INT64_MAX, &provider->now, error);
+    rc = credentials_make(memory, slice_of(options->key_id), slice_of(options->secret),
+                          slice_of(options->session_token), INT64_MAX, &provider->now, error);
   if (rc >= 0 && options->kind == TSR_PROVIDER_ANONYMOUS) rc = make_anonymous(memory, &provider->now, error);
   if (rc >= 0 && provider->now.key_id) provider->now.number = 1;
   if (rc < 0) tsr__provider_release(provider);

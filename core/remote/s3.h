@@ -396,12 +396,6 @@ tsr_s3_verdict tsr__s3_fail(tsr_s3_state *state, int rc, const char *code, const
 /* The same for what may be mended by trying again: returns AGAIN. */
 #define TSR_S3_FAIL_AGAIN(...) (tsr__s3_fail(__VA_ARGS__), TSR_S3_AGAIN)
 
-/* Judges an answer that is not one of success, or that is behind status 200: `failure` is its <Error>, or NULL. */
-tsr_s3_verdict tsr__s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure);
-
-/* Judges a request without a whole answer. */
-tsr_s3_verdict tsr__s3_judge_transport(tsr_s3_state *state);
-
 /* Plans the next try: sets `due`. Returns false if there were enough. */
 bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_verdict verdict);
 
@@ -409,20 +403,8 @@ uint64_t tsr__s3_ticks(void); /* milliseconds of a clock that is never set */
 
 /* GET in one request or several: the ranges to ask for, and where the bytes go. */
 
-/* Writes the Range that the next request has, or "". `end` is behind the most bytes that the answer may have. */
-void tsr__s3_get_range(const tsr_s3_state *state, char range[64]);
-
-/* Lets the body go to its place. Errors: TSR_TOOBIG if the place has no room for what is requested. */
-int tsr__s3_get_prepare(tsr_s3_state *state, tsr_error *error);
-
-/* Takes an answer with status 200 or 206, also one that was cut. */
-tsr_s3_verdict tsr__s3_get_take(tsr_s3_state *state);
-
 /* Gives the caller's buffer back, with `have` bytes of the object in it. */
 void tsr__s3_get_return(tsr_s3_state *state);
-
-/* Begins anew. */
-void tsr__s3_get_restart(tsr_s3_state *state);
 
 /* Makes the requests of a call (s3.h). */
 

@@ -221,7 +221,8 @@ static tsr_s3_verdict judge_missing(tsr_s3_state *state, const char *code) {
   return tsr__s3_fail(state, TSR_NOT_FOUND, code, "no such object");
 }
 
-tsr_s3_verdict tsr__s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure) {
+/* Judges an answer that is not one of success, or that is behind status 200: `failure` is its <Error>, or NULL. */
+static tsr_s3_verdict s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure) {
   const char *code = failure ? failure->code : "";
   const uint32_t status = state->http.answer.status;
   const bool mute = !*code && strcmp(state->http.method, "HEAD") == 0;
@@ -247,7 +248,8 @@ tsr_s3_verdict tsr__s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure)
   return tsr__s3_fail(state, TSR_ERROR, code, "the server refuses it");
 }
 
-tsr_s3_verdict tsr__s3_judge_transport(tsr_s3_state *state) {
+/* Judges a request without a whole answer. */
+static tsr_s3_verdict s3_judge_transport(tsr_s3_state *state) {
   const tsr_http_request *http = &state->http;
   const int rc = http->rc < 0 ? http->rc : TSR_UNREACHABLE;
   (void)tsr__s3_fail(state, rc, "", "%s", http->error.message);
@@ -297,7 +299,8 @@ static bool is_ranged(const tsr_s3_state *state) {
   return (state->got.placed && state->got.have > 0) || (state->call->get.range != TSR_S3_WHOLE && !state->got.unranged);
 }
 
-void tsr__s3_get_range(const tsr_s3_state *state, char range[64]) {
+/* Writes the Range that the next request has, or "". `end` is behind the most bytes that the answer may have. */
+static void s3_get_range(const tsr_s3_state *state, char range[64]) {
   const tsr_s3_call *call = state->call;
   *range = 0;
   if (state->got.placed && state->got.have > 0 && state->got.end == UINT64_MAX)
@@ -310,7 +313,8 @@ void tsr__s3_get_range(const tsr_s3_state *state, char range[64]) {
     (void)snprintf(range, 64, "bytes=%" PRIu64 "-%" PRIu64, call->get.offset, call->get.offset + call->get.size - 1);
 }
 
-int tsr__s3_get_prepare(tsr_s3_state *state, tsr_error *error) {
+/* Lets the body go to its place. Errors: TSR_TOOBIG if the place has no room for what is requested. */
+static int s3_get_prepare(tsr_s3_state *state, tsr_error *error) {
   const tsr_s3_call *call = state->call;
   const uint64_t limit = limit_of_get(call);
   uint64_t last;
@@ -345,7 +349,8 @@ void tsr__s3_get_return(tsr_s3_state *state) {
   state->http.received = (tsr_buffer){.memory = state->memory};
 }
 
-void tsr__s3_get_restart(tsr_s3_state *state) {
+/* Begins anew. */
+static void s3_get_restart(tsr_s3_state *state) {
   state->got.have = 0;
   state->got.placed = false;
 }
@@ -417,25 +422,26 @@ static tsr_s3_verdict get_is_done(tsr_s3_state *state) {
 
 /* The answer was cut, or the server gave less than it said. What has come is kept if the rest can be requested. */
 static tsr_s3_verdict go_on(tsr_s3_state *state, uint64_t got) {
-  if (state->http.failure != TSR_HTTP_WHOLE) (void)tsr__s3_judge_transport(state);
+  if (state->http.failure != TSR_HTTP_WHOLE) (void)s3_judge_transport(state);
   else (void)tsr__s3_fail(state, TSR_UNREACHABLE, "", "the answer has fewer bytes than the object");
   if (state->http.failure == TSR_HTTP_NO_MEMORY || state->http.failure == TSR_HTTP_CANCELLED) return TSR_S3_FAILED;
   if (!*state->got.etag.text || state->got.etag.text[0] == 'W') {
-    tsr__s3_get_restart(state); /* a weak ETag does not say that bytes are the same */
+    s3_get_restart(state); /* a weak ETag does not say that bytes are the same */
     return TSR_S3_AGAIN;
   }
   if (got >= ADVANCE && state->tries.failed > 0) state->tries.failed--;
   return TSR_S3_AGAIN;
 }
 
-tsr_s3_verdict tsr__s3_get_take(tsr_s3_state *state) {
+/* Takes an answer with status 200 or 206, also one that was cut. */
+static tsr_s3_verdict s3_get_take(tsr_s3_state *state) {
   const tsr_http_request *http = &state->http;
   const bool ranged = is_ranged(state), rest = state->got.placed && state->got.have > 0;
   const uint64_t before = state->got.have;
   if (http->failure == TSR_HTTP_TOO_LARGE && !ranged)
     return tsr__s3_fail(state, TSR_TOOBIG, "", "the object has more than %" PRIu64 " bytes", limit_of_get(state->call));
   if (http->failure == TSR_HTTP_TOO_LARGE || !place(state)) {
-    if (rest) tsr__s3_get_restart(state);
+    if (rest) s3_get_restart(state);
     return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "",
                              "the server answered other bytes than the range that was requested");
   }
@@ -558,7 +564,7 @@ static tsr_s3_verdict take_listing_page(tsr_s3_state *state) {
   tsr_s3_failure failure;
   tsr_error error = {0};
   int rc = tsr__s3_answer_listing(answer_bytes(state), state->http.size, &state->arena, &page, &failure, &error);
-  if (rc > 0) return tsr__s3_judge(state, &failure);
+  if (rc > 0) return s3_judge(state, &failure);
   if (rc >= 0) rc = add_page(state, &page, &error);
   return end_page(state, rc, from, &error);
 }
@@ -587,7 +593,7 @@ static tsr_s3_verdict take_uploads(tsr_s3_state *state) {
   tsr_s3_failure failure;
   tsr_error error = {0};
   int rc = tsr__s3_answer_uploads(answer_bytes(state), state->http.size, &state->arena, &page, &failure, &error);
-  if (rc > 0) return tsr__s3_judge(state, &failure);
+  if (rc > 0) return s3_judge(state, &failure);
   if (rc >= 0) rc = add_uploads(state, &page, &error);
   return end_page(state, rc, from, &error);
 }
@@ -640,7 +646,7 @@ static tsr_s3_verdict take_look(tsr_s3_state *state) {
     return TSR_S3_AGAIN;
   }
   if (answer->status == 404) return concede(state);
-  if (answer->status != 200) return tsr__s3_judge(state, NULL);
+  if (answer->status != 200) return s3_judge(state, NULL);
   keep_etag(&call->result.etag, answer->etag);
   if (put && *state->owner.mark && strcmp(answer->content_type, state->owner.mark) == 0) return TSR_S3_DONE;
   if (!put) return is_etag_of_parts(call, answer->etag, state->memory) ? TSR_S3_DONE : concede(state);
@@ -653,7 +659,7 @@ static tsr_s3_verdict take_look(tsr_s3_state *state) {
 static tsr_s3_verdict take_compared(tsr_s3_state *state) {
   const tsr_s3_call *call = state->call;
   if (state->http.failure == TSR_HTTP_TOO_LARGE) return concede(state);
-  if (state->http.answer.status != 200) return tsr__s3_judge(state, NULL);
+  if (state->http.answer.status != 200) return s3_judge(state, NULL);
   const bool same =
       state->http.size == call->put.size && memcmp(answer_bytes(state), call->put.bytes, call->put.size) == 0;
   return same ? TSR_S3_DONE : concede(state);
@@ -681,7 +687,7 @@ static tsr_s3_verdict take_copied(tsr_s3_state *state) {
   const int rc = copy
                      ? tsr__s3_answer_copied(bytes, state->http.size, &state->arena, &etag, &modified, &failure, &error)
                      : tsr__s3_answer_completed(bytes, state->http.size, &state->arena, &etag, &failure, &error);
-  if (rc > 0) return tsr__s3_judge(state, &failure);
+  if (rc > 0) return s3_judge(state, &failure);
   if (rc < 0) return fail_unread(state, rc, &error);
   keep_etag(&state->call->result.etag, etag);
   return TSR_S3_DONE;
@@ -692,7 +698,7 @@ static tsr_s3_verdict take_created(tsr_s3_state *state) {
   tsr_error error = {0};
   const char *id;
   const int rc = tsr__s3_answer_upload(answer_bytes(state), state->http.size, &state->arena, &id, &failure, &error);
-  if (rc > 0) return tsr__s3_judge(state, &failure);
+  if (rc > 0) return s3_judge(state, &failure);
   if (rc < 0) return fail_unread(state, rc, &error);
   if (strlen(id) >= sizeof state->call->result.id)
     return tsr__s3_fail(state, TSR_UNREACHABLE, "", "the upload's id is too long");
@@ -713,7 +719,7 @@ static tsr_s3_verdict take_deleted(tsr_s3_state *state) {
   if (strcmp(state->http.method, "DELETE") == 0) return advance_deletion(state);
   const int rc =
       tsr__s3_answer_deletion(answer_bytes(state), state->http.size, &state->arena, &deletion, &failure, &error);
-  if (rc > 0) return tsr__s3_judge(state, &failure);
+  if (rc > 0) return s3_judge(state, &failure);
   if (rc < 0) return fail_unread(state, rc, &error);
   for (uint64_t i = 0; i < deletion.failure_count; i++) {
     if (strcmp(deletion.failures[i].code, "NoSuchKey") == 0) continue;
@@ -727,7 +733,7 @@ static tsr_s3_verdict take_deleted(tsr_s3_state *state) {
 
 static tsr_s3_verdict take_success(tsr_s3_state *state) {
   switch (state->call->kind) {
-  case TSR_S3_GET: return tsr__s3_get_take(state);
+  case TSR_S3_GET: return s3_get_take(state);
   case TSR_S3_HEAD: return take_head(state);
   case TSR_S3_LIST: return take_listing_page(state);
   case TSR_S3_UPLOAD_LIST: return take_uploads(state);
@@ -749,14 +755,14 @@ static tsr_s3_verdict take_success(tsr_s3_state *state) {
 static tsr_s3_verdict take_refusal(tsr_s3_state *state, const tsr_s3_failure *failure) {
   const uint32_t status = state->http.answer.status;
   const tsr_s3_call *call = state->call;
-  const tsr_s3_verdict verdict = tsr__s3_judge(state, failure);
+  const tsr_s3_verdict verdict = s3_judge(state, failure);
   if (call->kind == TSR_S3_GET && status == 416 && call->get.range == TSR_S3_SUFFIX && !state->got.unranged) {
     state->got.unranged = true; /* rclone answers so if the object is shorter */
-    tsr__s3_get_restart(state);
+    s3_get_restart(state);
     return TSR_S3_NEXT;
   }
   if (call->kind == TSR_S3_GET && state->got.placed && state->got.have > 0 && (status == 412 || status == 416)) {
-    tsr__s3_get_restart(state); /* the object is another one now */
+    s3_get_restart(state); /* the object is another one now */
     return TSR_S3_AGAIN;
   }
   if (call->kind == TSR_S3_DELETE_MANY && verdict == TSR_S3_DONE) return advance_deletion(state);
@@ -792,11 +798,11 @@ tsr_s3_verdict tsr__s3_take(tsr_s3_state *state) {
   const bool get = state->step == TSR_S3_STEP_CALL && state->call->kind == TSR_S3_GET;
   tsr_s3_verdict verdict;
   if (get && (http->answer.status == 200 || http->answer.status == 206) && http->failure != TSR_HTTP_REFUSED)
-    verdict = tsr__s3_get_take(state);
+    verdict = s3_get_take(state);
   else if (http->failure == TSR_HTTP_WHOLE ||
            (http->failure == TSR_HTTP_TOO_LARGE && state->step == TSR_S3_STEP_COMPARE))
     verdict = take_status(state);
-  else verdict = tsr__s3_judge_transport(state);
+  else verdict = s3_judge_transport(state);
   if (get) tsr__s3_get_return(state);
   else state->answer = state->http.received;
   if (!get) state->http.received = (tsr_buffer){.memory = state->memory};
@@ -979,7 +985,7 @@ static int draft_call(tsr_s3_state *state, draft *d, tsr_error *error) {
   const tsr_s3_call *call = state->call;
   switch (call->kind) {
   case TSR_S3_GET:
-    tsr__s3_get_range(state, d->range);
+    s3_get_range(state, d->range);
     draft_header(d, "range", d->range);
     if (state->got.placed && state->got.have > 0) draft_header(d, "if-match", state->got.etag.text);
     return TSR_OK;
@@ -1019,7 +1025,7 @@ static int prepare_answer(tsr_s3_state *state, tsr_error *error) {
   const tsr_s3_call *call = state->call;
   tsr_http_request *http = &state->http;
   state->answer.size = 0;
-  if (state->step == TSR_S3_STEP_CALL && call->kind == TSR_S3_GET) return tsr__s3_get_prepare(state, error);
+  if (state->step == TSR_S3_STEP_CALL && call->kind == TSR_S3_GET) return s3_get_prepare(state, error);
   http->most = LIST_ANSWER_MAX;
   if (state->step == TSR_S3_STEP_COMPARE) http->most = call->put.size;
   if (state->step == TSR_S3_STEP_COMPARE) TSR_TRY(tsr__buffer_reserve_exactly(&state->answer, call->put.size, error));

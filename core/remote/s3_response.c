@@ -8,12 +8,13 @@
 #include "base/arithmetic.h"
 #include "remote/http_response.h"
 
-int tsr__s3_xml_fail(const tsr_s3_xml *xml, const char *what, tsr_error *error) {
+/* Fails with TSR_CORRUPT, for callers that find a value wrong. */
+static int s3_xml_fail(const tsr_s3_xml *xml, const char *what, tsr_error *error) {
   return tsr__fail(error, TSR_CORRUPT, "the answer of the object store is wrong at byte %llu of %llu: %s",
                    (unsigned long long)(xml->at - xml->start), (unsigned long long)(xml->end - xml->start), what);
 }
 
-bool tsr__s3_xml_is(tsr_s3_xml_name name, const char *wanted) {
+static bool s3_xml_is(tsr_s3_xml_name name, const char *wanted) {
   return name.size == strlen(wanted) && memcmp(name.text, wanted, name.size) == 0;
 }
 
@@ -31,7 +32,7 @@ static int pass_mark(tsr_s3_xml *xml, const char *mark, tsr_error *error) {
     xml->at += strlen(mark);
     return TSR_OK;
   }
-  return tsr__s3_xml_fail(xml, "it ends early", error);
+  return s3_xml_fail(xml, "it ends early", error);
 }
 
 /* Passes a comment or a processing instruction. Returns 1; 0 if there is neither. */
@@ -57,8 +58,8 @@ static int take_name(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error) {
   const char *first = xml->at;
   while (xml->at < xml->end && !is_space(*xml->at) && !strchr("/>=<&\"'", *xml->at)) xml->at++;
   *name = (tsr_s3_xml_name){first, (uint64_t)(xml->at - first)};
-  if (xml->at == xml->end) return tsr__s3_xml_fail(xml, "it ends early", error);
-  if (name->size == 0 || name->size > TSR_S3_XML_NAME_MAX) return tsr__s3_xml_fail(xml, "a tag without a name", error);
+  if (xml->at == xml->end) return s3_xml_fail(xml, "it ends early", error);
+  if (name->size == 0 || name->size > TSR_S3_XML_NAME_MAX) return s3_xml_fail(xml, "a tag without a name", error);
   return TSR_OK;
 }
 
@@ -73,10 +74,10 @@ static int pass_attribute(tsr_s3_xml *xml, tsr_error *error) {
   tsr_s3_xml_name name;
   TSR_TRY(take_name(xml, &name, error));
   pass_space(xml);
-  if (!xml_has(xml, "=")) return tsr__s3_xml_fail(xml, "an attribute without a value", error);
+  if (!xml_has(xml, "=")) return s3_xml_fail(xml, "an attribute without a value", error);
   xml->at++;
   pass_space(xml);
-  if (!xml_has(xml, "\"") && !xml_has(xml, "'")) return tsr__s3_xml_fail(xml, "a value without quotes", error);
+  if (!xml_has(xml, "\"") && !xml_has(xml, "'")) return s3_xml_fail(xml, "a value without quotes", error);
   const char quote[2] = {*xml->at++, 0};
   return pass_mark(xml, quote, error);
 }
@@ -84,17 +85,17 @@ static int pass_attribute(tsr_s3_xml *xml, tsr_error *error) {
 /* Reads a start tag behind its '<'. */
 static int open_element(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error) {
   tsr_s3_xml_name whole;
-  if (xml->depth == TSR_S3_XML_DEPTH_MAX) return tsr__s3_xml_fail(xml, "elements are nested too deeply", error);
+  if (xml->depth == TSR_S3_XML_DEPTH_MAX) return s3_xml_fail(xml, "elements are nested too deeply", error);
   TSR_TRY(take_name(xml, &whole, error));
   for (;;) {
     pass_space(xml);
-    if (xml->at == xml->end) return tsr__s3_xml_fail(xml, "it ends early", error);
+    if (xml->at == xml->end) return s3_xml_fail(xml, "it ends early", error);
     if (*xml->at == '>' || *xml->at == '/') break;
     TSR_TRY(pass_attribute(xml, error));
   }
   xml->empty = *xml->at == '/';
   if (xml->empty) xml->at++;
-  if (!xml_has(xml, ">")) return tsr__s3_xml_fail(xml, "a start tag without its end", error);
+  if (!xml_has(xml, ">")) return s3_xml_fail(xml, "a start tag without its end", error);
   xml->at++;
   xml->names[xml->depth++] = whole;
   *name = without_prefix(whole);
@@ -107,16 +108,18 @@ static int close_element(tsr_s3_xml *xml, tsr_error *error) {
   const tsr_s3_xml_name wanted = xml->names[xml->depth - 1];
   TSR_TRY(take_name(xml, &name, error));
   if (name.size != wanted.size || memcmp(name.text, wanted.text, name.size) != 0)
-    return tsr__s3_xml_fail(xml, "an end tag that does not belong to its start tag", error);
+    return s3_xml_fail(xml, "an end tag that does not belong to its start tag", error);
   pass_space(xml);
-  if (!xml_has(xml, ">")) return tsr__s3_xml_fail(xml, "an end tag without its end", error);
+  if (!xml_has(xml, ">")) return s3_xml_fail(xml, "an end tag without its end", error);
   xml->at++;
   xml->depth--;
   return TSR_OK;
 }
 
-int tsr__s3_xml_open(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_xml_name *name,
-                     tsr_error *error) {
+/* Begins to read and opens the root element; *name: its name without a prefix. All functions fail with TSR_CORRUPT for
+ * what is no XML of this kind, with the position in the message. */
+static int s3_xml_open(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_xml_name *name,
+                       tsr_error *error) {
   const char *text = size > 0 ? bytes : "";
   *xml = (tsr_s3_xml){.start = text, .at = text, .end = text + size, .arena = arena};
   if (xml_has(xml, "\xef\xbb\xbf")) xml->at += 3;
@@ -125,13 +128,15 @@ int tsr__s3_xml_open(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_aren
     pass_space(xml);
     TSR_TRY(rc = pass_remark(xml, error));
   } while (rc > 0);
-  if (!xml_has(xml, "<")) return tsr__s3_xml_fail(xml, "it is no XML", error);
-  if (xml_has(xml, "<!")) return tsr__s3_xml_fail(xml, "a document type is not allowed", error);
+  if (!xml_has(xml, "<")) return s3_xml_fail(xml, "it is no XML", error);
+  if (xml_has(xml, "<!")) return s3_xml_fail(xml, "a document type is not allowed", error);
   xml->at++;
   return open_element(xml, name, error);
 }
 
-int tsr__s3_xml_child(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error) {
+/* Opens the next child of the innermost open element, skips text before it, and returns 1. Returns 0 if there is none:
+ * the innermost element is closed then. */
+static int s3_xml_child(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error) {
   if (xml->empty) {
     xml->empty = false;
     xml->depth--;
@@ -140,7 +145,7 @@ int tsr__s3_xml_child(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error) 
   for (;;) {
     const char *tag = memchr(xml->at, '<', (uint64_t)(xml->end - xml->at));
     xml->at = tag ? tag : xml->end;
-    if (!tag) return tsr__s3_xml_fail(xml, "it ends early", error);
+    if (!tag) return s3_xml_fail(xml, "it ends early", error);
     if (xml_has(xml, "</")) {
       xml->at += 2;
       TSR_TRY(close_element(xml, error));
@@ -153,27 +158,29 @@ int tsr__s3_xml_child(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error) 
     const int rc = pass_remark(xml, error);
     if (rc < 0) return rc;
     if (rc > 0) continue;
-    if (xml_has(xml, "<!")) return tsr__s3_xml_fail(xml, "a declaration is not allowed", error);
+    if (xml_has(xml, "<!")) return s3_xml_fail(xml, "a declaration is not allowed", error);
     xml->at++;
     TSR_TRY(open_element(xml, name, error));
     return 1;
   }
 }
 
-int tsr__s3_xml_skip(tsr_s3_xml *xml, tsr_error *error) {
+/* Skips the rest of the innermost open element and closes it. */
+static int s3_xml_skip(tsr_s3_xml *xml, tsr_error *error) {
   tsr_s3_xml_name name;
   const uint32_t outside = xml->depth - 1;
-  while (xml->depth > outside) TSR_TRY(tsr__s3_xml_child(xml, &name, error));
+  while (xml->depth > outside) TSR_TRY(s3_xml_child(xml, &name, error));
   return TSR_OK;
 }
 
-int tsr__s3_xml_close(tsr_s3_xml *xml, tsr_error *error) {
+/* Checks that nothing but space, comments and instructions follows the root element, which is closed. */
+static int s3_xml_close(tsr_s3_xml *xml, tsr_error *error) {
   int rc;
   do {
     pass_space(xml);
     TSR_TRY(rc = pass_remark(xml, error));
   } while (rc > 0);
-  return xml->at == xml->end ? TSR_OK : tsr__s3_xml_fail(xml, "something follows its end", error);
+  return xml->at == xml->end ? TSR_OK : s3_xml_fail(xml, "something follows its end", error);
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -219,11 +226,11 @@ static int take_reference(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
     if (c >= '0' && c <= '9') digit = (uint32_t)(c - '0');
     else if (hex && c >= 'a' && c <= 'f') digit = (uint32_t)(c - 'a') + 10;
     else if (hex && c >= 'A' && c <= 'F') digit = (uint32_t)(c - 'A') + 10;
-    if (digit == 99) return tsr__s3_xml_fail(xml, "a character reference without digits", error);
+    if (digit == 99) return s3_xml_fail(xml, "a character reference without digits", error);
     value = value * (hex ? 16 : 10) + digit;
   }
   if (digits == 0 || value == 0 || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff) || !xml_has(xml, ";"))
-    return tsr__s3_xml_fail(xml, "a character reference to no character", error);
+    return s3_xml_fail(xml, "a character reference to no character", error);
   xml->at++;
   put_character(w, value);
   return TSR_OK;
@@ -245,14 +252,14 @@ static int take_entity(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
     put_byte(w, (uint8_t)entities[i].value);
     return TSR_OK;
   }
-  return tsr__s3_xml_fail(xml, "an unknown entity", error);
+  return s3_xml_fail(xml, "an unknown entity", error);
 }
 
 static int take_cdata(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
   xml->at += strlen("<![CDATA[");
   for (; !xml_has(xml, "]]>"); xml->at++) {
-    if (xml->at == xml->end) return tsr__s3_xml_fail(xml, "it ends early", error);
-    if (*xml->at == 0) return tsr__s3_xml_fail(xml, "a NUL byte", error);
+    if (xml->at == xml->end) return s3_xml_fail(xml, "it ends early", error);
+    if (*xml->at == 0) return s3_xml_fail(xml, "a NUL byte", error);
     put_byte(w, (uint8_t)*xml->at);
   }
   xml->at += 3;
@@ -262,8 +269,8 @@ static int take_cdata(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
 /* Decodes up to the end tag, and stops before it. */
 static int decode_text(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
   while (!xml_has(xml, "</")) {
-    if (xml->at == xml->end) return tsr__s3_xml_fail(xml, "it ends early", error);
-    if (w->size > TSR_S3_XML_TEXT_MAX) return tsr__s3_xml_fail(xml, "a text is too long", error);
+    if (xml->at == xml->end) return s3_xml_fail(xml, "it ends early", error);
+    if (w->size > TSR_S3_XML_TEXT_MAX) return s3_xml_fail(xml, "a text is too long", error);
     const char c = *xml->at;
     if (c == '&') {
       xml->at++;
@@ -272,20 +279,22 @@ static int decode_text(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
       int rc = TSR_OK;
       if (xml_has(xml, "<![CDATA[")) rc = take_cdata(xml, w, error);
       else if ((rc = pass_remark(xml, error)) == 0)
-        rc = tsr__s3_xml_fail(xml, "an element where there should be a text", error);
+        rc = s3_xml_fail(xml, "an element where there should be a text", error);
       if (rc < 0) return rc;
     } else if (c == 0) {
-      return tsr__s3_xml_fail(xml, "a NUL byte", error);
+      return s3_xml_fail(xml, "a NUL byte", error);
     } else {
       put_byte(w, (uint8_t)c);
       xml->at++;
     }
   }
-  if (w->size > TSR_S3_XML_TEXT_MAX) return tsr__s3_xml_fail(xml, "a text is too long", error);
+  if (w->size > TSR_S3_XML_TEXT_MAX) return s3_xml_fail(xml, "a text is too long", error);
   return TSR_OK;
 }
 
-int tsr__s3_xml_text(tsr_s3_xml *xml, const char **text, tsr_error *error) {
+/* Reads the text of the innermost open element, which has no children, and closes it. *text: decoded, in the arena,
+ * with a NUL byte behind it and none in it. Errors: also TSR_BUDGET, TSR_NOMEM. */
+static int s3_xml_text(tsr_s3_xml *xml, const char **text, tsr_error *error) {
   xml_writer counter = {0}, writer = {0};
   if (xml->empty) {
     xml->empty = false;
@@ -323,14 +332,14 @@ typedef struct answer_field {
 static int read_fields(tsr_s3_xml *xml, const answer_field *fields, unsigned count, tsr_error *error) {
   tsr_s3_xml_name name;
   int rc;
-  while ((rc = tsr__s3_xml_child(xml, &name, error)) > 0) {
+  while ((rc = s3_xml_child(xml, &name, error)) > 0) {
     const answer_field *field = NULL;
     for (unsigned i = 0; i < count && !field; i++)
-      if (tsr__s3_xml_is(name, fields[i].name)) field = &fields[i];
-    if (!field) TSR_TRY(tsr__s3_xml_skip(xml, error));
+      if (s3_xml_is(name, fields[i].name)) field = &fields[i];
+    if (!field) TSR_TRY(s3_xml_skip(xml, error));
     else if (!field->text) TSR_TRY(field->read(xml, field->into, error));
-    else if (*field->text) return tsr__s3_xml_fail(xml, "an element stands twice", error);
-    else TSR_TRY(tsr__s3_xml_text(xml, field->text, error));
+    else if (*field->text) return s3_xml_fail(xml, "an element stands twice", error);
+    else TSR_TRY(s3_xml_text(xml, field->text, error));
   }
   return rc;
 }
@@ -339,11 +348,11 @@ static const char *text_or_empty(const char *text) { return text ? text : ""; }
 
 static int parse_size(const tsr_s3_xml *xml, const char *text, uint64_t *size, tsr_error *error) {
   uint64_t sum = 0;
-  if (!text || !*text) return tsr__s3_xml_fail(xml, "an object without a size", error);
+  if (!text || !*text) return s3_xml_fail(xml, "an object without a size", error);
   for (; *text; text++)
     if (*text < '0' || *text > '9' || !tsr__mul(sum, 10, &sum) || !tsr__add(sum, (uint64_t)(*text - '0'), &sum))
-      return tsr__s3_xml_fail(xml, "a size that is no number", error);
-  if (sum > INT64_MAX) return tsr__s3_xml_fail(xml, "a size that no object can have", error);
+      return s3_xml_fail(xml, "a size that is no number", error);
+  if (sum > INT64_MAX) return s3_xml_fail(xml, "a size that no object can have", error);
   *size = sum;
   return TSR_OK;
 }
@@ -380,9 +389,9 @@ static int read_failure(tsr_s3_xml *xml, void *into, tsr_error *error) {
                                  {"Region", &read.region, NULL, NULL},
                                  {"Endpoint", &read.endpoint, NULL, NULL},
                                  {"Key", &read.key, NULL, NULL}};
-  if (failure->code) return tsr__s3_xml_fail(xml, "an element stands twice", error);
+  if (failure->code) return s3_xml_fail(xml, "an element stands twice", error);
   TSR_TRY(read_fields(xml, fields, sizeof fields / sizeof *fields, error));
-  if (!read.code || !*read.code) return tsr__s3_xml_fail(xml, "an error without a code", error);
+  if (!read.code || !*read.code) return s3_xml_fail(xml, "an error without a code", error);
   *failure = (tsr_s3_failure){read.code,
                               text_or_empty(read.message),
                               text_or_empty(read.request_id),
@@ -397,7 +406,7 @@ static int read_wrapped_failure(tsr_s3_xml *xml, tsr_s3_failure *failure, tsr_er
   const char *request_id = NULL;
   const answer_field fields[] = {{"Error", NULL, read_failure, failure}, {"RequestId", &request_id, NULL, NULL}};
   TSR_TRY(read_fields(xml, fields, sizeof fields / sizeof *fields, error));
-  if (!failure->code) return tsr__s3_xml_fail(xml, "an error without a code", error);
+  if (!failure->code) return s3_xml_fail(xml, "an error without a code", error);
   if (request_id && !*failure->request_id) failure->request_id = request_id;
   return TSR_OK;
 }
@@ -407,12 +416,12 @@ static int open_answer(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_ar
                        tsr_s3_failure *failure, tsr_error *error) {
   tsr_s3_xml_name root;
   *failure = (tsr_s3_failure){0};
-  TSR_TRY(tsr__s3_xml_open(xml, bytes, size, arena, &root, error));
-  if (wanted && tsr__s3_xml_is(root, wanted)) return 0;
-  if (tsr__s3_xml_is(root, "Error")) TSR_TRY(read_failure(xml, failure, error));
-  else if (tsr__s3_xml_is(root, "ErrorResponse")) TSR_TRY(read_wrapped_failure(xml, failure, error));
+  TSR_TRY(s3_xml_open(xml, bytes, size, arena, &root, error));
+  if (wanted && s3_xml_is(root, wanted)) return 0;
+  if (s3_xml_is(root, "Error")) TSR_TRY(read_failure(xml, failure, error));
+  else if (s3_xml_is(root, "ErrorResponse")) TSR_TRY(read_wrapped_failure(xml, failure, error));
   else return tsr__fail(error, TSR_CORRUPT, "the answer of the object store is no <%s>", wanted ? wanted : "Error");
-  TSR_TRY(tsr__s3_xml_close(xml, error));
+  TSR_TRY(s3_xml_close(xml, error));
   return 1;
 }
 
@@ -429,7 +438,7 @@ static int read_answer(const void *bytes, uint64_t size, tsr_arena *arena, const
   int rc = open_answer(xml, bytes, size, arena, root, failure, error);
   if (rc != 0) return rc;
   TSR_TRY(read_fields(xml, fields, count, error));
-  return tsr__s3_xml_close(xml, error);
+  return s3_xml_close(xml, error);
 }
 
 /* ---- Listings -------------------------------------------------------------------------------- */
@@ -449,7 +458,7 @@ static int read_listing_entry(tsr_s3_xml *xml, void *into, tsr_error *error) {
                                  {"LastModified", &modified, NULL, NULL}};
   tsr_s3_entry entry;
   TSR_TRY(read_fields(xml, fields, sizeof fields / sizeof *fields, error));
-  if (!key || !*key) return tsr__s3_xml_fail(xml, "an object without a key", error);
+  if (!key || !*key) return s3_xml_fail(xml, "an object without a key", error);
   TSR_TRY(parse_size(xml, size, &entry.size, error));
   entry.key = key;
   entry.etag = text_or_empty(etag);
@@ -465,7 +474,7 @@ static int read_listing_prefix(tsr_s3_xml *xml, void *into, tsr_error *error) {
   const char *prefix = NULL;
   const answer_field fields[] = {{"Prefix", &prefix, NULL, NULL}};
   TSR_TRY(read_fields(xml, fields, 1, error));
-  if (!prefix || !*prefix) return tsr__s3_xml_fail(xml, "a common prefix without a text", error);
+  if (!prefix || !*prefix) return s3_xml_fail(xml, "a common prefix without a text", error);
   TSR_TRY(GROW_LIST(xml->arena, &listing->prefixes, listing->prefix_count, &reader->prefix_room, error));
   listing->prefixes[listing->prefix_count++] = prefix;
   return TSR_OK;
@@ -475,7 +484,7 @@ static int read_listing_prefix(tsr_s3_xml *xml, void *into, tsr_error *error) {
 static int parse_truncated(const tsr_s3_xml *xml, const char *text, bool *truncated, tsr_error *error) {
   *truncated = text && strcmp(text, "true") == 0;
   if (text && !*truncated && strcmp(text, "false") != 0)
-    return tsr__s3_xml_fail(xml, "<IsTruncated> is neither true nor false", error);
+    return s3_xml_fail(xml, "<IsTruncated> is neither true nor false", error);
   return TSR_OK;
 }
 
@@ -494,7 +503,7 @@ int tsr__s3_answer_listing(const void *bytes, uint64_t size, tsr_arena *arena, t
       read_answer(bytes, size, arena, "ListBucketResult", &xml, fields, sizeof fields / sizeof *fields, failure, error);
   if (rc != 0) return rc;
   TSR_TRY(parse_truncated(&xml, truncated, &more, error));
-  if (more && (!next || !*next)) return tsr__s3_xml_fail(&xml, "a listing goes on, but has no token for it", error);
+  if (more && (!next || !*next)) return s3_xml_fail(&xml, "a listing goes on, but has no token for it", error);
   read.next = more ? next : NULL;
   *listing = read;
   return TSR_OK;
@@ -509,7 +518,7 @@ int tsr__s3_answer_upload(const void *bytes, uint64_t size, tsr_arena *arena, co
   tsr_s3_xml xml;
   const int rc = read_answer(bytes, size, arena, "InitiateMultipartUploadResult", &xml, fields, 1, failure, error);
   if (rc != 0) return rc;
-  if (!read || !*read) return tsr__s3_xml_fail(&xml, "an upload without an id", error);
+  if (!read || !*read) return s3_xml_fail(&xml, "an upload without an id", error);
   *upload_id = read;
   return TSR_OK;
 }
@@ -531,8 +540,8 @@ int tsr__s3_answer_copied(const void *bytes, uint64_t size, tsr_arena *arena, co
   const answer_field fields[] = {{"ETag", &read, NULL, NULL}, {"LastModified", &time, NULL, NULL}};
   tsr_s3_xml xml;
   tsr_s3_xml_name root;
-  TSR_TRY(tsr__s3_xml_open(&xml, bytes, size, arena, &root, error));
-  const char *kind = tsr__s3_xml_is(root, "CopyPartResult") ? "CopyPartResult" : "CopyObjectResult";
+  TSR_TRY(s3_xml_open(&xml, bytes, size, arena, &root, error));
+  const char *kind = s3_xml_is(root, "CopyPartResult") ? "CopyPartResult" : "CopyObjectResult";
   const int rc = read_answer(bytes, size, arena, kind, &xml, fields, 2, failure, error);
   if (rc != 0) return rc;
   *etag = text_or_empty(read);
@@ -552,7 +561,7 @@ static int read_upload(tsr_s3_xml *xml, void *into, tsr_error *error) {
   const answer_field fields[] = {
       {"Key", &key, NULL, NULL}, {"UploadId", &id, NULL, NULL}, {"Initiated", &initiated, NULL, NULL}};
   TSR_TRY(read_fields(xml, fields, sizeof fields / sizeof *fields, error));
-  if (!key || !*key || !id || !*id) return tsr__s3_xml_fail(xml, "an upload without a key or an id", error);
+  if (!key || !*key || !id || !*id) return s3_xml_fail(xml, "an upload without a key or an id", error);
   TSR_TRY(GROW_LIST(xml->arena, &uploads->uploads, uploads->upload_count, &reader->room, error));
   uploads->uploads[uploads->upload_count++] = (tsr_s3_upload){key, id, parse_answer_time(initiated)};
   return TSR_OK;
@@ -573,7 +582,7 @@ int tsr__s3_answer_uploads(const void *bytes, uint64_t size, tsr_arena *arena, t
                              sizeof fields / sizeof *fields, failure, error);
   if (rc != 0) return rc;
   TSR_TRY(parse_truncated(&xml, truncated, &more, error));
-  if (more && (!key || !*key)) return tsr__s3_xml_fail(&xml, "a listing goes on, but has no marker for it", error);
+  if (more && (!key || !*key)) return s3_xml_fail(&xml, "a listing goes on, but has no marker for it", error);
   read.next_key = more ? key : NULL;
   read.next_upload_id = more ? text_or_empty(id) : NULL;
   *uploads = read;
@@ -637,7 +646,7 @@ int tsr__s3_answer_identity(const void *bytes, uint64_t size, tsr_arena *arena, 
   const int rc = read_answer(bytes, size, arena, "AssumeRoleWithWebIdentityResponse", &xml, fields, 1, failure, error);
   if (rc != 0) return rc;
   if (!*text_or_empty(texts.key_id) || !*text_or_empty(texts.secret) || !*text_or_empty(texts.session_token))
-    return tsr__s3_xml_fail(&xml, "credentials that are not complete", error);
+    return s3_xml_fail(&xml, "credentials that are not complete", error);
   *identity = (tsr_s3_identity){texts.key_id, texts.secret, texts.session_token, parse_answer_time(texts.expiration)};
   return TSR_OK;
 }

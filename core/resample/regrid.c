@@ -396,13 +396,16 @@ static uint64_t reduce_count_rows(const tsr_reduction *r) {
   return rows;
 }
 
-int tsr__reduce(const tsr_reduction *reduction, unsigned threads, tsr_error *error) {
+/* Computes all blocks on up to `threads` threads. The result does not depend on their number. TSR_RANGE: a sum passes
+ * the integers of 64 bits. */
+static int reduce(const tsr_reduction *reduction, unsigned threads, tsr_error *error) {
   regrid_tasks t = {.reduction = reduction, .rows = reduce_count_rows(reduction)};
   t.rows_for_a_task = TSR_MAX(1, t.rows / ((uint64_t)TASKS_FOR_A_THREAD * TSR_MAX(1, threads)));
   return tsr__parallel_for(threads, (t.rows + t.rows_for_a_task - 1) / t.rows_for_a_task, reduce_task, &t, error);
 }
 
-int tsr__reduce_here(const tsr_reduction *reduction, tsr_error *error) {
+/* The same on the calling thread, which may be a worker. */
+static int reduce_here(const tsr_reduction *reduction, tsr_error *error) {
   return reduce_some_rows(reduction, 0, reduce_count_rows(reduction), error);
 }
 
@@ -741,7 +744,7 @@ static int regrid_take(void *argument, const tsr_block_tile *tile, tsr_error *er
     (void)regrid_skip_fill(t->from, tile->values, span, states);
     r.states = states;
   }
-  const int rc = tsr__reduce_here(&r, error);
+  const int rc = reduce_here(&r, error);
   tsr__free(states);
   return rc;
 }
@@ -760,7 +763,7 @@ static int regrid_read_cells(const regrid_taking *t, uint32_t field, tsr_error *
   tsr_reduction r = regrid_reduction(t);
   r.values = values;
   r.states = states;
-  if (rc >= 0) rc = tsr__reduce(&r, g->threads, error);
+  if (rc >= 0) rc = reduce(&r, g->threads, error);
   tsr__free(values);
   tsr__free(states);
   return rc;

@@ -18,10 +18,4 @@ typedef struct tsr_reduction { /* from a box of cells to a box of blocks; by dim
   tsr_memory *memory;
 } tsr_reduction;
 
-/* Computes all blocks on up to `threads` threads. The result does not depend on their number. TSR_RANGE: a sum passes
- * the integers of 64 bits. */
-int tsr__reduce(const tsr_reduction *reduction, unsigned threads, tsr_error *error);
-/* The same on the calling thread, which may be a worker. */
-int tsr__reduce_here(const tsr_reduction *reduction, tsr_error *error);
-
 #endif

@@ -29,16 +29,6 @@ void tsr__bounds_release(tsr_bounds *bounds);
  * frees it with tsr__free. */
 int tsr__bound_permits(const tsr_bound *bound, tsr_memory *memory, const char *path, char **relative, tsr_error *error);
 
-/* Walks down `path` from the bound's directory and returns a descriptor of the directory that holds the last part. Sets
- * *name to that part within `path`; the bound's own directory is "." within itself. Returns -1 with errno on failure:
- * ELOOP if a directory on the way is a symbolic link. Pass the descriptor to tsr__bound_leave, which closes it and
- * keeps errno. */
-int tsr__bound_enter(const tsr_bound *bound, const char *path, const char **name);
-void tsr__bound_leave(const tsr_bound *bound, int directory);
-
-/* As openat(), but fails with ELOOP if `name` is a symbolic link. */
-int tsr__bound_open(int directory, const char *name, int flags);
-
 /* Resolves symbolic links and ".." of a path. Parts at its end that do not exist are kept as they are. The caller frees
  * *resolved with tsr__free. */
 int tsr__path_resolve(tsr_memory *memory, const char *path, char **resolved, tsr_error *error);

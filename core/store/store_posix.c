@@ -165,10 +165,12 @@ static bool made_room(const posix_place *p) {
   return made;
 }
 
+static int bound_enter(const tsr_bound *bound, const char *path, const char **name);
+
 /* Opens the place's directory if there is a bound. Returns 0 or an errno. */
 static int enter_bound(posix_place *p) {
   if (!p->bound) return 0;
-  do p->directory = tsr__bound_enter(p->bound, p->path.text, &p->name);
+  do p->directory = bound_enter(p->bound, p->path.text, &p->name);
   while (p->directory < 0 && made_room(p));
   return p->directory < 0 ? errno : 0;
 }
@@ -178,9 +180,11 @@ static int posix_enter(posix_place *p, const char *what, tsr_error *error) {
   return number != 0 ? fail_place(p, number, what, error) : TSR_OK;
 }
 
+static void bound_leave(const tsr_bound *bound, int directory);
+
 /* Closes the place's directory. Keeps errno. */
 static void leave(const posix_place *p) {
-  if (p->bound) tsr__bound_leave(p->bound, p->directory);
+  if (p->bound) bound_leave(p->bound, p->directory);
 }
 
 /* Sets a place's path without opening its directory. */
@@ -201,10 +205,12 @@ static int posix_find_place(tsr_store *store, const char *path, posix_place *p, 
   return posix_enter(p, what, error);
 }
 
+static int bound_open(int directory, const char *name, int flags);
+
 static int open_at(const posix_place *p, int flags) {
   int descriptor;
   flags |= O_CLOEXEC | O_NOCTTY;
-  do descriptor = p->bound ? tsr__bound_open(p->directory, p->name, flags) : open(p->name, flags, 0666);
+  do descriptor = p->bound ? bound_open(p->directory, p->name, flags) : open(p->name, flags, 0666);
   while (descriptor < 0 && (errno == EINTR || made_room(p)));
   return descriptor;
 }
@@ -946,7 +952,8 @@ int tsr__path_resolve(tsr_memory *memory, const char *path, char **resolved, tsr
 
 /* ---- The walk -------------------------------------------------------------------------------- */
 
-int tsr__bound_open(int directory, const char *name, int flags) {
+/* As openat(), but fails with ELOOP if `name` is a symbolic link. */
+static int bound_open(int directory, const char *name, int flags) {
   int descriptor;
   struct stat status;
   do descriptor = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -967,7 +974,7 @@ static int bounds_step(int directory, int keep, const char *part, size_t size) {
   if (size < sizeof name) {
     memcpy(name, part, size);
     name[size] = 0;
-    next = tsr__bound_open(directory, name, BOUNDS_STEP);
+    next = bound_open(directory, name, BOUNDS_STEP);
   }
   const int number = errno;
   if (directory != keep) close(directory);
@@ -975,7 +982,7 @@ static int bounds_step(int directory, int keep, const char *part, size_t size) {
   return next;
 }
 
-/* As tsr__bound_enter, from `directory` on, which stays open. */
+/* As bound_enter, from `directory` on, which stays open. */
 static int bounds_enter(int directory, const char *path, const char **name) {
   int at = directory;
   for (;;) {
@@ -988,13 +995,17 @@ static int bounds_enter(int directory, const char *path, const char **name) {
   }
 }
 
-int tsr__bound_enter(const tsr_bound *bound, const char *path, const char **name) {
+/* Walks down `path` from the bound's directory and returns a descriptor of the directory that holds the last part. Sets
+ * *name to that part within `path`; the bound's own directory is "." within itself. Returns -1 with errno on failure:
+ * ELOOP if a directory on the way is a symbolic link. Pass the descriptor to bound_leave, which closes it and
+ * keeps errno. */
+static int bound_enter(const tsr_bound *bound, const char *path, const char **name) {
   if (bound->directory >= 0) return bounds_enter(bound->directory, path, name);
   errno = ENOTDIR;
   return -1;
 }
 
-void tsr__bound_leave(const tsr_bound *bound, int directory) {
+static void bound_leave(const tsr_bound *bound, int directory) {
   const int number = errno;
   if (directory >= 0 && directory != bound->directory) close(directory);
   errno = number;
@@ -1005,7 +1016,7 @@ int tsr__bound_directory_open(const tsr_bound *wider, const char *path) {
   if (wider && wider->directory < 0) return errno = *path ? ENOENT : ENOTDIR, -1;
   const int top = wider ? wider->directory : open("/", BOUNDS_STEP | O_CLOEXEC);
   const int above = top < 0 ? -1 : bounds_enter(top, path, &name);
-  const int directory = above < 0 ? -1 : tsr__bound_open(above, name, BOUNDS_STEP);
+  const int directory = above < 0 ? -1 : bound_open(above, name, BOUNDS_STEP);
   const int number =
       above < 0 && errno == ENOTDIR ? ENOENT : errno; /* a part above it is no directory: it does not exist */
   if (above >= 0 && above != top) close(above);

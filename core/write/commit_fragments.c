@@ -177,8 +177,10 @@ int tsr__write_dense_tiles(const tsr_fragment_target *target, tsr_tile_filler fi
   return write_dense_write_dense(target, false, NULL, fill, argument, error);
 }
 
-int tsr__box_cells(const tsr_schema *schema, const tsr_interval *intervals, tsr_memory *memory, uint64_t *cells,
-                   tsr_error *error) {
+/* Sets *cells to the number of cells of a box. Errors: TSR_RANGE if it is no box within the domain; TSR_TOOBIG if 64
+ * bits cannot count them. */
+static int box_cells(const tsr_schema *schema, const tsr_interval *intervals, tsr_memory *memory, uint64_t *cells,
+                     tsr_error *error) {
   tsr_arena arena;
   tsr_grid grid;
   write_dense_box b;
@@ -378,7 +380,7 @@ static int write_appended_box(tsr_writer *w, const tsr_interval *box, bool array
   tsr_interval *copy;
   tsr_piece *made = NULL;
   TSR_TRY(write_pieces_check_box(w, box, error));
-  TSR_TRY(tsr__box_cells(w->schema, box, &w->memory, &cells, error));
+  TSR_TRY(box_cells(w->schema, box, &w->memory, &cells, error));
   for (uint32_t f = w->schema->dimension_count; f < w->field_count; f++) {
     TSR_TRY(tsr__check_nulls(&w->schema->fields[f], &columns[f], NULL, cells, error));
     TSR_TRY(tsr__check_scaled(w->schema, f, &columns[f], NULL, cells, error));

@@ -129,7 +129,8 @@ static int write_boxes_find_tiles(tsr_boxes *b, tsr_error *error) {
   return TSR_OK;
 }
 
-void tsr__boxes_ordinals(const tsr_boxes *b, const uint64_t *tile, uint64_t place, uint64_t *ordinals) {
+/* Converts a place in a tile to ordinals of the array, by dimension. */
+static void boxes_ordinals(const tsr_boxes *b, const uint64_t *tile, uint64_t place, uint64_t *ordinals) {
   for (uint32_t i = b->dimensions; i-- > 0;) { /* the slowest axis first */
     uint32_t d = tsr__box_axis(b, i);
     uint64_t within = place / b->stride[d];
@@ -138,7 +139,8 @@ void tsr__boxes_ordinals(const tsr_boxes *b, const uint64_t *tile, uint64_t plac
   }
 }
 
-uint64_t tsr__boxes_find_tile(const tsr_boxes *b, const uint64_t *tile) {
+/* Returns the number of a tile among the tiles that have cells in memory; tile_count if it has none. */
+static uint64_t boxes_find_tile(const tsr_boxes *b, const uint64_t *tile) {
   uint64_t low = 0, high = b->cells.tile_count;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
@@ -164,7 +166,8 @@ static bool has_cell(const tsr_boxes *b, uint64_t tile, uint64_t place) {
 
 /* ---- Boxes of neighbours -------------------------------------------------------------------- */
 
-int tsr__box_add(tsr_box_list *list, uint64_t **box, tsr_error *error) {
+/* Appends a box of zeros. */
+static int box_add(tsr_box_list *list, uint64_t **box, tsr_error *error) {
   TSR_TRY(tsr__buffer_reserve(&list->numbers, list->width * sizeof(uint64_t), error));
   memset(list->numbers.data + list->numbers.size, 0, list->width * sizeof(uint64_t));
   list->numbers.size += list->width * sizeof(uint64_t);
@@ -189,8 +192,8 @@ static int write_boxes_find_runs(tsr_boxes *b, tsr_error *error) {
       while (i + count < b->cells.tile_first[tile + 1] && first + count < end &&
              tsr__boxes_place(b, i + count) == first + count)
         count++;
-      TSR_TRY(tsr__box_add(&b->parts, &box, error));
-      tsr__boxes_ordinals(b, b->cells.tile_at + tile * b->dimensions, first, tsr__box_low(box));
+      TSR_TRY(box_add(&b->parts, &box, error));
+      boxes_ordinals(b, b->cells.tile_at + tile * b->dimensions, first, tsr__box_low(box));
       memcpy(tsr__box_high(b, box), tsr__box_low(box), b->dimensions * sizeof(uint64_t));
       tsr__box_high(b, box)[fast] += count - 1;
       *tsr__box_tile(b, box) = tile;
@@ -238,7 +241,7 @@ static int join_neighbours(const tsr_boxes *b, tsr_box_list *list, uint32_t axis
         tsr__box_high(b, last)[axis] = tsr__box_high(b, next)[axis];
         continue;
       }
-      rc = tsr__box_add(&joined, &last, error);
+      rc = box_add(&joined, &last, error);
       if (rc >= 0) memcpy(last, next, list->width * sizeof(uint64_t));
     }
   }
@@ -253,7 +256,8 @@ static int join_neighbours(const tsr_boxes *b, tsr_box_list *list, uint32_t axis
   return TSR_OK;
 }
 
-int tsr__boxes_join_all(const tsr_boxes *b, tsr_box_list *list, tsr_error *error) {
+/* Joins neighbours on all axes, in the same tile or not, in a few rounds. */
+static int boxes_join_all(const tsr_boxes *b, tsr_box_list *list, tsr_error *error) {
   for (uint32_t round = 0; round < ROUNDS; round++) {
     uint64_t before = list->count;
     for (uint32_t i = 0; i < b->dimensions && list->count > 1; i++)
@@ -266,7 +270,7 @@ int tsr__boxes_join_all(const tsr_boxes *b, tsr_box_list *list, tsr_error *error
 /* Sets `boxes` to the parts, with neighbours joined. */
 static int join_parts(tsr_boxes *b, tsr_error *error) {
   TSR_TRY(copy_boxes(&b->parts, &b->boxes, error));
-  return tsr__boxes_join_all(b, &b->boxes, error);
+  return boxes_join_all(b, &b->boxes, error);
 }
 
 /* ---- Gaps ----------------------------------------------------------------------------------- */
@@ -284,8 +288,10 @@ static uint64_t memory_left(const tsr_memory *memory) {
   return TSR_MIN(left / 2, TSR_MAX(memory->limit / 2, READ_LEAST));
 }
 
-int tsr__boxes_read(tsr_boxes *b, tsr_reader *reader, const uint64_t *low, const uint64_t *high, bool attributes,
-                    tsr_error *error) {
+/* Starts a reader on the cells between two corners, given as ordinals; without `attributes` it reads coordinates
+ * only. */
+static int boxes_read(tsr_boxes *b, tsr_reader *reader, const uint64_t *low, const uint64_t *high, bool attributes,
+                      tsr_error *error) {
   tsr_arena arena;
   tsr_interval *ends;
   tsr_range *one;
@@ -314,8 +320,9 @@ int tsr__boxes_read(tsr_boxes *b, tsr_reader *reader, const uint64_t *low, const
   return rc;
 }
 
-void tsr__boxes_locate(const tsr_boxes *b, const tsr_column *const *columns, uint64_t index, uint64_t *tile,
-                       uint64_t *place) {
+/* Sets the tile of a row, in units of tiles, and its place in that tile. `columns` are its coordinates. */
+static void boxes_locate(const tsr_boxes *b, const tsr_column *const *columns, uint64_t index, uint64_t *tile,
+                         uint64_t *place) {
   *place = 0;
   for (uint32_t d = 0; d < b->dimensions; d++) {
     const tsr_field *field = &b->source.schema->fields[d];
@@ -327,12 +334,14 @@ void tsr__boxes_locate(const tsr_boxes *b, const tsr_column *const *columns, uin
   }
 }
 
-int tsr__boxes_coordinates(const tsr_boxes *b, tsr_reader *reader, const tsr_column **columns, tsr_error *error) {
+/* Sets the coordinate columns of a reader's batch, by dimension; borrowed until the next batch. */
+static int boxes_coordinates(const tsr_boxes *b, tsr_reader *reader, const tsr_column **columns, tsr_error *error) {
   for (uint32_t d = 0; d < b->dimensions; d++) TSR_TRY(tsr_reader_column(reader, d, &columns[d], error));
   return TSR_OK;
 }
 
-int tsr__boxes_present(tsr_boxes *b, tsr_error *error) {
+/* Opens the snapshot of the present state and its reader, if they are not open. */
+static int boxes_present(tsr_boxes *b, tsr_error *error) {
   if (!b->snapshot) TSR_TRY(b->source.open_snapshot(b->source.argument, &b->snapshot, error));
   if (b->reader) return TSR_OK;
   if (b->source.spilled) return tsr__reader_open_within(b->snapshot, b->source.memory, &b->reader, error);
@@ -350,7 +359,7 @@ static uint64_t write_boxes_count_outside(const tsr_boxes *b, const uint64_t *lo
       meets = meets && tile_at[d] >= low[d] / b->grid.extent[d] && tile_at[d] <= high[d] / b->grid.extent[d];
     for (uint64_t i = b->cells.tile_first[tile]; i < b->cells.tile_first[tile + 1] && meets; i++) {
       bool in_box = true, in_domain = snapshot->domain.exists;
-      tsr__boxes_ordinals(b, tile_at, tsr__boxes_place(b, i), at);
+      boxes_ordinals(b, tile_at, tsr__boxes_place(b, i), at);
       for (uint32_t d = 0; d < b->dimensions; d++) {
         in_box = in_box && at[d] >= low[d] && at[d] <= high[d];
         in_domain = in_domain && at[d] >= snapshot->domain.box_low[d] && at[d] <= snapshot->domain.box_high[d];
@@ -370,12 +379,14 @@ static bool write_boxes_is_whole(const tsr_boxes *b, uint64_t fragment) {
   return whole;
 }
 
-int tsr__boxes_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, tsr_error *error) {
+/* Returns 1 if each cell of the box has been written with all attributes or is one of the cells to be written; 0 if
+ * not. */
+static int boxes_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, tsr_error *error) {
   const tsr_column *columns[TSR_MAX_DIMENSIONS];
   uint64_t left = 1; /* cells that the reader has not given yet */
   for (uint32_t d = 0; d < b->dimensions; d++) left = tsr__mul_sat(left, high[d] - low[d] + 1);
-  TSR_TRY(tsr__boxes_present(b, error));
-  TSR_TRY(tsr__boxes_read(b, b->reader, low, high, false, error));
+  TSR_TRY(boxes_present(b, error));
+  TSR_TRY(boxes_read(b, b->reader, low, high, false, error));
   for (;;) {
     const tsr_batch *batch;
     int rc = tsr_reader_next(b->reader, &batch, error);
@@ -384,11 +395,11 @@ int tsr__boxes_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, 
     left -= batch->count;
     if (batch->written && write_boxes_is_whole(b, batch->fragment)) continue;
     if (b->source.spilled) return 0; /* the cells to be written are in the snapshot */
-    TSR_TRY(tsr__boxes_coordinates(b, b->reader, columns, error));
+    TSR_TRY(boxes_coordinates(b, b->reader, columns, error));
     for (uint64_t r = 0; r < batch->count; r++) {
       uint64_t place, *tile = b->scratch;
-      tsr__boxes_locate(b, columns, tsr_batch_index(batch, r), tile, &place);
-      uint64_t number = tsr__boxes_find_tile(b, tile);
+      boxes_locate(b, columns, tsr_batch_index(batch, r), tile, &place);
+      uint64_t number = boxes_find_tile(b, tile);
       if (number == b->cells.tile_count || !has_cell(b, number, place)) return 0;
     }
   }
@@ -428,10 +439,10 @@ static int join_block(tsr_boxes *b, const tsr_pair *sorted, uint64_t begin, uint
     }
   }
   if (end - begin > 1 && !hopeless) {
-    int rc = tsr__boxes_covered(b, low, high, error);
+    int rc = boxes_covered(b, low, high, error);
     if (rc < 0) return rc;
     if (rc) {
-      TSR_TRY(tsr__box_add(out, &box, error));
+      TSR_TRY(box_add(out, &box, error));
       memcpy(tsr__box_low(box), low, n * sizeof *low);
       memcpy(tsr__box_high(b, box), high, n * sizeof *high);
       return TSR_OK;
@@ -439,14 +450,16 @@ static int join_block(tsr_boxes *b, const tsr_pair *sorted, uint64_t begin, uint
     hopeless = true;
   }
   for (uint64_t i = begin; i < end; i++) {
-    TSR_TRY(tsr__box_add(out, &box, error));
+    TSR_TRY(box_add(out, &box, error));
     memcpy(box, tsr__box_at(&b->parts, sorted[i].cell), out->width * sizeof *box);
     if (hopeless) *tsr__box_tile(b, box) = HOPELESS;
   }
   return TSR_OK;
 }
 
-int tsr__boxes_join_blocks(tsr_boxes *b, unsigned level, uint64_t *blocks, tsr_error *error) {
+/* Joins the parts in each block of 2^level tiles a side to the box around them, if no cell in that box is unwritten.
+ * Sets *blocks to the number of blocks that have parts. */
+static int boxes_join_blocks(tsr_boxes *b, unsigned level, uint64_t *blocks, tsr_error *error) {
   tsr_pair *sorted = NULL;
   tsr_pair *spare = NULL;
   tsr_box_list out = {.numbers.memory = b->source.memory, .width = b->parts.width};
@@ -474,7 +487,8 @@ int tsr__boxes_join_blocks(tsr_boxes *b, unsigned level, uint64_t *blocks, tsr_e
   return TSR_OK;
 }
 
-int tsr__boxes_too_many(const tsr_boxes *b, uint64_t exact, tsr_error *error) {
+/* Fails with TSR_FULL: `count` boxes are more than a commit may have. */
+static int boxes_too_many(const tsr_boxes *b, uint64_t exact, tsr_error *error) {
   return tsr__fail(error, TSR_FULL,
                    "these cells are %llu separate boxes, and cells between them were never written: a commit has %llu "
                    "at most; tessera_write_npy writes one box at a time",
@@ -483,12 +497,12 @@ int tsr__boxes_too_many(const tsr_boxes *b, uint64_t exact, tsr_error *error) {
 
 static int join_over_gaps(tsr_boxes *b, tsr_error *error) {
   uint64_t blocks = 2, exact = b->boxes.count;
-  if (!b->source.open_snapshot) return tsr__boxes_too_many(b, exact, error);
+  if (!b->source.open_snapshot) return boxes_too_many(b, exact, error);
   for (unsigned level = 0; level < 64 && blocks > 1 && b->boxes.count > b->source.most; level++) {
-    TSR_TRY(tsr__boxes_join_blocks(b, level, &blocks, error));
+    TSR_TRY(boxes_join_blocks(b, level, &blocks, error));
     TSR_TRY(join_parts(b, error));
   }
-  return b->boxes.count > b->source.most ? tsr__boxes_too_many(b, exact, error) : TSR_OK;
+  return b->boxes.count > b->source.most ? boxes_too_many(b, exact, error) : TSR_OK;
 }
 
 /* ---- Open and close ------------------------------------------------------------------------- */
@@ -552,7 +566,7 @@ static int find_box_in_order(tsr_boxes *b, tsr_error *error) {
     cells /= side;
     if (!dimension_in_order(b, d, b->grid.low_key[d] + low[d], side, cells)) return TSR_OK;
   }
-  TSR_TRY(tsr__box_add(&b->boxes, &box, error));
+  TSR_TRY(box_add(&b->boxes, &box, error));
   memcpy(tsr__box_low(box), low, b->dimensions * sizeof *low);
   memcpy(tsr__box_high(b, box), high, b->dimensions * sizeof *high);
   b->in_order = true;
@@ -568,12 +582,14 @@ static int find_parts(tsr_boxes *b, tsr_error *error) {
   return TSR_OK;
 }
 
+static int boxes_find_spilled(tsr_boxes *boxes, tsr_error *error);
+
 static int find_boxes(tsr_boxes *b, tsr_error *error) {
   TSR_TRY(write_boxes_prepare(b, error));
   if (!b->source.count) return TSR_OK;
   if (!b->source.spilled) TSR_TRY(find_box_in_order(b, error));
   if (!b->in_order) {
-    TSR_TRY(b->source.spilled ? tsr__boxes_find_spilled(b, error) : find_parts(b, error));
+    TSR_TRY(b->source.spilled ? boxes_find_spilled(b, error) : find_parts(b, error));
     TSR_TRY(join_parts(b, error));
   }
   if (b->source.most && b->boxes.count > b->source.most) TSR_TRY(join_over_gaps(b, error));
@@ -637,7 +653,7 @@ typedef struct filler {
  * are. */
 static uint64_t place_cells(const filler *f, const uint64_t *tile, uint64_t *order) {
   const tsr_boxes *b = f->boxes;
-  uint64_t number = tsr__boxes_find_tile(b, tile), placed = 0;
+  uint64_t number = boxes_find_tile(b, tile), placed = 0;
   for (uint64_t i = 0; i < b->grid.tile_cells; i++) order[i] = TSR_NO_CELL;
   if (number == b->cells.tile_count) return 0;
   bool all = true;
@@ -647,7 +663,7 @@ static uint64_t place_cells(const filler *f, const uint64_t *tile, uint64_t *ord
   for (uint64_t i = b->cells.tile_first[number]; i < b->cells.tile_first[number + 1]; i++) {
     bool inside = true;
     if (!all) {
-      tsr__boxes_ordinals(b, tile, tsr__boxes_place(b, i), b->scratch);
+      boxes_ordinals(b, tile, tsr__boxes_place(b, i), b->scratch);
       for (uint32_t d = 0; d < b->dimensions; d++)
         inside = inside && b->scratch[d] >= tsr__box_low(f->box)[d] && b->scratch[d] <= tsr__box_high(b, f->box)[d];
     }
@@ -684,11 +700,11 @@ static int write_boxes_fill_copy_cells(tsr_boxes *b, const tsr_column *columns, 
 static int write_boxes_fill_take_rows(tsr_boxes *b, tsr_reader *reader, const tsr_batch *batch, uint64_t *order,
                                       uint64_t *next, tsr_error *error) {
   const tsr_column *coordinates[TSR_MAX_DIMENSIONS];
-  TSR_TRY(tsr__boxes_coordinates(b, reader, coordinates, error));
+  TSR_TRY(boxes_coordinates(b, reader, coordinates, error));
   b->fill.taken.size = 0;
   for (uint64_t r = 0; r < batch->count; r++) {
     uint64_t place, index = tsr_batch_index(batch, r);
-    tsr__boxes_locate(b, coordinates, index, b->scratch, &place);
+    boxes_locate(b, coordinates, index, b->scratch, &place);
     if (order[place] != TSR_NO_CELL) continue;
     order[place] = (*next)++;
     TSR_TRY(tsr__buffer_append_u64(&b->fill.taken, index, error));
@@ -700,7 +716,7 @@ static int write_boxes_fill_take_rows(tsr_boxes *b, tsr_reader *reader, const ts
 static int write_boxes_fill_add_rows(tsr_boxes *b, tsr_reader *reader, uint64_t *order, uint64_t *next,
                                      tsr_error *error) {
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
-  TSR_TRY(tsr__boxes_read(b, reader, b->scratch + 2 * n, b->scratch + 3 * n, true, error));
+  TSR_TRY(boxes_read(b, reader, b->scratch + 2 * n, b->scratch + 3 * n, true, error));
   for (;;) {
     const tsr_batch *batch;
     const tsr_column *column;
@@ -773,7 +789,7 @@ static int fill_tile(void *argument, const uint64_t *tile, uint64_t *order, cons
     TSR_TRY(write_boxes_fill_copy_cells(b, b->source.columns, order[i], error));
     order[i] = next++;
   }
-  TSR_TRY(tsr__boxes_present(b, error));
+  TSR_TRY(boxes_present(b, error));
   TSR_TRY(write_boxes_fill_add_rows(b, b->reader, order, &next, error));
   *columns = end_values(b);
   return TSR_OK;
@@ -790,7 +806,7 @@ static int fill_spilled(void *argument, const uint64_t *tile, uint64_t *order, c
   TSR_TRY(begin_values(b, wanted, error));
   TSR_TRY(write_boxes_fill_add_rows(b, b->spilled, order, &next, error));
   if (next < wanted) {
-    TSR_TRY(tsr__boxes_present(b, error));
+    TSR_TRY(boxes_present(b, error));
     TSR_TRY(write_boxes_fill_add_rows(b, b->reader, order, &next, error));
   }
   *columns = end_values(b);
@@ -834,19 +850,19 @@ typedef struct stream {
 static int write_boxes_spilled_make_room(stream *s, tsr_error *error) {
   tsr_boxes *b = s->boxes;
   uint64_t blocks = b->source.open_snapshot ? 2 : 0;
-  TSR_TRY(tsr__boxes_join_all(b, &b->parts, error));
+  TSR_TRY(boxes_join_all(b, &b->parts, error));
   for (unsigned level = 0; level < 64 && blocks > 1 && b->parts.count > s->most / 2; level++) {
-    TSR_TRY(tsr__boxes_join_blocks(b, level, &blocks, error));
-    TSR_TRY(tsr__boxes_join_all(b, &b->parts, error));
+    TSR_TRY(boxes_join_blocks(b, level, &blocks, error));
+    TSR_TRY(boxes_join_all(b, &b->parts, error));
   }
-  return b->parts.count > s->most / 2 ? tsr__boxes_too_many(b, b->parts.count, error) : TSR_OK;
+  return b->parts.count > s->most / 2 ? boxes_too_many(b, b->parts.count, error) : TSR_OK;
 }
 
 static int write_boxes_spilled_add_part(stream *s, const uint64_t *low, const uint64_t *high, tsr_error *error) {
   tsr_boxes *b = s->boxes;
   uint64_t *box;
   if (b->parts.count == s->most) TSR_TRY(write_boxes_spilled_make_room(s, error));
-  TSR_TRY(tsr__box_add(&b->parts, &box, error));
+  TSR_TRY(box_add(&b->parts, &box, error));
   memcpy(tsr__box_low(box), low, b->dimensions * sizeof *low);
   memcpy(tsr__box_high(b, box), high, b->dimensions * sizeof *high);
   return TSR_OK;
@@ -858,12 +874,12 @@ static int end_tile(stream *s, tsr_error *error) {
   tsr_boxes *b = s->boxes;
   if (!s->open) return TSR_OK;
   if (s->crowded) {
-    const int rc = b->source.open_snapshot ? tsr__boxes_covered(b, s->low, s->high, error) : 0;
+    const int rc = b->source.open_snapshot ? boxes_covered(b, s->low, s->high, error) : 0;
     if (rc < 0) return rc;
     return rc ? write_boxes_spilled_add_part(s, s->low, s->high, error)
-              : tsr__boxes_too_many(b, b->parts.count + s->tile_parts, error);
+              : boxes_too_many(b, b->parts.count + s->tile_parts, error);
   }
-  if (s->parts.count > 1) TSR_TRY(tsr__boxes_join_all(b, &s->parts, error));
+  if (s->parts.count > 1) TSR_TRY(boxes_join_all(b, &s->parts, error));
   for (uint64_t i = 0; i < s->parts.count; i++) {
     uint64_t *box = tsr__box_at(&s->parts, i);
     TSR_TRY(write_boxes_spilled_add_part(s, tsr__box_low(box), tsr__box_high(b, box), error));
@@ -882,7 +898,7 @@ static void begin_tile(stream *s, const uint64_t *tile) {
 static int thin_out(stream *s, tsr_error *error) {
   const tsr_boxes *b = s->boxes;
   s->extends = false;
-  TSR_TRY(tsr__boxes_join_all(b, &s->parts, error));
+  TSR_TRY(boxes_join_all(b, &s->parts, error));
   if (s->parts.count <= s->most / 2) return TSR_OK;
   s->crowded = true;
   s->tile_parts = s->parts.count;
@@ -917,7 +933,7 @@ static int add_cell(stream *s, const uint64_t *tile, const uint64_t *ordinals, u
     }
     return TSR_OK;
   }
-  TSR_TRY(tsr__box_add(&s->parts, &box, error));
+  TSR_TRY(box_add(&s->parts, &box, error));
   memcpy(tsr__box_low(box), ordinals, n * sizeof *ordinals);
   memcpy(tsr__box_high(b, box), ordinals, n * sizeof *ordinals);
   s->extends = true;
@@ -967,7 +983,9 @@ static int write_boxes_spilled_read_cells(stream *s, tsr_error *error) {
   return end_tile(s, error);
 }
 
-int tsr__boxes_find_spilled(tsr_boxes *boxes, tsr_error *error) {
+/* Fills boxes->parts from the cells of source.spilled. Errors: TSR_FULL if more parts are left than memory has room
+ * for. */
+static int boxes_find_spilled(tsr_boxes *boxes, tsr_error *error) {
   stream s = {.boxes = boxes, .parts = {.width = boxes->parts.width, .numbers.memory = boxes->source.memory}};
   s.most = TSR_MAX(PARTS_MIN, boxes->source.memory->limit / 8 / PART_BYTES);
   TSR_TRY(tsr__reader_open_within(boxes->source.spilled, boxes->source.memory, &boxes->spilled, error));

@@ -93,47 +93,9 @@ static inline uint32_t tsr__box_axis(const tsr_boxes *b, uint32_t i) {
   return b->grid.col_major_cells ? i : b->dimensions - 1 - i;
 }
 
-/* Appends a box of zeros. */
-int tsr__box_add(tsr_box_list *list, uint64_t **box, tsr_error *error);
-
-/* Joins neighbours on all axes, in the same tile or not, in a few rounds. */
-int tsr__boxes_join_all(const tsr_boxes *boxes, tsr_box_list *list, tsr_error *error);
-
-/* Joins the parts in each block of 2^level tiles a side to the box around them, if no cell in that box is unwritten.
- * Sets *blocks to the number of blocks that have parts. */
-int tsr__boxes_join_blocks(tsr_boxes *boxes, unsigned level, uint64_t *blocks, tsr_error *error);
-
-/* Fails with TSR_FULL: `count` boxes are more than a commit may have. */
-int tsr__boxes_too_many(const tsr_boxes *boxes, uint64_t count, tsr_error *error);
-
-/* Opens the snapshot of the present state and its reader, if they are not open. */
-int tsr__boxes_present(tsr_boxes *boxes, tsr_error *error);
-
-/* Returns 1 if each cell of the box has been written with all attributes or is one of the cells to be written; 0 if
- * not. */
-int tsr__boxes_covered(tsr_boxes *boxes, const uint64_t *low, const uint64_t *high, tsr_error *error);
-
-/* Converts a place in a tile to ordinals of the array, by dimension. */
-void tsr__boxes_ordinals(const tsr_boxes *boxes, const uint64_t *tile, uint64_t place, uint64_t *ordinals);
-
-/* Returns the number of a tile among the tiles that have cells in memory; tile_count if it has none. */
-uint64_t tsr__boxes_find_tile(const tsr_boxes *boxes, const uint64_t *tile);
-
 static inline uint64_t tsr__boxes_place(const tsr_boxes *b, uint64_t cell) {
   return b->cells.pairs[cell].key & ((UINT64_C(1) << b->cells.place_bits) - 1);
 }
-
-/* Starts a reader on the cells between two corners, given as ordinals; without `attributes` it reads coordinates
- * only. */
-int tsr__boxes_read(tsr_boxes *boxes, tsr_reader *reader, const uint64_t *low, const uint64_t *high, bool attributes,
-                    tsr_error *error);
-
-/* Sets the tile of a row, in units of tiles, and its place in that tile. `columns` are its coordinates. */
-void tsr__boxes_locate(const tsr_boxes *boxes, const tsr_column *const *columns, uint64_t index, uint64_t *tile,
-                       uint64_t *place);
-
-/* Sets the coordinate columns of a reader's batch, by dimension; borrowed until the next batch. */
-int tsr__boxes_coordinates(const tsr_boxes *boxes, tsr_reader *reader, const tsr_column **columns, tsr_error *error);
 
 /* Writes the boxes of a dense commit as fragments, tile by tile. */
 
@@ -146,9 +108,5 @@ int tsr__boxes_write(tsr_boxes *boxes, uint64_t index, const tsr_fragment_target
 /* Finds parts of boxes among spilled cells, in bounded memory. */
 
 typedef struct tsr_boxes tsr_boxes;
-
-/* Fills boxes->parts from the cells of source.spilled. Errors: TSR_FULL if more parts are left than memory has room
- * for. */
-int tsr__boxes_find_spilled(tsr_boxes *boxes, tsr_error *error);
 
 #endif

@@ -134,6 +134,9 @@ static uint64_t write_hilbert_cells_of(const write_hilbert_sorter *s, uint64_t b
   return TSR_MIN(s->count - block * TSR_ORDER_BLOCK, TSR_ORDER_BLOCK);
 }
 
+static void order_codes(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
+                        uint64_t *codes);
+
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
 void tsr__order_block(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
@@ -141,7 +144,7 @@ void tsr__order_block(const tsr_schema *schema, const tsr_column *columns, uint6
   uint64_t codes[CODES];
   for (uint64_t done = 0, n; done < count; done += n) {
     n = TSR_MIN(count - done, CODES);
-    tsr__order_codes(schema, columns, first + done, n, codes);
+    order_codes(schema, columns, first + done, n, codes);
     for (uint64_t i = 0; i < n; i++) pairs[done + i] = (tsr_pair){codes[i], (uint32_t)(number + done + i)};
   }
   tsr__pairs_sort(pairs, spare, count);
@@ -201,6 +204,8 @@ static int find_bounds(void *argument, uint64_t block, tsr_error *error) {
   return TSR_OK;
 }
 
+static int order_compare(const tsr_schema *schema, const tsr_column *columns, uint32_t a, uint32_t b);
+
 /* Sets the order of the cells of a place. If the schema has no duplicates, only the last of equal cells is left. */
 static void write_hilbert_leave_out(const write_hilbert_sorter *s, uint64_t place, const tsr_pair *pairs,
                                     uint64_t count) {
@@ -209,14 +214,14 @@ static void write_hilbert_leave_out(const write_hilbert_sorter *s, uint64_t plac
   for (uint64_t i = 0; i < count; i++) {
     order[kept] = pairs[i].cell;
     kept += s->schema->allows_duplicates || i + 1 == count || pairs[i].key != pairs[i + 1].key ||
-            tsr__order_compare(s->schema, s->columns, pairs[i].cell, pairs[i + 1].cell) != 0;
+            order_compare(s->schema, s->columns, pairs[i].cell, pairs[i + 1].cell) != 0;
   }
   s->kept[place] = kept;
 }
 
 static int write_hilbert_compare_cells(const void *argument, uint32_t a, uint32_t b) {
   const write_hilbert_sorter *s = argument;
-  return tsr__order_compare(s->schema, s->columns, a, b);
+  return order_compare(s->schema, s->columns, a, b);
 }
 
 static int write_hilbert_sort_place(void *argument, uint64_t place, tsr_error *error) {
@@ -273,8 +278,10 @@ static int make_blocks(write_hilbert_sorter *s, unsigned threads, tsr_pair **mad
   return tsr__parallel_for(threads, s->block_count, write_hilbert_sort_block, s, error);
 }
 
-int tsr__order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
-                      const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error) {
+/* As tsr__order_cells, from blocks that were sorted ahead. Returns 1; or 0, with nothing done, if too many codes are
+ * equal for sorting by codes. */
+static int order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
+                        const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error) {
   write_hilbert_sorter s = {.schema = schema, .columns = columns, .memory = memory, .count = *count, .order = order};
   tsr_pair **room;
   tsr_pair *made = NULL;
@@ -359,8 +366,9 @@ static void list_tiles(write_order_sorter *s, uint32_t d) {
   for (uint64_t i = 0; i < s->count; i++) s->numbers[i] = (s->numbers[i] - low) / extent;
 }
 
-void tsr__order_codes(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
-                      uint64_t *codes) {
+/* Computes the Hilbert codes of `count` cells from `first` on. */
+static void order_codes(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
+                        uint64_t *codes) {
   const write_order_sorter s = {.schema = schema, .columns = columns};
   const void *values[TSR_MAX_DIMENSIONS];
   uint64_t sizes[TSR_MAX_DIMENSIONS] = {0};
@@ -392,7 +400,7 @@ static int list_hilbert_block(void *argument, uint64_t block, tsr_error *error) 
   const write_order_sorter *s = argument;
   const uint64_t first = block * TSR_ORDER_BLOCK;
   (void)error;
-  tsr__order_codes(s->schema, s->columns, first, TSR_MIN(s->count - first, TSR_ORDER_BLOCK), s->numbers + first);
+  order_codes(s->schema, s->columns, first, TSR_MIN(s->count - first, TSR_ORDER_BLOCK), s->numbers + first);
   return TSR_OK;
 }
 
@@ -447,7 +455,8 @@ static int pack_all(write_order_sorter *s, tsr_error *error) {
 
 /* ---- Sorting -------------------------------------------------------------------------------- */
 
-int tsr__order_compare(const tsr_schema *schema, const tsr_column *columns, uint32_t a, uint32_t b) {
+/* Compares two cells whose Hilbert codes are equal, by their coordinates. */
+static int order_compare(const tsr_schema *schema, const tsr_column *columns, uint32_t a, uint32_t b) {
   const write_order_sorter s = {.schema = schema, .columns = columns};
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_column *column = &columns[d];
@@ -469,7 +478,7 @@ int tsr__order_compare(const tsr_schema *schema, const tsr_column *columns, uint
 
 static int write_order_compare_cells(const void *argument, uint32_t a, uint32_t b) {
   const write_order_sorter *s = argument;
-  return tsr__order_compare(s->schema, s->columns, a, b);
+  return order_compare(s->schema, s->columns, a, b);
 }
 
 /* Sorts by Hilbert codes. Returns 1; or 0 if too many codes are equal. */
@@ -580,7 +589,7 @@ int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_me
                      UINT32_MAX);
   if (!s.count) return TSR_OK;
   if (ahead && ahead->count > 0) {
-    const int done = tsr__order_blocks(schema, columns, memory, threads, ahead, order, count, error);
+    const int done = order_blocks(schema, columns, memory, threads, ahead, order, count, error);
     if (done) return done < 0 ? done : TSR_OK;
   }
   return sort_whole(&s, order, count, error);

@@ -101,7 +101,8 @@ static int catch_up(tsr_writer *w, const tsr_column *columns, tsr_error *error) 
   return TSR_OK;
 }
 
-void tsr__index_rewind(tsr_writer *writer, uint64_t count) {
+/* Takes the cells from number `count` on out of the hash table. Call before they go. */
+static void index_rewind(tsr_writer *writer, uint64_t count) {
   tsr_coordinate_index *x = &writer->cells.index;
   const uint64_t left = count > writer->cells.first ? count - writer->cells.first : 0;
   tsr_column columns[TSR_MAX_DIMENSIONS];
@@ -463,7 +464,7 @@ static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
     tsr__need_take(w, TSR_MAX(mark.cells, w->cells.first) - w->cells.first, now.cells - w->cells.first);
   tsr__transaction_view_rewind(w, mark.cells);
   tsr__spill_rewind(w, mark.cells);
-  tsr__index_rewind(w, mark.cells);
+  index_rewind(w, mark.cells);
   tsr__removed_rewind(&w->removed, mark.removed);
   if (mark.cells < now.cells) truncate_columns(w, mark.cells);
   return TSR_OK;

@@ -124,9 +124,6 @@ typedef struct tsr_finder { /* a reader over a snapshot and the spilled runs, fo
   uint64_t spilled; /* spilled runs that the reader sees */
 } tsr_finder;
 
-/* Takes the cells from number `count` on out of the hash table. Call before they go. */
-void tsr__index_rewind(tsr_writer *writer, uint64_t count);
-
 /* Frees the hash table and closes the reader. Both are made anew when they are used next. */
 void tsr__index_release(tsr_writer *writer);
 
@@ -159,13 +156,6 @@ typedef struct tsr_order_ahead {
 int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
                      const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error);
 
-/* Computes the Hilbert codes of `count` cells from `first` on. */
-void tsr__order_codes(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
-                      uint64_t *codes);
-
-/* Compares two cells whose Hilbert codes are equal, by their coordinates. */
-int tsr__order_compare(const tsr_schema *schema, const tsr_column *columns, uint32_t a, uint32_t b);
-
 /* Returns true if so few codes equal others that sorting by them alone pays off. */
 static inline bool tsr__order_few_ties(uint64_t ties, uint64_t count) { return ties <= count / 8; }
 
@@ -194,11 +184,6 @@ typedef struct tsr_order_ahead tsr_order_ahead;
  * cell's number. `spare` is room for as many pairs. */
 void tsr__order_block(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
                       uint64_t number, tsr_pair *pairs, tsr_pair *spare);
-
-/* As tsr__order_cells, from blocks that were sorted ahead. Returns 1; or 0, with nothing done, if too many codes are
- * equal for sorting by codes. */
-int tsr__order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
-                      const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error);
 
 /* Sorts the writer's cells in memory into Hilbert order, block by block on worker threads, while the
  * caller appends more.
@@ -541,10 +526,5 @@ typedef struct tsr_fragment_target tsr_fragment_target;
  * cell order. */
 int tsr__write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns, tsr_error *error);
 int tsr__write_dense_tiles(const tsr_fragment_target *target, tsr_tile_filler fill, void *argument, tsr_error *error);
-
-/* Sets *cells to the number of cells of a box. Errors: TSR_RANGE if it is no box within the domain; TSR_TOOBIG if 64
- * bits cannot count them. */
-int tsr__box_cells(const tsr_schema *schema, const tsr_interval *box, tsr_memory *memory, uint64_t *cells,
-                   tsr_error *error);
 
 #endif

@@ -105,7 +105,8 @@ struct tsx_connection {
   tsx_function_savepoint savepoint;
   uint64_t savepoint_count; /* savepoints that functions have opened so far */
   tsx_permissions permissions;
-  const struct tsx_compiling *compiling; /* the columnar queries that are being compiled or evaluated (query/query_internal.h) */
+  const struct tsx_compiling
+      *compiling; /* the columnar queries that are being compiled or evaluated (query/query_internal.h) */
   bool quiet; /* a rollback is running: the database must not be used */
   uint64_t attempt; /* counts COMMITs and ROLLBACKs, failed ones included (transaction.c) */
   char random_place[TSX_ID_SIZE]; /* the place of a database file that has no other (journal.c) */

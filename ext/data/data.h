@@ -83,11 +83,6 @@ void tsx_read_limits_apply(const tsx_read_limits *limits, tsr_array *array);
 
 /* One stream of the rows of several. */
 
-/* tessera_functions.join: makes *out a stream of the rows of `count` streams on the heap (take_new), at least one, one
- * after the other. They have one schema. *out takes them, and frees them when it is released; after a failure they are
- * the caller's. Returns false without memory. */
-bool tsx_streams_join(struct ArrowArrayStream *const *streams, uint64_t count, struct ArrowArrayStream *out);
-
 /* Streams that wait for somebody to take them. Each has a token, by which it is taken once. */
 
 #define TSX_STREAM_TOKENS_MAX 256 /* streams of one owner that wait */
@@ -96,12 +91,6 @@ bool tsx_streams_join(struct ArrowArrayStream *const *streams, uint64_t count, s
  * TSR_TOOBIG if too many streams of the owner wait, TSR_NOMEM; the stream stays the caller's then. */
 int tsx_tokens_put(struct ArrowArrayStream *stream, const void *owner, char token[TESSERA_TOKEN_SIZE],
                    tsr_error *error);
-
-/* Moves the stream of a token to *stream. Returns false if there is none. */
-bool tsx_tokens_take(const char *token, struct ArrowArrayStream *stream);
-
-/* Moves any stream of an owner to *stream. Returns false if there is none. */
-bool tsx_tokens_take_owned(const void *owner, struct ArrowArrayStream *stream);
 
 /* What a connection shares with the streams that it has made: it tells them whether it is still open. */
 
@@ -149,16 +138,6 @@ typedef struct tsx_stream_request { /* `= {0}` may be released */
   tsr_request request; /* points to the above */
   tsr_arrow_options options; /* points to `request` and `fields` */
 } tsx_stream_request;
-
-/* Reads the options that say which array is meant: key, since, as_of and schema. `json` may be NULL or an SQL NULL. */
-int tsx_stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_request *request, tsr_error *error);
-
-/* Reads the slice and the other options; the array is open and its schema known now. Afterwards request->options is
- * complete. */
-int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx_address *address,
-                            const tsr_schema *schema, tsx_stream_request *request, tsr_error *error);
-
-void tsx_stream_request_release(tsx_stream_request *request);
 
 /* Tessera_stream and tessera_library, and tessera_api, by which C and Python take Arrow streams. */
 

@@ -58,7 +58,9 @@ static int ingest_open_label(tsx_ingest_call *call, const tsr_schema *schema, ui
   return code;
 }
 
-int tsx_ingest_take_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t i, tsr_error *error) {
+/* Gives column number `i` the label of its name that the array has to which rows are appended. Returns 1; 0 if the array
+ * has none. */
+static int ingest_take_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t i, tsr_error *error) {
   tsr_ingest_column *column = &call->columns[i];
   uint32_t number = 0;
   while (number < schema->label_count && sqlite3_stricmp(schema->labels[number].name, column->name) != 0) number++;
@@ -88,7 +90,7 @@ int tsx_ingest_take_label(tsx_ingest_call *call, const tsr_schema *schema, uint3
   return 1;
 }
 
-void tsx_ingest_labels_close(tsx_ingest_call *call) {
+static void ingest_labels_close(tsx_ingest_call *call) {
   for (uint32_t i = 0; i < call->labels.index_count; i++) tsr_label_close(call->labels.indexes[i]);
 }
 
@@ -235,7 +237,8 @@ static int ingest_replace(tsx_ingest_call *call, const tsr_schema *schema, tsr_e
   return code;
 }
 
-int tsx_ingest_may_replace(const tsx_ingest_call *call, tsr_error *error) {
+/* Refuses to replace the array at the call's path where that cannot be done. */
+static int ingest_may_replace(const tsx_ingest_call *call, tsr_error *error) {
   if (tsx_store_is(call->array.address.path)) return TSR_OK;
   if (!strncmp(call->array.address.path, "s3://", 5))
     return tsx_fail(error, TSR_UNSUPPORTED,
@@ -246,7 +249,8 @@ int tsx_ingest_may_replace(const tsx_ingest_call *call, tsr_error *error) {
   return published < 0 ? published : TSR_OK;
 }
 
-int tsx_ingest_make(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
+/* Makes the array with its rows and metadata. */
+static int ingest_make(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   if (tsx_store_is(call->array.address.path)) return ingest_make_in_database(call, schema, error);
   return call->array.replace ? ingest_replace(call, schema, error)
                              : ingest_make_at(call, call->array.address.path, schema, error);
@@ -298,7 +302,8 @@ static int ingest_extend(tsx_ingest_call *call, const tsr_schema *schema, tsr_er
   return TSR_OK;
 }
 
-int tsx_ingest_append(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
+/* Appends the rows, and labels that are new, to call->target. */
+static int ingest_append(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   tsr_array *array = call->array.target.address.array->core;
   int code = ingest_extend(call, schema, error);
   if (code == TSR_OK) code = tsr_ingest_fit(call->ingest, array, error);
@@ -401,7 +406,7 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
   tsr_ingest_column *column = &call->columns[i];
   uint32_t number;
   const tsr_field *field = ingest_field(schema, column->name, &number);
-  const int taken = field ? 0 : tsx_ingest_take_label(call, schema, i, error);
+  const int taken = field ? 0 : ingest_take_label(call, schema, i, error);
   if (taken) return taken < 0 ? taken : TSR_OK;
   if (!field)
     return tsx_fail(error, TSR_ERROR, "the array lacks the column '%.64s' of the source: say columns, to leave it out",
@@ -514,7 +519,7 @@ int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value
     return ingest_fail_exists(call, kind, error);
   if (call->given.if_exists == TSX_INGEST_APPEND) return ingest_open_target(call, path, json, error);
   call->array.replace = true;
-  return tsx_ingest_may_replace(call, error);
+  return ingest_may_replace(call, error);
 }
 
 /* Keeps the number of a skipped row, if it is one of the first. Returns whether none before it was skipped so far. */
@@ -591,15 +596,14 @@ int tsx_ingest_finish(tsx_ingest_call *call, sqlite3_context *context, tsr_error
   const tsr_schema *schema;
   int code = tsr_ingest_schema(call->ingest, &schema, error);
   if (code == TSR_OK && call->given.explain) return ingest_explain(call, schema, context, error);
-  if (code == TSR_OK)
-    code = call->array.append ? tsx_ingest_append(call, schema, error) : tsx_ingest_make(call, schema, error);
+  if (code == TSR_OK) code = call->array.append ? ingest_append(call, schema, error) : ingest_make(call, schema, error);
   if (code == TSR_OK) ingest_result(call, context);
   return code;
 }
 
 void tsx_ingest_end(tsx_ingest_call *call) {
   tsr_ingest_close(call->ingest);
-  tsx_ingest_labels_close(call);
+  ingest_labels_close(call);
   tsx_target_close(&call->array.target);
   tsx_address_close(&call->array.address);
   sqlite3_value_free(call->given.metadata);

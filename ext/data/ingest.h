@@ -90,15 +90,6 @@ void tsx_ingest_end(tsx_ingest_call *call);
 
 /* The array of an ingest: made, made in the place of another one, or appended to. */
 
-/* Refuses to replace the array at the call's path where that cannot be done. */
-int tsx_ingest_may_replace(const tsx_ingest_call *call, tsr_error *error);
-
-/* Makes the array with its rows and metadata. */
-int tsx_ingest_make(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error);
-
-/* Appends the rows, and labels that are new, to call->target. */
-int tsx_ingest_append(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error);
-
 /* Columns of tessera_create_as and its kin that are labels of dimensions. */
 
 /* Makes a column the label of a new dimension, which no other column may be called. */
@@ -106,12 +97,6 @@ int tsx_ingest_label(tsx_ingest_call *call, tsr_ingest_column *column, const cha
 
 /* Makes the dimensions of all labels dimensions of the array, behind those that the options name. */
 void tsx_ingest_label_dimensions(tsx_ingest_call *call);
-
-/* Gives column number `i` the label of its name that the array has to which rows are appended. Returns 1; 0 if the array
- * has none. */
-int tsx_ingest_take_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t i, tsr_error *error);
-
-void tsx_ingest_labels_close(tsx_ingest_call *call);
 
 /* Reads the options of tessera_create_as and its kin. */
 

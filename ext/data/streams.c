@@ -61,7 +61,10 @@ static void join_release(struct ArrowArrayStream *stream) {
   stream->release = NULL;
 }
 
-bool tsx_streams_join(struct ArrowArrayStream *const *streams, uint64_t count, struct ArrowArrayStream *out) {
+/* tessera_functions.join: makes *out a stream of the rows of `count` streams on the heap (take_new), at least one, one
+ * after the other. They have one schema. *out takes them, and frees them when it is released; after a failure they are
+ * the caller's. Returns false without memory. */
+static bool streams_join(struct ArrowArrayStream *const *streams, uint64_t count, struct ArrowArrayStream *out) {
   joined_stream *joined =
       count > 0 && count <= JOIN_MAX ? sqlite3_malloc64(sizeof *joined + count * sizeof *streams) : NULL;
   if (!joined) return false;
@@ -129,11 +132,13 @@ static bool waiting_take(const char *token, const void *owner, struct ArrowArray
   return found != NULL;
 }
 
-bool tsx_tokens_take(const char *token, struct ArrowArrayStream *stream) {
+/* Moves the stream of a token to *stream. Returns false if there is none. */
+static bool tokens_take(const char *token, struct ArrowArrayStream *stream) {
   return token && waiting_take(token, NULL, stream);
 }
 
-bool tsx_tokens_take_owned(const void *owner, struct ArrowArrayStream *stream) {
+/* Moves any stream of an owner to *stream. Returns false if there is none. */
+static bool tokens_take_owned(const void *owner, struct ArrowArrayStream *stream) {
   return waiting_take(NULL, owner, stream);
 }
 
@@ -493,13 +498,16 @@ static int stream_take_place(void *argument, unsigned option, const tsx_option_v
   return *to ? TSR_OK : tsx_out_of_memory(error);
 }
 
-int tsx_stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_request *r, tsr_error *error) {
+/* Reads the options that say which array is meant: key, since, as_of and schema. `json` may be NULL or an SQL NULL. */
+static int stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_request *r, tsr_error *error) {
   r->db = db;
   return tsx_options_read(db, json, &stream_list_of_options, stream_take_place, r, error);
 }
 
-int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx_address *address,
-                            const tsr_schema *schema, tsx_stream_request *r, tsr_error *error) {
+/* Reads the slice and the other options; the array is open and its schema known now. Afterwards request->options is
+ * complete. */
+static int stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx_address *address,
+                               const tsr_schema *schema, tsx_stream_request *r, tsr_error *error) {
   const uint32_t d = schema->dimension_count, n = d + schema->attribute_count;
   const tsx_label_source labels = tsx_address_labels(address);
   r->array = address->given;
@@ -525,7 +533,7 @@ int tsx_stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx
   return tsx_options_read(r->db, json, &stream_list_of_options, stream_take_option, r, error);
 }
 
-void tsx_stream_request_release(tsx_stream_request *r) {
+static void stream_request_release(tsx_stream_request *r) {
   for (uint32_t i = 0; r->conditions && i < TSX_STREAM_CONDITIONS; i++) {
     tsx_stream_condition *c = &r->conditions[i];
     for (uint64_t k = 0; k < c->count; k++) sqlite3_free(c->values[k]);
@@ -681,7 +689,7 @@ static void *(*capsule_pointer)(void *capsule, const char *name);
 
 static void api_use_capsules(void *(*get_pointer)(void *capsule, const char *name)) { capsule_pointer = get_pointer; }
 
-static int api_take(const char *token, struct ArrowArrayStream *out) { return tsx_tokens_take(token, out); }
+static int api_take(const char *token, struct ArrowArrayStream *out) { return tokens_take(token, out); }
 
 static int api_put(struct ArrowArrayStream *stream, char token[TESSERA_TOKEN_SIZE]) {
   tsr_error ignored = {0};
@@ -690,7 +698,7 @@ static int api_put(struct ArrowArrayStream *stream, char token[TESSERA_TOKEN_SIZ
 
 static struct ArrowArrayStream *api_take_new(const char *token) {
   struct ArrowArrayStream *lent = sqlite3_malloc64(sizeof *lent);
-  if (lent && tsx_tokens_take(token, lent)) return lent;
+  if (lent && tokens_take(token, lent)) return lent;
   sqlite3_free(lent);
   return NULL;
 }
@@ -729,7 +737,7 @@ static struct ArrowArrayStream *api_again(const struct ArrowArrayStream *stream)
 
 static struct ArrowArrayStream *api_join(struct ArrowArrayStream *const *streams, uint64_t count) {
   struct ArrowArrayStream *lent = sqlite3_malloc64(sizeof *lent);
-  if (lent && tsx_streams_join(streams, count, lent)) return lent;
+  if (lent && streams_join(streams, count, lent)) return lent;
   sqlite3_free(lent);
   return NULL;
 }
@@ -780,13 +788,13 @@ static int stream_open(lent_stream *s, int count, sqlite3_value **values, tsr_er
   const tsr_schema *schema = NULL;
   sqlite3_value *slice = count > 1 ? values[1] : NULL, *json = count > 2 ? values[2] : NULL;
   tsx_address *address = &s->address;
-  int code = tsx_stream_request_begin(connection->db, json, &request, error);
+  int code = stream_request_begin(connection->db, json, &request, error);
   if (code == TSR_OK)
     code = tsx_address_open(connection, values[0], request.key, request.as_of, request.since, address, error);
   if (code == TSR_OK) code = tsx_address_expect(address, request.seen, error);
   if (code == TSR_OK) code = tsx_address_array(address, error);
   if (code == TSR_OK) code = tsx_address_schema(address, &schema, error);
-  if (code == TSR_OK) code = tsx_stream_request_read(slice, json, address, schema, &request, error);
+  if (code == TSR_OK) code = stream_request_read(slice, json, address, schema, &request, error);
   if (code == TSR_OK)
     code =
         tsx_array_snapshot(connection, address->array, schema, address->since, address->as_of, false, &snapshot, error);
@@ -794,7 +802,7 @@ static int stream_open(lent_stream *s, int count, sqlite3_value **values, tsr_er
   if (request.request.memory_bytes == 0) request.request.memory_bytes = address->memory_bytes;
   if (code == TSR_OK) code = tsr_arrow_open(snapshot->core, &request.options, &s->core, error);
   tsx_snapshot_release(snapshot);
-  tsx_stream_request_release(&request);
+  stream_request_release(&request);
   return code;
 }
 
@@ -877,7 +885,7 @@ static void stream_connection_closes(void *argument) {
   tsx_stream_link *link = argument;
   tsx_connection *connection = link->connection;
   struct ArrowArrayStream untaken;
-  while (tsx_tokens_take_owned(link, &untaken)) untaken.release(&untaken);
+  while (tokens_take_owned(link, &untaken)) untaken.release(&untaken);
   pthread_mutex_lock(&link->lock);
   for (lent_stream *s = link->streams; s; s = s->next) stream_end(s);
   stream_sweep(link, false);
@@ -963,7 +971,7 @@ static int stream_call_make(stream_call *c, sqlite3_context *context, sqlite3_va
                             tsr_error *error) {
   const char *path = (const char *)sqlite3_value_text(values[0]), *token = (const char *)sqlite3_value_text(values[1]);
   if (!path || !token) return tsx_out_of_memory(error);
-  if (!tsx_tokens_take(token, &c->stream))
+  if (!tokens_take(token, &c->stream))
     return tsx_fail(error, TSR_NOT_FOUND, "no stream has this token: a token is used once, also by a call that fails");
   int code = stream_call_columns(c, path, error);
   if (code == TSR_OK) code = tsx_ingest_options(&c->call, values[0], json, error);

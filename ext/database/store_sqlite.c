@@ -31,7 +31,10 @@ static int open_temporary(tsx_tree *tree, tsr_error *error) {
   return tsx_tree_fail(tree, code, error);
 }
 
-int tsx_scratch_open(void *connection, const char *path, void **out, tsr_error *error) {
+static void scratch_close(void *it);
+
+/* The first two methods of tsx_scratch: the others are those of all trees. */
+static int scratch_open(void *connection, const char *path, void **out, tsr_error *error) {
   (void)path;
   tsx_tree *tree = sqlite3_malloc64(sizeof *tree);
   if (!tree) return tsx_out_of_memory(error);
@@ -41,12 +44,12 @@ int tsx_scratch_open(void *connection, const char *path, void **out, tsr_error *
   tree->schema = sqlite3_mprintf("%s", SCRATCH_SCHEMA);
   tree->name = sqlite3_mprintf("%s", SCRATCH_NAME);
   int code = tree->schema && tree->name ? open_temporary(tree, error) : tsx_out_of_memory(error);
-  if (code < 0) tsx_scratch_close(tree);
+  if (code < 0) scratch_close(tree);
   else *out = tree;
   return code;
 }
 
-void tsx_scratch_close(void *it) {
+static void scratch_close(void *it) {
   tsx_tree *tree = it;
   tsx_tree_forget(tree);
   sqlite3_close(tree->db);
@@ -488,7 +491,7 @@ static int sqlite_rename_path(void *it, const char *from, const char *to, bool e
 
 static const tsr_host_store store = {.open = tsx_tree_open, .close = tsx_tree_close, TREE_METHODS};
 
-const tsr_host_store tsx_scratch = {.open = tsx_scratch_open, .close = tsx_scratch_close, TREE_METHODS};
+const tsr_host_store tsx_scratch = {.open = scratch_open, .close = scratch_close, TREE_METHODS};
 
 /* ---- The store --------------------------------------------------------------------------------------------------- */
 

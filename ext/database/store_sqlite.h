@@ -69,10 +69,6 @@ typedef struct tsx_entry { /* a row of NAME_files */
 
 /* Trees of files outside of the transaction, for cells that memory has no room for. */
 
-/* The first two methods of tsx_scratch: the others are those of all trees. */
-int tsx_scratch_open(void *connection, const char *path, void **tree, tsr_error *error);
-void tsx_scratch_close(void *tree);
-
 /* The shadow tables of an array inside the database, and the statements on them. store_sqlite.c uses
  * the functions of a tree (tsx_tree_*); the functions of the store (tsx_store_*) are for tables and transactions.
  * Functions return TSR_OK or a negative TSR code unless their comment says otherwise. */

@@ -498,7 +498,8 @@ static int count_cells(const tsx_copying *c, uint64_t *cells, tsr_error *error) 
   return TSR_OK;
 }
 
-int tsx_copy_cells(tsx_copying *copying, tsr_error *error) {
+/* Copies the cells of the snapshot into the target, in one commit or several. */
+static int copy_cells(tsx_copying *copying, tsr_error *error) {
   tsx_copying *c = copying;
   tsr_environment *environment = c->connection->environment;
   uint64_t cells;
@@ -511,7 +512,9 @@ int tsx_copy_cells(tsx_copying *copying, tsr_error *error) {
   return code;
 }
 
-void tsx_copy_cells_close(tsx_copying *copying) {
+/* Abandons what was not published and frees the writers and buffers. The caller calls it also if tsx_copy_cells failed or
+ * was never called. */
+static void copy_cells_close(tsx_copying *copying) {
   tsx_copying *c = copying;
   (void)copy_cells_publish(c, TSR_ERROR, NULL);
   tsr_reader_close(c->reader);
@@ -728,7 +731,7 @@ static int copy_copy(tsx_copying *c, const char *to, sqlite3_value *options, tsr
   code = copy_make_schema(c, error);
   if (code == TSR_OK) code = copy_read_options(c, options, error);
   if (code == TSR_OK) code = copy_open_target(c, to, error);
-  if (code == TSR_OK) code = tsx_copy_cells(c, error);
+  if (code == TSR_OK) code = copy_cells(c, error);
   if (code == TSR_OK)
     code = tsx_labels_write(c->target, c->labels, c->source->label_count, c->from.memory_bytes, error);
   if (code == TSR_OK) code = copy_metadata(c, error);
@@ -738,7 +741,7 @@ static int copy_copy(tsx_copying *c, const char *to, sqlite3_value *options, tsr
 }
 
 static void close_all(tsx_copying *c, bool abandon) {
-  tsx_copy_cells_close(c);
+  copy_cells_close(c);
   tsr_array_close(c->target);
   if (abandon && c->creation) (void)tsr_creation_abandon(c->creation, NULL);
   tsr_creation_close(c->creation);

@@ -79,13 +79,6 @@ typedef struct tsx_copying {
   tsx_layouts layouts;
 } tsx_copying;
 
-/* Copies the cells of the snapshot into the target, in one commit or several. */
-int tsx_copy_cells(tsx_copying *copying, tsr_error *error);
-
-/* Abandons what was not published and frees the writers and buffers. The caller calls it also if tsx_copy_cells failed or
- * was never called. */
-void tsx_copy_cells_close(tsx_copying *copying);
-
 /* Tessera_copy(from, to[, options]): makes a new array with the cells of another one, with other tile
  * extents, filters or orders. */
 

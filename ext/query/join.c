@@ -171,6 +171,8 @@ static bool cells_limit(const tsr_field *dimension, int64_t low, int64_t high, c
   return bounds->ends[0] <= bounds->ends[1];
 }
 
+static bool joined_within(const tsx_query *query, uint32_t j, uint32_t b, int64_t ends[2]);
+
 /* Limits the dimensions that are bound to dimensions. Returns 1; 0 if no cell can be met. */
 static int cells_dimensions(tsx_query *query, uint32_t j, const tsx_table *table, tsr_ranges **ranges,
                             tsr_error *error) {
@@ -183,7 +185,7 @@ static int cells_dimensions(tsx_query *query, uint32_t j, const tsx_table *table
   for (uint32_t b = 0; b < on->binding_count; b++) {
     const tsx_column *column = &table->columns[on->bindings[b].column];
     int64_t ends[2];
-    if (!tsx_joined_within(query, j, b, ends) || !column->description->is_dimension || !(*ranges)[column->field].all)
+    if (!joined_within(query, j, b, ends) || !column->description->is_dimension || !(*ranges)[column->field].all)
       continue;
     if (!cells_limit(column->description, ends[0], ends[1], &bounds[column->field], &(*ranges)[column->field]))
       return 0;
@@ -198,6 +200,8 @@ static tsr_value cells_value(const tsr_query_column *column, uint64_t r) {
   return value;
 }
 
+static int joined_take(tsx_query *query, uint32_t j, const tsr_value *values, tsr_error *error);
+
 static int cells_take(tsx_query *query, uint32_t j, tsr_query_run *run, uint32_t count, tsr_error *error) {
   tsr_value *values = tsx_arena_take(&query->select.arena, count * sizeof *values);
   tsr_query_block block;
@@ -206,7 +210,7 @@ static int cells_take(tsx_query *query, uint32_t j, tsr_query_run *run, uint32_t
   while ((code = tsr_query_next(run, &block, error)) > 0)
     for (uint64_t r = 0; r < block.count; r++) {
       for (uint32_t i = 0; i < count; i++) values[i] = cells_value(&block.columns[i], r);
-      if ((code = tsx_joined_take(query, j, values, error)) < 0) return code;
+      if ((code = joined_take(query, j, values, error)) < 0) return code;
     }
   return code;
 }
@@ -223,8 +227,10 @@ static int cells_read(tsx_query *query, uint32_t j, tsx_table *table, const tsr_
   return code;
 }
 
-int tsx_joined_cells(tsx_query *query, uint32_t j, sqlite3_stmt *statement, const uint32_t *columns, uint32_t count,
-                     tsr_error *error) {
+/* Reads these columns of a joined array as blocks and takes its cells (joined_take). `statement` would read them as
+ * rows: SQLite has asked the authorizer about it. Returns 1; 0 if they must be read as rows. */
+static int joined_cells(tsx_query *query, uint32_t j, sqlite3_stmt *statement, const uint32_t *columns, uint32_t count,
+                        tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
   tsx_table *table =
       join->is_array ? tsx_table_connected(query->connection, join->source.schema, join->source.table) : NULL;
@@ -505,7 +511,9 @@ static bool joined_replace(void *argument, const tsx_expr *tree, sqlite3_str *ou
   return true;
 }
 
-bool tsx_joined_within(const tsx_query *query, uint32_t j, uint32_t b, int64_t ends[2]) {
+/* Returns true if only values of a bound column from ends[0] to ends[1] can equal what it is bound to. They are known once
+ * tsx_joined_read has begun with the join. */
+static bool joined_within(const tsx_query *query, uint32_t j, uint32_t b, int64_t ends[2]) {
   const joined_values *v = &query->joined[j]->values[b];
   ends[0] = v->ends[0];
   ends[1] = v->ends[1];
@@ -541,7 +549,7 @@ static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement
   }
   for (uint32_t b = 0; b < join->on.binding_count; b++) {
     int64_t ends[2];
-    if (tsx_joined_within(query, j, b, ends))
+    if (joined_within(query, j, b, ends))
       sqlite3_str_appendf(text, " AND _tessera_join%u.\"%w\" BETWEEN %lld AND %lld", j,
                           join->columns[join->on.bindings[b].column].name, (long long)ends[0], (long long)ends[1]);
   }
@@ -580,7 +588,9 @@ static int joined_keep(tsx_query *query, uint32_t j, joined_column *column, cons
   return joined_budget(query, j, text->size + 2 * sizeof *text, error);
 }
 
-int tsx_joined_take(tsx_query *query, uint32_t j, const tsr_value *values, tsr_error *error) {
+/* Takes a row: the values of these columns. A row with a null in a bound column equals no coordinate. A text of a bound
+ * column is copied, others live as long as the query. */
+static int joined_take(tsx_query *query, uint32_t j, const tsr_value *values, tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
   tsx_joined *joined = query->joined[j];
   const uint32_t bindings = join->on.binding_count;
@@ -621,7 +631,7 @@ static int joined_row(tsx_query *query, uint32_t j, sqlite3_stmt *statement, uin
   if (code == TSR_MISMATCH)
     return tsx_expr_fail(&query->select, join->source.begin, join->source.end, "not evaluated over columns: ", "blobs",
                          error);
-  return code == TSR_OK ? tsx_joined_take(query, j, values, error) : code;
+  return code == TSR_OK ? joined_take(query, j, values, error) : code;
 }
 
 static int joined_read(tsx_query *query, uint32_t j, tsr_error *error) {
@@ -633,7 +643,7 @@ static int joined_read(tsx_query *query, uint32_t j, tsr_error *error) {
   if (!columns || !values) return tsx_out_of_memory(error);
   const uint32_t count = joined_wanted(query, j, columns);
   int code = joined_prepare(query, j, &statement, error);
-  if (code == TSR_OK) code = tsx_joined_cells(query, j, statement, columns, count, error);
+  if (code == TSR_OK) code = joined_cells(query, j, statement, columns, count, error);
   if (code == 0)
     while ((code = tsx_rows_step(query->connection, statement, error)) > 0)
       if ((code = joined_row(query, j, statement, count, values, error)) < 0) break;

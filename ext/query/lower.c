@@ -115,8 +115,10 @@ static bool fault_compares(tsr_operation operation) {
   }
 }
 
-int tsx_type_fault(const tsx_query *query, const tsx_lowered *lowered, uint32_t node, tsr_expression_fault fault,
-                   const tsr_value_type *types, tsr_error *error) {
+/* Sets the error of the node that tsr_expression_types has refused with this fault. `types` are those of the nodes before
+ * it. Returns TSR_ERROR. */
+static int type_fault(const tsx_query *query, const tsx_lowered *lowered, uint32_t node, tsr_expression_fault fault,
+                      const tsr_value_type *types, tsr_error *error) {
   const tsx_expr *tree = lowered->trees[node];
   const tsr_node *n = &lowered->expression.nodes[node];
   if (fault == TSR_FAULT_TEXT_NUMBER)
@@ -795,7 +797,7 @@ int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_ty
   }
   int code = tsr_expression_types(query->table->schema, &lowered->expression, types, &node, &fault, error);
   if (code == TSR_OK) *type = types[count - 1];
-  else if (code == TSR_MISMATCH && node < count) code = tsx_type_fault(query, lowered, node, fault, types, error);
+  else if (code == TSR_MISMATCH && node < count) code = type_fault(query, lowered, node, fault, types, error);
   if (code == TSR_OK) code = lower_check_order(query, lowered, types, error);
   sqlite3_free(types);
   return code;

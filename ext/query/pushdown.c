@@ -72,7 +72,7 @@ static bool text_is_number(const tsr_value *value, double *number) {
          tsx_number_parse(TSR_FLOAT64, copy, false, number, &error) == TSR_OK;
 }
 
-tsx_constant tsx_constant_make(const tsr_value *value) {
+static tsx_constant constant_make(const tsr_value *value) {
   tsx_constant constant = {.value = *value};
   constant.is_number = value_class(value) == CLASS_TEXT && text_is_number(value, &constant.number);
   return constant;
@@ -91,7 +91,9 @@ static bool texts_may(const tsr_value *value, int op, const tsx_constant *consta
   return satisfies(op, compare_reals(x, y)) || (gap <= most * NUMBER_GAP && satisfies(op, 0));
 }
 
-bool tsx_value_may(const tsr_value *value, int op, const tsx_constant *constant, bool utf16) {
+/* Returns false only if `value op constant` is false or null for SQLite, whatever affinities are applied. `op` is one of
+ * SQLITE_INDEX_CONSTRAINT_EQ and the like; with `utf16` the order of texts is not that of their bytes. */
+static bool value_may(const tsr_value *value, int op, const tsx_constant *constant, bool utf16) {
   const bool null = value->type == TSR_VALUE_NULL || constant->value.type == TSR_VALUE_NULL;
   if (op == SQLITE_INDEX_CONSTRAINT_IS && null) return value->type == constant->value.type;
   if (null) return false;
@@ -105,7 +107,7 @@ bool tsx_value_may(const tsr_value *value, int op, const tsx_constant *constant,
 
 static int compare_members(const void *a, const void *b) { return tsx_values_compare(a, b); }
 
-void tsx_value_list_sort(tsx_value_list *list) {
+static void value_list_sort(tsx_value_list *list) {
   qsort(list->values, list->count, sizeof *list->values, compare_members);
   for (uint64_t i = 0; i < list->count; i++) {
     list->texts |= value_class(&list->values[i]) == CLASS_TEXT;
@@ -113,7 +115,9 @@ void tsx_value_list_sort(tsx_value_list *list) {
   }
 }
 
-bool tsx_value_may_be_in(const tsr_value *value, const tsx_value_list *list) {
+/* Returns false only if no value of a sorted list equals `value`. SQLite has applied the affinity of IN to the values of
+ * the list, and not to `value`. */
+static bool value_may_be_in(const tsr_value *value, const tsx_value_list *list) {
   const int class = value_class(value);
   if (class == CLASS_NULL) return false;
   if (class == CLASS_TEXT ? list->numbers : list->texts) return true;
@@ -190,8 +194,9 @@ static int bound_take(tsx_query *query, int column, tsx_bound_range **out, tsr_e
   return TSR_OK;
 }
 
-int tsx_bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *const *values, uint32_t count, unsigned how,
-                  tsr_error *error) {
+/* Adds such ranges to those of a dimension, for which tsx_ranges_possible is true. */
+static int bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *const *values, uint32_t count,
+                     unsigned how, tsr_error *error) {
   tsx_bound_range *bound;
   const int code = bound_take(query, column, &bound, error);
   if (code < 0) return code;
@@ -325,7 +330,7 @@ static int comparison_add(tsx_query *query, const comparison *c, unsigned how, t
   tsr_ranges set;
   if (!query->shown || (!label && !column->description->is_dimension)) return TSR_OK;
   if (how && (c->op > TSX_IN || comparison_is_open(column, c) || (label && c->op == TSX_IS))) return TSR_OK;
-  if (!label) return tsx_bound_add(query, c->left->column, c->op, c->values, c->count, how, error);
+  if (!label) return bound_add(query, c->left->column, c->op, c->values, c->count, how, error);
   const int code = tsx_bound_ranges(query, column, c->op, c->values, c->count, how, &set, error);
   return code == TSR_OK ? bound_add_label(query, c->left, &set, error) : code;
 }
@@ -526,7 +531,7 @@ static int outer_range(tsx_query *query, const tsx_outer *outer, const tsx_expr 
     const int type = sqlite3_value_type(v->values[i]);
     if (text ? type != SQLITE_TEXT || !equal : type == SQLITE_BLOB) return TSR_OK;
   }
-  return tsx_bound_add(query, tree->column, equal ? TSX_EQ : op, v->values, v->count, TSX_PLAINLY, error);
+  return bound_add(query, tree->column, equal ? TSX_EQ : op, v->values, v->count, TSX_PLAINLY, error);
 }
 
 int tsx_outer_bounds(tsx_query *query, const tsx_outer *outer, uint32_t count, tsr_error *error) {
@@ -539,7 +544,7 @@ int tsx_outer_bounds(tsx_query *query, const tsx_outer *outer, uint32_t count, t
     if (!range && !decides) continue;
     code = values_take(&values, &outer[i], error);
     if (code == TSR_OK && decides)
-      code = tsx_bound_add(query, tree->column, outer_op(&outer[i]), values.values, values.count, 0, error);
+      code = bound_add(query, tree->column, outer_op(&outer[i]), values.values, values.count, 0, error);
     else if (code == TSR_OK && !values.many) code = outer_range(query, &outer[i], tree, &values, error);
     values_free(&values);
   }
@@ -579,14 +584,13 @@ static int test_make(tsx_query *query, const tsx_outer *outer, const outer_value
     const int code = tsx_query_copy(query, v->values[i], &test->list.values[test->list.count++], error);
     if (code < 0) return code;
   }
-  if (outer->in) tsx_value_list_sort(&test->list);
-  else test->constant = tsx_constant_make(&test->list.values[0]);
+  if (outer->in) value_list_sort(&test->list);
+  else test->constant = constant_make(&test->list.values[0]);
   return TSR_OK;
 }
 
 static bool test_may(const outer_test *test, const tsr_value *value) {
-  return test->in ? tsx_value_may_be_in(value, &test->list)
-                  : tsx_value_may(value, test->op, &test->constant, test->utf16);
+  return test->in ? value_may_be_in(value, &test->list) : value_may(value, test->op, &test->constant, test->utf16);
 }
 
 /* Leaves out the values of an axis that do not satisfy a constraint; of labels not if a cell without one satisfies it. */

@@ -431,11 +431,6 @@ int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error);
 
 /* Joined arrays that the engine reads, without rows of SQLite's. */
 
-/* Reads these columns of a joined array as blocks and takes its cells (tsx_joined_take). `statement` would read them as
- * rows: SQLite has asked the authorizer about it. Returns 1; 0 if they must be read as rows. */
-int tsx_joined_cells(tsx_query *query, uint32_t join, sqlite3_stmt *statement, const uint32_t *columns, uint32_t count,
-                     tsr_error *error);
-
 /* Tables that a tessera_query joins by several dimensions. Their rows are read once, into lists. */
 
 /* Returns the list of the rows' numbers, into which the sum of the join's numbers points, or that of a column, into which
@@ -445,14 +440,6 @@ const tsr_value_list *tsx_joined_column(tsx_query *query, uint32_t join, uint32_
 
 /* Reads the rows of the joins with bindings. */
 int tsx_joined_read(tsx_query *query, tsr_error *error);
-
-/* Takes a row: the values of these columns. A row with a null in a bound column equals no coordinate. A text of a bound
- * column is copied, others live as long as the query. */
-int tsx_joined_take(tsx_query *query, uint32_t join, const tsr_value *values, tsr_error *error);
-
-/* Returns true if only values of a bound column from ends[0] to ends[1] can equal what it is bound to. They are known once
- * tsx_joined_read has begun with the join. */
-bool tsx_joined_within(const tsx_query *query, uint32_t join, uint32_t binding, int64_t ends[2]);
 
 /* Gives the values of a bound column, for SQLite: each has the number of its row, from 1 on, and is in the slot. */
 tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t join, uint32_t binding, int *slot);
@@ -495,11 +482,6 @@ int tsx_query_orders_texts(const tsx_query *query, const tsx_expr *tree, tsr_err
 int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error);
 
 /* Says in words why the engine cannot evaluate a part of a query, from the types of its operands. */
-
-/* Sets the error of the node that tsr_expression_types has refused with this fault. `types` are those of the nodes before
- * it. Returns TSR_ERROR. */
-int tsx_type_fault(const tsx_query *query, const tsx_lowered *lowered, uint32_t node, tsr_expression_fault fault,
-                   const tsr_value_type *types, tsr_error *error);
 
 /* What a tsx_query asks of the engine, and which of the engine's results each part of its text is. */
 
@@ -568,23 +550,11 @@ typedef struct tsx_constant { /* what values are compared with; made by tsx_cons
   double number; /* about that number */
 } tsx_constant;
 
-tsx_constant tsx_constant_make(const tsr_value *value);
-
-/* Returns false only if `value op constant` is false or null for SQLite, whatever affinities are applied. `op` is one of
- * SQLITE_INDEX_CONSTRAINT_EQ and the like; with `utf16` the order of texts is not that of their bytes. */
-bool tsx_value_may(const tsr_value *value, int op, const tsx_constant *constant, bool utf16);
-
 typedef struct tsx_value_list { /* of IN: values that are not null */
   tsr_value *values;
   uint64_t count;
   bool texts, numbers; /* set by tsx_value_list_sort: which classes of values are among them */
 } tsx_value_list;
-
-void tsx_value_list_sort(tsx_value_list *list);
-
-/* Returns false only if no value of a sorted list equals `value`. SQLite has applied the affinity of IN to the values of
- * the list, and not to `value`. */
-bool tsx_value_may_be_in(const tsr_value *value, const tsx_value_list *list);
 
 /* Comparisons of a column with constants, as ranges of the column's values. Those of a dimension decide which
  * tiles are read.
@@ -598,10 +568,6 @@ bool tsx_value_may_be_in(const tsr_value *value, const tsx_value_list *list);
  * values no longer. */
 int tsx_bound_ranges(tsx_query *query, const tsx_column *column, tsx_op op, sqlite3_value *const *values,
                      uint32_t count, unsigned how, tsr_ranges *set, tsr_error *error);
-
-/* Adds such ranges to those of a dimension, for which tsx_ranges_possible is true. */
-int tsx_bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *const *values, uint32_t count, unsigned how,
-                  tsr_error *error);
 
 /* Finds the comparisons with constants that AND joins in a WHERE, and adds their ranges if query->shown is set. */
 int tsx_bounds_find(tsx_query *query, const tsx_expr *where, tsr_error *error);
@@ -660,14 +626,6 @@ typedef struct tsx_occurrences { /* how often each hash has come in a scan; `= {
   struct tsx_occurrence *entries;
   uint64_t room, count;
 } tsx_occurrences;
-
-/* Adds a value and its type to a hash. */
-uint64_t tsx_rowid_add(uint64_t hash, const tsr_value *value);
-
-/* Makes the rowid of the next row that has this hash. Equal rows satisfy the same constraints, so the second of them is the
- * second in each scan. */
-int tsx_rowid_take(tsx_occurrences *occurrences, uint64_t hash, int64_t *rowid, tsr_error *error);
-void tsx_rowids_free(tsx_occurrences *occurrences);
 
 /* Runs a tsx_query over the state of its array that the statement sees, and gives its rows. */
 

@@ -222,7 +222,8 @@ static uint64_t rowid_bytes(uint64_t hash, const void *bytes, uint64_t size) {
   return rowid_mix(hash);
 }
 
-uint64_t tsx_rowid_add(uint64_t hash, const tsr_value *value) {
+/* Adds a value and its type to a hash. */
+static uint64_t rowid_add(uint64_t hash, const tsr_value *value) {
   const double real = value->type == TSR_VALUE_REAL ? value->as.real + 0.0 : 0; /* -0.0 is 0.0 */
   hash ^= (uint64_t)value->type;
   switch (value->type) {
@@ -253,7 +254,9 @@ static int occurrences_grow(tsx_occurrences *o, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsx_rowid_take(tsx_occurrences *o, uint64_t hash, int64_t *rowid, tsr_error *error) {
+/* Makes the rowid of the next row that has this hash. Equal rows satisfy the same constraints, so the second of them is the
+ * second in each scan. */
+static int rowid_take(tsx_occurrences *o, uint64_t hash, int64_t *rowid, tsr_error *error) {
   const int code = 2 * o->count < o->room ? TSR_OK : occurrences_grow(o, error);
   if (code < 0) return code;
   tsx_occurrence *found = occurrence_find(o, hash);
@@ -264,7 +267,7 @@ int tsx_rowid_take(tsx_occurrences *o, uint64_t hash, int64_t *rowid, tsr_error 
   return TSR_OK;
 }
 
-void tsx_rowids_free(tsx_occurrences *o) { sqlite3_free(o->entries); }
+static void rowids_free(tsx_occurrences *o) { sqlite3_free(o->entries); }
 
 /* All rows of a query in memory, with a hash table of the items that SQLite compares.
  *
@@ -894,10 +897,10 @@ int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error) {
     if (query->over_groups && tsx_select_key(&query->select, query->select.items[i].tree) < 0) continue;
     const int code = tsx_run_value(run, i, &value, error);
     if (code < 0) return code;
-    hash = tsx_rowid_add(hash, &value);
+    hash = rowid_add(hash, &value);
   }
   *rowid = (int64_t)hash; /* groups differ in their keys */
-  const int code = query->over_groups ? TSR_OK : tsx_rowid_take(&run->occurrences, hash, rowid, error);
+  const int code = query->over_groups ? TSR_OK : rowid_take(&run->occurrences, hash, rowid, error);
   run->rowid = *rowid;
   run->numbered = run->count;
   return code;
@@ -908,6 +911,6 @@ void tsx_run_close(tsx_run *run) {
   sqlite3_finalize(run->statement);
   tsr_query_close(run->core);
   tsx_snapshot_release(run->snapshot);
-  tsx_rowids_free(&run->occurrences);
+  rowids_free(&run->occurrences);
   sqlite3_free(run);
 }

@@ -53,7 +53,10 @@ static bool flat_escape(char **from, char **to) {
   return true;
 }
 
-char *tsx_json_text_unescape(char *json, char **text, uint64_t *size) {
+/* Reads a JSON text, from its first quote on, in place: *text is its start without escapes, *size its bytes, of which
+ * some can be NUL, and a NUL follows. Returns the character behind the last quote, or NULL at what is no such text; then
+ * *text is where the reading ended. */
+static char *json_text_unescape(char *json, char **text, uint64_t *size) {
   static const char escapes[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
   char *from = json, *to = json, *const start = json;
   *text = from;
@@ -82,7 +85,7 @@ static int flat_text(flat *f, const char **text) {
   char *found;
   uint64_t size = 0;
   if (*f->at != '"') return flat_fail(f, "a quote");
-  char *end = tsx_json_text_unescape(f->at, &found, &size);
+  char *end = json_text_unescape(f->at, &found, &size);
   if (!end || strlen(found) != size) { /* a NUL would end the text */
     if (!end) f->at = found;
     return flat_fail(f, "a text without control characters and \\u0000");
@@ -283,7 +286,7 @@ int tsx_json_text_decode(const char *json, char **text, uint64_t *size) {
   if (*json != '"' || !strstr(json, "\\u0000")) return SQLITE_OK;
   char *copy = sqlite3_mprintf("%s", json), *found;
   if (!copy) return SQLITE_NOMEM;
-  const char *end = tsx_json_text_unescape(copy, &found, size);
+  const char *end = json_text_unescape(copy, &found, size);
   if (end && !*end) *text = copy; /* `found` is its start */
   else sqlite3_free(copy);
   return SQLITE_OK;

@@ -15,11 +15,6 @@ typedef struct tsx_flat_member {
   int64_t integer; /* of an INTEGER; of a BOOL: 0 or 1 */
 } tsx_flat_member;
 
-/* Reads a JSON text, from its first quote on, in place: *text is its start without escapes, *size its bytes, of which
- * some can be NUL, and a NUL follows. Returns the character behind the last quote, or NULL at what is no such text; then
- * *text is where the reading ended. */
-char *tsx_json_text_unescape(char *json, char **text, uint64_t *size);
-
 /* Returns TSR_OK to go on; any other code ends the reading, which then returns this code. */
 typedef int (*tsx_flat_reader)(void *argument, const tsx_flat_member *member, tsr_error *error);
 

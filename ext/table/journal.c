@@ -517,6 +517,8 @@ static tsr_verdict decide_gone(void *argument, const tsr_prepared *prepared) {
   return committed ? TSR_VERDICT_PUBLISH : TSR_VERDICT_UNDO;
 }
 
+static void postponed_give_up(tsx_connection *connection, const tsx_array *array);
+
 static int disown_all(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
   commit_question q = {.connection = connection};
   const int code = tsr_array_disown(array->core, decide_gone, &q, changed, error);
@@ -526,7 +528,7 @@ static int disown_all(tsx_connection *connection, tsx_array *array, uint64_t *ch
     return error->code;
   }
   (void)tsx_connection_tell_lost(connection, NULL); /* the user knows of it by now */
-  tsx_postponed_give_up(connection, array);
+  postponed_give_up(connection, array);
   return code;
 }
 
@@ -667,7 +669,8 @@ void tsx_postponed_try(tsx_connection *connection, const char *path) {
     postponed_drop(connection, kept);
 }
 
-void tsx_postponed_give_up(tsx_connection *connection, const tsx_array *array) {
+/* Gives up what the connection keeps for this array, and removes the files that were prepared for it. */
+static void postponed_give_up(tsx_connection *connection, const tsx_array *array) {
   for (tsx_postponed *kept = connection->postponed, *next; kept; kept = next) {
     next = kept->next;
     if (kept->array != array) continue;

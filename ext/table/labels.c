@@ -65,8 +65,8 @@ static const uint8_t *group_label_key(const tsx_table *table) {
   return table->array->has_key ? table->array->key : NULL;
 }
 
-int tsx_group_label_open(tsx_table *table, uint32_t dimension, const char *path, tsr_label_index **index,
-                         tsr_error *error) {
+static int group_label_open(tsx_table *table, uint32_t dimension, const char *path, tsr_label_index **index,
+                            tsr_error *error) {
   const tsr_array_options options = {.key = group_label_key(table), .threads = table->options.limits.threads};
   tsr_environment *environment = table->connection->environment;
   tsr_array *values;
@@ -78,7 +78,10 @@ int tsx_group_label_open(tsx_table *table, uint32_t dimension, const char *path,
   return code;
 }
 
-int tsx_group_label_find(tsx_table *table, uint32_t dimension, char **path, tsr_label_index **index, tsr_error *error) {
+/* Opens the array that has the coordinates of dimension number `dimension`, or says where it lies. `*path`, from
+ * sqlite3_malloc, is the array's; NULL: the group has none. The caller closes the index. */
+static int group_label_find(tsx_table *table, uint32_t dimension, char **path, tsr_label_index **index,
+                            tsr_error *error) {
   tsr_environment *environment = table->connection->environment;
   const char *name = table->schema->fields[dimension].name;
   tsr_group *group = NULL;
@@ -94,7 +97,7 @@ int tsx_group_label_find(tsx_table *table, uint32_t dimension, char **path, tsr_
   if (code == TSR_OK) code = find_group_member(table, directory, members, name, path, error);
   if (code == TSR_OK && *path) {
     tsr_error why = {0};
-    code = tsx_group_label_open(table, dimension, *path, index, &why);
+    code = group_label_open(table, dimension, *path, index, &why);
     if (code == TSR_CORRUPT) { /* it has other dimensions or attributes: no coordinates */
       sqlite3_free(*path);
       *path = NULL;
@@ -166,7 +169,7 @@ static int make_group_columns(tsx_table *table, tsr_error *error) {
     tsx_label_column *label = &table->labels[table->label_count];
     tsr_label_index *index;
     char *path;
-    if ((code = tsx_group_label_find(table, d, &path, &index, error)) < 0) return code;
+    if ((code = group_label_find(table, d, &path, &index, error)) < 0) return code;
     if (!path) continue;
     const tsr_label described = {.datatype = tsr_label_field(index)->datatype};
     label->group = path;
@@ -234,7 +237,7 @@ int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t sin
     state = sqlite3_malloc(sizeof *state);
     if (!state) return tsx_out_of_memory(error);
     *state = (tsx_label_state){0};
-    code = label->group ? tsx_group_label_open(table, label->dimension, label->group, &state->index, error)
+    code = label->group ? group_label_open(table, label->dimension, label->group, &state->index, error)
                         : tsr_label_open(table->array->core, table->schema, label->label,
                                          table->options.limits.memory_bytes, &state->index, error);
     if (code < 0) {
@@ -255,7 +258,8 @@ int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t sin
   return TSR_OK;
 }
 
-bool tsx_label_is_bare(const tsx_label_column *label, const tsx_label_state *state, uint64_t cell) {
+/* Returns true if a cell of a label is shown as an integer, since it is an instant that has no ISO text. */
+static bool label_is_bare(const tsx_label_column *label, const tsx_label_state *state, uint64_t cell) {
   const tsr_column *cells = tsr_label_cells(state->index);
   char text[48];
   int64_t instant;
@@ -273,8 +277,7 @@ int tsx_label_whole(const tsx_label_column *label, const tsx_label_state *state,
   uint64_t first, last;
   if (!tsr_label_whole(state->index, side->low, side->high)) return 0;
   if (!tsr_label_cell(state->index, side->low, &first) || !tsr_label_cell(state->index, side->high, &last)) return 0;
-  return !tsx_label_is_bare(label, state, first) &&
-         !tsx_label_is_bare(label, state, last); /* so those between are not */
+  return !label_is_bare(label, state, first) && !label_is_bare(label, state, last); /* so those between are not */
 }
 
 void tsx_label_state_release(tsx_label_state *state) {
@@ -417,7 +420,7 @@ static uint64_t order_label_key(const tsx_label_column *label, const tsx_label_s
   uint64_t cell;
   if (!tsr_label_cell(state->index, coordinate, &cell)) return 0;
   const uint64_t place = falls ? (UINT64_C(1) << 63) - 1 - cell : cell + 1;
-  return place | (uint64_t)!tsx_label_is_bare(label, state, cell) << 63;
+  return place | (uint64_t)!label_is_bare(label, state, cell) << 63;
 }
 
 static int compare_order_records(const void *a, const void *b) {

@@ -66,14 +66,18 @@ static int integrity_describe(const tsx_table *table, const tsx_findings *all, c
   return code;
 }
 
-int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message) {
+static int table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error);
+
+/* xIntegrity of array tables. *message gets one line for each error, or stays NULL where there is none. Bit 0 of
+ * `flags` is set for PRAGMA quick_check. Returns SQLite's code of what kept the check from running to its end. */
+static int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_findings all = {0};
   tsr_error error = {0};
   tsr_check_options options = {.memory_bytes = table->options.limits.memory_bytes, .quick = flags & 1};
   uint8_t key[32];
   bool has_key = false;
-  int code = tsx_table_key(table, key, &has_key, &error);
+  int code = table_key(table, key, &has_key, &error);
   options.key = has_key ? key : NULL;
   if (code == TSR_OK)
     code = tsr_array_check(table->connection->environment, table->path, &options, tsx_findings_keep, &all, &error);
@@ -313,7 +317,9 @@ static char *read_config(const tsx_table *table, const char *key) {
 
 /* ---- The array behind the table ---------------------------------------------------------------------------------- */
 
-int tsx_table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error) {
+/* Finds the key of the table's array: from the file that the option key_file names, else the one that tessera_set_key
+ * gave. */
+static int table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error) {
   const char *file = table->options.key_file;
   *has_key = file || tsx_key_find(table->connection, table->path, key);
   if (!file) return TSR_OK;
@@ -341,7 +347,7 @@ static int open_or_make_array(tsx_table *table, bool create, tsr_error *error) {
   const tsx_options *options = &table->options;
   uint8_t bytes[32], *key = bytes;
   bool has_key;
-  int code = tsx_table_key(table, bytes, &has_key, error);
+  int code = table_key(table, bytes, &has_key, error);
   if (code < 0) return code;
   if (!has_key) key = NULL;
   if (create) code = tsx_creation_prepare(table, key, error);

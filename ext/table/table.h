@@ -277,10 +277,6 @@ typedef struct tsx_table {
 #define TSX_WRITTEN_AT(table) ((int)(table)->column_count + 2)
 extern const sqlite3_module *const tsx_module_array;
 
-/* Finds the key of the table's array: from the file that the option key_file names, else the one that tessera_set_key
- * gave. */
-int tsx_table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error);
-
 /* Opens table->array if the array was missing when the table was connected. Fails if it is still missing, or if its
  * columns are not those that SQLite was given. */
 int tsx_table_ready(tsx_table *table, tsr_error *error);
@@ -374,9 +370,6 @@ int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t sin
                          tsx_label_state **state, tsr_error *error);
 void tsx_label_state_release(tsx_label_state *state); /* NULL is allowed */
 
-/* Returns true if a cell of a label is shown as an integer, since it is an instant that has no ISO text. */
-bool tsx_label_is_bare(const tsx_label_column *label, const tsx_label_state *state, uint64_t cell);
-
 /* Returns 1 if all coordinates of the snapshot's cells have a label, and none is shown as another type than the others;
  * else 0. The state has its values. */
 int tsx_label_whole(const tsx_label_column *label, const tsx_label_state *state, tsr_snapshot *snapshot,
@@ -440,12 +433,6 @@ int tsx_label_order_next(tsx_label_order *order, tsr_reader *reader, tsr_error *
 
 /* Coordinates that lie in a group beside an array, as labels of its dimensions (option labels='group'). */
 
-/* Opens the array that has the coordinates of dimension number `dimension`, or says where it lies. `*path`, from
- * sqlite3_malloc, is the array's; NULL: the group has none. The caller closes the index. */
-int tsx_group_label_find(tsx_table *table, uint32_t dimension, char **path, tsr_label_index **index, tsr_error *error);
-int tsx_group_label_open(tsx_table *table, uint32_t dimension, const char *path, tsr_label_index **index,
-                         tsr_error *error);
-
 /* The cursor methods of array tables: xFilter makes a request of its arguments and starts a reader, xNext
  * walks the rows of the reader's batches, xColumn takes single values out of their columns. */
 
@@ -507,10 +494,6 @@ int tsx_findings_keep(void *argument, const tsr_finding *finding);
 
 /* Frees the findings and leaves the list empty. */
 void tsx_findings_free(tsx_findings *all);
-
-/* xIntegrity of array tables. *message gets one line for each error, or stays NULL where there is none. Bit 0 of
- * `flags` is set for PRAGMA quick_check. Returns SQLite's code of what kept the check from running to its end. */
-int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message);
 
 /* The record of the commits to arrays that a database has committed, and recovery by it.
  *
@@ -597,9 +580,6 @@ int tsx_postponed_publish_path(tsx_connection *connection, const char *path, tsr
 /* Publishes what the connection keeps for the array at a path, as far as it can. Reports nothing, so that functions can
  * look at an array that cannot be written. */
 void tsx_postponed_try(tsx_connection *connection, const char *path);
-
-/* Gives up what the connection keeps for this array, and removes the files that were prepared for it. */
-void tsx_postponed_give_up(tsx_connection *connection, const tsx_array *array);
 
 /* Publishes everything that the connection keeps, before the arrays are closed. SQLite's log has what fails. */
 void tsx_postponed_close(tsx_connection *connection);
@@ -716,12 +696,6 @@ int tsx_creation_recover(tsx_table *table, const char *name, tsr_error *error);
 
 /* Closes the array's creation, if it has one, and removes the prepared array with `abandon`. */
 void tsx_creation_close(tsx_array *array, bool abandon);
-
-/* The parts of xSync, xCommit and xRollback that concern a prepared array; they do nothing for other tables. Return
- * SQLite's codes. */
-int tsx_creation_sync(sqlite3_vtab *vtab);
-int tsx_creation_commit(sqlite3_vtab *vtab);
-int tsx_creation_rollback(sqlite3_vtab *vtab);
 
 /* The savepoint within which an SQL function changes an array that lives in the database, so that the
  * function makes all of its changes or none. Arrays in directories need none: their commits are one step by

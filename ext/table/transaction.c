@@ -342,7 +342,9 @@ void tsx_creation_fail(tsx_table *table) {
 
 /* ---- The transaction -------------------------------------------------------------------------------------------- */
 
-int tsx_creation_sync(sqlite3_vtab *vtab) {
+/* The parts of xSync, xCommit and xRollback that concern a prepared array; they do nothing for other tables. Return
+ * SQLite's codes. */
+static int creation_sync(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
   if (!array || !array->making.creation) return SQLITE_OK;
@@ -356,7 +358,7 @@ int tsx_creation_sync(sqlite3_vtab *vtab) {
 
 /* SQLite ignores what xCommit returns. An array that cannot be published here is published by the next statement of this
  * connection that uses it, or by the next connection to the table. */
-int tsx_creation_commit(sqlite3_vtab *vtab) {
+static int creation_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
   if (!array || !array->making.creation) return SQLITE_OK;
@@ -372,7 +374,7 @@ int tsx_creation_commit(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-int tsx_creation_rollback(sqlite3_vtab *vtab) {
+static int creation_rollback(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
   if (array && array->making.creation)
@@ -729,7 +731,7 @@ int tsx_sync(sqlite3_vtab *vtab) {
     connection->attempt++; /* the last COMMIT failed after this table's xSync */
   table->commit.attempt = connection->attempt;
   tsx_store_rest(connection, true); /* names of tables may have changed, since a rename may have been rolled back */
-  int code = tsx_creation_sync(vtab);
+  int code = creation_sync(vtab);
   if (code != SQLITE_OK) return code;
   return sync_table(table, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
 }
@@ -754,7 +756,7 @@ int tsx_commit(sqlite3_vtab *vtab) {
     transaction_end(array, discard);
     tsx_array_changed(array); /* a cursor that opens now sees the commit, although other cursors may still be open */
   }
-  return tsx_creation_commit(vtab);
+  return creation_commit(vtab);
 }
 
 int tsx_rollback(sqlite3_vtab *vtab) {
@@ -769,7 +771,7 @@ int tsx_rollback(sqlite3_vtab *vtab) {
   if (transaction)
     transaction_end(table->array,
                     !table->array->in_database && (!transaction->sync.done || tsx_journal_untouched(table)));
-  int code = tsx_creation_rollback(vtab);
+  int code = creation_rollback(vtab);
   table->connection->quiet = false;
   return code;
 }

@@ -24,7 +24,9 @@ typedef __int128 compare_wide;
 
 /* ---- Ranges ------------------------------------------------------------------------------------------------------ */
 
-void tsx_ranges_add(tsx_ranges *ranges, const void *low, const void *high, uint64_t size) {
+/* Appends the range low..high, inclusive, of a value of `size` bytes. NULL is an open end. Copies the values into
+ * *ranges. */
+static void ranges_add(tsx_ranges *ranges, const void *low, const void *high, uint64_t size) {
   int i = ranges->count++;
   ranges->ranges[i] = (tsr_range){0};
   if (low) {
@@ -37,9 +39,11 @@ void tsx_ranges_add(tsx_ranges *ranges, const void *low, const void *high, uint6
   }
 }
 
-static void everything_matches(tsx_ranges *ranges) { tsx_ranges_add(ranges, NULL, NULL, 0); }
+static void everything_matches(tsx_ranges *ranges) { ranges_add(ranges, NULL, NULL, 0); }
 
-bool tsx_text_take(sqlite3_value *value, unsigned how, tsx_text *text) {
+/* Gets the text of a value in the encoding of the database. The text is borrowed from the value. Returns false where
+ * there is no memory. */
+static bool text_take(sqlite3_value *value, unsigned how, tsx_text *text) {
   *text = (tsx_text){.how = how};
   if (!(how & TSX_UTF16)) text->bytes = sqlite3_value_text(value);
   else if (how & TSX_UTF16BE) text->bytes = sqlite3_value_text16be(value);
@@ -48,7 +52,8 @@ bool tsx_text_take(sqlite3_value *value, unsigned how, tsx_text *text) {
   return text->bytes != NULL;
 }
 
-int tsx_text_compare(const char *ascii, int size, const tsx_text *text) {
+/* Compares `size` ASCII characters, 48 at most, with a text as SQLite's BINARY collation does. Returns < 0, 0, > 0. */
+static int text_compare(const char *ascii, int size, const tsx_text *text) {
   uint8_t units[96] = {0};
   const void *encoded = ascii;
   if (text->how & TSX_UTF16) {
@@ -75,7 +80,7 @@ static void compare_add_integers(const tsx_column *column, compare_wide low, com
   if (column->form == TSX_UINT64_SIGNED) {
     compare_wide first = low < INT64_MIN ? INT64_MIN : low, last = high < -1 ? high : -1;
     uint64_t a = (uint64_t)first, b = (uint64_t)last;
-    if (first <= last) tsx_ranges_add(ranges, &a, &b, size);
+    if (first <= last) ranges_add(ranges, &a, &b, size);
     if (high > INT64_MAX) high = INT64_MAX;
   }
   bool is_signed = kind != TSR_KIND_UNSIGNED && kind != TSR_KIND_BOOLEAN;
@@ -85,7 +90,7 @@ static void compare_add_integers(const tsx_column *column, compare_wide low, com
   if (high > most) high = most;
   if (low > high) return;
   uint64_t a = (uint64_t)low, b = (uint64_t)high;
-  tsx_ranges_add(ranges, &a, &b, size);
+  ranges_add(ranges, &a, &b, size);
 }
 
 #define WIDE_MIN      (-((compare_wide)1 << 100))
@@ -151,7 +156,7 @@ static compare_wide compare_place_text(const tsx_text *text) {
   while (low < high) {
     const compare_wide middle = low + (high - low) / 2;
     sqlite3_snprintf(sizeof digits, digits, TSX_UINT64_PRINTED, (unsigned long long)middle);
-    if (tsx_text_compare(digits, 20, text) < 0) low = middle + 1;
+    if (text_compare(digits, 20, text) < 0) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -179,7 +184,7 @@ static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *
     const bool digits = given && take_digits(given, size, &at);
     if (digits && (!(how & TSX_PLAINLY) || (size == 20 && at >= TEXT_MIN && at < TEXT_END))) {
       above = at + 1;
-    } else if (given && tsx_text_take(value, how, &text)) {
+    } else if (given && text_take(value, how, &text)) {
       at = above = compare_place_text(&text);
     } else {
       ranges->count = TSX_NO_MEMORY;
@@ -207,13 +212,13 @@ static int compare_exactly(int64_t i, double d) {
 static void add_floats(uint64_t size, double low, double high, tsx_ranges *ranges) {
   if (!(low <= high)) return;
   if (size == 8) {
-    tsx_ranges_add(ranges, &low, &high, 8);
+    ranges_add(ranges, &low, &high, 8);
     return;
   }
   float a = (float)low, b = (float)high; /* rounded to nearest: step back into the range where that led out of it */
   if ((double)a < low) a = nextafterf(a, INFINITY);
   if ((double)b > high) b = nextafterf(b, -INFINITY);
-  if (a <= b) tsx_ranges_add(ranges, &a, &b, 4);
+  if (a <= b) ranges_add(ranges, &a, &b, 4);
 }
 
 static void float_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, tsx_ranges *ranges) {
@@ -284,12 +289,14 @@ static void compare_text_ranges(tsx_op op, sqlite3_value *value, bool utf16, tsx
   ranges->ranges[ranges->count++] = range;
 }
 
+static void times_printable(tsr_datatype datatype, int64_t *low, int64_t *high);
+
 /* ---- All columns ------------------------------------------------------------------------------------------------- */
 
 void tsx_column_prepare(tsx_column *column) {
   const tsr_field *field = column->description;
   if (column->form != TSX_DATETIME) return;
-  tsx_times_printable(field->datatype, &column->printable_low, &column->printable_high);
+  times_printable(field->datatype, &column->printable_low, &column->printable_high);
   /* INT64_MIN is NaT, which in an attribute is null and so no value of its own. */
   int64_t low = field->has_domain ? tsx_load_signed(field->low, 8) : INT64_MIN + !field->is_dimension;
   int64_t high = field->has_domain ? tsx_load_signed(field->high, 8) : INT64_MAX;
@@ -353,10 +360,12 @@ static void unequal_ranges(const tsx_column *column, sqlite3_value *value, unsig
   }
 }
 
+static void times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges);
+
 void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
   const bool utf16 = how & TSX_UTF16;
   if (column->form == TSX_DATETIME) {
-    tsx_times_ranges(column, op, value, how, ranges);
+    times_ranges(column, op, value, how, ranges);
     return;
   }
   ranges->count = 0;
@@ -395,7 +404,7 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
 }
 
 /* A right side that is not known yet (`value` NULL) will be a parameter, a column or an expression, and
- * tsx_times_ranges tells these apart as far as it must. A literal number is not exact: SQLite compares it as text, and
+ * times_ranges tells these apart as far as it must. A literal number is not exact: SQLite compares it as text, and
  * xFilter cannot see that it is a literal. */
 static bool times_exact(const tsx_column *column, sqlite3_value *value) {
   int64_t at;
@@ -496,7 +505,7 @@ typedef __int128 compare_times_wide;
 
 static void add_times(tsx_ranges *ranges, compare_times_wide low, compare_times_wide high) {
   const int64_t ends[2] = {(int64_t)low, (int64_t)high};
-  if (low <= high) tsx_ranges_add(ranges, &ends[0], &ends[1], sizeof ends[0]);
+  if (low <= high) ranges_add(ranges, &ends[0], &ends[1], sizeof ends[0]);
 }
 
 /* Where the right side of a comparison lies among the values: at one of them, or between two. */
@@ -521,7 +530,8 @@ static void compare_times_add_compared(tsx_ranges *ranges, tsx_op op, compare_ti
 
 /* The values that have text are an interval around 1970, so a search by halves finds its ends. Within the interval
  * texts sort as their values do. */
-void tsx_times_printable(tsr_datatype datatype, int64_t *low, int64_t *high) {
+/* Finds the values of a datatype that have ISO text: *low to *high, inclusive. */
+static void times_printable(tsr_datatype datatype, int64_t *low, int64_t *high) {
   char text[48];
   *low = *high = 0;
   for (int64_t step = (int64_t)1 << 62; step; step >>= 1) {
@@ -539,7 +549,7 @@ static compare_times_place compare_times_place_text(const tsx_column *column, co
     while (low < high) {
       const compare_times_wide middle = low + (high - low) / 2;
       const int size = tsr_datetime_print(column->description->datatype, (int64_t)middle, shown);
-      const int order = tsx_text_compare(shown, size, text);
+      const int order = text_compare(shown, size, text);
       if (order < 0 || (strictly && !order)) low = middle + 1;
       else high = middle;
     }
@@ -584,7 +594,7 @@ static void ranges_by_sqlite_rules(const tsx_column *column, tsx_op op, sqlite3_
     ranges->count = TSX_EVERYTHING;
     return;
   }
-  if (!tsx_text_take(value, how, &text)) {
+  if (!text_take(value, how, &text)) {
     ranges->count = TSX_NO_MEMORY;
     return;
   }
@@ -637,7 +647,7 @@ static void number_ranges(const tsx_column *column, tsx_op op, sqlite3_value *va
   if (sqlite3_value_frombind(value)) {
     tsx_text text = {0};
     sqlite3_value *copy = sqlite3_value_dup(value); /* getting its text may change a value's type */
-    const bool taken = copy && tsx_text_take(copy, how, &text);
+    const bool taken = copy && text_take(copy, how, &text);
     if (taken) printed = compare_times_place_text(column, &text);
     sqlite3_value_free(copy);
     if (!taken) {
@@ -676,7 +686,7 @@ static void compare_times_text_ranges(const tsx_column *column, tsx_op op, sqlit
     if (at < column->printable_low || at > column->printable_high) add_times(ranges, at, at);
     return;
   }
-  if (!tsx_text_take(value, how, &text)) {
+  if (!text_take(value, how, &text)) {
     ranges->count = TSX_NO_MEMORY;
     return;
   }
@@ -714,7 +724,8 @@ static void ranges_by_table_rules(const tsx_column *column, tsx_op op, sqlite3_v
   }
 }
 
-void tsx_times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
+/* Does what tsx_ranges_make does. */
+static void times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
   const bool unequal = (op == TSX_NE || op == TSX_ISNOT) && sqlite3_value_type(value) != SQLITE_NULL;
   ranges->count = 0;
   if (how & TSX_PLAINLY) {
@@ -747,7 +758,7 @@ void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *valu
   compare_times_wide least = 1;
   tsx_text text;
   ranges->count = 0;
-  if (!tsx_text_take(value, how, &text)) {
+  if (!text_take(value, how, &text)) {
     ranges->count = TSX_NO_MEMORY;
     return;
   }
@@ -763,7 +774,7 @@ void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *valu
     const compare_times_wide middle = low + (high - low) / 2;
     char decimal[24];
     sqlite3_snprintf(sizeof decimal, decimal, "%s%lld", negative ? "-" : "", (long long)middle);
-    const int order = tsx_text_compare(decimal, (int)strlen(decimal), &text);
+    const int order = text_compare(decimal, (int)strlen(decimal), &text);
     if (order < 0 || (order == 0 && (op == TSX_GT || op == TSX_LE))) low = middle + 1;
     else high = middle;
   }

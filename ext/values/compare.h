@@ -25,20 +25,9 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
  * `utf16`: the database's text is UTF-16. */
 bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16);
 
-/* Appends the range low..high, inclusive, of a value of `size` bytes. NULL is an open end. Copies the values into
- * *ranges. */
-void tsx_ranges_add(tsx_ranges *ranges, const void *low, const void *high, uint64_t size);
-
 /* Returns true if comparisons with this column mean more to the table than they mean to SQLite (see compare.c). Then
  * xBestIndex takes every comparison that it can; where SQLite tests a comparison again, it passes TSX_PLAINLY. */
 bool tsx_has_own_comparison(const tsx_column *column);
-
-/* Gets the text of a value in the encoding of the database. The text is borrowed from the value. Returns false where
- * there is no memory. */
-bool tsx_text_take(sqlite3_value *value, unsigned how, tsx_text *text);
-
-/* Compares `size` ASCII characters, 48 at most, with a text as SQLite's BINARY collation does. Returns < 0, 0, > 0. */
-int tsx_text_compare(const char *ascii, int size, const tsx_text *text);
 
 /* Returns the tsx_op of a constraint of xBestIndex, SQLITE_INDEX_CONSTRAINT_EQ and the like; -1 if it is another one. */
 int tsx_op_of(int op);
@@ -60,12 +49,6 @@ void tsx_numeric_range(tsr_range *range);
 
 typedef struct tsx_column tsx_column;
 typedef struct tsx_ranges tsx_ranges;
-
-/* Finds the values of a datatype that have ISO text: *low to *high, inclusive. */
-void tsx_times_printable(tsr_datatype datatype, int64_t *low, int64_t *high);
-
-/* Does what tsx_ranges_make does. */
-void tsx_times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges);
 
 /* Returns true if the comparison sees the values that are shown as integers as the decimal texts of these integers.
  * tsx_times_ranges leaves those values out then: the caller adds the ranges of all parts, 0 to TSX_DECIMAL_PARTS - 1,
