@@ -123,21 +123,50 @@ def check_allocations(root, order):
 
 
 def check_circles(root, base, order):
-    """No file reaches itself through the headers that it includes, where two folders take part."""
-    seen = {}
-    for folder, name in files(root, base, order, (".h",)):
-        seen[f"{folder}/{name}"] = [s for _, local, s in includes(f"{root}/{base}/{folder}/{name}") if local and s.split("/")[0] in order]
+    """No file depends on itself: X.c and X.h are one file here, and a header that serves a whole folder is one of its own."""
+    needs = {}
+    for folder, name in files(root, base, order):
+        module = f"{folder}/{name[:-2]}"
+        needs.setdefault(module, set()).update(seen[:-2] for _, local, seen in includes(f"{root}/{base}/{folder}/{name}")
+                                               if local and seen.split("/")[0] in order and seen[:-2] != module)
+    done = set()
 
-    def visit(header, way):
-        if header in way:
-            fault(f"{base}: the headers {' -> '.join(way[way.index(header):] + [header])} include each other")
-            return
-        for other in seen.get(header, []):
-            visit(other, way + [header])
+    def visit(module, way):
+        if module in way:
+            fault(f"{base}: {' -> '.join(way[way.index(module):] + [module])}: these files need each other")
+        elif module not in done:
+            for other in sorted(needs.get(module, ())):
+                visit(other, way + [module])
+            done.add(module)
 
-    for header in seen:
-        if any(header in seen.get(other, []) for other in seen):
-            visit(header, [])
+    for module in sorted(needs):
+        visit(module, [])
+
+
+def check_design(root, base, order):
+    """The table of layers in docs/design.md has the folders in their order, and names each file."""
+    text = "\n".join(lines(f"{root}/docs/design.md"))
+    rows = re.findall(r"^\| `(\w+)/` \| `([^`]*)` \|", text[text.index(f"| folder of `{base}/` |"):].split("\n\n")[0], re.M)
+    if [folder for folder, _ in rows] != order:
+        fault(f"docs/design.md: the table of {base}/ has the folders {[folder for folder, _ in rows]}, not {order}")
+    for folder, modules in rows:
+        if folder in order:
+            there = {name[:-2] for _, name in files(root, base, [folder])}
+            for name in sorted(there ^ set(modules.split())):
+                fault(f"docs/design.md: the row of {base}/{folder} {'lacks' if name in there else 'names, but the folder lacks,'} {name}")
+
+
+def check_own_errors(root, order):
+    """Each public function that takes an error may be given NULL: its first statement is TSR_OWN_ERROR."""
+    declared = set()
+    for header in PUBLIC:
+        text = without_comments("\n".join(lines(f"{root}/core/{header}")))
+        declared |= set(re.findall(r"\b(tsr_[a-z]\w*)\([^;{}]*?tsr_error \*error\)", text))
+    for folder, name in files(root, "core", order, (".c",)):
+        text = without_comments("\n".join(lines(f"{root}/core/{folder}/{name}")))
+        for match in re.finditer(r"^[A-Za-z_][\w \*]*?\b(tsr_[a-z]\w*)\([^;{}]*?tsr_error \*error\) \{\s*(.*)", text, re.M):
+            if match.group(1) in declared and not match.group(2).startswith("TSR_OWN_ERROR(error);"):
+                fault(f"core/{folder}/{name}: {match.group(1)} is public and takes an error: it begins with TSR_OWN_ERROR(error)")
 
 
 def check_users(root, orders):
@@ -227,9 +256,11 @@ def main():
     for base, order in (("core", core), ("ext", ext)):
         check_tree(root, base, order)
         check_circles(root, base, order)
+        check_design(root, base, order)
         check_headers(root, compiler, base, order)
     check_users(root, (("core", core), ("ext", ext)))
     check_unit_tests(root, core)
+    check_own_errors(root, core)
     check_core_includes(root, core)
     check_extension_includes(root, ext)
     check_allocations(root, core)
