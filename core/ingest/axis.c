@@ -347,7 +347,8 @@ int tsr__ingest_dimension(const ingest_axis *a, bool dense, bool row_grows, tsr_
     tsr__ingest_narrow_value(a->datatype, a->is_real, a->given_high, field->high);
     return ingest_check_domain(a, field, error);
   }
-  if (dense && !ingest_grows(a, row_grows)) return TSR_OK;
+  /* The array of a label has the domain of its dimension, and TileDB reads it whole: it stays as small as its rows. */
+  if ((dense || (given && given->label_of)) && !ingest_grows(a, row_grows)) return TSR_OK;
   if (a->is_real) ingest_widen_reals(a, field);
   else if (a->has_extent) ingest_widen_tiles(a, field);
   else ingest_widen_integers(a, field);

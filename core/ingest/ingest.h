@@ -245,7 +245,7 @@ void tsr__ingest_dense_extents(ingest_axis *axes, uint32_t count);
 void tsr__ingest_sparse_extents(ingest_axis *axes, uint32_t count, uint64_t rows, bool hilbert);
 
 /* Describes a dimension. A dense array ends where its rows end, unless it grows: then *current is its current domain. A
- * sparse array takes rows anywhere. TSR_RANGE: the rows lie outside of the domain that was given. */
+ * sparse array takes rows anywhere, but a dimension with labels ends with its rows unless it grows. TSR_RANGE: the rows lie outside of the domain that was given. */
 int tsr__ingest_dimension(const ingest_axis *axis, bool dense, bool row_grows, tsr_field *field, tsr_interval *current,
                           tsr_error *error);
 

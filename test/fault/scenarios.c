@@ -305,7 +305,7 @@ static const scenario labels = {
     .name = "labels",
     .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', kind=dense, y INT DIMENSION(0, 7, 4) LABEL lat FLOAT64 "
               "LABEL name TEXT, a INT)",
-              "INSERT INTO t VALUES(0, 10), (1, 11), (2, 12)", "SELECT tessera_write_label('db:t', 'lat', '[1, 2]')",
+              "INSERT INTO t(y, a) VALUES(0, 10), (1, 11), (2, 12)", "SELECT tessera_write_label('db:t', 'lat', '[1, 2]')",
               "SELECT tessera_write_label('db:t', 'lat', '[3]', 2)", "INSERT INTO t(lat, a) VALUES(3, 13)"},
     .steps = {"SELECT tessera_write_label('db:t', 'lat', '[4, 5.5]', 3)",
               "SELECT tessera_write_label('db:t', 'name', '[\"a\", \"b\", \"c\", \"d\"]')",

@@ -51,7 +51,7 @@ TABLE = [
     (UNIQUE, "UPDATE strict SET x = 2 WHERE x = 1"),
     (READONLY, "INSERT INTO past(x, a) VALUES(5, 1)"),
     (READONLY, "DELETE FROM past"),
-    (TOOBIG, "SELECT tessera_png('db:dense', 'a', NULL, '{\"width\":100000}')"),
+    (RANGE, "SELECT tessera_png('db:dense', 'a', NULL, '{\"width\":100000}')"),
     (CORRUPT_VTAB, "SELECT * FROM damaged"),
     (PERM, "SELECT tessera_restrict('.')", "SELECT * FROM tessera_array('/')"),
     (PERM, "SELECT tessera_restrict('.')", "CREATE VIRTUAL TABLE new USING tessera('../outside')"),

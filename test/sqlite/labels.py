@@ -814,7 +814,8 @@ def test_blocks():
         same(block("name", '{"day":"2024-01-02","lat":[25,50.5]}'), ["a", "bé", "c", ""])
         check_contains(db.value("SELECT tessera_npy('db:a', 'name', '{\"y\":[1,4]}', '{\"header\":true}')"), "'|S3', 'fortran_order': False, 'shape': (4,)")
         check_contains(db.error("SELECT tessera_npy('db:a', 'lats')").text, "has no attribute 'lats'")
-        check_contains(db.error("SELECT tessera_npy('db:a', 'lat', '{\"y\":[1,9]}')").text, "domain")
+        same([str(v) for v in block("lat", '{"y":[1,9]}')], [str(v) for v in block("lat", '{"y":[1,6]}')], "a pair is cut to the domain")
+        check_contains(db.error("SELECT tessera_npy('db:a', 'lat', '{\"y\":9}')").text, "domain")
         db.close()
 
 

@@ -1121,7 +1121,7 @@ def test_joined_arrays_of_numbers_are_read_without_rows():
 def steps(db, sql):
     """Returns the rows, and how many tens of steps SQLite's machine takes for them: the same on each machine."""
     calls = []
-    handler = lambda: calls.append(1)
+    handler = lambda: calls.append(1) or False
     set_handler = getattr(db.raw, "set_progress_handler", None) or db.raw.setprogresshandler
     set_handler(handler, 10)
     rows = db.query(sql)

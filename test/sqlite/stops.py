@@ -60,7 +60,7 @@ def make():
         db.query(f"SELECT tessera_write_npy('db:{name}', 'a', ?)", (npy(),))
     db.query("SELECT tessera_overviews('db:o')")
     db.query(f"CREATE VIRTUAL TABLE l USING tessera({LABELLED})")
-    db.query("INSERT INTO l VALUES(0, 10), (1, 11), (2, 12)")
+    db.query("INSERT INTO l(y, a) VALUES(0, 10), (1, 11), (2, 12)")
     db.query("SELECT tessera_write_label('db:l', 'lat', '[1, 2]')")
     with open("rows.csv", "w") as f:
         f.write("k,v\n1,2\n3,4\n")

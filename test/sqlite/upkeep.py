@@ -838,8 +838,11 @@ def test_open_tables_when_the_schema_changes():
     # An attribute of another kind under the same name would read the old bytes, so it is refused; one of the same kind finds the old values again.
     check_contains(db.error("SELECT tessera_add_attribute('db:t', 'b INT')").text, "was here before")
     db.query("SELECT tessera_add_attribute('db:t', 'b TEXT NOT NULL')")
+    check_contains(db.error("SELECT b FROM t").text, "open the database again")   # it may be NULL now, and the table has declared it NOT NULL
+    db.close()
+    db = again(path)
     same(db.query("SELECT x, a, b FROM t ORDER BY x"), [(1, 11, "one"), (2, 2, "two")])
-    db.query("INSERT INTO t VALUES(4, 4, '4')")
+    db.query("INSERT INTO t(x, a, b) VALUES(4, 4, '4')")
     db.query("DELETE FROM t WHERE b = '4'")
     db.query("SELECT tessera_drop_attribute('db:t', 'b')")
     db.close()
