@@ -1,5 +1,5 @@
-/* arithmetic.h: checked integer arithmetic, and loads and stores of integers at any alignment. Combine every size that
- * comes from a file by the checked functions before you compare it with a limit or allocate memory for it. */
+/* arithmetic.h: checked integer arithmetic, and unaligned loads and stores of integers. Compute every size that comes
+ * from a file with the checked functions before comparing it with a limit or allocating memory for it. */
 #ifndef TSR_ARITHMETIC_H
 #define TSR_ARITHMETIC_H
 
@@ -11,7 +11,7 @@
 #error "tessera keeps decoded tiles in the byte order of the files: only little-endian machines are supported"
 #endif
 
-/* Integers of 128 bits. On machines of 32 bits compilers have them as _BitInt: clang from 15 on, gcc from 14 on. */
+/* 128-bit integers. On 32-bit machines compilers offer them as _BitInt: clang since 15, gcc since 14. */
 #if defined(__SIZEOF_INT128__)
 typedef __int128 tsr_wide;
 typedef unsigned __int128 tsr_unsigned_wide;
@@ -29,7 +29,7 @@ typedef unsigned _BitInt(128) tsr_unsigned_wide;
 static inline bool tsr__add(uint64_t a, uint64_t b, uint64_t *r) { return !__builtin_add_overflow(a, b, r); }
 static inline bool tsr__mul(uint64_t a, uint64_t b, uint64_t *r) { return !__builtin_mul_overflow(a, b, r); }
 
-/* The sum or the product, or UINT64_MAX on overflow. Use them only for a size that is compared with a limit next. */
+/* The sum or the product, or UINT64_MAX on overflow. Only for a size that is then compared with a limit. */
 static inline uint64_t tsr__add_sat(uint64_t a, uint64_t b) {
   uint64_t r;
   return tsr__add(a, b, &r) ? r : UINT64_MAX;
@@ -45,7 +45,7 @@ static inline uint64_t tsr__whole(double value) {
   return value >= 18446744073709551616.0 ? UINT64_MAX : value > 0 ? (uint64_t)value : 0;
 }
 
-/* Little-endian loads and stores at any alignment. */
+/* Unaligned little-endian loads and stores. */
 static inline uint16_t tsr__load16(const void *p) {
   uint16_t v;
   memcpy(&v, p, 2);

@@ -20,13 +20,13 @@ const char *tsr_code_name(int rc) {
   }
 }
 
-/* Callers allocate a tsr_error, some of them by declarations of their own (FFI). So its size stays what it was before it
- * had a subject. */
+/* Callers allocate a tsr_error, some of them through FFI declarations of their own, so its size must stay what it was
+ * before the subject was added. */
 _Static_assert(sizeof(tsr_error) == 1028, "the size of a tsr_error is part of the binary interface");
 
 #define LONGER_SIZE (8 * TSR_MESSAGE_SIZE) /* bytes of a message before it is shortened */
 
-/* Returns the size in bytes of the printable character at p, or 0 if a control character or invalid UTF-8 is there. */
+/* Returns the size in bytes of the printable character at p, or 0 for a control character or invalid UTF-8. */
 static size_t printable_size(const uint8_t *p, size_t left) {
   static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
   size_t size = p[0] < 0x80 ? 1 : (p[0] & 0xe0) == 0xc0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : (p[0] & 0xf8) == 0xf0 ? 4 : 0;
@@ -38,7 +38,7 @@ static size_t printable_size(const uint8_t *p, size_t left) {
     point = point << 6 | (p[i] & 0x3fu);
   }
   bool valid = point >= lowest[size] && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
-  return valid && point >= 0xa0 ? size : 0; /* 0x80 to 0x9f are control characters, too */
+  return valid && point >= 0xa0 ? size : 0; /* 0x80 to 0x9f are control characters */
 }
 
 static void make_printable(char *text) {
@@ -50,10 +50,10 @@ static void make_printable(char *text) {
   }
 }
 
-/* Returns true for the second and any later byte of a character in UTF-8. */
+/* Returns true for every byte of a UTF-8 character but its first. */
 static bool is_continuation(char c) { return ((uint8_t)c & 0xc0) == 0x80; }
 
-/* Shortens valid UTF-8 that is too long for a message to "front...end". */
+/* Shortens valid UTF-8 that is too long for a message, to "front...end". */
 static void error_shorten(char *text) {
   size_t size = strlen(text), front = (TSR_MESSAGE_SIZE - 4) / 2, end = size - front;
   if (size < TSR_MESSAGE_SIZE) return;

@@ -1,5 +1,5 @@
 /* error.h: errors with context. A function that fails fills the caller's tsr_error and returns its negative code. The
- * lowest layer says what is wrong (tsr__fail); each layer above puts in front where it happened (tsr__wrap). */
+ * lowest layer says what is wrong (tsr__fail); each layer above prepends where it happened (tsr__wrap). */
 #ifndef TSR_ERROR_H
 #define TSR_ERROR_H
 
@@ -11,9 +11,9 @@
  * a NULL error it only returns the code. An `rc` that is not negative counts as TSR_ERROR. */
 int tsr__fail(tsr_error *error, int rc, const char *format, ...) TSR_PRINTF(3, 4);
 
-/* Puts "context: " in front of the error's message, unless the message begins with it already, and returns the error's
- * code, which does not change. With a NULL error, in an internal call whose result is ignored, the code is not known
- * and the result is TSR_ERROR. */
+/* Prepends "context: " to the error's message, unless the message already begins with it, and returns the error's code
+ * unchanged. With a NULL error, in an internal call whose result is ignored, the code is unknown and the result is
+ * TSR_ERROR. */
 int tsr__wrap(tsr_error *error, const char *format, ...) TSR_PRINTF(2, 3);
 
 /* The first statement of every public function that takes an error. It replaces a NULL error by a local one, so that

@@ -1,6 +1,6 @@
 /* input.c: the bounded, sticky reader of input.h.
  *
- * Invariants: at <= size. Once `failed` is set, nothing more is read, and `at` stays where the read that failed began.
+ * Invariants: at <= size. Once `failed` is set, nothing more is read, and `at` stays where the failed read began.
  */
 #include "base/input.h"
 
@@ -14,7 +14,7 @@ const uint8_t *tsr__input_take(tsr_input *in, uint64_t size) {
     in->failed = true;
     return NULL;
   }
-  const uint8_t *bytes = in->data ? in->data + in->at : (const uint8_t *)""; /* a NULL result means failure */
+  const uint8_t *bytes = in->data ? in->data + in->at : (const uint8_t *)""; /* NULL would mean failure */
   in->at += size;
   return bytes;
 }

@@ -1,7 +1,8 @@
 /* map.c: a hash map with open addressing and linear probing, at most three quarters full.
  *
  * A removal moves later entries of the same chain back into the gap, so the table needs no tombstones. The address of
- * the map seeds the hashes, because keys come from files: a file must not be able to make all its names collide. */
+ * the map seeds the hashes, because keys come from files: a crafted file must not be able to make all its names
+ * collide. */
 #include "base/map.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ static uint64_t map_hash_of(const tsr_map *map, const char *key) {
   return map_mix(map_mix(h, bytes ^ size << 56), 0);
 }
 
-/* Returns the index of the key's entry, or of the free entry where the key would be put. */
+/* Returns the index of the key's entry, or of the free entry where it would be inserted. */
 static uint64_t map_index_of(const tsr_map *map, const char *key, uint64_t hash) {
   uint64_t mask = map->capacity - 1, i = hash & mask;
   while (map->entries[i].key && (map->entries[i].hash != hash || strcmp(map->entries[i].key, key) != 0))
@@ -68,7 +69,7 @@ void *tsr__map_remove(tsr_map *map, const char *key) {
   map->count--;
   for (uint64_t i = (hole + 1) & mask; map->entries[i].key; i = (i + 1) & mask) {
     uint64_t home = map->entries[i].hash & mask;
-    if (((i - home) & mask) < ((i - hole) & mask)) continue; /* a search for this entry does not pass the hole */
+    if (((i - home) & mask) < ((i - hole) & mask)) continue; /* a lookup of this entry does not cross the hole */
     map->entries[hole] = map->entries[i];
     hole = i;
   }

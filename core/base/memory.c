@@ -1,9 +1,11 @@
-/* memory.c: budgets, blocks, the arena and the growable buffer. This file alone calls an allocator.
+/* memory.c: budgets, blocks, the arena and the growable buffer. No other file calls an allocator.
  *
- * A header of 16 bytes stands before each block: the tsr_memory that pays for the block, and the size of the block
- * without the header. Header and block are charged to that tsr_memory and to each of its parents, and `used` never
- * passes `limit` in any of them. A charge is made before the allocator is called and is taken back if the allocator
- * fails.
+ * A 16-byte header precedes each block: the tsr_memory that pays for the block, and the size of the block without the
+ * header. Header and block are charged to that tsr_memory and to each of its parents, and `used` never passes `limit`
+ * in any of them. The charge is made before the allocator is called and undone if the allocator fails.
+ *
+ * Order: the budget; blocks, which are allocated under it; the arena, which cuts larger blocks into pieces; the
+ * growable buffer.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -23,7 +25,7 @@
 #define ADDRESS_SANITIZER 1
 #endif
 #endif
-#ifdef ADDRESS_SANITIZER /* so that the sanitizer sees a write past an allocation within an arena's block */
+#ifdef ADDRESS_SANITIZER /* lets the sanitizer catch writes past an allocation within an arena's block */
 #include <sanitizer/asan_interface.h>
 #define POISON(pointer, size)   __asan_poison_memory_region(pointer, size)
 #define UNPOISON(pointer, size) __asan_unpoison_memory_region(pointer, size)
@@ -34,18 +36,18 @@
 
 typedef struct memory_block {
   tsr_memory *owner;
-  _Alignas(8) uint64_t size; /* i386 would put it at byte 4 */
+  _Alignas(8) uint64_t size; /* i386 would place it at byte 4 */
 } memory_block;
 _Static_assert(sizeof(memory_block) == 16, "a block behind its header is aligned as the allocator's own blocks are");
 
 static void *reallocate_standard(void *argument, void *pointer, uint64_t size) {
-  if (size > SIZE_MAX) return NULL; /* on a machine of 32 bits */
+  if (size > SIZE_MAX) return NULL; /* on a 32-bit machine */
   if (size > 0) return realloc(pointer, (size_t)size);
   free(pointer);
   return NULL;
 }
 
-/* Makes a budget without users. `parent` is NULL for a root. */
+/* Makes a budget with nothing charged to it. `parent` is NULL for a root. */
 static void memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name) {
   memory->parent = parent;
   memory->reallocate = parent ? parent->reallocate : reallocate_standard;
@@ -83,7 +85,7 @@ void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, co
 
 /* ---- The budget ------------------------------------------------------------------------------ */
 
-/* Charges one level without its parents. Returns false, and sets *in_use, if the limit would be passed. */
+/* Charges one level without its parents. Returns false, and sets *in_use, if this would pass the limit. */
 static bool memory_charge_level(tsr_memory *memory, uint64_t size, uint64_t *in_use) {
   const uint64_t lent = atomic_load_explicit(&memory->lent, memory_order_relaxed);
   uint64_t used = atomic_load_explicit(&memory->used, memory_order_relaxed), sum;
@@ -104,7 +106,7 @@ static void note_peak(tsr_memory *memory) {
                                                                memory_order_relaxed)) {}
 }
 
-/* Releases `size` bytes from `from` and from its parents below `end`; NULL: from all of them. */
+/* Releases `size` bytes from `from` and its ancestors, up to but excluding `end`; NULL: from all of them. */
 static void memory_release(tsr_memory *from, const tsr_memory *end, uint64_t size) {
   for (tsr_memory *m = from; m != end; m = m->parent) {
     uint64_t before = atomic_fetch_sub_explicit(&m->used, size, memory_order_relaxed);
@@ -113,8 +115,8 @@ static void memory_release(tsr_memory *from, const tsr_memory *end, uint64_t siz
   }
 }
 
-/* Asks the levels from `memory` up to `met`, whose limit was reached, to give memory back. Returns true as soon as one
- * of them has. */
+/* Asks the levels from `memory` up to `met`, whose limit was hit, to free memory. Returns true as soon as one of them
+ * has. */
 static bool memory_relieve(tsr_memory *memory, const tsr_memory *met) {
   for (tsr_memory *m = memory;; m = m->parent) {
     if (m->relieve && m->relieve(m->relieve_argument)) return true;
@@ -132,7 +134,7 @@ int tsr__memory_charge(tsr_memory *memory, uint64_t size, tsr_error *error) {
         error, TSR_BUDGET, "%llu bytes of memory requested: %s allows %llu bytes, %llu are in use (raise %s)",
         (unsigned long long)size, m->name, (unsigned long long)m->limit, (unsigned long long)used, m->name);
   }
-  for (tsr_memory *m = memory; m; m = m->parent) note_peak(m); /* not before: a charge that is taken back is no peak */
+  for (tsr_memory *m = memory; m; m = m->parent) note_peak(m); /* only now: an undone charge is no peak */
   return TSR_OK;
 }
 
@@ -157,13 +159,13 @@ static int memory_fail_system(tsr_memory *memory, uint64_t size, tsr_error *erro
                    (unsigned long long)size);
 }
 
-/* Stores a pointer to a block in a pointer of any type. memcpy keeps C's rules of aliasing: a `T *` must not be written
- * as a `void *`. */
+/* Stores a pointer to a block in a pointer of any type. memcpy, because writing a `T *` as a `void *` would break C's
+ * aliasing rules. */
 static void set_pointer(void *pointer, void *block) { memcpy(pointer, &block, sizeof block); }
 
 static int memory_allocate(tsr_memory *memory, uint64_t size, bool zero, void *pointer, tsr_error *error) {
   TSR_TRY(charge_block(memory, size, error));
-  bool standard = memory->reallocate == reallocate_standard; /* then calloc, which knows pages that are zero already */
+  bool standard = memory->reallocate == reallocate_standard; /* calloc skips pages that are known to be zero */
   memory_block *b =
       zero && standard ? calloc(1, size + sizeof *b) : memory->reallocate(memory->argument, NULL, size + sizeof *b);
   if (!b) {
@@ -185,7 +187,7 @@ int tsr__alloc_zero(tsr_memory *memory, uint64_t size, void *pointer, tsr_error 
   return memory_allocate(memory, size, true, pointer, error);
 }
 
-/* Multiplies with a check: counts of elements come from files. */
+/* Checked multiplication: counts of elements come from files. */
 static int memory_product(uint64_t count, uint64_t size, uint64_t *bytes, tsr_error *error) {
   if (tsr__mul(count, size, bytes)) return TSR_OK;
   return tsr__fail(error, TSR_BUDGET, "memory for %llu times %llu bytes requested: more than can be addressed",
@@ -250,7 +252,7 @@ void tsr__wipe(void *pointer, uint64_t size) {
 
 /* ---- The arena ------------------------------------------------------------------------------- */
 
-/* Allocations are taken from the first block of the list, up to arena->at. The other blocks are full, or hold one large
+/* Allocations come from the first block of the list, up to arena->at. The other blocks are full, or hold one large
  * allocation each. */
 typedef struct tsr_arena_block {
   struct tsr_arena_block *next;
@@ -260,7 +262,7 @@ _Static_assert(sizeof(arena_block) == 16, "allocations are aligned to 16 bytes")
 
 #define ARENA_FIRST   1024u /* bytes of the first block, with both headers */
 #define ARENA_LARGEST (256u * 1024) /* bytes at which blocks stop doubling, with both headers */
-/* Subtracted, so that the system allocates 2^n bytes. */
+/* Subtracted so that the system allocates 2^n bytes. */
 #define ARENA_OVERHEAD (sizeof(memory_block) + sizeof(arena_block))
 
 void tsr__arena_init(tsr_arena *arena, tsr_memory *memory) { *arena = (tsr_arena){.memory = memory}; }
@@ -309,7 +311,7 @@ void tsr__arena_reset(tsr_arena *arena) {
   POISON(largest + 1, largest->capacity);
 }
 
-/* Adds a block with room for at least `size` bytes, a multiple of 16, and gives out its first `size` bytes. */
+/* Adds a block with room for at least `size` bytes, a multiple of 16, and hands out its first `size` bytes. */
 static int arena_grow(tsr_arena *arena, uint64_t size, void **bytes, tsr_error *error) {
   uint64_t usual = arena->blocks ? TSR_MIN(2 * (arena->capacity + ARENA_OVERHEAD), ARENA_LARGEST) : ARENA_FIRST;
   uint64_t capacity = TSR_MAX(usual - ARENA_OVERHEAD, size);
@@ -319,7 +321,7 @@ static int arena_grow(tsr_arena *arena, uint64_t size, void **bytes, tsr_error *
   POISON(b + 1, capacity);
   *bytes = b + 1;
   if (arena->blocks &&
-      arena->capacity - arena->at > capacity - size) { /* the present block has more room left: keep filling it */
+      arena->capacity - arena->at > capacity - size) { /* the current block has more room left: keep filling it */
     b->next = arena->blocks->next;
     arena->blocks->next = b;
     return TSR_OK;
@@ -372,9 +374,9 @@ int tsr__arena_copy(tsr_arena *arena, const void *bytes, uint64_t size, void *po
 
 /* ---- The growable buffer --------------------------------------------------------------------- */
 
-#define ROOM_KEPT UINT64_C(2048) /* bytes; a buffer with at most twice this room is not shrunk */
+#define ROOM_KEPT UINT64_C(2048) /* bytes; a buffer whose capacity is at most twice this is not shrunk */
 
-/* Moves the bytes of a buffer into memory of its own. */
+/* Moves the bytes of a lent buffer into memory of its own. */
 static int buffer_own(tsr_buffer *buffer, uint64_t capacity, tsr_error *error) {
   uint8_t *own;
   TSR_TRY(TSR_ALLOC_RAW(buffer->memory, capacity, &own, error));
@@ -391,7 +393,7 @@ int tsr__buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
   uint64_t need = tsr__add_sat(buffer->size, more);
   uint64_t generous = TSR_MAX(need, TSR_MAX(tsr__add_sat(buffer->capacity, buffer->capacity / 2), 64));
   if (generous == need || TSR_REALLOC_ARRAY(buffer->memory, generous, &buffer->data, NULL) < 0) {
-    /* The budget may have room for the exact size, though not for the generous one. */
+    /* The budget may have room for the exact size even if not for the generous one. */
     TSR_TRY(TSR_REALLOC_ARRAY(buffer->memory, need, &buffer->data, error));
     generous = need;
   }

@@ -1,16 +1,18 @@
 /* pool.c: the process's pool of worker threads.
  *
- * A job lives in its caller's memory and is in the pool's list from its start to its end. The caller and the workers
- * take the next index of a job by one atomic addition, until no index is left or a task has failed. Indexes are taken
- * in order: when a task fails, all tasks with lower indexes have been started and will end, so the lowest index that
- * fails does not depend on the number of threads. A cancelled job is the exception: it reports TSR_INTERRUPT at once.
+ * A job lives in its caller's memory and is in the pool's list from start to end. The caller and the workers each take
+ * the next index of a job by one atomic addition, until no index is left or a task has failed. Since indexes are taken
+ * in order, all tasks below a failed one have been started and will end, so the lowest index that fails does not depend
+ * on the number of threads. A cancelled job is the exception: it reports TSR_INTERRUPT at once.
  * Invariants, under the pool's mutex: busy <= workers <= MAX_WORKERS; job.helpers is the number of workers inside
  * pool_run() for the job; a job has ended once it is not in the list and helpers is 0.
  *
  * Workers run while the host does something else, and the host may call fork(). A handler that runs before the fork
- * makes all workers pause between two tasks. So no worker holds a mutex of the host's allocator at that moment, which
- * would stay locked in the child for ever, and a job that the child inherits has no half-finished task. The child has
- * no workers and runs the tasks that are left itself.
+ * makes all workers pause between two tasks. So no worker then holds a mutex of the host's allocator, which would stay
+ * locked in the child for ever, and a job that the child inherits has no half-finished task. The child has no workers
+ * and runs the remaining tasks itself.
+ *
+ * Order: the globals, forks, cancellation, the worker's loop, starting workers and finishing jobs.
  */
 #include "base/pool.h"
 
@@ -25,25 +27,25 @@
 #include "base/system.h"
 
 #define MAX_WORKERS 63u
-/* Nanoseconds for which a caller waits before it polls its host for cancellation again. */
+/* Nanoseconds between two polls of the host for cancellation while a caller waits. */
 #define POLL_INTERVAL 20000000
 #define DECODED_MAX   (UINT64_C(4) << 20) /* bytes decoded between two polls of tsr__cancelled_after */
-#define CELL_BYTES    64u /* bytes that a cell counts for, at least */
+#define CELL_BYTES    64u /* a cell counts as at least this many bytes */
 
 typedef struct worker {
   pthread_t thread;
   tsr_job *helped; /* the job whose tasks this worker runs, or NULL */
 } worker;
 
-/* One of the mutable globals; environment.c, curl.c and http.c have the others. */
+/* One of the few mutable globals; the others are in environment.c, curl.c and http.c. */
 static struct {
   _Atomic uint64_t state; /* see tsr__process_enter */
   pthread_mutex_t mutex; /* guards everything below but `forking` */
   pthread_cond_t work; /* signalled when a job wants workers */
-  tsr_job *jobs; /* in the order of their starts, in which workers join them */
-  unsigned workers, busy; /* started workers; those that run tasks */
+  tsr_job *jobs; /* in starting order, which is the order in which workers join them */
+  unsigned workers, busy; /* workers started; workers running tasks */
   _Atomic unsigned forking; /* threads inside fork(); workers pause until it is 0 */
-  unsigned parked; /* busy workers that pause for a fork */
+  unsigned parked; /* busy workers that are paused for a fork */
   pthread_cond_t quiet, resume; /* signalled when a worker parks or becomes idle; when a fork is over */
   worker at[MAX_WORKERS]; /* the first `workers` of them have been started */
 } pool;
@@ -106,8 +108,8 @@ static void pool_enter(void) {
   tsr__process_made(&pool.state);
 }
 
-/* Returns the job that the calling thread works for, or NULL if the thread is not a worker. The job is not kept in
- * thread-local memory, because some leak checkers do not find that of a library that is loaded at run time. */
+/* Returns the job that the calling thread works for, or NULL if the thread is not a worker. Thread-local memory would
+ * be simpler, but some leak checkers do not search that of a library that is loaded at run time. */
 static tsr_job *find_helped(void) {
   tsr_job *helped = NULL;
   pool_enter();
@@ -146,8 +148,8 @@ int tsr__cancelled_after(tsr_memory *memory, uint64_t bytes, uint64_t cells, tsr
   tsr_memory *root = tsr__memory_root(memory);
   const uint64_t before = atomic_fetch_add_explicit(&root->cancel.decoded, decoded, memory_order_relaxed);
   if (before + decoded < DECODED_MAX) return TSR_OK;
-  /* On the caller's thread this sets the count to 0. On a worker the count stays, so that the caller's next call polls
-   * the host. */
+  /* On the caller's thread tsr__cancelled sets the count to 0. On a worker the count stays, so that the caller's next
+   * call polls the host. */
   TSR_TRY(tsr__cancelled(memory, error));
   atomic_fetch_add_explicit(&root->cancel.decoded, decoded, memory_order_relaxed);
   return TSR_OK;
@@ -168,7 +170,7 @@ static void fail_job(tsr_job *j, uint64_t index, int rc, const tsr_error *error)
   if (shared) pthread_mutex_unlock(&pool.mutex);
 }
 
-/* Runs tasks of the job until none is left or one has failed. A worker parks between two tasks while a thread forks. */
+/* Runs tasks of the job until none is left or one has failed. A worker parks between two tasks during a fork. */
 static void pool_run(tsr_job *j, bool parks) {
   tsr_error error;
   while (!atomic_load_explicit(&j->failed, memory_order_relaxed)) {
@@ -225,7 +227,7 @@ static bool start_worker(worker *w) {
   return tsr__thread_start(work, w);
 }
 
-/* Starts as many workers as the listed jobs still want, as far as the system can. */
+/* Starts as many workers as the listed jobs still want, as far as the system allows. */
 static void start_workers(void) {
   uint64_t demand = 0;
   for (tsr_job *j = pool.jobs; j; j = j->next)
@@ -250,7 +252,7 @@ static void unlink_job(tsr_job *j) {
   if (j->next) j->next->previous = j->previous;
 }
 
-/* Waits until no worker runs a task of the job. Call with the mutex held; it is released while the host is polled. */
+/* Waits until no worker runs a task of the job. Call with the mutex held; it is released while polling the host. */
 static void wait_for_workers(tsr_job *j, tsr_memory *memory) {
   while (j->helpers > 0) {
     if (!memory || atomic_load_explicit(&j->cancelled, memory_order_relaxed)) {
@@ -293,7 +295,7 @@ void tsr__job_start(tsr_job *job, unsigned workers, uint64_t count, tsr_task fn,
   pthread_mutex_unlock(&pool.mutex);
 }
 
-/* After a fork the child has no workers. Tasks that had started were finished first; the caller runs the rest. */
+/* After a fork the child has no workers. Every started task had finished before the fork; the caller runs the rest. */
 static void adopt(tsr_job *job) {
   if (job->wanted > 0 && job->process != getpid()) job->wanted = 0;
 }

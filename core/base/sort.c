@@ -1,9 +1,8 @@
 /* sort.c: stable sorts of pairs of a key and an index.
  *
- * The sort is a radix sort that takes the least significant digit first and skips the digits in which all keys agree.
- * Few pairs are sorted by insertion. Many pairs are distributed by their highest digit first, so that each part fits
- * into a core's cache and several threads can sort parts at once. Where a tie breaker is given, a merge sort orders
- * each group of equal keys afterwards.
+ * An LSD radix sort that skips the digits in which all keys agree. Few pairs are sorted by insertion instead. Many
+ * pairs are first distributed by their highest digit, so that each part fits into a core's cache and several threads
+ * can sort parts at once. With a tie breaker, a merge sort then orders each group of equal keys.
  */
 #include "base/sort.h"
 
@@ -14,9 +13,9 @@
 
 #define DIGIT_BITS     11u /* of a radix digit */
 #define SORT_DIGITS    (1u << DIGIT_BITS) /* values of a digit */
-#define INSERTION_MAX  48u /* pairs that are sorted by insertion */
-#define DISTRIBUTE_MIN 32768u /* pairs from which on they are distributed into parts first */
-#define PART_PAIRS     8192u /* about as many pairs as a part gets, so that they stay in a core's cache */
+#define INSERTION_MAX  48u /* up to this many pairs are sorted by insertion */
+#define DISTRIBUTE_MIN 32768u /* from this many pairs on, they are first distributed into parts */
+#define PART_PAIRS     8192u /* approximate pairs of a part, so that it stays in a core's cache */
 
 static void insert_pairs(tsr_pair *pairs, uint64_t count) {
   for (uint64_t i = 1; i < count; i++) {
@@ -27,7 +26,7 @@ static void insert_pairs(tsr_pair *pairs, uint64_t count) {
   }
 }
 
-/* Returns the bits in which the keys differ, or 0 if the pairs are in order already. */
+/* Returns the bits in which the keys differ, or 0 if the pairs are already in order. */
 static uint64_t differing_bits(const tsr_pair *pairs, uint64_t count) {
   uint64_t all = pairs[0].key, any = pairs[0].key;
   bool sorted = true;
@@ -39,7 +38,7 @@ static uint64_t differing_bits(const tsr_pair *pairs, uint64_t count) {
   return sorted ? 0 : all ^ any;
 }
 
-/* Replaces each count by the sum of the counts before it, which is where the pairs with that digit begin. */
+/* Turns counts into their exclusive prefix sums: where the pairs with each digit begin. */
 static void counts_to_starts(uint64_t *counts, uint64_t digits) {
   uint64_t sum = 0;
   for (uint64_t d = 0; d < digits; d++) {
@@ -49,7 +48,7 @@ static void counts_to_starts(uint64_t *counts, uint64_t digits) {
   }
 }
 
-/* Sorts the pairs of `from` with `to` as the second buffer and returns the one of the two that holds the result. */
+/* Sorts the pairs of `from`, with `to` as the second buffer, and returns the buffer that holds the result. */
 static tsr_pair *sort_digits(tsr_pair *from, tsr_pair *to, uint64_t count) {
   if (count <= INSERTION_MAX) {
     insert_pairs(from, count);
@@ -77,7 +76,7 @@ void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count) {
 /* ---- Many pairs ------------------------------------------------------------------------------ */
 
 typedef struct sort_parts {
-  tsr_pair *pairs, *spare; /* the distributed pairs are in `spare`, the sorted ones go to `pairs` */
+  tsr_pair *pairs, *spare; /* the distributed pairs are in `spare`; sorted parts go to `pairs` */
   uint64_t starts[SORT_DIGITS + 1]; /* part i has the pairs from starts[i] to starts[i + 1] - 1 */
 } sort_parts;
 

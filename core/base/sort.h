@@ -1,5 +1,5 @@
-/* sort.h: stable sorts of pairs of a 64-bit key and a 32-bit index. Callers sort cells this way: they pack the order of
- * the cells into keys, sort the pairs, and then visit the cells in the order of the indexes. */
+/* sort.h: stable sorts of pairs of a 64-bit key and a 32-bit index. Callers sort cells this way: pack the sort order
+ * into keys, sort the pairs, and then visit the cells in the order of the indexes. */
 #ifndef TSR_SORT_H
 #define TSR_SORT_H
 
@@ -10,14 +10,14 @@ typedef struct tsr_pair {
   uint32_t cell; /* the index of a cell, or of anything else that is sorted */
 } tsr_pair;
 
-/* Sorts `count` pairs by key. Pairs with equal keys keep their order. `spare` has room for `count` pairs; what it holds
- * afterwards is undefined. The other sorts have the same arguments. */
+/* Sorts `count` pairs by key. Pairs with equal keys keep their order. `spare` has room for `count` pairs; its content
+ * is undefined afterwards. The other sorts take the same arguments. */
 void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count);
 
-/* Sorts on up to `threads` threads, the calling thread among them. */
+/* Sorts on up to `threads` threads including the calling one. */
 void tsr__pairs_sort_many(tsr_pair *pairs, tsr_pair *spare, uint64_t count, unsigned threads);
 
-/* Compares two cells whose keys are equal: < 0, 0 or > 0, as for qsort. `argument` is that of the sort. */
+/* Compares two cells whose keys are equal: < 0, 0 or > 0, as for qsort. `argument` is the one passed to the sort. */
 typedef int (*tsr_tie_breaker)(const void *argument, uint32_t a, uint32_t b);
 
 /* Sorts by key, and pairs with equal keys by `ties`. With a NULL `ties` they keep their order. */

@@ -1,5 +1,5 @@
-/* system_posix.c: what system.h declares, for POSIX.
- */
+/* system_posix.c: implements system.h for POSIX systems and for WebAssembly, which has no libraries to load. The
+ * sections are those of system.h. */
 #ifndef _WIN32
 #define _FILE_OFFSET_BITS 64
 #define _GNU_SOURCE       /* sched_getaffinity, O_TMPFILE */
@@ -24,7 +24,7 @@
 #include "base/pool.h"
 
 #define STACK_MIN      (1u << 20) /* bytes; some C libraries give as little as 128 KiB */
-#define TEMPORARY_CALL (UINT64_C(1) << 30) /* bytes of one system call */
+#define TEMPORARY_CALL (UINT64_C(1) << 30) /* most bytes per system call */
 
 /* ---- Threads and processes --------------------------------------------------------------------------------------- */
 
@@ -61,7 +61,7 @@ size_t tsr__open_files_limit(void) {
 
 unsigned tsr__cores(void) {
 #if defined(__linux__)
-  cpu_set_t set; /* the processors that a container or taskset allows, not all of the machine */
+  cpu_set_t set; /* what a container or taskset allows, not every processor of the machine */
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return (unsigned)CPU_COUNT(&set);
 #endif
   const long count = sysconf(_SC_NPROCESSORS_ONLN);
@@ -101,7 +101,7 @@ bool tsr__bell_open(tsr_bell *bell) {
 
 void tsr__bell_ring(const tsr_bell *bell) {
   const char byte = 0;
-  while (write(bell->rings, &byte, 1) < 0 && errno == EINTR) {} /* a full pipe wakes as well */
+  while (write(bell->rings, &byte, 1) < 0 && errno == EINTR) {} /* a full pipe wakes the reader just as well */
 }
 
 void tsr__bell_clear(const tsr_bell *bell) {
@@ -116,7 +116,7 @@ void tsr__bell_close(const tsr_bell *bell) {
 
 /* ---- Temporary files --------------------------------------------------------------------------------------------- */
 
-/* The directories are those in which SQLite looks, too. */
+/* SQLite looks in these directories, too. */
 intptr_t tsr__temporary_open(void) {
   static const char *const directories[] = {"/var/tmp", "/tmp", "."};
   for (int i = 0; i < 3; i++) {

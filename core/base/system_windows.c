@@ -1,8 +1,8 @@
-/* system_windows.c: what system.h and windows_path.h declare, for Windows.
- */
+/* system_windows.c: implements system.h and windows_path.h for Windows. The sections are those of system.h, with three
+ * more for windows_path.h: errors, text (path conversion) and identities. */
 #ifdef _WIN32
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-W#warnings" /* pthread.h may have included windows.h before; that does no harm */
+#pragma GCC diagnostic ignored "-W#warnings" /* pthread.h may have included windows.h already, which does no harm */
 #include <winsock2.h>
 #pragma GCC diagnostic pop
 #include <windows.h>
@@ -20,7 +20,7 @@
 #include "base/windows_path.h"
 
 #define WINDOWS_STACK (1u << 20) /* bytes */
-#define WINDOWS_CALL  (UINT64_C(1) << 30) /* bytes of one system call */
+#define WINDOWS_CALL  (UINT64_C(1) << 30) /* most bytes per system call */
 #define WINDOWS_SHARE (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
 
 /* ---- Threads and processes --------------------------------------------------------------------------------------- */
@@ -40,11 +40,11 @@ void tsr__at_fork(void (*before)(void), void (*after)(void), void (*after_in_chi
   (void)before, (void)after, (void)after_in_child; /* no process forks */
 }
 
-bool tsr__threads_live_at_exit(void) { return false; } /* Windows ends them before a library's handlers run */
+bool tsr__threads_live_at_exit(void) { return false; } /* Windows ends them before a library's exit handlers run */
 
 size_t tsr__open_files_limit(void) { return SIZE_MAX; }
 
-/* A process of a group of processors begins in that group, and its threads stay there. */
+/* On a machine with several processor groups a process starts in one of them, and its threads stay there. */
 unsigned tsr__cores(void) {
   DWORD_PTR mine = 0, all = 0;
   unsigned count = 0;
@@ -72,7 +72,7 @@ void *tsr__library_find(void *library, const char *symbol) {
 
 void tsr__socket_keep(tsr_socket socket) { (void)SetHandleInformation((HANDLE)socket, HANDLE_FLAG_INHERIT, 0); }
 
-/* A socket of datagrams that sends to itself: libcurl waits for sockets alone. */
+/* A datagram socket connected to itself, because libcurl can wait only for sockets. */
 bool tsr__bell_open(tsr_bell *bell) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   int size = sizeof address;
@@ -92,7 +92,7 @@ bool tsr__bell_open(tsr_bell *bell) {
   return false;
 }
 
-void tsr__bell_ring(const tsr_bell *bell) { (void)send(bell->rings, "", 1, 0); } /* a full buffer wakes as well */
+void tsr__bell_ring(const tsr_bell *bell) { (void)send(bell->rings, "", 1, 0); } /* a full buffer wakes just as well */
 
 void tsr__bell_clear(const tsr_bell *bell) {
   char bytes[64];
@@ -130,8 +130,8 @@ int tsr__windows_errno(unsigned long number) {
 
 /* ---- Temporary files --------------------------------------------------------------------------------------------- */
 
-/* The file is gone when its handle is closed, also if the process dies. Windows keeps its bytes in memory as long as it
- * can. */
+/* The file is deleted when its handle is closed, even if the process dies. Windows keeps its bytes in memory as long as
+ * it can. */
 intptr_t tsr__temporary_open(void) {
   wchar_t directory[MAX_PATH + 1], name[MAX_PATH + 64];
   const DWORD size = GetTempPathW(MAX_PATH + 1, directory);
@@ -188,8 +188,8 @@ size_t tsr__wide_append(tsr_wide_path *to, size_t at, const char *text) {
 
 static bool wide_is_letter(wchar_t c) { return (c >= L'A' && c <= L'Z') || (c >= L'a' && c <= L'z'); }
 
-/* Returns true for a part of a path that Windows takes for a device wherever it stands: CON, NUL, COM1, also with blanks
- * or anything else behind a dot. */
+/* Returns true for a path component that Windows takes for a device in any directory: CON, NUL, COM1, also with
+ * trailing blanks or any extension. */
 static bool wide_is_device(const wchar_t *part, size_t size) {
   static const wchar_t *const devices[] = {L"CON", L"PRN", L"AUX", L"NUL", L"CONIN$", L"CONOUT$", L"CLOCK$"};
   size_t stem = 0;
@@ -201,7 +201,7 @@ static bool wide_is_device(const wchar_t *part, size_t size) {
   return port && wcschr(L"0123456789\u00b9\u00b2\u00b3", part[3]);
 }
 
-/* Checks the parts of a full path behind its root. */
+/* Checks the components of a full path after its root. */
 static const char *wide_check(const wchar_t *rest) {
   while (*rest) {
     const size_t size = wcscspn(rest, L"\\");
@@ -212,7 +212,7 @@ static const char *wide_check(const wchar_t *rest) {
   return NULL;
 }
 
-/* Returns the part behind "C:\" or "\\server\share\", or NULL if the full path begins otherwise. */
+/* Returns the part after "C:\" or "\\server\share\", or NULL if the full path begins otherwise. */
 static const wchar_t *wide_behind_root(const wchar_t *full) {
   if (wide_is_letter(full[0]) && full[1] == L':' && full[2] == L'\\') return full + 3;
   if (full[0] != L'\\' || full[1] != L'\\' || wcschr(L"\\.?", full[2])) return NULL;
@@ -222,7 +222,7 @@ static const wchar_t *wide_behind_root(const wchar_t *full) {
   return rest ? rest + 1 : share + wcslen(share);
 }
 
-/* Takes the prefix "\\?\" or "\\?\UNC\" off a full path, in place. */
+/* Removes the prefix "\\?\" or "\\?\UNC\" from a full path, in place. */
 static void wide_strip(wchar_t *full) {
   if (wcsncmp(full, L"\\\\?\\", 4) != 0) return;
   const bool server = _wcsnicmp(full + 4, L"UNC\\", 4) == 0;
@@ -234,7 +234,7 @@ const char *tsr__wide_full(const char *path, tsr_wide_path *full) {
   tsr_wide_path given;
   const char *wrong = NULL;
   if (!tsr__wide_append(&given, 0, path)) return *path ? "it is too long, or no UTF-8" : "it is empty";
-  const wchar_t *name = wcsrchr(given.text, L'\\'); /* older systems make a device of it, newer ones a file */
+  const wchar_t *name = wcsrchr(given.text, L'\\'); /* GetFullPathNameW: on older systems a device, on newer a file */
   name = name ? name + 1 : given.text + (wide_is_letter(given.text[0]) && given.text[1] == L':' ? 2 : 0);
   wrong = wide_check(name);
   if (wrong) return wrong;
@@ -326,7 +326,7 @@ static HANDLE windows_open_any(const char *path) {
     SetLastError(ERROR_INVALID_NAME);
     return INVALID_HANDLE_VALUE;
   }
-  object.text[1] = L'\\'; /* "\\?\" is what this prefix is called here */
+  object.text[1] = L'\\'; /* CreateFileW spells the prefix "\\?\" */
   return CreateFileW(object.text, FILE_READ_ATTRIBUTES, WINDOWS_SHARE, NULL, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS,
                      NULL);
 }

@@ -1,7 +1,7 @@
-/* crypto.c: MD5, SHA-256, HMAC, AES-256-GCM by mbedTLS, and random bytes of the operating system.
+/* crypto.c: MD5, SHA-256, HMAC-SHA-256 and AES-256-GCM from mbedTLS, and random bytes from the operating system.
  *
- * mbedTLS 2.28 and 3.x are supported. In 2.28 the digest functions that return an error have the suffix "_ret", in 3.x
- * they have none.
+ * Supports mbedTLS 2.28 and 3.x. The digest functions that return an error have the suffix "_ret" in 2.28 and no suffix
+ * in 3.x.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ int tsr__hmac_sha256(const void *key, uint64_t key_size, const void *bytes, uint
   return TSR_OK;
 }
 
-/* In bytes: GCM's counter of 16-byte blocks has 32 bits, and two of its values are reserved. */
+/* In bytes: GCM counts 16-byte blocks in 32 bits, and two counter values are reserved. */
 #define GCM_MAX ((UINT64_C(1) << 36) - 32)
 
 static int open_gcm(mbedtls_gcm_context *gcm, const uint8_t *key, uint64_t size, tsr_error *error) {
@@ -113,9 +113,9 @@ int tsr__aes_decrypt(const uint8_t key[TSR_KEY_SIZE], const uint8_t iv[TSR_IV_SI
 }
 
 #define RANDOM_PIECE                                                                                                   \
-  256u /* bytes of one call: getentropy gives no more, and no signal interrupts getrandom within them */
+  256u /* bytes per call: getentropy returns no more, and signals do not interrupt a getrandom of this size */
 
-/* Fills at most RANDOM_PIECE bytes. Returns 0, or -1 with errno where the system has that. */
+/* Fills at most RANDOM_PIECE bytes. Returns 0, or -1, with errno where the system sets it. */
 static int random_piece(uint8_t *to, size_t size) {
 #if defined(__linux__) /* the call itself: glibc before 2.25 and musl before 1.1.20 have no function for it */
   long got;
