@@ -1,15 +1,18 @@
-/* prefetch.c: fetches in the order of the wishes. A fetch is
+/* prefetch.c: the table of fetches. Parts are fetched in the order in which they were announced. A fetch is
  *
  *   WAITING   until fewer than `parallel` fetches are under way and there is room for its bytes
- *   SENT      until somebody wants its bytes, or somebody else makes room for the next one
- *   ENDING    while one thread waits for its answer; others that want it wait for that thread
+ *   SENT      until a reader wants its bytes, or a later announcement finds that its answer has come
+ *   ENDING    while one thread waits for its answer; other threads that want it wait for that thread
  *   HERE      until its room is needed
  *
- * Fetches begin and end at multiples of BLOCK, so that reads of neighbours find their bytes. When a reader comes to a
- * fetch that follows another one of its object, the next one is sent, twice as long.
+ * Fetches begin and end at multiples of BLOCK, so that reads of neighbouring parts find their bytes, too. When a reader
+ * gets from one fetch of an object to the following one, the next fetch is sent, of twice the size: sequential reads
+ * are prefetched with a growing window.
  *
- * A fetch that fails is dropped: whoever wants its bytes sends a request of his own and gets the error. Only a missing
- * object is remembered, since a reader of the tail asks for just that.
+ * A failed fetch is dropped: whoever wants its bytes sends a request of his own and gets the error. Only that an object
+ * is missing is remembered, since readers of tails ask for exactly that.
+ *
+ * Order: sending fetches and taking answers; adding announced parts; reading; keeping what the store has written.
  */
 #include "store/prefetch.h"
 
@@ -21,22 +24,22 @@
 
 #define BLOCK      (UINT64_C(64) << 10) /* bytes */
 #define GAP        (UINT64_C(128) << 10) /* bytes between two parts that are cheaper to fetch than another request */
-#define AHEAD_ROOM (UINT64_C(64) << 20) /* bytes of all fetches that are under way or here */
-#define RECENT     4 /* fetches that a part may be joined to: callers wish for several files in turns */
+#define AHEAD_ROOM (UINT64_C(64) << 20) /* bytes of all fetches that are not WAITING */
+#define RECENT     4 /* fetches to which a part may be joined: callers announce several files in turns */
 #define AHEAD_MAX  8192u /* fetches in the table */
 #define KEPT_ROOM  (UINT64_C(1) << 20) /* bytes of objects that the store has written itself */
 
 typedef enum fetch_state { WAITING, SENT, ENDING, HERE } fetch_state;
 
 typedef struct fetch {
-  struct fetch *next; /* in the order of the wishes */
+  struct fetch *next; /* in the order of the announcements */
   fetch_state state;
   uint64_t hash; /* of the key */
-  uint64_t offset, size; /* of the part; of a tail: size alone */
+  uint64_t offset, size; /* of the part; for a tail only `size` counts */
   uint64_t users; /* threads that wait for it */
   bool tail;
   bool whole; /* an object that the store has written itself */
-  bool follows; /* its object was read up to its beginning */
+  bool follows; /* its object was read sequentially up to its beginning */
   bool led; /* the next fetch has been sent */
   bool failed, missing; /* missing: the server has no such object */
   tsr_s3_call call;
@@ -50,7 +53,7 @@ struct tsr_s3_ahead {
   pthread_mutex_t mutex; /* guards everything below */
   pthread_cond_t ended; /* a fetch has left the state ENDING */
   fetch *first, **last; /* the fetches, owned */
-  uint64_t count, under_way, bytes; /* fetches; of these SENT or ENDING; bytes of all that are not WAITING */
+  uint64_t count, under_way, bytes; /* fetches; those SENT or ENDING; bytes of all that are not WAITING */
   uint64_t kept; /* bytes of whole objects */
 };
 
@@ -66,7 +69,7 @@ int tsr__s3_ahead_open(tsr_memory *memory, tsr_s3 *client, tsr_s3_ahead **ahead,
   return TSR_OK;
 }
 
-/* Takes a fetch that nobody uses out of the table and frees it. */
+/* Removes a fetch that nobody uses from the table and frees it. */
 static void drop_fetch(tsr_s3_ahead *a, fetch *f) {
   fetch **link = &a->first;
   while (*link != f) link = &(*link)->next;
@@ -108,7 +111,7 @@ static void send_fetch(tsr_s3_ahead *a, fetch *f) {
   tsr__s3_start(a->client, &f->call);
 }
 
-/* Drops what is here and nobody has read for longest, until there is room for `size` bytes. */
+/* Drops fetches that are HERE and unused, first in list order, until there is room for `size` bytes. */
 static bool make_room(tsr_s3_ahead *a, uint64_t size) {
   while (a->bytes > 0 && a->bytes + size > AHEAD_ROOM) {
     fetch *f = a->first;
@@ -119,7 +122,7 @@ static bool make_room(tsr_s3_ahead *a, uint64_t size) {
   return true;
 }
 
-/* Sends fetches that wait, as long as there is room for them. `forced`: room may be made by dropping others. */
+/* Sends WAITING fetches while there is room for them. `forced`: make room by dropping others. */
 static void send_waiting(tsr_s3_ahead *a, bool forced) {
   const uint32_t parallel = tsr__s3_parallel(a->client);
   for (fetch *f = a->first; f && a->under_way < parallel; f = f->next) {
@@ -134,7 +137,7 @@ static void send_waiting(tsr_s3_ahead *a, bool forced) {
   }
 }
 
-/* Sets the size of a fetch to what has come of it: objects smaller than a block take no more room than they need. */
+/* Shrinks a fetch to what has arrived, so that objects smaller than a block take no more room than they need. */
 static void fit_fetch(tsr_s3_ahead *a, fetch *f) {
   if (f->call.get.into) f->bytes.size = f->call.result.received;
   if (f->bytes.size >= f->size) return;
@@ -143,8 +146,8 @@ static void fit_fetch(tsr_s3_ahead *a, fetch *f) {
   tsr__buffer_shrink(&f->bytes);
 }
 
-/* Waits for the answer of a fetch that is SENT. The mutex is held before and after, not meanwhile. A fetch that failed
- * is dropped unless others wait for it, too. */
+/* Waits for the answer of a fetch that is SENT, with the mutex released meanwhile. A failed fetch becomes HERE, too:
+ * find_fetch ignores it unless the object is missing. */
 static int end_fetch(tsr_s3_ahead *a, fetch *f, tsr_error *error) {
   tsr_error one = {0};
   f->state = ENDING;
@@ -165,7 +168,7 @@ static int end_fetch(tsr_s3_ahead *a, fetch *f, tsr_error *error) {
   return rc == TSR_INTERRUPT ? rc : TSR_OK;
 }
 
-/* Takes the answers that have come. The mutex is held before and after, not meanwhile. */
+/* Takes the answers that have come, with the mutex released meanwhile. */
 static void take_answers(tsr_s3_ahead *a) {
   for (fetch *f = a->first; f;) {
     if (f->state == SENT && tsr__s3_answered(&f->call)) {
@@ -175,7 +178,7 @@ static void take_answers(tsr_s3_ahead *a) {
   }
 }
 
-/* Returns once a fetch is HERE. The mutex is held before and after, not meanwhile, and the caller is a user of it. */
+/* Returns once a fetch is HERE, with the mutex released while it waits. The caller is one of the fetch's users. */
 static int await_fetch(tsr_s3_ahead *a, fetch *f, tsr_error *error) {
   if (f->state == WAITING) {
     (void)make_room(a, f->size);
@@ -188,7 +191,7 @@ static int await_fetch(tsr_s3_ahead *a, fetch *f, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- Wishes ------------------------------------------------------------------------------------------------------ */
+/* ---- Announced parts --------------------------------------------------------------------------------------------- */
 
 static uint64_t key_hash(const char *key) {
   uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -196,7 +199,7 @@ static uint64_t key_hash(const char *key) {
   return h;
 }
 
-/* Finds the fetch that has a part, or the tail. */
+/* Finds the fetch that covers a part, or the tail. */
 static fetch *find_fetch(const tsr_s3_ahead *a, const char *key, bool tail, uint64_t offset, uint64_t size) {
   const uint64_t hash = key_hash(key);
   for (fetch *f = a->first; f; f = f->next) {
@@ -208,7 +211,7 @@ static fetch *find_fetch(const tsr_s3_ahead *a, const char *key, bool tail, uint
   return NULL;
 }
 
-/* Moves the ends of a part to multiples of BLOCK. */
+/* Rounds the ends of a part outward to multiples of BLOCK. */
 static tsr_s3_part aligned(const tsr_s3_part *part) {
   if (part->tail) return *part;
   const uint64_t from = part->offset - part->offset % BLOCK, end = tsr__add_sat(part->offset, part->size);
@@ -234,7 +237,7 @@ static fetch *add_fetch(tsr_s3_ahead *a, const tsr_s3_part *part) {
   return f;
 }
 
-/* Lets a fetch that is not sent yet take in the part behind it. */
+/* Extends a fetch that has not been sent yet by the part behind it. */
 static bool extend(const tsr_s3_ahead *a, fetch *f, const tsr_s3_part *part) {
   const uint64_t end = f->offset + f->size;
   if (f->state != WAITING || f->tail || part->tail || strcmp(f->key, part->key) != 0 || part->offset < f->offset)
@@ -246,7 +249,7 @@ static bool extend(const tsr_s3_ahead *a, fetch *f, const tsr_s3_part *part) {
   return true;
 }
 
-/* Forgets what nobody has read so far, where a reader has stopped early. */
+/* Drops fetches that nobody is reading: a reader may have stopped early. */
 static void forget_unused(tsr_s3_ahead *a) {
   for (fetch *f = a->first, *next; f; f = next) {
     next = f->next;
@@ -254,7 +257,7 @@ static void forget_unused(tsr_s3_ahead *a) {
   }
 }
 
-/* Adds a part, to one of the last fetches that wait if it lies behind that one. */
+/* Adds a part: to one of the most recent WAITING fetches if it lies close behind it, else as a new fetch. */
 static fetch *add_part(tsr_s3_ahead *a, const tsr_s3_part *part, fetch **recent) {
   const tsr_s3_part whole = aligned(part);
   for (int i = 0; i < RECENT; i++)
@@ -277,7 +280,7 @@ void tsr__s3_ahead_expect(tsr_s3_ahead *ahead, const tsr_s3_part *parts, uint64_
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* Sends the fetch behind `f`, whose reader has come to it from the one before. */
+/* Sends the fetch after `f`, if the reader has come to `f` from the fetch before it. */
 static void lead(tsr_s3_ahead *a, fetch *f, uint64_t object_size) {
   const uint64_t from = f->offset + f->size;
   if (!f->follows || f->led || from >= object_size) return;
@@ -290,7 +293,7 @@ static void lead(tsr_s3_ahead *a, fetch *f, uint64_t object_size) {
   send_waiting(a, false);
 }
 
-/* Makes a fetch for a part that nobody has wished for. It follows the fetch that ends where it begins. */
+/* Makes a fetch for a part that was not announced. It follows the fetch that ends where it begins, if there is one. */
 static fetch *fetch_now(tsr_s3_ahead *a, const tsr_s3_part *part) {
   if (part->size > tsr__s3_part_size(a->client)) return NULL;
   if (a->count >= AHEAD_MAX) forget_unused(a);
@@ -346,7 +349,7 @@ int tsr__s3_ahead_tail(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes, 
       *object_size = f->call.result.object_size;
       f->bytes = (tsr_buffer){.memory = ahead->memory};
       rc = 1;
-    } else if (rc >= 0) rc = 0; /* it failed, or another reader wants it, too */
+    } else if (rc >= 0) rc = 0; /* it failed, or another reader wants it as well */
     if (f->users == 0 && f->state == HERE && !f->whole) drop_fetch(ahead, f);
     send_waiting(ahead, false);
   }
@@ -356,7 +359,7 @@ int tsr__s3_ahead_tail(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes, 
 
 /* ---- What the store has written ---------------------------------------------------------------------------------- */
 
-/* Drops the whole object that has been kept for longest and that nobody reads. */
+/* Drops the oldest kept object that nobody reads. */
 static bool drop_kept(tsr_s3_ahead *a) {
   fetch *f = a->first;
   while (f && (!f->whole || f->users > 0)) f = f->next;

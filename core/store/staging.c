@@ -1,5 +1,5 @@
-/* staging.c: staged files in one temporary file without a name. Each staged file is a list of segments of it. The
- * temporary file only grows; when no staged file is left, it is cut to nothing.
+/* staging.c: staged files in one unnamed temporary file. Each staged file is a list of segments of it. The temporary
+ * file only grows; when no staged file is left, it is truncated to nothing.
  */
 #include "store/staging.h"
 
@@ -15,7 +15,7 @@
 
 typedef struct segment {
   uint64_t offset; /* in the temporary file */
-  uint64_t start; /* in the staged file: the sum of the sizes before */
+  uint64_t start; /* in the staged file: the sum of the sizes of the segments before */
   uint64_t size; /* in bytes */
 } segment;
 
@@ -23,7 +23,7 @@ struct tsr_staged {
   tsr_staging *staging; /* borrowed */
   tsr_buffer segments; /* segment */
   uint64_t size; /* in bytes */
-  uint64_t holders; /* callers that hold the file, and one for the map while the file has its path */
+  uint64_t holders; /* callers that hold the file, plus one for the map while the file has its path */
   bool grows; /* its creator may append to it */
   char *path; /* owned */
 };
@@ -32,7 +32,7 @@ struct tsr_staging {
   tsr_memory *memory; /* borrowed */
   pthread_mutex_t mutex; /* guards the fields below, and the holders of all files */
   tsr_map files; /* path -> tsr_staged */
-  uint64_t alive; /* files that are not freed */
+  uint64_t alive; /* files that have not been freed */
   uint64_t end; /* size of the temporary file, in bytes */
   intptr_t file; /* the temporary file; TSR_NO_TEMPORARY: none yet */
 };
@@ -189,7 +189,7 @@ static int fail_staging(const char *what, tsr_error *error) {
                    full ? ": the disk is full" : "");
 }
 
-/* Takes `size` bytes at the end of the temporary file. */
+/* Reserves `size` bytes at the end of the temporary file. */
 static int take_room(tsr_staging *s, uint64_t size, uint64_t *offset, tsr_error *error) {
   int rc = TSR_OK;
   pthread_mutex_lock(&s->mutex);
@@ -204,7 +204,7 @@ static int take_room(tsr_staging *s, uint64_t size, uint64_t *offset, tsr_error 
   return rc;
 }
 
-/* Makes the new bytes part of the file's last segment if they follow it, or else a segment of their own. */
+/* Records new bytes: extends the file's last segment if they follow it, else adds a segment. */
 static int add_segment(tsr_staged *file, uint64_t offset, uint64_t size, tsr_error *error) {
   const uint64_t count = file->segments.size / sizeof(segment);
   segment *last = count ? (segment *)(void *)file->segments.data + count - 1 : NULL;
@@ -231,7 +231,7 @@ int tsr__staged_append(tsr_staged *file, const void *bytes, uint64_t size, tsr_e
   return add_segment(file, offset, size, error);
 }
 
-/* Finds the segment that has a byte of the file. */
+/* Finds the segment that holds a byte of the file. */
 static const segment *segment_of(const tsr_staged *file, uint64_t offset) {
   const segment *all = (const segment *)(const void *)file->segments.data;
   uint64_t a = 0, b = file->segments.size / sizeof *all;

@@ -1,5 +1,7 @@
-/* store.c: the functions of store.h, which are the same for every kind of store. They check paths and ranges, call the
- * store's method, count files and bytes, sort listings, and put the full path in front of error messages.
+/* store.c: what all kinds of stores have in common. The functions of store.h check paths and ranges, call the store's
+ * method (or do the same with simpler methods if it is NULL), count files and bytes, sort listings, and prepend the
+ * full path to error messages. The last section has the bounds of store_bounds.h, as far as they do not depend on the
+ * operating system.
  */
 #include "store/store.h"
 
@@ -17,10 +19,10 @@
 #include "store/store_bounds.h"
 #include "base/system.h"
 
-#define MANY_ENTRIES      64u /* of a directory, from which on sorting keys is faster than comparing names */
+#define MANY_ENTRIES      64u /* of a directory: from here on sorting by keys is faster than comparing names */
 #define SYNCED_MAX        16u /* files and directories that are synced concurrently */
 #define STORE_STAGED_SIZE 34 /* bytes for a staged file's path: '.', 32 hex digits, NUL */
-#define STORE_DEPTH_MAX   64u /* of the directories below a tree that is removed */
+#define STORE_DEPTH_MAX   64u /* nested directories of a tree that is removed */
 
 /* ---- For the kinds of stores ----------------------------------------------------------------- */
 
@@ -52,7 +54,7 @@ int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void *
 
 static int store_add_entry(tsr_listing *listing, const char *name, const tsr_entry *entry, tsr_error *error) {
   uint64_t count = listing->count;
-  if ((count & (count - 1)) == 0) { /* at 0, 1, 2, 4, ... entries the array is full: its size doubles */
+  if ((count & (count - 1)) == 0) { /* at 0, 1, 2, 4, ... entries the array is full: double it */
     TSR_TRY(TSR_REALLOC_ARRAY(listing->memory, TSR_MAX(2 * count, 1), &listing->entries, error));
   }
   char *copy;
@@ -81,7 +83,7 @@ void tsr__listing_release(tsr_listing *listing) {
 
 /* ---- Paths and errors ------------------------------------------------------------------------ */
 
-/* Appends a text to the path, as far as there is room. */
+/* Appends a text to the path, truncated if there is no room. */
 static void path_append(tsr_path *path, size_t *at, const char *text, size_t size) {
   const size_t room = sizeof path->text - 1 - *at;
   if (size > room) size = room;
@@ -110,20 +112,20 @@ void tsr__store_changed(tsr_store *store) {
 
 uint64_t tsr__store_process_changes(void) { return process_changes; }
 
-/* Returns true for an error that concerns the whole store and not one file: a database that is read-only or busy. */
+/* Returns true for an error that concerns the whole store and not one file: the database is read-only or busy. */
 static bool concerns_all_files(const tsr_store *store, int rc) {
   return store->is_one_file && (rc == TSR_READONLY || rc == TSR_BUSY);
 }
 
-/* Makes a number from a path (FNV-1a): errors about different files have different subjects. */
+/* Hashes a path (FNV-1a), so that errors about different files have different subjects. */
 static uint32_t path_number(const char *path) {
   uint64_t h = UINT64_C(0xcbf29ce484222325);
   for (; *path; path++) h = (h ^ (uint8_t)*path) * UINT64_C(0x100000001b3);
   return (uint32_t)(h ^ h >> 32);
 }
 
-/* Puts the full path in front of the message, makes the path the error's subject, and returns `rc`, which is an
- * argument because `error` may be NULL. */
+/* Prepends the full path to the message, makes the path the error's subject, and returns `rc`, which is an argument
+ * because `error` may be NULL. */
 static int store_wrap(const tsr_store *store, const char *path, int rc, tsr_error *error) {
   if (rc >= 0 || concerns_all_files(store, rc)) return rc;
   size_t length = strlen(store->name);
@@ -322,7 +324,7 @@ static int compare_names(const void *entries, uint32_t a, uint32_t b) {
   return strcmp(((const tsr_entry *)entries)[a].name, ((const tsr_entry *)entries)[b].name);
 }
 
-/* Returns how many bytes all names have in common at their beginning. */
+/* Returns the length of the names' longest common prefix. */
 static uint64_t common_bytes(const tsr_listing *listing) {
   const char *first = listing->entries[0].name;
   uint64_t common = strlen(first);
@@ -332,7 +334,7 @@ static uint64_t common_bytes(const tsr_listing *listing) {
   return common;
 }
 
-/* Returns the bytes of a name behind those that all names have in common as a number that sorts as they do. */
+/* Packs the next bytes of a name, after the common prefix, into a number that sorts as they do. */
 static uint64_t key_behind(const char *name, uint64_t common) {
   uint64_t key = 0;
   for (int i = 0; i < 8; i++) {
@@ -342,7 +344,7 @@ static uint64_t key_behind(const char *name, uint64_t common) {
   return key;
 }
 
-/* Sorts many entries by the first bytes in which their names differ. Returns false if there is no memory for it. */
+/* Sorts many entries by the first bytes in which their names differ. Returns false if it is out of memory. */
 static bool sort_by_keys(tsr_listing *listing) {
   const uint64_t count = listing->count, common = common_bytes(listing);
   tsr_pair *pairs;
@@ -377,7 +379,7 @@ int tsr__store_list_any(tsr_store *store, const char *path, tsr_listing *listing
   return TSR_OK;
 }
 
-/* Fails if the listing has a symbolic link that is not followed. */
+/* Fails if the listing has a symbolic link that we may not follow. */
 static int store_check_links(const tsr_store *store, const char *path, const tsr_listing *listing, tsr_error *error) {
   if (!listing->link) return TSR_OK;
   const int rc = tsr__fail(error, TSR_PERM,
@@ -396,7 +398,7 @@ int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, ts
   return rc;
 }
 
-/* Lists directories one after the other; each stamp is taken before its listing. */
+/* Lists directories one by one; each stamp is taken before its listing. */
 static int list_each(tsr_store *store, const char *const *paths, uint64_t count, tsr_listing *listings,
                      tsr_stamp *stamps, tsr_error *error) {
   for (uint64_t i = 0; i < count; i++) {
@@ -533,12 +535,12 @@ int tsr__store_sync_all(tsr_store *store, tsr_file *const *files, uint64_t file_
                         uint64_t directory_count, unsigned threads, tsr_error *error) {
   syncing s = {store, files, file_count, directories};
   const uint64_t count =
-      file_count + directory_count; /* a thread for each: threads wait for the disk, not for a core */
+      file_count + directory_count; /* one thread each: the threads wait for the disk, not for a core */
   return tsr__parallel_for(threads > 1 && store->workers_may_sync ? (unsigned)TSR_MIN(count, SYNCED_MAX) : 1, count,
                            sync_one, &s, error);
 }
 
-/* Renames by either method, after a check that a directory is not moved into itself. */
+/* Renames by either method, after checking that a directory is not moved into itself. */
 static int store_move(tsr_store *store, const char *from, const char *to, tsr_error *error,
                       int (*method)(tsr_store *, const char *, const char *, tsr_error *)) {
   TSR_TRY(check_path_below_root(store, from, error));
@@ -570,11 +572,11 @@ int tsr__directory_find(tsr_store *store, const char *path, bool *exists, tsr_er
   tsr_stamp stamp;
   TSR_TRY(tsr__store_stamp(store, path, &stamp, error));
   *exists =
-      !stamp.known || stamp.a || stamp.b || stamp.c; /* a directory that does not exist has a known stamp of zeros */
+      !stamp.known || stamp.a || stamp.b || stamp.c; /* the stamp of a missing directory is known and all zeros */
   return TSR_OK;
 }
 
-/* Returns true if it is certain that a file or directory with this path exists (`there`) or does not exist (not
+/* Returns true if it is certain that a file or directory with this path exists (`there`) or that none exists (not
  * `there`). */
 static bool is_known(tsr_store *store, const char *path, bool there) {
   bool file = false, directory = false;
@@ -582,8 +584,8 @@ static bool is_known(tsr_store *store, const char *path, bool there) {
          (file || directory) == there;
 }
 
-/* A failing disk or network may report an error for a rename that took place. A caller that removed the target after
- * such an error would damage the array, so the function looks at both paths before it believes the error. */
+/* A failing disk or network may report an error for a rename that did take place. A caller that then removed the target
+ * would damage the array, so the function checks both paths before it believes the error. */
 int tsr__store_rename_exclusive(tsr_store *store, const char *from, const char *to, tsr_error *error) {
   tsr_error one;
   const int rc = store_move(store, from, to, &one, store->methods->rename_exclusive);
@@ -627,7 +629,7 @@ bool tsr__store_exists(tsr_store *store, const char *path) {
   return tsr__store_find(store, path, &exists, NULL) >= 0 && exists;
 }
 
-/* ---- New files and removals, made of the calls above ----------------------------------------- */
+/* ---- New files and removals, composed of the calls above ------------------------------------- */
 
 static int write_new_file(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
                           tsr_error *error) {
@@ -640,8 +642,8 @@ static int write_new_file(tsr_store *store, const char *path, const void *bytes,
   return rc;
 }
 
-/* Chooses the path of a staged file: '.' and 32 hex digits in the root, where readers ignore it. A vacuum removes such
- * files of writers that died. */
+/* Chooses the path of a staged file: '.' and 32 hex digits in the root, where readers ignore it. A vacuum removes the
+ * staged files of writers that died. */
 static int choose_staged(char staged[STORE_STAGED_SIZE], tsr_error *error) {
   uint8_t random[16];
   TSR_TRY(tsr__random(random, sizeof random, error));
@@ -650,8 +652,8 @@ static int choose_staged(char staged[STORE_STAGED_SIZE], tsr_error *error) {
   return TSR_OK;
 }
 
-/* An empty file is complete once it is created, and all files of a store that is one file appear with the commit of that
- * file. Other files are written under another name and then renamed. */
+/* An empty file is complete as soon as it is created, and in a store that is one file everything appears with that
+ * file's commit. Other files are written under a staged name and then renamed. */
 int tsr__store_put_new(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
                        tsr_error *error) {
   char staged[STORE_STAGED_SIZE];
@@ -666,7 +668,7 @@ int tsr__store_put_new(tsr_store *store, const char *path, const void *bytes, ui
   return rc;
 }
 
-/* As tsr__store_remove, but a path that does not exist is no error. */
+/* Like tsr__store_remove, but a missing path is not an error. */
 static int remove_if_there(tsr_store *store, const char *path, tsr_error *error) {
   tsr_error one;
   const int rc = tsr__store_remove(store, path, &one);
@@ -719,11 +721,13 @@ int tsr__store_remove_tree(tsr_store *store, const char *path, tsr_error *error)
   return tsr__store_remove_trees(store, &path, 1, error);
 }
 
-/* Bounds, directories that the stores of an environment may not leave. store_posix.c and
- * store_windows.c say how a system keeps stores within them.
+/* ---- Bounds ----------------------------------------------------------------------------------
  *
- * A bound does not change and lives as long as its environment, because workers may use it at any time. A narrower
- * bound replaces it and keeps it.
+ * Bounds are directories that the stores of an environment may not leave. store_posix.c and store_windows.c say how
+ * each system keeps stores within them.
+ *
+ * A bound does not change and lives as long as its environment, because workers may be using it at any time. A narrower
+ * bound replaces it as the current one and owns it.
  */
 
 int tsr__bounds_text(tsr_memory *memory, const char *a, const char *b, const char *c, char **text, tsr_error *error) {
@@ -743,13 +747,11 @@ bool tsr__path_is_below(const char *path, const char *directory) {
   return strncmp(path, directory, size) == 0 && (path[size] == '/' || !path[size]);
 }
 
-/* ---- Bounds ---------------------------------------------------------------------------------- */
-
 const tsr_bound *tsr__bounds_get(const tsr_bounds *bounds) {
   return bounds ? atomic_load_explicit(&((tsr_bounds *)(uintptr_t)bounds)->bound, memory_order_acquire) : NULL;
 }
 
-/* Returns the part of a resolved path that lies below the bound's directory. */
+/* Returns the part of a resolved path below the bound's directory. */
 static const char *below(const tsr_bound *bound, const char *resolved) {
   const size_t size = strlen(bound->path);
   return resolved + (size > 0 && bound->path[size - 1] == '/' ? size - 1 : size);

@@ -1,5 +1,5 @@
 /* store_host.c: a store whose files the host keeps. Each method calls the host's callback (tsr_host_store in
- * tessera.h). Only the environment's thread may call them, so workers neither read nor sync here.
+ * tessera.h). Only the environment's thread may call them, so workers neither read nor sync in such a store.
  */
 #include "store/store.h"
 
@@ -18,7 +18,7 @@ typedef struct host_file {
 static const tsr_host_store *host_of(const tsr_store *store) { return ((const host_store *)store)->host; }
 static void *tree_of(const tsr_store *store) { return ((const host_store *)store)->tree; }
 
-/* Returns a path of the store as a path of the tree. */
+/* Converts a path of the store to a path of the tree. */
 static tsr_path in_tree(const tsr_store *store, const char *path) {
   const char *below = ((const host_store *)store)->below.text;
   return !*path ? ((const host_store *)store)->below : tsr__path_of(below, path, "");

@@ -1,9 +1,12 @@
-/* store_posix.c: a store in a directory of the file system.
+/* store_posix.c: a store in a directory of the file system, on POSIX.
  *
  * The root's path is made absolute once, so that a chdir of the host changes nothing. Reads and listings follow
  * symbolic links, because users link their data; creations and removals never do. If the environment has a bound
- * (store.c), no link is followed: each system call starts from the bound's descriptor. A file with several names
- * (hard links) is not read then, because another of its names may lie outside the bound.
+ * (store_bounds.h), no link is followed: each system call starts from a descriptor of the bound's directory. Then a
+ * file with several names (hard links) cannot be read, because another of its names may lie outside the bound.
+ *
+ * Order: errors and paths; places, which are what openat() and its like take; files and their locks; directories and
+ * their stamps; renames; opening and closing a store; and last the walk down from a bound's directory.
  */
 #ifndef _WIN32
 #define _FILE_OFFSET_BITS 64
@@ -35,7 +38,7 @@
 #define CTIME(s) ((s)->st_ctim)
 #endif
 
-/* The system's description of an error. POSIX's strerror_r writes it and returns 0, GNU's returns it. */
+/* The system's description of an error. POSIX's strerror_r writes it to `room` and returns 0, GNU's returns it. */
 #define ERROR_TEXT(number, room)                                                                                       \
   _Generic(strerror_r(number, room, sizeof room),                                                                      \
       int: strerror_r(number, room, sizeof room) == 0 ? room : NULL,                                                   \
@@ -43,33 +46,33 @@
 
 #define LINKS_ATTEMPTS 20 /* looks at a file with several names, a millisecond apart (see open_and_look) */
 #define SMALL_ROOM     8448 /* bytes on the stack for a small file */
-#define CALL_MAX       (UINT64_C(1) << 30) /* bytes of one system call: some systems refuse more than INT_MAX */
+#define CALL_MAX       (UINT64_C(1) << 30) /* most bytes per system call: some systems refuse more than INT_MAX */
 
 typedef struct bound_root { /* where the store's root lies within a bound */
   const tsr_bound *bound;
-  struct bound_root *earlier; /* that of the bound before, kept because workers may use it; owned */
-  char *path; /* from the bound's directory on, resolved */
+  struct bound_root *earlier; /* for the previous bound, kept because workers may be using it; owned */
+  char *path; /* relative to the bound's directory, resolved */
   size_t length;
 } bound_root;
 
 typedef struct
-    posix_ticks { /* whether this kernel's own clock gives the times of the store's directories (tick_is_over) */
+    posix_ticks { /* whether the store's file system takes its timestamps from this kernel's clock (tick_is_over) */
   bool looked, local;
-  dev_t device; /* local: of the file system in which the root lies */
+  dev_t device; /* if `local`: of the file system that holds the root */
 } posix_ticks;
 
 typedef struct posix_store {
   tsr_store base;
   posix_ticks ticks;
-  char *root; /* absolute, without a slash at its end: "" stands for "/" */
+  char *root; /* absolute, without a trailing slash: "" stands for "/" */
   size_t root_length;
-  _Atomic(bound_root *) bound_root; /* that of the newest bound seen so far, or NULL; owned */
+  _Atomic(bound_root *) bound_root; /* for the newest bound seen so far, or NULL; owned */
 } posix_store;
 
 typedef struct posix_file {
   tsr_file base;
   int descriptor;
-  pid_t locker; /* the process that locked the file through this structure; 0: none did */
+  pid_t locker; /* the process that locked the file through this structure; 0: none */
 } posix_file;
 
 typedef struct full_path {
@@ -117,9 +120,9 @@ static int posix_join(const char *root, size_t length, const char *path, full_pa
 
 /* ---- Places -----------------------------------------------------------------------------------------------------
  *
- * A place is what a system call such as openat() takes: a directory and a name in it. Without a bound these are the
- * current directory and the full path. With a bound they are the directory that holds the path's last part, found
- * without following links, and that part.
+ * A place is the pair that system calls such as openat() take: a directory and a name in it. Without a bound these are
+ * the current directory and the full path. With a bound they are the directory that holds the path's last part, found
+ * without following links, and that last part.
  */
 
 typedef struct posix_place {
@@ -127,7 +130,7 @@ typedef struct posix_place {
   const tsr_bound *bound; /* borrowed, or NULL */
   int directory; /* AT_FDCWD, or a descriptor that leave() closes */
   const char *name; /* within `path` */
-  full_path path; /* with a bound: from the bound's directory on */
+  full_path path; /* with a bound: relative to the bound's directory */
 } posix_place;
 
 static int fail_place(const posix_place *p, int number, const char *what, tsr_error *error) {
@@ -155,8 +158,8 @@ static int find_root(posix_store *s, const tsr_bound *bound, const bound_root **
   return TSR_OK;
 }
 
-/* Returns true if the last call failed since the process, or the system, has too many open files, and some of them have
- * been closed: then the call is tried again. Else errno stays. */
+/* Returns true if the last call failed because the process, or the system, has too many open files, and some could be
+ * closed: then the caller tries again. Keeps errno. */
 static bool made_room(const posix_place *p) {
   const int number = errno;
   if (number != EMFILE && number != ENFILE) return false;
@@ -215,8 +218,8 @@ static int open_at(const posix_place *p, int flags) {
   return descriptor;
 }
 
-/* Reads the status of a file or directory. Returns 0, or -1 with errno: ELOOP for a symbolic link that is not
- * followed. */
+/* Reads the status of a file or directory. Returns 0, or -1 with errno: ELOOP for a symbolic link that we may not
+ * follow. */
 static int posix_look(const posix_place *p, struct stat *status) {
   if (fstatat(p->directory, p->name, status, p->bound ? AT_SYMLINK_NOFOLLOW : 0) != 0) return -1;
   if (!p->bound || !S_ISLNK(status->st_mode)) return 0;
@@ -249,19 +252,19 @@ static bool has_one_name(const posix_place *p, struct stat *status) {
   return fstatat(p->directory, p->name, status, AT_SYMLINK_NOFOLLOW) == 0 && status->st_nlink == 1;
 }
 
-/* Opens a file or directory and reads its status. With a bound a file must have one name alone, because other names may
- * lie outside the bound; otherwise the result is EMLINK. A rename by steps (rename_exclusive_by_steps) gives a file two
- * names for a moment, so a file with two is looked at again for a while. While the kernel removes a name, that name is
- * still visible but no longer counted. The count is therefore read before the open and after it, which makes it
- * unlikely that a name that is being removed passes for the only one. This matters only on systems where a user may
- * link another user's file. */
+/* Opens a file or directory and reads its status. With a bound a file must have exactly one name, because others may
+ * lie outside the bound; otherwise fails with EMLINK. A rename by steps (rename_exclusive_by_steps) gives a file two
+ * names for a moment, so a file with two names is retried for a while. While the kernel is removing a name, the name is
+ * still visible but no longer counted. The count is therefore read before and after the open, so that a name being
+ * removed is unlikely to pass for the only one. This matters only on systems where a user may link another user's
+ * file. */
 static int open_and_look(const posix_place *p, struct stat *status) {
   const struct timespec moment = {.tv_nsec = 1000000};
   for (int i = 0;; i++) {
     struct stat named;
     const bool before = !p->bound || has_one_name(p, &named);
     const int descriptor =
-        open_at(p, O_RDONLY | O_NONBLOCK); /* not blocking: the open of a pipe would wait for a writer */
+        open_at(p, O_RDONLY | O_NONBLOCK); /* non-blocking: opening a pipe would wait for a writer */
     if (descriptor < 0) return -1;
     int number = fstat(descriptor, status) == 0 ? 0 : errno;
     if (!number && (!p->bound || !S_ISREG(status->st_mode))) return descriptor;
@@ -294,9 +297,9 @@ static int posix_open_file(tsr_store *store, const char *path, tsr_file **file, 
   return rc;
 }
 
-/* Reads a small file by three system calls, without a look at its status: a read that returns fewer bytes than it may
- * has reached the end of a file. Everything else (a larger file, a directory, a pipe, an error, a bound, under which the
- * file's names are counted) is left to posix_open_file. */
+/* Reads a small file with three system calls and no stat: a read that returns fewer bytes than requested has reached
+ * the end of the file. Everything else (a larger file, a directory, a pipe, an error, or a bound, which requires
+ * counting the file's names) is left to posix_open_file. */
 static int posix_read_small(tsr_store *store, const char *path, uint64_t most, tsr_arena *arena, tsr_file **kept,
                             tsr_error *error) {
   uint8_t bytes[SMALL_ROOM], *to;
@@ -304,7 +307,7 @@ static int posix_read_small(tsr_store *store, const char *path, uint64_t most, t
   ssize_t got;
   if (most >= sizeof bytes || tsr__bounds_get(store->bounds)) return TSR_OK;
   TSR_TRY(find_path(store, path, &p, error));
-  if (p.bound) return TSR_OK; /* set by another thread since */
+  if (p.bound) return TSR_OK; /* another thread has just set it */
   const int descriptor = open_at(&p, O_RDONLY | O_NONBLOCK);
   if (descriptor < 0) return TSR_OK;
   do got = pread(descriptor, bytes, most + 1, 0);
@@ -332,18 +335,18 @@ static int posix_create_exclusive(tsr_store *store, const char *path, tsr_file *
 
 /* ---- Locks -----------------------------------------------------------------------------------------------------
  *
- * A lock must belong to the open file description. POSIX's record locks belong to the process: they end when the
- * process closes any descriptor of the file, and they do not exclude two connections within one process. On systems
- * that have record locks of open file descriptions (F_OFD_SETLK) one byte far behind the file's end is locked. It lies
- * there because SMB forbids reads of locked bytes. NFS passes such locks to its server, where they also exclude the
- * server's own processes. Other systems use flock().
+ * A lock must belong to the open file description. POSIX record locks belong to the process: they end when the process
+ * closes any descriptor of the file, and they do not exclude two connections within one process. Systems that have
+ * record locks of open file descriptions (F_OFD_SETLK) lock one byte far beyond the file's end, because SMB forbids
+ * reads of locked bytes. NFS passes such locks to its server, where they also exclude the server's own processes. Other
+ * systems use flock().
  *
- * After a fork the child shares the description and thereby holds the lock until it closes the file or ends. The file
- * then looks locked for longer than necessary, which does no harm. The process that locked the file unlocks it
+ * After a fork the child shares the description and thereby holds the lock until it closes the file or ends. So the
+ * file may stay locked longer than necessary, which does no harm. The process that locked the file unlocks it
  * explicitly on close; a child that closes its copy does not. */
 
 #define LOCK_BYTE     (INT64_C(1) << 40)
-#define LOCK_ATTEMPTS 1000 /* a millisecond apart: without F_OFD_GETLK a look at a lock takes the lock for a moment */
+#define LOCK_ATTEMPTS 1000 /* a millisecond apart: without F_OFD_GETLK, testing a lock takes it for a moment */
 
 static bool has_no_locks(int number) {
   return number == ENOLCK || number == ENOSYS || number == EINVAL || number == EOPNOTSUPP || number == ENOTSUP;
@@ -373,7 +376,7 @@ static void posix_unlock(int descriptor) {
   (void)change_lock(descriptor, F_OFD_SETLK, F_UNLCK, &lock);
 }
 
-/* Reads the lock's state without taking the lock. */
+/* Tests the lock without taking it. */
 static int look_at_lock(int descriptor, bool *locked) {
   struct flock lock;
   if (change_lock(descriptor, F_OFD_GETLK, F_WRLCK, &lock) != 0) return -1;
@@ -446,7 +449,7 @@ static int posix_append(tsr_file *file, const void *bytes, uint64_t size, tsr_er
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) {
       int rc = posix_fail_system(put == 0 ? EIO : errno, "writing", error);
-      if (ftruncate(descriptor, (off_t)file->size) != 0) return rc; /* report the failure of the write, not of this */
+      if (ftruncate(descriptor, (off_t)file->size) != 0) return rc; /* the failed write is the error to report */
       return rc;
     }
     done += (uint64_t)put;
@@ -475,7 +478,7 @@ static int posix_sync_file(tsr_file *file, tsr_error *error) {
 /* ---- Directories ----------------------------------------------------------------------------- */
 
 static int sync_opened(const posix_place *p, int descriptor, tsr_error *error) {
-  if (descriptor < 0 && errno == EACCES) return TSR_OK; /* an unreadable directory cannot be synced */
+  if (descriptor < 0 && errno == EACCES) return TSR_OK; /* a directory that we cannot read cannot be synced */
   if (descriptor < 0) return fail_place(p, errno, "syncing the directory", error);
   int rc = TSR_OK;
   if (sync_retry(descriptor) != 0 && errno != EINVAL) /* EINVAL: this file system cannot sync directories */
@@ -503,7 +506,7 @@ static int sync_above(const posix_place *p, tsr_error *error) {
   return sync_opened(&above, open_at(&above, O_RDONLY | O_DIRECTORY), error);
 }
 
-/* Makes the directory with which the place's path ends, and syncs its parent. */
+/* Makes the directory at the end of the place's path, and syncs its parent. */
 static int make_part(posix_place *p, bool last, tsr_error *error) {
   struct stat status;
   int rc = TSR_OK;
@@ -566,8 +569,8 @@ static int posix_remove_path(tsr_store *store, const char *path, tsr_error *erro
   return rc;
 }
 
-/* Finds the kind of an entry. Returns false if the entry no longer exists. Sets *link if it is a symbolic link that is
- * not followed. */
+/* Determines the kind of an entry. Returns false if the entry no longer exists. Sets *link for a symbolic link that we
+ * may not follow. */
 static bool posix_find_kind(DIR *directory, const struct dirent *entry, bool follow, tsr_entry_kind *kind, bool *link) {
 #ifdef DT_REG
   switch (entry->d_type) {
@@ -581,7 +584,7 @@ static bool posix_find_kind(DIR *directory, const struct dirent *entry, bool fol
   struct stat status;
   *kind = TSR_ENTRY_OTHER;
   const int flags =
-      follow ? 0 : AT_SYMLINK_NOFOLLOW; /* of a broken link the second call says that the link itself exists */
+      follow ? 0 : AT_SYMLINK_NOFOLLOW; /* for a broken link, the second call below shows that the link itself exists */
   if (fstatat(dirfd(directory), entry->d_name, &status, flags) != 0)
     return fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0;
   if (S_ISREG(status.st_mode)) *kind = TSR_ENTRY_FILE;
@@ -627,12 +630,12 @@ static int64_t nanoseconds(struct timespec t) {
   return (int64_t)((uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec); /* wraps only for a forged time */
 }
 
-/* Returns true if a later change of the directory is certain to change its times. The times change when an entry is
- * added or removed, but only with the resolution of the file system's clock: a change in the same tick as the last one
- * leaves the same times. So a stamp is known only once that tick has surely passed. Kernels take file times from a
- * clock that ticks every 1 to 10 ms, so 50 ms are enough. Some file systems keep whole seconds (FAT: even ones), so a
+/* Returns true if any later change of the directory is certain to change its times. They change when an entry is added
+ * or removed, but only with the resolution of the file system's clock: two changes within one tick leave the same
+ * times. So a stamp is known only once the tick of the last change has surely passed. Kernels take file times from a
+ * clock that ticks every 1 to 10 ms, so 50 ms are enough. Some file systems store whole seconds (FAT: even ones), so a
  * time without a fraction needs 2 s. The later of mtime and ctime counts, because programs that restore mtime cannot
- * set ctime. A time in the future is never settled. */
+ * set ctime. A time in the future never settles. */
 static bool settled(const struct stat *status) {
   struct timespec now;
   if (clock_gettime(CLOCK_REALTIME, &now) != 0) return false;
@@ -643,9 +646,9 @@ static bool settled(const struct stat *status) {
 }
 
 #if defined(__linux__) && defined(CLOCK_REALTIME_COARSE)
-#define TICK_MAX 20000000 /* nanoseconds, at most, between two ticks of the kernel's clock */
+#define TICK_MAX 20000000 /* nanoseconds; upper bound of the time between two ticks of the kernel's clock */
 
-/* Returns true if the directory lies in a file system of this machine that takes its times from the kernel's clock. */
+/* Returns true if the directory is in a local file system that takes its times from the kernel's clock. */
 static bool has_ticks(posix_store *s, dev_t device) {
   static const uint32_t kinds[] = {0xef53 /* ext2 to ext4 */, 0x58465342 /* XFS */, 0x9123683e /* Btrfs */,
                                    0x01021994 /* tmpfs */};
@@ -666,11 +669,11 @@ static int64_t tick_now(void) {
   return clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0 ? nanoseconds(now) : 0;
 }
 
-/* Returns true if any change of the directory after `status` was read gives it another time, although the last change
- * was only a moment ago. Linux takes times from a clock that ticks, and shows that clock: if it had ticked since the
- * change when we began to look, at `before`, then a later change has a later tick. Since Linux 6.13 the first change
- * after a look at the times gets a fine time. A time that is later than the last tick is such a fine one, which shows
- * that the file system has them, and our look makes the next one differ. */
+/* Returns true if any change of the directory after `status` was read is certain to get another time, even though the
+ * last change was only a moment ago. Linux takes file times from a ticking clock, and shows that clock: if it had
+ * already ticked since the last change when we began to look, at `before`, then a later change has a later tick. Since
+ * Linux 6.13 the first change after somebody has read the times gets a fine-grained time. A time that is later than the
+ * last tick must be fine-grained, so the file system supports them, and since we have read it the next one differs. */
 static bool tick_is_over(posix_store *s, const struct stat *status, int64_t before) {
   const int64_t latest = TSR_MAX(nanoseconds(MTIME(status)), nanoseconds(CTIME(status)));
   if (before == 0 || latest % 1000000000 == 0 || !has_ticks(s, status->st_dev)) return false;
@@ -736,7 +739,7 @@ static int posix_look_at(tsr_store *store, const char *path, tsr_look *look, tsr
 
 /* ---- Renaming -------------------------------------------------------------------------------- */
 
-/* Finds both places of a rename. The caller calls leave() for each. */
+/* Finds the two places of a rename. The caller calls leave() for each. */
 static int find_both(tsr_store *store, const char *from, const char *to, posix_place *a, posix_place *b,
                      tsr_error *error) {
   TSR_TRY(posix_find_place(store, from, a, "renaming", error));
@@ -751,7 +754,7 @@ static int posix_rename_path(tsr_store *store, const char *from, const char *to,
   TSR_TRY(find_both(store, from, to, &a, &b, error));
   if (renameat(a.directory, a.name, b.directory, b.name) != 0) {
     int number = errno;
-    struct stat status; /* a directory and a file in each other's way: these codes, too, mean that `to` exists */
+    struct stat status; /* a directory and a file in each other's way: these codes also mean that `to` exists */
     if (number == EISDIR || (number == ENOTDIR && fstatat(a.directory, a.name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
                              fstatat(b.directory, b.name, &status, AT_SYMLINK_NOFOLLOW) == 0))
       number = EEXIST;
@@ -762,9 +765,9 @@ static int posix_rename_path(tsr_store *store, const char *from, const char *to,
   return rc;
 }
 
-/* An exclusive rename on systems without a call for it. A file is linked under the new name and then loses the old one.
- * For a directory an empty one is made, which fails if anything is there, and then replaced by the rename. Returns 0,
- * or -1 with errno. */
+/* An exclusive rename on systems without a call for it. A file is linked under the new name and then unlinked from the
+ * old one. For a directory, an empty one is made, which fails if the path is taken, and then replaced by the rename.
+ * Returns 0, or -1 with errno. */
 static int rename_exclusive_by_steps(const posix_place *from, const posix_place *to) {
   struct stat status;
   if (fstatat(from->directory, from->name, &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;
@@ -790,7 +793,7 @@ static int posix_rename_exclusive(tsr_store *store, const char *from, const char
   result = (int)syscall(SYS_renameat2, a.directory, a.name, b.directory, b.name, 1u /* RENAME_NOREPLACE */);
 #elif defined(__APPLE__)
   result = renameatx_np(a.directory, a.name, b.directory, b.name, RENAME_EXCL);
-#elif defined(__EMSCRIPTEN__) /* its files have one name each, and lie in memory that no other process sees */
+#elif defined(__EMSCRIPTEN__) /* files have one name each and live in memory that no other process sees */
   struct stat status;
   errno = EEXIST;
   if (fstatat(b.directory, b.name, &status, AT_SYMLINK_NOFOLLOW) != 0)
@@ -885,12 +888,13 @@ int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **stor
 }
 #endif
 
-/* How stores are kept within a bound on POSIX.
+/* ---- Bounds ----------------------------------------------------------------------------------
  *
- * The path of a store's root is resolved once, with its symbolic links and "..", and must lie below the bound's
- * directory. A directory on that path may be replaced by a link between the check and a later open. So every system
- * call starts from a descriptor of the bound's directory, which was opened when the bound was set, and walks down part
- * by part. A symbolic link on the way is an error, in the root's resolved path as well as below the root.
+ * How POSIX stores are kept within a bound. The path of a store's root is resolved once, including symbolic links and
+ * "..", and must lie below the bound's directory. But a directory on that path may be replaced by a link between the
+ * check and a later open. So every system call starts from a descriptor of the bound's directory, which was opened when
+ * the bound was set, and walks down part by part. A symbolic link on the way is an error, both in the root's resolved
+ * path and below the root.
  */
 
 #ifndef _WIN32
@@ -905,7 +909,7 @@ int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **stor
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How a directory on the way is opened: with O_PATH it need not be readable. */
+/* How a directory on the way is opened: with O_PATH or O_SEARCH it need not be readable. */
 #if defined(O_PATH)
 #define BOUNDS_STEP (O_PATH | O_DIRECTORY)
 #elif defined(O_SEARCH)
@@ -916,7 +920,7 @@ int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **stor
 
 /* ---- Paths ---------------------------------------------------------------------------------- */
 
-/* Cuts the last part off a path that begins with '/'. Returns false if that part is "..", or if no part was left. */
+/* Cuts the last part off an absolute path. Returns false if that part was "..", or if nothing was left to cut. */
 static bool bounds_cut(char *head, size_t *size) {
   while (*size > 1 && head[*size - 1] == '/') --*size;
   const size_t end = *size;
@@ -952,20 +956,20 @@ int tsr__path_resolve(tsr_memory *memory, const char *path, char **resolved, tsr
 
 /* ---- The walk -------------------------------------------------------------------------------- */
 
-/* As openat(), but fails with ELOOP if `name` is a symbolic link. */
+/* Like openat(), but fails with ELOOP if `name` is a symbolic link. */
 static int bound_open(int directory, const char *name, int flags) {
   int descriptor;
   struct stat status;
   do descriptor = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC, 0666);
   while (descriptor < 0 && errno == EINTR);
   if (descriptor >= 0 || errno == ENOENT || errno == EEXIST) return descriptor;
-  const int number = errno; /* for a link systems set different codes, and with O_DIRECTORY it may be ENOTDIR */
+  const int number = errno; /* for a link it depends on the system, and with O_DIRECTORY it may be ENOTDIR */
   const bool link = fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
   errno = link ? ELOOP : number;
   return -1;
 }
 
-/* Opens the directory `part` within `directory`. Closes `directory` unless it is `keep`. Returns -1 with errno on
+/* Opens the directory `part` in `directory`, and closes `directory` unless it is `keep`. Returns -1 with errno on
  * failure. */
 static int bounds_step(int directory, int keep, const char *part, size_t size) {
   char name[256]; /* no file system has longer names */
@@ -982,7 +986,7 @@ static int bounds_step(int directory, int keep, const char *part, size_t size) {
   return next;
 }
 
-/* As bound_enter, from `directory` on, which stays open. */
+/* Like bound_enter, but starting at `directory`, which stays open. */
 static int bounds_enter(int directory, const char *path, const char **name) {
   int at = directory;
   for (;;) {
@@ -996,9 +1000,8 @@ static int bounds_enter(int directory, const char *path, const char **name) {
 }
 
 /* Walks down `path` from the bound's directory and returns a descriptor of the directory that holds the last part. Sets
- * *name to that part within `path`; the bound's own directory is "." within itself. Returns -1 with errno on failure:
- * ELOOP if a directory on the way is a symbolic link. Pass the descriptor to bound_leave, which closes it and
- * keeps errno. */
+ * *name to that part of `path`, or to "." for the bound's own directory. Returns -1 with errno on failure: ELOOP if a
+ * directory on the way is a symbolic link. Pass the descriptor to bound_leave, which closes it and keeps errno. */
 static int bound_enter(const tsr_bound *bound, const char *path, const char **name) {
   if (bound->directory >= 0) return bounds_enter(bound->directory, path, name);
   errno = ENOTDIR;
@@ -1018,7 +1021,7 @@ int tsr__bound_directory_open(const tsr_bound *wider, const char *path) {
   const int above = top < 0 ? -1 : bounds_enter(top, path, &name);
   const int directory = above < 0 ? -1 : bound_open(above, name, BOUNDS_STEP);
   const int number =
-      above < 0 && errno == ENOTDIR ? ENOENT : errno; /* a part above it is no directory: it does not exist */
+      above < 0 && errno == ENOTDIR ? ENOENT : errno; /* an ancestor is not a directory: `path` does not exist */
   if (above >= 0 && above != top) close(above);
   if (top >= 0 && !wider) close(top);
   errno = number;

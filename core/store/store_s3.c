@@ -2,21 +2,23 @@
  *
  * Objects appear whole, never change and cannot be renamed. So:
  *
- *   reading       A file opens by its last 64 KiB, which one request brings with its size, or with no request if the
- *                 caller knows the size. What callers expect to read is fetched ahead (prefetch.h). The last small
- *                 files that this store has uploaded are kept, so a writer does not fetch what it has just written.
- *   directories   Do not exist. A listing shows what lies below a prefix; an empty one is missing. The root alone is
- *                 made: an object ".created" claims it, so that only one of two processes makes an array there.
- *   provisional   Files below a provisional directory stay on this machine (staging.h). A rename gives them their names;
+ *   reading       Opening a file reads its last 64 KiB, in one request that also reports its size; if the caller knows
+ *                 the size, opening sends no request. Whatever callers announce is prefetched (prefetch.h). The last
+ *                 small files that this store has uploaded are kept, so a writer does not fetch what it has just
+ *                 written.
+ *   directories   Do not exist. A listing shows what lies below a prefix; an empty one is missing. Only the root is
+ *                 created: an object ".created" claims it, so that only one of two processes makes an array there.
+ *   provisional   Files below a provisional directory stay on this machine (staging.h). A rename gives them their
+ * names;
  *                 before the next step that others can see, all of them are uploaded together.
- *   new files     One conditional request, which fails if the object exists. A large file whose creator promises to sync
- *                 it is sent in parts while it is written; the object appears with the sync.
- *   renames       Of a file: it is read and written anew by a conditional request, then the old object is removed. Of a
- *                 directory: the same for each file, the deepest first.
+ *   new files     One conditional request, which fails if the object exists. If the creator of a large file promises to
+ *                 sync it, it is sent in parts while it is being written; the object appears with the sync.
+ *   renames       A file is read and written again by a conditional request, and then the old object is removed. For a
+ *                 directory the same happens to each file, deepest first.
  *   stamps        Digests of a listing.
- *   locks         There are none.
+ *   locks         None.
  *
- * Workers may read. All else happens on the environment's thread.
+ * Workers may read. Everything else happens on the environment's thread.
  */
 #include "store/store.h"
 
@@ -31,13 +33,13 @@
 #include "store/upload.h"
 #include "store/staging.h"
 
-#define TAIL        (UINT64_C(64) << 10) /* bytes that a file is opened by */
+#define TAIL        (UINT64_C(64) << 10) /* bytes of a file that opening it reads */
 #define S3_KEY_MAX  1024 /* bytes of a key, the protocol's limit */
-#define MOVED_MAX   (UINT64_C(1) << 30) /* bytes of a file that is renamed */
+#define MOVED_MAX   (UINT64_C(1) << 30) /* largest file, in bytes, that a rename copies through this machine */
 #define TREE_MAX    10000000u /* objects below a directory */
 #define WISHES_ONCE 256u
 
-typedef struct provisional { /* a directory: a provisional one, or one that this store has made */
+typedef struct provisional { /* a provisional directory, or one that this store has made */
   struct provisional *next;
   char path[];
 } provisional;
@@ -51,16 +53,16 @@ typedef struct s3_store {
   pthread_mutex_t mutex; /* guards `provisionals`, which only the environment's thread changes */
   provisional *provisionals; /* owned */
   provisional *made; /* directories that this store has made, owned */
-  bool named; /* staged files have got their names and are to be uploaded */
+  bool named; /* some staged files have got their names and must be uploaded */
 } s3_store;
 
 typedef struct s3_file {
   tsr_file base;
   tsr_staged *staged; /* a file on this machine, held; NULL: an object */
-  bool loose; /* a new file that is not provisional: tsr__store_sync uploads it */
+  bool loose; /* a new file outside provisional directories: tsr__store_sync uploads it */
   bool created; /* this handle has created the file */
-  tsr_s3_stream *stream; /* a large loose file: its upload has begun; owned */
-  uint64_t streamed; /* bytes that are not staged any more */
+  tsr_s3_stream *stream; /* a large loose file whose upload has begun; owned */
+  uint64_t streamed; /* bytes that have been sent and are no longer staged */
   tsr_buffer tail; /* the last bytes of an object, or nothing */
 } s3_file;
 
@@ -70,7 +72,7 @@ typedef struct s3_key {
 
 static s3_store *s3_of(tsr_store *store) { return (s3_store *)store; }
 
-/* Makes the key of a path, followed by `suffix`. */
+/* Makes the key of a path plus `suffix`. */
 static int s3_key_of(const s3_store *s, const char *path, const char *suffix, s3_key *key, tsr_error *error) {
   const char *slash = *s->prefix && *path ? "/" : "";
   const int size = snprintf(key->text, sizeof key->text, "%s%s%s%s", s->prefix, slash, path, suffix);
@@ -83,7 +85,7 @@ static int s3_prefix_of(const s3_store *s, const char *path, s3_key *key, tsr_er
   return s3_key_of(s, path, *s->prefix || *path ? "/" : "", key, error);
 }
 
-/* Runs one call. store.c puts the path in front of its message. */
+/* Runs one call. store.c prepends the path to its message. */
 static int one_call(s3_store *s, tsr_s3_call *call, tsr_error *error) {
   call->unnamed = true;
   return tsr__s3_one(s->client, call, error);
@@ -96,8 +98,8 @@ static bool is_below(const char *path, const char *directory) {
   return strncmp(path, directory, length) == 0 && (path[length] == '/' || !path[length]);
 }
 
-/* Returns the provisional directory that a path is or lies in, or NULL. On workers only the fact counts: the
- * environment's thread may end the directory meanwhile. */
+/* Returns the provisional directory that a path is or lies in, or NULL. Workers may only test the result for NULL: the
+ * environment's thread may end the directory at any time. */
 static const provisional *provisional_of(s3_store *s, const char *path) {
   pthread_mutex_lock(&s->mutex);
   const provisional *p = s->provisionals;
@@ -144,8 +146,8 @@ static void unstage_tree(s3_store *s, const char *path) {
 
 /* ---- Uploads ----------------------------------------------------------------------------------------------------- */
 
-typedef struct named_files { /* staged files that have their names, and their keys */
-  bool growing; /* others are still being written: they are uploaded later */
+typedef struct named_files { /* staged files that have got their names, and their keys */
+  bool growing; /* others are still being written and will be uploaded later */
   tsr_buffer uploads; /* tsr_staged_upload */
   tsr_arena keys;
 } named_files;
@@ -175,7 +177,7 @@ static int s3_prove(s3_store *s, tsr_error *error) {
   return tsr__s3_prove(s->client, key.text, error);
 }
 
-/* Keeps the bytes of a small file that was uploaded: readers of a new fragment begin with its metadata. */
+/* Keeps the bytes of a small file that was uploaded: readers of a new fragment start with its metadata. */
 static void keep_uploaded(s3_store *s, const tsr_staged_upload *upload) {
   tsr_buffer bytes = {.memory = s->base.memory};
   const uint64_t size = tsr__staged_size(upload->file);
@@ -185,7 +187,7 @@ static void keep_uploaded(s3_store *s, const tsr_staged_upload *upload) {
   else tsr__buffer_release(&bytes);
 }
 
-/* Uploads all staged files that have got their names. Everything that others can see begins with this. */
+/* Uploads all staged files that have got their names. Every step that others can see starts with this. */
 static int flush_named(s3_store *s, tsr_error *error) {
   named_files all = {.uploads = {.memory = s->base.memory}};
   if (!s->named) return TSR_OK;
@@ -219,7 +221,7 @@ static int new_handle(tsr_store *store, const char *path, s3_file **file, tsr_er
 
 static void s3_close_file(tsr_file *file) {
   s3_file *f = (s3_file *)file;
-  if (f->stream && f->loose) (void)tsr__staging_remove(s3_of(file->store)->staging, file->path); /* it is not whole */
+  if (f->stream && f->loose) (void)tsr__staging_remove(s3_of(file->store)->staging, file->path); /* incomplete */
   tsr__s3_stream_close(f->stream);
   if (f->created && f->staged) tsr__staged_complete(f->staged);
   if (f->staged) tsr__staged_release(f->staged);
@@ -227,7 +229,7 @@ static void s3_close_file(tsr_file *file) {
   tsr__free(f);
 }
 
-/* Reads the tail of an object, and with it the size of the object. */
+/* Reads the tail of an object, which also yields the object's size. */
 static int read_tail(s3_store *s, const char *key, tsr_buffer *tail, uint64_t *size, tsr_error *error) {
   const int rc = tsr__s3_ahead_tail(s->ahead, key, tail, size, error);
   if (rc != 0) return rc < 0 ? rc : TSR_OK;
@@ -266,7 +268,7 @@ static int s3_open_file(tsr_store *store, const char *path, tsr_file **file, tsr
   return s3_open_sized(store, path, TSR_SIZE_UNKNOWN, file, error);
 }
 
-/* Reads a range by requests of its own, a large one in parts that run together. */
+/* Reads a range by separate requests, a large one in parts that run concurrently. */
 static int read_directly(s3_store *s, const char *key, uint64_t offset, uint8_t *to, uint64_t size, tsr_error *error) {
   const uint64_t part = tsr__s3_part_size(s->client), count = (size + part - 1) / part;
   tsr_s3_call *calls;
@@ -311,7 +313,7 @@ static void s3_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count) 
   s3_store *s = s3_of(store);
   tsr_s3_part parts[WISHES_ONCE];
   s3_key *keys;
-  if (tsr__s3_parallel(s->client) == 1) return; /* a fetch ahead would run beside a request of the caller */
+  if (tsr__s3_parallel(s->client) == 1) return; /* a prefetch would run in parallel with the caller's own request */
   if (TSR_ALLOC_RAW(store->memory, TSR_MIN(count, WISHES_ONCE), &keys, NULL) < 0) return;
   for (uint64_t i = 0; i < count;) {
     uint64_t n = 0;
@@ -328,7 +330,7 @@ static void s3_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count) 
 
 /* ---- Listings ---------------------------------------------------------------------------------------------------- */
 
-/* Mixes bytes into a stamp: two FNV hashes with different starts. */
+/* Mixes bytes into a stamp: two FNV hashes with different seeds. */
 static void stamp_mix(tsr_stamp *stamp, const void *bytes, uint64_t size) {
   for (const uint8_t *p = bytes, *end = p + size; p < end; p++) {
     stamp->a = (stamp->a ^ *p) * UINT64_C(0x100000001b3);
@@ -351,8 +353,8 @@ static tsr_stamp stamp_of(const tsr_s3_objects *entries) {
   return stamp;
 }
 
-/* Adds the entries of an answer to a listing, without the prefix and without the '/' of directories. An object whose
- * key ends in '/' is what some programs make for an empty directory. */
+/* Adds the entries of an answer to a listing, without the prefix and without the '/' of directories. Skips the object
+ * whose key is the prefix itself: some programs create it for an empty directory. */
 static int take_entries(const tsr_s3_objects *entries, uint64_t prefix, tsr_listing *listing, tsr_error *error) {
   listing->missing = entries->count == 0;
   for (uint64_t i = 0; i < entries->count; i++) {
@@ -368,7 +370,7 @@ static int take_entries(const tsr_s3_objects *entries, uint64_t prefix, tsr_list
   return TSR_OK;
 }
 
-typedef struct listing_work { /* the requests for several directories */
+typedef struct listing_work { /* the requests that list several directories */
   tsr_s3_call *calls;
   s3_key *keys;
   tsr_s3_objects *objects;
@@ -382,7 +384,7 @@ static void listing_work_release(listing_work *w) {
   tsr__free(w->calls);
 }
 
-/* Lists directories: their entries with the delimiter '/', or with 0 all objects below them. */
+/* Lists directories: with the delimiter '/' their entries, with 0 all objects below them. */
 static int listing_work_run(s3_store *s, const char *const *paths, uint64_t count, char delimiter, listing_work *w,
                             tsr_error *error) {
   w->count = count;
@@ -401,13 +403,13 @@ static int listing_work_run(s3_store *s, const char *const *paths, uint64_t coun
   return tsr__s3_run(s->client, w->calls, count, error);
 }
 
-/* Makes listings, if they are wanted, and stamps of the answers. */
+/* Makes a stamp, and a listing if `listing` is not NULL, from the answer for one directory. */
 static int take_answer(s3_store *s, const tsr_s3_objects *objects, const char *path, tsr_listing *listing,
                        tsr_stamp *stamp, tsr_error *error) {
   s3_key key;
   TSR_TRY(s3_prefix_of(s, path, &key, error));
   *stamp = stamp_of(objects);
-  if (!*key.text) stamp->c++; /* the bucket exists, also if it is empty */
+  if (!*key.text) stamp->c++; /* the bucket exists even if it is empty */
   if (!listing) return TSR_OK;
   TSR_TRY(take_entries(objects, strlen(key.text), listing, error));
   listing->missing &= *key.text != 0;
@@ -440,7 +442,7 @@ static int s3_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_er
   return s3_stamp_many(store, &path, 1, stamp, error);
 }
 
-/* Lists all objects below a directory. The caller releases the entries, after a failure too. */
+/* Lists all objects below a directory. The caller releases the entries, even after a failure. */
 static int list_tree(s3_store *s, const char *path, tsr_s3_objects *entries, tsr_error *error) {
   s3_key key;
   *entries = (tsr_s3_objects){.memory = s->base.memory};
@@ -449,7 +451,7 @@ static int list_tree(s3_store *s, const char *path, tsr_s3_objects *entries, tsr
   return one_call(s, &call, error);
 }
 
-/* A directory's time is that of the newest object below it. */
+/* A directory's time is the time of the newest object below it. */
 static int s3_modified(tsr_store *store, const char *path, uint64_t *milliseconds, tsr_error *error) {
   s3_store *s = s3_of(store);
   s3_key key;
@@ -486,7 +488,7 @@ static int put_object(s3_store *s, const char *path, const void *bytes, uint64_t
 
 static int s3_put_new(tsr_store *store, const char *path, const void *bytes, uint64_t size, bool durable,
                       tsr_error *error) {
-  (void)durable; /* an object is durable when its request is answered */
+  (void)durable; /* an object is durable once its request is answered */
   TSR_TRY(flush_named(s3_of(store), error));
   return put_object(s3_of(store), path, bytes, size, error);
 }
@@ -504,7 +506,7 @@ static int s3_create_exclusive(tsr_store *store, const char *path, tsr_file **fi
   return TSR_OK;
 }
 
-/* Sends the first parts of a large file that is not provisional. */
+/* Sends the first parts of a large loose file. */
 static int stream_file(s3_store *s, s3_file *f, tsr_error *error) {
   s3_key key;
   uint64_t sent = 0;
@@ -526,7 +528,8 @@ static int s3_append(tsr_file *file, const void *bytes, uint64_t size, tsr_error
   return f->loose && file->syncs ? stream_file(s3_of(file->store), f, error) : TSR_OK;
 }
 
-/* Uploads a file that is not provisional. Unless its first parts were sent before, it stays staged for this handle. */
+/* Uploads a loose file. Unless its first parts were streamed, it stays staged for this handle, so it can still be
+ * read. */
 static int s3_sync(tsr_file *file, tsr_error *error) {
   s3_store *s = s3_of(file->store);
   s3_file *f = (s3_file *)file;
@@ -550,7 +553,7 @@ static int s3_sync_directory(tsr_store *store, const char *path, tsr_error *erro
   return flush_named(s3_of(store), error);
 }
 
-/* Remembers a directory, for the rename that gives it another name. */
+/* Remembers a new directory, so that the rename of it need not look for a file first. */
 static int note_made(s3_store *s, const char *path, tsr_error *error) {
   const size_t length = strlen(path) + 1;
   provisional *p;
@@ -568,13 +571,13 @@ static bool was_made(const s3_store *s, const char *path) {
   return p;
 }
 
-/* Returns true for the key of an object by which a process tries the server. It is not in the way of a new array. */
+/* Returns true for the key of an object with which a process tests the server. It does not prevent a new array. */
 static bool is_proof(const s3_key *prefix, const char *key) {
   const size_t length = strlen(prefix->text);
   return !strncmp(key, prefix->text, length) && tsr__s3_is_proof(key + length);
 }
 
-/* Claims the root, if nothing lies below it. No other directory exists. */
+/* Claims the root, if nothing lies below it. Other directories do not exist as objects and are only remembered. */
 static int s3_make_directory(tsr_store *store, const char *path, tsr_error *error) {
   s3_store *s = s3_of(store);
   s3_key key;
@@ -596,7 +599,7 @@ static int s3_make_directory(tsr_store *store, const char *path, tsr_error *erro
 
 /* ---- Renames ----------------------------------------------------------------------------------------------------- */
 
-/* Moves a large object within the server. Servers know no condition for that, so the target must have a new name. */
+/* Moves a large object within the server. Servers offer no conditional copy, so the target must be a new name. */
 static int move_large(s3_store *s, const char *from, const char *to, tsr_error *error) {
   tsr_s3_call copy = {.kind = TSR_S3_COPY, .source = from, .key = to};
   tsr_s3_call remove = {.kind = TSR_S3_DELETE, .key = from};
@@ -614,8 +617,8 @@ static bool has_bytes(s3_store *s, const char *key, const tsr_buffer *bytes) {
   return same;
 }
 
-/* Moves an object of at most MOVED_MAX bytes. `again`: a target with the same bytes is the trace of a move that was cut
- * off, and counts as made. */
+/* Moves an object of at most MOVED_MAX bytes. `again`: a target with the same bytes is left over from an interrupted
+ * move and counts as success. */
 static int move_object(s3_store *s, const char *from, const char *to, bool exclusive, bool again, tsr_error *error) {
   tsr_buffer bytes = {.memory = s->base.memory};
   tsr_s3_call get = {.kind = TSR_S3_GET, .key = from, .get.most = MOVED_MAX, .get.buffer = &bytes};
@@ -651,7 +654,7 @@ static int by_depth(const void *a, const void *b) {
   return depth ? depth : strcmp(x->key, y->key);
 }
 
-/* Moves the objects below a directory, the deepest first, so that a schema appears after its enumerations. */
+/* Moves the objects below a directory, deepest first, so that a schema appears after its enumerations. */
 static int move_tree(s3_store *s, const char *from, const char *to, bool exclusive, tsr_error *error) {
   tsr_s3_objects entries;
   s3_key source, target;
@@ -676,7 +679,7 @@ static int move_tree(s3_store *s, const char *from, const char *to, bool exclusi
   return rc;
 }
 
-/* Gives a provisional directory its name. The files are uploaded before the next step that others can see. */
+/* Gives a provisional directory its final name. Its files are uploaded before the next step that others can see. */
 static int name_provisional(s3_store *s, const provisional *p, const char *to, tsr_error *error) {
   TSR_TRY(tsr__staging_rename(s->staging, p->path, to, error));
   end_provisional(s, p);
@@ -684,7 +687,7 @@ static int name_provisional(s3_store *s, const provisional *p, const char *to, t
   return TSR_OK;
 }
 
-/* Renames a file or a directory below a provisional directory. */
+/* Renames a file or a directory inside a provisional directory. */
 static int rename_unsent(s3_store *s, const char *from, const char *to, bool exclusive, tsr_error *error) {
   tsr_staged *there = tsr__staging_find(s->staging, to);
   if (there) tsr__staged_release(there);
@@ -747,7 +750,7 @@ static int s3_remove_many(tsr_store *store, const char *const *paths, uint64_t c
   return rc;
 }
 
-/* Removes an object. One that does not exist cannot be told from one that does. */
+/* Removes an object. S3 does not say whether it existed. */
 static int s3_remove(tsr_store *store, const char *path, tsr_error *error) {
   s3_store *s = s3_of(store);
   const provisional *p = provisional_of(s, path);
@@ -757,11 +760,11 @@ static int s3_remove(tsr_store *store, const char *path, tsr_error *error) {
     end_provisional(s, p);
     return TSR_OK;
   }
-  const char *removed = *path ? path : TSR_S3_CLAIM; /* the root */
+  const char *removed = *path ? path : TSR_S3_CLAIM; /* removing the root gives up the claim */
   return s3_remove_many(store, &removed, 1, error);
 }
 
-/* Removes staged files at or below a path. Returns true if there can be no object there. */
+/* Removes staged files at or below a path. Returns true if no object can exist there. */
 static bool remove_staged_tree(s3_store *s, const char *path) {
   const provisional *p = provisional_of(s, path);
   unstage_tree(s, path);
@@ -769,7 +772,7 @@ static bool remove_staged_tree(s3_store *s, const char *path) {
   return p;
 }
 
-/* Removes the objects that the listings of directories have. A directory without objects may be a file. */
+/* Removes the objects in the listings of directories. A path with nothing below it may itself be a file. */
 static int delete_listed(s3_store *s, const listing_work *w, const char *const *paths, tsr_error *error) {
   tsr_buffer keys = {.memory = s->base.memory};
   tsr_arena arena;
@@ -813,7 +816,7 @@ static uint64_t s3_unsent(tsr_store *store) {
   return size;
 }
 
-/* Ends the uploads below the root that were begun before a time. */
+/* Aborts the uploads below the root that began before a time. */
 static int s3_end_uploads(tsr_store *store, uint64_t before, tsr_error *error) {
   s3_store *s = s3_of(store);
   tsr_s3_objects uploads = {.memory = store->memory};
@@ -823,7 +826,7 @@ static int s3_end_uploads(tsr_store *store, uint64_t before, tsr_error *error) {
   int rc = one_call(s, &list, error);
   for (uint64_t i = 0; rc >= 0 && i < uploads.count; i++) {
     const tsr_s3_object *u = &uploads.at[i];
-    if (u->modified <= 0 || (uint64_t)u->modified >= before) continue; /* 0: the server does not say when */
+    if (u->modified <= 0 || (uint64_t)u->modified >= before) continue; /* 0: the server does not report the time */
     tsr_s3_call end = {.kind = TSR_S3_UPLOAD_ABORT, .key = u->key, .upload.id = u->etag};
     rc = one_call(s, &end, error);
   }

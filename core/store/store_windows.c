@@ -1,17 +1,21 @@
-/* store_windows.c: a store in a directory of Windows' file system.
+/* store_windows.c: a store in a directory of the file system, on Windows.
  *
- * The root's path is made full once, so that a chdir of the host changes nothing, and is taken literally from then on:
- * NtCreateFile knows neither devices (CON, NUL) nor a limit of 260 characters, and drops no dots or blanks. Names within
- * an array have no ':' and no '\', which would lead to a stream of a file or into another directory.
+ * The root's path is made a full path once, so that a chdir of the host changes nothing, and is taken literally from
+ * then on: NtCreateFile has neither devices (CON, NUL) nor a limit of 260 characters, and strips no dots or blanks.
+ * Names within an array may contain neither ':' nor '\', which would lead to an alternate data stream or into another
+ * directory.
  *
  * Reads and listings follow links (symbolic links and junctions), because users link their data; creations and removals
- * never do. If the environment has a bound, no link is followed. Each call then opens the directory that has the path's
- * last part, asks the handle for its path, and goes on from the handle only if that is the path that was meant
- * (store_windows.c). So replacing a directory by a link between two calls has no effect.
+ * never do. If the environment has a bound, no link is followed: each call opens the directory that holds the path's
+ * last part, asks the handle for its path, and continues from the handle only if that is the intended path. So
+ * replacing a directory by a link between two calls has no effect.
  *
- * Other programs may delete and rename files that are open here, and so may we (FILE_SHARE_DELETE). A file that is
- * removed loses its name at once, though others have it open: by POSIX's rules where the file system has them (NTFS since
- * Windows 10), elsewhere by a rename to a staged name in the root, which is gone with the last handle.
+ * Other programs may delete and rename files that we have open, and so may we (FILE_SHARE_DELETE). A removed file loses
+ * its name at once even if others have it open: with POSIX semantics where the file system supports them (NTFS since
+ * Windows 10), elsewhere by a rename to a staged name in the root, which vanishes with the last handle.
+ *
+ * Order: errors; places; files; locks; directories; removing and renaming; listing; times; the store; and last the
+ * functions of store_bounds.h.
  */
 #ifdef _WIN32
 #include <windows.h>
@@ -29,11 +33,11 @@
 #include "store/store.h"
 
 #define WINDOWS_SHARES    (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
-#define WINDOWS_PIECE     (UINT64_C(1) << 30) /* bytes of one system call */
-#define WINDOWS_LOCK_BYTE (UINT64_C(1) << 40) /* behind the end of every file: others may not read locked bytes */
+#define WINDOWS_PIECE     (UINT64_C(1) << 30) /* most bytes per system call */
+#define WINDOWS_LOCK_BYTE (UINT64_C(1) << 40) /* beyond the end of every file: others may not read locked bytes */
 #define WINDOWS_STAGED    34 /* of a staged name: '.', 32 hex digits, NUL */
-#define WINDOWS_ATTEMPTS  10 /* for a file that another program holds for a moment, such as a scanner for viruses */
-#define LOCKED_ATTEMPTS   1000 /* a millisecond apart: a look at a lock takes the lock for a moment */
+#define WINDOWS_ATTEMPTS  10 /* for a file that another program holds for a moment, such as a virus scanner */
+#define LOCKED_ATTEMPTS   1000 /* a millisecond apart: testing a lock takes it for a moment */
 #define SURROGATE         0x20000000u /* bit of a reparse tag: the object stands for another one, as links do */
 #define DELETE_PENDING    ((NTSTATUS)0xC0000056)
 #define IS_A_DIRECTORY    ((NTSTATUS)0xC00000BA)
@@ -41,21 +45,21 @@
 #define UNKNOWN_CLASS     ((NTSTATUS)0xC0000003)
 #define REFUSED           ((NTSTATUS)0xC0000022)
 #define NOT_EMPTY         ((NTSTATUS)0xC0000101)
-#define EPOCH_1601        INT64_C(116444736000000000) /* 100 ns from 1601, when Windows' time begins, to 1970 */
+#define EPOCH_1601        INT64_C(116444736000000000) /* 100 ns units from 1601, Windows' epoch, to 1970 */
 
 enum { INFO_RENAME = 10, INFO_DISPOSITION_EX = 64, INFO_RENAME_EX = 65 }; /* FILE_INFORMATION_CLASS */
 
 typedef struct windows_bound_root { /* where the store's root lies within a bound */
   const tsr_bound *bound;
-  struct windows_bound_root *earlier; /* that of the bound before, kept because workers may use it; owned */
+  struct windows_bound_root *earlier; /* for the previous bound, kept because workers may be using it; owned */
   char *path; /* resolved */
 } windows_bound_root;
 
 typedef struct windows_store {
   tsr_store base;
   char *root; /* full, in the engine's form */
-  _Atomic(windows_bound_root *) bound_root; /* that of the newest bound seen so far, or NULL; owned */
-  _Atomic int keeps_times; /* 1: the file system sets a directory's times when its entries change; 2: it does not */
+  _Atomic(windows_bound_root *) bound_root; /* for the newest bound seen so far, or NULL; owned */
+  _Atomic int keeps_times; /* 0: unknown; 1: changing a directory's entries changes its times; 2: it does not */
 } windows_store;
 
 typedef struct windows_file {
@@ -64,7 +68,7 @@ typedef struct windows_file {
   bool locked; /* through this structure */
 } windows_file;
 
-/* What NtCreateFile takes: a directory and a name in it. Without a bound these are none and the full path. */
+/* What NtCreateFile takes: a directory and a name in it. Without a bound these are NULL and the full path. */
 typedef struct windows_place {
   const tsr_bound *bound; /* borrowed, or NULL */
   HANDLE directory; /* NULL, or a handle that windows_leave() closes */
@@ -88,7 +92,7 @@ static int windows_code(DWORD number) {
   case ERROR_BAD_NET_NAME:
   case ERROR_INVALID_DRIVE:
   case ERROR_DELETE_PENDING:
-  case ERROR_CANT_RESOLVE_FILENAME: /* links that lead in a circle */
+  case ERROR_CANT_RESOLVE_FILENAME: /* circular links */
   case ERROR_FILENAME_EXCED_RANGE: return TSR_NOT_FOUND;
   case ERROR_ACCESS_DENIED: return TSR_PERM;
   case ERROR_WRITE_PROTECT: return TSR_READONLY;
@@ -150,7 +154,7 @@ static int windows_find_root(windows_store *s, const tsr_bound *bound, const cha
   return TSR_OK;
 }
 
-/* Sets a place's path without opening its directory. windows_leave() must follow, also after an error. */
+/* Sets a place's path without opening its directory. windows_leave() must follow, even after an error. */
 static int windows_find(tsr_store *store, const char *path, windows_place *p, tsr_error *error) {
   windows_store *s = (windows_store *)store;
   const char *root = s->root;
@@ -176,7 +180,7 @@ static void windows_leave(windows_place *p) {
   p->text = NULL;
 }
 
-/* Opens or creates what a place names. `access` is that of the handle, besides reading attributes. */
+/* Opens or creates a place. `access` is the handle's access in addition to reading attributes. */
 static NTSTATUS windows_call(const windows_place *p, ACCESS_MASK access, ULONG disposition, ULONG options,
                              HANDLE *handle) {
   UNICODE_STRING name = {.Buffer = (wchar_t *)(uintptr_t)p->name};
@@ -194,21 +198,22 @@ static NTSTATUS windows_call(const windows_place *p, ACCESS_MASK access, ULONG d
   }
 }
 
-/* Says whether a handle that was opened with FILE_OPEN_REPARSE_POINT leads to a link. */
+/* Returns true if a handle that was opened with FILE_OPEN_REPARSE_POINT is a link. */
 static bool windows_handle_is_link(HANDLE handle) {
   FILE_ATTRIBUTE_TAG_INFO tag;
   return GetFileInformationByHandleEx(handle, FileAttributeTagInfo, &tag, sizeof tag) &&
          tag.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT && tag.ReparseTag & SURROGATE;
 }
 
-/* Says whether it leads to a file whose bytes are elsewhere, such as in the cloud: it must be opened without that flag. */
+/* Returns true if such a handle is a file whose bytes are elsewhere, such as in the cloud: it must be opened without
+ * that flag. */
 static bool windows_handle_is_stored_elsewhere(HANDLE handle) {
   FILE_ATTRIBUTE_TAG_INFO tag;
   return GetFileInformationByHandleEx(handle, FileAttributeTagInfo, &tag, sizeof tag) &&
          tag.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT;
 }
 
-/* Returns true if a handle leads to what the place names, by its path. `size`: the bytes of p->text that name it. */
+/* Returns true if a handle leads where the place says, judging by its path. `size`: bytes of p->text that name it. */
 static bool windows_is_meant(const windows_place *p, HANDLE handle, size_t size) {
   char *real = tsr__windows_final(handle), *meant = real ? strdup(p->text) : NULL;
   if (meant) meant[size] = 0;
@@ -218,7 +223,7 @@ static bool windows_is_meant(const windows_place *p, HANDLE handle, size_t size)
   return same;
 }
 
-/* Goes from the place's directory into one of its directories. Follows no link. */
+/* Descends from the place's directory into one of its subdirectories. Sets *link if that is a link. */
 static NTSTATUS windows_step(windows_place *p, wchar_t *part, size_t size, bool *link) {
   const wchar_t behind = part[size];
   HANDLE next;
@@ -234,8 +239,8 @@ static NTSTATUS windows_step(windows_place *p, wchar_t *part, size_t size, bool 
   return status;
 }
 
-/* Opens the directory that has the place's last part, if there is a bound. The bound's own directory stays without one:
- * its name is the full path. */
+/* With a bound, opens the directory that holds the place's last part. For the bound's own directory p->directory stays
+ * NULL, and its name is the full path. */
 static int windows_enter(windows_place *p, const char *what, tsr_error *error) {
   if (!p->bound || strlen(p->text) <= strlen(p->bound->path)) return TSR_OK;
   if (p->bound->directory < 0) return windows_fail(ERROR_DIRECTORY, what, error);
@@ -267,7 +272,7 @@ static int windows_find_and_enter(tsr_store *store, const char *path, windows_pl
   return p->bound && !p->directory ? windows_fail(ERROR_ACCESS_DENIED, what, error) : TSR_OK;
 }
 
-/* Opens what a place names, to read it or to look at it. With a bound it must be what was meant. */
+/* Opens a place to read it or to look at it. With a bound, checks that the handle leads where the place says. */
 static int windows_open_self(windows_place *p, ACCESS_MASK access, ULONG options, const char *what, HANDLE *handle,
                              tsr_error *error) {
   TSR_TRY(windows_enter(p, what, error));
@@ -373,7 +378,7 @@ static int windows_append(tsr_file *file, const void *bytes, uint64_t size, tsr_
     DWORD put = 0;
     const BOOL written =
         WriteFile(handle, (const uint8_t *)bytes + done, (DWORD)TSR_MIN(size - done, WINDOWS_PIECE), &put, &where);
-    if (!written || put == 0) { /* what was written of it goes again; report the failure of the write, not of that */
+    if (!written || put == 0) { /* undo a partial write; the failed write is the error to report */
       const int rc = windows_fail(written ? ERROR_WRITE_FAULT : GetLastError(), "writing", error);
       FILE_END_OF_FILE_INFO end = {.EndOfFile.QuadPart = (LONGLONG)file->size};
       (void)SetFileInformationByHandle(handle, FileEndOfFileInfo, &end, sizeof end);
@@ -392,8 +397,8 @@ static int windows_sync_file(tsr_file *file, tsr_error *error) {
 
 /* ---- Locks -------------------------------------------------------------------------------------------------------
  *
- * A lock of LockFileEx belongs to the handle, as it must: it excludes other handles of the process, too, and ends with
- * the handle or the process. There is no look at a lock that does not take it. */
+ * A lock of LockFileEx belongs to the handle, as we need: it excludes other handles of the process, too, and ends with
+ * the handle or the process. There is no way to test a lock without taking it. */
 
 static bool windows_try_lock(HANDLE handle, DWORD kind) {
   OVERLAPPED where = windows_offset(WINDOWS_LOCK_BYTE);
@@ -431,7 +436,7 @@ static int windows_is_locked(tsr_file *file, bool *locked, tsr_error *error) {
   return TSR_OK;
 }
 
-/* The unlocking is explicit, because Windows does not say when it does what a closed handle had. */
+/* Unlocks explicitly, because Windows does not say when it releases the locks of a closed handle. */
 static void windows_close_file(tsr_file *file) {
   const windows_file *f = (windows_file *)file;
   if (f->locked) windows_unlock(f->handle);
@@ -441,15 +446,15 @@ static void windows_close_file(tsr_file *file) {
 
 /* ---- Directories ------------------------------------------------------------------------------------------------- */
 
-/* NTFS writes names into its log in their order. The flush of a directory brings the log to the disk; a file system that
- * cannot flush directories says so. */
+/* NTFS logs changes of names in order, and flushing a directory writes the log to disk. A file system that cannot flush
+ * directories fails, which does no harm. */
 static int windows_sync_directory(tsr_store *store, const char *path, tsr_error *error) {
   windows_place p;
   HANDLE handle;
   int rc = windows_find(store, path, &p, error);
   if (rc >= 0) rc = windows_open_self(&p, FILE_ADD_FILE, FILE_DIRECTORY_FILE, "syncing the directory", &handle, error);
   windows_leave(&p);
-  if (rc == TSR_PERM) return TSR_OK; /* a directory that cannot be written cannot be synced */
+  if (rc == TSR_PERM) return TSR_OK; /* a directory that we may not write cannot be synced */
   if (rc < 0) return rc;
   if (!FlushFileBuffers(handle)) {
     const DWORD number = GetLastError();
@@ -468,7 +473,7 @@ static int windows_make_entered(const windows_place *p, bool may_exist, tsr_erro
   return windows_fail(windows_number(status), "making the directory", error);
 }
 
-/* Makes the store's root and its missing parents: those below the bound, if there is one. */
+/* Makes the store's root and its missing parents; with a bound, only those below it. */
 static int windows_make_root(tsr_store *store, tsr_error *error) {
   windows_store *s = (windows_store *)store;
   windows_place p;
@@ -524,7 +529,7 @@ static bool windows_is_link(tsr_store *store, const char *path) {
 
 /* ---- Removing and renaming --------------------------------------------------------------------------------------- */
 
-/* Returns true if the system, or the file system, does not know a class of information. */
+/* Returns true if the system, or the file system, does not support a class of information. */
 static bool windows_is_unknown(NTSTATUS status) {
   return status == (NTSTATUS)0xC0000002 || status == UNKNOWN_CLASS || status == (NTSTATUS)0xC000000D ||
          status == (NTSTATUS)0xC0000010 || status == (NTSTATUS)0xC00000BB;
@@ -535,10 +540,10 @@ static NTSTATUS windows_set(HANDLE handle, int class, void *info, ULONG size) {
   return NtSetInformationFile(handle, &done, info, size, (FILE_INFORMATION_CLASS) class);
 }
 
-/* Renames what a handle with the right DELETE leads to. */
+/* Renames the file or directory of a handle, which must have DELETE access. */
 static NTSTATUS windows_rename_handle(HANDLE handle, const windows_place *to, bool replace) {
   struct {
-    ULONG flags; /* of FileRenameInformation a BOOLEAN */
+    ULONG flags; /* a BOOLEAN in FileRenameInformation */
     HANDLE directory;
     ULONG size;
     wchar_t name[TSR_WIDE_MAX];
@@ -557,7 +562,7 @@ static NTSTATUS windows_rename_handle(HANDLE handle, const windows_place *to, bo
   return windows_set(handle, INFO_RENAME, &info, all);
 }
 
-/* Frees the name of an open file for good: renames it to a staged name in the root. */
+/* Frees the name of an open file at once, by renaming it to a staged name in the root. */
 static void windows_free_name(tsr_store *store, HANDLE handle) {
   uint8_t random[16];
   char staged[WINDOWS_STAGED] = ".";
@@ -571,7 +576,7 @@ static void windows_free_name(tsr_store *store, HANDLE handle) {
 static NTSTATUS windows_remove_handle(tsr_store *store, HANDLE handle) {
   struct {
     ULONG flags;
-  } ex = {1 | 2 | 16}; /* delete, by POSIX's rules, also what is read-only */
+  } ex = {1 | 2 | 16}; /* delete, with POSIX semantics, even if read-only */
   FILE_DISPOSITION_INFO gone = {.DeleteFile = TRUE};
   FILE_STANDARD_INFO about;
   NTSTATUS status = windows_set(handle, INFO_DISPOSITION_EX, &ex, sizeof ex);
@@ -581,7 +586,7 @@ static NTSTATUS windows_remove_handle(tsr_store *store, HANDLE handle) {
   return windows_set(handle, 13 /* FileDispositionInformation */, &gone, sizeof gone);
 }
 
-/* Returns true if the root has nothing but staged names of files that are gone and that somebody has open. */
+/* Returns true if the root holds nothing but staged names of removed files that somebody still has open. */
 static bool windows_waits_for_readers(tsr_store *store) {
   tsr_listing entries = {0};
   bool waits = tsr__store_list_any(store, "", &entries, NULL) >= 0 && entries.count > 0;
@@ -634,7 +639,7 @@ static int windows_rename(tsr_store *store, const char *from, const char *to, bo
   if (rc >= 0 && status < 0) {
     DWORD number = windows_number(status);
     if (status == REFUSED && windows_call(&b, 0, FILE_OPEN, FILE_OPEN_REPARSE_POINT, &other) >= 0) {
-      number = ERROR_ALREADY_EXISTS; /* a directory does not give way to anything */
+      number = ERROR_ALREADY_EXISTS; /* a rename never replaces a directory */
       CloseHandle(other);
     }
     rc = windows_fail(number, "renaming", error);
@@ -654,7 +659,7 @@ static int windows_rename_exclusive(tsr_store *store, const char *from, const ch
 
 /* ---- Listing ----------------------------------------------------------------------------------------------------- */
 
-/* Finds the kind of an entry that is a link and is followed. */
+/* Determines the kind of an entry by following its link. */
 static tsr_entry_kind windows_behind(const windows_place *directory, const wchar_t *name) {
   windows_place p = *directory;
   const size_t size = wcslen(p.path.text), more = wcslen(name);
@@ -681,7 +686,7 @@ static int windows_add_entry(const windows_place *p, const FILE_FULL_DIR_INFO *e
   if (wcscmp(wide, L".") == 0 || wcscmp(wide, L"..") == 0) return TSR_OK;
   if (WideCharToMultiByte(CP_UTF8, 0, wide, -1, name, sizeof name, NULL, NULL) <= 0)
     return windows_fail(GetLastError(), "listing", error);
-  /* of a link EaSize is the tag; an unknown tag is taken for that of a link */
+  /* For a link EaSize is the reparse tag; an unknown tag is treated as a link. */
   const bool link =
       entry->FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT && (!entry->EaSize || entry->EaSize & SURROGATE);
   tsr_entry_kind kind = entry->FileAttributes & FILE_ATTRIBUTE_DIRECTORY ? TSR_ENTRY_DIRECTORY : TSR_ENTRY_FILE;
@@ -722,7 +727,7 @@ static int windows_list(tsr_store *store, const char *path, tsr_listing *listing
 
 /* ---- Times ------------------------------------------------------------------------------------------------------- */
 
-/* Returns true if the file system sets a directory's times when an entry is added or removed. FAT does not. */
+/* Returns true if the file system changes a directory's times when an entry is added or removed. FAT does not. */
 static bool windows_keeps_times(windows_store *s, HANDLE handle) {
   int known = atomic_load_explicit(&s->keeps_times, memory_order_relaxed);
   if (!known) {
@@ -734,8 +739,8 @@ static bool windows_keeps_times(windows_store *s, HANDLE handle) {
   return known == 1;
 }
 
-/* Returns true if a later change of the directory is certain to change its times. Windows takes them from a clock that
- * ticks every 1 to 16 ms, so 50 ms are enough; see store_posix.c. */
+/* Returns true if any later change of the directory is certain to change its times. Windows takes them from a clock
+ * that ticks every 1 to 16 ms, so 50 ms are enough; see settled() in store_posix.c. */
 static bool windows_settled(const FILE_BASIC_INFO *about) {
   FILETIME now;
   GetSystemTimeAsFileTime(&now);
@@ -767,7 +772,7 @@ static int windows_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, t
                          (uint64_t)about.ChangeTime.QuadPart,
                          number[0] + (number[1] ^ id.VolumeSerialNumber) * UINT64_C(0x9e3779b97f4a7c15)};
   } else if (GetLastError() == ERROR_INVALID_PARAMETER || GetLastError() == ERROR_NOT_SUPPORTED) {
-    *stamp = (tsr_stamp){.known = false, .a = 1}; /* a file system without numbers of files */
+    *stamp = (tsr_stamp){.known = false, .a = 1}; /* the file system has no file ids */
   } else rc = windows_fail(GetLastError(), "looking at the directory", error);
   CloseHandle(handle);
   return rc;
@@ -867,12 +872,13 @@ int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **stor
 }
 #endif
 
-/* How stores are kept within a bound on Windows.
+/* ---- Bounds ------------------------------------------------------------------------------------------------------
  *
- * A bound is a path as GetFinalPathNameByHandle gives it: without links, with the names that the directories really have
- * (neither short ones nor ones in another case). A path of the host becomes such a path before it is compared, so the
- * comparison is exact; a directory in which case distinguishes names cannot be left by another spelling. store_windows.c
- * asks each handle that it opens under a bound for its path, and refuses it if that is not the path that was meant.
+ * How Windows stores are kept within a bound. A bound is a path as GetFinalPathNameByHandle returns it: without links,
+ * and with the directories' real names (no short names, and in the original case). A path from the host is converted to
+ * this form before it is compared, so the comparison is exact; even a directory with case-sensitive names cannot be
+ * escaped by another spelling. Each handle that is opened under a bound is asked for its path, and rejected if that is
+ * not the intended one (windows_is_meant).
  */
 
 #ifdef _WIN32

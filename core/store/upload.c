@@ -1,6 +1,7 @@
 /* upload.c: uploads staged files. Files of at most one part are sent in batches; each batch takes at most BATCH_ROOM
- * bytes of memory. A larger file is sent in parts, as many at a time as BATCH_ROOM holds. A stream sends parts of a file
- * that is still being written. Its size is not known, so its parts grow with their number.
+ * bytes of memory. A larger file is sent in parts, as many at a time as fit into BATCH_ROOM. A stream sends parts of a
+ * file that is still being written: its final size is unknown, so the part size doubles every PARTS_OF_A_SIZE parts,
+ * and the protocol's limit on the number of parts does not limit the file.
  */
 #include "store/upload.h"
 
@@ -14,7 +15,7 @@
 
 /* ---- Small files ------------------------------------------------------------------------------------------------- */
 
-/* Reads files of the batch one behind the other into memory, and sends them together. */
+/* Reads the files of the batch into memory, one after the other, and sends them together. */
 static int send_batch(tsr_s3 *client, tsr_memory *memory, const tsr_staged_upload *uploads, uint64_t count,
                       uint64_t bytes, tsr_error *error) {
   tsr_s3_call *calls;
@@ -98,7 +99,7 @@ static int send_large(tsr_s3 *client, tsr_memory *memory, const tsr_staged_uploa
   if (rc >= 0) rc = TSR_ALLOC_RAW(memory, p.together * p.part_size, &p.room, error);
   if (rc >= 0) rc = send_all_parts(&p, error);
   tsr_s3_call abort = {.kind = TSR_S3_UPLOAD_ABORT, .key = upload->key, .upload.id = p.id};
-  if (rc < 0) (void)tsr__s3_one(client, &abort, &unseen); /* a vacuum aborts what is left */
+  if (rc < 0) (void)tsr__s3_one(client, &abort, &unseen); /* if this fails, a vacuum will abort the upload */
   tsr__free(p.room);
   tsr__free(p.calls);
   tsr__free(p.etags);
@@ -125,7 +126,7 @@ int tsr__s3_upload(tsr_s3 *client, tsr_memory *memory, const tsr_staged_upload *
 
 /* ---- Files that are being written ------------------------------------------------------------------------------- */
 
-#define PARTS_OF_A_SIZE 1000u /* parts of a stream before the next ones have twice the size */
+#define PARTS_OF_A_SIZE 1000u /* parts of a stream after which the part size doubles */
 
 struct tsr_s3_stream {
   tsr_memory *memory; /* borrowed */
@@ -183,8 +184,8 @@ static int stream_send_bytes(tsr_s3_stream *s, const uint8_t *bytes, uint64_t si
   return rc;
 }
 
-/* Sends the bytes of the file and takes them away from it; bytes of a part that is not whole stay, unless it is the
- * `last`. */
+/* Sends the bytes of the file and removes them from it; an incomplete last part stays in the file unless `last` is
+ * set. */
 static int stream_move(tsr_s3_stream *s, tsr_staged *file, bool last, uint64_t *sent, tsr_error *error) {
   const uint64_t part = stream_part_size(s), size = tsr__staged_size(file), rest = last ? 0 : size % part;
   uint8_t *bytes;
@@ -224,7 +225,7 @@ void tsr__s3_stream_close(tsr_s3_stream *stream) {
   if (!stream) return;
   tsr_s3_call abort = {.kind = TSR_S3_UPLOAD_ABORT, .key = stream->key, .upload.id = stream->id};
   if (stream->id && !stream->ended)
-    (void)tsr__s3_one(stream->client, &abort, &unseen); /* a vacuum aborts what is left */
+    (void)tsr__s3_one(stream->client, &abort, &unseen); /* if this fails, a vacuum will abort the upload */
   tsr__buffer_release(&stream->etags);
   tsr__free(stream->key);
   tsr__free(stream->id);

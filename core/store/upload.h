@@ -1,4 +1,4 @@
-/* upload.h: uploads staged files as objects, many at a time: a small one by one request, a large one in parts. */
+/* upload.h: uploads staged files as objects, many at a time: a small file in one request, a large one in parts. */
 #ifndef TSR_S3_UPLOAD_H
 #define TSR_S3_UPLOAD_H
 
@@ -11,28 +11,28 @@ typedef struct tsr_staged_upload {
   bool new_only; /* fails with TSR_EXISTS if the object exists */
 } tsr_staged_upload;
 
-/* Uploads files and returns when all objects exist. After an error some of them may exist; uploads in parts that did
- * not end are aborted. */
+/* Uploads files and returns when all objects exist. After an error some of them may exist; unfinished multipart uploads
+ * are aborted. */
 int tsr__s3_upload(tsr_s3 *client, tsr_memory *memory, const tsr_staged_upload *uploads, uint64_t count,
                    tsr_error *error);
 
-/* An upload of a file that is still being written: its first bytes leave this machine before its last ones exist. */
+/* An upload of a file that is still being written: its first bytes are sent before its last ones exist. */
 typedef struct tsr_s3_stream tsr_s3_stream;
 
 /* Begins the upload of an object. `key` is copied. */
 int tsr__s3_stream_open(tsr_s3 *client, tsr_memory *memory, const char *key, tsr_s3_stream **stream, tsr_error *error);
 
-/* Sends the whole parts that a staged file has, if there are enough to send some together, and takes them away from the
- * file. *sent counts the bytes. */
+/* Sends the complete parts of a staged file, if there are enough of them to be worth a batch, and removes them from the
+ * file. *sent is set to the number of bytes. */
 int tsr__s3_stream_send(tsr_s3_stream *stream, tsr_staged *file, uint64_t *sent, tsr_error *error);
 
-/* Sends what the file still has. Then the object exists; TSR_EXISTS if it existed before. */
+/* Sends the rest of the file. Then the object exists; TSR_EXISTS if it already existed. */
 int tsr__s3_stream_end(tsr_s3_stream *stream, tsr_staged *file, tsr_error *error);
 
-/* Frees a stream. An upload that was not ended is aborted. NULL is allowed. */
+/* Frees a stream. An unfinished upload is aborted. NULL is allowed. */
 void tsr__s3_stream_close(tsr_s3_stream *stream);
 
-/* Returns the number of staged bytes from which on tsr__s3_stream_send has something to send to a new stream. */
+/* Returns the number of staged bytes from which on tsr__s3_stream_send sends anything on a new stream. */
 uint64_t tsr__s3_stream_from(tsr_s3 *client);
 
 #endif
