@@ -1,8 +1,15 @@
-/* credentials.c: keys in environment variables, and in the files that the AWS command line tool keeps.
+/* credentials.c: finds the keys of a scope, keeps and refreshes them, and wipes them.
  *
- * The files consist of sections. ~/.aws/credentials names a profile "[name]", ~/.aws/config "[profile name]" or
- * "[default]". A line is "key = value", or a comment that begins with '#' or ';'. Lines that begin with a space belong
- * to the value above, which is never one that tessera uses.
+ * Each place that may hold keys has a function keys_from_PLACE. It returns TSR_OK with the keys; TSR_NOT_FOUND, with a
+ * short reason, if the place is not set up; or another code if it is set up but fails. No message contains a key.
+ * `auto` tries the places in turn until one is set up.
+ *
+ * There are few copies of a key, so that all of them can be wiped: the provider's block, and one for each request that
+ * is being signed. No key passes through a buffer that grows, because freed memory would still hold the key: all such
+ * buffers get their final size first.
+ *
+ * Order: environment variables; files; services (requests, JSON, containers, instances, web identities); and last the
+ * provider, which looks for keys and keeps them.
  */
 #include "remote/credentials.h"
 
@@ -56,7 +63,12 @@ static int keys_from_environment(tsr_provider *provider, tsr_credentials *creden
   return TSR_OK;
 }
 
-/* ---- Files ----------------------------------------------------------------------------------- */
+/* ---- Files -----------------------------------------------------------------------------------
+ *
+ * The files of the AWS command line tool consist of sections. A profile's section begins with "[name]" in
+ * ~/.aws/credentials, and with "[profile name]" or "[default]" in ~/.aws/config. A line is "key = value", or a comment
+ * that begins with '#' or ';'. An indented line continues the value above, which is never one that tessera uses.
+ */
 
 /* Wipes and frees a buffer. */
 static void secret_release(tsr_buffer *buffer) {
@@ -72,7 +84,7 @@ static int read_descriptor(int file, uint64_t most, tsr_buffer *buffer, tsr_erro
     return tsr__fail(error, TSR_TOOBIG, "%lld bytes; at most %llu are read", (long long)about.st_size,
                      (unsigned long long)most);
   TSR_TRY(
-      tsr__buffer_reserve_exactly(buffer, (uint64_t)about.st_size + 1, error)); /* it never grows: see credentials.c */
+      tsr__buffer_reserve_exactly(buffer, (uint64_t)about.st_size + 1, error)); /* it must not grow: it holds keys */
   while (buffer->size < (uint64_t)about.st_size) {
     const ssize_t got = read(file, buffer->data + buffer->size, (size_t)((uint64_t)about.st_size - buffer->size));
     if (got < 0 && errno == EINTR) continue;
@@ -84,8 +96,8 @@ static int read_descriptor(int file, uint64_t most, tsr_buffer *buffer, tsr_erro
   return TSR_OK;
 }
 
-/* Reads an ordinary file into an empty buffer, with a NUL byte behind it, which the size does not count. The caller
- * wipes the buffer. Errors: TSR_NOT_FOUND; TSR_TOOBIG for more than `most` bytes. */
+/* Reads a regular file into an empty buffer and appends a NUL byte that the size does not count. The caller wipes the
+ * buffer. Errors: TSR_NOT_FOUND; TSR_TOOBIG for more than `most` bytes. */
 static int secret_file_read(const char *path, uint64_t most, tsr_buffer *buffer, tsr_error *error) {
   const int file = tsr_path_read(path, false);
   if (file < 0)
@@ -118,7 +130,7 @@ static bool next_line(tsr_text_part *rest, tsr_text_part *line) {
   return true;
 }
 
-/* Returns true if the line is the head of the profile's section. */
+/* Returns true if the line begins the profile's section. */
 static bool is_section(tsr_text_part line, const char *profile, bool config) {
   line = trim(line);
   if (line.size < 2 || line.at[line.size - 1] != ']') return false;
@@ -126,12 +138,12 @@ static bool is_section(tsr_text_part line, const char *profile, bool config) {
   if (config && name.size > 8 && memcmp(name.at, "profile", 7) == 0 && strchr(" \t", name.at[7])) {
     name = trim((tsr_text_part){name.at + 8, name.size - 8});
   } else if (config && strcmp(profile, "default") != 0) {
-    return false; /* only the default profile has a section without "profile" there */
+    return false; /* in the config file only the default profile has a section without "profile" */
   }
   return is_text(name, profile);
 }
 
-/* Returns the value of a key in a profile's section; its `at` is NULL if there is none. *found: the section exists. */
+/* Returns the value of a key in a profile's section, or NULL in its `at`. Sets *found if the section exists. */
 static tsr_text_part profile_value(const tsr_buffer *file, bool config, const char *profile, const char *key,
                                    bool *found) {
   tsr_text_part rest = {(const char *)file->data, file->size}, line, value = {NULL, 0};
@@ -147,12 +159,12 @@ static tsr_text_part profile_value(const tsr_buffer *file, bool config, const ch
     if (!equals) continue;
     const uint64_t before = (uint64_t)(equals - line.at);
     if (is_text(trim((tsr_text_part){line.at, before}), key))
-      value = trim((tsr_text_part){equals + 1, line.size - before - 1}); /* the last one counts */
+      value = trim((tsr_text_part){equals + 1, line.size - before - 1}); /* the last one wins */
   }
   return value;
 }
 
-/* Reads a file of profiles; one that does not exist is empty. */
+/* Reads a file of profiles; a missing file is empty. */
 static int read_profiles(const char *variable, const char *name, tsr_buffer *file, tsr_error *error) {
   char path[PATH_ROOM];
   const char *given = tsr__variable(variable), *home = tsr__variable(TSR_HOME_VARIABLE);
@@ -166,7 +178,7 @@ static int read_profiles(const char *variable, const char *name, tsr_buffer *fil
   return TSR_OK;
 }
 
-/* What tells of keys that tessera does not fetch, because it runs no programs and opens no browser. */
+/* Reports keys that tessera cannot fetch, because it runs no programs and opens no browser. */
 static int fail_without_keys(const tsr_buffer files[2], const char *profile, bool found, tsr_error *error) {
   static const char *const others[] = {"credential_process", "sso_session", "sso_start_url", "role_arn"};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -214,15 +226,17 @@ static int keys_from_profile(tsr_provider *provider, tsr_credentials *credential
   return rc < 0 ? tsr__fail(error, rc, "%s", local.message) : TSR_OK;
 }
 
-/* Keys that services give out: AWS's token service for web identities (Kubernetes), the service
- * of a container (ECS, EKS), and the metadata service of an instance (EC2, version 2 only: with a session token).
+/* ---- Services --------------------------------------------------------------------------------
  *
- * The last two answer with JSON objects, the first one with XML. Answers are at most 64 KiB and are wiped.
+ * Services that hand out keys: AWS's token service for web identities (Kubernetes), the service of a container (ECS,
+ * EKS), and the metadata service of an instance (EC2; only version 2, which requires a session token).
+ *
+ * The token service answers with XML, the others with JSON objects. Answers have at most 64 KiB and are wiped.
  */
 
 #define ANSWER_MAX  (UINT64_C(64) << 10)
 #define SERVICE_MS  10000u /* longest time of one request */
-#define INSTANCE_MS 1000u /* to connect: where there is no such service, this is how long `auto` takes */
+#define INSTANCE_MS 1000u /* to connect: `auto` loses this much time where there is no such service */
 #define JSON_DEPTH  8u
 #define SERVICE_URL 2048u /* bytes of a URL */
 
@@ -250,14 +264,14 @@ static int service_run(tsr_provider *provider, tsr_http_request *request, tsr_er
   return TSR_OK;
 }
 
-/* Sends a request and gives the body of the answer, with a NUL byte behind it. The caller wipes the body. */
+/* Sends a request and returns the body of the answer, with a NUL byte after it. The caller wipes the body. */
 static int service_ask(tsr_provider *provider, const service_request *what, tsr_buffer *answer, tsr_error *error) {
   const bool tls = strncmp(what->url, "https://", 8) == 0;
   const tsr_http_transport transport = {
       .connect_ms = what->connect_ms,
       .stall_ms = SERVICE_MS,
       .ca_file = provider->ca_file,
-      .proxy = tls ? provider->proxy : NULL, /* the services without TLS are at addresses of this machine's own link */
+      .proxy = tls ? provider->proxy : NULL, /* services without TLS are at link-local addresses of this machine */
       .plain_http = true};
   tsr_http_request request = {.method = what->method,
                               .url = what->url,
@@ -267,7 +281,7 @@ static int service_ask(tsr_provider *provider, const service_request *what, tsr_
                               .most = ANSWER_MAX};
   if (what->body) request.body = what->body->data, request.body_size = what->body->size;
   request.received.memory = provider->memory;
-  TSR_TRY(tsr__buffer_reserve_exactly(&request.received, ANSWER_MAX + 1, error)); /* it never grows */
+  TSR_TRY(tsr__buffer_reserve_exactly(&request.received, ANSWER_MAX + 1, error)); /* it must not grow */
   int rc = service_run(provider, &request, error);
   if (rc >= 0) rc = tsr__buffer_append_u8(&request.received, 0, error);
   if (rc < 0) {
@@ -286,14 +300,14 @@ static const char *skip_space(const char *p) {
   return p;
 }
 
-/* Returns the place behind a text that begins at p, or NULL. Escapes are written back in place: keys and times need
- * none but "\/", and others become '?', which no key has. */
+/* Returns the position after a JSON string that begins at p, or NULL. Unescapes in place: keys and times need no escape
+ * but "\/"; others become '?', which no key has. */
 static char *read_json_text(char *p, tsr_text_part *text) {
   if (*p++ != '"') return NULL;
   char *to = p;
   text->at = p;
   for (; *p != '"'; p++) {
-    if ((unsigned char)*p < ' ') return NULL; /* also the NUL byte at the end */
+    if ((unsigned char)*p < ' ') return NULL; /* including the NUL byte at the end */
     if (*p == '\\' && p[1] != 0) *to++ = *++p == '/' ? '/' : '?';
     else *to++ = *p;
   }
@@ -301,7 +315,7 @@ static char *read_json_text(char *p, tsr_text_part *text) {
   return p + 1;
 }
 
-/* Returns the place behind any value, or NULL. */
+/* Returns the position after any JSON value, or NULL. */
 static char *skip_json(char *p) {
   unsigned depth = 0;
   tsr_text_part text;
@@ -331,10 +345,10 @@ static char *skip_json(char *p) {
 
 typedef struct json_member {
   const char *name;
-  tsr_text_part text; /* set if the member is a text */
+  tsr_text_part text; /* set if the member is a string */
 } json_member;
 
-/* Reads those members of an object that are texts. Returns false if the bytes are no object. */
+/* Reads the wanted members of a JSON object, as far as they are strings. Returns false if it is not an object. */
 static bool read_json_object(char *p, json_member *members, size_t count) {
   p = (char *)skip_space(p);
   if (*p++ != '{') return false;
@@ -358,7 +372,7 @@ static bool read_json_object(char *p, json_member *members, size_t count) {
   return true;
 }
 
-/* Takes keys from the answer of a container's or an instance's service. */
+/* Reads the keys in the answer of a container's or an instance's service. */
 static int keys_from_json(tsr_provider *provider, tsr_buffer *answer, tsr_credentials *credentials, tsr_error *error) {
   json_member members[] = {
       {.name = "AccessKeyId"}, {.name = "SecretAccessKey"}, {.name = "Token"}, {.name = "Expiration"}};
@@ -384,7 +398,7 @@ static int keys_from_json(tsr_provider *provider, tsr_buffer *answer, tsr_creden
 
 #define CONTAINER_HOST "http://169.254.170.2"
 
-/* Keys are sent without TLS only to this machine and to the addresses of containers' services. */
+/* Keys may travel without TLS only to this machine and to the addresses of container services. */
 static bool is_container_url(const char *url) {
   static const char *const hosts[] = {"http://127.0.0.1", "http://localhost",      "http://[::1]",
                                       CONTAINER_HOST,     "http://169.254.170.23", "http://[fd00:ec2::23]"};
@@ -396,7 +410,7 @@ static bool is_container_url(const char *url) {
   return false;
 }
 
-/* Appends the header with the token that the container's service wants, if there is one. */
+/* Appends the header with the token that the container's service requires, if there is one. */
 static int container_token(tsr_buffer *header, tsr_error *error) {
   const char *path = tsr__variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
   const char *token = tsr__variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
@@ -404,7 +418,7 @@ static int container_token(tsr_buffer *header, tsr_error *error) {
   int rc = path ? secret_file_read(path, ANSWER_MAX, &file, error) : TSR_OK;
   if (rc >= 0 && path) token = (const char *)file.data;
   const size_t size = rc >= 0 && token ? strcspn(token, "\r\n") : 0;
-  if (size > 0) rc = tsr__buffer_reserve_exactly(header, size + 32, error); /* it never grows */
+  if (size > 0) rc = tsr__buffer_reserve_exactly(header, size + 32, error); /* it must not grow */
   if (rc >= 0 && size > 0) rc = tsr__buffer_append(header, "Authorization: ", 15, error);
   if (rc >= 0 && size > 0) rc = tsr__buffer_append(header, token, size, error);
   if (rc >= 0 && size > 0) rc = tsr__buffer_append_u8(header, 0, error);
@@ -471,7 +485,7 @@ static int instance_session(tsr_provider *provider, const char *host, char heade
   return rc;
 }
 
-/* The first line of an answer is the name of the instance's role. */
+/* Reads the name of the instance's role, the first line of the answer. */
 static int instance_role(tsr_provider *provider, const char *host, const char *token, char name[256],
                          tsr_error *error) {
   tsr_buffer answer = {.memory = provider->memory};
@@ -485,7 +499,7 @@ static int instance_role(tsr_provider *provider, const char *host, const char *t
   return good ? TSR_OK : tsr__fail(error, TSR_DENIED, "the instance has no role");
 }
 
-/* The region is welcome, but its absence is no error. */
+/* Looks for the region, too. It is optional: only a cancellation is an error. */
 static int instance_region(tsr_provider *provider, const char *host, const char *token, tsr_credentials *credentials,
                            tsr_error *error) {
   tsr_buffer answer = {.memory = provider->memory};
@@ -522,7 +536,7 @@ static int keys_from_instance(tsr_provider *provider, tsr_credentials *credentia
 
 /* ---- Web identities -------------------------------------------------------------------------- */
 
-/* Appends "&name=value" of a form. */
+/* Appends "&name=value" to a form. */
 static int append_form_field(tsr_buffer *form, const char *name, const char *value, tsr_error *error) {
   TSR_TRY(tsr__buffer_printf(form, error, "&%s=", name));
   return tsr__sigv4_encode(value, false, form, error);
@@ -530,7 +544,7 @@ static int append_form_field(tsr_buffer *form, const char *name, const char *val
 
 static int make_form(const char *role, const char *token, tsr_buffer *form, tsr_error *error) {
   const char *session = tsr__variable("AWS_ROLE_SESSION_NAME");
-  TSR_TRY(tsr__buffer_reserve_exactly(form, 3 * (strlen(token) + strlen(role)) + 1024, error)); /* it never grows */
+  TSR_TRY(tsr__buffer_reserve_exactly(form, 3 * (strlen(token) + strlen(role)) + 1024, error)); /* it must not grow */
   TSR_TRY(tsr__buffer_printf(form, error, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15"));
   TSR_TRY(append_form_field(form, "RoleSessionName", session && strlen(session) <= 64 ? session : "tessera", error));
   TSR_TRY(append_form_field(form, "RoleArn", role, error));
@@ -606,14 +620,10 @@ static int keys_from_web_identity(tsr_provider *provider, tsr_credentials *crede
   return rc < 0 ? tsr__wrap(error, "web identity") : rc;
 }
 
-/* Keeps the keys of one scope, looks for them when they are missing or old, and wipes them.
- *
- * Copies of keys are few, so that all of them can be wiped: the block of the provider, and one for each request that is
- * being signed. No key passes through a buffer that grows, because the memory that it leaves would keep the key.
- */
+/* ---- The provider ---------------------------------------------------------------------------- */
 
-#define EARLY_MS    300000 /* keys are refreshed so long before they expire */
-#define PATIENCE_MS 30000 /* a refresh that has failed is tried again after this time */
+#define EARLY_MS    300000 /* keys are refreshed this long before they expire */
+#define PATIENCE_MS 30000 /* a failed refresh is retried after this time */
 #define KEY_MAX     16384u /* characters of one key; session tokens are the longest */
 
 static int64_t clock_ms(void) {
@@ -645,7 +655,7 @@ static bool is_key(tsr_text_part text) {
   return true;
 }
 
-/* Copies keys into one block. Errors: TSR_DENIED if a text has characters that no key has. */
+/* Copies keys into one block. Errors: TSR_DENIED if a text is too long or has characters that cannot occur in a key. */
 static int credentials_make(tsr_memory *memory, tsr_text_part key_id, tsr_text_part secret, tsr_text_part token,
                             int64_t expires, tsr_credentials *credentials, tsr_error *error) {
   if (key_id.size == 0 || secret.size == 0) return tsr__fail(error, TSR_DENIED, "the key id or the secret is empty");
@@ -663,7 +673,7 @@ static int credentials_make(tsr_memory *memory, tsr_text_part key_id, tsr_text_p
   return TSR_OK;
 }
 
-/* Keeps a region if it has only the characters of one; otherwise it counts as not known. */
+/* Keeps a region if its characters are valid; otherwise the region counts as unknown. */
 static void credentials_region(tsr_credentials *credentials, tsr_text_part region) {
   credentials->region[0] = 0;
   if (region.size >= sizeof credentials->region) return;
@@ -730,7 +740,7 @@ static int look_for_keys(tsr_provider *provider, tsr_credentials *credentials, t
   return find_automatically(provider, credentials, error);
 }
 
-/* Looks for keys and takes them in place of the present ones. Call with the mutex held. */
+/* Looks for keys and replaces the present ones. Call with the mutex held. */
 static int refresh(tsr_provider *provider, tsr_error *error) {
   tsr_credentials found = {0}, *now = &provider->now;
   int rc = look_for_keys(provider, &found, error);
@@ -758,7 +768,7 @@ int tsr__credentials_get(tsr_provider *provider, uint64_t refused, tsr_credentia
     const bool usable = is_usable(&provider->now, refused, now);
     if (!usable || now >= provider->patience) {
       rc = refresh(provider, &local);
-      if (rc < 0 && rc != TSR_INTERRUPT && usable) { /* the old keys are good for some minutes */
+      if (rc < 0 && rc != TSR_INTERRUPT && usable) { /* the old keys are still valid for some minutes */
         provider->patience = now + PATIENCE_MS;
         rc = TSR_OK;
       }

@@ -1,11 +1,11 @@
 /* curl.c: finds libcurl at run time and initializes it once.
  *
- * Debian has three builds of libcurl, which differ in their TLS library; each of them will do. The handle is never
- * closed: the I/O thread of http.c may run until the process ends.
+ * Debian has three builds of libcurl, which differ in their TLS library; any of them will do. The library is never
+ * unloaded: the I/O thread of http.c may run until the process ends.
  *
- * libcurl copies the headers of requests into buffers of its own, and a session token is among them. So it gets memory
- * from functions here, which wipe each block before they free it. If the host has initialized libcurl before, it keeps
- * the functions that it has. */
+ * libcurl copies the headers of requests into its own buffers, including session tokens. So we pass it allocation
+ * functions that wipe each block before freeing it. If the host has already initialized libcurl, the host's functions
+ * stay in effect. */
 #include "remote/curl.h"
 
 #if defined(__EMSCRIPTEN__) || defined(__wasi__)
@@ -66,11 +66,11 @@ _Static_assert(sizeof curl_symbols / sizeof *curl_symbols * sizeof(void *) == si
 static struct {
   _Atomic uint64_t state; /* see tsr__process_enter */
   pthread_mutex_t mutex; /* guards the rest */
-  bool loaded; /* also in a child process, which inherits the library */
+  bool loaded; /* stays true in a child process, which inherits the library */
   tsr_curl functions;
 } curl_library;
 
-/* Looks up all functions. Returns the name of the first that is missing, or NULL. */
+/* Looks up all functions. Returns the name of the first missing one, or NULL. */
 static const char *look_up_curl(void *library, tsr_curl *functions) {
   for (size_t i = 0; i < sizeof curl_symbols / sizeof *curl_symbols; i++) {
     void *function = tsr__library_find(library, curl_symbols[i].name);
@@ -82,7 +82,7 @@ static const char *look_up_curl(void *library, tsr_curl *functions) {
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-#define BLOCK_HEAD 16 /* bytes before a block, which keep its size and its alignment */
+#define BLOCK_HEAD 16 /* bytes before a block: its size, padded to keep the alignment */
 
 static void *curl_allocate(size_t size) {
   uint8_t *block = size <= SIZE_MAX - BLOCK_HEAD ? malloc(size + BLOCK_HEAD) : NULL;

@@ -113,12 +113,12 @@ enum {
   TSR_CURLINFO_PRETRANSFER = 0x300000 + 6
 };
 
-#define TSR_CURL_WRITE_PAUSE ((size_t)0x10000001) /* a write function stops the transfer for a while */
+#define TSR_CURL_WRITE_PAUSE ((size_t)0x10000001) /* result of a write function that pauses the transfer */
 enum { TSR_CURL_CONTINUE = 0 }; /* CURLPAUSE_CONT */
 
 /* ---- Functions ----------------------------------------------------------------------------------------------- */
 
-/* libcurl's functions under the names that follow "curl_". */
+/* libcurl's functions, under their names without "curl_". */
 typedef struct tsr_curl {
   int (*global_init_mem)(long flags, void *(*allocate)(size_t size), void (*release)(void *bytes),
                          void *(*resize)(void *bytes, size_t size), char *(*copy)(const char *text),
@@ -143,7 +143,7 @@ typedef struct tsr_curl {
 } tsr_curl;
 
 /* Loads libcurl on the first call in a process, and returns its functions, which stay valid for ever: the library is
- * never unloaded. A call after a failure looks again. Thread-safe.
+ * never unloaded. After a failure the next call tries again. Thread-safe.
  * Errors: TSR_UNSUPPORTED if there is no libcurl, with the package's name in the message, or if it is too old. */
 int tsr__curl_load(const tsr_curl **curl, tsr_error *error);
 

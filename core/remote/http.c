@@ -1,21 +1,25 @@
 /* http.c: the I/O thread and its requests.
  *
- * tsr__http_start prepares libcurl's handle on the caller's thread and puts the request into the queue. From then on
- * the I/O thread alone touches the handle. A request moves through the lists queue -> running, at most RUNNING_MAX of
- * them at a time, and is in none once it is finished. The mutex guards the queue and the fields `cancel`, `grown` and
- * `wants` of all requests; the list of running requests belongs to the I/O thread. Whoever wants something of the I/O
- * thread rings a bell, for which the thread waits together with libcurl's sockets.
+ * tsr__http_start prepares libcurl's handle on the caller's thread and queues the request. From then on only the I/O
+ * thread touches the handle. A request moves from the queue to the list of running requests, which holds at most
+ * RUNNING_MAX, and is in neither once it is finished. The mutex guards the queue and the fields `cancel`, `grown` and
+ * `wants` of all requests; the list of running requests belongs to the I/O thread. To get the I/O thread's attention, a
+ * thread rings a bell, for which the I/O thread waits together with libcurl's sockets.
  *
- * A body of unknown size goes into a tsr_buffer. The host's allocator may not be thread-safe, so the I/O thread
- * never makes that buffer larger: it pauses the transfer and says in `wants` how much room it needs, and the thread
- * that waits for the request makes it.
+ * A body of unknown size goes into a tsr_buffer. The host's allocator may not be thread-safe, so the I/O thread never
+ * grows that buffer: it pauses the transfer and stores in `wants` how much room it needs, and the thread that waits for
+ * the request makes the room.
  *
- * The host may call fork(). A handler that runs before makes the I/O thread pause outside of libcurl, so no lock of
- * libcurl and of its TLS library is held. The child has no I/O thread: it makes one of its own on first use, with
- * connections of its own, because two processes cannot share a TLS connection. The parent's are left as they are;
- * closing them in the child would say goodbye to the server in the parent's name. In the same way the thread pauses for
- * ever when the process exits, before the TLS library cleans up underneath it. Requests that run then are ended by those
- * who wait for them. */
+ * The host may call fork(). A handler that runs before the fork makes the I/O thread pause outside libcurl, so that no
+ * lock of libcurl or its TLS library is held. The child has no I/O thread: it starts its own on first use, with new
+ * connections, because two processes cannot share a TLS connection. The parent's connections are left alone; closing
+ * them in the child would send the server a goodbye in the parent's name. Likewise, when the process exits the thread
+ * pauses for ever, before the TLS library cleans up beneath it. Requests that are then running are ended by the threads
+ * that wait for them.
+ *
+ * Order: the end of a request; libcurl's callbacks; preparing a transfer; the I/O thread; start, forks and exit; and
+ * last the public functions.
+ */
 #include "remote/http.h"
 
 #include <errno.h>
@@ -32,17 +36,17 @@
 #include "base/system.h"
 #include "remote/curl.h"
 
-#define RUNNING_MAX      128u /* transfers that libcurl has at one time */
+#define RUNNING_MAX      128u /* transfers that libcurl runs at a time */
 #define CONNECTIONS_KEPT 128L
 #define CONNECT_MS       10000
 #define STALL_MS         30000
-#define FIRST_ROOM       (UINT64_C(64) << 10) /* bytes of `received` at the start */
-#define HEAD_MAX         (UINT64_C(256) << 10) /* bytes of headers of one answer */
-#define DROPPED_MAX      (UINT64_C(1) << 20) /* bytes of an error's body that are read without being kept */
+#define FIRST_ROOM       (UINT64_C(64) << 10) /* initial capacity of `received`, in bytes */
+#define HEAD_MAX         (UINT64_C(256) << 10) /* bytes of headers of one response */
+#define DROPPED_MAX      (UINT64_C(1) << 20) /* bytes of an error's body that are read and dropped */
 #define HTTP_LINES_MAX   64u /* headers of a request */
-#define LOOK_MS          1000 /* at the latest the I/O thread looks for stalled transfers after so long */
+#define LOOK_MS          1000 /* the I/O thread looks for stalled transfers at least this often */
 #define CANCEL_MS        20 /* time between two polls of the host */
-#define EXIT_MS          2000 /* for which the end of the process waits for the I/O thread */
+#define EXIT_MS          2000 /* longest time that the exit of the process waits for the I/O thread */
 
 static struct {
   _Atomic uint64_t state; /* see tsr__process_enter */
@@ -57,8 +61,8 @@ static struct {
   uint32_t running_count; /* of the I/O thread */
   uint32_t unfinished; /* queued or running */
   unsigned forking; /* threads inside fork(); the I/O thread pauses until it is 0 */
-  bool parked, started; /* the I/O thread pauses; exists */
-  _Atomic bool exiting; /* the process ends, and the I/O thread pauses for ever */
+  bool parked, started; /* the I/O thread is paused; it exists */
+  _Atomic bool exiting; /* the process is exiting, and the I/O thread is paused for ever */
 } http;
 
 static int64_t read_clock(void) {
@@ -81,7 +85,7 @@ static int code_of_failure(tsr_http_failure failure) {
   }
 }
 
-/* Returns the part of a URL behind the scheme, or the whole text if there is none; *size: up to the path. */
+/* Returns the part of a URL after the scheme, or the whole text without one. *size: its size up to the path. */
 static const char *find_authority(const char *url, size_t *size) {
   const char *begin = strstr(url, "://");
   begin = begin ? begin + 3 : url;
@@ -95,7 +99,7 @@ static void set_failure(tsr_http_request *request, tsr_http_failure failure, con
   request->rc = tsr__fail(&request->error, code_of_failure(failure), "%s: %s", request->transfer.host, reason);
 }
 
-/* Frees libcurl's objects. The lines are wiped, because a session token may be among them. */
+/* Frees libcurl's objects. The header lines are wiped, because they may contain a session token. */
 static void release_transfer(tsr_http_request *request) {
   tsr_http_transfer *t = &request->transfer;
   if (t->easy) http.curl->easy_cleanup(t->easy);
@@ -105,7 +109,7 @@ static void release_transfer(tsr_http_request *request) {
   t->lines = NULL;
 }
 
-/* Marks a queued request as finished: the caller may free it from now on. */
+/* Marks a queued request as finished: from now on the caller may free it. */
 static void publish_end(tsr_http_request *request) {
   release_transfer(request);
   pthread_mutex_lock(&http.mutex);
@@ -115,9 +119,9 @@ static void publish_end(tsr_http_request *request) {
   pthread_mutex_unlock(&http.mutex);
 }
 
-/* ---- What libcurl calls ---------------------------------------------------------------------- */
+/* ---- Callbacks from libcurl ------------------------------------------------------------------ */
 
-/* Ends a transfer from within a callback. libcurl reports an error of its own for it, which is not used. */
+/* Aborts a transfer from within a callback. We ignore the error that libcurl then reports. */
 static size_t break_transfer(tsr_http_request *request, tsr_http_failure failure, const char *reason) {
   set_failure(request, failure, reason);
   return 0;
@@ -159,7 +163,7 @@ static size_t keep_in_buffer(tsr_http_request *request, const void *bytes, size_
   return size;
 }
 
-/* Keeps the beginning of an error's body, if there is a place for it. */
+/* Keeps the beginning of an error's body, if `received` can take it. */
 static size_t keep_error(tsr_http_request *request, const void *bytes, size_t size) {
   const uint64_t left = request->received.memory ? TSR_HTTP_ERROR_MAX - request->size : 0;
   const size_t kept = (size_t)TSR_MIN(size, left);
@@ -194,7 +198,7 @@ static size_t on_send(char *bytes, size_t one, size_t count, void *argument) {
   return size;
 }
 
-/* libcurl sends a body again from the beginning if a kept connection turns out to be closed. */
+/* If a reused connection turns out to be closed, libcurl rewinds the body and sends it again. */
 static int on_seek(void *argument, int64_t offset, int origin) {
   tsr_http_request *request = argument;
   if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > request->body_size) return 1;
@@ -202,7 +206,7 @@ static int on_seek(void *argument, int64_t offset, int origin) {
   return 0;
 }
 
-/* Programs that the host starts do not inherit the connection. */
+/* Keeps the connection from being inherited by programs that the host starts. */
 static int on_socket(void *argument, tsr_socket descriptor, int purpose) {
   tsr__socket_keep(descriptor);
   return 0;
@@ -222,7 +226,7 @@ static bool is_loopback(const char *authority, size_t size) {
   if (strcmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0) return true;
   if (strncmp(host, "127.", 4) != 0) return false;
   const char *at = host;
-  for (int part = 0; part < 4; part++) { /* exactly four numbers: 127.example.com is a name */
+  for (int part = 0; part < 4; part++) { /* exactly four numbers: 127.example.com is a host name */
     const size_t digits = strspn(at, "0123456789");
     if (digits < 1 || digits > 3) return false;
     at += digits;
@@ -231,7 +235,7 @@ static bool is_loopback(const char *authority, size_t size) {
   return *at == 0;
 }
 
-/* Returns what is wrong with a URL, or NULL. The characters of the authority are few, so that no two parsers disagree
+/* Returns what is wrong with a URL, or NULL. Allows few characters in the authority, so that no two parsers disagree
  * about the host. */
 static const char *find_url_fault(const tsr_http_request *request) {
   size_t size;
@@ -263,7 +267,7 @@ static const char *find_fault(const tsr_http_request *request) {
   return find_url_fault(request);
 }
 
-/* Appends a header. libcurl removes a header whose line is "Name:", and sends an empty one for "Name;". */
+/* Appends a header. To libcurl "Name:" means that the header is removed, and "Name;" that its value is empty. */
 static bool add_curl_line(const tsr_curl *curl, tsr_curl_list **lines, const char *line) {
   char empty[128];
   const size_t name = strcspn(line, ":"), spaces = strspn(line + name + 1, " ");
@@ -284,7 +288,7 @@ static bool add_curl_lines(const tsr_curl *curl, tsr_http_request *request) {
     if (!add_curl_line(curl, lines, request->headers[i])) return false;
     typed = typed || strncasecmp(request->headers[i], "content-type:", 13) == 0;
   }
-  const char *const removed[] = {"Expect:", "Content-Type:"}; /* what libcurl would add by itself */
+  const char *const removed[] = {"Expect:", "Content-Type:"}; /* libcurl would add these by itself */
   for (unsigned i = 0; i < (typed ? 1u : 2u); i++) {
     tsr_curl_list *longer = curl->slist_append(*lines, removed[i]);
     if (!longer) return false;
@@ -293,7 +297,7 @@ static bool add_curl_lines(const tsr_curl *curl, tsr_http_request *request) {
   return true;
 }
 
-/* Sets options and keeps the first failure. */
+/* Sets options and remembers the first failure. */
 typedef struct option_setter {
   const tsr_curl *curl;
   tsr_curl_easy *easy;
@@ -343,7 +347,7 @@ static void set_functions(option_setter *s, tsr_http_request *request) {
   set_curl_pointer(s, TSR_CURLOPT_ERRORBUFFER, request->transfer.message);
 }
 
-/* A proxy is always set, if only to none, because libcurl looks at environment variables otherwise. */
+/* Always sets a proxy, even if to none, because otherwise libcurl looks at environment variables. */
 static void set_transport(option_setter *s, const tsr_http_transport *transport) {
   set_curl_pointer(s, TSR_CURLOPT_PROXY, transport->proxy ? transport->proxy : "");
   set_curl_pointer(s, TSR_CURLOPT_NOPROXY, "");
@@ -352,7 +356,7 @@ static void set_transport(option_setter *s, const tsr_http_transport *transport)
   set_curl_number(s, TSR_CURLOPT_SSL_VERIFYHOST, 2);
   if (transport->ca_file) {
     set_curl_pointer(s, TSR_CURLOPT_CAINFO, transport->ca_file);
-    (void)s->curl->easy_setopt(s->easy, TSR_CURLOPT_CAPATH, (const char *)NULL); /* some TLS libraries have none */
+    (void)s->curl->easy_setopt(s->easy, TSR_CURLOPT_CAPATH, (const char *)NULL); /* not every TLS library has it */
   }
 }
 
@@ -375,7 +379,7 @@ static int prepare_transfer(const tsr_curl *curl, tsr_http_request *request) {
   set_curl_number(&s, TSR_CURLOPT_TCP_KEEPALIVE, 1);
   set_curl_number(&s, TSR_CURLOPT_BUFFERSIZE, 64L << 10);
   if (request->fresh) set_curl_number(&s, TSR_CURLOPT_FRESH_CONNECT, 1);
-  (void)curl->easy_setopt(s.easy, TSR_CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* not in the oldest versions */
+  (void)curl->easy_setopt(s.easy, TSR_CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L); /* missing in the oldest versions */
   return s.result;
 }
 
@@ -395,7 +399,7 @@ static void unlink_request(tsr_http_request **list, tsr_http_request *request) {
   if (t->next) t->next->transfer.previous = t->previous;
 }
 
-/* Ends a running request. If no failure has been set, the result is that of libcurl. */
+/* Ends a running request. Unless a failure has been set, the result is libcurl's. */
 static void end_running(tsr_http_request *request) {
   (void)http.curl->multi_remove_handle(http.multi, request->transfer.easy);
   unlink_request(&http.running, request);
@@ -403,7 +407,7 @@ static void end_running(tsr_http_request *request) {
   publish_end(request);
 }
 
-/* Returns true once the connection has been made, with TLS. */
+/* Returns true once the connection is established, including TLS. */
 static bool is_connected(const tsr_http_request *request) {
   double seconds = 0;
   (void)http.curl->easy_getinfo(request->transfer.easy, TSR_CURLINFO_PRETRANSFER, &seconds);
@@ -426,7 +430,7 @@ static tsr_http_failure classify_result(const tsr_http_request *request, int res
   case TSR_CURLE_SSL_PIN:
   case TSR_CURLE_SSL_STATUS: return TSR_HTTP_TLS;
   case TSR_CURLE_NOMEM: return TSR_HTTP_NO_MEMORY;
-  case TSR_CURLE_PROTOCOL: /* a libcurl without TLS; or an answer that is no HTTP */
+  case TSR_CURLE_PROTOCOL: /* a libcurl without TLS, or a response that is not HTTP */
   case TSR_CURLE_URL: return is_connected(request) ? TSR_HTTP_CUT : TSR_HTTP_REFUSED;
   default: return TSR_HTTP_CUT;
   }
@@ -480,7 +484,7 @@ static void end_cancelled_queued(void) {
   }
 }
 
-/* Does what other threads want of a running request, and ends it if it stalls. */
+/* Carries out what other threads have asked for a running request, and ends it if it has stalled. */
 static void attend_request(tsr_http_request *request, int64_t now) {
   tsr_http_transfer *t = &request->transfer;
   pthread_mutex_lock(&http.mutex);
@@ -501,7 +505,7 @@ static void attend_request(tsr_http_request *request, int64_t now) {
   if (t->paused) t->moved = now;
   if (now - t->moved < stall_ms) return;
   const int64_t connect_ms = request->transport->connect_ms ? request->transport->connect_ms : CONNECT_MS;
-  if (!is_connected(request) && now - t->started < connect_ms) { /* libcurl watches that time */
+  if (!is_connected(request) && now - t->started < connect_ms) { /* libcurl watches the connect timeout */
     t->moved = now;
     return;
   }
@@ -520,7 +524,7 @@ static void attend_all(void) {
   }
 }
 
-/* How long the thread may sleep before a transfer can have stalled, in ms. */
+/* Returns how many ms the thread may sleep before a transfer can have stalled. */
 static int sleep_time(void) {
   if (!http.running) return 3600 * 1000;
   const int64_t now = read_clock();
@@ -555,11 +559,11 @@ static void *run_io(void *argument) {
     while ((message = curl->multi_info_read(http.multi, &left)) != NULL) {
       tsr_http_request *request = NULL;
       if (message->kind != TSR_CURL_DONE) continue;
-      const int result = message->data.result; /* the message is gone when its handle is */
+      const int result = message->data.result; /* read it now: the message is freed with its handle */
       (void)curl->easy_getinfo(message->easy, TSR_CURLINFO_PRIVATE, &request);
       take_result(request, result);
     }
-    run_queued(); /* into the places that have become free */
+    run_queued(); /* fill the places that have become free */
     tsr_curl_wait bell = {http.bell.waits, TSR_CURL_READABLE, 0};
     (void)curl->multi_wait(http.multi, &bell, 1, sleep_time(), &ready);
     tsr__bell_clear(&http.bell);
@@ -588,7 +592,7 @@ static void http_after_fork_in_child(void) {
   pthread_mutex_unlock(&http.mutex);
 }
 
-/* The thread stays paused: `forking` is never taken back. Other handlers may close what uses requests after this one. */
+/* The thread stays paused: `forking` is never decremented. Exit handlers that run later may still close requests. */
 static void http_at_exit(void) {
   struct timespec until;
   timespec_get(&until, TIME_UTC);
@@ -602,7 +606,7 @@ static void http_at_exit(void) {
   pthread_mutex_unlock(&http.mutex);
 }
 
-/* Makes the globals of this process. */
+/* Initializes the globals of this process. */
 static void http_enter(void) {
   const bool first = atomic_load_explicit(&http.state, memory_order_relaxed) == 0;
   if (!tsr__process_enter(&http.state)) return;
@@ -610,7 +614,7 @@ static void http_enter(void) {
   pthread_cond_init(&http.changed, NULL);
   pthread_cond_init(&http.quiet, NULL);
   pthread_cond_init(&http.resume, NULL);
-  if (!first && http.multi) tsr__bell_close(&http.bell); /* the child's copy of the parent's */
+  if (!first && http.multi) tsr__bell_close(&http.bell); /* the child's copy of the parent's bell */
   http.multi = NULL;
   http.running = http.queue = NULL;
   http.queue_end = &http.queue;
@@ -622,7 +626,7 @@ static void http_enter(void) {
   tsr__process_made(&http.state);
 }
 
-/* Makes what the thread needs, and the thread; with the mutex held. What was made stays if the rest fails. */
+/* Creates what the thread needs, and the thread; with the mutex held. If a later step fails, the earlier ones stay. */
 static const char *start_io(void) {
   static bool at_exit;
   if (!http.multi) {
@@ -635,7 +639,7 @@ static const char *start_io(void) {
     (void)http.curl->multi_setopt(http.multi, TSR_CURLMOPT_MAXCONNECTS, CONNECTIONS_KEPT);
   }
   if (!at_exit && tsr__threads_live_at_exit())
-    at_exit = atexit(http_at_exit) == 0; /* after libcurl's own handlers, so that it runs before them */
+    at_exit = atexit(http_at_exit) == 0; /* registered after libcurl's handlers, so that it runs before them */
   http.started = tsr__thread_start(run_io, NULL);
   return http.started ? NULL : "the I/O thread cannot be started";
 }
@@ -665,7 +669,7 @@ static bool make_first_room(tsr_http_request *request) {
   return false;
 }
 
-/* Puts a prepared request into the queue. Returns what went wrong, or NULL. */
+/* Queues a prepared request. Returns what went wrong, or NULL. */
 static const char *enqueue_request(tsr_http_request *request) {
   const char *fault = NULL;
   pthread_mutex_lock(&http.mutex);
@@ -682,7 +686,7 @@ static const char *enqueue_request(tsr_http_request *request) {
   return fault;
 }
 
-/* Makes libcurl's handle and puts the request into the queue; or sets the failure. */
+/* Makes libcurl's handle and queues the request, or sets the failure. */
 static void start_transfer(const tsr_curl *curl, tsr_http_request *request) {
   http_enter();
   pthread_mutex_lock(&http.mutex);
@@ -690,7 +694,7 @@ static void start_transfer(const tsr_curl *curl, tsr_http_request *request) {
   pthread_mutex_unlock(&http.mutex);
   const int result = prepare_transfer(curl, request);
   const char *fault = NULL;
-  if (result == TSR_CURLE_OK && (fault = enqueue_request(request)) == NULL) return; /* it may be finished by now */
+  if (result == TSR_CURLE_OK && (fault = enqueue_request(request)) == NULL) return; /* it may already be finished */
   if (fault) set_failure(request, TSR_HTTP_UNREACHED, fault);
   else if (result == TSR_CURLE_NOMEM) set_failure(request, TSR_HTTP_NO_MEMORY, "out of memory");
   else if (result == TSR_CURLE_UNKNOWN_OPTION || result == TSR_CURLE_NOT_BUILT_IN)
@@ -713,7 +717,7 @@ void tsr__http_start(tsr_http_request *request) {
   }
 }
 
-/* Ends a request that no thread runs: that of a parent process, or when the process ends. Its handle is left alone. */
+/* Ends a request that no thread runs: the parent process started it, or this process is exiting. Leaks its handle. */
 static void end_orphan(tsr_http_request *request) {
   const bool inherited = request->transfer.process != getpid();
   if (!atomic_load_explicit(&request->running, memory_order_acquire) || (!inherited && !http.exiting)) return;
@@ -728,14 +732,14 @@ bool tsr__http_finished(tsr_http_request *request) {
   return !atomic_load_explicit(&request->running, memory_order_acquire);
 }
 
-/* Gives a paused request the room that it wants. Call with the mutex held; it is released meanwhile. */
+/* Makes the room that a paused request needs. Call with the mutex held; it is released meanwhile. */
 static void give_room(tsr_http_request *request) {
   const uint64_t wants = request->transfer.wants;
   tsr_error error;
   request->transfer.wants = 0;
   pthread_mutex_unlock(&http.mutex);
   const int rc = tsr__buffer_reserve(&request->received, wants, tsr__error_clear(&error));
-  if (rc < 0) { /* the transfer is paused: the I/O thread does not look at the result */
+  if (rc < 0) { /* safe without the mutex: the transfer is paused, so the I/O thread does not touch the result */
     request->failure = TSR_HTTP_NO_MEMORY;
     request->rc = rc;
     request->error = error;
@@ -746,7 +750,7 @@ static void give_room(tsr_http_request *request) {
   tsr__bell_ring(&http.bell);
 }
 
-/* Sleeps until something changes, at most for `ms`. Call with the mutex held. */
+/* Sleeps until something changes, for at most `ms`. Call with the mutex held. */
 static void sleep_for_change(uint64_t ms) {
   struct timespec until;
   timespec_get(&until, TIME_UTC);
@@ -756,8 +760,8 @@ static void sleep_for_change(uint64_t ms) {
   pthread_cond_timedwait(&http.changed, &http.mutex, &until);
 }
 
-/* Looks at all requests. Returns 1 if one is finished, 0 if all run, 2 if there is none. Call with the mutex held; it
- * is released while a request gets room. */
+/* Looks at all requests. Returns 1 if one is finished, 0 if all are running, 2 if all entries are NULL. Call with the
+ * mutex held; it is released while making room for a request. */
 static int look_at_requests(tsr_http_request *const *requests, uint64_t count) {
   int found = 2;
   for (uint64_t i = 0; i < count; i++) {

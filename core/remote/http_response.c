@@ -1,5 +1,6 @@
-/* http_response.c: the head of an HTTP answer, line by line (RFC 9110, RFC 9112). Names of headers are compared without
- * case. Nothing here fails: what is not understood counts as missing, and the caller checks what it needs. */
+/* http_response.c: parses the head of an HTTP response line by line (RFC 9110, RFC 9112), and times. Header names are
+ * compared case-insensitively. Nothing here fails: what cannot be parsed counts as missing, and the caller checks that
+ * it has what it needs. */
 #include "remote/http_response.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@ void tsr__http_answer_clear(tsr_http_answer *answer) {
 
 static char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c; }
 
-/* `name` is in lower case. */
+/* Compares case-insensitively; `name` is in lower case. */
 static bool head_is(head_text text, const char *name) {
   const uint64_t size = strlen(name);
   if (text.size != size) return false;
@@ -33,7 +34,7 @@ static head_text head_trim(head_text text) {
   return text;
 }
 
-/* Copies a text that fits and has no control characters; otherwise the copy is empty. */
+/* Copies a text if it fits and has no control characters; otherwise the copy is empty. */
 static void head_copy(head_text text, char *out, uint64_t room) {
   out[0] = 0;
   if (text.size >= room) return;
@@ -43,7 +44,7 @@ static void head_copy(head_text text, char *out, uint64_t room) {
   out[text.size] = 0;
 }
 
-/* Reads digits from the beginning of the text and removes them. Returns false without any, or past 2^64 - 2. */
+/* Reads and removes leading digits. Returns false if there are none, or past 2^64 - 2. */
 static bool head_number(head_text *text, uint64_t *value) {
   uint64_t sum = 0, digits = 0;
   while (text->size > 0 && *text->at >= '0' && *text->at <= '9') {
@@ -72,7 +73,7 @@ static bool read_status(head_text line, uint32_t *status) {
   return true;
 }
 
-/* "bytes 0-99/1234", "bytes 0-99" and an asterisk for an unknown size, "bytes" and an asterisk for no range */
+/* "bytes 0-99/1234"; an asterisk after '/' means an unknown size, an asterisk before it an unsatisfied range */
 static bool read_range(head_text text, tsr_http_answer *answer) {
   uint64_t first = UINT64_MAX, last = UINT64_MAX, size = UINT64_MAX;
   if (text.size < 6 || !head_is((head_text){text.at, 5}, "bytes") || text.at[5] != ' ') return false;
@@ -126,18 +127,20 @@ void tsr__http_answer_line(tsr_http_answer *answer, const void *line, uint64_t s
   read_known_header(answer, (head_text){text.at, name}, head_trim((head_text){colon + 1, size - name - 1}));
 }
 
-/* Days are counted in the proleptic Gregorian calendar, as <time.h> does, but without the locale and the
- * time zone of the process. */
+/* ---- Times -----------------------------------------------------------------------------------
+ *
+ * Days are counted in the proleptic Gregorian calendar, as <time.h> does, but independently of the process's locale and
+ * time zone. */
 
 #define DAY_MS INT64_C(86400000)
 
-/* A time that is being read. */
+/* A time that is being parsed. */
 typedef struct http_clock {
   int64_t year, month, day, hour, minute, second;
-  int64_t ms; /* to add: a fraction of a second, less the distance from UTC */
+  int64_t ms; /* to add: the fraction of a second, minus the offset from UTC */
 } http_clock;
 
-/* Days from 1970-01-01 to a date. Years are counted from March, so that a leap day is the last one of its year. */
+/* Days from 1970-01-01 to a date. Years start in March, so that a leap day is the last day of its year. */
 static int64_t count_days(int64_t year, int64_t month, int64_t day) {
   const int64_t y = year - (month <= 2), m = (month + 9) % 12;
   return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
@@ -219,7 +222,7 @@ bool tsr__http_time_parse(const char *text, int64_t *ms) {
   return true;
 }
 
-/* The date of a number of days since 1970-01-01, the inverse of count_days. */
+/* The date that is `days` after 1970-01-01; the inverse of count_days. */
 static void find_date(int64_t days, int64_t *year, int64_t *month, int64_t *day) {
   const int64_t since = days + 719468; /* since 0000-03-01 */
   const int64_t era = since / 146097, of_era = since - era * 146097;

@@ -1,9 +1,11 @@
 /* s3.c: clients of buckets, and how their calls run.
  *
- * A call is a small machine: it waits until its next request is due, the request flies, its answer is taken, and the
- * verdict says what comes next (s3.h). The caller's thread drives all calls of a tsr__s3_run; the transfers run on
- * the I/O thread of http.h. So retries, pages and what follows a cut answer happen while the caller waits, and a call
- * that was started ahead makes no second request before it is finished.
+ * A call is a small state machine: it WAITS until its next request is due, the request FLIES, its response is taken,
+ * and the verdict says what comes next (s3.h), until the call has ENDED. The thread that called tsr__s3_run drives all
+ * its calls; the transfers run on the I/O thread of http.h. So retries, further pages and resumed downloads happen only
+ * while a caller waits: a call that was started ahead makes no second request before tsr__s3_finish.
+ *
+ * Order: clients; beginning and ending a call; its requests; driving calls; the proof of conditional writes.
  */
 #include "remote/s3.h"
 
@@ -16,8 +18,8 @@
 #include "remote/curl.h"
 
 #define KEY_BYTES_MAX 1024u
-#define POLL_MS       20u /* between two questions to the host whether to stop, while nothing flies */
-#define AHEAD_MS      1000 /* the server's clock counts as ours up to this difference */
+#define POLL_MS       20u /* between two polls of the host for cancellation, while nothing flies */
+#define AHEAD_MS      1000 /* differences between the server's clock and ours up to this are ignored */
 
 struct tsr_s3 {
   tsr_s3_scopes *scopes; /* borrowed */
@@ -63,7 +65,7 @@ void tsr__s3_close(tsr_s3 *s3) {
 const char *tsr__s3_bucket(const tsr_s3 *s3) { return s3->bucket; }
 const char *tsr__s3_prefix(const tsr_s3 *s3) { return s3->prefix; }
 
-/* Gives the options of the client's scope, without their texts; the defaults after it was forgotten. */
+/* Returns the options of the client's scope, without the strings; the defaults if the scope was forgotten. */
 static tsr_s3_options client_options(const tsr_s3 *s3) {
   tsr_s3_options options = {.parallel = 32, .part_mb = 8};
   tsr_s3_scope *scope = tsr__s3_scope_find(s3->scopes, s3->uri);
@@ -97,7 +99,7 @@ static int check_key(const tsr_s3_scope *scope, const char *key, bool listing, t
     if ((length == 1 && *part == '.') || (length == 2 && memcmp(part, "..", 2) == 0))
       return tsr__fail(error, TSR_PERM, "s3://%s/%.300s: a part of the key is '.' or '..'", scope->bucket, key);
   }
-  /* a listing of "prefix" would list the keys of "prefix2", too */
+  /* Listing "prefix" would also list the keys of "prefix2". */
   const bool below = prefix == 0 || (listing ? strncmp(key, scope->prefix, prefix) == 0 && key[prefix] == '/'
                                              : tsr__s3_key_is_below(key, scope->prefix));
   return below ? TSR_OK
@@ -167,7 +169,7 @@ static void begin_call(tsr_s3 *s3, tsr_s3_call *call) {
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* Counts a request, unless it is one that is sent again. */
+/* Counts a request, unless it is a retry. */
 static void count_request(const tsr_s3_state *state) {
   tsr_s3_counters *counters = &state->scope->scopes->counters;
   _Atomic uint64_t *const by_kind[] = {&counters->gets,    &counters->heads,   &counters->lists,   &counters->puts,
@@ -199,7 +201,7 @@ static bool send_request(tsr_s3_call *call) {
   return true;
 }
 
-/* Notes what a finished request has cost, and the server's clock. */
+/* Accounts for a finished request, and notes the server's clock. */
 static void account(tsr_s3_state *state) {
   tsr_s3_counters *counters = &state->scope->scopes->counters;
   const int64_t date = state->http.answer.date;
@@ -207,11 +209,11 @@ static void account(tsr_s3_state *state) {
   atomic_fetch_add(&counters->bytes_sent, state->http.bytes_sent);
   atomic_fetch_add(&counters->bytes_received, state->http.bytes_received);
   if (state->http.answer.status == 0 || date == INT64_MIN) return;
-  const int64_t ahead = date - tsr__s3_clock(); /* a Date is rounded down to seconds */
+  const int64_t ahead = date - tsr__s3_clock(); /* the Date is rounded down to seconds */
   atomic_store(&state->scope->clocks.ahead, ahead > AHEAD_MS || ahead < -2 * AHEAD_MS ? ahead : 0);
 }
 
-/* Takes the answer of a finished request. The call has ended then, or waits for its next request. */
+/* Takes the response of a finished request. Then the call has ended, or waits for its next request. */
 static void settle(tsr_s3_call *call) {
   tsr_s3_state *state = call->state;
   account(state);
@@ -258,12 +260,12 @@ static void drop_call(tsr_s3_call *call) {
 
 typedef struct driver {
   tsr_memory *memory;
-  tsr_s3_call **calls; /* that run: at most `room` */
-  tsr_http_request **requests; /* of those that fly */
+  tsr_s3_call **calls; /* running: at most `room` */
+  tsr_http_request **requests; /* of the calls that fly */
   uint64_t room, count;
 } driver;
 
-/* Waits for less than `ms` milliseconds while nothing flies. */
+/* Sleeps up to `ms` milliseconds while nothing flies, but wakes up to poll the host. */
 static int sleep_polling(tsr_memory *memory, uint64_t ms, tsr_error *error) {
   TSR_TRY(tsr__cancelled(memory, error));
   const struct timespec pause = {.tv_nsec = (long)TSR_MIN(ms, POLL_MS) * 1000000};
@@ -271,7 +273,7 @@ static int sleep_polling(tsr_memory *memory, uint64_t ms, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Sends what is due, waits until something happens, and takes the answers. */
+/* Sends the requests that are due, waits until something happens, and takes the responses. */
 static int step_calls(driver *d, tsr_error *error) {
   const uint64_t now = tsr__s3_ticks();
   uint64_t flying = 0, pause = UINT64_MAX, kept = 0;
@@ -296,7 +298,7 @@ static int step_calls(driver *d, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Runs calls to their ends. Those that have a state have begun. */
+/* Runs calls to their end. With `begun`, those that have a state are already running. */
 static int drive(tsr_s3 *s3, driver *d, tsr_s3_call *calls, uint64_t count, bool begun, tsr_error *error) {
   uint64_t next = 0;
   int rc = TSR_OK;
@@ -364,7 +366,7 @@ void tsr__s3_cancel(tsr_s3 *s3, tsr_s3_call *call) { drop_call(call); }
 
 /* ---- The proof ------------------------------------------------------------------------------- */
 
-/* Puts an object of two different contents under one name. */
+/* Creates the same object twice, with different contents: the second request must fail. */
 static int prove(tsr_s3 *s3, const char *key, tsr_error *error) {
   tsr_s3_call first = {.kind = TSR_S3_PUT, .key = key, .put.bytes = "1", .put.size = 1, .put.new_only = true};
   tsr_s3_call second = {.kind = TSR_S3_PUT, .key = key, .put.bytes = "2", .put.size = 1, .put.new_only = true};

@@ -1,15 +1,21 @@
-/* s3_request.c: what an answer means, and whether and when a request is sent again.
+/* s3_request.c: the requests of a call: what to send, what a response means, and whether and when to retry.
  *
- *   5xx, SlowDown, reset, stall, short body, 409       try again with jitter, signed again
- *   412                                                it exists: see s3_request.c
- *   ExpiredToken                                       ask the provider of keys once more
- *   another region                                     once more in the region named, on AWS; else an error that names it
- *   RequestTimeTooSkewed                               correct by the answer's Date, once
+ * How responses are judged:
+ *
+ *   5xx, SlowDown, reset, stall, short body, 409       back off with jitter and retry, signed again
+ *   412                                                the object exists: see "Whose object it is"
+ *   ExpiredToken                                       ask the provider for new keys, once
+ *   another region                                     on AWS retry once in the region named; else an error that names
+ * it
+ *   RequestTimeTooSkewed                               correct our clock by the response's Date, once
  *   403                                                TSR_DENIED, never "absent"
  *   404                                                TSR_NOT_FOUND, or an error if it is the bucket
  *
- * A HEAD has no body, so its 400 and 403 may be any of these: its Date and its region are looked at, and keys that can
- * be refreshed are refreshed once.
+ * The response to a HEAD has no body, so its 400 and 403 may be any of these: we check its Date and its region, and
+ * refresh keys that can be refreshed, once.
+ *
+ * Order: judging responses and planning retries; GET, which can resume; taking the responses of the other kinds; making
+ * and signing requests.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,10 +27,10 @@
 #include "remote/s3.h"
 #include "base/arithmetic.h"
 
-#define PAUSE_MIN   50u /* milliseconds; doubled with each try */
+#define PAUSE_MIN   50u /* milliseconds; doubles with each try */
 #define PAUSE_MAX   5000u
-#define RETRY_AFTER 30u /* seconds: more is not waited for */
-#define SKEW_MS     300000 /* a Date that differs by more may be why a HEAD was refused */
+#define RETRY_AFTER 30u /* seconds; we wait no longer, whatever the server asks for */
+#define SKEW_MS     300000 /* if the Date differs by more, the clock may be why a HEAD was refused */
 
 uint64_t tsr__s3_ticks(void) {
   struct timespec now;
@@ -48,7 +54,7 @@ static const char *name_of_kind(const tsr_s3_state *state) {
   return names[state->call->kind];
 }
 
-/* Copies what a server may say into a message: letters, digits and a few signs. */
+/* Copies a server's text into a message: letters, digits and a few other characters. */
 static void copy_word(char to[72], const char *from) {
   size_t size = 0;
   for (; from && *from && size < 71; from++)
@@ -109,7 +115,7 @@ static meaning meaning_of_code(const char *code) {
       {"RequestLimitExceeded", MEANS_TRANSIENT},
       {"RequestThrottled", MEANS_TRANSIENT},
       {"BandwidthLimitExceeded", MEANS_TRANSIENT},
-      /* a byte was changed on the way */
+      /* a byte was corrupted in transit */
       {"BadDigest", MEANS_TRANSIENT},
       {"XAmzContentSHA256Mismatch", MEANS_TRANSIENT},
       {"IncompleteBody", MEANS_TRANSIENT},
@@ -126,7 +132,7 @@ static meaning meaning_of_code(const char *code) {
       {"NoSuchKey", MEANS_MISSING},
       {"PreconditionFailed", MEANS_MET},
       {"InvalidRange", MEANS_RANGE},
-      /* an unknown access key: versitygw says it with status 404 */
+      /* an unknown access key, which versitygw reports with status 404 */
       {"XAdminUserNotFound", MEANS_DENIED},
   };
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
@@ -154,7 +160,7 @@ static meaning meaning_of(uint32_t status, const char *code) {
   }
 }
 
-/* ---- What can be mended ---------------------------------------------------------------------- */
+/* ---- What can be corrected ------------------------------------------------------------------- */
 
 static tsr_s3_verdict renew_keys(tsr_s3_state *state, const char *code) {
   (void)tsr__s3_fail(state, TSR_DENIED, code, "the keys have expired, and there are no newer ones");
@@ -191,7 +197,7 @@ static tsr_s3_verdict correct_clock(tsr_s3_state *state, const char *code) {
   return TSR_S3_SOON;
 }
 
-/* A HEAD was refused, without a reason. */
+/* A HEAD was refused: guess why. */
 static tsr_s3_verdict guess_reason(tsr_s3_state *state) {
   const tsr_http_answer *answer = &state->http.answer;
   const int64_t dated = tsr__s3_clock() + atomic_load(&state->scope->clocks.skew);
@@ -214,14 +220,14 @@ static tsr_s3_verdict guess_reason(tsr_s3_state *state) {
 static tsr_s3_verdict judge_missing(tsr_s3_state *state, const char *code) {
   const tsr_s3_kind kind = state->call->kind;
   if (kind == TSR_S3_DELETE || kind == TSR_S3_DELETE_MANY)
-    return TSR_S3_DONE; /* one key of many: s3_request.c goes on */
+    return TSR_S3_DONE; /* of DELETE_MANY one key: take_refusal continues with the next */
   if (kind == TSR_S3_UPLOAD_ABORT) return TSR_S3_DONE;
   if (kind == TSR_S3_LIST || kind == TSR_S3_UPLOAD_LIST || kind == TSR_S3_PUT || kind == TSR_S3_UPLOAD_CREATE)
     return tsr__s3_fail(state, TSR_ERROR, code, "no such bucket");
   return tsr__s3_fail(state, TSR_NOT_FOUND, code, "no such object");
 }
 
-/* Judges an answer that is not one of success, or that is behind status 200: `failure` is its <Error>, or NULL. */
+/* Judges an unsuccessful response, or an <Error> behind status 200. `failure`: the <Error>, or NULL. */
 static tsr_s3_verdict s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure) {
   const char *code = failure ? failure->code : "";
   const uint32_t status = state->http.answer.status;
@@ -248,7 +254,7 @@ static tsr_s3_verdict s3_judge(tsr_s3_state *state, const tsr_s3_failure *failur
   return tsr__s3_fail(state, TSR_ERROR, code, "the server refuses it");
 }
 
-/* Judges a request without a whole answer. */
+/* Judges a request without a complete response. */
 static tsr_s3_verdict s3_judge_transport(tsr_s3_state *state) {
   const tsr_http_request *http = &state->http;
   const int rc = http->rc < 0 ? http->rc : TSR_UNREACHABLE;
@@ -266,11 +272,11 @@ static tsr_s3_verdict s3_judge_transport(tsr_s3_state *state) {
 bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_verdict verdict) {
   const tsr_http_answer *answer = &state->http.answer;
   state->tries.due = tsr__s3_ticks();
-  if (verdict == TSR_S3_SOON) return true; /* each reason counts once */
+  if (verdict == TSR_S3_SOON) return true; /* at most once for each reason */
   if (state->tries.failed >= state->scope->options.retries) return false;
   const uint64_t most = TSR_MIN((uint64_t)PAUSE_MIN << TSR_MIN(state->tries.failed, 16), PAUSE_MAX);
   uint64_t chance = 0;
-  (void)tsr__random(&chance, sizeof chance, NULL); /* without jitter if that fails */
+  (void)tsr__random(&chance, sizeof chance, NULL); /* if that fails, retry without jitter */
   state->tries.due += most / 2 + chance % (most / 2 + 1);
   if (state->http.failure == TSR_HTTP_WHOLE && answer->retry_after > 0)
     state->tries.due += UINT64_C(1000) * TSR_MIN(answer->retry_after, RETRY_AFTER);
@@ -278,16 +284,18 @@ bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_verdict verdict) {
   return true;
 }
 
-/* The GET of a call: which bytes are requested, and whether the answer has them.
+/* ---- GET -------------------------------------------------------------------------------------
  *
- * An answer that is cut is not lost. The next request is for the rest, on the condition that the object is still the
- * same (If-Match). Content-Range is checked against what was requested: a server that ignores the range, or answers
- * another one, gives no bytes to the caller.
+ * Which bytes to request, and whether the response has them.
+ *
+ * A response that was cut short is not lost: the next request asks for the rest, on condition that the object is still
+ * the same (If-Match). Content-Range is checked against the request: if a server ignores the range, or answers with
+ * another one, none of its bytes reach the caller.
  */
 
-#define ADVANCE (UINT64_C(1) << 20) /* bytes after which a cut answer counts as no failed try */
+#define ADVANCE (UINT64_C(1) << 20) /* bytes of progress from which on a cut response does not count as a failed try */
 
-/* The most bytes that the call takes. */
+/* The largest number of bytes that the call accepts. */
 static uint64_t limit_of_get(const tsr_s3_call *call) {
   uint64_t limit = call->get.most > 0 ? call->get.most : UINT64_MAX;
   if (call->get.into) limit = TSR_MIN(limit, call->get.room);
@@ -299,7 +307,7 @@ static bool is_ranged(const tsr_s3_state *state) {
   return (state->got.placed && state->got.have > 0) || (state->call->get.range != TSR_S3_WHOLE && !state->got.unranged);
 }
 
-/* Writes the Range that the next request has, or "". `end` is behind the most bytes that the answer may have. */
+/* Writes the Range header of the next request, or "". */
 static void s3_get_range(const tsr_s3_state *state, char range[64]) {
   const tsr_s3_call *call = state->call;
   *range = 0;
@@ -313,7 +321,7 @@ static void s3_get_range(const tsr_s3_state *state, char range[64]) {
     (void)snprintf(range, 64, "bytes=%" PRIu64 "-%" PRIu64, call->get.offset, call->get.offset + call->get.size - 1);
 }
 
-/* Lets the body go to its place. Errors: TSR_TOOBIG if the place has no room for what is requested. */
+/* Directs the body to its destination. Errors: TSR_TOOBIG if that has no room for the requested range. */
 static int s3_get_prepare(tsr_s3_state *state, tsr_error *error) {
   const tsr_s3_call *call = state->call;
   const uint64_t limit = limit_of_get(call);
@@ -332,7 +340,7 @@ static int s3_get_prepare(tsr_s3_state *state, tsr_error *error) {
   call->get.buffer->size = state->got.base + state->got.have;
   if (limit < UINT64_MAX && call->get.range != TSR_S3_WHOLE)
     TSR_TRY(tsr__buffer_reserve_exactly(call->get.buffer, limit - state->got.have, error));
-  state->http.received = *call->get.buffer; /* given back by tsr__s3_get_return */
+  state->http.received = *call->get.buffer; /* returned by tsr__s3_get_return */
   call->get.buffer->data = NULL;
   call->get.buffer->size = call->get.buffer->capacity = 0;
   return TSR_OK;
@@ -349,7 +357,7 @@ void tsr__s3_get_return(tsr_s3_state *state) {
   state->http.received = (tsr_buffer){.memory = state->memory};
 }
 
-/* Begins anew. */
+/* Starts over from the first byte. */
 static void s3_get_restart(tsr_s3_state *state) {
   state->got.have = 0;
   state->got.placed = false;
@@ -357,12 +365,12 @@ static void s3_get_restart(tsr_s3_state *state) {
 
 /* ---- Where the bytes of an answer belong ----------------------------------------------------- */
 
-/* The first answer with a Content-Range. */
+/* Places the first response with a Content-Range. */
 static bool place_range(tsr_s3_state *state) {
   const tsr_http_answer *a = &state->http.answer;
   const tsr_s3_call *call = state->call;
   if (!a->has_range && call->get.range == TSR_S3_SUFFIX && a->has_length && a->content_length == 0) {
-    state->got.first = state->got.end = state->got.total = 0; /* an empty object, as minio answers */
+    state->got.first = state->got.end = state->got.total = 0; /* minio's response for an empty object */
     return true;
   }
   if (!a->has_range || a->range_first > a->range_last || a->range_last == UINT64_MAX) return false;
@@ -381,7 +389,7 @@ static bool place_range(tsr_s3_state *state) {
   return a->range_last < state->got.end;
 }
 
-/* The answer of a request for the rest. */
+/* Checks the response to a request for the rest. */
 static bool place_rest(const tsr_s3_state *state) {
   const tsr_http_answer *a = &state->http.answer;
   return a->status == 206 && a->has_range && a->range_first == state->got.first + state->got.have &&
@@ -390,7 +398,7 @@ static bool place_rest(const tsr_s3_state *state) {
          (a->range_size == UINT64_MAX || state->got.total == UINT64_MAX || a->range_size == state->got.total);
 }
 
-/* The first answer, with the whole object. */
+/* Places a first response that has the whole object. */
 static bool place_whole(tsr_s3_state *state) {
   const tsr_http_answer *a = &state->http.answer;
   const tsr_s3_call *call = state->call;
@@ -420,20 +428,21 @@ static tsr_s3_verdict get_is_done(tsr_s3_state *state) {
   return TSR_S3_DONE;
 }
 
-/* The answer was cut, or the server gave less than it said. What has come is kept if the rest can be requested. */
+/* The response was cut short, or has fewer bytes than it promised. Keeps what has arrived if the rest can be
+ * requested. */
 static tsr_s3_verdict go_on(tsr_s3_state *state, uint64_t got) {
   if (state->http.failure != TSR_HTTP_WHOLE) (void)s3_judge_transport(state);
   else (void)tsr__s3_fail(state, TSR_UNREACHABLE, "", "the answer has fewer bytes than the object");
   if (state->http.failure == TSR_HTTP_NO_MEMORY || state->http.failure == TSR_HTTP_CANCELLED) return TSR_S3_FAILED;
   if (!*state->got.etag.text || state->got.etag.text[0] == 'W') {
-    s3_get_restart(state); /* a weak ETag does not say that bytes are the same */
+    s3_get_restart(state); /* equal weak ETags do not mean equal bytes */
     return TSR_S3_AGAIN;
   }
   if (got >= ADVANCE && state->tries.failed > 0) state->tries.failed--;
   return TSR_S3_AGAIN;
 }
 
-/* Takes an answer with status 200 or 206, also one that was cut. */
+/* Takes a response with status 200 or 206, even one that was cut short. */
 static tsr_s3_verdict s3_get_take(tsr_s3_state *state) {
   const tsr_http_request *http = &state->http;
   const bool ranged = is_ranged(state), rest = state->got.placed && state->got.have > 0;
@@ -452,21 +461,13 @@ static tsr_s3_verdict s3_get_take(tsr_s3_state *state) {
   return get_is_done(state);
 }
 
-/* What the answers of the kinds of calls mean.
- *
- * A lost answer. When the answer of `PUT If-None-Match: *` is lost, the request is sent again, and a server that has
- * carried out the first one answers 412: the object is ours, and yet "it exists". libcurl may have sent the first one
- * twice, too. So each such PUT has a Content-Type with a random part, and after a 412 a HEAD tells whose object it is.
- * If a server does not keep the type, the bytes decide, provided that there are any.
- * A completion of an upload that is repeated is answered with success, or with NoSuchUpload (minio), or with 412. Then
- * the ETag decides: that of an object in parts is made of those of its parts.
- */
+/* ---- Taking responses ------------------------------------------------------------------------ */
 
 static void keep_etag(tsr_etag *etag, const char *text) { (void)snprintf(etag->text, sizeof etag->text, "%s", text); }
 
 static const uint8_t *answer_bytes(const tsr_s3_state *state) { return state->http.received.data; }
 
-/* An answer that cannot be read: bytes were changed on the way, or the server is none. */
+/* Unparseable reply: corrupted in transit, or not an S3 server. */
 static tsr_s3_verdict fail_unread(tsr_s3_state *state, int rc, const tsr_error *error) {
   if (rc != TSR_CORRUPT) return tsr__s3_fail(state, rc, "", "%s", error->message);
   return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer cannot be read: %s", error->message);
@@ -496,7 +497,8 @@ static int add_object(tsr_s3_objects *objects, const tsr_s3_object *object, tsr_
   return TSR_OK;
 }
 
-/* Adds what a server listed. It may be hostile: keys outside the prefix, or those of earlier pages, are refused. */
+/* Adds an entry of a listing. The server may be hostile: keys outside the prefix, or before `start_after`, are
+ * errors. */
 static int add_listed(const tsr_s3_call *call, const tsr_s3_object *object, tsr_error *error) {
   tsr_s3_objects *objects = call->list.objects;
   if (strncmp(object->key, call->key, strlen(call->key)) != 0)
@@ -512,17 +514,17 @@ static int compare_objects(const void *a, const void *b) {
   return strcmp(((const tsr_s3_object *)a)->key, ((const tsr_s3_object *)b)->key);
 }
 
-/* Keeps the token of the next page with its NUL byte. */
+/* Keeps the token of the next page, including its NUL byte. */
 static int keep_token(tsr_buffer *token, const char *text, tsr_error *error) {
   token->size = 0;
   return tsr__buffer_append(token, text, strlen(text) + 1, error);
 }
 
-/* Compares the last key of the earlier pages with the keys of this one, from `from` on: a list that gives the same keys
- * again would never end. */
+/* Compares the last key of the earlier pages with the keys of this page, which begins at `from`: a server that repeats
+ * keys would never end the listing. */
 static int check_pages(const tsr_s3_objects *objects, uint64_t from, tsr_error *error) {
   if (from == 0) return TSR_OK;
-  const char *last = objects->at[from - 1].key; /* the greatest of its page: pages are sorted as they come */
+  const char *last = objects->at[from - 1].key; /* the greatest of its page: each page is sorted on arrival */
   for (uint64_t i = from; i < objects->count; i++)
     if (strcmp(objects->at[i].key, last) <= 0)
       return tsr__fail(error, TSR_CORRUPT, "a key of an earlier page once more");
@@ -545,13 +547,13 @@ static int add_page(tsr_s3_state *state, const tsr_s3_listing *page, tsr_error *
   if (objects->count > from) qsort(objects->at + from, objects->count - from, sizeof *objects->at, compare_objects);
   TSR_TRY(check_pages(objects, from, error));
   if (!page->next) return TSR_OK;
-  if (objects->count == from && state->page.token.size > 0) /* pages without keys exist, but not one after the other */
+  if (objects->count == from && state->page.token.size > 0) /* servers send empty pages, but not two in a row */
     return tsr__fail(error, TSR_CORRUPT, "an empty page that is not the last one");
   TSR_TRY(keep_token(&state->page.token, page->next, error));
   return 1;
 }
 
-/* Takes back what a page that cannot be read has added. */
+/* Ends a page. If it was unparseable, removes the entries that it has added. */
 static tsr_s3_verdict end_page(tsr_s3_state *state, int rc, uint64_t from, const tsr_error *error) {
   if (rc < 0) state->call->list.objects->count = from;
   if (rc < 0) return fail_unread(state, rc, error);
@@ -598,9 +600,17 @@ static tsr_s3_verdict take_uploads(tsr_s3_state *state) {
   return end_page(state, rc, from, &error);
 }
 
-/* ---- Whose object it is ---------------------------------------------------------------------- */
+/* ---- Whose object it is ----------------------------------------------------------------------
+ *
+ * If the response to `PUT If-None-Match: *` is lost, the request is sent again, and a server that has carried out the
+ * first one answers 412: the object is ours, and yet it "exists". libcurl may also have sent the first request twice.
+ * So each such PUT has a Content-Type with a random part, and after a 412 a HEAD tells whose object it is. If the
+ * server does not store the type, the bytes decide, unless the object is empty.
+ * A repeated completion of an upload is answered with success, NoSuchUpload (minio) or 412. In the last two cases the
+ * ETag decides: that of a multipart object is computed from those of its parts.
+ */
 
-/* Returns true if an ETag is the one of an object that was made of the call's parts: the MD5 of their MD5s. */
+/* Returns true if an ETag is that of an object made of the call's parts: the MD5 of their MD5s. */
 static bool is_etag_of_parts(const tsr_s3_call *call, const char *etag, tsr_memory *memory) {
   tsr_buffer digests = {.memory = memory};
   uint8_t digest[TSR_MD5_SIZE];
@@ -630,7 +640,7 @@ static tsr_s3_verdict begin_step(tsr_s3_state *state, tsr_s3_step step) {
   return TSR_S3_NEXT;
 }
 
-/* It is somebody else's. */
+/* It is somebody else's object: reports the original error. */
 static tsr_s3_verdict concede(tsr_s3_state *state) {
   state->call->error = state->owner.met;
   state->step = TSR_S3_STEP_CALL;
@@ -641,7 +651,7 @@ static tsr_s3_verdict take_look(tsr_s3_state *state) {
   tsr_s3_call *call = state->call;
   const tsr_http_answer *answer = &state->http.answer;
   const bool put = call->kind == TSR_S3_PUT;
-  if (answer->status == 404 && put) { /* what stood in the way is gone */
+  if (answer->status == 404 && put) { /* the object in our way is gone */
     state->step = TSR_S3_STEP_CALL;
     return TSR_S3_AGAIN;
   }
@@ -650,7 +660,7 @@ static tsr_s3_verdict take_look(tsr_s3_state *state) {
   keep_etag(&call->result.etag, answer->etag);
   if (put && *state->owner.mark && strcmp(answer->content_type, state->owner.mark) == 0) return TSR_S3_DONE;
   if (!put) return is_etag_of_parts(call, answer->etag, state->memory) ? TSR_S3_DONE : concede(state);
-  const bool has_mark = strstr(answer->content_type, "; put=") != NULL; /* another one's */
+  const bool has_mark = strstr(answer->content_type, "; put=") != NULL; /* another call's mark */
   if (has_mark || call->put.size == 0 || !answer->has_length || answer->content_length != call->put.size)
     return concede(state);
   return begin_step(state, TSR_S3_STEP_COMPARE);
@@ -706,7 +716,7 @@ static tsr_s3_verdict take_created(tsr_s3_state *state) {
   return TSR_S3_DONE;
 }
 
-/* Goes on with the next keys. */
+/* Continues with the next keys. */
 static tsr_s3_verdict advance_deletion(tsr_s3_state *state) {
   state->deleted.at += state->deleted.batch;
   return state->deleted.at < state->call->key_count ? TSR_S3_NEXT : TSR_S3_DONE;
@@ -751,18 +761,18 @@ static tsr_s3_verdict take_success(tsr_s3_state *state) {
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
-/* Takes an answer that is no success, and tries what its kind of call may still do. */
+/* Takes an unsuccessful response, and tries the alternatives that this kind of call has. */
 static tsr_s3_verdict take_refusal(tsr_s3_state *state, const tsr_s3_failure *failure) {
   const uint32_t status = state->http.answer.status;
   const tsr_s3_call *call = state->call;
   const tsr_s3_verdict verdict = s3_judge(state, failure);
   if (call->kind == TSR_S3_GET && status == 416 && call->get.range == TSR_S3_SUFFIX && !state->got.unranged) {
-    state->got.unranged = true; /* rclone answers so if the object is shorter */
+    state->got.unranged = true; /* rclone answers so if the object is shorter than the suffix */
     s3_get_restart(state);
     return TSR_S3_NEXT;
   }
   if (call->kind == TSR_S3_GET && state->got.placed && state->got.have > 0 && (status == 412 || status == 416)) {
-    s3_get_restart(state); /* the object is another one now */
+    s3_get_restart(state); /* the object has been replaced */
     return TSR_S3_AGAIN;
   }
   if (call->kind == TSR_S3_DELETE_MANY && verdict == TSR_S3_DONE) return advance_deletion(state);
@@ -810,10 +820,10 @@ tsr_s3_verdict tsr__s3_take(tsr_s3_state *state) {
   return verdict;
 }
 
-/* The HTTP requests of calls, signed. */
+/* ---- Making requests ------------------------------------------------------------------------- */
 
-#define LIST_ANSWER_MAX (UINT64_C(16) << 20) /* a page of 1,000 keys whose characters are all entities has less */
-#define MANY_MAX        1000u /* keys that one request deletes */
+#define LIST_ANSWER_MAX (UINT64_C(16) << 20) /* more than a page of 1,000 keys whose characters are all entities */
+#define MANY_MAX        1000u /* keys per request of a DELETE_MANY */
 
 /* A request before it is signed. */
 typedef struct draft {
@@ -823,7 +833,7 @@ typedef struct draft {
   const void *body;
   uint64_t body_size;
   char range[64], number[16], digest[32];
-  tsr_buffer source; /* of a copy */
+  tsr_buffer source; /* for a copy */
 } draft;
 
 static void draft_query(draft *d, const char *name, const char *value) {
@@ -834,7 +844,7 @@ static void draft_header(draft *d, const char *name, const char *value) {
   if (value && *value) d->headers[d->header_count++] = (tsr_sigv4_pair){name, value};
 }
 
-/* The headers of requests that make an object. */
+/* Adds the headers of requests that create an object. */
 static void add_new_object(draft *d, const tsr_s3_options *options) {
   draft_header(d, "x-amz-server-side-encryption", options->sse);
   draft_header(d, "x-amz-server-side-encryption-aws-kms-key-id", options->kms_key_id);
@@ -860,7 +870,7 @@ static int append_escaped(tsr_buffer *body, const char *text, tsr_error *error) 
   return TSR_OK;
 }
 
-/* XML has no way to write most control characters. */
+/* Returns false for a key with control characters that XML cannot represent. */
 static bool fits_xml(const char *text) {
   for (; *text; text++)
     if ((unsigned char)*text < ' ' && !strchr("\t\n\r", *text)) return false;
@@ -878,7 +888,8 @@ static void write_base64(const uint8_t *bytes, size_t size, char *text) {
   *text = 0;
 }
 
-/* DELETE_MANY: takes as many of the next keys as one request may have; one, if it has to go alone. */
+/* DELETE_MANY: puts as many of the next keys as possible into one request; a key that XML cannot represent goes
+ * alone. */
 static int make_deletion(tsr_s3_state *state, draft *d, tsr_error *error) {
   const tsr_s3_call *call = state->call;
   tsr_buffer *body = &state->body;
@@ -1018,9 +1029,9 @@ static int draft_call(tsr_s3_state *state, draft *d, tsr_error *error) {
   return tsr__fail(error, TSR_ERROR, "no such kind of call: %d", (int)call->kind);
 }
 
-/* ---- Making ---------------------------------------------------------------------------------- */
+/* ---- Signing --------------------------------------------------------------------------------- */
 
-/* Where the body of the answer goes. */
+/* Directs the body of the response to its destination. */
 static int prepare_answer(tsr_s3_state *state, tsr_error *error) {
   const tsr_s3_call *call = state->call;
   tsr_http_request *http = &state->http;
@@ -1044,7 +1055,7 @@ static int sign_draft(tsr_s3_state *state, draft *d, tsr_error *error) {
   TSR_TRY(tsr__s3_scope_sign(state->scope, state->memory, d->key, &request, d->body, d->body_size, state->tries.refused,
                              &state->made, error));
   if (state->tries.refused && state->tries.refused == state->made.key_number) {
-    if (error) *error = state->call->error; /* the keys are the same: what the server said of them stands */
+    if (error) *error = state->call->error; /* the provider has no newer keys: what the server said of them stands */
     return state->call->error.code < 0 ? state->call->error.code
                                        : tsr__fail(error, TSR_DENIED, "the keys have expired");
   }

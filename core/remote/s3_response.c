@@ -1,5 +1,13 @@
-/* s3_response.c: the reader keeps the names of the open elements, at most 16, and looks at each byte once. What it allocates
- * is bounded by the size of the input. */
+/* s3_response.c: parses the XML answers of S3.
+ *
+ * First comes the XML reader (xml.h), which keeps the names of the open elements, at most 16. Its time and its
+ * allocations are bounded by the size of the input. Its functions pull: s3_xml_open opens the
+ * root, s3_xml_child the next child of the innermost open element, s3_xml_text reads an element's text and closes it,
+ * s3_xml_skip skips to its end, s3_xml_close checks what follows the root. They fail with TSR_CORRUPT for anything that
+ * is not XML of this kind, with the position in the message.
+ *
+ * Then come the answers. Each kind is a table of the elements that matter; all others are skipped.
+ */
 #include "remote/s3_response.h"
 
 #include <string.h>
@@ -8,7 +16,7 @@
 #include "base/arithmetic.h"
 #include "remote/http_response.h"
 
-/* Fails with TSR_CORRUPT, for callers that find a value wrong. */
+/* Fails with TSR_CORRUPT; also for callers that find a value invalid. */
 static int s3_xml_fail(const tsr_s3_xml *xml, const char *what, tsr_error *error) {
   return tsr__fail(error, TSR_CORRUPT, "the answer of the object store is wrong at byte %llu of %llu: %s",
                    (unsigned long long)(xml->at - xml->start), (unsigned long long)(xml->end - xml->start), what);
@@ -25,7 +33,7 @@ static bool xml_has(const tsr_s3_xml *xml, const char *prefix) {
   return (uint64_t)(xml->end - xml->at) >= size && memcmp(xml->at, prefix, size) == 0;
 }
 
-/* Moves behind the next occurrence of `mark`. */
+/* Advances past the next occurrence of `mark`. */
 static int pass_mark(tsr_s3_xml *xml, const char *mark, tsr_error *error) {
   for (; xml->at < xml->end; xml->at++) {
     if (!xml_has(xml, mark)) continue;
@@ -35,7 +43,7 @@ static int pass_mark(tsr_s3_xml *xml, const char *mark, tsr_error *error) {
   return s3_xml_fail(xml, "it ends early", error);
 }
 
-/* Passes a comment or a processing instruction. Returns 1; 0 if there is neither. */
+/* Skips a comment or a processing instruction. Returns 1, or 0 if there is neither. */
 static int pass_remark(tsr_s3_xml *xml, tsr_error *error) {
   if (xml_has(xml, "<!--")) {
     xml->at += 4;
@@ -69,7 +77,7 @@ static tsr_s3_xml_name without_prefix(tsr_s3_xml_name name) {
   return (tsr_s3_xml_name){colon + 1, name.size - (uint64_t)(colon + 1 - name.text)};
 }
 
-/* Passes name="value" or name='value'. */
+/* Skips name="value" or name='value'. */
 static int pass_attribute(tsr_s3_xml *xml, tsr_error *error) {
   tsr_s3_xml_name name;
   TSR_TRY(take_name(xml, &name, error));
@@ -82,7 +90,7 @@ static int pass_attribute(tsr_s3_xml *xml, tsr_error *error) {
   return pass_mark(xml, quote, error);
 }
 
-/* Reads a start tag behind its '<'. */
+/* Reads a start tag after its '<'. */
 static int open_element(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error) {
   tsr_s3_xml_name whole;
   if (xml->depth == TSR_S3_XML_DEPTH_MAX) return s3_xml_fail(xml, "elements are nested too deeply", error);
@@ -102,7 +110,7 @@ static int open_element(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error
   return TSR_OK;
 }
 
-/* Reads an end tag behind its "</". */
+/* Reads an end tag after its "</". */
 static int close_element(tsr_s3_xml *xml, tsr_error *error) {
   tsr_s3_xml_name name;
   const tsr_s3_xml_name wanted = xml->names[xml->depth - 1];
@@ -116,8 +124,7 @@ static int close_element(tsr_s3_xml *xml, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Begins to read and opens the root element; *name: its name without a prefix. All functions fail with TSR_CORRUPT for
- * what is no XML of this kind, with the position in the message. */
+/* Starts reading and opens the root element. *name: its name without a prefix. */
 static int s3_xml_open(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_xml_name *name,
                        tsr_error *error) {
   const char *text = size > 0 ? bytes : "";
@@ -134,8 +141,8 @@ static int s3_xml_open(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_ar
   return open_element(xml, name, error);
 }
 
-/* Opens the next child of the innermost open element, skips text before it, and returns 1. Returns 0 if there is none:
- * the innermost element is closed then. */
+/* Opens the next child of the innermost open element, skipping text before it, and returns 1. If there is none, closes
+ * the innermost element and returns 0. */
 static int s3_xml_child(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error) {
   if (xml->empty) {
     xml->empty = false;
@@ -173,7 +180,7 @@ static int s3_xml_skip(tsr_s3_xml *xml, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Checks that nothing but space, comments and instructions follows the root element, which is closed. */
+/* Checks that only space, comments and processing instructions follow the root element, which is closed. */
 static int s3_xml_close(tsr_s3_xml *xml, tsr_error *error) {
   int rc;
   do {
@@ -215,7 +222,7 @@ static void put_character(xml_writer *w, uint32_t c) {
   put_byte(w, 0x80 | (c & 0x3f));
 }
 
-/* Reads the digits of a character reference behind its "&#". */
+/* Reads the digits of a character reference after its "&#". */
 static int take_reference(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
   const bool hex = xml_has(xml, "x");
   uint32_t value = 0, digits = 0;
@@ -236,7 +243,7 @@ static int take_reference(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Reads an entity behind its '&'. */
+/* Reads an entity after its '&'. */
 static int take_entity(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
   static const struct {
     const char *name;
@@ -266,7 +273,7 @@ static int take_cdata(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Decodes up to the end tag, and stops before it. */
+/* Decodes text up to the end tag, and stops before it. */
 static int decode_text(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
   while (!xml_has(xml, "</")) {
     if (xml->at == xml->end) return s3_xml_fail(xml, "it ends early", error);
@@ -292,8 +299,8 @@ static int decode_text(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Reads the text of the innermost open element, which has no children, and closes it. *text: decoded, in the arena,
- * with a NUL byte behind it and none in it. Errors: also TSR_BUDGET, TSR_NOMEM. */
+/* Reads the text of the innermost open element, which must have no children, and closes it. *text: decoded, in the
+ * arena, NUL-terminated, without NUL bytes inside. Errors: also TSR_BUDGET, TSR_NOMEM. */
 static int s3_xml_text(tsr_s3_xml *xml, const char **text, tsr_error *error) {
   xml_writer counter = {0}, writer = {0};
   if (xml->empty) {
@@ -314,18 +321,18 @@ static int s3_xml_text(tsr_s3_xml *xml, const char **text, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Each kind of answer is a table of the elements that matter; all others are skipped. An element that may
- * stand once and stands twice is refused, and so is a value that makes no sense: a listing that is understood in part
- * would be a listing in which files are missing. */
+/* ---- Fields ----------------------------------------------------------------------------------
+ *
+ * Each kind of answer is a table of the elements that matter; all others are skipped. A repeated element that may occur
+ * only once is rejected, and so is a malformed value: a partly understood listing would be a listing with missing
+ * files. */
 
-/* ---- Fields ---------------------------------------------------------------------------------- */
-
-/* A child that matters: a text, or an element with a reader of its own. */
+/* A child element that matters: a text, or an element with its own reader. */
 typedef struct answer_field {
   const char *name;
-  const char **text; /* NULL before; set to the element's text */
+  const char **text; /* initially NULL; set to the element's text */
   int (*read)(tsr_s3_xml *xml, void *into, tsr_error *error); /* used if `text` is NULL; closes the element */
-  void *into; /* of `read` */
+  void *into; /* passed to `read` */
 } answer_field;
 
 /* Reads the children of the innermost open element and closes it. */
@@ -401,7 +408,7 @@ static int read_failure(tsr_s3_xml *xml, void *into, tsr_error *error) {
   return TSR_OK;
 }
 
-/* STS puts the <Error> into an <ErrorResponse>. */
+/* STS wraps the <Error> in an <ErrorResponse>. */
 static int read_wrapped_failure(tsr_s3_xml *xml, tsr_s3_failure *failure, tsr_error *error) {
   const char *request_id = NULL;
   const answer_field fields[] = {{"Error", NULL, read_failure, failure}, {"RequestId", &request_id, NULL, NULL}};
@@ -411,7 +418,7 @@ static int read_wrapped_failure(tsr_s3_xml *xml, tsr_s3_failure *failure, tsr_er
   return TSR_OK;
 }
 
-/* Opens the answer. Returns 0 if its root is `wanted`, or 1 if it was an error, which has been read. */
+/* Opens the answer. Returns 0 if its root is `wanted`, or 1 if it was an error, which has then been read. */
 static int open_answer(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_arena *arena, const char *wanted,
                        tsr_s3_failure *failure, tsr_error *error) {
   tsr_s3_xml_name root;
@@ -480,7 +487,7 @@ static int read_listing_prefix(tsr_s3_xml *xml, void *into, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Reads <IsTruncated>; a missing one is "false". */
+/* Parses <IsTruncated>; a missing one means "false". */
 static int parse_truncated(const tsr_s3_xml *xml, const char *text, bool *truncated, tsr_error *error) {
   *truncated = text && strcmp(text, "true") == 0;
   if (text && !*truncated && strcmp(text, "false") != 0)

@@ -1,25 +1,25 @@
-/* s3_response.h: reads the XML answers of S3. Each function reads exactly one kind of answer, and takes from it only what
- * tessera uses. Answers are as hostile as files: sizes, depth and counts are bounded, entities other than the five of
- * XML and character references are refused, and so is a document type.
+/* s3_response.h: parses the XML answers of S3. Each function parses exactly one kind of answer, and extracts only what
+ * tessera uses. Answers are treated as hostile, as files are: sizes, depth and counts are bounded; entities other than
+ * the five of XML and character references are rejected, and so is a document type.
  *
- * Each function returns TSR_OK with its result; 1 if the answer is an <Error> instead (S3 may send one behind status
- * 200), with *failure set; or TSR_CORRUPT if it is neither, with a message that says at which byte; TSR_BUDGET or
- * TSR_NOMEM. All texts are in the arena, end in a NUL byte and contain none. `failure` may not be NULL. */
+ * Each function returns TSR_OK with its result; 1 with *failure set if the answer is an <Error> instead (which S3 may
+ * send even with status 200); TSR_CORRUPT if it is neither, with the byte position in the message; or TSR_BUDGET or
+ * TSR_NOMEM. All strings are in the arena and NUL-terminated, without NUL bytes inside. `failure` may not be NULL. */
 #ifndef TSR_S3_ANSWER_H
 #define TSR_S3_ANSWER_H
 
 #include "base/memory.h"
 
-/* An <Error>. Texts that are missing are "". */
+/* An <Error>. Missing strings are "". */
 typedef struct tsr_s3_failure {
   const char *code; /* for example "NoSuchKey"; never empty */
   const char *message, *request_id;
-  const char *region; /* where the bucket is, of AuthorizationHeaderMalformed and the like */
-  const char *endpoint; /* of PermanentRedirect */
+  const char *region; /* where the bucket is, from AuthorizationHeaderMalformed and the like */
+  const char *endpoint; /* from PermanentRedirect */
   const char *key; /* of one object in the answer of DeleteObjects */
 } tsr_s3_failure;
 
-/* The body of an answer that is not 2xx. Returns TSR_OK with *failure set. */
+/* The body of a response whose status is not 2xx. Returns TSR_OK with *failure set. */
 int tsr__s3_answer_failure(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_failure *failure,
                            tsr_error *error);
 
@@ -34,7 +34,7 @@ typedef struct tsr_s3_entry {
 typedef struct tsr_s3_listing {
   tsr_s3_entry *entries; /* in the server's order */
   uint64_t entry_count;
-  const char **prefixes; /* common prefixes, in the server's order; they end in the delimiter */
+  const char **prefixes; /* common prefixes, in the server's order, with the delimiter at the end */
   uint64_t prefix_count;
   const char *next; /* the token of the next page; NULL: this is the last one */
 } tsr_s3_listing;
@@ -42,7 +42,7 @@ typedef struct tsr_s3_listing {
 int tsr__s3_answer_listing(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_listing *listing,
                            tsr_s3_failure *failure, tsr_error *error);
 
-/* InitiateMultipartUploadResult: *upload_id is not empty. */
+/* InitiateMultipartUploadResult: *upload_id is never empty. */
 int tsr__s3_answer_upload(const void *bytes, uint64_t size, tsr_arena *arena, const char **upload_id,
                           tsr_s3_failure *failure, tsr_error *error);
 
@@ -77,7 +77,7 @@ typedef struct tsr_s3_uploads {
 int tsr__s3_answer_uploads(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_uploads *uploads,
                            tsr_s3_failure *failure, tsr_error *error);
 
-/* AssumeRoleWithWebIdentityResponse of STS. The caller wipes the texts before it releases the arena. */
+/* AssumeRoleWithWebIdentityResponse of STS. The caller wipes the strings before it releases the arena. */
 typedef struct tsr_s3_identity {
   const char *key_id, *secret, *session_token; /* none of them is empty */
   int64_t expiration; /* in milliseconds since 1970; INT64_MIN: not known */

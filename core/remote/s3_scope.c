@@ -1,8 +1,10 @@
-/* s3_scope.c: the scopes of an environment: which options and keys are for which part of which bucket.
+/* s3_scope.c: the scopes of an environment: which options and keys apply to which part of which bucket.
  *
- * The list, every client and every call that runs hold references to a scope. A scope that is forgotten or replaced
- * leaves the list, and its keys are wiped at once; its structure stays until the last reference is gone, so that a call
- * of another thread fails clearly.
+ * A scope is referenced by the registry's list and by every running call. When a scope is forgotten or replaced, it
+ * leaves the list, and its keys are wiped at once; the structure stays until the last reference is gone, so that a call
+ * on another thread fails with a clear message.
+ *
+ * Order: names; options; the life of a scope; the registry; signing a request for a scope.
  */
 #include "remote/s3.h"
 
@@ -16,7 +18,7 @@
 #define UNSIGNED_BYTES 65536u /* larger bodies are not hashed if TLS protects them */
 #define DEFAULT_REGION "us-east-1"
 #define PARALLEL_MAX   256u
-#define PART_MB_MIN    5u /* S3's minimum of all parts but the last */
+#define PART_MB_MIN    5u /* S3's minimum for all parts but the last */
 #define PART_MB_MAX    1024u
 
 int64_t tsr__s3_clock(void) {
@@ -40,7 +42,7 @@ static bool has_only(const char *text, const char *others, size_t most) {
   return size <= most;
 }
 
-/* Parts are not empty, "." or "..": proxies and servers treat these in ways of their own. */
+/* No part may be empty, "." or "..": proxies and servers treat these in different ways. */
 static bool is_prefix_text(const char *prefix) {
   for (const char *part = prefix; *part;) {
     const size_t size = strcspn(part, "/");
@@ -77,7 +79,7 @@ bool tsr__s3_key_is_below(const char *key, const char *prefix) {
   return size == 0 || (strncmp(key, prefix, size) == 0 && (key[size] == 0 || key[size] == '/'));
 }
 
-/* As tsr__s3_key_is_below, for whole uris. */
+/* Like tsr__s3_key_is_below, for whole URIs. */
 static bool uri_is_below(const char *uri, const char *name) { return *name && tsr__s3_key_is_below(uri, name); }
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -107,7 +109,7 @@ static int keep_texts(tsr_s3_scope *scope, tsr_error *error) {
   TSR_TRY(keep_option(scope, &o->sse, "sse", error));
   TSR_TRY(keep_option(scope, &o->kms_key_id, "kms_key_id", error));
   TSR_TRY(keep_option(scope, &o->storage_class, "storage_class", error));
-  o->provider = o->key_id = o->secret = o->session_token = NULL; /* the provider has them */
+  o->provider = o->key_id = o->secret = o->session_token = NULL; /* the provider keeps them */
   if (o->region && !has_only(o->region, "-", sizeof scope->signing.region - 1))
     return tsr__fail(error, TSR_ERROR, "region: '%.64s' is none", o->region);
   if (o->sse && strcmp(o->sse, "AES256") && strcmp(o->sse, "aws:kms"))
@@ -139,7 +141,7 @@ static bool is_loopback_host(const char *host) {
   return false;
 }
 
-/* Splits the endpoint into scheme, host and path. The port that a scheme has anyway goes: it is not sent either. */
+/* Splits the endpoint into scheme, host and path. Drops the scheme's default port, which clients do not send either. */
 static int keep_endpoint(tsr_s3_scope *scope, tsr_error *error) {
   const char *endpoint = scope->options.endpoint;
   scope->endpoint.aws = !endpoint;
@@ -217,7 +219,7 @@ static int fill_scope(tsr_s3_scope *scope, const char *name, const tsr_s3_option
 static void free_scope(tsr_s3_scope *scope) {
   tsr__provider_release(&scope->provider);
   tsr__wipe(&scope->signing.key, sizeof scope->signing.key);
-  if (scope->options.proxy) tsr__wipe((void *)scope->options.proxy, strlen(scope->options.proxy)); /* has a password */
+  if (scope->options.proxy) tsr__wipe((void *)scope->options.proxy, strlen(scope->options.proxy)); /* with password */
   pthread_mutex_destroy(&scope->signing.mutex);
   tsr__arena_release(&scope->texts);
   tsr__free(scope);
@@ -246,7 +248,7 @@ void tsr__s3_scope_leave(tsr_s3_scope *scope) {
   if (last) free_scope(scope);
 }
 
-/* Wipes the keys of a scope that is in the list no more, and gives up the list's reference. */
+/* Wipes the keys of a scope that has left the list, and drops the list's reference. */
 static void forget_scope(tsr_s3_scope *scope) {
   atomic_store(&scope->forgotten, true);
   tsr__provider_wipe(&scope->provider);
@@ -257,7 +259,7 @@ static void forget_scope(tsr_s3_scope *scope) {
   tsr__s3_scope_leave(scope);
 }
 
-/* Takes the scope with this name out of the list. Call with the registry's mutex held. */
+/* Removes the scope with this name from the list. Call with the registry's mutex held. */
 static tsr_s3_scope *take_scope(tsr_s3_scopes *scopes, const char *name) {
   for (tsr_s3_scope **at = &scopes->first; *at; at = &(*at)->next)
     if (strcmp((*at)->name, name) == 0) {
@@ -313,7 +315,7 @@ static bool is_same_endpoint(const tsr_s3_scope *a, const tsr_s3_scope *b) {
          strcmp(a->endpoint.base, b->endpoint.base) == 0;
 }
 
-/* Says whether a confined registry takes the scope. Call with the registry's mutex held. */
+/* Checks whether a confined registry accepts the scope. Call with the registry's mutex held. */
 static int permit_scope(const tsr_s3_scopes *scopes, tsr_s3_scope *scope, tsr_error *error) {
   if (!scopes->confined) return TSR_OK;
   if (!uri_is_below(scope->name, scopes->confined))
@@ -398,7 +400,7 @@ bool tsr__s3_scope_learn_region(tsr_s3_scope *scope, const char *region, const c
   return true;
 }
 
-/* Makes host, path and the beginning of the URL. */
+/* Makes the host, the path and the beginning of the URL. */
 static int locate(const tsr_s3_scope *scope, const char *key, const char *region, tsr_buffer *host, tsr_buffer *path,
                   tsr_buffer *url, tsr_error *error) {
   const bool path_style = scope->endpoint.path_style;
@@ -412,7 +414,7 @@ static int locate(const tsr_s3_scope *scope, const char *key, const char *region
   return tsr__buffer_printf(url, error, "%s://%s", scope->endpoint.scheme, (const char *)host->data);
 }
 
-/* Gives a copy of the signing key, which is derived once a day. */
+/* Returns a copy of the signing key, which is derived once a day. */
 static int signing_key(tsr_s3_scope *scope, const tsr_credentials *credentials, int64_t now, const char *region,
                        tsr_sigv4_key *key, tsr_error *error) {
   int rc = TSR_OK;

@@ -1,12 +1,13 @@
 /* sigv4.c: AWS Signature Version 4.
  *
- * A request is signed in three steps. The canonical request is a text of its method, encoded path, sorted and encoded
- * query, sorted headers in lower case, their names, and the payload's digest. The string to sign is the algorithm, the
- * time, the scope (day/region/service/aws4_request) and the digest of the canonical request. The signature is its HMAC
- * under a key that is derived from the secret by four HMACs over the parts of the scope.
+ * A request is signed in three steps. The canonical request is a text made of its method, encoded path, sorted and
+ * encoded query, sorted headers in lower case, the headers' names, and the payload's digest. The string to sign is the
+ * algorithm, the time, the scope (day/region/service/aws4_request) and the digest of the canonical request. The
+ * signature is the HMAC of that string under a key that is derived from the secret by four HMACs over the parts of the
+ * scope.
  *
- * Canonical requests and header lines have session tokens in them. They are written into buffers that are made large
- * enough beforehand, so that no growth leaves a copy behind, and are wiped. */
+ * Canonical requests and header lines contain session tokens. They are written into buffers that get their final size
+ * first, so that no growth leaves a copy behind, and are wiped. */
 #include "remote/sigv4.h"
 
 #include <string.h>
@@ -17,8 +18,8 @@
 #define SIGV4_ALGORITHM  "AWS4-HMAC-SHA256"
 #define SIGV4_TERMINATOR "aws4_request"
 #define SIGV4_UNSIGNED   "UNSIGNED-PAYLOAD"
-#define SIGV4_SECRET_MAX 512u /* bytes of a secret access key; AWS's have 40 */
-#define SIGV4_OWN        4u /* headers that are added to a request's own */
+#define SIGV4_SECRET_MAX 512u /* bytes of a secret access key; AWS uses 40 */
+#define SIGV4_OWN        4u /* headers that we add to the request's own */
 
 /* ---- The signing key ------------------------------------------------------------------------- */
 
@@ -97,7 +98,7 @@ int tsr__sigv4_encode(const char *text, bool slashes, tsr_buffer *out, tsr_error
   return TSR_OK;
 }
 
-/* The first character of an encoded text and how many characters of it are left, for comparing without a buffer. */
+/* Iterates over the characters of a text's encoded form, for comparing without a buffer. */
 typedef struct encoded_text {
   const char *at;
   unsigned part; /* 0: the byte itself, or '%'; 1, 2: its digits */
@@ -113,7 +114,7 @@ static char encoded_next(encoded_text *t) {
   return found;
 }
 
-/* Compares two texts in the order of their encoded forms. */
+/* Compares the encoded forms of two texts. */
 static int compare_encoded(const char *a, const char *b) {
   encoded_text left = {a ? a : "", 0}, right = {b ? b : "", 0};
   for (;;) {
@@ -123,7 +124,7 @@ static int compare_encoded(const char *a, const char *b) {
   }
 }
 
-/* Sorts the indexes of the query's pairs by name and value, as they are encoded. */
+/* Sorts the indexes of the query's pairs by encoded name and value. */
 static void sort_query(const tsr_sigv4_request *request, uint32_t order[TSR_SIGV4_PAIRS_MAX]) {
   for (uint32_t i = 0; i < request->query_count; i++) {
     uint32_t at = i;
@@ -178,7 +179,7 @@ int tsr__sigv4_target(const tsr_sigv4_request *request, tsr_buffer *target, tsr_
 
 /* ---- Headers --------------------------------------------------------------------------------- */
 
-/* All headers of a request, sorted by name without case. */
+/* All headers of a request, sorted by name case-insensitively. */
 typedef struct sigv4_headers {
   tsr_sigv4_pair at[TSR_SIGV4_PAIRS_MAX + SIGV4_OWN];
   uint32_t count;
@@ -193,7 +194,7 @@ static int compare_names(const char *a, const char *b) {
   return (int)(uint8_t)lower_letter(*a) - (int)(uint8_t)lower_letter(*b);
 }
 
-/* Errors: TSR_RANGE if the name is no token of HTTP, the value has control characters, or the name is there already. */
+/* Errors: TSR_RANGE if the name is not an HTTP token, the value has control characters, or the name is a duplicate. */
 static int add_header(sigv4_headers *headers, const char *name, const char *value, tsr_error *error) {
   if (!part_is_plain(name, UINT64_MAX))
     return tsr__fail(error, TSR_RANGE, "a name of a header has characters that are not allowed there");
@@ -235,7 +236,7 @@ static int collect_headers(const tsr_sigv4_request *request, const tsr_sigv4_sig
   return TSR_OK;
 }
 
-/* Appends a value without spaces at its ends, and with one space for several. */
+/* Appends a value, trimmed, with runs of spaces collapsed to one. */
 static int append_header_value(tsr_buffer *out, const char *value, tsr_error *error) {
   while (*value == ' ') value++;
   while (*value) {
@@ -308,7 +309,7 @@ static int compute_signature(const tsr_sigv4_request *request, const tsr_sigv4_s
   return TSR_OK;
 }
 
-/* An upper bound for the bytes of the canonical request, and of all lines. */
+/* An upper bound for the size in bytes of the canonical request, and for that of all lines. */
 static uint64_t bound_signed_text(const tsr_sigv4_request *request, const tsr_sigv4_signer *signer,
                                   const sigv4_headers *headers) {
   uint64_t size = 2048 + strlen(request->method) + 3 * strlen(request->path);
@@ -371,7 +372,7 @@ int tsr__sigv4_sign(const tsr_sigv4_request *request, const tsr_sigv4_signer *si
     if ((uint8_t)*c < 0x21 || *c == 0x7f || *c == ',')
       return tsr__fail(error, TSR_RANGE, "an access key id has characters that are not allowed there");
   const uint64_t room = bound_signed_text(request, signer, &headers);
-  tsr__buffer_release(&lines->text); /* it is empty and wiped: growing it would copy it */
+  tsr__buffer_release(&lines->text); /* it is empty and wiped; growing it would copy it */
   int rc = tsr__buffer_reserve_exactly(&lines->text, room, error);
   if (rc >= 0) rc = tsr__buffer_reserve_exactly(&scratch, room, error);
   if (rc >= 0 && signer) rc = compute_signature(request, signer, &headers, &scratch, signature, error);
