@@ -1,15 +1,15 @@
-/* datatype.c: the table of datatypes, and the order keys of their values.
+/* datatype.c: the table of datatypes, the order keys of their values, and the text of real numbers.
  *
- * On disk a datatype is one byte, the code of TSR_DATATYPES in tessera_format.h, and a value is little-endian. The
+ * On disk a datatype is one byte, its code in TSR_DATATYPES (tessera_format.h), and a value is little-endian. The
  * default fill value is the least value of signed, datetime and time types, the greatest value of unsigned types, a
  * quiet NaN for floats, 0x80 for CHAR, and zero bytes for all other types.
  *
- * Order keys (datatype.h says what they are for):
+ * Order keys (see datatype.h):
  *   signed, datetime, time   value + 2^63, so that the difference of two keys is the difference of their values
  *   unsigned, BOOL           the value; for text and bytes, one code unit
  *   floats                   the value's bits, 32 for FLOAT32: all of them inverted if the sign bit is set, otherwise
- *                            the sign bit alone. -0.0 is taken as 0.0, so the key just below that of 0.0 belongs to no
- *                            value. NaN has TSR_KEY_NAN.
+ *                            only the sign bit. -0.0 is treated as 0.0, so the key just below that of 0.0 belongs to no
+ *                            value. The key of NaN is TSR_KEY_NAN.
  */
 #include "model/datatype.h"
 
@@ -31,7 +31,7 @@ static const struct datatype {
 
 bool tsr__datatype_valid(uint8_t code) { return code < TSR_DATATYPE_COUNT; }
 
-/* Returns true for a datatype of the table. A caller may have cast any number to the enum, which is unsigned in gcc and
+/* Returns true for a datatype in the table. A caller may have cast any number to the enum, which is unsigned in gcc and
  * clang. */
 static bool known(tsr_datatype datatype) { return (uint32_t)datatype < TSR_DATATYPE_COUNT; }
 

@@ -1,8 +1,9 @@
-/* datatype.h: datatypes and their values: names, sizes, fill values and order keys. All functions are pure.
+/* datatype.h: datatypes and their values: names, sizes, fill values, order keys, and the text of datetimes and strings.
+ * All functions are pure.
  *
  * An order key is a uint64 that sorts as its value does. The engine compares, sorts, prunes and merges the values of
  * every fixed-size dimension by their keys, whatever the datatype; only strings are compared as bytes. -0.0 and 0.0
- * have the same key, and NaNs lie above all other values.
+ * have the same key, and NaNs sort above all other values.
  */
 #ifndef TSR_MODEL_DATATYPE_H
 #define TSR_MODEL_DATATYPE_H
@@ -14,7 +15,7 @@
 #include "base/arithmetic.h"
 #include "tessera.h"
 
-/* Returns true if `code`, a byte of a file, is the code of a datatype. */
+/* Returns true if `code`, a byte from a file, is a datatype's code. */
 bool tsr__datatype_valid(uint8_t code);
 
 /* Returns true if a dimension may have this datatype: numbers, datetimes, times and ASCII (format.md, schema rules). */
@@ -39,7 +40,7 @@ typedef enum tsr_physical_type {
 
 tsr_physical_type tsr__datatype_physical(tsr_datatype datatype);
 
-/* Returns one value, which need not be aligned, as a double. */
+/* Returns one value, possibly unaligned, as a double. */
 static inline double tsr__physical_double(tsr_physical_type physical, const void *value) {
   switch (physical) {
 #define X(name, type)                                                                                                  \
@@ -61,25 +62,25 @@ static inline bool tsr__datatype_is_integral(tsr_datatype datatype) {
   return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED;
 }
 
-/* Returns the tile extent of a dimension whose datatype is not a float. The extent's bytes are an unsigned integer, for
- * signed datatypes, too. */
+/* Returns the tile extent of a dimension whose datatype is not a float. The bytes of the extent are an unsigned
+ * integer, even for signed datatypes. */
 uint64_t tsr__extent(const tsr_field *dimension);
 
 #define TSR_KEY_NAN UINT64_MAX /* the key of all NaNs, of FLOAT32 and FLOAT64 */
 
-/* Returns the order key of one value, or sets those of `count` values, of the datatype of a fixed-size dimension. */
+/* Each returns the order key of one value, or sets those of `count` values, of a fixed-size dimension's datatype. */
 uint64_t tsr__key(tsr_datatype datatype, const void *value);
 void tsr__keys(tsr_datatype datatype, const void *values, uint64_t count, uint64_t *keys);
 
-/* Writes the value of a key. For a float a key that belongs to no value gives NaN, except that the key just below that
- * of 0.0, where -0.0 would be, gives 0.0. */
+/* Writes the value of a key. For a float, a key that belongs to no value yields NaN, except that the key just below
+ * that of 0.0, where -0.0 would be, yields 0.0. */
 void tsr__key_value(tsr_datatype datatype, uint64_t key, void *value);
 
-/* Return the keys of the datatype's least and greatest values; for floats these are the infinities. */
+/* Return the keys of the datatype's least and greatest values; for floats, of the infinities. */
 uint64_t tsr__key_min(tsr_datatype datatype);
 uint64_t tsr__key_max(tsr_datatype datatype);
 
-/* Compares as unsigned bytes; a string that is the beginning of the other sorts first. Returns < 0, 0 or > 0. */
+/* Compares as unsigned bytes; a prefix of a string sorts before the string. Returns < 0, 0 or > 0. */
 static inline int tsr__bytes_compare(const void *a, uint64_t a_size, const void *b, uint64_t b_size) {
   int c = TSR_MIN(a_size, b_size) ? memcmp(a, b, TSR_MIN(a_size, b_size)) : 0;
   return c ? c : a_size < b_size ? -1 : a_size > b_size;
@@ -99,23 +100,23 @@ static inline int tsr__names_compare(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Returns a string's first 8 bytes, padded with zeros, as a key that sorts as they do. Strings with equal keys must be
- * compared by all their bytes. */
+/* Packs a string's first 8 bytes, padded with zeros, into a key that sorts as they do. Strings with equal keys must be
+ * compared in full. */
 static inline uint64_t tsr__text_prefix(const uint8_t *text, uint64_t size) {
   uint64_t key = 0;
   for (unsigned i = 0; i < 8; i++) key = key << 8 | (i < size ? text[i] : 0);
   return key;
 }
 
-/* What the engine needs of datetimes beside the functions of tessera.h. */
+/* ---- datetime.c: datetimes, beyond the functions of tessera.h ---- */
 
-/* Gives the first day, counted since 1970-01-01, of a value of DATETIME_YEAR, _MONTH, _WEEK or _DAY. Returns false if
- * the day does not fit into 32 bits, or if a year or month lies outside of the years 0 to 9999. */
+/* Sets *day to the first day, counted since 1970-01-01, of a value of DATETIME_YEAR, _MONTH, _WEEK or _DAY. Returns
+ * false if the day does not fit into 32 bits, or if a year or month lies outside the years 0 to 9999. */
 bool tsr__datetime_day(tsr_datatype datatype, int64_t value, int32_t *day);
 
-/* Text of TileDB's datatypes as UTF-8. */
+/* ---- unicode.c: text of TileDB's datatypes as UTF-8 ---- */
 
-/* Returns true if the bytes are UTF-8: shortest forms, no surrogates, nothing past U+10FFFF. */
+/* Returns true if the bytes are valid UTF-8: shortest forms, no surrogates, nothing past U+10FFFF. */
 bool tsr__is_utf8(const uint8_t *bytes, uint64_t size);
 
 #endif

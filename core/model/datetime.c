@@ -1,10 +1,11 @@
 /* datetime.c: datetime and time values as ISO-8601 text, and back.
  *
  * A DATETIME value counts units since 1970-01-01T00:00 UTC, in the proleptic Gregorian calendar without leap seconds.
- * Years and months are those of the calendar. A week has 7 days and begins on a Thursday, as 1970-01-01 is one. A TIME
- * value counts units since midnight. INT64_MIN is no time (NaT). Only the years 0000 to 9999 have a text.
+ * Years and months are calendar years and months. A week has 7 days and begins on a Thursday, as 1970-01-01 was one. A
+ * TIME value counts units since midnight. INT64_MIN is "not a time" (NaT). Only the years 0000 to 9999 can be printed.
  *
- * Both conversions go through a moment: whole seconds, since 1970 or since midnight, and a fraction in 10^-18 seconds.
+ * Both directions go through a moment: whole seconds, since 1970 or since midnight, and a fraction in units of 10^-18
+ * seconds.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ static int64_t days_in_month(int64_t year, int64_t month) {
 }
 
 typedef struct date {
-  int64_t year, month, day; /* month and day begin with 1 */
+  int64_t year, month, day; /* month and day start at 1 */
 } date;
 
 static int64_t days_since_1970(date d) {
@@ -60,9 +61,9 @@ static int64_t days_since_1970(date d) {
   return days;
 }
 
-/* Returns the date `days` days after 0000-01-01, for days below DAYS_TO_10000. */
+/* Returns the date that is `days` after 0000-01-01, for days below DAYS_TO_10000. */
 static date date_of(int64_t days) {
-  date d = {days * 400 / 146097, 1, 1}; /* wrong by one year at most */
+  date d = {days * 400 / 146097, 1, 1}; /* off by at most one year */
   while (days_before_year(d.year) > days) d.year--;
   while (days_before_year(d.year + 1) <= days) d.year++;
   days -= days_before_year(d.year);
@@ -91,7 +92,7 @@ bool tsr__datetime_day(tsr_datatype datatype, int64_t value, int32_t *day) {
 
 /* ---- Value to text --------------------------------------------------------------------------- */
 
-/* Prints a second of the day and its fraction, as precisely as the unit. */
+/* Prints a second of the day and its fraction, with the unit's precision. */
 static int print_clock(unit u, int64_t second, int64_t fraction, char *text) {
   int hour = (int)(second / 3600), minute = (int)(second / 60 % 60), size;
   if (u.seconds > 1) return sprintf(text, "%02d:%02d", hour, minute);
@@ -103,7 +104,7 @@ static int print_clock(unit u, int64_t second, int64_t fraction, char *text) {
 static int print_datetime(tsr_datatype datatype, int64_t value, char *text) {
   unit u = datetime_unit_of(datatype);
   if (u.seconds == 0) {
-    if (value < -1970 * 12 || value >= (10000 - 1970) * 12) return 0; /* so that the arithmetic below cannot overflow */
+    if (value < -1970 * 12 || value >= (10000 - 1970) * 12) return 0; /* keeps the arithmetic below from overflowing */
     int64_t months = datatype == TSR_DATETIME_YEAR ? (1970 + value) * 12 : 1970 * 12 + value;
     if (months < 0 || months >= 10000 * 12) return 0;
     if (datatype == TSR_DATETIME_YEAR) return sprintf(text, "%04d", (int)(months / 12));
@@ -145,7 +146,7 @@ typedef struct datetime_cursor {
   const char *why; /* what is wrong with the text; NULL: nothing so far */
 } datetime_cursor;
 
-/* Reads a number of exactly `count` digits from `low` to `high`; otherwise sets `why`. */
+/* Reads a number of exactly `count` digits between `low` and `high`; otherwise sets `why`. */
 static int64_t datetime_take_number(datetime_cursor *in, int count, int64_t low, int64_t high, const char *why) {
   int64_t value = 0;
   for (int i = 0; i < count && !in->why; i++) {
@@ -165,7 +166,7 @@ static bool datetime_take(datetime_cursor *in, char c) {
 typedef struct moment {
   int64_t second; /* since midnight, or since 1970 */
   int64_t fraction; /* in 10^-18 seconds */
-  bool beyond; /* the text has digits other than zero behind the 18th */
+  bool beyond; /* the text has nonzero digits after the 18th of the fraction */
 } moment;
 
 /* Reads HH[:MM[:SS[.fraction]]]. A TIME must have minutes. */
@@ -189,7 +190,7 @@ static void take_clock(datetime_cursor *in, bool minutes, moment *m) {
   if (in->at == first) in->why = "digits are missing behind the point";
 }
 
-/* Reads YYYY[-MM[-DD]]. Returns true if the text has a day, so that a time may follow. */
+/* Reads YYYY[-MM[-DD]]. Returns true if it has a day, so that a time of day may follow. */
 static bool take_date(datetime_cursor *in, date *d) {
   *d = (date){datetime_take_number(in, 4, 0, 9999, "it does not begin with a year of four digits"), 1, 1};
   if (!datetime_take(in, '-')) return false;
@@ -200,7 +201,7 @@ static bool take_date(datetime_cursor *in, date *d) {
   return !in->why;
 }
 
-/* Counts the units up to a moment. Returns TSR_OK, TSR_MISMATCH with *why if the moment lies between two units, or
+/* Counts the units up to a moment. Returns TSR_OK; TSR_MISMATCH, with *why, if the moment lies between two units; or
  * TSR_RANGE. */
 static int count_units(unit u, moment m, int64_t *value, const char **why) {
   int64_t step = power_of_10(18 - u.digits);
@@ -230,13 +231,13 @@ static int datetime_refuse(tsr_datatype datatype, const char *text, uint64_t siz
                            tsr_error *error) {
   uint64_t shown = TSR_MIN(size, 64);
   while (shown < size && shown > 0 && ((uint8_t)text[shown] & 0xc0) == 0x80)
-    shown--; /* shorten by whole characters of UTF-8 */
+    shown--; /* truncate to whole UTF-8 characters */
   return tsr__fail(error, rc, "'%.*s%s' is not a valid %s: %s", (int)shown, text, shown < size ? "..." : "",
                    tsr_datatype_name(datatype), why);
 }
 
-/* Parses text as a date with an optional time of day, or as a time since midnight for a TIME. Returns what is wrong, or
- * NULL. */
+/* Parses text as a date with an optional time of day or, for a TIME, as a time since midnight. Returns what is wrong,
+ * or NULL. */
 static const char *datetime_parse(tsr_kind kind, const char *text, uint64_t size, date *d, moment *m) {
   datetime_cursor in = {text, text + size, NULL};
   *d = (date){1970, 1, 1};
@@ -278,9 +279,9 @@ int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, i
   return TSR_OK;
 }
 
-/* ---- The place of a text among the values ---------------------------------------------------- */
+/* ---- Where a text lies among the values ------------------------------------------------------ */
 
-/* Returns the first value that is not before the moment; it may lie outside the range of the type. */
+/* Returns the lower bound of a moment: the first value not before it. It may lie outside the range of the type. */
 static tsr_wide datetime_place(tsr_datatype datatype, date d, moment m, bool *exact) {
   const bool later = m.second || m.fraction || m.beyond;
   if (datatype == TSR_DATETIME_YEAR) {
@@ -312,7 +313,7 @@ tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t s
   return exact && found == *value ? TSR_PLACE_AT : TSR_PLACE_BEFORE;
 }
 
-/* Returns the same for a unit of the calendar. */
+/* Returns which fraction of its calendar unit (a year or a month) has passed at a moment, for tsr_datetime_part. */
 static double calendar_part(bool years, date d, moment m) {
   const date first = {d.year, years ? 1 : d.month, 1};
   const bool last = years || d.month == 12;

@@ -1,7 +1,7 @@
 /* domain.c: ranges of a dimension, and the geometry of dense arrays.
  *
- * Spans are the values that a query selects on one dimension. All functions keep and rely on these invariants:
- *   - The spans are sorted and disjoint, and none is empty. Neighbouring spans are joined where that is cheap to see.
+ * Spans are the values that a query selects on one dimension. All functions maintain and rely on these invariants:
+ *   - The spans are sorted and disjoint, and none is empty. Adjacent spans are joined where that is cheap to detect.
  *   - Keys lie between the datatype's least and greatest key, so no span of floats contains NaN. No span of floats
  *     begins or ends at the key just below that of 0.0, which belongs to no value.
  *   - The low bound of strings is inclusive; the high bound is inclusive, exclusive or open.
@@ -10,6 +10,9 @@
  * A grid describes a dense array in ordinals. Each tile extent is at least 1 and their product is below 2^32, so the
  * position of a cell in its tile is a uint32. A tile is always stored with all its cells, even if it extends beyond the
  * domain.
+ *
+ * Order: making spans of ranges and intersecting them; comparing boxes with spans, for pruning; selecting cells by
+ * spans; the grid; sets of boxes.
  */
 #include "model/domain.h"
 
@@ -22,12 +25,12 @@
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
-/* Heap sort in place, because qsort of some C libraries allocates memory that no budget counts. after(unused, a, b) is a
- * strict order, true if *a belongs after *b: the first item of the heap is the last one of the sorted list. */
+/* An in-place heap sort, because some C libraries' qsort allocates memory that no budget counts. after(unused, a, b) is
+ * a strict order: true if *a belongs after *b. The top of the heap is the last item of the sorted list. */
 #define DEFINE_SORT(name, type, after)                                                                                 \
   TSR_DEFINE_HEAP(name##_heap, void, type, after)                                                                      \
   static void name(type *items, uint64_t count) {                                                                      \
-    uint64_t sorted = 1; /* most lists are sorted already */                                                           \
+    uint64_t sorted = 1; /* most lists are already sorted */                                                           \
     while (sorted < count && !after(NULL, &items[sorted - 1], &items[sorted])) sorted++;                               \
     if (sorted >= count) return;                                                                                       \
     name##_heap_build(NULL, items, count);                                                                             \
@@ -51,7 +54,7 @@ DEFINE_SORT(sort_texts, tsr_text_span, text_after)
 
 /* ---- Spans of fixed-size values -------------------------------------------------------------- */
 
-/* Sets the low (the high) bound of a span from a range. Returns false if that bound makes the range empty. */
+/* Set the low, or the high, bound of a span from a range. Return false if that bound makes the range empty. */
 static bool make_low(const tsr_field *field, const tsr_range *range, tsr_span *span) {
   span->low = tsr__key_min(field->datatype);
   if (!range->low) return true;
@@ -70,8 +73,8 @@ static bool make_high(const tsr_field *field, const tsr_range *range, tsr_span *
   return true;
 }
 
-/* Moves a bound of floats away from the key just below that of 0.0. When that bound is compared as a float, it would be
- * -0.0, which equals 0.0, and 0.0 would be selected wrongly. */
+/* Moves a bound of floats away from the key just below that of 0.0. As a float that bound would be -0.0, which equals
+ * 0.0, so 0.0 would be selected wrongly. */
 static void avoid_key_of_minus_zero(tsr_datatype datatype, tsr_span *span) {
   const uint8_t zero[8] = {0};
   uint64_t hole = tsr__key(datatype, zero) - 1;
@@ -110,15 +113,15 @@ static int compare_low(const tsr_text_span *span, const uint8_t *value, uint64_t
   return tsr__bytes_compare(span->low, span->low_size, value, size);
 }
 
-/* Returns true if the value does not lie above the span. */
+/* Returns true unless the value lies above the span. */
 static bool domain_reaches(const tsr_text_span *span, const uint8_t *value, uint64_t size) {
   if (span->high_open) return true;
   int c = tsr__bytes_compare(value, size, span->high, span->high_size);
   return span->high_exclusive ? c < 0 : c <= 0;
 }
 
-/* Returns true if `next`, whose low bound is not below that of `span`, overlaps `span` or begins where it ends. The
- * string just above a string v is v with a NUL byte appended. */
+/* Returns true if `next`, whose low bound is not below that of `span`, overlaps `span` or begins right after it. The
+ * successor of a string v is v with a NUL byte appended. */
 static bool adjoins(const tsr_text_span *span, const tsr_text_span *next) {
   if (domain_reaches(span, next->low, next->low_size)) return true;
   uint64_t size = span->high_size + !span->high_exclusive;
@@ -140,7 +143,7 @@ static int domain_make_text(const tsr_ranges *ranges, tsr_arena *arena, tsr_span
     const tsr_range *range = &ranges->ranges[i];
     tsr_text_span span = {.high_open = !range->high, .high_exclusive = range->high && range->high_exclusive};
     TSR_TRY(TSR_ARENA_COPY(arena, range->low, range->low ? range->low_size : 0, &span.low,
-                           error)); /* with the NUL byte behind the copy: the least string above low */
+                           error)); /* including the NUL byte after the copy: with it, the least string above low */
     span.low_size = range->low ? range->low_size + range->low_exclusive : 0;
     if (range->high) {
       TSR_TRY(TSR_ARENA_COPY(arena, range->high, range->high_size, &span.high, error));
@@ -199,7 +202,7 @@ static uint64_t intersect_text(const tsr_spans *a, const tsr_spans *b, tsr_text_
   for (uint64_t i = 0, j = 0; i < a->count && j < b->count;) {
     const tsr_text_span *x = &a->texts[i], *y = &b->texts[j];
     bool x_first = ends_before(x, y);
-    tsr_text_span both = x_first ? *x : *y; /* the end of the span that ends first; its low bound may be raised below */
+    tsr_text_span both = x_first ? *x : *y; /* ends like the span that ends first; its low bound may be raised below */
     const tsr_text_span *later = tsr__bytes_compare(x->low, x->low_size, y->low, y->low_size) < 0 ? y : x;
     both.low = later->low;
     both.low_size = later->low_size;
@@ -218,7 +221,7 @@ static int intersect(tsr_spans *spans, const tsr_spans *others, tsr_arena *arena
     return TSR_OK;
   }
   const uint64_t most =
-      tsr__add_sat(spans->count, others->count); /* each span of the result ends where a given one ends */
+      tsr__add_sat(spans->count, others->count); /* each span of the result ends where an input span ends */
   if (spans->text) {
     tsr_text_span *made;
     TSR_TRY(TSR_ARENA_ARRAY(arena, most, &made, error));
@@ -264,9 +267,9 @@ int tsr__spans_clip_text(const tsr_field *field, const tsr_spans *spans, const t
   return intersect(out, spans, arena, error);
 }
 
-/* ---- Boxes against spans --------------------------------------------------------------------- */
+/* ---- Comparing boxes with spans -------------------------------------------------------------- */
 
-/* Returns the index of the first span that ends at `key` or above it, or `count` if there is none. */
+/* Lower bound: the index of the first span that ends at or above `key`, or `count` if there is none. */
 static inline uint64_t find_span(const tsr_span *spans, uint64_t count, uint64_t key) {
   uint64_t low = 0, high = count;
   while (low < high) {
@@ -315,7 +318,7 @@ bool tsr__spans_contain_text(const tsr_spans *spans, const uint8_t *value, uint6
   return i < spans->count && compare_low(&spans->texts[i], value, size) <= 0;
 }
 
-/* ---- Columns of cells against spans ---------------------------------------------------------- */
+/* ---- Selecting cells by spans ---------------------------------------------------------------- */
 
 uint64_t tsr__select_all(const uint32_t *selection, uint64_t count, uint32_t *out) {
   if (selection && selection != out) memmove(out, selection, count * sizeof *out);
@@ -326,9 +329,9 @@ uint64_t tsr__select_all(const uint32_t *selection, uint64_t count, uint32_t *ou
 #define DOMAIN_BLOCK 64
 
 /* Returns true if one of the block's 64-bit integers lies between low and low + width. The loop uses only operations
- * that compilers turn into vector code on every machine. If the highest bit of `width` is clear, the highest bit of
- * `beyond` is set exactly for the integers outside. If it is set, the function looks for integers in the complement of
- * the interval instead. */
+ * that compilers vectorize on every machine. If the top bit of `width` is clear, the top bit of `beyond` is set exactly
+ * for the integers outside the interval. If it is set, the function tests for integers outside the complement
+ * instead. */
 static bool any_within(uint64_t low, uint64_t width, const uint8_t *values) {
   uint64_t none = UINT64_MAX, flip = 0;
   if (width == UINT64_MAX) return true;
@@ -346,8 +349,8 @@ static bool any_within(uint64_t low, uint64_t width, const uint8_t *values) {
 
 #define IS_WHOLE64(type) (sizeof(type) == 8 && (type)0.5 == 0)
 
-/* Selects by one span. Values are compared in their own type, in which NaN fails every comparison and -0.0 equals 0.0.
- * Most spans are narrow, so a loop that compilers turn into vector code skips the blocks without a selected value. */
+/* Select by one span. Values are compared in their own type, in which NaN fails every comparison and -0.0 equals 0.0.
+ * Most spans are narrow, so a vectorized loop first skips the blocks without a selected value. */
 #define DEFINE_SELECT(name, type)                                                                                      \
   static bool any_##name(type low, type high, const uint8_t *values) {                                                 \
     type value;                                                                                                        \
@@ -389,7 +392,7 @@ static bool any_within(uint64_t low, uint64_t width, const uint8_t *values) {
   }
 TSR_PHYSICAL_TYPES(DEFINE_SELECT)
 
-/* Selects by several spans: makes the keys of a block of cells and looks up each. */
+/* Selects by several spans: computes the keys of a block of cells and looks up each. */
 static uint64_t select_several(const tsr_spans *spans, tsr_datatype datatype, const uint8_t *values,
                                const uint32_t *selection, uint64_t count, uint32_t *out) {
   uint64_t size = tsr_datatype_size(datatype), kept = 0, keys[DOMAIN_BLOCK];
@@ -443,7 +446,7 @@ uint64_t tsr__spans_select(const tsr_spans *spans, tsr_datatype datatype, const 
   return 0;
 }
 
-/* Selects the cells that equal one string, as WHERE name = 'x' asks for. Compares the sizes first. */
+/* Selects the cells that equal one string, as for WHERE name = 'x'. Compares the sizes first. */
 static uint64_t select_equal(const tsr_text_span *span, const uint8_t *values, const uint64_t *offsets,
                              const uint32_t *selection, uint64_t count, uint32_t *out) {
   uint64_t kept = 0;
@@ -529,10 +532,10 @@ uint64_t tsr__grid_cell(const tsr_grid *grid, const uint64_t *ordinals) {
   return cell;
 }
 
-/* Sets of disjoint boxes of a dense domain.
+/* ---- Sets of boxes ---------------------------------------------------------------------------
  *
  * A box that is added or removed is cut along the boxes of the set, one dimension after the other, so that the boxes
- * stay disjoint. Two boxes that differ in one dimension only, and touch there, are joined.
+ * stay disjoint. Two boxes that differ in only one dimension, and touch there, are joined.
  */
 
 static uint64_t *box_at(const tsr_box_set *set, uint64_t i) {
@@ -545,7 +548,7 @@ static void remove_box(tsr_box_set *set, uint64_t i) {
   set->ends.size -= size;
 }
 
-/* If both boxes together are a box, makes `a` that box and returns true. */
+/* If the union of both boxes is a box, makes `a` that box and returns true. */
 static bool domain_boxes_join(uint32_t n, uint64_t *a, const uint64_t *b) {
   uint32_t differ = n;
   for (uint32_t d = 0; d < n; d++) {
@@ -562,7 +565,7 @@ static bool domain_boxes_join(uint32_t n, uint64_t *a, const uint64_t *b) {
   return true;
 }
 
-/* Adds a box that overlaps no box of the set, joined with those that it makes a box with. */
+/* Adds a box that overlaps no box of the set, after joining it with boxes of the set where the union is a box. */
 static int put_box(tsr_box_set *set, uint64_t *box, tsr_error *error) {
   for (uint64_t i = 0; i < tsr__box_set_count(set);) {
     if (domain_boxes_join(set->dimensions, box, box_at(set, i))) {
@@ -581,7 +584,7 @@ static bool domain_boxes_meet(uint32_t n, const uint64_t *a, const uint64_t *b) 
   return true;
 }
 
-/* Replaces box number `i` of the set by its parts that lie outside `box`. The parts are appended to the set. */
+/* Replaces box number `i` of the set by those parts of it that lie outside `box`. The parts are appended to the set. */
 static int domain_boxes_cut(tsr_box_set *parts, uint64_t i, const uint64_t *box, uint64_t *scratch, tsr_error *error) {
   uint32_t n = parts->dimensions;
   uint64_t size = 2 * sizeof(uint64_t) * n, *rest = scratch, *part = scratch + 2 * n;
@@ -646,7 +649,7 @@ int tsr__box_set_cut(tsr_box_set *set, const uint64_t *low, const uint64_t *high
   for (uint64_t i = 0; i < tsr__box_set_count(set) && rc >= 0;) {
     const bool meets = domain_boxes_meet(n, box_at(set, i), box);
     if (meets)
-      rc = domain_boxes_cut(set, i, box, scratch, error); /* its parts outside the box are at the end of the set now */
+      rc = domain_boxes_cut(set, i, box, scratch, error); /* appends the parts of box i that lie outside */
     else i++;
     found |= meets;
   }

@@ -1,14 +1,14 @@
-/* name.c: names that carry timestamps and a UUID.
+/* name.c: names that consist of timestamps and a UUID.
  *
  *   __T1_T2_UUID[_V]   since format version 3: fragments, commits, schemas, metadata, consolidated files
  *   __UUID_T           format versions 1 and 2: fragments
  *   __UUID_T1_T2       format versions 1 and 2: consolidated fragments. TileDB uses T2 as the time of all cells, and T1
  *                      may be greater than T2.
  *
- * T, T1 and T2 are decimal numbers of milliseconds below 2^64, and V is a decimal number below 2^32. UUID consists of
- * letters, digits and '-'; all known writers use 32 hex digits. A UUID contains no '_', so the number of parts tells
- * the forms apart. A name of three parts has the newer form if its first two parts are numbers. A suffix such as ".wrt"
- * is not part of the name.
+ * T, T1 and T2 are decimal numbers of milliseconds below 2^64, and V is a decimal number below 2^32. A UUID consists of
+ * letters, digits and '-'; all known writers use 32 hex digits. Since it contains no '_', the number of parts
+ * distinguishes the forms; a name of three parts has the newer form if its first two parts are numbers. A suffix such
+ * as ".wrt" is not part of the name.
  */
 #include "model/name.h"
 
@@ -20,7 +20,7 @@
 
 #define NAME_PARTS_MAX 4
 
-/* The decimal digits that certainly fit into 64 bits, whatever they are. */
+/* Any number of this many decimal digits fits into 64 bits. */
 #define DIGITS_CERTAIN 19
 
 typedef struct name_part {
@@ -59,7 +59,7 @@ bool tsr__name_parse(const char *text, uint64_t size, tsr_name *name) {
   name_part parts[NAME_PARTS_MAX];
   unsigned count = 0;
   const char *const end = text + size;
-  for (const char *at = text + 2;; at++) { /* at the beginning of a part */
+  for (const char *at = text + 2;; at++) { /* at the beginning of each part */
     if (count == NAME_PARTS_MAX) return false;
     const char *stop = memchr(at, '_', (size_t)(end - at));
     if (!stop) stop = end;

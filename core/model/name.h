@@ -1,4 +1,4 @@
-/* name.h: names of files and directories that carry timestamps and a UUID, such as those of fragments and commits
+/* name.h: names of files and directories that consist of timestamps and a UUID, such as those of fragments and commits
  * (format.md, "Names"). */
 #ifndef TSR_NAME_H
 #define TSR_NAME_H
@@ -15,10 +15,10 @@ typedef struct tsr_name {
  * the text has neither form. */
 bool tsr__name_parse(const char *text, uint64_t size, tsr_name *name);
 
-/* Writes "__t1_t2_uuid_v" to `text`, which has room for 128 bytes. A version of 0 is left out. */
+/* Writes "__t1_t2_uuid_v" to `text`, which has room for 128 bytes. Version 0 is left out. */
 void tsr__name_print(const tsr_name *name, char *text);
 
-/* Makes a name whose UUID consists of 16 random bytes. Always returns TSR_OK. */
+/* Makes a name whose UUID is the 16 random bytes in hexadecimal. Always returns TSR_OK. */
 int tsr__name_new(uint64_t start, uint64_t end, uint32_t version, tsr_name *name, const uint8_t random[16]);
 
 /* Returns true if `text` ends with the suffix, such as ".wrt", and sets *stem to the size of the text before it. */

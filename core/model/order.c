@@ -1,18 +1,20 @@
-/* order.c: tile numbers and Hilbert codes, by which the cells of a sparse array are put in global order.
+/* order.c: tile numbers and Hilbert codes, which define the global order of the cells of a sparse array.
  *
- * Cells of row- and column-major arrays are sorted by the numbers of their space tiles, then by their coordinates.
+ * Cells of row-major and column-major arrays are sorted by the numbers of their space tiles, then by their coordinates.
  * Cells of Hilbert arrays are sorted by their Hilbert codes, then by their coordinates in row-major order. Files
- * contain neither numbers nor codes, but they do contain the cells in this order. So the results here must equal
- * TileDB's on x86-64 to the last bit:
+ * contain neither numbers nor codes, but they store the cells in this order. So the results here must equal TileDB's on
+ * x86-64 bit for bit:
  *
  *   tile number     Integers: (value - low) / extent, unsigned. Floats: the quotient in the dimension's own precision,
- *                   converted to 64 bits as x86-64 code does it, also for 2^64 and more, infinities and NaN.
+ *                   converted to 64 bits as x86-64 code does it, even for 2^64 and more, infinities and NaN.
  *   Hilbert bucket  Fixed-size types: (value - low) / (high - low) * (2^bits - 1) in double, converted likewise.
  *                   Strings: the upper `bits` bits of the first 8 bytes, padded with zeros, big-endian. TileDB reads
- *                   the bytes as signed char, so a byte from 0x80 on sets all bits before it.
+ *                   the bytes as signed char, so a byte of 0x80 or more sets all bits before it.
  *   Hilbert code    The position of the buckets on Skilling's curve (Programming the Hilbert curve, AIP Conf. Proc.
  *                   707, 2004), with bits = floor(63 / dimensions) for each dimension. Dimension 0 is the most
  *                   significant.
+ *
+ * Order: tile numbers; the code of one cell; many cells of two dimensions at once, in vectors.
  */
 #include "model/domain.h"
 
@@ -21,7 +23,7 @@
 #include "model/datatype.h"
 
 /* Converts a double to uint64 as x86-64 code without AVX-512 does: by a conversion to int64, whose result is 2^63 for
- * every value out of range, applied to value - 2^63 if value is not less than 2^63. A plain cast would be undefined
+ * every value out of range, and which is applied to value - 2^63 if value >= 2^63. A plain cast would be undefined
  * behaviour. */
 static uint64_t order_truncate(double value) {
   const double half = 9223372036854775808.0; /* 2^63 */
@@ -52,7 +54,7 @@ uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
     return order_truncate((v - low) / extent);
   }
   default: {
-    /* Differences of keys are differences of values. The extent is positive, so its bytes are its value. */
+    /* A difference of keys is the difference of the values. The extent is positive, so its bytes are its value. */
     uint64_t extent = 0;
     memcpy(&extent, dimension->extent, tsr_datatype_size(dimension->datatype));
     uint64_t distance = tsr__key(dimension->datatype, value) - tsr__key(dimension->datatype, dimension->low);
@@ -66,8 +68,8 @@ static uint64_t bucket_fixed(const tsr_field *dimension, const void *value, unsi
   double low = tsr__physical_double(physical, dimension->low), high = tsr__physical_double(physical, dimension->high);
   double share = (tsr__physical_double(physical, value) - low) / (high - low); /* NaN if low equals high */
   uint64_t most = (UINT64_C(1) << bits) - 1, bucket = order_truncate(share * (double)most);
-  /* With several dimensions the curve uses only the lower `bits` bits. With one dimension a bucket of 2^63 is the end
-   * of the line. */
+  /* With several dimensions the curve uses only the lower `bits` bits. With one dimension a bucket of 2^63 is clamped
+   * to the end of the line. */
   return bits == 63 ? TSR_MIN(bucket, most) : bucket & most;
 }
 
@@ -81,15 +83,15 @@ static uint64_t bucket_text(const uint8_t *text, uint64_t size, unsigned bits) {
 }
 
 /* Computes the position of a point on the curve, from the highest bit down. At each level the point lies in one of 2^n
- * subcubes, which one bit of each axis identifies. The curve inside that subcube is a mirrored and turned copy of the
- * whole curve, so the lower bits are turned back: for each axis, a set bit mirrors axis 0, and a clear bit exchanges
- * the axis with axis 0. The bits of the subcubes, level after level, are the code as a Gray code. */
+ * subcubes, which one bit of each axis identifies. The curve inside that subcube is a reflected and rotated copy of the
+ * whole curve, so the lower bits are transformed back: for each axis, a set bit reflects axis 0, and a clear bit
+ * exchanges the axis with axis 0. The bits of the subcubes, level by level, are the Gray code of the result. */
 static inline __attribute__((always_inline)) uint64_t curve_of(uint64_t *axes, unsigned dimensions, unsigned bits) {
   uint64_t gray = 0;
   for (unsigned level = bits; level-- > 0;) {
     const uint64_t below = (UINT64_C(1) << level) - 1;
     for (unsigned i = 0; i < dimensions; i++) {
-      const uint64_t bit = axes[i] >> level & 1, set = 0 - bit; /* no branches: a processor cannot predict these bits */
+      const uint64_t bit = axes[i] >> level & 1, set = 0 - bit; /* branchless: these bits are unpredictable */
       const uint64_t differ = (axes[0] ^ axes[i]) & below & ~set;
       gray = gray << 1 | bit;
       axes[0] ^= differ | (below & set);
@@ -111,7 +113,7 @@ static uint64_t curve(uint64_t *axes, unsigned dimensions, unsigned bits) {
 uint64_t tsr__hilbert_code(const tsr_schema *schema, const void *const *values, const uint64_t *sizes) {
   uint64_t axes[63];
   unsigned dimensions = schema->dimension_count;
-  if (dimensions == 0 || dimensions > 63) return 0; /* no bits for a dimension: all cells have the same code */
+  if (dimensions == 0 || dimensions > 63) return 0; /* no bits per dimension: all cells have the same code */
   unsigned bits = 63 / dimensions;
   for (unsigned d = 0; d < dimensions; d++) {
     const tsr_field *dimension = &schema->fields[d];
@@ -129,7 +131,7 @@ typedef uint32_t lanes __attribute__((vector_size(ORDER_LANES * sizeof(uint32_t)
 _Static_assert(ORDER_BATCH % ORDER_LANES == 0, "a batch is whole vectors");
 
 /* Follows the curve through two axes of 31 bits for ORDER_LANES points at once. A level does not change the bits above
- * it, so at the end the axes hold the bits of the Gray code. */
+ * it, so in the end the axes hold the bits of the Gray code. */
 static void curve_lanes(lanes *first, lanes *second) {
   lanes x = *first, y = *second;
   for (unsigned level = 31; level-- > 0;) {
@@ -143,7 +145,7 @@ static void curve_lanes(lanes *first, lanes *second) {
   *second = y;
 }
 
-/* Spreads 31 bits so that a zero bit stands before each. */
+/* Spreads 31 bits, with a zero bit before each. */
 static uint64_t spread(uint64_t bits) {
   bits = (bits | bits << 16) & UINT64_C(0x0000FFFF0000FFFF);
   bits = (bits | bits << 8) & UINT64_C(0x00FF00FF00FF00FF);

@@ -1,4 +1,4 @@
-/* unicode.c: text of TileDB's datatypes as UTF-8. */
+/* unicode.c: checks UTF-8, and converts text of TileDB's datatypes (ASCII, UTF8, UTF16, UTF32, UCS2, UCS4) to it. */
 #include "model/datatype.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "tessera.h"
 #include "base/arithmetic.h"
 
-/* Returns the number of bytes of the character at p, of which `size` bytes are left; 0 if it is none. */
+/* Returns the number of bytes of the character at p, of which `size` bytes are left, or 0 if it is invalid. */
 static uint64_t utf8_length(const uint8_t *p, uint64_t size) {
   const uint8_t lead = p[0];
   if (lead < 0x80) return 1;
@@ -14,7 +14,7 @@ static uint64_t utf8_length(const uint8_t *p, uint64_t size) {
   if (length == 0 || length > size) return 0;
   for (uint64_t i = 1; i < length; i++)
     if ((p[i] & 0xC0) != 0x80) return 0;
-  if (lead == 0xE0 && p[1] < 0xA0) return 0; /* a longer form than needed */
+  if (lead == 0xE0 && p[1] < 0xA0) return 0; /* an overlong form */
   if (lead == 0xED && p[1] >= 0xA0) return 0; /* a surrogate */
   if (lead == 0xF0 && p[1] < 0x90) return 0;
   if (lead == 0xF4 && p[1] >= 0x90) return 0; /* past U+10FFFF */

@@ -72,7 +72,6 @@ void tsr__provider_release(tsr_provider *provider);
 int tsr__credentials_get(tsr_provider *provider, uint64_t refused, tsr_credentials *credentials, tsr_error *error);
 void tsr__credentials_release(tsr_credentials *credentials);
 
-
 /* A text within a larger one; not NUL-terminated. */
 typedef struct tsr_text_part {
   const char *at;
