@@ -1,8 +1,8 @@
-/* aes.c: AES-256-GCM, the last filter of every pipeline of an encrypted array. Schemas do not name it.
+/* aes.c: AES-256-GCM, the last filter of every pipeline of an encrypted array. Schemas do not list it.
  *
- * Metadata: u32 number of metadata parts, u32 number of data parts, then for each part, those of metadata first: u32
- * plain size, u32 encrypted size, which is equal, 12 bytes initialization vector, 16 bytes tag. Data: the encrypted
- * parts in the same order. The metadata of earlier filters is encrypted with the data. All format versions.
+ * Metadata: u32 number of metadata parts, u32 number of data parts, then for each part, metadata parts first: u32 plain
+ * size, u32 encrypted size (equal to it), 12 bytes initialization vector, 16 bytes tag. Data: the encrypted parts in
+ * the same order. The metadata of earlier filters is encrypted with the data. All format versions.
  */
 #include "base/arithmetic.h"
 #include "crypto/crypto.h"

@@ -1,16 +1,16 @@
-/* bitwidth.c: bit width reduction. The data is divided into windows; each value is stored as its difference from
- * the least value of its window, in as many bytes as the largest difference needs.
+/* bitwidth.c: bit width reduction. The data is divided into windows; each value is stored as its difference from the
+ * least value of its window, in as many bytes as the largest difference needs.
  *
  * The filter works on integers of 2, 4 and 8 bytes, and from version 20 on also on datetimes and times. Data and
- * metadata of all other types pass unchanged. Metadata: u32 size of the input in bytes, u32 number of windows, then for
- * each window: the offset (a value of the datatype), u8 bits, u32 size in bytes before the reduction. Data of a window:
- * if `bits` is at least that of the datatype, or the window's size is no multiple of the value's, the window's bytes
- * unchanged; the offset is not used then. Otherwise value - offset in 8, 16 or 32 bits, signed if the datatype is
+ * metadata of all other types pass through unchanged. Metadata: u32 size of the input in bytes, u32 number of windows,
+ * then for each window: the offset (a value of the datatype), u8 bits, u32 original size in bytes. Data of a window: if
+ * `bits` is at least the width of the datatype, or the window's size is not a multiple of the value's, the window's
+ * bytes unchanged, with the offset unused. Otherwise value - offset in 8, 16 or 32 bits, signed if the datatype is
  * signed. Sums wrap around in the width of the datatype.
  *
- * When encoding, a window has the size of the filter's option, rounded down to whole values. As in TileDB, one more
- * than the largest difference must fit, too: signed differences stay below 127, 32767 and so on, unsigned ones below
- * 255, 65535 and so on.
+ * When encoding, the window size is the filter's option, rounded down to whole values. As in TileDB, one more than the
+ * largest difference must fit as well: signed differences stay below 127, 32767 and so on, unsigned ones below 255,
+ * 65535 and so on.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@
 #include "filter/pipeline.h"
 #include "filter/filter_version.h"
 
-/* Returns the size of a value in bytes, or 0 if the filter passes the data unchanged. */
+/* Returns the size of a value in bytes, or 0 if the filter passes the data through unchanged. */
 static unsigned reduced_width(const tsr_filter_context *context, bool *has_sign) {
   tsr_kind kind = tsr_datatype_kind(context->datatype);
   unsigned width = (unsigned)tsr_datatype_size(context->datatype);
@@ -34,7 +34,7 @@ static unsigned reduced_width(const tsr_filter_context *context, bool *has_sign)
 
 /* ---- One window ------------------------------------------------------------------------------ */
 
-/* widen_*: adds the offset to `count` narrow integers and stores them as wide ones. narrow_*: the inverse. */
+/* widen_*: adds the offset to `count` narrow integers and stores the wide sums. narrow_*: the inverse. */
 #define DEFINE_WIDEN(wide, type, name)                                                                                 \
   static void widen_##name(const uint8_t *in, uint64_t count, uint64_t offset, uint8_t *out) {                         \
     type small;                                                                                                        \
@@ -79,7 +79,7 @@ static bitwidth_convert bitwidth_choose(const bitwidth_convert table[2][3][3], b
   return table[has_sign][__builtin_ctz(width) - 1][__builtin_ctz(bits / 8)];
 }
 
-/* range_*: finds the least value, and the difference between the largest and the least. */
+/* range_*: finds the least value, and the difference between the greatest and the least. */
 #define DEFINE_RANGE(type, name)                                                                                       \
   static void range_##name(const uint8_t *in, uint64_t count, uint64_t *least, uint64_t *range) {                      \
     type low, high, value;                                                                                             \
@@ -115,7 +115,7 @@ static unsigned bitwidth_measure(unsigned width, bool has_sign, const uint8_t *i
 typedef struct bitwidth_window {
   uint64_t offset;
   unsigned bits;
-  uint32_t bytes; /* before the reduction */
+  uint32_t bytes; /* original size */
 } bitwidth_window;
 
 static bitwidth_window bitwidth_read_window(tsr_input *metadata, unsigned width) {

@@ -1,8 +1,8 @@
-/* checksum.c: MD5 and SHA-256 of the metadata and data of earlier filters, which pass unchanged.
+/* checksum.c: MD5 and SHA-256 checksums of the metadata and data of earlier filters, which pass through unchanged.
  *
- * Metadata: u32 number of metadata parts, u32 number of data parts, then for each part, those of metadata first: u64
- * size in bytes and the digest of 16 or 32 bytes; then the metadata of earlier filters, unchanged. Readers accept it in
- * all format versions; TileDB documents it from version 4 on.
+ * Metadata: u32 number of metadata parts, u32 number of data parts, then for each part, metadata parts first: u64 size
+ * in bytes and the digest of 16 or 32 bytes; then the metadata of earlier filters, unchanged. Readers accept it in all
+ * format versions; TileDB documents it from version 4 on.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ typedef struct kind {
 
 static const kind md5 = {"MD5", TSR_MD5_SIZE, tsr__md5}, sha256 = {"SHA-256", TSR_SHA256_SIZE, tsr__sha256};
 
-/* Compares `parts` parts, which must fill `in`, with their sizes and digests. */
+/* Checks the `parts` parts, which together must fill `in`, against their sizes and digests. */
 static int verify(const kind *k, tsr_input *records, uint32_t parts, tsr_input in, const char *what, tsr_error *error) {
   for (uint32_t i = 0; i < parts; i++) {
     uint64_t size = tsr__input_u64(records);

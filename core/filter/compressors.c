@@ -1,8 +1,11 @@
-/* compressors.c: the layout around a codec, which says how large each part was before and after its compression.
+/* compressors.c: the compressors gzip, zstd, lz4 and bzip2, and the layout around every codec, which records the size
+ * of each part before and after compression.
  *
- * Metadata: u32 number of metadata parts, u32 number of data parts, then for each part, those of metadata first: u32
+ * Metadata: u32 number of metadata parts, u32 number of data parts, then for each part, metadata parts first: u32
  * original size, u32 compressed size. Data: the compressed parts in the same order, without gaps. The metadata of
  * earlier filters is compressed with the data, so decoding replaces the metadata. All format versions.
+ *
+ * Order: the layout; the pool of idle contexts; zstd; gzip; lz4; bzip2.
  */
 #include "filter/compressors.h"
 
@@ -17,7 +20,7 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 
-#define POLL_PARTS 64 /* parts, of any size, after which the host is polled for cancellation */
+#define POLL_PARTS 64 /* parts, of any size, between two polls of the host for cancellation */
 
 typedef struct part_sizes {
   uint32_t metadata_parts, parts; /* numbers of metadata parts, and of all parts */
@@ -54,7 +57,7 @@ int tsr__compress_decode(const tsr_filter_context *context, tsr_input *metadata,
   TSR_TRY(read_sizes(context, metadata, &data, &sizes, &records, error));
   uint8_t *out;
   TSR_TRY(tsr__filter_room(context, sizes.data, &out, error));
-  uint8_t *earlier = out; /* if there is no metadata of earlier filters */
+  uint8_t *earlier = out; /* unused if there is no metadata of earlier filters */
   if (sizes.metadata > 0) TSR_TRY(TSR_ARENA_RAW(context->arena, sizes.metadata, &earlier, error));
   *metadata_out = (tsr_part){earlier, sizes.metadata};
   *data_out = (tsr_part){out, sizes.data};
@@ -122,14 +125,15 @@ int tsr__compress_encode(const tsr_filter_context *context, const tsr_chunk *in,
   return TSR_OK;
 }
 
-/* The slots of idle contexts. Threads take and return contexts by one atomic exchange each, so no lock is
- * held when the process forks.
+/* ---- The pool of idle contexts ---------------------------------------------------------------
+ *
+ * Threads take and return contexts by one atomic exchange each, so no lock is held when the process forks.
  */
 
-#define IDLE_CONTEXT_MAX (192u << 10) /* bytes of the largest context that is kept for later */
+#define IDLE_CONTEXT_MAX (192u << 10) /* bytes of the largest context that is kept */
 
-/* Takes a context out of the slots of one kind. Returns NULL if there is none. `size` gives what an idle one is charged
- * with, in bytes. */
+/* Takes a context from the slots of one kind. Returns NULL if there is none. `size` returns the bytes that are charged
+ * for an idle context. */
 static void *context_take(tsr_memory *root, _Atomic(void *) *slots, size_t (*size)(const void *)) {
   for (unsigned i = 0; i < TSR_CONTEXT_POOL_SLOTS; i++) {
     if (!atomic_load_explicit(&slots[i], memory_order_relaxed)) continue;
@@ -141,7 +145,7 @@ static void *context_take(tsr_memory *root, _Atomic(void *) *slots, size_t (*siz
   return NULL;
 }
 
-/* Puts a context of `size` bytes into the slots of its kind. Returns false if the caller must free it. */
+/* Puts a context of `size` bytes into a slot of its kind. Returns false if the caller must free it. */
 static bool context_return(tsr_memory *root, _Atomic(void *) *slots, void *context, uint64_t size) {
   if (size > IDLE_CONTEXT_MAX || tsr__memory_charge(root, size, NULL) < 0) return false;
   for (unsigned i = 0; i < TSR_CONTEXT_POOL_SLOTS; i++) {
@@ -162,25 +166,26 @@ void tsr__context_pool_release(tsr_memory *root) {
   gzip_free_idle(root);
 }
 
-/* Zstd. Each part is one zstd frame (compressors.h). A level below -7 means 3; other levels are
- * zstd's own, so TileDB's default of -1 is one of zstd's fast modes. All format versions.
+/* ---- Zstd ------------------------------------------------------------------------------------
+ *
+ * Each part is one zstd frame. A level below -7 means 3; other levels are zstd's own, so TileDB's default of -1 is one
+ * of zstd's fast modes. All format versions.
  */
 
 #define DEFAULT_LEVEL 3
 #define MIN_LEVEL     (-7)
-/* The function table_bits chooses the size of zstd's hash table for chunks of at most so many bytes, at these
- * levels. */
+/* table_bits() chooses the size of zstd's hash table for chunks up to this size, at these levels. */
 #define TABLE_CHUNK_MAX   65536
 #define TABLE_LEVEL_FIRST 4
 #define TABLE_LEVEL_LAST  12
 #define TABLE_BITS_MIN    10
 #define ZSTD_STEP         (4u << 20) /* decoded bytes between two polls for cancellation */
-/* Bytes of the largest window that zstd's streaming decoder accepts by default. */
+/* The largest window in bytes that zstd's streaming decoder accepts by default. */
 #define WINDOW_MAX   (UINT64_C(1) << 27)
-#define STREAM_BYTES (UINT64_C(1) << 19) /* bytes that the streaming decoder allocates beside the window, at most */
+#define STREAM_BYTES (UINT64_C(1) << 19) /* bytes that the streaming decoder allocates besides the window, at most */
 
-/* The contexts of one tile. To make a context takes longer than to decode a small chunk, so one context serves all
- * chunks of a tile and then goes to the context pool. */
+/* The contexts of one tile. Creating a context takes longer than decoding a small chunk, so one context serves all
+ * chunks of a tile and then goes to the pool. */
 typedef struct zstd_state {
   tsr_memory *memory;
   ZSTD_DCtx *decoder; /* NULL until the first use */
@@ -217,7 +222,7 @@ static void zstd_release(void *pointer) {
   tsr__free(s);
 }
 
-/* Free the idle contexts of one library. */
+/* Frees zstd's idle contexts. */
 static void zstd_free_idle(tsr_memory *root) {
   void *context;
   while ((context = context_take(root, root->contexts->decoders, decoder_size))) ZSTD_freeDCtx(context);
@@ -226,7 +231,7 @@ static void zstd_free_idle(tsr_memory *root) {
 
 /* ---- Contexts in use ------------------------------------------------------------------------- */
 
-/* Charges the present size of a context. zstd allocates the memory itself and needs more in use, so it is charged
+/* Charges the present size of a context. zstd allocates the memory itself and grows it in use, so the charge comes
  * afterwards. */
 static int zstd_charge(zstd_state *s, uint64_t size, tsr_error *error) {
   if (size <= s->charged) return TSR_OK;
@@ -272,7 +277,7 @@ static uint64_t window_of(const uint8_t *in, uint64_t size, uint64_t content) {
 }
 
 /* Returns true if the budget has room for decoding in steps, between which the host is polled: the streaming decoder
- * has a copy of the window. */
+ * keeps a copy of the window. */
 static bool can_step(zstd_state *s, const uint8_t *in, uint64_t size, uint64_t out_size) {
   const uint64_t window = window_of(in, size, out_size);
   return window <= WINDOW_MAX && zstd_charge(s, ZSTD_sizeof_DCtx(s->decoder) + window + STREAM_BYTES, NULL) == TSR_OK;
@@ -303,7 +308,7 @@ static int zstd_decompress(const tsr_filter_context *context, const uint8_t *in,
     TSR_TRY(decode_in_steps(s, (ZSTD_inBuffer){.src = in, .size = size}, out, out_size, &done, error));
   if (done) return TSR_OK;
   const size_t got = ZSTD_decompressDCtx(s->decoder, out, out_size, in,
-                                         size); /* after a failed decode_in_steps, too: it finds the cause */
+                                         size); /* even after a failed decode_in_steps, to find the cause */
   if (ZSTD_isError(got)) return fail_zstd(got, TSR_CORRUPT, error);
   if (got != out_size)
     return tsr__fail(error, TSR_CORRUPT, "zstd gives %llu bytes, %llu are named", (unsigned long long)got,
@@ -314,7 +319,7 @@ static int zstd_decompress(const tsr_filter_context *context, const uint8_t *in,
 static uint64_t zstd_bound(const tsr_filter_context *context, uint64_t size) { return ZSTD_compressBound(size); }
 
 /* Returns the binary logarithm of the size of zstd's hash table, or 0 to let zstd choose. For small chunks at medium
- * levels zstd chooses two entries for each byte. One entry for each byte compresses as well, and the table stays in the
+ * levels zstd chooses two entries per byte. One entry per byte compresses as well, and the table stays in the
  * processor's cache. */
 static int table_bits(int level, uint64_t size) {
   int bits = TABLE_BITS_MIN;
@@ -345,17 +350,19 @@ const tsr_filter_methods tsr__filter_zstd = {.type = TSR_FILTER_ZSTD,
                                              .codec = &zstd_codec,
                                              .release = zstd_release};
 
-/* The filter that TileDB calls gzip. Each part is one zlib stream (RFC 1950, compressors.h), not a
- * gzip file. A level below 0 is zlib's default. All format versions.
+/* ---- Gzip ------------------------------------------------------------------------------------
+ *
+ * What TileDB calls gzip: each part is one zlib stream (RFC 1950), not a gzip file. A level below 0 is zlib's default.
+ * All format versions.
  */
 
 #define GZIP_STEP (4u << 20) /* bytes read or written between two polls for cancellation */
 
-/* A zlib stream: for one tile, reset for each part. Inflating streams then go to the context pool. */
+/* A zlib stream for one tile, reset for each part. Inflating streams then go to the pool. */
 typedef struct gzip_state {
   z_stream stream;
   bool inflates, started;
-  tsr_memory *memory; /* pays for the stream; of a stream that inflates, a root */
+  tsr_memory *memory; /* pays for the stream; for an inflating stream, a root */
   tsr_error trouble; /* why an allocation for zlib failed; code 0: none failed */
 } gzip_state;
 
@@ -467,8 +474,10 @@ const tsr_filter_methods tsr__filter_gzip = {.type = TSR_FILTER_GZIP,
                                              .codec = &gzip_codec,
                                              .release = gzip_release};
 
-/* Lz4. Each part is one raw lz4 block without an lz4 frame (compressors.h). The level is ignored. An
- * empty part is stored as one zero byte. All format versions.
+/* ---- Lz4 -------------------------------------------------------------------------------------
+ *
+ * Each part is one raw lz4 block, without an lz4 frame. The level is ignored. An empty part is stored as one zero byte.
+ * All format versions.
  */
 
 static int lz4_decompress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,
@@ -490,7 +499,7 @@ static int lz4_compress(const tsr_filter_context *context, const uint8_t *in, ui
   if (size > LZ4_MAX_INPUT_SIZE)
     return tsr__fail(error, TSR_TOOBIG, "%llu bytes in one part: lz4 takes %d at most", (unsigned long long)size,
                      LZ4_MAX_INPUT_SIZE);
-  /* lz4 requires a pointer even if the size is 0 */
+  /* lz4 requires a pointer even if the size is 0. */
   int got = LZ4_compress_default(size > 0 ? (const char *)in : "", (char *)out, (int)size, (int)*out_size);
   if (got <= 0) return tsr__fail(error, TSR_ERROR, "lz4 failed on %llu bytes", (unsigned long long)size);
   *out_size = (uint64_t)got;
@@ -505,8 +514,10 @@ const tsr_filter_methods tsr__filter_lz4 = {.type = TSR_FILTER_LZ4,
                                             .encode = tsr__compress_encode,
                                             .codec = &lz4_codec};
 
-/* Bzip2. Each part is one bzip2 stream (compressors.h). The level is the block size in units of
- * 100,000 bytes; a level below 1 means 1. All format versions.
+/* ---- Bzip2 -----------------------------------------------------------------------------------
+ *
+ * Each part is one bzip2 stream. The level is the block size in units of 100,000 bytes; a level below 1 means 1. All
+ * format versions.
  */
 
 #define BZIP2_STEP (1u << 20) /* bytes read or written between two polls for cancellation: a tenth of a second */
@@ -557,7 +568,7 @@ static int bzip2_decompress(const tsr_filter_context *context, const uint8_t *in
   return TSR_OK;
 }
 
-/* The manual of bzip2: output may be one percent and 600 bytes larger. */
+/* According to bzip2's manual, the output may be one percent and 600 bytes larger. */
 static uint64_t bzip2_bound(const tsr_filter_context *context, uint64_t size) { return size + size / 100 + 601; }
 
 static int bzip2_compress(const tsr_filter_context *context, const uint8_t *in, uint64_t size, uint8_t *out,

@@ -1,25 +1,25 @@
-/* delta.c: the filters delta, double delta and positive delta, which store the differences between successive
- * integers.
+/* delta.c: the filters delta, double delta and positive delta, which store the differences between successive integers.
  *
  * Arithmetic wraps around in the width of the values, so signed and unsigned values are decoded the same way. Strings
- * and bytes are taken for single bytes, datetimes and times for 64-bit integers. Delta and double delta have an option
- * "reinterpret" with another datatype, and refuse floats.
+ * and bytes are treated as single bytes, datetimes and times as 64-bit integers. Delta and double delta have an option
+ * "reinterpret" with another datatype, and reject floats.
  *
- * Delta (in the layout of compressors.h): u64 n, then n values: the first value, then each difference from the one
- * before. TileDB 2.16 wrote one more value behind them, which has no meaning.
+ * Delta (in the layout of compressors.h): u64 n, then n values: the first value, then the difference of each value from
+ * its predecessor. TileDB 2.16 appended one more value, which has no meaning.
  *
  * Double delta (in the layout of compressors.h, all format versions): u8 b, u64 n, then
- *   b >= bits of a value - 1   the bytes unchanged, even if they are not whole values (n is rounded down then)
- *   any other b                the first two values, or the only one; then for each further value its difference less
- *                              the difference before, as a sign bit (1 = negative) and b bits of magnitude. These bits
- *                              fill u64 words from their highest bit down; the last word is padded with zeros.
- * b is large enough for the first difference, too, and is 0 only if n <= 2.
+ *   b >= bits of a value - 1   the bytes unchanged, even if they are not whole values (n is then rounded down)
+ *   any other b                the first two values, or the only one; then for each further value its difference minus
+ *                              the previous difference, as a sign bit (1 = negative) and b bits of magnitude. These
+ * bits
+ *                              fill u64 words from the highest bit down; the last word is padded with zeros.
+ * b is also large enough for the first difference, and is 0 only if n <= 2.
  *
  * Positive delta (data and metadata are separate): Metadata: u32 number of windows, then for each window its first
- * value and its u32 size in bytes. Data: for each value of a window the difference from the one before, 0 for the
- * first. A window whose size is no multiple of the value's is stored unchanged, and its first value has no meaning.
- * Data of CHAR, strings except GEOM_WKT, ANY and floats pass unchanged without metadata, and so do datetimes and times
- * before version 20.
+ * value and its u32 size in bytes. Data: for each value of a window the difference from its predecessor, 0 for the
+ * first. A window whose size is not a multiple of the value's is stored unchanged, and its first value has no meaning.
+ * Data of CHAR, strings except GEOM_WKT, ANY and floats passes through unchanged without metadata, and so do datetimes
+ * and times before version 20.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@
 #include "filter/pipeline.h"
 #include "filter/filter_version.h"
 
-/* sums*: computes the running sums of `count` differences, starting with `from`. steps*: the inverse. */
+/* sums*: computes the prefix sums of `count` differences, starting from `from`. steps*: the inverse. */
 #define DEFINE_STEPS(bits)                                                                                             \
   static void sums##bits(const uint8_t *in, uint64_t count, uint64_t from, uint8_t *out) {                             \
     uint##bits##_t value = (uint##bits##_t)from, step;                                                                 \
@@ -78,7 +78,7 @@ static uint64_t delta_load(unsigned width, const uint8_t *p) {
 
 /* ---- Delta ----------------------------------------------------------------------------------- */
 
-/* Sets the width in bytes of the values as delta and double delta see them, and whether they are signed. */
+/* Sets *width to the size in bytes of a value as delta and double delta see it, and *has_sign if it is signed. */
 static int value_width(const tsr_filter_context *context, int rc, unsigned *width, bool *has_sign, tsr_error *error) {
   tsr_datatype datatype = tsr__filter_gives(context->filter, context->datatype);
   tsr_kind kind = tsr_datatype_kind(datatype);
@@ -125,8 +125,7 @@ static const tsr_codec codec_delta = {.bound = bound_delta, .compress = compress
 
 #define DOUBLE_DELTA_HEADER 9u
 
-/* unpack*: decodes the values from number 2 to count - 1. `words` has the (count - 2) * (magnitude + 1) bits that are
- * needed. */
+/* unpack*: decodes values 2 to count - 1 from `words`, which has the necessary (count - 2) * (magnitude + 1) bits. */
 #define DEFINE_UNPACK(bits)                                                                                            \
   static void unpack##bits(const uint8_t *words, uint64_t count, unsigned magnitude, uint8_t *out) {                   \
     uint##bits##_t before, value;                                                                                      \
@@ -210,8 +209,8 @@ static void pack_end(packer *p) {
 
 static uint64_t delta_size_of(int64_t value) { return value < 0 ? 0 - (uint64_t)value : (uint64_t)value; }
 
-/* measure_*: returns the bits of the largest magnitude, or 64 if a difference, or a difference of differences,
- * overflows 64 bits. */
+/* measure_*: returns the number of bits of the largest magnitude, or 64 if a difference, or a difference of
+ * differences, overflows 64 bits. */
 #define DEFINE_PACK(name, type)                                                                                        \
   static unsigned measure_##name(const uint8_t *in, uint64_t count) {                                                  \
     type before, value;                                                                                                \
@@ -273,7 +272,7 @@ static int compress_double_delta(const tsr_filter_context *context, const uint8_
   uint64_t count = size / width;
   packing how = packing_of(width, has_sign);
   unsigned magnitude = count <= 2 ? 0 : how.measure(in, count), most = 8 * width - 1;
-  if (size % width != 0 || count == 0) magnitude = most; /* TileDB reads such parts, though it never writes them */
+  if (size % width != 0 || count == 0) magnitude = most; /* TileDB never writes such parts, but can read them */
   bool plain = magnitude >= most;
   out[0] = (uint8_t)magnitude;
   tsr__store64(out + 1, count);
@@ -299,7 +298,7 @@ static uint32_t drop_empty(tsr_part *to, const tsr_part *parts, uint32_t count) 
   return kept;
 }
 
-/* Encodes without the empty parts: TileDB writes them, but then refuses to read the chunk. */
+/* Encodes without the empty parts: TileDB writes them, but then rejects the chunk when reading. */
 static int encode_compressed(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
   tsr_part *parts;
   TSR_TRY(TSR_ARENA_ARRAY(context->arena, (uint64_t)in->metadata_count + in->data_count, &parts, error));
@@ -312,7 +311,7 @@ static int encode_compressed(const tsr_filter_context *context, const tsr_chunk 
 
 /* ---- Positive delta -------------------------------------------------------------------------- */
 
-/* Returns the size of a value in bytes, or 0 if the filter passes the data unchanged. */
+/* Returns the size of a value in bytes, or 0 if the filter passes the data through unchanged. */
 static unsigned positive_width(const tsr_filter_context *context) {
   switch (tsr_datatype_kind(context->datatype)) {
   case TSR_KIND_SIGNED:
@@ -353,7 +352,7 @@ static int decode_positive_delta(const tsr_filter_context *context, tsr_input *m
   return TSR_OK;
 }
 
-/* A negative difference is stored wrapped around, which every reader decodes; TileDB's writer refuses such values. */
+/* A negative difference is stored wrapped around, and every reader decodes it; TileDB's writer rejects such values. */
 static int encode_positive_delta(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out,
                                  tsr_error *error) {
   unsigned width = positive_width(context);

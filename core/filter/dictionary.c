@@ -1,11 +1,11 @@
-/* dictionary.c: the dictionary filter, which stores each string as the number of an entry of a dictionary. It
- * handles fields of variable-size ASCII (from version 13 on) and UTF8 (from 17 on), including their offsets. It is the
- * first filter of its pipeline, and the tile is one chunk.
+/* dictionary.c: the dictionary filter, which stores each string as the number of an entry in a dictionary. It handles
+ * fields of variable-size ASCII (since version 13) and UTF8 (since 17), including their offsets. It is the first filter
+ * of its pipeline, and the tile is one chunk.
  *
- * Metadata: u32 0, u32 1, u32 size of the text in bytes, u32 size of the data, u32 size of the offsets (8 for each
- * cell), u8 width of an entry's number, u8 width of an entry's size, u32 size of the dictionary, then for each entry
- * its size (big-endian) and text. Data: for each cell the number of its entry, big-endian. Before those versions the
- * offsets were stored in a tile of their own, too; the filter gives only the text then.
+ * Metadata: u32 0, u32 1, u32 size of the text in bytes, u32 size of the data, u32 size of the offsets (8 per cell), u8
+ * width of an entry's number, u8 width of an entry's size, u32 size of the dictionary, then for each entry its size
+ * (big-endian) and text. Data: for each cell the number of its entry, big-endian. Before those versions the offsets
+ * were also stored in a tile of their own; then the filter returns only the text.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 #define HEADER 26u
 #define DICTIONARY_POLL_CELLS                                                                                          \
-  65536u /* cells between two polls for cancellation, as all cells of a tile are in one chunk */
+  65536u /* cells between two polls for cancellation, since all cells of a tile are in one chunk */
 
 static bool dictionary_is_width(uint8_t width) { return width == 1 || width == 2 || width == 4 || width == 8; }
 
@@ -115,13 +115,13 @@ static int dictionary_decode(const tsr_filter_context *context, tsr_input *metad
 
 /* ---- Encoding -------------------------------------------------------------------------------- */
 
-/* A dictionary under construction: a hash table with open addressing. */
+/* A dictionary under construction: a hash table with open addressing and linear probing. */
 typedef struct builder {
   const uint64_t *offsets;
   const uint8_t *text;
-  uint32_t *slots; /* the hash table: number of an entry plus 1, or 0 */
-  uint32_t *entries; /* for each entry a cell with its text */
-  uint32_t *numbers; /* for each cell the number of its entry */
+  uint32_t *slots; /* the hash table: an entry's number plus 1, or 0 */
+  uint32_t *entries; /* for each entry, a cell that has its text */
+  uint32_t *numbers; /* for each cell, the number of its entry */
   uint64_t mask, count, bytes, longest;
 } builder;
 

@@ -1,16 +1,18 @@
-/* filter.c: encodes and decodes tiles by their filter pipelines.
+/* filter.c: encodes and decodes tiles through their filter pipelines.
  *
  * A tile is stored as u64 number of chunks, then for each chunk
  *   u32 original size | u32 filtered size | u32 metadata size | metadata | filtered data
- * Each chunk passes the pipeline alone. To encode it, the first filter gets the chunk's bytes and no metadata, and each
- * filter passes metadata and data to the next. If there is a key, AES-256-GCM comes last; generic tiles name it in
- * their pipeline, schemas do not. To decode it, the last filter begins. Each filter reads its own metadata from the
- * beginning of the metadata, and after the first filter no metadata is left. Without filters the filtered data are the
- * chunk's bytes.
+ * Each chunk passes through the pipeline separately. To encode it, the first filter gets the chunk's bytes and no
+ * metadata, and each filter passes metadata and data to the next. If there is a key, AES-256-GCM comes last; generic
+ * tiles list it in their pipeline, schemas do not. To decode it, the filters run from the last to the first. Each
+ * filter reads its own metadata from the beginning of the metadata, and after the first filter no metadata is left.
+ * Without filters the filtered data is the chunk's bytes.
  *
  * Invariants: The original sizes add up to the size of the tile. From version 11 on, chunks hold whole cells. A chunk
  * of original size 0 is empty, even if it has data, because some writers left half a stream there. A tile whose offsets
  * are within its data is one chunk, and its offsets tile has no chunks.
+ *
+ * Order: the table of filters; a pipeline in use; decoding; encoding.
  */
 #include "filter/filter.h"
 #include "filter/filter_version.h"
@@ -23,11 +25,11 @@
 #define CHUNK_HEADER      12u
 #define POLL_CHUNKS       64u /* chunks, of any size, after which the host is polled for cancellation, */
 #define FILTER_POLL_BYTES (4u << 20) /* or bytes */
-#define FEW_STAGES        4u /* filters of a pipeline that needs no memory of its own */
+#define FEW_STAGES        4u /* up to this many filters need no allocation */
 
 /* ---- The table of filters -------------------------------------------------------------------- */
 
-/* TSR_FILTER_NONE passes the data unchanged. Older arrays may have it among other filters of a list. */
+/* TSR_FILTER_NONE passes the data through unchanged. Older arrays may have it among other filters. */
 static int decode_none(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
                        tsr_part *data_out, tsr_error *error) {
   *data_out = (tsr_part){(uint8_t *)data.data, data.size};
@@ -88,8 +90,8 @@ tsr_datatype tsr__filter_gives(const tsr_filter *filter, tsr_datatype datatype) 
 typedef struct filter_stage {
   const tsr_filter *filter;
   const tsr_filter_methods *methods;
-  tsr_datatype datatype; /* of the values that the filter gets when it encodes */
-  uint64_t most; /* upper limit for the bytes of the present chunk that the filter got when it encoded */
+  tsr_datatype datatype; /* of the values that the filter gets when encoding */
+  uint64_t most; /* upper bound for the bytes of the present chunk that the filter got when it encoded */
   void *state;
 } filter_stage;
 
@@ -195,26 +197,26 @@ int tsr__filter_prepend(const tsr_filter_context *context, const tsr_chunk *in, 
 
 /* ---- Decoding -------------------------------------------------------------------------------- */
 
-/* Returns the number of bytes of metadata and data that a filter of any correct writer can make of `total` bytes. A
- * chunk with more is a decompression bomb. */
+/* Returns the largest number of bytes of metadata and data that this filter of a correct writer can make of `total`
+ * bytes. A chunk with more is a decompression bomb. */
 static uint64_t most_after(const filter_run *r, const filter_stage *s, uint64_t total) {
-  uint64_t more = total / 16, size = TSR_MAX(r->shape->cell_size, 1); /* a sixteenth: compressors add less than that */
+  uint64_t more = total / 16, size = TSR_MAX(r->shape->cell_size, 1); /* compressors add less than a sixteenth */
   switch (s->filter->type) {
   case TSR_FILTER_RLE:
-  /* Each cell a run or an entry with lengths of 8 bytes; the number of cells may be unknown. */
+  /* Each cell may be a run, or an entry with lengths of 8 bytes; the number of cells may be unknown. */
   case TSR_FILTER_DICTIONARY:
     if (r->strings) more = tsr__mul_sat(r->strings->cells, 16);
     else if (s->datatype == TSR_ASCII || s->datatype == TSR_UTF8) more = tsr__add_sat(tsr__mul_sat(total, 16), 1 << 24);
     else more = tsr__mul_sat(total / size + 1, 2);
     break;
   case TSR_FILTER_BIT_WIDTH_REDUCTION:
-  case TSR_FILTER_POSITIVE_DELTA: /* up to 13 bytes for each window of whole values */
+  case TSR_FILTER_POSITIVE_DELTA: /* up to 13 bytes per window of whole values */
     more = tsr__mul_sat(s->filter->window < 8 ? total : total / (s->filter->window / 2) + 1, 13);
     break;
   case TSR_FILTER_SCALE_FLOAT: more = total; break; /* integers of 8 bytes for floats of 4 */
   default: break;
   }
-  return tsr__add_sat(tsr__add_sat(total, more), 4096 + 64 * (uint64_t)r->count); /* and a record for each part */
+  return tsr__add_sat(tsr__add_sat(total, more), 4096 + 64 * (uint64_t)r->count); /* and a record per part */
 }
 
 typedef struct stored_chunk {
@@ -251,7 +253,7 @@ static int check_chunk_end(const stored_chunk *chunk, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Decodes a chunk by one filter. `chunk` is replaced by the input of the filter before it. */
+/* Decodes a chunk by one filter: replaces `chunk` by the output, which is the input for the filter before it. */
 static int decode_stage(filter_run *r, uint32_t i, stored_chunk *chunk, uint8_t *target, tsr_error *error) {
   const filter_stage *s = &r->stages[i];
   tsr_filter_context context = context_of(r, i, target);
@@ -386,7 +388,7 @@ int tsr__pipeline_decode_strings(const tsr_pipeline *pipeline, const tsr_tile_sh
                                  tsr_memory *memory, tsr_error *error) {
   tsr_strings strings = {offsets, cells};
   TSR_TRY(filter_decode(pipeline, shape, &strings, in, in_size, out, out_size, memory, error));
-  if (out_size == 0) /* no filter ran, so the offsets are not set yet */
+  if (out_size == 0) /* no filter ran, so nobody has set the offsets */
     for (uint64_t i = 0; i <= cells; i++) offsets[i] = 0;
   return TSR_OK;
 }
@@ -415,7 +417,7 @@ int tsr__pipeline_original_size(const uint8_t *in, uint64_t in_size, uint64_t *s
 
 /* ---- Encoding -------------------------------------------------------------------------------- */
 
-/* The division of a tile into chunks. */
+/* How a tile is divided into chunks. */
 typedef struct chunker {
   uint64_t size, chunk; /* bytes of the tile; bytes of a full chunk */
   const uint64_t *offsets; /* of cells of variable size; NULL: cells of fixed size */
@@ -423,8 +425,8 @@ typedef struct chunker {
 } chunker;
 
 /* Returns the end of the chunk that begins at `start`. A chunk of variable-size cells takes cells until the next one
- * would make it larger than a full chunk. It takes that cell, too, if it is less than half full, or if it would be at
- * most one and a half times as large as a full chunk. */
+ * would make it larger than a full chunk. It takes that cell as well if the chunk is at most half full without it, or
+ * at most one and a half times as large as a full chunk with it. */
 static uint64_t chunk_end(chunker *c, uint64_t start) {
   if (!c->offsets) return c->size - start <= c->chunk ? c->size : start + c->chunk;
   while (c->offsets[c->cell] < c->size) {
@@ -477,7 +479,7 @@ static int encode_tile(filter_run *r, chunker *c, const uint8_t *in, tsr_buffer 
   do {
     uint64_t end = r->strings ? c->size : chunk_end(c, start);
     int rc =
-        encode_chunk(r, in ? in + start : NULL, end - start, out, error); /* the bytes of an empty tile may be NULL */
+        encode_chunk(r, in ? in + start : NULL, end - start, out, error); /* `in` may be NULL for an empty tile */
     if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)chunks);
     tsr__arena_reset(&r->arena);
     start = end;

@@ -2,9 +2,10 @@
  * "Tiles" and "Filters").
  *
  * A stored tile is the u64 number of chunks, then for each chunk: u32 original size, u32 filtered size, u32 metadata
- * size, the metadata, the filtered data. A pipeline handles one chunk at a time. When it encodes, each filter turns
- * lists of metadata parts and data parts into new ones; when it decodes, the filters run in reverse order. The format
- * layer uses the tile functions in the first half of this header. The second half is for the filters, filter_*.c.
+ * size, the metadata, the filtered data. A pipeline handles one chunk at a time. To encode it, each filter turns lists
+ * of metadata parts and data parts into new ones; to decode it, the filters run in reverse order. The first half of
+ * this header is for the format layer, which encodes and decodes tiles. The second half is for the filters, which are
+ * in the other files of this folder.
  */
 #ifndef TSR_FILTER_H
 #define TSR_FILTER_H
@@ -20,34 +21,34 @@ typedef struct tsr_codec tsr_codec;
 
 /* The properties of a tile that its pipeline needs. */
 typedef struct tsr_tile_shape {
-  tsr_datatype datatype; /* of the values; the first filter sees the data as this type */
-  /* In bytes; for variable-size cells the size of one value. Since version 11 chunks hold whole cells. */
+  tsr_datatype datatype; /* of the values, as the first filter sees them */
+  /* In bytes; for variable-size cells the size of one value. Since version 11 a chunk holds whole cells. */
   uint64_t cell_size;
   uint32_t version; /* format version of the fragment or other object */
   const uint8_t
-      *key; /* 32 bytes, borrowed: AES-256-GCM runs last, even if the pipeline does not name it. NULL: no encryption */
+      *key; /* 32 bytes, borrowed: AES-256-GCM runs last, even if the pipeline does not list it. NULL: no encryption */
 } tsr_tile_shape;
 
-/* Decodes a stored tile. `out` has room for exactly out_size bytes; if the chunks' original sizes differ from that in
- * sum, the function fails with TSR_CORRUPT. Scratch memory comes from `memory`. Messages name the chunk and the filter.
- * Thread-safe. For tiles of strings whose offsets are part of the data (tsr__pipeline_holds_offsets) use
+/* Decodes a stored tile. `out` has room for exactly out_size bytes; fails with TSR_CORRUPT if the chunks' original
+ * sizes do not add up to that. Scratch memory comes from `memory`. Messages name the chunk and the filter. Thread-safe.
+ * For tiles of strings whose offsets are stored within the data (tsr__pipeline_holds_offsets) use
  * tsr__pipeline_decode_strings. */
 int tsr__pipeline_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in, uint64_t in_size,
                          uint8_t *out, uint64_t out_size, tsr_memory *memory, tsr_error *error);
 
-/* Finds the chunks of a stored tile that contain the bytes of the decoded tile from `from` to before `end`. Sets *first
- * and *last to the range of decoded bytes of these chunks, from *first to before *last. */
+/* Finds the chunks of a stored tile that overlap the decoded bytes [from, end). Sets *first and *last to the range of
+ * decoded bytes [first, last) that these chunks cover. */
 int tsr__pipeline_chunks(const uint8_t *in, uint64_t in_size, uint64_t from, uint64_t end, uint64_t *first,
                          uint64_t *last, tsr_error *error);
 
-/* Decodes only the chunks with the decoded bytes from `first` to before `last`, as tsr__pipeline_chunks has set them.
- * `out` has room for these bytes. */
+/* Decodes only the chunks that cover the decoded bytes [first, last), as set by tsr__pipeline_chunks. `out` has room
+ * for these bytes. */
 int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
                               uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out, tsr_memory *memory,
                               tsr_error *error);
 
-/* Returns true if this pipeline stores the offsets of a field of variable-size strings within the data. That is so if
- * RLE (ASCII since version 12, UTF8 since 17) or dictionary (ASCII since 13, UTF8 since 17) is its first filter. */
+/* Returns true if this pipeline stores the offsets of a field of variable-size strings within the data: if its first
+ * filter is RLE (ASCII since version 12, UTF8 since 17) or dictionary (ASCII since 13, UTF8 since 17). */
 bool tsr__pipeline_holds_offsets(const tsr_pipeline *pipeline, tsr_datatype datatype, uint32_t values_per_cell,
                                  uint32_t version);
 
@@ -56,8 +57,8 @@ int tsr__pipeline_decode_strings(const tsr_pipeline *pipeline, const tsr_tile_sh
                                  uint64_t in_size, uint8_t *out, uint64_t out_size, uint64_t *offsets, uint64_t cells,
                                  tsr_memory *memory, tsr_error *error);
 
-/* Sets *size to the decoded size of a stored tile, the sum of its chunks' original sizes. Reads the headers of the
- * chunks only. */
+/* Sets *size to the decoded size of a stored tile, the sum of its chunks' original sizes. Reads only the headers of the
+ * chunks. */
 int tsr__pipeline_original_size(const uint8_t *in, uint64_t in_size, uint64_t *size, tsr_error *error);
 
 /* Encodes a tile and appends it, as stored, to `out`. For a field of variable size `offsets` has cells + 1 elements, so
@@ -68,12 +69,12 @@ int tsr__pipeline_encode(const tsr_pipeline *pipeline, const tsr_tile_shape *sha
 /* Returns a filter's name, such as "zstd" or "bit_width_reduction", or NULL for an unknown type. */
 const char *tsr__filter_name(tsr_filter_type type);
 
-/* Returns the datatype of the values that a filter gives when it encodes values of `datatype`. */
+/* Returns the datatype of the values that a filter produces when it encodes values of `datatype`. */
 tsr_datatype tsr__filter_gives(const tsr_filter *filter, tsr_datatype datatype);
 
 /* ---- For the filters ------------------------------------------------------------------------- */
 
-/* A piece of a chunk's data or metadata, in memory of its own. */
+/* A piece of a chunk's data or metadata, contiguous in memory. */
 typedef struct tsr_part {
   uint8_t *data; /* borrowed from the arena or from the input */
   uint64_t size; /* in bytes */
@@ -87,7 +88,7 @@ typedef struct tsr_chunk {
   uint32_t data_count;
 } tsr_chunk;
 
-/* The offsets of strings that RLE or dictionary stores within the data: input when encoding, output when decoding. */
+/* The offsets of strings that RLE or dictionary stores within the data: input of encoding, output of decoding. */
 typedef struct tsr_strings {
   uint64_t *offsets; /* cells + 1 */
   uint64_t cells;
@@ -97,25 +98,25 @@ typedef struct tsr_strings {
 typedef struct tsr_filter_context {
   const tsr_filter *filter;
   const tsr_tile_shape *shape;
-  /* Of the values as this filter sees them; scale_float, xor and delta before it may change it. */
+  /* Of the values as this filter sees them; scale_float, xor, delta or double delta before it may have changed it. */
   tsr_datatype datatype;
-  tsr_arena *arena; /* released when the chunk has passed the pipeline */
-  /* Decoding: upper limit for the size in bytes of the data and metadata before this filter. No correct writer makes
-   * more, so a decompression bomb ends here. */
+  tsr_arena *arena; /* reset when the chunk has passed the pipeline */
+  /* Decoding: upper bound for the size in bytes of the data and metadata before this filter. No correct writer exceeds
+   * it, so this stops decompression bombs. */
   uint64_t most;
-  /* Decoding, first filter of the pipeline: destination of the data, exactly `most` bytes; otherwise NULL. */
+  /* Decoding, in the first filter of the pipeline: destination of the data, exactly `most` bytes; otherwise NULL. */
   uint8_t *target;
-  tsr_strings *strings; /* of RLE or dictionary, if the offsets are within the data; otherwise NULL */
-  const struct tsr_codec *codec; /* of a compressor (compressors.h), otherwise NULL */
-  void **state; /* *state belongs to the filter, is NULL at first, lasts for all chunks of a tile, and is freed by
+  tsr_strings *strings; /* for RLE or dictionary, if the offsets are within the data; otherwise NULL */
+  const struct tsr_codec *codec; /* for a compressor (compressors.h); otherwise NULL */
+  void **state; /* *state belongs to the filter: initially NULL, kept for all chunks of a tile, and freed by
                    methods->release */
 } tsr_filter_context;
 
-/* Decoding: gives room for the data that a filter produces. That is `target`, whose size must be `size`, if there is
- * one. Otherwise it comes from the arena, if size <= most. Fails with TSR_CORRUPT if the size does not fit. */
+/* Decoding: allocates room for the data that a filter produces. If there is a `target`, returns it and requires that
+ * size == most; otherwise allocates from the arena and requires that size <= most. Fails with TSR_CORRUPT if not. */
 int tsr__filter_room(const tsr_filter_context *context, uint64_t size, uint8_t **data, tsr_error *error);
 
-/* Encoding: makes a list of one part of `size` bytes, from the arena. Sets *count to 1. */
+/* Encoding: makes a list of one part of `size` bytes in the arena. Sets *count to 1. */
 int tsr__filter_part(const tsr_filter_context *context, uint64_t size, tsr_part **parts, uint32_t *count,
                      tsr_error *error);
 
@@ -128,16 +129,15 @@ int tsr__filter_prepend(const tsr_filter_context *context, const tsr_chunk *in, 
 typedef struct tsr_filter_methods {
   tsr_filter_type type;
   const char *name;
-  /* Decodes one chunk. Reads the filter's own metadata from the beginning of `metadata` and sets *data_out to the
-   * decoded data, in memory of tsr__filter_room or borrowed from `data`. The rest of `metadata` is passed to the filter
-   * before. Compressors and AES, which store the metadata of earlier filters within their data, set *metadata_out
-   * instead, which is {NULL, 0} before the call. The pipeline adds the filter's name and the chunk's number to
-   * messages. */
+  /* Decodes one chunk. Reads the filter's own metadata from the beginning of `metadata`, leaves the rest for the filter
+   * before it, and sets *data_out to the decoded data, allocated by tsr__filter_room or borrowed from `data`.
+   * Compressors and AES, which store the metadata of earlier filters within their data, also set *metadata_out, which
+   * is {NULL, 0} before the call. The pipeline adds the filter's name and the chunk's number to messages. */
   int (*decode)(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
                 tsr_part *data_out, tsr_error *error);
   /* Encodes one chunk. The parts of `out` are allocated from the arena or borrowed from `in`. */
   int (*encode)(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error);
-  const struct tsr_codec *codec; /* of a compressor; becomes context->codec */
+  const struct tsr_codec *codec; /* for a compressor; becomes context->codec */
   void (*release)(void *state); /* frees *context->state, which is not NULL */
 } tsr_filter_methods;
 

@@ -1,14 +1,16 @@
-/* pipeline.c: filter pipelines as schemas store them, and the rules which filters a pipeline may have.
+/* pipeline.c: filter pipelines as schemas store them, and the rules for which filters a pipeline may have.
  *
- * A stored pipeline is the u32 size of the largest chunk in bytes, the u32 number of filters, then for each filter its
- * u8 type, the u32 size of its options in bytes, and its options:
+ * A stored pipeline is the u32 largest size of a chunk in bytes, the u32 number of filters, then for each filter its u8
+ * type, the u32 size of its options in bytes, and its options:
  *   gzip zstd lz4 rle bzip2 dictionary     u8 compressor, i32 level
- *   double delta, delta                    the same; from version 20, of delta 19, on also u8 datatype of the values
+ *   double delta, delta                    the same, and u8 datatype of the values (from version 20; for delta, 19)
  *   bit width reduction, positive delta    u32 largest window, in bytes
  *   scale float                            f64 scale, f64 offset, u64 bytes of the integer: 1, 2, 4 or 8
  *   none, shuffles, checksums, xor, AES    no options
  * The number of a compressor is its filter type, except 7 for dictionary and 8 for delta. Only the pipelines of
- * encrypted generic tiles name AES, schemas never do. Types 17 (never used) and 18 (webp) are refused.
+ * encrypted generic tiles list AES; schemas never do. Types 17 (never used) and 18 (webp) are rejected.
+ *
+ * Order: reading and writing; the rules of a schema; the loop over the parts of a chunk.
  */
 #include "filter/pipeline.h"
 
@@ -160,10 +162,10 @@ bool tsr__pipeline_is_lossy(const tsr_pipeline *pipeline) {
 
 static bool pipeline_is_float(tsr_datatype datatype) { return tsr_datatype_kind(datatype) == TSR_KIND_FLOAT; }
 static bool is_plain_text(tsr_datatype datatype) {
-  return tsr_datatype_kind(datatype) == TSR_KIND_TEXT && datatype != TSR_GEOM_WKT; /* TileDB treats GEOM_WKT as bytes */
+  return tsr_datatype_kind(datatype) == TSR_KIND_TEXT && datatype != TSR_GEOM_WKT; /* to TileDB GEOM_WKT is bytes */
 }
 
-/* Returns true if the size of this filter's encoded data may not be a multiple of the size of a value. */
+/* Returns true if this filter's encoded data may not be a multiple of the value size. */
 static bool breaks_data(tsr_filter_type type) {
   switch (type) {
   case TSR_FILTER_GZIP:
@@ -174,11 +176,11 @@ static bool breaks_data(tsr_filter_type type) {
   case TSR_FILTER_DICTIONARY:
   case TSR_FILTER_DOUBLE_DELTA:
   case TSR_FILTER_BIT_WIDTH_REDUCTION: return true;
-  default: return false; /* delta writes a u64 and whole values */
+  default: return false; /* delta writes a u64 and then whole values */
   }
 }
 
-/* Returns true if this filter cannot decode its data after a later filter has rounded them. */
+/* Returns true if this filter cannot decode its data after a later filter has rounded it. */
 static bool needs_exact_bytes(tsr_filter_type type) {
   return type != TSR_FILTER_NONE && type != TSR_FILTER_BITSHUFFLE && type != TSR_FILTER_BYTESHUFFLE &&
          type != TSR_FILTER_XOR && type != TSR_FILTER_SCALE_FLOAT;
@@ -189,7 +191,7 @@ static int pipeline_refuse(const tsr_filter *filter, tsr_datatype datatype, tsr_
                    tsr_datatype_name(datatype));
 }
 
-/* Checks TileDB's rules for variable-size strings: a filter that stores their offsets must be the first one. */
+/* Checks TileDB's rules for variable-size strings: a filter that stores their offsets must come first. */
 static int check_strings(const tsr_pipeline *p, uint32_t place, tsr_datatype datatype, uint32_t values_per_cell,
                          tsr_error *error) {
   const tsr_filter *filter = &p->filters[place];
@@ -208,10 +210,10 @@ static int check_strings(const tsr_pipeline *p, uint32_t place, tsr_datatype dat
   return TSR_OK;
 }
 
-/* Checks that a filter which takes whole values (RLE: whole cells) does not follow one whose data may have another
+/* Checks that a filter that needs whole values (RLE: whole cells) does not follow one whose output may have another
  * size. TileDB accepts such pipelines, but cannot write tiles with them, or cannot read them back. A compressor also
- * takes the metadata of earlier filters in whole units; the size of that metadata is a multiple of 8 bytes, except for
- * the two filters with windows. */
+ * needs the metadata of earlier filters in whole units; its size is a multiple of 8 bytes, except after the two filters
+ * with windows. */
 static int check_sizes(const tsr_pipeline *p, uint32_t place, uint64_t unit, bool compresses, tsr_error *error) {
   if (unit == 1) return TSR_OK;
   for (uint32_t i = 0; i < place; i++) {
@@ -232,8 +234,8 @@ static int check_rle(const tsr_pipeline *p, uint32_t place, uint64_t cell_size, 
   return check_sizes(p, place, cell_size, true, error);
 }
 
-/* Checks the scale, of which TileDB accepts any value. Nothing could be read back with a scale that is 0, or that is
- * not finite in the type of the values. */
+/* Checks the scale, since TileDB accepts any value. Nothing could be read back with a scale that is 0, or that is not
+ * finite in the type of the values. */
 static int check_scale(const tsr_pipeline *pipeline, uint32_t place, tsr_datatype datatype, tsr_error *error) {
   const tsr_filter *filter = &pipeline->filters[place];
   uint64_t size = tsr_datatype_size(datatype), width = filter->byte_width;
@@ -289,8 +291,10 @@ int tsr__filter_allowed(const tsr_pipeline *pipeline, uint32_t place, tsr_dataty
   }
 }
 
-/* The layout of pipeline.h, and the loop over its parts. The sizes of all parts add up to the size
- * of the data.
+/* ---- Parts -----------------------------------------------------------------------------------
+ *
+ * The loop over the parts of a chunk, in the layout of pipeline.h. The sizes of all parts add up to the size of the
+ * data.
  */
 
 int tsr__parts_read(tsr_input *metadata, uint64_t data_size, const uint8_t **sizes, uint32_t *count, tsr_error *error) {

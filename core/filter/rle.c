@@ -1,11 +1,12 @@
-/* rle.c: run-length encoding of cells and of strings. The integers within the data are big-endian.
+/* rle.c: run-length encoding of cells and of strings. All integers in the data are big-endian.
  *
  * Cells (in the layout of compressors.h): for each run the bytes of the cell, then the u16 length of the run.
- * Strings including their offsets (variable-size ASCII from version 12 on, UTF8 from 17 on; the first filter of its
+ * Strings including their offsets (variable-size ASCII since version 12, UTF8 since 17; the first filter of its
  * pipeline, and the tile is one chunk): The metadata is u32 0, u32 1, u32 size of the text in bytes, u32 size of the
- * data, u32 size of the offsets (8 for each cell), u8 width of a run's length, u8 width of a string's size. The data is
- * for each run its length, the size of the string, and the string. Some older writers encoded UTF8 strings this way
- * while the offsets had a tile of their own, too. The size of the metadata tells that layout from the one for cells.
+ * data, u32 size of the offsets (8 per cell), u8 width of a run's length, u8 width of a string's size. The data is, for
+ * each run, its length, the size of the string, and the string. Some older writers encoded UTF8 strings this way
+ * although the offsets also had a tile of their own. The size of the metadata distinguishes that layout from the one
+ * for cells.
  */
 #include <string.h>
 
@@ -102,7 +103,7 @@ static unsigned rle_width_of(uint64_t most) {
 /* The destination of decoded strings. */
 typedef struct rle_sink {
   uint8_t *out;
-  uint64_t size, at; /* bytes of text: in all, given */
+  uint64_t size, at; /* bytes of text: in all, and so far */
   const tsr_strings *strings;
   uint64_t cell;
 } rle_sink;
@@ -163,7 +164,7 @@ static int decode_strings(const tsr_filter_context *context, tsr_input *metadata
   return TSR_OK;
 }
 
-/* Returns the number of cells from `cell` on that have the same string. */
+/* Returns the length of the run of equal strings that begins at `cell`. */
 static uint64_t rle_run_at(const tsr_strings *strings, const uint8_t *text, uint64_t cell) {
   const uint64_t *o = strings->offsets;
   uint64_t size = o[cell + 1] - o[cell], end = cell + 1;

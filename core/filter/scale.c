@@ -1,15 +1,16 @@
-/* scale.c: the filter scale_float, which stores floats as scaled integers of fewer bytes and thereby rounds
- * them. Old format versions do not have it.
+/* scale.c: the filter scale_float, which rounds floats and stores them as scaled integers of fewer bytes. Old format
+ * versions do not have it.
  *
- * Metadata as in pipeline.h, with the sizes after scaling. Data: for each value v (FLOAT32 or FLOAT64; other types
- * of 4 or 8 bytes are taken for these) an integer s of 1, 2, 4 or 8 bytes, as an option says.
+ * Metadata as in pipeline.h, with the sizes after scaling. Data: for each value v (FLOAT32 or FLOAT64; other types of 4
+ * or 8 bytes are treated as these) an integer s of 1, 2, 4 or 8 bytes, depending on an option.
  *   encode   s = (v - offset) / scale, rounded, halves away from 0; subtraction and division in the float's type
- *   decode   v = scale * s + offset in double; but s is converted to the float's type first, so FLOAT32 has 24 bits of
+ *   decode   v = scale * s + offset in double; but s is first converted to the float's type, so FLOAT32 keeps 24 bits
+ * of
  *            it
  *
- * A scaled value outside the range of the integer is undefined in TileDB. Here it becomes the nearest integer, and NaN
- * the least one. It cannot be an error, because the cells of a tile outside the box of a dense write are zero bytes and
- * may be out of range; the cells that are written are checked before (tsr__check_scaled). If there are several parts,
+ * A scaled value outside the range of the integer is undefined in TileDB. Here it is clamped, and NaN becomes the least
+ * integer. It cannot be an error, because the cells of a tile outside the box of a dense write are zero bytes and may
+ * be out of range; the cells that are written are checked beforehand (tsr__check_scaled). If there are several parts,
  * which no known writer makes, they are stored in reverse order.
  */
 #include "filter/scale.h"
@@ -28,8 +29,8 @@
 #pragma GCC optimize("fp-contract=off")
 #endif
 
-/* Rounds to the nearest integer from `low` to `high`. Truncation and the remainder are exact and need no call of the C
- * library. */
+/* Rounds to the nearest integer and clamps it to low..high. Truncation and the remainder are exact and need no call of
+ * the C library. */
 static inline int64_t nearest(double value, int64_t low, int64_t high) {
   if (!(value > -9223372036854775808.0)) return low;
   if (value >= 9223372036854775808.0) return high;
@@ -73,7 +74,7 @@ DEFINE_SCALE(double, 64)
 #endif
 
 typedef void (*scale_convert)(const tsr_filter *filter, const uint8_t *in, uint64_t count, uint8_t *out);
-/* indexed by the width of the float (4, 8 bytes) and of the integer (1, 2, 4, 8 bytes) */
+/* Indexed by the width of the float (4, 8 bytes) and of the integer (1, 2, 4, 8 bytes). */
 static const scale_convert decoders[2][4] = {{decode_float8, decode_float16, decode_float32, decode_float64},
                                              {decode_double8, decode_double16, decode_double32, decode_double64}};
 static const scale_convert encoders[2][4] = {{encode_float8, encode_float16, encode_float32, encode_float64},
@@ -115,7 +116,7 @@ static int scale_decode(const tsr_filter_context *context, tsr_input *metadata, 
   return TSR_OK;
 }
 
-/* Encodes all parts into one. */
+/* Encodes all parts as one. */
 static int scale_encode(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {
   uint64_t wide = 1, narrow = 1, size = 0;
   scale_convert convert_part = NULL;
@@ -144,7 +145,7 @@ static int scale_encode(const tsr_filter_context *context, const tsr_chunk *in, 
   return TSR_OK;
 }
 
-/* Returns true if the scaled value is in the range of the filter's integer. NaN never is. */
+/* Returns true if the scaled value is in the range of the filter's integers. NaN never is. */
 bool tsr__scale_fits(const tsr_filter *filter, uint64_t size, const void *value) {
   const double half = ldexp(1, (int)(8 * filter->byte_width - 1));
   double scaled;

@@ -1,19 +1,21 @@
-/* shuffle.c: byteshuffle and bitshuffle, which store the corresponding bytes, or bits, of many values next to
- * each other.
+/* shuffle.c: byteshuffle and bitshuffle, which store the corresponding bytes, or bits, of many values next to each
+ * other.
  *
- * Metadata of both as in pipeline.h. All format versions. Byteshuffle of a part of n values of w bytes: byte 0 of
- * each value, then byte 1 of each value, and so on. Bytes behind the last whole value follow unchanged. Bitshuffle
- * works on blocks of 8,192 bytes. Let n be the number of values in a block, rounded down to a multiple of 8. For each
- * byte j of a value and each bit b of that byte, from the lowest on, there is a row of n / 8 bytes: bit i of byte k in
- * it is bit b of byte j of value 8k + i. The rest of the block follows unchanged. A part whose size is no multiple of 8
- * or of w is not shuffled. So the writer makes a part of its own of the last size % 8 bytes, and the part before it may
- * have 0 bytes.
+ * Metadata of both as in pipeline.h. All format versions. Byteshuffle of a part of n values of w bytes: byte 0 of each
+ * value, then byte 1 of each value, and so on. Bytes after the last whole value follow unchanged. Bitshuffle works on
+ * blocks of 8,192 bytes. Let n be the number of values in a block, rounded down to a multiple of 8. For each byte j of
+ * a value and each bit b of that byte, from the lowest up, there is a row of n / 8 bytes: bit i of its byte k is bit b
+ * of byte j of value 8k + i. The rest of the block follows unchanged. A part whose size is not a multiple of 8 and of w
+ * is not shuffled. So the writer puts the last size % 8 bytes into a part of their own, and the part before it may be
+ * empty.
  *
  * The SIMD variants join the planes of a value's bytes by interleaving pairs of registers. Each round moves one bit of
  * the register's number into the position of the byte. 3 rounds join 8 planes. 4 rounds of the same interleaving split
  * them again, because a register of 16 bytes has 4 bits of position. For bitshuffle the rows are joined as values of 8
  * bytes, whose 8 x 8 bits are then transposed; the result is the planes of byteshuffle. AVX2 processes two blocks of 16
  * values at once, one in each half of its registers.
+ *
+ * Order: the scalar loops; the vector loops and their variants; the shuffles; the filters.
  */
 #include "filter/shuffle.h"
 
@@ -70,8 +72,8 @@ static void shuffle_split(const tsr_shuffle_variant *variant, unsigned width, bo
   }
 }
 
-/* ---- Vectors: 16 bytes (SSE2, NEON), 32 bytes (AVX2) ---------------------------------------------------------------
- */
+/* ---- Vectors: 16 bytes (SSE2, NEON), 32 bytes (AVX2)
+ * --------------------------------------------------------------- */
 
 #if defined(__SSE2__) || defined(__ARM_NEON)
 #define WITH_16 1
@@ -104,7 +106,7 @@ typedef uint64_t words16 __attribute__((vector_size(16)));
 #define STORE16(v, width, at)                                                                                          \
   for (unsigned i = 0; i < (width); i++) memcpy((at) + 16 * i, &v[i], 16)
 
-/* The loops for one size of vectors. Callers pass a constant `width`, so that v stays in registers. */
+/* The loops for one vector size. Callers pass a constant `width`, so that v stays in registers. */
 #define DEFINE_VARIANT(size, attributes, LOW, HIGH, LOAD, STORE)                                                       \
   attributes INLINE void interleave##size(bytes##size *v, unsigned width, unsigned bit) {                              \
     for (unsigned i = 0; i < width; i++)                                                                               \

@@ -1,9 +1,9 @@
-/* xor.c: the xor filter, which stores the bits in which each value differs from the one before. TileDB writes it
- * from 2.12 on.
+/* xor.c: the xor filter, which stores the bits in which each value differs from the one before. TileDB has written it
+ * since 2.12.
  *
- * Metadata as in pipeline.h. Data: in each part the first value unchanged, then each value ^ the value before it,
- * as integers of the datatype's width of 1, 2, 4 or 8 bytes. Encoding gives values of INT8, INT16, INT32 or INT64.
- * Parts hold whole values.
+ * Metadata as in pipeline.h. Data: in each part the first value unchanged, then each value ^ its predecessor, as
+ * integers of the datatype's width of 1, 2, 4 or 8 bytes. The encoded values have the datatype INT8, INT16, INT32 or
+ * INT64. Parts hold whole values.
  */
 #include <string.h>
 
@@ -48,8 +48,8 @@ static int xor_decode_part(unsigned width, const uint8_t *in, uint64_t size, uin
   return TSR_OK;
 }
 
-/* Refuses parts that do not hold whole values, as they are behind some filters: TileDB writes them, but cannot read
- * them back. */
+/* Rejects parts that do not hold whole values, as some filters produce: TileDB writes them, but cannot read them
+ * back. */
 static int encode_part(unsigned width, const uint8_t *in, uint64_t size, uint8_t *out, tsr_error *error) {
   TSR_TRY(xor_check_whole(width, size, TSR_CONSTRAINT, error));
   switch (width) {
