@@ -6,7 +6,7 @@
 #include "tessera.h"
 #include "base/arithmetic.h"
 
-/* Returns the number of bytes of the character at p, of which `size` bytes are left, or 0 if it is invalid. */
+/* Returns the number of bytes of the character at p, where `size` bytes are left, or 0 if it is invalid. */
 static uint64_t utf8_length(const uint8_t *p, uint64_t size) {
   const uint8_t lead = p[0];
   if (lead < 0x80) return 1;

@@ -35,7 +35,7 @@ typedef enum tsr_http_failure {
   TSR_HTTP_CANCELLED /* by tsr__http_cancel: TSR_INTERRUPT */
 } tsr_http_failure;
 
-/* Used by http.c alone. */
+/* Used only by http.c. */
 typedef struct tsr_http_transfer {
   struct tsr_http_request *next, *previous; /* in the list of queued or running requests */
   struct tsr_curl_easy *easy; /* owned by the I/O thread once the request is queued */
@@ -79,7 +79,7 @@ typedef struct tsr_http_request {
   uint64_t bytes_sent, bytes_received; /* of bodies, over the wire */
   tsr_error error; /* names host and cause; never a path, a query, a header or a body */
 
-  /* Used by http.c alone. */
+  /* Used only by http.c. */
   _Atomic bool running;
   tsr_http_transfer transfer;
 } tsr_http_request;

@@ -207,8 +207,8 @@ typedef struct tsr_s3_call {
 } tsr_s3_call;
 
 /* Runs calls, at most `parallel` at a time, and returns when all of them are finished. Every call has its own rc and
- * error. Returns TSR_OK or the rc of the first failed call, with its error. If the host cancels, all calls return
- * TSR_INTERRUPT; requests that change something may have been carried out even so.
+ * error. Returns TSR_OK or the rc of the first failed call, with its error. If the host cancels, it returns
+ * TSR_INTERRUPT, as do all unfinished calls; their requests may have been carried out even so.
  *
  * Codes of calls: TSR_NOT_FOUND: no such object or upload. TSR_DENIED: the server refuses, the keys are wrong or
  * missing; never interpreted as "absent". TSR_EXISTS: see new_only. TSR_CORRUPT: a range outside the object.

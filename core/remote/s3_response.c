@@ -1,10 +1,10 @@
 /* s3_response.c: parses the XML answers of S3.
  *
  * First comes the XML reader (xml.h), which keeps the names of the open elements, at most 16. Its time and its
- * allocations are bounded by the size of the input. Its functions pull: s3_xml_open opens the
- * root, s3_xml_child the next child of the innermost open element, s3_xml_text reads an element's text and closes it,
- * s3_xml_skip skips to its end, s3_xml_close checks what follows the root. They fail with TSR_CORRUPT for anything that
- * is not XML of this kind, with the position in the message.
+ * allocations are bounded by the size of the input. Its functions pull: s3_xml_open opens the root, s3_xml_child the
+ * next child of the innermost open element, s3_xml_text reads an element's text and closes it, s3_xml_skip skips to its
+ * end, s3_xml_close checks what follows the root. They fail with TSR_CORRUPT for anything that is not XML of this kind,
+ * with the position in the message.
  *
  * Then come the answers. Each kind is a table of the elements that matter; all others are skipped.
  */

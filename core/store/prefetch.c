@@ -9,7 +9,7 @@
  * gets from one fetch of an object to the following one, the next fetch is sent, of twice the size: sequential reads
  * are prefetched with a growing window.
  *
- * A failed fetch is dropped: whoever wants its bytes sends a request of his own and gets the error. Only that an object
+ * A failed fetch is dropped: whoever wants its bytes sends its own request and gets the error. Only that an object
  * is missing is remembered, since readers of tails ask for exactly that.
  *
  * Order: sending fetches and taking answers; adding announced parts; reading; keeping what the store has written.
