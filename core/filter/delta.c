@@ -10,9 +10,8 @@
  * Double delta (in the layout of compressors.h, all format versions): u8 b, u64 n, then
  *   b >= bits of a value - 1   the bytes unchanged, even if they are not whole values (n is then rounded down)
  *   any other b                the first two values, or the only one; then for each further value its difference minus
- *                              the previous difference, as a sign bit (1 = negative) and b bits of magnitude. These
- * bits
- *                              fill u64 words from the highest bit down; the last word is padded with zeros.
+ *                              the previous difference, as a sign bit (1 = negative) and b bits of magnitude. They fill
+ *                              u64 words from the highest bit down; the last word is padded with zeros.
  * b is also large enough for the first difference, and is 0 only if n <= 2.
  *
  * Positive delta (data and metadata are separate): Metadata: u32 number of windows, then for each window its first

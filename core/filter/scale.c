@@ -4,9 +4,8 @@
  * Metadata as in pipeline.h, with the sizes after scaling. Data: for each value v (FLOAT32 or FLOAT64; other types of 4
  * or 8 bytes are treated as these) an integer s of 1, 2, 4 or 8 bytes, depending on an option.
  *   encode   s = (v - offset) / scale, rounded, halves away from 0; subtraction and division in the float's type
- *   decode   v = scale * s + offset in double; but s is first converted to the float's type, so FLOAT32 keeps 24 bits
- * of
- *            it
+ *   decode   v = scale * s + offset in double; but s is first converted to the float's type, so FLOAT32 keeps 24 of
+ *            its bits
  *
  * A scaled value outside the range of the integer is undefined in TileDB. Here it is clamped, and NaN becomes the least
  * integer. It cannot be an error, because the cells of a tile outside the box of a dense write are zero bytes and may

@@ -5,8 +5,8 @@
  * value, then byte 1 of each value, and so on. Bytes after the last whole value follow unchanged. Bitshuffle works on
  * blocks of 8,192 bytes. Let n be the number of values in a block, rounded down to a multiple of 8. For each byte j of
  * a value and each bit b of that byte, from the lowest up, there is a row of n / 8 bytes: bit i of its byte k is bit b
- * of byte j of value 8k + i. The rest of the block follows unchanged. A part whose size is not a multiple of 8 and of w
- * is not shuffled. So the writer puts the last size % 8 bytes into a part of their own, and the part before it may be
+ * of byte j of value 8k + i. The rest of the block follows unchanged. A part is shuffled only if its size is a multiple
+ * of 8 and of w. So the writer puts the last size % 8 bytes into a part of their own, and the part before it may be
  * empty.
  *
  * The SIMD variants join the planes of a value's bytes by interleaving pairs of registers. Each round moves one bit of
@@ -72,8 +72,7 @@ static void shuffle_split(const tsr_shuffle_variant *variant, unsigned width, bo
   }
 }
 
-/* ---- Vectors: 16 bytes (SSE2, NEON), 32 bytes (AVX2)
- * --------------------------------------------------------------- */
+/* ---- Vectors: 16 bytes (SSE2, NEON), 32 bytes (AVX2) ---------------------------------------- */
 
 #if defined(__SSE2__) || defined(__ARM_NEON)
 #define WITH_16 1

@@ -1,5 +1,5 @@
 /* domain.h: the geometry of an array: the spans that a query selects on a dimension, the tile grid of a dense array,
- * sets of boxes, and the global order of sparse cells. All functions are pure but for the memory that they allocate.
+ * sets of boxes, and the global order of sparse cells. No function has global state.
  *
  * A request's ranges on a dimension become spans: sorted, disjoint, closed intervals. R-trees, tiles and cells are
  * compared with them. The coordinate of a dense dimension is its ordinal, the distance from the low end of the domain
@@ -137,8 +137,7 @@ int tsr__box_set_cut(tsr_box_set *set, const uint64_t *low, const uint64_t *high
 /* Returns the number of cells in all boxes, saturated at UINT64_MAX. */
 uint64_t tsr__box_set_cells(const tsr_box_set *set);
 
-/* ---- order.c: tile numbers and Hilbert codes, which define the global order of sparse cells (format.md, "Orders")
- * ---- */
+/* ---- order.c: tile numbers and Hilbert codes, for the global order of sparse cells (format.md, "Orders") ---- */
 
 /* Returns the number of the space tile that contains `value` on this dimension: (value - low) / extent, truncated,
  * computed in the dimension's own type (FLOAT32 in float). */

@@ -5,8 +5,7 @@
  *   5xx, SlowDown, reset, stall, short body, 409       back off with jitter and retry, signed again
  *   412                                                the object exists: see "Whose object it is"
  *   ExpiredToken                                       ask the provider for new keys, once
- *   another region                                     on AWS retry once in the region named; else an error that names
- * it
+ *   another region                                     on AWS retry once in the region named; else fail and name it
  *   RequestTimeTooSkewed                               correct our clock by the response's Date, once
  *   403                                                TSR_DENIED, never "absent"
  *   404                                                TSR_NOT_FOUND, or an error if it is the bucket

@@ -8,9 +8,8 @@
  *                 written.
  *   directories   Do not exist. A listing shows what lies below a prefix; an empty one is missing. Only the root is
  *                 created: an object ".created" claims it, so that only one of two processes makes an array there.
- *   provisional   Files below a provisional directory stay on this machine (staging.h). A rename gives them their
- * names;
- *                 before the next step that others can see, all of them are uploaded together.
+ *   provisional   Files below a provisional directory stay on this machine (staging.h). A rename gives them their final
+ *                 names; before the next step that others can see, all of them are uploaded together.
  *   new files     One conditional request, which fails if the object exists. If the creator of a large file promises to
  *                 sync it, it is sent in parts while it is being written; the object appears with the sync.
  *   renames       A file is read and written again by a conditional request, and then the old object is removed. For a
