@@ -1,6 +1,14 @@
-/* commit_files.c: the decoded .con, .ign, .vac and .meta files of an array. Each is read once and kept for as long as
- * listings have it. TileDB writes these files in place, so a list that was read early may grow: log.h says when
- * lists are checked for that. */
+/* commit_files.c: what the files of an array say about commits.
+ *
+ * TileDB writes .con, .ign, .vac, .meta and .del files in place, and removes files while others read. So each section
+ * has to tell an unfinished file or operation from damage:
+ *  1. Decoded files: each .con, .ign, .vac and .meta file is read once and kept for as long as listings have it. A list
+ *     that was read early may grow; tsr_commit_file in log.h says when lists are checked for that.
+ *  2. Fragments that merged fragments replace: whose sources a vacuum is still removing.
+ *  3. Cut .con files: whether anything is lost if one counts as not written yet.
+ *  4. Published commits: whether any file shows that a prepared commit was published, before recovery touches it.
+ *  5. Delete conditions: from a .del file, or from its copy in a .con.
+ */
 #include <string.h>
 
 #include "log/log.h"
@@ -10,8 +18,10 @@
 #include "base/arithmetic.h"
 #include "store/store.h"
 
+/* ---- Decoded files ----------------------------------------------------------------------------------------------- */
+
 #define COMMIT_FILE_MAX (1u << 30) /* bytes */
-#define FRESH           2000 /* milliseconds after which a list that was read is taken to be complete */
+#define FRESH           2000 /* milliseconds for which a list that was read may still grow; then it is complete */
 
 static void free_commit_file(tsr_commit_file *file) {
   tsr__map_release(&file->footers_by_name);
@@ -20,8 +30,8 @@ static void free_commit_file(tsr_commit_file *file) {
   tsr__free(file);
 }
 
-/* Decodes a .meta file. A damaged one counts as empty, because each fragment has its footer in its own file, too.
- * TileDB writes .meta files in place, so it leaves a cut one if it dies. */
+/* Decodes a .meta file. A damaged one, such as TileDB leaves if it dies while writing, counts as empty: each fragment
+ * also has its footer in its own file. */
 static int decode_footers(tsr_log *log, tsr_commit_file *file, tsr_error *error) {
   tsr_generic_tile header;
   tsr_error one;
@@ -65,8 +75,8 @@ static int decode_commit_file(tsr_log *log, tsr_commit_file *file, tsr_error *er
   return TSR_OK;
 }
 
-/* Returns 1 if a list has changed on disk since it was read. A list that has been removed has not changed: code that
- * reads it gets the error. */
+/* Returns 1 if a list has changed on disk since it was read. A removed list counts as unchanged: whoever reads it gets
+ * the error. */
 static int has_grown(tsr_log *log, const tsr_commit_file *file, tsr_error *error) {
   tsr_look look;
   if (!commit_file_is_list(file)) return 0;
@@ -75,7 +85,7 @@ static int has_grown(tsr_log *log, const tsr_commit_file *file, tsr_error *error
   return rc <= 0 ? rc : !tsr__same_look(&look, &file->look);
 }
 
-/* Marks a decoded file as outdated. It is freed with the next listing, since the last one may point into it. */
+/* Marks a decoded file as outdated. It is freed after the next listing, since the last one may point into it. */
 static void outdate(tsr_commit_files *files, tsr_commit_file *file) {
   tsr__map_remove(&files->by_path, file->path);
   file->next = files->outdated;
@@ -88,7 +98,7 @@ int tsr__commit_files_outdate(tsr_log *log, tsr_error *error) {
     tsr_commit_file *file = files->by_path.entries[i].value;
     const int grown = file ? has_grown(log, file, error) : 0;
     if (grown < 0) return grown;
-    if (grown) outdate(files, file); /* another entry may move into this place: look at it again */
+    if (grown) outdate(files, file); /* the removal may move another entry to this index: do not advance */
     else i++;
   }
   return TSR_OK;
@@ -143,7 +153,7 @@ void tsr__commit_files_prune(tsr_commit_files *files, uint64_t generation) {
   for (uint64_t i = 0; i < files->by_path.capacity;) {
     tsr_commit_file *file = files->by_path.entries[i].value;
     if (file && file->generation != generation) {
-      tsr__map_remove(&files->by_path, file->path); /* another entry may move into this place: look at it again */
+      tsr__map_remove(&files->by_path, file->path); /* may move another entry to this index: do not advance */
       free_commit_file(file);
     } else i++;
   }
@@ -169,24 +179,10 @@ int tsr__commit_files_grown(tsr_log *log, tsr_error *error) {
   return tsr__commit_files_changed(log, error);
 }
 
-/* .con files that are cut, which means empty or ending within an entry; and fragments that a vacuum is
- * still removing.
- *
- * TileDB writes a .con in place. While it writes, and for good if it dies meanwhile, the file is cut. Then every commit
- * that the file was to name still has a file of its own, since these are removed only after the .con is complete. So a
- * cut .con counts as not written yet.
- *
- * But a cut .con may also have been complete once, and a full disk, a loss of power or an interrupted copy has cut it.
- * Then the commits that it named must not vanish silently. The cut .con is reported as damage if something may be lost:
- *  - There is a complete fragment that no other file commits, so the .con may have committed it. A fragment that is
- *    younger than the .con cannot have been in it: one of its files was changed later, and the time in its name is
- *    later, too (both are required because in a copy of an array the files have the times of the copy). A fragment that
- *    a marker, an .ign or a .vac file names was not committed by this .con either.
- *  - An entry before the end names a fragment or a delete condition that nothing else commits.
- */
-
 /* ---- Fragments that merged fragments replace --------------------------------------------------------------------- */
 
+/* Adds the sources in one vacuum file to `covered`, and sets *more if there were new ones: they may be merged fragments
+ * with sources of their own, so tsr__covered iterates to the fixed point. */
 static int cover(const tsr_replacing *file, tsr_map *covered, bool *more, tsr_error *error) {
   tsr_name merged, source;
   if (!tsr__name_parse(file->name, strlen(file->name), &merged)) return TSR_OK;
@@ -229,7 +225,22 @@ int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *c
   return rc;
 }
 
-/* ---- Commits that a cut .con may have named ---------------------------------------------------------------------- */
+/* ---- Cut .con files ---------------------------------------------------------------------------------------------- */
+
+/* A .con is cut if it is empty or ends within an entry.
+ *
+ * TileDB writes a .con in place, so it is cut while TileDB is writing, and for good if TileDB dies meanwhile. Every
+ * commit that it was to name then still has its own file, since those are removed only after the .con is complete. So a
+ * cut .con counts as not written yet.
+ *
+ * But a full disk, a power loss or an interrupted copy may also cut a .con that was complete. Then the commits that it
+ * named must not vanish silently. A cut .con is reported as damage if something may be lost:
+ *  - There is a complete fragment that no other file commits, so the .con may have committed it. A fragment younger
+ *    than the .con cannot have been in it: one of its files changed later, and the time in its name is later, too (both
+ *    are required because the files of a copied array have the times of the copy). Nor can the .con have committed a
+ *    fragment that a marker, an .ign or a .vac file names.
+ *  - One of its complete entries names a fragment or a delete condition that nothing else commits.
+ */
 
 typedef struct doubt { /* the check of one cut .con */
   const tsr_unfinished *known;
@@ -239,7 +250,7 @@ typedef struct doubt { /* the check of one cut .con */
   tsr_error *error;
 } doubt;
 
-/* Gives the time of the last change of any file in a directory, in milliseconds since 1970; 0 if it is empty or
+/* Gives the latest modification time of the files in a directory, in milliseconds since 1970; 0 if it is empty or
  * missing. */
 static int last_change(const tsr_unfinished *known, const char *directory, uint64_t *changed, tsr_error *error) {
   tsr_listing entries = {.memory = known->memory};
@@ -261,7 +272,7 @@ static int unfinished_is_whole(const tsr_unfinished *known, const char *director
   return tsr__store_find(known->store, metadata.text, whole, error);
 }
 
-/* Returns 1 and fills the error. */
+/* Reports a fragment that the .con may have committed: returns 1 and fills the error. */
 static int tell_fragment(const doubt *d, const char *name, const tsr_name *parsed) {
   const bool old = !layout_has_commits_folder(parsed->version);
   (void)tsr__fail(
@@ -287,7 +298,7 @@ static int look_at_fragment(const doubt *d, const char *directory, const char *n
   bool whole;
   uint64_t changed;
   TSR_TRY(unfinished_is_whole(d->known, path.text, &whole, d->error));
-  if (!whole) return 0; /* being written, or debris: no commit can have named it */
+  if (!whole) return 0; /* being written, or left over from a crash: no commit can have named it */
   const tsr_path commit =
       tsr__path_of(layout_commits_folder(parsed->version), name, layout_commit_suffix(parsed->version));
   TSR_TRY(tsr__store_find(d->known->store, commit.text, &whole, d->error));
@@ -322,7 +333,7 @@ static int look_at_fragments(const doubt *d) {
   return rc;
 }
 
-/* Checks the entries before the end of the .con. Fragments that do not exist any more were vacuumed. */
+/* Checks the complete entries of the .con. Fragments that no longer exist were vacuumed. */
 static int look_at_entries(const doubt *d, const tsr_commits *rest) {
   for (uint64_t i = 0; i < rest->count; i++) {
     const tsr_commit *commit = &rest->commits[i];
@@ -351,27 +362,26 @@ int tsr__unfinished_loses(const tsr_unfinished *known, const char *con, const ts
   return rc;
 }
 
-/* Finds out which fragments and deletes of an array have been published at any time, as far as any of its
- * files tells.
- *
- * A marker (prepared.c) may outlive the publication of its commit, because the writer died before it removed the marker.
- * By then the commit's own file may be gone, too. Each of these files says that a fragment or a delete has been
- * published:
+/* ---- Published commits ------------------------------------------------------------------------------------------- */
+
+/* A marker (prepared.c) outlives the publication of its commit if the writer dies before removing it. By the time
+ * recovery finds the marker, the commit's own file may be gone, too. Each of these files proves that a fragment or a
+ * delete was published:
  *
  *   its own file                    NAME.wrt, NAME.del, NAME.ok, NAME/__fragment_metadata.tdb
  *   a .con, or the .meta of it      the commits were consolidated
- *   an .ign                         its entry in a .con counts no more: a vacuum or a delete of fragments was at work
+ *   an .ign                         its entry in a .con was cancelled, by a vacuum or a delete of fragments
  *   a .vac, or its staged form      a merged fragment has replaced it
  *   a .meta of any name             its footer was consolidated
  *
- * If the sources of a merged fragment are gone together with their .vac, no file names them any more. Then the time
+ * If a vacuum has removed the sources of a merged fragment and their .vac, no file names them any more, but the time
  * range of the merged fragment contains theirs (tsr__listing_took_up). A file that cannot be read is an error: a commit
  * must not be undone on a guess.
  */
 
 static const char commits[] = TSR_DIR_COMMITS;
 
-/* Lists the array without prepared commits, some of which the host may count as committed. */
+/* Lists the array without the prepared commits that the host counts as committed. */
 static int list_published(tsr_log *log, tsr_error *error) {
   int (*const committed)(void *, const char *, tsr_error *) = log->host.committed;
   log->host.committed = NULL;
@@ -476,8 +486,8 @@ static bool is_spanned(const tsr_commit_listing *listing, const char *name) {
   return false;
 }
 
-/* Returns true if the listing has a delete within the commit's time range: deletes are never merged, and those of a
- * commit have its time. */
+/* Returns true if the listing has a delete within the commit's time range. Deletes are never merged, and have the time
+ * of their commit. */
 static bool has_delete_of(const tsr_commit_listing *listing, const char *commit) {
   const char *slash = strrchr(commit, '/'), *name = slash ? slash + 1 : commit;
   tsr_name parsed;
@@ -495,7 +505,7 @@ bool tsr__listing_took_up(const tsr_commit_listing *listing, const tsr_pending *
   return pending->fragment_count == 0 && has_delete_of(listing, pending->commit);
 }
 
-/* The delete conditions of a listing (format.md, "Delete conditions"). */
+/* ---- Delete conditions (docs/format.md) -------------------------------------------------------------------------- */
 
 #define CONDITION_MAX (1u << 30) /* largest delete condition, unfiltered, in bytes */
 
@@ -520,8 +530,8 @@ static int read_del_file(tsr_log *log, const char *path, tsr_buffer *stored, tsr
   }
 }
 
-/* Reads the .del file in the place of a copy that cannot be decoded. If there is no such file, the error is that of the
- * copy. */
+/* Reads the .del file if its copy in the .con cannot be decoded. If there is no such file, the error of the copy
+ * stands. */
 static int read_original(tsr_log *log, const tsr_committed *item, tsr_buffer *stored, tsr_buffer *content,
                          tsr_error *error) {
   const tsr_path path = tsr__path_of(TSR_DIR_COMMITS, item->name, TSR_SUFFIX_DELETE);

@@ -1,19 +1,22 @@
-/* commit_queue.c: writers of many machines take turns to commit to an array in a bucket.
+/* commit_queue.c: the order of commits: writers on several machines take turns to commit to an array in a bucket.
  *
- * A writer chooses its time before it publishes. If others chose and published meanwhile, two commits could have the
- * same time, or a commit could appear behind a later one, and a snapshot of the past would change. So a writer first
- * claims that it makes the next commit after the last one that it knows:
+ * A writer chooses its commit's time before it publishes. If others did the same meanwhile, two commits could get the
+ * same time, or a commit could be published after one of a later time, and snapshots of the past would change. So a
+ * writer first claims the next commit after the last one that it knows, of time T:
  *
- *   .turns/T_0   claims the commit after that of time T. A conditional request creates the object, so of several writers
- *                one succeeds. Its content is random: a writer whose request got no answer knows its own claim by it.
+ *   .turns/T_0   claims the commit after the one of time T. The PUT is conditional, so one of several writers succeeds.
+ *                The content is random: a writer whose request got no reply recognizes its own claim by it.
  *
- * The time of its commit is later than T. A writer that does not know of the last commit fails, since the object exists:
- * the turn after each published commit was taken by the commit that followed. It lists __commits and .turns until it
- * sees a new commit, and claims the turn after that. If a writer dies with its turn, or needs TURN_LASTS, another one
- * takes over with .turns/T_1, then T_2.
+ *   free --- PUT .turns/T_0 succeeds ---> held --- a commit of time U > T is published ---> free, and the next is U_0
+ *    ^                                     |
+ *    '--- given back: object removed ------+--- held for TURN_LASTS: others take over with .turns/T_1, T_2...
  *
- * Claims stay, because writers with old listings must fail. A vacuum removes claims that are
- * older than any listing by which a writer takes its turn (TSR_TURN_OLD). Commits of TileDB need no turn: they have the time of their clock.
+ * Invariant: the turn after each published commit but the last is taken, because claims stay. So a writer whose listing
+ * lacks the last commit fails to claim. It backs off, lists __commits and .turns until it sees a new commit, and claims
+ * the turn after that. A vacuum removes only claims that are older (TSR_TURN_OLD) than any listing by which a writer
+ * takes its turn (LISTING_LASTS). TileDB's commits take no turns; they have the time of their clock.
+ *
+ * Sections: claims (objects in the bucket), turns (shared by the writers of one environment).
  */
 #include "log/log.h"
 
@@ -27,29 +30,29 @@
 #include "format/layout.h"
 #include "environment/environment.h"
 
-#define TURN_LASTS    5000u /* ms for which a writer waits for another one */
-#define TURN_SLACK    2000u /* ms by which a store's times may be wrong */
-#define TURN_OURS     2000u /* ms for which certainly nobody takes over */
-#define LISTING_LASTS 600000u /* ms; with an older listing no turn is taken */
+#define TURN_LASTS    5000u /* ms after which a writer takes over the turn of another one */
+#define TURN_SLACK    2000u /* ms by which a store's clock may be wrong */
+#define TURN_OURS     2000u /* ms during which certainly nobody takes over */
+#define LISTING_LASTS 600000u /* ms; a writer with an older listing lists again before it claims a turn */
 #define PAUSE_FIRST   20u /* ms between two looks at the store */
 #define PAUSE_LAST    500u
 
 struct tsr_turn {
   tsr_turn *next; /* in the environment */
   tsr_environment *environment; /* borrowed */
-  uint64_t after; /* time of the commit before */
+  uint64_t after; /* time of the preceding commit */
   uint64_t generation; /* how often the turn was taken over */
   uint64_t taken; /* tsr__moment */
   uint32_t users; /* writers of the environment */
-  bool published; /* by one of these */
+  bool published; /* by one of these writers */
   char array[]; /* path */
 };
 
-typedef struct turn_claim { /* what is known of the turns of an array */
+typedef struct turn_claim { /* the current turn of an array, as last seen */
   tsr_log *log; /* borrowed */
-  uint64_t after, generation; /* the turn that is to be claimed */
-  bool held; /* a writer has it */
-  uint64_t age; /* ms, of its claim by the store's clock */
+  uint64_t after, generation; /* the turn to claim: .turns/AFTER_GENERATION */
+  bool held; /* a writer holds it */
+  uint64_t age; /* ms since it was claimed, by the store's clock */
 } turn_claim;
 
 /* ---- Claims ------------------------------------------------------------------------------------------------------ */
@@ -59,7 +62,7 @@ static const char *turn_path(const turn_claim *c, char path[64]) {
   return path;
 }
 
-/* Looks for the claim of the highest generation. */
+/* Finds the claim of the highest generation on the turn after c->after. */
 static void find_claim(turn_claim *c, const tsr_listing *claims) {
   const uint64_t now = tsr__store_now(c->log->store);
   c->held = false;
@@ -79,8 +82,8 @@ static void find_claim(turn_claim *c, const tsr_listing *claims) {
   }
 }
 
-/* Returns the latest time in the names of the commits of __commits, whose entries are given; 0 if there are none. Times
- * that are two seconds or more ahead of the clock do not count (tsr__environment_time). */
+/* Returns the latest time in the names of commits among the entries of __commits; 0 if there are none. Ignores times
+ * two seconds or more ahead of the clock (tsr__environment_time). */
 static uint64_t newest_commit(const tsr_listing *entries) {
   static const char *const suffixes[] = {TSR_SUFFIX_WRITE, TSR_SUFFIX_CONSOLIDATED, TSR_SUFFIX_DELETE};
   const uint64_t limit = tsr__environment_now() + TSR_TIME_AHEAD;
@@ -94,7 +97,7 @@ static uint64_t newest_commit(const tsr_listing *entries) {
   return newest;
 }
 
-/* Lists the commits and the claims at one time. */
+/* Lists the commits and the claims together. */
 static int look_for_turn(turn_claim *c, tsr_error *error) {
   static const char *const paths[] = {TSR_DIR_COMMITS, TSR_DIR_TURNS};
   tsr_store *store = c->log->store;
@@ -114,7 +117,7 @@ static void pause_for(uint64_t milliseconds) {
   nanosleep(&pause, NULL);
 }
 
-/* Returns when a turn can be claimed: nobody has it, or its holder has had it for too long. */
+/* Waits, backing off, until a turn can be claimed: nobody holds it, or its holder has held it for too long. */
 static int await_turn(turn_claim *c, tsr_error *error) {
   uint64_t since = tsr__moment(), pause = PAUSE_FIRST;
   for (turn_claim last = *c;; last = *c) {
@@ -179,7 +182,7 @@ int tsr__turn_take(tsr_log *log, tsr_turn **turn, uint64_t *after, tsr_error *er
   return TSR_OK;
 }
 
-/* Lets one writer leave a turn. Returns true if it was the last one. */
+/* Releases one writer's share of a turn. Returns true if it was the last one; then the turn is unlinked. */
 static bool leave_turn(tsr_turn *t) {
   tsr_turn **link = &t->environment->turns;
   if (--t->users > 0) return false;

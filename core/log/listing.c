@@ -1,8 +1,41 @@
-/* listing.c: lists the directories of an array.
+/* listing.c: lists an array: works out from the names in its directories what is committed.
  *
- * A listing takes time: it may lack a file that was created meanwhile, and also the file that the new one replaces,
- * which was removed meanwhile. If the directory's stamp has not changed, or if the store says so, the listing is a
- * state that the directory had at one moment. Otherwise the directory is listed until two listings in a row are equal.
+ *   __commits/NAME.wrt            the fragment __fragments/NAME is committed (version 12 and later)
+ *   __commits/NAME.del            a delete condition
+ *   __commits/NAME.con            several fragments and deletes; .ok entries commit fragments of the old layout
+ *   __commits/NAME.ign            fragments whose entries in .con files do not count
+ *   __commits/.NAME.vac.new       the NAME.vac of a merge that commits: counts once NAME is committed
+ *   __commits/NAME.vac, NAME.vac  fragments that a merged fragment replaces
+ *   __fragment_meta/NAME.meta, NAME.meta   footers of many fragments in one file
+ *   NAME/ with NAME.ok            a fragment of the old layout (versions 5 to 11)
+ *   NAME/__fragment_metadata.tdb  a fragment of version 1 to 4, whose name has no version
+ *   __commits/NAME.pending, NAME/.pending   the marker of a prepared commit (prepared.c)
+ *   __schema/NAME, __array_schema.tdb, __kv_schema.tdb   schemas
+ *
+ * All other names are ignored. A NAME.ok without the directory NAME commits nothing, as in TileDB: older libraries
+ * leave such files behind. Only names matter, except that .con and .ign files are read. array/snapshot.c decides what
+ * is visible at which time.
+ *
+ * Consistency. Others create and remove files while we list. A listing may lack a file created meanwhile, and also the
+ * file that it replaces, which was removed meanwhile. So each directory must be listed in a state that it had at one
+ * moment: the store guarantees it, or the directory's stamp did not change, or two listings in a row are equal. If
+ * directories contradict each other (a marker's commit was published in between, a listed file is gone), the renewal
+ * fails with TSR_ABORT and is repeated.
+ *
+ * Renewal. A listing is renewed only if a commit may have appeared. Commits appear in __commits, schemas in __schema.
+ * Only commits of the old layout appear in the array's own directory, which is not checked if all schemas and names are
+ * newer than that. A fragment of version 3 or 4 appears with its metadata file, one level below, so these files are
+ * looked up by name. New files in __fragment_meta only save reads, so they are found whenever the rest is listed.
+ *
+ * Additions. If only a few .wrt files have appeared, they are added to the last listing, and only their names are
+ * copied. So a transaction costs one pass over the names in __commits, and work for the commits since the last one.
+ *
+ * A .con and a .meta of the same name have the same fragments (maintain/consolidate_files.c). Then the .meta is read
+ * instead of the .con, because the caller needs the footers anyway; if the .meta cannot be read, the .con is. Errors in
+ * footers are reported where footers are needed.
+ *
+ * Sections: directories; building a listing; lists; __commits; the array's directory, __schema and __fragment_meta;
+ * unfinished .con files; renewal; additions.
  */
 #include <string.h>
 #include <stdio.h>
@@ -16,7 +49,9 @@
 #include "store/store.h"
 #include "environment/environment.h"
 
-#define LISTINGS 1000 /* tries to list one directory, since others may commit or vacuum meanwhile */
+/* ---- Directories ------------------------------------------------------------------------------------------------- */
+
+#define LISTINGS 1000 /* attempts to list one directory, since others may commit or vacuum meanwhile */
 
 /* Returns the path of a directory; that of the root is "". */
 static const char *directory_path(tsr_directory which) {
@@ -34,7 +69,7 @@ static void directories_release(tsr_array_directories *directories) {
   for (int i = 0; i < TSR_DIRECTORIES; i++) directory_forget(directories, (tsr_directory)i);
 }
 
-/* Lists those of the directories that are not listed yet, in this order or all at once. */
+/* Lists the given directories that are not listed yet, in this order or all at once. */
 static int directories_list(tsr_array_directories *directories, const tsr_directory *which, unsigned count,
                             tsr_error *error) {
   const char *paths[TSR_DIRECTORIES] = {0};
@@ -57,7 +92,7 @@ static int directories_list(tsr_array_directories *directories, const tsr_direct
   return TSR_OK;
 }
 
-/* Returns 1 if a listed directory has not changed since before it was listed, else 0. */
+/* Returns 1 if the stamp of a listed directory proves that it has not changed since before the listing, else 0. */
 static int directory_is_steady(const tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
   const tsr_stamp *stamp = &directories->stamps[which];
   tsr_stamp now;
@@ -66,7 +101,7 @@ static int directory_is_steady(const tsr_array_directories *directories, tsr_dir
   return tsr__same_stamp(stamp, &now);
 }
 
-/* Returns true if the listings are equal; both are sorted by name, as all listings are. */
+/* Returns true if the listings are equal. All listings are sorted by name. */
 static bool same_entries(const tsr_listing *a, const tsr_listing *b) {
   if (a->count != b->count || a->missing != b->missing) return false;
   for (uint64_t i = 0; i < a->count; i++)
@@ -82,8 +117,8 @@ static int list_again(const tsr_array_directories *directories, tsr_directory wh
   return again->missing ? TSR_OK : rc;
 }
 
-/* Lists a listed directory again until the listing is a state that the directory had at one moment. Returns 1 if it had
- * to be listed again, else 0. Fails with TSR_BUSY if the directory changes faster than it can be listed. */
+/* Repeats the listing of a directory until it is a state that the directory had at one moment. Returns 1 if it had to
+ * be repeated, else 0. Fails with TSR_BUSY if the directory changes faster than it can be listed. */
 static int directory_settle(tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
   if (directories->store->listings_are_states) return 0;
   int rc = directory_is_steady(directories, which, error);
@@ -99,7 +134,7 @@ static int directory_settle(tsr_array_directories *directories, tsr_directory wh
   return tsr__fail(error, TSR_BUSY, "%s changes faster than it can be listed", directory_path(which));
 }
 
-/* Returns 1 if a listed directory has the same entries as when it was listed, else 0. */
+/* Returns 1 if a listed directory still has the same entries, else 0. */
 static int directory_is_same(const tsr_array_directories *directories, tsr_directory which, tsr_error *error) {
   tsr_listing again;
   const int rc = directory_is_steady(directories, which, error);
@@ -110,7 +145,7 @@ static int directory_is_same(const tsr_array_directories *directories, tsr_direc
   return same;
 }
 
-/* Adds fragments, deletes and texts to a listing that is being made. */
+/* ---- Building a listing ------------------------------------------------------------------------------------------ */
 
 int tsr__renewal_copy_text(tsr_renewal *r, const char *text, uint64_t size, const char **copy) {
   TSR_TRY(TSR_ARENA_COPY(&r->listing->arena, text, size, copy, r->error));
@@ -143,7 +178,7 @@ int tsr__renewal_append(tsr_renewal *r, tsr_commit_list *list, const tsr_committ
 
 int tsr__renewal_add_fragment(tsr_renewal *r, const char *name, const tsr_name *parsed, bool old_layout) {
   static const char present;
-  if (tsr__map_get(&r->listing->names, name)) return TSR_OK; /* a .con and a file of its own may name a fragment */
+  if (tsr__map_get(&r->listing->names, name)) return TSR_OK; /* a .con and a .wrt may both name a fragment */
   TSR_TRY(tsr__map_put(&r->listing->names, name, (void *)(uintptr_t)&present, r->error));
   tsr_committed item = {.name = name, .parsed = *parsed, .old_layout = old_layout, .prepared = r->counting};
   return tsr__renewal_append(r, &r->listing->fragments, &item);
@@ -186,42 +221,10 @@ int tsr__renewal_add_con_entry(tsr_renewal *r, const char *path, const tsr_commi
   return old_layout ? TSR_OK : tsr__renewal_add_fragment(r, item.name, &item.parsed, false);
 }
 
-/* Lists an array: finds out from its directories what is committed.
- *
- *   __commits/NAME.wrt            the fragment __fragments/NAME is committed (version 12 and later)
- *   __commits/NAME.del            a delete condition
- *   __commits/NAME.con            several fragments and deletes; .ok entries commit fragments of the old layout
- *   __commits/NAME.ign            fragments whose entries in .con files do not count
- *   __commits/.NAME.vac.new       the NAME.vac of a merge that commits: counts once NAME is committed
- *   __commits/NAME.vac, NAME.vac  fragments that a merged fragment replaces
- *   __fragment_meta/NAME.meta, NAME.meta   footers of many fragments in one file
- *   NAME/ with NAME.ok            a fragment of the old layout (versions 5 to 11)
- *   NAME/__fragment_metadata.tdb  a fragment of version 1 to 4, whose name has no version
- *   __commits/NAME.pending, NAME/.pending   the marker of a prepared commit (prepared.c)
- *   __schema/NAME, __array_schema.tdb, __kv_schema.tdb   schemas
- *
- * All other names are ignored. A NAME.ok without the directory NAME commits nothing, as in TileDB: older libraries
- * leave such files behind. A listing is made of names alone, except that .con and .ign files are read. snapshot.c
- * decides what is visible at which time.
- *
- * A listing is renewed only if a commit may have appeared. Commits appear in __commits and schemas in __schema; only of
- * the old layout do they appear in the array's own directory, which is not checked if no schema and no name in it is
- * that old. A fragment of version 3 or 4 appears when it gets its metadata file, one level below, so these files are
- * looked for by name. Files in __fragment_meta only save reading; new ones are found when the rest is listed.
- *
- * If nothing has appeared but a few .wrt files, the listing is not made anew: they are added to it, and only their names
- * are copied. So a transaction costs what others have committed since the last one, and one look at the names in
- * __commits.
- *
- * If a .con and a .meta have the same name, they have the same fragments (commits.c), and the .meta is read instead of
- * the .con: the caller needs the footers anyhow. If the .meta cannot be read, the .con is; errors of footers are
- * reported where footers are needed.
- */
-
-#define FEW      4 /* fragments whose footers are read one by one */
-#define ADDED    64 /* .wrt files that may be added to a listing; FEW if it costs a request to read a footer */
-#define PAUSE    100 /* ms for which a listing that lags is given time */
-#define RENEWALS 64 /* tries to list the array, since others may publish and vacuum meanwhile */
+#define FEW      4 /* new fragments whose footers may be read one by one */
+#define ADDED    64 /* .wrt files that may be added to a listing; FEW if reading a footer costs a request */
+#define PAUSE    100 /* ms to wait if a server's listing lags behind */
+#define RENEWALS 64 /* attempts to list the array, since others may publish and vacuum meanwhile */
 
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
 
@@ -238,7 +241,7 @@ static int newest_first(const void *a, const void *b) {
 }
 
 static void listing_sort(tsr_commit_list *list, int (*compare)(const void *, const void *)) {
-  bool sorted = true; /* as a list of fragments is, which comes in the order of their names */
+  bool sorted = true; /* a list of fragments is, because directories are listed by name */
   for (uint64_t i = 1; i < list->count && sorted; i++) sorted = compare(&list->items[i - 1], &list->items[i]) <= 0;
   if (!sorted) qsort(list->items, list->count, sizeof *list->items, compare);
 }
@@ -278,8 +281,8 @@ static int listing_read_ignored(tsr_renewal *r, const tsr_listing *entries) {
   return TSR_OK;
 }
 
-/* Reads the .meta that has the same fragments as a .con, to be used in place of the .con. Returns NULL if there is
- * none, or it cannot be used. */
+/* Reads the .meta that has the same fragments as a .con, to replace the .con. Returns NULL if there is none, or it
+ * cannot be used. */
 static const tsr_commit_file *read_paired_footers(tsr_renewal *r, const char *con) {
   char name[192];
   uint64_t stem;
@@ -315,10 +318,8 @@ static int listing_read_consolidated(tsr_renewal *r, const tsr_listing *entries)
   return TSR_OK;
 }
 
-/* ---- Prepared commits -------------------------------------------------------------------------------------------- */
-
-/* Adds the staged vacuum files of committed fragments: each counts as soon as its fragment is committed, so one commit
- * publishes a merged fragment and hides its sources. */
+/* Adds the staged vacuum files of committed fragments. Since each counts as soon as its fragment is committed, one
+ * rename both publishes a merged fragment and hides its sources. */
 static int add_staged_vacuums(tsr_renewal *r, tsr_directory which, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     tsr_committed item = {0};
@@ -334,7 +335,7 @@ static int add_staged_vacuums(tsr_renewal *r, tsr_directory which, const tsr_lis
   return TSR_OK;
 }
 
-/* Returns true if listing the array, or opening a snapshot of it, will read a file of __commits for the first time. */
+/* Returns true if listing the array or opening a snapshot will read this file of __commits for the first time. */
 static bool will_read(tsr_renewal *r, const char *name, const char *path) {
   static const char *const suffixes[] = {TSR_SUFFIX_IGNORED, TSR_SUFFIX_CONSOLIDATED, TSR_SUFFIX_VACUUM};
   tsr_path condition = tsr__path_of("", name, "");
@@ -349,7 +350,7 @@ static bool will_read(tsr_renewal *r, const char *name, const char *path) {
   return false;
 }
 
-/* Tells the store which files of __commits will be read, the newest file of footers, and the newest schema. */
+/* Prefetches the files that will be read: those of __commits, the newest file of footers, and the newest schema. */
 static int expect_commit_files(tsr_renewal *r, const tsr_listing *entries) {
   const tsr_commit_list *footers = &r->listing->footers;
   const char **paths;
@@ -361,7 +362,7 @@ static int expect_commit_files(tsr_renewal *r, const tsr_listing *entries) {
     uint64_t stem;
     TSR_TRY(tsr__renewal_join_path(r, TSR_DIR_COMMITS, name, &path));
     if (!will_read(r, name, path)) continue;
-    if (tsr__name_suffix(name, TSR_SUFFIX_CONSOLIDATED, &stem)) { /* the .meta of that name is read in its place */
+    if (tsr__name_suffix(name, TSR_SUFFIX_CONSOLIDATED, &stem)) { /* the .meta of that name is read instead */
       TSR_TRY(tsr__renewal_copy_text(r, name, stem, &paired));
       paired = tsr__map_get(&r->metas, paired);
       if (paired) path = paired;
@@ -381,12 +382,12 @@ static int expect_commit_files(tsr_renewal *r, const tsr_listing *entries) {
   return TSR_OK;
 }
 
-/* Notes the time of a commit, unless it lies in the future. */
+/* Notes the time of a commit, unless it is in the future. */
 static void note_time(tsr_renewal *r, const tsr_name *parsed) {
   if (parsed->end < r->future) r->listing->newest = TSR_MAX(r->listing->newest, parsed->end);
 }
 
-/* Remembers that __commits has an entry, for the next renewal (find_added). */
+/* Remembers an entry of __commits for the next renewal (find_added). */
 static int note_entry(tsr_renewal *r, const char *text) {
   static const char present;
   const char *name;
@@ -395,7 +396,7 @@ static int note_entry(tsr_renewal *r, const char *text) {
   return tsr__map_put(&r->listing->others, name, (void *)(uintptr_t)&present, r->error);
 }
 
-/* Adds what an entry of __commits says. */
+/* Adds the fragment, delete, vacuum file or marker that an entry of __commits stands for. */
 static int list_commit(tsr_renewal *r, const tsr_listing *entries, const char *name) {
   tsr_committed item;
   uint64_t stem;
@@ -422,8 +423,8 @@ static int list_commit(tsr_renewal *r, const tsr_listing *entries, const char *n
   return tsr__fail(r->error, TSR_UNSUPPORTED, "%s/%s: update conditions are not supported", TSR_DIR_COMMITS, name);
 }
 
-/* Fails with TSR_ABORT if a server's listing lacks the last commit of a writer of this array, although the commit is
- * there: the server shows late what was written, so commits of others may be missing, too. It waits a little then. */
+/* Read-your-writes: fails with TSR_ABORT, after a short pause, if a server's listing lacks our own last commit although
+ * the object exists. Such a server is not consistent, so commits of others may be missing, too. */
 static int check_own_commit(tsr_log *log, const tsr_listing *entries, tsr_error *error) {
   const struct timespec pause = {.tv_nsec = PAUSE * 1000000};
   const char *slash = strrchr(log->settled, '/');
@@ -495,7 +496,7 @@ static int add_footers(tsr_renewal *r, const char *directory, const char *text) 
   return tsr__renewal_append(r, &r->listing->footers, &item);
 }
 
-/* Finds out whether the array's directory has names of the old layout. */
+/* Checks whether the array's directory has names of the old layout. */
 static void find_old_names(tsr_renewal *r, const tsr_listing *root) {
   tsr_name parsed;
   for (uint64_t i = 0; i < root->count && !r->listing->old_layout; i++)
@@ -549,7 +550,7 @@ static int list_footers(tsr_renewal *r) {
   return TSR_OK;
 }
 
-/* Lists the schema of an array whose creation is not published, for the environment that has created it. */
+/* Lists the schema of an array whose creation is not published yet, for the environment that created it. */
 static int list_pending(tsr_renewal *r, const tsr_listing *root) {
   const char *name = r->log->pending_schema;
   char path[TSR_PENDING_PATH];
@@ -587,8 +588,7 @@ static int list_schemas(tsr_renewal *r, const tsr_listing *root) {
 
 /* ---- Unfinished .con files --------------------------------------------------------------------------------------- */
 
-/* Collects the fragments that no .con can have committed: .ign files cancel them, or a merged fragment has their
- * cells. */
+/* Collects fragments that no .con can have committed: .ign files cancel them, or a merged fragment has their cells. */
 static int settle_names(tsr_renewal *r) {
   const tsr_commit_listing *listing = r->listing;
   for (uint64_t i = 0; i < r->ignored.capacity; i++) {
@@ -600,7 +600,7 @@ static int settle_names(tsr_renewal *r) {
   return tsr__log_covered(r->log, listing, &r->settled, r->error);
 }
 
-/* Fails if something is lost by treating a cut .con as not written yet. */
+/* Fails if treating a cut .con as not written yet may lose something. */
 static int listing_check_unfinished(tsr_renewal *r, const tsr_listing *root) {
   const tsr_commit_list *list = &r->listing->unfinished;
   if (list->count == 0) return TSR_OK;
@@ -623,7 +623,7 @@ static int listing_check_unfinished(tsr_renewal *r, const tsr_listing *root) {
 
 /* ---- Renewal ----------------------------------------------------------------------------------------------------- */
 
-/* Fails with the reason why the array's directory, which has been listed, is no array. */
+/* Fails with TSR_NOT_FOUND and says why the listed directory is not an array. */
 static int fail_no_array(const tsr_renewal *r, const tsr_listing *root) {
   const char *path = r->log->path;
   if (tsr__listing_has(root, TSR_DIR_SCHEMA))
@@ -635,9 +635,8 @@ static int fail_no_array(const tsr_renewal *r, const tsr_listing *root) {
                    tsr__store_place(r->log->store));
 }
 
-/* Returns true if no commit and no schema can appear in the array's own directory. That is certain once all schemas
- * have been loaded and are of version 12 or later, because no library writes fragments of a version older than the
- * schema's. */
+/* Returns true if no commit or schema can appear in the array's own directory. That is certain once all schemas are
+ * loaded and of version 12 or later, because no library writes fragments of an older version than the schema's. */
 static bool is_new_layout(const tsr_log *log) {
   tsr_commit_listing *listing = log->listing;
   if (listing->new_layout) return true;
@@ -647,7 +646,7 @@ static bool is_new_layout(const tsr_log *log) {
   return listing->new_layout = true;
 }
 
-/* Fails if the array's directory is missing. The message gives a reason only if a file is in its place. */
+/* Fails if the array's directory is missing. The message gives a reason only if there is a file of that name. */
 static int check_root_exists(tsr_renewal *r) {
   uint64_t when;
   if (!r->directories->lists[TSR_IN_ROOT].missing) return TSR_OK;
@@ -670,8 +669,8 @@ static bool has_same_schemas(const tsr_renewal *r) {
   return same == last->count && same > 0;
 }
 
-/* Returns true if __schema and __commits have been listed, and __commits has only a few fragments that the last listing
- * does not have: then a request for new footers would save nothing. */
+/* Returns true if __schema and __commits are listed, and __commits has only a few fragments that the last listing
+ * lacks. Then a request that lists new footers would save nothing. */
 static bool adds_few(const tsr_renewal *r) {
   const tsr_commit_listing *last = r->log->listing;
   const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
@@ -694,10 +693,10 @@ static bool adds_few(const tsr_renewal *r) {
   return added <= FEW;
 }
 
-/* Lists the array's directories in one call. The array's own directory is left out if it was seen before: in the new
- * layout nothing in it matters as long as the schemas are the same. In the old layout, __commits must be listed after it: a
- * vacuum in between may remove fragments that the first listing has, and it removes them after it has made the commit
- * that replaces them. */
+/* Lists the array's directories in one call. Leaves out the array's own directory if it was seen before: in the new
+ * layout nothing in it matters as long as the schemas are the same. In the old layout __commits must be listed after
+ * it: a vacuum in between may remove fragments that the first listing has, but only after the fragment that replaces
+ * them was committed, which the second listing then has. */
 static int list_directories(tsr_renewal *r, bool commits) {
   static const tsr_directory order[] = {TSR_IN_ROOT, TSR_IN_SCHEMAS, TSR_IN_FOOTERS, TSR_IN_COMMITS};
   tsr_array_directories *d = r->directories;
@@ -721,8 +720,8 @@ static int list_directories(tsr_renewal *r, bool commits) {
   return directories_list(d, order + 2, 2, r->error);
 }
 
-/* Fails with TSR_ABORT if the array's directory has changed since it was listed. __commits is listed after it, and a
- * vacuum in between may have removed fragments that the first listing has, and the vacuum file that would hide them in
+/* Fails with TSR_ABORT if the array's directory has changed since it was listed. __commits is listed after it. A vacuum
+ * in between may have removed both fragments that the first listing has, and the vacuum file that would hide them in
  * the second. Call only if the directory has committed names (old layout). */
 static int listing_check_root(tsr_renewal *r) {
   const int same = directory_is_same(r->directories, TSR_IN_ROOT, r->error);
@@ -753,8 +752,8 @@ static void free_listing(tsr_commit_listing *listing) {
   tsr__free(listing);
 }
 
-/* Replaces the array's listing by a new one. `directories` may have some that are listed already. On an error the last listing stays, and *doubtful is the path of a file
- * whose age says whether the error may pass, or ''. */
+/* Replaces the array's listing by a new one. Some of `directories` may be listed already. On an error the last listing
+ * stays, and *doubtful is the path of the file whose age says whether a retry may help, or ''. */
 static int renew(tsr_log *log, bool commits, bool force, tsr_array_directories *directories, tsr_path *doubtful,
                  tsr_error *error) {
   tsr_commit_listing *listing;
@@ -793,8 +792,8 @@ static int renew(tsr_log *log, bool commits, bool force, tsr_array_directories *
   return TSR_OK;
 }
 
-/* Returns 1 if one of the directories has changed in which a commit or a schema may appear, else 0. If a stamp takes as
- * long as a listing, it lists them, so that a tsr_renewal need not do it again. */
+/* Returns 1 if a directory where a commit or a schema may appear has changed, else 0. If a stamp costs as much as a
+ * listing, it lists them, so that a tsr_renewal need not do it again. */
 static int has_changed_directory(tsr_log *log, bool commits, tsr_array_directories *directories, tsr_error *error) {
   static const tsr_directory order[] = {TSR_IN_ROOT, TSR_IN_SCHEMAS, TSR_IN_COMMITS};
   const unsigned first = is_new_layout(log) ? 1 : 0, count = (commits ? 3 : 2) - first;
@@ -832,14 +831,14 @@ static int listing_has_changed(tsr_log *log, bool commits, tsr_array_directories
 
 /* ---- Additions --------------------------------------------------------------------------------------------------- */
 
-/* Returns true if nothing but additions of .wrt files can matter to the last listing as long as __schema is the same:
- * there are no commits that others decide about, and no file of which one look would not tell that it changed. */
+/* Returns true if the last listing depends on nothing but __schema and the names in __commits: it has no prepared or
+ * pending commits, which become visible by other means, and no unfinished files. */
 static bool may_extend(const tsr_log *log) {
   const tsr_commit_listing *l = log->listing;
   return l && l->complete && l->pending.count == 0 && l->prepared.markers.count == 0 && l->unfinished.count == 0;
 }
 
-/* Returns true if a staged vacuum file of a fragment is listed that counts as soon as the fragment is committed. */
+/* Returns true if a staged vacuum file is listed: a new .wrt could make it count. */
 static bool has_staged_vacuum(const tsr_commit_listing *listing) {
   for (uint64_t i = 0; i < listing->others.capacity; i++) {
     const char *name = listing->others.entries[i].key;
@@ -848,8 +847,9 @@ static bool has_staged_vacuum(const tsr_commit_listing *listing) {
   return false;
 }
 
-/* Finds the entries of __commits that the listing lacks. Returns false if anything else has changed but a few more .wrt
- * files. Both are in the order of their names, mostly. */
+/* Finds the .wrt files in __commits that the listing lacks. Returns false if there are more than `most`, or if anything
+ * else has changed. Both sequences are mostly in name order, so they are compared side by side before the map is
+ * asked. */
 static bool find_added(const tsr_commit_listing *l, const tsr_listing *entries, uint64_t most, const char **added,
                        uint64_t *count) {
   char name[TSR_COMMIT_PATH];
@@ -876,8 +876,8 @@ static bool find_added(const tsr_commit_listing *l, const tsr_listing *entries, 
   return written == l->written && others == l->others.count;
 }
 
-/* Adds the names to the last listing. It has another generation then, even if an error has left some of them out: the
- * next look at the array lists it anew, because the stamps are not known. */
+/* Adds .wrt files to the last listing, which gets a new generation. If an error leaves some out, the stamp of __commits
+ * stays unknown, so the next statement lists the array again. */
 static int add_writes(tsr_log *log, const tsr_array_directories *directories, const char *const *added, uint64_t count,
                       tsr_error *error) {
   tsr_commit_listing *l = log->listing;
@@ -894,8 +894,8 @@ static int add_writes(tsr_log *log, const tsr_array_directories *directories, co
   return rc;
 }
 
-/* Renews a listing to which others have added a few .wrt files. Returns 1 if it did, 0 if the array must be listed as a
- * whole. */
+/* Renews the last listing if only a few .wrt files were added. Returns 1 if it did, 0 if the array must be listed from
+ * scratch. */
 static int extend(tsr_log *log, tsr_array_directories *directories, tsr_error *error) {
   static const tsr_directory commits = TSR_IN_COMMITS;
   const char *added[ADDED];
@@ -919,8 +919,8 @@ static int extend(tsr_log *log, tsr_array_directories *directories, tsr_error *e
   return 1;
 }
 
-/* Renews the listing once if that is necessary. Returns 0 if it is not, or if it has been done; 1 if a file that may
- * still be written is in the way. */
+/* One attempt to renew the listing if it is outdated. Returns 0 if it is up to date now; 1 if a file that may still be
+ * growing is in the way. *last: the result is final; else try again. */
 static int renew_once(tsr_log *log, bool commits, bool force, tsr_patience *patience, bool *last, tsr_error *error) {
   tsr_array_directories directories = {.store = log->store};
   tsr_path doubtful = {""};
@@ -959,7 +959,7 @@ static int list_array(tsr_log *log, bool commits, bool force, tsr_error *error) 
   if (!error) error = &unseen;
   for (int i = 0; i < RENEWALS && !last; i++) rc = renew_once(log, commits, force, &patience, &last, error);
   if (last) return rc;
-  if (rc > 0 || log->unseen) { /* the doubtful file kept changing; or the server does not list what is there */
+  if (rc > 0 || log->unseen) { /* the doubtful file kept changing; or the server's listings lag behind */
     const tsr_error before = *error;
     rc = tsr__fail(error, rc > 0 ? TSR_BUSY : TSR_UNREACHABLE, "%s", before.message);
   }

@@ -1,11 +1,28 @@
-/* prepared.c: the owner of a prepared commit: the identity of a database file, which copies of the file do not share.
+/* prepared.c: commits that a transaction of the host has prepared, from the marker to publication (log.h draws the
+ * states, docs/commits.md explains them).
  *
- * A place is a digest of the properties that distinguish a file from its copies: device, inode, time of birth, absolute
- * path, name of the host, and id of the machine's boot. Two files never have all of these in common at one time. The
- * time of birth distinguishes a file from a later one that got the same device and inode. A virtual machine that is
- * cloned while it runs cannot be distinguished from its clone.
+ * Files of a prepared commit:
+ *   __commits/NAME.pending    the marker of the commit __commits/NAME.wrt, NAME.con or NAME.del
+ *   NAME/.pending             the marker of NAME.ok (versions 5 to 11) or NAME/__fragment_metadata.tdb (before)
+ *   __commits/.NAME           the staged file that publication renames to NAME.con or NAME.del
+ *   NAME/.metadata            the staged file that publication renames to NAME/__fragment_metadata.tdb
+ *   __commits/.NAME.late      the record of a late publication (version 12 and later)
+ *   .NAME.late                the same below version 12
+ * TileDB ignores all of these.
  *
- * The file is examined by its path and never opened: closing it would release SQLite's own locks on it.
+ * Invariants:
+ *  - A marker is durable before its owner's transaction commits, and is removed only after the commit was published or
+ *    undone. So a commit that the host has committed always has a marker or is published.
+ *  - If the store has locks, the writer locks the marker before writing its first byte, and holds the lock until the
+ *    marker is removed or left to recovery. So a complete marker that says "locked" and is not locked has a dead
+ *    writer.
+ *  - Publication is one rename, or the creation of one empty file, and may be repeated: of several processes one
+ *    succeeds, and the others find the commit published.
+ *  - A record of a late publication is written before the late commit is published. Once that is published, the
+ *    prepared commit does not count any more.
+ *
+ * Sections: the identity of a database file; paths of a commit; markers; publishing; records of late publications;
+ * prepared commits in a listing.
  */
 #define _FILE_OFFSET_BITS 64
 #define _GNU_SOURCE       /* syscall */
@@ -41,13 +58,22 @@
 #include <string.h>
 #include "base/error.h"
 
+/* ---- The identity of a database file ----------------------------------------------------------------------------- */
+
+/* A marker names its owner, a database file, by an id that copies of the file do not share. It derives from the file's
+ * place: a digest of device, inode, birth time, absolute path, host name and the boot id of the machine. No two files
+ * have all of these in common at the same time. The birth time tells a file from a later one that reuses its device and
+ * inode. A virtual machine cannot be told from its clone if it was cloned while running.
+ *
+ * The file is examined by its path and never opened: closing it would release SQLite's own locks on it. */
+
 #define BOOT_FILE "/proc/sys/kernel/random/boot_id"
 
 static void print_digits(const uint8_t digest[TSR_SHA256_SIZE], char text[TSR_OWNER_SIZE]) {
   for (int i = 0; i < (TSR_OWNER_SIZE - 1) / 2; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
 }
 
-/* Describes the file by what distinguishes it from its copies. Returns 1, or 0 if the file cannot be examined. */
+/* Prints the properties that distinguish the file from its copies. Returns 1, or 0 if the file cannot be examined. */
 #ifdef _WIN32
 static int owner_describe(const char *file, char text[512], tsr_error *error) {
   char host[256] = "";
@@ -62,8 +88,8 @@ static int owner_describe(const char *file, char text[512], tsr_error *error) {
 }
 #else
 
-/* Gives the id of this boot; empty if the system has none. A call that fails is an error: it must not make the machine
- * look like another one. */
+/* Gives the id of this boot; empty if the system has none. Any other failure is an error, since an empty id would make
+ * the machine look like another one. */
 #ifdef __APPLE__
 static int find_boot(char boot[64], tsr_error *error) {
   size_t size = 63;
@@ -84,7 +110,7 @@ static int find_boot(char boot[64], tsr_error *error) {
 }
 #endif
 
-/* What Linux's statx writes: glibc before 2.28 and musl before 1.2.4 have neither the function nor its struct. */
+/* The result of Linux's statx: glibc before 2.28 and musl before 1.2.4 have neither the function nor its struct. */
 typedef struct linux_statx {
   uint32_t mask; /* has STATX_HAS_BIRTH if birth_* are valid */
   uint8_t before[76];
@@ -95,7 +121,7 @@ typedef struct linux_statx {
 _Static_assert(sizeof(linux_statx) == 256 && offsetof(linux_statx, birth_seconds) == 80, "the kernel's struct statx");
 #define STATX_HAS_BIRTH 0x800u
 
-/* Gives the file's time of birth in nanoseconds; 0 if the file system or the operating system does not know it. */
+/* Gives the file's birth time in nanoseconds; 0 if the file system or the operating system does not record it. */
 static int find_birth(const char *file, const struct stat *status, long long *birth, tsr_error *error) {
   *birth = 0;
 #if defined(__APPLE__)
@@ -153,31 +179,15 @@ int tsr_owner_next(const char *owner, const char *place, char next[TSR_OWNER_SIZ
   return TSR_OK;
 }
 
-/* Prepared commits and their markers (docs/commits.md).
- *
- *    *   __commits/NAME.pending    the marker of the commit __commits/NAME.wrt, NAME.con or NAME.del
- *   NAME/.pending             the marker of NAME.ok (versions 5 to 11) or NAME/__fragment_metadata.tdb (before)
- *   __commits/.NAME           the staged file that becomes NAME.con or NAME.del
- *   NAME/.metadata            the staged file that becomes NAME/__fragment_metadata.tdb
- *
- * TileDB ignores all of these. A marker is text, in lines: the path of the commit; the names of its fragments; an empty
- * line; "owner ID LOCK HOST"; the path of the database file. A newline ends the last line; without it the marker was
- * not written to its end. ID identifies the owner (prepared.c), LOCK is "locked" or "unlocked"; HOST and the path are for
- * messages alone. In markers of earlier versions the path follows the empty line directly: these markers do not
- * identify their owner.
- *
- * A marker is durable before its owner commits, and is removed after the commit has been published. If the store has
- * locks, the writer locks the marker before it writes the first byte, and keeps the lock until the marker is removed or
- * left to recovery. So the writer of a complete marker that says "locked" and is not locked has died.
- */
+/* ---- Paths of a commit ------------------------------------------------------------------------------------------- */
 
 #define OWNER_WORD "owner "
 #define MARKER_MAX (1u << 20)
 
 typedef enum commit_form { NO_COMMIT, WRT, STAGED, OK, PENDING_OLD } commit_form;
 
-/* Returns the form of a commit's path, and the timestamped name in it, which is not NUL-terminated. NO_COMMIT if the
- * path is not that of a commit. */
+/* Returns the form of a commit's path, and gives the timestamped name in it, which is not NUL-terminated. NO_COMMIT if
+ * the path is not that of a commit. */
 static commit_form pending_parse(const char *commit, const char **name, int *size) {
   static const struct {
     const char *suffix;
@@ -215,8 +225,8 @@ bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char s
   return false;
 }
 
-/* Returns 1 if the file exists, else 0. Lack of memory or a failing disk must not look like a missing file, since the
- * caller would then undo a commit. */
+/* Returns 1 if the file exists, else 0. Lack of memory or a failing disk must not look like a missing file: the caller
+ * would undo the commit. */
 static int is_there(tsr_store *store, const char *path, tsr_error *error) {
   tsr_file *file;
   tsr_error one = {0};
@@ -251,13 +261,18 @@ int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error)
     tsr__store_close(store);
   }
   tsr__free(directory);
-  /* the database is not in this file system: a VFS of its own has the file */
+  /* not found: the database is not in this file system, but in a VFS of its own */
   if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
   if (error) *error = one;
   return rc;
 }
 
 /* ---- Markers ----------------------------------------------------------------------------------------------------- */
+
+/* A marker is text. Its lines are the path of the commit; the names of its fragments; an empty line; "owner ID LOCK
+ * HOST"; the path of the database file. A newline ends the last line too; without it the marker is incomplete. ID
+ * identifies the owner, LOCK is "locked" or "unlocked"; HOST and the path serve for messages only. In markers of
+ * earlier versions the path directly follows the empty line, so they do not identify their owner. */
 
 static void directory_of(const char *path, char directory[TSR_COMMIT_PATH]) {
   const char *slash = strrchr(path, '/');
@@ -289,7 +304,7 @@ static int print_marker(const tsr_pending *pending, bool locked, tsr_buffer *tex
                             locked ? "locked" : "unlocked", host, pending->file);
 }
 
-/* Writes a marker that cannot be locked. */
+/* Writes a marker to a store without locks. */
 static int put_marker(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable,
                       tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
@@ -302,8 +317,8 @@ static int put_marker(tsr_store *store, const char *marker, const tsr_pending *p
   return rc;
 }
 
-/* Writes the marker into a new file. The file is locked before its first byte is written: no other process looks at an
- * empty marker. */
+/* Writes the marker into a new file, and locks the file before writing its first byte: as long as the marker is empty,
+ * other processes ignore it. */
 static int write_marker(tsr_store *store, tsr_file *file, const char *marker, const tsr_pending *pending, bool durable,
                         unsigned threads, bool *locked, tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
@@ -345,7 +360,7 @@ int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error) 
   return rc;
 }
 
-/* Returns the next line of a text that ends in a newline; NULL if the line is empty. */
+/* Returns the next line, or NULL if it is empty. The text must end in a newline. */
 static char *pending_next_line(char **at) {
   char *line = *at, *end = strchr(line, '\n');
   *end = 0;
@@ -362,7 +377,7 @@ static char *next_word(char **at, char end) {
   return word;
 }
 
-/* Parses the part behind the empty line: the owner's line and the path of the database, or the path alone. */
+/* Parses the text after the empty line: the owner's line and the path of the database, or only the path. */
 static void parse_owner(char *text, tsr_pending *pending) {
   char *at = text + strlen(OWNER_WORD), *owner, *lock, *host;
   pending->file = text;
@@ -444,8 +459,8 @@ static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durabl
 }
 
 /* Calls `change` for each delete in a .con, to write or remove its .del file. TileDB needs these files when it
- * consolidates commits; a delete counts once although two files have it. The .con is made durable first: a crash must
- * not leave a .del without the .con, since the rest of the transaction would be missing. */
+ * consolidates commits; a delete counts once even if two files have it. The .con is made durable first: a crash must
+ * not leave a .del without the .con, since it would show only part of the transaction. */
 static int each_delete(tsr_store *store, const char *con, bool durable,
                        int (*change)(tsr_store *, const tsr_commit *, bool, tsr_error *), tsr_error *error) {
   tsr_buffer content = {.memory = store->memory};
@@ -467,8 +482,8 @@ static int each_delete(tsr_store *store, const char *con, bool durable,
   return rc;
 }
 
-/* Returns 1 if the file exists that the commit publishes: the staged file, or the fragment's metadata. Another process
- * may have removed it, and a commit without it would be damage. */
+/* Returns 1 if the staged file, or the fragment's metadata, exists. Another process may have removed it; publishing the
+ * commit without it would damage the array. */
 static int pending_has_content(tsr_store *store, commit_form form, const char *name, int size, const char *staged,
                                tsr_error *error) {
   char path[TSR_COMMIT_PATH + 32];
@@ -523,7 +538,7 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
     const int published = is_there(store, commit, error);
     if (published < 0) return published;
     if (published == 0) return rc < 0 ? (*error = one, rc) : 0;
-    /* the process that published it may have died before it wrote these */
+    /* the process that published it may have died before writing the .del files */
     return con ? each_delete(store, commit, durable, pending_add_delete, error) : 0;
   }
   if (con) TSR_TRY(each_delete(store, commit, durable, pending_add_delete, error));
@@ -546,20 +561,15 @@ void tsr__pending_path(const char *schema_name, char path[TSR_PENDING_PATH]) {
   snprintf(path, TSR_PENDING_PATH, TSR_PREFIX_CREATED "%s", schema_name);
 }
 
-/* Records of late publications: prepared commits in whose place recovery has published another commit
- * (docs/commits.md).
+/* ---- Records of late publications -------------------------------------------------------------------------------- */
+
+/* A process that does not know of a prepared commit may merge fragments across the commit's time. Recovery then
+ * publishes those cells of the commit that are still the newest as another commit (maintain/recover.c), which the
+ * record of the prepared commit names. The record stays, so that tessera_check can report how many cells were dropped;
+ * a vacuum removes it after a day.
  *
- *   __commits/.NAME.late   the record of the prepared commit NAME (version 12 and later)
- *   .NAME.late             the same below version 12
- *
- * A merge by a process that does not know of a prepared commit may span the commit's time. The cells of the commit that
- * still count are then published as another commit (recover.c), which the record names. The record is written
- * before the other commit is published. As soon as the other commit is published, the prepared one does not count. The
- * record stays, so that tessera_check can tell how many cells were dropped; a vacuum removes it after a day.
- *
- * A record has three lines of text: the path of the other commit, or "-" if no cell was left; "DROPPED of TOTAL",
- * numbers of cells; "end".
- */
+ * A record is three lines of text: the path of the other commit, or "-" if no cell was left; "DROPPED of TOTAL", in
+ * cells; "end". */
 
 #define RECORD_MAX 1024 /* bytes */
 #define NOTHING    "-"
@@ -575,7 +585,7 @@ bool tsr__late_path(const char *commit, char path[TSR_COMMIT_PATH]) {
   return true;
 }
 
-/* Takes a decimal number and the text `behind` from *at. Returns false if they are not there. */
+/* Parses a decimal number and the text `behind` it, and moves *at past both. Returns false if they are not there. */
 static bool pending_late_take_number(char **at, const char *behind, uint64_t *number) {
   char *end;
   if (**at < '0' || **at > '9') return false;
@@ -633,16 +643,20 @@ int tsr__late_remove(tsr_store *store, const char *commit, tsr_error *error) {
   return tsr__late_path(commit, path) ? tsr__pending_unmark(store, path, error) : TSR_OK;
 }
 
-/* Adds the prepared commits to a listing: those that the host has committed and nobody has published
- * yet. */
+/* ---- Prepared commits in a listing ------------------------------------------------------------------------------- */
+
+/* For each marker: a commit that is published needs nothing more. If the host has committed it, its fragments and
+ * deletes are added to the listing, unless recovery has published another commit instead. Else it is undecided, and the
+ * host is asked again whenever the listing is used. The array changes meanwhile: whenever a marker, a commit and a
+ * listed directory contradict each other, the listing fails with TSR_ABORT and is made again. */
 
 typedef struct gone_commit {
   tsr_pending pending;
   const char *marker;
 } gone_commit;
 
-/* Remembers a prepared commit whose files are missing. Perhaps it has been published and merged and only the marker is
- * left; that can be decided when everything is listed. */
+/* Remembers a prepared commit whose files are missing. Perhaps it was published and merged, and only the marker is
+ * left: tsr__listing_check_gone decides when everything is listed. */
 static int keep_gone(tsr_renewal *r, const tsr_pending *pending, const char *marker) {
   const gone_commit one = {*pending, marker};
   return tsr__buffer_append(&r->gone, &one, sizeof one, r->error);
@@ -660,8 +674,8 @@ int tsr__listing_check_gone(tsr_renewal *r) {
   return TSR_OK;
 }
 
-/* Counts a prepared commit whose file exists under a provisional name until it is published: a .con or a delete, which
- * is read under that name. If the file is missing, it has just been published or removed. */
+/* Counts a prepared .con or delete, which is read under its staged name. If the staged file is missing, the commit has
+ * just been published or removed. */
 static int count_staged(tsr_renewal *r, const tsr_pending *pending, const char *marker, const char *staged) {
   const char *commit = pending->commit;
   tsr_committed item = {0};
@@ -690,8 +704,8 @@ static int count_staged(tsr_renewal *r, const tsr_pending *pending, const char *
   return tsr__renewal_add_delete(r, &item);
 }
 
-/* Counts a prepared commit of the old layout. Below version 5 the name of the metadata file commits; until then it is
- * read under a provisional name (fragment.c). */
+/* Counts a prepared commit of the old layout. Below version 5 the metadata file itself is the commit; until publication
+ * it is read under its staged name (array/fragment.c). */
 static int count_old(tsr_renewal *r, const char *commit) {
   char name[TSR_COMMIT_PATH];
   tsr_name parsed;
@@ -736,8 +750,8 @@ int tsr__listing_fail_outdated(tsr_renewal *r, const char *marker) {
   return tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", marker);
 }
 
-/* Counts a prepared commit, unless recovery has published another commit in its place. If that other commit was
- * published after `entries` were listed, the array must be listed again. */
+/* Counts a prepared commit, unless recovery has published another one instead. If that other commit was published after
+ * `entries` were listed, the array must be listed again. */
 static int count_unless_late(tsr_renewal *r, const char *marker, const tsr_pending *pending,
                              const tsr_listing *entries) {
   tsr_late late;

@@ -1,10 +1,24 @@
-/* replaced.c: vacuum files that have not got their names yet. */
+/* replaced.c: merged fragments and the sources that they replace: finishes or takes back merges that died halfway, and
+ * finds cells that two fragments have because their source was merged twice.
+ *
+ * A vacuum file NAME.vac names the sources that the merged fragment NAME replaces. A merge (maintain/replace.c) writes
+ * it under another name before it commits, and renames it afterwards:
+ *   .NAME.vac.new   counts as soon as NAME is committed. If the merge died after that, the rename is still to be done.
+ *   NAME.vac.ign    in arrays that allow duplicates ("exchange" below): cancels NAME.con, so that the rename to
+ *   NAME.vac
+ *                   both shows the merged fragment and hides its sources. Once NAME.con exists the merge is decided: if
+ *                   all sources are still committed and visible, it is finished; else it is taken back.
+ *
+ * Sections: staged names; merges that died; cells that are there twice.
+ */
 #include <string.h>
 
 #include "log/log.h"
 #include "format/layout.h"
 #include "store/store.h"
 #include "model/name.h"
+
+/* ---- Staged names ------------------------------------------------------------------------------------------------ */
 
 static bool staged_name(const char *entry, const char *suffix, char name[TSR_STAGED_NAME]) {
   uint64_t size;
@@ -24,7 +38,7 @@ bool tsr__exchange(const char *entry, char name[TSR_STAGED_NAME]) {
   return staged_name(entry, TSR_SUFFIX_EXCHANGED, name);
 }
 
-/* Renames a staged vacuum file. If another process has done so already, the staged file goes. */
+/* Renames a staged vacuum file. If another process has done so already, removes the staged file. */
 static int staged_rename(tsr_store *store, const tsr_path *from, const tsr_path *to, tsr_error *error) {
   tsr_error one;
   int rc = tsr__store_rename_exclusive(store, from->text, to->text, &one);
@@ -42,7 +56,7 @@ int tsr__exchange_finish(tsr_store *store, const char *name, tsr_error *error) {
   bool exists;
   TSR_TRY(staged_rename(store, &from, &to, error));
   TSR_TRY(tsr__store_sync_directory(store, TSR_DIR_COMMITS, error)); /* NAME.wrt alone would show the sources, too */
-  TSR_TRY(tsr__directory_find(store, fragment.text, &exists, error)); /* else it was merged and vacuumed since */
+  TSR_TRY(tsr__directory_find(store, fragment.text, &exists, error)); /* if not, it was merged and vacuumed since */
   const int rc = exists ? tsr__store_put_new(store, commit.text, "", 0, true, &one) : TSR_OK;
   if (rc < 0 && rc != TSR_EXISTS) return *error = one, rc;
   return tsr__store_sync_directory(store, TSR_DIR_COMMITS, error);
@@ -57,7 +71,7 @@ int tsr__staged_vacuum_finish(tsr_store *store, const char *directory, const cha
 
 /* ---- Merges that died -------------------------------------------------------------------------------------------- */
 
-/* Sets *all if all sources of an exchange are committed and no vacuum file hides one. */
+/* Sets *all if all sources of an exchange are committed and no vacuum file hides any of them. */
 static int has_sources(tsr_log *log, const char *exchange, const tsr_map *hidden, bool *all, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_name parsed;
@@ -65,7 +79,7 @@ static int has_sources(tsr_log *log, const char *exchange, const tsr_map *hidden
   *all = true;
   for (uint64_t n = 0; n < file->names.count && *all; n++) {
     const char *name = file->names.names[n];
-    if (tsr__name_parse(name, strlen(name), &parsed)) /* not the line that cancels the merged fragment */
+    if (tsr__name_parse(name, strlen(name), &parsed)) /* skips the line that cancels the merged fragment */
       *all = tsr__map_get(&log->listing->names, name) && !tsr__map_get(hidden, name);
   }
   return TSR_OK;
@@ -82,7 +96,8 @@ static int find_hidden_sources(tsr_log *log, tsr_map *hidden, tsr_error *error) 
   return TSR_OK;
 }
 
-/* Takes a merge back that has committed and has no effect yet: first its commit goes, then all that would hide it. */
+/* Takes back a merge that has committed but has no effect yet. Removes its commit first, and only then the files that
+ * cancel it. */
 static int take_exchange_back(tsr_store *store, const char *name, tsr_error *error) {
   const tsr_path files[] = {tsr__path_of(TSR_DIR_COMMITS, name, TSR_SUFFIX_CONSOLIDATED),
                             tsr__path_of(TSR_DIR_COMMITS, name, TSR_SUFFIX_EXCHANGED),
@@ -97,8 +112,8 @@ static int take_exchange_back(tsr_store *store, const char *name, tsr_error *err
   return tsr__store_sync_directory(store, TSR_DIR_COMMITS, error);
 }
 
-/* Settles an exchange. Without NAME.con it is not decided: its merge lives, or a vacuum will remove the file. Returns 1
- * if it was decided, else 0. */
+/* Finishes or takes back an exchange. Returns 1; 0 if it is not decided yet because there is no NAME.con: its merge is
+ * still running, or a vacuum will remove the file. */
 static int settle_exchange(tsr_log *log, const tsr_committed *item, const tsr_map *hidden, tsr_error *error) {
   const tsr_path con = tsr__path_of(TSR_DIR_COMMITS, item->name, TSR_SUFFIX_CONSOLIDATED);
   bool decided, all;
@@ -120,7 +135,7 @@ static int settle_exchanges(tsr_log *log, tsr_error *error) {
   for (uint64_t i = 0; i < exchanges->count && rc >= 0 && !settled; i++)
     rc = settled = settle_exchange(log, &exchanges->items[i], &hidden, &one);
   tsr__map_release(&hidden);
-  if (rc == TSR_NOT_FOUND) return 1; /* its process has finished it, or a vacuum is at work */
+  if (rc == TSR_NOT_FOUND) return 1; /* the merge's own process has finished it, or a vacuum is at work */
   if (rc < 0) *error = one;
   return rc;
 }
@@ -142,31 +157,34 @@ int tsr__staged_vacuums_finish(tsr_log *log, tsr_error *error) {
   return found ? tsr__log_list(log, true, true, error) : TSR_OK;
 }
 
-/* Finds merged fragments that have cells which are elsewhere, too.
+/* ---- Cells that are there twice ---------------------------------------------------------------------------------- */
+
+/* Cells may exist twice for two reasons. A merge that died between its commit and its vacuum file leaves the merged
+ * fragment beside its sources; a library that does not know the staged vacuum file may then merge all of them. Or two
+ * libraries that do not cancel each other's merges have merged the same fragments at the same time.
  *
- * A merge that died between its commit and its vacuum file leaves the merged fragment beside its sources. A library that
- * does not know of the staged vacuum file may merge all of them: the new fragment then has each cell twice. Two merges of
- * the same fragments at one time, by libraries that do not cancel each other, have the same cells. The vacuum files tell:
- * each names the sources of a merged fragment, which may have vacuum files of their own. */
+ * The vacuum files form a graph: an edge leads from each merged fragment to its sources, which may be merged fragments
+ * themselves. The search walks it depth-first from each visible merged fragment, and records for every fragment that it
+ * reaches which visible fragment has its cells. A fragment that is reached twice has its cells in two places. */
 
 typedef struct doubled_search {
   const tsr_map *committed;
   tsr_map files; /* name of a merged fragment -> its tsr_replacing */
-  tsr_map covered; /* tsr__covered: the fragments whose cells a committed one has */
+  tsr_map covered; /* from tsr__covered: fragments whose cells are in a committed merged fragment */
   tsr_map owners; /* fragment -> the visible merged fragment that has its cells */
-  tsr_buffer waiting; /* const tsr_replacing *: whose sources are still to be looked at */
+  tsr_buffer waiting; /* stack of const tsr_replacing *: their sources have not been visited yet */
   tsr_doubled *found;
   tsr_error *error;
 } doubled_search;
 
-/* Returns true if `name` can be a source of the merged fragment: its times lie within. */
+/* Returns true if `name` can be a source of the merged fragment: its time range is within the merged fragment's. */
 static bool doubled_is_source(const char *name, const tsr_name *merged, const char *merged_name) {
   tsr_name parsed;
   return tsr__name_parse(name, strlen(name), &parsed) && parsed.start >= merged->start && parsed.end <= merged->end &&
          strcmp(name, merged_name) != 0;
 }
 
-/* Notes that the visible fragment `owner` has the cells of the sources of one vacuum file. */
+/* Records that the visible fragment `owner` has the cells of the sources in one vacuum file. */
 static int note_sources(doubled_search *s, const tsr_replacing *file, const char *owner) {
   tsr_name merged;
   if (!tsr__name_parse(file->name, strlen(file->name), &merged)) return TSR_OK;
@@ -202,7 +220,7 @@ static int search(doubled_search *s, const tsr_replacing *files, uint64_t count)
     TSR_TRY(tsr__map_put(&s->files, files[i].name, (void *)(uintptr_t)&files[i], s->error));
   for (uint64_t i = 0; i < count && !s->found->merged; i++) {
     const bool visible = tsr__map_get(s->committed, files[i].name) && !tsr__map_get(&s->covered, files[i].name);
-    /* of a staged vacuum file and one that has its name already, one counts */
+    /* if the vacuum file exists under its staged and its final name, only one of them counts */
     if (visible && tsr__map_get(&s->files, files[i].name) == &files[i]) TSR_TRY(expand(s, &files[i]));
   }
   return TSR_OK;

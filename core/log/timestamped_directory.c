@@ -1,10 +1,17 @@
-/* timestamped_directory.c: finds the files of __meta or __group that are in view between two times.
+/* timestamped_directory.c: directories of small files with timestamped names: __meta, __group and __schema.
  *
  *   NAME        a file of changes, __t1_t2_uuid or __t1_t2_uuid_v
- *   NAME.vac    the files that NAME, a consolidated file, replaces: one path in each line, whose last component counts
+ *   NAME.vac    the files that NAME, a consolidated file, replaces: one path a line, whose last component counts
  *
- * A file is in view only if its whole time range is. So the .vac of a consolidated file, which has the same range,
- * hides other files only if the consolidated file is in view. All other names are ignored.
+ * Reading (__meta, __group): a file is in view only if its whole time range is. So the .vac of a consolidated file,
+ * which has the same range, hides other files only if the consolidated file is in view. All other names are ignored.
+ *
+ * Writing: files appear atomically. The store's put writes a file and makes it durable before it gets its name, and
+ * never replaces an existing one. tsr__write_staged leaves the name to the caller: it writes ".UUID" in the store's
+ * root, where readers ignore it. A new timestamped name is __T_T_UUID[_V], where T is the present, later than `after`
+ * and than any commit of this environment.
+ *
+ * Sections: reading, writing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +26,8 @@
 #include "base/arithmetic.h"
 #include "crypto/crypto.h"
 #include "format/generic_tile.h"
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 #define NAMES_MAX (256u << 20) /* bytes of a .vac */
 
@@ -112,11 +121,7 @@ int tsr__timed_files(const tsr_environment *environment, tsr_store *store, const
   return rc;
 }
 
-/* Writes small files that appear atomically: metadata, changes of groups, evolved schemas.
- *
- * A file is written as ".UUID" in the store's root, where readers ignore it, made durable, and renamed exclusively to
- * DIRECTORY/__T_T_UUID[_V]. T is the present, later than `after` and than any commit of this environment.
- */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 static int timed_write_durably(tsr_store *store, const char *path, const tsr_buffer *bytes, tsr_error *error) {
   tsr_file *file = NULL;
@@ -127,7 +132,7 @@ static int timed_write_durably(tsr_store *store, const char *path, const tsr_buf
   return rc;
 }
 
-/* Writes a durable file under a new name in the root. */
+/* Writes a durable file under a new name, ".UUID", in the root. */
 static int timed_write_stage(tsr_store *store, const tsr_buffer *bytes, char staged[TSR_STAGED_SIZE],
                              tsr_error *error) {
   uint8_t random[16];
@@ -153,7 +158,7 @@ int tsr__write_claim(tsr_store *store, const char *path, const tsr_buffer *conte
   return tsr__store_put_new(store, path, content->data, content->size, true, error);
 }
 
-/* Writes a file into a directory, which may be missing in arrays of old versions: then it is made. */
+/* Writes a file into a directory. Creates the directory if it is missing, as in arrays of old versions. */
 static int put_into(tsr_store *store, const char *directory, const char *path, const tsr_buffer *tile,
                     tsr_error *error) {
   tsr_error one;

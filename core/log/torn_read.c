@@ -1,20 +1,21 @@
 /* torn_read.c: reads files that another program may still be writing.
  *
  * TileDB writes small files in place: schemas, enumerations, delete conditions, metadata, members of groups, lists of
- * commits, consolidated footers. A reader can meet such a file while it is empty or short: for a moment, or for good if
- * its writer died. The two cases look alike, and only time distinguishes them:
- *  - A file that cannot be decoded is decoded once more at once: it may have grown since it was read.
- *  - Then it is watched, and decoded again whenever it has changed: for 100 ms if it is young, else for 20 ms.
- *  - A file that still cannot be decoded then is TSR_BUSY if it is young or has changed meanwhile; otherwise it is
- *    damaged.
+ * commits, consolidated footers. A reader may find such a file empty or short: for a moment, or for good if its writer
+ * died. Only time tells the two cases apart:
  *
- * In a bucket files appear complete, but their bytes may be changed on the way: a file that cannot be decoded is asked
- * for once more (tsr__store_doubt).
+ *   read, cannot decode --> read again at once --> watch, and read again after each change --> give up
+ *                           (it may have grown)    for 100 ms if it is young, else 20 ms
  *
- * A file is young for 5 seconds after its last change. The time of change comes from the clock of the file system,
- * which may be a server's. If that clock is behind ours, a young file looks old; during the 20 ms a working writer
- * shows itself all the same. If that clock is more than 5 seconds ahead, the age of a file is unknown: the file is
- * watched like a young one, and is damaged if it does not change. Waiting uses the monotonic clock.
+ * The result is TSR_BUSY if the file is young or has changed meanwhile; otherwise the file is damaged.
+ *
+ * In a bucket files appear complete, but their bytes may be corrupted in transit: a file that cannot be decoded is
+ * fetched once more (tsr__store_doubt).
+ *
+ * A file is young for 5 seconds after its last change, by the clock of the file system, which may be a server's. If
+ * that clock is behind ours, a young file looks old, but a writer at work will change the file within the 20 ms. If it
+ * is more than 5 seconds ahead, the file's age is unknown: it is watched like a young file, and is damaged if it does
+ * not change. Waiting uses the monotonic clock.
  */
 #include "log/log.h"
 
